@@ -1,0 +1,59 @@
+#pragma once
+#include <sstream>
+#include <string>
+
+#include "fit/tensor.hpp"
+
+// Checks of arguments, all with one form of message: [op] what is wrong, the shapes or values, the rule.
+namespace fit::check {
+
+template <class... Parts>
+[[noreturn]] void fail(const char* op, const Parts&... parts) {
+  std::ostringstream s;
+  s << '[' << op << "] ";
+  (s << ... << parts);
+  throw Error(s.str());
+}
+
+/// The axis counted from the front. rank 0 allows -1 and 0, as in NumPy's reductions, if `scalar_ok`.
+inline int axis(const char* op, const Tensor& x, int axis) {
+  const int rank = x.rank();
+  if (axis < -rank || axis >= rank)
+    fail(op, "axis ", axis, " is out of range for shape ", x.shape(), ": it must be in ", -rank, " … ", rank - 1);
+  return axis < 0 ? axis + rank : axis;
+}
+
+inline void floating(const char* op, const char* name, const Tensor& x) {
+  if (!is_floating(x.dtype()))
+    fail(op, name, " is ", x.dtype(), ": it must be float32 or float64; convert it with .to(float32)");
+}
+
+inline void dtype(const char* op, const char* name, const Tensor& x, DType t) {
+  if (x.dtype() != t) fail(op, name, " is ", x.dtype(), ": it must be ", t);
+}
+
+inline void same_dtype(const char* op, const char* a_name, const Tensor& a, const char* b_name, const Tensor& b) {
+  if (a.dtype() != b.dtype())
+    fail(op, a_name, " is ", a.dtype(), ", ", b_name, " is ", b.dtype(), ": both must have one type");
+}
+
+inline void shape(const char* op, const char* name, const Tensor& x, const Shape& s) {
+  if (x.shape() != s) fail(op, name, " has shape ", x.shape(), ": it must be ", s);
+}
+
+/// NumPy's rule: sizes are compared from the right, and must be equal or 1.
+inline Shape broadcast(const char* op, const Shape& a, const Shape& b) {
+  if (a == b) return a;
+  const int rank = a.rank() > b.rank() ? a.rank() : b.rank();
+  std::int64_t sizes[Shape::max_rank];
+  for (int i = 1; i <= rank; ++i) {
+    const std::int64_t x = i <= a.rank() ? a[-i] : 1, y = i <= b.rank() ? b[-i] : 1;
+    if (x != y && x != 1 && y != 1)
+      fail(op, "shapes ", a, " and ", b, " do not broadcast: at axis ", -i, " the sizes ", x, " and ", y,
+           " must be equal, or one of them 1");
+    sizes[rank - i] = x == 1 ? y : x;
+  }
+  return Shape(sizes, rank);
+}
+
+}  // namespace fit::check

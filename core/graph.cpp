@@ -1,0 +1,419 @@
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "check.hpp"
+#include "fit/ops.hpp"
+#include "graph_node.hpp"
+
+namespace fit {
+namespace detail {
+
+thread_local bool recording = true;
+
+namespace {
+
+thread_local std::uint64_t last_sequence = 0;
+thread_local Node* dying = nullptr;  // nodes whose count fell to zero, linked through closure
+thread_local bool burying = false;
+
+Saved save(const Tensor& t) {
+  if (!t.defined()) return {nullptr, 0, 0, float32, {}};
+  const TensorImpl& i = *t.impl();
+  hold(i.storage->refs);
+  return {i.storage, i.offset, i.storage->version.load(std::memory_order_relaxed), i.dtype, i.shape};
+}
+
+void forget_kept(Node& n) noexcept {
+  for (int i = 0; i < n.saved_count; ++i)
+    if (Storage* s = std::exchange(n.saved[i].storage, nullptr); s && drop(s->refs)) free_storage(s);
+}
+
+void forget_edges(Node& n) noexcept {
+  for (int i = 0; i < n.input_count; ++i)
+    if (Node* to = std::exchange(n.edges[i].node, nullptr)) drop_node(to);
+}
+
+void destroy(Node* n) noexcept {
+  forget_kept(*n);
+  forget_edges(*n);
+  for (int i = 0; i < n->output_count; ++i) {
+    if (n->outputs[i].retained) drop_node(n->outputs[i].retained);
+    n->outputs[i].~Output();
+  }
+  const std::size_t capacity = n->capacity;
+  n->~Node();
+  release(n, capacity);
+}
+
+constexpr std::size_t padded(std::size_t bytes) { return (bytes + 15) & ~std::size_t{15}; }
+
+// One block: the node, its edges, outputs, kept values, and the closure.
+Node* allocate_node(int inputs, int outputs, int saved, std::size_t closure) {
+  const std::size_t at_edges = padded(sizeof(Node)), at_outputs = at_edges + padded(sizeof(Edge) * inputs),
+                    at_saved = at_outputs + padded(sizeof(Output) * outputs),
+                    at_closure = at_saved + padded(sizeof(Saved) * saved);
+  std::size_t capacity = 0;
+  char* block = static_cast<char*>(acquire(at_closure + closure, capacity));
+  Node* n = new (block) Node;
+  n->capacity = capacity;
+  n->input_count = static_cast<std::uint16_t>(inputs);
+  n->output_count = static_cast<std::uint16_t>(outputs);
+  n->saved_count = static_cast<std::uint16_t>(saved);
+  n->edges = reinterpret_cast<Edge*>(block + at_edges);
+  n->outputs = reinterpret_cast<Output*>(block + at_outputs);
+  n->saved = reinterpret_cast<Saved*>(block + at_saved);
+  n->closure = block + at_closure;
+  return n;
+}
+
+}  // namespace
+
+void drop_node(Node* n) noexcept {
+  if (!drop(n->refs)) return;
+  // A long chain would recurse as deep as it is long: the dead are listed and buried one by one instead.
+  n->closure = dying;
+  dying = n;
+  if (burying) return;
+  burying = true;
+  while (Node* next = dying) {
+    dying = static_cast<Node*>(next->closure);
+    destroy(next);
+  }
+  burying = false;
+}
+
+Node* new_leaf(const Shape& shape, DType dtype) {
+  Node* n = allocate_node(0, 1, 0, 0);
+  n->refs.store(1, std::memory_order_relaxed);
+  new (&n->outputs[0]) Output{shape, dtype, Tensor(), nullptr};
+  return n;
+}
+
+void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, const Keep& keep,
+                  void (*adjoint)(Backward&, const void*), std::size_t bytes) {
+  const std::uint32_t mask = in.size() >= 32 ? 0 : keep.inputs & ((1u << in.size()) - 1);
+  if (in.size() >= 32 && keep.inputs != 0) check::fail(op, "more than 31 inputs can't be kept by keep::input(s)");
+  const int kept = __builtin_popcount(mask), saved = kept + (keep.outputs ? count : 0) + keep.extra_count;
+  Node* n = allocate_node(in.size(), count, saved, bytes);
+  n->op = op;
+  n->adjoint = adjoint;
+  n->kept_inputs = mask;
+  n->keeps_outputs = keep.outputs;
+  n->extras_at = static_cast<std::uint16_t>(saved - keep.extra_count);
+  n->refs.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+  std::uint64_t sequence = last_sequence;
+  int slot = 0;
+  for (int i = 0; i < in.size(); ++i) {
+    const TensorImpl* t = in[i].impl();
+    n->edges[i] = {t ? t->node : nullptr, t ? t->output : 0u};
+    if (t && t->node) {
+      hold(t->node->refs);
+      sequence = std::max(sequence, t->node->sequence);
+    }
+    if (mask >> i & 1) n->saved[slot++] = save(in[i]);
+  }
+  n->sequence = last_sequence = sequence + 1;
+  for (int i = 0; i < count; ++i) {
+    TensorImpl* t = outputs[i].impl();
+    new (&n->outputs[i]) Output{t->shape, t->dtype, Tensor(), nullptr};
+    if (keep.outputs) n->saved[slot++] = save(outputs[i]);
+    if (is_floating(t->dtype)) {
+      if (t->node) drop_node(t->node);
+      t->node = n;
+      t->output = static_cast<std::uint16_t>(i);
+    } else {
+      n->refs.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+  for (int i = 0; i < keep.extra_count; ++i) n->saved[slot++] = save(*keep.extras[i]);
+  return n->closure;
+}
+
+namespace {
+
+// Where grad() puts a gradient.
+struct Capture {
+  Node* node;
+  std::uint32_t output;
+  Tensor* result;
+};
+
+// One running backward(). Nodes are taken in falling order of creation: all users of a node come before it.
+class Run {
+ public:
+  Run(bool retain, std::vector<Capture>* captures) : retain_(retain), captures_(captures), outer_(current) {
+    heap_.swap(spare);
+    current = this;
+  }
+  ~Run() {
+    for (Node* n : heap_) finish(n);  // left over only by an exception
+    heap_.clear();
+    heap_.swap(spare);
+    current = outer_;
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  void push(Node* n) {
+    if (n->queued) return;
+    n->queued = true;
+    hold(n->refs);
+    heap_.push_back(n);
+    std::push_heap(heap_.begin(), heap_.end(), earlier);
+  }
+
+  void all() {
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end(), earlier);
+      const Tidy active{heap_.back()};
+      heap_.pop_back();
+      one(*active.node);
+    }
+  }
+
+  static thread_local Run* current;
+
+ private:
+  static bool earlier(const Node* a, const Node* b) { return a->sequence < b->sequence; }
+
+  static void finish(Node* n) noexcept {
+    n->queued = false;
+    for (int i = 0; i < n->output_count; ++i) n->outputs[i].grad = Tensor();
+    drop_node(n);
+  }
+
+  struct Tidy {
+    Node* node;
+    ~Tidy() { finish(node); }
+  };
+
+  void one(Node& n);
+
+  std::vector<Node*> heap_;
+  bool retain_;
+  std::vector<Capture>* captures_;
+  Run* outer_;
+  static thread_local std::vector<Node*> spare;  // its room is used again
+};
+thread_local Run* Run::current = nullptr;
+thread_local std::vector<Node*> Run::spare;
+
+[[noreturn]] void fail_released(const char* op) {
+  check::fail("backward", "the graph at ", op,
+              " was taken apart by an earlier backward(): pass retain_graph = true to that one to go through it twice");
+}
+
+// The first contribution is moved in, later ones are added: in place where nobody else holds the buffer.
+void accumulate(const Node& to, Tensor& sum, Tensor&& g) {
+  if (!sum.defined()) {
+    sum = to.leaf() && !g.unique() ? g.clone() : std::move(g);
+  } else if (!recording && (to.leaf() || sum.unique())) {
+    add_into(sum, g);
+  } else {
+    sum = add(sum, g);
+  }
+}
+
+void Run::one(Node& n) {
+  for (int i = 0; i < n.output_count; ++i)
+    if (Node* kept = n.outputs[i].retained; kept && n.outputs[i].grad.defined())
+      accumulate(*kept, kept->outputs[0].grad, Tensor(n.outputs[i].grad));
+  if (n.captured)
+    for (Capture& c : *captures_)
+      if (c.node == &n) *c.result = n.outputs[c.output].grad;
+  if (n.released) fail_released(n.op);
+  Backward b(n);
+  bool wanted = false;
+  for (int i = 0; i < n.input_count && !wanted; ++i) wanted = b.wants(i);
+  if (wanted) n.adjoint(b, n.closure);
+  if (!retain_) {
+    n.released = true;
+    forget_kept(n);
+    forget_edges(n);
+  }
+}
+
+// Gives the roots their gradients and walks the graph.
+void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, bool retain, bool create_graph,
+          std::vector<Capture>* captures, const char* op) {
+  const GradMode mode(create_graph);
+  Run run(retain || create_graph, captures);
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const Tensor& y = outputs[k];
+    if (!y.requires_grad())
+      check::fail(op, "the tensor of shape ", y.shape(),
+                  " was not computed from any that wants a gradient: call requires_grad_() on the inputs first");
+    Tensor seed = k < seeds.size() ? seeds[k] : Tensor();
+    if (!seed.defined()) {
+      if (y.numel() != 1)
+        check::fail(op, "the tensor has shape ", y.shape(),
+                    ", not one element: call sum() or mean() first, or pass a seed of shape ", y.shape());
+      seed = full(y.shape(), 1, y.dtype());
+    }
+    if (seed.shape() != y.shape())
+      check::fail(op, "the seed has shape ", seed.shape(), ", the tensor ", y.shape(), ": they must be equal");
+    if (seed.dtype() != y.dtype()) seed = seed.to(y.dtype());
+    Node& n = *y.impl()->node;
+    if (n.released) fail_released(n.op);
+    if (!n.needed || n.orphan) continue;
+    accumulate(n, n.outputs[y.impl()->output].grad, std::move(seed));
+    if (!n.leaf()) run.push(&n);
+  }
+  run.all();
+}
+
+// Marks what lies between the outputs and the inputs of grad(), and puts everything back in the end.
+class Marks {
+ public:
+  Marks(const std::vector<Tensor>& outputs, std::vector<Capture>& captures) : captures_(captures) {
+    for (Capture& c : captures_) c.node->captured = true;
+    for (const Tensor& y : outputs)
+      if (y.requires_grad()) visit(y.impl()->node);
+    for (std::size_t i = 0; i < reached_.size(); ++i)
+      for (int k = 0; k < reached_[i]->input_count; ++k)
+        if (Node* to = reached_[i]->edges[k].node) visit(to);
+    std::sort(reached_.begin(), reached_.end(), [](Node* a, Node* b) { return a->sequence < b->sequence; });
+    for (Node* n : reached_) {
+      n->needed = n->captured;
+      for (int k = 0; k < n->input_count && !n->needed; ++k) n->needed = n->edges[k].node && n->edges[k].node->needed;
+      if (n->leaf() && n->captured) stashed_.emplace_back(n, std::exchange(n->outputs[0].grad, Tensor()));
+    }
+  }
+  ~Marks() {
+    for (auto& [leaf, gradient] : stashed_) leaf->outputs[0].grad = std::move(gradient);
+    for (Capture& c : captures_) c.node->captured = false;
+    for (Node* n : reached_) {
+      n->needed = true;
+      n->visited = false;
+      drop_node(n);
+    }
+  }
+  Marks(const Marks&) = delete;
+  Marks& operator=(const Marks&) = delete;
+
+  void collect_leaves() {
+    for (Capture& c : captures_)
+      if (c.node->leaf() && c.node->visited) *c.result = c.node->outputs[0].grad;
+  }
+
+ private:
+  void visit(Node* n) {
+    if (n->visited) return;
+    n->visited = true;
+    hold(n->refs);
+    reached_.push_back(n);
+  }
+  std::vector<Capture>& captures_;
+  std::vector<Node*> reached_;
+  std::vector<std::pair<Node*, Tensor>> stashed_;
+};
+
+}  // namespace
+}  // namespace detail
+
+bool grad_enabled() { return detail::recording; }
+NoGrad::NoGrad() : before_(std::exchange(detail::recording, false)) {}
+NoGrad::~NoGrad() { detail::recording = before_; }
+GradMode::GradMode(bool on) : before_(std::exchange(detail::recording, on)) {}
+GradMode::~GradMode() { detail::recording = before_; }
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& grad_outputs, bool retain_graph, bool create_graph,
+                         bool allow_unused) {
+  if (grad_outputs.size() > outputs.size())
+    check::fail("grad", grad_outputs.size(), " grad_outputs for ", outputs.size(), " outputs: at most one for each");
+  std::vector<Tensor> results(inputs.size());
+  std::vector<detail::Capture> captures;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].requires_grad())
+      check::fail("grad", "input ", i, " of shape ", inputs[i].shape(),
+                  " wants no gradient: call requires_grad_() on it before computing the outputs");
+    captures.push_back({inputs[i].impl()->node, inputs[i].impl()->output, &results[i]});
+  }
+  {
+    detail::Marks marks(outputs, captures);
+    detail::walk(outputs, grad_outputs, retain_graph, create_graph, &captures, "grad");
+    marks.collect_leaves();
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (!results[i].defined() && !allow_unused)
+      check::fail("grad", "the outputs do not depend on input ", i, " of shape ", inputs[i].shape(),
+                  ": pass allow_unused = true to get an undefined tensor for it");
+  return results;
+}
+
+void Tensor::backward(const Tensor& seed, bool retain_graph, bool create_graph) const {
+  detail::walk({*this}, {seed}, retain_graph, create_graph, nullptr, "backward");
+}
+
+// ---- Backward: what an adjoint sees -------------------------------------------------------------------------------
+
+Tensor Backward::restore(int slot, detail::Node* node, int output) {
+  const detail::Saved& s = node_.saved[slot];
+  if (!s.storage) return {};
+  if (s.storage->version.load(std::memory_order_relaxed) != s.version)
+    check::fail("backward", "a tensor of shape ", s.shape, " that ", node_.op,
+                " needs for its gradient was changed in place after it was recorded (version ", s.version, " then, ",
+                s.storage->version.load(), " now): change a clone() of it instead");
+  detail::hold(s.storage->refs);
+  detail::TensorImpl* t = detail::new_impl(s.storage, s.offset, s.shape, s.dtype);
+  if (detail::recording && node) {
+    detail::hold(node->refs);
+    t->node = node;
+    t->output = static_cast<std::uint16_t>(output);
+  }
+  return Tensor(t);
+}
+
+Tensor Backward::dy(int i) {
+  detail::Output& o = node_.outputs[i];
+  return o.grad.defined() ? o.grad : zeros(o.shape, o.dtype);
+}
+bool Backward::has_dy(int i) const { return node_.outputs[i].grad.defined(); }
+
+Tensor Backward::x(int i) {
+  const int slot = __builtin_popcount(node_.kept_inputs & ((1u << i) - 1));
+  return restore(slot, node_.edges[i].node, static_cast<int>(node_.edges[i].output));
+}
+Tensor Backward::y(int i) { return restore(__builtin_popcount(node_.kept_inputs) + i, &node_, i); }
+Tensor Backward::saved(int i) { return restore(node_.extras_at + i, nullptr, 0); }
+bool Backward::has_saved(int i) const { return node_.saved[node_.extras_at + i].storage != nullptr; }
+
+bool Backward::wants(int i) const {
+  const detail::Node* to = node_.edges[i].node;
+  return to && to->needed && !to->orphan;
+}
+const Shape& Backward::shape(int i) const { return node_.edges[i].node->outputs[node_.edges[i].output].shape; }
+DType Backward::dtype(int i) const { return node_.edges[i].node->outputs[node_.edges[i].output].dtype; }
+int Backward::inputs() const { return node_.input_count; }
+
+void Backward::give(int i, Tensor g) {
+  if (!wants(i)) return;
+  detail::Node* to = node_.edges[i].node;
+  detail::Output& o = to->outputs[node_.edges[i].output];
+  if (g.dtype() != o.dtype) g = g.to(o.dtype);
+  if (g.shape() != o.shape) g = sum_to(g, o.shape);
+  detail::accumulate(*to, o.grad, std::move(g));
+  if (!to->leaf()) detail::Run::current->push(to);
+}
+
+Backward::Target Backward::target(int i) {
+  detail::Node* to = node_.edges[i].node;
+  detail::Output& o = to->outputs[node_.edges[i].output];
+  const bool add = o.grad.defined();
+  if (!add)
+    o.grad = Tensor::empty(o.shape, o.dtype);
+  else if (!to->leaf() && !o.grad.unique())
+    o.grad = o.grad.clone();
+  if (add) o.grad.before_write(node_.op);
+  if (!to->leaf()) detail::Run::current->push(to);
+  return {o.grad, add};
+}
+
+void Backward::once_only() const {
+  if (recording())
+    check::fail(node_.op, "has no derivative of this order: use create_graph = false, or its composed form");
+}
+
+}  // namespace fit

@@ -1,0 +1,55 @@
+#pragma once
+#include "fit/graph.hpp"
+
+// The graph's nodes. A tensor points to the node that made it; a node points to the nodes of its inputs, never to a
+// tensor's handle, so references run one way and no cycle can form.
+namespace fit::detail {
+
+struct Edge {
+  Node* node;  // null where the input wants no gradient
+  std::uint32_t output;
+};
+
+struct Output {
+  Shape shape;
+  DType dtype;
+  Tensor grad;               // what has come back so far in a running backward(); of a leaf: its gradient
+  Node* retained = nullptr;  // where retain_grad() keeps it: a leaf node
+};
+
+// A value kept for the adjoint: the buffer without its graph, and the version that it had.
+struct Saved {
+  Storage* storage;  // null: not kept
+  std::int64_t offset;
+  std::uint32_t version;
+  DType dtype;
+  Shape shape;
+};
+
+struct Node {
+  std::atomic<std::uint32_t> refs{0};
+  std::uint16_t input_count = 0, output_count = 0, saved_count = 0, extras_at = 0;
+  std::uint32_t kept_inputs = 0;
+  bool keeps_outputs = false;
+  bool released = false;  // backward() has taken it apart
+  bool queued = false;    // waits in a running backward()
+  bool captured = false;  // grad() wants an output's gradient
+  bool needed = true;     // lies on the way to what grad() wants
+  bool visited = false;   // grad() has seen it
+  bool orphan = false;    // a leaf whose tensor is gone
+  std::size_t capacity = 0;
+  std::uint64_t sequence = 0;  // creation number: inputs have smaller ones
+  const char* op = nullptr;    // null for a leaf
+  void (*adjoint)(Backward&, const void*) = nullptr;
+  Edge* edges = nullptr;
+  Output* outputs = nullptr;
+  Saved* saved = nullptr;
+  void* closure = nullptr;
+
+  bool leaf() const { return op == nullptr; }
+};
+
+Node* new_leaf(const Shape& shape, DType dtype);
+void drop_node(Node* n) noexcept;
+
+}  // namespace fit::detail

@@ -1,0 +1,43 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+
+#include "fit/shape.hpp"
+
+// What a Tensor points to. Counts are atomic, so tensors may be shared between threads; the contents are not locked.
+namespace fit::detail {
+
+struct Node;
+
+/// A buffer, shared by the tensors that reshape() makes of one another and by what the graph has kept.
+struct Storage {
+  std::atomic<std::uint32_t> refs{1};
+  std::atomic<std::uint32_t> version{0};  // counts writes: backward() compares it with the one it was recorded at
+  std::size_t capacity = 0;               // of the cache's block that this header begins
+  void* data = nullptr;                   // 64-byte aligned
+};
+
+struct TensorImpl {
+  std::atomic<std::uint32_t> refs{1};
+  DType dtype = DType::float32;
+  bool owns_leaf = false;    // the tensor that a leaf node was made for: without it nobody can read the gradient
+  std::uint16_t output = 0;  // which of the node's outputs this is
+  Storage* storage = nullptr;
+  std::int64_t offset = 0;  // in elements
+  Node* node = nullptr;     // null where no gradient is wanted
+  Shape shape;
+};
+
+/// True if the caller held the last reference. A count of one needs no locked instruction: nobody else can raise it.
+inline bool drop(std::atomic<std::uint32_t>& refs) noexcept {
+  return refs.load(std::memory_order_acquire) == 1 || refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
+}
+inline void hold(std::atomic<std::uint32_t>& refs) noexcept { refs.fetch_add(1, std::memory_order_relaxed); }
+
+Storage* new_storage(std::size_t bytes);
+void free_storage(Storage* s) noexcept;
+/// Takes over one reference to `storage`.
+TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, DType dtype);
+void free_impl(TensorImpl* t) noexcept;
+
+}  // namespace fit::detail

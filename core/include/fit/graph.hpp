@@ -1,0 +1,202 @@
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fit/memory.hpp"
+#include "fit/tensor.hpp"
+
+/// The graph of operations, and how to add an operation to it: one function with the check, the forward and the
+/// adjoint.
+///
+///     Tensor square(const Tensor& x) {
+///       Tensor y = …;                                                      // plain computation
+///       return record("square", {x}, std::move(y), keep::inputs,
+///                     [](Backward& b) { b.give(0, 2 * b.x(0) * b.dy()); });  // dx = 2 x dy
+///     }
+///
+/// The adjoint calls operations, so it has a gradient itself: second derivatives come for free.
+namespace fit {
+
+class Backward;
+
+/// Whether operations are recorded on this thread.
+bool grad_enabled();
+
+/// While one lives, this thread records nothing.
+///
+///     { NoGrad guard;  w.sub_(0.1 * w.grad()); }
+class NoGrad {
+ public:
+  NoGrad();
+  ~NoGrad();
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// Turns recording on or off for a scope.
+class GradMode {
+ public:
+  explicit GradMode(bool on);
+  ~GradMode();
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// d(sum of outputs * grad_outputs) / d(each input), without touching anybody's grad(). An input may be any tensor that
+/// the outputs were computed from. grad_outputs: one for each output (may be undefined for those with one element).
+/// create_graph records the gradients, so that they can be differentiated again (and retains the graph).
+/// Throws Error for an input that the outputs don't depend on, unless allow_unused, where it gives an undefined tensor.
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& grad_outputs = {}, bool retain_graph = false,
+                         bool create_graph = false, bool allow_unused = false);
+
+/// What a node keeps for its adjoint, beside plain values in the closure.
+struct Keep {
+  static constexpr int max_extras = 6;
+  std::uint32_t inputs = 0;  // bit i: input i
+  bool outputs = false;
+  int extra_count = 0;
+  const Tensor* extras[max_extras] = {};
+
+  friend Keep operator|(Keep a, const Keep& b) {
+    a.inputs |= b.inputs;
+    a.outputs |= b.outputs;
+    for (int i = 0; i < b.extra_count; ++i) a.extras[a.extra_count++] = b.extras[i];
+    return a;
+  }
+};
+
+namespace keep {
+inline const Keep nothing{};
+inline const Keep inputs{~0u};      ///< all of them: b.x(i)
+inline const Keep output{0, true};  ///< all outputs: b.y(i)
+/// Some inputs: keep::input(0, 2).
+template <class... I>
+Keep input(I... i) {
+  return Keep{((1u << i) | ... | 0u)};
+}
+/// Values computed on the way, constants to every derivative: b.saved(i). An undefined one is left out but counted.
+template <class... T>
+Keep saved(const T&... t) {
+  static_assert(sizeof...(T) <= Keep::max_extras);
+  return Keep{0, false, static_cast<int>(sizeof...(T)), {&t...}};
+}
+}  // namespace keep
+
+namespace detail {
+
+/// The inputs of an operation, without copying handles: {x, y} or a vector.
+class Inputs {
+ public:
+  struct Ref {
+    Ref(const Tensor& t) : tensor(&t) {}
+    const Tensor* tensor;
+  };
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"  // lives for one call, and so does the list
+#endif
+  Inputs(std::initializer_list<Ref> list) : refs_(list.begin()), size_(static_cast<int>(list.size())) {}
+#pragma GCC diagnostic pop
+  Inputs(const std::vector<Tensor>& list) : tensors_(list.data()), size_(static_cast<int>(list.size())) {}
+  int size() const { return size_; }
+  const Tensor& operator[](int i) const { return refs_ ? *refs_[i].tensor : tensors_[i]; }
+
+ private:
+  const Ref* refs_ = nullptr;
+  const Tensor* tensors_ = nullptr;
+  int size_;
+};
+
+extern thread_local bool recording;
+
+inline bool wants_record(const Inputs& in) {
+  if (!recording) return false;
+  for (int i = 0; i < in.size(); ++i)
+    if (in[i].impl() && in[i].impl()->node) return true;
+  return false;
+}
+
+/// Makes the node, ties the outputs to it and gives room for a closure of `bytes`.
+void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, const Keep& keep,
+                  void (*adjoint)(Backward&, const void*), std::size_t bytes);
+
+template <class F>
+void attach(const char* op, const Inputs& in, Tensor* outputs, int count, const Keep& keep, const F& adjoint) {
+  static_assert(
+      std::is_trivially_copyable_v<F> && std::is_trivially_destructible_v<F>,
+      "an adjoint captures plain values only (numbers, Shape): tensors are kept with keep::, so that no cycle "
+      "of references can form");
+  static_assert(alignof(F) <= 16);
+  void* closure = attach_node(
+      op, in, outputs, count, keep, [](Backward& b, const void* f) { (*static_cast<const F*>(f))(b); }, sizeof(F));
+  new (closure) F(adjoint);
+}
+
+}  // namespace detail
+
+/// Ties `y`, freshly computed from `inputs`, into the graph, if operations are recorded and an input wants a gradient;
+/// otherwise nothing is kept. An undefined input is allowed: it wants none. The adjoint is any callable on Backward&.
+template <class F>
+Tensor record(const char* op, const detail::Inputs& inputs, Tensor y, const Keep& keep, const F& adjoint) {
+  if (detail::wants_record(inputs) && is_floating(y.dtype())) detail::attach(op, inputs, &y, 1, keep, adjoint);
+  return y;
+}
+
+/// The same for several outputs, which are one node. Outputs that are not floating are left alone.
+template <class F>
+void record(const char* op, const detail::Inputs& inputs, std::vector<Tensor>& outputs, const Keep& keep,
+            const F& adjoint) {
+  if (detail::wants_record(inputs))
+    detail::attach(op, inputs, outputs.data(), static_cast<int>(outputs.size()), keep, adjoint);
+}
+
+/// What an adjoint works with.
+class Backward {
+ public:
+  /// Gradient of output i; zeros if nothing came back to that output.
+  Tensor dy(int i = 0);
+  bool has_dy(int i) const;
+  /// What was kept. Throws Error if it was changed in place meanwhile.
+  Tensor x(int i);
+  Tensor y(int i = 0);
+  Tensor saved(int i);
+  bool has_saved(int i) const;
+  /// Whether input i wants a gradient. Asking saves work; give() drops what is not wanted.
+  bool wants(int i) const;
+  /// Shape and type of an input that wants a gradient.
+  const Shape& shape(int i) const;
+  DType dtype(int i) const;
+  int inputs() const;
+  /// Adds g to the gradient of input i. g may have a broadcast shape (it is summed) and another floating type.
+  void give(int i, Tensor g);
+  /// Whether gradients are recorded themselves (create_graph). Then everything must be made of operations.
+  bool recording() const { return detail::recording; }
+  /// For kernels that write or add in place: the gradient of input i, and whether to add to it (else it is
+  /// uninitialised). Not while recording().
+  struct Target {
+    Tensor grad;
+    bool add;
+  };
+  Target target(int i);
+  /// Says that this op has no derivative of this order: throws Error if gradients are being recorded.
+  void once_only() const;
+
+  explicit Backward(detail::Node& node) : node_(node) {}
+
+ private:
+  Tensor restore(int slot, detail::Node* node, int output);
+  detail::Node& node_;
+};
+
+}  // namespace fit

@@ -1,0 +1,253 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fit/graph.hpp"
+#include "fit/random.hpp"
+#include "fit/tensor.hpp"
+
+/// Every operation, what it computes, its shapes and what it throws.
+///
+/// For all of them: operands broadcast as in NumPy; mixed types promote boolean < int64 < float32 < float64; a C++
+/// number never promotes; axes may be negative; results are new tensors. A wrong argument throws Error, which names the
+/// op, the argument, the shapes and the rule. Gradients are PyTorch's, at kinks and ties too; where one is a choice, it
+/// is stated.
+namespace fit {
+
+// ---- arithmetic: a and b broadcast. int64 stays int64, but a division gives float32. ------------------------------
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);
+Tensor add(const Tensor& a, Scalar b);
+Tensor sub(const Tensor& a, Scalar b);
+Tensor sub(Scalar a, const Tensor& b);
+Tensor mul(const Tensor& a, Scalar b);
+Tensor div(const Tensor& a, Scalar b);
+Tensor div(Scalar a, const Tensor& b);
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor operator+(const Tensor& a, Scalar b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, Scalar b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, Scalar b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, Scalar b) { return div(a, b); }
+inline Tensor operator+(Scalar a, const Tensor& b) { return add(b, a); }
+inline Tensor operator-(Scalar a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
+inline Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
+Tensor neg(const Tensor& x);
+inline Tensor operator-(const Tensor& x) { return neg(x); }
+inline Tensor& operator+=(Tensor& a, const Tensor& b) { return a = add(a, b); }
+inline Tensor& operator-=(Tensor& a, const Tensor& b) { return a = sub(a, b); }
+inline Tensor& operator*=(Tensor& a, const Tensor& b) { return a = mul(a, b); }
+inline Tensor& operator/=(Tensor& a, const Tensor& b) { return a = div(a, b); }
+/// x^e, element by element. d/dx = e x^(e-1), 0 where e = 0; d/de = x^e ln x, 0 where x = 0 and e >= 0.
+Tensor pow(const Tensor& x, Scalar e);
+Tensor pow(const Tensor& x, const Tensor& e);
+Tensor pow(Scalar x, const Tensor& e);
+
+// ---- functions of one number: floating types; int64 and boolean are converted to float32 ---------------------------
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor log1p(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);  ///< 1 / sqrt(x)
+Tensor abs(const Tensor& x);    ///< gradient 0 at 0; keeps int64
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor erf(const Tensor& x);
+Tensor sigmoid(const Tensor& x);                                   ///< 1 / (1 + e^-x)
+Tensor relu(const Tensor& x);                                      ///< max(x, 0); gradient 0 at 0
+Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);  ///< x > 0 ? x : slope x
+Tensor elu(const Tensor& x, double alpha = 1.0);                   ///< x > 0 ? x : alpha (e^x - 1)
+/// GELU (Hendrycks & Gimpel 2016). exact: x/2 (1 + erf(x / sqrt 2)); tanh: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715
+/// x^3))).
+enum class Gelu { exact, tanh };
+Tensor gelu(const Tensor& x, Gelu form = Gelu::exact);
+Tensor silu(const Tensor& x);      ///< x sigmoid(x)
+Tensor softplus(const Tensor& x);  ///< ln(1 + e^x), without overflow
+/// Cut off to low … high; the gradient passes where low <= x <= high.
+Tensor clamp(const Tensor& x, Scalar low, Scalar high);
+
+// ---- two numbers, conditions --------------------------------------------------------------------------------------
+Tensor maximum(const Tensor& a, const Tensor& b);  ///< NaN if either is; the gradient is halved on a tie
+Tensor minimum(const Tensor& a, const Tensor& b);
+/// condition ? a : b; the condition is boolean, all three broadcast. The gradient reaches only what was chosen, so a
+/// NaN in the other branch stays out of it.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
+Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
+/// x with `value` where the boolean mask is true; the mask broadcasts to the shape of x.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
+// Comparisons give boolean tensors. (== compares elements, as in NumPy: use allclose() or equal() for a verdict.)
+Tensor eq(const Tensor& a, const Tensor& b);
+Tensor ne(const Tensor& a, const Tensor& b);
+Tensor lt(const Tensor& a, const Tensor& b);
+Tensor le(const Tensor& a, const Tensor& b);
+Tensor gt(const Tensor& a, const Tensor& b);
+Tensor ge(const Tensor& a, const Tensor& b);
+Tensor eq(const Tensor& a, Scalar b);
+Tensor ne(const Tensor& a, Scalar b);
+Tensor lt(const Tensor& a, Scalar b);
+Tensor le(const Tensor& a, Scalar b);
+Tensor gt(const Tensor& a, Scalar b);
+Tensor ge(const Tensor& a, Scalar b);
+inline Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
+inline Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
+inline Tensor operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
+inline Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
+inline Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
+inline Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
+inline Tensor operator==(const Tensor& a, Scalar b) { return eq(a, b); }
+inline Tensor operator!=(const Tensor& a, Scalar b) { return ne(a, b); }
+inline Tensor operator<(const Tensor& a, Scalar b) { return lt(a, b); }
+inline Tensor operator<=(const Tensor& a, Scalar b) { return le(a, b); }
+inline Tensor operator>(const Tensor& a, Scalar b) { return gt(a, b); }
+inline Tensor operator>=(const Tensor& a, Scalar b) { return ge(a, b); }
+// Logic on boolean tensors; other types count as x != 0.
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_xor(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& x);
+inline Tensor operator&&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
+inline Tensor operator||(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
+inline Tensor operator!(const Tensor& x) { return logical_not(x); }
+Tensor isnan(const Tensor& x);
+Tensor isfinite(const Tensor& x);
+/// One verdict: same shape, type and values (NaN is not equal to NaN).
+bool equal(const Tensor& a, const Tensor& b);
+/// One verdict: |a - b| <= atol + rtol |b| everywhere, shapes equal; NaN is close to nothing.
+bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
+
+// ---- reductions: over the axes given (all if none); keepdims leaves them with size 1. ------------------------------
+// float32 is summed in blocks whose partial sums are kept in double, in an order fixed by the shape.
+Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdims = false);   ///< boolean counts into int64
+Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdims = false);  ///< floating; NaN over nothing
+/// sum((x - mean)^2) / (n - correction), in two passes; NaN where n <= correction. Floating.
+Tensor var(const Tensor& x, const Axes& axes = {}, int correction = 1, bool keepdims = false);
+Tensor std(const Tensor& x, const Axes& axes = {}, int correction = 1, bool keepdims = false);  ///< gradient 0 at 0
+Tensor prod(const Tensor& x, const Axes& axes = {}, bool keepdims = false);  ///< the gradient is right with zeros too
+/// Largest and smallest. Over one axis the gradient goes to the first such element (argmax); over all or several it is
+/// shared among equals. NaN wins. Throws Error over nothing.
+Tensor max(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor min(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+/// (sum |x|^p)^(1/p) for p > 0 (infinity allowed); gradient 0 where the norm is 0.
+Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keepdims = false);
+/// ln(sum(e^x)) without overflow; -inf where all are.
+Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor argmax(const Tensor& x, int axis, bool keepdims = false);  ///< int64; the first of equals; NaN wins
+Tensor argmin(const Tensor& x, int axis, bool keepdims = false);
+Tensor argmax(const Tensor& x);  ///< over the flattened tensor
+Tensor argmin(const Tensor& x);
+Tensor any(const Tensor& x, const Axes& axes = {}, bool keepdims = false);  ///< boolean
+Tensor all(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor cumsum(const Tensor& x, int axis);
+/// x summed over the axes along which `shape` was broadcast to x's shape: the gradient of broadcasting.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+
+// ---- rows: normalised exponentials, normalisation, dropout ---------------------------------------------------------
+/// e^(x_i - max) / sum_j e^(x_j - max) along an axis. A row of -inf alone gives NaN, as in PyTorch; attention treats
+/// its masked rows itself.
+Tensor softmax(const Tensor& x, int axis = -1);
+Tensor log_softmax(const Tensor& x, int axis = -1);
+/// x / (1 - p) with probability 1 - p, else 0 (p = 1: all 0). What survives depends on the generator's seed, the number
+/// of its call, and the element's index.
+Tensor dropout(const Tensor& x, double p, Generator& g = default_generator());
+/// (x - mean) / sqrt(var + eps) * weight + bias over the last axis, C (Ba et al. 2016; var without correction). weight
+/// and bias are [C] or undefined.
+Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
+/// x / sqrt(mean(x^2) + eps) * weight over the last axis (Zhang & Sennrich 2019). weight is [C] or undefined.
+Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6);
+
+// ---- losses (fit/nn/loss.hpp has them as functions with reductions) ------------------------------------------------
+/// Row by row lse(x) - x[target], float [N], from logits x [N, C] and ids [N] (int64): -ln of the target's probability.
+/// 0, with no gradient, where the target is ignore_index. Throws Error for another target outside 0 … C - 1.
+Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index = -100);
+
+// ---- shape: reshape and its kin share the buffer, all others copy -------------------------------------------------
+/// One size may be -1: what is left.
+Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& shape);
+inline Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> shape) {
+  return reshape(x, std::vector<std::int64_t>(shape));
+}
+Tensor flatten(const Tensor& x, int first = 0, int last = -1);  ///< axes first … last become one
+Tensor squeeze(const Tensor& x, int axis);                      ///< takes out an axis of size 1
+Tensor squeeze(const Tensor& x);                                ///< takes out all of them
+Tensor unsqueeze(const Tensor& x, int axis);                    ///< puts one in before `axis` of the result
+Tensor transpose(const Tensor& x, int a = -2, int b = -1);      ///< swaps two axes
+Tensor permute(const Tensor& x, const std::vector<int>& axes);  ///< axis i of the result is axis axes[i] of x
+Tensor broadcast_to(const Tensor& x, const Shape& shape);
+Tensor cat(const std::vector<Tensor>& parts, int axis = 0);
+Tensor stack(const std::vector<Tensor>& parts, int axis = 0);
+/// Pieces of `size` along an axis (the last may be smaller), or of the sizes given.
+std::vector<Tensor> split(const Tensor& x, std::int64_t size, int axis = 0);
+std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int axis = 0);
+std::vector<Tensor> chunk(const Tensor& x, int count, int axis = 0);  ///< as equal as they can be
+/// x[{...}]: see Index. At most one list among the entries.
+Tensor index(const Tensor& x, const std::vector<Index>& where);
+/// Writes v, broadcast, into x[{...}]: x itself changes. A list must not name an element twice.
+void index_put_(Tensor& x, const std::vector<Index>& where, const Tensor& v);
+/// Elements start, start + step, … (count of them) of one axis.
+Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1);
+Tensor index_select(const Tensor& x, int axis,
+                    const Tensor& ids);  ///< ids: int64 [N]; negative ones count from the end
+/// y[i][j] = x[ids[i][j]][j] for axis 0, and so on. ids: int64, of x's rank, not larger than x beside the axis.
+Tensor gather(const Tensor& x, int axis, const Tensor& ids);
+/// A copy of x with src added: y[ids[i][j]][j] += src[i][j] for axis 0, and so on.
+Tensor scatter_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
+/// Rows of table [V, C] at ids [...] (int64): [..., C]. The row padding_idx gets no gradient.
+Tensor embedding(const Tensor& table, const Tensor& ids, std::int64_t padding_idx = -1);
+Tensor flip(const Tensor& x, const Axes& axes);
+Tensor tril(const Tensor& x, std::int64_t diagonal = 0);  ///< 0 above the diagonal of the last two axes
+Tensor triu(const Tensor& x, std::int64_t diagonal = 0);  ///< 0 below it
+/// {values, ids (int64)} along an axis, stable; NaN sorts as the largest. The gradient is that of the values.
+std::pair<Tensor, Tensor> sort(const Tensor& x, int axis = -1, bool descending = false);
+std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis = -1, bool largest = true);
+
+// ---- products -----------------------------------------------------------------------------------------------------
+/// NumPy's matmul: [..., M, K] x [..., K, N] -> [..., M, N], the leading axes broadcast; a vector on the left is a row,
+/// on the right a column, and that axis goes away again. One floating type, or mixed ones promoted.
+Tensor matmul(const Tensor& a, const Tensor& b);
+/// op(a) op(b) where op may transpose the last two axes; [..., M, K] x [..., K, N] after that. Both of rank >= 2.
+Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b);
+/// x [..., in] times weight [out, in] transposed, plus bias [out] (may be undefined): [..., out].
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+Tensor outer(const Tensor& a, const Tensor& b);  ///< [M] x [N] -> [M, N]
+/// Einstein's sum, NumPy's notation: einsum("bqhd,bkhd->bhqk", {q, k}). One or more operands; "..." stands for leading
+/// axes that broadcast; without "->" the letters that stand once are kept, in the order of the alphabet. No letter
+/// twice in one operand.
+Tensor einsum(const std::string& formula, const std::vector<Tensor>& operands);
+
+// ---- for the graph and the optimisers -----------------------------------------------------------------------------
+/// sum += g in place, in one pass; same shape and type.
+void add_into(Tensor& sum, const Tensor& g);
+
+inline Tensor Tensor::sum(const Axes& axes, bool keepdims) const { return fit::sum(*this, axes, keepdims); }
+inline Tensor Tensor::mean(const Axes& axes, bool keepdims) const { return fit::mean(*this, axes, keepdims); }
+inline Tensor Tensor::max() const { return fit::max(*this); }
+inline Tensor Tensor::min() const { return fit::min(*this); }
+inline Tensor Tensor::argmax(int axis) const { return fit::argmax(*this, axis); }
+inline Tensor Tensor::exp() const { return fit::exp(*this); }
+inline Tensor Tensor::log() const { return fit::log(*this); }
+inline Tensor Tensor::sqrt() const { return fit::sqrt(*this); }
+inline Tensor Tensor::abs() const { return fit::abs(*this); }
+inline Tensor Tensor::tanh() const { return fit::tanh(*this); }
+inline Tensor Tensor::relu() const { return fit::relu(*this); }
+inline Tensor Tensor::pow(Scalar exponent) const { return fit::pow(*this, exponent); }
+inline Tensor Tensor::softmax(int axis) const { return fit::softmax(*this, axis); }
+inline Tensor Tensor::matmul(const Tensor& o) const { return fit::matmul(*this, o); }
+inline Tensor Tensor::reshape(const std::vector<std::int64_t>& shape) const { return fit::reshape(*this, shape); }
+inline Tensor Tensor::flatten(int first, int last) const { return fit::flatten(*this, first, last); }
+inline Tensor Tensor::transpose(int a, int b) const { return fit::transpose(*this, a, b); }
+inline Tensor Tensor::permute(const std::vector<int>& axes) const { return fit::permute(*this, axes); }
+inline Tensor Tensor::squeeze(int axis) const { return fit::squeeze(*this, axis); }
+inline Tensor Tensor::unsqueeze(int axis) const { return fit::unsqueeze(*this, axis); }
+
+}  // namespace fit

@@ -1,0 +1,48 @@
+#pragma once
+#include <cstdint>
+
+#include "fit/tensor.hpp"
+
+/// Random numbers are counter-based (Philox 4x32-10, Salmon et al. 2011): element i of call c under seed s depends on
+/// (s, c, i) alone. Threads don't matter, and what is drawn again with the same key is the same.
+namespace fit {
+
+class Generator {
+ public:
+  explicit Generator(std::uint64_t seed = 0) : seed_(seed) {}
+  std::uint64_t seed() const { return seed_; }
+  /// Calls drawn so far; setting it (with the seed) restores a state.
+  std::uint64_t calls() const { return calls_; }
+  void set_state(std::uint64_t seed, std::uint64_t calls) { seed_ = seed, calls_ = calls; }
+  /// The key of the next call.
+  std::uint64_t next_call() { return calls_++; }
+
+ private:
+  std::uint64_t seed_, calls_ = 0;
+};
+
+/// The generator that everything random uses unless it is given another.
+Generator& default_generator();
+/// Restarts the default generator: the same seed gives the same program run, whatever the number of threads.
+void manual_seed(std::uint64_t seed);
+
+/// Uniform in [0, 1).
+Tensor rand(const Shape& shape, DType dtype = float32, Generator& g = default_generator());
+/// Normal with mean 0 and standard deviation 1 (Box-Muller).
+Tensor randn(const Shape& shape, DType dtype = float32, Generator& g = default_generator());
+/// Whole numbers in low … high - 1, int64.
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Generator& g = default_generator());
+/// 1 with probability p, else 0; boolean.
+Tensor bernoulli(double p, const Shape& shape, Generator& g = default_generator());
+/// 0 … n - 1 in random order, int64.
+Tensor randperm(std::int64_t n, Generator& g = default_generator());
+
+namespace detail {
+/// Four 32-bit words for block `index` of call `call`.
+struct Philox {
+  std::uint32_t word[4];
+};
+Philox philox(std::uint64_t seed, std::uint64_t call, std::uint64_t index);
+}  // namespace detail
+
+}  // namespace fit

@@ -1,0 +1,87 @@
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace fit {
+
+/// The type of a tensor's elements, in the order of promotion: an operation on two types gives the larger.
+/// Stored as: boolean bool (one byte), int64 std::int64_t, float32 float, float64 double.
+enum class DType : std::uint8_t { boolean, int64, float32, float64 };
+
+inline constexpr DType boolean = DType::boolean, int64 = DType::int64, float32 = DType::float32,
+                       float64 = DType::float64;
+
+constexpr bool is_floating(DType t) { return t >= DType::float32; }
+constexpr std::int64_t size_of(DType t) { return t == DType::boolean ? 1 : t == DType::float32 ? 4 : 8; }
+constexpr DType promote(DType a, DType b) { return a < b ? b : a; }
+/// "float32" and so on.
+const char* name_of(DType t);
+std::ostream& operator<<(std::ostream& out, DType t);
+
+/// DType of a C++ type: dtype_of<float>() is float32. bool, std::int64_t, float and double have one.
+template <class T>
+constexpr DType dtype_of();
+template <>
+constexpr DType dtype_of<bool>() {
+  return DType::boolean;
+}
+template <>
+constexpr DType dtype_of<std::int64_t>() {
+  return DType::int64;
+}
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::float32;
+}
+template <>
+constexpr DType dtype_of<double>() {
+  return DType::float64;
+}
+
+/// The sizes of a tensor's axes: up to max_rank of them, held inline. An empty Shape is that of a scalar.
+/// Throws Error for a negative size, for more axes than max_rank and for a count of elements beyond 2^62.
+class Shape {
+ public:
+  static constexpr int max_rank = 8;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> sizes) : Shape(sizes.begin(), static_cast<int>(sizes.size())) {}
+  Shape(const std::vector<std::int64_t>& sizes) : Shape(sizes.data(), static_cast<int>(sizes.size())) {}
+  Shape(const std::int64_t* sizes, int rank);
+
+  int rank() const { return rank_; }
+  std::int64_t numel() const { return numel_; }
+  /// Size of an axis; a negative one counts from the end. The axis is not checked: Tensor::size() does that.
+  std::int64_t operator[](int axis) const { return sizes_[axis < 0 ? axis + rank_ : axis]; }
+  const std::int64_t* begin() const { return sizes_; }
+  const std::int64_t* end() const { return sizes_ + rank_; }
+  std::int64_t back() const { return sizes_[rank_ - 1]; }
+
+  /// The same shape with one size changed, an axis put in before `axis`, or an axis taken out. Axes are not negative.
+  Shape with(int axis, std::int64_t size) const;
+  Shape inserted(int axis, std::int64_t size) const;
+  Shape erased(int axis) const;
+
+  /// "[2, 3]"
+  std::string str() const;
+
+  friend bool operator==(const Shape& a, const Shape& b) {
+    if (a.rank_ != b.rank_) return false;
+    for (int i = 0; i < a.rank_; ++i)
+      if (a.sizes_[i] != b.sizes_[i]) return false;
+    return true;
+  }
+  friend bool operator!=(const Shape& a, const Shape& b) { return !(a == b); }
+
+ private:
+  std::int64_t sizes_[max_rank] = {};
+  std::int64_t numel_ = 1;
+  int rank_ = 0;
+};
+
+std::ostream& operator<<(std::ostream& out, const Shape& s);
+
+}  // namespace fit

@@ -1,0 +1,372 @@
+#pragma once
+#include <cstddef>
+#include <initializer_list>
+#include <iosfwd>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fit/detail/tensor_impl.hpp"
+#include "fit/error.hpp"
+#include "fit/shape.hpp"
+
+namespace fit {
+
+class Tensor;
+class Indexed;
+
+/// A C++ number given to an operation. It never promotes a tensor: x * 2 and x * 2.0 have the type of x. A fraction
+/// given to an int64 or boolean tensor is an error, not a truncation.
+class Scalar {
+ public:
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  Scalar(T v)
+      : value_(static_cast<double>(v)),
+        whole_(std::is_integral_v<T> ? static_cast<std::int64_t>(v) : 0),
+        dtype_(std::is_same_v<T, bool>    ? DType::boolean
+               : std::is_integral_v<T>    ? DType::int64
+               : std::is_same_v<T, float> ? DType::float32
+                                          : DType::float64) {}
+  DType dtype() const { return dtype_; }
+  double value() const { return value_; }
+  /// The value as an integer; throws Error in the name of `op` if it is not a whole number.
+  std::int64_t whole(const char* op) const;
+
+ private:
+  double value_;
+  std::int64_t whole_;
+  DType dtype_;
+};
+
+/// A run of elements in memory (C++20's std::span, as much of it as is needed).
+template <class T>
+class Span {
+ public:
+  Span(T* data, std::int64_t size) : data_(data), size_(size) {}
+  T* data() const { return data_; }
+  std::int64_t size() const { return size_; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+  T& operator[](std::int64_t i) const { return data_[i]; }
+
+ private:
+  T* data_;
+  std::int64_t size_;
+};
+
+/// The axes that a reduction runs over: none given means all of them. Negative axes count from the end.
+class Axes {
+ public:
+  Axes() = default;
+  Axes(int axis) : Axes({axis}) {}
+  Axes(std::initializer_list<int> axes) : axes_(axes), all_(false) {}
+  Axes(std::vector<int> axes) : axes_(std::move(axes)), all_(false) {}
+  bool all() const { return all_; }
+  const std::vector<int>& list() const { return axes_; }
+
+ private:
+  std::vector<int> axes_;
+  bool all_ = true;
+};
+
+/// Along one axis: every element from start up to stop (not included), in steps. Negative bounds count from the end,
+/// bounds past an end are cut off there, and a negative step walks backwards, all as in Python.
+struct Range {
+  static constexpr std::int64_t none = INT64_MIN;
+  std::int64_t start = none, stop = none, step = 1;
+};
+/// range(): the whole axis. range(2): from 2 on. range(2, -1): from 2 up to the last but one.
+inline Range range(std::int64_t start = Range::none, std::int64_t stop = Range::none, std::int64_t step = 1) {
+  return {start, stop, step};
+}
+
+/// One entry between the brackets of x[{...}]: a number (the axis goes away), a range(), a list of numbers,
+/// `ellipsis` (as many axes as are left) or `newaxis` (a new axis of size 1).
+class Index {
+ public:
+  enum class Kind : std::uint8_t { number, range, list, ellipsis, newaxis };
+  template <class T, class = std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>>
+  Index(T i) : kind(Kind::number), number(static_cast<std::int64_t>(i)) {}
+  Index(Range r) : kind(Kind::range), span(r) {}
+  Index(std::vector<std::int64_t> l) : kind(Kind::list), list(std::move(l)) {}
+  explicit Index(Kind k) : kind(k) {}
+
+  Kind kind;
+  std::int64_t number = 0;
+  Range span;
+  std::vector<std::int64_t> list;
+};
+inline const Index ellipsis{Index::Kind::ellipsis};
+inline const Index newaxis{Index::Kind::newaxis};
+
+/// Write access to a tensor's elements; see Tensor::edit().
+template <class T>
+class Edit : public Span<T> {
+ public:
+  using Span<T>::Span;
+};
+
+/// An array of numbers with a shape and a type, which knows how it was computed, so that backward() can find gradients.
+///
+/// A Tensor is a handle: copying it copies no data, and both copies see a change made through either. The elements lie
+/// contiguous in row-major order. reshape() and its kin share the buffer; EVERY OTHER OPERATION COPIES, slices and
+/// transposes included: writing into x[{0}] through an assignment changes x, but writing into a named copy of it does
+/// not.
+///
+///     Tensor w = tensor({{1., 2.}, {3., 4.}}).requires_grad_();
+///     Tensor loss = sum(w * w);
+///     loss.backward();
+///     std::cout << w.grad();   // [[2, 4], [6, 8]]
+class Tensor {
+ public:
+  /// An undefined tensor: it stands for "none". Every use but defined() and assignment throws Error.
+  Tensor() noexcept = default;
+  Tensor(const Tensor& o) noexcept : impl_(o.impl_) {
+    if (impl_) detail::hold(impl_->refs);
+  }
+  Tensor(Tensor&& o) noexcept : impl_(std::exchange(o.impl_, nullptr)) {}
+  Tensor& operator=(const Tensor& o) noexcept {
+    Tensor copy(o);
+    std::swap(impl_, copy.impl_);
+    return *this;
+  }
+  Tensor& operator=(Tensor&& o) noexcept {
+    std::swap(impl_, o.impl_);
+    o.reset();
+    return *this;
+  }
+  ~Tensor() { reset(); }
+
+  // ---- what it is
+  bool defined() const { return impl_ != nullptr; }
+  const Shape& shape() const { return get().shape; }
+  int rank() const { return get().shape.rank(); }
+  std::int64_t numel() const { return get().shape.numel(); }
+  DType dtype() const { return get().dtype; }
+  /// Size of one axis; a negative axis counts from the end. Throws Error if there is no such axis.
+  std::int64_t size(int axis) const;
+
+  // ---- its elements
+  /// The elements, to be read. T must be the C++ type of dtype(). The span is valid as long as this tensor's buffer is.
+  template <class T>
+  Span<const T> data() const {
+    expect_dtype(dtype_of<T>());
+    return {static_cast<const T*>(raw()), numel()};
+  }
+  /// The elements, to be written. Counts as a change: a backward() that needs the old values will throw. Throws
+  /// Error while operations are recorded if this tensor was computed from tensors that want gradients.
+  template <class T>
+  Edit<T> edit() {
+    expect_dtype(dtype_of<T>());
+    before_write("edit");
+    return {static_cast<T*>(const_cast<void*>(raw())), numel()};
+  }
+  /// The one element of a tensor with one element, converted to T.
+  template <class T = double>
+  T item() const {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(item_int());
+    else
+      return static_cast<T>(item_double());
+  }
+  /// All elements, in row-major order.
+  template <class T>
+  std::vector<T> to_vector() const {
+    const auto d = data<T>();
+    return std::vector<T>(d.begin(), d.end());
+  }
+
+  // ---- copies
+  /// A copy with a buffer of its own; the gradient flows through it.
+  Tensor clone() const;
+  /// The same buffer, cut off from the graph.
+  Tensor detach() const;
+  /// The same values in another type; itself if it has that type already. The gradient is converted back.
+  Tensor to(DType dtype) const;
+
+  // ---- indexing (the gradient flows through reading; see Index)
+  Tensor operator[](std::initializer_list<Index> where) const;
+  Tensor operator[](std::int64_t i) const;
+  /// Reads like the const form; x[{...}] = v also writes into x. v broadcasts to the shape of x[{...}].
+  Indexed operator[](std::initializer_list<Index> where);
+  Indexed operator[](std::int64_t i);
+
+  // ---- changes in place, each counted by version(). They return the tensor itself. `o` broadcasts to this shape and
+  //      is converted to this type. While operations are recorded, a tensor whose history wants gradients can be
+  //      changed only if no other tensor and no recorded operation shares its buffer; the change is then recorded too.
+  //      A leaf that wants gradients can be changed under NoGrad only.
+  Tensor& add_(const Tensor& o);
+  Tensor& sub_(const Tensor& o);
+  Tensor& mul_(const Tensor& o);
+  Tensor& div_(const Tensor& o);
+  Tensor& add_(Scalar s);
+  Tensor& sub_(Scalar s);
+  Tensor& mul_(Scalar s);
+  Tensor& div_(Scalar s);
+  Tensor& fill_(Scalar s);
+  Tensor& zero_();
+  Tensor& copy_(const Tensor& o);
+  std::uint32_t version() const { return get().storage->version.load(std::memory_order_relaxed); }
+
+  // ---- gradients
+  /// Whether operations on this tensor are recorded.
+  bool requires_grad() const { return get().node != nullptr; }
+  /// Makes this a leaf whose gradient backward() leaves in grad(), or stops that. Floating types only; throws Error for
+  /// a tensor that was computed from others that want gradients (detach() it first).
+  Tensor& requires_grad_(bool on = true);
+  /// Whether it is a leaf: not the result of a recorded operation.
+  bool is_leaf() const;
+  /// The gradient that backward() has summed up here so far; undefined before the first. It is the live one:
+  /// changing it in place changes what an optimiser sees.
+  Tensor grad() const;
+  bool has_grad() const { return grad().defined(); }
+  void set_grad(const Tensor& g);
+  /// Forgets the gradient.
+  void zero_grad();
+  /// Keeps the gradient of a tensor that is not a leaf as well.
+  void retain_grad();
+  /// Sums d(this)/d(leaf) into the gradient of every leaf this was computed from. One element needs no seed; for
+  /// more, `seed` is what the result is multiplied by, of this tensor's shape. Without retain_graph the graph is taken
+  /// apart on the way, and a second backward() through it throws. With create_graph the gradients are recorded
+  /// themselves, for derivatives of higher order (fit::grad() is the better tool for those).
+  void backward(const Tensor& seed = {}, bool retain_graph = false, bool create_graph = false) const;
+  /// Name of the operation that made it; "leaf" or "none" otherwise.
+  const char* grad_fn() const;
+
+  // ---- the most used operations as members; ops.hpp has them all, and documents them
+  Tensor sum(const Axes& axes = {}, bool keepdims = false) const;
+  Tensor mean(const Axes& axes = {}, bool keepdims = false) const;
+  Tensor max() const;
+  Tensor min() const;
+  Tensor argmax(int axis) const;
+  Tensor exp() const;
+  Tensor log() const;
+  Tensor sqrt() const;
+  Tensor abs() const;
+  Tensor tanh() const;
+  Tensor relu() const;
+  Tensor pow(Scalar exponent) const;
+  Tensor softmax(int axis = -1) const;
+  Tensor matmul(const Tensor& o) const;
+  Tensor reshape(const std::vector<std::int64_t>& shape) const;
+  Tensor flatten(int first = 0, int last = -1) const;
+  Tensor transpose(int a = -2, int b = -1) const;
+  Tensor permute(const std::vector<int>& axes) const;
+  Tensor squeeze(int axis) const;
+  Tensor unsqueeze(int axis) const;
+
+  /// NumPy's print-out, with the type where it is not the default one.
+  std::string str() const;
+
+  // ---- for the library and for operations of one's own
+  /// An uninitialised tensor.
+  static Tensor empty(const Shape& shape, DType dtype = float32);
+  /// Another shape over the same buffer; no graph. The counts of elements must agree.
+  Tensor alias(const Shape& shape) const;
+  const void* raw() const {
+    const detail::TensorImpl& t = get();
+    return static_cast<const char*>(t.storage->data) + t.offset * size_of(t.dtype);
+  }
+  /// For results not yet seen by anyone: writing does not count as a change.
+  template <class T>
+  T* fresh() {
+    return static_cast<T*>(const_cast<void*>(raw()));
+  }
+  /// Checks that a write is allowed and counts it.
+  void before_write(const char* op);
+  /// Whether this handle is the only one and its buffer is shared with nobody.
+  bool unique() const {
+    return impl_->refs.load(std::memory_order_acquire) == 1 &&
+           impl_->storage->refs.load(std::memory_order_acquire) == 1;
+  }
+  explicit Tensor(detail::TensorImpl* adopted) noexcept : impl_(adopted) {}
+  detail::TensorImpl* impl() const { return impl_; }
+
+ private:
+  const detail::TensorImpl& get() const {
+    if (!impl_) throw_undefined();
+    return *impl_;
+  }
+  void reset() noexcept {
+    if (impl_ && detail::drop(impl_->refs)) detail::free_impl(impl_);
+    impl_ = nullptr;
+  }
+  void expect_dtype(DType t) const {
+    if (get().dtype != t) throw_dtype(t);
+  }
+  [[noreturn]] static void throw_undefined();
+  [[noreturn]] void throw_dtype(DType asked) const;
+  double item_double() const;
+  std::int64_t item_int() const;
+
+  detail::TensorImpl* impl_ = nullptr;
+};
+
+std::ostream& operator<<(std::ostream& out, const Tensor& x);
+
+/// What x[{...}] gives for an x that can be written: the elements read, and a target for =, +=, -=, *= and /=.
+/// Only the expression itself assigns into x; a named copy is a tensor of its own.
+class Indexed : public Tensor {
+ public:
+  Indexed(Tensor base, std::vector<Index> where);
+  Indexed(const Indexed&) = default;
+  void operator=(const Tensor& v) &&;
+  void operator=(const Indexed& v) && { std::move(*this) = static_cast<const Tensor&>(v); }
+  void operator=(Scalar v) &&;
+  void operator+=(const Tensor& v) &&;
+  void operator-=(const Tensor& v) &&;
+  void operator*=(const Tensor& v) &&;
+  void operator/=(const Tensor& v) &&;
+
+ private:
+  Tensor base_;
+  std::vector<Index> where_;
+};
+
+// ---- making tensors -----------------------------------------------------------------------------------------------
+
+/// Nested braces of numbers. All rows of one level must have one length.
+class Nested {
+ public:
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  Nested(T v) : dtype_(Scalar(v).dtype()), value_{Scalar(v)} {}
+  Nested(std::initializer_list<Nested> rows) : rows_(rows), list_(true) {}
+
+ private:
+  friend Tensor tensor(const Nested& values);
+  friend Tensor tensor(const Nested& values, DType dtype);
+  friend struct NestedReader;
+  std::vector<Nested> rows_;
+  DType dtype_ = DType::float32;
+  Scalar value_ = 0;
+  bool list_ = false;
+};
+
+/// tensor({{1., 2.}, {3., 4.}}): float32 from fractions, int64 from whole numbers, boolean from true and false, or
+/// the type asked for.
+Tensor tensor(const Nested& values);
+Tensor tensor(const Nested& values, DType dtype);
+/// From a vector in row-major order; its type becomes the tensor's (double becomes float64).
+Tensor tensor(const std::vector<float>& values, const Shape& shape);
+Tensor tensor(const std::vector<double>& values, const Shape& shape);
+Tensor tensor(const std::vector<std::int64_t>& values, const Shape& shape);
+Tensor tensor(const std::vector<bool>& values, const Shape& shape);
+
+Tensor zeros(const Shape& shape, DType dtype = float32);
+Tensor ones(const Shape& shape, DType dtype = float32);
+Tensor full(const Shape& shape, Scalar value, DType dtype = float32);
+Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
+/// start, start + step, … up to stop (not included).
+Tensor arange(double start, double stop, double step, DType dtype = float32);
+/// 0, 1, … n - 1 as int64.
+Tensor arange(std::int64_t n);
+/// `count` numbers from start to stop, both included.
+Tensor linspace(double start, double stop, std::int64_t count, DType dtype = float32);
+/// The identity matrix [n, m]; m = n where not given.
+Tensor eye(std::int64_t n, std::int64_t m = -1, DType dtype = float32);
+/// [..., classes] with a 1 at each id of `ids` [...], int64. Throws Error for an id outside 0 … classes - 1.
+Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype = float32);
+
+}  // namespace fit

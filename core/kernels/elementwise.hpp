@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+
+#include "kernels/isa.hpp"
+
+// Element by element over contiguous memory, float and double.
+namespace fit::kernels {
+
+// z[i] = f(x[sx i], y[sy i]) for i < n; sx and sy are 0 (one number for all) or 1. z may be x or y.
+template <class T>
+using Binary = void (*)(T* z, const T* x, const T* y, std::int64_t n, int sx, int sy);
+
+// y[i] = f(x[i]). y may be x.
+template <class T>
+using Unary = void (*)(T* y, const T* x, std::int64_t n);
+
+#define FIT_BINARY_KERNELS(X) X(add) X(sub) X(mul) X(div)
+
+template <class T>
+struct Elementwise {
+#define X(name) Binary<T> name;
+  FIT_BINARY_KERNELS(X)
+#undef X
+};
+
+template <class IsaTag, class T>
+const Elementwise<T>& elementwise_table();
+
+template <class T>
+const Elementwise<T>& elementwise() {
+  return FIT_KERNELS(elementwise_table, T);
+}
+
+}  // namespace fit::kernels

@@ -1,0 +1,46 @@
+#pragma once
+#include <cstdint>
+#include <xsimd/xsimd.hpp>
+
+// What *.simd.cpp files share: vectors of the widest kind that this file is compiled for. Everything is a template on
+// the vector type (which carries the instruction set) or on the FIT_ISA tag; see isa.hpp.
+namespace fit::kernels {
+
+template <class T>
+using Vec = xsimd::batch<T, xsimd::default_arch>;
+
+template <class V, class T>
+inline V load(const T* p) {
+  return V::load_unaligned(p);
+}
+
+// The first n < V::size elements of p, the others 0. Nothing past them is read.
+template <class V, class T>
+inline V load_part(const T* p, std::int64_t n) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    return V(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p));
+  else
+    return V(_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << n) - 1), p));
+#else
+  alignas(64) T buffer[V::size] = {};
+  for (std::int64_t i = 0; i < n; ++i) buffer[i] = p[i];
+  return V::load_aligned(buffer);
+#endif
+}
+
+template <class V, class T>
+inline void store_part(const V& v, T* p, std::int64_t n) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), v);
+  else
+    _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << n) - 1), v);
+#else
+  alignas(64) T buffer[V::size];
+  v.store_aligned(buffer);
+  for (std::int64_t i = 0; i < n; ++i) p[i] = buffer[i];
+#endif
+}
+
+}  // namespace fit::kernels

@@ -1,0 +1,178 @@
+#include "fit/memory.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "fit/error.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define FIT_POISON(p, n) __asan_poison_memory_region(p, n)
+#define FIT_UNPOISON(p, n) __asan_unpoison_memory_region(p, n)
+#else
+#define FIT_POISON(p, n) (void)0
+#define FIT_UNPOISON(p, n) (void)0
+#endif
+
+namespace fit {
+namespace detail {
+namespace {
+
+// Size classes: multiples of 64 bytes up to 1024, then four steps to each doubling (at most a quarter is wasted).
+constexpr int small_classes = 16, class_count = small_classes + 4 * 38;
+
+int class_of(std::size_t bytes) {
+  if (bytes <= 1024) return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / 64);
+  const int log = 63 - __builtin_clzll(bytes - 1);  // 2^log < bytes <= 2^(log+1), log >= 10
+  const int step = static_cast<int>((bytes - 1) >> (log - 2)) & 3;
+  return small_classes + 4 * (log - 10) + step;
+}
+
+std::size_t capacity_of(int c) {
+  if (c < small_classes) return 64 * (static_cast<std::size_t>(c) + 1);
+  const int log = 10 + (c - small_classes) / 4, step = (c - small_classes) % 4;
+  return (std::size_t{1} << log) + (static_cast<std::size_t>(step) + 1) * (std::size_t{1} << (log - 2));
+}
+
+// Written by the owning thread alone, so a plain load and store will do; atomic because memory_stats() reads it.
+struct Counter {
+  std::atomic<std::int64_t> value{0};
+  void add(std::int64_t d) { value.store(value.load(std::memory_order_relaxed) + d, std::memory_order_relaxed); }
+};
+
+struct Cache;
+struct Registry {
+  std::mutex mutex;
+  std::vector<Cache*> caches;
+  MemoryStats retired;  // of threads that have ended
+};
+Registry& registry() {
+  static auto* r = new Registry;  // never destroyed: threads may end after main
+  return *r;
+}
+std::atomic<std::int64_t> cache_limit{std::int64_t{2} << 30};
+
+struct Cache {
+  void* head[class_count] = {};
+  Counter live_blocks, live_bytes, cached_bytes, system_allocs;
+
+  Cache() {
+    const std::lock_guard<std::mutex> lock(registry().mutex);
+    registry().caches.push_back(this);
+  }
+  ~Cache();
+
+  void drop_all() {
+    for (void*& list : head)
+      while (list) {
+        FIT_UNPOISON(list, sizeof(void*));
+        void* next = *static_cast<void**>(list);
+        std::free(list);
+        list = next;
+      }
+    cached_bytes.value.store(0, std::memory_order_relaxed);
+  }
+  MemoryStats stats() const {
+    return {live_blocks.value.load(std::memory_order_relaxed), live_bytes.value.load(std::memory_order_relaxed),
+            cached_bytes.value.load(std::memory_order_relaxed), system_allocs.value.load(std::memory_order_relaxed)};
+  }
+};
+
+MemoryStats operator+(const MemoryStats& a, const MemoryStats& b) {
+  return {a.live_blocks + b.live_blocks, a.live_bytes + b.live_bytes, a.cached_bytes + b.cached_bytes,
+          a.system_allocs + b.system_allocs};
+}
+
+thread_local Cache* current = nullptr;
+thread_local bool thread_ending = false;
+
+Cache::~Cache() {
+  drop_all();
+  thread_ending = true;
+  current = nullptr;
+  const std::lock_guard<std::mutex> lock(registry().mutex);
+  auto& all = registry().caches;
+  for (auto& c : all)
+    if (c == this) {
+      c = all.back();
+      all.pop_back();
+      break;
+    }
+  registry().retired = registry().retired + stats();
+}
+
+Cache* make_cache() {
+  if (thread_ending) return nullptr;
+  thread_local Cache cache;
+  return current = &cache;
+}
+
+}  // namespace
+
+void* acquire(std::size_t bytes, std::size_t& capacity) {
+  if (bytes > (std::size_t{1} << 47))
+    throw Error("[memory] " + std::to_string(bytes) + " bytes asked for: more than any machine can address");
+  const int c = class_of(bytes);
+  capacity = capacity_of(c);
+  Cache* cache = current ? current : make_cache();
+  void* block = nullptr;
+  if (cache && cache->head[c]) {
+    block = cache->head[c];
+    FIT_UNPOISON(block, capacity);
+    cache->head[c] = *static_cast<void**>(block);
+    cache->cached_bytes.add(-static_cast<std::int64_t>(capacity));
+  } else {
+    block = std::aligned_alloc(64, capacity);
+    if (!block) throw std::bad_alloc();
+    if (cache) cache->system_allocs.add(1);
+  }
+  if (cache) {
+    cache->live_blocks.add(1);
+    cache->live_bytes.add(static_cast<std::int64_t>(capacity));
+  }
+#if defined(__SANITIZE_ADDRESS__)
+  std::memset(block, 0xFF, capacity);  // NaN in both float types: an element read before it is written shows
+#endif
+  return block;
+}
+
+void release(void* block, std::size_t capacity) noexcept {
+  Cache* cache = current ? current : make_cache();
+  if (!cache) return std::free(block);
+  const auto bytes = static_cast<std::int64_t>(capacity);
+  cache->live_blocks.add(-1);
+  cache->live_bytes.add(-bytes);
+  if (cache->cached_bytes.value.load(std::memory_order_relaxed) + bytes > cache_limit.load(std::memory_order_relaxed))
+    return std::free(block);
+  const int c = class_of(capacity);
+  *static_cast<void**>(block) = cache->head[c];
+  cache->head[c] = block;
+  cache->cached_bytes.add(bytes);
+  FIT_POISON(block, capacity);
+}
+
+}  // namespace detail
+
+MemoryStats memory_stats() {
+  using namespace detail;
+  const std::lock_guard<std::mutex> lock(registry().mutex);
+  MemoryStats sum = registry().retired;
+  for (const Cache* c : registry().caches) sum = sum + c->stats();
+  return sum;
+}
+
+void empty_cache() {
+  if (detail::current) detail::current->drop_all();
+}
+
+void set_cache_limit(std::int64_t bytes) {
+  if (bytes < 0) throw Error("[set_cache_limit] bytes is " + std::to_string(bytes) + ": it can't be negative");
+  detail::cache_limit.store(bytes, std::memory_order_relaxed);
+}
+
+}  // namespace fit

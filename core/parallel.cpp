@@ -1,0 +1,85 @@
+#include "fit/parallel.hpp"
+
+#include <omp.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <string>
+
+#include "fit/error.hpp"
+#include "fit/graph.hpp"
+
+namespace fit {
+namespace {
+
+// Cores that the container's quota amounts to (control groups version 2, then 1); 0 where there is no limit.
+int cores_of_quota() {
+  std::ifstream v2("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (v2 >> quota >> period) {
+    if (quota == "max" || period <= 0) return 0;
+    return static_cast<int>(std::ceil(std::atof(quota.c_str()) / period));
+  }
+  std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  double limit = 0;
+  if (q >> limit && p >> period && limit > 0 && period > 0) return static_cast<int>(std::ceil(limit / period));
+  return 0;
+}
+
+int initial_threads() {
+  if (const char* asked = std::getenv("OMP_NUM_THREADS"))
+    if (const int n = std::atoi(asked); n > 0) return n;
+  cpu_set_t set;
+  int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  if (const int quota = cores_of_quota(); quota > 0) n = std::min(n, quota);
+  return std::max(n, 1);
+}
+
+std::atomic<int>& threads() {
+  static std::atomic<int> n{initial_threads()};
+  return n;
+}
+
+thread_local bool inside = false;
+
+}  // namespace
+
+int num_threads() { return threads().load(std::memory_order_relaxed); }
+
+void set_num_threads(int n) {
+  if (n < 1) throw Error("[set_num_threads] n is " + std::to_string(n) + ": it must be at least 1");
+  threads().store(n, std::memory_order_relaxed);
+}
+
+void detail::run_parallel(std::int64_t n, std::int64_t grain, const void* body, RangeBody call) {
+  grain = std::max<std::int64_t>(grain, 1);
+  const std::int64_t grains = (n + grain - 1) / grain;
+  const int team = static_cast<int>(std::min<std::int64_t>(grains, inside ? 1 : num_threads()));
+  if (team <= 1) return call(body, 0, n);
+  std::exception_ptr first;
+  const bool mode = grad_enabled();
+#pragma omp parallel num_threads(team)
+  {
+    // Whole grains for each thread, in order: thread t has grains [t g / team, (t + 1) g / team).
+    const std::int64_t t = omp_get_thread_num(), count = omp_get_num_threads();
+    const std::int64_t begin = grains * t / count * grain, end = std::min(n, grains * (t + 1) / count * grain);
+    const GradMode recording(mode);
+    inside = true;
+    try {
+      if (begin < end) call(body, begin, end);
+    } catch (...) {
+#pragma omp critical(fit_parallel_exception)
+      if (!first) first = std::current_exception();
+    }
+    inside = false;
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace fit
