@@ -1,0 +1,366 @@
+// einsum: operands are contracted two by two, from the left. A pair becomes a stack of matrix products that address the
+// operands where they lie, as far as a leading dimension and offsets can: attention's heads are split and merged
+// without a copy. What can't be addressed is permuted first.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "check.hpp"
+#include "dispatch.hpp"
+#include "fit/ops.hpp"
+#include "kernels/gemm.hpp"
+
+namespace fit {
+namespace {
+
+// The letters of one operand's axes; a plain value, so that an adjoint can hold it.
+struct Letters {
+  char at[Shape::max_rank] = {};
+  int count = 0;
+
+  const char* begin() const { return at; }
+  const char* end() const { return at + count; }
+  bool has(char c) const { return std::find(begin(), end(), c) != end(); }
+  void push(char c) { at[count++] = c; }
+  std::string str() const { return std::string(begin(), end()); }
+  friend bool operator==(const Letters& a, const Letters& b) { return a.str() == b.str(); }
+};
+
+template <class Keep>
+Letters filter(const Letters& l, const Keep& keep) {
+  Letters out;
+  for (const char c : l)
+    if (keep(c)) out.push(c);
+  return out;
+}
+
+Letters operator+(Letters a, const Letters& b) {
+  for (const char c : b) a.push(c);
+  return a;
+}
+
+// x with its axes brought from the order `from` into the order `to` (the same letters).
+Tensor arrange(const Tensor& x, const Letters& from, const Letters& to) {
+  if (from == to) return x;
+  std::vector<int> axes;
+  for (const char c : to) axes.push_back(static_cast<int>(std::find(from.begin(), from.end(), c) - from.begin()));
+  return permute(x, axes);
+}
+
+// Size and stride of each letter's axis in a contiguous tensor.
+struct Layout {
+  std::int64_t size[128] = {}, stride[128] = {};
+
+  Layout(const Shape& shape, const Letters& letters) {
+    std::int64_t step = 1;
+    for (int i = letters.count - 1; i >= 0; --i) {
+      size[static_cast<int>(letters.at[i])] = shape[i];
+      stride[static_cast<int>(letters.at[i])] = step;
+      step *= shape[i];
+    }
+  }
+  std::int64_t numel(const Letters& group) const {
+    std::int64_t n = 1;
+    for (const char c : group) n *= size[static_cast<int>(c)];
+    return n;
+  }
+  // The stride of the group seen as one axis; none if its axes don't lie one within the other.
+  std::optional<std::int64_t> joined(const Letters& group) const {
+    std::int64_t inner = 0, span = 0;
+    for (int i = group.count - 1; i >= 0; --i) {
+      const auto c = static_cast<int>(group.at[i]);
+      if (size[c] == 1) continue;
+      if (inner == 0)
+        inner = stride[c];
+      else if (stride[c] != span)
+        return std::nullopt;
+      span = stride[c] * size[c];
+    }
+    return inner == 0 ? 1 : inner;
+  }
+};
+
+// How a matrix lies in memory: rows `ld` apart, or, if transposed, columns.
+struct Matrix {
+  bool transposed;
+  std::int64_t ld;
+};
+
+std::optional<Matrix> as_matrix(const Layout& layout, const Letters& rows, const Letters& cols) {
+  const auto r = layout.joined(rows), c = layout.joined(cols);
+  if (!r || !c) return std::nullopt;
+  const std::int64_t m = layout.numel(rows), n = layout.numel(cols);
+  if (n <= 1 || *c == 1) {
+    // One column: any stride of the rows will do as a leading dimension. One row: the leading dimension is not used.
+    if (n <= 1 && m > 1) return Matrix{false, *r};
+    return m <= 1 || *r >= n ? std::optional(Matrix{false, m <= 1 ? std::max<std::int64_t>(n, 1) : *r}) : std::nullopt;
+  }
+  if (m <= 1) return Matrix{true, *c};
+  if (*r == 1 && *c >= m) return Matrix{true, *c};
+  return std::nullopt;
+}
+
+struct Groups {
+  Letters batch, m, n, k;
+
+  Groups(const Letters& a, const Letters& b, const Letters& out) {
+    batch = filter(out, [&](char c) { return a.has(c) && b.has(c); });
+    m = filter(out, [&](char c) { return a.has(c) && !b.has(c); });
+    n = filter(out, [&](char c) { return !a.has(c) && b.has(c); });
+    k = filter(a, [&](char c) { return b.has(c) && !out.has(c); });
+  }
+};
+
+template <class T>
+void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, Tensor& out, const Letters& lo,
+              const Groups& g, Matrix ma, Matrix mb, Matrix mo) {
+  const Layout A(a.shape(), la), B(b.shape(), lb), O(out.shape(), lo);
+  kernels::Product<T> p{A.numel(g.m), B.numel(g.n), A.numel(g.k), ma.transposed, mb.transposed, ma.ld, mb.ld, mo.ld};
+  const auto* const pa = static_cast<const T*>(a.raw());
+  const auto* const pb = static_cast<const T*>(b.raw());
+  T* const po = out.fresh<T>();
+  if (mo.transposed) {  // O' = B' A'
+    std::swap(p.m, p.n);
+    p.transpose_a = !mb.transposed;
+    p.transpose_b = !ma.transposed;
+    std::swap(p.lda, p.ldb);
+  }
+  kernels::gemm_batched<T>(p, A.numel(g.batch), [&](std::int64_t i, const T*& x, const T*& y, T*& z) {
+    std::int64_t at_a = 0, at_b = 0, at_o = 0;
+    for (int l = g.batch.count - 1; l >= 0; --l) {
+      const auto c = static_cast<int>(g.batch.at[l]);
+      const std::int64_t index = i % A.size[c];
+      i /= A.size[c];
+      at_a += index * A.stride[c];
+      at_b += index * B.stride[c];
+      at_o += index * O.stride[c];
+    }
+    x = mo.transposed ? pb + at_b : pa + at_a;
+    y = mo.transposed ? pa + at_a : pb + at_b;
+    z = po + at_o;
+  });
+}
+
+// The sum over the letters that are not in lo of a times b. Every letter of a or b is in the other or in lo.
+Tensor contract(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, const Letters& lo);
+
+Tensor contract_forward(Tensor a, Letters la, Tensor b, Letters lb, const Letters& lo) {
+  const Groups g(la, lb, lo);
+  std::int64_t sizes[Shape::max_rank];
+  for (int i = 0; i < lo.count; ++i) {
+    const Letters& from = la.has(lo.at[i]) ? la : lb;
+    const Shape& shape = la.has(lo.at[i]) ? a.shape() : b.shape();
+    sizes[i] = shape[static_cast<int>(std::find(from.begin(), from.end(), lo.at[i]) - from.begin())];
+  }
+  Shape shape(sizes, lo.count);
+  auto ma = as_matrix(Layout(a.shape(), la), g.m, g.k);
+  if (!ma) {
+    const Letters order = g.batch + g.m + g.k;
+    a = arrange(a, la, order);
+    la = order;
+    ma = as_matrix(Layout(a.shape(), la), g.m, g.k);
+  }
+  auto mb = as_matrix(Layout(b.shape(), lb), g.k, g.n);
+  if (!mb) {
+    const Letters order = g.batch + g.k + g.n;
+    b = arrange(b, lb, order);
+    lb = order;
+    mb = as_matrix(Layout(b.shape(), lb), g.k, g.n);
+  }
+  Letters order = lo;
+  auto mo = as_matrix(Layout(shape, order), g.m, g.n);
+  if (!mo) {
+    order = g.batch + g.m + g.n;
+    for (int i = 0; i < order.count; ++i)
+      sizes[i] = shape[static_cast<int>(std::find(lo.begin(), lo.end(), order.at[i]) - lo.begin())];
+    shape = Shape(sizes, order.count);
+    mo = as_matrix(Layout(shape, order), g.m, g.n);
+  }
+  Tensor out = Tensor::empty(shape, a.dtype());
+  dispatch_floating(a.dtype(),
+                    [&](auto zero) { multiply<decltype(zero)>(a, la, b, lb, out, order, g, *ma, *mb, *mo); });
+  return arrange(out, order, lo);
+}
+
+Tensor contract(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, const Letters& lo) {
+  const Groups g(la, lb, lo);
+  if (g.m.count + g.n.count + g.k.count == 0) return mul(arrange(a, la, lo), arrange(b, lb, lo));
+  Tensor y;
+  {
+    const NoGrad plain;
+    y = contract_forward(a, la, b, lb, lo);
+  }
+  return record("einsum", {a, b}, std::move(y), keep::inputs, [la, lb, lo](Backward& g) {
+    // Each factor's gradient is the result's times the other factor, summed over what the factor has not.
+    if (g.wants(0)) g.give(0, contract(g.dy(), lo, g.x(1), lb, la));
+    if (g.wants(1)) g.give(1, contract(g.x(0), la, g.dy(), lo, lb));
+  });
+}
+
+struct Formula {
+  std::vector<Letters> operands;
+  Letters out;
+};
+
+[[noreturn]] void bad(const std::string& formula, const std::string& what) {
+  check::fail("einsum", "\"", formula, "\": ", what);
+}
+
+// Letters for the axes that "..." stands for, from the last backwards: characters that can't be written.
+char ellipsis_letter(int from_the_right) { return static_cast<char>(1 + from_the_right); }
+
+// Reads one operand's (or the result's) letters; `dots` is how many axes "..." stands for here.
+Letters read(const std::string& formula, const std::string& part, int dots) {
+  Letters out;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    const char c = part[i];
+    if (c == '.') {
+      if (part.compare(i, 3, "...") != 0) bad(formula, "a dot that is not part of \"...\"");
+      for (int d = dots; d > 0; --d) out.push(ellipsis_letter(d - 1));
+      i += 2;
+      continue;
+    }
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')))
+      bad(formula, std::string("the character '") + c + "' is no letter");
+    if (out.has(c)) bad(formula, std::string("the letter '") + c + "' stands twice in one operand or in the result");
+    if (out.count == Shape::max_rank) bad(formula, "more axes than a tensor can have");
+    out.push(c);
+  }
+  return out;
+}
+
+int written(const std::string& part) {
+  return static_cast<int>(std::count_if(part.begin(), part.end(), [](char c) { return c != '.'; }));
+}
+
+Formula parse(const std::string& spaced, const std::vector<Tensor>& operands) {
+  std::string formula;
+  for (const char c : spaced)
+    if (c != ' ') formula += c;
+  const auto arrow = formula.find("->");
+  const std::string left = formula.substr(0, arrow);
+  std::vector<std::string> parts(1);
+  for (const char c : left) {
+    if (c == ',')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  if (parts.size() != operands.size())
+    bad(formula, std::to_string(parts.size()) + " operands are written, " + std::to_string(operands.size()) + " given");
+  Formula f;
+  int most_dots = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool has_dots = parts[i].find('.') != std::string::npos;
+    const int dots = operands[i].rank() - written(parts[i]);
+    if (dots < 0 || (dots > 0 && !has_dots))
+      bad(formula, "operand " + std::to_string(i) + " has shape " + operands[i].shape().str() + ", \"" + parts[i] +
+                       "\" has " + std::to_string(written(parts[i])) + " letters");
+    if (has_dots) most_dots = std::max(most_dots, dots);
+    f.operands.push_back(read(formula, parts[i], has_dots ? dots : 0));
+  }
+  if (arrow != std::string::npos) {
+    const std::string right = formula.substr(arrow + 2);
+    if (written(right) + (right.find('.') != std::string::npos ? most_dots : 0) > Shape::max_rank)
+      bad(formula, "the result has more axes than a tensor can have");
+    f.out = read(formula, right, most_dots);
+    for (const char c : f.out)
+      if (std::none_of(f.operands.begin(), f.operands.end(), [c](const Letters& l) { return l.has(c); }))
+        bad(formula, std::string("the result's letter '") + c + "' stands in no operand");
+    return f;
+  }
+  for (int d = most_dots; d > 0; --d) f.out.push(ellipsis_letter(d - 1));
+  std::string once;
+  for (char c = 'A'; c <= 'z'; ++c)
+    if (std::count_if(f.operands.begin(), f.operands.end(), [c](const Letters& l) { return l.has(c); }) == 1) once += c;
+  if (once.size() + static_cast<std::size_t>(most_dots) > Shape::max_rank)
+    bad(formula, "the result has more axes than a tensor can have");
+  for (const char c : once) f.out.push(c);
+  return f;
+}
+
+// Sizes of one letter must agree; axes of "..." may be 1 and are then dropped from their operand, to be broadcast.
+void agree(const std::string& formula, Formula& f, std::vector<Tensor>& operands) {
+  std::int64_t size[128];
+  std::fill(std::begin(size), std::end(size), -1);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    for (int a = 0; a < f.operands[i].count; ++a) {
+      const char c = f.operands[i].at[a];
+      std::int64_t& known = size[static_cast<int>(c)];
+      const std::int64_t n = operands[i].shape()[a];
+      if (known == -1 || (c < 'A' && known == 1))
+        known = n;
+      else if (n != known && !(c < 'A' && n == 1))
+        bad(formula, "operand " + std::to_string(i) + " of shape " + operands[i].shape().str() + " has size " +
+                         std::to_string(n) +
+                         (c < 'A' ? std::string(" at an axis of \"...\"") : std::string(" at '") + c + "'") +
+                         ", another operand " + std::to_string(known));
+    }
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    for (int a = f.operands[i].count - 1; a >= 0; --a) {
+      const char c = f.operands[i].at[a];
+      if (c >= 'A' || operands[i].shape()[a] == size[static_cast<int>(c)]) continue;
+      operands[i] = squeeze(operands[i], a);
+      f.operands[i] = filter(f.operands[i], [c](char l) { return l != c; });
+    }
+}
+
+// x summed over its letters that are not in `keep`.
+Tensor sum_others(const Tensor& x, Letters& letters, const Letters& keep) {
+  std::vector<int> axes;
+  for (int a = 0; a < letters.count; ++a)
+    if (!keep.has(letters.at[a])) axes.push_back(a);
+  if (axes.empty()) return x;
+  letters = filter(letters, [&](char c) { return keep.has(c); });
+  return sum(x, axes);
+}
+
+}  // namespace
+
+Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
+  if (given.empty()) check::fail("einsum", "\"", formula, "\": no operands were given");
+  Formula f = parse(formula, given);
+  std::vector<Tensor> operands = given;
+  DType t = given[0].dtype();
+  for (const Tensor& x : given) t = promote(t, x.dtype());
+  if (!is_floating(t))
+    check::fail("einsum", "the operands are ", t, ": one must be float32 or float64; convert with .to(float32)");
+  for (Tensor& x : operands) x = x.to(t);
+  agree(formula, f, operands);
+
+  Tensor y = operands[0];
+  Letters ly = f.operands[0];
+  for (std::size_t i = 1; i < operands.size(); ++i) {
+    // What the result or a later operand still has is kept.
+    const auto later = [&](char c) {
+      return f.out.has(c) || std::any_of(f.operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, f.operands.end(),
+                                         [c](const Letters& l) { return l.has(c); });
+    };
+    Letters lx = f.operands[i], keep_y, keep_x;
+    for (const char c : ly)
+      if (later(c) || lx.has(c)) keep_y.push(c);
+    for (const char c : lx)
+      if (later(c) || ly.has(c)) keep_x.push(c);
+    y = sum_others(y, ly, keep_y);
+    const Tensor x = sum_others(operands[i], lx, keep_x);
+    const bool last = i + 1 == operands.size();
+    Letters out;
+    if (last) {
+      out = filter(f.out, [&](char c) { return ly.has(c) || lx.has(c); });
+    } else {
+      int kept = 0;
+      for (const char c : ly) kept += later(c);
+      for (const char c : lx) kept += later(c) && !ly.has(c);
+      if (kept > Shape::max_rank) bad(formula, "a product on the way has more axes than a tensor can have");
+      out = filter(ly, later);
+      for (const char c : lx)
+        if (later(c) && !ly.has(c)) out.push(c);
+    }
+    y = contract(y, ly, x, lx, out);
+    ly = out;
+  }
+  y = sum_others(y, ly, f.out);
+  return arrange(y, ly, f.out);
+}
+
+}  // namespace fit

@@ -1,0 +1,182 @@
+// matmul in all its forms, linear, outer.
+#include <utility>
+
+#include "check.hpp"
+#include "dispatch.hpp"
+#include "fit/ops.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/gemm.hpp"
+#include "ops/broadcast.hpp"
+
+namespace fit {
+namespace {
+
+void check_types(const char* op, const Tensor& a, const Tensor& b) {
+  if (!is_floating(promote(a.dtype(), b.dtype())))
+    check::fail(op, "a is ", a.dtype(), ", b is ", b.dtype(),
+                ": one must be float32 or float64; convert with .to(float32)");
+}
+
+Shape leading(const Shape& s) { return Shape(s.begin(), s.rank() - 2); }
+
+// The sizes of a product of (stacks of) matrices, the stacks' leading axes broadcast.
+struct Plan {
+  bool ta, tb;
+  std::int64_t m, n, k;
+  Shape a_batch, b_batch, batch, out;
+
+  Plan(const char* op, const Shape& a, bool transpose_a, const Shape& b, bool transpose_b)
+      : ta(transpose_a), tb(transpose_b) {
+    m = a[ta ? -1 : -2];
+    k = a[ta ? -2 : -1];
+    n = b[tb ? -2 : -1];
+    if (k != b[tb ? -1 : -2])
+      check::fail(op, "a is ", a, ta ? " transposed" : "", ", b is ", b, tb ? " transposed" : "", ": the ",
+                  ta ? "last but one" : "last", " of a (", k, ") must equal the ", tb ? "last" : "last but one",
+                  " of b (", b[tb ? -1 : -2], ")");
+    a_batch = leading(a);
+    b_batch = leading(b);
+    batch = check::broadcast(op, a_batch, b_batch);
+    std::int64_t sizes[Shape::max_rank];
+    for (int i = 0; i < batch.rank(); ++i) sizes[i] = batch[i];
+    sizes[batch.rank()] = m;
+    sizes[batch.rank() + 1] = n;
+    out = Shape(sizes, batch.rank() + 2);
+  }
+};
+
+template <class T>
+void run(const Plan& p, const T* a, const T* b, T* c, bool accumulate) {
+  kernels::Product<T> one{p.m, p.n, p.k, p.ta, p.tb, p.ta ? p.m : p.k, p.tb ? p.k : p.n, p.n, T(1), T(accumulate)};
+  if (p.b_batch.numel() == 1 && !p.ta) {  // the stack of a is one tall matrix
+    one.m *= p.batch.numel();
+    return kernels::gemm_parallel(one, a, b, c);
+  }
+  const Broadcast<2> stack(p.batch, {&p.a_batch, &p.b_batch});
+  const std::int64_t inner = stack.inner(), sa = stack.inner_stride(0), sb = stack.inner_stride(1);
+  if (p.batch.numel() == 0) return;
+  stack.each_row(0, stack.rows(), [&](std::int64_t row, const std::int64_t* at) {
+    kernels::gemm_batched<T>(one, inner, [&](std::int64_t i, const T*& pa, const T*& pb, T*& pc) {
+      pa = a + (at[0] + i * sa) * p.m * p.k;
+      pb = b + (at[1] + i * sb) * p.k * p.n;
+      pc = c + (row * inner + i) * p.m * p.n;
+    });
+  });
+}
+
+// c = op(a) op(b), or c += where `accumulate`.
+void product_into(Tensor& c, const Tensor& a, bool ta, const Tensor& b, bool tb, bool accumulate) {
+  const Plan p("matmul", a.shape(), ta, b.shape(), tb);
+  dispatch_floating(c.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    run<T>(p, static_cast<const T*>(a.raw()), static_cast<const T*>(b.raw()), c.fresh<T>(), accumulate);
+  });
+}
+
+// [..., M, K] as [... * M, K]
+Tensor rows_of(const Tensor& x) {
+  if (x.rank() == 2) return x;
+  std::int64_t rows = 1;
+  for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
+  return reshape(x, {rows, x.shape().back()});
+}
+
+// Gives op(a) op(b) to input i: straight into its gradient where nothing stands against it.
+void give_product(Backward& g, int i, const Tensor& a, bool ta, const Tensor& b, bool tb) {
+  if (g.recording() || a.dtype() != g.dtype(i) || b.dtype() != g.dtype(i) ||
+      Plan("matmul", a.shape(), ta, b.shape(), tb).out != g.shape(i))
+    return g.give(i, matmul(a, ta, b, tb));
+  Backward::Target t = g.target(i);
+  product_into(t.grad, a, ta, b, tb, t.add);
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, bool ta, const Tensor& b, bool tb) {
+  check_types("matmul", a, b);
+  if (a.rank() < 2 || b.rank() < 2)
+    check::fail("matmul", "a is ", a.shape(), ", b is ", b.shape(), ": both must have at least two axes here");
+  const DType t = promote(a.dtype(), b.dtype());
+  if (a.dtype() != b.dtype()) return matmul(a.to(t), ta, b.to(t), tb);
+  Tensor c = Tensor::empty(Plan("matmul", a.shape(), ta, b.shape(), tb).out, t);
+  product_into(c, a, ta, b, tb, false);
+  // With A = op(a), B = op(b): dA = dC B', dB = A' dC; where an operand is transposed, so is its gradient.
+  return record("matmul", {a, b}, std::move(c), keep::inputs, [ta, tb](Backward& g) {
+    const Tensor dc = g.dy();
+    if (g.wants(0)) {
+      const Tensor b = g.x(1);
+      ta ? give_product(g, 0, b, tb, dc, true) : give_product(g, 0, dc, false, b, !tb);
+    }
+    if (g.wants(1)) {
+      const Tensor a = g.x(0);
+      const bool folds = g.shape(1).rank() == 2 && !ta;  // one b for the whole stack: its gradient is one product, too
+      const Tensor a2 = folds ? rows_of(a) : a, dc2 = folds ? rows_of(dc) : dc;
+      tb ? give_product(g, 1, dc2, true, a2, ta) : give_product(g, 1, a2, !ta, dc2, false);
+    }
+  });
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (a.rank() == 0 || b.rank() == 0)
+    check::fail("matmul", "a is ", a.shape(), ", b is ", b.shape(), ": neither may be a scalar; use a * b");
+  if (a.rank() > 1 && b.rank() > 1) return matmul(a, false, b, false);
+  const std::int64_t k = a.shape().back(), l = b.rank() == 1 ? b.shape()[0] : b.shape()[-2];
+  if (k != l)
+    check::fail("matmul", "a is ", a.shape(), ", b is ", b.shape(), ": the last of a (", k, ") must equal the ",
+                b.rank() == 1 ? "size" : "last but one", " of b (", l, ")");
+  if (a.rank() == 1 && b.rank() == 1) return reshape(matmul(reshape(a, {1, k}), reshape(b, {k, 1})), Shape{});
+  if (a.rank() == 1) return squeeze(matmul(reshape(a, {1, k}), b), -2);
+  return squeeze(matmul(a, reshape(b, {k, 1})), -1);
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check::floating("linear", "x", x);
+  check::same_dtype("linear", "x", x, "weight", weight);
+  if (weight.rank() != 2 || x.rank() < 1 || x.shape().back() != weight.shape()[1])
+    check::fail("linear", "x is ", x.shape(), ", weight is ", weight.shape(),
+                ": x must be [..., in] and weight [out, in]");
+  const std::int64_t in = weight.shape()[1], out = weight.shape()[0];
+  if (bias.defined()) {
+    check::same_dtype("linear", "x", x, "bias", bias);
+    check::shape("linear", "bias", bias, Shape{out});
+  }
+  Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, out), x.dtype());
+  dispatch_floating(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    std::int64_t rows = 1;
+    for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
+    const kernels::Product<T> p{rows, out, in, false, true, in, in, out};
+    T* const py = y.fresh<T>();
+    const T* const pb = bias.defined() ? static_cast<const T*>(bias.raw()) : nullptr;
+    const auto add = kernels::elementwise<T>().add;
+    kernels::gemm_parallel(p, static_cast<const T*>(x.raw()), static_cast<const T*>(weight.raw()), py,
+                           [&](std::int64_t row, std::int64_t count, std::int64_t col, std::int64_t cols) {
+                             if (!pb) return;
+                             for (std::int64_t r = row; r < row + count; ++r) {
+                               T* const at = py + r * out + col;
+                               add(at, at, pb + col, cols, 1, 1);
+                             }
+                           });
+  });
+  // dx = dy W, dW = dy' x, db = the sum of dy over its rows
+  return record("linear", {x, weight, bias}, std::move(y), keep::input(0, 1), [](Backward& g) {
+    const Tensor dy = g.dy();
+    if (g.wants(0)) {
+      const bool vector = dy.rank() == 1;
+      if (vector)
+        g.give(0, matmul(dy, g.x(1)));
+      else
+        give_product(g, 0, dy, false, g.x(1), false);
+    }
+    if (g.wants(1)) give_product(g, 1, rows_of(dy), true, rows_of(g.x(0)), false);
+    if (g.wants(2)) g.give(2, dy);
+  });
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  if (a.rank() != 1 || b.rank() != 1)
+    check::fail("outer", "a is ", a.shape(), ", b is ", b.shape(), ": both must have one axis");
+  return mul(unsqueeze(a, 1), unsqueeze(b, 0));
+}
+
+}  // namespace fit
