@@ -1,16 +1,6 @@
 #include "dispatch.hpp"
 #include "ops/elementwise.hpp"
 namespace fit {
-Tensor full(const Shape& shape, Scalar value, DType dtype) {
-  Tensor y = Tensor::empty(shape, dtype);
-  dispatch(dtype, [&](auto z) {
-    using T = decltype(z);
-    T* p = y.fresh<T>();
-    for (int64_t i = 0; i < y.numel(); ++i) p[i] = static_cast<T>(value.value());
-  });
-  return y;
-}
-Tensor zeros(const Shape& s, DType t) { return full(s, 0, t); }
 Tensor neg(const Tensor& x) { return mul(x, full({}, -1, x.dtype())); }
 void add_into(Tensor& a, const Tensor& b) {
   dispatch(a.dtype(), [&](auto z) {

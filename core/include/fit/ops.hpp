@@ -174,9 +174,7 @@ Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int6
 /// One size may be -1: what is left.
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& shape);
-inline Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> shape) {
-  return reshape(x, std::vector<std::int64_t>(shape));
-}
+Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> shape);
 Tensor flatten(const Tensor& x, int first = 0, int last = -1);  ///< axes first … last become one
 Tensor squeeze(const Tensor& x, int axis);                      ///< takes out an axis of size 1
 Tensor squeeze(const Tensor& x);                                ///< takes out all of them

@@ -1,0 +1,116 @@
+#include "kernels/copy.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "fit/parallel.hpp"
+
+namespace fit::kernels {
+namespace {
+
+// Words that may stand for elements of any type of their size.
+using Byte = unsigned char;
+using Word4 [[gnu::may_alias]] = std::uint32_t;
+using Word8 [[gnu::may_alias]] = std::uint64_t;
+
+constexpr std::int64_t grain_bytes = 1 << 17;  // some ten microseconds of memory traffic
+
+template <class W>
+void copy_run(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64_t n) {
+  if (sy == 1 && sx == 1)
+    std::memcpy(y, x, static_cast<std::size_t>(n) * sizeof(W));
+  else if (sy == 1 && sx == 0)
+    std::fill_n(y, n, *x);
+  else
+    for (std::int64_t i = 0; i < n; ++i) y[sy * i] = x[sx * i];
+}
+
+// y [n, m] (rows `step_y` apart) from x [m, n] (rows `step_x` apart), both at most one tile. Each row of x is read
+// whole before the next, through a buffer, so that rows a power of two apart don't drive each other out of the cache.
+constexpr std::int64_t tile_side = 32, tile_size = tile_side * tile_side;
+template <class W>
+void transpose_tile(W* y, std::int64_t step_y, const W* x, std::int64_t step_x, std::int64_t n, std::int64_t m) {
+  W buffer[tile_size];
+  for (std::int64_t i = 0; i < m; ++i) std::copy_n(x + step_x * i, n, buffer + n * i);
+  for (std::int64_t j = 0; j < n; ++j)
+    for (std::int64_t i = 0; i < m; ++i) y[step_y * j + i] = buffer[n * i + j];
+}
+
+// The copy seen as many 2-D transpositions: y walks along the innermost axis, x along axis `a`.
+template <class W>
+void copy_transposed(const Walk<2>& plan, int a, W* y, const W* x) {
+  const std::int64_t n = plan.size[a], m = plan.inner();
+  const std::int64_t step_y = plan.stride[a][0], step_x = plan.inner_stride(1);
+  const std::int64_t h = std::min(n, tile_side), w = tile_size / h;
+  const std::int64_t tiles_n = (n + h - 1) / h, tiles_m = (m + w - 1) / w;
+  const std::int64_t grain = std::max<std::int64_t>(1, grain_bytes / static_cast<std::int64_t>(sizeof(W)) / tile_size);
+  parallel_for(plan.rows() / n * tiles_n * tiles_m, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      const std::int64_t i = tile % tiles_m * w, j = tile / tiles_m % tiles_n * h;
+      std::int64_t rest = tile / tiles_m / tiles_n, at_y = step_y * j + i, at_x = step_x * i + j;
+      for (int b = plan.rank - 2; b >= 0; --b) {
+        if (b == a) continue;
+        at_y += rest % plan.size[b] * plan.stride[b][0];
+        at_x += rest % plan.size[b] * plan.stride[b][1];
+        rest /= plan.size[b];
+      }
+      transpose_tile(y + at_y, step_y, x + at_x, step_x, std::min(h, n - j), std::min(w, m - i));
+    }
+  });
+}
+
+template <class W>
+void copy_words(const Walk<2>& plan, W* y, const W* x) {
+  const std::int64_t inner = plan.inner(), sy = plan.inner_stride(0), sx = plan.inner_stride(1);
+  if (sy == 1 && sx != 0 && sx != 1)
+    for (int a = plan.rank - 2; a >= 0; --a)
+      if (plan.stride[a][1] == 1) return copy_transposed(plan, a, y, x);
+  constexpr std::int64_t grain = grain_bytes / static_cast<std::int64_t>(sizeof(W));
+  const std::int64_t rows = plan.rows();
+  if (rows == 1)
+    return parallel_for(inner, grain,
+                        [&](std::int64_t i, std::int64_t end) { copy_run(y + sy * i, sy, x + sx * i, sx, end - i); });
+  parallel_for(rows, std::max<std::int64_t>(1, grain / inner), [&](std::int64_t begin, std::int64_t end) {
+    plan.each_row(begin, end,
+                  [&](std::int64_t, const std::int64_t* at) { copy_run(y + at[0], sy, x + at[1], sx, inner); });
+  });
+}
+
+}  // namespace
+
+Strides row_major(const Shape& shape) {
+  Strides s{};
+  std::int64_t step = 1;
+  for (int a = shape.rank() - 1; a >= 0; --a) {
+    s[a] = step;
+    step *= shape[a];
+  }
+  return s;
+}
+
+void copy(const Shape& sizes, std::int64_t element_size, void* y, const Strides& sy, const void* x, const Strides& sx) {
+  if (sizes.numel() == 0) return;
+  StridesOf<2> strides{};
+  for (int a = 0; a < sizes.rank(); ++a) strides[a] = {sy[a], sx[a]};
+  const Walk<2> plan(sizes, strides);
+  if (element_size == 1)
+    copy_words(plan, static_cast<Byte*>(y), static_cast<const Byte*>(x));
+  else if (element_size == 4)
+    copy_words(plan, static_cast<Word4*>(y), static_cast<const Word4*>(x));
+  else
+    copy_words(plan, static_cast<Word8*>(y), static_cast<const Word8*>(x));
+}
+
+void zero(void* y, std::int64_t bytes) {
+  parallel_for(bytes, grain_bytes, [&](std::int64_t i, std::int64_t end) {
+    std::memset(static_cast<Byte*>(y) + i, 0, static_cast<std::size_t>(end - i));
+  });
+}
+
+void copy(void* y, const void* x, std::int64_t bytes) {
+  parallel_for(bytes, grain_bytes, [&](std::int64_t i, std::int64_t end) {
+    std::memcpy(static_cast<Byte*>(y) + i, static_cast<const Byte*>(x) + i, static_cast<std::size_t>(end - i));
+  });
+}
+
+}  // namespace fit::kernels

@@ -1,0 +1,23 @@
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "kernels/walk.hpp"
+
+// Copies between layouts. Elements are moved as they are, whatever their type: only their size counts.
+namespace fit::kernels {
+
+/// Steps between neighbours along each axis, in elements; negative ones walk backwards, 0 repeats.
+using Strides = std::array<std::int64_t, Shape::max_rank>;
+
+/// Those of a contiguous array of this shape.
+Strides row_major(const Shape& shape);
+
+/// y[i . sy] = x[i . sx] for every index i below `sizes`. The two must not overlap; sy has no 0.
+void copy(const Shape& sizes, std::int64_t element_size, void* y, const Strides& sy, const void* x, const Strides& sx);
+
+/// Bytes 0 … n - 1 set to 0, or copied.
+void zero(void* y, std::int64_t bytes);
+void copy(void* y, const void* x, std::int64_t bytes);
+
+}  // namespace fit::kernels
