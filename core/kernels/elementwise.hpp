@@ -15,11 +15,15 @@ template <class T>
 using Unary = void (*)(T* y, const T* x, std::int64_t n);
 
 #define FIT_BINARY_KERNELS(X) X(add) X(sub) X(mul) X(div)
+#define FIT_UNARY_KERNELS(X) X(neg)
 
 template <class T>
 struct Elementwise {
 #define X(name) Binary<T> name;
   FIT_BINARY_KERNELS(X)
+#undef X
+#define X(name) Unary<T> name;
+  FIT_UNARY_KERNELS(X)
 #undef X
 };
 

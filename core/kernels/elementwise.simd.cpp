@@ -30,6 +30,22 @@ struct Div {
   }
 };
 
+struct Neg {
+  template <class V>
+  static V f(const V& x) {
+    return -x;
+  }
+};
+
+template <class Op, class T>
+void unary(T* y, const T* x, std::int64_t n) {
+  using V = Vec<T>;
+  constexpr std::int64_t W = V::size;
+  const std::int64_t whole = n / W * W, rest = n - whole;
+  for (std::int64_t i = 0; i < whole; i += W) Op::f(load<V>(x + i)).store_unaligned(y + i);
+  if (rest) store_part(Op::f(load_part<V>(x + whole, rest)), y + whole, rest);
+}
+
 template <class Op, class T>
 void binary(T* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
   using V = Vec<T>;
@@ -57,7 +73,7 @@ void binary(T* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
 
 template <class IsaTag, class T>
 const Elementwise<T>& elementwise_table() {
-  static constexpr Elementwise<T> table{binary<Add, T>, binary<Sub, T>, binary<Mul, T>, binary<Div, T>};
+  static constexpr Elementwise<T> table{binary<Add, T>, binary<Sub, T>, binary<Mul, T>, binary<Div, T>, unary<Neg, T>};
   return table;
 }
 

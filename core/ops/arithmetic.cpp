@@ -1,44 +1,38 @@
 // add, sub, mul, div, neg and their forms with numbers.
+#include "ops/arithmetic.hpp"
+
 #include "dispatch.hpp"
-#include "ops/elementwise.hpp"
 
 namespace fit {
 namespace {
 
-// An operation: its kernel for floating types and its formula for int64 (boolean counts as int64; a division makes
-// whole numbers float32 first).
-#define FIT_ARITHMETIC(Name, kernel_name, formula)                                \
-  struct Name {                                                                   \
-    static constexpr const char* name = #kernel_name;                             \
-    template <class T>                                                            \
-    static kernels::Binary<T> kernel() {                                          \
-      return kernels::elementwise<T>().kernel_name;                               \
-    }                                                                             \
-    static std::int64_t whole(std::int64_t a, std::int64_t b) { return formula; } \
-  };
-FIT_ARITHMETIC(Add, add, a + b)
-FIT_ARITHMETIC(Sub, sub, a - b)
-FIT_ARITHMETIC(Mul, mul, (a * b))
-FIT_ARITHMETIC(Div, div, (static_cast<void>(b), a))
-#undef FIT_ARITHMETIC
+// The type that an operation on operands of type t works in: boolean counts as int64, and a quotient is floating.
+template <class Op>
+DType working_type(DType t) {
+  if (is_floating(t)) return t;
+  return std::is_same_v<Op, Div> ? DType::float32 : DType::int64;
+}
+
+Tensor plainly(const Tensor& x, DType t) {
+  const NoGrad plain;
+  return x.to(t);
+}
 
 template <class Op>
 Tensor forward(const Tensor& a, const Tensor& b) {
-  DType t = promote(a.dtype(), b.dtype());
-  if (t == DType::boolean) t = DType::int64;
-  if (std::is_same_v<Op, Div> && !is_floating(t)) t = DType::float32;
-  if (a.dtype() != t || b.dtype() != t) {
-    const NoGrad plain;
-    return forward<Op>(a.to(t), b.to(t));
-  }
+  const DType t = working_type<Op>(promote(a.dtype(), b.dtype()));
+  if (a.dtype() != t || b.dtype() != t) return forward<Op>(plainly(a, t), plainly(b, t));
   Tensor z = Tensor::empty(check::broadcast(Op::name, a.shape(), b.shape()), t);
-  if (t == DType::float32)
-    run_binary<float, float, float>(z, a, b, Op::template kernel<float>());
-  else if (t == DType::float64)
-    run_binary<double, double, double>(z, a, b, Op::template kernel<double>());
-  else
-    run_binary<std::int64_t, std::int64_t, std::int64_t>(
-        z, a, b, each_pair<std::int64_t, std::int64_t, std::int64_t>(Op::whole));
+  compute<Op>(z, a, b);
+  return z;
+}
+
+template <class Op>
+Tensor forward(const Tensor& x, Scalar s, bool number_first = false) {
+  const DType t = working_type<Op>(x.dtype());
+  if (x.dtype() != t) return forward<Op>(plainly(x, t), s, number_first);
+  Tensor z = Tensor::empty(x.shape(), t);
+  compute<Op>(z, x, s, number_first);
   return z;
 }
 
@@ -72,6 +66,47 @@ Tensor div(const Tensor& a, const Tensor& b) {
     g.give(0, da);
     if (g.wants(1)) g.give(1, neg(mul(da, g.y())));
   });
+}
+
+Tensor add(const Tensor& a, Scalar b) {
+  return record("add", {a}, forward<Add>(a, b), keep::nothing, [](Backward& g) { g.give(0, g.dy()); });
+}
+
+Tensor sub(const Tensor& a, Scalar b) {
+  return record("sub", {a}, forward<Sub>(a, b), keep::nothing, [](Backward& g) { g.give(0, g.dy()); });
+}
+
+Tensor sub(Scalar a, const Tensor& b) {
+  return record("sub", {b}, forward<Sub>(b, a, true), keep::nothing, [](Backward& g) { g.give(0, neg(g.dy())); });
+}
+
+Tensor mul(const Tensor& a, Scalar b) {
+  return record("mul", {a}, forward<Mul>(a, b), keep::nothing, [b](Backward& g) { g.give(0, mul(g.dy(), b)); });
+}
+
+Tensor div(const Tensor& a, Scalar b) {
+  return record("div", {a}, forward<Div>(a, b), keep::nothing, [b](Backward& g) { g.give(0, div(g.dy(), b)); });
+}
+
+Tensor div(Scalar a, const Tensor& b) {
+  return record("div", {b}, forward<Div>(b, a, true), keep::inputs | keep::output, [](Backward& g) {
+    g.give(0, neg(mul(div(g.dy(), g.x(0)), g.y())));  // db = -dz z / b
+  });
+}
+
+Tensor neg(const Tensor& x) {
+  const DType t = working_type<Sub>(x.dtype());
+  const Tensor from = plainly(x, t);
+  Tensor y = Tensor::empty(x.shape(), t);
+  if (t == DType::int64)
+    run_unary<std::int64_t, std::int64_t>(
+        y, from, each_one<std::int64_t, std::int64_t>([](std::uint64_t v) { return wrap(0 - v); }));
+  else
+    dispatch_floating(t, [&](auto zero) {
+      using T = decltype(zero);
+      run_unary<T, T>(y, from, kernels::elementwise<T>().neg);
+    });
+  return record("neg", {x}, std::move(y), keep::nothing, [](Backward& g) { g.give(0, neg(g.dy())); });
 }
 
 }  // namespace fit

@@ -193,9 +193,10 @@ class Tensor {
   Indexed operator[](std::int64_t i);
 
   // ---- changes in place, each counted by version(). They return the tensor itself. `o` broadcasts to this shape and
-  //      is converted to this type. While operations are recorded, a tensor whose history wants gradients can be
-  //      changed only if no other tensor and no recorded operation shares its buffer; the change is then recorded too.
-  //      A leaf that wants gradients can be changed under NoGrad only.
+  //      is converted to this type; arithmetic whose result an int64 or boolean tensor can't hold throws Error. While
+  //      operations are recorded, a tensor whose history wants gradients can be changed only if no other tensor and no
+  //      recorded operation shares its buffer; the change is then recorded too. A leaf that wants gradients can be
+  //      changed under NoGrad only.
   Tensor& add_(const Tensor& o);
   Tensor& sub_(const Tensor& o);
   Tensor& mul_(const Tensor& o);

@@ -1,0 +1,75 @@
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "ops/elementwise.hpp"
+
+// The four operations of arithmetic, for their out-of-place and in-place forms.
+namespace fit {
+
+// Unsigned numbers wrap round where signed ones have no defined result.
+inline std::int64_t wrap(std::uint64_t v) { return static_cast<std::int64_t>(v); }
+
+// An operation: its kernel for floating types and its formula for int64.
+#define FIT_ARITHMETIC(Name, kernel_name, formula)                                  \
+  struct Name {                                                                     \
+    static constexpr const char* name = #kernel_name;                               \
+    template <class T>                                                              \
+    static kernels::Binary<T> kernel() {                                            \
+      return kernels::elementwise<T>().kernel_name;                                 \
+    }                                                                               \
+    static std::int64_t whole(std::uint64_t a, std::uint64_t b) { return formula; } \
+  };
+FIT_ARITHMETIC(Add, add, wrap(a + b))
+FIT_ARITHMETIC(Sub, sub, wrap(a - b))
+FIT_ARITHMETIC(Mul, mul, wrap((a * b)))
+#undef FIT_ARITHMETIC
+
+// A quotient is floating: int64 never gets here.
+struct Div {
+  static constexpr const char* name = "div";
+  template <class T>
+  static kernels::Binary<T> kernel() {
+    return kernels::elementwise<T>().div;
+  }
+};
+
+/// Calls run(f, zero) with the operation's function on runs of type t (float32, float64 or int64) and a zero of it.
+template <class Op, class Run>
+void with_kernel(DType t, const Run& run) {
+  if (t == DType::float32)
+    return run(Op::template kernel<float>(), float{});
+  else if (t == DType::float64)
+    return run(Op::template kernel<double>(), double{});
+  if constexpr (!std::is_same_v<Op, Div>)
+    run(each_pair<std::int64_t, std::int64_t, std::int64_t>(Op::whole), std::int64_t{});
+}
+
+/// z = op(a, b), all of z's type. z may be a or b.
+template <class Op>
+void compute(Tensor& z, const Tensor& a, const Tensor& b) {
+  with_kernel<Op>(z.dtype(), [&](const auto& f, auto zero) {
+    using T = decltype(zero);
+    run_binary<T, T, T>(z, a, b, f);
+  });
+}
+
+/// The number in a tensor's type T.
+template <class T>
+T number_as(const char* op, Scalar s) {
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(s.value());
+  else
+    return static_cast<T>(s.whole(op));
+}
+
+/// z = op(a, s), or op(s, a); a is of z's type, and may be z.
+template <class Op>
+void compute(Tensor& z, const Tensor& a, Scalar s, bool number_first = false) {
+  with_kernel<Op>(z.dtype(), [&](const auto& f, auto zero) {
+    using T = decltype(zero);
+    run_with_number<T, T>(z, a, number_as<T>(Op::name, s), number_first, f);
+  });
+}
+
+}  // namespace fit

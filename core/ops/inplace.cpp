@@ -1,0 +1,159 @@
+// Changes in place: add_, sub_, mul_, div_, fill_, zero_, copy_, and add_into for gradients.
+#include <utility>
+
+#include "dispatch.hpp"
+#include "graph_node.hpp"
+#include "ops/arithmetic.hpp"
+
+namespace fit {
+namespace {
+
+void count_write(detail::Storage& s) noexcept {
+  // A write that races with another is an error of the caller's anyway: no locked instruction.
+  s.version.store(s.version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+[[noreturn]] void fail_leaf(const char* op, const Tensor& x) {
+  check::fail(op, "the tensor of shape ", x.shape(),
+              " is a leaf that wants a gradient: change it under NoGrad, or use the out-of-place form");
+}
+
+/// Whether a change of x by `operand` must be recorded. Throws where it can't be.
+bool must_record(const char* op, const Tensor& x, const Tensor& operand) {
+  const bool wanted = x.requires_grad() || (operand.defined() && operand.requires_grad());
+  if (!grad_enabled() || !wanted || !is_floating(x.dtype())) return false;
+  if (x.requires_grad() && x.is_leaf()) fail_leaf(op, x);
+  if (x.impl()->storage->refs.load(std::memory_order_acquire) != 1)
+    check::fail(op, "the change of the tensor of shape ", x.shape(),
+                " must be recorded, but another tensor or a recorded operation shares its buffer: use the out-of-place "
+                "form, or change a clone()");
+  return true;
+}
+
+/// Makes x, with all its handles, hold what `result` holds: its elements and its history.
+void become(Tensor& x, const Tensor& result) {
+  detail::TensorImpl &to = *x.impl(), &from = *result.impl();
+  const std::uint32_t version = to.storage->version.load(std::memory_order_relaxed) + 1;
+  std::swap(to.storage, from.storage);
+  std::swap(to.offset, from.offset);
+  std::swap(to.node, from.node);
+  std::swap(to.output, from.output);
+  // The count goes on, also for an operation that has kept its own result.
+  to.storage->version.store(version, std::memory_order_relaxed);
+  if (to.node)
+    for (int i = 0; i < to.node->saved_count; ++i)
+      if (to.node->saved[i].storage == to.storage) to.node->saved[i].version = version;
+}
+
+// The operand as an in-place operation on x reads it: of x's type, and no other part of the buffer that is written.
+Tensor operand_for(const char* op, const Tensor& x, const Tensor& o) {
+  if (check::broadcast(op, x.shape(), o.shape()) != x.shape())
+    check::fail(op, "the operand of shape ", o.shape(), " does not broadcast to the tensor's own shape ", x.shape());
+  if (o.dtype() != x.dtype()) return o.to(x.dtype());
+  const bool overlaps = o.impl()->storage == x.impl()->storage && o.raw() != x.raw();
+  return overlaps ? o.clone() : o;
+}
+
+// Arithmetic in place works in the tensor's own type, which must be able to hold the result.
+template <class Op>
+void expect_holds(const char* op, DType own, bool fractions) {
+  if (own == DType::boolean || (own == DType::int64 && (std::is_same_v<Op, Div> || fractions)))
+    check::fail(op, "the tensor is ", own,
+                ", which can't hold the result: use the out-of-place form, or convert the tensor with .to()");
+}
+
+template <class Op, class Form>
+Tensor& change(const char* op, Tensor& x, const Tensor& o, const Form& out_of_place) {
+  expect_holds<Op>(op, x.dtype(), is_floating(o.dtype()));
+  const bool recorded = must_record(op, x, o);
+  const Tensor operand = operand_for(op, x, o);
+  if (recorded) {
+    become(x, out_of_place(x, operand));
+  } else {
+    x.before_write(op);
+    compute<Op>(x, x, operand);
+  }
+  return x;
+}
+
+template <class Op, class Form>
+Tensor& change(const char* op, Tensor& x, Scalar s, const Form& out_of_place) {
+  expect_holds<Op>(op, x.dtype(), false);
+  if (!is_floating(x.dtype())) s.whole(op);
+  if (must_record(op, x, {})) {
+    become(x, out_of_place(x, s));
+  } else {
+    x.before_write(op);
+    compute<Op>(x, x, s);
+  }
+  return x;
+}
+
+}  // namespace
+
+void Tensor::before_write(const char* op) {
+  const detail::TensorImpl& t = get();
+  if (t.node && detail::recording) {
+    if (t.node->leaf()) fail_leaf(op, *this);
+    check::fail(op, "the tensor of shape ", t.shape, " was computed by ", t.node->op,
+                " from tensors that want gradients: write into a detach()ed clone(), or under NoGrad");
+  }
+  count_write(*t.storage);
+}
+
+#define FIT_IN_PLACE(Op, name)                                                                                \
+  Tensor& Tensor::name##_(const Tensor& o) {                                                                  \
+    return change<Op>(#name "_", *this, o, [](const Tensor& x, const Tensor& y) { return fit::name(x, y); }); \
+  }                                                                                                           \
+  Tensor& Tensor::name##_(Scalar s) {                                                                         \
+    return change<Op>(#name "_", *this, s, [](const Tensor& x, Scalar y) { return fit::name(x, y); });        \
+  }
+FIT_IN_PLACE(Add, add)
+FIT_IN_PLACE(Sub, sub)
+FIT_IN_PLACE(Mul, mul)
+FIT_IN_PLACE(Div, div)
+#undef FIT_IN_PLACE
+
+Tensor& Tensor::fill_(Scalar s) {
+  if (must_record("fill_", *this, {})) {
+    become(*this, full(shape(), s, dtype()));
+    return *this;
+  }
+  before_write("fill_");
+  dispatch(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T value = number_as<T>("fill_", s);
+    run_unary<T, T>(*this, *this, [value](T* y, const T*, std::int64_t n) { std::fill_n(y, n, value); });
+  });
+  return *this;
+}
+
+Tensor& Tensor::zero_() { return fill_(0); }
+
+Tensor& Tensor::copy_(const Tensor& o) {
+  const bool recorded = must_record("copy_", *this, o);
+  const Tensor from = operand_for("copy_", *this, o);
+  if (recorded) {
+    const Tensor wide = from.shape() == shape() ? from : broadcast_to(from, shape());
+    become(*this, wide.unique() ? wide : wide.clone());
+    return *this;
+  }
+  before_write("copy_");
+  dispatch(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    run_binary<T, T, T>(*this, *this, from, [](T* z, const T*, const T* y, std::int64_t n, int, int sy) {
+      sy ? static_cast<void>(std::copy_n(y, n, z)) : static_cast<void>(std::fill_n(z, n, *y));
+    });
+  });
+  return *this;
+}
+
+void add_into(Tensor& sum, const Tensor& g) {
+  check::floating("add_into", "sum", sum);
+  check::same_dtype("add_into", "sum", sum, "g", g);
+  check::shape("add_into", "g", g, sum.shape());
+  count_write(*sum.impl()->storage);
+  compute<Add>(sum, sum, g);
+}
+
+}  // namespace fit
