@@ -1,0 +1,76 @@
+# Sourced by examples/run, tests/run and .ci/run: installs what is missing, configures, builds.
+# FIT_PRESET names another preset of CMakePresets.json than `release`; its build tree is build/<preset>.
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+preset=${FIT_PRESET:-release}
+build=$top/build/$preset
+me=$(realpath --relative-to="$top" "$0")
+
+say() { printf '== %s\n' "$*"; }
+fail() {
+  printf '%s: %s\n' "$me" "$*" >&2
+  exit 1
+}
+
+# Debian's name of each package that fit is built and tested with, and what it is for.
+packages=(
+  "g++: the compiler"
+  "cmake: the build system"
+  "ninja-build: runs the build"
+  "libopenblas-dev: matrix products"
+  "libxsimd-dev: vector instructions"
+  "libxtensor-dev: arrays, for data in and out"
+  "libxtensor-blas-dev: QR, for the orthogonal initialiser"
+  "libcli11-dev: command lines of the examples"
+  "nlohmann-json3-dev: JSON, for files and tests"
+  "catch2: the tests"
+)
+
+# A tool counts wherever it comes from, a library only as a package.
+has() {
+  case $1 in
+    g++) command -v "${CXX:-c++}" ;;
+    cmake) command -v cmake ;;
+    ninja-build) command -v ninja ;;
+    clang-format-14) command -v clang-format-14 ;;
+    *) [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
+  esac >/dev/null
+}
+
+# install_missing "PACKAGE: what for"...: nothing is downloaded, and no root needed, if all are there.
+install_missing() {
+  # Without Debian's package tools, CMake says what it doesn't find.
+  command -v dpkg-query >/dev/null && command -v apt-get >/dev/null || return 0
+  local entry missing=() why=() root=()
+  for entry; do
+    if ! has "${entry%%:*}"; then
+      missing+=("${entry%%:*}")
+      why+=("$entry")
+    fi
+  done
+  ((${#missing[@]})) || return 0
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || fail "packages are missing; run as root: apt-get install ${missing[*]}"
+    root=(sudo)
+  fi
+  say "Installing with ${root[*]:+sudo }apt-get what fit is built with and this machine lacks:"
+  printf '     %s\n' "${why[@]}"
+  { "${root[@]}" apt-get update -q &&
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"; } ||
+    fail "apt-get failed (its reason stands above); put that right, or install by hand: ${missing[*]}"
+}
+
+configure() {
+  install_missing "${packages[@]}"
+  say "Configuring build/$preset"
+  mkdir -p "$build"
+  (cd "$top" && cmake --preset "$preset" >"$build/configure.log") ||
+    fail "CMake could not configure (its reason stands above); if the reason is an old build tree, delete build/$preset"
+}
+
+# build_targets TARGET...: all of them if none is given.
+build_targets() {
+  say "Building ${*:-everything} (the first time takes minutes)"
+  cmake --build "$build" --parallel "$(nproc)" ${@:+--target "$@"} ||
+    fail "the build failed: the first error above says why"
+}
