@@ -1,0 +1,217 @@
+#include "fit/gradcheck.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <ostream>
+#include <random>
+
+#include "check.hpp"
+#include "fit/graph.hpp"
+
+namespace fit {
+namespace {
+
+using Values = std::vector<Tensor>;
+
+// Uniform in [-1, 1), at least 0.1 away from 0: a cotangent near 0 would hide an error behind it.
+Tensor random_cotangent(const Shape& shape, std::mt19937_64& random) {
+  Tensor v = Tensor::empty(shape, float64);
+  double* const p = v.fresh<double>();
+  for (std::int64_t i = 0; i < v.numel(); ++i) {
+    const double u = static_cast<double>(random() >> 11) * 0x1p-52 - 1;
+    p[i] = std::copysign(0.1 + 0.9 * std::abs(u), u);
+  }
+  return v;
+}
+
+// The floating outputs, checked.
+Values outputs_of(const TensorFunction& f, const Values& inputs) {
+  Values y;
+  for (const Tensor& t : f(inputs)) {
+    if (t.dtype() == float32)
+      check::fail("check_gradients", "an output of shape ", t.shape(),
+                  " is float32: the function must compute in float64, as its inputs are");
+    if (is_floating(t.dtype())) y.push_back(t);
+  }
+  return y;
+}
+
+// grad() for which what was not recorded is a constant.
+Values gradients(const Values& outputs, const Values& inputs, const Values& seeds, bool create_graph = false) {
+  Values y, v;
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    if (outputs[k].requires_grad()) {
+      y.push_back(outputs[k]);
+      v.push_back(seeds[k]);
+    }
+  Values g = y.empty() ? Values(inputs.size()) : grad(y, inputs, v, false, create_graph, true);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (!g[i].defined()) g[i] = zeros(inputs[i].shape(), float64);
+  return g;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() &&
+         std::memcmp(a.raw(), b.raw(), static_cast<std::size_t>(a.numel() * size_of(a.dtype()))) == 0;
+}
+
+// sum over k of <up_k - down_k, seed_k>: differences first, so that large values which don't move cost no digits.
+double moved(const Values& up, const Values& down, const Values& seeds) {
+  double sum = 0;
+  for (std::size_t k = 0; k < up.size(); ++k) {
+    const auto a = up[k].data<double>(), b = down[k].data<double>(), v = seeds[k].data<double>();
+    for (std::int64_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * v[i];
+  }
+  return sum;
+}
+
+// Moves some elements of x, from `first` on, by step * direction, while it lives.
+class Nudge {
+ public:
+  Nudge(const Tensor& x, std::int64_t first, const std::vector<double>& direction, double step)
+      : x_(x), first_(first), count_(static_cast<std::int64_t>(direction.size())) {
+    const auto at = x.data<double>().begin() + first;
+    before_.assign(at, at + count_);
+    const NoGrad plain;
+    double* const p = x_.edit<double>().begin() + first;
+    for (std::int64_t i = 0; i < count_; ++i) p[i] += step * direction[static_cast<std::size_t>(i)];
+  }
+  ~Nudge() { std::copy(before_.begin(), before_.end(), x_.fresh<double>() + first_); }
+  Nudge(const Nudge&) = delete;
+  Nudge& operator=(const Nudge&) = delete;
+
+ private:
+  Tensor x_;
+  std::int64_t first_, count_;
+  std::vector<double> before_;
+};
+
+class Checker {
+ public:
+  Checker(const GradCheckOptions& options, GradReport& report, std::mt19937_64& random)
+      : options_(options), report_(report), random_(random) {}
+
+  // values(): what depends on x, as it stands; seeds: what it is multiplied by; analytic: d<values, seeds>/dx.
+  template <class F>
+  void input(const std::string& name, int order, const Tensor& x, const Tensor& analytic, const Values& seeds,
+             const F& values) {
+    GradReport::Entry entry;
+    entry.name = name;
+    entry.shape = x.shape();
+    entry.order = order;
+    entry.projected = x.numel() > options_.full_up_to;
+    const std::int64_t count = entry.projected ? options_.directions : x.numel();
+    for (std::int64_t k = 0; k < count; ++k) {
+      const std::int64_t first = entry.projected ? 0 : k;
+      const std::vector<double> direction = entry.projected ? signs(x.numel()) : std::vector<double>{1};
+      const auto values_at = [&](double step) {
+        const Nudge nudge(x, first, direction, step);
+        return values();
+      };
+      const Values up = values_at(options_.eps), down = values_at(-options_.eps);
+      double slope = 0;
+      for (std::size_t i = 0; i < direction.size(); ++i)
+        slope += direction[i] * analytic.data<double>()[first + static_cast<std::int64_t>(i)];
+      compare(entry, k, slope, moved(up, down, seeds) / (2 * options_.eps));
+    }
+    report_.ok = report_.ok && entry.wrong == 0;
+    report_.entries.push_back(std::move(entry));
+  }
+
+ private:
+  std::vector<double> signs(std::int64_t n) {
+    std::vector<double> s(static_cast<std::size_t>(n));
+    for (double& e : s) e = random_() >> 63 ? 1 : -1;
+    return s;
+  }
+
+  void compare(GradReport::Entry& entry, std::int64_t k, double analytic, double numeric) const {
+    const double size = std::max(std::abs(analytic), std::abs(numeric)), off = std::abs(analytic - numeric);
+    const bool right = off <= options_.atol + options_.rtol * size;  // false with NaN
+    // Where both are zero up to noise, the relative error says nothing.
+    const double relative = right && off <= options_.atol ? 0 : off / size;
+    if (entry.worst < 0 || !(relative <= entry.relative_error)) {
+      entry.worst = k;
+      entry.analytic = analytic;
+      entry.numeric = numeric;
+      entry.relative_error = relative;
+    }
+    ++entry.compared;
+    if (!right) ++entry.wrong;
+  }
+
+  const GradCheckOptions& options_;
+  GradReport& report_;
+  std::mt19937_64& random_;
+};
+
+}  // namespace
+
+GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& inputs,
+                           const GradCheckOptions& options) {
+  if (options.order != 1 && options.order != 2)
+    check::fail("check_gradients", "order is ", options.order, ": it must be 1 or 2");
+  const GradMode on(true);
+  Values in, checked;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Tensor x = inputs[i];
+    if (x.defined() && is_floating(x.dtype())) {
+      if (x.dtype() != float64 || !x.requires_grad() || !x.is_leaf())
+        x = x.detach().to(float64).clone().requires_grad_();
+      checked.push_back(x);
+      names.push_back(i < options.names.size() ? options.names[i] : "input " + std::to_string(i));
+    }
+    in.push_back(std::move(x));
+  }
+
+  std::mt19937_64 random(options.seed);
+  const Values y = outputs_of(f, in), again = outputs_of(f, in);
+  Values v, u;
+  for (std::size_t k = 0; k < y.size(); ++k) {
+    if (k >= again.size() || !same_bits(y[k], again[k]))
+      check::fail("check_gradients", "two calls with the same inputs gave different results in output ", k,
+                  ": seed its random numbers inside the function");
+    v.push_back(random_cotangent(y[k].shape(), random));
+  }
+
+  GradReport report;
+  Checker check(options, report, random);
+  const Values g = gradients(y, checked, v);
+  for (std::size_t i = 0; i < checked.size(); ++i)
+    check.input(names[i], 1, checked[i], g[i], v, [&] {
+      const NoGrad plain;
+      return outputs_of(f, in);
+    });
+  if (options.order == 1) return report;
+
+  // <g(x, v), u>, u random, is a function of x and v; its derivatives are checked in the same way.
+  Values variables = checked;
+  for (std::size_t k = 0; k < v.size(); ++k) {
+    variables.push_back(v[k].requires_grad_());
+    names.push_back("grad_output " + std::to_string(k));
+  }
+  for (const Tensor& x : checked) u.push_back(random_cotangent(x.shape(), random));
+  const Values second = gradients(gradients(again, checked, v, true), variables, u);
+  for (std::size_t i = 0; i < variables.size(); ++i)
+    check.input(names[i], 2, variables[i], second[i], u, [&] { return gradients(outputs_of(f, in), checked, v); });
+  return report;
+}
+
+std::ostream& operator<<(std::ostream& out, const GradReport& report) {
+  for (const GradReport::Entry& e : report.entries) {
+    out << (e.wrong ? "WRONG " : "ok    ") << (e.order == 2 ? "second derivative by " : "gradient by ") << e.name << ' '
+        << e.shape << ": ";
+    if (e.compared == 0)
+      out << "no elements";
+    else
+      out << e.wrong << " of " << e.compared << (e.projected ? " directions" : " elements")
+          << " out of tolerance; worst " << e.worst << ": analytic " << e.analytic << ", numeric " << e.numeric
+          << ", relative error " << e.relative_error;
+    out << '\n';
+  }
+  return out;
+}
+
+}  // namespace fit

@@ -1,0 +1,276 @@
+#include "support/op_table.hpp"
+
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "fit/memory.hpp"
+#include "fit/parallel.hpp"
+#include "support/catch.hpp"
+
+// What every operation must do, checked for each row of the table.
+namespace fit::test {
+namespace {
+
+using Values = std::vector<Tensor>;
+
+std::vector<OpRow>& table() {
+  static std::vector<OpRow> rows;
+  return rows;
+}
+
+// Inputs for one set of shapes, always the same ones.
+Values draw(const OpRow& row, const std::vector<Shape>& set, DType dtype = float64) {
+  std::mt19937_64 random(17);
+  Values in;
+  for (std::size_t i = 0; i < set.size(); ++i) in.push_back(random_tensor(set[i], row.domain_of(i), random, dtype));
+  return in;
+}
+
+std::string describe(const std::vector<Shape>& set) {
+  std::string s;
+  for (const Shape& shape : set) s += shape.str() + ' ';
+  return s;
+}
+
+std::vector<std::vector<Shape>> all_shapes(const OpRow& row) {
+  auto sets = row.shapes;
+  sets.insert(sets.end(), row.large_shapes.begin(), row.large_shapes.end());
+  return sets;
+}
+
+void check_derivatives(const TensorFunction& f, const Values& in, int order) {
+  GradCheckOptions options;
+  options.order = order;
+  const GradReport report = check_gradients(f, in, options);
+  INFO(report);
+  CHECK(report.ok);
+}
+
+Values floating(const Values& all) {
+  Values f;
+  for (const Tensor& t : all)
+    if (is_floating(t.dtype())) f.push_back(t);
+  return f;
+}
+
+// Outputs and gradients of all inputs, with a fixed cotangent.
+Values forward_and_gradients(const OpRow& row, const std::vector<Shape>& set, DType dtype) {
+  Values in = draw(row, set, dtype), seeds, outputs = row.f(draw(row, set, dtype));
+  for (Tensor& x : in) x.requires_grad_();
+  const Values y = floating(row.f(in));
+  std::mt19937_64 random(3);
+  for (const Tensor& t : y) seeds.push_back(random_tensor(t.shape(), domain::real, random, dtype));
+  for (const Tensor& g : grad(y, in, seeds, false, false, true)) outputs.push_back(g);
+  return outputs;
+}
+
+// Calls body(row) in a section of its own for each row.
+template <class Body>
+void each_row(const Body& body) {
+  for (const OpRow& row : op_rows()) DYNAMIC_SECTION(row.name()) {
+      body(row);
+    }
+}
+
+// The same, and for each set of small shapes.
+template <class Body>
+void each_case(const Body& body) {
+  each_row([&](const OpRow& row) {
+    for (const auto& set : row.shapes) {
+      INFO("shapes " << describe(set));
+      body(row, set);
+    }
+  });
+}
+
+}  // namespace
+
+RegisterOps::RegisterOps(std::vector<OpRow> (*family)()) {
+  for (OpRow& row : family()) table().push_back(std::move(row));
+}
+
+const std::vector<OpRow>& op_rows() { return table(); }
+
+TEST_CASE("every op: gradients against central differences", "[ops]") {
+  each_case([](const OpRow& row, const auto& set) { check_derivatives(row.f, draw(row, set), row.order); });
+}
+
+TEST_CASE("every op: gradients of large inputs", "[ops]") {
+  each_row([](const OpRow& row) {
+    for (const auto& set : row.large_shapes) {
+      INFO("shapes " << describe(set));
+      check_derivatives(row.f, draw(row, set), 1);
+    }
+  });
+}
+
+TEST_CASE("every op: any subset of the inputs may want gradients", "[ops]") {
+  each_case([](const OpRow& row, const auto& set) {
+    const Values in = draw(row, set);
+    for (unsigned subset = 1; subset + 1 < 1u << in.size(); ++subset) {
+      INFO("subset " << subset);
+      Values some;
+      for (std::size_t i = 0; i < in.size(); ++i)
+        if (subset >> i & 1) some.push_back(in[i]);
+      check_derivatives(
+          [&](const Values& wanted) {
+            Values mixed = in;
+            for (std::size_t i = 0, k = 0; i < in.size(); ++i)
+              if (subset >> i & 1) mixed[i] = wanted[k++];
+            return row.f(mixed);
+          },
+          some, row.order);
+    }
+  });
+}
+
+TEST_CASE("every op: one tensor may be several inputs", "[ops]") {
+  each_case([](const OpRow& row, const auto& set) {
+    const Values in = draw(row, set);
+    for (std::size_t i = 0; i < in.size(); ++i)
+      for (std::size_t k = i + 1; k < in.size(); ++k) {
+        if (set[i] != set[k] || !(row.domain_of(i) == row.domain_of(k))) continue;
+        INFO("input " << i << " is also input " << k);
+        check_derivatives(
+            [&, i, k](const Values& x) {
+              Values mixed = in;
+              mixed[i] = mixed[k] = x[0];
+              return row.f(mixed);
+            },
+            {in[i]}, row.order);
+      }
+  });
+}
+
+TEST_CASE("every op: float32 agrees with float64, in value and gradient", "[ops]") {
+  each_row([](const OpRow& row) {
+    for (const auto& set : all_shapes(row)) {
+      INFO("shapes " << describe(set));
+      const Values narrow = forward_and_gradients(row, set, float32), wide = forward_and_gradients(row, set, float64);
+      REQUIRE(narrow.size() == wide.size());
+      for (std::size_t i = 0; i < wide.size(); ++i) {
+        INFO("result " << i << " (outputs, then gradients)");
+        REQUIRE(narrow[i].defined() == wide[i].defined());
+        if (!wide[i].defined()) continue;
+        CHECK(narrow[i].dtype() == (is_floating(wide[i].dtype()) ? float32 : wide[i].dtype()));
+        CHECK(max_difference(narrow[i], wide[i]) <= row.tolerance32);
+      }
+    }
+  });
+}
+
+TEST_CASE("every op: a graph is recorded only where a gradient is wanted", "[ops]") {
+  each_case([](const OpRow& row, const auto& set) {
+    Values in = draw(row, set);
+    for (const Tensor& y : row.f(in)) CHECK_FALSE(y.requires_grad());
+    for (Tensor& x : in) x.requires_grad_();
+    for (const Tensor& y : row.f(in)) CHECK(y.requires_grad() == is_floating(y.dtype()));
+    const NoGrad guard;
+    for (const Tensor& y : row.f(in)) CHECK_FALSE((y.requires_grad() && !y.is_leaf()));
+  });
+}
+
+TEST_CASE("every op: its inputs are left as they were", "[ops]") {
+  each_case([](const OpRow& row, const auto& set) {
+    Values in = draw(row, set);
+    const Values before = draw(row, set);
+    for (Tensor& x : in) x.requires_grad_();
+    for (const Tensor& y : floating(row.f(in))) y.backward(random_like(y), true);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      CHECK(same_bits(in[i], before[i]));
+      CHECK(in[i].version() == 0);
+    }
+  });
+}
+
+TEST_CASE("every op: the number of threads doesn't change a bit", "[ops]") {
+  const int before = num_threads();
+  each_row([](const OpRow& row) {
+    for (const auto& set : all_shapes(row))
+      for (const DType dtype : {float32, float64}) {
+        INFO("shapes " << describe(set) << dtype);
+        set_num_threads(1);
+        const Values one = forward_and_gradients(row, set, dtype);
+        set_num_threads(2);
+        const Values two = forward_and_gradients(row, set, dtype);
+        for (std::size_t i = 0; i < one.size(); ++i)
+          if (one[i].defined()) CHECK(same_bits(one[i], two[i]));
+      }
+  });
+  set_num_threads(before);
+}
+
+TEST_CASE("every op: nothing is left behind", "[ops]") {
+  each_case([](const OpRow& row, const auto& set) {
+    const auto use = [&] {
+      Values in = draw(row, set);
+      for (Tensor& x : in) x.requires_grad_();
+      row.f(in);  // built and dropped
+      for (const Tensor& y : floating(row.f(in))) {
+        y.backward(random_like(y), true);
+        if (row.order == 2) y.backward(random_like(y), false, true);
+      }
+    };
+    use();  // what is made once and kept
+    const auto base = memory_stats().live_blocks;
+    use();
+    CHECK(memory_stats().live_blocks == base);
+  });
+}
+
+TEST_CASE("every op: bad inputs are errors that say what is wrong", "[ops]") {
+  each_row([](const OpRow& row) {
+    for (const OpRow::Bad& bad : row.errors) {
+      INFO("expected: [" << row.op << "] … " << bad.text);
+      try {
+        bad.call();
+        FAIL_CHECK("nothing was thrown");
+      } catch (const Error& e) {
+        const std::string what = e.what();
+        INFO("thrown:   " << what);
+        CHECK(what.rfind('[' + row.op + "] ", 0) == 0);
+        CHECK(what.find(bad.text) != std::string::npos);
+      }
+    }
+    const auto set = row.shapes.at(0);
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      Values in = draw(row, set);
+      in[i] = Tensor();
+      INFO("input " << i << " is undefined");
+      if (std::count(row.optional_inputs.begin(), row.optional_inputs.end(), static_cast<int>(i)))
+        CHECK_NOTHROW(row.f(in));
+      else
+        CHECK_THROWS_AS(row.f(in), Error);
+    }
+  });
+}
+
+TEST_CASE("every op of the catalogue has a row", "[ops][catalogue]") {
+  // Without a gradient, so without a row: what they compute is tested by value.
+  const std::string verdict = "gives booleans", position = "gives positions";
+  const std::map<std::string, std::string> without = {
+      {"eq", verdict},          {"ne", verdict},          {"lt", verdict},          {"le", verdict},
+      {"gt", verdict},          {"ge", verdict},          {"logical_and", verdict}, {"logical_or", verdict},
+      {"logical_xor", verdict}, {"logical_not", verdict}, {"isnan", verdict},       {"isfinite", verdict},
+      {"any", verdict},         {"all", verdict},         {"argmax", position},     {"argmin", position},
+  };
+  std::ifstream header(FIT_OPS_HEADER);
+  REQUIRE(header);
+  const std::regex declaration(R"(^(?:Tensor|std::vector<Tensor>|std::pair<Tensor, Tensor>) (\w+)\()");
+  std::set<std::string> declared, rows;
+  for (std::string line; std::getline(header, line);)
+    if (std::smatch found; std::regex_search(line, found, declaration)) declared.insert(found[1]);
+  for (const OpRow& row : op_rows()) rows.insert(row.op);
+  CHECK(declared.size() > 80);
+  for (const std::string& op : declared)
+    if (!rows.count(op) && !without.count(op)) FAIL_CHECK("no row in the table for " << op);
+  for (const auto& [op, reason] : without) {
+    INFO(op);
+    CHECK(declared.count(op));
+    CHECK_FALSE(rows.count(op));
+  }
+}
+
+}  // namespace fit::test

@@ -1,0 +1,88 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fit/gradcheck.hpp"
+#include "fit/ops.hpp"
+#include "support/tensors.hpp"
+
+/// The table of operations: one row an operation (or a form of it), checked in every way that op_table_test.cpp knows.
+/// The rows of a family stand in ops_<family>.cpp:
+///
+///     namespace fit::test {
+///     static std::vector<OpRow> arithmetic_rows() {
+///       return {
+///           OpRow("add", [](const auto& in) { return add(in[0], in[1]); })
+///               .on({{2, 3}, {2, 3}})                  // the shapes of the inputs
+///               .on({{2, 3}, {3}})                     // as many sets as are worth it
+///               .bad("[2] and [3] do not broadcast", [] { add(zeros({2}), zeros({3})); }),
+///           OpRow("div", [](const auto& in) { return div(in[0], in[1]); })
+///               .from(domain::real, domain::nonzero)   // where the inputs lie: one for all, or one each
+///               .on({{4}, {4}}),
+///       };
+///     }
+///     static const RegisterOps arithmetic(arithmetic_rows);
+///     }
+///
+/// Inputs are tensors that can have a gradient; anything else (axes, ids, masks, a seeded generator) is made inside the
+/// function. A function may give several tensors (a vector); those that are not floating are left out of the gradients.
+namespace fit::test {
+
+struct OpRow {
+  struct Bad {
+    std::string text;
+    std::function<void()> call;
+  };
+
+  /// `op`: its name in the catalogue, which stands in brackets in its errors. `form` tells rows of one op apart.
+  OpRow(std::string op, TensorFunction f) : op(std::move(op)), f(std::move(f)) {}
+  OpRow(std::string op, std::string form, TensorFunction f)
+      : op(std::move(op)), form(std::move(form)), f(std::move(f)) {}
+
+  /// The shapes of the inputs; sizes 0 and 1 and rank 0 belong among them.
+  OpRow on(std::vector<Shape> set) && { return shapes.push_back(std::move(set)), std::move(*this); }
+  /// Shapes large enough for several threads: for the checks of threads, and of gradients along random directions.
+  OpRow large(std::vector<Shape> set) && { return large_shapes.push_back(std::move(set)), std::move(*this); }
+  /// Where inputs are drawn from; the last one stands for all further inputs.
+  template <class... D>
+  OpRow from(const D&... d) && {
+    return domains = {d...}, std::move(*this);
+  }
+  /// Inputs that may be undefined tensors (an optional bias).
+  template <class... I>
+  OpRow optional(I... i) && {
+    return optional_inputs = {i...}, std::move(*this);
+  }
+  /// Has a first derivative only.
+  OpRow once() && { return order = 1, std::move(*this); }
+  /// How far float32 may be from float64, relative to 1 + |value|: 1e-5 unless given.
+  OpRow within(double tolerance) && { return tolerance32 = tolerance, std::move(*this); }
+  /// The call must throw Error that begins with [op] and contains `text`.
+  OpRow bad(std::string text, std::function<void()> call) && {
+    return errors.push_back({std::move(text), std::move(call)}), std::move(*this);
+  }
+
+  std::string name() const { return form.empty() ? op : op + ", " + form; }
+  const Domain& domain_of(std::size_t input) const { return domains[std::min(input, domains.size() - 1)]; }
+
+  std::string op, form;
+  TensorFunction f;
+  std::vector<std::vector<Shape>> shapes, large_shapes;
+  std::vector<Domain> domains = {domain::real};
+  std::vector<int> optional_inputs;
+  int order = 2;
+  double tolerance32 = 1e-5;
+  std::vector<Bad> errors;
+};
+
+/// A static one of these adds a family to the table.
+struct RegisterOps {
+  explicit RegisterOps(std::vector<OpRow> (*family)());
+};
+
+/// All rows, family by family.
+const std::vector<OpRow>& op_rows();
+
+}  // namespace fit::test
