@@ -1,5 +1,6 @@
-// Tensors from sizes, numbers and rules. Those from nested braces and vectors are in literal.cpp.
+// Tensors from nested braces, vectors, sizes and rules.
 #include <algorithm>
+#include <cmath>
 
 #include "check.hpp"
 #include "dispatch.hpp"
@@ -8,17 +9,100 @@
 #include "kernels/copy.hpp"
 
 namespace fit {
+namespace {
+
+// A number as an element: a fraction does not become a whole number silently.
+template <class T>
+T element(const char* op, const Scalar& v) {
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(v.value());
+  else
+    return static_cast<T>(v.whole(op));
+}
+
+}  // namespace
+
+// ---- from nested braces -------------------------------------------------------------------------------------------
+
+// Reads the braces: the shape from the first entries, the type from all of them.
+struct NestedReader {
+  static DType type_of(const Nested& n) {
+    if (!n.list_) return is_floating(n.dtype_) ? DType::float32 : n.dtype_;
+    if (n.rows_.empty()) return DType::float32;
+    DType t = DType::boolean;
+    for (const Nested& row : n.rows_) t = promote(t, type_of(row));
+    return t;
+  }
+
+  static Shape shape_of(const Nested& n) {
+    std::vector<std::int64_t> sizes;
+    for (const Nested* at = &n; at->list_; at = &at->rows_[0]) {
+      sizes.push_back(static_cast<std::int64_t>(at->rows_.size()));
+      if (at->rows_.empty()) break;
+    }
+    return sizes;
+  }
+
+  // Writes the numbers of `n`, which lies at `path`, one after the other.
+  template <class T>
+  static void read(const Nested& n, const Shape& shape, int axis, const std::string& path, T*& out) {
+    const bool number = axis == shape.rank();
+    if (n.list_ == number || (n.list_ && static_cast<std::int64_t>(n.rows_.size()) != shape[axis]))
+      check::fail("tensor", "the entry at ", path, " is ", describe(n), ", the first of its level is ",
+                  number ? "a number" : "a list of " + std::to_string(shape[axis]),
+                  ": all rows of one level must have one length");
+    if (number) {
+      *out++ = element<T>("tensor", n.value_);
+      return;
+    }
+    for (std::size_t i = 0; i < n.rows_.size(); ++i)
+      read(n.rows_[i], shape, axis + 1, path + "[" + std::to_string(i) + "]", out);
+  }
+
+ private:
+  static std::string describe(const Nested& n) {
+    return n.list_ ? "a list of " + std::to_string(n.rows_.size()) : "a number";
+  }
+};
+
+Tensor tensor(const Nested& values) { return tensor(values, NestedReader::type_of(values)); }
+
+Tensor tensor(const Nested& values, DType dtype) {
+  Tensor y = Tensor::empty(NestedReader::shape_of(values), dtype);
+  dispatch(dtype, [&](auto kind) {
+    using T = decltype(kind);
+    T* out = y.fresh<T>();
+    NestedReader::read(values, y.shape(), 0, "", out);
+  });
+  return y;
+}
+
+// ---- from vectors -------------------------------------------------------------------------------------------------
+
+namespace {
+template <class T>
+Tensor from_vector(const std::vector<T>& values, const Shape& shape) {
+  if (static_cast<std::int64_t>(values.size()) != shape.numel())
+    check::fail("tensor", "the vector has ", values.size(), " values, shape ", shape, " has ", shape.numel(),
+                ": the counts must be equal");
+  Tensor y = Tensor::empty(shape, dtype_of<T>());
+  std::copy(values.begin(), values.end(), y.fresh<T>());
+  return y;
+}
+}  // namespace
+
+Tensor tensor(const std::vector<float>& values, const Shape& shape) { return from_vector(values, shape); }
+Tensor tensor(const std::vector<double>& values, const Shape& shape) { return from_vector(values, shape); }
+Tensor tensor(const std::vector<std::int64_t>& values, const Shape& shape) { return from_vector(values, shape); }
+Tensor tensor(const std::vector<bool>& values, const Shape& shape) { return from_vector(values, shape); }
+
+// ---- by rule ------------------------------------------------------------------------------------------------------
 
 Tensor full(const Shape& shape, Scalar value, DType dtype) {
-  if (!is_floating(dtype)) value.whole("full");
   Tensor y = Tensor::empty(shape, dtype);
   dispatch(dtype, [&](auto kind) {
     using T = decltype(kind);
-    T v;
-    if constexpr (std::is_floating_point_v<T>)
-      v = static_cast<T>(value.value());
-    else
-      v = static_cast<T>(value.whole("full"));
+    const T v = element<T>("full", value);
     T* const p = y.fresh<T>();
     parallel_for(y.numel(), 1 << 15, [&](std::int64_t i, std::int64_t end) { std::fill(p + i, p + end, v); });
   });
@@ -34,5 +118,71 @@ Tensor zeros(const Shape& shape, DType dtype) {
 Tensor ones(const Shape& shape, DType dtype) { return full(shape, 1, dtype); }
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
 Tensor ones_like(const Tensor& x) { return full(x.shape(), 1, x.dtype()); }
+
+Tensor arange(double start, double stop, double step, DType dtype) {
+  if (dtype == DType::boolean) check::fail("arange", "dtype is boolean: it must be a type of numbers");
+  const double count = std::max(0.0, std::ceil((stop - start) / step));
+  if (!std::isfinite(start) || !std::isfinite(stop) || !std::isfinite(step) || step == 0 || !(count < 1e15))
+    check::fail("arange", "start ", start, ", stop ", stop, ", step ", step,
+                ": all must be finite, the step not 0, and there must be fewer than 1e15 of them");
+  Tensor y = Tensor::empty({static_cast<std::int64_t>(count)}, dtype);
+  dispatch(dtype, [&](auto kind) {
+    using T = decltype(kind);
+    element<T>("arange", start);
+    element<T>("arange", step);
+    T* const p = y.fresh<T>();
+    for (std::int64_t i = 0; i < y.numel(); ++i) p[i] = static_cast<T>(start + static_cast<double>(i) * step);
+  });
+  return y;
+}
+
+Tensor arange(std::int64_t n) {
+  if (n < 0) check::fail("arange", "n is ", n, ": it can't be negative");
+  Tensor y = Tensor::empty({n}, int64);
+  std::int64_t* const p = y.fresh<std::int64_t>();
+  for (std::int64_t i = 0; i < n; ++i) p[i] = i;
+  return y;
+}
+
+Tensor linspace(double start, double stop, std::int64_t count, DType dtype) {
+  if (count < 0) check::fail("linspace", "count is ", count, ": it can't be negative");
+  if (!is_floating(dtype)) check::fail("linspace", "dtype is ", dtype, ": it must be float32 or float64");
+  Tensor y = Tensor::empty({count}, dtype);
+  const double step = count > 1 ? (stop - start) / static_cast<double>(count - 1) : 0;
+  dispatch_floating(dtype, [&](auto kind) {
+    using T = decltype(kind);
+    T* const p = y.fresh<T>();
+    for (std::int64_t i = 0; i < count; ++i) p[i] = static_cast<T>(start + static_cast<double>(i) * step);
+    if (count > 1) p[count - 1] = static_cast<T>(stop);
+  });
+  return y;
+}
+
+Tensor eye(std::int64_t n, std::int64_t m, DType dtype) {
+  if (m == -1) m = n;
+  Tensor y = zeros({n, m}, dtype);
+  dispatch(dtype, [&](auto kind) {
+    using T = decltype(kind);
+    for (std::int64_t i = 0; i < std::min(n, m); ++i) y.fresh<T>()[i * m + i] = T(1);
+  });
+  return y;
+}
+
+Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype) {
+  check::dtype("one_hot", "ids", ids, int64);
+  if (classes < 0) check::fail("one_hot", "classes is ", classes, ": it can't be negative");
+  Tensor y = zeros(ids.shape().inserted(ids.rank(), classes), dtype);
+  const auto id = ids.data<std::int64_t>();
+  for (std::int64_t i = 0; i < id.size(); ++i)
+    if (id[i] < 0 || id[i] >= classes)
+      check::fail("one_hot", "the id at position ", i, " of ids ", ids.shape(), " is ", id[i], ": it must be in 0 … ",
+                  classes - 1);
+  dispatch(dtype, [&](auto kind) {
+    using T = decltype(kind);
+    T* const p = y.fresh<T>();
+    for (std::int64_t i = 0; i < id.size(); ++i) p[i * classes + id[i]] = T(1);
+  });
+  return y;
+}
 
 }  // namespace fit

@@ -117,7 +117,8 @@ class Edit : public Span<T> {
 ///     Tensor w = tensor({{1., 2.}, {3., 4.}}).requires_grad_();
 ///     Tensor loss = sum(w * w);
 ///     loss.backward();
-///     std::cout << w.grad();   // [[2, 4], [6, 8]]
+///     std::cout << w.grad();   // [[2., 4.],
+///                              //  [6., 8.]]
 class Tensor {
  public:
   /// An undefined tensor: it stands for "none". Every use but defined() and assignment throws Error.
