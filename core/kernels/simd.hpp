@@ -29,6 +29,24 @@ inline V load_part(const T* p, std::int64_t n) {
 #endif
 }
 
+// A vector of doubles from as many floats or doubles.
+template <class V>
+inline V load_wide(const double* p) {
+  return V::load_unaligned(p);
+}
+template <class V>
+inline V load_wide(const float* p) {
+#if defined(__AVX512F__)
+  return V(_mm512_cvtps_pd(_mm256_loadu_ps(p)));
+#elif defined(__AVX__)
+  return V(_mm256_cvtps_pd(_mm_loadu_ps(p)));
+#else
+  alignas(64) double buffer[V::size];
+  for (std::size_t i = 0; i < V::size; ++i) buffer[i] = p[i];
+  return V::load_aligned(buffer);
+#endif
+}
+
 template <class V, class T>
 inline void store_part(const V& v, T* p, std::int64_t n) {
 #if defined(__AVX512F__)

@@ -1,0 +1,35 @@
+#pragma once
+#include <cstdint>
+
+#include "kernels/isa.hpp"
+
+// Reductions of float and double, accumulated in double.
+namespace fit::kernels {
+
+// Folds a block of numbers into accumulators: for all k < kept and r < reduced,
+//   acc[k] = combine(acc[k], term(x[ks k + rs r], centre[k])).
+// The block is contiguous along one of its axes: rs = 1 (rows), or ks = 1 (columns; also where reduced = 1). `centre`
+// may be null where the term needs none.
+template <class T>
+using Fold = void (*)(double* acc, const T* x, const double* centre, std::int64_t kept, std::int64_t ks,
+                      std::int64_t reduced, std::int64_t rs);
+
+template <class T>
+struct Reduce {
+  Fold<T> sum;      // x
+  Fold<T> squares;  // (x - centre)^2
+  Fold<T> exps;     // e^(x - centre)
+  Fold<T> prod;     // x, multiplied
+  Fold<T> max;      // NaN wins
+  Fold<T> min;
+};
+
+template <class IsaTag, class T>
+const Reduce<T>& reduce_table();
+
+template <class T>
+const Reduce<T>& reduce() {
+  return FIT_KERNELS(reduce_table, T);
+}
+
+}  // namespace fit::kernels

@@ -1,0 +1,130 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "fit/ops.hpp"
+#include "fit/parallel.hpp"
+
+// What every reduction shares: which axes go, how they lie in memory, and how the work is cut into pieces.
+namespace fit {
+
+/// The axes of x, parted into kept and reduced ones. Neighbours of one kind are joined, so that the innermost loop is
+/// as long as it can be; axes of size 1 are left out.
+class Reduction {
+ public:
+  /// Checks the axes in the name of `op`.
+  Reduction(const char* op, const Tensor& x, const Axes& axes);
+
+  /// Shape of the result.
+  const Shape& shape(bool keepdims) const { return keepdims ? kept_shape_ : result_shape_; }
+  std::int64_t outputs() const { return result_shape_.numel(); }
+  /// How many elements go into each output.
+  std::int64_t count() const { return count_; }
+
+  /// Folds x into `outputs()` accumulators. `kernel(acc, x, first, kept, ks, reduced, rs)` folds a block (see
+  /// kernels::Fold) into the accumulators of outputs first, first + 1 …; `combine(a, b)` joins two accumulators;
+  /// `finish(i, acc)` receives the result of output i, on any thread. Where there are few outputs and much to reduce,
+  /// the reduced axes are cut in pieces that depend on the shape alone, and joined in their order: the result does not
+  /// depend on the number of threads.
+  template <class Acc, class T, class Kernel, class Combine, class Finish>
+  void fold(const T* x, Acc identity, const Kernel& kernel, const Combine& combine, const Finish& finish) const;
+
+ private:
+  struct Loop {
+    std::int64_t size, stride;
+  };
+  struct Loops {
+    int rank = 0;
+    Loop at[Shape::max_rank];
+    Loop inner() const { return rank ? at[rank - 1] : Loop{1, 0}; }
+    // Where index `i` of the loops outside the innermost one begins.
+    std::int64_t outer_offset(std::int64_t i) const {
+      std::int64_t offset = 0;
+      for (int a = rank - 2; a >= 0; --a) {
+        offset += i % at[a].size * at[a].stride;
+        i /= at[a].size;
+      }
+      return offset;
+    }
+  };
+  // Calls body(output, offset into x, kept, reduced) for the blocks of outputs first … last - 1 and reduced elements
+  // from … to - 1.
+  template <class Body>
+  void each_block(std::int64_t first, std::int64_t last, std::int64_t from, std::int64_t to, const Body& body) const {
+    const Loop k = kept_.inner(), r = reduced_.inner();
+    for (std::int64_t i = first, n; i < last; i += n) {
+      n = std::min(k.size - i % k.size, last - i);
+      const std::int64_t at = kept_.outer_offset(i / k.size) + i % k.size * k.stride;
+      for (std::int64_t j = from, m; j < to; j += m) {
+        m = std::min(r.size - j % r.size, to - j);
+        body(i, at + reduced_.outer_offset(j / r.size) + j % r.size * r.stride, n, m);
+      }
+    }
+  }
+
+  Loops kept_, reduced_;
+  std::int64_t count_ = 1;
+  Shape kept_shape_, result_shape_;
+};
+
+template <class Acc, class T, class Kernel, class Combine, class Finish>
+void Reduction::fold(const T* x, Acc identity, const Kernel& kernel, const Combine& combine,
+                     const Finish& finish) const {
+  constexpr std::int64_t most = 512;       // accumulators at a time: they stay in the first cache
+  constexpr std::int64_t work = 1 << 15;   // elements that are worth a thread
+  constexpr std::int64_t most_tasks = 64;  // beyond these, cutting up the reduced axes gains nothing
+  const std::int64_t n = outputs(), ks = kept_.inner().stride, rs = reduced_.inner().stride;
+  const std::int64_t chunk =
+      rs == 1 ? std::clamp<std::int64_t>(work / std::max<std::int64_t>(count_, 1), 1, most) : most;
+  const std::int64_t chunks = (n + chunk - 1) / chunk;
+  std::int64_t length = count_;
+  if (chunks > 0 && chunks < most_tasks / 4) {
+    const std::int64_t least = std::max(count_ * chunks / most_tasks, 2 * work / std::min(n, chunk));
+    const std::int64_t whole = rs == 1 ? 1024 : 16;  // so that the kernels' inner loops are full
+    length = std::min(count_, (least + whole - 1) / whole * whole);
+  }
+  const std::int64_t pieces = count_ > length ? (count_ + length - 1) / length : 1;
+  Tensor partial = pieces > 1 ? Tensor::empty({pieces, n}, dtype_of<Acc>()) : Tensor();
+  Acc* const sums = pieces > 1 ? partial.fresh<Acc>() : nullptr;
+  const std::int64_t each = std::min(n, chunk) * length;
+  parallel_for(chunks * pieces, each >= work ? 1 : work / std::max<std::int64_t>(each, 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 Acc local[most];
+                 for (std::int64_t task = begin; task < end; ++task) {
+                   const std::int64_t first = task % chunks * chunk, last = std::min(n, first + chunk);
+                   const std::int64_t piece = task / chunks;
+                   Acc* const acc = pieces > 1 ? sums + piece * n + first : local;
+                   std::fill_n(acc, last - first, identity);
+                   each_block(first, last, piece * length, std::min(count_, (piece + 1) * length),
+                              [&](std::int64_t i, std::int64_t at, std::int64_t kept, std::int64_t reduced) {
+                                kernel(acc + (i - first), x + at, i, kept, ks, reduced, rs);
+                              });
+                   if (pieces == 1)
+                     for (std::int64_t i = first; i < last; ++i) finish(i, acc[i - first]);
+                 }
+               });
+  if (pieces == 1) return;
+  for (std::int64_t p = 1; p < pieces; ++p)
+    for (std::int64_t i = 0; i < n; ++i) sums[i] = combine(sums[i], sums[p * n + i]);
+  for (std::int64_t i = 0; i < n; ++i) finish(i, sums[i]);
+}
+
+/// A kernel for fold() from a plain function: acc = f(acc, x). For types that need no vectors.
+template <class T, class Acc, class F>
+auto plain_fold(const F& f) {
+  return [f](Acc* acc, const T* x, std::int64_t, std::int64_t kept, std::int64_t ks, std::int64_t reduced,
+             std::int64_t rs) {
+    if (rs == 1) {
+      for (std::int64_t k = 0; k < kept; ++k)
+        for (std::int64_t r = 0; r < reduced; ++r) acc[k] = f(acc[k], x[k * ks + r]);
+    } else {
+      for (std::int64_t r = 0; r < reduced; ++r)
+        for (std::int64_t k = 0; k < kept; ++k) acc[k] = f(acc[k], x[k + r * rs]);
+    }
+  };
+}
+
+/// dy, of shape `kept` once its reduced axes are put back, repeated to `shape`: the gradient of a sum.
+Tensor spread(const Tensor& dy, const Shape& kept, const Shape& shape);
+
+}  // namespace fit
