@@ -1,0 +1,100 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fit/random.hpp"
+#include "fit/tensor.hpp"
+
+/// Scaled dot-product attention (Vaswani et al. 2017): softmax(Q K^T / sqrt(D)) V, with masks, and the masks' makers.
+///
+/// B is the batch, H the heads, Sq and Sk the numbers of queries and keys, D the features of a head. The scores have
+/// the shape (B, H, Sq, Sk); input without a batch or without heads counts as B = 1 or H = 1.
+///
+///     AttentionOptions o;
+///     o.causal = true;
+///     Tensor y = scaled_dot_product_attention(q, k, v, o);
+///     auto [z, weights] = scaled_dot_product_attention_with_weights(q, k, v, o);   // z is y, bit for bit
+namespace fit {
+
+struct AttentionOptions {
+  /// 1 (true) = attend, 0 = ignore: boolean, or numbers that are 0 or 1. Of shape (1|Sq, Sk), (B|1, 1|Sq, Sk) or
+  /// (B|1, H|1, 1|Sq, Sk), whatever the sizes happen to be. PyTorch's masks: see mask_from_torch().
+  Tensor mask;
+  /// Floating, added to the scaled scores (relative positions, ALiBi); the same shapes as the mask. It may want a
+  /// gradient. A row whose visible scores are all -inf has no softmax and gives NaN: to hide keys, use the mask.
+  Tensor bias;
+  /// Query i sees the keys j <= i + Sk - Sq: the last query sees all of them. Combines with the mask.
+  bool causal = false;
+  /// The probability with which a weight is dropped (the others grow by 1 / (1 - p)). It is in force: a layer passes 0
+  /// in evaluation.
+  double dropout = 0;
+  /// What the scores are multiplied by, in place of 1 / (sqrt(D) * temperature).
+  std::optional<double> scale;
+  /// Above 1 the weights become more alike, below 1 less.
+  double temperature = 1;
+  /// Where dropout draws from; the default generator if null.
+  Generator* generator = nullptr;
+};
+
+struct AttentionResult {
+  Tensor output;
+  Tensor weights;  ///< of the scores' shape, before dropout, differentiable
+};
+
+/// q (…, Sq, D), k (…, Sk, D), v (…, Sk, Dv) -> (…, Sq, Dv), where … is (B, H), (B) or nothing, and is the same for all
+/// three, but that a number of query heads may share one head of k and v (grouped heads): H of k divides H of q.
+///
+/// A query that may attend to nothing gets zero weights, a zero output and passes no gradient. Whatever the mask hides
+/// has no effect, on output or gradients, even if it is NaN; a NaN that is visible shows.
+/// Throws Error for shapes that don't fit, types other than one floating type, a mask or bias of another shape, a mask
+/// with other values than 0 and 1, dropout outside 0 … 1, and a temperature that is not positive.
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const AttentionOptions& options = {});
+/// The same output, bit for bit, and the weights: (…, Sq, Sk).
+AttentionResult scaled_dot_product_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                          const AttentionOptions& options = {});
+
+/// The same for heads that lie side by side in the last axis, as a projection leaves them, so that nothing is copied to
+/// split or merge them: q [B, Sq, H D], k [B, Sk, Hkv D], v [B, Sk, Hkv Dv] -> [B, Sq, H Dv]. H is num_heads; Hkv comes
+/// from the width of k and must divide H.
+Tensor multi_head_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
+                            const AttentionOptions& options = {});
+/// The same output, bit for bit, and the weights of each head: (B, H, Sq, Sk).
+AttentionResult multi_head_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                  std::int64_t num_heads, const AttentionOptions& options = {});
+
+// ---- masks --------------------------------------------------------------------------------------------------------
+
+/// ids [B, S] (int64) -> boolean (B, 1, S): true where there is a token, false where there is padding.
+Tensor create_padding_mask(const Tensor& ids, std::int64_t pad_token_id = 0);
+/// Boolean (1, n, n), true on and below the diagonal: the same as AttentionOptions::causal, which is faster.
+Tensor create_look_ahead_mask(std::int64_t n);
+
+/// Where a PyTorch mask comes from, because its meaning hangs on that.
+enum class TorchMask {
+  key_padding,  ///< nn.MultiheadAttention's key_padding_mask, (Sk) or (B, Sk): true = hide
+  multihead,    ///< nn.MultiheadAttention's attn_mask, (Sq, Sk) or (B H, Sq, Sk): true = hide
+  sdpa,  ///< F.scaled_dot_product_attention's attn_mask, (Sq, Sk), (H|1, Sq, Sk) or (B|1, H|1, Sq, Sk): true = attend
+};
+struct MaskAndBias {
+  Tensor mask, bias;  ///< one is defined
+};
+/// PyTorch's mask as ours: a boolean one becomes a mask, a floating one (which is added) a bias. num_heads is needed
+/// for a multihead mask of three axes alone.
+MaskAndBias mask_from_torch(const Tensor& mask, TorchMask kind, std::int64_t num_heads = 1);
+
+// ---- looking at weights -------------------------------------------------------------------------------------------
+
+struct AttentionView {
+  Tensor attention_matrix;          ///< [Sq, Sk], float64: the mean over the heads of the first batch
+  std::vector<std::string> tokens;  ///< one for each query; Token_0, Token_1, … if none were given
+  double max_attention;             ///< the largest of the matrix
+  Tensor attention_entropy;         ///< [Sq], float64: -sum p ln p in nats, where 0 ln 0 = 0
+};
+/// What a picture of the weights (B, H, Sq, Sk), (B, Sq, Sk) or (Sq, Sk) needs. Throws Error if there is nothing in
+/// them, or if there are tokens, but not Sq of them.
+AttentionView attention_visualization_helper(const Tensor& weights, const std::vector<std::string>& tokens = {});
+
+}  // namespace fit

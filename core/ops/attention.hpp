@@ -1,0 +1,42 @@
+#pragma once
+#include "fit/attention.hpp"
+
+// Attention below its public face: arguments are checked and have four axes.
+namespace fit::detail {
+
+/// Where the heads of q, k and v lie: [B, H, S, D] or [B, S, H, D].
+enum class Heads { first, last };
+
+/// What a call of attention is, beside q, k, v and how they lie.
+struct AttentionCall {
+  Tensor mask;           // boolean (B|1, H|1, 1|Sq, Sk), or undefined
+  Tensor bias;           // of q's type, (B|1, H|1, 1|Sq, Sk), or undefined
+  bool causal;           // j <= i + Sk - Sq
+  double scale;          // of the scores
+  double dropout;        // probability
+  std::uint64_t seed;    // the draw of the dropout: what is dropped depends on these and on the
+  std::uint64_t number;  // index of the weight in (B, H, Sq, Sk)
+};
+
+/// The arguments as they must be for q, k and v with four axes; throws Error in the name of `op` if they don't fit.
+/// Draws the number of the dropout from the generator, if there is dropout.
+AttentionCall check_attention(const char* op, const Tensor& q, const Tensor& k, const Tensor& v, Heads heads,
+                              const AttentionOptions& options);
+
+/// The definition of attention, as the paper has it, made of operations. It is what any faster form is checked against,
+/// and what derivatives of higher order are taken of. k and v have Hkv heads, which divides H.
+AttentionResult composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, Heads heads,
+                                   const AttentionCall& call);
+
+/// Boolean (1, 1, Sq, Sk): j <= i + Sk - Sq.
+Tensor causal_mask(std::int64_t queries, std::int64_t keys);
+
+/// The three products of attention, over visible pairs of query and key. In each s is (B, H, Sq, Sk), x stands in the
+/// queries' place and y in the keys', laid out as `heads` says; `visible` is boolean (B|1, H|1, 1|Sq, Sk), or undefined
+/// where all pairs are. s must be 0 at hidden pairs, and what visible_scores gives there is not to be read. With that
+/// these are plain products; but a head that isn't finite is computed pair by pair, so that nothing hidden comes in.
+Tensor visible_scores(const Tensor& x, const Tensor& y, const Tensor& visible, Heads heads);      // s = x y^T
+Tensor visible_to_queries(const Tensor& s, const Tensor& y, const Tensor& visible, Heads heads);  // x = s y
+Tensor visible_to_keys(const Tensor& s, const Tensor& x, const Tensor& visible, Heads heads);     // y = s^T x
+
+}  // namespace fit::detail

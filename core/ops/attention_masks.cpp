@@ -1,0 +1,85 @@
+// Masks for attention, and what a picture of its weights needs.
+#include <cmath>
+
+#include "check.hpp"
+#include "fit/ops.hpp"
+#include "ops/attention.hpp"
+
+namespace fit {
+
+Tensor detail::causal_mask(std::int64_t queries, std::int64_t keys) {
+  Tensor mask = Tensor::empty({1, 1, queries, keys}, boolean);
+  bool* to = mask.fresh<bool>();
+  for (std::int64_t i = 0; i < queries; ++i)
+    for (std::int64_t j = 0; j < keys; ++j) *to++ = j <= i + keys - queries;
+  return mask;
+}
+
+Tensor create_look_ahead_mask(std::int64_t n) {
+  if (n < 0) check::fail("create_look_ahead_mask", "the length is ", n, ": it must not be negative");
+  return detail::causal_mask(n, n).alias({1, n, n});
+}
+
+Tensor create_padding_mask(const Tensor& ids, std::int64_t pad_token_id) {
+  constexpr const char* op = "create_padding_mask";
+  check::dtype(op, "ids", ids, int64);
+  if (ids.rank() != 2) check::fail(op, "ids is ", ids.shape(), ": it must be (B, S)");
+  Tensor mask = Tensor::empty({ids.size(0), 1, ids.size(1)}, boolean);
+  bool* to = mask.fresh<bool>();
+  for (const std::int64_t id : ids.data<std::int64_t>()) *to++ = id != pad_token_id;
+  return mask;
+}
+
+MaskAndBias mask_from_torch(const Tensor& mask, TorchMask kind, std::int64_t num_heads) {
+  constexpr const char* op = "mask_from_torch";
+  if (mask.dtype() != boolean) check::floating(op, "a mask that is not boolean", mask);
+  const Shape& s = mask.shape();
+  Shape ours;
+  if (kind == TorchMask::key_padding) {
+    if (s.rank() == 1) ours = {1, s[0]};
+    if (s.rank() == 2) ours = {s[0], 1, s[1]};
+    if (ours.rank() == 0) check::fail(op, "a key padding mask of shape ", s, ": it must be (Sk) or (B, Sk)");
+  } else if (kind == TorchMask::multihead) {
+    if (s.rank() == 2) ours = s;
+    if (s.rank() == 3 && num_heads > 0 && s[0] % num_heads == 0) ours = {s[0] / num_heads, num_heads, s[1], s[2]};
+    if (ours.rank() == 0)
+      check::fail(op, "a multihead mask of shape ", s, ", num_heads ", num_heads,
+                  ": it must be (Sq, Sk) or (B num_heads, Sq, Sk)");
+  } else {
+    if (s.rank() == 2 || s.rank() == 4) ours = s;
+    if (s.rank() == 3) ours = s.inserted(0, 1);
+    if (ours.rank() == 0)
+      check::fail(op, "an sdpa mask of shape ", s, ": it must be (Sq, Sk), (H|1, Sq, Sk) or (B|1, H|1, Sq, Sk)");
+  }
+  const Tensor shaped = reshape(mask, ours);
+  if (mask.dtype() != boolean) return {{}, shaped};
+  return {kind == TorchMask::sdpa ? shaped : logical_not(shaped), {}};
+}
+
+AttentionView attention_visualization_helper(const Tensor& weights, const std::vector<std::string>& tokens) {
+  constexpr const char* op = "attention_visualization_helper";
+  const int rank = weights.rank();
+  if (rank < 2 || rank > 4 || weights.numel() == 0)
+    check::fail(op, "weights is ", weights.shape(),
+                ": it must be (B, H, Sq, Sk), (B, Sq, Sk) or (Sq, Sk), with at least one of each");
+  const std::int64_t heads = rank == 4 ? weights.size(1) : 1, queries = weights.size(-2), keys = weights.size(-1);
+  AttentionView view{zeros({queries, keys}, float64), tokens, 0, zeros({queries}, float64)};
+  if (tokens.empty())
+    for (std::int64_t i = 0; i < queries; ++i) view.tokens.push_back("Token_" + std::to_string(i));
+  if (static_cast<std::int64_t>(view.tokens.size()) != queries)
+    check::fail(op, tokens.size(), " tokens for weights ", weights.shape(), ": there must be one for each of the ",
+                queries, " queries");
+
+  const Tensor exact = weights.detach().to(float64);
+  const double* const p = exact.data<double>().data();  // the first batch comes first
+  double* const mean = view.attention_matrix.fresh<double>();
+  double* const entropy = view.attention_entropy.fresh<double>();
+  for (std::int64_t i = 0; i < queries * keys; ++i) {
+    for (std::int64_t h = 0; h < heads; ++h) mean[i] += p[h * queries * keys + i] / static_cast<double>(heads);
+    if (mean[i] != 0) entropy[i / keys] -= mean[i] * std::log(mean[i]);
+  }
+  view.max_attention = max(view.attention_matrix).item();
+  return view;
+}
+
+}  // namespace fit

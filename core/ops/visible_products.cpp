@@ -1,0 +1,101 @@
+// The products of attention over visible pairs of query and key. Each is the adjoint of the others.
+#include "dispatch.hpp"
+#include "fit/ops.hpp"
+#include "fit/parallel.hpp"
+#include "kernels/visible.hpp"
+#include "ops/attention.hpp"
+
+namespace fit::detail {
+namespace {
+
+enum class Kind { scores, to_queries, to_keys };
+
+const char* formula(Kind kind, Heads heads) {
+  const bool last = heads == Heads::last;
+  switch (kind) {
+    case Kind::scores:
+      return last ? "bqhd,bkhd->bhqk" : "bhqd,bhkd->bhqk";
+    case Kind::to_queries:
+      return last ? "bhqk,bkhd->bqhd" : "bhqk,bhkd->bhqd";
+    default:
+      return last ? "bhqk,bqhd->bkhd" : "bhqk,bhqd->bhkd";
+  }
+}
+
+// One head of a tensor of four axes.
+template <class T>
+kernels::Panel<T> panel(const Tensor& x, Heads heads, std::int64_t b, std::int64_t h) {
+  T* const data = static_cast<T*>(const_cast<void*>(x.raw()));
+  const std::int64_t features = x.size(3);
+  if (heads == Heads::first) return {data + (b * x.size(1) + h) * x.size(2) * features, features};
+  return {data + (b * x.size(1) * x.size(2) + h) * features, x.size(2) * features};
+}
+
+kernels::Panel<const bool> panel_of_mask(const Tensor& visible, std::int64_t b, std::int64_t h) {
+  const std::int64_t rows = visible.size(2), keys = visible.size(3);
+  const std::int64_t at = (visible.size(0) == 1 ? 0 : b) * visible.size(1) + (visible.size(1) == 1 ? 0 : h);
+  return {visible.data<bool>().data() + at * rows * keys, rows == 1 ? 0 : keys};
+}
+
+// Computes those heads anew, pair by pair, that have a NaN or an infinity among their operands.
+template <class T>
+void select_heads(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& visible, Kind kind, Heads heads) {
+  const Tensor& s = kind == Kind::scores ? out : a;
+  const Heads a_heads = kind == Kind::scores ? heads : Heads::first;
+  const int rows = heads == Heads::first ? 2 : 1;
+  const std::int64_t count = s.size(1);
+  parallel_for(s.size(0) * count, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t n = i / count, h = i % count;
+      const auto pa = panel<const T>(a, a_heads, n, h), pb = panel<const T>(b, heads, n, h);
+      if (kernels::all_finite(pa, a.size(kind == Kind::scores ? rows : 2), a.size(3)) &&
+          kernels::all_finite(pb, b.size(rows), b.size(3)))
+        continue;
+      const kernels::VisiblePairs pairs{s.size(2), s.size(3), b.size(3), panel_of_mask(visible, n, h)};
+      if (kind == Kind::scores)
+        kernels::visible_scores(pairs, panel<T>(out, Heads::first, n, h), pa, pb);
+      else if (kind == Kind::to_queries)
+        kernels::visible_to_queries(pairs, panel<T>(out, heads, n, h), pa, pb);
+      else
+        kernels::visible_to_keys(pairs, panel<T>(out, heads, n, h), pa, pb);
+    }
+  });
+}
+
+Tensor product(Kind kind, const Tensor& a, const Tensor& b, const Tensor& visible, Heads heads) {
+  const NoGrad plain;  // recorded by the caller, with an adjoint that selects as well
+  Tensor out = einsum(formula(kind, heads), {a, b});
+  dispatch_floating(out.dtype(), [&](auto zero) { select_heads<decltype(zero)>(out, a, b, visible, kind, heads); });
+  return out;
+}
+
+}  // namespace
+
+Tensor visible_scores(const Tensor& x, const Tensor& y, const Tensor& visible, Heads heads) {
+  if (!visible.defined()) return einsum(formula(Kind::scores, heads), {x, y});
+  return record("visible_scores", {x, y}, product(Kind::scores, x, y, visible, heads),
+                keep::inputs | keep::saved(visible), [heads](Backward& g) {
+                  if (g.wants(0)) g.give(0, visible_to_queries(g.dy(), g.x(1), g.saved(0), heads));
+                  if (g.wants(1)) g.give(1, visible_to_keys(g.dy(), g.x(0), g.saved(0), heads));
+                });
+}
+
+Tensor visible_to_queries(const Tensor& s, const Tensor& y, const Tensor& visible, Heads heads) {
+  if (!visible.defined()) return einsum(formula(Kind::to_queries, heads), {s, y});
+  return record("visible_to_queries", {s, y}, product(Kind::to_queries, s, y, visible, heads),
+                keep::inputs | keep::saved(visible), [heads](Backward& g) {
+                  if (g.wants(0)) g.give(0, visible_scores(g.dy(), g.x(1), g.saved(0), heads));
+                  if (g.wants(1)) g.give(1, visible_to_keys(g.x(0), g.dy(), g.saved(0), heads));
+                });
+}
+
+Tensor visible_to_keys(const Tensor& s, const Tensor& x, const Tensor& visible, Heads heads) {
+  if (!visible.defined()) return einsum(formula(Kind::to_keys, heads), {s, x});
+  return record("visible_to_keys", {s, x}, product(Kind::to_keys, s, x, visible, heads),
+                keep::inputs | keep::saved(visible), [heads](Backward& g) {
+                  if (g.wants(0)) g.give(0, visible_scores(g.x(1), g.dy(), g.saved(0), heads));
+                  if (g.wants(1)) g.give(1, visible_to_queries(g.x(0), g.dy(), g.saved(0), heads));
+                });
+}
+
+}  // namespace fit::detail
