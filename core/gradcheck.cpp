@@ -107,7 +107,9 @@ class Checker {
       const std::vector<double> direction = entry.projected ? signs(x.numel()) : std::vector<double>{1};
       const auto values_at = [&](double step) {
         const Nudge nudge(x, first, direction, step);
-        return values();
+        Values v = values();
+        for (Tensor& t : v) t = t.detach().clone();  // it may share the buffer of x
+        return v;
       };
       const Values up = values_at(options_.eps), down = values_at(-options_.eps);
       double slope = 0;
@@ -193,7 +195,7 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
     names.push_back("grad_output " + std::to_string(k));
   }
   for (const Tensor& x : checked) u.push_back(random_cotangent(x.shape(), random));
-  const Values second = gradients(gradients(again, checked, v, true), variables, u);
+  const Values second = gradients(gradients(outputs_of(f, in), checked, v, true), variables, u);
   for (std::size_t i = 0; i < variables.size(); ++i)
     check.input(names[i], 2, variables[i], second[i], u, [&] { return gradients(outputs_of(f, in), checked, v); });
   return report;

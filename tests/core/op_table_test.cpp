@@ -15,9 +15,10 @@ namespace {
 
 using Values = std::vector<Tensor>;
 
-std::vector<OpRow>& table() {
-  static std::vector<OpRow> rows;
-  return rows;
+using Family = std::vector<OpRow> (*)();
+std::vector<Family>& families() {
+  static std::vector<Family> all;
+  return all;
 }
 
 // Inputs for one set of shapes, always the same ones.
@@ -87,11 +88,17 @@ void each_case(const Body& body) {
 
 }  // namespace
 
-RegisterOps::RegisterOps(std::vector<OpRow> (*family)()) {
-  for (OpRow& row : family()) table().push_back(std::move(row));
-}
+RegisterOps::RegisterOps(std::vector<OpRow> (*family)()) { families().push_back(family); }
 
-const std::vector<OpRow>& op_rows() { return table(); }
+const std::vector<OpRow>& op_rows() {
+  static const std::vector<OpRow> all = [] {
+    std::vector<OpRow> rows;
+    for (const Family family : families())
+      for (OpRow& row : family()) rows.push_back(std::move(row));
+    return rows;
+  }();
+  return all;
+}
 
 TEST_CASE("every op: gradients against central differences", "[ops]") {
   each_case([](const OpRow& row, const auto& set) { check_derivatives(row.f, draw(row, set), row.order); });

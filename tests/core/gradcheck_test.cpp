@@ -1,0 +1,175 @@
+#include "fit/gradcheck.hpp"
+
+#include <sstream>
+
+#include "fit/graph.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+// The checker is checked: it must catch what can go wrong in an adjoint, and pass what is right.
+namespace fit::test {
+namespace {
+
+using Values = std::vector<Tensor>;
+
+Tensor inputs_of(const Shape& shape, const Domain& d = domain::nonzero) {
+  std::mt19937_64 random(11);
+  return random_tensor(shape, d, random);
+}
+
+// x^2, whose adjoint goes through `spoil`, a plain function on the gradient's elements.
+template <void (*spoil)(double* g, std::int64_t n)>
+Tensor square(const Values& in) {
+  const Tensor& x = in[0];
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  for (std::int64_t i = 0; i < x.numel(); ++i) y.fresh<double>()[i] = x.data<double>()[i] * x.data<double>()[i];
+  return record("square", {x}, std::move(y), keep::inputs, [](Backward& b) {
+    Tensor g = mul(mul(b.dy(), b.x(0)), 2.0);
+    spoil(g.fresh<double>(), g.numel());
+    b.give(0, g);
+  });
+}
+
+void leave(double*, std::int64_t) {}
+void scale_a_little(double* g, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) g[i] *= 1.0005;
+}
+void flip_one(double* g, std::int64_t n) { g[n / 2] = -g[n / 2]; }
+void make_one_nan(double* g, std::int64_t) { g[0] = NAN; }
+
+// a [N, C] * b [C]
+template <bool right>
+Tensor scale_rows(const Values& in) {
+  const NoGrad plain;
+  Tensor y = mul(in[0], in[1]);
+  const GradMode on(true);
+  return record("scale_rows", {in[0], in[1]}, std::move(y), keep::inputs, [](Backward& b) {
+    b.give(0, mul(b.dy(), b.x(1)));
+    const Tensor all = mul(b.dy(), b.x(0));
+    Tensor first = Tensor::empty(b.shape(1), float64);
+    for (std::int64_t i = 0; i < first.numel(); ++i) first.fresh<double>()[i] = all.data<double>()[i];
+    b.give(1, right ? all : first);  // give() sums what is broadcast
+  });
+}
+
+bool ok(const TensorFunction& f, const Values& in, int order = 1) {
+  GradCheckOptions options;
+  options.order = order;
+  return check_gradients(f, in, options).ok;
+}
+
+}  // namespace
+
+TEST_CASE("check_gradients passes what is right", "[gradcheck]") {
+  CHECK(ok(square<leave>, {inputs_of({2, 3})}, 2));
+  CHECK(ok(square<leave>, {inputs_of({})}, 2));
+  CHECK(ok(square<leave>, {inputs_of({0})}, 2));
+  CHECK(ok(square<leave>, {inputs_of({3000})}, 2));
+  CHECK(ok(scale_rows<true>, {inputs_of({4, 3}), inputs_of({3})}, 2));
+  CHECK(ok([](const Values& in) { return in[0]; }, {inputs_of({3})}, 2));
+}
+
+TEST_CASE("check_gradients catches a gradient that is off by 0.05 %", "[gradcheck]") {
+  CHECK_FALSE(ok(square<scale_a_little>, {inputs_of({2, 3})}));
+  CHECK_FALSE(ok(square<scale_a_little>, {inputs_of({3000})}));
+}
+
+TEST_CASE("check_gradients catches a wrong sign in one element", "[gradcheck]") {
+  CHECK_FALSE(ok(square<flip_one>, {inputs_of({2, 3})}));
+  CHECK_FALSE(ok(square<flip_one>, {inputs_of({3000})}));
+}
+
+TEST_CASE("check_gradients catches a NaN", "[gradcheck]") {
+  CHECK_FALSE(ok(square<make_one_nan>, {inputs_of({2, 3})}));
+  CHECK_FALSE(ok(square<make_one_nan>, {inputs_of({3000})}));
+}
+
+TEST_CASE("check_gradients catches a broadcast whose gradient is not summed", "[gradcheck]") {
+  CHECK_FALSE(ok(scale_rows<false>, {inputs_of({4, 3}), inputs_of({3})}));
+  CHECK_FALSE(ok(scale_rows<false>, {inputs_of({400, 3}), inputs_of({3})}));
+}
+
+TEST_CASE("check_gradients catches what a plain sum would hide", "[gradcheck]") {
+  // x / sum(x): the elements' sum is 1 whatever x is, so with ones for a cotangent the gradient is 0.
+  const auto without_gradient = [](const Values& in) {
+    double sum = 0;
+    for (const double v : in[0].data<double>()) sum += v;
+    const NoGrad plain;
+    Tensor y = div(in[0], sum);
+    const GradMode on(true);
+    return record("normalise", {in[0]}, std::move(y), keep::nothing,
+                  [](Backward& b) { b.give(0, zeros(b.shape(0), float64)); });
+  };
+  CHECK_FALSE(ok(without_gradient, {inputs_of({5}, domain::positive)}));
+}
+
+TEST_CASE("check_gradients catches a gradient that is lost", "[gradcheck]") {
+  CHECK_FALSE(ok([](const Values& in) { return mul(in[0], in[0].detach()); }, {inputs_of({3})}));
+  CHECK_FALSE(ok([](const Values& in) { return in[0].detach(); }, {inputs_of({3})}));
+}
+
+TEST_CASE("check_gradients with order 2 catches a gradient that can't be differentiated again", "[gradcheck]") {
+  const auto cut = [](const Values& in) {
+    const NoGrad plain;
+    Tensor y = mul(in[0], in[0]);
+    const GradMode on(true);
+    return record("cut", {in[0]}, std::move(y), keep::inputs,
+                  [](Backward& b) { b.give(0, mul(mul(b.dy(), b.x(0).detach()), 2.0)); });
+  };
+  CHECK(ok(cut, {inputs_of({3})}, 1));
+  CHECK_FALSE(ok(cut, {inputs_of({3})}, 2));
+}
+
+TEST_CASE("check_gradients checks every input and every output", "[gradcheck]") {
+  const auto f = [](const Values& in) { return Values{mul(in[0], in[1]), square<flip_one>({in[1]}), in[2]}; };
+  GradCheckOptions options;
+  options.names = {"a", "b", "ids"};
+  const GradReport report = check_gradients(f, {inputs_of({3}), inputs_of({3}), Tensor::empty({2}, int64)}, options);
+  CHECK_FALSE(report.ok);
+  REQUIRE(report.entries.size() == 2);
+  CHECK(report.entries[0].name == "a");
+  CHECK(report.entries[0].wrong == 0);
+  CHECK(report.entries[0].compared == 3);
+  CHECK(report.entries[1].name == "b");
+  CHECK(report.entries[1].wrong == 1);
+  CHECK(report.entries[1].worst == 1);
+  std::ostringstream text;
+  text << report;
+  CHECK(text.str().find("ok    gradient by a [3]: 0 of 3") == 0);
+  CHECK(text.str().find("WRONG gradient by b [3]: 1 of 3") != std::string::npos);
+}
+
+TEST_CASE("check_gradients works on the leaves themselves, and puts them back", "[gradcheck]") {
+  Tensor weight = inputs_of({3}).requires_grad_();
+  const Tensor before = weight.detach().clone();
+  Tensor seed = ones({3}, float64);
+  weight.set_grad(seed);
+  CHECK(ok([&](const Values&) { return mul(weight, weight); }, {weight}, 2));
+  CHECK_FALSE(ok([&](const Values&) { return square<flip_one>({weight}); }, {weight}));
+  CHECK(same_bits(weight, before));
+  CHECK(same_bits(weight.grad(), seed));
+
+  const Tensor x = inputs_of({3}).to(float32), copy = x.clone();
+  CHECK(ok(square<leave>, {x}));
+  CHECK(same_bits(x, copy));
+  CHECK_FALSE(x.requires_grad());
+
+  const auto fails = [&](const Values&) -> Tensor { throw Error("[f] fails"); };
+  CHECK_THROWS_AS(check_gradients(fails, {weight}), Error);
+  CHECK(same_bits(weight, before));
+}
+
+TEST_CASE("check_gradients refuses what it can't check", "[gradcheck]") {
+  using Catch::Matchers::Contains;
+  int calls = 0;
+  CHECK_THROWS_WITH(check_gradients([&](const Values& in) { return mul(in[0], ++calls); }, {inputs_of({3})}),
+                    Contains("[check_gradients] two calls") && Contains("output 0"));
+  CHECK_THROWS_WITH(check_gradients([&](const Values& in) { return in[0].to(float32); }, {inputs_of({3})}),
+                    Contains("shape [3] is float32"));
+  GradCheckOptions third;
+  third.order = 3;
+  CHECK_THROWS_WITH(check_gradients(square<leave>, {inputs_of({3})}, third), Contains("order is 3"));
+}
+
+}  // namespace fit::test
