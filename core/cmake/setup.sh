@@ -24,6 +24,7 @@ packages=(
   "libcli11-dev: command lines of the examples"
   "nlohmann-json3-dev: JSON, for files and tests"
   "catch2: the tests"
+  "pkgconf: a test that a program finds fit through pkg-config"
 )
 
 # A tool counts wherever it comes from, a library only as a package.
@@ -33,6 +34,7 @@ has() {
     cmake) command -v cmake ;;
     ninja-build) command -v ninja ;;
     clang-format-14) command -v clang-format-14 ;;
+    pkgconf) command -v pkg-config ;;
     *) [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
   esac >/dev/null
 }
