@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 
 #include "fit/tensor.hpp"
@@ -7,18 +8,27 @@
 /// (s, c, i) alone. Threads don't matter, and what is drawn again with the same key is the same.
 namespace fit {
 
+/// A seed and a count of calls. Several threads may draw from one; which of them gets which call is then up to chance.
 class Generator {
  public:
   explicit Generator(std::uint64_t seed = 0) : seed_(seed) {}
-  std::uint64_t seed() const { return seed_; }
+  Generator(const Generator& o) : seed_(o.seed()), calls_(o.calls()) {}
+  Generator& operator=(const Generator& o) {
+    set_state(o.seed(), o.calls());
+    return *this;
+  }
+  std::uint64_t seed() const { return seed_.load(std::memory_order_relaxed); }
   /// Calls drawn so far; setting it (with the seed) restores a state.
-  std::uint64_t calls() const { return calls_; }
-  void set_state(std::uint64_t seed, std::uint64_t calls) { seed_ = seed, calls_ = calls; }
+  std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  void set_state(std::uint64_t seed, std::uint64_t calls) {
+    seed_.store(seed, std::memory_order_relaxed);
+    calls_.store(calls, std::memory_order_relaxed);
+  }
   /// The key of the next call.
-  std::uint64_t next_call() { return calls_++; }
+  std::uint64_t next_call() { return calls_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  std::uint64_t seed_, calls_ = 0;
+  std::atomic<std::uint64_t> seed_, calls_{0};
 };
 
 /// The generator that everything random uses unless it is given another.

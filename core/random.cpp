@@ -1,0 +1,124 @@
+#include "fit/random.hpp"
+
+#include "check.hpp"
+#include "dispatch.hpp"
+#include "fit/parallel.hpp"
+#include "kernels/random.hpp"
+
+namespace fit {
+namespace {
+
+constexpr std::int64_t grain = 1 << 13;  // numbers that are worth a thread; a multiple of the kernels' group
+
+/// A tensor filled by the kernel `pick(kernels::random<T>())` under the next key of g.
+template <class Pick>
+Tensor filled(const char* op, const Shape& shape, DType dtype, Generator& g, const Pick& pick) {
+  if (!is_floating(dtype)) check::fail(op, "dtype is ", dtype, ": it must be float32 or float64");
+  Tensor y = Tensor::empty(shape, dtype);
+  const kernels::RandomKey key{g.seed(), g.next_call()};
+  dispatch_floating(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto kernel = pick(kernels::random<T>());
+    T* const p = y.fresh<T>();
+    parallel_for(y.numel(), grain, [&](std::int64_t i, std::int64_t end) { kernel(p + i, key, i, end - i); });
+  });
+  return y;
+}
+
+/// Calls body(i, word) for i < n with 32-bit words under the next key of g.
+template <class Body>
+void each_word(std::int64_t n, Generator& g, const Body& body) {
+  const kernels::RandomKey key{g.seed(), g.next_call()};
+  const auto words = kernels::random<float>().words;
+  parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::uint32_t word[256];
+    for (std::int64_t at = begin; at < end; at += 256) {
+      const std::int64_t count = std::min<std::int64_t>(256, end - at);
+      words(word, key, at, count);
+      for (std::int64_t i = 0; i < count; ++i) body(at + i, word[i]);
+    }
+  });
+}
+
+__extension__ using Wide = unsigned __int128;
+
+/// A number below `range` from 64 random bits: the high half of their product (Lemire 2019). Its bias is at most
+/// range / 2^64.
+std::uint64_t below(std::uint64_t range, std::uint64_t bits) {
+  return static_cast<std::uint64_t>(static_cast<Wide>(range) * bits >> 64);
+}
+
+/// 64 bits for each i < n.
+std::vector<std::uint64_t> long_words(std::int64_t n, Generator& g) {
+  std::vector<std::uint64_t> bits(static_cast<std::size_t>(n));
+  const kernels::RandomKey key{g.seed(), g.next_call()};
+  parallel_for(n, grain, [&](std::int64_t i, std::int64_t end) {
+    kernels::random<float>().words(reinterpret_cast<std::uint32_t*>(&bits[i]), key, 2 * i, 2 * (end - i));
+  });
+  return bits;
+}
+
+}  // namespace
+
+Generator& default_generator() {
+  static Generator g;
+  return g;
+}
+
+void manual_seed(std::uint64_t seed) { default_generator().set_state(seed, 0); }
+
+Tensor rand(const Shape& shape, DType dtype, Generator& g) {
+  return filled("rand", shape, dtype, g, [](const auto& kernels) { return kernels.uniform; });
+}
+
+Tensor randn(const Shape& shape, DType dtype, Generator& g) {
+  return filled("randn", shape, dtype, g, [](const auto& kernels) { return kernels.normal; });
+}
+
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Generator& g) {
+  if (low >= high) check::fail("randint", "low is ", low, ", high is ", high, ": low must be less than high");
+  Tensor y = Tensor::empty(shape, DType::int64);
+  std::int64_t* const p = y.fresh<std::int64_t>();
+  const auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  const auto bits = long_words(y.numel(), g);
+  for (std::int64_t i = 0; i < y.numel(); ++i)
+    p[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + below(range, bits[i]));
+  return y;
+}
+
+Tensor bernoulli(double p, const Shape& shape, Generator& g) {
+  if (!(p >= 0 && p <= 1)) check::fail("bernoulli", "p is ", p, ": it must be in 0 … 1");
+  Tensor y = Tensor::empty(shape, DType::boolean);
+  bool* const out = y.fresh<bool>();
+  const std::uint32_t limit = kernels::drop_limit(p);
+  each_word(y.numel(), g, [&](std::int64_t i, std::uint32_t word) { out[i] = p > 0 && word <= limit; });
+  return y;
+}
+
+Tensor randperm(std::int64_t n, Generator& g) {
+  if (n < 0) check::fail("randperm", "n is ", n, ": it can't be negative");
+  Tensor y = Tensor::empty({n}, DType::int64);
+  std::int64_t* const p = y.fresh<std::int64_t>();
+  for (std::int64_t i = 0; i < n; ++i) p[i] = i;
+  const auto bits = long_words(n, g);
+  for (std::int64_t i = n - 1; i > 0; --i) std::swap(p[i], p[below(static_cast<std::uint64_t>(i) + 1, bits[i])]);
+  return y;
+}
+
+detail::Philox detail::philox(std::uint64_t seed, std::uint64_t call, std::uint64_t index) {
+  std::uint32_t c[4] = {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
+                        static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32)};
+  std::uint32_t k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c[0], p1 = std::uint64_t{0xCD9E8D57u} * c[2];
+    c[0] = static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0;
+    c[1] = static_cast<std::uint32_t>(p1);
+    c[2] = static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1;
+    c[3] = static_cast<std::uint32_t>(p0);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return {{c[0], c[1], c[2], c[3]}};
+}
+
+}  // namespace fit
