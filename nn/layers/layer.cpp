@@ -297,11 +297,17 @@ std::shared_ptr<Layer> Layer::make() const {
   check::fail("clone", name(), " does not say how another one is made: override make()");
 }
 
+std::shared_ptr<Layer> Layer::made_like(const Layer& layer) {
+  std::shared_ptr<Layer> made = layer.make();
+  if (!made || typeid(*made) != typeid(layer))
+    check::fail("clone", "make() of ", layer.name(), " gives a ", made ? made->name() : "null pointer",
+                ": it must give a ", layer.name());
+  return made;
+}
+
 std::shared_ptr<Layer> Layer::clone() const {
   const KeepGenerator keep;
-  std::shared_ptr<Layer> copy = make();
-  if (!copy || typeid(*copy) != typeid(*this))
-    check::fail("clone", "make() of ", name(), " gives a ", copy ? copy->name() : "null", ": it must give a ", name());
+  std::shared_ptr<Layer> copy = made_like(*this);
   Copied copied;
   copy->take(*this, copied);
   return copy;

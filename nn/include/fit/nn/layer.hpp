@@ -158,8 +158,14 @@ class Layer : public detail::Member {
   Layer() noexcept : Member(Kind::layer) {}
   /// A new layer of the same class, made with the same arguments: what clone() starts from.
   virtual std::shared_ptr<Layer> make() const;
+  /// make() of another layer, for containers.
+  template <class L>
+  static std::shared_ptr<L> make_like(const L& layer) {
+    return std::static_pointer_cast<L>(made_like(layer));
+  }
 
  private:
+  static std::shared_ptr<Layer> made_like(const Layer& layer);
   struct Copied;
   void take(const Layer& from, Copied& copied);
 

@@ -1,0 +1,87 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "fit/nn/layer.hpp"
+#include "fit/ops.hpp"
+
+/// Functions of ops.hpp as layers.
+namespace fit::nn {
+
+namespace detail {
+
+/// A layer that is one function without arguments.
+template <class Self, Tensor (*f)(const Tensor&)>
+class Plain : public UnaryLayer {
+ public:
+  Tensor forward(const Tensor& x) const override { return f(x); }
+  void fields(Fields&) override {}
+
+ protected:
+  std::shared_ptr<Layer> make() const override { return std::make_shared<Self>(); }
+};
+
+}  // namespace detail
+
+class ReLU final : public detail::Plain<ReLU, fit::relu> {};
+class SiLU final : public detail::Plain<SiLU, fit::silu> {};
+class Tanh final : public detail::Plain<Tanh, fit::tanh> {};
+class Sigmoid final : public detail::Plain<Sigmoid, fit::sigmoid> {};
+
+class LeakyReLU final : public UnaryLayer {
+ public:
+  explicit LeakyReLU(double negative_slope = 0.01) : negative_slope_(negative_slope) {}
+  Tensor forward(const Tensor& x) const override { return leaky_relu(x, negative_slope_); }
+  void fields(Fields&) override {}
+  std::string describe() const override;
+
+ protected:
+  std::shared_ptr<Layer> make() const override { return std::make_shared<LeakyReLU>(negative_slope_); }
+
+ private:
+  double negative_slope_;
+};
+
+class GELU final : public UnaryLayer {
+ public:
+  explicit GELU(Gelu form = Gelu::exact) : form_(form) {}
+  Tensor forward(const Tensor& x) const override { return gelu(x, form_); }
+  void fields(Fields&) override {}
+  std::string describe() const override;
+
+ protected:
+  std::shared_ptr<Layer> make() const override { return std::make_shared<GELU>(form_); }
+
+ private:
+  Gelu form_;
+};
+
+class Softmax final : public UnaryLayer {
+ public:
+  explicit Softmax(int axis = -1) : axis_(axis) {}
+  Tensor forward(const Tensor& x) const override { return softmax(x, axis_); }
+  void fields(Fields&) override {}
+  std::string describe() const override;
+
+ protected:
+  std::shared_ptr<Layer> make() const override { return std::make_shared<Softmax>(axis_); }
+
+ private:
+  int axis_;
+};
+
+class LogSoftmax final : public UnaryLayer {
+ public:
+  explicit LogSoftmax(int axis = -1) : axis_(axis) {}
+  Tensor forward(const Tensor& x) const override { return log_softmax(x, axis_); }
+  void fields(Fields&) override {}
+  std::string describe() const override;
+
+ protected:
+  std::shared_ptr<Layer> make() const override { return std::make_shared<LogSoftmax>(axis_); }
+
+ private:
+  int axis_;
+};
+
+}  // namespace fit::nn

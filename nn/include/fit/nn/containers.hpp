@@ -1,0 +1,102 @@
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fit/nn/layer.hpp"
+
+namespace fit::nn {
+
+namespace detail {
+
+[[noreturn]] void fail_position(const Layer& list, std::size_t i, std::size_t size);
+
+/// Layers in a row, named by their positions: moved in, or shared through a shared_ptr.
+template <class Base, class L>
+class LayerList : public Base {
+ public:
+  std::size_t size() const { return layers_.size(); }
+  /// Throws Error past the end.
+  L& operator[](std::size_t i) { return *at(i); }
+  const L& operator[](std::size_t i) const { return *at(i); }
+
+  template <class T>
+  void add(std::shared_ptr<T> layer) {
+    layers_.push_back(std::move(layer));
+  }
+  template <class T, class = std::enable_if_t<std::is_base_of_v<Layer, std::decay_t<T>>>>
+  void add(T&& layer) {
+    static_assert(!std::is_lvalue_reference_v<T>, "a layer is not copied: std::move() it in, or give a shared_ptr");
+    layers_.push_back(std::make_shared<T>(std::move(layer)));
+  }
+
+  template <class Item>
+  struct Iterator {
+    const std::shared_ptr<L>* at;
+    Item& operator*() const { return **at; }
+    Iterator& operator++() {
+      ++at;
+      return *this;
+    }
+    bool operator!=(const Iterator& o) const { return at != o.at; }
+  };
+  Iterator<L> begin() { return {layers_.data()}; }
+  Iterator<L> end() { return {layers_.data() + size()}; }
+  Iterator<const L> begin() const { return {layers_.data()}; }
+  Iterator<const L> end() const { return {layers_.data() + size()}; }
+
+  void fields(Fields& f) override {
+    for (std::size_t i = 0; i < size(); ++i) f(std::to_string(i), *layers_[i]);
+  }
+
+ protected:
+  void add_made_like(const LayerList& other) {
+    for (const L& layer : other) layers_.push_back(Layer::make_like(layer));
+  }
+
+ private:
+  const std::shared_ptr<L>& at(std::size_t i) const {
+    if (i >= size()) fail_position(*this, i, size());
+    return layers_[i];
+  }
+
+  std::vector<std::shared_ptr<L>> layers_;
+};
+
+}  // namespace detail
+
+/// Layers one after the other: each takes what the one before it gives.
+///
+///     nn::Sequential net(nn::Linear(2, 16), nn::ReLU(), nn::Linear(16, 1));
+class Sequential final : public detail::LayerList<UnaryLayer, UnaryLayer> {
+ public:
+  template <class... Layers, class = std::enable_if_t<(!std::is_lvalue_reference_v<Layers> && ...)>>
+  explicit Sequential(Layers&&... layers) {
+    (add(std::forward<Layers>(layers)), ...);
+  }
+  Tensor forward(const Tensor& x) const override;
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+};
+
+/// A list of layers, to be used as one likes:
+///
+///     for (const auto& block : blocks) x = block(x);
+template <class L = UnaryLayer>
+class ModuleList final : public detail::LayerList<Layer, L> {
+ public:
+  ModuleList() = default;
+
+ protected:
+  std::shared_ptr<Layer> make() const override {
+    auto list = std::make_shared<ModuleList>();
+    list->add_made_like(*this);
+    return list;
+  }
+};
+
+}  // namespace fit::nn

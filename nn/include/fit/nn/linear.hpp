@@ -1,0 +1,44 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fit/nn/layer.hpp"
+
+namespace fit::nn {
+
+/// y = x weight^T + bias: x [..., in] -> [..., out]. Both start uniform in ±1/sqrt(in), as in PyTorch; init.hpp has
+/// other ways (`init::xavier_uniform_(linear.weight)`).
+class Linear final : public UnaryLayer {
+ public:
+  Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
+  Tensor forward(const Tensor& x) const override;
+  void fields(Fields& f) override;
+  std::string describe() const override;
+
+  Parameter weight, bias;  // [out, in], [out] or undefined
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+};
+
+/// Rows of a table: ids [...] (int64, 0 … num_embeddings - 1) -> [..., embedding_dim]. The rows start normal with
+/// standard deviation 1. The row `padding_idx`, if one is given, starts as zeros and gets no gradient.
+class Embedding final : public UnaryLayer {
+ public:
+  Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::int64_t padding_idx = -1);
+  Tensor forward(const Tensor& ids) const override;
+  void fields(Fields& f) override;
+  std::string describe() const override;
+  std::int64_t padding_idx() const { return padding_idx_; }
+
+  Parameter weight;  // [num_embeddings, embedding_dim]
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+
+ private:
+  std::int64_t padding_idx_;
+};
+
+}  // namespace fit::nn

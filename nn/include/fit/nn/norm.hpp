@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fit/nn/layer.hpp"
+
+namespace fit::nn {
+
+/// (x - mean) / sqrt(var + eps) * weight + bias over the last axis, which has `size` elements: x [..., C] -> [..., C].
+/// Starts with weight 1 and bias 0.
+class LayerNorm final : public UnaryLayer {
+ public:
+  explicit LayerNorm(std::int64_t size, double eps = 1e-5, bool bias = true);
+  Tensor forward(const Tensor& x) const override;
+  void fields(Fields& f) override;
+  std::string describe() const override;
+
+  Parameter weight, bias;  // [C], [C] or undefined
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+
+ private:
+  double eps_;
+};
+
+/// x / sqrt(mean(x^2) + eps) * weight over the last axis, which has `size` elements. Starts with weight 1.
+class RMSNorm final : public UnaryLayer {
+ public:
+  explicit RMSNorm(std::int64_t size, double eps = 1e-6);
+  Tensor forward(const Tensor& x) const override;
+  void fields(Fields& f) override;
+  std::string describe() const override;
+
+  Parameter weight;  // [C]
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+
+ private:
+  double eps_;
+};
+
+}  // namespace fit::nn

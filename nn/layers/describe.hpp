@@ -1,0 +1,16 @@
+#pragma once
+#include <ios>
+#include <sstream>
+#include <string>
+
+namespace fit::nn {
+
+/// What describe() gives: the parts one after the other.
+template <class... Parts>
+std::string describe_all(const Parts&... parts) {
+  std::ostringstream s;
+  (s << std::boolalpha << ... << parts);
+  return s.str();
+}
+
+}  // namespace fit::nn

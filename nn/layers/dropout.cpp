@@ -1,0 +1,19 @@
+#include "fit/nn/dropout.hpp"
+
+#include "check.hpp"
+#include "fit/ops.hpp"
+#include "layers/describe.hpp"
+
+namespace fit::nn {
+
+Dropout::Dropout(double p, Generator& generator) : p_(p), generator_(&generator) {
+  if (!(p >= 0 && p <= 1)) check::fail("Dropout", "p is ", p, ": it must be a probability, 0 … 1");
+}
+
+Tensor Dropout::forward(const Tensor& x) const { return training() && p_ > 0 ? dropout(x, p_, *generator_) : x; }
+
+std::string Dropout::describe() const { return describe_all("p=", p_); }
+
+std::shared_ptr<Layer> Dropout::make() const { return std::make_shared<Dropout>(p_, *generator_); }
+
+}  // namespace fit::nn

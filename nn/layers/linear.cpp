@@ -1,0 +1,64 @@
+#include "fit/nn/linear.hpp"
+
+#include <cmath>
+
+#include "check.hpp"
+#include "fit/nn/init.hpp"
+#include "fit/ops.hpp"
+#include "layers/describe.hpp"
+#include "layers/sizes.hpp"
+
+namespace fit::nn {
+
+Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bias) {
+  check_size("Linear", "in_features", in_features);
+  check_size("Linear", "out_features", out_features);
+  const double bound = in_features > 0 ? 1 / std::sqrt(static_cast<double>(in_features)) : 0;
+  weight = Parameter(init::uniform_(Tensor::empty({out_features, in_features}), -bound, bound));
+  if (with_bias) bias = Parameter(init::uniform_(Tensor::empty({out_features}), -bound, bound));
+}
+
+Tensor Linear::forward(const Tensor& x) const {
+  check_last("Linear", x, "in_features", weight.size(1), "weight", weight);
+  return linear(x, weight, bias);
+}
+
+void Linear::fields(Fields& f) {
+  f("weight", weight);
+  f("bias", bias);
+}
+
+std::string Linear::describe() const {
+  return describe_all("in_features=", weight.size(1), ", out_features=", weight.size(0), ", bias=", bias.defined());
+}
+
+std::shared_ptr<Layer> Linear::make() const {
+  return std::make_shared<Linear>(weight.size(1), weight.size(0), bias.defined());
+}
+
+Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::int64_t padding_idx)
+    : padding_idx_(padding_idx) {
+  check_size("Embedding", "num_embeddings", num_embeddings);
+  check_size("Embedding", "embedding_dim", embedding_dim);
+  if (padding_idx < -1 || padding_idx >= num_embeddings)
+    check::fail("Embedding", "padding_idx is ", padding_idx, ": it must be one of the ", num_embeddings,
+                " rows, or -1 for none");
+  Tensor rows = init::normal_(Tensor::empty({num_embeddings, embedding_dim}));
+  if (padding_idx >= 0) rows[padding_idx] = zeros({embedding_dim});
+  weight = Parameter(rows);
+}
+
+Tensor Embedding::forward(const Tensor& ids) const { return embedding(weight, ids, padding_idx_); }
+
+void Embedding::fields(Fields& f) { f("weight", weight); }
+
+std::string Embedding::describe() const {
+  return describe_all("num_embeddings=", weight.size(0), ", embedding_dim=", weight.size(1),
+                      ", padding_idx=", padding_idx_);
+}
+
+std::shared_ptr<Layer> Embedding::make() const {
+  return std::make_shared<Embedding>(weight.size(0), weight.size(1), padding_idx_);
+}
+
+}  // namespace fit::nn
