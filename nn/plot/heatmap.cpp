@@ -1,0 +1,269 @@
+#include <algorithm>
+#include <cmath>
+
+#include "check.hpp"
+#include "fit/graph.hpp"
+#include "plot/matrix.hpp"
+#include "plot/svg.hpp"
+
+namespace fit::plot {
+namespace {
+
+constexpr double tick_gap = 6, bar_width = 13, bar_gap = 18, title_height = 28, axis_height = 22;
+constexpr double label_space = tick_size + 1.5;
+constexpr std::int64_t most_rects = 64 * 64;  // beyond this, cells are the pixels of one image
+
+// How the labels of the columns lie: flat, slanted or upright.
+struct ColumnLabels {
+  double angle = 0, height = 0;
+  double left = 0;  // how far they reach beyond the left of the cells
+  std::int64_t stride = 1;
+};
+
+struct Cells {
+  double w, h;
+};
+
+bool are_numbers(const std::vector<std::string>& labels) {
+  return std::all_of(labels.begin(), labels.end(),
+                     [](const std::string& s) { return s.find_first_not_of("0123456789") == std::string::npos; });
+}
+
+double widest_label(const std::vector<std::string>& labels, std::int64_t stride) {
+  double widest = 0;
+  for (std::size_t i = 0; i < labels.size(); i += static_cast<std::size_t>(stride))
+    widest = std::max(widest, text_width(labels[i], tick_size));
+  return widest;
+}
+
+// The largest cells that keep the picture in bounds; values, and up to 64 words, must fit in.
+Cells cell_size(const Matrix& m, bool values, bool words, double area) {
+  const double most = values ? 54 : 40;
+  double side = std::clamp(area / static_cast<double>(std::max(m.rows, m.cols)), 0.5, most);
+  if (values) {
+    double widest = 0;
+    for (std::int64_t r = 0; r < m.rows; ++r)
+      for (std::int64_t c = 0; c < m.cols; ++c) widest = std::max(widest, text_width(m.text(r, c), tick_size));
+    side = std::max(side, widest + 8);
+  }
+  if (words && std::max(m.rows, m.cols) <= most_labels) side = std::max(side, label_space);
+  // A strip is made thick enough to be seen.
+  const auto stretch = [&](std::int64_t n) { return std::max(side, std::min(most, 72 / static_cast<double>(n))); };
+  return {stretch(m.cols), stretch(m.rows)};
+}
+
+ColumnLabels column_labels(const std::vector<std::string>& labels, double step) {
+  ColumnLabels l;
+  const auto n = static_cast<std::int64_t>(labels.size());
+  const std::int64_t flat = label_stride(n, step, widest_label(labels, 1) + 6);
+  if (flat == 1 || are_numbers(labels)) {
+    l.height = tick_size + 2;
+    l.stride = flat;
+    return l;
+  }
+  l.angle = step >= 1.5 * tick_size ? -45 : -90;
+  l.stride = label_stride(n, step, label_space);
+  const double slope = l.angle == -45 ? std::sqrt(0.5) : 1;
+  l.height = widest_label(labels, l.stride) * slope + tick_size * 0.7;
+  if (l.angle == -45)
+    for (std::int64_t i = 0; i < n; i += l.stride)
+      l.left = std::max(l.left, text_width(labels[static_cast<std::size_t>(i)], tick_size) * slope -
+                                    (static_cast<double>(i) + 0.5) * step);
+  return l;
+}
+
+// One matrix, its place known.
+struct Panel {
+  const Matrix& matrix;
+  const Scale& scale;
+  const std::vector<std::string>&x, &y;
+  Cells cell;
+  bool values;
+  double width() const { return cell.w * static_cast<double>(matrix.cols); }
+  double height() const { return cell.h * static_cast<double>(matrix.rows); }
+
+  void draw_cells(Canvas& canvas, double left, double top) const {
+    if (matrix.rows * matrix.cols > most_rects) return draw_image(canvas, left, top);
+    const double gap = std::min(cell.w, cell.h) >= 14 ? 1 : 0;
+    if (gap == 0) canvas.raw("<g shape-rendering=\"crispEdges\">\n");
+    for (std::int64_t r = 0; r < matrix.rows; ++r)
+      for (std::int64_t c = 0; c < matrix.cols; ++c)
+        draw_cell(canvas, r, c, left + static_cast<double>(c) * cell.w, top + static_cast<double>(r) * cell.h, gap);
+    if (gap == 0) canvas.raw("</g>\n");
+  }
+
+  void draw_cell(Canvas& canvas, std::int64_t r, std::int64_t c, double left, double top, double gap) const {
+    const double v = matrix.at(r, c);
+    const Rgb color = scale.color(v);
+    // The browser shows the title while the pointer rests on the cell.
+    canvas.rect(left, top, cell.w - gap, cell.h - gap, color.hex(), " class=\"cell\"",
+                "<title>" + escape_xml(y[static_cast<std::size_t>(r)] + " → " + x[static_cast<std::size_t>(c)]) + ": " +
+                    matrix.text(r, c) + "</title>");
+    if (!std::isfinite(v)) canvas.line(left, top + cell.h - gap, left + cell.w - gap, top, "#aab1b9");
+    if (values)
+      canvas.text(left + (cell.w - gap) / 2, top + (cell.h - gap) / 2 + tick_size * 0.36, matrix.text(r, c),
+                  {tick_size, "middle", is_light(color) ? ink : "#ffffff"});
+  }
+
+  void draw_image(Canvas& canvas, double left, double top) const {
+    std::vector<std::uint8_t> indices;
+    for (const double v : matrix.values) indices.push_back(static_cast<std::uint8_t>(scale.index(v)));
+    std::vector<Rgb> colors(palette(scale.map).begin(), palette(scale.map).end());
+    colors.push_back(not_finite_color);
+    canvas.image(left, top, width(), height(), matrix.cols, matrix.rows, indices, colors, false);
+  }
+
+  std::int64_t row_stride() const {
+    const std::int64_t stride = label_stride(matrix.rows, cell.h, label_space);
+    // numbers that leave some out can as well leave out more
+    return stride > 1 && are_numbers(y) ? label_stride(matrix.rows, cell.h, 2 * label_space) : stride;
+  }
+
+  void draw_row_labels(Canvas& canvas, double left, double top) const {
+    for (std::int64_t r = 0; r < matrix.rows; r += row_stride())
+      canvas.text(left - tick_gap, top + (static_cast<double>(r) + 0.5) * cell.h + tick_size * 0.36,
+                  y[static_cast<std::size_t>(r)], {tick_size, "end"});
+  }
+
+  void draw_column_labels(Canvas& canvas, double left, double bottom, const ColumnLabels& labels) const {
+    for (std::int64_t c = 0; c < matrix.cols; c += labels.stride) {
+      const double middle = left + (static_cast<double>(c) + 0.5) * cell.w;
+      const auto& s = x[static_cast<std::size_t>(c)];
+      if (labels.angle == 0)
+        canvas.text(middle, bottom + tick_gap + tick_size * 0.8, s, {tick_size, "middle"});
+      else
+        canvas.text(middle + tick_size * (labels.angle == -45 ? 0.3 : 0.36), bottom + tick_gap + tick_size * 0.4, s,
+                    {tick_size, "end", soft_ink, false, labels.angle});
+    }
+  }
+};
+
+// Between the colour bar's left edge and what it needs on the right.
+struct ColorBar {
+  const Scale& scale;
+  double height;
+  std::string label;
+  std::vector<Tick> ticks;
+
+  ColorBar(const Scale& s, double h, std::string name) : scale(s), height(h), label(std::move(name)) {
+    ticks = round_ticks(s.low, s.high, std::clamp(static_cast<int>(h / 45), 2, 6));
+  }
+  double ticks_width() const {
+    double widest = 0;
+    for (const Tick& t : ticks) widest = std::max(widest, text_width(t.label, tick_size));
+    return widest;
+  }
+  double width() const { return bar_width + 8 + ticks_width() + (label.empty() ? 0 : axis_height); }
+
+  void draw(Canvas& canvas, double left, double top) const {
+    const auto& colors = palette(scale.map);
+    std::vector<std::uint8_t> downwards;
+    for (int i = palette_size - 1; i >= 0; --i) downwards.push_back(static_cast<std::uint8_t>(i));
+    canvas.image(left, top, bar_width, height, 1, palette_size, downwards, {colors.begin(), colors.end()}, true);
+    for (const Tick& t : ticks) {
+      const double y = top + height * (scale.high - t.value) / (scale.high - scale.low);
+      canvas.line(left + bar_width, y, left + bar_width + 4, y, soft_ink);
+      canvas.text(left + bar_width + 8, y + tick_size * 0.36, t.label, {});
+    }
+    if (!label.empty()) {
+      const double x = left + width() - 4;
+      canvas.text(x, top + height / 2, label, {label_size, "middle", ink, false, -90});
+    }
+  }
+};
+
+std::string description(const Matrix& m, const Scale& s) {
+  return "<desc>" + std::to_string(m.rows) + " x " + std::to_string(m.cols) + ", colours from " + fixed(s.low, 4) +
+         " to " + fixed(s.high, 4) + "</desc>\n";
+}
+
+std::string head_title(std::int64_t head) { return "Head " + std::to_string(head + 1); }
+
+// As many columns as make a grid without a hole, if that is nearly square.
+std::int64_t grid_columns(std::int64_t n) {
+  if (n <= 3) return n;
+  const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(n))));
+  for (std::int64_t c = root; c <= root + 1; ++c)
+    if (n % c == 0) return c;
+  return root;
+}
+
+// A grid of panels on one scale: a single heat map is a grid of one.
+Figure grid(const char* op, const std::vector<Matrix>& matrices, const Options& options, bool name_heads) {
+  const Matrix& first = matrices.front();
+  const auto x = labels_of(op, "column", options.x, first.cols), y = labels_of(op, "row", options.y, first.rows);
+  const Scale scale = scale_of(matrices, options);
+  const auto count = static_cast<std::int64_t>(matrices.size());
+  const std::int64_t columns = grid_columns(count), rows = (count + columns - 1) / columns;
+  const bool values = wants_values(first, options) && (count == 1 || options.annotate.value_or(false));
+  const Cells cell = cell_size(first, values, count == 1 && !options.x.empty(),
+                               count == 1 ? 440 : std::max(150.0, 720.0 / static_cast<double>(columns)));
+  const Panel model{first, scale, x, y, cell, values};
+  const ColumnLabels below = column_labels(x, cell.w);
+  const double w = model.width(), h = model.height();
+  const double gap = 18, head_height = name_heads ? 22 : 0;
+  const double cells_w = w * static_cast<double>(columns) + gap * static_cast<double>(columns - 1);
+  const double cells_h = (h + head_height) * static_cast<double>(rows) + gap * static_cast<double>(rows - 1);
+
+  const double title_w = title_width(options.title, title_size);
+  double left = padding + (options.ylabel.empty() ? 0 : axis_height) + widest_label(y, model.row_stride()) + tick_gap;
+  left = std::max({left, padding + below.left, padding + (title_w - cells_w) / 2});
+  const double top = padding + (options.title.empty() ? 0 : title_height);
+  const double cells_bottom = top + cells_h;
+  const ColorBar bar(scale, cells_h - head_height, options.bar_label);
+  const double right = left + cells_w + (options.colorbar ? bar_gap + bar.width() : 0);
+  const double width = std::max(right, left + cells_w / 2 + title_w / 2) + padding;
+  const double height =
+      cells_bottom + tick_gap + below.height + (options.xlabel.empty() ? 0 : axis_height) + padding - 4;
+
+  Canvas canvas;
+  canvas.raw(description(first, scale));
+  if (!options.title.empty())
+    canvas.text(left + cells_w / 2, padding + title_size * 0.8, options.title, {title_size, "middle", ink, true});
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t row = i / columns, column = i % columns;
+    const double px = left + static_cast<double>(column) * (w + gap);
+    const double py = top + static_cast<double>(row) * (h + head_height + gap) + head_height;
+    const Panel panel{matrices[static_cast<std::size_t>(i)], scale, x, y, cell, values};
+    panel.draw_cells(canvas, px, py);
+    if (name_heads) canvas.text(px + w / 2, py - 8, head_title(i), {label_size, "middle", ink});
+    if (column == 0) panel.draw_row_labels(canvas, px, py);
+    if (i + columns >= count) panel.draw_column_labels(canvas, px, py + h, below);
+  }
+  if (!options.xlabel.empty())
+    canvas.text(left + cells_w / 2, height - padding, options.xlabel, {label_size, "middle", ink});
+  if (!options.ylabel.empty())
+    canvas.text(padding + label_size * 0.8, top + cells_h / 2, options.ylabel, {label_size, "middle", ink, false, -90});
+  if (options.colorbar) bar.draw(canvas, left + cells_w + bar_gap, top + head_height);
+  return {width, height, canvas.take()};
+}
+
+}  // namespace
+
+Figure heatmap(const Tensor& matrix, const Options& options) {
+  return grid("plot::heatmap", {matrix_of("plot::heatmap", matrix)}, options, false);
+}
+
+Figure heads(const Tensor& weights, const Options& options) {
+  const int rank = weights.rank();
+  if (rank < 3 || rank > 4 || weights.numel() == 0)
+    check::fail("plot::heads", "the weights have shape ", weights.shape(),
+                ": they must be (H, Sq, Sk) or (B, H, Sq, Sk), no axis of size 0");
+  const std::int64_t count = weights.size(-3), rows = weights.size(-2), cols = weights.size(-1);
+  const NoGrad plain;
+  const std::vector<double> values = weights.to(float64).to_vector<double>();
+  std::vector<Matrix> matrices;
+  for (std::int64_t i = 0; i < count; ++i)
+    matrices.push_back({rows, cols, {values.begin() + i * rows * cols, values.begin() + (i + 1) * rows * cols}, false});
+  Options shared = options;
+  if (!shared.vmin && shared.colormap != Colormap::rdbu) shared.vmin = 0;
+  return grid("plot::heads", matrices, shared, true);
+}
+
+Figure heads(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title) {
+  Options options{title, tokens, tokens, "Key", "Query"};
+  options.bar_label = "Attention weight";
+  return heads(weights, options);
+}
+
+}  // namespace fit::plot

@@ -1,0 +1,77 @@
+#include "plot/matrix.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "check.hpp"
+#include "fit/graph.hpp"
+#include "plot/svg.hpp"
+
+namespace fit::plot {
+
+Matrix matrix_of(const char* op, const Tensor& x) {
+  if (x.rank() != 2 || x.numel() == 0)
+    check::fail(op, "the matrix has shape ", x.shape(), ": it must have two axes, rows and columns, none of size 0");
+  const NoGrad plain;
+  Matrix m{x.size(0), x.size(1), x.to(float64).to_vector<double>(), true};
+  m.whole = std::all_of(m.values.begin(), m.values.end(),
+                        [](double v) { return !std::isfinite(v) || (v == std::floor(v) && std::abs(v) < 1e6); });
+  return m;
+}
+
+std::string Matrix::text(std::int64_t r, std::int64_t c) const {
+  const double v = at(r, c);
+  if (std::isnan(v)) return "NaN";
+  if (std::isinf(v)) return v < 0 ? "−∞" : "∞";
+  return fixed(v, whole ? 0 : std::abs(v) < 99.5 ? 3 : 1);
+}
+
+std::vector<std::string> labels_of(const char* op, const char* name, const std::vector<std::string>& given,
+                                   std::int64_t size) {
+  if (!given.empty() && static_cast<std::int64_t>(given.size()) != size)
+    check::fail(op, given.size(), ' ', name, " labels were given for ", size, ": there must be one for each, or none");
+  std::vector<std::string> labels;
+  for (std::int64_t i = 0; i < size; ++i)
+    labels.push_back(given.empty() ? std::to_string(i) : shorten(given[static_cast<std::size_t>(i)], 20));
+  return labels;
+}
+
+int Scale::index(double v) const {
+  if (!std::isfinite(v)) return palette_size;
+  const double t = std::clamp((v - low) / (high - low), 0.0, 1.0);
+  return static_cast<int>(std::lround(t * (palette_size - 1)));
+}
+
+Rgb Scale::color(double v) const {
+  const int i = index(v);
+  return i == palette_size ? not_finite_color : palette(map)[static_cast<std::size_t>(i)];
+}
+
+Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
+  double low = INFINITY, high = -INFINITY;
+  for (const Matrix& m : matrices)
+    for (const double v : m.values)
+      if (std::isfinite(v)) low = std::min(low, v), high = std::max(high, v);
+  if (low > high) low = 0, high = 1;
+  if (options.colormap == Colormap::rdbu) {
+    high = std::max(std::abs(low), std::abs(high));
+    low = -high;
+  }
+  low = options.vmin.value_or(low);
+  high = options.vmax.value_or(high);
+  // One value everywhere takes the middle of the scale, whatever rounding did to it.
+  if (high - low <= 1e-6 * std::max(std::abs(low), std::abs(high))) {
+    const double around = high == 0 ? 1 : std::abs(high);
+    low = options.vmin.value_or(high - around);
+    high = options.vmax.value_or(high + around);
+  }
+  if (!(high > low) || !std::isfinite(high - low))
+    check::fail("plot", "the scale goes from ", low, " to ", high, ": vmin must be less than vmax, and both finite");
+  return {low, high, options.colormap};
+}
+
+bool wants_values(const Matrix& m, const Options& options) {
+  return options.annotate.value_or(std::max(m.rows, m.cols) <= 12);
+}
+
+}  // namespace fit::plot

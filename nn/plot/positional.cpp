@@ -1,0 +1,31 @@
+#include <string>
+
+#include "check.hpp"
+#include "fit/nn/position.hpp"
+#include "fit/plot.hpp"
+
+namespace fit::plot {
+
+Figure positional(std::int64_t d_model, std::int64_t T) {
+  if (d_model < 1 || T < 1)
+    check::fail("plot::positional", "d_model is ", d_model, ", T is ", T, ": both must be at least 1");
+  const Tensor positions = nn::sinusoidal_positions(T, d_model);
+  const auto p = positions.data<float>();
+  Tensor upright = Tensor::empty({d_model, T});  // dimensions go down, positions to the right
+  for (std::int64_t t = 0; t < T; ++t)
+    for (std::int64_t c = 0; c < d_model; ++c) upright.fresh<float>()[c * T + t] = p[t * d_model + c];
+
+  std::vector<Curve> curves;
+  for (const std::int64_t c : {4, 5, 16, 32}) {
+    if (c >= d_model) continue;
+    Curve curve{"dim " + std::to_string(c), {}, {}};
+    for (std::int64_t t = 0; t < T; ++t) curve.y.push_back(p[t * d_model + c]);
+    curves.push_back(std::move(curve));
+  }
+  Options map{"Positional encoding", {}, {}, "Position", "Dimension", -1, 1, Colormap::rdbu};
+  const Figure picture = heatmap(upright, map);
+  if (curves.empty()) return picture;
+  return side_by_side({picture, lines(curves, {"Selected dimensions", "Position", "Encoding value"})});
+}
+
+}  // namespace fit::plot

@@ -1,0 +1,141 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+#include "plot/matrix.hpp"
+#include "plot/svg.hpp"
+
+namespace fit::plot {
+namespace {
+
+constexpr char shades[] = " .:-=+*#%@";
+constexpr std::int64_t most_cells = 32, most_label = 12;
+
+bool has_colors(std::ostream& out, Colors colors) {
+  if (colors != Colors::automatic) return colors == Colors::always;
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  if ((no_color && *no_color) || (term && std::strcmp(term, "dumb") == 0)) return false;
+  if (&out == &std::cout) return isatty(STDOUT_FILENO);
+  return (&out == &std::cerr || &out == &std::clog) && isatty(STDERR_FILENO);
+}
+
+std::string color_code(int ground, Rgb c) {
+  return "\x1b[" + std::to_string(ground) + ";2;" + std::to_string(c.r) + ';' + std::to_string(c.g) + ';' +
+         std::to_string(c.b) + 'm';
+}
+std::string background(Rgb c) { return color_code(48, c); }
+std::string foreground(Rgb c) { return color_code(38, c); }
+constexpr char plain[] = "\x1b[0m";
+
+std::string spaces(std::int64_t n) { return std::string(static_cast<std::size_t>(std::max<std::int64_t>(0, n)), ' '); }
+std::string right_aligned(const std::string& s, std::int64_t width) { return spaces(width - code_points(s)) + s; }
+std::string centered(const std::string& s, std::int64_t width) {
+  const std::int64_t before = std::max<std::int64_t>(0, (width - code_points(s)) / 2);
+  return spaces(before) + s + spaces(width - code_points(s) - before);
+}
+
+// Blocks of rows and columns averaged, so that it fits a screen. What is not finite makes its block so.
+Matrix averaged(const Matrix& m, std::int64_t row_block, std::int64_t col_block) {
+  const std::int64_t rows = (m.rows + row_block - 1) / row_block, cols = (m.cols + col_block - 1) / col_block;
+  Matrix small{rows, cols, std::vector<double>(static_cast<std::size_t>(rows * cols)), m.whole};
+  if (row_block > 1 || col_block > 1) small.whole = false;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < cols; ++c) {
+      double sum = 0, count = 0;
+      for (std::int64_t i = r * row_block; i < std::min(m.rows, (r + 1) * row_block); ++i)
+        for (std::int64_t j = c * col_block; j < std::min(m.cols, (c + 1) * col_block); ++j) sum += m.at(i, j), ++count;
+      small.values[static_cast<std::size_t>(r * cols + c)] = sum / count;
+    }
+  return small;
+}
+
+std::vector<std::string> every(const std::vector<std::string>& labels, std::int64_t stride) {
+  std::vector<std::string> some;
+  for (std::size_t i = 0; i < labels.size(); i += static_cast<std::size_t>(stride))
+    some.push_back(shorten(labels[i], most_label));
+  return some;
+}
+
+char shade(const Scale& scale, double v) {
+  const int i = scale.index(v);
+  return i == palette_size ? '?' : shades[i * (static_cast<int>(sizeof shades) - 1) / palette_size];
+}
+
+std::int64_t longest(const std::vector<std::string>& labels) {
+  std::int64_t n = 0;
+  for (const auto& s : labels) n = std::max(n, code_points(s));
+  return n;
+}
+
+// The labels of the columns: side by side where they fit, else one letter below the other.
+void print_column_labels(std::ostream& out, const std::vector<std::string>& labels, std::int64_t margin,
+                         std::int64_t cell) {
+  const std::int64_t height = longest(labels);
+  const bool flat = height < cell;
+  std::vector<std::size_t> at(labels.size(), 0);  // where each label's next letter begins
+  for (std::int64_t line = 0; line < (flat ? 1 : height); ++line) {
+    std::string text = spaces(margin);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const std::size_t begin = at[i];
+      std::size_t end = begin + (begin < labels[i].size());
+      while (end < labels[i].size() && (static_cast<unsigned char>(labels[i][end]) & 0xc0) == 0x80) ++end;
+      at[i] = end;
+      text += centered(flat ? labels[i] : labels[i].substr(begin, end - begin), cell);
+    }
+    out << text.substr(0, text.find_last_not_of(' ') + 1) << '\n';
+  }
+}
+
+}  // namespace
+
+void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& options, Colors colors) {
+  const char* op = "plot::print_heatmap";
+  const Matrix whole = matrix_of(op, matrix);
+  const std::int64_t row_block = (whole.rows + most_cells - 1) / most_cells;
+  const std::int64_t col_block = (whole.cols + most_cells - 1) / most_cells;
+  const auto x = every(labels_of(op, "column", options.x, whole.cols), col_block);
+  const auto y = every(labels_of(op, "row", options.y, whole.rows), row_block);
+  const Matrix m = averaged(whole, row_block, col_block);
+  const Scale scale = scale_of({m}, options);
+  const bool colored = has_colors(out, colors), values = wants_values(m, options);
+
+  std::int64_t cell = 2;
+  if (values)
+    for (std::int64_t r = 0; r < m.rows; ++r)
+      for (std::int64_t c = 0; c < m.cols; ++c) cell = std::max(cell, code_points(m.text(r, c)) + (colored ? 2 : 4));
+  const std::int64_t margin = longest(y) + 1;
+
+  if (!options.title.empty()) out << spaces(margin) << options.title << '\n';
+  for (std::int64_t r = 0; r < m.rows; ++r) {
+    out << right_aligned(y[static_cast<std::size_t>(r)], margin - 1) << ' ';
+    for (std::int64_t c = 0; c < m.cols; ++c) {
+      const std::string text = values ? m.text(r, c) : "";
+      if (colored) {
+        const Rgb color = scale.color(m.at(r, c));
+        out << background(color) << foreground(is_light(color) ? Rgb{0, 0, 0} : Rgb{255, 255, 255})
+            << centered(text, cell);
+      } else {
+        const std::string ground(static_cast<std::size_t>(values ? 2 : cell), shade(scale, m.at(r, c)));
+        out << ground << (values ? right_aligned(text, cell - 3) + ' ' : "");
+      }
+    }
+    out << (colored ? plain : "") << '\n';
+  }
+  print_column_labels(out, x, margin, cell);
+  if (!options.colorbar) return;
+  out << spaces(margin) << fixed(scale.low, 3) << ' ';
+  if (colored) {
+    for (int i = 0; i < palette_size; i += 8) out << background(palette(scale.map)[static_cast<std::size_t>(i)]) << ' ';
+    out << plain;
+  } else {
+    out << '[' << shades << ']';
+  }
+  out << ' ' << fixed(scale.high, 3) << '\n';
+}
+
+}  // namespace fit::plot

@@ -1,0 +1,324 @@
+#include "fit/plot.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <sstream>
+
+#include "fit/nn/position.hpp"
+#include "fit/ops.hpp"
+#include "plot/svg.hpp"
+#include "support/catch.hpp"
+
+using namespace fit;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::int64_t count(const std::string& text, const std::string& part) {
+  std::int64_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
+  return n;
+}
+
+// Elements open and close in pairs, and the document is one element.
+bool well_formed(const std::string& svg) {
+  std::vector<std::string> open;
+  for (std::size_t at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {
+    const std::size_t end = svg.find('>', at);
+    if (end == std::string::npos) return false;
+    const std::string tag = svg.substr(at + 1, end - at - 1);
+    if (tag.back() == '/') continue;
+    if (tag[0] != '/')
+      open.push_back(tag.substr(0, tag.find(' ')));
+    else if (open.empty() || open.back() != tag.substr(1))
+      return false;
+    else
+      open.pop_back();
+    if (open.empty()) return svg.substr(end + 1) == "\n";
+  }
+  return false;
+}
+
+// The colour of the cell whose tooltip begins so.
+std::string cell_color(const std::string& svg, const std::string& title) {
+  const std::size_t at = svg.find("<title>" + title + ":");
+  REQUIRE(at != std::string::npos);
+  return svg.substr(svg.rfind("fill=\"", at) + 6, 7);
+}
+
+std::string terminal(const Tensor& m, const plot::Options& options, plot::Colors colors) {
+  std::ostringstream out;
+  plot::print_heatmap(out, m, options, colors);
+  return out.str();
+}
+
+const std::vector<std::string> words{"The", "cat", "sat"};
+Tensor weights() { return tensor({{0.5, 0.25, 0.25}, {0., 1., 0.}, {0.125, 0.375, 0.5}}); }
+
+}  // namespace
+
+TEST_CASE("a heat map has a cell for each element, with its value and the names of its row and column") {
+  const std::string svg = plot::heatmap(weights(), {"Title", words, words, "Key", "Query"}).svg();
+  CHECK(well_formed(svg));
+  CHECK(count(svg, "class=\"cell\"") == 9);
+  CHECK(count(svg, "<title>sat → cat: 0.375</title>") == 1);
+  CHECK(count(svg, ">0.375</text>") == 1);
+  CHECK(count(svg, ">cat</text>") == 2);  // once for the row, once for the column
+  for (const char* name : {">Title<", ">Key<", ">Query<"}) CHECK(count(svg, name) == 1);
+}
+
+TEST_CASE("the first and the last colour stand for vmin and vmax, and what is beyond is cut off") {
+  plot::Options options;
+  const std::string by_data = plot::heatmap(weights(), options).svg();
+  CHECK(cell_color(by_data, "1 → 0") == "#440154");
+  CHECK(cell_color(by_data, "1 → 1") == "#fde725");
+  options.vmin = 0.25, options.vmax = 0.5, options.colormap = plot::Colormap::blues;
+  const std::string given = plot::heatmap(weights(), options).svg();
+  CHECK(cell_color(given, "0 → 1") == "#f7fbff");
+  CHECK(cell_color(given, "1 → 0") == "#f7fbff");
+  CHECK(cell_color(given, "0 → 0") == "#08306b");
+  CHECK(cell_color(given, "1 → 1") == "#08306b");
+}
+
+TEST_CASE("the diverging colours are white at 0 and as far to both sides") {
+  plot::Options options;
+  options.colormap = plot::Colormap::rdbu;
+  const std::string svg = plot::heatmap(tensor({{-1., 0., 2.}}), options).svg();
+  CHECK(cell_color(svg, "0 → 1") == "#f7f7f7");
+  CHECK(cell_color(svg, "0 → 2") == "#053061");
+  CHECK(cell_color(svg, "0 → 0") != "#67001f");  // -1 is half-way to -2
+}
+
+TEST_CASE("the text in a cell is dark on light colours and light on dark ones") {
+  const std::string svg = plot::heatmap(weights(), {}).svg();
+  CHECK(count(svg, "fill=\"#1f2328\" text-anchor=\"middle\">1.000<") == 1);  // on yellow
+  CHECK(count(svg, "fill=\"#ffffff\" text-anchor=\"middle\">0.000<") == 2);  // on dark violet
+}
+
+TEST_CASE("values are shown in small heat maps, or as asked") {
+  plot::Options options;
+  CHECK(count(plot::heatmap(full({13, 2}, 0.5), options).svg(), ">0.500</text>") == 0);
+  options.annotate = true;
+  CHECK(count(plot::heatmap(full({13, 2}, 0.5), options).svg(), ">0.500</text>") == 26);
+  options.annotate = false;
+  CHECK(count(plot::heatmap(weights(), options).svg(), ">0.375</text>") == 0);
+  CHECK(count(plot::heatmap(tensor({{1, 0}, {1, 1}}), {}).svg(), ">1</text>") == 5);  // whole: 3 cells, 2 labels
+}
+
+TEST_CASE("labels are escaped and may be UTF-8") {
+  const std::vector<std::string> names{"<a & \"b\">", "Größe", "猫"};
+  const std::string svg = plot::heatmap(weights(), {"x < y", names, names}).svg();
+  CHECK(well_formed(svg));
+  CHECK(count(svg, ">&lt;a &amp; &quot;b&quot;&gt;</text>") == 2);
+  CHECK(count(svg, ">Größe</text>") == 2);
+  CHECK(count(svg, ">猫</text>") == 2);
+  CHECK(count(svg, ">x &lt; y</text>") == 1);
+  const std::string control = plot::heatmap(weights(), {std::string("a\nb\x01") + "c"}).svg();
+  CHECK(count(control, ">a b c</text>") == 1);
+}
+
+TEST_CASE("what is not finite is hatched, and the colours come from the rest") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::string svg = plot::heatmap(tensor({{0., NAN}, {1., -inf}}), {}).svg();
+  CHECK(cell_color(svg, "0 → 1") == "#d0d4d9");
+  CHECK(cell_color(svg, "1 → 1") == "#d0d4d9");
+  CHECK(cell_color(svg, "0 → 0") == "#440154");
+  CHECK(cell_color(svg, "1 → 0") == "#fde725");
+  CHECK(count(svg, "<line") - count(plot::heatmap(tensor({{0., 0.}, {1., 1.}}), {}).svg(), "<line") == 2);
+  CHECK(well_formed(plot::heatmap(full({2, 2}, NAN), {}).svg()));
+}
+
+TEST_CASE("a constant matrix has one colour, in the middle of its scale") {
+  const std::string svg = plot::heatmap(full({2, 2}, 0.1), {}).svg();
+  CHECK(cell_color(svg, "0 → 0") == cell_color(svg, "1 → 1"));
+  CHECK(count(svg, "colours from 0.0000 to 0.2000") == 1);
+  CHECK(well_formed(plot::heatmap(zeros({1, 1}), {}).svg()));
+}
+
+TEST_CASE("a large matrix is one image, and at most 64 labels are drawn along an axis") {
+  const std::string svg = plot::heatmap(ones({70, 90}), {}).svg();
+  CHECK(well_formed(svg));
+  CHECK(count(svg, "class=\"cell\"") == 0);
+  CHECK(count(svg, "image-rendering:pixelated") == 1);
+  CHECK(count(svg, "<text") < 64 + 64 + 8);
+  const std::vector<std::string> many(64, "word");
+  CHECK(count(plot::heatmap(ones({64, 64}), {"", many, many}).svg(), ">word</text>") == 128);
+}
+
+TEST_CASE("an embedded image is a PNG, byte for byte what Python's zlib makes of it without compression") {
+  CHECK(plot::png_uri(3, 2, {0, 1, 1, 1, 0, 0}, {{255, 0, 0}, {0, 128, 255}}) ==
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAMAAACqqpYoAAAABlBMVEX/AAAAgP9XImXFAAAAE0lEQVR4"
+        "AQEIAPf/AAABAQABAAAAFgAEkBhByQAAAABJRU5ErkJggg==");
+}
+
+TEST_CASE("heads share a scale and one colour bar") {
+  const Tensor w = tensor(
+      {{{0.5, 0.25, 0.25}, {0., 1., 0.}, {0.125, 0.375, 0.5}}, {{0.5, 0.5, 0.}, {0.5, 0.25, 0.25}, {0., 0., 0.}}});
+  const std::string svg = plot::heads(w, words, "Two heads").svg();
+  CHECK(well_formed(svg));
+  CHECK(count(svg, "class=\"cell\"") == 18);
+  CHECK(count(svg, ">Head 1<") == 1);
+  CHECK(count(svg, ">Head 2<") == 1);
+  CHECK(count(svg, "<image") == 1);
+  CHECK(count(svg, ">Attention weight<") == 1);
+  CHECK(count(svg, "fill=\"#fde725\"") == 1);  // 1 is there in the first head only
+  Tensor batch = full({2, 2, 3, 3}, 7);        // the first is drawn, whatever the others are
+  std::copy(w.data<float>().begin(), w.data<float>().end(), batch.edit<float>().begin());
+  CHECK(plot::heads(batch, words, "Two heads").svg() == svg);
+}
+
+TEST_CASE("figures side by side keep what they show, under one title") {
+  const plot::Figure a = plot::heatmap(weights(), {"A"}), b = plot::heatmap(weights(), {"B"});
+  const plot::Figure both = plot::side_by_side({a, b}, "Both");
+  CHECK(well_formed(both.svg()));
+  CHECK(both.width() >= a.width() + b.width());
+  CHECK(both.height() > a.height());
+  for (const char* name : {">A<", ">B<", ">Both<"}) CHECK(count(both.svg(), name) == 1);
+  CHECK_THROWS_WITH(plot::side_by_side({}), Contains("[plot::side_by_side]"));
+}
+
+TEST_CASE("curves go through their points, from corner to corner") {
+  const std::string svg = plot::lines({{"loss", {4, 2, 0}, {10, 15, 20}}}, {"Training", "Step", "Loss"}).svg();
+  CHECK(well_formed(svg));
+  CHECK(count(svg, "class=\"curve\"") == 1);
+  for (const char* name : {">loss<", ">Training<", ">Step<", ">Loss<", ">10<", ">20<"}) CHECK(count(svg, name) == 1);
+  const std::size_t at = svg.find(" d=\"") + 4;
+  double x[3], y[3];
+  REQUIRE(std::sscanf(svg.c_str() + at, "M%lf %lfL%lf %lfL%lf %lf", &x[0], &y[0], &x[1], &y[1], &x[2], &y[2]) == 6);
+  CHECK(x[1] - x[0] == Approx(x[2] - x[1]).margin(0.02));
+  CHECK(y[1] - y[0] == Approx(y[2] - y[1]).margin(0.02));
+  CHECK(y[2] > y[0]);  // down the page
+}
+
+TEST_CASE("a curve is interrupted where it is not finite, and where a logarithm has no value") {
+  const auto pieces = [](const std::vector<double>& y, bool log) {
+    plot::LineOptions options;
+    options.log_y = log;
+    const std::string svg = plot::lines({{"", y}}, options).svg();
+    const std::size_t at = svg.find(" d=\"") + 4;
+    return count(svg.substr(at, svg.find('"', at) - at), "M");
+  };
+  CHECK(pieces({1, 2, 3, 4}, false) == 1);
+  CHECK(pieces({1, 2, NAN, 4, 5}, false) == 2);
+  CHECK(pieces({1, 2, 0, 4, 5}, false) == 1);
+  CHECK(pieces({1, 2, 0, 4, -5, 3}, true) == 3);
+}
+
+TEST_CASE("a logarithmic axis has powers of ten at equal distances") {
+  plot::LineOptions options;
+  options.log_y = true;
+  const std::string svg = plot::lines({{"", {0.01, 1, 100}}}, options).svg();
+  for (const char* tick : {">0.01<", ">0.1<", ">1<", ">10<", ">100<"}) CHECK(count(svg, tick) >= 1);
+}
+
+TEST_CASE("a long curve keeps its peaks") {
+  std::vector<double> y(100000, 1.0);
+  y[54321] = 7;
+  const std::string svg = plot::lines({{"", y}}).svg();
+  CHECK(svg.size() < 100000);
+  CHECK(count(svg, ">6<") == 1);  // a tick near the peak
+  std::vector<double> flat(100000, 1.0);
+  CHECK(svg != plot::lines({{"", flat}}).svg());
+}
+
+TEST_CASE("the same input gives the same bytes") {
+  const auto picture = [] { return plot::heads(full({2, 3, 3}, 0.5), words).svg(); };
+  CHECK(picture() == picture());
+  CHECK(plot::positional(128, 100).svg() == plot::positional(128, 100).svg());
+}
+
+TEST_CASE("positional draws the map and the curves of the dimensions that there are") {
+  const std::string svg = plot::positional(20, 10).svg();
+  CHECK(well_formed(svg));
+  CHECK(count(svg, "class=\"curve\"") == 3);  // 4, 5 and 16; 32 is beyond
+  CHECK(count(svg, "class=\"cell\"") == 200);
+  CHECK(cell_color(svg, "1 → 0") == "#053061");  // cos 0 = 1
+  CHECK(count(plot::positional(3, 2).svg(), "class=\"curve\"") == 0);
+}
+
+TEST_CASE("sinusoidal positions follow their formula") {
+  const Tensor p = nn::sinusoidal_positions(100, 128);
+  REQUIRE(p.shape() == Shape{100, 128});
+  for (const std::int64_t t : {0, 1, 57, 99})
+    for (const std::int64_t c : {0, 1, 4, 5, 63, 126, 127}) {
+      const double angle = static_cast<double>(t) / std::pow(10000, static_cast<double>(c / 2 * 2) / 128);
+      CHECK(p.data<float>()[t * 128 + c] == Approx(c % 2 ? std::cos(angle) : std::sin(angle)).margin(1e-6));
+    }
+  CHECK(nn::sinusoidal_positions(2, 3).data<float>()[5] == Approx(std::sin(std::pow(10000, -2.0 / 3))));
+  CHECK(nn::sinusoidal_positions(0, 8).shape() == Shape{0, 8});
+  CHECK_THROWS_WITH(nn::sinusoidal_positions(-1, 8), Contains("[sinusoidal_positions] T is -1"));
+}
+
+TEST_CASE("pictures refuse what cannot be drawn") {
+  CHECK_THROWS_WITH(plot::heatmap(ones({3}), {}),
+                    Contains("[plot::heatmap]") && Contains("[3]") && Contains("two axes"));
+  CHECK_THROWS_WITH(plot::heatmap(ones({0, 3}), {}), Contains("[0, 3]"));
+  CHECK_THROWS_WITH(plot::heatmap(weights(), {"", {"a", "b"}}), Contains("2 column labels were given for 3"));
+  CHECK_THROWS_WITH(plot::heads(ones({3, 3}), words), Contains("[plot::heads]") && Contains("[3, 3]"));
+  CHECK_THROWS_WITH(plot::heads(ones({2, 0, 3}), words), Contains("[2, 0, 3]"));
+  CHECK_THROWS_AS(plot::lines({}), Error);
+  CHECK_THROWS_WITH(plot::lines({{"a", {1, 2}, {1}}}), Contains("curve 'a' has 1 x and 2 y"));
+  CHECK_THROWS_WITH(plot::lines({{"a", {NAN}}}), Contains("no point can be drawn"));
+  CHECK_THROWS_AS(plot::positional(0, 5), Error);
+  plot::Options options;
+  options.vmin = 1, options.vmax = 0;
+  CHECK_THROWS_WITH(plot::heatmap(weights(), options), Contains("vmin must be less than vmax"));
+  options.vmax = NAN;
+  CHECK_THROWS_AS(plot::heatmap(weights(), options), Error);
+}
+
+TEST_CASE("save makes the folders, and names the path where it cannot write") {
+  const auto folder = std::filesystem::temp_directory_path() / "fit_plot_test";
+  std::filesystem::remove_all(folder);
+  const std::string path = (folder / "a" / "b.svg").string();
+  const plot::Figure figure = plot::heatmap(weights(), {});
+  figure.save(path);
+  std::ifstream file(path);
+  CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == figure.svg());
+  CHECK_THROWS_AS(figure.save(path + "/c.svg"), FileError);  // a file where a folder should be
+  CHECK_THROWS_WITH(figure.save((folder / "a").string()), Contains((folder / "a").string()));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("the terminal's heat map is shaded without colours") {
+  const std::string text = terminal(weights(), {"Title", words, words}, plot::Colors::never);
+  CHECK(text ==
+        "    Title\n"
+        "The == 0.500 :: 0.250 :: 0.250 \n"
+        "cat    0.000 @@ 1.000    0.000 \n"
+        "sat .. 0.125 -- 0.375 == 0.500 \n"
+        "       The      cat      sat\n"
+        "    0.000 [ .:-=+*#%@] 1.000\n");
+  CHECK(terminal(weights(), {"Title", words, words}, plot::Colors::automatic) == text);  // not a terminal
+}
+
+TEST_CASE("the terminal's heat map has a coloured background for each cell") {
+  plot::Options options{"", words, words};
+  options.colorbar = false;
+  const std::string text = terminal(weights(), options, plot::Colors::always);
+  CHECK(count(text, "\x1b[48;2;") == 9);
+  CHECK(count(text, "\x1b[48;2;253;231;37m\x1b[38;2;0;0;0m 1.000 ") == 1);
+  CHECK(count(text, "\x1b[48;2;68;1;84m\x1b[38;2;255;255;255m 0.000 ") == 2);
+  CHECK(count(text, "\x1b[0m\n") == 3);
+}
+
+TEST_CASE("the terminal's heat map averages a large matrix and writes long labels downwards") {
+  Tensor m = zeros({64, 64});
+  m.edit<float>()[1] = 4;  // in the block of rows 0, 1 and columns 0, 1
+  plot::Options options;
+  options.colorbar = false;
+  const std::string text = terminal(m, options, plot::Colors::never);
+  CHECK(text.substr(0, 7) == " 0 @@  ");
+  CHECK(count(text, "@") == 2);
+  CHECK(count(text, "\n") == 32 + 2);  // column labels 0 … 62 have two digits
+  CHECK_THROWS_WITH(terminal(ones({2}), {}, plot::Colors::never), Contains("[plot::print_heatmap]"));
+  const std::vector<std::string> names(13, "né");
+  const std::string down = terminal(zeros({13, 13}), {"", names, names}, plot::Colors::never);
+  CHECK(count(down, "é") == 13 + 13);
+}
