@@ -57,22 +57,28 @@ void set_num_threads(int n) {
   threads().store(n, std::memory_order_relaxed);
 }
 
-void detail::run_parallel(std::int64_t n, std::int64_t grain, const void* body, RangeBody call) {
+void detail::run_parallel(std::int64_t n, std::int64_t grain, bool uneven, const void* body, RangeBody call) {
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t grains = (n + grain - 1) / grain;
   const int team = static_cast<int>(std::min<std::int64_t>(grains, inside ? 1 : num_threads()));
   if (team <= 1) return call(body, 0, n);
   std::exception_ptr first;
+  std::atomic<std::int64_t> next{0};
   const bool mode = grad_enabled();
 #pragma omp parallel num_threads(team)
   {
-    // Whole grains for each thread, in order: thread t has grains [t g / team, (t + 1) g / team).
-    const std::int64_t t = omp_get_thread_num(), count = omp_get_num_threads();
-    const std::int64_t begin = grains * t / count * grain, end = std::min(n, grains * (t + 1) / count * grain);
     const GradMode recording(mode);
     inside = true;
     try {
-      if (begin < end) call(body, begin, end);
+      if (uneven) {
+        for (std::int64_t g; (g = next.fetch_add(1, std::memory_order_relaxed)) < grains;)
+          call(body, g * grain, std::min(n, (g + 1) * grain));
+      } else {
+        // Whole grains for each thread, in order: thread t has grains t grains / team up to (t + 1) grains / team.
+        const std::int64_t t = omp_get_thread_num(), count = omp_get_num_threads();
+        const std::int64_t begin = grains * t / count * grain, end = std::min(n, grains * (t + 1) / count * grain);
+        if (begin < end) call(body, begin, end);
+      }
     } catch (...) {
 #pragma omp critical(fit_parallel_exception)
       if (!first) first = std::current_exception();

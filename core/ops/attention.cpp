@@ -58,8 +58,15 @@ namespace {
 using detail::AttentionCall;
 using detail::Heads;
 
+AttentionResult attend(const Tensor& q, const Tensor& k, const Tensor& v, Heads heads, const AttentionCall& call,
+                       bool weights) {
+  if (auto fused = detail::fused_attention(q, k, v, heads, call, weights)) return *fused;
+  return detail::composed_attention(q, k, v, heads, call);
+}
+
 // Inputs with heads first, all of the rank that q has.
-AttentionResult heads_first(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+AttentionResult heads_first(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                            bool weights) {
   constexpr const char* op = "scaled_dot_product_attention";
   const int rank = q.rank();
   if (rank < 2 || rank > 4 || k.rank() != rank || v.rank() != rank)
@@ -71,17 +78,17 @@ AttentionResult heads_first(const Tensor& q, const Tensor& k, const Tensor& v, c
   };
   const Tensor q4 = four(q), k4 = four(k), v4 = four(v);
   const AttentionCall call = detail::check_attention(op, q4, k4, v4, Heads::first, options);
-  AttentionResult r = detail::composed_attention(q4, k4, v4, Heads::first, call);
+  AttentionResult r = attend(q4, k4, v4, Heads::first, call, weights);
   if (rank == 4) return r;
   const auto back = [&](const Tensor& y) {
     return reshape(y, rank == 3 ? y.shape().erased(1) : y.shape().erased(0).erased(0));
   };
-  return {back(r.output), back(r.weights)};
+  return {back(r.output), weights ? back(r.weights) : Tensor()};
 }
 
 // Inputs [B, S, heads * features].
 AttentionResult heads_last(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
-                           const AttentionOptions& options) {
+                           const AttentionOptions& options, bool weights) {
   constexpr const char* op = "multi_head_attention";
   if (q.rank() != 3 || k.rank() != 3 || v.rank() != 3)
     check::fail(op, "q is ", q.shape(), ", k is ", k.shape(), ", v is ", v.shape(),
@@ -101,7 +108,7 @@ AttentionResult heads_last(const Tensor& q, const Tensor& k, const Tensor& v, st
   };
   const Tensor q4 = split(q, num_heads), k4 = split(k, kv_heads), v4 = split(v, kv_heads);
   const AttentionCall call = detail::check_attention(op, q4, k4, v4, Heads::last, options);
-  AttentionResult r = detail::composed_attention(q4, k4, v4, Heads::last, call);
+  AttentionResult r = attend(q4, k4, v4, Heads::last, call, weights);
   const Shape& s = r.output.shape();
   return {reshape(r.output, Shape{s[0], s[1], s[2] * s[3]}), r.weights};
 }
@@ -110,22 +117,22 @@ AttentionResult heads_last(const Tensor& q, const Tensor& k, const Tensor& v, st
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
-  return heads_first(q, k, v, options).output;
+  return heads_first(q, k, v, options, false).output;
 }
 
 AttentionResult scaled_dot_product_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                           const AttentionOptions& options) {
-  return heads_first(q, k, v, options);
+  return heads_first(q, k, v, options, true);
 }
 
 Tensor multi_head_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
                             const AttentionOptions& options) {
-  return heads_last(q, k, v, num_heads, options).output;
+  return heads_last(q, k, v, num_heads, options, false).output;
 }
 
 AttentionResult multi_head_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                   std::int64_t num_heads, const AttentionOptions& options) {
-  return heads_last(q, k, v, num_heads, options);
+  return heads_last(q, k, v, num_heads, options, true);
 }
 
 }  // namespace fit

@@ -28,6 +28,19 @@ AttentionCall check_attention(const char* op, const Tensor& q, const Tensor& k, 
 AttentionResult composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, Heads heads,
                                    const AttentionCall& call);
 
+/// The plain values of a call, for an adjoint to hold.
+struct FusedAttention {
+  Heads heads;
+  bool causal, weights;
+  double scale, dropout;
+  std::uint64_t seed, number;
+};
+
+/// The same without storing anything of the scores' size, but for the weights if they are asked for. Nothing where the
+/// composed form has to serve: a bias that wants a gradient, and operands that aren't finite behind a mask.
+std::optional<AttentionResult> fused_attention(const Tensor& q, const Tensor& k, const Tensor& v, Heads heads,
+                                               const AttentionCall& call, bool weights);
+
 /// Boolean (1, 1, Sq, Sk): j <= i + Sk - Sq.
 Tensor causal_mask(std::int64_t queries, std::int64_t keys);
 

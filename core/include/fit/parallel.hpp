@@ -12,7 +12,7 @@ void set_num_threads(int n);
 
 namespace detail {
 using RangeBody = void (*)(const void* body, std::int64_t begin, std::int64_t end);
-void run_parallel(std::int64_t n, std::int64_t grain, const void* body, RangeBody call);
+void run_parallel(std::int64_t n, std::int64_t grain, bool uneven, const void* body, RangeBody call);
 }  // namespace detail
 
 /// Calls body(begin, end) on pieces that together are 0 … n. Pieces begin at multiples of `grain`, the least that is
@@ -24,7 +24,19 @@ void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
     if (n > 0) body(std::int64_t{0}, n);
     return;
   }
-  detail::run_parallel(n, grain, &body, [](const void* f, std::int64_t begin, std::int64_t end) {
+  detail::run_parallel(n, grain, false, &body, [](const void* f, std::int64_t begin, std::int64_t end) {
+    (*static_cast<const Body*>(f))(begin, end);
+  });
+}
+
+/// The same for work of uneven cost: pieces of one grain, in order, are handed to whichever thread is free.
+template <class Body>
+void parallel_tasks(std::int64_t n, std::int64_t grain, const Body& body) {
+  if (n <= grain) {
+    if (n > 0) body(std::int64_t{0}, n);
+    return;
+  }
+  detail::run_parallel(n, grain, true, &body, [](const void* f, std::int64_t begin, std::int64_t end) {
     (*static_cast<const Body*>(f))(begin, end);
   });
 }

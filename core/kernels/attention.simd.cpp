@@ -1,0 +1,277 @@
+#include "kernels/attention.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/exp2.hpp"
+#include "kernels/tile_product.hpp"
+
+// Letters: M queries of a block, N = key_block keys. Scores are kept times log2(e), so that weights are 2^score.
+namespace fit::kernels {
+namespace {
+
+constexpr std::int64_t N = key_block;
+constexpr double log2_e = 1.4426950408889634;
+
+template <class T>
+void pack(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row, T* out) {
+  for (std::int64_t j0 = 0; j0 < rows; j0 += N, out += cols * N) {
+    const std::int64_t count = rows - j0 < N ? rows - j0 : N;
+    constexpr std::int64_t part = 16;  // columns at a time: the lines written stay in the cache
+    for (std::int64_t c0 = 0; c0 < cols; c0 += part) {
+      const std::int64_t c1 = c0 + part < cols ? c0 + part : cols;
+      for (std::int64_t j = 0; j < count; ++j)
+        for (std::int64_t c = c0; c < c1; ++c) out[c * N + j] = x[(j0 + j) * row + c];
+      for (std::int64_t c = c0; c < c1; ++c)
+        for (std::int64_t j = count; j < N; ++j) out[c * N + j] = T(0);
+    }
+  }
+}
+
+template <class T>
+bool finite(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row) {
+  using V = Vec<T>;
+  V sum(T(0));  // x times 0 is 0 or NaN
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const T* const at = x + r * row;
+    std::int64_t c = 0;
+    for (; c + static_cast<std::int64_t>(V::size) <= cols; c += V::size) sum = sum + load<V>(at + c) * V(T(0));
+    if (c < cols) sum = sum + load_part<V>(at + c, cols - c) * V(T(0));
+  }
+  return xsimd::hadd(sum) == T(0);
+}
+
+// How many keys query i sees by causality.
+template <class T>
+std::int64_t visible(const Attention<T>& a, std::int64_t i) {
+  if (!a.causal) return a.Sk;
+  const std::int64_t n = i + a.Sk - a.Sq + 1;
+  return n < 0 ? 0 : n > a.Sk ? a.Sk : n;
+}
+
+template <class T>
+std::int64_t whole_vectors(std::int64_t n) {
+  constexpr std::int64_t W = Vec<T>::size;
+  return (n + W - 1) / W * W;
+}
+
+// One row of raw products: score = s scale log2(e) + bias log2(e), -inf from `seen` on and where the mask is 0.
+template <class T>
+void finish_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
+                   std::int64_t seen, std::int64_t width, T* s) {
+  using V = Vec<T>;
+  constexpr std::int64_t W = V::size;
+  constexpr T hidden = -std::numeric_limits<T>::infinity();
+  const V factor(static_cast<T>(a.scale * static_cast<T>(log2_e)));
+  for (std::int64_t j = 0; j < width; j += W) (load<V>(s + j) * factor).store_unaligned(s + j);
+  if (a.bias.data) {
+    const T* const bias = a.bias.at(b, h, i) + j0;
+    const V e(static_cast<T>(log2_e));
+    for (std::int64_t j = 0; j < seen; j += W) {
+      const std::int64_t left = seen - j;
+      const V extra = left >= W ? load<V>(bias + j) : load_part<V>(bias + j, left);
+      (load<V>(s + j) + extra * e).store_unaligned(s + j);
+    }
+  }
+  if (a.mask.data) {
+    const bool* const mask = a.mask.at(b, h, i) + j0;
+    for (std::int64_t j = 0; j < seen; ++j) s[j] = mask[j] ? s[j] : hidden;
+  }
+  for (std::int64_t j = seen < 0 ? 0 : seen; j < width; ++j) s[j] = hidden;
+}
+
+template <class T>
+T row_max(const T* s, std::int64_t width) {
+  using V = Vec<T>;
+  V most = load<V>(s);
+  for (std::int64_t j = V::size; j < width; j += V::size) most = xsimd::max(most, load<V>(s + j));
+  alignas(64) T lanes[V::size];
+  most.store_aligned(lanes);
+  T m = lanes[0];
+  for (std::size_t l = 1; l < V::size; ++l) m = lanes[l] > m ? lanes[l] : m;
+  return m;
+}
+
+template <class T>
+void scale_row(T* x, T factor, std::int64_t n) {
+  using V = Vec<T>;
+  std::int64_t c = 0;
+  const V f(factor);
+  for (; c + static_cast<std::int64_t>(V::size) <= n; c += V::size) (load<V>(x + c) * f).store_unaligned(x + c);
+  if (c < n) store_part(load_part<V>(x + c, n - c) * f, x + c, n - c);
+}
+
+// What dropout multiplies the weights of row i from key j0 on by: 0 or 1 / (1 - p). factors holds `width` of them.
+template <class T>
+void drop_factors(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
+                  std::int64_t count, std::int64_t width, T* factors) {
+  alignas(64) std::uint32_t words[N];
+  random<T>().words(words, a.key, ((b * a.H + h) * a.Sq + i) * a.Sk + j0, count);
+  const std::uint32_t limit = drop_limit(a.dropout);
+  const T keep = static_cast<T>(keep_scale(a.dropout));
+  for (std::int64_t j = 0; j < count; ++j) factors[j] = words[j] <= limit ? T(0) : keep;
+  for (std::int64_t j = count; j < width; ++j) factors[j] = 0;
+}
+
+template <class T>
+void multiply_row(T* x, const T* factors, std::int64_t width) {
+  using V = Vec<T>;
+  for (std::int64_t j = 0; j < width; j += V::size) (load<V>(x + j) * load<V>(factors + j)).store_unaligned(x + j);
+}
+
+// The width of a block that a query block needs to look at: up to the last query's last key.
+template <class T>
+std::int64_t block_keys(const Attention<T>& a, std::int64_t last_query, std::int64_t j0) {
+  const std::int64_t n = visible(a, last_query) - j0;
+  return n < N ? n : N;
+}
+
+template <class T>
+void forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys,
+             const Heads<T>& out, T* lse, T* scratch) {
+  using V = Vec<T>;
+  constexpr T none = -std::numeric_limits<T>::infinity();
+  const std::int64_t kv = h / (a.H / a.kv_heads);
+  T* const s = scratch;
+  T* const o = s + query_block * N;
+  T* const most = o + query_block * a.Dv;
+  T* const total = most + query_block;
+  for (std::int64_t i = 0; i < rows; ++i) most[i] = none, total[i] = 0;
+  for (std::int64_t c = 0; c < rows * a.Dv; ++c) o[c] = 0;
+
+  for (std::int64_t j0 = 0, end = visible(a, i0 + rows - 1); j0 < end; j0 += N) {
+    const std::int64_t count = block_keys(a, i0 + rows - 1, j0), width = whole_vectors<T>(count);
+    tile_product<false>(rows, width, a.D, T(1), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N, s, N, false);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      T* const row = s + i * N;
+      const std::int64_t seen = visible(a, i0 + i) - j0;
+      finish_scores(a, b, h, i0 + i, j0, seen < count ? seen : count, width, row);
+      const T high = row_max(row, width), m = high > most[i] ? high : most[i];
+      if (m == none) {  // nothing seen yet
+        for (std::int64_t j = 0; j < width; ++j) row[j] = 0;
+        continue;
+      }
+      if (m > most[i]) {
+        if (most[i] != none) {
+          const T shrink = std::exp2(most[i] - m);
+          total[i] *= shrink;
+          scale_row(o + i * a.Dv, shrink, a.Dv);
+        }
+        most[i] = m;
+      }
+      V sum(T(0));
+      const V base(m);
+      for (std::int64_t j = 0; j < width; j += V::size) {
+        const V p = exp2_below(load<V>(row + j) - base);
+        p.store_unaligned(row + j);
+        sum = sum + p;
+      }
+      total[i] += xsimd::hadd(sum);
+      if (a.dropout > 0) {
+        alignas(64) T factors[N];
+        drop_factors(a, b, h, i0 + i, j0, count, width, factors);
+        multiply_row(row, factors, width);
+      }
+    }
+    tile_product<false>(rows, a.Dv, count, T(1), s, N, a.v.at(b, kv, j0), a.v.row, o, a.Dv, true);
+  }
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const bool empty = most[i] == none;
+    scale_row(o + i * a.Dv, empty ? T(0) : T(1) / total[i], a.Dv);
+    T* const to = out.at(b, h, i0 + i);
+    for (std::int64_t c = 0; c < a.Dv; ++c) to[c] = o[i * a.Dv + c];
+    lse[(b * a.H + h) * a.Sq + i0 + i] = empty ? -none : most[i] + std::log2(total[i]);
+  }
+}
+
+// s [M, N] = the weights of a block of queries for a block of keys, from the stored row sums.
+template <class T>
+void block_weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
+                   std::int64_t j0, std::int64_t count, const T* keys, const T* lse, T* s) {
+  using V = Vec<T>;
+  const std::int64_t width = whole_vectors<T>(count);
+  tile_product<false>(rows, width, a.D, T(1), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N, s, N, false);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    T* const row = s + i * N;
+    const std::int64_t seen = visible(a, i0 + i) - j0;
+    finish_scores(a, b, h, i0 + i, j0, seen < count ? seen : count, width, row);
+    const V base(lse[(b * a.H + h) * a.Sq + i0 + i]);
+    for (std::int64_t j = 0; j < width; j += V::size) exp2_below(load<V>(row + j) - base).store_unaligned(row + j);
+  }
+}
+
+template <class T>
+void weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys,
+             const T* lse, T* w, T* s) {
+  for (std::int64_t j0 = 0; j0 < a.Sk; j0 += N) {
+    const std::int64_t left = a.Sk - j0 < N ? a.Sk - j0 : N;
+    block_weights(a, b, h, i0, rows, j0, left, keys, lse, s);
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < left; ++j) w[((b * a.H + h) * a.Sq + i0 + i) * a.Sk + j0 + j] = s[i * N + j];
+  }
+}
+
+template <class T>
+void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, const T* y, std::int64_t y_row,
+              T* dots) {
+  using V = Vec<T>;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    V sum(T(0));
+    std::int64_t c = 0;
+    for (; c + static_cast<std::int64_t>(V::size) <= cols; c += V::size)
+      sum = sum + load<V>(x + r * x_row + c) * load<V>(y + r * y_row + c);
+    if (c < cols) sum = sum + load_part<V>(x + r * x_row + c, cols - c) * load_part<V>(y + r * y_row + c, cols - c);
+    dots[r] = xsimd::hadd(sum);
+  }
+}
+
+template <class T>
+void backward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t j0, const T* keys, const T* values,
+              const T* lse, const T* delta, const Heads<const T>& dout, T* dq, std::int64_t dq_row, T* dk, T* dv,
+              T* scratch) {
+  using V = Vec<T>;
+  const std::int64_t kv = h / (a.H / a.kv_heads);
+  T* const p = scratch;
+  T* const ds = p + query_block * N;
+  const std::int64_t all = a.Sk - j0 < N ? a.Sk - j0 : N;
+  // The first query that sees a key of this block.
+  std::int64_t i0 = a.causal ? j0 - (a.Sk - a.Sq) : 0;
+  if (i0 < 0) i0 = 0;
+  for (; i0 < a.Sq; i0 += query_block) {
+    const std::int64_t rows = a.Sq - i0 < query_block ? a.Sq - i0 : query_block;
+    const std::int64_t limit = visible(a, i0 + rows - 1) - j0, count = limit < all ? limit : all;
+    const std::int64_t width = whole_vectors<T>(count);
+    block_weights(a, b, h, i0, rows, j0, count, keys, lse, p);
+    tile_product<false>(rows, width, a.Dv, T(1), dout.at(b, h, i0), dout.row, values + j0 * a.Dv, N, ds, N, false);
+    const V factor(a.scale);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      T* const weight = p + i * N;
+      T* const slope = ds + i * N;
+      alignas(64) T factors[N];
+      if (a.dropout > 0) {
+        drop_factors(a, b, h, i0 + i, j0, count, width, factors);
+        multiply_row(slope, factors, width);
+      }
+      const V sum(delta[(b * a.H + h) * a.Sq + i0 + i]);
+      for (std::int64_t j = 0; j < width; j += V::size)  // dS = P (dP - delta) scale
+        (load<V>(weight + j) * (load<V>(slope + j) - sum) * factor).store_unaligned(slope + j);
+      if (a.dropout > 0) multiply_row(weight, factors, width);
+    }
+    tile_product<true>(count, a.Dv, rows, T(1), p, N, dout.at(b, h, i0), dout.row, dv, a.Dv, true);
+    tile_product<true>(count, a.D, rows, T(1), ds, N, a.q.at(b, h, i0), a.q.row, dk, a.D, true);
+    tile_product<false>(rows, a.D, count, T(1), ds, N, a.k.at(b, kv, j0), a.k.row, dq + i0 * dq_row, dq_row, true);
+  }
+}
+
+}  // namespace
+
+template <class IsaTag, class T>
+const AttentionTable<T>& attention_table() {
+  static constexpr AttentionTable<T> table{pack<T>, finite<T>, forward<T>, weights<T>, row_dots<T>, backward<T>};
+  return table;
+}
+
+template const AttentionTable<float>& attention_table<FIT_ISA, float>();
+template const AttentionTable<double>& attention_table<FIT_ISA, double>();
+
+}  // namespace fit::kernels
