@@ -275,7 +275,7 @@ class Marks {
         if (Node* to = reached_[i]->edges[k].node) visit(to);
     std::sort(reached_.begin(), reached_.end(), [](Node* a, Node* b) { return a->sequence < b->sequence; });
     for (Node* n : reached_) {
-      n->needed = n->captured;
+      n->needed = n->captured || n->released;  // where a released one led to is not known: the walk fails there
       for (int k = 0; k < n->input_count && !n->needed; ++k) n->needed = n->edges[k].node && n->edges[k].node->needed;
       if (n->leaf() && n->captured) stashed_.emplace_back(n, std::exchange(n->outputs[0].grad, Tensor()));
     }

@@ -58,6 +58,12 @@ inline Tensor random_like(const Tensor& x) {
   return random_tensor(x.shape(), domain::real, random, x.dtype());
 }
 
+/// The elements in row-major order, of whatever type.
+inline std::vector<double> values(const Tensor& x) {
+  const NoGrad plain;
+  return x.to(float64).to_vector<double>();
+}
+
 inline bool same_bits(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() &&
          std::memcmp(a.raw(), b.raw(), static_cast<std::size_t>(a.numel() * size_of(a.dtype()))) == 0;

@@ -1,0 +1,140 @@
+#include <type_traits>
+
+#include "fit/graph.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+// Operations of a user's own, through record(): what they may keep and what their adjoints see.
+//
+// An adjoint that captures a Tensor (or anything else with a destructor) does not compile: record() says "an adjoint
+// captures plain values only".
+namespace fit::test {
+namespace {
+
+using Catch::Matchers::Contains;
+using V = std::vector<double>;
+
+Tensor leaf(const Nested& numbers) { return tensor(numbers, float64).requires_grad_(); }
+
+// a * b + c, where c may be undefined, with a look at what is kept.
+Tensor multiply_add(const Tensor& a, const Tensor& b, const Tensor& c) {
+  const NoGrad plain;
+  Tensor product = a * b;
+  Tensor y = c.defined() ? product + c : product;
+  const GradMode on(true);
+  const int64_t n = product.numel();
+  return record("multiply_add", {a, b, c}, y, keep::input(1, 0) | keep::output | keep::saved(product, c),
+                [n](Backward& g) {
+                  CHECK(g.inputs() == 3);
+                  CHECK(g.saved(0).numel() == n);
+                  CHECK(max_difference(g.saved(0), g.x(0) * g.x(1)) == 0);
+                  CHECK(max_difference(g.y(), g.has_saved(1) ? g.saved(0) + g.saved(1) : g.saved(0)) == 0);
+                  if (g.wants(0)) g.give(0, g.dy() * g.x(1));
+                  if (g.wants(1)) g.give(1, g.dy() * g.x(0));
+                  g.give(2, g.dy());
+                });
+}
+
+// {x + 1, the whole part of x, 2 x}: one node with several outputs, one of which isn't floating.
+std::vector<Tensor> several(const Tensor& x) {
+  std::vector<Tensor> y;
+  {
+    const NoGrad plain;
+    y = {x + 1, x.to(int64), x * 2};
+  }
+  record("several", {x}, y, keep::nothing, [](Backward& b) {
+    Tensor dx = b.dy(0) + b.dy(2) * 2;
+    if (!b.has_dy(0)) dx = dx * 1000;  // so that the test can see it
+    b.give(0, dx);
+  });
+  return y;
+}
+
+}  // namespace
+
+TEST_CASE("an op keeps inputs, outputs and values of its own", "[record]") {
+  const Tensor a = leaf({2, 3}), b = leaf({5, 7}), c = leaf({1, 1});
+  sum(multiply_add(a, b, c) * 10).backward();
+  CHECK(values(a.grad()) == V{50, 70});
+  CHECK(values(b.grad()) == V{20, 30});
+  CHECK(values(c.grad()) == V{10, 10});
+  SECTION("an undefined input wants nothing") { CHECK(values(grad({sum(multiply_add(a, b, {}))}, {a})[0]) == V{5, 7}); }
+  SECTION("an input that wants no gradient gets none") {
+    CHECK(values(grad({sum(multiply_add(a.detach(), b, c.detach()))}, {b})[0]) == V{2, 3});
+  }
+  SECTION("no graph where nothing wants one") { CHECK_FALSE(multiply_add(a.detach(), b.detach(), {}).requires_grad()); }
+}
+
+TEST_CASE("several outputs are one node", "[record]") {
+  const Tensor x = leaf({1, 2});
+  const auto y = several(x);
+  CHECK(y[0].requires_grad());
+  CHECK_FALSE(y[1].requires_grad());
+  CHECK(y[2].requires_grad());
+  CHECK(values(grad({y[0], y[2]}, {x}, {ones({2}, float64), ones({2}, float64)}, true)[0]) == V{3, 3});
+  CHECK(values(grad({y[0]}, {x}, {ones({2}, float64)}, true)[0]) == V{1, 1});
+  CHECK(values(grad({y[2]}, {x}, {ones({2}, float64)}, true)[0]) == V{2000, 2000});
+  CHECK(values(grad({sum(y[0] * y[2])}, {y[0], y[2]})[0]) == V{2, 4});
+}
+
+TEST_CASE("target() lends the gradient to be written or added to", "[record]") {
+  const auto twice = [](const Tensor& x) {
+    return record("twice", {x}, (x.detach() * 2), keep::nothing, [](Backward& b) {
+      const Tensor dy = b.dy();
+      Backward::Target t = b.target(0);
+      double* const g = t.grad.fresh<double>();
+      for (std::int64_t i = 0; i < dy.numel(); ++i) g[i] = (t.add ? g[i] : 0) + 2 * dy.data<double>()[i];
+    });
+  };
+  const Tensor x = leaf({1, 2});
+  sum(twice(x)).backward();
+  CHECK(values(x.grad()) == V{2, 2});
+  sum(twice(x) + twice(x)).backward();
+  CHECK(values(x.grad()) == V{6, 6});
+  SECTION("a buffer that somebody else holds is left alone") {
+    const Tensor seed = ones({2}, float64), u = x * 1;
+    (u + twice(u)).backward(seed);
+    CHECK(values(seed) == V{1, 1});
+    CHECK(values(x.grad()) == V{9, 9});
+  }
+}
+
+TEST_CASE("an op without a second derivative says so by name", "[record]") {
+  const Tensor x = leaf({2});
+  const Tensor y = record("first_only", {x}, x.detach() * 3, keep::nothing, [](Backward& b) {
+    b.once_only();
+    b.give(0, b.dy() * 3);
+  });
+  CHECK(values(grad({y}, {x}, {}, true)[0]) == V{3});
+  CHECK_THROWS_WITH(grad({y}, {x}, {}, false, true),
+                    Contains("[first_only]") && Contains("no derivative of this order"));
+}
+
+TEST_CASE("give() takes another floating type and a broadcast shape, and no other", "[record]") {
+  const Tensor x = leaf({2, 3});
+  const auto given = [&](const Tensor& g) {
+    Tensor dx = g;
+    const Tensor y = record("given", {x}, sum(x.detach()), keep::saved(dx), [](Backward& b) { b.give(0, b.saved(0)); });
+    return grad({y}, {x})[0];
+  };
+  CHECK(values(given(tensor({4., 5.}))) == V{4, 5});
+  CHECK(given(tensor({4., 5.})).dtype() == float64);
+  CHECK(values(given(ones({3, 2}, float64))) == V{3, 3});
+  CHECK_THROWS_AS(given(ones({3}, float64)), Error);
+  CHECK_THROWS_AS(given(ones({}, float64)), Error);
+}
+
+TEST_CASE("keep::inputs has room for 31", "[record]") {
+  const Tensor x = leaf({2});
+  const auto join = [&](int count, const Keep& keep) {
+    return record("join", std::vector<Tensor>(static_cast<std::size_t>(count), x), zeros({1}, float64), keep,
+                  [](Backward& b) {
+                    for (int i = 0; i < b.inputs(); ++i) b.give(i, b.dy() * b.x(i));
+                  });
+  };
+  CHECK(values(grad({join(31, keep::inputs)}, {x})[0]) == V{62});
+  CHECK_THROWS_WITH(join(32, keep::inputs), Contains("[join]") && Contains("31"));
+}
+
+}  // namespace fit::test
