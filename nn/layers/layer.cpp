@@ -12,8 +12,8 @@
 #include <unordered_set>
 
 #include "check.hpp"
-#include "fit/graph.hpp"
 #include "fit/random.hpp"
+#include "load.hpp"
 
 namespace fit::nn {
 namespace detail {
@@ -98,22 +98,6 @@ class KeepGenerator {
 
  private:
   Generator before_ = default_generator();
-};
-
-// Names that do not fit, for one message.
-class Misfits {
- public:
-  template <class... Parts>
-  void add(const std::string& name, const Parts&... parts) {
-    list_ << (list_.tellp() > 0 ? ", " : "") << name;
-    (list_ << ... << parts);
-  }
-  std::string str(const char* what) const {
-    return list_.str().empty() ? std::string() : std::string("\n  ") + what + ": " + list_.str();
-  }
-
- private:
-  std::ostringstream list_;
 };
 
 }  // namespace
@@ -222,37 +206,7 @@ StateDict Layer::state_dict() const {
   return state;
 }
 
-void Layer::load_state_dict(const StateDict& state) {
-  Misfits missing, unexpected, misfitting;
-  std::unordered_map<std::string, Tensor> given;
-  for (const auto& [name, tensor] : state)
-    if (!given.emplace(name, tensor).second) unexpected.add(name, " (twice)");
-
-  std::vector<std::pair<Tensor*, Tensor>> copies;
-  each_value(*this, [&](const std::string& name, const Field& field) {
-    Tensor& mine = field.value();
-    const auto found = given.find(name);
-    if (found == given.end()) return missing.add(name, ' ', mine.shape());
-    const Tensor theirs = found->second;
-    given.erase(found);
-    if (!theirs.defined())
-      misfitting.add(name, " is undefined");
-    else if (theirs.shape() != mine.shape())
-      misfitting.add(name, " is ", theirs.shape(), ", here ", mine.shape());
-    else if (theirs.dtype() != mine.dtype() && !(is_floating(theirs.dtype()) && is_floating(mine.dtype())))
-      misfitting.add(name, " is ", theirs.dtype(), ", here ", mine.dtype());
-    else
-      copies.emplace_back(&mine, theirs);
-  });
-  for (const auto& [name, tensor] : state)
-    if (given.erase(name)) unexpected.add(name, ' ', tensor.defined() ? tensor.shape().str() : "undefined");
-
-  const std::string wrong = missing.str("missing") + unexpected.str("unexpected") + misfitting.str("misfitting");
-  if (!wrong.empty())
-    check::fail("load_state_dict", "the state does not fit this ", name(), "; nothing was loaded:", wrong);
-  const NoGrad plain;
-  for (auto& [mine, theirs] : copies) mine->copy_(theirs);
-}
+void Layer::load_state_dict(const StateDict& state) { load_values("load_state_dict", name(), state_dict(), state); }
 
 // ---- cloning ------------------------------------------------------------------------------------------------------
 

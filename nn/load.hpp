@@ -1,0 +1,16 @@
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fit/tensor.hpp"
+
+namespace fit::nn {
+
+/// Copies the tensors of `given` into those of `mine` that have the same names, converting among floating types. If a
+/// name is missing, is not one of mine, is there twice, or has another shape, throws one Error that lists all of them,
+/// and changes nothing. `owner` stands for what is loaded in the message.
+void load_values(const char* op, const std::string& owner, const std::vector<std::pair<std::string, Tensor>>& mine,
+                 const std::vector<std::pair<std::string, Tensor>>& given);
+
+}  // namespace fit::nn

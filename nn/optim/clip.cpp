@@ -1,0 +1,60 @@
+#include <cmath>
+
+#include "fit/graph.hpp"
+#include "fit/ops.hpp"
+#include "fit/optim.hpp"
+#include "optim/line.hpp"
+
+namespace fit::optim {
+namespace {
+
+// Sum of squares: of blocks whose size does not depend on the threads, added in their order.
+double sum_of_squares(const Tensor& x) {
+  constexpr std::int64_t block = 1 << 15;
+  const std::int64_t n = x.numel(), blocks = (n + block - 1) / block;
+  std::vector<double> sums(static_cast<std::size_t>(blocks));
+  dispatch_floating(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* data = static_cast<const T*>(x.raw());
+    parallel_for(blocks, 2, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t b = begin; b < end; ++b)
+        sums[static_cast<std::size_t>(b)] =
+            kernels::optim<T>().squares(data + b * block, std::min(block, n - b * block));
+    });
+  });
+  double total = 0;
+  for (const double s : sums) total += s;
+  return total;
+}
+
+std::vector<Tensor> gradients(const Parameters& parameters) {
+  std::vector<Tensor> all;
+  for (const auto& [name, p] : parameters.named())
+    if (p.has_grad()) all.push_back(p.grad());
+  return all;
+}
+
+}  // namespace
+
+double clip_grad_norm_(const Parameters& parameters, double max_norm, bool error_if_nonfinite) {
+  check_not_negative("clip_grad_norm_", "max_norm", max_norm);
+  const NoGrad plain;
+  double total = 0;
+  std::vector<Tensor> all = gradients(parameters);
+  for (const Tensor& g : all) total += sum_of_squares(g);
+  total = std::sqrt(total);
+  if (error_if_nonfinite && !std::isfinite(total))
+    check::fail("clip_grad_norm_", "the norm of the gradients is ", total, ": it must be finite");
+  const double factor = max_norm / (total + 1e-6);
+  if (!(factor >= 1))
+    for (Tensor& g : all) g.mul_(factor);
+  return total;
+}
+
+void clip_grad_value_(const Parameters& parameters, double limit) {
+  check_not_negative("clip_grad_value_", "limit", limit);
+  const NoGrad plain;
+  for (Tensor& g : gradients(parameters)) g.copy_(clamp(g, -limit, limit));
+}
+
+}  // namespace fit::optim

@@ -1,0 +1,73 @@
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "check.hpp"
+#include "dispatch.hpp"
+#include "fit/parallel.hpp"
+#include "fit/tensor.hpp"
+#include "kernels/optim.hpp"
+
+namespace fit::optim {
+
+inline void check_not_negative(const char* op, const char* name, double value) {
+  if (!(value >= 0)) check::fail(op, name, " is ", value, ": it must not be negative");
+}
+
+template <class T>
+void run_kernel(const kernels::SgdStep& step, const kernels::StepArrays<T>& on, std::int64_t n) {
+  kernels::optim<T>().sgd(step, on, n);
+}
+template <class T>
+void run_kernel(const kernels::AdamStep& step, const kernels::StepArrays<T>& on, std::int64_t n) {
+  kernels::optim<T>().adam(step, on, n);
+}
+
+/// All parameters of one step as one line of elements, which threads share whatever the parameters' sizes.
+template <class Step>
+class Line {
+ public:
+  /// `states`: the first so many are worked on.
+  void add(Tensor& parameter, const Tensor* state, int states, const Step& step) {
+    parameter.before_write("step");
+    Piece p{end_, parameter.numel(), parameter.dtype(), step, parameter.fresh<void>(), parameter.grad().raw(), {}};
+    for (int k = 0; k < states; ++k) p.state[k] = const_cast<void*>(state[k].raw());
+    pieces_.push_back(p);
+    end_ += p.size;
+  }
+
+  void run() const {
+    constexpr std::int64_t grain = 1 << 15;
+    parallel_for(end_, grain, [&](std::int64_t begin, std::int64_t end) {
+      auto p = std::upper_bound(pieces_.begin(), pieces_.end(), begin,
+                                [](std::int64_t at, const Piece& piece) { return at < piece.begin; });
+      for (--p; p != pieces_.end() && p->begin < end; ++p) {
+        const std::int64_t from = std::max<std::int64_t>(begin - p->begin, 0), to = std::min(end - p->begin, p->size);
+        if (from < to) dispatch_floating(p->dtype, [&](auto zero) { p->template run<decltype(zero)>(from, to); });
+      }
+    });
+  }
+
+ private:
+  struct Piece {
+    std::int64_t begin, size;
+    DType dtype;
+    Step step;
+    void* parameter;
+    const void* gradient;
+    void* state[3];
+
+    template <class T>
+    void run(std::int64_t from, std::int64_t to) const {
+      kernels::StepArrays<T> on{static_cast<T*>(parameter) + from, static_cast<const T*>(gradient) + from, {}};
+      for (int k = 0; k < 3; ++k)
+        if (state[k]) on.state[k] = static_cast<T*>(state[k]) + from;
+      run_kernel(step, on, to - from);
+    }
+  };
+
+  std::vector<Piece> pieces_;
+  std::int64_t end_ = 0;
+};
+
+}  // namespace fit::optim

@@ -1,0 +1,112 @@
+#include <unordered_set>
+
+#include "check.hpp"
+#include "fit/ops.hpp"
+#include "fit/optim.hpp"
+#include "load.hpp"
+
+namespace fit::optim {
+
+Parameters::Parameters(const std::vector<Tensor>& list) {
+  for (const Tensor& p : list) named_.emplace_back(std::string(), p);
+}
+
+void Optimizer::add(const Parameters& parameters) {
+  if (parameters.named().empty()) check::fail(op_, "group ", groups(), " has no parameters: there is nothing to train");
+  std::unordered_set<const void*> tensors;
+  std::unordered_set<std::string> names;
+  for (const auto& group : slots_)
+    for (const Slot& slot : group) tensors.insert(slot.parameter.impl()), names.insert(slot.name);
+  std::vector<Slot> group;
+  for (const auto& [given, p] : parameters.named()) {
+    const std::string name = given.empty() ? std::to_string(names.size()) : given;
+    if (!p.defined()) check::fail(op_, "the parameter ", name, " is undefined");
+    check::floating(op_, name.c_str(), p);
+    if (!p.is_leaf())
+      check::fail(op_, "the parameter ", name, " is the result of ", p.grad_fn(), ": only a leaf can be trained");
+    if (!tensors.insert(p.impl()).second)
+      check::fail(op_, "the parameter ", name, " of shape ", p.shape(), " is there twice: it would be changed twice");
+    if (!names.insert(name).second) check::fail(op_, "the name ", name, " is there twice: it must be unique");
+    Slot slot;
+    slot.name = name;
+    slot.parameter = p;
+    group.push_back(std::move(slot));
+  }
+  slots_.push_back(std::move(group));
+}
+
+void Optimizer::zero_grad() {
+  for (auto& group : slots_)
+    for (Slot& slot : group) slot.parameter.zero_grad();
+}
+
+void Optimizer::set_lr(double lr) {
+  for (std::size_t group = 0; group < groups(); ++group) set_lr(group, lr);
+}
+
+bool Optimizer::begin_step(Slot& slot, int states) {
+  const Tensor& p = slot.parameter;
+  if (!p.requires_grad() || !p.has_grad()) return false;
+  slot.fresh = false;
+  for (int k = 0; k < states; ++k) {
+    Tensor& s = slot.state[k];
+    if (!s.defined()) {
+      s = zeros_like(p);
+      slot.fresh = true;
+    }
+    if (s.dtype() != p.dtype())
+      check::fail(op_, "the parameter ", slot.name, " is ", p.dtype(), ", its ", state_names_[k], " ", s.dtype(),
+                  ": make the optimiser after the layer has been converted");
+  }
+  ++slot.steps;
+  return true;
+}
+
+// ---- state --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string lr_name(std::size_t group) { return "lr." + std::to_string(group); }
+
+}  // namespace
+
+std::vector<std::pair<std::string, Tensor>> Optimizer::state_dict() const {
+  std::vector<std::pair<std::string, Tensor>> state;
+  for (std::size_t group = 0; group < groups(); ++group) {
+    state.emplace_back(lr_name(group), full({}, lr(group), float64));
+    for (const Slot& slot : slots_[group]) {
+      if (slot.steps == 0) continue;
+      state.emplace_back(slot.name + ".step", full({}, slot.steps, int64));
+      for (int k = 0; k < max_states; ++k)
+        if (slot.state[k].defined()) state.emplace_back(slot.name + '.' + state_names_[k], slot.state[k]);
+    }
+  }
+  return state;
+}
+
+void Optimizer::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+  // Everything is loaded into tensors of its own first, which take the places of the old ones once all is well.
+  std::unordered_set<std::string> given;
+  for (const auto& [name, tensor] : state) given.insert(name);
+  std::vector<std::pair<std::string, Tensor>> mine;
+  std::vector<Tensor> rates;
+  std::vector<std::vector<Slot>> loaded = slots_;
+  std::vector<std::pair<Slot*, Tensor>> steps;
+  for (std::size_t group = 0; group < groups(); ++group) {
+    mine.emplace_back(lr_name(group), rates.emplace_back(zeros({}, float64)));
+    for (Slot& slot : loaded[group]) {
+      slot.steps = 0;
+      for (Tensor& s : slot.state) s = Tensor();
+      if (given.count(slot.name + ".step") == 0) continue;
+      mine.emplace_back(slot.name + ".step", steps.emplace_back(&slot, zeros({}, int64)).second);
+      for (int k = 0; k < states(group); ++k)
+        mine.emplace_back(slot.name + '.' + state_names_[k], slot.state[k] = zeros_like(slot.parameter));
+    }
+  }
+  nn::load_values("load_state_dict", op_, mine, state);
+  for (auto& [slot, count] : steps) slot->steps = count.item<std::int64_t>();
+  for (std::size_t group = 0; group < groups(); ++group) set_lr(group, rates[group].item());
+  slots_ = std::move(loaded);
+}
+
+}  // namespace fit::optim
