@@ -1,0 +1,227 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "fit/attention.hpp"
+#include "fit/nn/layer.hpp"
+#include "fit/nn/linear.hpp"
+
+/// Attention layers. They project, and pass on to the functions of fit/attention.hpp, where masks, biases and causality
+/// are explained. Inputs are (B, S, features). Each layer can be called in two ways:
+///
+///     Tensor y = attention(x, x, x, mask);
+///     auto [y, weights] = attention(x, x, x, mask, nn::return_attention);   // the same as forward_with_weights()
+///
+/// y is the same, bit for bit. The weights are those of each head, (B, H, Sq, Sk), before dropout, and differentiable.
+namespace fit::nn {
+
+/// Asks a layer for its weights, too.
+struct ReturnAttention {};
+inline constexpr ReturnAttention return_attention{};
+
+/// What takes query, key and value. `causal` asks for it in this call.
+class AttentionLayer : public Layer {
+ public:
+  virtual Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask = {},
+                         const Tensor& bias = {}, bool causal = false) const = 0;
+  virtual AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
+                                               const Tensor& mask = {}, const Tensor& bias = {},
+                                               bool causal = false) const = 0;
+  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask = {},
+                    const Tensor& bias = {}, bool causal = false) const {
+    return forward(query, key, value, mask, bias, causal);
+  }
+  AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                             ReturnAttention) const {
+    return forward_with_weights(query, key, value, mask);
+  }
+  AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, ReturnAttention) const {
+    return forward_with_weights(query, key, value);
+  }
+};
+
+/// softmax(Q K^T / (sqrt(D) temperature)) V, without parameters, for query, key and value as
+/// fit::scaled_dot_product_attention() takes them; the weights have the shape of the scores. Dropout acts in training.
+class ScaledDotProductAttention final : public AttentionLayer {
+ public:
+  /// `scale` takes the place of 1 / (sqrt(D) temperature).
+  explicit ScaledDotProductAttention(double dropout = 0.1, double temperature = 1.0, std::optional<double> scale = {});
+
+  Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask = {},
+                 const Tensor& bias = {}, bool causal = false) const override;
+  AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
+                                       const Tensor& mask = {}, const Tensor& bias = {},
+                                       bool causal = false) const override;
+
+  /// What the functions of fit/attention.hpp are to be called with: this layer's numbers, and its dropout if it is in
+  /// training.
+  AttentionOptions options(const Tensor& mask = {}, const Tensor& bias = {}, bool causal = false) const;
+
+  /// The probability in training.
+  double dropout() const { return dropout_; }
+
+  void fields(Fields&) override {}
+  std::string describe() const override;
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+
+ private:
+  double dropout_, temperature_;
+  std::optional<double> scale_;
+};
+
+struct MultiHeadAttentionOptions {
+  double dropout = 0.1;                      ///< of the weights, in training
+  bool bias = true;                          ///< whether the four projections have one
+  std::optional<bool> qkv_bias;              ///< the same for w_q, w_k and w_v; as `bias` if not given
+  std::optional<std::int64_t> kdim, vdim;    ///< features of key and value; d_model if not given
+  std::optional<std::int64_t> num_kv_heads;  ///< fewer heads of keys and values than queries; num_heads if not given
+  bool causal = false;                       ///< every call is causal
+  double temperature = 1.0;
+  std::optional<double> scale;  ///< in place of 1 / (sqrt(d_k) temperature)
+};
+
+/// Attention in several heads side by side (Vaswani et al. 2017):
+/// w_o(concat over heads of softmax(q_h k_h^T / (sqrt(d_k) temperature)) v_h), where q, k, v = w_q(query), w_k(key),
+/// w_v(value) and head h has the features h d_k … (h + 1) d_k - 1.
+class MultiHeadAttention final : public AttentionLayer {
+  struct Projected {
+    Tensor q, k, v;
+    AttentionOptions options;
+  };
+  Projected project(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, const Tensor& bias,
+                    bool causal) const;
+
+  std::int64_t d_model_, num_heads_;
+  MultiHeadAttentionOptions options_;
+
+ public:
+  /// Throws Error unless num_heads divides d_model.
+  MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, double dropout = 0.1, bool bias = true);
+  MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
+
+  /// query (B, Sq, d_model), key (B, Sk, kdim), value (B, Sk, vdim) -> (B, Sq, d_model).
+  Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask = {},
+                 const Tensor& bias = {}, bool causal = false) const override;
+  AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
+                                       const Tensor& mask = {}, const Tensor& bias = {},
+                                       bool causal = false) const override;
+
+  std::int64_t d_model() const { return d_model_; }
+  std::int64_t num_heads() const { return num_heads_; }
+  /// Features of a head: d_model / num_heads.
+  std::int64_t d_k() const { return d_model_ / num_heads_; }
+  const MultiHeadAttentionOptions& options() const { return options_; }
+
+  /// Takes over the weights of PyTorch's nn.MultiheadAttention: in_proj_weight [3 d_model, d_model] and in_proj_bias
+  /// [3 d_model] hold those of queries, keys and values one below the other. The biases are undefined where this layer
+  /// has none. Throws Error if the shapes don't fit, and then has changed nothing.
+  void load_torch(const Tensor& in_proj_weight, const Tensor& in_proj_bias, const Tensor& out_proj_weight,
+                  const Tensor& out_proj_bias);
+
+  void fields(Fields& f) override;
+  std::string describe() const override;
+
+  Linear w_q, w_k, w_v, w_o;
+  ScaledDotProductAttention attention;
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+};
+
+namespace detail {
+
+/// What the layers around one MultiHeadAttention have in common.
+template <class Self>
+class AroundMultiHead : public Layer {
+ public:
+  explicit AroundMultiHead(std::int64_t d_model, std::int64_t num_heads = 8, double dropout = 0.1)
+      : multihead_attn(d_model, num_heads, dropout) {}
+  AroundMultiHead(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options)
+      : multihead_attn(d_model, num_heads, options) {}
+
+  void fields(Fields& f) override { f("multihead_attn", multihead_attn); }
+
+  MultiHeadAttention multihead_attn;
+
+ protected:
+  std::shared_ptr<Layer> make() const override {
+    const MultiHeadAttention& inner = multihead_attn;
+    return std::make_shared<Self>(inner.d_model(), inner.num_heads(), inner.options());
+  }
+};
+
+}  // namespace detail
+
+/// Attention of a sequence to itself: query, key and value are x.
+class SelfAttention final : public detail::AroundMultiHead<SelfAttention> {
+ public:
+  using AroundMultiHead::AroundMultiHead;
+
+  /// x (B, S, d_model) -> (B, S, d_model).
+  Tensor forward(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}, bool causal = false) const {
+    return multihead_attn.forward(x, x, x, mask, bias, causal);
+  }
+  AttentionResult forward_with_weights(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {},
+                                       bool causal = false) const {
+    return multihead_attn.forward_with_weights(x, x, x, mask, bias, causal);
+  }
+  Tensor operator()(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}, bool causal = false) const {
+    return forward(x, mask, bias, causal);
+  }
+  AttentionResult operator()(const Tensor& x, const Tensor& mask, ReturnAttention) const {
+    return forward_with_weights(x, mask);
+  }
+  AttentionResult operator()(const Tensor& x, ReturnAttention) const { return forward_with_weights(x); }
+};
+
+/// Attention of one sequence to another, of any length: queries from a decoder, keys and values from an encoder.
+class CrossAttention final : public detail::AroundMultiHead<CrossAttention> {
+ public:
+  using AroundMultiHead::AroundMultiHead;
+
+  /// query (B, Sq, d_model), key_value (B, Sk, d_model) -> (B, Sq, d_model).
+  Tensor forward(const Tensor& query, const Tensor& key_value, const Tensor& mask = {}, const Tensor& bias = {}) const {
+    return multihead_attn.forward(query, key_value, key_value, mask, bias);
+  }
+  AttentionResult forward_with_weights(const Tensor& query, const Tensor& key_value, const Tensor& mask = {},
+                                       const Tensor& bias = {}) const {
+    return multihead_attn.forward_with_weights(query, key_value, key_value, mask, bias);
+  }
+  Tensor operator()(const Tensor& query, const Tensor& key_value, const Tensor& mask = {},
+                    const Tensor& bias = {}) const {
+    return forward(query, key_value, mask, bias);
+  }
+  AttentionResult operator()(const Tensor& query, const Tensor& key_value, const Tensor& mask, ReturnAttention) const {
+    return forward_with_weights(query, key_value, mask);
+  }
+  AttentionResult operator()(const Tensor& query, const Tensor& key_value, ReturnAttention) const {
+    return forward_with_weights(query, key_value);
+  }
+};
+
+/// Self-attention in which a position sees itself and what is before it; a mask (of padding, say) hides more.
+class CausalSelfAttention final : public detail::AroundMultiHead<CausalSelfAttention> {
+ public:
+  using AroundMultiHead::AroundMultiHead;
+
+  /// x (B, S, d_model) -> (B, S, d_model).
+  Tensor forward(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}) const {
+    return multihead_attn.forward(x, x, x, mask, bias, true);
+  }
+  AttentionResult forward_with_weights(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}) const {
+    return multihead_attn.forward_with_weights(x, x, x, mask, bias, true);
+  }
+  Tensor operator()(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}) const {
+    return forward(x, mask, bias);
+  }
+  AttentionResult operator()(const Tensor& x, const Tensor& mask, ReturnAttention) const {
+    return forward_with_weights(x, mask);
+  }
+  AttentionResult operator()(const Tensor& x, ReturnAttention) const { return forward_with_weights(x); }
+};
+
+}  // namespace fit::nn

@@ -1,0 +1,88 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fit/nn/attention.hpp"
+#include "fit/nn/containers.hpp"
+#include "fit/nn/layer.hpp"
+#include "fit/nn/linear.hpp"
+
+/// Self-attention with one head and no output projection, from d_in to d_out features, as one builds it up step by
+/// step: from bare parameters, with Linear projections, causal, and finally several heads side by side. x is (S, d_in)
+/// or (B, S, d_in), the result (S, d_out) or (B, S, d_out), the weights of one head (S, S) or (B, S, S).
+namespace fit::nn {
+
+/// Projections as bare parameters: softmax(x W_query (x W_key)^T / sqrt(d_out)) x W_value.
+class BareSingleHeadAttention final : public UnaryLayer {
+ public:
+  /// The parameters are uniform in [0, 1).
+  BareSingleHeadAttention(std::int64_t d_in, std::int64_t d_out);
+
+  Tensor forward(const Tensor& x) const override;
+  AttentionResult forward_with_weights(const Tensor& x) const;
+  void fields(Fields& f) override;
+  std::string describe() const override;
+
+  Parameter W_query, W_key, W_value;  ///< [d_in, d_out]
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+};
+
+/// Linear projections in place of the bare parameters.
+class SingleHeadAttention final : public UnaryLayer {
+ public:
+  SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, bool qkv_bias = true);
+
+  Tensor forward(const Tensor& x) const override;
+  AttentionResult forward_with_weights(const Tensor& x) const;
+  void fields(Fields& f) override;
+
+  Linear W_query, W_key, W_value;
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+};
+
+/// A position sees itself and what is before it; dropout acts on the weights, in training.
+class CausalAttention final : public UnaryLayer {
+ public:
+  CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout = 0.0,
+                  bool qkv_bias = false);
+
+  /// Throws Error if x is longer than context_length.
+  Tensor forward(const Tensor& x) const override;
+  AttentionResult forward_with_weights(const Tensor& x) const;
+  void fields(Fields& f) override;
+  std::string describe() const override;
+
+  Linear W_query, W_key, W_value;
+  Buffer mask;  ///< boolean [context_length, context_length]: the lower triangle
+  ScaledDotProductAttention attention;
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+
+ private:
+  Tensor mask_for(const Tensor& x) const;
+};
+
+/// Several causal heads, their outputs side by side: (…, S, num_heads d_out).
+class MultiHeadAttentionWrapper final : public UnaryLayer {
+ public:
+  MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout,
+                            std::int64_t num_heads, bool qkv_bias = false);
+
+  Tensor forward(const Tensor& x) const override;
+  /// The weights are those of each head: (H, S, S) or (B, H, S, S).
+  AttentionResult forward_with_weights(const Tensor& x) const;
+  void fields(Fields& f) override { f("heads", heads); }
+
+  ModuleList<CausalAttention> heads;
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+};
+
+}  // namespace fit::nn

@@ -1,0 +1,148 @@
+#include "fit/nn/single_head.hpp"
+
+#include <sstream>
+#include <vector>
+
+#include "check.hpp"
+#include "fit/ops.hpp"
+
+namespace fit::nn {
+namespace {
+
+std::int64_t inputs_of(const Linear& l) { return l.weight.size(1); }
+std::int64_t outputs_of(const Linear& l) { return l.weight.size(0); }
+bool has_bias(const Linear& l) { return l.bias.defined(); }
+
+Tensor uniform(const char* op, std::int64_t d_in, std::int64_t d_out) {
+  if (d_in < 1 || d_out < 1) check::fail(op, "d_in is ", d_in, ", d_out is ", d_out, ": both must be positive");
+  return rand({d_in, d_out});
+}
+
+}  // namespace
+
+// ---- BareSingleHeadAttention --------------------------------------------------------------------------------------
+
+BareSingleHeadAttention::BareSingleHeadAttention(std::int64_t d_in, std::int64_t d_out)
+    : W_query(uniform("BareSingleHeadAttention", d_in, d_out)),
+      W_key(uniform("BareSingleHeadAttention", d_in, d_out)),
+      W_value(uniform("BareSingleHeadAttention", d_in, d_out)) {}
+
+Tensor BareSingleHeadAttention::forward(const Tensor& x) const {
+  return scaled_dot_product_attention(matmul(x, W_query), matmul(x, W_key), matmul(x, W_value));
+}
+
+AttentionResult BareSingleHeadAttention::forward_with_weights(const Tensor& x) const {
+  return scaled_dot_product_attention_with_weights(matmul(x, W_query), matmul(x, W_key), matmul(x, W_value));
+}
+
+void BareSingleHeadAttention::fields(Fields& f) {
+  f("W_query", W_query);
+  f("W_key", W_key);
+  f("W_value", W_value);
+}
+
+std::string BareSingleHeadAttention::describe() const {
+  return "d_in=" + std::to_string(W_query.size(0)) + ", d_out=" + std::to_string(W_query.size(1));
+}
+
+std::shared_ptr<Layer> BareSingleHeadAttention::make() const {
+  return std::make_shared<BareSingleHeadAttention>(W_query.size(0), W_query.size(1));
+}
+
+// ---- SingleHeadAttention ------------------------------------------------------------------------------------------
+
+SingleHeadAttention::SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, bool qkv_bias)
+    : W_query(d_in, d_out, qkv_bias), W_key(d_in, d_out, qkv_bias), W_value(d_in, d_out, qkv_bias) {}
+
+Tensor SingleHeadAttention::forward(const Tensor& x) const {
+  return scaled_dot_product_attention(W_query(x), W_key(x), W_value(x));
+}
+
+AttentionResult SingleHeadAttention::forward_with_weights(const Tensor& x) const {
+  return scaled_dot_product_attention_with_weights(W_query(x), W_key(x), W_value(x));
+}
+
+void SingleHeadAttention::fields(Fields& f) {
+  f("W_query", W_query);
+  f("W_key", W_key);
+  f("W_value", W_value);
+}
+
+std::shared_ptr<Layer> SingleHeadAttention::make() const {
+  return std::make_shared<SingleHeadAttention>(inputs_of(W_query), outputs_of(W_query), has_bias(W_query));
+}
+
+// ---- CausalAttention ----------------------------------------------------------------------------------------------
+
+CausalAttention::CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout,
+                                 bool qkv_bias)
+    : W_query(d_in, d_out, qkv_bias),
+      W_key(d_in, d_out, qkv_bias),
+      W_value(d_in, d_out, qkv_bias),
+      mask(squeeze(create_look_ahead_mask(context_length), 0)),
+      attention(dropout) {}
+
+Tensor CausalAttention::mask_for(const Tensor& x) const {
+  const std::int64_t tokens = x.size(-2), context_length = mask.size(0);
+  if (tokens > context_length)
+    check::fail("CausalAttention", "x has shape ", x.shape(), ": its ", tokens, " tokens exceed context_length, ",
+                context_length);
+  return slice(slice(mask, 0, 0, tokens), 1, 0, tokens);
+}
+
+Tensor CausalAttention::forward(const Tensor& x) const {
+  return attention(W_query(x), W_key(x), W_value(x), mask_for(x));
+}
+
+AttentionResult CausalAttention::forward_with_weights(const Tensor& x) const {
+  return attention(W_query(x), W_key(x), W_value(x), mask_for(x), return_attention);
+}
+
+void CausalAttention::fields(Fields& f) {
+  f("W_query", W_query);
+  f("W_key", W_key);
+  f("W_value", W_value);
+  f("mask", mask);
+  f("attention", attention);
+}
+
+std::string CausalAttention::describe() const { return "context_length=" + std::to_string(mask.size(0)); }
+
+std::shared_ptr<Layer> CausalAttention::make() const {
+  return std::make_shared<CausalAttention>(inputs_of(W_query), outputs_of(W_query), mask.size(0), attention.dropout(),
+                                           has_bias(W_query));
+}
+
+// ---- MultiHeadAttentionWrapper ------------------------------------------------------------------------------------
+
+MultiHeadAttentionWrapper::MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
+                                                     double dropout, std::int64_t num_heads, bool qkv_bias) {
+  if (num_heads < 1) check::fail("MultiHeadAttentionWrapper", "num_heads is ", num_heads, ": it must be at least 1");
+  for (std::int64_t h = 0; h < num_heads; ++h)
+    heads.add(CausalAttention(d_in, d_out, context_length, dropout, qkv_bias));
+}
+
+Tensor MultiHeadAttentionWrapper::forward(const Tensor& x) const {
+  std::vector<Tensor> outputs;
+  for (const CausalAttention& head : heads) outputs.push_back(head(x));
+  return cat(outputs, -1);
+}
+
+AttentionResult MultiHeadAttentionWrapper::forward_with_weights(const Tensor& x) const {
+  std::vector<Tensor> outputs, weights;
+  for (const CausalAttention& head : heads) {
+    const AttentionResult r = head.forward_with_weights(x);
+    outputs.push_back(r.output);
+    weights.push_back(r.weights);
+  }
+  return {cat(outputs, -1), stack(weights, -3)};
+}
+
+std::shared_ptr<Layer> MultiHeadAttentionWrapper::make() const {
+  const CausalAttention& head = heads[0];
+  return std::make_shared<MultiHeadAttentionWrapper>(inputs_of(head.W_query), outputs_of(head.W_query),
+                                                     head.mask.size(0), head.attention.dropout(),
+                                                     static_cast<std::int64_t>(heads.size()), has_bias(head.W_query));
+}
+
+}  // namespace fit::nn
