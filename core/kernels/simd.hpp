@@ -14,16 +14,17 @@ inline V load(const T* p) {
   return V::load_unaligned(p);
 }
 
-// The first n < V::size elements of p, the others 0. Nothing past them is read.
+// The first n < V::size elements of p, the others `fill`. Nothing past them is read.
 template <class V, class T>
-inline V load_part(const T* p, std::int64_t n) {
+inline V load_part(const T* p, std::int64_t n, T fill = T(0)) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4)
-    return V(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p));
+    return V(_mm512_mask_loadu_ps(V(fill), static_cast<__mmask16>((1u << n) - 1), p));
   else
-    return V(_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << n) - 1), p));
+    return V(_mm512_mask_loadu_pd(V(fill), static_cast<__mmask8>((1u << n) - 1), p));
 #else
-  alignas(64) T buffer[V::size] = {};
+  alignas(64) T buffer[V::size];
+  V(fill).store_aligned(buffer);
   for (std::int64_t i = 0; i < n; ++i) buffer[i] = p[i];
   return V::load_aligned(buffer);
 #endif

@@ -1,0 +1,213 @@
+#include "kernels/rows_softmax.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/sweep.hpp"
+
+namespace fit::kernels {
+namespace {
+
+constexpr std::int64_t side_by_side = 256;  // lines at a time: their sums stay in the first cache
+
+template <class T>
+constexpr T lowest = -std::numeric_limits<T>::infinity();
+
+struct Larger {
+  template <class T>
+  std::enable_if_t<std::is_arithmetic_v<T>, T> operator()(T a, T b) const {
+    return b > a ? b : a;
+  }
+  template <class T, class A>
+  xsimd::batch<T, A> operator()(const xsimd::batch<T, A>& a, const xsimd::batch<T, A>& b) const {
+    return xsimd::select(b > a, b, a);
+  }
+};
+
+// A NaN is left out here: it comes back through e^(NaN - max).
+template <class T>
+T row_max(const T* x, std::int64_t n) {
+  using V = Vec<T>;
+  Accumulators<V> m(lowest<T>);
+  sweep<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+    const V v = a.template load<V>(x + i, lowest<T>);
+    m.at[j] = Larger()(m.at[j], v);
+  });
+  return m.join(Larger());
+}
+
+// Sum of e^(x - max); the terms are put into y unless it is null.
+template <bool Store, class T>
+T row_exps(T* y, const T* x, std::int64_t n, T max) {
+  using V = Vec<T>;
+  Accumulators<V> sum(T(0));
+  sweep<V>(n, [&](std::int64_t i, auto a, int j) {
+    const V e = xsimd::exp(a.template load<V>(x + i, lowest<T>) - V(max));
+    if constexpr (Store) a.store(e, y + i);
+    sum.at[j] += e;
+  });
+  return sum.sum();
+}
+
+template <class T>
+void max_and_sum(const T* x, std::int64_t n, T& max, T& sum) {
+  max = row_max(x, n);
+  sum = row_exps<false>(static_cast<T*>(nullptr), x, n, max);
+}
+
+template <class T>
+void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale) {
+  using V = Vec<T>;
+  sweep<V>(n, [&](std::int64_t i, auto a, int) {
+    a.store(xsimd::exp(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
+  });
+}
+
+// What a layout shares: body(first, count) for groups of lines side by side.
+template <class Body>
+void by_groups(std::int64_t lines, const Body& body) {
+  for (std::int64_t first = 0; first < lines; first += side_by_side)
+    body(first, lines - first < side_by_side ? lines - first : side_by_side);
+}
+
+// Calls f(i, access, offset) for the vectors across `count` lines, element after element of them.
+template <class V, class F>
+void across_lines(std::int64_t count, std::int64_t n, std::int64_t stride, const F& f) {
+  for (std::int64_t r = 0; r < n; ++r) sweep<V>(count, [&](std::int64_t i, auto a, int) { f(i, a, r * stride + i); });
+}
+
+template <class T, std::size_t N>
+void fill(T (&p)[N], T value) {
+  for (T& v : p) v = value;
+}
+
+// The largest elements of lines side by side, and the sums of e^(x - max); the terms are put into y.
+template <class T>
+void lines_exps(T* max, T* sum, T* y, const T* x, std::int64_t count, std::int64_t n, std::int64_t stride) {
+  using V = Vec<T>;
+  across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+    Larger()(load<V>(max + i), a.template load<V>(x + at, T(0))).store_unaligned(max + i);
+  });
+  across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+    const V e = xsimd::exp(a.template load<V>(x + at, T(0)) - load<V>(max + i));
+    a.store(e, y + at);
+    (load<V>(sum + i) + e).store_unaligned(sum + i);
+  });
+}
+
+template <class T>
+void softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride) {
+  using V = Vec<T>;
+  if (stride == 1) {
+    for (std::int64_t l = 0; l < lines; ++l, x += n, y += n) {
+      const V scale(T(1) / row_exps<true>(y, x, n, row_max(x, n)));
+      sweep<V>(n, [&](std::int64_t i, auto a, int) { a.store(a.template load<V>(y + i, T(0)) * scale, y + i); });
+    }
+    return;
+  }
+  by_groups(lines, [&](std::int64_t first, std::int64_t count) {
+    T max[side_by_side], sum[side_by_side];
+    fill(max, lowest<T>);
+    fill(sum, T(0));
+    T* const to = y + first;
+    lines_exps(max, sum, to, x + first, count, n, stride);
+    for (T& s : sum) s = T(1) / s;
+    across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      a.store(a.template load<V>(to + at, T(0)) * load<V>(sum + i), to + at);
+    });
+  });
+}
+
+template <class T>
+void log_softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride) {
+  using V = Vec<T>;
+  if (stride == 1) {
+    for (std::int64_t l = 0; l < lines; ++l, x += n, y += n) {
+      T max, sum;
+      max_and_sum(x, n, max, sum);
+      const V m(max), log_sum(std::log(sum));
+      sweep<V>(n, [&](std::int64_t i, auto a, int) { a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i); });
+    }
+    return;
+  }
+  by_groups(lines, [&](std::int64_t first, std::int64_t count) {
+    T max[side_by_side], sum[side_by_side];
+    fill(max, lowest<T>);
+    fill(sum, T(0));
+    T* const to = y + first;
+    const T* const from = x + first;
+    lines_exps(max, sum, to, from, count, n, stride);
+    for (T& s : sum) s = std::log(s);
+    across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      a.store(a.template load<V>(from + at, T(0)) - load<V>(max + i) - load<V>(sum + i), to + at);
+    });
+  });
+}
+
+// The two adjoints: dx = result(y, dy, sum(term(y, dy))).
+struct Softmax {
+  template <class V>
+  static V term(const V& y, const V& dy) {
+    return y * dy;
+  }
+  template <class V>
+  static V result(const V& y, const V& dy, const V& sum) {
+    return y * (dy - sum);
+  }
+};
+struct LogSoftmax {
+  template <class V>
+  static V term(const V&, const V& dy) {
+    return dy;
+  }
+  template <class V>
+  static V result(const V& y, const V& dy, const V& sum) {
+    return dy - xsimd::exp(y) * sum;
+  }
+};
+
+template <class Op, class T>
+void backward(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride) {
+  using V = Vec<T>;
+  if (stride == 1) {
+    for (std::int64_t l = 0; l < lines; ++l, dx += n, y += n, dy += n) {
+      Accumulators<V> sums(T(0));
+      sweep<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+        sums.at[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)));
+      });
+      const V sum(sums.sum());
+      sweep<V>(n, [&](std::int64_t i, auto a, int) {
+        a.store(Op::result(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), sum), dx + i);
+      });
+    }
+    return;
+  }
+  by_groups(lines, [&](std::int64_t first, std::int64_t count) {
+    T sum[side_by_side];
+    fill(sum, T(0));
+    T* const to = dx + first;
+    const T *const py = y + first, *const pdy = dy + first;
+    across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      const V t = Op::term(a.template load<V>(py + at, T(0)), a.template load<V>(pdy + at, T(0)));
+      (load<V>(sum + i) + t).store_unaligned(sum + i);
+    });
+    across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      const V v = a.template load<V>(py + at, T(0)), dv = a.template load<V>(pdy + at, T(0));
+      a.store(Op::result(v, dv, load<V>(sum + i)), to + at);
+    });
+  });
+}
+
+}  // namespace
+
+template <class IsaTag, class T>
+const SoftmaxRows<T>& softmax_table() {
+  static constexpr SoftmaxRows<T> table{softmax<T>,     log_softmax<T>, backward<Softmax, T>, backward<LogSoftmax, T>,
+                                        max_and_sum<T>, scaled_exp<T>};
+  return table;
+}
+
+template const SoftmaxRows<float>& softmax_table<FIT_ISA, float>();
+template const SoftmaxRows<double>& softmax_table<FIT_ISA, double>();
+
+}  // namespace fit::kernels

@@ -1,0 +1,80 @@
+// Normalised exponentials along an axis, and the cross entropy of rows.
+#include <cmath>
+
+#include "check.hpp"
+#include "dispatch.hpp"
+#include "kernels/rows_softmax.hpp"
+#include "ops/lines.hpp"
+#include "ops/reduction.hpp"
+
+namespace fit {
+namespace {
+
+/// y = kernel(inputs...) line by line; the inputs have one floating type and one shape.
+template <class Pick, class... X>
+Tensor by_lines(int axis, const Pick& pick, const Tensor& first, const X&... others) {
+  Tensor y = Tensor::empty(first.shape(), first.dtype());
+  // A scalar is one line of one element.
+  const Lines lines(first.rank() == 0 ? Shape{1} : first.shape(), axis);
+  if (y.numel() == 0) return y;
+  dispatch_floating(first.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto kernel = pick(kernels::softmax_rows<T>());
+    each_group_of_lines(lines, [&, out = y.fresh<T>()](std::int64_t at, std::int64_t count) {
+      kernel(out + at, first.data<T>().data() + at, (others.template data<T>().data() + at)..., count, lines.n,
+             lines.stride());
+    });
+  });
+  return y;
+}
+
+/// The axis, counted from the front; a scalar has one axis for this.
+int line_axis(const char* op, const Tensor& x, int axis) {
+  check::floating(op, "x", x);
+  return x.rank() == 0 && (axis == 0 || axis == -1) ? 0 : check::axis(op, x, axis);
+}
+
+/// Sums along an axis that stays.
+Tensor sum_along(const Tensor& x, int axis) { return x.rank() == 0 ? x : sum(x, axis, true); }
+
+/// dx = y (dy - sum(y dy)): the adjoint of softmax.
+Tensor softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
+  Tensor dx = by_lines(
+      axis, [](const auto& kernels) { return kernels.softmax_backward; }, y, dy);
+  return record("softmax_backward", {y, dy}, std::move(dx), keep::inputs, [axis](Backward& b) {
+    const Tensor g = b.dy(), y = b.x(0), dy = b.x(1);
+    if (b.wants(0)) b.give(0, g * (dy - sum_along(y * dy, axis)) - dy * sum_along(g * y, axis));
+    if (b.wants(1)) b.give(1, softmax_backward(y, g, axis));
+  });
+}
+
+/// dx = dy - e^y sum(dy): the adjoint of log_softmax.
+Tensor log_softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
+  Tensor dx = by_lines(
+      axis, [](const auto& kernels) { return kernels.log_softmax_backward; }, y, dy);
+  return record("log_softmax_backward", {y, dy}, std::move(dx), keep::inputs, [axis](Backward& b) {
+    const Tensor g = b.dy(), weighted = g * exp(b.x(0));
+    if (b.wants(0)) b.give(0, neg(weighted * sum_along(b.x(1), axis)));
+    if (b.wants(1)) b.give(1, g - sum_along(weighted, axis));
+  });
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int axis) {
+  const int a = line_axis("softmax", x, axis);
+  Tensor y = by_lines(
+      a, [](const auto& kernels) { return kernels.softmax; }, x);
+  return record("softmax", {x}, std::move(y), keep::output,
+                [a](Backward& b) { b.give(0, softmax_backward(b.y(), b.dy(), a)); });
+}
+
+Tensor log_softmax(const Tensor& x, int axis) {
+  const int a = line_axis("log_softmax", x, axis);
+  Tensor y = by_lines(
+      a, [](const auto& kernels) { return kernels.log_softmax; }, x);
+  return record("log_softmax", {x}, std::move(y), keep::output,
+                [a](Backward& b) { b.give(0, log_softmax_backward(b.y(), b.dy(), a)); });
+}
+
+}  // namespace fit

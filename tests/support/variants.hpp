@@ -1,0 +1,40 @@
+#pragma once
+#include "fit/parallel.hpp"
+#include "kernels/isa.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+// One computation on every instruction set, and with every number of threads.
+namespace fit::test {
+
+/// Calls body() once for each instruction set that this machine has, and goes back to the one before.
+template <class Body>
+void each_isa(const Body& body) {
+  struct Restore {
+    kernels::Isa before = kernels::isa();
+    ~Restore() { kernels::set_isa(before); }
+  } restore;
+  for (const auto i : {kernels::Isa::base, kernels::Isa::avx2, kernels::Isa::avx512})
+    if (kernels::set_isa(i)) {
+      INFO("instruction set " << static_cast<int>(i));
+      body();
+    }
+}
+
+/// f() gives a Tensor: the same bits with 1, 2 and 3 threads.
+template <class F>
+void check_threads(const F& f) {
+  struct Restore {
+    int before = num_threads();
+    ~Restore() { set_num_threads(before); }
+  } restore;
+  set_num_threads(1);
+  const Tensor one = f();
+  for (const int n : {2, 3}) {
+    INFO(n << " threads");
+    set_num_threads(n);
+    CHECK(same_bits(f(), one));
+  }
+}
+
+}  // namespace fit::test
