@@ -217,7 +217,7 @@ void accumulate(const Node& to, Tensor& sum, Tensor&& g) {
 
 void Run::one(Node& n) {
   for (int i = 0; i < n.output_count; ++i)
-    if (Node* kept = n.outputs[i].retained; kept && n.outputs[i].grad.defined())
+    if (Node* kept = n.outputs[i].retained; kept && !kept->orphan && n.outputs[i].grad.defined())
       accumulate(*kept, kept->outputs[0].grad, Tensor(n.outputs[i].grad));
   if (n.captured)
     for (Capture& c : *captures_)

@@ -35,14 +35,19 @@ TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, 
   return t;
 }
 
+namespace {
+// Nobody can read this leaf's gradient any more. Left in place, one that was recorded (create_graph) would hold the
+// leaf that holds it.
+void abandon(Node& leaf) noexcept {
+  leaf.orphan = true;
+  leaf.outputs[0].grad = Tensor();
+}
+}  // namespace
+
 void free_impl(TensorImpl* t) noexcept {
   if (Node* n = t->node) {
-    if (t->owns_leaf) {
-      // Nobody can read this gradient any more. Left in place, one that was recorded (create_graph) would hold the leaf
-      // that holds it.
-      n->orphan = true;
-      n->outputs[0].grad = Tensor();
-    }
+    if (t->owns_grad)
+      if (Node* leaf = n->leaf() ? n : n->outputs[t->output].retained) abandon(*leaf);
     drop_node(n);
   }
   if (drop(t->storage->refs)) free_storage(t->storage);
@@ -131,11 +136,11 @@ Tensor& Tensor::requires_grad_(bool on) {
                 ": only a leaf can be changed; detach() it first");
   if (on && !impl_->node) {
     impl_->node = detail::new_leaf(shape(), dtype());
-    impl_->owns_leaf = true;
+    impl_->owns_grad = true;
   } else if (!on && impl_->node) {
-    impl_->node->orphan = true;
+    detail::abandon(*impl_->node);
     detail::drop_node(std::exchange(impl_->node, nullptr));
-    impl_->owns_leaf = false;
+    impl_->owns_grad = false;
   }
   return *this;
 }
@@ -170,8 +175,9 @@ void Tensor::zero_grad() {
 void Tensor::retain_grad() {
   detail::Node* n = get().node;
   if (!n) check::fail("retain_grad", "the tensor of shape ", shape(), " wants no gradient");
-  if (!n->leaf() && !n->outputs[impl_->output].retained)
-    n->outputs[impl_->output].retained = detail::new_leaf(shape(), dtype());
+  if (n->leaf() || n->outputs[impl_->output].retained) return;
+  n->outputs[impl_->output].retained = detail::new_leaf(shape(), dtype());
+  impl_->owns_grad = true;
 }
 
 }  // namespace fit

@@ -20,7 +20,8 @@ struct Storage {
 struct TensorImpl {
   std::atomic<std::uint32_t> refs{1};
   DType dtype = DType::float32;
-  bool owns_leaf = false;    // the tensor that a leaf node was made for: without it nobody can read the gradient
+  bool owns_grad =
+      false;  // the tensor that a leaf node (or retain_grad()'s) was made for: it alone can read the gradient
   std::uint16_t output = 0;  // which of the node's outputs this is
   Storage* storage = nullptr;
   std::int64_t offset = 0;  // in elements

@@ -1,0 +1,223 @@
+#include "fit/memory.hpp"
+
+#include <cstdint>
+#include <thread>
+
+#include "fit/graph.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+// The cache of blocks, and that whatever the graph took comes back to it.
+namespace fit::test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+Tensor leaf(const Nested& numbers) { return tensor(numbers, float64).requires_grad_(); }
+
+// Passes x on; its adjoint throws.
+Tensor fragile(const Tensor& x) {
+  return record("fragile", {x}, x.detach(), keep::inputs | keep::output,
+                [](Backward&) { throw Error("[fragile] fails"); });
+}
+
+// How many more blocks are in use after `use` than before.
+template <class F>
+std::int64_t left_behind(const F& use) {
+  const auto before = memory_stats();
+  use();
+  const auto after = memory_stats();
+  CHECK((after.live_bytes == before.live_bytes) == (after.live_blocks == before.live_blocks));
+  return after.live_blocks - before.live_blocks;
+}
+
+}  // namespace
+
+TEST_CASE("the counter sees what is in use", "[memory]") {
+  CHECK(left_behind([] {}) == 0);
+  Tensor kept;
+  CHECK(left_behind([&] { kept = zeros({1000}); }) == 2);  // the buffer and what handles share
+  CHECK(left_behind([&] { kept = Tensor(); }) == -2);
+}
+
+TEST_CASE("a graph is freed", "[memory]") {
+  const auto loss_of = [](const Tensor& x, const Tensor& w) { return sum(x * w * w + x / w); };
+  CHECK(left_behind([&] { loss_of(leaf({1, 2}), leaf({3, 4})); }) == 0);  // the leaves go first
+  const auto use = [&] {
+    const Tensor x = leaf({1, 2}), w = leaf({3, 4});
+    SECTION("without backward") { loss_of(x, w); }
+    SECTION("with backward") { loss_of(x, w).backward(); }
+    SECTION("with backward, retained") { loss_of(x, w).backward({}, true); }
+    SECTION("with grad()") { grad({loss_of(x, w)}, {x, w}); }
+    SECTION("with grad() by some of the inputs") { grad({loss_of(x, w)}, {w}); }
+    SECTION("after an error of grad()") { CHECK_THROWS_AS(grad({loss_of(x, x)}, {x, w}), Error); }
+    SECTION("after an error of backward()") { CHECK_THROWS_AS((x * w).backward(), Error); }
+    SECTION("after an exception in a forward") { CHECK_THROWS_AS(sum(x * w + zeros({7})), Error); }
+    SECTION("after an exception in an adjoint") {
+      CHECK_THROWS_WITH(loss_of(fragile(x * 2), w).backward(), "[fragile] fails");
+    }
+    SECTION("after an exception in an adjoint, retained, twice") {
+      const Tensor loss = loss_of(fragile(x * 2), w);
+      CHECK_THROWS_WITH(loss.backward({}, true), "[fragile] fails");
+      CHECK_THROWS_WITH(grad({loss}, {x}, {}, true, true), "[fragile] fails");
+    }
+    SECTION("with retain_grad") {
+      Tensor u = x * w;
+      u.retain_grad();
+      loss_of(u, w).backward();
+      CHECK(u.has_grad());
+    }
+    SECTION("with retain_grad and no backward") {
+      Tensor u = x * w;
+      u.retain_grad();
+      loss_of(u, w);
+    }
+    SECTION("with retain_grad and create_graph") {
+      Tensor u = x * w;
+      u.retain_grad();
+      loss_of(w, u).backward({}, false, true);
+      CHECK(u.grad().requires_grad());
+    }
+    SECTION("with retain_grad and create_graph, the tensor gone before") {
+      Tensor loss;
+      {
+        Tensor u = x * w;
+        u.retain_grad();
+        loss = loss_of(w, u);
+      }
+      loss.backward({}, false, true);
+    }
+    SECTION("with grad(create_graph)") { grad({loss_of(x, w)}, {x, w}, {}, false, true); }
+    SECTION("with a second derivative") {
+      const auto g = grad({loss_of(x, w)}, {x, w}, {}, false, true);
+      sum(g[0] * g[1]).backward();
+    }
+    SECTION("with backward(create_graph): gradients hold the graph of their leaves") {
+      loss_of(x, w).backward({}, false, true);
+      CHECK(w.grad().requires_grad());
+    }
+    SECTION("with backward(create_graph), twice") {
+      loss_of(x, w).backward({}, false, true);
+      sum(x.grad() * w.grad()).backward({}, false, true);
+    }
+    SECTION("with a leaf that stops being one while its gradient holds its graph") {
+      loss_of(x, w).backward({}, false, true);
+      Tensor(w).requires_grad_(false);
+    }
+    SECTION("with a gradient set by hand that depends on its own leaf") { Tensor(w).set_grad(w * w); }
+    SECTION("with an op of several outputs of which one is dropped") {
+      std::vector<Tensor> y = {x.detach() * 1, x.detach() * 2};
+      record("two", {x}, y, keep::output, [](Backward& b) { b.give(0, b.dy(1)); });
+      y[0] = Tensor();
+      y[1].backward(ones({2}, float64));
+    }
+  };
+  CHECK(left_behind(use) == 0);
+}
+
+TEST_CASE("what is not kept is freed at once, while the graph lives", "[memory]") {
+  const Tensor x = zeros({1 << 16}).requires_grad_();
+  const auto before = memory_stats().live_bytes;
+  const Tensor y = x + 1 + 2 + 3 + 4;  // add keeps neither inputs nor output
+  CHECK(memory_stats().live_bytes - before < 2 * 4 * (1 << 16));
+}
+
+TEST_CASE("backward() frees on the way", "[memory]") {
+  const Tensor x = ones({1 << 16}).requires_grad_();
+  Tensor y = x;
+  for (int i = 0; i < 8; ++i) y = y * y;
+  std::int64_t at_the_end = 0;
+  const auto before = memory_stats().live_bytes;
+  Tensor z = record("look", {x}, x.detach(), keep::nothing, [p = &at_the_end](Backward& b) {
+    *p = memory_stats().live_bytes;
+    b.give(0, b.dy());
+  });
+  for (int i = 0; i < 8; ++i) z = z * z;
+  const auto full_graph = memory_stats().live_bytes;
+  z.backward(ones({1 << 16}));
+  CHECK(full_graph - before > 7 * 4 * (1 << 16));
+  CHECK(at_the_end - before < 5 * 4 * (1 << 16));
+}
+
+TEST_CASE("a step that repeats asks the system for nothing from the third on", "[memory]") {
+  Tensor w1 = full({16, 8}, 0.1).requires_grad_(), w2 = full({1, 16}, 0.2).requires_grad_(),
+         bias = zeros({16}).requires_grad_();
+  const Tensor x = full({32, 8}, 0.5);
+  const auto step = [&] {
+    const Tensor h = matmul(x, transpose(w1)) + bias;
+    const Tensor y = matmul(h * h, transpose(w2));
+    const Tensor loss = mean(y * y);
+    loss.backward();
+    const NoGrad guard;
+    for (Tensor* p : {&w1, &w2, &bias}) {
+      p->sub_(p->grad() * 0.01);
+      p->zero_grad();
+    }
+    return loss.item();
+  };
+  const double first = step();
+  step();
+  const auto base = memory_stats();
+  double last = 0;
+  for (int i = 0; i < 20; ++i) last = step();
+  CHECK(memory_stats().system_allocs == base.system_allocs);
+  CHECK(memory_stats().live_blocks == base.live_blocks);
+  CHECK(last < first);
+}
+
+TEST_CASE("blocks are aligned, large enough, and recycled", "[memory]") {
+  for (const std::size_t bytes :
+       {0u, 1u, 63u, 64u, 65u, 1000u, 1024u, 1025u, 1280u, 1281u, 4097u, 1u << 20, (1u << 20) + 1}) {
+    INFO(bytes << " bytes");
+    std::size_t capacity = 0;
+    void* block = detail::acquire(bytes, capacity);
+    CHECK(capacity >= bytes);
+    CHECK(capacity <= bytes + bytes / 4 + 64);
+    CHECK(reinterpret_cast<std::uintptr_t>(block) % 64 == 0);
+    static_cast<char*>(block)[0] = static_cast<char*>(block)[capacity - 1] = 1;
+    detail::release(block, capacity);
+    std::size_t again = 0;
+    const auto allocs = memory_stats().system_allocs;
+    CHECK(detail::acquire(bytes, again) == block);
+    CHECK(again == capacity);
+    CHECK(memory_stats().system_allocs == allocs);
+    detail::release(block, capacity);
+  }
+  for (const std::int64_t n : {0, 1, 3, 7, 33, 257}) {
+    CHECK(reinterpret_cast<std::uintptr_t>(zeros({n}).raw()) % 64 == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(zeros({n, 2}, float64).raw()) % 64 == 0);
+  }
+}
+
+TEST_CASE("what no machine has is an error", "[memory]") {
+  CHECK_THROWS_WITH(Tensor::empty({std::int64_t{1} << 50}), Contains("[memory]"));
+  CHECK_THROWS_AS(Tensor::empty({std::int64_t{1} << 40, std::int64_t{1} << 40}), Error);
+  CHECK_THROWS_WITH(set_cache_limit(-1), Contains("[set_cache_limit]") && Contains("-1"));
+}
+
+TEST_CASE("the cache gives back, and keeps to its limit", "[memory]") {
+  { const Tensor x = zeros({1 << 20}); }
+  CHECK(memory_stats().cached_bytes >= 4 << 20);
+  empty_cache();
+  CHECK(memory_stats().cached_bytes == 0);
+  set_cache_limit(1 << 20);
+  { const Tensor x = zeros({1 << 20}), y = zeros({1 << 10}); }
+  CHECK(memory_stats().cached_bytes >= 1 << 12);
+  CHECK(memory_stats().cached_bytes <= 1 << 20);
+  set_cache_limit(std::int64_t{2} << 30);
+}
+
+TEST_CASE("what one thread made another may free", "[memory]") {
+  CHECK(left_behind([] {
+          Tensor made;
+          std::thread([&] {
+            Tensor x = leaf({1, 2});
+            made = sum(x * x);
+          }).join();
+          made.backward();
+          std::thread([gone = std::move(made)]() mutable { gone = Tensor(); }).join();
+        }) == 0);
+}
+
+}  // namespace fit::test
