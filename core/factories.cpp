@@ -2,26 +2,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "check.hpp"
 #include "dispatch.hpp"
-#include "fit/ops.hpp"
-#include "fit/parallel.hpp"
 #include "kernels/copy.hpp"
+#include "ops/arithmetic.hpp"
 
 namespace fit {
-namespace {
-
-// A number as an element: a fraction does not become a whole number silently.
-template <class T>
-T element(const char* op, const Scalar& v) {
-  if constexpr (std::is_floating_point_v<T>)
-    return static_cast<T>(v.value());
-  else
-    return static_cast<T>(v.whole(op));
-}
-
-}  // namespace
-
 // ---- from nested braces -------------------------------------------------------------------------------------------
 
 // Reads the braces: the shape from the first entries, the type from all of them.
@@ -52,7 +37,7 @@ struct NestedReader {
                   number ? "a number" : "a list of " + std::to_string(shape[axis]),
                   ": all rows of one level must have one length");
     if (number) {
-      *out++ = element<T>("tensor", n.value_);
+      *out++ = number_as<T>("tensor", n.value_);
       return;
     }
     for (std::size_t i = 0; i < n.rows_.size(); ++i)
@@ -102,7 +87,7 @@ Tensor full(const Shape& shape, Scalar value, DType dtype) {
   Tensor y = Tensor::empty(shape, dtype);
   dispatch(dtype, [&](auto kind) {
     using T = decltype(kind);
-    const T v = element<T>("full", value);
+    const T v = number_as<T>("full", value);
     T* const p = y.fresh<T>();
     parallel_for(y.numel(), 1 << 15, [&](std::int64_t i, std::int64_t end) { std::fill(p + i, p + end, v); });
   });
@@ -128,8 +113,8 @@ Tensor arange(double start, double stop, double step, DType dtype) {
   Tensor y = Tensor::empty({static_cast<std::int64_t>(count)}, dtype);
   dispatch(dtype, [&](auto kind) {
     using T = decltype(kind);
-    element<T>("arange", start);
-    element<T>("arange", step);
+    number_as<T>("arange", start);
+    number_as<T>("arange", step);
     T* const p = y.fresh<T>();
     for (std::int64_t i = 0; i < y.numel(); ++i) p[i] = static_cast<T>(start + static_cast<double>(i) * step);
   });

@@ -8,11 +8,6 @@
 namespace fit::kernels {
 namespace {
 
-// Words that may stand for elements of any type of their size.
-using Byte = unsigned char;
-using Word4 [[gnu::may_alias]] = std::uint32_t;
-using Word8 [[gnu::may_alias]] = std::uint64_t;
-
 constexpr std::int64_t grain_bytes = 1 << 17;  // some ten microseconds of memory traffic
 
 template <class W>
@@ -93,12 +88,10 @@ void copy(const Shape& sizes, std::int64_t element_size, void* y, const Strides&
   StridesOf<2> strides{};
   for (int a = 0; a < sizes.rank(); ++a) strides[a] = {sy[a], sx[a]};
   const Walk<2> plan(sizes, strides);
-  if (element_size == 1)
-    copy_words(plan, static_cast<Byte*>(y), static_cast<const Byte*>(x));
-  else if (element_size == 4)
-    copy_words(plan, static_cast<Word4*>(y), static_cast<const Word4*>(x));
-  else
-    copy_words(plan, static_cast<Word8*>(y), static_cast<const Word8*>(x));
+  with_word(element_size, [&](auto word) {
+    using W = decltype(word);
+    copy_words(plan, static_cast<W*>(y), static_cast<const W*>(x));
+  });
 }
 
 void zero(void* y, std::int64_t bytes) {

@@ -7,6 +7,21 @@
 // Copies between layouts. Elements are moved as they are, whatever their type: only their size counts.
 namespace fit::kernels {
 
+// Words that may stand for elements of any type of their size.
+using Byte = unsigned char;
+struct [[gnu::may_alias]] Word4 {
+  std::uint32_t bits;
+};
+struct [[gnu::may_alias]] Word8 {
+  std::uint64_t bits;
+};
+
+/// Calls f with a word of an element's size: 1, 4 or 8 bytes.
+template <class F>
+void with_word(std::int64_t element_size, const F& f) {
+  element_size == 1 ? f(Byte{}) : element_size == 4 ? f(Word4{}) : f(Word8{});
+}
+
 /// Steps between neighbours along each axis, in elements; negative ones walk backwards, 0 repeats.
 using Strides = std::array<std::int64_t, Shape::max_rank>;
 

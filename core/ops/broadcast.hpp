@@ -3,6 +3,14 @@
 
 namespace fit {
 
+/// Whether NumPy's rule repeats `from` to exactly `to`.
+inline bool broadcasts_to(const Shape& from, const Shape& to) {
+  if (from.rank() > to.rank()) return false;
+  for (int i = 1; i <= from.rank(); ++i)
+    if (from[-i] != 1 && from[-i] != to[-i]) return false;
+  return true;
+}
+
 // How K operands broadcast to one shape. Operands are contiguous, so along the innermost joined axis each has stride 0
 // or 1.
 template <int K>

@@ -1,4 +1,6 @@
 // Changes in place: add_, sub_, mul_, div_, fill_, zero_, copy_, and add_into for gradients.
+#include "ops/inplace.hpp"
+
 #include <utility>
 
 #include "dispatch.hpp"
@@ -18,7 +20,8 @@ void count_write(detail::Storage& s) noexcept {
               " is a leaf that wants a gradient: change it under NoGrad, or use the out-of-place form");
 }
 
-/// Whether a change of x by `operand` must be recorded. Throws where it can't be.
+}  // namespace
+
 bool must_record(const char* op, const Tensor& x, const Tensor& operand) {
   const bool wanted = x.requires_grad() || (operand.defined() && operand.requires_grad());
   if (!grad_enabled() || !wanted || !is_floating(x.dtype())) return false;
@@ -30,7 +33,6 @@ bool must_record(const char* op, const Tensor& x, const Tensor& operand) {
   return true;
 }
 
-/// Makes x, with all its handles, hold what `result` holds: its elements and its history.
 void become(Tensor& x, const Tensor& result) {
   detail::TensorImpl &to = *x.impl(), &from = *result.impl();
   const std::uint32_t version = to.storage->version.load(std::memory_order_relaxed) + 1;
@@ -44,6 +46,8 @@ void become(Tensor& x, const Tensor& result) {
     for (int i = 0; i < to.node->saved_count; ++i)
       if (to.node->saved[i].storage == to.storage) to.node->saved[i].version = version;
 }
+
+namespace {
 
 // The operand as an in-place operation on x reads it: of x's type, and no other part of the buffer that is written.
 Tensor operand_for(const char* op, const Tensor& x, const Tensor& o) {

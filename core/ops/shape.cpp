@@ -4,6 +4,7 @@
 #include "check.hpp"
 #include "fit/ops.hpp"
 #include "kernels/copy.hpp"
+#include "ops/broadcast.hpp"
 
 namespace fit {
 namespace {
@@ -135,16 +136,13 @@ Tensor permute(const Tensor& x, const std::vector<int>& axes) {
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  if (!broadcasts_to(x.shape(), shape))
+    check::fail("broadcast_to", "x has shape ", x.shape(), ": it does not broadcast to ", shape,
+                "; counted from the right, each size must be equal or 1");
   const int lead = shape.rank() - x.rank();
   const Strides full = kernels::row_major(x.shape());
   Strides sx{};
-  for (int a = 0; a < shape.rank(); ++a) {
-    const std::int64_t n = a < lead ? 1 : x.shape()[a - lead];
-    if (lead < 0 || (n != 1 && n != shape[a]))
-      check::fail("broadcast_to", "x has shape ", x.shape(), ": it does not broadcast to ", shape,
-                  "; counted from the right, each size must be equal or 1");
-    sx[a] = n == 1 ? 0 : full[a - lead];
-  }
+  for (int a = 0; a < x.rank(); ++a) sx[lead + a] = x.shape()[a] == 1 ? 0 : full[a];
   Tensor y = Tensor::empty(shape, x.dtype());
   kernels::copy(shape, size_of(x.dtype()), y.fresh<char>(), kernels::row_major(shape), x.raw(), sx);
   // dx = dy, summed over the repeated axes by give()

@@ -81,8 +81,11 @@ inline Range range(std::int64_t start = Range::none, std::int64_t stop = Range::
   return {start, stop, step};
 }
 
-/// One entry between the brackets of x[{...}]: a number (the axis goes away), a range(), a list of numbers,
-/// `ellipsis` (as many axes as are left) or `newaxis` (a new axis of size 1).
+/// One entry between the brackets of x[{...}]: a number (the axis goes away), a range(), a list of numbers (at most one;
+/// its axis stays where it is), `ellipsis` (as many axes as are left) or `newaxis` (a new axis of size 1). Numbers and
+/// those of a list count from the end if negative, and must name an element; a range's bounds are cut off.
+///
+///     x[{0, range(1, -1)}]   x[{ellipsis, range(Range::none, Range::none, -1)}]   x[{{2, 0, 2}}]   x[{newaxis}]
 class Index {
  public:
   enum class Kind : std::uint8_t { number, range, list, ellipsis, newaxis };
@@ -90,6 +93,7 @@ class Index {
   Index(T i) : kind(Kind::number), number(static_cast<std::int64_t>(i)) {}
   Index(Range r) : kind(Kind::range), span(r) {}
   Index(std::vector<std::int64_t> l) : kind(Kind::list), list(std::move(l)) {}
+  Index(std::initializer_list<std::int64_t> l) : kind(Kind::list), list(l) {}
   explicit Index(Kind k) : kind(k) {}
 
   Kind kind;
@@ -186,9 +190,10 @@ class Tensor {
   /// The same values in another type; itself if it has that type already. The gradient is converted back.
   Tensor to(DType dtype) const;
 
-  // ---- indexing (the gradient flows through reading; see Index)
-  Tensor operator[](std::initializer_list<Index> where) const;
-  Tensor operator[](std::int64_t i) const;
+  // ---- indexing (the gradient flows through reading; see Index). What is read is const where assigning to it would
+  //      change nothing.
+  const Tensor operator[](std::initializer_list<Index> where) const;
+  const Tensor operator[](std::int64_t i) const;
   /// Reads like the const form; x[{...}] = v also writes into x. v broadcasts to the shape of x[{...}].
   Indexed operator[](std::initializer_list<Index> where);
   Indexed operator[](std::int64_t i);
@@ -313,6 +318,9 @@ class Indexed : public Tensor {
  public:
   Indexed(Tensor base, std::vector<Index> where);
   Indexed(const Indexed&) = default;
+  /// x[0][1] can be read, not assigned to: x[{0, 1}] can.
+  const Tensor operator[](std::initializer_list<Index> where) const { return Tensor::operator[](where); }
+  const Tensor operator[](std::int64_t i) const { return Tensor::operator[](i); }
   void operator=(const Tensor& v) &&;
   void operator=(const Indexed& v) && { std::move(*this) = static_cast<const Tensor&>(v); }
   void operator=(Scalar v) &&;

@@ -1,0 +1,125 @@
+#include "kernels/gather.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "fit/parallel.hpp"
+#include "kernels/copy.hpp"
+#include "kernels/elementwise.hpp"
+
+namespace fit::kernels {
+namespace {
+
+constexpr std::int64_t grain_elements = 1 << 14;  // apart in memory, so each costs more than in a plain pass
+std::int64_t grain_of(std::int64_t elements_each) {
+  return std::max<std::int64_t>(1, grain_elements / std::max<std::int64_t>(1, elements_each));
+}
+
+template <class T>
+void add_run(T* y, const T* x, std::int64_t n) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (n >= 16) return elementwise<T>().add(y, y, x, n, 1, 1);
+  }
+  for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(y[i] + x[i]);
+}
+
+// Walks through ids of `shape` row by row. `at` is where the row's place in the other array begins, without the ids'
+// part, `step` how far apart neighbours of a row lie there.
+Walk<2> walk_along(const Shape& shape, const Shape& other, int axis) {
+  const Strides ids = row_major(shape), full = row_major(other);
+  StridesOf<2> strides{};
+  for (int a = 0; a < shape.rank(); ++a) strides[a] = {ids[a], a == axis ? 0 : full[a]};
+  return Walk<2>(shape, strides);
+}
+
+}  // namespace
+
+void gather_rows(void* y, const void* x, const std::int64_t* ids, std::int64_t count, const Axis& a,
+                 std::int64_t element_size, std::int64_t skip) {
+  with_word(element_size, [&](auto word) {
+    using W = decltype(word);
+    W* const to = static_cast<W*>(y);
+    const W* const from = static_cast<const W*>(x);
+    parallel_for(a.outer * count, grain_of(a.inner), [&](std::int64_t row, std::int64_t end) {
+      for (; row < end; ++row) {
+        const std::int64_t id = ids[row % count];
+        if (id == skip)
+          std::fill_n(to + row * a.inner, a.inner, W{});
+        else
+          std::copy_n(from + (row / count * a.n + id) * a.inner, a.inner, to + row * a.inner);
+      }
+    });
+  });
+}
+
+template <class T>
+void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t count, const Axis& a, std::int64_t skip) {
+  // Threads share out the columns: every one walks through all ids, in order.
+  constexpr std::int64_t width = 128;
+  const std::int64_t blocks = (a.inner + width - 1) / width;
+  parallel_for(a.outer * blocks, grain_of(count * std::min(width, a.inner)), [&](std::int64_t unit, std::int64_t end) {
+    for (; unit < end; ++unit) {
+      const std::int64_t o = unit / blocks, column = unit % blocks * width, n = std::min(width, a.inner - column);
+      for (std::int64_t i = 0; i < count; ++i)
+        if (ids[i] != skip)
+          add_run(y + (o * a.n + ids[i]) * a.inner + column, x + (o * count + i) * a.inner + column, n);
+    }
+  });
+}
+
+void gather(void* y, const void* x, const std::int64_t* ids, const Shape& shape, const Shape& x_shape, int axis,
+            std::int64_t element_size) {
+  if (shape.numel() == 0) return;
+  const Walk<2> plan = walk_along(shape, x_shape, axis);
+  const std::int64_t along = row_major(x_shape)[axis], step = plan.inner_stride(1);
+  with_word(element_size, [&](auto word) {
+    using W = decltype(word);
+    W* const to = static_cast<W*>(y);
+    const W* const from = static_cast<const W*>(x);
+    parallel_for(plan.rows(), grain_of(plan.inner()), [&](std::int64_t begin, std::int64_t end) {
+      plan.each_row(begin, end, [&](std::int64_t, const std::int64_t* at) {
+        for (std::int64_t i = 0; i < plan.inner(); ++i) to[at[0] + i] = from[at[1] + i * step + ids[at[0] + i] * along];
+      });
+    });
+  });
+}
+
+template <class T>
+void scatter_add(T* y, const T* x, const std::int64_t* ids, const Shape& shape, const Shape& y_shape, int axis) {
+  if (shape.numel() == 0) return;
+  // Threads share out the axes before `axis`: what lies apart there is written apart.
+  const Axis own(shape, axis), whole(y_shape, axis);
+  const Shape inner(shape.begin() + axis, shape.rank() - axis), inner_y(y_shape.begin() + axis, shape.rank() - axis);
+  const Walk<2> plan = walk_along(inner, inner_y, 0);
+  const Shape outer(shape.begin(), axis), outer_y(y_shape.begin(), axis);
+  const std::int64_t along = whole.inner, step = plan.inner_stride(1);
+  parallel_for(own.outer, grain_of(inner.numel()), [&](std::int64_t o, std::int64_t end) {
+    for (; o < end; ++o) {
+      std::int64_t rest = o, place = 0, stride = 1;  // of this piece in y, whose other axes may be larger
+      for (int a = axis - 1; a >= 0; --a) {
+        place += rest % outer[a] * stride;
+        rest /= outer[a];
+        stride *= outer_y[a];
+      }
+      T* const to = y + place * inner_y.numel();
+      const T* const from = x + o * inner.numel();
+      const std::int64_t* const id = ids + o * inner.numel();
+      plan.each_row(0, plan.rows(), [&](std::int64_t, const std::int64_t* at) {
+        for (std::int64_t i = 0; i < plan.inner(); ++i) {
+          T& sum = to[at[1] + i * step + id[at[0] + i] * along];
+          sum = static_cast<T>(sum + from[at[0] + i]);
+        }
+      });
+    }
+  });
+}
+
+#define FIT_SCATTER(T)                                                                                           \
+  template void scatter_rows_add<T>(T*, const T*, const std::int64_t*, std::int64_t, const Axis&, std::int64_t); \
+  template void scatter_add<T>(T*, const T*, const std::int64_t*, const Shape&, const Shape&, int);
+FIT_SCATTER(std::int64_t)
+FIT_SCATTER(float)
+FIT_SCATTER(double)
+#undef FIT_SCATTER
+
+}  // namespace fit::kernels

@@ -1,0 +1,125 @@
+// cat, stack, split and chunk.
+#include <algorithm>
+
+#include "check.hpp"
+#include "fit/ops.hpp"
+#include "kernels/copy.hpp"
+
+namespace fit {
+namespace {
+
+constexpr std::size_t most_parts = 65535;  // that one node can have
+
+// Moves a part, [outer, n, inner], into or out of the whole, [outer, N, inner], where it begins at `start`.
+enum class Way { in, out };
+void move_part(Way way, Tensor& to, const Tensor& from, int axis, std::int64_t start) {
+  const Shape &part = way == Way::in ? from.shape() : to.shape(), &whole = way == Way::in ? to.shape() : from.shape();
+  std::int64_t outer = 1, inner = 1;
+  for (int a = 0; a < axis; ++a) outer *= part[a];
+  for (int a = axis + 1; a < part.rank(); ++a) inner *= part[a];
+  const kernels::Strides part_rows{part[axis] * inner, 1}, whole_rows{whole[axis] * inner, 1};
+  const std::int64_t size = size_of(to.dtype()), at = start * inner * size;
+  char* const y = to.fresh<char>();
+  const char* const x = static_cast<const char*>(from.raw());
+  const Shape block{outer, part[axis] * inner};
+  if (way == Way::in)
+    kernels::copy(block, size, y + at, whole_rows, x, part_rows);
+  else
+    kernels::copy(block, size, y, part_rows, x + at, whole_rows);
+}
+
+void expect_parts(const char* op, const std::vector<Tensor>& parts) {
+  if (parts.empty() || parts.size() > most_parts)
+    check::fail(op, parts.size(), " parts: there must be between 1 and ", most_parts);
+}
+
+}  // namespace
+
+Tensor cat(const std::vector<Tensor>& parts, int axis) {
+  expect_parts("cat", parts);
+  axis = check::axis("cat", parts[0], axis);
+  const Shape& first = parts[0].shape();
+  DType dtype = parts[0].dtype();
+  // Where each part begins, and in the end the whole size.
+  Tensor starts = Tensor::empty({static_cast<std::int64_t>(parts.size()) + 1}, int64);
+  std::int64_t *const start = starts.fresh<std::int64_t>(), total = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Shape& s = parts[i].shape();
+    if (s.rank() != first.rank() || s.with(axis, 0) != first.with(axis, 0))
+      check::fail("cat", "part ", i, " has shape ", s, ", part 0 ", first, ": they must agree but for axis ", axis);
+    start[i] = total;
+    total += s[axis];
+    dtype = promote(dtype, parts[i].dtype());
+  }
+  start[parts.size()] = total;
+  Tensor y = Tensor::empty(first.with(axis, total), dtype);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    move_part(Way::in, y, parts[i].dtype() == dtype ? parts[i] : parts[i].detach().to(dtype), axis, start[i]);
+  return record("cat", parts, std::move(y), keep::saved(starts), [axis](Backward& b) {
+    const Tensor starts = b.saved(0), dy = b.dy();
+    const auto start = starts.data<std::int64_t>();
+    for (int i = 0; i < b.inputs(); ++i)
+      if (b.wants(i)) b.give(i, slice(dy, axis, start[i], start[i + 1]));
+  });
+}
+
+Tensor stack(const std::vector<Tensor>& parts, int axis) {
+  expect_parts("stack", parts);
+  std::vector<Tensor> wide;
+  for (const Tensor& part : parts) {
+    if (part.shape() != parts[0].shape())
+      check::fail("stack", "part ", wide.size(), " has shape ", part.shape(), ", part 0 ", parts[0].shape(),
+                  ": all must be equal");
+    if (const int rank = part.rank() + 1; axis < -rank || axis >= rank)
+      check::fail("stack", "axis ", axis, " is out of range for parts of shape ", part.shape(), ": it must be in ",
+                  -rank, " … ", rank - 1);
+    wide.push_back(unsqueeze(part, axis));
+  }
+  return cat(wide, axis);
+}
+
+std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int axis) {
+  axis = check::axis("split", x, axis);
+  std::int64_t sum = 0, start = 0;
+  for (const std::int64_t n : sizes) {
+    if (n < 0 || n > x.shape()[axis])
+      check::fail("split", "a size is ", n, ": axis ", axis, " of shape ", x.shape(), " can't be split so");
+    sum += n;
+  }
+  if (sum != x.shape()[axis] || sizes.empty() || sizes.size() > most_parts)
+    check::fail("split", sizes.size(), " sizes that add up to ", sum, " for axis ", axis, " of shape ", x.shape(),
+                ": they must add up to ", x.shape()[axis], ", in between 1 and ", most_parts, " pieces");
+  std::vector<Tensor> pieces;
+  for (const std::int64_t n : sizes) {
+    pieces.push_back(Tensor::empty(x.shape().with(axis, n), x.dtype()));
+    move_part(Way::out, pieces.back(), x, axis, start);
+    start += n;
+  }
+  // dx = all dy, one after the other; pieces that were not used have a dy of zeros
+  record("split", {x}, pieces, keep::nothing, [axis, count = static_cast<int>(sizes.size())](Backward& b) {
+    std::vector<Tensor> dy;
+    for (int i = 0; i < count; ++i) dy.push_back(b.dy(i));
+    b.give(0, cat(dy, axis));
+  });
+  return pieces;
+}
+
+std::vector<Tensor> split(const Tensor& x, std::int64_t size, int axis) {
+  axis = check::axis("split", x, axis);
+  if (size <= 0) check::fail("split", "size is ", size, ": it must be positive");
+  const std::int64_t n = x.shape()[axis];
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(n / size), size);
+  if (n % size != 0 || n == 0) sizes.push_back(n % size);
+  return split(x, sizes, axis);
+}
+
+std::vector<Tensor> chunk(const Tensor& x, int count, int axis) {
+  axis = check::axis("chunk", x, axis);
+  if (count <= 0) check::fail("chunk", "count is ", count, ": it must be positive");
+  const std::int64_t n = x.shape()[axis];
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(count), n / count);
+  for (std::int64_t i = 0; i < n % count; ++i) ++sizes[static_cast<std::size_t>(i)];
+  return split(x, sizes, axis);
+}
+
+}  // namespace fit

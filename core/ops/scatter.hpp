@@ -1,0 +1,36 @@
+#pragma once
+#include "dispatch.hpp"
+#include "fit/ops.hpp"
+#include "kernels/copy.hpp"
+#include "kernels/gather.hpp"
+
+namespace fit {
+
+/// Gives input 0 a gradient that touches few elements: add(sum) puts it straight into the sum so far. While gradients
+/// are recorded, op() computes it as a tensor of its own.
+template <class Add, class Op>
+void give_sparse(Backward& b, const Add& add, const Op& op) {
+  if (b.recording()) return b.give(0, op());
+  Backward::Target t = b.target(0);
+  if (!t.add) kernels::zero(t.grad.fresh<char>(), t.grad.numel() * size_of(t.grad.dtype()));
+  add(t.grad);
+}
+
+/// sum[o, ids[o, i, k], k] += src[o, i, k] along an axis; ids have been checked.
+inline void scatter_into(Tensor& sum, int axis, const Tensor& ids, const Tensor& src) {
+  dispatch(sum.dtype(), [&](auto kind) {
+    using T = decltype(kind);
+    if constexpr (!std::is_same_v<T, bool>)
+      kernels::scatter_add(sum.fresh<T>(), src.data<T>().data(), ids.data<std::int64_t>().data(), ids.shape(),
+                           sum.shape(), axis);
+  });
+}
+
+/// Gives input 0 the gradient dy where its elements were read: at `ids` along an axis.
+inline void give_scattered(Backward& b, int axis, const Tensor& ids, const Tensor& dy) {
+  give_sparse(
+      b, [&](Tensor& sum) { scatter_into(sum, axis, ids, dy); },
+      [&] { return scatter_add(zeros(b.shape(0), b.dtype(0)), axis, ids, dy); });
+}
+
+}  // namespace fit
