@@ -4,10 +4,12 @@
 #include <cstring>
 
 #include "check.hpp"
+#include "convert.hpp"
 #include "dispatch.hpp"
 #include "fit/memory.hpp"
 #include "fit/ops.hpp"
 #include "graph_node.hpp"
+#include "ops/elementwise.hpp"
 
 namespace fit {
 namespace detail {
@@ -101,7 +103,9 @@ Tensor Tensor::to(DType target) const {
       using To = decltype(to);
       const From* x = data<From>().data();
       To* out = y.fresh<To>();
-      for (std::int64_t i = 0, n = numel(); i < n; ++i) out[i] = static_cast<To>(x[i]);
+      parallel_for(numel(), elementwise_grain, [&](std::int64_t i, std::int64_t end) {
+        for (; i < end; ++i) out[i] = convert<To>(x[i]);
+      });
     });
   });
   // dx = dy, in x's type: give() converts
@@ -117,7 +121,7 @@ double Tensor::item_double() const {
 
 std::int64_t Tensor::item_int() const {
   if (dtype() == DType::int64 && numel() == 1) return data<std::int64_t>()[0];
-  return static_cast<std::int64_t>(item_double());
+  return convert<std::int64_t>(item_double());
 }
 
 // ---- gradients ----------------------------------------------------------------------------------------------------

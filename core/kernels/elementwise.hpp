@@ -14,15 +14,17 @@ using Binary = void (*)(T* z, const T* x, const T* y, std::int64_t n, int sx, in
 template <class T>
 using Unary = void (*)(T* y, const T* x, std::int64_t n);
 
-#define FIT_BINARY_KERNELS(X) X(add) X(sub) X(mul) X(div)
-#define FIT_UNARY_KERNELS(X) X(neg)
+#define FIT_BINARY_KERNELS(X) X(add, Add) X(sub, Sub) X(mul, Mul) X(div, Div) X(maximum, Maximum) X(minimum, Minimum)
+#define FIT_UNARY_KERNELS(X) \
+  X(neg, Neg)                \
+  X(exp, Exp) X(log, Log) X(log1p, Log1p) X(sqrt, Sqrt) X(rsqrt, Rsqrt) X(sin, Sin) X(cos, Cos) X(erf, Erf)
 
 template <class T>
 struct Elementwise {
-#define X(name) Binary<T> name;
+#define X(name, Op) Binary<T> name;
   FIT_BINARY_KERNELS(X)
 #undef X
-#define X(name) Unary<T> name;
+#define X(name, Op) Unary<T> name;
   FIT_UNARY_KERNELS(X)
 #undef X
 };

@@ -1,79 +1,77 @@
 #include "kernels/elementwise.hpp"
 
-#include "kernels/simd.hpp"
+#include "kernels/map.hpp"
+#include "kernels/math.hpp"
 
 namespace fit::kernels {
 namespace {
 
-struct Add {
-  template <class V>
-  static V f(const V& x, const V& y) {
-    return x + y;
-  }
-};
-struct Sub {
-  template <class V>
-  static V f(const V& x, const V& y) {
-    return x - y;
-  }
-};
-struct Mul {
-  template <class V>
-  static V f(const V& x, const V& y) {
-    return x * y;
-  }
-};
-struct Div {
-  template <class V>
-  static V f(const V& x, const V& y) {
-    return x / y;
-  }
-};
+#define FIT_BINARY(Name, formula)        \
+  struct Name {                          \
+    template <class V>                   \
+    static V f(const V& x, const V& y) { \
+      return formula;                    \
+    }                                    \
+  };
+FIT_BINARY(Add, x + y)
+FIT_BINARY(Sub, x - y)
+FIT_BINARY(Mul, (x * y))
+FIT_BINARY(Div, x / y)
+// x if it is NaN, and y, which no comparison chooses against, if that is.
+FIT_BINARY(Maximum, xsimd::select(x > y || x != x, x, y))
+FIT_BINARY(Minimum, xsimd::select(x < y || x != x, x, y))
+#undef FIT_BINARY
 
-struct Neg {
-  template <class V>
-  static V f(const V& x) {
-    return -x;
-  }
-};
+#define FIT_UNARY(Name, formula) \
+  struct Name {                  \
+    template <class V>           \
+    static V f(const V& x) {     \
+      return formula;            \
+    }                            \
+  };
+FIT_UNARY(Neg, V(-0.) - x)  // -0 where x is 0, which 0 - x is not
+FIT_UNARY(Exp, math::exp(x))
+FIT_UNARY(Log, math::log(x))
+FIT_UNARY(Log1p, xsimd::log1p(x))
+FIT_UNARY(Sqrt, xsimd::sqrt(x))
+FIT_UNARY(Rsqrt, V(1) / xsimd::sqrt(x))
+FIT_UNARY(Sin, xsimd::sin(x))
+FIT_UNARY(Cos, xsimd::cos(x))
+FIT_UNARY(Erf, math::erf(x))
+#undef FIT_UNARY
 
 template <class Op, class T>
 void unary(T* y, const T* x, std::int64_t n) {
   using V = Vec<T>;
-  constexpr std::int64_t W = V::size;
-  const std::int64_t whole = n / W * W, rest = n - whole;
-  for (std::int64_t i = 0; i < whole; i += W) Op::f(load<V>(x + i)).store_unaligned(y + i);
-  if (rest) store_part(Op::f(load_part<V>(x + whole, rest)), y + whole, rest);
+  map(
+      y, n, [](const V& v) { return Op::f(v); }, x);
 }
 
 template <class Op, class T>
 void binary(T* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
   using V = Vec<T>;
-  constexpr std::int64_t W = V::size;
-  const std::int64_t whole = n / W * W, rest = n - whole;
-  const auto run = [&](auto get_x, auto get_y) {
-    for (std::int64_t i = 0; i < whole; i += W) Op::f(get_x(i, W), get_y(i, W)).store_unaligned(z + i);
-    if (rest) store_part(Op::f(get_x(whole, rest), get_y(whole, rest)), z + whole, rest);
-  };
-  const auto each = [](const T* p) {
-    return [p](std::int64_t i, std::int64_t count) { return count == W ? load<V>(p + i) : load_part<V>(p + i, count); };
-  };
-  const auto same = [](const T* p) { return [v = V(*p)](std::int64_t, std::int64_t) { return v; }; };
   if (sx && sy)
-    run(each(x), each(y));
+    map(
+        z, n, [](const V& a, const V& b) { return Op::f(a, b); }, x, y);
   else if (sx)
-    run(each(x), same(y));
+    map(
+        z, n, [b = V(*y)](const V& a) { return Op::f(a, b); }, x);
   else if (sy)
-    run(same(x), each(y));
+    map(
+        z, n, [a = V(*x)](const V& b) { return Op::f(a, b); }, y);
   else
-    run(same(x), same(y));
+    map(z, n, [c = Op::f(V(*x), V(*y))] { return c; });
 }
 
 }  // namespace
 
 template <class IsaTag, class T>
 const Elementwise<T>& elementwise_table() {
-  static constexpr Elementwise<T> table{binary<Add, T>, binary<Sub, T>, binary<Mul, T>, binary<Div, T>, unary<Neg, T>};
+#define X(name, Op) binary<Op, T>,
+#define Y(name, Op) unary<Op, T>,
+  static constexpr Elementwise<T> table{FIT_BINARY_KERNELS(X) FIT_UNARY_KERNELS(Y)};
+#undef X
+#undef Y
   return table;
 }
 

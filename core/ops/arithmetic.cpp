@@ -13,11 +13,6 @@ DType working_type(DType t) {
   return std::is_same_v<Op, Div> ? DType::float32 : DType::int64;
 }
 
-Tensor plainly(const Tensor& x, DType t) {
-  const NoGrad plain;
-  return x.to(t);
-}
-
 template <class Op>
 Tensor forward(const Tensor& a, const Tensor& b) {
   const DType t = working_type<Op>(promote(a.dtype(), b.dtype()));

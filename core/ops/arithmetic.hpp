@@ -7,9 +7,6 @@
 // The four operations of arithmetic, for their out-of-place and in-place forms.
 namespace fit {
 
-// Unsigned numbers wrap round where signed ones have no defined result.
-inline std::int64_t wrap(std::uint64_t v) { return static_cast<std::int64_t>(v); }
-
 // An operation: its kernel for floating types and its formula for int64.
 #define FIT_ARITHMETIC(Name, kernel_name, formula)                                  \
   struct Name {                                                                     \
@@ -52,15 +49,6 @@ void compute(Tensor& z, const Tensor& a, const Tensor& b) {
     using T = decltype(zero);
     run_binary<T, T, T>(z, a, b, f);
   });
-}
-
-/// The number in a tensor's type T.
-template <class T>
-T number_as(const char* op, Scalar s) {
-  if constexpr (std::is_floating_point_v<T>)
-    return static_cast<T>(s.value());
-  else
-    return static_cast<T>(s.whole(op));
 }
 
 /// z = op(a, s), or op(s, a); a is of z's type, and may be z.

@@ -13,17 +13,40 @@ namespace fit {
 // Elements that are worth a thread of their own when each costs about as much as an addition.
 constexpr std::int64_t elementwise_grain = 1 << 15;
 
+/// x in type t, outside the graph: for the forward of an operation whose adjoint converts back.
+inline Tensor plainly(const Tensor& x, DType t) {
+  if (x.dtype() == t) return x;
+  const NoGrad plain;
+  return x.to(t);
+}
+
+/// int64 and boolean as float32, for functions that are floating.
+inline Tensor as_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : x.to(float32); }
+
+/// For int64: unsigned numbers wrap round where signed ones have no defined result.
+inline std::int64_t wrap(std::uint64_t v) { return static_cast<std::int64_t>(v); }
+
+/// The number in a tensor's type T. Throws Error for a fraction that T can't hold.
+template <class T>
+T number_as(const char* op, Scalar s) {
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(s.value());
+  else
+    return static_cast<T>(s.whole(op));
+}
+
 /// Calls body(z, at, stride, n) for runs that together are all elements of `out`: n neighbours from element z on, whose
 /// operands begin at at[k] and walk on by stride[k], 0 or 1. The operands' shapes broadcast to `out`.
 template <int K, class Body>
-void each_run(const Shape& out, const Shape* const (&operands)[K], const Body& body) {
+void each_run(const Shape& out, const Shape* const (&operands)[K], const Body& body,
+              std::int64_t grain = elementwise_grain) {
   const std::int64_t count = out.numel();
   if (count == 0) return;
   const Broadcast<K> plan(out, operands);
   const std::int64_t inner = plan.inner();
   int stride[K];
   for (int k = 0; k < K; ++k) stride[k] = static_cast<int>(plan.inner_stride(k));
-  parallel_for(count, elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
     plan.each_row(begin / inner, (end + inner - 1) / inner, [&](std::int64_t row, const std::int64_t* row_at) {
       const std::int64_t first = std::max(begin, row * inner), last = std::min(end, (row + 1) * inner);
       std::int64_t at[K];
@@ -35,27 +58,29 @@ void each_run(const Shape& out, const Shape* const (&operands)[K], const Body& b
 
 /// z = f(a, b), where f(z, x, y, n, sx, sy) works on one contiguous run (see kernels::Binary; any element types).
 template <class Z, class X, class Y, class F>
-void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& f) {
+void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& f, std::int64_t grain = elementwise_grain) {
   Z* const pz = z.fresh<Z>();
   const X* const px = static_cast<const X*>(a.raw());
   const Y* const py = static_cast<const Y*>(b.raw());
   if (a.shape() == b.shape()) {
-    parallel_for(z.numel(), elementwise_grain,
-                 [&](std::int64_t i, std::int64_t end) { f(pz + i, px + i, py + i, end - i, 1, 1); });
+    parallel_for(z.numel(), grain, [&](std::int64_t i, std::int64_t end) { f(pz + i, px + i, py + i, end - i, 1, 1); });
     return;
   }
-  each_run<2>(z.shape(), {&a.shape(), &b.shape()},
-              [&](std::int64_t i, const std::int64_t* at, const int* stride, std::int64_t n) {
-                f(pz + i, px + at[0], py + at[1], n, stride[0], stride[1]);
-              });
+  each_run<2>(
+      z.shape(), {&a.shape(), &b.shape()},
+      [&](std::int64_t i, const std::int64_t* at, const int* stride, std::int64_t n) {
+        f(pz + i, px + at[0], py + at[1], n, stride[0], stride[1]);
+      },
+      grain);
 }
 
 /// z = f(a, number), or f(number, a) if the number comes first.
 template <class Z, class X, class F>
-void run_with_number(Tensor& z, const Tensor& a, X number, bool number_first, const F& f) {
+void run_with_number(Tensor& z, const Tensor& a, X number, bool number_first, const F& f,
+                     std::int64_t grain = elementwise_grain) {
   Z* const pz = z.fresh<Z>();
   const X* const px = static_cast<const X*>(a.raw());
-  parallel_for(z.numel(), elementwise_grain, [&](std::int64_t i, std::int64_t end) {
+  parallel_for(z.numel(), grain, [&](std::int64_t i, std::int64_t end) {
     if (number_first)
       f(pz + i, &number, px + i, end - i, 0, 1);
     else
@@ -71,11 +96,33 @@ void run_unary(Tensor& y, const Tensor& x, const F& f) {
   parallel_for(y.numel(), elementwise_grain, [&](std::int64_t i, std::int64_t end) { f(py + i, px + i, end - i); });
 }
 
+/// Calls run(sx, sy) with the strides, 0 or 1, as compile-time numbers, so that its loop is vectorised.
+template <class Run>
+void with_strides(int sx, int sy, const Run& run) {
+  constexpr std::integral_constant<int, 0> still;
+  constexpr std::integral_constant<int, 1> on;
+  if (sx)
+    sy ? run(on, on) : run(on, still);
+  else
+    sy ? run(still, on) : run(still, still);
+}
+
+/// z = x, or the one number x points to if its stride is 0.
+template <class T>
+void copy_run(T* z, const T* x, std::int64_t n, int stride) {
+  if (stride)
+    std::copy_n(x, n, z);
+  else
+    std::fill_n(z, n, *x);
+}
+
 /// A plain functor f(x, y) as a function on runs.
 template <class Z, class X, class Y, class F>
 auto each_pair(const F& f) {
-  return [f](Z* z, const X* x, const Y* y, std::int64_t n, int sx, int sy) {
-    for (std::int64_t i = 0; i < n; ++i) z[i] = f(x[sx * i], y[sy * i]);
+  return [f](Z* z, const X* x, const Y* y, std::int64_t n, int stride_x, int stride_y) {
+    with_strides(stride_x, stride_y, [&](auto sx, auto sy) {
+      for (std::int64_t i = 0; i < n; ++i) z[i] = f(x[sx * i], y[sy * i]);
+    });
   };
 }
 

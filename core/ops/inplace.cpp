@@ -145,9 +145,8 @@ Tensor& Tensor::copy_(const Tensor& o) {
   before_write("copy_");
   dispatch(dtype(), [&](auto zero) {
     using T = decltype(zero);
-    run_binary<T, T, T>(*this, *this, from, [](T* z, const T*, const T* y, std::int64_t n, int, int sy) {
-      sy ? static_cast<void>(std::copy_n(y, n, z)) : static_cast<void>(std::fill_n(z, n, *y));
-    });
+    run_binary<T, T, T>(*this, *this, from,
+                        [](T* z, const T*, const T* y, std::int64_t n, int, int sy) { copy_run(z, y, n, sy); });
   });
   return *this;
 }

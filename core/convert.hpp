@@ -1,0 +1,27 @@
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace fit {
+
+/// A number in another element type, always with a defined result: to boolean it is v != 0 (NaN is true); from a
+/// floating type to int64 the fraction is cut off, what is too large becomes the largest int64 there is (and likewise
+/// the smallest), and NaN becomes 0.
+template <class To, class From>
+To convert(From v) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return v != 0;
+  } else if constexpr (std::is_same_v<To, std::int64_t> && std::is_floating_point_v<From>) {
+    using Limits = std::numeric_limits<std::int64_t>;
+    constexpr From end = 0x1p63;
+    if (v >= end) return Limits::max();
+    if (v < -end) return Limits::min();
+    return std::isnan(v) ? 0 : static_cast<std::int64_t>(v);
+  } else {
+    return static_cast<To>(v);
+  }
+}
+
+}  // namespace fit

@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+
+#include "kernels/isa.hpp"
+
+// Functions of one number and their derivatives in one pass, float and double.
+namespace fit::kernels {
+
+#define FIT_ACTIVATIONS(X)                                                                           \
+  X(abs, Abs)                                                                                        \
+  X(tanh, Tanh) X(sigmoid, Sigmoid) X(relu, Relu) X(leaky_relu, LeakyRelu) X(elu, Elu) X(gelu, Gelu) \
+      X(gelu_tanh, GeluTanh) X(silu, Silu) X(softplus, Softplus)
+
+enum class Activation {
+#define X(name, Op) name,
+  FIT_ACTIVATIONS(X)
+#undef X
+};
+
+template <class T>
+struct ActivationKernels {
+  // y[i] = f(x[i]), with f's parameter p (a slope, say) if it has one. y may be x.
+  void (*forward)(T* y, const T* x, std::int64_t n, T p);
+  // dx[i] = dy[i] f'(v[i]), where v is the x or the y of forward: ops/activation.cpp says which. dx may be dy or v.
+  void (*backward)(T* dx, const T* dy, const T* v, std::int64_t n, T p);
+};
+
+template <class IsaTag, class T>
+const ActivationKernels<T>* activation_table();
+
+template <class T>
+const ActivationKernels<T>& activation(Activation f) {
+  return FIT_KERNELS(activation_table, T)[static_cast<int>(f)];
+}
+
+}  // namespace fit::kernels

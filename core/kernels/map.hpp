@@ -1,0 +1,17 @@
+#pragma once
+#include "kernels/simd.hpp"
+
+namespace fit::kernels {
+
+/// out[i] = f(in[i]...) for i < n, in vectors: the tail goes through the same code as the rest, so that an element
+/// comes out the same wherever it stands. out may be one of the inputs.
+template <class T, class F, class... In>
+inline void map(T* out, std::int64_t n, const F& f, const In*... in) {
+  using V = Vec<T>;
+  constexpr std::int64_t W = V::size;
+  const std::int64_t whole = n / W * W, rest = n - whole;
+  for (std::int64_t i = 0; i < whole; i += W) f(load<V>(in + i)...).store_unaligned(out + i);
+  if (rest) store_part(f(load_part<V>(in + whole, rest)...), out + whole, rest);
+}
+
+}  // namespace fit::kernels

@@ -1,0 +1,104 @@
+// Comparisons, logic, isnan, isfinite, equal, allclose. Nothing here has a gradient.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "dispatch.hpp"
+#include "ops/elementwise.hpp"
+
+namespace fit {
+namespace {
+
+template <class F>
+Tensor compare(const char* op, const Tensor& a, const Tensor& b, const F& f) {
+  const DType t = promote(a.dtype(), b.dtype());
+  const Tensor x = plainly(a, t), y = plainly(b, t);
+  Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
+  dispatch(t, [&](auto zero) {
+    using T = decltype(zero);
+    run_binary<bool, T, T>(z, x, y, each_pair<bool, T, T>(f));
+  });
+  return z;
+}
+
+template <class F>
+Tensor compare(const char* op, const Tensor& a, Scalar b, const F& f) {
+  if (a.dtype() == boolean) return compare(op, plainly(a, int64), b, f);  // so that 2 is not taken for true
+  Tensor z = Tensor::empty(a.shape(), boolean);
+  dispatch(a.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    run_with_number<bool, T>(z, a, number_as<T>(op, b), false, each_pair<bool, T, T>(f));
+  });
+  return z;
+}
+
+template <class F>
+Tensor combine(const char* op, const Tensor& a, const Tensor& b, const F& f) {
+  const Tensor x = plainly(a, boolean), y = plainly(b, boolean);
+  Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
+  run_binary<bool, bool, bool>(z, x, y, each_pair<bool, bool, bool>(f));
+  return z;
+}
+
+template <class F>
+Tensor test(const Tensor& x, const F& f) {
+  Tensor y = Tensor::empty(x.shape(), boolean);
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    run_unary<bool, T>(y, x, each_one<bool, T>(f));
+  });
+  return y;
+}
+
+}  // namespace
+
+#define FIT_COMPARISON(name, Functor)                                                              \
+  Tensor name(const Tensor& a, const Tensor& b) { return compare(#name, a, b, std::Functor<>()); } \
+  Tensor name(const Tensor& a, Scalar b) { return compare(#name, a, b, std::Functor<>()); }
+FIT_COMPARISON(eq, equal_to)
+FIT_COMPARISON(ne, not_equal_to)
+FIT_COMPARISON(lt, less)
+FIT_COMPARISON(le, less_equal)
+FIT_COMPARISON(gt, greater)
+FIT_COMPARISON(ge, greater_equal)
+#undef FIT_COMPARISON
+
+#define FIT_LOGIC(name, Functor) \
+  Tensor name(const Tensor& a, const Tensor& b) { return combine(#name, a, b, std::Functor<>()); }
+FIT_LOGIC(logical_and, bit_and)
+FIT_LOGIC(logical_or, bit_or)
+FIT_LOGIC(logical_xor, bit_xor)
+#undef FIT_LOGIC
+
+Tensor logical_not(const Tensor& x) {
+  return test(x, [](auto v) { return v == 0; });
+}
+
+Tensor isnan(const Tensor& x) {
+  return test(x, [](auto v) { return v != v; });
+}
+Tensor isfinite(const Tensor& x) {
+  return test(x, [](auto v) { return v - v == 0; });  // infinity less infinity is NaN
+}
+
+bool equal(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  bool same = false;
+  dispatch(a.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto x = a.data<T>(), y = b.data<T>();
+    same = std::equal(x.begin(), x.end(), y.begin());
+  });
+  return same;
+}
+
+bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
+  if (a.shape() != b.shape()) return false;
+  const Tensor p = plainly(a, float64), q = plainly(b, float64);
+  const auto x = p.data<double>(), y = q.data<double>();
+  return std::equal(x.begin(), x.end(), y.begin(), [&](double v, double w) {
+    return v == w || (std::isfinite(w) && std::abs(v - w) <= atol + rtol * std::abs(w));
+  });
+}
+
+}  // namespace fit

@@ -1,0 +1,97 @@
+// x^e, for tensors and numbers.
+#include <cmath>
+
+#include "dispatch.hpp"
+#include "ops/elementwise.hpp"
+
+namespace fit {
+namespace {
+
+// A call of the standard library's pow is worth some thirty additions.
+constexpr std::int64_t pow_grain = elementwise_grain / 32;
+
+std::int64_t power(std::int64_t x, std::int64_t e) {
+  if (e < 0)
+    check::fail("pow", x, " to the power of ", e,
+                " is no whole number: convert the tensor with .to(float32), or use exponents of 0 and more");
+  std::uint64_t result = 1, square = static_cast<std::uint64_t>(x);
+  for (; e > 0; e >>= 1, square *= square)
+    if (e & 1) result *= square;
+  return wrap(result);
+}
+float power(float x, float e) { return std::pow(x, e); }
+double power(double x, double e) { return std::pow(x, e); }
+
+template <class T>
+auto power_runs() {
+  return each_pair<T, T, T>([](T x, T e) { return power(x, e); });
+}
+
+// Whole and half exponents that are met often, without a call of pow.
+template <class T>
+bool quick(Tensor& y, const Tensor& x, double e) {
+  const auto& kernel = kernels::elementwise<T>();
+  if (e == 2 || e == 3)
+    run_binary<T, T, T>(y, x, x, kernel.mul);
+  else if (e == -1)
+    run_with_number<T, T>(y, x, T{1}, true, kernel.div);
+  else if (e == 0.5)
+    run_unary<T, T>(y, x, kernel.sqrt);
+  else if (e == -0.5)
+    run_unary<T, T>(y, x, kernel.rsqrt);
+  else
+    return false;
+  if (e == 3) run_binary<T, T, T>(y, y, x, kernel.mul);
+  return true;
+}
+
+// boolean counts as int64
+DType number_type(DType t) { return t == boolean ? int64 : t; }
+
+// Calls f with a zero of int64, float32 or float64.
+template <class F>
+void dispatch_number(DType t, const F& f) {
+  t == int64 ? f(std::int64_t{}) : dispatch_floating(t, f);
+}
+
+}  // namespace
+
+Tensor pow(const Tensor& x, Scalar e) {
+  const DType t = number_type(x.dtype());
+  const Tensor from = plainly(x, t);
+  Tensor y = Tensor::empty(x.shape(), t);
+  dispatch_number(t, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_floating_point_v<T>)
+      if (quick<T>(y, from, e.value())) return;
+    run_with_number<T, T>(y, from, number_as<T>("pow", e), false, power_runs<T>(), pow_grain);
+  });
+  // dx = dy e x^(e - 1)
+  return record("pow", {x}, std::move(y), keep::inputs, [e](Backward& b) {
+    const double v = e.value();
+    if (v == 0) return b.give(0, zeros_like(b.dy()));
+    const Tensor x = b.x(0);
+    b.give(0, mul(b.dy(), mul(v == 2 ? x : pow(x, v - 1), v)));
+  });
+}
+
+Tensor pow(const Tensor& x, const Tensor& e) {
+  const DType t = number_type(promote(x.dtype(), e.dtype()));
+  const Tensor base = plainly(x, t), exponent = plainly(e, t);
+  Tensor y = Tensor::empty(check::broadcast("pow", x.shape(), e.shape()), t);
+  dispatch_number(t, [&](auto zero) {
+    using T = decltype(zero);
+    run_binary<T, T, T>(y, base, exponent, power_runs<T>(), pow_grain);
+  });
+  return record("pow", {x, e}, std::move(y), keep::inputs | keep::output, [](Backward& b) {
+    const Tensor x = b.x(0), e = b.x(1), zero = eq(x, 0);
+    // dx = dy e x^(e - 1), and 0 for x = 0 and e = 0, where the power is infinite
+    if (b.wants(0)) b.give(0, mul(b.dy(), mul(e, pow(x, where(logical_and(zero, eq(e, 0)), 0, sub(e, 1))))));
+    // de = dy y ln x, and 0 for x = 0 and e >= 0, where the logarithm is infinite
+    if (b.wants(1)) b.give(1, mul(b.dy(), mul(b.y(), log(where(logical_and(zero, ge(e, 0)), 1, x)))));
+  });
+}
+
+Tensor pow(Scalar x, const Tensor& e) { return pow(full({}, x, number_type(e.dtype())), e); }
+
+}  // namespace fit

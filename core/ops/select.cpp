@@ -1,0 +1,153 @@
+// Choosing between elements: maximum, minimum, where, masked_fill, clamp.
+#include <cmath>
+#include <limits>
+
+#include "dispatch.hpp"
+#include "ops/elementwise.hpp"
+
+namespace fit {
+namespace {
+
+// What a choice takes its elements from: a tensor, or one number for all.
+struct Source {
+  Source(const Tensor& t) : tensor(&t) {}
+  Source(Scalar s) : number(s) {}
+  const Shape& shape() const {
+    static const Shape scalar;
+    return tensor ? tensor->shape() : scalar;
+  }
+  template <class T>
+  const T* begin(const T& as_number) const {
+    return tensor ? static_cast<const T*>(tensor->raw()) : &as_number;
+  }
+  template <class T>
+  T number_in(const char* op) const {
+    return tensor ? T{} : number_as<T>(op, number);
+  }
+
+  const Tensor* tensor = nullptr;
+  Scalar number = 0;
+};
+
+// condition ? a : b of type t; tensors among a and b have it already.
+Tensor choose(const char* op, const Tensor& condition, const Source& a, const Source& b, DType t) {
+  Tensor z = Tensor::empty(check::broadcast(op, check::broadcast(op, condition.shape(), a.shape()), b.shape()), t);
+  dispatch(t, [&](auto zero) {
+    using T = decltype(zero);
+    const T number_a = a.number_in<T>(op), number_b = b.number_in<T>(op);
+    T* const pz = z.fresh<T>();
+    const bool* const pc = condition.data<bool>().data();
+    const T *const pa = a.begin(number_a), *const pb = b.begin(number_b);
+    each_run<3>(z.shape(), {&condition.shape(), &a.shape(), &b.shape()},
+                [&](std::int64_t i, const std::int64_t* at, const int* stride, std::int64_t n) {
+                  T* const out = pz + i;
+                  const bool* const c = pc + at[0];
+                  const T *const x = pa + at[1], *const y = pb + at[2];
+                  if (stride[0] == 0) return *c ? copy_run(out, x, n, stride[1]) : copy_run(out, y, n, stride[2]);
+                  with_strides(stride[1], stride[2], [&](auto sx, auto sy) {
+                    for (std::int64_t k = 0; k < n; ++k) {
+                      const T if_true = x[sx * k], if_false = y[sy * k];  // both are read, so that no branch is needed
+                      out[k] = c[k] ? if_true : if_false;
+                    }
+                  });
+                });
+  });
+  return z;
+}
+
+// maximum and minimum: `kernel` picks the function for floating types, `prefer(a, b)` says when a is the result.
+template <class Kernel, class Prefer>
+Tensor extremum(const char* op, const Tensor& a, const Tensor& b, const Kernel& kernel, const Prefer& prefer) {
+  const DType t = promote(a.dtype(), b.dtype());
+  const Tensor x = plainly(a, t), y = plainly(b, t);
+  Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), t);
+  dispatch(t, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_floating_point_v<T>)
+      run_binary<T, T, T>(z, x, y, kernel(kernels::elementwise<T>()));
+    else
+      run_binary<T, T, T>(z, x, y, each_pair<T, T, T>([prefer](T v, T w) { return prefer(v, w) ? v : w; }));
+  });
+  return z;
+}
+
+// What reaches one operand of maximum or minimum: nothing where it lost, half where they tie.
+Tensor share(const Tensor& dz, const Tensor& lost, const Tensor& tied) {
+  return where(lost, 0, where(tied, mul(dz, 0.5), dz));
+}
+
+}  // namespace
+
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  Tensor z = extremum(
+      "maximum", a, b, [](const auto& k) { return k.maximum; }, std::greater<>());
+  return record("maximum", {a, b}, std::move(z), keep::inputs, [](Backward& g) {
+    const Tensor a = g.x(0), b = g.x(1), tied = eq(a, b);
+    if (g.wants(0)) g.give(0, share(g.dy(), lt(a, b), tied));
+    if (g.wants(1)) g.give(1, share(g.dy(), lt(b, a), tied));
+  });
+}
+
+Tensor minimum(const Tensor& a, const Tensor& b) {
+  Tensor z = extremum(
+      "minimum", a, b, [](const auto& k) { return k.minimum; }, std::less<>());
+  return record("minimum", {a, b}, std::move(z), keep::inputs, [](Backward& g) {
+    const Tensor a = g.x(0), b = g.x(1), tied = eq(a, b);
+    if (g.wants(0)) g.give(0, share(g.dy(), gt(a, b), tied));
+    if (g.wants(1)) g.give(1, share(g.dy(), gt(b, a), tied));
+  });
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  check::dtype("where", "the condition", condition, boolean);
+  const DType t = promote(a.dtype(), b.dtype());
+  Tensor z = choose("where", condition, plainly(a, t), plainly(b, t), t);
+  return record("where", {condition, a, b}, std::move(z), keep::input(0), [](Backward& g) {
+    if (g.wants(1)) g.give(1, where(g.x(0), g.dy(), 0));
+    if (g.wants(2)) g.give(2, where(g.x(0), 0, g.dy()));
+  });
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
+  check::dtype("where", "the condition", condition, boolean);
+  return record("where", {condition, a}, choose("where", condition, a, b, a.dtype()), keep::input(0),
+                [](Backward& g) { g.give(1, where(g.x(0), g.dy(), 0)); });
+}
+
+Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
+  check::dtype("where", "the condition", condition, boolean);
+  return record("where", {condition, b}, choose("where", condition, a, b, b.dtype()), keep::input(0),
+                [](Backward& g) { g.give(1, where(g.x(0), 0, g.dy())); });
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
+  check::dtype("masked_fill", "the mask", mask, boolean);
+  if (check::broadcast("masked_fill", x.shape(), mask.shape()) != x.shape())
+    check::fail("masked_fill", "the mask has shape ", mask.shape(), ", x ", x.shape(),
+                ": the mask must broadcast to the shape of x");
+  return record("masked_fill", {x, mask}, choose("masked_fill", mask, value, x, x.dtype()), keep::input(1),
+                [](Backward& g) { g.give(0, masked_fill(g.dy(), g.x(1), 0)); });
+}
+
+Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
+  if (!(low.value() <= high.value()))
+    check::fail("clamp", "low is ", low.value(), ", high ", high.value(), ": low must not be above high");
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto bound = [](Scalar s) {
+      if (!std::is_floating_point_v<T> && std::isinf(s.value()))  // no bound
+        return s.value() < 0 ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
+      return number_as<T>("clamp", s);
+    };
+    run_unary<T, T>(y, x, each_one<T, T>([lo = bound(low), hi = bound(high)](T v) {
+                      return v < lo ? lo : v > hi ? hi : v;  // NaN stays
+                    }));
+  });
+  return record("clamp", {x}, std::move(y), keep::inputs, [low, high](Backward& g) {
+    const Tensor x = g.x(0);
+    g.give(0, where(logical_and(ge(x, low), le(x, high)), g.dy(), 0));
+  });
+}
+
+}  // namespace fit
