@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+
+#include "kernels/isa.hpp"
+
+// Normalisation of contiguous rows of n numbers, float and double. `layer` subtracts the row's mean, `rms` does not
+// (its mean is 0). weight and bias, of n numbers, may be null. mean and rstd = 1 / sqrt(variance + eps) are one number
+// a row, in double: of rows far from 0 a float mean would lose what the differences keep.
+namespace fit::kernels {
+
+template <class T>
+struct NormRows {
+  // y = (x - mean) rstd weight + bias; leaves mean (unless null) and rstd.
+  using Forward = void (*)(T* y, double* mean, double* rstd, const T* x, const T* weight, const T* bias,
+                           std::int64_t rows, std::int64_t n, double eps);
+  // With h = (x - mean) rstd and g = dy weight:
+  //   dx = rstd (g - mean(g) - h mean(g h)), without the term mean(g) for rms;
+  //   dweight += sum over the rows of dy h;  dbias += sum over the rows of dy.
+  // Each of dx, dweight and dbias may be null: not wanted. mean may be null: 0.
+  using Backward = void (*)(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* weight, const double* mean,
+                            const double* rstd, std::int64_t rows, std::int64_t n);
+  Forward layer, rms;
+  Backward layer_backward, rms_backward;
+};
+
+template <class IsaTag, class T>
+const NormRows<T>& norm_table();
+
+template <class T>
+const NormRows<T>& norm_rows() {
+  return FIT_KERNELS(norm_table, T);
+}
+
+}  // namespace fit::kernels

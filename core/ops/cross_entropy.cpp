@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <cmath>
+
+#include "check.hpp"
+#include "dispatch.hpp"
+#include "fit/ops.hpp"
+#include "fit/parallel.hpp"
+#include "kernels/rows_softmax.hpp"
+
+namespace fit {
+namespace {
+
+/// Calls body(row) in parallel.
+template <class Body>
+void each_row(const Tensor& logits, const Body& body) {
+  constexpr std::int64_t work = 1 << 13;  // elements that are worth a thread
+  parallel_for(logits.size(0), std::max<std::int64_t>(1, work / std::max<std::int64_t>(logits.size(1), 1)),
+               [&](std::int64_t r, std::int64_t end) {
+                 for (; r < end; ++r) body(r);
+               });
+}
+
+/// dlogits = (softmax(logits) - one_hot(targets)) dy row by row, in one pass. `stats` [2, N] holds each row's largest
+/// logit and sum(e^(x - max)).
+Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor& stats, const Tensor& dy,
+                      std::int64_t ignore_index) {
+  Tensor dx = Tensor::empty(logits.shape(), logits.dtype());
+  const std::int64_t rows = logits.size(0), n = logits.size(1);
+  const std::int64_t* const target = targets.data<std::int64_t>().data();
+  dispatch_floating(logits.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto exps = kernels::softmax_rows<T>().scaled_exp;
+    T* const to = dx.fresh<T>();
+    const T *const x = logits.data<T>().data(), *const max = stats.data<T>().data(), *const g = dy.data<T>().data();
+    each_row(logits, [&](std::int64_t r) {
+      T* const row = to + r * n;
+      if (target[r] == ignore_index) {
+        std::fill_n(row, n, T(0));
+        return;
+      }
+      exps(row, x + r * n, n, max[r], g[r] / max[rows + r]);
+      row[target[r]] -= g[r];
+    });
+  });
+  return dx;
+}
+
+/// The same in terms of operations, for derivatives of higher order.
+Tensor composed_gradient(const Tensor& logits, const Tensor& targets, const Tensor& dy, std::int64_t ignore_index) {
+  const Tensor ignored = eq(targets, ignore_index);
+  const Tensor hot = one_hot(masked_fill(targets, ignored, 0), logits.size(1), logits.dtype());
+  return masked_fill((softmax(logits) - hot) * unsqueeze(dy, 1), unsqueeze(ignored, 1), 0);
+}
+
+}  // namespace
+
+Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index) {
+  constexpr const char* op = "cross_entropy_rows";
+  check::floating(op, "logits", logits);
+  check::dtype(op, "targets", targets, int64);
+  if (logits.rank() != 2) check::fail(op, "logits has shape ", logits.shape(), ": it must be [N, C]");
+  const std::int64_t rows = logits.size(0), n = logits.size(1);
+  check::shape(op, "targets", targets, {rows});
+  const std::int64_t* const target = targets.data<std::int64_t>().data();
+  for (std::int64_t r = 0; r < rows; ++r)
+    if (target[r] != ignore_index && (target[r] < 0 || target[r] >= n))
+      check::fail(op, "targets[", r, "] is ", target[r], ": it must be in 0 … ", n - 1, ", or ignore_index (",
+                  ignore_index, ")");
+  Tensor y = Tensor::empty({rows}, logits.dtype()), stats = Tensor::empty({2, rows}, logits.dtype());
+  dispatch_floating(logits.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto max_and_sum = kernels::softmax_rows<T>().max_and_sum;
+    const T* const x = logits.data<T>().data();
+    T *const loss = y.fresh<T>(), *const max = stats.fresh<T>(), *const sum = max + rows;
+    each_row(logits, [&](std::int64_t r) {
+      if (target[r] == ignore_index) {
+        loss[r] = max[r] = sum[r] = 0;
+        return;
+      }
+      max_and_sum(x + r * n, n, max[r], sum[r]);
+      loss[r] = std::log(sum[r]) + (max[r] - x[r * n + target[r]]);
+    });
+  });
+  return record(op, {logits, targets}, std::move(y), keep::inputs | keep::saved(stats), [ignore_index](Backward& b) {
+    b.give(0, b.recording() ? composed_gradient(b.x(0), b.x(1), b.dy(), ignore_index)
+                            : fused_gradient(b.x(0), b.x(1), b.saved(0), b.dy(), ignore_index));
+  });
+}
+
+}  // namespace fit

@@ -1,0 +1,134 @@
+// layer_norm and rms_norm: rows brought to one scale.
+#include <cmath>
+
+#include "check.hpp"
+#include "dispatch.hpp"
+#include "fit/parallel.hpp"
+#include "kernels/rows_norm.hpp"
+#include "ops/reduction.hpp"
+
+namespace fit {
+namespace {
+
+enum class Norm { layer, rms };
+
+constexpr std::int64_t work = 1 << 14;  // elements that are worth a thread
+
+std::int64_t rows_of(const Tensor& x) { return x.numel() / std::max<std::int64_t>(x.shape().back(), 1); }
+
+struct Forward {
+  Tensor y, mean, rstd;  // mean is undefined for rms
+};
+
+template <class T>
+const T* pointer(const Tensor& t) {
+  return t.defined() ? t.data<T>().data() : nullptr;
+}
+
+Forward forward(Norm kind, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const std::int64_t n = x.shape().back(), rows = rows_of(x);
+  Forward f{Tensor::empty(x.shape(), x.dtype()), kind == Norm::layer ? Tensor::empty({rows}, float64) : Tensor(),
+            Tensor::empty({rows}, float64)};
+  if (x.numel() == 0) return f;
+  dispatch_floating(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto& kernels = kernels::norm_rows<T>();
+    const auto kernel = kind == Norm::layer ? kernels.layer : kernels.rms;
+    T* const y = f.y.fresh<T>();
+    double* const mean = f.mean.defined() ? f.mean.fresh<double>() : nullptr;
+    double* const rstd = f.rstd.fresh<double>();
+    parallel_for(rows, std::max<std::int64_t>(1, work / n), [&](std::int64_t r, std::int64_t end) {
+      kernel(y + r * n, mean ? mean + r : nullptr, rstd + r, x.data<T>().data() + r * n, pointer<T>(weight),
+             pointer<T>(bias), end - r, n, eps);
+    });
+  });
+  return f;
+}
+
+struct Gradients {
+  Tensor x, weight, bias;
+};
+
+/// In one pass over x and dy. The rows are cut into at most 32 blocks, which depend on the shape alone; each sums up
+/// its own share of the gradients of weight and bias.
+Gradients fused_gradients(Norm kind, const Tensor& x, const Tensor& dy, const Tensor& weight, const Tensor& mean,
+                          const Tensor& rstd, bool want_x, bool want_weight, bool want_bias) {
+  const std::int64_t n = x.shape().back(), rows = rows_of(x);
+  const std::int64_t block = std::max<std::int64_t>(16, (rows + 31) / 32), blocks = (rows + block - 1) / block;
+  Gradients g;
+  if (want_x) g.x = Tensor::empty(x.shape(), x.dtype());
+  if (want_weight) g.weight = zeros({blocks, n}, x.dtype());
+  if (want_bias) g.bias = zeros({blocks, n}, x.dtype());
+  dispatch_floating(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto& kernels = kernels::norm_rows<T>();
+    const auto kernel = kind == Norm::layer ? kernels.layer_backward : kernels.rms_backward;
+    const auto at = [](Tensor& t, std::int64_t offset) { return t.defined() ? t.fresh<T>() + offset : nullptr; };
+    parallel_for(blocks, std::max<std::int64_t>(1, work / std::max<std::int64_t>(block * n, 1)),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t k = begin; k < end; ++k) {
+                     const std::int64_t r = k * block;
+                     kernel(at(g.x, r * n), at(g.weight, k * n), at(g.bias, k * n), x.data<T>().data() + r * n,
+                            dy.data<T>().data() + r * n, pointer<T>(weight),
+                            mean.defined() ? mean.data<double>().data() + r : nullptr, rstd.data<double>().data() + r,
+                            std::min(block, rows - r), n);
+                   }
+                 });
+  });
+  if (want_weight) g.weight = sum(g.weight, 0);
+  if (want_bias) g.bias = sum(g.bias, 0);
+  return g;
+}
+
+/// The same in terms of operations, for derivatives of higher order.
+Gradients composed_gradients(Norm kind, const Tensor& x, const Tensor& dy, const Tensor& weight, double eps) {
+  const auto average = [](const Tensor& t) { return mean(t, -1, true); };
+  const Tensor centred = kind == Norm::layer ? x - average(x) : x;
+  const Tensor r = rsqrt(average(centred * centred) + eps), h = centred * r;
+  const Tensor g = weight.defined() ? dy * weight : dy;
+  Tensor dx = g - h * average(g * h);
+  if (kind == Norm::layer) dx = dx - average(g);
+  const Shape row{x.shape().back()};
+  return {r * dx, sum_to(dy * h, row), sum_to(dy, row)};
+}
+
+Tensor norm_rows(const char* op, Norm kind, const Tensor& given, const Tensor& given_weight, const Tensor& given_bias,
+                 double eps) {
+  check::floating(op, "x", given);
+  if (given.rank() == 0) check::fail(op, "x is a scalar: it must have an axis to normalise along");
+  DType t = given.dtype();
+  const auto consider = [&](const char* name, const Tensor& p) {
+    if (!p.defined()) return;
+    check::floating(op, name, p);
+    check::shape(op, name, p, {given.shape().back()});
+    t = promote(t, p.dtype());
+  };
+  consider("weight", given_weight);
+  consider("bias", given_bias);
+  if (!(eps >= 0)) check::fail(op, "eps is ", eps, ": it can't be negative");
+  const Tensor x = given.to(t), weight = given_weight.defined() ? given_weight.to(t) : given_weight,
+               bias = given_bias.defined() ? given_bias.to(t) : given_bias;
+  Forward f = forward(kind, x, weight, bias, eps);
+  return record(op, {x, weight, bias}, std::move(f.y), keep::input(0, 1) | keep::saved(f.mean, f.rstd),
+                [kind, eps](Backward& b) {
+                  const bool want_x = b.wants(0), want_weight = b.wants(1), want_bias = b.wants(2);
+                  const Gradients g = b.recording() ? composed_gradients(kind, b.x(0), b.dy(), b.x(1), eps)
+                                                    : fused_gradients(kind, b.x(0), b.dy(), b.x(1), b.saved(0),
+                                                                      b.saved(1), want_x, want_weight, want_bias);
+                  if (want_x) b.give(0, g.x);
+                  if (want_weight) b.give(1, g.weight);
+                  if (want_bias) b.give(2, g.bias);
+                });
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  return norm_rows("layer_norm", Norm::layer, x, weight, bias, eps);
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  return norm_rows("rms_norm", Norm::rms, x, weight, {}, eps);
+}
+
+}  // namespace fit

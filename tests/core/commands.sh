@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# What the commands do before they build: names, missing packages. apt-get, sudo and the rest are stand-ins here.
+set -euo pipefail
+top=$(cd "$(dirname "$0")/../.." && pwd)
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+
+check() { # check WHAT EXPECTED-EXIT EXPECTED-TEXT COMMAND...
+  local what=$1 exit=$2 text=$3 out status=0
+  shift 3
+  out=$("$@" 2>&1) || status=$?
+  if [ "$status" != "$exit" ] || ! grep -qF -- "$text" <<<"$out"; then
+    printf '%s: exit code %s and "%s" expected; it was %s and:\n%s\n' "$what" "$exit" "$text" "$status" "$out"
+    exit 1
+  fi
+}
+
+check "the list" 0 demonstrate "$top/examples/run" --list
+check "a misspelt name" 2 "did you mean 'demonstrate'?" "$top/examples/run" demonstarte
+check "a misspelt name lists the others" 2 train_xor "$top/examples/run" demonstarte
+
+# A machine with bash, coreutils and stand-ins: `dpkg-query` knows the packages in $stage/installed.
+machine() { # machine USER-ID [sudo]
+  rm -rf "$stage/bin"
+  mkdir "$stage/bin"
+  local tool
+  for tool in bash dirname realpath env cat grep; do ln -s "$(command -v "$tool")" "$stage/bin/"; done
+  printf '#!/bin/bash\necho %s\n' "$1" >"$stage/bin/id"
+  cat >"$stage/bin/dpkg-query" <<END
+#!/bin/bash
+grep -qx "\${!#}" "$stage/installed" && echo -n installed
+END
+  cat >"$stage/bin/apt-get" <<END
+#!/bin/bash
+echo "\$*"
+echo ran >>"$stage/apt"
+END
+  if [ "${2:-}" = sudo ]; then printf '#!/bin/bash\necho "as root: $*"\nexec "$@"\n' >"$stage/bin/sudo"; fi
+  chmod +x "$stage"/bin/*
+}
+install() { # the packages of a machine on which only liba is there
+  echo liba >"$stage/installed"
+  rm -f "$stage/apt"
+  PATH=$stage/bin bash -c 'set -euo pipefail; source "$0/core/cmake/setup.sh"; install_missing "$@"' "$top" "$@"
+}
+
+machine 0
+check "root installs what is missing" 0 "install -q -y --no-install-recommends libb libc" \
+  install "liba: one" "libb: two" "libc: three"
+check "and says why" 0 "libb: two" install "liba: one" "libb: two"
+machine 1000 sudo
+check "sudo where it is there" 0 "as root: env DEBIAN_FRONTEND=noninteractive apt-get install" install "libb: two"
+machine 1000
+check "neither root nor sudo" 1 "run as root: apt-get install libb" install "liba: one" "libb: two"
+machine 0
+install "liba: one"
+[ ! -e "$stage/apt" ] || { echo "apt-get was called although nothing was missing"; exit 1; }
