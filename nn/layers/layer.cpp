@@ -278,9 +278,10 @@ std::string Layer::name() const {
   int depth = 0;
   for (const char c : full) {
     depth += (c == '<') - (c == '>');
+    if (depth > 0 || c == '>') continue;
     if (c == ':')
       last.clear();
-    else if (depth == 0 && c != '>')
+    else
       last += c;
   }
   return last;

@@ -73,7 +73,9 @@ class LayerList : public Base {
 ///     nn::Sequential net(nn::Linear(2, 16), nn::ReLU(), nn::Linear(16, 1));
 class Sequential final : public detail::LayerList<UnaryLayer, UnaryLayer> {
  public:
-  template <class... Layers, class = std::enable_if_t<(!std::is_lvalue_reference_v<Layers> && ...)>>
+  template <class... Layers,
+            class = std::enable_if_t<(!(std::is_lvalue_reference_v<Layers> &&
+                                        std::is_base_of_v<Layer, std::remove_reference_t<Layers>>)&&...)>>
   explicit Sequential(Layers&&... layers) {
     (add(std::forward<Layers>(layers)), ...);
   }

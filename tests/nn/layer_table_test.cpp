@@ -1,0 +1,146 @@
+#include "nn/layer_table.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test {
+namespace {
+
+using Family = std::vector<LayerRow> (*)();
+std::vector<Family>& families() {
+  static std::vector<Family> all;
+  return all;
+}
+
+template <class F>
+void each_row(const F& f) {
+  for (const Family family : families())
+    for (const LayerRow& row : family()) {
+      manual_seed(3);
+      const std::shared_ptr<nn::Layer> layer = row.make();
+      INFO(*layer);
+      f(row, *layer);
+    }
+}
+
+double largest(const Tensor& x) {
+  double most = 0;
+  const Tensor d = x.to(float64);
+  for (const double v : d.data<double>()) most = std::max(most, std::abs(v));
+  return most;
+}
+
+// Gradients of a plain sum would be hidden by a softmax.
+Tensor scalar_of(const Tensor& y) { return sum(y * random_like(y)); }
+
+}  // namespace
+
+RegisterLayers::RegisterLayers(Family family) { families().push_back(family); }
+
+TEST_CASE("every layer: all members are listed", "[layers]") {
+  each_row([](const LayerRow& row, const nn::Layer& layer) { CHECK_NOTHROW(row.check_fields(layer)); });
+}
+
+TEST_CASE("every layer: every parameter and every input get a gradient", "[layers]") {
+  each_row([](const LayerRow& row, nn::Layer& layer) {
+    layer.eval();
+    std::vector<Tensor> in = row.inputs();
+    for (Tensor& x : in)
+      if (is_floating(x.dtype())) x.requires_grad_();
+    scalar_of(row.call(layer, in)).backward();
+    for (const Tensor& x : in) {
+      if (!is_floating(x.dtype())) continue;
+      REQUIRE(x.has_grad());
+      CHECK(largest(x.grad()) > 1e-6);
+    }
+    for (const auto& [name, p] : layer.named_parameters()) {
+      INFO(name);
+      REQUIRE(p.has_grad());
+      if (std::count(row.zero.begin(), row.zero.end(), name))
+        CHECK(largest(p.grad()) < 1e-5);
+      else
+        CHECK(largest(p.grad()) > 1e-6);
+    }
+  });
+}
+
+TEST_CASE("every layer: evaluation gives the same twice", "[layers]") {
+  each_row([](const LayerRow& row, nn::Layer& layer) {
+    layer.eval();
+    CHECK(same_bits(row.call(layer, row.inputs()), row.call(layer, row.inputs())));
+  });
+}
+
+TEST_CASE("every layer: the state goes into another one and back", "[layers]") {
+  each_row([](const LayerRow& row, nn::Layer& layer) {
+    manual_seed(4);
+    const std::shared_ptr<nn::Layer> other = row.make();
+    layer.eval();
+    other->eval();
+    const nn::Layer& saved = layer;  // a const layer can be saved
+    other->load_state_dict(saved.state_dict());
+    CHECK(same_bits(row.call(layer, row.inputs()), row.call(*other, row.inputs())));
+  });
+}
+
+TEST_CASE("every layer: a clone gives the same and lives its own life", "[layers]") {
+  each_row([](const LayerRow& row, nn::Layer& layer) {
+    layer.eval();
+    const std::uint64_t calls = default_generator().calls();
+    const std::shared_ptr<nn::Layer> copy = layer.clone();
+    CHECK(default_generator().calls() == calls);
+    CHECK_FALSE(copy->training());
+    CHECK(copy->str() == layer.str());
+    const Tensor before = row.call(layer, row.inputs());
+    CHECK(same_bits(before, row.call(*copy, row.inputs())));
+    {
+      const NoGrad plain;
+      for (auto& [name, tensor] : copy->state_dict()) Tensor(tensor).zero_();
+    }
+    CHECK(same_bits(before, row.call(layer, row.inputs())));
+  });
+}
+
+TEST_CASE("every layer: float64 gives what float32 gives, more precisely", "[layers]") {
+  each_row([](const LayerRow& row, nn::Layer& layer) {
+    layer.eval();
+    std::vector<Tensor> in = row.inputs();
+    const Tensor y = row.call(layer, in);
+    layer.to(float64);
+    for (Tensor& x : in)
+      if (is_floating(x.dtype())) x = x.to(float64);
+    const Tensor precise = row.call(layer, in);
+    CHECK(precise.dtype() == float64);
+    CHECK(max_difference(y, precise) < 1e-5);
+  });
+}
+
+TEST_CASE("every layer: it prints its name", "[layers]") {
+  each_row([](const LayerRow&, const nn::Layer& layer) { CHECK(layer.str().rfind(layer.name() + '(', 0) == 0); });
+}
+
+TEST_CASE("every layer of the headers has a row", "[layers]") {
+  std::set<std::string> have, declared;
+  each_row([&](const LayerRow&, const nn::Layer& layer) { have.insert(layer.name()); });
+  for (const auto& entry : std::filesystem::directory_iterator(FIT_NN_HEADERS)) {
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::regex layer(R"((?:class|struct) (\w+) final : public)");
+    for (std::sregex_iterator it(text.begin(), text.end(), layer), end; it != end; ++it) declared.insert((*it)[1]);
+  }
+  REQUIRE(declared.count("Linear") == 1);
+  for (const std::string& name : declared) {
+    INFO(name << " has no row in the table of layers");
+    CHECK(have.count(name) == 1);
+  }
+}
+
+}  // namespace fit::test

@@ -1,0 +1,313 @@
+#include "fit/nn/layer.hpp"
+
+#include <sstream>
+#include <type_traits>
+
+#include "fit/nn/activation.hpp"
+#include "fit/nn/containers.hpp"
+#include "fit/nn/dropout.hpp"
+#include "fit/nn/linear.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+using namespace fit;
+using Catch::Contains;
+using fit::test::same_bits;
+
+namespace {
+
+struct Block final : nn::UnaryLayer {
+  Tensor forward(const Tensor& x) const override { return drop(fit::tanh(fc(x))) * scale; }
+  void fields(nn::Fields& f) override {
+    f("fc", fc);
+    f("drop", drop);
+    f("scale", scale);
+  }
+  std::shared_ptr<nn::Layer> make() const override { return std::make_shared<Block>(); }
+
+  nn::Linear fc{3, 3};
+  nn::Dropout drop{0.5};
+  nn::Buffer scale{full({3}, 2)};
+};
+
+struct Net final : nn::UnaryLayer {
+  Tensor forward(const Tensor& x) const override { return head(blocks(x)); }
+  void fields(nn::Fields& f) override {
+    f("blocks", blocks);
+    f("head", head);
+  }
+  std::string describe() const override { return "blocks=2"; }
+  std::shared_ptr<nn::Layer> make() const override { return std::make_shared<Net>(); }
+
+  nn::Sequential blocks{Block(), Block()};
+  nn::Linear head{3, 1, false};
+};
+
+std::vector<std::string> names(const nn::StateDict& list) {
+  std::vector<std::string> all;
+  for (const auto& [name, tensor] : list) all.push_back(name);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a layer is moved, not copied") {
+  static_assert(!std::is_copy_constructible_v<nn::Linear> && !std::is_copy_assignable_v<nn::Linear>);
+  static_assert(!std::is_copy_constructible_v<nn::Sequential> && !std::is_copy_constructible_v<Net>);
+  static_assert(std::is_nothrow_move_constructible_v<nn::Linear> &&
+                std::is_nothrow_move_constructible_v<nn::Sequential>);
+  nn::Linear a(2, 3);
+  const Tensor weight = a.weight;
+  nn::Linear b = std::move(a);
+  CHECK(b.weight.impl() == weight.impl());
+  CHECK_NOTHROW(nn::check_fields(b));
+}
+
+TEST_CASE("names, counts and children follow from the list") {
+  const Net net;
+  CHECK(names(net.named_parameters()) == std::vector<std::string>{"blocks.0.fc.weight", "blocks.0.fc.bias",
+                                                                  "blocks.1.fc.weight", "blocks.1.fc.bias",
+                                                                  "head.weight"});
+  CHECK(names(net.named_buffers()) == std::vector<std::string>{"blocks.0.scale", "blocks.1.scale"});
+  CHECK(names(net.state_dict()).size() == 7);
+  CHECK(net.num_parameters() == 2 * (9 + 3) + 3);
+  CHECK(net.parameters().size() == 5);
+  REQUIRE(net.children().size() == 2);
+  CHECK(net.children()[1].first == "head");
+  CHECK(net.children()[1].second == &net.head);
+}
+
+TEST_CASE("a layer prints what it is made of") {
+  std::ostringstream s;
+  s << Net();
+  CHECK(s.str() == R"(Net(
+  blocks=2
+  (blocks): Sequential(
+    (0): Block(
+      (fc): Linear(in_features=3, out_features=3, bias=true)
+      (drop): Dropout(p=0.5)
+    )
+    (1): Block(
+      (fc): Linear(in_features=3, out_features=3, bias=true)
+      (drop): Dropout(p=0.5)
+    )
+  )
+  (head): Linear(in_features=3, out_features=1, bias=false)
+))");
+  CHECK(nn::ReLU().str() == "ReLU()");
+  nn::ModuleList<nn::Linear> list;
+  list.add(nn::Linear(1, 2));
+  CHECK(list.str() == "ModuleList(\n  (0): Linear(in_features=1, out_features=2, bias=true)\n)");
+  CHECK(nn::Sequential().str() == "Sequential()");
+}
+
+TEST_CASE("train and eval reach every dropout below") {
+  Net net;
+  const Tensor x = ones({64, 3});
+  CHECK(net.training());
+  CHECK_FALSE(same_bits(net(x), net(x)));
+  net.eval();
+  CHECK_FALSE(static_cast<const Block&>(net.blocks[1]).drop.training());
+  CHECK(same_bits(net(x), net(x)));
+  net.train();
+  CHECK(static_cast<const Block&>(net.blocks[1]).drop.training());
+}
+
+TEST_CASE("a tied parameter counts once and stays tied in a clone and in another type") {
+  struct Tied final : nn::Layer {
+    void fields(nn::Fields& f) override {
+      f("in", in);
+      f("out", out);
+    }
+    std::shared_ptr<nn::Layer> make() const override { return std::make_shared<Tied>(); }
+    nn::Embedding in{5, 3};
+    nn::Linear out{3, 5, false};
+  };
+  Tied tied;
+  tied.out.weight = tied.in.weight;
+  CHECK(tied.parameters().size() == 1);
+  CHECK(names(tied.named_parameters()) == std::vector<std::string>{"in.weight"});
+  CHECK(names(tied.state_dict()) == std::vector<std::string>{"in.weight", "out.weight"});
+  CHECK(tied.num_parameters() == 15);
+  const auto copy = nn::clone(tied);
+  CHECK(copy->in.weight.impl() == copy->out.weight.impl());
+  CHECK(copy->in.weight.impl() != tied.in.weight.impl());
+  CHECK(same_bits(copy->in.weight, tied.in.weight));
+  tied.to(float64);
+  CHECK(tied.in.weight.impl() == tied.out.weight.impl());
+  CHECK(tied.out.weight.dtype() == float64);
+  CHECK(tied.parameters().size() == 1);
+}
+
+TEST_CASE("freezing takes parameters out of training, and a clone keeps that") {
+  Net net;
+  net.head.weight.freeze();
+  CHECK(net.head.weight.frozen());
+  CHECK(net.num_parameters(true) == net.num_parameters() - 3);
+  CHECK(net.parameters().size() == 5);
+  sum(net(ones({2, 3}))).backward();
+  CHECK_FALSE(net.head.weight.has_grad());
+  CHECK(static_cast<Block&>(net.blocks[0]).fc.weight.has_grad());
+  const auto copy = nn::clone(net);
+  CHECK(copy->head.weight.frozen());
+  CHECK(copy->num_parameters(true) == 24);
+  copy->unfreeze();
+  CHECK(copy->num_parameters(true) == 27);
+  net.zero_grad();
+  CHECK_FALSE(static_cast<Block&>(net.blocks[0]).fc.weight.has_grad());
+  net.freeze();
+  CHECK_FALSE(net(ones({2, 3})).requires_grad());
+}
+
+TEST_CASE("to() converts in place, for everyone who holds the parameters") {
+  nn::Linear layer(2, 2);
+  const Tensor handle = layer.parameters()[0];
+  const Tensor before = handle.detach().clone();
+  sum(layer(ones({1, 2}))).backward();
+  layer.to(float64);
+  CHECK(handle.dtype() == float64);
+  CHECK(handle.impl() == layer.weight.impl());
+  CHECK(equal(handle.detach(), before.to(float64)));
+  CHECK_FALSE(handle.has_grad());
+  sum(layer(ones({1, 2}, float64))).backward();
+  CHECK(handle.grad().dtype() == float64);
+  CHECK_THROWS_WITH(layer.to(int64), Contains("dtype is int64"));
+}
+
+TEST_CASE("loading takes all or nothing, and says all that does not fit") {
+  Net net;
+  nn::StateDict state;
+  for (const auto& [name, tensor] : net.state_dict()) state.emplace_back(name, full(tensor.shape(), 7));
+  nn::StateDict wrong = state;
+  wrong[0].second = zeros({4, 3});                 // misshapen
+  wrong[1].first = "blocks.0.fc.bios";             // missing and unexpected
+  wrong[3].second = zeros({3, 3}, int64);          // another type
+  wrong.emplace_back(wrong[4].first, zeros({3}));  // twice
+  const nn::StateDict before = [&] {
+    nn::StateDict copies;
+    for (const auto& [name, tensor] : net.state_dict()) copies.emplace_back(name, tensor.clone());
+    return copies;
+  }();
+  CHECK_THROWS_WITH(
+      net.load_state_dict(wrong),
+      "[load_state_dict] the state does not fit this Net; nothing was loaded:\n"
+      "  missing: blocks.0.fc.bias [3]\n"
+      "  unexpected: blocks.1.fc.bias (twice), blocks.0.fc.bios [3]\n"
+      "  misshapen: blocks.0.fc.weight is [4, 3], here [3, 3], blocks.1.fc.weight is int64, here float32");
+  for (std::size_t i = 0; i < before.size(); ++i) CHECK(same_bits(net.state_dict()[i].second, before[i].second));
+  const std::uint32_t version = net.head.weight.version();
+  net.load_state_dict(state);
+  CHECK(net.head.weight.to_vector<float>() == std::vector<float>{7, 7, 7});
+  CHECK(net.head.weight.requires_grad());
+  CHECK(net.head.weight.version() > version);
+  // float64 goes into float32
+  for (auto& [name, tensor] : state) tensor = full(tensor.shape(), 0.5, float64);
+  net.load_state_dict(state);
+  CHECK(net.head.weight.to_vector<float>() == std::vector<float>{.5f, .5f, .5f});
+}
+
+TEST_CASE("the state of a layer is live and outside of the graph") {
+  nn::Linear layer(2, 1, false);
+  const nn::StateDict state = layer.state_dict();
+  CHECK_FALSE(state[0].second.requires_grad());
+  const NoGrad plain;
+  layer.weight.fill_(3);
+  CHECK(state[0].second.to_vector<float>() == std::vector<float>{3, 3});
+}
+
+// ---- members that are not listed ----------------------------------------------------------------------------------
+
+namespace {
+
+enum class Missing { nothing, parameter, buffer, layer, twice, dotted };
+
+template <Missing missing>
+struct Forgetful final : nn::Layer {
+  void fields(nn::Fields& f) override {
+    if (missing != Missing::parameter) f("p", p);
+    if (missing != Missing::buffer) f("b", b);
+    if (missing != Missing::layer) f("l", l);
+    if (missing == Missing::twice) f("p", q);
+    if (missing == Missing::dotted) f("q.x", q);
+    if (missing != Missing::twice && missing != Missing::dotted) f("q", q);
+  }
+  nn::Parameter p{zeros({2})};
+  nn::Buffer b;
+  nn::ReLU l;
+  nn::Parameter q;
+};
+
+}  // namespace
+
+TEST_CASE("check_fields finds a member that is not listed") {
+  CHECK_NOTHROW(nn::check_fields(Forgetful<Missing::nothing>()));
+  CHECK_THROWS_WITH(nn::check_fields(Forgetful<Missing::parameter>()), Contains("Forgetful holds a Parameter"));
+  CHECK_THROWS_WITH(nn::check_fields(Forgetful<Missing::buffer>()), Contains("holds a Buffer"));
+  CHECK_THROWS_WITH(nn::check_fields(Forgetful<Missing::layer>()), Contains("holds a Layer"));
+  CHECK_THROWS_WITH(nn::check_fields(Forgetful<Missing::twice>()), Contains("the name 'p' twice"));
+  CHECK_THROWS_WITH(nn::check_fields(Forgetful<Missing::dotted>()), Contains("the name 'q.x'"));
+  // A layer that was moved, and one whose members were moved into it, are still seen whole.
+  Forgetful<Missing::parameter> a;
+  const Forgetful<Missing::parameter> b = std::move(a);
+  CHECK_THROWS_AS(nn::check_fields(b), Error);
+}
+
+TEST_CASE("a layer that does not say how it is made can't be cloned") {
+  CHECK_THROWS_WITH(Forgetful<Missing::nothing>().clone(), Contains("Forgetful") && Contains("override make()"));
+  struct Liar final : nn::UnaryLayer {
+    Tensor forward(const Tensor& x) const override { return x; }
+    void fields(nn::Fields&) override {}
+    std::shared_ptr<nn::Layer> make() const override { return std::make_shared<nn::ReLU>(); }
+  };
+  CHECK_THROWS_WITH(Liar().clone(), Contains("make() of Liar gives a ReLU"));
+  struct Grows final : nn::Layer {
+    explicit Grows(std::size_t n) {
+      for (std::size_t i = 0; i < n; ++i) list.add(nn::ReLU());
+    }
+    void fields(nn::Fields& f) override { f("list", list); }
+    std::shared_ptr<nn::Layer> make() const override { return std::make_shared<Grows>(list.size() + 1); }
+    nn::ModuleList<> list;
+  };
+  CHECK_THROWS_WITH(Grows(1).clone(), Contains("other members"));
+}
+
+TEST_CASE("parameters and buffers are made from tensors outside of the graph") {
+  const Tensor x = ones({2}).requires_grad_();
+  const nn::Parameter p(x * 2);
+  CHECK(p.is_leaf());
+  CHECK(p.requires_grad());
+  CHECK_FALSE(nn::Buffer(x * 2).requires_grad());
+  CHECK_THROWS_AS(nn::Parameter(zeros({2}, int64)), Error);
+  nn::Parameter none;
+  CHECK_FALSE(none.frozen());
+  none.freeze();
+  CHECK_FALSE(none.defined());
+}
+
+// ---- containers ---------------------------------------------------------------------------------------------------
+
+TEST_CASE("Sequential applies its layers in order and shares those given by pointer") {
+  const auto shared = std::make_shared<nn::Linear>(2, 2);
+  nn::Sequential net(shared, nn::ReLU(), shared);
+  CHECK(net.size() == 3);
+  CHECK(net.parameters().size() == 2);
+  const Tensor x = ones({1, 2});
+  CHECK(same_bits(net(x), (*shared)(relu((*shared)(x)))));
+  CHECK(same_bits(nn::Sequential()(x), x));
+  CHECK_THROWS_WITH(net[3], "[Sequential] there is no layer 3: it has 3");
+  const auto copy = nn::clone(net);
+  CHECK(copy->parameters().size() == 2);
+  CHECK(same_bits((*copy)(x), net(x)));
+}
+
+TEST_CASE("ModuleList is walked and grows") {
+  nn::ModuleList<nn::Linear> list;
+  for (int i = 0; i < 3; ++i) list.add(nn::Linear(2, 2));
+  Tensor x = ones({2});
+  for (const auto& layer : list) x = layer(x);
+  CHECK(same_bits(x, list[2](list[1](list[0](ones({2}))))));
+  for (auto& layer : list) layer.weight.freeze();
+  CHECK(list.num_parameters(true) == 6);
+  CHECK(names(list.named_parameters())[2] == "1.weight");
+}

@@ -1,0 +1,318 @@
+#include "fit/optim.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fit/nn/activation.hpp"
+#include "fit/nn/containers.hpp"
+#include "fit/nn/linear.hpp"
+#include "fit/nn/loss.hpp"
+#include "fit/ops.hpp"
+#include "fit/parallel.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+using namespace fit;
+using Catch::Contains;
+using fit::test::same_bits;
+
+namespace {
+
+// PyTorch's formulas, number by number, in double.
+struct Reference {
+  double p, m = 0, v = 0, w = 0;
+  int t = 0;
+
+  void step(double g, const optim::SGDOptions& o) {
+    ++t;
+    g += o.weight_decay * p;
+    if (o.momentum != 0) {
+      m = t == 1 ? g : o.momentum * m + (1 - o.dampening) * g;
+      g = o.nesterov ? g + o.momentum * m : m;
+    }
+    p -= o.lr * g;
+  }
+  template <class Options>
+  void step(double g, const Options& o) {
+    ++t;
+    if (std::is_same_v<Options, optim::AdamWOptions>)
+      p -= o.lr * o.weight_decay * p;
+    else
+      g += o.weight_decay * p;
+    m = o.beta1 * m + (1 - o.beta1) * g;
+    v = o.beta2 * v + (1 - o.beta2) * g * g;
+    w = std::max(w, v);
+    const double m_hat = m / (1 - std::pow(o.beta1, t));
+    const double v_hat = (o.amsgrad ? w : v) / (1 - std::pow(o.beta2, t));
+    p -= o.lr * m_hat / (std::sqrt(v_hat) + o.eps);
+  }
+};
+
+// Twelve steps over two parameters of odd sizes, one of which has no gradient in the second step.
+template <class Optimizer, class Options>
+void follow(const Options& options, DType dtype, double tolerance) {
+  Generator random(8);
+  Tensor a = randn({7, 5}, dtype, random).requires_grad_(), b = randn({3}, dtype, random).requires_grad_();
+  std::vector<Reference> expected;
+  for (const Tensor& p : {a, b})
+    for (const double v : p.detach().to(float64).to_vector<double>()) expected.push_back({v});
+  Optimizer optimizer({a, b}, options);
+  for (int t = 0; t < 12; ++t) {
+    optimizer.zero_grad();
+    a.set_grad(randn({7, 5}, dtype, random) * (t + 1.));
+    if (t != 1) b.set_grad(randn({3}, dtype, random));
+    std::size_t i = 0;
+    for (const Tensor& p : {a, b}) {
+      if (!p.has_grad()) continue;
+      for (const double g : p.grad().to(float64).to_vector<double>()) expected[i++].step(g, options);
+    }
+    const std::uint32_t version = a.version();
+    optimizer.step();
+    CHECK(a.version() > version);
+  }
+  std::size_t i = 0;
+  for (const Tensor& p : {a, b}) {
+    for (const double v : p.detach().to(float64).to_vector<double>()) {
+      const double right = expected[i++].p;
+      CHECK(std::abs(v - right) <= tolerance * (1 + std::abs(right)));
+    }
+  }
+}
+
+template <class Optimizer, class Options>
+void follow_both(const Options& options) {
+  follow<Optimizer>(options, float64, 1e-12);
+  follow<Optimizer>(options, float32, 1e-5);
+}
+
+Tensor leaf(const Tensor& value) { return value.clone().requires_grad_(); }
+
+}  // namespace
+
+TEST_CASE("SGD follows its formulas") {
+  follow_both<optim::SGD>(optim::SGDOptions{0.1});
+  follow_both<optim::SGD>(optim::SGDOptions{0.1, 0, 0, 0.2});
+  follow_both<optim::SGD>(optim::SGDOptions{0.05, 0.9});
+  follow_both<optim::SGD>(optim::SGDOptions{0.05, 0.9, 0.3, 0.1});
+  follow_both<optim::SGD>(optim::SGDOptions{0.05, 0.9, 0, 0.1, true});
+}
+
+TEST_CASE("Adam and AdamW follow their formulas") {
+  follow_both<optim::Adam>(optim::AdamOptions{});
+  follow_both<optim::Adam>(optim::AdamOptions{0.05, 0.8, 0.99, 1e-6, 0.1});
+  follow_both<optim::Adam>(optim::AdamOptions{0.05, 0.3, 0.9, 1e-8, 0.1, true});
+  follow_both<optim::AdamW>(optim::AdamWOptions{});
+  follow_both<optim::AdamW>(optim::AdamWOptions{0.05, 0.8, 0.9, 1e-6, 0.2});
+  follow_both<optim::AdamW>(optim::AdamWOptions{0.05, 0.8, 0.9, 1e-6, 0.2, true});
+}
+
+TEST_CASE("the first step of Adam is the learning rate, whatever the gradient") {
+  Tensor p = leaf(tensor({1., 1., 1.}));
+  p.set_grad(tensor({100., -0.01, 0.}));
+  optim::Adam({p}, 0.1).step();
+  CHECK(p.detach().to_vector<float>()[0] == Approx(0.9));
+  CHECK(p.detach().to_vector<float>()[1] == Approx(1.1));
+  CHECK(p.detach().to_vector<float>()[2] == 1);
+}
+
+TEST_CASE("steps do not depend on the number of threads") {
+  const int threads = num_threads();
+  const auto run = [](int n) {
+    set_num_threads(n);
+    Generator random(3);
+    Tensor large = randn({3, 40001}, float32, random).requires_grad_(), small = leaf(ones({5})),
+           wide = randn({70000}, float64, random).requires_grad_(), empty = leaf(zeros({0}));
+    optim::AdamW adam({large, small, wide, empty}, 0.1);
+    optim::SGD sgd({large, small, wide, empty}, 0.1, 0.9);
+    for (int t = 0; t < 3; ++t) {
+      for (Tensor p : {large, small, wide, empty}) p.set_grad(randn(p.shape(), p.dtype(), random));
+      optim::clip_grad_norm_({large, small, wide, empty}, 1);
+      adam.step();
+      sgd.step();
+    }
+    return std::vector<Tensor>{large.detach(), small.detach(), wide.detach()};
+  };
+  const std::vector<Tensor> one = run(1), three = run(3);
+  set_num_threads(threads);
+  for (std::size_t i = 0; i < one.size(); ++i) CHECK(same_bits(one[i], three[i]));
+}
+
+TEST_CASE("what has no gradient or is frozen is left alone") {
+  nn::Linear layer(2, 2);
+  layer.bias.freeze();
+  const Tensor bias = layer.bias.clone(), x = ones({1, 2});
+  optim::AdamW optimizer(layer.parameters(), 0.1);
+  const Tensor weight = layer.weight.detach().clone();
+  optimizer.step();  // no gradients yet
+  CHECK(same_bits(layer.weight.detach(), weight));
+  CHECK(optimizer.state_dict().size() == 1);
+  sum(layer(x)).backward();
+  optimizer.step();
+  CHECK_FALSE(same_bits(layer.weight.detach(), weight));
+  CHECK(same_bits(layer.bias, bias));
+  optimizer.zero_grad();
+  CHECK_FALSE(layer.weight.has_grad());
+}
+
+TEST_CASE("groups have options of their own") {
+  Tensor a = leaf(ones({2})), b = leaf(ones({2}));
+  optim::SGD optimizer({{{a}, {0.1}}, {{b}, {0.01, 0, 0, 10}}});
+  CHECK(optimizer.groups() == 2);
+  CHECK(optimizer.lr(1) == 0.01);
+  a.set_grad(ones({2}));
+  b.set_grad(ones({2}));
+  optimizer.step();
+  CHECK(a.detach().to_vector<float>()[0] == Approx(0.9));
+  CHECK(b.detach().to_vector<float>()[0] == Approx(1 - 0.01 * 11));
+  optimizer.set_lr(0, 0.5);
+  CHECK(optimizer.lr(0) == 0.5);
+  CHECK(optimizer.lr(1) == 0.01);
+  optimizer.set_lr(0);
+  optimizer.options(1).weight_decay = 0;
+  optimizer.step();
+  CHECK(a.detach().to_vector<float>()[0] == Approx(0.9));
+}
+
+TEST_CASE("optimisers refuse bad arguments") {
+  const Tensor p = leaf(ones({2}));
+  CHECK_THROWS_WITH(optim::SGD({p}, -1.), Contains("[SGD] lr is -1"));
+  CHECK_THROWS_WITH(optim::SGD({p}, 0.1, -1.), Contains("momentum is -1"));
+  CHECK_THROWS_WITH(optim::SGD({p}, {0.1, 0, 0, 0, true}), Contains("nesterov needs momentum"));
+  CHECK_THROWS_WITH(optim::SGD({p}, {0.1, 0.9, 0.1, 0, true}), Contains("no dampening"));
+  CHECK_THROWS_WITH(optim::Adam({p}, {1e-3, 1.0}), Contains("[Adam] beta1 is 1"));
+  CHECK_THROWS_WITH(optim::AdamW({p}, {1e-3, 0.9, 0.999, -1}), Contains("[AdamW] eps is -1"));
+  CHECK_THROWS_WITH(optim::AdamW({p}, std::nan("")), Contains("lr is nan"));
+  CHECK_THROWS_WITH(optim::SGD(std::vector<Tensor>{}, 0.1), Contains("has no parameters"));
+  CHECK_THROWS_WITH(optim::SGD({p, p}, 0.1), Contains("the parameter 1 of shape [2] is there twice"));
+  CHECK_THROWS_WITH(optim::SGD({{{p}, {}}, {{p}, {}}}), Contains("there twice"));
+  CHECK_THROWS_WITH(optim::SGD({p * 2}, 0.1), Contains("is the result of mul"));
+  CHECK_THROWS_WITH(optim::SGD({Tensor()}, 0.1), Contains("undefined"));
+  CHECK_THROWS_WITH(optim::SGD({zeros({2}, int64)}, 0.1), Contains("int64"));
+}
+
+TEST_CASE("a parameter that is converted after the first step is refused by name") {
+  nn::Linear layer(2, 1);
+  optim::Adam optimizer(layer.named_parameters(), 0.1);
+  sum(layer(ones({1, 2}))).backward();
+  optimizer.step();
+  layer.to(float64);
+  sum(layer(ones({1, 2}, float64))).backward();
+  CHECK_THROWS_WITH(optimizer.step(), Contains("the parameter weight is float64, its exp_avg float32"));
+}
+
+// ---- state --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+template <class Optimizer, class Options>
+void resume(const Options& options) {
+  Generator random(4);
+  std::vector<Tensor> gradients;
+  for (int t = 0; t < 6; ++t) gradients.push_back(randn({5}, float32, random));
+  const auto steps = [&](Optimizer& optimizer, Tensor& p, int from, int to) {
+    for (int t = from; t < to; ++t) {
+      p.set_grad(gradients[static_cast<std::size_t>(t)]);
+      optimizer.step();
+    }
+  };
+  Tensor a = leaf(ones({5})), b = leaf(ones({5}));
+  Optimizer straight(std::vector<std::pair<std::string, Tensor>>{{"w", a}}, options);
+  Optimizer first(std::vector<std::pair<std::string, Tensor>>{{"w", b}}, options);
+  steps(straight, a, 0, 3);
+  steps(first, b, 0, 3);
+  straight.set_lr(0.3);
+  first.set_lr(0.3);
+  Tensor c = leaf(b.detach());
+  Optimizer second(std::vector<std::pair<std::string, Tensor>>{{"w", c}}, options);
+  second.load_state_dict(first.state_dict());
+  CHECK(second.lr() == 0.3);
+  steps(straight, a, 3, 6);
+  steps(second, c, 3, 6);
+  CHECK(same_bits(a.detach(), c.detach()));
+}
+
+}  // namespace
+
+TEST_CASE("an optimiser goes on from its saved state, bit for bit") {
+  resume<optim::SGD>(optim::SGDOptions{0.1, 0.9, 0.2});
+  resume<optim::Adam>(optim::AdamOptions{});
+  resume<optim::AdamW>(optim::AdamWOptions{0.1, 0.9, 0.99, 1e-8, 0.1, true});
+}
+
+TEST_CASE("an optimiser's state has the names of its parameters, and is loaded whole or not at all") {
+  nn::Sequential net(nn::Linear(2, 2), nn::Linear(2, 1, false));
+  optim::Adam optimizer(net.named_parameters(), 0.1);
+  sum(net(ones({1, 2}))).backward();
+  optimizer.step();
+  const auto state = optimizer.state_dict();
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : state) names.push_back(name);
+  CHECK(names == std::vector<std::string>{"lr.0", "0.weight.step", "0.weight.exp_avg", "0.weight.exp_avg_sq",
+                                          "0.bias.step", "0.bias.exp_avg", "0.bias.exp_avg_sq", "1.weight.step",
+                                          "1.weight.exp_avg", "1.weight.exp_avg_sq"});
+  auto wrong = state;
+  wrong[0].second = full({}, 77, float64);
+  wrong[2].second = zeros({3});
+  wrong[4].first = "0.bias.stop";
+  CHECK_THROWS_WITH(optimizer.load_state_dict(wrong), Contains("this Adam") &&
+                                                          Contains("misshapen: 0.weight.exp_avg is [3], here [2, 2]") &&
+                                                          Contains("0.bias.stop []"));
+  CHECK(optimizer.lr() == 0.1);
+  CHECK_NOTHROW(optimizer.load_state_dict(state));
+}
+
+// ---- clipping -----------------------------------------------------------------------------------------------------
+
+TEST_CASE("clipping by norm scales all gradients together") {
+  Tensor a = leaf(zeros({2})), b = leaf(zeros({1}, float64)), c = leaf(zeros({3}));
+  const auto set = [&] {
+    a.set_grad(tensor({3., 0.}));
+    b.set_grad(tensor({4.}, float64));
+  };
+  set();
+  CHECK(optim::clip_grad_norm_({a, b, c}, 10) == 5);
+  CHECK(a.grad().to_vector<float>()[0] == 3);
+  CHECK(optim::clip_grad_norm_({a, b, c}, 1) == 5);
+  CHECK(a.grad().to_vector<float>()[0] == Approx(0.6));
+  CHECK(b.grad().item() == Approx(0.8));
+  CHECK(optim::clip_grad_norm_({c}, 1) == 0);
+  set();
+  a.set_grad(tensor({INFINITY, 0.}));
+  CHECK_THROWS_WITH(optim::clip_grad_norm_({a, b}, 1, true), Contains("the norm of the gradients is inf"));
+  CHECK(b.grad().item() == 4);
+  CHECK(std::isinf(optim::clip_grad_norm_({a, b}, 1)));
+  CHECK(std::isnan(a.grad().to_vector<float>()[0]));
+  CHECK_THROWS_WITH(optim::clip_grad_norm_({a}, -1), Contains("max_norm is -1"));
+}
+
+TEST_CASE("the norm is summed in double") {
+  Tensor p = leaf(zeros({300001}));
+  p.set_grad(full({300001}, 1e-3));
+  CHECK(optim::clip_grad_norm_({p}, 100) == Approx(static_cast<double>(1e-3f) * std::sqrt(300001.)).epsilon(1e-13));
+}
+
+TEST_CASE("clipping by value cuts every element off") {
+  Tensor p = leaf(zeros({4}));
+  p.set_grad(tensor({-3., -0.5, 0.5, 3.}));
+  optim::clip_grad_value_({p}, 1);
+  CHECK(p.grad().to_vector<float>() == std::vector<float>{-1, -.5f, .5f, 1});
+  CHECK_THROWS_AS(optim::clip_grad_value_({p}, -1), Error);
+}
+
+// ---- learning -----------------------------------------------------------------------------------------------------
+
+TEST_CASE("a small network learns XOR") {
+  manual_seed(1);
+  nn::Sequential net(nn::Linear(2, 8), nn::Tanh(), nn::Linear(8, 2));
+  const Tensor x = tensor({{0., 0.}, {0., 1.}, {1., 0.}, {1., 1.}}), y = tensor({0, 1, 1, 0});
+  optim::AdamW optimizer(net.named_parameters(), 0.05);
+  const nn::CrossEntropyLoss loss;
+  const double before = loss(net(x), y).item();
+  for (int t = 0; t < 200; ++t) {
+    optimizer.zero_grad();
+    loss(net(x), y).backward();
+    optimizer.step();
+  }
+  CHECK(before > 0.5);
+  CHECK(loss(net(x), y).item() < 0.05);
+}
