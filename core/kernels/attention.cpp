@@ -116,56 +116,75 @@ template <class T>
 void attention_backward(const Attention<T>& a, const Heads<const T>& out, const T* lse, const Heads<const T>& dout,
                         const Heads<T>& dq, const Heads<T>& dk, const Heads<T>& dv) {
   const auto& table = FIT_KERNELS(attention_table, T);
-  const std::int64_t group = a.H / a.kv_heads, key_blocks = blocks(a.Sk, key_block), heads = a.B * a.kv_heads;
-  const std::int64_t each_k = key_blocks * key_block * a.D, each_v = key_blocks * key_block * a.Dv;
-  const Scratch<T> keys(heads * each_k), values(heads * each_v), delta(a.B * a.H * a.Sq);
+  const std::int64_t group = a.H / a.kv_heads, heads = a.B * a.kv_heads, key_blocks = blocks(a.Sk, key_block);
+  const std::int64_t size_k = key_blocks * key_block * a.D, size_v = key_blocks * key_block * a.Dv, size_q = a.Sq * a.D;
+  const Scratch<T> delta(a.B * a.H * a.Sq);
+  const auto dots = [&](std::int64_t b, std::int64_t h) {
+    table.row_dots(a.Sq, a.Dv, dout.at(b, h, 0), dout.row, out.at(b, h, 0), out.row,
+                   delta.get() + (b * a.H + h) * a.Sq);
+  };
+  // One block of keys of a head of k and v, for all query heads that share it; their dq lie dq_head apart.
+  const auto block = [&](std::int64_t b, std::int64_t kv, std::int64_t kb, const T* keys, const T* values, T* dq_at,
+                         std::int64_t dq_head, std::int64_t dq_row, T* scratch) {
+    T* const dk_block = scratch + attention_scratch(a.Dv);
+    T* const dv_block = dk_block + key_block * a.D;
+    std::fill_n(dk_block, key_block * (a.D + a.Dv), T(0));
+    const std::int64_t j0 = kb * key_block;
+    for (std::int64_t g = 0; g < group; ++g)
+      table.backward(a, b, kv * group + g, j0, keys, values, lse, delta.get(), dout, dq_at + g * dq_head, dq_row,
+                     dk_block, dv_block, scratch);
+    for (std::int64_t j = 0, rows = std::min(key_block, a.Sk - j0); j < rows; ++j) {
+      std::copy_n(dk_block + j * a.D, a.D, dk.at(b, kv, j0 + j));
+      std::copy_n(dv_block + j * a.Dv, a.Dv, dv.at(b, kv, j0 + j));
+    }
+  };
+  const std::int64_t scratch_size = attention_scratch(a.Dv) + key_block * (a.D + a.Dv);
+  const double flops = 2.5 * flops_per_pair(a) * pairs(a) * static_cast<double>(group);
+
+  // Few heads are cut into parts that share out the blocks of keys; each makes a dq of its own, and these are added up
+  // in order afterwards. How many parts is fixed by the shape, so that results don't depend on the threads.
+  const std::int64_t parts = heads >= 8 || heads == 0 ? 1 : std::min<std::int64_t>(key_blocks, blocks(8, heads));
+  if (parts <= 1) {
+    parallel_tasks(heads, grain_of(flops), [&](std::int64_t begin, std::int64_t end) {
+      const Scratch<T> keys(size_k), values(size_v), scratch(scratch_size);
+      for (std::int64_t head = begin; head < end; ++head) {
+        const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
+        table.pack(a.Sk, a.D, a.k.at(b, kv, 0), a.k.row, keys.get());
+        table.pack(a.Sk, a.Dv, a.v.at(b, kv, 0), a.v.row, values.get());
+        for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+          dots(b, h);
+          for (std::int64_t i = 0; i < a.Sq; ++i) std::fill_n(dq.at(b, h, i), a.D, T(0));
+        }
+        for (std::int64_t kb = 0; kb < key_blocks; ++kb)
+          block(b, kv, kb, keys.get(), values.get(), dq.at(b, kv * group, 0), dq.head, dq.row, scratch.get());
+      }
+    });
+    return;
+  }
+  const Scratch<T> keys(heads * size_k), values(heads * size_v), sums(parts * a.B * a.H * size_q);
   pack_all(a, a.k, a.D, keys.get());
   pack_all(a, a.v, a.Dv, values.get());
-  parallel_for(a.B * a.H, grain_of(8.0 * static_cast<double>(a.Sq * a.Dv)), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      table.row_dots(a.Sq, a.Dv, dout.at(i / a.H, i % a.H, 0), dout.row, out.at(i / a.H, i % a.H, 0), out.row,
-                     delta.get() + i * a.Sq);
+  parallel_for(a.B * a.H, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) dots(i / a.H, i % a.H);
   });
-
-  // A task is a part of one head's keys. With few heads each is cut into parts that make dq sums of their own, added up
-  // in order afterwards: how many is fixed by the shape, so results don't depend on the threads.
-  const std::int64_t parts =
-      heads >= 8 ? 1 : std::min<std::int64_t>(key_blocks, blocks(8, std::max<std::int64_t>(heads, 1)));
-  const double flops = 2.5 * flops_per_pair(a) * pairs(a) * static_cast<double>(group) /
-                       static_cast<double>(std::max<std::int64_t>(parts, 1));
-  const std::int64_t dq_size = a.Sq * a.D;
-  const Scratch<T> sums(parts * a.B * a.H * dq_size);
-  parallel_tasks(heads * parts, grain_of(flops), [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t block = key_block;
-    const Scratch<T> scratch(attention_scratch(a.Dv) + block * (a.D + a.Dv));
-    T* const dk_block = scratch.get() + attention_scratch(a.Dv);
-    T* const dv_block = dk_block + block * a.D;
+  parallel_tasks(heads * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    const Scratch<T> scratch(scratch_size);
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t head = task / parts, part = task % parts, b = head / a.kv_heads, kv = head % a.kv_heads;
-      T* const dq_sums = sums.get() + part * a.B * a.H * dq_size;
-      std::fill_n(dq_sums + (b * a.H + kv * group) * dq_size, group * dq_size, T(0));
+      T* const dq_part = sums.get() + ((part * a.B + b) * a.H + kv * group) * size_q;
+      std::fill_n(dq_part, group * size_q, T(0));
       // Blocks part, part + parts, …: under a causal mask the early ones cost more than the late ones.
-      for (std::int64_t kb = part; kb < key_blocks; kb += parts) {
-        std::fill_n(dk_block, block * (a.D + a.Dv), T(0));
-        const std::int64_t j0 = kb * block;
-        for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h)
-          table.backward(a, b, h, j0, keys.get() + head * each_k, values.get() + head * each_v, lse, delta.get(), dout,
-                         dq_sums + (b * a.H + h) * dq_size, a.D, dk_block, dv_block, scratch.get());
-        for (std::int64_t j = 0, rows = std::min(block, a.Sk - j0); j < rows; ++j) {
-          std::copy_n(dk_block + j * a.D, a.D, dk.at(b, kv, j0 + j));
-          std::copy_n(dv_block + j * a.Dv, a.Dv, dv.at(b, kv, j0 + j));
-        }
-      }
+      for (std::int64_t kb = part; kb < key_blocks; kb += parts)
+        block(b, kv, kb, keys.get() + head * size_k, values.get() + head * size_v, dq_part, size_q, a.D, scratch.get());
     }
   });
   parallel_for(a.B * a.H * a.Sq, grain_of(static_cast<double>(a.D * (parts + 1))),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t r = begin; r < end; ++r) {
                    T* const to = dq.at(r / a.Sq / a.H, r / a.Sq % a.H, r % a.Sq);
-                   const T* const from = sums.get() + r * a.D;
                    for (std::int64_t c = 0; c < a.D; ++c) {
-                     T sum = from[c];
-                     for (std::int64_t p = 1; p < parts; ++p) sum += from[p * a.B * a.H * dq_size + c];
+                     T sum = 0;
+                     for (std::int64_t p = 0; p < parts; ++p) sum += sums.get()[p * a.B * a.H * size_q + r * a.D + c];
                      to[c] = sum;
                    }
                  }

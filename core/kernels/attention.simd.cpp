@@ -38,7 +38,7 @@ bool finite(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row) 
     for (; c + static_cast<std::int64_t>(V::size) <= cols; c += V::size) sum = sum + load<V>(at + c) * V(T(0));
     if (c < cols) sum = sum + load_part<V>(at + c, cols - c) * V(T(0));
   }
-  return xsimd::hadd(sum) == T(0);
+  return sum_lanes(sum) == T(0);
 }
 
 // How many keys query i sees by causality.
@@ -55,41 +55,42 @@ std::int64_t whole_vectors(std::int64_t n) {
   return (n + W - 1) / W * W;
 }
 
-// One row of raw products: score = s scale log2(e) + bias log2(e), -inf from `seen` on and where the mask is 0.
+// 0, 1, … in the lanes.
 template <class T>
-void finish_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
-                   std::int64_t seen, std::int64_t width, T* s) {
+Vec<T> lane_numbers() {
+  alignas(64) T lanes[Vec<T>::size];
+  for (std::size_t l = 0; l < Vec<T>::size; ++l) lanes[l] = static_cast<T>(l);
+  return Vec<T>::load_aligned(lanes);
+}
+
+// Makes scores of one row of raw products: s scale log2(e) + bias log2(e), -inf from `seen` on and where the mask is 0.
+// Gives back the largest.
+template <class T>
+T finish_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
+                std::int64_t seen, std::int64_t width, T* s) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
   constexpr T hidden = -std::numeric_limits<T>::infinity();
-  const V factor(static_cast<T>(a.scale * static_cast<T>(log2_e)));
-  for (std::int64_t j = 0; j < width; j += W) (load<V>(s + j) * factor).store_unaligned(s + j);
-  if (a.bias.data) {
-    const T* const bias = a.bias.at(b, h, i) + j0;
-    const V e(static_cast<T>(log2_e));
-    for (std::int64_t j = 0; j < seen; j += W) {
-      const std::int64_t left = seen - j;
-      const V extra = left >= W ? load<V>(bias + j) : load_part<V>(bias + j, left);
-      (load<V>(s + j) + extra * e).store_unaligned(s + j);
+  const V factor(static_cast<T>(a.scale * static_cast<T>(log2_e))), lanes = lane_numbers<T>();
+  V most(hidden);
+  for (std::int64_t j = 0; j < width; j += W) {
+    V x = load<V>(s + j) * factor;
+    const std::int64_t left = seen - j < 0 ? 0 : seen - j < W ? seen - j : W;
+    if (a.bias.data) {
+      const T* const bias = a.bias.at(b, h, i) + j0 + j;
+      x = x + (left == W ? load<V>(bias) : load_part<V>(bias, left)) * V(static_cast<T>(log2_e));
     }
+    if (a.mask.data) {
+      const bool* const mask = a.mask.at(b, h, i) + j0 + j;
+      alignas(64) T shift[W] = {};
+      for (std::int64_t l = 0; l < left; ++l) shift[l] = mask[l] ? T(0) : hidden;
+      x = x + V::load_aligned(shift);
+    }
+    if (left < W) x = xsimd::select(lanes < V(static_cast<T>(left)), x, V(hidden));
+    x.store_unaligned(s + j);
+    most = xsimd::max(most, x);
   }
-  if (a.mask.data) {
-    const bool* const mask = a.mask.at(b, h, i) + j0;
-    for (std::int64_t j = 0; j < seen; ++j) s[j] = mask[j] ? s[j] : hidden;
-  }
-  for (std::int64_t j = seen < 0 ? 0 : seen; j < width; ++j) s[j] = hidden;
-}
-
-template <class T>
-T row_max(const T* s, std::int64_t width) {
-  using V = Vec<T>;
-  V most = load<V>(s);
-  for (std::int64_t j = V::size; j < width; j += V::size) most = xsimd::max(most, load<V>(s + j));
-  alignas(64) T lanes[V::size];
-  most.store_aligned(lanes);
-  T m = lanes[0];
-  for (std::size_t l = 1; l < V::size; ++l) m = lanes[l] > m ? lanes[l] : m;
-  return m;
+  return max_lanes(most);
 }
 
 template <class T>
@@ -136,51 +137,58 @@ void forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
   T* const o = s + query_block * N;
   T* const most = o + query_block * a.Dv;
   T* const total = most + query_block;
+  const std::int64_t end = visible(a, i0 + rows - 1);
   for (std::int64_t i = 0; i < rows; ++i) most[i] = none, total[i] = 0;
-  for (std::int64_t c = 0; c < rows * a.Dv; ++c) o[c] = 0;
+  if (end == 0)
+    for (std::int64_t c = 0; c < rows * a.Dv; ++c) o[c] = 0;
 
-  for (std::int64_t j0 = 0, end = visible(a, i0 + rows - 1); j0 < end; j0 += N) {
+  for (std::int64_t j0 = 0; j0 < end; j0 += N) {
     const std::int64_t count = block_keys(a, i0 + rows - 1, j0), width = whole_vectors<T>(count);
     tile_product<false>(rows, width, a.D, T(1), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N, s, N, false);
     for (std::int64_t i = 0; i < rows; ++i) {
       T* const row = s + i * N;
       const std::int64_t seen = visible(a, i0 + i) - j0;
-      finish_scores(a, b, h, i0 + i, j0, seen < count ? seen : count, width, row);
-      const T high = row_max(row, width), m = high > most[i] ? high : most[i];
-      if (m == none) {  // nothing seen yet
-        for (std::int64_t j = 0; j < width; ++j) row[j] = 0;
-        continue;
-      }
-      if (m > most[i]) {
+      const T high = finish_scores(a, b, h, i0 + i, j0, seen < count ? seen : count, width, row);
+      if (high > most[i]) {
         if (most[i] != none) {
-          const T shrink = std::exp2(most[i] - m);
+          const T shrink = std::exp2(most[i] - high);
           total[i] *= shrink;
           scale_row(o + i * a.Dv, shrink, a.Dv);
         }
-        most[i] = m;
+        most[i] = high;
       }
+      // Of a row that has seen nothing yet all scores are -inf, and so are their differences from 0.
+      const V base(most[i] == none ? T(0) : most[i]);
       V sum(T(0));
-      const V base(m);
       for (std::int64_t j = 0; j < width; j += V::size) {
         const V p = exp2_below(load<V>(row + j) - base);
         p.store_unaligned(row + j);
         sum = sum + p;
       }
-      total[i] += xsimd::hadd(sum);
+      total[i] += sum_lanes(sum);
       if (a.dropout > 0) {
         alignas(64) T factors[N];
         drop_factors(a, b, h, i0 + i, j0, count, width, factors);
         multiply_row(row, factors, width);
       }
     }
-    tile_product<false>(rows, a.Dv, count, T(1), s, N, a.v.at(b, kv, j0), a.v.row, o, a.Dv, true);
+    tile_product<false>(rows, a.Dv, count, T(1), s, N, a.v.at(b, kv, j0), a.v.row, o, a.Dv, j0 > 0);
+  }
+  T* const sums = lse + (b * a.H + h) * a.Sq + i0;
+  for (std::int64_t i = 0; i < rows; i += V::size) {
+    const std::int64_t left = rows - i;
+    const V m = load<V>(most + i), l = m + xsimd::log2(load<V>(total + i));
+    store_part(xsimd::select(m == V(none), V(-none), l), sums + i,
+               left < static_cast<std::int64_t>(V::size) ? left : V::size);
   }
   for (std::int64_t i = 0; i < rows; ++i) {
-    const bool empty = most[i] == none;
-    scale_row(o + i * a.Dv, empty ? T(0) : T(1) / total[i], a.Dv);
+    const V factor(most[i] == none ? T(0) : T(1) / total[i]);
     T* const to = out.at(b, h, i0 + i);
-    for (std::int64_t c = 0; c < a.Dv; ++c) to[c] = o[i * a.Dv + c];
-    lse[(b * a.H + h) * a.Sq + i0 + i] = empty ? -none : most[i] + std::log2(total[i]);
+    const T* const from = o + i * a.Dv;
+    std::int64_t c = 0;
+    for (; c + static_cast<std::int64_t>(V::size) <= a.Dv; c += V::size)
+      (load<V>(from + c) * factor).store_unaligned(to + c);
+    if (c < a.Dv) store_part(load_part<V>(from + c, a.Dv - c) * factor, to + c, a.Dv - c);
   }
 }
 
@@ -221,7 +229,7 @@ void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_r
     for (; c + static_cast<std::int64_t>(V::size) <= cols; c += V::size)
       sum = sum + load<V>(x + r * x_row + c) * load<V>(y + r * y_row + c);
     if (c < cols) sum = sum + load_part<V>(x + r * x_row + c, cols - c) * load_part<V>(y + r * y_row + c, cols - c);
-    dots[r] = xsimd::hadd(sum);
+    dots[r] = sum_lanes(sum);
   }
 }
 
@@ -237,8 +245,9 @@ void backward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_
   // The first query that sees a key of this block.
   std::int64_t i0 = a.causal ? j0 - (a.Sk - a.Sq) : 0;
   if (i0 < 0) i0 = 0;
-  for (; i0 < a.Sq; i0 += query_block) {
-    const std::int64_t rows = a.Sq - i0 < query_block ? a.Sq - i0 : query_block;
+  const std::int64_t step = query_step(a);
+  for (; i0 < a.Sq; i0 += step) {
+    const std::int64_t rows = a.Sq - i0 < step ? a.Sq - i0 : step;
     const std::int64_t limit = visible(a, i0 + rows - 1) - j0, count = limit < all ? limit : all;
     const std::int64_t width = whole_vectors<T>(count);
     block_weights(a, b, h, i0, rows, j0, count, keys, lse, p);

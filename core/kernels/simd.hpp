@@ -62,4 +62,34 @@ inline void store_part(const V& v, T* p, std::int64_t n) {
 #endif
 }
 
+// The largest and the sum of a vector's lanes. (NaN lanes may be lost in the largest.)
+template <class V>
+inline auto max_lanes(const V& v) {
+  using T = typename V::value_type;
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    return _mm512_reduce_max_ps(v);
+  else
+    return _mm512_reduce_max_pd(v);
+#else
+  alignas(64) T lanes[V::size];
+  v.store_aligned(lanes);
+  T most = lanes[0];
+  for (std::size_t l = 1; l < V::size; ++l) most = lanes[l] > most ? lanes[l] : most;
+  return most;
+#endif
+}
+
+template <class V>
+inline auto sum_lanes(const V& v) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(typename V::value_type) == 4)
+    return _mm512_reduce_add_ps(v);
+  else
+    return _mm512_reduce_add_pd(v);
+#else
+  return xsimd::hadd(v);
+#endif
+}
+
 }  // namespace fit::kernels

@@ -17,54 +17,73 @@ constexpr int block_vectors = 4;
 constexpr int block_vectors = 2;
 #endif
 
-template <class T, int MR, int NV, bool TransA>
+// Loops over registers must be unrolled whole, or the block goes to memory after every step.
+#define FIT_UNROLL _Pragma("GCC unroll 8")
+
+template <class T, int MR, int NV, bool TransA, bool Whole>
 inline void block(std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
                   std::int64_t ldc, bool accumulate, std::int64_t tail) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
+  const auto get = [tail](const T* at, int j) {
+    return Whole || j + 1 < NV ? load<V>(at + j * W) : load_part<V>(at + j * W, tail);
+  };
   V sum[MR][NV];
-  for (int i = 0; i < MR; ++i)
-    for (int j = 0; j < NV; ++j) sum[i][j] = V(T(0));
+  FIT_UNROLL for (int i = 0; i < MR; ++i) FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = V(T(0));
   for (std::int64_t p = 0; p < k; ++p) {
     V row[NV];
-    for (int j = 0; j + 1 < NV; ++j) row[j] = load<V>(b + p * ldb + j * W);
-    row[NV - 1] = tail == W ? load<V>(b + p * ldb + (NV - 1) * W) : load_part<V>(b + p * ldb + (NV - 1) * W, tail);
-    for (int i = 0; i < MR; ++i) {
+    FIT_UNROLL for (int j = 0; j < NV; ++j) row[j] = get(b + p * ldb, j);
+    FIT_UNROLL for (int i = 0; i < MR; ++i) {
       const V x(TransA ? a[p * lda + i] : a[i * lda + p]);
-      for (int j = 0; j < NV; ++j) sum[i][j] = sum[i][j] + x * row[j];
+      FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = sum[i][j] + x * row[j];
     }
   }
   const V factor(alpha);
-  for (int i = 0; i < MR; ++i)
-    for (int j = 0; j < NV; ++j) {
-      T* const at = c + i * ldc + j * W;
-      V value = factor * sum[i][j];
-      if (j + 1 < NV || tail == W) {
-        if (accumulate) value = value + load<V>(at);
-        value.store_unaligned(at);
-      } else {
-        if (accumulate) value = value + load_part<V>(at, tail);
-        store_part(value, at, tail);
-      }
-    }
+  FIT_UNROLL for (int i = 0; i < MR; ++i) FIT_UNROLL for (int j = 0; j < NV; ++j) {
+    V value = factor * sum[i][j];
+    if (accumulate) value = value + get(c + i * ldc, j);
+    if (Whole || j + 1 < NV)
+      value.store_unaligned(c + i * ldc + j * W);
+    else
+      store_part(value, c + i * ldc + j * W, tail);
+  }
 }
 
-template <class T, int NV, bool TransA>
+template <class T, int NV, bool TransA, bool Whole>
 void panel(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
            std::int64_t ldc, bool accumulate, std::int64_t tail) {
   const std::int64_t step = TransA ? 1 : lda;
   std::int64_t i = 0;
   for (; i + 6 <= m; i += 6)
-    block<T, 6, NV, TransA>(k, alpha, a + i * step, lda, b, ldb, c + i * ldc, ldc, accumulate, tail);
+    block<T, 6, NV, TransA, Whole>(k, alpha, a + i * step, lda, b, ldb, c + i * ldc, ldc, accumulate, tail);
   if (i + 4 <= m) {
-    block<T, 4, NV, TransA>(k, alpha, a + i * step, lda, b, ldb, c + i * ldc, ldc, accumulate, tail);
+    block<T, 4, NV, TransA, Whole>(k, alpha, a + i * step, lda, b, ldb, c + i * ldc, ldc, accumulate, tail);
     i += 4;
   }
   if (i + 2 <= m) {
-    block<T, 2, NV, TransA>(k, alpha, a + i * step, lda, b, ldb, c + i * ldc, ldc, accumulate, tail);
+    block<T, 2, NV, TransA, Whole>(k, alpha, a + i * step, lda, b, ldb, c + i * ldc, ldc, accumulate, tail);
     i += 2;
   }
-  if (i < m) block<T, 1, NV, TransA>(k, alpha, a + i * step, lda, b, ldb, c + i * ldc, ldc, accumulate, tail);
+  if (i < m) block<T, 1, NV, TransA, Whole>(k, alpha, a + i * step, lda, b, ldb, c + i * ldc, ldc, accumulate, tail);
+}
+
+template <bool TransA, bool Whole, class T>
+void panel_of(std::int64_t vectors, std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b,
+              std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail) {
+  switch (vectors) {
+    case 1:
+      return panel<T, 1, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+    case 2:
+      return panel<T, 2, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+#if defined(__AVX512F__)
+    case 3:
+      return panel<T, 3, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+    case 4:
+      return panel<T, 4, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+#endif
+    default:
+      return;
+  }
 }
 
 template <bool TransA, class T>
@@ -72,26 +91,12 @@ void tile_product(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const
                   std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate) {
   constexpr std::int64_t W = Vec<T>::size;
   for (std::int64_t j = 0; j < n; j += block_vectors * W) {
-    const std::int64_t left = n - j, vectors = (left + W - 1) / W;
-    const std::int64_t tail = vectors > block_vectors ? W : left - (vectors - 1) * W;
-    switch (vectors < block_vectors ? vectors : block_vectors) {
-      case 1:
-        panel<T, 1, TransA>(m, k, alpha, a, lda, b + j, ldb, c + j, ldc, accumulate, tail);
-        break;
-      case 2:
-        panel<T, 2, TransA>(m, k, alpha, a, lda, b + j, ldb, c + j, ldc, accumulate, tail);
-        break;
-#if defined(__AVX512F__)
-      case 3:
-        panel<T, 3, TransA>(m, k, alpha, a, lda, b + j, ldb, c + j, ldc, accumulate, tail);
-        break;
-      case 4:
-        panel<T, 4, TransA>(m, k, alpha, a, lda, b + j, ldb, c + j, ldc, accumulate, tail);
-        break;
-#endif
-      default:
-        break;
-    }
+    const std::int64_t left = n - j, all = (left + W - 1) / W, vectors = all < block_vectors ? all : block_vectors;
+    const std::int64_t tail = left - (vectors - 1) * W;
+    if (tail >= W)
+      panel_of<TransA, true>(vectors, m, k, alpha, a, lda, b + j, ldb, c + j, ldc, accumulate, W);
+    else
+      panel_of<TransA, false>(vectors, m, k, alpha, a, lda, b + j, ldb, c + j, ldc, accumulate, tail);
   }
 }
 

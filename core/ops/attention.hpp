@@ -23,18 +23,14 @@ struct AttentionCall {
 AttentionCall check_attention(const char* op, const Tensor& q, const Tensor& k, const Tensor& v, Heads heads,
                               const AttentionOptions& options);
 
+/// The part of it that does not depend on q, k and v themselves: scores is (B, H, Sq, Sk), features D.
+AttentionCall check_call(const char* op, const Shape& scores, std::int64_t features, DType dtype,
+                         const AttentionOptions& options);
+
 /// The definition of attention, as the paper has it, made of operations. It is what any faster form is checked against,
 /// and what derivatives of higher order are taken of. k and v have Hkv heads, which divides H.
 AttentionResult composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, Heads heads,
                                    const AttentionCall& call);
-
-/// The plain values of a call, for an adjoint to hold.
-struct FusedAttention {
-  Heads heads;
-  bool causal, weights;
-  double scale, dropout;
-  std::uint64_t seed, number;
-};
 
 /// The same without storing anything of the scores' size, but for the weights if they are asked for. Nothing where the
 /// composed form has to serve: a bias that wants a gradient, and operands that aren't finite behind a mask.

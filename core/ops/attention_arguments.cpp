@@ -62,6 +62,12 @@ AttentionCall check_attention(const char* op, const Tensor& q, const Tensor& k, 
   if (kv_heads != v.size(head)) fail_shapes("k and v must have equally many heads");
   if (query_heads != kv_heads && (kv_heads == 0 || query_heads % kv_heads != 0))
     fail_shapes("the heads of k must divide those of q");
+  return check_call(op, Shape{q.size(0), query_heads, q.size(sequence), k.size(sequence)}, q.size(3), q.dtype(),
+                    options);
+}
+
+AttentionCall check_call(const char* op, const Shape& scores, std::int64_t features, DType dtype,
+                         const AttentionOptions& options) {
   if (!(options.dropout >= 0 && options.dropout <= 1))
     check::fail(op, "dropout is ", options.dropout, ": it must be in 0 … 1");
   if (!(options.temperature > 0) || std::isinf(options.temperature))
@@ -69,16 +75,15 @@ AttentionCall check_attention(const char* op, const Tensor& q, const Tensor& k, 
   if (options.scale && !std::isfinite(*options.scale))
     check::fail(op, "scale is ", *options.scale, ": it must be finite");
 
-  const Shape scores{q.size(0), query_heads, q.size(sequence), k.size(sequence)};
   AttentionCall call{};
   if (options.mask.defined()) call.mask = over_scores(op, "mask", to_boolean(op, options.mask), scores);
   if (options.bias.defined()) {
     check::floating(op, "bias", options.bias);
-    call.bias = over_scores(op, "bias", options.bias, scores).to(q.dtype());
+    call.bias = over_scores(op, "bias", options.bias, scores).to(dtype);
   }
   call.causal = options.causal;
-  const double features = static_cast<double>(std::max<std::int64_t>(q.size(3), 1));
-  call.scale = options.scale.value_or(1 / (std::sqrt(features) * options.temperature));
+  const double root = std::sqrt(static_cast<double>(std::max<std::int64_t>(features, 1)));
+  call.scale = options.scale.value_or(1 / (root * options.temperature));
   call.dropout = options.dropout;
   if (options.dropout > 0) {
     Generator& g = options.generator ? *options.generator : default_generator();

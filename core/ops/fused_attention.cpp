@@ -1,16 +1,53 @@
 // Attention in tiles: the fast form of composed_attention(), for what it can serve.
+#include "check.hpp"
 #include "dispatch.hpp"
 #include "fit/ops.hpp"
 #include "kernels/attention.hpp"
 #include "ops/attention.hpp"
 
-namespace fit::detail {
+namespace fit {
+namespace detail {
 namespace {
 
+// [B, H, S, D], [B, S, H, D], or one tensor [B, S, (H + 2 Hkv) D] with queries, keys and values side by side.
+enum class Layout { first, last, packed };
+
+// A call in plain values, for an adjoint to hold.
+struct Fused {
+  Layout layout;
+  std::int64_t B, H, kv_heads, Sq, Sk, D, Dv;
+  bool causal, weights;
+  double scale, dropout;
+  std::uint64_t seed, number;
+
+  int tensors() const { return layout == Layout::packed ? 1 : 3; }
+};
+
 template <class T>
-kernels::Heads<T> lay_out(T* data, const Shape& s, Heads heads) {
-  return heads == Heads::first ? kernels::Heads<T>{data, s[1] * s[2] * s[3], s[2] * s[3], s[3]}
-                               : kernels::Heads<T>{data, s[1] * s[2] * s[3], s[3], s[2] * s[3]};
+kernels::Heads<T> lay_out(T* data, Layout layout, std::int64_t H, std::int64_t S, std::int64_t D) {
+  return layout == Layout::first ? kernels::Heads<T>{data, H * S * D, S * D, D}
+                                 : kernels::Heads<T>{data, S * H * D, D, H * D};
+}
+
+template <class T>
+kernels::Heads<T> output_at(const Fused& f, T* data) {
+  return lay_out(data, f.layout, f.H, f.Sq, f.Dv);
+}
+
+template <class T>
+struct Operands {
+  kernels::Heads<T> q, k, v;
+};
+
+template <class T>
+Operands<T> operands_at(const Fused& f, T* const (&data)[3]) {
+  if (f.layout != Layout::packed)
+    return {lay_out(data[0], f.layout, f.H, f.Sq, f.D), lay_out(data[1], f.layout, f.kv_heads, f.Sk, f.D),
+            lay_out(data[2], f.layout, f.kv_heads, f.Sk, f.Dv)};
+  const std::int64_t row = (f.H + f.kv_heads) * f.D + f.kv_heads * f.Dv;
+  T* const k = data[0] + f.H * f.D;
+  T* const v = k + f.kv_heads * f.D;
+  return {{data[0], f.Sq * row, f.D, row}, {k, f.Sk * row, f.D, row}, {v, f.Sk * row, f.Dv, row}};
 }
 
 // (B|1, H|1, 1|Sq, Sk) with strides of 0 where it broadcasts.
@@ -23,18 +60,15 @@ kernels::Heads<const T> over_scores(const Tensor& x) {
 }
 
 template <class T>
-kernels::Attention<T> arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                                const Tensor& bias, const FusedAttention& f) {
-  const int sequence = f.heads == Heads::first ? 2 : 1, head = 3 - sequence;
+kernels::Attention<T> arguments(const Fused& f, const Inputs& inputs, const Tensor& mask, const Tensor& bias) {
+  const T* data[3] = {};
+  for (int i = 0; i < inputs.size(); ++i) data[i] = static_cast<const T*>(inputs[i].raw());
+  const Operands<const T> x = operands_at(f, data);
   kernels::Attention<T> a;
-  a.B = q.size(0), a.H = q.size(head), a.kv_heads = k.size(head);
-  a.Sq = q.size(sequence), a.Sk = k.size(sequence);
-  a.D = q.size(3), a.Dv = v.size(3);
+  a.B = f.B, a.H = f.H, a.kv_heads = f.kv_heads, a.Sq = f.Sq, a.Sk = f.Sk, a.D = f.D, a.Dv = f.Dv;
   a.scale = static_cast<T>(f.scale);
   a.causal = f.causal;
-  a.q = lay_out(static_cast<const T*>(q.raw()), q.shape(), f.heads);
-  a.k = lay_out(static_cast<const T*>(k.raw()), k.shape(), f.heads);
-  a.v = lay_out(static_cast<const T*>(v.raw()), v.shape(), f.heads);
+  a.q = x.q, a.k = x.k, a.v = x.v;
   a.mask = over_scores<bool>(mask);
   a.bias = over_scores<T>(bias);
   a.dropout = f.dropout;
@@ -42,80 +76,130 @@ kernels::Attention<T> arguments(const Tensor& q, const Tensor& k, const Tensor& 
   return a;
 }
 
-// A tensor that computes no further back than to x: what a derivative by x is taken of, within another one.
+AttentionResult composed(const Fused& f, const std::vector<Tensor>& x, const Tensor& mask, const Tensor& bias) {
+  const AttentionCall call{mask, bias, f.causal, f.scale, f.dropout, f.seed, f.number};
+  if (f.layout != Layout::packed)
+    return composed_attention(x[0], x[1], x[2], f.layout == Layout::first ? Heads::first : Heads::last, call);
+  const auto part = [&](std::int64_t from, std::int64_t heads, std::int64_t features) {
+    return reshape(slice(x[0], 2, from, from + heads * features), Shape{f.B, f.Sq, heads, features});
+  };
+  const std::int64_t keys_at = f.H * f.D, values_at = keys_at + f.kv_heads * f.D;
+  return composed_attention(part(0, f.H, f.D), part(keys_at, f.kv_heads, f.D), part(values_at, f.kv_heads, f.Dv),
+                            Heads::last, call);
+}
+
+// A tensor that leads no further back than to x: what a derivative by x is taken of while another one is under way.
 Tensor stand_in(const Tensor& x) {
   return record("identity", {x}, x.alias(x.shape()), keep::nothing, [](Backward& b) { b.give(0, b.dy()); });
 }
 
 // The gradient by way of the composed form: it can be differentiated again, and knows the gradient of the weights.
-void give_composed(Backward& b, const FusedAttention& f) {
+void give_composed(Backward& b, const Fused& f) {
   const bool again = b.recording();
-  const GradMode record_composed(true);
-  std::vector<Tensor> inputs;
-  for (int i = 0; i < 3; ++i) {
-    Tensor x = again ? stand_in(b.x(i)) : b.x(i).detach();
-    if (!x.requires_grad()) x.requires_grad_();
-    inputs.push_back(std::move(x));
-  }
-  const AttentionCall call{b.saved(1), b.saved(2), f.causal, f.scale, f.dropout, f.seed, f.number};
-  const AttentionResult r = composed_attention(inputs[0], inputs[1], inputs[2], f.heads, call);
-  std::vector<Tensor> outputs, seeds;
-  for (int i = 0; i < (f.weights ? 2 : 1); ++i)
-    if (b.has_dy(i)) {
-      outputs.push_back(i == 0 ? r.output : r.weights);
-      seeds.push_back(b.dy(i));
+  std::vector<Tensor> inputs, outputs, seeds, gradients;
+  {
+    const GradMode on(true);
+    for (int i = 0; i < f.tensors(); ++i) {
+      inputs.push_back(again ? stand_in(b.x(i)) : b.x(i).detach());
+      if (!inputs.back().requires_grad()) inputs.back().requires_grad_();
     }
-  const std::vector<Tensor> d = grad(outputs, inputs, seeds, again, again, true);
-  const GradMode as_before(again);
-  for (int i = 0; i < 3; ++i)
-    if (d[static_cast<std::size_t>(i)].defined()) b.give(i, d[static_cast<std::size_t>(i)]);
+    const AttentionResult r = composed(f, inputs, b.saved(1), b.saved(2));
+    for (int i = 0; i < (f.weights ? 2 : 1); ++i)
+      if (b.has_dy(i)) {
+        outputs.push_back(i == 0 ? r.output : r.weights);
+        seeds.push_back(b.dy(i));
+      }
+    gradients = grad(outputs, inputs, seeds, again, again, true);
+  }
+  for (int i = 0; i < f.tensors(); ++i)
+    if (gradients[static_cast<std::size_t>(i)].defined()) b.give(i, gradients[static_cast<std::size_t>(i)]);
 }
 
-void give_fused(Backward& b, const FusedAttention& f) {
-  const Tensor q = b.x(0), k = b.x(1), v = b.x(2), out = b.y(0), lse = b.saved(0), dout = b.dy(0);
-  Tensor dq = Tensor::empty(q.shape(), q.dtype()), dk = Tensor::empty(k.shape(), k.dtype()),
-         dv = Tensor::empty(v.shape(), v.dtype());
-  dispatch_floating(q.dtype(), [&](auto zero) {
+void give_fused(Backward& b, const Fused& f) {
+  std::vector<Tensor> x, dx;
+  for (int i = 0; i < f.tensors(); ++i) {
+    x.push_back(b.x(i));
+    dx.push_back(Tensor::empty(x.back().shape(), x.back().dtype()));
+  }
+  const Tensor out = b.y(0), lse = b.saved(0), dout = b.dy(0);
+  dispatch_floating(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const auto at = [&](const Tensor& x) { return lay_out(static_cast<const T*>(x.raw()), x.shape(), f.heads); };
-    const auto to = [&](Tensor& x) { return lay_out(x.fresh<T>(), x.shape(), f.heads); };
-    kernels::attention_backward<T>(arguments<T>(q, k, v, b.saved(1), b.saved(2), f), at(out), lse.data<T>().data(),
-                                   at(dout), to(dq), to(dk), to(dv));
+    T* data[3] = {};
+    for (std::size_t i = 0; i < dx.size(); ++i) data[i] = dx[i].fresh<T>();
+    const Operands<T> d = operands_at(f, data);
+    kernels::attention_backward<T>(arguments<T>(f, x, b.saved(1), b.saved(2)),
+                                   output_at(f, static_cast<const T*>(out.raw())), lse.data<T>().data(),
+                                   output_at(f, static_cast<const T*>(dout.raw())), d.q, d.k, d.v);
   });
-  b.give(0, std::move(dq));
-  b.give(1, std::move(dk));
-  b.give(2, std::move(dv));
+  for (int i = 0; i < f.tensors(); ++i) b.give(i, std::move(dx[static_cast<std::size_t>(i)]));
+}
+
+// The output is of the shape given. Without a value where the composed form has to serve.
+std::optional<AttentionResult> attend(const Fused& f, const Inputs& inputs, const Tensor& mask, const Tensor& bias,
+                                      const Shape& output) {
+  const DType dtype = inputs[0].dtype();
+  std::vector<Tensor> results{Tensor::empty(output, dtype)};
+  if (f.weights) results.push_back(Tensor::empty({f.B, f.H, f.Sq, f.Sk}, dtype));
+  Tensor lse = Tensor::empty({f.B, f.H, f.Sq}, dtype);
+  bool served = !(bias.defined() && bias.requires_grad());  // that gradient is as large as the scores
+  if (served)
+    dispatch_floating(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const kernels::Attention<T> a = arguments<T>(f, inputs, mask, bias);
+      served = kernels::attention_forward<T>(a, output_at(f, results[0].fresh<T>()), lse.fresh<T>());
+      if (served && f.weights) kernels::attention_weights<T>(a, lse.fresh<T>(), results[1].fresh<T>());
+    });
+  if (!served) return std::nullopt;
+  record("attention", inputs, results, keep::inputs | keep::output | keep::saved(lse, mask, bias), [f](Backward& b) {
+    if (b.recording() || (f.weights && b.has_dy(1)))
+      give_composed(b, f);
+    else
+      give_fused(b, f);
+  });
+  return AttentionResult{results[0], f.weights ? results[1] : Tensor()};
 }
 
 }  // namespace
 
 std::optional<AttentionResult> fused_attention(const Tensor& q, const Tensor& k, const Tensor& v, Heads heads,
                                                const AttentionCall& call, bool weights) {
-  if (call.bias.defined() && call.bias.requires_grad()) return std::nullopt;  // its gradient is the scores', in full
-  const FusedAttention f{heads, call.causal, weights, call.scale, call.dropout, call.seed, call.number};
-  const int sequence = heads == Heads::first ? 2 : 1;
-  const Shape& s = q.shape();
-  const std::int64_t count = s[3 - sequence], queries = s[sequence], keys = k.size(sequence);
-  std::vector<Tensor> results{Tensor::empty(s.with(3, v.size(3)), q.dtype())};
-  if (weights) results.push_back(Tensor::empty({s[0], count, queries, keys}, q.dtype()));
-  Tensor lse = Tensor::empty({s[0], count, queries}, q.dtype());
-  bool served = false;
-  dispatch_floating(q.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const kernels::Attention<T> a = arguments<T>(q, k, v, call.mask, call.bias, f);
-    served =
-        kernels::attention_forward<T>(a, lay_out(results[0].fresh<T>(), results[0].shape(), heads), lse.fresh<T>());
-    if (served && weights) kernels::attention_weights<T>(a, lse.fresh<T>(), results[1].fresh<T>());
-  });
-  if (!served) return std::nullopt;
-  record("attention", {q, k, v}, results, keep::inputs | keep::output | keep::saved(lse, call.mask, call.bias),
-         [f](Backward& b) {
-           if (b.recording() || (f.weights && b.has_dy(1)))
-             give_composed(b, f);
-           else
-             give_fused(b, f);
-         });
-  return AttentionResult{results[0], weights ? results[1] : Tensor()};
+  const int sequence = heads == Heads::first ? 2 : 1, head = 3 - sequence;
+  const Fused f{heads == Heads::first ? Layout::first : Layout::last,
+                q.size(0),
+                q.size(head),
+                k.size(head),
+                q.size(sequence),
+                k.size(sequence),
+                q.size(3),
+                v.size(3),
+                call.causal,
+                weights,
+                call.scale,
+                call.dropout,
+                call.seed,
+                call.number};
+  return attend(f, {q, k, v}, call.mask, call.bias, q.shape().with(3, v.size(3)));
 }
 
-}  // namespace fit::detail
+}  // namespace detail
+
+Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const AttentionOptions& options,
+                             std::int64_t num_kv_heads) {
+  constexpr const char* op = "packed_self_attention";
+  using namespace detail;
+  check::floating(op, "qkv", qkv);
+  if (num_kv_heads == 0) num_kv_heads = num_heads;
+  if (qkv.rank() != 3 || num_heads < 1 || num_kv_heads < 1 || num_heads % num_kv_heads != 0 ||
+      qkv.size(2) % (num_heads + 2 * num_kv_heads) != 0)
+    check::fail(op, "qkv is ", qkv.shape(), ", num_heads ", num_heads, ", num_kv_heads ", num_kv_heads,
+                ": qkv must be [B, S, (num_heads + 2 num_kv_heads) D], and num_kv_heads must divide num_heads");
+  const std::int64_t B = qkv.size(0), S = qkv.size(1), D = qkv.size(2) / (num_heads + 2 * num_kv_heads);
+  const AttentionCall call = check_call(op, Shape{B, num_heads, S, S}, D, qkv.dtype(), options);
+  const Fused f{Layout::packed, B,     num_heads,  num_kv_heads, S,         S,          D, D,
+                call.causal,    false, call.scale, call.dropout, call.seed, call.number};
+  const Shape output{B, S, num_heads * D};
+  if (const auto fused = attend(f, {qkv}, call.mask, call.bias, output)) return fused->output;
+  return reshape(composed(f, {qkv}, call.mask, call.bias).output, output);
+}
+
+}  // namespace fit

@@ -65,6 +65,11 @@ Tensor multi_head_attention(const Tensor& q, const Tensor& k, const Tensor& v, s
 AttentionResult multi_head_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                   std::int64_t num_heads, const AttentionOptions& options = {});
 
+/// Self-attention of what one projection gives, queries, keys and values side by side, read and differentiated in
+/// place: qkv [B, S, (H + 2 Hkv) D] -> [B, S, H D]. num_kv_heads 0 stands for as many as num_heads.
+Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const AttentionOptions& options = {},
+                             std::int64_t num_kv_heads = 0);
+
 // ---- masks --------------------------------------------------------------------------------------------------------
 
 /// ids [B, S] (int64) -> boolean (B, 1, S): true where there is a token, false where there is padding.
