@@ -1,0 +1,73 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <type_traits>
+#include <vector>
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xarray.hpp>
+#include <xtensor/xmath.hpp>
+#include <xtensor/xnoalias.hpp>
+
+#include "fit/tensor.hpp"
+
+/// Tensors and xtensor, both ways:
+///
+///     Tensor x = from_xtensor(xt::sin(a) + 1);      // any expression, evaluated once, into the new tensor
+///     xt::sum(as_xtensor<float>(x), {0});           // reads x's buffer, no copy
+///     edit_xtensor<float>(x) *= 2;                  // writes into it; counts as a change in place
+///
+/// What as_xtensor and edit_xtensor give keeps the tensor's elements alive, also if the tensor itself goes.
+/// The only header of fit that includes xtensor's.
+namespace fit {
+
+namespace detail {
+
+template <class T>
+using xtensor_element = std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::int64_t, T>;
+
+// The tensor's elements as an xtensor container that shares ownership of them.
+template <class T>
+auto adapt(T* data, const Tensor& x) {
+  const std::vector<std::size_t> shape(x.shape().begin(), x.shape().end());
+  return xt::adapt_smart_ptr<xt::layout_type::row_major>(data, shape, std::make_shared<const Tensor>(x.detach()));
+}
+
+}  // namespace detail
+
+/// A tensor with the elements of any xtensor expression: float, double, bool and int64 as they are, other whole numbers
+/// as int64.
+template <class E>
+Tensor from_xtensor(const xt::xexpression<E>& expression) {
+  using V = std::decay_t<typename E::value_type>;
+  using T = detail::xtensor_element<V>;
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, bool> ||
+                    std::is_same_v<T, std::int64_t>,
+                "from_xtensor takes float, double, bool and whole numbers: use xt::cast<double>() for others");
+  const E& e = expression.derived_cast();
+  const std::vector<std::int64_t> sizes(e.shape().begin(), e.shape().end());
+  Tensor y = Tensor::empty(sizes, dtype_of<T>());
+  auto elements = detail::adapt(y.fresh<T>(), y);
+  xt::noalias(elements) = xt::cast<T>(e);
+  if constexpr (std::is_unsigned_v<V> && sizeof(V) == 8)
+    for (const T v : elements)
+      if (v < 0) throw Error("[from_xtensor] a number is greater than 2^63 - 1: it does not fit int64");
+  return y;
+}
+
+/// x's elements as a constant xtensor container, without a copy. T must be the C++ type of x.dtype(). A change of x in
+/// place shows in it.
+template <class T>
+auto as_xtensor(const Tensor& x) {
+  return detail::adapt(x.data<T>().data(), x);
+}
+
+/// x's elements as an xtensor container to be written, without a copy. Counts as one change in place, at the call,
+/// under the same rules as Tensor::edit(). Assigning an expression writes its values into x; one with another count of
+/// elements throws std::runtime_error.
+template <class T>
+auto edit_xtensor(Tensor& x) {
+  return detail::adapt(x.edit<T>().data(), x);
+}
+
+}  // namespace fit

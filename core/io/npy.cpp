@@ -1,0 +1,262 @@
+#include "fit/npy.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include "fit/ops.hpp"
+#include "io/atomic_file.hpp"
+
+namespace fit {
+namespace {
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "elements are written as they lie in memory: the files' little-endian types need a little-endian processor"
+#endif
+
+constexpr char magic[] = "\x93NUMPY";
+constexpr std::int64_t magic_size = 6;
+constexpr std::int64_t longest_header = 1 << 20;  // more than any array of ours could need
+
+struct Header {
+  std::string descr;
+  bool fortran_order = false;
+  std::vector<std::int64_t> shape;
+};
+
+template <class... Parts>
+[[noreturn]] void fail(const std::string& path, const Parts&... parts) {
+  std::ostringstream s;
+  s << "[load_npy] " << path << ": ";
+  (s << ... << parts);
+  throw FileError(s.str());
+}
+
+// Reads the header, a Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
+class HeaderReader {
+ public:
+  HeaderReader(const std::string& path, const std::string& text) : path_(path), text_(text) {}
+
+  Header read() {
+    Header h;
+    bool seen[3] = {};
+    expect('{');
+    while (!take('}')) {
+      const std::string key = quoted("a key");
+      const int which = key == "descr" ? 0 : key == "fortran_order" ? 1 : key == "shape" ? 2 : -1;
+      if (which < 0) fail(path_, "unknown key '", key, "' in the header: expected descr, fortran_order and shape");
+      if (std::exchange(seen[which], true)) fail(path_, "key '", key, "' stands twice in the header");
+      expect(':');
+      if (which == 0)
+        h.descr = quoted("the type, as a string such as '<f4' (structured types can't be read),");
+      else if (which == 1)
+        h.fortran_order = truth();
+      else
+        h.shape = sizes();
+      if (!take(',')) {
+        expect('}');
+        break;
+      }
+    }
+    if (!seen[0] || !seen[1] || !seen[2])
+      fail(path_, "the header lacks the key '", !seen[0] ? "descr" : !seen[1] ? "fortran_order" : "shape", "'");
+    skip();
+    if (at_ != text_.size()) wrong("the end of the header");
+    return h;
+  }
+
+ private:
+  void skip() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
+  }
+  bool take(char c) {
+    skip();
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) wrong(std::string("'") + c + "'");
+  }
+  [[noreturn]] void wrong(const std::string& expected) const {
+    const std::string found = at_ < text_.size() ? "'" + text_.substr(at_, 12) + "'" : "its end";
+    fail(path_, "expected ", expected, " at byte ", at_, " of the header, found ", found);
+  }
+  std::string quoted(const char* what) {
+    const char mark = take('\'') ? '\'' : take('"') ? '"' : '\0';
+    const std::size_t end = mark ? text_.find(mark, at_) : std::string::npos;
+    if (end == std::string::npos) wrong(std::string(what) + " in quotes");
+    const std::string s = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    return s;
+  }
+  bool truth() {
+    skip();
+    for (const bool value : {true, false})
+      if (const std::string word = value ? "True" : "False"; text_.compare(at_, word.size(), word) == 0) {
+        at_ += word.size();
+        return value;
+      }
+    wrong("True or False");
+  }
+  std::vector<std::int64_t> sizes() {
+    std::vector<std::int64_t> s;
+    bool comma = true;
+    expect('(');
+    while (!take(')')) {
+      if (!comma) wrong("',' or ')'");
+      s.push_back(whole());
+      comma = take(',');
+    }
+    if (s.size() == 1 && !comma) wrong("a tuple: (n,) for one axis");
+    return s;
+  }
+  std::int64_t whole() {
+    skip();
+    const std::size_t first = at_;
+    std::int64_t n = 0;
+    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
+      if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, text_[at_] - '0', &n))
+        fail(path_, "a size in the shape does not fit 64 bits");
+    if (at_ == first) wrong("a size (a whole number, not negative)");
+    return n;
+  }
+
+  const std::string& path_;
+  const std::string& text_;
+  std::size_t at_ = 0;
+};
+
+Shape checked_shape(const std::string& path, const std::vector<std::int64_t>& sizes) {
+  try {
+    return Shape(sizes);
+  } catch (const Error& e) {
+    fail(path, "the shape can't be one: ", e.what());
+  }
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path), file_(path, std::ios::binary) {
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) fail(path, "there is no such file");
+    if (!std::filesystem::is_regular_file(path, error)) fail(path, "it is not a regular file");
+    size_ = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+    if (error || !file_) fail(path, "it can't be opened for reading");
+  }
+
+  Header header() {
+    char begin[magic_size + 2];
+    if (size_ < magic_size + 4)
+      fail(path_, "expected at least ", magic_size + 4, " bytes of an .npy file, found ", size_);
+    bytes(begin, sizeof begin);
+    if (std::memcmp(begin, magic, magic_size) != 0)
+      fail(path_, "it is no .npy file: expected it to begin with \\x93NUMPY");
+    const int major = static_cast<unsigned char>(begin[magic_size]);
+    const int minor = static_cast<unsigned char>(begin[magic_size + 1]);
+    if (major < 1 || major > 3 || minor != 0) fail(path_, "expected format 1.0, 2.0 or 3.0, found ", major, ".", minor);
+    std::uint32_t length = 0;  // little-endian, 2 bytes in format 1.0, then 4
+    bytes(&length, major == 1 ? 2 : 4);
+    if (length > longest_header || length > size_ - at_)
+      fail(path_, "the header is said to have ", length, " bytes, but there are ", size_ - at_,
+           " left in the file (and ", longest_header, " are the most)");
+    std::string text(length, '\0');
+    bytes(text.data(), length);
+    return HeaderReader(path_, text).read();
+  }
+
+  /// Checks that exactly `count` elements of `size` bytes are left.
+  void expect_data(const Shape& shape, const std::string& descr, std::int64_t size) {
+    if (shape.numel() > INT64_MAX / size || shape.numel() * size != size_ - at_)
+      fail(path_, "expected ", shape.numel(), " elements of ", size, " bytes for shape ", shape, " of type ", descr,
+           ", found ", size_ - at_, " bytes after the header");
+  }
+
+  void bytes(void* to, std::int64_t n) {
+    if (n > size_ - at_ || !file_.read(static_cast<char*>(to), n))
+      fail(path_, "expected ", n, " bytes at byte ", at_, ", found fewer");
+    at_ += n;
+  }
+
+ private:
+  const std::string& path_;
+  std::ifstream file_;
+  std::int64_t size_ = 0, at_ = 0;
+};
+
+// Elements of type T, as they are.
+template <class T>
+Tensor elements(Reader& in, const Shape& shape) {
+  Tensor y = Tensor::empty(shape, dtype_of<T>());
+  in.bytes(y.fresh<char>(), shape.numel() * size_of(y.dtype()));
+  return y;
+}
+
+// Elements of type T, made int64.
+template <class T>
+Tensor widened(Reader& in, const Shape& shape) {
+  std::vector<T> narrow(static_cast<std::size_t>(shape.numel()));
+  in.bytes(narrow.data(), shape.numel() * static_cast<std::int64_t>(sizeof(T)));
+  Tensor y = Tensor::empty(shape, int64);
+  std::copy(narrow.begin(), narrow.end(), y.fresh<std::int64_t>());
+  return y;
+}
+
+Tensor booleans(const std::string& path, Reader& in, const Shape& shape) {
+  Tensor y = elements<bool>(in, shape);
+  const auto* byte = static_cast<const unsigned char*>(y.raw());
+  for (std::int64_t i = 0; i < shape.numel(); ++i)
+    if (byte[i] > 1) fail(path, "element ", i, " of type |b1 is ", int{byte[i]}, ": expected 0 or 1");
+  return y;
+}
+
+}  // namespace
+
+Tensor load_npy(const std::string& path) {
+  Reader in(path);
+  const Header h = in.header();
+  Shape shape = checked_shape(path, h.shape);
+  if (h.fortran_order) shape = checked_shape(path, {h.shape.rbegin(), h.shape.rend()});
+  const std::string& d = h.descr;
+  const std::int64_t size = d == "<f8" || d == "<i8"   ? 8
+                            : d == "<f4" || d == "<i4" ? 4
+                            : d == "|b1" || d == "|u1" ? 1
+                                                       : 0;
+  if (size == 0) fail(path, "expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", d, "'");
+  in.expect_data(shape, d, size);
+  const Tensor x = d == "<f4"   ? elements<float>(in, shape)
+                   : d == "<f8" ? elements<double>(in, shape)
+                   : d == "<i8" ? elements<std::int64_t>(in, shape)
+                   : d == "<i4" ? widened<std::int32_t>(in, shape)
+                   : d == "|u1" ? widened<std::uint8_t>(in, shape)
+                                : booleans(path, in, shape);
+  if (!h.fortran_order) return x;
+  std::vector<int> backwards(h.shape.size());
+  std::iota(backwards.rbegin(), backwards.rend(), 0);
+  return permute(x, backwards);
+}
+
+void save_npy(const std::string& path, const Tensor& x) {
+  const DType t = x.dtype();
+  const char* descr = t == DType::float32 ? "<f4" : t == DType::float64 ? "<f8" : t == DType::int64 ? "<i8" : "|b1";
+  std::string sizes;
+  for (const std::int64_t n : x.shape()) sizes += (sizes.empty() ? "" : ", ") + std::to_string(n);
+  if (x.rank() == 1) sizes += ",";
+  std::string text = std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': (" + sizes + "), }";
+  // The data begin at a multiple of 64 bytes.
+  const std::size_t before = magic_size + 4;
+  text.append(63 - (before + text.size()) % 64, ' ');
+  text += '\n';
+  const char begin[] = {1, 0, static_cast<char>(text.size() & 0xFF), static_cast<char>(text.size() >> 8)};
+  io::AtomicFile out("save_npy", path);
+  out.write(magic, magic_size);
+  out.write(begin, sizeof begin);
+  out.write(text.data(), text.size());
+  out.write(x.raw(), static_cast<std::size_t>(x.numel() * size_of(t)));
+  out.commit();
+}
+
+}  // namespace fit
