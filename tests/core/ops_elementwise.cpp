@@ -1,0 +1,155 @@
+#include "support/op_table.hpp"
+
+namespace fit::test {
+
+static std::vector<OpRow> number_rows() {
+  return {
+      OpRow("add", "a number", [](const auto& in) { return add(in[0], 1.5); }).on({{2, 3}}).on({{}}).on({{0}}),
+      OpRow("sub", [](const auto& in) { return sub(in[0], in[1]); })
+          .on({{2, 3}, {2, 3}})
+          .on({{3}, {2, 1}})
+          .on({{}, {2}})
+          .on({{1, 0}, {4, 1}})
+          .large({{70001}, {70001}})
+          .large({{257}, {300, 257}})
+          .bad("shapes [2] and [3] do not broadcast", [] { sub(zeros({2}), zeros({3})); }),
+      OpRow("sub", "a number", [](const auto& in) { return sub(in[0], 1.5); }).on({{2, 3}}).on({{0}}),
+      OpRow("sub", "from a number", [](const auto& in) { return sub(1.5, in[0]); }).on({{2, 3}}).on({{}}),
+      OpRow("mul", "by a number", [](const auto& in) { return mul(in[0], -0.7); })
+          .on({{2, 3}})
+          .on({{0}})
+          .large({{70001}})
+          .bad("the number 0.5 is not whole", [] { mul(zeros({2}, int64), 0.5); }),
+      OpRow("div", "by a number", [](const auto& in) { return div(in[0], 0.3); }).on({{2, 3}}).on({{}}),
+      OpRow("div", "a number by", [](const auto& in) { return div(0.3, in[0]); })
+          .from(domain::nonzero)
+          .on({{2, 3}})
+          .on({{}})
+          .on({{0}})
+          .large({{70001}}),
+      OpRow("neg", [](const auto& in) { return neg(in[0]); }).on({{2, 3}}).on({{}}).on({{0, 2}}).large({{70001}}),
+      OpRow("pow", "squared", [](const auto& in) { return pow(in[0], 2); }).on({{2, 3}}).on({{}}).on({{0}}),
+      OpRow("pow", "cubed", [](const auto& in) { return pow(in[0], 3); }).on({{5}}),
+      OpRow("pow", "to 1", [](const auto& in) { return pow(in[0], 1); }).on({{3}}),
+      OpRow("pow", "to 0", [](const auto& in) { return pow(in[0], 0); }).on({{3}}),
+      OpRow("pow", "a whole exponent", [](const auto& in) { return pow(in[0], 5); }).on({{7}}),
+      OpRow("pow", "to -1", [](const auto& in) { return pow(in[0], -1); }).from(domain::nonzero).on({{5}}),
+      OpRow("pow", "a fraction", [](const auto& in) { return pow(in[0], 1.7); })
+          .from(domain::positive)
+          .on({{2, 3}})
+          .large({{5000}})
+          .bad("2 to the power of -1 is no whole number", [] { pow(full({2}, 2, int64), -1); })
+          .bad("the number 0.5 is not whole", [] { pow(full({2}, 2, int64), 0.5); }),
+      OpRow("pow", "to 0.5 and -0.5",
+            [](const auto& in) {
+              return std::vector<Tensor>{pow(in[0], 0.5), pow(in[0], -0.5)};
+            })
+          .from(domain::positive)
+          .on({{5}}),
+      OpRow("pow", [](const auto& in) { return pow(in[0], in[1]); })
+          .from(domain::positive, domain::real)
+          .on({{2, 3}, {2, 3}})
+          .on({{3}, {2, 1}})
+          .on({{}, {}})
+          .on({{0}, {1}})
+          .large({{5000}, {}})
+          .bad("shapes [2] and [3] do not broadcast", [] { pow(zeros({2}), zeros({3})); }),
+      OpRow("pow", "of a number", [](const auto& in) { return pow(1.7, in[0]); }).on({{2, 3}}).on({{}}),
+  };
+}
+static const RegisterOps numbers(number_rows);
+
+// A function of one number, on the shapes that all of them are checked on.
+template <class F>
+OpRow one(const char* op, const Domain& d, F f) {
+  return OpRow(op, [f](const auto& in) { return f(in[0]); })
+      .from(d)
+      .on({{2, 3}})
+      .on({{33}})
+      .on({{}})
+      .on({{0}})
+      .large({{70001}});
+}
+
+static std::vector<OpRow> function_rows() {
+  return {
+      one("exp", domain::real, [](const Tensor& x) { return exp(x); }),
+      one("log", domain::positive, [](const Tensor& x) { return log(x); }),
+      one("log1p", domain::unit, [](const Tensor& x) { return log1p(x); }),
+      one("sqrt", domain::positive, [](const Tensor& x) { return sqrt(x); }),
+      one("rsqrt", domain::positive, [](const Tensor& x) { return rsqrt(x); }),
+      one("sin", domain::real, [](const Tensor& x) { return sin(x); }),
+      one("cos", domain::real, [](const Tensor& x) { return cos(x); }),
+      one("erf", domain::real, [](const Tensor& x) { return erf(x); }),
+      one("abs", domain::nonzero, [](const Tensor& x) { return abs(x); }),
+      one("tanh", domain::real, [](const Tensor& x) { return tanh(x); }),
+      one("sigmoid", domain::real, [](const Tensor& x) { return sigmoid(x); }),
+      one("relu", domain::nonzero, [](const Tensor& x) { return relu(x); }),
+      one("leaky_relu", domain::nonzero, [](const Tensor& x) { return leaky_relu(x, 0.2); }),
+      one("elu", domain::nonzero, [](const Tensor& x) { return elu(x, 1.3); }),
+      one("gelu", domain::real, [](const Tensor& x) { return gelu(x); }),
+      OpRow("gelu", "by tanh", [](const auto& in) { return gelu(in[0], Gelu::tanh); }).on({{33}}).large({{70001}}),
+      one("silu", domain::real, [](const Tensor& x) { return silu(x); }),
+      one("softplus", domain::real, [](const Tensor& x) { return softplus(x); }),
+      one("clamp", Domain{-2, 2, {-0.5, 0.7}}, [](const Tensor& x) { return clamp(x, -0.5, 0.7); })
+          .bad("low is 2, high 1: low must not be above high", [] { clamp(zeros({2}), 2, 1); }),
+  };
+}
+static const RegisterOps functions(function_rows);
+
+static Tensor mask(const Shape& shape) {
+  Tensor m = Tensor::empty(shape, boolean);
+  for (std::int64_t i = 0; i < m.numel(); ++i) m.fresh<bool>()[i] = i % 3 != 1;
+  return m;
+}
+
+static std::vector<OpRow> choice_rows() {
+  return {
+      OpRow("maximum", [](const auto& in) { return maximum(in[0], in[1]); })
+          .from(Domain{-2, -0.1}, Domain{-1, 2, {-1, -0.1}})
+          .on({{2, 3}, {2, 3}})
+          .on({{3}, {2, 1}})
+          .on({{}, {0}})
+          .large({{70001}, {70001}})
+          .bad("shapes [2] and [3] do not broadcast", [] { maximum(zeros({2}), zeros({3})); }),
+      OpRow("minimum", [](const auto& in) { return minimum(in[0], in[1]); })
+          .from(Domain{0.2, 2}, Domain{-2, 0})
+          .on({{2, 3}, {2, 3}})
+          .on({{3}, {2, 1}})
+          .on({{}, {0}})
+          .large({{70001}, {70001}})
+          .bad("shapes [2] and [3] do not broadcast", [] { minimum(zeros({2}), zeros({3})); }),
+      OpRow("where",
+            [](const auto& in) {
+              return where(mask({2, 3}), in[0], in[1]);
+            })
+          .on({{2, 3}, {2, 3}})
+          .on({{3}, {2, 1}})
+          .on({{}, {}})
+          .on({{4, 1, 1}, {3}})
+          .bad("the condition is float32: it must be boolean", [] { where(zeros({2}), zeros({2}), zeros({2})); })
+          .bad("shapes [2] and [3] do not broadcast", [] { where(mask({2}), zeros({3}), zeros({2})); }),
+      OpRow("where", "large", [](const auto& in) { return where(mask({257}), in[0], in[1]); })
+          .on({{1}, {1}})
+          .large({{300, 257}, {300, 1}}),
+      OpRow("where", "or a number",
+            [](const auto& in) {
+              return std::vector<Tensor>{where(mask({3}), in[0], 0.5), where(mask({3}), 0.5, in[0])};
+            })
+          .on({{2, 3}})
+          .on({{}}),
+      OpRow("masked_fill", [](const auto& in) { return masked_fill(in[0], mask({3}), -1.5); })
+          .on({{2, 3}})
+          .on({{4, 2, 3}})
+          .on({{0, 3}})
+          .large({{30000, 3}})
+          .bad("the mask has shape [2, 3], x [3]",
+               [] {
+                 masked_fill(zeros({3}), mask({2, 3}), 0);
+               })
+          .bad("the mask is int64: it must be boolean", [] { masked_fill(zeros({3}), zeros({3}, int64), 0); }),
+  };
+}
+static const RegisterOps choices(choice_rows);
+
+}  // namespace fit::test
