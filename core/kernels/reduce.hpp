@@ -9,7 +9,7 @@ namespace fit::kernels {
 // Folds a block of numbers into accumulators: for all k < kept and r < reduced,
 //   acc[k] = combine(acc[k], term(x[ks k + rs r], centre[k])).
 // The block is contiguous along one of its axes: rs = 1 (rows), or ks = 1 (columns; also where reduced = 1). `centre`
-// may be null where the term needs none.
+// may be null: 0.
 template <class T>
 using Fold = void (*)(double* acc, const T* x, const double* centre, std::int64_t kept, std::int64_t ks,
                       std::int64_t reduced, std::int64_t rs);
@@ -22,6 +22,8 @@ struct Reduce {
   Fold<T> prod;     // x, multiplied
   Fold<T> max;      // NaN wins
   Fold<T> min;
+  // Index of the first element that is `value` or NaN; n if there is none.
+  std::int64_t (*find)(const T* x, std::int64_t n, T value);
 };
 
 template <class IsaTag, class T>

@@ -13,7 +13,6 @@ constexpr std::int64_t W = Wide::size;
 
 // Each is a term and a way to combine, on vectors and on single numbers alike.
 struct Sum {
-  static constexpr bool centred = false;
   static constexpr double identity = 0;
   template <class V>
   static V term(const V& x, const V&) {
@@ -25,7 +24,6 @@ struct Sum {
   }
 };
 struct Squares : Sum {
-  static constexpr bool centred = true;
   template <class V>
   static V term(const V& x, const V& centre) {
     const V d = x - centre;
@@ -33,7 +31,6 @@ struct Squares : Sum {
   }
 };
 struct Exps : Sum {
-  static constexpr bool centred = true;
   template <class V>
   static V term(const V& x, const V& centre) {
     using std::exp;
@@ -106,11 +103,11 @@ void fold_columns(double* acc, const T* x, const double* centre, std::int64_t n,
     std::int64_t k = 0;
     for (; k + W <= n; k += W) {
       const auto get = [k](const T* row) { return load_wide<Wide>(row + k); };
-      each(get, r, load<Wide>(acc + k), Op::centred ? load<Wide>(centre + k) : Wide(0.0)).store_unaligned(acc + k);
+      each(get, r, load<Wide>(acc + k), centre ? load<Wide>(centre + k) : Wide(0.0)).store_unaligned(acc + k);
     }
     for (; k < n; ++k) {
       const auto get = [k](const T* row) { return static_cast<double>(row[k]); };
-      acc[k] = each(get, r, acc[k], Op::centred ? centre[k] : 0.0);
+      acc[k] = each(get, r, acc[k], centre ? centre[k] : 0.0);
     }
   }
 }
@@ -120,15 +117,27 @@ void fold(double* acc, const T* x, const double* centre, std::int64_t kept, std:
           std::int64_t rs) {
   if (rs != 1) return fold_columns<Op>(acc, x, centre, kept, reduced, rs);
   for (std::int64_t k = 0; k < kept; ++k)
-    acc[k] = Op::combine(acc[k], fold_run<Op>(x + k * ks, reduced, Op::centred ? centre[k] : 0.0));
+    acc[k] = Op::combine(acc[k], fold_run<Op>(x + k * ks, reduced, centre ? centre[k] : 0.0));
+}
+
+template <class T>
+std::int64_t find(const T* x, std::int64_t n, T value) {
+  using V = Vec<T>;
+  std::int64_t i = 0;
+  for (; i + static_cast<std::int64_t>(V::size) <= n; i += V::size) {
+    const V v = load<V>(x + i);
+    if (xsimd::any((v == V(value)) | (v != v))) break;
+  }
+  while (i < n && x[i] != value && x[i] == x[i]) ++i;
+  return i;
 }
 
 }  // namespace
 
 template <class IsaTag, class T>
 const Reduce<T>& reduce_table() {
-  static constexpr Reduce<T> table{fold<Sum, T>,  fold<Squares, T>, fold<Exps, T>,
-                                   fold<Prod, T>, fold<Max, T>,     fold<Min, T>};
+  static constexpr Reduce<T> table{fold<Sum, T>, fold<Squares, T>, fold<Exps, T>, fold<Prod, T>,
+                                   fold<Max, T>, fold<Min, T>,     find<T>};
   return table;
 }
 

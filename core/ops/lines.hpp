@@ -2,22 +2,30 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "check.hpp"
 #include "fit/parallel.hpp"
-#include "fit/shape.hpp"
 
 namespace fit {
+
+/// The axis counted from the front. A scalar counts as having one axis, of size 1, as in NumPy and PyTorch.
+inline int line_axis(const char* op, const Tensor& x, int axis) {
+  return x.rank() == 0 && (axis == 0 || axis == -1) ? 0 : check::axis(op, x, axis);
+}
 
 /// The lines of a tensor along one axis: outer x n x inner.
 struct Lines {
   std::int64_t outer = 1, n, inner = 1;
 
-  Lines(const Shape& shape, int axis) : n(shape[axis]) {
+  Lines(const Shape& shape, int axis) : n(shape.rank() == 0 ? 1 : shape[axis]) {
     for (int a = 0; a < axis; ++a) outer *= shape[a];
     for (int a = axis + 1; a < shape.rank(); ++a) inner *= shape[a];
   }
   /// Distance of a line's elements.
   std::int64_t stride() const { return inner; }
 };
+
+/// Side by side, at most this many lines are taken at once.
+constexpr std::int64_t widest_group = 256;
 
 /// Calls body(offset, count) in parallel for groups of lines that the kernels take at once: contiguous ones one after
 /// another (stride 1), others side by side.
@@ -30,7 +38,7 @@ void each_group_of_lines(const Lines& l, const Body& body) {
                  [&](std::int64_t begin, std::int64_t end) { body(begin * l.n, end - begin); });
     return;
   }
-  constexpr std::int64_t width = 256;
+  constexpr std::int64_t width = widest_group;
   const std::int64_t groups = (l.inner + width - 1) / width;
   parallel_for(l.outer * groups, std::max<std::int64_t>(1, work / (n * std::min(width, l.inner))),
                [&](std::int64_t begin, std::int64_t end) {

@@ -3,41 +3,176 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "check.hpp"
 #include "dispatch.hpp"
+#include "ops/lines.hpp"
 #include "ops/reduction.hpp"
 
 namespace fit {
 namespace {
 
-/// y[i] = finish(i, sum of x), in double for floating types and in int64 for the others.
+/// finish(i, total i) for the sums of x, in double for floating types and in int64 for the others.
 template <class T, class Finish>
-void sum_into(const Reduction& r, const Tensor& x, const Finish& finish) {
-  const T* const p = x.data<T>().data();
+void each_sum(const Reduction& r, const Tensor& x, const Finish& finish) {
   if constexpr (std::is_floating_point_v<T>)
-    r.fold(
-        p, 0.0,
-        [f = kernels::reduce<T>().sum](double* acc, const T* at, std::int64_t, auto... block) {
-          f(acc, at, nullptr, block...);
-        },
-        std::plus<>(), finish);
+    fold_floating<T>(r, x, 0.0, kernels::reduce<T>().sum, nullptr, std::plus<>(), finish);
   else
-    r.fold(p, std::int64_t{0}, plain_fold<T, std::int64_t>(std::plus<>()), std::plus<>(), finish);
+    r.fold(x.data<T>().data(), std::int64_t{0}, plain_fold<T, std::int64_t>(std::plus<>()), std::plus<>(), finish);
+}
+
+// What a sum or a product of T is given as.
+template <class T>
+using Total = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
+DType total_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::int64; }
+
+Tensor sum_over(const Reduction& r, const Tensor& x, const Shape& result) {
+  Tensor y = Tensor::empty(result, total_dtype(x));
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    each_sum<T>(r, x,
+                [out = y.fresh<Total<T>>()](std::int64_t i, auto total) { out[i] = static_cast<Total<T>>(total); });
+  });
+  return record("sum", {x}, std::move(y), keep::nothing,
+                [kept = r.shape(true)](Backward& b) { b.give(0, spread(b.dy(), kept, b.shape(0))); });
+}
+
+/// y with 1 in place of 0, to divide by.
+Tensor nonzero(const Tensor& y) { return masked_fill(y, eq(y, 0), 1); }
+
+/// The sums of (x - mean)^2 in two passes, each finished by finish(i, sum).
+template <class T, class Finish>
+void each_deviation(const Reduction& r, const Tensor& x, const Finish& finish) {
+  Tensor centre = Tensor::empty({r.outputs()}, float64);
+  double* const c = centre.fresh<double>();
+  const double n = static_cast<double>(r.count());
+  each_sum<T>(r, x, [=](std::int64_t i, double total) { c[i] = total / n; });
+  fold_floating<T>(r, x, 0.0, kernels::reduce<T>().squares, c, std::plus<>(), finish);
+}
+
+/// The variance, or its root; NaN where no degrees of freedom are left.
+Tensor spread_of(const char* op, const Tensor& x, const Reduction& r, int correction, bool keepdims, bool root) {
+  Tensor y = Tensor::empty(r.shape(keepdims), x.dtype());
+  const double n = static_cast<double>(r.count()), freedom = n - correction;
+  dispatch_floating(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    each_deviation<T>(r, x, [=, out = y.fresh<T>()](std::int64_t i, double total) {
+      const double v = freedom > 0 ? total / freedom : std::numeric_limits<double>::quiet_NaN();
+      out[i] = static_cast<T>(root ? std::sqrt(v) : v);
+    });
+  });
+  return record(op, {x}, std::move(y), root ? keep::inputs | keep::output : keep::inputs,
+                [=, kept = r.shape(true)](Backward& b) {
+                  // dvar/dx = 2 (x - mean) / (n - correction);  dstd = dvar / (2 std), and 0 at 0
+                  const Tensor x = b.x(0), centred = x - sum_to(x, kept) / n;
+                  const Tensor dy = root ? b.dy() / nonzero(b.y()) : b.dy() * 2;
+                  b.give(0, centred * reshape(dy / freedom, kept));
+                });
+}
+
+/// The product of all other elements of each row: of those before it, times those after it.
+Tensor products_of_others(const Tensor& rows) {
+  Tensor y = Tensor::empty(rows.shape(), rows.dtype());
+  const std::int64_t n = rows.size(1);
+  dispatch_floating(rows.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const out = y.fresh<T>();
+    const T* const in = rows.data<T>().data();
+    parallel_for(rows.size(0), std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(n, 1)),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t r = begin; r < end; ++r) {
+                     double before = 1, after = 1;
+                     for (std::int64_t i = r * n; i < (r + 1) * n; ++i) {
+                       out[i] = static_cast<T>(before);
+                       before *= in[i];
+                     }
+                     for (std::int64_t i = (r + 1) * n - 1; i >= r * n; --i) {
+                       out[i] = static_cast<T>(out[i] * after);
+                       after *= in[i];
+                     }
+                   }
+                 });
+  });
+  return y;
+}
+
+/// The same for the axes that are 1 in `kept`, and, while gradients are recorded, by products that have gradients:
+/// the row repeated n times, each time with another element replaced by 1.
+Tensor products_of_others(const Tensor& x, const Shape& kept) {
+  std::vector<int> order, back(static_cast<std::size_t>(x.rank()));
+  for (const bool goes : {false, true})
+    for (int a = 0; a < x.rank(); ++a)
+      if ((kept[a] == 1) == goes) order.push_back(a);
+  for (int i = 0; i < x.rank(); ++i) back[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])] = i;
+  const Tensor moved = permute(x, order);
+  const std::int64_t rows = kept.numel(), n = rows == 0 ? 0 : x.numel() / rows;
+  const Tensor flat = reshape(moved, {rows, n});
+  const Tensor others =
+      grad_enabled() ? prod(where(eye(n).to(boolean), 1, unsqueeze(flat, 1)), -1) : products_of_others(flat);
+  return permute(reshape(others, moved.shape()), back);
+}
+
+/// Whether any or all are true.
+Tensor verdict(const char* op, const Tensor& x, const Axes& axes, bool keepdims, bool all) {
+  const Reduction r(op, x, axes);
+  Tensor y = Tensor::empty(r.shape(keepdims), boolean);
+  bool* const out = y.fresh<bool>();
+  const auto join = [all](bool a, bool b) { return all ? a && b : a || b; };
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    r.fold(x.data<T>().data(), all, plain_fold<T, bool>([join](bool acc, T v) { return join(acc, v != T(0)); }), join,
+           [out](std::int64_t i, bool v) { out[i] = v; });
+  });
+  return y;
+}
+
+/// Running sums along an axis, from its end if `backwards`.
+Tensor running_sum(const Tensor& x, int axis, bool backwards) {
+  Tensor y = Tensor::empty(x.shape(), total_dtype(x));
+  const Lines lines(x.shape(), axis);
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
+    const T* const in = x.data<T>().data();
+    Total<T>* const out = y.fresh<Total<T>>();
+    // `count` lines side by side, row after row
+    const auto run = [&](std::int64_t at, std::int64_t count) {
+      Sum sum[widest_group] = {};
+      for (std::int64_t i = 0; i < lines.n; ++i) {
+        const std::int64_t row = at + (backwards ? lines.n - 1 - i : i) * lines.inner;
+        for (std::int64_t l = 0; l < count; ++l) {
+          sum[l] += in[row + l];
+          out[row + l] = static_cast<Total<T>>(sum[l]);
+        }
+      }
+    };
+    each_group_of_lines(lines, [&](std::int64_t at, std::int64_t count) {
+      if (lines.inner > 1) return run(at, count);
+      for (std::int64_t l = 0; l < count; ++l) run(at + l * lines.n, 1);
+    });
+  });
+  return record("cumsum", {x}, std::move(y), keep::nothing,
+                [axis, backwards](Backward& b) { b.give(0, running_sum(b.dy(), axis, !backwards)); });
 }
 
 }  // namespace
 
 Tensor sum(const Tensor& x, const Axes& axes, bool keepdims) {
   const Reduction r("sum", x, axes);
-  Tensor y = Tensor::empty(r.shape(keepdims), is_floating(x.dtype()) ? x.dtype() : DType::int64);
-  dispatch(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    using Y = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
-    sum_into<T>(r, x, [out = y.fresh<Y>()](std::int64_t i, auto total) { out[i] = static_cast<Y>(total); });
-  });
-  return record("sum", {x}, std::move(y), keep::nothing,
-                [kept = r.shape(true)](Backward& b) { b.give(0, spread(b.dy(), kept, b.shape(0))); });
+  return sum_over(r, x, r.shape(keepdims));
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  const int rank = x.rank(), extra = rank - shape.rank();
+  std::int64_t kept[Shape::max_rank];
+  for (int a = 0; a < rank; ++a) {
+    kept[a] = a < extra ? 1 : shape[a - extra];
+    if (extra < 0 || (kept[a] != 1 && kept[a] != x.shape()[a]))
+      check::fail("sum_to", "x has shape ", x.shape(), ": ", shape, " does not broadcast to it");
+  }
+  return sum_over(Reduction(x, Shape(kept, rank)), x, shape);
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
@@ -47,23 +182,75 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
   const double n = static_cast<double>(r.count());
   dispatch_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    sum_into<T>(r, x, [n, out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(total / n); });
+    each_sum<T>(r, x, [n, out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(total / n); });
   });
   return record("mean", {x}, std::move(y), keep::nothing,
                 [n, kept = r.shape(true)](Backward& b) { b.give(0, spread(div(b.dy(), n), kept, b.shape(0))); });
 }
 
-Tensor sum_to(const Tensor& x, const Shape& shape) {
-  if (x.shape() == shape) return x;
-  const int extra = x.rank() - shape.rank();
-  std::vector<int> axes;
-  for (int a = 0; a < x.rank(); ++a) {
-    const std::int64_t to = a < extra ? 1 : shape[a - extra];
-    if (extra < 0 || (to != 1 && to != x.shape()[a]))
-      check::fail("sum_to", "x has shape ", x.shape(), ": ", shape, " does not broadcast to it");
-    if (a < extra || to != x.shape()[a]) axes.push_back(a);
-  }
-  return reshape(sum(x, axes), shape);
+Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdims) {
+  check::floating("var", "x", x);
+  return spread_of("var", x, Reduction("var", x, axes), correction, keepdims, false);
 }
+
+Tensor std(const Tensor& x, const Axes& axes, int correction, bool keepdims) {
+  check::floating("std", "x", x);
+  return spread_of("std", x, Reduction("std", x, axes), correction, keepdims, true);
+}
+
+Tensor prod(const Tensor& x, const Axes& axes, bool keepdims) {
+  const Reduction r("prod", x, axes);
+  Tensor y = Tensor::empty(r.shape(keepdims), total_dtype(x));
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto finish = [out = y.fresh<Total<T>>()](std::int64_t i, auto p) { out[i] = static_cast<Total<T>>(p); };
+    if constexpr (std::is_floating_point_v<T>)
+      fold_floating<T>(r, x, 1.0, kernels::reduce<T>().prod, nullptr, std::multiplies<>(), finish);
+    else
+      r.fold(x.data<T>().data(), std::int64_t{1}, plain_fold<T, std::int64_t>(std::multiplies<>()), std::multiplies<>(),
+             finish);
+  });
+  return record("prod", {x}, std::move(y), keep::inputs, [kept = r.shape(true)](Backward& b) {
+    b.give(0, products_of_others(b.x(0), kept) * reshape(b.dy(), kept));
+  });
+}
+
+Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
+  check::floating("norm", "x", x);
+  if (!(p > 0)) check::fail("norm", "p is ", p, ": it must be greater than 0");
+  const Reduction r("norm", x, axes);
+  Tensor y;
+  if (p == 2) {
+    y = Tensor::empty(r.shape(keepdims), x.dtype());
+    dispatch_floating(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      fold_floating<T>(
+          r, x, 0.0, kernels::reduce<T>().squares, nullptr, std::plus<>(),
+          [out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(std::sqrt(total)); });
+    });
+  } else {
+    const NoGrad plain;
+    if (std::isinf(p))
+      y = r.count() == 0 ? zeros(r.shape(keepdims), x.dtype()) : max(abs(x), axes, keepdims);
+    else
+      y = pow(sum(pow(abs(x), p), axes, keepdims), 1 / p);
+  }
+  return record("norm", {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(true)](Backward& b) {
+    // dx = dy x |x|^(p-2) / y^(p-1); for p = infinity the largest share dy sign(x) among them. 0 where x or y is 0.
+    const Tensor x = b.x(0), y = reshape(b.y(), kept), dy = reshape(b.dy(), kept);
+    if (p == 2) return b.give(0, x * (dy / nonzero(y)));
+    const Tensor size = abs(x), safe = nonzero(size);
+    if (std::isinf(p)) {
+      const Tensor largest = eq(size, y).to(x.dtype());
+      return b.give(0, x / safe * largest * (dy / sum_to(largest, kept)));
+    }
+    b.give(0, x * pow(safe, p - 2) * (dy / pow(nonzero(y), p - 1)));
+  });
+}
+
+Tensor any(const Tensor& x, const Axes& axes, bool keepdims) { return verdict("any", x, axes, keepdims, false); }
+Tensor all(const Tensor& x, const Axes& axes, bool keepdims) { return verdict("all", x, axes, keepdims, true); }
+
+Tensor cumsum(const Tensor& x, int axis) { return running_sum(x, line_axis("cumsum", x, axis), false); }
 
 }  // namespace fit

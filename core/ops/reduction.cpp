@@ -1,33 +1,42 @@
 #include "ops/reduction.hpp"
 
 #include "check.hpp"
+#include "ops/lines.hpp"
 
 namespace fit {
 
-Reduction::Reduction(const char* op, const Tensor& x, const Axes& axes) : kept_shape_(x.shape()) {
-  const int rank = x.rank();
+Reduction::Reduction(const char* op, const Tensor& x, const Axes& axes) {
   bool goes[Shape::max_rank] = {};
-  for (int a = 0; a < rank; ++a) goes[a] = axes.all();
+  for (int a = 0; a < x.rank(); ++a) goes[a] = axes.all();
   for (const int given : axes.list()) {
-    const int a = check::axis(op, x, given);
+    const int a = line_axis(op, x, given);
     if (goes[a]) check::fail(op, "axis ", given, " of shape ", x.shape(), " is given twice");
     goes[a] = true;
   }
-  std::int64_t left[Shape::max_rank], strides[Shape::max_rank];
-  int result_rank = 0;
-  std::int64_t stride = 1;
+  plan(x.shape(), goes);
+}
+
+Reduction::Reduction(const Tensor& x, const Shape& kept) {
+  bool goes[Shape::max_rank] = {};
+  for (int a = 0; a < x.rank(); ++a) goes[a] = kept[a] == 1;
+  plan(x.shape(), goes);
+}
+
+void Reduction::plan(const Shape& shape, const bool (&goes)[Shape::max_rank]) {
+  const int rank = shape.rank();
+  std::int64_t kept[Shape::max_rank], result[Shape::max_rank], strides[Shape::max_rank], stride = 1;
   for (int a = rank - 1; a >= 0; --a) {
     strides[a] = stride;
-    stride *= x.shape()[a];
+    stride *= shape[a];
   }
-  int last = -1;  // the axis before, other than those of size 1
+  int result_rank = 0, last = -1;  // last: the axis before, other than those of size 1
   for (int a = 0; a < rank; ++a) {
-    const std::int64_t size = x.shape()[a];
+    const std::int64_t size = shape[a];
+    kept[a] = goes[a] ? 1 : size;
     if (goes[a])
-      kept_shape_ = kept_shape_.with(a, 1);
+      count_ *= size;
     else
-      left[result_rank++] = size;
-    if (goes[a]) count_ *= size;
+      result[result_rank++] = size;
     if (size == 1) continue;
     Loops& loops = goes[a] ? reduced_ : kept_;
     if (last < 0 || goes[last] != goes[a]) loops.at[loops.rank++].size = 1;
@@ -35,7 +44,8 @@ Reduction::Reduction(const char* op, const Tensor& x, const Axes& axes) : kept_s
     loops.at[loops.rank - 1].stride = strides[a];
     last = a;
   }
-  result_shape_ = Shape(left, result_rank);
+  kept_shape_ = Shape(kept, rank);
+  result_shape_ = Shape(result, result_rank);
 }
 
 Tensor spread(const Tensor& dy, const Shape& kept, const Shape& shape) {

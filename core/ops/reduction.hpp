@@ -4,6 +4,7 @@
 
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
+#include "kernels/reduce.hpp"
 
 // What every reduction shares: which axes go, how they lie in memory, and how the work is cut into pieces.
 namespace fit {
@@ -14,6 +15,8 @@ class Reduction {
  public:
   /// Checks the axes in the name of `op`.
   Reduction(const char* op, const Tensor& x, const Axes& axes);
+  /// Over the axes that are 1 in `kept`, of x's rank.
+  Reduction(const Tensor& x, const Shape& kept);
 
   /// Shape of the result.
   const Shape& shape(bool keepdims) const { return keepdims ? kept_shape_ : result_shape_; }
@@ -61,6 +64,8 @@ class Reduction {
       }
     }
   }
+
+  void plan(const Shape& shape, const bool (&goes)[Shape::max_rank]);
 
   Loops kept_, reduced_;
   std::int64_t count_ = 1;
@@ -123,6 +128,22 @@ auto plain_fold(const F& f) {
     }
   };
 }
+
+/// The same for floating types with a kernel of vectors; `centre` (one number an output) may be null.
+template <class T, class Combine, class Finish>
+void fold_floating(const Reduction& r, const Tensor& x, double identity, kernels::Fold<T> kernel, const double* centre,
+                   const Combine& combine, const Finish& finish) {
+  r.fold(
+      x.data<T>().data(), identity,
+      [=](double* acc, const T* at, std::int64_t first, auto... block) {
+        kernel(acc, at, centre ? centre + first : nullptr, block...);
+      },
+      combine, finish);
+}
+
+/// The largest of each; NaN wins.
+constexpr auto larger = [](auto a, auto b) { return b > a || b != b ? b : a; };
+constexpr auto smaller = [](auto a, auto b) { return b < a || b != b ? b : a; };
 
 /// dy, of shape `kept` once its reduced axes are put back, repeated to `shape`: the gradient of a sum.
 Tensor spread(const Tensor& dy, const Shape& kept, const Shape& shape);

@@ -1,5 +1,6 @@
-// Normalised exponentials along an axis, and the cross entropy of rows.
+// Normalised exponentials along an axis, and the logarithm of their sum.
 #include <cmath>
+#include <functional>
 
 #include "check.hpp"
 #include "dispatch.hpp"
@@ -14,8 +15,7 @@ namespace {
 template <class Pick, class... X>
 Tensor by_lines(int axis, const Pick& pick, const Tensor& first, const X&... others) {
   Tensor y = Tensor::empty(first.shape(), first.dtype());
-  // A scalar is one line of one element.
-  const Lines lines(first.rank() == 0 ? Shape{1} : first.shape(), axis);
+  const Lines lines(first.shape(), axis);
   if (y.numel() == 0) return y;
   dispatch_floating(first.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -28,14 +28,8 @@ Tensor by_lines(int axis, const Pick& pick, const Tensor& first, const X&... oth
   return y;
 }
 
-/// The axis, counted from the front; a scalar has one axis for this.
-int line_axis(const char* op, const Tensor& x, int axis) {
-  check::floating(op, "x", x);
-  return x.rank() == 0 && (axis == 0 || axis == -1) ? 0 : check::axis(op, x, axis);
-}
-
 /// Sums along an axis that stays.
-Tensor sum_along(const Tensor& x, int axis) { return x.rank() == 0 ? x : sum(x, axis, true); }
+Tensor sum_along(const Tensor& x, int axis) { return sum(x, axis, true); }
 
 /// dx = y (dy - sum(y dy)): the adjoint of softmax.
 Tensor softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
@@ -62,6 +56,7 @@ Tensor log_softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
 }  // namespace
 
 Tensor softmax(const Tensor& x, int axis) {
+  check::floating("softmax", "x", x);
   const int a = line_axis("softmax", x, axis);
   Tensor y = by_lines(
       a, [](const auto& kernels) { return kernels.softmax; }, x);
@@ -70,11 +65,33 @@ Tensor softmax(const Tensor& x, int axis) {
 }
 
 Tensor log_softmax(const Tensor& x, int axis) {
+  check::floating("log_softmax", "x", x);
   const int a = line_axis("log_softmax", x, axis);
   Tensor y = by_lines(
       a, [](const auto& kernels) { return kernels.log_softmax; }, x);
   return record("log_softmax", {x}, std::move(y), keep::output,
                 [a](Backward& b) { b.give(0, log_softmax_backward(b.y(), b.dy(), a)); });
+}
+
+Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
+  check::floating("logsumexp", "x", x);
+  const Reduction r("logsumexp", x, axes);
+  Tensor y = Tensor::empty(r.shape(keepdims), x.dtype()), max = Tensor::empty({r.outputs()}, float64);
+  double* const top = max.fresh<double>();
+  dispatch_floating(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    // From an infinity nothing is subtracted: all of -inf then sums to 0, and one of inf to inf.
+    fold_floating<T>(r, x, -INFINITY, kernels::reduce<T>().max, nullptr, larger,
+                     [top](std::int64_t i, double m) { top[i] = std::isinf(m) ? 0 : m; });
+    fold_floating<T>(
+        r, x, 0.0, kernels::reduce<T>().exps, top, std::plus<>(),
+        [top, out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(top[i] + std::log(total)); });
+  });
+  return record("logsumexp", {x}, std::move(y), keep::input(0) | keep::output, [kept = r.shape(true)](Backward& b) {
+    // dx = dy e^(x - y); where y is -inf, so is x, and x - 0 gives the right 0.
+    const Tensor y = reshape(b.y(), kept), finite = masked_fill(y, eq(y, -INFINITY), 0);
+    b.give(0, reshape(b.dy(), kept) * exp(b.x(0) - finite));
+  });
 }
 
 }  // namespace fit

@@ -1,0 +1,128 @@
+// max, min, argmax and argmin.
+#include <limits>
+
+#include "check.hpp"
+#include "dispatch.hpp"
+#include "kernels/reduce.hpp"
+#include "ops/lines.hpp"
+#include "ops/reduction.hpp"
+
+namespace fit {
+namespace {
+
+// The two directions: order(a, b) is the one of two that wins, and NaN wins over all.
+struct Largest {
+  static constexpr const char *name = "max", *index_name = "argmax";
+  static constexpr auto order = larger;
+  template <class T>
+  static constexpr T start = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity()
+                                                         : std::numeric_limits<T>::lowest();
+  template <class T>
+  static kernels::Fold<T> kernel() {
+    return kernels::reduce<T>().max;
+  }
+};
+struct Smallest {
+  static constexpr const char *name = "min", *index_name = "argmin";
+  static constexpr auto order = smaller;
+  template <class T>
+  static constexpr T start = std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity()
+                                                         : std::numeric_limits<T>::max();
+  template <class T>
+  static kernels::Fold<T> kernel() {
+    return kernels::reduce<T>().min;
+  }
+};
+
+/// Indices along one axis; it keeps size 1 if `keepdims`.
+template <class Which>
+Tensor indices(const Tensor& x, int axis, bool keepdims) {
+  const Lines lines(x.shape(), axis);
+  if (lines.n == 0)
+    check::fail(Which::index_name, "axis ", axis, " of shape ", x.shape(), " has no elements to choose from");
+  Shape result = x.shape();
+  if (x.rank() > 0) result = keepdims ? result.with(axis, 1) : result.erased(axis);
+  Tensor y = Tensor::empty(result, int64);
+  std::int64_t* const out = y.fresh<std::int64_t>();
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* const in = x.data<T>().data();
+    // `count` lines side by side, row after row: a later element wins if it is better, not if it is equal.
+    const auto run = [&](std::int64_t at, std::int64_t count) {
+      T best[widest_group];
+      std::int64_t* const index = out + (at / (lines.n * lines.inner) * lines.inner + at % (lines.n * lines.inner));
+      for (std::int64_t l = 0; l < count; ++l) {
+        best[l] = in[at + l];
+        index[l] = 0;
+      }
+      for (std::int64_t i = 1; i < lines.n; ++i)
+        for (std::int64_t l = 0; l < count; ++l) {
+          const T v = in[at + i * lines.inner + l], winner = Which::order(best[l], v);
+          const bool replace = winner != best[l] && best[l] == best[l];
+          best[l] = replace ? v : best[l];
+          index[l] = replace ? i : index[l];
+        }
+    };
+    each_group_of_lines(lines, [&](std::int64_t at, std::int64_t count) {
+      if (lines.inner > 1) return run(at, count);
+      for (std::int64_t l = 0; l < count; ++l) {
+        const std::int64_t line = at + l * lines.n;
+        if constexpr (std::is_floating_point_v<T>) {
+          double winner = Which::template start<double>;
+          Which::template kernel<T>()(&winner, in + line, nullptr, 1, 0, lines.n, 1);
+          out[line / lines.n] = kernels::reduce<T>().find(in + line, lines.n, static_cast<T>(winner));
+        } else {
+          run(line, 1);
+        }
+      }
+    });
+  });
+  return y;
+}
+
+/// The extreme values, with the gradient for one axis (to the index that indices() gives) or for several (shared).
+template <class Which>
+Tensor extreme(const Tensor& x, const Axes& axes, bool keepdims) {
+  const Reduction r(Which::name, x, axes);
+  if (r.count() == 0)
+    check::fail(Which::name, "there is nothing to choose from along the axes given of shape ", x.shape());
+  Tensor y = Tensor::empty(r.shape(keepdims), x.dtype());
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto finish = [out = y.fresh<T>()](std::int64_t i, auto v) { out[i] = static_cast<T>(v); };
+    if constexpr (std::is_floating_point_v<T>)
+      fold_floating<T>(r, x, Which::template start<double>, Which::template kernel<T>(), nullptr, Which::order, finish);
+    else
+      r.fold(x.data<T>().data(), Which::template start<T>, plain_fold<T, T>(Which::order), Which::order, finish);
+  });
+  const Shape kept = r.shape(true);
+  if (axes.list().size() == 1 && x.rank() > 0)
+    return record(Which::name, {x}, std::move(y), keep::inputs,
+                  [kept, axis = check::axis(Which::name, x, axes.list()[0])](Backward& b) {
+                    const Tensor chosen = indices<Which>(b.x(0), axis, true);
+                    b.give(0, scatter_add(zeros(b.shape(0), b.dtype(0)), axis, chosen, reshape(b.dy(), kept)));
+                  });
+  return record(Which::name, {x}, std::move(y), keep::inputs | keep::output, [kept](Backward& b) {
+    // If the result is NaN, it is shared among the NaNs; otherwise there are none.
+    const Tensor x = b.x(0);
+    const Tensor equal = logical_or(eq(x, reshape(b.y(), kept)), isnan(x)).to(x.dtype());
+    const Tensor share = equal / sum_to(equal, kept);
+    b.give(0, share * reshape(b.dy(), kept));
+  });
+}
+
+}  // namespace
+
+Tensor max(const Tensor& x, const Axes& axes, bool keepdims) { return extreme<Largest>(x, axes, keepdims); }
+Tensor min(const Tensor& x, const Axes& axes, bool keepdims) { return extreme<Smallest>(x, axes, keepdims); }
+
+Tensor argmax(const Tensor& x, int axis, bool keepdims) {
+  return indices<Largest>(x, line_axis("argmax", x, axis), keepdims);
+}
+Tensor argmin(const Tensor& x, int axis, bool keepdims) {
+  return indices<Smallest>(x, line_axis("argmin", x, axis), keepdims);
+}
+Tensor argmax(const Tensor& x) { return indices<Largest>(x.alias({x.numel()}), 0, false); }
+Tensor argmin(const Tensor& x) { return indices<Smallest>(x.alias({x.numel()}), 0, false); }
+
+}  // namespace fit

@@ -1,0 +1,116 @@
+#include "support/op_table.hpp"
+
+namespace fit::test {
+
+static std::vector<OpRow> row_ops() {
+  return {
+      OpRow("softmax", [](const auto& in) { return softmax(in[0]); })
+          .on({{2, 5}})
+          .on({{3, 1}})
+          .on({{17}})
+          .on({{}})
+          .on({{0, 3}})
+          .on({{2, 0}})
+          .large({{300, 33}})
+          .bad("axis 2 is out of range for shape [2, 3]",
+               [] {
+                 softmax(zeros({2, 3}), 2);
+               })
+          .bad("x is int64",
+               [] {
+                 softmax(zeros({2, 3}, int64));
+               }),
+      OpRow("softmax", "along an inner axis", [](const auto& in) { return softmax(in[0], -2); })
+          .on({{2, 5, 3}})
+          .on({{3, 1, 4}})
+          .on({{4, 19}})
+          .large({{3, 33, 300}}),
+      OpRow("log_softmax", [](const auto& in) { return log_softmax(in[0]); })
+          .on({{2, 5}})
+          .on({{3, 1}})
+          .on({{17}})
+          .on({{}})
+          .on({{0, 3}})
+          .large({{300, 33}})
+          .bad("axis 2 is out of range for shape [2, 3]",
+               [] {
+                 log_softmax(zeros({2, 3}), 2);
+               }),
+      OpRow("log_softmax", "along an inner axis", [](const auto& in) { return log_softmax(in[0], 0); })
+          .on({{5, 3}})
+          .on({{2, 3, 2}})
+          .large({{33, 3, 300}}),
+      OpRow("layer_norm", [](const auto& in) { return layer_norm(in[0], in[1], in[2]); })
+          .optional(1, 2)
+          .within(1e-4)
+          .on({{2, 5}, {5}, {5}})
+          .on({{2, 2, 3}, {3}, {3}})
+          .on({{19}, {19}, {19}})
+          .on({{0, 3}, {3}, {3}})
+          .on({{2, 0}, {0}, {0}})
+          .large({{700, 33}, {33}, {33}})
+          .bad("weight has shape [2]: it must be [3]",
+               [] {
+                 layer_norm(zeros({2, 3}), zeros({2}));
+               })
+          .bad("x is a scalar", [] { layer_norm(zeros({})); })
+          .bad("x is int64", [] { layer_norm(zeros({3}, int64)); })
+          .bad("eps is -1", [] { layer_norm(zeros({3}), {}, {}, -1); }),
+      OpRow("rms_norm", [](const auto& in) { return rms_norm(in[0], in[1]); })
+          .optional(1)
+          .within(1e-4)
+          .on({{2, 5}, {5}})
+          .on({{2, 2, 3}, {3}})
+          .on({{3, 1}, {1}})
+          .on({{0, 3}, {3}})
+          .large({{700, 33}, {33}})
+          .bad("weight has shape [2]: it must be [3]",
+               [] {
+                 rms_norm(zeros({2, 3}), zeros({2}));
+               })
+          .bad("x is a scalar", [] { rms_norm(zeros({})); }),
+      OpRow("cross_entropy_rows",
+            [](const auto& in) {
+              std::vector<std::int64_t> ids;
+              for (std::int64_t i = 0; i < in[0].size(0); ++i) ids.push_back(i == 1 ? -100 : i % in[0].size(1));
+              return cross_entropy_rows(in[0], tensor(ids, {in[0].size(0)}));
+            })
+          .on({{3, 5}})
+          .on({{2, 1}})
+          .on({{1, 19}})
+          .on({{0, 3}})
+          .large({{300, 129}})
+          .bad("targets[1] is 3: it must be in 0 … 2, or ignore_index (-100)",
+               [] {
+                 cross_entropy_rows(zeros({2, 3}), tensor({0, 3}));
+               })
+          .bad("targets[0] is -1",
+               [] {
+                 cross_entropy_rows(zeros({1, 3}), tensor({-1}));
+               })
+          .bad("logits has shape [3]: it must be [N, C]", [] { cross_entropy_rows(zeros({3}), tensor({0})); })
+          .bad("targets has shape [1]: it must be [2]",
+               [] {
+                 cross_entropy_rows(zeros({2, 3}), tensor({0}));
+               })
+          .bad("targets is float32: it must be int64",
+               [] {
+                 cross_entropy_rows(zeros({2, 3}), zeros({2}));
+               }),
+      OpRow("dropout",
+            [](const auto& in) {
+              Generator g(3);
+              return dropout(in[0], 0.4, g);
+            })
+          .on({{2, 5}})
+          .on({{}})
+          .on({{0}})
+          .large({{257, 129}})
+          .bad("p is 1.5: it must be in 0 … 1", [] { dropout(zeros({2}), 1.5); })
+          .bad("p is -0.1: it must be in 0 … 1", [] { dropout(zeros({2}), -0.1); })
+          .bad("x is int64", [] { dropout(zeros({2}, int64), 0.5); }),
+  };
+}
+static const RegisterOps rows(row_ops);
+
+}  // namespace fit::test

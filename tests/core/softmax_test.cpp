@@ -1,0 +1,91 @@
+#include <cmath>
+#include <vector>
+
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+#include "support/variants.hpp"
+
+namespace fit::test {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+Tensor drawn(const Shape& shape, DType dtype, double scale = 2) {
+  std::mt19937_64 random(11);
+  return random_tensor(shape, Domain{-scale, scale}, random, dtype);
+}
+
+// Softmax along the middle axis of [outer, n, inner], in plain loops.
+std::vector<double> plain_softmax(const Tensor& x, bool logarithm) {
+  const Tensor wide = x.to(float64);
+  const auto p = wide.data<double>();
+  const std::int64_t n = x.size(1), inner = x.size(2);
+  std::vector<double> y(static_cast<std::size_t>(x.numel()));
+  for (std::int64_t o = 0; o < x.size(0); ++o)
+    for (std::int64_t i = 0; i < inner; ++i) {
+      const auto at = [&](std::int64_t r) { return static_cast<std::size_t>((o * n + r) * inner + i); };
+      double max = -infinity, sum = 0;
+      for (std::int64_t r = 0; r < n; ++r) max = std::max(max, p[static_cast<std::int64_t>(at(r))]);
+      for (std::int64_t r = 0; r < n; ++r) sum += std::exp(p[static_cast<std::int64_t>(at(r))] - max);
+      for (std::int64_t r = 0; r < n; ++r) {
+        const double shifted = p[static_cast<std::int64_t>(at(r))] - max;
+        y[at(r)] = logarithm ? shifted - std::log(sum) : std::exp(shifted) / sum;
+      }
+    }
+  return y;
+}
+
+}  // namespace
+
+TEST_CASE("softmax and log_softmax agree with plain loops on every instruction set", "[softmax]") {
+  for (const DType t : {float32, float64})
+    for (const std::int64_t n : {1, 3, 7, 33, 257, 1025})
+      for (const std::int64_t inner : {1, 3, 16, 257}) {
+        const Tensor x = drawn({3, n, inner}, t, 30);
+        INFO(t << " " << x.shape());
+        const auto soft = tensor(plain_softmax(x, false), x.shape()), log = tensor(plain_softmax(x, true), x.shape());
+        each_isa([&] {
+          const double ulp = t == float32 ? 0x1p-23 : 0x1p-52;
+          CHECK(max_difference(softmax(x, 1), soft) < 8 * ulp);
+          CHECK(max_difference(log_softmax(x, 1), log) < 8 * ulp);
+          check_threads([&] { return softmax(x, 1); });
+          check_threads([&] { return log_softmax(x, 1); });
+        });
+      }
+}
+
+TEST_CASE("softmax: rows sum to one, a shift changes nothing, and the gradient of a row sums to zero", "[softmax]") {
+  Tensor x = drawn({5, 33}, float64, 10).requires_grad_();
+  CHECK(max_difference(sum(softmax(x), -1), ones({5}, float64)) < 1e-15);
+  CHECK(max_difference(softmax(x + 1000.), softmax(x)) < 1e-12);
+  softmax(x).backward(drawn({5, 33}, float64));
+  CHECK(max_difference(sum(x.grad(), -1), zeros({5}, float64)) < 1e-15);
+  CHECK(max_difference(softmax(full({2, 10}, 3.)), full({2, 10}, 0.1)) < 1e-8);
+}
+
+TEST_CASE("softmax: what is not finite", "[softmax]") {
+  for (const int axis : {0, 1}) {
+    const auto along = [&](const Tensor& x) { return axis == 1 ? x : transpose(x); };
+    const auto of = [&](std::vector<double> row) {
+      const Tensor x = tensor(row, {1, static_cast<std::int64_t>(row.size())});
+      const Tensor wide = cat({x, zeros({1, x.size(1)}, float64)});  // beside a row that is finite
+      return along(softmax(along(wide).to(float32), axis)).to(float64).to_vector<double>();
+    };
+    each_isa([&] {
+      const auto masked = of({0, -infinity, 0});
+      CHECK(masked == std::vector<double>{0.5, 0, 0.5, 1 / 3.f, 1 / 3.f, 1 / 3.f});
+      for (const double v : {-infinity, infinity}) {
+        const auto y = of({v, v, v});
+        CHECK((std::isnan(y[0]) && std::isnan(y[2]) && y[3] == 1 / 3.f));
+      }
+      std::vector<double> long_row(40, 0.5);
+      long_row[17] = NAN;
+      const auto y = of(long_row);
+      for (int i = 0; i < 40; ++i) CHECK(std::isnan(y[static_cast<std::size_t>(i)]));
+      CHECK(y[40] == 1 / 40.f);
+    });
+  }
+}
+
+}  // namespace fit::test
