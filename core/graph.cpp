@@ -267,14 +267,17 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
 class Marks {
  public:
   Marks(const std::vector<Tensor>& outputs, std::vector<Capture>& captures) : captures_(captures) {
-    for (Capture& c : captures_) c.node->captured = true;
     for (const Tensor& y : outputs)
       if (y.requires_grad()) visit(y.impl()->node);
     for (std::size_t i = 0; i < reached_.size(); ++i)
-      for (int k = 0; k < reached_[i]->input_count; ++k)
-        if (Node* to = reached_[i]->edges[k].node) visit(to);
-    std::sort(reached_.begin(), reached_.end(), [](Node* a, Node* b) { return a->sequence < b->sequence; });
-    for (Node* n : reached_) {
+      for (int k = 0; k < reached_[i].node->input_count; ++k)
+        if (Node* to = reached_[i].node->edges[k].node) visit(to);
+    for (Capture& c : captures_)
+      if (c.node->marked_by == id_) c.node->captured = true;
+    std::sort(reached_.begin(), reached_.end(),
+              [](const Reached& a, const Reached& b) { return a.node->sequence < b.node->sequence; });
+    for (const Reached& r : reached_) {
+      Node* const n = r.node;
       n->needed = n->captured || n->released;  // where a released one led to is not known: the walk fails there
       for (int k = 0; k < n->input_count && !n->needed; ++k) n->needed = n->edges[k].node && n->edges[k].node->needed;
       if (n->leaf() && n->captured) stashed_.emplace_back(n, std::exchange(n->outputs[0].grad, Tensor()));
@@ -282,11 +285,11 @@ class Marks {
   }
   ~Marks() {
     for (auto& [leaf, gradient] : stashed_) leaf->outputs[0].grad = std::move(gradient);
-    for (Capture& c : captures_) c.node->captured = false;
-    for (Node* n : reached_) {
-      n->needed = true;
-      n->visited = false;
-      drop_node(n);
+    for (const Reached& r : reached_) {
+      r.node->marked_by = r.marked_by;
+      r.node->captured = r.captured;
+      r.node->needed = r.needed;
+      drop_node(r.node);
     }
   }
   Marks(const Marks&) = delete;
@@ -294,18 +297,31 @@ class Marks {
 
   void collect_leaves() {
     for (Capture& c : captures_)
-      if (c.node->leaf() && c.node->visited) *c.result = c.node->outputs[0].grad;
+      if (c.node->leaf() && c.node->marked_by == id_) *c.result = c.node->outputs[0].grad;
   }
 
  private:
+  // A node, and how it was marked before: an adjoint may call grad() itself, in the midst of another one.
+  struct Reached {
+    Node* node;
+    std::uint32_t marked_by;
+    bool captured, needed;
+  };
+
   void visit(Node* n) {
-    if (n->visited) return;
-    n->visited = true;
+    if (n->marked_by == id_) return;
+    reached_.push_back({n, std::exchange(n->marked_by, id_), std::exchange(n->captured, false), n->needed});
     hold(n->refs);
-    reached_.push_back(n);
   }
+
+  static std::uint32_t next_id() {
+    static std::atomic<std::uint32_t> last{0};
+    return ++last;
+  }
+
+  const std::uint32_t id_ = next_id();
   std::vector<Capture>& captures_;
-  std::vector<Node*> reached_;
+  std::vector<Reached> reached_;
   std::vector<std::pair<Node*, Tensor>> stashed_;
 };
 

@@ -31,12 +31,12 @@ struct Node {
   std::uint16_t input_count = 0, output_count = 0, saved_count = 0, extras_at = 0;
   std::uint32_t kept_inputs = 0;
   bool keeps_outputs = false;
-  bool released = false;  // backward() has taken it apart
-  bool queued = false;    // waits in a running backward()
-  bool captured = false;  // grad() wants an output's gradient
-  bool needed = true;     // lies on the way to what grad() wants
-  bool visited = false;   // grad() has seen it
-  bool orphan = false;    // a leaf whose tensor is gone
+  bool released = false;        // backward() has taken it apart
+  bool queued = false;          // waits in a running backward()
+  bool captured = false;        // grad() wants an output's gradient
+  bool needed = true;           // lies on the way to what grad() wants
+  bool orphan = false;          // a leaf whose tensor is gone
+  std::uint32_t marked_by = 0;  // the grad() that has seen it last
   std::size_t capacity = 0;
   std::uint64_t sequence = 0;  // creation number: inputs have smaller ones
   const char* op = nullptr;    // null for a leaf

@@ -439,4 +439,22 @@ TEST_CASE("an adjoint may run a backward() of its own", "[graph]") {
   CHECK(values(w.grad()) == V{6 * 64, 6 * 729});
 }
 
+TEST_CASE("an adjoint may call grad() on what leads back to its input, while another grad() is under way", "[graph]") {
+  // d(sum w x^2)/dx through a form made anew on the way back, recorded for the second derivative.
+  const Tensor x = leaf({2, 3}), w = leaf({5, 7});
+  const auto square = [](const Tensor& v) {
+    return record("recorded_anew", {v}, (v * v).detach(), keep::inputs, [](Backward& b) {
+      const Tensor again = b.x(0) + 0;
+      b.give(0, grad({again * again}, {again}, {b.dy()}, true, true)[0]);
+    });
+  };
+  const Tensor inner = w * x, loss = sum(square(inner));  // (w x)^2
+  const std::vector<Tensor> first = grad({loss}, {x, inner, w}, {}, true, true);
+  CHECK(values(first[0]) == V{2 * 25 * 2, 2 * 49 * 3});
+  CHECK(values(first[1]) == V{20, 42});
+  CHECK(values(first[2]) == V{2 * 5 * 4, 2 * 7 * 9});
+  CHECK(values(grad({sum(first[0])}, {x})[0]) == V{50, 98});
+  CHECK_FALSE(x.has_grad());
+}
+
 }  // namespace fit::test
