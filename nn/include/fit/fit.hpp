@@ -17,6 +17,7 @@
 #include "fit/nn/norm.hpp"
 #include "fit/nn/position.hpp"
 #include "fit/nn/single_head.hpp"
+#include "fit/npy.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
 #include "fit/parallel.hpp"

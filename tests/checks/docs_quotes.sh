@@ -22,7 +22,7 @@ for page in README.md docs/*.md; do
       echo "$page links to $link, which is not there"
       status=1
     fi
-  done < <(grep -oE '\]\([^)#]+' "$page" | sed 's/^](//' | grep -vE '^[a-z]+:' || true)
+  done < <(grep -oE '[^[]\]\([^)# ]+\)' "$page" | sed -E 's/^.\]\((.*)\)$/\1/' | grep -vE '^[a-z]+:' || true)
 done
 ((quotes > 0)) || { echo "no page quotes a file: README.md should quote the training program"; exit 1; }
 exit $status
