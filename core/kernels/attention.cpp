@@ -3,27 +3,11 @@
 #include <algorithm>
 #include <atomic>
 
-#include "fit/memory.hpp"
 #include "fit/parallel.hpp"
+#include "kernels/scratch.hpp"
 
 namespace fit::kernels {
 namespace {
-
-// Memory for the length of a scope, from the cache of buffers.
-template <class T>
-class Scratch {
- public:
-  explicit Scratch(std::int64_t n)
-      : data_(static_cast<T*>(detail::acquire(static_cast<std::size_t>(n) * sizeof(T), capacity_))) {}
-  ~Scratch() { detail::release(data_, capacity_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  T* get() const { return data_; }
-
- private:
-  std::size_t capacity_ = 0;
-  T* data_;
-};
 
 std::int64_t blocks(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 

@@ -9,6 +9,8 @@
 #include <string>
 
 #include "fit/error.hpp"
+#include "kernels/scratch.hpp"
+#include "kernels/small_product.hpp"
 
 // Debian's shared OpenBLAS exports these; another BLAS may not.
 extern "C" {
@@ -39,6 +41,9 @@ void choose_core() {
 #endif
 }
 
+// Up to this many multiplications our own kernels are ahead: a call of OpenBLAS costs some 200 of their ns.
+constexpr std::int64_t small_product_limit = 64 * 64 * 64;
+
 void set_up() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -68,6 +73,10 @@ void gemm(const Product<T>& p, const T* a, const T* b, T* c) {
     for (std::int64_t i = 0; i < p.m; ++i)
       for (std::int64_t j = 0; j < p.n; ++j) c[i * p.ldc + j] = p.beta == 0 ? T(0) : p.beta * c[i * p.ldc + j];
     return;
+  }
+  if (p.m * p.n * p.k <= small_product_limit) {
+    const Scratch<T> scratch(scratch_of(p));
+    return FIT_KERNELS(small_product_table, T).run(p, a, b, c, scratch.get());
   }
   for (const std::int64_t size : {p.m, p.n, p.k, p.lda, p.ldb, p.ldc})
     if (size > INT_MAX)

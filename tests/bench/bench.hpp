@@ -1,0 +1,30 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fit/tensor.hpp"
+
+// What a workload is. The names are those of the peers' benchmark.
+namespace fit::bench {
+
+enum class Limit { none, gemm, memory };
+
+struct Workload {
+  std::string name;
+  Limit limit;
+  double amount;  // floating-point operations, or bytes that must move at the least
+  double budget;  // seconds to measure for
+  // Makes the data and gives back one step.
+  std::function<std::function<void()>()> make;
+  // Compares the result with the plain form; throws if it is wrong. Runs in a process of its own.
+  std::function<void()> check;
+};
+
+std::vector<Workload> op_workloads();
+std::vector<Workload> model_workloads();
+
+/// Throws unless |a - b| <= tolerance * max |b| everywhere.
+void expect_close(const char* what, const Tensor& a, const Tensor& b, double tolerance);
+
+}  // namespace fit::bench

@@ -1,0 +1,191 @@
+// The benchmark: standard workloads, one JSON object a line.
+//
+//     bench [--only NAME[,NAME]] [--threads N] [--quick] [--check] [--list]
+//
+// Each workload's result is first checked against its plain form. median_s, min_s and max_s are of one step; growth_mb
+// is how much the peak memory has grown since the program began; limit says which limit of the machine binds the
+// workload (gemm: the rate of a large matrix product, memory: that of y += a x over large arrays), share how much of it
+// was reached. Both limits are measured in the same run. Only ratios taken on one machine in one sitting mean anything.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "bench.hpp"
+#include "fit/ops.hpp"
+#include "fit/parallel.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/gemm.hpp"
+
+namespace fit::bench {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double peak_mb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+// Warms up, then runs `step` for `budget` seconds or 2000 times, at least 3 times.
+std::vector<double> measure(const std::function<void()>& step, double budget) {
+  step();
+  step();
+  std::vector<double> times;
+  const double end = now() + budget;
+  while ((now() < end && times.size() < 2000) || times.size() < 3) {
+    const double begin = now();
+    step();
+    times.push_back(now() - begin);
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+// What this machine can do: operations and bytes a second, and the seconds that an empty parallel region takes.
+struct Limits {
+  double gemm, memory, region;
+};
+
+Limits measure_limits() {
+  Limits l{};
+  {
+    constexpr std::int64_t n = 1536;
+    const Tensor a = randn({n, n}), b = randn({n, n});
+    Tensor c = zeros({n, n});
+    const kernels::Product<float> p{n, n, n, false, false, n, n, n};
+    const auto step = [&] {
+      kernels::gemm_parallel(p, a.data<float>().data(), b.data<float>().data(), c.fresh<float>());
+    };
+    l.gemm = p.flops() / measure(step, 1.0).front();
+  }
+  {
+    const Tensor x = ones({std::int64_t{1} << 26});
+    Tensor y = ones(x.shape());
+    l.memory = 12.0 * static_cast<double>(x.numel()) / measure([&] { add_into(y, x); }, 1.0).front();
+  }
+  const auto region = measure([] { parallel_for(num_threads(), 1, [](std::int64_t, std::int64_t) {}); }, 0.2);
+  l.region = region[region.size() / 2];
+  return l;
+}
+
+// Runs f in a child process and hands over what it returns, so that its memory does not count here.
+template <class T, class F>
+T in_child(const F& f) {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("no pipe could be made");
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("no child process could be started");
+  if (child == 0) {
+    close(ends[0]);
+    try {
+      const T result = f();
+      if (write(ends[1], &result, sizeof result) != sizeof result) _exit(1);
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+      _exit(1);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  T result{};
+  const bool complete = read(ends[0], &result, sizeof result) == sizeof result;
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!complete || status != 0) throw std::runtime_error("the check failed");
+  return result;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Times the standard workloads: one JSON object a line."};
+  std::vector<std::string> only;
+  int threads = num_threads();
+  bool quick = false, check = false, list = false;
+  app.add_option("--only", only, "the workloads to run")->delimiter(',');
+  app.add_option("--threads", threads, "how many threads to use")->check(CLI::PositiveNumber);
+  app.add_flag("--quick", quick, "a second for each, instead of several");
+  app.add_flag("--check", check, "only compare the results with the plain forms");
+  app.add_flag("--list", list, "print the names and stop");
+  CLI11_PARSE(app, argc, argv);
+
+  std::vector<Workload> all = op_workloads();
+  for (Workload& w : model_workloads()) all.push_back(std::move(w));
+  if (list) {
+    for (const Workload& w : all) std::puts(w.name.c_str());
+    return 0;
+  }
+  for (const std::string& name : only)
+    if (std::none_of(all.begin(), all.end(), [&](const Workload& w) { return w.name == name; })) {
+      std::fprintf(stderr, "bench: there is no workload %s; --list shows them\n", name.c_str());
+      return 2;
+    }
+  set_num_threads(threads);
+  const auto wanted = [&](const Workload& w) {
+    return only.empty() || std::find(only.begin(), only.end(), w.name) != only.end();
+  };
+
+  // Both in children, before any thread is started here.
+  for (const Workload& w : all)
+    if (wanted(w)) in_child<bool>([&] { return w.check(), true; });
+  if (check) return 0;
+  const Limits limits = in_child<Limits>(measure_limits);
+  std::printf("%s\n", nlohmann::json{{"gemm_gflops", limits.gemm / 1e9},
+                                     {"memory_gb_s", limits.memory / 1e9},
+                                     {"region_us", limits.region * 1e6},
+                                     {"threads", threads}}
+                          .dump()
+                          .c_str());
+  sum(matmul(ones({8, 8}).requires_grad_(), ones({8, 8}))).backward();
+  const double base = peak_mb();
+  for (const Workload& w : all) {
+    if (!wanted(w)) continue;
+    const std::vector<double> t = measure(w.make(), quick ? std::min(w.budget, 1.0) : w.budget);
+    const double median = t[t.size() / 2], rate = w.amount / median;
+    const double share = w.limit == Limit::gemm     ? rate / limits.gemm
+                         : w.limit == Limit::memory ? rate / limits.memory
+                                                    : 0;
+    std::printf("%s\n", nlohmann::json{{"workload", w.name},
+                                       {"threads", threads},
+                                       {"median_s", median},
+                                       {"min_s", t.front()},
+                                       {"max_s", t.back()},
+                                       {"runs", t.size()},
+                                       {"growth_mb", peak_mb() - base},
+                                       {"limit", w.limit == Limit::gemm     ? "gemm"
+                                                 : w.limit == Limit::memory ? "memory"
+                                                                            : "none"},
+                                       {"share", share}}
+                            .dump()
+                            .c_str());
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void expect_close(const char* what, const Tensor& a, const Tensor& b, double tolerance) {
+  const Tensor x = a.to(float64), y = b.to(float64);
+  const double worst = max(abs(x - y)).item(), largest = max(abs(y)).item();
+  if (!(worst <= tolerance * largest))
+    throw std::runtime_error(std::string(what) + " is wrong: off by " + std::to_string(worst) +
+                             " where the largest is " + std::to_string(largest));
+}
+
+}  // namespace fit::bench
+
+int main(int argc, char** argv) {
+  try {
+    return fit::bench::run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench: %s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,97 @@
+// Layers and models, with their optimisers.
+#include <cmath>
+#include <memory>
+
+#include "bench.hpp"
+#include "fit/fit.hpp"
+#include "ops/attention.hpp"
+
+namespace fit::bench {
+namespace {
+
+Workload mlp_moons() {
+  struct Setup {
+    nn::Sequential net{nn::Linear(2, 16), nn::ReLU(), nn::Linear(16, 16), nn::ReLU(), nn::Linear(16, 1)};
+    optim::SGD optimizer{net.parameters(), 0.1};
+    Tensor x = randn({100, 2}), y = randn({100, 1});
+    Tensor step() {
+      optimizer.zero_grad();
+      Tensor loss = nn::mse_loss(net(x), y);
+      loss.backward();
+      optimizer.step();
+      return loss;
+    }
+  };
+  return {"mlp_moons",
+          Limit::none,
+          0,
+          2.0,
+          []() -> std::function<void()> {
+            auto s = std::make_shared<Setup>();
+            return [s] { s->step(); };
+          },
+          [] {
+            // The same step in double precision, from the operations' definitions.
+            Setup s;
+            std::vector<Tensor> p;
+            for (const Tensor& t : s.net.parameters()) p.push_back(t.detach().to(float64).requires_grad_());
+            Tensor h = s.x.to(float64);
+            for (std::size_t i = 0; i < p.size(); i += 2) {
+              h = matmul(h, transpose(p[i])) + p[i + 1];
+              if (i + 2 < p.size()) h = where(h > 0, h, Scalar(0));
+            }
+            const Tensor d = h - s.y.to(float64), loss = sum(d * d) / 100;
+            loss.backward();
+            expect_close("the loss", s.step().detach(), loss.detach(), 1e-5);
+            const std::vector<Tensor> after = s.net.parameters();
+            for (std::size_t i = 0; i < p.size(); ++i)
+              expect_close("a parameter", after[i].detach(), p[i].detach() - 0.1 * p[i].grad(), 1e-5);
+          }};
+}
+
+Workload self_attention() {
+  constexpr std::int64_t B = 8, T = 128, C = 512, H = 8;
+  const double flops = 3.0 * (8.0 * B * T * C * C + 4.0 * B * T * T * C);
+  return {"mha_b8t128c512h8",
+          Limit::gemm,
+          flops,
+          4.0,
+          [=]() -> std::function<void()> {
+            auto layer = std::make_shared<nn::SelfAttention>(C, H, 0.0);
+            Tensor x = randn({B, T, C}).requires_grad_();
+            const Tensor g = randn({B, T, C});
+            return [=]() mutable {
+              x.zero_grad();
+              layer->zero_grad();
+              layer->forward(x).backward(g);
+            };
+          },
+          [=] {
+            nn::SelfAttention layer(C, H, 0.0);
+            const auto exact = nn::clone(layer);
+            exact->to(float64);
+            const Tensor x = randn({1, T, C}).requires_grad_(), z = x.detach().to(float64).requires_grad_();
+            const Tensor g = randn({1, T, C});
+            const Tensor y = layer.forward(x);
+            const nn::MultiHeadAttention& m = exact->multihead_attn;
+            const auto heads = [&](const nn::Linear& project) { return reshape(project(z), Shape{1, T, H, C / H}); };
+            const Tensor q = heads(m.w_q), k = heads(m.w_k), v = heads(m.w_v);
+            const auto call = detail::check_attention("bench", q, k, v, detail::Heads::last, {});
+            const Tensor context = detail::composed_attention(q, k, v, detail::Heads::last, call).output;
+            const Tensor w = m.w_o(reshape(context, {1, T, C}));
+            expect_close("self-attention", y.detach(), w.detach(), 1e-4);
+            y.backward(g);
+            w.backward(g.to(float64));
+            expect_close("its gradient", x.grad(), z.grad(), 1e-4);
+            const auto a = layer.named_parameters(), b = exact->named_parameters();
+            for (std::size_t i = 0; i < a.size(); ++i)
+              if (a[i].first.find("w_k.bias") == std::string::npos)  // zero but for rounding
+                expect_close(a[i].first.c_str(), a[i].second.grad(), b[i].second.grad(), 1e-4);
+          }};
+}
+
+}  // namespace
+
+std::vector<Workload> model_workloads() { return {mlp_moons(), self_attention()}; }
+
+}  // namespace fit::bench

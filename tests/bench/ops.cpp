@@ -1,0 +1,203 @@
+// Operations: chains of tiny ones, attention, rows, linear.
+#include "fit/ops.hpp"
+
+#include <cmath>
+#include <memory>
+
+#include "bench.hpp"
+#include "fit/attention.hpp"
+#include "fit/nn/norm.hpp"
+#include "ops/attention.hpp"
+
+namespace fit::bench {
+namespace {
+
+Tensor chain(const Tensor& x, int n) {
+  Tensor y = x;
+  for (int i = 0; i < n; ++i) y = y + x;
+  return y;
+}
+
+Workload tiny_ops(bool backward) {
+  return {backward ? "tiny_ops" : "tiny_ops_fwd_nograd",
+          Limit::none,
+          0,
+          1.0,
+          [backward]() -> std::function<void()> {
+            Tensor x = randn({4});
+            if (!backward)
+              return [x] {
+                const NoGrad guard;
+                chain(x, 1000);
+              };
+            x.requires_grad_();
+            return [x]() mutable {
+              x.zero_grad();
+              sum(chain(x, 1000)).backward();
+            };
+          },
+          [] {
+            Tensor x = randn({4}).requires_grad_();
+            const Tensor y = chain(x, 1000);
+            sum(y).backward();
+            expect_close("the chain", y, x.detach() * 1001, 1e-5);
+            expect_close("its gradient", x.grad(), full({4}, 1001), 1e-6);
+          }};
+}
+
+Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_t T, std::int64_t D, bool causal,
+                   bool backward) {
+  AttentionOptions options;
+  options.causal = causal;
+  const double flops = (backward ? 14.0 : 4.0) * static_cast<double>(B * H * T * T * D) * (causal ? 0.5 : 1.0);
+  return {
+      name,
+      Limit::gemm,
+      flops,
+      4.0,
+      [=]() -> std::function<void()> {
+        Tensor q = randn({B, H, T, D}), k = randn({B, H, T, D}), v = randn({B, H, T, D});
+        if (!backward)
+          return [=] {
+            const NoGrad guard;
+            scaled_dot_product_attention(q, k, v, options);
+          };
+        const Tensor g = randn({B, H, T, D});
+        for (Tensor* x : {&q, &k, &v}) x->requires_grad_();
+        return [=]() mutable {
+          for (Tensor* x : {&q, &k, &v}) x->zero_grad();
+          scaled_dot_product_attention(q, k, v, options).backward(g);
+        };
+      },
+      [=] {
+        // One head of the batch, against the definition in double precision.
+        std::vector<Tensor> x, exact;
+        for (int i = 0; i < 3; ++i) {
+          x.push_back(randn({1, 1, T, D}).requires_grad_());
+          exact.push_back(x.back().detach().to(T <= 1024 ? float64 : float32).requires_grad_());
+        }
+        const Tensor g = randn({1, 1, T, D});
+        const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], options);
+        const auto call = detail::check_attention("bench", exact[0], exact[1], exact[2], detail::Heads::first, options);
+        const Tensor z = detail::composed_attention(exact[0], exact[1], exact[2], detail::Heads::first, call).output;
+        expect_close("attention", y.detach(), z.detach(), 1e-4);
+        if (!backward) return;
+        y.backward(g);
+        z.backward(g.to(z.dtype()));
+        for (std::size_t i = 0; i < 3; ++i) expect_close("its gradient", x[i].grad(), exact[i].grad(), 1e-4);
+      }};
+}
+
+// A function of x [rows, cols], forward and backward, that can't do with less than `passes` readings and writings of
+// x's size.
+using Function = std::function<Tensor(const Tensor&)>;
+Workload rows(const char* name, std::int64_t n, std::int64_t c, double passes,
+              const std::function<Function(std::int64_t rows)>& make, Function plain) {
+  return {name,
+          Limit::memory,
+          passes * 4.0 * static_cast<double>(n * c),
+          4.0,
+          [=]() -> std::function<void()> {
+            Tensor x = randn({n, c}).requires_grad_();
+            const Function f = make(n);
+            const Tensor g = f(x).numel() == 1 ? Tensor() : randn({n, c});
+            return [=]() mutable {
+              x.zero_grad();
+              f(x).backward(g);
+            };
+          },
+          [=] {
+            // A few of the rows, in double precision.
+            const Tensor x = randn({8, c}).requires_grad_(), exact = x.detach().to(float64).requires_grad_();
+            const Tensor y = make(8)(x), z = plain(exact);
+            expect_close(name, y.detach(), z.detach(), 1e-5);
+            const Tensor g = y.numel() == 1 ? Tensor() : randn(y.shape());
+            y.backward(g);
+            z.backward(g.defined() ? g.to(float64) : g);
+            expect_close("its gradient", x.grad(), exact.grad(), 1e-5);
+          }};
+}
+
+Workload linear_layer(const char* name, std::int64_t m, std::int64_t k, std::int64_t n) {
+  return {
+      name,
+      Limit::gemm,
+      6.0 * static_cast<double>(m * k * n),
+      4.0,
+      [=]() -> std::function<void()> {
+        Tensor x = randn({m, k}).requires_grad_(), w = randn({n, k}).requires_grad_(), b = randn({n}).requires_grad_();
+        const Tensor g = randn({m, n});
+        return [=]() mutable {
+          for (Tensor* t : {&x, &w, &b}) t->zero_grad();
+          linear(x, w, b).backward(g);
+        };
+      },
+      [=] {
+        std::vector<Tensor> t{randn({m, k}), randn({n, k}), randn({n})}, exact;
+        for (Tensor& x : t) exact.push_back(x.to(float64).requires_grad_()), x.requires_grad_();
+        const Tensor g = randn({m, n});
+        const Tensor y = linear(t[0], t[1], t[2]);
+        const Tensor z = matmul(exact[0], transpose(exact[1])) + exact[2];
+        expect_close("linear", y.detach(), z.detach(), 1e-5);
+        y.backward(g);
+        z.backward(g.to(float64));
+        for (std::size_t i = 0; i < 3; ++i) expect_close("its gradient", t[i].grad(), exact[i].grad(), 1e-5);
+      }};
+}
+
+Tensor targets(std::int64_t n, std::int64_t classes) {
+  Generator g(7);
+  return randint(0, classes, {n}, g);
+}
+
+}  // namespace
+
+std::vector<Workload> op_workloads() {
+  const auto same = [](const Function& f) { return [f](std::int64_t) { return f; }; };
+  const auto gelu_plain = [](const Tensor& x) {
+    return 0.5 * x * (1 + tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  };
+  const auto softmax_plain = [](const Tensor& x) { return exp(x) / sum(exp(x), -1, true); };
+  const auto norm_plain = [](const Tensor& x) {
+    const Tensor centred = x - mean(x, -1, true);
+    return centred / sqrt(mean(centred * centred, -1, true) + 1e-5);
+  };
+  const auto entropy_plain = [](const Tensor& x) {
+    return mean(log(sum(exp(x), -1)) - squeeze(gather(x, 1, unsqueeze(targets(x.size(0), x.size(1)), 1)), 1));
+  };
+  return {
+      tiny_ops(true),
+      tiny_ops(false),
+      attention("sdpa_fwdbwd_b1h2t16d16_causal", 1, 2, 16, 16, true, true),
+      attention("sdpa_fwdbwd_b1h2t64d16_causal", 1, 2, 64, 16, true, true),
+      attention("sdpa_fwd_b12h4t64d32_causal", 12, 4, 64, 32, true, false),
+      attention("sdpa_fwdbwd_b12h4t64d32_causal", 12, 4, 64, 32, true, true),
+      attention("sdpa_fwdbwd_b4h12t256d64_causal", 4, 12, 256, 64, true, true),
+      attention("sdpa_fwd_b1h12t1024d64", 1, 12, 1024, 64, false, false),
+      attention("sdpa_fwdbwd_b1h12t1024d64", 1, 12, 1024, 64, false, true),
+      attention("sdpa_fwdbwd_b1h12t1024d64_causal", 1, 12, 1024, 64, true, true),
+      attention("sdpa_fwdbwd_b1h8t4096d64_causal", 1, 8, 4096, 64, true, true),
+      attention("sdpa_fwdbwd_b1h1t8192d64_causal", 1, 1, 8192, 64, true, true),
+      // Forward reads x and writes y; backward reads y or x, and dy, and writes dx.
+      rows("softmax_4096x1024", 4096, 1024, 5, same([](const Tensor& x) { return softmax(x); }), softmax_plain),
+      rows(
+          "layernorm_4096x768", 4096, 768, 5,
+          [](std::int64_t) {
+            auto norm = std::make_shared<nn::LayerNorm>(768);
+            return [norm](const Tensor& x) { return (*norm)(x); };
+          },
+          norm_plain),
+      rows("gelu_4096x3072", 4096, 3072, 5, same([](const Tensor& x) { return gelu(x, Gelu::tanh); }), gelu_plain),
+      // Forward reads x; backward reads it again and writes dx.
+      rows(
+          "cross_entropy_1024x50257", 1024, 50257, 3,
+          [](std::int64_t n) {
+            return [ids = targets(n, 50257)](const Tensor& x) { return mean(cross_entropy_rows(x, ids)); };
+          },
+          entropy_plain),
+      linear_layer("linear_768x128x512", 768, 128, 512),
+      linear_layer("linear_256x768x3072", 256, 768, 3072),
+  };
+}
+
+}  // namespace fit::bench
