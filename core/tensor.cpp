@@ -1,7 +1,6 @@
 #include "fit/tensor.hpp"
 
 #include <cmath>
-#include <cstring>
 
 #include "check.hpp"
 #include "convert.hpp"
@@ -9,6 +8,7 @@
 #include "fit/memory.hpp"
 #include "fit/ops.hpp"
 #include "graph_node.hpp"
+#include "kernels/copy.hpp"
 #include "ops/elementwise.hpp"
 
 namespace fit {
@@ -88,7 +88,7 @@ std::int64_t Tensor::size(int axis) const { return shape()[check::axis("size", *
 
 Tensor Tensor::clone() const {
   Tensor y = empty(shape(), dtype());
-  std::memcpy(y.fresh<char>(), raw(), static_cast<std::size_t>(numel() * size_of(dtype())));
+  kernels::copy(y.fresh<char>(), raw(), numel() * size_of(dtype()));
   return record("clone", {*this}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.dy()); });
 }
 

@@ -35,6 +35,13 @@ template <class... Parts>
   throw FileError(s.str());
 }
 
+// A piece of a file, as it may stand in a message.
+std::string shown(std::string s) {
+  for (char& c : s)
+    if (c < ' ' || c > '~') c = '?';
+  return s.size() > 24 ? s.substr(0, 24) + "..." : s;
+}
+
 // Reads the header, a Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 class HeaderReader {
  public:
@@ -47,7 +54,8 @@ class HeaderReader {
     while (!take('}')) {
       const std::string key = quoted("a key");
       const int which = key == "descr" ? 0 : key == "fortran_order" ? 1 : key == "shape" ? 2 : -1;
-      if (which < 0) fail(path_, "unknown key '", key, "' in the header: expected descr, fortran_order and shape");
+      if (which < 0)
+        fail(path_, "unknown key '", shown(key), "' in the header: expected descr, fortran_order and shape");
       if (std::exchange(seen[which], true)) fail(path_, "key '", key, "' stands twice in the header");
       expect(':');
       if (which == 0)
@@ -82,7 +90,7 @@ class HeaderReader {
     if (!take(c)) wrong(std::string("'") + c + "'");
   }
   [[noreturn]] void wrong(const std::string& expected) const {
-    const std::string found = at_ < text_.size() ? "'" + text_.substr(at_, 12) + "'" : "its end";
+    const std::string found = at_ < text_.size() ? "'" + shown(text_.substr(at_, 12)) + "'" : "its end";
     fail(path_, "expected ", expected, " at byte ", at_, " of the header, found ", found);
   }
   std::string quoted(const char* what) {
@@ -225,7 +233,7 @@ Tensor load_npy(const std::string& path) {
                             : d == "<f4" || d == "<i4" ? 4
                             : d == "|b1" || d == "|u1" ? 1
                                                        : 0;
-  if (size == 0) fail(path, "expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", d, "'");
+  if (size == 0) fail(path, "expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", shown(d), "'");
   in.expect_data(shape, d, size);
   const Tensor x = d == "<f4"   ? elements<float>(in, shape)
                    : d == "<f8" ? elements<double>(in, shape)
