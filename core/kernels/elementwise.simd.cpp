@@ -17,9 +17,9 @@ FIT_BINARY(Add, x + y)
 FIT_BINARY(Sub, x - y)
 FIT_BINARY(Mul, (x * y))
 FIT_BINARY(Div, x / y)
-// x if it is NaN, and y, which no comparison chooses against, if that is.
-FIT_BINARY(Maximum, xsimd::select(x > y || x != x, x, y))
-FIT_BINARY(Minimum, xsimd::select(x < y || x != x, x, y))
+// NaN if either is: x, and y, which no comparison chooses against. (x != x is no test: xsimd takes NaN for equal on AVX.)
+FIT_BINARY(Maximum, xsimd::select(x > y, x, xsimd::select(x == x, y, x)))
+FIT_BINARY(Minimum, xsimd::select(x < y, x, xsimd::select(x == x, y, x)))
 #undef FIT_BINARY
 
 #define FIT_UNARY(Name, formula) \
