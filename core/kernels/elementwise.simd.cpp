@@ -17,9 +17,10 @@ FIT_BINARY(Add, x + y)
 FIT_BINARY(Sub, x - y)
 FIT_BINARY(Mul, (x * y))
 FIT_BINARY(Div, x / y)
-// NaN if either is: x, and y, which no comparison chooses against. (x != x is no test: xsimd takes NaN for equal on AVX.)
-FIT_BINARY(Maximum, xsimd::select(x > y, x, xsimd::select(x == x, y, x)))
-FIT_BINARY(Minimum, xsimd::select(x < y, x, xsimd::select(x == x, y, x)))
+// x if it is NaN, and y, which no comparison chooses against, if that is.
+// (xsimd's != is false for NaN, unlike C++'s.)
+FIT_BINARY(Maximum, xsimd::select(x > y || xsimd::isnan(x), x, y))
+FIT_BINARY(Minimum, xsimd::select(x < y || xsimd::isnan(x), x, y))
 #undef FIT_BINARY
 
 #define FIT_UNARY(Name, formula) \

@@ -50,18 +50,24 @@ template <class V, class B>
 V choose(const B& c, const V& a, const V& b) {
   return xsimd::select(c, a, b);
 }
+// xsimd's != is false for NaN, unlike C++'s.
+inline int is_nan(double v) { return v != v; }
+template <class V>
+auto is_nan(const V& v) {
+  return xsimd::isnan(v);
+}
 struct Max : Sum {
   static constexpr double identity = -std::numeric_limits<double>::infinity();
   template <class V>
   static V combine(const V& a, const V& b) {
-    return choose((b > a) | (b != b), b, a);
+    return choose((b > a) | is_nan(b), b, a);
   }
 };
 struct Min : Sum {
   static constexpr double identity = std::numeric_limits<double>::infinity();
   template <class V>
   static V combine(const V& a, const V& b) {
-    return choose((b < a) | (b != b), b, a);
+    return choose((b < a) | is_nan(b), b, a);
   }
 };
 
@@ -126,7 +132,7 @@ std::int64_t find(const T* x, std::int64_t n, T value) {
   std::int64_t i = 0;
   for (; i + static_cast<std::int64_t>(V::size) <= n; i += V::size) {
     const V v = load<V>(x + i);
-    if (xsimd::any((v == V(value)) | (v != v))) break;
+    if (xsimd::any((v == V(value)) | is_nan(v))) break;
   }
   while (i < n && x[i] != value && x[i] == x[i]) ++i;
   return i;
