@@ -276,6 +276,7 @@ TEST_CASE("a value that was changed after it was recorded is an error that names
   SECTION("in place") { k.add_(1); }
   SECTION("by edit()") { k.edit<double>()[0] = 5; }
   SECTION("through a view") { reshape(k, {2, 1}).fill_(0); }
+  SECTION("through an index") { k[{0}] = 1; }
   SECTION("through a detached handle") { k.detach().mul_(2); }
   CHECK_THROWS_WITH(loss.backward(), Contains("mul") && Contains("[2]") && Contains("in place") && Contains("clone()"));
   CHECK_FALSE(x.has_grad());

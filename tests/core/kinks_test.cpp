@@ -1,0 +1,92 @@
+#include <cmath>
+
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/tensors.hpp"
+
+// Values and gradients where a derivative is a choice or a plain formula breaks down: as PyTorch has them.
+namespace fit::test {
+namespace {
+
+void check_kink(const std::string& op, const std::function<Tensor(const Tensor&)>& f) {
+  check_function("kinks/" + op, {"x"}, [&](const std::vector<Tensor>& in) { return f(in[0]); });
+}
+
+void check_kink_of_two(const std::string& op, const std::function<Tensor(const Tensor&, const Tensor&)>& f) {
+  check_function("kinks/" + op, {"x", "b"}, [&](const std::vector<Tensor>& in) { return f(in[0], in[1]); });
+}
+
+}  // namespace
+
+TEST_CASE("functions of one number, at their kinks and far out", "[kinks]") {
+  check_kink("abs", [](const Tensor& x) { return abs(x); });
+  check_kink("relu", [](const Tensor& x) { return relu(x); });
+  check_kink("leaky_relu", [](const Tensor& x) { return leaky_relu(x); });
+  check_kink("elu", [](const Tensor& x) { return elu(x); });
+  check_kink("clamp", [](const Tensor& x) { return clamp(x, -1, 0.5); });
+  check_kink("tanh", [](const Tensor& x) { return tanh(x); });
+  check_kink("sigmoid", [](const Tensor& x) { return sigmoid(x); });
+  check_kink("softplus", [](const Tensor& x) { return softplus(x); });
+  check_kink("gelu_exact", [](const Tensor& x) { return gelu(x); });
+  check_kink("gelu_tanh", [](const Tensor& x) { return gelu(x, Gelu::tanh); });
+  check_kink("silu", [](const Tensor& x) { return silu(x); });
+  check_kink("sqrt", [](const Tensor& x) { return sqrt(x); });
+}
+
+TEST_CASE("two numbers that tie, and NaN", "[kinks]") {
+  check_kink_of_two("maximum", [](const Tensor& a, const Tensor& b) { return maximum(a, b); });
+  check_kink_of_two("minimum", [](const Tensor& a, const Tensor& b) { return minimum(a, b); });
+  check_kink_of_two("where", [](const Tensor& a, const Tensor& b) {
+    return where(tensor({true, false, true, false, false}), a, b);
+  });
+}
+
+TEST_CASE("NaN wins wherever it stands", "[kinks]") {
+  for (const DType dtype : {float32, float64})
+    for (const std::int64_t n : {1, 3, 7, 33, 257})
+      for (const std::int64_t at : {std::int64_t{0}, n / 2, n - 1}) {
+        INFO(dtype << ", element " << at << " of " << n);
+        Tensor x = linspace(-1, 1, n, dtype);
+        x[at] = NAN;
+        const Tensor ones = full({n}, 1, dtype);
+        for (const Tensor& y : {maximum(x, ones), maximum(ones, x), minimum(x, ones), minimum(ones, x)})
+          for (std::int64_t i = 0; i < n; ++i) CHECK(std::isnan(values(y)[i]) == (i == at));
+        for (const Tensor& whole : {max(x), min(x), max(x, 0), min(reshape(x, {n, 1}), 0), max(reshape(x, {1, n}), 1)})
+          CHECK(std::isnan(whole.item()));
+        CHECK(argmax(x).item<std::int64_t>() == at);
+        CHECK(argmin(x, 0).item<std::int64_t>() == at);
+      }
+}
+
+TEST_CASE("powers of 0 and powers with the exponent 0", "[kinks]") {
+  check_kink("pow_0", [](const Tensor& x) { return pow(x, 0); });
+  check_kink("pow_2", [](const Tensor& x) { return pow(x, 2); });
+  check_kink("pow_half", [](const Tensor& x) { return pow(x, 0.5); });
+  check_kink_of_two("pow", [](const Tensor& x, const Tensor& e) { return pow(x, e); });
+}
+
+TEST_CASE("reductions over ties, zeros and infinities", "[kinks]") {
+  check_kink("max", [](const Tensor& x) { return max(x); });
+  check_kink("min", [](const Tensor& x) { return min(x); });
+  check_kink("max_axis", [](const Tensor& x) { return max(x, 1); });
+  check_kink("min_axis", [](const Tensor& x) { return min(x, 0); });
+  check_kink("max_axes", [](const Tensor& x) { return max(x, {0, 1}); });
+  for (const std::string op : {"prod", "prod_one_zero", "prod_two_zeros"})
+    check_kink(op, [](const Tensor& x) { return prod(x); });
+  check_kink("prod_axis", [](const Tensor& x) { return prod(x, 1); });
+  check_kink("norm_1", [](const Tensor& x) { return norm(x, 1, 1); });
+  check_kink("norm_2", [](const Tensor& x) { return norm(x, 2, 1); });
+  check_kink("norm_3", [](const Tensor& x) { return norm(x, 3, 1); });
+  check_kink("norm_inf", [](const Tensor& x) { return norm(x, INFINITY, 1); });
+  check_kink("std", [](const Tensor& x) { return fit::std(x, 1); });
+  check_kink("var", [](const Tensor& x) { return var(x, 1); });
+}
+
+TEST_CASE("softmax and its kin with -inf and far apart", "[kinks]") {
+  check_kink("logsumexp", [](const Tensor& x) { return logsumexp(x, 1); });
+  check_kink("softmax", [](const Tensor& x) { return softmax(x, 1); });
+  check_kink("log_softmax", [](const Tensor& x) { return log_softmax(x, 1); });
+}
+
+}  // namespace fit::test

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Writes golden.npy and golden.txt: what PyTorch 2.13.0 computes in float64, for the tests that say "golden".
+
+    pip install torch==2.13.0 numpy && python3 tests/golden/generate.py
+
+golden.npy holds all numbers one after the other, as float64. golden.txt says what they are: in its first line the
+format's version, PyTorch's version and the seed; then, a line each, `case/tensor dtype offset sizes...`.
+All inputs are numbers that float32 represents exactly. Gradients are those of sum(output * d_output), d_output random.
+"""
+
+import pathlib
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+SEED = 7
+assert torch.__version__.startswith("2.13.0"), torch.__version__
+torch.manual_seed(SEED)
+torch.set_default_dtype(torch.float64)
+torch.set_num_threads(1)
+
+tensors = []  # (name, tensor)
+
+
+def randn(*shape):
+    return torch.randn(shape).float().double()
+
+
+def leaf(*shape):
+    return randn(*shape).requires_grad_()
+
+
+def save(case, **values):
+    for name, value in values.items():
+        assert case.startswith("kinks/") or value.isfinite().all(), f"{case}/{name}"
+        tensors.append((f"{case}/{name}", value.detach().clone()))
+
+
+def save_with_gradients(case, outputs, inputs, **constants):
+    """outputs and inputs by name; an output's cotangent is d_<name>, and so is an input's gradient."""
+    cotangents = {name: randn(*y.shape) for name, y in outputs.items()}
+    sum((y * cotangents[name]).sum() for name, y in outputs.items()).backward()
+    save(case, **inputs, **constants, **outputs)
+    save(case, **{f"d_{name}": v for name, v in cotangents.items()})
+    save(case, **{f"d_{name}": v.grad for name, v in inputs.items()})
+
+
+def elementary():
+    x, w, b = leaf(3, 5, 4), leaf(6, 4), leaf(6)
+    save_with_gradients("linear", {"y": F.linear(x, w, b)}, {"x": x, "weight": w, "bias": b})
+    x, w, b = leaf(2, 3, 7), leaf(7), leaf(7)
+    save_with_gradients("layer_norm", {"y": F.layer_norm(x, (7,), w, b, 1e-5)}, {"x": x, "weight": w, "bias": b})
+    x, w = leaf(2, 3, 7), leaf(7)
+    save_with_gradients("rms_norm", {"y": F.rms_norm(x, (7,), w, 1e-6)}, {"x": x, "weight": w})
+    for name, f in {
+        "gelu_exact": F.gelu,
+        "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+        "silu": F.silu,
+        "softmax": lambda x: F.softmax(x, -1),
+        "softmax_axis0": lambda x: F.softmax(x, 0),
+        "log_softmax": lambda x: F.log_softmax(x, -1),
+    }.items():
+        x = (2 * randn(4, 9)).requires_grad_()
+        save_with_gradients(name, {"y": f(x)}, {"x": x})
+    table, ids = leaf(6, 3), torch.tensor([[0, 5, 2, 2], [1, 2, 5, 3]])
+    save_with_gradients("embedding", {"y": F.embedding(ids, table, padding_idx=2)}, {"weight": table}, ids=ids)
+
+
+def losses():
+    for reduction in "mean", "sum", "none":
+        x, target = leaf(4, 5), leaf(4, 5)
+        save_with_gradients(
+            f"mse_{reduction}", {"y": F.mse_loss(x, target, reduction=reduction)}, {"x": x, "target": target})
+        x, ids = leaf(6, 5), torch.tensor([0, 4, 2, 1, 1, 3])
+        save_with_gradients(
+            f"cross_entropy_{reduction}", {"y": F.cross_entropy(x, ids, reduction=reduction)}, {"x": x}, ids=ids)
+        x, ids = leaf(6, 5), torch.tensor([0, -1, 2, 1, -1, 3])
+        y = F.cross_entropy(x, ids, ignore_index=-1, reduction=reduction)
+        save_with_gradients(f"cross_entropy_ignored_{reduction}", {"y": y}, {"x": x}, ids=ids)
+    x, ids = leaf(2, 3, 5), torch.tensor([[0, 4, -100], [1, 1, 3]])
+    save_with_gradients(
+        "cross_entropy_batch", {"y": F.cross_entropy(x.reshape(-1, 5), ids.reshape(-1))}, {"x": x}, ids=ids)
+
+
+def optimisers():
+    gradients, start = randn(50, 7), randn(7)
+    save("optimisers", gradients=gradients, start=start)
+    for name, make in {
+        "sgd": lambda p: torch.optim.SGD(p, lr=0.05),
+        "sgd_momentum": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
+        "sgd_nesterov": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.1, nesterov=True),
+        "sgd_dampened": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, dampening=0.5),
+        "adam": lambda p: torch.optim.Adam(p, lr=0.05),
+        "adam_decay": lambda p: torch.optim.Adam(p, lr=0.05, betas=(0.8, 0.95), weight_decay=0.1, amsgrad=True),
+        "adamw": lambda p: torch.optim.AdamW(p, lr=0.05),
+        "adamw_decay": lambda p: torch.optim.AdamW(p, lr=0.05, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1),
+    }.items():
+        parameter = start.clone().requires_grad_()
+        optimiser = make([parameter])
+        path = []
+        for g in gradients:
+            parameter.grad = g.clone()
+            optimiser.step()
+            path.append(parameter.detach().clone())
+        save(f"optimisers/{name}", path=torch.stack(path))
+
+
+def multihead_attention():
+    width, heads = 8, 2
+
+    def case(name, batch, queries, keys, self_attention=False, bias=True, kdim=None, vdim=None, **masks):
+        layer = torch.nn.MultiheadAttention(width, heads, bias=bias, kdim=kdim, vdim=vdim, batch_first=True)
+        with torch.no_grad():
+            for p in layer.parameters():
+                p.copy_(randn(*p.shape) / 2)
+        query = leaf(batch, queries, width)
+        key = query if self_attention else leaf(batch, keys, kdim or width)
+        value = query if self_attention else leaf(batch, keys, vdim or width)
+        y, weights = layer(query, key, value, average_attn_weights=False, **masks)
+        inputs = {"query": query} if self_attention else {"query": query, "key": key, "value": value}
+        inputs |= {n.replace(".", "_"): p for n, p in layer.named_parameters()}
+        if masks.get("attn_mask") is not None and masks["attn_mask"].requires_grad:
+            inputs["attn_mask"] = masks.pop("attn_mask")
+        masks.pop("is_causal", None)
+        save_with_gradients(f"mha/{name}", {"y": y, "weights": weights}, inputs, **masks)
+
+    causal = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    padding = torch.tensor([[False, False, False, True], [False, False, False, False], [False, True, True, True]])
+    case("self", 2, 4, 4, self_attention=True)
+    case("cross", 2, 3, 5)
+    case("without_bias", 2, 3, 5, bias=False)
+    case("padding", 3, 2, 4, key_padding_mask=padding)
+    case("causal", 2, 4, 4, self_attention=True, attn_mask=causal, is_causal=True)
+    case("causal_padding", 3, 4, 4, self_attention=True, attn_mask=causal, key_padding_mask=padding)
+    case("kdim_vdim", 2, 3, 5, kdim=6, vdim=10)
+    case("mask_per_head", 2, 3, 5, attn_mask=torch.rand(4, 3, 5) < 0.3)
+    case("bias_per_head", 2, 3, 5, attn_mask=leaf(4, 3, 5))
+
+
+def scaled_dot_product_attention():
+    def case(name, q, k, v, mask=None, **options):
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, **options)
+        inputs, constants = {"q": q, "k": k, "v": v}, {}
+        if mask is not None:
+            (inputs if mask.requires_grad else constants)["mask"] = mask
+        save_with_gradients(f"sdpa/{name}", {"y": y}, inputs, **constants)
+
+    def qkv(batch=2, heads=3, queries=4, keys=5, width=6, out=6, kv_heads=None):
+        return (leaf(batch, heads, queries, width), leaf(batch, kv_heads or heads, keys, width),
+                leaf(batch, kv_heads or heads, keys, out))
+
+    def visible(*shape):  # every query sees at least one key
+        mask = torch.rand(shape) < 0.6
+        mask[..., 0] = True
+        return mask
+
+    case("plain", *qkv())
+    case("other_value_width", *qkv(out=3))
+    case("scale", *qkv(), scale=0.3)
+    case("bool_mask", *qkv(), mask=visible(4, 5))
+    case("bool_mask_batch", *qkv(), mask=visible(2, 1, 4, 5))
+    case("float_mask", *qkv(), mask=leaf(4, 5))
+    case("float_mask_full", *qkv(), mask=leaf(2, 3, 4, 5))
+    case("float_mask_heads", *qkv(), mask=leaf(1, 3, 1, 5))
+    case("causal", *qkv(keys=4), is_causal=True)
+    case("grouped", *qkv(heads=4, kv_heads=2), enable_gqa=True)
+    q, k, v = qkv(heads=1)
+    case("three_axes", *[t.detach()[:, 0].clone().requires_grad_() for t in (q, k, v)])
+
+
+def kinks():
+    """Where a derivative is a choice, or where the plain formula breaks down: ties, bounds, zeros, infinities, NaN."""
+    inf, nan = float("inf"), float("nan")
+    numbers = [-1.0, 0.0, 0.5, 1.0, nan]
+    far = [-1000.0, -100.0, -50.0, 50.0, 100.0, 1000.0]
+    pairs = ([1.0, 2.0, 3.0, 0.0, nan], [1.0, 3.0, 2.0, 0.0, 1.0])
+    ties = [[3.0, 1.0, 3.0], [2.0, 2.0, 2.0], [0.0, -1.0, -1.0]]
+    some_zeros = [[0.0, 0.0, 0.0], [3.0, -4.0, 0.0], [1.0, 1.0, 1.0]]
+    bases, exponents = [0.0, 0.0, 0.0, 0.0, 2.0, -2.0, -2.0], [0.0, 1.0, 2.0, 0.5, 0.0, 0.0, 3.0]
+    hidden = [[-inf, 1.0, 2.0], [0.0, -inf, -inf], [1000.0, 0.0, -1000.0]]
+    for name, f, *inputs in [
+        ("abs", torch.abs, numbers),
+        ("relu", F.relu, numbers),
+        ("leaky_relu", F.leaky_relu, numbers),
+        ("elu", F.elu, numbers[:-1]),
+        ("clamp", lambda x: x.clamp(-1, 0.5), numbers),
+        ("tanh", torch.tanh, far),
+        ("sigmoid", torch.sigmoid, far),
+        ("softplus", lambda x: F.softplus(x, threshold=1e9), [-1000.0, -100.0, -50.0, 50.0, 100.0, 600.0]),
+        ("gelu_exact", F.gelu, far),
+        ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), far),
+        ("silu", F.silu, far),
+        ("sqrt", torch.sqrt, [0.0, 1.0, -1.0]),
+        ("maximum", torch.maximum, *pairs),
+        ("minimum", torch.minimum, *pairs),
+        ("where", lambda a, b: torch.where(torch.tensor([1, 0, 1, 0, 0]).bool(), a, b), *pairs),
+        ("pow_0", lambda x: x.pow(0), numbers),
+        ("pow_2", lambda x: x.pow(2), numbers),
+        ("pow_half", lambda x: x.pow(0.5), numbers),
+        ("pow", torch.pow, bases, exponents),
+        ("max", torch.max, ties),
+        ("min", torch.min, ties),
+        ("max_axis", lambda x: x.max(1)[0], ties),
+        ("min_axis", lambda x: x.min(0)[0], ties),
+        ("max_axes", lambda x: x.amax((0, 1)), ties),
+        ("prod", torch.prod, [2.0, 3.0, 4.0]),
+        ("prod_one_zero", torch.prod, [2.0, 0.0, 4.0]),
+        ("prod_two_zeros", torch.prod, [0.0, 3.0, 0.0]),
+        ("prod_axis", lambda x: x.prod(1), some_zeros),
+        ("norm_1", lambda x: torch.linalg.vector_norm(x, 1, 1), some_zeros),
+        ("norm_2", lambda x: torch.linalg.vector_norm(x, 2, 1), some_zeros),
+        ("norm_3", lambda x: torch.linalg.vector_norm(x, 3, 1), some_zeros),
+        ("norm_inf", lambda x: torch.linalg.vector_norm(x, inf, 1), some_zeros),
+        ("std", lambda x: x.std(1), some_zeros),
+        ("var", lambda x: x.var(1), some_zeros),
+        ("logsumexp", lambda x: x.logsumexp(1), hidden),
+        ("softmax", lambda x: x.softmax(1), hidden),
+        ("log_softmax", lambda x: x.log_softmax(1), hidden),
+    ]:
+        inputs = {n: torch.tensor(x, requires_grad=True) for n, x in zip("xb", inputs)}
+        save_with_gradients(f"kinks/{name}", {"y": f(*inputs.values())}, inputs)
+
+
+elementary()
+kinks()
+losses()
+optimisers()
+multihead_attention()
+scaled_dot_product_attention()
+
+here = pathlib.Path(__file__).parent
+lines, offset = [f"fit-golden 1 torch {torch.__version__} seed {SEED}"], 0
+for name, t in tensors:
+    dtype = {torch.float64: "float64", torch.int64: "int64", torch.bool: "boolean"}[t.dtype]
+    lines.append(" ".join([name, dtype, str(offset), *map(str, t.shape)]))
+    offset += t.numel()
+(here / "golden.txt").write_text("\n".join(lines) + "\n")
+np.save(here / "golden.npy", torch.cat([t.reshape(-1).double() for _, t in tensors]).numpy())
+print(f"{len(tensors)} tensors, {offset} numbers")

@@ -1,0 +1,218 @@
+#include "support/golden.hpp"
+
+#include "fit/attention.hpp"
+#include "fit/nn/activation.hpp"
+#include "fit/nn/attention.hpp"
+#include "fit/nn/linear.hpp"
+#include "fit/nn/loss.hpp"
+#include "fit/nn/norm.hpp"
+#include "fit/ops.hpp"
+#include "fit/optim.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+// Layers, losses, optimisers and attention against PyTorch's values and gradients, in both precisions.
+namespace fit::test {
+namespace {
+
+using Values = std::vector<Tensor>;
+using Names = std::vector<std::string>;
+
+// A layer that was given PyTorch's parameters, its output y and the gradients of its input x and parameters.
+void check_layer(const std::string& name, nn::UnaryLayer&& layer) {
+  const Golden golden(name);
+  INFO(name);
+  for (const DType dtype : {float64, float32}) {
+    layer.to(dtype);
+    nn::StateDict state;
+    for (const auto& [field, parameter] : layer.named_parameters()) state.emplace_back(field, golden(field));
+    layer.load_state_dict(state);
+    const Tensor x = golden.has("ids") ? golden("ids") : leaf_of(golden, "x", dtype);
+    const Tensor y = layer(x);
+    check_close("y", y, golden("y"), dtype);
+    y.backward(golden("d_y"));
+    if (x.requires_grad()) check_close("gradient of x", x.grad(), golden("d_x"), dtype);
+    for (const auto& [field, parameter] : layer.named_parameters())
+      check_close("gradient of " + field, parameter.grad(), golden("d_" + field), dtype);
+  }
+}
+
+// The path of a parameter over the stored gradients.
+template <class Optimizer, class Options>
+void check_optimizer(const std::string& name, const Options& options) {
+  INFO(name);
+  const Golden given("optimisers"), expected("optimisers/" + name);
+  for (const DType dtype : {float64, float32}) {
+    Tensor parameter = leaf_of(given, "start", dtype);
+    const Tensor gradients = given("gradients").to(dtype), path = expected("path");
+    Optimizer optimizer({parameter}, options);
+    for (std::int64_t step = 0; step < gradients.size(0); ++step) {
+      parameter.set_grad(index(gradients, {step}));
+      optimizer.step();
+      check_close("step " + std::to_string(step), parameter, index(path, {step}), dtype);
+    }
+  }
+}
+
+Tensor below_each_other(const Tensor& q, const Tensor& k, const Tensor& v) { return cat({q, k, v}, 0); }
+
+// nn.MultiheadAttention's parameters in our layer, its output, weights per head, and all gradients.
+void check_multihead(const std::string& name, nn::MultiHeadAttentionOptions options, bool as_mask = false) {
+  const Golden golden("mha/" + name);
+  INFO("mha/" << name);
+  constexpr int width = 8, heads = 2;
+  const bool own_widths = golden.has("q_proj_weight");
+  options.dropout = 0;
+  options.bias = golden.has("in_proj_bias");
+  for (const DType dtype : {float64, float32}) {
+    nn::MultiHeadAttention layer(width, heads, options);
+    layer.to(dtype);
+    if (own_widths) {
+      const auto bias = split(golden("in_proj_bias"), width);
+      layer.load_state_dict({{"w_q.weight", golden("q_proj_weight")},
+                             {"w_q.bias", bias[0]},
+                             {"w_k.weight", golden("k_proj_weight")},
+                             {"w_k.bias", bias[1]},
+                             {"w_v.weight", golden("v_proj_weight")},
+                             {"w_v.bias", bias[2]},
+                             {"w_o.weight", golden("out_proj_weight")},
+                             {"w_o.bias", golden("out_proj_bias")}});
+    } else {
+      layer.load_torch(golden("in_proj_weight"), options.bias ? golden("in_proj_bias") : Tensor(),
+                       golden("out_proj_weight"), options.bias ? golden("out_proj_bias") : Tensor());
+    }
+    const bool self = !golden.has("key");
+    const Tensor query = leaf_of(golden, "query", dtype), key = self ? query : leaf_of(golden, "key", dtype),
+                 value = self ? query : leaf_of(golden, "value", dtype);
+    MaskAndBias hidden;
+    Tensor added;
+    if (golden.has("key_padding_mask"))
+      hidden = mask_from_torch(golden("key_padding_mask"), TorchMask::key_padding);
+    else if (golden.has("d_attn_mask"))
+      hidden = mask_from_torch(added = leaf_of(golden, "attn_mask", dtype), TorchMask::multihead, heads);
+    else if (golden.has("attn_mask") && as_mask)
+      hidden = mask_from_torch(golden("attn_mask"), TorchMask::multihead, heads);
+
+    const auto [y, weights] = layer.forward_with_weights(query, key, value, hidden.mask, hidden.bias);
+    check_close("y", y, golden("y"), dtype);
+    check_close("weights", weights, golden("weights"), dtype);
+    CHECK(same_bits(layer(query, key, value, hidden.mask, hidden.bias), y));
+    (sum(y * golden("d_y")) + sum(weights * golden("d_weights"))).backward();
+
+    const auto check_gradient = [&](const std::string& of, const Tensor& g) {
+      check_close("gradient of " + of, g, golden("d_" + of), dtype);
+    };
+    check_gradient("query", query.grad());
+    if (!self) check_gradient("key", key.grad());
+    if (!self) check_gradient("value", value.grad());
+    if (added.defined()) check_gradient("attn_mask", added.grad());
+    const nn::Linear &q = layer.w_q, &k = layer.w_k, &v = layer.w_v;
+    check_gradient("out_proj_weight", layer.w_o.weight.grad());
+    if (options.bias) {
+      check_gradient("out_proj_bias", layer.w_o.bias.grad());
+      check_gradient("in_proj_bias", below_each_other(q.bias.grad(), k.bias.grad(), v.bias.grad()));
+    }
+    if (own_widths) {
+      check_gradient("q_proj_weight", q.weight.grad());
+      check_gradient("k_proj_weight", k.weight.grad());
+      check_gradient("v_proj_weight", v.weight.grad());
+    } else {
+      check_gradient("in_proj_weight", below_each_other(q.weight.grad(), k.weight.grad(), v.weight.grad()));
+    }
+  }
+}
+
+void check_sdpa(const std::string& name, const AttentionOptions& given = {}) {
+  const Golden golden("sdpa/" + name);
+  const bool learned = golden.has("d_mask");
+  check_function("sdpa/" + name, learned ? Names{"q", "k", "v", "mask"} : Names{"q", "k", "v"}, [&](const Values& in) {
+    AttentionOptions options = given;
+    if (golden.has("mask")) {
+      const MaskAndBias both = mask_from_torch(learned ? in[3] : golden("mask"), TorchMask::sdpa);
+      options.mask = both.mask;
+      options.bias = both.bias;
+    }
+    return scaled_dot_product_attention(in[0], in[1], in[2], options);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("layers agree with PyTorch", "[golden]") {
+  check_layer("linear", nn::Linear(4, 6));
+  check_layer("layer_norm", nn::LayerNorm(7));
+  check_layer("rms_norm", nn::RMSNorm(7));
+  check_layer("embedding", nn::Embedding(6, 3, 2));
+  check_layer("gelu_exact", nn::GELU());
+  check_layer("gelu_tanh", nn::GELU(Gelu::tanh));
+  check_layer("silu", nn::SiLU());
+  check_layer("softmax", nn::Softmax());
+  check_layer("softmax_axis0", nn::Softmax(0));
+  check_layer("log_softmax", nn::LogSoftmax());
+}
+
+TEST_CASE("losses agree with PyTorch", "[golden]") {
+  const std::pair<std::string, nn::Reduction> reductions[] = {
+      {"mean", nn::Reduction::mean}, {"sum", nn::Reduction::sum}, {"none", nn::Reduction::none}};
+  for (const auto& [suffix, reduction] : reductions) {
+    const auto r = reduction;
+    check_function("mse_" + suffix, {"x", "target"}, [r](const Values& in) { return nn::mse_loss(in[0], in[1], r); });
+    for (const std::string& name : {"cross_entropy_" + suffix, "cross_entropy_ignored_" + suffix})
+      check_function(name, {"x"}, [r, name](const Values& in) {
+        nn::CrossEntropyOptions options;
+        options.reduction = r;
+        options.ignore_index = -1;
+        return nn::cross_entropy(in[0], Golden(name)("ids"), options);
+      });
+  }
+  check_function("cross_entropy_batch", {"x"},
+                 [](const Values& in) { return nn::cross_entropy(in[0], Golden("cross_entropy_batch")("ids")); });
+}
+
+TEST_CASE("optimisers follow PyTorch's path", "[golden]") {
+  using namespace optim;
+  check_optimizer<SGD>("sgd", SGDOptions{0.05});
+  check_optimizer<SGD>("sgd_momentum", SGDOptions{0.05, 0.9});
+  check_optimizer<SGD>("sgd_nesterov", SGDOptions{0.05, 0.9, 0, 0.1, true});
+  check_optimizer<SGD>("sgd_dampened", SGDOptions{0.05, 0.9, 0.5});
+  check_optimizer<Adam>("adam", AdamOptions{0.05});
+  check_optimizer<Adam>("adam_decay", AdamOptions{0.05, 0.8, 0.95, 1e-8, 0.1, true});
+  check_optimizer<AdamW>("adamw", AdamWOptions{0.05});
+  check_optimizer<AdamW>("adamw_decay", AdamWOptions{0.05, 0.8, 0.95, 1e-6, 0.1});
+}
+
+TEST_CASE("multi-head attention agrees with nn.MultiheadAttention", "[golden]") {
+  nn::MultiHeadAttentionOptions causal, widths;
+  causal.causal = true;
+  widths.kdim = 6;
+  widths.vdim = 10;
+  check_multihead("self", {});
+  check_multihead("cross", {});
+  check_multihead("without_bias", {});
+  check_multihead("padding", {});
+  check_multihead("causal", causal);
+  check_multihead("causal", {}, true);
+  check_multihead("causal_padding", causal);
+  check_multihead("kdim_vdim", widths);
+  check_multihead("mask_per_head", {}, true);
+  check_multihead("bias_per_head", {});
+}
+
+TEST_CASE("scaled_dot_product_attention agrees with PyTorch's", "[golden]") {
+  AttentionOptions causal, scaled;
+  causal.causal = true;
+  scaled.scale = 0.3;
+  check_sdpa("plain");
+  check_sdpa("other_value_width");
+  check_sdpa("scale", scaled);
+  check_sdpa("bool_mask");
+  check_sdpa("bool_mask_batch");
+  check_sdpa("float_mask");
+  check_sdpa("float_mask_full");
+  check_sdpa("float_mask_heads");
+  check_sdpa("causal", causal);
+  check_sdpa("grouped");
+  check_sdpa("three_axes");
+}
+
+}  // namespace fit::test
