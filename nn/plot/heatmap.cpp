@@ -24,11 +24,6 @@ struct Cells {
   double w, h;
 };
 
-bool are_numbers(const std::vector<std::string>& labels) {
-  return std::all_of(labels.begin(), labels.end(),
-                     [](const std::string& s) { return s.find_first_not_of("0123456789") == std::string::npos; });
-}
-
 double widest_label(const std::vector<std::string>& labels, std::int64_t stride) {
   double widest = 0;
   for (std::size_t i = 0; i < labels.size(); i += static_cast<std::size_t>(stride))

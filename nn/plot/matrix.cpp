@@ -36,6 +36,11 @@ std::vector<std::string> labels_of(const char* op, const char* name, const std::
   return labels;
 }
 
+bool are_numbers(const std::vector<std::string>& labels) {
+  return std::all_of(labels.begin(), labels.end(),
+                     [](const std::string& s) { return s.find_first_not_of("0123456789") == std::string::npos; });
+}
+
 int Scale::index(double v) const {
   if (!std::isfinite(v)) return palette_size;
   const double t = std::clamp((v - low) / (high - low), 0.0, 1.0);

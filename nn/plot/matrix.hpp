@@ -22,6 +22,8 @@ Matrix matrix_of(const char* op, const Tensor& x);
 std::vector<std::string> labels_of(const char* op, const char* name, const std::vector<std::string>& given,
                                    std::int64_t size);
 
+bool are_numbers(const std::vector<std::string>& labels);
+
 // From values to colours.
 struct Scale {
   double low, high;

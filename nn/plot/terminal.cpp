@@ -72,20 +72,23 @@ std::int64_t longest(const std::vector<std::string>& labels) {
   return n;
 }
 
-// The labels of the columns: side by side where they fit, else one letter below the other.
+// The labels of the columns: side by side where they fit; else every k-th number, or words downwards.
 void print_column_labels(std::ostream& out, const std::vector<std::string>& labels, std::int64_t margin,
                          std::int64_t cell) {
-  const std::int64_t height = longest(labels);
-  const bool flat = height < cell;
+  const std::int64_t width = longest(labels);
+  const std::int64_t stride = are_numbers(labels) ? width / cell + 1 : 1;
+  const bool flat = width < stride * cell;
   std::vector<std::size_t> at(labels.size(), 0);  // where each label's next letter begins
-  for (std::int64_t line = 0; line < (flat ? 1 : height); ++line) {
+  for (std::int64_t line = 0; line < (flat ? 1 : width); ++line) {
     std::string text = spaces(margin);
-    for (std::size_t i = 0; i < labels.size(); ++i) {
+    for (std::size_t i = 0; i < labels.size(); i += static_cast<std::size_t>(stride)) {
       const std::size_t begin = at[i];
       std::size_t end = begin + (begin < labels[i].size());
       while (end < labels[i].size() && (static_cast<unsigned char>(labels[i][end]) & 0xc0) == 0x80) ++end;
       at[i] = end;
-      text += centered(flat ? labels[i] : labels[i].substr(begin, end - begin), cell);
+      const std::string letter = labels[i].substr(begin, end - begin);
+      text += stride > 1 ? labels[i] + spaces(stride * cell - code_points(labels[i]))
+                         : centered(flat ? labels[i] : letter, cell);
     }
     out << text.substr(0, text.find_last_not_of(' ') + 1) << '\n';
   }

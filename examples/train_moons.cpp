@@ -1,0 +1,69 @@
+// Two half moons that no straight line separates: a classifier of three layers, and the map of what it learned.
+#include <cmath>
+#include <iostream>
+
+#include "fit/fit.hpp"
+#include "support/example.hpp"
+
+using namespace fit;
+
+namespace {
+
+// n points of each of two interleaved half circles, with noise: points [2n, 2], classes [2n].
+std::pair<Tensor, Tensor> half_moons(std::int64_t n) {
+  const Tensor angle = linspace(0, std::acos(-1.0), n);
+  const Tensor upper = stack({cos(angle), sin(angle)}, 1);
+  const Tensor lower = stack({1 - cos(angle), 0.5 - sin(angle)}, 1);
+  const Tensor points = cat({upper, lower}) + 0.12 * randn({2 * n, 2});
+  return {points, cat({zeros({n}, int64), ones({n}, int64)})};
+}
+
+double accuracy(const nn::Sequential& net, const Tensor& points, const Tensor& classes) {
+  const NoGrad plain;
+  return mean((argmax(net(points), -1) == classes).to(float32)).item();
+}
+
+// The probability of the second class over the plane, north up: [rows, columns].
+Tensor decision_map(const nn::Sequential& net, std::int64_t rows, std::int64_t columns) {
+  const NoGrad plain;
+  const Tensor x = broadcast_to(linspace(-1.5, 2.5, columns), {rows, columns});
+  const Tensor y = broadcast_to(linspace(1.5, -1, rows).unsqueeze(1), {rows, columns});
+  const Tensor grid = stack({x.flatten(), y.flatten()}, 1);
+  return softmax(net(grid))[{range(), 1}].reshape({rows, columns});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return example::run(argc, argv, "Learns to tell two half moons apart.", [](example::Example& e) {
+    const auto [x, y] = half_moons(500);
+    const auto [test_x, test_y] = half_moons(200);
+    nn::Sequential net(nn::Linear(2, 32), nn::ReLU(), nn::Linear(32, 32), nn::ReLU(), nn::Linear(32, 2));
+    optim::Adam optimizer(net.named_parameters(), 0.01);
+    plot::Curve curve{"loss"};
+
+    for (int epoch = 1; epoch <= 20; ++epoch) {
+      const Tensor order = randperm(x.size(0));
+      double total = 0;
+      for (const Tensor& batch : split(order, 50)) {
+        const Tensor loss = nn::cross_entropy(net(index_select(x, 0, batch)), index_select(y, 0, batch));
+        optimizer.zero_grad();
+        loss.backward();
+        optimizer.step();
+        total += loss.item() / 20;
+      }
+      curve.y.push_back(total);
+      if (epoch % 5 == 0)
+        std::cout << "epoch " << epoch << "  loss " << total << "  test accuracy " << accuracy(net, test_x, test_y)
+                  << '\n';
+    }
+
+    plot::Options options{"Probability of the lower moon"};
+    options.colormap = plot::Colormap::rdbu;
+    options.vmin = 0, options.vmax = 1;
+    plot::print_heatmap(std::cout, decision_map(net, 16, 32), options);
+    e.picture("moons", plot::side_by_side({plot::heatmap(decision_map(net, 75, 120), options),
+                                           plot::lines({curve}, {"Training", "Epoch", "Cross-entropy (nats)"})}));
+    e.claim("at least 97 % of new points are told apart", accuracy(net, test_x, test_y) >= 0.97);
+  });
+}

@@ -1,0 +1,182 @@
+// A language model of letters: it reads 29,000 first names and invents new ones. Two transformer blocks with causal
+// attention; about a minute on two cores.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <set>
+
+#include "fit/fit.hpp"
+#include "support/example.hpp"
+
+using namespace fit;
+
+namespace {
+
+constexpr std::int64_t end_token = 0, vocabulary = 27, context = 16;  // 1 … 26 are the letters
+constexpr std::int64_t features = 64, head_count = 4;
+constexpr std::int64_t ignored = -100;
+
+std::vector<std::string> read_names(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw FileError("cannot read '" + path + "'");
+  std::vector<std::string> names;
+  for (std::string name; file >> name;)
+    if (static_cast<std::int64_t>(name.size()) < context) names.push_back(name);
+  return names;
+}
+
+struct Batch {
+  Tensor input, target;  // [B, T]
+  std::int64_t letters;  // targets that count
+};
+
+// "ada" is read as end a d a, and its targets are a d a end. Names are filled up to the longest: causal attention never
+// looks there from a letter, and the loss ignores targets there.
+Batch batch_of(const std::vector<std::string>& names, Span<const std::int64_t> which) {
+  std::size_t longest = 0;
+  for (const std::int64_t i : which) longest = std::max(longest, names[static_cast<std::size_t>(i)].size());
+  const auto T = static_cast<std::int64_t>(longest) + 1;
+  Batch b{full({which.size(), T}, end_token, int64), full({which.size(), T}, ignored, int64), 0};
+  auto input = b.input.edit<std::int64_t>(), target = b.target.edit<std::int64_t>();
+  for (std::int64_t row = 0; row < which.size(); ++row) {
+    std::int64_t at = row * T;
+    for (const char letter : names[static_cast<std::size_t>(which[row])]) {
+      target[at] = letter - 'a' + 1;
+      input[++at] = letter - 'a' + 1;
+    }
+    target[at] = end_token;
+    b.letters += at - row * T + 1;
+  }
+  return b;
+}
+
+struct Block : nn::UnaryLayer {
+  Tensor forward(const Tensor& x) const override {  // [B, T, C] -> [B, T, C]
+    const Tensor y = x + attention(attention_norm(x));
+    return y + down(gelu(up(mlp_norm(y))));
+  }
+  void fields(nn::Fields& f) override {
+    f("attention_norm", attention_norm);
+    f("attention", attention);
+    f("mlp_norm", mlp_norm);
+    f("up", up);
+    f("down", down);
+  }
+  nn::LayerNorm attention_norm{features}, mlp_norm{features};
+  nn::CausalSelfAttention attention{features, head_count, 0.0};
+  nn::Linear up{features, 4 * features}, down{4 * features, features};
+};
+
+struct NameModel : nn::UnaryLayer {
+  Tensor forward(const Tensor& ids) const override {  // [B, T] -> logits [B, T, vocabulary]
+    const Tensor x = letter(ids) + position(arange(ids.size(1)));
+    return out(norm(second(first(x))));
+  }
+  void fields(nn::Fields& f) override {
+    f("letter", letter);
+    f("position", position);
+    f("first", first);
+    f("second", second);
+    f("norm", norm);
+    f("out", out);
+  }
+  nn::Embedding letter{vocabulary, features}, position{context, features};
+  Block first, second;
+  nn::LayerNorm norm{features};
+  nn::Linear out{features, vocabulary};
+};
+
+Tensor loss_of(const NameModel& model, const Batch& b, nn::Reduction reduction) {
+  return nn::cross_entropy(model(b.input), b.target, {ignored, reduction});
+}
+
+// Nats a character.
+double validation_loss(NameModel& model, const std::vector<std::string>& names, const Tensor& which) {
+  const NoGrad plain;
+  model.eval();
+  double nats = 0;
+  std::int64_t letters = 0;
+  for (const Tensor& some : split(which, 500)) {
+    const Batch b = batch_of(names, some.data<std::int64_t>());
+    nats += loss_of(model, b, nn::Reduction::sum).item();
+    letters += b.letters;
+  }
+  model.train();
+  return nats / static_cast<double>(letters);
+}
+
+// `count` names, letter by letter: the next one is drawn from the probabilities of the last position.
+std::vector<std::string> invent(NameModel& model, std::int64_t count) {
+  const NoGrad plain;
+  model.eval();
+  Tensor ids = full({count, 1}, end_token, int64);
+  while (ids.size(1) < context) {
+    const Tensor probabilities = softmax(model(ids)[{range(), -1}]);  // [count, vocabulary]
+    const Tensor below = cumsum(probabilities, 1) < rand({count, 1});
+    const Tensor next = minimum(sum(below, 1, true), full({1}, vocabulary - 1, int64));
+    ids = cat({ids, next}, 1);
+  }
+  std::vector<std::string> names;
+  for (std::int64_t row = 0; row < count; ++row) {
+    std::string name;
+    for (std::int64_t t = 1; t < context && ids[{row, t}].item<std::int64_t>() != end_token; ++t)
+      name += static_cast<char>('a' + ids[{row, t}].item<std::int64_t>() - 1);
+    names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return example::run(argc, argv, "Trains a language model on first names and invents ten.", [](example::Example& e) {
+    const std::vector<std::string> names = read_names(std::string(EXAMPLES_DATA) + "/names.txt");
+    const auto count = static_cast<std::int64_t>(names.size());
+    const Tensor order = randperm(count);
+    const Tensor training = order[{range(0, count * 9 / 10)}], validation = order[{range(count * 9 / 10)}];
+
+    NameModel model;
+    const int steps = e.quick ? 80 : 2000;
+    const double peak = 4e-3;
+    optim::AdamW optimizer(model.named_parameters(), peak);
+    std::cout << count << " names, " << model.num_parameters() << " parameters, " << steps << " steps\n";
+    const auto start = std::chrono::steady_clock::now();
+    plot::Curve train_curve{"training"}, validation_curve{"validation"};
+    for (int step = 1; step <= steps; ++step) {
+      // A short warm-up, then down along a cosine.
+      const double warm_up = std::min(1.0, step / 50.0), progress = static_cast<double>(step) / steps;
+      optimizer.set_lr(peak * warm_up * (0.02 + 0.49 * (1 + std::cos(std::acos(-1.0) * progress))));
+      const Tensor which = index_select(training, 0, randint(0, training.size(0), {128}));
+      const Tensor loss = loss_of(model, batch_of(names, which.data<std::int64_t>()), nn::Reduction::mean);
+      optimizer.zero_grad();
+      loss.backward();
+      optimizer.step();
+      train_curve.y.push_back(loss.item());
+      if (step % (steps / 10) == 0) {
+        validation_curve.x.push_back(step);
+        validation_curve.y.push_back(validation_loss(model, names, validation));
+        const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+        std::printf("step %4d  training %.3f  validation %.3f nats a character  %5.1f s\n", step, loss.item(),
+                    validation_curve.y.back(), seconds.count());
+        std::fflush(stdout);
+      }
+    }
+
+    std::cout << "\nTen names that are not in the list:\n";
+    const std::set<std::string> known(names.begin(), names.end());
+    std::set<std::string> invented;
+    for (int round = 0; round < 20 && invented.size() < 10; ++round)
+      for (const std::string& name : invent(model, 30))
+        if (invented.size() < 10 && name.size() > 1 && !known.count(name)) invented.insert(name);
+    for (const std::string& name : invented) std::cout << "  " << name << '\n';
+
+    e.picture("names_loss", plot::lines({train_curve, validation_curve}, {"Names", "Step", "Nats a character"}));
+    e.claim("ten new names were found", invented.size() == 10);
+    const double goal = e.quick ? 2.6 : 2.2;
+    e.claim("the validation loss is below " + std::to_string(goal).substr(0, 3) + " nats a character",
+            validation_curve.y.back() < goal);
+  });
+}
