@@ -31,6 +31,7 @@ void expect_ids(const char* op, const Tensor& ids, std::int64_t low, std::int64_
 
 // ---- rows ---------------------------------------------------------------------------------------------------------
 
+// sum[ids] += v along an axis, but not where the id is `skip`; ids have been checked.
 void add_rows(Tensor& sum, int axis, const Tensor& ids, const Tensor& v, std::int64_t skip) {
   dispatch(sum.dtype(), [&](auto kind) {
     using T = decltype(kind);

@@ -117,8 +117,8 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
   return p;
 }
 
-// Calls body(sizes, at, strides, row): `sizes` elements of the whole, from `at` on, are the part's elements from
-// part_step * row on. One call, or one for each entry of the list.
+// Calls body(sizes, at, strides, row) once, or for each entry of the list: `sizes` elements of the whole, from `at` on,
+// are those that the part has at `row` of the list's axis.
 template <class Body>
 void each_block(const Region& r, const Tensor& list, const Body& body) {
   const Strides full = kernels::row_major(r.whole);
