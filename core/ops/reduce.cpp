@@ -167,11 +167,12 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   const int rank = x.rank(), extra = rank - shape.rank();
   std::int64_t kept[Shape::max_rank];
-  for (int a = 0; a < rank; ++a) {
+  bool fits = extra >= 0;
+  for (int a = 0; a < rank && fits; ++a) {
     kept[a] = a < extra ? 1 : shape[a - extra];
-    if (extra < 0 || (kept[a] != 1 && kept[a] != x.shape()[a]))
-      check::fail("sum_to", "x has shape ", x.shape(), ": ", shape, " does not broadcast to it");
+    fits = kept[a] == 1 || kept[a] == x.shape()[a];
   }
+  if (!fits) check::fail("sum_to", "x has shape ", x.shape(), ": ", shape, " does not broadcast to it");
   return sum_over(Reduction(x, Shape(kept, rank)), x, shape);
 }
 
