@@ -135,6 +135,8 @@ void gradients(example::Example& e) {
   std::cout << "  (It must be: it adds the same number, q b, to all scores of a query, and softmax ignores a shift.)\n";
 }
 
+constexpr std::int64_t vocabulary = 10;
+
 // Says which token came one position before: only attention can know.
 struct Previous : nn::Layer {
   AttentionResult operator()(const Tensor& ids) const {
@@ -147,9 +149,9 @@ struct Previous : nn::Layer {
     f("attention", attention);
     f("out", out);
   }
-  nn::Embedding embedding{8, features};
+  nn::Embedding embedding{vocabulary, features};
   nn::CausalSelfAttention attention{features, head_count, 0.0};
-  nn::Linear out{features, 8};
+  nn::Linear out{features, vocabulary};
 };
 
 void training(example::Example& e) {
@@ -157,10 +159,10 @@ void training(example::Example& e) {
   Previous model;
   optim::AdamW optimizer(model.named_parameters(), 0.01);
   plot::Curve curve{"loss"};
-  const Tensor test = randint(0, 8, {1, length});
+  const Tensor test = randperm(vocabulary).reshape({1, vocabulary});
   const Tensor untrained = model(test).weights;
   for (int step = 0; step < 50; ++step) {
-    const Tensor ids = randint(0, 8, {64, length});
+    const Tensor ids = randint(0, vocabulary, {64, length});
     const Tensor logits = model(ids).output;
     const Tensor loss = nn::cross_entropy(logits[{range(), range(1)}], ids[{range(), range(0, -1)}]);
     optimizer.zero_grad();

@@ -34,14 +34,13 @@ void as_module(example::Example& e) {
   const auto [output, weights] = mha(x, x, x, {}, nn::return_attention);
   std::cout << "output " << output.shape() << ", weights " << weights.shape() << '\n';
   e.claim("the weights are those of each head", weights.shape() == Shape{2, 4, 8, 8});
-  e.picture("jax_random_head", plot::heatmap(weights[{0, 0}], named("Attention pattern (head 0)")));
+  e.picture("random_head", plot::heatmap(weights[{0, 0}], named("Attention pattern (head 0)")));
 
   const Tensor constant = ones({1, 10, 64});
   const Tensor uniform = mha(constant, constant, constant, {}, nn::return_attention).weights;
   e.claim("ten equal inputs are attended to equally: every weight is 1/10",
           distance(uniform, full({1, 4, 10, 10}, 0.1)) < 1e-6);
-  e.picture("jax_uniform_head",
-            plot::heatmap(uniform[{0, 0}], named("Attention pattern of a constant input (head 0)")));
+  e.picture("uniform_head", plot::heatmap(uniform[{0, 0}], named("Attention pattern of a constant input (head 0)")));
 }
 
 // The mask is added to the scores: 0 where a key may be seen, a very negative number where not.
@@ -59,7 +58,7 @@ void additive_mask(example::Example& e, const Tensor& q, const Tensor& k, const 
             distance(output, output2) < 1e-6 && distance(weights, weights2) < 1e-6);
   }
   plot::print_heatmap(std::cout, weights[0], named("Masked attention pattern"));
-  e.picture("jax_masked", plot::heatmap(weights[0], named("Masked attention pattern")));
+  e.picture("masked", plot::heatmap(weights[0], named("Masked attention pattern")));
 }
 
 }  // namespace

@@ -54,8 +54,7 @@ Tensor simplified(example::Example& e, const Tensor& x) {
                                      {0.4641, 0.3983, 0.6740},
                                      {0.4861, 0.3826, 0.6464}})) < printed);
   e.claim("every row of the weights sums to 1", distance(sum(all_weights, 1), ones({6})) < 1e-6);
-  e.picture("six_tokens_simplified",
-            plot::heatmap(all_weights, {"Simplified self-attention", tokens, tokens, "Key", "Query"}));
+  e.picture("simplified", plot::heatmap(all_weights, {"Simplified self-attention", tokens, tokens, "Key", "Query"}));
   return all_weights;
 }
 
@@ -107,9 +106,8 @@ void causal(example::Example& e, const Tensor& seen_by_two) {
           distance(values[1], tensor({0.9898, 0.8750})) < 3e-4);
   e.claim("with these values, the weights of token 2 without a mask give its printed context",
           distance(matmul(seen_by_two, values), tensor({1.1408, 0.8940})) < 3e-4);
-  e.picture("six_tokens_causal",
-            plot::side_by_side({plot::heatmap(masked, {"Masked scores", tokens, tokens, "Key", "Query"}),
-                                plot::heatmap(weights, {"Causal weights", tokens, tokens, "Key", "Query"})}));
+  e.picture("causal", plot::side_by_side({plot::heatmap(masked, {"Masked scores", tokens, tokens, "Key", "Query"}),
+                                          plot::heatmap(weights, {"Causal weights", tokens, tokens, "Key", "Query"})}));
 }
 
 void dropped(example::Example& e, const Tensor& weights) {

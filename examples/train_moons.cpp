@@ -1,5 +1,6 @@
 // Two half moons that no straight line separates: a classifier of three layers, and the map of what it learned.
 #include <cmath>
+#include <cstdio>
 #include <iostream>
 
 #include "fit/fit.hpp"
@@ -23,13 +24,31 @@ double accuracy(const nn::Sequential& net, const Tensor& points, const Tensor& c
   return mean((argmax(net(points), -1) == classes).to(float32)).item();
 }
 
-// The probability of the second class over the plane, north up: [rows, columns].
-Tensor decision_map(const nn::Sequential& net, std::int64_t rows, std::int64_t columns) {
+struct Map {
+  Tensor probability;  // [rows, columns], of the second class, north up
+  plot::Options options;
+};
+
+std::vector<std::string> with_one_digit(const Tensor& numbers) {
+  std::vector<std::string> labels;
+  for (const float v : numbers.data<float>()) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f", v);
+    labels.push_back(text);
+  }
+  return labels;
+}
+
+Map decision_map(const nn::Sequential& net, std::int64_t rows, std::int64_t columns) {
   const NoGrad plain;
-  const Tensor x = broadcast_to(linspace(-1.5, 2.5, columns), {rows, columns});
-  const Tensor y = broadcast_to(linspace(1.5, -1, rows).unsqueeze(1), {rows, columns});
+  const Tensor east = linspace(-1.5, 2.5, columns), north = linspace(1.5, -1, rows);
+  const Tensor x = broadcast_to(east, {rows, columns});
+  const Tensor y = broadcast_to(north.unsqueeze(1), {rows, columns});
   const Tensor grid = stack({x.flatten(), y.flatten()}, 1);
-  return softmax(net(grid))[{range(), 1}].reshape({rows, columns});
+  plot::Options options{"Probability of the lower moon", with_one_digit(east), with_one_digit(north)};
+  options.colormap = plot::Colormap::rdbu;
+  options.vmin = 0, options.vmax = 1;
+  return {softmax(net(grid))[{range(), 1}].reshape({rows, columns}), options};
 }
 
 }  // namespace
@@ -58,11 +77,9 @@ int main(int argc, char** argv) {
                   << '\n';
     }
 
-    plot::Options options{"Probability of the lower moon"};
-    options.colormap = plot::Colormap::rdbu;
-    options.vmin = 0, options.vmax = 1;
-    plot::print_heatmap(std::cout, decision_map(net, 16, 32), options);
-    e.picture("moons", plot::side_by_side({plot::heatmap(decision_map(net, 75, 120), options),
+    const Map coarse = decision_map(net, 16, 32), fine = decision_map(net, 101, 161);
+    plot::print_heatmap(std::cout, coarse.probability, coarse.options);
+    e.picture("moons", plot::side_by_side({plot::heatmap(fine.probability, fine.options),
                                            plot::lines({curve}, {"Training", "Epoch", "Cross-entropy (nats)"})}));
     e.claim("at least 97 % of new points are told apart", accuracy(net, test_x, test_y) >= 0.97);
   });

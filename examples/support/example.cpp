@@ -1,6 +1,7 @@
 #include "support/example.hpp"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <sstream>
 
@@ -19,7 +20,7 @@ void Example::claim(const std::string& what, bool holds) {
 }
 
 void Example::picture(const std::string& name, const fit::plot::Figure& figure) {
-  const std::string path = out + '/' + name + ".svg";
+  const std::string path = out + '/' + name_ + '/' + name + ".svg";
   figure.save(path);
   pictures_.push_back(path);
 }
@@ -36,7 +37,7 @@ int Example::finish() const {
 }
 
 int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body) {
-  Example e;
+  Example e{std::filesystem::path(argv[0]).filename().string()};
   CLI::App app(about);
   app.option_defaults()->always_capture_default();
   app.add_option("--out", e.out, "folder for the pictures");

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fit/plot.hpp"
@@ -11,23 +12,25 @@ namespace example {
 
 class Example {
  public:
-  /// --out DIR: where the pictures go.
+  /// --out DIR: where the pictures go, into a folder with the example's name.
   std::string out = "out";
   /// --seed N: of everything random.
   std::uint64_t seed = 42;
   /// --quick: a few steps instead of a whole training, for the tests.
   bool quick = false;
 
+  explicit Example(std::string name) : name_(std::move(name)) {}
   /// Prints a heading.
   void section(const std::string& title);
   /// Prints whether a claim holds; one that does not makes the program fail in the end.
   void claim(const std::string& what, bool holds);
-  /// Saves a picture as NAME.svg.
+  /// Saves a picture as DIR/EXAMPLE/NAME.svg.
   void picture(const std::string& name, const fit::plot::Figure& figure);
   /// Prints the failed claims and where the pictures lie; returns the program's exit code.
   int finish() const;
 
  private:
+  std::string name_;
   std::vector<std::string> failed_, pictures_;
   int claims_ = 0;
 };

@@ -38,7 +38,7 @@ std::vector<std::string> labels_of(const char* op, const char* name, const std::
 
 bool are_numbers(const std::vector<std::string>& labels) {
   return std::all_of(labels.begin(), labels.end(),
-                     [](const std::string& s) { return s.find_first_not_of("0123456789") == std::string::npos; });
+                     [](const std::string& s) { return s.find_first_not_of("0123456789.-") == std::string::npos; });
 }
 
 int Scale::index(double v) const {
