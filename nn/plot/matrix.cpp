@@ -32,7 +32,7 @@ std::vector<std::string> labels_of(const char* op, const char* name, const std::
     check::fail(op, given.size(), ' ', name, " labels were given for ", size, ": there must be one for each, or none");
   std::vector<std::string> labels;
   for (std::int64_t i = 0; i < size; ++i)
-    labels.push_back(given.empty() ? std::to_string(i) : shorten(given[static_cast<std::size_t>(i)], 20));
+    labels.push_back(given.empty() ? std::to_string(i) : shorten(printable(given[static_cast<std::size_t>(i)]), 20));
   return labels;
 }
 

@@ -17,6 +17,20 @@ std::string attribute(const char* name, double v) { return std::string(" ") + na
 
 bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
+// Bytes of the UTF-8 sequence that begins at s[i]; 0 if it is not well-formed (RFC 3629).
+std::size_t sequence_length(const std::string& s, std::size_t i) {
+  const auto byte = [&](std::size_t k) { return static_cast<unsigned char>(s[i + k]); };
+  const unsigned lead = byte(0);
+  const std::size_t n = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (i + n > s.size()) return 0;
+  for (std::size_t k = 1; k < n; ++k)
+    if (starts_code_point(s[i + k])) return 0;
+  // overlong forms, surrogates, beyond U+10FFFF
+  const bool out_of_range = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) >= 0xa0) ||
+                            (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) >= 0x90);
+  return out_of_range ? 0 : n;
+}
+
 // Width over size of a sans-serif letter, by classes.
 double relative_width(unsigned char lead) {
   if (lead >= 0xe3) return 1.0;  // East Asian, emoji
@@ -49,25 +63,36 @@ std::string coordinate(double v) {
   return s;
 }
 
+std::string printable(const std::string& text) {
+  std::string s;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t n = sequence_length(text, i);
+    if (n == 0)
+      s += "�";
+    else if (text[i] == '\n')
+      s += "↵";
+    else if (n == 1 && (static_cast<unsigned char>(text[i]) < 0x20 || text[i] == 0x7f))
+      s += ' ';
+    else
+      s.append(text, i, n);
+    i += std::max<std::size_t>(1, n);
+  }
+  return s;
+}
+
 std::string escape_xml(const std::string& text) {
   std::string s;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        s += "&amp;";
-        break;
-      case '<':
-        s += "&lt;";
-        break;
-      case '>':
-        s += "&gt;";
-        break;
-      case '"':
-        s += "&quot;";
-        break;
-      default:  // XML knows no control characters
-        s += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
+  for (const char c : printable(text)) {
+    if (c == '&')
+      s += "&amp;";
+    else if (c == '<')
+      s += "&lt;";
+    else if (c == '>')
+      s += "&gt;";
+    else if (c == '"')
+      s += "&quot;";
+    else
+      s += c;
   }
   return s;
 }

@@ -14,6 +14,9 @@ inline constexpr char ink[] = "#1f2328", soft_ink[] = "#57606a", grid_ink[] = "#
 std::string fixed(double v, int digits);  // never "-0.00"
 std::string coordinate(double v);         // at most two digits after the point, without zeros at the end
 
+// Text that can be shown: a line's end as "↵", other control characters as spaces, bytes that are not UTF-8 (a token
+// may be part of a letter) as "�".
+std::string printable(const std::string& text);
 std::string escape_xml(const std::string& text);
 std::int64_t code_points(const std::string& utf8);
 // The text cut off to `limit` code points, with "…" in place of what is missing.

@@ -113,7 +113,7 @@ void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& optio
       for (std::int64_t c = 0; c < m.cols; ++c) cell = std::max(cell, code_points(m.text(r, c)) + (colored ? 2 : 4));
   const std::int64_t margin = longest(y) + 1;
 
-  if (!options.title.empty()) out << spaces(margin) << options.title << '\n';
+  if (!options.title.empty()) out << spaces(margin) << printable(options.title) << '\n';
   for (std::int64_t r = 0; r < m.rows; ++r) {
     out << right_aligned(y[static_cast<std::size_t>(r)], margin - 1) << ' ';
     for (std::int64_t c = 0; c < m.cols; ++c) {

@@ -119,8 +119,20 @@ TEST_CASE("labels are escaped and may be UTF-8") {
   CHECK(count(svg, ">Größe</text>") == 2);
   CHECK(count(svg, ">猫</text>") == 2);
   CHECK(count(svg, ">x &lt; y</text>") == 1);
-  const std::string control = plot::heatmap(weights(), {std::string("a\nb\x01") + "c"}).svg();
-  CHECK(count(control, ">a b c</text>") == 1);
+}
+
+TEST_CASE("labels of any bytes stay readable and harmless: a line's end, controls, parts of letters") {
+  CHECK(plot::printable("a\nb\x1b[0m\tc") == "a↵b [0m c");
+  CHECK(plot::printable("Größe 猫 🐈 \xed\x9f\xbf \xf4\x8f\xbf\xbf") == "Größe 猫 🐈 \xed\x9f\xbf \xf4\x8f\xbf\xbf");
+  CHECK(plot::printable("\xc3") == "�");                 // the first half of a letter
+  CHECK(plot::printable("x\xa9y") == "x�y");             // the second half
+  CHECK(plot::printable("\xc0\xaf") == "��");            // an overlong slash
+  CHECK(plot::printable("\xed\xa0\x80") == "���");       // a surrogate
+  CHECK(plot::printable("\xf4\x90\x80\x80") == "����");  // beyond Unicode
+  CHECK(plot::printable("\xe2\x82") == "��");
+  const std::vector<std::string> names{"\n", "\xe7\x8c", "c"};
+  CHECK(count(plot::heatmap(weights(), {"", names}).svg(), ">↵</text>") == 1);
+  CHECK(count(terminal(weights(), {"", names}, plot::Colors::never), "\n") == 5);
 }
 
 TEST_CASE("what is not finite is hatched, and the colours come from the rest") {
