@@ -62,13 +62,19 @@ void over_queries(const Attention<T>& a, const Each& each) {
   });
 }
 
+// Whether some key is hidden from some query.
+template <class T>
+bool hides(const Attention<T>& a) {
+  return a.causal || a.mask.data;
+}
+
 }  // namespace
 
 template <class T>
 bool attention_forward(const Attention<T>& a, const Heads<T>& out, T* lse) {
-  if ((a.causal || a.mask.data || a.bias.data) &&
-      !(all_finite(a.B, a.H, a.Sq, a.D, a.q) && all_finite(a.B, a.kv_heads, a.Sk, a.D, a.k) &&
-        all_finite(a.B, a.kv_heads, a.Sk, a.Dv, a.v)))
+  if (a.B * a.H * a.Sq * a.Sk * a.D * a.Dv == 0) return false;
+  if (hides(a) && !(all_finite(a.B, a.H, a.Sq, a.D, a.q) && all_finite(a.B, a.kv_heads, a.Sk, a.D, a.k) &&
+                    all_finite(a.B, a.kv_heads, a.Sk, a.Dv, a.v)))
     return false;
   // A bias of -inf may leave a row without a softmax, which must show.
   if (a.bias.data && !all_finite(a.bias.batch ? a.B : 1, a.bias.head ? a.H : 1, a.bias.row ? a.Sq : 1, a.Sk, a.bias))
@@ -97,8 +103,9 @@ void attention_weights(const Attention<T>& a, const T* lse, T* w) {
 }
 
 template <class T>
-void attention_backward(const Attention<T>& a, const Heads<const T>& out, const T* lse, const Heads<const T>& dout,
+bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const T* lse, const Heads<const T>& dout,
                         const Heads<T>& dq, const Heads<T>& dk, const Heads<T>& dv) {
+  if (hides(a) && !all_finite(a.B, a.H, a.Sq, a.Dv, dout)) return false;
   const auto& table = FIT_KERNELS(attention_table, T);
   const std::int64_t group = a.H / a.kv_heads, heads = a.B * a.kv_heads, key_blocks = blocks(a.Sk, key_block);
   const std::int64_t size_k = key_blocks * key_block * a.D, size_v = key_blocks * key_block * a.Dv, size_q = a.Sq * a.D;
@@ -143,7 +150,7 @@ void attention_backward(const Attention<T>& a, const Heads<const T>& out, const 
           block(b, kv, kb, keys.get(), values.get(), dq.at(b, kv * group, 0), dq.head, dq.row, scratch.get());
       }
     });
-    return;
+    return true;
   }
   const Scratch<T> keys(heads * size_k), values(heads * size_v), sums(parts * a.B * a.H * size_q);
   pack_all(a, a.k, a.D, keys.get());
@@ -173,16 +180,17 @@ void attention_backward(const Attention<T>& a, const Heads<const T>& out, const 
                    }
                  }
                });
+  return true;
 }
 
 template bool attention_forward(const Attention<float>&, const Heads<float>&, float*);
 template bool attention_forward(const Attention<double>&, const Heads<double>&, double*);
 template void attention_weights(const Attention<float>&, const float*, float*);
 template void attention_weights(const Attention<double>&, const double*, double*);
-template void attention_backward(const Attention<float>&, const Heads<const float>&, const float*,
+template bool attention_backward(const Attention<float>&, const Heads<const float>&, const float*,
                                  const Heads<const float>&, const Heads<float>&, const Heads<float>&,
                                  const Heads<float>&);
-template void attention_backward(const Attention<double>&, const Heads<const double>&, const double*,
+template bool attention_backward(const Attention<double>&, const Heads<const double>&, const double*,
                                  const Heads<const double>&, const Heads<double>&, const Heads<double>&,
                                  const Heads<double>&);
 

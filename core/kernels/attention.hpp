@@ -30,8 +30,8 @@ struct Attention {
 };
 
 // out [B, H, Sq, Dv], lse [B, H, Sq]: log2 of the sum of 2^(score log2 e); +inf for a row that sees nothing, whose out
-// is 0. False if a query, key or value is not finite although something is hidden from somebody: then 0 times it must
-// not be added, and the composed form has to serve. `out` is not to be used in that case.
+// is 0. False if a size is 0, or if a query, key or value is not finite although something is hidden from somebody:
+// then 0 times it must not be added, and the composed form has to serve. `out` is not to be used in that case.
 template <class T>
 bool attention_forward(const Attention<T>& a, const Heads<T>& out, T* lse);
 
@@ -39,9 +39,10 @@ bool attention_forward(const Attention<T>& a, const Heads<T>& out, T* lse);
 template <class T>
 void attention_weights(const Attention<T>& a, const T* lse, T* w);
 
-// Gradients of q, k and v, which are overwritten.
+// Gradients of q, k and v, which are overwritten. False, with nothing done, if dout is not finite although something is
+// hidden: as above.
 template <class T>
-void attention_backward(const Attention<T>& a, const Heads<const T>& out, const T* lse, const Heads<const T>& dout,
+bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const T* lse, const Heads<const T>& dout,
                         const Heads<T>& dq, const Heads<T>& dk, const Heads<T>& dv);
 
 // ---- what is compiled for each instruction set ------------------------------------------------------------------

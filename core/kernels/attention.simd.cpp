@@ -82,9 +82,9 @@ T finish_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int6
     }
     if (a.mask.data) {
       const bool* const mask = a.mask.at(b, h, i) + j0 + j;
-      alignas(64) T shift[W] = {};
-      for (std::int64_t l = 0; l < left; ++l) shift[l] = mask[l] ? T(0) : hidden;
-      x = x + V::load_aligned(shift);
+      alignas(64) T seen_lanes[W] = {};
+      for (std::int64_t l = 0; l < left; ++l) seen_lanes[l] = mask[l] ? T(1) : T(0);
+      x = xsimd::select(V::load_aligned(seen_lanes) != V(T(0)), x, V(hidden));  // chosen: x may have overflowed
     }
     if (left < W) x = xsimd::select(lanes < V(static_cast<T>(left)), x, V(hidden));
     x.store_unaligned(s + j);

@@ -115,23 +115,26 @@ void give_composed(Backward& b, const Fused& f) {
     if (gradients[static_cast<std::size_t>(i)].defined()) b.give(i, gradients[static_cast<std::size_t>(i)]);
 }
 
-void give_fused(Backward& b, const Fused& f) {
+// Whether the tiles could serve.
+bool give_fused(Backward& b, const Fused& f) {
   std::vector<Tensor> x, dx;
   for (int i = 0; i < f.tensors(); ++i) {
     x.push_back(b.x(i));
     dx.push_back(Tensor::empty(x.back().shape(), x.back().dtype()));
   }
   const Tensor out = b.y(0), lse = b.saved(0), dout = b.dy(0);
+  bool served = false;
   dispatch_floating(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* data[3] = {};
     for (std::size_t i = 0; i < dx.size(); ++i) data[i] = dx[i].fresh<T>();
     const Operands<T> d = operands_at(f, data);
-    kernels::attention_backward<T>(arguments<T>(f, x, b.saved(1), b.saved(2)),
-                                   output_at(f, static_cast<const T*>(out.raw())), lse.data<T>().data(),
-                                   output_at(f, static_cast<const T*>(dout.raw())), d.q, d.k, d.v);
+    served = kernels::attention_backward<T>(arguments<T>(f, x, b.saved(1), b.saved(2)),
+                                            output_at(f, static_cast<const T*>(out.raw())), lse.data<T>().data(),
+                                            output_at(f, static_cast<const T*>(dout.raw())), d.q, d.k, d.v);
   });
-  for (int i = 0; i < f.tensors(); ++i) b.give(i, std::move(dx[static_cast<std::size_t>(i)]));
+  for (int i = 0; i < f.tensors() && served; ++i) b.give(i, std::move(dx[static_cast<std::size_t>(i)]));
+  return served;
 }
 
 // The output is of the shape given. Without a value where the composed form has to serve.
@@ -151,10 +154,8 @@ std::optional<AttentionResult> attend(const Fused& f, const Inputs& inputs, cons
     });
   if (!served) return std::nullopt;
   record("attention", inputs, results, keep::inputs | keep::output | keep::saved(lse, mask, bias), [f](Backward& b) {
-    if (b.recording() || (f.weights && b.has_dy(1)))
-      give_composed(b, f);
-    else
-      give_fused(b, f);
+    const bool composed_only = b.recording() || (f.weights && b.has_dy(1));
+    if (composed_only || !give_fused(b, f)) give_composed(b, f);
   });
   return AttentionResult{results[0], f.weights ? results[1] : Tensor()};
 }

@@ -1,0 +1,666 @@
+#include "fit/attention.hpp"
+
+#include "kernels/visible.hpp"
+#include "ops/attention.hpp"
+#include "support/attention_reference.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+
+struct Problem {
+  AttentionSizes n;
+  DType dtype = float64;
+  Tensor q, k, v;  // (B, H, S, D)
+  Tensor d_output, d_weights;
+  AttentionOptions options;
+
+  Problem(const AttentionSizes& n, DType dtype, unsigned seed = 1) : n(n), dtype(dtype), random(seed) {
+    q = draw({n.B, n.H, n.Sq, n.D});
+    k = draw({n.B, n.H, n.Sk, n.D});
+    v = draw({n.B, n.H, n.Sk, n.Dv});
+    d_output = draw({n.B, n.H, n.Sq, n.Dv});
+    d_weights = draw({n.B, n.H, n.Sq, n.Sk});
+  }
+  Tensor draw(const Shape& shape) { return random_tensor(shape, domain::real, random, dtype); }
+  Tensor draw_mask(const Shape& shape) {
+    std::vector<bool> values;
+    for (std::int64_t i = 0; i < shape.numel(); ++i) values.push_back(random() % 3 != 0);
+    return tensor(values, shape);
+  }
+  double scale() const {
+    return options.scale.value_or(1 / (std::sqrt(static_cast<double>(n.D)) * options.temperature));
+  }
+
+  std::mt19937_64 random;
+};
+
+struct Results {
+  Tensor output, weights, dq, dk, dv, dbias;
+};
+
+enum class Form { heads_first, heads_last, composed };
+
+Tensor merge(const Tensor& x) {  // (B, H, S, D) -> (B, S, H D)
+  return reshape(permute(x, {0, 2, 1, 3}), Shape{x.size(0), x.size(2), x.size(1) * x.size(3)});
+}
+Tensor unmerge(const Tensor& x, std::int64_t heads) {
+  return permute(reshape(x, Shape{x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
+}
+
+// Outputs and gradients; without weights, theirs are left out of the cotangent.
+Results run(const Problem& p, Form form, bool ask_weights) {
+  Tensor q = p.q.clone().requires_grad_(), k = p.k.clone().requires_grad_(), v = p.v.clone().requires_grad_();
+  AttentionOptions o = p.options;
+  Generator generator(11);
+  o.generator = &generator;
+  if (o.bias.defined()) o.bias = o.bias.clone().requires_grad_();
+  AttentionResult r;
+  if (form == Form::heads_first) {
+    if (ask_weights)
+      r = scaled_dot_product_attention_with_weights(q, k, v, o);
+    else
+      r.output = scaled_dot_product_attention(q, k, v, o);
+  } else if (form == Form::composed) {
+    const auto call = detail::check_attention("composed_attention", q, k, v, detail::Heads::first, o);
+    r = detail::composed_attention(q, k, v, detail::Heads::first, call);
+  } else {
+    if (ask_weights)
+      r = multi_head_attention_with_weights(merge(q), merge(k), merge(v), p.n.H, o);
+    else
+      r.output = multi_head_attention(merge(q), merge(k), merge(v), p.n.H, o);
+    r.output = unmerge(r.output, p.n.H);
+  }
+  std::vector<Tensor> outputs{r.output}, seeds{p.d_output}, inputs{q, k, v};
+  if (ask_weights) {
+    outputs.push_back(r.weights);
+    seeds.push_back(p.d_weights);
+  }
+  if (o.bias.defined()) inputs.push_back(o.bias);
+  const std::vector<Tensor> g = grad(outputs, inputs, seeds, false, false, true);
+  const auto gradient = [&](std::size_t i) {
+    return i >= g.size() ? Tensor() : g[i].defined() ? g[i] : zeros_like(inputs[i]);
+  };
+  return {r.output.detach(), ask_weights ? r.weights.detach() : Tensor(), gradient(0), gradient(1), gradient(2),
+          gradient(3)};
+}
+
+// What dropout multiplies the weights by: it depends on the generator, the call and the weight's index alone.
+Tensor dropout_factor(const Problem& p) {
+  const Tensor all = ones({p.n.B, p.n.H, p.n.Sq, p.n.Sk}, p.dtype);
+  Generator generator(11);
+  return p.options.dropout > 0 ? dropout(all, p.options.dropout, generator) : all;
+}
+
+AttentionReference reference(const Problem& p, bool ask_weights) {
+  return reference_attention(p.n, p.q, p.k, p.v, p.options.mask, p.options.bias, p.options.causal, p.scale(),
+                             dropout_factor(p), p.d_output, ask_weights ? p.d_weights : zeros_like(p.d_weights));
+}
+
+double difference(const Results& a, const AttentionReference& b) {
+  double worst = std::max({max_difference(a.output, b.output), max_difference(a.dq, b.dq), max_difference(a.dk, b.dk),
+                           max_difference(a.dv, b.dv)});
+  if (a.weights.defined()) worst = std::max(worst, max_difference(a.weights, b.weights));
+  if (b.dbias.defined()) worst = std::max(worst, max_difference(a.dbias, b.dbias));
+  return worst;
+}
+
+// Against the reference: each layout and the composed form, with weights and without.
+void check_problem(const Problem& p, double tolerance) {
+  const AttentionReference expected = reference(p, false), expected_with = reference(p, true);
+  for (const Form form : {Form::heads_first, Form::heads_last, Form::composed}) {
+    if (form == Form::heads_last && p.n.H == 0) continue;  // no heads can't lie side by side
+    INFO("form " << static_cast<int>(form));
+    const Results without = run(p, form, false), with = run(p, form, true);
+    CHECK(difference(without, expected) <= tolerance);
+    CHECK(difference(with, expected_with) <= tolerance);
+    CHECK(same_bits(without.output, with.output));
+  }
+}
+
+struct MaskKind {
+  const char* name;
+  Shape shape;  // rank 0: no mask
+};
+
+std::vector<MaskKind> mask_kinds(const AttentionSizes& n) {
+  return {{"none", {}},
+          {"(Sq, Sk)", {n.Sq, n.Sk}},
+          {"(1, Sk)", {1, n.Sk}},
+          {"(1, Sq, Sk)", {1, n.Sq, n.Sk}},
+          {"(B, 1, Sk)", {n.B, 1, n.Sk}},
+          {"(B, Sq, Sk)", {n.B, n.Sq, n.Sk}},
+          {"(B, H, Sq, Sk)", {n.B, n.H, n.Sq, n.Sk}},
+          {"(1, H, 1, Sk)", {1, n.H, 1, n.Sk}},
+          {"(B, 1, Sq, Sk)", {n.B, 1, n.Sq, n.Sk}}};
+}
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+AttentionOptions masked(const Tensor& mask) {
+  AttentionOptions o;
+  o.mask = mask;
+  return o;
+}
+
+AttentionOptions causal() {
+  AttentionOptions o;
+  o.causal = true;
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("attention agrees with plain loops: masks x causal x bias x dropout x weights x sizes x types") {
+  const AttentionSizes sizes[] = {{2, 3, 5, 5, 4, 4},  {1, 1, 1, 1, 1, 1},  {2, 2, 7, 3, 5, 3},
+                                  {3, 1, 3, 7, 33, 2}, {1, 4, 1, 33, 7, 7}, {2, 2, 3, 3, 3, 3}};
+  unsigned seed = 0;
+  for (const AttentionSizes& n : sizes)
+    for (const MaskKind& mask : mask_kinds(n))
+      for (const bool is_causal : {false, true})
+        for (const Shape& bias : {Shape{}, Shape{n.Sq, n.Sk}, Shape{n.B, 1, n.Sk}, Shape{1, n.H, n.Sq, n.Sk}})
+          for (const double dropout : {0.0, 0.5})
+            for (const DType dtype : {float32, float64}) {
+              INFO(n << " mask " << mask.name << " causal " << is_causal << " bias " << bias << " dropout " << dropout
+                     << ' ' << dtype);
+              Problem p(n, dtype, ++seed);
+              if (mask.shape.rank() > 0) p.options.mask = p.draw_mask(mask.shape);
+              if (bias.rank() > 0) p.options.bias = p.draw(bias);
+              p.options.causal = is_causal;
+              p.options.dropout = dropout;
+              check_problem(p, dtype == float64 ? 1e-12 : 2e-5);
+            }
+}
+
+TEST_CASE("attention agrees with plain loops over several hundred keys") {
+  for (const bool is_causal : {false, true}) {
+    Problem p({1, 2, 130, 257, 16, 24}, float32);
+    p.options.causal = is_causal;
+    p.options.mask = p.draw_mask({1, 257});
+    check_problem(p, 2e-5);
+  }
+}
+
+TEST_CASE("attention takes a scale or a temperature") {
+  Problem p({2, 2, 3, 4, 5, 5}, float64);
+  const Tensor usual = run(p, Form::heads_first, false).output;
+  p.options.temperature = 2.5;
+  check_problem(p, 1e-12);
+  CHECK(max_difference(run(p, Form::heads_first, false).output, usual) > 1e-3);
+  p.options.scale = 1.0;  // takes the place of both
+  check_problem(p, 1e-12);
+  p.options.scale = 1 / std::sqrt(5.0);
+  CHECK(same_bits(run(p, Form::heads_first, false).output, usual));
+}
+
+TEST_CASE("attention by hand: two tokens, unscaled") {
+  // Scores [[0, 0], [0, 1]] and values [[0, 1], [2, 2]].
+  const Tensor x = tensor({{0., 1.}, {1., 0.}});
+  AttentionOptions o;
+  o.scale = 1.0;
+  const Tensor q = tensor({{0., 0.}, {1., 0.}}), v = tensor({{0., 1.}, {2., 2.}});
+  const auto [y, w] = scaled_dot_product_attention_with_weights(q, x, v, o);
+  CHECK(w.shape() == Shape{2, 2});
+  CHECK(max_difference(w, tensor({{0.5, 0.5}, {0.26894142, 0.73105858}})) < 1e-7);
+  CHECK(max_difference(y, tensor({{1., 1.5}, {1.46211716, 1.73105858}})) < 1e-6);
+}
+
+TEST_CASE("attention takes input without heads and without a batch") {
+  Problem p({1, 1, 3, 4, 5, 2}, float64);
+  p.options.mask = p.draw_mask({3, 4});
+  const AttentionResult four = scaled_dot_product_attention_with_weights(p.q, p.k, p.v, p.options);
+  const auto as = [&](const Shape& s) {
+    const auto to = [&](const Tensor& x) {
+      return reshape(x, s.rank() == 3 ? Shape{1, x.size(2), x.size(3)} : Shape{x.size(2), x.size(3)});
+    };
+    return scaled_dot_product_attention_with_weights(to(p.q), to(p.k), to(p.v), p.options);
+  };
+  const AttentionResult three = as({0, 0, 0}), two = as({0, 0});
+  CHECK(three.output.shape() == Shape{1, 3, 2});
+  CHECK(three.weights.shape() == Shape{1, 3, 4});
+  CHECK(two.output.shape() == Shape{3, 2});
+  CHECK(two.weights.shape() == Shape{3, 4});
+  CHECK(same_bits(two.output, reshape(four.output, Shape{3, 2})));
+  CHECK(same_bits(three.weights, reshape(four.weights, Shape{1, 3, 4})));
+}
+
+TEST_CASE("grouped heads: query heads share a head of keys and values") {
+  Problem p({2, 4, 3, 5, 3, 2}, float64);
+  p.options.causal = true;
+  const Tensor k = p.draw({2, 2, 5, 3}), v = p.draw({2, 2, 5, 2});
+  // Heads 0 and 1 of the queries share head 0.
+  const auto repeat = [](const Tensor& x) {
+    std::vector<Tensor> parts;
+    for (const std::int64_t h : {0, 0, 1, 1}) parts.push_back(slice(x, 1, h, h + 1));
+    return cat(parts, 1);
+  };
+  p.k = repeat(k);
+  p.v = repeat(v);
+  const Tensor expected = reference(p, false).output;
+  CHECK(max_difference(scaled_dot_product_attention(p.q, k, v, p.options), expected) < 1e-12);
+  CHECK(max_difference(unmerge(multi_head_attention(merge(p.q), merge(k), merge(v), 4, p.options), 4), expected) <
+        1e-12);
+}
+
+TEST_CASE("a mask of numbers means what a boolean one means") {
+  Problem p({2, 2, 3, 4, 3, 3}, float32);
+  const Tensor mask = p.draw_mask({2, 1, 4});
+  p.options.mask = mask;
+  const Tensor expected = run(p, Form::heads_first, false).output;
+  for (const DType dtype : {float32, float64, int64}) {
+    p.options.mask = mask.to(dtype);
+    CHECK(same_bits(run(p, Form::heads_first, false).output, expected));
+  }
+}
+
+TEST_CASE("the causal flag, the look-ahead mask and an additive mask agree") {
+  Problem p({2, 2, 5, 5, 3, 3}, float32);
+  p.options.causal = true;
+  const Tensor expected = run(p, Form::heads_first, false).output;
+  p.options.causal = false;
+  p.options.mask = create_look_ahead_mask(5);
+  CHECK(same_bits(run(p, Form::heads_first, false).output, expected));
+  p.options.mask = {};
+  for (const double low : {-1e9, -inf}) {
+    p.options.bias = where(create_look_ahead_mask(5), zeros({1, 5, 5}), low);
+    const Results r = run(p, Form::heads_first, true);
+    CHECK(max_difference(r.output, expected) < 1e-6);
+    CHECK(all(isfinite(r.dq)).item<bool>());
+    CHECK(all(isfinite(r.dbias)).item<bool>());
+  }
+}
+
+TEST_CASE("causal with other numbers of queries than keys: the last query sees all keys") {
+  const auto weights = [](std::int64_t queries, std::int64_t keys) {
+    return scaled_dot_product_attention_with_weights(zeros({queries, 2}), zeros({keys, 2}), zeros({keys, 1}), causal())
+        .weights;
+  };
+  CHECK(max_difference(weights(2, 4), tensor({{1. / 3, 1. / 3, 1. / 3, 0.}, {0.25, 0.25, 0.25, 0.25}})) < 1e-6);
+  CHECK(max_difference(weights(4, 2), tensor({{0., 0.}, {0., 0.}, {1., 0.}, {0.5, 0.5}})) == 0);
+}
+
+TEST_CASE("causal: a changed future leaves earlier outputs as they were, to the bit") {
+  Problem p({1, 2, 33, 33, 7, 7}, float32);
+  p.options.causal = true;
+  for (const double dropout : {0.0, 0.5}) {
+    p.options.dropout = dropout;
+    p.options.mask = dropout > 0 ? p.draw_mask({33, 33}) : Tensor();
+    const Results before = run(p, Form::heads_last, true);
+    Problem changed = p;
+    for (Tensor* x : {&changed.q, &changed.k, &changed.v})
+      *x = cat({slice(*x, 2, 0, 20), slice(*x, 2, 20, 33) * -3.0 + 1.0}, 2);
+    const Results after = run(changed, Form::heads_last, true);
+    CHECK(same_bits(slice(before.output, 2, 0, 20), slice(after.output, 2, 0, 20)));
+    CHECK(same_bits(slice(before.weights, 2, 0, 20), slice(after.weights, 2, 0, 20)));
+    CHECK_FALSE(same_bits(before.output, after.output));
+  }
+}
+
+TEST_CASE("a row that may attend to nothing gives zeros and passes no gradient") {
+  for (const double poison : {0.0, nan}) {
+    Problem p({2, 2, 3, 4, 3, 3}, float64);
+    std::vector<bool> visible(2 * 3 * 4, true);
+    for (std::size_t j = 0; j < 4; ++j) visible[1 * 12 + 2 * 4 + j] = false;  // row 2 of batch 1
+    p.options.mask = tensor(visible, {2, 3, 4});
+    p.options.bias = p.draw({2, 1, 3, 4});
+    if (poison != 0) p.q[{1, range(), 2}] = poison;
+    const Results r = run(p, Form::heads_first, true);
+    CHECK(difference(r, reference(p, true)) <= 1e-12);
+    for (const Tensor& x : {r.output, r.weights, r.dq, r.dbias})
+      CHECK(max_difference(x[{1, range(), 2}], zeros_like(x[{1, range(), 2}])) == 0);
+    CHECK(sum(abs(r.output[{1, range(), 1}])).item() > 0);
+  }
+  const Results none = [] {
+    Problem p({2, 2, 3, 4, 3, 3}, float32);
+    p.options.mask = zeros({1, 4}, boolean);
+    return run(p, Form::heads_last, true);
+  }();
+  for (const Tensor& x : {none.output, none.weights, none.dq, none.dk, none.dv})
+    CHECK(max_difference(x, zeros_like(x)) == 0);
+}
+
+TEST_CASE("what is hidden stays hidden even if it isn't finite, and what is visible shows") {
+  unsigned seed = 100;
+  const AttentionSizes sizes[] = {{2, 2, 4, 5, 3, 3}, {1, 3, 7, 7, 5, 2}, {3, 1, 5, 3, 1, 1}};
+  for (const AttentionSizes& n : sizes)
+    for (const MaskKind& mask : mask_kinds(n))
+      for (const bool is_causal : {false, true})
+        for (const double bad : {nan, inf})
+          for (const int where : {0, 1, 2, 3, 4, 5}) {
+            if (mask.shape.rank() == 0 && !is_causal) continue;
+            INFO(n << " mask " << mask.name << " causal " << is_causal << " value " << bad << " in "
+                   << (where == 0   ? "q"
+                       : where == 1 ? "k"
+                       : where == 2 ? "v"
+                       : where == 3 ? "the output's gradient"
+                       : where == 4 ? "all of a row of k and v"
+                                    : "the bias"));
+            Problem p(n, float64, ++seed);
+            if (mask.shape.rank() > 0) p.options.mask = p.draw_mask(mask.shape);
+            p.options.causal = is_causal;
+            const std::int64_t b = n.B - 1, h = n.H - 1, i = n.Sq / 2, j = n.Sk / 2;
+            if (where == 0) p.q[{b, h, i, 0}] = bad;
+            if (where == 1) p.k[{b, h, j, 0}] = bad;
+            if (where == 2) p.v[{b, h, j, 0}] = bad;
+            if (where == 3) p.d_output[{b, h, i, 0}] = bad;
+            if (where == 4) {
+              p.k[{b, h, j}] = bad;
+              p.v[{b, h, j}] = bad;
+            }
+            if (where == 5) {
+              p.options.bias = p.draw({n.B, n.H, n.Sq, n.Sk});
+              p.options.bias[{b, h, i, j}] = bad;
+            }
+            check_problem(p, 1e-12);
+          }
+}
+
+TEST_CASE("a NaN in a padded position does not reach the others") {
+  // The positions 3 and 4 are padding, hidden from every query and left out of the loss.
+  Problem p({1, 2, 5, 5, 3, 3}, float32);
+  p.options.mask = tensor({{true, true, true, false, false}});
+  for (Tensor* x : {&p.k, &p.v}) (*x)[{0, range(), range(3)}] = nan;
+  const Results r = run(p, Form::heads_last, true);
+  for (const Tensor& x : {r.output, r.weights, r.dq, r.dk, r.dv}) CHECK(all(isfinite(x)).item<bool>());
+  // Without the mask it shows everywhere.
+  p.options.mask = {};
+  CHECK(all(isnan(run(p, Form::heads_last, false).output)).item<bool>());
+}
+
+TEST_CASE("a NaN in one query shows in its row alone") {
+  for (const bool is_causal : {false, true}) {
+    Problem p({1, 2, 5, 5, 3, 3}, float32);
+    p.options.causal = is_causal;
+    const Tensor before = run(p, Form::heads_first, false).output;
+    p.q[{0, 1, 3, 2}] = nan;
+    const Tensor after = run(p, Form::heads_first, false).output;
+    CHECK(all(isnan(after[{0, 1, 3}])).item<bool>());
+    CHECK(sum(isnan(after)).item<std::int64_t>() == 3);
+    CHECK(max_difference(after[{0, 1, range(0, 3)}], before[{0, 1, range(0, 3)}]) < 1e-6);
+    CHECK(max_difference(after[{0, 0}], before[{0, 0}]) < 1e-6);
+  }
+}
+
+TEST_CASE("heads that are finite do not feel one that is not") {
+  Problem p({2, 2, 9, 9, 4, 4}, float64);
+  p.options.causal = true;
+  const Results before = run(p, Form::heads_last, true);
+  p.k[{1, 1, 8}] = nan;
+  const Results after = run(p, Form::heads_last, true);
+  for (const auto& [a, b] : {std::pair(before.output, after.output), std::pair(before.dv, after.dv)}) {
+    CHECK(max_difference(a[{0}], b[{0}]) < 1e-14);
+    CHECK(max_difference(a[{1, 0}], b[{1, 0}]) < 1e-14);
+  }
+}
+
+TEST_CASE("a score that overflows behind the mask stays hidden") {
+  Problem p({1, 2, 5, 5, 3, 3}, float32);
+  p.options.mask = tensor({{true, true, true, false, true}});
+  p.q.fill_(1e20);
+  p.k.fill_(1e-20);
+  p.k[{0, range(), 3}] = 1e25;
+  check_problem(p, 2e-5);
+}
+
+TEST_CASE("pair by pair, the products over visible pairs are matrix products") {
+  // [queries, keys] and [.., features] panels with room between the rows.
+  const std::int64_t Q = 3, K = 4, D = 5;
+  std::mt19937_64 random(3);
+  const Tensor x = random_tensor({Q, D + 2}, domain::real, random), y = random_tensor({K, D + 1}, domain::real, random);
+  const std::vector<bool> seen{true, false, true, true, false, false, false, false, true, true, false, true};
+  const Tensor visible = tensor(seen, {Q, K});
+  const Tensor s = random_tensor({Q, K}, domain::real, random) * visible.to(float64);
+  const auto panel = [](const Tensor& t) { return kernels::Panel<const double>{t.data<double>().data(), t.size(1)}; };
+  const kernels::VisiblePairs pairs{Q, K, D, {visible.data<bool>().data(), K}};
+  const Tensor x5 = slice(x, 1, 0, D), y5 = slice(y, 1, 0, D);
+  const auto expect = [&](const Shape& shape, const Tensor& expected, const auto& kernel) {
+    Tensor out = full(shape, 9, float64);
+    kernel(kernels::Panel<double>{out.fresh<double>(), shape[1]});
+    CHECK(max_difference(out, expected) < 1e-14);
+  };
+  expect({Q, K}, matmul(x5, false, y5, true) * visible.to(float64),
+         [&](auto out) { kernels::visible_scores(pairs, out, panel(x), panel(y)); });
+  expect({Q, D}, matmul(s, y5), [&](auto out) { kernels::visible_to_queries(pairs, out, panel(s), panel(y)); });
+  expect({K, D}, matmul(s, true, x5, false),
+         [&](auto out) { kernels::visible_to_keys(pairs, out, panel(s), panel(x)); });
+}
+
+TEST_CASE("dropout of attention") {
+  const Tensor q = zeros({1, 2, 40, 3}), k = zeros({1, 2, 50, 3}), v = eye(50).alias({1, 1, 50, 50});
+  const auto dropped = [&](double p, std::uint64_t seed) {  // v is the identity: the output is the dropped weights
+    Generator g(seed);
+    AttentionOptions o;
+    o.dropout = p;
+    o.generator = &g;
+    return scaled_dot_product_attention_with_weights(q, k, broadcast_to(v, {1, 2, 50, 50}), o);
+  };
+  const auto [y, w] = dropped(0.25, 1);
+  SECTION("the weights come before it") { CHECK(max_difference(w, full({1, 2, 40, 50}, 0.02)) < 1e-7); }
+  SECTION("what survives grows by 1 / (1 - p)") {
+    std::int64_t kept = 0;
+    for (const float e : y.data<float>()) {
+      if (e != 0) CHECK(e == Approx(0.02 / 0.75));
+      kept += e != 0;
+    }
+    CHECK(static_cast<double>(kept) / 4000 == Approx(0.75).margin(0.03));  // 4 standard deviations
+  }
+  SECTION("the same seed drops the same, another seed and another call something else") {
+    CHECK(same_bits(dropped(0.25, 1).output, y));
+    CHECK_FALSE(same_bits(dropped(0.25, 2).output, y));
+    Generator g(1);
+    AttentionOptions o;
+    o.dropout = 0.5;
+    o.generator = &g;
+    const Tensor first = scaled_dot_product_attention(q, k, k, o);
+    CHECK(g.calls() == 1);
+    manual_seed(1);
+    o.generator = nullptr;
+    CHECK(same_bits(scaled_dot_product_attention(q, k, k, o), first));
+    CHECK(default_generator().calls() == 1);
+  }
+  SECTION("p = 1 drops all, p = 0 draws nothing") {
+    CHECK(max_difference(dropped(1, 1).output, zeros({1, 2, 40, 50})) == 0);
+    const std::uint64_t calls = default_generator().calls();
+    scaled_dot_product_attention(q, k, k);
+    CHECK(default_generator().calls() == calls);
+  }
+  SECTION("on the average it changes nothing") {
+    const Tensor values = random_like(k);
+    Tensor mean = zeros({1, 2, 40, 3});
+    Generator g(3);
+    AttentionOptions o;
+    o.dropout = 0.5;
+    o.generator = &g;
+    for (int i = 0; i < 400; ++i) mean += scaled_dot_product_attention(q, k, values, o) / 400;
+    // One draw is off by about 1.15 / sqrt(50), the mean of 400 by 0.008.
+    CHECK(max_difference(mean, scaled_dot_product_attention(q, k, values)) < 0.05);
+  }
+}
+
+TEST_CASE("attention: a permutation of the keys changes nothing, one of the queries permutes the rows") {
+  Problem p({2, 2, 4, 6, 3, 3}, float64);
+  p.options.mask = p.draw_mask({2, 1, 6});
+  const Tensor ids = tensor({3, 0, 5, 1, 4, 2}), rows = tensor({2, 3, 1, 0});
+  const Tensor before = run(p, Form::heads_first, false).output;
+  Problem other = p;
+  other.k = index_select(p.k, 2, ids);
+  other.v = index_select(p.v, 2, ids);
+  other.q = index_select(p.q, 2, rows);
+  other.options.mask = index_select(p.options.mask, 2, ids);
+  CHECK(max_difference(run(other, Form::heads_first, false).output, index_select(before, 2, rows)) < 1e-14);
+}
+
+TEST_CASE("attention: an element of the batch and a head do not depend on the others") {
+  Problem p({3, 2, 4, 6, 3, 3}, float32);
+  p.options.causal = true;
+  p.options.mask = p.draw_mask({3, 1, 6});
+  const Results all = run(p, Form::heads_first, true);
+  for (const std::int64_t b : {0, 1, 2})
+    for (const std::int64_t h : {0, 1}) {
+      AttentionOptions o = p.options;
+      o.mask = p.options.mask[{b}];
+      const auto one = scaled_dot_product_attention_with_weights(p.q[{b, h}], p.k[{b, h}], p.v[{b, h}], o);
+      CHECK(max_difference(one.output, all.output[{b, h}]) < 1e-6);
+      CHECK(max_difference(one.weights, all.weights[{b, h}]) < 1e-6);
+    }
+}
+
+TEST_CASE("attention of nothing") {
+  for (const AttentionSizes& n :
+       {AttentionSizes{0, 2, 3, 4, 2, 2}, AttentionSizes{2, 2, 0, 4, 2, 2}, AttentionSizes{2, 2, 3, 0, 2, 2},
+        AttentionSizes{2, 2, 3, 4, 2, 0}, AttentionSizes{2, 0, 3, 4, 2, 2}})
+    for (const bool is_causal : {false, true}) {
+      INFO(n << " causal " << is_causal);
+      Problem p(n, float32);
+      p.options.causal = is_causal;
+      check_problem(p, 1e-5);
+    }
+  // Without keys every row is empty.
+  const Tensor y = scaled_dot_product_attention(ones({3, 2}), ones({0, 2}), ones({0, 4}));
+  CHECK(max_difference(y, zeros({3, 4})) == 0);
+  // Without features all scores are 0.
+  CHECK(max_difference(scaled_dot_product_attention(ones({1, 0}), ones({4, 0}), tensor({{1.}, {2.}, {3.}, {6.}})),
+                       tensor({{3.}})) < 1e-6);
+}
+
+TEST_CASE("errors of attention name the argument, the shapes and the rule") {
+  const Tensor x = ones({2, 3, 4, 5});
+  const auto of = [&](const AttentionOptions& o) {
+    return message_of([&] { scaled_dot_product_attention(x, x, x, o); });
+  };
+  SECTION("masks") {
+    for (const Shape& shape : {Shape{5, 4}, Shape{4}, Shape{}, Shape{4, 1}, Shape{3, 4, 4}, Shape{2, 2, 4, 4},
+                               Shape{2, 3, 4, 4, 1}, Shape{2, 3, 2, 4}, Shape{0, 4}}) {
+      const std::string expected = "[scaled_dot_product_attention] the mask is " + shape.str() +
+                                   ", the scores (B, H, Sq, Sk) are [2, 3, 4, 4]: the mask must be (1|Sq, Sk), (B|1, "
+                                   "1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)";
+      CHECK(of(masked(ones(shape))) == expected);
+      AttentionOptions o;
+      o.bias = ones(shape);
+      CHECK(of(o).find("the bias is " + shape.str()) != std::string::npos);
+    }
+    for (const double bad : {-1e9, 0.5, 2.0, nan}) {
+      Tensor mask = ones({4, 4});
+      mask[{1, 2}] = bad;
+      CHECK(of(masked(mask)).find("at element 6: it must hold 1 (attend) and 0 (ignore)") != std::string::npos);
+    }
+    CHECK(of(masked(full({4, 4}, 3, int64))).find("has the value 3 at element 0") != std::string::npos);
+    AttentionOptions o;
+    o.bias = ones({4, 4}, boolean);
+    CHECK(of(o).find("bias is boolean: it must be float32 or float64") != std::string::npos);
+  }
+  SECTION("numbers") {
+    for (const double p : {-0.1, 1.1, nan}) {
+      AttentionOptions o;
+      o.dropout = p;
+      CHECK(of(o).find("dropout is") != std::string::npos);
+    }
+    for (const double t : {0.0, -1.0, nan, inf}) {
+      AttentionOptions o;
+      o.temperature = t;
+      CHECK(of(o).find("temperature is") != std::string::npos);
+    }
+    AttentionOptions o;
+    o.scale = nan;
+    CHECK(of(o).find("scale is nan") != std::string::npos);
+  }
+  SECTION("shapes") {
+    const auto shapes = [](const Shape& q, const Shape& k, const Shape& v) {
+      return message_of([&] { scaled_dot_product_attention(ones(q), ones(k), ones(v)); });
+    };
+    CHECK(shapes({3}, {3}, {3}).find("all must be (B, H, S, D), (B, S, D) or (S, D)") != std::string::npos);
+    CHECK(shapes({2, 3, 4}, {3, 4}, {3, 4}).find("q is [2, 3, 4], k is [3, 4]") != std::string::npos);
+    CHECK(shapes({2, 3, 4}, {1, 3, 4}, {1, 3, 4}).find("one batch size") != std::string::npos);
+    CHECK(shapes({3, 4}, {3, 5}, {3, 4}).find("q and k must have equally many features") != std::string::npos);
+    CHECK(shapes({3, 4}, {3, 4}, {2, 4}).find("k and v must have equally many keys") != std::string::npos);
+    CHECK(shapes({1, 4, 2, 2}, {1, 2, 2, 2}, {1, 4, 2, 2}).find("k and v must have equally many heads") !=
+          std::string::npos);
+    CHECK(shapes({1, 4, 2, 2}, {1, 3, 2, 2}, {1, 3, 2, 2}).find("heads of k must divide") != std::string::npos);
+    CHECK(shapes({1, 4, 2, 2}, {1, 0, 2, 2}, {1, 0, 2, 2}).find("heads of k must divide") != std::string::npos);
+  }
+  SECTION("types") {
+    CHECK(message_of([&] { scaled_dot_product_attention(x, x.to(float64), x); }).find("one type") != std::string::npos);
+    const Tensor whole = ones({3, 4}, int64);
+    CHECK(message_of([&] { scaled_dot_product_attention(whole, whole, whole); }).find("q is int64") !=
+          std::string::npos);
+  }
+  SECTION("heads side by side") {
+    const auto shapes = [](const Shape& q, const Shape& k, const Shape& v, std::int64_t heads) {
+      return message_of([&] { multi_head_attention(ones(q), ones(k), ones(v), heads); });
+    };
+    CHECK(shapes({3, 4}, {3, 4}, {3, 4}, 2).find("(B, S, heads * features)") != std::string::npos);
+    for (const std::int64_t heads : {3, 0, -1})
+      CHECK(shapes({1, 3, 4}, {1, 3, 4}, {1, 3, 4}, heads).find("num_heads " + std::to_string(heads)) !=
+            std::string::npos);
+    CHECK(shapes({1, 3, 4}, {1, 3, 3}, {1, 3, 4}, 2).find("a multiple of 2") != std::string::npos);
+    CHECK(shapes({1, 3, 4}, {1, 3, 0}, {1, 3, 4}, 2).find("a multiple of 2") != std::string::npos);
+    CHECK(shapes({1, 3, 4}, {1, 3, 4}, {1, 3, 3}, 2).find("a multiple of 2") != std::string::npos);
+    CHECK(shapes({1, 3, 0}, {1, 3, 0}, {1, 3, 0}, 2).find("at least 1") != std::string::npos);
+  }
+}
+
+TEST_CASE("masks are made") {
+  CHECK(equal(create_padding_mask(tensor({{5, 7, 0}, {1, 0, 0}})),
+              tensor({{{true, true, false}}, {{true, false, false}}})));
+  CHECK(equal(create_padding_mask(tensor({{5, 7, 0}}), 7), tensor({{{true, false, true}}})));
+  CHECK(create_padding_mask(zeros({0, 3}, int64)).shape() == Shape{0, 1, 3});
+  CHECK(equal(create_look_ahead_mask(3), tensor({{{true, false, false}, {true, true, false}, {true, true, true}}})));
+  CHECK(create_look_ahead_mask(0).shape() == Shape{1, 0, 0});
+  CHECK_THROWS_WITH(create_padding_mask(ones({2, 3})), Catch::Contains("[create_padding_mask] ids is float32"));
+  CHECK_THROWS_WITH(create_padding_mask(ones({3}, int64)), Catch::Contains("ids is [3]: it must be (B, S)"));
+  CHECK_THROWS_WITH(create_look_ahead_mask(-1), Catch::Contains("[create_look_ahead_mask] the length is -1"));
+}
+
+TEST_CASE("PyTorch's masks become ours") {
+  const Tensor hide = tensor({{false, true}, {true, false}});
+  const auto mask = [](const Tensor& m, TorchMask kind, std::int64_t heads = 1) {
+    const MaskAndBias r = mask_from_torch(m, kind, heads);
+    CHECK_FALSE(r.bias.defined());
+    return r.mask;
+  };
+  CHECK(equal(mask(hide, TorchMask::key_padding), tensor({{{true, false}}, {{false, true}}})));
+  CHECK(equal(mask(hide[0], TorchMask::key_padding), tensor({{true, false}})));
+  CHECK(equal(mask(hide, TorchMask::multihead), tensor({{true, false}, {false, true}})));
+  CHECK(equal(mask(hide, TorchMask::sdpa), hide));
+  const Tensor heads = stack({hide, hide, logical_not(hide), hide});  // B = 2, H = 2
+  CHECK(equal(mask(heads, TorchMask::multihead, 2), reshape(logical_not(heads), Shape{2, 2, 2, 2})));
+  CHECK(equal(mask(heads, TorchMask::sdpa), reshape(heads, Shape{1, 4, 2, 2})));  // heads, not a batch
+  const MaskAndBias added = mask_from_torch(tensor({{0., -1.}}), TorchMask::key_padding);
+  CHECK_FALSE(added.mask.defined());
+  CHECK(equal(added.bias, tensor({{{0., -1.}}})));
+  CHECK_THROWS_WITH(mask_from_torch(heads, TorchMask::key_padding), Catch::Contains("it must be (Sk) or (B, Sk)"));
+  CHECK_THROWS_WITH(mask_from_torch(heads, TorchMask::multihead, 3), Catch::Contains("(B num_heads, Sq, Sk)"));
+  CHECK_THROWS_WITH(mask_from_torch(hide[0], TorchMask::sdpa), Catch::Contains("an sdpa mask of shape [2]"));
+  CHECK_THROWS_WITH(mask_from_torch(ones({2, 2}, int64), TorchMask::sdpa), Catch::Contains("int64"));
+}
+
+TEST_CASE("the visualization helper averages heads and measures entropy") {
+  const Tensor w =
+      tensor({{{{1., 0.}, {0.5, 0.5}}, {{1., 0.}, {0., 1.}}}, {{{9., 9.}, {9., 9.}}, {{9., 9.}, {9., 9.}}}});
+  const AttentionView view = attention_visualization_helper(w, {"a", "b"});
+  CHECK(max_difference(view.attention_matrix, tensor({{1., 0.}, {0.25, 0.75}}, float64)) == 0);
+  CHECK(view.tokens == std::vector<std::string>{"a", "b"});
+  CHECK(view.max_attention == 1);
+  CHECK(view.attention_entropy.shape() == Shape{2});
+  CHECK(view.attention_entropy.data<double>()[0] == 0);
+  CHECK(view.attention_entropy.data<double>()[1] == Approx(0.5623351446));
+  const AttentionView three = attention_visualization_helper(w[{0}]), two = attention_visualization_helper(w[{0, 0}]);
+  CHECK(max_difference(three.attention_matrix, tensor({{1., 0.}, {0.5, 0.5}}, float64)) == 0);  // the first batch
+  CHECK(max_difference(two.attention_matrix, three.attention_matrix) == 0);
+  CHECK(two.tokens == std::vector<std::string>{"Token_0", "Token_1"});
+  CHECK_THROWS_WITH(attention_visualization_helper(w, {"a"}), Catch::Contains("1 tokens"));
+  CHECK_THROWS_WITH(attention_visualization_helper(ones({3})), Catch::Contains("weights is [3]"));
+  CHECK_THROWS_WITH(attention_visualization_helper(ones({0, 2, 3, 3})), Catch::Contains("weights is [0, 2, 3, 3]"));
+}
+
+}  // namespace fit::test

@@ -1,0 +1,86 @@
+#include "fit/attention.hpp"
+#include "support/op_table.hpp"
+
+namespace fit::test {
+
+namespace {
+
+AttentionOptions options(const Tensor& mask, bool causal = false) {
+  AttentionOptions o;
+  o.mask = mask;
+  o.causal = causal;
+  return o;
+}
+
+// The middle row sees nothing.
+Tensor mask_with_empty_row() {
+  return tensor({{true, false, true, true}, {false, false, false, false}, {false, true, false, true}});
+}
+
+std::vector<Tensor> both(const AttentionResult& r) { return {r.output, r.weights}; }
+
+}  // namespace
+
+static std::vector<OpRow> attention_rows() {
+  const char* const op = "scaled_dot_product_attention";
+  return {
+      OpRow(op, [](const auto& in) { return scaled_dot_product_attention(in[0], in[1], in[2]); })
+          .on({{2, 3}, {4, 3}, {4, 2}})
+          .on({{2, 3, 2}, {2, 2, 2}, {2, 2, 3}})
+          .on({{2, 2, 2, 3}, {2, 2, 3, 3}, {2, 2, 3, 1}})
+          .on({{1, 4, 2, 2}, {1, 2, 3, 2}, {1, 2, 3, 2}})  // grouped heads
+          .on({{1, 1}, {1, 1}, {1, 1}})
+          .on({{0, 2, 3}, {0, 2, 3}, {0, 2, 3}})
+          .on({{2, 3}, {0, 3}, {0, 2}})
+          .large({{2, 3, 70, 16}, {2, 3, 65, 16}, {2, 3, 65, 16}})
+          .bad("q and k must have equally many features",
+               [] {
+                 scaled_dot_product_attention(zeros({2, 3}), zeros({2, 4}), zeros({2, 3}));
+               }),
+      OpRow(op, "causal, fewer queries than keys, and more",
+            [](const auto& in) {
+              return both(scaled_dot_product_attention_with_weights(in[0], in[1], in[2], options({}, true)));
+            })
+          .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}})
+          .on({{4, 2}, {2, 2}, {2, 2}})
+          .large({{1, 2, 130, 8}, {1, 2, 130, 8}, {1, 2, 130, 8}}),
+      OpRow(op, "with a mask, a bias, weights and a row that sees nothing",
+            [](const auto& in) {
+              AttentionOptions o = options(mask_with_empty_row());
+              o.bias = in[3];
+              o.temperature = 1.5;
+              return both(scaled_dot_product_attention_with_weights(in[0], in[1], in[2], o));
+            })
+          .on({{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}, {3, 4}})
+          .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}, {2, 1, 4}})
+          .on({{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}, {1, 2, 3, 4}})
+          .optional(3),
+      OpRow(op, "with dropout, scaled",
+            [](const auto& in) {
+              Generator g(5);
+              AttentionOptions o;
+              o.dropout = 0.4;
+              o.scale = 0.7;
+              o.generator = &g;
+              return both(scaled_dot_product_attention_with_weights(in[0], in[1], in[2], o));
+            })
+          .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}}),
+      OpRow("multi_head_attention", [](const auto& in) { return multi_head_attention(in[0], in[1], in[2], 2); })
+          .on({{2, 3, 4}, {2, 2, 4}, {2, 2, 6}})
+          .on({{1, 2, 4}, {1, 3, 2}, {1, 3, 3}})  // grouped heads
+          .large({{2, 70, 32}, {2, 65, 32}, {2, 65, 32}})
+          .bad("num_heads 3",
+               [] {
+                 multi_head_attention(zeros({1, 2, 4}), zeros({1, 2, 4}), zeros({1, 2, 4}), 3);
+               }),
+      OpRow("multi_head_attention", "causal, with a mask and weights",
+            [](const auto& in) {
+              return both(multi_head_attention_with_weights(in[0], in[1], in[2], 2,
+                                                            options(mask_with_empty_row().to(float32), true)));
+            })
+          .on({{2, 3, 4}, {2, 4, 4}, {2, 4, 2}}),
+  };
+}
+static const RegisterOps attention(attention_rows);
+
+}  // namespace fit::test
