@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
     const Tensor training = order[{range(0, count * 9 / 10)}], validation = order[{range(count * 9 / 10)}];
 
     NameModel model;
-    const int steps = e.quick ? 80 : 2000;
+    const int steps = e.quick ? 80 : 1500;
     const double peak = 4e-3;
     optim::AdamW optimizer(model.named_parameters(), peak);
     std::cout << count << " names, " << model.num_parameters() << " parameters, " << steps << " steps\n";
