@@ -36,17 +36,22 @@ T row_max(const T* x, std::int64_t n) {
   return m.join(Larger());
 }
 
-// Sum of e^(x - max); the terms are put into y unless it is null.
+// Sum of e^(x - max); the terms are put into y unless it is null. Long rows are summed by blocks, and these in double.
 template <bool Store, class T>
 T row_exps(T* y, const T* x, std::int64_t n, T max) {
   using V = Vec<T>;
-  Accumulators<V> sum(T(0));
-  sweep<V>(n, [&](std::int64_t i, auto a, int j) {
-    const V e = xsimd::exp(a.template load<V>(x + i, lowest<T>) - V(max));
-    if constexpr (Store) a.store(e, y + i);
-    sum.at[j] += e;
-  });
-  return sum.sum();
+  constexpr std::int64_t block = 2048;
+  double total = 0;
+  for (std::int64_t at = 0; at < n; at += block) {
+    Accumulators<V> sum(T(0));
+    sweep<V>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
+      const V e = xsimd::exp(a.template load<V>(x + at + i, lowest<T>) - V(max));
+      if constexpr (Store) a.store(e, y + at + i);
+      sum.at[j] += e;
+    });
+    total += static_cast<double>(sum.sum());
+  }
+  return static_cast<T>(total);
 }
 
 template <class T>

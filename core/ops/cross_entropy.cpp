@@ -49,7 +49,8 @@ Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor&
 Tensor composed_gradient(const Tensor& logits, const Tensor& targets, const Tensor& dy, std::int64_t ignore_index) {
   const Tensor ignored = eq(targets, ignore_index);
   const Tensor hot = one_hot(masked_fill(targets, ignored, 0), logits.size(1), logits.dtype());
-  return masked_fill((softmax(logits) - hot) * unsqueeze(dy, 1), unsqueeze(ignored, 1), 0);
+  const Tensor shown = masked_fill(logits, unsqueeze(ignored, 1), 0);
+  return (softmax(shown) - hot) * unsqueeze(masked_fill(dy, ignored, 0), 1);
 }
 
 }  // namespace

@@ -88,4 +88,48 @@ TEST_CASE("softmax: what is not finite", "[softmax]") {
   }
 }
 
+TEST_CASE("cross_entropy_rows: -ln of the target's probability, without one for ignored rows", "[softmax]") {
+  for (const DType t : {float32, float64})
+    for (const std::int64_t n : {1, 3, 7, 33, 257, 50257}) {
+      std::vector<std::int64_t> ids;
+      for (const std::int64_t i : {std::int64_t{0}, n / 2, std::int64_t{-1}, n - 1}) ids.push_back(i);
+      const Tensor targets = tensor(ids, {4});
+      const Tensor logits = drawn({4, n}, t, 9);
+      const Tensor chosen =
+          reshape(gather(log_softmax(logits.to(float64)), 1, unsqueeze(clamp(targets, 0, n), 1)), {4});
+      const Tensor expected = masked_fill(neg(chosen), eq(targets, -1), 0);
+      const Tensor dy = drawn({4}, t);
+      const Tensor probabilities = softmax(logits.to(float64)) - one_hot(clamp(targets, 0, n), n, float64);
+      const Tensor gradient = probabilities * unsqueeze(masked_fill(dy.to(float64), eq(targets, -1), 0), 1);
+      INFO(t << ", " << n << " classes");
+      each_isa([&] {
+        Tensor x = logits.clone().requires_grad_();
+        const Tensor y = cross_entropy_rows(x, targets, -1);
+        y.backward(dy);
+        CHECK(max_difference(y.detach(), expected) < (t == float32 ? 1e-6 : 1e-14));
+        CHECK(max_difference(x.grad(), gradient) < (t == float32 ? 1e-6 : 1e-14));
+      });
+      check_threads([&] { return cross_entropy_rows(logits, targets, -1); });
+    }
+}
+
+TEST_CASE("cross_entropy_rows: large logits, equal ones, hidden and missing numbers", "[softmax]") {
+  const Tensor first = tensor({0});
+  each_isa([&] {
+    CHECK(cross_entropy_rows(tensor({{1e30, -1e30}}), first).item() == 0);
+    CHECK(cross_entropy_rows(tensor({{10000., 10001.}}), first).item() == Approx(std::log1p(std::exp(1.))));
+    CHECK(cross_entropy_rows(full({1, 100003}, 0.1), first).item() == Approx(std::log(100003.)).epsilon(2e-7));
+    CHECK(cross_entropy_rows(tensor({{1., -infinity}}), first).item() == 0);
+    CHECK(cross_entropy_rows(tensor({{-infinity, 1.}}), first).item() == infinity);
+    CHECK(std::isnan(cross_entropy_rows(tensor({{1., NAN}}), first).item()));
+    // A NaN in a row that is ignored stays there, in first and second derivatives, too.
+    Tensor x = tensor({{1., 2.}, {NAN, NAN}}).requires_grad_();
+    const Tensor y = cross_entropy_rows(x, tensor({0, -100}));
+    CHECK(y.to_vector<float>()[1] == 0);
+    const Tensor g = grad({sum(y)}, {x}, {}, false, true)[0];
+    CHECK(max_difference(g.detach(), tensor({{-0.73105858, 0.73105858}, {0., 0.}})) < 1e-6);
+    CHECK(max_difference(grad({sum(g * g)}, {x})[0][1], zeros({2})) == 0);
+  });
+}
+
 }  // namespace fit::test
