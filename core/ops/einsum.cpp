@@ -359,8 +359,8 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
     y = contract(y, ly, x, lx, out);
     ly = out;
   }
-  y = sum_others(y, ly, f.out);
-  return arrange(y, ly, f.out);
+  y = arrange(sum_others(y, ly, f.out), ly, f.out);
+  return y.impl() == given[0].impl() ? y.clone() : y;
 }
 
 }  // namespace fit

@@ -1,0 +1,136 @@
+#include <map>
+
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+// Products against plain loops in double: every pair of ranks, odd sizes, and einsum's notation.
+namespace fit::test {
+namespace {
+
+Tensor draw(const Shape& shape, std::uint64_t seed, DType dtype) {
+  std::mt19937_64 random(seed);
+  return random_tensor(shape, domain::real, random, dtype);
+}
+
+// The sum over all letters that are not in `out`, by walking over every combination of indices.
+Tensor plain_einsum(const std::vector<std::string>& letters, const std::vector<Tensor>& operands,
+                    const std::string& out) {
+  std::map<char, std::int64_t> size, at;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    for (std::size_t a = 0; a < letters[i].size(); ++a) size[letters[i][a]] = operands[i].shape()[static_cast<int>(a)];
+  std::vector<std::int64_t> sizes;
+  for (const char c : out) sizes.push_back(size[c]);
+  Tensor y = zeros(sizes, float64);
+  std::vector<std::vector<double>> numbers;
+  for (const Tensor& x : operands) numbers.push_back(values(x));
+  const auto offset = [&](const std::string& axes) {
+    std::int64_t o = 0;
+    for (const char c : axes) o = o * size[c] + at[c];
+    return o;
+  };
+  std::int64_t combinations = 1;
+  for (const auto& [letter, n] : size) combinations *= n;
+  for (std::int64_t k = 0; k < combinations; ++k) {
+    std::int64_t rest = k;
+    for (const auto& [letter, n] : size) {
+      at[letter] = rest % n;
+      rest /= n;
+    }
+    double product = 1;
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      product *= numbers[i][static_cast<std::size_t>(offset(letters[i]))];
+    y.fresh<double>()[offset(out)] += product;
+  }
+  return y;
+}
+
+void check_product(const Tensor& ours, const Tensor& plain) {
+  CHECK(max_difference(ours, plain) <= (ours.dtype() == float64 ? 1e-12 : 2e-5));
+}
+
+}  // namespace
+
+TEST_CASE("matmul of any sizes", "[matmul]") {
+  for (const DType dtype : {float32, float64})
+    for (const std::int64_t m : {1, 3, 7, 33, 257})
+      for (const std::int64_t n : {1, 3, 17, 65})
+        for (const std::int64_t k : {1, 2, 7, 33, 130}) {
+          INFO(dtype << ": " << m << " x " << k << " x " << n);
+          const Tensor a = draw({m, k}, 1, dtype), b = draw({k, n}, 2, dtype);
+          const Tensor plain = plain_einsum({"ik", "kj"}, {a, b}, "ij");
+          check_product(matmul(a, b), plain);
+          check_product(matmul(transpose(a), true, b, false), plain);
+          check_product(matmul(a, false, transpose(b), true), plain);
+          check_product(matmul(transpose(a), true, transpose(b), true), plain);
+          check_product(linear(a, transpose(b)), plain);
+        }
+}
+
+TEST_CASE("matmul of any ranks", "[matmul]") {
+  const auto of = [](const Shape& s) { return draw(s, static_cast<std::uint64_t>(s.numel()), float64); };
+  const Tensor v = of({5}), w = of({5, 4}), m = of({3, 5}), stack = of({2, 3, 5}), other = of({2, 5, 4}),
+               tall = of({6, 1, 3, 5});
+  check_product(matmul(v, v), plain_einsum({"i", "i"}, {v, v}, ""));
+  check_product(matmul(v, w), plain_einsum({"i", "ij"}, {v, w}, "j"));
+  check_product(matmul(m, v), plain_einsum({"ij", "j"}, {m, v}, "i"));
+  check_product(matmul(stack, v), plain_einsum({"bij", "j"}, {stack, v}, "bi"));
+  check_product(matmul(v, other), plain_einsum({"i", "bij"}, {v, other}, "bj"));
+  check_product(matmul(stack, w), plain_einsum({"bij", "jk"}, {stack, w}, "bik"));
+  check_product(matmul(m, other), plain_einsum({"ij", "bjk"}, {m, other}, "bik"));
+  check_product(matmul(stack, other), plain_einsum({"bij", "bjk"}, {stack, other}, "bik"));
+  check_product(matmul(tall, other), plain_einsum({"cij", "bjk"}, {reshape(tall, {6, 3, 5}), other}, "cbik"));
+}
+
+TEST_CASE("matmul with nothing in it", "[matmul]") {
+  CHECK(same_bits(matmul(zeros({2, 0}), zeros({0, 3})), zeros({2, 3})));
+  CHECK(matmul(zeros({0, 2}), zeros({2, 3})).shape() == Shape{0, 3});
+  CHECK(matmul(zeros({4, 2, 2}), zeros({4, 2, 0})).shape() == Shape{4, 2, 0});
+  CHECK(matmul(zeros({0}), zeros({0})).item() == 0);
+  CHECK(values(linear(zeros({2, 0}), zeros({3, 0}), tensor({1., 2., 3.}))) == std::vector<double>{1, 2, 3, 1, 2, 3});
+}
+
+TEST_CASE("matmul promotes among floating types, and from whole numbers", "[matmul]") {
+  CHECK(matmul(ones({2, 2}), ones({2, 2}, float64)).dtype() == float64);
+  CHECK(values(matmul(tensor({{1, 2}, {3, 4}}), tensor({{1., 0.}, {0., 2.}}))) == std::vector<double>{1, 4, 3, 8});
+}
+
+TEST_CASE("einsum's notation", "[matmul]") {
+  const auto check = [](const std::string& formula, const std::vector<std::string>& letters, const std::string& out,
+                        const std::vector<Shape>& shapes) {
+    for (const DType dtype : {float32, float64}) {
+      INFO(formula << ", " << dtype);
+      std::vector<Tensor> in;
+      for (const Shape& s : shapes) in.push_back(draw(s, in.size(), dtype));
+      const Tensor y = einsum(formula, in);
+      CHECK(y.dtype() == dtype);
+      check_product(y, plain_einsum(letters, in, out));
+    }
+  };
+  check("ij,jk->ik", {"ij", "jk"}, "ik", {{7, 3}, {3, 33}});
+  check("ij, jk", {"ij", "jk"}, "ik", {{7, 3}, {3, 33}});
+  check("ba", {"ba"}, "ab", {{2, 3}});
+  check("bqhd,bkhd->bhqk", {"bqhd", "bkhd"}, "bhqk", {{2, 7, 3, 5}, {2, 4, 3, 5}});
+  check("bhqk,bkhd->bqhd", {"bhqk", "bkhd"}, "bqhd", {{2, 3, 7, 4}, {2, 4, 3, 5}});
+  check("abc,cb->a", {"abc", "cb"}, "a", {{2, 3, 4}, {4, 3}});
+  check("abc,bd->dca", {"abc", "bd"}, "dca", {{2, 3, 4}, {3, 5}});
+  check("ab,cd->dbca", {"ab", "cd"}, "dbca", {{2, 3}, {4, 5}});
+  check("ijk->j", {"ijk"}, "j", {{2, 3, 4}});
+  check("i,i,i->", {"i", "i", "i"}, "", {{9}, {9}, {9}});
+  check("ij,j,jk->ki", {"ij", "j", "jk"}, "ki", {{2, 3}, {3}, {3, 4}});
+  check("...i,ij->...j", {"abi", "ij"}, "abj", {{2, 3, 4}, {4, 5}});
+  check("...,i->...i", {"ab", "i"}, "abi", {{2, 3}, {4}});
+  check("b...,b...->...", {"bxy", "bxy"}, "xy", {{2, 3, 4}, {2, 3, 4}});
+
+  const Tensor row = draw({1, 3, 4}, 1, float64), many = draw({5, 4, 2}, 2, float64);
+  CHECK(max_difference(einsum("...ij,...jk->...ik", {row, many}), matmul(row, many)) <= 1e-12);
+}
+
+TEST_CASE("einsum gives a tensor of its own", "[matmul]") {
+  const Tensor x = ones({2, 2});
+  Tensor y = einsum("ij->ij", {x});
+  y.fill_(3);
+  CHECK(values(x) == std::vector<double>(4, 1));
+}
+
+}  // namespace fit::test
