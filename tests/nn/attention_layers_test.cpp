@@ -1,6 +1,5 @@
-#include "fit/nn/attention.hpp"
-
 #include "fit/gradcheck.hpp"
+#include "fit/nn/attention.hpp"
 #include "fit/nn/single_head.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
