@@ -126,7 +126,7 @@ bool equal(const Tensor& a, const Tensor& b);
 bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
 
 // ---- reductions: over the axes given (all if none); keepdims leaves them with size 1. ------------------------------
-// float32 is summed in blocks whose partial sums are kept in double, in an order fixed by the shape.
+// float32 is accumulated in double, in an order fixed by the shape: the number of threads changes no bit.
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdims = false);   ///< boolean counts into int64
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdims = false);  ///< floating; NaN over nothing
 /// sum((x - mean)^2) / (n - correction), in two passes; NaN where n <= correction. Floating.
