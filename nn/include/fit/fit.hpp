@@ -10,6 +10,8 @@
 #include "fit/nn/attention.hpp"
 #include "fit/nn/containers.hpp"
 #include "fit/nn/dropout.hpp"
+#include "fit/nn/feed_forward.hpp"
+#include "fit/nn/gpt.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"

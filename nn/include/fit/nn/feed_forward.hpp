@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "fit/nn/dropout.hpp"
+#include "fit/nn/layer.hpp"
+#include "fit/nn/linear.hpp"
+
+namespace fit::nn {
+
+/// What stands between the two projections of a FeedForward.
+enum class Activation {
+  relu,
+  gelu,       ///< the exact form
+  gelu_tanh,  ///< the form of GPT-2
+  swiglu,     ///< silu(gate(x)) * fc(x), with a third projection (Shazeer 2020)
+};
+const char* name_of(Activation a);  ///< "relu", "gelu", …
+
+struct FeedForwardOptions {
+  Activation activation = Activation::relu;
+  double dropout = 0;        ///< of the result, in training
+  double inner_dropout = 0;  ///< of what the activation gives, in training
+  bool bias = true;
+};
+
+/// proj(activation(fc(x))): [..., d_model] -> [..., d_model] by way of `hidden` features, each position on its own.
+class FeedForward final : public UnaryLayer {
+  std::int64_t d_model_, hidden_;
+  FeedForwardOptions options_;
+
+ public:
+  FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedForwardOptions& options = {});
+  Tensor forward(const Tensor& x) const override;
+  void fields(Fields& f) override;
+  std::string describe() const override;
+
+  Linear fc;                   // [hidden, d_model]
+  std::optional<Linear> gate;  // [hidden, d_model] for swiglu, else none
+  Linear proj;                 // [d_model, hidden]
+  Dropout inner_dropout, dropout;
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+};
+
+}  // namespace fit::nn

@@ -1,0 +1,117 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "fit/attention.hpp"
+#include "fit/nn/containers.hpp"
+#include "fit/nn/dropout.hpp"
+#include "fit/nn/feed_forward.hpp"
+#include "fit/nn/layer.hpp"
+#include "fit/nn/linear.hpp"
+#include "fit/nn/norm.hpp"
+
+/// A transformer that has a decoder only (Radford et al. 2019), with the names of GPT-2's parameters: wte, wpe,
+/// h.0.ln_1, h.0.attn.qkv, h.0.attn.proj, h.0.ln_2, h.0.mlp.fc, h.0.mlp.proj, ln_f, head.
+namespace fit::nn {
+
+/// How a model knows where a token stands.
+enum class Positions {
+  none,
+  learned,     ///< a trained vector for each position, added to the token's
+  sinusoidal,  ///< sinusoidal_positions(), added to the token's vector
+};
+const char* name_of(Positions p);  ///< "none", "learned", …
+
+struct GPTOptions {
+  std::int64_t vocab_size = 0;
+  std::int64_t context_length = 0;  ///< the longest sequence
+  std::int64_t num_layers = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t d_model = 0;
+  double dropout = 0;             ///< of embeddings, attention weights and what is added to the residual stream
+  bool bias = true;               ///< whether projections and norms have one
+  std::int64_t num_kv_heads = 0;  ///< fewer heads of keys and values than queries; num_heads if 0
+  Positions positions = Positions::learned;
+  bool tie_weights = true;  ///< the head is the table of embeddings
+  std::int64_t hidden = 0;  ///< features within the feed-forward layer; 4 d_model if 0
+  Activation activation = Activation::gelu_tanh;
+};
+
+/// Causal self-attention with one projection for queries, keys and values: x (B, T, d_model) -> (B, T, d_model).
+class GPTAttention final : public UnaryLayer {
+  GPTOptions options_;
+
+ public:
+  explicit GPTAttention(const GPTOptions& options);
+  Tensor forward(const Tensor& x) const override;
+  void fields(Fields& f) override;
+  std::string describe() const override;
+
+  Linear qkv;   // [(num_heads + 2 num_kv_heads) D, d_model]: queries, keys and values one below the other
+  Linear proj;  // [d_model, d_model]
+  Dropout dropout;
+
+ protected:
+  std::shared_ptr<Layer> make() const override { return std::make_shared<GPTAttention>(options_); }
+};
+
+/// x + attn(ln_1(x)), and to that + mlp(ln_2(…)).
+class GPTBlock final : public UnaryLayer {
+  GPTOptions options_;
+
+ public:
+  explicit GPTBlock(const GPTOptions& options);
+  Tensor forward(const Tensor& x) const override;
+  void fields(Fields& f) override;
+
+  LayerNorm ln_1;
+  GPTAttention attn;
+  LayerNorm ln_2;
+  FeedForward mlp;
+
+ protected:
+  std::shared_ptr<Layer> make() const override { return std::make_shared<GPTBlock>(options_); }
+};
+
+/// The model. Weights start normal with standard deviation 0.02, those that write to the residual stream (proj) with
+/// 0.02 / sqrt(2 num_layers), biases at 0.
+///
+///     nn::GPTOptions o;
+///     o.vocab_size = 65, o.context_length = 64, o.num_layers = o.num_heads = 4, o.d_model = 128;
+///     nn::GPT gpt(o);
+///     gpt.loss(ids, targets).backward();
+class GPT final : public Layer {
+  GPTOptions options_;
+  Tensor sinusoids_;  // [context_length, d_model], or undefined
+
+ public:
+  /// Throws Error for sizes that are not positive, or heads that don't divide d_model.
+  explicit GPT(const GPTOptions& options);
+
+  /// ids [B, T] (int64) -> logits [B, T, vocab_size]. Throws Error if T is more than context_length.
+  Tensor forward(const Tensor& ids) const;
+  Tensor operator()(const Tensor& ids) const { return forward(ids); }
+  /// The mean cross entropy of targets [B, T], of which those that are ignore_index count for nothing.
+  Tensor loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index = -100) const;
+
+  const GPTOptions& options() const { return options_; }
+  void fields(Fields& f) override;
+  std::string describe() const override;
+
+  Embedding wte;                 // [vocab_size, d_model]
+  std::optional<Embedding> wpe;  // [context_length, d_model] for learned positions, else none
+  Dropout dropout;
+  ModuleList<GPTBlock> h;
+  LayerNorm ln_f;
+  Linear head;  // [vocab_size, d_model], without bias
+
+ protected:
+  std::shared_ptr<Layer> make() const override { return std::make_shared<GPT>(options_); }
+
+ private:
+  Tensor hidden(const Tensor& ids) const;  // what the head reads: [B, T, d_model]
+};
+
+}  // namespace fit::nn

@@ -1,0 +1,63 @@
+#include "fit/nn/feed_forward.hpp"
+
+#include "check.hpp"
+#include "fit/ops.hpp"
+#include "layers/describe.hpp"
+
+namespace fit::nn {
+
+const char* name_of(Activation a) {
+  switch (a) {
+    case Activation::relu:
+      return "relu";
+    case Activation::gelu:
+      return "gelu";
+    case Activation::gelu_tanh:
+      return "gelu_tanh";
+    default:
+      return "swiglu";
+  }
+}
+
+FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedForwardOptions& o)
+    : d_model_(d_model),
+      hidden_(hidden),
+      options_(o),
+      fc(d_model, hidden, o.bias),
+      gate(o.activation == Activation::swiglu ? std::optional<Linear>(std::in_place, d_model, hidden, o.bias)
+                                              : std::nullopt),
+      proj(hidden, d_model, o.bias),
+      inner_dropout(o.inner_dropout),
+      dropout(o.dropout) {}
+
+Tensor FeedForward::forward(const Tensor& x) const {
+  const auto between = [&](const Tensor& h) {
+    switch (options_.activation) {
+      case Activation::relu:
+        return relu(h);
+      case Activation::gelu:
+        return gelu(h);
+      case Activation::gelu_tanh:
+        return gelu(h, Gelu::tanh);
+      default:
+        return silu((*gate)(x)) * h;
+    }
+  };
+  return dropout(proj(inner_dropout(between(fc(x)))));
+}
+
+void FeedForward::fields(Fields& f) {
+  f("fc", fc);
+  if (gate) f("gate", *gate);
+  f("proj", proj);
+  f("inner_dropout", inner_dropout);
+  f("dropout", dropout);
+}
+
+std::string FeedForward::describe() const {
+  return describe_all("d_model=", d_model_, ", hidden=", hidden_, ", activation=", name_of(options_.activation));
+}
+
+std::shared_ptr<Layer> FeedForward::make() const { return std::make_shared<FeedForward>(d_model_, hidden_, options_); }
+
+}  // namespace fit::nn

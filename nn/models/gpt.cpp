@@ -1,0 +1,177 @@
+#include "fit/nn/gpt.hpp"
+
+#include <cmath>
+
+#include "check.hpp"
+#include "fit/nn/init.hpp"
+#include "fit/nn/loss.hpp"
+#include "fit/nn/position.hpp"
+#include "fit/ops.hpp"
+#include "layers/describe.hpp"
+
+namespace fit::nn {
+
+const char* name_of(Positions p) {
+  switch (p) {
+    case Positions::none:
+      return "none";
+    case Positions::learned:
+      return "learned";
+    default:
+      return "sinusoidal";
+  }
+}
+
+namespace {
+
+// The options with nothing left to derive, once they are seen to be possible.
+GPTOptions completed(GPTOptions o) {
+  constexpr const char* op = "GPT";
+  const auto positive = [](const char* name, std::int64_t n) {
+    if (n < 1) check::fail(op, name, " is ", n, ": it must be positive");
+  };
+  if (o.num_kv_heads == 0) o.num_kv_heads = o.num_heads;
+  if (o.hidden == 0) o.hidden = 4 * o.d_model;
+  positive("vocab_size", o.vocab_size);
+  positive("context_length", o.context_length);
+  positive("num_layers", o.num_layers);
+  positive("num_heads", o.num_heads);
+  positive("d_model", o.d_model);
+  positive("num_kv_heads", o.num_kv_heads);
+  positive("hidden", o.hidden);
+  if (o.d_model % o.num_heads != 0)
+    check::fail(op, "d_model is ", o.d_model, ", num_heads is ", o.num_heads, ": num_heads must divide d_model");
+  if (o.num_heads % o.num_kv_heads != 0)
+    check::fail(op, "num_heads is ", o.num_heads, ", num_kv_heads is ", o.num_kv_heads,
+                ": num_kv_heads must divide num_heads");
+  return o;
+}
+
+FeedForwardOptions feed_forward(const GPTOptions& o) {
+  FeedForwardOptions f;
+  f.activation = o.activation;
+  f.dropout = o.dropout;
+  f.bias = o.bias;
+  return f;
+}
+
+void start(const Linear& linear, double std) {
+  init::normal_(linear.weight, 0, std);
+  if (linear.bias.defined()) init::zeros_(linear.bias);
+}
+
+}  // namespace
+
+// ---- GPTAttention -------------------------------------------------------------------------------------------------
+
+GPTAttention::GPTAttention(const GPTOptions& o)
+    : options_(completed(o)),
+      qkv(o.d_model, (options_.num_heads + 2 * options_.num_kv_heads) * (o.d_model / o.num_heads), o.bias),
+      proj(o.d_model, o.d_model, o.bias),
+      dropout(o.dropout) {}
+
+Tensor GPTAttention::forward(const Tensor& x) const {
+  AttentionOptions o;
+  o.causal = true;
+  o.dropout = training() ? options_.dropout : 0;
+  return dropout(proj(packed_self_attention(qkv(x), options_.num_heads, o, options_.num_kv_heads)));
+}
+
+void GPTAttention::fields(Fields& f) {
+  f("qkv", qkv);
+  f("proj", proj);
+  f("dropout", dropout);
+}
+
+std::string GPTAttention::describe() const {
+  return describe_all("d_model=", options_.d_model, ", num_heads=", options_.num_heads,
+                      ", num_kv_heads=", options_.num_kv_heads);
+}
+
+// ---- GPTBlock -----------------------------------------------------------------------------------------------------
+
+GPTBlock::GPTBlock(const GPTOptions& o)
+    : options_(completed(o)),
+      ln_1(o.d_model, 1e-5, o.bias),
+      attn(options_),
+      ln_2(o.d_model, 1e-5, o.bias),
+      mlp(o.d_model, options_.hidden, feed_forward(o)) {}
+
+Tensor GPTBlock::forward(const Tensor& x) const {
+  const Tensor y = x + attn(ln_1(x));
+  return y + mlp(ln_2(y));
+}
+
+void GPTBlock::fields(Fields& f) {
+  f("ln_1", ln_1);
+  f("attn", attn);
+  f("ln_2", ln_2);
+  f("mlp", mlp);
+}
+
+// ---- GPT ----------------------------------------------------------------------------------------------------------
+
+GPT::GPT(const GPTOptions& o)
+    : options_(completed(o)),
+      wte(o.vocab_size, o.d_model),
+      dropout(o.dropout),
+      ln_f(o.d_model, 1e-5, o.bias),
+      head(o.d_model, o.vocab_size, false) {
+  constexpr double std = 0.02;
+  const double residual = std / std::sqrt(2.0 * static_cast<double>(o.num_layers));
+  init::normal_(wte.weight, 0, std);
+  if (o.positions == Positions::learned) init::normal_(wpe.emplace(o.context_length, o.d_model).weight, 0, std);
+  if (o.positions == Positions::sinusoidal) sinusoids_ = sinusoidal_positions(o.context_length, o.d_model);
+  for (std::int64_t i = 0; i < o.num_layers; ++i) {
+    GPTBlock block(options_);
+    start(block.attn.qkv, std);
+    start(block.attn.proj, residual);
+    start(block.mlp.fc, std);
+    if (block.mlp.gate) start(*block.mlp.gate, std);
+    start(block.mlp.proj, residual);
+    h.add(std::move(block));
+  }
+  if (o.tie_weights)
+    head.weight = wte.weight;
+  else
+    start(head, std);
+}
+
+Tensor GPT::hidden(const Tensor& ids) const {
+  if (ids.rank() != 2 || ids.size(1) > options_.context_length)
+    check::fail("GPT", "ids has shape ", ids.shape(), ": it must be [B, T], and T at most context_length, ",
+                options_.context_length);
+  Tensor x = wte(ids);
+  const std::int64_t T = ids.size(1);
+  if (wpe) x = x + (*wpe)(arange(T));
+  if (sinusoids_.defined()) x = x + slice(sinusoids_, 0, 0, T).to(x.dtype());
+  x = dropout(x);
+  for (const GPTBlock& block : h) x = block(x);
+  return ln_f(x);
+}
+
+Tensor GPT::forward(const Tensor& ids) const { return head(hidden(ids)); }
+
+Tensor GPT::loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index) const {
+  CrossEntropyOptions o;
+  o.ignore_index = ignore_index;
+  return cross_entropy(forward(ids), targets, o);
+}
+
+void GPT::fields(Fields& f) {
+  f("wte", wte);
+  if (wpe) f("wpe", *wpe);
+  f("dropout", dropout);
+  f("h", h);
+  f("ln_f", ln_f);
+  f("head", head);
+}
+
+std::string GPT::describe() const {
+  const GPTOptions& o = options_;
+  return describe_all("vocab_size=", o.vocab_size, ", context_length=", o.context_length, ", num_layers=", o.num_layers,
+                      ", num_heads=", o.num_heads, ", d_model=", o.d_model, ", positions=", name_of(o.positions),
+                      ", tie_weights=", o.tie_weights);
+}
+
+}  // namespace fit::nn

@@ -1,0 +1,106 @@
+#include "fit/nn/gpt.hpp"
+
+#include <cmath>
+
+#include "fit/nn/loss.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test {
+namespace {
+
+nn::GPTOptions small(std::int64_t vocab = 11, std::int64_t context = 8, std::int64_t layers = 2) {
+  nn::GPTOptions o;
+  o.vocab_size = vocab, o.context_length = context, o.num_layers = layers, o.num_heads = 4, o.d_model = 16;
+  return o;
+}
+
+double deviation(const Tensor& x) { return std(x.detach()).item(); }
+
+std::string message(const nn::GPTOptions& o) {
+  try {
+    nn::GPT gpt(o);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("a GPT starts as GPT-2 does", "[gpt]") {
+  manual_seed(1);
+  nn::GPTOptions o = small(300, 200, 8);
+  o.d_model = 64;
+  nn::GPT gpt(o);
+  CHECK(deviation(gpt.wte.weight) == Approx(0.02).epsilon(0.05));
+  CHECK(deviation(gpt.wpe->weight) == Approx(0.02).epsilon(0.05));
+  for (const nn::GPTBlock& block : gpt.h) {
+    CHECK(deviation(block.attn.qkv.weight) == Approx(0.02).epsilon(0.05));
+    CHECK(deviation(block.attn.proj.weight) == Approx(0.005).epsilon(0.05));
+    CHECK(deviation(block.mlp.fc.weight) == Approx(0.02).epsilon(0.05));
+    CHECK(deviation(block.mlp.proj.weight) == Approx(0.005).epsilon(0.05));
+    CHECK(equal(block.attn.qkv.bias, zeros({192})));
+  }
+  CHECK(gpt.loss(zeros({1, 4}, int64), ones({1, 4}, int64)).item() == Approx(std::log(300.0)).epsilon(0.02));
+}
+
+TEST_CASE("a GPT's parameters have GPT-2's names", "[gpt]") {
+  nn::GPT gpt(small());
+  std::vector<std::string> names;
+  for (const auto& [name, p] : gpt.named_parameters()) names.push_back(name);
+  const std::vector<std::string> block = {"ln_1.weight",      "ln_1.bias",      "attn.qkv.weight", "attn.qkv.bias",
+                                          "attn.proj.weight", "attn.proj.bias", "ln_2.weight",     "ln_2.bias",
+                                          "mlp.fc.weight",    "mlp.fc.bias",    "mlp.proj.weight", "mlp.proj.bias"};
+  std::vector<std::string> expected = {"wte.weight", "wpe.weight"};
+  for (const char* layer : {"h.0.", "h.1."})
+    for (const std::string& name : block) expected.push_back(layer + name);
+  for (const char* name : {"ln_f.weight", "ln_f.bias"}) expected.push_back(name);
+  CHECK(names == expected);  // the head is the table of embeddings
+  CHECK(gpt.head.weight.raw() == gpt.wte.weight.raw());
+  nn::GPTOptions o = small();
+  o.tie_weights = false;
+  CHECK(nn::GPT(o).num_parameters() == gpt.num_parameters() + 11 * 16);
+}
+
+TEST_CASE("a position of a GPT sees nothing after it", "[gpt]") {
+  nn::GPT gpt(small());
+  Tensor ids = tensor({{1, 2, 3, 4, 5}});
+  const Tensor before = gpt(ids);
+  ids[{0, 3}] = 9;
+  const Tensor after = gpt(ids);
+  CHECK(same_bits(slice(before, 1, 0, 3), slice(after, 1, 0, 3)));
+  CHECK(max_difference(slice(before, 1, 3, 5), slice(after, 1, 3, 5)) > 1e-5);
+}
+
+TEST_CASE("a GPT's loss is the mean cross entropy of its logits", "[gpt]") {
+  nn::GPT gpt(small());
+  gpt.to(float64);
+  const Tensor ids = tensor({{1, 2, 3}, {4, 5, 6}}), targets = tensor({{2, 3, -1}, {5, -1, 7}});
+  const Tensor chances = log_softmax(gpt(ids));
+  const double sum =
+      chances[{0, 0, 2}].item() + chances[{0, 1, 3}].item() + chances[{1, 0, 5}].item() + chances[{1, 2, 7}].item();
+  CHECK(gpt.loss(ids, targets, -1).item() == Approx(-sum / 4).epsilon(1e-12));
+}
+
+TEST_CASE("a GPT's errors", "[gpt]") {
+  using Catch::Contains;
+  nn::GPTOptions o = small();
+  o.num_layers = 0;
+  CHECK_THAT(message(o), Contains("[GPT] num_layers is 0: it must be positive"));
+  o = small();
+  o.num_heads = 3;
+  CHECK_THAT(message(o), Contains("d_model is 16, num_heads is 3: num_heads must divide d_model"));
+  o = small();
+  o.num_kv_heads = 3;
+  CHECK_THAT(message(o), Contains("num_heads is 4, num_kv_heads is 3: num_kv_heads must divide num_heads"));
+  const nn::GPT gpt(small());
+  CHECK_THROWS_WITH(gpt(zeros({1, 9}, int64)), Contains("ids has shape [1, 9]") && Contains("context_length, 8"));
+  CHECK_THROWS_WITH(gpt(zeros({4}, int64)), Contains("[B, T]"));
+  CHECK_THROWS_AS(gpt(full({1, 2}, 11, int64)), Error);
+  CHECK(gpt(zeros({2, 0}, int64)).shape() == Shape{2, 0, 11});
+  CHECK(gpt(zeros({0, 3}, int64)).shape() == Shape{0, 3, 11});
+}
+
+}  // namespace fit::test
