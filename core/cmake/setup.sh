@@ -21,8 +21,8 @@ packages=(
   "libxsimd-dev: vector instructions"
   "libxtensor-dev: arrays, for data in and out"
   "libxtensor-blas-dev: QR, for the orthogonal initialiser"
-  "libcli11-dev: command lines of the examples"
-  "nlohmann-json3-dev: JSON, for files and tests"
+  "libcli11-dev: command lines of the examples and the benchmark"
+  "nlohmann-json3-dev: what the benchmark prints"
   "catch2: the tests"
   "pkgconf: a test that a program finds fit through pkg-config"
 )
