@@ -81,9 +81,9 @@ inline Range range(std::int64_t start = Range::none, std::int64_t stop = Range::
   return {start, stop, step};
 }
 
-/// One entry between the brackets of x[{...}]: a number (the axis goes away), a range(), a list of numbers (at most one;
-/// its axis stays where it is), `ellipsis` (as many axes as are left) or `newaxis` (a new axis of size 1). Numbers and
-/// those of a list count from the end if negative, and must name an element; a range's bounds are cut off.
+/// One entry between the brackets of x[{...}]: a number (the axis goes away), a range(), a list of numbers (at most
+/// one; its axis stays where it is), `ellipsis` (as many axes as are left) or `newaxis` (a new axis of size 1). Numbers
+/// and those of a list count from the end if negative, and must name an element; a range's bounds are cut off.
 ///
 ///     x[{0, range(1, -1)}]   x[{ellipsis, range(Range::none, Range::none, -1)}]   x[{{2, 0, 2}}]   x[{newaxis}]
 class Index {
