@@ -282,6 +282,15 @@ TEST_CASE("a value that was changed after it was recorded is an error that names
   CHECK_FALSE(x.has_grad());
 }
 
+TEST_CASE("a gradient that was differentiated again must not have grown meanwhile", "[graph]") {
+  const Tensor x = leaf({1, 2});
+  sum(x * x * x).backward({}, false, true);
+  const Tensor penalty = sum(x.grad() * x.grad());
+  sum(x * x).backward();  // adds to the gradient in place
+  CHECK_THROWS_WITH(grad({penalty}, {x}), Contains("mul") && Contains("in place"));
+  Tensor(x).zero_grad();
+}
+
 TEST_CASE("changes that no gradient needs are allowed", "[graph]") {
   const Tensor x = leaf({1, 2});
   Tensor k = tensor({3, 4}, float64);
