@@ -56,7 +56,7 @@ struct AttentionTable {
   // the end.
   void (*pack)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row, T* out);
   bool (*finite)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row);
-  // Queries i0 … i0 + rows - 1 of one head: out and lse.
+  // Queries i0 … i0 + rows - 1 of one head: out and lse. keys: the packed keys, or null: they are read as they lie.
   void (*forward)(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
                   const T* keys, const Heads<T>& out, T* lse, T* scratch);
   void (*weights)(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
@@ -78,6 +78,12 @@ inline std::int64_t attention_scratch(std::int64_t Dv) { return query_block * (2
 template <class T>
 std::int64_t query_step(const Attention<T>& a) {
   return a.causal && a.Sq <= 4 * query_block ? query_block / 2 : query_block;
+}
+
+/// Whether there are too few queries to be worth packing the keys: in decoding, one.
+template <class T>
+bool few_queries(const Attention<T>& a) {
+  return a.Sq < 8;
 }
 
 template <class IsaTag, class T>

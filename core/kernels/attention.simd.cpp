@@ -128,6 +128,20 @@ std::int64_t block_keys(const Attention<T>& a, std::int64_t last_query, std::int
 }
 
 template <class T>
+void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, const T* y, std::int64_t y_row,
+              T* dots) {
+  using V = Vec<T>;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    V sum(T(0));
+    std::int64_t c = 0;
+    for (; c + static_cast<std::int64_t>(V::size) <= cols; c += V::size)
+      sum = sum + load<V>(x + r * x_row + c) * load<V>(y + r * y_row + c);
+    if (c < cols) sum = sum + load_part<V>(x + r * x_row + c, cols - c) * load_part<V>(y + r * y_row + c, cols - c);
+    dots[r] = sum_lanes(sum);
+  }
+}
+
+template <class T>
 void forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys,
              const Heads<T>& out, T* lse, T* scratch) {
   using V = Vec<T>;
@@ -144,7 +158,14 @@ void forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
 
   for (std::int64_t j0 = 0; j0 < end; j0 += N) {
     const std::int64_t count = block_keys(a, i0 + rows - 1, j0), width = whole_vectors<T>(count);
-    tile_product<false>(rows, width, a.D, T(1), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N, s, N, false);
+    if (keys) {
+      tile_product<false>(rows, width, a.D, T(1), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N, s, N, false);
+    } else {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        row_dots(count, a.D, a.q.at(b, h, i0 + i), std::int64_t{0}, a.k.at(b, kv, j0), a.k.row, s + i * N);
+        for (std::int64_t j = count; j < width; ++j) s[i * N + j] = 0;
+      }
+    }
     for (std::int64_t i = 0; i < rows; ++i) {
       T* const row = s + i * N;
       const std::int64_t seen = visible(a, i0 + i) - j0;
@@ -216,20 +237,6 @@ void weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
     block_weights(a, b, h, i0, rows, j0, left, keys, lse, s);
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < left; ++j) w[((b * a.H + h) * a.Sq + i0 + i) * a.Sk + j0 + j] = s[i * N + j];
-  }
-}
-
-template <class T>
-void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, const T* y, std::int64_t y_row,
-              T* dots) {
-  using V = Vec<T>;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    V sum(T(0));
-    std::int64_t c = 0;
-    for (; c + static_cast<std::int64_t>(V::size) <= cols; c += V::size)
-      sum = sum + load<V>(x + r * x_row + c) * load<V>(y + r * y_row + c);
-    if (c < cols) sum = sum + load_part<V>(x + r * x_row + c, cols - c) * load_part<V>(y + r * y_row + c, cols - c);
-    dots[r] = sum_lanes(sum);
   }
 }
 

@@ -74,6 +74,7 @@ void gemm(const Product<T>& p, const T* a, const T* b, T* c) {
       for (std::int64_t j = 0; j < p.n; ++j) c[i * p.ldc + j] = p.beta == 0 ? T(0) : p.beta * c[i * p.ldc + j];
     return;
   }
+  if (few_rows(p)) return FIT_KERNELS(small_product_table, T).dots(p, a, b, c);
   if (p.m * p.n * p.k <= small_product_limit) {
     const Scratch<T> scratch(scratch_of(p));
     return FIT_KERNELS(small_product_table, T).run(p, a, b, c, scratch.get());

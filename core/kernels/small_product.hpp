@@ -9,7 +9,15 @@ template <class T>
 struct SmallProduct {
   // scratch: room for scratch_of(p) elements.
   void (*run)(const Product<T>& p, const T* a, const T* b, T* c, T* scratch);
+  // Few rows of a times many of b, which is transposed: dot products, b being read once. See few_rows().
+  void (*dots)(const Product<T>& p, const T* a, const T* b, T* c);
 };
+
+// A product bound by reading b: a token at a time through a layer. BLAS would pack b first.
+template <class T>
+bool few_rows(const Product<T>& p) {
+  return p.m <= 4 && p.transpose_b && !p.transpose_a;
+}
 
 // A single column is computed as a single row: what lies one behind the other in memory is then one vector.
 template <class T>
