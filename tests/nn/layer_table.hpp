@@ -39,12 +39,15 @@ struct LayerRow {
   LayerRow with(std::function<std::vector<Tensor>()> f) && { return inputs = std::move(f), std::move(*this); }
   /// Parameters whose gradient is zero, and why that is right.
   LayerRow no_gradient(std::vector<std::string> names) && { return zero = std::move(names), std::move(*this); }
+  /// What backward() gives is no derivative, on purpose (a padding row that is not trained).
+  LayerRow no_derivative() && { return derivative = false, std::move(*this); }
 
   std::function<std::shared_ptr<nn::Layer>()> make;
   std::function<void(const nn::Layer&)> check_fields;
   std::function<Tensor(const nn::Layer&, const std::vector<Tensor>&)> call;
   std::function<std::vector<Tensor>()> inputs;
   std::vector<std::string> zero;
+  bool derivative = true;
 };
 
 /// `make` gives a new layer by value; `call` applies it to the inputs.

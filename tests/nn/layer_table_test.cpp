@@ -7,6 +7,7 @@
 #include <regex>
 #include <set>
 
+#include "fit/gradcheck.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -69,6 +70,29 @@ TEST_CASE("every layer: every parameter and every input get a gradient", "[layer
       else
         CHECK(largest(p.grad()) > 1e-6);
     }
+  });
+}
+
+TEST_CASE("every layer: gradients against central differences", "[layers]") {
+  each_row([](const LayerRow& row, nn::Layer& layer) {
+    if (!row.derivative) return;
+    layer.eval();
+    layer.to(float64);
+    GradCheckOptions options;
+    std::vector<Tensor> in = row.inputs(), all;
+    for (Tensor& x : in)
+      if (is_floating(x.dtype())) x = x.to(float64).requires_grad_();
+    all = in;
+    options.names.assign(in.size(), "an input");
+    for (const auto& [name, p] : layer.named_parameters()) {
+      all.push_back(p);
+      options.names.push_back(name);
+    }
+    // The parameters are reached through the layer: they are changed where they are.
+    const GradReport report =
+        check_gradients([&](const std::vector<Tensor>&) { return row.call(layer, in); }, all, options);
+    INFO(report);
+    CHECK(report.ok);
   });
 }
 
