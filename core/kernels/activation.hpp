@@ -6,11 +6,19 @@
 // Functions of one number and their derivatives in one pass, float and double.
 namespace fit::kernels {
 
-#define FIT_ACTIVATIONS(X)                                                                                    \
-  X(abs, Abs)                                                                                                 \
-  X(tanh, Tanh)                                                                                               \
-  X(sigmoid, Sigmoid) X(relu, Relu) X(leaky_relu, LeakyRelu) X(elu, Elu) X(gelu, Gelu) X(gelu_tanh, GeluTanh) \
-      X(silu, Silu) X(softplus, Softplus)
+// clang-format off
+#define FIT_ACTIVATIONS(X) \
+  X(abs, Abs)              \
+  X(tanh, Tanh)            \
+  X(sigmoid, Sigmoid)      \
+  X(relu, Relu)            \
+  X(leaky_relu, LeakyRelu) \
+  X(elu, Elu)              \
+  X(gelu, Gelu)            \
+  X(gelu_tanh, GeluTanh)   \
+  X(silu, Silu)            \
+  X(softplus, Softplus)
+// clang-format on
 
 enum class Activation {
 #define X(name, Op) name,
