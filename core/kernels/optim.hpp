@@ -23,19 +23,55 @@ struct SgdStep {
 };
 
 // p *= shrink;  g += decay p;  m += keep1 (g - m);  v = beta2 v + keep2 g^2;  w = max(w, v) or v
-// p -= rate m / (sqrt(w) / root + eps)
+// p -= (rate m + ahead g) / (sqrt(w) / root + eps)
 struct AdamStep {
-  double rate;                      // lr / (1 - beta1^t)
-  double root;                      // sqrt(1 - beta2^t)
+  double rate;                      // Adam: lr / (1 - beta1^t)
+  double root;                      // Adam: sqrt(1 - beta2^t)
   double beta2, keep1, keep2, eps;  // keep: 1 - beta
-  double decay, shrink;             // Adam's weight decay; AdamW's 1 - lr decay
-                                    // state: m, v, w (null without AMSGrad)
+  double decay, shrink;             // weight decay through the gradient, or 1 - lr decay
+  double ahead = 0;                 // NAdam's share of the gradient itself; state: m, v, w (null without AMSGrad)
+};
+
+// g += decay p;  m += keep1 (g - m);  u = max(beta2 u, |g| + eps);  p -= rate m / u
+struct AdamaxStep {
+  double rate, beta2, keep1, eps, decay;  // state: m, u
+};
+
+// g += decay p;  v = alpha v + keep g^2;  a += keep (g - a);  d = g / (sqrt(v - a^2) + eps)
+// b = momentum b + d;  p -= lr b, or lr d
+struct RmspropStep {
+  double lr, alpha, keep, eps, momentum, decay;  // keep: 1 - alpha; state: v, a (null: 0), b (null: none)
+};
+
+// g += decay p;  s = (first ? start : s) + g^2;  p -= rate g / (sqrt(s) + eps)
+struct AdagradStep {
+  double rate, start, eps, decay;
+  bool first;  // state: s
+};
+
+// p = shrink p - lr sign(m + keep1 (g - m));  m += keep2 (g - m)
+struct LionStep {
+  double lr, keep1, keep2, shrink;  // keep: 1 - beta; state: m
+};
+
+// p += keep (g - p): the average of weights, where p is the average and g the weight.
+struct AverageStep {
+  double keep;
+};
+
+template <class T, class Step>
+struct StepKernel {
+  void (*run)(const Step& step, const StepArrays<T>& on, std::int64_t n);
 };
 
 template <class T>
-struct Optim {
-  void (*sgd)(const SgdStep& step, const StepArrays<T>& on, std::int64_t n);
-  void (*adam)(const AdamStep& step, const StepArrays<T>& on, std::int64_t n);
+struct Optim : StepKernel<T, SgdStep>,
+               StepKernel<T, AdamStep>,
+               StepKernel<T, AdamaxStep>,
+               StepKernel<T, RmspropStep>,
+               StepKernel<T, AdagradStep>,
+               StepKernel<T, LionStep>,
+               StepKernel<T, AverageStep> {
   // Sum of squares, in double, in an order that depends on n alone.
   double (*squares)(const T* x, std::int64_t n);
 };

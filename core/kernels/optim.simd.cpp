@@ -1,29 +1,24 @@
 #include "kernels/optim.hpp"
 
-#include "kernels/simd.hpp"
+#include "kernels/sweep.hpp"
 
 namespace fit::kernels {
 namespace {
 
-// Loads a vector of each array, calls update(p, g, state) on them, and stores what may have changed.
-template <int states, class T, class Update>
+// Calls update(p, g, state) on the vectors of all arrays, one after the other, and stores what may have changed. Bit k
+// of `states`: there is a state k.
+template <unsigned states, class T, class Update>
 void each(const StepArrays<T>& on, std::int64_t n, const Update& update) {
   using V = Vec<T>;
-  constexpr std::int64_t W = V::size;
-  std::int64_t i = 0;
-  for (; i + W <= n; i += W) {
-    V p = load<V>(on.parameter + i), s[states + 1];
-    for (int k = 0; k < states; ++k) s[k] = load<V>(on.state[k] + i);
-    update(p, load<V>(on.gradient + i), s);
-    p.store_unaligned(on.parameter + i);
-    for (int k = 0; k < states; ++k) s[k].store_unaligned(on.state[k] + i);
-  }
-  if (i == n) return;
-  V p = load_part<V>(on.parameter + i, n - i), s[states + 1];
-  for (int k = 0; k < states; ++k) s[k] = load_part<V>(on.state[k] + i, n - i);
-  update(p, load_part<V>(on.gradient + i, n - i), s);
-  store_part(p, on.parameter + i, n - i);
-  for (int k = 0; k < states; ++k) store_part(s[k], on.state[k] + i, n - i);
+  sweep<V>(n, [&](std::int64_t i, auto at, int) {
+    V p = at.template load<V>(on.parameter + i, T(0)), s[StepArrays<T>::max_states];
+    for (int k = 0; k < StepArrays<T>::max_states; ++k)
+      if (states >> k & 1) s[k] = at.template load<V>(on.state[k] + i, T(0));
+    update(p, at.template load<V>(on.gradient + i, T(0)), s);
+    at.store(p, on.parameter + i);
+    for (int k = 0; k < StepArrays<T>::max_states; ++k)
+      if (states >> k & 1) at.store(s[k], on.state[k] + i);
+  });
 }
 
 template <class T>
@@ -46,25 +41,95 @@ void sgd(const SgdStep& step, const StepArrays<T>& on, std::int64_t n) {
     each<0>(on, n, [=](V& p, V g, V*) { p = p - lr * (decays ? g + decay * p : g); });
 }
 
-template <int states, class T>
+template <bool amsgrad, class T>
 void adam_with(const AdamStep& step, const StepArrays<T>& on, std::int64_t n) {
   using V = Vec<T>;
   const V rate = all<T>(step.rate), root = all<T>(step.root), beta2 = all<T>(step.beta2), keep1 = all<T>(step.keep1),
-          keep2 = all<T>(step.keep2), eps = all<T>(step.eps), decay = all<T>(step.decay), shrink = all<T>(step.shrink);
+          keep2 = all<T>(step.keep2), eps = all<T>(step.eps), decay = all<T>(step.decay), shrink = all<T>(step.shrink),
+          ahead = all<T>(step.ahead);
   const bool decays = step.decay != 0;
-  each<states>(on, n, [=](V& p, V g, V* s) {
+  each<amsgrad ? 7 : 3>(on, n, [=](V& p, V g, V* s) {
     p = p * shrink;
     if (decays) g = g + decay * p;
     s[0] = s[0] + keep1 * (g - s[0]);
     s[1] = beta2 * s[1] + keep2 * (g * g);
-    if constexpr (states == 3) s[2] = xsimd::max(s[2], s[1]);
-    p = p - rate * s[0] / (xsimd::sqrt(s[states - 1]) / root + eps);
+    if (amsgrad) s[2] = xsimd::max(s[2], s[1]);
+    p = p - (rate * s[0] + ahead * g) / (xsimd::sqrt(s[amsgrad ? 2 : 1]) / root + eps);
   });
 }
 
 template <class T>
 void adam(const AdamStep& step, const StepArrays<T>& on, std::int64_t n) {
-  on.state[2] ? adam_with<3>(step, on, n) : adam_with<2>(step, on, n);
+  on.state[2] ? adam_with<true>(step, on, n) : adam_with<false>(step, on, n);
+}
+
+template <class T>
+void adamax(const AdamaxStep& step, const StepArrays<T>& on, std::int64_t n) {
+  using V = Vec<T>;
+  const V rate = all<T>(step.rate), beta2 = all<T>(step.beta2), keep1 = all<T>(step.keep1), eps = all<T>(step.eps),
+          decay = all<T>(step.decay);
+  each<3>(on, n, [=](V& p, V g, V* s) {
+    g = g + decay * p;
+    s[0] = s[0] + keep1 * (g - s[0]);
+    s[1] = xsimd::max(beta2 * s[1], xsimd::abs(g) + eps);
+    p = p - rate * s[0] / s[1];
+  });
+}
+
+template <bool centered, bool moves, class T>
+void rmsprop_with(const RmspropStep& step, const StepArrays<T>& on, std::int64_t n) {
+  using V = Vec<T>;
+  const V lr = all<T>(step.lr), alpha = all<T>(step.alpha), keep = all<T>(step.keep), eps = all<T>(step.eps),
+          momentum = all<T>(step.momentum), decay = all<T>(step.decay), zero = all<T>(0);
+  each<1 | centered << 1 | moves << 2>(on, n, [=](V& p, V g, V* s) {
+    g = g + decay * p;
+    s[0] = alpha * s[0] + keep * (g * g);
+    V spread = s[0];
+    if (centered) {
+      s[1] = s[1] + keep * (g - s[1]);
+      spread = xsimd::max(spread - s[1] * s[1], zero);  // rounding may bring it below
+    }
+    const V d = g / (xsimd::sqrt(spread) + eps);
+    if (moves) s[2] = momentum * s[2] + d;
+    p = p - lr * (moves ? s[2] : d);
+  });
+}
+
+template <class T>
+void rmsprop(const RmspropStep& step, const StepArrays<T>& on, std::int64_t n) {
+  if (on.state[1])
+    on.state[2] ? rmsprop_with<true, true>(step, on, n) : rmsprop_with<true, false>(step, on, n);
+  else
+    on.state[2] ? rmsprop_with<false, true>(step, on, n) : rmsprop_with<false, false>(step, on, n);
+}
+
+template <class T>
+void adagrad(const AdagradStep& step, const StepArrays<T>& on, std::int64_t n) {
+  using V = Vec<T>;
+  const V rate = all<T>(step.rate), start = all<T>(step.start), eps = all<T>(step.eps), decay = all<T>(step.decay);
+  const bool first = step.first;
+  each<1>(on, n, [=](V& p, V g, V* s) {
+    g = g + decay * p;
+    s[0] = (first ? start : s[0]) + g * g;
+    p = p - rate * g / (xsimd::sqrt(s[0]) + eps);
+  });
+}
+
+template <class T>
+void lion(const LionStep& step, const StepArrays<T>& on, std::int64_t n) {
+  using V = Vec<T>;
+  const V lr = all<T>(step.lr), keep1 = all<T>(step.keep1), keep2 = all<T>(step.keep2), shrink = all<T>(step.shrink);
+  each<1>(on, n, [=](V& p, V g, V* s) {
+    p = shrink * p - lr * xsimd::sign(s[0] + keep1 * (g - s[0]));
+    s[0] = s[0] + keep2 * (g - s[0]);
+  });
+}
+
+template <class T>
+void average(const AverageStep& step, const StepArrays<T>& on, std::int64_t n) {
+  using V = Vec<T>;
+  const V keep = all<T>(step.keep);
+  each<0>(on, n, [=](V& p, V g, V*) { p = p + keep * (g - p); });
 }
 
 template <class T>
@@ -84,7 +149,8 @@ double squares(const T* x, std::int64_t n) {
 
 template <class IsaTag, class T>
 const Optim<T>& optim_table() {
-  static constexpr Optim<T> table{sgd<T>, adam<T>, squares<T>};
+  static constexpr Optim<T> table{{sgd<T>},     {adam<T>}, {adamax<T>},  {rmsprop<T>},
+                                  {adagrad<T>}, {lion<T>}, {average<T>}, squares<T>};
   return table;
 }
 

@@ -4,6 +4,8 @@
 
 #include "check.hpp"
 #include "dispatch.hpp"
+#include "fit/graph.hpp"
+#include "fit/optim.hpp"
 #include "fit/parallel.hpp"
 #include "fit/tensor.hpp"
 #include "kernels/optim.hpp"
@@ -14,24 +16,20 @@ inline void check_not_negative(const char* op, const char* name, double value) {
   if (!(value >= 0)) check::fail(op, name, " is ", value, ": it must not be negative");
 }
 
-template <class T>
-void run_kernel(const kernels::SgdStep& step, const kernels::StepArrays<T>& on, std::int64_t n) {
-  kernels::optim<T>().sgd(step, on, n);
-}
-template <class T>
-void run_kernel(const kernels::AdamStep& step, const kernels::StepArrays<T>& on, std::int64_t n) {
-  kernels::optim<T>().adam(step, on, n);
+inline void check_share(const char* op, const char* name, double value) {
+  if (!(value >= 0 && value < 1)) check::fail(op, name, " is ", value, ": it must be at least 0 and less than 1");
 }
 
 /// All parameters of one step as one line of elements, which threads share whatever the parameters' sizes.
 template <class Step>
 class Line {
  public:
-  /// `states`: the first so many are worked on.
-  void add(Tensor& parameter, const Tensor* state, int states, const Step& step) {
+  /// Bit k of `which`: state[k] is worked on.
+  void add(Tensor& parameter, const Tensor& gradient, const Tensor* state, unsigned which, const Step& step) {
     parameter.before_write("step");
-    Piece p{end_, parameter.numel(), parameter.dtype(), step, parameter.fresh<void>(), parameter.grad().raw(), {}};
-    for (int k = 0; k < states; ++k) p.state[k] = const_cast<void*>(state[k].raw());
+    Piece p{end_, parameter.numel(), parameter.dtype(), step, parameter.fresh<void>(), gradient.raw(), {}};
+    for (int k = 0; k < Kept::max_states; ++k)
+      if (which >> k & 1) p.state[k] = const_cast<void*>(state[k].raw());
     pieces_.push_back(p);
     end_ += p.size;
   }
@@ -55,19 +53,30 @@ class Line {
     Step step;
     void* parameter;
     const void* gradient;
-    void* state[3];
+    void* state[Kept::max_states];
 
     template <class T>
     void run(std::int64_t from, std::int64_t to) const {
       kernels::StepArrays<T> on{static_cast<T*>(parameter) + from, static_cast<const T*>(gradient) + from, {}};
-      for (int k = 0; k < 3; ++k)
+      for (int k = 0; k < Kept::max_states; ++k)
         if (state[k]) on.state[k] = static_cast<T*>(state[k]) + from;
-      run_kernel(step, on, to - from);
+      static_cast<const kernels::StepKernel<T, Step>&>(kernels::optim<T>()).run(step, on, to - from);
     }
   };
 
   std::vector<Piece> pieces_;
   std::int64_t end_ = 0;
 };
+
+template <class Options>
+template <class StepOf>
+void GroupedOptimizer<Options>::run(const StepOf& step_of) {
+  const NoGrad plain;
+  Line<decltype(step_of(std::declval<Slot&>(), options()))> line;
+  each_with_gradient([&](Slot& slot, std::size_t group, unsigned which) {
+    line.add(slot.parameter, slot.parameter.grad(), slot.state, which, step_of(slot, options(group)));
+  });
+  line.run();
+}
 
 }  // namespace fit::optim

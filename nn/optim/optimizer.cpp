@@ -44,18 +44,19 @@ void Optimizer::set_lr(double lr) {
   for (std::size_t group = 0; group < groups(); ++group) set_lr(group, lr);
 }
 
-bool Optimizer::begin_step(Slot& slot, int states) {
+bool Optimizer::begin_step(Slot& slot, const Kept& keep) {
   const Tensor& p = slot.parameter;
   if (!p.requires_grad() || !p.has_grad()) return false;
   slot.fresh = false;
-  for (int k = 0; k < states; ++k) {
+  for (int k = 0; k < Kept::max_states; ++k) {
+    if (!(keep.which >> k & 1)) continue;
     Tensor& s = slot.state[k];
     if (!s.defined()) {
       s = zeros_like(p);
       slot.fresh = true;
     }
     if (s.dtype() != p.dtype())
-      check::fail(op_, "the parameter ", slot.name, " is ", p.dtype(), ", its ", state_names_[k], " ", s.dtype(),
+      check::fail(op_, "the parameter ", slot.name, " is ", p.dtype(), ", its ", keep.states[k], " ", s.dtype(),
                   ": make the optimiser after the layer has been converted");
   }
   ++slot.steps;
@@ -73,12 +74,15 @@ std::string lr_name(std::size_t group) { return "lr." + std::to_string(group); }
 std::vector<std::pair<std::string, Tensor>> Optimizer::state_dict() const {
   std::vector<std::pair<std::string, Tensor>> state;
   for (std::size_t group = 0; group < groups(); ++group) {
+    const Kept keep = kept(group);
     state.emplace_back(lr_name(group), full({}, lr(group), float64));
     for (const Slot& slot : slots_[group]) {
       if (slot.steps == 0) continue;
       state.emplace_back(slot.name + ".step", full({}, slot.steps, int64));
-      for (int k = 0; k < max_states; ++k)
-        if (slot.state[k].defined()) state.emplace_back(slot.name + '.' + state_names_[k], slot.state[k]);
+      if (keep.number) state.emplace_back(slot.name + '.' + keep.number, full({}, slot.number, float64));
+      for (int k = 0; k < Kept::max_states; ++k)
+        if ((keep.which >> k & 1) && slot.state[k].defined())
+          state.emplace_back(slot.name + '.' + keep.states[k], slot.state[k]);
     }
   }
   return state;
@@ -91,20 +95,32 @@ void Optimizer::load_state_dict(const std::vector<std::pair<std::string, Tensor>
   std::vector<std::pair<std::string, Tensor>> mine;
   std::vector<Tensor> rates;
   std::vector<std::vector<Slot>> loaded = slots_;
-  std::vector<std::pair<Slot*, Tensor>> steps;
+  struct Counts {
+    Slot* slot;
+    Tensor steps, number;
+  };
+  std::vector<Counts> counts;
   for (std::size_t group = 0; group < groups(); ++group) {
+    const Kept keep = kept(group);
     mine.emplace_back(lr_name(group), rates.emplace_back(zeros({}, float64)));
     for (Slot& slot : loaded[group]) {
       slot.steps = 0;
+      slot.number = 1;
       for (Tensor& s : slot.state) s = Tensor();
       if (given.count(slot.name + ".step") == 0) continue;
-      mine.emplace_back(slot.name + ".step", steps.emplace_back(&slot, zeros({}, int64)).second);
-      for (int k = 0; k < states(group); ++k)
-        mine.emplace_back(slot.name + '.' + state_names_[k], slot.state[k] = zeros_like(slot.parameter));
+      const Counts& c = counts.emplace_back(Counts{&slot, zeros({}, int64), ones({}, float64)});
+      mine.emplace_back(slot.name + ".step", c.steps);
+      if (keep.number) mine.emplace_back(slot.name + '.' + keep.number, c.number);
+      for (int k = 0; k < Kept::max_states; ++k)
+        if (keep.which >> k & 1)
+          mine.emplace_back(slot.name + '.' + keep.states[k], slot.state[k] = zeros_like(slot.parameter));
     }
   }
   nn::load_values("load_state_dict", op_, mine, state);
-  for (auto& [slot, count] : steps) slot->steps = count.item<std::int64_t>();
+  for (const Counts& c : counts) {
+    c.slot->steps = c.steps.item<std::int64_t>();
+    c.slot->number = c.number.item();
+  }
   for (std::size_t group = 0; group < groups(); ++group) set_lr(group, rates[group].item());
   slots_ = std::move(loaded);
 }

@@ -95,6 +95,24 @@ def optimisers():
         "adam_decay": lambda p: torch.optim.Adam(p, lr=0.05, betas=(0.8, 0.95), weight_decay=0.1, amsgrad=True),
         "adamw": lambda p: torch.optim.AdamW(p, lr=0.05),
         "adamw_decay": lambda p: torch.optim.AdamW(p, lr=0.05, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1),
+        "adamw_amsgrad": lambda p: torch.optim.AdamW(p, lr=0.05, betas=(0.8, 0.95), amsgrad=True),
+        "nadam": lambda p: torch.optim.NAdam(p, lr=0.05),
+        "nadam_decay": lambda p: torch.optim.NAdam(
+            p, lr=0.05, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1, momentum_decay=0.02),
+        "nadam_decoupled": lambda p: torch.optim.NAdam(p, lr=0.05, weight_decay=0.1, decoupled_weight_decay=True),
+        "radam": lambda p: torch.optim.RAdam(p, lr=0.05),
+        "radam_decay": lambda p: torch.optim.RAdam(p, lr=0.05, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1),
+        "radam_decoupled": lambda p: torch.optim.RAdam(p, lr=0.05, weight_decay=0.1, decoupled_weight_decay=True),
+        "adamax": lambda p: torch.optim.Adamax(p, lr=0.05),
+        "adamax_decay": lambda p: torch.optim.Adamax(p, lr=0.05, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1),
+        "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.05),
+        "rmsprop_momentum": lambda p: torch.optim.RMSprop(p, lr=0.01, alpha=0.9, eps=1e-6, momentum=0.8),
+        "rmsprop_centered": lambda p: torch.optim.RMSprop(p, lr=0.01, centered=True),
+        "rmsprop_all": lambda p: torch.optim.RMSprop(
+            p, lr=0.01, alpha=0.9, weight_decay=0.1, momentum=0.8, centered=True),
+        "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05),
+        "adagrad_decay": lambda p: torch.optim.Adagrad(
+            p, lr=0.05, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5, eps=1e-3),
     }.items():
         parameter = start.clone().requires_grad_()
         optimiser = make([parameter])

@@ -37,19 +37,20 @@ void check_layer(const std::string& name, nn::UnaryLayer&& layer) {
   }
 }
 
-// The path of a parameter over the stored gradients.
+// The path of a parameter over the stored gradients; five times the same, for whole vectors and what is left of one.
 template <class Optimizer, class Options>
 void check_optimizer(const std::string& name, const Options& options) {
   INFO(name);
   const Golden given("optimisers"), expected("optimisers/" + name);
+  const auto five_times = [](const Tensor& x) { return broadcast_to(x, Shape{5, x.size(0)}); };
   for (const DType dtype : {float64, float32}) {
-    Tensor parameter = leaf_of(given, "start", dtype);
+    Tensor parameter = five_times(given("start").to(dtype)).requires_grad_();
     const Tensor gradients = given("gradients").to(dtype), path = expected("path");
     Optimizer optimizer({parameter}, options);
     for (std::int64_t step = 0; step < gradients.size(0); ++step) {
-      parameter.set_grad(index(gradients, {step}));
+      parameter.set_grad(five_times(index(gradients, {step})));
       optimizer.step();
-      check_close("step " + std::to_string(step), parameter, index(path, {step}), dtype);
+      check_close("step " + std::to_string(step), parameter, five_times(index(path, {step})), dtype);
     }
   }
 }
@@ -179,6 +180,21 @@ TEST_CASE("optimisers follow PyTorch's path", "[golden]") {
   check_optimizer<Adam>("adam_decay", AdamOptions{0.05, 0.8, 0.95, 1e-8, 0.1, true});
   check_optimizer<AdamW>("adamw", AdamWOptions{0.05});
   check_optimizer<AdamW>("adamw_decay", AdamWOptions{0.05, 0.8, 0.95, 1e-6, 0.1});
+  check_optimizer<AdamW>("adamw_amsgrad", AdamWOptions{0.05, 0.8, 0.95, 1e-8, 0.01, true});
+  check_optimizer<NAdam>("nadam", NAdamOptions{0.05});
+  check_optimizer<NAdam>("nadam_decay", NAdamOptions{0.05, 0.8, 0.95, 1e-6, 0.1, 0.02});
+  check_optimizer<NAdam>("nadam_decoupled", NAdamOptions{0.05, 0.9, 0.999, 1e-8, 0.1, 4e-3, true});
+  check_optimizer<RAdam>("radam", RAdamOptions{0.05});
+  check_optimizer<RAdam>("radam_decay", RAdamOptions{0.05, 0.8, 0.95, 1e-3, 0.1});
+  check_optimizer<RAdam>("radam_decoupled", RAdamOptions{0.05, 0.9, 0.999, 1e-8, 0.1, true});
+  check_optimizer<Adamax>("adamax", AdamaxOptions{0.05});
+  check_optimizer<Adamax>("adamax_decay", AdamaxOptions{0.05, 0.8, 0.95, 1e-3, 0.1});
+  check_optimizer<RMSprop>("rmsprop", RMSpropOptions{0.05});
+  check_optimizer<RMSprop>("rmsprop_momentum", RMSpropOptions{0.01, 0.9, 1e-6, 0, 0.8});
+  check_optimizer<RMSprop>("rmsprop_centered", RMSpropOptions{0.01, 0.99, 1e-8, 0, 0, true});
+  check_optimizer<RMSprop>("rmsprop_all", RMSpropOptions{0.01, 0.9, 1e-8, 0.1, 0.8, true});
+  check_optimizer<Adagrad>("adagrad", AdagradOptions{0.05});
+  check_optimizer<Adagrad>("adagrad_decay", AdagradOptions{0.05, 0.1, 0.1, 0.5, 1e-3});
 }
 
 TEST_CASE("multi-head attention agrees with nn.MultiheadAttention", "[golden]") {

@@ -7,6 +7,7 @@
 #include "fit/nn/containers.hpp"
 #include "fit/nn/linear.hpp"
 #include "fit/nn/loss.hpp"
+#include "fit/nn/norm.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "support/catch.hpp"
@@ -31,6 +32,11 @@ struct Reference {
       g = o.nesterov ? g + o.momentum * m : m;
     }
     p -= o.lr * g;
+  }
+  void step(double g, const optim::LionOptions& o) {
+    const double c = o.beta1 * m + (1 - o.beta1) * g;
+    p -= o.lr * ((c > 0) - (c < 0) + o.weight_decay * p);
+    m = o.beta2 * m + (1 - o.beta2) * g;
   }
   template <class Options>
   void step(double g, const Options& o) {
@@ -106,6 +112,15 @@ TEST_CASE("Adam and AdamW follow their formulas") {
   follow_both<optim::AdamW>(optim::AdamWOptions{0.05, 0.8, 0.9, 1e-6, 0.2, true});
 }
 
+TEST_CASE("Lion follows its formula") {
+  follow_both<optim::Lion>(optim::LionOptions{});
+  follow_both<optim::Lion>(optim::LionOptions{0.02, 0.7, 0.95, 0.3});
+  Tensor p = leaf(tensor({1., 1., 1.}));
+  p.set_grad(tensor({100., -0.01, 0.}));
+  optim::Lion({p}, 0.25).step();
+  CHECK(p.detach().to_vector<float>() == std::vector<float>{.75f, 1.25f, 1});
+}
+
 TEST_CASE("the first step of Adam is the learning rate, whatever the gradient") {
   Tensor p = leaf(tensor({1., 1., 1.}));
   p.set_grad(tensor({100., -0.01, 0.}));
@@ -124,13 +139,19 @@ TEST_CASE("steps do not depend on the number of threads") {
            wide = randn({70000}, float64, random).requires_grad_(), empty = leaf(zeros({0}));
     optim::AdamW adam({large, small, wide, empty}, 0.1);
     optim::SGD sgd({large, small, wide, empty}, 0.1, 0.9);
+    optim::RMSprop rmsprop({large, small, wide, empty}, {0.01, 0.99, 1e-8, 0, 0.9, true});
+    optim::Lion lion({large, small, wide, empty}, 0.1);
+    optim::ExponentialMovingAverage average({large, small, wide, empty}, 0.5);
     for (int t = 0; t < 3; ++t) {
       for (Tensor p : {large, small, wide, empty}) p.set_grad(randn(p.shape(), p.dtype(), random));
       optim::clip_grad_norm_({large, small, wide, empty}, 1);
       adam.step();
       sgd.step();
+      rmsprop.step();
+      lion.step();
+      average.update();
     }
-    return std::vector<Tensor>{large.detach(), small.detach(), wide.detach()};
+    return std::vector<Tensor>{large.detach(), small.detach(), wide.detach(), average.state_dict()[0].second};
   };
   const std::vector<Tensor> one = run(1), three = run(3);
   set_num_threads(threads);
@@ -173,6 +194,94 @@ TEST_CASE("groups have options of their own") {
   CHECK(a.detach().to_vector<float>()[0] == Approx(0.9));
 }
 
+TEST_CASE("weight decay is for matrices, and for embeddings on request") {
+  const nn::Sequential net(nn::Embedding(5, 4), nn::LayerNorm(4), nn::Linear(4, 3));
+  const auto names = [](const optim::Parameters& parameters) {
+    std::vector<std::string> list;
+    for (const auto& [name, p] : parameters.named()) list.push_back(name);
+    return list;
+  };
+  auto groups = optim::decay_groups(net, optim::AdamWOptions{0.1, 0.9, 0.95, 1e-8, 0.3});
+  REQUIRE(groups.size() == 2);
+  CHECK(names(groups[0].parameters) == std::vector<std::string>{"0.weight", "2.weight"});
+  CHECK(names(groups[1].parameters) == std::vector<std::string>{"1.weight", "1.bias", "2.bias"});
+  CHECK(groups[0].options.weight_decay == 0.3);
+  CHECK(groups[1].options.weight_decay == 0);
+  CHECK(groups[1].options.beta2 == 0.95);
+  CHECK(optim::AdamW(groups).groups() == 2);
+  groups = optim::decay_groups(net, optim::AdamWOptions{}, false);
+  CHECK(names(groups[0].parameters) == std::vector<std::string>{"2.weight"});
+  CHECK(names(groups[1].parameters) == std::vector<std::string>{"0.weight", "1.weight", "1.bias", "2.bias"});
+  CHECK(optim::decay_groups(nn::Linear(2, 2, false), optim::SGDOptions{0.1}).size() == 1);
+}
+
+TEST_CASE("a large batch in parts gives the gradient of the whole") {
+  manual_seed(3);
+  nn::Sequential net(nn::Linear(3, 4), nn::Tanh(), nn::Linear(4, 2));
+  net.to(float64);
+  const Tensor x = randn({6, 3}, float64), y = randn({6, 2}, float64);
+  const auto gradients = [&] {
+    std::vector<Tensor> all;
+    for (const Tensor& p : net.parameters()) all.push_back(p.grad().clone());
+    net.zero_grad();
+    return all;
+  };
+  nn::mse_loss(net(x), y).backward();
+  const auto whole = gradients();
+  for (int part = 0; part < 3; ++part)
+    (nn::mse_loss(net(slice(x, 0, 2 * part, 2 * part + 2)), slice(y, 0, 2 * part, 2 * part + 2)) / 3).backward();
+  const auto parts = gradients();
+  for (std::size_t i = 0; i < whole.size(); ++i) CHECK(allclose(parts[i], whole[i], 1e-12, 1e-14));
+}
+
+// ---- averages of weights ------------------------------------------------------------------------------------------
+
+TEST_CASE("the moving average follows the weights, and takes their places for a scope") {
+  manual_seed(4);
+  nn::Linear layer(9, 5);
+  optim::ExponentialMovingAverage average(layer.named_parameters(), 0.75);
+  std::vector<double> expected = layer.weight.detach().to(float64).to_vector<double>();
+  for (int t = 0; t < 4; ++t) {
+    {
+      const NoGrad plain;
+      layer.weight.add_(randn({5, 9}));
+    }
+    average.update();
+    const std::vector<float> now = layer.weight.detach().to_vector<float>();
+    for (std::size_t i = 0; i < now.size(); ++i) expected[i] = 0.75 * expected[i] + 0.25 * now[i];
+  }
+  const Tensor weight = layer.weight.detach().clone(), averaged = average.state_dict()[0].second.clone();
+  CHECK(allclose(averaged, tensor(expected, {5, 9}).to(float32)));
+  {
+    const auto scope = average.apply();
+    CHECK(same_bits(layer.weight.detach(), averaged));
+    CHECK_THROWS_WITH(average.update(), Contains("update() while the averages are applied"));
+    CHECK_THROWS_WITH(average.apply(), Contains("apply() while"));
+  }
+  CHECK(same_bits(layer.weight.detach(), weight));
+  CHECK(layer.weight.requires_grad());
+  CHECK_NOTHROW(average.update());
+}
+
+TEST_CASE("averages are saved by name, and loaded whole or not at all") {
+  nn::Linear layer(2, 2);
+  optim::ExponentialMovingAverage average(layer.named_parameters(), 0.9), other(layer.named_parameters(), 0.9);
+  auto state = average.state_dict();
+  CHECK(state[0].first == "weight");
+  CHECK(state[1].first == "bias");
+  CHECK_FALSE(state[0].second.requires_grad());
+  state[0].second = full({2, 2}, 7.);
+  other.load_state_dict(state);
+  CHECK(same_bits(other.state_dict()[0].second, full({2, 2}, 7.)));
+  state[1].first = "b";
+  CHECK_THROWS_WITH(average.load_state_dict(state), Contains("missing: bias [2]") && Contains("unexpected: b [2]"));
+  CHECK_FALSE(same_bits(average.state_dict()[0].second, state[0].second));
+  CHECK_THROWS_WITH(optim::ExponentialMovingAverage({layer.weight}, 1.5), Contains("decay is 1.5"));
+  CHECK_THROWS_WITH(optim::ExponentialMovingAverage({Tensor()}), Contains("the parameter 0 is undefined"));
+  layer.to(float64);
+  CHECK_THROWS_WITH(average.update(), Contains("the average is float32, weight is float64"));
+}
+
 TEST_CASE("optimisers refuse bad arguments") {
   const Tensor p = leaf(ones({2}));
   CHECK_THROWS_WITH(optim::SGD({p}, -1.), Contains("[SGD] lr is -1"));
@@ -182,6 +291,14 @@ TEST_CASE("optimisers refuse bad arguments") {
   CHECK_THROWS_WITH(optim::Adam({p}, {1e-3, 1.0}), Contains("[Adam] beta1 is 1"));
   CHECK_THROWS_WITH(optim::AdamW({p}, {1e-3, 0.9, 0.999, -1}), Contains("[AdamW] eps is -1"));
   CHECK_THROWS_WITH(optim::AdamW({p}, std::nan("")), Contains("lr is nan"));
+  CHECK_THROWS_WITH(optim::RMSprop({p}, {1e-2, 1.0}), Contains("[RMSprop] alpha is 1"));
+  CHECK_THROWS_WITH(optim::RMSprop({p}, {1e-2, 0.9, 1e-8, 0, -1}), Contains("momentum is -1"));
+  CHECK_THROWS_WITH(optim::Adagrad({p}, {1e-2, -1}), Contains("[Adagrad] lr_decay is -1"));
+  CHECK_THROWS_WITH(optim::Adagrad({p}, {1e-2, 0, 0, -1}), Contains("initial_accumulator_value is -1"));
+  CHECK_THROWS_WITH(optim::NAdam({p}, {1e-2, 0.9, 0.999, 1e-8, 0, -1}), Contains("[NAdam] momentum_decay is -1"));
+  CHECK_THROWS_WITH(optim::RAdam({p}, {1e-2, 0.9, 1.5}), Contains("[RAdam] beta2 is 1.5"));
+  CHECK_THROWS_WITH(optim::Adamax({p}, {1e-2, -0.1}), Contains("[Adamax] beta1 is -0.1"));
+  CHECK_THROWS_WITH(optim::Lion({p}, {1e-2, 0.9, 0.99, -1}), Contains("[Lion] weight_decay is -1"));
   CHECK_THROWS_WITH(optim::SGD(std::vector<Tensor>{}, 0.1), Contains("has no parameters"));
   CHECK_THROWS_WITH(optim::SGD({p, p}, 0.1), Contains("the parameter 1 of shape [2] is there twice"));
   CHECK_THROWS_WITH(optim::SGD({{{p}, {}}, {{p}, {}}}), Contains("there twice"));
@@ -237,6 +354,12 @@ TEST_CASE("an optimiser goes on from its saved state, bit for bit") {
   resume<optim::SGD>(optim::SGDOptions{0.1, 0.9, 0.2});
   resume<optim::Adam>(optim::AdamOptions{});
   resume<optim::AdamW>(optim::AdamWOptions{0.1, 0.9, 0.99, 1e-8, 0.1, true});
+  resume<optim::NAdam>(optim::NAdamOptions{});
+  resume<optim::RAdam>(optim::RAdamOptions{});
+  resume<optim::Adamax>(optim::AdamaxOptions{});
+  resume<optim::RMSprop>(optim::RMSpropOptions{0.01, 0.9, 1e-8, 0, 0.9, true});
+  resume<optim::Adagrad>(optim::AdagradOptions{0.1, 0.1, 0, 0.5});
+  resume<optim::Lion>(optim::LionOptions{});
 }
 
 TEST_CASE("an optimiser's state has the names of its parameters, and is loaded whole or not at all") {

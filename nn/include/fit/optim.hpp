@@ -16,6 +16,14 @@
 ///       loss(net(x), y).backward();
 ///       optimizer.step();
 ///     }
+///
+/// Several backward() before one step() sum their gradients up, which makes a large batch of small ones:
+///
+///     for (int part = 0; part < parts; ++part) (loss(net(x[part]), y[part]) / parts).backward();
+///     optimizer.step();
+namespace fit::nn {
+class Layer;
+}
 namespace fit::optim {
 
 /// What is to be trained: net.parameters(), net.named_parameters(), or {w, b}. Those without a name are called by
@@ -36,6 +44,15 @@ template <class Options>
 struct Group {
   Parameters parameters;
   Options options;
+};
+
+/// What an optimiser keeps for each parameter under its options, by PyTorch's names.
+struct Kept {
+  static constexpr int max_states = 3;
+  const char* op;                  ///< the optimiser's name, for errors
+  const char* states[max_states];  ///< tensors like the parameter
+  unsigned which;                  ///< bit k: states[k] is needed
+  const char* number = nullptr;    ///< one number, if there is such
 };
 
 /// The base of all optimisers. A parameter without a gradient is left as it is, and so are its averages.
@@ -63,43 +80,56 @@ class Optimizer {
   void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
 
  protected:
-  static constexpr int max_states = 3;
   /// A parameter and what its steps leave behind.
   struct Slot {
     std::string name;
     Tensor parameter;
     std::int64_t steps = 0;
-    Tensor state[max_states] = {};
+    Tensor state[Kept::max_states] = {};
+    double number = 1;
     bool fresh = false;  // the states begin with this step
   };
 
-  /// `op`: the name in errors. The names of the states are in the order of Slot::state.
-  Optimizer(const char* op, std::vector<std::string> state_names) : op_(op), state_names_(std::move(state_names)) {}
+  /// `op`: the name in errors.
+  explicit Optimizer(const char* op) : op_(op) {}
   /// Adds a group. Throws Error for a parameter that is no leaf of a floating type, or that is there already.
   void add(const Parameters& parameters);
-  /// How many of the states are kept under the group's options.
-  virtual int states(std::size_t group) const = 0;
-  /// Calls f(slot, group) for every parameter that has a gradient, with its step counted and its states there.
+  virtual Kept kept(std::size_t group) const = 0;
+  /// Calls f(slot, group, bits of the states) for every parameter that has a gradient, with its step counted and its
+  /// states there.
   template <class F>
   void each_with_gradient(const F& f) {
-    for (std::size_t group = 0; group < slots_.size(); ++group)
+    for (std::size_t group = 0; group < slots_.size(); ++group) {
+      const Kept keep = kept(group);
       for (Slot& slot : slots_[group])
-        if (begin_step(slot, states(group))) f(slot, group);
+        if (begin_step(slot, keep)) f(slot, group, keep.which);
+    }
   }
 
-  const char* op_;
-
  private:
-  bool begin_step(Slot& slot, int states);
+  friend class Schedule;  // which begins at initial_lrs_
+  bool begin_step(Slot& slot, const Kept& keep);
 
-  std::vector<std::string> state_names_;
+  const char* op_;
   std::vector<std::vector<Slot>> slots_;
+  std::vector<double> initial_lrs_;  // as the first schedule found them
 };
 
-/// An optimiser whose groups have options of one type.
+/// An optimiser whose groups have options of one type, for which there is a kept(options) that checks them, too.
 template <class Options>
 class GroupedOptimizer : public Optimizer {
  public:
+  explicit GroupedOptimizer(const Parameters& parameters, const Options& options = {})
+      : GroupedOptimizer({{parameters, options}}) {}
+  GroupedOptimizer(const Parameters& parameters, double lr) : GroupedOptimizer(parameters, Options{lr}) {}
+  explicit GroupedOptimizer(const std::vector<Group<Options>>& groups) : Optimizer(check({}).op) {
+    for (const Group<Options>& g : groups) {
+      check(g.options);
+      add(g.parameters);
+      options_.push_back(g.options);
+    }
+  }
+
   /// They may be changed between steps. Throws std::out_of_range if there is no such group.
   Options& options(std::size_t group = 0) { return options_.at(group); }
   const Options& options(std::size_t group = 0) const { return options_.at(group); }
@@ -108,15 +138,14 @@ class GroupedOptimizer : public Optimizer {
   using Optimizer::set_lr;
 
  protected:
-  GroupedOptimizer(const char* op, std::vector<std::string> state_names, const std::vector<Group<Options>>& groups)
-      : Optimizer(op, std::move(state_names)) {
-    for (const Group<Options>& g : groups) {
-      add(g.parameters);
-      options_.push_back(g.options);
-    }
-  }
+  Kept kept(std::size_t group) const override { return check(options(group)); }
+  /// Runs the kernel step_of(slot, options) on every parameter that has a gradient.
+  template <class StepOf>
+  void run(const StepOf& step_of);
 
  private:
+  static Kept check(const Options& options) { return kept_of(options); }
+
   std::vector<Options> options_;
 };
 
@@ -124,55 +153,192 @@ struct SGDOptions {
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false;  ///< needs momentum, and no dampening
 };
+Kept kept_of(const SGDOptions& options);
 
 /// g += weight_decay p;  m = momentum m + (1 - dampening) g, at first g;  p -= lr m, with Nesterov lr (g + momentum m).
 class SGD final : public GroupedOptimizer<SGDOptions> {
  public:
-  explicit SGD(const Parameters& parameters, const SGDOptions& options = {}) : SGD({{parameters, options}}) {}
-  SGD(const Parameters& parameters, double lr, double momentum = 0) : SGD(parameters, SGDOptions{lr, momentum}) {}
-  explicit SGD(const std::vector<Group<SGDOptions>>& groups);
+  using GroupedOptimizer::GroupedOptimizer;
+  SGD(const Parameters& parameters, double lr, double momentum) : SGD(parameters, SGDOptions{lr, momentum}) {}
   void step() override;
-
- private:
-  int states(std::size_t group) const override { return options(group).momentum != 0; }
 };
 
 struct AdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool amsgrad = false;
 };
+Kept kept_of(const AdamOptions& options);
 
 /// Kingma & Ba 2015; AMSGrad: Reddi et al. 2018. In step t, with g += weight_decay p first:
 /// m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w = amsgrad ? max(w, v) : v
 /// p -= lr / (1 - beta1^t) m / (sqrt(w / (1 - beta2^t)) + eps)
 class Adam final : public GroupedOptimizer<AdamOptions> {
  public:
-  explicit Adam(const Parameters& parameters, const AdamOptions& options = {}) : Adam({{parameters, options}}) {}
-  Adam(const Parameters& parameters, double lr) : Adam(parameters, AdamOptions{lr}) {}
-  explicit Adam(const std::vector<Group<AdamOptions>>& groups);
+  using GroupedOptimizer::GroupedOptimizer;
   void step() override;
-
- private:
-  int states(std::size_t group) const override { return options(group).amsgrad ? 3 : 2; }
 };
 
 struct AdamWOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
   bool amsgrad = false;
 };
+Kept kept_of(const AdamWOptions& options);
 
 /// Adam with decay apart from the averages (Loshchilov & Hutter 2019): p *= 1 - lr weight_decay takes the place of
 /// g += weight_decay p.
 class AdamW final : public GroupedOptimizer<AdamWOptions> {
  public:
-  explicit AdamW(const Parameters& parameters, const AdamWOptions& options = {}) : AdamW({{parameters, options}}) {}
-  AdamW(const Parameters& parameters, double lr) : AdamW(parameters, AdamWOptions{lr}) {}
-  explicit AdamW(const std::vector<Group<AdamWOptions>>& groups);
+  using GroupedOptimizer::GroupedOptimizer;
   void step() override;
+};
+
+struct NAdamOptions {
+  double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3;
+  bool decoupled_weight_decay = false;  ///< as AdamW's
+};
+Kept kept_of(const NAdamOptions& options);
+
+/// Adam with Nesterov's momentum (Dozat 2016). m and v as Adam's, mu(t) = beta1 (1 - 0.96^(t momentum_decay) / 2):
+/// p -= lr ((1 - mu(t)) / (1 - mu(1) … mu(t)) g + mu(t + 1) / (1 - mu(1) … mu(t + 1)) m)
+///      / (sqrt(v / (1 - beta2^t)) + eps)
+class NAdam final : public GroupedOptimizer<NAdamOptions> {
+ public:
+  using GroupedOptimizer::GroupedOptimizer;
+  void step() override;
+};
+
+struct RAdamOptions {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool decoupled_weight_decay = false;  ///< as AdamW's
+};
+Kept kept_of(const RAdamOptions& options);
+
+/// Rectified Adam (Liu et al. 2020). m and v as Adam's; R = 2 / (1 - beta2) - 1, r = R - 2 t beta2^t / (1 - beta2^t).
+/// Where r > 5, the variance of v is small enough for
+/// p -= lr m / (1 - beta1^t) sqrt(1 - beta2^t) / (sqrt(v) + eps) sqrt((r - 4) (r - 2) R / ((R - 4) (R - 2) r));
+/// in the first steps, where it is not, p -= lr m / (1 - beta1^t).
+class RAdam final : public GroupedOptimizer<RAdamOptions> {
+ public:
+  using GroupedOptimizer::GroupedOptimizer;
+  void step() override;
+};
+
+struct AdamaxOptions {
+  double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+};
+Kept kept_of(const AdamaxOptions& options);
+
+/// Adam by the largest gradient (Kingma & Ba 2015). m as Adam's; u = max(beta2 u, |g| + eps);
+/// p -= lr / (1 - beta1^t) m / u
+class Adamax final : public GroupedOptimizer<AdamaxOptions> {
+ public:
+  using GroupedOptimizer::GroupedOptimizer;
+  void step() override;
+};
+
+struct RMSpropOptions {
+  double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
+  bool centered = false;
+};
+Kept kept_of(const RMSpropOptions& options);
+
+/// Hinton 2012; centred: Graves 2013. With g += weight_decay p first: v = alpha v + (1 - alpha) g^2;
+/// a = centered ? alpha a + (1 - alpha) g : 0;  d = g / (sqrt(v - a^2) + eps);  b = momentum b + d;  p -= lr b
+class RMSprop final : public GroupedOptimizer<RMSpropOptions> {
+ public:
+  using GroupedOptimizer::GroupedOptimizer;
+  void step() override;
+};
+
+struct AdagradOptions {
+  double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
+};
+Kept kept_of(const AdagradOptions& options);
+
+/// Duchi et al. 2011. With g += weight_decay p first: s += g^2, from initial_accumulator_value on;
+/// p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)
+class Adagrad final : public GroupedOptimizer<AdagradOptions> {
+ public:
+  using GroupedOptimizer::GroupedOptimizer;
+  void step() override;
+};
+
+struct LionOptions {
+  double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+};
+Kept kept_of(const LionOptions& options);
+
+/// Chen et al. 2023: p -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay p);  m = beta2 m + (1 - beta2) g.
+/// It wants a learning rate 3 to 10 times smaller than AdamW's, and a weight decay larger by as much.
+class Lion final : public GroupedOptimizer<LionOptions> {
+ public:
+  using GroupedOptimizer::GroupedOptimizer;
+  void step() override;
+};
+
+// ---- groups -------------------------------------------------------------------------------------------------------
+
+/// The parameters of a net that weight decay should pull at, and the others. First the matrices (two axes or more),
+/// then the biases and norms, and the embeddings unless `embeddings`. A matrix that an embedding shares with another
+/// layer counts as an embedding.
+std::pair<Parameters, Parameters> split_by_decay(const nn::Layer& net, bool embeddings = true);
+
+/// The same as groups for an optimiser, the second with weight_decay = 0. One that would be empty is left out.
+///
+///     optim::AdamW optimizer(optim::decay_groups(net, optim::AdamWOptions{3e-4}));
+template <class Options>
+std::vector<Group<Options>> decay_groups(const nn::Layer& net, const Options& options, bool embeddings = true) {
+  const auto [decayed, others] = split_by_decay(net, embeddings);
+  std::vector<Group<Options>> groups;
+  if (!decayed.named().empty()) groups.push_back({decayed, options});
+  if (!others.named().empty()) groups.push_back({others, options}), groups.back().options.weight_decay = 0;
+  return groups;
+}
+
+// ---- averages of weights ------------------------------------------------------------------------------------------
+
+/// The exponential moving average of weights, which often generalises better than the weights themselves. It begins at
+/// their values; update(), after each step, makes it average = decay average + (1 - decay) weight.
+///
+///     optim::ExponentialMovingAverage average(net.named_parameters(), 0.999);
+///     …  optimizer.step();  average.update();
+///     { const auto scope = average.apply();  validate(net); }
+class ExponentialMovingAverage {
+ public:
+  explicit ExponentialMovingAverage(const Parameters& parameters, double decay = 0.999);
+  ExponentialMovingAverage(const ExponentialMovingAverage&) = delete;
+  ExponentialMovingAverage& operator=(const ExponentialMovingAverage&) = delete;
+
+  /// Throws Error while the averages are applied: they would be averaged with themselves.
+  void update();
+
+  /// While it lives, the parameters have the averages' values; then they get their own back.
+  class Applied {
+   public:
+    explicit Applied(ExponentialMovingAverage& average);
+    ~Applied();
+    Applied(const Applied&) = delete;
+    Applied& operator=(const Applied&) = delete;
+
+   private:
+    ExponentialMovingAverage& average_;
+    std::vector<Tensor> weights_;
+  };
+  /// Throws Error if they are applied already. The average must outlive the scope.
+  [[nodiscard]] Applied apply() { return Applied(*this); }
+
+  /// The averages under the parameters' names, as live handles.
+  std::vector<std::pair<std::string, Tensor>> state_dict() const { return averages_; }
+  /// Copies them in. Throws one Error that lists every name that does not fit, and then has changed nothing.
+  void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
 
  private:
-  int states(std::size_t group) const override { return options(group).amsgrad ? 3 : 2; }
+  std::vector<std::pair<std::string, Tensor>> parameters_, averages_;
+  double decay_;
+  bool applied_ = false;
 };
+
+// ---- clipping -----------------------------------------------------------------------------------------------------
 
 /// Scales all gradients together so that their norm (the root of the sum of all squares) is at most max_norm, and
 /// returns what it was before. Parameters without a gradient count for nothing. A norm that is infinite or NaN makes

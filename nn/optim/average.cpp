@@ -1,0 +1,54 @@
+#include "load.hpp"
+#include "optim/line.hpp"
+
+namespace fit::optim {
+namespace {
+
+constexpr const char* op = "ExponentialMovingAverage";
+
+}  // namespace
+
+ExponentialMovingAverage::ExponentialMovingAverage(const Parameters& parameters, double decay) : decay_(decay) {
+  if (!(decay >= 0 && decay <= 1)) check::fail(op, "decay is ", decay, ": it must be in 0 … 1");
+  for (const auto& [given, p] : parameters.named()) {
+    const std::string name = given.empty() ? std::to_string(parameters_.size()) : given;
+    if (!p.defined()) check::fail(op, "the parameter ", name, " is undefined");
+    check::floating(op, name.c_str(), p);
+    parameters_.emplace_back(name, p);
+    averages_.emplace_back(name, p.detach().clone());
+  }
+}
+
+void ExponentialMovingAverage::update() {
+  if (applied_) check::fail(op, "update() while the averages are applied: end the scope of apply() first");
+  const NoGrad plain;
+  Line<kernels::AverageStep> line;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    check::same_dtype(op, "the average", averages_[i].second, parameters_[i].first.c_str(), parameters_[i].second);
+    line.add(averages_[i].second, parameters_[i].second, nullptr, 0, {1 - decay_});
+  }
+  line.run();
+}
+
+ExponentialMovingAverage::Applied::Applied(ExponentialMovingAverage& average) : average_(average) {
+  if (average.applied_) check::fail(op, "apply() while the averages are applied: they are there already");
+  const NoGrad plain;
+  for (std::size_t i = 0; i < average.parameters_.size(); ++i) {
+    Tensor& p = average.parameters_[i].second;
+    weights_.push_back(p.detach().clone());
+    p.copy_(average.averages_[i].second);
+  }
+  average.applied_ = true;
+}
+
+ExponentialMovingAverage::Applied::~Applied() {
+  const NoGrad plain;
+  for (std::size_t i = 0; i < weights_.size(); ++i) average_.parameters_[i].second.copy_(weights_[i]);
+  average_.applied_ = false;
+}
+
+void ExponentialMovingAverage::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+  nn::load_values("load_state_dict", op, averages_, state);
+}
+
+}  // namespace fit::optim

@@ -1,0 +1,27 @@
+#include <unordered_set>
+
+#include "fit/nn/layer.hpp"
+#include "fit/nn/linear.hpp"
+#include "fit/optim.hpp"
+
+namespace fit::optim {
+namespace {
+
+void find_embeddings(const nn::Layer& layer, std::unordered_set<const void*>& found) {
+  if (dynamic_cast<const nn::Embedding*>(&layer))
+    for (const Tensor& p : layer.parameters()) found.insert(p.impl());
+  for (const auto& [name, child] : layer.children()) find_embeddings(*child, found);
+}
+
+}  // namespace
+
+std::pair<Parameters, Parameters> split_by_decay(const nn::Layer& net, bool embeddings) {
+  std::unordered_set<const void*> left_out;
+  if (!embeddings) find_embeddings(net, left_out);
+  nn::StateDict decayed, others;
+  for (const auto& [name, p] : net.named_parameters())
+    (p.rank() >= 2 && left_out.count(p.impl()) == 0 ? decayed : others).emplace_back(name, p);
+  return {decayed, others};
+}
+
+}  // namespace fit::optim
