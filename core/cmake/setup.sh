@@ -22,7 +22,8 @@ packages=(
   "libxtensor-dev: arrays, for data in and out"
   "libxtensor-blas-dev: QR, for the orthogonal initialiser"
   "libcli11-dev: command lines of the examples and the benchmark"
-  "nlohmann-json3-dev: what the benchmark prints"
+  "nlohmann-json3-dev: JSON, for files and what the benchmark prints"
+  "zlib1g-dev: compressed images"
   "catch2: the tests"
   "pkgconf: a test that a program finds fit through pkg-config"
 )

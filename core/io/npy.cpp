@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <sstream>
 
 #include "fit/ops.hpp"
 #include "io/atomic_file.hpp"
+#include "io/input_file.hpp"
 
 namespace fit {
 namespace {
@@ -35,13 +34,6 @@ template <class... Parts>
   throw FileError(s.str());
 }
 
-// A piece of a file, as it may stand in a message.
-std::string shown(std::string s) {
-  for (char& c : s)
-    if (c < ' ' || c > '~') c = '?';
-  return s.size() > 24 ? s.substr(0, 24) + "..." : s;
-}
-
 // Reads the header, a Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 class HeaderReader {
  public:
@@ -55,7 +47,7 @@ class HeaderReader {
       const std::string key = quoted("a key");
       const int which = key == "descr" ? 0 : key == "fortran_order" ? 1 : key == "shape" ? 2 : -1;
       if (which < 0)
-        fail(path_, "unknown key '", shown(key), "' in the header: expected descr, fortran_order and shape");
+        fail(path_, "unknown key '", io::shown(key), "' in the header: expected descr, fortran_order and shape");
       if (std::exchange(seen[which], true)) fail(path_, "key '", key, "' stands twice in the header");
       expect(':');
       if (which == 0)
@@ -90,7 +82,7 @@ class HeaderReader {
     if (!take(c)) wrong(std::string("'") + c + "'");
   }
   [[noreturn]] void wrong(const std::string& expected) const {
-    const std::string found = at_ < text_.size() ? "'" + shown(text_.substr(at_, 12)) + "'" : "its end";
+    const std::string found = at_ < text_.size() ? "'" + io::shown(text_.substr(at_, 12)) + "'" : "its end";
     fail(path_, "expected ", expected, " at byte ", at_, " of the header, found ", found);
   }
   std::string quoted(const char* what) {
@@ -148,18 +140,12 @@ Shape checked_shape(const std::string& path, const std::vector<std::int64_t>& si
 
 class Reader {
  public:
-  explicit Reader(const std::string& path) : path_(path), file_(path, std::ios::binary) {
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) fail(path, "there is no such file");
-    if (!std::filesystem::is_regular_file(path, error)) fail(path, "it is not a regular file");
-    size_ = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
-    if (error || !file_) fail(path, "it can't be opened for reading");
-  }
+  explicit Reader(const std::string& path) : path_(path), file_("load_npy", path) {}
 
   Header header() {
     char begin[magic_size + 2];
-    if (size_ < magic_size + 4)
-      fail(path_, "expected at least ", magic_size + 4, " bytes of an .npy file, found ", size_);
+    if (file_.size() < magic_size + 4)
+      fail(path_, "expected at least ", magic_size + 4, " bytes of an .npy file, found ", file_.size());
     bytes(begin, sizeof begin);
     if (std::memcmp(begin, magic, magic_size) != 0)
       fail(path_, "it is no .npy file: expected it to begin with \\x93NUMPY");
@@ -168,8 +154,8 @@ class Reader {
     if (major < 1 || major > 3 || minor != 0) fail(path_, "expected format 1.0, 2.0 or 3.0, found ", major, ".", minor);
     std::uint32_t length = 0;  // little-endian, 2 bytes in format 1.0, then 4
     bytes(&length, major == 1 ? 2 : 4);
-    if (length > longest_header || length > size_ - at_)
-      fail(path_, "the header is said to have ", length, " bytes, but there are ", size_ - at_,
+    if (length > longest_header || length > file_.left())
+      fail(path_, "the header is said to have ", length, " bytes, but there are ", file_.left(),
            " left in the file (and ", longest_header, " are the most)");
     std::string text(length, '\0');
     bytes(text.data(), length);
@@ -178,21 +164,16 @@ class Reader {
 
   /// Checks that exactly `count` elements of `size` bytes are left.
   void expect_data(const Shape& shape, const std::string& descr, std::int64_t size) {
-    if (shape.numel() > INT64_MAX / size || shape.numel() * size != size_ - at_)
+    if (shape.numel() > INT64_MAX / size || shape.numel() * size != file_.left())
       fail(path_, "expected ", shape.numel(), " elements of ", size, " bytes for shape ", shape, " of type ", descr,
-           ", found ", size_ - at_, " bytes after the header");
+           ", found ", file_.left(), " bytes after the header");
   }
 
-  void bytes(void* to, std::int64_t n) {
-    if (n > size_ - at_ || !file_.read(static_cast<char*>(to), n))
-      fail(path_, "expected ", n, " bytes at byte ", at_, ", found fewer");
-    at_ += n;
-  }
+  void bytes(void* to, std::int64_t n) { file_.read(to, n); }
 
  private:
   const std::string& path_;
-  std::ifstream file_;
-  std::int64_t size_ = 0, at_ = 0;
+  io::InputFile file_;
 };
 
 // Elements of type T, as they are.
@@ -233,7 +214,7 @@ Tensor load_npy(const std::string& path) {
                             : d == "<f4" || d == "<i4" ? 4
                             : d == "|b1" || d == "|u1" ? 1
                                                        : 0;
-  if (size == 0) fail(path, "expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", shown(d), "'");
+  if (size == 0) fail(path, "expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", io::shown(d), "'");
   in.expect_data(shape, d, size);
   const Tensor x = d == "<f4"   ? elements<float>(in, shape)
                    : d == "<f8" ? elements<double>(in, shape)

@@ -1,10 +1,8 @@
 #include "fit/npy.hpp"
 
-#include <filesystem>
-#include <fstream>
-
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/tensors.hpp"
 
 // .npy files: what is written, byte for byte; what is read; and that nothing damaged is taken for an array.
@@ -13,27 +11,6 @@ namespace {
 
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
-
-// A directory that goes with the test.
-struct Directory {
-  fs::path path;
-  Directory() {
-    std::string name = (fs::temp_directory_path() / "fit-npy-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()));
-    path = name;
-  }
-  ~Directory() { fs::remove_all(path); }
-  std::string file(const std::string& name = "x.npy") const { return (path / name).string(); }
-};
-
-void put(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
-std::string get(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 // A file of a format with this header (length as it is, unless given) and these data.
 std::string npy(const std::string& header, const std::string& data, int major = 1, std::int64_t length = -1) {
@@ -62,30 +39,30 @@ TEST_CASE("npy: what is saved is read back, bit by bit", "[npy]") {
   for (const Tensor& x : {odd, odd.to(float64), arange(7), tensor({{true}, {false}}), tensor(2.5), zeros({0, 3}),
                           zeros({2, 1, 3, 1, 2, 1, 1, 2}, int64), odd.reshape({6}), odd[{range(), 1}]}) {
     INFO(x.dtype() << x.shape());
-    save_npy(d.file(), x);
-    CHECK(same_bits(load_npy(d.file()), x));
+    save_npy(d.file("x.npy"), x);
+    CHECK(same_bits(load_npy(d.file("x.npy")), x));
   }
 }
 
 TEST_CASE("npy: the bytes are NumPy's", "[npy]") {
   const Directory d;
-  save_npy(d.file(), tensor({{1., 2., 3.}, {4., 5., 6.}}));
+  save_npy(d.file("x.npy"), tensor({{1., 2., 3.}, {4., 5., 6.}}));
   // numpy.save(f, numpy.array([[1, 2, 3], [4, 5, 6]], 'f4'))
   std::string expected = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
   expected.resize(117, ' ');
-  CHECK(get(d.file()) == npy(expected + "\n", bytes_of<float>({1, 2, 3, 4, 5, 6})));
-  CHECK(get(d.file()).size() == 128 + 24);
-  save_npy(d.file(), tensor(true));
-  CHECK_THAT(get(d.file()), Contains("{'descr': '|b1', 'fortran_order': False, 'shape': (), }  "));
-  save_npy(d.file(), arange(2));
-  CHECK_THAT(get(d.file()), Contains("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }  "));
+  CHECK(get(d.file("x.npy")) == npy(expected + "\n", bytes_of<float>({1, 2, 3, 4, 5, 6})));
+  CHECK(get(d.file("x.npy")).size() == 128 + 24);
+  save_npy(d.file("x.npy"), tensor(true));
+  CHECK_THAT(get(d.file("x.npy")), Contains("{'descr': '|b1', 'fortran_order': False, 'shape': (), }  "));
+  save_npy(d.file("x.npy"), arange(2));
+  CHECK_THAT(get(d.file("x.npy")), Contains("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }  "));
 }
 
 TEST_CASE("npy: types and layouts that are read", "[npy]") {
   const Directory d;
   const auto read = [&](const std::string& bytes) {
-    put(d.file(), bytes);
-    return load_npy(d.file());
+    put(d.file("x.npy"), bytes);
+    return load_npy(d.file("x.npy"));
   };
   for (const int format : {1, 2, 3}) {
     const Tensor x = read(npy(header("<f8", "(2,)"), bytes_of<double>({1.5, -2}), format));
@@ -157,13 +134,13 @@ TEST_CASE("npy: damaged files are errors that say what was expected and found", 
       {npy(header("<f4", "(1000000,)"), one), "expected 1000000 elements of 4 bytes"},
   };
   for (const auto& [bytes, message] : damaged) {
-    put(d.file(), bytes);
+    put(d.file("x.npy"), bytes);
     INFO(message);
     try {
-      load_npy(d.file());
+      load_npy(d.file("x.npy"));
       FAIL_CHECK("nothing was thrown");
     } catch (const FileError& e) {
-      CHECK_THAT(e.what(), Contains("[load_npy] " + d.file()) && Contains(message));
+      CHECK_THAT(e.what(), Contains("[load_npy] " + d.file("x.npy")) && Contains(message));
     }
   }
 }
@@ -172,17 +149,17 @@ TEST_CASE("npy: no cut and no flipped bit of the header crashes", "[npy]") {
   const Directory d;
   const std::string good = npy(header("<f4", "(2, 3)"), bytes_of<float>({1, 2, 3, 4, 5, 6}));
   for (std::size_t n = 0; n < good.size(); ++n) {
-    put(d.file(), good.substr(0, n));
-    CHECK_THROWS_AS(load_npy(d.file()), FileError);
+    put(d.file("x.npy"), good.substr(0, n));
+    CHECK_THROWS_AS(load_npy(d.file("x.npy")), FileError);
   }
   for (std::size_t i = 0; i < good.size() - 24; ++i)
     for (int bit = 0; bit < 8; ++bit) {
       std::string bad = good;
       bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
-      put(d.file(), bad);
+      put(d.file("x.npy"), bad);
       Tensor x;
       try {
-        x = load_npy(d.file());
+        x = load_npy(d.file("x.npy"));
       } catch (const FileError&) {
         continue;
       }
@@ -195,22 +172,22 @@ TEST_CASE("npy: files that can't be opened", "[npy]") {
   CHECK_THROWS_WITH(load_npy(d.file("none.npy")), Contains("there is no such file"));
   CHECK_THROWS_WITH(load_npy(d.path.string()), Contains("not a regular file"));
   CHECK_THROWS_WITH(save_npy(d.file("no/where.npy"), zeros({1})), Contains("[save_npy]") && Contains("No such file"));
-  CHECK_THROWS_AS(save_npy(d.file(), Tensor()), Error);
+  CHECK_THROWS_AS(save_npy(d.file("x.npy"), Tensor()), Error);
 }
 
 TEST_CASE("npy: a failed write leaves the old file and nothing else", "[npy]") {
   const Directory d;
   // A directory in the file's place: all is written, and can't be renamed.
-  fs::create_directory(d.file());
-  put(d.file() + "/inside", "old");
-  CHECK_THROWS_WITH(save_npy(d.file(), zeros({3})), Contains("can't be put in place"));
-  CHECK(get(d.file() + "/inside") == "old");
+  fs::create_directory(d.file("x.npy"));
+  put(d.file("x.npy") + "/inside", "old");
+  CHECK_THROWS_WITH(save_npy(d.file("x.npy"), zeros({3})), Contains("can't be put in place"));
+  CHECK(get(d.file("x.npy") + "/inside") == "old");
   CHECK(std::distance(fs::directory_iterator(d.path), fs::directory_iterator()) == 1);
-  fs::remove_all(d.file());
+  fs::remove_all(d.file("x.npy"));
   // A success leaves the file alone, too, and replaces the old one.
-  put(d.file(), "old");
-  save_npy(d.file(), arange(3));
-  CHECK(same_bits(load_npy(d.file()), arange(3)));
+  put(d.file("x.npy"), "old");
+  save_npy(d.file("x.npy"), arange(3));
+  CHECK(same_bits(load_npy(d.file("x.npy")), arange(3)));
   CHECK(std::distance(fs::directory_iterator(d.path), fs::directory_iterator()) == 1);
 }
 

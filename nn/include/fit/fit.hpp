@@ -25,5 +25,6 @@
 #include "fit/parallel.hpp"
 #include "fit/plot.hpp"
 #include "fit/random.hpp"
+#include "fit/safetensors.hpp"
 #include "fit/shape.hpp"
 #include "fit/tensor.hpp"

@@ -1,0 +1,33 @@
+#pragma once
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fit/tensor.hpp"
+
+/// Hugging Face's .safetensors files: named tensors and a few strings, in a form that can't hold code.
+///
+///     save_safetensors("model.safetensors", model.state_dict());
+///     model.load_state_dict(load_safetensors("model.safetensors").tensors);
+namespace fit {
+
+/// What a file holds.
+struct SafeTensors {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  std::map<std::string, std::string> metadata = {};
+};
+
+/// Writes the tensors, those of larger elements first, else in the order given. The file is written whole or not at
+/// all: an old one of that name stays until the new one is complete. Throws Error for a name that is empty, is there
+/// twice, is "__metadata__", or is not printable UTF-8, and for an undefined tensor; FileError if it can't be written.
+void save_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                      const std::map<std::string, std::string>& metadata = {});
+
+/// Reads F32, F64, I64 and BOOL as they are, I32 and U8 as int64, F16 and BF16 as float32, in the order in which they
+/// lie in the file. Nothing of the file is trusted: one that is damaged, truncated, too long or not exactly what the
+/// format asks for throws FileError, which says where, what was expected and what was found. Memory is taken only after
+/// the file's length has been found to fit.
+SafeTensors load_safetensors(const std::string& path);
+
+}  // namespace fit

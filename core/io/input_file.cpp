@@ -1,0 +1,33 @@
+#include "io/input_file.hpp"
+
+#include <filesystem>
+
+namespace fit::io {
+
+InputFile::InputFile(const char* op, const std::string& path) : op_(op), path_(path), file_(path, std::ios::binary) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) fail("there is no such file");
+  if (!std::filesystem::is_regular_file(path, error)) fail("it is not a regular file");
+  size_ = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+  if (error || !file_) fail("it can't be opened for reading");
+}
+
+void InputFile::read(void* to, std::int64_t bytes) {
+  if (bytes > left() || !file_.read(static_cast<char*>(to), bytes))
+    fail("expected ", bytes, " bytes at byte ", at_, ", found fewer");
+  at_ += bytes;
+}
+
+std::string InputFile::rest() {
+  std::string all(static_cast<std::size_t>(left()), '\0');
+  read(all.data(), left());
+  return all;
+}
+
+std::string shown(std::string bytes) {
+  for (char& c : bytes)
+    if (c < ' ' || c > '~') c = '?';
+  return bytes.size() > 24 ? bytes.substr(0, 24) + "..." : bytes;
+}
+
+}  // namespace fit::io

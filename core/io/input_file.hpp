@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "fit/error.hpp"
+
+namespace fit::io {
+
+/// A regular file of known length that is read from front to back. Throws FileError in the name of `op`.
+class InputFile {
+ public:
+  InputFile(const char* op, const std::string& path);
+
+  std::int64_t size() const { return size_; }
+  std::int64_t position() const { return at_; }
+  std::int64_t left() const { return size_ - at_; }
+  void read(void* to, std::int64_t bytes);
+  /// All bytes that are left.
+  std::string rest();
+
+  template <class... Parts>
+  [[noreturn]] void fail(const Parts&... parts) const {
+    std::ostringstream s;
+    s << '[' << op_ << "] " << path_ << ": ";
+    (s << ... << parts);
+    throw FileError(s.str());
+  }
+
+ private:
+  const char* op_;
+  std::string path_;
+  std::ifstream file_;
+  std::int64_t size_ = 0, at_ = 0;
+};
+
+/// Bytes of a file as they may stand in a message: short, and without what is not printable.
+std::string shown(std::string bytes);
+
+}  // namespace fit::io

@@ -1,0 +1,279 @@
+#include "fit/safetensors.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+
+#include "check.hpp"
+#include "io/atomic_file.hpp"
+#include "io/input_file.hpp"
+#include "io/json.hpp"
+
+namespace fit {
+namespace {
+
+constexpr std::int64_t length_bytes = 8;
+constexpr std::uint64_t longest_header = 100'000'000;  // the reference's limit
+constexpr char metadata_key[] = "__metadata__";
+constexpr std::size_t longest_name = 4096;
+
+// ---- element types ------------------------------------------------------------------------------------------------
+
+// The bits of 1 sign, 5 exponent and 10 fraction bits as those of a float32.
+float half_to_float(std::uint16_t h) {
+  const std::uint32_t sign = std::uint32_t{h & 0x8000u} << 16, exponent = h >> 10 & 0x1F, fraction = h & 0x3FFu;
+  if (exponent == 0) {  // zero or subnormal: fraction * 2^-24
+    const float f = static_cast<float>(fraction) * 0x1p-24f;
+    return sign ? -f : f;
+  }
+  const std::uint32_t bits = sign | (exponent == 31 ? 0xFFu : exponent + 112) << 23 | fraction << 13;
+  float f;
+  std::memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+float bfloat_to_float(std::uint16_t b) {
+  const std::uint32_t bits = std::uint32_t{b} << 16;
+  float f;
+  std::memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+// Elements of type From, each converted to To.
+template <class From, class To, class Convert>
+Tensor converted(io::InputFile& in, const Shape& shape, const Convert& convert) {
+  Tensor y = Tensor::empty(shape, dtype_of<To>());
+  From piece[1024];
+  for (std::int64_t at = 0; at < shape.numel();) {
+    const std::int64_t n = std::min<std::int64_t>(std::size(piece), shape.numel() - at);
+    in.read(piece, n * static_cast<std::int64_t>(sizeof(From)));
+    std::transform(piece, piece + n, y.fresh<To>() + at, convert);
+    at += n;
+  }
+  return y;
+}
+
+template <class T>
+Tensor elements(io::InputFile& in, const Shape& shape) {
+  Tensor y = Tensor::empty(shape, dtype_of<T>());
+  in.read(y.fresh<T>(), shape.numel() * size_of(y.dtype()));
+  return y;
+}
+
+Tensor booleans(io::InputFile& in, const Shape& shape) {
+  const std::int64_t first = in.position();
+  Tensor y = elements<bool>(in, shape);
+  const auto* byte = static_cast<const unsigned char*>(y.raw());
+  for (std::int64_t i = 0; i < shape.numel(); ++i)
+    if (byte[i] > 1) in.fail("byte ", first + i, ", of a tensor of type BOOL, is ", int{byte[i]}, ": expected 0 or 1");
+  return y;
+}
+
+struct Format {
+  const char* name;
+  std::int64_t size;
+  Tensor (*read)(io::InputFile&, const Shape&);
+};
+
+template <class From>
+Tensor widened(io::InputFile& in, const Shape& shape) {
+  return converted<From, std::int64_t>(in, shape, [](From v) { return std::int64_t{v}; });
+}
+
+const Format formats[] = {
+    {"F32", 4, elements<float>},
+    {"F64", 8, elements<double>},
+    {"I64", 8, elements<std::int64_t>},
+    {"BOOL", 1, booleans},
+    {"I32", 4, widened<std::int32_t>},
+    {"U8", 1, widened<std::uint8_t>},
+    {"F16", 2, [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, half_to_float); }},
+    {"BF16", 2,
+     [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, bfloat_to_float); }},
+};
+
+const char* format_of(DType t) {
+  return t == DType::float32 ? "F32" : t == DType::float64 ? "F64" : t == DType::int64 ? "I64" : "BOOL";
+}
+
+// ---- the header ---------------------------------------------------------------------------------------------------
+
+struct Entry {
+  std::string name;
+  const Format* format;
+  Shape shape;
+  std::uint64_t begin, end;  // in the data
+};
+
+// Why a tensor can't have this name; null if it can. What is not UTF-8 is found by whoever reads or writes the JSON.
+const char* wrong_name(const std::string& name) {
+  if (name.empty()) return "is empty";
+  if (name.size() > longest_name) return "is longer than 4096 bytes";
+  if (name == metadata_key) return "is that of the strings";
+  for (const unsigned char c : name)
+    if (c < ' ' || c == 0x7F) return "holds a character that can't be printed";
+  return nullptr;
+}
+
+class HeaderReader {
+ public:
+  HeaderReader(const io::InputFile& file, const nlohmann::json& header, std::int64_t data_bytes)
+      : file_(file), header_(header), data_bytes_(static_cast<std::uint64_t>(data_bytes)) {}
+
+  std::map<std::string, std::string> metadata() const {
+    std::map<std::string, std::string> m;
+    const auto found = header_.find(metadata_key);
+    if (found == header_.end()) return m;
+    if (!found->is_object()) file_.fail(metadata_key, " is ", found->type_name(), ": expected an object of strings");
+    for (const auto& [key, value] : found->items()) {
+      if (!value.is_string())
+        file_.fail(metadata_key, " '", io::shown(key), "' is ", value.type_name(), ": expected a string");
+      m[key] = value.get<std::string>();
+    }
+    return m;
+  }
+
+  /// In the order of the data, which they fill without a hole.
+  std::vector<Entry> entries() const {
+    std::vector<Entry> all;
+    for (const auto& [name, value] : header_.items())
+      if (name != metadata_key) all.push_back(entry(name, value));
+    std::stable_sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+    });
+    std::uint64_t at = 0;
+    for (const Entry& e : all) {
+      if (e.begin != at)
+        file_.fail("tensor '", io::shown(e.name), "': data_offsets begin at ", e.begin, ", expected ", at,
+                   ", where the tensor before it ends");
+      at = e.end;
+    }
+    if (at != data_bytes_)
+      file_.fail("the tensors end at ", at, " of the data, the file at ", data_bytes_, ": both must be the same");
+    return all;
+  }
+
+ private:
+  Entry entry(const std::string& name, const nlohmann::json& value) const {
+    const std::string who = "tensor '" + io::shown(name) + "': ";
+    if (const char* wrong = wrong_name(name)) file_.fail(who, "the name ", wrong);
+    if (!value.is_object() || value.size() != 3 || !value.contains("dtype") || !value.contains("shape") ||
+        !value.contains("data_offsets"))
+      file_.fail(who, "expected an object of exactly dtype, shape and data_offsets");
+    const nlohmann::json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
+
+    if (!dtype.is_string()) file_.fail(who, "dtype is ", dtype.type_name(), ": expected a string");
+    const auto format = std::find_if(std::begin(formats), std::end(formats),
+                                     [&](const Format& f) { return dtype.get_ref<const std::string&>() == f.name; });
+    if (format == std::end(formats))
+      file_.fail(who, "dtype '", io::shown(dtype.get<std::string>()),
+                 "' is not supported: convert it to F32, F64, I64, I32, U8, BOOL, F16 or BF16");
+
+    if (!shape.is_array()) file_.fail(who, "shape is ", shape.type_name(), ": expected a list");
+    if (shape.size() > Shape::max_rank)
+      file_.fail(who, "shape has ", shape.size(), " axes: ", int{Shape::max_rank}, " are the most");
+    std::vector<std::int64_t> sizes;
+    bool fits = true;
+    std::uint64_t bytes = static_cast<std::uint64_t>(format->size), largest = bytes;
+    for (const auto& size : shape) {
+      const std::uint64_t n = whole(size, who, "shape");
+      // A size of 0 must not hide an overflow in the others.
+      if (n > 0) fits = fits && !__builtin_mul_overflow(largest, n, &largest);
+      bytes *= n;
+      fits = fits && largest <= std::uint64_t{1} << 62;
+      if (fits) sizes.push_back(static_cast<std::int64_t>(n));
+    }
+    if (!fits) file_.fail(who, "the bytes of shape ", shape.dump(), " do not fit 62 bits");
+
+    if (!offsets.is_array() || offsets.size() != 2) file_.fail(who, "data_offsets must be a list of two numbers");
+    const std::uint64_t begin = whole(offsets[0], who, "data_offsets"), end = whole(offsets[1], who, "data_offsets");
+    if (begin > end || end > data_bytes_)
+      file_.fail(who, "data_offsets are ", begin, " and ", end, " in data of ", data_bytes_,
+                 " bytes: expected begin <= end <= length (is the file truncated?)");
+    if (end - begin != bytes)
+      file_.fail(who, "data_offsets hold ", end - begin, " bytes, expected ", bytes, " for shape ", shape.dump(),
+                 " of ", format->name);
+    return {name, format, Shape(sizes), begin, end};
+  }
+
+  std::uint64_t whole(const nlohmann::json& number, const std::string& who, const char* field) const {
+    if (!number.is_number_unsigned())
+      file_.fail(who, field, " holds ", io::shown(number.dump()), ": expected whole numbers that are not negative");
+    return number.get<std::uint64_t>();
+  }
+
+  const io::InputFile& file_;
+  const nlohmann::json& header_;
+  std::uint64_t data_bytes_;
+};
+
+nlohmann::json read_header(io::InputFile& file) {
+  if (file.size() < length_bytes) file.fail("expected at least 8 bytes for the header's length, found ", file.size());
+  std::uint64_t length;
+  file.read(&length, length_bytes);
+  if (length > longest_header || length > static_cast<std::uint64_t>(file.left()))
+    file.fail("byte 0: the header is said to have ", length, " bytes, but there are ", file.left(),
+              " left in the file (and ", longest_header, " are the most)");
+  std::string text(length, '\0');
+  file.read(text.data(), static_cast<std::int64_t>(length));
+  if (text.empty() || text[0] != '{')
+    file.fail("byte 8: expected the header to begin with '{', found '", io::shown(text.substr(0, 8)), "'");
+  const std::size_t end = text.find_last_not_of(' ');
+  if (text[end] != '}') file.fail("byte ", 8 + end, ": expected the header to end with '}' and spaces");
+  return io::parse_json(file, text, {3, 32, longest_name});
+}
+
+}  // namespace
+
+SafeTensors load_safetensors(const std::string& path) {
+  io::InputFile file("load_safetensors", path);
+  const nlohmann::json json = read_header(file);
+  const HeaderReader header(file, json, file.left());
+  SafeTensors all;
+  all.metadata = header.metadata();
+  for (const Entry& e : header.entries()) all.tensors.emplace_back(e.name, e.format->read(file, e.shape));
+  return all;
+}
+
+void save_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  constexpr const char* op = "save_safetensors";
+  std::unordered_set<std::string> names;
+  for (const auto& [name, x] : tensors) {
+    if (const char* wrong = wrong_name(name)) check::fail(op, "the name '", io::shown(name), "' ", wrong);
+    if (!names.insert(name).second) check::fail(op, "the name '", io::shown(name), "' is there twice");
+    if (!x.defined()) check::fail(op, "the tensor '", io::shown(name), "' is undefined");
+  }
+  // With the larger elements first, each tensor lies at a multiple of its elements' size.
+  std::vector<std::pair<std::string, Tensor>> sorted = tensors;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return size_of(a.second.dtype()) > size_of(b.second.dtype()); });
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header[metadata_key] = metadata;
+  std::int64_t at = 0;
+  for (const auto& [name, x] : sorted) {
+    const std::int64_t end = at + x.numel() * size_of(x.dtype());
+    header.push_back({name,
+                      {{"dtype", format_of(x.dtype())},
+                       {"shape", std::vector<std::int64_t>(x.shape().begin(), x.shape().end())},
+                       {"data_offsets", {at, end}}}});
+    at = end;
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const nlohmann::json::type_error&) {
+    check::fail(op, "a name or a string is not valid UTF-8");
+  }
+  text.append(7 - (text.size() + 7) % 8, ' ');
+  const std::uint64_t length = text.size();
+  if (length > longest_header) check::fail(op, "the names and strings take ", length, " bytes: 100000000 are the most");
+
+  io::AtomicFile out(op, path);
+  out.write(&length, length_bytes);
+  out.write(text.data(), text.size());
+  for (const auto& [name, x] : sorted) out.write(x.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype())));
+  out.commit();
+}
+
+}  // namespace fit
