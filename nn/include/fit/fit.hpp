@@ -2,6 +2,7 @@
 
 /// All of fit but <fit/xtensor.hpp>. It is light: no header of xtensor or OpenBLAS comes with it.
 #include "fit/attention.hpp"
+#include "fit/data.hpp"
 #include "fit/error.hpp"
 #include "fit/gradcheck.hpp"
 #include "fit/graph.hpp"

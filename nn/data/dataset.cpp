@@ -1,0 +1,137 @@
+#include <cmath>
+#include <numeric>
+
+#include "check.hpp"
+#include "fit/data.hpp"
+#include "fit/ops.hpp"
+
+namespace fit::data {
+namespace {
+
+void check_number(const char* op, std::int64_t i, std::int64_t size) {
+  if (i < 0 || i >= size) check::fail(op, "there is no example ", i, ": there are ", size);
+}
+
+}  // namespace
+
+TensorDataset::TensorDataset(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
+  if (tensors_.empty()) check::fail("TensorDataset", "no tensors are given: at least one is needed");
+  for (const Tensor& x : tensors_) {
+    if (x.rank() == 0) check::fail("TensorDataset", "a tensor has shape []: its first axis must run over the examples");
+    if (x.size(0) != size())
+      check::fail("TensorDataset", "the tensors have shapes ", tensors_[0].shape(), " and ", x.shape(),
+                  ": the first sizes must be equal");
+  }
+}
+
+Example TensorDataset::get(std::int64_t i) const {
+  check_number("TensorDataset", i, size());
+  Example e;
+  for (const Tensor& x : tensors_) e.push_back(x[i]);
+  return e;
+}
+
+Subset::Subset(SharedDataset dataset, std::vector<std::int64_t> ids)
+    : dataset_(std::move(dataset)), ids_(std::move(ids)) {
+  for (const std::int64_t i : ids_) check_number("Subset", i, dataset_->size());
+}
+
+Example Subset::get(std::int64_t i) const {
+  check_number("Subset", i, size());
+  return dataset_->get(ids_[static_cast<std::size_t>(i)]);
+}
+
+std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector<std::int64_t>& sizes, Generator& g) {
+  std::int64_t sum = 0;
+  for (const std::int64_t n : sizes) {
+    if (n < 0) check::fail("random_split", "a size is ", n, ": it can't be negative");
+    sum += n;
+  }
+  if (sum != dataset->size())
+    check::fail("random_split", "the sizes sum up to ", sum, ": it must be the ", dataset->size(),
+                " examples there are");
+  const std::vector<std::int64_t> order = randperm(sum, g).to_vector<std::int64_t>();
+  std::vector<Subset> parts;
+  auto at = order.begin();
+  for (const std::int64_t n : sizes) {
+    parts.emplace_back(dataset, std::vector<std::int64_t>(at, at + n));
+    at += n;
+  }
+  return parts;
+}
+
+std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector<double>& shares, Generator& g) {
+  double sum = 0;
+  std::vector<std::int64_t> sizes;
+  for (const double share : shares) {
+    if (!(share >= 0)) check::fail("random_split", "a share is ", share, ": it can't be negative");
+    sum += share;
+    sizes.push_back(static_cast<std::int64_t>(share * static_cast<double>(dataset->size())));
+  }
+  if (!(std::abs(sum - 1) < 1e-6)) check::fail("random_split", "the shares sum up to ", sum, ": it must be 1");
+  std::int64_t left = dataset->size() - std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  for (std::size_t part = 0; left > 0; part = (part + 1) % sizes.size(), --left) ++sizes[part];
+  return random_split(dataset, sizes, g);
+}
+
+// ---- examples to a batch ------------------------------------------------------------------------------------------
+
+namespace {
+
+void check_fields(const char* op, const std::vector<Example>& examples) {
+  if (examples.empty()) check::fail(op, "there are no examples: a batch has at least one");
+  for (const Example& e : examples)
+    if (e.size() != examples[0].size())
+      check::fail(op, "the examples have ", examples[0].size(), " and ", e.size(), " fields: all must have as many");
+}
+
+// x [n, …] with rows of `value` behind it up to `length`.
+Tensor padded(const Tensor& x, std::int64_t length, Scalar value) {
+  if (x.size(0) == length) return x;
+  return cat({x, full(x.shape().with(0, length - x.size(0)), value, x.dtype())});
+}
+
+}  // namespace
+
+Batch stack_collate(const std::vector<Example>& examples) {
+  check_fields("stack_collate", examples);
+  Batch batch;
+  for (std::size_t field = 0; field < examples[0].size(); ++field) {
+    std::vector<Tensor> column;
+    for (const Example& e : examples) {
+      column.push_back(e[field]);
+      if (e[field].shape() != column[0].shape())
+        check::fail("stack_collate", "field ", field, " has shapes ", column[0].shape(), " and ", e[field].shape(),
+                    ": they must be equal (pad_collate fills up sequences)");
+    }
+    batch.push_back(stack(column));
+  }
+  return batch;
+}
+
+Collate pad_collate(std::vector<Scalar> padding) {
+  return [padding = std::move(padding)](const std::vector<Example>& examples) {
+    check_fields("pad_collate", examples);
+    const std::size_t fields = examples[0].size();
+    if (padding.size() != fields)
+      check::fail("pad_collate", "there are ", padding.size(), " numbers to pad with, and ", fields,
+                  " fields: there must be as many");
+    if (fields == 0 || examples[0][0].rank() == 0)
+      check::fail("pad_collate", "the first field must be a sequence: its mask is part of the batch");
+    std::vector<Example> filled(examples.size());
+    for (std::size_t field = 0; field < fields; ++field) {
+      std::int64_t longest = 0;
+      for (const Example& e : examples)
+        if (e[field].rank() > 0) longest = std::max(longest, e[field].size(0));
+      for (std::size_t i = 0; i < examples.size(); ++i) {
+        const Tensor& x = examples[i][field];
+        filled[i].push_back(x.rank() > 0 ? padded(x, longest, padding[field]) : x);
+        if (field == 0) filled[i].push_back(padded(ones({x.size(0)}, boolean), longest, false));
+      }
+    }
+    for (Example& e : filled) std::rotate(e.begin() + 1, e.begin() + 2, e.end());  // the mask goes last
+    return stack_collate(filled);
+  };
+}
+
+}  // namespace fit::data

@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "check.hpp"
+#include "fit/data.hpp"
+#include "fit/graph.hpp"
+#include "fit/ops.hpp"
+#include "load.hpp"
+
+namespace fit::data {
+
+// ---- the order of the examples ------------------------------------------------------------------------------------
+
+Sampler weighted_sampler(const std::vector<double>& weights, std::int64_t count) {
+  if (count < 0) check::fail("weighted_sampler", "count is ", count, ": it can't be negative");
+  std::vector<double> sums;
+  double sum = 0;
+  for (const double w : weights) {
+    if (!(w >= 0 && std::isfinite(w)))
+      check::fail("weighted_sampler", "the weight of example ", sums.size(), " is ", w,
+                  ": it must be finite and not negative");
+    sums.push_back(sum += w);
+  }
+  if (!(sum > 0)) check::fail("weighted_sampler", "the weights sum up to ", sum, ": at least one must be above 0");
+  return [sums = std::move(sums), count](Generator& g, std::int64_t) {
+    std::vector<std::int64_t> order;
+    const Tensor draws = rand({count}, float64, g);
+    for (const double u : draws.data<double>()) {
+      // The first whose sum is above the draw has a weight above 0; rounding must not lead past the last.
+      const auto found =
+          std::upper_bound(sums.begin(), sums.end(), std::min(u * sums.back(), std::nextafter(sums.back(), 0.0)));
+      order.push_back(found - sums.begin());
+    }
+    return order;
+  };
+}
+
+Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool) {
+  if (pool < 1) check::fail("bucket_sampler", "pool is ", pool, ": it must be at least 1");
+  return [lengths = std::move(lengths), pool](Generator& g, std::int64_t batch_size) {
+    const auto n = static_cast<std::int64_t>(lengths.size());
+    std::vector<std::int64_t> mixed = randperm(n, g).to_vector<std::int64_t>();
+    for (std::int64_t at = 0; at < n; at += pool * batch_size)
+      std::stable_sort(mixed.begin() + at, mixed.begin() + std::min(n, at + pool * batch_size),
+                       [&](std::int64_t a, std::int64_t b) { return lengths[a] < lengths[b]; });
+    // Whole batches change places; what is left over stays last, or it would shift them.
+    std::vector<std::int64_t> order;
+    const Tensor batches = randperm(n / batch_size, g);
+    for (const std::int64_t b : batches.data<std::int64_t>())
+      order.insert(order.end(), mixed.begin() + b * batch_size, mixed.begin() + (b + 1) * batch_size);
+    order.insert(order.end(), mixed.begin() + n / batch_size * batch_size, mixed.end());
+    return order;
+  };
+}
+
+// ---- prefetching --------------------------------------------------------------------------------------------------
+
+// A thread that makes the batches from one number up to another, at most `ahead` before they are taken.
+class DataLoader::Prefetcher {
+ public:
+  Prefetcher(const DataLoader& loader, std::int64_t begin, std::int64_t end, int ahead)
+      : ahead_(static_cast<std::size_t>(ahead)), thread_([this, &loader, begin, end] { run(loader, begin, end); }) {}
+
+  ~Prefetcher() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  /// The next batch. Throws here what its making threw there.
+  Batch take() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return !ready_.empty() || error_; });
+    if (ready_.empty()) std::rethrow_exception(error_);
+    Batch batch = std::move(ready_.front());
+    ready_.pop_front();
+    changed_.notify_all();
+    return batch;
+  }
+
+ private:
+  void run(const DataLoader& loader, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::exception_ptr error;
+      Batch batch;
+      try {
+        batch = loader.make(i);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [&] { return ready_.size() < ahead_ || stop_; });
+      if (error)
+        error_ = error;
+      else
+        ready_.push_back(std::move(batch));
+      changed_.notify_all();
+      if (stop_ || error) return;
+    }
+  }
+
+  const std::size_t ahead_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Batch> ready_;
+  std::exception_ptr error_;
+  bool stop_ = false;
+  std::thread thread_;  // the last: it uses the others
+};
+
+// ---- the loader ---------------------------------------------------------------------------------------------------
+
+DataLoader::DataLoader(SharedDataset dataset, LoaderOptions options)
+    : dataset_(std::move(dataset)),
+      options_(std::move(options)),
+      seed_(options_.seed.value_or(default_generator().seed())) {
+  if (options_.batch_size < 1)
+    check::fail("DataLoader", "batch_size is ", options_.batch_size, ": it must be at least 1");
+  if (options_.prefetch < 0) check::fail("DataLoader", "prefetch is ", options_.prefetch, ": it can't be negative");
+  if (options_.shuffle && options_.sampler)
+    check::fail("DataLoader", "shuffle and a sampler are given: the sampler alone sets the order");
+  if (!options_.collate) check::fail("DataLoader", "collate is empty: it makes a batch of the examples");
+  start_epoch();
+}
+
+DataLoader::~DataLoader() = default;
+
+std::int64_t DataLoader::size() const {
+  const auto n = static_cast<std::int64_t>(order_.size());
+  return options_.drop_last ? n / options_.batch_size : (n + options_.batch_size - 1) / options_.batch_size;
+}
+
+// Lays down the order of the epoch.
+void DataLoader::start_epoch() {
+  // The upper half of the calls, so that the keys are not those of the numbers that initialise a model.
+  Generator g;
+  g.set_state(seed_, std::uint64_t{1} << 63 | static_cast<std::uint64_t>(epoch_) << 32);
+  if (options_.sampler) {
+    order_ = options_.sampler(g, options_.batch_size);
+    for (const std::int64_t i : order_)
+      if (i < 0 || i >= dataset_->size())
+        check::fail("DataLoader", "the sampler gave example ", i, ": there are ", dataset_->size());
+  } else if (options_.shuffle) {
+    order_ = randperm(dataset_->size(), g).to_vector<std::int64_t>();
+  } else {
+    order_.resize(static_cast<std::size_t>(dataset_->size()));
+    std::iota(order_.begin(), order_.end(), std::int64_t{0});
+  }
+}
+
+DataLoader::Iterator DataLoader::begin() {
+  prefetcher_.reset();
+  if (!resumed_ && done_ > 0) {
+    ++epoch_;
+    done_ = 0;
+  }
+  resumed_ = false;
+  start_epoch();
+  if (options_.prefetch > 0) prefetcher_ = std::make_unique<Prefetcher>(*this, done_, size(), options_.prefetch);
+  return Iterator(this);
+}
+
+bool DataLoader::next(Batch& batch) {
+  if (done_ == size()) {
+    prefetcher_.reset();
+    return false;
+  }
+  batch = prefetcher_ ? prefetcher_->take() : make(done_);
+  ++done_;
+  return true;
+}
+
+Batch DataLoader::make(std::int64_t index) const {
+  const NoGrad plain;
+  const std::int64_t first = index * options_.batch_size;
+  const std::int64_t end =
+      std::min<std::int64_t>(first + options_.batch_size, static_cast<std::int64_t>(order_.size()));
+  std::vector<Example> examples;
+  for (std::int64_t i = first; i < end; ++i) examples.push_back(dataset_->get(order_[static_cast<std::size_t>(i)]));
+  return options_.collate(examples);
+}
+
+// ---- its position -------------------------------------------------------------------------------------------------
+
+std::vector<std::pair<std::string, Tensor>> DataLoader::state_dict() const {
+  const auto number = [](std::int64_t n) { return full({}, n, int64); };
+  return {{"seed", number(static_cast<std::int64_t>(seed_))},
+          {"epoch", number(epoch_)},
+          {"batches", number(done_)},
+          {"batch_size", number(options_.batch_size)},
+          {"examples", number(dataset_->size())}};
+}
+
+void DataLoader::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+  constexpr const char* op = "load_state_dict";
+  auto mine = state_dict();
+  nn::load_values(op, "DataLoader", mine, state);
+  const auto number = [&](int i) { return mine[static_cast<std::size_t>(i)].second.item<std::int64_t>(); };
+  if (number(3) != options_.batch_size || number(4) != dataset_->size())
+    check::fail(op, "the position is one in ", number(4), " examples by batches of ", number(3),
+                ", this DataLoader has ", dataset_->size(), " by batches of ", options_.batch_size,
+                "; nothing was loaded");
+  if (number(1) < 0 || number(2) < 0)
+    check::fail(op, "the position is batch ", number(2), " of epoch ", number(1), ": both must be 0 or more");
+  prefetcher_.reset();
+  seed_ = static_cast<std::uint64_t>(number(0));
+  epoch_ = number(1);
+  done_ = number(2);
+  resumed_ = true;
+  start_epoch();
+  done_ = std::min(done_, size());
+}
+
+}  // namespace fit::data

@@ -1,0 +1,174 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fit/random.hpp"
+#include "fit/tensor.hpp"
+
+/// Data for training: examples, batches of them, and the order in which they come.
+///
+///     data::DataLoader loader(data::TensorDataset({x, y}), {32, /*shuffle=*/true});
+///     for (int epoch = 0; epoch < 10; ++epoch)
+///       for (const data::Batch& batch : loader) loss(net(batch[0]), batch[1]).backward();
+namespace fit::data {
+
+/// The fields of one example, {input, target} for instance; or those of a batch.
+using Example = std::vector<Tensor>;
+using Batch = std::vector<Tensor>;
+
+/// Examples that can be asked for by number. get() must give the same for the same number and may be called from
+/// another thread (DataLoader's prefetch), but not from two at once by one loader.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  virtual Example get(std::int64_t i) const = 0;
+};
+
+/// A dataset that several may hold. A Dataset of any class is moved in: `data::DataLoader(MyDataset(...))`.
+class SharedDataset {
+ public:
+  template <class D, class = std::enable_if_t<std::is_base_of_v<Dataset, std::decay_t<D>>>>
+  SharedDataset(D&& dataset) : dataset_(std::make_shared<std::decay_t<D>>(std::forward<D>(dataset))) {}
+  template <class D, class = std::enable_if_t<std::is_base_of_v<Dataset, D>>>
+  SharedDataset(std::shared_ptr<D> dataset) : dataset_(std::move(dataset)) {}
+  const Dataset& operator*() const { return *dataset_; }
+  const Dataset* operator->() const { return dataset_.get(); }
+
+ private:
+  std::shared_ptr<const Dataset> dataset_;
+};
+
+/// Tensors whose first axes run over the examples: get(i) is {a[i], b[i], …}. Throws Error unless their first sizes are
+/// equal.
+class TensorDataset final : public Dataset {
+ public:
+  explicit TensorDataset(std::vector<Tensor> tensors);
+  std::int64_t size() const override { return tensors_[0].size(0); }
+  Example get(std::int64_t i) const override;
+
+ private:
+  std::vector<Tensor> tensors_;
+};
+
+/// Some examples of another dataset, by their numbers there.
+class Subset final : public Dataset {
+ public:
+  Subset(SharedDataset dataset, std::vector<std::int64_t> ids);
+  std::int64_t size() const override { return static_cast<std::int64_t>(ids_.size()); }
+  Example get(std::int64_t i) const override;
+  const std::vector<std::int64_t>& ids() const { return ids_; }
+
+ private:
+  SharedDataset dataset_;
+  std::vector<std::int64_t> ids_;
+};
+
+/// Parts of the given sizes, or of the given shares of all (rounded down; what is left goes to the parts in turn),
+/// drawn at random. Throws Error unless the sizes sum up to all, the shares to 1.
+std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector<std::int64_t>& sizes,
+                                 Generator& g = default_generator());
+std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector<double>& shares,
+                                 Generator& g = default_generator());
+
+// ---- examples to a batch ------------------------------------------------------------------------------------------
+
+using Collate = std::function<Batch(const std::vector<Example>&)>;
+
+/// Field by field, stacked along a new first axis. Throws Error unless the examples agree in fields and shapes.
+Batch stack_collate(const std::vector<Example>& examples);
+
+/// For sequences: each field is filled up with its number in `padding` to the longest of the batch along its first
+/// axis, and stacked: [B, T, …]. The fields of rank 0 are stacked. One more field says what is real: the mask of the
+/// first field, boolean [B, T], 1 where it is (attention's convention; as a mask of keys, .reshape({B, 1, 1, T})).
+Collate pad_collate(std::vector<Scalar> padding);
+
+// ---- the order of the examples ------------------------------------------------------------------------------------
+
+/// The numbers of the examples of one epoch, in their order. g is another one in each epoch.
+using Sampler = std::function<std::vector<std::int64_t>(Generator& g, std::int64_t batch_size)>;
+
+/// `count` draws with replacement, example i with probability weights[i] / sum. Throws Error for a weight that is
+/// negative or not finite, and if all are 0.
+Sampler weighted_sampler(const std::vector<double>& weights, std::int64_t count);
+
+/// Batches of examples of like lengths, so that little is padded: shuffled, sorted by length within `pool` batches, cut
+/// into batches, and these shuffled.
+Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool = 50);
+
+// ---- the loader ---------------------------------------------------------------------------------------------------
+
+struct LoaderOptions {
+  std::int64_t batch_size = 1;
+  bool shuffle = false;
+  bool drop_last = false;  ///< leaves out a last batch that is smaller
+  Sampler sampler = {};    ///< instead of shuffle
+  Collate collate = stack_collate;
+  int prefetch = 0;                        ///< batches that a thread of its own prepares ahead; 0: none
+  std::optional<std::uint64_t> seed = {};  ///< of the order; else the default generator's
+};
+
+/// Batches of a dataset. Each range-for is one epoch, in an order that depends on (seed, epoch) alone: prefetching and
+/// threads don't change it. A position in the middle of an epoch can be saved and restored.
+class DataLoader {
+ public:
+  explicit DataLoader(SharedDataset dataset, LoaderOptions options = {});
+  ~DataLoader();
+
+  const Dataset& dataset() const { return *dataset_; }
+  /// Batches in an epoch.
+  std::int64_t size() const;
+  /// The number of the epoch that runs or, before the first, will run.
+  std::int64_t epoch() const { return epoch_; }
+
+  struct End {};
+  class Iterator {
+   public:
+    explicit Iterator(DataLoader* loader) : loader_(loader) { ++*this; }
+    const Batch& operator*() const { return batch_; }
+    const Batch* operator->() const { return &batch_; }
+    Iterator& operator++() {
+      more_ = loader_->next(batch_);
+      return *this;
+    }
+    bool operator!=(End) const { return more_; }
+
+   private:
+    DataLoader* loader_;
+    Batch batch_;
+    bool more_ = false;
+  };
+  /// Begins the next epoch, also if the last one was left early; after load_state_dict(), what is left of the epoch
+  /// that was saved. One loop runs at a time.
+  Iterator begin();
+  End end() const { return {}; }
+
+  /// Where the loop is: the seed, the epoch, the batches handed out, and what they depend on. The batch in hand counts.
+  std::vector<std::pair<std::string, Tensor>> state_dict() const;
+  /// The next loop goes on from there. Throws Error, and has changed nothing, if the names are others or the dataset
+  /// or the batch size has another size.
+  void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
+
+ private:
+  class Prefetcher;
+
+  void start_epoch();
+  bool next(Batch& batch);
+  Batch make(std::int64_t index) const;
+
+  SharedDataset dataset_;
+  LoaderOptions options_;
+  std::uint64_t seed_;
+  std::int64_t epoch_ = 0, done_ = 0;  // batches handed out in this epoch
+  bool resumed_ = false;
+  std::vector<std::int64_t> order_;
+  std::unique_ptr<Prefetcher> prefetcher_;
+};
+
+}  // namespace fit::data

@@ -1,0 +1,269 @@
+#include "fit/data.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "fit/graph.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+// Datasets, batches, and the order in which they come.
+namespace fit::test {
+namespace {
+
+using Catch::Matchers::Contains;
+using data::Batch;
+using data::DataLoader;
+using data::TensorDataset;
+using Ids = std::vector<std::int64_t>;
+
+// The number of the epoch's examples, batch by batch.
+std::vector<Ids> batches(DataLoader& loader) {
+  std::vector<Ids> all;
+  for (const Batch& b : loader) all.push_back(b[0].to_vector<std::int64_t>());
+  return all;
+}
+
+Ids joined(const std::vector<Ids>& all) {
+  Ids ids;
+  for (const Ids& b : all) ids.insert(ids.end(), b.begin(), b.end());
+  return ids;
+}
+
+Ids sorted(Ids ids) {
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+Ids count_to(std::int64_t n) {
+  Ids ids(static_cast<std::size_t>(n));
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
+TensorDataset numbers(std::int64_t n) { return TensorDataset({arange(n)}); }
+
+// Sequences of growing length: example i is i, i, … (i + 1 times), and i alone.
+struct Sequences : data::Dataset {
+  std::int64_t size() const override { return 5; }
+  data::Example get(std::int64_t i) const override { return {full({i + 1}, i, int64), full({}, i, int64)}; }
+};
+
+struct Failing : data::Dataset {
+  std::int64_t size() const override { return 6; }
+  data::Example get(std::int64_t i) const override {
+    if (i == 4) throw FileError("example 4 can't be read");
+    return {full({}, i, int64)};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("data: a TensorDataset gives rows", "[data]") {
+  const TensorDataset d({tensor({{1., 2.}, {3., 4.}, {5., 6.}}), arange(3)});
+  CHECK(d.size() == 3);
+  CHECK(same_bits(d.get(1)[0], tensor({3., 4.})));
+  CHECK(d.get(2)[1].item<int>() == 2);
+  CHECK_THROWS_WITH(d.get(3), Contains("there is no example 3: there are 3"));
+  CHECK_THROWS_WITH(d.get(-1), Contains("there is no example -1"));
+  CHECK_THROWS_WITH(TensorDataset({}), Contains("at least one is needed"));
+  CHECK_THROWS_WITH(TensorDataset({ones({3, 2}), ones({2})}),
+                    Contains("[3, 2] and [2]: the first sizes must be equal"));
+  CHECK_THROWS_WITH(TensorDataset({tensor(1.)}), Contains("shape []"));
+}
+
+TEST_CASE("data: batches in order, the last one smaller or left out", "[data]") {
+  DataLoader loader(numbers(7), {3});
+  CHECK(loader.size() == 3);
+  CHECK(batches(loader) == std::vector<Ids>{{0, 1, 2}, {3, 4, 5}, {6}});
+  CHECK(batches(loader) == std::vector<Ids>{{0, 1, 2}, {3, 4, 5}, {6}});
+  data::LoaderOptions options{3};
+  options.drop_last = true;
+  DataLoader even(numbers(7), options);
+  CHECK(even.size() == 2);
+  CHECK(batches(even) == std::vector<Ids>{{0, 1, 2}, {3, 4, 5}});
+  DataLoader none(numbers(0), {3});
+  CHECK(none.size() == 0);
+  CHECK(batches(none).empty());
+}
+
+TEST_CASE("data: shuffling depends on seed and epoch alone", "[data]") {
+  data::LoaderOptions options{4, true};
+  options.seed = 5;
+  DataLoader loader(numbers(50), options);
+  const auto first = batches(loader), second = batches(loader);
+  CHECK(loader.epoch() == 1);
+  CHECK(sorted(joined(first)) == count_to(50));
+  CHECK(joined(first) != count_to(50));
+  CHECK(first != second);
+
+  for (const int prefetch : {0, 1, 3}) {
+    options.prefetch = prefetch;
+    DataLoader again(numbers(50), options);
+    (void)rand({3});  // other random numbers don't matter
+    CHECK(batches(again) == first);
+    CHECK(batches(again) == second);
+  }
+  options.seed = 6;
+  DataLoader other(numbers(50), options);
+  CHECK(batches(other) != first);
+  // Without a seed it is the default generator's.
+  options.seed = {};
+  manual_seed(5);
+  DataLoader by_default(numbers(50), options);
+  CHECK(batches(by_default) == first);
+}
+
+TEST_CASE("data: a loop that is left early is followed by a new epoch", "[data]") {
+  for (const int prefetch : {0, 2}) {
+    data::LoaderOptions options{1};
+    options.prefetch = prefetch;
+    DataLoader loader(numbers(5), options);
+    for (const Batch& b : loader)
+      if (b[0].item<int>() == 2) break;
+    CHECK(loader.epoch() == 0);
+    CHECK(joined(batches(loader)) == count_to(5));
+    CHECK(loader.epoch() == 1);
+  }
+}
+
+TEST_CASE("data: a position can be saved and restored in the middle of an epoch", "[data]") {
+  for (const int prefetch : {0, 2})
+    for (const int stop : {0, 3, 6}) {  // before, within and after the epoch
+      data::LoaderOptions options{3, true};
+      options.seed = 1;
+      options.prefetch = prefetch;
+      DataLoader loader(numbers(17), options);
+      batches(loader);
+      std::vector<Ids> rest;
+      auto state = loader.state_dict();
+      int count = 0;
+      for (const Batch& b : loader) {
+        if (count++ >= stop) rest.push_back(b[0].to_vector<std::int64_t>());
+        if (count == stop) state = loader.state_dict();
+      }
+      if (stop == 0) rest.clear();
+      const auto next = batches(loader);
+
+      options.seed = 99;
+      DataLoader resumed(numbers(17), options);
+      resumed.load_state_dict(state);
+      CHECK(resumed.epoch() == (stop == 0 ? 0 : 1));
+      CHECK(batches(resumed) == rest);
+      if (stop > 0) CHECK(batches(resumed) == next);
+    }
+  DataLoader loader(numbers(17), {3}), shorter(numbers(16), {3});
+  CHECK_THROWS_WITH(shorter.load_state_dict(loader.state_dict()),
+                    Contains("one in 17 examples by batches of 3, this DataLoader has 16 by batches of 3"));
+  CHECK_THROWS_WITH(loader.load_state_dict({{"epoch", full({}, 1, int64)}}), Contains("missing: seed"));
+}
+
+TEST_CASE("data: what a dataset throws arrives in the loop", "[data]") {
+  for (const int prefetch : {0, 1, 4}) {
+    data::LoaderOptions options{2};
+    options.prefetch = prefetch;
+    DataLoader loader(Failing(), options);
+    std::vector<Ids> seen;
+    const auto run = [&] {
+      for (const Batch& b : loader) seen.push_back(b[0].to_vector<std::int64_t>());
+    };
+    CHECK_THROWS_AS(run(), FileError);
+    CHECK(seen == std::vector<Ids>{{0, 1}, {2, 3}});
+  }
+}
+
+TEST_CASE("data: batches are no part of a graph", "[data]") {
+  const Tensor x = ones({4, 2}).requires_grad_();
+  for (const int prefetch : {0, 1}) {
+    data::LoaderOptions options{2};
+    options.prefetch = prefetch;
+    DataLoader loader(TensorDataset({x}), options);
+    for (const Batch& b : loader) CHECK_FALSE(b[0].requires_grad());
+  }
+}
+
+TEST_CASE("data: sequences are padded, and a mask tells which is real", "[data]") {
+  data::LoaderOptions options{3};
+  options.collate = data::pad_collate({-1, 0});
+  DataLoader loader(Sequences(), options);
+  auto at = loader.begin();
+  CHECK(same_bits((*at)[0], tensor({{0, -1, -1}, {1, 1, -1}, {2, 2, 2}})));
+  CHECK(same_bits((*at)[1], arange(3)));
+  CHECK(same_bits((*at)[2], tensor({{true, false, false}, {true, true, false}, {true, true, true}})));
+  ++at;
+  CHECK((*at)[0].shape() == Shape{2, 5});
+  CHECK((*at)[2].dtype() == boolean);
+
+  CHECK_THROWS_WITH(data::pad_collate({0})({{arange(2), arange(2)}}), Contains("1 numbers to pad with, and 2 fields"));
+  CHECK_THROWS_WITH(data::pad_collate({0})({{tensor(1.)}}), Contains("must be a sequence"));
+  CHECK_THROWS_WITH(data::stack_collate({{arange(2)}, {arange(3)}}), Contains("field 0 has shapes [2] and [3]"));
+  CHECK_THROWS_WITH(data::stack_collate({{arange(2)}, {}}), Contains("1 and 0 fields"));
+  CHECK_THROWS_WITH(data::stack_collate({}), Contains("no examples"));
+}
+
+TEST_CASE("data: weights set how often an example is drawn", "[data]") {
+  data::LoaderOptions options{8};
+  options.seed = 3;
+  options.sampler = data::weighted_sampler({0, 1, 0, 3, 0}, 4000);
+  DataLoader loader(numbers(5), options);
+  CHECK(loader.size() == 500);
+  std::vector<int> count(5);
+  for (const std::int64_t i : joined(batches(loader))) ++count[static_cast<std::size_t>(i)];
+  CHECK(count[0] + count[2] + count[4] == 0);
+  CHECK(std::abs(count[3] - 3000) < 150);  // five standard deviations are 137
+  CHECK_THROWS_WITH(data::weighted_sampler({1, -2}, 3), Contains("the weight of example 1 is -2"));
+  CHECK_THROWS_WITH(data::weighted_sampler({0, 0}, 3), Contains("at least one must be above 0"));
+  options.sampler = [](Generator&, std::int64_t) { return Ids{0, 5}; };
+  CHECK_THROWS_WITH(DataLoader(numbers(5), options), Contains("the sampler gave example 5: there are 5"));
+  options.shuffle = true;
+  CHECK_THROWS_WITH(DataLoader(numbers(5), options), Contains("shuffle and a sampler"));
+}
+
+TEST_CASE("data: buckets hold examples of like lengths", "[data]") {
+  Ids lengths;
+  for (std::int64_t i = 0; i < 203; ++i) lengths.push_back(i * 37 % 101);
+  data::LoaderOptions options{10};
+  options.sampler = data::bucket_sampler(lengths);
+  DataLoader loader(numbers(203), options);
+  const auto first = batches(loader), second = batches(loader);
+  CHECK(sorted(joined(first)) == count_to(203));
+  CHECK(first != second);
+  CHECK(first.back().size() == 3);
+  Ids shortest;
+  for (std::size_t b = 0; b + 1 < first.size(); ++b) {
+    std::set<std::int64_t> in_batch;
+    for (const std::int64_t i : first[b]) in_batch.insert(lengths[static_cast<std::size_t>(i)]);
+    CHECK(*in_batch.rbegin() - *in_batch.begin() <= 6);
+    shortest.push_back(*in_batch.begin());
+  }
+  CHECK(shortest != sorted(shortest));  // short ones don't come first
+}
+
+TEST_CASE("data: splits are disjoint and complete", "[data]") {
+  Generator g(4);
+  const data::SharedDataset all = numbers(10);
+  const auto parts = data::random_split(all, std::vector<double>{0.5, 0.25, 0.25}, g);
+  REQUIRE(parts.size() == 3);
+  CHECK(parts[0].size() == 6);  // one was left over
+  CHECK(parts[1].size() == 2);
+  Ids ids;
+  for (const data::Subset& p : parts)
+    for (std::int64_t i = 0; i < p.size(); ++i) ids.push_back(p.get(i)[0].item<std::int64_t>());
+  CHECK(ids != count_to(10));
+  CHECK(sorted(ids) == count_to(10));
+  CHECK(data::random_split(all, Ids{7, 3}, g)[1].size() == 3);
+  CHECK_THROWS_WITH(data::random_split(all, Ids{7, 2}, g), Contains("sum up to 9: it must be the 10 examples"));
+  CHECK_THROWS_WITH(data::random_split(all, std::vector<double>{0.5, 0.4}, g), Contains("sum up to 0.9: it must be 1"));
+  CHECK_THROWS_WITH(data::Subset(all, {10}), Contains("there is no example 10"));
+}
+
+TEST_CASE("data: options out of range are told", "[data]") {
+  CHECK_THROWS_WITH(DataLoader(numbers(3), {0}), Contains("batch_size is 0"));
+  data::LoaderOptions options;
+  options.prefetch = -1;
+  CHECK_THROWS_WITH(DataLoader(numbers(3), options), Contains("prefetch is -1"));
+}
+
+}  // namespace fit::test
