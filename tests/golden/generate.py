@@ -124,6 +124,57 @@ def optimisers():
         save(f"optimisers/{name}", path=torch.stack(path))
 
 
+def schedules():
+    """The rates of two groups at positions 0 to 100."""
+    from torch.optim import lr_scheduler as lr
+
+    def optimiser():
+        groups = [{"params": [torch.zeros(1, requires_grad=True)], "lr": rate} for rate in (0.5, 0.02)]
+        return torch.optim.SGD(groups)
+
+    def follow(o, step):
+        path = [[g["lr"] for g in o.param_groups]]
+        for t in range(100):
+            o.step()
+            step(t)
+            path.append([g["lr"] for g in o.param_groups])
+        return torch.tensor(path)
+
+    for name, make in {
+        "step": lambda o: lr.StepLR(o, 7, 0.5),
+        "multi_step": lambda o: lr.MultiStepLR(o, [3, 10, 10, 50], 0.3),
+        "exponential": lambda o: lr.ExponentialLR(o, 0.95),
+        "linear": lambda o: lr.LinearLR(o),
+        "linear_down": lambda o: lr.LinearLR(o, 1.0, 0.2, 30),
+        "cosine": lambda o: lr.CosineAnnealingLR(o, 30, 0.001),
+        "restarts": lambda o: lr.CosineAnnealingWarmRestarts(o, 10, 2, 0.001),
+        "restarts_equal": lambda o: lr.CosineAnnealingWarmRestarts(o, 9),
+        "one_cycle": lambda o: lr.OneCycleLR(o, 0.3, 100, cycle_momentum=False),
+        "one_cycle_linear": lambda o: lr.OneCycleLR(
+            o, 0.3, 100, pct_start=0.4, anneal_strategy="linear", cycle_momentum=False, div_factor=10.0,
+            final_div_factor=100.0),
+        "one_cycle_three": lambda o: lr.OneCycleLR(o, 0.3, 110, pct_start=0.35, cycle_momentum=False, three_phase=True),
+        "sequential": lambda o: lr.SequentialLR(
+            o, [lr.LinearLR(o, 0.1, 1.0, 10), lr.CosineAnnealingLR(o, 50, 0.001), lr.StepLR(o, 5, 0.5)], [10, 60]),
+        "chained": lambda o: lr.ChainedScheduler(
+            [lr.LinearLR(o, 0.2, 1.0, 10), lr.ExponentialLR(o, 0.97), lr.CosineAnnealingLR(o, 120, 0.001)]),
+    }.items():
+        o = optimiser()
+        schedule = make(o)
+        save(f"schedules/{name}", path=follow(o, lambda t: schedule.step()))
+
+    metrics = (torch.rand(100) + 3 * 0.9 ** torch.arange(100)).float().double()
+    save("schedules", metrics=metrics)
+    for name, sign, options in [
+        ("plateau", 1, dict(patience=4)),
+        ("plateau_max", -1, dict(mode="max", factor=0.5, patience=2, threshold=0.01, threshold_mode="abs", cooldown=3)),
+        ("plateau_floor", 1, dict(factor=0.5, patience=0, threshold=0.2, min_lr=0.01, eps=1e-3)),
+    ]:
+        o = optimiser()
+        schedule = lr.ReduceLROnPlateau(o, **options)
+        save(f"schedules/{name}", path=follow(o, lambda t: schedule.step(sign * metrics[t])))
+
+
 def multihead_attention():
     width, heads = 8, 2
 
@@ -244,6 +295,7 @@ elementary()
 kinks()
 losses()
 optimisers()
+schedules()
 multihead_attention()
 scaled_dot_product_attention()
 

@@ -27,5 +27,6 @@
 #include "fit/plot.hpp"
 #include "fit/random.hpp"
 #include "fit/safetensors.hpp"
+#include "fit/schedule.hpp"
 #include "fit/shape.hpp"
 #include "fit/tensor.hpp"

@@ -1,0 +1,221 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fit/tensor.hpp"
+
+/// Schedules: they change an optimiser's learning rates, step by step. Names, defaults and values are PyTorch's.
+///
+///     optim::SGD optimizer(net.named_parameters(), 0.1);
+///     optim::CosineAnnealingLR schedule(optimizer, steps);
+///     for (…) { …  optimizer.step();  schedule.step(); }
+///
+/// Making one sets the rates of position 0; the first step() those of position 1. The base rate of a group is the rate
+/// that the first schedule found. Each group goes its own way from there.
+namespace fit::optim {
+
+class Optimizer;
+
+/// The base of all schedules but ReduceLROnPlateau. The optimiser must outlive them.
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+  Schedule(const Schedule&) = delete;
+  Schedule& operator=(const Schedule&) = delete;
+
+  /// Goes one position on, and sets the rates.
+  virtual void step();
+  /// How often step() has been called (PyTorch: last_epoch).
+  std::int64_t position() const { return position_; }
+
+  /// The optimiser's rates ("lr"), the position and base rates ("position", "base_lr"), those of chained schedules
+  /// after their number ("0.position").
+  std::vector<std::pair<std::string, Tensor>> state_dict() const;
+  /// Puts them back, the optimiser's rates as well. Throws one Error that lists every name that does not fit, and then
+  /// has changed nothing.
+  void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
+
+ protected:
+  using List = std::vector<std::shared_ptr<Schedule>>;
+  Schedule(const char* op, Optimizer& optimizer, List inner = {});
+  /// The rate of a group at position t, `lr` before. A constructor ends with step() to position 0.
+  virtual double next(std::int64_t t, double lr, double base) const;
+  const List& inner() const { return inner_; }
+  /// Goes to position 0 again, from the base rates.
+  void restart();
+  /// Sets the rates back to the base rates, and the position to where the next step() leads to 0.
+  void rewind();
+  void count_step() { ++position_; }
+
+ private:
+  friend class SequentialLR;  // which restarts the others
+  /// Calls f(schedule, prefix of its names) for this one and those inside.
+  template <class Self, class F>
+  static void each(Self& self, const F& f, const std::string& prefix = {});
+
+  const char* op_;
+  Optimizer& optimizer_;
+  std::vector<double> base_;
+  std::int64_t position_ = -1;
+  List inner_;
+};
+
+/// Times gamma every step_size steps.
+class StepLR final : public Schedule {
+ public:
+  explicit StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma = 0.1);
+
+ private:
+  double next(std::int64_t t, double lr, double base) const override;
+  std::int64_t step_size_;
+  double gamma_;
+};
+
+/// Times gamma at each of the milestones.
+class MultiStepLR final : public Schedule {
+ public:
+  MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma = 0.1);
+
+ private:
+  double next(std::int64_t t, double lr, double base) const override;
+  std::vector<std::int64_t> milestones_;
+  double gamma_;
+};
+
+/// Times gamma in each step.
+class ExponentialLR final : public Schedule {
+ public:
+  ExponentialLR(Optimizer& optimizer, double gamma);
+
+ private:
+  double next(std::int64_t t, double lr, double base) const override;
+  double gamma_;
+};
+
+/// Warm-up: from start_factor to end_factor times the rate within total_iters steps, in a straight line.
+class LinearLR final : public Schedule {
+ public:
+  explicit LinearLR(Optimizer& optimizer, double start_factor = 1. / 3, double end_factor = 1,
+                    std::int64_t total_iters = 5);
+
+ private:
+  double next(std::int64_t t, double lr, double base) const override;
+  double start_, end_;
+  std::int64_t total_;
+};
+
+/// Loshchilov & Hutter 2017, without restarts: eta_min + (base - eta_min) (1 + cos(pi t / T_max)) / 2. It rises again
+/// after T_max.
+class CosineAnnealingLR final : public Schedule {
+ public:
+  explicit CosineAnnealingLR(Optimizer& optimizer, std::int64_t T_max, double eta_min = 0);
+
+ private:
+  double next(std::int64_t t, double lr, double base) const override;
+  std::int64_t period_;
+  double low_;
+};
+
+/// The same with restarts: from base to eta_min in T_0 steps, then in T_0 T_mult, T_0 T_mult^2 …
+class CosineAnnealingWarmRestarts final : public Schedule {
+ public:
+  explicit CosineAnnealingWarmRestarts(Optimizer& optimizer, std::int64_t T_0, std::int64_t T_mult = 1,
+                                       double eta_min = 0);
+
+ private:
+  double next(std::int64_t t, double lr, double base) const override;
+  std::int64_t first_, factor_;
+  double low_;
+};
+
+enum class Anneal { cos, linear };
+
+struct OneCycleOptions {
+  double pct_start = 0.3;  ///< the share of the steps in which the rate rises
+  Anneal anneal_strategy = Anneal::cos;
+  double div_factor = 25, final_div_factor = 1e4;
+  bool three_phase = false;
+};
+
+/// Smith & Topin 2017: from max_lr / div_factor up to max_lr and down to max_lr / div_factor / final_div_factor; in
+/// three phases, down as slowly as up, and then on. The rates that the groups had are not used. (PyTorch moves the
+/// momentum as well, unless cycle_momentum=False.) Throws Error when stepped past total_steps.
+class OneCycleLR final : public Schedule {
+ public:
+  OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_steps, const OneCycleOptions& options = {});
+
+ private:
+  double next(std::int64_t t, double lr, double base) const override;
+  double max_;
+  std::int64_t total_;
+  OneCycleOptions options_;
+};
+
+/// Vaswani et al. 2017: base d_model^-0.5 min(s^-0.5, s warmup_steps^-1.5) in step s = t + 1. The paper's base is 1.
+class NoamLR final : public Schedule {
+ public:
+  NoamLR(Optimizer& optimizer, std::int64_t d_model, std::int64_t warmup_steps);
+
+ private:
+  double next(std::int64_t t, double lr, double base) const override;
+  double scale_;
+  std::int64_t warmup_;
+};
+
+/// One schedule after the other: the second begins, at its position 0, when the first milestone is reached, and so on.
+///
+///     auto warmup = std::make_shared<optim::LinearLR>(optimizer, 0.01, 1, 100);
+///     auto cosine = std::make_shared<optim::CosineAnnealingLR>(optimizer, steps - 100);
+///     optim::SequentialLR schedule(optimizer, {warmup, cosine}, {100});
+class SequentialLR final : public Schedule {
+ public:
+  SequentialLR(Optimizer& optimizer, List schedules, std::vector<std::int64_t> milestones);
+  void step() override;
+
+ private:
+  std::vector<std::int64_t> milestones_;
+};
+
+/// All in each step, one after the other: each changes the rate that the one before has left.
+class ChainedScheduler final : public Schedule {
+ public:
+  ChainedScheduler(Optimizer& optimizer, List schedules);
+  void step() override;
+};
+
+struct PlateauOptions {
+  enum class Mode { min, max } mode = Mode::min;  ///< whether a smaller or a larger number is better
+  double factor = 0.1;
+  std::int64_t patience = 10;  ///< so many steps without improvement are put up with
+  double threshold = 1e-4;
+  enum class Threshold { rel, abs } threshold_mode = Threshold::rel;  ///< of the best, or added to it
+  std::int64_t cooldown = 0;                                          ///< so many steps are not judged afterwards
+  double min_lr = 0;
+  double eps = 1e-8;  ///< a change of the rate that isn't larger is left
+};
+
+/// Times factor when a number, mostly the loss of validation, has not improved for patience steps.
+class ReduceLROnPlateau {
+ public:
+  explicit ReduceLROnPlateau(Optimizer& optimizer, const PlateauOptions& options = {});
+
+  void step(double metric);
+  double best() const { return best_; }
+
+  /// "lr", "best", "num_bad_epochs" and "cooldown_counter"; as a Schedule's.
+  std::vector<std::pair<std::string, Tensor>> state_dict() const;
+  void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
+
+ private:
+  bool better(double metric) const;
+
+  Optimizer& optimizer_;
+  PlateauOptions options_;
+  double best_;
+  std::int64_t bad_ = 0, cooldown_ = 0;
+};
+
+}  // namespace fit::optim

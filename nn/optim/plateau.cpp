@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <limits>
+
+#include "fit/schedule.hpp"
+#include "load.hpp"
+#include "optim/line.hpp"
+#include "optim/rates.hpp"
+
+namespace fit::optim {
+namespace {
+
+constexpr const char* op = "ReduceLROnPlateau";
+
+}  // namespace
+
+ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const PlateauOptions& options)
+    : optimizer_(optimizer),
+      options_(options),
+      best_(options.mode == PlateauOptions::Mode::min ? std::numeric_limits<double>::infinity()
+                                                      : -std::numeric_limits<double>::infinity()) {
+  check_share(op, "factor", options.factor);
+  check_not_negative(op, "threshold", options.threshold);
+  check_not_negative(op, "min_lr", options.min_lr);
+  check_not_negative(op, "eps", options.eps);
+  if (options.patience < 0 || options.cooldown < 0)
+    check::fail(op, "patience is ", options.patience, ", cooldown ", options.cooldown, ": neither may be negative");
+}
+
+bool ReduceLROnPlateau::better(double metric) const {
+  const double sign = options_.mode == PlateauOptions::Mode::min ? -1 : 1;
+  const double bound = options_.threshold_mode == PlateauOptions::Threshold::rel
+                           ? best_ * (1 + sign * options_.threshold)
+                           : best_ + sign * options_.threshold;
+  return sign < 0 ? metric < bound : metric > bound;
+}
+
+void ReduceLROnPlateau::step(double metric) {
+  const bool improved = better(metric);
+  if (improved) best_ = metric;
+  const bool cooling = cooldown_ > 0;
+  if (cooling) --cooldown_;
+  bad_ = improved || cooling ? 0 : bad_ + 1;
+  if (bad_ <= options_.patience) return;
+  for (std::size_t g = 0; g < optimizer_.groups(); ++g) {
+    const double before = optimizer_.lr(g), after = std::max(before * options_.factor, options_.min_lr);
+    if (before - after > options_.eps) optimizer_.set_lr(g, after);
+  }
+  cooldown_ = options_.cooldown;
+  bad_ = 0;
+}
+
+std::vector<std::pair<std::string, Tensor>> ReduceLROnPlateau::state_dict() const {
+  return {{"lr", rates_of(optimizer_)},
+          {"best", full({}, best_, float64)},
+          {"num_bad_epochs", full({}, bad_, int64)},
+          {"cooldown_counter", full({}, cooldown_, int64)}};
+}
+
+void ReduceLROnPlateau::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+  const auto loaded = state_dict();  // tensors of its own, which the values are read into
+  nn::load_values("load_state_dict", op, loaded, state);
+  set_rates(optimizer_, loaded[0].second);
+  best_ = loaded[1].second.item();
+  bad_ = loaded[2].second.item<std::int64_t>();
+  cooldown_ = loaded[3].second.item<std::int64_t>();
+}
+
+}  // namespace fit::optim

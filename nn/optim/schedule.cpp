@@ -1,0 +1,107 @@
+#include "fit/schedule.hpp"
+
+#include <algorithm>
+
+#include "fit/ops.hpp"
+#include "load.hpp"
+#include "optim/line.hpp"
+#include "optim/rates.hpp"
+
+namespace fit::optim {
+
+Schedule::Schedule(const char* op, Optimizer& optimizer, List inner)
+    : op_(op), optimizer_(optimizer), inner_(std::move(inner)) {
+  for (std::size_t g = optimizer.initial_lrs_.size(); g < optimizer.groups(); ++g)
+    optimizer.initial_lrs_.push_back(optimizer.lr(g));
+  base_ = optimizer.initial_lrs_;
+  for (std::size_t i = 0; i < inner_.size(); ++i) {
+    if (!inner_[i]) check::fail(op, "schedule ", i, " is null");
+    if (&inner_[i]->optimizer_ != &optimizer)
+      check::fail(op, "schedule ", i, " belongs to another optimiser: all must change the same");
+  }
+}
+
+double Schedule::next(std::int64_t, double lr, double) const { return lr; }
+
+void Schedule::step() {
+  for (std::size_t g = 0; g < base_.size(); ++g) optimizer_.set_lr(g, next(position_ + 1, optimizer_.lr(g), base_[g]));
+  count_step();
+}
+
+void Schedule::rewind() {
+  for (std::size_t g = 0; g < base_.size(); ++g) optimizer_.set_lr(g, base_[g]);
+  position_ = -1;
+  for (const auto& s : inner_) s->rewind();
+}
+
+void Schedule::restart() {
+  rewind();
+  step();
+}
+
+// ---- state --------------------------------------------------------------------------------------------------------
+
+template <class Self, class F>
+void Schedule::each(Self& self, const F& f, const std::string& prefix) {
+  f(self, prefix);
+  for (std::size_t i = 0; i < self.inner_.size(); ++i)
+    each(static_cast<Self&>(*self.inner_[i]), f, prefix + std::to_string(i) + '.');
+}
+
+std::vector<std::pair<std::string, Tensor>> Schedule::state_dict() const {
+  std::vector<std::pair<std::string, Tensor>> state{{"lr", rates_of(optimizer_)}};
+  each(*this, [&](const Schedule& s, const std::string& prefix) {
+    state.emplace_back(prefix + "position", full({}, s.position_, int64));
+    state.emplace_back(prefix + "base_lr", tensor(s.base_, {static_cast<std::int64_t>(s.base_.size())}));
+  });
+  return state;
+}
+
+void Schedule::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+  const auto loaded = state_dict();  // tensors of its own, which the values are read into
+  nn::load_values("load_state_dict", op_, loaded, state);
+  set_rates(optimizer_, loaded[0].second);
+  std::size_t at = 1;
+  each(*this, [&](Schedule& s, const std::string&) {
+    s.position_ = loaded[at++].second.item<std::int64_t>();
+    s.base_ = loaded[at++].second.to_vector<double>();
+  });
+}
+
+// ---- several schedules --------------------------------------------------------------------------------------------
+
+SequentialLR::SequentialLR(Optimizer& optimizer, List schedules, std::vector<std::int64_t> milestones)
+    : Schedule("SequentialLR", optimizer, std::move(schedules)), milestones_(std::move(milestones)) {
+  constexpr const char* op = "SequentialLR";
+  if (inner().size() != milestones_.size() + 1)
+    check::fail(op, "there are ", inner().size(), " schedules and ", milestones_.size(),
+                " milestones: there must be one schedule more");
+  for (std::size_t i = 0; i < milestones_.size(); ++i)
+    if (milestones_[i] <= (i == 0 ? 0 : milestones_[i - 1]))
+      check::fail(op, "milestone ", i, " is ", milestones_[i], ": they must be positive and grow");
+  rewind();
+  step();
+}
+
+void SequentialLR::step() {
+  const auto reached = std::upper_bound(milestones_.begin(), milestones_.end(), position() + 1);
+  Schedule& current = *inner()[static_cast<std::size_t>(reached - milestones_.begin())];
+  if (reached != milestones_.begin() && reached[-1] == position() + 1)
+    current.restart();
+  else
+    current.step();
+  count_step();
+}
+
+ChainedScheduler::ChainedScheduler(Optimizer& optimizer, List schedules)
+    : Schedule("ChainedScheduler", optimizer, std::move(schedules)) {
+  if (inner().empty()) check::fail("ChainedScheduler", "there are no schedules to chain");
+  count_step();  // the schedules have made theirs
+}
+
+void ChainedScheduler::step() {
+  for (const auto& s : inner()) s->step();
+  count_step();
+}
+
+}  // namespace fit::optim

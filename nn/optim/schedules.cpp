@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <cmath>
+
+#include "fit/schedule.hpp"
+#include "optim/line.hpp"
+
+// The schedules of one formula. Where PyTorch computes a rate from the one before, so do these: then schedules can be
+// chained, and a rate that was set by hand is taken up.
+namespace fit::optim {
+namespace {
+
+const double pi = std::acos(-1.);
+
+void check_positive(const char* op, const char* name, std::int64_t n) {
+  if (n <= 0) check::fail(op, name, " is ", n, ": it must be positive");
+}
+
+}  // namespace
+
+StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma)
+    : Schedule("StepLR", optimizer), step_size_(step_size), gamma_(gamma) {
+  check_positive("StepLR", "step_size", step_size);
+  step();
+}
+
+double StepLR::next(std::int64_t t, double lr, double) const {
+  return t == 0 || t % step_size_ != 0 ? lr : lr * gamma_;
+}
+
+MultiStepLR::MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma)
+    : Schedule("MultiStepLR", optimizer), milestones_(std::move(milestones)), gamma_(gamma) {
+  step();
+}
+
+double MultiStepLR::next(std::int64_t t, double lr, double) const {
+  const auto times = std::count(milestones_.begin(), milestones_.end(), t);
+  return times == 0 ? lr : lr * std::pow(gamma_, static_cast<double>(times));
+}
+
+ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma) : Schedule("ExponentialLR", optimizer), gamma_(gamma) {
+  step();
+}
+
+double ExponentialLR::next(std::int64_t t, double lr, double) const { return t == 0 ? lr : lr * gamma_; }
+
+LinearLR::LinearLR(Optimizer& optimizer, double start_factor, double end_factor, std::int64_t total_iters)
+    : Schedule("LinearLR", optimizer), start_(start_factor), end_(end_factor), total_(total_iters) {
+  constexpr const char* op = "LinearLR";
+  if (!(start_ > 0 && start_ <= 1)) check::fail(op, "start_factor is ", start_, ": it must be above 0 and at most 1");
+  if (!(end_ >= 0 && end_ <= 1)) check::fail(op, "end_factor is ", end_, ": it must be in 0 … 1");
+  check_positive(op, "total_iters", total_);
+  step();
+}
+
+double LinearLR::next(std::int64_t t, double lr, double) const {
+  if (t == 0) return lr * start_;
+  if (t > total_) return lr;
+  const double rise = end_ - start_;
+  return lr * (1 + rise / (static_cast<double>(total_) * start_ + static_cast<double>(t - 1) * rise));
+}
+
+CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, std::int64_t T_max, double eta_min)
+    : Schedule("CosineAnnealingLR", optimizer), period_(T_max), low_(eta_min) {
+  check_positive("CosineAnnealingLR", "T_max", T_max);
+  check_not_negative("CosineAnnealingLR", "eta_min", eta_min);
+  step();
+}
+
+double CosineAnnealingLR::next(std::int64_t t, double lr, double base) const {
+  if (t == 0) return lr;
+  const auto wave = [&](std::int64_t at) {
+    return 1 + std::cos(pi * static_cast<double>(at) / static_cast<double>(period_));
+  };
+  if ((t - 1 - period_) % (2 * period_) == 0)  // from the lowest point, where the ratio is 0 / 0
+    return lr + (base - low_) * (1 - std::cos(pi / static_cast<double>(period_))) / 2;
+  return wave(t) / wave(t - 1) * (lr - low_) + low_;
+}
+
+CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer, std::int64_t T_0, std::int64_t T_mult,
+                                                         double eta_min)
+    : Schedule("CosineAnnealingWarmRestarts", optimizer), first_(T_0), factor_(T_mult), low_(eta_min) {
+  constexpr const char* op = "CosineAnnealingWarmRestarts";
+  check_positive(op, "T_0", T_0);
+  check_positive(op, "T_mult", T_mult);
+  check_not_negative(op, "eta_min", eta_min);
+  step();
+}
+
+double CosineAnnealingWarmRestarts::next(std::int64_t t, double, double base) const {
+  std::int64_t period = first_;
+  if (factor_ == 1)
+    t %= period;
+  else
+    for (; t >= period; period *= factor_) t -= period;
+  return low_ + (base - low_) * (1 + std::cos(pi * static_cast<double>(t) / static_cast<double>(period))) / 2;
+}
+
+OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_steps, const OneCycleOptions& options)
+    : Schedule("OneCycleLR", optimizer), max_(max_lr), total_(total_steps), options_(options) {
+  constexpr const char* op = "OneCycleLR";
+  check_not_negative(op, "max_lr", max_lr);
+  check_positive(op, "total_steps", total_steps);
+  if (!(options.pct_start >= 0 && options.pct_start <= 1))
+    check::fail(op, "pct_start is ", options.pct_start, ": it must be in 0 … 1");
+  if (!(options.div_factor > 0 && options.final_div_factor > 0))
+    check::fail(op, "div_factor is ", options.div_factor, ", final_div_factor ", options.final_div_factor,
+                ": both must be positive");
+  step();
+}
+
+double OneCycleLR::next(std::int64_t t, double, double) const {
+  if (t > total_) check::fail("OneCycleLR", "step ", t, " is past total_steps, ", total_);
+  const double first = max_ / options_.div_factor, last = first / options_.final_div_factor;
+  const double steps = static_cast<double>(total_), at = static_cast<double>(t), peak = options_.pct_start * steps - 1;
+  const auto between = [&](double from, double to, double begin, double end) {
+    const double done = end > begin ? (at - begin) / (end - begin) : 1;
+    return options_.anneal_strategy == Anneal::cos ? to + (from - to) / 2 * (std::cos(pi * done) + 1)
+                                                   : (to - from) * done + from;
+  };
+  if (at <= peak) return between(first, max_, 0, peak);
+  if (!options_.three_phase) return between(max_, last, peak, steps - 1);
+  const double down = 2 * options_.pct_start * steps - 2;
+  return at <= down ? between(max_, first, peak, down) : between(first, last, down, steps - 1);
+}
+
+NoamLR::NoamLR(Optimizer& optimizer, std::int64_t d_model, std::int64_t warmup_steps)
+    : Schedule("NoamLR", optimizer), scale_(1 / std::sqrt(static_cast<double>(d_model))), warmup_(warmup_steps) {
+  check_positive("NoamLR", "d_model", d_model);
+  check_positive("NoamLR", "warmup_steps", warmup_steps);
+  step();
+}
+
+double NoamLR::next(std::int64_t t, double, double base) const {
+  const double s = static_cast<double>(t + 1);
+  return base * scale_ * std::min(1 / std::sqrt(s), s * std::pow(static_cast<double>(warmup_), -1.5));
+}
+
+}  // namespace fit::optim

@@ -1,0 +1,214 @@
+#include "fit/schedule.hpp"
+
+#include <cmath>
+#include <functional>
+
+#include "fit/ops.hpp"
+#include "fit/optim.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/tensors.hpp"
+
+using namespace fit;
+using Catch::Contains;
+using fit::test::Golden;
+using fit::test::same_bits;
+
+namespace {
+
+Tensor leaf() { return zeros({1}).requires_grad_(); }
+
+// Two groups, as tests/golden/generate.py has them.
+optim::SGD two_groups() { return optim::SGD({{{leaf()}, {0.5}}, {{leaf()}, {0.02}}}); }
+
+template <class S, class... Options>
+std::shared_ptr<optim::Schedule> make(optim::Optimizer& optimizer, const Options&... options) {
+  return std::make_shared<S>(optimizer, options...);
+}
+
+void check_rates(const optim::Optimizer& optimizer, const Tensor& path, std::int64_t t) {
+  INFO("position " << t);
+  for (std::size_t g = 0; g < optimizer.groups(); ++g) {
+    const double right = index(path, {t, static_cast<std::int64_t>(g)}).item();
+    CHECK(std::abs(optimizer.lr(g) - right) <= 1e-12 * std::abs(right));
+  }
+}
+
+using Make = std::function<std::shared_ptr<optim::Schedule>(optim::Optimizer&)>;
+
+// PyTorch's rates at positions 0 to 100; and the same when the second half is done by a new optimiser and schedule,
+// which got the state of the first.
+void follow(const std::string& name, const Make& make_schedule) {
+  INFO(name);
+  const Tensor path = Golden("schedules/" + name)("path");
+  auto optimizer = two_groups();
+  const auto schedule = make_schedule(optimizer);
+  std::vector<std::pair<std::string, Tensor>> saved;
+  for (std::int64_t t = 0; t < path.size(0); ++t) {
+    CHECK(schedule->position() == t);
+    check_rates(optimizer, path, t);
+    if (t == 43) saved = schedule->state_dict();
+    if (t + 1 < path.size(0)) schedule->step();
+  }
+  auto other = two_groups();
+  const auto resumed = make_schedule(other);
+  resumed->load_state_dict(saved);
+  for (std::int64_t t = 43; t < path.size(0); ++t) {
+    CHECK(resumed->position() == t);
+    check_rates(other, path, t);
+    if (t + 1 < path.size(0)) resumed->step();
+  }
+  CHECK(other.lr() == optimizer.lr());
+  CHECK(other.lr(1) == optimizer.lr(1));
+}
+
+}  // namespace
+
+TEST_CASE("schedules have PyTorch's rates, and go on from their state", "[golden]") {
+  using namespace optim;
+  OneCycleOptions linear, three;
+  linear.pct_start = 0.4;
+  linear.anneal_strategy = Anneal::linear;
+  linear.div_factor = 10;
+  linear.final_div_factor = 100;
+  three.pct_start = 0.35;
+  three.three_phase = true;
+  follow("step", [](Optimizer& o) { return make<StepLR>(o, 7, 0.5); });
+  follow("multi_step", [](Optimizer& o) {
+    return make<MultiStepLR>(o, std::vector<std::int64_t>{3, 10, 10, 50}, 0.3);
+  });
+  follow("exponential", [](Optimizer& o) { return make<ExponentialLR>(o, 0.95); });
+  follow("linear", [](Optimizer& o) { return make<LinearLR>(o); });
+  follow("linear_down", [](Optimizer& o) { return make<LinearLR>(o, 1., 0.2, 30); });
+  follow("cosine", [](Optimizer& o) { return make<CosineAnnealingLR>(o, 30, 0.001); });
+  follow("restarts", [](Optimizer& o) { return make<CosineAnnealingWarmRestarts>(o, 10, 2, 0.001); });
+  follow("restarts_equal", [](Optimizer& o) { return make<CosineAnnealingWarmRestarts>(o, 9); });
+  follow("one_cycle", [](Optimizer& o) { return make<OneCycleLR>(o, 0.3, 100); });
+  follow("one_cycle_linear", [&](Optimizer& o) { return make<OneCycleLR>(o, 0.3, 100, linear); });
+  follow("one_cycle_three", [&](Optimizer& o) { return make<OneCycleLR>(o, 0.3, 110, three); });
+  follow("sequential", [](Optimizer& o) {
+    const std::vector<std::shared_ptr<Schedule>> parts{make<LinearLR>(o, 0.1, 1., 10),
+                                                       make<CosineAnnealingLR>(o, 50, 0.001), make<StepLR>(o, 5, 0.5)};
+    return make<SequentialLR>(o, parts, std::vector<std::int64_t>{10, 60});
+  });
+  follow("chained", [](Optimizer& o) {
+    const std::vector<std::shared_ptr<Schedule>> parts{make<LinearLR>(o, 0.2, 1., 10), make<ExponentialLR>(o, 0.97),
+                                                       make<CosineAnnealingLR>(o, 120, 0.001)};
+    return make<ChainedScheduler>(o, parts);
+  });
+}
+
+TEST_CASE("reduction on a plateau is PyTorch's, and goes on from its state", "[golden]") {
+  const auto check = [](const std::string& name, double sign, const optim::PlateauOptions& options) {
+    INFO(name);
+    const Tensor metrics = Golden("schedules")("metrics"), path = Golden("schedules/" + name)("path");
+    auto optimizer = two_groups(), other = two_groups();
+    optim::ReduceLROnPlateau schedule(optimizer, options), resumed(other, options);
+    check_rates(optimizer, path, 0);
+    for (std::int64_t t = 0; t < metrics.size(0); ++t) {
+      const double metric = sign * index(metrics, {t}).item();
+      if (t == 37) resumed.load_state_dict(schedule.state_dict());
+      schedule.step(metric);
+      check_rates(optimizer, path, t + 1);
+      if (t < 37) continue;
+      resumed.step(metric);
+      check_rates(other, path, t + 1);
+    }
+    CHECK(resumed.best() == schedule.best());
+    CHECK(optimizer.lr() < 0.5);
+  };
+  optim::PlateauOptions plain, max, floor;
+  plain.patience = 4;
+  max.mode = optim::PlateauOptions::Mode::max;
+  max.threshold_mode = optim::PlateauOptions::Threshold::abs;
+  max.factor = 0.5;
+  max.patience = 2;
+  max.threshold = 0.01;
+  max.cooldown = 3;
+  floor.factor = 0.5;
+  floor.patience = 0;
+  floor.threshold = 0.2;
+  floor.min_lr = 0.01;
+  floor.eps = 1e-3;
+  check("plateau", 1, plain);
+  check("plateau_max", -1, max);
+  check("plateau_floor", 1, floor);
+}
+
+TEST_CASE("Noam's schedule is its paper's formula") {
+  optim::Adam optimizer({leaf()}, 2.);
+  optim::NoamLR schedule(optimizer, 64, 10);
+  for (int step = 1; step <= 100; ++step) {
+    CHECK(optimizer.lr() ==
+          Approx(2 * std::pow(64., -0.5) * std::min(std::pow(step, -0.5), step * std::pow(10., -1.5))).epsilon(1e-13));
+    schedule.step();
+  }
+}
+
+TEST_CASE("a schedule takes up a rate that was set by hand, and the base rate is the first") {
+  optim::SGD optimizer({leaf()}, 0.8);
+  const optim::LinearLR warmup(optimizer, 0.25, 1, 4);
+  CHECK(optimizer.lr() == 0.2);
+  optim::CosineAnnealingWarmRestarts cosine(optimizer, 4);  // its base is 0.8, not 0.2
+  CHECK(optimizer.lr() == 0.8);
+  optim::StepLR halves(optimizer, 1, 0.5);
+  optimizer.set_lr(0.1);
+  halves.step();
+  CHECK(optimizer.lr() == 0.05);
+}
+
+TEST_CASE("schedules in sequence may be chains and sequences themselves") {
+  using namespace optim;
+  optim::SGD optimizer({leaf()}, 1.);
+  const std::vector<std::shared_ptr<Schedule>> halves{make<ExponentialLR>(optimizer, 0.5),
+                                                      make<ExponentialLR>(optimizer, 0.5)};
+  const auto chain = make<ChainedScheduler>(optimizer, halves);
+  const std::vector<std::shared_ptr<Schedule>> parts{make<LinearLR>(optimizer, 0.5, 1., 2), chain};
+  SequentialLR schedule(optimizer, parts, {3});
+  std::vector<double> rates;
+  for (int t = 0; t < 6; ++t, schedule.step()) rates.push_back(optimizer.lr());
+  CHECK(rates == std::vector<double>{0.5, 0.75, 1, 1, 0.25, 0.0625});
+}
+
+TEST_CASE("a schedule's state is loaded whole or not at all") {
+  optim::SGD optimizer({leaf()}, 1.);
+  const auto step = make<optim::StepLR>(optimizer, 2);
+  optim::SequentialLR schedule(optimizer, {step, make<optim::ExponentialLR>(optimizer, 0.5)}, {5});
+  auto state = schedule.state_dict();
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : state) names.push_back(name);
+  CHECK(names ==
+        std::vector<std::string>{"lr", "position", "base_lr", "0.position", "0.base_lr", "1.position", "1.base_lr"});
+  state[0].second = full({1}, 7., float64);
+  state[3].first = "0.place";
+  CHECK_THROWS_WITH(schedule.load_state_dict(state), Contains("this SequentialLR") &&
+                                                         Contains("missing: 0.position []") &&
+                                                         Contains("unexpected: 0.place []"));
+  CHECK(optimizer.lr() == 1);
+}
+
+TEST_CASE("schedules refuse bad arguments") {
+  using namespace optim;
+  SGD optimizer({leaf()}, 1.), other({leaf()}, 1.);
+  const auto step = make<StepLR>(optimizer, 2);
+  CHECK_THROWS_WITH(StepLR(optimizer, 0), Contains("[StepLR] step_size is 0: it must be positive"));
+  CHECK_THROWS_WITH(LinearLR(optimizer, 0), Contains("start_factor is 0"));
+  CHECK_THROWS_WITH(LinearLR(optimizer, 0.5, 2), Contains("end_factor is 2"));
+  CHECK_THROWS_WITH(LinearLR(optimizer, 0.5, 1, 0), Contains("total_iters is 0"));
+  CHECK_THROWS_WITH(CosineAnnealingLR(optimizer, -1), Contains("T_max is -1"));
+  CHECK_THROWS_WITH(CosineAnnealingWarmRestarts(optimizer, 2, 0), Contains("T_mult is 0"));
+  CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 0), Contains("total_steps is 0"));
+  CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 5, {1.5}), Contains("pct_start is 1.5"));
+  CHECK_THROWS_WITH(NoamLR(optimizer, 64, 0), Contains("warmup_steps is 0"));
+  CHECK_THROWS_WITH(SequentialLR(optimizer, {step}, {3}), Contains("there are 1 schedules and 1 milestones"));
+  CHECK_THROWS_WITH(SequentialLR(optimizer, {step, step}, {0}), Contains("milestone 0 is 0"));
+  CHECK_THROWS_WITH(SequentialLR(optimizer, {step, step, step}, {3, 3}), Contains("milestone 1 is 3"));
+  CHECK_THROWS_WITH(SequentialLR(other, {step}, {}), Contains("schedule 0 belongs to another optimiser"));
+  CHECK_THROWS_WITH(ChainedScheduler(optimizer, {}), Contains("there are no schedules"));
+  CHECK_THROWS_WITH(ChainedScheduler(optimizer, {nullptr}), Contains("schedule 0 is null"));
+  CHECK_THROWS_WITH(ReduceLROnPlateau(optimizer, {PlateauOptions::Mode::min, 1}), Contains("factor is 1"));
+  OneCycleLR two(optimizer, 0.1, 2);
+  two.step();
+  two.step();
+  CHECK_THROWS_WITH(two.step(), Contains("step 3 is past total_steps, 2"));
+}
