@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "check.hpp"
+#include "fit/ops.hpp"
 
 namespace fit::nn {
 
@@ -17,6 +18,48 @@ Tensor sinusoidal_positions(std::int64_t T, std::int64_t C) {
       p[t * C + c] = static_cast<float>(c % 2 == 0 ? std::sin(angle) : std::cos(angle));
     }
   return positions;
+}
+
+Tensor rotary_table(std::int64_t T, std::int64_t D, double base) {
+  constexpr const char* op = "rotary_table";
+  if (T < 0 || D < 0 || D % 2 != 0)
+    check::fail(op, "T is ", T, ", D is ", D, ": neither may be negative, and D must be even");
+  if (!(base > 0)) check::fail(op, "base is ", base, ": it must be positive");
+  Tensor table = Tensor::empty({T, D / 2, 2}, float64);
+  auto* to = table.fresh<double>();
+  for (std::int64_t t = 0; t < T; ++t)
+    for (std::int64_t i = 0; i < D / 2; ++i) {
+      const double angle =
+          static_cast<double>(t) * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(D));
+      *to++ = std::cos(angle);
+      *to++ = std::sin(angle);
+    }
+  return table;
+}
+
+Tensor alibi_slopes(std::int64_t num_heads) {
+  if (num_heads < 1) check::fail("alibi_slopes", "num_heads is ", num_heads, ": it must be positive");
+  std::int64_t power = 1;
+  while (2 * power <= num_heads) power *= 2;
+  std::vector<double> slopes;
+  const auto add = [&](std::int64_t i, std::int64_t of) {
+    slopes.push_back(std::exp2(-8.0 * static_cast<double>(i) / static_cast<double>(of)));
+  };
+  for (std::int64_t i = 1; i <= power; ++i) add(i, power);
+  for (std::int64_t i = 1; power + (i + 1) / 2 <= num_heads; i += 2) add(i, 2 * power);
+  return tensor(slopes, {num_heads});
+}
+
+Tensor alibi_bias(std::int64_t num_heads, std::int64_t queries, std::int64_t keys, DType dtype) {
+  if (queries < 0 || keys < 0)
+    check::fail("alibi_bias", "queries is ", queries, ", keys is ", keys, ": neither may be negative");
+  const double last = static_cast<double>(keys - queries);
+  const Tensor i = reshape(arange(queries).to(float64) + last, {queries, 1}), j = arange(keys).to(float64);
+  return (reshape(alibi_slopes(num_heads), {1, num_heads, 1, 1}) * neg(abs(i - j))).to(dtype);
+}
+
+Tensor causal_alibi_bias(std::int64_t num_heads, std::int64_t keys, DType dtype) {
+  return alibi_bias(num_heads, 1, keys, dtype);
 }
 
 }  // namespace fit::nn

@@ -17,8 +17,12 @@ const char* name_of(Positions p) {
       return "none";
     case Positions::learned:
       return "learned";
-    default:
+    case Positions::sinusoidal:
       return "sinusoidal";
+    case Positions::rotary:
+      return "rotary";
+    default:
+      return "alibi";
   }
 }
 
@@ -44,7 +48,16 @@ GPTOptions completed(GPTOptions o) {
   if (o.num_heads % o.num_kv_heads != 0)
     check::fail(op, "num_heads is ", o.num_heads, ", num_kv_heads is ", o.num_kv_heads,
                 ": num_kv_heads must divide num_heads");
+  if (o.positions == Positions::rotary && o.d_model / o.num_heads % 2 != 0)
+    check::fail(op, "d_model is ", o.d_model, ", num_heads is ", o.num_heads,
+                ": rotary positions want an even number of features in a head");
+  if (o.window < 0) check::fail(op, "window is ", o.window, ": it must not be negative");
   return o;
+}
+
+Tensor table_of(const GPTOptions& o, const Tensor& given) {
+  if (given.defined() || o.positions != Positions::rotary) return given;
+  return rotary_table(o.context_length, o.d_model / o.num_heads, o.rotary_base);
 }
 
 FeedForwardOptions feed_forward(const GPTOptions& o) {
@@ -64,17 +77,41 @@ void start(const Linear& linear, double std) {
 
 // ---- GPTAttention -------------------------------------------------------------------------------------------------
 
-GPTAttention::GPTAttention(const GPTOptions& o)
+GPTAttention::GPTAttention(const GPTOptions& o, const Tensor& rotary)
     : options_(completed(o)),
+      rotary_(table_of(o, rotary)),
       qkv(o.d_model, (options_.num_heads + 2 * options_.num_kv_heads) * (o.d_model / o.num_heads), o.bias),
       proj(o.d_model, o.d_model, o.bias),
       dropout(o.dropout) {}
 
-Tensor GPTAttention::forward(const Tensor& x) const {
+// Queries, keys and values, of which the former two are turned.
+Tensor GPTAttention::turned(const Tensor& x, std::int64_t offset) const {
+  const Tensor joint = qkv(x);
+  if (!rotary_.defined()) return joint;
+  const std::int64_t features = (options_.num_heads + options_.num_kv_heads) * 2 * rotary_.size(1);
+  return rotary(joint, rotary_, options_.rotary_layout, features, offset);
+}
+
+AttentionOptions GPTAttention::attention(std::int64_t keys, DType dtype) const {
   AttentionOptions o;
   o.causal = true;
+  o.window = options_.window;
   o.dropout = training() ? options_.dropout : 0;
-  return dropout(proj(packed_self_attention(qkv(x), options_.num_heads, o, options_.num_kv_heads)));
+  if (options_.positions == Positions::alibi) o.bias = causal_alibi_bias(options_.num_heads, keys, dtype);
+  return o;
+}
+
+Tensor GPTAttention::forward(const Tensor& x) const {
+  const Tensor joint = turned(x, 0);
+  const AttentionOptions o = attention(x.size(1), x.dtype());
+  return dropout(proj(packed_self_attention(joint, options_.num_heads, o, options_.num_kv_heads)));
+}
+
+Tensor GPTAttention::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
+  const Tensor joint = turned(x, length);
+  AttentionOptions o = attention(length + x.size(1), x.dtype());
+  o.mask = mask;
+  return dropout(proj(cached_self_attention(joint, kept.keys, kept.values, length, options_.num_heads, o)));
 }
 
 void GPTAttention::fields(Fields& f) {
@@ -90,15 +127,20 @@ std::string GPTAttention::describe() const {
 
 // ---- GPTBlock -----------------------------------------------------------------------------------------------------
 
-GPTBlock::GPTBlock(const GPTOptions& o)
+GPTBlock::GPTBlock(const GPTOptions& o, const Tensor& rotary)
     : options_(completed(o)),
       ln_1(o.d_model, 1e-5, o.bias),
-      attn(options_),
+      attn(options_, rotary),
       ln_2(o.d_model, 1e-5, o.bias),
       mlp(o.d_model, options_.hidden, feed_forward(o)) {}
 
 Tensor GPTBlock::forward(const Tensor& x) const {
   const Tensor y = x + attn(ln_1(x));
+  return y + mlp(ln_2(y));
+}
+
+Tensor GPTBlock::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
+  const Tensor y = x + attn.forward(ln_1(x), kept, length, mask);
   return y + mlp(ln_2(y));
 }
 
@@ -122,8 +164,9 @@ GPT::GPT(const GPTOptions& o)
   init::normal_(wte.weight, 0, std);
   if (o.positions == Positions::learned) init::normal_(wpe.emplace(o.context_length, o.d_model).weight, 0, std);
   if (o.positions == Positions::sinusoidal) sinusoids_ = sinusoidal_positions(o.context_length, o.d_model);
+  const Tensor rotary = table_of(options_, {});
   for (std::int64_t i = 0; i < o.num_layers; ++i) {
-    GPTBlock block(options_);
+    GPTBlock block(options_, rotary);
     start(block.attn.qkv, std);
     start(block.attn.proj, residual);
     start(block.mlp.fc, std);
@@ -137,20 +180,57 @@ GPT::GPT(const GPTOptions& o)
     start(head, std);
 }
 
-Tensor GPT::hidden(const Tensor& ids) const {
-  if (ids.rank() != 2 || ids.size(1) > options_.context_length)
-    check::fail("GPT", "ids has shape ", ids.shape(), ": it must be [B, T], and T at most context_length, ",
-                options_.context_length);
+Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
+  const std::int64_t before = cache ? cache->length() : 0;
+  if (ids.rank() != 2 || before + ids.size(1) > options_.context_length)
+    check::fail("GPT", "ids has shape ", ids.shape(), " behind ", before,
+                " positions: it must be [B, T], and all together at most context_length, ", options_.context_length);
+  if (cache && cache->batch() != ids.size(0))
+    check::fail("GPT", "ids has shape ", ids.shape(), ", the cache has batch ", cache->batch(), ": they must agree");
   Tensor x = wte(ids);
   const std::int64_t T = ids.size(1);
-  if (wpe) x = x + (*wpe)(arange(T));
-  if (sinusoids_.defined()) x = x + slice(sinusoids_, 0, 0, T).to(x.dtype());
-  x = dropout(x);
+  if (wpe || sinusoids_.defined()) {
+    const Tensor at = cache ? cache->positions(T) : arange(T);
+    x = x + (wpe ? (*wpe)(at) : embedding(sinusoids_, at).to(x.dtype()));
+  }
+  return dropout(x);
+}
+
+Tensor GPT::hidden(const Tensor& ids) const {
+  Tensor x = embedded(ids, nullptr);
   for (const GPTBlock& block : h) x = block(x);
   return ln_f(x);
 }
 
+Tensor GPT::hidden(const Tensor& ids, KVCache& cache) const {
+  Tensor x = embedded(ids, &cache);
+  const std::int64_t length = cache.length();
+  cache.advance(ids.size(1));  // throws where there is no room
+  const Tensor mask = cache.mask(cache.length());
+  std::size_t layer = 0;
+  for (const GPTBlock& block : h) x = block.forward(x, cache[layer++], length, mask);
+  return ln_f(x);
+}
+
 Tensor GPT::forward(const Tensor& ids) const { return head(hidden(ids)); }
+
+Tensor GPT::forward(const Tensor& ids, KVCache& cache) const {
+  const NoGrad plain;
+  return head(hidden(ids, cache));
+}
+
+Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
+  const NoGrad plain;
+  if (ids.rank() != 2 || ids.size(1) == 0)
+    check::fail("GPT", "ids has shape ", ids.shape(), ": it must be [B, T], T > 0");
+  return head(index(hidden(ids, cache), {range(), -1}));
+}
+
+KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length) const {
+  const GPTOptions& o = options_;
+  return KVCache(o.num_layers, batch, o.num_kv_heads, max_length == 0 ? o.context_length : max_length,
+                 o.d_model / o.num_heads, wte.weight.dtype());
+}
 
 Tensor GPT::loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index) const {
   CrossEntropyOptions o;

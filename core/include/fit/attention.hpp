@@ -27,6 +27,9 @@ struct AttentionOptions {
   Tensor bias;
   /// Query i sees the keys j <= i + Sk - Sq: the last query sees all of them. Combines with the mask.
   bool causal = false;
+  /// How many keys back a query sees, itself among them: those with j > i + Sk - Sq - window. 0: all. Combines with the
+  /// mask and with causal.
+  std::int64_t window = 0;
   /// The probability with which a weight is dropped (the others grow by 1 / (1 - p)). It is in force: a layer passes 0
   /// in evaluation.
   double dropout = 0;
@@ -69,6 +72,13 @@ AttentionResult multi_head_attention_with_weights(const Tensor& q, const Tensor&
 /// place: qkv [B, S, (H + 2 Hkv) D] -> [B, S, H D]. num_kv_heads 0 stands for as many as num_heads.
 Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const AttentionOptions& options = {},
                              std::int64_t num_kv_heads = 0);
+
+/// The next S positions of sequences whose earlier keys and values are kept: keys and values are [B, Hkv, Tmax, D], of
+/// which the first `length` positions are filled. Writes those of qkv [B, S, (H + 2 Hkv) D] behind them, and gives the
+/// attention of its queries to all length + S: [B, S, H D]. A mask or bias is one for scores (B, H, S, length + S).
+/// Records nothing, and drops nothing. Throws Error as packed_self_attention() does, and if length + S is more than Tmax.
+Tensor cached_self_attention(const Tensor& qkv, Tensor& keys, Tensor& values, std::int64_t length,
+                             std::int64_t num_heads, const AttentionOptions& options = {});
 
 // ---- masks --------------------------------------------------------------------------------------------------------
 

@@ -165,6 +165,16 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias
 /// x / sqrt(mean(x^2) + eps) * weight over the last axis (Zhang & Sennrich 2019). weight is [C] or undefined.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6);
 
+// ---- positions -----------------------------------------------------------------------------------------------------
+/// The two features of a head that turn together as pair i, of D: (2i, 2i + 1), or (i, i + D/2).
+enum class RotaryLayout { interleaved, half_split };
+/// Rotary positions (Su et al. 2021): x [..., T, W] is heads of D features side by side. Pair i of a head at position t
+/// turns by the angle a whose cos and sin are table[offset + t][i]: (x cos a - y sin a, x sin a + y cos a). The table
+/// is [at least offset + T, D/2, 2], float64 (nn::rotary_table()), and gets no gradient. Only the first `features` of
+/// W turn, all of them if -1; the rest is copied. `inverse` turns back.
+Tensor rotary(const Tensor& x, const Tensor& table, RotaryLayout layout = RotaryLayout::half_split,
+              std::int64_t features = -1, std::int64_t offset = 0, bool inverse = false);
+
 // ---- losses (fit/nn/loss.hpp has them as functions with reductions) ------------------------------------------------
 /// Row by row lse(x) - x[target], float [N], from logits x [N, C] and ids [N] (int64): -ln of the target's probability.
 /// 0, with no gradient, where the target is ignore_index. Throws Error for another target outside 0 … C - 1.

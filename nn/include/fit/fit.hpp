@@ -14,6 +14,7 @@
 #include "fit/nn/feed_forward.hpp"
 #include "fit/nn/gpt.hpp"
 #include "fit/nn/init.hpp"
+#include "fit/nn/kv_cache.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
 #include "fit/nn/loss.hpp"

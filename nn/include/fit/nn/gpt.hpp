@@ -8,9 +8,11 @@
 #include "fit/nn/containers.hpp"
 #include "fit/nn/dropout.hpp"
 #include "fit/nn/feed_forward.hpp"
+#include "fit/nn/kv_cache.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
 #include "fit/nn/norm.hpp"
+#include "fit/ops.hpp"
 
 /// A transformer that has a decoder only (Radford et al. 2019), with the names of GPT-2's parameters: wte, wpe,
 /// h.0.ln_1, h.0.attn.qkv, h.0.attn.proj, h.0.ln_2, h.0.mlp.fc, h.0.mlp.proj, ln_f, head.
@@ -21,6 +23,8 @@ enum class Positions {
   none,
   learned,     ///< a trained vector for each position, added to the token's
   sinusoidal,  ///< sinusoidal_positions(), added to the token's vector
+  rotary,      ///< queries and keys turn, see fit::rotary()
+  alibi,       ///< scores fall with the distance, see causal_alibi_bias()
 };
 const char* name_of(Positions p);  ///< "none", "learned", …
 
@@ -37,15 +41,23 @@ struct GPTOptions {
   bool tie_weights = true;  ///< the head is the table of embeddings
   std::int64_t hidden = 0;  ///< features within the feed-forward layer; 4 d_model if 0
   Activation activation = Activation::gelu_tanh;
+  RotaryLayout rotary_layout = RotaryLayout::half_split;
+  double rotary_base = 10000;
+  std::int64_t window = 0;  ///< how many positions back one sees, itself among them; 0: all
 };
 
 /// Causal self-attention with one projection for queries, keys and values: x (B, T, d_model) -> (B, T, d_model).
 class GPTAttention final : public UnaryLayer {
   GPTOptions options_;
+  Tensor rotary_;  // rotary_table(), or undefined
 
  public:
-  explicit GPTAttention(const GPTOptions& options);
+  /// The table for rotary positions, where they are asked for, is made if it isn't given.
+  explicit GPTAttention(const GPTOptions& options, const Tensor& rotary = {});
   Tensor forward(const Tensor& x) const override;
+  /// x stands behind `length` positions, which `kept` holds; they are joined by those of x. `mask` is over all of them.
+  Tensor forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
+  using UnaryLayer::operator();
   void fields(Fields& f) override;
   std::string describe() const override;
 
@@ -54,7 +66,11 @@ class GPTAttention final : public UnaryLayer {
   Dropout dropout;
 
  protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<GPTAttention>(options_); }
+  std::shared_ptr<Layer> make() const override { return std::make_shared<GPTAttention>(options_, rotary_); }
+
+ private:
+  Tensor turned(const Tensor& x, std::int64_t offset) const;
+  AttentionOptions attention(std::int64_t keys, DType dtype) const;
 };
 
 /// x + attn(ln_1(x)), and to that + mlp(ln_2(…)).
@@ -62,8 +78,9 @@ class GPTBlock final : public UnaryLayer {
   GPTOptions options_;
 
  public:
-  explicit GPTBlock(const GPTOptions& options);
+  explicit GPTBlock(const GPTOptions& options, const Tensor& rotary = {});
   Tensor forward(const Tensor& x) const override;
+  Tensor forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
   void fields(Fields& f) override;
 
   LayerNorm ln_1;
@@ -93,6 +110,17 @@ class GPT final : public Layer {
   /// ids [B, T] (int64) -> logits [B, T, vocab_size]. Throws Error if T is more than context_length.
   Tensor forward(const Tensor& ids) const;
   Tensor operator()(const Tensor& ids) const { return forward(ids); }
+
+  /// The logits of the positions that follow those in the cache, which grows by them: what forward() of the whole gives
+  /// there, to rounding. ids [B, T] may be a prompt, a piece of one, or one token a row. Records nothing. Throws Error
+  /// if the context length or the cache's would be passed.
+  Tensor forward(const Tensor& ids, KVCache& cache) const;
+  Tensor operator()(const Tensor& ids, KVCache& cache) const { return forward(ids, cache); }
+  /// The same for the last of them alone: [B, vocab_size].
+  Tensor forward_last(const Tensor& ids, KVCache& cache) const;
+  /// An empty cache for `batch` sequences of up to max_length tokens (context_length if 0).
+  KVCache make_cache(std::int64_t batch, std::int64_t max_length = 0) const;
+
   /// The mean cross entropy of targets [B, T], of which those that are ignore_index count for nothing.
   Tensor loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index = -100) const;
 
@@ -111,7 +139,9 @@ class GPT final : public Layer {
   std::shared_ptr<Layer> make() const override { return std::make_shared<GPT>(options_); }
 
  private:
-  Tensor hidden(const Tensor& ids) const;  // what the head reads: [B, T, d_model]
+  Tensor embedded(const Tensor& ids, const KVCache* cache) const;  // what the first block reads: [B, T, d_model]
+  Tensor hidden(const Tensor& ids) const;                          // what the head reads
+  Tensor hidden(const Tensor& ids, KVCache& cache) const;
 };
 
 }  // namespace fit::nn

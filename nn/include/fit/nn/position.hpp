@@ -11,4 +11,16 @@ namespace fit::nn {
 /// An odd C ends with a sine. Throws Error if T or C is negative.
 Tensor sinusoidal_positions(std::int64_t T, std::int64_t C);
 
+/// What rotary() turns by, [T, D/2, 2] float64: cos and sin of t / base^(2i / D) for pair i at position t. D is even.
+Tensor rotary_table(std::int64_t T, std::int64_t D, double base = 10000);
+
+/// The slopes of attention with linear biases (Press et al. 2022), [H] float64: 2^(-8/H), 2^(-16/H), … where H is a
+/// power of 2; else those of the power below, and between them as many as are missing of the power above.
+Tensor alibi_slopes(std::int64_t num_heads);
+/// -slope |i + Sk - Sq - j|, (1, H, Sq, Sk), as a bias for attention.
+Tensor alibi_bias(std::int64_t num_heads, std::int64_t queries, std::int64_t keys, DType dtype = float32);
+/// The same for causal attention, (1, H, 1, Sk): -slope (Sk - 1 - j). It differs by a number for each row, which
+/// softmax ignores.
+Tensor causal_alibi_bias(std::int64_t num_heads, std::int64_t keys, DType dtype = float32);
+
 }  // namespace fit::nn

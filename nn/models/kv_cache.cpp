@@ -1,0 +1,83 @@
+#include "fit/nn/kv_cache.hpp"
+
+#include <algorithm>
+
+#include "check.hpp"
+#include "fit/ops.hpp"
+
+namespace fit::nn {
+namespace {
+
+constexpr const char* op = "KVCache";
+
+}  // namespace
+
+KVCache::KVCache(std::int64_t num_layers, std::int64_t batch, std::int64_t kv_heads, std::int64_t max_length,
+                 std::int64_t head_size, DType dtype)
+    : batch_(batch), max_length_(max_length) {
+  if (num_layers < 0 || batch < 0 || kv_heads < 0 || max_length < 0 || head_size < 0)
+    check::fail(op, "sizes are ", num_layers, " layers, batch ", batch, ", ", kv_heads, " heads, max_length ",
+                max_length, ", head_size ", head_size, ": none may be negative");
+  const Shape shape{batch, kv_heads, max_length, head_size};
+  for (std::int64_t i = 0; i < num_layers; ++i)
+    layers_.push_back({Tensor::empty(shape, dtype), Tensor::empty(shape, dtype)});
+}
+
+void KVCache::advance(std::int64_t positions) {
+  if (positions < 0 || length_ + positions > max_length_)
+    check::fail(op, "it holds ", length_, " positions, and ", positions, " more come: there is room for ", max_length_);
+  length_ += positions;
+}
+
+void KVCache::truncate(std::int64_t length) {
+  if (length < 0 || length > length_)
+    check::fail(op, "length is ", length, ": it must be in 0 … ", length_, ", the positions that it holds");
+  length_ = length;
+}
+
+void KVCache::select(const std::vector<std::int64_t>& rows) {
+  const auto count = static_cast<std::int64_t>(rows.size());
+  for (const std::int64_t row : rows)
+    if (row < 0 || row >= batch_) check::fail(op, "row ", row, " of ", batch_, ": there is none such");
+  bool same = count == batch_;
+  for (std::int64_t i = 0; same && i < count; ++i) same = rows[static_cast<std::size_t>(i)] == i;
+  if (same) return;
+  const NoGrad plain;
+  const Tensor ids = tensor(rows, {count});
+  for (Layer& layer : layers_) layer = {index_select(layer.keys, 0, ids), index_select(layer.values, 0, ids)};
+  std::vector<std::int64_t> padding;
+  for (std::size_t i = 0; !padding_.empty() && i < rows.size(); ++i)
+    padding.push_back(padding_[static_cast<std::size_t>(rows[i])]);
+  padding_ = std::move(padding);
+  batch_ = count;
+}
+
+void KVCache::set_padding(std::vector<std::int64_t> padding) {
+  if (static_cast<std::int64_t>(padding.size()) != batch_)
+    check::fail(op, "padding has ", padding.size(), " numbers: there must be one for each of the ", batch_, " rows");
+  for (const std::int64_t p : padding)
+    if (p < 0 || p > max_length_) check::fail(op, "a padding is ", p, ": it must be in 0 … ", max_length_);
+  if (length_ > 0) check::fail(op, "it holds ", length_, " positions: the padding comes before the first");
+  padding_ = std::move(padding);
+}
+
+Tensor KVCache::positions(std::int64_t count) const {
+  Tensor at = Tensor::empty(padding_.empty() ? Shape{count} : Shape{batch_, count}, int64);
+  std::int64_t* to = at.fresh<std::int64_t>();
+  for (std::int64_t i = 0; i < at.numel(); ++i) {
+    const std::int64_t hidden = padding_.empty() ? 0 : padding_[static_cast<std::size_t>(i / count)];
+    to[i] = std::max<std::int64_t>(0, length_ + i % count - hidden);
+  }
+  return at;
+}
+
+Tensor KVCache::mask(std::int64_t keys) const {
+  if (padding_.empty()) return {};
+  Tensor mask = Tensor::empty({batch_, 1, keys}, boolean);
+  bool* to = mask.fresh<bool>();
+  for (const std::int64_t hidden : padding_)
+    for (std::int64_t j = 0; j < keys; ++j) *to++ = j >= hidden;
+  return mask;
+}
+
+}  // namespace fit::nn

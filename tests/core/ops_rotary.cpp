@@ -1,0 +1,46 @@
+#include "fit/nn/position.hpp"
+#include "support/op_table.hpp"
+
+namespace fit::test {
+
+static std::vector<OpRow> rotary_ops() {
+  const auto turn = [](RotaryLayout layout, std::int64_t D, std::int64_t features, std::int64_t offset) {
+    return [=](const auto& in) { return rotary(in[0], nn::rotary_table(40, D), layout, features, offset); };
+  };
+  const Tensor table = nn::rotary_table(3, 4);
+  return {
+      OpRow("rotary", turn(RotaryLayout::half_split, 4, -1, 3))
+          .on({{2, 3, 8}})
+          .on({{1, 4}})
+          .on({{0, 3, 4}})
+          .large({{70, 33, 36}}),
+      OpRow("rotary", "interleaved, in part", turn(RotaryLayout::interleaved, 2, 4, 0))
+          .on({{2, 3, 6}})
+          .on({{5, 4}})
+          .on({{2, 0, 4}})
+          .bad("x is [4]: it must be [..., T, W]", [table] { rotary(zeros({4}), table); })
+          .bad("the positions 2 … 3 must be in the table",
+               [table] {
+                 rotary(zeros({2, 4}), table, RotaryLayout::interleaved, -1, 2);
+               })
+          .bad("what turns must be whole heads of 4 features",
+               [table] {
+                 rotary(zeros({2, 6}), table);
+               })
+          .bad("table is [3, 4]: it must be [T, D/2, 2]",
+               [] {
+                 rotary(zeros({2, 6}), zeros({3, 4}, float64));
+               })
+          .bad("table is float32: it must be float64",
+               [] {
+                 rotary(zeros({2, 6}), zeros({3, 2, 2}));
+               })
+          .bad("x is int64",
+               [table] {
+                 rotary(zeros({2, 4}, int64), table);
+               }),
+  };
+}
+static const RegisterOps rotary_rows(rotary_ops);
+
+}  // namespace fit::test

@@ -1,0 +1,161 @@
+#include "fit/nn/kv_cache.hpp"
+
+#include <limits>
+
+#include "fit/attention.hpp"
+#include "fit/memory.hpp"
+#include "fit/nn/gpt.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test {
+namespace {
+
+nn::GPTOptions small(nn::Positions positions = nn::Positions::learned) {
+  nn::GPTOptions o;
+  o.vocab_size = 13, o.context_length = 12, o.num_layers = 3, o.num_heads = 4, o.d_model = 24;
+  o.positions = positions;
+  return o;
+}
+
+// Large weights, so that positions matter; in double precision.
+nn::GPT lively(const nn::GPTOptions& o) {
+  manual_seed(5);
+  nn::GPT gpt(o);
+  gpt.to(float64);
+  const NoGrad plain;
+  for (Tensor p : gpt.parameters()) p.add_(randn(p.shape(), float64) * 0.3);
+  return gpt;
+}
+
+Tensor ids_of(std::int64_t B, std::int64_t T) {
+  Generator g(8);
+  return randint(0, 13, {B, T}, g);
+}
+
+// The whole at once, and in pieces of these lengths.
+void check_pieces(const nn::GPT& gpt, const std::vector<std::int64_t>& lengths) {
+  const Tensor ids = ids_of(2, 12), whole = gpt(ids);
+  nn::KVCache cache = gpt.make_cache(2);
+  std::vector<Tensor> logits;
+  for (const std::int64_t n : lengths) logits.push_back(gpt(slice(ids, 1, cache.length(), cache.length() + n), cache));
+  CHECK(max_difference(cat(logits, 1), whole) < 1e-12);
+}
+
+}  // namespace
+
+TEST_CASE("with a cache, a GPT gives what it gives without", "[cache]") {
+  for (const nn::Positions positions : {nn::Positions::none, nn::Positions::learned, nn::Positions::sinusoidal,
+                                        nn::Positions::rotary, nn::Positions::alibi})
+    for (const std::int64_t kv_heads : {4, 2, 1})
+      for (const std::int64_t window : {0, 1, 3, 20}) {
+        nn::GPTOptions o = small(positions);
+        o.num_kv_heads = kv_heads;
+        o.window = window;
+        o.rotary_layout = kv_heads == 2 ? RotaryLayout::interleaved : RotaryLayout::half_split;
+        INFO(name_of(positions) << ", " << kv_heads << " heads of keys, window " << window);
+        const nn::GPT gpt = lively(o);
+        check_pieces(gpt, {12});
+        check_pieces(gpt, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
+        check_pieces(gpt, {5, 4, 1, 1, 1});
+        check_pieces(gpt, {1, 7, 0, 1, 3});
+      }
+}
+
+TEST_CASE("positions matter in each of their kinds", "[cache]") {
+  for (const nn::Positions positions :
+       {nn::Positions::learned, nn::Positions::sinusoidal, nn::Positions::rotary, nn::Positions::alibi}) {
+    INFO(name_of(positions));
+    // Without positions the last token would see the same set of tokens before it.
+    const nn::GPT gpt = lively(small(positions));
+    const Tensor a = gpt(tensor({{1, 2, 5}})), b = gpt(tensor({{2, 1, 5}}));
+    CHECK(max_difference(a[{0, 2}], b[{0, 2}]) > 1e-4);
+  }
+  nn::GPTOptions one = small(nn::Positions::none);
+  one.num_layers = 1;
+  const nn::GPT gpt = lively(one);
+  CHECK(max_difference(gpt(tensor({{1, 2, 5}}))[{0, 2}], gpt(tensor({{2, 1, 5}}))[{0, 2}]) < 1e-12);
+}
+
+TEST_CASE("rows of unequal length go side by side in a cache", "[cache]") {
+  for (const nn::Positions positions : {nn::Positions::none, nn::Positions::learned, nn::Positions::sinusoidal,
+                                        nn::Positions::rotary, nn::Positions::alibi}) {
+    INFO(name_of(positions));
+    nn::GPTOptions o = small(positions);
+    o.window = 3;
+    const nn::GPT gpt = lively(o);
+    nn::KVCache cache = gpt.make_cache(2);
+    cache.set_padding({3, 0});
+    const Tensor prompt = tensor({{12, 12, 12, 1, 2}, {3, 4, 5, 6, 7}});
+    const Tensor first = gpt.forward_last(prompt, cache), second = gpt.forward_last(tensor({{8}, {9}}), cache);
+    CHECK(max_difference(first[0], gpt(tensor({{1, 2}}))[{0, 1}]) < 1e-12);
+    CHECK(max_difference(second[0], gpt(tensor({{1, 2, 8}}))[{0, 2}]) < 1e-12);
+    CHECK(max_difference(second[1], gpt(tensor({{3, 4, 5, 6, 7, 9}}))[{0, 5}]) < 1e-12);
+  }
+}
+
+TEST_CASE("a cache forgets, and its rows can be chosen anew", "[cache]") {
+  const nn::GPT gpt = lively(small());
+  nn::KVCache cache = gpt.make_cache(2);
+  gpt(tensor({{1, 2, 3}, {4, 5, 6}}), cache);
+  cache.truncate(2);
+  cache.select({1, 1, 0});
+  CHECK(cache.batch() == 3);
+  const Tensor next = gpt.forward_last(tensor({{7}, {8}, {9}}), cache);
+  CHECK(max_difference(next[0], gpt(tensor({{4, 5, 7}}))[{0, 2}]) < 1e-12);
+  CHECK(max_difference(next[1], gpt(tensor({{4, 5, 8}}))[{0, 2}]) < 1e-12);
+  CHECK(max_difference(next[2], gpt(tensor({{1, 2, 9}}))[{0, 2}]) < 1e-12);
+}
+
+TEST_CASE("one more token takes no memory but what was there", "[cache]") {
+  const nn::GPT gpt(small(nn::Positions::rotary));
+  nn::KVCache cache = gpt.make_cache(1);
+  const Tensor token = tensor({{3}});
+  for (int i = 0; i < 3; ++i) gpt.forward_last(token, cache);
+  const auto before = memory_stats();
+  for (int i = 0; i < 9; ++i) gpt.forward_last(token, cache);
+  CHECK(memory_stats().system_allocs == before.system_allocs);
+  CHECK_FALSE(gpt.forward_last(token, cache = gpt.make_cache(1)).requires_grad());
+}
+
+TEST_CASE("what is not finite shows in a cache, but not from under a mask", "[cache]") {
+  Generator g(6);
+  Tensor keys = Tensor::empty({1, 1, 4, 2}), values = Tensor::empty({1, 1, 4, 2});
+  Tensor qkv = randn({1, 3, 6}, float32, g);
+  qkv[{0, 0, range(2, 6)}] = std::numeric_limits<float>::quiet_NaN();
+  AttentionOptions o;
+  o.causal = true;
+  o.mask = tensor({{false, true, true}});
+  const Tensor y = cached_self_attention(qkv, keys, values, 0, 1, o);
+  CHECK(test::values(y) == test::values(packed_self_attention(qkv, 1, o)));
+}
+
+TEST_CASE("a cache's errors", "[cache]") {
+  using Catch::Contains;
+  const nn::GPT gpt = lively(small());
+  nn::KVCache cache = gpt.make_cache(1);
+  gpt(zeros({1, 11}, int64), cache);
+  CHECK_THROWS_WITH(gpt(zeros({1, 2}, int64), cache),
+                    Contains("behind 11 positions") && Contains("context_length, 12"));
+  CHECK(cache.length() == 11);
+  CHECK_THROWS_WITH(gpt(zeros({2, 1}, int64), cache), Contains("the cache has batch 1"));
+  nn::KVCache less = gpt.make_cache(1, 3);
+  CHECK_THROWS_WITH(gpt(zeros({1, 4}, int64), less), Contains("there is room for 3"));
+  CHECK_THROWS_WITH(gpt.forward_last(zeros({1, 0}, int64), less), Contains("T > 0"));
+  CHECK_THROWS_WITH(cache.truncate(12), Contains("length is 12: it must be in 0 … 11"));
+  CHECK_THROWS_WITH(cache.select({1}), Contains("row 1 of 1"));
+  CHECK_THROWS_WITH(cache.set_padding({0}), Contains("the padding comes before the first"));
+  CHECK_THROWS_WITH(less.set_padding({0, 1}), Contains("one for each of the 1 rows"));
+  CHECK_THROWS_WITH(less.set_padding({4}), Contains("it must be in 0 … 3"));
+  CHECK_THROWS_WITH(nn::KVCache(1, -1, 1, 1, 1), Contains("none may be negative"));
+  Tensor keys = zeros({1, 2, 4, 3}), values = zeros({1, 2, 4, 3});
+  CHECK_THROWS_WITH(cached_self_attention(zeros({1, 1, 12}), keys, values, 0, 2),
+                    Contains("qkv must be [B, S, (num_heads + 2 Hkv) D]"));
+  CHECK_THROWS_WITH(cached_self_attention(zeros({1, 2, 18}), keys, values, 3, 2),
+                    Contains("length + S = 5 must be at most Tmax = 4"));
+  CHECK_THROWS_WITH(cached_self_attention(zeros({1, 2, 18}, float64), keys, values, 0, 2),
+                    Contains("both must have one type"));
+}
+
+}  // namespace fit::test

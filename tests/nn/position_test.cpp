@@ -1,0 +1,87 @@
+#include "fit/nn/position.hpp"
+
+#include <cmath>
+
+#include "fit/attention.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test {
+
+TEST_CASE("rotary turns the pairs that its layout names", "[position]") {
+  const Tensor table = nn::rotary_table(3, 4, 100);  // angles t and t / 10
+  const Tensor x = tensor({{1., 0., 0., 1.}, {1., 0., 0., 1.}, {1., 0., 0., 1.}});
+  for (int t = 0; t < 3; ++t) {
+    const double a = t, b = t / 10.0;
+    INFO(t);
+    // pairs (1, 0) and (0, 1)
+    CHECK(max_difference(rotary(x, table, RotaryLayout::interleaved)[t],
+                         tensor({std::cos(a), std::sin(a), -std::sin(b), std::cos(b)})) < 1e-6);
+    // pairs (1, 0) and (0, 1) again, of features 0 and 2, 1 and 3
+    CHECK(max_difference(rotary(x, table, RotaryLayout::half_split)[t],
+                         tensor({std::cos(a), -std::sin(b), std::sin(a), std::cos(b)})) < 1e-6);
+  }
+}
+
+TEST_CASE("rotary scores depend on distance alone, and turning back undoes it", "[position]") {
+  Generator g(2);
+  const Tensor table = nn::rotary_table(50, 6), q = randn({1, 6}, float64, g), k = randn({1, 6}, float64, g);
+  for (const RotaryLayout layout : {RotaryLayout::interleaved, RotaryLayout::half_split}) {
+    const auto score = [&](std::int64_t i, std::int64_t j) {
+      return sum(rotary(q, table, layout, -1, i) * rotary(k, table, layout, -1, j)).item();
+    };
+    CHECK(score(7, 3) == Approx(score(44, 40)).epsilon(1e-12));
+    CHECK(std::abs(score(7, 3) - score(7, 4)) > 1e-6);
+    CHECK(max_difference(rotary(rotary(q, table, layout, -1, 9), table, layout, -1, 9, true), q) < 1e-12);
+  }
+}
+
+TEST_CASE("ALiBi's slopes are the paper's, and its causal form gives the same weights", "[position]") {
+  CHECK(values(nn::alibi_slopes(4)) == std::vector<double>{0.25, 0.0625, 0.015625, 0.00390625});
+  const auto three = values(nn::alibi_slopes(3));  // 2^-4 and 2^-8, and of the four heads' the first
+  CHECK(three == std::vector<double>{0.0625, 0.00390625, 0.25});
+  const Tensor bias = nn::alibi_bias(2, 2, 3, float64);
+  CHECK(equal(bias[{0, 0}], tensor({{-1., 0., -1.}, {-2., -1., 0.}}, float64) * 0.0625));
+  Generator g(3);
+  const Tensor x = randn({2, 3, 5, 4}, float64, g);
+  AttentionOptions full, rows;
+  full.causal = rows.causal = true;
+  full.bias = nn::alibi_bias(3, 5, 5);
+  rows.bias = nn::causal_alibi_bias(3, 5);
+  CHECK(max_difference(scaled_dot_product_attention(x, x, x, full), scaled_dot_product_attention(x, x, x, rows)) <
+        1e-12);
+  full.bias = {};
+  CHECK(max_difference(scaled_dot_product_attention(x, x, x, full), scaled_dot_product_attention(x, x, x, rows)) >
+        1e-3);
+}
+
+TEST_CASE("a window hides what is further back", "[position]") {
+  Generator g(4);
+  const Tensor q = randn({2, 2, 4, 3}, float64, g), k = randn({2, 2, 6, 3}, float64, g);
+  Tensor mask = zeros({4, 6}, boolean);  // the keys at i + 1 and i + 2
+  for (int i = 0; i < 4; ++i) mask[{i, range(i + 1, i + 3)}] = true;
+  AttentionOptions window, masked;
+  window.window = 2;
+  window.causal = true;
+  masked.mask = mask;
+  CHECK(max_difference(scaled_dot_product_attention(q, k, k, window), scaled_dot_product_attention(q, k, k, masked)) <
+        1e-14);
+  window.mask = zeros({1, 6}, boolean);
+  window.mask[{0, range(2, 6)}] = true;  // together: the first query sees key 2 alone
+  CHECK(max_difference(scaled_dot_product_attention(q, k, k, window)[{0, 0, 0}], k[{0, 0, 2}]) < 1e-14);
+  window.window = -1;
+  CHECK_THROWS_WITH(scaled_dot_product_attention(q, k, k, window), Catch::Contains("window is -1"));
+}
+
+TEST_CASE("the makers of positions refuse what is not possible", "[position]") {
+  using Catch::Contains;
+  CHECK_THROWS_WITH(nn::rotary_table(3, 5), Contains("[rotary_table] T is 3, D is 5") && Contains("even"));
+  CHECK_THROWS_WITH(nn::rotary_table(3, 4, 0), Contains("base is 0: it must be positive"));
+  CHECK_THROWS_WITH(nn::alibi_slopes(0), Contains("num_heads is 0: it must be positive"));
+  CHECK_THROWS_WITH(nn::alibi_bias(2, -1, 3), Contains("neither may be negative"));
+  CHECK(nn::rotary_table(0, 4).shape() == Shape{0, 2, 2});
+  CHECK(nn::alibi_bias(2, 0, 3).shape() == Shape{1, 2, 0, 3});
+}
+
+}  // namespace fit::test
