@@ -2,6 +2,7 @@
 
 /// All of fit but <fit/xtensor.hpp>. It is light: no header of xtensor or OpenBLAS comes with it.
 #include "fit/attention.hpp"
+#include "fit/checkpoint.hpp"
 #include "fit/data.hpp"
 #include "fit/error.hpp"
 #include "fit/gradcheck.hpp"
@@ -31,3 +32,4 @@
 #include "fit/schedule.hpp"
 #include "fit/shape.hpp"
 #include "fit/tensor.hpp"
+#include "fit/trainer.hpp"

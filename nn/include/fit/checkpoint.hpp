@@ -1,0 +1,72 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fit/nn/layer.hpp"
+#include "fit/random.hpp"
+
+namespace fit {
+
+/// A training's whole state in one .safetensors file: what goes on from there gives, bit for bit, what would have come
+/// without the stop.
+///
+///     Checkpoint checkpoint;
+///     checkpoint.add("model", model).add("optimizer", optimizer).add("schedule", schedule).add("loader", loader);
+///     checkpoint.config["layers"] = "4";
+///     checkpoint.step = step;
+///     checkpoint.save("out/last.safetensors");
+///
+/// A part's tensors are there as "model.out.weight". A part is whatever has state_dict() and load_state_dict(): layers,
+/// optimisers, schedules, loaders. The default generator is always one.
+class Checkpoint {
+ public:
+  using State = std::vector<std::pair<std::string, Tensor>>;
+  /// The format that is written. All up to it can be read.
+  static constexpr int version = 1;
+
+  Checkpoint() { add("generator", default_generator()); }
+
+  /// The part must outlive this. Throws Error for a name that is empty, holds a '.', or is there already.
+  template <class Part>
+  Checkpoint& add(const std::string& name, Part& part) {
+    return add(
+        name, [&part] { return part.state_dict(); }, [&part](const State& s) { part.load_state_dict(s); });
+  }
+  Checkpoint& add(const std::string& name, Generator& generator);
+  Checkpoint& add(const std::string& name, std::function<State()> save, std::function<void(const State&)> load);
+
+  /// Written whole or not at all: the old file of that name stays until the new one is on the disk.
+  void save(const std::string& path) const;
+  /// Puts everything back, `step` and `config` too. Throws FileError if the file is damaged, is no checkpoint, or is of
+  /// a later version, and one Error that lists every name that is missing, unexpected or misshapen in any part; nothing
+  /// has been changed then.
+  void load(const std::string& path);
+
+  std::int64_t step = 0;
+  std::map<std::string, std::string> config;
+
+ private:
+  struct Part {
+    std::string name;
+    std::function<State()> save;
+    std::function<void(const State&)> load;
+  };
+  std::vector<Part> parts_;
+};
+
+/// What a checkpoint says of itself, to make the model that it fits.
+struct CheckpointInfo {
+  int version = 0;
+  std::int64_t step = 0;
+  std::map<std::string, std::string> config;
+};
+CheckpointInfo checkpoint_info(const std::string& path);
+
+/// Loads one layer out of a checkpoint, to use it without going on with its training. Throws as Checkpoint::load().
+void load_from_checkpoint(const std::string& path, nn::Layer& layer, const std::string& part = "model");
+
+}  // namespace fit

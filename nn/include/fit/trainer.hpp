@@ -1,0 +1,195 @@
+#pragma once
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <iosfwd>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fit/checkpoint.hpp"
+#include "fit/data.hpp"
+#include "fit/optim.hpp"
+
+/// A training loop, and the pieces it is made of, which serve a loop of one's own as well.
+///
+///     Trainer trainer(model, optimizer, loader,
+///                     [&](const data::Batch& b) { return nn::cross_entropy(model(b[0]), b[1]); },
+///                     {/*steps=*/2000, /*out=*/"out/names"});
+///     trainer.schedule(schedule).validation([&] { return validation_loss(model); }, 200);
+///     trainer.run();
+namespace fit {
+
+// ---- pieces -------------------------------------------------------------------------------------------------------
+
+/// How a ProgressBar shows itself. automatic: a bar if the stream is std::cerr or std::cout on a terminal, else lines.
+enum class Display { automatic, bar, lines, none };
+
+/// "120/2000 [#...................]   6 %  loss 1.2345  38512 tokens/s  0:42 left": one line that is drawn again, at
+/// most ten times a second, or where that can't be, a line every few seconds.
+class ProgressBar {
+ public:
+  /// `done` of the steps have been taken before (a training that is resumed).
+  explicit ProgressBar(std::int64_t steps, std::int64_t done = 0, Display display = Display::automatic);
+  ProgressBar(std::int64_t steps, std::int64_t done, Display display, std::ostream& out, double seconds_between = 5);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  /// After `step` steps, of which the last had `tokens` tokens (0: there are none, and steps a second are shown).
+  void update(std::int64_t step, double loss, std::int64_t tokens = 0);
+  /// Writes a line above the bar.
+  void print(const std::string& line);
+  /// Shows the last state and ends the line.
+  void finish();
+  /// Tokens a second since the beginning, or steps.
+  double rate() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  std::string line() const;
+  void draw();
+
+  std::int64_t steps_, first_, step_;
+  Display display_;
+  std::ostream& out_;
+  double between_, drawn_;  // seconds
+  Clock::time_point start_ = Clock::now();
+  double loss_ = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t tokens_ = 0;
+  bool open_ = false, stale_ = false;  // the line is not ended; what was drawn is not the last state
+};
+
+/// Numbers by name, a JSON object a line. A number that is not finite is written as null.
+class MetricsLog {
+ public:
+  using Row = std::map<std::string, double>;
+  /// Begins a new file. With keep_to >= 0, goes on with an old one whose lines up to that "step" are kept. Throws
+  /// FileError if it can't be written. An empty path keeps the rows in memory only.
+  explicit MetricsLog(const std::string& path = "", std::int64_t keep_to = -1);
+  /// Adds a line. A disk that is full ends no training: it is told on stderr, once.
+  void add(const Row& row);
+  const std::vector<Row>& rows() const { return rows_; }
+
+ private:
+  std::ofstream file_;
+  std::string path_;
+  std::vector<Row> rows_;
+};
+
+/// Watches a number that should fall.
+class EarlyStopping {
+ public:
+  /// stop() after `patience` updates without one that is lower than the best by more than min_delta; 0: never.
+  explicit EarlyStopping(int patience = 0, double min_delta = 0) : patience_(patience), min_delta_(min_delta) {}
+  /// Whether it is the best so far. A NaN never is.
+  bool update(double value);
+  bool stop() const { return patience_ > 0 && since_best_ >= patience_; }
+  double best() const { return best_; }
+
+  std::vector<std::pair<std::string, Tensor>> state_dict() const;
+  void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
+
+ private:
+  int patience_;
+  double min_delta_, best_ = std::numeric_limits<double>::infinity();
+  std::int64_t since_best_ = 0;
+};
+
+/// While one lives, the first Ctrl-C (or SIGTERM) is only noted, and the loop can save and end; a second one ends the
+/// program. One at a time.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+  static bool interrupted();
+
+ private:
+  struct sigaction before_[2];
+};
+
+// ---- the loop -----------------------------------------------------------------------------------------------------
+
+struct TrainerOptions {
+  std::int64_t steps = 1000;
+  /// A folder for last.safetensors, best.safetensors, metrics.jsonl and loss.svg. Empty: nothing is written.
+  std::string out = "";
+  bool resume = false;          ///< go on from out/last.safetensors, if it is there
+  std::int64_t log_every = 1;   ///< steps from one line of metrics to the next
+  std::int64_t save_every = 0;  ///< steps from one last.safetensors to the next; 0: after each validation
+  double clip_norm = 0;         ///< of all gradients together; 0: none
+  int patience = 0;             ///< validations without progress that end the training; 0: none does
+  double min_delta = 0;         ///< what counts as progress
+  Display display = Display::automatic;
+};
+
+/// How a training ended.
+struct TrainerResult {
+  enum class End { done, stopped_early, interrupted };
+  End end = End::done;
+  std::int64_t step = 0;
+  double loss = std::numeric_limits<double>::quiet_NaN();            ///< of the last step
+  double best_validation = std::numeric_limits<double>::infinity();  ///< infinity if there was none
+};
+
+/// For each batch: loss, backward(), clipping, optimizer.step(), schedule.step(). All that it is given must outlive it.
+class Trainer {
+ public:
+  /// `loss` makes a batch's loss, one number. A loss that is not finite throws Error before it can spoil the model.
+  Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
+          std::function<Tensor(const data::Batch&)> loss, TrainerOptions options = {});
+
+  /// Stepped after each step of the optimiser, and saved.
+  template <class Schedule>
+  Trainer& schedule(Schedule& schedule) {
+    checkpoint_.add("schedule", schedule);
+    step_schedule_ = [&schedule] { schedule.step(); };
+    return *this;
+  }
+  /// `validate` gives a number that should fall. It is called every `every` steps and after the last one, without
+  /// recording and with the model in evaluation. The best one's state is kept in best.safetensors.
+  Trainer& validation(std::function<double()> validate, std::int64_t every);
+  /// How many tokens a batch has, for the rate; if not given, the elements of its first field, if they are int64.
+  Trainer& tokens(std::function<std::int64_t(const data::Batch&)> count);
+  /// To add parts and strings that are to be saved as well.
+  Checkpoint& checkpoint() { return checkpoint_; }
+  const MetricsLog& metrics() const { return metrics_; }
+
+  /// Trains up to options.steps. Ctrl-C saves, says how to go on, and returns.
+  TrainerResult run();
+
+ private:
+  void begin();
+  double step(const data::Batch& batch);
+  void validate();
+  void save(const char* name);
+  bool due(std::int64_t every) const {
+    return every > 0 && (checkpoint_.step % every == 0 || checkpoint_.step == options_.steps);
+  }
+  bool over() const;
+  void finish(ProgressBar& bar);
+  std::string path(const char* name) const { return options_.out + '/' + name; }
+
+  nn::Layer& model_;
+  optim::Optimizer& optimizer_;
+  data::DataLoader& loader_;
+  std::function<Tensor(const data::Batch&)> loss_;
+  TrainerOptions options_;
+  std::function<void()> step_schedule_;
+  std::function<double()> validate_;
+  std::function<std::int64_t(const data::Batch&)> tokens_;
+  std::int64_t validate_every_ = 0;
+  Checkpoint checkpoint_;
+  MetricsLog metrics_;
+  MetricsLog::Row row_;  // of the step that runs
+  EarlyStopping early_;
+};
+
+}  // namespace fit

@@ -1,0 +1,141 @@
+#include "fit/checkpoint.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "check.hpp"
+#include "fit/graph.hpp"
+#include "fit/safetensors.hpp"
+#include "load.hpp"
+
+namespace fit {
+namespace {
+
+using State = Checkpoint::State;
+
+constexpr const char* op = "Checkpoint";
+constexpr const char* version_key = "fit.checkpoint";
+constexpr const char* step_key = "fit.step";
+const std::string config_prefix = "config.";
+
+struct File {
+  CheckpointInfo info;
+  State tensors;
+
+  /// Those of one part, without its name.
+  State of(const std::string& part) const {
+    State state;
+    const std::string prefix = part + '.';
+    for (const auto& [name, tensor] : tensors)
+      if (name.compare(0, prefix.size(), prefix) == 0) state.emplace_back(name.substr(prefix.size()), tensor);
+    return state;
+  }
+};
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw FileError(std::string("[") + op + "] " + path + ": " + what);
+}
+
+File read(const std::string& path) {
+  SafeTensors all = load_safetensors(path);
+  const auto number = [&](const char* key) {
+    const std::string& text = all.metadata[key];
+    std::int64_t n = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    if (text.empty()) fail(path, std::string("it has no '") + key + "' in its metadata: it is no checkpoint");
+    if (error != std::errc() || end != text.data() + text.size() || n < 0)
+      fail(path, std::string("'") + key + "' must be a whole number of 0 or more, and is '" + text + "'");
+    return n;
+  };
+  File file;
+  const std::int64_t version = number(version_key);
+  if (version < 1 || version > Checkpoint::version)
+    fail(path, "it is of version " + std::to_string(version) + ": this library reads up to version " +
+                   std::to_string(Checkpoint::version));
+  file.info.version = static_cast<int>(version);
+  file.info.step = number(step_key);
+  for (const auto& [key, value] : all.metadata)
+    if (key.compare(0, config_prefix.size(), config_prefix) == 0)
+      file.info.config[key.substr(config_prefix.size())] = value;
+  file.tensors = std::move(all.tensors);
+  return file;
+}
+
+State copy_of(const State& state) {
+  const NoGrad plain;
+  State copy;
+  for (const auto& [name, tensor] : state) copy.emplace_back(name, tensor.detach().clone());
+  return copy;
+}
+
+Tensor words_of(const Generator& g) {
+  return tensor(std::vector<std::int64_t>{static_cast<std::int64_t>(g.seed()), static_cast<std::int64_t>(g.calls())},
+                {2});
+}
+
+}  // namespace
+
+Checkpoint& Checkpoint::add(const std::string& name, std::function<State()> save,
+                            std::function<void(const State&)> load) {
+  if (name.empty() || name.find('.') != std::string::npos)
+    check::fail(op, "a part is called '", name, "': a name must not be empty or hold a '.'");
+  for (const Part& p : parts_)
+    if (p.name == name) check::fail(op, "there are two parts '", name, "'");
+  parts_.push_back({name, std::move(save), std::move(load)});
+  return *this;
+}
+
+Checkpoint& Checkpoint::add(const std::string& name, Generator& generator) {
+  const auto save = [&generator] { return State{{"seed_and_calls", words_of(generator)}}; };
+  return add(name, save, [save, &generator](const State& state) {
+    const State mine = save();
+    nn::load_values("load_state_dict", "Generator", mine, state);
+    const auto words = mine[0].second.data<std::int64_t>();
+    generator.set_state(static_cast<std::uint64_t>(words[0]), static_cast<std::uint64_t>(words[1]));
+  });
+}
+
+void Checkpoint::save(const std::string& path) const {
+  State all;
+  for (const Part& p : parts_)
+    for (auto& [name, tensor] : p.save()) all.emplace_back(p.name + '.' + name, tensor);
+  std::map<std::string, std::string> metadata = {{version_key, std::to_string(version)},
+                                                 {step_key, std::to_string(step)}};
+  for (const auto& [key, value] : config) metadata[config_prefix + key] = value;
+  save_safetensors(path, all, metadata);
+}
+
+void Checkpoint::load(const std::string& path) {
+  const File file = read(path);
+  std::string wrong;
+  for (const auto& [name, tensor] : file.tensors) {
+    const std::string part = name.substr(0, name.find('.'));
+    if (std::none_of(parts_.begin(), parts_.end(), [&](const Part& p) { return p.name == part; }))
+      wrong += "\n  unexpected: " + name + ' ' + tensor.shape().str() + ", of a part that isn't there";
+  }
+  // Every part is tried, so that all that is wrong is told at once. What they held is put back if one doesn't fit.
+  std::vector<std::pair<const Part*, State>> loaded;
+  for (const Part& p : parts_) {
+    State before = copy_of(p.save());
+    try {
+      p.load(file.of(p.name));
+      loaded.emplace_back(&p, std::move(before));
+    } catch (const Error& e) {
+      wrong += "\n" + p.name + ": " + e.what();
+    }
+  }
+  if (!wrong.empty()) {
+    for (const auto& [part, before] : loaded) part->load(before);
+    check::fail(op, path, " does not fit; nothing was loaded:", wrong);
+  }
+  step = file.info.step;
+  config = file.info.config;
+}
+
+CheckpointInfo checkpoint_info(const std::string& path) { return read(path).info; }
+
+void load_from_checkpoint(const std::string& path, nn::Layer& layer, const std::string& part) {
+  layer.load_state_dict(read(path).of(part));
+}
+
+}  // namespace fit

@@ -1,0 +1,101 @@
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "fit/trainer.hpp"
+#include "load.hpp"
+
+namespace fit {
+
+// ---- MetricsLog ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Null stands for what is not finite.
+std::string line_of(const MetricsLog::Row& row) { return nlohmann::json(row).dump(); }
+
+// The rows up to a step. Lines that are no rows (the last one of a program that was killed) are left out.
+std::vector<MetricsLog::Row> rows_to(std::int64_t last_step, const std::string& path) {
+  std::vector<MetricsLog::Row> rows;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    MetricsLog::Row row;
+    for (const auto& [name, value] : json.items()) row[name] = value.is_number() ? value.get<double>() : std::nan("");
+    if (const auto step = row.find("step"); step != row.end() && step->second <= static_cast<double>(last_step))
+      rows.push_back(row);
+  }
+  return rows;
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const std::string& path, std::int64_t keep_to) : path_(path) {
+  if (path.empty()) return;
+  std::vector<Row> old;
+  if (keep_to >= 0) old = rows_to(keep_to, path);
+  file_.open(path);
+  if (!file_) throw FileError("[MetricsLog] " + path + " can't be written: " + std::strerror(errno));
+  for (const Row& row : old) add(row);
+}
+
+void MetricsLog::add(const Row& row) {
+  rows_.push_back(row);
+  if (!file_.is_open()) return;
+  if (file_ << line_of(row) << '\n' << std::flush) return;
+  std::cerr << "[MetricsLog] " << path_ << " can't be written any more: " << std::strerror(errno) << std::endl;
+  file_.close();
+}
+
+// ---- EarlyStopping ------------------------------------------------------------------------------------------------
+
+bool EarlyStopping::update(double value) {
+  if (value < best_ - min_delta_) {
+    best_ = value;
+    since_best_ = 0;
+    return true;
+  }
+  ++since_best_;
+  return false;
+}
+
+std::vector<std::pair<std::string, Tensor>> EarlyStopping::state_dict() const {
+  return {{"best", full({}, best_, float64)}, {"since_best", full({}, since_best_, int64)}};
+}
+
+void EarlyStopping::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+  const auto mine = state_dict();
+  nn::load_values("load_state_dict", "EarlyStopping", mine, state);
+  best_ = mine[0].second.item();
+  since_best_ = mine[1].second.item<std::int64_t>();
+}
+
+// ---- InterruptGuard -----------------------------------------------------------------------------------------------
+
+namespace {
+
+volatile std::sig_atomic_t interrupt_noted = 0;
+constexpr int watched[] = {SIGINT, SIGTERM};
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  interrupt_noted = 0;
+  struct sigaction note {};
+  note.sa_handler = [](int) { interrupt_noted = 1; };
+  note.sa_flags = SA_RESETHAND | SA_RESTART;  // the second one finds the default: the program ends
+  sigemptyset(&note.sa_mask);
+  for (int i = 0; i < 2; ++i) sigaction(watched[i], &note, &before_[i]);
+}
+
+InterruptGuard::~InterruptGuard() {
+  for (int i = 0; i < 2; ++i) sigaction(watched[i], &before_[i], nullptr);
+}
+
+bool InterruptGuard::interrupted() { return interrupt_noted != 0; }
+
+}  // namespace fit

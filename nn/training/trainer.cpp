@@ -1,0 +1,134 @@
+#include "fit/trainer.hpp"
+
+#include <cmath>
+#include <filesystem>
+
+#include "check.hpp"
+#include "fit/graph.hpp"
+#include "fit/plot.hpp"
+
+namespace fit {
+
+using data::Batch;
+using End = TrainerResult::End;
+
+Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
+                 std::function<Tensor(const Batch&)> loss, TrainerOptions options)
+    : model_(model),
+      optimizer_(optimizer),
+      loader_(loader),
+      loss_(std::move(loss)),
+      options_(std::move(options)),
+      tokens_([](const Batch& b) { return !b.empty() && b[0].dtype() == int64 ? b[0].numel() : 0; }),
+      early_(options_.patience, options_.min_delta) {
+  if (options_.steps < 0) check::fail("Trainer", "steps is ", options_.steps, ": it can't be negative");
+  if (options_.log_every < 1) check::fail("Trainer", "log_every is ", options_.log_every, ": it must be at least 1");
+  if (loader_.size() == 0) check::fail("Trainer", "the loader has no batches: there is nothing to train on");
+  checkpoint_.add("model", model_).add("optimizer", optimizer_).add("loader", loader_).add("early_stopping", early_);
+}
+
+Trainer& Trainer::validation(std::function<double()> validate, std::int64_t every) {
+  if (every < 1) check::fail("Trainer", "validation is every ", every, " steps: it must be at least 1");
+  validate_ = std::move(validate);
+  validate_every_ = every;
+  return *this;
+}
+
+Trainer& Trainer::tokens(std::function<std::int64_t(const Batch&)> count) {
+  tokens_ = std::move(count);
+  return *this;
+}
+
+TrainerResult Trainer::run() {
+  begin();
+  const InterruptGuard interrupt;
+  ProgressBar bar(options_.steps, checkpoint_.step, options_.display);
+  TrainerResult result;
+  while (!over())
+    for (const Batch& batch : loader_) {
+      result.loss = step(batch);
+      bar.update(checkpoint_.step, result.loss, tokens_(batch));
+      row_["rate"] = bar.rate();
+      if (validate_ && due(validate_every_)) {
+        validate();
+        bar.print("step " + std::to_string(checkpoint_.step) + ": validation " + std::to_string(row_["validation"]));
+      }
+      if (due(options_.log_every) || row_.count("validation")) metrics_.add(row_);
+      if (over()) break;
+      if (due(options_.save_every > 0 ? options_.save_every : validate_every_)) save("last.safetensors");
+    }
+  save("last.safetensors");
+  result.end = InterruptGuard::interrupted() ? End::interrupted : early_.stop() ? End::stopped_early : End::done;
+  result.step = checkpoint_.step;
+  result.best_validation = early_.best();
+  finish(bar);
+  return result;
+}
+
+// A new training, or the old one as it was saved.
+void Trainer::begin() {
+  if (!options_.out.empty()) {
+    std::filesystem::create_directories(options_.out);
+    const std::string last = path("last.safetensors");
+    const bool resumed = options_.resume && std::filesystem::exists(last);
+    if (resumed) checkpoint_.load(last);
+    metrics_ = MetricsLog(path("metrics.jsonl"), resumed ? checkpoint_.step : -1);
+  }
+  model_.train();
+}
+
+double Trainer::step(const Batch& batch) {
+  const Tensor loss = loss_(batch);
+  const double value = loss.item();
+  if (!std::isfinite(value))
+    check::fail("Trainer", "the loss is ", value, " in step ", checkpoint_.step + 1,
+                ": the learning rate may be too high; nothing was changed by this step");
+  optimizer_.zero_grad();
+  loss.backward();
+  row_ = {{"loss", value}, {"lr", optimizer_.lr()}};
+  if (options_.clip_norm > 0) row_["grad_norm"] = optim::clip_grad_norm_(model_.parameters(), options_.clip_norm);
+  optimizer_.step();
+  if (step_schedule_) step_schedule_();
+  row_["step"] = static_cast<double>(++checkpoint_.step);
+  return value;
+}
+
+void Trainer::validate() {
+  const NoGrad plain;
+  model_.eval();
+  const double value = validate_();
+  model_.train();
+  row_["validation"] = value;
+  if (early_.update(value)) save("best.safetensors");
+}
+
+void Trainer::save(const char* name) {
+  if (!options_.out.empty()) checkpoint_.save(path(name));
+}
+
+bool Trainer::over() const {
+  return checkpoint_.step >= options_.steps || early_.stop() || InterruptGuard::interrupted();
+}
+
+void Trainer::finish(ProgressBar& bar) {
+  bar.finish();
+  const bool interrupted = InterruptGuard::interrupted();
+  if (interrupted)
+    bar.print("Stopped in step " + std::to_string(checkpoint_.step) +
+              (options_.out.empty() ? "; nothing is saved, as no folder was given"
+                                    : "; saved in " + path("last.safetensors") +
+                                          ": to go on, run it again with resume set and the same folder"));
+  if (options_.out.empty() || metrics_.rows().empty()) return;
+  plot::Curve training{"training"}, validation{"validation"};
+  for (const MetricsLog::Row& row : metrics_.rows())
+    for (auto& [curve, name] : {std::pair(&training, "loss"), std::pair(&validation, "validation")})
+      if (const auto found = row.find(name); found != row.end()) {
+        curve->x.push_back(row.at("step"));
+        curve->y.push_back(found->second);
+      }
+  std::vector<plot::Curve> curves{training};
+  if (!validation.y.empty()) curves.push_back(validation);
+  plot::lines(curves, {"Training", "Step", "Loss"}).save(path("loss.svg"));
+}
+
+}  // namespace fit

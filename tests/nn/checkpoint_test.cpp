@@ -1,0 +1,177 @@
+#include "fit/checkpoint.hpp"
+
+#include "fit/safetensors.hpp"
+#include "nn/small_model.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+// Checkpoints: what goes on from one is what would have come, and what does not fit changes nothing.
+namespace fit::test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+Checkpoint checkpoint_of(SmallTraining& t) {
+  Checkpoint c;
+  c.add("model", *t.model).add("optimizer", *t.optimizer).add("schedule", *t.schedule).add("loader", t.loader);
+  return c;
+}
+
+// What the stored file holds: Linear(2, 1), SGD with momentum after one step.
+struct Stored {
+  Stored() {
+    default_generator().set_state(7, 2);
+    const NoGrad plain;
+    layer.weight.copy_(tensor({{0.5, -1.}}));
+    layer.bias.copy_(tensor({2.}));
+  }
+  nn::Linear layer{2, 1};
+  optim::SGD optimizer{layer.named_parameters(), 0.1, 0.9};
+};
+
+const std::string stored_file = std::string(FIT_GOLDEN_DIR) + "/checkpoint_v1.safetensors";
+
+}  // namespace
+
+TEST_CASE("checkpoint: a resumed training is the uninterrupted one, bit by bit", "[checkpoint]") {
+  const Directory d;
+  SmallTraining whole;
+  const std::vector<double> losses = whole.run(20);
+
+  for (const int stop : {0, 3, 7, 10}) {  // 7 batches are an epoch
+    INFO("stopped after " << stop << " steps");
+    {
+      SmallTraining first;
+      first.run(stop);
+      Checkpoint c = checkpoint_of(first);
+      c.step = stop;
+      c.config["layers"] = "1";
+      c.save(d.file("c"));
+    }
+    SmallTraining second(99, /*prefetch=*/2);
+    Checkpoint c = checkpoint_of(second);
+    c.load(d.file("c"));
+    CHECK(c.step == stop);
+    CHECK(c.config.at("layers") == "1");
+    CHECK(second.run(20, stop) == std::vector<double>(losses.begin() + stop, losses.end()));
+    CHECK(same_state(second.model->state_dict(), whole.model->state_dict()));
+    CHECK(second.optimizer->lr() == whole.optimizer->lr());
+    CHECK(default_generator().seed() == 1);
+  }
+}
+
+TEST_CASE("checkpoint: one error lists all that does not fit, and nothing has changed", "[checkpoint]") {
+  const Directory d;
+  SmallTraining saved;
+  saved.run(2);
+  checkpoint_of(saved).save(d.file("c"));
+
+  struct Other : SmallModel {
+    void fields(nn::Fields& f) override {
+      SmallModel::fields(f);
+      f("extra", extra);
+    }
+    nn::Linear extra{2, 3};
+  };
+  SmallTraining t(5);
+  t.run(1);
+  Other other;
+  other.out = nn::Linear(16, 12);
+  optim::SGD sgd(other.named_parameters(), 0.1);
+  const auto before = copied(other);
+  const auto state = t.loader.state_dict();
+  Checkpoint c;
+  c.add("loader", t.loader).add("model", other).add("optimizer", sgd).add("mine", *t.model);
+  const std::uint64_t calls = default_generator().calls();
+  CHECK_THROWS_AS(c.load(d.file("c")), Error);
+  CHECK_THROWS_WITH(
+      c.load(d.file("c")),
+      Contains("does not fit; nothing was loaded") && Contains("missing: extra.weight [3, 2], extra.bias") &&
+          Contains("misshapen: out.weight is [11, 16], here [12, 16], out.bias is [11], here [12]") &&
+          Contains("unexpected: schedule.position") && Contains("exp_avg") && Contains("missing: embedding.weight"));
+  CHECK(same_state(other.state_dict(), before));
+  CHECK(sgd.lr() == 0.1);
+  CHECK(default_generator().calls() == calls);
+  CHECK(default_generator().seed() == 5);
+  CHECK(same_state(t.loader.state_dict(), state));
+}
+
+TEST_CASE("checkpoint: other files are refused", "[checkpoint]") {
+  const Directory d;
+  SmallTraining t;
+  const auto before = copied(*t.model);
+  Checkpoint c = checkpoint_of(t);
+  const auto refused = [&](const std::string& why) {
+    CHECK_THROWS_AS(c.load(d.file("c")), FileError);
+    CHECK_THROWS_WITH(c.load(d.file("c")), Contains(d.file("c")) && Contains(why));
+    CHECK(same_state(t.model->state_dict(), before));
+  };
+  refused("there is no such file");
+  save_safetensors(d.file("c"), t.model->state_dict());
+  refused("it is no checkpoint");
+  save_safetensors(d.file("c"), {}, {{"fit.checkpoint", "2"}, {"fit.step", "0"}});
+  refused("it is of version 2: this library reads up to version 1");
+  save_safetensors(d.file("c"), {}, {{"fit.checkpoint", "1"}, {"fit.step", "-3"}});
+  refused("'fit.step' must be a whole number of 0 or more, and is '-3'");
+  save_safetensors(d.file("c"), {}, {{"fit.checkpoint", "1x"}, {"fit.step", "3"}});
+  refused("is '1x'");
+  c.save(d.file("c"));
+  const std::string good = get(d.file("c"));
+  put(d.file("c"), good.substr(0, good.size() - 1));
+  refused("is the file truncated?");
+
+  CHECK_THROWS_WITH(c.add("model", *t.model), Contains("there are two parts 'model'"));
+  CHECK_THROWS_WITH(c.add("a.b", *t.model), Contains("must not be empty or hold a '.'"));
+}
+
+TEST_CASE("checkpoint: a layer alone can be loaded, and the file asked what it is", "[checkpoint]") {
+  const Directory d;
+  SmallTraining t;
+  t.run(1);
+  Checkpoint c = checkpoint_of(t);
+  c.step = 12;
+  c.config = {{"heads", "4"}, {"note", ""}};
+  c.save(d.file("c"));
+  const CheckpointInfo info = checkpoint_info(d.file("c"));
+  CHECK(info.version == 1);
+  CHECK(info.step == 12);
+  CHECK(info.config == c.config);
+  manual_seed(77);
+  SmallModel fresh;
+  load_from_checkpoint(d.file("c"), fresh);
+  CHECK(same_state(fresh.state_dict(), t.model->state_dict()));
+  CHECK_THROWS_WITH(load_from_checkpoint(d.file("c"), fresh, "ema"), Contains("missing: embedding.weight"));
+}
+
+// fit_tests "[.store]" writes the file of the present version into the build's folder.
+TEST_CASE("checkpoint: write the file that is stored", "[.store]") {
+  Stored s;
+  s.layer(tensor({{1., 2.}})).sum().backward();
+  s.optimizer.step();
+  Checkpoint c;
+  c.add("model", s.layer).add("optimizer", s.optimizer);
+  c.step = 1;
+  c.config["in"] = "2";
+  c.save("checkpoint_v" + std::to_string(Checkpoint::version) + ".safetensors");
+}
+
+TEST_CASE("checkpoint: a file of version 1 still loads", "[checkpoint]") {
+  Stored s;
+  default_generator().set_state(1, 1);
+  Checkpoint c;
+  c.add("model", s.layer).add("optimizer", s.optimizer);
+  c.load(stored_file);
+  CHECK(c.step == 1);
+  CHECK(c.config.at("in") == "2");
+  CHECK(default_generator().seed() == 7);
+  CHECK(default_generator().calls() == 2);
+  // One step from weight (0.5, -1), bias 2 with gradients (1, 2), 1 and rate 0.1.
+  CHECK(max_difference(s.layer.weight.detach(), tensor({{0.4, -1.2}})) < 1e-6);
+  CHECK(max_difference(s.layer.bias.detach(), tensor({1.9})) < 1e-6);
+  // The second: momentum 0.9 of these gradients, and they again.
+  s.layer(tensor({{1., 2.}})).sum().backward();
+  s.optimizer.step();
+  CHECK(max_difference(s.layer.weight.detach(), tensor({{0.21, -1.58}})) < 1e-6);
+}
+
+}  // namespace fit::test

@@ -1,0 +1,257 @@
+#include "fit/trainer.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <sstream>
+
+#include "nn/small_model.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+// The training loop and its pieces.
+namespace fit::test {
+namespace {
+
+using Catch::Matchers::Contains;
+using End = TrainerResult::End;
+
+TrainerOptions quiet(std::int64_t steps, const std::string& out = "") {
+  TrainerOptions o;
+  o.steps = steps;
+  o.out = out;
+  o.display = Display::none;
+  return o;
+}
+
+// A Trainer of a SmallTraining; `at` is called with the number of each step.
+struct Trained : SmallTraining {
+  explicit Trained(
+      const TrainerOptions& options, std::function<void(int)> at = [](int) {})
+      : trainer(
+            *model, *optimizer, loader,
+            [this, at](const data::Batch& b) {
+              at(static_cast<int>(trainer.checkpoint().step) + 1);
+              return loss(b);
+            },
+            options) {
+    trainer.schedule(*schedule);
+  }
+  Trainer trainer;
+};
+
+std::vector<double> column(const MetricsLog& log, const std::string& name) {
+  std::vector<double> values;
+  for (const MetricsLog::Row& row : log.rows())
+    if (row.count(name)) values.push_back(row.at(name));
+  return values;
+}
+
+int lines_of(const std::string& text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
+
+}  // namespace
+
+TEST_CASE("trainer: it does what a loop by hand does, bit by bit", "[trainer]") {
+  SmallTraining by_hand;
+  const std::vector<double> losses = by_hand.run(17);
+  Trained t(quiet(17));
+  const TrainerResult result = t.trainer.run();
+  CHECK(result.end == End::done);
+  CHECK(result.step == 17);
+  CHECK(result.loss == losses.back());
+  CHECK(column(t.trainer.metrics(), "loss") == losses);
+  CHECK(same_state(t.model->state_dict(), by_hand.model->state_dict()));
+}
+
+TEST_CASE("trainer: Ctrl-C saves, and the resumed training is the uninterrupted one", "[trainer]") {
+  const Directory d;
+  Trained whole(quiet(20));
+  whole.trainer.run();
+
+  const std::string out = d.file("deep/out");
+  Trained first(quiet(20, out), [](int step) {
+    if (step == 9) std::raise(SIGINT);
+  });
+  const TrainerResult stopped = first.trainer.run();
+  CHECK(stopped.end == End::interrupted);
+  CHECK(stopped.step == 9);  // the step that ran is finished
+  CHECK(checkpoint_info(out + "/last.safetensors").step == 9);
+  // What a crash would leave: lines of steps that are taken again, and half of one.
+  std::ofstream(out + "/metrics.jsonl", std::ios::app) << "{\"loss\":1,\"step\":10}\n{\"loss\":1,\"st";
+
+  TrainerOptions options = quiet(20, out);
+  options.resume = true;
+  Trained second(options);
+  CHECK(second.trainer.run().end == End::done);
+  CHECK(same_state(second.model->state_dict(), whole.model->state_dict()));
+  CHECK(column(second.trainer.metrics(), "loss") == column(whole.trainer.metrics(), "loss"));
+  CHECK(lines_of(get(out + "/metrics.jsonl")) == 20);
+  CHECK_THAT(get(out + "/loss.svg"), Contains("<svg"));
+
+  CHECK(second.trainer.run().step == 20);  // nothing is left to do
+}
+
+TEST_CASE("trainer: validation keeps the best and ends what no longer improves", "[trainer]") {
+  const Directory d;
+  TrainerOptions options = quiet(100, d.path.string());
+  options.patience = 2;
+  options.log_every = 1000;
+  Trained t(options);
+  std::vector<double> values = {3, 1, 2, 1.5, 0.5};
+  std::size_t at = 0;
+  bool training = true, recording = true;
+  t.trainer.validation(
+      [&] {
+        training = t.model->training();
+        recording = grad_enabled();
+        return values.at(at++);
+      },
+      4);
+  const TrainerResult result = t.trainer.run();
+  CHECK(result.end == End::stopped_early);
+  CHECK(result.step == 16);
+  CHECK(result.best_validation == 1);
+  CHECK_FALSE(training);
+  CHECK_FALSE(recording);
+  CHECK(t.model->training());
+  CHECK(checkpoint_info(d.file("best.safetensors")).step == 8);
+  CHECK(checkpoint_info(d.file("last.safetensors")).step == 16);
+  CHECK(column(t.trainer.metrics(), "validation") == std::vector<double>{3, 1, 2, 1.5});
+
+  options.resume = true;  // a training that has ended stays so
+  Trained again(options);
+  CHECK(again.trainer.run().end == End::stopped_early);
+}
+
+TEST_CASE("trainer: gradients are clipped, a loss that is not finite ends it", "[trainer]") {
+  TrainerOptions options = quiet(5);
+  options.clip_norm = 1e-3;
+  Trained clipped(options);
+  clipped.trainer.run();
+  CHECK(column(clipped.trainer.metrics(), "grad_norm").size() == 5);
+  double squares = 0;
+  for (const Tensor& p : clipped.model->parameters()) squares += sum(p.grad() * p.grad()).item();
+  CHECK(std::sqrt(squares) == Approx(1e-3).epsilon(1e-3));
+
+  SmallTraining t;
+  Trainer bad(
+      *t.model, *t.optimizer, t.loader, [&](const data::Batch& b) { return t.loss(b) * NAN; }, quiet(5));
+  const auto before = copied(*t.model);
+  CHECK_THROWS_AS(bad.run(), Error);
+  CHECK_THROWS_WITH(bad.run(), Contains("the loss is") && Contains("nan in step 1"));
+  CHECK(same_state(t.model->state_dict(), before));
+}
+
+TEST_CASE("trainer: arguments out of range are told", "[trainer]") {
+  SmallTraining t;
+  const auto make = [&](data::DataLoader& loader, const TrainerOptions& options) {
+    Trainer(
+        *t.model, *t.optimizer, loader, [&](const data::Batch& b) { return t.loss(b); }, options);
+  };
+  data::DataLoader empty(data::TensorDataset({arange(0)}), {4});
+  CHECK_THROWS_WITH(make(empty, quiet(3)), Contains("the loader has no batches"));
+  CHECK_THROWS_WITH(make(t.loader, quiet(-1)), Contains("steps is -1"));
+  Trained zero(quiet(0));
+  CHECK(zero.trainer.run().step == 0);
+  CHECK_THROWS_WITH(zero.trainer.validation([] { return 0.; }, 0), Contains("every 0 steps"));
+}
+
+TEST_CASE("trainer: the progress bar", "[trainer]") {
+  std::ostringstream lines;
+  {
+    ProgressBar bar(200, 0, Display::lines, lines, 0);
+    bar.update(50, 1.25, 1000);
+    bar.print("a note");
+    bar.update(200, 0.5, 1000);
+  }
+  CHECK_THAT(lines.str(), Contains("50/200  25 %  loss 1.2500  ") && Contains(" tokens/s  ") &&
+                              Contains("\na note\n") && Contains("200/200 100 %  loss 0.5000") &&
+                              Contains("0:00 left\n"));
+  CHECK(lines_of(lines.str()) == 3);
+
+  std::ostringstream rare;  // an hour between lines: the first and the last
+  {
+    ProgressBar bar(100, 40, Display::automatic, rare, 3600);
+    for (int step = 41; step <= 100; ++step) bar.update(step, step);
+  }
+  CHECK(lines_of(rare.str()) == 2);
+  CHECK_THAT(rare.str(), Contains("41/100") && Contains("loss 100.0000") && Contains("steps/s"));
+
+  std::ostringstream drawn;
+  {
+    ProgressBar bar(4, 0, Display::bar, drawn);
+    bar.update(1, 2);
+    bar.print("note");
+    bar.update(2, 1);
+  }
+  CHECK_THAT(drawn.str(), Contains("\r1/4 [#####...............]  25 %") && Contains("\r\033[Knote\n") &&
+                              Contains("\r2/4 [##########..........]  50 %"));
+  CHECK(drawn.str().back() == '\n');
+
+  std::ostringstream none;
+  ProgressBar(10, 0, Display::none, none).update(1, 1);
+  CHECK(none.str().empty());
+}
+
+TEST_CASE("trainer: metrics are lines of JSON", "[trainer]") {
+  const Directory d;
+  {
+    MetricsLog log(d.file("m.jsonl"));
+    log.add({{"step", 1}, {"loss", 0.5}});
+    log.add({{"step", 2}, {"loss", NAN}});
+    log.add({{"step", 3}, {"loss", 2}});
+  }
+  CHECK(get(d.file("m.jsonl")) ==
+        "{\"loss\":0.5,\"step\":1.0}\n{\"loss\":null,\"step\":2.0}\n{\"loss\":2.0,\"step\":3.0}\n");
+  MetricsLog resumed(d.file("m.jsonl"), 2);
+  REQUIRE(resumed.rows().size() == 2);
+  CHECK(std::isnan(resumed.rows()[1].at("loss")));
+  CHECK(lines_of(get(d.file("m.jsonl"))) == 2);
+  CHECK_THROWS_AS(MetricsLog(d.file("no/folder")), FileError);
+}
+
+TEST_CASE("trainer: early stopping by hand", "[trainer]") {
+  EarlyStopping e(2, 0.1);
+  CHECK(e.update(1.0));
+  CHECK_FALSE(e.update(0.95));  // not by more than 0.1
+  CHECK_FALSE(e.stop());
+  CHECK_FALSE(e.update(NAN));
+  CHECK(e.stop());
+  EarlyStopping other(2, 0.1);
+  other.load_state_dict(e.state_dict());
+  CHECK(other.stop());
+  CHECK(other.best() == 1.0);
+  CHECK(other.update(0.5));
+  CHECK_FALSE(other.stop());
+  EarlyStopping never;
+  for (int i = 0; i < 9; ++i) never.update(i);
+  CHECK_FALSE(never.stop());
+}
+
+TEST_CASE("trainer: the first Ctrl-C is noted, the second ends the program", "[trainer]") {
+  {
+    const InterruptGuard guard;
+    CHECK_FALSE(InterruptGuard::interrupted());
+    std::raise(SIGINT);
+    CHECK(InterruptGuard::interrupted());
+  }
+  {
+    const InterruptGuard again;
+    CHECK_FALSE(InterruptGuard::interrupted());
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGINT, SIG_DFL);
+    const InterruptGuard guard;
+    std::raise(SIGINT);
+    std::raise(SIGINT);
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGINT));
+}
+
+}  // namespace fit::test
