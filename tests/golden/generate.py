@@ -83,6 +83,57 @@ def losses():
         "cross_entropy_batch", {"y": F.cross_entropy(x.reshape(-1, 5), ids.reshape(-1))}, {"x": x}, ids=ids)
 
 
+def focal(x, target, alpha, gamma, reduction):
+    """Lin et al. 2017, equation 5."""
+    p = torch.sigmoid(x)
+    p_t, alpha_t = torch.where(target == 1, p, 1 - p), torch.where(target == 1, alpha, 1 - alpha)
+    y = -alpha_t * (1 - p_t) ** gamma * p_t.log()
+    return {"mean": y.mean, "sum": y.sum, "none": lambda: y}[reduction]()
+
+
+def losses_with_options():
+    ids, some, weight = torch.tensor([0, 4, 2, 1, 1, 3]), torch.tensor([0, -1, 2, 1, -1, 3]), torch.rand(5).float().double()
+    yes, positive = (torch.rand(3, 4) < 0.5).double(), torch.tensor([0.5, 3.0, 1.0, 2.0])
+    save("losses", ids=ids, some=some, weight=weight, yes=yes, positive=positive)
+    far, rows, pair = 2 * randn(3, 4), (torch.rand(3, 4) + 0.1).float().double(), torch.tensor([1, -1, -1, 1, -1])
+    save("losses", pair=pair)
+    log_rows = F.log_softmax(randn(3, 4), -1).float().double()
+    share = F.softmax(randn(6, 5), -1).float().double()
+    for name, f, *inputs in [
+        ("cross_entropy_weighted", lambda x, r: F.cross_entropy(x, some, weight, ignore_index=-1, reduction=r),
+         randn(6, 5)),
+        ("cross_entropy_smooth", lambda x, r: F.cross_entropy(x, ids, label_smoothing=0.2, reduction=r), randn(6, 5)),
+        ("cross_entropy_smooth_weighted", lambda x, r: F.cross_entropy(
+            x, some, weight, ignore_index=-1, label_smoothing=0.2, reduction=r), randn(6, 5)),
+        ("cross_entropy_soft", lambda x, t, r: F.cross_entropy(x, t, reduction=r), randn(6, 5), share),
+        ("cross_entropy_soft_weighted", lambda x, t, r: F.cross_entropy(
+            x, t, weight, label_smoothing=0.2, reduction=r), randn(6, 5), share),
+        ("nll", lambda x, r: F.nll_loss(x, ids, reduction=r), randn(6, 5)),
+        ("nll_weighted", lambda x, r: F.nll_loss(x, some, weight, ignore_index=-1, reduction=r), randn(6, 5)),
+        ("bce", lambda x, t, r: F.binary_cross_entropy(x, t, reduction=r), rows / 1.25, rows.flip(0) / 1.25),
+        ("bce_sure", lambda x, r: F.binary_cross_entropy(x, yes, reduction=r), 1 - yes.flip(0)),
+        ("bce_weighted", lambda x, r: F.binary_cross_entropy(x, yes, positive, reduction=r), rows / 1.25),
+        ("bce_logits", lambda x, t, r: F.binary_cross_entropy_with_logits(x, t, reduction=r), far, rows / 1.25),
+        ("bce_logits_weighted", lambda x, t, r: F.binary_cross_entropy_with_logits(
+            x, t, positive, pos_weight=positive + 1, reduction=r), far, rows / 1.25),
+        ("focal", lambda x, r: focal(x, yes, 0.25, 2.0, r), far),
+        ("focal_flat", lambda x, r: focal(x, yes, 0.6, 0.5, r), far),
+        ("l1", lambda x, t, r: F.l1_loss(x, t, reduction=r), randn(3, 4), randn(3, 4)),
+        ("smooth_l1", lambda x, t, r: F.smooth_l1_loss(x, t, reduction=r), randn(3, 4), randn(3, 4)),
+        ("smooth_l1_narrow", lambda x, t, r: F.smooth_l1_loss(x, t, beta=0.25, reduction=r), randn(3, 4), randn(3, 4)),
+        ("huber", lambda x, t, r: F.huber_loss(x, t, reduction=r), randn(3, 4), randn(3, 4)),
+        ("huber_narrow", lambda x, t, r: F.huber_loss(x, t, delta=0.25, reduction=r), randn(3, 4), randn(3, 4)),
+        ("kl_div", lambda x, t, r: F.kl_div(x, t, reduction=r), log_rows, rows),
+        ("kl_div_log", lambda x, t, r: F.kl_div(x, t, reduction=r, log_target=True), log_rows, log_rows.flip(0)),
+        ("cosine_embedding", lambda x, t, r: F.cosine_embedding_loss(x, t, pair, reduction=r), randn(5, 4), randn(5, 4)),
+        ("cosine_embedding_margin", lambda x, t, r: F.cosine_embedding_loss(x, t, pair, margin=0.2, reduction=r),
+         randn(5, 4), randn(5, 4)),
+    ]:
+        for reduction in "mean", "sum", "none":
+            leaves = {n: x.float().double().requires_grad_() for n, x in zip(("x", "target"), inputs)}
+            save_with_gradients(f"losses/{name}_{reduction}", {"y": f(*leaves.values(), reduction)}, leaves)
+
+
 def optimisers():
     gradients, start = randn(50, 7), randn(7)
     save("optimisers", gradients=gradients, start=start)
@@ -298,6 +349,7 @@ optimisers()
 schedules()
 multihead_attention()
 scaled_dot_product_attention()
+losses_with_options()
 
 here = pathlib.Path(__file__).parent
 lines, offset = [f"fit-golden 1 torch {torch.__version__} seed {SEED}"], 0

@@ -170,6 +170,58 @@ TEST_CASE("losses agree with PyTorch", "[golden]") {
                  [](const Values& in) { return nn::cross_entropy(in[0], Golden("cross_entropy_batch")("ids")); });
 }
 
+TEST_CASE("losses with all options agree with PyTorch", "[golden]") {
+  using namespace nn;
+  const Golden given("losses");
+  const Tensor ids = given("ids"), some = given("some"), yes = given("yes"), pair = given("pair");
+  for (const Reduction r : {Reduction::mean, Reduction::sum, Reduction::none}) {
+    const std::string suffix = r == Reduction::mean ? "_mean" : r == Reduction::sum ? "_sum" : "_none";
+    // One tensor that wants a gradient, or two.
+    const auto of_x = [&](const std::string& name, const auto& f) {
+      check_function("losses/" + name + suffix, {"x"}, [&](const Values& in) { return f(in[0]); });
+    };
+    const auto of_both = [&](const std::string& name, const auto& f) {
+      check_function("losses/" + name + suffix, {"x", "target"}, [&](const Values& in) { return f(in[0], in[1]); });
+    };
+    const CrossEntropyOptions weighted{-1, r, 0, given("weight")}, smooth{-100, r, 0.2},
+        all{-1, r, 0.2, weighted.weight};
+    of_x("cross_entropy_weighted", [&](const Tensor& x) { return cross_entropy(x, some, weighted); });
+    of_x("cross_entropy_smooth", [&](const Tensor& x) { return cross_entropy(x, ids, smooth); });
+    of_x("cross_entropy_smooth_weighted", [&](const Tensor& x) { return cross_entropy(x, some, all); });
+    of_both("cross_entropy_soft", [&](const Tensor& x, const Tensor& t) { return cross_entropy(x, t, {-100, r}); });
+    of_both("cross_entropy_soft_weighted", [&](const Tensor& x, const Tensor& t) { return cross_entropy(x, t, all); });
+    of_x("nll", [&](const Tensor& x) { return nll_loss(x, ids, {-100, r}); });
+    of_x("nll_weighted", [&](const Tensor& x) { return nll_loss(x, some, {-1, r, weighted.weight}); });
+
+    const Tensor positive = given("positive");
+    of_both("bce", [&](const Tensor& x, const Tensor& t) { return binary_cross_entropy(x, t, {{}, r}); });
+    of_x("bce_sure", [&](const Tensor& x) { return binary_cross_entropy(x, yes.to(x.dtype()), {{}, r}); });
+    of_x("bce_weighted", [&](const Tensor& x) { return binary_cross_entropy(x, yes.to(x.dtype()), {positive, r}); });
+    of_both("bce_logits", [&](const Tensor& x, const Tensor& t) {
+      return binary_cross_entropy_with_logits(x, t, {{}, {}, r});
+    });
+    of_both("bce_logits_weighted", [&](const Tensor& x, const Tensor& t) {
+      return binary_cross_entropy_with_logits(x, t, {positive, positive + 1, r});
+    });
+    of_x("focal", [&](const Tensor& x) { return focal_loss(x, yes.to(x.dtype()), {0.25, 2, r}); });
+    of_x("focal_flat", [&](const Tensor& x) { return focal_loss(x, yes.to(x.dtype()), {0.6, 0.5, r}); });
+
+    of_both("l1", [&](const Tensor& x, const Tensor& t) { return l1_loss(x, t, r); });
+    of_both("smooth_l1", [&](const Tensor& x, const Tensor& t) { return smooth_l1_loss(x, t, {1, r}); });
+    of_both("smooth_l1_narrow", [&](const Tensor& x, const Tensor& t) { return smooth_l1_loss(x, t, {0.25, r}); });
+    of_both("huber", [&](const Tensor& x, const Tensor& t) { return huber_loss(x, t, {1, r}); });
+    of_both("huber_narrow", [&](const Tensor& x, const Tensor& t) { return huber_loss(x, t, {0.25, r}); });
+    of_both("kl_div", [&](const Tensor& x, const Tensor& t) { return kl_div(x, t, {false, r}); });
+    of_both("kl_div_log", [&](const Tensor& x, const Tensor& t) { return kl_div(x, t, {true, r}); });
+    of_both("cosine_embedding", [&](const Tensor& x, const Tensor& t) {
+      return cosine_embedding_loss(x, t, pair, {0, r});
+    });
+    of_both("cosine_embedding_margin", [&](const Tensor& x, const Tensor& t) {
+      return cosine_embedding_loss(x, t, pair, {0.2, r});
+    });
+  }
+}
+
 TEST_CASE("optimisers follow PyTorch's path", "[golden]") {
   using namespace optim;
   check_optimizer<SGD>("sgd", SGDOptions{0.05});

@@ -11,6 +11,8 @@ namespace {
 
 std::vector<Tensor> ids() { return {tensor({{0, 3}, {6, 3}})}; }
 
+std::vector<Tensor> scores_and_ids() { return {tensor({{.1, .2, -.3}, {1., 0., 2.}}), tensor({2, 0})}; }
+
 nn::ModuleList<nn::Linear> two_linears() {
   nn::ModuleList<nn::Linear> list;
   list.add(nn::Linear(4, 3));
@@ -44,9 +46,22 @@ std::vector<LayerRow> basic_rows() {
       }).on({{3, 4}}),
       layer_row(two_linears, [](const auto& list, const auto& in) { return list[1](list[0](in[0])); }).on({{3, 4}}),
       layer_row([] { return nn::MSELoss(); }, pair).on({{3, 4}, {3, 4}}),
-      layer_row([] { return nn::CrossEntropyLoss(); }, pair).with([] {
-        return std::vector<Tensor>{tensor({{.1, .2, -.3}, {1., 0., 2.}}), tensor({2, 0})};
+      layer_row([] { return nn::L1Loss(); }, pair).on({{3, 4}, {3, 4}}),
+      layer_row([] { return nn::SmoothL1Loss(); }, pair).on({{3, 4}, {3, 4}}),
+      layer_row([] { return nn::HuberLoss(); }, pair).on({{3, 4}, {3, 4}}),
+      layer_row([] { return nn::KLDivLoss({true}); }, pair).on({{3, 4}, {3, 4}}),
+      layer_row([] { return nn::FocalLoss(); }, pair).on({{3, 4}, {3, 4}}),
+      layer_row([] { return nn::BCEWithLogitsLoss(); }, pair).on({{3, 4}, {3, 4}}),
+      layer_row([] { return nn::BCELoss(); }, pair).with([] {
+        return std::vector<Tensor>{tensor({.1, .2, .9}), tensor({0., 1., 1.})};
       }),
+      layer_row([] { return nn::CrossEntropyLoss(); }, pair).with(scores_and_ids),
+      layer_row([] { return nn::NLLLoss(); }, pair).with(scores_and_ids),
+      layer_row([] { return nn::CosineEmbeddingLoss(); },
+                [](const auto& loss, const auto& in) {
+                  return loss(in[0], in[1], tensor({1, -1, 1}));
+                })
+          .on({{3, 4}, {3, 4}}),
   };
 }
 const RegisterLayers basic(basic_rows);

@@ -1,10 +1,12 @@
 #include "fit/nn/loss.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "fit/gradcheck.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
+#include "support/tensors.hpp"
 
 using namespace fit;
 using Catch::Contains;
@@ -76,7 +78,170 @@ TEST_CASE("cross entropy of large logits, and what it refuses") {
   CHECK_THROWS_AS(nn::cross_entropy(large, tensor({-1})), Error);
   CHECK_THROWS_WITH(nn::cross_entropy(large, tensor({1.})), Contains("targets is float32"));
   CHECK_THROWS_WITH(nn::cross_entropy(tensor({{1, 2}}), tensor({0})), Contains("logits is int64"));
-  CHECK(nn::CrossEntropyLoss().str() == "CrossEntropyLoss(ignore_index=-100, reduction=mean)");
+  CHECK(nn::CrossEntropyLoss().str() == "CrossEntropyLoss(ignore_index=-100, label_smoothing=0, reduction=mean)");
+}
+
+namespace {
+
+// The elements of a tensor's gradient after loss.backward().
+std::vector<double> gradient(const Tensor& x, const Tensor& loss) {
+  loss.backward();
+  return test::values(x.grad());
+}
+
+}  // namespace
+
+TEST_CASE("cross entropy with weights, smoothing and probabilities") {
+  const Tensor x = tensor({{1., 2., 3.}, {0., 0., 0.}}, float64);
+  const double first = std::log(std::exp(-1.) + 1 + std::exp(1.)), third = std::log(3.);
+  nn::CrossEntropyOptions weighted;
+  weighted.weight = tensor({1., 2., 4.});
+  const Tensor ids = tensor({1, 2});
+  CHECK(nn::cross_entropy(x, ids, weighted).item() == Approx((2 * first + 4 * third) / 6).epsilon(1e-12));
+  nn::CrossEntropyOptions smooth;
+  smooth.label_smoothing = 0.3;
+  smooth.reduction = Reduction::none;
+  const std::vector<double> rows = test::values(nn::cross_entropy(x, ids, smooth));
+  CHECK(rows[0] == Approx(0.7 * first + 0.1 * ((first + 1) + first + (first - 1))).epsilon(1e-12));
+  CHECK(rows[1] == Approx(third).epsilon(1e-12));
+  smooth.reduction = Reduction::mean;
+  smooth.weight = weighted.weight;
+  const Tensor hot = one_hot(ids, 3, float64);
+  CHECK(nn::cross_entropy(x, hot).item() == Approx(nn::cross_entropy(x, ids).item()).epsilon(1e-12));
+  CHECK(nn::cross_entropy(zeros({0, 3}), zeros({0, 3})).item() == 0);
+
+  weighted.weight = tensor({1., 0., 0.});  // none that counts
+  const Tensor leaf = x.clone().requires_grad_();
+  const Tensor nothing = nn::cross_entropy(leaf, ids, weighted);
+  CHECK(nothing.item() == 0);
+  CHECK(gradient(leaf, nothing) == std::vector<double>(6, 0));
+  const Tensor other = x.clone().requires_grad_();
+  const Tensor ignored = nn::cross_entropy(other, tensor({-100, -100}), smooth);
+  CHECK(ignored.item() == 0);
+  CHECK(gradient(other, ignored) == std::vector<double>(6, 0));
+
+  smooth.ignore_index = 1;
+  CHECK_THROWS_WITH(nn::cross_entropy(x, hot, smooth), Contains("ignore_index is 1"));
+  smooth.label_smoothing = 1.5;
+  CHECK_THROWS_WITH(nn::cross_entropy(x, ids, smooth), Contains("[cross_entropy] label_smoothing is 1.5"));
+  weighted.weight = ones({2});
+  CHECK_THROWS_WITH(nn::cross_entropy(x, ids, weighted), Contains("weight has shape [2]: it must be [3]"));
+  CHECK_THROWS_WITH(nn::cross_entropy(x, ids.to(float32)), Contains("probabilities must have the logits' shape"));
+}
+
+TEST_CASE("negative log likelihood is cross entropy after log_softmax") {
+  manual_seed(3);
+  const Tensor x = randn({2, 3, 5}, float64), ids = tensor({{0, 4, -100}, {2, 2, 1}});
+  CHECK(nn::nll_loss(log_softmax(x), ids).item() == Approx(nn::cross_entropy(x, ids).item()).epsilon(1e-12));
+  const Tensor leaf = x.clone().requires_grad_();
+  const Tensor none = nn::nll_loss(leaf, full({2, 3}, -100, int64));
+  CHECK(none.item() == 0);
+  CHECK(gradient(leaf, none) == std::vector<double>(30, 0));
+  CHECK(nn::nll_loss(zeros({0, 3}), Tensor::empty({0}, int64)).item() == 0);
+  CHECK_THROWS_WITH(nn::nll_loss(zeros({2, 3}), tensor({0, 3})),
+                    "[nll_loss] targets[1] is 3: it must be in 0 … 2, or ignore_index (-100)");
+  CHECK_THROWS_WITH(nn::nll_loss(zeros({2, 3}), tensor({0, -1})), Contains("targets[1] is -1"));
+  CHECK_THROWS_WITH(nn::nll_loss(zeros({2, 3}), zeros({2})), Contains("targets is float32"));
+  CHECK_THROWS_WITH(nn::nll_loss(zeros({2, 3}), tensor({0})), Contains("inputs are [2, 3], targets [1]"));
+}
+
+TEST_CASE("binary cross entropy of sure predictions") {
+  const Tensor p = tensor({0., 1., 0., 1.}).requires_grad_(), y = tensor({0., 1., 1., 0.});
+  nn::BCEOptions each;
+  each.reduction = Reduction::none;
+  CHECK(test::values(nn::binary_cross_entropy(p, y, each)) == std::vector<double>{0, 0, 100, 100});
+  for (const double g : gradient(p, nn::binary_cross_entropy(p, y))) CHECK(std::isfinite(g));
+  CHECK(p.grad().to_vector<float>()[2] < -1e11);  // a wrong one is not given up
+  CHECK_THROWS_WITH(nn::binary_cross_entropy(tensor({1.5}), tensor({1.})),
+                    Contains("[binary_cross_entropy] input has numbers outside 0 … 1"));
+  CHECK_THROWS_AS(nn::binary_cross_entropy(tensor({NAN}), tensor({1.})), Error);
+  CHECK_THROWS_WITH(nn::binary_cross_entropy(p.detach(), zeros({4, 1})), Contains("they must be equal"));
+  each.weight = ones({3});
+  CHECK_THROWS_AS(nn::binary_cross_entropy(p.detach(), y, each), Error);
+  each.weight = ones({2, 4});
+  CHECK_THROWS_WITH(nn::binary_cross_entropy(p.detach(), y, each), Contains("weight has shape [2, 4]"));
+}
+
+TEST_CASE("losses of logits of 1e4 are finite, and so are their gradients") {
+  const Tensor y = tensor({0., 1., 0., 1.}, float32);
+  const auto logits = [] { return tensor({-1e4, -1e4, 1e4, 1e4}, float32).requires_grad_(); };
+  const auto finite = [](const std::vector<double>& g) {
+    return std::all_of(g.begin(), g.end(), [](double v) { return std::isfinite(v); });
+  };
+  Tensor x = logits();
+  nn::BCEWithLogitsOptions each;
+  each.reduction = Reduction::none;
+  CHECK(test::values(nn::binary_cross_entropy_with_logits(x, y, each)) == std::vector<double>{0, 1e4, 1e4, 0});
+  CHECK(gradient(x, nn::binary_cross_entropy_with_logits(x, y)) == std::vector<double>{0, -.25, .25, 0});
+  for (const double gamma : {0., 0.5, 1., 2.}) {
+    x = logits();
+    const Tensor loss = nn::focal_loss(x, y, {0.25, gamma, Reduction::sum});
+    CHECK(loss.item() == Approx(1e4));
+    CHECK(finite(gradient(x, loss)));
+  }
+  x = logits();
+  const Tensor soft = nn::cross_entropy(reshape(x, {2, 2}), reshape(y, {2, 2}));
+  CHECK(soft.item() == Approx(std::log(2.)));
+  CHECK(finite(gradient(x, soft)));
+  nn::CrossEntropyOptions smooth;
+  smooth.label_smoothing = 0.1;
+  x = tensor({{1e4, -1e4}}).requires_grad_();
+  const Tensor smoothed = nn::cross_entropy(x, tensor({0}), smooth);
+  CHECK(smoothed.item() == Approx(0.05 * 2e4));
+  CHECK(finite(gradient(x, smoothed)));
+  // Far from the edge nothing is lost: ln(1 + e^-40) is e^-40.
+  CHECK(nn::binary_cross_entropy_with_logits(tensor({-40.}), tensor({0.})).item() == Approx(std::exp(-40.)));
+}
+
+TEST_CASE("focal loss is its paper's formula") {
+  const double p = 1 / (1 + std::exp(-0.7));
+  const Tensor x = tensor({0.7, 0.7}, float64), y = tensor({1., 0.}, float64);
+  CHECK(nn::focal_loss(x, y, {0.3, 1.5, Reduction::sum}).item() ==
+        Approx(-0.3 * std::pow(1 - p, 1.5) * std::log(p) - 0.7 * std::pow(p, 1.5) * std::log(1 - p)).epsilon(1e-12));
+  CHECK(nn::focal_loss(x, y, {-1, 0}).item() ==
+        Approx(nn::binary_cross_entropy_with_logits(x, y).item()).epsilon(1e-12));
+  CHECK_THROWS_WITH(nn::focal_loss(x, y, {0.25, -1}), Contains("[focal_loss] gamma is -1"));
+  CHECK_THROWS_WITH(nn::focal_loss(x, y, {2}), Contains("alpha is 2"));
+}
+
+TEST_CASE("distances") {
+  const Tensor x = tensor({0., 0.5, -3.}), zero = zeros({3});
+  CHECK(test::values(nn::l1_loss(x, zero, Reduction::none)) == std::vector<double>{0, .5, 3});
+  CHECK(test::values(nn::huber_loss(x, zero, {2, Reduction::none})) == std::vector<double>{0, .125, 4});
+  CHECK(test::values(nn::smooth_l1_loss(x, zero, {2, Reduction::none})) == std::vector<double>{0, .0625, 2});
+  CHECK(nn::smooth_l1_loss(x, zero, {0}).item() == nn::l1_loss(x, zero).item());
+  CHECK_THROWS_WITH(nn::l1_loss(x, zeros({3, 1})), Contains("[l1_loss] input is [3], target is [3, 1]"));
+  CHECK_THROWS_WITH(nn::huber_loss(x, zero, {0}), Contains("delta is 0"));
+  CHECK_THROWS_WITH(nn::smooth_l1_loss(x, zero, {-1}), Contains("beta is -1"));
+  CHECK(nn::l1_loss(zeros({0}), zeros({0}), Reduction::sum).item() == 0);
+
+  const Tensor p = tensor({0., 0.25, 0.75}).requires_grad_(), q = log(tensor({0.5, 0.25, 0.25}));
+  CHECK(nn::kl_div(q, p, {false, Reduction::sum}).item() == Approx(0.75 * std::log(3.)));
+  CHECK(gradient(p, nn::kl_div(q, p, {false, Reduction::sum}))[0] == Approx(std::log(2.)));  // not NaN
+  CHECK_THROWS_WITH(nn::kl_div(q, zeros({3, 3})), Contains("[kl_div]"));
+
+  const Tensor a = tensor({{1., 0.}, {1., 0.}, {1., 0.}}), b = tensor({{1., 1.}, {1., 1.}, {-1., 0.}});
+  const std::vector<double> c =
+      test::values(nn::cosine_embedding_loss(a, b, tensor({1, -1, -1}), {0.5, Reduction::none}));
+  CHECK(c[0] == Approx(1 - std::sqrt(0.5)));
+  CHECK(c[1] == Approx(std::sqrt(0.5) - 0.5));
+  CHECK(c[2] == 0);
+  CHECK(nn::cosine_embedding_loss(zeros({2}), zeros({2}), tensor(1)).item() == 1);
+  CHECK_THROWS_WITH(nn::cosine_embedding_loss(a, b, tensor({1, 0, 1})), Contains("target has other numbers than 1"));
+  CHECK_THROWS_WITH(nn::cosine_embedding_loss(a, b, tensor({1, 1})), Contains("a is [3, 2], b [3, 2], target [2]"));
+}
+
+TEST_CASE("losses as layers hold their options") {
+  CHECK(nn::NLLLoss({-1}).str() == "NLLLoss(ignore_index=-1, reduction=mean)");
+  CHECK(nn::BCEWithLogitsLoss({{}, ones({3})}).str() == "BCEWithLogitsLoss(pos_weight=[3], reduction=mean)");
+  CHECK(nn::FocalLoss().str() == "FocalLoss(alpha=0.25, gamma=2, reduction=mean)");
+  CHECK(nn::HuberLoss({0.5, Reduction::sum}).str() == "HuberLoss(delta=0.5, reduction=sum)");
+  CHECK(nn::SmoothL1Loss({0.5}).str() == "SmoothL1Loss(beta=0.5, reduction=mean)");
+  CHECK(nn::KLDivLoss({true}).str() == "KLDivLoss(log_target=true, reduction=mean)");
+  CHECK(nn::L1Loss(Reduction::none).str() == "L1Loss(reduction=none)");
+  CHECK(nn::CosineEmbeddingLoss({0.5}).str() == "CosineEmbeddingLoss(margin=0.5, reduction=mean)");
+  const Tensor x = tensor({1., 4.}), zero = zeros({2});
+  CHECK(nn::clone(nn::HuberLoss({2, Reduction::sum}))->forward(x, zero).item() == 0.5 + 2 * 3);
 }
 
 TEST_CASE("derivatives of the losses") {
@@ -93,5 +258,46 @@ TEST_CASE("derivatives of the losses") {
     check([r](const auto& in) { return nn::mse_loss(in[0], in[1], r); },
           {randn({3, 4}, float64), randn({3, 4}, float64)});
     check([&](const auto& in) { return nn::cross_entropy(in[0], targets, {-100, r}); }, {randn({2, 3, 4}, float64)});
+    check(
+        [&](const auto& in) {
+          return nn::cross_entropy(in[0], targets, {-100, r, 0.2, ones({4}) * 3});
+        },
+        {randn({2, 3, 4}, float64)});
+    check(
+        [&](const auto& in) {
+          return nn::cross_entropy(in[0], softmax(in[1]), {-100, r, 0.2});
+        },
+        {randn({2, 4}, float64), randn({2, 4}, float64)});
+    check([&](const auto& in) { return nn::nll_loss(in[0], targets, {-100, r}); }, {randn({2, 3, 4}, float64)});
+    check(
+        [&](const auto& in) {
+          return nn::binary_cross_entropy(sigmoid(in[0]), sigmoid(in[1]), {{}, r});
+        },
+        {randn({3, 2}, float64), randn({3, 2}, float64)});
+    check(
+        [&](const auto& in) {
+          return nn::binary_cross_entropy_with_logits(in[0], in[1], {{}, ones({2}), r});
+        },
+        {randn({3, 2}, float64), randn({3, 2}, float64)});
+    check(
+        [&](const auto& in) {
+          return nn::focal_loss(in[0], in[1], {0.3, 1.5, r});
+        },
+        {randn({3, 2}, float64), randn({3, 2}, float64)});
+    check(
+        [&](const auto& in) {
+          return nn::huber_loss(in[0], in[1], {0.5, r});
+        },
+        {randn({3, 2}, float64), randn({3, 2}, float64)});
+    check(
+        [&](const auto& in) {
+          return nn::kl_div(in[0], in[1], {true, r});
+        },
+        {randn({3, 2}, float64), randn({3, 2}, float64)});
+    check(
+        [&](const auto& in) {
+          return nn::cosine_embedding_loss(in[0], in[1], tensor({1, -1, -1}), {-1, r});
+        },
+        {randn({3, 4}, float64), randn({3, 4}, float64)});
   }
 }

@@ -5,63 +5,197 @@
 
 #include "fit/nn/layer.hpp"
 
-/// Losses: as functions, and as layers that hold their options.
+/// Losses: as functions, and as layers that hold their options. Formulas, names and defaults are PyTorch's; where a
+/// choice differs, it is stated. Weights are converted to the input's type, and are constants to every derivative.
 namespace fit::nn {
 
-/// What becomes of the losses of the elements or rows.
-enum class Reduction { none, mean, sum };
+/// What becomes of the losses of the elements or rows. The mean is what every loss begins with.
+enum class Reduction { mean, sum, none };
 
-/// (input - target)^2 of each element. The shapes must be equal: a [N] beside a [N, 1] would broadcast to [N, N] and
-/// train on nonsense. The mean over no elements is NaN.
-Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
+// ---- classes: the class axis is the LAST, [N, C] with targets [N], [B, T, C] with [B, T]. (PyTorch has it second from
+// ---- three axes on: [N, C, T].)
 
 struct CrossEntropyOptions {
   std::int64_t ignore_index = -100;  ///< rows with this target count for nothing
   Reduction reduction = Reduction::mean;
+  double label_smoothing = 0;  ///< so much of each target is spread evenly over all classes
+  Tensor weight = {};          ///< of the classes, [C]
 };
 
-/// lse(logits) - logits[target] of each row, -ln of the probability that softmax gives to the target:
-/// logits [..., C], targets [...] (int64, 0 … C - 1). The class axis is the LAST: [N, C] with [N], [B, T, C] with
-/// [B, T]. (PyTorch has it second from three axes on: [N, C, T].)
-/// The mean is over the rows that are not ignored; over none it is 0 with zero gradients (PyTorch: NaN).
+/// lse(logits) - logits[target] of each row, -ln of the probability that softmax gives to the target: logits [..., C],
+/// targets [...] (int64, 0 … C - 1). With weights, each row is multiplied by that of its target, and the mean is
+/// divided by the sum of those. Rows that are ignored have no part in it; over none, or weights of 0 alone, the mean is
+/// 0 with zero gradients (PyTorch: NaN).
+/// Or targets [..., C], floating: probabilities. -sum(weight target log_softmax(logits)) of each row, the mean over
+/// rows. Throws Error then if ignore_index is a class.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-/// The base of losses: two tensors to one, no members.
+struct NLLOptions {
+  std::int64_t ignore_index = -100;
+  Reduction reduction = Reduction::mean;
+  Tensor weight = {};  ///< of the classes, [C]
+};
+
+/// -input[target] of each row: what cross_entropy is, after log_softmax.
+Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& options = {});
+
+// ---- yes or no: targets in 0 … 1, of the input's shape ------------------------------------------------------------
+
+struct BCEOptions {
+  Tensor weight = {};  ///< of the elements; broadcasts to the input's shape
+  Reduction reduction = Reduction::mean;
+};
+
+/// -(target ln(input) + (1 - target) ln(1 - input)), the logarithms cut off at -100. Throws Error for an input outside
+/// 0 … 1. The form with logits is more exact.
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCEOptions& options = {});
+
+struct BCEWithLogitsOptions {
+  Tensor weight = {};      ///< of the elements; broadcasts to the input's shape
+  Tensor pos_weight = {};  ///< of the ones among the targets; broadcasts to the input's shape
+  Reduction reduction = Reduction::mean;
+};
+
+/// The same of sigmoid(logits), without overflow:
+/// pos_weight target softplus(-logits) + (1 - target) softplus(logits)
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
+                                        const BCEWithLogitsOptions& options = {});
+
+struct FocalOptions {
+  double alpha = 0.25;  ///< weight of the ones, 1 - alpha that of the zeros; negative: both 1
+  double gamma = 2;
+  Reduction reduction = Reduction::mean;
+};
+
+/// Lin et al. 2017: -alpha_t (1 - p_t)^gamma ln(p_t), p_t = sigmoid(logits) where the target is 1, 1 - sigmoid(logits)
+/// where it is 0: what is predicted well counts for less.
+Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions& options = {});
+
+// ---- distances. The shapes must be equal: a [N] beside a [N, 1] would broadcast to [N, N] and train on nonsense. ----
+// ---- The mean over no elements is NaN.
+
+/// (input - target)^2 of each element.
+Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
+
+/// |input - target| of each element.
+Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
+
+struct SmoothL1Options {
+  double beta = 1;  ///< 0: l1_loss
+  Reduction reduction = Reduction::mean;
+};
+
+/// With d = |input - target|: d^2 / (2 beta) where d < beta, else d - beta / 2.
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1Options& options = {});
+
+struct HuberOptions {
+  double delta = 1;
+  Reduction reduction = Reduction::mean;
+};
+
+/// With d = |input - target|: d^2 / 2 where d <= delta, else delta (d - delta / 2).
+Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions& options = {});
+
+struct KLDivOptions {
+  bool log_target = false;  ///< targets are logarithms, too
+  Reduction reduction = Reduction::mean;
+};
+
+/// target (ln(target) - input) of each element, the input being logarithms of probabilities. The mean is over elements;
+/// the divergence is the sum, divided by the count of rows (PyTorch: batchmean).
+Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options = {});
+
+struct CosineEmbeddingOptions {
+  double margin = 0;
+  Reduction reduction = Reduction::mean;
+};
+
+/// a, b [..., C] and targets [...] of 1 and -1. With c the cosine between the rows: 1 - c where the target is 1,
+/// max(0, c - margin) where it is -1. Throws Error for another target.
+Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target,
+                             const CosineEmbeddingOptions& options = {});
+
+// ---- as layers ----------------------------------------------------------------------------------------------------
+
+std::string describe(const Reduction& reduction);
+std::string describe(const CrossEntropyOptions& options);
+std::string describe(const NLLOptions& options);
+std::string describe(const BCEOptions& options);
+std::string describe(const BCEWithLogitsOptions& options);
+std::string describe(const FocalOptions& options);
+std::string describe(const SmoothL1Options& options);
+std::string describe(const HuberOptions& options);
+std::string describe(const KLDivOptions& options);
+std::string describe(const CosineEmbeddingOptions& options);
+
+/// A loss as a layer: it has options and no members. (So weights are not saved with it.)
+template <class Self, class Options, class Base>
+class LossLayer : public Base {
+ public:
+  explicit LossLayer(const Options& options = {}) : options_(options) {}
+  const Options& options() const { return options_; }
+  void fields(Fields&) override {}
+  std::string describe() const override { return nn::describe(options_); }
+
+ protected:
+  std::shared_ptr<Layer> make() const override { return std::make_shared<Self>(options_); }
+
+ private:
+  Options options_;
+};
+
+/// The base of losses from two tensors to one.
 class Loss : public Layer {
  public:
   virtual Tensor forward(const Tensor& input, const Tensor& target) const = 0;
   Tensor operator()(const Tensor& input, const Tensor& target) const { return forward(input, target); }
-  void fields(Fields&) override {}
 };
 
-class MSELoss final : public Loss {
+template <class Self, class Options, auto function>
+class LossOf : public LossLayer<Self, Options, Loss> {
  public:
-  explicit MSELoss(Reduction reduction = Reduction::mean) : reduction_(reduction) {}
+  using LossLayer<Self, Options, Loss>::LossLayer;
   Tensor forward(const Tensor& input, const Tensor& target) const override {
-    return mse_loss(input, target, reduction_);
+    return function(input, target, this->options());
   }
-  std::string describe() const override;
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<MSELoss>(reduction_); }
-
- private:
-  Reduction reduction_;
 };
 
-class CrossEntropyLoss final : public Loss {
- public:
-  explicit CrossEntropyLoss(const CrossEntropyOptions& options = {}) : options_(options) {}
-  Tensor forward(const Tensor& logits, const Tensor& targets) const override {
-    return cross_entropy(logits, targets, options_);
+struct CrossEntropyLoss final : LossOf<CrossEntropyLoss, CrossEntropyOptions, cross_entropy> {
+  using LossOf::LossOf;
+};
+struct NLLLoss final : LossOf<NLLLoss, NLLOptions, nll_loss> {
+  using LossOf::LossOf;
+};
+struct BCELoss final : LossOf<BCELoss, BCEOptions, binary_cross_entropy> {
+  using LossOf::LossOf;
+};
+struct BCEWithLogitsLoss final : LossOf<BCEWithLogitsLoss, BCEWithLogitsOptions, binary_cross_entropy_with_logits> {
+  using LossOf::LossOf;
+};
+struct FocalLoss final : LossOf<FocalLoss, FocalOptions, focal_loss> {
+  using LossOf::LossOf;
+};
+struct MSELoss final : LossOf<MSELoss, Reduction, mse_loss> {
+  using LossOf::LossOf;
+};
+struct L1Loss final : LossOf<L1Loss, Reduction, l1_loss> {
+  using LossOf::LossOf;
+};
+struct SmoothL1Loss final : LossOf<SmoothL1Loss, SmoothL1Options, smooth_l1_loss> {
+  using LossOf::LossOf;
+};
+struct HuberLoss final : LossOf<HuberLoss, HuberOptions, huber_loss> {
+  using LossOf::LossOf;
+};
+struct KLDivLoss final : LossOf<KLDivLoss, KLDivOptions, kl_div> {
+  using LossOf::LossOf;
+};
+struct CosineEmbeddingLoss final : LossLayer<CosineEmbeddingLoss, CosineEmbeddingOptions, Layer> {
+  using LossLayer::LossLayer;
+  Tensor forward(const Tensor& a, const Tensor& b, const Tensor& target) const {
+    return cosine_embedding_loss(a, b, target, options());
   }
-  std::string describe() const override;
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<CrossEntropyLoss>(options_); }
-
- private:
-  CrossEntropyOptions options_;
+  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& target) const { return forward(a, b, target); }
 };
 
 }  // namespace fit::nn

@@ -1,0 +1,68 @@
+#include <limits>
+
+#include "fit/graph.hpp"
+#include "loss/common.hpp"
+
+namespace fit::nn {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+Tensor cut_off(const Tensor& logarithm) { return clamp(logarithm, -100, infinity); }
+
+// -(y ln p + (1 - y) ln(1 - p)) with logarithms of at least -100. The gradient is not that of the cut-off formula,
+// which would be 0 where a prediction is quite wrong, but (p - y) / max(p (1 - p), 1e-12), where PyTorch has a
+// float, too.
+Tensor bce(const Tensor& probability, const Tensor& target) {
+  Tensor loss;
+  {
+    const NoGrad plain;
+    loss = -(target * cut_off(log(probability)) + (1 - target) * cut_off(log1p(-probability)));
+  }
+  return record("binary_cross_entropy", {probability, target}, std::move(loss), keep::inputs, [](Backward& b) {
+    const Tensor p = b.x(0), y = b.x(1);
+    if (b.wants(0)) b.give(0, b.dy() * (p - y) / clamp(p * (1 - p), 1e-12f, infinity));
+    if (b.wants(1)) b.give(1, b.dy() * (cut_off(log1p(-p)) - cut_off(log(p))));
+  });
+}
+
+// losses * weight, where there is one.
+Tensor weighted(const char* op, const char* name, const Tensor& losses, const Tensor& weight) {
+  if (!weight.defined()) return losses;
+  if (check::broadcast(op, weight.shape(), losses.shape()) != losses.shape())
+    check::fail(op, name, " has shape ", weight.shape(), ": it must broadcast to that of the input, ", losses.shape());
+  return losses * weight.detach().to(losses.dtype());
+}
+
+}  // namespace
+
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCEOptions& options) {
+  constexpr const char* op = "binary_cross_entropy";
+  check_pair(op, input, target);
+  if (!all(ge(input, 0) && le(input, 1)).item<bool>())
+    check::fail(op, "input has numbers outside 0 … 1: it must be probabilities (the form with logits takes others)");
+  return reduced(weighted(op, "weight", bce(input, target), options.weight), options.reduction);
+}
+
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
+                                        const BCEWithLogitsOptions& options) {
+  constexpr const char* op = "binary_cross_entropy_with_logits";
+  check_pair(op, logits, target);
+  const Tensor ones = weighted(op, "pos_weight", target * softplus(-logits), options.pos_weight);
+  const Tensor losses = ones + (1 - target) * softplus(logits);
+  return reduced(weighted(op, "weight", losses, options.weight), options.reduction);
+}
+
+Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions& options) {
+  constexpr const char* op = "focal_loss";
+  check_pair(op, logits, target);
+  if (!(options.gamma >= 0)) check::fail(op, "gamma is ", options.gamma, ": it must not be negative");
+  if (!(options.alpha <= 1)) check::fail(op, "alpha is ", options.alpha, ": it must be at most 1");
+  // ln(p) = -softplus(-x) and ln(1 - p) = -softplus(x), so that (1 - p)^gamma = e^(-gamma softplus(x)).
+  const Tensor no = softplus(logits), yes = softplus(-logits);
+  const Tensor ones = target * exp(-options.gamma * no) * yes, zeros = (1 - target) * exp(-options.gamma * yes) * no;
+  return reduced(options.alpha < 0 ? ones + zeros : options.alpha * ones + (1 - options.alpha) * zeros,
+                 options.reduction);
+}
+
+}  // namespace fit::nn

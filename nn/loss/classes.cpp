@@ -1,0 +1,96 @@
+#include "loss/common.hpp"
+
+namespace fit::nn {
+namespace {
+
+// Rows of class scores and their targets, from [..., C] and [...].
+struct Rows {
+  Tensor scores, ids;      // [N, C], [N]
+  Tensor ignored;          // boolean [N]
+  Tensor weight, weights;  // [C] and [N], 0 where ignored; undefined where all classes count alike
+
+  Rows(const char* op, const char* name, const Tensor& x, const Tensor& targets, std::int64_t ignore_index,
+       const Tensor& class_weight);
+  // ids, with 0 in place of ignore_index.
+  Tensor safe_ids() const { return masked_fill(ids, ignored, 0); }
+  Tensor reduced(const Tensor& losses, const Shape& shape, Reduction reduction) const;
+};
+
+Tensor checked_weight(const char* op, const Tensor& weight, const Tensor& x) {
+  if (!weight.defined()) return weight;
+  check::shape(op, "weight", weight, {x.shape().back()});
+  return weight.detach().to(x.dtype());
+}
+
+Rows::Rows(const char* op, const char* name, const Tensor& x, const Tensor& targets, std::int64_t ignore_index,
+           const Tensor& class_weight) {
+  check::dtype(op, "targets", targets, int64);
+  if (x.rank() == 0 || targets.shape() != x.shape().erased(x.rank() - 1))
+    check::fail(op, name, " are ", x.shape(), ", targets ", targets.shape(),
+                ": they must be [..., C] and [...], the classes on the last axis");
+  const std::int64_t n = targets.numel(), classes = x.shape().back();
+  scores = reshape(x, Shape{n, classes});
+  ids = reshape(targets, {n});
+  for (std::int64_t r = 0; r < n; ++r)
+    if (const std::int64_t id = ids.data<std::int64_t>()[r]; id != ignore_index && (id < 0 || id >= classes))
+      check::fail(op, "targets[", r, "] is ", id, ": it must be in 0 … ", classes - 1, ", or ignore_index (",
+                  ignore_index, ")");
+  ignored = eq(ids, ignore_index);
+  weight = checked_weight(op, class_weight, x);
+  if (weight.defined()) weights = masked_fill(index_select(weight, 0, safe_ids()), ignored, 0);
+}
+
+Tensor Rows::reduced(const Tensor& losses, const Shape& shape, Reduction reduction) const {
+  if (reduction == Reduction::none) return reshape(losses, shape);
+  const Tensor total = sum(losses);
+  if (reduction == Reduction::sum) return total;
+  const double counted = weight.defined() ? sum(weights).item() : sum(!ignored).item();
+  return div(total, counted == 0 ? 1 : counted);
+}
+
+// -sum(weight targets log_softmax(logits)) with probabilities as targets.
+Tensor soft_cross_entropy(const char* op, const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& o) {
+  if (logits.rank() == 0 || targets.shape() != logits.shape())
+    check::fail(op, "targets is ", targets.dtype(), ' ', targets.shape(), ", logits ", logits.shape(),
+                ": probabilities must have the logits' shape, and ids must be int64");
+  if (o.ignore_index >= 0)
+    check::fail(op, "ignore_index is ", o.ignore_index, ": with probabilities as targets, no class can be ignored");
+  const Tensor weight = checked_weight(op, o.weight, logits);
+  const double spread = o.label_smoothing / static_cast<double>(logits.shape().back());
+  const Tensor smooth = o.label_smoothing > 0 ? (1 - o.label_smoothing) * targets + spread : targets;
+  const Tensor logarithms = log_softmax(logits), each = smooth * logarithms;
+  const Tensor rows = -sum(weight.defined() ? each * weight : each, {-1});
+  if (o.reduction == Reduction::mean && rows.numel() == 0) return sum(rows);
+  return reduced(rows, o.reduction);
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& o) {
+  constexpr const char* op = "cross_entropy";
+  check::floating(op, "logits", logits);
+  if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
+    check::fail(op, "label_smoothing is ", o.label_smoothing, ": it must be in 0 … 1");
+  if (is_floating(targets.dtype())) return soft_cross_entropy(op, logits, targets, o);
+  const Rows rows(op, "logits", logits, targets, o.ignore_index, o.weight);
+  Tensor losses = cross_entropy_rows(rows.scores, rows.ids, o.ignore_index);
+  if (rows.weight.defined()) losses = losses * rows.weights;
+  if (o.label_smoothing > 0) {
+    const Tensor logarithms = log_softmax(rows.scores);
+    const Tensor all = -sum(rows.weight.defined() ? logarithms * rows.weight : logarithms, {1});
+    const double spread = o.label_smoothing / static_cast<double>(logits.shape().back());
+    losses = (1 - o.label_smoothing) * losses + spread * masked_fill(all, rows.ignored, 0);
+  }
+  return rows.reduced(losses, targets.shape(), o.reduction);
+}
+
+Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& o) {
+  constexpr const char* op = "nll_loss";
+  check::floating(op, "input", input);
+  const Rows rows(op, "inputs", input, targets, o.ignore_index, o.weight);
+  const Tensor picked = squeeze(gather(rows.scores, 1, unsqueeze(rows.safe_ids(), 1)), 1);
+  const Tensor losses = masked_fill(-picked, rows.ignored, 0);
+  return rows.reduced(rows.weight.defined() ? losses * rows.weights : losses, targets.shape(), o.reduction);
+}
+
+}  // namespace fit::nn

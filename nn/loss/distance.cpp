@@ -1,0 +1,64 @@
+#include <limits>
+
+#include "loss/common.hpp"
+
+namespace fit::nn {
+namespace {
+
+// d^2 / 2 up to `bound`, a straight line from there on: c (d - c / 2) with c = min(d, bound).
+Tensor huber(const Tensor& input, const Tensor& target, double bound) {
+  const Tensor d = abs(input - target), c = clamp(d, 0, bound);
+  return c * (d - c / 2);
+}
+
+}  // namespace
+
+Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  check_pair("mse_loss", input, target);
+  const Tensor off = input - target;
+  return reduced(off * off, reduction);
+}
+
+Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  check_pair("l1_loss", input, target);
+  return reduced(abs(input - target), reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1Options& options) {
+  constexpr const char* op = "smooth_l1_loss";
+  check_pair(op, input, target);
+  if (!(options.beta >= 0)) check::fail(op, "beta is ", options.beta, ": it must not be negative");
+  if (options.beta == 0) return l1_loss(input, target, options.reduction);
+  return reduced(huber(input, target, options.beta) / options.beta, options.reduction);
+}
+
+Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions& options) {
+  constexpr const char* op = "huber_loss";
+  check_pair(op, input, target);
+  if (!(options.delta > 0)) check::fail(op, "delta is ", options.delta, ": it must be positive");
+  return reduced(huber(input, target, options.delta), options.reduction);
+}
+
+Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options) {
+  check_pair("kl_div", input, target);
+  if (options.log_target) return reduced(exp(target) * (target - input), options.reduction);
+  const Tensor logarithm = log(where(eq(target, 0), 1, target));  // 0 ln 0 = 0
+  return reduced(target * (logarithm - input), options.reduction);
+}
+
+Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target,
+                             const CosineEmbeddingOptions& options) {
+  constexpr const char* op = "cosine_embedding_loss";
+  check::floating(op, "a", a);
+  if (a.rank() == 0 || a.shape() != b.shape() || target.shape() != a.shape().erased(a.rank() - 1))
+    check::fail(op, "a is ", a.shape(), ", b ", b.shape(), ", target ", target.shape(),
+                ": they must be [..., C], [..., C] and [...]");
+  const Tensor same = eq(target, 1);
+  if (!all(same || eq(target, -1)).item<bool>()) check::fail(op, "target has other numbers than 1 and -1");
+  constexpr double eps = 1e-12;
+  const Tensor norms = sqrt((sum(a * a, {-1}) + eps) * (sum(b * b, {-1}) + eps)), cosine = sum(a * b, {-1}) / norms;
+  const Tensor apart = clamp(cosine - options.margin, 0, std::numeric_limits<double>::infinity());
+  return reduced(where(same, 1 - cosine, apart), options.reduction);
+}
+
+}  // namespace fit::nn
