@@ -1,0 +1,219 @@
+#include "fit/readers.hpp"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+
+#include "check.hpp"
+#include "dispatch.hpp"
+#include "io/input_file.hpp"
+
+namespace fit::data {
+
+std::string read_text(const std::string& path) { return io::InputFile("read_text", path).rest(); }
+
+std::vector<std::string> read_lines(const std::string& path) {
+  const std::string text = io::InputFile("read_lines", path).rest();
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    if (!lines.back().empty() && lines.back().back() == '\r') lines.back().pop_back();
+    at = end + 1;
+  }
+  return lines;
+}
+
+// ---- CSV ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+class CsvReader {
+ public:
+  CsvReader(const std::string& path, char delimiter)
+      : file_("read_csv", path), text_(file_.rest()), delimiter_(delimiter) {
+    if (text_.compare(0, 3, "\xEF\xBB\xBF") == 0) at_ = 3;  // the mark that some programs put before UTF-8
+  }
+
+  /// Whether there was one more row; empty lines are none.
+  bool row(std::vector<std::string>& fields, std::int64_t& line) {
+    while (at_ < text_.size() && (text_[at_] == '\n' || text_[at_] == '\r')) line_ += text_[at_++] == '\n';
+    if (at_ == text_.size()) return false;
+    line = line_;
+    fields.clear();
+    do {
+      fields.push_back(at_ < text_.size() && text_[at_] == '"' ? quoted() : plain());
+    } while (take(delimiter_));
+    take('\r');
+    if (at_ < text_.size() && !take('\n'))
+      file_.fail("line ", line_, ": expected '", delimiter_, "' or the line's end after a quoted field, found '",
+                 io::shown(text_.substr(at_, 1)), "'");
+    ++line_;
+    return true;
+  }
+  const io::InputFile& file() const { return file_; }
+
+ private:
+  bool take(char c) {
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  std::string plain() {
+    const std::size_t first = at_;
+    while (at_ < text_.size() && text_[at_] != delimiter_ && text_[at_] != '\n' && text_[at_] != '\r') {
+      if (text_[at_] == '"') file_.fail("line ", line_, ": a quote within a field that doesn't begin with one");
+      ++at_;
+    }
+    return text_.substr(first, at_ - first);
+  }
+  std::string quoted() {
+    const std::int64_t first = line_;
+    std::string field;
+    for (++at_; at_ < text_.size(); ++at_) {
+      if (text_[at_] == '"') {
+        ++at_;
+        if (at_ == text_.size() || text_[at_] != '"') return field;
+      }
+      line_ += text_[at_] == '\n';
+      field += text_[at_];
+    }
+    file_.fail("line ", first, ": a quote is opened and never closed");
+  }
+
+  io::InputFile file_;
+  std::string text_;
+  char delimiter_;
+  std::size_t at_ = 0;
+  std::int64_t line_ = 1;
+};
+
+double number(const Csv& csv, std::size_t row, std::size_t column) {
+  const std::string& field = csv.rows[row][column];
+  const std::size_t first = std::min(field.find_first_not_of(' '), field.size());
+  const std::size_t end = field.find_last_not_of(' ') + 1;
+  const char* const from = field.data() + first + (first < end && field[first] == '+');
+  double value = 0;
+  const auto [stop, error] = std::from_chars(from, field.data() + end, value);
+  if (error != std::errc() || stop != field.data() + end) {
+    const std::string name = csv.columns.empty() ? std::to_string(column) : csv.columns[column];
+    throw FileError("[read_csv] " + csv.path + ": line " + std::to_string(csv.lines[row]) + ", column " + name +
+                    ": expected a number, found '" + io::shown(field) + "'");
+  }
+  return value;
+}
+
+}  // namespace
+
+Csv read_csv(const std::string& path, const CsvOptions& options) {
+  CsvReader in(path, options.delimiter);
+  Csv csv;
+  csv.path = path;
+  std::vector<std::string> fields;
+  std::int64_t line = 0;
+  if (options.header && !in.row(csv.columns, line)) in.file().fail("expected a first row with names, found none");
+  while (in.row(fields, line)) {
+    const std::size_t expected = options.header     ? csv.columns.size()
+                                 : csv.rows.empty() ? fields.size()
+                                                    : csv.rows[0].size();
+    if (fields.size() != expected)
+      in.file().fail("line ", line, ": expected ", expected, " fields, found ", fields.size());
+    csv.rows.push_back(fields);
+    csv.lines.push_back(line);
+  }
+  return csv;
+}
+
+std::int64_t Csv::column(const std::string& name) const {
+  const auto found = std::find(columns.begin(), columns.end(), name);
+  if (found == columns.end()) {
+    std::string all;
+    for (const std::string& c : columns) all += (all.empty() ? "" : ", ") + c;
+    check::fail("Csv", "there is no column '", name, "': there are ", all.empty() ? "no names" : all);
+  }
+  return found - columns.begin();
+}
+
+Tensor Csv::numbers(const std::vector<std::string>& names, DType dtype) const {
+  std::vector<std::size_t> which;
+  for (const std::string& name : names) which.push_back(static_cast<std::size_t>(column(name)));
+  if (names.empty())
+    for (std::size_t i = 0; i < (rows.empty() ? columns.size() : rows[0].size()); ++i) which.push_back(i);
+  Tensor y = Tensor::empty({static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(which.size())}, float64);
+  double* to = y.fresh<double>();
+  for (std::size_t row = 0; row < rows.size(); ++row)
+    for (const std::size_t column : which) *to++ = number(*this, row, column);
+  return y.to(dtype);
+}
+
+// ---- IDX ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// A file that zlib reads, whether it is compressed or not.
+class MaybeCompressed {
+ public:
+  explicit MaybeCompressed(const std::string& path)
+      : plain_("read_idx", path), file_(gzopen(path.c_str(), "rb"), gzclose) {
+    if (!file_) plain_.fail("it can't be opened for reading");
+  }
+  /// Up to so many bytes; fewer at the end.
+  std::int64_t some(void* to, std::int64_t bytes) {
+    const int n = gzread(file_.get(), to, static_cast<unsigned>(bytes));
+    int error = 0;
+    const char* const why = gzerror(file_.get(), &error);
+    if (n < 0 || error == Z_BUF_ERROR)
+      plain_.fail("byte ", at_, " of the data can't be read: ", n < 0 ? why : "the file is cut off");
+    at_ += n;
+    return n;
+  }
+  const io::InputFile& file() const { return plain_; }
+
+ private:
+  io::InputFile plain_;
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
+  std::int64_t at_ = 0;
+};
+
+}  // namespace
+
+Tensor read_idx(const std::string& path, DType dtype) {
+  MaybeCompressed in(path);
+  const auto fail = [&](const auto&... parts) { in.file().fail(parts...); };
+  unsigned char magic[4] = {};
+  if (in.some(magic, 4) != 4 || magic[0] != 0 || magic[1] != 0)
+    fail("it is no IDX file: expected it to begin with two bytes of 0");
+  if (magic[2] != 8) fail("the type is ", int{magic[2]}, ": expected 8, unsigned bytes");
+  if (magic[3] > Shape::max_rank) fail("it has ", int{magic[3]}, " axes: ", int{Shape::max_rank}, " are the most");
+  std::vector<std::int64_t> sizes;
+  std::int64_t count = 1;
+  for (int axis = 0; axis < magic[3]; ++axis) {
+    unsigned char s[4];  // big-endian
+    if (in.some(s, 4) != 4) fail("it ends within its header");
+    sizes.push_back(std::int64_t{s[0]} << 24 | s[1] << 16 | s[2] << 8 | s[3]);
+    if (__builtin_mul_overflow(count, sizes.back(), &count) || count > std::int64_t{1} << 40)
+      fail("its sizes multiply to more than 2^40");
+  }
+  // Memory grows with what is there, not with what the header says.
+  std::vector<unsigned char> bytes;
+  for (std::int64_t n = 1; n > 0;) {
+    const std::size_t had = bytes.size();
+    if (static_cast<std::int64_t>(had) > count) break;
+    bytes.resize(had + (1 << 20));
+    n = in.some(bytes.data() + had, 1 << 20);
+    bytes.resize(had + static_cast<std::size_t>(n));
+  }
+  if (static_cast<std::int64_t>(bytes.size()) != count)
+    fail("expected ", count, " bytes for shape ", Shape(sizes), ", found ",
+         static_cast<std::int64_t>(bytes.size()) > count ? "more" : std::to_string(bytes.size()));
+  Tensor y = Tensor::empty(Shape(sizes), dtype);
+  dispatch(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    std::transform(bytes.begin(), bytes.end(), y.fresh<T>(), [](unsigned char b) { return static_cast<T>(b); });
+  });
+  return y;
+}
+
+}  // namespace fit::data

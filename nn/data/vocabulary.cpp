@@ -1,0 +1,312 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "check.hpp"
+#include "fit/text.hpp"
+#include "io/atomic_file.hpp"
+#include "io/json.hpp"
+
+namespace fit::text {
+namespace {
+
+const std::string& checked_token(const char* op, const std::vector<std::string>& tokens, std::int64_t id) {
+  if (id < 0 || id >= static_cast<std::int64_t>(tokens.size()))
+    check::fail(op, "there is no token ", id, ": there are ", tokens.size());
+  return tokens[static_cast<std::size_t>(id)];
+}
+
+Tensor ids_tensor(const std::vector<std::int64_t>& ids) { return tensor(ids, {static_cast<std::int64_t>(ids.size())}); }
+
+// The bytes of the character of UTF-8 that begins at `at`; 0 if none does.
+std::size_t character(const std::string& text, std::size_t at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  const std::size_t n = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
+  if (at + n > text.size()) return 0;
+  for (std::size_t i = 1; i < n; ++i)
+    if ((static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) return 0;
+  return n;
+}
+
+template <class F>
+void each_character(const std::string& text, const F& f) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t n = character(text, at);
+    if (n == 0) check::fail("CharVocabulary", "the text is not UTF-8 at byte ", at);
+    f(text.substr(at, n), at);
+    at += n;
+  }
+}
+
+// ---- files: {"format": …, "version": 1, KEY: [...]} ---------------------------------------------------------------
+
+void save_list(const char* op, const std::string& path, const char* format, const char* key,
+               const nlohmann::json& list) {
+  const nlohmann::ordered_json json = {{"format", format}, {"version", 1}, {key, list}};
+  std::string text;
+  try {
+    text = json.dump(1) + '\n';
+  } catch (const nlohmann::json::type_error&) {
+    check::fail(op, "a token is not valid UTF-8");
+  }
+  io::AtomicFile out(op, path);
+  out.write(text.data(), text.size());
+  out.commit();
+}
+
+// The list of a file, and whatever `make` makes of it. An Error of its becomes one of the file.
+template <class Make>
+auto load_list(const char* op, const std::string& path, const char* format, const char* key, const Make& make) {
+  io::InputFile file(op, path);
+  const nlohmann::json json = io::parse_json(file, file.rest(), {3, 2});
+  if (!json.is_object() || json.size() != 3 || !json.contains("format") || !json.contains("version") ||
+      !json.contains(key))
+    file.fail("expected an object of exactly format, version and ", key);
+  if (json["format"] != format) file.fail("format is ", json["format"].dump(), ": expected \"", format, "\"");
+  if (json["version"] != 1) file.fail("version is ", json["version"].dump(), ": expected 1");
+  if (!json[key].is_array()) file.fail(key, " is ", json[key].type_name(), ": expected a list");
+  try {
+    return make(file, json[key]);
+  } catch (const Error& e) {
+    file.fail(e.what());
+  }
+}
+
+constexpr const char *char_format = "fit characters", *pair_format = "fit byte pairs";
+
+}  // namespace
+
+std::string Vocabulary::decode(const Tensor& ids) const {
+  check::dtype("decode", "ids", ids, DType::int64);
+  std::string text;
+  for (const std::int64_t id : ids.data<std::int64_t>()) text += token(id);
+  return text;
+}
+
+// ---- CharVocabulary -----------------------------------------------------------------------------------------------
+
+CharVocabulary::CharVocabulary(const std::string& text) {
+  std::set<std::string> all;  // the order of UTF-8's bytes is that of the code points
+  each_character(text, [&](const std::string& c, std::size_t) { all.insert(c); });
+  tokens_.assign(all.begin(), all.end());
+  for (std::size_t i = 0; i < tokens_.size(); ++i) ids_[tokens_[i]] = static_cast<std::int64_t>(i);
+}
+
+Tensor CharVocabulary::encode(const std::string& text) const {
+  std::vector<std::int64_t> ids;
+  each_character(text, [&](const std::string& c, std::size_t at) {
+    const auto found = ids_.find(c);
+    if (found == ids_.end())
+      check::fail("CharVocabulary", "'", c, "' at byte ", at, " is not one of the ", size(), " characters known");
+    ids.push_back(found->second);
+  });
+  return ids_tensor(ids);
+}
+
+const std::string& CharVocabulary::token(std::int64_t id) const { return checked_token("CharVocabulary", tokens_, id); }
+
+void CharVocabulary::save(const std::string& path) const {
+  save_list("CharVocabulary", path, char_format, "characters", tokens_);
+}
+
+CharVocabulary CharVocabulary::load(const std::string& path) {
+  return load_list("CharVocabulary", path, char_format, "characters",
+                   [](const io::InputFile& file, const nlohmann::json& list) {
+                     std::string text;
+                     for (const auto& c : list) {
+                       if (!c.is_string()) file.fail("a character is ", c.type_name(), ": expected a string");
+                       text += c.get<std::string>();
+                     }
+                     CharVocabulary v(text);
+                     // One character each, none twice, in their order.
+                     if (nlohmann::json(v.tokens_) != list) file.fail("expected single characters in rising order");
+                     return v;
+                   });
+}
+
+// ---- BytePairVocabulary -------------------------------------------------------------------------------------------
+
+namespace {
+
+using Ids = std::vector<std::int64_t>;
+using Pair = std::pair<std::int64_t, std::int64_t>;
+
+std::uint64_t key_of(std::int64_t a, std::int64_t b) {
+  return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b);
+}
+
+enum class Kind { letter, digit, space, other };
+
+Kind kind_of(char c) {
+  const auto u = static_cast<unsigned char>(c);
+  if ((u | 32) >= 'a' && (u | 32) <= 'z') return Kind::letter;
+  if (u >= 0x80) return Kind::letter;  // parts of UTF-8's other characters
+  if (u >= '0' && u <= '9') return Kind::digit;
+  return u == ' ' || (u >= '\t' && u <= '\r') ? Kind::space : Kind::other;
+}
+
+// Calls f with each word: a run of letters, of digits, or of other signs, with one blank before it; or of white space,
+// without the blank that belongs to the next.
+template <class F>
+void each_word(const std::string& text, const F& f) {
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at + (text[at] == ' ' && at + 1 < text.size() && kind_of(text[at + 1]) != Kind::space ? 1 : 0);
+    const Kind kind = kind_of(text[end]);
+    while (end < text.size() && kind_of(text[end]) == kind) ++end;
+    if (kind == Kind::space && end < text.size() && text[end - 1] == ' ' && end - at > 1) --end;
+    f(text.substr(at, end - at));
+    at = end;
+  }
+}
+
+Ids bytes_of(const std::string& word) {
+  Ids ids;
+  for (const char c : word) ids.push_back(static_cast<unsigned char>(c));
+  return ids;
+}
+
+// Joins each occurrence of a pair, from the left.
+void join(Ids& ids, Pair pair, std::int64_t joined) {
+  std::size_t to = 0;
+  for (std::size_t from = 0; from < ids.size(); ++to) {
+    const bool here = from + 1 < ids.size() && ids[from] == pair.first && ids[from + 1] == pair.second;
+    ids[to] = here ? joined : ids[from];
+    from += here ? 2 : 1;
+  }
+  ids.resize(to);
+}
+
+struct Word {
+  Ids ids;
+  std::int64_t count;
+};
+
+// How often each pair stands in the text, and in which words.
+class PairCounts {
+ public:
+  void add(const std::vector<Word>& words, std::size_t w, std::int64_t sign) {
+    const Word& word = words[w];
+    for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
+      const Pair pair{word.ids[i], word.ids[i + 1]};
+      std::int64_t& count = counts_[pair];
+      if (count > 0) order_.erase({-count, pair});
+      count += sign * word.count;
+      if (count > 0) order_.insert({-count, pair});
+      if (sign > 0) words_[pair].insert(w);
+    }
+  }
+  bool more() const { return !order_.empty() && order_.begin()->first <= -2; }
+  Pair best() const { return order_.begin()->second; }
+  std::set<std::size_t> take_words(Pair pair) { return std::move(words_[pair]); }
+
+ private:
+  std::map<Pair, std::int64_t> counts_;
+  std::set<std::pair<std::int64_t, Pair>> order_;  // the most frequent first
+  std::map<Pair, std::set<std::size_t>> words_;    // some may no longer hold it
+};
+
+}  // namespace
+
+BytePairVocabulary BytePairVocabulary::train(const std::string& text, std::int64_t size) {
+  if (size < 256) check::fail("BytePairVocabulary", "size is ", size, ": the bytes alone are 256 tokens");
+  std::map<std::string, std::int64_t> counted;
+  each_word(text, [&](const std::string& word) { ++counted[word]; });
+  std::vector<Word> words;
+  for (const auto& [word, count] : counted) words.push_back({bytes_of(word), count});
+  PairCounts pairs;
+  for (std::size_t w = 0; w < words.size(); ++w) pairs.add(words, w, 1);
+
+  Merges merges;
+  while (static_cast<std::int64_t>(merges.size()) + 256 < size && pairs.more()) {
+    const Pair best = pairs.best();
+    const std::int64_t joined = 256 + static_cast<std::int64_t>(merges.size());
+    for (const std::size_t w : pairs.take_words(best)) {
+      pairs.add(words, w, -1);
+      join(words[w].ids, best, joined);
+      pairs.add(words, w, 1);
+    }
+    merges.push_back(best);
+  }
+  return BytePairVocabulary(merges);
+}
+
+BytePairVocabulary::BytePairVocabulary(const Merges& merges) : merges_(merges) {
+  for (int byte = 0; byte < 256; ++byte) tokens_.emplace_back(1, static_cast<char>(byte));
+  for (const auto& [a, b] : merges) {
+    if (a < 0 || b < 0 || a >= size() || b >= size())
+      check::fail("BytePairVocabulary", "token ", size(), " joins ", a, " and ", b, ": both must come before it");
+    if (!joined_.emplace(key_of(a, b), size()).second)
+      check::fail("BytePairVocabulary", "token ", size(), " joins ", a, " and ", b, ", as one before it does");
+    if (token(a).size() + token(b).size() > 1 << 16)
+      check::fail("BytePairVocabulary", "token ", size(), " is longer than 65536 bytes");
+    tokens_.push_back(token(a) + token(b));
+  }
+}
+
+Tensor BytePairVocabulary::encode(const std::string& text) const {
+  std::unordered_map<std::string, Ids> known;
+  Ids all;
+  each_word(text, [&](const std::string& word) {
+    const auto [at, first] = known.try_emplace(word);
+    if (first) {
+      Ids ids = bytes_of(word);
+      for (;;) {  // joins the pair that was learned first
+        auto best = joined_.end();
+        for (std::size_t i = 0; i + 1 < ids.size(); ++i)
+          if (const auto found = joined_.find(key_of(ids[i], ids[i + 1]));
+              found != joined_.end() && (best == joined_.end() || found->second < best->second))
+            best = found;
+        if (best == joined_.end()) break;
+        join(ids, merges_[static_cast<std::size_t>(best->second - 256)], best->second);
+      }
+      at->second = std::move(ids);
+    }
+    all.insert(all.end(), at->second.begin(), at->second.end());
+  });
+  return ids_tensor(all);
+}
+
+const std::string& BytePairVocabulary::token(std::int64_t id) const {
+  return checked_token("BytePairVocabulary", tokens_, id);
+}
+
+void BytePairVocabulary::save(const std::string& path) const {
+  save_list("BytePairVocabulary", path, pair_format, "merges", merges_);
+}
+
+BytePairVocabulary BytePairVocabulary::load(const std::string& path) {
+  return load_list("BytePairVocabulary", path, pair_format, "merges",
+                   [](const io::InputFile& file, const nlohmann::json& list) {
+                     Merges merges;
+                     const auto is_token = [](const nlohmann::json& id) {
+                       return id.is_number_unsigned() && id.get<std::uint64_t>() <= INT32_MAX;
+                     };
+                     for (const auto& pair : list) {
+                       if (!pair.is_array() || pair.size() != 2 || !is_token(pair[0]) || !is_token(pair[1]))
+                         file.fail("merge ", merges.size(), " is ", io::shown(pair.dump()), ": expected two tokens");
+                       merges.emplace_back(pair[0].get<std::int64_t>(), pair[1].get<std::int64_t>());
+                     }
+                     return BytePairVocabulary(merges);
+                   });
+}
+
+// ---- TextWindows --------------------------------------------------------------------------------------------------
+
+TextWindows::TextWindows(Tensor ids, std::int64_t length, std::int64_t stride)
+    : ids_(std::move(ids)), length_(length), stride_(stride) {
+  check::dtype("TextWindows", "ids", ids_, DType::int64);
+  if (ids_.rank() != 1) check::fail("TextWindows", "ids has shape ", ids_.shape(), ": it must have one axis");
+  if (length < 1 || stride < 1)
+    check::fail("TextWindows", "length is ", length, ", stride ", stride, ": both must be at least 1");
+  if (ids_.numel() < length + 1)
+    check::fail("TextWindows", "the text has ", ids_.numel(), " tokens: a window of ", length, " and its targets need ",
+                length + 1);
+}
+
+data::Example TextWindows::get(std::int64_t i) const {
+  if (i < 0 || i >= size()) check::fail("TextWindows", "there is no example ", i, ": there are ", size());
+  const std::int64_t at = i * stride_;
+  return {ids_[{range(at, at + length_)}], ids_[{range(at + 1, at + length_ + 1)}]};
+}
+
+}  // namespace fit::text
