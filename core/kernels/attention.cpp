@@ -62,6 +62,71 @@ void over_queries(const Attention<T>& a, const Each& each) {
   });
 }
 
+// How the backward pass is cut into tasks: by shapes alone, so that results don't depend on the threads. A task takes a
+// run of heads (of k and v) one after the other, and of their blocks of keys one part.
+//
+// Heads that share a gradient of the bias make one run, or as many as there are slots, sums to be added up afterwards.
+// Without such a gradient a run is one head. A few runs are cut into parts that share out the blocks of keys; each
+// makes a dq of its own, and these are added up in order. Slots are added only where there are few blocks of keys, so
+// that they stay small beside the scores.
+struct Cut {
+  std::int64_t heads, sharing, slots, parts, run;
+  std::int64_t stride;  // heads that share a bias are this far from each other
+
+  std::int64_t tasks() const { return heads / sharing * slots * parts; }
+
+  // Calls each(head, slot, part) for the heads of these tasks.
+  template <class Each>
+  void each_head(std::int64_t begin, std::int64_t end, const Each& each) const {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t part = task % parts, slot = task / parts % slots, shared = task / parts / slots;
+      const std::int64_t first = shared % stride + shared / stride * stride * sharing;
+      for (std::int64_t n = slot * run; n < std::min(sharing, (slot + 1) * run); ++n)
+        each(first + n * stride, slot, part);
+    }
+  }
+};
+
+template <class T>
+Cut cut_backward(const Attention<T>& a, std::int64_t key_blocks, const Heads<T>& dbias) {
+  constexpr std::int64_t enough = 8;
+  Cut c{a.B * a.kv_heads, 1, 1, 1, 1, 1};
+  if (dbias.data) c.sharing = (dbias.batch ? 1 : a.B) * (dbias.head ? 1 : a.kv_heads);
+  if (dbias.data && dbias.head && !dbias.batch) c.stride = a.kv_heads;
+  const std::int64_t owners = c.heads / c.sharing;
+  if (owners < enough) c.parts = std::min(key_blocks, blocks(enough, owners));
+  if (owners * c.parts < enough) c.slots = std::min(c.sharing, blocks(enough, owners * c.parts));
+  c.run = blocks(c.sharing, c.slots);
+  return c;
+}
+
+// The gradient of the bias in several sums: the first is the result itself.
+template <class T>
+class PartialSums {
+ public:
+  PartialSums(const Attention<T>& a, const Heads<T>& result, std::int64_t slots)
+      : result_(result),
+        size_(result.data ? (result.batch ? a.B : 1) * (result.head ? a.H : 1) * (result.row ? a.Sq : 1) * a.Sk : 0),
+        slots_(slots),
+        others_((slots - 1) * size_) {
+    std::fill_n(others_.get(), (slots - 1) * size_, T(0));
+  }
+  Heads<T> slot(std::int64_t i) const {
+    Heads<T> at = result_;
+    if (i > 0) at.data = others_.get() + (i - 1) * size_;
+    return at;
+  }
+  void add_up() const {
+    for (std::int64_t s = 0; s + 1 < slots_; ++s)
+      for (std::int64_t i = 0; i < size_; ++i) result_.data[i] += others_.get()[s * size_ + i];
+  }
+
+ private:
+  Heads<T> result_;
+  std::int64_t size_, slots_;
+  Scratch<T> others_;
+};
+
 // Whether some key is hidden from some query.
 template <class T>
 bool hides(const Attention<T>& a) {
@@ -85,11 +150,12 @@ bool attention_forward(const Attention<T>& a, const Heads<T>& out, T* lse) {
   if (pack) pack_all(a, a.k, a.D, keys.get());
   const auto& table = FIT_KERNELS(attention_table, T);
   const std::int64_t group = a.H / a.kv_heads;
+  std::atomic<bool> ok{true};
   over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, T* scratch) {
     const T* const packed = pack ? keys.get() + (b * a.kv_heads + h / group) * each : nullptr;
-    table.forward(a, b, h, i0, rows, packed, out, lse, scratch);
+    if (!table.forward(a, b, h, i0, rows, packed, out, lse, scratch)) ok = false;
   });
-  return true;
+  return ok;
 }
 
 template <class T>
@@ -106,7 +172,7 @@ void attention_weights(const Attention<T>& a, const T* lse, T* w) {
 
 template <class T>
 bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const T* lse, const Heads<const T>& dout,
-                        const Heads<T>& dq, const Heads<T>& dk, const Heads<T>& dv) {
+                        const AttentionGradients<T>& d) {
   if (hides(a) && !all_finite(a.B, a.H, a.Sq, a.Dv, dout)) return false;
   const auto& table = FIT_KERNELS(attention_table, T);
   const std::int64_t group = a.H / a.kv_heads, heads = a.B * a.kv_heads, key_blocks = blocks(a.Sk, key_block);
@@ -118,70 +184,75 @@ bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const 
   };
   // One block of keys of a head of k and v, for all query heads that share it; their dq lie dq_head apart.
   const auto block = [&](std::int64_t b, std::int64_t kv, std::int64_t kb, const T* keys, const T* values, T* dq_at,
-                         std::int64_t dq_head, std::int64_t dq_row, T* scratch) {
+                         std::int64_t dq_head, std::int64_t dq_row, const Heads<T>& dbias, T* scratch) {
     T* const dk_block = scratch + attention_scratch(a.Dv);
     T* const dv_block = dk_block + key_block * a.D;
     std::fill_n(dk_block, key_block * (a.D + a.Dv), T(0));
     const std::int64_t j0 = kb * key_block;
     for (std::int64_t g = 0; g < group; ++g)
       table.backward(a, b, kv * group + g, j0, keys, values, lse, delta.get(), dout, dq_at + g * dq_head, dq_row,
-                     dk_block, dv_block, scratch);
+                     dk_block, dv_block, dbias, scratch);
     for (std::int64_t j = 0, rows = std::min(key_block, a.Sk - j0); j < rows; ++j) {
-      std::copy_n(dk_block + j * a.D, a.D, dk.at(b, kv, j0 + j));
-      std::copy_n(dv_block + j * a.Dv, a.Dv, dv.at(b, kv, j0 + j));
+      std::copy_n(dk_block + j * a.D, a.D, d.dk.at(b, kv, j0 + j));
+      std::copy_n(dv_block + j * a.Dv, a.Dv, d.dv.at(b, kv, j0 + j));
     }
   };
   const std::int64_t scratch_size = attention_scratch(a.Dv) + key_block * (a.D + a.Dv);
   const double flops = 2.5 * flops_per_pair(a) * pairs(a) * static_cast<double>(group);
+  const Cut cut = cut_backward(a, key_blocks, d.dbias);
+  const PartialSums<T> dbias(a, d.dbias, cut.slots);
 
-  // Few heads are cut into parts that share out the blocks of keys; each makes a dq of its own, and these are added up
-  // in order afterwards. How many parts is fixed by the shape, so that results don't depend on the threads.
-  const std::int64_t parts = heads >= 8 || heads == 0 ? 1 : std::min<std::int64_t>(key_blocks, blocks(8, heads));
-  if (parts <= 1) {
-    parallel_tasks(heads, grain_of(flops), [&](std::int64_t begin, std::int64_t end) {
-      const Scratch<T> keys(size_k), values(size_v), scratch(scratch_size);
-      for (std::int64_t head = begin; head < end; ++head) {
-        const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
-        table.pack(a.Sk, a.D, a.k.at(b, kv, 0), a.k.row, keys.get());
-        table.pack(a.Sk, a.Dv, a.v.at(b, kv, 0), a.v.row, values.get());
-        for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-          dots(b, h);
-          for (std::int64_t i = 0; i < a.Sq; ++i) std::fill_n(dq.at(b, h, i), a.D, T(0));
-        }
-        for (std::int64_t kb = 0; kb < key_blocks; ++kb)
-          block(b, kv, kb, keys.get(), values.get(), dq.at(b, kv * group, 0), dq.head, dq.row, scratch.get());
-      }
-    });
+  if (cut.parts == 1) {
+    parallel_tasks(cut.tasks(), grain_of(flops * static_cast<double>(cut.run)),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     const Scratch<T> keys(size_k), values(size_v), scratch(scratch_size);
+                     cut.each_head(begin, end, [&](std::int64_t head, std::int64_t slot, std::int64_t) {
+                       const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
+                       table.pack(a.Sk, a.D, a.k.at(b, kv, 0), a.k.row, keys.get());
+                       table.pack(a.Sk, a.Dv, a.v.at(b, kv, 0), a.v.row, values.get());
+                       for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+                         dots(b, h);
+                         for (std::int64_t i = 0; i < a.Sq; ++i) std::fill_n(d.dq.at(b, h, i), a.D, T(0));
+                       }
+                       for (std::int64_t kb = 0; kb < key_blocks; ++kb)
+                         block(b, kv, kb, keys.get(), values.get(), d.dq.at(b, kv * group, 0), d.dq.head, d.dq.row,
+                               dbias.slot(slot), scratch.get());
+                     });
+                   });
+    dbias.add_up();
     return true;
   }
-  const Scratch<T> keys(heads * size_k), values(heads * size_v), sums(parts * a.B * a.H * size_q);
+  const Scratch<T> keys(heads * size_k), values(heads * size_v), sums(cut.parts * a.B * a.H * size_q);
   pack_all(a, a.k, a.D, keys.get());
   pack_all(a, a.v, a.Dv, values.get());
   parallel_for(a.B * a.H, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) dots(i / a.H, i % a.H);
   });
-  parallel_tasks(heads * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+  parallel_tasks(cut.tasks(), 1, [&](std::int64_t begin, std::int64_t end) {
     const Scratch<T> scratch(scratch_size);
-    for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t head = task / parts, part = task % parts, b = head / a.kv_heads, kv = head % a.kv_heads;
+    cut.each_head(begin, end, [&](std::int64_t head, std::int64_t slot, std::int64_t part) {
+      const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
       T* const dq_part = sums.get() + ((part * a.B + b) * a.H + kv * group) * size_q;
       std::fill_n(dq_part, group * size_q, T(0));
       // Blocks part, part + parts, …: under a causal mask the early ones cost more than the late ones.
-      for (std::int64_t kb = part; kb < key_blocks; kb += parts)
-        block(b, kv, kb, keys.get() + head * size_k, values.get() + head * size_v, dq_part, size_q, a.D, scratch.get());
-    }
+      for (std::int64_t kb = part; kb < key_blocks; kb += cut.parts)
+        block(b, kv, kb, keys.get() + head * size_k, values.get() + head * size_v, dq_part, size_q, a.D,
+              dbias.slot(slot), scratch.get());
+    });
   });
-  parallel_for(a.B * a.H * a.Sq, grain_of(static_cast<double>(a.D * (parts + 1))),
+  parallel_for(a.B * a.H * a.Sq, grain_of(static_cast<double>(a.D * (cut.parts + 1))),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t r = begin; r < end; ++r) {
-                   T* const to = dq.at(r / a.Sq / a.H, r / a.Sq % a.H, r % a.Sq);
+                   T* const to = d.dq.at(r / a.Sq / a.H, r / a.Sq % a.H, r % a.Sq);
                    for (std::int64_t c = 0; c < a.D; ++c) {
                      T sum = 0;
-                     for (std::int64_t p = 0; p < parts; ++p) sum += sums.get()[p * a.B * a.H * size_q + r * a.D + c];
+                     for (std::int64_t p = 0; p < cut.parts; ++p)
+                       sum += sums.get()[p * a.B * a.H * size_q + r * a.D + c];
                      to[c] = sum;
                    }
                  }
                });
+  dbias.add_up();
   return true;
 }
 
@@ -190,10 +261,8 @@ template bool attention_forward(const Attention<double>&, const Heads<double>&, 
 template void attention_weights(const Attention<float>&, const float*, float*);
 template void attention_weights(const Attention<double>&, const double*, double*);
 template bool attention_backward(const Attention<float>&, const Heads<const float>&, const float*,
-                                 const Heads<const float>&, const Heads<float>&, const Heads<float>&,
-                                 const Heads<float>&);
+                                 const Heads<const float>&, const AttentionGradients<float>&);
 template bool attention_backward(const Attention<double>&, const Heads<const double>&, const double*,
-                                 const Heads<const double>&, const Heads<double>&, const Heads<double>&,
-                                 const Heads<double>&);
+                                 const Heads<const double>&, const AttentionGradients<double>&);
 
 }  // namespace fit::kernels

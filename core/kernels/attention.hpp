@@ -30,8 +30,9 @@ struct Attention {
 };
 
 // out [B, H, Sq, Dv], lse [B, H, Sq]: log2 of the sum of 2^(score log2 e); +inf for a row that sees nothing, whose out
-// is 0. False if a size is 0, or if a query, key or value is not finite although something is hidden from somebody:
-// then 0 times it must not be added, and the composed form has to serve. `out` is not to be used in that case.
+// is 0. False if a size is 0, or if a query, key, value or score is not finite although something is hidden from
+// somebody: then 0 times it must not be added, and the composed form has to serve; so it has for a row whose visible
+// scores have all overflowed to -inf. `out` is not to be used in these cases.
 template <class T>
 bool attention_forward(const Attention<T>& a, const Heads<T>& out, T* lse);
 
@@ -39,11 +40,16 @@ bool attention_forward(const Attention<T>& a, const Heads<T>& out, T* lse);
 template <class T>
 void attention_weights(const Attention<T>& a, const T* lse, T* w);
 
-// Gradients of q, k and v, which are overwritten. False, with nothing done, if dout is not finite although something is
-// hidden: as above.
+// Where gradients go. dq, dk and dv are overwritten. dbias lies as the bias does, is added to, and may be null.
+template <class T>
+struct AttentionGradients {
+  Heads<T> dq, dk, dv, dbias;
+};
+
+// False, with nothing done, if dout is not finite although something is hidden: as above.
 template <class T>
 bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const T* lse, const Heads<const T>& dout,
-                        const Heads<T>& dq, const Heads<T>& dk, const Heads<T>& dv);
+                        const AttentionGradients<T>& d);
 
 // ---- what is compiled for each instruction set ------------------------------------------------------------------
 
@@ -57,17 +63,18 @@ struct AttentionTable {
   void (*pack)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row, T* out);
   bool (*finite)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row);
   // Queries i0 … i0 + rows - 1 of one head: out and lse. keys: the packed keys, or null: they are read as they lie.
-  void (*forward)(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
+  // False if a score has overflowed so that the composed form has to serve.
+  bool (*forward)(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
                   const T* keys, const Heads<T>& out, T* lse, T* scratch);
   void (*weights)(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
                   const T* keys, const T* lse, T* w, T* scratch);
   // delta[i] = the sum of dout times out along row i.
   void (*row_dots)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, const T* y, std::int64_t y_row,
                    T* dots);
-  // Keys j0 … j0 + 63 of one head: adds to dk, dv [64, D], [64, Dv] and to dq (rows `dq_row` apart).
+  // Keys j0 … j0 + 63 of one head: adds to dk, dv [64, D], [64, Dv], to dq (rows `dq_row` apart) and to dbias.
   void (*backward)(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t j0, const T* keys,
                    const T* values, const T* lse, const T* delta, const Heads<const T>& dout, T* dq,
-                   std::int64_t dq_row, T* dk, T* dv, T* scratch);
+                   std::int64_t dq_row, T* dk, T* dv, const Heads<T>& dbias, T* scratch);
 };
 
 // Elements of scratch that forward, weights and backward want.

@@ -141,8 +141,22 @@ void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_r
   }
 }
 
+// Whether the tiles have the softmax of row i right. Where its largest score or its total isn't finite, a score has
+// overflowed: hidden keys would get the NaN, too; or all are -inf, which is right only if the row sees no key.
 template <class T>
-void forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys,
+bool sound(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, T most, T total) {
+  if (std::isfinite(most + total)) return true;
+  if (total != T(0)) return !a.causal && !a.mask.data;
+  const std::int64_t seen = visible(a, i);
+  if (!a.mask.data) return seen == 0;
+  const bool* const mask = a.mask.at(b, h, i);
+  for (std::int64_t j = 0; j < seen; ++j)
+    if (mask[j]) return false;
+  return true;
+}
+
+template <class T>
+bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys,
              const Heads<T>& out, T* lse, T* scratch) {
   using V = Vec<T>;
   constexpr T none = -std::numeric_limits<T>::infinity();
@@ -211,6 +225,9 @@ void forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
       (load<V>(from + c) * factor).store_unaligned(to + c);
     if (c < a.Dv) store_part(load_part<V>(from + c, a.Dv - c) * factor, to + c, a.Dv - c);
   }
+  bool ok = true;
+  for (std::int64_t i = 0; i < rows; ++i) ok = ok && sound(a, b, h, i0 + i, most[i], total[i]);
+  return ok;
 }
 
 // s [M, N] = the weights of a block of queries for a block of keys, from the stored row sums.
@@ -240,10 +257,24 @@ void weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
   }
 }
 
+// to += P (dP - delta), the gradient of a row's scores.
+template <class T>
+void add_slopes(const T* weight, const T* slope, const Vec<T>& delta, std::int64_t count, T* to) {
+  using V = Vec<T>;
+  constexpr std::int64_t W = V::size;
+  for (std::int64_t j = 0; j < count; j += W) {
+    const V ds = load<V>(weight + j) * (load<V>(slope + j) - delta);
+    if (j + W <= count)
+      (load<V>(to + j) + ds).store_unaligned(to + j);
+    else
+      store_part(load_part<V>(to + j, count - j) + ds, to + j, count - j);
+  }
+}
+
 template <class T>
 void backward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t j0, const T* keys, const T* values,
               const T* lse, const T* delta, const Heads<const T>& dout, T* dq, std::int64_t dq_row, T* dk, T* dv,
-              T* scratch) {
+              const Heads<T>& dbias, T* scratch) {
   using V = Vec<T>;
   const std::int64_t kv = h / (a.H / a.kv_heads);
   T* const p = scratch;
@@ -269,6 +300,7 @@ void backward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_
         multiply_row(slope, factors, width);
       }
       const V sum(delta[(b * a.H + h) * a.Sq + i0 + i]);
+      if (dbias.data) add_slopes(weight, slope, sum, count, dbias.at(b, h, i0 + i) + j0);
       for (std::int64_t j = 0; j < width; j += V::size)  // dS = P (dP - delta) scale
         (load<V>(weight + j) * (load<V>(slope + j) - sum) * factor).store_unaligned(slope + j);
       if (a.dropout > 0) multiply_row(weight, factors, width);

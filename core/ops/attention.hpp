@@ -33,7 +33,7 @@ AttentionResult composed_attention(const Tensor& q, const Tensor& k, const Tenso
                                    const AttentionCall& call);
 
 /// The same without storing anything of the scores' size, but for the weights if they are asked for. Nothing where the
-/// composed form has to serve: a bias that wants a gradient, and operands that aren't finite behind a mask.
+/// composed form has to serve: where operands or scores aren't finite behind a mask, or a row has no softmax.
 std::optional<AttentionResult> fused_attention(const Tensor& q, const Tensor& k, const Tensor& v, Heads heads,
                                                const AttentionCall& call, bool weights);
 

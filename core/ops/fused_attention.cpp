@@ -21,6 +21,7 @@ struct Fused {
   std::uint64_t seed, number;
 
   int tensors() const { return layout == Layout::packed ? 1 : 3; }
+  int bias() const { return tensors(); }  // the input after these, which may be undefined
 };
 
 template <class T>
@@ -52,40 +53,40 @@ Operands<T> operands_at(const Fused& f, T* const (&data)[3]) {
 
 // (B|1, H|1, 1|Sq, Sk) with strides of 0 where it broadcasts.
 template <class T>
-kernels::Heads<const T> over_scores(const Tensor& x) {
-  if (!x.defined()) return {};
-  const Shape& s = x.shape();
-  return {static_cast<const T*>(x.raw()), s[0] == 1 ? 0 : s[1] * s[2] * s[3], s[1] == 1 ? 0 : s[2] * s[3],
-          s[2] == 1 ? 0 : s[3]};
+kernels::Heads<T> over_scores(T* data, const Shape& s) {
+  return {data, s[0] == 1 ? 0 : s[1] * s[2] * s[3], s[1] == 1 ? 0 : s[2] * s[3], s[2] == 1 ? 0 : s[3]};
 }
 
 template <class T>
-kernels::Attention<T> arguments(const Fused& f, const Inputs& inputs, const Tensor& mask, const Tensor& bias) {
+kernels::Attention<T> arguments(const Fused& f, const Inputs& inputs, const Tensor& mask) {
   const T* data[3] = {};
-  for (int i = 0; i < inputs.size(); ++i) data[i] = static_cast<const T*>(inputs[i].raw());
+  for (int i = 0; i < f.tensors(); ++i) data[i] = static_cast<const T*>(inputs[i].raw());
   const Operands<const T> x = operands_at(f, data);
   kernels::Attention<T> a;
   a.B = f.B, a.H = f.H, a.kv_heads = f.kv_heads, a.Sq = f.Sq, a.Sk = f.Sk, a.D = f.D, a.Dv = f.Dv;
   a.scale = static_cast<T>(f.scale);
   a.causal = f.causal;
   a.q = x.q, a.k = x.k, a.v = x.v;
-  a.mask = over_scores<bool>(mask);
-  a.bias = over_scores<T>(bias);
+  const Tensor& bias = inputs[f.bias()];
+  if (mask.defined()) a.mask = over_scores(static_cast<const bool*>(mask.raw()), mask.shape());
+  if (bias.defined()) a.bias = over_scores(static_cast<const T*>(bias.raw()), bias.shape());
   a.dropout = f.dropout;
   a.key = {f.seed, f.number};
   return a;
 }
 
-AttentionResult composed(const Fused& f, const std::vector<Tensor>& x, const Tensor& mask, const Tensor& bias) {
-  const AttentionCall call{mask, bias, f.causal, f.scale, f.dropout, f.seed, f.number};
+AttentionResult composed(const Fused& f, const std::vector<Tensor>& x, const Tensor& mask) {
+  const AttentionCall call{mask, x.back(), f.causal, f.scale, f.dropout, f.seed, f.number};
   if (f.layout != Layout::packed)
     return composed_attention(x[0], x[1], x[2], f.layout == Layout::first ? Heads::first : Heads::last, call);
   const auto part = [&](std::int64_t from, std::int64_t heads, std::int64_t features) {
     return reshape(slice(x[0], 2, from, from + heads * features), Shape{f.B, f.Sq, heads, features});
   };
   const std::int64_t keys_at = f.H * f.D, values_at = keys_at + f.kv_heads * f.D;
-  return composed_attention(part(0, f.H, f.D), part(keys_at, f.kv_heads, f.D), part(values_at, f.kv_heads, f.Dv),
-                            Heads::last, call);
+  AttentionResult r = composed_attention(part(0, f.H, f.D), part(keys_at, f.kv_heads, f.D),
+                                         part(values_at, f.kv_heads, f.Dv), Heads::last, call);
+  r.output = reshape(r.output, Shape{f.B, f.Sq, f.H * f.Dv});
+  return r;
 }
 
 // A tensor that leads no further back than to x: what a derivative by x is taken of while another one is under way.
@@ -96,64 +97,76 @@ Tensor stand_in(const Tensor& x) {
 // The gradient by way of the composed form: it can be differentiated again, and knows the gradient of the weights.
 void give_composed(Backward& b, const Fused& f) {
   const bool again = b.recording();
-  std::vector<Tensor> inputs, outputs, seeds, gradients;
+  std::vector<int> wanted;
+  std::vector<Tensor> x, inputs, outputs, seeds, gradients;
   {
     const GradMode on(true);
-    for (int i = 0; i < f.tensors(); ++i) {
-      inputs.push_back(again ? stand_in(b.x(i)) : b.x(i).detach());
-      if (!inputs.back().requires_grad()) inputs.back().requires_grad_();
+    for (int i = 0; i <= f.bias(); ++i) {
+      x.push_back(b.x(i));
+      if (!again && x.back().defined()) x.back() = x.back().detach();
+      if (!b.wants(i)) continue;
+      if (again)
+        x.back() = stand_in(x.back());
+      else
+        x.back().requires_grad_();
+      wanted.push_back(i);
+      inputs.push_back(x.back());
     }
-    const AttentionResult r = composed(f, inputs, b.saved(1), b.saved(2));
-    for (int i = 0; i < (f.weights ? 2 : 1); ++i)
-      if (b.has_dy(i)) {
-        outputs.push_back(i == 0 ? r.output : r.weights);
-        seeds.push_back(b.dy(i));
-      }
+    const AttentionResult r = composed(f, x, b.saved(1));
+    for (int i = 0; i < (f.weights ? 2 : 1); ++i) {
+      const Tensor& y = i == 0 ? r.output : r.weights;
+      if (!b.has_dy(i) || !y.requires_grad()) continue;  // weights don't depend on the values
+      outputs.push_back(y);
+      seeds.push_back(b.dy(i));
+    }
+    if (outputs.empty()) return;
     gradients = grad(outputs, inputs, seeds, again, again, true);
   }
-  for (int i = 0; i < f.tensors(); ++i)
-    if (gradients[static_cast<std::size_t>(i)].defined()) b.give(i, gradients[static_cast<std::size_t>(i)]);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (gradients[i].defined()) b.give(wanted[i], gradients[i]);
 }
 
 // Whether the tiles could serve.
 bool give_fused(Backward& b, const Fused& f) {
   std::vector<Tensor> x, dx;
-  for (int i = 0; i < f.tensors(); ++i) {
+  for (int i = 0; i <= f.bias(); ++i) {
     x.push_back(b.x(i));
-    dx.push_back(Tensor::empty(x.back().shape(), x.back().dtype()));
+    if (i < f.bias()) dx.push_back(Tensor::empty(x.back().shape(), x.back().dtype()));
   }
+  const bool bias_too = b.wants(f.bias());
+  if (bias_too) dx.push_back(zeros(x.back().shape(), x.back().dtype()));
   const Tensor out = b.y(0), lse = b.saved(0), dout = b.dy(0);
   bool served = false;
   dispatch_floating(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* data[3] = {};
-    for (std::size_t i = 0; i < dx.size(); ++i) data[i] = dx[i].fresh<T>();
+    for (int i = 0; i < f.tensors(); ++i) data[i] = dx[static_cast<std::size_t>(i)].fresh<T>();
     const Operands<T> d = operands_at(f, data);
-    served = kernels::attention_backward<T>(arguments<T>(f, x, b.saved(1), b.saved(2)),
-                                            output_at(f, static_cast<const T*>(out.raw())), lse.data<T>().data(),
-                                            output_at(f, static_cast<const T*>(dout.raw())), d.q, d.k, d.v);
+    kernels::AttentionGradients<T> to{d.q, d.k, d.v, {}};
+    if (bias_too) to.dbias = over_scores(dx.back().fresh<T>(), dx.back().shape());
+    served =
+        kernels::attention_backward<T>(arguments<T>(f, x, b.saved(1)), output_at(f, static_cast<const T*>(out.raw())),
+                                       lse.data<T>().data(), output_at(f, static_cast<const T*>(dout.raw())), to);
   });
-  for (int i = 0; i < f.tensors() && served; ++i) b.give(i, std::move(dx[static_cast<std::size_t>(i)]));
+  for (std::size_t i = 0; i < dx.size() && served; ++i) b.give(static_cast<int>(i), std::move(dx[i]));
   return served;
 }
 
 // The output is of the shape given. Without a value where the composed form has to serve.
-std::optional<AttentionResult> attend(const Fused& f, const Inputs& inputs, const Tensor& mask, const Tensor& bias,
-                                      const Shape& output) {
+std::optional<AttentionResult> attend(const Fused& f, const Inputs& inputs, const Tensor& mask, const Shape& output) {
   const DType dtype = inputs[0].dtype();
   std::vector<Tensor> results{Tensor::empty(output, dtype)};
   if (f.weights) results.push_back(Tensor::empty({f.B, f.H, f.Sq, f.Sk}, dtype));
   Tensor lse = Tensor::empty({f.B, f.H, f.Sq}, dtype);
-  bool served = !(bias.defined() && bias.requires_grad());  // that gradient is as large as the scores
-  if (served)
-    dispatch_floating(dtype, [&](auto zero) {
-      using T = decltype(zero);
-      const kernels::Attention<T> a = arguments<T>(f, inputs, mask, bias);
-      served = kernels::attention_forward<T>(a, output_at(f, results[0].fresh<T>()), lse.fresh<T>());
-      if (served && f.weights) kernels::attention_weights<T>(a, lse.fresh<T>(), results[1].fresh<T>());
-    });
+  bool served = false;
+  dispatch_floating(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const kernels::Attention<T> a = arguments<T>(f, inputs, mask);
+    served = kernels::attention_forward<T>(a, output_at(f, results[0].fresh<T>()), lse.fresh<T>());
+    if (served && f.weights) kernels::attention_weights<T>(a, lse.fresh<T>(), results[1].fresh<T>());
+  });
   if (!served) return std::nullopt;
-  record("attention", inputs, results, keep::inputs | keep::output | keep::saved(lse, mask, bias), [f](Backward& b) {
+  record("attention", inputs, results, keep::inputs | keep::output | keep::saved(lse, mask), [f](Backward& b) {
     const bool composed_only = b.recording() || (f.weights && b.has_dy(1));
     if (composed_only || !give_fused(b, f)) give_composed(b, f);
   });
@@ -179,7 +192,7 @@ std::optional<AttentionResult> fused_attention(const Tensor& q, const Tensor& k,
                 call.dropout,
                 call.seed,
                 call.number};
-  return attend(f, {q, k, v}, call.mask, call.bias, q.shape().with(3, v.size(3)));
+  return attend(f, {q, k, v, call.bias}, call.mask, q.shape().with(3, v.size(3)));
 }
 
 }  // namespace detail
@@ -199,8 +212,8 @@ Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const At
   const Fused f{Layout::packed, B,     num_heads,  num_kv_heads, S,         S,          D, D,
                 call.causal,    false, call.scale, call.dropout, call.seed, call.number};
   const Shape output{B, S, num_heads * D};
-  if (const auto fused = attend(f, {qkv}, call.mask, call.bias, output)) return fused->output;
-  return reshape(composed(f, {qkv}, call.mask, call.bias).output, output);
+  if (const auto fused = attend(f, {qkv, call.bias}, call.mask, output)) return fused->output;
+  return composed(f, {qkv, call.bias}, call.mask).output;
 }
 
 }  // namespace fit

@@ -55,6 +55,17 @@ static std::vector<OpRow> attention_rows() {
           .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}, {2, 1, 4}})
           .on({{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}, {1, 2, 3, 4}})
           .optional(3),
+      OpRow(op, "with a bias",
+            [](const auto& in) {
+              AttentionOptions o;
+              o.bias = in[3];
+              return scaled_dot_product_attention(in[0], in[1], in[2], o);
+            })
+          .on({{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}, {3, 4}})
+          .on({{2, 2, 3, 2}, {2, 1, 4, 2}, {2, 1, 4, 3}, {1, 2, 1, 4}})
+          .large({{2, 3, 70, 8}, {2, 3, 65, 8}, {2, 3, 65, 8}, {1, 3, 70, 65}})
+          .optional(3)
+          .large({{2, 3, 70, 8}, {2, 3, 65, 8}, {2, 3, 65, 8}, {70, 65}}),
       OpRow(op, "with dropout, scaled",
             [](const auto& in) {
               Generator g(5);
@@ -73,6 +84,43 @@ static std::vector<OpRow> attention_rows() {
                [] {
                  multi_head_attention(zeros({1, 2, 4}), zeros({1, 2, 4}), zeros({1, 2, 4}), 3);
                }),
+      OpRow("packed_self_attention", [](const auto& in) { return packed_self_attention(in[0], 2); })
+          .on({{2, 3, 12}})
+          .on({{1, 1, 6}})
+          .on({{0, 3, 6}})
+          .large({{2, 70, 48}})
+          .bad("qkv is [2, 3, 8], num_heads 2, num_kv_heads 2: qkv must be [B, S, (num_heads + 2 num_kv_heads) D]",
+               [] {
+                 packed_self_attention(zeros({2, 3, 8}), 2);
+               })
+          .bad("num_kv_heads must divide num_heads",
+               [] {
+                 packed_self_attention(zeros({2, 3, 7}), 3, {}, 2);
+               })
+          .bad("qkv is [3, 6]",
+               [] {
+                 packed_self_attention(zeros({3, 6}), 2);
+               })
+          .bad("num_heads 0",
+               [] {
+                 packed_self_attention(zeros({2, 3, 6}), 0);
+               })
+          .bad("qkv is int64",
+               [] {
+                 packed_self_attention(zeros({2, 3, 6}, int64), 2);
+               }),
+      OpRow("packed_self_attention", "causal, grouped heads, with a mask, a bias and dropout",
+            [](const auto& in) {
+              Generator g(5);
+              AttentionOptions o = options(tensor({{true, true, false, true}}), true);
+              o.bias = in[1];
+              o.dropout = 0.3;
+              o.generator = &g;
+              return packed_self_attention(in[0], 4, o, 2);
+            })
+          .on({{2, 4, 16}, {4, 4}})
+          .on({{1, 4, 8}, {1, 4, 4, 4}})
+          .optional(1),
       OpRow("multi_head_attention", "causal, with a mask and weights",
             [](const auto& in) {
               return both(multi_head_attention_with_weights(in[0], in[1], in[2], 2,

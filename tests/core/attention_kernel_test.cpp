@@ -1,0 +1,171 @@
+#include "fit/memory.hpp"
+#include "kernels/attention.hpp"
+#include "support/attention_problem.hpp"
+#include "support/variants.hpp"
+
+// Attention in tiles: sizes around the tiles' own, instruction sets, threads, memory, and what overflows.
+namespace fit::test {
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+
+// 2^x as the tiles compute it: weights of one query 1 and keys x, where the scale undoes the factor log2(e).
+template <class T>
+std::vector<T> powers_of_two(const std::vector<T>& x) {
+  const T one = 1, log2_e = static_cast<T>(1.4426950408889634), lse = 0;
+  T scale = 1 / log2_e;
+  while (scale * log2_e < 1) scale = std::nextafter(scale, one);
+  while (scale * log2_e > 1) scale = std::nextafter(scale, T(0));
+  REQUIRE(scale * log2_e == 1);
+  std::vector<T> w(x.size());
+  kernels::Attention<T> a;
+  a.B = a.H = a.kv_heads = a.Sq = a.D = a.Dv = 1;
+  a.Sk = static_cast<std::int64_t>(x.size());
+  a.scale = scale;
+  a.q = {&one, 1, 1, 1};
+  a.k = {x.data(), a.Sk, a.Sk, 1};
+  kernels::attention_weights<T>(a, &lse, w.data());
+  return w;
+}
+
+template <class T>
+void check_powers(double least, double tolerance) {
+  std::vector<T> x{0, static_cast<T>(-inf), static_cast<T>(nan), -1e30f};
+  for (double e = -0.001; e > -1100; e *= 1.0003) x.push_back(static_cast<T>(e));
+  for (int n = 0; n <= 1100; ++n) x.push_back(static_cast<T>(-n) / 2);
+  const std::vector<T> y = powers_of_two(x);
+  CHECK(y[0] == 1);
+  CHECK(y[1] == 0);
+  CHECK(std::isnan(y[2]));
+  CHECK(y[3] == 0);
+  double worst = 0;
+  bool small = true;
+  for (std::size_t i = 4; i < x.size(); ++i) {
+    const double exact = std::exp2(static_cast<double>(x[i])), got = static_cast<double>(y[i]);
+    if (x[i] >= least)
+      worst = std::max(worst, std::abs(got - exact) / exact);
+    else
+      small = small && got >= 0 && got <= exact * (1 + 1e-6) + std::numeric_limits<T>::denorm_min();
+  }
+  CHECK(worst <= tolerance);
+  CHECK(small);  // under the normal numbers: the number itself, or 0
+}
+
+std::vector<Shape> bias_shapes(const AttentionSizes& n) {
+  return {{n.Sq, n.Sk},           {1, n.Sk},        {n.B, 1, n.Sk}, {n.B, n.Sq, n.Sk}, {1, n.H, n.Sq, n.Sk},
+          {n.B, n.H, n.Sq, n.Sk}, {1, n.H, 1, n.Sk}};
+}
+
+struct Grouped {
+  AttentionSizes n;
+  std::int64_t kv_heads;
+};
+
+// What forward and backward have taken from the system on one thread: at least the most that was in use.
+std::int64_t footprint(std::int64_t T, bool with_bias) {
+  set_num_threads(1);
+  Problem p({1, 2, T, T, 16, 16}, float32);
+  Tensor q = p.q.clone().requires_grad_(), k = p.k.clone().requires_grad_(), v = p.v.clone().requires_grad_();
+  AttentionOptions o;
+  o.causal = true;
+  if (with_bias) o.bias = p.draw({1, 2, 1, T}).requires_grad_();
+  p.d_weights = {};
+  empty_cache();
+  const MemoryStats before = memory_stats();
+  sum(scaled_dot_product_attention(q, k, v, o)).backward();
+  const MemoryStats after = memory_stats();
+  return after.live_bytes + after.cached_bytes - before.live_bytes - before.cached_bytes;
+}
+
+}  // namespace
+
+TEST_CASE("powers of two for the softmax: within two units in the last place", "[attention]") {
+  each_isa([] {
+    check_powers<float>(-126, 2 * 0x1p-23);
+    check_powers<double>(-1022, 2 * 0x1p-52);
+  });
+}
+
+TEST_CASE("attention of sizes around those of the tiles, on every instruction set", "[attention]") {
+  const Grouped problems[] = {{{1, 2, 65, 65, 5, 5}, 2}, {{1, 2, 33, 130, 4, 9}, 2}, {{2, 2, 3, 70, 8, 8}, 1},
+                              {{1, 4, 67, 64, 7, 3}, 2}, {{1, 2, 64, 64, 4, 4}, 1},  {{1, 1, 129, 63, 33, 1}, 1}};
+  each_isa([&] {
+    unsigned seed = 0;
+    for (const auto& [n, kv_heads] : problems)
+      for (const bool is_causal : {false, true})
+        for (const bool all : {false, true})
+          for (const DType dtype : {float32, float64}) {
+            INFO(n << " kv_heads " << kv_heads << " causal " << is_causal << " all " << all << ' ' << dtype);
+            Problem p(n, dtype, ++seed, kv_heads);
+            p.options.causal = is_causal;
+            if (all) {
+              p.options.mask = p.draw_mask({n.B, n.Sq, n.Sk});
+              p.options.bias = p.draw({1, n.H, n.Sq, n.Sk});
+              p.options.dropout = 0.3;
+            }
+            check_problem(p, dtype == float64 ? 1e-12 : 3e-5);
+          }
+  });
+}
+
+TEST_CASE("the gradient of a bias, however it broadcasts", "[attention]") {
+  // Many heads, or few, which are cut into parts and sums in several ways.
+  const Grouped problems[] = {{{9, 1, 5, 6, 3, 3}, 1},   {{3, 2, 20, 130, 4, 4}, 2}, {{2, 4, 7, 7, 2, 2}, 2},
+                              {{1, 1, 9, 700, 2, 2}, 1}, {{1, 4, 3, 5, 2, 2}, 4},    {{5, 2, 9, 65, 3, 3}, 1}};
+  unsigned seed = 0;
+  for (const auto& [n, kv_heads] : problems)
+    for (const Shape& bias : bias_shapes(n))
+      for (const bool is_causal : {false, true}) {
+        INFO(n << " kv_heads " << kv_heads << " bias " << bias << " causal " << is_causal);
+        Problem p(n, float64, ++seed, kv_heads);
+        p.options.bias = p.draw(bias);
+        p.options.causal = is_causal;
+        if (seed % 3 == 0) p.options.mask = p.draw_mask({n.Sq, n.Sk});
+        if (seed % 4 == 0) p.options.dropout = 0.4;
+        check_problem(p, 1e-12);
+        check_threads([&] { return run(p, Form::heads_last, false).dbias; });
+        check_threads([&] { return run(p, Form::heads_last, false).dq; });
+      }
+}
+
+TEST_CASE("attention takes memory that grows with the length, not with its square", "[attention]") {
+  struct Restore {
+    int before = num_threads();
+    ~Restore() { set_num_threads(before); }
+  } restore;
+  for (const bool with_bias : {false, true}) {
+    INFO("bias " << with_bias);
+    const std::int64_t shorter = footprint(1024, with_bias), longer = footprint(2048, with_bias);
+    CHECK(shorter > 1024 * 2 * 16 * 4);
+    CHECK(longer < shorter * 5 / 2);
+    CHECK(longer < 2048 * 2048 * 4);  // one head's scores
+  }
+}
+
+TEST_CASE("scores that overflow give what the composed form gives", "[attention]") {
+  for (const double sign : {-1.0, 1.0})
+    for (const int hidden : {0, 1, 2, 3})
+      for (const std::int64_t queries : {5, 40}) {
+        INFO("sign " << sign << " hidden " << hidden << " queries " << queries);
+        Problem p({1, 2, queries, 40, 3, 3}, float32);
+        p.options.causal = hidden & 1;
+        if (hidden & 2) p.options.mask = p.draw_mask({queries, 40});
+        // All scores of a row of one head, and a column of the other head's.
+        p.k[{0, 1}] = abs(p.k[{0, 1}]) + 0.1;
+        p.k = p.k * 1e10;
+        p.q = p.q * 1e-10;
+        p.q[{0, 1, 2}] = sign * 1e35;
+        p.k[{0, 0, 7}] = 3e38;
+        p.q[{0, 0}] = sign * (abs(p.q[{0, 0}]) * 10 + 2.0);
+        const Results tiles = run(p, Form::heads_first, true), plain = run(p, Form::composed, true);
+        CHECK(max_difference(tiles.output, plain.output) < 2e-5);
+        CHECK(max_difference(tiles.weights, plain.weights) < 2e-5);
+        CHECK(max_difference(tiles.dv, plain.dv) < 2e-5);
+        CHECK(equal(isnan(tiles.dq), isnan(plain.dq)));
+        CHECK(equal(isnan(tiles.dk), isnan(plain.dk)));
+        CHECK(all(isnan(tiles.output[{0, 1, 2}])).item<bool>());
+        CHECK_FALSE(all(isnan(tiles.output)).item<bool>());
+      }
+}
+
+}  // namespace fit::test
