@@ -5,6 +5,7 @@
 
 #include "kernels/exp2.hpp"
 #include "kernels/tile_product.hpp"
+#include "kernels/transpose.hpp"
 
 // Letters: M queries of a block, N = key_block keys. Scores are kept times log2(e), so that weights are 2^score.
 namespace fit::kernels {
@@ -17,14 +18,9 @@ template <class T>
 void pack(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row, T* out) {
   for (std::int64_t j0 = 0; j0 < rows; j0 += N, out += cols * N) {
     const std::int64_t count = rows - j0 < N ? rows - j0 : N;
-    constexpr std::int64_t part = 16;  // columns at a time: the lines written stay in the cache
-    for (std::int64_t c0 = 0; c0 < cols; c0 += part) {
-      const std::int64_t c1 = c0 + part < cols ? c0 + part : cols;
-      for (std::int64_t j = 0; j < count; ++j)
-        for (std::int64_t c = c0; c < c1; ++c) out[c * N + j] = x[(j0 + j) * row + c];
-      for (std::int64_t c = c0; c < c1; ++c)
-        for (std::int64_t j = count; j < N; ++j) out[c * N + j] = T(0);
-    }
+    transpose(count, cols, x + j0 * row, row, out, N);
+    for (std::int64_t c = 0; c < cols; ++c)
+      for (std::int64_t j = count; j < N; ++j) out[c * N + j] = T(0);
   }
 }
 

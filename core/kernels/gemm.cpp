@@ -2,6 +2,7 @@
 
 #include <cblas.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -9,8 +10,6 @@
 #include <string>
 
 #include "fit/error.hpp"
-#include "kernels/scratch.hpp"
-#include "kernels/small_product.hpp"
 
 // Debian's shared OpenBLAS exports these; another BLAS may not.
 extern "C" {
@@ -41,14 +40,16 @@ void choose_core() {
 #endif
 }
 
-// Up to this many multiplications our own kernels are ahead: a call of OpenBLAS costs some 200 of their ns.
-constexpr std::int64_t small_product_limit = 64 * 64 * 64;
+// FIT_OPENBLAS in the environment.
+bool wished(const char* what) {
+  const char* wish = std::getenv("FIT_OPENBLAS");
+  return wish && std::strcmp(wish, what) == 0;
+}
 
 void set_up() {
   static std::once_flag once;
   std::call_once(once, [] {
-    const char* wish = std::getenv("FIT_OPENBLAS");
-    if (wish && std::strcmp(wish, "leave") == 0) return;
+    if (wished("leave")) return;
     choose_core();
     if (openblas_set_num_threads) openblas_set_num_threads(1);
   });
@@ -67,6 +68,15 @@ void call(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, const Product<double>& p, cons
 }  // namespace
 
 template <class T>
+bool is_packed(const Product<T>& p) {
+  static const bool blas = wished("use");
+  return chosen_isa != Isa::base && !blas && !few_rows(p) && !is_small(p);
+}
+
+template bool is_packed(const Product<float>&);
+template bool is_packed(const Product<double>&);
+
+template <class T>
 void gemm(const Product<T>& p, const T* a, const T* b, T* c) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k == 0) {  // BLAS wants leading dimensions of at least 1
@@ -74,10 +84,16 @@ void gemm(const Product<T>& p, const T* a, const T* b, T* c) {
       for (std::int64_t j = 0; j < p.n; ++j) c[i * p.ldc + j] = p.beta == 0 ? T(0) : p.beta * c[i * p.ldc + j];
     return;
   }
-  if (few_rows(p)) return FIT_KERNELS(small_product_table, T).dots(p, a, b, c);
-  if (p.m * p.n * p.k <= small_product_limit) {
-    const Scratch<T> scratch(scratch_of(p));
-    return FIT_KERNELS(small_product_table, T).run(p, a, b, c, scratch.get());
+  const auto& kernels = FIT_KERNELS(product_table, T);
+  if (few_rows(p)) return kernels.dots(p, a, b, c);
+  if (is_small(p)) {
+    const Scratch<T> scratch(small_scratch(p));
+    return kernels.small(p, a, b, c, scratch.get());
+  }
+  if (is_packed(p)) {
+    const Scratch<T> packed(panels(p.n) * panel_width * p.k);
+    for (std::int64_t i = 0; i < panels(p.n); ++i) kernels.pack(p, b, i, packed.get() + i * panel_width * p.k);
+    return kernels.multiply(p, a, packed.get(), c);
   }
   for (const std::int64_t size : {p.m, p.n, p.k, p.lda, p.ldb, p.ldc})
     if (size > INT_MAX)
@@ -91,16 +107,23 @@ template void gemm(const Product<float>&, const float*, const float*, float*);
 template void gemm(const Product<double>&, const double*, const double*, double*);
 
 Tiling tiling(std::int64_t m, std::int64_t n, double flops) {
-  const bool by_rows = m >= n;
-  const std::int64_t longer = by_rows ? m : n;
-  // Pieces of at least 64 keep OpenBLAS's rate; eight of them are enough to share out evenly.
-  const std::int64_t pieces = flops < 2 * parallel_flops ? 1
-                              : longer >= 768            ? 8
-                              : longer >= 256            ? 4
-                              : longer >= 64             ? 2
-                                                         : 1;
-  const std::int64_t tile = ((longer + pieces - 1) / pieces + 15) / 16 * 16;
-  return {by_rows, tile, longer == 0 ? 0 : (longer + tile - 1) / tile};
+  // A tile is worth some tens of microseconds; more than 32 would not be shared out more evenly.
+  const auto wanted = static_cast<std::int64_t>(std::clamp(flops / (10 * parallel_flops), 1.0, 32.0));
+  const auto cut = [](std::int64_t size, std::int64_t parts, std::int64_t multiple) {
+    const std::int64_t part = (size + parts - 1) / parts;
+    return std::max<std::int64_t>((part + multiple - 1) / multiple * multiple, multiple);
+  };
+  // Rows are cut into tiles of 96 at the least, which keeps them from reading the panels of b too often, columns by
+  // panels.
+  Tiling t{};
+  const std::int64_t most_row_tiles = std::max<std::int64_t>(m / 96, 1);
+  const std::int64_t row_parts =
+      std::min(most_row_tiles, m >= n ? wanted : std::max<std::int64_t>(wanted * m / (m + n), 1));
+  t.rows = cut(m, row_parts, 6);
+  t.row_tiles = (m + t.rows - 1) / t.rows;
+  t.cols = cut(n, std::max<std::int64_t>((wanted + row_parts - 1) / row_parts, 1), panel_width);
+  t.col_tiles = (n + t.cols - 1) / t.cols;
+  return t;
 }
 
 }  // namespace fit::kernels

@@ -90,8 +90,62 @@ Workload self_attention() {
           }};
 }
 
+nn::GPTOptions gpt_options(std::int64_t layers, std::int64_t heads, std::int64_t C, std::int64_t vocab,
+                           std::int64_t T) {
+  nn::GPTOptions o;
+  o.vocab_size = vocab, o.context_length = T;
+  o.num_layers = layers, o.num_heads = heads, o.d_model = C;
+  return o;
+}
+
+// One step of AdamW.
+Workload gpt(const char* name, std::int64_t layers, std::int64_t heads, std::int64_t C, std::int64_t vocab,
+             std::int64_t B, std::int64_t T) {
+  struct Setup {
+    explicit Setup(const nn::GPTOptions& o) : model(o), optimizer(model.named_parameters(), 1e-3) {}
+    nn::GPT model;
+    optim::AdamW optimizer;
+    Tensor ids, targets;
+  };
+  const auto make = [=] {
+    auto s = std::make_shared<Setup>(gpt_options(layers, heads, C, vocab, T));
+    s->ids = randint(0, vocab, {B, T}), s->targets = randint(0, vocab, {B, T});
+    return s;
+  };
+  const double parameters = static_cast<double>(12 * layers * C * C + vocab * C);
+  return {name,
+          Limit::gemm,
+          (6 * parameters + 12.0 * static_cast<double>(layers * C * T)) * static_cast<double>(B * T),
+          12.0,
+          [=]() -> std::function<void()> {
+            const auto s = make();
+            return [s] {
+              s->optimizer.zero_grad();
+              s->model.loss(s->ids, s->targets).backward();
+              s->optimizer.step();
+            };
+          },
+          [=] {
+            // A smaller model of the same kind in double precision: its attention is the composed form's to 1e-12.
+            nn::GPT model(gpt_options(2, heads, C, 65, T));
+            const auto exact = nn::clone(model);
+            exact->to(float64);
+            const Tensor ids = randint(0, 65, {2, T}), targets = randint(0, 65, {2, T});
+            const Tensor loss = model.loss(ids, targets), exact_loss = exact->loss(ids, targets);
+            expect_close("the loss", loss.detach(), exact_loss.detach(), 1e-5);
+            loss.backward();
+            exact_loss.backward();
+            const auto a = model.named_parameters(), b = exact->named_parameters();
+            for (std::size_t i = 0; i < a.size(); ++i)
+              expect_close(a[i].first.c_str(), a[i].second.grad(), b[i].second.grad(), 1e-3);
+          }};
+}
+
 }  // namespace
 
-std::vector<Workload> model_workloads() { return {mlp_moons(), self_attention()}; }
+std::vector<Workload> model_workloads() {
+  return {mlp_moons(), self_attention(), gpt("gpt_char_l4h4c128_b12t64", 4, 4, 128, 65, 12, 64),
+          gpt("gpt_small_l6h6c384_b8t256", 6, 6, 384, 65, 8, 256), gpt("gpt2_124m_b4t64", 12, 12, 768, 50257, 4, 64)};
+}
 
 }  // namespace fit::bench

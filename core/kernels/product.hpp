@@ -1,0 +1,67 @@
+#pragma once
+#include <cstdint>
+
+#include "kernels/isa.hpp"
+
+// Matrix products in registers, compiled for each instruction set. gemm.hpp splits products among threads.
+namespace fit::kernels {
+
+// c [m, n] = alpha op(a) op(b) + beta c, row-major, with row strides lda, ldb, ldc of the matrices as they lie in
+// memory: a is [m, k], or [k, m] if transposed; b is [k, n], or [n, k]. beta = 0 does not read c.
+template <class T>
+struct Product {
+  std::int64_t m, n, k;
+  bool transpose_a = false, transpose_b = false;
+  std::int64_t lda, ldb, ldc;
+  T alpha = 1, beta = 0;
+
+  double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
+};
+
+// b is packed into panels of this many columns, [k, panel_width] each: what a block of c reads then lies together.
+constexpr std::int64_t panel_width = 64;
+constexpr std::int64_t panels(std::int64_t n) { return (n + panel_width - 1) / panel_width; }
+
+template <class T>
+struct ProductKernels {
+  // Columns panel_width * panel … of op(b), as [k, panel_width]; beyond n nothing is written.
+  void (*pack)(const Product<T>& p, const T* b, std::int64_t panel, T* out);
+  // The product, b being given in panels one behind the other.
+  void (*multiply)(const Product<T>& p, const T* a, const T* packed, T* c);
+  // out[c out_ld + r] = x[r ld + c].
+  void (*transpose)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld);
+  // The product where packing is not worth it; scratch: room for small_scratch(p) elements.
+  void (*small)(const Product<T>& p, const T* a, const T* b, T* c, T* scratch);
+  // For few_rows(p): dot products of rows, every row of b being read once.
+  void (*dots)(const Product<T>& p, const T* a, const T* b, T* c);
+};
+
+// Up to this many multiplications b stays in the nearest cache as it is.
+constexpr std::int64_t small_product_limit = 64 * 64 * 64;
+
+template <class T>
+bool is_small(const Product<T>& p) {
+  return p.m * p.n * p.k <= small_product_limit;
+}
+
+// A product bound by reading b: a token at a time through a layer.
+template <class T>
+bool few_rows(const Product<T>& p) {
+  return p.m <= 4 && p.transpose_b && !p.transpose_a;
+}
+
+// A single column is computed as a single row: what lies one behind the other in memory is then one vector.
+template <class T>
+bool as_row(const Product<T>& p) {
+  return p.n == 1 && p.ldc == 1;
+}
+
+template <class T>
+std::int64_t small_scratch(const Product<T>& p) {
+  return as_row(p) ? p.m * p.k : p.n * p.k;
+}
+
+template <class IsaTag, class T>
+const ProductKernels<T>& product_table();
+
+}  // namespace fit::kernels
