@@ -11,11 +11,13 @@ doesn't compile counts for nothing; one that survives is either the same functio
 """
 
 import argparse
+import io
 import pathlib
 import random
 import re
 import subprocess
 import sys
+import tarfile
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 COPY = TOP / "build" / "mutate"
@@ -76,12 +78,16 @@ def run(*command, timeout=None):
         return False
 
 
-def prepare(jobs):
-    COPY.mkdir(parents=True, exist_ok=True)
+def prepare(jobs, tests):
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=TOP, check=True, capture_output=True).stdout
-    subprocess.run(["tar", "x", "-C", str(COPY)], input=archive, check=True)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        for entry in filter(tarfile.TarInfo.isfile, files):  # those that are the same aren't built again
+            target, content = COPY / entry.name, files.extractfile(entry).read()
+            if not target.exists() or target.read_bytes() != content:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
     configured = run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DFIT_EXAMPLES=OFF")
-    if not (configured and build(jobs) and tests_pass()):
+    if not (configured and build(jobs) and tests_pass(tests)):
         sys.exit(f"the unchanged sources don't build or don't pass in {COPY}")
 
 
@@ -89,8 +95,8 @@ def build(jobs):
     return run("cmake", "--build", "build", "--target", "fit_tests", "--parallel", str(jobs))
 
 
-def tests_pass():
-    return run("build/tests/fit_tests", "--abort", "~[deep]", timeout=600)
+def tests_pass(tests):
+    return run("build/tests/fit_tests", "--abort", tests, timeout=600)
 
 
 def main():
@@ -99,6 +105,7 @@ def main():
     arguments.add_argument("--sample", type=int, help="so many, at random")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--jobs", type=int, default=2)
+    arguments.add_argument("--tests", default="~[deep]", help="which tests must notice, as Catch2 names them")
     arguments.add_argument("--list", action="store_true")
     options = arguments.parse_args()
     files = options.files or sorted(str(p.relative_to(TOP)) for p in (TOP / "core" / "ops").glob("*.cpp"))
@@ -110,16 +117,17 @@ def main():
         for path, line, what, _ in chosen:
             print(f"{path}:{line}: {what}")
         return
-    prepare(options.jobs)
+    prepare(options.jobs, options.tests)
     survivors = 0
     for path, line, what, changed in chosen:
         target = COPY / path
         original = target.read_text()
         target.write_text(changed)
-        verdict = "does not compile" if not build(options.jobs) else "SURVIVES" if tests_pass() else "caught"
+        print(f"{path}:{line}: {what}: ", end="", flush=True)
+        verdict = "does not compile" if not build(options.jobs) else "SURVIVES" if tests_pass(options.tests) else "caught"
         target.write_text(original)
         survivors += verdict == "SURVIVES"
-        print(f"{path}:{line}: {what}: {verdict}", flush=True)
+        print(verdict, flush=True)
     sys.exit(f"{survivors} of {len(chosen)} survive" if survivors else 0)
 
 
