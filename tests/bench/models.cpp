@@ -141,11 +141,47 @@ Workload gpt(const char* name, std::int64_t layers, std::int64_t heads, std::int
           }};
 }
 
+// 128 tokens one after the other, each the most likely after those before it.
+Workload decode() {
+  constexpr std::int64_t tokens = 128, C = 768, vocab = 50257, layers = 12;
+  const auto options = gpt_options(layers, 12, C, vocab, tokens + 1);
+  const double parameters = static_cast<double>(12 * layers * C * C + vocab * C);
+  return {"decode_l12h12c768_128tokens",
+          Limit::memory,
+          4 * parameters * tokens,
+          8.0,
+          [=]() -> std::function<void()> {
+            auto model = std::make_shared<nn::GPT>(options);
+            model->eval();
+            return [model] {
+              const NoGrad guard;
+              nn::KVCache cache = model->make_cache(1, tokens);
+              Tensor id = tensor({{0}});
+              for (std::int64_t t = 0; t < tokens; ++t) id = argmax(model->forward_last(id, cache), -1, true);
+            };
+          },
+          [] {
+            // Token by token gives what all at once does.
+            nn::GPT model(gpt_options(2, 12, C, 65, 33));
+            model.eval();
+            const NoGrad guard;
+            const Tensor ids = randint(0, 65, {1, 33});
+            nn::KVCache cache = model.make_cache(1);
+            std::vector<Tensor> logits;
+            for (std::int64_t t = 0; t < 33; ++t) logits.push_back(model(slice(ids, 1, t, t + 1), cache));
+            expect_close("decoding", cat(logits, 1), model(ids), 1e-4);
+          }};
+}
+
 }  // namespace
 
 std::vector<Workload> model_workloads() {
-  return {mlp_moons(), self_attention(), gpt("gpt_char_l4h4c128_b12t64", 4, 4, 128, 65, 12, 64),
-          gpt("gpt_small_l6h6c384_b8t256", 6, 6, 384, 65, 8, 256), gpt("gpt2_124m_b4t64", 12, 12, 768, 50257, 4, 64)};
+  return {mlp_moons(),
+          self_attention(),
+          gpt("gpt_char_l4h4c128_b12t64", 4, 4, 128, 65, 12, 64),
+          gpt("gpt_small_l6h6c384_b8t256", 6, 6, 384, 65, 8, 256),
+          gpt("gpt2_124m_b4t64", 12, 12, 768, 50257, 4, 64),
+          decode()};
 }
 
 }  // namespace fit::bench
