@@ -130,7 +130,7 @@ class PartialSums {
 // Whether some key is hidden from some query.
 template <class T>
 bool hides(const Attention<T>& a) {
-  return a.causal || a.mask.data;
+  return a.causal || a.window > 0 || a.mask.data;
 }
 
 }  // namespace

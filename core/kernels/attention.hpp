@@ -21,11 +21,12 @@ template <class T>
 struct Attention {
   std::int64_t B = 0, H = 0, kv_heads = 0, Sq = 0, Sk = 0, D = 0, Dv = 0;
   T scale = 1;
-  bool causal = false;     // query i sees keys j <= i + Sk - Sq
-  Heads<const T> q, k, v;  // [B, H, Sq, D], [B, kv_heads, Sk, D], [B, kv_heads, Sk, Dv]
-  Heads<const bool> mask;  // [B, H, Sq, Sk], strides 0 where it broadcasts; data null: none
-  Heads<const T> bias;     // the same; added to the scaled scores. -inf masks.
-  double dropout = 0;      // of weights; element (b, h, i, j) has index ((b H + h) Sq + i) Sk + j
+  bool causal = false;      // query i sees keys j <= i + Sk - Sq
+  std::int64_t window = 0;  // and j > i + Sk - Sq - window, unless it is 0
+  Heads<const T> q, k, v;   // [B, H, Sq, D], [B, kv_heads, Sk, D], [B, kv_heads, Sk, Dv]
+  Heads<const bool> mask;   // [B, H, Sq, Sk], strides 0 where it broadcasts; data null: none
+  Heads<const T> bias;      // the same; added to the scaled scores. -inf masks.
+  double dropout = 0;       // of weights; element (b, h, i, j) has index ((b H + h) Sq + i) Sk + j
   RandomKey key{};
 };
 

@@ -45,6 +45,13 @@ std::int64_t visible(const Attention<T>& a, std::int64_t i) {
   return n < 0 ? 0 : n > a.Sk ? a.Sk : n;
 }
 
+// The first key that query i sees by the window.
+template <class T>
+std::int64_t first_visible(const Attention<T>& a, std::int64_t i) {
+  const std::int64_t j = i + a.Sk - a.Sq - a.window + 1;
+  return a.window == 0 || j < 0 ? 0 : j;
+}
+
 template <class T>
 std::int64_t whole_vectors(std::int64_t n) {
   constexpr std::int64_t W = Vec<T>::size;
@@ -59,12 +66,13 @@ Vec<T> lane_numbers() {
   return Vec<T>::load_aligned(lanes);
 }
 
-// Makes scores of one row of raw products: s scale log2(e) + bias log2(e), -inf from `seen` on and where the mask is 0.
-// Gives back the largest.
+// Makes scores of one row of raw products: s scale log2(e) + bias log2(e), -inf before the window, from `seen` on, and
+// where the mask is 0. Gives back the largest.
 template <class T>
 T finish_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
                 std::int64_t seen, std::int64_t width, T* s) {
   using V = Vec<T>;
+  const std::int64_t from = first_visible(a, i) - j0;
   constexpr std::int64_t W = V::size;
   constexpr T hidden = -std::numeric_limits<T>::infinity();
   const V factor(static_cast<T>(a.scale * static_cast<T>(log2_e))), lanes = lane_numbers<T>();
@@ -83,6 +91,7 @@ T finish_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int6
       x = xsimd::select(V::load_aligned(seen_lanes) != V(T(0)), x, V(hidden));  // chosen: x may have overflowed
     }
     if (left < W) x = xsimd::select(lanes < V(static_cast<T>(left)), x, V(hidden));
+    if (j < from) x = xsimd::select(lanes < V(static_cast<T>(from - j)), V(hidden), x);
     x.store_unaligned(s + j);
     most = xsimd::max(most, x);
   }
@@ -142,11 +151,11 @@ void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_r
 template <class T>
 bool sound(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, T most, T total) {
   if (std::isfinite(most + total)) return true;
-  if (total != T(0)) return !a.causal && !a.mask.data;
-  const std::int64_t seen = visible(a, i);
-  if (!a.mask.data) return seen == 0;
+  if (total != T(0)) return !a.causal && a.window == 0 && !a.mask.data;
+  const std::int64_t first = first_visible(a, i), seen = visible(a, i);
+  if (!a.mask.data) return seen <= first;
   const bool* const mask = a.mask.at(b, h, i);
-  for (std::int64_t j = 0; j < seen; ++j)
+  for (std::int64_t j = first; j < seen; ++j)
     if (mask[j]) return false;
   return true;
 }
@@ -161,12 +170,12 @@ bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
   T* const o = s + query_block * N;
   T* const most = o + query_block * a.Dv;
   T* const total = most + query_block;
-  const std::int64_t end = visible(a, i0 + rows - 1);
+  const std::int64_t begin = first_visible(a, i0) / N * N, end = visible(a, i0 + rows - 1);
   for (std::int64_t i = 0; i < rows; ++i) most[i] = none, total[i] = 0;
   if (end == 0)
     for (std::int64_t c = 0; c < rows * a.Dv; ++c) o[c] = 0;
 
-  for (std::int64_t j0 = 0; j0 < end; j0 += N) {
+  for (std::int64_t j0 = begin; j0 < end; j0 += N) {
     const std::int64_t count = block_keys(a, i0 + rows - 1, j0), width = whole_vectors<T>(count);
     if (keys) {
       tile_product<false>(rows, width, a.D, T(1), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N, s, N, false);
@@ -203,7 +212,7 @@ bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
         multiply_row(row, factors, width);
       }
     }
-    tile_product<false>(rows, a.Dv, count, T(1), s, N, a.v.at(b, kv, j0), a.v.row, o, a.Dv, j0 > 0);
+    tile_product<false>(rows, a.Dv, count, T(1), s, N, a.v.at(b, kv, j0), a.v.row, o, a.Dv, j0 > begin);
   }
   T* const sums = lse + (b * a.H + h) * a.Sq + i0;
   for (std::int64_t i = 0; i < rows; i += V::size) {
@@ -279,9 +288,12 @@ void backward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_
   // The first query that sees a key of this block.
   std::int64_t i0 = a.causal ? j0 - (a.Sk - a.Sq) : 0;
   if (i0 < 0) i0 = 0;
+  // The end of those whose window reaches back to one.
+  std::int64_t end = a.window > 0 ? j0 + all - 1 + a.window - (a.Sk - a.Sq) : a.Sq;
+  if (end > a.Sq) end = a.Sq;
   const std::int64_t step = query_step(a);
-  for (; i0 < a.Sq; i0 += step) {
-    const std::int64_t rows = a.Sq - i0 < step ? a.Sq - i0 : step;
+  for (; i0 < end; i0 += step) {
+    const std::int64_t rows = end - i0 < step ? end - i0 : step;
     const std::int64_t limit = visible(a, i0 + rows - 1) - j0, count = limit < all ? limit : all;
     const std::int64_t width = whole_vectors<T>(count);
     block_weights(a, b, h, i0, rows, j0, count, keys, lse, p);

@@ -19,9 +19,11 @@ Tensor repeat_heads(const Tensor& x, std::int64_t count, Heads heads) {
 
 // Which pairs may attend; undefined where all may.
 Tensor visible_pairs(const AttentionCall& call, std::int64_t queries, std::int64_t keys) {
-  if (!call.causal) return call.mask;
-  const Tensor causal = causal_mask(queries, keys);
-  return call.mask.defined() ? logical_and(call.mask, causal) : causal;
+  Tensor visible = call.mask;
+  const auto restrict_to = [&](const Tensor& m) { visible = visible.defined() ? logical_and(visible, m) : m; };
+  if (call.causal) restrict_to(causal_mask(queries, keys));
+  if (call.window > 0) restrict_to(window_mask(queries, keys, call.window));
+  return visible;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ struct AttentionCall {
   Tensor mask;           // boolean (B|1, H|1, 1|Sq, Sk), or undefined
   Tensor bias;           // of q's type, (B|1, H|1, 1|Sq, Sk), or undefined
   bool causal;           // j <= i + Sk - Sq
+  std::int64_t window;   // j > i + Sk - Sq - window, or 0
   double scale;          // of the scores
   double dropout;        // probability
   std::uint64_t seed;    // the draw of the dropout: what is dropped depends on these and on the
@@ -36,6 +37,9 @@ AttentionResult composed_attention(const Tensor& q, const Tensor& k, const Tenso
 /// composed form has to serve: where operands or scores aren't finite behind a mask, or a row has no softmax.
 std::optional<AttentionResult> fused_attention(const Tensor& q, const Tensor& k, const Tensor& v, Heads heads,
                                                const AttentionCall& call, bool weights);
+
+/// Boolean (1, 1, Sq, Sk): j > i + Sk - Sq - window.
+Tensor window_mask(std::int64_t queries, std::int64_t keys, std::int64_t window);
 
 /// Boolean (1, 1, Sq, Sk): j <= i + Sk - Sq.
 Tensor causal_mask(std::int64_t queries, std::int64_t keys);

@@ -25,17 +25,6 @@ Tensor over_scores(const char* op, const char* name, const Tensor& x, const Shap
   return s.rank() == 4 ? x : reshape(x, four);
 }
 
-// What the mask and the window leave, for scores (B, H, Sq, Sk): j > i + Sk - Sq - window.
-Tensor within_window(const Tensor& mask, std::int64_t window, const Shape& scores) {
-  const std::int64_t queries = scores[2], keys = scores[3];
-  if (window == 0 || window >= keys) return mask;
-  Tensor seen = Tensor::empty({1, 1, queries, keys}, boolean);
-  bool* to = seen.fresh<bool>();
-  for (std::int64_t i = 0; i < queries; ++i)
-    for (std::int64_t j = 0; j < keys; ++j) *to++ = j > i + keys - queries - window;
-  return mask.defined() ? logical_and(mask, seen) : seen;
-}
-
 // 1 and 0 as true and false.
 Tensor to_boolean(const char* op, const Tensor& mask) {
   if (mask.dtype() == boolean) return mask;
@@ -90,12 +79,12 @@ AttentionCall check_call(const char* op, const Shape& scores, std::int64_t featu
 
   AttentionCall call{};
   if (options.mask.defined()) call.mask = over_scores(op, "mask", to_boolean(op, options.mask), scores);
-  call.mask = within_window(call.mask, options.window, scores);
   if (options.bias.defined()) {
     check::floating(op, "bias", options.bias);
     call.bias = over_scores(op, "bias", options.bias, scores).to(dtype);
   }
   call.causal = options.causal;
+  call.window = options.window < scores[3] ? options.window : 0;
   const double root = std::sqrt(static_cast<double>(std::max<std::int64_t>(features, 1)));
   call.scale = options.scale.value_or(1 / (root * options.temperature));
   call.dropout = options.dropout;

@@ -7,12 +7,26 @@
 
 namespace fit {
 
-Tensor detail::causal_mask(std::int64_t queries, std::int64_t keys) {
+namespace {
+
+// Boolean (1, 1, Sq, Sk): least <= j - (i + Sk - Sq) <= most.
+Tensor band(std::int64_t queries, std::int64_t keys, std::int64_t least, std::int64_t most) {
   Tensor mask = Tensor::empty({1, 1, queries, keys}, boolean);
   bool* to = mask.fresh<bool>();
   for (std::int64_t i = 0; i < queries; ++i)
-    for (std::int64_t j = 0; j < keys; ++j) *to++ = j <= i + keys - queries;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      const std::int64_t ahead = j - (i + keys - queries);
+      *to++ = least <= ahead && ahead <= most;
+    }
   return mask;
+}
+
+}  // namespace
+
+Tensor detail::causal_mask(std::int64_t queries, std::int64_t keys) { return band(queries, keys, -queries - keys, 0); }
+
+Tensor detail::window_mask(std::int64_t queries, std::int64_t keys, std::int64_t window) {
+  return band(queries, keys, 1 - window, queries + keys);
 }
 
 Tensor create_look_ahead_mask(std::int64_t n) {

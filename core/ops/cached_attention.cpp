@@ -78,6 +78,7 @@ Tensor cached_self_attention(const Tensor& qkv, Tensor& keys, Tensor& values, st
     a.B = B, a.H = num_heads, a.kv_heads = kv_heads, a.Sq = S, a.Sk = total - first, a.D = a.Dv = D;
     a.scale = static_cast<T>(call.scale);
     a.causal = call.causal;
+    a.window = call.window;
     a.q = {qkv.data<T>().data(), S * W, D, W};
     a.k = kept(keys);
     a.v = kept(values);

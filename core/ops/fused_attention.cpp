@@ -17,6 +17,7 @@ struct Fused {
   Layout layout;
   std::int64_t B, H, kv_heads, Sq, Sk, D, Dv;
   bool causal, weights;
+  std::int64_t window;
   double scale, dropout;
   std::uint64_t seed, number;
 
@@ -66,6 +67,7 @@ kernels::Attention<T> arguments(const Fused& f, const Inputs& inputs, const Tens
   a.B = f.B, a.H = f.H, a.kv_heads = f.kv_heads, a.Sq = f.Sq, a.Sk = f.Sk, a.D = f.D, a.Dv = f.Dv;
   a.scale = static_cast<T>(f.scale);
   a.causal = f.causal;
+  a.window = f.window;
   a.q = x.q, a.k = x.k, a.v = x.v;
   const Tensor& bias = inputs[f.bias()];
   if (mask.defined()) a.mask = over_scores(static_cast<const bool*>(mask.raw()), mask.shape());
@@ -76,7 +78,7 @@ kernels::Attention<T> arguments(const Fused& f, const Inputs& inputs, const Tens
 }
 
 AttentionResult composed(const Fused& f, const std::vector<Tensor>& x, const Tensor& mask) {
-  const AttentionCall call{mask, x.back(), f.causal, f.scale, f.dropout, f.seed, f.number};
+  const AttentionCall call{mask, x.back(), f.causal, f.window, f.scale, f.dropout, f.seed, f.number};
   if (f.layout != Layout::packed)
     return composed_attention(x[0], x[1], x[2], f.layout == Layout::first ? Heads::first : Heads::last, call);
   const auto part = [&](std::int64_t from, std::int64_t heads, std::int64_t features) {
@@ -188,6 +190,7 @@ std::optional<AttentionResult> fused_attention(const Tensor& q, const Tensor& k,
                 v.size(3),
                 call.causal,
                 weights,
+                call.window,
                 call.scale,
                 call.dropout,
                 call.seed,
@@ -209,8 +212,8 @@ Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const At
                 ": qkv must be [B, S, (num_heads + 2 num_kv_heads) D], and num_kv_heads must divide num_heads");
   const std::int64_t B = qkv.size(0), S = qkv.size(1), D = qkv.size(2) / (num_heads + 2 * num_kv_heads);
   const AttentionCall call = check_call(op, Shape{B, num_heads, S, S}, D, qkv.dtype(), options);
-  const Fused f{Layout::packed, B,     num_heads,  num_kv_heads, S,         S,          D, D,
-                call.causal,    false, call.scale, call.dropout, call.seed, call.number};
+  const Fused f{Layout::packed, B,           num_heads,  num_kv_heads, S,         S,          D, D, call.causal,
+                false,          call.window, call.scale, call.dropout, call.seed, call.number};
   const Shape output{B, S, num_heads * D};
   if (const auto fused = attend(f, {qkv, call.bias}, call.mask, output)) return fused->output;
   return composed(f, {qkv, call.bias}, call.mask).output;

@@ -128,6 +128,29 @@ TEST_CASE("the gradient of a bias, however it broadcasts", "[attention]") {
       }
 }
 
+TEST_CASE("a sliding window, clipped to the tiles or within one", "[attention]") {
+  const AttentionSizes sizes[] = {
+      {1, 2, 150, 150, 3, 3}, {1, 1, 70, 200, 4, 2}, {1, 1, 140, 66, 2, 2}, {2, 1, 3, 130, 2, 2}, {2, 2, 5, 5, 2, 2}};
+  unsigned seed = 0;
+  for (const AttentionSizes& n : sizes)
+    for (const std::int64_t window : {1, 2, 63, 64, 65, 129, 1000})
+      for (const bool is_causal : {false, true}) {
+        INFO(n << " window " << window << " causal " << is_causal);
+        ++seed;
+        Problem p(n, seed % 2 ? float64 : float32, seed);
+        p.options.window = window;
+        p.options.causal = is_causal;
+        if (seed % 3 == 0) p.options.mask = p.draw_mask({n.Sq, n.Sk});
+        if (seed % 5 == 0) p.options.bias = p.draw({1, n.H, n.Sq, n.Sk});
+        check_problem(p, p.dtype == float64 ? 1e-12 : 3e-5);
+      }
+  // A NaN behind the window stays hidden.
+  Problem p({1, 1, 100, 100, 3, 3}, float64);
+  p.options.window = 4;
+  p.k[{0, 0, 20}] = nan;
+  check_problem(p, 1e-12);
+}
+
 TEST_CASE("attention takes memory that grows with the length, not with its square", "[attention]") {
   struct Restore {
     int before = num_threads();

@@ -105,7 +105,7 @@ inline AttentionReference reference(const Problem& p, bool ask_weights) {
   };
   AttentionReference r = reference_attention(p.n, p.q, repeat(p.k), repeat(p.v), p.options.mask, p.options.bias,
                                              p.options.causal, p.scale(), dropout_factor(p), p.d_output,
-                                             ask_weights ? p.d_weights : zeros_like(p.d_weights));
+                                             ask_weights ? p.d_weights : zeros_like(p.d_weights), p.options.window);
   const auto add_up = [&](const Tensor& x) {
     return sum(reshape(x, x.shape().with(1, p.kv_heads).inserted(2, group)), {2});
   };

@@ -67,7 +67,7 @@ struct AttentionReference {
 inline AttentionReference reference_attention(const AttentionSizes& n, const Tensor& q, const Tensor& k,
                                               const Tensor& v, const Tensor& mask, const Tensor& bias, bool causal,
                                               double scale, const Tensor& factor, const Tensor& d_output,
-                                              const Tensor& d_weights) {
+                                              const Tensor& d_weights, std::int64_t window = 0) {
   const Repeating Q(q), K(k), V(v), M(mask), A(bias), F(factor), dO(d_output), dW(d_weights);
   Repeating O = dO.zeros(), W = dW.zeros(), dQ = Q.zeros(), dK = K.zeros(), dV = V.zeros(), dA = A.zeros();
   for (std::int64_t b = 0; b < n.B; ++b)
@@ -75,7 +75,9 @@ inline AttentionReference reference_attention(const AttentionSizes& n, const Ten
       for (std::int64_t i = 0; i < n.Sq; ++i) {
         std::vector<std::int64_t> visible;
         for (std::int64_t j = 0; j < n.Sk; ++j)
-          if ((!M.defined() || M(b, h, i, j) != 0) && (!causal || j <= i + n.Sk - n.Sq)) visible.push_back(j);
+          if ((!M.defined() || M(b, h, i, j) != 0) && (!causal || j <= i + n.Sk - n.Sq) &&
+              (window == 0 || j > i + n.Sk - n.Sq - window))
+            visible.push_back(j);
         std::vector<double> p;
         double largest = -std::numeric_limits<double>::infinity(), total = 0;
         for (const std::int64_t j : visible) {
