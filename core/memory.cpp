@@ -1,5 +1,7 @@
 #include "fit/memory.hpp"
 
+#include <sys/mman.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -37,6 +39,17 @@ std::size_t capacity_of(int c) {
   if (c < small_classes) return 64 * (static_cast<std::size_t>(c) + 1);
   const int log = 10 + (c - small_classes) / 4, step = (c - small_classes) % 4;
   return (std::size_t{1} << log) + (static_cast<std::size_t>(step) + 1) * (std::size_t{1} << (log - 2));
+}
+
+// Large blocks in large pages: fewer faults when they are first touched, fewer misses of the page table later.
+void* from_system(std::size_t capacity) {
+  constexpr std::size_t page = std::size_t{2} << 20, large = 4 * page;  // capacities from there on are multiples of it
+  if (capacity < large) return std::aligned_alloc(64, capacity);
+  void* block = std::aligned_alloc(page, capacity);
+#if defined(MADV_HUGEPAGE)
+  if (block) madvise(block, capacity, MADV_HUGEPAGE);
+#endif
+  return block;
 }
 
 // Written by the owning thread alone, so a plain load and store will do; atomic because memory_stats() reads it.
@@ -127,7 +140,7 @@ void* acquire(std::size_t bytes, std::size_t& capacity) {
     cache->head[c] = *static_cast<void**>(block);
     cache->cached_bytes.add(-static_cast<std::int64_t>(capacity));
   } else {
-    block = std::aligned_alloc(64, capacity);
+    block = from_system(capacity);
     if (!block) throw std::bad_alloc();
     if (cache) cache->system_allocs.add(1);
   }
