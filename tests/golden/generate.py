@@ -342,6 +342,26 @@ def kinks():
         save_with_gradients(f"kinks/{name}", {"y": f(*inputs.values())}, inputs)
 
 
+def transformer_layers():
+    padding = torch.tensor([[False, False, False], [False, False, True]])
+    for kind, make in {"encoder": torch.nn.TransformerEncoderLayer, "decoder": torch.nn.TransformerDecoderLayer}.items():
+        for order, norm_first in {"post": False, "pre": True}.items():
+            for activation in "relu", "gelu":
+                layer = make(4, 2, 6, 0.0, activation, norm_first=norm_first, batch_first=True)
+                with torch.no_grad():
+                    for p in layer.parameters():
+                        p.copy_(randn(*p.shape) / 2)
+                inputs = {"x": leaf(2, 3, 4)}
+                if kind == "encoder":
+                    y = layer(inputs["x"], src_key_padding_mask=padding)
+                else:
+                    inputs["memory"] = leaf(2, 3, 4)
+                    causal = torch.ones(3, 3, dtype=torch.bool).triu(1)
+                    y = layer(inputs["x"], inputs["memory"], tgt_mask=causal, memory_key_padding_mask=padding)
+                state = {name.replace(".", "_"): p for name, p in layer.named_parameters()}
+                save_with_gradients(f"transformer/{kind}_{order}_{activation}", {"y": y}, inputs, **state)
+
+
 elementary()
 kinks()
 losses()
@@ -350,6 +370,7 @@ schedules()
 multihead_attention()
 scaled_dot_product_attention()
 losses_with_options()
+transformer_layers()
 
 here = pathlib.Path(__file__).parent
 lines, offset = [f"fit-golden 1 torch {torch.__version__} seed {SEED}"], 0

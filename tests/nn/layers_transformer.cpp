@@ -1,5 +1,6 @@
 #include "fit/nn/feed_forward.hpp"
 #include "fit/nn/gpt.hpp"
+#include "fit/nn/transformer.hpp"
 #include "nn/layer_table.hpp"
 
 namespace fit::test {
@@ -10,6 +11,48 @@ nn::GPTOptions small_gpt() {
   o.vocab_size = 7, o.context_length = 5, o.num_layers = 2, o.num_heads = 4, o.d_model = 8, o.dropout = 0.1;
   return o;
 }
+
+nn::TransformerOptions small_transformer(bool norm_first) {
+  nn::TransformerOptions o;
+  o.d_model = 8, o.num_heads = 4, o.hidden = 12, o.norm_first = norm_first, o.num_kv_heads = norm_first ? 2 : 0;
+  o.source_vocab = 7, o.target_vocab = 6, o.max_length = 5, o.num_encoder_layers = o.num_decoder_layers = 2;
+  return o;
+}
+
+// Softmax ignores what is added to all scores of a row, so the biases of the keys have no gradient.
+std::vector<std::string> key_biases(const std::vector<std::string>& attentions) {
+  std::vector<std::string> names;
+  for (const std::string& a : attentions) names.push_back(a + ".w_k.bias");
+  return names;
+}
+
+std::vector<LayerRow> encoder_decoder_rows() {
+  const auto two = [](const auto& layer, const auto& in) { return layer(in[0], in[1]); };
+  const auto ids = [] { return std::vector<Tensor>{tensor({{0, 3, 6}, {1, 2, 5}}), tensor({{5, 3}, {1, 2}})}; };
+  std::vector<LayerRow> rows;
+  for (const bool first : {false, true}) {
+    const nn::TransformerOptions o = small_transformer(first);
+    rows.push_back(layer_row([o] { return nn::TransformerEncoderLayer(o); })
+                       .on({{2, 3, 8}})
+                       .no_gradient(key_biases({"self_attn"})));
+    rows.push_back(layer_row([o] { return nn::TransformerDecoderLayer(o); }, two)
+                       .on({{2, 3, 8}, {2, 4, 8}})
+                       .no_gradient(key_biases({"self_attn", "cross_attn"})));
+    rows.push_back(layer_row([o] { return nn::TransformerEncoder(o, 2); })
+                       .on({{2, 3, 8}})
+                       .no_gradient(key_biases({"layers.0.self_attn", "layers.1.self_attn"})));
+    const std::vector<std::string> decoder = {"layers.0.self_attn", "layers.0.cross_attn", "layers.1.self_attn",
+                                              "layers.1.cross_attn"};
+    rows.push_back(layer_row([o] { return nn::TransformerDecoder(o, 2); }, two)
+                       .on({{2, 3, 8}, {2, 4, 8}})
+                       .no_gradient(key_biases(decoder)));
+    std::vector<std::string> whole = {"encoder.layers.0.self_attn", "encoder.layers.1.self_attn"};
+    for (const std::string& name : decoder) whole.push_back("decoder." + name);
+    rows.push_back(layer_row([o] { return nn::Transformer(o); }, two).with(ids).no_gradient(key_biases(whole)));
+  }
+  return rows;
+}
+const RegisterLayers encoder_decoder(encoder_decoder_rows);
 
 std::vector<LayerRow> transformer_rows() {
   const auto ids = [] { return std::vector<Tensor>{tensor({{0, 3, 6}, {1, 2, 5}})}; };

@@ -1,0 +1,206 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fit/nn/attention.hpp"
+#include "fit/nn/containers.hpp"
+#include "fit/nn/dropout.hpp"
+#include "fit/nn/feed_forward.hpp"
+#include "fit/nn/kv_cache.hpp"
+#include "fit/nn/layer.hpp"
+#include "fit/nn/linear.hpp"
+#include "fit/nn/norm.hpp"
+
+/// The transformer of Vaswani et al. 2017: layers of encoder and decoder, their stacks, and the whole model. Masks are
+/// those of fit/attention.hpp.
+namespace fit::nn {
+
+struct TransformerLayerOptions {
+  std::int64_t d_model = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t hidden = 0;  ///< features within the feed-forward layer; 4 d_model if 0
+  double dropout = 0.1;     ///< of attention weights, inside the feed-forward layer, and of what is added to x
+  Activation activation = Activation::relu;
+  bool norm_first = false;  ///< x + f(norm(x)) in place of norm(x + f(x))
+  bool bias = true;
+  std::int64_t num_kv_heads = 0;  ///< num_heads if 0
+};
+
+/// The attention weights of each layer, (B, H, Sq, Sk).
+struct TransformerWeights {
+  std::vector<Tensor> self, cross;
+};
+
+/// Self-attention and feed-forward: x (B, S, d_model) -> (B, S, d_model).
+class TransformerEncoderLayer final : public Layer {
+  TransformerLayerOptions options_;
+
+ public:
+  explicit TransformerEncoderLayer(const TransformerLayerOptions& options);
+  Tensor forward(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}, bool causal = false) const;
+  AttentionResult forward_with_weights(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {},
+                                       bool causal = false) const;
+  Tensor operator()(const Tensor& x, const Tensor& mask = {}) const { return forward(x, mask); }
+  void fields(Fields& f) override;
+
+  MultiHeadAttention self_attn;
+  LayerNorm norm1;
+  FeedForward mlp;
+  LayerNorm norm2;
+  Dropout dropout;
+
+ protected:
+  std::shared_ptr<Layer> make() const override { return std::make_shared<TransformerEncoderLayer>(options_); }
+
+ private:
+  template <class Attend>
+  Tensor around(const Tensor& x, const Attend& attend) const;
+};
+
+/// What a decoder's attention may see.
+struct DecoderMasks {
+  Tensor self;         ///< among the targets, for scores (B, H, T, T)
+  Tensor memory;       ///< of the targets to the memory, for scores (B, H, T, S)
+  bool causal = true;  ///< a target sees itself and what is before it; combines with `self`
+};
+
+/// What a decoder keeps between the steps of decoding: its own keys and values, and those of the memory, which are
+/// computed once.
+struct DecoderCache {
+  KVCache self;
+  std::vector<KVCache::Layer> memory;  ///< (B, S, Hkv D) for each layer
+  Tensor memory_mask;
+  std::vector<std::int64_t> items;  ///< which memory each row attends to
+  /// Row i becomes what row rows[i] was.
+  void select(const std::vector<std::int64_t>& rows);
+};
+
+/// Self-attention, attention to the memory (what an encoder gives), and feed-forward.
+class TransformerDecoderLayer final : public Layer {
+  TransformerLayerOptions options_;
+
+ public:
+  explicit TransformerDecoderLayer(const TransformerLayerOptions& options);
+  /// x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model). The weights are added to `weights` if it is given.
+  Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
+                 TransformerWeights* weights = nullptr) const;
+  Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {}) const {
+    return forward(x, memory, masks);
+  }
+  /// The keys and values of a memory, once for all steps.
+  KVCache::Layer project_memory(const Tensor& memory) const;
+  /// x stands behind `length` positions, which `kept` holds and x joins. Records nothing.
+  Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const KVCache::Layer& memory,
+                      const Tensor& memory_mask) const;
+  void fields(Fields& f) override;
+
+  MultiHeadAttention self_attn;
+  LayerNorm norm1;
+  MultiHeadAttention cross_attn;
+  LayerNorm norm2;
+  FeedForward mlp;
+  LayerNorm norm3;
+  Dropout dropout;
+
+ protected:
+  std::shared_ptr<Layer> make() const override { return std::make_shared<TransformerDecoderLayer>(options_); }
+
+ private:
+  template <class Self, class Cross>
+  Tensor around(const Tensor& x, const Self& self, const Cross& cross) const;
+};
+
+/// Encoder layers one after the other. With norm_first there is a norm at the end.
+class TransformerEncoder final : public Layer {
+  TransformerLayerOptions options_;
+
+ public:
+  TransformerEncoder(const TransformerLayerOptions& options, std::int64_t num_layers);
+  /// The weights of each layer are added to `weights` if it is given.
+  Tensor forward(const Tensor& x, const Tensor& mask = {}, TransformerWeights* weights = nullptr) const;
+  Tensor operator()(const Tensor& x, const Tensor& mask = {}) const { return forward(x, mask); }
+  void fields(Fields& f) override;
+
+  ModuleList<TransformerEncoderLayer> layers;
+  std::optional<LayerNorm> norm;
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+};
+
+/// Decoder layers one after the other. With norm_first there is a norm at the end.
+class TransformerDecoder final : public Layer {
+  TransformerLayerOptions options_;
+
+ public:
+  TransformerDecoder(const TransformerLayerOptions& options, std::int64_t num_layers);
+  Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
+                 TransformerWeights* weights = nullptr) const;
+  Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {}) const {
+    return forward(x, memory, masks);
+  }
+  /// For up to max_length steps of decoding.
+  DecoderCache make_cache(const Tensor& memory, const Tensor& memory_mask, std::int64_t max_length) const;
+  /// The next positions: what forward() of the whole, causal, gives there, to rounding. Records nothing.
+  Tensor forward_next(const Tensor& x, DecoderCache& cache) const;
+  void fields(Fields& f) override;
+
+  ModuleList<TransformerDecoderLayer> layers;
+  std::optional<LayerNorm> norm;
+
+ protected:
+  std::shared_ptr<Layer> make() const override;
+};
+
+struct TransformerOptions : TransformerLayerOptions {
+  std::int64_t source_vocab = 0, target_vocab = 0;
+  std::int64_t max_length = 0;  ///< of source and target
+  std::int64_t num_encoder_layers = 6, num_decoder_layers = 6;
+  bool tie_weights = true;  ///< the head is the table of the targets' embeddings
+};
+
+/// The encoder-decoder model, from ids to logits, with sinusoidal positions. Embeddings start normal with standard
+/// deviation 1 / sqrt(d_model) and are multiplied by sqrt(d_model); all other matrices start Xavier-uniform.
+class Transformer final : public Layer {
+  TransformerOptions options_;
+  Tensor positions_;  // [max_length, d_model]
+
+ public:
+  /// Throws Error for sizes that are not positive.
+  explicit Transformer(const TransformerOptions& options);
+
+  /// source [B, S], target [B, T] (int64) -> logits [B, T, target_vocab] of what follows each target. The mask hides
+  /// padding in the source, as create_padding_mask() makes it. Throws Error for more than max_length.
+  Tensor forward(const Tensor& source, const Tensor& target, const Tensor& source_mask = {},
+                 TransformerWeights* weights = nullptr) const;
+  Tensor operator()(const Tensor& source, const Tensor& target, const Tensor& source_mask = {}) const {
+    return forward(source, target, source_mask);
+  }
+  /// What the decoder attends to, [B, S, d_model].
+  Tensor encode(const Tensor& source, const Tensor& source_mask = {}) const;
+  /// A cache for decoding behind these sources.
+  DecoderCache make_cache(const Tensor& source, const Tensor& source_mask = {}) const;
+  /// The logits of the next targets [B, T], which the cache takes up. Records nothing.
+  Tensor decode(const Tensor& target, DecoderCache& cache) const;
+
+  const TransformerOptions& options() const { return options_; }
+  void fields(Fields& f) override;
+  std::string describe() const override;
+
+  Embedding source_embedding, target_embedding;
+  TransformerEncoder encoder;
+  TransformerDecoder decoder;
+  Linear head;  // without bias
+  Dropout dropout;
+
+ protected:
+  std::shared_ptr<Layer> make() const override { return std::make_shared<Transformer>(options_); }
+
+ private:
+  Tensor embed(const char* name, const Embedding& table, const Tensor& ids, std::int64_t before) const;
+};
+
+}  // namespace fit::nn

@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <cmath>
+
+#include "check.hpp"
+#include "fit/nn/generate.hpp"
+#include "fit/ops.hpp"
+
+namespace fit::nn {
+namespace {
+
+constexpr const char* op = "beam_search";
+
+struct Live {
+  Tokens tokens;
+  double log_probability = 0;
+};
+
+// One item of the batch: what is still growing, and what has ended.
+struct Item {
+  std::vector<Live> live;
+  std::vector<Hypothesis> ended;
+};
+
+void check_options(std::int64_t batch, const BeamOptions& o) {
+  if (batch < 0) check::fail(op, "batch is ", batch, ": it must not be negative");
+  if (o.num_beams < 1) check::fail(op, "num_beams is ", o.num_beams, ": it must be positive");
+  if (o.max_length < 1) check::fail(op, "max_length is ", o.max_length, ": it must be positive");
+  if (!std::isfinite(o.length_penalty)) check::fail(op, "length_penalty is ", o.length_penalty, ": it must be finite");
+}
+
+void end(Item& item, Live&& live, const BeamOptions& o) {
+  const double length = static_cast<double>(live.tokens.size());
+  const double score = live.log_probability / std::pow(length, o.length_penalty);
+  item.ended.push_back({std::move(live.tokens), live.log_probability, score});
+  std::stable_sort(item.ended.begin(), item.ended.end(),
+                   [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
+  if (static_cast<std::int64_t>(item.ended.size()) > o.num_beams) item.ended.pop_back();
+}
+
+// Whether nothing that grows from here can come among the best any more. Log probabilities only fall; dividing them by
+// more helps most at the greatest length, or at this one if the exponent is negative.
+bool finished(const Item& item, const BeamOptions& o) {
+  if (item.live.empty()) return true;
+  if (static_cast<std::int64_t>(item.ended.size()) < o.num_beams) return false;
+  const double now = static_cast<double>(item.live.front().tokens.size()) + 1, last = static_cast<double>(o.max_length);
+  const double reach = std::pow(o.length_penalty > 0 ? last : now, o.length_penalty);
+  return item.live.front().log_probability / reach <= item.ended.back().score;
+}
+
+// Replaces the live hypotheses of an item, whose first row is `row`, by the best of what they grow into; notes of each
+// the row that it grew from.
+void grow(Item& item, const Tensor& chances, std::int64_t row, const BeamOptions& o,
+          std::vector<std::int64_t>& parents) {
+  struct Candidate {
+    double log_probability;
+    std::int64_t from, token;
+  };
+  const std::int64_t V = chances.size(1), wanted = 2 * o.num_beams;  // at most half of them end
+  std::vector<Candidate> candidates;
+  const double* p = chances.data<double>().data() + row * V;
+  for (std::size_t i = 0; i < item.live.size(); ++i)
+    for (std::int64_t token = 0; token < V; ++token, ++p)
+      if (*p > -INFINITY)
+        candidates.push_back({item.live[i].log_probability + *p, static_cast<std::int64_t>(i), token});
+  const auto kept = candidates.begin() + std::min<std::int64_t>(wanted, static_cast<std::int64_t>(candidates.size()));
+  std::partial_sort(candidates.begin(), kept, candidates.end(), [](const Candidate& a, const Candidate& b) {
+    if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
+    return a.from != b.from ? a.from < b.from : a.token < b.token;
+  });
+  std::vector<Live> next;
+  for (auto c = candidates.begin(); c != kept && static_cast<std::int64_t>(next.size()) < o.num_beams; ++c) {
+    Live grown{item.live[static_cast<std::size_t>(c->from)].tokens, c->log_probability};
+    grown.tokens.push_back(c->token);
+    if (c->token == o.end || static_cast<std::int64_t>(grown.tokens.size()) == o.max_length) {
+      end(item, std::move(grown), o);
+    } else {
+      next.push_back(std::move(grown));
+      parents.push_back(row + c->from);
+    }
+  }
+  item.live = std::move(next);
+}
+
+}  // namespace
+
+std::vector<std::vector<Hypothesis>> beam_search(const BeamStep& step, std::int64_t batch, const BeamOptions& o) {
+  check_options(batch, o);
+  const NoGrad plain;
+  std::vector<Item> items(static_cast<std::size_t>(batch));
+  Tokens tokens;
+  std::vector<std::int64_t> parents;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    items[static_cast<std::size_t>(b)].live.emplace_back();
+    tokens.push_back(o.begin);
+    parents.push_back(b);
+  }
+  while (!tokens.empty()) {
+    const Tensor logits = step(tokens, parents);
+    const auto rows = static_cast<std::int64_t>(tokens.size());
+    if (logits.rank() != 2 || logits.size(0) != rows)
+      check::fail(op, "the step gave logits of shape ", logits.shape(), " for ", rows, " rows: they must be [rows, V]");
+    const Tensor chances = log_softmax(logits.to(float64));
+    if (any(isnan(chances)).item<bool>()) check::fail(op, "the step gave logits that are NaN");
+    tokens.clear();
+    parents.clear();
+    std::int64_t row = 0;
+    for (Item& item : items) {
+      const auto count = static_cast<std::int64_t>(item.live.size());
+      if (count == 0) continue;
+      const std::size_t before = parents.size();
+      grow(item, chances, row, o, parents);
+      row += count;
+      if (finished(item, o)) {
+        item.live.clear();
+        parents.resize(before);
+      }
+      for (const Live& live : item.live) tokens.push_back(live.tokens.back());
+    }
+  }
+  std::vector<std::vector<Hypothesis>> results;
+  for (Item& item : items) results.push_back(std::move(item.ended));
+  return results;
+}
+
+}  // namespace fit::nn

@@ -1,0 +1,105 @@
+#include "fit/nn/transformer.hpp"
+
+#include <cmath>
+
+#include "check.hpp"
+#include "fit/nn/generate.hpp"
+#include "fit/nn/init.hpp"
+#include "fit/nn/position.hpp"
+#include "fit/ops.hpp"
+#include "layers/describe.hpp"
+
+namespace fit::nn {
+namespace {
+
+const TransformerOptions& checked(const TransformerOptions& o) {
+  const auto positive = [](const char* name, std::int64_t n) {
+    if (n < 1) check::fail("Transformer", name, " is ", n, ": it must be positive");
+  };
+  positive("source_vocab", o.source_vocab);
+  positive("target_vocab", o.target_vocab);
+  positive("max_length", o.max_length);
+  return o;
+}
+
+}  // namespace
+
+Transformer::Transformer(const TransformerOptions& o)
+    : options_(checked(o)),
+      positions_(sinusoidal_positions(o.max_length, o.d_model)),
+      source_embedding(o.source_vocab, o.d_model),
+      target_embedding(o.target_vocab, o.d_model),
+      encoder(o, o.num_encoder_layers),
+      decoder(o, o.num_decoder_layers),
+      head(o.d_model, o.target_vocab, false),
+      dropout(o.dropout) {
+  for (const auto& [name, p] : named_parameters())
+    if (p.rank() > 1) init::xavier_uniform_(p);
+  const double std = 1 / std::sqrt(static_cast<double>(o.d_model));
+  init::normal_(source_embedding.weight, 0, std);
+  init::normal_(target_embedding.weight, 0, std);
+  if (o.tie_weights) head.weight = target_embedding.weight;
+}
+
+Tensor Transformer::embed(const char* name, const Embedding& table, const Tensor& ids, std::int64_t before) const {
+  if (ids.rank() != 2 || before + ids.size(1) > options_.max_length)
+    check::fail("Transformer", name, " has shape ", ids.shape(), " behind ", before,
+                " positions: it must be [B, T], and all together at most max_length, ", options_.max_length);
+  const Tensor at = slice(positions_, 0, before, before + ids.size(1));
+  const Tensor x = table(ids) * std::sqrt(static_cast<double>(options_.d_model));
+  return dropout(x + at.to(x.dtype()));
+}
+
+Tensor Transformer::encode(const Tensor& source, const Tensor& source_mask) const {
+  return encoder(embed("source", source_embedding, source, 0), source_mask);
+}
+
+Tensor Transformer::forward(const Tensor& source, const Tensor& target, const Tensor& source_mask,
+                            TransformerWeights* weights) const {
+  const Tensor memory = encode(source, source_mask);
+  DecoderMasks masks;
+  masks.memory = source_mask;
+  return head(decoder.forward(embed("target", target_embedding, target, 0), memory, masks, weights));
+}
+
+DecoderCache Transformer::make_cache(const Tensor& source, const Tensor& source_mask) const {
+  const NoGrad plain;
+  return decoder.make_cache(encode(source, source_mask), source_mask, options_.max_length);
+}
+
+Tensor Transformer::decode(const Tensor& target, DecoderCache& cache) const {
+  const NoGrad plain;
+  return head(decoder.forward_next(embed("target", target_embedding, target, cache.self.length()), cache));
+}
+
+void Transformer::fields(Fields& f) {
+  f("source_embedding", source_embedding);
+  f("target_embedding", target_embedding);
+  f("encoder", encoder);
+  f("decoder", decoder);
+  f("head", head);
+  f("dropout", dropout);
+}
+
+std::string Transformer::describe() const {
+  const TransformerOptions& o = options_;
+  return describe_all("source_vocab=", o.source_vocab, ", target_vocab=", o.target_vocab, ", d_model=", o.d_model,
+                      ", num_heads=", o.num_heads, ", norm_first=", o.norm_first);
+}
+
+std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Tensor& source,
+                                                 const Tensor& source_mask, const BeamOptions& options) {
+  if (model.training() && model.options().dropout > 0)
+    check::fail("beam_search", "the model has dropout and is in training: call its eval() first");
+  if (options.max_length > model.options().max_length)
+    check::fail("beam_search", "max_length is ", options.max_length, ": the model's is ", model.options().max_length);
+  DecoderCache cache = model.make_cache(source, source_mask);
+  const BeamStep step = [&](const Tokens& tokens, const std::vector<std::int64_t>& parents) {
+    cache.select(parents);
+    const auto rows = static_cast<std::int64_t>(tokens.size());
+    return squeeze(model.decode(tensor(tokens, {rows, 1}), cache), 1);
+  };
+  return beam_search(step, source.size(0), options);
+}
+
+}  // namespace fit::nn

@@ -1,0 +1,249 @@
+#include "check.hpp"
+#include "fit/nn/transformer.hpp"
+#include "fit/ops.hpp"
+
+namespace fit::nn {
+namespace {
+
+MultiHeadAttentionOptions attention_options(const TransformerLayerOptions& o) {
+  MultiHeadAttentionOptions a;
+  a.dropout = o.dropout;
+  a.bias = o.bias;
+  if (o.num_kv_heads != 0) a.num_kv_heads = o.num_kv_heads;
+  return a;
+}
+
+FeedForward feed_forward(const TransformerLayerOptions& o) {
+  FeedForwardOptions f;
+  f.activation = o.activation;
+  f.dropout = f.inner_dropout = o.dropout;
+  f.bias = o.bias;
+  return FeedForward(o.d_model, o.hidden == 0 ? 4 * o.d_model : o.hidden, f);
+}
+
+LayerNorm norm_of(const TransformerLayerOptions& o) { return LayerNorm(o.d_model, 1e-5, o.bias); }
+
+// What f makes of x, added to x, with the norm before or behind it.
+template <class F>
+Tensor residual(bool norm_first, const Tensor& x, const LayerNorm& norm, const F& f) {
+  return norm_first ? x + f(norm(x)) : norm(x + f(x));
+}
+
+// Attention whose weights go to the end of a list, if there is one.
+Tensor attend(const MultiHeadAttention& attention, const Tensor& query, const Tensor& memory, const Tensor& mask,
+              bool causal, std::vector<Tensor>* weights) {
+  if (!weights) return attention.forward(query, memory, memory, mask, {}, causal);
+  const AttentionResult r = attention.forward_with_weights(query, memory, memory, mask, {}, causal);
+  weights->push_back(r.weights);
+  return r.output;
+}
+
+}  // namespace
+
+// ---- TransformerEncoderLayer --------------------------------------------------------------------------------------
+
+TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& o)
+    : options_(o),
+      self_attn(o.d_model, o.num_heads, attention_options(o)),
+      norm1(norm_of(o)),
+      mlp(feed_forward(o)),
+      norm2(norm_of(o)),
+      dropout(o.dropout) {}
+
+template <class Attend>
+Tensor TransformerEncoderLayer::around(const Tensor& x, const Attend& attend) const {
+  const bool first = options_.norm_first;
+  const Tensor y = residual(first, x, norm1, [&](const Tensor& z) { return dropout(attend(z)); });
+  return residual(first, y, norm2, mlp);
+}
+
+Tensor TransformerEncoderLayer::forward(const Tensor& x, const Tensor& mask, const Tensor& bias, bool causal) const {
+  return around(x, [&](const Tensor& z) { return self_attn.forward(z, z, z, mask, bias, causal); });
+}
+
+AttentionResult TransformerEncoderLayer::forward_with_weights(const Tensor& x, const Tensor& mask, const Tensor& bias,
+                                                              bool causal) const {
+  AttentionResult r;
+  const Tensor y = around(x, [&](const Tensor& z) {
+    r = self_attn.forward_with_weights(z, z, z, mask, bias, causal);
+    return r.output;
+  });
+  return {y, r.weights};
+}
+
+void TransformerEncoderLayer::fields(Fields& f) {
+  f("self_attn", self_attn);
+  f("norm1", norm1);
+  f("mlp", mlp);
+  f("norm2", norm2);
+  f("dropout", dropout);
+}
+
+// ---- TransformerDecoderLayer --------------------------------------------------------------------------------------
+
+TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& o)
+    : options_(o),
+      self_attn(o.d_model, o.num_heads, attention_options(o)),
+      norm1(norm_of(o)),
+      cross_attn(o.d_model, o.num_heads, attention_options(o)),
+      norm2(norm_of(o)),
+      mlp(feed_forward(o)),
+      norm3(norm_of(o)),
+      dropout(o.dropout) {}
+
+template <class Self, class Cross>
+Tensor TransformerDecoderLayer::around(const Tensor& x, const Self& self, const Cross& cross) const {
+  const bool first = options_.norm_first;
+  const Tensor y = residual(first, x, norm1, [&](const Tensor& z) { return dropout(self(z)); });
+  const Tensor w = residual(first, y, norm2, [&](const Tensor& z) { return dropout(cross(z)); });
+  return residual(first, w, norm3, mlp);
+}
+
+Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
+                                        TransformerWeights* weights) const {
+  return around(
+      x,
+      [&](const Tensor& z) {
+        return attend(self_attn, z, z, masks.self, masks.causal, weights ? &weights->self : nullptr);
+      },
+      [&](const Tensor& z) {
+        return attend(cross_attn, z, memory, masks.memory, false, weights ? &weights->cross : nullptr);
+      });
+}
+
+KVCache::Layer TransformerDecoderLayer::project_memory(const Tensor& memory) const {
+  return {cross_attn.w_k(memory), cross_attn.w_v(memory)};
+}
+
+Tensor TransformerDecoderLayer::forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
+                                             const KVCache::Layer& memory, const Tensor& memory_mask) const {
+  const NoGrad plain;
+  return around(
+      x,
+      [&](const Tensor& z) {
+        const MultiHeadAttention& a = self_attn;
+        const Tensor joint = cat({a.w_q(z), a.w_k(z), a.w_v(z)}, -1);
+        return a.w_o(cached_self_attention(joint, kept.keys, kept.values, length, a.num_heads(),
+                                           a.attention.options({}, {}, true)));
+      },
+      [&](const Tensor& z) {
+        const MultiHeadAttention& a = cross_attn;
+        return a.w_o(multi_head_attention(a.w_q(z), memory.keys, memory.values, a.num_heads(),
+                                          a.attention.options(memory_mask)));
+      });
+}
+
+void TransformerDecoderLayer::fields(Fields& f) {
+  f("self_attn", self_attn);
+  f("norm1", norm1);
+  f("cross_attn", cross_attn);
+  f("norm2", norm2);
+  f("mlp", mlp);
+  f("norm3", norm3);
+  f("dropout", dropout);
+}
+
+// ---- stacks -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+template <class L>
+void fill(ModuleList<L>& layers, std::optional<LayerNorm>& norm, const TransformerLayerOptions& o,
+          std::int64_t num_layers, const char* op) {
+  if (num_layers < 0) check::fail(op, "num_layers is ", num_layers, ": it must not be negative");
+  for (std::int64_t i = 0; i < num_layers; ++i) layers.add(L(o));
+  if (o.norm_first) norm.emplace(norm_of(o));
+}
+
+template <class L>
+void list(Fields& f, ModuleList<L>& layers, std::optional<LayerNorm>& norm) {
+  f("layers", layers);
+  if (norm) f("norm", *norm);
+}
+
+}  // namespace
+
+TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& o, std::int64_t num_layers) : options_(o) {
+  fill(layers, norm, o, num_layers, "TransformerEncoder");
+}
+
+Tensor TransformerEncoder::forward(const Tensor& x, const Tensor& mask, TransformerWeights* weights) const {
+  Tensor y = x;
+  for (const TransformerEncoderLayer& layer : layers) {
+    if (weights) {
+      const AttentionResult r = layer.forward_with_weights(y, mask);
+      weights->self.push_back(r.weights);
+      y = r.output;
+    } else {
+      y = layer(y, mask);
+    }
+  }
+  return norm ? (*norm)(y) : y;
+}
+
+void TransformerEncoder::fields(Fields& f) { list(f, layers, norm); }
+
+std::shared_ptr<Layer> TransformerEncoder::make() const {
+  return std::make_shared<TransformerEncoder>(options_, static_cast<std::int64_t>(layers.size()));
+}
+
+TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& o, std::int64_t num_layers) : options_(o) {
+  fill(layers, norm, o, num_layers, "TransformerDecoder");
+}
+
+Tensor TransformerDecoder::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
+                                   TransformerWeights* weights) const {
+  Tensor y = x;
+  for (const TransformerDecoderLayer& layer : layers) y = layer.forward(y, memory, masks, weights);
+  return norm ? (*norm)(y) : y;
+}
+
+DecoderCache TransformerDecoder::make_cache(const Tensor& memory, const Tensor& memory_mask,
+                                            std::int64_t max_length) const {
+  const NoGrad plain;
+  const TransformerLayerOptions& o = options_;
+  DecoderCache cache{
+      KVCache(static_cast<std::int64_t>(layers.size()), memory.size(0),
+              o.num_kv_heads == 0 ? o.num_heads : o.num_kv_heads, max_length, o.d_model / o.num_heads, memory.dtype()),
+      {},
+      memory_mask,
+      {}};
+  for (std::int64_t b = 0; b < memory.size(0); ++b) cache.items.push_back(b);
+  for (const TransformerDecoderLayer& layer : layers) cache.memory.push_back(layer.project_memory(memory));
+  return cache;
+}
+
+Tensor TransformerDecoder::forward_next(const Tensor& x, DecoderCache& cache) const {
+  const NoGrad plain;
+  if (cache.memory.size() != layers.size())
+    check::fail("TransformerDecoder", "the cache has ", cache.memory.size(), " layers, this ", layers.size());
+  const std::int64_t length = cache.self.length();
+  cache.self.advance(x.size(1));
+  Tensor y = x;
+  std::size_t i = 0;
+  for (const TransformerDecoderLayer& layer : layers) {
+    y = layer.forward_next(y, cache.self[i], length, cache.memory[i], cache.memory_mask);
+    ++i;
+  }
+  return norm ? (*norm)(y) : y;
+}
+
+void TransformerDecoder::fields(Fields& f) { list(f, layers, norm); }
+
+std::shared_ptr<Layer> TransformerDecoder::make() const {
+  return std::make_shared<TransformerDecoder>(options_, static_cast<std::int64_t>(layers.size()));
+}
+
+void DecoderCache::select(const std::vector<std::int64_t>& rows) {
+  self.select(rows);
+  std::vector<std::int64_t> chosen_items;
+  for (const std::int64_t row : rows) chosen_items.push_back(items[static_cast<std::size_t>(row)]);
+  items.swap(chosen_items);
+  if (items == chosen_items) return;  // the memory of each row is what it was
+  const Tensor ids = tensor(rows, {static_cast<std::int64_t>(rows.size())});
+  const auto chosen = [&](const Tensor& x) { return index_select(x, 0, ids); };
+  for (KVCache::Layer& layer : memory) layer = {chosen(layer.keys), chosen(layer.values)};
+  if (memory_mask.defined() && memory_mask.rank() > 2 && memory_mask.size(0) > 1) memory_mask = chosen(memory_mask);
+}
+
+}  // namespace fit::nn

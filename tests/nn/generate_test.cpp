@@ -1,0 +1,263 @@
+#include "fit/nn/generate.hpp"
+
+#include <cmath>
+#include <map>
+
+#include "fit/nn/gpt.hpp"
+#include "fit/nn/transformer.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test {
+namespace {
+
+using nn::Tokens;
+
+nn::GPT lively(std::int64_t context = 12) {
+  nn::GPTOptions o;
+  o.vocab_size = 9, o.context_length = context, o.num_layers = 2, o.num_heads = 2, o.d_model = 8;
+  manual_seed(4);
+  nn::GPT gpt(o);
+  const NoGrad plain;
+  for (Tensor p : gpt.parameters()) p.add_(randn(p.shape()) * 0.4);
+  return gpt;
+}
+
+// How often each token comes, for evenly spread numbers.
+std::map<std::int64_t, double> shares(const Tensor& logits, const nn::SamplingOptions& o, const Tokens& before = {}) {
+  std::map<std::int64_t, double> found;
+  for (int i = 0; i < 1000; ++i) found[nn::sample_token(logits, before, o, (i + 0.5) / 1000)] += 0.001;
+  return found;
+}
+
+// A model over three tokens whose chances hang on the last one alone: rows of log probabilities.
+nn::BeamStep chain(const std::vector<std::vector<double>>& chances) {
+  return [chances](const Tokens& tokens, const std::vector<std::int64_t>&) {
+    std::vector<double> logits;
+    for (const std::int64_t t : tokens)
+      for (const double p : chances[static_cast<std::size_t>(t)]) logits.push_back(std::log(p));
+    return tensor(logits, {static_cast<std::int64_t>(tokens.size()), 3});
+  };
+}
+
+}  // namespace
+
+TEST_CASE("a token is drawn with its probability", "[generate]") {
+  const Tensor logits = log(tensor({0.1, 0.2, 0.3, 0.4}));
+  nn::SamplingOptions o;
+  auto found = shares(logits, o);
+  for (int i = 0; i < 4; ++i) CHECK(found[i] == Approx(0.1 * (i + 1)).margin(0.0021));
+  o.temperature = 0.5;  // squares them
+  found = shares(logits, o);
+  for (int i = 0; i < 4; ++i) CHECK(found[i] == Approx((i + 1) * (i + 1) / 30.0).margin(0.0021));
+  o.temperature = 0;
+  CHECK(shares(logits, o).size() == 1);
+  CHECK(nn::sample_token(logits, {}, o, 0.99) == 3);
+  CHECK(nn::sample_token(tensor({1., 2., 2.}), {}, o, 0.99) == 1);
+}
+
+TEST_CASE("top k and top p leave the likeliest", "[generate]") {
+  const Tensor logits = log(tensor({0.1, 0.2, 0.3, 0.4}));
+  nn::SamplingOptions o;
+  o.top_k = 2;
+  auto found = shares(logits, o);
+  CHECK(found.size() == 2);
+  CHECK(found[2] == Approx(3 / 7.0).margin(0.0021));
+  o.top_k = 100;
+  CHECK(shares(logits, o).size() == 4);
+  o.top_k = 0;
+  o.top_p = 0.65;  // 0.4 and 0.3
+  found = shares(logits, o);
+  CHECK(found.size() == 2);
+  CHECK(found[3] == Approx(4 / 7.0).margin(0.0021));
+  o.top_p = 1e-9;
+  CHECK(shares(logits, o).size() == 1);
+  o.top_p = 0.5;
+  o.top_k = 3;  // of these three, 4/9 and 3/9 make a half
+  CHECK(shares(logits, o).size() == 2);
+}
+
+TEST_CASE("what was said is penalised once, whatever its sign", "[generate]") {
+  nn::SamplingOptions o;
+  o.repetition_penalty = 2;
+  auto found = shares(tensor({2., -1., 1., -2.}), o, {0, 0, 1});  // becomes 1, -2, 1, -2
+  CHECK(found[0] == Approx(found[2]).margin(0.0021));
+  CHECK(found[1] == Approx(found[3]).margin(0.0021));
+  CHECK(found[0] == Approx(std::exp(3.0) * found[1]).epsilon(0.05));
+}
+
+TEST_CASE("greedy generation is the argmax of the full model, row by row", "[generate]") {
+  const nn::GPT gpt = lively();
+  nn::GenerateOptions o;
+  o.max_new_tokens = 6;
+  o.temperature = 0;
+  const std::vector<Tokens> prompts = {{1}, {2, 3, 4}, {5, 6, 7, 8, 0, 1}};
+  const auto together = nn::generate(gpt, prompts, o);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    Tokens all = prompts[i], expected;
+    for (int n = 0; n < 6; ++n) {
+      const Tensor logits = gpt(tensor(all, {1, static_cast<std::int64_t>(all.size())}));
+      expected.push_back(argmax(logits[{0, -1}]).item<std::int64_t>());
+      all.push_back(expected.back());
+    }
+    CHECK(together[i] == expected);
+  }
+  // A row ends with its first stop token, and the others go on.
+  o.stop_tokens = {together[0][2]};
+  const auto stopped = nn::generate(gpt, prompts, o);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    Tokens expected;
+    for (const std::int64_t token : together[i]) {
+      expected.push_back(token);
+      if (token == o.stop_tokens[0]) break;
+    }
+    CHECK(stopped[i] == expected);
+  }
+  CHECK(stopped[0].size() <= 3);
+}
+
+TEST_CASE("a seed gives the same sample again", "[generate]") {
+  const nn::GPT gpt = lively();
+  nn::GenerateOptions o;
+  o.max_new_tokens = 8;
+  const auto sample = [&](std::uint64_t seed) {
+    Generator g(seed);
+    o.generator = &g;
+    return nn::generate(gpt, {{1, 2}, {3}}, o);
+  };
+  CHECK(sample(1) == sample(1));
+  CHECK(sample(1) != sample(2));
+}
+
+TEST_CASE("generation's errors", "[generate]") {
+  using Catch::Contains;
+  nn::GPT gpt = lively();
+  nn::GenerateOptions o;
+  o.max_new_tokens = 10;
+  CHECK_THROWS_WITH(nn::generate(gpt, {{1, 2, 3}}, o), Contains("3 tokens") && Contains("at most context_length, 12"));
+  CHECK_THROWS_WITH(nn::generate(gpt, {{1}, {}}, o), Contains("a prompt is empty"));
+  CHECK(nn::generate(gpt, {}, o).empty());
+  o.max_new_tokens = -1;
+  CHECK_THROWS_WITH(nn::generate(gpt, {{1}}, o), Contains("max_new_tokens is -1"));
+  o.max_new_tokens = 0;
+  CHECK(nn::generate(gpt, {{1}}, o) == std::vector<Tokens>{{}});
+  const Tensor logits = zeros({3});
+  const auto refused = [&](const char* text, auto&& change) {
+    nn::SamplingOptions s;
+    change(s);
+    CHECK_THROWS_WITH(nn::sample_token(logits, {}, s, 0.5), Contains(text));
+  };
+  refused("temperature is -1", [](auto& s) { s.temperature = -1; });
+  refused("top_k is -1", [](auto& s) { s.top_k = -1; });
+  refused("top_p is 0", [](auto& s) { s.top_p = 0; });
+  refused("top_p is 1.5", [](auto& s) { s.top_p = 1.5; });
+  refused("repetition_penalty is 0", [](auto& s) { s.repetition_penalty = 0; });
+  CHECK_THROWS_WITH(nn::sample_token(logits, {3}, {}, 0.5), Contains("the token 3: it must be in 0 … 2"));
+  CHECK_THROWS_WITH(nn::sample_token(tensor({1., NAN}), {}, {}, 0.5), Contains("a logit is NaN"));
+  CHECK_THROWS_WITH(nn::sample_token(zeros({1, 3}), {}, {}, 0.5), Contains("must be [V]"));
+  nn::GPTOptions dropping = gpt.options();
+  dropping.dropout = 0.1;
+  CHECK_THROWS_WITH(nn::generate(nn::GPT(dropping), {{1}}, o), Contains("call its eval() first"));
+}
+
+TEST_CASE("a beam finds what greed misses", "[generate]") {
+  // From 0 (the beginning): 1 with 0.6, 2 with 0.4. After 1 all is even; after 2, the end (0) is nearly certain.
+  const auto step = chain({{1e-9, 0.6, 0.4}, {0.34, 0.33, 0.33}, {0.98, 0.01, 0.01}});
+  nn::BeamOptions o;
+  o.max_length = 4;
+  o.length_penalty = 0;
+  o.num_beams = 1;
+  CHECK(nn::beam_search(step, 1, o)[0][0].tokens == Tokens{1, 0});
+  o.num_beams = 2;
+  const auto found = nn::beam_search(step, 2, o);
+  REQUIRE(found.size() == 2);
+  for (const auto& item : found) {
+    REQUIRE(item.size() == 2);
+    CHECK(item[0].tokens == Tokens{2, 0});
+    CHECK(item[0].log_probability == Approx(std::log(0.4 * 0.98)));
+    CHECK(item[1].tokens == Tokens{1, 0});
+    CHECK(item[0].score == item[0].log_probability);
+  }
+  o.length_penalty = 2;
+  CHECK(nn::beam_search(step, 1, o)[0][0].tokens.size() > 2);
+}
+
+TEST_CASE("a wide beam over few tokens finds the best of all sequences", "[generate]") {
+  const auto step = chain({{0.2, 0.5, 0.3}, {0.3, 0.1, 0.6}, {0.25, 0.35, 0.4}});
+  const std::vector<std::vector<double>> p = {{0.2, 0.5, 0.3}, {0.3, 0.1, 0.6}, {0.25, 0.35, 0.4}};
+  nn::BeamOptions o;
+  o.max_length = 4;
+  o.num_beams = 100;
+  for (const double penalty : {0.0, 0.7, 1.0, 1.5, -0.5}) {
+    o.length_penalty = penalty;
+    double best = -INFINITY;
+    const std::function<void(std::int64_t, std::int64_t, double)> walk = [&](std::int64_t last, std::int64_t length,
+                                                                             double log_probability) {
+      for (std::int64_t t = 0; t < 3; ++t) {
+        const double now = log_probability + std::log(p[last][t]);
+        if (t == 0 || length + 1 == o.max_length)
+          best = std::max(best, now / std::pow(static_cast<double>(length + 1), penalty));
+        else
+          walk(t, length + 1, now);
+      }
+    };
+    walk(0, 0, 0);
+    CHECK(nn::beam_search(step, 1, o)[0][0].score == Approx(best));
+    nn::BeamOptions narrow = o;
+    narrow.num_beams = 3;
+    CHECK(nn::beam_search(step, 1, narrow)[0][0].score <= best + 1e-12);
+  }
+}
+
+TEST_CASE("beam search through an encoder-decoder gives its probabilities", "[generate]") {
+  nn::TransformerOptions t;
+  t.d_model = 8, t.num_heads = 2, t.hidden = 16, t.source_vocab = 7, t.target_vocab = 6, t.max_length = 9;
+  t.num_encoder_layers = t.num_decoder_layers = 2;
+  manual_seed(2);
+  nn::Transformer model(t);
+  nn::BeamOptions o;
+  o.num_beams = 3, o.max_length = 5, o.begin = 1, o.end = 0;
+  const Tensor source = tensor({{3, 4, 5, 0}, {2, 6, 3, 4}}), mask = create_padding_mask(source);
+  CHECK_THROWS_WITH(nn::beam_search(model, source, mask, o), Catch::Contains("call its eval() first"));
+  model.eval();
+  const auto found = nn::beam_search(model, source, mask, o);
+  REQUIRE(found.size() == 2);
+  for (std::int64_t b = 0; b < 2; ++b) {
+    REQUIRE(found[b].size() == 3);
+    for (const nn::Hypothesis& h : found[b]) {
+      Tokens input = {1};
+      input.insert(input.end(), h.tokens.begin(), h.tokens.end() - 1);
+      const auto T = static_cast<std::int64_t>(input.size());
+      const Tensor logits = model(slice(source, 0, b, b + 1), tensor(input, {1, T}), slice(mask, 0, b, b + 1));
+      const Tensor chances = log_softmax(logits);
+      double sum = 0;
+      for (std::int64_t i = 0; i < T; ++i) sum += chances[{0, i, h.tokens[static_cast<std::size_t>(i)]}].item();
+      CHECK(h.log_probability == Approx(sum).epsilon(1e-4));
+    }
+    CHECK(found[b][0].score >= found[b][1].score);
+    // An item's result does not depend on its neighbours.
+    const auto alone = nn::beam_search(model, slice(source, 0, b, b + 1), slice(mask, 0, b, b + 1), o);
+    CHECK(alone[0][0].tokens == found[b][0].tokens);
+  }
+  o.max_length = 10;
+  CHECK_THROWS_WITH(nn::beam_search(model, source, mask, o), Catch::Contains("max_length is 10: the model's is 9"));
+}
+
+TEST_CASE("beam search's errors", "[generate]") {
+  using Catch::Contains;
+  nn::BeamOptions o;
+  const nn::BeamStep step = chain({{0.2, 0.5, 0.3}, {0.3, 0.1, 0.6}, {0.25, 0.35, 0.4}});
+  CHECK_THROWS_WITH(nn::beam_search(step, 1, o), Contains("max_length is 0: it must be positive"));
+  o.max_length = 3;
+  CHECK(nn::beam_search(step, 0, o).empty());
+  CHECK_THROWS_WITH(nn::beam_search(step, -1, o), Contains("batch is -1"));
+  const nn::BeamStep bad = [](const Tokens&, const std::vector<std::int64_t>&) { return zeros({3}); };
+  CHECK_THROWS_WITH(nn::beam_search(bad, 1, o), Contains("logits of shape [3] for 1 rows"));
+  const nn::BeamStep nan = [](const Tokens&, const std::vector<std::int64_t>&) { return full({1, 3}, NAN); };
+  CHECK_THROWS_WITH(nn::beam_search(nan, 1, o), Contains("logits that are NaN"));
+  o.num_beams = 0;
+  CHECK_THROWS_WITH(nn::beam_search(step, 1, o), Contains("num_beams is 0"));
+}
+
+}  // namespace fit::test

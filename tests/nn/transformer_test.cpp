@@ -1,0 +1,160 @@
+#include "fit/nn/transformer.hpp"
+
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test {
+namespace {
+
+nn::TransformerOptions small(bool norm_first = false) {
+  nn::TransformerOptions o;
+  o.d_model = 12, o.num_heads = 4, o.hidden = 20, o.dropout = 0, o.norm_first = norm_first;
+  o.num_kv_heads = norm_first ? 2 : 0;
+  o.source_vocab = 7, o.target_vocab = 6, o.max_length = 8, o.num_encoder_layers = o.num_decoder_layers = 2;
+  return o;
+}
+
+// The state of PyTorch's layer under our names; its attention is "multihead_attn" where ours is "cross_attn".
+nn::StateDict from_torch(const Golden& golden, bool decoder) {
+  nn::StateDict state;
+  const auto both = [&](const std::string& ours, const std::string& theirs) {
+    for (const char* kind : {"weight", "bias"}) state.emplace_back(ours + "." + kind, golden(theirs + "_" + kind));
+  };
+  const auto attention = [&](const std::string& ours, const std::string& theirs) {
+    for (const char* kind : {"weight", "bias"}) {
+      const auto parts = chunk(golden(theirs + "_in_proj_" + kind), 3);
+      const char* const names[] = {".w_q.", ".w_k.", ".w_v."};
+      for (std::size_t i = 0; i < 3; ++i) state.emplace_back(ours + names[i] + kind, parts[i]);
+    }
+    both(ours + ".w_o", theirs + "_out_proj");
+  };
+  attention("self_attn", "self_attn");
+  if (decoder) attention("cross_attn", "multihead_attn");
+  both("mlp.fc", "linear1");
+  both("mlp.proj", "linear2");
+  for (const char* norm : {"norm1", "norm2", "norm3"})
+    if (decoder || std::string(norm) != "norm3") both(norm, norm);
+  return state;
+}
+
+template <class L, class Call>
+void check_layer(const std::string& name, bool decoder, const Call& call) {
+  const Golden golden("transformer/" + name);
+  INFO(name);
+  nn::TransformerLayerOptions o;
+  o.d_model = 4, o.num_heads = 2, o.hidden = 6, o.dropout = 0;
+  o.norm_first = name.find("pre") != std::string::npos;
+  o.activation = name.find("gelu") != std::string::npos ? nn::Activation::gelu : nn::Activation::relu;
+  for (const DType dtype : {float64, float32}) {
+    L layer(o);
+    layer.to(dtype);
+    layer.load_state_dict(from_torch(golden, decoder));
+    const Tensor x = leaf_of(golden, "x", dtype), memory = decoder ? leaf_of(golden, "memory", dtype) : Tensor();
+    const Tensor y = call(layer, x, memory);
+    check_close("y", y, golden("y"), dtype);
+    y.backward(golden("d_y").to(dtype));
+    check_close("gradient of x", x.grad(), golden("d_x"), dtype);
+    if (decoder) check_close("gradient of memory", memory.grad(), golden("d_memory"), dtype);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("transformer layers agree with PyTorch's", "[golden][transformer]") {
+  const Tensor padding = tensor({{{true, true, true}}, {{true, true, false}}});
+  for (const std::string form : {"post_relu", "pre_relu", "post_gelu", "pre_gelu"}) {
+    check_layer<nn::TransformerEncoderLayer>(
+        "encoder_" + form, false, [&](const auto& layer, const Tensor& x, auto&) { return layer(x, padding); });
+    check_layer<nn::TransformerDecoderLayer>("decoder_" + form, true,
+                                             [&](const auto& layer, const Tensor& x, const Tensor& memory) {
+                                               nn::DecoderMasks masks;
+                                               masks.memory = padding;
+                                               return layer(x, memory, masks);
+                                             });
+  }
+}
+
+TEST_CASE("asking for the weights of each layer changes nothing", "[transformer]") {
+  manual_seed(1);
+  for (const bool first : {false, true}) {
+    const nn::Transformer model(small(first));
+    const Tensor source = tensor({{1, 2, 3, 0}, {4, 5, 6, 1}}), target = tensor({{1, 2, 3}, {3, 4, 5}});
+    const Tensor mask = create_padding_mask(source);
+    nn::TransformerWeights weights, encoder_weights;
+    CHECK(same_bits(model.forward(source, target, mask, &weights), model(source, target, mask)));
+    REQUIRE(weights.self.size() == 2);
+    REQUIRE(weights.cross.size() == 2);
+    CHECK(weights.self[1].shape() == Shape{2, 4, 3, 3});
+    CHECK(weights.cross[0].shape() == Shape{2, 4, 3, 4});
+    CHECK(weights.cross[1][{0, 0, 1, 3}].item() == 0);  // padding
+    CHECK(weights.self[0][{1, 2, 0, 1}].item() == 0);   // causal
+    CHECK(max_difference(sum(weights.cross[1], -1), ones({2, 4, 3})) < 1e-5);
+    const Tensor x = randn({2, 4, 12});
+    CHECK(same_bits(model.encoder.forward(x, mask, &encoder_weights), model.encoder(x, mask)));
+    CHECK(encoder_weights.self.size() == 2);
+  }
+}
+
+TEST_CASE("a decoder layer honours all of its masks", "[transformer]") {
+  manual_seed(1);
+  const nn::TransformerDecoderLayer layer(small());
+  Tensor x = randn({1, 4, 12}), memory = randn({1, 3, 12});
+  nn::DecoderMasks masks;
+  masks.causal = false;
+  masks.self = tensor({{true, false, true, true}});
+  masks.memory = tensor({{true, true, false}});
+  const auto first = [&] { return layer(x, memory, masks)[{0, 0}].detach(); };
+  const Tensor before = first();
+  x[{0, 1}] = randn({12});
+  memory[{0, 2}] = randn({12});
+  CHECK(same_bits(first(), before));
+  x[{0, 3}] = randn({12});
+  CHECK(max_difference(first(), before) > 1e-4);
+  const Tensor moved = first();
+  memory[{0, 1}] = randn({12});
+  CHECK(max_difference(first(), moved) > 1e-4);
+  masks.causal = true;
+  const Tensor causal = first();
+  x[{0, 3}] = randn({12});
+  CHECK(same_bits(first(), causal));
+}
+
+TEST_CASE("decoding with a cache gives what the whole gives", "[transformer][cache]") {
+  for (const bool first : {false, true}) {
+    manual_seed(3);
+    nn::Transformer model(small(first));
+    model.to(float64);
+    const Tensor source = tensor({{1, 2, 3, 0}, {4, 5, 6, 1}}), target = tensor({{1, 2, 3, 4, 5}, {3, 4, 5, 0, 1}});
+    const Tensor mask = create_padding_mask(source), whole = model(source, target, mask);
+    nn::DecoderCache cache = model.make_cache(source, mask);
+    const Tensor a = model.decode(slice(target, 1, 0, 2), cache);
+    cache.select({1, 0});
+    const Tensor swapped = flip(target, 0);
+    const Tensor b = model.decode(slice(swapped, 1, 2, 3), cache), c = model.decode(slice(swapped, 1, 3, 5), cache);
+    CHECK(max_difference(cat({a, flip(cat({b, c}, 1), 0)}, 1), whole) < 1e-12);
+    CHECK_FALSE(b.requires_grad());
+    CHECK_THROWS_WITH(model.decode(zeros({2, 4}, int64), cache), Catch::Contains("at most max_length, 8"));
+  }
+}
+
+TEST_CASE("a Transformer's errors", "[transformer]") {
+  using Catch::Contains;
+  nn::TransformerOptions o = small();
+  o.source_vocab = 0;
+  CHECK_THROWS_WITH(nn::Transformer(o), Contains("[Transformer] source_vocab is 0: it must be positive"));
+  o = small();
+  o.num_heads = 5;
+  CHECK_THROWS_WITH(nn::Transformer(o), Contains("num_heads must divide d_model"));
+  o = small();
+  o.num_decoder_layers = -1;
+  CHECK_THROWS_WITH(nn::Transformer(o), Contains("num_layers is -1: it must not be negative"));
+  const nn::Transformer model(small());
+  CHECK_THROWS_WITH(model(zeros({1, 9}, int64), zeros({1, 1}, int64)),
+                    Contains("source has shape [1, 9]") && Contains("max_length, 8"));
+  CHECK_THROWS_WITH(model(zeros({1, 2}, int64), zeros({3}, int64)), Contains("target has shape [3]"));
+  CHECK(model.head.weight.raw() == model.target_embedding.weight.raw());
+}
+
+}  // namespace fit::test
