@@ -117,6 +117,13 @@ AttentionResult MultiHeadAttention::forward_with_weights(const Tensor& query, co
   return {w_o(heads.output), heads.weights};
 }
 
+Tensor MultiHeadAttention::forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
+                                        const Tensor& mask) const {
+  const NoGrad plain;
+  const Projected p = project(x, x, x, mask, {}, true);
+  return w_o(cached_self_attention(cat({p.q, p.k, p.v}, -1), kept.keys, kept.values, length, num_heads_, p.options));
+}
+
 void MultiHeadAttention::load_torch(const Tensor& in_proj_weight, const Tensor& in_proj_bias,
                                     const Tensor& out_proj_weight, const Tensor& out_proj_bias) {
   check::shape(multi_head, "in_proj_weight", in_proj_weight, {3 * d_model_, d_model_});

@@ -119,13 +119,7 @@ Tensor TransformerDecoderLayer::forward_next(const Tensor& x, KVCache::Layer& ke
                                              const KVCache::Layer& memory, const Tensor& memory_mask) const {
   const NoGrad plain;
   return around(
-      x,
-      [&](const Tensor& z) {
-        const MultiHeadAttention& a = self_attn;
-        const Tensor joint = cat({a.w_q(z), a.w_k(z), a.w_v(z)}, -1);
-        return a.w_o(cached_self_attention(joint, kept.keys, kept.values, length, a.num_heads(),
-                                           a.attention.options({}, {}, true)));
-      },
+      x, [&](const Tensor& z) { return self_attn.forward_next(z, kept, length); },
       [&](const Tensor& z) {
         const MultiHeadAttention& a = cross_attn;
         return a.w_o(multi_head_attention(a.w_q(z), memory.keys, memory.values, a.num_heads(),

@@ -4,6 +4,7 @@
 
 #include "fit/attention.hpp"
 #include "fit/memory.hpp"
+#include "fit/nn/attention.hpp"
 #include "fit/nn/gpt.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
@@ -93,6 +94,18 @@ TEST_CASE("rows of unequal length go side by side in a cache", "[cache]") {
     CHECK(max_difference(second[0], gpt(tensor({{1, 2, 8}}))[{0, 2}]) < 1e-12);
     CHECK(max_difference(second[1], gpt(tensor({{3, 4, 5, 6, 7, 9}}))[{0, 5}]) < 1e-12);
   }
+}
+
+TEST_CASE("a causal attention layer goes on with a cache", "[cache]") {
+  manual_seed(6);
+  nn::CausalSelfAttention layer(8, 2, 0.0);
+  layer.to(float64);
+  const Tensor x = randn({2, 5, 8}, float64),
+               mask = tensor({{{false, true, true, true, true}}, {{true, true, true, true, true}}});
+  nn::KVCache cache(1, 2, 2, 5, 4, float64);
+  const Tensor first = layer.forward_next(slice(x, 1, 0, 3), cache[0], 0, slice(mask, 2, 0, 3));
+  const Tensor rest = layer.forward_next(slice(x, 1, 3, 5), cache[0], 3, mask);
+  CHECK(max_difference(cat({first, rest}, 1), layer(x, mask)) < 1e-13);
 }
 
 TEST_CASE("a cache forgets, and its rows can be chosen anew", "[cache]") {

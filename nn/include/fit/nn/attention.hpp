@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fit/attention.hpp"
+#include "fit/nn/kv_cache.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
 
@@ -110,6 +111,10 @@ class MultiHeadAttention final : public AttentionLayer {
                                        const Tensor& mask = {}, const Tensor& bias = {},
                                        bool causal = false) const override;
 
+  /// Causal self-attention of x, which stands behind `length` positions: `kept` holds their keys and values, and takes
+  /// up those of x. A mask is over all of them. Records nothing.
+  Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
+
   std::int64_t d_model() const { return d_model_; }
   std::int64_t num_heads() const { return num_heads_; }
   /// Features of a head: d_model / num_heads.
@@ -214,6 +219,10 @@ class CausalSelfAttention final : public detail::AroundMultiHead<CausalSelfAtten
   }
   AttentionResult forward_with_weights(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}) const {
     return multihead_attn.forward_with_weights(x, x, x, mask, bias, true);
+  }
+  /// See MultiHeadAttention::forward_next().
+  Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const {
+    return multihead_attn.forward_next(x, kept, length, mask);
   }
   Tensor operator()(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}) const {
     return forward(x, mask, bias);
