@@ -161,12 +161,14 @@ bool attention_forward(const Attention<T>& a, const Heads<T>& out, T* lse) {
 template <class T>
 void attention_weights(const Attention<T>& a, const T* lse, T* w) {
   const std::int64_t each = blocks(a.Sk, key_block) * key_block * a.D;
-  const Scratch<T> keys(a.B * a.kv_heads * each);
-  pack_all(a, a.k, a.D, keys.get());
+  const bool pack = !few_queries(a);
+  const Scratch<T> keys(pack ? a.B * a.kv_heads * each : 0);
+  if (pack) pack_all(a, a.k, a.D, keys.get());
   const auto& table = FIT_KERNELS(attention_table, T);
   const std::int64_t group = a.H / a.kv_heads;
   over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, T* scratch) {
-    table.weights(a, b, h, i0, rows, keys.get() + (b * a.kv_heads + h / group) * each, lse, w, scratch);
+    const T* const packed = pack ? keys.get() + (b * a.kv_heads + h / group) * each : nullptr;
+    table.weights(a, b, h, i0, rows, packed, lse, w, scratch);
   });
 }
 

@@ -160,6 +160,21 @@ bool sound(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i
   return true;
 }
 
+// s [M, N] = the products of a block of queries and one of keys, in whole vectors. Every pass computes them alike: the
+// weights must be those that the row sums were made of.
+template <class T>
+void products(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
+              std::int64_t j0, std::int64_t count, const T* keys, T* s) {
+  const std::int64_t width = whole_vectors<T>(count);
+  if (!few_queries(a))
+    return tile_product<false>(rows, width, a.D, T(1), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N, s, N, false);
+  const std::int64_t kv = h / (a.H / a.kv_heads);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    row_dots(count, a.D, a.q.at(b, h, i0 + i), std::int64_t{0}, a.k.at(b, kv, j0), a.k.row, s + i * N);
+    for (std::int64_t j = count; j < width; ++j) s[i * N + j] = 0;
+  }
+}
+
 template <class T>
 bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys,
              const Heads<T>& out, T* lse, T* scratch) {
@@ -177,14 +192,7 @@ bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
 
   for (std::int64_t j0 = begin; j0 < end; j0 += N) {
     const std::int64_t count = block_keys(a, i0 + rows - 1, j0), width = whole_vectors<T>(count);
-    if (keys) {
-      tile_product<false>(rows, width, a.D, T(1), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N, s, N, false);
-    } else {
-      for (std::int64_t i = 0; i < rows; ++i) {
-        row_dots(count, a.D, a.q.at(b, h, i0 + i), std::int64_t{0}, a.k.at(b, kv, j0), a.k.row, s + i * N);
-        for (std::int64_t j = count; j < width; ++j) s[i * N + j] = 0;
-      }
-    }
+    products(a, b, h, i0, rows, j0, count, keys, s);
     for (std::int64_t i = 0; i < rows; ++i) {
       T* const row = s + i * N;
       const std::int64_t seen = visible(a, i0 + i) - j0;
@@ -241,7 +249,7 @@ void block_weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
                    std::int64_t j0, std::int64_t count, const T* keys, const T* lse, T* s) {
   using V = Vec<T>;
   const std::int64_t width = whole_vectors<T>(count);
-  tile_product<false>(rows, width, a.D, T(1), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N, s, N, false);
+  products(a, b, h, i0, rows, j0, count, keys, s);
   for (std::int64_t i = 0; i < rows; ++i) {
     T* const row = s + i * N;
     const std::int64_t seen = visible(a, i0 + i) - j0;

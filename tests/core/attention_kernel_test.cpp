@@ -191,4 +191,14 @@ TEST_CASE("scores that overflow give what the composed form gives", "[attention]
       }
 }
 
+TEST_CASE("weights add up to 1 however few queries there are and however large their scores", "[attention]") {
+  for (const std::int64_t queries : {1, 7, 8, 33}) {
+    manual_seed(2);
+    const Tensor q = randn({2, queries, 64}) * 100, k = randn({2, 70, 64}) * 100, v = randn({2, 70, 5});
+    const auto [y, w] = scaled_dot_product_attention_with_weights(q, k, v);
+    CHECK(allclose(sum(w, -1), ones({2, queries}), 0, 1e-5));
+    CHECK(allclose(matmul(w, v), y, 0, 1e-5));
+  }
+}
+
 }  // namespace fit::test
