@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -38,17 +39,17 @@ MetricsLog::MetricsLog(const std::string& path, std::int64_t keep_to) : path_(pa
   if (path.empty()) return;
   std::vector<Row> old;
   if (keep_to >= 0) old = rows_to(keep_to, path);
-  file_.open(path);
-  if (!file_) throw FileError("[MetricsLog] " + path + " can't be written: " + std::strerror(errno));
+  file_ = std::make_shared<std::ofstream>(path);
+  if (!*file_) throw FileError("[MetricsLog] " + path + " can't be written: " + std::strerror(errno));
   for (const Row& row : old) add(row);
 }
 
 void MetricsLog::add(const Row& row) {
   rows_.push_back(row);
-  if (!file_.is_open()) return;
-  if (file_ << line_of(row) << '\n' << std::flush) return;
+  if (!file_) return;
+  if (*file_ << line_of(row) << '\n' << std::flush) return;
   std::cerr << "[MetricsLog] " << path_ << " can't be written any more: " << std::strerror(errno) << std::endl;
-  file_.close();
+  file_.reset();
 }
 
 // ---- EarlyStopping ------------------------------------------------------------------------------------------------

@@ -2,11 +2,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <iosfwd>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,7 +77,7 @@ class MetricsLog {
   const std::vector<Row>& rows() const { return rows_; }
 
  private:
-  std::ofstream file_;
+  std::shared_ptr<std::ostream> file_;  // null: in memory only
   std::string path_;
   std::vector<Row> rows_;
 };
