@@ -56,7 +56,7 @@ install_missing() {
     command -v sudo >/dev/null || fail "packages are missing; run as root: apt-get install ${missing[*]}"
     root=(sudo)
   fi
-  say "Installing with ${root[*]:+sudo }apt-get what fit is built with and this machine lacks:"
+  say "Installing with ${root[*]:+sudo }apt-get what is needed and this machine lacks:"
   printf '     %s\n' "${why[@]}"
   { "${root[@]}" apt-get update -q &&
     "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"; } ||

@@ -2,14 +2,19 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <iomanip>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
+#include "fit/parallel.hpp"
 #include "fit/random.hpp"
 
 namespace example {
+
+Example::Example(std::string name) : threads(fit::num_threads()), name_(std::move(name)) {}
 
 void Example::section(const std::string& title) { std::cout << "\n== " << title << '\n'; }
 
@@ -17,6 +22,35 @@ void Example::claim(const std::string& what, bool holds) {
   ++claims_;
   std::cout << (holds ? "  [ok]     " : "  [FAILED] ") << what << '\n';
   if (!holds) failed_.push_back(what);
+}
+
+void Example::at_least(const std::string& what, double reached, double goal) {
+  quality(what, reached, "at least", goal, reached >= goal);
+}
+
+void Example::at_most(const std::string& what, double reached, double goal) {
+  quality(what, reached, "at most", goal, reached <= goal);
+}
+
+void Example::quality(const std::string& what, double reached, const char* relation, double goal, bool holds) {
+  std::ostringstream line;
+  line << std::setprecision(4) << what << ": " << reached << " (it should be " << relation << ' ' << goal << "), after "
+       << std::fixed << std::setprecision(1) << seconds() << " s";
+  if (quick)
+    std::cout << "  [quick]  " << line.str() << '\n';
+  else
+    claim(line.str(), holds);
+}
+
+double Example::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void Example::progress(const std::string& unit, int done, int of, const std::string& what, double value) const {
+  std::ostringstream line;
+  line << std::fixed << unit << ' ' << std::setw(static_cast<int>(std::to_string(of).size())) << done << " of " << of
+       << "  " << what << ' ' << std::setprecision(4) << value << "  " << std::setprecision(1) << seconds() << " s\n";
+  std::cout << line.str() << std::flush;
 }
 
 void Example::picture(const std::string& name, const fit::plot::Figure& figure) {
@@ -42,6 +76,7 @@ int run(int argc, char** argv, const std::string& about, const std::function<voi
   app.option_defaults()->always_capture_default();
   app.add_option("--out", e.out, "folder for the pictures");
   app.add_option("--seed", e.seed, "of everything random");
+  app.add_option("--threads", e.threads, "how many to use")->check(CLI::PositiveNumber);
   app.add_flag("--quick", e.quick, "a few steps only, as the tests do it");
   try {
     app.parse(argc, argv);
@@ -49,6 +84,7 @@ int run(int argc, char** argv, const std::string& about, const std::function<voi
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
+    fit::set_num_threads(e.threads);
     fit::manual_seed(e.seed);
     body(e);
     return e.finish();
@@ -56,6 +92,13 @@ int run(int argc, char** argv, const std::string& about, const std::function<voi
     std::cerr << "FAILED: " << error.what() << '\n';
     return 1;
   }
+}
+
+std::string data_file(const std::string& path, const std::string& package) {
+  if (!std::filesystem::exists(path))
+    throw fit::FileError("data is missing: '" + path + "' is in Debian's package " + package +
+                         "; examples/run installs it, or: apt-get install " + package);
+  return path;
 }
 
 std::vector<std::string> words(const std::string& text) {

@@ -1,13 +1,14 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "fit/plot.hpp"
 
-/// What the examples share: their command line, the claims that they prove, the pictures that they leave.
+/// What the examples share: their command line, the claims that they prove, the quality that they reach, the pictures
+/// that they leave.
 namespace example {
 
 class Example {
@@ -19,18 +20,31 @@ class Example {
   /// --quick: a few steps instead of a whole training, for the tests.
   bool quick = false;
 
-  explicit Example(std::string name) : name_(std::move(name)) {}
+  /// --threads N: how many to use.
+  int threads;
+
+  explicit Example(std::string name);
   /// Prints a heading.
   void section(const std::string& title);
   /// Prints whether a claim holds; one that does not makes the program fail in the end.
   void claim(const std::string& what, bool holds);
+  /// Prints the quality that a training reached beside the one that it should reach, and the time since the program's
+  /// start. A whole training that falls short makes the program fail in the end; one of --quick is not judged.
+  void at_least(const std::string& what, double reached, double goal);
+  void at_most(const std::string& what, double reached, double goal);
+  /// Prints how far a training is, and the time since the program's start: "step  200 of 2000  loss 2.345  12.3 s".
+  void progress(const std::string& unit, int done, int of, const std::string& what, double value) const;
   /// Saves a picture as DIR/EXAMPLE/NAME.svg.
   void picture(const std::string& name, const fit::plot::Figure& figure);
   /// Prints the failed claims and where the pictures lie; returns the program's exit code.
   int finish() const;
 
  private:
+  void quality(const std::string& what, double reached, const char* relation, double goal, bool holds);
+  double seconds() const;
+
   std::string name_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::vector<std::string> failed_, pictures_;
   int claims_ = 0;
 };
@@ -38,6 +52,9 @@ class Example {
 /// Reads the command line, seeds the generator, and runs `body`. The exit code is 0 if all went well, 1 if a claim or
 /// anything else failed (its name is printed), 2 if the command line was wrong.
 int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body);
+
+/// The path, if there is such a file. Throws FileError, which says how to install the package that has it.
+std::string data_file(const std::string& path, const std::string& package);
 
 /// The words of a text, by spaces.
 std::vector<std::string> words(const std::string& text);
