@@ -76,7 +76,8 @@ Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const At
 /// The next S positions of sequences whose earlier keys and values are kept: keys and values are [B, Hkv, Tmax, D], of
 /// which the first `length` positions are filled. Writes those of qkv [B, S, (H + 2 Hkv) D] behind them, and gives the
 /// attention of its queries to all length + S: [B, S, H D]. A mask or bias is one for scores (B, H, S, length + S).
-/// Records nothing, and drops nothing. Throws Error as packed_self_attention() does, and if length + S is more than Tmax.
+/// Records nothing, and drops nothing. Throws Error as packed_self_attention() does, and if length + S is more than
+/// Tmax.
 Tensor cached_self_attention(const Tensor& qkv, Tensor& keys, Tensor& values, std::int64_t length,
                              std::int64_t num_heads, const AttentionOptions& options = {});
 
