@@ -28,7 +28,7 @@ Tensor mean_over_heads(const Tensor& weights) { return attention_visualization_h
 
 bool rows_sum_to_one(const Tensor& weights) {
   const Tensor sums = sum(weights, -1);
-  return distance(sums, ones_like(sums)) < 1e-6;
+  return distance(sums, ones_like(sums)) < 1e-5;
 }
 
 void self_attention(example::Example& e, const Tensor& x) {
