@@ -52,6 +52,7 @@ machine 1000 sudo
 check "sudo where it is there" 0 "as root: env DEBIAN_FRONTEND=noninteractive apt-get install" install "libb: two"
 machine 1000
 check "neither root nor sudo" 1 "run as root: apt-get install libb" install "liba: one" "libb: two"
+check "what an example learns from" 1 "dataset-fashion-mnist" env PATH="$stage/bin" bash "$top/examples/run" fashion
 machine 0
 install "liba: one"
 [ ! -e "$stage/apt" ] || { echo "apt-get was called although nothing was missing"; exit 1; }
