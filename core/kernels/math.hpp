@@ -6,8 +6,8 @@
 #include "kernels/simd.hpp"
 
 // Functions on vectors, right everywhere: at infinities, NaN, -0 and denormal numbers. Errors in units in the last
-// place, as tests/core/elementwise_test.cpp checks them (float, double):
-//   exp 3, 2   expm1 2, 2   log 1, 1   log1p 1, 1   sin 2, 2   cos 2, 2   tanh 2, 2   erf 3, 1   sigmoid 3, 3
+// place, as tests/core/functions_test.cpp checks them (float, double):
+//   exp 3, 2   expm1 2, 2   log 1, 1   log1p 1, 1   sin 3, 3   cos 3, 3   tanh 2, 2   erf 3, 1   sigmoid 3, 3
 // normal_cdf: 2e-7, 1e-15 absolute. What is not defined here is xsimd's.
 namespace fit::kernels::math {
 

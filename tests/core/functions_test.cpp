@@ -1,0 +1,223 @@
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+#include "support/variants.hpp"
+
+// Functions of one number: how far each may be from the true value, on every instruction set that the processor has.
+namespace fit {
+namespace {
+
+using test::each_isa;
+
+constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+
+// Numbers over the whole range of T, more of them where functions bend, and every special one.
+template <class T>
+Tensor points() {
+  std::vector<T> v;
+  std::mt19937_64 random(1);
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  for (int i = 0; i < 20000; ++i) {
+    const Bits bits = static_cast<Bits>(random());
+    T x;
+    std::memcpy(&x, &bits, sizeof x);
+    v.push_back(x);
+  }
+  for (const double range : {1., 12., 110., 800.})
+    for (int i = 0; i < 20000; ++i)
+      v.push_back(static_cast<T>(range * (static_cast<double>(random() >> 11) * 0x1p-52 - 1)));
+  for (const double x : {0.,           -0.,    1.,     -1.,    infinity, -infinity, nan,
+                         1e-40,        -1e-40, 5e-324, 1e-310, 88.7,     88.72,     88.73,
+                         -87.4,        -103.9, -104.,  709.7,  709.78,   709.79,    -745.1,
+                         -746.,        1e6,    -1e6,   1e22,   3.4e38,   1e300,     2.2250738585072014e-308,
+                         1.1754944e-38})
+    v.push_back(static_cast<T>(x));
+  return tensor(v, {static_cast<std::int64_t>(v.size())});
+}
+
+// |got - want| in units in the last place of want; infinity where one of two is NaN, or infinite where the other isn't.
+template <class T>
+double units_off(T got, long double want) {
+  const T rounded = static_cast<T>(want);
+  if (std::isnan(got) || std::isnan(rounded)) return std::isnan(got) && std::isnan(rounded) ? 0 : infinity;
+  if (std::isinf(got) || std::isinf(rounded)) return got == rounded ? 0 : infinity;
+  const T size = std::abs(rounded), below = std::nextafter(size, T{0});
+  const T unit = size == 0 ? std::numeric_limits<T>::denorm_min() : size - below;
+  return static_cast<double>(std::abs(static_cast<long double>(got) - want) / unit);
+}
+
+struct Function {
+  const char* name;
+  Tensor (*ours)(const Tensor&);
+  long double (*truth)(long double);
+  double float_units, double_units;
+};
+
+template <class T>
+void check_units(const Function& f, const Tensor& x, double bound) {
+  INFO(f.name << " in " << x.dtype());
+  const Tensor y = f.ours(x);
+  REQUIRE(y.dtype() == x.dtype());
+  double worst = 0, at = 0, got = 0;
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    const T v = x.data<T>()[i];
+    const double off = units_off(y.data<T>()[i], f.truth(static_cast<long double>(v)));
+    if (off > worst) worst = off, at = v, got = y.data<T>()[i];
+  }
+  INFO("worst at " << at << ", which gives " << got);
+  CHECK(worst <= bound);
+}
+
+using L = long double;
+const Function functions[] = {
+    {"exp", [](const Tensor& x) { return exp(x); }, [](L x) { return std::exp(x); }, 3, 2},
+    {"log", [](const Tensor& x) { return log(x); }, [](L x) { return std::log(x); }, 1, 1},
+    {"log1p", [](const Tensor& x) { return log1p(x); }, [](L x) { return std::log1p(x); }, 1, 1},
+    {"sqrt", [](const Tensor& x) { return sqrt(x); }, [](L x) { return std::sqrt(x); }, 0.5, 0.5},
+    {"rsqrt", [](const Tensor& x) { return rsqrt(x); }, [](L x) { return 1 / std::sqrt(x); }, 2, 2},
+    {"sin", [](const Tensor& x) { return sin(x); }, [](L x) { return std::sin(x); }, 3, 3},
+    {"cos", [](const Tensor& x) { return cos(x); }, [](L x) { return std::cos(x); }, 3, 3},
+    {"tanh", [](const Tensor& x) { return tanh(x); }, [](L x) { return std::tanh(x); }, 2, 2},
+    {"erf", [](const Tensor& x) { return erf(x); }, [](L x) { return std::erf(x); }, 3, 1},
+    {"sigmoid", [](const Tensor& x) { return sigmoid(x); }, [](L x) { return 1 / (1 + std::exp(-x)); }, 3, 3},
+    {"elu", [](const Tensor& x) { return elu(x); }, [](L x) { return x > 0 ? x : std::expm1(x); }, 2, 2},
+    {"softplus", [](const Tensor& x) { return softplus(x); },
+     [](L x) { return std::isnan(x) ? x : std::fmax(x, 0.L) + std::log1p(std::exp(-std::abs(x))); }, 3, 2},
+    {"pow 1.5", [](const Tensor& x) { return pow(x, 1.5); }, [](L x) { return std::pow(x, 1.5L); }, 1, 1},
+    {"neg", [](const Tensor& x) { return neg(x); }, [](L x) { return -x; }, 0, 0},
+    {"abs", [](const Tensor& x) { return abs(x); }, [](L x) { return std::abs(x); }, 0, 0},
+    {"relu", [](const Tensor& x) { return relu(x); }, [](L x) { return x <= 0 ? 0 : x; }, 0, 0},
+};
+
+// The tails of these are products of two rounded factors: their errors are absolute, in parts of 1 + |x|.
+struct Smooth {
+  const char* name;
+  Tensor (*ours)(const Tensor&);
+  L (*truth)(L);
+};
+const Smooth smooth[] = {
+    {"gelu", [](const Tensor& x) { return gelu(x); }, [](L x) { return x * std::erfc(-x / std::sqrt(2.L)) / 2; }},
+    {"gelu by tanh", [](const Tensor& x) { return gelu(x, Gelu::tanh); },
+     [](L x) { return x / (1 + std::exp(-2 * std::sqrt(2 / std::acos(-1.L)) * (x + 0.044715L * x * x * x))); }},
+    {"silu", [](const Tensor& x) { return silu(x); }, [](L x) { return x / (1 + std::exp(-x)); }},
+};
+
+template <class T>
+void check_smooth(const Smooth& f, const Tensor& x) {
+  INFO(f.name << " in " << x.dtype());
+  const Tensor y = f.ours(x);
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    const T v = x.data<T>()[i], got = y.data<T>()[i];
+    if (std::isnan(v) || std::isinf(v)) {
+      CHECK((std::isnan(v) ? std::isnan(got) : got == (v > 0 ? v : 0)));
+      continue;
+    }
+    const L off = std::abs(got - f.truth(v)) / (1 + std::abs(L{v}));
+    if (!(off <= 2 * std::numeric_limits<T>::epsilon())) FAIL_CHECK("at " << v << " it gives " << got);
+  }
+}
+
+std::vector<double> values(const Tensor& x) { return x.to(float64).to_vector<double>(); }
+
+// Gradient of sum(f(x)).
+Tensor slope(const std::function<Tensor(const Tensor&)>& f, const std::vector<double>& x) {
+  const Tensor leaf = tensor(x, {static_cast<std::int64_t>(x.size())}).requires_grad_();
+  sum(f(leaf)).backward();
+  return leaf.grad();
+}
+
+}  // namespace
+
+TEST_CASE("functions of one number are within a few units of the truth", "[functions]") {
+  const Tensor narrow = points<float>(), wide = points<double>();
+  each_isa([&] {
+    for (const Function& f : functions) {
+      check_units<float>(f, narrow, f.float_units);
+      check_units<double>(f, wide, f.double_units);
+    }
+    for (const Smooth& f : smooth) {
+      check_smooth<float>(f, narrow);
+      check_smooth<double>(f, wide);
+    }
+  });
+}
+
+TEST_CASE("the negative of zero is negative zero, on every instruction set", "[functions]") {
+  each_isa([] {
+    for (const DType t : {float32, float64})
+      for (const double v : values(1 / neg(zeros({19}, t)))) CHECK(v == -infinity);
+  });
+}
+
+TEST_CASE("a number comes out the same wherever it stands", "[functions]") {
+  each_isa([] {
+    for (const DType t : {float32, float64})
+      for (const Function& f : functions)
+        for (const std::int64_t n : {1, 3, 7, 33, 257}) {
+          const double all = f.ours(full({n}, 0.3, t)).to(float64).data<double>()[n - 1];
+          CHECK(all == f.ours(full({}, 0.3, t)).item());
+        }
+  });
+}
+
+TEST_CASE("functions of whole numbers give float32", "[functions]") {
+  const Tensor i = tensor({-2, 0, 3});
+  for (const Tensor& y : {exp(i), tanh(i), relu(i), gelu(i), sigmoid(i.to(boolean))}) CHECK(y.dtype() == float32);
+  CHECK(values(relu(i)) == std::vector<double>{0, 0, 3});
+  CHECK(sqrt(tensor({true})).item() == 1);
+  CHECK(abs(i).dtype() == int64);
+  CHECK(values(abs(i)) == std::vector<double>{2, 0, 3});
+}
+
+TEST_CASE("pow of whole numbers stays whole", "[functions]") {
+  const Tensor x = tensor({-2, 0, 3});
+  CHECK(pow(x, 3).dtype() == int64);
+  CHECK(values(pow(x, 3)) == std::vector<double>{-8, 0, 27});
+  CHECK(values(pow(x, tensor({5, 0, 4}))) == std::vector<double>{-32, 1, 81});
+  CHECK(values(pow(2, tensor({0, 1, 10}))) == std::vector<double>{1, 2, 1024});
+  CHECK(pow(tensor({3}), 39).item<std::int64_t>() == 4052555153018976267);
+  CHECK_THROWS_WITH(pow(x, tensor({1, -1, 1})), Catch::Contains("[pow] 0 to the power of -1 is no whole number"));
+}
+
+TEST_CASE("pow takes the short ways that give what the long one does", "[functions]") {
+  const Tensor x = tensor({0.25, 1.5, 7.}, float64);
+  for (const double e : {2., 3., -1., 0.5, -0.5, 0., 1., 4.})
+    for (std::int64_t i = 0; i < 3; ++i)
+      CHECK(pow(x, e).data<double>()[i] == Approx(std::pow(x.data<double>()[i], e)).epsilon(1e-15));
+}
+
+TEST_CASE("gradients at kinks, ties and edges are PyTorch's", "[functions]") {
+  const auto at = [](auto f, std::vector<double> x) { return values(slope(f, x)); };
+  CHECK(at([](const Tensor& x) { return relu(x); }, {-1, 0, 1}) == std::vector<double>{0, 0, 1});
+  CHECK(at([](const Tensor& x) { return abs(x); }, {-1, 0, 1}) == std::vector<double>{-1, 0, 1});
+  CHECK(at([](const Tensor& x) { return clamp(x, -1, 2); }, {-3, -1, 0, 2, 3}) == std::vector<double>{0, 1, 1, 1, 0});
+  CHECK(at([](const Tensor& x) { return leaky_relu(x, 0.1); }, {-1, 0, 1}) == std::vector<double>{0.1, 0.1, 1});
+  CHECK(at([](const Tensor& x) { return elu(x, 2); }, {0, 1}) == std::vector<double>{2, 1});
+  const Tensor three = full({3}, 3., float64);
+  CHECK(at([&](const Tensor& x) { return maximum(x, three); }, {2, 3, 4}) == std::vector<double>{0, 0.5, 1});
+  CHECK(at([&](const Tensor& x) { return minimum(three, x); }, {2, 3, 4}) == std::vector<double>{1, 0.5, 0});
+  CHECK(at([](const Tensor& x) { return pow(x, 0); }, {0, 1}) == std::vector<double>{0, 0});
+  CHECK(at([](const Tensor& x) { return pow(x, 1); }, {0, 1}) == std::vector<double>{1, 1});
+  CHECK(at([](const Tensor& x) { return pow(x, zeros({2}, float64)); }, {0, 2}) == std::vector<double>{0, 0});
+  CHECK(at([](const Tensor& e) { return pow(0, e); }, {0, 1, 2}) == std::vector<double>{0, 0, 0});
+  CHECK(at([](const Tensor& e) { return pow(0, e); }, {-1})[0] == -infinity);
+}
+
+TEST_CASE("gradients far out are finite and right", "[functions]") {
+  const std::vector<double> far = {-infinity, -1e300, -800, 800, 1e300, infinity}, step = {0, 0, 0, 1, 1, 1};
+  for (const auto f : {+[](const Tensor& x) { return gelu(x); }, +[](const Tensor& x) { return gelu(x, Gelu::tanh); },
+                       +[](const Tensor& x) { return silu(x); }, +[](const Tensor& x) { return softplus(x); },
+                       +[](const Tensor& x) { return elu(x); }, +[](const Tensor& x) { return relu(x); }})
+    CHECK(values(slope(f, far)) == step);
+  for (const auto f : {+[](const Tensor& x) { return tanh(x); }, +[](const Tensor& x) { return sigmoid(x); }})
+    CHECK(values(slope(f, far)) == std::vector<double>(6, 0.));
+}
+
+}  // namespace fit
