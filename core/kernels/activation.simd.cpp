@@ -72,11 +72,11 @@ struct LeakyRelu {
 struct Elu {
   template <class V>
   static V forward(const V& x, const V& alpha) {
-    return select(x > V(0), x, alpha * xsimd::expm1(x));
+    return select(x <= V(0), alpha * xsimd::expm1(x), x);
   }
   template <class V>
   static V backward(const V& dy, const V& x, const V& alpha) {
-    return select(x > V(0), dy, dy * (alpha * math::exp(x)));
+    return select(x <= V(0), dy * (alpha * math::exp(x)), dy);
   }
 };
 

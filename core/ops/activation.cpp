@@ -30,7 +30,7 @@ Tensor softplus_second(const Tensor& x, double) {
 }
 
 // f' = alpha e^x where x <= 0, else 1
-Tensor elu_second(const Tensor& x, double alpha) { return where(gt(x, 0), 0, exp(clamp(x, -INFINITY, 0)) * alpha); }
+Tensor elu_second(const Tensor& x, double alpha) { return where(le(x, 0), exp(clamp(x, -INFINITY, 0)) * alpha, 0); }
 
 // f' = Phi + x phi, and phi' = -x phi, so f'' = phi (2 - x^2)
 Tensor gelu_second(const Tensor& x, double) {

@@ -45,7 +45,7 @@ Tensor Rows::reduced(const Tensor& losses, const Shape& shape, Reduction reducti
   const Tensor total = sum(losses);
   if (reduction == Reduction::sum) return total;
   const double counted = weight.defined() ? sum(weights).item() : sum(!ignored).item();
-  return div(total, counted == 0 ? 1 : counted);
+  return counted == 0 ? total * 0 : total / counted;
 }
 
 // -sum(weight targets log_softmax(logits)) with probabilities as targets.

@@ -24,7 +24,10 @@ Schedule::Schedule(const char* op, Optimizer& optimizer, List inner)
 double Schedule::next(std::int64_t, double lr, double) const { return lr; }
 
 void Schedule::step() {
-  for (std::size_t g = 0; g < base_.size(); ++g) optimizer_.set_lr(g, next(position_ + 1, optimizer_.lr(g), base_[g]));
+  for (std::size_t g = 0; g < base_.size(); ++g) {
+    const double lr = next(position_ + 1, optimizer_.lr(g), base_[g]);
+    optimizer_.set_lr(g, lr < 0 ? 0 : lr);
+  }
   count_step();
 }
 

@@ -303,7 +303,7 @@ def kinks():
         ("abs", torch.abs, numbers),
         ("relu", F.relu, numbers),
         ("leaky_relu", F.leaky_relu, numbers),
-        ("elu", F.elu, numbers[:-1]),
+        ("elu", F.elu, numbers),
         ("clamp", lambda x: x.clamp(-1, 0.5), numbers),
         ("tanh", torch.tanh, far),
         ("sigmoid", torch.sigmoid, far),
@@ -358,8 +358,8 @@ def transformer_layers():
                     inputs["memory"] = leaf(2, 3, 4)
                     causal = torch.ones(3, 3, dtype=torch.bool).triu(1)
                     y = layer(inputs["x"], inputs["memory"], tgt_mask=causal, memory_key_padding_mask=padding)
-                state = {name.replace(".", "_"): p for name, p in layer.named_parameters()}
-                save_with_gradients(f"transformer/{kind}_{order}_{activation}", {"y": y}, inputs, **state)
+                inputs |= {name.replace(".", "_"): p for name, p in layer.named_parameters()}
+                save_with_gradients(f"transformer/{kind}_{order}_{activation}", {"y": y}, inputs)
 
 
 elementary()

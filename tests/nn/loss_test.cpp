@@ -120,6 +120,12 @@ TEST_CASE("cross entropy with weights, smoothing and probabilities") {
   CHECK(ignored.item() == 0);
   CHECK(gradient(other, ignored) == std::vector<double>(6, 0));
 
+  weighted.label_smoothing = 0.1;  // which the other classes have a share in
+  const Tensor third_leaf = x.clone().requires_grad_();
+  const Tensor unweighted = nn::cross_entropy(third_leaf, ids, weighted);
+  CHECK(unweighted.item() == 0);
+  CHECK(gradient(third_leaf, unweighted) == std::vector<double>(6, 0));
+
   smooth.ignore_index = 1;
   CHECK_THROWS_WITH(nn::cross_entropy(x, hot, smooth), Contains("ignore_index is 1"));
   smooth.label_smoothing = 1.5;

@@ -1,5 +1,6 @@
 #include "fit/schedule.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -29,7 +30,7 @@ std::shared_ptr<optim::Schedule> make(optim::Optimizer& optimizer, const Options
 void check_rates(const optim::Optimizer& optimizer, const Tensor& path, std::int64_t t) {
   INFO("position " << t);
   for (std::size_t g = 0; g < optimizer.groups(); ++g) {
-    const double right = index(path, {t, static_cast<std::int64_t>(g)}).item();
+    const double right = std::max(0., index(path, {t, static_cast<std::int64_t>(g)}).item());  // PyTorch's may be below
     CHECK(std::abs(optimizer.lr(g) - right) <= 1e-12 * std::abs(right));
   }
 }
@@ -155,6 +156,19 @@ TEST_CASE("a schedule takes up a rate that was set by hand, and the base rate is
   optimizer.set_lr(0.1);
   halves.step();
   CHECK(optimizer.lr() == 0.05);
+}
+
+TEST_CASE("a rate that falls to 0 does not round below it") {
+  for (const double start : {0.1, 1. / 3, 1.}) {
+    optim::SGD optimizer({leaf()}, 0.02);
+    optim::LinearLR schedule(optimizer, start, 0, 5);
+    for (int t = 0; t < 8; ++t) {
+      optimizer.step();
+      schedule.step();
+      CHECK(optimizer.lr() >= 0);
+    }
+    CHECK(optimizer.lr() < 1e-17);
+  }
 }
 
 TEST_CASE("schedules in sequence may be chains and sequences themselves") {

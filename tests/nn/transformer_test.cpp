@@ -1,5 +1,7 @@
 #include "fit/nn/transformer.hpp"
 
+#include <map>
+
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
@@ -16,15 +18,17 @@ nn::TransformerOptions small(bool norm_first = false) {
   return o;
 }
 
-// The state of PyTorch's layer under our names; its attention is "multihead_attn" where ours is "cross_attn".
-nn::StateDict from_torch(const Golden& golden, bool decoder) {
+// The state of PyTorch's layer under our names; its attention is "multihead_attn" where ours is "cross_attn". With the
+// prefix "d_": its gradients.
+nn::StateDict from_torch(const Golden& golden, bool decoder, const std::string& prefix = "") {
   nn::StateDict state;
   const auto both = [&](const std::string& ours, const std::string& theirs) {
-    for (const char* kind : {"weight", "bias"}) state.emplace_back(ours + "." + kind, golden(theirs + "_" + kind));
+    for (const char* kind : {"weight", "bias"})
+      state.emplace_back(ours + "." + kind, golden(prefix + theirs + "_" + kind));
   };
   const auto attention = [&](const std::string& ours, const std::string& theirs) {
     for (const char* kind : {"weight", "bias"}) {
-      const auto parts = chunk(golden(theirs + "_in_proj_" + kind), 3);
+      const auto parts = chunk(golden(prefix + theirs + "_in_proj_" + kind), 3);
       const char* const names[] = {".w_q.", ".w_k.", ".w_v."};
       for (std::size_t i = 0; i < 3; ++i) state.emplace_back(ours + names[i] + kind, parts[i]);
     }
@@ -57,6 +61,10 @@ void check_layer(const std::string& name, bool decoder, const Call& call) {
     y.backward(golden("d_y").to(dtype));
     check_close("gradient of x", x.grad(), golden("d_x"), dtype);
     if (decoder) check_close("gradient of memory", memory.grad(), golden("d_memory"), dtype);
+    std::map<std::string, Tensor> gradients;
+    for (const auto& [parameter, g] : from_torch(golden, decoder, "d_")) gradients[parameter] = g;
+    for (const auto& [parameter, p] : layer.named_parameters())
+      check_close("gradient of " + parameter, p.grad(), gradients.at(parameter), dtype);
   }
 }
 

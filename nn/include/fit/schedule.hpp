@@ -14,7 +14,8 @@
 ///     for (…) { …  optimizer.step();  schedule.step(); }
 ///
 /// Making one sets the rates of position 0; the first step() those of position 1. The base rate of a group is the rate
-/// that the first schedule found. Each group goes its own way from there.
+/// that the first schedule found. Each group goes its own way from there. A rate below 0, to which rounding or a chain
+/// may lead, becomes 0.
 namespace fit::optim {
 
 class Optimizer;
