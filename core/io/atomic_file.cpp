@@ -1,9 +1,10 @@
 #include "io/atomic_file.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -13,19 +14,44 @@
 
 namespace fit::io {
 
+namespace {
+
+// Opens a temporary that is new, or was left by a program that was killed; -1 if a living one writes it. Who writes
+// holds its lock. On a file system without locks all that is there counts as being written.
+int claim(const char* name) {
+  constexpr int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW;
+  int file = ::open(name, flags | O_CREAT | O_EXCL, 0666);
+  const bool fresh = file >= 0;
+  if (!fresh) {
+    if (errno != EEXIST) return -1;
+    file = ::open(name, flags);
+  }
+  const bool locked = file >= 0 && ::flock(file, LOCK_EX | LOCK_NB) == 0;
+  const bool ours = locked || (fresh && errno != EWOULDBLOCK);
+  // While it was opened, its writer may have put it in place or taken it away.
+  struct stat opened, named;
+  if (ours && ::fstat(file, &opened) == 0 && ::lstat(name, &named) == 0 && opened.st_ino == named.st_ino &&
+      opened.st_dev == named.st_dev && ::ftruncate(file, 0) == 0)
+    return file;
+  if (file >= 0) ::close(file);
+  errno = EEXIST;
+  return -1;
+}
+
+}  // namespace
+
 AtomicFile::AtomicFile(const char* op, const std::string& path) : op_(op), path_(path) {
-  static std::atomic<unsigned> count{0};
-  do {
-    temporary_ = path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
-    file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (file_ < 0 && errno == EEXIST);  // left by a process that was killed
-  if (file_ < 0) fail("can't be created");
+  for (int number = 0; file_ < 0; ++number) {
+    temporary_ = path + ".tmp-" + std::to_string(number);
+    file_ = claim(temporary_.c_str());
+    if (file_ < 0 && errno != EEXIST) fail("can't be created");
+  }
 }
 
 AtomicFile::~AtomicFile() {
   if (file_ < 0) return;
-  ::close(file_);
   ::unlink(temporary_.c_str());
+  ::close(file_);
 }
 
 void AtomicFile::fail(const char* what) const {

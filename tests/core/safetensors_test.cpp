@@ -1,5 +1,12 @@
 #include "fit/safetensors.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -190,6 +197,45 @@ TEST_CASE("safetensors: every truncation and every flipped byte of the header is
       } catch (const FileError&) {
       }
     }
+}
+
+TEST_CASE("safetensors: a write that fails on the way leaves the old file, and no other", "[safetensors]") {
+  const Directory d;
+  save_safetensors(d.file("x"), {{"a", ones({2})}});
+  const std::string before = get(d.file("x"));
+  // A limit to the sizes of files ends the write as a full disk does.
+  rlimit old{};
+  getrlimit(RLIMIT_FSIZE, &old);
+  const rlimit low{10000, old.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &low);
+  std::string told;
+  try {
+    save_safetensors(d.file("x"), {{"a", ones({100000})}});
+  } catch (const FileError& e) {
+    told = e.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, handler);
+  CHECK_THAT(told, Contains("[save_safetensors] " + d.file("x") + " can't be written: File too large"));
+  CHECK(get(d.file("x")) == before);
+  CHECK(std::distance(fs::directory_iterator(d.path), {}) == 1);
+}
+
+TEST_CASE("safetensors: what a killed program left is written over, what a living one writes is not", "[safetensors]") {
+  const Directory d;
+  put(d.file("x.tmp-0"), std::string(100000, 'x'));
+  save_safetensors(d.file("x"), {{"a", ones({2})}});
+  CHECK(only(d.file("x")).shape() == Shape{2});
+  CHECK_FALSE(fs::exists(d.file("x.tmp-0")));
+
+  put(d.file("x.tmp-0"), "half a file");
+  const int living = ::open(d.file("x.tmp-0").c_str(), O_RDONLY);
+  REQUIRE(::flock(living, LOCK_EX) == 0);
+  save_safetensors(d.file("x"), {{"a", ones({3})}});
+  ::close(living);
+  CHECK(only(d.file("x")).shape() == Shape{3});
+  CHECK(get(d.file("x.tmp-0")) == "half a file");
 }
 
 TEST_CASE("safetensors: what can't be saved is refused, and the old file stays", "[safetensors]") {
