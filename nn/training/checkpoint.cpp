@@ -1,7 +1,10 @@
 #include "fit/checkpoint.hpp"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 
 #include "check.hpp"
 #include "fit/graph.hpp"
@@ -16,6 +19,7 @@ using State = Checkpoint::State;
 constexpr const char* op = "Checkpoint";
 constexpr const char* version_key = "fit.checkpoint";
 constexpr const char* step_key = "fit.step";
+constexpr const char* checksum_key = "fit.crc32";  // from version 2 on
 const std::string config_prefix = "config.";
 
 struct File {
@@ -36,6 +40,25 @@ struct File {
   throw FileError(std::string("[") + op + "] " + path + ": " + what);
 }
 
+// Of all tensors and strings but itself, in the order of their names.
+std::string checksum(const State& tensors, std::map<std::string, std::string> strings) {
+  strings.erase(checksum_key);
+  uLong sum = crc32_z(0, nullptr, 0);
+  const auto add = [&](const void* data, std::size_t bytes) {
+    if (bytes > 0) sum = crc32_z(sum, static_cast<const Bytef*>(data), bytes);
+  };
+  const auto add_text = [&](const std::string& text) { add(text.c_str(), text.size() + 1); };
+  for (const auto& [key, value] : strings) add_text(key), add_text(value);
+  for (const auto& [name, x] : std::map<std::string, Tensor>(tensors.begin(), tensors.end())) {
+    if (!x.defined()) continue;  // whoever writes it says so
+    add_text(name), add_text(name_of(x.dtype())), add_text(x.shape().str());
+    add(x.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype())));
+  }
+  char text[9];
+  std::snprintf(text, sizeof text, "%08lx", sum);
+  return text;
+}
+
 File read(const std::string& path) {
   SafeTensors all = load_safetensors(path);
   const auto number = [&](const char* key) {
@@ -53,6 +76,8 @@ File read(const std::string& path) {
     fail(path, "it is of version " + std::to_string(version) + ": this library reads up to version " +
                    std::to_string(Checkpoint::version));
   file.info.version = static_cast<int>(version);
+  if (version > 1 && checksum(all.tensors, all.metadata) != all.metadata[checksum_key])
+    fail(path, "it is damaged: its checksum is not that of what it holds");
   file.info.step = number(step_key);
   for (const auto& [key, value] : all.metadata)
     if (key.compare(0, config_prefix.size(), config_prefix) == 0)
@@ -102,6 +127,7 @@ void Checkpoint::save(const std::string& path) const {
   std::map<std::string, std::string> metadata = {{version_key, std::to_string(version)},
                                                  {step_key, std::to_string(step)}};
   for (const auto& [key, value] : config) metadata[config_prefix + key] = value;
+  metadata[checksum_key] = checksum(all, metadata);
   save_safetensors(path, all, metadata);
 }
 
@@ -115,6 +141,9 @@ void Checkpoint::load(const std::string& path) {
   }
   // Every part is tried, so that all that is wrong is told at once. What they held is put back if one doesn't fit.
   std::vector<std::pair<const Part*, State>> loaded;
+  const auto put_back = [&] {
+    for (const auto& [part, before] : loaded) part->load(before);
+  };
   for (const Part& p : parts_) {
     State before = copy_of(p.save());
     try {
@@ -122,10 +151,13 @@ void Checkpoint::load(const std::string& path) {
       loaded.emplace_back(&p, std::move(before));
     } catch (const Error& e) {
       wrong += "\n" + p.name + ": " + e.what();
+    } catch (...) {
+      put_back();
+      throw;
     }
   }
   if (!wrong.empty()) {
-    for (const auto& [part, before] : loaded) part->load(before);
+    put_back();
     check::fail(op, path, " does not fit; nothing was loaded:", wrong);
   }
   step = file.info.step;

@@ -25,8 +25,8 @@ namespace fit {
 class Checkpoint {
  public:
   using State = std::vector<std::pair<std::string, Tensor>>;
-  /// The format that is written. All up to it can be read.
-  static constexpr int version = 1;
+  /// The format that is written. All up to it can be read. 2 has a checksum of everything, so that no damage passes.
+  static constexpr int version = 2;
 
   Checkpoint() { add("generator", default_generator()); }
 
