@@ -46,8 +46,9 @@ Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool) {
   return [lengths = std::move(lengths), pool](Generator& g, std::int64_t batch_size) {
     const auto n = static_cast<std::int64_t>(lengths.size());
     std::vector<std::int64_t> mixed = randperm(n, g).to_vector<std::int64_t>();
-    for (std::int64_t at = 0; at < n; at += pool * batch_size)
-      std::stable_sort(mixed.begin() + at, mixed.begin() + std::min(n, at + pool * batch_size),
+    const std::int64_t sorted = std::min(pool, n / batch_size + 1) * batch_size;
+    for (std::int64_t at = 0; at < n; at += sorted)
+      std::stable_sort(mixed.begin() + at, mixed.begin() + std::min(n, at + sorted),
                        [&](std::int64_t a, std::int64_t b) { return lengths[a] < lengths[b]; });
     // Whole batches change places; what is left over stays last, or it would shift them.
     std::vector<std::int64_t> order;
@@ -209,8 +210,9 @@ void DataLoader::load_state_dict(const std::vector<std::pair<std::string, Tensor
     check::fail(op, "the position is one in ", number(4), " examples by batches of ", number(3),
                 ", this DataLoader has ", dataset_->size(), " by batches of ", options_.batch_size,
                 "; nothing was loaded");
-  if (number(1) < 0 || number(2) < 0)
-    check::fail(op, "the position is batch ", number(2), " of epoch ", number(1), ": both must be 0 or more");
+  if (number(1) < 0 || number(1) > INT32_MAX || number(2) < 0)
+    check::fail(op, "the position is batch ", number(2), " of epoch ", number(1),
+                ": both must be 0 or more, the epoch less than 2^31; nothing was loaded");
   prefetcher_.reset();
   seed_ = static_cast<std::uint64_t>(number(0));
   epoch_ = number(1);

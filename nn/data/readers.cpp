@@ -90,17 +90,18 @@ class CsvReader {
   std::int64_t line_ = 1;
 };
 
-double number(const Csv& csv, std::size_t row, std::size_t column) {
+template <class T>
+T number(const Csv& csv, std::size_t row, std::size_t column) {
   const std::string& field = csv.rows[row][column];
-  const std::size_t first = std::min(field.find_first_not_of(' '), field.size());
-  const std::size_t end = field.find_last_not_of(' ') + 1;
+  const std::size_t end = field.find_last_not_of(' ') + 1, first = std::min(field.find_first_not_of(' '), end);
   const char* const from = field.data() + first + (first < end && field[first] == '+');
-  double value = 0;
+  T value = 0;
   const auto [stop, error] = std::from_chars(from, field.data() + end, value);
   if (error != std::errc() || stop != field.data() + end) {
     const std::string name = csv.columns.empty() ? std::to_string(column) : csv.columns[column];
     throw FileError("[read_csv] " + csv.path + ": line " + std::to_string(csv.lines[row]) + ", column " + name +
-                    ": expected a number, found '" + io::shown(field) + "'");
+                    ": expected a " + (std::is_integral_v<T> ? "whole " : "") + "number, found '" + io::shown(field) +
+                    "'");
   }
   return value;
 }
@@ -141,11 +142,16 @@ Tensor Csv::numbers(const std::vector<std::string>& names, DType dtype) const {
   for (const std::string& name : names) which.push_back(static_cast<std::size_t>(column(name)));
   if (names.empty())
     for (std::size_t i = 0; i < (rows.empty() ? columns.size() : rows[0].size()); ++i) which.push_back(i);
-  Tensor y = Tensor::empty({static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(which.size())}, float64);
-  double* to = y.fresh<double>();
-  for (std::size_t row = 0; row < rows.size(); ++row)
-    for (const std::size_t column : which) *to++ = number(*this, row, column);
-  return y.to(dtype);
+  const Shape shape{static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(which.size())};
+  const auto read = [&](auto zero) {
+    using T = decltype(zero);
+    Tensor y = Tensor::empty(shape, dtype_of<T>());
+    T* to = y.fresh<T>();
+    for (std::size_t row = 0; row < rows.size(); ++row)
+      for (const std::size_t column : which) *to++ = number<T>(*this, row, column);
+    return y.to(dtype);
+  };
+  return is_floating(dtype) ? read(double{}) : read(std::int64_t{});
 }
 
 // ---- IDX ----------------------------------------------------------------------------------------------------------
@@ -188,13 +194,15 @@ Tensor read_idx(const std::string& path, DType dtype) {
   if (magic[2] != 8) fail("the type is ", int{magic[2]}, ": expected 8, unsigned bytes");
   if (magic[3] > Shape::max_rank) fail("it has ", int{magic[3]}, " axes: ", int{Shape::max_rank}, " are the most");
   std::vector<std::int64_t> sizes;
-  std::int64_t count = 1;
+  std::int64_t count = 1, largest = 1;
   for (int axis = 0; axis < magic[3]; ++axis) {
     unsigned char s[4];  // big-endian
     if (in.some(s, 4) != 4) fail("it ends within its header");
     sizes.push_back(std::int64_t{s[0]} << 24 | s[1] << 16 | s[2] << 8 | s[3]);
-    if (__builtin_mul_overflow(count, sizes.back(), &count) || count > std::int64_t{1} << 40)
-      fail("its sizes multiply to more than 2^40");
+    // A size of 0 must not hide that the others are too large.
+    if (sizes.back() > 0 && __builtin_mul_overflow(largest, sizes.back(), &largest)) largest = INT64_MAX;
+    if (largest > std::int64_t{1} << 40) fail("its sizes multiply to more than 2^40");
+    count *= sizes.back();
   }
   // Memory grows with what is there, not with what the header says.
   std::vector<unsigned char> bytes;

@@ -181,13 +181,18 @@ struct Word {
   std::int64_t count;
 };
 
-// How often each pair stands in the text, and in which words.
+constexpr std::size_t longest_token = 256;  // bytes
+
+// How often each pair stands in the text, and in which words; those that are too long for a token are left out.
 class PairCounts {
  public:
+  /// `lengths`: how many bytes each token has.
+  explicit PairCounts(const std::vector<std::size_t>& lengths) : lengths_(lengths) {}
   void add(const std::vector<Word>& words, std::size_t w, std::int64_t sign) {
     const Word& word = words[w];
     for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
       const Pair pair{word.ids[i], word.ids[i + 1]};
+      if (length(pair) > longest_token) continue;
       std::int64_t& count = counts_[pair];
       if (count > 0) order_.erase({-count, pair});
       count += sign * word.count;
@@ -197,9 +202,13 @@ class PairCounts {
   }
   bool more() const { return !order_.empty() && order_.begin()->first <= -2; }
   Pair best() const { return order_.begin()->second; }
+  std::size_t length(Pair p) const {
+    return lengths_[static_cast<std::size_t>(p.first)] + lengths_[static_cast<std::size_t>(p.second)];
+  }
   std::set<std::size_t> take_words(Pair pair) { return std::move(words_[pair]); }
 
  private:
+  const std::vector<std::size_t>& lengths_;
   std::map<Pair, std::int64_t> counts_;
   std::set<std::pair<std::int64_t, Pair>> order_;  // the most frequent first
   std::map<Pair, std::set<std::size_t>> words_;    // some may no longer hold it
@@ -213,13 +222,15 @@ BytePairVocabulary BytePairVocabulary::train(const std::string& text, std::int64
   each_word(text, [&](const std::string& word) { ++counted[word]; });
   std::vector<Word> words;
   for (const auto& [word, count] : counted) words.push_back({bytes_of(word), count});
-  PairCounts pairs;
+  std::vector<std::size_t> lengths(256, 1);
+  PairCounts pairs(lengths);
   for (std::size_t w = 0; w < words.size(); ++w) pairs.add(words, w, 1);
 
   Merges merges;
   while (static_cast<std::int64_t>(merges.size()) + 256 < size && pairs.more()) {
     const Pair best = pairs.best();
     const std::int64_t joined = 256 + static_cast<std::int64_t>(merges.size());
+    lengths.push_back(pairs.length(best));
     for (const std::size_t w : pairs.take_words(best)) {
       pairs.add(words, w, -1);
       join(words[w].ids, best, joined);
@@ -237,8 +248,8 @@ BytePairVocabulary::BytePairVocabulary(const Merges& merges) : merges_(merges) {
       check::fail("BytePairVocabulary", "token ", size(), " joins ", a, " and ", b, ": both must come before it");
     if (!joined_.emplace(key_of(a, b), size()).second)
       check::fail("BytePairVocabulary", "token ", size(), " joins ", a, " and ", b, ", as one before it does");
-    if (token(a).size() + token(b).size() > 1 << 16)
-      check::fail("BytePairVocabulary", "token ", size(), " is longer than 65536 bytes");
+    if (token(a).size() + token(b).size() > longest_token)
+      check::fail("BytePairVocabulary", "token ", size(), " is longer than ", longest_token, " bytes");
     tokens_.push_back(token(a) + token(b));
   }
 }

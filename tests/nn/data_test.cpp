@@ -158,6 +158,12 @@ TEST_CASE("data: a position can be saved and restored in the middle of an epoch"
   CHECK_THROWS_WITH(shorter.load_state_dict(loader.state_dict()),
                     Contains("one in 17 examples by batches of 3, this DataLoader has 16 by batches of 3"));
   CHECK_THROWS_WITH(loader.load_state_dict({{"epoch", full({}, 1, int64)}}), Contains("missing: seed"));
+  for (const std::int64_t epoch : {std::int64_t{-1}, INT64_MAX}) {
+    auto state = loader.state_dict();
+    state[1].second = full({}, epoch, int64);
+    CHECK_THROWS_WITH(loader.load_state_dict(state), Contains("of epoch " + std::to_string(epoch)));
+    CHECK(loader.epoch() == 0);
+  }
 }
 
 TEST_CASE("data: what a dataset throws arrives in the loop", "[data]") {
@@ -239,6 +245,10 @@ TEST_CASE("data: buckets hold examples of like lengths", "[data]") {
     shortest.push_back(*in_batch.begin());
   }
   CHECK(shortest != sorted(shortest));  // short ones don't come first
+
+  options.sampler = data::bucket_sampler(lengths, INT64_MAX);  // all in one pool
+  DataLoader whole(numbers(203), options);
+  CHECK(sorted(joined(batches(whole))) == count_to(203));
 }
 
 TEST_CASE("data: splits are disjoint and complete", "[data]") {

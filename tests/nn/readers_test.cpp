@@ -65,6 +65,12 @@ TEST_CASE("readers: CSV", "[readers]") {
   CHECK(std::isnan(values(numbers.numbers())[3]));
   CHECK(read("a,b\n").numbers().shape() == Shape{0, 2});
   CHECK_THROWS_WITH(read("1;2x", plain).numbers(), Contains("line 1, column 1: expected a number, found '2x'"));
+  CHECK_THROWS_WITH(read("1;   ", plain).numbers(), Contains("line 1, column 1: expected a number, found '   '"));
+  CHECK(same_bits(read("9007199254740993; -4", plain).numbers({}, int64), tensor({{9007199254740993, -4}})));
+  CHECK_THROWS_WITH(read("1;2.5", plain).numbers({}, int64),
+                    Contains("column 1: expected a whole number, found '2.5'"));
+  CHECK_THROWS_WITH(read("nan;2", plain).numbers({}, int64),
+                    Contains("column 0: expected a whole number, found 'nan'"));
 
   CHECK_THROWS_WITH(read("a,b\n1,2\n3\n"), Contains("line 3: expected 2 fields, found 1"));
   CHECK_THROWS_WITH(read("a,b\n1,2,3"), Contains("line 2: expected 2 fields, found 3"));
@@ -99,6 +105,7 @@ TEST_CASE("readers: IDX", "[readers]") {
   refused(idx(8, {2}, "123"), "expected 2 bytes for shape [2], found more");
   refused(idx(8, {2, 3}, "").substr(0, 9), "ends within its header");
   refused(idx(8, {4294967295, 4294967295, 4294967295}, ""), "multiply to more than");
+  refused(idx(8, {0, 4294967295, 4294967295, 4294967295}, ""), "multiply to more than");
   refused(idx(8, {1 << 30}, "1"), "expected 1073741824 bytes");
   refused(idx(8, std::vector<std::uint32_t>(9, 1), "1"), "it has 9 axes");
   const std::string gz = get(d.file("m.gz"));

@@ -27,7 +27,8 @@ struct Csv {
 
   /// A column's place. Throws Error, which lists the columns, if there is no such.
   std::int64_t column(const std::string& name) const;
-  /// [rows, columns]: the columns given, or all. Throws FileError, with line and column, for what is no number.
+  /// [rows, columns]: the columns given, or all. Throws FileError, with line and column, for what is no number, or no
+  /// whole one where the type asks for such.
   Tensor numbers(const std::vector<std::string>& names = {}, DType dtype = float32) const;
 };
 

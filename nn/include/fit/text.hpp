@@ -49,14 +49,15 @@ class CharVocabulary final : public Vocabulary {
 /// Byte pairs (Sennrich et al. 2016, on bytes): the tokens 0 … 255 are the bytes, and each further one joins two that
 /// come before it. Every text can be encoded, and decoding gives it back. Pairs are joined within words (a word takes
 /// the blank before it along, as in GPT-2), and those that are most frequent first; among equals, the smaller numbers.
+/// A token has at most 256 bytes.
 class BytePairVocabulary final : public Vocabulary {
  public:
   using Merges = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
   /// Learns up to `size` tokens; fewer, if no pair stands twice any more. Throws Error for a size below 256.
   static BytePairVocabulary train(const std::string& text, std::int64_t size);
-  /// From the pairs that the tokens 256, 257 … join. Throws Error for a pair of later tokens or one that is there
-  /// twice.
+  /// From the pairs that the tokens 256, 257 … join. Throws Error for a pair of later tokens, one that is there twice,
+  /// and one that is too long.
   explicit BytePairVocabulary(const Merges& merges);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(tokens_.size()); }
