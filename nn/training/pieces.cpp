@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fit/trainer.hpp"
+#include "io/atomic_file.hpp"
 #include "load.hpp"
 
 namespace fit {
@@ -16,7 +17,7 @@ namespace fit {
 namespace {
 
 // Null stands for what is not finite.
-std::string line_of(const MetricsLog::Row& row) { return nlohmann::json(row).dump(); }
+std::string line_of(const MetricsLog::Row& row) { return nlohmann::json(row).dump() + '\n'; }
 
 // The rows up to a step. Lines that are no rows (the last one of a program that was killed) are left out.
 std::vector<MetricsLog::Row> rows_to(std::int64_t last_step, const std::string& path) {
@@ -37,17 +38,19 @@ std::vector<MetricsLog::Row> rows_to(std::int64_t last_step, const std::string& 
 
 MetricsLog::MetricsLog(const std::string& path, std::int64_t keep_to) : path_(path) {
   if (path.empty()) return;
-  std::vector<Row> old;
-  if (keep_to >= 0) old = rows_to(keep_to, path);
-  file_ = std::make_shared<std::ofstream>(path);
-  if (!*file_) throw FileError("[MetricsLog] " + path + " can't be written: " + std::strerror(errno));
-  for (const Row& row : old) add(row);
+  if (keep_to >= 0) rows_ = rows_to(keep_to, path);
+  std::string old;
+  for (const Row& row : rows_) old += line_of(row);
+  io::AtomicFile kept("MetricsLog", path);  // a program that is killed here must not take the old lines along
+  kept.write(old.data(), old.size());
+  kept.commit();
+  file_ = std::make_shared<std::ofstream>(path, std::ios::app);
 }
 
 void MetricsLog::add(const Row& row) {
   rows_.push_back(row);
   if (!file_) return;
-  if (*file_ << line_of(row) << '\n' << std::flush) return;
+  if (*file_ << line_of(row) << std::flush) return;
   std::cerr << "[MetricsLog] " << path_ << " can't be written any more: " << std::strerror(errno) << std::endl;
   file_.reset();
 }
@@ -82,15 +85,28 @@ namespace {
 volatile std::sig_atomic_t interrupt_noted = 0;
 constexpr int watched[] = {SIGINT, SIGTERM};
 
+// As nohup or a shell's background has it: that is to stay so.
+bool ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
   interrupt_noted = 0;
   struct sigaction note {};
-  note.sa_handler = [](int) { interrupt_noted = 1; };
-  note.sa_flags = SA_RESETHAND | SA_RESTART;  // the second one finds the default: the program ends
+  note.sa_handler = [](int) {
+    interrupt_noted = 1;
+    for (const int signal : watched)  // the second one ends the program
+      if (!ignored(signal)) std::signal(signal, SIG_DFL);
+  };
+  note.sa_flags = SA_RESTART;
   sigemptyset(&note.sa_mask);
-  for (int i = 0; i < 2; ++i) sigaction(watched[i], &note, &before_[i]);
+  for (int i = 0; i < 2; ++i) {
+    sigaction(watched[i], nullptr, &before_[i]);
+    if (!ignored(watched[i])) sigaction(watched[i], &note, nullptr);
+  }
 }
 
 InterruptGuard::~InterruptGuard() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 
 #include "fit/trainer.hpp"
@@ -27,7 +28,7 @@ std::string duration(double seconds) {
   return text;
 }
 
-constexpr int bar_width = 20;
+constexpr int bar_width = 20, line_width = 79;  // of a terminal's 80: a line that is broken can't be drawn again
 
 }  // namespace
 
@@ -73,19 +74,17 @@ double ProgressBar::rate() const {
 
 std::string ProgressBar::line() const {
   const double share = steps_ > 0 ? std::clamp(static_cast<double>(step_) / static_cast<double>(steps_), 0., 1.) : 1;
-  std::string bar;
-  if (display_ == Display::bar) {
-    const int full = static_cast<int>(share * bar_width);
-    bar = " [" + std::string(static_cast<std::size_t>(full), '#') +
-          std::string(static_cast<std::size_t>(bar_width - full), '.') + "]";
-  }
   const double left =
       seconds() * static_cast<double>(steps_ - step_) / std::max<double>(1, static_cast<double>(step_ - first_));
+  const std::string count = std::to_string(step_) + '/' + std::to_string(steps_);
   char text[160];
-  std::snprintf(text, sizeof text, "%lld/%lld%s %3.0f %%  loss %.4f  %.*f %s/s  %s left", static_cast<long long>(step_),
-                static_cast<long long>(steps_), bar.c_str(), 100 * share, loss_, rate() < 10 ? 2 : 0, rate(),
-                tokens_ > 0 ? "tokens" : "steps", duration(std::max(left, 0.)).c_str());
-  return text;
+  std::snprintf(text, sizeof text, " %3.0f %%  loss %.4f  %.*f %s/s  %s left", 100 * share, loss_, rate() < 10 ? 2 : 0,
+                rate(), tokens_ > 0 ? "tokens" : "steps", duration(std::max(left, 0.)).c_str());
+  const int width = std::min(bar_width, line_width - static_cast<int>(count.size() + std::strlen(text) + 3));
+  if (display_ != Display::bar || width < 1) return count + text;
+  const int full = static_cast<int>(share * width);
+  return count + " [" + std::string(static_cast<std::size_t>(full), '#') +
+         std::string(static_cast<std::size_t>(width - full), '.') + ']' + text;
 }
 
 void ProgressBar::draw() {

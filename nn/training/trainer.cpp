@@ -5,6 +5,7 @@
 
 #include "check.hpp"
 #include "fit/graph.hpp"
+#include "fit/ops.hpp"
 #include "fit/plot.hpp"
 
 namespace fit {
@@ -22,6 +23,7 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
       tokens_([](const Batch& b) { return !b.empty() && b[0].dtype() == int64 ? b[0].numel() : 0; }),
       early_(options_.patience, options_.min_delta) {
   if (options_.steps < 0) check::fail("Trainer", "steps is ", options_.steps, ": it can't be negative");
+  if (options_.accumulate < 1) check::fail("Trainer", "accumulate is ", options_.accumulate, ": it must be at least 1");
   if (options_.log_every < 1) check::fail("Trainer", "log_every is ", options_.log_every, ": it must be at least 1");
   if (loader_.size() == 0) check::fail("Trainer", "the loader has no batches: there is nothing to train on");
   checkpoint_.add("model", model_).add("optimizer", optimizer_).add("loader", loader_).add("early_stopping", early_);
@@ -31,6 +33,11 @@ Trainer& Trainer::validation(std::function<double()> validate, std::int64_t ever
   if (every < 1) check::fail("Trainer", "validation is every ", every, " steps: it must be at least 1");
   validate_ = std::move(validate);
   validate_every_ = every;
+  return *this;
+}
+
+Trainer& Trainer::after_step(std::function<void()> f) {
+  after_step_ = std::move(f);
   return *this;
 }
 
@@ -44,11 +51,19 @@ TrainerResult Trainer::run() {
   const InterruptGuard interrupt;
   ProgressBar bar(options_.steps, checkpoint_.step, options_.display);
   TrainerResult result;
+  double loss = 0;
+  std::int64_t batches = 0, tokens = 0;  // of the step that runs
   while (!over())
     for (const Batch& batch : loader_) {
-      result.loss = step(batch);
-      bar.update(checkpoint_.step, result.loss, tokens_(batch));
+      if (batches == 0) optimizer_.zero_grad(), row_.clear();
+      loss += backward(batch);
+      tokens += tokens_(batch);
+      if (++batches < options_.accumulate) continue;
+      step(loss);
+      bar.update(checkpoint_.step, loss, tokens);
       row_["rate"] = bar.rate();
+      result.loss = std::exchange(loss, 0);
+      batches = tokens = 0;
       if (validate_ && due(validate_every_)) {
         validate();
         bar.print("step " + std::to_string(checkpoint_.step) + ": validation " + std::to_string(row_["validation"]));
@@ -68,29 +83,35 @@ TrainerResult Trainer::run() {
 // A new training, or the old one as it was saved.
 void Trainer::begin() {
   if (!options_.out.empty()) {
-    std::filesystem::create_directories(options_.out);
+    std::error_code error;
+    std::filesystem::create_directories(options_.out, error);
+    if (error) throw FileError("[Trainer] the folder " + options_.out + " can't be made: " + error.message());
     const std::string last = path("last.safetensors");
-    const bool resumed = options_.resume && std::filesystem::exists(last);
-    if (resumed) checkpoint_.load(last);
-    metrics_ = MetricsLog(path("metrics.jsonl"), resumed ? checkpoint_.step : -1);
+    if (options_.resume && std::filesystem::exists(last)) checkpoint_.load(last);
+    metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
   }
   model_.train();
 }
 
-double Trainer::step(const Batch& batch) {
-  const Tensor loss = loss_(batch);
+// The loss of one batch, as it counts for the step; leaves its gradients.
+double Trainer::backward(const Batch& batch) {
+  const Tensor loss = loss_(batch) / static_cast<double>(options_.accumulate);
   const double value = loss.item();
   if (!std::isfinite(value))
     check::fail("Trainer", "the loss is ", value, " in step ", checkpoint_.step + 1,
                 ": the learning rate may be too high; nothing was changed by this step");
-  optimizer_.zero_grad();
   loss.backward();
-  row_ = {{"loss", value}, {"lr", optimizer_.lr()}};
+  return value;
+}
+
+void Trainer::step(double loss) {
+  row_["loss"] = loss;
+  row_["lr"] = optimizer_.lr();
   if (options_.clip_norm > 0) row_["grad_norm"] = optim::clip_grad_norm_(model_.parameters(), options_.clip_norm);
   optimizer_.step();
   if (step_schedule_) step_schedule_();
   row_["step"] = static_cast<double>(++checkpoint_.step);
-  return value;
+  if (after_step_) after_step_();
 }
 
 void Trainer::validate() {

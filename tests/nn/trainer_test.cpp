@@ -65,6 +65,55 @@ TEST_CASE("trainer: it does what a loop by hand does, bit by bit", "[trainer]") 
   CHECK(same_state(t.model->state_dict(), by_hand.model->state_dict()));
 }
 
+TEST_CASE("trainer: a step of several batches is that of their mean, also across epochs", "[trainer]") {
+  const Directory d;
+  SmallTraining by_hand;
+  std::vector<double> losses;
+  int batches = 0;
+  while (losses.size() < 6)
+    for (const data::Batch& b : by_hand.loader) {  // 7 in an epoch
+      if (batches % 3 == 0) by_hand.optimizer->zero_grad(), losses.push_back(0);
+      const Tensor loss = by_hand.loss(b) / 3;
+      loss.backward();
+      losses.back() += loss.item();
+      if (++batches % 3 != 0) continue;
+      by_hand.optimizer->step();
+      by_hand.schedule->step();
+      if (losses.size() == 6) break;
+    }
+  TrainerOptions options = quiet(4, d.path.string());
+  options.accumulate = 3;
+  Trained first(options);
+  CHECK(first.trainer.run().step == 4);
+  options.resume = true;
+  options.steps = 6;
+  Trained second(options);
+  CHECK(second.trainer.run().loss == losses.back());
+  CHECK(column(second.trainer.metrics(), "loss") == losses);
+  CHECK(same_state(second.model->state_dict(), by_hand.model->state_dict()));
+}
+
+TEST_CASE("trainer: what goes along with each step, and numbers of one's own", "[trainer]") {
+  Trained t(quiet(6));
+  std::vector<std::int64_t> called;
+  t.trainer
+      .after_step([&] {
+        called.push_back(t.trainer.checkpoint().step);
+        t.trainer.log("twice", 2. * static_cast<double>(called.back()));
+      })
+      .validation(
+          [&] {
+            t.trainer.log("accuracy", 0.5);
+            return static_cast<double>(called.size());
+          },
+          3);
+  t.trainer.run();
+  CHECK(called == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6});
+  CHECK(column(t.trainer.metrics(), "twice") == std::vector<double>{2, 4, 6, 8, 10, 12});
+  CHECK(column(t.trainer.metrics(), "accuracy").size() == 2);
+  CHECK(column(t.trainer.metrics(), "validation") == std::vector<double>{3, 6});
+}
+
 TEST_CASE("trainer: Ctrl-C saves, and the resumed training is the uninterrupted one", "[trainer]") {
   const Directory d;
   Trained whole(quiet(20));
@@ -91,6 +140,11 @@ TEST_CASE("trainer: Ctrl-C saves, and the resumed training is the uninterrupted 
   CHECK_THAT(get(out + "/loss.svg"), Contains("<svg"));
 
   CHECK(second.trainer.run().step == 20);  // nothing is left to do
+  options.resume = false;
+  Trained third(quiet(3, out));
+  third.trainer.run();
+  third.trainer.run();
+  CHECK(lines_of(get(out + "/metrics.jsonl")) == 3);  // what has been trained is not forgotten
 }
 
 TEST_CASE("trainer: validation keeps the best and ends what no longer improves", "[trainer]") {
@@ -153,6 +207,14 @@ TEST_CASE("trainer: arguments out of range are told", "[trainer]") {
   data::DataLoader empty(data::TensorDataset({arange(0)}), {4});
   CHECK_THROWS_WITH(make(empty, quiet(3)), Contains("the loader has no batches"));
   CHECK_THROWS_WITH(make(t.loader, quiet(-1)), Contains("steps is -1"));
+  TrainerOptions none = quiet(3);
+  none.accumulate = 0;
+  CHECK_THROWS_WITH(make(t.loader, none), Contains("accumulate is 0"));
+  const Directory d;
+  put(d.file("file"), "");
+  Trained blocked(quiet(3, d.file("file/out")));
+  CHECK_THROWS_AS(blocked.trainer.run(), FileError);
+  CHECK_THROWS_WITH(blocked.trainer.run(), Contains("the folder " + d.file("file/out") + " can't be made"));
   Trained zero(quiet(0));
   CHECK(zero.trainer.run().step == 0);
   CHECK_THROWS_WITH(zero.trainer.validation([] { return 0.; }, 0), Contains("every 0 steps"));
@@ -189,6 +251,14 @@ TEST_CASE("trainer: the progress bar", "[trainer]") {
   CHECK_THAT(drawn.str(), Contains("\r1/4 [#####...............]  25 %") && Contains("\r\033[Knote\n") &&
                               Contains("\r2/4 [##########..........]  50 %"));
   CHECK(drawn.str().back() == '\n');
+
+  std::ostringstream wide;  // a terminal's line is not passed
+  {
+    ProgressBar bar(100000000, 99999990, Display::bar, wide);
+    bar.update(99999999, 123456.7891);
+  }
+  CHECK(wide.str().find('\033') <= 80);
+  CHECK_THAT(wide.str(), Contains("99999999/100000000 [#") && Contains(" left"));
 
   std::ostringstream none;
   ProgressBar(10, 0, Display::none, none).update(1, 1);
@@ -241,17 +311,29 @@ TEST_CASE("trainer: the first Ctrl-C is noted, the second ends the program", "[t
     const InterruptGuard again;
     CHECK_FALSE(InterruptGuard::interrupted());
   }
-  const pid_t child = fork();
-  if (child == 0) {
-    std::signal(SIGINT, SIG_DFL);
+  for (const int second : {SIGINT, SIGTERM}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::signal(SIGINT, SIG_DFL);
+      const InterruptGuard guard;
+      std::raise(SIGINT);
+      std::raise(second);
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK((WIFSIGNALED(status) && WTERMSIG(status) == second));
+  }
+  const auto before = std::signal(SIGINT, SIG_IGN);  // as in a shell's background
+  {
     const InterruptGuard guard;
     std::raise(SIGINT);
+    CHECK_FALSE(InterruptGuard::interrupted());
+    std::raise(SIGTERM);
+    CHECK(InterruptGuard::interrupted());
     std::raise(SIGINT);
-    _exit(0);
   }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGINT));
+  std::signal(SIGINT, before);
 }
 
 }  // namespace fit::test

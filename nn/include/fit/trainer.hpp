@@ -122,6 +122,7 @@ struct TrainerOptions {
   /// A folder for last.safetensors, best.safetensors, metrics.jsonl and loss.svg. Empty: nothing is written.
   std::string out = "";
   bool resume = false;          ///< go on from out/last.safetensors, if it is there
+  std::int64_t accumulate = 1;  ///< batches to a step: the mean of their losses is what it lowers
   std::int64_t log_every = 1;   ///< steps from one line of metrics to the next
   std::int64_t save_every = 0;  ///< steps from one last.safetensors to the next; 0: after each validation
   double clip_norm = 0;         ///< of all gradients together; 0: none
@@ -139,7 +140,8 @@ struct TrainerResult {
   double best_validation = std::numeric_limits<double>::infinity();  ///< infinity if there was none
 };
 
-/// For each batch: loss, backward(), clipping, optimizer.step(), schedule.step(). All that it is given must outlive it.
+/// For each batch: loss and backward(); then clipping, optimizer.step(), schedule.step(). All that it is given must
+/// outlive it.
 class Trainer {
  public:
   /// `loss` makes a batch's loss, one number. A loss that is not finite throws Error before it can spoil the model.
@@ -156,10 +158,14 @@ class Trainer {
   /// `validate` gives a number that should fall. It is called every `every` steps and after the last one, without
   /// recording and with the model in evaluation. The best one's state is kept in best.safetensors.
   Trainer& validation(std::function<double()> validate, std::int64_t every);
+  /// Called after each step, before its validation: for what else goes along, such as an average of the weights.
+  Trainer& after_step(std::function<void()> f);
   /// How many tokens a batch has, for the rate; if not given, the elements of its first field, if they are int64.
   Trainer& tokens(std::function<std::int64_t(const data::Batch&)> count);
   /// To add parts and strings that are to be saved as well.
   Checkpoint& checkpoint() { return checkpoint_; }
+  /// Adds a number to the metrics of the step that runs: from within the loss, the validation or after_step().
+  void log(const std::string& name, double value) { row_[name] = value; }
   const MetricsLog& metrics() const { return metrics_; }
 
   /// Trains up to options.steps. Ctrl-C saves, says how to go on, and returns.
@@ -167,7 +173,8 @@ class Trainer {
 
  private:
   void begin();
-  double step(const data::Batch& batch);
+  double backward(const data::Batch& batch);
+  void step(double loss);
   void validate();
   void save(const char* name);
   bool due(std::int64_t every) const {
@@ -183,6 +190,7 @@ class Trainer {
   std::function<Tensor(const data::Batch&)> loss_;
   TrainerOptions options_;
   std::function<void()> step_schedule_;
+  std::function<void()> after_step_;
   std::function<double()> validate_;
   std::function<std::int64_t(const data::Batch&)> tokens_;
   std::int64_t validate_every_ = 0;
