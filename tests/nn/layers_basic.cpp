@@ -56,6 +56,18 @@ std::vector<LayerRow> basic_rows() {
         return std::vector<Tensor>{tensor({.1, .2, .9}), tensor({0., 1., 1.})};
       }),
       layer_row([] { return nn::CrossEntropyLoss(); }, pair).with(scores_and_ids),
+      layer_row(
+          [] {
+            return nn::CrossEntropyLoss({-100, nn::Reduction::mean, 0.1, ones({5})});
+          },
+          pair)
+          .with(scores_and_ids),
+      layer_row(
+          [] {
+            return nn::BCEWithLogitsLoss({ones({4}), ones({4})});
+          },
+          pair)
+          .on({{3, 4}, {3, 4}}),
       layer_row([] { return nn::NLLLoss(); }, pair).with(scores_and_ids),
       layer_row([] { return nn::CosineEmbeddingLoss(); },
                 [](const auto& loss, const auto& in) {

@@ -247,6 +247,23 @@ TEST_CASE("losses as layers hold their options") {
   CHECK(nn::L1Loss(Reduction::none).str() == "L1Loss(reduction=none)");
   CHECK(nn::CosineEmbeddingLoss({0.5}).str() == "CosineEmbeddingLoss(margin=0.5, reduction=mean)");
   const Tensor x = tensor({1., 4.}), zero = zeros({2});
+
+  // Weights are saved with the loss, and follow what it is loaded with and converted to.
+  nn::CrossEntropyLoss weighted({-100, Reduction::mean, 0, tensor({1., 2.})});
+  CHECK(weighted.state_dict()[0].first == "weight");
+  CHECK(weighted.parameters().empty());
+  CHECK(nn::CrossEntropyLoss().state_dict().empty());
+  const auto copy = nn::clone(weighted);
+  weighted.load_state_dict({{"weight", tensor({3., 0.})}});
+  weighted.to(float64);
+  const Tensor logits = tensor({{0., 1.}, {2., 0.}}), ids = tensor({0, 1});
+  CHECK(weighted(logits, ids).item() == Approx(std::log(1 + std::exp(1.))));
+  CHECK(weighted.options().weight.dtype() == float64);
+  CHECK((*copy)(logits, ids).item() != weighted(logits, ids).item());
+  nn::BCEWithLogitsLoss both({ones({2}), tensor({2., 3.})});
+  CHECK(both.state_dict()[1].first == "pos_weight");
+  both.load_state_dict({{"weight", ones({2})}, {"pos_weight", zeros({2})}});
+  CHECK(both(x, ones({2})).item() == 0);
   CHECK(nn::clone(nn::HuberLoss({2, Reduction::sum}))->forward(x, zero).item() == 0.5 + 2 * 3);
 }
 

@@ -128,17 +128,17 @@ std::string describe(const HuberOptions& options);
 std::string describe(const KLDivOptions& options);
 std::string describe(const CosineEmbeddingOptions& options);
 
-/// A loss as a layer: it has options and no members. (So weights are not saved with it.)
+/// A loss as a layer that holds its options.
 template <class Self, class Options, class Base>
 class LossLayer : public Base {
  public:
   explicit LossLayer(const Options& options = {}) : options_(options) {}
-  const Options& options() const { return options_; }
+  virtual Options options() const { return options_; }
   void fields(Fields&) override {}
-  std::string describe() const override { return nn::describe(options_); }
+  std::string describe() const override { return nn::describe(options()); }
 
  protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<Self>(options_); }
+  std::shared_ptr<Layer> make() const override { return std::make_shared<Self>(options()); }
 
  private:
   Options options_;
@@ -160,17 +160,43 @@ class LossOf : public LossLayer<Self, Options, Loss> {
   }
 };
 
-struct CrossEntropyLoss final : LossOf<CrossEntropyLoss, CrossEntropyOptions, cross_entropy> {
-  using LossOf::LossOf;
+/// One whose weights, if it has any, are saved with it and converted with it.
+template <class Self, class Options, auto function>
+class WeightedLossOf : public LossOf<Self, Options, function> {
+ public:
+  explicit WeightedLossOf(const Options& options = {})
+      : LossOf<Self, Options, function>(options), weight(options.weight) {}
+  Options options() const override {
+    Options o = LossOf<Self, Options, function>::options();
+    o.weight = weight;
+    return o;
+  }
+  void fields(Fields& f) override { f("weight", weight); }
+
+  Buffer weight;
 };
-struct NLLLoss final : LossOf<NLLLoss, NLLOptions, nll_loss> {
-  using LossOf::LossOf;
+
+struct CrossEntropyLoss final : WeightedLossOf<CrossEntropyLoss, CrossEntropyOptions, cross_entropy> {
+  using WeightedLossOf::WeightedLossOf;
 };
-struct BCELoss final : LossOf<BCELoss, BCEOptions, binary_cross_entropy> {
-  using LossOf::LossOf;
+struct NLLLoss final : WeightedLossOf<NLLLoss, NLLOptions, nll_loss> {
+  using WeightedLossOf::WeightedLossOf;
 };
-struct BCEWithLogitsLoss final : LossOf<BCEWithLogitsLoss, BCEWithLogitsOptions, binary_cross_entropy_with_logits> {
-  using LossOf::LossOf;
+struct BCELoss final : WeightedLossOf<BCELoss, BCEOptions, binary_cross_entropy> {
+  using WeightedLossOf::WeightedLossOf;
+};
+struct BCEWithLogitsLoss final
+    : WeightedLossOf<BCEWithLogitsLoss, BCEWithLogitsOptions, binary_cross_entropy_with_logits> {
+  explicit BCEWithLogitsLoss(const BCEWithLogitsOptions& options = {})
+      : WeightedLossOf(options), pos_weight(options.pos_weight) {}
+  BCEWithLogitsOptions options() const override {
+    BCEWithLogitsOptions o = WeightedLossOf::options();
+    o.pos_weight = pos_weight;
+    return o;
+  }
+  void fields(Fields& f) override { f("weight", weight), f("pos_weight", pos_weight); }
+
+  Buffer pos_weight;
 };
 struct FocalLoss final : LossOf<FocalLoss, FocalOptions, focal_loss> {
   using LossOf::LossOf;
