@@ -83,8 +83,9 @@ void damage(const std::string& good, const Read& read) {
     } catch (const FileError&) {
       ++refused;
     } catch (const std::exception& e) {
-      put("damaged", bad);
-      FAIL("mutation " << i << ", kept in the file 'damaged': " << e.what());
+      const std::string kept = (std::filesystem::temp_directory_path() / "fit-damaged").string();
+      put(kept, bad);
+      FAIL("mutation " << i << ", kept in " << kept << ": " << e.what());
     }
   }
   CHECK(refused > mutations() / 10);
