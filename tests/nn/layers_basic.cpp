@@ -58,7 +58,7 @@ std::vector<LayerRow> basic_rows() {
       layer_row([] { return nn::CrossEntropyLoss(); }, pair).with(scores_and_ids),
       layer_row(
           [] {
-            return nn::CrossEntropyLoss({-100, nn::Reduction::mean, 0.1, ones({5})});
+            return nn::CrossEntropyLoss({-100, nn::Reduction::mean, 0.1, ones({3})});
           },
           pair)
           .with(scores_and_ids),
