@@ -1,3 +1,4 @@
+#include <unordered_map>
 #include <unordered_set>
 
 #include "check.hpp"
@@ -67,7 +68,9 @@ bool Optimizer::begin_step(Slot& slot, const Kept& keep) {
 
 namespace {
 
-std::string lr_name(std::size_t group) { return "lr." + std::to_string(group); }
+std::string option_name(const char* option, std::size_t group) {
+  return std::string(option) + '.' + std::to_string(group);
+}
 
 }  // namespace
 
@@ -75,7 +78,8 @@ std::vector<std::pair<std::string, Tensor>> Optimizer::state_dict() const {
   std::vector<std::pair<std::string, Tensor>> state;
   for (std::size_t group = 0; group < groups(); ++group) {
     const Kept keep = kept(group);
-    state.emplace_back(lr_name(group), full({}, lr(group), float64));
+    for (const Option& o : option_list(group))
+      state.emplace_back(option_name(o.name, group), full({}, o.value, float64));
     for (const Slot& slot : slots_[group]) {
       if (slot.steps == 0) continue;
       state.emplace_back(slot.name + ".step", full({}, slot.steps, int64));
@@ -90,10 +94,9 @@ std::vector<std::pair<std::string, Tensor>> Optimizer::state_dict() const {
 
 void Optimizer::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
   // Everything is loaded into tensors of its own first, which take the places of the old ones once all is well.
-  std::unordered_set<std::string> given;
-  for (const auto& [name, tensor] : state) given.insert(name);
+  const std::unordered_map<std::string, Tensor> given(state.begin(), state.end());
   std::vector<std::pair<std::string, Tensor>> mine;
-  std::vector<Tensor> rates;
+  std::vector<std::vector<Option>> options;
   std::vector<std::vector<Slot>> loaded = slots_;
   struct Counts {
     Slot* slot;
@@ -101,8 +104,13 @@ void Optimizer::load_state_dict(const std::vector<std::pair<std::string, Tensor>
   };
   std::vector<Counts> counts;
   for (std::size_t group = 0; group < groups(); ++group) {
-    const Kept keep = kept(group);
-    mine.emplace_back(lr_name(group), rates.emplace_back(zeros({}, float64)));
+    for (Option& o : options.emplace_back(option_list(group))) {
+      const std::string name = option_name(o.name, group);
+      const auto at = given.find(name);
+      if (at != given.end() || name == option_name("lr", group)) mine.emplace_back(name, zeros({}, float64));
+      if (at != given.end() && at->second.defined() && at->second.numel() == 1) o.value = at->second.to(float64).item();
+    }
+    const Kept keep = kept_under(options.back());
     for (Slot& slot : loaded[group]) {
       slot.steps = 0;
       slot.number = 1;
@@ -121,7 +129,7 @@ void Optimizer::load_state_dict(const std::vector<std::pair<std::string, Tensor>
     c.slot->steps = c.steps.item<std::int64_t>();
     c.slot->number = c.number.item();
   }
-  for (std::size_t group = 0; group < groups(); ++group) set_lr(group, rates[group].item());
+  for (std::size_t group = 0; group < groups(); ++group) set_options(group, options[group]);
   slots_ = std::move(loaded);
 }
 

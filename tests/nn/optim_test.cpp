@@ -166,7 +166,7 @@ TEST_CASE("what has no gradient or is frozen is left alone") {
   const Tensor weight = layer.weight.detach().clone();
   optimizer.step();  // no gradients yet
   CHECK(same_bits(layer.weight.detach(), weight));
-  CHECK(optimizer.state_dict().size() == 1);
+  CHECK(optimizer.state_dict().back().first == "amsgrad.0");  // options, and nothing of a parameter
   sum(layer(x)).backward();
   optimizer.step();
   CHECK_FALSE(same_bits(layer.weight.detach(), weight));
@@ -339,8 +339,9 @@ void resume(const Options& options) {
   steps(first, b, 0, 3);
   straight.set_lr(0.3);
   first.set_lr(0.3);
+  straight.options().weight_decay = first.options().weight_decay = 0.05;
   Tensor c = leaf(b.detach());
-  Optimizer second(std::vector<std::pair<std::string, Tensor>>{{"w", c}}, options);
+  Optimizer second(std::vector<std::pair<std::string, Tensor>>{{"w", c}}, Options{});  // the state has the options
   second.load_state_dict(first.state_dict());
   CHECK(second.lr() == 0.3);
   steps(straight, a, 3, 6);
@@ -370,18 +371,49 @@ TEST_CASE("an optimiser's state has the names of its parameters, and is loaded w
   const auto state = optimizer.state_dict();
   std::vector<std::string> names;
   for (const auto& [name, tensor] : state) names.push_back(name);
-  CHECK(names == std::vector<std::string>{"lr.0", "0.weight.step", "0.weight.exp_avg", "0.weight.exp_avg_sq",
-                                          "0.bias.step", "0.bias.exp_avg", "0.bias.exp_avg_sq", "1.weight.step",
-                                          "1.weight.exp_avg", "1.weight.exp_avg_sq"});
+  CHECK(names == std::vector<std::string>{"lr.0", "beta1.0", "beta2.0", "eps.0", "weight_decay.0", "amsgrad.0",
+                                          "0.weight.step", "0.weight.exp_avg", "0.weight.exp_avg_sq", "0.bias.step",
+                                          "0.bias.exp_avg", "0.bias.exp_avg_sq", "1.weight.step", "1.weight.exp_avg",
+                                          "1.weight.exp_avg_sq"});
   auto wrong = state;
   wrong[0].second = full({}, 77, float64);
-  wrong[2].second = zeros({3});
-  wrong[4].first = "0.bias.stop";
+  wrong[7].second = zeros({3});
+  wrong[9].first = "0.bias.stop";
   CHECK_THROWS_WITH(optimizer.load_state_dict(wrong), Contains("this Adam") &&
                                                           Contains("misshapen: 0.weight.exp_avg is [3], here [2, 2]") &&
                                                           Contains("0.bias.stop []"));
   CHECK(optimizer.lr() == 0.1);
+  wrong = state;
+  wrong[1].second = full({}, 2, float64);
+  CHECK_THROWS_WITH(optimizer.load_state_dict(wrong), Contains("[Adam] beta1 is 2"));
+  wrong[1].second = zeros({2});
+  CHECK_THROWS_WITH(optimizer.load_state_dict(wrong), Contains("misshapen: beta1.0 is [2], here []"));
+  CHECK(optimizer.options().beta1 == 0.9);
+  wrong.erase(wrong.begin() + 1);  // options may be missing, but not the rate
+  optimizer.options().beta1 = 0.8;
+  CHECK_NOTHROW(optimizer.load_state_dict(wrong));
+  CHECK(optimizer.options().beta1 == 0.8);
+  wrong.erase(wrong.begin());
+  CHECK_THROWS_WITH(optimizer.load_state_dict(wrong), Contains("missing: lr.0"));
   CHECK_NOTHROW(optimizer.load_state_dict(state));
+  CHECK(optimizer.options().beta1 == 0.9);
+}
+
+TEST_CASE("a group can be added later") {
+  Tensor a = leaf(ones({2})), b = leaf(ones({2}));
+  optim::SGD optimizer({a}, 0.1, 0.9);
+  a.set_grad(ones({2}));
+  b.set_grad(ones({2}));
+  optimizer.step();
+  optimizer.add_param_group({{b}, {0.5}});
+  CHECK(optimizer.groups() == 2);
+  optimizer.step();
+  CHECK(a.detach().to_vector<float>()[0] == Approx(1 - 0.1 - 0.1 * 1.9));
+  CHECK(b.detach().to_vector<float>()[0] == 0.5);
+  CHECK_THROWS_WITH(optimizer.add_param_group({{b}, {}}), Contains("there twice"));
+  CHECK_THROWS_WITH(optimizer.add_param_group({{leaf(ones({1}))}, {-1}}), Contains("lr is -1"));
+  CHECK(optimizer.groups() == 2);
+  CHECK(optimizer.state_dict().back().first == "1.step");
 }
 
 // ---- clipping -----------------------------------------------------------------------------------------------------

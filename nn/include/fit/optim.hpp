@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -73,10 +74,12 @@ class Optimizer {
   /// For all groups.
   void set_lr(double lr);
 
-  /// The averages and counts of steps ("0.weight.exp_avg", "0.weight.step") as live handles, and the learning rates
-  /// ("lr.0"). Parameters that have not been changed yet are not there.
+  /// The averages and counts of steps ("0.weight.exp_avg", "0.weight.step") as live handles, and the options of the
+  /// groups ("lr.0", "beta1.0" …; a switch is 0 or 1). Parameters that have not been changed yet are not there.
   std::vector<std::pair<std::string, Tensor>> state_dict() const;
-  /// Puts them back. Throws one Error that lists every name that does not fit, and then has changed nothing.
+  /// Puts them back, the options too, whatever this optimiser was made with: what should differ is to be set
+  /// afterwards. (Those but lr may be missing, and then stay.) Throws one Error that lists every name that does not
+  /// fit, and then has changed nothing.
   void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
 
  protected:
@@ -95,6 +98,15 @@ class Optimizer {
   /// Adds a group. Throws Error for a parameter that is no leaf of a floating type, or that is there already.
   void add(const Parameters& parameters);
   virtual Kept kept(std::size_t group) const = 0;
+  /// A group's options, in the order of their list.
+  struct Option {
+    const char* name;
+    double value;
+  };
+  virtual std::vector<Option> option_list(std::size_t group) const = 0;
+  /// What is kept under other options. Throws Error for those that are not possible.
+  virtual Kept kept_under(const std::vector<Option>& options) const = 0;
+  virtual void set_options(std::size_t group, const std::vector<Option>& options) = 0;
   /// Calls f(slot, group, bits of the states) for every parameter that has a gradient, with its step counted and its
   /// states there.
   template <class F>
@@ -123,11 +135,14 @@ class GroupedOptimizer : public Optimizer {
       : GroupedOptimizer({{parameters, options}}) {}
   GroupedOptimizer(const Parameters& parameters, double lr) : GroupedOptimizer(parameters, Options{lr}) {}
   explicit GroupedOptimizer(const std::vector<Group<Options>>& groups) : Optimizer(check({}).op) {
-    for (const Group<Options>& g : groups) {
-      check(g.options);
-      add(g.parameters);
-      options_.push_back(g.options);
-    }
+    for (const Group<Options>& g : groups) add_param_group(g);
+  }
+
+  /// A further group. Schedules that are there already leave its rate alone.
+  void add_param_group(const Group<Options>& group) {
+    check(group.options);
+    add(group.parameters);
+    options_.push_back(group.options);
   }
 
   /// They may be changed between steps. Throws std::out_of_range if there is no such group.
@@ -139,19 +154,40 @@ class GroupedOptimizer : public Optimizer {
 
  protected:
   Kept kept(std::size_t group) const override { return check(options(group)); }
+  std::vector<Option> option_list(std::size_t group) const override {
+    std::vector<Option> list;
+    Options o = options(group);
+    o.each([&](const char* name, auto& value) { list.push_back({name, static_cast<double>(value)}); });
+    return list;
+  }
+  Kept kept_under(const std::vector<Option>& list) const override { return check(options_of(list)); }
+  void set_options(std::size_t group, const std::vector<Option>& list) override { options(group) = options_of(list); }
   /// Runs the kernel step_of(slot, options) on every parameter that has a gradient.
   template <class StepOf>
   void run(const StepOf& step_of);
 
  private:
   static Kept check(const Options& options) { return kept_of(options); }
+  static Options options_of(const std::vector<Option>& list) {
+    Options o;
+    auto next = list.begin();
+    o.each([&](const char*, auto& value) { value = static_cast<std::decay_t<decltype(value)>>((next++)->value); });
+    return o;
+  }
 
   std::vector<Options> options_;
 };
 
+// Each of the following calls f(name, option) for its options in each(), from which saving and loading follow.
+
 struct SGDOptions {
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false;  ///< needs momentum, and no dampening
+  template <class F>
+  void each(const F& f) {
+    f("lr", lr), f("momentum", momentum), f("dampening", dampening), f("weight_decay", weight_decay),
+        f("nesterov", nesterov);
+  }
 };
 Kept kept_of(const SGDOptions& options);
 
@@ -166,6 +202,11 @@ class SGD final : public GroupedOptimizer<SGDOptions> {
 struct AdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool amsgrad = false;
+  template <class F>
+  void each(const F& f) {
+    f("lr", lr), f("beta1", beta1), f("beta2", beta2), f("eps", eps), f("weight_decay", weight_decay),
+        f("amsgrad", amsgrad);
+  }
 };
 Kept kept_of(const AdamOptions& options);
 
@@ -181,6 +222,11 @@ class Adam final : public GroupedOptimizer<AdamOptions> {
 struct AdamWOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
   bool amsgrad = false;
+  template <class F>
+  void each(const F& f) {
+    f("lr", lr), f("beta1", beta1), f("beta2", beta2), f("eps", eps), f("weight_decay", weight_decay),
+        f("amsgrad", amsgrad);
+  }
 };
 Kept kept_of(const AdamWOptions& options);
 
@@ -195,6 +241,11 @@ class AdamW final : public GroupedOptimizer<AdamWOptions> {
 struct NAdamOptions {
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3;
   bool decoupled_weight_decay = false;  ///< as AdamW's
+  template <class F>
+  void each(const F& f) {
+    f("lr", lr), f("beta1", beta1), f("beta2", beta2), f("eps", eps), f("weight_decay", weight_decay),
+        f("momentum_decay", momentum_decay), f("decoupled_weight_decay", decoupled_weight_decay);
+  }
 };
 Kept kept_of(const NAdamOptions& options);
 
@@ -210,6 +261,11 @@ class NAdam final : public GroupedOptimizer<NAdamOptions> {
 struct RAdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled_weight_decay = false;  ///< as AdamW's
+  template <class F>
+  void each(const F& f) {
+    f("lr", lr), f("beta1", beta1), f("beta2", beta2), f("eps", eps), f("weight_decay", weight_decay),
+        f("decoupled_weight_decay", decoupled_weight_decay);
+  }
 };
 Kept kept_of(const RAdamOptions& options);
 
@@ -225,6 +281,10 @@ class RAdam final : public GroupedOptimizer<RAdamOptions> {
 
 struct AdamaxOptions {
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  template <class F>
+  void each(const F& f) {
+    f("lr", lr), f("beta1", beta1), f("beta2", beta2), f("eps", eps), f("weight_decay", weight_decay);
+  }
 };
 Kept kept_of(const AdamaxOptions& options);
 
@@ -239,6 +299,11 @@ class Adamax final : public GroupedOptimizer<AdamaxOptions> {
 struct RMSpropOptions {
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
   bool centered = false;
+  template <class F>
+  void each(const F& f) {
+    f("lr", lr), f("alpha", alpha), f("eps", eps), f("weight_decay", weight_decay), f("momentum", momentum),
+        f("centered", centered);
+  }
 };
 Kept kept_of(const RMSpropOptions& options);
 
@@ -252,6 +317,11 @@ class RMSprop final : public GroupedOptimizer<RMSpropOptions> {
 
 struct AdagradOptions {
   double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
+  template <class F>
+  void each(const F& f) {
+    f("lr", lr), f("lr_decay", lr_decay), f("weight_decay", weight_decay),
+        f("initial_accumulator_value", initial_accumulator_value), f("eps", eps);
+  }
 };
 Kept kept_of(const AdagradOptions& options);
 
@@ -265,6 +335,10 @@ class Adagrad final : public GroupedOptimizer<AdagradOptions> {
 
 struct LionOptions {
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  template <class F>
+  void each(const F& f) {
+    f("lr", lr), f("beta1", beta1), f("beta2", beta2), f("weight_decay", weight_decay);
+  }
 };
 Kept kept_of(const LionOptions& options);
 
