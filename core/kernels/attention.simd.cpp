@@ -225,12 +225,12 @@ bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
   T* const sums = lse + (b * a.H + h) * a.Sq + i0;
   for (std::int64_t i = 0; i < rows; i += V::size) {
     const std::int64_t left = rows - i;
-    const V m = load<V>(most + i), l = m + xsimd::log2(load<V>(total + i));
-    store_part(xsimd::select(m == V(none), V(-none), l), sums + i,
+    const V sum = load<V>(total + i), l = load<V>(most + i) + xsimd::log2(sum);
+    store_part(xsimd::select(sum == V(0), V(-none), l), sums + i,
                left < static_cast<std::int64_t>(V::size) ? left : V::size);
   }
   for (std::int64_t i = 0; i < rows; ++i) {
-    const V factor(most[i] == none ? T(0) : T(1) / total[i]);
+    const V factor(total[i] == T(0) ? T(0) : T(1) / total[i]);
     T* const to = out.at(b, h, i0 + i);
     const T* const from = o + i * a.Dv;
     std::int64_t c = 0;
@@ -270,13 +270,19 @@ void weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
   }
 }
 
-// to += P (dP - delta), the gradient of a row's scores.
+// P (dP - delta), the gradient of scores: 0 where the weight is, be dP infinite. A hidden pair must pass nothing on.
+template <class V>
+V slope_of(const V& weight, const V& slope, const V& delta) {
+  return xsimd::select(weight == V(0), V(0), weight * (slope - delta));
+}
+
+// The same, added to a row.
 template <class T>
 void add_slopes(const T* weight, const T* slope, const Vec<T>& delta, std::int64_t count, T* to) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
   for (std::int64_t j = 0; j < count; j += W) {
-    const V ds = load<V>(weight + j) * (load<V>(slope + j) - delta);
+    const V ds = slope_of(load<V>(weight + j), load<V>(slope + j), delta);
     if (j + W <= count)
       (load<V>(to + j) + ds).store_unaligned(to + j);
     else
@@ -318,7 +324,7 @@ void backward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_
       const V sum(delta[(b * a.H + h) * a.Sq + i0 + i]);
       if (dbias.data) add_slopes(weight, slope, sum, count, dbias.at(b, h, i0 + i) + j0);
       for (std::int64_t j = 0; j < width; j += V::size)  // dS = P (dP - delta) scale
-        (load<V>(weight + j) * (load<V>(slope + j) - sum) * factor).store_unaligned(slope + j);
+        (slope_of(load<V>(weight + j), load<V>(slope + j), sum) * factor).store_unaligned(slope + j);
       if (a.dropout > 0) multiply_row(weight, factors, width);
     }
     tile_product<true>(count, a.Dv, rows, T(1), p, N, dout.at(b, h, i0), dout.row, dv, a.Dv, true);

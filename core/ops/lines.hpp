@@ -31,6 +31,7 @@ constexpr std::int64_t widest_group = 256;
 /// another (stride 1), others side by side.
 template <class Body>
 void each_group_of_lines(const Lines& l, const Body& body) {
+  if (l.outer * l.inner == 0) return;
   constexpr std::int64_t work = 1 << 13;  // elements that are worth a thread: each costs an exponential or so
   const std::int64_t n = std::max<std::int64_t>(l.n, 1);
   if (l.inner == 1) {

@@ -287,6 +287,42 @@ TEST_CASE("a score that overflows behind the mask stays hidden") {
   check_problem(p, 2e-5);
 }
 
+TEST_CASE("a gradient that overflows behind the mask stays hidden") {
+  for (const bool by_mask : {false, true})
+    for (const double dropout : {0.0, 0.4})
+      for (const Form form : {Form::heads_first, Form::heads_last, Form::composed, Form::packed}) {
+        INFO("mask " << by_mask << " dropout " << dropout << " form " << static_cast<int>(form));
+        Problem p({1, 2, 9, 9, 3, 3}, float64);
+        p.options.dropout = dropout;
+        p.options.causal = !by_mask;
+        if (by_mask) p.options.mask = create_look_ahead_mask(9);
+        p.options.bias = p.draw({1, 2, 9, 9});
+        // The last key is seen by the last query alone, and that one's gradient is 0.
+        p.v[{0, 1, 8}] = 1e200;
+        p.d_output[{0, 1, 2}] = 1e200;
+        p.d_output[{0, 1, 8}] = 0;
+        const Results r = run(p, form, false);
+        const AttentionReference expected = reference(p, false);
+        for (const auto& [got, right] : {std::pair(r.dq, expected.dq), std::pair(r.dk, expected.dk),
+                                         std::pair(r.dv, expected.dv), std::pair(r.dbias, expected.dbias)})
+          CHECK(allclose(got, right, 1e-10, 1e-10));
+      }
+}
+
+TEST_CASE("a NaN that is visible takes its whole row of weights") {
+  for (const Form form : {Form::heads_first, Form::heads_last, Form::composed})
+    for (const std::int64_t queries : {3, 40})
+      for (const std::int64_t keys : {2, 5, 70})
+        for (const DType dtype : {float32, float64}) {
+          INFO("form " << static_cast<int>(form) << ' ' << queries << " queries, " << keys << " keys, " << dtype);
+          Problem p({1, 2, queries, keys, 3, 3}, dtype);
+          p.k[{0, 1, keys - 1}] = nan;
+          const Tensor w = run(p, form, true).weights;
+          CHECK(all(isnan(w[{0, 1}])).item<bool>());
+          CHECK(all(isfinite(w[{0, 0}])).item<bool>());
+        }
+}
+
 TEST_CASE("pair by pair, the products over visible pairs are matrix products") {
   // [queries, keys] and [.., features] panels with room between the rows.
   const std::int64_t Q = 3, K = 4, D = 5;

@@ -193,6 +193,16 @@ TEST_CASE("pow takes the short ways that give what the long one does", "[functio
       CHECK(pow(x, e).data<double>()[i] == Approx(std::pow(x.data<double>()[i], e)).epsilon(1e-15));
 }
 
+TEST_CASE("a power of two types has its gradients in the wider one", "[functions]") {
+  const Tensor x = tensor({1.5}, float64).requires_grad_(), e = tensor({1.7}).requires_grad_();
+  pow(x, e).backward();
+  const double exponent = e.item();
+  CHECK(x.grad().item() == Approx(exponent * std::pow(1.5, exponent - 1)).epsilon(1e-15));
+  const Tensor narrow = tensor({1.3}).requires_grad_(), wide = tensor({0.7}, float64).requires_grad_();
+  pow(narrow, wide).backward();
+  CHECK(wide.grad().item() == Approx(std::pow(narrow.item(), 0.7) * std::log(narrow.item())).epsilon(1e-15));
+}
+
 TEST_CASE("gradients at kinks, ties and edges are PyTorch's", "[functions]") {
   const auto at = [](auto f, std::vector<double> x) { return values(slope(f, x)); };
   CHECK(at([](const Tensor& x) { return relu(x); }, {-1, 0, 1}) == std::vector<double>{0, 0, 1});

@@ -109,6 +109,7 @@ std::vector<OpRow> reduce_rows() {
                     .bad("axis 1 is out of range for shape [2]", [] { cumsum(zeros({2}), 1); }));
   all.push_back(OpRow("cumsum", "of an inner axis", [](const auto& in) { return cumsum(in[0], 0); })
                     .on({{3, 2}})
+                    .on({{3, 0}})
                     .on({{2, 3, 2}}));
   all.push_back(OpRow("sum_to",
                       [](const auto& in) {

@@ -189,6 +189,10 @@ TEST_CASE("reductions over nothing", "[reduce]") {
   CHECK_FALSE(any(none).item<bool>());
   CHECK(sum(none, 0).shape() == Shape{0});
   CHECK(max(none, 0).shape() == Shape{0});
+  const Tensor no_lines = zeros({3, 0});
+  CHECK(argmax(no_lines, 0).shape() == Shape{0});
+  CHECK(cumsum(no_lines, 0).shape() == Shape{3, 0});
+  CHECK(softmax(no_lines, 0).shape() == Shape{3, 0});
   CHECK_THROWS_WITH(argmax(none, 1), "[argmax] axis 1 of shape [2, 0] has no elements to choose from");
   CHECK_THROWS_WITH(min(none), "[min] there is nothing to choose from along the axes given of shape [2, 0]");
 }
