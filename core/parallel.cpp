@@ -1,6 +1,5 @@
 #include "fit/parallel.hpp"
 
-#include <omp.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -9,10 +8,18 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <mutex>
 #include <string>
 
 #include "fit/error.hpp"
 #include "fit/graph.hpp"
+
+#if defined(__SANITIZE_THREAD__)
+#include <thread>
+#include <vector>
+#else
+#include <omp.h>
+#endif
 
 namespace fit {
 namespace {
@@ -48,6 +55,21 @@ std::atomic<int>& threads() {
 
 thread_local bool inside = false;
 
+// Calls member(t, count), which must not throw, on a team of at most `size` threads, one of which is this.
+template <class Member>
+void run_team(int size, const Member& member) {
+#if defined(__SANITIZE_THREAD__)
+  // The thread sanitizer can't see how OpenMP's threads wait for each other, so it gets threads that it knows.
+  std::vector<std::thread> others;
+  for (int t = 1; t < size; ++t) others.emplace_back([&member, t, size] { member(t, size); });
+  member(0, size);
+  for (std::thread& other : others) other.join();
+#else
+#pragma omp parallel num_threads(size)
+  member(omp_get_thread_num(), omp_get_num_threads());
+#endif
+}
+
 }  // namespace
 
 int num_threads() { return threads().load(std::memory_order_relaxed); }
@@ -62,11 +84,11 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, bool uneven, const
   const std::int64_t grains = (n + grain - 1) / grain;
   const int team = static_cast<int>(std::min<std::int64_t>(grains, inside ? 1 : num_threads()));
   if (team <= 1) return call(body, 0, n);
+  std::mutex mutex;
   std::exception_ptr first;
   std::atomic<std::int64_t> next{0};
   const bool mode = grad_enabled();
-#pragma omp parallel num_threads(team)
-  {
+  run_team(team, [&](std::int64_t t, std::int64_t count) {
     const GradMode recording(mode);
     inside = true;
     try {
@@ -74,17 +96,16 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, bool uneven, const
         for (std::int64_t g; (g = next.fetch_add(1, std::memory_order_relaxed)) < grains;)
           call(body, g * grain, std::min(n, (g + 1) * grain));
       } else {
-        // Whole grains for each thread, in order: thread t has grains t grains / team up to (t + 1) grains / team.
-        const std::int64_t t = omp_get_thread_num(), count = omp_get_num_threads();
+        // Whole grains for each thread, in order: thread t has grains t grains / count up to (t + 1) grains / count.
         const std::int64_t begin = grains * t / count * grain, end = std::min(n, grains * (t + 1) / count * grain);
         if (begin < end) call(body, begin, end);
       }
     } catch (...) {
-#pragma omp critical(fit_parallel_exception)
+      const std::lock_guard<std::mutex> lock(mutex);
       if (!first) first = std::current_exception();
     }
     inside = false;
-  }
+  });
   if (first) std::rethrow_exception(first);
 }
 

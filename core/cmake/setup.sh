@@ -7,9 +7,9 @@ build=$top/build/$preset
 me=$(realpath --relative-to="$top" "$0")
 
 say() { printf '== %s\n' "$*"; }
-fail() {
-  printf '%s: %s\n' "$me" "$*" >&2
-  exit 1
+fail() { # fail MESSAGE [EXIT-CODE]
+  printf '%s: %s\n' "$me" "$1" >&2
+  exit "${2:-1}"
 }
 
 # Debian's name of each package that fit is built and tested with, and what it is for.

@@ -1,5 +1,7 @@
 #include "support/example.hpp"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iomanip>
@@ -13,6 +15,19 @@
 #include "fit/random.hpp"
 
 namespace example {
+namespace {
+
+// Found out before a training, not after it: whether pictures can be saved there.
+void check_folder(const std::string& out) {
+  std::error_code hidden;  // in a folder that may not be read
+  std::filesystem::path there = std::filesystem::absolute(out);
+  while (!std::filesystem::exists(there, hidden)) there = there.parent_path();
+  if (!std::filesystem::is_directory(there, hidden) || access(there.c_str(), W_OK) != 0)
+    throw fit::FileError("--out is '" + out + "', but '" + there.string() +
+                         "' is not a folder that may be written to: name another");
+}
+
+}  // namespace
 
 Example::Example(std::string name) : threads(fit::num_threads()), name_(std::move(name)) {}
 
@@ -76,7 +91,7 @@ int run(int argc, char** argv, const std::string& about, const std::function<voi
   app.option_defaults()->always_capture_default();
   app.add_option("--out", e.out, "folder for the pictures");
   app.add_option("--seed", e.seed, "of everything random");
-  app.add_option("--threads", e.threads, "how many to use")->check(CLI::PositiveNumber);
+  app.add_option("--threads", e.threads, "how many to use")->check(CLI::Range(1, 1024));
   app.add_flag("--quick", e.quick, "a few steps only, as the tests do it");
   try {
     app.parse(argc, argv);
@@ -84,6 +99,7 @@ int run(int argc, char** argv, const std::string& about, const std::function<voi
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
+    check_folder(e.out);
     fit::set_num_threads(e.threads);
     fit::manual_seed(e.seed);
     body(e);

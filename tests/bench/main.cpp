@@ -109,7 +109,7 @@ int run(int argc, char** argv) {
   int threads = num_threads();
   bool quick = false, check = false, list = false;
   app.add_option("--only", only, "the workloads to run")->delimiter(',');
-  app.add_option("--threads", threads, "how many threads to use")->check(CLI::PositiveNumber);
+  app.add_option("--threads", threads, "how many threads to use")->check(CLI::Range(1, 1024));
   app.add_flag("--quick", quick, "a second for each, instead of several");
   app.add_flag("--check", check, "only compare the results with the plain forms");
   app.add_flag("--list", list, "print the names and stop");
