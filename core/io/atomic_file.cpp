@@ -48,14 +48,18 @@ AtomicFile::AtomicFile(const char* op, const std::string& path) : op_(op), path_
   }
 }
 
-AtomicFile::~AtomicFile() {
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() {
   if (file_ < 0) return;
   ::unlink(temporary_.c_str());
-  ::close(file_);
+  ::close(std::exchange(file_, -1));
 }
 
-void AtomicFile::fail(const char* what) const {
-  throw FileError(std::string("[") + op_ + "] " + path_ + " " + what + ": " + std::strerror(errno));
+void AtomicFile::fail(const char* what) {
+  const std::string why = std::strerror(errno);
+  discard();  // here, too: if nobody catches the error, no destructor runs
+  throw FileError(std::string("[") + op_ + "] " + path_ + " " + what + ": " + why);
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {

@@ -19,7 +19,8 @@ class AtomicFile {
   void commit();
 
  private:
-  [[noreturn]] void fail(const char* what) const;
+  void discard();
+  [[noreturn]] void fail(const char* what);
 
   const char* op_;
   std::string path_, temporary_;

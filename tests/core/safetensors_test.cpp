@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <exception>
 
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
@@ -203,6 +205,7 @@ TEST_CASE("safetensors: a write that fails on the way leaves the old file, and n
   const Directory d;
   save_safetensors(d.file("x"), {{"a", ones({2})}});
   const std::string before = get(d.file("x"));
+  const Tensor large = ones({100000});
   // A limit to the sizes of files ends the write as a full disk does.
   rlimit old{};
   getrlimit(RLIMIT_FSIZE, &old);
@@ -211,7 +214,7 @@ TEST_CASE("safetensors: a write that fails on the way leaves the old file, and n
   setrlimit(RLIMIT_FSIZE, &low);
   std::string told;
   try {
-    save_safetensors(d.file("x"), {{"a", ones({100000})}});
+    save_safetensors(d.file("x"), {{"a", large}});
   } catch (const FileError& e) {
     told = e.what();
   }
@@ -219,6 +222,19 @@ TEST_CASE("safetensors: a write that fails on the way leaves the old file, and n
   std::signal(SIGXFSZ, handler);
   CHECK_THAT(told, Contains("[save_safetensors] " + d.file("x") + " can't be written: File too large"));
   CHECK(get(d.file("x")) == before);
+  CHECK(std::distance(fs::directory_iterator(d.path), {}) == 1);
+
+  // Nor does it if nobody catches the error and nothing is unwound.
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &low);
+    std::set_terminate([] { _exit(3); });
+    [&]() noexcept { save_safetensors(d.file("x"), {{"a", large}}); }();
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 3));
   CHECK(std::distance(fs::directory_iterator(d.path), {}) == 1);
 }
 

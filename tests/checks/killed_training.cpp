@@ -1,0 +1,89 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fit/fit.hpp>
+#include <iostream>
+#include <memory>
+
+// killed_training OUT STEPS SAMPLER [MICROSECONDS]   trains, going on where the folder's last run ended; dies after the
+// microseconds, wherever it is
+using namespace fit;
+
+namespace {
+
+// Sequences of 2 to 9 tokens, each the last one's successor.
+struct Sequences : data::Dataset {
+  std::int64_t size() const override { return 37; }
+  std::int64_t length(std::int64_t i) const { return 2 + i * 5 % 8; }
+  data::Example get(std::int64_t i) const override {
+    std::vector<std::int64_t> ids;
+    for (std::int64_t t = 0; t < length(i); ++t) ids.push_back((i + t) % 11);
+    return {tensor(ids, {length(i)})};
+  }
+};
+
+struct Model : nn::Layer {
+  Tensor operator()(const Tensor& ids, const Tensor& mask) const {  // [B, T], [B, T] -> [B, T, 12]
+    const Tensor x = token(ids);
+    return out(dropout(x + attention(norm(x), mask.unsqueeze(1))));
+  }
+  void fields(nn::Fields& f) override {
+    f("token", token), f("norm", norm), f("attention", attention), f("dropout", dropout), f("out", out);
+  }
+  nn::Embedding token{12, 16};
+  nn::LayerNorm norm{16};
+  nn::CausalSelfAttention attention{16, 2, 0.2};
+  nn::Dropout dropout{0.2};
+  nn::Linear out{16, 12};
+};
+
+}  // namespace
+
+int main(int, char** argv) {
+  manual_seed(3);
+  set_num_threads(1);
+  const Sequences sequences;
+  std::vector<std::int64_t> lengths;
+  std::vector<double> weights;
+  for (std::int64_t i = 0; i < sequences.size(); ++i)
+    lengths.push_back(sequences.length(i)), weights.push_back(1. + static_cast<double>(i));
+  data::LoaderOptions batches;
+  batches.batch_size = 4, batches.prefetch = 2, batches.collate = data::pad_collate({11});
+  batches.sampler =
+      argv[3] == std::string("weighted") ? data::weighted_sampler(weights, 33) : data::bucket_sampler(lengths, 3);
+  data::DataLoader loader(sequences, batches);
+
+  Model model;
+  optim::AdamW optimizer(optim::decay_groups(model, optim::AdamWOptions{1e-2}));
+  const auto up = std::make_shared<optim::LinearLR>(optimizer, 0.1, 1, 7);
+  const auto down = std::make_shared<optim::CosineAnnealingLR>(optimizer, 50);
+  optim::SequentialLR schedule(optimizer, {up, down}, {7});
+  optim::ExponentialMovingAverage average(model.named_parameters(), 0.9);
+
+  const auto loss = [&](const data::Batch& b) {
+    const std::int64_t T = b[0].size(1);
+    const Tensor input = b[0][{range(), range(0, T - 1)}], real = b[1][{range(), range(0, T - 1)}];
+    nn::CrossEntropyOptions o;
+    o.ignore_index = 11;
+    return nn::cross_entropy(model(input, real), b[0][{range(), range(1, T)}], o);
+  };
+  TrainerOptions options;
+  options.out = argv[1], options.steps = std::atoi(argv[2]);
+  options.resume = true, options.save_every = 1, options.accumulate = 2, options.clip_norm = 1;
+  options.display = Display::none;
+  Trainer trainer(model, optimizer, loader, loss, options);
+  trainer.checkpoint().add("average", average);
+  trainer.schedule(schedule).after_step([&] { average.update(); });
+  trainer.validation(
+      [&] {
+        const auto scope = average.apply();
+        data::LoaderOptions all;
+        all.batch_size = 40, all.collate = batches.collate;
+        data::DataLoader whole(sequences, all);
+        return loss(*whole.begin()).item();
+      },
+      5);
+  if (argv[4]) ualarm(static_cast<useconds_t>(std::atoi(argv[4])), 0);
+  trainer.run();
+  std::cout << trainer.metrics().rows().back().at("loss") << '\n';
+}

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# killed_training.sh PROGRAM [STEPS [SEED]]   kills a training again and again at random moments: what is on the disk can
+# always be gone on from, and ends as the training that nobody killed
+set -euo pipefail
+program=$1 steps=${2:-25} RANDOM=${3:-1}
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+for sampler in bucket weighted; do
+  "$program" "$stage/$sampler" "$steps" $sampler >/dev/null
+  kills=0 room=2000
+  until "$program" "$stage/killed" "$steps" $sampler $((RANDOM % 30000 + room)) >/dev/null 2>"$stage/error"; do
+    if [ -s "$stage/error" ]; then cat "$stage/error" && exit 1; fi
+    kills=$((kills + 1)) room=$((room + 1000))
+  done 2>/dev/null # where bash tells of each kill
+  for file in last best; do cmp "$stage/$sampler/$file.safetensors" "$stage/killed/$file.safetensors"; done
+  diff <(sed 's/"rate":[^,]*,//' "$stage/$sampler/metrics.jsonl") <(sed 's/"rate":[^,]*,//' "$stage/killed/metrics.jsonl")
+  [ "$(ls "$stage/killed" | grep -vc 'tmp-0$')" = 4 ] # nothing piles up
+  [ $kills -gt 2 ] || { echo "it was killed $kills times only: nothing was tried" && exit 1; }
+  echo "$sampler: killed $kills times"
+  rm -r "$stage/killed"
+done
