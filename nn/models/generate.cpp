@@ -44,6 +44,7 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
     check::fail(op, "logits is ", logits.shape(), ": it must be [V], V > 0");
   std::vector<double> x = penalized(logits, sequence, o.repetition_penalty);
   const auto likeliest = std::max_element(x.begin(), x.end());
+  if (*likeliest == -INFINITY) check::fail(op, "all logits are -inf: no token is possible");
   if (o.temperature == 0) return likeliest - x.begin();
 
   // Likeliest first; of equals the lower token.

@@ -156,6 +156,8 @@ TEST_CASE("generation's errors", "[generate]") {
   CHECK_THROWS_WITH(nn::sample_token(logits, {3}, {}, 0.5), Contains("the token 3: it must be in 0 … 2"));
   CHECK_THROWS_WITH(nn::sample_token(tensor({1., NAN}), {}, {}, 0.5), Contains("a logit is NaN"));
   CHECK_THROWS_WITH(nn::sample_token(zeros({1, 3}), {}, {}, 0.5), Contains("must be [V]"));
+  CHECK_THROWS_WITH(nn::sample_token(full({2}, -INFINITY), {}, {}, 0.5), Contains("no token is possible"));
+  CHECK(nn::sample_token(tensor({-INFINITY, -5., -INFINITY}), {}, {}, 0.99) == 1);
   nn::GPTOptions dropping = gpt.options();
   dropping.dropout = 0.1;
   CHECK_THROWS_WITH(nn::generate(nn::GPT(dropping), {{1}}, o), Contains("call its eval() first"));

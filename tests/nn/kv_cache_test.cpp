@@ -1,11 +1,13 @@
 #include "fit/nn/kv_cache.hpp"
 
 #include <limits>
+#include <type_traits>
 
 #include "fit/attention.hpp"
 #include "fit/memory.hpp"
 #include "fit/nn/attention.hpp"
 #include "fit/nn/gpt.hpp"
+#include "fit/nn/transformer.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -107,6 +109,9 @@ TEST_CASE("a causal attention layer goes on with a cache", "[cache]") {
   const Tensor rest = layer.forward_next(slice(x, 1, 3, 5), cache[0], 3, mask);
   CHECK(max_difference(cat({first, rest}, 1), layer(x, mask)) < 1e-13);
 }
+
+static_assert(!std::is_copy_constructible_v<nn::KVCache> && !std::is_copy_assignable_v<nn::KVCache>);
+static_assert(!std::is_copy_constructible_v<nn::DecoderCache>);
 
 TEST_CASE("a cache forgets, and its rows can be chosen anew", "[cache]") {
   const nn::GPT gpt = lively(small());

@@ -18,7 +18,7 @@
 ///       optimizer.step();
 ///     }
 ///
-/// Several backward() before one step() sum their gradients up, which makes a large batch of small ones:
+/// Several backward() before one step() sum their gradients up, which makes a large batch of small ones, equally large:
 ///
 ///     for (int part = 0; part < parts; ++part) (loss(net(x[part]), y[part]) / parts).backward();
 ///     optimizer.step();
@@ -415,8 +415,9 @@ class ExponentialMovingAverage {
 // ---- clipping -----------------------------------------------------------------------------------------------------
 
 /// Scales all gradients together so that their norm (the root of the sum of all squares) is at most max_norm, and
-/// returns what it was before. Parameters without a gradient count for nothing. A norm that is infinite or NaN makes
-/// the gradients NaN, as in PyTorch, unless error_if_nonfinite, where it throws Error and changes nothing.
+/// returns what it was before. Parameters without a gradient count for nothing. A norm that is NaN makes all gradients
+/// NaN, an infinite one makes them NaN where they are infinite and 0 elsewhere, as in PyTorch; or, with
+/// error_if_nonfinite, it throws Error and changes nothing.
 double clip_grad_norm_(const Parameters& parameters, double max_norm, bool error_if_nonfinite = false);
 /// Cuts every element of the gradients off to -limit … limit.
 void clip_grad_value_(const Parameters& parameters, double limit);

@@ -29,7 +29,7 @@ struct SamplingOptions {
 };
 
 /// The next token from logits [V], given the sequence so far. `uniform` is a random number in [0, 1).
-/// Throws Error for options out of range, logits that are NaN, or a sequence with tokens outside 0 … V - 1.
+/// Throws Error for options out of range, logits that are NaN or all -inf, or a sequence with tokens outside 0 … V - 1.
 std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const SamplingOptions& options, double uniform);
 
 struct GenerateOptions : SamplingOptions {

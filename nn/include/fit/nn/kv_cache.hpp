@@ -9,6 +9,7 @@ namespace fit::nn {
 
 /// The keys and values of the positions that a causal model has seen, so that each further token costs one position.
 /// All memory is taken once, [batch, kv_heads, max_length, head_size] twice for each layer; nothing is joined or moved.
+/// It is moved, not copied: two that write to the same memory would spoil each other. select() makes rows of rows.
 ///
 ///     nn::KVCache cache = gpt.make_cache(1);
 ///     Tensor logits = gpt(prompt, cache);              // all at once, or in pieces
@@ -21,6 +22,8 @@ class KVCache {
   /// Throws Error for a size that is negative.
   KVCache(std::int64_t num_layers, std::int64_t batch, std::int64_t kv_heads, std::int64_t max_length,
           std::int64_t head_size, DType dtype = float32);
+  KVCache(KVCache&&) = default;
+  KVCache& operator=(KVCache&&) = default;
 
   Layer& operator[](std::size_t layer) { return layers_[layer]; }
   std::int64_t batch() const { return batch_; }
