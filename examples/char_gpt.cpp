@@ -1,6 +1,11 @@
-// A GPT of letters learns to write like Shakespeare, in the configuration that nanoGPT has for a CPU: 4 layers of 4
-// heads, 128 wide, which see 64 letters back. The peak of the learning rate is twice nanoGPT's 1e-3, which ends
-// at 1.905 nats a letter. Sized for a minute on two cores.
+// A GPT of letters learns to write like Shakespeare. Sized for a minute on two cores.
+//
+// nanoGPT's configuration for a CPU: 4 layers of 4 heads, 128 wide, which see 64 letters back; no biases, no dropout, a
+// head that is the table of letters; weights from N(0, 0.02), those into the residual stream smaller; 2000 steps of 12
+// windows; AdamW with 0.9, 0.99 and a decay of matrices of 0.1; gradients clipped to a norm of 1; a rate that rises in
+// 100 steps and falls along a cosine to 1e-4.
+// What differs: the rate's peak, 2e-3 instead of 1e-3 (with which this ends at 1.905, and nanoGPT's model in PyTorch at
+// 1.901 and 1.920); windows that come once each before any comes again; GELU by its tanh form.
 #include <iostream>
 #include <memory>
 
@@ -94,6 +99,7 @@ int main(int argc, char** argv) {
 
     // Weight decay pulls at matrices, not at the scales of the norms.
     const auto [matrices, scales] = optim::split_by_decay(model);
+    // The peak rate was chosen on a last tenth of the training part: 2e-3 ends at 1.75, 1e-3 at 1.87 nats a letter.
     optim::AdamWOptions decayed;
     decayed.lr = 2e-3, decayed.beta2 = 0.99, decayed.weight_decay = 0.1;
     optim::AdamWOptions others = decayed;
