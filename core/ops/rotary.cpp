@@ -1,33 +1,14 @@
+#include "kernels/rotary.hpp"
+
 #include <algorithm>
 
 #include "check.hpp"
 #include "dispatch.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
+#include "kernels/scratch.hpp"
 
 namespace fit {
-namespace {
-
-struct Pairs {
-  std::int64_t count, stride, apart;  // pair i is (i stride, i stride + apart)
-};
-
-// One row of heads, of `width` features, of which the first `features` turn.
-template <class T>
-void turn_row(T* to, const T* from, const double* table, const Pairs& p, std::int64_t features, std::int64_t width,
-              double sign) {
-  for (std::int64_t head = 0; head < features; head += 2 * p.count)
-    for (std::int64_t i = 0; i < p.count; ++i) {
-      const T c = static_cast<T>(table[2 * i]), s = static_cast<T>(sign * table[2 * i + 1]);
-      const std::int64_t at = head + i * p.stride;
-      const T x = from[at], y = from[at + p.apart];
-      to[at] = x * c - y * s;
-      to[at + p.apart] = x * s + y * c;
-    }
-  std::copy(from + features, from + width, to + features);
-}
-
-}  // namespace
 
 Tensor rotary(const Tensor& x, const Tensor& table, RotaryLayout layout, std::int64_t features, std::int64_t offset,
               bool inverse) {
@@ -45,7 +26,6 @@ Tensor rotary(const Tensor& x, const Tensor& table, RotaryLayout layout, std::in
   if (turned < 0 || turned > W || turned % D != 0)
     check::fail(op, "x is ", x.shape(), ", features ", turned, ", table ", table.shape(),
                 ": what turns must be whole heads of ", D, " features");
-  const Pairs pairs = layout == RotaryLayout::interleaved ? Pairs{D / 2, 2, 1} : Pairs{D / 2, 1, D / 2};
 
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   const double* const angles = table.data<double>().data() + offset * D;
@@ -54,10 +34,21 @@ Tensor rotary(const Tensor& x, const Tensor& table, RotaryLayout layout, std::in
     const N* const from = x.data<N>().data();
     N* const to = y.fresh<N>();
     const std::int64_t rows = W == 0 ? 0 : x.numel() / W;
+    const auto& kernels = kernels::rotary<N>();
+    const auto turn = layout == RotaryLayout::interleaved ? kernels.interleaved : kernels.half_split;
     parallel_for(rows, std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(W, 1)),
                  [&](std::int64_t row, std::int64_t end) {
-                   for (; row < end; ++row)
-                     turn_row(to + row * W, from + row * W, angles + row % T * D, pairs, turned, W, inverse ? -1. : 1.);
+                   const kernels::Scratch<N> scratch(D);
+                   N *const cosine = scratch.get(), *const sine = cosine + D / 2;
+                   for (; row < end; ++row) {
+                     const double* const angle = angles + row % T * D;
+                     for (std::int64_t i = 0; i < D / 2; ++i) {
+                       cosine[i] = static_cast<N>(angle[2 * i]);
+                       sine[i] = static_cast<N>(inverse ? -angle[2 * i + 1] : angle[2 * i + 1]);
+                     }
+                     turn(to + row * W, from + row * W, cosine, sine, D / 2, turned / D);
+                     std::copy(from + row * W + turned, from + (row + 1) * W, to + row * W + turned);
+                   }
                  });
   });
   return record(op, {x, table}, std::move(y), keep::input(1),

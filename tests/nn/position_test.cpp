@@ -1,11 +1,13 @@
 #include "fit/nn/position.hpp"
 
 #include <cmath>
+#include <vector>
 
 #include "fit/attention.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
+#include "support/variants.hpp"
 
 namespace fit::test {
 
@@ -22,6 +24,38 @@ TEST_CASE("rotary turns the pairs that its layout names", "[position]") {
     CHECK(max_difference(rotary(x, table, RotaryLayout::half_split)[t],
                          tensor({std::cos(a), -std::sin(b), std::sin(a), std::cos(b)})) < 1e-6);
   }
+}
+
+TEST_CASE("rotary on every instruction set, for every number of threads", "[position]") {
+  // Pairs that fill no vector, one and several; rows that are shared among threads.
+  for (const auto layout : {RotaryLayout::half_split, RotaryLayout::interleaved})
+    for (const std::int64_t D : {2, 6, 16, 34, 64}) {
+      INFO(D << " features, layout " << static_cast<int>(layout));
+      Generator g(3);
+      const std::int64_t heads = 5, T = 33;
+      const Tensor table = nn::rotary_table(T + 2, D), x = randn({9, T, (heads + 1) * D + 1}, float64, g);
+      std::vector<double> turned_by_hand = x.to_vector<double>();
+      const auto angle = table.data<double>();
+      for (std::int64_t row = 0; row < 9 * T; ++row)
+        for (std::int64_t h = 0; h < heads; ++h)
+          for (std::int64_t i = 0; i < D / 2; ++i) {
+            const bool half = layout == RotaryLayout::half_split;
+            const std::int64_t head = row * x.size(2) + h * D, a = (row % T + 2) * D + 2 * i;
+            double& u = turned_by_hand[static_cast<std::size_t>(head + (half ? i : 2 * i))];
+            double& v = turned_by_hand[static_cast<std::size_t>(head + (half ? i + D / 2 : 2 * i + 1))];
+            const double c = angle[a], s = angle[a + 1], old = u;
+            u = old * c - v * s;
+            v = old * s + v * c;
+          }
+      const Tensor expected = tensor(turned_by_hand, x.shape());
+      each_isa([&] {
+        for (const DType dtype : {float32, float64}) {
+          const auto turned = [&] { return rotary(x.to(dtype), table, layout, heads * D, 2); };
+          CHECK(max_difference(turned(), expected.to(dtype)) < (dtype == float32 ? 1e-5 : 1e-14));
+          check_threads(turned);
+        }
+      });
+    }
 }
 
 TEST_CASE("rotary scores depend on distance alone, and turning back undoes it", "[position]") {

@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+
+#include "kernels/isa.hpp"
+
+// Rotary positions: pairs of features turned by angles, float and double.
+namespace fit::kernels {
+
+// `heads` heads side by side, of 2 `pairs` features each; in every head, pair i (x, y) becomes
+// (x cosine[i] - y sine[i], x sine[i] + y cosine[i]). `to` and `from` don't overlap.
+template <class T>
+using Turn = void (*)(T* to, const T* from, const T* cosine, const T* sine, std::int64_t pairs, std::int64_t heads);
+
+template <class T>
+struct RotaryKernels {
+  Turn<T> half_split;   // pair i is (i, i + pairs)
+  Turn<T> interleaved;  // pair i is (2 i, 2 i + 1)
+};
+
+template <class IsaTag, class T>
+const RotaryKernels<T>& rotary_table();
+
+template <class T>
+const RotaryKernels<T>& rotary() {
+  return FIT_KERNELS(rotary_table, T);
+}
+
+}  // namespace fit::kernels
