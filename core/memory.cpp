@@ -43,11 +43,12 @@ std::size_t capacity_of(int c) {
 
 // Large blocks in large pages: fewer faults when they are first touched, fewer misses of the page table later.
 void* from_system(std::size_t capacity) {
-  constexpr std::size_t page = std::size_t{2} << 20, large = 4 * page;  // capacities from there on are multiples of it
-  if (capacity < large) return std::aligned_alloc(64, capacity);
-  void* block = std::aligned_alloc(page, capacity);
+  constexpr std::size_t page = std::size_t{2} << 20;
+  if (capacity < page) return std::aligned_alloc(64, capacity);
+  void* block = nullptr;
+  if (posix_memalign(&block, page, capacity) != 0) return nullptr;
 #if defined(MADV_HUGEPAGE)
-  if (block) madvise(block, capacity, MADV_HUGEPAGE);
+  madvise(block, capacity, MADV_HUGEPAGE);
 #endif
   return block;
 }

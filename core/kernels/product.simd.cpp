@@ -70,53 +70,54 @@ void small(const Product<T>& p, const T* a, const T* b, T* c, T* scratch) {
   tile(p, a, scratch, p.n, c, add);
 }
 
-// Rows of c, M of them: every vector of b that is read serves all rows of a.
-template <int M, class T>
+// M rows of c and R columns: every vector of b that is read serves all rows of a. U sums side by side for each, so that
+// additions don't wait for one another. Few rows of b at a time: memory is read fastest in few streams.
+template <int M, int R, int U, class T>
 void dots_of(const Product<T>& p, const T* a, const T* b, T* c) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
-  const std::int64_t whole = p.k / W * W, rest = p.k - whole;
-  const auto store = [&](std::int64_t i, std::int64_t j, const V& sum) {
-    T& to = c[i * p.ldc + j];
-    to = p.alpha * sum_lanes(sum) + (p.beta == T(0) ? T(0) : p.beta * to);
-  };
-  std::int64_t j = 0;
-  constexpr int R = 4;  // rows of b side by side, so that additions don't wait for each other
-  for (; j + R <= p.n; j += R) {
-    V sum[R][M];
-    FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = V(T(0));
-    const auto add = [&](auto get) {
-      V x[M];
-      FIT_UNROLL for (int i = 0; i < M; ++i) x[i] = get(a + i * p.lda);
-      FIT_UNROLL for (int r = 0; r < R; ++r) {
-        const V w = get(b + (j + r) * p.ldb);
-        FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = sum[r][i] + x[i] * w;
-      }
-    };
-    for (std::int64_t k = 0; k < whole; k += W) add([k](const T* at) { return load<V>(at + k); });
-    if (rest) add([&](const T* at) { return load_part<V>(at + whole, rest); });
-    FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) store(i, j + r, sum[r][i]);
-  }
-  for (; j < p.n; ++j)
-    for (int i = 0; i < M; ++i) {
-      V sum(T(0));
-      for (std::int64_t k = 0; k < whole; k += W) sum = sum + load<V>(a + i * p.lda + k) * load<V>(b + j * p.ldb + k);
-      if (rest) sum = sum + load_part<V>(a + i * p.lda + whole, rest) * load_part<V>(b + j * p.ldb + whole, rest);
-      store(i, j, sum);
+  V sum[R][M][U];
+  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int u = 0; u < U; ++u)
+      sum[r][i][u] = V(T(0));
+  const auto add = [&](int u, auto get) {
+    V x[M];
+    FIT_UNROLL for (int i = 0; i < M; ++i) x[i] = get(a + i * p.lda);
+    FIT_UNROLL for (int r = 0; r < R; ++r) {
+      const V w = get(b + r * p.ldb);
+      FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i][u] = sum[r][i][u] + x[i] * w;
     }
+  };
+  std::int64_t k = 0;
+  for (; k + U * W <= p.k; k += U * W)
+    FIT_UNROLL for (int u = 0; u < U; ++u) add(u, [k, u](const T* at) { return load<V>(at + k + u * W); });
+  for (; k + W <= p.k; k += W) add(0, [k](const T* at) { return load<V>(at + k); });
+  if (k < p.k) add(0, [&p, k](const T* at) { return load_part<V>(at + k, p.k - k); });
+  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) {
+    FIT_UNROLL for (int u = 1; u < U; ++u) sum[r][i][0] = sum[r][i][0] + sum[r][i][u];
+    T& to = c[i * p.ldc + r];
+    to = p.alpha * sum_lanes(sum[r][i][0]) + (p.beta == T(0) ? T(0) : p.beta * to);
+  }
+}
+
+template <int M, class T>
+void dots_of_rows(const Product<T>& p, const T* a, const T* b, T* c) {
+  constexpr int U = M <= 2 ? 2 : 1;
+  std::int64_t j = 0;
+  for (; j + 2 <= p.n; j += 2) dots_of<M, 2, U>(p, a, b + j * p.ldb, c + j);
+  if (j < p.n) dots_of<M, 1, U>(p, a, b + j * p.ldb, c + j);
 }
 
 template <class T>
 void dots(const Product<T>& p, const T* a, const T* b, T* c) {
   switch (p.m) {
     case 1:
-      return dots_of<1>(p, a, b, c);
+      return dots_of_rows<1>(p, a, b, c);
     case 2:
-      return dots_of<2>(p, a, b, c);
+      return dots_of_rows<2>(p, a, b, c);
     case 3:
-      return dots_of<3>(p, a, b, c);
+      return dots_of_rows<3>(p, a, b, c);
     case 4:
-      return dots_of<4>(p, a, b, c);
+      return dots_of_rows<4>(p, a, b, c);
     default:
       return;
   }

@@ -63,7 +63,10 @@ Tensor cached_self_attention(const Tensor& qkv, Tensor& keys, Tensor& values, st
   AttentionOptions all = options;
   all.dropout = 0;
   AttentionOptions rest = all;
-  if (S == 1) rest.window = 0;
+  if (S == 1) {
+    rest.window = 0;
+    rest.causal = false;
+  }
   const detail::AttentionCall call = detail::check_call(op, Shape{B, num_heads, S, total}, D, qkv.dtype(), rest);
 
   Tensor out = Tensor::empty({B, S, num_heads * D}, qkv.dtype());

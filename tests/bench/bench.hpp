@@ -8,7 +8,12 @@
 // What a workload is. The names are those of the peers' benchmark.
 namespace fit::bench {
 
-enum class Limit { none, gemm, memory };
+enum class Limit {
+  none,
+  gemm,    // the rate of a large matrix product
+  memory,  // of y += a x over large arrays
+  read,    // of a sum over a large array
+};
 
 struct Workload {
   std::string name;

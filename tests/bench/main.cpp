@@ -4,8 +4,9 @@
 //
 // Each workload's result is first checked against its plain form. median_s, min_s and max_s are of one step; growth_mb
 // is how much the peak memory has grown since the program began; limit says which limit of the machine binds the
-// workload (gemm: the rate of a large matrix product, memory: that of y += a x over large arrays), share how much of it
-// was reached. Both limits are measured in the same run. Only ratios taken on one machine in one sitting mean anything.
+// workload (gemm: the rate of a large matrix product, memory: that of y += a x over large arrays, read: that of a sum
+// over one), share how much of it was reached. The limits are measured in the same run. Only ratios taken on one
+// machine in one sitting mean anything.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +35,10 @@ double peak_mb() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
+const char* name_of(Limit l) {
+  return l == Limit::gemm ? "gemm" : l == Limit::memory ? "memory" : l == Limit::read ? "read" : "none";
+}
+
 // Warms up, then runs `step` for `budget` seconds or 2000 times, at least 3 times.
 std::vector<double> measure(const std::function<void()>& step, double budget) {
   step();
@@ -50,7 +56,11 @@ std::vector<double> measure(const std::function<void()>& step, double budget) {
 
 // What this machine can do: operations and bytes a second, and the seconds that an empty parallel region takes.
 struct Limits {
-  double gemm, memory, region;
+  double gemm, memory, read, region;
+
+  double of(Limit l) const {
+    return l == Limit::gemm ? gemm : l == Limit::memory ? memory : l == Limit::read ? read : INFINITY;
+  }
 };
 
 Limits measure_limits() {
@@ -69,6 +79,7 @@ Limits measure_limits() {
     const Tensor x = ones({std::int64_t{1} << 26});
     Tensor y = ones(x.shape());
     l.memory = 12.0 * static_cast<double>(x.numel()) / measure([&] { add_into(y, x); }, 1.0).front();
+    l.read = 4.0 * static_cast<double>(x.numel()) / measure([&] { sum(x); }, 1.0).front();
   }
   const auto region = measure([] { parallel_for(num_threads(), 1, [](std::int64_t, std::int64_t) {}); }, 0.2);
   l.region = region[region.size() / 2];
@@ -138,6 +149,7 @@ int run(int argc, char** argv) {
   const Limits limits = in_child<Limits>(measure_limits);
   std::printf("%s\n", nlohmann::json{{"gemm_gflops", limits.gemm / 1e9},
                                      {"memory_gb_s", limits.memory / 1e9},
+                                     {"read_gb_s", limits.read / 1e9},
                                      {"region_us", limits.region * 1e6},
                                      {"threads", threads}}
                           .dump()
@@ -148,9 +160,6 @@ int run(int argc, char** argv) {
     if (!wanted(w)) continue;
     const std::vector<double> t = measure(w.make(), quick ? std::min(w.budget, 1.0) : w.budget);
     const double median = t[t.size() / 2], rate = w.amount / median;
-    const double share = w.limit == Limit::gemm     ? rate / limits.gemm
-                         : w.limit == Limit::memory ? rate / limits.memory
-                                                    : 0;
     std::printf("%s\n", nlohmann::json{{"workload", w.name},
                                        {"threads", threads},
                                        {"median_s", median},
@@ -158,10 +167,8 @@ int run(int argc, char** argv) {
                                        {"max_s", t.back()},
                                        {"runs", t.size()},
                                        {"growth_mb", peak_mb() - base},
-                                       {"limit", w.limit == Limit::gemm     ? "gemm"
-                                                 : w.limit == Limit::memory ? "memory"
-                                                                            : "none"},
-                                       {"share", share}}
+                                       {"limit", name_of(w.limit)},
+                                       {"share", rate / limits.of(w.limit)}}
                             .dump()
                             .c_str());
     std::fflush(stdout);

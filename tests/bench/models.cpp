@@ -147,7 +147,7 @@ Workload decode() {
   const auto options = gpt_options(layers, 12, C, vocab, tokens + 1);
   const double parameters = static_cast<double>(12 * layers * C * C + vocab * C);
   return {"decode_l12h12c768_128tokens",
-          Limit::memory,
+          Limit::read,
           4 * parameters * tokens,
           8.0,
           [=]() -> std::function<void()> {
