@@ -1,8 +1,12 @@
 #include "fit/random.hpp"
 
+#include <algorithm>
+#include <type_traits>
+
 #include "check.hpp"
 #include "dispatch.hpp"
 #include "fit/parallel.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/random.hpp"
 
 namespace fit {
@@ -10,19 +14,56 @@ namespace {
 
 constexpr std::int64_t grain = 1 << 13;  // numbers that are worth a thread; a multiple of the kernels' group
 
-/// A tensor filled by the kernel `pick(kernels::random<T>())` under the next key of g.
-template <class Pick>
-Tensor filled(const char* op, const Shape& shape, DType dtype, Generator& g, const Pick& pick) {
+struct Uniform {
+  template <class T>
+  static auto kernel() {
+    return kernels::random<T>().uniform;
+  }
+};
+struct Normal {
+  template <class T>
+  static auto kernel() {
+    return kernels::random<T>().normal;
+  }
+};
+
+/// Calls done(p, n) for each piece of y, once the kernel has filled it under the next key of g.
+template <class Kind, class Done>
+void fill(Tensor& y, Generator& g, const Done& done) {
+  const kernels::RandomKey key{g.seed(), g.next_call()};
+  dispatch_floating(y.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto kernel = Kind::template kernel<T>();
+    T* const p = y.fresh<T>();
+    parallel_for(y.numel(), grain, [&](std::int64_t i, std::int64_t end) {
+      for (; i < end; i += grain) {
+        const std::int64_t n = std::min(grain, end - i);
+        kernel(p + i, key, i, n);
+        done(p + i, n);
+      }
+    });
+  });
+}
+
+template <class Kind>
+Tensor filled(const char* op, const Shape& shape, DType dtype, Generator& g) {
   if (!is_floating(dtype)) check::fail(op, "dtype is ", dtype, ": it must be float32 or float64");
   Tensor y = Tensor::empty(shape, dtype);
-  const kernels::RandomKey key{g.seed(), g.next_call()};
-  dispatch_floating(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const auto kernel = pick(kernels::random<T>());
-    T* const p = y.fresh<T>();
-    parallel_for(y.numel(), grain, [&](std::int64_t i, std::int64_t end) { kernel(p + i, key, i, end - i); });
-  });
+  fill<Kind>(y, g, [](auto*, std::int64_t) {});
   return y;
+}
+
+/// Overwrites x with factor * number + shift.
+template <class Kind>
+void refill(const char* op, Tensor& x, double factor, double shift, Generator& g) {
+  check::floating(op, "the tensor", x);
+  x.before_write(op);
+  fill<Kind>(x, g, [&](auto* p, std::int64_t n) {
+    using T = std::remove_pointer_t<decltype(p)>;
+    const T f = static_cast<T>(factor), s = static_cast<T>(shift);
+    kernels::elementwise<T>().mul(p, p, &f, n, 1, 0);
+    kernels::elementwise<T>().add(p, p, &s, n, 1, 0);
+  });
 }
 
 /// Calls body(i, word) for i < n with 32-bit words under the next key of g.
@@ -67,12 +108,16 @@ Generator& default_generator() {
 
 void manual_seed(std::uint64_t seed) { default_generator().set_state(seed, 0); }
 
-Tensor rand(const Shape& shape, DType dtype, Generator& g) {
-  return filled("rand", shape, dtype, g, [](const auto& kernels) { return kernels.uniform; });
+Tensor rand(const Shape& shape, DType dtype, Generator& g) { return filled<Uniform>("rand", shape, dtype, g); }
+
+Tensor randn(const Shape& shape, DType dtype, Generator& g) { return filled<Normal>("randn", shape, dtype, g); }
+
+void detail::fill_uniform(const char* op, Tensor& x, double low, double high, Generator& g) {
+  refill<Uniform>(op, x, high - low, low, g);
 }
 
-Tensor randn(const Shape& shape, DType dtype, Generator& g) {
-  return filled("randn", shape, dtype, g, [](const auto& kernels) { return kernels.normal; });
+void detail::fill_normal(const char* op, Tensor& x, double mean, double std, Generator& g) {
+  refill<Normal>(op, x, std, mean, g);
 }
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Generator& g) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "check.hpp"
 #include "dispatch.hpp"
@@ -11,6 +12,8 @@
 
 namespace fit::nn::init {
 namespace {
+
+thread_local bool skipping = false;
 
 struct Fans {
   double in, out;
@@ -52,6 +55,9 @@ double inverse_erf(double y) {
 
 }  // namespace
 
+Skip::Skip() : before_(std::exchange(skipping, true)) {}
+Skip::~Skip() { skipping = before_; }
+
 double gain(Nonlinearity nonlinearity, double negative_slope) {
   switch (nonlinearity) {
     case Nonlinearity::linear:
@@ -70,6 +76,7 @@ double gain(Nonlinearity nonlinearity, double negative_slope) {
 }
 
 Tensor constant_(Tensor t, Scalar value) {
+  if (skipping) return t;
   const NoGrad plain;
   return t.fill_(value);
 }
@@ -79,20 +86,25 @@ Tensor ones_(Tensor t) { return constant_(std::move(t), 1); }
 
 Tensor uniform_(Tensor t, double low, double high, Generator& g) {
   if (!(low <= high)) check::fail("uniform_", "low is ", low, ", high is ", high, ": low must not be above high");
-  const Tensor values = rand(t.shape(), t.dtype(), g).mul_(high - low).add_(low);
-  return overwrite("uniform_", std::move(t), values);
+  if (skipping) return t;
+  const NoGrad plain;
+  fit::detail::fill_uniform("uniform_", t, low, high, g);
+  return t;
 }
 
 Tensor normal_(Tensor t, double mean, double std, Generator& g) {
   if (!(std >= 0)) check::fail("normal_", "std is ", std, ": it must not be negative");
-  const Tensor values = randn(t.shape(), t.dtype(), g).mul_(std).add_(mean);
-  return overwrite("normal_", std::move(t), values);
+  if (skipping) return t;
+  const NoGrad plain;
+  fit::detail::fill_normal("normal_", t, mean, std, g);
+  return t;
 }
 
 Tensor trunc_normal_(Tensor t, double mean, double std, double low, double high, Generator& g) {
   if (!(std > 0) || !(low < high))
     check::fail("trunc_normal_", "std is ", std, ", low ", low, ", high ", high,
                 ": std must be above 0, and low below high");
+  if (skipping) return t;
   // The distribution function's inverse, of numbers uniform between its values at the two ends.
   const double from = std::erf((low - mean) / std * M_SQRT1_2), to = std::erf((high - mean) / std * M_SQRT1_2);
   Tensor values = rand(t.shape(), float64, g);
@@ -124,7 +136,7 @@ Tensor kaiming_normal_(Tensor t, double a, Fan fan, Nonlinearity nonlinearity, G
 Tensor orthogonal_(Tensor t, double gain, Generator& g) {
   if (t.rank() < 2) check::fail("orthogonal_", "the tensor has shape ", t.shape(), ": it needs two axes or more");
   const std::int64_t rows = t.size(0), columns = rows == 0 ? 0 : t.numel() / rows;
-  if (t.numel() == 0) return t;
+  if (skipping || t.numel() == 0) return t;
   const bool wide = rows < columns;
   // Of a tall matrix of normal numbers, Q is uniform among the orthogonal ones once R's diagonal is positive.
   Tensor q = randn(wide ? Shape{columns, rows} : Shape{rows, columns}, float64, g);

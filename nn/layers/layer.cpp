@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "check.hpp"
+#include "fit/nn/init.hpp"
 #include "fit/random.hpp"
 #include "load.hpp"
 
@@ -88,7 +89,7 @@ void become(Tensor& t, Tensor other) {
   if (trained) t.requires_grad_();
 }
 
-// make() draws initial values that clone() overwrites: the program's random numbers must not move on for that.
+// make() may draw numbers, which clone() overwrites: the program's must not move on for that.
 class KeepGenerator {
  public:
   KeepGenerator() = default;
@@ -261,6 +262,7 @@ std::shared_ptr<Layer> Layer::made_like(const Layer& layer) {
 
 std::shared_ptr<Layer> Layer::clone() const {
   const KeepGenerator keep;
+  const init::Skip values;
   std::shared_ptr<Layer> copy = made_like(*this);
   Copied copied;
   copy->take(*this, copied);

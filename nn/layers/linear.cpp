@@ -18,6 +18,11 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bi
   if (with_bias) bias = Parameter(init::uniform_(Tensor::empty({out_features}), -bound, bound));
 }
 
+Linear::Linear(const Parameter& w, const Parameter& b) : weight(w), bias(b) {
+  if (w.rank() != 2) check::fail("Linear", "weight has shape ", w.shape(), ": it must be [out, in]");
+  if (b.defined()) check::shape("Linear", "bias", b, {w.size(0)});
+}
+
 Tensor Linear::forward(const Tensor& x) const {
   check_last("Linear", x, "in_features", weight.size(1), "weight", weight);
   return linear(x, weight, bias);

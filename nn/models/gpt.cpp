@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "check.hpp"
-#include "fit/nn/init.hpp"
 #include "fit/nn/loss.hpp"
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
@@ -153,31 +152,31 @@ void GPTBlock::fields(Fields& f) {
 
 // ---- GPT ----------------------------------------------------------------------------------------------------------
 
-GPT::GPT(const GPTOptions& o)
+GPT::GPT(const GPTOptions& o, const init::Skip&)
     : options_(completed(o)),
       wte(o.vocab_size, o.d_model),
       dropout(o.dropout),
       ln_f(o.d_model, 1e-5, o.bias),
-      head(o.d_model, o.vocab_size, false) {
+      head(o.tie_weights ? Linear(wte.weight) : Linear(o.d_model, o.vocab_size, false)) {
+  if (o.positions == Positions::learned) wpe.emplace(o.context_length, o.d_model);
+  if (o.positions == Positions::sinusoidal) sinusoids_ = sinusoidal_positions(o.context_length, o.d_model);
+  const Tensor rotary = table_of(options_, {});
+  for (std::int64_t i = 0; i < o.num_layers; ++i) h.add(GPTBlock(options_, rotary));
+}
+
+GPT::GPT(const GPTOptions& o) : GPT(o, init::Skip()) {
   constexpr double std = 0.02;
   const double residual = std / std::sqrt(2.0 * static_cast<double>(o.num_layers));
   init::normal_(wte.weight, 0, std);
-  if (o.positions == Positions::learned) init::normal_(wpe.emplace(o.context_length, o.d_model).weight, 0, std);
-  if (o.positions == Positions::sinusoidal) sinusoids_ = sinusoidal_positions(o.context_length, o.d_model);
-  const Tensor rotary = table_of(options_, {});
-  for (std::int64_t i = 0; i < o.num_layers; ++i) {
-    GPTBlock block(options_, rotary);
+  if (wpe) init::normal_(wpe->weight, 0, std);
+  for (GPTBlock& block : h) {
     start(block.attn.qkv, std);
     start(block.attn.proj, residual);
     start(block.mlp.fc, std);
     if (block.mlp.gate) start(*block.mlp.gate, std);
     start(block.mlp.proj, residual);
-    h.add(std::move(block));
   }
-  if (o.tie_weights)
-    head.weight = wte.weight;
-  else
-    start(head, std);
+  if (!o.tie_weights) start(head, std);
 }
 
 Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {

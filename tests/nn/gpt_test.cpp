@@ -2,8 +2,12 @@
 
 #include <cmath>
 
+#include "fit/memory.hpp"
+#include "fit/nn/init.hpp"
 #include "fit/nn/loss.hpp"
 #include "fit/ops.hpp"
+#include "fit/optim.hpp"
+#include "fit/parallel.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -46,6 +50,40 @@ TEST_CASE("a GPT starts as GPT-2 does", "[gpt]") {
   CHECK(gpt.loss(zeros({1, 4}, int64), ones({1, 4}, int64)).item() == Approx(std::log(300.0)).epsilon(0.02));
 }
 
+TEST_CASE("a GPT draws each of its matrices once, and takes no memory beside them", "[gpt]") {
+  nn::GPTOptions o = small(512, 64, 2);
+  o.d_model = 128;
+  for (const bool tied : {true, false}) {
+    o.tie_weights = tied;
+    const std::uint64_t matrices = tied ? 2 + 2 * 4 : 3 + 2 * 4;
+    empty_cache();
+    const MemoryStats before = memory_stats();
+    const std::uint64_t calls = default_generator().calls();
+    const nn::GPT gpt(o);
+    CHECK(default_generator().calls() - calls == matrices);
+    const MemoryStats after = memory_stats();
+    // Blocks are up to a quarter larger than what they hold.
+    CHECK(after.live_bytes - before.live_bytes < 5 * gpt.num_parameters() + 64 * 1024);
+    CHECK(after.cached_bytes - before.cached_bytes < 64 * 1024);
+    const auto copy = nn::clone(gpt);
+    CHECK(default_generator().calls() - calls == matrices);
+    CHECK(equal(copy->h[1].mlp.fc.weight.detach(), gpt.h[1].mlp.fc.weight.detach()));
+  }
+}
+
+TEST_CASE("a GPT made under init::Skip takes up stored values", "[gpt]") {
+  const nn::GPT trained(small());
+  const std::uint64_t calls = default_generator().calls();
+  const auto blank = [] {
+    const nn::init::Skip guard;
+    return std::make_unique<nn::GPT>(small());
+  }();
+  CHECK(default_generator().calls() == calls);
+  blank->load_state_dict(trained.state_dict());
+  const Tensor ids = tensor({{1, 2, 3}});
+  CHECK(same_bits((*blank)(ids), trained(ids)));
+}
+
 TEST_CASE("a GPT's parameters have GPT-2's names", "[gpt]") {
   nn::GPT gpt(small());
   std::vector<std::string> names;
@@ -82,6 +120,46 @@ TEST_CASE("a GPT's loss is the mean cross entropy of its logits", "[gpt]") {
   const double sum =
       chances[{0, 0, 2}].item() + chances[{0, 1, 3}].item() + chances[{1, 0, 5}].item() + chances[{1, 2, 7}].item();
   CHECK(gpt.loss(ids, targets, -1).item() == Approx(-sum / 4).epsilon(1e-12));
+}
+
+TEST_CASE("training a GPT asks the system for nothing from the third step on", "[gpt][memory]") {
+  struct Threads {  // which of several gets which piece, and so which block of scratch, is up to chance
+    Threads() { set_num_threads(1); }
+    ~Threads() { set_num_threads(before); }
+    const int before = num_threads();
+  } threads;
+  const auto check = [](const char* name, nn::GPTOptions o) {
+    INFO(name);
+    nn::GPT gpt(o);
+    optim::AdamW optimizer(gpt.named_parameters(), 1e-3);
+    const Tensor ids = randint(0, 11, {2, 8}), targets = randint(0, 11, {2, 8});
+    const auto step = [&] {
+      optimizer.zero_grad();
+      gpt.loss(ids, targets).backward();
+      optim::clip_grad_norm_(gpt.named_parameters(), 1.0);
+      optimizer.step();
+    };
+    step();
+    step();
+    const MemoryStats before = memory_stats();
+    for (int i = 0; i < 5; ++i) step();
+    CHECK(memory_stats().system_allocs == before.system_allocs);
+    CHECK(memory_stats().live_blocks == before.live_blocks);
+  };
+  nn::GPTOptions o = small();
+  check("plain", o);
+  o.dropout = 0.1;
+  check("dropout", o);
+  o.tie_weights = o.bias = false;
+  check("no bias, a head of its own", o);
+  o.activation = nn::Activation::swiglu;
+  o.num_kv_heads = 2;
+  o.window = 3;
+  for (const nn::Positions p :
+       {nn::Positions::none, nn::Positions::sinusoidal, nn::Positions::rotary, nn::Positions::alibi}) {
+    o.positions = p;
+    check(nn::name_of(p), o);
+  }
 }
 
 TEST_CASE("a GPT's errors", "[gpt]") {

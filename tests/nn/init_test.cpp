@@ -67,6 +67,39 @@ TEST_CASE("an initialiser writes into a parameter without recording, with its ow
   CHECK(equal(w.detach(), init::xavier_uniform_(zeros({4, 4}, float64), 1, b)));
 }
 
+TEST_CASE("uniform and normal initialisers draw what rand and randn do, where it stays") {
+  for (const DType dtype : {float32, float64})
+    for (const std::int64_t n : {0, 1, 33, 257, 20000}) {
+      INFO(n << " of " << dtype);
+      Tensor t = full({n}, 99, dtype);
+      const void* const place = t.raw();
+      Generator a(7), b(7);
+      init::uniform_(t, -0.3, 0.5, a);
+      CHECK(equal(t, rand({n}, dtype, b) * 0.8 - 0.3));
+      init::normal_(t, 0.5, 0.02, a);
+      CHECK(equal(t, randn({n}, dtype, b) * 0.02 + 0.5));
+      CHECK(t.raw() == place);
+      CHECK(a.calls() == 2);
+    }
+}
+
+TEST_CASE("init::Skip keeps the initialisers from doing anything") {
+  const std::uint64_t calls = default_generator().calls();
+  {
+    const init::Skip guard;
+    { const init::Skip inner; }
+    Tensor t = blank({2, 2});
+    for (const auto& f :
+         {+[](Tensor x) { return init::zeros_(x); }, +[](Tensor x) { return init::uniform_(x); },
+          +[](Tensor x) { return init::normal_(x); }, +[](Tensor x) { return init::trunc_normal_(x); },
+          +[](Tensor x) { return init::kaiming_uniform_(x); }, +[](Tensor x) { return init::orthogonal_(x); }})
+      CHECK(f(t).impl() == t.impl());
+    CHECK(equal(t, blank({2, 2})));
+  }
+  CHECK(default_generator().calls() == calls);
+  CHECK(equal(init::zeros_(blank({2, 2})), zeros({2, 2})));
+}
+
 TEST_CASE("truncated normal numbers") {
   manual_seed(2);
   const Tensor t = init::trunc_normal_(blank());

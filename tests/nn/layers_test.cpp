@@ -37,6 +37,19 @@ TEST_CASE("Linear starts uniform in ±1/sqrt(in)") {
   }
 }
 
+TEST_CASE("Linear shares the parameters that it is given") {
+  const nn::Linear one(3, 2), other(one.weight, one.bias), plain(one.weight);
+  CHECK(other.weight.impl() == one.weight.impl());
+  CHECK(other.bias.impl() == one.bias.impl());
+  CHECK_FALSE(plain.bias.defined());
+  const Tensor x = tensor({1., 2., 3.});
+  CHECK(equal(other(x), one(x)));
+  sum(other(x)).backward();
+  CHECK(one.weight.has_grad());
+  CHECK_THROWS_WITH(nn::Linear(one.bias), Contains("[Linear] weight has shape [2]: it must be [out, in]"));
+  CHECK_THROWS_WITH(nn::Linear(one.weight, nn::Parameter(zeros({3}))), Contains("bias") && Contains("[3]"));
+}
+
 TEST_CASE("Linear's errors name both shapes") {
   const nn::Linear layer(3, 2);
   CHECK_THROWS_WITH(layer(zeros({2, 5})),

@@ -53,6 +53,10 @@ struct Philox {
   std::uint32_t word[4];
 };
 Philox philox(std::uint64_t seed, std::uint64_t call, std::uint64_t index);
+
+/// Overwrites x with low + (high - low) rand(), or mean + std randn(), drawn where they stay.
+void fill_uniform(const char* op, Tensor& x, double low, double high, Generator& g);
+void fill_normal(const char* op, Tensor& x, double mean, double std, Generator& g);
 }  // namespace detail
 
 }  // namespace fit

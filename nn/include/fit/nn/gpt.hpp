@@ -8,6 +8,7 @@
 #include "fit/nn/containers.hpp"
 #include "fit/nn/dropout.hpp"
 #include "fit/nn/feed_forward.hpp"
+#include "fit/nn/init.hpp"
 #include "fit/nn/kv_cache.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
@@ -139,6 +140,8 @@ class GPT final : public Layer {
   std::shared_ptr<Layer> make() const override { return std::make_shared<GPT>(options_); }
 
  private:
+  GPT(const GPTOptions& options, const init::Skip&);  // without initial values
+
   Tensor embedded(const Tensor& ids, const KVCache* cache) const;  // what the first block reads: [B, T, d_model]
   Tensor hidden(const Tensor& ids) const;                          // what the head reads
   Tensor hidden(const Tensor& ids, KVCache& cache) const;

@@ -8,6 +8,22 @@
 /// The weight of a layer is [out, in, ...]: fan_in is in times what follows, fan_out is out times what follows.
 namespace fit::nn::init {
 
+/// While one lives, the initialisers do nothing on this thread, so that layers are made without drawing values which
+/// others will replace, as a checkpoint does:
+///
+///     const auto gpt = [&] { const nn::init::Skip guard; return std::make_shared<nn::GPT>(options); }();
+///     gpt->load_state_dict(state);
+class Skip {
+ public:
+  Skip();
+  ~Skip();
+  Skip(const Skip&) = delete;
+  Skip& operator=(const Skip&) = delete;
+
+ private:
+  bool before_;
+};
+
 enum class Fan { in, out };
 enum class Nonlinearity { linear, sigmoid, tanh, relu, leaky_relu, selu };
 /// What a nonlinearity takes away from the standard deviation: 1, 1, 5/3, sqrt 2, sqrt(2 / (1 + slope^2)), 3/4.

@@ -12,6 +12,8 @@ namespace fit::nn {
 class Linear final : public UnaryLayer {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
+  /// Shares these, which ties it to the layers that have them: [out, in], and [out] or undefined.
+  explicit Linear(const Parameter& weight, const Parameter& bias = {});
   Tensor forward(const Tensor& x) const override;
   void fields(Fields& f) override;
   std::string describe() const override;
