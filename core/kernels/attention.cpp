@@ -127,12 +127,6 @@ class PartialSums {
   Scratch<T> others_;
 };
 
-// Whether some key is hidden from some query.
-template <class T>
-bool hides(const Attention<T>& a) {
-  return a.causal || a.window > 0 || a.mask.data;
-}
-
 }  // namespace
 
 template <class T>

@@ -82,6 +82,12 @@ struct AttentionTable {
 constexpr std::int64_t query_block = 64;
 inline std::int64_t attention_scratch(std::int64_t Dv) { return query_block * (2 * key_block + Dv + 4); }
 
+/// Whether some key may be hidden from some query.
+template <class T>
+bool hides(const Attention<T>& a) {
+  return a.causal || a.window > 0 || a.mask.data;
+}
+
 /// Queries that are taken together. Short causal heads waste less above the diagonal in small steps.
 template <class T>
 std::int64_t query_step(const Attention<T>& a) {

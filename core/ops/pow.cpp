@@ -84,11 +84,14 @@ Tensor pow(const Tensor& x, const Tensor& e) {
     run_binary<T, T, T>(y, base, exponent, power_runs<T>(), pow_grain);
   });
   return record("pow", {x, e}, std::move(y), keep::inputs | keep::output, [](Backward& b) {
-    const Tensor x = b.x(0).to(b.dy().dtype()), e = b.x(1).to(b.dy().dtype()), zero = eq(x, 0);
-    // dx = dy e x^(e - 1), and 0 for x = 0 and e = 0, where the power is infinite
-    if (b.wants(0)) b.give(0, mul(b.dy(), mul(e, pow(x, where(logical_and(zero, eq(e, 0)), 0, sub(e, 1))))));
+    const Tensor x = b.x(0).to(b.dy().dtype()), e = b.x(1).to(b.dy().dtype());
+    // dx = dy e x^(e - 1), and 0 for e = 0, also where 1 / x is infinite or NaN
+    if (b.wants(0)) {
+      const Tensor pole = logical_and(eq(e, 0), logical_not(isfinite(div(1, x))));
+      b.give(0, mul(b.dy(), mul(e, pow(x, where(pole, 0, sub(e, 1))))));
+    }
     // de = dy y ln x, and 0 for x = 0 and e >= 0, where the logarithm is infinite
-    if (b.wants(1)) b.give(1, mul(b.dy(), mul(b.y(), log(where(logical_and(zero, ge(e, 0)), 1, x)))));
+    if (b.wants(1)) b.give(1, mul(b.dy(), mul(b.y(), log(where(logical_and(eq(x, 0), ge(e, 0)), 1, x)))));
   });
 }
 

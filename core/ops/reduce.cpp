@@ -237,7 +237,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
       y = pow(sum(pow(abs(x), p), axes, keepdims), 1 / p);
   }
   return record("norm", {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(true)](Backward& b) {
-    // dx = dy x |x|^(p-2) / y^(p-1); for p = infinity the largest share dy sign(x) among them. 0 where x or y is 0.
+    // dx = dy sign(x) (|x| / y)^(p-1); for p = infinity the largest share dy sign(x) among them. 0 where x or y is 0.
     const Tensor x = b.x(0), y = reshape(b.y(), kept), dy = reshape(b.dy(), kept);
     if (p == 2) return b.give(0, x * (dy / nonzero(y)));
     const Tensor size = abs(x), safe = nonzero(size);
@@ -245,7 +245,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
       const Tensor largest = eq(size, y).to(x.dtype());
       return b.give(0, x / safe * largest * (dy / sum_to(largest, kept)));
     }
-    b.give(0, x * pow(safe, p - 2) * (dy / pow(nonzero(y), p - 1)));
+    b.give(0, x / safe * pow(safe / nonzero(y), p - 1) * dy);
   });
 }
 

@@ -203,6 +203,12 @@ TEST_CASE("a power of two types has its gradients in the wider one", "[functions
   CHECK(wide.grad().item() == Approx(std::pow(narrow.item(), 0.7) * std::log(narrow.item())).epsilon(1e-15));
 }
 
+TEST_CASE("the gradient of a power is 0 where the exponent is 0, whatever the base", "[functions]") {
+  const Tensor x = tensor({0., -0., 1e-40, nan, infinity, 3.}, float32).requires_grad_();
+  pow(x, zeros({6})).backward(ones({6}));
+  CHECK(values(x.grad()) == std::vector<double>(6, 0.));
+}
+
 TEST_CASE("gradients at kinks, ties and edges are PyTorch's", "[functions]") {
   const auto at = [](auto f, std::vector<double> x) { return values(slope(f, x)); };
   CHECK(at([](const Tensor& x) { return relu(x); }, {-1, 0, 1}) == std::vector<double>{0, 0, 1});

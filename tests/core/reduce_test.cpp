@@ -264,6 +264,8 @@ TEST_CASE("gradients where there is a choice", "[reduce]") {
   CHECK(gradient(zero, [](const Tensor& x) { return norm(x); }) == Numbers{0, 0, 0});
   CHECK(gradient(zero, [](const Tensor& x) { return norm(x, 3); }) == Numbers{0, 0, 0});
   CHECK(gradient(zero, [](const Tensor& x) { return norm(x, infinity); }) == Numbers{0, 0, 0});
+  CHECK(gradient(tensor({1e-40, -2., 0.}), [](const Tensor& x) { return norm(x, 1); }) == Numbers{1, -1, 0});
+  CHECK(gradient(tensor({1e-30, 0.}), [](const Tensor& x) { return norm(x, 0.5); })[0] == Approx(1));
   CHECK(gradient(ones({3}), [](const Tensor& x) { return fit::std(x); }) == Numbers{0, 0, 0});
   CHECK(gradient(tensor({2., 0., 3.}), [](const Tensor& x) { return prod(x); }) == Numbers{0, 6, 0});
   CHECK(gradient(tensor({0., 0., 3.}), [](const Tensor& x) { return prod(x); }) == Numbers{0, 0, 0});
