@@ -172,6 +172,8 @@ class Run {
     }
   }
 
+  bool retains() const { return retain_; }
+
   static thread_local Run* current;
 
  private:
@@ -388,10 +390,20 @@ Tensor Backward::dy(int i) {
 }
 bool Backward::has_dy(int i) const { return node_.outputs[i].grad.defined(); }
 
+int Backward::slot_of_x(int i) const { return __builtin_popcount(node_.kept_inputs & ((1u << i) - 1)); }
+
 Tensor Backward::x(int i) {
-  const int slot = __builtin_popcount(node_.kept_inputs & ((1u << i) - 1));
-  return restore(slot, node_.edges[i].node, static_cast<int>(node_.edges[i].output));
+  return restore(slot_of_x(i), node_.edges[i].node, static_cast<int>(node_.edges[i].output));
 }
+
+Tensor Backward::take_x(int i) {
+  Tensor t = x(i);
+  if (detail::Run::current->retains()) return t;
+  node_.released = true;  // also where the adjoint throws later on
+  if (detail::Storage* s = std::exchange(node_.saved[slot_of_x(i)].storage, nullptr)) detail::drop(s->refs);
+  return t;
+}
+
 Tensor Backward::y(int i) { return restore(__builtin_popcount(node_.kept_inputs) + i, &node_, i); }
 Tensor Backward::saved(int i) { return restore(node_.extras_at + i, nullptr, 0); }
 bool Backward::has_saved(int i) const { return node_.saved[node_.extras_at + i].storage != nullptr; }

@@ -20,11 +20,11 @@ void each_row(const Tensor& logits, const Body& body) {
                });
 }
 
-/// dlogits = (softmax(logits) - one_hot(targets)) dy row by row, in one pass. `stats` [2, N] holds each row's largest
-/// logit and sum(e^(x - max)).
+/// dlogits = (softmax(logits) - one_hot(targets)) dy row by row, in one pass, over the logits where nobody else has
+/// them. `stats` [2, N] holds each row's largest logit and sum(e^(x - max)).
 Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor& stats, const Tensor& dy,
                       std::int64_t ignore_index) {
-  Tensor dx = Tensor::empty(logits.shape(), logits.dtype());
+  Tensor dx = logits.unique() ? logits : Tensor::empty(logits.shape(), logits.dtype());
   const std::int64_t rows = logits.size(0), n = logits.size(1);
   const std::int64_t* const target = targets.data<std::int64_t>().data();
   dispatch_floating(logits.dtype(), [&](auto zero) {
@@ -84,7 +84,7 @@ Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int6
   });
   return record(op, {logits, targets}, std::move(y), keep::inputs | keep::saved(stats), [ignore_index](Backward& b) {
     b.give(0, b.recording() ? composed_gradient(b.x(0), b.x(1), b.dy(), ignore_index)
-                            : fused_gradient(b.x(0), b.x(1), b.saved(0), b.dy(), ignore_index));
+                            : fused_gradient(b.take_x(0), b.x(1), b.saved(0), b.dy(), ignore_index));
   });
 }
 

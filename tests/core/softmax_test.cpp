@@ -132,4 +132,52 @@ TEST_CASE("cross_entropy_rows: large logits, equal ones, hidden and missing numb
   });
 }
 
+TEST_CASE("cross_entropy_rows writes its gradient over logits that nobody else has", "[softmax]") {
+  const Tensor x = drawn({5, 33}, float64).requires_grad_(), targets = tensor({0, 32, 7, 7, -100});
+  // Passes x on by a copy, and takes down where its gradient lies.
+  static const void* where = nullptr;
+  const auto copy = [&] {
+    return record("copy", {x}, x.detach().clone(), keep::nothing, [](Backward& b) {
+      where = b.dy().raw();
+      b.give(0, b.dy());
+    });
+  };
+  const Tensor expected = grad({sum(cross_entropy_rows(x, targets))}, {x})[0];
+  const auto gradient = [&](const Tensor& loss, bool retain) {
+    Tensor(x).zero_grad();
+    loss.backward({}, retain);
+    return x.grad().clone();
+  };
+  const void* logits_at = nullptr;
+  const auto loss_alone = [&] {
+    const Tensor logits = copy();
+    logits_at = logits.raw();
+    return sum(cross_entropy_rows(reshape(logits, {5, 33}), targets));
+  };
+  CHECK(equal(gradient(loss_alone(), false), expected));
+  CHECK(where == logits_at);
+  SECTION("not where the graph is retained") {
+    const Tensor loss = loss_alone();
+    CHECK(equal(gradient(loss, true), expected));
+    CHECK(where != logits_at);
+    CHECK(equal(gradient(loss, false), expected));
+    CHECK(where == logits_at);
+    CHECK_THROWS_WITH(loss.backward(), Catch::Contains("retain_graph"));
+  }
+  SECTION("not where a tensor has them") {
+    const Tensor logits = copy(), before = logits.detach().clone();
+    CHECK(equal(gradient(sum(cross_entropy_rows(logits, targets)), false), expected));
+    CHECK(where != logits.raw());
+    CHECK(equal(logits.detach(), before));
+  }
+  SECTION("not where another operation needs them") {
+    const Tensor loss = [&] {
+      const Tensor logits = copy();
+      const Tensor squares = sum(logits * logits);  // its gradient comes after
+      return squares + sum(cross_entropy_rows(logits, targets));
+    }();
+    CHECK(max_difference(gradient(loss, false), expected + x.detach() * 2.) < 1e-15);
+  }
+}
+
 }  // namespace fit::test

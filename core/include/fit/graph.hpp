@@ -169,6 +169,9 @@ class Backward {
   bool has_dy(int i) const;
   /// What was kept. Throws Error if it was changed in place meanwhile.
   Tensor x(int i);
+  /// x(i), of which the node lets go unless the graph is retained: what is then unique() nobody else will read, so that
+  /// the gradient may be written over it.
+  Tensor take_x(int i);
   Tensor y(int i = 0);
   Tensor saved(int i);
   bool has_saved(int i) const;
@@ -195,6 +198,7 @@ class Backward {
   explicit Backward(detail::Node& node) : node_(node) {}
 
  private:
+  int slot_of_x(int i) const;
   Tensor restore(int slot, detail::Node* node, int output);
   detail::Node& node_;
 };
