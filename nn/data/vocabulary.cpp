@@ -78,8 +78,12 @@ constexpr const char *char_format = "fit characters", *pair_format = "fit byte p
 
 std::string Vocabulary::decode(const Tensor& ids) const {
   check::dtype("decode", "ids", ids, DType::int64);
+  return decode(ids.to_vector<std::int64_t>());
+}
+
+std::string Vocabulary::decode(const std::vector<std::int64_t>& ids) const {
   std::string text;
-  for (const std::int64_t id : ids.data<std::int64_t>()) text += token(id);
+  for (const std::int64_t id : ids) text += token(id);
   return text;
 }
 

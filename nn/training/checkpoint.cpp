@@ -166,8 +166,6 @@ void Checkpoint::load(const std::string& path) {
 
 CheckpointInfo checkpoint_info(const std::string& path) { return read(path).info; }
 
-void load_from_checkpoint(const std::string& path, nn::Layer& layer, const std::string& part) {
-  layer.load_state_dict(read(path).of(part));
-}
+State checkpoint_part(const std::string& path, const std::string& name) { return read(path).of(name); }
 
 }  // namespace fit

@@ -16,8 +16,13 @@ namespace fit {
 
 namespace {
 
-// Null stands for what is not finite.
-std::string line_of(const MetricsLog::Row& row) { return nlohmann::json(row).dump() + '\n'; }
+// Null stands for what is not finite; a whole number has no point.
+std::string line_of(const MetricsLog::Row& row) {
+  nlohmann::json line = row;
+  for (const auto& [name, value] : row)
+    if (std::abs(value) < 0x1p53 && std::trunc(value) == value) line[name] = static_cast<std::int64_t>(value);
+  return line.dump() + '\n';
+}
 
 // The rows up to a step. Lines that are no rows (the last one of a program that was killed) are left out.
 std::vector<MetricsLog::Row> rows_to(std::int64_t last_step, const std::string& path) {

@@ -162,6 +162,13 @@ TEST_CASE("checkpoint: a layer alone can be loaded, and the file asked what it i
   load_from_checkpoint(d.file("c"), fresh);
   CHECK(same_state(fresh.state_dict(), t.model->state_dict()));
   CHECK_THROWS_WITH(load_from_checkpoint(d.file("c"), fresh, "ema"), Contains("missing: embedding.weight"));
+
+  optim::ExponentialMovingAverage average(t.model->named_parameters(), 0.5), other(fresh.named_parameters());
+  t.run(1);
+  average.update();
+  c.add("average", average).save(d.file("c"));
+  load_from_checkpoint(d.file("c"), other, "average");
+  CHECK(same_state(other.state_dict(), average.state_dict()));
 }
 
 // fit_tests "[.store]" writes the file of the present version into the build's folder.

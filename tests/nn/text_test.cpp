@@ -31,6 +31,7 @@ TEST_CASE("text: characters in the order of their code points", "[text]") {
   CHECK(v.token(11) == "本");
   CHECK(ids(v, "oh 日") == std::vector<std::int64_t>{6, 4, 0, 10});
   CHECK(v.decode(v.encode("Größe, hello")) == "Größe, hello");
+  CHECK(v.decode(std::vector<std::int64_t>{6, 4}) == "oh");
   CHECK(v.encode("").shape() == Shape{0});
   CHECK(v.decode(tensor({{0, 11}, {11, 0}})) == " 本本 ");
   CHECK_THROWS_WITH(v.encode("hex"), Contains("'x' at byte 2 is not one of the 12 characters known"));

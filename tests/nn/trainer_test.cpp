@@ -273,8 +273,7 @@ TEST_CASE("trainer: metrics are lines of JSON", "[trainer]") {
     log.add({{"step", 2}, {"loss", NAN}});
     log.add({{"step", 3}, {"loss", 2}});
   }
-  CHECK(get(d.file("m.jsonl")) ==
-        "{\"loss\":0.5,\"step\":1.0}\n{\"loss\":null,\"step\":2.0}\n{\"loss\":2.0,\"step\":3.0}\n");
+  CHECK(get(d.file("m.jsonl")) == "{\"loss\":0.5,\"step\":1}\n{\"loss\":null,\"step\":2}\n{\"loss\":2,\"step\":3}\n");
   MetricsLog resumed(d.file("m.jsonl"), 2);
   REQUIRE(resumed.rows().size() == 2);
   CHECK(std::isnan(resumed.rows()[1].at("loss")));

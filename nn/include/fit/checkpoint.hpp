@@ -66,7 +66,16 @@ struct CheckpointInfo {
 };
 CheckpointInfo checkpoint_info(const std::string& path);
 
-/// Loads one layer out of a checkpoint, to use it without going on with its training. Throws as Checkpoint::load().
-void load_from_checkpoint(const std::string& path, nn::Layer& layer, const std::string& part = "model");
+/// What one part had saved. Throws as Checkpoint::load().
+Checkpoint::State checkpoint_part(const std::string& path, const std::string& name);
+
+/// Loads one part out of a checkpoint, to use it without going on with its training: a layer, or an average of weights.
+///
+///     load_from_checkpoint("out/best.safetensors", model);
+///     load_from_checkpoint("out/best.safetensors", average, "average");  // and then average.apply()
+template <class Part>
+void load_from_checkpoint(const std::string& path, Part& part, const std::string& name = "model") {
+  part.load_state_dict(checkpoint_part(path, name));
+}
 
 }  // namespace fit

@@ -23,8 +23,9 @@ class Vocabulary {
   virtual Tensor encode(const std::string& text) const = 0;
   /// One token's text. Throws Error for a number that no token has.
   virtual const std::string& token(std::int64_t id) const = 0;
-  /// The text of int64 ids of any shape, in their order.
+  /// The text of int64 ids of any shape, in their order; or of those that nn::generate() gives.
   std::string decode(const Tensor& ids) const;
+  std::string decode(const std::vector<std::int64_t>& ids) const;
 };
 
 /// A token for each character (code point of UTF-8) that stands in a text, in their order.
