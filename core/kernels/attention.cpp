@@ -35,31 +35,43 @@ void pack_all(const Attention<T>& a, const Heads<const T>& x, std::int64_t D, T*
   });
 }
 
-template <class T>
-bool all_finite(std::int64_t B, std::int64_t H, std::int64_t S, std::int64_t D, const Heads<const T>& x) {
-  const auto& table = FIT_KERNELS(attention_table, T);
-  std::atomic<bool> ok{true};
-  parallel_for(B * H, grain_of(4.0 * static_cast<double>(S * D)), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      if (!table.finite(S, D, x.at(i / H, i % H, 0), x.row)) ok = false;
-  });
-  return ok;
-}
+constexpr std::int64_t enough = 8;  // pieces of work, for the cores of a small machine
 
-// Calls each(b, h, i0, rows, scratch) for all blocks of queries.
+// Calls each(b, h, i0, rows, keys, scratch) for all blocks of queries; keys: those of the head, packed, or null.
 template <class T, class Each>
 void over_queries(const Attention<T>& a, const Each& each) {
-  // Causal blocks cost more the later they are: small blocks waste less above the diagonal, and later ones are taken
-  // first.
-  const std::int64_t size = a.causal && a.Sq <= 4 * query_block ? 32 : query_block, per_head = blocks(a.Sq, size);
-  const double flops = flops_per_pair(a) * pairs(a) / static_cast<double>(std::max<std::int64_t>(per_head, 1));
-  parallel_tasks(a.B * a.H * per_head, grain_of(flops), [&](std::int64_t begin, std::int64_t end) {
-    const Scratch<T> scratch(attention_scratch(a.Dv));
-    for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t head = task / per_head, i0 = (per_head - 1 - task % per_head) * size;
-      each(head / a.H, head % a.H, i0, std::min(size, a.Sq - i0), scratch.get());
-    }
-  });
+  const auto& table = FIT_KERNELS(attention_table, T);
+  const std::int64_t heads = a.B * a.kv_heads, group = a.H / a.kv_heads;
+  const std::int64_t size = query_step(a), per_head = blocks(a.Sq, size);
+  const bool pack = !few_queries(a);
+  const std::int64_t size_k = pack ? blocks(a.Sk, key_block) * key_block * a.D : 0;
+  const double flops = flops_per_pair(a) * pairs(a);
+  if (heads >= enough) {  // each is packed and attended to in one go, while its keys are in the cache
+    parallel_tasks(heads, grain_of(flops * static_cast<double>(group)), [&](std::int64_t begin, std::int64_t end) {
+      const Scratch<T> keys(size_k), scratch(attention_scratch(a.Dv));
+      for (std::int64_t head = begin; head < end; ++head) {
+        const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
+        if (pack) table.pack(a.Sk, a.D, a.k.at(b, kv, 0), a.k.row, keys.get());
+        for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h)
+          for (std::int64_t i0 = 0; i0 < a.Sq; i0 += size)
+            each(b, h, i0, std::min(size, a.Sq - i0), pack ? keys.get() : nullptr, scratch.get());
+      }
+    });
+    return;
+  }
+  const Scratch<T> keys(heads * size_k);
+  if (pack) pack_all(a, a.k, a.D, keys.get());
+  // Causal blocks cost more the later they are: later ones are taken first.
+  parallel_tasks(a.B * a.H * per_head, grain_of(flops / static_cast<double>(per_head)),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   const Scratch<T> scratch(attention_scratch(a.Dv));
+                   for (std::int64_t task = begin; task < end; ++task) {
+                     const std::int64_t head = task / per_head, b = head / a.H, h = head % a.H;
+                     const std::int64_t i0 = (per_head - 1 - task % per_head) * size;
+                     each(b, h, i0, std::min(size, a.Sq - i0),
+                          pack ? keys.get() + (b * a.kv_heads + h / group) * size_k : nullptr, scratch.get());
+                   }
+                 });
 }
 
 // How the backward pass is cut into tasks: by shapes alone, so that results don't depend on the threads. A task takes a
@@ -89,7 +101,6 @@ struct Cut {
 
 template <class T>
 Cut cut_backward(const Attention<T>& a, std::int64_t key_blocks, const Heads<T>& dbias) {
-  constexpr std::int64_t enough = 8;
   Cut c{a.B * a.kv_heads, 1, 1, 1, 1, 1};
   if (dbias.data) c.sharing = (dbias.batch ? 1 : a.B) * (dbias.head ? 1 : a.kv_heads);
   if (dbias.data && dbias.head && !dbias.batch) c.stride = a.kv_heads;
@@ -132,44 +143,25 @@ class PartialSums {
 template <class T>
 bool attention_forward(const Attention<T>& a, const Heads<T>& out, T* lse) {
   if (a.B * a.H * a.Sq * a.Sk * a.D * a.Dv == 0) return false;
-  if (hides(a) && !(all_finite(a.B, a.H, a.Sq, a.D, a.q) && all_finite(a.B, a.kv_heads, a.Sk, a.D, a.k) &&
-                    all_finite(a.B, a.kv_heads, a.Sk, a.Dv, a.v)))
-    return false;
-  // A bias of -inf may leave a row without a softmax, which must show.
-  if (a.bias.data && !all_finite(a.bias.batch ? a.B : 1, a.bias.head ? a.H : 1, a.bias.row ? a.Sq : 1, a.Sk, a.bias))
-    return false;
-  const std::int64_t each = blocks(a.Sk, key_block) * key_block * a.D;
-  const bool pack = !few_queries(a);
-  const Scratch<T> keys(pack ? a.B * a.kv_heads * each : 0);
-  if (pack) pack_all(a, a.k, a.D, keys.get());
   const auto& table = FIT_KERNELS(attention_table, T);
-  const std::int64_t group = a.H / a.kv_heads;
   std::atomic<bool> ok{true};
-  over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, T* scratch) {
-    const T* const packed = pack ? keys.get() + (b * a.kv_heads + h / group) * each : nullptr;
-    if (!table.forward(a, b, h, i0, rows, packed, out, lse, scratch)) ok = false;
+  over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys, T* scratch) {
+    if (!table.forward(a, b, h, i0, rows, keys, out, lse, scratch)) ok = false;
   });
   return ok;
 }
 
 template <class T>
 void attention_weights(const Attention<T>& a, const T* lse, T* w) {
-  const std::int64_t each = blocks(a.Sk, key_block) * key_block * a.D;
-  const bool pack = !few_queries(a);
-  const Scratch<T> keys(pack ? a.B * a.kv_heads * each : 0);
-  if (pack) pack_all(a, a.k, a.D, keys.get());
   const auto& table = FIT_KERNELS(attention_table, T);
-  const std::int64_t group = a.H / a.kv_heads;
-  over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, T* scratch) {
-    const T* const packed = pack ? keys.get() + (b * a.kv_heads + h / group) * each : nullptr;
-    table.weights(a, b, h, i0, rows, packed, lse, w, scratch);
+  over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys, T* scratch) {
+    table.weights(a, b, h, i0, rows, keys, lse, w, scratch);
   });
 }
 
 template <class T>
 bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const T* lse, const Heads<const T>& dout,
                         const AttentionGradients<T>& d) {
-  if (hides(a) && !all_finite(a.B, a.H, a.Sq, a.Dv, dout)) return false;
   const auto& table = FIT_KERNELS(attention_table, T);
   const std::int64_t group = a.H / a.kv_heads, heads = a.B * a.kv_heads, key_blocks = blocks(a.Sk, key_block);
   const std::int64_t size_k = key_blocks * key_block * a.D, size_v = key_blocks * key_block * a.Dv, size_q = a.Sq * a.D;
@@ -177,6 +169,10 @@ bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const 
   const auto dots = [&](std::int64_t b, std::int64_t h) {
     table.row_dots(a.Sq, a.Dv, dout.at(b, h, 0), dout.row, out.at(b, h, 0), out.row,
                    delta.get() + (b * a.H + h) * a.Sq);
+  };
+  std::atomic<bool> ok{true};
+  const auto keep = [&](bool finite) {
+    if (!finite && hides(a)) ok = false;
   };
   // One block of keys of a head of k and v, for all query heads that share it; their dq lie dq_head apart.
   const auto block = [&](std::int64_t b, std::int64_t kv, std::int64_t kb, const T* keys, const T* values, T* dq_at,
@@ -188,10 +184,9 @@ bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const 
     for (std::int64_t g = 0; g < group; ++g)
       table.backward(a, b, kv * group + g, j0, keys, values, lse, delta.get(), dout, dq_at + g * dq_head, dq_row,
                      dk_block, dv_block, dbias, scratch);
-    for (std::int64_t j = 0, rows = std::min(key_block, a.Sk - j0); j < rows; ++j) {
-      std::copy_n(dk_block + j * a.D, a.D, d.dk.at(b, kv, j0 + j));
-      std::copy_n(dv_block + j * a.Dv, a.Dv, d.dv.at(b, kv, j0 + j));
-    }
+    const std::int64_t rows = std::min(key_block, a.Sk - j0);
+    keep(table.copy_finite(rows, a.D, dk_block, a.D, d.dk.at(b, kv, j0), d.dk.row));
+    keep(table.copy_finite(rows, a.Dv, dv_block, a.Dv, d.dv.at(b, kv, j0), d.dv.row));
   };
   const std::int64_t scratch_size = attention_scratch(a.Dv) + key_block * (a.D + a.Dv);
   const double flops = 2.5 * flops_per_pair(a) * pairs(a) * static_cast<double>(group);
@@ -213,10 +208,12 @@ bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const 
                        for (std::int64_t kb = 0; kb < key_blocks; ++kb)
                          block(b, kv, kb, keys.get(), values.get(), d.dq.at(b, kv * group, 0), d.dq.head, d.dq.row,
                                dbias.slot(slot), scratch.get());
+                       for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h)
+                         keep(table.copy_finite(a.Sq, a.D, d.dq.at(b, h, 0), d.dq.row, d.dq.at(b, h, 0), d.dq.row));
                      });
                    });
     dbias.add_up();
-    return true;
+    return ok;
   }
   const Scratch<T> keys(heads * size_k), values(heads * size_v), sums(cut.parts * a.B * a.H * size_q);
   pack_all(a, a.k, a.D, keys.get());
@@ -246,10 +243,11 @@ bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const 
                        sum += sums.get()[p * a.B * a.H * size_q + r * a.D + c];
                      to[c] = sum;
                    }
+                   keep(table.copy_finite(1, a.D, to, 0, to, 0));
                  }
                });
   dbias.add_up();
-  return true;
+  return ok;
 }
 
 template bool attention_forward(const Attention<float>&, const Heads<float>&, float*);

@@ -31,9 +31,9 @@ struct Attention {
 };
 
 // out [B, H, Sq, Dv], lse [B, H, Sq]: log2 of the sum of 2^(score log2 e); +inf for a row that sees nothing, whose out
-// is 0. False if a size is 0, or if a query, key, value or score is not finite although something is hidden from
-// somebody: then 0 times it must not be added, and the composed form has to serve; so it has for a row whose visible
-// scores have all overflowed to -inf. `out` is not to be used in these cases.
+// is 0. False, and out is not to be used, if a size is 0; if out isn't finite although something is hidden from
+// somebody: what is hidden was multiplied by 0, and 0 times a NaN or an infinity is NaN; or if the visible scores of a
+// row have all overflowed to -inf. Then the composed form has to serve.
 template <class T>
 bool attention_forward(const Attention<T>& a, const Heads<T>& out, T* lse);
 
@@ -47,7 +47,7 @@ struct AttentionGradients {
   Heads<T> dq, dk, dv, dbias;
 };
 
-// False, with nothing done, if dout is not finite although something is hidden: as above.
+// False if a gradient isn't finite although something is hidden: as above.
 template <class T>
 bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const T* lse, const Heads<const T>& dout,
                         const AttentionGradients<T>& d);
@@ -62,7 +62,8 @@ struct AttentionTable {
   // x [rows, cols] (stride `row`), transposed block by block: out [rows / 64 (rounded up)][cols][64], with zeros after
   // the end.
   void (*pack)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row, T* out);
-  bool (*finite)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row);
+  // to = x, and whether all of it is finite.
+  bool (*copy_finite)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, T* to, std::int64_t to_row);
   // Queries i0 … i0 + rows - 1 of one head: out and lse. keys: the packed keys, or null: they are read as they lie.
   // False if a score has overflowed so that the composed form has to serve.
   bool (*forward)(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
@@ -80,7 +81,7 @@ struct AttentionTable {
 
 // Elements of scratch that forward, weights and backward want.
 constexpr std::int64_t query_block = 64;
-inline std::int64_t attention_scratch(std::int64_t Dv) { return query_block * (2 * key_block + Dv + 4); }
+inline std::int64_t attention_scratch(std::int64_t Dv) { return query_block * (2 * key_block + Dv); }
 
 /// Whether some key may be hidden from some query.
 template <class T>
@@ -92,6 +93,12 @@ bool hides(const Attention<T>& a) {
 template <class T>
 std::int64_t query_step(const Attention<T>& a) {
   return a.causal && a.Sq <= 4 * query_block ? query_block / 2 : query_block;
+}
+
+/// Whether some key is hidden from some query.
+template <class T>
+bool hides(const Attention<T>& a) {
+  return a.causal || a.window > 0 || a.mask.data;
 }
 
 /// Whether there are too few queries to be worth packing the keys: in decoding, one.

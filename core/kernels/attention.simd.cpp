@@ -24,19 +24,6 @@ void pack(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row, T*
   }
 }
 
-template <class T>
-bool finite(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row) {
-  using V = Vec<T>;
-  V sum(T(0));  // x times 0 is 0 or NaN
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const T* const at = x + r * row;
-    std::int64_t c = 0;
-    for (; c + static_cast<std::int64_t>(V::size) <= cols; c += V::size) sum = sum + load<V>(at + c) * V(T(0));
-    if (c < cols) sum = sum + load_part<V>(at + c, cols - c) * V(T(0));
-  }
-  return sum_lanes(sum) == T(0);
-}
-
 // How many keys query i sees by causality.
 template <class T>
 std::int64_t visible(const Attention<T>& a, std::int64_t i) {
@@ -66,19 +53,25 @@ Vec<T> lane_numbers() {
   return Vec<T>::load_aligned(lanes);
 }
 
-// Makes scores of one row of raw products: s scale log2(e) + bias log2(e), -inf before the window, from `seen` on, and
-// where the mask is 0. Gives back the largest.
+// What products are multiplied by: the scale, and log2(e).
 template <class T>
-T finish_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
-                std::int64_t seen, std::int64_t width, T* s) {
+T scale_of(const Attention<T>& a) {
+  return static_cast<T>(a.scale * static_cast<T>(log2_e));
+}
+
+// Finishes one row of scaled products: adds the bias, and puts -inf before the window, from `seen` on, and where the
+// mask is 0. Gives back the largest score of each lane.
+template <class T>
+Vec<T> finish_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
+                     std::int64_t seen, std::int64_t width, T* s) {
   using V = Vec<T>;
   const std::int64_t from = first_visible(a, i) - j0;
   constexpr std::int64_t W = V::size;
   constexpr T hidden = -std::numeric_limits<T>::infinity();
-  const V factor(static_cast<T>(a.scale * static_cast<T>(log2_e))), lanes = lane_numbers<T>();
+  const V lanes = lane_numbers<T>();
   V most(hidden);
   for (std::int64_t j = 0; j < width; j += W) {
-    V x = load<V>(s + j) * factor;
+    V x = load<V>(s + j);
     const std::int64_t left = seen - j < 0 ? 0 : seen - j < W ? seen - j : W;
     if (a.bias.data) {
       const T* const bias = a.bias.at(b, h, i) + j0 + j;
@@ -95,16 +88,47 @@ T finish_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int6
     x.store_unaligned(s + j);
     most = xsimd::max(most, x);
   }
-  return max_lanes(most);
+  return most;
+}
+
+// Makes scores of one row of scaled products; they are that already where every key of the block is seen and no bias is
+// added. Gives back the largest score of each lane.
+template <class T>
+Vec<T> row_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
+                  std::int64_t count, std::int64_t width, T* s) {
+  using V = Vec<T>;
+  const std::int64_t seen = visible(a, i) - j0;
+  if (seen < width || count < width || first_visible(a, i) > j0 || a.bias.data || a.mask.data)
+    return finish_scores(a, b, h, i, j0, seen < count ? seen : count, width, s);
+  V most = load<V>(s);
+  for (std::int64_t j = V::size; j < width; j += V::size) most = xsimd::max(most, load<V>(s + j));
+  return most;
 }
 
 template <class T>
-void scale_row(T* x, T factor, std::int64_t n) {
+Vec<T> copy_scaled(const T* x, T factor, std::int64_t n, T* to) {
   using V = Vec<T>;
+  const V f(factor), zero(T(0));
+  V sum(T(0));
   std::int64_t c = 0;
-  const V f(factor);
-  for (; c + static_cast<std::int64_t>(V::size) <= n; c += V::size) (load<V>(x + c) * f).store_unaligned(x + c);
-  if (c < n) store_part(load_part<V>(x + c, n - c) * f, x + c, n - c);
+  for (; c + static_cast<std::int64_t>(V::size) <= n; c += V::size) {
+    const V y = load<V>(x + c) * f;
+    y.store_unaligned(to + c);
+    sum = sum + y * zero;
+  }
+  if (c < n) {
+    const V y = load_part<V>(x + c, n - c) * f;
+    store_part(y, to + c, n - c);
+    sum = sum + y * zero;
+  }
+  return sum;
+}
+
+template <class T>
+bool copy_finite(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, T* to, std::int64_t to_row) {
+  Vec<T> zero(T(0));
+  for (std::int64_t r = 0; r < rows; ++r) zero = zero + copy_scaled(x + r * x_row, T(1), cols, to + r * to_row);
+  return sum_lanes(zero) == T(0);
 }
 
 // What dropout multiplies the weights of row i from key j0 on by: 0 or 1 / (1 - p). factors holds `width` of them.
@@ -160,33 +184,69 @@ bool sound(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i
   return true;
 }
 
-// s [M, N] = the products of a block of queries and one of keys, in whole vectors. Every pass computes them alike: the
-// weights must be those that the row sums were made of.
+// s [M, N] = the scaled products of a block of queries and one of keys, in whole vectors. Every pass computes them
+// alike: the weights must be those that the row sums were made of.
 template <class T>
 void products(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
               std::int64_t j0, std::int64_t count, const T* keys, T* s) {
   const std::int64_t width = whole_vectors<T>(count);
   if (!few_queries(a))
-    return tile_product<false>(rows, width, a.D, T(1), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N, s, N, false);
+    return tile_product<false>(rows, width, a.D, scale_of(a), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N, s, N,
+                               false);
   const std::int64_t kv = h / (a.H / a.kv_heads);
   for (std::int64_t i = 0; i < rows; ++i) {
     row_dots(count, a.D, a.q.at(b, h, i0 + i), std::int64_t{0}, a.k.at(b, kv, j0), a.k.row, s + i * N);
-    for (std::int64_t j = count; j < width; ++j) s[i * N + j] = 0;
+    for (std::int64_t j = 0; j < width; ++j) s[i * N + j] = j < count ? s[i * N + j] * scale_of(a) : T(0);
   }
 }
+
+// The running softmax of a block of queries.
+template <class T>
+struct Softmax {
+  using V = Vec<T>;
+  T* base;   // [M]: weights are 2^(score - base) until they are divided by their total; -inf: nothing seen yet
+  T* total;  // [M, lanes]: the sums of the weights, lane by lane
+  // A base need not be the largest score: any near it keeps the weights in range, and a new one has its price.
+  static constexpr T slack = 8;
+
+  Softmax(T* room, std::int64_t rows) : base(room), total(room + rows) {
+    for (std::int64_t i = 0; i < rows; ++i) base[i] = -std::numeric_limits<T>::infinity();
+    for (std::int64_t i = 0; i < rows * static_cast<std::int64_t>(V::size); ++i) total[i] = 0;
+  }
+  V lanes(std::int64_t i) const { return load<V>(total + i * static_cast<std::int64_t>(V::size)); }
+
+  // Makes weights of row i of scores s, the largest of which are given; o [cols] is the row's context so far.
+  void add(std::int64_t i, const V& most, std::int64_t width, T* s, T* o, std::int64_t cols) const {
+    V sum = lanes(i);
+    if (xsimd::any(most > V(base[i] + slack))) {
+      const T high = max_lanes(most);
+      if (base[i] != -std::numeric_limits<T>::infinity()) {
+        const T shrink = std::exp2(base[i] - high);
+        sum = sum * V(shrink);
+        copy_scaled(o, shrink, cols, o);
+      }
+      base[i] = high;
+    }
+    // Of a row that has seen nothing yet all scores are -inf, and so are their differences from 0.
+    const V from(base[i] == -std::numeric_limits<T>::infinity() ? T(0) : base[i]);
+    for (std::int64_t j = 0; j < width; j += V::size) {
+      const V p = two_to(load<V>(s + j) - from);
+      p.store_unaligned(s + j);
+      sum = sum + p;
+    }
+    sum.store_unaligned(total + i * static_cast<std::int64_t>(V::size));
+  }
+};
 
 template <class T>
 bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys,
              const Heads<T>& out, T* lse, T* scratch) {
   using V = Vec<T>;
-  constexpr T none = -std::numeric_limits<T>::infinity();
   const std::int64_t kv = h / (a.H / a.kv_heads);
   T* const s = scratch;
   T* const o = s + query_block * N;
-  T* const most = o + query_block * a.Dv;
-  T* const total = most + query_block;
+  const Softmax<T> softmax(o + query_block * a.Dv, rows);
   const std::int64_t begin = first_visible(a, i0) / N * N, end = visible(a, i0 + rows - 1);
-  for (std::int64_t i = 0; i < rows; ++i) most[i] = none, total[i] = 0;
   if (end == 0)
     for (std::int64_t c = 0; c < rows * a.Dv; ++c) o[c] = 0;
 
@@ -195,25 +255,8 @@ bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
     products(a, b, h, i0, rows, j0, count, keys, s);
     for (std::int64_t i = 0; i < rows; ++i) {
       T* const row = s + i * N;
-      const std::int64_t seen = visible(a, i0 + i) - j0;
-      const T high = finish_scores(a, b, h, i0 + i, j0, seen < count ? seen : count, width, row);
-      if (high > most[i]) {
-        if (most[i] != none) {
-          const T shrink = std::exp2(most[i] - high);
-          total[i] *= shrink;
-          scale_row(o + i * a.Dv, shrink, a.Dv);
-        }
-        most[i] = high;
-      }
-      // Of a row that has seen nothing yet all scores are -inf, and so are their differences from 0.
-      const V base(most[i] == none ? T(0) : most[i]);
-      V sum(T(0));
-      for (std::int64_t j = 0; j < width; j += V::size) {
-        const V p = exp2_below(load<V>(row + j) - base);
-        p.store_unaligned(row + j);
-        sum = sum + p;
-      }
-      total[i] += sum_lanes(sum);
+      softmax.add(i, row_scores(a, b, h, i0 + i, j0, count, width, row), width, row, o + i * a.Dv,
+                  j0 > begin ? a.Dv : 0);
       if (a.dropout > 0) {
         alignas(64) T factors[N];
         drop_factors(a, b, h, i0 + i, j0, count, width, factors);
@@ -222,41 +265,32 @@ bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
     }
     tile_product<false>(rows, a.Dv, count, T(1), s, N, a.v.at(b, kv, j0), a.v.row, o, a.Dv, j0 > begin);
   }
+  constexpr T infinity = std::numeric_limits<T>::infinity();
   T* const sums = lse + (b * a.H + h) * a.Sq + i0;
-  for (std::int64_t i = 0; i < rows; i += V::size) {
-    const std::int64_t left = rows - i;
-    const V sum = load<V>(total + i), l = load<V>(most + i) + xsimd::log2(sum);
-    store_part(xsimd::select(sum == V(0), V(-none), l), sums + i,
-               left < static_cast<std::int64_t>(V::size) ? left : V::size);
-  }
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const V factor(total[i] == T(0) ? T(0) : T(1) / total[i]);
-    T* const to = out.at(b, h, i0 + i);
-    const T* const from = o + i * a.Dv;
-    std::int64_t c = 0;
-    for (; c + static_cast<std::int64_t>(V::size) <= a.Dv; c += V::size)
-      (load<V>(from + c) * factor).store_unaligned(to + c);
-    if (c < a.Dv) store_part(load_part<V>(from + c, a.Dv - c) * factor, to + c, a.Dv - c);
-  }
   bool ok = true;
-  for (std::int64_t i = 0; i < rows; ++i) ok = ok && sound(a, b, h, i0 + i, most[i], total[i]);
-  return ok;
+  V zero(T(0));  // x times 0 is 0 or NaN
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const T base = softmax.base[i], total = sum_lanes(softmax.lanes(i));
+    zero = zero + copy_scaled(o + i * a.Dv, total == T(0) ? T(0) : T(1) / total, a.Dv, out.at(b, h, i0 + i));
+    ok = ok && sound(a, b, h, i0 + i, base, total);
+    sums[i] = total;
+  }
+  for (std::int64_t i = 0; i < rows; i += V::size) {
+    const std::int64_t left = rows - i < static_cast<std::int64_t>(V::size) ? rows - i : V::size;
+    const V base = load<V>(softmax.base + i), total = load_part<V>(sums + i, left);
+    store_part(xsimd::select(total == V(0), V(infinity), base + xsimd::log2(total)), sums + i, left);
+  }
+  return ok && (!hides(a) || sum_lanes(zero) == T(0));
 }
 
-// s [M, N] = the weights of a block of queries for a block of keys, from the stored row sums.
+// Makes weights of row i of scaled products s, from the stored row sum.
 template <class T>
-void block_weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
-                   std::int64_t j0, std::int64_t count, const T* keys, const T* lse, T* s) {
+void row_weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
+                 std::int64_t count, std::int64_t width, const T* lse, T* s) {
   using V = Vec<T>;
-  const std::int64_t width = whole_vectors<T>(count);
-  products(a, b, h, i0, rows, j0, count, keys, s);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    T* const row = s + i * N;
-    const std::int64_t seen = visible(a, i0 + i) - j0;
-    finish_scores(a, b, h, i0 + i, j0, seen < count ? seen : count, width, row);
-    const V base(lse[(b * a.H + h) * a.Sq + i0 + i]);
-    for (std::int64_t j = 0; j < width; j += V::size) exp2_below(load<V>(row + j) - base).store_unaligned(row + j);
-  }
+  row_scores(a, b, h, i, j0, count, width, s);
+  const V base(lse[(b * a.H + h) * a.Sq + i]);
+  for (std::int64_t j = 0; j < width; j += V::size) two_to(load<V>(s + j) - base).store_unaligned(s + j);
 }
 
 template <class T>
@@ -264,9 +298,11 @@ void weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
              const T* lse, T* w, T* s) {
   for (std::int64_t j0 = 0; j0 < a.Sk; j0 += N) {
     const std::int64_t left = a.Sk - j0 < N ? a.Sk - j0 : N;
-    block_weights(a, b, h, i0, rows, j0, left, keys, lse, s);
-    for (std::int64_t i = 0; i < rows; ++i)
+    products(a, b, h, i0, rows, j0, left, keys, s);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      row_weights(a, b, h, i0 + i, j0, left, whole_vectors<T>(left), lse, s + i * N);
       for (std::int64_t j = 0; j < left; ++j) w[((b * a.H + h) * a.Sq + i0 + i) * a.Sk + j0 + j] = s[i * N + j];
+    }
   }
 }
 
@@ -312,13 +348,14 @@ void backward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_
     const std::int64_t rows = end - i0 < step ? end - i0 : step;
     const std::int64_t limit = visible(a, i0 + rows - 1) - j0, count = limit < all ? limit : all;
     const std::int64_t width = whole_vectors<T>(count);
-    block_weights(a, b, h, i0, rows, j0, count, keys, lse, p);
+    products(a, b, h, i0, rows, j0, count, keys, p);
     tile_product<false>(rows, width, a.Dv, T(1), dout.at(b, h, i0), dout.row, values + j0 * a.Dv, N, ds, N, false);
     const V factor(a.scale);
     for (std::int64_t i = 0; i < rows; ++i) {
       T* const weight = p + i * N;
       T* const slope = ds + i * N;
       alignas(64) T factors[N];
+      row_weights(a, b, h, i0 + i, j0, count, width, lse, weight);
       if (a.dropout > 0) {
         drop_factors(a, b, h, i0 + i, j0, count, width, factors);
         multiply_row(slope, factors, width);
@@ -339,7 +376,7 @@ void backward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_
 
 template <class IsaTag, class T>
 const AttentionTable<T>& attention_table() {
-  static constexpr AttentionTable<T> table{pack<T>, finite<T>, forward<T>, weights<T>, row_dots<T>, backward<T>};
+  static constexpr AttentionTable<T> table{pack<T>, copy_finite<T>, forward<T>, weights<T>, row_dots<T>, backward<T>};
   return table;
 }
 

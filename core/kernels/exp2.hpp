@@ -4,11 +4,11 @@
 namespace fit::kernels {
 namespace {
 
-// 2^x for x <= 0, with 0 for -inf and NaN for NaN; float: within 2 units in the last place
+// 2^x for x <= 8, with 0 for -inf and NaN for NaN; float: within 2 units in the last place
 // (tests/core/attention_kernel_test.cpp). x = n + f, n whole and |f| <= 1/2: 2^f by Taylor's series, whose eighth term
 // is under 6e-9.
 template <class V>
-inline V exp2_below(const V& x) {
+inline V two_to(const V& x) {
   using T = typename V::value_type;
   if constexpr (sizeof(T) == 8) {
     return xsimd::exp2(x);

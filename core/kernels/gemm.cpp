@@ -91,9 +91,9 @@ void gemm(const Product<T>& p, const T* a, const T* b, T* c) {
     return kernels.small(p, a, b, c, scratch.get());
   }
   if (is_packed(p)) {
-    const Scratch<T> packed(panels(p.n) * panel_width * p.k);
+    const Scratch<T> packed(panels(p.n) * panel_width * p.k), rows(multiply_scratch(p));
     for (std::int64_t i = 0; i < panels(p.n); ++i) kernels.pack(p, b, i, packed.get() + i * panel_width * p.k);
-    return kernels.multiply(p, a, packed.get(), c);
+    return kernels.multiply(p, a, packed.get(), c, rows.get());
   }
   for (const std::int64_t size : {p.m, p.n, p.k, p.lda, p.ldb, p.ldc})
     if (size > INT_MAX)

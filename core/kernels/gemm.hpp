@@ -50,7 +50,7 @@ void gemm_swapped(const Product<T>& p, const T* a, const T* b, T* c, const Done&
     for (; i < end; ++i) {
       Product<T> part = swapped;
       part.m = p.n - i * rows < rows ? p.n - i * rows : rows;
-      kernels.multiply(part, b + i * rows * p.ldb, packed.get(), tile.get());
+      kernels.multiply(part, b + i * rows * p.ldb, packed.get(), tile.get(), static_cast<T*>(nullptr));
       kernels.transpose(part.m, p.m, tile.get(), p.m, c + i * rows, p.ldc);
       done(std::int64_t{0}, p.m, i * rows, part.m);
     }
@@ -72,6 +72,7 @@ void gemm_parallel(const Product<T>& p, const T* a, const T* b, T* c, const Done
       for (; i < end; ++i) kernels.pack(p, b, i, scratch.get() + i * panel_width * p.k);
     });
   parallel_tasks(t.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+    const Scratch<T> rows(packed ? multiply_scratch(p) : 0);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = i / t.col_tiles * t.rows, col = i % t.col_tiles * t.cols;
       Product<T> part = p;
@@ -79,7 +80,7 @@ void gemm_parallel(const Product<T>& p, const T* a, const T* b, T* c, const Done
       part.n = p.n - col < t.cols ? p.n - col : t.cols;
       const T* const part_a = a + row * (p.transpose_a ? 1 : p.lda);
       T* const part_c = c + row * p.ldc + col;
-      packed ? kernels.multiply(part, part_a, scratch.get() + col * p.k, part_c)
+      packed ? kernels.multiply(part, part_a, scratch.get() + col * p.k, part_c, rows.get())
              : gemm(part, part_a, b + col * (p.transpose_b ? p.ldb : 1), part_c);
       done(row, part.m, col, part.n);
     }

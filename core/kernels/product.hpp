@@ -26,8 +26,8 @@ template <class T>
 struct ProductKernels {
   // Columns panel_width * panel … of op(b), as [k, panel_width]; beyond n nothing is written.
   void (*pack)(const Product<T>& p, const T* b, std::int64_t panel, T* out);
-  // The product, b being given in panels one behind the other.
-  void (*multiply)(const Product<T>& p, const T* a, const T* packed, T* c);
+  // The product, b being given in panels one behind the other; scratch: room for multiply_scratch(p) elements.
+  void (*multiply)(const Product<T>& p, const T* a, const T* packed, T* c, T* scratch);
   // out[c out_ld + r] = x[r ld + c].
   void (*transpose)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld);
   // The product where packing is not worth it; scratch: room for small_scratch(p) elements.
@@ -35,6 +35,22 @@ struct ProductKernels {
   // For few_rows(p): dot products of rows, every row of b being read once.
   void (*dots)(const Product<T>& p, const T* a, const T* b, T* c);
 };
+
+// Parts of a and of a panel that are multiplied at a time: those of a fit the second cache, those of a panel about the
+// first.
+constexpr std::int64_t m_part = 192, k_part = 256;
+
+// A transposed a whose rows lie more than a page apart is copied together first: the processor doesn't read ahead
+// there.
+template <class T>
+bool copies_a(const Product<T>& p) {
+  return p.transpose_a && p.lda * static_cast<std::int64_t>(sizeof(T)) > 4096;
+}
+
+template <class T>
+std::int64_t multiply_scratch(const Product<T>& p) {
+  return copies_a(p) ? m_part * k_part : 0;
+}
 
 // Up to this many multiplications b stays in the nearest cache as it is.
 constexpr std::int64_t small_product_limit = 64 * 64 * 64;

@@ -21,34 +21,45 @@ bool prepare(const Product<T>& p, T* c) {
   return p.beta != T(0);
 }
 
+// The rows of x, with out_ld from one to the next.
+template <class T>
+const T* copy_rows(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld) {
+  using V = Vec<T>;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const T* const from = x + r * ld;
+    T* const to = out + r * out_ld;
+    std::int64_t j = 0;
+    for (; j + static_cast<std::int64_t>(V::size) <= cols; j += V::size) load<V>(from + j).store_unaligned(to + j);
+    if (j < cols) store_part(load_part<V>(from + j, cols - j), to + j, cols - j);
+  }
+  return out;
+}
+
 template <class T>
 void pack(const Product<T>& p, const T* b, std::int64_t panel, T* out) {
   const std::int64_t j0 = panel * panel_width, left = p.n - j0, width = left < panel_width ? left : panel_width;
   if (p.transpose_b) return transpose(width, p.k, b + j0 * p.ldb, p.ldb, out, panel_width);
-  using V = Vec<T>;
-  for (std::int64_t k = 0; k < p.k; ++k, out += panel_width) {
-    const T* const from = b + k * p.ldb + j0;
-    std::int64_t j = 0;
-    for (; j + static_cast<std::int64_t>(V::size) <= width; j += V::size) load<V>(from + j).store_aligned(out + j);
-    for (; j < width; ++j) out[j] = from[j];
-  }
+  copy_rows(p.k, width, b + j0, p.ldb, out, panel_width);
 }
 
 template <class T>
-void multiply(const Product<T>& p, const T* a, const T* packed, T* c) {
+void multiply(const Product<T>& p, const T* a, const T* packed, T* c, T* scratch) {
   const bool add = prepare(p, c);
-  // These parts of a and of a panel fit the second cache together.
-  constexpr std::int64_t k_part = 512, m_part = 96;
   for (std::int64_t k0 = 0; k0 < p.k; k0 += k_part)
-    for (std::int64_t i0 = 0; i0 < p.m; i0 += m_part)
-      for (std::int64_t j0 = 0; j0 < p.n; j0 += panel_width) {
-        Product<T> part = p;
-        part.k = p.k - k0 < k_part ? p.k - k0 : k_part;
-        part.m = p.m - i0 < m_part ? p.m - i0 : m_part;
-        part.n = p.n - j0 < panel_width ? p.n - j0 : panel_width;
-        tile(part, a + (p.transpose_a ? k0 * p.lda + i0 : i0 * p.lda + k0), packed + j0 * p.k + k0 * panel_width,
-             panel_width, c + i0 * p.ldc + j0, add || k0 > 0);
+    for (std::int64_t i0 = 0; i0 < p.m; i0 += m_part) {
+      Product<T> part = p;
+      part.k = p.k - k0 < k_part ? p.k - k0 : k_part;
+      part.m = p.m - i0 < m_part ? p.m - i0 : m_part;
+      const T* part_a = a + (p.transpose_a ? k0 * p.lda + i0 : i0 * p.lda + k0);
+      if (copies_a(p)) {
+        part_a = copy_rows(part.k, part.m, part_a, p.lda, scratch, part.m);
+        part.lda = part.m;
       }
+      for (std::int64_t j0 = 0; j0 < p.n; j0 += panel_width) {
+        part.n = p.n - j0 < panel_width ? p.n - j0 : panel_width;
+        tile(part, part_a, packed + j0 * p.k + k0 * panel_width, panel_width, c + i0 * p.ldc + j0, add || k0 > 0);
+      }
+    }
 }
 
 template <class T>

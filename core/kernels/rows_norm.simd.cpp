@@ -49,7 +49,7 @@ double mean_square(const T* x, std::int64_t n) {
 
 template <bool Layer, class T>
 void forward(T* y, double* mean, double* rstd, const T* x, const T* weight, const T* bias, std::int64_t rows,
-             std::int64_t n, double eps) {
+             std::int64_t n, double eps, bool past) {
   using V = Vec<T>;
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     double middle = 0, variance;
@@ -62,7 +62,7 @@ void forward(T* y, double* mean, double* rstd, const T* x, const T* weight, cons
     rstd[r] = 1 / std::sqrt((variance > 0 || variance != variance ? variance : 0.0) + eps);
     const Centre<T> centre(middle);
     const V scale(static_cast<T>(rstd[r]));
-    sweep<V>(n, [&](std::int64_t i, auto a, int) {
+    sweep_past<V>(past, n, [&](std::int64_t i, auto a, int) {
       const V v = a.template load<V>(x + i, T(0));
       V h = (Layer ? centre.from(v) : v) * scale;
       if (weight) h *= a.template load<V>(weight + i, T(0));
@@ -70,11 +70,12 @@ void forward(T* y, double* mean, double* rstd, const T* x, const T* weight, cons
       a.store(h, y + i);
     });
   }
+  if (past) finish_streams();
 }
 
 template <bool Layer, class T>
 void backward(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* weight, const double* mean,
-              const double* rstd, std::int64_t rows, std::int64_t n) {
+              const double* rstd, std::int64_t rows, std::int64_t n, bool past) {
   using V = Vec<T>;
   for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n) {
     const Centre<T> centre(Layer ? mean[r] : 0);
@@ -100,11 +101,12 @@ void backward(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* wei
     });
     if (!dx) continue;
     const V mean_g(Layer ? sum_g.sum() / static_cast<T>(n) : T(0)), mean_gh(sum_gh.sum() / static_cast<T>(n));
-    sweep<V>(n, [&](std::int64_t i, auto a, int) {
+    sweep_past<V>(past, n, [&](std::int64_t i, auto a, int) {
       a.store(scale * (weighted(i, a) - mean_g - normalised(i, a) * mean_gh), dx + i);
     });
     dx += n;
   }
+  if (past) finish_streams();
 }
 
 }  // namespace

@@ -62,6 +62,29 @@ inline void store_part(const V& v, T* p, std::int64_t n) {
 #endif
 }
 
+// Stores a vector past the caches; p is aligned to 64 bytes. Others see it after finish_streams().
+template <class V, class T>
+inline void stream(const V& v, T* p) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    _mm512_stream_ps(p, v);
+  else
+    _mm512_stream_pd(p, v);
+#elif defined(__AVX__)
+  if constexpr (sizeof(T) == 4)
+    _mm256_stream_ps(p, v);
+  else
+    _mm256_stream_pd(p, v);
+#else
+  v.store_aligned(p);
+#endif
+}
+inline void finish_streams() {
+#if defined(__AVX__)
+  _mm_sfence();
+#endif
+}
+
 // The largest and the sum of a vector's lanes. (NaN lanes may be lost in the largest.)
 template <class V>
 inline auto max_lanes(const V& v) {

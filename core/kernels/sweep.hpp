@@ -15,6 +15,13 @@ struct Whole {
     v.store_unaligned(p);
   }
 };
+// A whole vector whose result is stored past the caches.
+struct Past : Whole {
+  template <class V, class T>
+  void store(const V& v, T* p) const {
+    stream(v, p);
+  }
+};
 struct Part {
   std::int64_t n;
   template <class V, class T>
@@ -29,19 +36,24 @@ struct Part {
 
 // Calls f(i, access, j) for the vectors beginning at i = 0, V::size … below n. Of `Unroll` neighbours each gets its own
 // j in 0 … Unroll - 1: the accumulator to use, so that sums don't wait for one another.
-template <class V, int Unroll = 1, class F>
+template <class V, int Unroll = 1, class Access = Whole, class F>
 inline void sweep(std::int64_t n, const F& f) {
   constexpr std::int64_t W = V::size;
   std::int64_t i = 0;
   if constexpr (Unroll == 4)
     for (; i + 4 * W <= n; i += 4 * W) {
-      f(i, Whole{}, 0);
-      f(i + W, Whole{}, 1);
-      f(i + 2 * W, Whole{}, 2);
-      f(i + 3 * W, Whole{}, 3);
+      f(i, Access{}, 0);
+      f(i + W, Access{}, 1);
+      f(i + 2 * W, Access{}, 2);
+      f(i + 3 * W, Access{}, 3);
     }
-  for (; i + W <= n; i += W) f(i, Whole{}, 0);
+  for (; i + W <= n; i += W) f(i, Access{}, 0);
   if (i < n) f(i, Part{n - i}, Unroll - 1);
+}
+
+template <class V, class F>
+inline void sweep_past(bool past, std::int64_t n, const F& f) {
+  past ? sweep<V, 1, Past>(n, f) : sweep<V>(n, f);
 }
 
 // Four accumulators of a sum or a maximum, and what they come to: pairs of lanes are joined in a fixed order.

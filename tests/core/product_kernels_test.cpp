@@ -92,6 +92,18 @@ TEST_CASE("products about as large as those that are left to BLAS", "[gemm]") {
   });
 }
 
+TEST_CASE("products larger than the parts they are cut into, of rows more than a page apart", "[gemm]") {
+  each_isa([] {
+    const std::int64_t m = kernels::m_part + 7, n = kernels::panel_width + 3, k = kernels::k_part + 5, page = 1024;
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true}) {
+        check_gemm<float>(m, n, k, ta, tb, page, 1, 0);
+        check_gemm<float>(m, n, k, ta, tb, page, -0.5F, 0.25F);
+        check_gemm<double>(m, n, k, ta, tb, page, -0.5, 0.25);
+      }
+  });
+}
+
 TEST_CASE("a size that BLAS cannot take is refused", "[gemm]") {
   constexpr std::int64_t large = std::int64_t{INT_MAX} + 1;
   const kernels::Isa chosen = kernels::isa();
