@@ -1,6 +1,8 @@
 // add, sub, mul, div, neg and their forms with numbers.
 #include "ops/arithmetic.hpp"
 
+#include <utility>
+
 #include "dispatch.hpp"
 
 namespace fit {
@@ -57,9 +59,9 @@ Tensor mul(const Tensor& a, const Tensor& b) {
 Tensor div(const Tensor& a, const Tensor& b) {
   return record("div", {a, b}, forward<Div>(a, b), keep::input(1) | keep::output, [](Backward& g) {
     // da = dz / b;  db = -dz z / b
-    const Tensor da = div(g.dy(), g.x(1));
-    g.give(0, da);
+    Tensor da = div(g.dy(), g.x(1));
     if (g.wants(1)) g.give(1, neg(mul(da, g.y())));
+    g.give(0, std::move(da));
   });
 }
 

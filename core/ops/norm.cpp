@@ -1,5 +1,6 @@
 // layer_norm and rms_norm: rows brought to one scale.
 #include <cmath>
+#include <utility>
 
 #include "check.hpp"
 #include "dispatch.hpp"
@@ -114,12 +115,12 @@ Tensor norm_rows(const char* op, Norm kind, const Tensor& given, const Tensor& g
   return record(op, {x, weight, bias}, std::move(f.y), keep::input(0, 1) | keep::saved(f.mean, f.rstd),
                 [kind, eps](Backward& b) {
                   const bool want_x = b.wants(0), want_weight = b.wants(1), want_bias = b.wants(2);
-                  const Gradients g = b.recording() ? composed_gradients(kind, b.x(0), b.dy(), b.x(1), eps)
-                                                    : fused_gradients(kind, b.x(0), b.dy(), b.x(1), b.saved(0),
-                                                                      b.saved(1), want_x, want_weight, want_bias);
-                  if (want_x) b.give(0, g.x);
-                  if (want_weight) b.give(1, g.weight);
-                  if (want_bias) b.give(2, g.bias);
+                  Gradients g = b.recording() ? composed_gradients(kind, b.x(0), b.dy(), b.x(1), eps)
+                                              : fused_gradients(kind, b.x(0), b.dy(), b.x(1), b.saved(0), b.saved(1),
+                                                                want_x, want_weight, want_bias);
+                  if (want_x) b.give(0, std::move(g.x));
+                  if (want_weight) b.give(1, std::move(g.weight));
+                  if (want_bias) b.give(2, std::move(g.bias));
                 });
 }
 
