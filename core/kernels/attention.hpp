@@ -95,12 +95,6 @@ std::int64_t query_step(const Attention<T>& a) {
   return a.causal && a.Sq <= 4 * query_block ? query_block / 2 : query_block;
 }
 
-/// Whether some key is hidden from some query.
-template <class T>
-bool hides(const Attention<T>& a) {
-  return a.causal || a.window > 0 || a.mask.data;
-}
-
 /// Whether there are too few queries to be worth packing the keys: in decoding, one.
 template <class T>
 bool few_queries(const Attention<T>& a) {

@@ -306,20 +306,13 @@ void weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
   }
 }
 
-// P (dP - delta), the gradient of scores. A hidden pair, whose weight is 0, passes nothing on, be dP infinite.
-template <class V>
-V slope_of(const V& weight, const V& slope, const V& delta, bool hides) {
-  const V ds = weight * (slope - delta);
-  return hides ? xsimd::select(weight == V(0), V(0), ds) : ds;
-}
-
-// The same, added to a row.
+// to += P (dP - delta), the gradient of a row's scores.
 template <class T>
-void add_slopes(const T* weight, const T* slope, const Vec<T>& delta, bool hides, std::int64_t count, T* to) {
+void add_slopes(const T* weight, const T* slope, const Vec<T>& delta, std::int64_t count, T* to) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
   for (std::int64_t j = 0; j < count; j += W) {
-    const V ds = slope_of(load<V>(weight + j), load<V>(slope + j), delta, hides);
+    const V ds = load<V>(weight + j) * (load<V>(slope + j) - delta);
     if (j + W <= count)
       (load<V>(to + j) + ds).store_unaligned(to + j);
     else
@@ -343,7 +336,6 @@ void backward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_
   std::int64_t end = a.window > 0 ? j0 + all - 1 + a.window - (a.Sk - a.Sq) : a.Sq;
   if (end > a.Sq) end = a.Sq;
   const std::int64_t step = query_step(a);
-  const bool hidden = hides(a);
   for (; i0 < end; i0 += step) {
     const std::int64_t rows = end - i0 < step ? end - i0 : step;
     const std::int64_t limit = visible(a, i0 + rows - 1) - j0, count = limit < all ? limit : all;
@@ -361,9 +353,9 @@ void backward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_
         multiply_row(slope, factors, width);
       }
       const V sum(delta[(b * a.H + h) * a.Sq + i0 + i]);
-      if (dbias.data) add_slopes(weight, slope, sum, hidden, count, dbias.at(b, h, i0 + i) + j0);
+      if (dbias.data) add_slopes(weight, slope, sum, count, dbias.at(b, h, i0 + i) + j0);
       for (std::int64_t j = 0; j < width; j += V::size)  // dS = P (dP - delta) scale
-        (slope_of(load<V>(weight + j), load<V>(slope + j), sum, hidden) * factor).store_unaligned(slope + j);
+        (load<V>(weight + j) * (load<V>(slope + j) - sum) * factor).store_unaligned(slope + j);
       if (a.dropout > 0) multiply_row(weight, factors, width);
     }
     tile_product<true>(count, a.Dv, rows, T(1), p, N, dout.at(b, h, i0), dout.row, dv, a.Dv, true);
