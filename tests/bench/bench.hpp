@@ -29,6 +29,15 @@ struct Workload {
 std::vector<Workload> op_workloads();
 std::vector<Workload> model_workloads();
 
+// One kind of work in growing sizes, each twice the one before.
+struct Growing {
+  std::string name, size_name;
+  std::vector<std::int64_t> sizes;
+  std::function<Workload(std::int64_t size)> make;
+};
+Growing growing_attention();  // with the length of the sequence
+Growing growing_gpt();        // with the batch
+
 /// Throws unless |a - b| <= tolerance * max |b| everywhere.
 void expect_close(const char* what, const Tensor& a, const Tensor& b, double tolerance);
 

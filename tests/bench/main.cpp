@@ -114,15 +114,34 @@ T in_child(const F& f) {
   return result;
 }
 
+// How time grows with the size: time ~ size^exponent from one size to its double. With each number of threads.
+void print_growth(const Growing& g, int threads) {
+  for (const int n : {1, threads}) {
+    set_num_threads(n);
+    double before = 0;
+    for (const std::int64_t size : g.sizes) {
+      const std::vector<double> t = measure(g.make(size).make(), 1.0);
+      const double median = t[t.size() / 2];
+      nlohmann::json line{{"growing", g.name}, {g.size_name, size}, {"threads", n}, {"median_s", median}};
+      if (before > 0) line["exponent"] = std::log2(median / before);
+      before = median;
+      std::printf("%s\n", line.dump().c_str());
+      std::fflush(stdout);
+    }
+    if (threads == 1) return;
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Times the standard workloads: one JSON object a line."};
   std::vector<std::string> only;
   int threads = num_threads();
-  bool quick = false, check = false, list = false;
+  bool quick = false, check = false, list = false, growth = false;
   app.add_option("--only", only, "the workloads to run")->delimiter(',');
   app.add_option("--threads", threads, "how many threads to use")->check(CLI::Range(1, 1024));
   app.add_flag("--quick", quick, "a second for each, instead of several");
   app.add_flag("--check", check, "only compare the results with the plain forms");
+  app.add_flag("--growth", growth, "instead, how time grows with the length of a sequence and with the batch");
   app.add_flag("--list", list, "print the names and stop");
   CLI11_PARSE(app, argc, argv);
 
@@ -137,6 +156,10 @@ int run(int argc, char** argv) {
       std::fprintf(stderr, "bench: there is no workload %s; --list shows them\n", name.c_str());
       return 2;
     }
+  if (growth) {
+    for (const Growing& g : {growing_attention(), growing_gpt()}) print_growth(g, threads);
+    return 0;
+  }
   set_num_threads(threads);
   const auto wanted = [&](const Workload& w) {
     return only.empty() || std::find(only.begin(), only.end(), w.name) != only.end();

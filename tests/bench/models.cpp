@@ -184,4 +184,10 @@ std::vector<Workload> model_workloads() {
           decode()};
 }
 
+Growing growing_gpt() {
+  return {"gpt_char_l4h4c128_t64", "B", {1, 2, 4, 8, 16, 32, 64}, [](std::int64_t B) {
+            return gpt("gpt", 4, 4, 128, 65, B, 64);
+          }};
+}
+
 }  // namespace fit::bench

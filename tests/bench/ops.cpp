@@ -200,4 +200,10 @@ std::vector<Workload> op_workloads() {
   };
 }
 
+Growing growing_attention() {
+  return {"attention_fwdbwd_b1h8d64_causal", "T", {256, 512, 1024, 2048, 4096, 8192}, [](std::int64_t T) {
+            return attention("attention", 1, 8, T, 64, true, true);
+          }};
+}
+
 }  // namespace fit::bench
