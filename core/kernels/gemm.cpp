@@ -11,34 +11,11 @@
 
 #include "fit/error.hpp"
 
-// Debian's shared OpenBLAS exports these; another BLAS may not.
-extern "C" {
-void openblas_set_num_threads(int) __attribute__((weak));
-char* openblas_get_corename(void) __attribute__((weak));
-void gotoblas_dynamic_quit(void) __attribute__((weak));
-void gotoblas_dynamic_init(void) __attribute__((weak));
-}
+// OpenBLAS exports this; another BLAS may not.
+extern "C" void openblas_set_num_threads(int) __attribute__((weak));
 
 namespace fit::kernels {
 namespace {
-
-// OpenBLAS 0.3.21 takes a processor that it does not know for the oldest of its make: a Zen 5 gets the AVX2 kernels,
-// half of its speed. It reads OPENBLAS_CORETYPE when it is initialised, so it is initialised again.
-void choose_core() {
-#if defined(__x86_64__)
-  if (!gotoblas_dynamic_quit || !gotoblas_dynamic_init || !openblas_get_corename || std::getenv("OPENBLAS_CORETYPE"))
-    return;
-  const char* core = openblas_get_corename();
-  if (std::strcmp(core, "Haswell") != 0 && std::strcmp(core, "Zen") != 0) return;
-  __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
-    return;
-  setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
-  gotoblas_dynamic_quit();
-  gotoblas_dynamic_init();
-#endif
-}
 
 // FIT_OPENBLAS in the environment.
 bool wished(const char* what) {
@@ -49,9 +26,7 @@ bool wished(const char* what) {
 void set_up() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (wished("leave")) return;
-    choose_core();
-    if (openblas_set_num_threads) openblas_set_num_threads(1);
+    if (openblas_set_num_threads && !wished("leave")) openblas_set_num_threads(1);
   });
 }
 

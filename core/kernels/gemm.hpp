@@ -5,11 +5,9 @@
 #include "kernels/product.hpp"
 #include "kernels/scratch.hpp"
 
-// Matrix products, split among threads. With AVX2 or AVX-512 the kernels are our own (product.hpp): they reach a tenth
-// more than OpenBLAS 0.3.21, and twice its rate where it takes a new processor for an old one. Everything else goes to
-// OpenBLAS, which gemm.cpp alone reaches. Its choices hold for the whole process: OpenBLAS is set to one thread a call,
-// and on AMD processors with AVX-512 that it does not know it is switched from its AVX2 kernels to its AVX-512 ones.
-// FIT_OPENBLAS=leave in the environment turns both off, FIT_OPENBLAS=use sends all but small products there.
+// Matrix products, split among threads. With AVX2 or AVX-512 the kernels are our own (product.hpp). Elsewhere products
+// go to OpenBLAS, which gemm.cpp alone reaches, and which is set to one thread a call, for the whole process.
+// FIT_OPENBLAS=leave in the environment leaves its threads alone, FIT_OPENBLAS=use sends all but small products there.
 namespace fit::kernels {
 
 // On the calling thread.
