@@ -186,6 +186,8 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
                 " positions: it must be [B, T], and all together at most context_length, ", options_.context_length);
   if (cache && cache->batch() != ids.size(0))
     check::fail("GPT", "ids has shape ", ids.shape(), ", the cache has batch ", cache->batch(), ": they must agree");
+  if (cache && cache->num_layers() != h.size())
+    check::fail("GPT", "the cache has ", cache->num_layers(), " layers, the model ", h.size(), ": they must agree");
   Tensor x = wte(ids);
   const std::int64_t T = ids.size(1);
   if (wpe || sinusoids_.defined()) {

@@ -209,8 +209,9 @@ DecoderCache TransformerDecoder::make_cache(const Tensor& memory, const Tensor& 
 
 Tensor TransformerDecoder::forward_next(const Tensor& x, DecoderCache& cache) const {
   const NoGrad plain;
-  if (cache.memory.size() != layers.size())
-    check::fail("TransformerDecoder", "the cache has ", cache.memory.size(), " layers, this ", layers.size());
+  if (cache.memory.size() != layers.size() || cache.self.num_layers() != layers.size())
+    check::fail("TransformerDecoder", "the cache has ", cache.memory.size(), " layers, this ", layers.size(),
+                ": they must agree");
   const std::int64_t length = cache.self.length();
   cache.self.advance(x.size(1));
   Tensor y = x;

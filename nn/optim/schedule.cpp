@@ -31,6 +31,18 @@ void Schedule::step() {
   count_step();
 }
 
+void Schedule::set_momentum(double momentum) {
+  for (std::size_t g = 0; g < base_.size(); ++g) {
+    auto options = optimizer_.option_list(g);
+    const auto found = std::find_if(options.begin(), options.end(), [](const Optimizer::Option& o) {
+      return o.name == std::string("momentum") || o.name == std::string("beta1");
+    });
+    if (found == options.end()) check::fail(op_, "the optimiser has neither momentum nor beta1: there is none to move");
+    found->value = momentum;
+    optimizer_.set_options(g, options);
+  }
+}
+
 void Schedule::rewind() {
   for (std::size_t g = 0; g < base_.size(); ++g) optimizer_.set_lr(g, base_[g]);
   position_ = -1;

@@ -214,6 +214,19 @@ def schedules():
         schedule = make(o)
         save(f"schedules/{name}", path=follow(o, lambda t: schedule.step()))
 
+    for name, make, options in [
+        ("momentum", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), dict()),
+        ("betas", lambda p: torch.optim.Adam(p, lr=0.1), dict(
+            three_phase=True, pct_start=0.35, anneal_strategy="linear", base_momentum=0.8, max_momentum=0.9)),
+    ]:
+        o = make([torch.zeros(1, requires_grad=True)])
+        schedule, path = lr.OneCycleLR(o, 0.3, 101, **options), []
+        for t in range(100):
+            group = o.param_groups[0]
+            path.append([group["lr"], group["momentum"] if name == "momentum" else group["betas"][0]])
+            o.step(), schedule.step()
+        save(f"schedules/one_cycle_{name}", path=torch.tensor(path))
+
     metrics = (torch.rand(100) + 3 * 0.9 ** torch.arange(100)).float().double()
     save("schedules", metrics=metrics)
     for name, sign, options in [

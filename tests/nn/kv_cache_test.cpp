@@ -158,6 +158,9 @@ TEST_CASE("a cache's errors", "[cache]") {
                     Contains("behind 11 positions") && Contains("context_length, 12"));
   CHECK(cache.length() == 11);
   CHECK_THROWS_WITH(gpt(zeros({2, 1}, int64), cache), Contains("the cache has batch 1"));
+  nn::KVCache shallow(1, 1, 4, 12, 6, float64);
+  CHECK_THROWS_WITH(gpt(zeros({1, 2}, int64), shallow), Contains("the cache has 1 layers, the model 3"));
+  CHECK(shallow.length() == 0);
   nn::KVCache less = gpt.make_cache(1, 3);
   CHECK_THROWS_WITH(gpt(zeros({1, 4}, int64), less), Contains("there is room for 3"));
   CHECK_THROWS_WITH(gpt.forward_last(zeros({1, 0}, int64), less), Contains("T > 0"));

@@ -99,6 +99,43 @@ TEST_CASE("schedules have PyTorch's rates, and go on from their state", "[golden
   });
 }
 
+TEST_CASE("one cycle moves the momentum as PyTorch does, which a resumed optimiser goes on with", "[golden]") {
+  using namespace optim;
+  const auto check = [](const std::string& name, const auto& make_optimizer, const auto& momentum_of,
+                        const OneCycleOptions& options) {
+    INFO(name);
+    const Tensor path = Golden("schedules/one_cycle_" + name)("path");
+    auto optimizer = make_optimizer(), other = make_optimizer();
+    OneCycleLR schedule(optimizer, 0.3, 101, options), resumed(other, 0.3, 101, options);
+    for (std::int64_t t = 0; t < path.size(0); ++t) {
+      CHECK(optimizer.lr() == Approx(path[{t, 0}].item()).epsilon(1e-12));
+      CHECK(momentum_of(optimizer.options()) == Approx(path[{t, 1}].item()).epsilon(1e-12));
+      if (t == 43) other.load_state_dict(optimizer.state_dict()), resumed.load_state_dict(schedule.state_dict());
+      if (t >= 43) CHECK(momentum_of(other.options()) == momentum_of(optimizer.options()));
+      if (t >= 43) resumed.step();
+      schedule.step();
+    }
+  };
+  OneCycleOptions two, three;
+  two.cycle_momentum = three.cycle_momentum = true;
+  three.three_phase = true;
+  three.pct_start = 0.35;
+  three.anneal_strategy = Anneal::linear;
+  three.base_momentum = 0.8;
+  three.max_momentum = 0.9;
+  check(
+      "momentum", [] { return SGD({leaf()}, 0.1, 0.9); }, [](const SGDOptions& o) { return o.momentum; }, two);
+  check(
+      "betas", [] { return Adam({leaf()}, 0.1); }, [](const AdamOptions& o) { return o.beta1; }, three);
+
+  Adagrad none({leaf()}, 0.1);
+  CHECK_THROWS_WITH(OneCycleLR(none, 0.1, 5, two),
+                    Contains("[OneCycleLR] the optimiser has neither momentum nor beta1"));
+  three.max_momentum = 1;
+  SGD sgd({leaf()}, 0.1);
+  CHECK_THROWS_WITH(OneCycleLR(sgd, 0.1, 5, three), Contains("max_momentum is 1"));
+}
+
 TEST_CASE("reduction on a plateau is PyTorch's, and goes on from its state", "[golden]") {
   const auto check = [](const std::string& name, double sign, const optim::PlateauOptions& options) {
     INFO(name);

@@ -50,6 +50,8 @@ class Schedule {
   /// Sets the rates back to the base rates, and the position to where the next step() leads to 0.
   void rewind();
   void count_step() { ++position_; }
+  /// For all groups: the option "momentum" or "beta1". Throws Error if there is neither.
+  void set_momentum(double momentum);
 
  private:
   friend class SequentialLR;  // which restarts the others
@@ -139,17 +141,22 @@ struct OneCycleOptions {
   Anneal anneal_strategy = Anneal::cos;
   double div_factor = 25, final_div_factor = 1e4;
   bool three_phase = false;
+  bool cycle_momentum = false;  ///< whether the momentum (or beta1) moves against the rate (PyTorch: true)
+  double base_momentum = 0.85, max_momentum = 0.95;
 };
 
 /// Smith & Topin 2017: from max_lr / div_factor up to max_lr and down to max_lr / div_factor / final_div_factor; in
-/// three phases, down as slowly as up, and then on. The rates that the groups had are not used. (PyTorch moves the
-/// momentum as well, unless cycle_momentum=False.) Throws Error when stepped past total_steps.
+/// three phases, down as slowly as up, and then on. The rates that the groups had are not used. With cycle_momentum the
+/// momentum falls from max_momentum to base_momentum while the rate rises, and rises again. Throws Error when stepped
+/// past total_steps, and if there is to be momentum where the optimiser knows none.
 class OneCycleLR final : public Schedule {
  public:
   OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_steps, const OneCycleOptions& options = {});
+  void step() override;
 
  private:
   double next(std::int64_t t, double lr, double base) const override;
+  double at(std::int64_t t, double start, double peak, double end) const;
   double max_;
   std::int64_t total_;
   OneCycleOptions options_;

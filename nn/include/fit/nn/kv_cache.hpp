@@ -25,6 +25,7 @@ class KVCache {
   KVCache(KVCache&&) = default;
   KVCache& operator=(KVCache&&) = default;
 
+  std::size_t num_layers() const { return layers_.size(); }
   Layer& operator[](std::size_t layer) { return layers_[layer]; }
   std::int64_t batch() const { return batch_; }
   std::int64_t max_length() const { return max_length_; }
