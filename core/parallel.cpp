@@ -13,13 +13,7 @@
 
 #include "fit/error.hpp"
 #include "fit/graph.hpp"
-
-#if defined(__SANITIZE_THREAD__)
-#include <thread>
-#include <vector>
-#else
-#include <omp.h>
-#endif
+#include "team.hpp"
 
 namespace fit {
 namespace {
@@ -55,21 +49,6 @@ std::atomic<int>& threads() {
 
 thread_local bool inside = false;
 
-// Calls member(t, count), which must not throw, on a team of at most `size` threads, one of which is this.
-template <class Member>
-void run_team(int size, const Member& member) {
-#if defined(__SANITIZE_THREAD__)
-  // The thread sanitizer can't see how OpenMP's threads wait for each other, so it gets threads that it knows.
-  std::vector<std::thread> others;
-  for (int t = 1; t < size; ++t) others.emplace_back([&member, t, size] { member(t, size); });
-  member(0, size);
-  for (std::thread& other : others) other.join();
-#else
-#pragma omp parallel num_threads(size)
-  member(omp_get_thread_num(), omp_get_num_threads());
-#endif
-}
-
 }  // namespace
 
 int num_threads() { return threads().load(std::memory_order_relaxed); }
@@ -88,7 +67,7 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, bool uneven, const
   std::exception_ptr first;
   std::atomic<std::int64_t> next{0};
   const bool mode = grad_enabled();
-  run_team(team, [&](std::int64_t t, std::int64_t count) {
+  run_team(team, [&](int t, int count) {
     const GradMode recording(mode);
     inside = true;
     try {

@@ -1,4 +1,8 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "fit/graph.hpp"
@@ -145,6 +149,53 @@ TEST_CASE("parallel_for inside another is one call", "[threads]") {
   });
   CHECK(inner == 2);
 }
+
+TEST_CASE("parallel_for in teams of changing sizes, many times, and asleep in between", "[threads]") {
+  const Threads before(2);
+  for (int round = 0; round < 300; ++round) {
+    set_num_threads(1 + round % 5);
+    std::atomic<std::int64_t> sum{0};
+    parallel_for(100, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) sum += i;
+    });
+    REQUIRE(sum == 4950);
+    if (round % 50 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+TEST_CASE("parallel_for on several threads at a time", "[threads]") {
+  const Threads two(2);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 4; ++c)
+    callers.emplace_back([&wrong] {
+      for (int round = 0; round < 200; ++round) {
+        std::atomic<std::int64_t> sum{0};
+        parallel_for(10, 1, [&](std::int64_t begin, std::int64_t end) { sum += end - begin; });
+        if (sum != 10) ++wrong;
+      }
+    });
+  for (std::thread& t : callers) t.join();
+  CHECK(wrong == 0);
+}
+
+#if !defined(__SANITIZE_THREAD__)  // which may not make threads in a child of a process that has some
+TEST_CASE("parallel_for in a child process", "[threads]") {
+  const Threads two(2);
+  const auto all = [] {
+    std::atomic<std::int64_t> sum{0};
+    parallel_for(10, 1, [&](std::int64_t begin, std::int64_t end) { sum += end - begin; });
+    return sum == 10;
+  };
+  REQUIRE(all());  // there are threads now, which the child doesn't inherit
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) _exit(all() ? 0 : 1);
+  int status = 1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+#endif
 
 TEST_CASE("set_num_threads wants at least one", "[threads]") {
   using Catch::Matchers::Contains;
