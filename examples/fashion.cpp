@@ -81,11 +81,12 @@ plot::Figure look(VisionTransformer& model, const Images& images, std::int64_t i
   const Tensor pixels = images.pixels[{range(i, i + 1)}];
   const std::int64_t found = argmax(model(pixels, &weights), -1).item<std::int64_t>();
   const Tensor image = pixels.reshape({grid, grid, patch, patch}).transpose(1, 2).reshape({side, side});
-  const Tensor where = mean(weights.self.back()[{0, range(), 0, range(1)}], 0).reshape({grid, grid});
+  const Tensor by_patch = mean(weights.self.back()[{0, range(), 0, range(1)}], 0);
+  const Tensor where = broadcast_to(by_patch.reshape({grid, 1, grid, 1}), {grid, patch, grid, patch});
   plot::Options plain_map{class_names[images.classes[i].item<std::size_t>()]}, seen{"Looks here"};
   plain_map.colormap = plot::Colormap::blues;
   plain_map.colorbar = false, seen.annotate = false;
-  return plot::side_by_side({plot::heatmap(image, plain_map), plot::heatmap(where, seen)},
+  return plot::side_by_side({plot::heatmap(image, plain_map), plot::heatmap(where.reshape({side, side}), seen)},
                             "Taken for: " + class_names[static_cast<std::size_t>(found)]);
 }
 
