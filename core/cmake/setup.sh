@@ -6,6 +6,7 @@ preset=${FIT_PRESET:-release}
 build=$top/build/$preset
 me=$(realpath --relative-to="$top" "$0")
 
+usage() { sed -n '2,/^[^#]/s/^# //p' "$0"; }  # the comment that the command begins with
 say() { printf '== %s\n' "$*"; }
 fail() { # fail MESSAGE [EXIT-CODE]
   printf '%s: %s\n' "$me" "$1" >&2
@@ -53,7 +54,7 @@ install_missing() {
   done
   ((${#missing[@]})) || return 0
   if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || fail "packages are missing; run as root: apt-get install ${missing[*]}"
+    command -v sudo >/dev/null || fail "packages are missing; run as root: apt-get update && apt-get install ${missing[*]}"
     root=(sudo)
   fi
   say "Installing with ${root[*]:+sudo }apt-get what is needed and this machine lacks:"

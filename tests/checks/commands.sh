@@ -16,8 +16,14 @@ check() { # check WHAT EXPECTED-EXIT EXPECTED-TEXT COMMAND...
 }
 
 check "the list" 0 demonstrate "$top/examples/run" --list
-check "a misspelt name" 2 "did you mean 'demonstrate'?" "$top/examples/run" demonstarte
+check "a misspelt name" 2 "Did you mean 'demonstrate'?" "$top/examples/run" demonstarte
+check "a name like none" 2 "there is no example 'nosuch'. There are" "$top/examples/run" nosuch
 check "a misspelt name lists the others" 2 train_xor "$top/examples/run" demonstarte
+for command in examples/run tests/run; do
+  check "the help of $command" 0 "$command [" "$top/$command" --help
+  # only what the file begins with
+  [ "$("$top/$command" --help | wc -l)" -le 2 ] || { echo "$command --help prints its comments, too"; exit 1; }
+done
 
 # A machine with bash, coreutils and stand-ins: `dpkg-query` knows the packages in $stage/installed.
 machine() { # machine USER-ID [sudo]
@@ -51,7 +57,7 @@ check "and says why" 0 "libb: two" install "liba: one" "libb: two"
 machine 1000 sudo
 check "sudo where it is there" 0 "as root: env DEBIAN_FRONTEND=noninteractive apt-get install" install "libb: two"
 machine 1000
-check "neither root nor sudo" 1 "run as root: apt-get install libb" install "liba: one" "libb: two"
+check "neither root nor sudo" 1 "run as root: apt-get update && apt-get install libb" install "liba: one" "libb: two"
 check "what an example learns from" 1 "dataset-fashion-mnist" env PATH="$stage/bin" bash "$top/examples/run" fashion
 machine 0
 install "liba: one"
