@@ -111,7 +111,7 @@ void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, 
       hold(t->node->refs);
       sequence = std::max(sequence, t->node->sequence);
     }
-    if (mask >> i & 1) n->saved[slot++] = save(in[i]);
+    if (kept > 0 && mask >> i & 1) n->saved[slot++] = save(in[i]);
   }
   n->sequence = last_sequence = sequence + 1;
   for (int i = 0; i < count; ++i) {
