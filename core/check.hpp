@@ -15,9 +15,10 @@ template <class... Parts>
   throw Error(s.str());
 }
 
-/// The axis counted from the front. rank 0 allows -1 and 0, as in NumPy's reductions, if `scalar_ok`.
+/// The axis counted from the front.
 inline int axis(const char* op, const Tensor& x, int axis) {
   const int rank = x.rank();
+  if (rank == 0) fail(op, "axis ", axis, " is out of range for shape []: a scalar has no axes");
   if (axis < -rank || axis >= rank)
     fail(op, "axis ", axis, " is out of range for shape ", x.shape(), ": it must be in ", -rank, " … ", rank - 1);
   return axis < 0 ? axis + rank : axis;

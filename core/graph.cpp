@@ -69,6 +69,10 @@ Node* allocate_node(int inputs, int outputs, int saved, std::size_t closure) {
 
 }  // namespace
 
+void fail_extras() {
+  check::fail("keep", "more than ", Keep::max_extras, " values can't be kept by keep::saved: join some by cat()");
+}
+
 void drop_node(Node* n) noexcept {
   if (!drop(n->refs)) return;
   // A long chain would recurse as deep as it is long: the dead are listed and buried one by one instead.
@@ -94,6 +98,13 @@ void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, 
                   void (*adjoint)(Backward&, const void*), std::size_t bytes) {
   const std::uint32_t mask = in.size() >= 32 ? 0 : keep.inputs & ((1u << in.size()) - 1);
   if (in.size() >= 32 && keep.inputs != 0) check::fail(op, "more than 31 inputs can't be kept by keep::input(s)");
+  for (int k = 0; k < count; ++k) {
+    if (!outputs[k].defined()) check::fail(op, "output ", k, " given to record() is undefined");
+    for (int i = 0; i < in.size(); ++i)
+      if (in[i].impl() == outputs[k].impl())
+        check::fail(op, "output ", k, " given to record() is input ", i,
+                    " itself: give a tensor of its own, a clone()");
+  }
   const int kept = __builtin_popcount(mask), saved = kept + (keep.outputs ? count : 0) + keep.extra_count;
   Node* n = allocate_node(in.size(), count, saved, bytes);
   n->op = op;
@@ -367,6 +378,30 @@ void Tensor::backward(const Tensor& seed, bool retain_graph, bool create_graph) 
 
 // ---- Backward: what an adjoint sees -------------------------------------------------------------------------------
 
+namespace {
+
+// An adjoint may be a user's: what it asks for must be there.
+int counted(const detail::Node& n, const char* what, int i, int count) {
+  if (i < 0 || i >= count)
+    check::fail(n.op, "its adjoint asks for ", what, ' ', i, ": record() was given ", count, " of them");
+  return i;
+}
+int output_of(const detail::Node& n, int i) { return counted(n, "output", i, n.output_count); }
+int saved_of(const detail::Node& n, int i) {
+  return n.extras_at + counted(n, "saved value", i, n.saved_count - n.extras_at);
+}
+const detail::Edge& edge_of(const detail::Node& n, int i) { return n.edges[counted(n, "input", i, n.input_count)]; }
+
+const detail::Output& wanted(const detail::Node& n, int i) {
+  const detail::Edge& e = edge_of(n, i);
+  if (!e.node)
+    check::fail(n.op, "its adjoint asks for the shape or gradient of input ", i, ", which wants none: ask wants(", i,
+                ") first");
+  return e.node->outputs[e.output];
+}
+
+}  // namespace
+
 Tensor Backward::restore(int slot, detail::Node* node, int output) {
   const detail::Saved& s = node_.saved[slot];
   if (!s.storage) return {};
@@ -385,15 +420,19 @@ Tensor Backward::restore(int slot, detail::Node* node, int output) {
 }
 
 Tensor Backward::dy(int i) {
-  detail::Output& o = node_.outputs[i];
+  const detail::Output& o = node_.outputs[output_of(node_, i)];
   return o.grad.defined() ? o.grad : zeros(o.shape, o.dtype);
 }
-bool Backward::has_dy(int i) const { return node_.outputs[i].grad.defined(); }
+bool Backward::has_dy(int i) const { return node_.outputs[output_of(node_, i)].grad.defined(); }
 
 int Backward::slot_of_x(int i) const { return __builtin_popcount(node_.kept_inputs & ((1u << i) - 1)); }
 
 Tensor Backward::x(int i) {
-  return restore(slot_of_x(i), node_.edges[i].node, static_cast<int>(node_.edges[i].output));
+  const detail::Edge& from = edge_of(node_, i);
+  if (i >= 32 || !(node_.kept_inputs >> i & 1))
+    check::fail(node_.op, "its adjoint asks for input ", i, ", which was not kept: give keep::inputs or keep::input(",
+                i, ") to record()");
+  return restore(slot_of_x(i), from.node, static_cast<int>(from.output));
 }
 
 Tensor Backward::take_x(int i) {
@@ -404,16 +443,21 @@ Tensor Backward::take_x(int i) {
   return t;
 }
 
-Tensor Backward::y(int i) { return restore(__builtin_popcount(node_.kept_inputs) + i, &node_, i); }
-Tensor Backward::saved(int i) { return restore(node_.extras_at + i, nullptr, 0); }
-bool Backward::has_saved(int i) const { return node_.saved[node_.extras_at + i].storage != nullptr; }
+Tensor Backward::y(int i) {
+  output_of(node_, i);
+  if (!node_.keeps_outputs)
+    check::fail(node_.op, "its adjoint asks for an output, which was not kept: give keep::output to record()");
+  return restore(__builtin_popcount(node_.kept_inputs) + i, &node_, i);
+}
+Tensor Backward::saved(int i) { return restore(saved_of(node_, i), nullptr, 0); }
+bool Backward::has_saved(int i) const { return node_.saved[saved_of(node_, i)].storage != nullptr; }
 
 bool Backward::wants(int i) const {
-  const detail::Node* to = node_.edges[i].node;
+  const detail::Node* to = edge_of(node_, i).node;
   return to && to->needed && !to->orphan;
 }
-const Shape& Backward::shape(int i) const { return node_.edges[i].node->outputs[node_.edges[i].output].shape; }
-DType Backward::dtype(int i) const { return node_.edges[i].node->outputs[node_.edges[i].output].dtype; }
+const Shape& Backward::shape(int i) const { return wanted(node_, i).shape; }
+DType Backward::dtype(int i) const { return wanted(node_, i).dtype; }
 int Backward::inputs() const { return node_.input_count; }
 
 void Backward::give(int i, Tensor g) {
@@ -427,6 +471,7 @@ void Backward::give(int i, Tensor g) {
 }
 
 Backward::Target Backward::target(int i) {
+  wanted(node_, i);
   detail::Node* to = node_.edges[i].node;
   detail::Output& o = to->outputs[node_.edges[i].output];
   const bool add = o.grad.defined();

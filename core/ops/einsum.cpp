@@ -216,6 +216,7 @@ Letters read(const std::string& formula, const std::string& part, int dots) {
     const char c = part[i];
     if (c == '.') {
       if (part.compare(i, 3, "...") != 0) bad(formula, "a dot that is not part of \"...\"");
+      if (part.find('.') != i) bad(formula, "\"...\" stands twice in one operand or in the result");
       for (int d = dots; d > 0; --d) out.push(ellipsis_letter(d - 1));
       i += 2;
       continue;

@@ -285,9 +285,15 @@ const Tensor& fitting(const char* op, const Tensor& x, const Tensor& result) {
 }
 }  // namespace
 
-void Indexed::operator+=(const Tensor& v) && { index_put_(base_, where_, fitting("add", *this, add(*this, v))); }
-void Indexed::operator-=(const Tensor& v) && { index_put_(base_, where_, fitting("sub", *this, sub(*this, v))); }
-void Indexed::operator*=(const Tensor& v) && { index_put_(base_, where_, fitting("mul", *this, mul(*this, v))); }
-void Indexed::operator/=(const Tensor& v) && { index_put_(base_, where_, fitting("div", *this, div(*this, v))); }
+#define FIT_INDEXED(sign, name)                                            \
+  void Indexed::operator sign(const Tensor& v)&& {                         \
+    index_put_(base_, where_, fitting(#name, *this, fit::name(*this, v))); \
+  }                                                                        \
+  void Indexed::operator sign(Scalar v)&& { index_put_(base_, where_, fitting(#name, *this, fit::name(*this, v))); }
+FIT_INDEXED(+=, add)
+FIT_INDEXED(-=, sub)
+FIT_INDEXED(*=, mul)
+FIT_INDEXED(/=, div)
+#undef FIT_INDEXED
 
 }  // namespace fit

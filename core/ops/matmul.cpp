@@ -36,6 +36,9 @@ struct Plan {
                   " of b (", b[tb ? -1 : -2], ")");
     a_batch = leading(a);
     b_batch = leading(b);
+    for (int i = 1; i <= std::min(a_batch.rank(), b_batch.rank()); ++i)
+      if (a_batch[-i] != b_batch[-i] && a_batch[-i] != 1 && b_batch[-i] != 1)
+        check::fail(op, "a is ", a, ", b is ", b, ": the leading axes ", a_batch, " and ", b_batch, " must broadcast");
     batch = check::broadcast(op, a_batch, b_batch);
     std::int64_t sizes[Shape::max_rank];
     for (int i = 0; i < batch.rank(); ++i) sizes[i] = batch[i];

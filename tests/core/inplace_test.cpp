@@ -71,6 +71,27 @@ TEST_CASE("the tensor's own shape and type hold", "[inplace]") {
   CHECK(values(whole) == Numbers{-1, 7});
 }
 
+TEST_CASE("numbers stand on the right of +=, -=, *= and /=", "[inplace]") {
+  Tensor x = tensor({1., 2., 3.});
+  const Tensor before = x;
+  x += 1;
+  x -= 0.5;
+  x *= 4;
+  x /= 2;
+  CHECK(values(x) == Numbers{3, 5, 7});
+  CHECK(values(before) == Numbers{1, 2, 3});  // a new tensor, as with tensors on the right
+  x[{0}] += 1;
+  x[1] -= 1;
+  x[{range(1)}] *= 2;
+  x[{ellipsis}] /= 4;
+  CHECK(values(x) == Numbers{1, 2, 3.5});
+  Tensor whole = tensor({3, 4});
+  whole[0] += 2;
+  CHECK(values(whole) == Numbers{5, 4});
+  CHECK_THROWS_WITH(whole[0] += 0.5, says("[add] the number 0.5 is not whole"));
+  CHECK_THROWS_WITH(whole[0] /= 2, says("[div] the tensor is int64"));
+}
+
 TEST_CASE("empty tensors and single numbers change in place", "[inplace]") {
   Tensor none = zeros({0, 3}), one = full({}, 2);
   none.add_(zeros({3})).mul_(2).fill_(1).copy_(zeros({1, 3}));

@@ -14,6 +14,7 @@ OpRow product(bool transpose_a, bool transpose_b) {
   return OpRow("matmul", form, [=](const auto& in) { return matmul(in[0], transpose_a, in[1], transpose_b); })
       .on({a({2, 3}), b({3, 4})})
       .on({a({3, 3}), b({3, 3})})
+      .on({a({3, 3, 3}), b({3, 3, 3})})
       .on({a({2, 2, 3}), b({3, 2})})
       .on({a({2, 3}), b({2, 3, 2})})
       .on({a({2, 1, 2, 3}), b({3, 3, 2})})
@@ -60,7 +61,7 @@ static std::vector<OpRow> matmul_rows() {
                [] {
                  matmul(zeros({}), zeros({2, 2}));
                })
-          .bad("shapes [2] and [3] do not broadcast",
+          .bad("the leading axes [2] and [3] must broadcast",
                [] {
                  matmul(zeros({2, 4, 4}), zeros({3, 4, 4}));
                })
@@ -141,6 +142,14 @@ static std::vector<OpRow> matmul_rows() {
           .bad("a dot that is not part of",
                [] {
                  einsum(".j", {zeros({2, 2})});
+               })
+          .bad("\"...\" stands twice",
+               [] {
+                 einsum("......->...", {zeros({1, 1, 1, 1, 1, 1, 1, 1})});
+               })
+          .bad("\"...\" stands twice",
+               [] {
+                 einsum("...->......", {zeros({1, 1, 1, 1, 1, 1, 1, 1})});
                })
           .bad("no operands", [] { einsum("", {}); })
           .bad("one must be float32 or float64", [] { einsum("i->i", {zeros({2}, int64)}); }),

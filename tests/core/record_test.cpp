@@ -125,6 +125,47 @@ TEST_CASE("give() takes another floating type and a broadcast shape, and no othe
   CHECK_THROWS_AS(given(ones({}, float64)), Error);
 }
 
+TEST_CASE("an adjoint that asks for what is not there gets an error that names its op", "[record]") {
+  const Tensor x = leaf({1, 2}), plain = ones({2}, float64);
+  const auto run = [&](auto adjoint, const Keep& keep = keep::nothing) {
+    return grad({sum(record("mine", {x, plain}, x.detach().clone(), keep, adjoint))}, {x});
+  };
+  const auto says = [](const char* what) { return Contains(std::string("[mine] its adjoint asks for ") + what); };
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, b.x(0)); }), says("input 0, which was not kept"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, b.x(0)); }, keep::input(1)), says("input 0, which was not kept"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, b.x(2)); }, keep::inputs), says("input 2: record() was given 2"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, b.x(-1)); }, keep::inputs), says("input -1"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, b.y()); }, keep::inputs), says("an output, which was not kept"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, b.y(1)); }, keep::output), says("output 1: record() was given 1"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, b.dy(1)); }), says("output 1: record() was given 1"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, b.saved(1)); }, keep::saved(plain)), says("saved value 1"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(b.has_saved(0), b.dy()); }, keep::inputs), says("saved value 0"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(2, b.dy()); }), says("input 2: record() was given 2"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.give(0, ones(b.shape(1))); }),
+                    says("the shape or gradient of input 1, which wants none"));
+  CHECK_THROWS_WITH(run([](Backward& b) { b.target(1); }), says("the shape or gradient of input 1, which wants none"));
+  CHECK_THROWS_AS(run([](Backward& b) { b.give(0, Tensor()); }), Error);
+}
+
+TEST_CASE("an output of record() is a tensor of its own", "[record]") {
+  const Tensor x = leaf({1, 2});
+  const auto adjoint = [](Backward& b) { b.give(0, b.dy()); };
+  CHECK_THROWS_WITH(record("mine", {x}, x, keep::nothing, adjoint), Contains("[mine] output 0") && Contains("input 0"));
+  std::vector<Tensor> outputs{x.detach().clone(), Tensor()};
+  CHECK_THROWS_WITH(record("mine", {x}, outputs, keep::nothing, adjoint), Contains("[mine] output 1"));
+  CHECK(x.is_leaf());
+}
+
+TEST_CASE("keep::saved has room for 6, also if it is joined", "[record]") {
+  const Tensor x = leaf({2});
+  const auto sum_of_saved = [](Backward& b) {
+    for (int i = 0; i < 6; ++i) b.give(0, b.saved(i));
+  };
+  const Keep three = keep::saved(x, x, x);
+  CHECK(values(grad({record("six", {x}, x.detach().clone(), three | three, sum_of_saved)}, {x})[0]) == V{12});
+  CHECK_THROWS_WITH(three | keep::output | keep::saved(x) | three, Contains("[keep] more than 6 values"));
+}
+
 TEST_CASE("keep::inputs has room for 31", "[record]") {
   const Tensor x = leaf({2});
   const auto join = [&](int count, const Keep& keep) {

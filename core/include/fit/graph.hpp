@@ -60,6 +60,10 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                          const std::vector<Tensor>& grad_outputs = {}, bool retain_graph = false,
                          bool create_graph = false, bool allow_unused = false);
 
+namespace detail {
+[[noreturn]] void fail_extras();
+}
+
 /// What a node keeps for its adjoint, beside plain values in the closure.
 struct Keep {
   static constexpr int max_extras = 6;
@@ -71,6 +75,7 @@ struct Keep {
   friend Keep operator|(Keep a, const Keep& b) {
     a.inputs |= b.inputs;
     a.outputs |= b.outputs;
+    if (a.extra_count + b.extra_count > max_extras) detail::fail_extras();
     for (int i = 0; i < b.extra_count; ++i) a.extras[a.extra_count++] = b.extras[i];
     return a;
   }

@@ -46,6 +46,10 @@ inline Tensor& operator+=(Tensor& a, const Tensor& b) { return a = add(a, b); }
 inline Tensor& operator-=(Tensor& a, const Tensor& b) { return a = sub(a, b); }
 inline Tensor& operator*=(Tensor& a, const Tensor& b) { return a = mul(a, b); }
 inline Tensor& operator/=(Tensor& a, const Tensor& b) { return a = div(a, b); }
+inline Tensor& operator+=(Tensor& a, Scalar b) { return a = add(a, b); }
+inline Tensor& operator-=(Tensor& a, Scalar b) { return a = sub(a, b); }
+inline Tensor& operator*=(Tensor& a, Scalar b) { return a = mul(a, b); }
+inline Tensor& operator/=(Tensor& a, Scalar b) { return a = div(a, b); }
 /// x^e, element by element. d/dx = e x^(e-1), 0 where e = 0; d/de = x^e ln x, 0 where x = 0 and e >= 0.
 Tensor pow(const Tensor& x, Scalar e);
 Tensor pow(const Tensor& x, const Tensor& e);

@@ -330,6 +330,10 @@ class Indexed : public Tensor {
   void operator-=(const Tensor& v) &&;
   void operator*=(const Tensor& v) &&;
   void operator/=(const Tensor& v) &&;
+  void operator+=(Scalar v) &&;
+  void operator-=(Scalar v) &&;
+  void operator*=(Scalar v) &&;
+  void operator/=(Scalar v) &&;
 
  private:
   Tensor base_;
