@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "kernels/isa.hpp"
+#include "kernels/past.hpp"
 
 // Normalisation of contiguous rows of n numbers, float and double. `layer` subtracts the row's mean, `rms` does not
 // (its mean is 0). weight and bias, of n numbers, may be null. mean and rstd = 1 / sqrt(variance + eps) are one number
@@ -23,15 +24,6 @@ struct NormRows {
   Forward layer, rms;
   Backward layer_backward, rms_backward;
 };
-
-// Whether a result is too large to be found in the caches again once it is complete. Stored past them it costs one
-// pass over memory, not the two of a store that reads what it replaces.
-template <class T>
-bool goes_past(const T* to, std::int64_t rows, std::int64_t n) {
-  constexpr std::int64_t large = 8 << 20, line = 64;  // bytes
-  const auto row = n * static_cast<std::int64_t>(sizeof(T));
-  return rows * row >= large && row % line == 0 && reinterpret_cast<std::uintptr_t>(to) % line == 0;
-}
 
 template <class IsaTag, class T>
 const NormRows<T>& norm_table();

@@ -2,22 +2,26 @@
 #include <cstdint>
 
 #include "kernels/isa.hpp"
+#include "kernels/past.hpp"
 
 // Softmax and its kin on lines of numbers, float and double.
 namespace fit::kernels {
 
 // `lines` lines of n numbers each, in one of two layouts. stride = 1: contiguous, one after another. Otherwise side by
-// side: the elements of a line are `stride` apart, and each line begins one element after the one before.
+// side: the elements of a line are `stride` apart, and each line begins one element after the one before. past: the
+// result, contiguous lines aligned to 64 bytes, is stored past the caches (goes_past()).
 template <class T>
 struct SoftmaxRows {
   // y = e^(x - max) / sum(e^(x - max))
-  void (*softmax)(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride);
+  void (*softmax)(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool past);
   // y = x - max - ln(sum(e^(x - max)))
-  void (*log_softmax)(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride);
+  void (*log_softmax)(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool past);
   // dx = y (dy - sum(y dy))
-  void (*softmax_backward)(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride);
+  void (*softmax_backward)(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride,
+                           bool past);
   // dx = dy - e^y sum(dy)
-  void (*log_softmax_backward)(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride);
+  void (*log_softmax_backward)(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride,
+                               bool past);
   // Of one contiguous line: its largest element, and sum(e^(x - max)).
   void (*max_and_sum)(const T* x, std::int64_t n, T& max, T& sum);
   // y = e^(x - max) scale, on one contiguous line.

@@ -101,13 +101,18 @@ void lines_exps(T* max, T* sum, T* y, const T* x, std::int64_t count, std::int64
 }
 
 template <class T>
-void softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride) {
+void softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool past) {
   using V = Vec<T>;
   if (stride == 1) {
+    constexpr std::int64_t size = 4096;
+    alignas(64) T room[size];  // for the terms of a line whose results don't go through the cache
     for (std::int64_t l = 0; l < lines; ++l, x += n, y += n) {
-      const V scale(T(1) / row_exps<true>(y, x, n, row_max(x, n)));
-      sweep<V>(n, [&](std::int64_t i, auto a, int) { a.store(a.template load<V>(y + i, T(0)) * scale, y + i); });
+      T* const terms = past && n <= size ? room : y;
+      const V scale(T(1) / row_exps<true>(terms, x, n, row_max(x, n)));
+      sweep_past<V>(terms == room, n,
+                    [&](std::int64_t i, auto a, int) { a.store(a.template load<V>(terms + i, T(0)) * scale, y + i); });
     }
+    if (past) finish_streams();
     return;
   }
   by_groups(lines, [&](std::int64_t first, std::int64_t count) {
@@ -124,15 +129,17 @@ void softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t 
 }
 
 template <class T>
-void log_softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride) {
+void log_softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool past) {
   using V = Vec<T>;
   if (stride == 1) {
     for (std::int64_t l = 0; l < lines; ++l, x += n, y += n) {
       T max, sum;
       max_and_sum(x, n, max, sum);
       const V m(max), log_sum(std::log(sum));
-      sweep<V>(n, [&](std::int64_t i, auto a, int) { a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i); });
+      sweep_past<V>(
+          past, n, [&](std::int64_t i, auto a, int) { a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i); });
     }
+    if (past) finish_streams();
     return;
   }
   by_groups(lines, [&](std::int64_t first, std::int64_t count) {
@@ -172,7 +179,7 @@ struct LogSoftmax {
 };
 
 template <class Op, class T>
-void backward(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride) {
+void backward(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride, bool past) {
   using V = Vec<T>;
   if (stride == 1) {
     for (std::int64_t l = 0; l < lines; ++l, dx += n, y += n, dy += n) {
@@ -181,10 +188,11 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n
         sums.at[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)));
       });
       const V sum(sums.sum());
-      sweep<V>(n, [&](std::int64_t i, auto a, int) {
+      sweep_past<V>(past, n, [&](std::int64_t i, auto a, int) {
         a.store(Op::result(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), sum), dx + i);
       });
     }
+    if (past) finish_streams();
     return;
   }
   by_groups(lines, [&](std::int64_t first, std::int64_t count) {

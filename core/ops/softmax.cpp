@@ -20,9 +20,11 @@ Tensor by_lines(int axis, const Pick& pick, const Tensor& first, const X&... oth
   dispatch_floating(first.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto kernel = pick(kernels::softmax_rows<T>());
-    each_group_of_lines(lines, [&, out = y.fresh<T>()](std::int64_t at, std::int64_t count) {
+    T* const out = y.fresh<T>();
+    const bool past = lines.stride() == 1 && kernels::goes_past(out, y.numel() / lines.n, lines.n);
+    each_group_of_lines(lines, [&](std::int64_t at, std::int64_t count) {
       kernel(out + at, first.data<T>().data() + at, (others.template data<T>().data() + at)..., count, lines.n,
-             lines.stride());
+             lines.stride(), past);
     });
   });
   return y;
