@@ -45,6 +45,7 @@ T row_exps(T* y, const T* x, std::int64_t n, T max) {
   for (std::int64_t at = 0; at < n; at += block) {
     Accumulators<V> sum(T(0));
     sweep<V>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
+      __builtin_prefetch(x + n + at + i);  // the next line; past the last it does no harm
       const V e = xsimd::exp(a.template load<V>(x + at + i, lowest<T>) - V(max));
       if constexpr (Store) a.store(e, y + at + i);
       sum.at[j] += e;
