@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Plants errors in the adjoints, one at a time, and lists those that no test notices.
+"""Plants errors in the adjoints and the kernels, one at a time, and lists those that no test notices.
 
     tests/mutate.py --list                      what could be changed
     tests/mutate.py --sample 20 --seed 1        20 of them at random; about a minute each
     tests/mutate.py core/ops/softmax.cpp        all those of some files
+    tests/mutate.py core/kernels/visible.cpp    of a kernel's file, all that it defines
 
 Run by hand: it takes long. It works on a copy of the sources of HEAD in build/mutate, with a build of its own. An
 adjoint is what stands in a lambda that takes Backward&, and in functions whose names end in _backward. A mutant that
@@ -42,8 +43,11 @@ RULES = [  # pattern, replacement, what is done
 ]
 
 
-def regions(text):
-    """Begin and end of each adjoint's body."""
+def regions(path, text):
+    """Begin and end of each adjoint's body, or of all that a kernel's file defines."""
+    if path.startswith("core/kernels/"):
+        yield text.index("namespace fit"), len(text)
+        return
     for head in re.finditer(r"\(Backward& \w+\) \{|\b\w+_backward\([^;{]*\) \{", text):
         depth, i = 1, head.end()
         while depth and i < len(text):
@@ -62,7 +66,7 @@ def mutants(files):
         text = (TOP / path).read_text()
         code = without_comments(text)
         seen = set()
-        for begin, end in regions(code):
+        for begin, end in regions(path, code):
             for pattern, replacement, what in RULES:
                 for m in re.compile(pattern, re.M).finditer(code, begin, end):
                     changed = text[: m.start()] + m.expand(replacement) + text[m.end():]
