@@ -111,6 +111,21 @@ TEST_CASE("parallel_for covers everything once, in pieces that begin at multiple
   }
 }
 
+// Plain memory, so that the thread sanitizer sees whether the threads wait for each other as they should.
+TEST_CASE("parallel_for finds what was written before it, and what it wrote is there after it", "[threads]") {
+  const Threads team(2);
+  std::vector<std::int64_t> all(64);
+  for (std::int64_t k = 0; k < 3000; ++k) {
+    std::fill(all.begin(), all.end(), k);
+    parallel_for(64, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) all[static_cast<std::size_t>(i)] += i;
+    });
+    std::int64_t sum = 0;
+    for (const std::int64_t x : all) sum += x;
+    REQUIRE(sum == 64 * k + 63 * 32);
+  }
+}
+
 TEST_CASE("parallel_for carries recording over, and back", "[threads]") {
   const Threads team(2);
   for (const bool on : {true, false}) {
