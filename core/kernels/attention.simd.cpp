@@ -78,10 +78,8 @@ Vec<T> finish_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std:
       x = x + (left == W ? load<V>(bias) : load_part<V>(bias, left)) * V(static_cast<T>(log2_e));
     }
     if (a.mask.data) {
-      const bool* const mask = a.mask.at(b, h, i) + j0 + j;
-      alignas(64) T seen_lanes[W] = {};
-      for (std::int64_t l = 0; l < left; ++l) seen_lanes[l] = mask[l] ? T(1) : T(0);
-      x = xsimd::select(V::load_aligned(seen_lanes) != V(T(0)), x, V(hidden));  // chosen: x may have overflowed
+      const auto seen_lanes = load_mask<V>(a.mask.at(b, h, i) + j0 + j, left);
+      x = xsimd::select(seen_lanes, x, V(hidden));  // chosen: x may have overflowed
     }
     if (left < W) x = xsimd::select(lanes < V(static_cast<T>(left)), x, V(hidden));
     if (j < from) x = xsimd::select(lanes < V(static_cast<T>(from - j)), V(hidden), x);

@@ -14,10 +14,15 @@ using Binary = void (*)(T* z, const T* x, const T* y, std::int64_t n, int sx, in
 template <class T>
 using Unary = void (*)(T* y, const T* x, std::int64_t n);
 
+// z[i] = whether x[sx i] and y[sy i] compare so, as C++ has it for NaN.
+template <class T>
+using Comparison = void (*)(bool* z, const T* x, const T* y, std::int64_t n, int sx, int sy);
+
 #define FIT_BINARY_KERNELS(X) X(add, Add) X(sub, Sub) X(mul, Mul) X(div, Div) X(maximum, Maximum) X(minimum, Minimum)
 #define FIT_UNARY_KERNELS(X) \
   X(neg, Neg)                \
   X(exp, Exp) X(log, Log) X(log1p, Log1p) X(sqrt, Sqrt) X(rsqrt, Rsqrt) X(sin, Sin) X(cos, Cos) X(erf, Erf)
+#define FIT_COMPARISON_KERNELS(X) X(eq, ==) X(ne, !=) X(lt, <) X(le, <=) X(gt, >) X(ge, >=)
 
 template <class T>
 struct Elementwise {
@@ -27,6 +32,13 @@ struct Elementwise {
 #define X(name, Op) Unary<T> name;
   FIT_UNARY_KERNELS(X)
 #undef X
+#define X(name, op) Comparison<T> name;
+  FIT_COMPARISON_KERNELS(X)
+#undef X
+  // z[i] = c[i] ? x[sx i] : y[sy i]
+  void (*choose)(T* z, const bool* c, const T* x, const T* y, std::int64_t n, int sx, int sy);
+  // y[i] = x[i], but at least low and at most high; NaN stays. y may be x.
+  void (*clamp)(T* y, const T* x, std::int64_t n, T low, T high);
 };
 
 template <class IsaTag, class T>

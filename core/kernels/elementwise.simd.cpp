@@ -1,7 +1,10 @@
 #include "kernels/elementwise.hpp"
 
+#include <algorithm>
+
 #include "kernels/map.hpp"
 #include "kernels/math.hpp"
+#include "kernels/sweep.hpp"
 
 namespace fit::kernels {
 namespace {
@@ -64,15 +67,63 @@ void binary(T* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
     map(z, n, [c = Op::f(V(*x), V(*y))] { return c; });
 }
 
+template <class Op, class T>
+void compare(bool* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
+  // Loops with a stride known at compile time are made vectors of.
+  if (sx && sy)
+    for (std::int64_t i = 0; i < n; ++i) z[i] = Op::f(x[i], y[i]);
+  else if (sx)
+    for (std::int64_t i = 0; i < n; ++i) z[i] = Op::f(x[i], *y);
+  else if (sy)
+    for (std::int64_t i = 0; i < n; ++i) z[i] = Op::f(*x, y[i]);
+  else
+    std::fill_n(z, n, Op::f(*x, *y));
+}
+
+template <class T>
+void choose(T* z, const bool* c, const T* x, const T* y, std::int64_t n, int sx, int sy) {
+  using V = Vec<T>;
+  const V if_true(*x), if_false(*y);
+  sweep<V>(n, [&](std::int64_t i, auto access, int) {
+    access.store(xsimd::select(access.template mask<V>(c + i), sx ? access.template load<V>(x + i, T(0)) : if_true,
+                               sy ? access.template load<V>(y + i, T(0)) : if_false),
+                 z + i);
+  });
+}
+
+template <class T>
+void clamp(T* y, const T* x, std::int64_t n, T low, T high) {
+  using V = Vec<T>;
+  map(
+      y, n,
+      [low = V(low), high = V(high)](const V& v) {
+        return xsimd::select(v < low, low, xsimd::select(v > high, high, v));
+      },
+      x);
+}
+
+#define X(name, op)           \
+  struct Compare_##name {     \
+    template <class T>        \
+    static bool f(T x, T y) { \
+      return x op y;          \
+    }                         \
+  };
+FIT_COMPARISON_KERNELS(X)
+#undef X
+
 }  // namespace
 
 template <class IsaTag, class T>
 const Elementwise<T>& elementwise_table() {
 #define X(name, Op) binary<Op, T>,
 #define Y(name, Op) unary<Op, T>,
-  static constexpr Elementwise<T> table{FIT_BINARY_KERNELS(X) FIT_UNARY_KERNELS(Y)};
+#define Z(name, op) compare<Compare_##name, T>,
+  static constexpr Elementwise<T> table{FIT_BINARY_KERNELS(X) FIT_UNARY_KERNELS(Y) FIT_COMPARISON_KERNELS(Z) choose<T>,
+                                        clamp<T>};
 #undef X
 #undef Y
+#undef Z
   return table;
 }
 

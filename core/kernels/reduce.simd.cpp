@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/simd.hpp"
+#include "kernels/transpose.hpp"
 
 namespace fit::kernels {
 namespace {
@@ -118,10 +119,25 @@ void fold_columns(double* acc, const T* x, const double* centre, std::int64_t n,
   }
 }
 
+// Short rows become columns first: a row alone would hardly fill a vector.
+constexpr std::int64_t short_row = 32;
+template <class Op, class T>
+void fold_short_rows(double* acc, const T* x, const double* centre, std::int64_t kept, std::int64_t ks,
+                     std::int64_t reduced) {
+  constexpr std::int64_t together = 64;
+  alignas(64) T columns[short_row * together];
+  for (std::int64_t k = 0; k < kept; k += together) {
+    const std::int64_t count = kept - k < together ? kept - k : together;
+    transpose(count, reduced, x + k * ks, ks, columns, together);
+    fold_columns<Op>(acc + k, columns, centre ? centre + k : nullptr, count, reduced, together);
+  }
+}
+
 template <class Op, class T>
 void fold(double* acc, const T* x, const double* centre, std::int64_t kept, std::int64_t ks, std::int64_t reduced,
           std::int64_t rs) {
   if (rs != 1) return fold_columns<Op>(acc, x, centre, kept, reduced, rs);
+  if (reduced <= short_row && kept > 1) return fold_short_rows<Op>(acc, x, centre, kept, ks, reduced);
   for (std::int64_t k = 0; k < kept; ++k)
     acc[k] = Op::combine(acc[k], fold_run<Op>(x + k * ks, reduced, centre ? centre[k] : 0.0));
 }

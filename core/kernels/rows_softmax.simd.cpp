@@ -33,7 +33,7 @@ T row_max(const T* x, std::int64_t n) {
     const V v = a.template load<V>(x + i, lowest<T>);
     m.at[j] = Larger()(m.at[j], v);
   });
-  return m.join(Larger());
+  return m.max();
 }
 
 // Sum of e^(x - max); the terms are put into y unless it is null. Long rows are summed by blocks, and these in double.

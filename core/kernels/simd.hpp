@@ -30,6 +30,20 @@ inline V load_part(const T* p, std::int64_t n, T fill = T(0)) {
 #endif
 }
 
+// Which of c's first n elements are true, for all lanes or fewer; the others are false. Nothing past them is read.
+template <class V>
+inline typename V::batch_bool_type load_mask(const bool* c, std::int64_t n = V::size) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  const __m128i bytes = _mm_maskz_loadu_epi8(static_cast<__mmask16>((1u << n) - 1), c);
+  const __mmask16 lanes = _mm_test_epi8_mask(bytes, bytes);
+  return static_cast<typename V::batch_bool_type::register_type>(lanes);
+#else
+  alignas(64) typename V::value_type lanes[V::size] = {};
+  for (std::int64_t l = 0; l < n; ++l) lanes[l] = c[l];
+  return V::load_aligned(lanes) != V(0);
+#endif
+}
+
 // A vector of doubles from as many floats or doubles.
 template <class V>
 inline V load_wide(const double* p) {

@@ -10,6 +10,10 @@ struct Whole {
   V load(const T* p, T) const {
     return V::load_unaligned(p);
   }
+  template <class V>
+  auto mask(const bool* c) const {
+    return load_mask<V>(c);
+  }
   template <class V, class T>
   void store(const V& v, T* p) const {
     v.store_unaligned(p);
@@ -27,6 +31,10 @@ struct Part {
   template <class V, class T>
   V load(const T* p, T fill) const {
     return load_part<V>(p, n, fill);
+  }
+  template <class V>
+  auto mask(const bool* c) const {
+    return load_mask<V>(c, n);
   }
   template <class V, class T>
   void store(const V& v, T* p) const {
@@ -56,24 +64,15 @@ inline void sweep_past(bool past, std::int64_t n, const F& f) {
   past ? sweep<V, 1, Past>(n, f) : sweep<V>(n, f);
 }
 
-// Four accumulators of a sum or a maximum, and what they come to: pairs of lanes are joined in a fixed order.
+// Four accumulators of a sum or a maximum, so that vectors don't wait for one another.
 template <class V>
 struct Accumulators {
   using T = typename V::value_type;
   V at[4];
   explicit Accumulators(T start) : at{V(start), V(start), V(start), V(start)} {}
 
-  template <class F>
-  T join(const F& f) const {
-    alignas(64) T lane[V::size];
-    f(f(at[0], at[1]), f(at[2], at[3])).store_aligned(lane);
-    for (std::size_t half = V::size / 2; half > 0; half /= 2)
-      for (std::size_t i = 0; i < half; ++i) lane[i] = f(lane[i], lane[i + half]);
-    return lane[0];
-  }
-  T sum() const {
-    return join([](const auto& a, const auto& b) { return a + b; });
-  }
+  T sum() const { return sum_lanes((at[0] + at[1]) + (at[2] + at[3])); }
+  T max() const { return max_lanes(xsimd::max(xsimd::max(at[0], at[1]), xsimd::max(at[2], at[3]))); }
 };
 
 }  // namespace fit::kernels

@@ -9,25 +9,34 @@
 namespace fit {
 namespace {
 
-template <class F>
-Tensor compare(const char* op, const Tensor& a, const Tensor& b, const F& f) {
+// What compares runs of T: a kernel for floating types, f otherwise.
+template <class T, class Kernel, class F>
+auto comparing(const Kernel& kernel, const F& f) {
+  if constexpr (std::is_floating_point_v<T>)
+    return kernel(kernels::elementwise<T>());
+  else
+    return each_pair<bool, T, T>(f);
+}
+
+template <class Kernel, class F>
+Tensor compare(const char* op, const Tensor& a, const Tensor& b, const Kernel& kernel, const F& f) {
   const DType t = promote(a.dtype(), b.dtype());
   const Tensor x = plainly(a, t), y = plainly(b, t);
   Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
   dispatch(t, [&](auto zero) {
     using T = decltype(zero);
-    run_binary<bool, T, T>(z, x, y, each_pair<bool, T, T>(f));
+    run_binary<bool, T, T>(z, x, y, comparing<T>(kernel, f));
   });
   return z;
 }
 
-template <class F>
-Tensor compare(const char* op, const Tensor& a, Scalar b, const F& f) {
-  if (a.dtype() == boolean) return compare(op, plainly(a, int64), b, f);  // so that 2 is not taken for true
+template <class Kernel, class F>
+Tensor compare(const char* op, const Tensor& a, Scalar b, const Kernel& kernel, const F& f) {
+  if (a.dtype() == boolean) return compare(op, plainly(a, int64), b, kernel, f);  // so that 2 is not taken for true
   Tensor z = Tensor::empty(a.shape(), boolean);
   dispatch(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    run_with_number<bool, T>(z, a, number_as<T>(op, b), false, each_pair<bool, T, T>(f));
+    run_with_number<bool, T>(z, a, number_as<T>(op, b), false, comparing<T>(kernel, f));
   });
   return z;
 }
@@ -52,9 +61,15 @@ Tensor test(const Tensor& x, const F& f) {
 
 }  // namespace
 
-#define FIT_COMPARISON(name, Functor)                                                              \
-  Tensor name(const Tensor& a, const Tensor& b) { return compare(#name, a, b, std::Functor<>()); } \
-  Tensor name(const Tensor& a, Scalar b) { return compare(#name, a, b, std::Functor<>()); }
+#define FIT_COMPARISON(name, Functor)                                         \
+  Tensor name(const Tensor& a, const Tensor& b) {                             \
+    return compare(                                                           \
+        #name, a, b, [](const auto& k) { return k.name; }, std::Functor<>()); \
+  }                                                                           \
+  Tensor name(const Tensor& a, Scalar b) {                                    \
+    return compare(                                                           \
+        #name, a, b, [](const auto& k) { return k.name; }, std::Functor<>()); \
+  }
 FIT_COMPARISON(eq, equal_to)
 FIT_COMPARISON(ne, not_equal_to)
 FIT_COMPARISON(lt, less)

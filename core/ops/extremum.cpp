@@ -68,6 +68,10 @@ Tensor indices(const Tensor& x, int axis, bool keepdims) {
       for (std::int64_t l = 0; l < count; ++l) {
         const std::int64_t line = at + l * lines.n;
         if constexpr (std::is_floating_point_v<T>) {
+          if (lines.n < 16) {  // not worth a kernel
+            run(line, 1);
+            continue;
+          }
           double winner = Which::template start<double>;
           Which::template kernel<T>()(&winner, in + line, nullptr, 1, 0, lines.n, 1);
           out[line / lines.n] = kernels::reduce<T>().find(in + line, lines.n, static_cast<T>(winner));

@@ -44,12 +44,9 @@ Tensor choose(const char* op, const Tensor& condition, const Source& a, const So
                   const bool* const c = pc + at[0];
                   const T *const x = pa + at[1], *const y = pb + at[2];
                   if (stride[0] == 0) return *c ? copy_run(out, x, n, stride[1]) : copy_run(out, y, n, stride[2]);
-                  with_strides(stride[1], stride[2], [&](auto sx, auto sy) {
-                    for (std::int64_t k = 0; k < n; ++k) {
-                      const T if_true = x[sx * k], if_false = y[sy * k];  // both are read, so that no branch is needed
-                      out[k] = c[k] ? if_true : if_false;
-                    }
-                  });
+                  if constexpr (std::is_floating_point_v<T>)
+                    return kernels::elementwise<T>().choose(out, c, x, y, n, stride[1], stride[2]);
+                  for (std::int64_t k = 0; k < n; ++k) out[k] = c[k] ? x[stride[1] * k] : y[stride[2] * k];
                 });
   });
   return z;
@@ -140,9 +137,13 @@ Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
         return s.value() < 0 ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
       return number_as<T>("clamp", s);
     };
-    run_unary<T, T>(y, x, each_one<T, T>([lo = bound(low), hi = bound(high)](T v) {
-                      return v < lo ? lo : v > hi ? hi : v;  // NaN stays
-                    }));
+    const T lo = bound(low), hi = bound(high);
+    if constexpr (std::is_floating_point_v<T>)
+      run_unary<T, T>(y, x, [=, kernel = kernels::elementwise<T>().clamp](T* out, const T* in, std::int64_t n) {
+        kernel(out, in, n, lo, hi);
+      });
+    else
+      run_unary<T, T>(y, x, each_one<T, T>([=](T v) { return v < lo ? lo : v > hi ? hi : v; }));
   });
   return record("clamp", {x}, std::move(y), keep::inputs, [low, high](Backward& g) {
     const Tensor x = g.x(0);
