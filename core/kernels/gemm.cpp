@@ -59,8 +59,9 @@ void gemm(const Product<T>& p, const T* a, const T* b, T* c) {
       for (std::int64_t j = 0; j < p.n; ++j) c[i * p.ldc + j] = p.beta == 0 ? T(0) : p.beta * c[i * p.ldc + j];
     return;
   }
+  if (is_column(p)) return gemm(as_row(p), b, a, c);
   const auto& kernels = FIT_KERNELS(product_table, T);
-  if (few_rows(p)) return kernels.dots(p, a, b, c);
+  if (few_rows(p)) return kernels.few(p, a, b, c);
   if (is_small(p)) {
     const Scratch<T> scratch(small_scratch(p));
     return kernels.small(p, a, b, c, scratch.get());

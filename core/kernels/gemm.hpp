@@ -55,11 +55,8 @@ void gemm_swapped(const Product<T>& p, const T* a, const T* b, T* c, const Done&
   });
 }
 
-// Split over threads. After each tile is computed, and while it is in the cache, done(row, rows, col, cols) is called
-// for it.
 template <class T, class Done>
-void gemm_parallel(const Product<T>& p, const T* a, const T* b, T* c, const Done& done) {
-  if (is_swapped(p)) return gemm_swapped(p, a, b, c, done);
+void gemm_tiled(const Product<T>& p, const T* a, const T* b, T* c, const Done& done) {
   // With few rows it is reading b that takes the time, some 16 operations' worth for a number.
   const Tiling t = tiling(p.m, p.n, few_rows(p) ? 16 * p.flops() : p.flops());
   const bool packed = is_packed(p);
@@ -82,6 +79,17 @@ void gemm_parallel(const Product<T>& p, const T* a, const T* b, T* c, const Done
              : gemm(part, part_a, b + col * (p.transpose_b ? p.ldb : 1), part_c);
       done(row, part.m, col, part.n);
     }
+  });
+}
+
+// Split over threads. After each tile is computed, and while it is in the cache, done(row, rows, col, cols) is called
+// for it.
+template <class T, class Done>
+void gemm_parallel(const Product<T>& p, const T* a, const T* b, T* c, const Done& done) {
+  if (is_swapped(p)) return gemm_swapped(p, a, b, c, done);
+  if (!is_column(p)) return gemm_tiled(p, a, b, c, done);
+  gemm_tiled(as_row(p), b, a, c, [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+    done(col, cols, row, rows);
   });
 }
 

@@ -32,8 +32,8 @@ struct ProductKernels {
   void (*transpose)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld);
   // The product where packing is not worth it; scratch: room for small_scratch(p) elements.
   void (*small)(const Product<T>& p, const T* a, const T* b, T* c, T* scratch);
-  // For few_rows(p): dot products of rows, every row of b being read once.
-  void (*dots)(const Product<T>& p, const T* a, const T* b, T* c);
+  // For few_rows(p): b is read once, as it lies.
+  void (*few)(const Product<T>& p, const T* a, const T* b, T* c);
 };
 
 // Parts of a and of a panel that are multiplied at a time: those of a fit the second cache, those of a panel about the
@@ -63,18 +63,26 @@ bool is_small(const Product<T>& p) {
 // A product bound by reading b: a token at a time through a layer.
 template <class T>
 bool few_rows(const Product<T>& p) {
-  return p.m <= 4 && p.transpose_b && !p.transpose_a;
+  return p.m <= 4 && !p.transpose_a && (p.transpose_b || !is_small(p));
 }
 
-// A single column is computed as a single row: what lies one behind the other in memory is then one vector.
+// A single column is better computed as a single row, c' = op(b)' op(a)': what lies one behind the other in memory is
+// then one vector.
 template <class T>
-bool as_row(const Product<T>& p) {
-  return p.n == 1 && p.ldc == 1;
+bool is_column(const Product<T>& p) {
+  return p.n == 1 && p.m > 1 && p.ldc == 1;
+}
+
+// The same product with a and b in each other's place.
+template <class T>
+Product<T> as_row(const Product<T>& p) {
+  const bool together = p.transpose_b || p.ldb == 1;  // the elements of b
+  return {1, p.m, p.k, !together, !p.transpose_a, together ? p.k : p.ldb, p.lda, p.m, p.alpha, p.beta};
 }
 
 template <class T>
 std::int64_t small_scratch(const Product<T>& p) {
-  return as_row(p) ? p.m * p.k : p.n * p.k;
+  return p.transpose_b ? p.n * p.k : 0;
 }
 
 template <class IsaTag, class T>

@@ -1,5 +1,6 @@
 #include "kernels/product.hpp"
 
+#include "kernels/sweep.hpp"
 #include "kernels/tile_product.hpp"
 #include "kernels/transpose.hpp"
 
@@ -64,17 +65,6 @@ void multiply(const Product<T>& p, const T* a, const T* packed, T* c, T* scratch
 
 template <class T>
 void small(const Product<T>& p, const T* a, const T* b, T* c, T* scratch) {
-  if (as_row(p)) {  // c' = b' op(a)'
-    Product<T> row = p;
-    row.m = 1;
-    row.n = row.ldc = p.m;
-    row.transpose_a = !p.transpose_b;
-    row.lda = p.ldb;
-    const bool add = prepare(row, c);
-    if (p.transpose_a) return tile(row, b, a, p.lda, c, add);
-    transpose(p.m, p.k, a, p.lda, scratch, p.m);
-    return tile(row, b, scratch, p.m, c, add);
-  }
   const bool add = prepare(p, c);
   if (!p.transpose_b) return tile(p, a, b, p.ldb, c, add);
   transpose(p.n, p.k, b, p.ldb, scratch, p.n);
@@ -118,17 +108,44 @@ void dots_of_rows(const Product<T>& p, const T* a, const T* b, T* c) {
   if (j < p.n) dots_of<M, 1, U>(p, a, b + j * p.ldb, c + j);
 }
 
+// c (+)= the next R rows of b, times R columns of a: c stays in the cache, and b is read in R streams.
+template <int M, int R, class T>
+void add_rows(const Product<T>& p, std::int64_t k, const T* a, const T* b, T* c, bool add) {
+  using V = Vec<T>;
+  V x[R][M];
+  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) x[r][i] =
+      V(p.alpha * a[i * p.lda + k + r]);
+  sweep<V>(p.n, [&](std::int64_t j, auto access, int) {
+    V sum[M];
+    FIT_UNROLL for (int i = 0; i < M; ++i) sum[i] = add ? access.template load<V>(c + i * p.ldc + j, T(0)) : V(T(0));
+    FIT_UNROLL for (int r = 0; r < R; ++r) {
+      const V w = access.template load<V>(b + (k + r) * p.ldb + j, T(0));
+      FIT_UNROLL for (int i = 0; i < M; ++i) sum[i] = sum[i] + x[r][i] * w;
+    }
+    FIT_UNROLL for (int i = 0; i < M; ++i) access.store(sum[i], c + i * p.ldc + j);
+  });
+}
+
+template <int M, class T>
+void few_of(const Product<T>& p, const T* a, const T* b, T* c) {
+  if (p.transpose_b) return dots_of_rows<M>(p, a, b, c);
+  const bool add = prepare(p, c);
+  std::int64_t k = 0;
+  for (; k + 4 <= p.k; k += 4) add_rows<M, 4>(p, k, a, b, c, add || k > 0);
+  for (; k < p.k; ++k) add_rows<M, 1>(p, k, a, b, c, add || k > 0);
+}
+
 template <class T>
-void dots(const Product<T>& p, const T* a, const T* b, T* c) {
+void few(const Product<T>& p, const T* a, const T* b, T* c) {
   switch (p.m) {
     case 1:
-      return dots_of_rows<1>(p, a, b, c);
+      return few_of<1>(p, a, b, c);
     case 2:
-      return dots_of_rows<2>(p, a, b, c);
+      return few_of<2>(p, a, b, c);
     case 3:
-      return dots_of_rows<3>(p, a, b, c);
+      return few_of<3>(p, a, b, c);
     case 4:
-      return dots_of_rows<4>(p, a, b, c);
+      return few_of<4>(p, a, b, c);
     default:
       return;
   }
@@ -138,7 +155,7 @@ void dots(const Product<T>& p, const T* a, const T* b, T* c) {
 
 template <class IsaTag, class T>
 const ProductKernels<T>& product_table() {
-  static constexpr ProductKernels<T> table{pack<T>, multiply<T>, transpose<T>, small<T>, dots<T>};
+  static constexpr ProductKernels<T> table{pack<T>, multiply<T>, transpose<T>, small<T>, few<T>};
   return table;
 }
 

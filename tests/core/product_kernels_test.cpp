@@ -83,8 +83,8 @@ TEST_CASE("products on every instruction set, of rows with room between them", "
 
 TEST_CASE("products about as large as those that are left to BLAS", "[gemm]") {
   each_isa([] {
-    const std::int64_t sizes[][3] = {{64, 64, 64},  {64, 64, 65},  {65, 64, 64}, {64, 65, 64},
-                                     {4, 257, 260}, {5, 257, 260}, {257, 1, 33}, {1, 257, 1025}};
+    const std::int64_t sizes[][3] = {{64, 64, 64},  {64, 64, 65},  {65, 64, 64},   {64, 65, 64},  {4, 257, 260},
+                                     {3, 257, 403}, {5, 257, 260}, {257, 1, 1033}, {1, 257, 1025}};
     for (const auto& s : sizes) {
       check_forms<float>(s[0], s[1], s[2]);
       check_forms<double>(s[0], s[1], s[2]);
@@ -107,7 +107,7 @@ TEST_CASE("products larger than the parts they are cut into, of rows more than a
 TEST_CASE("a size that BLAS cannot take is refused", "[gemm]") {
   constexpr std::int64_t large = std::int64_t{INT_MAX} + 1;
   const kernels::Isa chosen = kernels::isa();
-  kernels::set_isa(kernels::Isa::base);  // where products go to BLAS; our own kernels take any size
+  kernels::set_isa(kernels::Isa::base);  // where products of many rows go to BLAS; our own kernels take any size
   const auto refused = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t room) {
     kernels::Product<float> p{};
     p.m = m, p.n = n, p.k = k, p.lda = k + room, p.ldb = p.ldc = n;
@@ -115,9 +115,9 @@ TEST_CASE("a size that BLAS cannot take is refused", "[gemm]") {
     CHECK_THROWS_WITH(kernels::gemm(p, nothing, nothing, static_cast<float*>(nullptr)),
                       Catch::Contains("2147483648 is more than BLAS can take (2147483647)"));
   };
-  refused(large, 1, 1, 0);
-  refused(1, large, 1, 0);
-  refused(1, 1, large, 0);
+  refused(large, 5, 5, 0);
+  refused(5, large, 5, 0);
+  refused(5, 5, large, 0);
   refused(100, 100, 100, large - 100);
   kernels::set_isa(chosen);
 }
@@ -125,8 +125,8 @@ TEST_CASE("a size that BLAS cannot take is refused", "[gemm]") {
 TEST_CASE("products do not depend on the number of threads", "[gemm]") {
   std::mt19937_64 random(1);
   const auto of = [&](const Shape& s) { return random_tensor(s, domain::real, random, float32); };
-  const std::int64_t sizes[][3] = {{1, 1, 1},      {3, 7, 33},     {257, 129, 65},
-                                   {33, 900, 257}, {900, 33, 257}, {2, 900, 900}};
+  const std::int64_t sizes[][3] = {{1, 1, 1},      {3, 7, 33},    {257, 129, 65}, {33, 900, 257},
+                                   {900, 33, 257}, {2, 900, 900}, {900, 1, 901}};
   for (const auto& s : sizes)
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) {
