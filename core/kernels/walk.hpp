@@ -43,16 +43,21 @@ struct Walk {
     return n;
   }
 
+  /// Where a row begins: its index along each axis but the innermost, and in each operand.
+  void locate(std::int64_t row, std::int64_t (&at)[Shape::max_rank], std::int64_t (&offset)[K]) const {
+    for (int k = 0; k < K; ++k) offset[k] = 0;
+    for (int a = rank - 2; a >= 0; --a) {
+      at[a] = row % size[a];
+      row /= size[a];
+      for (int k = 0; k < K; ++k) offset[k] += at[a] * stride[a][k];
+    }
+  }
+
   /// Calls body(row, offsets) for rows begin … end - 1: offsets[k] is where operand k's row begins.
   template <class Body>
   void each_row(std::int64_t begin, std::int64_t end, const Body& body) const {
-    std::int64_t at[Shape::max_rank], offset[K] = {};
-    std::int64_t rest = begin;
-    for (int a = rank - 2; a >= 0; --a) {
-      at[a] = rest % size[a];
-      rest /= size[a];
-      for (int k = 0; k < K; ++k) offset[k] += at[a] * stride[a][k];
-    }
+    std::int64_t at[Shape::max_rank], offset[K];
+    locate(begin, at, offset);
     for (std::int64_t row = begin; row < end; ++row) {
       body(row, offset);
       for (int a = rank - 2; a >= 0; --a) {

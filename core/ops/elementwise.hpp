@@ -56,6 +56,63 @@ void each_run(const Shape& out, const Shape* const (&operands)[K], const Body& b
   });
 }
 
+/// z = x, or the one number x points to if its stride is 0.
+template <class T>
+void copy_run(T* z, const T* x, std::int64_t n, int stride) {
+  if (stride)
+    std::copy_n(x, n, z);
+  else
+    std::fill_n(z, n, *x);
+}
+
+constexpr std::int64_t short_row = 64;  // elements: fewer are not worth a call
+
+/// An operand's short rows, one behind the other: those of `size` elements, `step` (0 or 1) apart, that begin `stride`
+/// apart.
+template <class T>
+class JoinedRows {
+ public:
+  static constexpr std::int64_t most = 16 * short_row;  // elements at a time
+
+  template <int K>
+  JoinedRows(const Walk<K>& walk, int k)
+      : size_(walk.inner()), step_(static_cast<int>(walk.inner_stride(k))), stride_(walk.stride[walk.rank - 2][k]) {}
+
+  const T* operator()(const T* x, std::int64_t count) {
+    if (step_ == 1 && stride_ == size_) return x;
+    if (stride_ == 0 && x == last_ && count <= count_) return rows_;
+    for (std::int64_t r = 0; r < count; ++r) copy_run(rows_ + r * size_, x + r * stride_, size_, step_);
+    last_ = x;
+    count_ = count;
+    return rows_;
+  }
+
+ private:
+  const std::int64_t size_;
+  const int step_;
+  const std::int64_t stride_;
+  const T* last_ = nullptr;
+  std::int64_t count_ = 0;
+  T rows_[most];
+};
+
+/// run_binary for operands that are repeated along short rows.
+template <class Z, class X, class Y, class F>
+void run_short_rows(const Broadcast<2>& walk, Z* z, const X* x, const Y* y, const F& f, std::int64_t grain) {
+  const std::int64_t size = walk.inner(), axis = walk.size[walk.rank - 2];
+  parallel_for(walk.rows(), grain / size + 1, [&](std::int64_t row, std::int64_t end) {
+    JoinedRows<X> rows_of_x(walk, 0);
+    JoinedRows<Y> rows_of_y(walk, 1);
+    while (row < end) {
+      std::int64_t index[Shape::max_rank], at[2];
+      walk.locate(row, index, at);
+      const std::int64_t n = std::min({end - row, axis - index[walk.rank - 2], JoinedRows<X>::most / size});
+      f(z + row * size, rows_of_x(x + at[0], n), rows_of_y(y + at[1], n), n * size, 1, 1);
+      row += n;
+    }
+  });
+}
+
 /// z = f(a, b), where f(z, x, y, n, sx, sy) works on one contiguous run (see kernels::Binary; any element types).
 template <class Z, class X, class Y, class F>
 void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& f, std::int64_t grain = elementwise_grain) {
@@ -65,6 +122,10 @@ void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& f, std::in
   if (a.shape() == b.shape()) {
     parallel_for(z.numel(), grain, [&](std::int64_t i, std::int64_t end) { f(pz + i, px + i, py + i, end - i, 1, 1); });
     return;
+  }
+  if (z.numel() > JoinedRows<X>::most) {
+    const Broadcast<2> walk(z.shape(), {&a.shape(), &b.shape()});
+    if (walk.rank > 1 && walk.inner() < short_row) return run_short_rows(walk, pz, px, py, f, grain);
   }
   each_run<2>(
       z.shape(), {&a.shape(), &b.shape()},
@@ -105,15 +166,6 @@ void with_strides(int sx, int sy, const Run& run) {
     sy ? run(on, on) : run(on, still);
   else
     sy ? run(still, on) : run(still, still);
-}
-
-/// z = x, or the one number x points to if its stride is 0.
-template <class T>
-void copy_run(T* z, const T* x, std::int64_t n, int stride) {
-  if (stride)
-    std::copy_n(x, n, z);
-  else
-    std::fill_n(z, n, *x);
 }
 
 /// A plain functor f(x, y) as a function on runs.

@@ -1,22 +1,43 @@
 #include <limits>
 
+#include "fit/graph.hpp"
 #include "loss/common.hpp"
 
 namespace fit::nn {
 namespace {
 
-// d^2 / 2 up to `bound`, a straight line from there on: c (d - c / 2) with c = min(d, bound).
+// d^2 / 2 up to `bound`, a straight line from there on: c (d - c / 2) with c = min(d, bound). The gradient is the
+// difference itself, cut off at both bounds.
 Tensor huber(const Tensor& input, const Tensor& target, double bound) {
-  const Tensor d = abs(input - target), c = clamp(d, 0, bound);
-  return c * (d - c / 2);
+  Tensor losses;
+  {
+    const NoGrad plain;
+    const Tensor d = abs(input - target), c = clamp(d, 0, bound);
+    losses = c * (d - c / 2);
+  }
+  return record("huber", {input, target}, std::move(losses), keep::inputs, [bound](Backward& b) {
+    const Tensor d = clamp(b.x(0) - b.x(1), -bound, bound) * b.dy();
+    if (b.wants(0)) b.give(0, d);
+    if (b.wants(1)) b.give(1, -d);
+  });
 }
 
 }  // namespace
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   check_pair("mse_loss", input, target);
-  const Tensor off = input - target;
-  return reduced(off * off, reduction);
+  Tensor loss;
+  {
+    const NoGrad plain;
+    const Tensor off = input - target;
+    loss = reduced(off * off, reduction);
+  }
+  const double factor = reduction == Reduction::mean ? 2.0 / static_cast<double>(input.numel()) : 2;
+  return record("mse_loss", {input, target}, std::move(loss), keep::inputs, [factor](Backward& b) {
+    const Tensor d = (b.x(0) - b.x(1)) * (b.dy() * factor);
+    if (b.wants(0)) b.give(0, d);
+    if (b.wants(1)) b.give(1, -d);
+  });
 }
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {

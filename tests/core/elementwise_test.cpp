@@ -65,6 +65,11 @@ TEST_CASE("operands broadcast as in NumPy, on every instruction set", "[elementw
       {{2, 40000}, {2, 1}, {2, 40000}},
       {{70000}, {70000}, {70000}},
       {{9, 8000}, {8000}, {9, 8000}},
+      {{700, 3}, {3}, {700, 3}},
+      {{700, 1}, {700, 3}, {700, 3}},
+      {{3, 1, 60, 7}, {1, 5, 60, 1}, {3, 5, 60, 7}},
+      {{64, 1, 3}, {1, 40, 1}, {64, 40, 3}},
+      {{40, 1}, {2, 1, 63}, {2, 40, 63}},
   };
   test::each_isa([&] {
     for (const Case& c : cases)
@@ -78,6 +83,15 @@ TEST_CASE("operands broadcast as in NumPy, on every instruction set", "[elementw
         CHECK(values(a - b) == plain(a, b, c.out, std::minus<>()));
         CHECK(values(a * b) == plain(a, b, c.out, std::multiplies<>()));
         CHECK(values(a > b) == plain(a, b, c.out, std::greater<>()));
+        CHECK(values(a >= b) == plain(a, b, c.out, std::greater_equal<>()));
+        CHECK(values(a < b) == plain(a, b, c.out, std::less<>()));
+        CHECK(values(a <= b) == plain(a, b, c.out, std::less_equal<>()));
+        CHECK(values(a == b) == plain(a, b, c.out, std::equal_to<>()));
+        CHECK(values(a != b) == plain(a, b, c.out, std::not_equal_to<>()));
+        CHECK(values(a > 1) == plain(a, ones({}), c.a, std::greater<>()));
+        CHECK(values(clamp(a, -2, 3)) == values(minimum(maximum(a, full({}, -2, t)), full({}, 3, t))));
+        CHECK(values(masked_fill(a, a > 1, 5)) == values(where(a <= 1, a, 5)));
+        CHECK(values(where(a > 1, 5, a)) == plain(a, ones({}), c.a, [](double x, double y) { return x > y ? 5 : x; }));
         CHECK(values(maximum(a, b)) == plain(a, b, c.out, [](double x, double y) { return std::max(x, y); }));
         CHECK(values(minimum(a, b)) == plain(a, b, c.out, [](double x, double y) { return std::min(x, y); }));
         CHECK(values(where(a > b, a, b)) == values(maximum(a, b)));

@@ -99,9 +99,9 @@ std::vector<Case> cases() {
 
 TEST_CASE("reductions agree with plain loops for every set of axes, on every instruction set", "[reduce]") {
   std::mt19937_64 random(3);
-  const std::vector<Shape> shapes = {{},           {1},           {3},       {257},      {1025},
-                                     {0},          {3, 0, 2},     {33, 7},   {7, 257},   {257, 3},
-                                     {2, 3, 4, 5}, {1, 33, 1, 7}, {3, 1025}, {1025, 17}, {2, 5, 3, 2, 4}};
+  const std::vector<Shape> shapes = {{},        {1},        {3},      {257},    {1025},         {0},
+                                     {3, 0, 2}, {33, 7},    {7, 257}, {257, 3}, {2, 3, 4, 5},   {1, 33, 1, 7},
+                                     {3, 1025}, {1025, 17}, {65, 32}, {65, 33}, {2, 5, 3, 2, 4}};
   for (const Case& c : cases())
     for (const Shape& shape : shapes)
       for (unsigned mask = 0; mask < 1u << shape.rank(); ++mask) {
