@@ -5,7 +5,9 @@
 #include "kernels/random.hpp"
 
 // Attention in tiles (Dao 2023, arXiv 2307.08691): a running softmax forward, recomputation from the row log-sum-exp
-// backward. Nothing of size Sq x Sk is stored.
+// backward. Nothing of size Sq x Sk is stored. Rounded by operation of the formulas below, with at least 1 chain of
+// additions in every sum; a power of two 2 units in the last place, and 4 where the running softmax has changed its
+// base, or 0 where it is under the least normal number.
 namespace fit::kernels {
 
 // A stack of matrices [B, H, S, D] whose last axis is contiguous: heads are addressed where they lie, be it [B, H, S,
@@ -47,6 +49,8 @@ struct AttentionGradients {
   Heads<T> dq, dk, dv, dbias;
 };
 
+// With the weights P = 2^(score log2 e - lse) and what dropout multiplies them by, F:
+//   dS = P (F (dout v') - sum(dout out));  dq = scale dS k;  dk = scale dS' q;  dv = (F P)' dout;  dbias += dS
 // False if a gradient isn't finite although something is hidden: as above.
 template <class T>
 bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const T* lse, const Heads<const T>& dout,

@@ -4,7 +4,7 @@
 
 #include "kernels/walk.hpp"
 
-// Copies between layouts. Elements are moved as they are, whatever their type: only their size counts.
+// Copies between layouts. Elements are moved as they are, whatever their type: only their size counts. Exact.
 namespace fit::kernels {
 
 // Words that may stand for elements of any type of their size.

@@ -4,7 +4,7 @@
 #include "kernels/walk.hpp"
 
 // Moving elements by lists of ids, which have been checked. No two threads ever write one element, and each element's
-// sums are added in the order of the list.
+// sums are added in the order of the list: results have the bits of plain loops.
 namespace fit::kernels {
 
 /// An array seen as [outer, n, inner] along one axis of size n.

@@ -4,6 +4,11 @@
 // run time. A file named *.simd.cpp is compiled once for each (see CMakeLists.txt), with FIT_ISA naming the tag; it
 // holds templates on the tag and nothing else, so that no function compiled for a wide set can be taken for a plain
 // one.
+//
+// Errors are stated in each header in units in the last place, and tested against long double with odd sizes and
+// unaligned memory (tests/core/kernels_*_test.cpp). "Rounded by operation" means: a result is within what half a unit
+// for every operation of the formula adds up to (running error analysis, tests/support/rounding.hpp), and a sum of n
+// terms in c chains of additions within (n / c + 6) / 2 units of the sum of their magnitudes.
 namespace fit::kernels {
 
 struct isa_base {};

@@ -32,7 +32,8 @@ struct Random {
   // The words of elements first … first + n - 1. Any range may be asked for: rows of a tile, say. It costs whole
   // groups.
   void (*words)(std::uint32_t* out, RandomKey key, std::int64_t first, std::int64_t n);
-  // Uniform in [0, 1), and normal; first must be a multiple of random_group.
+  // Uniform in [0, 1), exact; and normal by Box and Muller, rounded by operation, with ln 1, sine and cosine 3 units in
+  // the last place. first must be a multiple of random_group.
   void (*uniform)(T* out, RandomKey key, std::int64_t first, std::int64_t n);
   void (*normal)(T* out, RandomKey key, std::int64_t first, std::int64_t n);
   // y[i] = word <= limit ? 0 : x[i] * scale, for elements first + i; y may be x. first: a multiple of random_group.

@@ -3,7 +3,7 @@
 
 #include "kernels/isa.hpp"
 
-// Rotary positions: pairs of features turned by angles, float and double.
+// Rotary positions: pairs of features turned by angles, float and double. Rounded by operation.
 namespace fit::kernels {
 
 // `heads` heads side by side, of 2 `pairs` features each; in every head, pair i (x, y) becomes

@@ -4,7 +4,9 @@
 #include "kernels/isa.hpp"
 #include "kernels/past.hpp"
 
-// Softmax and its kin on lines of numbers, float and double.
+// Softmax and its kin on lines of numbers, float and double. Rounded by operation; e^x 3 units in the last place
+// (float), 2 (double), or 0 where it is under the least normal number. Sums of e^x have at least 2 chains of additions,
+// the others 8, and side by side all have 1.
 namespace fit::kernels {
 
 // `lines` lines of n numbers each, in one of two layouts. stride = 1: contiguous, one after another. Otherwise side by

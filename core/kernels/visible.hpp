@@ -16,7 +16,8 @@ struct VisiblePairs {
   Panel<const bool> visible;  // [queries, keys]; stride 0 if all queries see the same keys
 };
 
-// Products over visible pairs alone. A pair that is hidden is not multiplied by 0 but left out: 0 * NaN is NaN.
+// Products over visible pairs alone. A pair that is hidden is not multiplied by 0 but left out: 0 * NaN is NaN. Rounded
+// by operation, with 1 chain of additions (isa.hpp).
 
 /// s[q, k] = sum over d of x[q, d] y[k, d]; 0 where hidden.
 template <class T>

@@ -7,6 +7,7 @@
 
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
+#include "support/rounding.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 
@@ -15,6 +16,7 @@ namespace fit {
 namespace {
 
 using test::each_isa;
+using test::units_off;
 
 constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 
@@ -40,17 +42,6 @@ Tensor points() {
                          1.1754944e-38})
     v.push_back(static_cast<T>(x));
   return tensor(v, {static_cast<std::int64_t>(v.size())});
-}
-
-// |got - want| in units in the last place of want; infinity where one of two is NaN, or infinite where the other isn't.
-template <class T>
-double units_off(T got, long double want) {
-  const T rounded = static_cast<T>(want);
-  if (std::isnan(got) || std::isnan(rounded)) return std::isnan(got) && std::isnan(rounded) ? 0 : infinity;
-  if (std::isinf(got) || std::isinf(rounded)) return got == rounded ? 0 : infinity;
-  const T size = std::abs(rounded), below = std::nextafter(size, T{0});
-  const T unit = size == 0 ? std::numeric_limits<T>::denorm_min() : size - below;
-  return static_cast<double>(std::abs(static_cast<long double>(got) - want) / unit);
 }
 
 struct Function {

@@ -8,6 +8,8 @@
 #include "fit/ops.hpp"
 #include "ops/dropout.hpp"
 #include "support/catch.hpp"
+#include "support/room.hpp"
+#include "support/rounding.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 
@@ -26,6 +28,58 @@ struct Moments {
     for (const double a : v) kurtosis += std::pow(a - mean, 4) / n / (variance * variance);
   }
 };
+
+// The word of element i, by the definition.
+std::uint32_t word_of(kernels::RandomKey key, std::int64_t i) {
+  const auto block = detail::philox(key.seed, key.call, static_cast<std::uint64_t>(16 * (i / 64) + i % 32 / 2));
+  return block.word[2 * (i % 64 / 32) + i % 2];
+}
+
+template <class T>
+T uniform_of(kernels::RandomKey key, std::int64_t i) {
+  if (sizeof(T) == 4) return static_cast<T>(word_of(key, i) >> 8) / static_cast<T>(1 << 24);
+  const std::uint64_t pair = word_of(key, 2 * i) | static_cast<std::uint64_t>(word_of(key, 2 * i + 1)) << 32;
+  return static_cast<T>(static_cast<double>(pair >> 11) / 0x1p53);
+}
+
+// Box and Muller: elements i and i + 32 of a group share the radius and the angle of their two uniform numbers.
+template <class T>
+Rounded<T> normal_of(kernels::RandomKey key, std::int64_t i) {
+  using R = Rounded<T>;
+  const std::int64_t first = i / 64 * 64 + i % 32;
+  const R turn = R::of(2 * std::acos(-1.L), 0), two(T(2));
+  const R radius = sqrt(two * -log(R(T(1)) - R(uniform_of<T>(key, first)), 1));
+  const R angle = turn * R(uniform_of<T>(key, first + 32));
+  const bool sine = i % 64 >= 32;
+  return radius * R::of(sine ? std::sin(angle.value) : std::cos(angle.value), angle.error, 3);
+}
+
+template <class T>
+void check_random(std::int64_t first, std::int64_t n) {
+  INFO(sizeof(T) << " bytes, elements " << first << " … " << first + n - 1);
+  const kernels::RandomKey key{0x123456789abcdef0, 77};
+  const auto& k = kernels::random<T>();
+  Room<T> u(n), z(n, 3), y(n, 5);
+  k.uniform(u.data(), key, first, n);
+  k.normal(z.data(), key, first, n);
+  std::mt19937_64 random(1);
+  Room<T> x = drawn<T>(n, 1, between(-2, 2), random);
+  const std::uint32_t limit = kernels::drop_limit(0.3);
+  const T scale = T(1.25);
+  k.dropout(y.data(), x.data(), key, first, n, limit, scale);
+  Worst worst;
+  bool same = u.kept() && z.kept() && y.kept();
+  for (std::int64_t i = 0; i < n; ++i) {
+    same = same && u[i] == uniform_of<T>(key, first + i);
+    worst.add(i, z[i], normal_of<T>(key, first + i));
+    same = same && y[i] == (word_of(key, first + i) <= limit ? T(0) : x[i] * scale);
+  }
+  CHECK(same);
+  INFO(worst);
+  CHECK(worst.within_bounds());
+  k.dropout(x.data(), x.data(), key, first, n, limit, scale);
+  CHECK(x.values() == y.values());
+}
 
 }  // namespace
 
@@ -52,14 +106,22 @@ TEST_CASE("words of any range of elements are Philox's, on every instruction set
         std::vector<std::uint32_t> word(static_cast<std::size_t>(n) + 1, 12345);
         kernels::random<float>().words(word.data(), key, first, n);
         bool same = true;
-        for (std::int64_t i = first; i < first + n; ++i) {
-          const auto block = detail::philox(key.seed, key.call, static_cast<std::uint64_t>(16 * (i / 64) + i % 32 / 2));
-          same = same && word[static_cast<std::size_t>(i - first)] == block.word[2 * (i % 64 / 32) + i % 2];
-        }
+        for (std::int64_t i = first; i < first + n; ++i)
+          same = same && word[static_cast<std::size_t>(i - first)] == word_of(key, i);
         CHECK(same);
         CHECK(word.back() == 12345);
       });
     }
+}
+
+TEST_CASE("uniform and normal numbers and dropout, of any group on, are those of the definitions", "[random]") {
+  each_isa([] {
+    for (const std::int64_t first : {0, 64, 64 * 1001})
+      for (const std::int64_t n : {0, 1, 3, 7, 33, 63, 64, 65, 257}) {
+        check_random<float>(first, n);
+        check_random<double>(first, n);
+      }
+  });
 }
 
 TEST_CASE("rand and randn: range, moments, and what they depend on", "[random]") {

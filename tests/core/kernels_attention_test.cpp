@@ -1,0 +1,320 @@
+#include "kernels/attention.hpp"
+#include "support/catch.hpp"
+#include "support/room.hpp"
+#include "support/rounding.hpp"
+#include "support/variants.hpp"
+
+// The kernels of attention.hpp, each against its plain form with the rounding of every operation: heads side by side
+// with room between them, off any alignment. What the operation makes of them is in attention_test.cpp.
+namespace fit::test {
+namespace {
+
+template <class T>
+const kernels::AttentionTable<T>& table() {
+  return FIT_KERNELS(kernels::attention_table, T);
+}
+
+// [B, S, H, D] with room between the heads.
+template <class T>
+struct Stack {
+  std::int64_t B, H, S, D;
+  Room<T> room;
+  kernels::Heads<T> heads;
+
+  Stack(std::int64_t B, std::int64_t H, std::int64_t S, std::int64_t D, std::int64_t gap = 3)
+      : B(B),
+        H(H),
+        S(S),
+        D(D),
+        room(B * S * H * (D + gap)),
+        heads{room.data(), S * H * (D + gap), D + gap, H * (D + gap)} {}
+  kernels::Heads<const T> read() const { return {heads.data, heads.batch, heads.head, heads.row}; }
+  T& operator()(std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t d) { return heads.at(b, h, s)[d]; }
+  Stack& draw(std::mt19937_64& random) {
+    each([&](T& v, auto...) { v = static_cast<T>(between(-2, 2)(random)); });
+    return *this;
+  }
+  template <class F>
+  void each(const F& f) {
+    for (std::int64_t b = 0; b < B; ++b)
+      for (std::int64_t h = 0; h < H; ++h)
+        for (std::int64_t s = 0; s < S; ++s)
+          for (std::int64_t d = 0; d < D; ++d) f((*this)(b, h, s, d), b, h, s, d);
+  }
+  // Whether the room between the heads is as it was.
+  bool kept() {
+    std::vector<bool> used(static_cast<std::size_t>(B * S * heads.row));
+    each([&](T& v, auto...) { used[static_cast<std::size_t>(&v - room.data())] = true; });
+    bool all = room.kept();
+    for (std::size_t i = 0; i < used.size(); ++i)
+      all = all && (used[i] || room.untouched(static_cast<std::int64_t>(i)));
+    return all;
+  }
+};
+
+struct Form {
+  std::int64_t B, H, kv_heads, Sq, Sk, D, Dv;
+  bool causal;
+  std::int64_t window;
+  bool mask, bias;
+  double dropout;
+  friend std::ostream& operator<<(std::ostream& out, const Form& f) {
+    return out << "B " << f.B << " H " << f.H << " of " << f.kv_heads << " Sq " << f.Sq << " Sk " << f.Sk << " D "
+               << f.D << " Dv " << f.Dv << " causal " << f.causal << " window " << f.window << " mask " << f.mask
+               << " bias " << f.bias << " dropout " << f.dropout;
+  }
+};
+
+// 2^a; results under the least normal number may be 0.
+template <class T>
+Rounded<T> exp2(const Rounded<T>& a, double units) {
+  return exp(Rounded<T>{a.value * std::log(2.L), a.error * std::log(2.L)}, units, true);
+}
+
+template <class T>
+struct Call {
+  using R = Rounded<T>;
+  Form f;
+  std::mt19937_64 random{11};
+  Stack<T> q, k, v, bias;
+  Stack<bool> mask;
+  std::vector<T> factor;  // what dropout multiplies each weight by
+  kernels::Attention<T> a;
+
+  explicit Call(const Form& f)
+      : f(f),
+        q(f.B, f.H, f.Sq, f.D),
+        k(f.B, f.kv_heads, f.Sk, f.D),
+        v(f.B, f.kv_heads, f.Sk, f.Dv),
+        bias(f.B, f.H, f.Sq, f.Sk, 0),
+        mask(f.B, f.H, f.Sq, f.Sk) {
+    q.draw(random), k.draw(random), v.draw(random), bias.draw(random);
+    mask.each([&](bool& m, std::int64_t, std::int64_t, std::int64_t i, std::int64_t) {
+      m = i % 5 != 2 && random() % 3 != 0;
+    });
+    a.B = f.B, a.H = f.H, a.kv_heads = f.kv_heads, a.Sq = f.Sq, a.Sk = f.Sk, a.D = f.D, a.Dv = f.Dv;
+    a.scale = T(0.7), a.causal = f.causal, a.window = f.window;
+    a.q = q.read(), a.k = k.read(), a.v = v.read();
+    if (f.mask) a.mask = mask.read();
+    if (f.bias) a.bias = bias.read();
+    a.dropout = f.dropout, a.key = {5, 6};
+    const auto n = static_cast<std::size_t>(f.B * f.H * f.Sq * f.Sk);
+    std::vector<std::uint32_t> words(n);
+    kernels::random<T>().words(words.data(), a.key, 0, static_cast<std::int64_t>(n));
+    for (const std::uint32_t w : words)
+      factor.push_back(f.dropout == 0                        ? T(1)
+                       : w <= kernels::drop_limit(f.dropout) ? T(0)
+                                                             : static_cast<T>(kernels::keep_scale(f.dropout)));
+  }
+  std::int64_t row(std::int64_t b, std::int64_t h, std::int64_t i) const { return (b * f.H + h) * f.Sq + i; }
+  std::int64_t kv(std::int64_t h) const { return h / (f.H / f.kv_heads); }
+  R dropped(std::int64_t r, std::int64_t j) const { return R(factor[static_cast<std::size_t>(r * f.Sk + j)]); }
+  bool sees(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+    return (!f.causal || j <= i + f.Sk - f.Sq) && (f.window == 0 || j > i + f.Sk - f.Sq - f.window) &&
+           (!f.mask || mask(b, h, i, j));
+  }
+  // log2(e) (scale q k + bias)
+  R score(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+    const R log2_e = R::of(1 / std::log(2.L), 0);
+    Sum<T> s;
+    for (std::int64_t d = 0; d < f.D; ++d) s.add(R(q(b, h, i, d)) * R(k(b, kv(h), j, d)));
+    const R scaled = s.in_chains() * (R(a.scale) * log2_e);
+    return f.bias ? scaled + R(bias(b, h, i, j)) * log2_e : scaled;
+  }
+  template <class F>
+  void each_row(const F& body) {
+    for (std::int64_t b = 0; b < f.B; ++b)
+      for (std::int64_t h = 0; h < f.H; ++h)
+        for (std::int64_t i = 0; i < f.Sq; ++i) body(b, h, i);
+  }
+};
+
+template <class T>
+void check_call(const Form& f) {
+  using R = Rounded<T>;
+  INFO(f << ", " << sizeof(T) << " bytes");
+  Call<T> c(f);
+  Stack<T> out(f.B, f.H, f.Sq, f.Dv);
+  Room<T> lse(f.B * f.H * f.Sq), w(f.B * f.H * f.Sq * f.Sk, 3);
+  REQUIRE(kernels::attention_forward<T>(c.a, out.heads, lse.data()));
+  kernels::attention_weights<T>(c.a, lse.data(), w.data());
+  CHECK((out.kept() && lse.kept() && w.kept()));
+
+  // Weights are 2^(score - base), where base need not be the largest score and may change: four units in all.
+  Worst contexts, sums, weights;
+  std::vector<std::vector<R>> P(static_cast<std::size_t>(f.B * f.H * f.Sq));  // those of the backward pass
+  c.each_row([&](std::int64_t b, std::int64_t h, std::int64_t i) {
+    const std::int64_t r = c.row(b, h, i);
+    R most{-std::numeric_limits<long double>::infinity(), 0};
+    std::vector<R> scores;
+    for (std::int64_t j = 0; j < f.Sk; ++j) {
+      scores.push_back(c.score(b, h, i, j));
+      if (c.sees(b, h, i, j) && scores.back().value > most.value) most.value = scores.back().value;
+    }
+    Sum<T> total;
+    std::vector<Sum<T>> context(static_cast<std::size_t>(f.Dv));
+    for (std::int64_t j = 0; j < f.Sk; ++j) {
+      const R& s = scores[static_cast<std::size_t>(j)];
+      if (!c.sees(b, h, i, j)) {
+        P[static_cast<std::size_t>(r)].push_back(R());
+        continue;
+      }
+      const R p = exp2(s - most, 4);
+      total.add(p);
+      for (std::int64_t d = 0; d < f.Dv; ++d)
+        context[static_cast<std::size_t>(d)].add(p * c.dropped(r, j) * R(c.v(b, c.kv(h), j, d)));
+      P[static_cast<std::size_t>(r)].push_back(exp2(s - R(lse[r]), 2));
+    }
+    for (std::int64_t j = 0; j < f.Sk; ++j)
+      weights.add(r * f.Sk + j, w[r * f.Sk + j], P[static_cast<std::size_t>(r)][static_cast<std::size_t>(j)]);
+    const R all = total.in_chains();
+    const bool blind = total.terms == 0;
+    if (blind) CHECK((std::isinf(lse[r]) && lse[r] > 0));
+    if (!blind)  // base + log2(total) is as large as its terms
+      sums.add(r, lse[r], most + R(T(8)) + log(all, 2) * R::of(1 / std::log(2.L), 0) - R(T(8)));
+    for (std::int64_t d = 0; d < f.Dv; ++d)
+      contexts.add(r * f.Dv + d, out(b, h, i, d),
+                   blind ? R() : context[static_cast<std::size_t>(d)].in_chains() * (R(T(1)) / all));
+  });
+  INFO("contexts " << contexts << "; sums " << sums << "; weights " << weights);
+  CHECK(contexts.within_bounds());
+  CHECK(sums.within_bounds());
+  CHECK(weights.within_bounds());
+
+  // P = 2^(score - lse), dS = P (factor dO V' - sum(dO out)).
+  Stack<T> d_out(f.B, f.H, f.Sq, f.Dv);
+  d_out.draw(c.random);
+  Stack<T> dq(f.B, f.H, f.Sq, f.D), dk(f.B, f.kv_heads, f.Sk, f.D), dv(f.B, f.kv_heads, f.Sk, f.Dv),
+      dbias(f.B, f.H, f.Sq, f.Sk, 0);
+  dbias.draw(c.random);
+  std::vector<Sum<T>> to_q(static_cast<std::size_t>(f.B * f.H * f.Sq * f.D)),
+      to_k(static_cast<std::size_t>(f.B * f.kv_heads * f.Sk * f.D)),
+      to_v(static_cast<std::size_t>(f.B * f.kv_heads * f.Sk * f.Dv));
+  std::vector<R> to_bias;
+  c.each_row([&](std::int64_t b, std::int64_t h, std::int64_t i) {
+    const std::int64_t r = c.row(b, h, i);
+    Sum<T> dots;
+    for (std::int64_t d = 0; d < f.Dv; ++d) dots.add(R(d_out(b, h, i, d)) * R(out(b, h, i, d)));
+    for (std::int64_t j = 0; j < f.Sk; ++j) {
+      const std::int64_t key = (b * f.kv_heads + c.kv(h)) * f.Sk + j;
+      const R& p = P[static_cast<std::size_t>(r)][static_cast<std::size_t>(j)];
+      R ds;
+      if (c.sees(b, h, i, j)) {
+        Sum<T> dp;
+        for (std::int64_t d = 0; d < f.Dv; ++d) {
+          dp.add(R(d_out(b, h, i, d)) * R(c.v(b, c.kv(h), j, d)));
+          to_v[static_cast<std::size_t>(key * f.Dv + d)].add(p * c.dropped(r, j) * R(d_out(b, h, i, d)));
+        }
+        ds = p * (dp.in_chains() * c.dropped(r, j) - dots.in_chains());
+        const R scaled = ds * R(c.a.scale);
+        for (std::int64_t d = 0; d < f.D; ++d) {
+          to_q[static_cast<std::size_t>(r * f.D + d)].add(scaled * R(c.k(b, c.kv(h), j, d)));
+          to_k[static_cast<std::size_t>(key * f.D + d)].add(scaled * R(c.q(b, h, i, d)));
+        }
+      }
+      to_bias.push_back(R(dbias(b, h, i, j)) + ds);
+    }
+  });
+  const kernels::AttentionGradients<T> to{dq.heads, dk.heads, dv.heads, f.bias ? dbias.heads : kernels::Heads<T>{}};
+  REQUIRE(kernels::attention_backward<T>(c.a, out.read(), lse.data(), d_out.read(), to));
+  Worst gradients;
+  const auto against = [&](Stack<T>& x, const std::vector<Sum<T>>& sums) {
+    x.each([&](T& got, std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t d) {
+      const std::int64_t at = ((b * x.H + h) * x.S + s) * x.D + d;
+      gradients.add(at, got, sums[static_cast<std::size_t>(at)].in_chains());
+    });
+    CHECK(x.kept());
+  };
+  against(dq, to_q), against(dk, to_k), against(dv, to_v);
+  if (f.bias)
+    dbias.each([&](T& got, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+      const std::int64_t at = c.row(b, h, i) * f.Sk + j;
+      gradients.add(at, got, to_bias[static_cast<std::size_t>(at)]);
+    });
+  INFO("gradients " << gradients);
+  CHECK(gradients.within_bounds());
+}
+
+template <class T>
+void check_pack(std::int64_t rows, std::int64_t cols) {
+  INFO("pack, " << rows << " x " << cols << " of " << sizeof(T) << " bytes");
+  std::mt19937_64 random(1);
+  const std::int64_t N = kernels::key_block, ld = cols + 3, blocks = (rows + N - 1) / N;
+  Room<T> x = drawn<T>((rows - 1) * ld + cols, 1, between(-2, 2), random), out(blocks * cols * N, 3);
+  table<T>().pack(rows, cols, x.data(), ld, out.data());
+  bool right = out.kept();
+  for (std::int64_t j = 0; j < blocks * N; ++j)
+    for (std::int64_t c = 0; c < cols; ++c)
+      right = right && out[(j / N * cols + c) * N + j % N] == (j < rows ? x[j * ld + c] : T(0));
+  CHECK(right);
+}
+
+template <class T>
+void check_rows(std::int64_t rows, std::int64_t cols) {
+  INFO("row_dots and copy_finite, " << rows << " x " << cols << " of " << sizeof(T) << " bytes");
+  using R = Rounded<T>;
+  std::mt19937_64 random(1);
+  Stack<T> x(1, 1, rows, cols), y(1, 1, rows, cols, 5), to(1, 1, rows, cols, 2);
+  x.draw(random), y.draw(random);
+  Room<T> dots(rows);
+  table<T>().row_dots(rows, cols, x.room.data(), x.heads.row, y.room.data(), y.heads.row, dots.data());
+  Worst worst;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    Sum<T> s;
+    for (std::int64_t c = 0; c < cols; ++c) s.add(R(x(0, 0, r, c)) * R(y(0, 0, r, c)));
+    worst.add(r, dots[r], s.in_chains(2));
+  }
+  INFO(worst);
+  CHECK(worst.within_bounds());
+  CHECK(dots.kept());
+  const auto copied = [&](bool finite) {
+    CHECK(table<T>().copy_finite(rows, cols, x.room.data(), x.heads.row, to.room.data(), to.heads.row) == finite);
+    bool same = to.kept();
+    x.each([&](T& v, std::int64_t, std::int64_t, std::int64_t r, std::int64_t c) {
+      same = same && std::memcmp(&v, &to(0, 0, r, c), sizeof(T)) == 0;
+    });
+    CHECK(same);
+  };
+  copied(true);
+  for (const T bad :
+       {std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN()}) {
+    T& at = x(0, 0, static_cast<std::int64_t>(random() >> 1) % rows, cols - 1);
+    at = bad;
+    copied(false);
+    at = std::numeric_limits<T>::max();
+  }
+  copied(true);
+}
+
+}  // namespace
+
+TEST_CASE("attention's kernels are within the rounding of their plain forms", "[kernels][attention]") {
+  const Form forms[] = {
+      {1, 1, 1, 1, 1, 1, 1, false, 0, false, false, 0},       {1, 1, 1, 3, 7, 3, 5, true, 0, false, true, 0},
+      {2, 2, 1, 7, 33, 5, 3, false, 0, true, false, 0},       {1, 2, 2, 33, 33, 7, 7, true, 0, true, true, 0.3},
+      {1, 4, 2, 33, 65, 3, 9, false, 0, false, false, 0.3},   {3, 3, 3, 9, 65, 4, 4, true, 0, false, false, 0},
+      {1, 1, 1, 65, 130, 17, 33, true, 0, false, false, 0},   {1, 1, 1, 130, 65, 3, 2, true, 0, true, true, 0},
+      {1, 2, 1, 70, 150, 2, 3, true, 20, false, true, 0.2},   {1, 1, 1, 150, 70, 3, 3, false, 30, true, false, 0},
+      {1, 1, 1, 9, 257, 33, 257, false, 0, false, false, 0},  {2, 8, 2, 5, 16, 16, 16, true, 0, false, false, 0},
+      {1, 1, 1, 300, 129, 2, 2, true, 65, false, false, 0.1}, {4, 2, 2, 66, 64, 8, 8, true, 0, false, true, 0}};
+  each_isa([&] {
+    for (const Form& f : forms) {
+      check_call<float>(f);
+      check_call<double>(f);
+    }
+  });
+}
+
+TEST_CASE("keys are packed, rows multiplied and copied as by plain loops", "[kernels][attention]") {
+  each_isa([] {
+    for (const std::int64_t rows : {1, 3, 7, 33, 64, 65, 257})
+      for (const std::int64_t cols : {1, 3, 7, 16, 33, 257}) {
+        check_pack<float>(rows, cols);
+        check_pack<double>(rows, cols);
+        check_rows<float>(rows, cols);
+        check_rows<double>(rows, cols);
+      }
+  });
+}
+
+}  // namespace fit::test

@@ -1,0 +1,411 @@
+#include <string>
+
+#include "kernels/activation.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/optim.hpp"
+#include "support/catch.hpp"
+#include "support/room.hpp"
+#include "support/rounding.hpp"
+#include "support/variants.hpp"
+
+// Kernels that compute element by element, each against its plain form: elementwise.hpp, activation.hpp, optim.hpp.
+namespace fit::test {
+namespace {
+
+template <class T>
+struct Row {
+  std::string name;
+  std::vector<Draw> arrays;  // where the elements of each array come from
+  std::function<void(T* const* a, std::int64_t n)> kernel;
+  std::function<void(Rounded<T>* a)> plain;  // on one element of each array, in place
+};
+
+// Every size from several places in memory: what the plain form changes, and that all else is left alone.
+template <class T>
+void check(const Row<T>& row) {
+  std::mt19937_64 random(7);
+  for (const std::int64_t n : odd_sizes)
+    for (const std::int64_t offset : {0, 1, 5}) {
+      INFO(row.name << ", " << sizeof(T) << " bytes, n = " << n << ", offset " << offset);
+      std::vector<Room<T>> rooms;
+      std::vector<std::vector<T>> before;
+      std::vector<T*> at;
+      for (const Draw& draw : row.arrays) {
+        const auto step = static_cast<std::int64_t>(rooms.size());
+        rooms.push_back(drawn<T>(n, offset == 0 ? 0 : offset + step, draw, random));
+        before.push_back(rooms.back().values());
+      }
+      for (Room<T>& room : rooms) at.push_back(room.data());
+      row.kernel(at.data(), n);
+      Worst worst;
+      for (std::int64_t i = 0; i < n; ++i) {
+        std::vector<Rounded<T>> plain;
+        for (const auto& values : before) plain.emplace_back(values[static_cast<std::size_t>(i)]);
+        row.plain(plain.data());
+        for (std::size_t k = 0; k < rooms.size(); ++k) worst.add(i, rooms[k][i], plain[k]);
+      }
+      INFO(worst);
+      CHECK(worst.within_bounds());
+      for (const Room<T>& room : rooms) CHECK(room.kept());
+    }
+}
+
+template <class T>
+void check(const std::vector<Row<T>>& rows) {
+  for (const Row<T>& row : rows) check(row);
+}
+
+template <class T>
+constexpr bool narrow = sizeof(T) == 4;
+
+// ---- elementwise ------------------------------------------------------------------------------------------------
+
+template <class T>
+std::vector<Row<T>> binary_rows() {
+  using R = Rounded<T>;
+  using Plain = R (*)(const R&, const R&);
+  const auto& k = kernels::elementwise<T>();
+  struct {
+    const char* name;
+    kernels::Binary<T> kernel;
+    Plain plain;
+  } const all[] = {
+      {"add", k.add, [](const R& x, const R& y) { return x + y; }},
+      {"sub", k.sub, [](const R& x, const R& y) { return x - y; }},
+      {"mul", k.mul, [](const R& x, const R& y) { return x * y; }},
+      {"div", k.div, [](const R& x, const R& y) { return x / y; }},
+      {"maximum", k.maximum, [](const R& x, const R& y) { return x.value > y.value || std::isnan(x.value) ? x : y; }},
+      {"minimum", k.minimum, [](const R& x, const R& y) { return x.value < y.value || std::isnan(x.value) ? x : y; }},
+  };
+  const Draw any = anything<T>();
+  std::vector<Row<T>> rows;
+  for (const auto& [name, kernel, plain] : all) {
+    const auto f = kernel;
+    const auto p = plain;
+    const std::string s = name;
+    rows.push_back({s,
+                    {any, any, any},
+                    [f](T* const* a, std::int64_t n) { f(a[0], a[1], a[2], n, 1, 1); },
+                    [p](R* a) { a[0] = p(a[1], a[2]); }});
+    rows.push_back({s + " over x",
+                    {any, any},
+                    [f](T* const* a, std::int64_t n) { f(a[0], a[0], a[1], n, 1, 1); },
+                    [p](R* a) { a[0] = p(a[0], a[1]); }});
+    rows.push_back({s + " over y",
+                    {any, any},
+                    [f](T* const* a, std::int64_t n) { f(a[0], a[1], a[0], n, 1, 1); },
+                    [p](R* a) { a[0] = p(a[1], a[0]); }});
+    for (const T one : {T(0.7), T(-3), std::numeric_limits<T>::quiet_NaN()}) {
+      rows.push_back({s + " of one x",
+                      {any, any},
+                      [=](T* const* a, std::int64_t n) { f(a[0], &one, a[1], n, 0, 1); },
+                      [=](R* a) { a[0] = p(one, a[1]); }});
+      rows.push_back({s + " of one y, over x",
+                      {any},
+                      [=](T* const* a, std::int64_t n) { f(a[0], a[0], &one, n, 1, 0); },
+                      [=](R* a) { a[0] = p(a[0], one); }});
+      rows.push_back({s + " of one x and one y",
+                      {any},
+                      [=](T* const* a, std::int64_t n) {
+                        const T two = 2;
+                        f(a[0], &one, &two, n, 0, 0);
+                      },
+                      [=](R* a) { a[0] = p(one, T(2)); }});
+    }
+  }
+  return rows;
+}
+
+using L = long double;
+
+template <class T>
+std::vector<Row<T>> unary_rows() {
+  using R = Rounded<T>;
+  const auto& k = kernels::elementwise<T>();
+  const bool f = narrow<T>;
+  struct {
+    const char* name;
+    kernels::Unary<T> kernel;
+    L (*truth)(L);
+    double units;
+  } const all[] = {
+      {"neg", k.neg, [](L x) { return -x; }, 0},
+      {"exp", k.exp, [](L x) { return std::exp(x); }, f ? 3. : 2},
+      {"log", k.log, [](L x) { return std::log(x); }, 1},
+      {"log1p", k.log1p, [](L x) { return std::log1p(x); }, 1},
+      {"sqrt", k.sqrt, [](L x) { return std::sqrt(x); }, 0.5},
+      {"rsqrt", k.rsqrt, [](L x) { return 1 / std::sqrt(x); }, 2},
+      {"sin", k.sin, [](L x) { return std::sin(x); }, 3},
+      {"cos", k.cos, [](L x) { return std::cos(x); }, 3},
+      {"erf", k.erf, [](L x) { return std::erf(x); }, f ? 3. : 1},
+  };
+  std::vector<Row<T>> rows;
+  for (const auto& [name, kernel, truth, units] : all) {
+    const auto run = kernel;
+    const auto of = [truth = truth, units = units](const R& x) { return R::of(truth(x.value), 0, units); };
+    rows.push_back({name,
+                    {anything<T>(), anything<T>()},
+                    [run](T* const* a, std::int64_t n) { run(a[0], a[1], n); },
+                    [of](R* a) { a[0] = of(a[1]); }});
+    rows.push_back({name + std::string(" over x"),
+                    {anything<T>()},
+                    [run](T* const* a, std::int64_t n) { run(a[0], a[0], n); },
+                    [of](R* a) { a[0] = of(a[0]); }});
+  }
+  return rows;
+}
+
+// ---- activation -------------------------------------------------------------------------------------------------
+
+template <class T>
+struct Smooth {
+  const char* name;
+  kernels::Activation f;
+  double p;
+  std::function<Rounded<T>(const Rounded<T>& x)> forward;
+  Draw from;                                             // what the derivative is taken from: x, or y
+  std::function<Rounded<T>(const Rounded<T>& v)> slope;  // f', but exact factors 0 and 1 stay exact
+};
+
+// Phi(x), within 2e-7 or 1e-15.
+template <class T>
+Rounded<T> normal_cdf(const Rounded<T>& x) {
+  return {std::erfc(-x.value / std::sqrt(2.L)) / 2, narrow<T> ? 2e-7L : 1e-15L};
+}
+
+// Numbers beyond which the functions are 0, or x.
+template <class T>
+Rounded<T> near(const Rounded<T>& x, T far) {
+  return std::isnan(x.value) ? x : Rounded<T>(std::min(std::max(static_cast<T>(x.value), -far), far));
+}
+
+template <class T>
+std::vector<Smooth<T>> activations() {
+  using R = Rounded<T>;
+  using kernels::Activation;
+  const double exp_units = narrow<T> ? 3 : 2;
+  const R zero(T(0)), one(T(1)), half(T(0.5)), slope(T(0.1)), alpha(T(1.3)), cube(static_cast<T>(0.044715)),
+      twice(static_cast<T>(2 * 0.79788456080286535588)), density(static_cast<T>(0.39894228040143267794));
+  const Draw any = anything<T>(), share = sometimes({0, 1}, between(0, 1)),
+             unit = sometimes({-1, 0, 1}, between(-1, 1));
+  const auto positive = [](const R& x) { return x.value > 0; };
+  const auto whole = [](const R& x) {  // where x times 1 is x, also infinity
+    return x.value > 100;
+  };
+  return {
+      {"abs", Activation::abs, 0, [](const R& x) { return abs(x); }, any,
+       [=](const R& x) { return std::isnan(x.value) ? zero : sign(x); }},
+      {"tanh", Activation::tanh, 0, [](const R& x) { return R::of(std::tanh(x.value), 0, 2); }, unit,
+       [=](const R& y) { return one - y * y; }},
+      {"sigmoid", Activation::sigmoid, 0, [](const R& x) { return sigmoid(x, 3); }, share,
+       [=](const R& y) { return y * (one - y); }},
+      {"relu", Activation::relu, 0, [=](const R& x) { return x.value <= 0 ? zero : x; }, any,
+       [=](const R& y) { return y.value <= 0 ? zero : one; }},
+      {"leaky_relu", Activation::leaky_relu, 0.1, [=](const R& x) { return positive(x) ? x : slope * x; }, any,
+       [=](const R& x) { return positive(x) ? one : slope; }},
+      {"elu", Activation::elu, 1.3,
+       [=](const R& x) { return x.value <= 0 ? alpha * R::of(std::expm1(x.value), 0, 2) : x; }, any,
+       [=](const R& x) { return x.value <= 0 ? alpha * exp(x, exp_units) : one; }},
+      {"gelu", Activation::gelu, 0, [=](const R& x) { return whole(x) ? x : near(x, T(100)) * normal_cdf(x); }, any,
+       [=](const R& x) {
+         const R c = near(x, T(40));
+         return normal_cdf(c) + c * density * exp(-half * c * c, exp_units);
+       }},
+      {"gelu by tanh", Activation::gelu_tanh, 0,
+       [=](const R& x) {
+         const R c = near(x, T(100));
+         return whole(x) ? x : c * sigmoid(twice * (c + cube * c * c * c), 3);
+       },
+       any,
+       [=](const R& x) {
+         const R c = near(x, T(40)), square = cube * c * c, s = sigmoid(twice * c * (one + square), 3);
+         return s + c * s * (one - s) * twice * (one + R(T(3)) * square);
+       }},
+      {"silu", Activation::silu, 0, [=](const R& x) { return x.value > 1000 ? x : near(x, T(1000)) * sigmoid(x, 3); },
+       any,
+       [=](const R& x) {
+         const R c = near(x, T(1000)), s = sigmoid(c, 3);
+         return s * (one + c * (one - s));
+       }},
+      {"softplus", Activation::softplus, 0,
+       [=](const R& x) {
+         if (std::isnan(x.value)) return x;
+         return R::of(std::max(x.value, 0.L) + std::log1p(std::exp(-std::abs(x.value))), 0, exp_units);
+       },
+       any, [=](const R& x) { return sigmoid(x, 3); }},
+  };
+}
+
+template <class T>
+std::vector<Row<T>> activation_rows() {
+  using R = Rounded<T>;
+  const Draw dy = sometimes({0}, between(-2, 2));
+  std::vector<Row<T>> rows;
+  for (const Smooth<T>& s : activations<T>()) {
+    const auto& k = kernels::activation<T>(s.f);
+    const auto p = static_cast<T>(s.p);
+    const std::string name = s.name;
+    rows.push_back({name,
+                    {anything<T>(), anything<T>()},
+                    [=](T* const* a, std::int64_t n) { k.forward(a[0], a[1], n, p); },
+                    [f = s.forward](R* a) { a[0] = f(a[1]); }});
+    rows.push_back({name + " over x",
+                    {anything<T>()},
+                    [=](T* const* a, std::int64_t n) { k.forward(a[0], a[0], n, p); },
+                    [f = s.forward](R* a) { a[0] = f(a[0]); }});
+    rows.push_back({name + ", backward",
+                    {dy, dy, s.from},
+                    [=](T* const* a, std::int64_t n) { k.backward(a[0], a[1], a[2], n, p); },
+                    [f = s.slope](R* a) { a[0] = a[1] * f(a[2]); }});
+    rows.push_back({name + ", backward over dy",
+                    {dy, s.from},
+                    [=](T* const* a, std::int64_t n) { k.backward(a[0], a[0], a[1], n, p); },
+                    [f = s.slope](R* a) { a[0] = a[0] * f(a[1]); }});
+    rows.push_back({name + ", backward over x or y",
+                    {s.from, dy},
+                    [=](T* const* a, std::int64_t n) { k.backward(a[0], a[1], a[0], n, p); },
+                    [f = s.slope](R* a) { a[0] = a[1] * f(a[0]); }});
+  }
+  return rows;
+}
+
+// ---- optim ------------------------------------------------------------------------------------------------------
+
+const Draw number = sometimes({0}, between(-2, 2)), square = sometimes({0}, between(0, 3));
+
+// Arrays: parameter, gradient, and the states that bits of `states` name; the plain form finds state k at a[2 + k].
+template <class T, class Step>
+Row<T> step_row(const std::string& name, const Step& step, unsigned states, const std::vector<Draw>& from,
+                std::function<void(Rounded<T>& p, Rounded<T> g, Rounded<T>* s)> plain) {
+  std::vector<Draw> arrays{number, number};
+  for (unsigned k = 0; k < from.size(); ++k)
+    if (states >> k & 1) arrays.push_back(from[k]);
+  const auto each_state = [states](auto f) {
+    int given = 2;
+    for (int k = 0; k < 3; ++k)
+      if (states >> k & 1) f(k, given++);
+  };
+  return {name, arrays,
+          [=](T* const* a, std::int64_t n) {
+            kernels::StepArrays<T> on{a[0], a[1], {}};
+            each_state([&](int k, int given) { on.state[k] = a[given]; });
+            static_cast<const kernels::StepKernel<T, Step>&>(kernels::optim<T>()).run(step, on, n);
+          },
+          [=](Rounded<T>* a) {
+            Rounded<T> s[3];
+            each_state([&](int k, int given) { s[k] = a[given]; });
+            plain(a[0], a[1], s);
+            each_state([&](int k, int given) { a[given] = s[k]; });
+          }};
+}
+
+template <class T>
+std::vector<Row<T>> sgd_and_adam_rows() {
+  using R = Rounded<T>;
+  const auto of = [](double v) { return R(static_cast<T>(v)); };
+  std::vector<Row<T>> rows;
+  for (const double decay : {0., 0.1}) {
+    kernels::SgdStep plain{0.3, 0, 1, decay, false, false};
+    rows.push_back(step_row<T>("sgd", plain, 0, {}, [=](R& p, R g, R*) {
+      if (decay != 0) g = g + of(decay) * p;
+      p = p - of(0.3) * g;
+    }));
+    for (const bool first : {false, true})
+      for (const bool nesterov : {false, true}) {
+        kernels::SgdStep step{0.3, 0.9, 0.8, decay, nesterov, first};
+        rows.push_back(step_row<T>("sgd with momentum", step, 1, {number}, [=](R& p, R g, R* s) {
+          if (decay != 0) g = g + of(decay) * p;
+          s[0] = first ? g : of(0.9) * s[0] + of(0.8) * g;
+          p = p - of(0.3) * (nesterov ? g + of(0.9) * s[0] : s[0]);
+        }));
+      }
+    for (const bool amsgrad : {false, true})
+      for (const double ahead : {0., 0.2}) {
+        kernels::AdamStep step{0.3, 0.7, 0.98, 0.1, 0.02, 1e-3, decay, 0.9, ahead};
+        rows.push_back(step_row<T>("adam", step, amsgrad ? 7 : 3, {number, square, square}, [=](R& p, R g, R* s) {
+          p = of(0.9) * p;
+          if (decay != 0) g = g + of(decay) * p;
+          s[0] = s[0] + of(0.1) * (g - s[0]);
+          s[1] = of(0.98) * s[1] + of(0.02) * (g * g);
+          if (amsgrad) s[2] = max(s[2], s[1]);
+          p = p - (of(0.3) * s[0] + of(ahead) * g) / (sqrt(amsgrad ? s[2] : s[1]) / of(0.7) + of(1e-3));
+        }));
+      }
+  }
+  return rows;
+}
+
+template <class T>
+std::vector<Row<T>> other_step_rows() {
+  using R = Rounded<T>;
+  const auto of = [](double v) { return R(static_cast<T>(v)); };
+  std::vector<Row<T>> rows;
+  for (const double decay : {0., 0.1}) {
+    rows.push_back(step_row<T>("adamax", kernels::AdamaxStep{0.3, 0.98, 0.1, 1e-3, decay}, 3, {number, square},
+                               [=](R& p, R g, R* s) {
+                                 g = g + of(decay) * p;
+                                 s[0] = s[0] + of(0.1) * (g - s[0]);
+                                 s[1] = max(of(0.98) * s[1], abs(g) + of(1e-3));
+                                 p = p - of(0.3) * s[0] / s[1];
+                               }));
+    for (const bool centered : {false, true})
+      for (const bool moves : {false, true})
+        rows.push_back(step_row<T>("rmsprop", kernels::RmspropStep{0.3, 0.9, 0.1, 1e-2, 0.8, decay},
+                                   1U | (centered ? 2U : 0U) | (moves ? 4U : 0U),
+                                   {between(4, 6), between(-2, 2), number}, [=](R& p, R g, R* s) {
+                                     g = g + of(decay) * p;
+                                     s[0] = of(0.9) * s[0] + of(0.1) * (g * g);
+                                     R spread = s[0];
+                                     if (centered) {
+                                       s[1] = s[1] + of(0.1) * (g - s[1]);
+                                       spread = max(spread - s[1] * s[1], of(0));
+                                     }
+                                     const R d = g / (sqrt(spread) + of(1e-2));
+                                     if (moves) s[2] = of(0.8) * s[2] + d;
+                                     p = p - of(0.3) * (moves ? s[2] : d);
+                                   }));
+    for (const bool first : {false, true})
+      rows.push_back(
+          step_row<T>("adagrad", kernels::AdagradStep{0.3, 0.5, 1e-3, decay, first}, 1, {square}, [=](R& p, R g, R* s) {
+            g = g + of(decay) * p;
+            s[0] = (first ? of(0.5) : s[0]) + g * g;
+            p = p - of(0.3) * g / (sqrt(s[0]) + of(1e-3));
+          }));
+  }
+  rows.push_back(step_row<T>("lion", kernels::LionStep{0.3, 0.1, 0.02, 0.9}, 1, {number}, [=](R& p, R g, R* s) {
+    p = of(0.9) * p - of(0.3) * sign(s[0] + of(0.1) * (g - s[0]));
+    s[0] = s[0] + of(0.02) * (g - s[0]);
+  }));
+  rows.push_back(
+      step_row<T>("average", kernels::AverageStep{0.1}, 0, {}, [=](R& p, R g, R*) { p = p + of(0.1) * (g - p); }));
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("elementwise kernels are within their bounds of the plain form", "[kernels]") {
+  each_isa([] {
+    check(binary_rows<float>());
+    check(binary_rows<double>());
+    check(unary_rows<float>());
+    check(unary_rows<double>());
+  });
+}
+
+TEST_CASE("activations and their derivatives are within their bounds of the plain form", "[kernels]") {
+  each_isa([] {
+    check(activation_rows<float>());
+    check(activation_rows<double>());
+  });
+}
+
+TEST_CASE("steps of optimisers are within the rounding of their formulas", "[kernels]") {
+  each_isa([] {
+    check(sgd_and_adam_rows<float>());
+    check(sgd_and_adam_rows<double>());
+    check(other_step_rows<float>());
+    check(other_step_rows<double>());
+  });
+}
+
+}  // namespace fit::test

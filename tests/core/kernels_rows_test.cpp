@@ -1,0 +1,453 @@
+#include "kernels/optim.hpp"
+#include "kernels/reduce.hpp"
+#include "kernels/rotary.hpp"
+#include "kernels/rows_norm.hpp"
+#include "kernels/rows_softmax.hpp"
+#include "support/catch.hpp"
+#include "support/room.hpp"
+#include "support/rounding.hpp"
+#include "support/variants.hpp"
+
+// Kernels that work on rows, each against its plain form: reduce.hpp, rows_softmax.hpp, rows_norm.hpp, rotary.hpp, and
+// the sum of squares of optim.hpp.
+namespace fit::test {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+template <class T>
+constexpr double exp_units = sizeof(T) == 4 ? 3 : 2;
+
+// ---- reduce -----------------------------------------------------------------------------------------------------
+
+using Wide = Rounded<double>;
+
+template <class T>
+struct FoldRow {
+  const char* name;
+  kernels::Fold<T> kernel;
+  Draw from, start;
+  std::function<Wide(const std::vector<Wide>& terms)> combine;  // the accumulator is the first term
+  std::function<Wide(const Wide& x, const Wide& centre)> term;
+};
+
+template <class T>
+std::vector<FoldRow<T>> folds() {
+  const auto& k = kernels::reduce<T>();
+  const Draw usual = between(-2, 2), positive = between(0, 2);
+  const Draw with_nan = sometimes({nan}, sometimes({-infinity, infinity, 0}, usual, 20), 200);
+  const auto plain = [](const Wide& x, const Wide&) { return x; };
+  const auto add = [](const std::vector<Wide>& terms) { return sum(terms, 4); };
+  const auto best = [](bool largest) {
+    return [largest](const std::vector<Wide>& terms) {
+      Wide m = terms[0];
+      for (const Wide& t : terms)
+        if (!std::isnan(m.value) && (std::isnan(t.value) || (largest ? t.value > m.value : t.value < m.value))) m = t;
+      return m;
+    };
+  };
+  return {{"sum", k.sum, usual, usual, add, plain},
+          {"squares", k.squares, usual, positive, add, [](const Wide& x, const Wide& c) { return (x - c) * (x - c); }},
+          {"exps", k.exps, between(-30, 30), positive, add, [](const Wide& x, const Wide& c) { return exp(x - c, 2); }},
+          {"prod", k.prod, sometimes({0}, between(0.5, 2), 1000), usual,
+           [](const std::vector<Wide>& terms) {
+             Wide p = terms[0];
+             for (std::size_t i = 1; i < terms.size(); ++i) p = p * terms[i];
+             return p;
+           },
+           plain},
+          {"max", k.max, with_nan, sometimes({-infinity, nan}, usual), best(true), plain},
+          {"min", k.min, with_nan, sometimes({infinity, nan}, usual), best(false), plain}};
+}
+
+template <class T>
+void check_fold(const FoldRow<T>& row, std::int64_t kept, std::int64_t ks, std::int64_t reduced, std::int64_t rs,
+                bool centred) {
+  INFO(row.name << ", " << sizeof(T) << " bytes, kept " << kept << " step " << ks << ", reduced " << reduced << " step "
+                << rs << ", centred " << centred);
+  std::mt19937_64 random(static_cast<std::uint64_t>(kept * 1000 + reduced));
+  Room<T> x((kept - 1) * ks + std::max<std::int64_t>(reduced - 1, 0) * rs + 1);  // what lies between is NaN
+  for (std::int64_t k = 0; k < kept; ++k)
+    for (std::int64_t r = 0; r < reduced; ++r) x[k * ks + r * rs] = static_cast<T>(row.from(random));
+  Room<double> acc = drawn<double>(kept, 1, row.start, random), centre = drawn<double>(kept, 3, between(0, 3), random);
+  const std::vector<double> before = acc.values();
+  row.kernel(acc.data(), x.data(), centred ? centre.data() : nullptr, kept, ks, reduced, rs);
+  Worst worst;
+  for (std::int64_t k = 0; k < kept; ++k) {
+    std::vector<Wide> terms{Wide(before[static_cast<std::size_t>(k)])};
+    for (std::int64_t r = 0; r < reduced; ++r)
+      terms.push_back(row.term(Wide(static_cast<double>(x[k * ks + r * rs])), Wide(centred ? centre[k] : 0.0)));
+    worst.add(k, acc[k], row.combine(terms));
+  }
+  INFO(worst);
+  CHECK(worst.within_bounds());
+  CHECK(acc.kept());
+}
+
+template <class T>
+void check_folds() {
+  for (const FoldRow<T>& row : folds<T>())
+    for (const bool centred : {false, true})
+      for (const std::int64_t gap : {0, 3}) {
+        for (const std::int64_t kept : {1, 3})
+          for (const std::int64_t reduced : {0, 1, 3, 7, 16, 33, 63, 257})
+            check_fold(row, kept, reduced + gap, reduced, 1, centred);  // rows
+        for (const std::int64_t kept : {1, 3, 7, 16, 33, 257})
+          for (const std::int64_t reduced : {1, 2, 3, 4, 5, 7, 9, 33})
+            check_fold(row, kept, 1, reduced, kept + gap, centred);  // columns
+      }
+}
+
+template <class T>
+void check_find() {
+  std::mt19937_64 random(1);
+  for (const std::int64_t n : odd_sizes)
+    for (std::int64_t at = 0; at <= n; at += std::max<std::int64_t>(1, n / 40))
+      for (const double hit : {0.5, nan}) {
+        INFO("find " << hit << " at " << at << " of " << n);
+        Room<T> x = drawn<T>(n, 1, between(1, 2), random);
+        if (at < n) x[at] = static_cast<T>(hit);
+        if (at + 1 < n) x[n - 1] = static_cast<T>(0.5);  // another, later
+        CHECK(kernels::reduce<T>().find(x.data(), n, static_cast<T>(0.5)) == at);
+      }
+}
+
+template <class T>
+void check_squares() {
+  std::mt19937_64 random(2);
+  for (const std::int64_t n : odd_sizes) {
+    Room<T> x = drawn<T>(n, 1, between(-2, 2), random);
+    std::vector<Wide> terms;
+    for (std::int64_t i = 0; i < n; ++i) terms.push_back(Wide(static_cast<double>(x[i])) * static_cast<double>(x[i]));
+    Worst worst;
+    worst.add(n, kernels::optim<T>().squares(x.data(), n), sum(terms, 16));
+    INFO("squares of " << n << ", " << worst);
+    CHECK(worst.within_bounds());
+  }
+}
+
+// ---- softmax ----------------------------------------------------------------------------------------------------
+
+// Lines in memory: element r of line l is at l + r stride, or at l n + r if the stride is 1.
+struct Lines {
+  std::int64_t count, n, stride;
+  bool past;
+  std::int64_t at(std::int64_t l, std::int64_t r) const { return stride == 1 ? l * n + r : l + r * stride; }
+  std::int64_t room() const { return stride == 1 ? count * n : (n - 1) * stride + count; }
+  friend std::ostream& operator<<(std::ostream& out, const Lines& l) {
+    return out << l.count << " lines of " << l.n << ", stride " << l.stride << (l.past ? ", past the caches" : "");
+  }
+};
+
+template <class T>
+Room<T> drawn_lines(const Lines& lines, std::int64_t offset, const Draw& from, std::mt19937_64& random) {
+  Room<T> room(lines.room(), offset);
+  for (std::int64_t l = 0; l < lines.count; ++l)
+    for (std::int64_t r = 0; r < lines.n; ++r) room[lines.at(l, r)] = static_cast<T>(from(random));
+  return room;
+}
+
+// y against plain(line l's elements), and that what lies between and around the lines is left alone.
+template <class T, class Plain>
+void check_lines(const char* name, const Lines& lines, Room<T>& y, const Plain& plain) {
+  INFO(name << ", " << sizeof(T) << " bytes, " << lines);
+  Worst worst;
+  std::vector<bool> written(static_cast<std::size_t>(lines.room()));
+  for (std::int64_t l = 0; l < lines.count; ++l) {
+    const std::vector<Rounded<T>> expected = plain(l);
+    for (std::int64_t r = 0; r < lines.n; ++r) {
+      worst.add(lines.at(l, r), y[lines.at(l, r)], expected[static_cast<std::size_t>(r)]);
+      written[static_cast<std::size_t>(lines.at(l, r))] = true;
+    }
+  }
+  bool gaps_kept = y.kept();
+  for (std::int64_t i = 0; i < lines.room(); ++i)
+    gaps_kept = gaps_kept && (written[static_cast<std::size_t>(i)] || y.untouched(i));
+  INFO(worst);
+  CHECK(worst.within_bounds());
+  CHECK(gaps_kept);
+}
+
+template <class T>
+struct SoftmaxLine {
+  std::vector<Rounded<T>> shifted, powers;
+  Rounded<T> total;
+  T largest = -std::numeric_limits<T>::infinity();
+
+  SoftmaxLine(Room<T>& x, const Lines& lines, std::int64_t l) {
+    for (std::int64_t r = 0; r < lines.n; ++r) largest = std::max(largest, x[lines.at(l, r)]);
+    for (std::int64_t r = 0; r < lines.n; ++r) {
+      shifted.push_back(Rounded<T>(x[lines.at(l, r)]) - Rounded<T>(largest));
+      powers.push_back(exp(shifted.back(), exp_units<T>, true));
+    }
+    total = sum(powers, lines.stride == 1 ? 2 : 1);
+  }
+};
+
+template <class T>
+void check_softmax(const Lines& lines, std::int64_t offset) {
+  using R = Rounded<T>;
+  const auto& k = kernels::softmax_rows<T>();
+  std::mt19937_64 random(static_cast<std::uint64_t>(lines.n));
+  // Not of -inf alone: a line's first element is finite.
+  Room<T> x = drawn_lines<T>(lines, offset, sometimes({-infinity, -200}, between(-30, 30), 30), random);
+  for (std::int64_t l = 0; l < lines.count; ++l) x[lines.at(l, 0)] = T(0.5);
+  Room<T> y(lines.room(), offset), log_y(lines.room(), offset), dx(lines.room(), offset), log_dx(lines.room(), offset);
+  k.softmax(y.data(), x.data(), lines.count, lines.n, lines.stride, lines.past);
+  k.log_softmax(log_y.data(), x.data(), lines.count, lines.n, lines.stride, lines.past);
+  check_lines("softmax", lines, y, [&](std::int64_t l) {
+    const SoftmaxLine<T> s(x, lines, l);
+    std::vector<R> expected;
+    for (const R& p : s.powers) expected.push_back(p * (R(T(1)) / s.total));
+    return expected;
+  });
+  check_lines("log_softmax", lines, log_y, [&](std::int64_t l) {
+    const SoftmaxLine<T> s(x, lines, l);
+    std::vector<R> expected;
+    for (const R& d : s.shifted) expected.push_back(d - log(s.total, 1));
+    return expected;
+  });
+
+  Room<T> dy = drawn_lines<T>(lines, offset, between(-2, 2), random);
+  k.softmax_backward(dx.data(), y.data(), dy.data(), lines.count, lines.n, lines.stride, lines.past);
+  k.log_softmax_backward(log_dx.data(), log_y.data(), dy.data(), lines.count, lines.n, lines.stride, lines.past);
+  const double chains = lines.stride == 1 ? 8 : 1;
+  check_lines("softmax_backward", lines, dx, [&](std::int64_t l) {
+    std::vector<R> terms, expected;
+    for (std::int64_t r = 0; r < lines.n; ++r) terms.push_back(R(y[lines.at(l, r)]) * R(dy[lines.at(l, r)]));
+    const R total = sum(terms, chains);
+    for (std::int64_t r = 0; r < lines.n; ++r)
+      expected.push_back(R(y[lines.at(l, r)]) * (R(dy[lines.at(l, r)]) - total));
+    return expected;
+  });
+  check_lines("log_softmax_backward", lines, log_dx, [&](std::int64_t l) {
+    std::vector<R> terms, expected;
+    for (std::int64_t r = 0; r < lines.n; ++r) terms.push_back(R(dy[lines.at(l, r)]));
+    const R total = sum(terms, chains);
+    for (std::int64_t r = 0; r < lines.n; ++r)
+      expected.push_back(R(dy[lines.at(l, r)]) - exp(R(log_y[lines.at(l, r)]), exp_units<T>, true) * total);
+    return expected;
+  });
+  if (lines.stride != 1 || lines.count != 1) return;
+
+  const SoftmaxLine<T> s(x, lines, 0);
+  T max = 0, total = 0;
+  k.max_and_sum(x.data(), lines.n, max, total);
+  CHECK(max == s.largest);
+  Worst worst;
+  worst.add(0, total, s.total);
+  INFO("max_and_sum, " << sizeof(T) << " bytes, " << lines << ", " << worst);
+  CHECK(worst.within_bounds());
+  Room<T> scaled(lines.n, offset);
+  k.scaled_exp(scaled.data(), x.data(), lines.n, max, T(0.3));
+  check_lines("scaled_exp", lines, scaled, [&](std::int64_t) {
+    std::vector<R> expected;
+    for (const R& p : s.powers) expected.push_back(p * R(T(0.3)));
+    return expected;
+  });
+}
+
+template <class T>
+void check_softmaxes() {
+  for (const std::int64_t count : {1, 3})
+    for (const std::int64_t n : {1, 3, 7, 33, 257, 2049, 4101})
+      for (const std::int64_t offset : {0, 1}) check_softmax<T>({count, n, 1, false}, offset);
+  for (const std::int64_t n : {16, 64, 4096, 4160}) check_softmax<T>({2, n, 1, true}, 0);
+  for (const std::int64_t count : {1, 3, 7, 33, 257, 600})
+    for (const std::int64_t n : {1, 3, 7, 33}) check_softmax<T>({count, n, count + 2, false}, 1);
+}
+
+// ---- norms ------------------------------------------------------------------------------------------------------
+
+template <class T>
+struct NormRow {
+  std::vector<Rounded<T>> h;
+  Rounded<T> mean, rstd;
+};
+
+template <class T>
+NormRow<T> normalised(const T* x, std::int64_t n, bool layer, double eps) {
+  using R = Rounded<T>;
+  NormRow<T> row;
+  long double middle = 0;
+  if (layer)
+    for (std::int64_t i = 0; i < n; ++i) middle += static_cast<long double>(x[i]) / static_cast<long double>(n);
+  const R k(static_cast<T>(middle)), size(static_cast<T>(n));
+  std::vector<R> first, second;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const R d = layer ? R(x[i]) - k : R(x[i]);
+    first.push_back(d);
+    second.push_back(d * d);
+  }
+  const R off = layer ? sum(first, 8) / size : R(), variance = sum(second, 8) / size - off * off;
+  row.mean = layer ? k + off : R();
+  row.mean.value = middle;
+  long double exact = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const long double d = x[i] - middle;
+    exact += d * d / static_cast<long double>(n);
+  }
+  row.rstd = R(T(1)) / sqrt(R{exact + static_cast<long double>(eps), variance.error});
+  for (std::int64_t i = 0; i < n; ++i) row.h.push_back((R(x[i]) - row.mean) * row.rstd);
+  return row;
+}
+
+template <class T>
+void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bool biased, bool past, double shift) {
+  using R = Rounded<T>;
+  INFO((layer ? "layer" : "rms") << ", " << sizeof(T) << " bytes, " << rows << " rows of " << n << ", weight "
+                                 << weighted << ", bias " << biased << ", past " << past << ", around " << shift);
+  const auto& k = kernels::norm_rows<T>();
+  const std::int64_t offset = past ? 0 : 1;
+  const double eps = 1e-3;
+  std::mt19937_64 random(static_cast<std::uint64_t>(n));
+  Room<T> x = drawn<T>(rows * n, offset, between(shift - 2, shift + 2), random), y(rows * n, offset);
+  Room<T> weight = drawn<T>(n, 3, between(-2, 2), random), bias = drawn<T>(n, 5, between(-2, 2), random);
+  Room<double> mean(rows), rstd(rows);
+  const T* const w = weighted ? weight.data() : nullptr;
+  (layer ? k.layer : k.rms)(y.data(), layer ? mean.data() : nullptr, rstd.data(), x.data(), w,
+                            biased ? bias.data() : nullptr, rows, n, eps, past);
+  Worst forward, moments;
+  std::vector<NormRow<T>> plain;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    plain.push_back(normalised(x.data() + r * n, n, layer, eps));
+    const NormRow<T>& row = plain.back();
+    const auto wide = [](const R& v) { return Wide{v.value, v.error}; };
+    if (layer) moments.add(r, mean[r], wide(row.mean));
+    moments.add(r, rstd[r], wide(row.rstd));
+    for (std::int64_t i = 0; i < n; ++i) {
+      R v = row.h[static_cast<std::size_t>(i)];
+      if (weighted) v = v * R(weight[i]);
+      if (biased) v = v + R(bias[i]);
+      forward.add(r * n + i, y[r * n + i], v);
+    }
+  }
+  INFO("forward " << forward << "; moments " << moments);
+  CHECK(forward.within_bounds());
+  CHECK(moments.within_bounds());
+  CHECK((y.kept() && mean.kept() && rstd.kept()));
+
+  // The gradients, from the mean and 1/std that were left.
+  Room<T> dy = drawn<T>(rows * n, offset, between(-2, 2), random), dx(rows * n, offset);
+  Room<T> dweight = drawn<T>(n, 3, between(-2, 2), random), dbias = drawn<T>(n, 5, between(-2, 2), random);
+  const std::vector<T> dweight_before = dweight.values(), dbias_before = dbias.values();
+  (layer ? k.layer_backward : k.rms_backward)(dx.data(), weighted ? dweight.data() : nullptr,
+                                              biased ? dbias.data() : nullptr, x.data(), dy.data(), w,
+                                              layer ? mean.data() : nullptr, rstd.data(), rows, n, past);
+  Worst backward, sums;
+  std::vector<std::vector<R>> to_weight(static_cast<std::size_t>(n)), to_bias(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    to_weight[static_cast<std::size_t>(i)].push_back(R(dweight_before[static_cast<std::size_t>(i)]));
+    to_bias[static_cast<std::size_t>(i)].push_back(R(dbias_before[static_cast<std::size_t>(i)]));
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const R middle = layer ? R::of(mean[r], 0, 0) : R(), scale(static_cast<T>(rstd[r])), size(static_cast<T>(n));
+    std::vector<R> g, h, gh;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const R d(dy[r * n + i]);
+      h.push_back((R(x[r * n + i]) - middle) * scale);
+      g.push_back(weighted ? d * R(weight[i]) : d);
+      gh.push_back(g.back() * h.back());
+      to_weight[static_cast<std::size_t>(i)].push_back(d * h.back());
+      to_bias[static_cast<std::size_t>(i)].push_back(d);
+    }
+    const R mean_g = layer ? sum(g, 8) / size : R(), mean_gh = sum(gh, 8) / size;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      backward.add(r * n + i, dx[r * n + i], scale * (g[at] - mean_g - h[at] * mean_gh));
+    }
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    sums.add(i, dweight[i], weighted ? sum(to_weight[at]) : R(dweight_before[at]));
+    sums.add(i, dbias[i], biased ? sum(to_bias[at]) : R(dbias_before[at]));
+  }
+  INFO("backward " << backward << "; sums " << sums);
+  CHECK(backward.within_bounds());
+  CHECK(sums.within_bounds());
+  CHECK((dx.kept() && dweight.kept() && dbias.kept()));
+
+  // Without the gradient of x the sums are the same.
+  if (!weighted || !biased) return;
+  Room<T> again = drawn<T>(n, 3, between(0, 0), random);
+  for (std::int64_t i = 0; i < n; ++i) again[i] = dweight_before[static_cast<std::size_t>(i)];
+  (layer ? k.layer_backward : k.rms_backward)(nullptr, again.data(), nullptr, x.data(), dy.data(), w,
+                                              layer ? mean.data() : nullptr, rstd.data(), rows, n, past);
+  CHECK(again.values() == dweight.values());
+}
+
+template <class T>
+void check_norms() {
+  for (const bool layer : {false, true})
+    for (const bool weighted : {false, true})
+      for (const bool biased : {false, true}) {
+        for (const std::int64_t rows : {1, 3})
+          for (const std::int64_t n : {1, 3, 7, 33, 257, 1025})
+            for (const double shift : {0., 100.}) check_norm<T>(layer, rows, n, weighted, biased, false, shift);
+        for (const std::int64_t n : {16, 64, 272}) check_norm<T>(layer, 3, n, weighted, biased, true, 1);
+      }
+}
+
+// ---- rotary -----------------------------------------------------------------------------------------------------
+
+template <class T>
+void check_rotary(bool half, std::int64_t pairs, std::int64_t heads) {
+  using R = Rounded<T>;
+  INFO("rotary, half " << half << ", " << pairs << " pairs, " << heads << " heads, " << sizeof(T) << " bytes");
+  std::mt19937_64 random(3);
+  const Draw usual = between(-2, 2);
+  Room<T> from = drawn<T>(2 * pairs * heads, 1, usual, random), to(2 * pairs * heads, 3);
+  Room<T> cosine = drawn<T>(pairs, 1, usual, random), sine = drawn<T>(pairs, 5, usual, random);
+  const auto& k = kernels::rotary<T>();
+  (half ? k.half_split : k.interleaved)(to.data(), from.data(), cosine.data(), sine.data(), pairs, heads);
+  Worst worst;
+  for (std::int64_t h = 0; h < heads; ++h)
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      const std::int64_t u = 2 * pairs * h + (half ? i : 2 * i), v = half ? u + pairs : u + 1;
+      const R x(from[u]), y(from[v]), c(cosine[i]), s(sine[i]);
+      worst.add(u, to[u], x * c - y * s);
+      worst.add(v, to[v], x * s + y * c);
+    }
+  INFO(worst);
+  CHECK(worst.within_bounds());
+  CHECK(to.kept());
+}
+
+}  // namespace
+
+TEST_CASE("reductions are within the rounding of plain sums, in rows and in columns", "[kernels]") {
+  each_isa([] {
+    check_folds<float>();
+    check_folds<double>();
+    check_find<float>();
+    check_find<double>();
+    check_squares<float>();
+    check_squares<double>();
+  });
+}
+
+TEST_CASE("softmax of lines in every layout is within the rounding of its plain form", "[kernels]") {
+  each_isa([] {
+    check_softmaxes<float>();
+    check_softmaxes<double>();
+  });
+}
+
+TEST_CASE("norms of rows and their gradients are within the rounding of their plain form", "[kernels]") {
+  each_isa([] {
+    check_norms<float>();
+    check_norms<double>();
+  });
+}
+
+TEST_CASE("rotary turns are within the rounding of their plain form", "[kernels]") {
+  each_isa([] {
+    for (const bool half : {false, true})
+      for (const std::int64_t pairs : odd_sizes)
+        for (const std::int64_t heads : {1, 3}) {
+          check_rotary<float>(half, pairs, heads);
+          check_rotary<double>(half, pairs, heads);
+        }
+  });
+}
+
+}  // namespace fit::test

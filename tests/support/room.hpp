@@ -1,0 +1,95 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+// Memory for kernels under test.
+namespace fit::test {
+
+/// Sizes that fill no vector, one, and several with a rest.
+constexpr std::int64_t odd_sizes[] = {0, 1, 3, 7, 16, 33, 257};
+
+/// n elements which begin `offset` elements behind a boundary of 64 bytes, between others that a kernel may neither
+/// write nor let into its results: all bytes are 255 at first, which as a floating number is NaN.
+template <class T>
+class Room {
+ public:
+  explicit Room(std::int64_t n, std::int64_t offset = 1) : n_(n) {
+    constexpr std::int64_t line = 64;
+    bytes_.assign(static_cast<std::size_t>(4 * line + (n + offset) * size), 255);
+    const auto at = reinterpret_cast<std::uintptr_t>(bytes_.data() + line);
+    begin_ = static_cast<std::int64_t>(line + (line - at % line) % line) + offset * size;
+  }
+  T* data() { return reinterpret_cast<T*>(bytes_.data() + begin_); }
+  T& operator[](std::int64_t i) { return data()[i]; }
+  std::vector<T> values() { return std::vector<T>(data(), data() + n_); }
+  /// Whether what lies around is as it was.
+  bool kept() const {
+    const auto untouched = [&](auto from, auto to) {
+      return std::all_of(bytes_.begin() + from, bytes_.begin() + to, [](unsigned char b) { return b == 255; });
+    };
+    return untouched(0, begin_) && untouched(begin_ + n_ * size, static_cast<std::int64_t>(bytes_.size()));
+  }
+  /// Whether element i is as it was at first.
+  bool untouched(std::int64_t i) const {
+    const unsigned char* const p = bytes_.data() + begin_ + i * size;
+    return std::all_of(p, p + size, [](unsigned char b) { return b == 255; });
+  }
+
+ private:
+  static constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+  std::int64_t n_, begin_;
+  std::vector<unsigned char> bytes_;
+};
+
+/// Where numbers are drawn from.
+using Draw = std::function<double(std::mt19937_64&)>;
+
+inline Draw between(double low, double high) {
+  return [=](std::mt19937_64& random) { return low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53; };
+}
+
+/// One of a few values now and then, otherwise another draw.
+inline Draw sometimes(std::vector<double> values, const Draw& otherwise, unsigned one_in = 8) {
+  return [=](std::mt19937_64& random) {
+    return random() % one_in == 0 ? values[random() % values.size()] : otherwise(random);
+  };
+}
+
+/// Any number of type T: of every size, also infinite, NaN, denormal and zero.
+template <class T>
+Draw anything() {
+  return [usual = between(-2, 2), wide = between(-110, 110)](std::mt19937_64& random) -> double {
+    using Limits = std::numeric_limits<T>;
+    const T special[] = {
+        0,  -T(0),         Limits::infinity(), -Limits::infinity(),  Limits::quiet_NaN(), 1,
+        -1, Limits::min(), -Limits::min(),     Limits::denorm_min(), Limits::max(),       Limits::lowest()};
+    switch (random() % 4) {
+      case 0:
+        return special[random() % std::size(special)];
+      case 1: {
+        const std::uint64_t bits = random();
+        T x;
+        std::memcpy(&x, &bits, sizeof x);
+        return x;
+      }
+      case 2:
+        return wide(random);
+      default:
+        return usual(random);
+    }
+  };
+}
+
+template <class T>
+Room<T> drawn(std::int64_t n, std::int64_t offset, const Draw& draw, std::mt19937_64& random) {
+  Room<T> room(n, offset);
+  for (std::int64_t i = 0; i < n; ++i) room[i] = static_cast<T>(draw(random));
+  return room;
+}
+
+}  // namespace fit::test

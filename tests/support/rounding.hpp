@@ -1,0 +1,138 @@
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <ostream>
+#include <vector>
+
+// How far a kernel may be from its plain form.
+namespace fit::test {
+
+/// |got - want| in units in the last place of want; infinity where one of two is NaN, or infinite where the other
+/// isn't.
+template <class T>
+double units_off(T got, long double want) {
+  const T rounded = static_cast<T>(want);
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (std::isnan(got) || std::isnan(rounded)) return std::isnan(got) && std::isnan(rounded) ? 0 : infinity;
+  if (std::isinf(got) || std::isinf(rounded)) return got == rounded ? 0 : infinity;
+  const T size = std::abs(rounded), below = std::nextafter(size, T{0});
+  const T unit = size == 0 ? std::numeric_limits<T>::denorm_min() : size - below;
+  return static_cast<double>(std::abs(static_cast<long double>(got) - want) / unit);
+}
+
+/// A number of a plain form in long double, and how far from it the roundings of a kernel in T may lead: every
+/// operation hands the errors of its operands on and adds half a unit in the last place (running error analysis; Higham
+/// 2002, section 3.3). A kernel that computes the same formula is within that, fused or not.
+template <class T>
+struct Rounded {
+  long double value = 0, error = 0;
+
+  Rounded() = default;
+  Rounded(T exact) : value(exact) {}
+  Rounded(long double v, long double e) : value(v), error(e) {}
+
+  /// The result of an operation, off by `handed_on` before it is rounded to within `units` in the last place.
+  static Rounded of(long double v, long double handed_on, double units = 0.5) {
+    constexpr long double epsilon = std::numeric_limits<T>::epsilon(), least = std::numeric_limits<T>::denorm_min();
+    // The factor is for the roundings of long double.
+    return {v, handed_on + static_cast<long double>(units) * (std::abs(v) * epsilon * 1.001L + least)};
+  }
+
+  friend Rounded operator+(const Rounded& a, const Rounded& b) { return of(a.value + b.value, a.error + b.error); }
+  friend Rounded operator-(const Rounded& a, const Rounded& b) { return of(a.value - b.value, a.error + b.error); }
+  friend Rounded operator-(const Rounded& a) { return {-a.value, a.error}; }
+  friend Rounded operator*(const Rounded& a, const Rounded& b) {
+    return of(a.value * b.value, a.error * std::abs(b.value) + b.error * std::abs(a.value) + a.error * b.error);
+  }
+  friend Rounded operator/(const Rounded& a, const Rounded& b) {
+    const long double q = a.value / b.value;
+    return of(q, (a.error + std::abs(q) * b.error) / (std::abs(b.value) - b.error));
+  }
+};
+
+template <class T>
+Rounded<T> abs(const Rounded<T>& a) {
+  return {std::abs(a.value), a.error};
+}
+template <class T>
+Rounded<T> max(const Rounded<T>& a, const Rounded<T>& b) {
+  return {std::max(a.value, b.value), std::max(a.error, b.error)};
+}
+template <class T>
+Rounded<T> sign(const Rounded<T>& a) {
+  const auto one = static_cast<long double>((a.value > 0) - (a.value < 0));
+  return {one, std::abs(a.value) <= a.error ? 2.L : 0.L};
+}
+template <class T>
+Rounded<T> sqrt(const Rounded<T>& a) {
+  const long double root = std::sqrt(a.value), least = std::sqrt(std::max(a.value - a.error, 0.L));
+  return Rounded<T>::of(root, a.error == 0 ? 0 : std::min(std::sqrt(a.error), a.error / (root + least)));
+}
+/// Where results under the least normal number may also be 0, `flushes`.
+template <class T>
+Rounded<T> exp(const Rounded<T>& a, double units, bool flushes = false) {
+  const long double e = std::exp(a.value);
+  if (e == 0) return {};
+  auto r = Rounded<T>::of(e, a.error == 0 ? 0 : e * std::expm1(a.error), units);
+  if (flushes && e < 2 * static_cast<long double>(std::numeric_limits<T>::min())) r.error += e;
+  return r;
+}
+template <class T>
+Rounded<T> log(const Rounded<T>& a, double units) {
+  return Rounded<T>::of(std::log(a.value), a.error == 0 ? 0 : a.error / (a.value - a.error), units);
+}
+template <class T>
+Rounded<T> sigmoid(const Rounded<T>& a, double units) {
+  const long double s = 1 / (1 + std::exp(-a.value)), slope = s / (1 + std::exp(a.value));
+  return Rounded<T>::of(s, slope == 0 ? 0 : slope * std::expm1(a.error), units);
+}
+
+/// A sum of terms in any order.
+template <class T>
+struct Sum {
+  long double value = 0, size = 0, error = 0;
+  std::int64_t terms = 0;
+
+  void add(const Rounded<T>& t) {
+    value += t.value;
+    size += std::abs(t.value) + t.error;
+    error += t.error;
+    ++terms;
+  }
+  /// In so many chains of additions side by side.
+  Rounded<T> in_chains(double chains = 1) const {
+    constexpr long double half = std::numeric_limits<T>::epsilon() / 2;
+    const auto additions = static_cast<long double>(static_cast<double>(terms) / chains + 6);
+    return {value, error + additions * (half * size * 1.001L + std::numeric_limits<T>::denorm_min())};
+  }
+};
+template <class T>
+Rounded<T> sum(const std::vector<Rounded<T>>& terms, double chains = 1) {
+  Sum<T> s;
+  for (const Rounded<T>& t : terms) s.add(t);
+  return s.in_chains(chains);
+}
+
+/// The largest difference between a kernel's results and those of its plain form, as a share of what rounding explains.
+struct Worst {
+  double off = 0;
+  std::int64_t at = -1;
+  double got = 0, want = 0;
+
+  template <class T>
+  void add(std::int64_t i, T result, const Rounded<T>& plain) {
+    const T nearest = static_cast<T>(plain.value);
+    if (result == nearest || (std::isnan(result) && std::isnan(nearest))) return;
+    const auto share = static_cast<double>(std::abs(static_cast<long double>(result) - plain.value) / plain.error);
+    if (share <= off) return;  // a NaN goes on
+    off = std::isfinite(plain.error) && std::isfinite(share) ? share : std::numeric_limits<double>::infinity();
+    at = i, got = static_cast<double>(result), want = static_cast<double>(plain.value);
+  }
+  bool within_bounds() const { return off <= 1; }
+  friend std::ostream& operator<<(std::ostream& out, const Worst& w) {
+    return out << w.off << " of the bound at " << w.at << ": " << w.got << " in place of " << w.want;
+  }
+};
+
+}  // namespace fit::test
