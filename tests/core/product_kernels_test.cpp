@@ -66,8 +66,8 @@ const Way<T> ways[] = {
        table<T>().small(p, a, b, c, scratch.data());
        CHECK(scratch.kept());
      }},
-    {"dots", [](const kernels::Product<T>& p) { return kernels::few_rows(p); },
-     [](const kernels::Product<T>& p, const T* a, const T* b, T* c) { table<T>().dots(p, a, b, c); }},
+    {"few", [](const kernels::Product<T>& p) { return p.m <= 4 && !p.transpose_a && p.k > 0; },
+     [](const kernels::Product<T>& p, const T* a, const T* b, T* c) { table<T>().few(p, a, b, c); }},
 };
 
 // Products, in every way, of matrices that begin off any alignment and have `room` elements between their rows.
@@ -142,7 +142,50 @@ void check_transpose(std::int64_t rows, std::int64_t cols) {
   CHECK(right);
 }
 
+// `count` products with each operand somewhere of its own; the plain form is one product after the other.
+template <class T>
+void check_batch(std::int64_t count, std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb) {
+  INFO(count << " of " << m << " x " << k << " x " << n << ' ' << ta << tb << ", " << sizeof(T) << " bytes");
+  std::mt19937_64 random(1);
+  kernels::Product<T> p{};
+  p.m = m, p.n = n, p.k = k, p.transpose_a = ta, p.transpose_b = tb;
+  p.lda = ta ? m : k, p.ldb = tb ? k : n, p.ldc = n;
+  Room<T> a = drawn<T>(count * m * k, 1, between(-2, 2), random),
+          b = drawn<T>(count * k * n, 3, between(-2, 2), random);
+  Room<T> c(count * m * n, 5);
+  kernels::gemm_batched(p, count, [&](std::int64_t i, const T*& x, const T*& y, T*& z) {
+    x = a.data() + i * m * k;
+    y = b.data() + (count - 1 - i) * k * n;
+    z = c.data() + i * m * n;
+  });
+  Worst worst;
+  for (std::int64_t i = 0; i < count; ++i)
+    for (std::int64_t r = 0; r < m; ++r)
+      for (std::int64_t s = 0; s < n; ++s) {
+        Sum<T> sum;
+        const std::int64_t x = i * m * k, y = (count - 1 - i) * k * n;
+        for (std::int64_t l = 0; l < k; ++l)
+          sum.add(Rounded<T>(a[x + (ta ? l * m + r : r * k + l)]) * Rounded<T>(b[y + (tb ? s * k + l : l * n + s)]));
+        worst.add((i * m + r) * n + s, c[(i * m + r) * n + s], sum.in_chains());
+      }
+  INFO(worst);
+  CHECK(worst.within_bounds());
+  CHECK(c.kept());
+}
+
 }  // namespace
+
+TEST_CASE("batches of products, few and large or many and small", "[gemm]") {
+  each_isa([] {
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true}) {
+        check_batch<float>(2, 150, 150, 150, ta, tb);
+        check_batch<float>(33, 7, 9, 5, ta, tb);
+        check_batch<double>(9, 33, 1, 257, ta, tb);
+        check_batch<double>(0, 3, 3, 3, ta, tb);
+      }
+  });
+}
 
 TEST_CASE("products on every instruction set, of rows with room between them", "[gemm]") {
   each_isa([] {
