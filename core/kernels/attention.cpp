@@ -35,8 +35,6 @@ void pack_all(const Attention<T>& a, const Heads<const T>& x, std::int64_t D, T*
   });
 }
 
-constexpr std::int64_t enough = 8;  // pieces of work, for the cores of a small machine
-
 // Calls each(b, h, i0, rows, keys, scratch) for all blocks of queries; keys: those of the head, packed, or null.
 template <class T, class Each>
 void over_queries(const Attention<T>& a, const Each& each) {
@@ -46,7 +44,9 @@ void over_queries(const Attention<T>& a, const Each& each) {
   const bool pack = !few_queries(a);
   const std::int64_t size_k = pack ? blocks(a.Sk, key_block) * key_block * a.D : 0;
   const double flops = flops_per_pair(a) * pairs(a);
-  if (heads >= enough) {  // each is packed and attended to in one go, while its keys are in the cache
+  // Many heads: each is packed and attended to in one go, while its keys are in the cache. Blocks don't depend on each
+  // other, so their results don't depend on which way is taken.
+  if (heads >= 4 * num_threads()) {
     parallel_tasks(heads, grain_of(flops * static_cast<double>(group)), [&](std::int64_t begin, std::int64_t end) {
       const Scratch<T> keys(size_k), scratch(attention_scratch(a.Dv));
       for (std::int64_t head = begin; head < end; ++head) {
@@ -98,6 +98,8 @@ struct Cut {
     }
   }
 };
+
+constexpr std::int64_t enough = 8;  // pieces of work, for the cores of a small machine
 
 template <class T>
 Cut cut_backward(const Attention<T>& a, std::int64_t key_blocks, const Heads<T>& dbias) {

@@ -1,5 +1,6 @@
 #pragma once
 #include "fit/attention.hpp"
+#include "kernels/attention.hpp"
 
 // Attention below its public face: arguments are checked and have four axes.
 namespace fit::detail {
@@ -37,6 +38,19 @@ AttentionResult composed_attention(const Tensor& q, const Tensor& k, const Tenso
 /// composed form has to serve: where operands or scores aren't finite behind a mask, or a row has no softmax.
 std::optional<AttentionResult> fused_attention(const Tensor& q, const Tensor& k, const Tensor& v, Heads heads,
                                                const AttentionCall& call, bool weights);
+
+/// Numbers over the scores, (B|1, H|1, 1|Sq, Sk), with strides of 0 where they broadcast; nothing if x is undefined.
+template <class T>
+kernels::Heads<T> over_scores(T* data, const Tensor& x) {
+  if (!x.defined()) return {};
+  const Shape& s = x.shape();
+  const auto stride = [&](int axis, std::int64_t step) { return s[axis] == 1 ? 0 : step; };
+  return {data, stride(0, s[1] * s[2] * s[3]), stride(1, s[2] * s[3]), stride(2, s[3])};
+}
+template <class T>
+kernels::Heads<const T> over_scores(const Tensor& x) {
+  return over_scores(x.defined() ? static_cast<const T*>(x.raw()) : nullptr, x);
+}
 
 /// Boolean (1, 1, Sq, Sk): j > i + Sk - Sq - window.
 Tensor window_mask(std::int64_t queries, std::int64_t keys, std::int64_t window);

@@ -4,7 +4,6 @@
 #include "check.hpp"
 #include "dispatch.hpp"
 #include "fit/ops.hpp"
-#include "kernels/attention.hpp"
 #include "ops/attention.hpp"
 
 namespace fit {
@@ -25,15 +24,6 @@ void keep_heads(const Tensor& qkv, std::int64_t at, Tensor& kept, std::int64_t l
         for (std::int64_t s = 0; s < S; ++s)
           std::copy_n(from + (b * S + s) * W + h * D, D, to + ((b * H + h) * Tmax + length + s) * D);
   });
-}
-
-// (B|1, H|1, 1|Sq, Sk) from key `first` on, with strides of 0 where it broadcasts.
-template <class T>
-kernels::Heads<const T> over_scores(const Tensor& x, std::int64_t first) {
-  if (!x.defined()) return {};
-  const Shape& s = x.shape();
-  const auto stride = [&](int axis, std::int64_t step) { return s[axis] == 1 ? 0 : step; };
-  return {x.data<T>().data() + first, stride(0, s[1] * s[2] * s[3]), stride(1, s[2] * s[3]), stride(2, s[3])};
 }
 
 }  // namespace
@@ -85,8 +75,10 @@ Tensor cached_self_attention(const Tensor& qkv, Tensor& keys, Tensor& values, st
     a.q = {qkv.data<T>().data(), S * W, D, W};
     a.k = kept(keys);
     a.v = kept(values);
-    a.mask = over_scores<bool>(call.mask, first);
-    a.bias = over_scores<T>(call.bias, first);
+    a.mask = detail::over_scores<bool>(call.mask);
+    a.bias = detail::over_scores<T>(call.bias);
+    if (a.mask.data) a.mask.data += first;
+    if (a.bias.data) a.bias.data += first;
     served = kernels::attention_forward<T>(a, {out.fresh<T>(), S * num_heads * D, D, num_heads * D}, lse.fresh<T>());
   });
   if (served) return out;

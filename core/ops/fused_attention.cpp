@@ -2,7 +2,6 @@
 #include "check.hpp"
 #include "dispatch.hpp"
 #include "fit/ops.hpp"
-#include "kernels/attention.hpp"
 #include "ops/attention.hpp"
 
 namespace fit {
@@ -52,12 +51,6 @@ Operands<T> operands_at(const Fused& f, T* const (&data)[3]) {
   return {{data[0], f.Sq * row, f.D, row}, {k, f.Sk * row, f.D, row}, {v, f.Sk * row, f.Dv, row}};
 }
 
-// (B|1, H|1, 1|Sq, Sk) with strides of 0 where it broadcasts.
-template <class T>
-kernels::Heads<T> over_scores(T* data, const Shape& s) {
-  return {data, s[0] == 1 ? 0 : s[1] * s[2] * s[3], s[1] == 1 ? 0 : s[2] * s[3], s[2] == 1 ? 0 : s[3]};
-}
-
 template <class T>
 kernels::Attention<T> arguments(const Fused& f, const Inputs& inputs, const Tensor& mask) {
   const T* data[3] = {};
@@ -69,9 +62,8 @@ kernels::Attention<T> arguments(const Fused& f, const Inputs& inputs, const Tens
   a.causal = f.causal;
   a.window = f.window;
   a.q = x.q, a.k = x.k, a.v = x.v;
-  const Tensor& bias = inputs[f.bias()];
-  if (mask.defined()) a.mask = over_scores(static_cast<const bool*>(mask.raw()), mask.shape());
-  if (bias.defined()) a.bias = over_scores(static_cast<const T*>(bias.raw()), bias.shape());
+  a.mask = over_scores<bool>(mask);
+  a.bias = over_scores<T>(inputs[f.bias()]);
   a.dropout = f.dropout;
   a.key = {f.seed, f.number};
   return a;
@@ -125,7 +117,7 @@ void give_composed(Backward& b, const Fused& f) {
     gradients = grad(outputs, inputs, seeds, again, again, true);
   }
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (gradients[i].defined()) b.give(wanted[i], gradients[i]);
+    if (gradients[i].defined()) b.give(wanted[i], std::move(gradients[i]));
 }
 
 // Whether the tiles could serve.
@@ -145,7 +137,7 @@ bool give_fused(Backward& b, const Fused& f) {
     for (int i = 0; i < f.tensors(); ++i) data[i] = dx[static_cast<std::size_t>(i)].fresh<T>();
     const Operands<T> d = operands_at(f, data);
     kernels::AttentionGradients<T> to{d.q, d.k, d.v, {}};
-    if (bias_too) to.dbias = over_scores(dx.back().fresh<T>(), dx.back().shape());
+    if (bias_too) to.dbias = over_scores(dx.back().fresh<T>(), dx.back());
     served =
         kernels::attention_backward<T>(arguments<T>(f, x, b.saved(1)), output_at(f, static_cast<const T*>(out.raw())),
                                        lse.data<T>().data(), output_at(f, static_cast<const T*>(dout.raw())), to);
