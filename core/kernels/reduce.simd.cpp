@@ -15,6 +15,7 @@ constexpr std::int64_t W = Wide::size;
 // Each is a term and a way to combine, on vectors and on single numbers alike.
 struct Sum {
   static constexpr double identity = 0;
+  static constexpr bool chooses = false;  // one of the numbers, so that none need be widened
   template <class V>
   static V term(const V& x, const V&) {
     return x;
@@ -46,18 +47,25 @@ struct Prod : Sum {
     return a * b;
   }
 };
-inline double choose(int c, double a, double b) { return c ? a : b; }
-template <class V, class B>
-V choose(const B& c, const V& a, const V& b) {
+template <class T>
+std::enable_if_t<std::is_arithmetic_v<T>, T> choose(int c, T a, T b) {
+  return c ? a : b;
+}
+template <class T, class A>
+xsimd::batch<T, A> choose(const xsimd::batch_bool<T, A>& c, const xsimd::batch<T, A>& a, const xsimd::batch<T, A>& b) {
   return xsimd::select(c, a, b);
 }
 // xsimd's != is false for NaN, unlike C++'s.
-inline int is_nan(double v) { return v != v; }
-template <class V>
-auto is_nan(const V& v) {
+template <class T>
+std::enable_if_t<std::is_arithmetic_v<T>, int> is_nan(T v) {
+  return v != v;
+}
+template <class T, class A>
+auto is_nan(const xsimd::batch<T, A>& v) {
   return xsimd::isnan(v);
 }
 struct Max : Sum {
+  static constexpr bool chooses = true;
   static constexpr double identity = -std::numeric_limits<double>::infinity();
   template <class V>
   static V combine(const V& a, const V& b) {
@@ -65,6 +73,7 @@ struct Max : Sum {
   }
 };
 struct Min : Sum {
+  static constexpr bool chooses = true;
   static constexpr double identity = std::numeric_limits<double>::infinity();
   template <class V>
   static V combine(const V& a, const V& b) {
@@ -72,26 +81,35 @@ struct Min : Sum {
   }
 };
 
-template <class Op>
-double across(const Wide& v) {
-  alignas(64) double lane[W];
+template <class Op, class V>
+auto across(const V& v) {
+  alignas(64) typename V::value_type lane[V::size];
   v.store_aligned(lane);
-  for (std::int64_t half = W / 2; half > 0; half /= 2)
-    for (std::int64_t i = 0; i < half; ++i) lane[i] = Op::combine(lane[i], lane[i + half]);
+  for (std::size_t half = V::size / 2; half > 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) lane[i] = Op::combine(lane[i], lane[i + half]);
   return lane[0];
 }
 
 template <class Op, class T>
 double fold_run(const T* x, std::int64_t n, double centre) {
-  const Wide c(centre);
-  const auto term = [&](std::int64_t i) { return Op::term(load_wide<Wide>(x + i), c); };
-  Wide sum[4] = {Wide(Op::identity), Wide(Op::identity), Wide(Op::identity), Wide(Op::identity)};
+  using V = std::conditional_t<Op::chooses, Vec<T>, Wide>;
+  using E = typename V::value_type;
+  constexpr std::int64_t size = V::size;
+  const V c(static_cast<E>(centre)), start(static_cast<E>(Op::identity));
+  const auto term = [&](std::int64_t i) {
+    if constexpr (Op::chooses)
+      return load<V>(x + i);
+    else
+      return Op::term(load_wide<V>(x + i), c);
+  };
+  V sum[4] = {start, start, start, start};
   std::int64_t i = 0;
-  for (; i + 4 * W <= n; i += 4 * W)
-    for (int j = 0; j < 4; ++j) sum[j] = Op::combine(sum[j], term(i + j * W));
-  for (int j = 0; i + W <= n; i += W, ++j) sum[j] = Op::combine(sum[j], term(i));
+  for (; i + 4 * size <= n; i += 4 * size)
+    for (int j = 0; j < 4; ++j) sum[j] = Op::combine(sum[j], term(i + j * size));
+  for (int j = 0; i + size <= n; i += size, ++j) sum[j] = Op::combine(sum[j], term(i));
   double total = Op::identity;
-  if (n >= W) total = across<Op>(Op::combine(Op::combine(sum[0], sum[1]), Op::combine(sum[2], sum[3])));
+  if (n >= size)
+    total = static_cast<double>(across<Op>(Op::combine(Op::combine(sum[0], sum[1]), Op::combine(sum[2], sum[3]))));
   for (; i < n; ++i) total = Op::combine(total, Op::term(static_cast<double>(x[i]), centre));
   return total;
 }
