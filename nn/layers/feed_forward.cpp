@@ -3,6 +3,7 @@
 #include "check.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
+#include "layers/sizes.hpp"
 
 namespace fit::nn {
 
@@ -20,8 +21,8 @@ const char* name_of(Activation a) {
 }
 
 FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedForwardOptions& o)
-    : d_model_(d_model),
-      hidden_(hidden),
+    : d_model_(positive("FeedForward", "d_model", d_model)),
+      hidden_(positive("FeedForward", "hidden", hidden)),
       options_(o),
       fc(d_model, hidden, o.bias),
       gate(o.activation == Activation::swiglu ? std::optional<Linear>(std::in_place, d_model, hidden, o.bias)

@@ -43,8 +43,8 @@ std::shared_ptr<Layer> Linear::make() const {
 
 Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::int64_t padding_idx)
     : padding_idx_(padding_idx) {
-  check_size("Embedding", "num_embeddings", num_embeddings);
-  check_size("Embedding", "embedding_dim", embedding_dim);
+  positive("Embedding", "num_embeddings", num_embeddings);
+  positive("Embedding", "embedding_dim", embedding_dim);
   if (padding_idx < -1 || padding_idx >= num_embeddings)
     check::fail("Embedding", "padding_idx is ", padding_idx, ": it must be one of the ", num_embeddings,
                 " rows, or -1 for none");

@@ -8,7 +8,7 @@ namespace fit::nn {
 namespace {
 
 Parameter ones_of(const char* layer, std::int64_t size, double eps) {
-  check_size(layer, "size", size);
+  positive(layer, "size", size);
   if (!(eps >= 0)) check::fail(layer, "eps is ", eps, ": it must not be negative");
   return Parameter(ones({size}));
 }

@@ -5,17 +5,20 @@
 
 #include "check.hpp"
 #include "fit/ops.hpp"
+#include "layers/sizes.hpp"
 
 namespace fit::nn {
 namespace {
+
+constexpr const char* single = "SingleHeadAttention";
+constexpr const char* causal = "CausalAttention";
 
 std::int64_t inputs_of(const Linear& l) { return l.weight.size(1); }
 std::int64_t outputs_of(const Linear& l) { return l.weight.size(0); }
 bool has_bias(const Linear& l) { return l.bias.defined(); }
 
 Tensor uniform(const char* op, std::int64_t d_in, std::int64_t d_out) {
-  if (d_in < 1 || d_out < 1) check::fail(op, "d_in is ", d_in, ", d_out is ", d_out, ": both must be positive");
-  return rand({d_in, d_out});
+  return rand({positive(op, "d_in", d_in), positive(op, "d_out", d_out)});
 }
 
 }  // namespace
@@ -52,7 +55,9 @@ std::shared_ptr<Layer> BareSingleHeadAttention::make() const {
 // ---- SingleHeadAttention ------------------------------------------------------------------------------------------
 
 SingleHeadAttention::SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, bool qkv_bias)
-    : W_query(d_in, d_out, qkv_bias), W_key(d_in, d_out, qkv_bias), W_value(d_in, d_out, qkv_bias) {}
+    : W_query(positive(single, "d_in", d_in), positive(single, "d_out", d_out), qkv_bias),
+      W_key(d_in, d_out, qkv_bias),
+      W_value(d_in, d_out, qkv_bias) {}
 
 Tensor SingleHeadAttention::forward(const Tensor& x) const {
   return scaled_dot_product_attention(W_query(x), W_key(x), W_value(x));
@@ -76,17 +81,16 @@ std::shared_ptr<Layer> SingleHeadAttention::make() const {
 
 CausalAttention::CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout,
                                  bool qkv_bias)
-    : W_query(d_in, d_out, qkv_bias),
+    : W_query(positive(causal, "d_in", d_in), positive(causal, "d_out", d_out), qkv_bias),
       W_key(d_in, d_out, qkv_bias),
       W_value(d_in, d_out, qkv_bias),
-      mask(squeeze(create_look_ahead_mask(context_length), 0)),
+      mask(squeeze(create_look_ahead_mask(positive(causal, "context_length", context_length)), 0)),
       attention(dropout) {}
 
 Tensor CausalAttention::mask_for(const Tensor& x) const {
   const std::int64_t tokens = x.size(-2), context_length = mask.size(0);
   if (tokens > context_length)
-    check::fail("CausalAttention", "x has shape ", x.shape(), ": its ", tokens, " tokens exceed context_length, ",
-                context_length);
+    check::fail(causal, "x has shape ", x.shape(), ": its ", tokens, " tokens exceed context_length, ", context_length);
   return slice(slice(mask, 0, 0, tokens), 1, 0, tokens);
 }
 
@@ -117,7 +121,7 @@ std::shared_ptr<Layer> CausalAttention::make() const {
 
 MultiHeadAttentionWrapper::MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
                                                      double dropout, std::int64_t num_heads, bool qkv_bias) {
-  if (num_heads < 1) check::fail("MultiHeadAttentionWrapper", "num_heads is ", num_heads, ": it must be at least 1");
+  positive("MultiHeadAttentionWrapper", "num_heads", num_heads);
   for (std::int64_t h = 0; h < num_heads; ++h)
     heads.add(CausalAttention(d_in, d_out, context_length, dropout, qkv_bias));
 }

@@ -8,6 +8,12 @@ inline void check_size(const char* layer, const char* name, std::int64_t size) {
   if (size < 0) check::fail(layer, name, " is ", size, ": a size can't be negative");
 }
 
+/// The size itself, so that it can be checked where members begin.
+inline std::int64_t positive(const char* layer, const char* name, std::int64_t size) {
+  if (size < 1) check::fail(layer, name, " is ", size, ": it must be positive");
+  return size;
+}
+
 /// The last axis of x must have `size` elements, which `holder` (a parameter of that shape) asks for.
 inline void check_last(const char* layer, const Tensor& x, const char* size_name, std::int64_t size,
                        const char* holder_name, const Tensor& holder) {

@@ -7,6 +7,7 @@
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
+#include "layers/sizes.hpp"
 
 namespace fit::nn {
 
@@ -30,18 +31,15 @@ namespace {
 // The options with nothing left to derive, once they are seen to be possible.
 GPTOptions completed(GPTOptions o) {
   constexpr const char* op = "GPT";
-  const auto positive = [](const char* name, std::int64_t n) {
-    if (n < 1) check::fail(op, name, " is ", n, ": it must be positive");
-  };
   if (o.num_kv_heads == 0) o.num_kv_heads = o.num_heads;
   if (o.hidden == 0) o.hidden = 4 * o.d_model;
-  positive("vocab_size", o.vocab_size);
-  positive("context_length", o.context_length);
-  positive("num_layers", o.num_layers);
-  positive("num_heads", o.num_heads);
-  positive("d_model", o.d_model);
-  positive("num_kv_heads", o.num_kv_heads);
-  positive("hidden", o.hidden);
+  positive(op, "vocab_size", o.vocab_size);
+  positive(op, "context_length", o.context_length);
+  positive(op, "num_layers", o.num_layers);
+  positive(op, "num_heads", o.num_heads);
+  positive(op, "d_model", o.d_model);
+  positive(op, "num_kv_heads", o.num_kv_heads);
+  positive(op, "hidden", o.hidden);
   if (o.d_model % o.num_heads != 0)
     check::fail(op, "d_model is ", o.d_model, ", num_heads is ", o.num_heads, ": num_heads must divide d_model");
   if (o.num_heads % o.num_kv_heads != 0)

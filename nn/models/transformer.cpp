@@ -8,37 +8,48 @@
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
+#include "layers/sizes.hpp"
 
 namespace fit::nn {
 namespace {
 
 const TransformerOptions& checked(const TransformerOptions& o) {
-  const auto positive = [](const char* name, std::int64_t n) {
-    if (n < 1) check::fail("Transformer", name, " is ", n, ": it must be positive");
-  };
-  positive("source_vocab", o.source_vocab);
-  positive("target_vocab", o.target_vocab);
-  positive("max_length", o.max_length);
+  constexpr const char* op = "Transformer";
+  positive(op, "source_vocab", o.source_vocab);
+  positive(op, "target_vocab", o.target_vocab);
+  positive(op, "max_length", o.max_length);
+  positive(op, "d_model", o.d_model);
   return o;
+}
+
+// Every Linear here and below.
+void start(const Layer& layer) {
+  if (const auto* linear = dynamic_cast<const Linear*>(&layer)) {
+    init::xavier_uniform_(linear->weight);
+    if (linear->bias.defined()) init::zeros_(linear->bias);
+  }
+  for (const auto& [name, child] : layer.children()) start(*child);
 }
 
 }  // namespace
 
-Transformer::Transformer(const TransformerOptions& o)
+Transformer::Transformer(const TransformerOptions& o, const init::Skip&)
     : options_(checked(o)),
       positions_(sinusoidal_positions(o.max_length, o.d_model)),
       source_embedding(o.source_vocab, o.d_model),
       target_embedding(o.target_vocab, o.d_model),
       encoder(o, o.num_encoder_layers),
       decoder(o, o.num_decoder_layers),
-      head(o.d_model, o.target_vocab, false),
-      dropout(o.dropout) {
-  for (const auto& [name, p] : named_parameters())
-    if (p.rank() > 1) init::xavier_uniform_(p);
+      head(o.tie_weights ? Linear(target_embedding.weight) : Linear(o.d_model, o.target_vocab, false)),
+      dropout(o.dropout) {}
+
+Transformer::Transformer(const TransformerOptions& o) : Transformer(o, init::Skip()) {
   const double std = 1 / std::sqrt(static_cast<double>(o.d_model));
   init::normal_(source_embedding.weight, 0, std);
   init::normal_(target_embedding.weight, 0, std);
-  if (o.tie_weights) head.weight = target_embedding.weight;
+  start(encoder);
+  start(decoder);
+  if (!o.tie_weights) init::xavier_uniform_(head.weight);
 }
 
 Tensor Transformer::embed(const char* name, const Embedding& table, const Tensor& ids, std::int64_t before) const {

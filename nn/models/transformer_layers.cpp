@@ -161,15 +161,16 @@ TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& o, std::in
   fill(layers, norm, o, num_layers, "TransformerEncoder");
 }
 
-Tensor TransformerEncoder::forward(const Tensor& x, const Tensor& mask, TransformerWeights* weights) const {
+Tensor TransformerEncoder::forward(const Tensor& x, const Tensor& mask, const Tensor& bias, bool causal,
+                                   TransformerWeights* weights) const {
   Tensor y = x;
   for (const TransformerEncoderLayer& layer : layers) {
     if (weights) {
-      const AttentionResult r = layer.forward_with_weights(y, mask);
+      const AttentionResult r = layer.forward_with_weights(y, mask, bias, causal);
       weights->self.push_back(r.weights);
       y = r.output;
     } else {
-      y = layer(y, mask);
+      y = layer.forward(y, mask, bias, causal);
     }
   }
   return norm ? (*norm)(y) : y;

@@ -4,8 +4,10 @@
 
 #include "fit/nn/activation.hpp"
 #include "fit/nn/dropout.hpp"
+#include "fit/nn/feed_forward.hpp"
 #include "fit/nn/linear.hpp"
 #include "fit/nn/norm.hpp"
+#include "fit/nn/single_head.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -71,6 +73,18 @@ TEST_CASE("Embedding takes rows, and the padding row is zero and stays so") {
   CHECK_THROWS_AS(table(tensor({1.})), Error);
   CHECK_THROWS_WITH(nn::Embedding(4, 2, 4), Contains("padding_idx is 4") && Contains("4 rows"));
   CHECK_THROWS_WITH(nn::Embedding(4, -2), Contains("embedding_dim is -2"));
+}
+
+TEST_CASE("sizes that make no sense are refused by name") {
+  CHECK_THROWS_WITH(nn::Embedding(0, 2), "[Embedding] num_embeddings is 0: it must be positive");
+  CHECK_THROWS_WITH(nn::Embedding(2, 0), "[Embedding] embedding_dim is 0: it must be positive");
+  CHECK_THROWS_WITH(nn::LayerNorm(0), "[LayerNorm] size is 0: it must be positive");
+  CHECK_THROWS_WITH(nn::RMSNorm(0), "[RMSNorm] size is 0: it must be positive");
+  CHECK_THROWS_WITH(nn::FeedForward(0, 2), "[FeedForward] d_model is 0: it must be positive");
+  CHECK_THROWS_WITH(nn::FeedForward(2, -1), "[FeedForward] hidden is -1: it must be positive");
+  CHECK_THROWS_WITH(nn::BareSingleHeadAttention(2, 0), "[BareSingleHeadAttention] d_out is 0: it must be positive");
+  CHECK_THROWS_WITH(nn::SingleHeadAttention(0, 2), "[SingleHeadAttention] d_in is 0: it must be positive");
+  CHECK_THROWS_WITH(nn::CausalAttention(2, 2, 0, 0.), "[CausalAttention] context_length is 0: it must be positive");
 }
 
 TEST_CASE("Dropout follows train and eval, and its generator") {

@@ -1,7 +1,10 @@
 #include "fit/nn/transformer.hpp"
 
+#include <cmath>
 #include <map>
 
+#include "fit/memory.hpp"
+#include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
@@ -100,8 +103,112 @@ TEST_CASE("asking for the weights of each layer changes nothing", "[transformer]
     CHECK(weights.self[0][{1, 2, 0, 1}].item() == 0);   // causal
     CHECK(max_difference(sum(weights.cross[1], -1), ones({2, 4, 3})) < 1e-5);
     const Tensor x = randn({2, 4, 12});
-    CHECK(same_bits(model.encoder.forward(x, mask, &encoder_weights), model.encoder(x, mask)));
+    CHECK(same_bits(model.encoder.forward(x, mask, {}, false, &encoder_weights), model.encoder(x, mask)));
     CHECK(encoder_weights.self.size() == 2);
+  }
+}
+
+TEST_CASE("a Transformer starts as documented, and draws each of its matrices once", "[transformer]") {
+  nn::TransformerOptions o = small();
+  o.d_model = 128, o.hidden = 512;
+  for (const bool tied : {true, false}) {
+    o.tie_weights = tied;
+    // an encoder layer has 4 + 2 matrices, a decoder layer 8 + 2
+    const std::uint64_t matrices = 2 + 2 * 6 + 2 * 10 + (tied ? 0 : 1);
+    empty_cache();
+    const MemoryStats before = memory_stats();
+    const std::uint64_t calls = default_generator().calls();
+    const nn::Transformer model(o);
+    CHECK(default_generator().calls() - calls == matrices);
+    const MemoryStats after = memory_stats();
+    CHECK(after.cached_bytes - before.cached_bytes < 64 * 1024);
+    const auto copy = nn::clone(model);
+    CHECK(default_generator().calls() - calls == matrices);
+    CHECK(same_bits(copy->decoder.layers[1].mlp.fc.weight.detach(), model.decoder.layers[1].mlp.fc.weight.detach()));
+
+    CHECK(std(model.source_embedding.weight.detach()).item() == Approx(1 / std::sqrt(128.)).epsilon(0.1));
+    const nn::TransformerDecoderLayer& layer = model.decoder.layers[0];
+    CHECK(std(layer.mlp.fc.weight.detach()).item() == Approx(std::sqrt(2. / (128 + 512))).epsilon(0.05));
+    CHECK(std(layer.cross_attn.w_k.weight.detach()).item() == Approx(std::sqrt(2. / (128 + 128))).epsilon(0.05));
+    CHECK(equal(layer.mlp.fc.bias.detach(), zeros({512})));
+    CHECK(equal(layer.cross_attn.w_o.bias.detach(), zeros({128})));
+    CHECK(equal(layer.norm3.weight.detach(), ones({128})));
+    if (!tied) CHECK(std(model.head.weight.detach()).item() == Approx(std::sqrt(2. / (128 + 6))).epsilon(0.1));
+  }
+}
+
+TEST_CASE("an encoder passes mask, bias and causality on to its layers", "[transformer]") {
+  manual_seed(1);
+  for (const bool first : {false, true}) {
+    const nn::TransformerEncoder encoder(small(first), 2);
+    const Tensor x = randn({2, 4, 12}), bias = randn({2, 4, 4, 4});
+    const Tensor mask = tensor({{{true, true, true, true}}, {{true, true, true, false}}});
+    Tensor by_layer = x;
+    for (const nn::TransformerEncoderLayer& layer : encoder.layers)
+      by_layer = layer.forward(by_layer, mask, bias, true);
+    if (encoder.norm) by_layer = (*encoder.norm)(by_layer);
+    const Tensor y = encoder.forward(x, mask, bias, true);
+    CHECK(same_bits(y, by_layer));
+    CHECK(max_difference(encoder.forward(x, mask, {}, true), y) > 1e-4);  // each of the three counts
+    CHECK(max_difference(encoder.forward(x, mask, bias), y) > 1e-4);
+    CHECK(max_difference(encoder.forward(x, {}, bias, true), y) > 1e-4);
+    nn::TransformerWeights weights;
+    CHECK(same_bits(encoder.forward(x, mask, bias, true, &weights), y));
+    CHECK(sum(triu(weights.self[1].detach(), 1)).item() == 0);
+    Tensor changed = x.clone();
+    changed[{range(), 3}] = randn({12});
+    const Tensor z = encoder.forward(changed, {}, {}, true);
+    CHECK(same_bits(z.detach()[{range(), range(0, 3)}],
+                    encoder.forward(x, {}, {}, true).detach()[{range(), range(0, 3)}]));
+  }
+}
+
+TEST_CASE("a feed-forward layer is the formula of its activation", "[transformer]") {
+  manual_seed(2);
+  const Tensor x = randn({2, 3, 4}, float64);
+  for (const nn::Activation a :
+       {nn::Activation::relu, nn::Activation::gelu, nn::Activation::gelu_tanh, nn::Activation::swiglu}) {
+    INFO(name_of(a));
+    nn::FeedForwardOptions o;
+    o.activation = a;
+    nn::FeedForward layer(4, 9, o);
+    layer.to(float64);
+    const Tensor h = linear(x, layer.fc.weight, layer.fc.bias);
+    Tensor between;
+    if (a == nn::Activation::relu) between = maximum(h, zeros_like(h));
+    if (a == nn::Activation::gelu) between = h * 0.5 * (1 + erf(h / std::sqrt(2.)));
+    if (a == nn::Activation::gelu_tanh)
+      between = h * 0.5 * (1 + tanh(std::sqrt(2 / M_PI) * (h + 0.044715 * pow(h, 3))));
+    if (a == nn::Activation::swiglu) {
+      const Tensor g = linear(x, layer.gate->weight, layer.gate->bias);
+      between = h * g / (1 + exp(-g));
+    }
+    CHECK(layer.gate.has_value() == (a == nn::Activation::swiglu));
+    CHECK(max_difference(layer(x), linear(between, layer.proj.weight, layer.proj.bias)) < 1e-13);
+  }
+}
+
+TEST_CASE("a Transformer is embeddings with positions, two stacks and a head", "[transformer]") {
+  for (const bool first : {false, true}) {
+    manual_seed(4);
+    nn::Transformer model(small(first));
+    model.to(float64);
+    const Tensor source = tensor({{1, 2, 3, 0}, {4, 5, 6, 1}}), target = tensor({{1, 2, 3}, {3, 4, 5}});
+    const Tensor mask = create_padding_mask(source);
+    const auto embedded = [&](const nn::Embedding& table, const Tensor& ids) {
+      const Tensor places = nn::sinusoidal_positions(ids.size(1), 12).to(float64);
+      return index_select(table.weight, 0, ids.flatten()).reshape({2, ids.size(1), 12}) * std::sqrt(12.) + places;
+    };
+    Tensor memory = embedded(model.source_embedding, source);
+    for (const nn::TransformerEncoderLayer& layer : model.encoder.layers) memory = layer(memory, mask);
+    if (first) memory = (*model.encoder.norm)(memory);
+    CHECK(model.encoder.norm.has_value() == first);
+    nn::DecoderMasks masks;
+    masks.memory = mask;
+    Tensor y = embedded(model.target_embedding, target);
+    for (const nn::TransformerDecoderLayer& layer : model.decoder.layers) y = layer(y, memory, masks);
+    if (first) y = (*model.decoder.norm)(y);
+    CHECK(max_difference(model(source, target, mask), matmul(y, transpose(model.target_embedding.weight))) < 1e-12);
   }
 }
 
@@ -152,6 +259,9 @@ TEST_CASE("a Transformer's errors", "[transformer]") {
   nn::TransformerOptions o = small();
   o.source_vocab = 0;
   CHECK_THROWS_WITH(nn::Transformer(o), Contains("[Transformer] source_vocab is 0: it must be positive"));
+  o = small();
+  o.d_model = 0;
+  CHECK_THROWS_WITH(nn::Transformer(o), Contains("[Transformer] d_model is 0: it must be positive"));
   o = small();
   o.num_heads = 5;
   CHECK_THROWS_WITH(nn::Transformer(o), Contains("num_heads must divide d_model"));

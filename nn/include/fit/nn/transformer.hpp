@@ -9,6 +9,7 @@
 #include "fit/nn/containers.hpp"
 #include "fit/nn/dropout.hpp"
 #include "fit/nn/feed_forward.hpp"
+#include "fit/nn/init.hpp"
 #include "fit/nn/kv_cache.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
@@ -119,8 +120,9 @@ class TransformerEncoder final : public Layer {
 
  public:
   TransformerEncoder(const TransformerLayerOptions& options, std::int64_t num_layers);
-  /// The weights of each layer are added to `weights` if it is given.
-  Tensor forward(const Tensor& x, const Tensor& mask = {}, TransformerWeights* weights = nullptr) const;
+  /// As each layer does it. The weights of each are added to `weights` if it is given.
+  Tensor forward(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}, bool causal = false,
+                 TransformerWeights* weights = nullptr) const;
   Tensor operator()(const Tensor& x, const Tensor& mask = {}) const { return forward(x, mask); }
   void fields(Fields& f) override;
 
@@ -163,7 +165,8 @@ struct TransformerOptions : TransformerLayerOptions {
 };
 
 /// The encoder-decoder model, from ids to logits, with sinusoidal positions. Embeddings start normal with standard
-/// deviation 1 / sqrt(d_model) and are multiplied by sqrt(d_model); all other matrices start Xavier-uniform.
+/// deviation 1 / sqrt(d_model) and are multiplied by sqrt(d_model); all other matrices start Xavier-uniform, their
+/// biases at 0.
 class Transformer final : public Layer {
   TransformerOptions options_;
   Tensor positions_;  // [max_length, d_model]
@@ -200,6 +203,8 @@ class Transformer final : public Layer {
   std::shared_ptr<Layer> make() const override { return std::make_shared<Transformer>(options_); }
 
  private:
+  Transformer(const TransformerOptions& options, const init::Skip&);  // without initial values
+
   Tensor embed(const char* name, const Embedding& table, const Tensor& ids, std::int64_t before) const;
 };
 
