@@ -68,6 +68,9 @@ bool Optimizer::begin_step(Slot& slot, const Kept& keep) {
 
 namespace {
 
+// What stands for a state that an option asks for and no step has begun yet.
+Tensor not_begun(const Tensor& parameter) { return zeros({0}, parameter.dtype()); }
+
 std::string option_name(const char* option, std::size_t group) {
   return std::string(option) + '.' + std::to_string(group);
 }
@@ -84,9 +87,11 @@ std::vector<std::pair<std::string, Tensor>> Optimizer::state_dict() const {
       if (slot.steps == 0) continue;
       state.emplace_back(slot.name + ".step", full({}, slot.steps, int64));
       if (keep.number) state.emplace_back(slot.name + '.' + keep.number, full({}, slot.number, float64));
-      for (int k = 0; k < Kept::max_states; ++k)
-        if ((keep.which >> k & 1) && slot.state[k].defined())
-          state.emplace_back(slot.name + '.' + keep.states[k], slot.state[k]);
+      for (int k = 0; k < Kept::max_states; ++k) {
+        const Tensor& s = slot.state[k];
+        if (s.defined() || keep.which >> k & 1)
+          state.emplace_back(slot.name + '.' + keep.states[k], s.defined() ? s : not_begun(slot.parameter));
+      }
     }
   }
   return state;
@@ -119,9 +124,14 @@ void Optimizer::load_state_dict(const std::vector<std::pair<std::string, Tensor>
       const Counts& c = counts.emplace_back(Counts{&slot, zeros({}, int64), ones({}, float64)});
       mine.emplace_back(slot.name + ".step", c.steps);
       if (keep.number) mine.emplace_back(slot.name + '.' + keep.number, c.number);
-      for (int k = 0; k < Kept::max_states; ++k)
-        if (keep.which >> k & 1)
-          mine.emplace_back(slot.name + '.' + keep.states[k], slot.state[k] = zeros_like(slot.parameter));
+      for (int k = 0; k < Kept::max_states && keep.states[k]; ++k) {
+        const std::string name = slot.name + '.' + keep.states[k];
+        const auto at = given.find(name);
+        if (at == given.end() && !(keep.which >> k & 1)) continue;
+        const Tensor none = not_begun(slot.parameter);
+        const bool begun = at == given.end() || !at->second.defined() || at->second.shape() != none.shape();
+        mine.emplace_back(name, begun ? slot.state[k] = zeros_like(slot.parameter) : none);
+      }
     }
   }
   nn::load_values("load_state_dict", op_, mine, state);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
+#include "fit/checkpoint.hpp"
 #include "fit/nn/activation.hpp"
 #include "fit/nn/containers.hpp"
 #include "fit/nn/linear.hpp"
@@ -11,6 +13,7 @@
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/tensors.hpp"
 
 using namespace fit;
@@ -54,7 +57,7 @@ struct Reference {
   }
 };
 
-// Twelve steps over two parameters of odd sizes, one of which has no gradient in the second step.
+// Fifty steps over two parameters of odd sizes, one of which has no gradient in the second step.
 template <class Optimizer, class Options>
 void follow(const Options& options, DType dtype, double tolerance) {
   Generator random(8);
@@ -63,9 +66,9 @@ void follow(const Options& options, DType dtype, double tolerance) {
   for (const Tensor& p : {a, b})
     for (const double v : p.detach().to(float64).to_vector<double>()) expected.push_back({v});
   Optimizer optimizer({a, b}, options);
-  for (int t = 0; t < 12; ++t) {
+  for (int t = 0; t < 50; ++t) {
     optimizer.zero_grad();
-    a.set_grad(randn({7, 5}, dtype, random) * (t + 1.));
+    a.set_grad(randn({7, 5}, dtype, random) * (t % 12 + 1.));
     if (t != 1) b.set_grad(randn({3}, dtype, random));
     std::size_t i = 0;
     for (const Tensor& p : {a, b}) {
@@ -345,8 +348,10 @@ TEST_CASE("a parameter that is converted after the first step is refused by name
 
 namespace {
 
+// `change` comes before the state is saved, `later` in the middle of what follows.
 template <class Optimizer, class Options>
-void resume(const Options& options) {
+void resume(const Options& options, const std::function<void(Options&)>& change = {},
+            const std::function<void(Options&)>& later = {}) {
   Generator random(4);
   std::vector<Tensor> gradients;
   for (int t = 0; t < 6; ++t) gradients.push_back(randn({5}, float32, random));
@@ -364,12 +369,16 @@ void resume(const Options& options) {
   straight.set_lr(0.3);
   first.set_lr(0.3);
   straight.options().weight_decay = first.options().weight_decay = 0.05;
+  if (change) change(straight.options()), change(first.options());
   Tensor c = leaf(b.detach());
   Optimizer second(std::vector<std::pair<std::string, Tensor>>{{"w", c}}, Options{});  // the state has the options
   second.load_state_dict(first.state_dict());
   CHECK(second.lr() == 0.3);
-  steps(straight, a, 3, 6);
-  steps(second, c, 3, 6);
+  steps(straight, a, 3, 5);
+  steps(second, c, 3, 5);
+  if (later) later(straight.options()), later(second.options());
+  steps(straight, a, 5, 6);
+  steps(second, c, 5, 6);
   CHECK(same_bits(a.detach(), c.detach()));
 }
 
@@ -385,6 +394,43 @@ TEST_CASE("an optimiser goes on from its saved state, bit for bit") {
   resume<optim::RMSprop>(optim::RMSpropOptions{0.01, 0.9, 1e-8, 0, 0.9, true});
   resume<optim::Adagrad>(optim::AdagradOptions{0.1, 0.1, 0, 0.5});
   resume<optim::Lion>(optim::LionOptions{});
+}
+
+TEST_CASE("an optimiser goes on from its saved state where an option has been changed since the last step") {
+  // A state that the option asks for has not begun yet.
+  resume<optim::SGD, optim::SGDOptions>({0.1}, [](auto& o) { o.momentum = 0.9; });
+  resume<optim::Adam, optim::AdamOptions>({}, [](auto& o) { o.amsgrad = true; });
+  resume<optim::AdamW, optim::AdamWOptions>({}, [](auto& o) { o.amsgrad = true; });
+  resume<optim::RMSprop, optim::RMSpropOptions>({}, [](auto& o) { o.momentum = 0.9, o.centered = true; });
+  // One that it no longer asks for is there when it does again.
+  resume<optim::SGD, optim::SGDOptions>(
+      {0.1, 0.9}, [](auto& o) { o.momentum = 0; }, [](auto& o) { o.momentum = 0.9; });
+  resume<optim::Adam, optim::AdamOptions>(
+      {0.1, 0.9, 0.99, 1e-8, 0, true}, [](auto& o) { o.amsgrad = false; }, [](auto& o) { o.amsgrad = true; });
+}
+
+TEST_CASE("a checkpoint takes an optimiser whose momentum has been switched on since its last step") {
+  const test::Directory directory;
+  const std::string path = directory.file("momentum.safetensors");
+  Tensor p = leaf(ones({3}));
+  optim::SGD optimizer({p}, 0.1);
+  p.set_grad(tensor({1., 2., 3.}));
+  optimizer.step();
+  optimizer.options().momentum = 0.9;
+  const auto state = optimizer.state_dict();
+  REQUIRE(state.back().first == "0.momentum_buffer");
+  CHECK(state.back().second.shape() == Shape{0});
+  Checkpoint checkpoint;
+  checkpoint.add("optimizer", optimizer).save(path);
+  optim::SGD other({p}, 0.5);
+  Checkpoint().add("optimizer", other).load(path);
+  CHECK(other.options().momentum == 0.9);
+  other.step();
+  CHECK(same_bits(other.state_dict().back().second, p.grad()));
+  // A state that is not there at all is told, as before.
+  auto wrong = state;
+  wrong.pop_back();
+  CHECK_THROWS_WITH(other.load_state_dict(wrong), Contains("missing: 0.momentum_buffer [3]"));
 }
 
 TEST_CASE("an optimiser's state has the names of its parameters, and is loaded whole or not at all") {

@@ -75,7 +75,8 @@ class Optimizer {
   void set_lr(double lr);
 
   /// The averages and counts of steps ("0.weight.exp_avg", "0.weight.step") as live handles, and the options of the
-  /// groups ("lr.0", "beta1.0" …; a switch is 0 or 1). Parameters that have not been changed yet are not there.
+  /// groups ("lr.0", "beta1.0" …; a switch is 0 or 1). Parameters that have not been changed yet are not there. An
+  /// average that an option has asked for since the last step, and that begins with the next, is [0].
   std::vector<std::pair<std::string, Tensor>> state_dict() const;
   /// Puts them back, the options too, whatever this optimiser was made with: what should differ is to be set
   /// afterwards. (Those but lr may be missing, and then stay.) Throws one Error that lists every name that does not
