@@ -130,32 +130,33 @@ DataLoader::DataLoader(SharedDataset dataset, LoaderOptions options)
   if (options_.shuffle && options_.sampler)
     check::fail("DataLoader", "shuffle and a sampler are given: the sampler alone sets the order");
   if (!options_.collate) check::fail("DataLoader", "collate is empty: it makes a batch of the examples");
-  start_epoch();
+  order_ = order_of(seed_, epoch_);
 }
 
 DataLoader::~DataLoader() = default;
 
-std::int64_t DataLoader::size() const {
-  const auto n = static_cast<std::int64_t>(order_.size());
+std::int64_t DataLoader::size() const { return batches_in(order_); }
+
+std::int64_t DataLoader::batches_in(const std::vector<std::int64_t>& order) const {
+  const auto n = static_cast<std::int64_t>(order.size());
   return options_.drop_last ? n / options_.batch_size : (n + options_.batch_size - 1) / options_.batch_size;
 }
 
-// Lays down the order of the epoch.
-void DataLoader::start_epoch() {
+std::vector<std::int64_t> DataLoader::order_of(std::uint64_t seed, std::int64_t epoch) const {
   // The upper half of the calls, so that the keys are not those of the numbers that initialise a model.
   Generator g;
-  g.set_state(seed_, std::uint64_t{1} << 63 | static_cast<std::uint64_t>(epoch_) << 32);
+  g.set_state(seed, std::uint64_t{1} << 63 | static_cast<std::uint64_t>(epoch) << 32);
   if (options_.sampler) {
-    order_ = options_.sampler(g, options_.batch_size);
-    for (const std::int64_t i : order_)
+    std::vector<std::int64_t> order = options_.sampler(g, options_.batch_size);
+    for (const std::int64_t i : order)
       if (i < 0 || i >= dataset_->size())
         check::fail("DataLoader", "the sampler gave example ", i, ": there are ", dataset_->size());
-  } else if (options_.shuffle) {
-    order_ = randperm(dataset_->size(), g).to_vector<std::int64_t>();
-  } else {
-    order_.resize(static_cast<std::size_t>(dataset_->size()));
-    std::iota(order_.begin(), order_.end(), std::int64_t{0});
+    return order;
   }
+  if (options_.shuffle) return randperm(dataset_->size(), g).to_vector<std::int64_t>();
+  std::vector<std::int64_t> order(static_cast<std::size_t>(dataset_->size()));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  return order;
 }
 
 DataLoader::Iterator DataLoader::begin() {
@@ -164,17 +165,18 @@ DataLoader::Iterator DataLoader::begin() {
     ++epoch_;
     done_ = 0;
   }
-  resumed_ = false;
-  start_epoch();
-  if (options_.prefetch > 0) prefetcher_ = std::make_unique<Prefetcher>(*this, done_, size(), options_.prefetch);
+  order_ = order_of(seed_, epoch_);
   return Iterator(this);
 }
 
 bool DataLoader::next(Batch& batch) {
+  resumed_ = false;  // what was loaded is taken up, also by a loop that runs already
   if (done_ == size()) {
     prefetcher_.reset();
     return false;
   }
+  if (options_.prefetch > 0 && !prefetcher_)
+    prefetcher_ = std::make_unique<Prefetcher>(*this, done_, size(), options_.prefetch);
   batch = prefetcher_ ? prefetcher_->take() : make(done_);
   ++done_;
   return true;
@@ -201,7 +203,7 @@ std::vector<std::pair<std::string, Tensor>> DataLoader::state_dict() const {
           {"examples", number(dataset_->size())}};
 }
 
-void DataLoader::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+DataLoader::Place DataLoader::place_of(const std::vector<std::pair<std::string, Tensor>>& state) const {
   constexpr const char* op = "load_state_dict";
   auto mine = state_dict();
   nn::load_values(op, "DataLoader", mine, state);
@@ -213,13 +215,20 @@ void DataLoader::load_state_dict(const std::vector<std::pair<std::string, Tensor
   if (number(1) < 0 || number(1) > INT32_MAX || number(2) < 0)
     check::fail(op, "the position is batch ", number(2), " of epoch ", number(1),
                 ": both must be 0 or more, the epoch less than 2^31; nothing was loaded");
+  Place place{static_cast<std::uint64_t>(number(0)), number(1), number(2), {}};
+  place.order = order_of(place.seed, place.epoch);
+  place.done = std::min(place.done, batches_in(place.order));
+  return place;
+}
+
+void DataLoader::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+  Place place = place_of(state);
   prefetcher_.reset();
-  seed_ = static_cast<std::uint64_t>(number(0));
-  epoch_ = number(1);
-  done_ = number(2);
+  seed_ = place.seed;
+  epoch_ = place.epoch;
+  done_ = place.done;
+  order_ = std::move(place.order);
   resumed_ = true;
-  start_epoch();
-  done_ = std::min(done_, size());
 }
 
 }  // namespace fit::data

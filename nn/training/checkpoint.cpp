@@ -101,12 +101,12 @@ Tensor words_of(const Generator& g) {
 }  // namespace
 
 Checkpoint& Checkpoint::add(const std::string& name, std::function<State()> save,
-                            std::function<void(const State&)> load) {
+                            std::function<void(const State&)> load, std::function<void(const State&)> check) {
   if (name.empty() || name.find('.') != std::string::npos)
     check::fail(op, "a part is called '", name, "': a name must not be empty or hold a '.'");
   for (const Part& p : parts_)
     if (p.name == name) check::fail(op, "there are two parts '", name, "'");
-  parts_.push_back({name, std::move(save), std::move(load)});
+  parts_.push_back({name, std::move(save), std::move(load), std::move(check)});
   return *this;
 }
 
@@ -139,26 +139,27 @@ void Checkpoint::load(const std::string& path) {
     if (std::none_of(parts_.begin(), parts_.end(), [&](const Part& p) { return p.name == part; }))
       wrong += "\n  unexpected: " + name + ' ' + tensor.shape().str() + ", of a part that isn't there";
   }
-  // Every part is tried, so that all that is wrong is told at once. What they held is put back if one doesn't fit.
+  // Every part is tried, so that all that is wrong is told at once. What those held that can't be asked beforehand is
+  // put back if one doesn't fit.
   std::vector<std::pair<const Part*, State>> loaded;
-  const auto put_back = [&] {
+  try {
+    for (const Part& p : parts_) try {
+        if (p.check) {
+          p.check(file.of(p.name));
+          continue;
+        }
+        State before = copy_of(p.save());
+        p.load(file.of(p.name));
+        loaded.emplace_back(&p, std::move(before));
+      } catch (const Error& e) {
+        wrong += "\n" + p.name + ": " + e.what();
+      }
+    if (!wrong.empty()) check::fail(op, path, " does not fit; nothing was loaded:", wrong);
+    for (const Part& p : parts_)
+      if (p.check) p.load(file.of(p.name));
+  } catch (...) {
     for (const auto& [part, before] : loaded) part->load(before);
-  };
-  for (const Part& p : parts_) {
-    State before = copy_of(p.save());
-    try {
-      p.load(file.of(p.name));
-      loaded.emplace_back(&p, std::move(before));
-    } catch (const Error& e) {
-      wrong += "\n" + p.name + ": " + e.what();
-    } catch (...) {
-      put_back();
-      throw;
-    }
-  }
-  if (!wrong.empty()) {
-    put_back();
-    check::fail(op, path, " does not fit; nothing was loaded:", wrong);
+    throw;
   }
   step = file.info.step;
   config = file.info.config;

@@ -1,5 +1,6 @@
 #include "fit/checkpoint.hpp"
 
+#include <atomic>
 #include <cstdlib>
 
 #include "fit/safetensors.hpp"
@@ -109,6 +110,55 @@ TEST_CASE("checkpoint: a part that fails in a way of its own leaves the others a
   CHECK_THROWS_AS(other.load(d.file("c")), std::bad_alloc);
   CHECK(same_state(t.model->state_dict(), before));
   CHECK(default_generator().seed() == 5);
+}
+
+TEST_CASE("checkpoint: a refused load leaves a loop over the data as it was, prefetching too", "[checkpoint]") {
+  struct Counted : data::Dataset {
+    std::int64_t size() const override { return 10; }
+    data::Example get(std::int64_t i) const override { return ++asked, data::Example{full({}, i, int64)}; }
+    mutable std::atomic<int> asked{0};
+  };
+  const Directory d;
+  for (const int prefetch : {0, 2}) {
+    data::LoaderOptions options{2, true};
+    options.seed = 4;
+    options.prefetch = prefetch;
+    const auto data = std::make_shared<Counted>();
+    data::DataLoader loader(data, options), elsewhere(data, options), untouched(data, options);
+    nn::Linear narrow(2, 1), wide(3, 1);
+    int batches = 0;
+    for ([[maybe_unused]] const data::Batch& b : elsewhere)
+      if (++batches == 3) break;
+    Checkpoint().add("loader", elsewhere).add("model", wide).save(d.file("c"));
+    std::vector<double> expected, seen;
+    for (const data::Batch& b : untouched) expected.push_back(b[0][0].item());
+
+    Checkpoint c;
+    c.add("loader", loader).add("model", narrow);
+    const auto refused = [&] {
+      const auto before = loader.state_dict();
+      CHECK_THROWS_WITH(c.load(d.file("c")), Contains("misshapen: weight is [1, 3], here [1, 2]"));
+      CHECK(same_state(loader.state_dict(), before));
+    };
+    data->asked = 0;
+    for (const data::Batch& b : loader) {
+      seen.push_back(b[0][0].item());
+      if (seen.size() == 2) refused();
+    }
+    CHECK(seen == expected);
+    CHECK(data->asked == 10);  // what had been prefetched was not made anew
+    for ([[maybe_unused]] const data::Batch& b : loader) {
+      refused();
+      break;
+    }
+    CHECK(loader.epoch() == 1);
+    loader.begin();
+    CHECK(loader.epoch() == 2);  // as after any loop that is left early
+    // And what fits is taken up, by the loop that runs.
+    Checkpoint().add("loader", loader).add("model", wide).load(d.file("c"));
+    CHECK(loader.epoch() == 0);
+    CHECK(same_state(loader.state_dict(), elsewhere.state_dict()));
+  }
 }
 
 TEST_CASE("checkpoint: other files are refused", "[checkpoint]") {

@@ -166,6 +166,38 @@ TEST_CASE("data: a position can be saved and restored in the middle of an epoch"
   }
 }
 
+TEST_CASE("data: a loop that runs takes up what is loaded, and the next one is the next epoch", "[data]") {
+  for (const int prefetch : {0, 2}) {
+    data::LoaderOptions options{1};
+    options.prefetch = prefetch;
+    DataLoader loader(numbers(5), options), at_three(numbers(5), options);
+    for (const Batch& b : at_three)
+      if (b[0].item<int>() == 2) break;
+    Ids seen;
+    for (const Batch& b : loader) {
+      seen.push_back(b[0].item<std::int64_t>());
+      if (seen.size() == 1) loader.load_state_dict(at_three.state_dict());
+    }
+    CHECK(seen == Ids{0, 3, 4});
+    CHECK(joined(batches(loader)) == count_to(5));
+    CHECK(loader.epoch() == 1);
+  }
+}
+
+TEST_CASE("data: a sampler that fails while a position is loaded leaves the loader as it was", "[data]") {
+  bool broken = false;
+  data::LoaderOptions options{2};
+  options.sampler = [&](Generator&, std::int64_t) { return broken ? Ids{7} : count_to(5); };
+  DataLoader loader(numbers(5), options);
+  auto state = loader.state_dict();
+  state[2].second = full({}, 1, int64);
+  broken = true;
+  CHECK_THROWS_WITH(loader.check_state_dict(state), Contains("the sampler gave example 7"));
+  CHECK_THROWS_WITH(loader.load_state_dict(state), Contains("the sampler gave example 7: there are 5"));
+  broken = false;
+  CHECK(joined(batches(loader)) == count_to(5));
+}
+
 TEST_CASE("data: what a dataset throws arrives in the loop", "[data]") {
   for (const int prefetch : {0, 1, 4}) {
     data::LoaderOptions options{2};

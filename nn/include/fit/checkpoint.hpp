@@ -33,11 +33,16 @@ class Checkpoint {
   /// The part must outlive this. Throws Error for a name that is empty, holds a '.', or is there already.
   template <class Part>
   Checkpoint& add(const std::string& name, Part& part) {
+    std::function<void(const State&)> check;
+    if constexpr (can_check<Part>(0)) check = [&part](const State& s) { part.check_state_dict(s); };
     return add(
-        name, [&part] { return part.state_dict(); }, [&part](const State& s) { part.load_state_dict(s); });
+        name, [&part] { return part.state_dict(); }, [&part](const State& s) { part.load_state_dict(s); }, check);
   }
   Checkpoint& add(const std::string& name, Generator& generator);
-  Checkpoint& add(const std::string& name, std::function<State()> save, std::function<void(const State&)> load);
+  /// `check` throws what `load` would, and changes nothing. Without it, a part is loaded to see whether it fits, and
+  /// what it held before is loaded again if it, or another part, does not.
+  Checkpoint& add(const std::string& name, std::function<State()> save, std::function<void(const State&)> load,
+                  std::function<void(const State&)> check = {});
 
   /// Written whole or not at all: the old file of that name stays until the new one is on the disk.
   void save(const std::string& path) const;
@@ -53,8 +58,17 @@ class Checkpoint {
   struct Part {
     std::string name;
     std::function<State()> save;
-    std::function<void(const State&)> load;
+    std::function<void(const State&)> load, check;
   };
+  template <class P>
+  static constexpr auto can_check(int) -> decltype(std::declval<P&>().check_state_dict(State()), true) {
+    return true;
+  }
+  template <class P>
+  static constexpr bool can_check(...) {
+    return false;
+  }
+
   std::vector<Part> parts_;
 };
 

@@ -151,14 +151,23 @@ class DataLoader {
 
   /// Where the loop is: the seed, the epoch, the batches handed out, and what they depend on. The batch in hand counts.
   std::vector<std::pair<std::string, Tensor>> state_dict() const;
-  /// The next loop goes on from there. Throws Error, and has changed nothing, if the names are others or the dataset
-  /// or the batch size has another size.
+  /// The loop that runs, or else the next one, goes on from there. Throws Error, and has changed nothing, if the names
+  /// are others or the dataset or the batch size has another size.
   void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
+  /// Throws what load_state_dict() would. A loop that runs doesn't notice.
+  void check_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) const { place_of(state); }
 
  private:
   class Prefetcher;
+  struct Place {
+    std::uint64_t seed;
+    std::int64_t epoch, done;
+    std::vector<std::int64_t> order;
+  };
 
-  void start_epoch();
+  Place place_of(const std::vector<std::pair<std::string, Tensor>>& state) const;
+  std::vector<std::int64_t> order_of(std::uint64_t seed, std::int64_t epoch) const;
+  std::int64_t batches_in(const std::vector<std::int64_t>& order) const;
   bool next(Batch& batch);
   Batch make(std::int64_t index) const;
 
