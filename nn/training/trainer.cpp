@@ -53,7 +53,7 @@ TrainerResult Trainer::run() {
   TrainerResult result;
   double loss = 0;
   std::int64_t batches = 0, tokens = 0;  // of the step that runs
-  while (!over())
+  while (batches > 0 || !over())         // a step that has begun is finished, also where the epoch ends
     for (const Batch& batch : loader_) {
       if (batches == 0) optimizer_.zero_grad(), row_.clear();
       loss += backward(batch);
@@ -80,14 +80,20 @@ TrainerResult Trainer::run() {
   return result;
 }
 
+std::int64_t Trainer::restore() {
+  const std::string last = path("last.safetensors");
+  if (!restored_ && options_.resume && !options_.out.empty() && std::filesystem::exists(last)) checkpoint_.load(last);
+  restored_ = true;
+  return checkpoint_.step;
+}
+
 // A new training, or the old one as it was saved.
 void Trainer::begin() {
   if (!options_.out.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options_.out, error);
     if (error) throw FileError("[Trainer] the folder " + options_.out + " can't be made: " + error.message());
-    const std::string last = path("last.safetensors");
-    if (options_.resume && std::filesystem::exists(last)) checkpoint_.load(last);
+    restore();
     metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
   }
   model_.train();

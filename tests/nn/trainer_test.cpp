@@ -5,7 +5,9 @@
 
 #include <cmath>
 #include <csignal>
+#include <iostream>
 #include <sstream>
+#include <utility>
 
 #include "nn/small_model.hpp"
 #include "support/catch.hpp"
@@ -145,6 +147,78 @@ TEST_CASE("trainer: Ctrl-C saves, and the resumed training is the uninterrupted 
   third.trainer.run();
   third.trainer.run();
   CHECK(lines_of(get(out + "/metrics.jsonl")) == 3);  // what has been trained is not forgotten
+}
+
+TEST_CASE("trainer: Ctrl-C between the batches of a step, at the end of an epoch: the step is finished", "[trainer]") {
+  const Directory d;
+  TrainerOptions options = quiet(6);
+  options.accumulate = 2;  // of 7 in an epoch: the fourth step begins in one and ends in the next
+  Trained whole(options);
+  whole.trainer.run();
+  options.out = d.path.string();
+  bool raised = false;
+  Trained first(options, [&](int step) {
+    if (step == 4 && !std::exchange(raised, true)) std::raise(SIGINT);
+  });
+  CHECK(first.trainer.run().step == 4);
+  options.resume = true;
+  Trained second(options);
+  second.trainer.run();
+  CHECK(same_state(second.model->state_dict(), whole.model->state_dict()));
+  CHECK(column(second.trainer.metrics(), "loss") == column(whole.trainer.metrics(), "loss"));
+}
+
+TEST_CASE("trainer: Ctrl-C says on stderr where it has saved and how to go on", "[trainer]") {
+  const Directory d;
+  for (const std::string& out : {d.path.string(), std::string()}) {
+    TrainerOptions options = quiet(20, out);
+    options.display = Display::lines;
+    Trained t(options, [](int step) {
+      if (step == 3) std::raise(SIGINT);
+    });
+    std::ostringstream told;
+    std::streambuf* const before = std::cerr.rdbuf(told.rdbuf());
+    t.trainer.run();
+    std::cerr.rdbuf(before);
+    CHECK_THAT(told.str(), Contains("Stopped in step 3"));
+    if (out.empty())
+      CHECK_THAT(told.str(), Contains("nothing is saved, as no folder was given"));
+    else
+      CHECK_THAT(told.str(),
+                 Contains("saved in " + d.file("last.safetensors") + ": to go on, run it again with resume"));
+  }
+}
+
+TEST_CASE("trainer: options can be changed between restore() and run(), as by hand", "[trainer]") {
+  const Directory d;
+  TrainerOptions options = quiet(4, d.path.string());
+  Trained first(options);
+  CHECK(first.trainer.restore() == 0);
+  first.trainer.run();
+
+  SmallTraining by_hand(5);
+  EarlyStopping early;
+  Checkpoint c;
+  c.add("model", *by_hand.model).add("optimizer", *by_hand.optimizer).add("loader", by_hand.loader);
+  c.add("early_stopping", early).add("schedule", *by_hand.schedule).load(d.file("last.safetensors"));
+  by_hand.optimizer->options().weight_decay = 0.5;
+  by_hand.optimizer->set_lr(0.02);
+  const std::vector<double> losses = by_hand.run(9, static_cast<int>(c.step));
+
+  options.resume = true;
+  options.steps = 9;
+  Trained second(options);
+  CHECK(second.trainer.restore() == 4);
+  CHECK(same_state(second.model->state_dict(), first.model->state_dict()));
+  CHECK(second.optimizer->lr() == first.optimizer->lr());
+  second.optimizer->options().weight_decay = 0.5;
+  second.optimizer->set_lr(0.02);
+  second.trainer.run();
+  const std::vector<double> all = column(second.trainer.metrics(), "loss"),
+                            rates = column(second.trainer.metrics(), "lr");
+  CHECK(std::vector<double>(all.begin() + 4, all.end()) == losses);
+  CHECK(rates.at(4) == 0.02);
+  CHECK(same_state(second.model->state_dict(), by_hand.model->state_dict()));
 }
 
 TEST_CASE("trainer: validation keeps the best and ends what no longer improves", "[trainer]") {

@@ -168,6 +168,11 @@ class Trainer {
   void log(const std::string& name, double value) { row_[name] = value; }
   const MetricsLog& metrics() const { return metrics_; }
 
+  /// Where options.resume is set and out/last.safetensors is there: puts everything back as it was saved, the
+  /// optimiser's options, too. What should differ, such as a smaller rate, is to be set between this and run(), which
+  /// does it otherwise. Comes behind schedule() and what is added to the checkpoint. Returns the step to go on from.
+  std::int64_t restore();
+
   /// Trains up to options.steps. Ctrl-C saves, says how to go on, and returns.
   TrainerResult run();
 
@@ -194,6 +199,7 @@ class Trainer {
   std::function<double()> validate_;
   std::function<std::int64_t(const data::Batch&)> tokens_;
   std::int64_t validate_every_ = 0;
+  bool restored_ = false;
   Checkpoint checkpoint_;
   MetricsLog metrics_;
   MetricsLog::Row row_;  // of the step that runs
