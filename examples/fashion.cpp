@@ -17,10 +17,10 @@ struct Images {
   Tensor pixels;   // [N, patches, patch * patch], about normal
   Tensor classes;  // [N]
 
-  explicit Images(const std::string& name) {
+  Images(const std::string& folder, const std::string& name) {
     const auto read = [&](const std::string& kind, DType dtype) {
-      const std::string folder = "/usr/share/datasets/fashion-mnist/";
-      return data::read_idx(example::data_file(folder + name + '-' + kind + ".gz", "dataset-fashion-mnist"), dtype);
+      const std::string path = folder + '/' + name + '-' + kind + ".gz";
+      return data::read_idx(example::data_file(path, "dataset-fashion-mnist"), dtype);
     };
     const Tensor images = (read("images-idx3-ubyte", float32) / 255 - 0.286) / 0.353;  // their mean and deviation
     const std::int64_t N = images.size(0);
@@ -93,8 +93,8 @@ plot::Figure look(VisionTransformer& model, const Images& images, std::int64_t i
 }  // namespace
 
 int main(int argc, char** argv) {
-  return example::run(argc, argv, "Trains a vision transformer to tell clothes apart.", [](example::Example& e) {
-    const Images training("train"), test("t10k");
+  const auto train = [](example::Example& e) {
+    const Images training(e.data, "train"), test(e.data, "t10k");
     VisionTransformer model;
     const std::int64_t batch_size = 64;
     const int epochs = e.quick ? 1 : 6,
@@ -123,5 +123,7 @@ int main(int argc, char** argv) {
     e.picture("loss", plot::lines({curve}, {"Fashion", "Step", "Nats an image"}));
     for (std::int64_t i = 0; i < 4; ++i) e.picture("where_it_looks_" + std::to_string(i), look(model, test, i));
     e.at_least("test images that are told right, in percent", accuracy(model, test, e.quick ? 500 : 10000), 88);
-  });
+  };
+  return example::run(argc, argv, "Trains a vision transformer to tell clothes apart.", train,
+                      "/usr/share/datasets/fashion-mnist");
 }

@@ -21,10 +21,9 @@ struct Entry {
 
 // Lines like ("abacus" nil (((ae) 1) ((b ax) 0) ((k ax s) 0))): syllables, each with its stress, which is left out.
 // "ax" is how the file writes an "ah" without stress.
-std::vector<Entry> read_dictionary() {
-  const std::string path = "/usr/share/festival/dicts/cmu/cmudict-0.4.out";
+std::vector<Entry> read_dictionary(const std::string& folder) {
   std::map<std::string, std::vector<Sounds>> found;
-  for (const std::string& line : data::read_lines(example::data_file(path, "festlex-cmu"))) {
+  for (const std::string& line : data::read_lines(example::data_file(folder + "/cmudict-0.4.out", "festlex-cmu"))) {
     const std::size_t begin = line.find('"') + 1, end = line.find('"', begin);
     if (begin == 0 || end == std::string::npos) continue;
     const std::string word = line.substr(begin, end - begin);
@@ -175,9 +174,9 @@ plot::Figure look(nn::Transformer& model, const Inventory& inventory, const std:
 }  // namespace
 
 int main(int argc, char** argv) {
-  return example::run(argc, argv, "Trains an encoder-decoder to pronounce English words.", [](example::Example& e) {
+  const auto train = [](example::Example& e) {
     // No word is in two parts: a tenth is held out to the end, a few words show how the training goes.
-    const std::vector<Entry> entries = read_dictionary();
+    const std::vector<Entry> entries = read_dictionary(e.data);
     const Inventory inventory(entries);
     const auto count = static_cast<std::int64_t>(entries.size());
     const std::int64_t watched = e.quick ? 20 : 1000, held_out = count / 10, training = count - held_out - watched;
@@ -238,5 +237,7 @@ int main(int argc, char** argv) {
     e.picture("cross_attention", look(model, inventory, "thoughtfully"));
     e.at_most("phoneme error rate on the held-out tenth, in percent",
               phoneme_error_rate(model, part(count - held_out, e.quick ? 50 : held_out), inventory), 8);
-  });
+  };
+  return example::run(argc, argv, "Trains an encoder-decoder to pronounce English words.", train,
+                      "/usr/share/festival/dicts/cmu");
 }

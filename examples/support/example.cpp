@@ -85,13 +85,16 @@ int Example::finish() const {
   return failed_.empty() ? 0 : 1;
 }
 
-int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body) {
+int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
+        const std::string& data) {
   Example e{std::filesystem::path(argv[0]).filename().string()};
   CLI::App app(about);
   app.option_defaults()->always_capture_default();
   app.add_option("--out", e.out, "folder for the pictures");
   app.add_option("--seed", e.seed, "of everything random");
   app.add_option("--threads", e.threads, "how many to use")->check(CLI::Range(1, 1024));
+  e.data = data;
+  if (!data.empty()) app.add_option("--data", e.data, "folder of the data");
   app.add_flag("--quick", e.quick, "a few steps only, as the tests do it");
   try {
     app.parse(argc, argv);

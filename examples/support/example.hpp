@@ -20,6 +20,8 @@ class Example {
   /// --quick: a few steps instead of a whole training, for the tests.
   bool quick = false;
 
+  /// --data DIR: where the data lies, for the examples that read what isn't in this repository.
+  std::string data;
   /// --threads N: how many to use.
   int threads;
 
@@ -50,8 +52,9 @@ class Example {
 };
 
 /// Reads the command line, seeds the generator, and runs `body`. The exit code is 0 if all went well, 1 if a claim or
-/// anything else failed (its name is printed), 2 if the command line was wrong.
-int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body);
+/// anything else failed (its name is printed), 2 if the command line was wrong. With a folder for data there is --data.
+int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
+        const std::string& data = "");
 
 /// The path, if there is such a file. Throws FileError, which says how to install the package that has it.
 std::string data_file(const std::string& path, const std::string& package);
