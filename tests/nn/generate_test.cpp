@@ -117,6 +117,26 @@ TEST_CASE("greedy generation is the argmax of the full model, row by row", "[gen
   CHECK(stopped[0].size() <= 3);
 }
 
+TEST_CASE("generation penalises what stands in the prompt and what it has written", "[generate]") {
+  const nn::GPT gpt = lively();
+  nn::GenerateOptions o;
+  o.max_new_tokens = 4;
+  o.temperature = 0;
+  o.repetition_penalty = 1.5;
+  const std::vector<Tokens> prompts = {{1, 2}, {3, 4, 5, 6, 0}};
+  const auto found = nn::generate(gpt, prompts, o);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    Tokens all = prompts[i];
+    for (const std::int64_t token : found[i]) {
+      const Tensor logits = gpt(tensor(all, {1, static_cast<std::int64_t>(all.size())}))[{0, -1}];
+      CHECK(token == nn::sample_token(logits, all, o, 0.5));
+      all.push_back(token);
+    }
+  }
+  o.repetition_penalty = 1;
+  CHECK(nn::generate(gpt, prompts, o) != found);
+}
+
 TEST_CASE("a seed gives the same sample again", "[generate]") {
   const nn::GPT gpt = lively();
   nn::GenerateOptions o;
