@@ -62,7 +62,7 @@ Rounded<T> max(const Rounded<T>& a, const Rounded<T>& b) {
 template <class T>
 Rounded<T> sign(const Rounded<T>& a) {
   const auto one = static_cast<long double>((a.value > 0) - (a.value < 0));
-  return {one, std::abs(a.value) <= a.error ? 2.L : 0.L};
+  return {one, a.error > 0 && std::abs(a.value) <= a.error ? 2.L : 0.L};
 }
 template <class T>
 Rounded<T> sqrt(const Rounded<T>& a) {
