@@ -86,13 +86,14 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 struct Gelu {
   template <class V>
   static V forward(const V& x, const V&) {
-    return clamp(x, -40, infinity) * math::normal_cdf(x);
+    return clamp(x, -40, infinity) * math::normal(x).cdf;
   }
   template <class V>
   static V backward(const V& dy, const V& x, const V&) {
     // Phi(x) + x phi(x), with the density phi
     const V c = clamp(x, -40, 40);
-    return dy * (math::normal_cdf(c) + c * V(1 / sqrt_2pi) * math::exp(V(-0.5) * c * c));
+    const auto normal = math::normal(c);
+    return dy * (normal.cdf + c * V(1 / sqrt_2pi) * normal.power);
   }
 };
 

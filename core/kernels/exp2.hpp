@@ -4,31 +4,37 @@
 namespace fit::kernels {
 namespace {
 
+// 2^(n + f) for whole n and |f| <= 1/2: 2^f by Taylor's series, whose eighth term is under 6e-9. float only; without
+// AVX-512 for n <= 127, and 0 for n < -126.
+template <class V>
+inline V two_to(const V& n, const V& f) {
+  using T = typename V::value_type;
+  V p(T(1.52527338e-5));
+  p = p * f + V(T(1.54035304e-4));
+  p = p * f + V(T(1.33335581e-3));
+  p = p * f + V(T(9.61812911e-3));
+  p = p * f + V(T(5.55041087e-2));
+  p = p * f + V(T(2.40226507e-1));
+  p = p * f + V(T(6.93147181e-1));
+  p = p * f + V(T(1));
+#if defined(__AVX512F__)
+  return V(_mm512_maskz_scalef_ps(static_cast<__mmask16>(-1), p, n));
+#else
+  const auto small = n < V(T(-126));
+  const auto whole = xsimd::to_int(xsimd::select(small, V(T(0)), n));
+  return xsimd::select(small, V(T(0)), xsimd::ldexp(p, whole));
+#endif
+}
+
 // 2^x for x <= 8, with 0 for -inf and NaN for NaN; float: within 2 units in the last place
-// (tests/core/attention_kernel_test.cpp). x = n + f, n whole and |f| <= 1/2: 2^f by Taylor's series, whose eighth term
-// is under 6e-9.
+// (tests/core/attention_kernel_test.cpp), and 0 under the least normal number unless there is AVX-512.
 template <class V>
 inline V two_to(const V& x) {
-  using T = typename V::value_type;
-  if constexpr (sizeof(T) == 8) {
+  if constexpr (sizeof(typename V::value_type) == 8) {
     return xsimd::exp2(x);
   } else {
-    const V n = xsimd::nearbyint(x), f = x - n;
-    V p(T(1.52527338e-5));
-    p = p * f + V(T(1.54035304e-4));
-    p = p * f + V(T(1.33335581e-3));
-    p = p * f + V(T(9.61812911e-3));
-    p = p * f + V(T(5.55041087e-2));
-    p = p * f + V(T(2.40226507e-1));
-    p = p * f + V(T(6.93147181e-1));
-    p = p * f + V(T(1));
-#if defined(__AVX512F__)
-    return V(_mm512_maskz_scalef_ps(static_cast<__mmask16>(-1), p, n));
-#else
-    const auto small = x < V(T(-126));  // results under the least normal number are taken for 0
-    const auto whole = xsimd::to_int(xsimd::select(small, V(T(0)), n));
-    return xsimd::select(small, V(T(0)), xsimd::ldexp(p, whole));
-#endif
+    const V n = xsimd::nearbyint(x);
+    return two_to(n, x - n);
   }
 }
 

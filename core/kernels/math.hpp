@@ -3,12 +3,13 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/simd.hpp"
+#include "kernels/exp2.hpp"
 
 // Functions on vectors, right everywhere: at infinities, NaN, -0 and denormal numbers. Errors in units in the last
 // place, as tests/core/functions_test.cpp checks them (float, double):
 //   exp 3, 2   expm1 2, 2   log 1, 1   log1p 1, 1   sin 3, 3   cos 3, 3   tanh 2, 2   erf 3, 2   sigmoid 3, 3
-// normal_cdf: 2e-7, 1e-15 absolute; for double, 5e-15 of itself far below 0, too. What is not defined here is xsimd's.
+// normal's cdf: 2e-7, 1e-15 absolute; for double, 5e-15 of itself far below 0, too. What is not defined here is
+// xsimd's.
 namespace fit::kernels::math {
 
 template <class V>
@@ -23,8 +24,24 @@ inline V clamp(const V& x, Element<V> low, Element<V> high) {
   return xsimd::min(V(high), xsimd::max(V(low), x));
 }
 
+// e^x, but 0 where that is under the least normal number, and perhaps infinite a little early.
+template <class V>
+inline V exp_normal(const V& x) {
+#if defined(__AVX512F__)
+  if constexpr (is_float<V>) {
+    // x = (n + f) ln 2, with 1 / ln 2 in two parts. The product that n is taken off must not be rounded.
+    const V c = clamp(x, -105, 90), high(1.44269502f), n = xsimd::nearbyint(c * high);
+    return two_to(n, xsimd::fma(c, V(1.92596299e-8f), V(_mm512_fmsub_ps(c, high, n))));
+  }
+#endif
+  return xsimd::exp(x);
+}
+
 template <class V>
 inline V exp(const V& x) {
+#if defined(__AVX512F__)
+  if constexpr (is_float<V>) return exp_normal(x);  // denormal and infinite in the right place
+#endif
   // xsimd's gives infinity and zero a little before the result leaves the range: there e^x = (e^(x/2))^2.
   const V y = xsimd::exp(x);
   const auto far = xsimd::abs(x) > V(is_float<V> ? 87 : 708);
@@ -90,25 +107,31 @@ inline V sigmoid(const V& x) {
   return xsimd::select(x < V(0), z, V(1)) / (V(1) + z);
 }
 
-// The normal distribution, Phi(x) = (1 + erf(x / sqrt 2)) / 2, exact also far below 0.
+// The normal distribution, Phi(x) = (1 + erf(x / sqrt 2)) / 2, exact also far below 0; and what its density is a
+// multiple of.
 template <class V>
-inline V normal_cdf(const V& x) {
+struct Normal {
+  V cdf, power;  // power = e^(-x^2 / 2)
+};
+
+template <class V>
+inline Normal<V> normal(const V& x) {
   if constexpr (is_float<V>) {
     // Phi(-a) = e^(-a^2 / 2) p(1 / (1 + 0.3 a)), after Abramowitz & Stegun 7.1.26, with a minimax fit p (error 6e-8).
-    const V a = xsimd::abs(x), t = V(1) / (V(1) + V(0.3f) * a);
+    const V a = xsimd::abs(x), t = V(1) / (V(1) + V(0.3f) * a), power = math::exp(V(-0.5f) * a * a);
     const V p = polynomial(t, 7.339106093795511e-06f, 0.11948478255131656f, 0.12194117607253756f, 0.09460192614414835f,
                            0.1427274451666436f, -0.07678473895119303f, 0.22890364234856486f, -0.16928413522941427f,
                            0.03840259184325136f);
-    const V tail = math::exp(V(-0.5f) * a * a) * p;
-    return xsimd::select(x < V(0), tail, V(1) - tail);
+    const V tail = power * p;
+    return {xsimd::select(x < V(0), tail, V(1) - tail), power};
   } else {
     const V a = xsimd::min(V(40), xsimd::abs(x)), t = V(1) / (V(1) + V(0.21213203435596426) * a);  // 0.3 / sqrt 2
     // Far below 0 the rounding error of x^2 would weigh as much as x^2 is large: near^2, with a rounded to multiples of
     // 2^-20, is exact, and e to the power of the small rest is a short series.
     const V near = (a + V(0x1.8p32)) - V(0x1.8p32), rest = V(0.5) * (near - a) * (near + a);
-    const V power = math::exp(V(-0.5) * near * near);
-    const V tail = V(0.5) * (power + power * (rest + V(0.5) * rest * rest)) * scaled_erfc(t);
-    return xsimd::select(x < V(0), tail, V(1) - tail);
+    const V main = math::exp(V(-0.5) * near * near), power = main + main * (rest + V(0.5) * rest * rest);
+    const V tail = V(0.5) * power * scaled_erfc(t);
+    return {xsimd::select(x < V(0), tail, V(1) - tail), power};
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/math.hpp"
 #include "kernels/sweep.hpp"
 
 namespace fit::kernels {
@@ -46,7 +47,7 @@ T row_exps(T* y, const T* x, std::int64_t n, T max) {
     Accumulators<V> sum(T(0));
     sweep<V>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
       __builtin_prefetch(x + n + at + i);  // the next line; past the last it does no harm
-      const V e = xsimd::exp(a.template load<V>(x + at + i, lowest<T>) - V(max));
+      const V e = math::exp_normal(a.template load<V>(x + at + i, lowest<T>) - V(max));
       if constexpr (Store) a.store(e, y + at + i);
       sum.at[j] += e;
     });
@@ -65,7 +66,7 @@ template <class T>
 void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale) {
   using V = Vec<T>;
   sweep<V>(n, [&](std::int64_t i, auto a, int) {
-    a.store(xsimd::exp(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
+    a.store(math::exp_normal(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
   });
 }
 
@@ -95,7 +96,7 @@ void lines_exps(T* max, T* sum, T* y, const T* x, std::int64_t count, std::int64
     Larger()(load<V>(max + i), a.template load<V>(x + at, T(0))).store_unaligned(max + i);
   });
   across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-    const V e = xsimd::exp(a.template load<V>(x + at, T(0)) - load<V>(max + i));
+    const V e = math::exp_normal(a.template load<V>(x + at, T(0)) - load<V>(max + i));
     a.store(e, y + at);
     (load<V>(sum + i) + e).store_unaligned(sum + i);
   });
@@ -175,7 +176,7 @@ struct LogSoftmax {
   }
   template <class V>
   static V result(const V& y, const V& dy, const V& sum) {
-    return dy - xsimd::exp(y) * sum;
+    return dy - math::exp_normal(y) * sum;
   }
 };
 
