@@ -4,7 +4,7 @@
 #include "kernels/isa.hpp"
 
 // Element by element over contiguous memory, float and double. Errors in units in the last place: add, sub, mul, div
-// and sqrt 1/2, rsqrt 2, neg, maximum and minimum 0, the others as math.hpp says.
+// and sqrt 1/2, rsqrt 2, neg, maximum and minimum 0, the others as math.hpp says. What compares and chooses is exact.
 namespace fit::kernels {
 
 // z[i] = f(x[sx i], y[sy i]) for i < n; sx and sy are 0 (one number for all) or 1. z may be x or y.

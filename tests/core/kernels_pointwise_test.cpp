@@ -1,4 +1,6 @@
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "kernels/activation.hpp"
 #include "kernels/elementwise.hpp"
@@ -153,6 +155,57 @@ std::vector<Row<T>> unary_rows() {
                     [of](R* a) { a[0] = of(a[0]); }});
   }
   return rows;
+}
+
+template <class T>
+std::vector<Row<T>> clamp_rows() {
+  using R = Rounded<T>;
+  const auto f = kernels::elementwise<T>().clamp;
+  const auto plain = [](const R& x, T low, T high) { return x.value < low ? R(low) : x.value > high ? R(high) : x; };
+  std::vector<Row<T>> rows;
+  for (const auto& [low, high] : {std::pair<T, T>{T(-0.5), T(0.7)}, {T(-1), std::numeric_limits<T>::infinity()}}) {
+    rows.push_back({"clamp",
+                    {anything<T>(), anything<T>()},
+                    [=, low = low, high = high](T* const* a, std::int64_t n) { f(a[0], a[1], n, low, high); },
+                    [=, low = low, high = high](R* a) { a[0] = plain(a[1], low, high); }});
+    rows.push_back({"clamp over x",
+                    {anything<T>()},
+                    [=, low = low, high = high](T* const* a, std::int64_t n) { f(a[0], a[0], n, low, high); },
+                    [=, low = low, high = high](R* a) { a[0] = plain(a[0], low, high); }});
+  }
+  return rows;
+}
+
+// Comparisons and choices, whose arrays are of two types. sx and sy: steps from one number to the next, 0 or 1.
+template <class T>
+void check_choices(std::int64_t n, int sx, int sy) {
+  INFO("n = " << n << ", steps " << sx << ", " << sy << ", " << sizeof(T) << " bytes");
+  std::mt19937_64 random(static_cast<std::uint64_t>(n));
+  const auto& k = kernels::elementwise<T>();
+  const Draw few = sometimes({0, -0., 1, std::numeric_limits<double>::quiet_NaN(), 1e9}, between(-1, 1), 2);
+  Room<T> x = drawn<T>(sx ? n : 1, 1, few, random), y = drawn<T>(sy ? n : 1, 3, few, random), z(n, 5);
+  Room<bool> c(n);
+  for (std::int64_t i = 0; i < n; ++i) c[i] = random() % 2;
+  k.choose(z.data(), c.data(), x.data(), y.data(), n, sx, sy);
+  Worst worst;
+  for (std::int64_t i = 0; i < n; ++i) worst.add(i, z[i], Rounded<T>(c[i] ? x[sx * i] : y[sy * i]));
+  INFO("choose: " << worst);
+  CHECK(worst.within_bounds());
+  CHECK(z.kept());
+  const auto compared = [&](const char* name, kernels::Comparison<T> kernel, auto plain) {
+    INFO(name);
+    Room<bool> verdict(n, 7);
+    kernel(verdict.data(), x.data(), y.data(), n, sx, sy);
+    bool right = verdict.kept();
+    for (std::int64_t i = 0; i < n; ++i) right = right && verdict[i] == plain(x[sx * i], y[sy * i]);
+    CHECK(right);
+  };
+  compared("eq", k.eq, std::equal_to<T>());
+  compared("ne", k.ne, std::not_equal_to<T>());
+  compared("lt", k.lt, std::less<T>());
+  compared("le", k.le, std::less_equal<T>());
+  compared("gt", k.gt, std::greater<T>());
+  compared("ge", k.ge, std::greater_equal<T>());
 }
 
 // ---- activation -------------------------------------------------------------------------------------------------
@@ -390,6 +443,19 @@ TEST_CASE("elementwise kernels are within their bounds of the plain form", "[ker
     check(binary_rows<double>());
     check(unary_rows<float>());
     check(unary_rows<double>());
+    check(clamp_rows<float>());
+    check(clamp_rows<double>());
+  });
+}
+
+TEST_CASE("comparisons and choices are those of plain loops", "[kernels]") {
+  each_isa([] {
+    for (const std::int64_t n : odd_sizes)
+      for (const int sx : {0, 1})
+        for (const int sy : {0, 1}) {
+          check_choices<float>(n, sx, sy);
+          check_choices<double>(n, sx, sy);
+        }
   });
 }
 
