@@ -29,6 +29,15 @@ struct Tiling {
 };
 Tiling tiling(std::int64_t m, std::int64_t n, double flops);
 
+// All panels of op(b) one behind the other.
+template <class T>
+void pack_panels(const Product<T>& p, const T* b, T* out) {
+  const auto& kernels = FIT_KERNELS(product_table, T);
+  parallel_for(panels(p.n), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
+    for (; i < end; ++i) kernels.pack(p, b, i, out + i * panel_width * p.k);
+  });
+}
+
 // c = alpha a b' for more rows of b than of a, as those of a weight matrix over a batch: c' = alpha b a' reads b as it
 // lies, where packing it would cost more, the fewer rows there are. Tiles of c' are transposed into c.
 template <class T>
@@ -40,8 +49,8 @@ template <class T, class Done>
 void gemm_swapped(const Product<T>& p, const T* a, const T* b, T* c, const Done& done) {
   const Product<T> swapped{p.n, p.m, p.k, false, true, p.ldb, p.lda, p.m, p.alpha, T(0)};
   const Scratch<T> packed(panels(p.m) * panel_width * p.k);
+  pack_panels(swapped, a, packed.get());
   const auto& kernels = FIT_KERNELS(product_table, T);
-  for (std::int64_t i = 0; i < panels(p.m); ++i) kernels.pack(swapped, a, i, packed.get() + i * panel_width * p.k);
   constexpr std::int64_t rows = 96;  // of b, in a tile
   parallel_tasks((p.n + rows - 1) / rows, 1, [&](std::int64_t i, std::int64_t end) {
     const Scratch<T> tile(rows * p.m);
@@ -62,10 +71,7 @@ void gemm_tiled(const Product<T>& p, const T* a, const T* b, T* c, const Done& d
   const bool packed = is_packed(p);
   const Scratch<T> scratch(packed ? panels(p.n) * panel_width * p.k : 0);
   const auto& kernels = FIT_KERNELS(product_table, T);
-  if (packed)
-    parallel_for(panels(p.n), (1 << 16) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
-      for (; i < end; ++i) kernels.pack(p, b, i, scratch.get() + i * panel_width * p.k);
-    });
+  if (packed) pack_panels(p, b, scratch.get());
   parallel_tasks(t.count(), 1, [&](std::int64_t begin, std::int64_t end) {
     const Scratch<T> rows(packed ? multiply_scratch(p) : 0);
     for (std::int64_t i = begin; i < end; ++i) {
