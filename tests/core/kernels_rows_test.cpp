@@ -88,7 +88,7 @@ void check_folds() {
   for (const FoldRow<T>& row : folds<T>())
     for (const bool centred : {false, true})
       for (const std::int64_t gap : {0, 3}) {
-        for (const std::int64_t kept : {1, 3})
+        for (const std::int64_t kept : {1, 3, 33, 257})
           for (const std::int64_t reduced : {0, 1, 3, 7, 16, 33, 63, 257})
             check_fold(row, kept, reduced + gap, reduced, 1, centred);  // rows
         for (const std::int64_t kept : {1, 3, 7, 16, 33, 257})
@@ -437,6 +437,16 @@ TEST_CASE("norms of rows and their gradients are within the rounding of their pl
     check_norms<float>();
     check_norms<double>();
   });
+}
+
+TEST_CASE("results go past the caches where they are large and each row begins a line", "[kernels]") {
+  const auto at = [](std::uintptr_t address) { return reinterpret_cast<const float*>(address); };  // is not read
+  const std::int64_t rows = 1 << 10, n = 1 << 11;                                                  // 8 MB
+  CHECK(kernels::goes_past(at(4096), rows, n));
+  CHECK(kernels::goes_past(at(4096 + 64), rows, n + 16));
+  CHECK_FALSE(kernels::goes_past(at(4096 + 32), rows, n));
+  CHECK_FALSE(kernels::goes_past(at(4096), rows, n + 8));
+  CHECK_FALSE(kernels::goes_past(at(4096), rows - 1, n));
 }
 
 TEST_CASE("rotary turns are within the rounding of their plain form", "[kernels]") {
