@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "fit/parallel.hpp"
 
@@ -17,28 +18,18 @@ void copy_run(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64_t n
   else if (sy == 1 && sx == 0)
     std::fill_n(y, n, *x);
   else
-    for (std::int64_t i = 0; i < n; ++i) y[sy * i] = x[sx * i];
+    FIT_KERNELS(copy_table, W).strided(y, sy, x, sx, n);
 }
 
-// y [n, m] (rows `step_y` apart) from x [m, n] (rows `step_x` apart), both at most one tile. Each row of x is read
-// whole before the next, through a buffer, so that rows a power of two apart don't drive each other out of the cache.
-constexpr std::int64_t tile_side = 32, tile_size = tile_side * tile_side;
-template <class W>
-void transpose_tile(W* y, std::int64_t step_y, const W* x, std::int64_t step_x, std::int64_t n, std::int64_t m) {
-  W buffer[tile_size];
-  for (std::int64_t i = 0; i < m; ++i) std::copy_n(x + step_x * i, n, buffer + n * i);
-  for (std::int64_t j = 0; j < n; ++j)
-    for (std::int64_t i = 0; i < m; ++i) y[step_y * j + i] = buffer[n * i + j];
-}
-
-// The copy seen as many 2-D transpositions: y walks along the innermost axis, x along axis `a`.
+// The copy seen as many 2-D transpositions: y walks along the innermost axis, x along axis `a`. Tiles of y are [h, w].
 template <class W>
 void copy_transposed(const Walk<2>& plan, int a, W* y, const W* x) {
   const std::int64_t n = plan.size[a], m = plan.inner();
   const std::int64_t step_y = plan.stride[a][0], step_x = plan.inner_stride(1);
-  const std::int64_t h = std::min(n, tile_side), w = tile_size / h;
+  constexpr std::int64_t side = 64, grain = std::max<std::int64_t>(1, grain_bytes / sizeof(W) / transposed_tile);
+  const std::int64_t w = std::min(m, transposed_tile / std::min(n, side)), h = std::min(n, transposed_tile / w);
   const std::int64_t tiles_n = (n + h - 1) / h, tiles_m = (m + w - 1) / w;
-  const std::int64_t grain = std::max<std::int64_t>(1, grain_bytes / static_cast<std::int64_t>(sizeof(W)) / tile_size);
+  const auto& kernels = FIT_KERNELS(copy_table, W);
   parallel_for(plan.rows() / n * tiles_n * tiles_m, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t tile = begin; tile < end; ++tile) {
       const std::int64_t i = tile % tiles_m * w, j = tile / tiles_m % tiles_n * h;
@@ -49,9 +40,19 @@ void copy_transposed(const Walk<2>& plan, int a, W* y, const W* x) {
         at_x += rest % plan.size[b] * plan.stride[b][1];
         rest /= plan.size[b];
       }
-      transpose_tile(y + at_y, step_y, x + at_x, step_x, std::min(h, n - j), std::min(w, m - i));
+      kernels.transpose(std::min(w, m - i), std::min(h, n - j), x + at_x, step_x, y + at_y, step_y);
     }
   });
+}
+
+// Calls f with the number n, if it is at most 16, as a constant: a copy of so few words is a few moves and no call.
+template <int N = 1, class F>
+bool with_few(std::int64_t n, const F& f) {
+  if (n == N) return f(std::integral_constant<int, N>{}), true;
+  if constexpr (N < 16)
+    return with_few<N + 1>(n, f);
+  else
+    return false;
 }
 
 template <class W>
@@ -66,6 +67,12 @@ void copy_words(const Walk<2>& plan, W* y, const W* x) {
     return parallel_for(inner, grain,
                         [&](std::int64_t i, std::int64_t end) { copy_run(y + sy * i, sy, x + sx * i, sx, end - i); });
   parallel_for(rows, std::max<std::int64_t>(1, grain / inner), [&](std::int64_t begin, std::int64_t end) {
+    const bool few = sy == 1 && sx == 1 && with_few(inner, [&](auto n) {
+                       plan.each_row(begin, end, [&](std::int64_t, const std::int64_t* at) {
+                         std::memcpy(y + at[0], x + at[1], n * sizeof(W));
+                       });
+                     });
+    if (few) return;
     plan.each_row(begin, end,
                   [&](std::int64_t, const std::int64_t* at) { copy_run(y + at[0], sy, x + at[1], sx, inner); });
   });

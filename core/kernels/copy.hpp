@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/isa.hpp"
 #include "kernels/walk.hpp"
 
 // Copies between layouts. Elements are moved as they are, whatever their type: only their size counts. Exact.
@@ -30,6 +31,19 @@ Strides row_major(const Shape& shape);
 
 /// y[i . sy] = x[i . sx] for every index i below `sizes`. The two must not overlap; sy has no 0.
 void copy(const Shape& sizes, std::int64_t element_size, void* y, const Strides& sy, const void* x, const Strides& sx);
+
+/// Pieces of copies on one thread, compiled for each instruction set. W: Byte, Word4 or Word8.
+template <class W>
+struct CopyKernels {
+  /// out[c out_ld + r] = x[r ld + c], up to transposed_tile words.
+  void (*transpose)(std::int64_t rows, std::int64_t cols, const W* x, std::int64_t ld, W* out, std::int64_t out_ld);
+  /// y[sy i] = x[sx i] for i < n.
+  void (*strided)(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64_t n);
+};
+constexpr std::int64_t transposed_tile = 64 * 64;
+
+template <class IsaTag, class W>
+const CopyKernels<W>& copy_table();
 
 /// Bytes 0 … n - 1 set to 0, or copied.
 void zero(void* y, std::int64_t bytes);

@@ -1,79 +1,79 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#elif defined(__SSE2__)
-#include <xmmintrin.h>
-#endif
+#include <type_traits>
+#include <utility>
 
+// Transposition in registers, of words of 1, 4 or 8 bytes: for *.simd.cpp files.
 namespace fit::kernels {
 namespace {
 
 #if defined(__AVX512F__)
-// A block of 16 by 16: pairs of numbers change places, then pairs of pairs, then of quarters and of halves of vectors.
-inline void transpose_block(const float* x, std::int64_t ld, float* out, std::int64_t out_ld) {
-  const auto wide = [](__m512 v) { return _mm512_castps_pd(v); };
-  const auto narrow = [](__m512d v) { return _mm512_castpd_ps(v); };
-  __m512 a[16], b[16];
-  for (int i = 0; i < 16; i += 2) {
-    const __m512 v = _mm512_loadu_ps(x + i * ld), w = _mm512_loadu_ps(x + (i + 1) * ld);
-    a[i] = _mm512_unpacklo_ps(v, w);
-    a[i + 1] = _mm512_unpackhi_ps(v, w);
-  }
-  for (int i = 0; i < 16; i += 4)
-    for (int j = 0; j < 2; ++j) {
-      b[i + 2 * j] = narrow(_mm512_unpacklo_pd(wide(a[i + j]), wide(a[i + j + 2])));
-      b[i + 2 * j + 1] = narrow(_mm512_unpackhi_pd(wide(a[i + j]), wide(a[i + j + 2])));
-    }
-  // Quarter q of b[4 i + j] has column 4 q + j of rows 4 i … 4 i + 3.
-  for (int j = 0; j < 4; ++j) {
-    const __m512 even_low = _mm512_shuffle_f32x4(b[j], b[j + 4], 0x88),
-                 even_high = _mm512_shuffle_f32x4(b[j + 8], b[j + 12], 0x88),
-                 odd_low = _mm512_shuffle_f32x4(b[j], b[j + 4], 0xdd),
-                 odd_high = _mm512_shuffle_f32x4(b[j + 8], b[j + 12], 0xdd);
-    _mm512_storeu_ps(out + j * out_ld, _mm512_shuffle_f32x4(even_low, even_high, 0x88));
-    _mm512_storeu_ps(out + (j + 4) * out_ld, _mm512_shuffle_f32x4(odd_low, odd_high, 0x88));
-    _mm512_storeu_ps(out + (j + 8) * out_ld, _mm512_shuffle_f32x4(even_low, even_high, 0xdd));
-    _mm512_storeu_ps(out + (j + 12) * out_ld, _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd));
-  }
-}
+constexpr std::size_t vector_bytes = 64;
+#elif defined(__AVX__)
+constexpr std::size_t vector_bytes = 32;
+#else
+constexpr std::size_t vector_bytes = 16;
 #endif
 
-// out[c out_ld + r] = x[r ld + c] for r < rows and c < cols: for *.simd.cpp files.
+// N words of T's size, as the compiler's vector: only their bits are moved.
+template <class T, int N>
+struct Words {
+  using Word = std::conditional_t<sizeof(T) == 1, std::uint8_t,
+                                  std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>;
+  typedef Word Vector __attribute__((vector_size(sizeof(T) * N)));
+
+  // The first halves of a and b if `from` is 0, the second halves if it is N: a word of a, one of b, and so on.
+  template <std::size_t... I>
+  static Vector zip(const Vector& a, const Vector& b, std::size_t from, std::index_sequence<I...>) {
+    return __builtin_shuffle(a, b, Vector{static_cast<Word>((I + from) / 2 + I % 2 * N)...});
+  }
+};
+
+// A block of N by N. Written in binary, row and column of a word are one number; each round of zipping rows i and
+// i + N / 2 turns it left by one bit, and after log2 N rounds they have changed places.
+template <int N, class T>
+inline void transpose_block(const T* x, std::int64_t ld, T* out, std::int64_t out_ld) {
+  using Row = Words<T, N>;
+  constexpr std::make_index_sequence<N> lanes;
+  typename Row::Vector v[N], w[N];
+#pragma GCC unroll 16
+  for (int i = 0; i < N; ++i) __builtin_memcpy(&v[i], x + i * ld, sizeof v[i]);
+#pragma GCC unroll 4
+  for (int round = 1; round < N; round *= 2) {
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) w[i] = Row::zip(v[i / 2], v[i / 2 + N / 2], i % 2 * N, lanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) v[i] = w[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < N; ++i) __builtin_memcpy(out + i * out_ld, &v[i], sizeof v[i]);
+}
+
+// In blocks of N, and what is left at the two edges in smaller ones.
+template <int N, class T>
+inline void transpose_blocks(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out,
+                             std::int64_t out_ld) {
+  if constexpr (N == 1 || N * sizeof(T) < 8) {
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < cols; ++c) out[c * out_ld + r] = x[r * ld + c];
+  } else {
+    const std::int64_t below = rows / N * N, beside = cols / N * N;
+    for (std::int64_t r = 0; r < below; r += N)
+      for (std::int64_t c = 0; c < beside; c += N) transpose_block<N>(x + r * ld + c, ld, out + c * out_ld + r, out_ld);
+    if (beside < cols) transpose_blocks<N / 2>(below, cols - beside, x + beside, ld, out + beside * out_ld, out_ld);
+    if (below < rows) transpose_blocks<N / 2>(rows - below, cols, x + below * ld, ld, out + below, out_ld);
+  }
+}
+
+// out[c out_ld + r] = x[r ld + c] for r < rows and c < cols.
 template <class T>
 void transpose(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld) {
-  constexpr std::int64_t part = 16;  // columns at a time: the lines written stay in the cache
-  for (std::int64_t c0 = 0; c0 < cols; c0 += part) {
-    const std::int64_t c1 = c0 + part < cols ? c0 + part : cols;
-    std::int64_t r = 0;
-#if defined(__AVX512F__)
-    if constexpr (sizeof(T) == 4)
-      if (c1 - c0 == part)
-        for (; r + part <= rows; r += part) transpose_block(x + r * ld + c0, ld, out + c0 * out_ld + r, out_ld);
-#endif
-#if defined(__SSE2__)
-    if constexpr (sizeof(T) == 4) {
-      for (; r + 4 <= rows; r += 4) {
-        std::int64_t c = c0;
-        for (; c + 4 <= c1; c += 4) {
-          const T* const from = x + r * ld + c;
-          __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + ld), d = _mm_loadu_ps(from + 2 * ld),
-                 e = _mm_loadu_ps(from + 3 * ld);
-          _MM_TRANSPOSE4_PS(a, b, d, e);
-          T* const to = out + c * out_ld + r;
-          _mm_storeu_ps(to, a);
-          _mm_storeu_ps(to + out_ld, b);
-          _mm_storeu_ps(to + 2 * out_ld, d);
-          _mm_storeu_ps(to + 3 * out_ld, e);
-        }
-        for (; c < c1; ++c)
-          for (std::int64_t i = 0; i < 4; ++i) out[c * out_ld + r + i] = x[(r + i) * ld + c];
-      }
-    }
-#endif
-    for (; r < rows; ++r)
-      for (std::int64_t c = c0; c < c1; ++c) out[c * out_ld + r] = x[r * ld + c];
-  }
+  constexpr std::size_t most = 16, vector = vector_bytes / sizeof(T), line = 64 / sizeof(T);
+  constexpr int part = line < most ? line : most;  // columns at a time: the lines written stay in the cache
+  for (std::int64_t c = 0; c < cols; c += part)
+    transpose_blocks <
+        vector<most ? vector : most>(rows, cols - c < part ? cols - c : part, x + c, ld, out + c * out_ld, out_ld);
 }
 
 }  // namespace

@@ -115,6 +115,11 @@ void check_copies() {
   check_copy<W>({400007}, Strides{1}, Strides{0});
   check_copy<W>({200007}, Strides{2}, Strides{-3});
   check_copy<W>({4001, 101}, Strides{103, 1}, Strides{101, 1});
+  // Few words in a row, backwards and in steps, and rows of a transposition that lie pages apart.
+  for (std::int64_t n = 1; n < 20; ++n) check_copy<W>({3, 5, n}, Strides{7 * n, n + 1, 1}, Strides{6 * n, n, 1});
+  for (const std::int64_t n : {3, 17, 65, 259})
+    for (const std::int64_t step : {-2, -1, 2, 3}) check_copy<W>({3, n}, Strides{n, 1}, Strides{3 * n, step});
+  for (const std::int64_t rows : {5, 40, 67}) check_copy<W>({70, rows}, Strides{4096, 1}, Strides{1, 71});
 }
 
 // ---- gather -----------------------------------------------------------------------------------------------------
@@ -301,9 +306,11 @@ void check_visible(std::int64_t queries, std::int64_t keys, std::int64_t feature
 }  // namespace
 
 TEST_CASE("copies between any two layouts are those of plain loops", "[kernels]") {
-  check_copies<kernels::Byte>();
-  check_copies<std::uint32_t>();
-  check_copies<std::uint64_t>();
+  each_isa([] {
+    check_copies<kernels::Byte>();
+    check_copies<std::uint32_t>();
+    check_copies<std::uint64_t>();
+  });
   const Strides s = kernels::row_major({3, 1, 4, 5});
   CHECK((s[0] == 20 && s[1] == 20 && s[2] == 5 && s[3] == 1));
 }
