@@ -23,6 +23,22 @@ void add_run(T* y, const T* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(y[i] + x[i]);
 }
 
+// y[i] = x[step i + along ids[i]], and y[step i + along ids[i]] += x[i].
+template <class W>
+void gather_run(W* y, const W* x, const std::int64_t* ids, std::int64_t n, std::int64_t step, std::int64_t along) {
+  if (step == 0 && along == 1)
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[ids[i]];
+  else
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[step * i + along * ids[i]];
+}
+template <class T>
+void scatter_run(T* y, const T* x, const std::int64_t* ids, std::int64_t n, std::int64_t step, std::int64_t along) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    T& sum = y[step * i + along * ids[i]];
+    sum = static_cast<T>(sum + x[i]);
+  }
+}
+
 // Walks through ids of `shape` row by row. `at` is where the row's place in the other array begins, without the ids'
 // part, `step` how far apart neighbours of a row lie there.
 Walk<2> walk_along(const Shape& shape, const Shape& other, int axis) {
@@ -78,7 +94,7 @@ void gather(void* y, const void* x, const std::int64_t* ids, const Shape& shape,
     const W* const from = static_cast<const W*>(x);
     parallel_for(plan.rows(), grain_of(plan.inner()), [&](std::int64_t begin, std::int64_t end) {
       plan.each_row(begin, end, [&](std::int64_t, const std::int64_t* at) {
-        for (std::int64_t i = 0; i < plan.inner(); ++i) to[at[0] + i] = from[at[1] + i * step + ids[at[0] + i] * along];
+        gather_run(to + at[0], from + at[1], ids + at[0], plan.inner(), step, along);
       });
     });
   });
@@ -105,10 +121,7 @@ void scatter_add(T* y, const T* x, const std::int64_t* ids, const Shape& shape, 
       const T* const from = x + o * inner.numel();
       const std::int64_t* const id = ids + o * inner.numel();
       plan.each_row(0, plan.rows(), [&](std::int64_t, const std::int64_t* at) {
-        for (std::int64_t i = 0; i < plan.inner(); ++i) {
-          T& sum = to[at[1] + i * step + id[at[0] + i] * along];
-          sum = static_cast<T>(sum + from[at[0] + i]);
-        }
+        scatter_run(to + at[1], from + at[0], id + at[0], plan.inner(), step, along);
       });
     }
   });

@@ -1,5 +1,6 @@
 // Reading and adding up by lists of ids (index_select, embedding, gather, scatter_add), and flip, tril, triu.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -23,6 +24,18 @@ std::string position(std::int64_t i, const Shape& shape) {
 void expect_ids(const char* op, const Tensor& ids, std::int64_t low, std::int64_t n, const char* of) {
   check::dtype(op, "ids", ids, int64);
   const auto all = ids.data<std::int64_t>();
+  std::atomic<bool> within{true};
+  parallel_for(all.size(), 1 << 15, [&](std::int64_t i, std::int64_t end) {
+    // The first bit is set as soon as one id is below low or above n - 1: without a branch, this is done by vectors.
+    std::uint64_t signs = 0;
+    const auto first = static_cast<std::uint64_t>(low), last = static_cast<std::uint64_t>(n - 1);
+    for (const std::int64_t* const id = all.data(); i < end; ++i) {
+      const auto v = static_cast<std::uint64_t>(id[i]);
+      signs |= (v - first) | (last - v);
+    }
+    if (signs >> 63) within = false;
+  });
+  if (within) return;
   for (std::int64_t i = 0; i < all.size(); ++i)
     if (all[i] < low || all[i] >= n)
       check::fail(op, "the id at ", position(i, ids.shape()), " is ", all[i], ": ", of, " has ", n,
