@@ -69,11 +69,11 @@ inline void transpose_blocks(std::int64_t rows, std::int64_t cols, const T* x, s
 // out[c out_ld + r] = x[r ld + c] for r < rows and c < cols.
 template <class T>
 void transpose(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld) {
-  constexpr std::size_t most = 16, vector = vector_bytes / sizeof(T), line = 64 / sizeof(T);
-  constexpr int part = line < most ? line : most;  // columns at a time: the lines written stay in the cache
+  constexpr int vector = vector_bytes / sizeof(T), line = 64 / sizeof(T);
+  constexpr int block = vector < 16 ? vector : 16;
+  constexpr int part = line < 16 ? line : 16;  // columns at a time: the lines written stay in the cache
   for (std::int64_t c = 0; c < cols; c += part)
-    transpose_blocks <
-        vector<most ? vector : most>(rows, cols - c < part ? cols - c : part, x + c, ld, out + c * out_ld, out_ld);
+    transpose_blocks<block>(rows, cols - c < part ? cols - c : part, x + c, ld, out + c * out_ld, out_ld);
 }
 
 }  // namespace
