@@ -253,6 +253,33 @@ TEST_CASE("trainer: validation keeps the best and ends what no longer improves",
   CHECK(again.trainer.run().end == End::stopped_early);
 }
 
+TEST_CASE("trainer: reduction on a plateau goes with the validation, and on from its state", "[trainer]") {
+  const Directory d;
+  const auto rates = [](int steps, const std::string& out) {
+    SmallTraining t;
+    optim::PlateauOptions patient;
+    patient.patience = 1;
+    optim::ReduceLROnPlateau plateau(*t.optimizer, patient);
+    TrainerOptions options = quiet(steps, out);
+    options.resume = true;
+    Trainer trainer(
+        *t.model, *t.optimizer, t.loader, [&](const data::Batch& b) { return t.loss(b); }, options);
+    trainer.checkpoint().add("plateau", plateau);
+    trainer.validation(
+        [&] {
+          plateau.step(1);
+          return 1;
+        },
+        2);
+    trainer.run();
+    return column(trainer.metrics(), "lr");
+  };
+  const std::vector<double> whole = rates(14, "");
+  CHECK(whole.front() > 50 * whole.back());
+  rates(4, d.path.string());
+  CHECK(rates(14, d.path.string()) == whole);
+}
+
 TEST_CASE("trainer: gradients are clipped, a loss that is not finite ends it", "[trainer]") {
   TrainerOptions options = quiet(5);
   options.clip_norm = 1e-3;
