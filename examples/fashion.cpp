@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
       e.progress("epoch", epoch, epochs, "loss", curve.y.back());
     }
 
-    e.picture("loss", plot::lines({curve}, {"Fashion", "Step", "Nats an image"}));
+    e.picture("loss", plot::lines({curve}, {"Fashion", "Step", "Nats an image", /*smooth=*/true}));
     for (std::int64_t i = 0; i < 4; ++i) e.picture("where_it_looks_" + std::to_string(i), look(model, test, i));
     e.at_least("test images that are told right, in percent", accuracy(model, test, e.quick ? 500 : 10000), 88);
   };

@@ -233,7 +233,7 @@ int main(int argc, char** argv) {
       e.progress("epoch", epoch, epochs, "phoneme error rate", phoneme_error_rate(model, validation, inventory));
     }
 
-    e.picture("loss", plot::lines({curve}, {"Pronunciation", "Step", "Nats a sound"}));
+    e.picture("loss", plot::lines({curve}, {"Pronunciation", "Step", "Nats a sound", /*smooth=*/true}));
     e.picture("cross_attention", look(model, inventory, "thoughtfully"));
     e.at_most("phoneme error rate on the held-out tenth, in percent",
               phoneme_error_rate(model, part(count - held_out, e.quick ? 50 : held_out), inventory), 8);

@@ -173,7 +173,8 @@ int main(int argc, char** argv) {
         if (invented.size() < 10 && name.size() > 1 && !known.count(name)) invented.insert(name);
     for (const std::string& name : invented) std::cout << "  " << name << '\n';
 
-    e.picture("loss", plot::lines({train_curve, validation_curve}, {"Names", "Step", "Nats a character"}));
+    e.picture("loss",
+              plot::lines({train_curve, validation_curve}, {"Names", "Step", "Nats a character", /*smooth=*/true}));
     e.claim("ten new names were found", invented.size() == 10);
     const double goal = e.quick ? 2.6 : 2.2;
     e.claim("the validation loss is below " + std::to_string(goal).substr(0, 3) + " nats a character",

@@ -71,6 +71,22 @@ std::vector<std::size_t> thinned(const std::vector<double>& y) {
   return keep;
 }
 
+// The mean of each point and its neighbours, a fiftieth of the curve in all. What is not drawn has no share in it.
+Curve running_mean(const Curve& c, const Axis& y) {
+  const std::size_t n = c.y.size(), half = n / 100;
+  Curve mean{c.label, {}, c.x};
+  double sum = 0;
+  std::size_t count = 0, begin = 0, end = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (; end < std::min(n, i + half + 1); ++end)
+      if (y.shows(c.y[end])) sum += c.y[end], ++count;
+    for (; begin + half < i; ++begin)
+      if (y.shows(c.y[begin])) sum -= c.y[begin], --count;
+    mean.y.push_back(y.shows(c.y[i]) ? sum / static_cast<double>(count) : NAN);
+  }
+  return mean;
+}
+
 std::string path_of(const Curve& c, const Axis& x, const Axis& y, double left, double top) {
   std::string path;
   bool pen_down = false;
@@ -131,8 +147,13 @@ Figure lines(const std::vector<Curve>& curves, const LineOptions& options) {
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const std::string color = curve_colors[i % std::size(curve_colors)];
     // round ends, so that a single point is a dot
-    canvas.raw("<path class=\"curve\" d=\"" + path_of(curves[i], x, y, left, top) + "\" fill=\"none\" stroke=\"" +
-               color + "\" stroke-width=\"1.8\" stroke-linejoin=\"round\" stroke-linecap=\"round\"/>\n");
+    const auto draw = [&](const Curve& c, const std::string& more) {
+      canvas.raw("<path class=\"curve\" d=\"" + path_of(c, x, y, left, top) + "\" fill=\"none\" stroke=\"" + color +
+                 "\" stroke-width=\"1.8\" stroke-linejoin=\"round\" stroke-linecap=\"round\"" + more + "/>\n");
+    };
+    const bool smooth = options.smooth && curves[i].y.size() >= 200;
+    draw(curves[i], smooth ? " stroke-opacity=\"0.25\"" : "");
+    if (smooth) draw(running_mean(curves[i], y), "");
     if (curves[i].label.empty()) continue;
     canvas.line(right + 14, legend_y, right + 38, legend_y, color, 2.5);
     canvas.text(right + 46, legend_y + tick_size * 0.36, curves[i].label, {tick_size, "start", ink});

@@ -155,7 +155,7 @@ void Trainer::finish(ProgressBar& bar) {
       }
   std::vector<plot::Curve> curves{training};
   if (!validation.y.empty()) curves.push_back(validation);
-  plot::lines(curves, {"Training", "Step", "Loss"}).save(path("loss.svg"));
+  plot::lines(curves, {"Training", "Step", "Loss", /*smooth=*/true}).save(path("loss.svg"));
 }
 
 }  // namespace fit

@@ -229,6 +229,34 @@ TEST_CASE("a logarithmic axis has powers of ten at equal distances") {
   for (const char* tick : {">0.01<", ">0.1<", ">1<", ">10<", ">100<"}) CHECK(count(svg, tick) >= 1);
 }
 
+TEST_CASE("a noisy curve turns pale behind its running mean") {
+  plot::LineOptions options;
+  options.smooth = true;
+  std::vector<double> y;
+  for (int i = 0; i < 400; ++i) y.push_back(i % 2 == 0 ? 10 : 20);
+  y[100] = NAN;
+  const std::string svg = plot::lines({{"loss", y}}, options).svg();
+  CHECK(well_formed(svg));
+  REQUIRE(count(svg, "class=\"curve\"") == 2);
+  CHECK(count(svg, ">loss<") == 1);
+  CHECK(count(svg, "stroke-opacity=\"0.25\"") == 1);
+  const auto heights = [&](std::size_t from) {  // of the points of the path behind it, the lowest and the highest
+    const std::size_t begin = svg.find(" d=\"", from) + 4, end = svg.find('"', begin);
+    CHECK(count(svg.substr(begin, end - begin), "M") == 2);
+    double low = INFINITY, high = -INFINITY, a = 0, b = 0;
+    for (std::size_t at = begin; at < end; ++at)
+      if ((svg[at] == 'M' || svg[at] == 'L') && std::sscanf(svg.c_str() + at + 1, "%lf %lf", &a, &b) == 2)
+        low = std::min(low, b), high = std::max(high, b);
+    return std::pair(low, high);
+  };
+  const auto [top, bottom] = heights(svg.find("class=\"curve\""));
+  const auto [highest, lowest] = heights(svg.rfind("class=\"curve\""));
+  CHECK(lowest - highest < (bottom - top) * 0.25);  // 9 neighbours, of which at the most one more is 10 than 20
+  CHECK((highest + lowest) / 2 == Approx((top + bottom) / 2).epsilon(0.05));
+  y.resize(199);
+  CHECK(count(plot::lines({{"loss", y}}, options).svg(), "class=\"curve\"") == 1);
+}
+
 TEST_CASE("a long curve keeps its peaks") {
   std::vector<double> y(100000, 1.0);
   y[54321] = 7;

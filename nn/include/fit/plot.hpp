@@ -71,6 +71,7 @@ struct Curve {
 
 struct LineOptions {
   std::string title = "", xlabel = "", ylabel = "";
+  bool smooth = false;  ///< curves of 200 points and more turn pale, and their running mean is drawn over them
   bool log_x = false, log_y = false;  ///< logarithmic axes; what is not positive is not drawn there
 };
 
