@@ -15,8 +15,16 @@ template <class... Parts>
   throw Error(s.str());
 }
 
+/// defined(op, "a", a, "b", b): no argument may be an undefined tensor. Those that follow here ask for it, too.
+template <class... Others>
+void defined(const char* op, const char* name, const Tensor& x, const Others&... others) {
+  if (!x.defined()) fail(op, name, " is undefined: give it a value first (zeros, tensor, ...)");
+  if constexpr (sizeof...(others) > 0) defined(op, others...);
+}
+
 /// The axis counted from the front.
 inline int axis(const char* op, const Tensor& x, int axis) {
+  defined(op, "x", x);
   const int rank = x.rank();
   if (rank == 0) fail(op, "axis ", axis, " is out of range for shape []: a scalar has no axes");
   if (axis < -rank || axis >= rank)
@@ -25,20 +33,24 @@ inline int axis(const char* op, const Tensor& x, int axis) {
 }
 
 inline void floating(const char* op, const char* name, const Tensor& x) {
+  defined(op, name, x);
   if (!is_floating(x.dtype()))
     fail(op, name, " is ", x.dtype(), ": it must be float32 or float64; convert it with .to(float32)");
 }
 
 inline void dtype(const char* op, const char* name, const Tensor& x, DType t) {
+  defined(op, name, x);
   if (x.dtype() != t) fail(op, name, " is ", x.dtype(), ": it must be ", t);
 }
 
 inline void same_dtype(const char* op, const char* a_name, const Tensor& a, const char* b_name, const Tensor& b) {
+  defined(op, a_name, a, b_name, b);
   if (a.dtype() != b.dtype())
     fail(op, a_name, " is ", a.dtype(), ", ", b_name, " is ", b.dtype(), ": both must have one type");
 }
 
 inline void shape(const char* op, const char* name, const Tensor& x, const Shape& s) {
+  defined(op, name, x);
   if (x.shape() != s) fail(op, name, " has shape ", x.shape(), ": it must be ", s);
 }
 

@@ -101,8 +101,15 @@ Tensor zeros(const Shape& shape, DType dtype) {
 }
 
 Tensor ones(const Shape& shape, DType dtype) { return full(shape, 1, dtype); }
-Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
-Tensor ones_like(const Tensor& x) { return full(x.shape(), 1, x.dtype()); }
+Tensor zeros_like(const Tensor& x) {
+  check::defined("zeros_like", "x", x);
+  return zeros(x.shape(), x.dtype());
+}
+
+Tensor ones_like(const Tensor& x) {
+  check::defined("ones_like", "x", x);
+  return full(x.shape(), 1, x.dtype());
+}
 
 Tensor arange(double start, double stop, double step, DType dtype) {
   if (dtype == DType::boolean) check::fail("arange", "dtype is boolean: it must be a type of numbers");

@@ -84,9 +84,13 @@ Tensor Tensor::alias(const Shape& shape) const {
   return Tensor(detail::new_impl(impl_->storage, impl_->offset, shape, impl_->dtype));
 }
 
-std::int64_t Tensor::size(int axis) const { return shape()[check::axis("size", *this, axis)]; }
+std::int64_t Tensor::size(int axis) const {
+  const int a = check::axis("size", *this, axis);
+  return shape()[a];
+}
 
 Tensor Tensor::clone() const {
+  check::defined("clone", "x", *this);
   Tensor y = empty(shape(), dtype());
   kernels::copy(y.fresh<char>(), raw(), numel() * size_of(dtype()));
   return record("clone", {*this}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.dy()); });
@@ -95,6 +99,7 @@ Tensor Tensor::clone() const {
 Tensor Tensor::detach() const { return alias(shape()); }
 
 Tensor Tensor::to(DType target) const {
+  check::defined("to", "x", *this);
   if (dtype() == target) return *this;
   Tensor y = empty(shape(), target);
   dispatch(dtype(), [&](auto from) {

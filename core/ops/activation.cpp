@@ -87,6 +87,8 @@ Tensor derivative(Activation f, const Tensor& dy, const Tensor& v, double p) {
 }
 
 Tensor apply(Activation f, const Tensor& x, double p = 0) {
+  const Rule& rule = rules[static_cast<int>(f)];
+  check::defined(rule.name, "x", x);
   const Tensor from = as_floating(x);
   Tensor y = Tensor::empty(x.shape(), from.dtype());
   dispatch_floating(y.dtype(), [&](auto zero) {
@@ -95,7 +97,6 @@ Tensor apply(Activation f, const Tensor& x, double p = 0) {
       kernels::activation<T>(f).forward(out, in, n, static_cast<T>(p));
     });
   });
-  const Rule& rule = rules[static_cast<int>(f)];
   return record(rule.name, {x}, std::move(y), rule.from_output ? keep::output : keep::inputs, [f, p](Backward& b) {
     b.give(0, derivative(f, b.dy(), rules[static_cast<int>(f)].from_output ? b.y() : b.x(0), p));
   });
@@ -104,6 +105,7 @@ Tensor apply(Activation f, const Tensor& x, double p = 0) {
 }  // namespace
 
 Tensor abs(const Tensor& x) {
+  check::defined("abs", "x", x);
   if (is_floating(x.dtype())) return apply(Activation::abs, x);
   Tensor y = Tensor::empty(x.shape(), int64);
   run_unary<std::int64_t, std::int64_t>(y, x.to(int64), each_one<std::int64_t, std::int64_t>([](std::int64_t v) {

@@ -17,6 +17,7 @@ DType working_type(DType t) {
 
 template <class Op>
 Tensor forward(const Tensor& a, const Tensor& b) {
+  check::defined(Op::name, "a", a, "b", b);
   const DType t = working_type<Op>(promote(a.dtype(), b.dtype()));
   if (a.dtype() != t || b.dtype() != t) return forward<Op>(plainly(a, t), plainly(b, t));
   Tensor z = Tensor::empty(check::broadcast(Op::name, a.shape(), b.shape()), t);
@@ -26,6 +27,7 @@ Tensor forward(const Tensor& a, const Tensor& b) {
 
 template <class Op>
 Tensor forward(const Tensor& x, Scalar s, bool number_first = false) {
+  check::defined(Op::name, number_first ? "b" : "a", x);
   const DType t = working_type<Op>(x.dtype());
   if (x.dtype() != t) return forward<Op>(plainly(x, t), s, number_first);
   Tensor z = Tensor::empty(x.shape(), t);
@@ -92,6 +94,7 @@ Tensor div(Scalar a, const Tensor& b) {
 }
 
 Tensor neg(const Tensor& x) {
+  check::defined("neg", "x", x);
   const DType t = working_type<Sub>(x.dtype());
   const Tensor from = plainly(x, t);
   Tensor y = Tensor::empty(x.shape(), t);

@@ -70,6 +70,7 @@ AttentionResult attend(const Tensor& q, const Tensor& k, const Tensor& v, Heads 
 AttentionResult heads_first(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                             bool weights) {
   constexpr const char* op = "scaled_dot_product_attention";
+  check::defined(op, "q", q, "k", k, "v", v);
   const int rank = q.rank();
   if (rank < 2 || rank > 4 || k.rank() != rank || v.rank() != rank)
     check::fail(op, "q is ", q.shape(), ", k is ", k.shape(), ", v is ", v.shape(),
@@ -92,6 +93,7 @@ AttentionResult heads_first(const Tensor& q, const Tensor& k, const Tensor& v, c
 AttentionResult heads_last(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
                            const AttentionOptions& options, bool weights) {
   constexpr const char* op = "multi_head_attention";
+  check::defined(op, "q", q, "k", k, "v", v);
   if (q.rank() != 3 || k.rank() != 3 || v.rank() != 3)
     check::fail(op, "q is ", q.shape(), ", k is ", k.shape(), ", v is ", v.shape(),
                 ": all must be (B, S, heads * features)");

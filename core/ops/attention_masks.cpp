@@ -46,6 +46,7 @@ Tensor create_padding_mask(const Tensor& ids, std::int64_t pad_token_id) {
 
 MaskAndBias mask_from_torch(const Tensor& mask, TorchMask kind, std::int64_t num_heads) {
   constexpr const char* op = "mask_from_torch";
+  check::defined(op, "mask", mask);
   if (mask.dtype() != boolean) check::floating(op, "a mask that is not boolean", mask);
   const Shape& s = mask.shape();
   Shape ours;
@@ -72,6 +73,7 @@ MaskAndBias mask_from_torch(const Tensor& mask, TorchMask kind, std::int64_t num
 
 AttentionView attention_visualization_helper(const Tensor& weights, const std::vector<std::string>& tokens) {
   constexpr const char* op = "attention_visualization_helper";
+  check::defined(op, "weights", weights);
   const int rank = weights.rank();
   if (rank < 2 || rank > 4 || weights.numel() == 0)
     check::fail(op, "weights is ", weights.shape(),

@@ -20,6 +20,7 @@ auto comparing(const Kernel& kernel, const F& f) {
 
 template <class Kernel, class F>
 Tensor compare(const char* op, const Tensor& a, const Tensor& b, const Kernel& kernel, const F& f) {
+  check::defined(op, "a", a, "b", b);
   const DType t = promote(a.dtype(), b.dtype());
   const Tensor x = plainly(a, t), y = plainly(b, t);
   Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
@@ -32,6 +33,7 @@ Tensor compare(const char* op, const Tensor& a, const Tensor& b, const Kernel& k
 
 template <class Kernel, class F>
 Tensor compare(const char* op, const Tensor& a, Scalar b, const Kernel& kernel, const F& f) {
+  check::defined(op, "a", a);
   if (a.dtype() == boolean) return compare(op, plainly(a, int64), b, kernel, f);  // so that 2 is not taken for true
   Tensor z = Tensor::empty(a.shape(), boolean);
   dispatch(a.dtype(), [&](auto zero) {
@@ -43,6 +45,7 @@ Tensor compare(const char* op, const Tensor& a, Scalar b, const Kernel& kernel, 
 
 template <class F>
 Tensor combine(const char* op, const Tensor& a, const Tensor& b, const F& f) {
+  check::defined(op, "a", a, "b", b);
   const Tensor x = plainly(a, boolean), y = plainly(b, boolean);
   Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
   run_binary<bool, bool, bool>(z, x, y, each_pair<bool, bool, bool>(f));
@@ -50,7 +53,8 @@ Tensor combine(const char* op, const Tensor& a, const Tensor& b, const F& f) {
 }
 
 template <class F>
-Tensor test(const Tensor& x, const F& f) {
+Tensor test(const char* op, const Tensor& x, const F& f) {
+  check::defined(op, "x", x);
   Tensor y = Tensor::empty(x.shape(), boolean);
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -86,17 +90,18 @@ FIT_LOGIC(logical_xor, bit_xor)
 #undef FIT_LOGIC
 
 Tensor logical_not(const Tensor& x) {
-  return test(x, [](auto v) { return v == 0; });
+  return test("logical_not", x, [](auto v) { return v == 0; });
 }
 
 Tensor isnan(const Tensor& x) {
-  return test(x, [](auto v) { return v != v; });
+  return test("isnan", x, [](auto v) { return v != v; });
 }
 Tensor isfinite(const Tensor& x) {
-  return test(x, [](auto v) { return v - v == 0; });  // infinity less infinity is NaN
+  return test("isfinite", x, [](auto v) { return v - v == 0; });  // infinity less infinity is NaN
 }
 
 bool equal(const Tensor& a, const Tensor& b) {
+  check::defined("equal", "a", a, "b", b);
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
   bool same = false;
   dispatch(a.dtype(), [&](auto zero) {
@@ -108,6 +113,7 @@ bool equal(const Tensor& a, const Tensor& b) {
 }
 
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
+  check::defined("allclose", "a", a, "b", b);
   if (a.shape() != b.shape()) return false;
   const Tensor p = plainly(a, float64), q = plainly(b, float64);
   const auto x = p.data<double>(), y = q.data<double>();

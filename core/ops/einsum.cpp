@@ -320,6 +320,8 @@ Tensor sum_others(const Tensor& x, Letters& letters, const Letters& keep) {
 
 Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
   if (given.empty()) check::fail("einsum", "\"", formula, "\": no operands were given");
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (!given[i].defined()) check::defined("einsum", ("operand " + std::to_string(i)).c_str(), given[i]);
   Formula f = parse(formula, given);
   std::vector<Tensor> operands = given;
   DType t = given[0].dtype();

@@ -84,6 +84,13 @@ Tensor indices(const Tensor& x, int axis, bool keepdims) {
   return y;
 }
 
+/// Among all elements.
+template <class Which>
+Tensor index_of(const Tensor& x) {
+  check::defined(Which::index_name, "x", x);
+  return indices<Which>(x.alias({x.numel()}), 0, false);
+}
+
 /// The extreme values, with the gradient for one axis (to the index that indices() gives) or for several (shared).
 template <class Which>
 Tensor extreme(const Tensor& x, const Axes& axes, bool keepdims) {
@@ -126,7 +133,7 @@ Tensor argmax(const Tensor& x, int axis, bool keepdims) {
 Tensor argmin(const Tensor& x, int axis, bool keepdims) {
   return indices<Smallest>(x, line_axis("argmin", x, axis), keepdims);
 }
-Tensor argmax(const Tensor& x) { return indices<Largest>(x.alias({x.numel()}), 0, false); }
-Tensor argmin(const Tensor& x) { return indices<Smallest>(x.alias({x.numel()}), 0, false); }
+Tensor argmax(const Tensor& x) { return index_of<Largest>(x); }
+Tensor argmin(const Tensor& x) { return index_of<Smallest>(x); }
 
 }  // namespace fit

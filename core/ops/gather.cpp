@@ -88,6 +88,7 @@ Tensor spread_rows(const char* op, const Tensor& v, int axis, const Tensor& ids,
 Tensor index_select(const Tensor& x, int axis, const Tensor& ids) {
   axis = check::axis("index_select", x, axis);
   const std::int64_t n = x.shape()[axis];
+  check::defined("index_select", "ids", ids);
   if (ids.rank() != 1) check::fail("index_select", "ids has shape ", ids.shape(), ": it must be [N]");
   expect_ids("index_select", ids, -n, n, "the axis");
   const auto given = ids.data<std::int64_t>();
@@ -101,6 +102,7 @@ Tensor index_select(const Tensor& x, int axis, const Tensor& ids) {
 }
 
 Tensor embedding(const Tensor& table, const Tensor& ids, std::int64_t padding_idx) {
+  check::defined("embedding", "table", table, "ids", ids);
   if (table.rank() != 2) check::fail("embedding", "table has shape ", table.shape(), ": it must be [V, C]");
   if (padding_idx < -1 || padding_idx >= table.shape()[0])
     check::fail("embedding", "padding_idx is ", padding_idx, ": it must be a row of table ", table.shape(),
@@ -117,6 +119,7 @@ namespace {
 // The checks that gather and scatter_add share. Gives the axis counted from the front.
 int expect_along(const char* op, const Tensor& x, int axis, const Tensor& ids) {
   axis = check::axis(op, x, axis);
+  check::defined(op, "ids", ids);
   bool fits = ids.rank() == x.rank();
   for (int a = 0; a < x.rank() && fits; ++a) fits = a == axis || ids.shape()[a] <= x.shape()[a];
   if (!fits)
@@ -172,6 +175,7 @@ Tensor flipped(const Tensor& x, unsigned axes) {
 
 // What lies on one side of a diagonal of the last two axes, and 0 on the other.
 Tensor triangle(const char* op, const Tensor& x, std::int64_t diagonal, bool lower) {
+  check::defined(op, "x", x);
   if (x.rank() < 2) check::fail(op, "x has shape ", x.shape(), ": it must have two axes or more");
   const std::int64_t height = x.shape()[-2], width = x.shape()[-1], size = size_of(x.dtype());
   diagonal = std::clamp(diagonal, -height, width);
@@ -199,6 +203,7 @@ Tensor triangle(const char* op, const Tensor& x, std::int64_t diagonal, bool low
 }  // namespace
 
 Tensor flip(const Tensor& x, const Axes& axes) {
+  check::defined("flip", "x", x);
   unsigned set = axes.all() ? (1u << x.rank()) - 1 : 0;
   for (const int given : axes.list()) {
     const unsigned bit = 1u << check::axis("flip", x, given);

@@ -236,6 +236,7 @@ void expect_distinct(const Place& p) {
 }  // namespace
 
 Tensor index(const Tensor& x, const std::vector<Index>& where) {
+  check::defined("index", "x", x);
   return read("index", x, resolve("index", where, x.shape()));
 }
 
@@ -246,6 +247,7 @@ Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, s
 }
 
 void index_put_(Tensor& x, const std::vector<Index>& where, const Tensor& v) {
+  check::defined(put_name, "x", x, "the value", v);
   const Place p = resolve(put_name, where, x.shape());
   expect_distinct(p);
   if (!broadcasts_to(v.shape(), p.region.result))

@@ -68,6 +68,7 @@ void expect_holds(const char* op, DType own, bool fractions) {
 
 template <class Op, class Form>
 Tensor& change(const char* op, Tensor& x, const Tensor& o, const Form& out_of_place) {
+  check::defined(op, "the tensor", x, "the operand", o);
   expect_holds<Op>(op, x.dtype(), is_floating(o.dtype()));
   const bool recorded = must_record(op, x, o);
   const Tensor operand = operand_for(op, x, o);
@@ -82,6 +83,7 @@ Tensor& change(const char* op, Tensor& x, const Tensor& o, const Form& out_of_pl
 
 template <class Op, class Form>
 Tensor& change(const char* op, Tensor& x, Scalar s, const Form& out_of_place) {
+  check::defined(op, "the tensor", x);
   expect_holds<Op>(op, x.dtype(), false);
   if (!is_floating(x.dtype())) s.whole(op);
   if (must_record(op, x, {})) {
@@ -119,6 +121,7 @@ FIT_IN_PLACE(Div, div)
 #undef FIT_IN_PLACE
 
 Tensor& Tensor::fill_(Scalar s) {
+  check::defined("fill_", "the tensor", *this);
   if (must_record("fill_", *this, {})) {
     become(*this, full(shape(), s, dtype()));
     return *this;
@@ -135,6 +138,7 @@ Tensor& Tensor::fill_(Scalar s) {
 Tensor& Tensor::zero_() { return fill_(0); }
 
 Tensor& Tensor::copy_(const Tensor& o) {
+  check::defined("copy_", "the tensor", *this, "the operand", o);
   const bool recorded = must_record("copy_", *this, o);
   const Tensor from = operand_for("copy_", *this, o);
   if (recorded) {

@@ -9,6 +9,7 @@ namespace fit {
 
 /// The axis counted from the front. A scalar counts as having one axis, of size 1, as in NumPy and PyTorch.
 inline int line_axis(const char* op, const Tensor& x, int axis) {
+  check::defined(op, "x", x);
   return x.rank() == 0 && (axis == 0 || axis == -1) ? 0 : check::axis(op, x, axis);
 }
 

@@ -12,6 +12,7 @@ namespace fit {
 namespace {
 
 void check_types(const char* op, const Tensor& a, const Tensor& b) {
+  check::defined(op, "a", a, "b", b);
   if (!is_floating(promote(a.dtype(), b.dtype())))
     check::fail(op, "a is ", a.dtype(), ", b is ", b.dtype(),
                 ": one must be float32 or float64; convert with .to(float32)");
@@ -120,6 +121,7 @@ Tensor matmul(const Tensor& a, bool ta, const Tensor& b, bool tb) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  check::defined("matmul", "a", a, "b", b);
   if (a.rank() == 0 || b.rank() == 0)
     check::fail("matmul", "a is ", a.shape(), ", b is ", b.shape(), ": neither may be a scalar; use a * b");
   if (a.rank() > 1 && b.rank() > 1) return matmul(a, false, b, false);
@@ -177,6 +179,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {
+  check::defined("outer", "a", a, "b", b);
   if (a.rank() != 1 || b.rank() != 1)
     check::fail("outer", "a is ", a.shape(), ", b is ", b.shape(), ": both must have one axis");
   return mul(unsqueeze(a, 1), unsqueeze(b, 0));

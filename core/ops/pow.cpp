@@ -57,6 +57,7 @@ void dispatch_number(DType t, const F& f) {
 }  // namespace
 
 Tensor pow(const Tensor& x, Scalar e) {
+  check::defined("pow", "x", x);
   const DType t = number_type(x.dtype());
   const Tensor from = plainly(x, t);
   Tensor y = Tensor::empty(x.shape(), t);
@@ -76,6 +77,7 @@ Tensor pow(const Tensor& x, Scalar e) {
 }
 
 Tensor pow(const Tensor& x, const Tensor& e) {
+  check::defined("pow", "x", x, "e", e);
   const DType t = number_type(promote(x.dtype(), e.dtype()));
   const Tensor base = plainly(x, t), exponent = plainly(e, t);
   Tensor y = Tensor::empty(check::broadcast("pow", x.shape(), e.shape()), t);
@@ -95,6 +97,9 @@ Tensor pow(const Tensor& x, const Tensor& e) {
   });
 }
 
-Tensor pow(Scalar x, const Tensor& e) { return pow(full({}, x, number_type(e.dtype())), e); }
+Tensor pow(Scalar x, const Tensor& e) {
+  check::defined("pow", "e", e);
+  return pow(full({}, x, number_type(e.dtype())), e);
+}
 
 }  // namespace fit

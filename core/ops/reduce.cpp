@@ -164,6 +164,7 @@ Tensor sum(const Tensor& x, const Axes& axes, bool keepdims) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
+  check::defined("sum_to", "x", x);
   if (x.shape() == shape) return x;
   const int rank = x.rank(), extra = rank - shape.rank();
   std::int64_t kept[Shape::max_rank];

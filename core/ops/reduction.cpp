@@ -6,6 +6,7 @@
 namespace fit {
 
 Reduction::Reduction(const char* op, const Tensor& x, const Axes& axes) {
+  check::defined(op, "x", x);
   bool goes[Shape::max_rank] = {};
   for (int a = 0; a < x.rank(); ++a) goes[a] = axes.all();
   for (const int given : axes.list()) {

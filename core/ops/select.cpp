@@ -55,6 +55,7 @@ Tensor choose(const char* op, const Tensor& condition, const Source& a, const So
 // maximum and minimum: `kernel` picks the function for floating types, `prefer(a, b)` says when a is the result.
 template <class Kernel, class Prefer>
 Tensor extremum(const char* op, const Tensor& a, const Tensor& b, const Kernel& kernel, const Prefer& prefer) {
+  check::defined(op, "a", a, "b", b);
   const DType t = promote(a.dtype(), b.dtype());
   const Tensor x = plainly(a, t), y = plainly(b, t);
   Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), t);
@@ -97,6 +98,7 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   check::dtype("where", "the condition", condition, boolean);
+  check::defined("where", "a", a, "b", b);
   const DType t = promote(a.dtype(), b.dtype());
   Tensor z = choose("where", condition, plainly(a, t), plainly(b, t), t);
   return record("where", {condition, a, b}, std::move(z), keep::input(0), [](Backward& g) {
@@ -107,17 +109,20 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
   check::dtype("where", "the condition", condition, boolean);
+  check::defined("where", "a", a);
   return record("where", {condition, a}, choose("where", condition, a, b, a.dtype()), keep::input(0),
                 [](Backward& g) { g.give(1, where(g.x(0), g.dy(), 0)); });
 }
 
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
   check::dtype("where", "the condition", condition, boolean);
+  check::defined("where", "b", b);
   return record("where", {condition, b}, choose("where", condition, a, b, b.dtype()), keep::input(0),
                 [](Backward& g) { g.give(1, where(g.x(0), 0, g.dy())); });
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
+  check::defined("masked_fill", "x", x);
   check::dtype("masked_fill", "the mask", mask, boolean);
   if (check::broadcast("masked_fill", x.shape(), mask.shape()) != x.shape())
     check::fail("masked_fill", "the mask has shape ", mask.shape(), ", x ", x.shape(),
@@ -127,6 +132,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
 }
 
 Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
+  check::defined("clamp", "x", x);
   if (!(low.value() <= high.value()))
     check::fail("clamp", "low is ", low.value(), ", high ", high.value(), ": low must not be above high");
   Tensor y = Tensor::empty(x.shape(), x.dtype());

@@ -17,6 +17,7 @@ Tensor reshaped(const char* op, const Tensor& x, const Shape& shape) {
 }
 
 Tensor reshape_to(const Tensor& x, const std::int64_t* sizes, int rank) {
+  check::defined("reshape", "x", x);
   std::int64_t known[Shape::max_rank];
   int open = -1;
   if (rank > Shape::max_rank) check::fail("reshape", rank, " axes: there can be at most ", Shape::max_rank);
@@ -40,6 +41,7 @@ Tensor reshape_to(const Tensor& x, const std::int64_t* sizes, int rank) {
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
+  check::defined("reshape", "x", x);
   if (shape.numel() != x.numel())
     check::fail("reshape", "x has shape ", x.shape(), " with ", x.numel(), " elements, the new shape ", shape, " has ",
                 shape.numel(), ": the counts must be equal");
@@ -55,6 +57,7 @@ Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> shape) {
 }
 
 Tensor flatten(const Tensor& x, int first, int last) {
+  check::defined("flatten", "x", x);
   if (x.rank() == 0 && first == 0 && last == -1) return reshaped("flatten", x, {1});
   first = check::axis("flatten", x, first);
   last = check::axis("flatten", x, last);
@@ -78,12 +81,14 @@ Tensor squeeze(const Tensor& x, int axis) {
 }
 
 Tensor squeeze(const Tensor& x) {
+  check::defined("squeeze", "x", x);
   std::int64_t sizes[Shape::max_rank];
   const auto* end = std::copy_if(x.shape().begin(), x.shape().end(), sizes, [](std::int64_t n) { return n != 1; });
   return reshaped("squeeze", x, Shape(sizes, static_cast<int>(end - sizes)));
 }
 
 Tensor unsqueeze(const Tensor& x, int axis) {
+  check::defined("unsqueeze", "x", x);
   const int rank = x.rank() + 1;
   if (axis < -rank || axis >= rank)
     check::fail("unsqueeze", "axis ", axis, " is out of range for shape ", x.shape(), ": it must be in ", -rank, " … ",
@@ -123,6 +128,7 @@ Tensor transpose(const Tensor& x, int a, int b) {
 }
 
 Tensor permute(const Tensor& x, const std::vector<int>& axes) {
+  check::defined("permute", "x", x);
   Order order{};
   bool seen[Shape::max_rank] = {};
   if (static_cast<int>(axes.size()) != x.rank())
@@ -136,6 +142,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& axes) {
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  check::defined("broadcast_to", "x", x);
   if (!broadcasts_to(x.shape(), shape))
     check::fail("broadcast_to", "x has shape ", x.shape(), ": it does not broadcast to ", shape,
                 "; counted from the right, each size must be equal or 1");

@@ -88,6 +88,7 @@ CausalAttention::CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int
       attention(dropout) {}
 
 Tensor CausalAttention::mask_for(const Tensor& x) const {
+  check::defined(causal, "x", x);
   const std::int64_t tokens = x.size(-2), context_length = mask.size(0);
   if (tokens > context_length)
     check::fail(causal, "x has shape ", x.shape(), ": its ", tokens, " tokens exceed context_length, ", context_length);

@@ -17,6 +17,7 @@ inline std::int64_t positive(const char* layer, const char* name, std::int64_t s
 /// The last axis of x must have `size` elements, which `holder` (a parameter of that shape) asks for.
 inline void check_last(const char* layer, const Tensor& x, const char* size_name, std::int64_t size,
                        const char* holder_name, const Tensor& holder) {
+  check::defined(layer, "x", x);
   if (x.rank() == 0 || x.shape().back() != size)
     check::fail(layer, "x is ", x.shape(), ", ", holder_name, " is ", holder.shape(), ": the last of x must be ",
                 size_name, " = ", size);

@@ -71,6 +71,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   check::floating(op, "logits", logits);
   if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
     check::fail(op, "label_smoothing is ", o.label_smoothing, ": it must be in 0 … 1");
+  check::defined(op, "targets", targets);
   if (is_floating(targets.dtype())) return soft_cross_entropy(op, logits, targets, o);
   const Rows rows(op, "logits", logits, targets, o.ignore_index, o.weight);
   Tensor losses = cross_entropy_rows(rows.scores, rows.ids, o.ignore_index);

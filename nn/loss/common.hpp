@@ -11,6 +11,7 @@ inline Tensor reduced(const Tensor& losses, Reduction reduction) {
 
 inline void check_pair(const char* op, const Tensor& input, const Tensor& target) {
   check::floating(op, "input", input);
+  check::defined(op, "target", target);
   if (input.shape() != target.shape())
     check::fail(op, "input is ", input.shape(), ", target is ", target.shape(), ": they must be equal");
 }

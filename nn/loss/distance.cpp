@@ -71,6 +71,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
                              const CosineEmbeddingOptions& options) {
   constexpr const char* op = "cosine_embedding_loss";
   check::floating(op, "a", a);
+  check::defined(op, "b", b, "target", target);
   if (a.rank() == 0 || a.shape() != b.shape() || target.shape() != a.shape().erased(a.rank() - 1))
     check::fail(op, "a is ", a.shape(), ", b ", b.shape(), ", target ", target.shape(),
                 ": they must be [..., C], [..., C] and [...]");

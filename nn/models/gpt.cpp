@@ -178,6 +178,7 @@ GPT::GPT(const GPTOptions& o) : GPT(o, init::Skip()) {
 }
 
 Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
+  check::defined("GPT", "ids", ids);
   const std::int64_t before = cache ? cache->length() : 0;
   if (ids.rank() != 2 || before + ids.size(1) > options_.context_length)
     check::fail("GPT", "ids has shape ", ids.shape(), " behind ", before,

@@ -53,6 +53,7 @@ Transformer::Transformer(const TransformerOptions& o) : Transformer(o, init::Ski
 }
 
 Tensor Transformer::embed(const char* name, const Embedding& table, const Tensor& ids, std::int64_t before) const {
+  check::defined("Transformer", name, ids);
   if (ids.rank() != 2 || before + ids.size(1) > options_.max_length)
     check::fail("Transformer", name, " has shape ", ids.shape(), " behind ", before,
                 " positions: it must be [B, T], and all together at most max_length, ", options_.max_length);

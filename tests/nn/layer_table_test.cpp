@@ -147,6 +147,17 @@ TEST_CASE("every layer: float64 gives what float32 gives, more precisely", "[lay
   });
 }
 
+TEST_CASE("every layer: an undefined input is told by operation and argument", "[layers]") {
+  using Catch::Matchers::Matches;
+  each_row([](const LayerRow& row, const nn::Layer& layer) {
+    for (std::size_t i = 0; i < row.inputs().size(); ++i) {
+      std::vector<Tensor> in = row.inputs();
+      in[i] = Tensor();
+      CHECK_THROWS_WITH(row.call(layer, in), Matches(R"(\[\w+\] \w+ is undefined: give it a value first.*)"));
+    }
+  });
+}
+
 TEST_CASE("every layer: it prints its name", "[layers]") {
   each_row([](const LayerRow&, const nn::Layer& layer) { CHECK(layer.str().rfind(layer.name() + '(', 0) == 0); });
 }

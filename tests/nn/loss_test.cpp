@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "fit/gradcheck.hpp"
 #include "fit/ops.hpp"
@@ -266,6 +267,22 @@ TEST_CASE("losses as layers hold their options") {
   both.load_state_dict({{"weight", ones({2})}, {"pos_weight", zeros({2})}});
   CHECK(both(x, ones({2})).item() == 0);
   CHECK(nn::clone(nn::HuberLoss({2, Reduction::sum}))->forward(x, zero).item() == 0.5 + 2 * 3);
+}
+
+TEST_CASE("an undefined tensor given to a loss is told by name") {
+  const Tensor x = ones({2, 3}), none;
+  const auto told = [](const std::string& what, const std::function<void()>& f) {
+    CHECK_THROWS_WITH(f(), Contains(what + " is undefined: give it a value first"));
+  };
+  told("[cross_entropy] logits", [&] { nn::cross_entropy(none, arange(2)); });
+  told("[cross_entropy] targets", [&] { nn::cross_entropy(x, none); });
+  told("[nll_loss] input", [&] { nn::nll_loss(none, arange(2)); });
+  told("[nll_loss] targets", [&] { nn::nll_loss(x, none); });
+  told("[mse_loss] target", [&] { nn::mse_loss(x, none); });
+  told("[binary_cross_entropy] target", [&] { nn::binary_cross_entropy(x, none); });
+  told("[kl_div] input", [&] { nn::kl_div(none, x); });
+  told("[cosine_embedding_loss] b", [&] { nn::cosine_embedding_loss(x, none, ones({2})); });
+  told("[cosine_embedding_loss] target", [&] { nn::cosine_embedding_loss(x, x, none); });
 }
 
 TEST_CASE("derivatives of the losses") {
