@@ -4,7 +4,8 @@
 #include "kernels/isa.hpp"
 
 // Element by element over contiguous memory, float and double. Errors in units in the last place: add, sub, mul, div
-// and sqrt 1/2, rsqrt 2, neg, maximum and minimum 0, the others as math.hpp says. What compares and chooses is exact.
+// and sqrt 1/2, pow 1, rsqrt 2, neg, maximum and minimum 0, the others as math.hpp says. What compares and chooses is
+// exact.
 namespace fit::kernels {
 
 // z[i] = f(x[sx i], y[sy i]) for i < n; sx and sy are 0 (one number for all) or 1. z may be x or y.
@@ -19,7 +20,8 @@ using Unary = void (*)(T* y, const T* x, std::int64_t n);
 template <class T>
 using Comparison = void (*)(bool* z, const T* x, const T* y, std::int64_t n, int sx, int sy);
 
-#define FIT_BINARY_KERNELS(X) X(add, Add) X(sub, Sub) X(mul, Mul) X(div, Div) X(maximum, Maximum) X(minimum, Minimum)
+#define FIT_BINARY_KERNELS(X) \
+  X(add, Add) X(sub, Sub) X(mul, Mul) X(div, Div) X(maximum, Maximum) X(minimum, Minimum) X(pow, Pow)
 #define FIT_UNARY_KERNELS(X) \
   X(neg, Neg)                \
   X(exp, Exp) X(log, Log) X(log1p, Log1p) X(sqrt, Sqrt) X(rsqrt, Rsqrt) X(sin, Sin) X(cos, Cos) X(erf, Erf)

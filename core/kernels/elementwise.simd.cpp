@@ -4,6 +4,7 @@
 
 #include "kernels/map.hpp"
 #include "kernels/math.hpp"
+#include "kernels/pow.hpp"
 #include "kernels/sweep.hpp"
 
 namespace fit::kernels {
@@ -24,6 +25,7 @@ FIT_BINARY(Div, x / y)
 // (xsimd's != is false for NaN, unlike C++'s.)
 FIT_BINARY(Maximum, xsimd::select(x > y || xsimd::isnan(x), x, y))
 FIT_BINARY(Minimum, xsimd::select(x < y || xsimd::isnan(x), x, y))
+FIT_BINARY(Pow, math::pow(x, y))
 #undef FIT_BINARY
 
 #define FIT_UNARY(Name, formula) \

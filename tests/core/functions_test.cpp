@@ -152,6 +152,35 @@ TEST_CASE("the tail of gelu in float64 is right to the last digits, not only sma
   });
 }
 
+TEST_CASE("powers of every special number are C's, and others within a unit", "[functions]") {
+  const double special[] = {0,         -0.,   1,        -1,    3,    -3,    2,        -2,        0.5,
+                            -0.5,      1.5,   -2.5,     1e-40, 3e38, -3e38, 16777215, -16777215, 16777216,
+                            8388607.5, 0.999, 33554434, 127,   -149, nan,   infinity, -infinity};
+  std::vector<float> x, e;
+  for (const double a : special)
+    for (const double b : special) x.push_back(static_cast<float>(a)), e.push_back(static_cast<float>(b));
+  std::mt19937_64 random(3);
+  const auto uniform = [&] { return static_cast<float>(random() >> 40) * 0x1p-23f - 1; };
+  for (int i = 0; i < 30000; ++i) {
+    x.push_back(i % 3 == 0 ? uniform() * 20 : std::exp2(uniform() * 149));
+    e.push_back(i % 3 == 1 ? uniform() * 150 / std::log2(x.back()) : std::nearbyint(uniform() * 20));
+  }
+  const auto n = static_cast<std::int64_t>(x.size());
+  const Tensor base = tensor(x, {n}), exponent = tensor(e, {n});
+  each_isa([&] {
+    const Tensor y = pow(base, exponent), wide = pow(base.to(float64), exponent.to(float64));
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const float got = y.data<float>()[i];
+      const double want = std::pow(double{x[at]}, double{e[at]});
+      const bool sign = std::isnan(want) || std::signbit(got) == std::signbit(want);
+      if (!sign || !(units_off(got, want) <= 1)) FAIL_CHECK(x[at] << " to the power of " << e[at] << " gives " << got);
+      const double same = wide.data<double>()[i];
+      if (!(same == want || (std::isnan(same) && std::isnan(want)))) FAIL_CHECK("in float64 it is " << same);
+    }
+  });
+}
+
 TEST_CASE("the negative of zero is negative zero, on every instruction set", "[functions]") {
   each_isa([] {
     for (const DType t : {float32, float64})
