@@ -43,7 +43,8 @@ void over_queries(const Attention<T>& a, const Each& each) {
   const std::int64_t size = query_step(a), per_head = blocks(a.Sq, size);
   const bool pack = !few_queries(a);
   const std::int64_t size_k = pack ? blocks(a.Sk, key_block) * key_block * a.D : 0;
-  const double flops = flops_per_pair(a) * pairs(a);
+  // Of few queries it is reading the keys and values that takes the time.
+  const double flops = (pack ? 1 : 8) * flops_per_pair(a) * pairs(a);
   // Many heads: each is packed and attended to in one go, while its keys are in the cache. Blocks don't depend on each
   // other, so their results don't depend on which way is taken.
   if (heads >= 4 * num_threads()) {
