@@ -108,6 +108,8 @@ void check_find() {
         if (at < n) x[at] = static_cast<T>(hit);
         if (at + 1 < n) x[n - 1] = static_cast<T>(0.5);  // another, later
         CHECK(kernels::reduce<T>().find(x.data(), n, static_cast<T>(0.5)) == at);
+        if (at > 0)
+          CHECK(kernels::reduce<T>().find(x.data(), at - 1, static_cast<T>(0.5)) == at - 1);  // and no further
       }
 }
 
