@@ -7,6 +7,10 @@
 #include <random>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 // Memory for kernels under test.
 namespace fit::test {
 
@@ -14,7 +18,8 @@ namespace fit::test {
 constexpr std::int64_t odd_sizes[] = {0, 1, 3, 7, 16, 33, 257};
 
 /// n elements which begin `offset` elements behind a boundary of 64 bytes, between others that a kernel may neither
-/// write nor let into its results: all bytes are 255 at first, which as a floating number is NaN.
+/// write nor let into its results: all bytes are 255 at first, which as a floating number is NaN. Under the address
+/// sanitizer it may not even read them.
 template <class T>
 class Room {
  public:
@@ -23,7 +28,11 @@ class Room {
     bytes_.assign(static_cast<std::size_t>(4 * line + (n + offset) * size), 255);
     const auto at = reinterpret_cast<std::uintptr_t>(bytes_.data() + line);
     begin_ = static_cast<std::int64_t>(line + (line - at % line) % line) + offset * size;
+    fence(true);
   }
+  ~Room() { fence(false); }
+  Room(Room&&) = default;
+  Room& operator=(Room&&) = delete;
   T* data() { return reinterpret_cast<T*>(bytes_.data() + begin_); }
   T& operator[](std::int64_t i) { return data()[i]; }
   std::vector<T> values() { return std::vector<T>(data(), data() + n_); }
@@ -32,7 +41,10 @@ class Room {
     const auto untouched = [&](auto from, auto to) {
       return std::all_of(bytes_.begin() + from, bytes_.begin() + to, [](unsigned char b) { return b == 255; });
     };
-    return untouched(0, begin_) && untouched(begin_ + n_ * size, static_cast<std::int64_t>(bytes_.size()));
+    fence(false);
+    const bool all = untouched(0, begin_) && untouched(begin_ + n_ * size, static_cast<std::int64_t>(bytes_.size()));
+    fence(true);
+    return all;
   }
   /// Whether element i is as it was at first.
   bool untouched(std::int64_t i) const {
@@ -42,6 +54,15 @@ class Room {
 
  private:
   static constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+  void fence([[maybe_unused]] bool up) const {
+#if defined(__SANITIZE_ADDRESS__)
+    if (bytes_.empty()) return;  // moved away
+    const auto change = up ? __asan_poison_memory_region : __asan_unpoison_memory_region;
+    const std::int64_t end = begin_ + n_ * size;
+    change(bytes_.data(), static_cast<std::size_t>(begin_));
+    change(bytes_.data() + end, bytes_.size() - static_cast<std::size_t>(end));
+#endif
+  }
   std::int64_t n_, begin_;
   std::vector<unsigned char> bytes_;
 };
