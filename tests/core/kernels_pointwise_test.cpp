@@ -79,6 +79,7 @@ std::vector<Row<T>> binary_rows() {
       {"maximum", k.maximum, [](const R& x, const R& y) { return x.value > y.value || std::isnan(x.value) ? x : y; }},
       {"minimum", k.minimum, [](const R& x, const R& y) { return x.value < y.value || std::isnan(x.value) ? x : y; }},
       {"pow", k.pow, [](const R& x, const R& y) { return R::of(std::pow(x.value, y.value), 0, 1); }},
+      {"pow", k.pow, [](const R& x, const R& y) { return R::of(std::pow(x.value, y.value), 0, 1); }},
   };
   const Draw any = anything<T>();
   std::vector<Row<T>> rows;
