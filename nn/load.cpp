@@ -3,8 +3,8 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "check.hpp"
 #include "fit/graph.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 namespace {

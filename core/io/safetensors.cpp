@@ -4,10 +4,10 @@
 #include <cstring>
 #include <unordered_set>
 
-#include "check.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
 #include "io/json.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 namespace {

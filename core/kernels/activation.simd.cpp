@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "kernels/map.hpp"
-#include "kernels/math.hpp"
+#include "kernels/simd/math.hpp"
+#include "kernels/simd/transform.hpp"
 
 namespace fit::kernels {
 namespace {

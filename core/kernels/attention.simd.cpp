@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/exp2.hpp"
-#include "kernels/tile_product.hpp"
-#include "kernels/transpose.hpp"
+#include "kernels/simd/exp2.hpp"
+#include "kernels/simd/tile_product.hpp"
+#include "kernels/simd/transpose.hpp"
 
 // Letters: M queries of a block, N = key_block keys. Scores are kept times log2(e), so that weights are 2^score.
 namespace fit::kernels {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "kernels/isa.hpp"
-#include "kernels/walk.hpp"
+#include "kernels/strided_loop.hpp"
 
 // Copies between layouts. Elements are moved as they are, whatever their type: only their size counts. Exact.
 namespace fit::kernels {

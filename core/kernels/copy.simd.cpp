@@ -1,6 +1,6 @@
 #include "kernels/copy.hpp"
 
-#include "kernels/transpose.hpp"
+#include "kernels/simd/transpose.hpp"
 
 namespace fit::kernels {
 namespace {

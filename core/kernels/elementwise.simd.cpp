@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "kernels/map.hpp"
-#include "kernels/math.hpp"
-#include "kernels/pow.hpp"
-#include "kernels/sweep.hpp"
+#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/math.hpp"
+#include "kernels/simd/pow.hpp"
+#include "kernels/simd/transform.hpp"
 
 namespace fit::kernels {
 namespace {

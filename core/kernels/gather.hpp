@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/walk.hpp"
+#include "kernels/strided_loop.hpp"
 
 // Moving elements by lists of ids, which have been checked. No two threads ever write one element, and each element's
 // sums are added in the order of the list: results have the bits of plain loops.

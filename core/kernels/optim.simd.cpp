@@ -1,6 +1,6 @@
 #include "kernels/optim.hpp"
 
-#include "kernels/sweep.hpp"
+#include "kernels/simd/for_each_vector.hpp"
 
 namespace fit::kernels {
 namespace {

@@ -1,8 +1,8 @@
 #include "kernels/product.hpp"
 
-#include "kernels/sweep.hpp"
-#include "kernels/tile_product.hpp"
-#include "kernels/transpose.hpp"
+#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/tile_product.hpp"
+#include "kernels/simd/transpose.hpp"
 
 namespace fit::kernels {
 namespace {

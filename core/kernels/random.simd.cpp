@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/simd.hpp"
+#include "kernels/simd/simd.hpp"
 
 namespace fit::kernels {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/simd.hpp"
-#include "kernels/transpose.hpp"
+#include "kernels/simd/simd.hpp"
+#include "kernels/simd/transpose.hpp"
 
 namespace fit::kernels {
 namespace {

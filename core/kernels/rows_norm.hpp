@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "kernels/isa.hpp"
-#include "kernels/past.hpp"
+#include "kernels/nontemporal.hpp"
 
 // Normalisation of contiguous rows of n numbers, float and double. `layer` subtracts the row's mean, `rms` does not
 // (its mean is 0). weight and bias, of n numbers, may be null. mean and rstd = 1 / sqrt(variance + eps) are one number

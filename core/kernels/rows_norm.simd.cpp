@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/sweep.hpp"
+#include "kernels/simd/for_each_vector.hpp"
 
 namespace fit::kernels {
 namespace {

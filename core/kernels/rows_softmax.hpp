@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "kernels/isa.hpp"
-#include "kernels/past.hpp"
+#include "kernels/nontemporal.hpp"
 
 // Softmax and its kin on lines of numbers, float and double. Rounded by operation; e^x 3 units in the last place
 // (float), 2 (double), or 0 where it is under the least normal number. Sums of e^x have at least 2 chains of additions,

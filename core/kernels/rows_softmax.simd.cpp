@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/math.hpp"
-#include "kernels/sweep.hpp"
+#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/math.hpp"
 
 namespace fit::kernels {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-#include "dispatch.hpp"
 #include "ops/elementwise.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

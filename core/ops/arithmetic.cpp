@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "dispatch.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

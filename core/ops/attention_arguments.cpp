@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "fit/ops.hpp"
 #include "ops/attention.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit::detail {
 namespace {

@@ -1,9 +1,9 @@
 // Masks for attention, and what a picture of its weights needs.
 #include <cmath>
 
-#include "check.hpp"
 #include "fit/ops.hpp"
 #include "ops/attention.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/walk.hpp"
+#include "kernels/strided_loop.hpp"
 
 namespace fit {
 

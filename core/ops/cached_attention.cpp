@@ -1,10 +1,10 @@
 // Attention of what comes next in sequences whose keys and values are kept.
 #include <algorithm>
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "fit/ops.hpp"
 #include "ops/attention.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <functional>
 
-#include "dispatch.hpp"
 #include "ops/elementwise.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

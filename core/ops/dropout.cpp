@@ -1,9 +1,9 @@
 #include "ops/dropout.hpp"
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/random.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <optional>
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "fit/ops.hpp"
 #include "kernels/gemm.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

@@ -1,11 +1,11 @@
 #pragma once
 #include <algorithm>
 
-#include "check.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/elementwise.hpp"
 #include "ops/broadcast.hpp"
+#include "tensor/check.hpp"
 
 // The forward of operations that work element by element: types, broadcasting and threads, once for all.
 namespace fit {

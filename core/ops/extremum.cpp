@@ -1,11 +1,11 @@
 // max, min, argmax and argmin.
 #include <limits>
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "kernels/reduce.hpp"
 #include "ops/lines.hpp"
 #include "ops/reduction.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

@@ -1,8 +1,8 @@
 // Attention in tiles: the fast form of composed_attention(), for what it can serve.
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "fit/ops.hpp"
 #include "ops/attention.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace detail {

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "check.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/copy.hpp"
 #include "ops/broadcast.hpp"
 #include "ops/inplace.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 namespace {

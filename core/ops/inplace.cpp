@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "dispatch.hpp"
-#include "graph_node.hpp"
+#include "graph/node.hpp"
 #include "ops/arithmetic.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {
@@ -99,7 +99,7 @@ Tensor& change(const char* op, Tensor& x, Scalar s, const Form& out_of_place) {
 
 void Tensor::before_write(const char* op) {
   const detail::TensorImpl& t = get();
-  if (t.node && detail::recording) {
+  if (t.node && detail::thread_state.recording) {
     if (t.node->leaf()) fail_leaf(op, *this);
     check::fail(op, "the tensor of shape ", t.shape, " was computed by ", t.node->op,
                 " from tensors that want gradients: write into a detach()ed clone(), or under NoGrad");

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <string>
 
-#include "check.hpp"
 #include "fit/ops.hpp"
 #include "kernels/copy.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 namespace {

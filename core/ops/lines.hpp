@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "check.hpp"
 #include "fit/parallel.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 

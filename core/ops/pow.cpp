@@ -1,8 +1,8 @@
 // x^e, for tensors and numbers.
 #include <type_traits>
 
-#include "dispatch.hpp"
 #include "ops/elementwise.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

@@ -5,10 +5,10 @@
 #include <functional>
 #include <limits>
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "ops/lines.hpp"
 #include "ops/reduction.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

@@ -1,7 +1,7 @@
 #include "ops/reduction.hpp"
 
-#include "check.hpp"
 #include "ops/lines.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 

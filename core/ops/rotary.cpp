@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/scratch.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 

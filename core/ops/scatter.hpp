@@ -1,8 +1,8 @@
 #pragma once
-#include "dispatch.hpp"
 #include "fit/ops.hpp"
 #include "kernels/copy.hpp"
 #include "kernels/gather.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 

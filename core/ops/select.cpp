@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "dispatch.hpp"
 #include "ops/elementwise.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

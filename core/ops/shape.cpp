@@ -1,10 +1,10 @@
-// reshape and its kin, which share the buffer; transpose, permute and broadcast_to, which copy.
+// reshape and its kin, which share the buffer; transpose, permute, broadcast_to and flip, which copy.
 #include <algorithm>
 
-#include "check.hpp"
 #include "fit/ops.hpp"
 #include "kernels/copy.hpp"
 #include "ops/broadcast.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 namespace {
@@ -154,6 +154,36 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   kernels::copy(shape, size_of(x.dtype()), y.fresh<char>(), kernels::row_major(shape), x.raw(), sx);
   // dx = dy, summed over the repeated axes by give()
   return record("broadcast_to", {x}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.dy()); });
+}
+
+namespace {
+
+Tensor flipped(const Tensor& x, unsigned axes) {
+  const kernels::Strides full = kernels::row_major(x.shape());
+  kernels::Strides strides = full;
+  std::int64_t first = 0;
+  for (int a = 0; a < x.rank(); ++a)
+    if (axes >> a & 1 && x.numel() > 0) {
+      first += (x.shape()[a] - 1) * full[a];
+      strides[a] = -full[a];
+    }
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  const std::int64_t size = size_of(x.dtype());
+  kernels::copy(x.shape(), size, y.fresh<char>(), full, static_cast<const char*>(x.raw()) + first * size, strides);
+  return record("flip", {x}, std::move(y), keep::nothing, [axes](Backward& b) { b.give(0, flipped(b.dy(), axes)); });
+}
+
+}  // namespace
+
+Tensor flip(const Tensor& x, const Axes& axes) {
+  check::defined("flip", "x", x);
+  unsigned set = axes.all() ? (1u << x.rank()) - 1 : 0;
+  for (const int given : axes.list()) {
+    const unsigned bit = 1u << check::axis("flip", x, given);
+    if (set & bit) check::fail("flip", "axis ", given, " is named twice for shape ", x.shape());
+    set |= bit;
+  }
+  return flipped(x, set);
 }
 
 }  // namespace fit

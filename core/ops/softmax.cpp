@@ -2,11 +2,11 @@
 #include <cmath>
 #include <functional>
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "kernels/rows_softmax.hpp"
 #include "ops/lines.hpp"
 #include "ops/reduction.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

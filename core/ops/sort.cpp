@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "check.hpp"
 #include "fit/parallel.hpp"
 #include "ops/scatter.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 namespace {

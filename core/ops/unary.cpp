@@ -1,6 +1,6 @@
 // Functions of one number whose derivatives are made of other operations.
-#include "dispatch.hpp"
 #include "ops/elementwise.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

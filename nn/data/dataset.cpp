@@ -1,9 +1,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "check.hpp"
 #include "fit/data.hpp"
 #include "fit/ops.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::data {
 namespace {

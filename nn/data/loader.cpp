@@ -7,11 +7,11 @@
 #include <numeric>
 #include <thread>
 
-#include "check.hpp"
 #include "fit/data.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "load.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::data {
 

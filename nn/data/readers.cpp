@@ -6,9 +6,9 @@
 #include <charconv>
 #include <memory>
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "io/input_file.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit::data {
 

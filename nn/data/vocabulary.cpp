@@ -2,10 +2,10 @@
 #include <map>
 #include <set>
 
-#include "check.hpp"
 #include "fit/text.hpp"
 #include "io/atomic_file.hpp"
 #include "io/json.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::text {
 namespace {

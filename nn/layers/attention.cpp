@@ -2,8 +2,8 @@
 
 #include <sstream>
 
-#include "check.hpp"
 #include "fit/ops.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 

@@ -1,6 +1,6 @@
 #include "fit/nn/containers.hpp"
 
-#include "check.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 

@@ -1,8 +1,8 @@
 #include "fit/nn/dropout.hpp"
 
-#include "check.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 

@@ -1,9 +1,9 @@
 #include "fit/nn/feed_forward.hpp"
 
-#include "check.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
 #include "layers/sizes.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 

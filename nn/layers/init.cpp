@@ -4,11 +4,11 @@
 #include <cmath>
 #include <utility>
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "layers/qr.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit::nn::init {
 namespace {

@@ -11,10 +11,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "check.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/random.hpp"
 #include "load.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 namespace detail {

@@ -2,11 +2,11 @@
 
 #include <cmath>
 
-#include "check.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
 #include "layers/sizes.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 

@@ -3,9 +3,9 @@
 #include <sstream>
 #include <vector>
 
-#include "check.hpp"
 #include "fit/ops.hpp"
 #include "layers/sizes.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-#include "check.hpp"
+#include "tensor/check.hpp"
 
 // Checks that the layers share.
 namespace fit::nn {

@@ -1,7 +1,7 @@
 #pragma once
-#include "check.hpp"
 #include "fit/nn/loss.hpp"
 #include "fit/ops.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "check.hpp"
 #include "fit/nn/generate.hpp"
 #include "fit/ops.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 namespace {

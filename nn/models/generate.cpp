@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "check.hpp"
 #include "fit/nn/gpt.hpp"
 #include "fit/ops.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <cmath>
 
-#include "check.hpp"
 #include "fit/nn/loss.hpp"
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
 #include "layers/sizes.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 

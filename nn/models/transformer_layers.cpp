@@ -1,6 +1,6 @@
-#include "check.hpp"
 #include "fit/nn/transformer.hpp"
 #include "fit/ops.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 namespace {

@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "fit/graph.hpp"
 #include "fit/optim.hpp"
 #include "fit/parallel.hpp"
 #include "fit/tensor.hpp"
 #include "kernels/optim.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit::optim {
 

@@ -1,10 +1,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "check.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
 #include "load.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::optim {
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "check.hpp"
 #include "fit/graph.hpp"
 #include "plot/matrix.hpp"
 #include "plot/svg.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::plot {
 namespace {

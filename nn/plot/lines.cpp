@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "check.hpp"
 #include "plot/svg.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::plot {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "check.hpp"
 #include "fit/graph.hpp"
 #include "plot/svg.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::plot {
 

@@ -1,8 +1,8 @@
 #include <string>
 
-#include "check.hpp"
 #include "fit/nn/position.hpp"
 #include "fit/plot.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::plot {
 

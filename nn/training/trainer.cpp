@@ -3,10 +3,10 @@
 #include <cmath>
 #include <filesystem>
 
-#include "check.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/plot.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 

@@ -1,6 +1,6 @@
 #include "fit/attention.hpp"
 
-#include "kernels/visible.hpp"
+#include "kernels/masked_products.hpp"
 #include "ops/attention.hpp"
 #include "support/attention_problem.hpp"
 #include "support/catch.hpp"

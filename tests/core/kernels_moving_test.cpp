@@ -4,7 +4,7 @@
 
 #include "kernels/copy.hpp"
 #include "kernels/gather.hpp"
-#include "kernels/visible.hpp"
+#include "kernels/masked_products.hpp"
 #include "support/catch.hpp"
 #include "support/room.hpp"
 #include "support/rounding.hpp"

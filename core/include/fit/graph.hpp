@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/detail/thread_state.hpp"
 #include "fit/memory.hpp"
 #include "fit/tensor.hpp"
 
@@ -123,10 +124,8 @@ class Inputs {
   int size_;
 };
 
-extern thread_local bool recording;
-
 inline bool wants_record(const Inputs& in) {
-  if (!recording) return false;
+  if (!thread_state.recording) return false;
   for (int i = 0; i < in.size(); ++i)
     if (in[i].impl() && in[i].impl()->node) return true;
   return false;
@@ -189,7 +188,7 @@ class Backward {
   /// Adds g to the gradient of input i. g may have a broadcast shape (it is summed) and another floating type.
   void give(int i, Tensor g);
   /// Whether gradients are recorded themselves (create_graph). Then everything must be made of operations.
-  bool recording() const { return detail::recording; }
+  bool recording() const { return detail::thread_state.recording; }
   /// For kernels that write or add in place: the gradient of input i, and whether to add to it (else it is
   /// uninitialised). Not while recording().
   struct Target {

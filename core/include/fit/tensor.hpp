@@ -126,7 +126,7 @@ class Edit : public Span<T> {
 class Tensor {
  public:
   /// An undefined tensor: it stands for "none". Every use but defined() and assignment throws Error.
-  Tensor() noexcept = default;
+  Tensor() noexcept {}
   Tensor(const Tensor& o) noexcept : impl_(o.impl_) {
     if (impl_) detail::hold(impl_->refs);
   }

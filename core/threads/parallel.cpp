@@ -10,12 +10,16 @@
 #include <fstream>
 #include <mutex>
 #include <string>
+#include <utility>
 
+#include "fit/detail/thread_state.hpp"
 #include "fit/error.hpp"
-#include "fit/graph.hpp"
-#include "team.hpp"
+#include "threads/thread_pool.hpp"
 
 namespace fit {
+
+thread_local detail::ThreadState detail::thread_state;
+
 namespace {
 
 // Cores that the container's quota amounts to (control groups version 2, then 1); 0 where there is no limit.
@@ -66,9 +70,9 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, bool uneven, const
   std::mutex mutex;
   std::exception_ptr first;
   std::atomic<std::int64_t> next{0};
-  const bool mode = grad_enabled();
+  const detail::ThreadState state = detail::thread_state;
   run_team(team, [&](int t, int count) {
-    const GradMode recording(mode);
+    const detail::ThreadState before = std::exchange(detail::thread_state, state);
     inside = true;
     try {
       if (uneven) {
@@ -84,6 +88,7 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, bool uneven, const
       if (!first) first = std::current_exception();
     }
     inside = false;
+    detail::thread_state = before;
   });
   if (first) std::rethrow_exception(first);
 }

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dispatch.hpp"
 #include "kernels/copy.hpp"
 #include "ops/arithmetic.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 // ---- from nested braces -------------------------------------------------------------------------------------------

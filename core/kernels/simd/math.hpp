@@ -3,7 +3,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/exp2.hpp"
+#include "kernels/simd/exp2.hpp"
 
 // Functions on vectors, right everywhere: at infinities, NaN, -0 and denormal numbers. Errors in units in the last
 // place, as tests/core/functions_test.cpp checks them (float, double):

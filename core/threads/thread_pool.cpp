@@ -1,7 +1,7 @@
 // The threads behind parallel_for. Why not OpenMP's: those spin for milliseconds when they wait, so that two programs
 // on one machine slow each other down tenfold; they are gone after a fork(), which then hangs; and the thread sanitizer
 // can't see how they wait.
-#include "team.hpp"
+#include "threads/thread_pool.hpp"
 
 #include <pthread.h>
 #include <sched.h>

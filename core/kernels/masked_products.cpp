@@ -1,4 +1,4 @@
-#include "kernels/visible.hpp"
+#include "kernels/masked_products.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/simd.hpp"
+#include "kernels/simd/simd.hpp"
 
 // Products of small matrices that lie in the cache: for *.simd.cpp files.
 //

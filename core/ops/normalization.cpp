@@ -2,11 +2,11 @@
 #include <cmath>
 #include <utility>
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/rows_norm.hpp"
 #include "ops/reduction.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

@@ -1,9 +1,10 @@
 // The products of attention over visible pairs of query and key. Each is the adjoint of the others.
-#include "dispatch.hpp"
+#include "kernels/masked_products.hpp"
+
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
-#include "kernels/visible.hpp"
 #include "ops/attention.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit::detail {
 namespace {

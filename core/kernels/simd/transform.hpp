@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/simd.hpp"
+#include "kernels/simd/simd.hpp"
 
 namespace fit::kernels {
 

@@ -51,5 +51,8 @@ struct Node {
 
 Node* new_leaf(const Shape& shape, DType dtype);
 void drop_node(Node* n) noexcept;
+/// Lets go of what a node keeps for its adjoint, and of the nodes of its inputs.
+void forget_kept(Node& n) noexcept;
+void forget_edges(Node& n) noexcept;
 
 }  // namespace fit::detail

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/simd.hpp"
+#include "kernels/simd/simd.hpp"
 
 // x^e on vectors, with all of C's special cases; 1 unit in the last place. For *.simd.cpp files only.
 namespace fit::kernels::math {

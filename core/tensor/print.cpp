@@ -4,8 +4,8 @@
 #include <cmath>
 #include <ostream>
 
-#include "check.hpp"
-#include "dispatch.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

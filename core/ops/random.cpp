@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "check.hpp"
-#include "dispatch.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/random.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {

@@ -6,8 +6,8 @@
 #include <ostream>
 #include <random>
 
-#include "check.hpp"
 #include "fit/graph.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 namespace {

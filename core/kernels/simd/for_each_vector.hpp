@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/simd.hpp"
+#include "kernels/simd/simd.hpp"
 
 // Walking along a row by vectors, its end included. For *.simd.cpp files only.
 namespace fit::kernels {

@@ -1,145 +1,14 @@
+// backward() and grad(): the walk from outputs to leaves, and what an adjoint sees on the way.
 #include <algorithm>
-#include <new>
 #include <utility>
 
-#include "check.hpp"
 #include "fit/ops.hpp"
-#include "graph_node.hpp"
+#include "graph/node.hpp"
+#include "ops/inplace.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 namespace detail {
-
-thread_local bool recording = true;
-
-namespace {
-
-thread_local std::uint64_t last_sequence = 0;
-thread_local Node* dying = nullptr;  // nodes whose count fell to zero, linked through closure
-thread_local bool burying = false;
-
-Saved save(const Tensor& t) {
-  if (!t.defined()) return {nullptr, 0, 0, float32, {}};
-  const TensorImpl& i = *t.impl();
-  hold(i.storage->refs);
-  return {i.storage, i.offset, i.storage->version.load(std::memory_order_relaxed), i.dtype, i.shape};
-}
-
-void forget_kept(Node& n) noexcept {
-  for (int i = 0; i < n.saved_count; ++i)
-    if (Storage* s = std::exchange(n.saved[i].storage, nullptr); s && drop(s->refs)) free_storage(s);
-}
-
-void forget_edges(Node& n) noexcept {
-  for (int i = 0; i < n.input_count; ++i)
-    if (Node* to = std::exchange(n.edges[i].node, nullptr)) drop_node(to);
-}
-
-void destroy(Node* n) noexcept {
-  forget_kept(*n);
-  forget_edges(*n);
-  for (int i = 0; i < n->output_count; ++i) {
-    if (n->outputs[i].retained) drop_node(n->outputs[i].retained);
-    n->outputs[i].~Output();
-  }
-  const std::size_t capacity = n->capacity;
-  n->~Node();
-  release(n, capacity);
-}
-
-constexpr std::size_t padded(std::size_t bytes) { return (bytes + 15) & ~std::size_t{15}; }
-
-// One block: the node, its edges, outputs, kept values, and the closure.
-Node* allocate_node(int inputs, int outputs, int saved, std::size_t closure) {
-  const std::size_t at_edges = padded(sizeof(Node)), at_outputs = at_edges + padded(sizeof(Edge) * inputs),
-                    at_saved = at_outputs + padded(sizeof(Output) * outputs),
-                    at_closure = at_saved + padded(sizeof(Saved) * saved);
-  std::size_t capacity = 0;
-  char* block = static_cast<char*>(acquire(at_closure + closure, capacity));
-  Node* n = new (block) Node;
-  n->capacity = capacity;
-  n->input_count = static_cast<std::uint16_t>(inputs);
-  n->output_count = static_cast<std::uint16_t>(outputs);
-  n->saved_count = static_cast<std::uint16_t>(saved);
-  n->edges = reinterpret_cast<Edge*>(block + at_edges);
-  n->outputs = reinterpret_cast<Output*>(block + at_outputs);
-  n->saved = reinterpret_cast<Saved*>(block + at_saved);
-  n->closure = block + at_closure;
-  return n;
-}
-
-}  // namespace
-
-void fail_extras() {
-  check::fail("keep", "more than ", Keep::max_extras, " values can't be kept by keep::saved: join some by cat()");
-}
-
-void drop_node(Node* n) noexcept {
-  if (!drop(n->refs)) return;
-  // A long chain would recurse as deep as it is long: the dead are listed and buried one by one instead.
-  n->closure = dying;
-  dying = n;
-  if (burying) return;
-  burying = true;
-  while (Node* next = dying) {
-    dying = static_cast<Node*>(next->closure);
-    destroy(next);
-  }
-  burying = false;
-}
-
-Node* new_leaf(const Shape& shape, DType dtype) {
-  Node* n = allocate_node(0, 1, 0, 0);
-  n->refs.store(1, std::memory_order_relaxed);
-  new (&n->outputs[0]) Output{shape, dtype, Tensor(), nullptr};
-  return n;
-}
-
-void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, const Keep& keep,
-                  void (*adjoint)(Backward&, const void*), std::size_t bytes) {
-  const std::uint32_t mask = in.size() >= 32 ? 0 : keep.inputs & ((1u << in.size()) - 1);
-  if (in.size() >= 32 && keep.inputs != 0) check::fail(op, "more than 31 inputs can't be kept by keep::input(s)");
-  for (int k = 0; k < count; ++k) {
-    if (!outputs[k].defined()) check::fail(op, "output ", k, " given to record() is undefined");
-    for (int i = 0; i < in.size(); ++i)
-      if (in[i].impl() == outputs[k].impl())
-        check::fail(op, "output ", k, " given to record() is input ", i,
-                    " itself: give a tensor of its own, a clone()");
-  }
-  const int kept = __builtin_popcount(mask), saved = kept + (keep.outputs ? count : 0) + keep.extra_count;
-  Node* n = allocate_node(in.size(), count, saved, bytes);
-  n->op = op;
-  n->adjoint = adjoint;
-  n->kept_inputs = mask;
-  n->keeps_outputs = keep.outputs;
-  n->extras_at = static_cast<std::uint16_t>(saved - keep.extra_count);
-  n->refs.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
-  std::uint64_t sequence = last_sequence;
-  int slot = 0;
-  for (int i = 0; i < in.size(); ++i) {
-    const TensorImpl* t = in[i].impl();
-    n->edges[i] = {t ? t->node : nullptr, t ? t->output : 0u};
-    if (t && t->node) {
-      hold(t->node->refs);
-      sequence = std::max(sequence, t->node->sequence);
-    }
-    if (kept > 0 && mask >> i & 1) n->saved[slot++] = save(in[i]);
-  }
-  n->sequence = last_sequence = sequence + 1;
-  for (int i = 0; i < count; ++i) {
-    TensorImpl* t = outputs[i].impl();
-    new (&n->outputs[i]) Output{t->shape, t->dtype, Tensor(), nullptr};
-    if (keep.outputs) n->saved[slot++] = save(outputs[i]);
-    if (is_floating(t->dtype)) {
-      if (t->node) drop_node(t->node);
-      t->node = n;
-      t->output = static_cast<std::uint16_t>(i);
-    } else {
-      n->refs.fetch_sub(1, std::memory_order_relaxed);
-    }
-  }
-  for (int i = 0; i < keep.extra_count; ++i) n->saved[slot++] = save(*keep.extras[i]);
-  return n->closure;
-}
 
 namespace {
 
@@ -221,7 +90,7 @@ thread_local std::vector<Node*> Run::spare;
 void accumulate(const Node& to, Tensor& sum, Tensor&& g) {
   if (!sum.defined()) {
     sum = to.leaf() && !g.unique() ? g.clone() : std::move(g);
-  } else if (!recording && (to.leaf() || sum.unique())) {
+  } else if (!thread_state.recording && (to.leaf() || sum.unique())) {
     add_into(sum, g);
   } else {
     sum = add(sum, g);
@@ -341,12 +210,6 @@ class Marks {
 }  // namespace
 }  // namespace detail
 
-bool grad_enabled() { return detail::recording; }
-NoGrad::NoGrad() : before_(std::exchange(detail::recording, false)) {}
-NoGrad::~NoGrad() { detail::recording = before_; }
-GradMode::GradMode(bool on) : before_(std::exchange(detail::recording, on)) {}
-GradMode::~GradMode() { detail::recording = before_; }
-
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& grad_outputs, bool retain_graph, bool create_graph,
                          bool allow_unused) {
@@ -411,7 +274,7 @@ Tensor Backward::restore(int slot, detail::Node* node, int output) {
                 s.storage->version.load(), " now): change a clone() of it instead");
   detail::hold(s.storage->refs);
   detail::TensorImpl* t = detail::new_impl(s.storage, s.offset, s.shape, s.dtype);
-  if (detail::recording && node) {
+  if (detail::thread_state.recording && node) {
     detail::hold(node->refs);
     t->node = node;
     t->output = static_cast<std::uint16_t>(output);

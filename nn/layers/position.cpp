@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "check.hpp"
 #include "fit/ops.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
 

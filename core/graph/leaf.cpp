@@ -1,0 +1,89 @@
+// What a Tensor knows of the graph: whether it is a leaf, and its gradient.
+#include <utility>
+
+#include "graph/node.hpp"
+#include "tensor/check.hpp"
+
+namespace fit {
+namespace detail {
+
+namespace {
+// Nobody can read this leaf's gradient any more. Left in place, one that was recorded (create_graph) would hold the
+// leaf that holds it.
+void abandon(Node& leaf) noexcept {
+  leaf.orphan = true;
+  leaf.outputs[0].grad = Tensor();
+}
+}  // namespace
+
+void free_impl(TensorImpl* t) noexcept {
+  if (Node* n = t->node) {
+    if (t->owns_grad)
+      if (Node* leaf = n->leaf() ? n : n->outputs[t->output].retained) abandon(*leaf);
+    drop_node(n);
+  }
+  if (drop(t->storage->refs)) free_storage(t->storage);
+  release(t, (sizeof(TensorImpl) + 63) / 64 * 64);
+}
+
+}  // namespace detail
+
+bool Tensor::is_leaf() const { return !get().node || impl_->node->leaf(); }
+
+const char* Tensor::grad_fn() const {
+  const detail::Node* n = get().node;
+  return !n ? "none" : n->leaf() ? "leaf" : n->op;
+}
+
+Tensor& Tensor::requires_grad_(bool on) {
+  check::floating("requires_grad_", "the tensor", *this);
+  if (!is_leaf())
+    check::fail("requires_grad_", "the tensor of shape ", shape(), " is the result of ", grad_fn(),
+                ": only a leaf can be changed; detach() it first");
+  if (on && !impl_->node) {
+    impl_->node = detail::new_leaf(shape(), dtype());
+    impl_->owns_grad = true;
+  } else if (!on && impl_->node) {
+    detail::abandon(*impl_->node);
+    detail::drop_node(std::exchange(impl_->node, nullptr));
+    impl_->owns_grad = false;
+  }
+  return *this;
+}
+
+Tensor Tensor::grad() const {
+  const detail::Node* n = get().node;
+  if (!n) return {};
+  if (n->leaf()) return n->outputs[0].grad;
+  const detail::Node* kept = n->outputs[impl_->output].retained;
+  return kept ? kept->outputs[0].grad : Tensor();
+}
+
+void Tensor::set_grad(const Tensor& g) {
+  if (!requires_grad() || !is_leaf())
+    check::fail("set_grad", "the tensor of shape ", shape(), " is no leaf that wants a gradient");
+  if (g.defined()) {
+    check::shape("set_grad", "the gradient", g, shape());
+    check::dtype("set_grad", "the gradient", g, dtype());
+  }
+  impl_->node->outputs[0].grad = g;
+}
+
+void Tensor::zero_grad() {
+  detail::Node* n = get().node;
+  if (!n) return;
+  if (n->leaf())
+    n->outputs[0].grad = Tensor();
+  else if (detail::Node* kept = n->outputs[impl_->output].retained)
+    kept->outputs[0].grad = Tensor();
+}
+
+void Tensor::retain_grad() {
+  detail::Node* n = get().node;
+  if (!n) check::fail("retain_grad", "the tensor of shape ", shape(), " wants no gradient");
+  if (n->leaf() || n->outputs[impl_->output].retained) return;
+  n->outputs[impl_->output].retained = detail::new_leaf(shape(), dtype());
+  impl_->owns_grad = true;
+}
+
+}  // namespace fit

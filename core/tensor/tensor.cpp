@@ -1,0 +1,83 @@
+#include "fit/tensor.hpp"
+
+#include <cmath>
+
+#include "fit/memory.hpp"
+#include "tensor/check.hpp"
+#include "tensor/convert.hpp"
+#include "tensor/dispatch.hpp"
+
+namespace fit {
+namespace detail {
+
+Storage* new_storage(std::size_t bytes) {
+  constexpr std::size_t header = 64;
+  static_assert(sizeof(Storage) <= header);
+  std::size_t capacity = 0;
+  void* block = acquire(header + bytes, capacity);
+  Storage* s = new (block) Storage;
+  s->capacity = capacity;
+  s->data = static_cast<char*>(block) + header;
+  return s;
+}
+
+void free_storage(Storage* s) noexcept { release(s, s->capacity); }
+
+TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, DType dtype) {
+  std::size_t capacity = 0;
+  TensorImpl* t = new (acquire(sizeof(TensorImpl), capacity)) TensorImpl;
+  t->dtype = dtype;
+  t->storage = storage;
+  t->offset = offset;
+  t->shape = shape;
+  return t;
+}
+
+}  // namespace detail
+
+std::int64_t Scalar::whole(const char* op) const {
+  if (dtype_ == DType::boolean || dtype_ == DType::int64) return whole_;
+  if (value_ != std::floor(value_) || std::abs(value_) > 9e15)
+    check::fail(op, "the number ", value_,
+                " is not whole and the tensor is not floating: convert the tensor with .to(float32)");
+  return static_cast<std::int64_t>(value_);
+}
+
+void Tensor::throw_undefined() {
+  throw Error("[tensor] an undefined tensor was used: give it a value first (zeros, tensor, ...)");
+}
+
+void Tensor::throw_dtype(DType asked) const {
+  check::fail("data", "the tensor is ", dtype(), ", ", asked, " was asked for: convert it with .to(", asked, ")");
+}
+
+Tensor Tensor::empty(const Shape& shape, DType dtype) {
+  detail::Storage* s = detail::new_storage(static_cast<std::size_t>(shape.numel() * size_of(dtype)));
+  return Tensor(detail::new_impl(s, 0, shape, dtype));
+}
+
+Tensor Tensor::alias(const Shape& shape) const {
+  detail::hold(get().storage->refs);
+  return Tensor(detail::new_impl(impl_->storage, impl_->offset, shape, impl_->dtype));
+}
+
+std::int64_t Tensor::size(int axis) const {
+  const int a = check::axis("size", *this, axis);
+  return shape()[a];
+}
+
+Tensor Tensor::detach() const { return alias(shape()); }
+
+double Tensor::item_double() const {
+  if (numel() != 1) check::fail("item", "the tensor has shape ", shape(), ": it must have one element");
+  double v = 0;
+  dispatch(dtype(), [&](auto t) { v = static_cast<double>(data<decltype(t)>()[0]); });
+  return v;
+}
+
+std::int64_t Tensor::item_int() const {
+  if (dtype() == DType::int64 && numel() == 1) return data<std::int64_t>()[0];
+  return convert<std::int64_t>(item_double());
+}
+
+}  // namespace fit
