@@ -73,7 +73,7 @@ Tensor write(nn::GPT& model, Tensor ids, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     const Tensor seen = ids[{range(-context)}].unsqueeze(0);
     const Tensor probabilities = softmax(model(seen)[{0, -1}] / 0.8);  // a little bolder than it is sure
-    const Tensor next = sum(cumsum(probabilities, 0) < rand({1}), 0, true);
+    const Tensor next = sum(cumsum(probabilities, 0) < rand({1}), 0, keepdims);
     ids = cat({ids, minimum(next, full({1}, probabilities.numel() - 1, int64))});
   }
   return ids;

@@ -116,7 +116,7 @@ std::vector<std::string> invent(NameModel& model, std::int64_t count) {
   while (ids.size(1) < context) {
     const Tensor probabilities = softmax(model(ids)[{range(), -1}]);  // [count, vocabulary]
     const Tensor below = cumsum(probabilities, 1) < rand({count, 1});
-    const Tensor next = minimum(sum(below, 1, true), full({1}, vocabulary - 1, int64));
+    const Tensor next = minimum(sum(below, 1, keepdims), full({1}, vocabulary - 1, int64));
     ids = cat({ids, next}, 1);
   }
   std::vector<std::string> names;

@@ -4,6 +4,7 @@
 
 #include "fit/ops.hpp"
 #include "graph/node.hpp"
+#include "ops/broadcast.hpp"
 #include "ops/inplace.hpp"
 #include "tensor/check.hpp"
 
@@ -83,7 +84,7 @@ thread_local std::vector<Node*> Run::spare;
 
 [[noreturn]] void fail_released(const char* op) {
   check::fail("backward", "the graph at ", op,
-              " was taken apart by an earlier backward(): pass retain_graph = true to that one to go through it twice");
+              " was taken apart by an earlier backward(): pass retain_graph to that one to go through it twice");
 }
 
 // The first contribution is moved in, later ones are added: in place where nobody else holds the buffer.
@@ -116,16 +117,37 @@ void Run::one(Node& n) {
   }
 }
 
+// Says why there is no way from y to a tensor that wants gradients, and where it was cut.
+[[noreturn]] void fail_cut(const char* op, const Tensor& y) {
+  const TensorImpl& t = *y.impl();
+  const std::string at = t.cut_at ? " at " + std::string(t.cut_at) : "";
+  switch (t.cut) {
+    case Cut::no_grad:
+      check::fail(
+          op, "the tensor of shape ", t.shape, " has no graph: it was cut", at,
+          ", which ran under NoGrad on a tensor that wants gradients. Compute it outside of NoGrad; if a leaf was "
+          "replaced there (w = w - …), change it in place: w.sub_(…)");
+    case Cut::detach:
+      check::fail(op, "the tensor of shape ", t.shape, " has no graph: a tensor was detach()ed",
+                  t.cut_at ? " before " + std::string(t.cut_at) : "", ". Compute the loss from the tensor itself");
+    case Cut::frozen:
+      check::fail(op, "the tensor of shape ", t.shape, " has no graph: all leaves it came from are frozen",
+                  t.cut_at ? " (the first is used by " + std::string(t.cut_at) + ")" : "",
+                  ". Call unfreeze() on the layer, or requires_grad_() on the leaf");
+    default:
+      check::fail(op, "the tensor of shape ", t.shape,
+                  " was not computed from any that wants a gradient: call requires_grad_() on the inputs first");
+  }
+}
+
 // Gives the roots their gradients and walks the graph.
-void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, bool retain, bool create_graph,
+void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, GraphFlags flags,
           std::vector<Capture>* captures, const char* op) {
-  const GradMode mode(create_graph);
-  Run run(retain || create_graph, captures);
+  const RecordGuard mode(flags & create_graph);
+  Run run(flags & (retain_graph | create_graph), captures);
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const Tensor& y = outputs[k];
-    if (!y.requires_grad())
-      check::fail(op, "the tensor of shape ", y.shape(),
-                  " was not computed from any that wants a gradient: call requires_grad_() on the inputs first");
+    if (!y.requires_grad()) fail_cut(op, y);
     Tensor seed = k < seeds.size() ? seeds[k] : Tensor();
     if (!seed.defined()) {
       if (y.numel() != 1)
@@ -211,8 +233,7 @@ class Marks {
 }  // namespace detail
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                         const std::vector<Tensor>& grad_outputs, bool retain_graph, bool create_graph,
-                         bool allow_unused) {
+                         const std::vector<Tensor>& grad_outputs, GraphFlags flags) {
   if (grad_outputs.size() > outputs.size())
     check::fail("grad", grad_outputs.size(), " grad_outputs for ", outputs.size(), " outputs: at most one for each");
   std::vector<Tensor> results(inputs.size());
@@ -225,18 +246,18 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   }
   {
     detail::Marks marks(outputs, captures);
-    detail::walk(outputs, grad_outputs, retain_graph, create_graph, &captures, "grad");
+    detail::walk(outputs, grad_outputs, flags, &captures, "grad");
     marks.collect_leaves();
   }
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!results[i].defined() && !allow_unused)
+    if (!results[i].defined() && !(flags & allow_unused))
       check::fail("grad", "the outputs do not depend on input ", i, " of shape ", inputs[i].shape(),
-                  ": pass allow_unused = true to get an undefined tensor for it");
+                  ": pass allow_unused to get an undefined tensor for it");
   return results;
 }
 
-void Tensor::backward(const Tensor& seed, bool retain_graph, bool create_graph) const {
-  detail::walk({*this}, {seed}, retain_graph, create_graph, nullptr, "backward");
+void Tensor::backward(const Tensor& seed, GraphFlags flags) const {
+  detail::walk({*this}, {seed}, flags, nullptr, "backward");
 }
 
 // ---- Backward: what an adjoint sees -------------------------------------------------------------------------------
@@ -328,7 +349,12 @@ void Backward::give(int i, Tensor g) {
   detail::Node* to = node_.edges[i].node;
   detail::Output& o = to->outputs[node_.edges[i].output];
   if (g.dtype() != o.dtype) g = g.to(o.dtype);
-  if (g.shape() != o.shape) g = sum_to(g, o.shape);
+  if (g.shape() != o.shape) {
+    if (!broadcasts_to(o.shape, g.shape()))
+      check::fail(node_.op, "its adjoint gives input ", i, " of shape ", o.shape, " a gradient of shape ", g.shape(),
+                  ": it must be of the input's shape, or of one that the input broadcasts to");
+    g = sum_to(g, o.shape);
+  }
   detail::accumulate(*to, o.grad, std::move(g));
   if (!to->leaf()) detail::Run::current->push(to);
 }
@@ -349,7 +375,7 @@ Backward::Target Backward::target(int i) {
 
 void Backward::once_only() const {
   if (recording())
-    check::fail(node_.op, "has no derivative of this order: use create_graph = false, or its composed form");
+    check::fail(node_.op, "has no derivative of this order: leave out create_graph, or use its composed form");
 }
 
 }  // namespace fit

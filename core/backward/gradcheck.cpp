@@ -38,14 +38,14 @@ Values outputs_of(const TensorFunction& f, const Values& inputs) {
 }
 
 // grad() for which what was not recorded is a constant.
-Values gradients(const Values& outputs, const Values& inputs, const Values& seeds, bool create_graph = false) {
+Values gradients(const Values& outputs, const Values& inputs, const Values& seeds, GraphFlags flags = {}) {
   Values y, v;
   for (std::size_t k = 0; k < outputs.size(); ++k)
     if (outputs[k].requires_grad()) {
       y.push_back(outputs[k]);
       v.push_back(seeds[k]);
     }
-  Values g = y.empty() ? Values(inputs.size()) : grad(y, inputs, v, false, create_graph, true);
+  Values g = y.empty() ? Values(inputs.size()) : grad(y, inputs, v, flags | allow_unused);
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!g[i].defined()) g[i] = zeros(inputs[i].shape(), float64);
   return g;
@@ -154,7 +154,7 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
                            const GradCheckOptions& options) {
   if (options.order != 1 && options.order != 2)
     check::fail("check_gradients", "order is ", options.order, ": it must be 1 or 2");
-  const GradMode on(true);
+  const EnableGrad on;
   Values in, checked;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -195,7 +195,7 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
     names.push_back("grad_output " + std::to_string(k));
   }
   for (const Tensor& x : checked) u.push_back(random_cotangent(x.shape(), random));
-  const Values second = gradients(gradients(outputs_of(f, in), checked, v, true), variables, u);
+  const Values second = gradients(gradients(outputs_of(f, in), checked, v, create_graph), variables, u);
   for (std::size_t i = 0; i < variables.size(); ++i)
     check.input(names[i], 2, variables[i], second[i], u, [&] { return gradients(outputs_of(f, in), checked, v); });
   return report;

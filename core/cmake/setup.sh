@@ -35,6 +35,7 @@ has() {
     g++) command -v "${CXX:-c++}" ;;
     cmake) command -v cmake ;;
     ninja-build) command -v ninja ;;
+    clang) command -v clang++ ;;
     clang-format-14) command -v clang-format-14 ;;
     pkgconf) command -v pkg-config ;;
     *) [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;

@@ -143,9 +143,5 @@ void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, 
 }  // namespace detail
 
 bool grad_enabled() { return detail::thread_state.recording; }
-NoGrad::NoGrad() : before_(std::exchange(detail::thread_state.recording, false)) {}
-NoGrad::~NoGrad() { detail::thread_state.recording = before_; }
-GradMode::GradMode(bool on) : before_(std::exchange(detail::thread_state.recording, on)) {}
-GradMode::~GradMode() { detail::thread_state.recording = before_; }
 
 }  // namespace fit

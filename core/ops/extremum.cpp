@@ -34,14 +34,14 @@ struct Smallest {
   }
 };
 
-/// Indices along one axis; it keeps size 1 if `keepdims`.
+/// Indices along one axis; it keeps size 1 if `keep` says so.
 template <class Which>
-Tensor indices(const Tensor& x, int axis, bool keepdims) {
+Tensor indices(const Tensor& x, int axis, KeepDims keep) {
   const Lines lines(x.shape(), axis);
   if (lines.n == 0)
     check::fail(Which::index_name, "axis ", axis, " of shape ", x.shape(), " has no elements to choose from");
   Shape result = x.shape();
-  if (x.rank() > 0) result = keepdims ? result.with(axis, 1) : result.erased(axis);
+  if (x.rank() > 0) result = keep == keepdims ? result.with(axis, 1) : result.erased(axis);
   Tensor y = Tensor::empty(result, int64);
   std::int64_t* const out = y.fresh<std::int64_t>();
   dispatch(x.dtype(), [&](auto zero) {
@@ -88,16 +88,16 @@ Tensor indices(const Tensor& x, int axis, bool keepdims) {
 template <class Which>
 Tensor index_of(const Tensor& x) {
   check::defined(Which::index_name, "x", x);
-  return indices<Which>(x.alias({x.numel()}), 0, false);
+  return indices<Which>(x.alias({x.numel()}), 0, KeepDims::no);
 }
 
 /// The extreme values, with the gradient for one axis (to the index that indices() gives) or for several (shared).
 template <class Which>
-Tensor extreme(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor extreme(const Tensor& x, const Axes& axes, KeepDims keep) {
   const Reduction r(Which::name, x, axes);
   if (r.count() == 0)
     check::fail(Which::name, "there is nothing to choose from along the axes given of shape ", x.shape());
-  Tensor y = Tensor::empty(r.shape(keepdims), x.dtype());
+  Tensor y = Tensor::empty(r.shape(keep), x.dtype());
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto finish = [out = y.fresh<T>()](std::int64_t i, auto v) { out[i] = static_cast<T>(v); };
@@ -106,11 +106,11 @@ Tensor extreme(const Tensor& x, const Axes& axes, bool keepdims) {
     else
       r.fold(x.data<T>().data(), Which::template start<T>, plain_fold<T, T>(Which::order), Which::order, finish);
   });
-  const Shape kept = r.shape(true);
+  const Shape kept = r.shape(keepdims);
   if (axes.list().size() == 1 && x.rank() > 0)
     return record(Which::name, {x}, std::move(y), keep::inputs,
                   [kept, axis = check::axis(Which::name, x, axes.list()[0])](Backward& b) {
-                    const Tensor chosen = indices<Which>(b.x(0), axis, true);
+                    const Tensor chosen = indices<Which>(b.x(0), axis, keepdims);
                     b.give(0, scatter_add(zeros(b.shape(0), b.dtype(0)), axis, chosen, reshape(b.dy(), kept)));
                   });
   return record(Which::name, {x}, std::move(y), keep::inputs | keep::output, [kept](Backward& b) {
@@ -124,14 +124,14 @@ Tensor extreme(const Tensor& x, const Axes& axes, bool keepdims) {
 
 }  // namespace
 
-Tensor max(const Tensor& x, const Axes& axes, bool keepdims) { return extreme<Largest>(x, axes, keepdims); }
-Tensor min(const Tensor& x, const Axes& axes, bool keepdims) { return extreme<Smallest>(x, axes, keepdims); }
+Tensor max(const Tensor& x, const Axes& axes, KeepDims keep) { return extreme<Largest>(x, axes, keep); }
+Tensor min(const Tensor& x, const Axes& axes, KeepDims keep) { return extreme<Smallest>(x, axes, keep); }
 
-Tensor argmax(const Tensor& x, int axis, bool keepdims) {
-  return indices<Largest>(x, line_axis("argmax", x, axis), keepdims);
+Tensor argmax(const Tensor& x, int axis, KeepDims keep) {
+  return indices<Largest>(x, line_axis("argmax", x, axis), keep);
 }
-Tensor argmin(const Tensor& x, int axis, bool keepdims) {
-  return indices<Smallest>(x, line_axis("argmin", x, axis), keepdims);
+Tensor argmin(const Tensor& x, int axis, KeepDims keep) {
+  return indices<Smallest>(x, line_axis("argmin", x, axis), keep);
 }
 Tensor argmax(const Tensor& x) { return index_of<Largest>(x); }
 Tensor argmin(const Tensor& x) { return index_of<Smallest>(x); }

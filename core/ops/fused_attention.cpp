@@ -94,7 +94,7 @@ void give_composed(Backward& b, const Fused& f) {
   std::vector<int> wanted;
   std::vector<Tensor> x, inputs, outputs, seeds, gradients;
   {
-    const GradMode on(true);
+    const EnableGrad on;
     for (int i = 0; i <= f.bias(); ++i) {
       x.push_back(b.x(i));
       if (!again && x.back().defined()) x.back() = x.back().detach();
@@ -114,7 +114,7 @@ void give_composed(Backward& b, const Fused& f) {
       seeds.push_back(b.dy(i));
     }
     if (outputs.empty()) return;
-    gradients = grad(outputs, inputs, seeds, again, again, true);
+    gradients = grad(outputs, inputs, seeds, again ? allow_unused | create_graph : allow_unused);
   }
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (gradients[i].defined()) b.give(wanted[i], std::move(gradients[i]));

@@ -120,6 +120,34 @@ FIT_IN_PLACE(Mul, mul)
 FIT_IN_PLACE(Div, div)
 #undef FIT_IN_PLACE
 
+namespace {
+
+// a op= b rebinds the name a, which would leave an optimiser, a layer or grad() with the old leaf.
+void expect_no_leaf(const char* op, const char* in_place, const Tensor& a) {
+  if (a.defined() && a.requires_grad() && a.is_leaf())
+    check::fail(op, "the tensor of shape ", a.shape(),
+                " is a leaf that wants a gradient, and this would give its name to another tensor: change it in place, "
+                "under NoGrad, by ",
+                in_place, "(…)");
+}
+
+}  // namespace
+
+#define FIT_ASSIGN(symbol, name)                        \
+  Tensor& operator symbol(Tensor& a, const Tensor& b) { \
+    expect_no_leaf(#symbol, #name "_", a);              \
+    return a = name(a, b);                              \
+  }                                                     \
+  Tensor& operator symbol(Tensor& a, Scalar b) {        \
+    expect_no_leaf(#symbol, #name "_", a);              \
+    return a = name(a, b);                              \
+  }
+FIT_ASSIGN(+=, add)
+FIT_ASSIGN(-=, sub)
+FIT_ASSIGN(*=, mul)
+FIT_ASSIGN(/=, div)
+#undef FIT_ASSIGN
+
 Tensor& Tensor::fill_(Scalar s) {
   check::defined("fill_", "the tensor", *this);
   if (must_record("fill_", *this, {})) {
@@ -142,7 +170,7 @@ Tensor& Tensor::copy_(const Tensor& o) {
   const bool recorded = must_record("copy_", *this, o);
   const Tensor from = operand_for("copy_", *this, o);
   if (recorded) {
-    const Tensor wide = from.shape() == shape() ? from : broadcast_to(from, shape());
+    const Tensor wide = from.shape() == shape() ? from : fit::broadcast_to(from, shape());
     become(*this, wide.unique() ? wide : wide.clone());
     return *this;
   }

@@ -85,23 +85,23 @@ Tensor rows_of(const Tensor& x) {
   return reshape(x, {rows, x.shape().back()});
 }
 
+Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb);
+
 // Gives op(a) op(b) to input i: straight into its gradient where nothing stands against it.
 void give_product(Backward& g, int i, const Tensor& a, bool ta, const Tensor& b, bool tb) {
   if (g.recording() || a.dtype() != g.dtype(i) || b.dtype() != g.dtype(i) ||
       Plan("matmul", a.shape(), ta, b.shape(), tb).out != g.shape(i))
-    return g.give(i, matmul(a, ta, b, tb));
+    return g.give(i, product(a, ta, b, tb));
   Backward::Target t = g.target(i);
   product_into(t.grad, a, ta, b, tb, t.add);
 }
 
-}  // namespace
-
-Tensor matmul(const Tensor& a, bool ta, const Tensor& b, bool tb) {
+Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb) {
   check_types("matmul", a, b);
   if (a.rank() < 2 || b.rank() < 2)
     check::fail("matmul", "a is ", a.shape(), ", b is ", b.shape(), ": both must have at least two axes here");
   const DType t = promote(a.dtype(), b.dtype());
-  if (a.dtype() != b.dtype()) return matmul(a.to(t), ta, b.to(t), tb);
+  if (a.dtype() != b.dtype()) return product(a.to(t), ta, b.to(t), tb);
   Tensor c = Tensor::empty(Plan("matmul", a.shape(), ta, b.shape(), tb).out, t);
   product_into(c, a, ta, b, tb, false);
   // With A = op(a), B = op(b): dA = dC B', dB = A' dC; where an operand is transposed, so is its gradient.
@@ -120,11 +120,17 @@ Tensor matmul(const Tensor& a, bool ta, const Tensor& b, bool tb) {
   });
 }
 
+}  // namespace
+
+Tensor matmul(const Tensor& a, Transpose transpose_a, const Tensor& b, Transpose transpose_b) {
+  return product(a, transpose_a == Transpose::yes, b, transpose_b == Transpose::yes);
+}
+
 Tensor matmul(const Tensor& a, const Tensor& b) {
   check::defined("matmul", "a", a, "b", b);
   if (a.rank() == 0 || b.rank() == 0)
     check::fail("matmul", "a is ", a.shape(), ", b is ", b.shape(), ": neither may be a scalar; use a * b");
-  if (a.rank() > 1 && b.rank() > 1) return matmul(a, false, b, false);
+  if (a.rank() > 1 && b.rank() > 1) return product(a, false, b, false);
   const std::int64_t k = a.shape().back(), l = b.rank() == 1 ? b.shape()[0] : b.shape()[-2];
   if (k != l)
     check::fail("matmul", "a is ", a.shape(), ", b is ", b.shape(), ": the last of a (", k, ") must equal the ",

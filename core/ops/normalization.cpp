@@ -85,7 +85,7 @@ Gradients fused_gradients(Norm kind, const Tensor& x, const Tensor& dy, const Te
 
 /// The same in terms of operations, for derivatives of higher order.
 Gradients composed_gradients(Norm kind, const Tensor& x, const Tensor& dy, const Tensor& weight, double eps) {
-  const auto average = [](const Tensor& t) { return mean(t, -1, true); };
+  const auto average = [](const Tensor& t) { return mean(t, -1, keepdims); };
   const Tensor centred = kind == Norm::layer ? x - average(x) : x;
   const Tensor r = rsqrt(average(centred * centred) + eps), h = centred * r;
   const Tensor g = weight.defined() ? dy * weight : dy;

@@ -35,7 +35,7 @@ Tensor sum_over(const Reduction& r, const Tensor& x, const Shape& result) {
                 [out = y.fresh<Total<T>>()](std::int64_t i, auto total) { out[i] = static_cast<Total<T>>(total); });
   });
   return record("sum", {x}, std::move(y), keep::nothing,
-                [kept = r.shape(true)](Backward& b) { b.give(0, spread(b.dy(), kept, b.shape(0))); });
+                [kept = r.shape(keepdims)](Backward& b) { b.give(0, spread(b.dy(), kept, b.shape(0))); });
 }
 
 /// y with 1 in place of 0, to divide by.
@@ -52,9 +52,9 @@ void each_deviation(const Reduction& r, const Tensor& x, const Finish& finish) {
 }
 
 /// The variance, or its root; NaN where no degrees of freedom are left.
-Tensor spread_of(const char* op, const Tensor& x, const Reduction& r, int correction, bool keepdims, bool root) {
-  Tensor y = Tensor::empty(r.shape(keepdims), x.dtype());
-  const double n = static_cast<double>(r.count()), freedom = n - correction;
+Tensor spread_of(const char* op, const Tensor& x, const Reduction& r, Correction correction, KeepDims keep, bool root) {
+  Tensor y = Tensor::empty(r.shape(keep), x.dtype());
+  const double n = static_cast<double>(r.count()), freedom = n - static_cast<double>(correction);
   dispatch_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     each_deviation<T>(r, x, [=, out = y.fresh<T>()](std::int64_t i, double total) {
@@ -63,7 +63,7 @@ Tensor spread_of(const char* op, const Tensor& x, const Reduction& r, int correc
     });
   });
   return record(op, {x}, std::move(y), root ? keep::inputs | keep::output : keep::inputs,
-                [=, kept = r.shape(true)](Backward& b) {
+                [=, kept = r.shape(keepdims)](Backward& b) {
                   // dvar/dx = 2 (x - mean) / (n - correction);  dstd = dvar / (2 std), and 0 at 0
                   const Tensor x = b.x(0), centred = x - sum_to(x, kept) / n;
                   const Tensor dy = root ? b.dy() / nonzero(b.y()) : b.dy() * 2;
@@ -114,9 +114,9 @@ Tensor products_of_others(const Tensor& x, const Shape& kept) {
 }
 
 /// Whether any or all are true.
-Tensor verdict(const char* op, const Tensor& x, const Axes& axes, bool keepdims, bool all) {
+Tensor verdict(const char* op, const Tensor& x, const Axes& axes, KeepDims keep, bool all) {
   const Reduction r(op, x, axes);
-  Tensor y = Tensor::empty(r.shape(keepdims), boolean);
+  Tensor y = Tensor::empty(r.shape(keep), boolean);
   bool* const out = y.fresh<bool>();
   const auto join = [all](bool a, bool b) { return all ? a && b : a || b; };
   dispatch(x.dtype(), [&](auto zero) {
@@ -158,9 +158,9 @@ Tensor running_sum(const Tensor& x, int axis, bool backwards) {
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor sum(const Tensor& x, const Axes& axes, KeepDims keep) {
   const Reduction r("sum", x, axes);
-  return sum_over(r, x, r.shape(keepdims));
+  return sum_over(r, x, r.shape(keep));
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
@@ -177,32 +177,37 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   return sum_over(Reduction(x, Shape(kept, rank)), x, shape);
 }
 
-Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor mean(const Tensor& x, const Axes& axes, KeepDims keep) {
   check::floating("mean", "x", x);
   const Reduction r("mean", x, axes);
-  Tensor y = Tensor::empty(r.shape(keepdims), x.dtype());
+  Tensor y = Tensor::empty(r.shape(keep), x.dtype());
   const double n = static_cast<double>(r.count());
   dispatch_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     each_sum<T>(r, x, [n, out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(total / n); });
   });
   return record("mean", {x}, std::move(y), keep::nothing,
-                [n, kept = r.shape(true)](Backward& b) { b.give(0, spread(div(b.dy(), n), kept, b.shape(0))); });
+                [n, kept = r.shape(keepdims)](Backward& b) { b.give(0, spread(div(b.dy(), n), kept, b.shape(0))); });
 }
 
-Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdims) {
+Tensor var(const Tensor& x, const Axes& axes, Correction correction, KeepDims keep) {
   check::floating("var", "x", x);
-  return spread_of("var", x, Reduction("var", x, axes), correction, keepdims, false);
+  return spread_of("var", x, Reduction("var", x, axes), correction, keep, false);
 }
 
-Tensor std(const Tensor& x, const Axes& axes, int correction, bool keepdims) {
+Tensor std(const Tensor& x, const Axes& axes, Correction correction, KeepDims keep) {
   check::floating("std", "x", x);
-  return spread_of("std", x, Reduction("std", x, axes), correction, keepdims, true);
+  return spread_of("std", x, Reduction("std", x, axes), correction, keep, true);
 }
 
-Tensor prod(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor stddev(const Tensor& x, const Axes& axes, Correction correction, KeepDims keep) {
+  check::floating("stddev", "x", x);
+  return spread_of("stddev", x, Reduction("stddev", x, axes), correction, keep, true);
+}
+
+Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
   const Reduction r("prod", x, axes);
-  Tensor y = Tensor::empty(r.shape(keepdims), total_dtype(x));
+  Tensor y = Tensor::empty(r.shape(keep), total_dtype(x));
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto finish = [out = y.fresh<Total<T>>()](std::int64_t i, auto p) { out[i] = static_cast<Total<T>>(p); };
@@ -212,18 +217,18 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keepdims) {
       r.fold(x.data<T>().data(), std::int64_t{1}, plain_fold<T, std::int64_t>(std::multiplies<>()), std::multiplies<>(),
              finish);
   });
-  return record("prod", {x}, std::move(y), keep::inputs, [kept = r.shape(true)](Backward& b) {
+  return record("prod", {x}, std::move(y), keep::inputs, [kept = r.shape(keepdims)](Backward& b) {
     b.give(0, products_of_others(b.x(0), kept) * reshape(b.dy(), kept));
   });
 }
 
-Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
+Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
   check::floating("norm", "x", x);
   if (!(p > 0)) check::fail("norm", "p is ", p, ": it must be greater than 0");
   const Reduction r("norm", x, axes);
   Tensor y;
   if (p == 2) {
-    y = Tensor::empty(r.shape(keepdims), x.dtype());
+    y = Tensor::empty(r.shape(keep), x.dtype());
     dispatch_floating(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
       fold_floating<T>(
@@ -233,11 +238,11 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
   } else {
     const NoGrad plain;
     if (std::isinf(p))
-      y = r.count() == 0 ? zeros(r.shape(keepdims), x.dtype()) : max(abs(x), axes, keepdims);
+      y = r.count() == 0 ? zeros(r.shape(keep), x.dtype()) : max(abs(x), axes, keep);
     else
-      y = pow(sum(pow(abs(x), p), axes, keepdims), 1 / p);
+      y = pow(sum(pow(abs(x), p), axes, keep), 1 / p);
   }
-  return record("norm", {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(true)](Backward& b) {
+  return record("norm", {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
     // dx = dy sign(x) (|x| / y)^(p-1); for p = infinity the largest share dy sign(x) among them. 0 where x or y is 0.
     const Tensor x = b.x(0), y = reshape(b.y(), kept), dy = reshape(b.dy(), kept);
     if (p == 2) return b.give(0, x * (dy / nonzero(y)));
@@ -250,8 +255,8 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
   });
 }
 
-Tensor any(const Tensor& x, const Axes& axes, bool keepdims) { return verdict("any", x, axes, keepdims, false); }
-Tensor all(const Tensor& x, const Axes& axes, bool keepdims) { return verdict("all", x, axes, keepdims, true); }
+Tensor any(const Tensor& x, const Axes& axes, KeepDims keep) { return verdict("any", x, axes, keep, false); }
+Tensor all(const Tensor& x, const Axes& axes, KeepDims keep) { return verdict("all", x, axes, keep, true); }
 
 Tensor cumsum(const Tensor& x, int axis) { return running_sum(x, line_axis("cumsum", x, axis), false); }
 

@@ -19,7 +19,7 @@ class Reduction {
   Reduction(const Tensor& x, const Shape& kept);
 
   /// Shape of the result.
-  const Shape& shape(bool keepdims) const { return keepdims ? kept_shape_ : result_shape_; }
+  const Shape& shape(KeepDims keep) const { return keep == KeepDims::yes ? kept_shape_ : result_shape_; }
   std::int64_t outputs() const { return result_shape_.numel(); }
   /// How many elements go into each output.
   std::int64_t count() const { return count_; }

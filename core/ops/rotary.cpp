@@ -10,22 +10,21 @@
 
 namespace fit {
 
-Tensor rotary(const Tensor& x, const Tensor& table, RotaryLayout layout, std::int64_t features, std::int64_t offset,
-              bool inverse) {
+Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options) {
   constexpr const char* op = "rotary";
   check::floating(op, "x", x);
   if (x.rank() < 2) check::fail(op, "x is ", x.shape(), ": it must be [..., T, W]");
   check::dtype(op, "table", table, float64);
-  const std::int64_t T = x.size(-2), W = x.size(-1);
+  const std::int64_t T = x.size(-2), W = x.size(-1), offset = options.offset;
   if (table.rank() != 3 || table.size(2) != 2 || table.size(1) == 0)
     check::fail(op, "table is ", table.shape(), ": it must be [T, D/2, 2], with D at least 2");
-  if (offset < 0 || offset + T > table.size(0))
+  if (offset < 0 || offset > table.size(0) - T)
     check::fail(op, "x is ", x.shape(), ", offset ", offset, ", table ", table.shape(), ": the positions ", offset,
                 " … ", offset + T - 1, " must be in the table");
-  const std::int64_t D = 2 * table.size(1), turned = features == -1 ? W : features;
-  if (turned < 0 || turned > W || turned % D != 0)
-    check::fail(op, "x is ", x.shape(), ", features ", turned, ", table ", table.shape(),
-                ": what turns must be whole heads of ", D, " features");
+  const std::int64_t D = 2 * table.size(1), rotated = options.features == -1 ? W : options.features;
+  if (rotated < 0 || rotated > W || rotated % D != 0)
+    check::fail(op, "x is ", x.shape(), ", features ", rotated, ", table ", table.shape(),
+                ": what is rotated must be whole heads of ", D, " features");
 
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   const double* const angles = table.data<double>().data() + offset * D;
@@ -35,7 +34,7 @@ Tensor rotary(const Tensor& x, const Tensor& table, RotaryLayout layout, std::in
     N* const to = y.fresh<N>();
     const std::int64_t rows = W == 0 ? 0 : x.numel() / W;
     const auto& kernels = kernels::rotary<N>();
-    const auto turn = layout == RotaryLayout::interleaved ? kernels.interleaved : kernels.half_split;
+    const auto rotate = options.layout == RotaryLayout::interleaved ? kernels.interleaved : kernels.half_split;
     parallel_for(rows, std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(W, 1)),
                  [&](std::int64_t row, std::int64_t end) {
                    const kernels::Scratch<N> scratch(D);
@@ -44,15 +43,18 @@ Tensor rotary(const Tensor& x, const Tensor& table, RotaryLayout layout, std::in
                      const double* const angle = angles + row % T * D;
                      for (std::int64_t i = 0; i < D / 2; ++i) {
                        cosine[i] = static_cast<N>(angle[2 * i]);
-                       sine[i] = static_cast<N>(inverse ? -angle[2 * i + 1] : angle[2 * i + 1]);
+                       sine[i] = static_cast<N>(options.inverse ? -angle[2 * i + 1] : angle[2 * i + 1]);
                      }
-                     turn(to + row * W, from + row * W, cosine, sine, D / 2, turned / D);
-                     std::copy(from + row * W + turned, from + (row + 1) * W, to + row * W + turned);
+                     rotate(to + row * W, from + row * W, cosine, sine, D / 2, rotated / D);
+                     std::copy(from + row * W + rotated, from + (row + 1) * W, to + row * W + rotated);
                    }
                  });
   });
-  return record(op, {x, table}, std::move(y), keep::input(1),
-                [=](Backward& b) { b.give(0, rotary(b.dy(), b.x(1), layout, features, offset, !inverse)); });
+  return record(op, {x, table}, std::move(y), keep::input(1), [options](Backward& b) {
+    RotaryOptions back = options;
+    back.inverse = !options.inverse;
+    b.give(0, rotary(b.dy(), b.x(1), back));
+  });
 }
 
 }  // namespace fit

@@ -31,7 +31,7 @@ Tensor by_lines(int axis, const Pick& pick, const Tensor& first, const X&... oth
 }
 
 /// Sums along an axis that stays.
-Tensor sum_along(const Tensor& x, int axis) { return sum(x, axis, true); }
+Tensor sum_along(const Tensor& x, int axis) { return sum(x, axis, keepdims); }
 
 /// dx = y (dy - sum(y dy)): the adjoint of softmax.
 Tensor softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
@@ -75,10 +75,10 @@ Tensor log_softmax(const Tensor& x, int axis) {
                 [a](Backward& b) { b.give(0, log_softmax_backward(b.y(), b.dy(), a)); });
 }
 
-Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor logsumexp(const Tensor& x, const Axes& axes, KeepDims keep) {
   check::floating("logsumexp", "x", x);
   const Reduction r("logsumexp", x, axes);
-  Tensor y = Tensor::empty(r.shape(keepdims), x.dtype()), max = Tensor::empty({r.outputs()}, float64);
+  Tensor y = Tensor::empty(r.shape(keep), x.dtype()), max = Tensor::empty({r.outputs()}, float64);
   double* const top = max.fresh<double>();
   dispatch_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -89,7 +89,7 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
         r, x, 0.0, kernels::reduce<T>().exps, top, std::plus<>(),
         [top, out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(top[i] + std::log(total)); });
   });
-  return record("logsumexp", {x}, std::move(y), keep::input(0) | keep::output, [kept = r.shape(true)](Backward& b) {
+  return record("logsumexp", {x}, std::move(y), keep::input(0) | keep::output, [kept = r.shape(keepdims)](Backward& b) {
     // dx = dy e^(x - y); where y is -inf, so is x, and x - 0 gives the right 0.
     const Tensor y = reshape(b.y(), kept), finite = masked_fill(y, eq(y, -INFINITY), 0);
     b.give(0, reshape(b.dy(), kept) * exp(b.x(0) - finite));

@@ -59,16 +59,16 @@ std::pair<Tensor, Tensor> sorted(const char* op, const Tensor& x, std::int64_t k
 
 }  // namespace
 
-std::pair<Tensor, Tensor> sort(const Tensor& x, int axis, bool descending) {
+std::pair<Tensor, Tensor> sort(const Tensor& x, int axis, SortOrder order) {
   axis = check::axis("sort", x, axis);
-  return sorted("sort", x, x.shape()[axis], axis, descending);
+  return sorted("sort", x, x.shape()[axis], axis, order == descending);
 }
 
-std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis, bool largest) {
+std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis, Extremes which) {
   axis = check::axis("topk", x, axis);
   if (k < 0 || k > x.shape()[axis])
     check::fail("topk", "k is ", k, ": axis ", axis, " of shape ", x.shape(), " allows 0 … ", x.shape()[axis]);
-  return sorted("topk", x, k, axis, largest);
+  return sorted("topk", x, k, axis, which == Extremes::largest);
 }
 
 }  // namespace fit

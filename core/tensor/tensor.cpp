@@ -66,7 +66,11 @@ std::int64_t Tensor::size(int axis) const {
   return shape()[a];
 }
 
-Tensor Tensor::detach() const { return alias(shape()); }
+Tensor Tensor::detach() const {
+  Tensor y = alias(shape());
+  if (impl_->node) y.impl_->cut = detail::Cut::detach;
+  return y;
+}
 
 double Tensor::item_double() const {
   if (numel() != 1) check::fail("item", "the tensor has shape ", shape(), ": it must have one element");

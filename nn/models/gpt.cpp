@@ -86,7 +86,11 @@ Tensor GPTAttention::turned(const Tensor& x, std::int64_t offset) const {
   const Tensor joint = qkv(x);
   if (!rotary_.defined()) return joint;
   const std::int64_t features = (options_.num_heads + options_.num_kv_heads) * 2 * rotary_.size(1);
-  return rotary(joint, rotary_, options_.rotary_layout, features, offset);
+  RotaryOptions o;
+  o.layout = options_.rotary_layout;
+  o.features = features;
+  o.offset = offset;
+  return rotary(joint, rotary_, o);
 }
 
 AttentionOptions GPTAttention::attention(std::int64_t keys, DType dtype) const {

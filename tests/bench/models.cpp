@@ -157,7 +157,7 @@ Workload decode() {
               const NoGrad guard;
               nn::KVCache cache = model->make_cache(1, tokens);
               Tensor id = tensor({{0}});
-              for (std::int64_t t = 0; t < tokens; ++t) id = argmax(model->forward_last(id, cache), -1, true);
+              for (std::int64_t t = 0; t < tokens; ++t) id = argmax(model->forward_last(id, cache), -1, keepdims);
             };
           },
           [] {

@@ -157,10 +157,10 @@ std::vector<Workload> op_workloads() {
   const auto gelu_plain = [](const Tensor& x) {
     return 0.5 * x * (1 + tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
   };
-  const auto softmax_plain = [](const Tensor& x) { return exp(x) / sum(exp(x), -1, true); };
+  const auto softmax_plain = [](const Tensor& x) { return exp(x) / sum(exp(x), -1, keepdims); };
   const auto norm_plain = [](const Tensor& x) {
-    const Tensor centred = x - mean(x, -1, true);
-    return centred / sqrt(mean(centred * centred, -1, true) + 1e-5);
+    const Tensor centred = x - mean(x, -1, keepdims);
+    return centred / sqrt(mean(centred * centred, -1, keepdims) + 1e-5);
   };
   const auto entropy_plain = [](const Tensor& x) {
     return mean(log(sum(exp(x), -1)) - squeeze(gather(x, 1, unsqueeze(targets(x.size(0), x.size(1)), 1)), 1));

@@ -339,10 +339,10 @@ TEST_CASE("pair by pair, the products over visible pairs are matrix products") {
     kernel(kernels::Panel<double>{out.fresh<double>(), shape[1]});
     CHECK(max_difference(out, expected) < 1e-14);
   };
-  expect({Q, K}, matmul(x5, false, y5, true) * visible.to(float64),
+  expect({Q, K}, matmul(x5, Transpose::no, y5, Transpose::yes) * visible.to(float64),
          [&](auto out) { kernels::visible_scores(pairs, out, panel(x), panel(y)); });
   expect({Q, D}, matmul(s, y5), [&](auto out) { kernels::visible_to_queries(pairs, out, panel(s), panel(y)); });
-  expect({K, D}, matmul(s, true, x5, false),
+  expect({K, D}, matmul(s, Transpose::yes, x5, Transpose::no),
          [&](auto out) { kernels::visible_to_keys(pairs, out, panel(s), panel(x)); });
 }
 

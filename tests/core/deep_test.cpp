@@ -29,8 +29,8 @@ TEST_CASE("a chain of a million ops is walked and freed", "[deep]") {
   }
   SECTION("by backward() with the graph retained") {
     const Tensor y = chain(x);
-    y.backward({}, true);
-    y.backward({}, true);
+    y.backward(retain_graph);
+    y.backward(retain_graph);
     CHECK(x.grad().item() == 2 * (length + 1));
     Tensor(x).zero_grad();
   }
@@ -43,7 +43,7 @@ TEST_CASE("a chain of a million ops is walked and freed", "[deep]") {
   SECTION("with a second derivative: the graph of the gradient is as long") {
     Tensor y = x;
     for (int i = 0; i < length / 4; ++i) y = y * x;
-    const Tensor g = grad({y}, {x}, {}, false, true)[0];
+    const Tensor g = grad({y}, {x}, create_graph)[0];
     CHECK(g.item() == length / 4 + 1);
     CHECK(grad({g}, {x})[0].item() == (length / 4 + 1.) * (length / 4));
   }

@@ -58,7 +58,7 @@ TEST_CASE("embedding looks rows up, and a padding row learns nothing", "[gather]
 
   // Twice differentiated, the padding row stays out of it: d/dw of |d/dtable|^2 = 2 d/dtable, picked by the ids.
   const Tensor v = w.clone().requires_grad_();
-  const Tensor g = grad({sum(embedding(table, ids, 1) * v)}, {table}, {}, false, true)[0];
+  const Tensor g = grad({sum(embedding(table, ids, 1) * v)}, {table}, create_graph)[0];
   const Tensor gg = grad({sum(g * g)}, {v})[0];
   CHECK(values(gg) == V{12, 16, 0, 0, 12, 16, 14, 16});
 }

@@ -43,7 +43,7 @@ template <bool right>
 Tensor scale_rows(const Values& in) {
   const NoGrad plain;
   Tensor y = mul(in[0], in[1]);
-  const GradMode on(true);
+  const EnableGrad on;
   return record("scale_rows", {in[0], in[1]}, std::move(y), keep::inputs, [](Backward& b) {
     b.give(0, mul(b.dy(), b.x(1)));
     const Tensor all = mul(b.dy(), b.x(0));
@@ -97,7 +97,7 @@ TEST_CASE("check_gradients catches what a plain sum would hide", "[gradcheck]") 
     for (const double v : in[0].data<double>()) sum += v;
     const NoGrad plain;
     Tensor y = div(in[0], sum);
-    const GradMode on(true);
+    const EnableGrad on;
     return record("normalise", {in[0]}, std::move(y), keep::nothing,
                   [](Backward& b) { b.give(0, zeros(b.shape(0), float64)); });
   };
@@ -113,7 +113,7 @@ TEST_CASE("check_gradients with order 2 catches a gradient that can't be differe
   const auto cut = [](const Values& in) {
     const NoGrad plain;
     Tensor y = mul(in[0], in[0]);
-    const GradMode on(true);
+    const EnableGrad on;
     return record("cut", {in[0]}, std::move(y), keep::inputs,
                   [](Backward& b) { b.give(0, mul(mul(b.dy(), b.x(0).detach()), 2.0)); });
   };

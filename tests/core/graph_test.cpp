@@ -39,13 +39,13 @@ TEST_CASE("a graph that was walked is gone, unless it is retained", "[graph]") {
   const Tensor loss = sum(w * w);
   SECTION("gone: an error, and the gradient stays as it was") {
     loss.backward();
-    CHECK_THROWS_WITH(loss.backward(), Contains("[backward]") && Contains("at sum") && Contains("retain_graph = true"));
-    CHECK_THROWS_WITH(grad({loss}, {w}), Contains("retain_graph = true"));
+    CHECK_THROWS_WITH(loss.backward(), Contains("[backward]") && Contains("at sum") && Contains("retain_graph"));
+    CHECK_THROWS_WITH(grad({loss}, {w}), Contains("retain_graph"));
     CHECK(values(w.grad()) == V{2, 4});
   }
   SECTION("retained: again and again, the last time without") {
-    loss.backward({}, true);
-    loss.backward({}, true);
+    loss.backward(retain_graph);
+    loss.backward(retain_graph);
     loss.backward();
     CHECK(values(w.grad()) == V{6, 12});
     CHECK_THROWS_AS(loss.backward(), Error);
@@ -54,7 +54,7 @@ TEST_CASE("a graph that was walked is gone, unless it is retained", "[graph]") {
     const Tensor shared = w * w, one = sum(shared), two = sum(shared * 2);
     one.backward();
     CHECK_THROWS_WITH(two.backward(), Contains("at mul"));
-    CHECK_THROWS_WITH(grad({sum(shared * 3)}, {w}, {}, false, false, true), Contains("at mul"));
+    CHECK_THROWS_WITH(grad({sum(shared * 3)}, {w}, allow_unused), Contains("at mul"));
   }
 }
 
@@ -203,7 +203,7 @@ TEST_CASE("grad() gives what is asked for and touches nobody's gradient", "[grap
   SECTION("what the outputs don't depend on") {
     CHECK_THROWS_WITH(grad({loss}, {x, other}),
                       Contains("[grad]") && Contains("input 1") && Contains("[1]") && Contains("allow_unused"));
-    const auto g = grad({sum(x * y)}, {x, other}, {}, false, false, true);
+    const auto g = grad({sum(x * y)}, {x, other}, allow_unused);
     CHECK(values(g[0]) == V{5, 7});
     CHECK_FALSE(g[1].defined());
   }
@@ -226,8 +226,8 @@ TEST_CASE("grad() gives what is asked for and touches nobody's gradient", "[grap
 TEST_CASE("the graph is as good as new after grad(), with or without an error", "[graph]") {
   const Tensor x = leaf({2}), y = leaf({3}), other = leaf({1});
   const Tensor loss = x * x * y;
-  grad({loss}, {x}, {}, true);
-  CHECK_THROWS_AS(grad({loss}, {x, other}, {}, true), Error);
+  grad({loss}, {x}, retain_graph);
+  CHECK_THROWS_AS(grad({loss}, {x, other}, retain_graph), Error);
   loss.backward();
   CHECK(values(x.grad()) == V{12});
   CHECK(values(y.grad()) == V{4});
@@ -236,7 +236,7 @@ TEST_CASE("the graph is as good as new after grad(), with or without an error", 
 TEST_CASE("derivatives of higher order", "[graph]") {
   const Tensor x = leaf({2, -1});
   const Tensor seed = ones({2}, float64);
-  const auto derivative = [&](const Tensor& f) { return grad({f}, {x}, {seed}, false, true)[0]; };
+  const auto derivative = [&](const Tensor& f) { return grad({f}, {x}, {seed}, create_graph)[0]; };
   SECTION("x^4") {
     const Tensor first = derivative(x * x * x * x), second = derivative(first), third = derivative(second);
     CHECK(values(first) == V{32, -4});
@@ -256,12 +256,12 @@ TEST_CASE("derivatives of higher order", "[graph]") {
     CHECK(values(grad({by_x}, {y}, {seed})[0]) == V{4 * 2 * 3, 4 * -1 * 5});
   }
   SECTION("a penalty on the gradient, through backward()") {
-    const Tensor g = grad({sum(x * x * x)}, {x}, {}, false, true)[0];  // 3 x^2
-    sum(g * g).backward();                                             // 36 x^3
+    const Tensor g = grad({sum(x * x * x)}, {x}, create_graph)[0];  // 3 x^2
+    sum(g * g).backward();                                          // 36 x^3
     CHECK(values(x.grad()) == V{288, -36});
   }
   SECTION("backward(create_graph) leaves a gradient that can be differentiated") {
-    sum(x * x * x).backward({}, false, true);
+    sum(x * x * x).backward(create_graph);
     const Tensor g = x.grad();
     CHECK(g.requires_grad());
     CHECK(values(grad({sum(g)}, {x})[0]) == V{12, -6});
@@ -284,7 +284,7 @@ TEST_CASE("a value that was changed after it was recorded is an error that names
 
 TEST_CASE("a gradient that was differentiated again must not have grown meanwhile", "[graph]") {
   const Tensor x = leaf({1, 2});
-  sum(x * x * x).backward({}, false, true);
+  sum(x * x * x).backward(create_graph);
   const Tensor penalty = sum(x.grad() * x.grad());
   sum(x * x).backward();  // adds to the gradient in place
   CHECK_THROWS_WITH(grad({penalty}, {x}), Contains("mul") && Contains("in place"));
@@ -328,7 +328,7 @@ TEST_CASE("retain_grad keeps the gradient of what was computed", "[graph]") {
   u.retain_grad();
   const Tensor loss = sum(u * u);
   CHECK_FALSE(u.has_grad());
-  loss.backward({}, true);
+  loss.backward(retain_graph);
   CHECK(values(u.grad()) == V{6, 12});
   loss.backward();
   CHECK(values(u.grad()) == V{12, 24});
@@ -422,11 +422,11 @@ TEST_CASE("an exception in an adjoint leaves the graph usable", "[graph]") {
     b.give(0, b.dy());
   });
   const Tensor loss = y * 1 + u;
-  CHECK_THROWS_WITH(loss.backward({}, true), "[fragile] fails");
-  CHECK_THROWS_WITH(grad({loss}, {x}, {}, true), "[fragile] fails");
+  CHECK_THROWS_WITH(loss.backward(retain_graph), "[fragile] fails");
+  CHECK_THROWS_WITH(grad({loss}, {x}, retain_graph), "[fragile] fails");
   CHECK_FALSE(x.has_grad());
   fails = false;
-  loss.backward({}, true);
+  loss.backward(retain_graph);
   CHECK(values(x.grad()) == V{8});
   CHECK(values(grad({loss}, {x})[0]) == V{8});
 }
@@ -438,9 +438,9 @@ TEST_CASE("an adjoint may run a backward() of its own", "[graph]") {
   const Tensor inner = w * x;
   const NoGrad plain;
   Tensor y = cube(inner);
-  const GradMode on(true);
+  const EnableGrad on;
   const Tensor out = record("recomputed", {inner}, std::move(y), keep::inputs, [cube](Backward& b) {
-    const GradMode recording(true);
+    const EnableGrad recording;
     const Tensor again = b.x(0).detach().requires_grad_();
     b.give(0, grad({cube(again)}, {again}, {b.dy()})[0]);
   });
@@ -455,11 +455,11 @@ TEST_CASE("an adjoint may call grad() on what leads back to its input, while ano
   const auto square = [](const Tensor& v) {
     return record("recorded_anew", {v}, (v * v).detach(), keep::inputs, [](Backward& b) {
       const Tensor again = b.x(0) + 0;
-      b.give(0, grad({again * again}, {again}, {b.dy()}, true, true)[0]);
+      b.give(0, grad({again * again}, {again}, {b.dy()}, create_graph)[0]);
     });
   };
   const Tensor inner = w * x, loss = sum(square(inner));  // (w x)^2
-  const std::vector<Tensor> first = grad({loss}, {x, inner, w}, {}, true, true);
+  const std::vector<Tensor> first = grad({loss}, {x, inner, w}, create_graph);
   CHECK(values(first[0]) == V{2 * 25 * 2, 2 * 49 * 3});
   CHECK(values(first[1]) == V{20, 42});
   CHECK(values(first[2]) == V{2 * 5 * 4, 2 * 7 * 9});

@@ -60,9 +60,9 @@ TEST_CASE("matmul of any sizes", "[matmul]") {
           const Tensor a = draw({m, k}, 1, dtype), b = draw({k, n}, 2, dtype);
           const Tensor plain = plain_einsum({"ik", "kj"}, {a, b}, "ij");
           check_product(matmul(a, b), plain);
-          check_product(matmul(transpose(a), true, b, false), plain);
-          check_product(matmul(a, false, transpose(b), true), plain);
-          check_product(matmul(transpose(a), true, transpose(b), true), plain);
+          check_product(matmul(transpose(a), Transpose::yes, b, Transpose::no), plain);
+          check_product(matmul(a, Transpose::no, transpose(b), Transpose::yes), plain);
+          check_product(matmul(transpose(a), Transpose::yes, transpose(b), Transpose::yes), plain);
           check_product(linear(a, transpose(b)), plain);
         }
 }

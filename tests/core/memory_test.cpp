@@ -48,7 +48,7 @@ TEST_CASE("a graph is freed", "[memory]") {
     const Tensor x = leaf({1, 2}), w = leaf({3, 4});
     SECTION("without backward") { loss_of(x, w); }
     SECTION("with backward") { loss_of(x, w).backward(); }
-    SECTION("with backward, retained") { loss_of(x, w).backward({}, true); }
+    SECTION("with backward, retained") { loss_of(x, w).backward(retain_graph); }
     SECTION("with grad()") { grad({loss_of(x, w)}, {x, w}); }
     SECTION("with grad() by some of the inputs") { grad({loss_of(x, w)}, {w}); }
     SECTION("after an error of grad()") { CHECK_THROWS_AS(grad({loss_of(x, x)}, {x, w}), Error); }
@@ -59,8 +59,8 @@ TEST_CASE("a graph is freed", "[memory]") {
     }
     SECTION("after an exception in an adjoint, retained, twice") {
       const Tensor loss = loss_of(fragile(x * 2), w);
-      CHECK_THROWS_WITH(loss.backward({}, true), "[fragile] fails");
-      CHECK_THROWS_WITH(grad({loss}, {x}, {}, true, true), "[fragile] fails");
+      CHECK_THROWS_WITH(loss.backward(retain_graph), "[fragile] fails");
+      CHECK_THROWS_WITH(grad({loss}, {x}, create_graph), "[fragile] fails");
     }
     SECTION("with retain_grad") {
       Tensor u = x * w;
@@ -76,7 +76,7 @@ TEST_CASE("a graph is freed", "[memory]") {
     SECTION("with retain_grad and create_graph") {
       Tensor u = x * w;
       u.retain_grad();
-      loss_of(w, u).backward({}, false, true);
+      loss_of(w, u).backward(create_graph);
       CHECK(u.grad().requires_grad());
     }
     SECTION("with retain_grad and create_graph, the tensor gone before") {
@@ -86,23 +86,23 @@ TEST_CASE("a graph is freed", "[memory]") {
         u.retain_grad();
         loss = loss_of(w, u);
       }
-      loss.backward({}, false, true);
+      loss.backward(create_graph);
     }
-    SECTION("with grad(create_graph)") { grad({loss_of(x, w)}, {x, w}, {}, false, true); }
+    SECTION("with grad(create_graph)") { grad({loss_of(x, w)}, {x, w}, create_graph); }
     SECTION("with a second derivative") {
-      const auto g = grad({loss_of(x, w)}, {x, w}, {}, false, true);
+      const auto g = grad({loss_of(x, w)}, {x, w}, create_graph);
       sum(g[0] * g[1]).backward();
     }
     SECTION("with backward(create_graph): gradients hold the graph of their leaves") {
-      loss_of(x, w).backward({}, false, true);
+      loss_of(x, w).backward(create_graph);
       CHECK(w.grad().requires_grad());
     }
     SECTION("with backward(create_graph), twice") {
-      loss_of(x, w).backward({}, false, true);
-      sum(x.grad() * w.grad()).backward({}, false, true);
+      loss_of(x, w).backward(create_graph);
+      sum(x.grad() * w.grad()).backward(create_graph);
     }
     SECTION("with a leaf that stops being one while its gradient holds its graph") {
-      loss_of(x, w).backward({}, false, true);
+      loss_of(x, w).backward(create_graph);
       Tensor(w).requires_grad_(false);
     }
     SECTION("with a gradient set by hand that depends on its own leaf") { Tensor(w).set_grad(w * w); }

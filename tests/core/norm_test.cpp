@@ -12,12 +12,12 @@ namespace {
 
 // The definitions, in terms of operations.
 Tensor plain_layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const Tensor centred = x - mean(x, -1, true);
-  const Tensor y = centred / sqrt(mean(centred * centred, -1, true) + eps);
+  const Tensor centred = x - mean(x, -1, keepdims);
+  const Tensor y = centred / sqrt(mean(centred * centred, -1, keepdims) + eps);
   return (weight.defined() ? y * weight : y) + (bias.defined() ? bias : zeros({}, x.dtype()));
 }
 Tensor plain_rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  const Tensor y = x / sqrt(mean(x * x, -1, true) + eps);
+  const Tensor y = x / sqrt(mean(x * x, -1, keepdims) + eps);
   return weight.defined() ? y * weight : y;
 }
 

@@ -65,7 +65,7 @@ Values forward_and_gradients(const OpRow& row, const std::vector<Shape>& set, DT
   const Values y = floating(row.f(in));
   std::mt19937_64 random(3);
   for (const Tensor& t : y) seeds.push_back(random_tensor(t.shape(), domain::real, random, dtype));
-  for (const Tensor& g : grad(y, in, seeds, false, false, true)) outputs.push_back(g);
+  for (const Tensor& g : grad(y, in, seeds, allow_unused)) outputs.push_back(g);
   return outputs;
 }
 
@@ -186,7 +186,7 @@ TEST_CASE("every op: its inputs are left as they were", "[ops]") {
     Values in = draw(row, set);
     const Values before = draw(row, set);
     for (Tensor& x : in) x.requires_grad_();
-    for (const Tensor& y : floating(row.f(in))) y.backward(random_like(y), true);
+    for (const Tensor& y : floating(row.f(in))) y.backward(random_like(y), retain_graph);
     for (std::size_t i = 0; i < in.size(); ++i) {
       CHECK(same_bits(in[i], before[i]));
       CHECK(in[i].version() == 0);
@@ -218,8 +218,8 @@ TEST_CASE("every op: nothing is left behind", "[ops]") {
       for (Tensor& x : in) x.requires_grad_();
       row.f(in);  // built and dropped
       for (const Tensor& y : floating(row.f(in))) {
-        y.backward(random_like(y), true);
-        if (row.order == 2) y.backward(random_like(y), false, true);
+        y.backward(random_like(y), retain_graph);
+        if (row.order == 2) y.backward(random_like(y), create_graph);
       }
     };
     use();  // what is made once and kept

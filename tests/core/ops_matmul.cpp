@@ -11,7 +11,8 @@ OpRow product(bool transpose_a, bool transpose_b) {
   };
   const auto a = [=](std::vector<std::int64_t> s) { return shape(transpose_a, std::move(s)); };
   const auto b = [=](std::vector<std::int64_t> s) { return shape(transpose_b, std::move(s)); };
-  return OpRow("matmul", form, [=](const auto& in) { return matmul(in[0], transpose_a, in[1], transpose_b); })
+  return OpRow("matmul", form,
+               [=](const auto& in) { return matmul(in[0], Transpose{transpose_a}, in[1], Transpose{transpose_b}); })
       .on({a({2, 3}), b({3, 4})})
       .on({a({3, 3}), b({3, 3})})
       .on({a({3, 3, 3}), b({3, 3, 3})})
@@ -71,7 +72,7 @@ static std::vector<OpRow> matmul_rows() {
                })
           .bad("at least two axes",
                [] {
-                 matmul(zeros({2}), true, zeros({2, 2}), false);
+                 matmul(zeros({2}), Transpose::yes, zeros({2, 2}), Transpose::no);
                }),
       OpRow("linear", [](const auto& in) { return linear(in[0], in[1], in[2]); })
           .optional(2)

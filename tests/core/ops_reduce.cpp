@@ -5,11 +5,11 @@
 namespace fit::test {
 namespace {
 
-using Reducer = Tensor (*)(const Tensor&, const Axes&, bool);
+using Reducer = Tensor (*)(const Tensor&, const Axes&, KeepDims);
 
 // Over all axes, an inner, an outer and the last one, and several; sizes 0 and 1, and a scalar.
 OpRow reduction(const std::string& op, const std::string& form, Reducer f, const Axes& axes) {
-  return OpRow(op, form, [f, axes](const auto& in) { return f(in[0], axes, false); });
+  return OpRow(op, form, [f, axes](const auto& in) { return f(in[0], axes, KeepDims::no); });
 }
 std::vector<OpRow> forms(const std::string& op, Reducer f, const Domain& domain = domain::real,
                          double tolerance = 1e-5) {
@@ -25,11 +25,11 @@ std::vector<OpRow> forms(const std::string& op, Reducer f, const Domain& domain 
           .large({{9, 40, 101}})
           .bad("axis 2 is out of range for shape [2, 3]",
                [f] {
-                 f(zeros({2, 3}), 2, false);
+                 f(zeros({2, 3}), 2, KeepDims::no);
                })
           .bad("axis -2 of shape [2, 3] is given twice",
                [f] {
-                 f(zeros({2, 3}), {0, -2}, false);
+                 f(zeros({2, 3}), {0, -2}, KeepDims::no);
                }),
       reduction(op, "of the outermost and the innermost", f, {0, -1})
           .from(domain)
@@ -38,7 +38,7 @@ std::vector<OpRow> forms(const std::string& op, Reducer f, const Domain& domain 
           .on({{2, 1, 3}}),
       OpRow(op, "with its axes kept",
             [f](const auto& in) {
-              return f(in[0], {1, 2}, true);
+              return f(in[0], {1, 2}, keepdims);
             })
           .from(domain)
           .within(tolerance)
@@ -49,7 +49,7 @@ std::vector<OpRow> forms(const std::string& op, Reducer f, const Domain& domain 
 void floating_only(std::vector<OpRow>& rows, Reducer f) {
   rows.front() =
       std::move(rows.front()).bad("x is int64: it must be float32 or float64; convert it with .to(float32)", [f] {
-        f(zeros({2}, int64), {}, false);
+        f(zeros({2}, int64), {}, KeepDims::no);
       });
 }
 
@@ -64,7 +64,7 @@ std::vector<OpRow> reduce_rows() {
     append(all, std::move(rows));
   };
   floating(forms("mean", mean), mean);
-  const Reducer variance = [](const Tensor& x, const Axes& a, bool k) { return var(x, a, 0, k); };
+  const Reducer variance = [](const Tensor& x, const Axes& a, KeepDims k) { return var(x, a, Correction{0}, k); };
   floating(forms("var", variance), variance);
   all.push_back(OpRow("var", "with one degree of freedom less", [](const auto& in) { return var(in[0], 1); })
                     .on({{2, 5}})
@@ -77,6 +77,9 @@ std::vector<OpRow> reduce_rows() {
                     .on({{2, 3, 2}})
                     .on({{5, 2, 1}})
                     .bad("x is int64", [] { fit::std(zeros({2}, int64)); }));
+  all.push_back(OpRow("stddev", [](const auto& in) { return stddev(in[0], 1, Correction{0}, keepdims); })
+                    .on({{2, 3, 2}})
+                    .bad("x is int64", [] { stddev(zeros({2}, int64)); }));
   append(all, forms("prod", prod, domain::nonzero, 1e-4));
   all.push_back(OpRow("prod", "with one zero and with several in a row", [](const auto& in) {
                   const Tensor mask = tensor({{1., 0., 1., 1.}, {0., 1., 0., 1.}, {1., 1., 1., 1.}});
@@ -88,11 +91,11 @@ std::vector<OpRow> reduce_rows() {
     if ((r.op == "max" || r.op == "min") && r.form == "of all")
       r = std::move(r).bad("nothing to choose from along the axes given of shape [0]",
                            [least = r.op == "min"] { least ? min(zeros({0})) : max(zeros({0})); });
-  const Reducer euclid = [](const Tensor& x, const Axes& a, bool k) { return norm(x, 2, a, k); };
-  const Reducer city = [](const Tensor& x, const Axes& a, bool k) { return norm(x, 1, a, k); };
-  const Reducer cubic = [](const Tensor& x, const Axes& a, bool k) { return norm(x, 3, a, k); };
-  const Reducer half = [](const Tensor& x, const Axes& a, bool k) { return norm(x, 0.5, a, k); };
-  const Reducer largest = [](const Tensor& x, const Axes& a, bool k) { return norm(x, INFINITY, a, k); };
+  const Reducer euclid = [](const Tensor& x, const Axes& a, KeepDims k) { return norm(x, 2, a, k); };
+  const Reducer city = [](const Tensor& x, const Axes& a, KeepDims k) { return norm(x, 1, a, k); };
+  const Reducer cubic = [](const Tensor& x, const Axes& a, KeepDims k) { return norm(x, 3, a, k); };
+  const Reducer half = [](const Tensor& x, const Axes& a, KeepDims k) { return norm(x, 0.5, a, k); };
+  const Reducer largest = [](const Tensor& x, const Axes& a, KeepDims k) { return norm(x, INFINITY, a, k); };
   floating(forms("norm", euclid, domain::nonzero), euclid);
   for (const auto& [form, f] : {std::pair<const char*, Reducer>{"p = 1", city}, {"p = 3", cubic}, {"p = 1/2", half}})
     all.push_back(reduction("norm", form, f, 1).from(domain::nonzero).on({{2, 3}}).on({{2, 3, 2}}).within(1e-4));

@@ -5,7 +5,9 @@ namespace fit::test {
 
 static std::vector<OpRow> rotary_ops() {
   const auto turn = [](RotaryLayout layout, std::int64_t D, std::int64_t features, std::int64_t offset) {
-    return [=](const auto& in) { return rotary(in[0], nn::rotary_table(40, D), layout, features, offset); };
+    return [=](const auto& in) {
+      return rotary(in[0], nn::rotary_table(40, D), rotary_options(layout, features, offset));
+    };
   };
   const Tensor table = nn::rotary_table(3, 4);
   return {
@@ -21,9 +23,9 @@ static std::vector<OpRow> rotary_ops() {
           .bad("x is [4]: it must be [..., T, W]", [table] { rotary(zeros({4}), table); })
           .bad("the positions 2 … 3 must be in the table",
                [table] {
-                 rotary(zeros({2, 4}), table, RotaryLayout::interleaved, -1, 2);
+                 rotary(zeros({2, 4}), table, rotary_options(RotaryLayout::interleaved, -1, 2));
                })
-          .bad("what turns must be whole heads of 4 features",
+          .bad("what is rotated must be whole heads of 4 features",
                [table] {
                  rotary(zeros({2, 6}), table);
                })

@@ -355,7 +355,7 @@ std::vector<OpRow> sort_rows() {
           .on({{2, 1}})
           .large({{300, 70}})
           .bad("axis -1 is out of range for shape []", [] { sort(zeros({})); }),
-      OpRow("sort", "descending, the first axis", [](const auto& in) { return both(sort(in[0], 0, true)); })
+      OpRow("sort", "descending, the first axis", [](const auto& in) { return both(sort(in[0], 0, descending)); })
           .from(domain::distinct)
           .on({{4, 3}}),
       OpRow("topk", [](const auto& in) { return both(topk(in[0], 2)); })
@@ -364,7 +364,7 @@ std::vector<OpRow> sort_rows() {
           .on({{3, 2}})
           .bad("k is 4: axis 0 of shape [3] allows 0 … 3", [] { topk(zeros({3}), 4); })
           .bad("k is -1", [] { topk(zeros({3}), -1); }),
-      OpRow("topk", "smallest, the first axis", [](const auto& in) { return both(topk(in[0], 2, 0, false)); })
+      OpRow("topk", "smallest, the first axis", [](const auto& in) { return both(topk(in[0], 2, 0, smallest)); })
           .from(domain::distinct)
           .on({{4, 3}}),
   };

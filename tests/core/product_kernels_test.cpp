@@ -260,11 +260,11 @@ TEST_CASE("products do not depend on the number of threads", "[gemm]") {
         INFO(s[0] << " x " << s[2] << " x " << s[1] << ' ' << ta << tb);
         const Tensor a = of(ta ? Shape{s[2], s[0]} : Shape{s[0], s[2]}),
                      b = of(tb ? Shape{s[1], s[2]} : Shape{s[2], s[1]});
-        check_threads([&] { return matmul(a, ta, b, tb); });
+        check_threads([&] { return matmul(a, Transpose{ta}, b, Transpose{tb}); });
       }
   const Tensor few = of({3, 300, 257}), many = of({40, 65, 33});
-  check_threads([&] { return matmul(few, false, few, true); });
-  check_threads([&] { return matmul(many, true, many, false); });
+  check_threads([&] { return matmul(few, Transpose::no, few, Transpose::yes); });
+  check_threads([&] { return matmul(many, Transpose::yes, many, Transpose::no); });
   const Tensor heads = reshape(many, {2, 65, 20, 33});
   check_threads([&] { return einsum("bqhd,bkhd->bhqk", {heads, heads}); });
 }
@@ -300,14 +300,15 @@ TEST_CASE("a weight used twice gets the sum of both gradients", "[gemm]") {
     const Tensor y = linear(x, w, bias), u = linear(z, w, bias);
     y.backward(dy);
     u.backward(du);  // added to what is there
-    const Tensor by_hand =
-        matmul(dy, true, x, false) + matmul(reshape(du, {2 * n, 4}), true, reshape(z, {2 * n, 5}), false);
+    const Tensor by_hand = matmul(dy, Transpose::yes, x, Transpose::no) +
+                           matmul(reshape(du, {2 * n, 4}), Transpose::yes, reshape(z, {2 * n, 5}), Transpose::no);
     CHECK(max_difference(w.grad(), by_hand) < 1e-12);
     CHECK(max_difference(bias.grad(), sum(dy, {0}) + sum(du, {0, 1})) < 1e-12);
     Tensor square = of({n, n}).requires_grad_();
     const Tensor g = of({n, n}), s = square.detach();
     matmul(square, square).backward(g);
-    CHECK(max_difference(square.grad(), matmul(g, false, s, true) + matmul(s, true, g, false)) < 1e-12);
+    CHECK(max_difference(square.grad(), matmul(g, Transpose::no, s, Transpose::yes) +
+                                            matmul(s, Transpose::yes, g, Transpose::no)) < 1e-12);
   }
 }
 

@@ -22,7 +22,7 @@ Tensor multiply_add(const Tensor& a, const Tensor& b, const Tensor& c) {
   const NoGrad plain;
   Tensor product = a * b;
   Tensor y = c.defined() ? product + c : product;
-  const GradMode on(true);
+  const EnableGrad on;
   const int64_t n = product.numel();
   return record("multiply_add", {a, b, c}, y, keep::input(1, 0) | keep::output | keep::saved(product, c),
                 [n](Backward& g) {
@@ -72,9 +72,9 @@ TEST_CASE("several outputs are one node", "[record]") {
   CHECK(y[0].requires_grad());
   CHECK_FALSE(y[1].requires_grad());
   CHECK(y[2].requires_grad());
-  CHECK(values(grad({y[0], y[2]}, {x}, {ones({2}, float64), ones({2}, float64)}, true)[0]) == V{3, 3});
-  CHECK(values(grad({y[0]}, {x}, {ones({2}, float64)}, true)[0]) == V{1, 1});
-  CHECK(values(grad({y[2]}, {x}, {ones({2}, float64)}, true)[0]) == V{2000, 2000});
+  CHECK(values(grad({y[0], y[2]}, {x}, {ones({2}, float64), ones({2}, float64)}, retain_graph)[0]) == V{3, 3});
+  CHECK(values(grad({y[0]}, {x}, {ones({2}, float64)}, retain_graph)[0]) == V{1, 1});
+  CHECK(values(grad({y[2]}, {x}, {ones({2}, float64)}, retain_graph)[0]) == V{2000, 2000});
   CHECK(values(grad({sum(y[0] * y[2])}, {y[0], y[2]})[0]) == V{2, 4});
 }
 
@@ -106,9 +106,8 @@ TEST_CASE("an op without a second derivative says so by name", "[record]") {
     b.once_only();
     b.give(0, b.dy() * 3);
   });
-  CHECK(values(grad({y}, {x}, {}, true)[0]) == V{3});
-  CHECK_THROWS_WITH(grad({y}, {x}, {}, false, true),
-                    Contains("[first_only]") && Contains("no derivative of this order"));
+  CHECK(values(grad({y}, {x}, retain_graph)[0]) == V{3});
+  CHECK_THROWS_WITH(grad({y}, {x}, create_graph), Contains("[first_only]") && Contains("no derivative of this order"));
 }
 
 TEST_CASE("give() takes another floating type and a broadcast shape, and no other", "[record]") {

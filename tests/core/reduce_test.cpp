@@ -62,32 +62,32 @@ struct Case {
 
 std::vector<Case> cases() {
   return {
-      {"sum", [](const Tensor& x, const Axes& a) { return sum(x, a, true); }, sum_of},
-      {"mean", [](const Tensor& x, const Axes& a) { return mean(x, a, true); },
+      {"sum", [](const Tensor& x, const Axes& a) { return sum(x, a, keepdims); }, sum_of},
+      {"mean", [](const Tensor& x, const Axes& a) { return mean(x, a, keepdims); },
        [](const Numbers& g) { return sum_of(g) / static_cast<double>(g.size()); }},
-      {"var", [](const Tensor& x, const Axes& a) { return var(x, a, 1, true); },
+      {"var", [](const Tensor& x, const Axes& a) { return var(x, a, Correction{1}, keepdims); },
        [](const Numbers& g) { return g.size() > 1 ? deviation_of(g) : NAN; }},
-      {"std", [](const Tensor& x, const Axes& a) { return fit::std(x, a, 1, true); },
+      {"std", [](const Tensor& x, const Axes& a) { return fit::std(x, a, Correction{1}, keepdims); },
        [](const Numbers& g) { return g.size() > 1 ? std::sqrt(deviation_of(g)) : NAN; }},
-      {"prod", [](const Tensor& x, const Axes& a) { return prod(x, a, true); },
+      {"prod", [](const Tensor& x, const Axes& a) { return prod(x, a, keepdims); },
        [](const Numbers& g) {
          double p = 1;
          for (const double v : g) p *= v;
          return p;
        }},
-      {"max", [](const Tensor& x, const Axes& a) { return max(x, a, true); }, largest_of, false},
-      {"min", [](const Tensor& x, const Axes& a) { return min(x, a, true); },
+      {"max", [](const Tensor& x, const Axes& a) { return max(x, a, keepdims); }, largest_of, false},
+      {"min", [](const Tensor& x, const Axes& a) { return min(x, a, keepdims); },
        [](Numbers g) {
          for (double& v : g) v = -v;
          return -largest_of(g);
        },
        false},
-      {"norm", [](const Tensor& x, const Axes& a) { return norm(x, 2, a, true); },
+      {"norm", [](const Tensor& x, const Axes& a) { return norm(x, 2, a, keepdims); },
        [](Numbers g) {
          for (double& v : g) v *= v;
          return std::sqrt(sum_of(g));
        }},
-      {"logsumexp", [](const Tensor& x, const Axes& a) { return logsumexp(x, a, true); },
+      {"logsumexp", [](const Tensor& x, const Axes& a) { return logsumexp(x, a, keepdims); },
        [](Numbers g) {
          for (double& v : g) v = std::exp(v);
          return std::log(sum_of(g));
@@ -152,9 +152,9 @@ TEST_CASE("float32 sums keep what float32 accumulation would lose", "[reduce]") 
     std::vector<float> far(200000);
     for (std::size_t i = 0; i < far.size(); ++i) far[i] = 1e4f + (i % 2 ? 1 : -1);
     const Tensor x = tensor(far, {200000});
-    CHECK(var(x, {}, 0).item() == 1);
+    CHECK(var(x, {}, Correction{0}).item() == 1);
     CHECK(var(x).item() == Approx(200000. / 199999).epsilon(1e-7));
-    CHECK(max_difference(var(reshape(x, {100000, 2}), 0, 0), zeros({2})) == 0);
+    CHECK(max_difference(var(reshape(x, {100000, 2}), 0, Correction{0}), zeros({2})) == 0);
   });
 }
 
@@ -200,7 +200,7 @@ TEST_CASE("reductions over nothing", "[reduce]") {
 TEST_CASE("a scalar has one axis to reduce over", "[reduce]") {
   const Tensor x = full({}, 3.);
   for (const int axis : {0, -1}) {
-    CHECK(sum(x, axis, true).shape() == Shape{});
+    CHECK(sum(x, axis, keepdims).shape() == Shape{});
     CHECK(max(x, axis).item() == 3);
     CHECK(argmax(x, axis).item<std::int64_t>() == 0);
     CHECK(cumsum(x, axis).item() == 3);
@@ -228,7 +228,7 @@ TEST_CASE("max, min and their indices: first of equals, and NaN wins", "[reduce]
             CHECK(argmax(x, 1).data<std::int64_t>()[r] == high);
             CHECK(argmin(x, 1).data<std::int64_t>()[r] == low);
             CHECK(argmax(side, 0).data<std::int64_t>()[r] == high);
-            CHECK(argmin(side, 0, true).data<std::int64_t>()[r] == low);
+            CHECK(argmin(side, 0, keepdims).data<std::int64_t>()[r] == low);
             const double top = max(x, 1).to(float64).data<double>()[r];
             CHECK((top == row[high] || (std::isnan(top) && std::isnan(row[high]))));
             const double bottom = min(side, 0).to(float64).data<double>()[r];
@@ -245,7 +245,7 @@ TEST_CASE("max, min and their indices: first of equals, and NaN wins", "[reduce]
   });
   CHECK(argmax(tensor({{1, 5}, {7, 2}})).item<std::int64_t>() == 2);
   CHECK(argmin(tensor({true, false, false})).item<std::int64_t>() == 1);
-  CHECK(argmax(zeros({2, 3, 4}), 1, true).shape() == Shape{2, 1, 4});
+  CHECK(argmax(zeros({2, 3, 4}), 1, keepdims).shape() == Shape{2, 1, 4});
 }
 
 TEST_CASE("gradients where there is a choice", "[reduce]") {
@@ -256,7 +256,7 @@ TEST_CASE("gradients where there is a choice", "[reduce]") {
   };
   const Tensor ties = tensor({{2., 2., 1.}, {0., 2., 0.}});
   CHECK(gradient(ties, [](const Tensor& x) { return max(x, 1); }) == Numbers{1, 0, 0, 0, 1, 0});
-  CHECK(gradient(ties, [](const Tensor& x) { return min(x, -1, true); }) == Numbers{0, 0, 1, 1, 0, 0});
+  CHECK(gradient(ties, [](const Tensor& x) { return min(x, -1, keepdims); }) == Numbers{0, 0, 1, 1, 0, 0});
   CHECK(gradient(ties, [](const Tensor& x) { return 3 * max(x); }) == Numbers{1, 1, 0, 0, 1, 0});
   CHECK(gradient(ties, [](const Tensor& x) { return min(x, {0, 1}); }) == Numbers{0, 0, 0, 0.5, 0, 0.5});
   CHECK(gradient(tensor({NAN, 1., NAN}), [](const Tensor& x) { return max(x); }) == Numbers{0.5, 0, 0.5});
@@ -297,7 +297,7 @@ TEST_CASE("norms of every kind", "[reduce]") {
 TEST_CASE("any and all of every type", "[reduce]") {
   CHECK(any(tensor({{0., NAN}, {0., 0.}}), 1).to_vector<bool>() == std::vector<bool>{true, false});
   CHECK(all(tensor({{1, -2}, {0, 3}}), 0).to_vector<bool>() == std::vector<bool>{false, true});
-  CHECK(all(tensor({true, true}), {}, true).shape() == Shape{1});
+  CHECK(all(tensor({true, true}), {}, keepdims).shape() == Shape{1});
   CHECK(any(zeros({300, 300})).dtype() == boolean);
   Tensor one = zeros({400, 500});
   one[{399, 499}] = 1;

@@ -126,7 +126,7 @@ TEST_CASE("cross_entropy_rows: large logits, equal ones, hidden and missing numb
     Tensor x = tensor({{1., 2.}, {NAN, NAN}}).requires_grad_();
     const Tensor y = cross_entropy_rows(x, tensor({0, -100}));
     CHECK(y.to_vector<float>()[1] == 0);
-    const Tensor g = grad({sum(y)}, {x}, {}, false, true)[0];
+    const Tensor g = grad({sum(y)}, {x}, create_graph)[0];
     CHECK(max_difference(g.detach(), tensor({{-0.73105858, 0.73105858}, {0., 0.}})) < 1e-6);
     CHECK(max_difference(grad({sum(g * g)}, {x})[0][1], zeros({2})) == 0);
   });
@@ -143,9 +143,9 @@ TEST_CASE("cross_entropy_rows writes its gradient over logits that nobody else h
     });
   };
   const Tensor expected = grad({sum(cross_entropy_rows(x, targets))}, {x})[0];
-  const auto gradient = [&](const Tensor& loss, bool retain) {
+  const auto gradient = [&](const Tensor& loss, GraphFlags flags) {
     Tensor(x).zero_grad();
-    loss.backward({}, retain);
+    loss.backward(flags);
     return x.grad().clone();
   };
   const void* logits_at = nullptr;
@@ -154,19 +154,19 @@ TEST_CASE("cross_entropy_rows writes its gradient over logits that nobody else h
     logits_at = logits.raw();
     return sum(cross_entropy_rows(reshape(logits, {5, 33}), targets));
   };
-  CHECK(equal(gradient(loss_alone(), false), expected));
+  CHECK(equal(gradient(loss_alone(), {}), expected));
   CHECK(where == logits_at);
   SECTION("not where the graph is retained") {
     const Tensor loss = loss_alone();
-    CHECK(equal(gradient(loss, true), expected));
+    CHECK(equal(gradient(loss, retain_graph), expected));
     CHECK(where != logits_at);
-    CHECK(equal(gradient(loss, false), expected));
+    CHECK(equal(gradient(loss, {}), expected));
     CHECK(where == logits_at);
     CHECK_THROWS_WITH(loss.backward(), Catch::Contains("retain_graph"));
   }
   SECTION("not where a tensor has them") {
     const Tensor logits = copy(), before = logits.detach().clone();
-    CHECK(equal(gradient(sum(cross_entropy_rows(logits, targets)), false), expected));
+    CHECK(equal(gradient(sum(cross_entropy_rows(logits, targets)), {}), expected));
     CHECK(where != logits.raw());
     CHECK(equal(logits.detach(), before));
   }
@@ -176,7 +176,7 @@ TEST_CASE("cross_entropy_rows writes its gradient over logits that nobody else h
       const Tensor squares = sum(logits * logits);  // its gradient comes after
       return squares + sum(cross_entropy_rows(logits, targets));
     }();
-    CHECK(max_difference(gradient(loss, false), expected + x.detach() * 2.) < 1e-15);
+    CHECK(max_difference(gradient(loss, {}), expected + x.detach() * 2.) < 1e-15);
   }
 }
 

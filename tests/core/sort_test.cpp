@@ -19,7 +19,7 @@ TEST_CASE("sort is stable, in both directions", "[sort]") {
   const auto [up, up_ids] = sort(x);
   CHECK(ints(up) == I{1, 1, 1, 2, 3, 3});
   CHECK(ints(up_ids) == I{1, 3, 5, 2, 0, 4});
-  const auto [down, down_ids] = sort(x, 0, true);
+  const auto [down, down_ids] = sort(x, 0, descending);
   CHECK(ints(down) == I{3, 3, 2, 1, 1, 1});
   CHECK(ints(down_ids) == I{0, 4, 2, 1, 3, 5});
   CHECK(sort(tensor({true, false, true})).first.to_vector<bool>() == std::vector<bool>{false, true, true});
@@ -50,9 +50,9 @@ TEST_CASE("sort along any axis", "[sort]") {
 TEST_CASE("NaN is the largest", "[sort]") {
   const Tensor x = tensor({NAN, 1., INFINITY, -INFINITY, NAN});
   CHECK(ints(sort(x).second) == I{3, 1, 2, 0, 4});
-  CHECK(ints(sort(x, 0, true).second) == I{0, 4, 2, 1, 3});
+  CHECK(ints(sort(x, 0, descending).second) == I{0, 4, 2, 1, 3});
   CHECK(ints(topk(x, 3).second) == I{0, 4, 2});
-  CHECK(ints(topk(x, 4, 0, false).second) == I{3, 1, 2, 0});
+  CHECK(ints(topk(x, 4, 0, smallest).second) == I{3, 1, 2, 0});
 }
 
 TEST_CASE("topk gives the first k in order", "[sort]") {
@@ -60,7 +60,7 @@ TEST_CASE("topk gives the first k in order", "[sort]") {
   const auto [y, ids] = topk(x, 3);
   CHECK(ints(y) == I{9, 9, 4, 2, 1, 0});
   CHECK(ints(ids) == I{1, 3, 2, 2, 0, 1});
-  CHECK(ints(topk(x, 2, -1, false).first) == I{3, 4, 0, 0});
+  CHECK(ints(topk(x, 2, -1, smallest).first) == I{3, 4, 0, 0});
   CHECK(ints(topk(x, 1, 0).first) == I{3, 9, 4, 9});
   CHECK(topk(x, 0).first.shape() == Shape{2, 0});
 }

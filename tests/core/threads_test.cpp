@@ -42,9 +42,9 @@ TEST_CASE("recording is switched for a scope", "[threads]") {
     }
     CHECK_FALSE(grad_enabled());
     {
-      const GradMode on(true);
+      const EnableGrad on;
       CHECK((x * x).requires_grad());
-      const GradMode off(false);
+      const NoGrad off;
       CHECK_FALSE(grad_enabled());
     }
     CHECK_FALSE(grad_enabled());
@@ -63,10 +63,10 @@ TEST_CASE("recording is as before after an exception", "[threads]") {
 
   const Tensor x = ones({1}).requires_grad_();
   const Tensor y = record("fragile", {x}, x.detach(), keep::nothing, [](Backward&) { throw Error("[fragile] fails"); });
-  CHECK_THROWS_AS(y.backward({}, true), Error);
+  CHECK_THROWS_AS(y.backward(retain_graph), Error);
   CHECK(grad_enabled());
   const NoGrad guard;
-  CHECK_THROWS_AS(y.backward({}, true, true), Error);
+  CHECK_THROWS_AS(y.backward(create_graph), Error);
   CHECK_FALSE(grad_enabled());
 }
 
@@ -77,10 +77,10 @@ TEST_CASE("backward() records nothing unless asked, whatever the scope", "[threa
     *p = b.recording();
     b.give(0, b.dy());
   });
-  y.backward({}, true);
+  y.backward(retain_graph);
   CHECK_FALSE(recorded);
   const NoGrad guard;
-  y.backward({}, true, true);
+  y.backward(create_graph);
   CHECK(recorded);
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("parallel_for finds what was written before it, and what it wrote is t
 TEST_CASE("parallel_for carries recording over, and back", "[threads]") {
   const Threads team(2);
   for (const bool on : {true, false}) {
-    const GradMode mode(on);
+    const detail::RecordGuard mode(on);
     std::atomic<int> other{0};
     parallel_for(8, 1, [&](std::int64_t, std::int64_t) {
       if (grad_enabled() != on) ++other;

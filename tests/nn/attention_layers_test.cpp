@@ -450,8 +450,8 @@ TEST_CASE("single heads: bare parameters and Linear compute the same") {
   CHECK(y.shape() == Shape{6, 2});
   CHECK(w.shape() == Shape{6, 6});
   // By hand.
-  const Tensor scores =
-      matmul(matmul(x, parameter(drawn, "W_query")), false, matmul(x, parameter(drawn, "W_key")), true);
+  const Tensor scores = matmul(matmul(x, parameter(drawn, "W_query")), Transpose::no,
+                               matmul(x, parameter(drawn, "W_key")), Transpose::yes);
   const Tensor expected = softmax(scores / std::sqrt(2.0));
   CHECK(max_difference(w, expected) < 1e-6);
   CHECK(max_difference(y, matmul(expected, matmul(x, parameter(drawn, "W_value")))) < 1e-6);

@@ -137,7 +137,8 @@ TEST_CASE("orthogonal matrices") {
     INFO(shape);
     const Tensor w = init::orthogonal_(zeros(shape, float64), 2);
     const Tensor m = reshape(w, {shape[0], -1});
-    const Tensor product = m.size(0) <= m.size(1) ? matmul(m, false, m, true) : matmul(m, true, m, false);
+    const Tensor product = m.size(0) <= m.size(1) ? matmul(m, Transpose::no, m, Transpose::yes)
+                                                  : matmul(m, Transpose::yes, m, Transpose::no);
     CHECK(allclose(product, eye(product.size(0), -1, float64) * 4., 0, 1e-12));
   }
   // R's diagonal is made positive, so a matrix of one element is as often -1 as 1.

@@ -18,10 +18,10 @@ TEST_CASE("rotary turns the pairs that its layout names", "[position]") {
     const double a = t, b = t / 10.0;
     INFO(t);
     // pairs (1, 0) and (0, 1)
-    CHECK(max_difference(rotary(x, table, RotaryLayout::interleaved)[t],
+    CHECK(max_difference(rotary(x, table, rotary_options(RotaryLayout::interleaved))[t],
                          tensor({std::cos(a), std::sin(a), -std::sin(b), std::cos(b)})) < 1e-6);
     // pairs (1, 0) and (0, 1) again, of features 0 and 2, 1 and 3
-    CHECK(max_difference(rotary(x, table, RotaryLayout::half_split)[t],
+    CHECK(max_difference(rotary(x, table, rotary_options(RotaryLayout::half_split))[t],
                          tensor({std::cos(a), -std::sin(b), std::sin(a), std::cos(b)})) < 1e-6);
   }
 }
@@ -50,7 +50,7 @@ TEST_CASE("rotary on every instruction set, for every number of threads", "[posi
       const Tensor expected = tensor(turned_by_hand, x.shape());
       each_isa([&] {
         for (const DType dtype : {float32, float64}) {
-          const auto turned = [&] { return rotary(x.to(dtype), table, layout, heads * D, 2); };
+          const auto turned = [&] { return rotary(x.to(dtype), table, rotary_options(layout, heads * D, 2)); };
           CHECK(max_difference(turned(), expected.to(dtype)) < (dtype == float32 ? 1e-5 : 1e-14));
           check_threads(turned);
         }
@@ -63,11 +63,15 @@ TEST_CASE("rotary scores depend on distance alone, and turning back undoes it", 
   const Tensor table = nn::rotary_table(50, 6), q = randn({1, 6}, float64, g), k = randn({1, 6}, float64, g);
   for (const RotaryLayout layout : {RotaryLayout::interleaved, RotaryLayout::half_split}) {
     const auto score = [&](std::int64_t i, std::int64_t j) {
-      return sum(rotary(q, table, layout, -1, i) * rotary(k, table, layout, -1, j)).item();
+      return sum(rotary(q, table, rotary_options(layout, -1, i)) * rotary(k, table, rotary_options(layout, -1, j)))
+          .item();
     };
     CHECK(score(7, 3) == Approx(score(44, 40)).epsilon(1e-12));
     CHECK(std::abs(score(7, 3) - score(7, 4)) > 1e-6);
-    CHECK(max_difference(rotary(rotary(q, table, layout, -1, 9), table, layout, -1, 9, true), q) < 1e-12);
+    const RotaryOptions there = rotary_options(layout, -1, 9);
+    RotaryOptions back = there;
+    back.inverse = true;
+    CHECK(max_difference(rotary(rotary(q, table, there), table, back), q) < 1e-12);
   }
 }
 

@@ -83,7 +83,7 @@ inline Results run(const Problem& p, Form form, bool ask_weights) {
     seeds.push_back(p.d_weights);
   }
   if (o.bias.defined()) inputs.push_back(o.bias);
-  const std::vector<Tensor> g = grad(outputs, inputs, seeds, false, false, true);
+  const std::vector<Tensor> g = grad(outputs, inputs, seeds, allow_unused);
   const auto gradient = [&](std::size_t i) {
     return i >= g.size() ? Tensor() : g[i].defined() ? g[i] : zeros_like(inputs[i]);
   };

@@ -7,10 +7,17 @@
 #include <vector>
 
 #include "fit/graph.hpp"
+#include "fit/ops.hpp"
 #include "fit/tensor.hpp"
 
 // Inputs for tests, and comparisons of results.
 namespace fit::test {
+
+inline RotaryOptions rotary_options(RotaryLayout layout, std::int64_t features = -1, std::int64_t offset = 0) {
+  RotaryOptions o;
+  o.layout = layout, o.features = features, o.offset = offset;
+  return o;
+}
 
 /// Where inputs are drawn from: uniformly in low … high, at least 0.05 away from each point in `avoid` (kinks).
 struct Domain {

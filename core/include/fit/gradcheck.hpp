@@ -33,6 +33,7 @@ class TensorFunction {
 };
 
 struct GradCheckOptions {
+  GradCheckOptions() {}
   int order = 1;      ///< 2: the gradients are differentiated as well, by the inputs and by what came in from outside
   double eps = 1e-6;  ///< the step of the central differences
   /// A derivative is right where |analytic - numeric| <= atol + rtol max(|analytic|, |numeric|).

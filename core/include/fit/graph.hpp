@@ -27,39 +27,63 @@ class Backward;
 /// Whether operations are recorded on this thread.
 bool grad_enabled();
 
-/// While one lives, this thread records nothing.
-///
-///     { NoGrad guard;  w.sub_(0.1 * w.grad()); }
-class NoGrad {
+namespace detail {
+template <class T>
+using IsTensor = std::enable_if_t<std::is_base_of_v<Tensor, T>>;
+
+/// Records or not while it lives; then as before.
+class RecordGuard {
  public:
-  NoGrad();
-  ~NoGrad();
-  NoGrad(const NoGrad&) = delete;
-  NoGrad& operator=(const NoGrad&) = delete;
+  explicit RecordGuard(bool on) : before_(std::exchange(thread_state.recording, on)) {}
+  ~RecordGuard() { thread_state.recording = before_; }
+  RecordGuard(const RecordGuard&) = delete;
+  RecordGuard& operator=(const RecordGuard&) = delete;
 
  private:
   bool before_;
 };
+}  // namespace detail
 
-/// Turns recording on or off for a scope.
-class GradMode {
+/// While one lives, this thread records nothing.
+///
+///     { NoGrad no_grad;  w.sub_(0.1 * w.grad()); }
+class NoGrad : public detail::RecordGuard {
  public:
-  explicit GradMode(bool on);
-  ~GradMode();
-  GradMode(const GradMode&) = delete;
-  GradMode& operator=(const GradMode&) = delete;
+  NoGrad() : RecordGuard(false) {}
+};
 
- private:
-  bool before_;
+/// Within a NoGrad, records again.
+class EnableGrad : public detail::RecordGuard {
+ public:
+  EnableGrad() : RecordGuard(true) {}
 };
 
 /// d(sum of outputs * grad_outputs) / d(each input), without touching anybody's grad(). An input may be any tensor that
 /// the outputs were computed from. grad_outputs: one for each output (may be undefined for those with one element).
-/// create_graph records the gradients, so that they can be differentiated again (and retains the graph).
-/// Throws Error for an input that the outputs don't depend on, unless allow_unused, where it gives an undefined tensor.
+/// Throws Error for an input that the outputs don't depend on, unless allow_unused.
+///
+///     Tensor dx = grad(sum(x * x), x);
+///     std::vector<Tensor> d = grad(loss, {w, b}, create_graph);
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                         const std::vector<Tensor>& grad_outputs = {}, bool retain_graph = false,
-                         bool create_graph = false, bool allow_unused = false);
+                         const std::vector<Tensor>& grad_outputs, GraphFlags flags = {});
+inline std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                                GraphFlags flags = {}) {
+  return grad(outputs, inputs, {}, flags);
+}
+// These are templates so that braces, {x}, always stand for a list.
+template <class Y, class = detail::IsTensor<Y>>
+std::vector<Tensor> grad(const Y& output, const std::vector<Tensor>& inputs, GraphFlags flags = {}) {
+  return grad(std::vector<Tensor>{output}, inputs, {}, flags);
+}
+template <class Y, class X, class = detail::IsTensor<Y>, class = detail::IsTensor<X>>
+Tensor grad(const Y& output, const X& input, GraphFlags flags = {}) {
+  return grad(std::vector<Tensor>{output}, std::vector<Tensor>{input}, {}, flags)[0];
+}
+/// With what the output is multiplied by, of its shape: a vector-Jacobian product.
+template <class Y, class X, class = detail::IsTensor<Y>, class = detail::IsTensor<X>>
+Tensor grad(const Y& output, const X& input, const Tensor& grad_output, GraphFlags flags = {}) {
+  return grad(std::vector<Tensor>{output}, std::vector<Tensor>{input}, {grad_output}, flags)[0];
+}
 
 namespace detail {
 [[noreturn]] void fail_extras();
@@ -131,6 +155,17 @@ inline bool wants_record(const Inputs& in) {
   return false;
 }
 
+/// Notes on a result that is not recorded where the way to a tensor that wants gradients was cut.
+inline void note_cut(const char* op, const Inputs& in, const Tensor& y) {
+  for (int i = 0; i < in.size(); ++i) {
+    const TensorImpl* t = in[i].impl();
+    if (!t || (!t->node && t->cut == Cut::none)) continue;
+    y.impl()->cut = t->node ? Cut::no_grad : t->cut;
+    y.impl()->cut_at = t->cut_at ? t->cut_at : op;
+    return;
+  }
+}
+
 /// Makes the node, ties the outputs to it and gives room for a closure of `bytes`.
 void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, const Keep& keep,
                   void (*adjoint)(Backward&, const void*), std::size_t bytes);
@@ -153,7 +188,11 @@ void attach(const char* op, const Inputs& in, Tensor* outputs, int count, const 
 /// otherwise nothing is kept. An undefined input is allowed: it wants none. The adjoint is any callable on Backward&.
 template <class F>
 Tensor record(const char* op, const detail::Inputs& inputs, Tensor y, const Keep& keep, const F& adjoint) {
-  if (detail::wants_record(inputs) && is_floating(y.dtype())) detail::attach(op, inputs, &y, 1, keep, adjoint);
+  if (!is_floating(y.dtype())) return y;
+  if (detail::wants_record(inputs))
+    detail::attach(op, inputs, &y, 1, keep, adjoint);
+  else
+    detail::note_cut(op, inputs, y);
   return y;
 }
 
@@ -163,6 +202,9 @@ void record(const char* op, const detail::Inputs& inputs, std::vector<Tensor>& o
             const F& adjoint) {
   if (detail::wants_record(inputs))
     detail::attach(op, inputs, outputs.data(), static_cast<int>(outputs.size()), keep, adjoint);
+  else
+    for (const Tensor& y : outputs)
+      if (y.defined()) detail::note_cut(op, inputs, y);
 }
 
 /// What an adjoint works with.

@@ -42,14 +42,16 @@ inline Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
 inline Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
 Tensor neg(const Tensor& x);
 inline Tensor operator-(const Tensor& x) { return neg(x); }
-inline Tensor& operator+=(Tensor& a, const Tensor& b) { return a = add(a, b); }
-inline Tensor& operator-=(Tensor& a, const Tensor& b) { return a = sub(a, b); }
-inline Tensor& operator*=(Tensor& a, const Tensor& b) { return a = mul(a, b); }
-inline Tensor& operator/=(Tensor& a, const Tensor& b) { return a = div(a, b); }
-inline Tensor& operator+=(Tensor& a, Scalar b) { return a = add(a, b); }
-inline Tensor& operator-=(Tensor& a, Scalar b) { return a = sub(a, b); }
-inline Tensor& operator*=(Tensor& a, Scalar b) { return a = mul(a, b); }
-inline Tensor& operator/=(Tensor& a, Scalar b) { return a = div(a, b); }
+/// a += b makes a new tensor and calls it a. Throws Error for a leaf that wants a gradient: the name would then stand
+/// for another tensor than the one that is trained. a.add_(b) changes the tensor itself.
+Tensor& operator+=(Tensor& a, const Tensor& b);
+Tensor& operator-=(Tensor& a, const Tensor& b);
+Tensor& operator*=(Tensor& a, const Tensor& b);
+Tensor& operator/=(Tensor& a, const Tensor& b);
+Tensor& operator+=(Tensor& a, Scalar b);
+Tensor& operator-=(Tensor& a, Scalar b);
+Tensor& operator*=(Tensor& a, Scalar b);
+Tensor& operator/=(Tensor& a, Scalar b);
 /// x^e, element by element. d/dx = e x^(e-1), 0 where e = 0; d/de = x^e ln x, 0 where x = 0 and e >= 0.
 Tensor pow(const Tensor& x, Scalar e);
 Tensor pow(const Tensor& x, const Tensor& e);
@@ -131,26 +133,29 @@ bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol 
 
 // ---- reductions: over the axes given (all if none); keepdims leaves them with size 1. ------------------------------
 // float32 is accumulated in double, in an order fixed by the shape: the number of threads changes no bit.
-Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdims = false);   ///< boolean counts into int64
-Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdims = false);  ///< floating; NaN over nothing
+Tensor sum(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});   ///< boolean counts into int64
+Tensor mean(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< floating; NaN over nothing
 /// sum((x - mean)^2) / (n - correction), in two passes; NaN where n <= correction. Floating.
-Tensor var(const Tensor& x, const Axes& axes = {}, int correction = 1, bool keepdims = false);
-Tensor std(const Tensor& x, const Axes& axes = {}, int correction = 1, bool keepdims = false);  ///< gradient 0 at 0
-Tensor prod(const Tensor& x, const Axes& axes = {}, bool keepdims = false);  ///< the gradient is right with zeros too
+Tensor var(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {});
+Tensor std(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1},
+           KeepDims keep = {});  ///< gradient 0 at 0
+/// The same as std(), under a name that `using namespace fit` leaves unambiguous beside the namespace std.
+Tensor stddev(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {});
+Tensor prod(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< the gradient is right with zeros too
 /// Largest and smallest. Over one axis the gradient goes to the first such element (argmax); over all or several it is
 /// shared among equals. NaN wins. Throws Error over nothing.
-Tensor max(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
-Tensor min(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor max(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
+Tensor min(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
 /// (sum |x|^p)^(1/p) for p > 0 (infinity allowed); gradient 0 where the norm is 0.
-Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keepdims = false);
+Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, KeepDims keep = {});
 /// ln(sum(e^x)) without overflow; -inf where all are.
-Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
-Tensor argmax(const Tensor& x, int axis, bool keepdims = false);  ///< int64; the first of equals; NaN wins
-Tensor argmin(const Tensor& x, int axis, bool keepdims = false);
+Tensor logsumexp(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
+Tensor argmax(const Tensor& x, int axis, KeepDims keep = {});  ///< int64; the first of equals; NaN wins
+Tensor argmin(const Tensor& x, int axis, KeepDims keep = {});
 Tensor argmax(const Tensor& x);  ///< over the flattened tensor
 Tensor argmin(const Tensor& x);
-Tensor any(const Tensor& x, const Axes& axes = {}, bool keepdims = false);  ///< boolean
-Tensor all(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor any(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< boolean
+Tensor all(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
 Tensor cumsum(const Tensor& x, int axis);
 /// x summed over the axes along which `shape` was broadcast to x's shape: the gradient of broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
@@ -170,14 +175,19 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6);
 
 // ---- positions -----------------------------------------------------------------------------------------------------
-/// The two features of a head that turn together as pair i, of D: (2i, 2i + 1), or (i, i + D/2).
+/// The two features of a head that are rotated together as pair i, of D: (2i, 2i + 1), or (i, i + D/2).
 enum class RotaryLayout { interleaved, half_split };
+struct RotaryOptions {
+  RotaryOptions() {}
+  RotaryLayout layout = RotaryLayout::half_split;
+  std::int64_t features = -1;  ///< how many of the W features are rotated, whole heads; the rest is copied. -1: all
+  std::int64_t offset = 0;     ///< the position of the first row
+  bool inverse = false;        ///< rotate back
+};
 /// Rotary positions (Su et al. 2021): x [..., T, W] is heads of D features side by side. Pair i of a head at position t
-/// turns by the angle a whose cos and sin are table[offset + t][i]: (x cos a - y sin a, x sin a + y cos a). The table
-/// is [at least offset + T, D/2, 2], float64 (nn::rotary_table()), and gets no gradient. Only the first `features` of
-/// W turn, all of them if -1; the rest is copied. `inverse` turns back.
-Tensor rotary(const Tensor& x, const Tensor& table, RotaryLayout layout = RotaryLayout::half_split,
-              std::int64_t features = -1, std::int64_t offset = 0, bool inverse = false);
+/// is rotated by the angle a whose cos and sin are table[offset + t][i]: (x cos a - y sin a, x sin a + y cos a). The
+/// table is [at least offset + T, D/2, 2], float64 (nn::rotary_table()), and gets no gradient.
+Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options = {});
 
 // ---- losses (fit/nn/loss.hpp has them as functions with reductions) ------------------------------------------------
 /// Row by row lse(x) - x[target], float [N], from logits x [N, C] and ids [N] (int64): -ln of the target's probability.
@@ -220,15 +230,16 @@ Tensor flip(const Tensor& x, const Axes& axes);
 Tensor tril(const Tensor& x, std::int64_t diagonal = 0);  ///< 0 above the diagonal of the last two axes
 Tensor triu(const Tensor& x, std::int64_t diagonal = 0);  ///< 0 below it
 /// {values, ids (int64)} along an axis, stable; NaN sorts as the largest. The gradient is that of the values.
-std::pair<Tensor, Tensor> sort(const Tensor& x, int axis = -1, bool descending = false);
-std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis = -1, bool largest = true);
+std::pair<Tensor, Tensor> sort(const Tensor& x, int axis = -1, SortOrder order = {});
+std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis = -1, Extremes which = {});
 
 // ---- products -----------------------------------------------------------------------------------------------------
 /// NumPy's matmul: [..., M, K] x [..., K, N] -> [..., M, N], the leading axes broadcast; a vector on the left is a row,
 /// on the right a column, and that axis goes away again. One floating type, or mixed ones promoted.
 Tensor matmul(const Tensor& a, const Tensor& b);
+enum class Transpose : bool { no, yes };
 /// op(a) op(b) where op may transpose the last two axes; [..., M, K] x [..., K, N] after that. Both of rank >= 2.
-Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b);
+Tensor matmul(const Tensor& a, Transpose transpose_a, const Tensor& b, Transpose transpose_b);
 /// x [..., in] times weight [out, in] transposed, plus bias [out] (may be undefined): [..., out].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 Tensor outer(const Tensor& a, const Tensor& b);  ///< [M] x [N] -> [M, N]
@@ -241,25 +252,94 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& operands);
 /// sum += g in place, in one pass; same shape and type.
 void add_into(Tensor& sum, const Tensor& g);
 
-inline Tensor Tensor::sum(const Axes& axes, bool keepdims) const { return fit::sum(*this, axes, keepdims); }
-inline Tensor Tensor::mean(const Axes& axes, bool keepdims) const { return fit::mean(*this, axes, keepdims); }
-inline Tensor Tensor::max() const { return fit::max(*this); }
-inline Tensor Tensor::min() const { return fit::min(*this); }
-inline Tensor Tensor::argmax(int axis) const { return fit::argmax(*this, axis); }
+// ---- the members of Tensor ------------------------------------------------------------------------------------------
+inline Tensor Tensor::add(const Tensor& o) const { return fit::add(*this, o); }
+inline Tensor Tensor::sub(const Tensor& o) const { return fit::sub(*this, o); }
+inline Tensor Tensor::mul(const Tensor& o) const { return fit::mul(*this, o); }
+inline Tensor Tensor::div(const Tensor& o) const { return fit::div(*this, o); }
+inline Tensor Tensor::add(Scalar o) const { return fit::add(*this, o); }
+inline Tensor Tensor::sub(Scalar o) const { return fit::sub(*this, o); }
+inline Tensor Tensor::mul(Scalar o) const { return fit::mul(*this, o); }
+inline Tensor Tensor::div(Scalar o) const { return fit::div(*this, o); }
+inline Tensor Tensor::pow(Scalar exponent) const { return fit::pow(*this, exponent); }
+inline Tensor Tensor::pow(const Tensor& exponent) const { return fit::pow(*this, exponent); }
+inline Tensor Tensor::neg() const { return fit::neg(*this); }
 inline Tensor Tensor::exp() const { return fit::exp(*this); }
 inline Tensor Tensor::log() const { return fit::log(*this); }
+inline Tensor Tensor::log1p() const { return fit::log1p(*this); }
 inline Tensor Tensor::sqrt() const { return fit::sqrt(*this); }
+inline Tensor Tensor::rsqrt() const { return fit::rsqrt(*this); }
 inline Tensor Tensor::abs() const { return fit::abs(*this); }
+inline Tensor Tensor::sin() const { return fit::sin(*this); }
+inline Tensor Tensor::cos() const { return fit::cos(*this); }
 inline Tensor Tensor::tanh() const { return fit::tanh(*this); }
+inline Tensor Tensor::erf() const { return fit::erf(*this); }
+inline Tensor Tensor::sigmoid() const { return fit::sigmoid(*this); }
 inline Tensor Tensor::relu() const { return fit::relu(*this); }
-inline Tensor Tensor::pow(Scalar exponent) const { return fit::pow(*this, exponent); }
+inline Tensor Tensor::clamp(Scalar low, Scalar high) const { return fit::clamp(*this, low, high); }
+inline Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
+  return fit::masked_fill(*this, mask, value);
+}
+inline Tensor Tensor::logical_not() const { return fit::logical_not(*this); }
+inline Tensor Tensor::isnan() const { return fit::isnan(*this); }
+inline Tensor Tensor::isfinite() const { return fit::isfinite(*this); }
+inline bool Tensor::equal(const Tensor& o) const { return fit::equal(*this, o); }
+inline bool Tensor::allclose(const Tensor& o, double rtol, double atol) const {
+  return fit::allclose(*this, o, rtol, atol);
+}
+inline Tensor Tensor::sum(const Axes& axes, KeepDims keep) const { return fit::sum(*this, axes, keep); }
+inline Tensor Tensor::mean(const Axes& axes, KeepDims keep) const { return fit::mean(*this, axes, keep); }
+inline Tensor Tensor::var(const Axes& axes, Correction correction, KeepDims keep) const {
+  return fit::var(*this, axes, correction, keep);
+}
+inline Tensor Tensor::stddev(const Axes& axes, Correction correction, KeepDims keep) const {
+  return fit::stddev(*this, axes, correction, keep);
+}
+inline Tensor Tensor::std(const Axes& axes, Correction correction, KeepDims keep) const {
+  return fit::std(*this, axes, correction, keep);
+}
+inline Tensor Tensor::prod(const Axes& axes, KeepDims keep) const { return fit::prod(*this, axes, keep); }
+inline Tensor Tensor::max(const Axes& axes, KeepDims keep) const { return fit::max(*this, axes, keep); }
+inline Tensor Tensor::min(const Axes& axes, KeepDims keep) const { return fit::min(*this, axes, keep); }
+inline Tensor Tensor::norm(double p, const Axes& axes, KeepDims keep) const { return fit::norm(*this, p, axes, keep); }
+inline Tensor Tensor::logsumexp(const Axes& axes, KeepDims keep) const { return fit::logsumexp(*this, axes, keep); }
+inline Tensor Tensor::argmax(int axis, KeepDims keep) const { return fit::argmax(*this, axis, keep); }
+inline Tensor Tensor::argmin(int axis, KeepDims keep) const { return fit::argmin(*this, axis, keep); }
+inline Tensor Tensor::argmax() const { return fit::argmax(*this); }
+inline Tensor Tensor::argmin() const { return fit::argmin(*this); }
+inline Tensor Tensor::any(const Axes& axes, KeepDims keep) const { return fit::any(*this, axes, keep); }
+inline Tensor Tensor::all(const Axes& axes, KeepDims keep) const { return fit::all(*this, axes, keep); }
+inline Tensor Tensor::cumsum(int axis) const { return fit::cumsum(*this, axis); }
+inline Tensor Tensor::sum_to(const Shape& shape) const { return fit::sum_to(*this, shape); }
 inline Tensor Tensor::softmax(int axis) const { return fit::softmax(*this, axis); }
-inline Tensor Tensor::matmul(const Tensor& o) const { return fit::matmul(*this, o); }
+inline Tensor Tensor::log_softmax(int axis) const { return fit::log_softmax(*this, axis); }
+inline Tensor Tensor::reshape(const Shape& shape) const { return fit::reshape(*this, shape); }
 inline Tensor Tensor::reshape(const std::vector<std::int64_t>& shape) const { return fit::reshape(*this, shape); }
+inline Tensor Tensor::reshape(std::initializer_list<std::int64_t> shape) const { return fit::reshape(*this, shape); }
 inline Tensor Tensor::flatten(int first, int last) const { return fit::flatten(*this, first, last); }
+inline Tensor Tensor::squeeze(int axis) const { return fit::squeeze(*this, axis); }
+inline Tensor Tensor::squeeze() const { return fit::squeeze(*this); }
+inline Tensor Tensor::unsqueeze(int axis) const { return fit::unsqueeze(*this, axis); }
 inline Tensor Tensor::transpose(int a, int b) const { return fit::transpose(*this, a, b); }
 inline Tensor Tensor::permute(const std::vector<int>& axes) const { return fit::permute(*this, axes); }
-inline Tensor Tensor::squeeze(int axis) const { return fit::squeeze(*this, axis); }
-inline Tensor Tensor::unsqueeze(int axis) const { return fit::unsqueeze(*this, axis); }
+inline Tensor Tensor::broadcast_to(const Shape& shape) const { return fit::broadcast_to(*this, shape); }
+inline std::vector<Tensor> Tensor::split(std::int64_t size, int axis) const { return fit::split(*this, size, axis); }
+inline std::vector<Tensor> Tensor::split(const std::vector<std::int64_t>& sizes, int axis) const {
+  return fit::split(*this, sizes, axis);
+}
+inline std::vector<Tensor> Tensor::chunk(int count, int axis) const { return fit::chunk(*this, count, axis); }
+inline Tensor Tensor::index_select(int axis, const Tensor& ids) const { return fit::index_select(*this, axis, ids); }
+inline Tensor Tensor::gather(int axis, const Tensor& ids) const { return fit::gather(*this, axis, ids); }
+inline Tensor Tensor::scatter_add(int axis, const Tensor& ids, const Tensor& src) const {
+  return fit::scatter_add(*this, axis, ids, src);
+}
+inline Tensor Tensor::flip(const Axes& axes) const { return fit::flip(*this, axes); }
+inline Tensor Tensor::tril(std::int64_t diagonal) const { return fit::tril(*this, diagonal); }
+inline Tensor Tensor::triu(std::int64_t diagonal) const { return fit::triu(*this, diagonal); }
+inline std::pair<Tensor, Tensor> Tensor::sort(int axis, SortOrder order) const { return fit::sort(*this, axis, order); }
+inline std::pair<Tensor, Tensor> Tensor::topk(std::int64_t k, int axis, Extremes which) const {
+  return fit::topk(*this, k, axis, which);
+}
+inline Tensor Tensor::matmul(const Tensor& o) const { return fit::matmul(*this, o); }
 
 }  // namespace fit

@@ -55,12 +55,15 @@ class Span {
   std::int64_t size_;
 };
 
-/// The axes that a reduction runs over: none given means all of them. Negative axes count from the end.
+/// The axes that a reduction runs over. Axes() stands for all of them, a list for those in it, which may be none (the
+/// result is then x itself, as in NumPy). Negative axes count from the end.
 class Axes {
  public:
   Axes() = default;
-  Axes(int axis) : Axes({axis}) {}
+  template <class T, class = std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>>
+  Axes(T axis) : Axes({static_cast<int>(axis)}) {}
   Axes(std::initializer_list<int> axes) : axes_(axes), all_(false) {}
+  Axes(std::initializer_list<bool>) = delete;
   Axes(std::vector<int> axes) : axes_(std::move(axes)), all_(false) {}
   bool all() const { return all_; }
   const std::vector<int>& list() const { return axes_; }
@@ -69,6 +72,36 @@ class Axes {
   std::vector<int> axes_;
   bool all_ = true;
 };
+
+/// Whether a reduction leaves its axes in the result, with size 1: sum(x, -1, keepdims).
+enum class KeepDims : bool { no, yes };
+inline constexpr KeepDims keepdims = KeepDims::yes;
+
+/// What a variance divides by: n - correction. var(x, -1, Correction{0}) is the population's.
+enum class Correction : std::int64_t {};
+
+/// The order of sort(): sort(x, -1, descending).
+enum class SortOrder : bool { ascending, descending };
+inline constexpr SortOrder descending = SortOrder::descending;
+
+/// Which elements topk() takes: topk(x, 3, -1, smallest).
+enum class Extremes : bool { largest, smallest };
+inline constexpr Extremes smallest = Extremes::smallest;
+
+/// What backward() and grad() do beside finding gradients: y.backward(retain_graph), grad(y, x, create_graph). Several
+/// are joined by |.
+enum class GraphFlags : std::uint8_t { none = 0, retain_graph = 1, create_graph = 2, allow_unused = 4 };
+/// The graph stays whole, so that backward() can go through it again.
+inline constexpr GraphFlags retain_graph = GraphFlags::retain_graph;
+/// The gradients are recorded, so that they can be differentiated again. Retains the graph.
+inline constexpr GraphFlags create_graph = GraphFlags::create_graph;
+/// grad() gives an undefined tensor for an input that the outputs don't depend on, in place of an error.
+inline constexpr GraphFlags allow_unused = GraphFlags::allow_unused;
+constexpr GraphFlags operator|(GraphFlags a, GraphFlags b) {
+  return static_cast<GraphFlags>(static_cast<int>(a) | static_cast<int>(b));
+}
+/// Whether both have a flag in common.
+constexpr bool operator&(GraphFlags a, GraphFlags b) { return (static_cast<int>(a) & static_cast<int>(b)) != 0; }
 
 /// Along one axis: every element from start up to stop (not included), in steps. Negative bounds count from the end,
 /// bounds past an end are cut off there, and a negative step walks backwards, all as in Python.
@@ -89,6 +122,7 @@ inline Range range(std::int64_t start = Range::none, std::int64_t stop = Range::
 class Index {
  public:
   enum class Kind : std::uint8_t { number, range, list, ellipsis, newaxis };
+  Index() = delete;  // x[{{}, 0}]: the whole axis is range()
   template <class T, class = std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>>
   Index(T i) : kind(Kind::number), number(static_cast<std::int64_t>(i)) {}
   Index(Range r) : kind(Kind::range), span(r) {}
@@ -103,13 +137,6 @@ class Index {
 };
 inline const Index ellipsis{Index::Kind::ellipsis};
 inline const Index newaxis{Index::Kind::newaxis};
-
-/// Write access to a tensor's elements; see Tensor::edit().
-template <class T>
-class Edit : public Span<T> {
- public:
-  using Span<T>::Span;
-};
 
 /// An array of numbers with a shape and a type, which knows how it was computed, so that backward() can find gradients.
 ///
@@ -162,7 +189,7 @@ class Tensor {
   /// The elements, to be written. Counts as a change: a backward() that needs the old values will throw. Throws
   /// Error while operations are recorded if this tensor was computed from tensors that want gradients.
   template <class T>
-  Edit<T> edit() {
+  Span<T> edit() {
     expect_dtype(dtype_of<T>());
     before_write("edit");
     return {static_cast<T*>(const_cast<void*>(raw())), numel()};
@@ -236,34 +263,89 @@ class Tensor {
   /// Keeps the gradient of a tensor that is not a leaf as well.
   void retain_grad();
   /// Sums d(this)/d(leaf) into the gradient of every leaf this was computed from. One element needs no seed; for
-  /// more, `seed` is what the result is multiplied by, of this tensor's shape. Without retain_graph the graph is taken
-  /// apart on the way, and a second backward() through it throws. With create_graph the gradients are recorded
-  /// themselves, for derivatives of higher order (fit::grad() is the better tool for those).
-  void backward(const Tensor& seed = {}, bool retain_graph = false, bool create_graph = false) const;
+  /// more, `seed` is what the result is multiplied by, of this tensor's shape. Unless the graph is retained it is taken
+  /// apart on the way, and a second backward() through it throws. (For derivatives of higher order fit::grad() is the
+  /// better tool.) Throws Error where nothing wants a gradient, and says where the graph was cut.
+  void backward(const Tensor& seed, GraphFlags flags = {}) const;
+  void backward(GraphFlags flags = {}) const { backward(Tensor(), flags); }
   /// Name of the operation that made it; "leaf" or "none" otherwise.
   const char* grad_fn() const;
 
-  // ---- the most used operations as members; ops.hpp has them all, and documents them
-  Tensor sum(const Axes& axes = {}, bool keepdims = false) const;
-  Tensor mean(const Axes& axes = {}, bool keepdims = false) const;
-  Tensor max() const;
-  Tensor min() const;
-  Tensor argmax(int axis) const;
+  // ---- operations as members: x.sum(-1) is sum(x, -1). fit/ops.hpp documents them. Free functions only are those of
+  //      several tensors of equal standing (cat, where, einsum, linear, maximum, …) and those that are a layer's
+  //      mathematics (layer_norm, gelu, dropout, embedding, …), as in PyTorch.
+  Tensor add(const Tensor& o) const;
+  Tensor sub(const Tensor& o) const;
+  Tensor mul(const Tensor& o) const;
+  Tensor div(const Tensor& o) const;
+  Tensor add(Scalar o) const;
+  Tensor sub(Scalar o) const;
+  Tensor mul(Scalar o) const;
+  Tensor div(Scalar o) const;
+  Tensor pow(Scalar exponent) const;
+  Tensor pow(const Tensor& exponent) const;
+  Tensor neg() const;
   Tensor exp() const;
   Tensor log() const;
+  Tensor log1p() const;
   Tensor sqrt() const;
+  Tensor rsqrt() const;
   Tensor abs() const;
+  Tensor sin() const;
+  Tensor cos() const;
   Tensor tanh() const;
+  Tensor erf() const;
+  Tensor sigmoid() const;
   Tensor relu() const;
-  Tensor pow(Scalar exponent) const;
+  Tensor clamp(Scalar low, Scalar high) const;
+  Tensor masked_fill(const Tensor& mask, Scalar value) const;
+  Tensor logical_not() const;
+  Tensor isnan() const;
+  Tensor isfinite() const;
+  bool equal(const Tensor& o) const;
+  bool allclose(const Tensor& o, double rtol = 1e-5, double atol = 1e-8) const;
+  Tensor sum(const Axes& axes = {}, KeepDims keep = {}) const;
+  Tensor mean(const Axes& axes = {}, KeepDims keep = {}) const;
+  Tensor var(const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {}) const;
+  Tensor stddev(const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {}) const;
+  Tensor std(const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {}) const;
+  Tensor prod(const Axes& axes = {}, KeepDims keep = {}) const;
+  Tensor max(const Axes& axes = {}, KeepDims keep = {}) const;
+  Tensor min(const Axes& axes = {}, KeepDims keep = {}) const;
+  Tensor norm(double p = 2, const Axes& axes = {}, KeepDims keep = {}) const;
+  Tensor logsumexp(const Axes& axes = {}, KeepDims keep = {}) const;
+  Tensor argmax(int axis, KeepDims keep = {}) const;
+  Tensor argmin(int axis, KeepDims keep = {}) const;
+  Tensor argmax() const;
+  Tensor argmin() const;
+  Tensor any(const Axes& axes = {}, KeepDims keep = {}) const;
+  Tensor all(const Axes& axes = {}, KeepDims keep = {}) const;
+  Tensor cumsum(int axis) const;
+  Tensor sum_to(const Shape& shape) const;
   Tensor softmax(int axis = -1) const;
-  Tensor matmul(const Tensor& o) const;
+  Tensor log_softmax(int axis = -1) const;
+  Tensor reshape(const Shape& shape) const;
   Tensor reshape(const std::vector<std::int64_t>& shape) const;
+  Tensor reshape(std::initializer_list<std::int64_t> shape) const;
   Tensor flatten(int first = 0, int last = -1) const;
+  Tensor squeeze(int axis) const;
+  Tensor squeeze() const;
+  Tensor unsqueeze(int axis) const;
   Tensor transpose(int a = -2, int b = -1) const;
   Tensor permute(const std::vector<int>& axes) const;
-  Tensor squeeze(int axis) const;
-  Tensor unsqueeze(int axis) const;
+  Tensor broadcast_to(const Shape& shape) const;
+  std::vector<Tensor> split(std::int64_t size, int axis = 0) const;
+  std::vector<Tensor> split(const std::vector<std::int64_t>& sizes, int axis = 0) const;
+  std::vector<Tensor> chunk(int count, int axis = 0) const;
+  Tensor index_select(int axis, const Tensor& ids) const;
+  Tensor gather(int axis, const Tensor& ids) const;
+  Tensor scatter_add(int axis, const Tensor& ids, const Tensor& src) const;
+  Tensor flip(const Axes& axes) const;
+  Tensor tril(std::int64_t diagonal = 0) const;
+  Tensor triu(std::int64_t diagonal = 0) const;
+  std::pair<Tensor, Tensor> sort(int axis = -1, SortOrder order = {}) const;
+  std::pair<Tensor, Tensor> topk(std::int64_t k, int axis = -1, Extremes which = {}) const;
+  Tensor matmul(const Tensor& o) const;
 
   /// NumPy's print-out, with the type where it is not the default one.
   std::string str() const;

@@ -17,16 +17,26 @@ struct Storage {
   void* data = nullptr;                   // 64-byte aligned
 };
 
+/// Why a tensor without a node can't be differentiated, although something it came from could.
+enum class Cut : std::uint8_t {
+  none,     // nothing it came from wants a gradient
+  no_grad,  // an operation was not recorded
+  detach,   // detach() was called
+  frozen,   // a leaf was told to want no gradient any more
+};
+
 struct TensorImpl {
   std::atomic<std::uint32_t> refs{1};
   DType dtype = DType::float32;
-  bool owns_grad =
-      false;  // the tensor that a leaf node (or retain_grad()'s) was made for: it alone can read the gradient
+  // The tensor that a leaf node (or retain_grad()'s) was made for: it alone can read the gradient.
+  bool owns_grad = false;
   std::uint16_t output = 0;  // which of the node's outputs this is
   Storage* storage = nullptr;
-  std::int64_t offset = 0;  // in elements
-  Node* node = nullptr;     // null where no gradient is wanted
+  std::int64_t offset = 0;       // in elements
+  Node* node = nullptr;          // null where no gradient is wanted
+  const char* cut_at = nullptr;  // the first operation behind the cut
   Shape shape;
+  Cut cut = Cut::none;
 };
 
 /// True if the caller held the last reference. A count of one needs no locked instruction: nobody else can raise it.

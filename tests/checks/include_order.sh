@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# include_order.sh DIR: in the tree DIR, each folder of core/ includes only what stands before it in this list, and
+# nothing there includes nn/.
+set -euo pipefail
+order=(base threads kernels/simd kernels tensor graph ops backward io)
+declare -A rank public=(
+  [error]=base [shape]=base [memory]=base [parallel]=threads [detail/thread_state]=threads [detail/tensor_impl]=tensor
+  [tensor]=tensor [graph]=graph [random]=ops [ops]=ops [attention]=ops [gradcheck]=backward [npy]=io [safetensors]=io
+  [xtensor]=ops)
+for i in "${!order[@]}"; do rank[${order[i]}]=$i; done
+
+# folder_of PATH: the entry of the list that a file below core/, or a public header, belongs to
+folder_of() {
+  local header=${1#*fit/}
+  case $1 in
+    *fit/*) echo "${public[${header%.hpp}]:-unknown}" ;;
+    kernels/simd/*) echo kernels/simd ;;
+    *) echo "${1%%/*}" ;;
+  esac
+}
+
+cd "$1/core"
+wrong=0 seen=0
+while IFS=: read -r file include; do
+  from=$(folder_of "$file") to=$(folder_of "$(sed -E 's/.*"(.*)".*/\1/' <<<"$include")")
+  seen=$((seen + 1))
+  if [ -z "${rank[$from]:-}" ] || [ -z "${rank[$to]:-}" ] || ((rank[$to] > rank[$from])); then
+    echo "core/$file ($from) includes $include ($to)"
+    wrong=1
+  fi
+done < <(grep -rHoE '^#include "[^"]+"' --include='*.hpp' --include='*.cpp' . | sed 's#^\./##')
+((seen > 0)) || { echo "no includes were found"; exit 1; }
+exit $wrong
