@@ -17,6 +17,7 @@ void check_number(const char* op, std::int64_t i, std::int64_t size) {
 TensorDataset::TensorDataset(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
   if (tensors_.empty()) check::fail("TensorDataset", "no tensors are given: at least one is needed");
   for (const Tensor& x : tensors_) {
+    check::defined("TensorDataset", "a tensor", x);
     if (x.rank() == 0) check::fail("TensorDataset", "a tensor has shape []: its first axis must run over the examples");
     if (x.size(0) != size())
       check::fail("TensorDataset", "the tensors have shapes ", tensors_[0].shape(), " and ", x.shape(),
@@ -44,7 +45,9 @@ Example Subset::get(std::int64_t i) const {
 std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector<std::int64_t>& sizes, Generator& g) {
   std::int64_t sum = 0;
   for (const std::int64_t n : sizes) {
-    if (n < 0) check::fail("random_split", "a size is ", n, ": it can't be negative");
+    if (n < 0 || n > dataset->size() - sum)
+      check::fail("random_split", "a size is ", n, ", those before it sum up to ", sum, ": all sum up to the ",
+                  dataset->size(), " examples there are");
     sum += n;
   }
   if (sum != dataset->size())
@@ -64,7 +67,7 @@ std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector
   double sum = 0;
   std::vector<std::int64_t> sizes;
   for (const double share : shares) {
-    if (!(share >= 0)) check::fail("random_split", "a share is ", share, ": it can't be negative");
+    if (!(share >= 0 && share <= 1)) check::fail("random_split", "a share is ", share, ": it must be in 0 … 1");
     sum += share;
     sizes.push_back(static_cast<std::int64_t>(share * static_cast<double>(dataset->size())));
   }

@@ -11,6 +11,7 @@
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "load.hpp"
+#include "rollback.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::data {
@@ -28,6 +29,7 @@ Sampler weighted_sampler(const std::vector<double>& weights, std::int64_t count)
     sums.push_back(sum += w);
   }
   if (!(sum > 0)) check::fail("weighted_sampler", "the weights sum up to ", sum, ": at least one must be above 0");
+  if (std::isinf(sum)) check::fail("weighted_sampler", "the weights sum up to more than there are numbers for");
   return [sums = std::move(sums), count](Generator& g, std::int64_t) {
     std::vector<std::int64_t> order;
     const Tensor draws = rand({count}, float64, g);
@@ -139,7 +141,8 @@ std::int64_t DataLoader::size() const { return batches_in(order_); }
 
 std::int64_t DataLoader::batches_in(const std::vector<std::int64_t>& order) const {
   const auto n = static_cast<std::int64_t>(order.size());
-  return options_.drop_last ? n / options_.batch_size : (n + options_.batch_size - 1) / options_.batch_size;
+  const bool smaller = n % options_.batch_size != 0;
+  return n / options_.batch_size + (smaller && !options_.drop_last);
 }
 
 std::vector<std::int64_t> DataLoader::order_of(std::uint64_t seed, std::int64_t epoch) const {
@@ -160,33 +163,43 @@ std::vector<std::int64_t> DataLoader::order_of(std::uint64_t seed, std::int64_t 
 }
 
 DataLoader::Iterator DataLoader::begin() {
+  if (!running_.expired())
+    check::fail("DataLoader",
+                "a loop over this loader has not ended, and another one begins: they would share its "
+                "place; make a second loader (they may share the dataset)");
   prefetcher_.reset();
-  if (!resumed_ && done_ > 0) {
-    ++epoch_;
-    done_ = 0;
-  }
-  order_ = order_of(seed_, epoch_);
-  return Iterator(this);
+  const bool another = !resumed_ && done_ > 0;
+  std::vector<std::int64_t> order = order_of(seed_, epoch_ + another);
+  const Rollback same_place([this, epoch = epoch_, done = done_, resumed = resumed_, before = order_]() mutable {
+    epoch_ = epoch, done_ = done, resumed_ = resumed;
+    order_.swap(before);
+  });
+  if (another) ++epoch_, done_ = 0;
+  order_ = std::move(order);
+  const auto loop = std::make_shared<Loop>();
+  running_ = loop;
+  return Iterator(this, loop);
 }
 
 bool DataLoader::next(Batch& batch) {
-  resumed_ = false;  // what was loaded is taken up, also by a loop that runs already
   if (done_ == size()) {
     prefetcher_.reset();
+    resumed_ = false;
     return false;
   }
   if (options_.prefetch > 0 && !prefetcher_)
     prefetcher_ = std::make_unique<Prefetcher>(*this, done_, size(), options_.prefetch);
+  const Rollback make_it_again([this] { prefetcher_.reset(); });
   batch = prefetcher_ ? prefetcher_->take() : make(done_);
   ++done_;
+  resumed_ = false;  // what was loaded is taken up, also by a loop that runs already
   return true;
 }
 
 Batch DataLoader::make(std::int64_t index) const {
   const NoGrad plain;
-  const std::int64_t first = index * options_.batch_size;
-  const std::int64_t end =
-      std::min<std::int64_t>(first + options_.batch_size, static_cast<std::int64_t>(order_.size()));
+  const auto count = static_cast<std::int64_t>(order_.size());
+  const std::int64_t first = index * options_.batch_size, end = first + std::min(options_.batch_size, count - first);
   std::vector<Example> examples;
   for (std::int64_t i = first; i < end; ++i) examples.push_back(dataset_->get(order_[static_cast<std::size_t>(i)]));
   return options_.collate(examples);

@@ -34,6 +34,8 @@ class CsvReader {
  public:
   CsvReader(const std::string& path, char delimiter)
       : file_("read_csv", path), text_(file_.rest()), delimiter_(delimiter) {
+    if (delimiter == '"' || delimiter == '\n' || delimiter == '\r')
+      check::fail("read_csv", "the delimiter is a quote or the end of a line: it must be another character");
     if (text_.compare(0, 3, "\xEF\xBB\xBF") == 0) at_ = 3;  // the mark that some programs put before UTF-8
   }
 

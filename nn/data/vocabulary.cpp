@@ -313,9 +313,9 @@ TextWindows::TextWindows(Tensor ids, std::int64_t length, std::int64_t stride)
   if (ids_.rank() != 1) check::fail("TextWindows", "ids has shape ", ids_.shape(), ": it must have one axis");
   if (length < 1 || stride < 1)
     check::fail("TextWindows", "length is ", length, ", stride ", stride, ": both must be at least 1");
-  if (ids_.numel() < length + 1)
-    check::fail("TextWindows", "the text has ", ids_.numel(), " tokens: a window of ", length, " and its targets need ",
-                length + 1);
+  if (ids_.numel() <= length)
+    check::fail("TextWindows", "the text has ", ids_.numel(), " tokens: a window of ", length,
+                " and its targets need one more than that");
 }
 
 data::Example TextWindows::get(std::int64_t i) const {

@@ -8,9 +8,10 @@ inline void check_size(const char* layer, const char* name, std::int64_t size) {
   if (size < 0) check::fail(layer, name, " is ", size, ": a size can't be negative");
 }
 
-/// The size itself, so that it can be checked where members begin.
+/// The size itself, so that it can be checked where members begin. Few of them can be multiplied without overflow.
 inline std::int64_t positive(const char* layer, const char* name, std::int64_t size) {
   if (size < 1) check::fail(layer, name, " is ", size, ": it must be positive");
+  if (size > std::int64_t{1} << 40) check::fail(layer, name, " is ", size, ": it must be at most 2^40");
   return size;
 }
 

@@ -22,10 +22,29 @@ struct Item {
 };
 
 void check_options(std::int64_t batch, const BeamOptions& o) {
-  if (batch < 0) check::fail(op, "batch is ", batch, ": it must not be negative");
+  if (batch < 0 || batch > INT32_MAX) check::fail(op, "batch is ", batch, ": it must be in 0 … ", INT32_MAX);
   if (o.num_beams < 1) check::fail(op, "num_beams is ", o.num_beams, ": it must be positive");
   if (o.max_length < 1) check::fail(op, "max_length is ", o.max_length, ": it must be positive");
-  if (!std::isfinite(o.length_penalty)) check::fail(op, "length_penalty is ", o.length_penalty, ": it must be finite");
+  // What scores are divided by, and multiplied with if the exponent is negative.
+  if (!std::isfinite(std::pow(static_cast<double>(o.max_length), std::abs(o.length_penalty))))
+    check::fail(op, "length_penalty is ", o.length_penalty, ", max_length is ", o.max_length,
+                ": max_length to the power of it must be finite");
+}
+
+// ln of the probabilities of the tokens: float64 [rows, V].
+Tensor log_probabilities(const Tensor& logits, std::int64_t rows) {
+  check::floating(op, "what the step gave", logits);
+  if (logits.rank() != 2 || logits.size(0) != rows || logits.size(1) == 0)
+    check::fail(op, "the step gave logits of shape ", logits.shape(), " for ", rows,
+                " rows: they must be [rows, V], V > 0");
+  const Tensor largest = max(logits, {1});  // NaN if one is
+  for (std::int64_t row = 0; row < rows; ++row)
+    if (const double x = largest[row].item(); !std::isfinite(x))
+      check::fail(op, "row ", row, " of the step's logits ",
+                  std::isnan(x) ? "holds NaN"
+                  : x > 0       ? "holds +inf"
+                                : "is -inf everywhere: no token is possible");
+  return log_softmax(logits.to(float64));
 }
 
 void end(Item& item, Live&& live, const BeamOptions& o) {
@@ -49,20 +68,22 @@ bool finished(const Item& item, const BeamOptions& o) {
 
 // Replaces the live hypotheses of an item, whose first row is `row`, by the best of what they grow into; notes of each
 // the row that it grew from.
-void grow(Item& item, const Tensor& chances, std::int64_t row, const BeamOptions& o,
+void grow(Item& item, const Tensor& log_probabilities, std::int64_t row, const BeamOptions& o,
           std::vector<std::int64_t>& parents) {
   struct Candidate {
     double log_probability;
     std::int64_t from, token;
   };
-  const std::int64_t V = chances.size(1), wanted = 2 * o.num_beams;  // at most half of them end
+  const std::int64_t V = log_probabilities.size(1);
   std::vector<Candidate> candidates;
-  const double* p = chances.data<double>().data() + row * V;
+  const double* p = log_probabilities.data<double>().data() + row * V;
   for (std::size_t i = 0; i < item.live.size(); ++i)
     for (std::int64_t token = 0; token < V; ++token, ++p)
       if (*p > -INFINITY)
         candidates.push_back({item.live[i].log_probability + *p, static_cast<std::int64_t>(i), token});
-  const auto kept = candidates.begin() + std::min<std::int64_t>(wanted, static_cast<std::int64_t>(candidates.size()));
+  const auto found = static_cast<std::int64_t>(candidates.size());
+  const auto kept =
+      candidates.begin() + (o.num_beams < found / 2 ? 2 * o.num_beams : found);  // at most half of them end
   std::partial_sort(candidates.begin(), kept, candidates.end(), [](const Candidate& a, const Candidate& b) {
     if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
     return a.from != b.from ? a.from < b.from : a.token < b.token;
@@ -85,6 +106,7 @@ void grow(Item& item, const Tensor& chances, std::int64_t row, const BeamOptions
 
 std::vector<std::vector<Hypothesis>> beam_search(const BeamStep& step, std::int64_t batch, const BeamOptions& o) {
   check_options(batch, o);
+  if (!step) check::fail(op, "the step is empty: it must give logits");
   const NoGrad plain;
   std::vector<Item> items(static_cast<std::size_t>(batch));
   Tokens tokens;
@@ -95,12 +117,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const BeamStep& step, std::int6
     parents.push_back(b);
   }
   while (!tokens.empty()) {
-    const Tensor logits = step(tokens, parents);
-    const auto rows = static_cast<std::int64_t>(tokens.size());
-    if (logits.rank() != 2 || logits.size(0) != rows)
-      check::fail(op, "the step gave logits of shape ", logits.shape(), " for ", rows, " rows: they must be [rows, V]");
-    const Tensor chances = log_softmax(logits.to(float64));
-    if (any(isnan(chances)).item<bool>()) check::fail(op, "the step gave logits that are NaN");
+    const Tensor p = log_probabilities(step(tokens, parents), static_cast<std::int64_t>(tokens.size()));
     tokens.clear();
     parents.clear();
     std::int64_t row = 0;
@@ -108,7 +125,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const BeamStep& step, std::int6
       const auto count = static_cast<std::int64_t>(item.live.size());
       if (count == 0) continue;
       const std::size_t before = parents.size();
-      grow(item, chances, row, o, parents);
+      grow(item, p, row, o, parents);
       row += count;
       if (finished(item, o)) {
         item.live.clear();

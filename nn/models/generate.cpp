@@ -2,21 +2,31 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "fit/nn/gpt.hpp"
 #include "fit/ops.hpp"
+#include "rollback.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
 namespace {
 
 void check_sampling(const char* op, const SamplingOptions& o) {
-  if (!(o.repetition_penalty > 0))
-    check::fail(op, "repetition_penalty is ", o.repetition_penalty, ": it must be positive");
-  if (!(o.temperature >= 0)) check::fail(op, "temperature is ", o.temperature, ": it must not be negative");
+  if (!(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty)))
+    check::fail(op, "repetition_penalty is ", o.repetition_penalty, ": it must be positive and finite");
+  if (!(o.temperature >= 0 && std::isfinite(o.temperature)))
+    check::fail(op, "temperature is ", o.temperature, ": it must be finite and not negative");
   if (o.top_k < 0) check::fail(op, "top_k is ", o.top_k, ": it must not be negative");
   if (!(o.top_p > 0 && o.top_p <= 1)) check::fail(op, "top_p is ", o.top_p, ": it must be in 0 … 1, above 0");
+}
+
+// What was possible stays possible, and finite.
+double penalized(double logit, double penalty) {
+  if (!std::isfinite(logit)) return logit;
+  constexpr double largest = std::numeric_limits<double>::max();
+  return std::clamp(logit > 0 ? logit / penalty : logit * penalty, -largest, largest);
 }
 
 std::vector<double> penalized(const Tensor& logits, const Tokens& sequence, double penalty) {
@@ -28,7 +38,7 @@ std::vector<double> penalized(const Tensor& logits, const Tokens& sequence, doub
     const auto i = static_cast<std::size_t>(token);
     if (token < 0 || i >= x.size())
       check::fail("sample_token", "the sequence has the token ", token, ": it must be in 0 … ", x.size() - 1);
-    if (!seen[i]) x[i] = x[i] > 0 ? x[i] / penalty : x[i] * penalty;
+    if (!seen[i]) x[i] = penalized(x[i], penalty);
     seen[i] = true;
   }
   return x;
@@ -42,6 +52,7 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
   check::floating(op, "logits", logits);
   if (logits.rank() != 1 || logits.numel() == 0)
     check::fail(op, "logits is ", logits.shape(), ": it must be [V], V > 0");
+  if (!(uniform >= 0 && uniform < 1)) check::fail(op, "uniform is ", uniform, ": it must be in 0 … 1, below 1");
   std::vector<double> x = penalized(logits, sequence, o.repetition_penalty);
   const auto likeliest = std::max_element(x.begin(), x.end());
   if (*likeliest == -INFINITY) check::fail(op, "all logits are -inf: no token is possible");
@@ -56,24 +67,24 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
     order.resize(static_cast<std::size_t>(o.top_k));
   }
   if (o.top_p < 1) std::sort(order.begin(), order.end(), likelier);
-  std::vector<double> chances;
+  std::vector<double> probabilities;
   const double most = *likeliest;
   for (const std::int64_t token : order)  // an infinite logit outweighs all others
-    chances.push_back(x[token] == most ? 1 : std::exp((x[token] - most) / o.temperature));
-  double total = std::accumulate(chances.begin(), chances.end(), 0.0);
+    probabilities.push_back(x[token] == most ? 1 : std::exp((x[token] - most) / o.temperature));
+  double total = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
   if (o.top_p < 1) {
     double kept = 0;
     std::size_t n = 0;
-    while (n < chances.size() && kept < o.top_p * total) kept += chances[n++];
-    chances.resize(n);
+    while (n < probabilities.size() && kept < o.top_p * total) kept += probabilities[n++];
+    probabilities.resize(n);
     total = kept;
   }
   double left = uniform * total;
   std::size_t last = 0;  // rounding may leave a little behind the last that is possible
-  for (std::size_t i = 0; i < chances.size(); ++i) {
-    if (chances[i] == 0) continue;
+  for (std::size_t i = 0; i < probabilities.size(); ++i) {
+    if (probabilities[i] == 0) continue;
     last = i;
-    if ((left -= chances[i]) < 0) break;
+    if ((left -= probabilities[i]) < 0) break;
   }
   return order[last];
 }
@@ -90,7 +101,7 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
     if (prompt.empty()) check::fail(op, "a prompt is empty: it must have at least one token");
     longest = std::max(longest, static_cast<std::int64_t>(prompt.size()));
   }
-  if (longest + o.max_new_tokens > gpt.options().context_length)
+  if (o.max_new_tokens > gpt.options().context_length - longest)
     check::fail(op, "the longest prompt has ", longest, " tokens, and max_new_tokens is ", o.max_new_tokens,
                 ": together they must be at most context_length, ", gpt.options().context_length);
   std::vector<Tokens> results(prompts.size());
@@ -109,6 +120,7 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
 
   std::vector<Tokens> sequences = prompts;
   Generator& generator = o.generator ? *o.generator : default_generator();
+  const Rollback draw_again([&, before = generator] { generator = before; });
   for (std::int64_t step = 0; step < o.max_new_tokens && !rows.empty(); ++step) {
     const Tensor logits = gpt.forward_last(ids, cache);
     const Tensor uniform = rand({B}, float64, generator);  // one for each row, ended or not

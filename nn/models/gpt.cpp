@@ -32,13 +32,13 @@ namespace {
 GPTOptions completed(GPTOptions o) {
   constexpr const char* op = "GPT";
   if (o.num_kv_heads == 0) o.num_kv_heads = o.num_heads;
-  if (o.hidden == 0) o.hidden = 4 * o.d_model;
   positive(op, "vocab_size", o.vocab_size);
   positive(op, "context_length", o.context_length);
   positive(op, "num_layers", o.num_layers);
   positive(op, "num_heads", o.num_heads);
   positive(op, "d_model", o.d_model);
   positive(op, "num_kv_heads", o.num_kv_heads);
+  if (o.hidden == 0) o.hidden = 4 * o.d_model;
   positive(op, "hidden", o.hidden);
   if (o.d_model % o.num_heads != 0)
     check::fail(op, "d_model is ", o.d_model, ", num_heads is ", o.num_heads, ": num_heads must divide d_model");
@@ -187,10 +187,11 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
   if (ids.rank() != 2 || before + ids.size(1) > options_.context_length)
     check::fail("GPT", "ids has shape ", ids.shape(), " behind ", before,
                 " positions: it must be [B, T], and all together at most context_length, ", options_.context_length);
-  if (cache && cache->batch() != ids.size(0))
-    check::fail("GPT", "ids has shape ", ids.shape(), ", the cache has batch ", cache->batch(), ": they must agree");
-  if (cache && cache->num_layers() != h.size())
-    check::fail("GPT", "the cache has ", cache->num_layers(), " layers, the model ", h.size(), ": they must agree");
+  if (cache) {
+    const GPTOptions& o = options_;
+    cache->check_fits("GPT", h.size(), ids.size(0), o.num_kv_heads, o.d_model / o.num_heads, wte.weight.dtype());
+    cache->check_room(ids.size(1));
+  }
   Tensor x = wte(ids);
   const std::int64_t T = ids.size(1);
   if (wpe || sinusoids_.defined()) {
@@ -209,8 +210,7 @@ Tensor GPT::hidden(const Tensor& ids) const {
 Tensor GPT::hidden(const Tensor& ids, KVCache& cache) const {
   Tensor x = embedded(ids, &cache);
   const std::int64_t length = cache.length();
-  cache.advance(ids.size(1));  // throws where there is no room
-  const Tensor mask = cache.mask(cache.length());
+  const Tensor mask = cache.mask(length + ids.size(1));
   std::size_t layer = 0;
   for (const GPTBlock& block : h) x = block.forward(x, cache[layer++], length, mask);
   return ln_f(x);
@@ -220,14 +220,19 @@ Tensor GPT::forward(const Tensor& ids) const { return head(hidden(ids)); }
 
 Tensor GPT::forward(const Tensor& ids, KVCache& cache) const {
   const NoGrad plain;
-  return head(hidden(ids, cache));
+  const Tensor logits = head(hidden(ids, cache));
+  cache.advance(ids.size(1));
+  return logits;
 }
 
 Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
   const NoGrad plain;
+  check::defined("GPT", "ids", ids);
   if (ids.rank() != 2 || ids.size(1) == 0)
     check::fail("GPT", "ids has shape ", ids.shape(), ": it must be [B, T], T > 0");
-  return head(index(hidden(ids, cache), {range(), -1}));
+  const Tensor logits = head(index(hidden(ids, cache), {range(), -1}));
+  cache.advance(ids.size(1));
+  return logits;
 }
 
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length) const {

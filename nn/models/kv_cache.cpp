@@ -14,18 +14,39 @@ constexpr const char* op = "KVCache";
 
 KVCache::KVCache(std::int64_t num_layers, std::int64_t batch, std::int64_t kv_heads, std::int64_t max_length,
                  std::int64_t head_size, DType dtype)
-    : batch_(batch), max_length_(max_length) {
+    : batch_(batch), kv_heads_(kv_heads), max_length_(max_length), head_size_(head_size), dtype_(dtype) {
   if (num_layers < 0 || batch < 0 || kv_heads < 0 || max_length < 0 || head_size < 0)
     check::fail(op, "sizes are ", num_layers, " layers, batch ", batch, ", ", kv_heads, " heads, max_length ",
                 max_length, ", head_size ", head_size, ": none may be negative");
+  if (!is_floating(dtype)) check::fail(op, "dtype is ", dtype, ": keys and values are float32 or float64");
   const Shape shape{batch, kv_heads, max_length, head_size};
   for (std::int64_t i = 0; i < num_layers; ++i)
     layers_.push_back({Tensor::empty(shape, dtype), Tensor::empty(shape, dtype)});
 }
 
-void KVCache::advance(std::int64_t positions) {
-  if (positions < 0 || length_ + positions > max_length_)
+KVCache::Layer& KVCache::operator[](std::size_t layer) {
+  if (layer >= layers_.size()) check::fail(op, "there is no layer ", layer, ": there are ", layers_.size());
+  return layers_[layer];
+}
+
+void KVCache::check_fits(const char* user, std::size_t num_layers, std::int64_t batch, std::int64_t kv_heads,
+                         std::int64_t head_size, DType dtype) const {
+  if (batch_ != batch)
+    check::fail(user, "the cache has batch ", batch_, ", and there are ", batch, " rows: they must agree");
+  if (layers_.size() != num_layers)
+    check::fail(user, "the cache has ", layers_.size(), " layers, the model ", num_layers, ": they must agree");
+  if (kv_heads_ != kv_heads || head_size_ != head_size || dtype_ != dtype)
+    check::fail(user, "the cache is for ", kv_heads_, " heads of ", head_size_, " features, ", dtype_,
+                ", the model has ", kv_heads, " of ", head_size, ", ", dtype, ": they must agree");
+}
+
+void KVCache::check_room(std::int64_t positions) const {
+  if (positions < 0 || positions > max_length_ - length_)
     check::fail(op, "it holds ", length_, " positions, and ", positions, " more come: there is room for ", max_length_);
+}
+
+void KVCache::advance(std::int64_t positions) {
+  check_room(positions);
   length_ += positions;
 }
 
@@ -44,10 +65,13 @@ void KVCache::select(const std::vector<std::int64_t>& rows) {
   if (same) return;
   const NoGrad plain;
   const Tensor ids = tensor(rows, {count});
-  for (Layer& layer : layers_) layer = {index_select(layer.keys, 0, ids), index_select(layer.values, 0, ids)};
+  std::vector<Layer> layers;
+  for (const Layer& layer : layers_)
+    layers.push_back({index_select(layer.keys, 0, ids), index_select(layer.values, 0, ids)});
   std::vector<std::int64_t> padding;
   for (std::size_t i = 0; !padding_.empty() && i < rows.size(); ++i)
     padding.push_back(padding_[static_cast<std::size_t>(rows[i])]);
+  layers_ = std::move(layers);
   padding_ = std::move(padding);
   batch_ = count;
 }
@@ -62,6 +86,7 @@ void KVCache::set_padding(std::vector<std::int64_t> padding) {
 }
 
 Tensor KVCache::positions(std::int64_t count) const {
+  check_room(count);
   Tensor at = Tensor::empty(padding_.empty() ? Shape{count} : Shape{batch_, count}, int64);
   std::int64_t* to = at.fresh<std::int64_t>();
   for (std::int64_t i = 0; i < at.numel(); ++i) {
@@ -72,6 +97,8 @@ Tensor KVCache::positions(std::int64_t count) const {
 }
 
 Tensor KVCache::mask(std::int64_t keys) const {
+  if (keys < 0 || keys > max_length_)
+    check::fail(op, "keys is ", keys, ": it must be in 0 … ", max_length_, ", the positions there is room for");
   if (padding_.empty()) return {};
   Tensor mask = Tensor::empty({batch_, 1, keys}, boolean);
   bool* to = mask.fresh<bool>();

@@ -8,6 +8,7 @@
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
 #include "layers/sizes.hpp"
+#include "rollback.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -68,6 +69,10 @@ Tensor Transformer::encode(const Tensor& source, const Tensor& source_mask) cons
 
 Tensor Transformer::forward(const Tensor& source, const Tensor& target, const Tensor& source_mask,
                             TransformerWeights* weights) const {
+  check::defined("Transformer", "source", source, "target", target);
+  if (source.rank() == 2 && target.rank() == 2 && source.size(0) != target.size(0))
+    check::fail("Transformer", "source has shape ", source.shape(), ", target ", target.shape(),
+                ": they must have the same batch");
   const Tensor memory = encode(source, source_mask);
   DecoderMasks masks;
   masks.memory = source_mask;
@@ -81,7 +86,9 @@ DecoderCache Transformer::make_cache(const Tensor& source, const Tensor& source_
 
 Tensor Transformer::decode(const Tensor& target, DecoderCache& cache) const {
   const NoGrad plain;
-  return head(decoder.forward_next(embed("target", target_embedding, target, cache.self.length()), cache));
+  const std::int64_t length = cache.self.length();
+  const Rollback forget([&] { cache.self.truncate(length); });
+  return head(decoder.forward_next(embed("target", target_embedding, target, length), cache));
 }
 
 void Transformer::fields(Fields& f) {

@@ -193,35 +193,55 @@ Tensor TransformerDecoder::forward(const Tensor& x, const Tensor& memory, const 
   return norm ? (*norm)(y) : y;
 }
 
+namespace {
+
+void check_features(const char* op, const char* name, const Tensor& x, std::int64_t d_model) {
+  check::floating(op, name, x);
+  if (x.rank() != 3 || x.size(2) != d_model)
+    check::fail(op, name, " has shape ", x.shape(), ": it must be (B, S, ", d_model, ")");
+}
+
+std::int64_t kv_heads_of(const TransformerLayerOptions& o) {
+  return o.num_kv_heads == 0 ? o.num_heads : o.num_kv_heads;
+}
+
+}  // namespace
+
 DecoderCache TransformerDecoder::make_cache(const Tensor& memory, const Tensor& memory_mask,
                                             std::int64_t max_length) const {
+  check_features("TransformerDecoder", "memory", memory, options_.d_model);
   const NoGrad plain;
   const TransformerLayerOptions& o = options_;
-  DecoderCache cache{
-      KVCache(static_cast<std::int64_t>(layers.size()), memory.size(0),
-              o.num_kv_heads == 0 ? o.num_heads : o.num_kv_heads, max_length, o.d_model / o.num_heads, memory.dtype()),
-      {},
-      memory_mask,
-      {}};
+  DecoderCache cache{KVCache(static_cast<std::int64_t>(layers.size()), memory.size(0), kv_heads_of(o), max_length,
+                             o.d_model / o.num_heads, memory.dtype()),
+                     {},
+                     memory_mask,
+                     {}};
   for (std::int64_t b = 0; b < memory.size(0); ++b) cache.items.push_back(b);
   for (const TransformerDecoderLayer& layer : layers) cache.memory.push_back(layer.project_memory(memory));
   return cache;
 }
 
 Tensor TransformerDecoder::forward_next(const Tensor& x, DecoderCache& cache) const {
+  constexpr const char* op = "TransformerDecoder";
+  const TransformerLayerOptions& o = options_;
   const NoGrad plain;
-  if (cache.memory.size() != layers.size() || cache.self.num_layers() != layers.size())
-    check::fail("TransformerDecoder", "the cache has ", cache.memory.size(), " layers, this ", layers.size(),
+  check_features(op, "x", x, o.d_model);
+  cache.self.check_fits(op, layers.size(), x.size(0), kv_heads_of(o), o.d_model / o.num_heads, x.dtype());
+  if (cache.memory.size() != layers.size())
+    check::fail(op, "the cache has a memory for ", cache.memory.size(), " layers, the model ", layers.size(),
                 ": they must agree");
+  cache.self.check_room(x.size(1));
   const std::int64_t length = cache.self.length();
-  cache.self.advance(x.size(1));
   Tensor y = x;
   std::size_t i = 0;
   for (const TransformerDecoderLayer& layer : layers) {
     y = layer.forward_next(y, cache.self[i], length, cache.memory[i], cache.memory_mask);
     ++i;
   }
-  return norm ? (*norm)(y) : y;
+  if (norm) y = (*norm)(y);
+  cache.self.advance(x.size(1));
+  return y;
 }
 
 void TransformerDecoder::fields(Fields& f) { list(f, layers, norm); }
@@ -231,15 +251,25 @@ std::shared_ptr<Layer> TransformerDecoder::make() const {
 }
 
 void DecoderCache::select(const std::vector<std::int64_t>& rows) {
-  self.select(rows);
   std::vector<std::int64_t> chosen_items;
-  for (const std::int64_t row : rows) chosen_items.push_back(items[static_cast<std::size_t>(row)]);
-  items.swap(chosen_items);
-  if (items == chosen_items) return;  // the memory of each row is what it was
-  const Tensor ids = tensor(rows, {static_cast<std::int64_t>(rows.size())});
-  const auto chosen = [&](const Tensor& x) { return index_select(x, 0, ids); };
-  for (KVCache::Layer& layer : memory) layer = {chosen(layer.keys), chosen(layer.values)};
-  if (memory_mask.defined() && memory_mask.rank() > 2 && memory_mask.size(0) > 1) memory_mask = chosen(memory_mask);
+  for (const std::int64_t row : rows) {
+    if (row < 0 || row >= static_cast<std::int64_t>(items.size()))
+      check::fail("DecoderCache", "row ", row, " of ", items.size(), ": there is none such");
+    chosen_items.push_back(items[static_cast<std::size_t>(row)]);
+  }
+  // All is chosen before anything is replaced.
+  std::vector<KVCache::Layer> chosen_memory = memory;
+  Tensor chosen_mask = memory_mask;
+  if (items != chosen_items) {  // else the memory of each row is what it was
+    const Tensor ids = tensor(rows, {static_cast<std::int64_t>(rows.size())});
+    const auto chosen = [&](const Tensor& x) { return index_select(x, 0, ids); };
+    for (KVCache::Layer& layer : chosen_memory) layer = {chosen(layer.keys), chosen(layer.values)};
+    if (memory_mask.defined() && memory_mask.rank() > 2 && memory_mask.size(0) > 1) chosen_mask = chosen(memory_mask);
+  }
+  self.select(rows);
+  items = std::move(chosen_items);
+  memory = std::move(chosen_memory);
+  memory_mask = std::move(chosen_mask);
 }
 
 }  // namespace fit::nn

@@ -21,23 +21,21 @@ ExponentialMovingAverage::ExponentialMovingAverage(const Parameters& parameters,
 
 void ExponentialMovingAverage::update() {
   if (applied_) check::fail(op, "update() while the averages are applied: end the scope of apply() first");
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    check::same_dtype(op, "the average", averages_[i].second, parameters_[i].first.c_str(), parameters_[i].second);
   const NoGrad plain;
   Line<kernels::AverageStep> line;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    check::same_dtype(op, "the average", averages_[i].second, parameters_[i].first.c_str(), parameters_[i].second);
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
     line.add(averages_[i].second, parameters_[i].second, nullptr, 0, {1 - decay_});
-  }
   line.run();
 }
 
 ExponentialMovingAverage::Applied::Applied(ExponentialMovingAverage& average) : average_(average) {
   if (average.applied_) check::fail(op, "apply() while the averages are applied: they are there already");
   const NoGrad plain;
-  for (std::size_t i = 0; i < average.parameters_.size(); ++i) {
-    Tensor& p = average.parameters_[i].second;
-    weights_.push_back(p.detach().clone());
-    p.copy_(average.averages_[i].second);
-  }
+  for (const auto& [name, p] : average.parameters_) weights_.push_back(p.detach().clone());
+  for (std::size_t i = 0; i < weights_.size(); ++i)
+    average.parameters_[i].second.copy_(average.averages_[i].second);  // of equal shape, and converted: it can't fail
   average.applied_ = true;
 }
 

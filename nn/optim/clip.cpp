@@ -3,12 +3,20 @@
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
+#include "optim/grad_norm.hpp"
 #include "optim/line.hpp"
 
 namespace fit::optim {
 namespace {
 
-// Sum of squares: of blocks whose size does not depend on the threads, added in their order.
+// It may be infinite: then nothing is cut off.
+void check_limit(const char* op, const char* name, double value) {
+  if (!(value >= 0)) check::fail(op, name, " is ", value, ": it must not be negative");
+}
+
+}  // namespace
+
+// Of blocks whose size does not depend on the threads, added in their order.
 double sum_of_squares(const Tensor& x) {
   constexpr std::int64_t block = 1 << 15;
   const std::int64_t n = x.numel(), blocks = (n + block - 1) / block;
@@ -27,20 +35,30 @@ double sum_of_squares(const Tensor& x) {
   return total;
 }
 
-std::vector<Tensor> gradients(const Parameters& parameters) {
+bool all_finite(const Tensor& x) {
+  if (std::isfinite(sum_of_squares(x))) return true;
+  const NoGrad no_grad;
+  return all(isfinite(x)).item<bool>();  // the squares of numbers that are finite may overflow
+}
+
+namespace {
+
+std::vector<Tensor> gradients(const char* op, const Parameters& parameters) {
   std::vector<Tensor> all;
-  for (const auto& [name, p] : parameters.named())
+  for (const auto& [name, p] : parameters.named()) {
+    if (!p.defined()) check::fail(op, "the parameter ", name.empty() ? "without a name" : name, " is undefined");
     if (p.has_grad()) all.push_back(p.grad());
+  }
   return all;
 }
 
 }  // namespace
 
 double clip_grad_norm_(const Parameters& parameters, double max_norm, bool error_if_nonfinite) {
-  check_not_negative("clip_grad_norm_", "max_norm", max_norm);
+  check_limit("clip_grad_norm_", "max_norm", max_norm);
   const NoGrad plain;
   double total = 0;
-  std::vector<Tensor> all = gradients(parameters);
+  std::vector<Tensor> all = gradients("clip_grad_norm_", parameters);
   for (const Tensor& g : all) total += sum_of_squares(g);
   total = std::sqrt(total);
   if (error_if_nonfinite && !std::isfinite(total))
@@ -52,9 +70,9 @@ double clip_grad_norm_(const Parameters& parameters, double max_norm, bool error
 }
 
 void clip_grad_value_(const Parameters& parameters, double limit) {
-  check_not_negative("clip_grad_value_", "limit", limit);
+  check_limit("clip_grad_value_", "limit", limit);
   const NoGrad plain;
-  for (Tensor& g : gradients(parameters)) g.copy_(clamp(g, -limit, limit));
+  for (Tensor& g : gradients("clip_grad_value_", parameters)) g.copy_(clamp(g, -limit, limit));
 }
 
 }  // namespace fit::optim

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "fit/graph.hpp"
@@ -14,6 +15,7 @@ namespace fit::optim {
 
 inline void check_not_negative(const char* op, const char* name, double value) {
   if (!(value >= 0)) check::fail(op, name, " is ", value, ": it must not be negative");
+  if (std::isinf(value)) check::fail(op, name, " is ", value, ": it must be finite");
 }
 
 inline void check_share(const char* op, const char* name, double value) {

@@ -4,9 +4,16 @@
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
 #include "load.hpp"
+#include "optim/grad_norm.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::optim {
+
+namespace {
+
+bool has_step(const Tensor& parameter) { return parameter.requires_grad() && parameter.has_grad(); }
+
+}  // namespace
 
 Parameters::Parameters(const std::vector<Tensor>& list) {
   for (const Tensor& p : list) named_.emplace_back(std::string(), p);
@@ -41,25 +48,35 @@ void Optimizer::zero_grad() {
     for (Slot& slot : group) slot.parameter.zero_grad();
 }
 
+std::string Optimizer::nonfinite_gradient() const {
+  for (const auto& group : slots_)
+    for (const Slot& slot : group)
+      if (has_step(slot.parameter) && !all_finite(slot.parameter.grad())) return slot.name;
+  return {};
+}
+
 void Optimizer::set_lr(double lr) {
   for (std::size_t group = 0; group < groups(); ++group) set_lr(group, lr);
 }
 
-bool Optimizer::begin_step(Slot& slot, const Kept& keep) {
+// Everything that can be wrong is looked for before any parameter takes its step.
+void Optimizer::check_step(const Slot& slot, const Kept& keep) const {
   const Tensor& p = slot.parameter;
-  if (!p.requires_grad() || !p.has_grad()) return false;
-  slot.fresh = false;
-  for (int k = 0; k < Kept::max_states; ++k) {
-    if (!(keep.which >> k & 1)) continue;
-    Tensor& s = slot.state[k];
-    if (!s.defined()) {
-      s = zeros_like(p);
-      slot.fresh = true;
-    }
-    if (s.dtype() != p.dtype())
+  if (!has_step(p)) return;
+  for (int k = 0; k < Kept::max_states; ++k)
+    if (const Tensor& s = slot.state[k]; keep.which >> k & 1 && s.defined() && s.dtype() != p.dtype())
       check::fail(op_, "the parameter ", slot.name, " is ", p.dtype(), ", its ", keep.states[k], " ", s.dtype(),
                   ": make the optimiser after the layer has been converted");
-  }
+}
+
+bool Optimizer::begin_step(Slot& slot, const Kept& keep) {
+  if (!has_step(slot.parameter)) return false;
+  slot.fresh = false;
+  for (int k = 0; k < Kept::max_states; ++k)
+    if (Tensor& s = slot.state[k]; keep.which >> k & 1 && !s.defined()) {
+      s = zeros_like(slot.parameter);
+      slot.fresh = true;
+    }
   ++slot.steps;
   return true;
 }
@@ -135,6 +152,10 @@ void Optimizer::load_state_dict(const std::vector<std::pair<std::string, Tensor>
     }
   }
   nn::load_values("load_state_dict", op_, mine, state);
+  for (const Counts& c : counts)
+    if (c.steps.item<std::int64_t>() < 0)
+      check::fail("load_state_dict", "the state has step ", c.steps.item<std::int64_t>(), " for ", c.slot->name,
+                  ": a count of steps can't be negative; nothing was loaded");
   for (const Counts& c : counts) {
     c.slot->steps = c.steps.item<std::int64_t>();
     c.slot->number = c.number.item();

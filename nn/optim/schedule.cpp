@@ -6,14 +6,14 @@
 #include "load.hpp"
 #include "optim/line.hpp"
 #include "optim/rates.hpp"
+#include "rollback.hpp"
 
 namespace fit::optim {
 
 Schedule::Schedule(const char* op, Optimizer& optimizer, List inner)
     : op_(op), optimizer_(optimizer), inner_(std::move(inner)) {
-  for (std::size_t g = optimizer.initial_lrs_.size(); g < optimizer.groups(); ++g)
-    optimizer.initial_lrs_.push_back(optimizer.lr(g));
   base_ = optimizer.initial_lrs_;
+  for (std::size_t g = base_.size(); g < optimizer.groups(); ++g) base_.push_back(optimizer.lr(g));
   for (std::size_t i = 0; i < inner_.size(); ++i) {
     if (!inner_[i]) check::fail(op, "schedule ", i, " is null");
     if (&inner_[i]->optimizer_ != &optimizer)
@@ -23,24 +23,62 @@ Schedule::Schedule(const char* op, Optimizer& optimizer, List inner)
 
 double Schedule::next(std::int64_t, double lr, double) const { return lr; }
 
+template <class Self, class F>
+void Schedule::each(Self& self, const F& f, const std::string& prefix) {
+  f(self, prefix);
+  for (std::size_t i = 0; i < self.inner_.size(); ++i)
+    each(static_cast<Self&>(*self.inner_[i]), f, prefix + std::to_string(i) + '.');
+}
+
 void Schedule::step() {
+  std::vector<double> rates;
   for (std::size_t g = 0; g < base_.size(); ++g) {
     const double lr = next(position_ + 1, optimizer_.lr(g), base_[g]);
-    optimizer_.set_lr(g, lr < 0 ? 0 : lr);
+    rates.push_back(lr < 0 ? 0 : lr);
   }
+  for (std::size_t g = 0; g < base_.size(); ++g) optimizer_.set_lr(g, rates[g]);
+  // Only now: a constructor that throws has not made its rates the base of others.
+  if (optimizer_.initial_lrs_.size() < base_.size()) optimizer_.initial_lrs_ = base_;
   count_step();
+}
+
+namespace {
+
+template <class Options>
+auto momentum_of(Options& options) {
+  return std::find_if(options.begin(), options.end(), [](const auto& o) {
+    return o.name == std::string("momentum") || o.name == std::string("beta1");
+  });
+}
+
+}  // namespace
+
+void Schedule::check_momentum() const {
+  for (std::size_t g = 0; g < base_.size(); ++g)
+    if (const auto options = optimizer_.option_list(g); momentum_of(options) == options.end())
+      check::fail(op_, "the optimiser has neither momentum nor beta1: there is none to move");
 }
 
 void Schedule::set_momentum(double momentum) {
   for (std::size_t g = 0; g < base_.size(); ++g) {
     auto options = optimizer_.option_list(g);
-    const auto found = std::find_if(options.begin(), options.end(), [](const Optimizer::Option& o) {
-      return o.name == std::string("momentum") || o.name == std::string("beta1");
-    });
-    if (found == options.end()) check::fail(op_, "the optimiser has neither momentum nor beta1: there is none to move");
-    found->value = momentum;
+    momentum_of(options)->value = momentum;
     optimizer_.set_options(g, options);
   }
+}
+
+// What step() of this and those inside may change, and gives back.
+Schedule::Snapshot Schedule::snapshot() const {
+  Snapshot before;
+  for (std::size_t g = 0; g < optimizer_.groups(); ++g) before.options.push_back(optimizer_.option_list(g));
+  each(*this, [&](const Schedule& s, const std::string&) { before.positions.push_back(s.position_); });
+  return before;
+}
+
+void Schedule::restore(const Snapshot& before) {
+  for (std::size_t g = 0; g < before.options.size(); ++g) optimizer_.set_options(g, before.options[g]);
+  auto position = before.positions.begin();
+  each(*this, [&](Schedule& s, const std::string&) { s.position_ = *position++; });
 }
 
 void Schedule::rewind() {
@@ -56,13 +94,6 @@ void Schedule::restart() {
 
 // ---- state --------------------------------------------------------------------------------------------------------
 
-template <class Self, class F>
-void Schedule::each(Self& self, const F& f, const std::string& prefix) {
-  f(self, prefix);
-  for (std::size_t i = 0; i < self.inner_.size(); ++i)
-    each(static_cast<Self&>(*self.inner_[i]), f, prefix + std::to_string(i) + '.');
-}
-
 std::vector<std::pair<std::string, Tensor>> Schedule::state_dict() const {
   std::vector<std::pair<std::string, Tensor>> state{{"lr", rates_of(optimizer_)}};
   each(*this, [&](const Schedule& s, const std::string& prefix) {
@@ -75,6 +106,10 @@ std::vector<std::pair<std::string, Tensor>> Schedule::state_dict() const {
 void Schedule::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
   const auto loaded = state_dict();  // tensors of its own, which the values are read into
   nn::load_values("load_state_dict", op_, loaded, state);
+  for (std::size_t at = 1; at < loaded.size(); at += 2)
+    if (const auto position = loaded[at].second.item<std::int64_t>(); position < -1)  // -1: not begun
+      check::fail("load_state_dict", loaded[at].first, " is ", position,
+                  ": it must be at least -1; nothing was loaded");
   set_rates(optimizer_, loaded[0].second);
   std::size_t at = 1;
   each(*this, [&](Schedule& s, const std::string&) {
@@ -94,11 +129,13 @@ SequentialLR::SequentialLR(Optimizer& optimizer, List schedules, std::vector<std
   for (std::size_t i = 0; i < milestones_.size(); ++i)
     if (milestones_[i] <= (i == 0 ? 0 : milestones_[i - 1]))
       check::fail(op, "milestone ", i, " is ", milestones_[i], ": they must be positive and grow");
+  const Rollback untouched([this, before = snapshot()] { restore(before); });
   rewind();
   step();
 }
 
 void SequentialLR::step() {
+  const Rollback together([this, before = snapshot()] { restore(before); });
   const auto reached = std::upper_bound(milestones_.begin(), milestones_.end(), position() + 1);
   Schedule& current = *inner()[static_cast<std::size_t>(reached - milestones_.begin())];
   if (reached != milestones_.begin() && reached[-1] == position() + 1)
@@ -115,6 +152,7 @@ ChainedScheduler::ChainedScheduler(Optimizer& optimizer, List schedules)
 }
 
 void ChainedScheduler::step() {
+  const Rollback together([this, before = snapshot()] { restore(before); });
   for (const auto& s : inner()) s->step();
   count_step();
 }

@@ -13,6 +13,11 @@ const double pi = std::acos(-1.);
 
 void check_positive(const char* op, const char* name, std::int64_t n) {
   if (n <= 0) check::fail(op, name, " is ", n, ": it must be positive");
+  if (n > std::int64_t{1} << 53) check::fail(op, name, " is ", n, ": it must be at most 2^53");
+}
+
+void check_finite(const char* op, const char* name, double value) {
+  if (!std::isfinite(value)) check::fail(op, name, " is ", value, ": it must be finite");
 }
 
 }  // namespace
@@ -20,6 +25,7 @@ void check_positive(const char* op, const char* name, std::int64_t n) {
 StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma)
     : Schedule("StepLR", optimizer), step_size_(step_size), gamma_(gamma) {
   check_positive("StepLR", "step_size", step_size);
+  check_finite("StepLR", "gamma", gamma);
   step();
 }
 
@@ -29,6 +35,7 @@ double StepLR::next(std::int64_t t, double lr, double) const {
 
 MultiStepLR::MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma)
     : Schedule("MultiStepLR", optimizer), milestones_(std::move(milestones)), gamma_(gamma) {
+  check_finite("MultiStepLR", "gamma", gamma);
   step();
 }
 
@@ -38,6 +45,7 @@ double MultiStepLR::next(std::int64_t t, double lr, double) const {
 }
 
 ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma) : Schedule("ExponentialLR", optimizer), gamma_(gamma) {
+  check_finite("ExponentialLR", "gamma", gamma);
   step();
 }
 
@@ -91,7 +99,10 @@ double CosineAnnealingWarmRestarts::next(std::int64_t t, double, double base) co
   if (factor_ == 1)
     t %= period;
   else
-    for (; t >= period; period *= factor_) t -= period;
+    while (t >= period) {
+      t -= period;
+      if (__builtin_mul_overflow(period, factor_, &period)) period = INT64_MAX;
+    }
   return low_ + (base - low_) * (1 + std::cos(pi * static_cast<double>(t) / static_cast<double>(period))) / 2;
 }
 
@@ -107,6 +118,7 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_s
                 ": both must be positive");
   check_share(op, "base_momentum", options.base_momentum);
   check_share(op, "max_momentum", options.max_momentum);
+  if (options.cycle_momentum) check_momentum();
   step();
 }
 

@@ -106,6 +106,7 @@ Checkpoint& Checkpoint::add(const std::string& name, std::function<State()> save
     check::fail(op, "a part is called '", name, "': a name must not be empty or hold a '.'");
   for (const Part& p : parts_)
     if (p.name == name) check::fail(op, "there are two parts '", name, "'");
+  if (!save || !load) check::fail(op, "the part '", name, "' lacks a function: it must be saved and loaded");
   parts_.push_back({name, std::move(save), std::move(load), std::move(check)});
   return *this;
 }
@@ -139,24 +140,26 @@ void Checkpoint::load(const std::string& path) {
     if (std::none_of(parts_.begin(), parts_.end(), [&](const Part& p) { return p.name == part; }))
       wrong += "\n  unexpected: " + name + ' ' + tensor.shape().str() + ", of a part that isn't there";
   }
-  // Every part is tried, so that all that is wrong is told at once. What those held that can't be asked beforehand is
-  // put back if one doesn't fit.
+  // Every part is tried, so that all that is wrong is told at once: asked where it can be asked, else loaded. What was
+  // loaded is put back if another doesn't fit.
   std::vector<std::pair<const Part*, State>> loaded;
+  const auto load = [&](const Part& p) {
+    State before = copy_of(p.save());
+    p.load(file.of(p.name));
+    loaded.emplace_back(&p, std::move(before));
+  };
   try {
     for (const Part& p : parts_) try {
-        if (p.check) {
+        if (p.check)
           p.check(file.of(p.name));
-          continue;
-        }
-        State before = copy_of(p.save());
-        p.load(file.of(p.name));
-        loaded.emplace_back(&p, std::move(before));
+        else
+          load(p);
       } catch (const Error& e) {
         wrong += "\n" + p.name + ": " + e.what();
       }
     if (!wrong.empty()) check::fail(op, path, " does not fit; nothing was loaded:", wrong);
     for (const Part& p : parts_)
-      if (p.check) p.load(file.of(p.name));
+      if (p.check) load(p);
   } catch (...) {
     for (const auto& [part, before] : loaded) part->load(before);
     throw;

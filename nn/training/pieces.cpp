@@ -9,6 +9,7 @@
 #include "fit/trainer.hpp"
 #include "io/atomic_file.hpp"
 #include "load.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 
@@ -79,6 +80,9 @@ std::vector<std::pair<std::string, Tensor>> EarlyStopping::state_dict() const {
 void EarlyStopping::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
   const auto mine = state_dict();
   nn::load_values("load_state_dict", "EarlyStopping", mine, state);
+  if (std::isnan(mine[0].second.item()) || mine[1].second.item<std::int64_t>() < 0)
+    check::fail("load_state_dict", "the state of EarlyStopping has best ", mine[0].second.item(), ", since_best ",
+                mine[1].second.item<std::int64_t>(), ": a number, and a count; nothing was loaded");
   best_ = mine[0].second.item();
   since_best_ = mine[1].second.item<std::int64_t>();
 }

@@ -6,6 +6,8 @@
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/plot.hpp"
+#include "optim/grad_norm.hpp"
+#include "rollback.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -25,12 +27,19 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
   if (options_.steps < 0) check::fail("Trainer", "steps is ", options_.steps, ": it can't be negative");
   if (options_.accumulate < 1) check::fail("Trainer", "accumulate is ", options_.accumulate, ": it must be at least 1");
   if (options_.log_every < 1) check::fail("Trainer", "log_every is ", options_.log_every, ": it must be at least 1");
+  if (options_.save_every < 0) check::fail("Trainer", "save_every is ", options_.save_every, ": it can't be negative");
+  if (options_.patience < 0) check::fail("Trainer", "patience is ", options_.patience, ": it can't be negative");
+  if (!(options_.clip_norm >= 0))
+    check::fail("Trainer", "clip_norm is ", options_.clip_norm, ": it must not be negative");
+  if (std::isnan(options_.min_delta)) check::fail("Trainer", "min_delta is NaN: it must be a number");
+  if (!loss_) check::fail("Trainer", "loss is empty: it must make a batch's loss");
   if (loader_.size() == 0) check::fail("Trainer", "the loader has no batches: there is nothing to train on");
   checkpoint_.add("model", model_).add("optimizer", optimizer_).add("loader", loader_).add("early_stopping", early_);
 }
 
 Trainer& Trainer::validation(std::function<double()> validate, std::int64_t every) {
   if (every < 1) check::fail("Trainer", "validation is every ", every, " steps: it must be at least 1");
+  if (!validate) check::fail("Trainer", "validation is empty: it must give a number");
   validate_ = std::move(validate);
   validate_every_ = every;
   return *this;
@@ -42,6 +51,7 @@ Trainer& Trainer::after_step(std::function<void()> f) {
 }
 
 Trainer& Trainer::tokens(std::function<std::int64_t(const Batch&)> count) {
+  if (!count) check::fail("Trainer", "tokens is empty: it must count a batch's tokens");
   tokens_ = std::move(count);
   return *this;
 }
@@ -101,16 +111,23 @@ void Trainer::begin() {
 
 // The loss of one batch, as it counts for the step; leaves its gradients.
 double Trainer::backward(const Batch& batch) {
-  const Tensor loss = loss_(batch) / static_cast<double>(options_.accumulate);
+  const Tensor whole = loss_(batch);
+  if (!whole.defined() || whole.numel() != 1)
+    check::fail("Trainer", "the loss is ", whole.defined() ? "of shape " + whole.shape().str() : "undefined",
+                " in step ", checkpoint_.step + 1, ": it must be one number");
+  const Tensor loss = whole / static_cast<double>(options_.accumulate);
   const double value = loss.item();
   if (!std::isfinite(value))
     check::fail("Trainer", "the loss is ", value, " in step ", checkpoint_.step + 1,
-                ": the learning rate may be too high; nothing was changed by this step");
+                ": the learning rate may be too high; the model is as the step before has left it");
   loss.backward();
   return value;
 }
 
 void Trainer::step(double loss) {
+  if (const std::string name = optimizer_.nonfinite_gradient(); !name.empty())
+    check::fail("Trainer", "the gradient of ", name, " is not finite in step ", checkpoint_.step + 1,
+                ", whose loss is ", loss, ": the model is as the step before has left it");
   row_["loss"] = loss;
   row_["lr"] = optimizer_.lr();
   if (options_.clip_norm > 0) row_["grad_norm"] = optim::clip_grad_norm_(model_.parameters(), options_.clip_norm);
@@ -123,6 +140,7 @@ void Trainer::step(double loss) {
 void Trainer::validate() {
   const NoGrad plain;
   model_.eval();
+  const Rollback train([this] { model_.train(); });
   const double value = validate_();
   model_.train();
   row_["validation"] = value;
@@ -130,7 +148,12 @@ void Trainer::validate() {
 }
 
 void Trainer::save(const char* name) {
-  if (!options_.out.empty()) checkpoint_.save(path(name));
+  if (options_.out.empty()) return;
+  for (const auto& [parameter, value] : model_.named_parameters())
+    if (!optim::all_finite(value.detach()))
+      check::fail("Trainer", "the parameter ", parameter, " is not finite after step ", checkpoint_.step,
+                  ": the learning rate may be too high; ", path(name), " was not written");
+  checkpoint_.save(path(name));
 }
 
 bool Trainer::over() const {

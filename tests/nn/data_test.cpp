@@ -212,6 +212,40 @@ TEST_CASE("data: what a dataset throws arrives in the loop", "[data]") {
   }
 }
 
+TEST_CASE("data: two loops over one loader at once are refused", "[data]") {
+  for (const int prefetch : {0, 2}) {
+    data::LoaderOptions options;
+    options.batch_size = 2, options.prefetch = prefetch;
+    DataLoader loader(numbers(6), options);
+    std::vector<Ids> seen;
+    for (const Batch& b : loader) {
+      seen.push_back(b[0].to_vector<std::int64_t>());
+      CHECK_THROWS_WITH(loader.begin(),
+                        Contains("a loop over this loader has not ended") && Contains("make a second loader"));
+    }
+    CHECK(seen == std::vector<Ids>{{0, 1}, {2, 3}, {4, 5}});
+    CHECK(loader.epoch() == 0);
+    for ([[maybe_unused]] const Batch& b : loader) break;  // one that is left has ended
+    CHECK(joined(batches(loader)) == count_to(6));
+    auto by_hand = loader.begin();
+    while (by_hand != loader.end()) ++by_hand;
+    by_hand = loader.begin();  // and so has one that is through
+    CHECK(loader.epoch() == 4);
+  }
+}
+
+TEST_CASE("data: sizes near the limits are not multiplied", "[data]") {
+  DataLoader all(numbers(5), {INT64_MAX});
+  CHECK(all.size() == 1);
+  CHECK(batches(all) == std::vector<Ids>{count_to(5)});
+  data::LoaderOptions options;
+  options.batch_size = INT64_MAX - 1, options.drop_last = true;
+  CHECK(DataLoader(numbers(5), options).size() == 0);
+  CHECK_THROWS_WITH(data::random_split(numbers(10), Ids{INT64_MAX, INT64_MAX, 12}), Contains("a size is"));
+  CHECK_THROWS_WITH(data::random_split(numbers(10), std::vector<double>{INFINITY, 1}), Contains("a share is inf"));
+  CHECK_THROWS_WITH(data::weighted_sampler({1e308, 1e308}, 3), Contains("the weights sum up to more"));
+}
+
 TEST_CASE("data: batches are no part of a graph", "[data]") {
   const Tensor x = ones({4, 2}).requires_grad_();
   for (const int prefetch : {0, 1}) {

@@ -31,12 +31,12 @@ std::map<std::int64_t, double> shares(const Tensor& logits, const nn::SamplingOp
   return found;
 }
 
-// A model over three tokens whose chances hang on the last one alone: rows of log probabilities.
-nn::BeamStep chain(const std::vector<std::vector<double>>& chances) {
-  return [chances](const Tokens& tokens, const std::vector<std::int64_t>&) {
+// A model over three tokens whose probabilities hang on the last one alone: rows of log probabilities.
+nn::BeamStep chain(const std::vector<std::vector<double>>& probabilities) {
+  return [probabilities](const Tokens& tokens, const std::vector<std::int64_t>&) {
     std::vector<double> logits;
     for (const std::int64_t t : tokens)
-      for (const double p : chances[static_cast<std::size_t>(t)]) logits.push_back(std::log(p));
+      for (const double p : probabilities[static_cast<std::size_t>(t)]) logits.push_back(std::log(p));
     return tensor(logits, {static_cast<std::int64_t>(tokens.size()), 3});
   };
 }
@@ -252,9 +252,9 @@ TEST_CASE("beam search through an encoder-decoder gives its probabilities", "[ge
       input.insert(input.end(), h.tokens.begin(), h.tokens.end() - 1);
       const auto T = static_cast<std::int64_t>(input.size());
       const Tensor logits = model(slice(source, 0, b, b + 1), tensor(input, {1, T}), slice(mask, 0, b, b + 1));
-      const Tensor chances = log_softmax(logits);
+      const Tensor probabilities = log_softmax(logits);
       double sum = 0;
-      for (std::int64_t i = 0; i < T; ++i) sum += chances[{0, i, h.tokens[static_cast<std::size_t>(i)]}].item();
+      for (std::int64_t i = 0; i < T; ++i) sum += probabilities[{0, i, h.tokens[static_cast<std::size_t>(i)]}].item();
       CHECK(h.log_probability == Approx(sum).epsilon(1e-4));
     }
     CHECK(found[b][0].score >= found[b][1].score);
@@ -277,9 +277,71 @@ TEST_CASE("beam search's errors", "[generate]") {
   const nn::BeamStep bad = [](const Tokens&, const std::vector<std::int64_t>&) { return zeros({3}); };
   CHECK_THROWS_WITH(nn::beam_search(bad, 1, o), Contains("logits of shape [3] for 1 rows"));
   const nn::BeamStep nan = [](const Tokens&, const std::vector<std::int64_t>&) { return full({1, 3}, NAN); };
-  CHECK_THROWS_WITH(nn::beam_search(nan, 1, o), Contains("logits that are NaN"));
+  CHECK_THROWS_WITH(nn::beam_search(nan, 1, o), Contains("row 0 of the step's logits holds NaN"));
+  const auto gives = [](double logit) {
+    return [logit](const Tokens& tokens, const std::vector<std::int64_t>&) {
+      Tensor logits = zeros({static_cast<std::int64_t>(tokens.size()), 3});
+      logits[{-1}] = logit;
+      return logits;
+    };
+  };
+  CHECK_THROWS_WITH(nn::beam_search(gives(-INFINITY), 2, o), Contains("row 1 of the step's logits is -inf everywhere"));
+  CHECK_THROWS_WITH(nn::beam_search(gives(INFINITY), 2, o), Contains("row 1 of the step's logits holds +inf"));
+  const nn::BeamStep nothing = [](const Tokens&, const std::vector<std::int64_t>&) { return Tensor(); };
+  CHECK_THROWS_WITH(nn::beam_search(nothing, 1, o), Contains("[beam_search] what the step gave is undefined"));
+  const nn::BeamStep whole = [](const Tokens&, const std::vector<std::int64_t>&) { return zeros({1, 3}, int64); };
+  CHECK_THROWS_WITH(nn::beam_search(whole, 1, o), Contains("what the step gave is int64"));
+  const nn::BeamStep no_tokens = [](const Tokens&, const std::vector<std::int64_t>&) { return zeros({1, 0}); };
+  CHECK_THROWS_WITH(nn::beam_search(no_tokens, 1, o), Contains("V > 0"));
+  CHECK_THROWS_WITH(nn::beam_search(nn::BeamStep(), 1, o), Contains("the step is empty"));
+  CHECK_THROWS_WITH(nn::beam_search(step, INT64_MAX, o), Contains("batch is 9223372036854775807"));
+  o.length_penalty = 1e300;
+  CHECK_THROWS_WITH(nn::beam_search(step, 1, o), Contains("max_length to the power of it must be finite"));
+  o.length_penalty = 1;
   o.num_beams = 0;
   CHECK_THROWS_WITH(nn::beam_search(step, 1, o), Contains("num_beams is 0"));
+}
+
+TEST_CASE("beam search with more beams than there are sequences gives all of these", "[generate]") {
+  const nn::BeamStep step = chain({{0.2, 0.5, 0.3}, {0.3, 0.1, 0.6}, {0.25, 0.35, 0.4}});
+  nn::BeamOptions o;
+  o.max_length = 3, o.end = 0, o.begin = 1;
+  for (const std::int64_t beams : {std::int64_t{20}, std::int64_t{1} << 40, INT64_MAX / 2 + 1, INT64_MAX}) {
+    o.num_beams = beams;
+    const auto found = nn::beam_search(step, 1, o).at(0);
+    CHECK(found.size() == 15);  // 1 that ends at once, 2 after one token, 12 of full length
+    double total = 0;
+    for (const nn::Hypothesis& h : found) total += std::exp(h.log_probability);
+    CHECK(total == Approx(1));
+  }
+}
+
+TEST_CASE("numbers that are not finite draw no token", "[generate]") {
+  using Catch::Contains;
+  const Tensor logits = tensor({1., -INFINITY, 0.});
+  nn::SamplingOptions o;
+  for (const double bad : {double(INFINITY), double(NAN)}) {
+    o.temperature = bad;
+    CHECK_THROWS_WITH(nn::sample_token(logits, {}, o, 0.5), Contains("temperature is"));
+    o.temperature = 1;
+    o.repetition_penalty = bad;
+    CHECK_THROWS_WITH(nn::sample_token(logits, {}, o, 0.5), Contains("repetition_penalty is"));
+    o.repetition_penalty = 1;
+    CHECK_THROWS_WITH(nn::sample_token(logits, {}, o, bad), Contains("uniform is"));
+  }
+  CHECK_THROWS_WITH(nn::sample_token(logits, {}, o, 1), Contains("uniform is 1"));
+  o.temperature = 1e300;  // all alike, but what is impossible stays so
+  for (int i = 0; i < 100; ++i) CHECK(nn::sample_token(logits, {}, o, i / 100.) != 1);
+  o.temperature = 1;
+  for (const double penalty : {1e300, 1e-300}) {
+    o.repetition_penalty = penalty;
+    for (int i = 0; i < 100; ++i) CHECK(nn::sample_token(logits, {0, 1, 2}, o, i / 100.) != 1);
+    CHECK_NOTHROW(nn::sample_token(tensor({-1e300, -1e300}, float64), {0, 1}, o, 0.5));
+  }
+  nn::GPT gpt = lively();
+  nn::GenerateOptions g;
+  g.max_new_tokens = INT64_MAX;
+  CHECK_THROWS_WITH(nn::generate(gpt, {{1}}, g), Contains("at most context_length, 12"));
 }
 
 }  // namespace fit::test

@@ -170,6 +170,17 @@ TEST_CASE("a cache's errors", "[cache]") {
   CHECK_THROWS_WITH(less.set_padding({0, 1}), Contains("one for each of the 1 rows"));
   CHECK_THROWS_WITH(less.set_padding({4}), Contains("it must be in 0 … 3"));
   CHECK_THROWS_WITH(nn::KVCache(1, -1, 1, 1, 1), Contains("none may be negative"));
+  CHECK_THROWS_WITH(nn::KVCache(1, 1, 1, 1, 1, int64), Contains("dtype is int64"));
+  CHECK_THROWS_WITH(less.advance(INT64_MAX), Contains("there is room for 3"));
+  CHECK_THROWS_WITH(cache.advance(INT64_MAX), Contains("it holds 11 positions, and 9223372036854775807 more"));
+  CHECK_THROWS_WITH(cache.positions(INT64_MAX), Contains("there is room for 12"));
+  CHECK_THROWS_WITH(cache.mask(13), Contains("keys is 13: it must be in 0 … 12"));
+  CHECK_THROWS_WITH(cache[3], Contains("there is no layer 3: there are 3"));
+  nn::KVCache narrow(3, 1, 4, 12, 5, float64), single(3, 1, 4, 12, 6);
+  CHECK_THROWS_WITH(gpt(zeros({1, 1}, int64), narrow), Contains("the cache is for 4 heads of 5 features, float64, the "
+                                                                "model has 4 of 6, float64"));
+  CHECK_THROWS_WITH(gpt(zeros({1, 1}, int64), single), Contains("4 heads of 6 features, float32"));
+  CHECK_THROWS_WITH(gpt.forward_last(Tensor(), less), Contains("[GPT] ids is undefined"));
   Tensor keys = zeros({1, 2, 4, 3}), values = zeros({1, 2, 4, 3});
   CHECK_THROWS_WITH(cached_self_attention(zeros({1, 1, 12}), keys, values, 0, 2),
                     Contains("qkv must be [B, S, (num_heads + 2 Hkv) D]"));

@@ -258,6 +258,11 @@ TEST_CASE("schedules refuse bad arguments") {
   CHECK_THROWS_WITH(ChainedScheduler(optimizer, {}), Contains("there are no schedules"));
   CHECK_THROWS_WITH(ChainedScheduler(optimizer, {nullptr}), Contains("schedule 0 is null"));
   CHECK_THROWS_WITH(ReduceLROnPlateau(optimizer, {PlateauOptions::Mode::min, 1}), Contains("factor is 1"));
+  CHECK_THROWS_WITH(StepLR(optimizer, 2, INFINITY), Contains("gamma is inf"));
+  CHECK_THROWS_WITH(CosineAnnealingLR(optimizer, INT64_MAX), Contains("it must be at most 2^53"));
+  CosineAnnealingWarmRestarts far(optimizer, 1 << 11, std::int64_t{1} << 53);  // their product is 2^64
+  for (int i = 0; i < 5000; ++i) far.step();
+  CHECK(optimizer.lr() == Approx(1));  // the second period has hardly begun
   OneCycleLR two(optimizer, 0.1, 2);
   two.step();
   two.step();

@@ -299,6 +299,54 @@ TEST_CASE("trainer: gradients are clipped, a loss that is not finite ends it", "
   CHECK(same_state(t.model->state_dict(), before));
 }
 
+TEST_CASE("trainer: a gradient that is not finite is refused before the step", "[trainer]") {
+  for (const double clip_norm : {0., 1.}) {
+    const Directory d;
+    TrainerOptions options = quiet(6, d.path.string());
+    options.save_every = 1, options.clip_norm = clip_norm;
+    SmallTraining by_hand, t;
+    manual_seed(1);
+    if (clip_norm == 0) by_hand.run(3);
+    manual_seed(1);
+    std::int64_t step = 1;
+    const auto loss = [&](const data::Batch& b) {
+      const Tensor value = t.loss(b);
+      return step == 4 ? value + sqrt(sum(t.model->out.bias * 0)) : value;  // + 0, whose gradient is NaN
+    };
+    Trainer trainer(*t.model, *t.optimizer, t.loader, loss, options);
+    trainer.schedule(*t.schedule).after_step([&] { ++step; });
+    CHECK_THROWS_WITH(trainer.run(), Contains("the gradient of out.bias is not finite in step 4"));
+    if (clip_norm == 0) CHECK(same_state(t.model->state_dict(), by_hand.model->state_dict()));
+    if (clip_norm == 0) CHECK(same_state(t.optimizer->state_dict(), by_hand.optimizer->state_dict()));
+    CHECK(checkpoint_info(d.file("last.safetensors")).step == 3);
+    SmallModel saved;
+    load_from_checkpoint(d.file("last.safetensors"), saved);
+    CHECK(same_state(saved.state_dict(), t.model->state_dict()));
+    step = -100;  // what follows is an ordinary training
+    CHECK(trainer.run().step == 6);
+  }
+}
+
+TEST_CASE("trainer: a model that is not finite is not saved over one that is", "[trainer]") {
+  const Directory d;
+  TrainerOptions options = quiet(6, d.path.string());
+  options.save_every = 1;
+  Trained t(options);
+  t.trainer.after_step([&] {
+    const NoGrad no_grad;
+    if (t.trainer.checkpoint().step == 3) t.model->out.weight[{2, 1}] = INFINITY;
+  });
+  CHECK_THROWS_WITH(t.trainer.run(), Contains("the parameter out.weight is not finite after step 3"));
+  CHECK(checkpoint_info(d.file("last.safetensors")).step == 2);
+}
+
+TEST_CASE("trainer: a validation that throws leaves the model in training", "[trainer]") {
+  Trained t(quiet(3));
+  t.trainer.validation([]() -> double { throw Error("no data"); }, 2);
+  CHECK_THROWS_WITH(t.trainer.run(), "no data");
+  CHECK(t.model->training());
+}
+
 TEST_CASE("trainer: arguments out of range are told", "[trainer]") {
   SmallTraining t;
   const auto make = [&](data::DataLoader& loader, const TrainerOptions& options) {
@@ -311,6 +359,20 @@ TEST_CASE("trainer: arguments out of range are told", "[trainer]") {
   TrainerOptions none = quiet(3);
   none.accumulate = 0;
   CHECK_THROWS_WITH(make(t.loader, none), Contains("accumulate is 0"));
+  const auto refused = [&](const char* text, auto&& change) {
+    TrainerOptions o = quiet(3);
+    change(o);
+    CHECK_THROWS_WITH(make(t.loader, o), Contains(text));
+  };
+  refused("clip_norm is -1", [](auto& o) { o.clip_norm = -1; });
+  refused("clip_norm is nan", [](auto& o) { o.clip_norm = NAN; });
+  refused("save_every is -1", [](auto& o) { o.save_every = -1; });
+  refused("patience is -1", [](auto& o) { o.patience = -1; });
+  refused("min_delta is NaN", [](auto& o) { o.min_delta = NAN; });
+  CHECK_THROWS_WITH(Trainer(*t.model, *t.optimizer, t.loader, {}, quiet(3)), Contains("loss is empty"));
+  const auto several = [](const data::Batch&) { return ones({2}).requires_grad_(); };
+  Trainer vector(*t.model, *t.optimizer, t.loader, several, quiet(3));
+  CHECK_THROWS_WITH(vector.run(), Contains("the loss is of shape [2] in step 1: it must be one number"));
   const Directory d;
   put(d.file("file"), "");
   Trained blocked(quiet(3, d.file("file/out")));

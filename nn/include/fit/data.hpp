@@ -128,24 +128,26 @@ class DataLoader {
   std::int64_t epoch() const { return epoch_; }
 
   struct End {};
+  struct Loop {};
   class Iterator {
    public:
-    explicit Iterator(DataLoader* loader) : loader_(loader) { ++*this; }
+    Iterator(DataLoader* loader, std::shared_ptr<Loop> loop) : loader_(loader), loop_(std::move(loop)) { ++*this; }
     const Batch& operator*() const { return batch_; }
     const Batch* operator->() const { return &batch_; }
     Iterator& operator++() {
-      more_ = loader_->next(batch_);
+      if (!loader_->next(batch_)) loop_.reset();
       return *this;
     }
-    bool operator!=(End) const { return more_; }
+    bool operator!=(End) const { return loop_ != nullptr; }
 
    private:
     DataLoader* loader_;
+    std::shared_ptr<Loop> loop_;  // as long as there are batches: the loader knows by it that the loop runs
     Batch batch_;
-    bool more_ = false;
   };
   /// Begins the next epoch, also if the last one was left early; after load_state_dict(), what is left of the epoch
-  /// that was saved. One loop runs at a time.
+  /// that was saved. Throws Error while another loop runs (its iterator lives and has not come to the end): two would
+  /// share one place. Throws what the dataset throws, too; the place is then what it was.
   Iterator begin();
   End end() const { return {}; }
 
@@ -176,6 +178,7 @@ class DataLoader {
   std::uint64_t seed_;
   std::int64_t epoch_ = 0, done_ = 0;  // batches handed out in this epoch
   bool resumed_ = false;
+  std::weak_ptr<Loop> running_;
   std::vector<std::int64_t> order_;
   std::unique_ptr<Prefetcher> prefetcher_;
 };

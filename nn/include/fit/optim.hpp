@@ -63,10 +63,13 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Changes the parameters, in one pass over memory. Counts as a change of each (Tensor::version).
+  /// Changes the parameters, in one pass over memory. Counts as a change of each (Tensor::version). Throws Error, and
+  /// has changed nothing, for options out of range and for a parameter whose type has changed since it was given here.
   virtual void step() = 0;
   /// Forgets the gradients.
   void zero_grad();
+  /// The name of the first parameter whose gradient holds an infinity or NaN; empty if there is none.
+  std::string nonfinite_gradient() const;
 
   std::size_t groups() const { return slots_.size(); }
   virtual double lr(std::size_t group = 0) const = 0;
@@ -82,6 +85,12 @@ class Optimizer {
   /// afterwards. (Those but lr may be missing, and then stay.) Throws one Error that lists every name that does not
   /// fit, and then has changed nothing.
   void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
+
+  /// An option by its name.
+  struct Option {
+    const char* name;
+    double value;
+  };
 
  protected:
   /// A parameter and what its steps leave behind.
@@ -100,10 +109,6 @@ class Optimizer {
   void add(const Parameters& parameters);
   virtual Kept kept(std::size_t group) const = 0;
   /// A group's options, in the order of their list.
-  struct Option {
-    const char* name;
-    double value;
-  };
   virtual std::vector<Option> option_list(std::size_t group) const = 0;
   /// What is kept under other options. Throws Error for those that are not possible.
   virtual Kept kept_under(const std::vector<Option>& options) const = 0;
@@ -112,15 +117,19 @@ class Optimizer {
   /// states there.
   template <class F>
   void each_with_gradient(const F& f) {
+    std::vector<Kept> keep;
     for (std::size_t group = 0; group < slots_.size(); ++group) {
-      const Kept keep = kept(group);
-      for (Slot& slot : slots_[group])
-        if (begin_step(slot, keep)) f(slot, group, keep.which);
+      keep.push_back(kept(group));
+      for (const Slot& slot : slots_[group]) check_step(slot, keep.back());
     }
+    for (std::size_t group = 0; group < slots_.size(); ++group)
+      for (Slot& slot : slots_[group])
+        if (begin_step(slot, keep[group])) f(slot, group, keep[group].which);
   }
 
  private:
   friend class Schedule;  // which begins at initial_lrs_
+  void check_step(const Slot& slot, const Kept& keep) const;
   bool begin_step(Slot& slot, const Kept& keep);
 
   const char* op_;

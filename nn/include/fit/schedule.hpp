@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/optim.hpp"
 #include "fit/tensor.hpp"
 
 /// Schedules: they change an optimiser's learning rates, step by step. Names, defaults and values are PyTorch's.
@@ -18,8 +19,6 @@
 /// may lead, becomes 0.
 namespace fit::optim {
 
-class Optimizer;
-
 /// The base of all schedules but ReduceLROnPlateau. The optimiser must outlive them.
 class Schedule {
  public:
@@ -27,7 +26,7 @@ class Schedule {
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
 
-  /// Goes one position on, and sets the rates.
+  /// Goes one position on, and sets the rates. Throws Error, and has changed nothing, where the schedule has ended.
   virtual void step();
   /// How often step() has been called (PyTorch: last_epoch).
   std::int64_t position() const { return position_; }
@@ -50,8 +49,17 @@ class Schedule {
   /// Sets the rates back to the base rates, and the position to where the next step() leads to 0.
   void rewind();
   void count_step() { ++position_; }
-  /// For all groups: the option "momentum" or "beta1". Throws Error if there is neither.
+  /// Throws Error unless every group has the option "momentum" or "beta1".
+  void check_momentum() const;
+  /// Sets it, for all groups.
   void set_momentum(double momentum);
+  /// What step() may change, to be put back if it fails halfway.
+  struct Snapshot {
+    std::vector<std::vector<Optimizer::Option>> options;  // of the groups
+    std::vector<std::int64_t> positions;                  // of this and of those inside
+  };
+  Snapshot snapshot() const;
+  void restore(const Snapshot& before);
 
  private:
   friend class SequentialLR;  // which restarts the others

@@ -144,7 +144,9 @@ struct TrainerResult {
 /// outlive it.
 class Trainer {
  public:
-  /// `loss` makes a batch's loss, one number. A loss that is not finite throws Error before it can spoil the model.
+  /// `loss` makes a batch's loss, one number. A loss or a gradient that is not finite throws Error, which names the
+  /// step (and the parameter), before it can spoil the model or the optimiser; and a model that holds such a number is
+  /// not saved over one that doesn't. Throws Error for options out of range.
   Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
           std::function<Tensor(const data::Batch&)> loss, TrainerOptions options = {});
 

@@ -29,7 +29,8 @@ struct SamplingOptions {
 };
 
 /// The next token from logits [V], given the sequence so far. `uniform` is a random number in [0, 1).
-/// Throws Error for options out of range, logits that are NaN or all -inf, or a sequence with tokens outside 0 … V - 1.
+/// Throws Error for options or a number out of range (temperature and penalty must be finite), logits that are NaN or
+/// all -inf, or a sequence with tokens outside 0 … V - 1.
 std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const SamplingOptions& options, double uniform);
 
 struct GenerateOptions : SamplingOptions {
@@ -41,7 +42,7 @@ struct GenerateOptions : SamplingOptions {
 /// What follows each prompt: up to max_new_tokens tokens, the stop token (if one came) last. Prompts may differ in
 /// length; what a row becomes does not depend on the others but for the numbers drawn. Throws Error for an empty
 /// prompt, if the longest prompt and max_new_tokens together pass the context length, and if the model has dropout and
-/// is in training.
+/// is in training; the generator is then as it was.
 std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts, const GenerateOptions& options);
 
 // ---- beam search --------------------------------------------------------------------------------------------------
@@ -65,7 +66,8 @@ struct Hypothesis {
 using BeamStep = std::function<Tensor(const Tokens& tokens, const std::vector<std::int64_t>& parents)>;
 
 /// For each of `batch` items the num_beams best hypotheses that were found (or as many as there are), best first.
-/// Throws Error for options out of range or logits of another shape.
+/// Throws Error for options out of range, logits of another shape, and rows of logits that hold NaN or +inf, or are
+/// all -inf.
 std::vector<std::vector<Hypothesis>> beam_search(const BeamStep& step, std::int64_t batch, const BeamOptions& options);
 
 /// For source sequences [B, S] (int64), with a mask that hides padding, as create_padding_mask() makes it.

@@ -114,7 +114,7 @@ class GPT final : public Layer {
 
   /// The logits of the positions that follow those in the cache, which grows by them: what forward() of the whole gives
   /// there, to rounding. ids [B, T] may be a prompt, a piece of one, or one token a row. Records nothing. Throws Error
-  /// if the context length or the cache's would be passed.
+  /// if the context length or the cache's would be passed; the cache then holds what it held.
   Tensor forward(const Tensor& ids, KVCache& cache) const;
   Tensor operator()(const Tensor& ids, KVCache& cache) const { return forward(ids, cache); }
   /// The same for the last of them alone: [B, vocab_size].
@@ -144,7 +144,7 @@ class GPT final : public Layer {
 
   Tensor embedded(const Tensor& ids, const KVCache* cache) const;  // what the first block reads: [B, T, d_model]
   Tensor hidden(const Tensor& ids) const;                          // what the head reads
-  Tensor hidden(const Tensor& ids, KVCache& cache) const;
+  Tensor hidden(const Tensor& ids, KVCache& cache) const;          // which still has to advance
 };
 
 }  // namespace fit::nn

@@ -75,7 +75,7 @@ struct DecoderCache {
   std::vector<KVCache::Layer> memory;  ///< (B, S, Hkv D) for each layer
   Tensor memory_mask;
   std::vector<std::int64_t> items;  ///< which memory each row attends to
-  /// Row i becomes what row rows[i] was.
+  /// Row i becomes what row rows[i] was. Throws Error for a row that is not there, and then has changed nothing.
   void select(const std::vector<std::int64_t>& rows);
 };
 
@@ -146,7 +146,8 @@ class TransformerDecoder final : public Layer {
   }
   /// For up to max_length steps of decoding.
   DecoderCache make_cache(const Tensor& memory, const Tensor& memory_mask, std::int64_t max_length) const;
-  /// The next positions: what forward() of the whole, causal, gives there, to rounding. Records nothing.
+  /// The next positions: what forward() of the whole, causal, gives there, to rounding. Records nothing. An Error
+  /// leaves the cache as it was.
   Tensor forward_next(const Tensor& x, DecoderCache& cache) const;
   void fields(Fields& f) override;
 
@@ -186,7 +187,8 @@ class Transformer final : public Layer {
   Tensor encode(const Tensor& source, const Tensor& source_mask = {}) const;
   /// A cache for decoding behind these sources.
   DecoderCache make_cache(const Tensor& source, const Tensor& source_mask = {}) const;
-  /// The logits of the next targets [B, T], which the cache takes up. Records nothing.
+  /// The logits of the next targets [B, T], which the cache takes up. Records nothing. An Error leaves the cache as it
+  /// was.
   Tensor decode(const Tensor& target, DecoderCache& cache) const;
 
   const TransformerOptions& options() const { return options_; }

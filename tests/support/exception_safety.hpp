@@ -1,0 +1,89 @@
+#pragma once
+#include <functional>
+#include <sstream>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fit/error.hpp"
+#include "fit/random.hpp"
+#include "fit/tensor.hpp"
+#include "support/catch.hpp"
+
+// error.hpp's promise: nothing has changed when an Error is thrown.
+namespace fit::test {
+
+/// All that can be seen of an object, as bytes.
+class State {
+ public:
+  State& operator()(const Tensor& x) {
+    if (!x.defined()) return (*this)("undefined");
+    (*this)(x.shape().str())(name_of(x.dtype()))(x.requires_grad());
+    bytes_.append(static_cast<const char*>(x.raw()), static_cast<std::size_t>(x.numel() * size_of(x.dtype())));
+    return x.requires_grad() && x.is_leaf() ? (*this)(x.grad()) : *this;
+  }
+  State& operator()(const std::vector<Tensor>& all) {
+    for (const Tensor& x : all) (*this)(x);
+    return *this;
+  }
+  State& operator()(const std::vector<std::pair<std::string, Tensor>>& named) {
+    for (const auto& [name, x] : named) (*this)(name)(x);
+    return *this;
+  }
+  State& operator()(const Generator& g) { return (*this)(g.seed())(g.calls()); }
+  template <class Printed, class = std::enable_if_t<!std::is_base_of_v<Tensor, Printed>>>
+  State& operator()(const Printed& value) {
+    std::ostringstream text;
+    text << value << ';';
+    bytes_ += text.str();
+    return *this;
+  }
+  operator std::string() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+/// An object that a call changes: what can be seen of it, the call with a bad argument, and an ordinary use.
+struct Trial {
+  std::function<std::string()> state;
+  std::function<void()> bad;
+  std::function<void()> use;
+};
+
+struct ChangingCall {
+  std::string name;
+  std::function<Trial()> make;
+};
+
+/// Of two equal objects one meets the Error: it must be as it was, and what follows must be what it is for the other.
+inline void check_unchanged(const ChangingCall& call) {
+  INFO(call.name);
+  manual_seed(11);
+  const Trial disturbed = call.make();
+  manual_seed(11);
+  const Trial other = call.make();
+  const std::string before = disturbed.state();
+  REQUIRE((before == other.state()));
+  const std::string numbers = State()(default_generator());
+  bool thrown = false;
+  try {
+    disturbed.bad();
+  } catch (const Error&) {
+    thrown = true;
+  } catch (const FileError&) {
+    thrown = true;
+  }
+  CHECK(thrown);
+  CHECK((disturbed.state() == before));
+  CHECK(std::string(State()(default_generator())) == numbers);
+  manual_seed(12);
+  disturbed.use();
+  manual_seed(12);
+  other.use();
+  CHECK((disturbed.state() == other.state()));
+  CHECK((other.state() != before));  // a use that changes nothing would tell nothing
+}
+
+}  // namespace fit::test
