@@ -144,11 +144,7 @@ struct Previous : nn::Layer {
         attention(embedding(ids) + nn::sinusoidal_positions(ids.size(1), features), return_attention);
     return {out(y), weights};
   }
-  void fields(nn::Fields& f) override {
-    f("embedding", embedding);
-    f("attention", attention);
-    f("out", out);
-  }
+  FIT_FIELDS(embedding, attention, out)
   nn::Embedding embedding{vocabulary, features};
   nn::CausalSelfAttention attention{features, head_count, 0.0};
   nn::Linear out{features, vocabulary};

@@ -46,13 +46,7 @@ struct VisionTransformer : nn::Layer {
     const Tensor x = cat({first, embed(pixels) + place(arange(patches))}, 1);
     return out(encoder.forward(x, {}, {}, false, weights)[{range(), 0}]);
   }
-  void fields(nn::Fields& f) override {
-    f("embed", embed);
-    f("place", place);
-    f("summary", summary);
-    f("encoder", encoder);
-    f("out", out);
-  }
+  FIT_FIELDS(embed, place, summary, encoder, out)
   nn::Linear embed{patch * patch, features};
   nn::Embedding place{patches, features};
   nn::Parameter summary{randn({features})};

@@ -22,12 +22,7 @@ struct EncoderBlock : nn::Layer {
     const Tensor y = x + attention(attention_norm(x), mask);
     return y + feed_forward(feed_forward_norm(y));
   }
-  void fields(nn::Fields& f) override {
-    f("attention_norm", attention_norm);
-    f("attention", attention);
-    f("feed_forward_norm", feed_forward_norm);
-    f("feed_forward", feed_forward);
-  }
+  FIT_FIELDS(attention_norm, attention, feed_forward_norm, feed_forward)
   nn::LayerNorm attention_norm{features}, feed_forward_norm{features};
   nn::SelfAttention attention{features, head_count, 0.0};
   nn::FeedForward feed_forward{features, 4 * features};
@@ -42,14 +37,7 @@ struct DecoderBlock : nn::Layer {
     const Tensor z = written + found;
     return {z + feed_forward(feed_forward_norm(z)), weights};
   }
-  void fields(nn::Fields& f) override {
-    f("self_norm", self_norm);
-    f("self", self);
-    f("cross_norm", cross_norm);
-    f("cross", cross);
-    f("feed_forward_norm", feed_forward_norm);
-    f("feed_forward", feed_forward);
-  }
+  FIT_FIELDS(self_norm, self, cross_norm, cross, feed_forward_norm, feed_forward)
   nn::LayerNorm self_norm{features}, cross_norm{features}, feed_forward_norm{features};
   nn::CausalSelfAttention self{features, head_count, 0.0};
   nn::CrossAttention cross{features, head_count, 0.0};
@@ -67,15 +55,7 @@ struct Model : nn::Layer {
     for (const DecoderBlock& block : decoder) y = block(y.output, x, mask);
     return {out(decoder_norm(y.output)), y.weights};
   }
-  void fields(nn::Fields& f) override {
-    f("token", token);
-    f("place", place);
-    f("encoder", encoder);
-    f("encoder_norm", encoder_norm);
-    f("decoder", decoder);
-    f("decoder_norm", decoder_norm);
-    f("out", out);
-  }
+  FIT_FIELDS(token, place, encoder, encoder_norm, decoder, decoder_norm, out)
   Model() {
     for (int i = 0; i < 2; ++i) {
       encoder.add(EncoderBlock());

@@ -58,13 +58,7 @@ struct Block : nn::UnaryLayer {
     const Tensor y = x + attention(attention_norm(x));
     return y + down(gelu(up(mlp_norm(y))));
   }
-  void fields(nn::Fields& f) override {
-    f("attention_norm", attention_norm);
-    f("attention", attention);
-    f("mlp_norm", mlp_norm);
-    f("up", up);
-    f("down", down);
-  }
+  FIT_FIELDS(attention_norm, attention, mlp_norm, up, down)
   nn::LayerNorm attention_norm{features}, mlp_norm{features};
   nn::CausalSelfAttention attention{features, head_count, 0.0};
   nn::Linear up{features, 4 * features}, down{4 * features, features};
@@ -75,14 +69,7 @@ struct NameModel : nn::UnaryLayer {
     const Tensor x = letter(ids) + position(arange(ids.size(1)));
     return out(norm(second(first(x))));
   }
-  void fields(nn::Fields& f) override {
-    f("letter", letter);
-    f("position", position);
-    f("first", first);
-    f("second", second);
-    f("norm", norm);
-    f("out", out);
-  }
+  FIT_FIELDS(letter, position, first, second, norm, out)
   nn::Embedding letter{vocabulary, features}, position{context, features};
   Block first, second;
   nn::LayerNorm norm{features};

@@ -45,10 +45,6 @@ std::string ScaledDotProductAttention::describe() const {
   return s.str();
 }
 
-std::shared_ptr<Layer> ScaledDotProductAttention::make() const {
-  return std::make_shared<ScaledDotProductAttention>(dropout_, temperature_, scale_);
-}
-
 // ---- MultiHeadAttention -------------------------------------------------------------------------------------------
 
 namespace {
@@ -143,24 +139,12 @@ void MultiHeadAttention::load_torch(const Tensor& in_proj_weight, const Tensor& 
   load_state_dict(state);
 }
 
-void MultiHeadAttention::fields(Fields& f) {
-  f("w_q", w_q);
-  f("w_k", w_k);
-  f("w_v", w_v);
-  f("w_o", w_o);
-  f("attention", attention);
-}
-
 std::string MultiHeadAttention::describe() const {
   std::ostringstream s;
   s << "d_model=" << d_model_ << ", num_heads=" << num_heads_;
   if (options_.num_kv_heads) s << ", num_kv_heads=" << *options_.num_kv_heads;
   if (options_.causal) s << ", causal=true";
   return s.str();
-}
-
-std::shared_ptr<Layer> MultiHeadAttention::make() const {
-  return std::make_shared<MultiHeadAttention>(d_model_, num_heads_, options_);
 }
 
 }  // namespace fit::nn

@@ -14,10 +14,4 @@ Tensor Sequential::forward(const Tensor& x) const {
   return y;
 }
 
-std::shared_ptr<Layer> Sequential::make() const {
-  auto made = std::make_shared<Sequential>();
-  made->add_made_like(*this);
-  return made;
-}
-
 }  // namespace fit::nn

@@ -14,6 +14,4 @@ Tensor Dropout::forward(const Tensor& x) const { return training() && p_ > 0 ? d
 
 std::string Dropout::describe() const { return describe_all("p=", p_); }
 
-std::shared_ptr<Layer> Dropout::make() const { return std::make_shared<Dropout>(p_, *generator_); }
-
 }  // namespace fit::nn

@@ -47,18 +47,8 @@ Tensor FeedForward::forward(const Tensor& x) const {
   return dropout(proj(inner_dropout(between(fc(x)))));
 }
 
-void FeedForward::fields(Fields& f) {
-  f("fc", fc);
-  if (gate) f("gate", *gate);
-  f("proj", proj);
-  f("inner_dropout", inner_dropout);
-  f("dropout", dropout);
-}
-
 std::string FeedForward::describe() const {
   return describe_all("d_model=", d_model_, ", hidden=", hidden_, ", activation=", name_of(options_.activation));
 }
-
-std::shared_ptr<Layer> FeedForward::make() const { return std::make_shared<FeedForward>(d_model_, hidden_, options_); }
 
 }  // namespace fit::nn

@@ -28,17 +28,8 @@ Tensor Linear::forward(const Tensor& x) const {
   return linear(x, weight, bias);
 }
 
-void Linear::fields(Fields& f) {
-  f("weight", weight);
-  f("bias", bias);
-}
-
 std::string Linear::describe() const {
   return describe_all("in_features=", weight.size(1), ", out_features=", weight.size(0), ", bias=", bias.defined());
-}
-
-std::shared_ptr<Layer> Linear::make() const {
-  return std::make_shared<Linear>(weight.size(1), weight.size(0), bias.defined());
 }
 
 Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::int64_t padding_idx)
@@ -55,15 +46,9 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, st
 
 Tensor Embedding::forward(const Tensor& ids) const { return embedding(weight, ids, padding_idx_); }
 
-void Embedding::fields(Fields& f) { f("weight", weight); }
-
 std::string Embedding::describe() const {
   return describe_all("num_embeddings=", weight.size(0), ", embedding_dim=", weight.size(1),
                       ", padding_idx=", padding_idx_);
-}
-
-std::shared_ptr<Layer> Embedding::make() const {
-  return std::make_shared<Embedding>(weight.size(0), weight.size(1), padding_idx_);
 }
 
 }  // namespace fit::nn

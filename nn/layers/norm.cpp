@@ -25,17 +25,8 @@ Tensor LayerNorm::forward(const Tensor& x) const {
   return layer_norm(x, weight, bias, eps_);
 }
 
-void LayerNorm::fields(Fields& f) {
-  f("weight", weight);
-  f("bias", bias);
-}
-
 std::string LayerNorm::describe() const {
   return describe_all(weight.numel(), ", eps=", eps_, ", bias=", bias.defined());
-}
-
-std::shared_ptr<Layer> LayerNorm::make() const {
-  return std::make_shared<LayerNorm>(weight.numel(), eps_, bias.defined());
 }
 
 RMSNorm::RMSNorm(std::int64_t size, double eps) : weight(ones_of("RMSNorm", size, eps)), eps_(eps) {}
@@ -45,10 +36,6 @@ Tensor RMSNorm::forward(const Tensor& x) const {
   return rms_norm(x, weight, eps_);
 }
 
-void RMSNorm::fields(Fields& f) { f("weight", weight); }
-
 std::string RMSNorm::describe() const { return describe_all(weight.numel(), ", eps=", eps_); }
-
-std::shared_ptr<Layer> RMSNorm::make() const { return std::make_shared<RMSNorm>(weight.numel(), eps_); }
 
 }  // namespace fit::nn

@@ -13,10 +13,6 @@ namespace {
 constexpr const char* single = "SingleHeadAttention";
 constexpr const char* causal = "CausalAttention";
 
-std::int64_t inputs_of(const Linear& l) { return l.weight.size(1); }
-std::int64_t outputs_of(const Linear& l) { return l.weight.size(0); }
-bool has_bias(const Linear& l) { return l.bias.defined(); }
-
 Tensor uniform(const char* op, std::int64_t d_in, std::int64_t d_out) {
   return rand({positive(op, "d_in", d_in), positive(op, "d_out", d_out)});
 }
@@ -38,18 +34,8 @@ AttentionResult BareSingleHeadAttention::forward_with_weights(const Tensor& x) c
   return scaled_dot_product_attention_with_weights(matmul(x, W_query), matmul(x, W_key), matmul(x, W_value));
 }
 
-void BareSingleHeadAttention::fields(Fields& f) {
-  f("W_query", W_query);
-  f("W_key", W_key);
-  f("W_value", W_value);
-}
-
 std::string BareSingleHeadAttention::describe() const {
   return "d_in=" + std::to_string(W_query.size(0)) + ", d_out=" + std::to_string(W_query.size(1));
-}
-
-std::shared_ptr<Layer> BareSingleHeadAttention::make() const {
-  return std::make_shared<BareSingleHeadAttention>(W_query.size(0), W_query.size(1));
 }
 
 // ---- SingleHeadAttention ------------------------------------------------------------------------------------------
@@ -65,16 +51,6 @@ Tensor SingleHeadAttention::forward(const Tensor& x) const {
 
 AttentionResult SingleHeadAttention::forward_with_weights(const Tensor& x) const {
   return scaled_dot_product_attention_with_weights(W_query(x), W_key(x), W_value(x));
-}
-
-void SingleHeadAttention::fields(Fields& f) {
-  f("W_query", W_query);
-  f("W_key", W_key);
-  f("W_value", W_value);
-}
-
-std::shared_ptr<Layer> SingleHeadAttention::make() const {
-  return std::make_shared<SingleHeadAttention>(inputs_of(W_query), outputs_of(W_query), has_bias(W_query));
 }
 
 // ---- CausalAttention ----------------------------------------------------------------------------------------------
@@ -103,20 +79,7 @@ AttentionResult CausalAttention::forward_with_weights(const Tensor& x) const {
   return attention(W_query(x), W_key(x), W_value(x), mask_for(x), return_attention);
 }
 
-void CausalAttention::fields(Fields& f) {
-  f("W_query", W_query);
-  f("W_key", W_key);
-  f("W_value", W_value);
-  f("mask", mask);
-  f("attention", attention);
-}
-
 std::string CausalAttention::describe() const { return "context_length=" + std::to_string(mask.size(0)); }
-
-std::shared_ptr<Layer> CausalAttention::make() const {
-  return std::make_shared<CausalAttention>(inputs_of(W_query), outputs_of(W_query), mask.size(0), attention.dropout(),
-                                           has_bias(W_query));
-}
 
 // ---- MultiHeadAttentionWrapper ------------------------------------------------------------------------------------
 
@@ -141,13 +104,6 @@ AttentionResult MultiHeadAttentionWrapper::forward_with_weights(const Tensor& x)
     weights.push_back(r.weights);
   }
   return {cat(outputs, -1), stack(weights, -3)};
-}
-
-std::shared_ptr<Layer> MultiHeadAttentionWrapper::make() const {
-  const CausalAttention& head = heads[0];
-  return std::make_shared<MultiHeadAttentionWrapper>(inputs_of(head.W_query), outputs_of(head.W_query),
-                                                     head.mask.size(0), head.attention.dropout(),
-                                                     static_cast<std::int64_t>(heads.size()), has_bias(head.W_query));
 }
 
 }  // namespace fit::nn

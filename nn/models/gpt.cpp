@@ -115,12 +115,6 @@ Tensor GPTAttention::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t
   return dropout(proj(cached_self_attention(joint, kept.keys, kept.values, length, options_.num_heads, o)));
 }
 
-void GPTAttention::fields(Fields& f) {
-  f("qkv", qkv);
-  f("proj", proj);
-  f("dropout", dropout);
-}
-
 std::string GPTAttention::describe() const {
   return describe_all("d_model=", options_.d_model, ", num_heads=", options_.num_heads,
                       ", num_kv_heads=", options_.num_kv_heads);
@@ -143,13 +137,6 @@ Tensor GPTBlock::forward(const Tensor& x) const {
 Tensor GPTBlock::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
   const Tensor y = x + attn.forward(ln_1(x), kept, length, mask);
   return y + mlp(ln_2(y));
-}
-
-void GPTBlock::fields(Fields& f) {
-  f("ln_1", ln_1);
-  f("attn", attn);
-  f("ln_2", ln_2);
-  f("mlp", mlp);
 }
 
 // ---- GPT ----------------------------------------------------------------------------------------------------------
@@ -245,15 +232,6 @@ Tensor GPT::loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_i
   CrossEntropyOptions o;
   o.ignore_index = ignore_index;
   return cross_entropy(forward(ids), targets, o);
-}
-
-void GPT::fields(Fields& f) {
-  f("wte", wte);
-  if (wpe) f("wpe", *wpe);
-  f("dropout", dropout);
-  f("h", h);
-  f("ln_f", ln_f);
-  f("head", head);
 }
 
 std::string GPT::describe() const {

@@ -91,15 +91,6 @@ Tensor Transformer::decode(const Tensor& target, DecoderCache& cache) const {
   return head(decoder.forward_next(embed("target", target_embedding, target, length), cache));
 }
 
-void Transformer::fields(Fields& f) {
-  f("source_embedding", source_embedding);
-  f("target_embedding", target_embedding);
-  f("encoder", encoder);
-  f("decoder", decoder);
-  f("head", head);
-  f("dropout", dropout);
-}
-
 std::string Transformer::describe() const {
   const TransformerOptions& o = options_;
   return describe_all("source_vocab=", o.source_vocab, ", target_vocab=", o.target_vocab, ", d_model=", o.d_model,

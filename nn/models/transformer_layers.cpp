@@ -71,14 +71,6 @@ AttentionResult TransformerEncoderLayer::forward_with_weights(const Tensor& x, c
   return {y, r.weights};
 }
 
-void TransformerEncoderLayer::fields(Fields& f) {
-  f("self_attn", self_attn);
-  f("norm1", norm1);
-  f("mlp", mlp);
-  f("norm2", norm2);
-  f("dropout", dropout);
-}
-
 // ---- TransformerDecoderLayer --------------------------------------------------------------------------------------
 
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& o)
@@ -127,16 +119,6 @@ Tensor TransformerDecoderLayer::forward_next(const Tensor& x, KVCache::Layer& ke
       });
 }
 
-void TransformerDecoderLayer::fields(Fields& f) {
-  f("self_attn", self_attn);
-  f("norm1", norm1);
-  f("cross_attn", cross_attn);
-  f("norm2", norm2);
-  f("mlp", mlp);
-  f("norm3", norm3);
-  f("dropout", dropout);
-}
-
 // ---- stacks -------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -149,15 +131,9 @@ void fill(ModuleList<L>& layers, std::optional<LayerNorm>& norm, const Transform
   if (o.norm_first) norm.emplace(norm_of(o));
 }
 
-template <class L>
-void list(Fields& f, ModuleList<L>& layers, std::optional<LayerNorm>& norm) {
-  f("layers", layers);
-  if (norm) f("norm", *norm);
-}
-
 }  // namespace
 
-TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& o, std::int64_t num_layers) : options_(o) {
+TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& o, std::int64_t num_layers) {
   fill(layers, norm, o, num_layers, "TransformerEncoder");
 }
 
@@ -174,12 +150,6 @@ Tensor TransformerEncoder::forward(const Tensor& x, const Tensor& mask, const Te
     }
   }
   return norm ? (*norm)(y) : y;
-}
-
-void TransformerEncoder::fields(Fields& f) { list(f, layers, norm); }
-
-std::shared_ptr<Layer> TransformerEncoder::make() const {
-  return std::make_shared<TransformerEncoder>(options_, static_cast<std::int64_t>(layers.size()));
 }
 
 TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& o, std::int64_t num_layers) : options_(o) {
@@ -242,12 +212,6 @@ Tensor TransformerDecoder::forward_next(const Tensor& x, DecoderCache& cache) co
   if (norm) y = (*norm)(y);
   cache.self.advance(x.size(1));
   return y;
-}
-
-void TransformerDecoder::fields(Fields& f) { list(f, layers, norm); }
-
-std::shared_ptr<Layer> TransformerDecoder::make() const {
-  return std::make_shared<TransformerDecoder>(options_, static_cast<std::int64_t>(layers.size()));
 }
 
 void DecoderCache::select(const std::vector<std::int64_t>& rows) {

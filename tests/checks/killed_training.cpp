@@ -27,9 +27,7 @@ struct Model : nn::Layer {
     const Tensor x = token(ids);
     return out(dropout(x + attention(norm(x), mask.unsqueeze(1))));
   }
-  void fields(nn::Fields& f) override {
-    f("token", token), f("norm", norm), f("attention", attention), f("dropout", dropout), f("out", out);
-  }
+  FIT_FIELDS(token, norm, attention, dropout, out)
   nn::Embedding token{12, 16};
   nn::LayerNorm norm{16};
   nn::CausalSelfAttention attention{16, 2, 0.2};

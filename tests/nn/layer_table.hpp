@@ -43,7 +43,6 @@ struct LayerRow {
   LayerRow no_derivative() && { return derivative = false, std::move(*this); }
 
   std::function<std::shared_ptr<nn::Layer>()> make;
-  std::function<void(const nn::Layer&)> check_fields;
   std::function<Tensor(const nn::Layer&, const std::vector<Tensor>&)> call;
   std::function<std::vector<Tensor>()> inputs;
   std::vector<std::string> zero;
@@ -56,7 +55,6 @@ LayerRow layer_row(const Make& make, const Call& call) {
   using L = decltype(make());
   LayerRow row;
   row.make = [make] { return std::make_shared<L>(make()); };
-  row.check_fields = [](const nn::Layer& l) { nn::check_fields(static_cast<const L&>(l)); };
   row.call = [call](const nn::Layer& l, const std::vector<Tensor>& in) { return call(static_cast<const L&>(l), in); };
   return row;
 }

@@ -18,13 +18,7 @@ struct WideModel : nn::UnaryLayer {
     const Tensor x = embedding(ids);
     return out(dropout(x + attention(norm(x))));
   }
-  void fields(nn::Fields& f) override {
-    f("embedding", embedding);
-    f("norm", norm);
-    f("attention", attention);
-    f("dropout", dropout);
-    f("out", out);
-  }
+  FIT_FIELDS(embedding, norm, attention, dropout, out)
   nn::Embedding embedding{67, 96};
   nn::LayerNorm norm{96};
   nn::CausalSelfAttention attention{96, 4, 0.2};

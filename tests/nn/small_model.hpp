@@ -20,14 +20,7 @@ struct SmallModel : nn::UnaryLayer {
     const Tensor x = embedding(ids);
     return out(dropout(x + attention(norm(x))));
   }
-  void fields(nn::Fields& f) override {
-    f("embedding", embedding);
-    f("norm", norm);
-    f("attention", attention);
-    f("dropout", dropout);
-    f("out", out);
-    f("count", count);
-  }
+  FIT_FIELDS(embedding, norm, attention, dropout, out, count)
   nn::Embedding embedding{11, 16};
   nn::LayerNorm norm{16};
   nn::CausalSelfAttention attention{16, 4, 0.2};

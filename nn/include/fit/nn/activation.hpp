@@ -15,10 +15,7 @@ template <class Self, Tensor (*f)(const Tensor&)>
 class Plain : public UnaryLayer {
  public:
   Tensor forward(const Tensor& x) const override { return f(x); }
-  void fields(Fields&) override {}
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<Self>(); }
+  void fields(Fields& list) override { list.self(static_cast<Self&>(*this)); }
 };
 
 }  // namespace detail
@@ -32,11 +29,8 @@ class LeakyReLU final : public UnaryLayer {
  public:
   explicit LeakyReLU(double negative_slope = 0.01) : negative_slope_(negative_slope) {}
   Tensor forward(const Tensor& x) const override { return leaky_relu(x, negative_slope_); }
-  void fields(Fields&) override {}
+  FIT_FIELDS()
   std::string describe() const override;
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<LeakyReLU>(negative_slope_); }
 
  private:
   double negative_slope_;
@@ -46,11 +40,8 @@ class GELU final : public UnaryLayer {
  public:
   explicit GELU(Gelu form = Gelu::exact) : form_(form) {}
   Tensor forward(const Tensor& x) const override { return gelu(x, form_); }
-  void fields(Fields&) override {}
+  FIT_FIELDS()
   std::string describe() const override;
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<GELU>(form_); }
 
  private:
   Gelu form_;
@@ -60,11 +51,8 @@ class Softmax final : public UnaryLayer {
  public:
   explicit Softmax(int axis = -1) : axis_(axis) {}
   Tensor forward(const Tensor& x) const override { return softmax(x, axis_); }
-  void fields(Fields&) override {}
+  FIT_FIELDS()
   std::string describe() const override;
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<Softmax>(axis_); }
 
  private:
   int axis_;
@@ -74,11 +62,8 @@ class LogSoftmax final : public UnaryLayer {
  public:
   explicit LogSoftmax(int axis = -1) : axis_(axis) {}
   Tensor forward(const Tensor& x) const override { return log_softmax(x, axis_); }
-  void fields(Fields&) override {}
+  FIT_FIELDS()
   std::string describe() const override;
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<LogSoftmax>(axis_); }
 
  private:
   int axis_;

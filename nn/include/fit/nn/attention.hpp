@@ -63,11 +63,8 @@ class ScaledDotProductAttention final : public AttentionLayer {
   /// The probability in training.
   double dropout() const { return dropout_; }
 
-  void fields(Fields&) override {}
+  FIT_FIELDS()
   std::string describe() const override;
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 
  private:
   double dropout_, temperature_;
@@ -127,14 +124,11 @@ class MultiHeadAttention final : public AttentionLayer {
   void load_torch(const Tensor& in_proj_weight, const Tensor& in_proj_bias, const Tensor& out_proj_weight,
                   const Tensor& out_proj_bias);
 
-  void fields(Fields& f) override;
+  FIT_FIELDS(w_q, w_k, w_v, w_o, attention)
   std::string describe() const override;
 
   Linear w_q, w_k, w_v, w_o;
   ScaledDotProductAttention attention;
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 };
 
 namespace detail {
@@ -148,15 +142,9 @@ class AroundMultiHead : public Layer {
   AroundMultiHead(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options)
       : multihead_attn(d_model, num_heads, options) {}
 
-  void fields(Fields& f) override { f("multihead_attn", multihead_attn); }
+  void fields(Fields& f) override { f.of(static_cast<Self&>(*this), "multihead_attn", std::tie(multihead_attn)); }
 
   MultiHeadAttention multihead_attn;
-
- protected:
-  std::shared_ptr<Layer> make() const override {
-    const MultiHeadAttention& inner = multihead_attn;
-    return std::make_shared<Self>(inner.d_model(), inner.num_heads(), inner.options());
-  }
 };
 
 }  // namespace detail

@@ -48,13 +48,21 @@ class LayerList : public Base {
   Iterator<const L> begin() const { return {layers_.data()}; }
   Iterator<const L> end() const { return {layers_.data() + size()}; }
 
-  void fields(Fields& f) override {
-    for (std::size_t i = 0; i < size(); ++i) f(std::to_string(i), *layers_[i]);
+  /// Puts another layer in the place of layer i. Throws Error past the end.
+  template <class T>
+  void replace(std::size_t i, std::shared_ptr<T> layer) {
+    at(i);
+    layers_[i] = std::move(layer);
+  }
+  template <class T, class = std::enable_if_t<std::is_base_of_v<Layer, std::decay_t<T>>>>
+  void replace(std::size_t i, T&& layer) {
+    static_assert(!std::is_lvalue_reference_v<T>, "a layer is not copied: std::move() it in, or give a shared_ptr");
+    replace(i, std::make_shared<T>(std::move(layer)));
   }
 
  protected:
-  void add_made_like(const LayerList& other) {
-    for (const L& layer : other) layers_.push_back(Layer::make_like(layer));
+  void list(Fields& f) {
+    for (std::size_t i = 0; i < size(); ++i) f(std::to_string(i), layers_[i]);
   }
 
  private:
@@ -80,9 +88,7 @@ class Sequential final : public detail::LayerList<UnaryLayer, UnaryLayer> {
     (add(std::forward<Layers>(layers)), ...);
   }
   Tensor forward(const Tensor& x) const override;
-
- protected:
-  std::shared_ptr<Layer> make() const override;
+  void fields(Fields& f) override { f.self(*this), list(f); }
 };
 
 /// A list of layers, to be used as one likes:
@@ -92,13 +98,7 @@ template <class L = UnaryLayer>
 class ModuleList final : public detail::LayerList<Layer, L> {
  public:
   ModuleList() = default;
-
- protected:
-  std::shared_ptr<Layer> make() const override {
-    auto list = std::make_shared<ModuleList>();
-    list->add_made_like(*this);
-    return list;
-  }
+  void fields(Fields& f) override { f.self(*this), this->list(f); }
 };
 
 }  // namespace fit::nn

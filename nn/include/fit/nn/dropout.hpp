@@ -14,12 +14,9 @@ class Dropout final : public UnaryLayer {
   /// A generator other than the default one must outlive the layer.
   explicit Dropout(double p = 0.5, Generator& generator = default_generator());
   Tensor forward(const Tensor& x) const override;
-  void fields(Fields&) override {}
+  FIT_FIELDS()
   std::string describe() const override;
   double p() const { return p_; }
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 
  private:
   double p_;

@@ -34,16 +34,13 @@ class FeedForward final : public UnaryLayer {
  public:
   FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedForwardOptions& options = {});
   Tensor forward(const Tensor& x) const override;
-  void fields(Fields& f) override;
+  FIT_FIELDS(fc, gate, proj, inner_dropout, dropout)
   std::string describe() const override;
 
   Linear fc;                   // [hidden, d_model]
   std::optional<Linear> gate;  // [hidden, d_model] for swiglu, else none
   Linear proj;                 // [d_model, hidden]
   Dropout inner_dropout, dropout;
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 };
 
 }  // namespace fit::nn

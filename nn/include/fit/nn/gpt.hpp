@@ -59,15 +59,12 @@ class GPTAttention final : public UnaryLayer {
   /// x stands behind `length` positions, which `kept` holds; they are joined by those of x. `mask` is over all of them.
   Tensor forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
   using UnaryLayer::operator();
-  void fields(Fields& f) override;
+  FIT_FIELDS(qkv, proj, dropout)
   std::string describe() const override;
 
   Linear qkv;   // [(num_heads + 2 num_kv_heads) D, d_model]: queries, keys and values one below the other
   Linear proj;  // [d_model, d_model]
   Dropout dropout;
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<GPTAttention>(options_, rotary_); }
 
  private:
   Tensor turned(const Tensor& x, std::int64_t offset) const;
@@ -82,15 +79,12 @@ class GPTBlock final : public UnaryLayer {
   explicit GPTBlock(const GPTOptions& options, const Tensor& rotary = {});
   Tensor forward(const Tensor& x) const override;
   Tensor forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
-  void fields(Fields& f) override;
+  FIT_FIELDS(ln_1, attn, ln_2, mlp)
 
   LayerNorm ln_1;
   GPTAttention attn;
   LayerNorm ln_2;
   FeedForward mlp;
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<GPTBlock>(options_); }
 };
 
 /// The model. Weights start normal with standard deviation 0.02, those that write to the residual stream (proj) with
@@ -126,7 +120,7 @@ class GPT final : public Layer {
   Tensor loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index = -100) const;
 
   const GPTOptions& options() const { return options_; }
-  void fields(Fields& f) override;
+  FIT_FIELDS(wte, wpe, dropout, h, ln_f, head)
   std::string describe() const override;
 
   Embedding wte;                 // [vocab_size, d_model]
@@ -135,9 +129,6 @@ class GPT final : public Layer {
   ModuleList<GPTBlock> h;
   LayerNorm ln_f;
   Linear head;  // [vocab_size, d_model], without bias
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<GPT>(options_); }
 
  private:
   GPT(const GPTOptions& options, const init::Skip&);  // without initial values

@@ -1,24 +1,31 @@
 #pragma once
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "fit/tensor.hpp"
 
-/// What every layer has in common. A layer says once, in fields(), what it is made of; parameters, dotted names,
+/// What every layer has in common. A layer says once, in FIT_FIELDS, what it is made of; parameters, dotted names,
 /// train and eval, printing, saving, loading and cloning follow from that list.
 namespace fit::nn {
 
+class Fields;
 class Layer;
 
 namespace detail {
 
-/// What may be a member of a layer. It knows its address as long as it lives, which is how check_fields() finds the
-/// members that a layer holds but does not list.
+/// What may be a member of a layer. It knows its address as long as it lives, which is how the members that a layer
+/// holds but does not list are found.
 class Member {
  public:
   enum class Kind { parameter, buffer, layer };
@@ -35,8 +42,6 @@ class Member {
   Kind kind_;
   Member *previous_, *next_;
 };
-
-void check_fields(const Layer& layer, const void* begin, std::size_t bytes);
 
 }  // namespace detail
 
@@ -62,29 +67,6 @@ class Buffer : public Tensor, public detail::Member {
   explicit Buffer(const Tensor& value) : Tensor(value.defined() ? value.detach() : value), Member(Kind::buffer) {}
 };
 
-/// One entry of a layer's list: a name and one of the three.
-struct Field {
-  std::string name;
-  Parameter* parameter = nullptr;
-  Buffer* buffer = nullptr;
-  Layer* layer = nullptr;
-
-  /// The parameter's or buffer's tensor.
-  Tensor& value() const { return parameter ? static_cast<Tensor&>(*parameter) : *buffer; }
-};
-
-/// Takes down what a layer lists: f("weight", weight). An undefined parameter is listed like any other.
-class Fields {
- public:
-  void operator()(std::string name, Parameter& p) { list_.push_back({std::move(name), &p}); }
-  void operator()(std::string name, Buffer& b) { list_.push_back({std::move(name), nullptr, &b}); }
-  void operator()(std::string name, Layer& l) { list_.push_back({std::move(name), nullptr, nullptr, &l}); }
-  const std::vector<Field>& list() const { return list_; }
-
- private:
-  std::vector<Field> list_;
-};
-
 /// Names and tensors, in the order of the lists.
 using StateDict = std::vector<std::pair<std::string, Tensor>>;
 
@@ -92,20 +74,28 @@ using StateDict = std::vector<std::pair<std::string, Tensor>>;
 ///
 ///     struct Net : nn::UnaryLayer {
 ///       Tensor forward(const Tensor& x) const override { return out(relu(hidden(x))); }
-///       void fields(nn::Fields& f) override { f("hidden", hidden); f("out", out); }
+///       FIT_FIELDS(hidden, out)
 ///       nn::Linear hidden{2, 16}, out{16, 1};
 ///     };
 ///
-/// A layer is moved or cloned, not copied. Its forward() is const and may run on several threads at once.
+/// A layer is moved or cloned: copying one throws Error. Its forward() is const and may run on several threads at once.
+///
+/// What asks a layer for its list (named_parameters(), state_dict(), train(), clone() …) throws Error if the layer is
+/// seen to hold a Parameter, Buffer or Layer that the list does not name: as a member, in a std::optional, in a
+/// std::vector of them, or through a std::shared_ptr from std::make_shared(). It looks once at each layer.
 class Layer : public detail::Member {
  public:
   virtual ~Layer() = default;
-  Layer(Layer&&) noexcept = default;
-  Layer& operator=(Layer&&) noexcept = default;
-  Layer(const Layer&) = delete;
+  Layer(Layer&& o) noexcept : Member(o), training_(o.training_) {}
+  Layer& operator=(Layer&& o) noexcept {
+    training_ = o.training_;
+    checked_.store(nullptr, std::memory_order_relaxed);
+    return *this;
+  }
   Layer& operator=(const Layer&) = delete;
 
-  /// The one list: every Parameter, Buffer and Layer that is a member, with its name. It must only list.
+  /// The one list: every Parameter, Buffer and Layer that is a member, with its name. FIT_FIELDS writes it; where it is
+  /// known at run time only, see Fields.
   virtual void fields(Fields& f) = 0;
   /// The arguments as they are printed: "in_features=2, out_features=16, bias=true".
   virtual std::string describe() const { return {}; }
@@ -147,8 +137,10 @@ class Layer : public detail::Member {
   /// and misfitting name, and then has changed nothing.
   void load_state_dict(const StateDict& state);
 
-  /// A deep copy: the same class, arguments, values, frozen parameters and training state; parameters that share a
-  /// tensor here share one there. It draws no random numbers. fit::nn::clone(layer) keeps the static type.
+  /// A deep copy: what the class's copy constructor makes, in which every parameter and buffer listed here and below
+  /// then has a tensor of its own, and what is held by std::shared_ptr is a clone, too. What shares a tensor or a layer
+  /// here shares one there; values, frozen parameters and the training state are kept, gradients are not. It draws no
+  /// random numbers. A Tensor that is a plain member is shared. fit::nn::clone(layer) keeps the static type.
   std::shared_ptr<Layer> clone() const;
 
   /// An indented list of this layer and those below, as PyTorch prints it.
@@ -156,20 +148,20 @@ class Layer : public detail::Member {
 
  protected:
   Layer() noexcept : Member(Kind::layer) {}
-  /// A new layer of the same class, made with the same arguments: what clone() starts from.
-  virtual std::shared_ptr<Layer> make() const;
-  /// make() of another layer, for containers.
-  template <class L>
-  static std::shared_ptr<L> make_like(const L& layer) {
-    return std::static_pointer_cast<L>(made_like(layer));
-  }
+  /// For clone() alone: throws Error elsewhere.
+  Layer(const Layer& o);
+  /// What clone() starts from: this object copied. To be overridden where a member can't be copied (a std::unique_ptr,
+  /// a std::mutex): it then gives a new layer of this class, made with the same arguments, and clone() the values.
+  virtual std::shared_ptr<Layer> copy() const;
 
  private:
-  static std::shared_ptr<Layer> made_like(const Layer& layer);
-  struct Copied;
-  void take(const Layer& from, Copied& copied);
+  friend class ListOf;
+  struct Copies;
+  std::shared_ptr<Layer> clone(Copies& copies) const;
+  void take(const Layer& from, Copies& copies);
 
   bool training_ = true;
+  mutable std::atomic<const std::type_info*> checked_{nullptr};  // the class whose list was held against the object
 };
 
 std::ostream& operator<<(std::ostream& out, const Layer& layer);
@@ -187,11 +179,136 @@ class UnaryLayer : public Layer {
   Tensor operator()(const Tensor& x) const { return forward(x); }
 };
 
-/// Throws Error if the object holds a Parameter, Buffer or Layer that fields() does not list, or lists a name twice.
-/// (What it holds through a pointer or in a std::vector lies elsewhere and is not seen.) For the tests of a layer.
-template <class L>
-void check_fields(const L& layer) {
-  detail::check_fields(layer, &layer, sizeof(L));
+/// One entry of a layer's list: a name and one of the three.
+struct Field {
+  std::string name;
+  Parameter* parameter = nullptr;
+  Buffer* buffer = nullptr;
+  Layer* layer = nullptr;
+
+  /// The parameter's or buffer's tensor.
+  Tensor& value() const { return parameter ? static_cast<Tensor&>(*parameter) : *buffer; }
+
+  /// For a layer held by std::shared_ptr: puts another one in its place. False if its type does not fit.
+  bool (*put)(void* held, const std::shared_ptr<Layer>& layer) = nullptr;
+  void* held = nullptr;
+};
+
+/// Takes down what a layer lists. A member is a Parameter, a Buffer, a layer, or a std::optional, std::vector,
+/// std::array, std::shared_ptr or std::unique_ptr of what may be a member: those that are empty are passed over, those
+/// of several are named by their positions ("blocks.0"). An undefined parameter is listed like any other.
+///
+/// A list that is known at run time only is written by hand:
+///
+///     void fields(nn::Fields& f) override {
+///       f.self(*this);                                            // always first
+///       for (auto& [name, layer] : branches_) f(name, layer);
+///     }
+class Fields {
+ public:
+  /// Says whose members follow: the class is taken from the static type.
+  template <class Self>
+  void self(Self& layer);
+  template <class T>
+  void operator()(const std::string& name, T& member) {
+    spans_.push_back({name, reinterpret_cast<const char*>(&member), sizeof member});
+    add(name, member);
+  }
+  /// What FIT_FIELDS calls: self(), and each member by its name; the names stand between commas.
+  template <class Self, class... Members>
+  void of(Self& layer, const char* names, const std::tuple<Members&...>& members) {
+    self(layer);
+    std::apply([&](auto&... member) { ((*this)(next(names), member), ...); }, members);
+  }
+  const std::vector<Field>& list() const { return list_; }
+
+ private:
+  friend class ListOf;
+  friend class Layer;
+  /// Where a member lies that is listed under this name, or a layer as a whole.
+  struct Span {
+    std::string name;
+    const char* begin;
+    std::size_t size;
+    bool holds(const char* p) const { return begin <= p && p < begin + size; }
+  };
+
+  static std::string next(const char*& names);
+
+  template <class T>
+  void add(const std::string& name, T& member);
+  template <class T>
+  void add(const std::string& name, std::optional<T>& member) {
+    if (member) add(name, *member);
+  }
+  template <class T>
+  void add(const std::string& name, std::unique_ptr<T>& member) {
+    if (member) add(name, *member);
+  }
+  template <class T>
+  void add(const std::string& name, std::shared_ptr<T>& member);
+  template <class T>
+  void add(const std::string& name, std::vector<T>& members) {
+    std::size_t i = 0;
+    for (T& member : members) add(name + '.' + std::to_string(i++), member);
+  }
+  template <class T, std::size_t n>
+  void add(const std::string& name, std::array<T, n>& members) {
+    std::size_t i = 0;
+    for (T& member : members) add(name + '.' + std::to_string(i++), member);
+  }
+
+  std::vector<Field> list_;
+  std::vector<Span> spans_;
+  const std::type_info* type_ = nullptr;
+  Span self_{};
+  std::shared_ptr<Layer> (*copy_)(const Layer&) = nullptr;  // null if the class can't be copied
+};
+
+template <class Self>
+void Fields::self(Self& layer) {
+  static_assert(std::is_base_of_v<Layer, Self>, "this is for what derives from fit::nn::Layer");
+  type_ = &typeid(Self);
+  self_ = {{}, reinterpret_cast<const char*>(&layer), sizeof layer};
+  if constexpr (std::is_copy_constructible_v<Self> && !std::is_abstract_v<Self>)
+    copy_ = [](const Layer& l) -> std::shared_ptr<Layer> {
+      return std::make_shared<Self>(static_cast<const Self&>(l));
+    };
+  else
+    copy_ = nullptr;
 }
+
+template <class T>
+void Fields::add(const std::string& name, T& member) {
+  static_assert(std::is_base_of_v<Parameter, T> || std::is_base_of_v<Buffer, T> || std::is_base_of_v<Layer, T>,
+                "a layer lists Parameters, Buffers (for a Tensor that is saved), layers, and std::optional, vector, "
+                "array, shared_ptr and unique_ptr of them");
+  Field field{name};
+  if constexpr (std::is_base_of_v<Parameter, T>)
+    field.parameter = &member;
+  else if constexpr (std::is_base_of_v<Buffer, T>)
+    field.buffer = &member;
+  else
+    field.layer = &member;
+  list_.push_back(std::move(field));
+}
+
+template <class T>
+void Fields::add(const std::string& name, std::shared_ptr<T>& member) {
+  static_assert(std::is_base_of_v<Layer, T>, "of what is held by std::shared_ptr, a layer lists layers");
+  if (!member) return;
+  add(name, *member);
+  list_.back().held = &member;
+  list_.back().put = [](void* held, const std::shared_ptr<Layer>& layer) {
+    auto fitting = std::dynamic_pointer_cast<T>(layer);
+    if (fitting) *static_cast<std::shared_ptr<T>*>(held) = std::move(fitting);
+    return fitting != nullptr || layer == nullptr;
+  };
+}
+
+/// The list of a layer's members, once, in the class: FIT_FIELDS(hidden, out). FIT_FIELDS() for a layer without any.
+/// Those of a base class are named, too.
+#define FIT_FIELDS(...) \
+  void fields(::fit::nn::Fields& fields_of_) override { fields_of_.of(*this, #__VA_ARGS__, ::std::tie(__VA_ARGS__)); }
 
 }  // namespace fit::nn

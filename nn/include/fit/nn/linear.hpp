@@ -15,13 +15,10 @@ class Linear final : public UnaryLayer {
   /// Shares these, which ties it to the layers that have them: [out, in], and [out] or undefined.
   explicit Linear(const Parameter& weight, const Parameter& bias = {});
   Tensor forward(const Tensor& x) const override;
-  void fields(Fields& f) override;
+  FIT_FIELDS(weight, bias)
   std::string describe() const override;
 
   Parameter weight, bias;  // [out, in], [out] or undefined
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 };
 
 /// Rows of a table: ids [...] (int64, 0 … num_embeddings - 1) -> [..., embedding_dim]. The rows start normal with
@@ -30,14 +27,11 @@ class Embedding final : public UnaryLayer {
  public:
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::int64_t padding_idx = -1);
   Tensor forward(const Tensor& ids) const override;
-  void fields(Fields& f) override;
+  FIT_FIELDS(weight)
   std::string describe() const override;
   std::int64_t padding_idx() const { return padding_idx_; }
 
   Parameter weight;  // [num_embeddings, embedding_dim]
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 
  private:
   std::int64_t padding_idx_;

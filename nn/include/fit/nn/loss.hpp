@@ -134,11 +134,8 @@ class LossLayer : public Base {
  public:
   explicit LossLayer(const Options& options = {}) : options_(options) {}
   virtual Options options() const { return options_; }
-  void fields(Fields&) override {}
+  void fields(Fields& f) override { f.self(static_cast<Self&>(*this)); }
   std::string describe() const override { return nn::describe(options()); }
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<Self>(options()); }
 
  private:
   Options options_;
@@ -171,7 +168,7 @@ class WeightedLossOf : public LossOf<Self, Options, function> {
     o.weight = weight;
     return o;
   }
-  void fields(Fields& f) override { f("weight", weight); }
+  void fields(Fields& f) override { f.of(static_cast<Self&>(*this), "weight", std::tie(weight)); }
 
   Buffer weight;
 };
@@ -194,7 +191,7 @@ struct BCEWithLogitsLoss final
     o.pos_weight = pos_weight;
     return o;
   }
-  void fields(Fields& f) override { f("weight", weight), f("pos_weight", pos_weight); }
+  FIT_FIELDS(weight, pos_weight)
 
   Buffer pos_weight;
 };

@@ -13,13 +13,10 @@ class LayerNorm final : public UnaryLayer {
  public:
   explicit LayerNorm(std::int64_t size, double eps = 1e-5, bool bias = true);
   Tensor forward(const Tensor& x) const override;
-  void fields(Fields& f) override;
+  FIT_FIELDS(weight, bias)
   std::string describe() const override;
 
   Parameter weight, bias;  // [C], [C] or undefined
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 
  private:
   double eps_;
@@ -30,13 +27,10 @@ class RMSNorm final : public UnaryLayer {
  public:
   explicit RMSNorm(std::int64_t size, double eps = 1e-6);
   Tensor forward(const Tensor& x) const override;
-  void fields(Fields& f) override;
+  FIT_FIELDS(weight)
   std::string describe() const override;
 
   Parameter weight;  // [C]
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 
  private:
   double eps_;

@@ -21,13 +21,10 @@ class BareSingleHeadAttention final : public UnaryLayer {
 
   Tensor forward(const Tensor& x) const override;
   AttentionResult forward_with_weights(const Tensor& x) const;
-  void fields(Fields& f) override;
+  FIT_FIELDS(W_query, W_key, W_value)
   std::string describe() const override;
 
   Parameter W_query, W_key, W_value;  ///< [d_in, d_out]
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 };
 
 /// Linear projections in place of the bare parameters.
@@ -37,12 +34,9 @@ class SingleHeadAttention final : public UnaryLayer {
 
   Tensor forward(const Tensor& x) const override;
   AttentionResult forward_with_weights(const Tensor& x) const;
-  void fields(Fields& f) override;
+  FIT_FIELDS(W_query, W_key, W_value)
 
   Linear W_query, W_key, W_value;
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 };
 
 /// A position sees itself and what is before it; dropout acts on the weights, in training.
@@ -54,15 +48,12 @@ class CausalAttention final : public UnaryLayer {
   /// Throws Error if x is longer than context_length.
   Tensor forward(const Tensor& x) const override;
   AttentionResult forward_with_weights(const Tensor& x) const;
-  void fields(Fields& f) override;
+  FIT_FIELDS(W_query, W_key, W_value, mask, attention)
   std::string describe() const override;
 
   Linear W_query, W_key, W_value;
   Buffer mask;  ///< boolean [context_length, context_length]: the lower triangle
   ScaledDotProductAttention attention;
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 
  private:
   Tensor mask_for(const Tensor& x) const;
@@ -77,12 +68,9 @@ class MultiHeadAttentionWrapper final : public UnaryLayer {
   Tensor forward(const Tensor& x) const override;
   /// The weights are those of each head: (H, S, S) or (B, H, S, S).
   AttentionResult forward_with_weights(const Tensor& x) const;
-  void fields(Fields& f) override { f("heads", heads); }
+  FIT_FIELDS(heads)
 
   ModuleList<CausalAttention> heads;
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 };
 
 }  // namespace fit::nn

@@ -45,16 +45,13 @@ class TransformerEncoderLayer final : public Layer {
   AttentionResult forward_with_weights(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {},
                                        bool causal = false) const;
   Tensor operator()(const Tensor& x, const Tensor& mask = {}) const { return forward(x, mask); }
-  void fields(Fields& f) override;
+  FIT_FIELDS(self_attn, norm1, mlp, norm2, dropout)
 
   MultiHeadAttention self_attn;
   LayerNorm norm1;
   FeedForward mlp;
   LayerNorm norm2;
   Dropout dropout;
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<TransformerEncoderLayer>(options_); }
 
  private:
   template <class Attend>
@@ -96,7 +93,7 @@ class TransformerDecoderLayer final : public Layer {
   /// x stands behind `length` positions, which `kept` holds and x joins. Records nothing.
   Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const KVCache::Layer& memory,
                       const Tensor& memory_mask) const;
-  void fields(Fields& f) override;
+  FIT_FIELDS(self_attn, norm1, cross_attn, norm2, mlp, norm3, dropout)
 
   MultiHeadAttention self_attn;
   LayerNorm norm1;
@@ -106,9 +103,6 @@ class TransformerDecoderLayer final : public Layer {
   LayerNorm norm3;
   Dropout dropout;
 
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<TransformerDecoderLayer>(options_); }
-
  private:
   template <class Self, class Cross>
   Tensor around(const Tensor& x, const Self& self, const Cross& cross) const;
@@ -116,21 +110,16 @@ class TransformerDecoderLayer final : public Layer {
 
 /// Encoder layers one after the other. With norm_first there is a norm at the end.
 class TransformerEncoder final : public Layer {
-  TransformerLayerOptions options_;
-
  public:
   TransformerEncoder(const TransformerLayerOptions& options, std::int64_t num_layers);
   /// As each layer does it. The weights of each are added to `weights` if it is given.
   Tensor forward(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}, bool causal = false,
                  TransformerWeights* weights = nullptr) const;
   Tensor operator()(const Tensor& x, const Tensor& mask = {}) const { return forward(x, mask); }
-  void fields(Fields& f) override;
+  FIT_FIELDS(layers, norm)
 
   ModuleList<TransformerEncoderLayer> layers;
   std::optional<LayerNorm> norm;
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 };
 
 /// Decoder layers one after the other. With norm_first there is a norm at the end.
@@ -149,13 +138,10 @@ class TransformerDecoder final : public Layer {
   /// The next positions: what forward() of the whole, causal, gives there, to rounding. Records nothing. An Error
   /// leaves the cache as it was.
   Tensor forward_next(const Tensor& x, DecoderCache& cache) const;
-  void fields(Fields& f) override;
+  FIT_FIELDS(layers, norm)
 
   ModuleList<TransformerDecoderLayer> layers;
   std::optional<LayerNorm> norm;
-
- protected:
-  std::shared_ptr<Layer> make() const override;
 };
 
 struct TransformerOptions : TransformerLayerOptions {
@@ -192,7 +178,7 @@ class Transformer final : public Layer {
   Tensor decode(const Tensor& target, DecoderCache& cache) const;
 
   const TransformerOptions& options() const { return options_; }
-  void fields(Fields& f) override;
+  FIT_FIELDS(source_embedding, target_embedding, encoder, decoder, head, dropout)
   std::string describe() const override;
 
   Embedding source_embedding, target_embedding;
@@ -200,9 +186,6 @@ class Transformer final : public Layer {
   TransformerDecoder decoder;
   Linear head;  // without bias
   Dropout dropout;
-
- protected:
-  std::shared_ptr<Layer> make() const override { return std::make_shared<Transformer>(options_); }
 
  private:
   Transformer(const TransformerOptions& options, const init::Skip&);  // without initial values

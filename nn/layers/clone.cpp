@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "fit/nn/init.hpp"
+#include "fit/nn/layer.hpp"
+#include "layers/list.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::nn {
+namespace {
+
+// Whether clone() is at work on this thread: elsewhere layers are not copied.
+thread_local bool cloning = false;
+
+class Cloning {
+ public:
+  Cloning() = default;
+  ~Cloning() { cloning = before_; }
+  Cloning(const Cloning&) = delete;
+  Cloning& operator=(const Cloning&) = delete;
+
+ private:
+  bool before_ = std::exchange(cloning, true);
+};
+
+}  // namespace
+
+Layer::Layer(const Layer& o) : Member(o), training_(o.training_) {
+  if (!cloning)
+    check::fail(o.name().c_str(),
+                "a layer is not copied: move it, or clone() it. (What has a destructor of its own, or ",
+                "a member that may throw when it is moved, is copied where it seems to be moved, unless it declares ",
+                "how it is moved: ", o.name(), "(", o.name(), "&&) noexcept = default)");
+}
+
+// Where the tensors and layers of the original have gone.
+struct Layer::Copies {
+  std::unordered_map<const void*, Tensor> tensors;
+  std::unordered_map<const Layer*, std::shared_ptr<Layer>> layers;
+
+  // A tensor of its own for `value`, the same one wherever the original has the same.
+  template <class Value>
+  void copy(Value& value, const Value& original) {
+    if (!original.defined()) {
+      value = Value();
+      return;
+    }
+    const auto [at, is_new] = tensors.try_emplace(original.impl());
+    if (is_new) {
+      at->second = original.detach().clone();
+      if (original.requires_grad()) at->second.requires_grad_();
+    }
+    static_cast<Tensor&>(value) = at->second;
+  }
+};
+
+void Layer::take(const Layer& from, Copies& copies) {
+  training_ = from.training_;
+  const std::vector<Field> mine = ListOf::raw(*this).list(), theirs = ListOf::checked(from);
+  const auto alike = [](const Field& a, const Field& b) {
+    return a.name == b.name && !a.layer == !b.layer && !a.parameter == !b.parameter;
+  };
+  if (!std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(), alike))
+    check::fail("clone", "copy() of ", name(), " gives a layer with other members: make it with the same arguments");
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const Field &to = mine[i], &original = theirs[i];
+    if (to.parameter)
+      copies.copy(*to.parameter, *original.parameter);
+    else if (to.buffer)
+      copies.copy(*to.buffer, *original.buffer);
+    else if (to.put)
+      to.put(to.held, original.layer->clone(copies));
+    else if (to.layer != original.layer)
+      to.layer->take(*original.layer, copies);
+    else
+      check::fail("clone", name(), " lists '", to.name, "', which it neither holds nor shares: list the ",
+                  "std::shared_ptr");
+  }
+}
+
+std::shared_ptr<Layer> Layer::copy() const {
+  const Fields f = ListOf::raw(*this);
+  if (!f.copy_)
+    check::fail("clone", name(), " has a member that can't be copied: override copy(), to make another ", name(),
+                " with the same arguments");
+  return f.copy_(*this);
+}
+
+std::shared_ptr<Layer> Layer::clone(Copies& copies) const {
+  if (const auto found = copies.layers.find(this); found != copies.layers.end()) return found->second;
+  ListOf::checked(*this);
+  std::shared_ptr<Layer> made;
+  {
+    const Cloning guard;
+    const init::Skip values;
+    made = copy();
+  }
+  if (!made || typeid(*made) != typeid(*this))
+    check::fail("clone", "copy() of ", name(), " gives a ", made ? made->name() : "null pointer", ": it must give a ",
+                name());
+  made->take(*this, copies);
+  copies.layers[this] = made;
+  return made;
+}
+
+std::shared_ptr<Layer> Layer::clone() const {
+  Copies copies;
+  return clone(copies);
+}
+
+}  // namespace fit::nn
