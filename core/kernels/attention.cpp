@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <limits>
 
 #include "fit/parallel.hpp"
 #include "kernels/scratch.hpp"
@@ -26,7 +28,7 @@ double pairs(const Attention<T>& a) {
 
 // All keys, or values, of all heads in transposed blocks.
 template <class T>
-void pack_all(const Attention<T>& a, const Heads<const T>& x, std::int64_t D, T* out) {
+void pack_all(const Attention<T>& a, const HeadView<const T>& x, std::int64_t D, T* out) {
   const auto& table = FIT_KERNELS(attention_table, T);
   const std::int64_t each = blocks(a.Sk, key_block) * key_block * D;
   parallel_for(a.B * a.kv_heads, grain_of(8.0 * static_cast<double>(each)), [&](std::int64_t begin, std::int64_t end) {
@@ -49,7 +51,7 @@ void over_queries(const Attention<T>& a, const Each& each) {
   // other, so their results don't depend on which way is taken.
   if (heads >= 4 * num_threads()) {
     parallel_tasks(heads, grain_of(flops * static_cast<double>(group)), [&](std::int64_t begin, std::int64_t end) {
-      const Scratch<T> keys(size_k), scratch(attention_scratch(a.Dv));
+      const Scratch<T> keys(size_k), scratch(attention_scratch(a));
       for (std::int64_t head = begin; head < end; ++head) {
         const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
         if (pack) table.pack(a.Sk, a.D, a.k.at(b, kv, 0), a.k.row, keys.get());
@@ -65,7 +67,7 @@ void over_queries(const Attention<T>& a, const Each& each) {
   // Causal blocks cost more the later they are: later ones are taken first.
   parallel_tasks(a.B * a.H * per_head, grain_of(flops / static_cast<double>(per_head)),
                  [&](std::int64_t begin, std::int64_t end) {
-                   const Scratch<T> scratch(attention_scratch(a.Dv));
+                   const Scratch<T> scratch(attention_scratch(a));
                    for (std::int64_t task = begin; task < end; ++task) {
                      const std::int64_t head = task / per_head, b = head / a.H, h = head % a.H;
                      const std::int64_t i0 = (per_head - 1 - task % per_head) * size;
@@ -75,16 +77,22 @@ void over_queries(const Attention<T>& a, const Each& each) {
                  });
 }
 
-// How the backward pass is cut into tasks: by shapes alone, so that results don't depend on the threads. A task takes a
-// run of heads (of k and v) one after the other, and of their blocks of keys one part.
+// How the backward pass is cut into tasks: by shapes alone, so that results don't depend on the threads.
 //
-// Heads that share a gradient of the bias make one run, or as many as there are slots, sums to be added up afterwards.
-// Without such a gradient a run is one head. A few runs are cut into parts that share out the blocks of keys; each
-// makes a dq of its own, and these are added up in order. Slots are added only where there are few blocks of keys, so
-// that they stay small beside the scores.
+// A task is (owner, slot, part). "Head" is one head of k and v, of one element of the batch: B kv_heads in all.
+//   owner  the heads that add to one gradient of the bias. Without such a gradient each head is an owner.
+//   slot   of an owner's heads, `run` of them, taken one after the other. Each slot has a sum of the bias's gradient
+//          for its own; add_up() joins them.
+//   part   of each head's blocks of keys, every parts-th. Each part has a dq of its own; they are joined at the end.
+// Owners alone are the cheapest cut. If they are too few, blocks of keys are shared out, and slots are used last, where
+// there are few blocks of keys: there their sums are small beside the scores.
 struct Cut {
-  std::int64_t heads, sharing, slots, parts, run;
-  std::int64_t stride;  // heads that share a bias are this far from each other
+  std::int64_t heads;    // B kv_heads
+  std::int64_t sharing;  // heads of an owner
+  std::int64_t slots;    // of an owner
+  std::int64_t parts;    // of a head
+  std::int64_t run;      // heads of a slot
+  std::int64_t stride;   // from one head of an owner to the next
 
   std::int64_t tasks() const { return heads / sharing * slots * parts; }
 
@@ -92,41 +100,42 @@ struct Cut {
   template <class Each>
   void each_head(std::int64_t begin, std::int64_t end, const Each& each) const {
     for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t part = task % parts, slot = task / parts % slots, shared = task / parts / slots;
-      const std::int64_t first = shared % stride + shared / stride * stride * sharing;
+      const std::int64_t part = task % parts, slot = task / parts % slots, owner = task / parts / slots;
+      const std::int64_t first = owner % stride + owner / stride * stride * sharing;
       for (std::int64_t n = slot * run; n < std::min(sharing, (slot + 1) * run); ++n)
         each(first + n * stride, slot, part);
     }
   }
 };
 
-constexpr std::int64_t enough = 8;  // pieces of work, for the cores of a small machine
+constexpr std::int64_t enough_tasks = 8;  // for the cores of a small machine
 
 template <class T>
-Cut cut_backward(const Attention<T>& a, std::int64_t key_blocks, const Heads<T>& dbias) {
+Cut cut_backward(const Attention<T>& a, std::int64_t key_blocks, const HeadView<T>& dbias) {
   Cut c{a.B * a.kv_heads, 1, 1, 1, 1, 1};
   if (dbias.data) c.sharing = (dbias.batch ? 1 : a.B) * (dbias.head ? 1 : a.kv_heads);
   if (dbias.data && dbias.head && !dbias.batch) c.stride = a.kv_heads;
   const std::int64_t owners = c.heads / c.sharing;
-  if (owners < enough) c.parts = std::min(key_blocks, blocks(enough, owners));
-  if (owners * c.parts < enough) c.slots = std::min(c.sharing, blocks(enough, owners * c.parts));
+  if (owners < enough_tasks) c.parts = std::min(key_blocks, blocks(enough_tasks, owners));
+  if (owners * c.parts < enough_tasks) c.slots = std::min(c.sharing, blocks(enough_tasks, owners * c.parts));
   c.run = blocks(c.sharing, c.slots);
   return c;
 }
 
-// The gradient of the bias in several sums: the first is the result itself.
+// The gradient of the bias in a sum for each slot: the first is the result itself.
 template <class T>
 class PartialSums {
  public:
-  PartialSums(const Attention<T>& a, const Heads<T>& result, std::int64_t slots)
+  PartialSums(const Attention<T>& a, const HeadView<T>& result, std::int64_t slots)
       : result_(result),
         size_(result.data ? (result.batch ? a.B : 1) * (result.head ? a.H : 1) * (result.row ? a.Sq : 1) * a.Sk : 0),
         slots_(slots),
         others_((slots - 1) * size_) {
+    std::fill_n(result_.data, size_, T(0));
     std::fill_n(others_.get(), (slots - 1) * size_, T(0));
   }
-  Heads<T> slot(std::int64_t i) const {
-    Heads<T> at = result_;
+  HeadView<T> slot(std::int64_t i) const {
+    HeadView<T> at = result_;
     if (i > 0) at.data = others_.get() + (i - 1) * size_;
     return at;
   }
@@ -136,62 +145,47 @@ class PartialSums {
   }
 
  private:
-  Heads<T> result_;
+  HeadView<T> result_;
   std::int64_t size_, slots_;
   Scratch<T> others_;
 };
 
-}  // namespace
-
+// Gradients, as attention_backward(). False if something is hidden and one isn't finite, though nothing was checked.
 template <class T>
-bool attention_forward(const Attention<T>& a, const Heads<T>& out, T* lse) {
-  if (a.B * a.H * a.Sq * a.Sk * a.D * a.Dv == 0) return false;
-  const auto& table = FIT_KERNELS(attention_table, T);
-  std::atomic<bool> ok{true};
-  over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys, T* scratch) {
-    if (!table.forward(a, b, h, i0, rows, keys, out, lse, scratch)) ok = false;
-  });
-  return ok;
-}
-
-template <class T>
-void attention_weights(const Attention<T>& a, const T* lse, T* w) {
-  const auto& table = FIT_KERNELS(attention_table, T);
-  over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys, T* scratch) {
-    table.weights(a, b, h, i0, rows, keys, lse, w, scratch);
-  });
-}
-
-template <class T>
-bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const T* lse, const Heads<const T>& dout,
-                        const AttentionGradients<T>& d) {
+bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const T>& stats,
+                   const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check) {
   const auto& table = FIT_KERNELS(attention_table, T);
   const std::int64_t group = a.H / a.kv_heads, heads = a.B * a.kv_heads, key_blocks = blocks(a.Sk, key_block);
   const std::int64_t size_k = key_blocks * key_block * a.D, size_v = key_blocks * key_block * a.Dv, size_q = a.Sq * a.D;
   const Scratch<T> delta(a.B * a.H * a.Sq);
   const auto dots = [&](std::int64_t b, std::int64_t h) {
-    table.row_dots(a.Sq, a.Dv, dout.at(b, h, 0), dout.row, out.at(b, h, 0), out.row,
-                   delta.get() + (b * a.H + h) * a.Sq);
+    T* const to = delta.get() + (b * a.H + h) * a.Sq;
+    table.row_dots(a.Sq, a.Dv, dout.at(b, h, 0), dout.row, out.at(b, h, 0), out.row, to);
+    // It stands for the sum over the keys of P dP. Where dout isn't finite, no dP is, and dP - delta is NaN.
+    const auto infinite = [](T x) { return !std::isfinite(x); };
+    for (std::int64_t i = 0; i < a.Sq; ++i)
+      if (infinite(to[i]) && std::any_of(dout.at(b, h, i), dout.at(b, h, i) + a.Dv, infinite))
+        to[i] = std::numeric_limits<T>::quiet_NaN();
   };
   std::atomic<bool> ok{true};
-  const auto keep = [&](bool finite) {
-    if (!finite && hides(a)) ok = false;
+  const auto note = [&](bool finite) {
+    if (!finite && !check && hides(a)) ok = false;
   };
   // One block of keys of a head of k and v, for all query heads that share it; their dq lie dq_head apart.
   const auto block = [&](std::int64_t b, std::int64_t kv, std::int64_t kb, const T* keys, const T* values, T* dq_at,
-                         std::int64_t dq_head, std::int64_t dq_row, const Heads<T>& dbias, T* scratch) {
-    T* const dk_block = scratch + attention_scratch(a.Dv);
+                         std::int64_t dq_head, std::int64_t dq_row, const HeadView<T>& dbias, T* scratch) {
+    T* const dk_block = scratch + attention_scratch(a);
     T* const dv_block = dk_block + key_block * a.D;
     std::fill_n(dk_block, key_block * (a.D + a.Dv), T(0));
     const std::int64_t j0 = kb * key_block;
     for (std::int64_t g = 0; g < group; ++g)
-      table.backward(a, b, kv * group + g, j0, keys, values, lse, delta.get(), dout, dq_at + g * dq_head, dq_row,
-                     dk_block, dv_block, dbias, scratch);
+      table.backward(a, b, kv * group + g, j0, keys, values, stats, delta.get(), dout, check, dq_at + g * dq_head,
+                     dq_row, dk_block, dv_block, dbias, scratch);
     const std::int64_t rows = std::min(key_block, a.Sk - j0);
-    keep(table.copy_finite(rows, a.D, dk_block, a.D, d.dk.at(b, kv, j0), d.dk.row));
-    keep(table.copy_finite(rows, a.Dv, dv_block, a.Dv, d.dv.at(b, kv, j0), d.dv.row));
+    note(table.copy_finite(rows, a.D, dk_block, a.D, d.dk.at(b, kv, j0), d.dk.row));
+    note(table.copy_finite(rows, a.Dv, dv_block, a.Dv, d.dv.at(b, kv, j0), d.dv.row));
   };
-  const std::int64_t scratch_size = attention_scratch(a.Dv) + key_block * (a.D + a.Dv);
+  const std::int64_t scratch_size = attention_scratch(a) + key_block * (a.D + a.Dv);
   const double flops = 2.5 * flops_per_pair(a) * pairs(a) * static_cast<double>(group);
   const Cut cut = cut_backward(a, key_blocks, d.dbias);
   const PartialSums<T> dbias(a, d.dbias, cut.slots);
@@ -212,7 +206,7 @@ bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const 
                          block(b, kv, kb, keys.get(), values.get(), d.dq.at(b, kv * group, 0), d.dq.head, d.dq.row,
                                dbias.slot(slot), scratch.get());
                        for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h)
-                         keep(table.copy_finite(a.Sq, a.D, d.dq.at(b, h, 0), d.dq.row, d.dq.at(b, h, 0), d.dq.row));
+                         note(table.copy_finite(a.Sq, a.D, d.dq.at(b, h, 0), d.dq.row, d.dq.at(b, h, 0), d.dq.row));
                      });
                    });
     dbias.add_up();
@@ -246,20 +240,46 @@ bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const 
                        sum += sums.get()[p * a.B * a.H * size_q + r * a.D + c];
                      to[c] = sum;
                    }
-                   keep(table.copy_finite(1, a.D, to, 0, to, 0));
+                   note(table.copy_finite(1, a.D, to, 0, to, 0));
                  }
                });
   dbias.add_up();
   return ok;
 }
 
-template bool attention_forward(const Attention<float>&, const Heads<float>&, float*);
-template bool attention_forward(const Attention<double>&, const Heads<double>&, double*);
-template void attention_weights(const Attention<float>&, const float*, float*);
-template void attention_weights(const Attention<double>&, const double*, double*);
-template bool attention_backward(const Attention<float>&, const Heads<const float>&, const float*,
-                                 const Heads<const float>&, const AttentionGradients<float>&);
-template bool attention_backward(const Attention<double>&, const Heads<const double>&, const double*,
-                                 const Heads<const double>&, const AttentionGradients<double>&);
+}  // namespace
+
+template <class T>
+bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const SoftmaxStats<T>& stats) {
+  const auto& table = FIT_KERNELS(attention_table, T);
+  std::atomic<bool> finite{true};
+  over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys, T* scratch) {
+    if (!table.forward(a, b, h, i0, rows, keys, out, stats, scratch)) finite = false;
+  });
+  return finite;
+}
+
+template <class T>
+void attention_weights(const Attention<T>& a, const SoftmaxStats<const T>& stats, T* w) {
+  const auto& table = FIT_KERNELS(attention_table, T);
+  over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys, T* scratch) {
+    table.weights(a, b, h, i0, rows, keys, stats, w, scratch);
+  });
+}
+
+template <class T>
+void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const T>& stats,
+                        const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check) {
+  if (!backward_pass(a, out, stats, dout, d, check)) backward_pass(a, out, stats, dout, d, true);
+}
+
+#define FIT_ATTENTION(T)                                                                                           \
+  template bool attention_forward<T>(const Attention<T>&, const HeadView<T>&, const SoftmaxStats<T>&);             \
+  template void attention_weights<T>(const Attention<T>&, const SoftmaxStats<const T>&, T*);                       \
+  template void attention_backward<T>(const Attention<T>&, const HeadView<const T>&, const SoftmaxStats<const T>&, \
+                                      const HeadView<const T>&, const AttentionGradients<T>&, bool);
+FIT_ATTENTION(float)
+FIT_ATTENTION(double)
+#undef FIT_ATTENTION
 
 }  // namespace fit::kernels

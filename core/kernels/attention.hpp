@@ -4,57 +4,79 @@
 #include "kernels/isa.hpp"
 #include "kernels/random.hpp"
 
-// Attention in tiles (Dao 2023, arXiv 2307.08691): a running softmax forward, recomputation from the row log-sum-exp
-// backward. Nothing of size Sq x Sk is stored. Rounded by operation of the formulas below, with at least 1 chain of
-// additions in every sum; a power of two 2 units in the last place, and 4 where the running softmax has changed its
-// base, or 0 where it is under the least normal number.
+// Attention in tiles (FlashAttention: Dao 2023, arXiv 2307.08691). The forward pass runs over blocks of keys with a
+// running softmax, and keeps two numbers of each row. The backward pass computes the weights again from them. Nothing
+// of size Sq x Sk is stored.
+//
+// Rounded by operation of the formulas below, with at least 1 chain of additions in every sum; an exponential 2 units
+// in the last place, and 4 where the running softmax has changed its m, or 0 where it is under the smallest normal
+// number.
+//
+// What a query doesn't see has no effect on anything, even if it is NaN. What it sees takes part even where its weight
+// is 0 or dropped: 0 times NaN is NaN.
 namespace fit::kernels {
 
-// A stack of matrices [B, H, S, D] whose last axis is contiguous: heads are addressed where they lie, be it [B, H, S,
-// D], [B, S, H D] or a part of [B, S, 3 H D].
+/// Matrices [B, H, S, D] where they lie, be it as [B, H, S, D], as [B, S, H, D] or as a part of [B, S, 3 H D]: element
+/// (b, h, s, d) is data[b batch + h head + s row + d]. A stride of 0 repeats.
 template <class T>
-struct Heads {
+struct HeadView {
   T* data = nullptr;
-  std::int64_t batch = 0, head = 0, row = 0;  // strides in elements
+  std::int64_t batch = 0, head = 0, row = 0;
   T* at(std::int64_t b, std::int64_t h, std::int64_t s) const { return data + b * batch + h * head + s * row; }
 };
 
-template <class T>
-struct Attention {
+/// The numbers of a call: all but its operands.
+struct AttentionParams {
   std::int64_t B = 0, H = 0, kv_heads = 0, Sq = 0, Sk = 0, D = 0, Dv = 0;
-  T scale = 1;
+  double scale = 1;         // of the products of q and k
   bool causal = false;      // query i sees keys j <= i + Sk - Sq
   std::int64_t window = 0;  // and j > i + Sk - Sq - window, unless it is 0
-  Heads<const T> q, k, v;   // [B, H, Sq, D], [B, kv_heads, Sk, D], [B, kv_heads, Sk, Dv]
-  Heads<const bool> mask;   // [B, H, Sq, Sk], strides 0 where it broadcasts; data null: none
-  Heads<const T> bias;      // the same; added to the scaled scores. -inf masks.
   double dropout = 0;       // of weights; element (b, h, i, j) has index ((b H + h) Sq + i) Sk + j
-  RandomKey key{};
+  RandomKey key{};          // what is dropped depends on it and on the index alone
 };
 
-// out [B, H, Sq, Dv], lse [B, H, Sq]: log2 of the sum of 2^(score log2 e); +inf for a row that sees nothing, whose out
-// is 0. False, and out is not to be used, if a size is 0; if out isn't finite although something is hidden from
-// somebody: what is hidden was multiplied by 0, and 0 times a NaN or an infinity is NaN; or if the visible scores of a
-// row have all overflowed to -inf. Then the composed form has to serve.
+/// A call:  scores = scale q k' + bias - alibi |i + Sk - Sq - j|,  weights = softmax of the visible scores,
+/// out = (weights, dropped out) v.
 template <class T>
-bool attention_forward(const Attention<T>& a, const Heads<T>& out, T* lse);
+struct Attention : AttentionParams {
+  HeadView<const T> q, k, v;  // [B, H, Sq, D], [B, kv_heads, Sk, D], [B, kv_heads, Sk, Dv]
+  HeadView<const bool> mask;  // [B, H, Sq, Sk]: true = visible; data null: no mask
+  HeadView<const T> bias;     // [B, H, Sq, Sk]; data null: none
+  const T* alibi = nullptr;   // [H]: a slope for each head, or null
+};
 
-// w [B, H, Sq, Sk] contiguous: the weights that attention_forward has used, before dropout.
+/// What is kept of each row's softmax, [B, H, Sq] of each: weight = exp(score - m) inv_l, where m is a score near the
+/// largest and inv_l is 1 over the sum of the exponentials. They are two numbers, because m + log(l) would lose l where
+/// m is large. A row that sees nothing has inv_l 0; one without a softmax (a NaN, +inf, or -inf everywhere) has NaN.
 template <class T>
-void attention_weights(const Attention<T>& a, const T* lse, T* w);
+struct SoftmaxStats {
+  T* m = nullptr;
+  T* inv_l = nullptr;
+};
 
-// Where gradients go. dq, dk and dv are overwritten. dbias lies as the bias does, is added to, and may be null.
+/// out [B, H, Sq, Dv] and stats. No size may be 0. True if out was finite at once. Else blocks of queries were computed
+/// a second time, with weights that are normalised first (so that large values don't overflow) and with values that
+/// aren't finite multiplied for those alone who see them.
+template <class T>
+bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const SoftmaxStats<T>& stats);
+
+/// w [B, H, Sq, Sk] contiguous: the weights that attention_forward has used, before dropout.
+template <class T>
+void attention_weights(const Attention<T>& a, const SoftmaxStats<const T>& stats, T* w);
+
+/// Where gradients go. All are overwritten. dbias lies as the bias does; its data may be null.
 template <class T>
 struct AttentionGradients {
-  Heads<T> dq, dk, dv, dbias;
+  HeadView<T> dq, dk, dv, dbias;
 };
 
-// With the weights P = 2^(score log2 e - lse) and what dropout multiplies them by, F:
-//   dS = P (F (dout v') - sum(dout out));  dq = scale dS k;  dk = scale dS' q;  dv = (F P)' dout;  dbias += dS
-// False if a gradient isn't finite although something is hidden: as above.
+/// With the weights P, and F, what dropout multiplies them by:
+///   dS = P (F (dout v') - sum(dout out));  dq = scale dS k;  dk = scale dS' q;  dv = (F P)' dout;  dbias = dS
+/// If something is hidden and a gradient isn't finite, all is computed a second time, and what isn't finite is
+/// multiplied for those alone who see it. `check` says that this is likely, so that it is done at once.
 template <class T>
-bool attention_backward(const Attention<T>& a, const Heads<const T>& out, const T* lse, const Heads<const T>& dout,
-                        const AttentionGradients<T>& d);
+void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const T>& stats,
+                        const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check);
 
 // ---- what is compiled for each instruction set ------------------------------------------------------------------
 
@@ -68,24 +90,27 @@ struct AttentionTable {
   void (*pack)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t row, T* out);
   // to = x, and whether all of it is finite.
   bool (*copy_finite)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, T* to, std::int64_t to_row);
-  // Queries i0 … i0 + rows - 1 of one head: out and lse. keys: the packed keys, or null: they are read as they lie.
-  // False if a score has overflowed so that the composed form has to serve.
+  // Queries i0 … i0 + rows - 1 of one head: out and stats. keys: the packed keys, or null: they are read as they lie.
   bool (*forward)(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
-                  const T* keys, const Heads<T>& out, T* lse, T* scratch);
+                  const T* keys, const HeadView<T>& out, const SoftmaxStats<T>& stats, T* scratch);
   void (*weights)(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
-                  const T* keys, const T* lse, T* w, T* scratch);
+                  const T* keys, const SoftmaxStats<const T>& stats, T* w, T* scratch);
   // delta[i] = the sum of dout times out along row i.
   void (*row_dots)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, const T* y, std::int64_t y_row,
                    T* dots);
-  // Keys j0 … j0 + 63 of one head: adds to dk, dv [64, D], [64, Dv], to dq (rows `dq_row` apart) and to dbias.
+  // Keys j0 … j0 + 63 of one head: adds to dk, dv [64, D], [64, Dv], to dq (rows `dq_row` apart) and to dbias. With
+  // `check`, operands that aren't finite are multiplied for visible pairs alone.
   void (*backward)(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t j0, const T* keys,
-                   const T* values, const T* lse, const T* delta, const Heads<const T>& dout, T* dq,
-                   std::int64_t dq_row, T* dk, T* dv, const Heads<T>& dbias, T* scratch);
+                   const T* values, const SoftmaxStats<const T>& stats, const T* delta, const HeadView<const T>& dout,
+                   bool check, T* dq, std::int64_t dq_row, T* dk, T* dv, const HeadView<T>& dbias, T* scratch);
 };
 
-// Elements of scratch that forward, weights and backward want.
+// Elements of scratch that forward, weights and backward want: two tiles and a block of contexts; then, for operands
+// that aren't finite, a tile and a block of them.
 constexpr std::int64_t query_block = 64;
-inline std::int64_t attention_scratch(std::int64_t Dv) { return query_block * (2 * key_block + Dv); }
+inline std::int64_t attention_scratch(const AttentionParams& a) {
+  return query_block * (3 * key_block + a.Dv + (a.D > a.Dv ? a.D : a.Dv));
+}
 
 /// Whether some key may be hidden from some query.
 template <class T>

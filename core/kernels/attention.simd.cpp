@@ -7,7 +7,8 @@
 #include "kernels/simd/tile_product.hpp"
 #include "kernels/simd/transpose.hpp"
 
-// Letters: M queries of a block, N = key_block keys. Scores are kept times log2(e), so that weights are 2^score.
+// Letters: M queries of a block, N = key_block keys; m and l as in the paper: a row's largest score, and the sum of
+// e^(score - m).
 namespace fit::kernels {
 namespace {
 
@@ -53,54 +54,80 @@ Vec<T> lane_numbers() {
   return Vec<T>::load_aligned(lanes);
 }
 
-// What products are multiplied by: the scale, and log2(e).
+// The keys of a block that a query sees: j counts from the block's first.
 template <class T>
-T scale_of(const Attention<T>& a) {
-  return static_cast<T>(a.scale * static_cast<T>(log2_e));
-}
+struct VisibleKeys {
+  using V = Vec<T>;
+  std::int64_t from, to;  // by window, causality and the number of keys
+  const bool* mask;       // null: no mask
 
-// Finishes one row of scaled products: adds the bias, and puts -inf before the window, from `seen` on, and where the
-// mask is 0. Gives back the largest score of each lane.
+  VisibleKeys(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
+              std::int64_t count)
+      : from(first_visible(a, i) - j0),
+        to(visible(a, i) - j0 < count ? visible(a, i) - j0 : count),
+        mask(a.mask.data ? a.mask.at(b, h, i) + j0 : nullptr) {}
+
+  bool operator()(std::int64_t j) const { return j >= from && j < to && (!mask || mask[j]); }
+  // How many lanes of the vector at j lie before the end.
+  std::int64_t lanes_at(std::int64_t j) const {
+    constexpr std::int64_t W = V::size;
+    return to - j < 0 ? 0 : to - j < W ? to - j : W;
+  }
+  // x at j where it is visible, else `hidden`. It is chosen, not multiplied: x may be NaN.
+  V select(std::int64_t j, V x, const V& hidden, const V& lane_numbers) const {
+    const std::int64_t left = lanes_at(j);
+    if (mask) x = xsimd::select(load_mask<V>(mask + j, left), x, hidden);
+    if (left < static_cast<std::int64_t>(V::size)) x = xsimd::select(lane_numbers < V(static_cast<T>(left)), x, hidden);
+    if (j < from) x = xsimd::select(lane_numbers < V(static_cast<T>(from - j)), hidden, x);
+    return x;
+  }
+};
+
+// Finishes one row of scaled products: adds the bias, and puts -inf where a key is hidden. Gives back the largest score
+// of each lane.
 template <class T>
 Vec<T> finish_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
-                     std::int64_t seen, std::int64_t width, T* s) {
+                     std::int64_t count, std::int64_t width, T* s) {
   using V = Vec<T>;
-  const std::int64_t from = first_visible(a, i) - j0;
-  constexpr std::int64_t W = V::size;
-  constexpr T hidden = -std::numeric_limits<T>::infinity();
-  const V lanes = lane_numbers<T>();
-  V most(hidden);
-  for (std::int64_t j = 0; j < width; j += W) {
+  const VisibleKeys<T> seen(a, b, h, i, j0, count);
+  const V lanes = lane_numbers<T>(), hidden(-std::numeric_limits<T>::infinity());
+  V most = hidden;
+  for (std::int64_t j = 0; j < width; j += V::size) {
     V x = load<V>(s + j);
-    const std::int64_t left = seen - j < 0 ? 0 : seen - j < W ? seen - j : W;
     if (a.bias.data) {
       const T* const bias = a.bias.at(b, h, i) + j0 + j;
-      x = x + (left == W ? load<V>(bias) : load_part<V>(bias, left)) * V(static_cast<T>(log2_e));
+      const std::int64_t left = seen.lanes_at(j);
+      x = x + (left == static_cast<std::int64_t>(V::size) ? load<V>(bias) : load_part<V>(bias, left));
     }
-    if (a.mask.data) {
-      const auto seen_lanes = load_mask<V>(a.mask.at(b, h, i) + j0 + j, left);
-      x = xsimd::select(seen_lanes, x, V(hidden));  // chosen: x may have overflowed
+    if (a.alibi) {
+      const V distance = xsimd::abs(lanes + V(static_cast<T>(j0 + j - (i + a.Sk - a.Sq))));
+      x = x - V(a.alibi[h]) * distance;
     }
-    if (left < W) x = xsimd::select(lanes < V(static_cast<T>(left)), x, V(hidden));
-    if (j < from) x = xsimd::select(lanes < V(static_cast<T>(from - j)), V(hidden), x);
+    x = seen.select(j, x, hidden, lanes);
     x.store_unaligned(s + j);
     most = xsimd::max(most, x);
   }
   return most;
 }
 
-// Makes scores of one row of scaled products; they are that already where every key of the block is seen and no bias is
+// Makes scores of one row of scaled products; they are that already where every key of the block is seen and nothing is
 // added. Gives back the largest score of each lane.
 template <class T>
 Vec<T> row_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
                   std::int64_t count, std::int64_t width, T* s) {
   using V = Vec<T>;
-  const std::int64_t seen = visible(a, i) - j0;
-  if (seen < width || count < width || first_visible(a, i) > j0 || a.bias.data || a.mask.data)
-    return finish_scores(a, b, h, i, j0, seen < count ? seen : count, width, s);
+  if (visible(a, i) - j0 < width || count < width || first_visible(a, i) > j0 || a.bias.data || a.alibi || a.mask.data)
+    return finish_scores(a, b, h, i, j0, count, width, s);
   V most = load<V>(s);
   for (std::int64_t j = V::size; j < width; j += V::size) most = xsimd::max(most, load<V>(s + j));
   return most;
+}
+
+// e^x for x <= 8. The factor is applied to the difference of a score and m, which is small where it matters: scores may
+// be as large as the type allows.
+template <class V>
+V exp_of(const V& x) {
+  return two_to(x * V(static_cast<typename V::value_type>(log2_e)));
 }
 
 template <class T>
@@ -147,6 +174,32 @@ void multiply_row(T* x, const T* factors, std::int64_t width) {
   for (std::int64_t j = 0; j < width; j += V::size) (load<V>(x + j) * load<V>(factors + j)).store_unaligned(x + j);
 }
 
+// Dropout of row i of weights.
+template <class T>
+void drop(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0, std::int64_t count,
+          std::int64_t width, T* weights) {
+  if (a.dropout == 0) return;
+  alignas(64) T factors[N];
+  drop_factors(a, b, h, i, j0, count, width, factors);
+  multiply_row(weights, factors, width);
+}
+
+// Makes 0 of what stands at hidden keys, whatever it is.
+template <class T>
+void clear_hidden(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
+                  std::int64_t count, std::int64_t width, T* x) {
+  using V = Vec<T>;
+  const VisibleKeys<T> seen(a, b, h, i, j0, count);
+  const V lanes = lane_numbers<T>(), zero(T(0));
+  for (std::int64_t j = 0; j < width; j += V::size) seen.select(j, load<V>(x + j), zero, lanes).store_unaligned(x + j);
+}
+
+// Where visible_product() finds room in the scratch.
+template <class T>
+T* checked_room(const Attention<T>& a, T* scratch) {
+  return scratch + query_block * (2 * N + a.Dv);
+}
+
 // The width of a block that a query block needs to look at: up to the last query's last key.
 template <class T>
 std::int64_t block_keys(const Attention<T>& a, std::int64_t last_query, std::int64_t j0) {
@@ -168,18 +221,13 @@ void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_r
   }
 }
 
-// Whether the tiles have the softmax of row i right. Where its largest score or its total isn't finite, a score has
-// overflowed: hidden keys would get the NaN, too; or all are -inf, which is right only if the row sees no key.
+// Whether row i sees any key.
 template <class T>
-bool sound(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, T most, T total) {
-  if (std::isfinite(most + total)) return true;
-  if (total != T(0)) return !hides(a);
-  const std::int64_t first = first_visible(a, i), seen = visible(a, i);
-  if (!a.mask.data) return seen <= first;
-  const bool* const mask = a.mask.at(b, h, i);
-  for (std::int64_t j = first; j < seen; ++j)
-    if (mask[j]) return false;
-  return true;
+bool sees_any(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i) {
+  const VisibleKeys<T> seen(a, b, h, i, 0, a.Sk);
+  for (std::int64_t j = seen.from < 0 ? 0 : seen.from; j < seen.to; ++j)
+    if (seen(j)) return true;
+  return false;
 }
 
 // s [M, N] = the scaled products of a block of queries and one of keys, in whole vectors. Every pass computes them
@@ -189,12 +237,12 @@ void products(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_
               std::int64_t j0, std::int64_t count, const T* keys, T* s) {
   const std::int64_t width = whole_vectors<T>(count);
   if (!few_queries(a))
-    return tile_product<false>(rows, width, a.D, scale_of(a), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N, s, N,
-                               false);
+    return tile_product<false>(rows, width, a.D, static_cast<T>(a.scale), a.q.at(b, h, i0), a.q.row, keys + j0 * a.D, N,
+                               s, N, false);
   const std::int64_t kv = h / (a.H / a.kv_heads);
   for (std::int64_t i = 0; i < rows; ++i) {
     row_dots(count, a.D, a.q.at(b, h, i0 + i), std::int64_t{0}, a.k.at(b, kv, j0), a.k.row, s + i * N);
-    for (std::int64_t j = 0; j < width; ++j) s[i * N + j] = j < count ? s[i * N + j] * scale_of(a) : T(0);
+    for (std::int64_t j = 0; j < width; ++j) s[i * N + j] = j < count ? s[i * N + j] * static_cast<T>(a.scale) : T(0);
   }
 }
 
@@ -202,43 +250,111 @@ void products(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_
 template <class T>
 struct Softmax {
   using V = Vec<T>;
-  T* base;   // [M]: weights are 2^(score - base) until they are divided by their total; -inf: nothing seen yet
-  T* total;  // [M, lanes]: the sums of the weights, lane by lane
-  // A base need not be the largest score: any near it keeps the weights in range, and a new one has its price.
-  static constexpr T slack = 8;
+  T* m;  // [M]: -inf: nothing seen yet
+  T* l;  // [M, lanes]: lane by lane
+  // m need not be the largest score: any near it keeps the exponentials in range, and a new one has its price.
+  static constexpr T slack = 5;
 
-  Softmax(T* room, std::int64_t rows) : base(room), total(room + rows) {
-    for (std::int64_t i = 0; i < rows; ++i) base[i] = -std::numeric_limits<T>::infinity();
-    for (std::int64_t i = 0; i < rows * static_cast<std::int64_t>(V::size); ++i) total[i] = 0;
+  Softmax(T* room, std::int64_t rows) : m(room), l(room + rows) {
+    for (std::int64_t i = 0; i < rows; ++i) m[i] = -std::numeric_limits<T>::infinity();
+    for (std::int64_t i = 0; i < rows * static_cast<std::int64_t>(V::size); ++i) l[i] = 0;
   }
-  V lanes(std::int64_t i) const { return load<V>(total + i * static_cast<std::int64_t>(V::size)); }
+  T* lanes(std::int64_t i) const { return l + i * static_cast<std::int64_t>(V::size); }
 
-  // Makes weights of row i of scores s, the largest of which are given; o [cols] is the row's context so far.
+  // Makes exponentials of row i of scores s, the largest of which are given; o [cols] is the row's context so far.
   void add(std::int64_t i, const V& most, std::int64_t width, T* s, T* o, std::int64_t cols) const {
-    V sum = lanes(i);
-    if (xsimd::any(most > V(base[i] + slack))) {
+    V sum = load<V>(lanes(i));
+    if (xsimd::any(most > V(m[i] + slack))) {
       const T high = max_lanes(most);
-      if (base[i] != -std::numeric_limits<T>::infinity()) {
-        const T shrink = std::exp2(base[i] - high);
+      if (m[i] != -std::numeric_limits<T>::infinity()) {
+        const T shrink = std::exp(m[i] - high);
         sum = sum * V(shrink);
         copy_scaled(o, shrink, cols, o);
       }
-      base[i] = high;
+      m[i] = high;
     }
     // Of a row that has seen nothing yet all scores are -inf, and so are their differences from 0.
-    const V from(base[i] == -std::numeric_limits<T>::infinity() ? T(0) : base[i]);
+    const V from(m[i] == -std::numeric_limits<T>::infinity() ? T(0) : m[i]);
     for (std::int64_t j = 0; j < width; j += V::size) {
-      const V p = two_to(load<V>(s + j) - from);
+      const V p = exp_of(load<V>(s + j) - from);
       p.store_unaligned(s + j);
       sum = sum + p;
     }
-    sum.store_unaligned(total + i * static_cast<std::int64_t>(V::size));
+    sum.store_unaligned(lanes(i));
   }
 };
 
+// Makes weights of row i of scaled products s. Those of hidden keys are exactly 0: e^-inf, unless the row has no
+// softmax.
+template <class T>
+void row_weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
+                 std::int64_t count, std::int64_t width, const SoftmaxStats<const T>& stats, T* s) {
+  using V = Vec<T>;
+  row_scores(a, b, h, i, j0, count, width, s);
+  const std::int64_t row = (b * a.H + h) * a.Sq + i;
+  const V m(stats.m[row]), inv_l(stats.inv_l[row]);
+  for (std::int64_t j = 0; j < width; j += V::size) (exp_of(load<V>(s + j) - m) * inv_l).store_unaligned(s + j);
+  if (std::isnan(stats.inv_l[row])) clear_hidden(a, b, h, i, j0, count, width, s);
+}
+
+// c [m, n] += op(a) b as tile_product<TransA>, but rows of b that aren't finite are multiplied for those rows of c
+// alone that see them: sees(row of c, row of b). a is 0 for all others.
+template <bool TransA, class T, class Sees>
+void visible_product(std::int64_t m, std::int64_t n, std::int64_t k, const T* a, const T* b, std::int64_t ldb, T* c,
+                     std::int64_t ldc, T alpha, const Sees& sees, T* scratch) {
+  const auto element = [](auto* x, std::int64_t row, std::int64_t p) {
+    return x + (TransA ? p * N + row : row * N + p);
+  };
+  T* const finite_a = scratch;
+  T* const finite_b = scratch + N * N;
+  bool all = true;
+  for (std::int64_t p = 0; p < k; ++p) {
+    const T* const from = b + p * ldb;
+    T* const to = finite_b + p * n;
+    if (sum_lanes(copy_scaled(from, T(1), n, to)) == T(0)) continue;
+    if (all)
+      for (std::int64_t i = 0; i < (TransA ? k : m) * N; ++i) finite_a[i] = a[i];
+    all = false;
+    for (std::int64_t j = 0; j < n; ++j) to[j] = 0;
+    for (std::int64_t i = 0; i < m; ++i) {
+      *element(finite_a, i, p) = 0;
+      if (!sees(i, p)) continue;
+      const T weight = *element(a, i, p);
+      for (std::int64_t j = 0; j < n; ++j) c[i * ldc + j] += alpha * (weight * from[j]);
+    }
+  }
+  if (all)
+    tile_product<TransA>(m, n, k, alpha, a, N, b, ldb, c, ldc, true);
+  else
+    tile_product<TransA>(m, n, k, alpha, finite_a, N, finite_b, n, c, ldc, true);
+}
+
+// The contexts of a block of queries from weights that are normalised first: they are as large as the values, at most.
+template <class T>
+void exact_contexts(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
+                    const T* keys, const HeadView<T>& out, const SoftmaxStats<const T>& stats, T* scratch) {
+  const std::int64_t kv = h / (a.H / a.kv_heads);
+  T* const s = scratch;
+  T* const o = s + query_block * N;
+  for (std::int64_t c = 0; c < rows * a.Dv; ++c) o[c] = 0;
+  const std::int64_t end = visible(a, i0 + rows - 1);
+  for (std::int64_t j0 = first_visible(a, i0) / N * N; j0 < end; j0 += N) {
+    const std::int64_t count = block_keys(a, i0 + rows - 1, j0), width = whole_vectors<T>(count);
+    products(a, b, h, i0, rows, j0, count, keys, s);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      row_weights(a, b, h, i0 + i, j0, count, width, stats, s + i * N);
+      drop(a, b, h, i0 + i, j0, count, width, s + i * N);
+    }
+    const auto sees = [&](std::int64_t i, std::int64_t j) { return VisibleKeys<T>(a, b, h, i0 + i, j0, count)(j); };
+    visible_product<false>(rows, a.Dv, count, s, a.v.at(b, kv, j0), a.v.row, o, a.Dv, T(1), sees,
+                           checked_room(a, scratch));
+  }
+  for (std::int64_t i = 0; i < rows; ++i) copy_scaled(o + i * a.Dv, T(1), a.Dv, out.at(b, h, i0 + i));
+}
+
 template <class T>
 bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys,
-             const Heads<T>& out, T* lse, T* scratch) {
+             const HeadView<T>& out, const SoftmaxStats<T>& stats, T* scratch) {
   using V = Vec<T>;
   const std::int64_t kv = h / (a.H / a.kv_heads);
   T* const s = scratch;
@@ -255,73 +371,58 @@ bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
       T* const row = s + i * N;
       softmax.add(i, row_scores(a, b, h, i0 + i, j0, count, width, row), width, row, o + i * a.Dv,
                   j0 > begin ? a.Dv : 0);
-      if (a.dropout > 0) {
-        alignas(64) T factors[N];
-        drop_factors(a, b, h, i0 + i, j0, count, width, factors);
-        multiply_row(row, factors, width);
-      }
+      drop(a, b, h, i0 + i, j0, count, width, row);
     }
     tile_product<false>(rows, a.Dv, count, T(1), s, N, a.v.at(b, kv, j0), a.v.row, o, a.Dv, j0 > begin);
   }
-  constexpr T infinity = std::numeric_limits<T>::infinity();
-  T* const sums = lse + (b * a.H + h) * a.Sq + i0;
-  bool ok = true;
+  const std::int64_t row = (b * a.H + h) * a.Sq + i0;
   V zero(T(0));  // x times 0 is 0 or NaN
   for (std::int64_t i = 0; i < rows; ++i) {
-    const T base = softmax.base[i], total = sum_lanes(softmax.lanes(i));
-    zero = zero + copy_scaled(o + i * a.Dv, total == T(0) ? T(0) : T(1) / total, a.Dv, out.at(b, h, i0 + i));
-    ok = ok && sound(a, b, h, i0 + i, base, total);
-    sums[i] = total;
+    T m = softmax.m[i], inv_l = 1 / sum_lanes(load<V>(softmax.lanes(i)));
+    if (!std::isfinite(m + inv_l)) {
+      const bool blind = std::isinf(inv_l) && !sees_any(a, b, h, i0 + i);
+      m = 0;
+      inv_l = blind ? T(0) : std::numeric_limits<T>::quiet_NaN();
+    }
+    zero = zero + copy_scaled(o + i * a.Dv, inv_l, a.Dv, out.at(b, h, i0 + i));
+    stats.m[row + i] = m;
+    stats.inv_l[row + i] = inv_l;
   }
-  for (std::int64_t i = 0; i < rows; i += V::size) {
-    const std::int64_t left = rows - i < static_cast<std::int64_t>(V::size) ? rows - i : V::size;
-    const V base = load<V>(softmax.base + i), total = load_part<V>(sums + i, left);
-    store_part(xsimd::select(total == V(0), V(infinity), base + xsimd::log2(total)), sums + i, left);
-  }
-  return ok && (!hides(a) || sum_lanes(zero) == T(0));
-}
-
-// Makes weights of row i of scaled products s, from the stored row sum.
-template <class T>
-void row_weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
-                 std::int64_t count, std::int64_t width, const T* lse, T* s) {
-  using V = Vec<T>;
-  row_scores(a, b, h, i, j0, count, width, s);
-  const V base(lse[(b * a.H + h) * a.Sq + i]);
-  for (std::int64_t j = 0; j < width; j += V::size) two_to(load<V>(s + j) - base).store_unaligned(s + j);
+  if (sum_lanes(zero) == T(0)) return true;
+  exact_contexts(a, b, h, i0, rows, keys, out, {stats.m, stats.inv_l}, scratch);
+  return false;
 }
 
 template <class T>
 void weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys,
-             const T* lse, T* w, T* s) {
+             const SoftmaxStats<const T>& stats, T* w, T* s) {
   for (std::int64_t j0 = 0; j0 < a.Sk; j0 += N) {
     const std::int64_t left = a.Sk - j0 < N ? a.Sk - j0 : N;
     products(a, b, h, i0, rows, j0, left, keys, s);
     for (std::int64_t i = 0; i < rows; ++i) {
-      row_weights(a, b, h, i0 + i, j0, left, whole_vectors<T>(left), lse, s + i * N);
+      row_weights(a, b, h, i0 + i, j0, left, whole_vectors<T>(left), stats, s + i * N);
       for (std::int64_t j = 0; j < left; ++j) w[((b * a.H + h) * a.Sq + i0 + i) * a.Sk + j0 + j] = s[i * N + j];
     }
   }
 }
 
-// to += P (dP - delta), the gradient of a row's scores.
+// to += x
 template <class T>
-void add_slopes(const T* weight, const T* slope, const Vec<T>& delta, std::int64_t count, T* to) {
+void add_row(const T* x, std::int64_t count, T* to) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
   for (std::int64_t j = 0; j < count; j += W) {
-    const V ds = load<V>(weight + j) * (load<V>(slope + j) - delta);
     if (j + W <= count)
-      (load<V>(to + j) + ds).store_unaligned(to + j);
+      (load<V>(to + j) + load<V>(x + j)).store_unaligned(to + j);
     else
-      store_part(load_part<V>(to + j, count - j) + ds, to + j, count - j);
+      store_part(load_part<V>(to + j, count - j) + load<V>(x + j), to + j, count - j);
   }
 }
 
 template <class T>
 void backward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t j0, const T* keys, const T* values,
-              const T* lse, const T* delta, const Heads<const T>& dout, T* dq, std::int64_t dq_row, T* dk, T* dv,
-              const Heads<T>& dbias, T* scratch) {
+              const SoftmaxStats<const T>& stats, const T* delta, const HeadView<const T>& dout, bool check, T* dq,
+              std::int64_t dq_row, T* dk, T* dv, const HeadView<T>& dbias, T* scratch) {
   using V = Vec<T>;
   const std::int64_t kv = h / (a.H / a.kv_heads);
   T* const p = scratch;
@@ -334,31 +435,43 @@ void backward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_
   std::int64_t end = a.window > 0 ? j0 + all - 1 + a.window - (a.Sk - a.Sq) : a.Sq;
   if (end > a.Sq) end = a.Sq;
   const std::int64_t step = query_step(a);
+  const T scale = static_cast<T>(a.scale);
   for (; i0 < end; i0 += step) {
     const std::int64_t rows = end - i0 < step ? end - i0 : step;
     const std::int64_t limit = visible(a, i0 + rows - 1) - j0, count = limit < all ? limit : all;
     const std::int64_t width = whole_vectors<T>(count);
     products(a, b, h, i0, rows, j0, count, keys, p);
     tile_product<false>(rows, width, a.Dv, T(1), dout.at(b, h, i0), dout.row, values + j0 * a.Dv, N, ds, N, false);
-    const V factor(a.scale);
     for (std::int64_t i = 0; i < rows; ++i) {
       T* const weight = p + i * N;
-      T* const slope = ds + i * N;
+      T* const dscore = ds + i * N;
+      row_weights(a, b, h, i0 + i, j0, count, width, stats, weight);
       alignas(64) T factors[N];
-      row_weights(a, b, h, i0 + i, j0, count, width, lse, weight);
       if (a.dropout > 0) {
         drop_factors(a, b, h, i0 + i, j0, count, width, factors);
-        multiply_row(slope, factors, width);
+        multiply_row(dscore, factors, width);
       }
       const V sum(delta[(b * a.H + h) * a.Sq + i0 + i]);
-      if (dbias.data) add_slopes(weight, slope, sum, count, dbias.at(b, h, i0 + i) + j0);
-      for (std::int64_t j = 0; j < width; j += V::size)  // dS = P (dP - delta) scale
-        (load<V>(weight + j) * (load<V>(slope + j) - sum) * factor).store_unaligned(slope + j);
+      for (std::int64_t j = 0; j < width; j += V::size)  // dS = P (dP - delta)
+        (load<V>(weight + j) * (load<V>(dscore + j) - sum)).store_unaligned(dscore + j);
+      if (check) clear_hidden(a, b, h, i0 + i, j0, count, width, dscore);
+      if (dbias.data) add_row(dscore, count, dbias.at(b, h, i0 + i) + j0);
       if (a.dropout > 0) multiply_row(weight, factors, width);
     }
-    tile_product<true>(count, a.Dv, rows, T(1), p, N, dout.at(b, h, i0), dout.row, dv, a.Dv, true);
-    tile_product<true>(count, a.D, rows, T(1), ds, N, a.q.at(b, h, i0), a.q.row, dk, a.D, true);
-    tile_product<false>(rows, a.D, count, T(1), ds, N, a.k.at(b, kv, j0), a.k.row, dq + i0 * dq_row, dq_row, true);
+    const T* const q = a.q.at(b, h, i0);
+    const T* const k = a.k.at(b, kv, j0);
+    if (check) {
+      const auto sees = [&](std::int64_t i, std::int64_t j) { return VisibleKeys<T>(a, b, h, i0 + i, j0, count)(j); };
+      const auto seen_by = [&](std::int64_t j, std::int64_t i) { return sees(i, j); };
+      T* const room = checked_room(a, scratch);
+      visible_product<true>(count, a.Dv, rows, p, dout.at(b, h, i0), dout.row, dv, a.Dv, T(1), seen_by, room);
+      visible_product<true>(count, a.D, rows, ds, q, a.q.row, dk, a.D, scale, seen_by, room);
+      visible_product<false>(rows, a.D, count, ds, k, a.k.row, dq + i0 * dq_row, dq_row, scale, sees, room);
+    } else {
+      tile_product<true>(count, a.Dv, rows, T(1), p, N, dout.at(b, h, i0), dout.row, dv, a.Dv, true);
+      tile_product<true>(count, a.D, rows, scale, ds, N, q, a.q.row, dk, a.D, true);
+      tile_product<false>(rows, a.D, count, scale, ds, N, k, a.k.row, dq + i0 * dq_row, dq_row, true);
+    }
   }
 }
 

@@ -1,142 +1,186 @@
 #include "ops/attention.hpp"
 
-#include <cmath>
-
 #include "fit/ops.hpp"
 #include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace detail {
 namespace {
 
-// k or v with each head repeated for the query heads that share it.
-Tensor repeat_heads(const Tensor& x, std::int64_t count, Heads heads) {
-  const int axis = heads == Heads::first ? 1 : 2;
-  if (x.size(axis) == count) return x;
-  const Shape groups = x.shape().inserted(axis + 1, count / x.size(axis));
-  return reshape(broadcast_to(unsqueeze(x, axis + 1), groups), x.shape().with(axis, count));
+template <class T>
+kernels::HeadView<T> view_output(const AttentionCall& c, T* data) {
+  return view_heads(data, c.layout != HeadLayout::first, c.H, c.Sq, c.Dv);
 }
 
-// Which pairs may attend; undefined where all may.
-Tensor visible_pairs(const AttentionCall& call, std::int64_t queries, std::int64_t keys) {
-  Tensor visible = call.mask;
-  const auto restrict_to = [&](const Tensor& m) { visible = visible.defined() ? logical_and(visible, m) : m; };
-  if (call.causal) restrict_to(causal_mask(queries, keys));
-  if (call.window > 0) restrict_to(window_mask(queries, keys, call.window));
-  return visible;
+template <class T>
+struct Operands {
+  kernels::HeadView<T> q, k, v;
+};
+
+// data: one for each operand of the call.
+template <class T>
+Operands<T> view_operands(const AttentionCall& c, T* const (&data)[3]) {
+  if (c.layout == HeadLayout::packed) {
+    const Shape qkv{c.B, c.Sq, (c.H + c.kv_heads) * c.D + c.kv_heads * c.Dv};
+    const std::int64_t k_at = c.H * c.D, v_at = k_at + c.kv_heads * c.D;
+    return {view_part(data[0], qkv, 0, c.D), view_part(data[0], qkv, k_at, c.D), view_part(data[0], qkv, v_at, c.Dv)};
+  }
+  const bool last = c.layout == HeadLayout::last;
+  return {view_heads(data[0], last, c.H, c.Sq, c.D), view_heads(data[1], last, c.kv_heads, c.Sk, c.D),
+          view_heads(data[2], last, c.kv_heads, c.Sk, c.Dv)};
+}
+
+template <class T>
+kernels::Attention<T> with_operands(const AttentionCall& c, const std::vector<Tensor>& operands,
+                                    const ScoreTerms& terms) {
+  const T* data[3] = {};
+  for (int i = 0; i < c.operands(); ++i) data[i] = operands[static_cast<std::size_t>(i)].data<T>().data();
+  const Operands<const T> x = view_operands(c, data);
+  kernels::Attention<T> a = with_terms<T>(c, terms);
+  a.q = x.q, a.k = x.k, a.v = x.v;
+  return a;
+}
+
+// The two numbers of each row in one tensor, [2, B, H, Sq].
+template <class T>
+kernels::SoftmaxStats<T> stats_in(const AttentionCall& c, T* data) {
+  return {data, data + c.B * c.H * c.Sq};
+}
+
+// A tensor that leads no further back than to x: what a derivative by x is taken of while another one is under way.
+Tensor identity_leaf(const Tensor& x) {
+  return record("identity", {x}, x.alias(x.shape()), keep::nothing, [](Backward& b) { b.give(0, b.dy()); });
+}
+
+// The inputs of the node: the operands, and the bias, which may be undefined. Saved: stats, mask, alibi.
+ScoreTerms terms_of(Backward& b, const AttentionCall& c) { return {b.saved(1), b.x(c.operands()), b.saved(2)}; }
+
+// The gradient by way of the composed form: it can be differentiated again, and knows the gradient of the weights.
+void give_composed(Backward& b, const AttentionCall& c, bool weights) {
+  const bool again = b.recording();
+  std::vector<int> wanted;
+  std::vector<Tensor> x, inputs, outputs, seeds, gradients;
+  {
+    const EnableGrad on;
+    for (int i = 0; i <= c.operands(); ++i) {
+      x.push_back(b.x(i));
+      if (!again && x.back().defined()) x.back() = x.back().detach();
+      if (!b.wants(i)) continue;
+      if (again)
+        x.back() = identity_leaf(x.back());
+      else
+        x.back().requires_grad_();
+      wanted.push_back(i);
+      inputs.push_back(x.back());
+    }
+    ScoreTerms terms = terms_of(b, c);
+    terms.bias = x.back();
+    x.pop_back();
+    const AttentionResult r = composed_attention(c, x, terms);
+    for (int i = 0; i < (weights ? 2 : 1); ++i) {
+      const Tensor& y = i == 0 ? r.output : r.weights;
+      if (!b.has_dy(i) || !y.requires_grad()) continue;  // weights don't depend on the values
+      outputs.push_back(y);
+      seeds.push_back(b.dy(i));
+    }
+    if (outputs.empty()) return;
+    gradients = grad(outputs, inputs, seeds, again ? allow_unused | create_graph : allow_unused);
+  }
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (gradients[i].defined()) b.give(wanted[i], std::move(gradients[i]));
+}
+
+// The gradient in tiles. check: see kernels::attention_backward.
+void give_tiled(Backward& b, const AttentionCall& c, bool check) {
+  const int count = c.operands();
+  std::vector<Tensor> x, dx;
+  for (int i = 0; i < count; ++i) {
+    x.push_back(b.x(i));
+    dx.push_back(Tensor::empty(x.back().shape(), x.back().dtype()));
+  }
+  const ScoreTerms terms = terms_of(b, c);
+  if (b.wants(count)) dx.push_back(Tensor::empty(terms.bias.shape(), terms.bias.dtype()));
+  const Tensor out = b.y(0), stats = b.saved(0), dout = b.dy(0);
+  dispatch_floating(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* data[3] = {};
+    for (int i = 0; i < count; ++i) data[i] = dx[static_cast<std::size_t>(i)].fresh<T>();
+    const Operands<T> d = view_operands(c, data);
+    kernels::AttentionGradients<T> to{d.q, d.k, d.v, {}};
+    if (b.wants(count)) to.dbias = view_over_scores(dx.back().fresh<T>(), terms.bias);
+    kernels::attention_backward<T>(with_operands<T>(c, x, terms), view_output(c, out.data<T>().data()),
+                                   stats_in(c, stats.data<T>().data()), view_output(c, dout.data<T>().data()), to,
+                                   check);
+  });
+  for (std::size_t i = 0; i < dx.size(); ++i) b.give(static_cast<int>(i), std::move(dx[i]));
 }
 
 }  // namespace
 
-AttentionResult composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, Heads heads,
-                                   const AttentionCall& call) {
-  const int sequence = heads == Heads::first ? 2 : 1;
-  const std::int64_t count = q.size(3 - sequence);
-  const Tensor visible = visible_pairs(call, q.size(sequence), k.size(sequence));
+AttentionResult attend(const char* op, AttentionCall c, const std::vector<Tensor>& operands,
+                       const AttentionOptions& options, bool weights) {
+  const DType dtype = operands[0].dtype();
+  const ScoreTerms terms = apply_options(op, c, dtype, options);
+  for (const std::int64_t size : {c.B, c.H, c.Sq, c.Sk, c.D, c.Dv})
+    if (size == 0) return composed_attention(c, operands, terms);
 
-  Tensor scores = visible_scores(q, repeat_heads(k, count, heads), visible, heads) * call.scale;
-  if (call.bias.defined()) scores = scores + call.bias;
-  Tensor weights;
-  if (visible.defined()) {
-    // Of a row without a visible key the softmax is NaN. The second fill makes that 0, and lets no gradient into it.
-    const Tensor hidden = logical_not(visible);
-    weights = masked_fill(softmax(masked_fill(scores, hidden, -INFINITY)), hidden, 0);
-  } else {
-    weights = softmax(scores);
-  }
-  Tensor dropped = weights;
-  if (call.dropout > 0) {
-    Generator replay;
-    replay.set_state(call.seed, call.number);
-    dropped = dropout(weights, call.dropout, replay);
-  }
-  return {visible_to_queries(dropped, repeat_heads(v, count, heads), visible, heads), weights};
+  std::vector<Tensor> results{Tensor::empty(c.output, dtype)};
+  if (weights) results.push_back(Tensor::empty(c.weights, dtype));
+  Tensor stats = Tensor::empty({2, c.B, c.H, c.Sq}, dtype);
+  bool finite = true;
+  dispatch_floating(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const kernels::Attention<T> a = with_operands<T>(c, operands, terms);
+    const kernels::SoftmaxStats<T> rows = stats_in(c, stats.fresh<T>());
+    finite = kernels::attention_forward<T>(a, view_output(c, results[0].fresh<T>()), rows);
+    if (weights) kernels::attention_weights<T>(a, {rows.m, rows.inv_l}, results[1].fresh<T>());
+  });
+  std::vector<Tensor> inputs = operands;
+  inputs.push_back(terms.bias);
+  record("attention", inputs, results, keep::inputs | keep::output | keep::saved(stats, terms.mask, terms.alibi),
+         [c, weights, check = !finite](Backward& b) {
+           if (b.recording() || (weights && b.has_dy(1)))
+             give_composed(b, c, weights);
+           else
+             give_tiled(b, c, check);
+         });
+  return {results[0], weights ? results[1] : Tensor()};
 }
 
 }  // namespace detail
 
 namespace {
-
-using detail::AttentionCall;
-using detail::Heads;
-
-AttentionResult attend(const Tensor& q, const Tensor& k, const Tensor& v, Heads heads, const AttentionCall& call,
-                       bool weights) {
-  if (auto fused = detail::fused_attention(q, k, v, heads, call, weights)) return *fused;
-  return detail::composed_attention(q, k, v, heads, call);
-}
-
-// Inputs with heads first, all of the rank that q has.
-AttentionResult heads_first(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
-                            bool weights) {
-  constexpr const char* op = "scaled_dot_product_attention";
-  check::defined(op, "q", q, "k", k, "v", v);
-  const int rank = q.rank();
-  if (rank < 2 || rank > 4 || k.rank() != rank || v.rank() != rank)
-    check::fail(op, "q is ", q.shape(), ", k is ", k.shape(), ", v is ", v.shape(),
-                ": all must be (B, H, S, D), (B, S, D) or (S, D)");
-  const auto four = [rank](const Tensor& x) {
-    if (rank == 4) return x;
-    return reshape(x, rank == 3 ? Shape{x.size(0), 1, x.size(1), x.size(2)} : Shape{1, 1, x.size(0), x.size(1)});
-  };
-  const Tensor q4 = four(q), k4 = four(k), v4 = four(v);
-  const AttentionCall call = detail::check_attention(op, q4, k4, v4, Heads::first, options);
-  AttentionResult r = attend(q4, k4, v4, Heads::first, call, weights);
-  if (rank == 4) return r;
-  const auto back = [&](const Tensor& y) {
-    return reshape(y, rank == 3 ? y.shape().erased(1) : y.shape().erased(0).erased(0));
-  };
-  return {back(r.output), weights ? back(r.weights) : Tensor()};
-}
-
-// Inputs [B, S, heads * features].
-AttentionResult heads_last(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
-                           const AttentionOptions& options, bool weights) {
-  constexpr const char* op = "multi_head_attention";
-  check::defined(op, "q", q, "k", k, "v", v);
-  if (q.rank() != 3 || k.rank() != 3 || v.rank() != 3)
-    check::fail(op, "q is ", q.shape(), ", k is ", k.shape(), ", v is ", v.shape(),
-                ": all must be (B, S, heads * features)");
-  if (num_heads < 1 || q.size(2) % num_heads != 0 || q.size(2) == 0)
-    check::fail(op, "q is ", q.shape(), ", num_heads ", num_heads,
-                ": the last axis must be num_heads times the features of a head, at least 1");
-  const std::int64_t features = q.size(2) / num_heads, kv_heads = k.size(2) / features;
-  if (kv_heads == 0 || k.size(2) % features != 0)
-    check::fail(op, "k is ", k.shape(), ", q is ", q.shape(), " in ", num_heads, " heads of ", features,
-                " features: the last axis of k must be a multiple of ", features);
-  if (v.size(2) % kv_heads != 0)
-    check::fail(op, "v is ", v.shape(), ", k is ", k.shape(), " in ", kv_heads, " heads of ", features,
-                " features: the last axis of v must be a multiple of ", kv_heads);
-  const auto split = [](const Tensor& x, std::int64_t heads) {
-    return reshape(x, Shape{x.size(0), x.size(1), heads, x.size(2) / heads});
-  };
-  const Tensor q4 = split(q, num_heads), k4 = split(k, kv_heads), v4 = split(v, kv_heads);
-  const AttentionCall call = detail::check_attention(op, q4, k4, v4, Heads::last, options);
-  AttentionResult r = attend(q4, k4, v4, Heads::last, call, weights);
-  const Shape& s = r.output.shape();
-  return {reshape(r.output, Shape{s[0], s[1], s[2] * s[3]}), r.weights};
-}
-
+constexpr const char* dot_product = "scaled_dot_product_attention";
+constexpr const char* multi_head = "multi_head_attention";
+constexpr const char* packed = "packed_self_attention";
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
-  return heads_first(q, k, v, options, false).output;
+  return detail::attend(dot_product, detail::separate_heads(dot_product, q, k, v), {q, k, v}, options, false).output;
 }
 
 AttentionResult scaled_dot_product_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                           const AttentionOptions& options) {
-  return heads_first(q, k, v, options, true);
+  return detail::attend(dot_product, detail::separate_heads(dot_product, q, k, v), {q, k, v}, options, true);
 }
 
 Tensor multi_head_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
                             const AttentionOptions& options) {
-  return heads_last(q, k, v, num_heads, options, false).output;
+  return detail::attend(multi_head, detail::joined_heads(multi_head, q, k, v, num_heads), {q, k, v}, options, false)
+      .output;
 }
 
 AttentionResult multi_head_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                   std::int64_t num_heads, const AttentionOptions& options) {
-  return heads_last(q, k, v, num_heads, options, true);
+  return detail::attend(multi_head, detail::joined_heads(multi_head, q, k, v, num_heads), {q, k, v}, options, true);
+}
+
+Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const AttentionOptions& options,
+                             std::int64_t num_kv_heads) {
+  return detail::attend(packed, detail::packed_heads(packed, qkv, num_heads, num_kv_heads), {qkv}, options, false)
+      .output;
 }
 
 }  // namespace fit

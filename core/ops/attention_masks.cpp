@@ -29,6 +29,12 @@ Tensor detail::window_mask(std::int64_t queries, std::int64_t keys, std::int64_t
   return band(queries, keys, 1 - window, queries + keys);
 }
 
+Tensor detail::alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys, DType dtype) {
+  const Tensor i = reshape(arange(queries).to(float64) + static_cast<double>(keys - queries), {queries, 1});
+  const Tensor distance = abs(i - arange(keys).to(float64));  // [Sq, Sk]
+  return (reshape(slopes.to(float64), {1, slopes.numel(), 1, 1}) * neg(distance)).to(dtype);
+}
+
 Tensor create_look_ahead_mask(std::int64_t n) {
   if (n < 0) check::fail("create_look_ahead_mask", "the length is ", n, ": it must not be negative");
   return detail::causal_mask(n, n).alias({1, n, n});
@@ -47,21 +53,24 @@ Tensor create_padding_mask(const Tensor& ids, std::int64_t pad_token_id) {
 MaskAndBias mask_from_torch(const Tensor& mask, TorchMask kind, std::int64_t num_heads) {
   constexpr const char* op = "mask_from_torch";
   check::defined(op, "mask", mask);
-  if (mask.dtype() != boolean) check::floating(op, "a mask that is not boolean", mask);
+  if (mask.dtype() == int64)
+    check::fail(op, "mask is int64: PyTorch's masks are boolean, or floating and added to the scores; 0 and 1 become ",
+                "false and true with .to(boolean)");
   const Shape& s = mask.shape();
   Shape ours;
   if (kind == TorchMask::key_padding) {
-    if (s.rank() == 1) ours = {1, s[0]};
-    if (s.rank() == 2) ours = {s[0], 1, s[1]};
+    if (s.rank() == 1) ours = {1, 1, 1, s[0]};
+    if (s.rank() == 2) ours = {s[0], 1, 1, s[1]};
     if (ours.rank() == 0) check::fail(op, "a key padding mask of shape ", s, ": it must be (Sk) or (B, Sk)");
   } else if (kind == TorchMask::multihead) {
-    if (s.rank() == 2) ours = s;
+    if (s.rank() == 2) ours = {1, 1, s[0], s[1]};
     if (s.rank() == 3 && num_heads > 0 && s[0] % num_heads == 0) ours = {s[0] / num_heads, num_heads, s[1], s[2]};
     if (ours.rank() == 0)
       check::fail(op, "a multihead mask of shape ", s, ", num_heads ", num_heads,
                   ": it must be (Sq, Sk) or (B num_heads, Sq, Sk)");
   } else {
-    if (s.rank() == 2 || s.rank() == 4) ours = s;
+    if (s.rank() == 2) ours = {1, 1, s[0], s[1]};
+    if (s.rank() == 4) ours = s;
     if (s.rank() == 3) ours = s.inserted(0, 1);
     if (ours.rank() == 0)
       check::fail(op, "an sdpa mask of shape ", s, ": it must be (Sq, Sk), (H|1, Sq, Sk) or (B|1, H|1, Sq, Sk)");
@@ -69,6 +78,22 @@ MaskAndBias mask_from_torch(const Tensor& mask, TorchMask kind, std::int64_t num
   const Tensor shaped = reshape(mask, ours);
   if (mask.dtype() != boolean) return {{}, shaped};
   return {kind == TorchMask::sdpa ? shaped : logical_not(shaped), {}};
+}
+
+Tensor combine_masks(const Tensor& a, const Tensor& b) {
+  constexpr const char* op = "combine_masks";
+  const auto four_axes = [&](const char* name, const Tensor& x) {
+    check::dtype(op, name, x, boolean);
+    const Shape& s = x.shape();
+    if (s.rank() == 2) return reshape(x, Shape{1, 1, s[0], s[1]});
+    if (s.rank() == 3) return reshape(x, Shape{s[0], 1, s[1], s[2]});
+    if (s.rank() != 4)
+      check::fail(op, name, " is ", s, ": it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
+    return x;
+  };
+  if (!a.defined()) return b;
+  if (!b.defined()) return a;
+  return logical_and(four_axes("a", a), four_axes("b", b));
 }
 
 AttentionView attention_visualization_helper(const Tensor& weights, const std::vector<std::string>& tokens) {

@@ -9,83 +9,122 @@
 namespace fit {
 namespace {
 
-constexpr const char* op = "cached_self_attention";
+// Some features of the rows of x [B, S, features], from `at` on.
+struct Part {
+  const Tensor& x;
+  std::int64_t at;
+  template <class T>
+  kernels::HeadView<const T> view(std::int64_t D) const {
+    return detail::view_part(x.data<T>().data(), x.shape(), at, D);
+  }
+};
 
-// Writes keys or values, heads side by side from feature `at` of qkv on, behind the first `length` of the kept ones.
-void keep_heads(const Tensor& qkv, std::int64_t at, Tensor& kept, std::int64_t length) {
-  const std::int64_t S = qkv.size(1), W = qkv.size(2), H = kept.size(1), Tmax = kept.size(2), D = kept.size(3);
-  kept.before_write(op);
-  dispatch_floating(qkv.dtype(), [&](auto zero) {
+// Writes keys or values behind the first `length` of those in the cache.
+template <class T>
+void append(const Part& part, Tensor& cache, std::int64_t length) {
+  const std::int64_t S = part.x.size(1), H = cache.size(1), Tmax = cache.size(2), D = cache.size(3);
+  const kernels::HeadView<const T> from = part.view<T>(D);
+  T* const to = cache.fresh<T>();
+  for (std::int64_t b = 0; b < cache.size(0); ++b)
+    for (std::int64_t h = 0; h < H; ++h)
+      for (std::int64_t s = 0; s < S; ++s) std::copy_n(from.at(b, h, s), D, to + ((b * H + h) * Tmax + length + s) * D);
+}
+
+void check_cache(const char* op, const Tensor& keys, const Tensor& values, std::int64_t S, std::int64_t length,
+                 std::int64_t num_heads) {
+  check::same_dtype(op, "keys", keys, "values", values);
+  if (keys.rank() != 4 || values.shape() != keys.shape())
+    check::fail(op, "keys is ", keys.shape(), ", values is ", values.shape(), ": both must be [B, Hkv, Tmax, D]");
+  if (num_heads < 1 || keys.size(1) < 1 || num_heads % keys.size(1) != 0)
+    check::fail(op, "keys [B, Hkv, Tmax, D] is ", keys.shape(), ", num_heads ", num_heads,
+                ": num_heads must be positive, and Hkv must divide it");
+  if (length < 0) check::fail(op, "length is ", length, ": it must not be negative");
+  const std::int64_t Tmax = keys.size(2);
+  if (S > Tmax || length > Tmax - S)
+    check::fail(op, "length is ", length, ", S is ", S, ": length + S must be at most Tmax, ", Tmax);
+}
+
+void check_distinct(const char* op, const char* a_name, const Tensor& a, const char* b_name, const Tensor& b) {
+  if (a.numel() > 0 && a.raw() == b.raw())
+    check::fail(op, a_name, " and ", b_name, " share their memory: each needs its own");
+}
+
+Tensor attend_next(const char* op, const Part& q, const Part& k, const Part& v, Tensor& keys, Tensor& values,
+                   std::int64_t length, std::int64_t num_heads, const AttentionOptions& options) {
+  const std::int64_t S = q.x.size(1), Tmax = keys.size(2), D = keys.size(3);
+  check_distinct(op, "keys", keys, "values", values);
+  for (const Part* part : {&q, &k, &v}) {
+    check_distinct(op, "the input", part->x, "keys", keys);
+    check_distinct(op, "the input", part->x, "values", values);
+  }
+  const NoGrad no_grad;
+  detail::AttentionCall c;
+  c.B = keys.size(0), c.H = num_heads, c.kv_heads = keys.size(1);
+  c.Sq = S, c.Sk = length + S, c.D = c.Dv = D;
+  detail::check_dropout(op, options.dropout);
+  AttentionOptions no_dropout = options;
+  no_dropout.dropout = 0;
+  const detail::ScoreTerms terms = detail::apply_options(op, c, keys.dtype(), no_dropout);
+  // Keys that the window hides from all queries need not be read; one query then sees all of the others.
+  const std::int64_t first = c.window > 0 ? std::max<std::int64_t>(0, length + 1 - c.window) : 0;
+  c.Sk -= first;
+  if (S == 1) c.causal = false, c.window = 0;
+  Tensor out = Tensor::empty({c.B, S, num_heads * D}, keys.dtype());
+  keys.before_write(op);
+  values.before_write(op);
+  if (out.numel() == 0) return out;
+
+  Tensor stats = Tensor::empty({2, c.B, c.H, S}, keys.dtype());
+  dispatch_floating(keys.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T* const from = qkv.data<T>().data() + at;
-    T* const to = kept.fresh<T>();
-    for (std::int64_t b = 0; b < qkv.size(0); ++b)
-      for (std::int64_t h = 0; h < H; ++h)
-        for (std::int64_t s = 0; s < S; ++s)
-          std::copy_n(from + (b * S + s) * W + h * D, D, to + ((b * H + h) * Tmax + length + s) * D);
+    append<T>(k, keys, length);
+    append<T>(v, values, length);
+    kernels::Attention<T> a = detail::with_terms<T>(c, terms);
+    const auto cached = [&](const Tensor& x) {
+      return kernels::HeadView<const T>{x.data<T>().data() + first * D, c.kv_heads * Tmax * D, Tmax * D, D};
+    };
+    a.q = q.view<T>(D), a.k = cached(keys), a.v = cached(values);
+    if (a.mask.data) a.mask.data += first;
+    if (a.bias.data) a.bias.data += first;
+    T* const m = stats.fresh<T>();
+    kernels::attention_forward<T>(a, detail::view_heads(out.fresh<T>(), true, c.H, S, D), {m, m + c.B * c.H * S});
   });
+  return out;
 }
 
 }  // namespace
 
+Tensor cached_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& keys, Tensor& values,
+                        std::int64_t length, std::int64_t num_heads, const AttentionOptions& options) {
+  constexpr const char* op = "cached_attention";
+  check::floating(op, "q", q);
+  check::same_dtype(op, "q", q, "k", k);
+  check::same_dtype(op, "q", q, "v", v);
+  check::same_dtype(op, "q", q, "keys", keys);
+  if (q.rank() != 3) check::fail(op, "q is ", q.shape(), ": it must be [B, S, num_heads D]");
+  check_cache(op, keys, values, q.size(1), length, num_heads);
+  const Shape rows{keys.size(0), q.size(1), keys.size(1) * keys.size(3)};
+  if (q.shape() != Shape{rows[0], rows[1], rows[2] / keys.size(1) * num_heads} || k.shape() != rows ||
+      v.shape() != rows)
+    check::fail(op, "q is ", q.shape(), ", k is ", k.shape(), ", v is ", v.shape(), ", keys [B, Hkv, Tmax, D] is ",
+                keys.shape(), ", num_heads ", num_heads, ": q must be [B, S, num_heads D], k and v [B, S, Hkv D]");
+  return attend_next(op, {q, 0}, {k, 0}, {v, 0}, keys, values, length, num_heads, options);
+}
+
 Tensor cached_self_attention(const Tensor& qkv, Tensor& keys, Tensor& values, std::int64_t length,
                              std::int64_t num_heads, const AttentionOptions& options) {
+  constexpr const char* op = "cached_self_attention";
   check::floating(op, "qkv", qkv);
   check::same_dtype(op, "qkv", qkv, "keys", keys);
-  check::same_dtype(op, "qkv", qkv, "values", values);
-  if (keys.rank() != 4 || values.shape() != keys.shape())
-    check::fail(op, "keys is ", keys.shape(), ", values is ", values.shape(), ": both must be [B, Hkv, Tmax, D]");
-  const std::int64_t B = keys.size(0), kv_heads = keys.size(1), Tmax = keys.size(2), D = keys.size(3);
-  if (qkv.rank() != 3 || qkv.size(0) != B || num_heads < 1 || kv_heads < 1 || num_heads % kv_heads != 0 ||
+  if (qkv.rank() != 3) check::fail(op, "qkv is ", qkv.shape(), ": it must be [B, S, (num_heads + 2 Hkv) D]");
+  check_cache(op, keys, values, qkv.size(1), length, num_heads);
+  const std::int64_t B = keys.size(0), kv_heads = keys.size(1), D = keys.size(3);
+  if (qkv.size(0) != B || num_heads > std::max<std::int64_t>(qkv.size(2), 1) ||
       qkv.size(2) != (num_heads + 2 * kv_heads) * D)
     check::fail(op, "qkv is ", qkv.shape(), ", keys [B, Hkv, Tmax, D] is ", keys.shape(), ", num_heads ", num_heads,
-                ": qkv must be [B, S, (num_heads + 2 Hkv) D], and Hkv must divide num_heads");
-  const std::int64_t S = qkv.size(1), total = length + S, W = qkv.size(2);
-  if (length < 0 || total > Tmax)
-    check::fail(op, "length is ", length, ", qkv is ", qkv.shape(), ": length + S = ", total,
-                " must be at most Tmax = ", Tmax);
-
-  const NoGrad plain;
-  keep_heads(qkv, num_heads * D, keys, length);
-  keep_heads(qkv, (num_heads + kv_heads) * D, values, length);
-  // Keys that the window hides from all queries need not be read; one query then sees all of the others.
-  const std::int64_t first = options.window > 0 ? std::max<std::int64_t>(0, length + 1 - options.window) : 0;
-  AttentionOptions all = options;
-  all.dropout = 0;
-  AttentionOptions rest = all;
-  if (S == 1) {
-    rest.window = 0;
-    rest.causal = false;
-  }
-  const detail::AttentionCall call = detail::check_call(op, Shape{B, num_heads, S, total}, D, qkv.dtype(), rest);
-
-  Tensor out = Tensor::empty({B, S, num_heads * D}, qkv.dtype());
-  Tensor lse = Tensor::empty({B, num_heads, S}, qkv.dtype());
-  bool served = false;
-  dispatch_floating(qkv.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const auto kept = [&](const Tensor& x) {
-      return kernels::Heads<const T>{x.data<T>().data() + first * D, kv_heads * Tmax * D, Tmax * D, D};
-    };
-    kernels::Attention<T> a;
-    a.B = B, a.H = num_heads, a.kv_heads = kv_heads, a.Sq = S, a.Sk = total - first, a.D = a.Dv = D;
-    a.scale = static_cast<T>(call.scale);
-    a.causal = call.causal;
-    a.window = call.window;
-    a.q = {qkv.data<T>().data(), S * W, D, W};
-    a.k = kept(keys);
-    a.v = kept(values);
-    a.mask = detail::over_scores<bool>(call.mask);
-    a.bias = detail::over_scores<T>(call.bias);
-    if (a.mask.data) a.mask.data += first;
-    if (a.bias.data) a.bias.data += first;
-    served = kernels::attention_forward<T>(a, {out.fresh<T>(), S * num_heads * D, D, num_heads * D}, lse.fresh<T>());
-  });
-  if (served) return out;
-  const Tensor q = permute(reshape(slice(qkv, 2, 0, num_heads * D), {B, S, num_heads, D}), {0, 2, 1, 3});
-  const auto filled = [&](const Tensor& x) { return slice(x, 2, 0, total); };
-  const Tensor y = scaled_dot_product_attention(q, filled(keys), filled(values), all);
-  return reshape(permute(y, {0, 2, 1, 3}), {B, S, num_heads * D});
+                ": qkv must be [B, S, (num_heads + 2 Hkv) D]");
+  const std::int64_t k_at = num_heads * D, v_at = k_at + kv_heads * D;
+  return attend_next(op, {qkv, 0}, {qkv, k_at}, {qkv, v_at}, keys, values, length, num_heads, options);
 }
 
 }  // namespace fit

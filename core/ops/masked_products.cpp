@@ -11,8 +11,8 @@ namespace {
 
 enum class Kind { scores, to_queries, to_keys };
 
-const char* formula(Kind kind, Heads heads) {
-  const bool last = heads == Heads::last;
+const char* formula(Kind kind, HeadLayout heads) {
+  const bool last = heads == HeadLayout::last;
   switch (kind) {
     case Kind::scores:
       return last ? "bqhd,bkhd->bhqk" : "bhqd,bhkd->bhqk";
@@ -25,10 +25,10 @@ const char* formula(Kind kind, Heads heads) {
 
 // One head of a tensor of four axes.
 template <class T>
-kernels::Panel<T> panel(const Tensor& x, Heads heads, std::int64_t b, std::int64_t h) {
+kernels::Panel<T> panel(const Tensor& x, HeadLayout heads, std::int64_t b, std::int64_t h) {
   T* const data = static_cast<T*>(const_cast<void*>(x.raw()));
   const std::int64_t features = x.size(3);
-  if (heads == Heads::first) return {data + (b * x.size(1) + h) * x.size(2) * features, features};
+  if (heads == HeadLayout::first) return {data + (b * x.size(1) + h) * x.size(2) * features, features};
   return {data + (b * x.size(1) * x.size(2) + h) * features, x.size(2) * features};
 }
 
@@ -40,10 +40,10 @@ kernels::Panel<const bool> panel_of_mask(const Tensor& visible, std::int64_t b, 
 
 // Computes those heads anew, pair by pair, that have a NaN or an infinity among their operands.
 template <class T>
-void select_heads(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& visible, Kind kind, Heads heads) {
+void select_heads(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& visible, Kind kind, HeadLayout heads) {
   const Tensor& s = kind == Kind::scores ? out : a;
-  const Heads a_heads = kind == Kind::scores ? heads : Heads::first;
-  const int rows = heads == Heads::first ? 2 : 1;
+  const HeadLayout a_heads = kind == Kind::scores ? heads : HeadLayout::first;
+  const int rows = heads == HeadLayout::first ? 2 : 1;
   const std::int64_t count = s.size(1);
   parallel_for(s.size(0) * count, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -54,7 +54,7 @@ void select_heads(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& v
         continue;
       const kernels::VisiblePairs pairs{s.size(2), s.size(3), b.size(3), panel_of_mask(visible, n, h)};
       if (kind == Kind::scores)
-        kernels::visible_scores(pairs, panel<T>(out, Heads::first, n, h), pa, pb);
+        kernels::visible_scores(pairs, panel<T>(out, HeadLayout::first, n, h), pa, pb);
       else if (kind == Kind::to_queries)
         kernels::visible_to_queries(pairs, panel<T>(out, heads, n, h), pa, pb);
       else
@@ -63,7 +63,7 @@ void select_heads(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& v
   });
 }
 
-Tensor product(Kind kind, const Tensor& a, const Tensor& b, const Tensor& visible, Heads heads) {
+Tensor product(Kind kind, const Tensor& a, const Tensor& b, const Tensor& visible, HeadLayout heads) {
   const NoGrad plain;  // recorded by the caller, with an adjoint that selects as well
   Tensor out = einsum(formula(kind, heads), {a, b});
   dispatch_floating(out.dtype(), [&](auto zero) { select_heads<decltype(zero)>(out, a, b, visible, kind, heads); });
@@ -72,7 +72,7 @@ Tensor product(Kind kind, const Tensor& a, const Tensor& b, const Tensor& visibl
 
 }  // namespace
 
-Tensor visible_scores(const Tensor& x, const Tensor& y, const Tensor& visible, Heads heads) {
+Tensor visible_scores(const Tensor& x, const Tensor& y, const Tensor& visible, HeadLayout heads) {
   if (!visible.defined()) return einsum(formula(Kind::scores, heads), {x, y});
   return record("visible_scores", {x, y}, product(Kind::scores, x, y, visible, heads),
                 keep::inputs | keep::saved(visible), [heads](Backward& g) {
@@ -81,7 +81,7 @@ Tensor visible_scores(const Tensor& x, const Tensor& y, const Tensor& visible, H
                 });
 }
 
-Tensor visible_to_queries(const Tensor& s, const Tensor& y, const Tensor& visible, Heads heads) {
+Tensor visible_to_queries(const Tensor& s, const Tensor& y, const Tensor& visible, HeadLayout heads) {
   if (!visible.defined()) return einsum(formula(Kind::to_queries, heads), {s, y});
   return record("visible_to_queries", {s, y}, product(Kind::to_queries, s, y, visible, heads),
                 keep::inputs | keep::saved(visible), [heads](Backward& g) {
@@ -90,7 +90,7 @@ Tensor visible_to_queries(const Tensor& s, const Tensor& y, const Tensor& visibl
                 });
 }
 
-Tensor visible_to_keys(const Tensor& s, const Tensor& x, const Tensor& visible, Heads heads) {
+Tensor visible_to_keys(const Tensor& s, const Tensor& x, const Tensor& visible, HeadLayout heads) {
   if (!visible.defined()) return einsum(formula(Kind::to_keys, heads), {s, x});
   return record("visible_to_keys", {s, x}, product(Kind::to_keys, s, x, visible, heads),
                 keep::inputs | keep::saved(visible), [heads](Backward& g) {

@@ -1,5 +1,6 @@
 #include "fit/nn/attention.hpp"
 
+#include <cmath>
 #include <sstream>
 
 #include "fit/ops.hpp"
@@ -7,13 +8,22 @@
 
 namespace fit::nn {
 
+namespace {
+
+void check_numbers(const char* op, double dropout, double temperature, const std::optional<double>& scale) {
+  if (!(dropout >= 0 && dropout <= 1)) check::fail(op, "dropout is ", dropout, ": it must be in 0 … 1");
+  if (!(temperature > 0) || std::isinf(temperature))
+    check::fail(op, "temperature is ", temperature, ": it must be positive and finite");
+  if (scale && !std::isfinite(*scale)) check::fail(op, "scale is ", *scale, ": it must be finite");
+}
+
+}  // namespace
+
 // ---- ScaledDotProductAttention ------------------------------------------------------------------------------------
 
 ScaledDotProductAttention::ScaledDotProductAttention(double dropout, double temperature, std::optional<double> scale)
     : dropout_(dropout), temperature_(temperature), scale_(scale) {
-  constexpr const char* op = "ScaledDotProductAttention";
-  if (!(dropout >= 0 && dropout <= 1)) check::fail(op, "dropout is ", dropout, ": it must be in 0 … 1");
-  if (!(temperature > 0)) check::fail(op, "temperature is ", temperature, ": it must be positive");
+  check_numbers("ScaledDotProductAttention", dropout, temperature, scale);
 }
 
 AttentionOptions ScaledDotProductAttention::options(const Tensor& mask, const Tensor& bias, bool causal) const {
@@ -68,6 +78,9 @@ const MultiHeadAttentionOptions& checked(std::int64_t d_model, std::int64_t num_
   if (kv_heads < 1 || num_heads % kv_heads != 0)
     check::fail(multi_head, "num_kv_heads is ", kv_heads, ", num_heads is ", num_heads,
                 ": num_kv_heads must be positive and divide num_heads");
+  for (const auto& [name, features] : {std::pair("kdim", o.kdim), std::pair("vdim", o.vdim)})
+    if (features && *features < 1) check::fail(multi_head, name, " is ", *features, ": it must be positive");
+  check_numbers(multi_head, o.dropout, o.temperature, o.scale);
   return o;
 }
 
@@ -118,7 +131,7 @@ Tensor MultiHeadAttention::forward_next(const Tensor& x, KVCache::Layer& kept, s
                                         const Tensor& mask) const {
   const NoGrad plain;
   const Projected p = project(x, x, x, mask, {}, true);
-  return w_o(cached_self_attention(cat({p.q, p.k, p.v}, -1), kept.keys, kept.values, length, num_heads_, p.options));
+  return w_o(cached_attention(p.q, p.k, p.v, kept.keys, kept.values, length, num_heads_, p.options));
 }
 
 void MultiHeadAttention::load_torch(const Tensor& in_proj_weight, const Tensor& in_proj_bias,

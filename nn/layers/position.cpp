@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "fit/ops.hpp"
+#include "ops/attention.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -38,7 +39,9 @@ Tensor rotary_table(std::int64_t T, std::int64_t D, double base) {
 }
 
 Tensor alibi_slopes(std::int64_t num_heads) {
-  if (num_heads < 1) check::fail("alibi_slopes", "num_heads is ", num_heads, ": it must be positive");
+  constexpr std::int64_t most = 1 << 20;
+  if (num_heads < 1 || num_heads > most)
+    check::fail("alibi_slopes", "num_heads is ", num_heads, ": it must be in 1 … ", most);
   std::int64_t power = 1;
   while (2 * power <= num_heads) power *= 2;
   std::vector<double> slopes;
@@ -53,13 +56,7 @@ Tensor alibi_slopes(std::int64_t num_heads) {
 Tensor alibi_bias(std::int64_t num_heads, std::int64_t queries, std::int64_t keys, DType dtype) {
   if (queries < 0 || keys < 0)
     check::fail("alibi_bias", "queries is ", queries, ", keys is ", keys, ": neither may be negative");
-  const double last = static_cast<double>(keys - queries);
-  const Tensor i = reshape(arange(queries).to(float64) + last, {queries, 1}), j = arange(keys).to(float64);
-  return (reshape(alibi_slopes(num_heads), {1, num_heads, 1, 1}) * neg(abs(i - j))).to(dtype);
-}
-
-Tensor causal_alibi_bias(std::int64_t num_heads, std::int64_t keys, DType dtype) {
-  return alibi_bias(num_heads, 1, keys, dtype);
+  return fit::detail::alibi_bias(alibi_slopes(num_heads), queries, keys, dtype);
 }
 
 }  // namespace fit::nn

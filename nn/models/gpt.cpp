@@ -93,24 +93,24 @@ Tensor GPTAttention::turned(const Tensor& x, std::int64_t offset) const {
   return rotary(joint, rotary_, o);
 }
 
-AttentionOptions GPTAttention::attention(std::int64_t keys, DType dtype) const {
+AttentionOptions GPTAttention::attention() const {
   AttentionOptions o;
   o.causal = true;
   o.window = options_.window;
   o.dropout = training() ? options_.dropout : 0;
-  if (options_.positions == Positions::alibi) o.bias = causal_alibi_bias(options_.num_heads, keys, dtype);
+  if (options_.positions == Positions::alibi) o.alibi = alibi_slopes(options_.num_heads);
   return o;
 }
 
 Tensor GPTAttention::forward(const Tensor& x) const {
   const Tensor joint = turned(x, 0);
-  const AttentionOptions o = attention(x.size(1), x.dtype());
+  const AttentionOptions o = attention();
   return dropout(proj(packed_self_attention(joint, options_.num_heads, o, options_.num_kv_heads)));
 }
 
 Tensor GPTAttention::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
   const Tensor joint = turned(x, length);
-  AttentionOptions o = attention(length + x.size(1), x.dtype());
+  AttentionOptions o = attention();
   o.mask = mask;
   return dropout(proj(cached_self_attention(joint, kept.keys, kept.values, length, options_.num_heads, o)));
 }

@@ -74,11 +74,10 @@ Workload self_attention() {
             const Tensor g = randn({1, T, C});
             const Tensor y = layer.forward(x);
             const nn::MultiHeadAttention& m = exact->multihead_attn;
-            const auto heads = [&](const nn::Linear& project) { return reshape(project(z), Shape{1, T, H, C / H}); };
-            const Tensor q = heads(m.w_q), k = heads(m.w_k), v = heads(m.w_v);
-            const auto call = detail::check_attention("bench", q, k, v, detail::Heads::last, {});
-            const Tensor context = detail::composed_attention(q, k, v, detail::Heads::last, call).output;
-            const Tensor w = m.w_o(reshape(context, {1, T, C}));
+            const Tensor q = m.w_q(z), k = m.w_k(z), v = m.w_v(z);
+            auto call = detail::joined_heads("bench", q, k, v, H);
+            const auto terms = detail::apply_options("bench", call, float64, {});
+            const Tensor w = m.w_o(detail::composed_attention(call, {q, k, v}, terms).output);
             expect_close("self-attention", y.detach(), w.detach(), 1e-4);
             y.backward(g);
             w.backward(g.to(float64));

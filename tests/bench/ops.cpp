@@ -50,42 +50,42 @@ Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_
   AttentionOptions options;
   options.causal = causal;
   const double flops = (backward ? 14.0 : 4.0) * static_cast<double>(B * H * T * T * D) * (causal ? 0.5 : 1.0);
-  return {
-      name,
-      Limit::gemm,
-      flops,
-      4.0,
-      [=]() -> std::function<void()> {
-        Tensor q = randn({B, H, T, D}), k = randn({B, H, T, D}), v = randn({B, H, T, D});
-        if (!backward)
-          return [=] {
-            const NoGrad guard;
-            scaled_dot_product_attention(q, k, v, options);
-          };
-        const Tensor g = randn({B, H, T, D});
-        for (Tensor* x : {&q, &k, &v}) x->requires_grad_();
-        return [=]() mutable {
-          for (Tensor* x : {&q, &k, &v}) x->zero_grad();
-          scaled_dot_product_attention(q, k, v, options).backward(g);
-        };
-      },
-      [=] {
-        // One head of the batch, against the definition in double precision.
-        std::vector<Tensor> x, exact;
-        for (int i = 0; i < 3; ++i) {
-          x.push_back(randn({1, 1, T, D}).requires_grad_());
-          exact.push_back(x.back().detach().to(T <= 1024 ? float64 : float32).requires_grad_());
-        }
-        const Tensor g = randn({1, 1, T, D});
-        const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], options);
-        const auto call = detail::check_attention("bench", exact[0], exact[1], exact[2], detail::Heads::first, options);
-        const Tensor z = detail::composed_attention(exact[0], exact[1], exact[2], detail::Heads::first, call).output;
-        expect_close("attention", y.detach(), z.detach(), 1e-4);
-        if (!backward) return;
-        y.backward(g);
-        z.backward(g.to(z.dtype()));
-        for (std::size_t i = 0; i < 3; ++i) expect_close("its gradient", x[i].grad(), exact[i].grad(), 1e-4);
-      }};
+  return {name,
+          Limit::gemm,
+          flops,
+          4.0,
+          [=]() -> std::function<void()> {
+            Tensor q = randn({B, H, T, D}), k = randn({B, H, T, D}), v = randn({B, H, T, D});
+            if (!backward)
+              return [=] {
+                const NoGrad guard;
+                scaled_dot_product_attention(q, k, v, options);
+              };
+            const Tensor g = randn({B, H, T, D});
+            for (Tensor* x : {&q, &k, &v}) x->requires_grad_();
+            return [=]() mutable {
+              for (Tensor* x : {&q, &k, &v}) x->zero_grad();
+              scaled_dot_product_attention(q, k, v, options).backward(g);
+            };
+          },
+          [=] {
+            // One head of the batch, against the definition in double precision.
+            std::vector<Tensor> x, exact;
+            for (int i = 0; i < 3; ++i) {
+              x.push_back(randn({1, 1, T, D}).requires_grad_());
+              exact.push_back(x.back().detach().to(T <= 1024 ? float64 : float32).requires_grad_());
+            }
+            const Tensor g = randn({1, 1, T, D});
+            const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], options);
+            auto call = detail::separate_heads("bench", exact[0], exact[1], exact[2]);
+            const auto terms = detail::apply_options("bench", call, exact[0].dtype(), options);
+            const Tensor z = detail::composed_attention(call, exact, terms).output;
+            expect_close("attention", y.detach(), z.detach(), 1e-4);
+            if (!backward) return;
+            y.backward(g);
+            z.backward(g.to(z.dtype()));
+            for (std::size_t i = 0; i < 3; ++i) expect_close("its gradient", x[i].grad(), exact[i].grad(), 1e-4);
+          }};
 }
 
 // A function of x [rows, cols], forward and backward, that can't do with less than `passes` readings and writings of

@@ -52,7 +52,8 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
     CHECK(of(masked(full({4, 4}, 3, int64))).find("has the value 3 at element 0") != std::string::npos);
     AttentionOptions o;
     o.bias = ones({4, 4}, boolean);
-    CHECK(of(o).find("bias is boolean: it must be float32 or float64") != std::string::npos);
+    CHECK(of(o).find("bias is boolean: it must be float32 or float64; 0 and 1 that hide keys are a mask") !=
+          std::string::npos);
   }
   SECTION("numbers") {
     for (const double p : {-0.1, 1.1, nan}) {
@@ -68,6 +69,23 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
     AttentionOptions o;
     o.scale = nan;
     CHECK(of(o).find("scale is nan") != std::string::npos);
+    o.scale = 1e300;
+    CHECK(of(o).find("scale is 1e+300: it must be finite in float32") != std::string::npos);
+    CHECK(all(isfinite(scaled_dot_product_attention(x.to(float64) * 1e-200, x.to(float64), x.to(float64), o)))
+              .item<bool>());
+    o.scale = {};
+    o.temperature = 1e-300;
+    CHECK(of(o).find("temperature is 1e-300: 1 / (sqrt(D) temperature)") != std::string::npos);
+    o.temperature = 1;
+    o.window = -1;
+    CHECK(of(o).find("window is -1") != std::string::npos);
+    o.window = 0;
+    o.alibi = ones({4});
+    CHECK(of(o).find("alibi has shape [4]: it must be [3]") != std::string::npos);
+    o.alibi = ones({3}, int64);
+    CHECK(of(o).find("alibi is int64") != std::string::npos);
+    o.alibi = ones({3}).requires_grad_();
+    CHECK(of(o).find("alibi wants a gradient") != std::string::npos);
   }
   SECTION("shapes") {
     const auto shapes = [](const Shape& q, const Shape& k, const Shape& v) {
@@ -123,20 +141,35 @@ TEST_CASE("PyTorch's masks become ours") {
     CHECK_FALSE(r.bias.defined());
     return r.mask;
   };
-  CHECK(equal(mask(hide, TorchMask::key_padding), tensor({{{true, false}}, {{false, true}}})));
-  CHECK(equal(mask(hide[0], TorchMask::key_padding), tensor({{true, false}})));
-  CHECK(equal(mask(hide, TorchMask::multihead), tensor({{true, false}, {false, true}})));
-  CHECK(equal(mask(hide, TorchMask::sdpa), hide));
+  CHECK(equal(mask(hide, TorchMask::key_padding), tensor({{{{true, false}}}, {{{false, true}}}})));
+  CHECK(equal(mask(hide[0], TorchMask::key_padding), tensor({{{{true, false}}}})));
+  CHECK(equal(mask(hide, TorchMask::multihead), tensor({{{{true, false}, {false, true}}}})));
+  CHECK(equal(mask(hide, TorchMask::sdpa), reshape(hide, Shape{1, 1, 2, 2})));
   const Tensor heads = stack({hide, hide, logical_not(hide), hide});  // B = 2, H = 2
   CHECK(equal(mask(heads, TorchMask::multihead, 2), reshape(logical_not(heads), Shape{2, 2, 2, 2})));
   CHECK(equal(mask(heads, TorchMask::sdpa), reshape(heads, Shape{1, 4, 2, 2})));  // heads, not a batch
   const MaskAndBias added = mask_from_torch(tensor({{0., -1.}}), TorchMask::key_padding);
   CHECK_FALSE(added.mask.defined());
-  CHECK(equal(added.bias, tensor({{{0., -1.}}})));
+  CHECK(equal(added.bias, tensor({{{{0., -1.}}}})));
   CHECK_THROWS_WITH(mask_from_torch(heads, TorchMask::key_padding), Catch::Contains("it must be (Sk) or (B, Sk)"));
   CHECK_THROWS_WITH(mask_from_torch(heads, TorchMask::multihead, 3), Catch::Contains("(B num_heads, Sq, Sk)"));
   CHECK_THROWS_WITH(mask_from_torch(hide[0], TorchMask::sdpa), Catch::Contains("an sdpa mask of shape [2]"));
-  CHECK_THROWS_WITH(mask_from_torch(ones({2, 2}, int64), TorchMask::sdpa), Catch::Contains("int64"));
+  CHECK_THROWS_WITH(mask_from_torch(ones({2, 2}, int64), TorchMask::sdpa), Catch::Contains("with .to(boolean)"));
+}
+
+TEST_CASE("two masks are combined as attention reads them, though B is H") {
+  // Two sequences, two heads: padding hides the last key of the second sequence, for all heads.
+  const Tensor padding = create_padding_mask(tensor({{5, 5}, {5, 0}}));
+  const Tensor heads = ones({2, 2, 1, 2}, boolean);
+  const Tensor both = combine_masks(padding, heads);
+  CHECK(equal(both, tensor({{{{true, true}}, {{true, true}}}, {{{true, false}}, {{true, false}}}})));
+  CHECK(equal(combine_masks(heads, padding), both));
+  CHECK(combine_masks(ones({2, 2}, boolean), padding).shape() == Shape{2, 1, 2, 2});
+  CHECK(equal(combine_masks({}, padding), padding));
+  CHECK(equal(combine_masks(padding, {}), padding));
+  CHECK_FALSE(combine_masks({}, {}).defined());
+  CHECK_THROWS_WITH(combine_masks(ones({2}, boolean), heads), Catch::Contains("[combine_masks] a is [2]"));
+  CHECK_THROWS_WITH(combine_masks(heads, ones({2, 2})), Catch::Contains("b is float32: it must be boolean"));
 }
 
 TEST_CASE("the visualization helper averages heads and measures entropy") {

@@ -408,7 +408,16 @@ TEST_CASE("errors of the attention layers") {
   CHECK_THROWS_AS(nn::MultiHeadAttention(0, 1), Error);
   CHECK_THROWS_AS(nn::MultiHeadAttention(8, -2), Error);
   CHECK_THROWS_WITH(nn::SelfAttention(10), contains("num_heads is 8"));
-  CHECK_THROWS_WITH(nn::MultiHeadAttention(8, 2, 1.5), contains("dropout is 1.5"));
+  CHECK_THROWS_WITH(nn::MultiHeadAttention(8, 2, 1.5), contains("[MultiHeadAttention] dropout is 1.5"));
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  CHECK_THROWS_WITH(nn::ScaledDotProductAttention(0.1, infinity), contains("temperature is inf"));
+  CHECK_THROWS_WITH(nn::ScaledDotProductAttention(0.1, 1, infinity), contains("scale is inf"));
+  nn::MultiHeadAttentionOptions impossible;
+  impossible.kdim = 0;
+  CHECK_THROWS_WITH(nn::MultiHeadAttention(8, 2, impossible), contains("[MultiHeadAttention] kdim is 0"));
+  impossible.kdim = {};
+  impossible.temperature = infinity;
+  CHECK_THROWS_WITH(nn::MultiHeadAttention(8, 2, impossible), contains("[MultiHeadAttention] temperature is inf"));
   CHECK_THROWS_WITH(nn::ScaledDotProductAttention(0.1, 0.0), contains("temperature is 0"));
   nn::MultiHeadAttentionOptions o;
   o.num_kv_heads = 3;

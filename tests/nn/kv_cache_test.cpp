@@ -185,9 +185,49 @@ TEST_CASE("a cache's errors", "[cache]") {
   CHECK_THROWS_WITH(cached_self_attention(zeros({1, 1, 12}), keys, values, 0, 2),
                     Contains("qkv must be [B, S, (num_heads + 2 Hkv) D]"));
   CHECK_THROWS_WITH(cached_self_attention(zeros({1, 2, 18}), keys, values, 3, 2),
-                    Contains("length + S = 5 must be at most Tmax = 4"));
+                    Contains("length is 3, S is 2: length + S must be at most Tmax, 4"));
   CHECK_THROWS_WITH(cached_self_attention(zeros({1, 2, 18}, float64), keys, values, 0, 2),
                     Contains("both must have one type"));
+}
+
+TEST_CASE("attention with a cache refuses before it writes", "[cache]") {
+  using Catch::Contains;
+  Tensor keys = zeros({1, 2, 4, 3}), values = zeros({1, 2, 4, 3}), qkv = ones({1, 1, 18});
+  const auto refused = [&](Tensor& k, Tensor& v, std::int64_t length, const AttentionOptions& o, const char* rule) {
+    INFO(rule);
+    const auto version = k.version();
+    CHECK_THROWS_WITH(cached_self_attention(qkv, k, v, length, 2, o),
+                      Contains("[cached_self_attention]") && Contains(rule));
+    const Tensor part = ones({1, 1, 6});
+    CHECK_THROWS_WITH(cached_attention(part, part, part, k, v, length, 2, o),
+                      Contains("[cached_attention]") && Contains(rule));
+    CHECK(k.version() == version);
+    CHECK(sum(abs(keys) + abs(values)).item() == 0);
+  };
+  refused(keys, values, -1, {}, "length is -1: it must not be negative");
+  refused(keys, values, 4, {}, "length is 4, S is 1: length + S must be at most Tmax, 4");
+  refused(keys, values, std::numeric_limits<std::int64_t>::max(), {}, "must be at most Tmax, 4");
+  const auto with = [](const std::function<void(AttentionOptions&)>& set) {
+    AttentionOptions o;
+    set(o);
+    return o;
+  };
+  refused(keys, values, 0, with([](auto& o) { o.dropout = 2; }), "dropout is 2");
+  refused(keys, values, 0, with([](auto& o) { o.window = -1; }), "window is -1");
+  refused(keys, values, 0, with([](auto& o) { o.temperature = 0; }), "temperature is 0");
+  refused(keys, values, 0, with([](auto& o) { o.scale = 1e300; }), "finite in float32");
+  refused(keys, values, 0, with([](auto& o) { o.mask = ones({3, 3}); }), "the mask is [3, 3]");
+  refused(keys, values, 0, with([](auto& o) { o.mask = full({1, 1}, 2); }), "it must hold 1");
+  refused(keys, values, 0, with([](auto& o) { o.alibi = ones({3}); }), "alibi has shape [3]");
+  refused(keys, keys, 0, {}, "keys and values share their memory");
+  Tensor four = zeros({1, 2, 1, 3}), three = reshape(four, {1, 1, 6});
+  CHECK_THROWS_WITH(cached_attention(three, three, three, four, values, 0, 2),
+                    Contains("both must be [B, Hkv, Tmax, D]"));
+  Tensor other = zeros({1, 2, 1, 3});
+  CHECK_THROWS_WITH(cached_attention(three, three, three, four, other, 0, 2), Contains("the input and keys share"));
+  CHECK_THROWS_WITH(cached_attention(ones({1, 1, 6}), ones({1, 1, 3}), ones({1, 1, 6}), keys, values, 0, 2),
+                    Contains("k is [1, 1, 3]"));
+  CHECK_THROWS_WITH(cached_attention(ones({6}), ones({6}), ones({6}), keys, values, 0, 2), Contains("q is [6]"));
 }
 
 }  // namespace fit::test

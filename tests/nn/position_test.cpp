@@ -75,7 +75,7 @@ TEST_CASE("rotary scores depend on distance alone, and turning back undoes it", 
   }
 }
 
-TEST_CASE("ALiBi's slopes are the paper's, and its causal form gives the same weights", "[position]") {
+TEST_CASE("ALiBi's slopes are the paper's, and give what its bias gives", "[position]") {
   CHECK(values(nn::alibi_slopes(4)) == std::vector<double>{0.25, 0.0625, 0.015625, 0.00390625});
   const auto three = values(nn::alibi_slopes(3));  // 2^-4 and 2^-8, and of the four heads' the first
   CHECK(three == std::vector<double>{0.0625, 0.00390625, 0.25});
@@ -86,7 +86,7 @@ TEST_CASE("ALiBi's slopes are the paper's, and its causal form gives the same we
   AttentionOptions full, rows;
   full.causal = rows.causal = true;
   full.bias = nn::alibi_bias(3, 5, 5);
-  rows.bias = nn::causal_alibi_bias(3, 5);
+  rows.alibi = nn::alibi_slopes(3);
   CHECK(max_difference(scaled_dot_product_attention(x, x, x, full), scaled_dot_product_attention(x, x, x, rows)) <
         1e-12);
   full.bias = {};
@@ -116,7 +116,8 @@ TEST_CASE("the makers of positions refuse what is not possible", "[position]") {
   using Catch::Contains;
   CHECK_THROWS_WITH(nn::rotary_table(3, 5), Contains("[rotary_table] T is 3, D is 5") && Contains("even"));
   CHECK_THROWS_WITH(nn::rotary_table(3, 4, 0), Contains("base is 0: it must be positive"));
-  CHECK_THROWS_WITH(nn::alibi_slopes(0), Contains("num_heads is 0: it must be positive"));
+  CHECK_THROWS_WITH(nn::alibi_slopes(0), Contains("num_heads is 0: it must be in 1"));
+  CHECK_THROWS_WITH(nn::alibi_bias(std::numeric_limits<std::int64_t>::max(), 1, 1), Contains("in 1 … 1048576"));
   CHECK_THROWS_WITH(nn::alibi_bias(2, -1, 3), Contains("neither may be negative"));
   CHECK(nn::rotary_table(0, 4).shape() == Shape{0, 2, 2});
   CHECK(nn::alibi_bias(2, 0, 3).shape() == Shape{1, 2, 0, 3});

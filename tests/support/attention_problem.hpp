@@ -43,7 +43,8 @@ struct Results {
   Tensor output, weights, dq, dk, dv, dbias;
 };
 
-enum class Form { heads_first, heads_last, composed, packed };  // packed has no weights to give
+// Packed has no weights to give, and cached no gradients either, and no dropout.
+enum class Form { heads_first, heads_last, composed, packed, cached };
 
 inline Tensor merge(const Tensor& x) {  // (B, H, S, D) -> (B, S, H D)
   return reshape(permute(x, {0, 2, 1, 3}), Shape{x.size(0), x.size(2), x.size(1) * x.size(3)});
@@ -66,8 +67,9 @@ inline Results run(const Problem& p, Form form, bool ask_weights) {
     else
       r.output = scaled_dot_product_attention(q, k, v, o);
   } else if (form == Form::composed) {
-    const auto call = detail::check_attention("composed_attention", q, k, v, detail::Heads::first, o);
-    r = detail::composed_attention(q, k, v, detail::Heads::first, call);
+    constexpr const char* op = "composed_attention";
+    detail::AttentionCall call = detail::separate_heads(op, q, k, v);
+    r = detail::composed_attention(call, {q, k, v}, detail::apply_options(op, call, q.dtype(), o));
   } else if (form == Form::packed) {
     r.output = unmerge(packed_self_attention(cat({merge(q), merge(k), merge(v)}, 2), p.n.H, o, p.kv_heads), p.n.H);
   } else {
@@ -91,6 +93,29 @@ inline Results run(const Problem& p, Form form, bool ask_weights) {
           gradient(3)};
 }
 
+inline bool can_pack(const Problem& p) { return p.n.Sq == p.n.Sk && p.n.D == p.n.Dv && p.n.H > 0 && p.n.D > 0; }
+
+inline bool can_cache(const Problem& p) {
+  return p.n.Sq <= p.n.Sk && p.n.D == p.n.Dv && p.n.H > 0 && p.n.D > 0 && p.options.dropout == 0;
+}
+
+/// The output of the last Sq positions, the others of which stand in the cache already, with room behind them.
+inline Tensor run_cached(const Problem& p) {
+  const std::int64_t length = p.n.Sk - p.n.Sq;
+  const auto fill = [&](const Tensor& x) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();  // what is not filled yet is not read
+    return cat({slice(x, 2, 0, length), full({p.n.B, p.kv_heads, p.n.Sq + 3, p.n.D}, nan, p.dtype)}, 2);
+  };
+  const auto next = [&](const Tensor& x) { return merge(slice(x, 2, length, p.n.Sk)); };
+  Tensor keys = fill(p.k), values = fill(p.v), keys_2 = keys.clone(), values_2 = values.clone();
+  const Tensor q = merge(p.q), k = next(p.k), v = next(p.v);
+  const Tensor y = cached_attention(q, k, v, keys, values, length, p.n.H, p.options);
+  CHECK(same_bits(cached_self_attention(cat({q, k, v}, 2), keys_2, values_2, length, p.n.H, p.options), y));
+  CHECK(same_bits(slice(keys, 2, 0, p.n.Sk), p.k));
+  CHECK(same_bits(slice(values_2, 2, 0, p.n.Sk), p.v));
+  return unmerge(y, p.n.H);
+}
+
 /// What dropout multiplies the weights by: it depends on the generator, the call and the weight's index alone.
 inline Tensor dropout_factor(const Problem& p) {
   const Tensor all = ones({p.n.B, p.n.H, p.n.Sq, p.n.Sk}, p.dtype);
@@ -98,20 +123,10 @@ inline Tensor dropout_factor(const Problem& p) {
   return p.options.dropout > 0 ? dropout(all, p.options.dropout, generator) : all;
 }
 
-inline AttentionReference reference(const Problem& p, bool ask_weights) {
-  const std::int64_t group = p.n.H / std::max<std::int64_t>(p.kv_heads, 1);
-  const auto repeat = [&](const Tensor& x) {
-    return reshape(broadcast_to(unsqueeze(x, 2), x.shape().inserted(2, group)), x.shape().with(1, p.n.H));
-  };
-  AttentionReference r = reference_attention(p.n, p.q, repeat(p.k), repeat(p.v), p.options.mask, p.options.bias,
-                                             p.options.causal, p.scale(), dropout_factor(p), p.d_output,
-                                             ask_weights ? p.d_weights : zeros_like(p.d_weights), p.options.window);
-  const auto add_up = [&](const Tensor& x) {
-    return sum(reshape(x, x.shape().with(1, p.kv_heads).inserted(2, group)), {2});
-  };
-  r.dk = add_up(r.dk);
-  r.dv = add_up(r.dv);
-  return r;
+/// weights: those to go on from, in place of the softmax.
+inline AttentionReference reference(const Problem& p, bool ask_weights, const Tensor& weights = {}) {
+  return reference_attention(p.n, p.q, p.k, p.v, p.options, p.scale(), dropout_factor(p), p.d_output,
+                             ask_weights ? p.d_weights : zeros_like(p.d_weights), weights);
 }
 
 inline double difference(const Results& a, const AttentionReference& b) {
@@ -133,9 +148,13 @@ inline void check_problem(const Problem& p, double tolerance) {
     CHECK(difference(with, expected_with) <= tolerance);
     CHECK(same_bits(without.output, with.output));
   }
-  if (p.n.Sq == p.n.Sk && p.n.D == p.n.Dv && p.n.H > 0 && p.n.D > 0) {
+  if (can_pack(p)) {
     INFO("packed");
     CHECK(difference(run(p, Form::packed, false), expected) <= tolerance);
+  }
+  if (can_cache(p)) {
+    INFO("cached");
+    CHECK(max_difference(run_cached(p), expected.output) <= tolerance);
   }
 }
 

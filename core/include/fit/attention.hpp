@@ -25,6 +25,10 @@ struct AttentionOptions {
   /// Floating, added to the scaled scores (relative positions, ALiBi); the same shapes as the mask. It may want a
   /// gradient. A row whose visible scores are all -inf has no softmax and gives NaN: to hide keys, use the mask.
   Tensor bias;
+  /// Slopes [H], floating: alibi[h] |i + Sk - Sq - j| is subtracted from the scores (attention with linear biases,
+  /// Press et al. 2022; nn::alibi_slopes() has the paper's). It takes no memory of the scores' size. A constant: no
+  /// gradient reaches it.
+  Tensor alibi;
   /// Query i sees the keys j <= i + Sk - Sq: the last query sees all of them. Combines with the mask.
   bool causal = false;
   /// How many keys back a query sees, itself among them: those with j > i + Sk - Sq - window. 0: all. Combines with the
@@ -49,10 +53,13 @@ struct AttentionResult {
 /// q (…, Sq, D), k (…, Sk, D), v (…, Sk, Dv) -> (…, Sq, Dv), where … is (B, H), (B) or nothing, and is the same for all
 /// three, but that a number of query heads may share one head of k and v (grouped heads): H of k divides H of q.
 ///
-/// A query that may attend to nothing gets zero weights, a zero output and passes no gradient. Whatever the mask hides
-/// has no effect, on output or gradients, even if it is NaN; a NaN that is visible shows.
-/// Throws Error for shapes that don't fit, types other than one floating type, a mask or bias of another shape, a mask
-/// with other values than 0 and 1, dropout outside 0 … 1, and a temperature that is not positive.
+/// A query that may attend to nothing gets zero weights, a zero output and passes no gradient. Whatever is hidden (by
+/// mask, causality or window) has no effect, on output or gradients, even if it is NaN. What is visible takes part even
+/// where its weight is 0, be it by underflow or by dropout: 0 times NaN is NaN. So a visible NaN or infinity in q, k, v
+/// or bias always shows.
+/// Throws Error for shapes that don't fit, types other than one floating type, a mask, bias or alibi of another shape,
+/// a mask with other values than 0 and 1, dropout outside 0 … 1, a temperature that is not positive, a negative window,
+/// and a scale that is not finite in the type of q.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 /// The same output, bit for bit, and the weights: (…, Sq, Sk).
@@ -73,11 +80,14 @@ AttentionResult multi_head_attention_with_weights(const Tensor& q, const Tensor&
 Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const AttentionOptions& options = {},
                              std::int64_t num_kv_heads = 0);
 
-/// The next S positions of sequences whose earlier keys and values are kept: keys and values are [B, Hkv, Tmax, D], of
-/// which the first `length` positions are filled. Writes those of qkv [B, S, (H + 2 Hkv) D] behind them, and gives the
-/// attention of its queries to all length + S: [B, S, H D]. A mask or bias is one for scores (B, H, S, length + S).
-/// Records nothing, and drops nothing. Throws Error as packed_self_attention() does, and if length + S is more than
-/// Tmax.
+/// The next S positions of sequences whose earlier keys and values are kept: `keys` and `values` are [B, Hkv, Tmax, D],
+/// of which the first `length` positions are filled. Writes k and v [B, S, Hkv D] behind them, and gives the attention
+/// of q [B, S, H D] to all length + S: [B, S, H D]. A mask or bias is one for scores (B, H, S, length + S).
+/// Records nothing, and drops nothing. Throws Error as multi_head_attention() does, if length is negative or length + S
+/// is more than Tmax, and if keys, values and an input share memory; then nothing has been written.
+Tensor cached_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& keys, Tensor& values,
+                        std::int64_t length, std::int64_t num_heads, const AttentionOptions& options = {});
+/// The same for queries, keys and values side by side: qkv [B, S, (H + 2 Hkv) D].
 Tensor cached_self_attention(const Tensor& qkv, Tensor& keys, Tensor& values, std::int64_t length,
                              std::int64_t num_heads, const AttentionOptions& options = {});
 
@@ -88,6 +98,11 @@ Tensor create_padding_mask(const Tensor& ids, std::int64_t pad_token_id = 0);
 /// Boolean (1, n, n), true on and below the diagonal: the same as AttentionOptions::causal, which is faster.
 Tensor create_look_ahead_mask(std::int64_t n);
 
+/// Both masks at once, boolean with four axes: each is read as attention reads it, (1|Sq, Sk), (B|1, 1|Sq, Sk) or
+/// (B|1, H|1, 1|Sq, Sk). (`a && b` aligns axes from the right, and takes the B of three axes for the H of four.) An
+/// undefined one hides nothing.
+Tensor combine_masks(const Tensor& a, const Tensor& b);
+
 /// Where a PyTorch mask comes from, because its meaning hangs on that.
 enum class TorchMask {
   key_padding,  ///< nn.MultiheadAttention's key_padding_mask, (Sk) or (B, Sk): true = hide
@@ -97,8 +112,8 @@ enum class TorchMask {
 struct MaskAndBias {
   Tensor mask, bias;  ///< one is defined
 };
-/// PyTorch's mask as ours: a boolean one becomes a mask, a floating one (which is added) a bias. num_heads is needed
-/// for a multihead mask of three axes alone.
+/// PyTorch's mask as ours, with four axes: a boolean one becomes a mask, a floating one (which is added) a bias.
+/// num_heads is needed for a multihead mask of three axes alone. Throws Error for int64.
 MaskAndBias mask_from_torch(const Tensor& mask, TorchMask kind, std::int64_t num_heads = 1);
 
 // ---- looking at weights -------------------------------------------------------------------------------------------

@@ -20,13 +20,12 @@ inline V two_to(const V& n, const V& f) {
 #if defined(__AVX512F__)
   return V(_mm512_maskz_scalef_ps(static_cast<__mmask16>(-1), p, n));
 #else
-  const auto small = n < V(T(-126));
-  const auto whole = xsimd::to_int(xsimd::select(small, V(T(0)), n));
-  return xsimd::select(small, V(T(0)), xsimd::ldexp(p, whole));
+  // Whatever ldexp makes of a smaller n is not chosen.
+  return xsimd::select(n < V(T(-126)), V(T(0)), xsimd::ldexp(p, xsimd::to_int(n)));
 #endif
 }
 
-// 2^x for x <= 8, with 0 for -inf and NaN for NaN; float: within 2 units in the last place
+// 2^x for x <= 127, with 0 for -inf and NaN for NaN; float: within 2 units in the last place
 // (tests/core/attention_kernel_test.cpp), and 0 under the least normal number unless there is AVX-512.
 template <class V>
 inline V two_to(const V& x) {

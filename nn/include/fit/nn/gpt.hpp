@@ -25,7 +25,7 @@ enum class Positions {
   learned,     ///< a trained vector for each position, added to the token's
   sinusoidal,  ///< sinusoidal_positions(), added to the token's vector
   rotary,      ///< queries and keys turn, see fit::rotary()
-  alibi,       ///< scores fall with the distance, see causal_alibi_bias()
+  alibi,       ///< scores fall with the distance, see AttentionOptions::alibi
 };
 const char* name_of(Positions p);  ///< "none", "learned", …
 
@@ -68,7 +68,7 @@ class GPTAttention final : public UnaryLayer {
 
  private:
   Tensor turned(const Tensor& x, std::int64_t offset) const;
-  AttentionOptions attention(std::int64_t keys, DType dtype) const;
+  AttentionOptions attention() const;
 };
 
 /// x + attn(ln_1(x)), and to that + mlp(ln_2(…)).

@@ -15,12 +15,10 @@ Tensor sinusoidal_positions(std::int64_t T, std::int64_t C);
 Tensor rotary_table(std::int64_t T, std::int64_t D, double base = 10000);
 
 /// The slopes of attention with linear biases (Press et al. 2022), [H] float64: 2^(-8/H), 2^(-16/H), … where H is a
-/// power of 2; else those of the power below, and between them as many as are missing of the power above.
+/// power of 2; else those of the power below, and between them as many as are missing of the power above. They are what
+/// AttentionOptions::alibi takes. Throws Error unless num_heads is in 1 … 2^20.
 Tensor alibi_slopes(std::int64_t num_heads);
-/// -slope |i + Sk - Sq - j|, (1, H, Sq, Sk), as a bias for attention.
+/// What AttentionOptions::alibi adds to the scores, as a bias: -slope |i + Sk - Sq - j|, (1, H, Sq, Sk).
 Tensor alibi_bias(std::int64_t num_heads, std::int64_t queries, std::int64_t keys, DType dtype = float32);
-/// The same for causal attention, (1, H, 1, Sk): -slope (Sk - 1 - j). It differs by a number for each row, which
-/// softmax ignores.
-Tensor causal_alibi_bias(std::int64_t num_heads, std::int64_t keys, DType dtype = float32);
 
 }  // namespace fit::nn

@@ -1,0 +1,92 @@
+#pragma once
+#include <cmath>
+#include <limits>
+
+#include "kernels/attention.hpp"
+
+// Attention as the formula has it, in plain loops: what the tiles of kernels/attention.hpp are tested against. It
+// stores the weights P [B, H, Sq, Sk]; F is what dropout multiplies them by, of the same shape.
+namespace fit::kernels::reference {
+
+/// Whether query i may attend to key j.
+template <class T>
+bool sees(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+  const std::int64_t ahead = j - (i + a.Sk - a.Sq);
+  return (!a.causal || ahead <= 0) && (a.window == 0 || ahead > -a.window) && (!a.mask.data || a.mask.at(b, h, i)[j]);
+}
+
+template <class T>
+T dot(const T* x, const T* y, std::int64_t n) {
+  T sum = 0;
+  for (std::int64_t d = 0; d < n; ++d) sum += x[d] * y[d];
+  return sum;
+}
+
+template <class T>
+void add_scaled(T* y, T factor, const T* x, std::int64_t n) {
+  for (std::int64_t d = 0; d < n; ++d) y[d] += factor * x[d];
+}
+
+/// Calls row(b, h, kv, i, the row's index) for all queries; kv is the head of k and v.
+template <class T, class F>
+void each_query(const Attention<T>& a, const F& row) {
+  for (std::int64_t b = 0; b < a.B; ++b)
+    for (std::int64_t h = 0; h < a.H; ++h)
+      for (std::int64_t i = 0; i < a.Sq; ++i) row(b, h, h / (a.H / a.kv_heads), i, (b * a.H + h) * a.Sq + i);
+}
+
+/// P = softmax over the visible keys of scale q k' + bias - alibi |i + Sk - Sq - j|; 0 where hidden.
+template <class T>
+void attention_weights(const Attention<T>& a, T* P) {
+  each_query(a, [&](auto b, auto h, auto kv, auto i, auto r) {
+    T* const p = P + r * a.Sk;
+    T m = -std::numeric_limits<T>::infinity(), l = 0;
+    for (std::int64_t j = 0; j < a.Sk; ++j) {
+      if (!sees(a, b, h, i, j)) continue;
+      p[j] = static_cast<T>(a.scale) * dot(a.q.at(b, h, i), a.k.at(b, kv, j), a.D);
+      if (a.bias.data) p[j] += a.bias.at(b, h, i)[j];
+      if (a.alibi) p[j] -= a.alibi[h] * static_cast<T>(std::abs(i + a.Sk - a.Sq - j));
+      m = std::fmax(m, p[j]);
+    }
+    for (std::int64_t j = 0; j < a.Sk; ++j)
+      if (sees(a, b, h, i, j)) l += p[j] = std::exp(p[j] - m);
+    for (std::int64_t j = 0; j < a.Sk; ++j) p[j] = sees(a, b, h, i, j) ? p[j] / l : T(0);
+  });
+}
+
+/// out = (F P) v
+template <class T>
+void attention_forward(const Attention<T>& a, const T* P, const T* F, const HeadView<T>& out) {
+  each_query(a, [&](auto b, auto h, auto kv, auto i, auto r) {
+    for (std::int64_t d = 0; d < a.Dv; ++d) out.at(b, h, i)[d] = 0;
+    for (std::int64_t j = 0; j < a.Sk; ++j)
+      if (sees(a, b, h, i, j)) add_scaled(out.at(b, h, i), F[r * a.Sk + j] * P[r * a.Sk + j], a.v.at(b, kv, j), a.Dv);
+  });
+}
+
+/// Adds to the gradients, from those of the output and of the weights:
+///   dP = F (dout v') + dweights,  dS = P (dP - sum over j of P dP)
+///   dq = scale dS k,  dk = scale dS' q,  dv = (F P)' dout,  dbias = dS
+template <class T>
+void attention_backward(const Attention<T>& a, const T* P, const T* F, const HeadView<const T>& dout, const T* dweights,
+                        const AttentionGradients<T>& d) {
+  each_query(a, [&](auto b, auto h, auto kv, auto i, auto r) {
+    const T* const p = P + r * a.Sk;
+    const auto dP = [&](std::int64_t j) {
+      return F[r * a.Sk + j] * dot(dout.at(b, h, i), a.v.at(b, kv, j), a.Dv) + dweights[r * a.Sk + j];
+    };
+    T mean = 0;
+    for (std::int64_t j = 0; j < a.Sk; ++j)
+      if (sees(a, b, h, i, j)) mean += p[j] * dP(j);
+    for (std::int64_t j = 0; j < a.Sk; ++j) {
+      if (!sees(a, b, h, i, j)) continue;
+      const T dS = p[j] * (dP(j) - mean);
+      add_scaled(d.dq.at(b, h, i), static_cast<T>(a.scale) * dS, a.k.at(b, kv, j), a.D);
+      add_scaled(d.dk.at(b, kv, j), static_cast<T>(a.scale) * dS, a.q.at(b, h, i), a.D);
+      add_scaled(d.dv.at(b, kv, j), F[r * a.Sk + j] * p[j], dout.at(b, h, i), a.Dv);
+      if (d.dbias.data) d.dbias.at(b, h, i)[j] += dS;
+    }
+  });
+}
+
+}  // namespace fit::kernels::reference

@@ -1,0 +1,79 @@
+// The definition of attention, made of operations. It is what the tiles are checked against, and what derivatives of
+// higher order are taken of.
+#include <cmath>
+
+#include "fit/ops.hpp"
+#include "ops/attention.hpp"
+
+namespace fit::detail {
+namespace {
+
+// k or v with each head repeated for the query heads that share it.
+Tensor repeat_heads(const Tensor& x, std::int64_t count, HeadLayout heads) {
+  const int axis = heads == HeadLayout::first ? 1 : 2;
+  if (x.size(axis) == count) return x;
+  const Shape groups = x.shape().inserted(axis + 1, count / x.size(axis));
+  return reshape(broadcast_to(unsqueeze(x, axis + 1), groups), x.shape().with(axis, count));
+}
+
+// Which pairs may attend; undefined where all may.
+Tensor visible_pairs(const AttentionCall& c, const Tensor& mask) {
+  Tensor visible = mask;
+  const auto restrict_to = [&](const Tensor& m) { visible = visible.defined() ? logical_and(visible, m) : m; };
+  if (c.causal) restrict_to(causal_mask(c.Sq, c.Sk));
+  if (c.window > 0) restrict_to(window_mask(c.Sq, c.Sk, c.window));
+  return visible;
+}
+
+// What dropout multiplies the weights by.
+Tensor dropout_factors(const AttentionCall& c, const Tensor& weights) {
+  const NoGrad no_grad;
+  Generator replay;
+  replay.set_state(c.key.seed, c.key.call);
+  return dropout(ones_like(weights), c.dropout, replay);
+}
+
+struct Heads {
+  Tensor q, k, v;  // with four axes, and as many heads each
+};
+
+Heads split_heads(const AttentionCall& c, const std::vector<Tensor>& x) {
+  const bool first = c.layout == HeadLayout::first;
+  const auto four = [&](const Tensor& t, std::int64_t S, std::int64_t heads, std::int64_t features) {
+    return reshape(t, first ? Shape{c.B, heads, S, features} : Shape{c.B, S, heads, features});
+  };
+  const auto all = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+    return Heads{four(q, c.Sq, c.H, c.D), repeat_heads(four(k, c.Sk, c.kv_heads, c.D), c.H, c.layout),
+                 repeat_heads(four(v, c.Sk, c.kv_heads, c.Dv), c.H, c.layout)};
+  };
+  if (c.layout != HeadLayout::packed) return all(x[0], x[1], x[2]);
+  const std::int64_t k_at = c.H * c.D, v_at = k_at + c.kv_heads * c.D;
+  return all(slice(x[0], 2, 0, k_at), slice(x[0], 2, k_at, v_at), slice(x[0], 2, v_at, x[0].size(2)));
+}
+
+}  // namespace
+
+AttentionResult composed_attention(const AttentionCall& c, const std::vector<Tensor>& operands,
+                                   const ScoreTerms& terms) {
+  const HeadLayout layout = c.layout == HeadLayout::first ? HeadLayout::first : HeadLayout::last;
+  const Heads x = split_heads(c, operands);             // q [B, H, Sq, D], k [B, H, Sk, D], v [B, H, Sk, Dv]
+  const Tensor visible = visible_pairs(c, terms.mask);  // (B|1, H|1, 1|Sq, Sk)
+
+  Tensor scores = visible_scores(x.q, x.k, visible, layout) * c.scale;  // [B, H, Sq, Sk]
+  if (terms.bias.defined()) scores = scores + terms.bias;
+  if (terms.alibi.defined()) scores = scores + alibi_bias(terms.alibi, c.Sq, c.Sk, scores.dtype());
+  Tensor weights;  // [B, H, Sq, Sk]
+  if (visible.defined()) {
+    // Of a row without a visible key the softmax is NaN. The second fill makes that 0, and lets no gradient into it.
+    const Tensor hidden = logical_not(visible);
+    weights = masked_fill(softmax(masked_fill(scores, hidden, -INFINITY)), hidden, 0);
+  } else {
+    weights = softmax(scores);
+  }
+  // Multiplied, not chosen: a NaN shows where it is dropped, too.
+  const Tensor dropped = c.dropout > 0 ? weights * dropout_factors(c, weights) : weights;  // [B, H, Sq, Sk]
+  const Tensor output = visible_to_queries(dropped, x.v, visible, layout);  // [B, H, Sq, Dv] as the operands lie
+  return {reshape(output, c.output), reshape(weights, c.weights)};
+}
+
+}  // namespace fit::detail
