@@ -65,13 +65,13 @@ void set_num_threads(int n) {
 void detail::run_parallel(std::int64_t n, std::int64_t grain, bool uneven, const void* body, RangeBody call) {
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t grains = (n + grain - 1) / grain;
-  const int team = static_cast<int>(std::min<std::int64_t>(grains, inside ? 1 : num_threads()));
-  if (team <= 1) return call(body, 0, n);
+  const int most = static_cast<int>(std::min<std::int64_t>(grains, inside ? 1 : num_threads()));
+  if (most <= 1) return call(body, 0, n);
   std::mutex mutex;
   std::exception_ptr first;
   std::atomic<std::int64_t> next{0};
   const detail::ThreadState state = detail::thread_state;
-  run_team(team, [&](int t, int count) {
+  run_on_threads(most, [&](int t, int count) {
     const detail::ThreadState before = std::exchange(detail::thread_state, state);
     inside = true;
     try {

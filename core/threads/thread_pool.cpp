@@ -11,8 +11,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 namespace fit::detail {
@@ -27,21 +27,21 @@ void pause() {
 #endif
 }
 
-// Where threads wait for a change to atomics: at first awake, then asleep.
-class Gate {
+// An event: threads wait until a change to atomics is signalled, spinning first if `spin`, then asleep.
+class Event {
  public:
   template <class Ready>
-  void wait(bool awake, const Ready& ready) {
-    for (int i = 0; awake && i < spins; ++i) {
+  void wait(bool spin, const Ready& ready) {
+    for (int i = 0; spin && i < spins; ++i) {
       if (ready()) return;
       pause();
     }
     std::unique_lock<std::mutex> lock(mutex_);
-    ++asleep_;  // before ready() looks, as the change comes before open() looks: one of the two sees the other
+    ++asleep_;  // before ready() looks, as the change comes before signal() looks: one of the two sees the other
     changed_.wait(lock, ready);
     --asleep_;
   }
-  void open() {
+  void signal() {
     if (asleep_ == 0) return;
     const std::lock_guard<std::mutex> lock(mutex_);
     changed_.notify_all();
@@ -58,66 +58,81 @@ int cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-class Pool {
+// While one lives, this thread, and those that it makes, get no signals: they are for the program's own threads.
+class BlockSignals {
  public:
-  void run(int size, const void* member, void (*call)(const void*, int, int)) {
+  BlockSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockSignals(const BlockSignals&) = delete;
+  BlockSignals& operator=(const BlockSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+class ThreadPool {
+ public:
+  void run(int count, const void* task, void (*call)(const void*, int, int)) {
     const std::unique_lock<std::mutex> mine(busy_, std::try_to_lock);
-    if (!mine) return call(member, 0, 1);
-    const int team = hire(std::min(size, most));
-    member_ = member;
+    if (!mine) return call(task, 0, 1);
+    count = ensure_threads(std::min(count, most));
+    task_ = task;
     call_ = call;
-    pending_ = team - 1;
-    round_ = (round_ / (most + 1) + 1) * (most + 1) + static_cast<std::uint64_t>(team);
-    start_.open();
-    call(member, 0, team);
-    end_.wait(team <= cores_, [this] { return pending_ == 0; });
+    pending_ = count - 1;
+    round_ = (round_ / (most + 1) + 1) * (most + 1) + static_cast<std::uint64_t>(count);
+    start_.signal();
+    call(task, 0, count);
+    end_.wait(count <= cores_, [this] { return pending_ == 0; });
   }
 
  private:
-  // Makes the threads that a team of `size` lacks, as many as there can be. Gives back its size.
-  int hire(int size) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
-    try {
-      for (; hired_ + 1 < size; ++hired_)
-        std::thread([this, t = hired_ + 1, seen = round_.load()] { work(t, seen); }).detach();
-    } catch (const std::system_error&) {
+  // Makes the threads that `count` lacks, the caller among them, as many as there can be. Gives back how many there are.
+  int ensure_threads(int count) {
+    if (threads_ + 1 < count) {
+      const BlockSignals no_signals;
+      try {
+        for (; threads_ + 1 < count; ++threads_)
+          std::thread([this, t = threads_ + 1, seen = round_.load()] { work(t, seen); }).detach();
+      } catch (const std::exception&) {  // no more threads, or no memory for one: go on with those there are
+      }
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return std::min(size, hired_ + 1);
+    return std::min(count, threads_ + 1);
   }
 
   void work(int t, std::uint64_t seen) {
     for (;;) {
       start_.wait(t < cores_, [&] { return round_ != seen; });
       seen = round_;
-      const int team = static_cast<int>(seen % (most + 1));
-      if (t >= team) continue;
-      call_(member_, t, team);
-      if (--pending_ == 0) end_.open();
+      const int count = static_cast<int>(seen % (most + 1));
+      if (t >= count) continue;
+      call_(task_, t, count);
+      if (--pending_ == 0) end_.signal();
     }
   }
 
   static constexpr int most = (1 << 16) - 1;
   const int cores_ = cores();
   std::mutex busy_;
-  int hired_ = 0;
-  const void* member_ = nullptr;
+  int threads_ = 0;  // beside the caller's
+  const void* task_ = nullptr;
   void (*call_)(const void*, int, int) = nullptr;
   std::atomic<int> pending_{0};
-  std::atomic<std::uint64_t> round_{0};  // its number, and the size of its team: both are read at once
-  Gate start_, end_;
+  std::atomic<std::uint64_t> round_{0};  // its number, and how many threads take part: both are read at once
+  Event start_, end_;
 };
 
-std::atomic<Pool*> pool{nullptr};  // never destroyed: its threads wait until the program ends
+std::atomic<ThreadPool*> pool{nullptr};  // never destroyed: its threads wait until the program ends
 
-Pool& the_pool() {
-  if (Pool* p = pool) return *p;
+ThreadPool& the_pool() {
+  if (ThreadPool* p = pool) return *p;
   static std::once_flag once;
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { pool = nullptr; }); });  // a child has no threads
-  Pool* none = nullptr;
-  Pool* const made = new Pool;
+  ThreadPool* none = nullptr;
+  ThreadPool* const made = new ThreadPool;
   if (pool.compare_exchange_strong(none, made)) return *made;
   delete made;
   return *none;
@@ -125,6 +140,8 @@ Pool& the_pool() {
 
 }  // namespace
 
-void run_team(int size, const void* member, void (*call)(const void*, int, int)) { the_pool().run(size, member, call); }
+void run_on_threads(int count, const void* task, void (*call)(const void*, int, int)) {
+  the_pool().run(count, task, call);
+}
 
 }  // namespace fit::detail

@@ -2,14 +2,14 @@
 
 namespace fit::detail {
 
-/// Calls member(t, count) side by side on threads t = 0 … count - 1, of which the caller is the first, and comes back
-/// when all have ended. count is `size`, or less where threads are lacking: 1 while they serve another caller. member
-/// must not throw.
-void run_team(int size, const void* member, void (*call)(const void* member, int t, int count));
+/// Calls task(t, n) side by side on threads t = 0 … n - 1, of which the caller is the first, and comes back when all
+/// have ended. n is `count`, or less where threads are lacking: 1 while they serve another caller. The task must not
+/// throw.
+void run_on_threads(int count, const void* task, void (*call)(const void* task, int t, int n));
 
-template <class Member>
-void run_team(int size, const Member& member) {
-  run_team(size, &member, [](const void* m, int t, int count) { (*static_cast<const Member*>(m))(t, count); });
+template <class Task>
+void run_on_threads(int count, const Task& task) {
+  run_on_threads(count, &task, [](const void* f, int t, int n) { (*static_cast<const Task*>(f))(t, n); });
 }
 
 }  // namespace fit::detail
