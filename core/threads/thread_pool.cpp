@@ -90,7 +90,8 @@ class ThreadPool {
   }
 
  private:
-  // Makes the threads that `count` lacks, the caller among them, as many as there can be. Gives back how many there are.
+  // Makes the threads that `count` lacks, the caller among them, as many as there can be. Gives back how many there
+  // are.
   int ensure_threads(int count) {
     if (threads_ + 1 < count) {
       const BlockSignals no_signals;

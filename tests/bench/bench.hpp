@@ -28,6 +28,7 @@ struct Workload {
 
 std::vector<Workload> op_workloads();
 std::vector<Workload> model_workloads();
+std::vector<Workload> product_workloads();  // bench --products
 
 // One kind of work in growing sizes, each twice the one before.
 struct Growing {

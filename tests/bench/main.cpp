@@ -1,6 +1,6 @@
 // The benchmark: standard workloads, one JSON object a line.
 //
-//     bench [--only NAME[,NAME]] [--threads N] [--quick] [--check] [--list]
+//     bench [--only NAME[,NAME]] [--threads N] [--quick] [--check] [--products] [--growth] [--list]
 //
 // Each workload's result is first checked against its plain form. median_s, min_s and max_s are of one step; growth_mb
 // is how much the peak memory has grown since the program began; limit says which limit of the machine binds the
@@ -136,17 +136,20 @@ int run(int argc, char** argv) {
   CLI::App app{"Times the standard workloads: one JSON object a line."};
   std::vector<std::string> only;
   int threads = num_threads();
-  bool quick = false, check = false, list = false, growth = false;
+  bool quick = false, check = false, list = false, growth = false, products = false;
   app.add_option("--only", only, "the workloads to run")->delimiter(',');
   app.add_option("--threads", threads, "how many threads to use")->check(CLI::Range(1, 1024));
   app.add_flag("--quick", quick, "a second for each, instead of several");
   app.add_flag("--check", check, "only compare the results with the plain forms");
   app.add_flag("--growth", growth, "instead, how time grows with the length of a sequence and with the batch");
+  app.add_flag("--products", products,
+               "instead, products of matrices in twelve sizes; FIT_OPENBLAS=use has OpenBLAS's");
   app.add_flag("--list", list, "print the names and stop");
   CLI11_PARSE(app, argc, argv);
 
-  std::vector<Workload> all = op_workloads();
-  for (Workload& w : model_workloads()) all.push_back(std::move(w));
+  std::vector<Workload> all = products ? product_workloads() : op_workloads();
+  if (!products)
+    for (Workload& w : model_workloads()) all.push_back(std::move(w));
   if (list) {
     for (const Workload& w : all) std::puts(w.name.c_str());
     return 0;
