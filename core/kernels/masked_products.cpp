@@ -8,7 +8,7 @@ namespace fit::kernels {
 namespace {
 
 template <class T>
-void clear(Panel<T> p, std::int64_t rows, std::int64_t columns) {
+void clear(MatrixView<T> p, std::int64_t rows, std::int64_t columns) {
   for (std::int64_t i = 0; i < rows; ++i) std::fill_n(p.data + i * p.stride, columns, T{0});
 }
 
@@ -27,7 +27,7 @@ void add_scaled(T* y, T a, const T* x, std::int64_t n) {
 }  // namespace
 
 template <class T>
-void visible_scores(const VisiblePairs& p, Panel<T> s, Panel<const T> x, Panel<const T> y) {
+void masked_qk(const VisiblePairs& p, MatrixView<T> s, MatrixView<const T> x, MatrixView<const T> y) {
   clear(s, p.queries, p.keys);
   each_visible(p, [&](std::int64_t q, std::int64_t k) {
     T sum = 0;
@@ -37,7 +37,7 @@ void visible_scores(const VisiblePairs& p, Panel<T> s, Panel<const T> x, Panel<c
 }
 
 template <class T>
-void visible_to_queries(const VisiblePairs& p, Panel<T> o, Panel<const T> s, Panel<const T> y) {
+void masked_pv(const VisiblePairs& p, MatrixView<T> o, MatrixView<const T> s, MatrixView<const T> y) {
   clear(o, p.queries, p.features);
   each_visible(p, [&](std::int64_t q, std::int64_t k) {
     add_scaled(o.data + q * o.stride, s.data[q * s.stride + k], y.data + k * y.stride, p.features);
@@ -45,7 +45,7 @@ void visible_to_queries(const VisiblePairs& p, Panel<T> o, Panel<const T> s, Pan
 }
 
 template <class T>
-void visible_to_keys(const VisiblePairs& p, Panel<T> o, Panel<const T> s, Panel<const T> x) {
+void masked_pt_q(const VisiblePairs& p, MatrixView<T> o, MatrixView<const T> s, MatrixView<const T> x) {
   clear(o, p.keys, p.features);
   each_visible(p, [&](std::int64_t q, std::int64_t k) {
     add_scaled(o.data + k * o.stride, s.data[q * s.stride + k], x.data + q * x.stride, p.features);
@@ -53,7 +53,7 @@ void visible_to_keys(const VisiblePairs& p, Panel<T> o, Panel<const T> s, Panel<
 }
 
 template <class T>
-bool all_finite(Panel<const T> p, std::int64_t rows, std::int64_t columns) {
+bool all_finite(MatrixView<const T> p, std::int64_t rows, std::int64_t columns) {
   int bad = 0;  // a NaN fails every comparison
   for (std::int64_t i = 0; i < rows && !bad; ++i)
     for (std::int64_t j = 0; j < columns; ++j)
@@ -61,11 +61,11 @@ bool all_finite(Panel<const T> p, std::int64_t rows, std::int64_t columns) {
   return !bad;
 }
 
-#define FIT_VISIBLE(T)                                                                                \
-  template void visible_scores<T>(const VisiblePairs&, Panel<T>, Panel<const T>, Panel<const T>);     \
-  template void visible_to_queries<T>(const VisiblePairs&, Panel<T>, Panel<const T>, Panel<const T>); \
-  template void visible_to_keys<T>(const VisiblePairs&, Panel<T>, Panel<const T>, Panel<const T>);    \
-  template bool all_finite<T>(Panel<const T>, std::int64_t, std::int64_t);
+#define FIT_VISIBLE(T)                                                                                        \
+  template void masked_qk<T>(const VisiblePairs&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>);   \
+  template void masked_pv<T>(const VisiblePairs&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>);   \
+  template void masked_pt_q<T>(const VisiblePairs&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>); \
+  template bool all_finite<T>(MatrixView<const T>, std::int64_t, std::int64_t);
 FIT_VISIBLE(float)
 FIT_VISIBLE(double)
 #undef FIT_VISIBLE

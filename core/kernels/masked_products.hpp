@@ -5,7 +5,7 @@ namespace fit::kernels {
 
 /// A matrix in memory: element (i, j) is data[i * stride + j].
 template <class T>
-struct Panel {
+struct MatrixView {
   T* data;
   std::int64_t stride;
 };
@@ -13,7 +13,7 @@ struct Panel {
 /// One head of attention: queries x keys with `features` of the other axis, and which pairs count.
 struct VisiblePairs {
   std::int64_t queries, keys, features;
-  Panel<const bool> visible;  // [queries, keys]; stride 0 if all queries see the same keys
+  MatrixView<const bool> visible;  // [queries, keys]; stride 0 if all queries see the same keys
 };
 
 // Products over visible pairs alone. A pair that is hidden is not multiplied by 0 but left out: 0 * NaN is NaN. Rounded
@@ -21,16 +21,16 @@ struct VisiblePairs {
 
 /// s[q, k] = sum over d of x[q, d] y[k, d]; 0 where hidden.
 template <class T>
-void visible_scores(const VisiblePairs& p, Panel<T> s, Panel<const T> x, Panel<const T> y);
+void masked_qk(const VisiblePairs& p, MatrixView<T> s, MatrixView<const T> x, MatrixView<const T> y);
 /// o[q, d] = sum over visible k of s[q, k] y[k, d].
 template <class T>
-void visible_to_queries(const VisiblePairs& p, Panel<T> o, Panel<const T> s, Panel<const T> y);
+void masked_pv(const VisiblePairs& p, MatrixView<T> o, MatrixView<const T> s, MatrixView<const T> y);
 /// o[k, d] = sum over visible q of s[q, k] x[q, d].
 template <class T>
-void visible_to_keys(const VisiblePairs& p, Panel<T> o, Panel<const T> s, Panel<const T> x);
+void masked_pt_q(const VisiblePairs& p, MatrixView<T> o, MatrixView<const T> s, MatrixView<const T> x);
 
-/// Whether a [rows, columns] panel holds neither NaN nor infinity.
+/// Whether a [rows, columns] matrix holds neither NaN nor infinity.
 template <class T>
-bool all_finite(Panel<const T> p, std::int64_t rows, std::int64_t columns);
+bool all_finite(MatrixView<const T> p, std::int64_t rows, std::int64_t columns);
 
 }  // namespace fit::kernels

@@ -119,7 +119,8 @@ void give_tiled(Backward& b, const AttentionCall& c, bool check) {
 }  // namespace
 
 AttentionResult attend(const char* op, AttentionCall c, const std::vector<Tensor>& operands,
-                       const AttentionOptions& options, bool weights) {
+                       const AttentionOptions& options, Want want) {
+  const bool weights = want == Want::weights_too;
   const DType dtype = operands[0].dtype();
   const ScoreTerms terms = apply_options(op, c, dtype, options);
   for (const std::int64_t size : {c.B, c.H, c.Sq, c.Sk, c.D, c.Dv})
@@ -158,28 +159,34 @@ constexpr const char* packed = "packed_self_attention";
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
-  return detail::attend(dot_product, detail::separate_heads(dot_product, q, k, v), {q, k, v}, options, false).output;
+  return detail::attend(dot_product, detail::separate_heads(dot_product, q, k, v), {q, k, v}, options,
+                        detail::Want::output)
+      .output;
 }
 
 AttentionResult scaled_dot_product_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                           const AttentionOptions& options) {
-  return detail::attend(dot_product, detail::separate_heads(dot_product, q, k, v), {q, k, v}, options, true);
+  return detail::attend(dot_product, detail::separate_heads(dot_product, q, k, v), {q, k, v}, options,
+                        detail::Want::weights_too);
 }
 
 Tensor multi_head_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
                             const AttentionOptions& options) {
-  return detail::attend(multi_head, detail::joined_heads(multi_head, q, k, v, num_heads), {q, k, v}, options, false)
+  return detail::attend(multi_head, detail::joined_heads(multi_head, q, k, v, num_heads), {q, k, v}, options,
+                        detail::Want::output)
       .output;
 }
 
 AttentionResult multi_head_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                   std::int64_t num_heads, const AttentionOptions& options) {
-  return detail::attend(multi_head, detail::joined_heads(multi_head, q, k, v, num_heads), {q, k, v}, options, true);
+  return detail::attend(multi_head, detail::joined_heads(multi_head, q, k, v, num_heads), {q, k, v}, options,
+                        detail::Want::weights_too);
 }
 
 Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const AttentionOptions& options,
                              std::int64_t num_kv_heads) {
-  return detail::attend(packed, detail::packed_heads(packed, qkv, num_heads, num_kv_heads), {qkv}, options, false)
+  return detail::attend(packed, detail::packed_heads(packed, qkv, num_heads, num_kv_heads), {qkv}, options,
+                        detail::Want::output)
       .output;
 }
 

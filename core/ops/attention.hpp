@@ -43,8 +43,9 @@ void check_dropout(const char* op, double probability);
 /// Attention: in tiles (kernels/attention.hpp), which store nothing of the scores' size but the weights if they are
 /// asked for. What tiles can't do is left to the composed form: operands without elements, gradients of the weights,
 /// and gradients of gradients.
+enum class Want { output, weights_too };
 AttentionResult attend(const char* op, AttentionCall call, const std::vector<Tensor>& operands,
-                       const AttentionOptions& options, bool weights);
+                       const AttentionOptions& options, Want want);
 
 /// The definition of attention, as the paper has it, made of operations.
 AttentionResult composed_attention(const AttentionCall& call, const std::vector<Tensor>& operands,
@@ -94,11 +95,11 @@ Tensor alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys,
 
 /// The three products of attention, over visible pairs of query and key. In each s is (B, H, Sq, Sk), x stands in the
 /// queries' place and y in the keys', laid out as `heads` says (not packed); `visible` is boolean (B|1, H|1, 1|Sq, Sk),
-/// or undefined where all pairs are. s must be 0 at hidden pairs, and what visible_scores gives there is not to be
+/// or undefined where all pairs are. s must be 0 at hidden pairs, and what masked_qk gives there is not to be
 /// read. With that these are plain products; but a head that isn't finite is computed pair by pair, so that nothing
 /// hidden comes in.
-Tensor visible_scores(const Tensor& x, const Tensor& y, const Tensor& visible, HeadLayout heads);      // s = x y^T
-Tensor visible_to_queries(const Tensor& s, const Tensor& y, const Tensor& visible, HeadLayout heads);  // x = s y
-Tensor visible_to_keys(const Tensor& s, const Tensor& x, const Tensor& visible, HeadLayout heads);     // y = s^T x
+Tensor masked_qk(const Tensor& x, const Tensor& y, const Tensor& visible, HeadLayout heads);    // s = x y^T
+Tensor masked_pv(const Tensor& s, const Tensor& y, const Tensor& visible, HeadLayout heads);    // x = s y
+Tensor masked_pt_q(const Tensor& s, const Tensor& x, const Tensor& visible, HeadLayout heads);  // y = s^T x
 
 }  // namespace fit::detail

@@ -59,7 +59,7 @@ AttentionResult composed_attention(const AttentionCall& c, const std::vector<Ten
   const Heads x = split_heads(c, operands);             // q [B, H, Sq, D], k [B, H, Sk, D], v [B, H, Sk, Dv]
   const Tensor visible = visible_pairs(c, terms.mask);  // (B|1, H|1, 1|Sq, Sk)
 
-  Tensor scores = visible_scores(x.q, x.k, visible, layout) * c.scale;  // [B, H, Sq, Sk]
+  Tensor scores = masked_qk(x.q, x.k, visible, layout) * c.scale;  // [B, H, Sq, Sk]
   if (terms.bias.defined()) scores = scores + terms.bias;
   if (terms.alibi.defined()) scores = scores + alibi_bias(terms.alibi, c.Sq, c.Sk, scores.dtype());
   Tensor weights;  // [B, H, Sq, Sk]
@@ -72,7 +72,7 @@ AttentionResult composed_attention(const AttentionCall& c, const std::vector<Ten
   }
   // Multiplied, not chosen: a NaN shows where it is dropped, too.
   const Tensor dropped = c.dropout > 0 ? weights * dropout_factors(c, weights) : weights;  // [B, H, Sq, Sk]
-  const Tensor output = visible_to_queries(dropped, x.v, visible, layout);  // [B, H, Sq, Dv] as the operands lie
+  const Tensor output = masked_pv(dropped, x.v, visible, layout);  // [B, H, Sq, Dv] as the operands lie
   return {reshape(output, c.output), reshape(weights, c.weights)};
 }
 

@@ -26,11 +26,8 @@ ScaledDotProductAttention::ScaledDotProductAttention(double dropout, double temp
   check_numbers("ScaledDotProductAttention", dropout, temperature, scale);
 }
 
-AttentionOptions ScaledDotProductAttention::options(const Tensor& mask, const Tensor& bias, bool causal) const {
-  AttentionOptions o;
-  o.mask = mask;
-  o.bias = bias;
-  o.causal = causal;
+AttentionOptions ScaledDotProductAttention::options(const AttentionMasks& masks) const {
+  AttentionOptions o(masks);
   o.dropout = training() ? dropout_ : 0;
   o.temperature = temperature_;
   o.scale = scale_;
@@ -38,14 +35,41 @@ AttentionOptions ScaledDotProductAttention::options(const Tensor& mask, const Te
 }
 
 Tensor ScaledDotProductAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
-                                          const Tensor& mask, const Tensor& bias, bool causal) const {
-  return scaled_dot_product_attention(query, key, value, options(mask, bias, causal));
+                                          const AttentionMasks& masks) const {
+  return scaled_dot_product_attention(query, key, value, options(masks));
 }
 
 AttentionResult ScaledDotProductAttention::forward_with_weights(const Tensor& query, const Tensor& key,
-                                                                const Tensor& value, const Tensor& mask,
-                                                                const Tensor& bias, bool causal) const {
-  return scaled_dot_product_attention_with_weights(query, key, value, options(mask, bias, causal));
+                                                                const Tensor& value,
+                                                                const AttentionMasks& masks) const {
+  return scaled_dot_product_attention_with_weights(query, key, value, options(masks));
+}
+
+Tensor ScaledDotProductAttention::multi_head(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
+                                             const AttentionMasks& masks) const {
+  return multi_head_attention(q, k, v, num_heads, options(masks));
+}
+
+AttentionResult ScaledDotProductAttention::multi_head_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                                   std::int64_t num_heads,
+                                                                   const AttentionMasks& masks) const {
+  return multi_head_attention_with_weights(q, k, v, num_heads, options(masks));
+}
+
+Tensor ScaledDotProductAttention::packed(const Tensor& qkv, std::int64_t num_heads, std::int64_t num_kv_heads,
+                                         const AttentionMasks& masks) const {
+  return packed_self_attention(qkv, num_heads, options(masks), num_kv_heads);
+}
+
+Tensor ScaledDotProductAttention::cached(const Tensor& q, const Tensor& k, const Tensor& v, KVCache::Layer& cache,
+                                         std::int64_t length, std::int64_t num_heads,
+                                         const AttentionMasks& masks) const {
+  return cached_attention(q, k, v, cache.keys, cache.values, length, num_heads, options(masks));
+}
+
+Tensor ScaledDotProductAttention::cached(const Tensor& qkv, KVCache::Layer& cache, std::int64_t length,
+                                         std::int64_t num_heads, const AttentionMasks& masks) const {
+  return cached_self_attention(qkv, cache.keys, cache.values, length, num_heads, options(masks));
 }
 
 std::string ScaledDotProductAttention::describe() const {
@@ -91,6 +115,12 @@ void check_input(const char* name, const Tensor& x, const Linear& projection) {
     check::fail(multi_head, name, " has shape ", x.shape(), ": it must be (B, S, ", features, ")");
 }
 
+void check_inputs(const MultiHeadAttention& m, const Tensor& query, const Tensor& key, const Tensor& value) {
+  check_input("query", query, m.w_q);
+  check_input("key", key, m.w_k);
+  check_input("value", value, m.w_v);
+}
+
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, double dropout, bool bias)
@@ -106,32 +136,37 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_he
       w_o(d_model, d_model, o.bias),
       attention(o.dropout, o.temperature, o.scale) {}
 
-MultiHeadAttention::Projected MultiHeadAttention::project(const Tensor& query, const Tensor& key, const Tensor& value,
-                                                          const Tensor& mask, const Tensor& bias, bool causal) const {
-  check_input("query", query, w_q);
-  check_input("key", key, w_k);
-  check_input("value", value, w_v);
-  return {w_q(query), w_k(key), w_v(value), attention.options(mask, bias, causal || options_.causal)};
+AttentionMasks MultiHeadAttention::with_causal(const AttentionMasks& masks) const {
+  AttentionMasks all = masks;
+  all.causal = masks.causal || options_.causal;
+  return all;
 }
 
-Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
-                                   const Tensor& bias, bool causal) const {
-  const Projected p = project(query, key, value, mask, bias, causal);
-  return w_o(multi_head_attention(p.q, p.k, p.v, num_heads_, p.options));
+Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                                   const AttentionMasks& masks) const {
+  check_inputs(*this, query, key, value);
+  const Tensor q = w_q(query);                                                           // (B, Sq, num_heads d_k)
+  const Tensor k = w_k(key);                                                             // (B, Sk, num_kv_heads d_k)
+  const Tensor v = w_v(value);                                                           // (B, Sk, num_kv_heads d_k)
+  const Tensor context = attention.multi_head(q, k, v, num_heads_, with_causal(masks));  // (B, Sq, num_heads d_k)
+  return w_o(context);                                                                   // (B, Sq, d_model)
 }
 
 AttentionResult MultiHeadAttention::forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
-                                                         const Tensor& mask, const Tensor& bias, bool causal) const {
-  const Projected p = project(query, key, value, mask, bias, causal);
-  const AttentionResult heads = multi_head_attention_with_weights(p.q, p.k, p.v, num_heads_, p.options);
-  return {w_o(heads.output), heads.weights};
+                                                         const AttentionMasks& masks) const {
+  check_inputs(*this, query, key, value);
+  const AttentionResult r =
+      attention.multi_head_with_weights(w_q(query), w_k(key), w_v(value), num_heads_, with_causal(masks));
+  return {w_o(r.output), r.weights};  // (B, Sq, d_model), (B, num_heads, Sq, Sk)
 }
 
 Tensor MultiHeadAttention::forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
-                                        const Tensor& mask) const {
-  const NoGrad plain;
-  const Projected p = project(x, x, x, mask, {}, true);
-  return w_o(cached_attention(p.q, p.k, p.v, kept.keys, kept.values, length, num_heads_, p.options));
+                                        const AttentionMasks& masks) const {
+  const NoGrad no_grad;
+  check_inputs(*this, x, x, x);
+  AttentionMasks all = masks;
+  all.causal = true;
+  return w_o(attention.cached(w_q(x), w_k(x), w_v(x), kept, length, num_heads_, all));
 }
 
 void MultiHeadAttention::load_torch(const Tensor& in_proj_weight, const Tensor& in_proj_bias,

@@ -78,6 +78,7 @@ GPTAttention::GPTAttention(const GPTOptions& o, const Tensor& rotary)
     : options_(completed(o)),
       rotary_(table_of(o, rotary)),
       qkv(o.d_model, (options_.num_heads + 2 * options_.num_kv_heads) * (o.d_model / o.num_heads), o.bias),
+      attention(o.dropout),
       proj(o.d_model, o.d_model, o.bias),
       dropout(o.dropout) {}
 
@@ -93,26 +94,23 @@ Tensor GPTAttention::turned(const Tensor& x, std::int64_t offset) const {
   return rotary(joint, rotary_, o);
 }
 
-AttentionOptions GPTAttention::attention() const {
-  AttentionOptions o;
-  o.causal = true;
-  o.window = options_.window;
-  o.dropout = training() ? options_.dropout : 0;
-  if (options_.positions == Positions::alibi) o.alibi = alibi_slopes(options_.num_heads);
-  return o;
+AttentionMasks GPTAttention::masks(const Tensor& mask) const {
+  AttentionMasks m(mask);
+  m.causal = true;
+  m.window = options_.window;
+  if (options_.positions == Positions::alibi) m.alibi = alibi_slopes(options_.num_heads);
+  return m;
 }
 
 Tensor GPTAttention::forward(const Tensor& x) const {
-  const Tensor joint = turned(x, 0);
-  const AttentionOptions o = attention();
-  return dropout(proj(packed_self_attention(joint, options_.num_heads, o, options_.num_kv_heads)));
+  const Tensor joint = turned(x, 0);  // (B, T, (num_heads + 2 num_kv_heads) D)
+  const Tensor context = attention.packed(joint, options_.num_heads, options_.num_kv_heads, masks({}));
+  return dropout(proj(context));  // (B, T, d_model)
 }
 
 Tensor GPTAttention::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
   const Tensor joint = turned(x, length);
-  AttentionOptions o = attention();
-  o.mask = mask;
-  return dropout(proj(cached_self_attention(joint, kept.keys, kept.values, length, options_.num_heads, o)));
+  return dropout(proj(attention.cached(joint, kept, length, options_.num_heads, masks(mask))));
 }
 
 std::string GPTAttention::describe() const {

@@ -30,10 +30,10 @@ Tensor residual(bool norm_first, const Tensor& x, const LayerNorm& norm, const F
 }
 
 // Attention whose weights go to the end of a list, if there is one.
-Tensor attend(const MultiHeadAttention& attention, const Tensor& query, const Tensor& memory, const Tensor& mask,
-              bool causal, std::vector<Tensor>* weights) {
-  if (!weights) return attention.forward(query, memory, memory, mask, {}, causal);
-  const AttentionResult r = attention.forward_with_weights(query, memory, memory, mask, {}, causal);
+Tensor attend(const MultiHeadAttention& attention, const Tensor& query, const Tensor& memory,
+              const AttentionMasks& masks, std::vector<Tensor>* weights) {
+  if (!weights) return attention.forward(query, memory, memory, masks);
+  const AttentionResult r = attention.forward_with_weights(query, memory, memory, masks);
   weights->push_back(r.weights);
   return r.output;
 }
@@ -57,15 +57,14 @@ Tensor TransformerEncoderLayer::around(const Tensor& x, const Attend& attend) co
   return residual(first, y, norm2, mlp);
 }
 
-Tensor TransformerEncoderLayer::forward(const Tensor& x, const Tensor& mask, const Tensor& bias, bool causal) const {
-  return around(x, [&](const Tensor& z) { return self_attn.forward(z, z, z, mask, bias, causal); });
+Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionMasks& masks) const {
+  return around(x, [&](const Tensor& z) { return self_attn.forward(z, z, z, masks); });
 }
 
-AttentionResult TransformerEncoderLayer::forward_with_weights(const Tensor& x, const Tensor& mask, const Tensor& bias,
-                                                              bool causal) const {
+AttentionResult TransformerEncoderLayer::forward_with_weights(const Tensor& x, const AttentionMasks& masks) const {
   AttentionResult r;
   const Tensor y = around(x, [&](const Tensor& z) {
-    r = self_attn.forward_with_weights(z, z, z, mask, bias, causal);
+    r = self_attn.forward_with_weights(z, z, z, masks);
     return r.output;
   });
   return {y, r.weights};
@@ -93,13 +92,12 @@ Tensor TransformerDecoderLayer::around(const Tensor& x, const Self& self, const 
 
 Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                         TransformerWeights* weights) const {
+  AttentionMasks self = masks.self;
+  self.causal = self.causal || masks.causal;
   return around(
-      x,
+      x, [&](const Tensor& z) { return attend(self_attn, z, z, self, weights ? &weights->self : nullptr); },
       [&](const Tensor& z) {
-        return attend(self_attn, z, z, masks.self, masks.causal, weights ? &weights->self : nullptr);
-      },
-      [&](const Tensor& z) {
-        return attend(cross_attn, z, memory, masks.memory, false, weights ? &weights->cross : nullptr);
+        return attend(cross_attn, z, memory, masks.memory, weights ? &weights->cross : nullptr);
       });
 }
 
@@ -114,8 +112,7 @@ Tensor TransformerDecoderLayer::forward_next(const Tensor& x, KVCache::Layer& ke
       x, [&](const Tensor& z) { return self_attn.forward_next(z, kept, length); },
       [&](const Tensor& z) {
         const MultiHeadAttention& a = cross_attn;
-        return a.w_o(multi_head_attention(a.w_q(z), memory.keys, memory.values, a.num_heads(),
-                                          a.attention.options(memory_mask)));
+        return a.w_o(a.attention.multi_head(a.w_q(z), memory.keys, memory.values, a.num_heads(), memory_mask));
       });
 }
 
@@ -137,16 +134,15 @@ TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& o, std::in
   fill(layers, norm, o, num_layers, "TransformerEncoder");
 }
 
-Tensor TransformerEncoder::forward(const Tensor& x, const Tensor& mask, const Tensor& bias, bool causal,
-                                   TransformerWeights* weights) const {
+Tensor TransformerEncoder::forward(const Tensor& x, const AttentionMasks& masks, TransformerWeights* weights) const {
   Tensor y = x;
   for (const TransformerEncoderLayer& layer : layers) {
     if (weights) {
-      const AttentionResult r = layer.forward_with_weights(y, mask, bias, causal);
+      const AttentionResult r = layer.forward_with_weights(y, masks);
       weights->self.push_back(r.weights);
       y = r.output;
     } else {
-      y = layer.forward(y, mask, bias, causal);
+      y = layer.forward(y, masks);
     }
   }
   return norm ? (*norm)(y) : y;

@@ -331,19 +331,21 @@ TEST_CASE("pair by pair, the products over visible pairs are matrix products") {
   const std::vector<bool> seen{true, false, true, true, false, false, false, false, true, true, false, true};
   const Tensor visible = tensor(seen, {Q, K});
   const Tensor s = random_tensor({Q, K}, domain::real, random) * visible.to(float64);
-  const auto panel = [](const Tensor& t) { return kernels::Panel<const double>{t.data<double>().data(), t.size(1)}; };
+  const auto panel = [](const Tensor& t) {
+    return kernels::MatrixView<const double>{t.data<double>().data(), t.size(1)};
+  };
   const kernels::VisiblePairs pairs{Q, K, D, {visible.data<bool>().data(), K}};
   const Tensor x5 = slice(x, 1, 0, D), y5 = slice(y, 1, 0, D);
   const auto expect = [&](const Shape& shape, const Tensor& expected, const auto& kernel) {
     Tensor out = full(shape, 9, float64);
-    kernel(kernels::Panel<double>{out.fresh<double>(), shape[1]});
+    kernel(kernels::MatrixView<double>{out.fresh<double>(), shape[1]});
     CHECK(max_difference(out, expected) < 1e-14);
   };
   expect({Q, K}, matmul(x5, Transpose::no, y5, Transpose::yes) * visible.to(float64),
-         [&](auto out) { kernels::visible_scores(pairs, out, panel(x), panel(y)); });
-  expect({Q, D}, matmul(s, y5), [&](auto out) { kernels::visible_to_queries(pairs, out, panel(s), panel(y)); });
+         [&](auto out) { kernels::masked_qk(pairs, out, panel(x), panel(y)); });
+  expect({Q, D}, matmul(s, y5), [&](auto out) { kernels::masked_pv(pairs, out, panel(s), panel(y)); });
   expect({K, D}, matmul(s, Transpose::yes, x5, Transpose::no),
-         [&](auto out) { kernels::visible_to_keys(pairs, out, panel(s), panel(x)); });
+         [&](auto out) { kernels::masked_pt_q(pairs, out, panel(s), panel(x)); });
 }
 
 TEST_CASE("dropout of attention") {

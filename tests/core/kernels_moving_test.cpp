@@ -227,8 +227,8 @@ struct Matrix {
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < columns; ++j) (*this)(i, j) = static_cast<T>(between(-2, 2)(random));
   }
-  kernels::Panel<T> panel() { return {room.data(), stride}; }
-  kernels::Panel<const T> read() { return {room.data(), stride}; }
+  kernels::MatrixView<T> panel() { return {room.data(), stride}; }
+  kernels::MatrixView<const T> read() { return {room.data(), stride}; }
 };
 
 // result(i, j) is within rounding of the sum of the terms, and what lies between the rows is left alone.
@@ -266,8 +266,8 @@ void check_visible(std::int64_t queries, std::int64_t keys, std::int64_t feature
     if (hidden)
       for (std::int64_t d = 0; d < features; ++d) y(k, d) = std::numeric_limits<T>::quiet_NaN();
   }
-  kernels::visible_scores(pairs, s.panel(), x.read(), y.read());
-  check_sums("visible_scores", s, [&](std::int64_t q, std::int64_t k) {
+  kernels::masked_qk(pairs, s.panel(), x.read(), y.read());
+  check_sums("masked_qk", s, [&](std::int64_t q, std::int64_t k) {
     Terms terms;
     if (visible(q, k))
       for (std::int64_t d = 0; d < features; ++d) terms.push_back(Rounded<T>(x(q, d)) * Rounded<T>(y(k, d)));
@@ -276,15 +276,15 @@ void check_visible(std::int64_t queries, std::int64_t keys, std::int64_t feature
   for (std::int64_t q = 0; q < queries; ++q)
     for (std::int64_t k = 0; k < keys; ++k)
       if (!visible(q, k)) s(q, k) = std::numeric_limits<T>::quiet_NaN();
-  kernels::visible_to_queries(pairs, to_queries.panel(), s.read(), y.read());
-  kernels::visible_to_keys(pairs, to_keys.panel(), s.read(), x.read());
-  check_sums("visible_to_queries", to_queries, [&](std::int64_t q, std::int64_t d) {
+  kernels::masked_pv(pairs, to_queries.panel(), s.read(), y.read());
+  kernels::masked_pt_q(pairs, to_keys.panel(), s.read(), x.read());
+  check_sums("masked_pv", to_queries, [&](std::int64_t q, std::int64_t d) {
     Terms terms;
     for (std::int64_t k = 0; k < keys; ++k)
       if (visible(q, k)) terms.push_back(Rounded<T>(s(q, k)) * Rounded<T>(y(k, d)));
     return terms;
   });
-  check_sums("visible_to_keys", to_keys, [&](std::int64_t k, std::int64_t d) {
+  check_sums("masked_pt_q", to_keys, [&](std::int64_t k, std::int64_t d) {
     Terms terms;
     for (std::int64_t q = 0; q < queries; ++q)
       if (visible(q, k)) terms.push_back(Rounded<T>(s(q, k)) * Rounded<T>(x(q, d)));

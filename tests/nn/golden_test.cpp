@@ -94,10 +94,12 @@ void check_multihead(const std::string& name, nn::MultiHeadAttentionOptions opti
     else if (golden.has("attn_mask") && as_mask)
       hidden = mask_from_torch(golden("attn_mask"), TorchMask::multihead, heads);
 
-    const auto [y, weights] = layer.forward_with_weights(query, key, value, hidden.mask, hidden.bias);
+    AttentionMasks masks(hidden.mask);
+    masks.bias = hidden.bias;
+    const auto [y, weights] = layer.forward_with_weights(query, key, value, masks);
     check_close("y", y, golden("y"), dtype);
     check_close("weights", weights, golden("weights"), dtype);
-    CHECK(same_bits(layer(query, key, value, hidden.mask, hidden.bias), y));
+    CHECK(same_bits(layer(query, key, value, masks), y));
     (sum(y * golden("d_y")) + sum(weights * golden("d_weights"))).backward();
 
     const auto check_gradient = [&](const std::string& of, const Tensor& g) {

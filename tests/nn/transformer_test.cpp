@@ -103,7 +103,7 @@ TEST_CASE("asking for the weights of each layer changes nothing", "[transformer]
     CHECK(weights.self[0][{1, 2, 0, 1}].item() == 0);   // causal
     CHECK(max_difference(sum(weights.cross[1], -1), ones({2, 4, 3})) < 1e-5);
     const Tensor x = randn({2, 4, 12});
-    CHECK(same_bits(model.encoder.forward(x, mask, {}, false, &encoder_weights), model.encoder(x, mask)));
+    CHECK(same_bits(model.encoder.forward(x, mask, &encoder_weights), model.encoder(x, mask)));
     CHECK(encoder_weights.self.size() == 2);
   }
 }
@@ -143,23 +143,27 @@ TEST_CASE("an encoder passes mask, bias and causality on to its layers", "[trans
     const nn::TransformerEncoder encoder(small(first), 2);
     const Tensor x = randn({2, 4, 12}), bias = randn({2, 4, 4, 4});
     const Tensor mask = tensor({{{true, true, true, true}}, {{true, true, true, false}}});
+    AttentionMasks all(mask);
+    all.bias = bias;
+    all.causal = true;
     Tensor by_layer = x;
-    for (const nn::TransformerEncoderLayer& layer : encoder.layers)
-      by_layer = layer.forward(by_layer, mask, bias, true);
+    for (const nn::TransformerEncoderLayer& layer : encoder.layers) by_layer = layer.forward(by_layer, all);
     if (encoder.norm) by_layer = (*encoder.norm)(by_layer);
-    const Tensor y = encoder.forward(x, mask, bias, true);
+    const Tensor y = encoder.forward(x, all);
     CHECK(same_bits(y, by_layer));
-    CHECK(max_difference(encoder.forward(x, mask, {}, true), y) > 1e-4);  // each of the three counts
-    CHECK(max_difference(encoder.forward(x, mask, bias), y) > 1e-4);
-    CHECK(max_difference(encoder.forward(x, {}, bias, true), y) > 1e-4);
+    AttentionMasks no_mask = all, no_bias = all, not_causal = all, causal;
+    no_mask.mask = no_bias.bias = {};
+    not_causal.causal = false;
+    causal.causal = true;
+    for (const AttentionMasks& less : {no_mask, no_bias, not_causal})  // each of the three counts
+      CHECK(max_difference(encoder.forward(x, less), y) > 1e-4);
     nn::TransformerWeights weights;
-    CHECK(same_bits(encoder.forward(x, mask, bias, true, &weights), y));
+    CHECK(same_bits(encoder.forward(x, all, &weights), y));
     CHECK(sum(triu(weights.self[1].detach(), 1)).item() == 0);
     Tensor changed = x.clone();
     changed[{range(), 3}] = randn({12});
-    const Tensor z = encoder.forward(changed, {}, {}, true);
-    CHECK(same_bits(z.detach()[{range(), range(0, 3)}],
-                    encoder.forward(x, {}, {}, true).detach()[{range(), range(0, 3)}]));
+    const Tensor z = encoder.forward(changed, causal);
+    CHECK(same_bits(z.detach()[{range(), range(0, 3)}], encoder.forward(x, causal).detach()[{range(), range(0, 3)}]));
   }
 }
 

@@ -18,7 +18,8 @@
 ///     auto [z, weights] = scaled_dot_product_attention_with_weights(q, k, v, o);   // z is y, bit for bit
 namespace fit {
 
-struct AttentionOptions {
+/// Who sees whom, and what is added to the scores. A mask alone stands for one: `attention(x, mask)`.
+struct AttentionMasks {
   /// 1 (true) = attend, 0 = ignore: boolean, or numbers that are 0 or 1. Of shape (1|Sq, Sk), (B|1, 1|Sq, Sk) or
   /// (B|1, H|1, 1|Sq, Sk), whatever the sizes happen to be. PyTorch's masks: see mask_from_torch().
   Tensor mask;
@@ -34,6 +35,13 @@ struct AttentionOptions {
   /// How many keys back a query sees, itself among them: those with j > i + Sk - Sq - window. 0: all. Combines with the
   /// mask and with causal.
   std::int64_t window = 0;
+
+  AttentionMasks() {}
+  AttentionMasks(const Tensor& mask) : mask(mask) {}
+};
+
+/// A call of attention, beside its operands.
+struct AttentionOptions : AttentionMasks {
   /// The probability with which a weight is dropped (the others grow by 1 / (1 - p)). It is in force: a layer passes 0
   /// in evaluation.
   double dropout = 0;
@@ -43,6 +51,9 @@ struct AttentionOptions {
   double temperature = 1;
   /// Where dropout draws from; the default generator if null.
   Generator* generator = nullptr;
+
+  AttentionOptions() {}
+  explicit AttentionOptions(const AttentionMasks& masks) : AttentionMasks(masks) {}
 };
 
 struct AttentionResult {

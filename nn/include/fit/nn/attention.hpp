@@ -9,8 +9,9 @@
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
 
-/// Attention layers. They project, and pass on to the functions of fit/attention.hpp, where masks, biases and causality
-/// are explained. Inputs are (B, S, features). Each layer can be called in two ways:
+/// Attention layers. They project, and pass on to the functions of fit/attention.hpp, where AttentionMasks (a mask, or
+/// with it a bias, causality, a window) is explained. Inputs are (B, S, features). Each layer can be called in two
+/// ways:
 ///
 ///     Tensor y = attention(x, x, x, mask);
 ///     auto [y, weights] = attention(x, x, x, mask, nn::return_attention);   // the same as forward_with_weights()
@@ -22,21 +23,20 @@ namespace fit::nn {
 struct ReturnAttention {};
 inline constexpr ReturnAttention return_attention{};
 
-/// What takes query, key and value. `causal` asks for it in this call.
+/// What takes query, key and value.
 class AttentionLayer : public Layer {
  public:
-  virtual Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask = {},
-                         const Tensor& bias = {}, bool causal = false) const = 0;
+  virtual Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                         const AttentionMasks& masks = {}) const = 0;
   virtual AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
-                                               const Tensor& mask = {}, const Tensor& bias = {},
-                                               bool causal = false) const = 0;
-  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask = {},
-                    const Tensor& bias = {}, bool causal = false) const {
-    return forward(query, key, value, mask, bias, causal);
+                                               const AttentionMasks& masks = {}) const = 0;
+  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                    const AttentionMasks& masks = {}) const {
+    return forward(query, key, value, masks);
   }
-  AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+  AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMasks& masks,
                              ReturnAttention) const {
-    return forward_with_weights(query, key, value, mask);
+    return forward_with_weights(query, key, value, masks);
   }
   AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, ReturnAttention) const {
     return forward_with_weights(query, key, value);
@@ -50,15 +50,29 @@ class ScaledDotProductAttention final : public AttentionLayer {
   /// `scale` takes the place of 1 / (sqrt(D) temperature).
   explicit ScaledDotProductAttention(double dropout = 0.1, double temperature = 1.0, std::optional<double> scale = {});
 
-  Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask = {},
-                 const Tensor& bias = {}, bool causal = false) const override;
+  Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                 const AttentionMasks& masks = {}) const override;
   AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
-                                       const Tensor& mask = {}, const Tensor& bias = {},
-                                       bool causal = false) const override;
+                                       const AttentionMasks& masks = {}) const override;
 
-  /// What the functions of fit/attention.hpp are to be called with: this layer's numbers, and its dropout if it is in
+  /// The same for heads that lie side by side, and those of one projection: fit::multi_head_attention() and
+  /// fit::packed_self_attention().
+  Tensor multi_head(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
+                    const AttentionMasks& masks = {}) const;
+  AttentionResult multi_head_with_weights(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
+                                          const AttentionMasks& masks = {}) const;
+  Tensor packed(const Tensor& qkv, std::int64_t num_heads, std::int64_t num_kv_heads,
+                const AttentionMasks& masks = {}) const;
+  /// The same for what stands behind `length` positions in a cache, which takes it up: fit::cached_attention() and
+  /// fit::cached_self_attention().
+  Tensor cached(const Tensor& q, const Tensor& k, const Tensor& v, KVCache::Layer& cache, std::int64_t length,
+                std::int64_t num_heads, const AttentionMasks& masks = {}) const;
+  Tensor cached(const Tensor& qkv, KVCache::Layer& cache, std::int64_t length, std::int64_t num_heads,
+                const AttentionMasks& masks = {}) const;
+
+  /// What the functions of fit/attention.hpp are called with: this layer's numbers, and its dropout if it is in
   /// training.
-  AttentionOptions options(const Tensor& mask = {}, const Tensor& bias = {}, bool causal = false) const;
+  AttentionOptions options(const AttentionMasks& masks = {}) const;
 
   /// The probability in training.
   double dropout() const { return dropout_; }
@@ -86,13 +100,6 @@ struct MultiHeadAttentionOptions {
 /// w_o(concat over heads of softmax(q_h k_h^T / (sqrt(d_k) temperature)) v_h), where q, k, v = w_q(query), w_k(key),
 /// w_v(value) and head h has the features h d_k … (h + 1) d_k - 1.
 class MultiHeadAttention final : public AttentionLayer {
-  struct Projected {
-    Tensor q, k, v;
-    AttentionOptions options;
-  };
-  Projected project(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, const Tensor& bias,
-                    bool causal) const;
-
   std::int64_t d_model_, num_heads_;
   MultiHeadAttentionOptions options_;
 
@@ -102,15 +109,15 @@ class MultiHeadAttention final : public AttentionLayer {
   MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
 
   /// query (B, Sq, d_model), key (B, Sk, kdim), value (B, Sk, vdim) -> (B, Sq, d_model).
-  Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask = {},
-                 const Tensor& bias = {}, bool causal = false) const override;
+  Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                 const AttentionMasks& masks = {}) const override;
   AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
-                                       const Tensor& mask = {}, const Tensor& bias = {},
-                                       bool causal = false) const override;
+                                       const AttentionMasks& masks = {}) const override;
 
   /// Causal self-attention of x, which stands behind `length` positions: `kept` holds their keys and values, and takes
-  /// up those of x. A mask is over all of them. Records nothing.
-  Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
+  /// up those of x. A mask or bias is over all of them. Records nothing.
+  Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
+                      const AttentionMasks& masks = {}) const;
 
   std::int64_t d_model() const { return d_model_; }
   std::int64_t num_heads() const { return num_heads_; }
@@ -129,6 +136,9 @@ class MultiHeadAttention final : public AttentionLayer {
 
   Linear w_q, w_k, w_v, w_o;
   ScaledDotProductAttention attention;
+
+ private:
+  AttentionMasks with_causal(const AttentionMasks& masks) const;
 };
 
 namespace detail {
@@ -155,18 +165,15 @@ class SelfAttention final : public detail::AroundMultiHead<SelfAttention> {
   using AroundMultiHead::AroundMultiHead;
 
   /// x (B, S, d_model) -> (B, S, d_model).
-  Tensor forward(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}, bool causal = false) const {
-    return multihead_attn.forward(x, x, x, mask, bias, causal);
+  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const {
+    return multihead_attn.forward(x, x, x, masks);
   }
-  AttentionResult forward_with_weights(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {},
-                                       bool causal = false) const {
-    return multihead_attn.forward_with_weights(x, x, x, mask, bias, causal);
+  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const {
+    return multihead_attn.forward_with_weights(x, x, x, masks);
   }
-  Tensor operator()(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}, bool causal = false) const {
-    return forward(x, mask, bias, causal);
-  }
-  AttentionResult operator()(const Tensor& x, const Tensor& mask, ReturnAttention) const {
-    return forward_with_weights(x, mask);
+  Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
+  AttentionResult operator()(const Tensor& x, const AttentionMasks& masks, ReturnAttention) const {
+    return forward_with_weights(x, masks);
   }
   AttentionResult operator()(const Tensor& x, ReturnAttention) const { return forward_with_weights(x); }
 };
@@ -177,19 +184,19 @@ class CrossAttention final : public detail::AroundMultiHead<CrossAttention> {
   using AroundMultiHead::AroundMultiHead;
 
   /// query (B, Sq, d_model), key_value (B, Sk, d_model) -> (B, Sq, d_model).
-  Tensor forward(const Tensor& query, const Tensor& key_value, const Tensor& mask = {}, const Tensor& bias = {}) const {
-    return multihead_attn.forward(query, key_value, key_value, mask, bias);
+  Tensor forward(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const {
+    return multihead_attn.forward(query, key_value, key_value, masks);
   }
-  AttentionResult forward_with_weights(const Tensor& query, const Tensor& key_value, const Tensor& mask = {},
-                                       const Tensor& bias = {}) const {
-    return multihead_attn.forward_with_weights(query, key_value, key_value, mask, bias);
+  AttentionResult forward_with_weights(const Tensor& query, const Tensor& key_value,
+                                       const AttentionMasks& masks = {}) const {
+    return multihead_attn.forward_with_weights(query, key_value, key_value, masks);
   }
-  Tensor operator()(const Tensor& query, const Tensor& key_value, const Tensor& mask = {},
-                    const Tensor& bias = {}) const {
-    return forward(query, key_value, mask, bias);
+  Tensor operator()(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const {
+    return forward(query, key_value, masks);
   }
-  AttentionResult operator()(const Tensor& query, const Tensor& key_value, const Tensor& mask, ReturnAttention) const {
-    return forward_with_weights(query, key_value, mask);
+  AttentionResult operator()(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks,
+                             ReturnAttention) const {
+    return forward_with_weights(query, key_value, masks);
   }
   AttentionResult operator()(const Tensor& query, const Tensor& key_value, ReturnAttention) const {
     return forward_with_weights(query, key_value);
@@ -202,23 +209,28 @@ class CausalSelfAttention final : public detail::AroundMultiHead<CausalSelfAtten
   using AroundMultiHead::AroundMultiHead;
 
   /// x (B, S, d_model) -> (B, S, d_model).
-  Tensor forward(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}) const {
-    return multihead_attn.forward(x, x, x, mask, bias, true);
+  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const {
+    return multihead_attn.forward(x, x, x, causal(masks));
   }
-  AttentionResult forward_with_weights(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}) const {
-    return multihead_attn.forward_with_weights(x, x, x, mask, bias, true);
+  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const {
+    return multihead_attn.forward_with_weights(x, x, x, causal(masks));
   }
   /// See MultiHeadAttention::forward_next().
-  Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const {
-    return multihead_attn.forward_next(x, kept, length, mask);
+  Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
+                      const AttentionMasks& masks = {}) const {
+    return multihead_attn.forward_next(x, kept, length, masks);
   }
-  Tensor operator()(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}) const {
-    return forward(x, mask, bias);
-  }
-  AttentionResult operator()(const Tensor& x, const Tensor& mask, ReturnAttention) const {
-    return forward_with_weights(x, mask);
+  Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
+  AttentionResult operator()(const Tensor& x, const AttentionMasks& masks, ReturnAttention) const {
+    return forward_with_weights(x, masks);
   }
   AttentionResult operator()(const Tensor& x, ReturnAttention) const { return forward_with_weights(x); }
+
+ private:
+  static AttentionMasks causal(AttentionMasks masks) {
+    masks.causal = true;
+    return masks;
+  }
 };
 
 }  // namespace fit::nn

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fit/attention.hpp"
+#include "fit/nn/attention.hpp"
 #include "fit/nn/containers.hpp"
 #include "fit/nn/dropout.hpp"
 #include "fit/nn/feed_forward.hpp"
@@ -59,16 +60,17 @@ class GPTAttention final : public UnaryLayer {
   /// x stands behind `length` positions, which `kept` holds; they are joined by those of x. `mask` is over all of them.
   Tensor forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
   using UnaryLayer::operator();
-  FIT_FIELDS(qkv, proj, dropout)
+  FIT_FIELDS(qkv, attention, proj, dropout)
   std::string describe() const override;
 
-  Linear qkv;   // [(num_heads + 2 num_kv_heads) D, d_model]: queries, keys and values one below the other
+  Linear qkv;  // [(num_heads + 2 num_kv_heads) D, d_model]: queries, keys and values one below the other
+  ScaledDotProductAttention attention;
   Linear proj;  // [d_model, d_model]
   Dropout dropout;
 
  private:
   Tensor turned(const Tensor& x, std::int64_t offset) const;
-  AttentionOptions attention() const;
+  AttentionMasks masks(const Tensor& mask) const;
 };
 
 /// x + attn(ln_1(x)), and to that + mlp(ln_2(…)).

@@ -41,10 +41,9 @@ class TransformerEncoderLayer final : public Layer {
 
  public:
   explicit TransformerEncoderLayer(const TransformerLayerOptions& options);
-  Tensor forward(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}, bool causal = false) const;
-  AttentionResult forward_with_weights(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {},
-                                       bool causal = false) const;
-  Tensor operator()(const Tensor& x, const Tensor& mask = {}) const { return forward(x, mask); }
+  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const;
+  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const;
+  Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   FIT_FIELDS(self_attn, norm1, mlp, norm2, dropout)
 
   MultiHeadAttention self_attn;
@@ -60,9 +59,9 @@ class TransformerEncoderLayer final : public Layer {
 
 /// What a decoder's attention may see.
 struct DecoderMasks {
-  Tensor self;         ///< among the targets, for scores (B, H, T, T)
-  Tensor memory;       ///< of the targets to the memory, for scores (B, H, T, S)
-  bool causal = true;  ///< a target sees itself and what is before it; combines with `self`
+  AttentionMasks self;    ///< among the targets, for scores (B, H, T, T)
+  AttentionMasks memory;  ///< of the targets to the memory, for scores (B, H, T, S)
+  bool causal = true;     ///< a target sees itself and what is before it; combines with `self`
 };
 
 /// What a decoder keeps between the steps of decoding: its own keys and values, and those of the memory, which are
@@ -113,9 +112,8 @@ class TransformerEncoder final : public Layer {
  public:
   TransformerEncoder(const TransformerLayerOptions& options, std::int64_t num_layers);
   /// As each layer does it. The weights of each are added to `weights` if it is given.
-  Tensor forward(const Tensor& x, const Tensor& mask = {}, const Tensor& bias = {}, bool causal = false,
-                 TransformerWeights* weights = nullptr) const;
-  Tensor operator()(const Tensor& x, const Tensor& mask = {}) const { return forward(x, mask); }
+  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}, TransformerWeights* weights = nullptr) const;
+  Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   FIT_FIELDS(layers, norm)
 
   ModuleList<TransformerEncoderLayer> layers;
