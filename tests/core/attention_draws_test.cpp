@@ -83,7 +83,7 @@ Drawn draw_problem(unsigned seed) {
       break;
     case 3:
       d.kind = "values near the limit";
-      p.v = p.v * (dtype == float32 ? 1e36 : 1e305);
+      p.v = p.v * (dtype == float32 ? 1e37 : 1e306);
       p.d_output = p.d_output * 1e-3;
       break;
     case 4:
