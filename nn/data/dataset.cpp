@@ -32,6 +32,11 @@ Example TensorDataset::get(std::int64_t i) const {
   return e;
 }
 
+Example ListDataset::get(std::int64_t i) const {
+  check_number("ListDataset", i, size());
+  return examples_[static_cast<std::size_t>(i)];
+}
+
 Subset::Subset(SharedDataset dataset, std::vector<std::int64_t> ids)
     : dataset_(std::move(dataset)), ids_(std::move(ids)) {
   for (const std::int64_t i : ids_) check_number("Subset", i, dataset_->size());

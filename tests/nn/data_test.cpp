@@ -317,6 +317,14 @@ TEST_CASE("data: buckets hold examples of like lengths", "[data]") {
   CHECK(sorted(joined(batches(whole))) == count_to(203));
 }
 
+TEST_CASE("data: a list of examples of several lengths", "[data]") {
+  const data::ListDataset list({{tensor({1, 2, 3})}, {tensor({4})}});
+  CHECK(list.size() == 2);
+  CHECK(equal(list.get(1)[0], tensor({4})));
+  CHECK_THROWS_WITH(list.get(2), Contains("[ListDataset] there is no example 2: there are 2"));
+  CHECK_THROWS_WITH(list.get(-1), Contains("there is no example -1"));
+}
+
 TEST_CASE("data: splits are disjoint and complete", "[data]") {
   Generator g(4);
   const data::SharedDataset all = numbers(10);
@@ -330,6 +338,8 @@ TEST_CASE("data: splits are disjoint and complete", "[data]") {
   CHECK(ids != count_to(10));
   CHECK(sorted(ids) == count_to(10));
   CHECK(data::random_split(all, Ids{7, 3}, g)[1].size() == 3);
+  CHECK(data::random_split(all, {7, 3})[1].size() == 3);
+  CHECK(data::random_split(all, {0.7, 0.3})[0].size() == 7);
   CHECK_THROWS_WITH(data::random_split(all, Ids{7, 2}, g), Contains("sum up to 9: it must be the 10 examples"));
   CHECK_THROWS_WITH(data::random_split(all, std::vector<double>{0.5, 0.4}, g), Contains("sum up to 0.9: it must be 1"));
   CHECK_THROWS_WITH(data::Subset(all, {10}), Contains("there is no example 10"));

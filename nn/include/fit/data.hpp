@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,17 @@ class TensorDataset final : public Dataset {
   std::vector<Tensor> tensors_;
 };
 
+/// Examples that are in memory already, of any lengths.
+class ListDataset final : public Dataset {
+ public:
+  explicit ListDataset(std::vector<Example> examples) : examples_(std::move(examples)) {}
+  std::int64_t size() const override { return static_cast<std::int64_t>(examples_.size()); }
+  Example get(std::int64_t i) const override;
+
+ private:
+  std::vector<Example> examples_;
+};
+
 /// Some examples of another dataset, by their numbers there.
 class Subset final : public Dataset {
  public:
@@ -76,6 +88,13 @@ std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector
                                  Generator& g = default_generator());
 std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector<double>& shares,
                                  Generator& g = default_generator());
+/// random_split(dataset, {800, 200}) and random_split(dataset, {0.8, 0.2}).
+template <class T>
+std::vector<Subset> random_split(const SharedDataset& dataset, std::initializer_list<T> parts,
+                                 Generator& g = default_generator()) {
+  using Part = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+  return random_split(dataset, std::vector<Part>(parts.begin(), parts.end()), g);
+}
 
 // ---- examples to a batch ------------------------------------------------------------------------------------------
 
