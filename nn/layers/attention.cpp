@@ -36,40 +36,42 @@ AttentionOptions ScaledDotProductAttention::options(const AttentionMasks& masks)
 
 Tensor ScaledDotProductAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                           const AttentionMasks& masks) const {
-  return scaled_dot_product_attention(query, key, value, options(masks));
+  return within(*this, [&] { return scaled_dot_product_attention(query, key, value, options(masks)); });
 }
 
 AttentionResult ScaledDotProductAttention::forward_with_weights(const Tensor& query, const Tensor& key,
                                                                 const Tensor& value,
                                                                 const AttentionMasks& masks) const {
-  return scaled_dot_product_attention_with_weights(query, key, value, options(masks));
+  return within(*this, [&] { return scaled_dot_product_attention_with_weights(query, key, value, options(masks)); });
 }
 
 Tensor ScaledDotProductAttention::multi_head(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
                                              const AttentionMasks& masks) const {
-  return multi_head_attention(q, k, v, num_heads, options(masks));
+  return within(*this, [&] { return multi_head_attention(q, k, v, num_heads, options(masks)); });
 }
 
 AttentionResult ScaledDotProductAttention::multi_head_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                                    std::int64_t num_heads,
                                                                    const AttentionMasks& masks) const {
-  return multi_head_attention_with_weights(q, k, v, num_heads, options(masks));
+  return within(*this, [&] { return multi_head_attention_with_weights(q, k, v, num_heads, options(masks)); });
 }
 
 Tensor ScaledDotProductAttention::packed(const Tensor& qkv, std::int64_t num_heads, std::int64_t num_kv_heads,
                                          const AttentionMasks& masks) const {
-  return packed_self_attention(qkv, num_heads, options(masks), num_kv_heads);
+  return within(*this, [&] { return packed_self_attention(qkv, num_heads, options(masks), num_kv_heads); });
 }
 
 Tensor ScaledDotProductAttention::cached(const Tensor& q, const Tensor& k, const Tensor& v, KVCache::Layer& cache,
                                          std::int64_t length, std::int64_t num_heads,
                                          const AttentionMasks& masks) const {
-  return cached_attention(q, k, v, cache.keys, cache.values, length, num_heads, options(masks));
+  return within(*this,
+                [&] { return cached_attention(q, k, v, cache.keys, cache.values, length, num_heads, options(masks)); });
 }
 
 Tensor ScaledDotProductAttention::cached(const Tensor& qkv, KVCache::Layer& cache, std::int64_t length,
                                          std::int64_t num_heads, const AttentionMasks& masks) const {
-  return cached_self_attention(qkv, cache.keys, cache.values, length, num_heads, options(masks));
+  return within(
+      *this, [&] { return cached_self_attention(qkv, cache.keys, cache.values, length, num_heads, options(masks)); });
 }
 
 std::string ScaledDotProductAttention::describe() const {
@@ -144,29 +146,35 @@ AttentionMasks MultiHeadAttention::with_causal(const AttentionMasks& masks) cons
 
 Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AttentionMasks& masks) const {
-  check_inputs(*this, query, key, value);
-  const Tensor q = w_q(query);                                                           // (B, Sq, num_heads d_k)
-  const Tensor k = w_k(key);                                                             // (B, Sk, num_kv_heads d_k)
-  const Tensor v = w_v(value);                                                           // (B, Sk, num_kv_heads d_k)
-  const Tensor context = attention.multi_head(q, k, v, num_heads_, with_causal(masks));  // (B, Sq, num_heads d_k)
-  return w_o(context);                                                                   // (B, Sq, d_model)
+  return within(*this, [&] {
+    check_inputs(*this, query, key, value);
+    const Tensor q = w_q(query);                                                           // (B, Sq, num_heads d_k)
+    const Tensor k = w_k(key);                                                             // (B, Sk, num_kv_heads d_k)
+    const Tensor v = w_v(value);                                                           // (B, Sk, num_kv_heads d_k)
+    const Tensor context = attention.multi_head(q, k, v, num_heads_, with_causal(masks));  // (B, Sq, num_heads d_k)
+    return w_o(context);                                                                   // (B, Sq, d_model)
+  });
 }
 
 AttentionResult MultiHeadAttention::forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                                          const AttentionMasks& masks) const {
-  check_inputs(*this, query, key, value);
-  const AttentionResult r =
-      attention.multi_head_with_weights(w_q(query), w_k(key), w_v(value), num_heads_, with_causal(masks));
-  return {w_o(r.output), r.weights};  // (B, Sq, d_model), (B, num_heads, Sq, Sk)
+  return within(*this, [&] {
+    check_inputs(*this, query, key, value);
+    const AttentionResult r =
+        attention.multi_head_with_weights(w_q(query), w_k(key), w_v(value), num_heads_, with_causal(masks));
+    return AttentionResult{w_o(r.output), r.weights};  // (B, Sq, d_model), (B, num_heads, Sq, Sk)
+  });
 }
 
 Tensor MultiHeadAttention::forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
                                         const AttentionMasks& masks) const {
   const NoGrad no_grad;
-  check_inputs(*this, x, x, x);
-  AttentionMasks all = masks;
-  all.causal = true;
-  return w_o(attention.cached(w_q(x), w_k(x), w_v(x), kept, length, num_heads_, all));
+  return within(*this, [&] {
+    check_inputs(*this, x, x, x);
+    AttentionMasks all = masks;
+    all.causal = true;
+    return w_o(attention.cached(w_q(x), w_k(x), w_v(x), kept, length, num_heads_, all));
+  });
 }
 
 void MultiHeadAttention::load_torch(const Tensor& in_proj_weight, const Tensor& in_proj_bias,

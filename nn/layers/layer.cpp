@@ -3,7 +3,9 @@
 #include <cxxabi.h>
 
 #include <cstdlib>
+#include <optional>
 #include <ostream>
+#include <string_view>
 #include <typeinfo>
 #include <unordered_set>
 
@@ -112,6 +114,67 @@ std::vector<std::pair<std::string, const Layer*>> Layer::children() const {
   return all;
 }
 
+std::vector<std::pair<std::string, Layer*>> Layer::all_layers() const {
+  std::vector<std::pair<std::string, Layer*>> all;
+  std::unordered_set<const Layer*> seen;
+  const std::function<void(const std::string&, Layer&)> walk = [&](const std::string& name, Layer& layer) {
+    if (!seen.insert(&layer).second) return;
+    all.emplace_back(name, &layer);
+    for (auto& [child_name, child] : layer.children())
+      walk(name.empty() ? child_name : name + '.' + child_name, *child);
+  };
+  walk({}, const_cast<Layer&>(*this));  // named_layers() gives the const back
+  return all;
+}
+
+namespace {
+
+// The entry of this dotted name, here or below.
+Field find(const char* op, Layer& top, const std::string& name) {
+  std::string_view rest = name;
+  Layer* layer = &top;
+  while (layer) {
+    Layer* next = nullptr;
+    for (const Field& field : ListOf::checked(*layer)) {  // a name may have dots of its own: "blocks.0"
+      const std::string_view own = field.name;
+      if (rest == own) return field;
+      if (field.layer && rest.size() > own.size() && rest.substr(0, own.size()) == own && rest[own.size()] == '.') {
+        rest.remove_prefix(own.size() + 1);
+        next = field.layer;
+        break;
+      }
+    }
+    layer = next;
+  }
+  check::fail(op, top.name(), " has nothing that is called '", name, '\'');
+}
+
+}  // namespace
+
+Parameter& Layer::parameter(const std::string& name) {
+  const Field found = find("parameter", *this, name);
+  if (!found.parameter) check::fail("parameter", '\'', name, "' of ", this->name(), " is not a parameter");
+  return *found.parameter;
+}
+
+Layer& Layer::layer(const std::string& name) {
+  const Field found = find("layer", *this, name);
+  if (!found.layer) check::fail("layer", '\'', name, "' of ", this->name(), " is not a layer");
+  return *found.layer;
+}
+
+void Layer::replace(const std::string& name, const std::shared_ptr<Layer>& layer) {
+  constexpr const char* op = "replace";
+  const Field found = find(op, *this, name);
+  if (!found.layer) check::fail(op, '\'', name, "' of ", this->name(), " is not a layer");
+  if (!layer) check::fail(op, "the layer for '", name, "' is a null pointer");
+  if (!found.put)
+    check::fail(op, '\'', name, "' of ", this->name(), " is not held by a std::shared_ptr: assign to the member");
+  if (!found.put(found.held, layer))
+    check::fail(op, '\'', name, "' of ", this->name(), " is a ", found.layer->name(), ": a ", layer->name(),
+                " does not fit there");
+}
+
 void Layer::apply(const std::function<void(Layer&)>& f) {
   for (auto& [name, child] : children()) child->apply(f);
   f(*this);
@@ -119,6 +182,32 @@ void Layer::apply(const std::function<void(Layer&)>& f) {
 
 void Layer::train(bool on) {
   apply([on](Layer& layer) { layer.training_ = on; });
+}
+
+// ---- where an Error was thrown ------------------------------------------------------------------------------------
+
+namespace {
+
+// The dotted name of a layer below this one, if it is there. Asks for lists as they are: an Error is on its way.
+std::optional<std::string> way_to(const Layer& from, const void* inner) {
+  for (const Field& field : ListOf::raw(from).list()) {
+    if (!field.layer) continue;
+    if (field.layer == inner) return field.name;
+    if (const auto below = way_to(*field.layer, inner)) return field.name + '.' + *below;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void detail::tell_where(const Layer& layer, Error& e) {
+  if (e.seen_from() == &layer) return;
+  std::string path;  // what was thrown in a layer that is none of those below is known to be in this one
+  if (const auto way = e.seen_from() ? way_to(layer, e.seen_from()) : std::nullopt) {
+    path = e.where();
+    path = path.empty() ? *way : *way + '.' + path;
+  }
+  e.set_where(path, &layer);
 }
 
 // ---- saving -------------------------------------------------------------------------------------------------------

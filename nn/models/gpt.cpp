@@ -201,13 +201,17 @@ Tensor GPT::hidden(const Tensor& ids, KVCache& cache) const {
   return ln_f(x);
 }
 
-Tensor GPT::forward(const Tensor& ids) const { return head(hidden(ids)); }
+Tensor GPT::forward(const Tensor& ids) const {
+  return within(*this, [&] { return head(hidden(ids)); });
+}
 
 Tensor GPT::forward(const Tensor& ids, KVCache& cache) const {
   const NoGrad plain;
-  const Tensor logits = head(hidden(ids, cache));
-  cache.advance(ids.size(1));
-  return logits;
+  return within(*this, [&] {
+    const Tensor logits = head(hidden(ids, cache));
+    cache.advance(ids.size(1));
+    return logits;
+  });
 }
 
 Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
@@ -215,9 +219,11 @@ Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
   check::defined("GPT", "ids", ids);
   if (ids.rank() != 2 || ids.size(1) == 0)
     check::fail("GPT", "ids has shape ", ids.shape(), ": it must be [B, T], T > 0");
-  const Tensor logits = head(index(hidden(ids, cache), {range(), -1}));
-  cache.advance(ids.size(1));
-  return logits;
+  return within(*this, [&] {
+    const Tensor logits = head(index(hidden(ids, cache), {range(), -1}));
+    cache.advance(ids.size(1));
+    return logits;
+  });
 }
 
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length) const {

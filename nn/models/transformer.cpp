@@ -64,7 +64,7 @@ Tensor Transformer::embed(const char* name, const Embedding& table, const Tensor
 }
 
 Tensor Transformer::encode(const Tensor& source, const Tensor& source_mask) const {
-  return encoder(embed("source", source_embedding, source, 0), source_mask);
+  return within(*this, [&] { return encoder(embed("source", source_embedding, source, 0), source_mask); });
 }
 
 Tensor Transformer::forward(const Tensor& source, const Tensor& target, const Tensor& source_mask,
@@ -73,22 +73,27 @@ Tensor Transformer::forward(const Tensor& source, const Tensor& target, const Te
   if (source.rank() == 2 && target.rank() == 2 && source.size(0) != target.size(0))
     check::fail("Transformer", "source has shape ", source.shape(), ", target ", target.shape(),
                 ": they must have the same batch");
-  const Tensor memory = encode(source, source_mask);
-  DecoderMasks masks;
-  masks.memory = source_mask;
-  return head(decoder.forward(embed("target", target_embedding, target, 0), memory, masks, weights));
+  return within(*this, [&] {
+    const Tensor memory = encode(source, source_mask);
+    DecoderMasks masks;
+    masks.memory = source_mask;
+    return head(decoder.forward(embed("target", target_embedding, target, 0), memory, masks, weights));
+  });
 }
 
 DecoderCache Transformer::make_cache(const Tensor& source, const Tensor& source_mask) const {
   const NoGrad plain;
-  return decoder.make_cache(encode(source, source_mask), source_mask, options_.max_length);
+  return within(*this,
+                [&] { return decoder.make_cache(encode(source, source_mask), source_mask, options_.max_length); });
 }
 
 Tensor Transformer::decode(const Tensor& target, DecoderCache& cache) const {
   const NoGrad plain;
   const std::int64_t length = cache.self.length();
   const Rollback forget([&] { cache.self.truncate(length); });
-  return head(decoder.forward_next(embed("target", target_embedding, target, length), cache));
+  return within(*this, [&] {
+    return head(decoder.forward_next(embed("target", target_embedding, target, length), cache));
+  });
 }
 
 std::string Transformer::describe() const {

@@ -58,16 +58,18 @@ Tensor TransformerEncoderLayer::around(const Tensor& x, const Attend& attend) co
 }
 
 Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionMasks& masks) const {
-  return around(x, [&](const Tensor& z) { return self_attn.forward(z, z, z, masks); });
+  return within(*this, [&] { return around(x, [&](const Tensor& z) { return self_attn.forward(z, z, z, masks); }); });
 }
 
 AttentionResult TransformerEncoderLayer::forward_with_weights(const Tensor& x, const AttentionMasks& masks) const {
-  AttentionResult r;
-  const Tensor y = around(x, [&](const Tensor& z) {
-    r = self_attn.forward_with_weights(z, z, z, masks);
-    return r.output;
+  return within(*this, [&] {
+    AttentionResult r;
+    const Tensor y = around(x, [&](const Tensor& z) {
+      r = self_attn.forward_with_weights(z, z, z, masks);
+      return r.output;
+    });
+    return AttentionResult{y, r.weights};
   });
-  return {y, r.weights};
 }
 
 // ---- TransformerDecoderLayer --------------------------------------------------------------------------------------
@@ -94,26 +96,30 @@ Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, c
                                         TransformerWeights* weights) const {
   AttentionMasks self = masks.self;
   self.causal = self.causal || masks.causal;
-  return around(
-      x, [&](const Tensor& z) { return attend(self_attn, z, z, self, weights ? &weights->self : nullptr); },
-      [&](const Tensor& z) {
-        return attend(cross_attn, z, memory, masks.memory, weights ? &weights->cross : nullptr);
-      });
+  return within(*this, [&] {
+    return around(
+        x, [&](const Tensor& z) { return attend(self_attn, z, z, self, weights ? &weights->self : nullptr); },
+        [&](const Tensor& z) {
+          return attend(cross_attn, z, memory, masks.memory, weights ? &weights->cross : nullptr);
+        });
+  });
 }
 
 KVCache::Layer TransformerDecoderLayer::project_memory(const Tensor& memory) const {
-  return {cross_attn.w_k(memory), cross_attn.w_v(memory)};
+  return within(*this, [&] { return KVCache::Layer{cross_attn.w_k(memory), cross_attn.w_v(memory)}; });
 }
 
 Tensor TransformerDecoderLayer::forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
                                              const KVCache::Layer& memory, const Tensor& memory_mask) const {
   const NoGrad plain;
-  return around(
-      x, [&](const Tensor& z) { return self_attn.forward_next(z, kept, length); },
-      [&](const Tensor& z) {
-        const MultiHeadAttention& a = cross_attn;
-        return a.w_o(a.attention.multi_head(a.w_q(z), memory.keys, memory.values, a.num_heads(), memory_mask));
-      });
+  return within(*this, [&] {
+    return around(
+        x, [&](const Tensor& z) { return self_attn.forward_next(z, kept, length); },
+        [&](const Tensor& z) {
+          const MultiHeadAttention& a = cross_attn;
+          return a.w_o(a.attention.multi_head(a.w_q(z), memory.keys, memory.values, a.num_heads(), memory_mask));
+        });
+  });
 }
 
 // ---- stacks -------------------------------------------------------------------------------------------------------
@@ -135,17 +141,19 @@ TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& o, std::in
 }
 
 Tensor TransformerEncoder::forward(const Tensor& x, const AttentionMasks& masks, TransformerWeights* weights) const {
-  Tensor y = x;
-  for (const TransformerEncoderLayer& layer : layers) {
-    if (weights) {
-      const AttentionResult r = layer.forward_with_weights(y, masks);
-      weights->self.push_back(r.weights);
-      y = r.output;
-    } else {
-      y = layer.forward(y, masks);
+  return within(*this, [&] {
+    Tensor y = x;
+    for (const TransformerEncoderLayer& layer : layers) {
+      if (weights) {
+        const AttentionResult r = layer.forward_with_weights(y, masks);
+        weights->self.push_back(r.weights);
+        y = r.output;
+      } else {
+        y = layer.forward(y, masks);
+      }
     }
-  }
-  return norm ? (*norm)(y) : y;
+    return norm ? (*norm)(y) : y;
+  });
 }
 
 TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& o, std::int64_t num_layers) : options_(o) {
@@ -154,13 +162,14 @@ TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& o, std::in
 
 Tensor TransformerDecoder::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                    TransformerWeights* weights) const {
-  Tensor y = x;
-  for (const TransformerDecoderLayer& layer : layers) y = layer.forward(y, memory, masks, weights);
-  return norm ? (*norm)(y) : y;
+  return within(*this, [&] {
+    Tensor y = x;
+    for (const TransformerDecoderLayer& layer : layers) y = layer.forward(y, memory, masks, weights);
+    return norm ? (*norm)(y) : y;
+  });
 }
 
 namespace {
-
 void check_features(const char* op, const char* name, const Tensor& x, std::int64_t d_model) {
   check::floating(op, name, x);
   if (x.rank() != 3 || x.size(2) != d_model)

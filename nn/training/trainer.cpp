@@ -111,7 +111,7 @@ void Trainer::begin() {
 
 // The loss of one batch, as it counts for the step; leaves its gradients.
 double Trainer::backward(const Batch& batch) {
-  const Tensor whole = loss_(batch);
+  const Tensor whole = nn::within(model_, [&] { return loss_(batch); });
   if (!whole.defined() || whole.numel() != 1)
     check::fail("Trainer", "the loss is ", whole.defined() ? "of shape " + whole.shape().str() : "undefined",
                 " in step ", checkpoint_.step + 1, ": it must be one number");

@@ -121,6 +121,23 @@ class Layer : public detail::Member {
   // ---- children
   std::vector<std::pair<std::string, Layer*>> children();
   std::vector<std::pair<std::string, const Layer*>> children() const;
+  /// This layer, under "", and all below by their dotted names; one that is shared is there once, under its first name.
+  /// named_layers<nn::Linear>(): those of that class.
+  template <class L = Layer>
+  std::vector<std::pair<std::string, L*>> named_layers() {
+    return layers_of<L>(*this);
+  }
+  template <class L = Layer>
+  std::vector<std::pair<std::string, const L*>> named_layers() const {
+    return layers_of<const L>(*this);
+  }
+  /// The parameter, or the layer, of this dotted name. Throws Error if there is none.
+  Parameter& parameter(const std::string& name);
+  Layer& layer(const std::string& name);
+  /// Puts another layer in the place of the one of this dotted name, which is held by a std::shared_ptr, as in
+  /// Sequential and ModuleList. (One that is a member is assigned to: net.fc = nn::Linear(2, 3).) Throws Error if it is
+  /// not, or holds another class.
+  void replace(const std::string& name, const std::shared_ptr<Layer>& layer);
   /// Calls f on all layers below and then on this one.
   void apply(const std::function<void(Layer&)>& f);
 
@@ -156,6 +173,14 @@ class Layer : public detail::Member {
 
  private:
   friend class ListOf;
+  std::vector<std::pair<std::string, Layer*>> all_layers() const;
+  template <class L>
+  static std::vector<std::pair<std::string, L*>> layers_of(const Layer& top) {
+    std::vector<std::pair<std::string, L*>> found;
+    for (auto& [name, layer] : top.all_layers())
+      if (auto* const one = dynamic_cast<L*>(layer)) found.emplace_back(name, one);
+    return found;
+  }
   struct Copies;
   std::shared_ptr<Layer> clone(Copies& copies) const;
   void take(const Layer& from, Copies& copies);
@@ -172,11 +197,33 @@ std::shared_ptr<L> clone(const L& layer) {
   return std::dynamic_pointer_cast<L>(static_cast<const Layer&>(layer).clone());
 }
 
+namespace detail {
+void tell_where(const Layer& layer, Error& e);
+}
+
+/// Calls f for a layer: an Error that comes out of it says in which of the layers below it was thrown. Where nothing is
+/// thrown, it costs nothing. UnaryLayer and the layers of the library do so by themselves; others write
+///
+///     Tensor operator()(const Tensor& ids, const Tensor& mask) const {
+///       return nn::within(*this, [&] { return out(attention(token(ids), mask)); });
+///     }
+template <class F>
+decltype(auto) within(const Layer& layer, const F& f) {
+  try {
+    return f();
+  } catch (Error& e) {
+    detail::tell_where(layer, e);
+    throw;
+  }
+}
+
 /// A layer from one tensor to one, which Sequential can take.
 class UnaryLayer : public Layer {
  public:
   virtual Tensor forward(const Tensor& x) const = 0;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const {
+    return within(*this, [&] { return forward(x); });
+  }
 };
 
 /// One entry of a layer's list: a name and one of the three.

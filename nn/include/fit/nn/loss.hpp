@@ -145,7 +145,9 @@ class LossLayer : public Base {
 class Loss : public Layer {
  public:
   virtual Tensor forward(const Tensor& input, const Tensor& target) const = 0;
-  Tensor operator()(const Tensor& input, const Tensor& target) const { return forward(input, target); }
+  Tensor operator()(const Tensor& input, const Tensor& target) const {
+    return within(*this, [&] { return forward(input, target); });
+  }
 };
 
 template <class Self, class Options, auto function>
