@@ -112,7 +112,7 @@ const MultiHeadAttentionOptions& checked(std::int64_t d_model, std::int64_t num_
 
 void check_input(const char* name, const Tensor& x, const Linear& projection) {
   check::defined(multi_head, name, x);
-  const std::int64_t features = projection.weight.size(1);
+  const std::int64_t features = projection.in_features();
   if (x.rank() != 3 || x.size(2) != features)
     check::fail(multi_head, name, " has shape ", x.shape(), ": it must be (B, S, ", features, ")");
 }

@@ -34,14 +34,6 @@ Parameter::Parameter(const Tensor& value) : Tensor(value.defined() ? value.detac
   if (defined()) requires_grad_();
 }
 
-void Parameter::freeze() {
-  if (defined()) requires_grad_(false);
-}
-
-void Parameter::unfreeze() {
-  if (defined()) requires_grad_();
-}
-
 StateDict Layer::named_parameters() const {
   StateDict all;
   std::unordered_set<const void*> seen;
@@ -190,7 +182,8 @@ namespace {
 
 // The dotted name of a layer below this one, if it is there. Asks for lists as they are: an Error is on its way.
 std::optional<std::string> way_to(const Layer& from, const void* inner) {
-  for (const Field& field : ListOf::raw(from).list()) {
+  const Fields f = ListOf::raw(from);
+  for (const Field& field : f.list()) {
     if (!field.layer) continue;
     if (field.layer == inner) return field.name;
     if (const auto below = way_to(*field.layer, inner)) return field.name + '.' + *below;

@@ -19,17 +19,19 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bi
 }
 
 Linear::Linear(const Parameter& w, const Parameter& b) : weight(w), bias(b) {
-  if (w.rank() != 2) check::fail("Linear", "weight has shape ", w.shape(), ": it must be [out, in]");
-  if (b.defined()) check::shape("Linear", "bias", b, {w.size(0)});
+  const Tensor& matrix = w.original();
+  if (matrix.rank() != 2) check::fail("Linear", "weight has shape ", matrix.shape(), ": it must be [out, in]");
+  if (has_bias()) check::shape("Linear", "bias", b.original(), {out_features()});
 }
 
 Tensor Linear::forward(const Tensor& x) const {
-  check_last("Linear", x, "in_features", weight.size(1), "weight", weight);
-  return linear(x, weight, bias);
+  const Tensor w = weight.value();
+  check_last("Linear", x, "in_features", w.size(1), "weight", w);
+  return linear(x, w, bias.value());
 }
 
 std::string Linear::describe() const {
-  return describe_all("in_features=", weight.size(1), ", out_features=", weight.size(0), ", bias=", bias.defined());
+  return describe_all("in_features=", in_features(), ", out_features=", out_features(), ", bias=", has_bias());
 }
 
 Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::int64_t padding_idx)
@@ -44,10 +46,10 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, st
   weight = Parameter(rows);
 }
 
-Tensor Embedding::forward(const Tensor& ids) const { return embedding(weight, ids, padding_idx_); }
+Tensor Embedding::forward(const Tensor& ids) const { return embedding(weight.value(), ids, padding_idx_); }
 
 std::string Embedding::describe() const {
-  return describe_all("num_embeddings=", weight.size(0), ", embedding_dim=", weight.size(1),
+  return describe_all("num_embeddings=", weight.original().size(0), ", embedding_dim=", weight.original().size(1),
                       ", padding_idx=", padding_idx_);
 }
 

@@ -167,7 +167,8 @@ void ListOf::check(const Layer& layer, const Fields& f) {
     if (reinterpret_cast<Word>(p) % size != 0 || f.self_.holds(p)) return Found();
     const std::vector<const Member*> there = detail::Members::within(p, p + 2 * size);
     if (there.empty() || members.count(there[0])) return Found();
-    if (there[0]->kind() != Member::Kind::layer) return Found{there[0], sizeof(Parameter)};
+    if (there[0]->kind() == Member::Kind::parameter) return Found{there[0], sizeof(Parameter)};
+    if (there[0]->kind() == Member::Kind::buffer) return Found{there[0], sizeof(Buffer)};
     const Fields::Span whole = raw(*static_cast<const Layer*>(there[0])).self_;
     return whole.begin == p ? Found{there[0], whole.size} : Found();
   };

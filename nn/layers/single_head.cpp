@@ -13,6 +13,12 @@ namespace {
 constexpr const char* single = "SingleHeadAttention";
 constexpr const char* causal = "CausalAttention";
 
+CausalAttentionOptions with_dropout(double dropout) {
+  CausalAttentionOptions o;
+  o.dropout = dropout;
+  return o;
+}
+
 Tensor uniform(const char* op, std::int64_t d_in, std::int64_t d_out) {
   return rand({positive(op, "d_in", d_in), positive(op, "d_out", d_out)});
 }
@@ -27,23 +33,24 @@ BareSingleHeadAttention::BareSingleHeadAttention(std::int64_t d_in, std::int64_t
       W_value(uniform("BareSingleHeadAttention", d_in, d_out)) {}
 
 Tensor BareSingleHeadAttention::forward(const Tensor& x) const {
-  return scaled_dot_product_attention(matmul(x, W_query), matmul(x, W_key), matmul(x, W_value));
+  return scaled_dot_product_attention(matmul(x, W_query.value()), matmul(x, W_key.value()), matmul(x, W_value.value()));
 }
 
 AttentionResult BareSingleHeadAttention::forward_with_weights(const Tensor& x) const {
-  return scaled_dot_product_attention_with_weights(matmul(x, W_query), matmul(x, W_key), matmul(x, W_value));
+  return scaled_dot_product_attention_with_weights(matmul(x, W_query.value()), matmul(x, W_key.value()),
+                                                   matmul(x, W_value.value()));
 }
 
 std::string BareSingleHeadAttention::describe() const {
-  return "d_in=" + std::to_string(W_query.size(0)) + ", d_out=" + std::to_string(W_query.size(1));
+  return "d_in=" + std::to_string(W_query.original().size(0)) + ", d_out=" + std::to_string(W_query.original().size(1));
 }
 
 // ---- SingleHeadAttention ------------------------------------------------------------------------------------------
 
-SingleHeadAttention::SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, bool qkv_bias)
-    : W_query(positive(single, "d_in", d_in), positive(single, "d_out", d_out), qkv_bias),
-      W_key(d_in, d_out, qkv_bias),
-      W_value(d_in, d_out, qkv_bias) {}
+SingleHeadAttention::SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, const SingleHeadAttentionOptions& o)
+    : W_query(positive(single, "d_in", d_in), positive(single, "d_out", d_out), o.qkv_bias),
+      W_key(d_in, d_out, o.qkv_bias),
+      W_value(d_in, d_out, o.qkv_bias) {}
 
 Tensor SingleHeadAttention::forward(const Tensor& x) const {
   return scaled_dot_product_attention(W_query(x), W_key(x), W_value(x));
@@ -55,13 +62,16 @@ AttentionResult SingleHeadAttention::forward_with_weights(const Tensor& x) const
 
 // ---- CausalAttention ----------------------------------------------------------------------------------------------
 
-CausalAttention::CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout,
-                                 bool qkv_bias)
-    : W_query(positive(causal, "d_in", d_in), positive(causal, "d_out", d_out), qkv_bias),
-      W_key(d_in, d_out, qkv_bias),
-      W_value(d_in, d_out, qkv_bias),
+CausalAttention::CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout)
+    : CausalAttention(d_in, d_out, context_length, with_dropout(dropout)) {}
+
+CausalAttention::CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
+                                 const CausalAttentionOptions& o)
+    : W_query(positive(causal, "d_in", d_in), positive(causal, "d_out", d_out), o.qkv_bias),
+      W_key(d_in, d_out, o.qkv_bias),
+      W_value(d_in, d_out, o.qkv_bias),
       mask(squeeze(create_look_ahead_mask(positive(causal, "context_length", context_length)), 0)),
-      attention(dropout) {}
+      attention(o.dropout) {}
 
 Tensor CausalAttention::mask_for(const Tensor& x) const {
   check::defined(causal, "x", x);
@@ -84,10 +94,13 @@ std::string CausalAttention::describe() const { return "context_length=" + std::
 // ---- MultiHeadAttentionWrapper ------------------------------------------------------------------------------------
 
 MultiHeadAttentionWrapper::MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
-                                                     double dropout, std::int64_t num_heads, bool qkv_bias) {
+                                                     double dropout, std::int64_t num_heads)
+    : MultiHeadAttentionWrapper(d_in, d_out, context_length, with_dropout(dropout), num_heads) {}
+
+MultiHeadAttentionWrapper::MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
+                                                     const CausalAttentionOptions& options, std::int64_t num_heads) {
   positive("MultiHeadAttentionWrapper", "num_heads", num_heads);
-  for (std::int64_t h = 0; h < num_heads; ++h)
-    heads.add(CausalAttention(d_in, d_out, context_length, dropout, qkv_bias));
+  for (std::int64_t h = 0; h < num_heads; ++h) heads.add(CausalAttention(d_in, d_out, context_length, options));
 }
 
 Tensor MultiHeadAttentionWrapper::forward(const Tensor& x) const {

@@ -57,6 +57,12 @@ Tensor table_of(const GPTOptions& o, const Tensor& given) {
   return rotary_table(o.context_length, o.d_model / o.num_heads, o.rotary_base);
 }
 
+LayerNormOptions norm_options(const GPTOptions& o) {
+  LayerNormOptions n;
+  n.bias = o.bias;
+  return n;
+}
+
 FeedForwardOptions feed_forward(const GPTOptions& o) {
   FeedForwardOptions f;
   f.activation = o.activation;
@@ -122,9 +128,9 @@ std::string GPTAttention::describe() const {
 
 GPTBlock::GPTBlock(const GPTOptions& o, const Tensor& rotary)
     : options_(completed(o)),
-      ln_1(o.d_model, 1e-5, o.bias),
+      ln_1(o.d_model, norm_options(o)),
       attn(options_, rotary),
-      ln_2(o.d_model, 1e-5, o.bias),
+      ln_2(o.d_model, norm_options(o)),
       mlp(o.d_model, options_.hidden, feed_forward(o)) {}
 
 Tensor GPTBlock::forward(const Tensor& x) const {
@@ -143,7 +149,7 @@ GPT::GPT(const GPTOptions& o, const init::Skip&)
     : options_(completed(o)),
       wte(o.vocab_size, o.d_model),
       dropout(o.dropout),
-      ln_f(o.d_model, 1e-5, o.bias),
+      ln_f(o.d_model, norm_options(o)),
       head(o.tie_weights ? Linear(wte.weight) : Linear(o.d_model, o.vocab_size, false)) {
   if (o.positions == Positions::learned) wpe.emplace(o.context_length, o.d_model);
   if (o.positions == Positions::sinusoidal) sinusoids_ = sinusoidal_positions(o.context_length, o.d_model);
@@ -229,7 +235,7 @@ Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length) const {
   const GPTOptions& o = options_;
   return KVCache(o.num_layers, batch, o.num_kv_heads, max_length == 0 ? o.context_length : max_length,
-                 o.d_model / o.num_heads, wte.weight.dtype());
+                 o.d_model / o.num_heads, wte.weight.original().dtype());
 }
 
 Tensor GPT::loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index) const {

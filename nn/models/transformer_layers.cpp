@@ -21,7 +21,11 @@ FeedForward feed_forward(const TransformerLayerOptions& o) {
   return FeedForward(o.d_model, o.hidden == 0 ? 4 * o.d_model : o.hidden, f);
 }
 
-LayerNorm norm_of(const TransformerLayerOptions& o) { return LayerNorm(o.d_model, 1e-5, o.bias); }
+LayerNorm norm_of(const TransformerLayerOptions& o) {
+  LayerNormOptions n;
+  n.bias = o.bias;
+  return LayerNorm(o.d_model, n);
+}
 
 // What f makes of x, added to x, with the norm before or behind it.
 template <class F>

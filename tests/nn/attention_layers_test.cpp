@@ -391,7 +391,9 @@ TEST_CASE("names, copies and lists of the attention layers") {
   causal.eval();
   nn::ScaledDotProductAttention plain(0.2, 3.0, 0.4);
   plain.eval();
-  nn::MultiHeadAttentionWrapper wrapper(8, 3, 6, 0.5, 2, true);
+  nn::CausalAttentionOptions with_bias;
+  with_bias.dropout = 0.5, with_bias.qkv_bias = true;
+  nn::MultiHeadAttentionWrapper wrapper(8, 3, 6, with_bias, 2);
   wrapper.eval();
   const auto unary = [&](const auto& layer) { return layer(x); };
   check_copy(self, unary);
@@ -399,7 +401,9 @@ TEST_CASE("names, copies and lists of the attention layers") {
   check_copy(causal, unary);
   check_copy(plain, [&](const auto& layer) { return layer(x, x, x); });
   check_copy(nn::BareSingleHeadAttention(8, 3), unary);
-  check_copy(nn::SingleHeadAttention(8, 3, false), unary);
+  nn::SingleHeadAttentionOptions without_bias;
+  without_bias.qkv_bias = false;
+  check_copy(nn::SingleHeadAttention(8, 3, without_bias), unary);
   check_copy(nn::CausalAttention(8, 3, 6), unary);
   check_copy(wrapper, unary);
 }
@@ -444,7 +448,9 @@ TEST_CASE("errors of the attention layers") {
 
 TEST_CASE("single heads: bare parameters and Linear compute the same") {
   nn::BareSingleHeadAttention bare(3, 2);
-  nn::SingleHeadAttention linear(3, 2, false);
+  nn::SingleHeadAttentionOptions without_bias;
+  without_bias.qkv_bias = false;
+  nn::SingleHeadAttention linear(3, 2, without_bias);
   const nn::StateDict drawn = bare.state_dict();
   CHECK(drawn.size() == 3);
   for (const auto& [name, w] : drawn) {
@@ -497,7 +503,9 @@ TEST_CASE("CausalAttention is causal: a changed future leaves earlier outputs as
   CHECK(max_difference(layer(slice(x, 1, 0, 4)), slice(y, 1, 0, 4)) < 1e-6);  // shorter than the context
   CHECK_THROWS_WITH(layer(ones({2, 7, 3})),
                     Catch::Contains("[CausalAttention] x has shape [2, 7, 3]") && Catch::Contains("context_length, 6"));
-  CHECK(nn::CausalAttention(3, 2, 6, 0.0, true).parameters().size() == 6);
+  nn::CausalAttentionOptions with_bias;
+  with_bias.qkv_bias = true;
+  CHECK(nn::CausalAttention(3, 2, 6, with_bias).parameters().size() == 6);
 }
 
 TEST_CASE("CausalAttention drops weights in training alone") {

@@ -150,7 +150,7 @@ TEST_CASE("an Error keeps its type and its way through a copy, and is told anew 
     Tensor forward(const Tensor&) const override { throw Own("[own] no"); }
     FIT_FIELDS()
   };
-  const nn::Sequential net(nn::ReLU(), Throws());
+  const nn::Sequential net{nn::ReLU(), Throws()};
   try {
     net(zeros({1}));
     FAIL("nothing was thrown");

@@ -1,9 +1,11 @@
 #include "fit/nn/activation.hpp"
 #include "fit/nn/containers.hpp"
 #include "fit/nn/dropout.hpp"
+#include "fit/nn/init.hpp"
 #include "fit/nn/linear.hpp"
 #include "fit/nn/loss.hpp"
 #include "fit/nn/norm.hpp"
+#include "fit/nn/parametrize.hpp"
 #include "nn/layer_table.hpp"
 
 namespace fit::test {
@@ -28,8 +30,17 @@ std::vector<LayerRow> basic_rows() {
       layer_row([] { return nn::Embedding(7, 3); }).with(ids),
       layer_row([] { return nn::Embedding(7, 3, 0); }).with(ids).no_derivative(),
       layer_row([] { return nn::LayerNorm(5); }).on({{2, 3, 5}}),
-      layer_row([] { return nn::LayerNorm(5, 1e-3, false); }).on({{3, 5}}),
+      layer_row([] {
+        nn::LayerNormOptions o;
+        o.eps = 1e-3, o.bias = false;
+        return nn::LayerNorm(5, o);
+      }).on({{3, 5}}),
       layer_row([] { return nn::RMSNorm(5); }).on({{3, 5}}),
+      layer_row([] {
+        nn::LowRank layer(4, 3, 2, 1.5);
+        nn::init::normal_(layer.B);  // zeros would leave A without a gradient
+        return layer;
+      }).on({{4, 3}}),
       layer_row([] { return nn::ReLU(); }).on({{3, 5}}),
       layer_row([] { return nn::LeakyReLU(0.2); }).on({{3, 5}}),
       layer_row([] { return nn::GELU(); }).on({{3, 5}}),

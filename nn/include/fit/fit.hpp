@@ -21,6 +21,7 @@
 #include "fit/nn/linear.hpp"
 #include "fit/nn/loss.hpp"
 #include "fit/nn/norm.hpp"
+#include "fit/nn/parametrize.hpp"
 #include "fit/nn/position.hpp"
 #include "fit/nn/single_head.hpp"
 #include "fit/nn/transformer.hpp"

@@ -20,6 +20,7 @@ enum class Activation {
 const char* name_of(Activation a);  ///< "relu", "gelu", …
 
 struct FeedForwardOptions {
+  FeedForwardOptions() {}
   Activation activation = Activation::relu;
   double dropout = 0;        ///< of the result, in training
   double inner_dropout = 0;  ///< of what the activation gives, in training

@@ -31,6 +31,7 @@ enum class Positions {
 const char* name_of(Positions p);  ///< "none", "learned", …
 
 struct GPTOptions {
+  GPTOptions() {}
   std::int64_t vocab_size = 0;
   std::int64_t context_length = 0;  ///< the longest sequence
   std::int64_t num_layers = 0;

@@ -21,8 +21,11 @@ namespace fit::nn {
 
 class Fields;
 class Layer;
+class UnaryLayer;
 
 namespace detail {
+
+class Parametrized;
 
 /// What may be a member of a layer. It knows its address as long as it lives, which is how the members that a layer
 /// holds but does not list are found.
@@ -53,10 +56,24 @@ class Parameter : public Tensor, public detail::Member {
   /// Shares the buffer of `value`, cut off from its graph. Throws Error if it is not floating.
   explicit Parameter(const Tensor& value);
 
+  /// What a layer computes with: the tensor itself, or what is computed for it (see parametrize.hpp).
+  Tensor value() const { return parametrized_ ? computed() : Tensor(*this); }
+  /// What is trained and saved: the tensor itself, or that from which value() is computed. It has the same shape.
+  const Tensor& original() const;
+  bool parametrized() const { return parametrized_ != nullptr; }
+
   /// A frozen parameter gets no gradient, and so no optimiser changes it; whatever shares it is frozen too.
   void freeze();
   void unfreeze();
-  bool frozen() const { return defined() && !requires_grad(); }
+  bool frozen() const { return original().defined() && !original().requires_grad(); }
+
+ private:
+  friend class Fields;
+  friend void parametrize(Parameter& p, std::shared_ptr<UnaryLayer> by);
+  friend void remove_parametrization(Parameter& p);
+  Tensor computed() const;
+
+  std::shared_ptr<detail::Parametrized> parametrized_;
 };
 
 /// A tensor that is saved with the layer but not trained. An undefined one stands for "none".
@@ -282,6 +299,7 @@ class Fields {
 
   static std::string next(const char*& names);
 
+  void add_parameter(const std::string& name, Parameter& p);
   template <class T>
   void add(const std::string& name, T& member);
   template <class T>
@@ -330,12 +348,11 @@ void Fields::add(const std::string& name, T& member) {
   static_assert(std::is_base_of_v<Parameter, T> || std::is_base_of_v<Buffer, T> || std::is_base_of_v<Layer, T>,
                 "a layer lists Parameters, Buffers (for a Tensor that is saved), layers, and std::optional, vector, "
                 "array, shared_ptr and unique_ptr of them");
+  if constexpr (std::is_base_of_v<Parameter, T>) return add_parameter(name, member);
   Field field{name};
-  if constexpr (std::is_base_of_v<Parameter, T>)
-    field.parameter = &member;
-  else if constexpr (std::is_base_of_v<Buffer, T>)
+  if constexpr (std::is_base_of_v<Buffer, T>)
     field.buffer = &member;
-  else
+  else if constexpr (std::is_base_of_v<Layer, T>)
     field.layer = &member;
   list_.push_back(std::move(field));
 }
@@ -348,8 +365,9 @@ void Fields::add(const std::string& name, std::shared_ptr<T>& member) {
   list_.back().held = &member;
   list_.back().put = [](void* held, const std::shared_ptr<Layer>& layer) {
     auto fitting = std::dynamic_pointer_cast<T>(layer);
-    if (fitting) *static_cast<std::shared_ptr<T>*>(held) = std::move(fitting);
-    return fitting != nullptr || layer == nullptr;
+    if (!fitting) return false;
+    *static_cast<std::shared_ptr<T>*>(held) = std::move(fitting);
+    return true;
   };
 }
 

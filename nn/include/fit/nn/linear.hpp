@@ -18,6 +18,10 @@ class Linear final : public UnaryLayer {
   FIT_FIELDS(weight, bias)
   std::string describe() const override;
 
+  std::int64_t in_features() const { return weight.original().size(1); }
+  std::int64_t out_features() const { return weight.original().size(0); }
+  bool has_bias() const { return bias.original().defined(); }
+
   Parameter weight, bias;  // [out, in], [out] or undefined
 };
 

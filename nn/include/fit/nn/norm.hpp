@@ -7,11 +7,18 @@
 
 namespace fit::nn {
 
+struct LayerNormOptions {
+  LayerNormOptions() {}
+  double eps = 1e-5;
+  bool bias = true;
+};
+
 /// (x - mean) / sqrt(var + eps) * weight + bias over the last axis, which has `size` elements: x [..., C] -> [..., C].
 /// Starts with weight 1 and bias 0.
 class LayerNorm final : public UnaryLayer {
  public:
-  explicit LayerNorm(std::int64_t size, double eps = 1e-5, bool bias = true);
+  explicit LayerNorm(std::int64_t size, double eps = 1e-5);
+  LayerNorm(std::int64_t size, const LayerNormOptions& options);
   Tensor forward(const Tensor& x) const override;
   FIT_FIELDS(weight, bias)
   std::string describe() const override;

@@ -27,10 +27,15 @@ class BareSingleHeadAttention final : public UnaryLayer {
   Parameter W_query, W_key, W_value;  ///< [d_in, d_out]
 };
 
+struct SingleHeadAttentionOptions {
+  SingleHeadAttentionOptions() {}
+  bool qkv_bias = true;  ///< whether the projections have one
+};
+
 /// Linear projections in place of the bare parameters.
 class SingleHeadAttention final : public UnaryLayer {
  public:
-  SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, bool qkv_bias = true);
+  SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, const SingleHeadAttentionOptions& options = {});
 
   Tensor forward(const Tensor& x) const override;
   AttentionResult forward_with_weights(const Tensor& x) const;
@@ -39,11 +44,18 @@ class SingleHeadAttention final : public UnaryLayer {
   Linear W_query, W_key, W_value;
 };
 
+struct CausalAttentionOptions {
+  CausalAttentionOptions() {}
+  double dropout = 0;     ///< of the weights, in training
+  bool qkv_bias = false;  ///< whether the projections have one
+};
+
 /// A position sees itself and what is before it; dropout acts on the weights, in training.
 class CausalAttention final : public UnaryLayer {
  public:
-  CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout = 0.0,
-                  bool qkv_bias = false);
+  CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout = 0.0);
+  CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
+                  const CausalAttentionOptions& options);
 
   /// Throws Error if x is longer than context_length.
   Tensor forward(const Tensor& x) const override;
@@ -63,7 +75,9 @@ class CausalAttention final : public UnaryLayer {
 class MultiHeadAttentionWrapper final : public UnaryLayer {
  public:
   MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout,
-                            std::int64_t num_heads, bool qkv_bias = false);
+                            std::int64_t num_heads);
+  MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
+                            const CausalAttentionOptions& options, std::int64_t num_heads);
 
   Tensor forward(const Tensor& x) const override;
   /// The weights are those of each head: (H, S, S) or (B, H, S, S).

@@ -20,6 +20,7 @@
 namespace fit::nn {
 
 struct TransformerLayerOptions {
+  TransformerLayerOptions() {}
   std::int64_t d_model = 0;
   std::int64_t num_heads = 0;
   std::int64_t hidden = 0;  ///< features within the feed-forward layer; 4 d_model if 0
@@ -143,6 +144,7 @@ class TransformerDecoder final : public Layer {
 };
 
 struct TransformerOptions : TransformerLayerOptions {
+  TransformerOptions() {}
   std::int64_t source_vocab = 0, target_vocab = 0;
   std::int64_t max_length = 0;  ///< of source and target
   std::int64_t num_encoder_layers = 6, num_decoder_layers = 6;

@@ -1,0 +1,101 @@
+#include "fit/nn/parametrize.hpp"
+
+#include <cmath>
+
+#include "fit/graph.hpp"
+#include "fit/nn/init.hpp"
+#include "fit/ops.hpp"
+#include "layers/describe.hpp"
+#include "layers/parametrized.hpp"
+#include "layers/sizes.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::nn {
+
+const Tensor& Parameter::original() const {
+  return parametrized_ ? static_cast<const Tensor&>(parametrized_->original) : *this;
+}
+
+Tensor Parameter::computed() const {
+  const detail::Parametrized& p = *parametrized_;
+  return within(p, [&] { return (*p.parametrization)(p.original); });
+}
+
+void Parameter::freeze() {
+  if (parametrized_)
+    parametrized_->freeze();
+  else if (defined())
+    requires_grad_(false);
+}
+
+void Parameter::unfreeze() {
+  if (parametrized_)
+    parametrized_->unfreeze();
+  else if (defined())
+    requires_grad_();
+}
+
+void Fields::add_parameter(const std::string& name, Parameter& p) {
+  if (p.parametrized_) {
+    add(name, p.parametrized_);
+  } else {
+    Field field{name};
+    field.parameter = &p;
+    list_.push_back(std::move(field));
+  }
+}
+
+void parametrize(Parameter& p, std::shared_ptr<UnaryLayer> by) {
+  constexpr const char* op = "parametrize";
+  if (!by) check::fail(op, "the layer is a null pointer");
+  if (p.parametrized_) check::fail(op, "the parameter is parametrised already: give a Sequential that does both");
+  check::defined(op, "the parameter", p);
+  {
+    const NoGrad no_grad;
+    const Tensor value = (*by)(p);
+    check::defined(op, "what the layer gives", value);
+    if (value.shape() != p.shape() || value.dtype() != p.dtype())
+      check::fail(op, by->name(), " gives ", value.dtype(), ' ', value.shape(), ", the parameter is ", p.dtype(), ' ',
+                  p.shape(), ": they must be alike");
+  }
+  auto parametrized = std::make_shared<detail::Parametrized>(p, std::move(by));
+  static_cast<Tensor&>(p) = Tensor();
+  p.parametrized_ = std::move(parametrized);
+}
+
+void remove_parametrization(Parameter& p) {
+  if (!p.parametrized_) check::fail("remove_parametrization", "the parameter is not parametrised");
+  const NoGrad no_grad;
+  Parameter baked(p.value().clone());
+  if (p.parametrized_->original.frozen()) baked.freeze();
+  p = baked;
+}
+
+LowRank::LowRank(std::int64_t out_features, std::int64_t in_features, std::int64_t rank, double alpha) : alpha_(alpha) {
+  positive("LowRank", "out_features", out_features);
+  positive("LowRank", "in_features", in_features);
+  positive("LowRank", "rank", rank);
+  if (!std::isfinite(alpha)) check::fail("LowRank", "alpha is ", alpha, ": it must be finite");
+  A = Parameter(init::normal_(Tensor::empty({rank, in_features}), 0, 1 / std::sqrt(static_cast<double>(in_features))));
+  B = Parameter(zeros({out_features, rank}));
+}
+
+Tensor LowRank::forward(const Tensor& x) const {
+  const Tensor a = A.value(), b = B.value();
+  return x + matmul(b, a) * (alpha_ / static_cast<double>(a.size(0)));
+}
+
+std::string LowRank::describe() const { return describe_all("rank=", A.original().size(0), ", alpha=", alpha_); }
+
+void low_rank(Parameter& weight, std::int64_t rank, double alpha) {
+  const Tensor& w = weight.original();
+  check::floating("low_rank", "weight", w);
+  if (w.rank() != 2) check::fail("low_rank", "weight has shape ", w.shape(), ": it must be [out, in]");
+  auto by = std::make_shared<LowRank>(w.size(0), w.size(1), rank, alpha);
+  by->to(w.dtype());
+  Tensor original = w;
+  parametrize(weight, std::shared_ptr<UnaryLayer>(std::move(by)));
+  original.requires_grad_(false);
+}
+
+}  // namespace fit::nn
