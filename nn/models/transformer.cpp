@@ -91,9 +91,8 @@ Tensor Transformer::decode(const Tensor& target, DecoderCache& cache) const {
   const NoGrad plain;
   const std::int64_t length = cache.self.length();
   const Rollback forget([&] { cache.self.truncate(length); });
-  return within(*this, [&] {
-    return head(decoder.forward_next(embed("target", target_embedding, target, length), cache));
-  });
+  return within(*this,
+                [&] { return head(decoder.forward_next(embed("target", target_embedding, target, length), cache)); });
 }
 
 std::string Transformer::describe() const {
