@@ -57,10 +57,16 @@ StateDict Layer::named_buffers() const {
   return all;
 }
 
-std::int64_t Layer::num_parameters(bool trainable_only) const {
+std::int64_t Layer::num_parameters() const {
+  std::int64_t n = 0;
+  for (const Tensor& p : parameters()) n += p.numel();
+  return n;
+}
+
+std::int64_t Layer::num_trainable_parameters() const {
   std::int64_t n = 0;
   for (const Tensor& p : parameters())
-    if (p.requires_grad() || !trainable_only) n += p.numel();
+    if (p.requires_grad()) n += p.numel();
   return n;
 }
 

@@ -134,16 +134,16 @@ TEST_CASE("freezing takes parameters out of training, and a clone keeps that") {
   Net net;
   net.head.weight.freeze();
   CHECK(net.head.weight.frozen());
-  CHECK(net.num_parameters(true) == net.num_parameters() - 3);
+  CHECK(net.num_trainable_parameters() == net.num_parameters() - 3);
   CHECK(net.parameters().size() == 5);
   sum(net(ones({2, 3}))).backward();
   CHECK_FALSE(net.head.weight.has_grad());
   CHECK(static_cast<Block&>(net.blocks[0]).fc.weight.has_grad());
   const auto copy = nn::clone(net);
   CHECK(copy->head.weight.frozen());
-  CHECK(copy->num_parameters(true) == 24);
+  CHECK(copy->num_trainable_parameters() == 24);
   copy->unfreeze();
-  CHECK(copy->num_parameters(true) == 27);
+  CHECK(copy->num_trainable_parameters() == 27);
   net.zero_grad();
   CHECK_FALSE(static_cast<Block&>(net.blocks[0]).fc.weight.has_grad());
   net.freeze();
@@ -242,6 +242,6 @@ TEST_CASE("ModuleList is walked and grows") {
   for (const auto& layer : list) x = layer(x);
   CHECK(same_bits(x, list[2](list[1](list[0](ones({2}))))));
   for (auto& layer : list) layer.weight.freeze();
-  CHECK(list.num_parameters(true) == 6);
+  CHECK(list.num_trainable_parameters() == 6);
   CHECK(names(list.named_parameters())[2] == "1.weight");
 }

@@ -81,7 +81,7 @@ TEST_CASE("LoRA: parametrised, trained, saved, loaded and baked in") {
                                                             "hidden.weight.parametrization.B", "hidden.bias",
                                                             "out.weight.original", "out.weight.parametrization.A",
                                                             "out.weight.parametrization.B", "out.bias"});
-  CHECK(net.num_parameters() - net.num_parameters(true) == 3 * 8 + 8 * 2);
+  CHECK(net.num_parameters() - net.num_trainable_parameters() == 3 * 8 + 8 * 2);
   net.hidden.bias.freeze();
   net.out.bias.freeze();
   train(net, 20);

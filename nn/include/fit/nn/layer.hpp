@@ -125,7 +125,9 @@ class Layer : public detail::Member {
   StateDict named_parameters() const;
   StateDict named_buffers() const;
   /// How many numbers the parameters have.
-  std::int64_t num_parameters(bool trainable_only = false) const;
+  std::int64_t num_parameters() const;
+  /// The same without those that are frozen.
+  std::int64_t num_trainable_parameters() const;
   /// Forgets the gradients.
   void zero_grad();
   /// Freezes or unfreezes all parameters here and below.

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "fit/nn/layer.hpp"
 
@@ -12,6 +13,8 @@ namespace fit::nn {
 class Linear final : public UnaryLayer {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
+  template <class T, class = std::enable_if_t<!std::is_same_v<T, bool>>>
+  Linear(std::int64_t, std::int64_t, T) = delete;  // a number is no bias
   /// Shares these, which ties it to the layers that have them: [out, in], and [out] or undefined.
   explicit Linear(const Parameter& weight, const Parameter& bias = {});
   Tensor forward(const Tensor& x) const override;
