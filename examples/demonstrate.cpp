@@ -1,5 +1,6 @@
 // Attention at work: what it attends to, what it never sees, what it learns. Every statement is checked, and the
 // program fails if one is not true.
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <limits>
@@ -157,6 +158,13 @@ void training(example::Example& e) {
   plot::Curve curve{"loss"};
   const Tensor test = randperm(vocabulary).reshape({1, vocabulary});
   const Tensor untrained = model(test).weights;
+  AttentionRecording recording;
+  recording.title = "Learning to look at the token before";
+  AttentionRecordOptions record;
+  record.causal = true;
+  for (const std::int64_t id : test.data<std::int64_t>())
+    record.queries.push_back(std::string(1, static_cast<char>('a' + id)));
+  recording.add("attention", untrained, record);
   for (int step = 0; step < 50; ++step) {
     const Tensor ids = randint(0, vocabulary, {64, length});
     const Tensor logits = model(ids).output;
@@ -165,17 +173,21 @@ void training(example::Example& e) {
     loss.backward();
     optimizer.step();
     curve.y.push_back(loss.item());
+    record.step = step + 1;
+    if (record.step % 2 == 0) recording.add("attention", model(test).weights, record);
     if (step % 10 == 0 || step == 49) std::printf("  step %2d  loss %.3f\n", step + 1, loss.item());
   }
   std::fflush(stdout);
   const Tensor trained = model(test).weights;
   e.claim("the loss falls to less than a third", curve.y.back() < curve.y.front() / 3);
-  std::vector<std::string> tokens;
-  for (const std::int64_t id : test.data<std::int64_t>()) tokens.push_back(std::string(1, static_cast<char>('a' + id)));
+  double most = 0;
+  for (const HeadMeasures& head : head_measures(recording.records().back())) most = std::max(most, head.previous);
+  e.claim("one head gives most of its weight to the token before", most > 0.5);
   e.picture("training_loss", plot::lines({curve}, {"Fifty steps", "Step", "Cross-entropy (nats)"}));
-  e.picture("training_heads",
-            plot::side_by_side({plot::heads(untrained, tokens, "Before"), plot::heads(trained, tokens, "After")},
-                               "Learning to look at the token before"));
+  e.picture("training_heads", plot::side_by_side({plot::heads(untrained, record.queries, "Before"),
+                                                  plot::heads(trained, record.queries, "After")},
+                                                 "Learning to look at the token before"));
+  e.page("training_heads", recording);
 }
 
 }  // namespace

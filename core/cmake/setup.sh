@@ -24,7 +24,7 @@ packages=(
   "libxtensor-blas-dev: QR, for the orthogonal initialiser"
   "libcli11-dev: command lines of the examples and the benchmark"
   "nlohmann-json3-dev: JSON, for files and what the benchmark prints"
-  "zlib1g-dev: compressed images"
+  "zlib1g-dev: compressed images, in data and in pictures"
   "catch2: the tests"
   "pkgconf: a test that a program finds fit through pkg-config"
 )
@@ -36,7 +36,8 @@ has() {
     cmake) command -v cmake ;;
     ninja-build) command -v ninja ;;
     clang) command -v clang++ ;;
-    clang-format-14) command -v clang-format-14 ;;
+    clang-format-14 | chromium | python3 | pngcheck) command -v "$1" ;;
+    libxml2-utils) command -v xmllint ;;
     pkgconf) command -v pkg-config ;;
     *) [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
   esac >/dev/null

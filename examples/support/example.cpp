@@ -74,6 +74,12 @@ void Example::picture(const std::string& name, const fit::plot::Figure& figure) 
   pictures_.push_back(path);
 }
 
+void Example::page(const std::string& name, const fit::AttentionRecording& recording) {
+  const std::string path = out + '/' + name_ + '/' + name + ".html";
+  fit::plot::write_attention_page(path, recording);
+  pictures_.push_back(path);
+}
+
 int Example::finish() const {
   if (!pictures_.empty()) {
     std::cout << "\nPictures, for a browser:\n";

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fit/attention_page.hpp"
 #include "fit/plot.hpp"
 
 /// What the examples share: their command line, the claims that they prove, the quality that they reach, the pictures
@@ -38,6 +39,8 @@ class Example {
   void progress(const std::string& unit, int done, int of, const std::string& what, double value) const;
   /// Saves a picture as DIR/EXAMPLE/NAME.svg.
   void picture(const std::string& name, const fit::plot::Figure& figure);
+  /// Saves the page of a recording as DIR/EXAMPLE/NAME.html.
+  void page(const std::string& name, const fit::AttentionRecording& recording);
   /// Prints the failed claims and where the pictures lie; returns the program's exit code.
   int finish() const;
 

@@ -43,9 +43,20 @@ const Palette& palette(Colormap map) {
                    0x35b779, 0x54c568, 0x7ad151, 0xa5db36, 0xd2e21b, 0xfde725});
   static const Palette blues =
       interpolate({0xf7fbff, 0xdeebf7, 0xc6dbef, 0x9ecae1, 0x6baed6, 0x4292c6, 0x2171b5, 0x08519c, 0x08306b});
+  static const Palette night =
+      interpolate({0x0d1420, 0x10294a, 0x164a80, 0x2171b5, 0x4292c6, 0x6baed6, 0x9ecae1, 0xdeebf7, 0xfdfefe});
   static const Palette rdbu = interpolate(
       {0x67001f, 0xb2182b, 0xd6604d, 0xf4a582, 0xfddbc7, 0xf7f7f7, 0xd1e5f0, 0x92c5de, 0x4393c3, 0x2166ac, 0x053061});
-  return map == Colormap::viridis ? viridis : map == Colormap::blues ? blues : rdbu;
+  switch (map) {
+    case Colormap::viridis:
+      return viridis;
+    case Colormap::blues:
+      return blues;
+    case Colormap::night:
+      return night;
+    default:
+      return rdbu;
+  }
 }
 
 bool is_light(Rgb c) {

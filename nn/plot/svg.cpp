@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "fit/error.hpp"
+#include "plot/encode.hpp"
 
 namespace fit::plot {
 namespace {
@@ -145,7 +146,7 @@ void Canvas::image(double x, double y, double w, double h, std::int64_t width, s
                    const std::vector<std::uint8_t>& indices, const std::vector<Rgb>& colors, bool smooth) {
   out_ += "<image" + attribute("x", x) + attribute("y", y) + attribute("width", w) + attribute("height", h) +
           " preserveAspectRatio=\"none\"" + (smooth ? "" : " style=\"image-rendering:pixelated\"") + " href=\"" +
-          png_uri(width, height, indices, colors) + "\"/>\n";
+          "data:image/png;base64," + base64(indexed_png(width, height, indices, colors)) + "\"/>\n";
 }
 
 void Canvas::figure(double x, double y, const Figure& f) {
@@ -203,9 +204,11 @@ std::string Figure::svg() const {
          body_ + "</svg>\n";
 }
 
-void Figure::save(const std::string& path) const {
+void Figure::save(const std::string& path) const { write_text("plot::save", path, svg()); }
+
+void write_text(const char* op, const std::string& path, const std::string& text) {
   const auto fail = [&](const std::string& why) {
-    throw FileError("[plot::save] cannot write '" + path + "': " + why);
+    throw FileError(std::string("[") + op + "] cannot write '" + path + "': " + why);
   };
   const auto folder = std::filesystem::path(path).parent_path();
   std::error_code error;
@@ -213,7 +216,7 @@ void Figure::save(const std::string& path) const {
   if (error) fail(error.message());
   errno = 0;
   std::ofstream file(path, std::ios::binary);
-  file << svg();
+  file << text;
   file.close();
   if (!file) fail(errno ? std::strerror(errno) : "the write failed");
 }

@@ -52,9 +52,8 @@ class Canvas {
   std::string out_;
 };
 
-// The PNG of an indexed image, as "data:image/png;base64,…".
-std::string png_uri(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& indices,
-                    const std::vector<Rgb>& colors);
+// Writes a file, whose folders are made where they are missing. Throws FileError, which names `op` and the path.
+void write_text(const char* op, const std::string& path, const std::string& text);
 
 // Round numbers in low … high, about `count` of them, with as many digits as they need.
 struct Tick {

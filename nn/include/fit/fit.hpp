@@ -2,6 +2,8 @@
 
 /// All of fit but <fit/xtensor.hpp>. It is light: no header of xtensor or OpenBLAS comes with it.
 #include "fit/attention.hpp"
+#include "fit/attention_page.hpp"
+#include "fit/attention_recording.hpp"
 #include "fit/checkpoint.hpp"
 #include "fit/data.hpp"
 #include "fit/error.hpp"

@@ -1,0 +1,90 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fit/tensor.hpp"
+
+/// Attention weights of a run, to be looked at: of which layer, at which step, behind which mask, between which tokens.
+///
+///     AttentionRecording recording;
+///     AttentionRecordOptions o;
+///     o.queries = words;
+///     recording.add("encoder.self_attn", weights, o);
+///     plot::write_attention_page("out/attention.html", recording);   // fit/attention_page.hpp
+namespace fit {
+
+/// Whether queries and keys come from one sequence or from two.
+enum class AttentionKind { self, cross };
+
+/// What is known of the weights that are added.
+struct AttentionRecordOptions {
+  AttentionRecordOptions() {}
+  std::int64_t step = 0;     ///< of the training
+  std::int64_t element = 0;  ///< of the batch: the one that is kept
+  AttentionKind kind = AttentionKind::self;
+  /// What AttentionOptions had: the mask (true = attend), causal and window. They tell the pairs that could not attend
+  /// from those that did not.
+  Tensor mask;
+  bool causal = false;
+  std::int64_t window = 0;
+  /// Names of the queries and of the keys. In self-attention one list serves both: the queries are then the last of
+  /// the keys. Positions are shown where there are none.
+  std::vector<std::string> queries, keys;
+};
+
+/// The weights of one layer in one call.
+struct AttentionRecord {
+  std::string layer;      ///< dotted name
+  std::int64_t step = 0;  ///< of the training
+  std::int64_t call = 0;  ///< of the layer, within the step
+  AttentionKind kind = AttentionKind::self;
+  Tensor weights;  ///< float32 [H, Sq, Sk]
+  Tensor mask;     ///< boolean [H|1, 1|Sq, Sk], true = attend; undefined where there is none
+  bool causal = false;
+  std::int64_t window = 0;
+  std::vector<std::string> queries, keys;  ///< Sq and Sk names, or none
+};
+
+/// The mean over a head's queries of what the head does. NaN where a measure says nothing. A query that sees nothing,
+/// or whose weights are not finite, does not count.
+struct HeadMeasures {
+  double entropy;    ///< -sum p ln p, in nats: 0 if one key gets everything, ln Sk if all get the same
+  double distance;   ///< sum p |i - j| from the query at i to the keys at j; self-attention only
+  double self;       ///< weight on the query's own position; self-attention only
+  double previous;   ///< weight on the position before; self-attention only
+  double first;      ///< weight on the first key
+  double agreement;  ///< sum min(p, q), where q is the mean of the layer's other heads: 1 if they do the same
+};
+
+/// The measures of each head. In self-attention query i stands at position i + Sk - Sq.
+std::vector<HeadMeasures> head_measures(const AttentionRecord& record);
+
+class AttentionRecording {
+ public:
+  /// What the page is called.
+  std::string title = "Attention";
+
+  /// Copies the weights (B, H, Sq, Sk), of which one element of the batch is kept, or (H, Sq, Sk). Throws Error for
+  /// another rank or type, an axis of size 0, a weight below 0, an element that is not in the batch, a mask that does
+  /// not fit (see AttentionOptions), names that are not as many as queries or keys, and self-attention with fewer keys
+  /// than queries. NaN is kept as it is.
+  void add(const std::string& layer, const Tensor& weights, const AttentionRecordOptions& options = {});
+
+  /// Names for the tokens of all records so far whose layer has this name or begins with it and a dot; "" means all.
+  /// In self-attention the queries alone are needed. Throws Error if there is none, or if the numbers don't fit, and
+  /// then has changed nothing.
+  void name_tokens(const std::string& layer, const std::vector<std::string>& queries,
+                   const std::vector<std::string>& keys = {});
+
+  const std::vector<AttentionRecord>& records() const { return records_; }
+  /// What the weights and masks take.
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::vector<AttentionRecord> records_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace fit

@@ -1,0 +1,252 @@
+#include "fit/attention_page.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "fit/error.hpp"
+#include "plot/colormap.hpp"
+#include "plot/encode.hpp"
+#include "plot/page/assets.hpp"
+#include "plot/svg.hpp"
+#include "plot/visibility.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::plot {
+namespace {
+
+using nlohmann::json;
+constexpr const char* op = "plot::attention_page";
+constexpr std::int64_t longest_token = 200;  // code points
+
+// One record as the page has it: at most so many rows and columns.
+struct Sheet {
+  std::int64_t heads = 0, rows = 0, cols = 0;
+  std::int64_t row_block = 1, col_block = 1;  // queries and keys in a row and in a column
+  std::vector<float> weights;                 // [heads, rows, cols]
+  std::int64_t mask_heads = 0;                // 0: nothing is hidden
+  std::vector<std::uint8_t> hidden;           // [mask_heads, rows, cols]
+};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Why pairs are hidden, where some are.
+std::vector<std::uint8_t> hidden_pairs(const AttentionRecord& r, std::int64_t& mask_heads) {
+  mask_heads = 0;
+  if (!r.mask.defined() && !r.causal && r.window == 0) return {};
+  Visibility v = visibility(r.mask, r.causal, r.window, r.weights.size(1), r.weights.size(2));
+  if (std::all_of(v.why.begin(), v.why.end(), [](std::uint8_t why) { return why == visible; })) return {};
+  mask_heads = v.heads;
+  return std::move(v.why);
+}
+
+Sheet sheet_of(const AttentionRecord& r, std::int64_t most) {
+  const std::int64_t H = r.weights.size(0), Sq = r.weights.size(1), Sk = r.weights.size(2);
+  Sheet s;
+  s.heads = H;
+  s.row_block = ceil_div(Sq, most), s.col_block = ceil_div(Sk, most);
+  s.rows = ceil_div(Sq, s.row_block), s.cols = ceil_div(Sk, s.col_block);
+  const float* const from = r.weights.data<float>().data();
+  std::vector<std::uint8_t> pairs = hidden_pairs(r, s.mask_heads);
+  if (s.row_block == 1 && s.col_block == 1) {
+    s.weights.assign(from, from + H * Sq * Sk);
+    s.hidden = std::move(pairs);
+    return s;
+  }
+  s.weights.resize(static_cast<std::size_t>(H * s.rows * s.cols), 0);
+  for (std::int64_t h = 0; h < H; ++h)
+    for (std::int64_t i = 0; i < Sq; ++i) {
+      const std::int64_t row = i / s.row_block;
+      const auto in_block = static_cast<float>(std::min(s.row_block, Sq - row * s.row_block));
+      float* const to = s.weights.data() + (h * s.rows + row) * s.cols;
+      for (std::int64_t j = 0; j < Sk; ++j) to[j / s.col_block] += from[(h * Sq + i) * Sk + j] / in_block;
+    }
+  // A block is hidden if all of it is; then the first pair says why.
+  s.hidden.resize(static_cast<std::size_t>(s.mask_heads * s.rows * s.cols));
+  for (std::int64_t block = 0; block < static_cast<std::int64_t>(s.hidden.size()); ++block) {
+    const std::int64_t h = block / (s.rows * s.cols), row = block / s.cols % s.rows, col = block % s.cols;
+    std::uint8_t why = visible;
+    bool all = true;
+    for (std::int64_t i = row * s.row_block; all && i < std::min(Sq, (row + 1) * s.row_block); ++i)
+      for (std::int64_t j = col * s.col_block; all && j < std::min(Sk, (col + 1) * s.col_block); ++j) {
+        const std::uint8_t pair = pairs[static_cast<std::size_t>((h * Sq + i) * Sk + j)];
+        if (why == visible) why = pair;
+        all = pair != visible;
+      }
+    s.hidden[static_cast<std::size_t>(block)] = all ? why : std::uint8_t{visible};
+  }
+  return s;
+}
+
+// The largest weight of each row as float32, little-endian, then each weight as a fraction of it in 255 steps. A row
+// that is not finite has a largest of NaN.
+std::string encoded(const Sheet& s) {
+  const std::size_t rows = static_cast<std::size_t>(s.heads * s.rows), cols = static_cast<std::size_t>(s.cols);
+  std::string bytes(rows * (4 + cols), '\0');
+  for (std::size_t r = 0; r < rows; ++r) {
+    const float* const w = s.weights.data() + r * cols;
+    float largest = 0;
+    for (std::size_t c = 0; c < cols; ++c)
+      largest = std::isfinite(w[c]) && !std::isnan(largest) ? std::max(largest, w[c]) : NAN;
+    std::uint32_t bits;
+    std::memcpy(&bits, &largest, 4);
+    for (std::size_t k = 0; k < 4; ++k) bytes[r * 4 + k] = static_cast<char>(bits >> (8 * k) & 0xff);
+    for (std::size_t c = 0; c < cols && largest > 0; ++c)
+      bytes[rows * 4 + r * cols + c] = static_cast<char>(std::lround(w[c] / largest * 255));
+  }
+  return bytes;
+}
+
+// Whether rows that should add up to 1 don't.
+bool has_odd_sums(const Sheet& s) {
+  for (std::size_t r = 0; r < static_cast<std::size_t>(s.heads * s.rows); ++r) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < s.cols; ++c)
+      sum += s.weights[r * static_cast<std::size_t>(s.cols) + static_cast<std::size_t>(c)];
+    if (std::isfinite(sum) && sum != 0 && std::abs(sum - 1) > 0.01 && s.row_block == 1) return true;
+  }
+  return false;
+}
+
+bool has_nan(const Sheet& s) {
+  return std::any_of(s.weights.begin(), s.weights.end(), [](float w) { return !std::isfinite(w); });
+}
+
+json number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
+
+// Texts and blocks that several records share are there once.
+class Page {
+ public:
+  explicit Page(const AttentionPageOptions& options) : options_(options) {}
+
+  void add(const AttentionRecord& r) {
+    const Sheet s = sheet_of(r, options_.max_tokens);
+    json entry{{"layer", number_of(layers_, r.layer)},
+               {"frame", frames_.at({r.step, r.call})},
+               {"kind", r.kind == AttentionKind::self ? "self" : "cross"},
+               {"heads", s.heads},
+               {"rows", s.rows},
+               {"cols", s.cols},
+               {"queries", number_of(tokens_, labels(r.queries, r.weights.size(1), s.row_block, offset(r)))},
+               {"keys", number_of(tokens_, labels(r.keys, r.weights.size(2), s.col_block, 0))},
+               {"block", block(encoded(s))},
+               {"mask", nullptr}};
+    if (s.mask_heads > 0) {
+      entry["mask"] = block(std::string(s.hidden.begin(), s.hidden.end()));
+      entry["mask_heads"] = s.mask_heads;
+    }
+    for (const HeadMeasures& m : head_measures(r))
+      entry["measures"].push_back({number(m.entropy), number(m.distance), number(m.self), number(m.previous),
+                                   number(m.first), number(m.agreement)});
+    std::vector<std::string> notes;
+    if (s.row_block > 1 || s.col_block > 1)
+      notes.push_back(std::to_string(r.weights.size(1)) + " queries and " + std::to_string(r.weights.size(2)) +
+                      " keys are shown in blocks of " + std::to_string(s.row_block) + " x " +
+                      std::to_string(s.col_block) + ": of keys the sum, of queries the mean.");
+    if (has_nan(s)) notes.push_back("Some weights are not finite (NaN): their rows are hatched.");
+    if (has_odd_sums(s)) notes.push_back("Some rows do not add up to 1: these may be weights after dropout.");
+    if (!notes.empty()) entry["notes"] = notes;
+    entries_.push_back(std::move(entry));
+  }
+
+  void number_frames(const AttentionRecording& recording) {
+    for (const AttentionRecord& r : recording.records()) frames_[{r.step, r.call}] = 0;
+    std::size_t n = 0;
+    for (auto& [at, index] : frames_) index = n++;
+  }
+
+  std::string html(const std::string& title) const {
+    json data{{"title", printable(title)}, {"layers", layers_.list}, {"entries", entries_}, {"frames", json::array()}};
+    for (const auto& frame : frames_) data["frames"].push_back({frame.first.first, frame.first.second});
+    for (const auto& list : tokens_.list) data["tokens"].push_back(json::parse(list));
+    for (const auto& [name, map] : {std::pair("blues", Colormap::blues), std::pair("night", Colormap::night),
+                                    std::pair("viridis", Colormap::viridis)})
+      for (const Rgb c : palette(map)) data["palettes"][name].push_back({c.r, c.g, c.b});
+    std::string blocks;
+    for (std::size_t i = 0; i < blocks_.list.size(); ++i)
+      blocks += "<script type=\"text/plain\" id=\"block-" + std::to_string(i) + "\">" + blocks_.list[i] + "</script>\n";
+    // JSON that holds no '<' can neither end nor begin an element, and is never run.
+    std::string text;
+    for (const char c : data.dump(-1, ' ', true, json::error_handler_t::replace))
+      text += c == '<' ? std::string("\\u003c") : std::string(1, c);
+    std::string out;
+    std::string rest = page::attention_html;
+    for (const auto& [name, part] : {std::pair<std::string, std::string>("{{title}}", escape_xml(title)),
+                                     {"{{style}}", page::attention_css},
+                                     {"{{data}}", text},
+                                     {"{{blocks}}", blocks},
+                                     {"{{script}}", page::attention_js}}) {
+      const std::size_t at = rest.find(name);
+      out += rest.substr(0, at) + part;
+      rest.erase(0, at + name.size());
+    }
+    return out + rest;
+  }
+
+ private:
+  // Values, each once, in the order of their first use.
+  struct Pool {
+    std::vector<std::string> list;
+    std::map<std::string, std::size_t> number;
+  };
+  static std::size_t number_of(Pool& pool, const std::string& value) {
+    const auto [at, is_new] = pool.number.emplace(value, pool.list.size());
+    if (is_new) pool.list.push_back(value);
+    return at->second;
+  }
+
+  static std::int64_t offset(const AttentionRecord& r) {
+    return r.kind == AttentionKind::self ? r.weights.size(2) - r.weights.size(1) : 0;
+  }
+
+  // Names of `size` tokens in blocks, as a JSON list. Those without a name are called by their position.
+  static std::string labels(const std::vector<std::string>& names, std::int64_t size, std::int64_t block,
+                            std::int64_t first) {
+    const auto name = [&](std::int64_t i) {
+      return names.empty() ? std::to_string(first + i)
+                           : shorten(printable(names[static_cast<std::size_t>(i)]), longest_token);
+    };
+    json list = json::array();
+    for (std::int64_t i = 0; i < size; i += block) {
+      const std::int64_t last = std::min(size, i + block) - 1;
+      list.push_back(i == last ? name(i) : shorten(name(i), 12) + " … " + shorten(name(last), 12));
+    }
+    return list.dump(-1, ' ', true, json::error_handler_t::replace);
+  }
+
+  std::size_t block(const std::string& bytes) {
+    const std::size_t before = blocks_.list.size();
+    const std::size_t number = number_of(blocks_, base64(deflated(bytes)));
+    if (blocks_.list.size() > before) bytes_ += blocks_.list.back().size();
+    if (bytes_ > options_.max_bytes)
+      check::fail(op, "the page would have more than max_bytes = ", options_.max_bytes,
+                  " bytes: record fewer steps, or shorter sequences");
+    return number;
+  }
+
+  const AttentionPageOptions& options_;
+  Pool layers_, tokens_, blocks_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> frames_;  // by step and call
+  json entries_ = json::array();
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::string attention_page(const AttentionRecording& recording, const AttentionPageOptions& options) {
+  if (recording.records().empty()) check::fail(op, "the recording is empty: there is nothing to show");
+  if (options.max_tokens < 1) check::fail(op, "max_tokens is ", options.max_tokens, ": it must be positive");
+  Page page(options);
+  page.number_frames(recording);
+  for (const AttentionRecord& r : recording.records()) page.add(r);
+  return page.html(recording.title);
+}
+
+void write_attention_page(const std::string& path, const AttentionRecording& recording,
+                          const AttentionPageOptions& options) {
+  write_text("plot::write_attention_page", path, attention_page(recording, options));
+}
+
+}  // namespace fit::plot

@@ -1,0 +1,165 @@
+#include "fit/attention_recording.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "fit/ops.hpp"
+#include "tensor/check.hpp"
+
+namespace fit {
+namespace {
+
+constexpr const char* op = "AttentionRecording";
+
+// One element's weights as [H, Sq, Sk], in memory of their own.
+Tensor element_of(const Tensor& weights, std::int64_t element) {
+  check::floating(op, "weights", weights);
+  const Shape& s = weights.shape();
+  if (s.rank() < 3 || s.rank() > 4 || weights.numel() == 0)
+    check::fail(op, "weights is ", s, ": it must be (B, H, Sq, Sk) or (H, Sq, Sk), with no axis of size 0");
+  const std::int64_t batch = s.rank() == 4 ? s[0] : 1;
+  if (element < 0 || element >= batch)
+    check::fail(op, "element is ", element, ", weights is ", s, ": it must be in 0 … ", batch - 1);
+  const Tensor plain = weights.detach();
+  const Tensor kept = (s.rank() == 4 ? Tensor(plain[element]) : plain.clone()).to(float32);
+  for (const float w : kept.data<float>())
+    if (w < 0) check::fail(op, "weights has the value ", w, ": attention weights are not negative");
+  return kept;
+}
+
+// One element's mask as boolean [H|1, 1|Sq, Sk].
+Tensor mask_of(const Tensor& mask, std::int64_t element, const Shape& weights) {
+  if (!mask.defined()) return {};
+  const Shape& s = mask.shape();
+  Shape four;
+  if (s.rank() == 2) four = {1, 1, s[0], s[1]};
+  if (s.rank() == 3) four = {s[0], 1, s[1], s[2]};
+  if (s.rank() == 4) four = s;
+  const bool fits = four.rank() == 4 && (four[0] == 1 || element < four[0]) &&
+                    (four[1] == 1 || four[1] == weights[0]) && (four[2] == 1 || four[2] == weights[1]) &&
+                    four[3] == weights[2];
+  if (!fits)
+    check::fail(op, "mask is ", s, ", the weights of an element are ", weights,
+                ": the mask must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
+  const Tensor shaped = reshape(mask.detach(), four);
+  const Tensor visible = Tensor(shaped[four[0] == 1 ? 0 : element]).to(float32);
+  for (const float v : visible.data<float>())
+    if (v != 0 && v != 1) check::fail(op, "mask has the value ", v, ": it must hold 1 (attend) and 0 (ignore)");
+  return visible != 0;
+}
+
+// Fills in the names that self-attention leaves out, and checks how many there are.
+void check_tokens(AttentionRecord& r) {
+  const auto queries = static_cast<std::size_t>(r.weights.size(1)), keys = static_cast<std::size_t>(r.weights.size(2));
+  if (r.kind == AttentionKind::self) {
+    if (r.keys.empty() && r.queries.size() == keys) r.keys = r.queries;
+    if (r.queries.empty()) r.queries = r.keys;
+    if (r.keys.size() == keys && r.queries.size() == keys)
+      r.queries.erase(r.queries.begin(), r.queries.end() - static_cast<std::ptrdiff_t>(queries));
+  }
+  const auto check = [&](const char* name, std::size_t given, std::size_t needed) {
+    if (given != 0 && given != needed)
+      check::fail(op, given, " names of ", name, " for the weights ", r.weights.shape(), " of '", r.layer,
+                  "': there must be ", needed, ", or none");
+  };
+  check("queries", r.queries.size(), queries);
+  check("keys", r.keys.size(), keys);
+}
+
+std::size_t bytes_of(const Tensor& x) {
+  return x.defined() ? static_cast<std::size_t>(x.numel()) * (x.dtype() == boolean ? 1 : 4) : 0;
+}
+
+}  // namespace
+
+void AttentionRecording::add(const std::string& layer, const Tensor& weights, const AttentionRecordOptions& o) {
+  const NoGrad no_grad;
+  AttentionRecord r;
+  r.layer = layer;
+  r.step = o.step;
+  r.kind = o.kind;
+  r.weights = element_of(weights, o.element);
+  r.mask = mask_of(o.mask, o.element, r.weights.shape());
+  r.causal = o.causal;
+  r.window = o.window;
+  if (o.window < 0) check::fail(op, "window is ", o.window, ": it must not be negative");
+  if (r.kind == AttentionKind::self && r.weights.size(2) < r.weights.size(1))
+    check::fail(op, "weights is ", weights.shape(), " in self-attention: there must be a key for each query");
+  r.queries = o.queries;
+  r.keys = o.keys;
+  check_tokens(r);
+  for (const AttentionRecord& other : records_) r.call += other.step == r.step && other.layer == layer;
+  bytes_ += bytes_of(r.weights) + bytes_of(r.mask);
+  records_.push_back(std::move(r));
+}
+
+void AttentionRecording::name_tokens(const std::string& layer, const std::vector<std::string>& queries,
+                                     const std::vector<std::string>& keys) {
+  std::vector<AttentionRecord> named = records_;
+  bool any = false;
+  for (AttentionRecord& r : named) {
+    if (!layer.empty() && r.layer != layer && r.layer.compare(0, layer.size() + 1, layer + '.') != 0) continue;
+    any = true;
+    r.queries = queries;
+    r.keys = keys;
+    check_tokens(r);
+  }
+  if (!any) check::fail(op, "there is no record of '", layer, "' or a layer below");
+  records_ = std::move(named);
+}
+
+std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
+  const std::int64_t H = record.weights.size(0), Sq = record.weights.size(1), Sk = record.weights.size(2);
+  const float* const weights = record.weights.data<float>().data();
+  const bool self = record.kind == AttentionKind::self;
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  struct Sums {
+    HeadMeasures of{};
+    std::int64_t rows = 0, with_previous = 0, compared = 0;
+  };
+  std::vector<Sums> sums(static_cast<std::size_t>(H));
+  std::vector<double> total(static_cast<std::size_t>(Sk));  // over the heads, of one query
+  for (std::int64_t i = 0; i < Sq; ++i) {
+    const std::int64_t at = i + Sk - Sq;
+    const auto row = [&](std::int64_t h) { return weights + (h * Sq + i) * Sk; };
+    const auto counts = [&](std::int64_t h) {
+      double all = 0;
+      for (std::int64_t j = 0; j < Sk; ++j) all += row(h)[j];
+      return std::isfinite(all) && all > 0;
+    };
+    std::vector<std::int64_t> counted;
+    for (std::int64_t h = 0; h < H; ++h)
+      if (counts(h)) counted.push_back(h);
+    std::fill(total.begin(), total.end(), 0.0);
+    for (const std::int64_t h : counted)
+      for (std::int64_t j = 0; j < Sk; ++j) total[static_cast<std::size_t>(j)] += row(h)[j];
+    for (const std::int64_t h : counted) {
+      const float* const p = row(h);
+      Sums& s = sums[static_cast<std::size_t>(h)];
+      ++s.rows;
+      for (std::int64_t j = 0; j < Sk; ++j) {
+        const double w = p[j];
+        if (w > 0) s.of.entropy -= w * std::log(w);
+        if (self) s.of.distance += w * static_cast<double>(std::abs(at - j));
+      }
+      s.of.first += p[0];
+      if (self) s.of.self += p[at];
+      if (self && at > 0) s.of.previous += p[at - 1], ++s.with_previous;
+      if (counted.size() < 2) continue;
+      ++s.compared;
+      const double others = static_cast<double>(counted.size() - 1);
+      for (std::int64_t j = 0; j < Sk; ++j)
+        s.of.agreement += std::min<double>(p[j], (total[static_cast<std::size_t>(j)] - p[j]) / others);
+    }
+  }
+  const auto mean = [](double sum, std::int64_t n) { return n > 0 ? sum / static_cast<double>(n) : none; };
+  std::vector<HeadMeasures> measures;
+  for (const Sums& s : sums)
+    measures.push_back({mean(s.of.entropy, s.rows), self ? mean(s.of.distance, s.rows) : none,
+                        self ? mean(s.of.self, s.rows) : none, self ? mean(s.of.previous, s.with_previous) : none,
+                        mean(s.of.first, s.rows), mean(s.of.agreement, s.compared)});
+  return measures;
+}
+
+}  // namespace fit

@@ -1,0 +1,22 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plot/colormap.hpp"
+
+namespace fit::plot {
+
+// zlib's format (RFC 1950): what a browser's DecompressionStream calls "deflate".
+std::string deflated(const std::string& bytes);
+
+std::string base64(const std::string& bytes);
+
+// A PNG (ISO/IEC 15948) of one index for each pixel, row-major, into at most 256 colours.
+std::string indexed_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& indices,
+                        const std::vector<Rgb>& colors);
+
+// A PNG of red, green and blue for each pixel.
+std::string rgb_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb);
+
+}  // namespace fit::plot

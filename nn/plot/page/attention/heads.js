@@ -1,0 +1,138 @@
+// The list of all heads: a row of thumbnails for each layer, or all in the order of a measure.
+
+class HeadList {
+  constructor(element, choose) {
+    this.element = element;
+    this.choose = choose; // called with a layer and a head
+    this.buttons = new Map(); // "layer/head" -> { button, place, caption }
+    // One canvas behind all buttons: a browser that has to put a hundred together is slow to follow the pointer.
+    this.canvas = document.createElement("canvas");
+    this.canvas.setAttribute("aria-hidden", "true");
+    element.addEventListener("click", (event) => {
+      const button = event.target.closest(".head");
+      if (button) this.choose(Number(button.dataset.layer), Number(button.dataset.head));
+    });
+    element.addEventListener("keydown", (event) => this.onKey(event));
+  }
+
+  // How many heads a layer has, whatever the step.
+  static count(layer) { return entries[layer].reduce((most, entry) => Math.max(most, entry ? entry.heads : 0), 0); }
+
+  // All heads as [layer, head], in the order in which they are shown.
+  order(state) {
+    const all = [];
+    data.layers.forEach((_, layer) => {
+      for (let head = 0; head < HeadList.count(layer); ++head) all.push([layer, head]);
+    });
+    if (state.sort === null) return all;
+    const sign = state.descending ? -1 : 1;
+    const value = ([layer, head]) => entries[layer][state.frame]?.measures[head]?.[state.sort] ?? null;
+    return all
+      .map((item) => [item, value(item)])
+      .sort(([, a], [, b]) => (a === null ? (b === null ? 0 : 1) : b === null ? -1 : sign * (a - b)))
+      .map(([item]) => item);
+  }
+
+  // `heads` are those of the step, by layer.
+  draw(state, heads) {
+    const order = this.order(state);
+    const key = order.join(" ") + (state.sort === null);
+    if (key !== this.shown) this.build(order, state);
+    this.shown = key;
+    const ratio = window.devicePixelRatio || 1;
+    for (const [layer, head] of order) {
+      const { button, place, caption } = this.buttons.get(layer + "/" + head);
+      const it = heads[layer][head];
+      const measure = state.sort === null ? null : MEASURES[state.sort];
+      const value = it && measure ? measureText(measure, it.measures()[state.sort]) : "";
+      const name = (state.sort === null ? "" : data.layers[layer] + " · ") + (head + 1);
+      caption.textContent = value || name;
+      button.title = data.layers[layer] + ", head " + (head + 1);
+      button.setAttribute("aria-label", `${data.layers[layer]}, head ${head + 1}` +
+        (it ? "" : ", not recorded at this step") + (value ? `, ${measure.name} ${value}` : ""));
+      if (it) place.style.aspectRatio = Math.max(0.25, Math.min(4, it.cols / it.rows));
+    }
+    this.canvas.width = this.canvas.height = 0; // so that it does not count in the size of the list
+    const width = this.element.clientWidth, height = this.element.scrollHeight;
+    this.canvas.width = width * ratio;
+    this.canvas.height = height * ratio;
+    this.canvas.style.width = width + "px";
+    this.canvas.style.height = height + "px";
+    const painter = new CanvasPainter(this.canvas.getContext("2d"));
+    painter.context.scale(ratio, ratio);
+    for (const [layer, head] of order) {
+      const { place } = this.buttons.get(layer + "/" + head), it = heads[layer][head];
+      const { offsetLeft: x, offsetTop: y, clientWidth: w, clientHeight: h } = place;
+      // At most as many pixels as are shown, so that none is left out: a diagonal must stay a line.
+      if (it) painter.image(x, y, w, h, rasterize(it, state, Math.max(16, Math.round(Math.max(w, h) * ratio))));
+    }
+    this.select(state);
+  }
+
+  build(order, state) {
+    this.buttons.clear();
+    this.element.replaceChildren(this.canvas);
+    this.element.style.setProperty("--columns", Math.max(4, ...data.layers.map((_, layer) => HeadList.count(layer))));
+    let row = null, of = -1;
+    for (const [layer, head] of order) {
+      if (row === null || (state.sort === null && layer !== of)) {
+        if (state.sort === null) {
+          const name = document.createElement("div");
+          name.className = "layer-name";
+          name.setAttribute("role", "presentation");
+          name.textContent = data.layers[layer];
+          this.element.append(name);
+        }
+        row = document.createElement("div");
+        row.className = "row";
+        row.setAttribute("role", "presentation");
+        this.element.append(row);
+        of = layer;
+      }
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "head";
+      button.setAttribute("role", "option");
+      Object.assign(button.dataset, { layer, head });
+      const place = document.createElement("i"), caption = document.createElement("span");
+      button.append(place, caption);
+      row.append(button);
+      this.buttons.set(layer + "/" + head, { button, place, caption });
+    }
+  }
+
+  // One of them takes part in the order of the tabulator key; arrows go on from there.
+  select(state) {
+    for (const [key, { button }] of this.buttons) {
+      const on = key === state.layer + "/" + state.head;
+      button.setAttribute("aria-selected", on);
+      button.tabIndex = on ? 0 : -1;
+      if (on && this.selected !== key) button.scrollIntoView({ block: "nearest" });
+    }
+    this.selected = state.layer + "/" + state.head;
+  }
+
+  onKey(event) {
+    const all = [...this.buttons.values()].map(({ button }) => button);
+    const at = all.indexOf(document.activeElement);
+    if (at < 0) return;
+    const here = all[at].getBoundingClientRect();
+    // Up and down: the nearest one of the next row.
+    const vertical = (sign) => {
+      let best = null, least = Infinity;
+      for (const button of all) {
+        const box = button.getBoundingClientRect(), dy = sign * (box.top - here.top);
+        const distance = dy * 10 + Math.abs(box.left - here.left);
+        if (dy > 4 && distance < least) [best, least] = [button, distance];
+      }
+      return best;
+    };
+    const to = { ArrowRight: all[at + 1], ArrowLeft: all[at - 1], Home: all[0], End: all[all.length - 1] }[event.key] ??
+      (event.key === "ArrowDown" ? vertical(1) : event.key === "ArrowUp" ? vertical(-1) : null);
+    if (!to) return;
+    event.preventDefault();
+    event.stopPropagation();
+    to.focus();
+    this.choose(Number(to.dataset.layer), Number(to.dataset.head));
+  }
+}

@@ -1,0 +1,119 @@
+// A head as lines from each query, on the left, to the keys that it looks at, on the right.
+
+const MOST_LINES = 3000;
+
+const linesView = {
+  layout(head, room, state) {
+    const queries = head.queries.map((t) => label(t)), keys = head.keys.map((t) => label(t));
+    const longest = Math.max(head.rows, head.cols);
+    const height = longest * Math.max(5, Math.min(26, (room.height - 40) / longest));
+    const width = Math.min(room.width, 760);
+    const left = Math.min(170, widest(queries)) + 10, right = width - Math.min(170, widest(keys)) - 10;
+    const top = 26;
+    const pitch = (n) => Math.min(height / n, 40);
+    const start = (n) => top + (height - pitch(n) * n) / 2;
+    return {
+      head, queries, keys, left, right, top, width, height: height + top + 10,
+      qy: (q) => start(head.rows) + (q + 0.5) * pitch(head.rows),
+      ky: (k) => start(head.cols) + (k + 0.5) * pitch(head.cols),
+      qPitch: pitch(head.rows), kPitch: pitch(head.cols), qStart: start(head.rows), kStart: start(head.cols),
+    };
+  },
+
+  paint(painter, l, state) {
+    painter.text(l.left - 7, 10, "Query", { anchor: "end", bold: true });
+    painter.text(l.right + 7, 10, "Key", { bold: true });
+    const { shown, all } = strongest(l.head, state.scale);
+    this.draw(painter, l, shown, theme.link);
+    for (let q = 0, step = stride(l.qPitch); q < l.head.rows; q += step) this.queryLabel(painter, l, q, false);
+    for (let k = 0, step = stride(l.kPitch); k < l.head.cols; k += step) this.keyLabel(painter, l, k, false);
+    return shown.length < all ? `The ${shown.length.toLocaleString("en")} strongest of ${all.toLocaleString("en")} lines are drawn.` : "";
+  },
+
+  queryLabel(painter, l, q, bold) {
+    const color = bold ? theme.accent : l.head.blind(q) ? theme.hatch : theme.soft;
+    const text = l.head.blind(q) ? "(sees nothing) " + l.queries[q] : l.queries[q];
+    painter.text(l.left - 7, l.qy(q), fitted(text, 170, bold), { anchor: "end", color, bold });
+  },
+
+  keyLabel(painter, l, k, bold) {
+    const padded = l.head.padded(k);
+    const color = bold ? theme.accent : padded ? theme.hatch : theme.soft;
+    painter.text(l.right + 7, l.ky(k), fitted(padded ? l.keys[k] + " (padding)" : l.keys[k], 170, bold), { color, bold });
+  },
+
+  // Lines of about the same strength are drawn at once.
+  draw(painter, l, lines, color) {
+    const groups = Array.from({ length: 12 }, () => []);
+    for (const { q, k, at } of lines) groups[Math.min(11, Math.floor(at * 12))].push([l.left, l.qy(q), l.right, l.ky(k)]);
+    groups.forEach((list, i) => list.length && painter.curves(list, color, 0.6 + (2.6 * i) / 11, 0.1 + (0.85 * i) / 11));
+  },
+
+  paintMarks(painter, l, cell) {
+    const { head } = l;
+    const lines = [];
+    const add = (q, k) => {
+      if (head.reason(q, k) || !head.finite(q)) return;
+      const at = position(head, q, k, page.state.scale);
+      if (at > 0.004) lines.push({ q, k, at });
+    };
+    const side = cell.q !== null ? "query" : "key";
+    if (side === "query") for (let k = 0; k < head.cols; ++k) add(cell.q, k);
+    else for (let q = 0; q < head.rows; ++q) add(q, cell.k);
+    this.draw(painter, l, lines, theme.accent);
+    const clear = (x, y, w) => painter.rect(x, y - 8, w, 16, theme.panel);
+    if (side === "query") {
+      clear(0, l.qy(cell.q), l.left - 2);
+      this.queryLabel(painter, l, cell.q, true);
+    } else {
+      clear(l.right + 2, l.ky(cell.k), l.width - l.right);
+      this.keyLabel(painter, l, cell.k, true);
+    }
+    // The names at the other ends, the strongest first, where they don't cover each other.
+    const taken = [];
+    lines.sort((a, b) => b.at - a.at);
+    for (const { q, k, at } of lines) {
+      if (at < 0.1 || taken.length > 40) break;
+      const y = side === "query" ? l.ky(k) : l.qy(q);
+      if (taken.some((other) => Math.abs(other - y) < 13)) continue;
+      taken.push(y);
+      if (side === "query") {
+        clear(l.right + 2, y, l.width - l.right);
+        this.keyLabel(painter, l, k, true);
+      } else {
+        clear(0, y, l.left - 2);
+        this.queryLabel(painter, l, q, true);
+      }
+    }
+  },
+
+  hit(l, x, y) {
+    const q = Math.floor((y - l.qStart) / l.qPitch), k = Math.floor((y - l.kStart) / l.kPitch);
+    if (x < (l.left + l.right) / 2) return q >= 0 && q < l.head.rows ? { q, k: null } : null;
+    return k >= 0 && k < l.head.cols ? { q: null, k } : null;
+  },
+
+  place(l, cell) {
+    return cell.q !== null ? { x: l.left + 8, y: l.qy(cell.q) } : { x: l.right - 60, y: l.ky(cell.k) };
+  },
+};
+
+// The strongest lines, weakest first, and how many there are.
+function strongest(head, scale) {
+  const counts = new Int32Array(256);
+  const bin = new Uint8Array(head.rows * head.cols);
+  let all = 0;
+  for (let q = 0, i = 0; q < head.rows; ++q)
+    for (let k = 0; k < head.cols; ++k, ++i) {
+      if (head.reason(q, k) || !head.finite(q)) continue;
+      bin[i] = Math.floor(position(head, q, k, scale) * 255);
+      if (bin[i] > 0) ++counts[bin[i]], ++all;
+    }
+  let least = 255;
+  for (let n = counts[255]; least > 1 && n + counts[least - 1] <= MOST_LINES; n += counts[least]) --least;
+  const shown = [];
+  for (let q = 0, i = 0; q < head.rows; ++q)
+    for (let k = 0; k < head.cols; ++k, ++i)
+      if (bin[i] >= least && shown.length < MOST_LINES) shown.push({ q, k, at: bin[i] / 255 });
+  return { shown: shown.sort((a, b) => a.at - b.at), all };
+}

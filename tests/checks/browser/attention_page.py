@@ -1,0 +1,322 @@
+"""attention_page.py PROGRAM DIR: opens the pages that PROGRAM (attention_pages.cpp) writes into DIR in a browser, and uses
+them as a reader would. Screenshots are left in DIR."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+import zlib
+
+import browser
+
+STEPS = [0, 10, 100, 900]
+FAILED = []
+
+
+def check(what, holds, *shown):
+    print(("ok     " if holds else "FAILED ") + what, *shown if not holds else [], flush=True)
+    if not holds:
+        FAILED.append(what)
+
+
+def weight(h, q, k, step, sees):
+    """The formula of attention_pages.cpp, and the largest weight of the query."""
+    values = [1 + (h + 2) * (q + 3) * (j + 1) * (step + 1) % 7 if sees(j) else 0 for j in range(9)]
+    return values[k] / sum(values), max(values) / sum(values)
+
+
+def cell(page, q, k):
+    """Where a weight is drawn, in the window."""
+    return page.js(f"""(() => {{
+      const d = document.getElementById('stage').dataset, box = document.getElementById('marks').getBoundingClientRect();
+      return [box.left + Number(d.left) + ({k} + 0.5) * Number(d.cellWidth), box.top + Number(d.top) + ({q} + 0.5) * Number(d.cellHeight)];
+    }})()""")
+
+
+def tip(page):
+    return page.js("document.getElementById('tip').hidden ? null : document.getElementById('tip').textContent")
+
+
+def picture(page):
+    return page.js("document.getElementById('picture').toDataURL()")
+
+
+def choose(page, layer, head):
+    page.js(f"document.querySelector('.head[data-layer=\"{layer}\"][data-head=\"{head}\"]').click()")
+    page.settle()
+
+
+def download(page, button, folder, kind):
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*"):
+        old.unlink()
+    page.browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder.resolve()))
+    page.js(f"document.getElementById('{button}').click()")
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        files = [f for f in folder.glob("*." + kind) if f.stat().st_size]
+        if files:
+            return files[0]
+        time.sleep(0.05)
+    raise RuntimeError(f"nothing was saved as {kind}: {page.problems()}")
+
+
+def is_svg(path):
+    if shutil.which("xmllint") and subprocess.run(["xmllint", "--noout", path]).returncode:
+        return False
+    return xml.etree.ElementTree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def is_png(path):
+    if shutil.which("pngcheck") and subprocess.run(["pngcheck", "-q", path]).returncode:
+        return False
+    data, at, pixels, size = path.read_bytes(), 8, b"", None
+    if data[:8] != b"\x89PNG\r\n\x1a\n":
+        return False
+    while at < len(data):
+        length = int.from_bytes(data[at:at + 4], "big")
+        kind, body = data[at + 4:at + 8], data[at + 8:at + 8 + length]
+        if zlib.crc32(kind + body) != int.from_bytes(data[at + 8 + length:at + 12 + length], "big"):
+            return False
+        if kind == b"IHDR":
+            size = int.from_bytes(body[:4], "big"), int.from_bytes(body[4:8], "big")
+        if kind == b"IDAT":
+            pixels += body
+        at += 12 + length
+    return len(zlib.decompress(pixels)) > size[0] * size[1]
+
+
+def hovering(page):
+    choose(page, 0, 2)
+    for q, k in [(0, 0), (4, 6), (8, 3)]:
+        page.move(*cell(page, q, k))
+        exact, largest = weight(2, q, k, STEPS[-1], lambda j: j < 7)
+        said = tip(page)
+        shown = float(said.rsplit(": ", 1)[1])
+        check(f"hovering at query {q}, key {k} shows its weight", abs(shown - exact) <= largest / 510 + 0.0005, said, exact)
+    page.move(*cell(page, 4, 8))
+    check("a padded key is said to be padding", tip(page).endswith(": padding"), tip(page))
+    check("the query's list begins with its largest weight",
+          float(page.js("document.querySelector('#query-list li span').textContent")) > 0.1)
+    choose(page, 1, 0)
+    page.move(*cell(page, 0, 3))
+    check("what comes later is said to do so", tip(page).endswith(": comes later"), tip(page))
+    choose(page, 2, 1)
+    page.move(*cell(page, 3, 5))
+    exact, largest = weight(1, 3, 5, STEPS[-1], lambda j: j < 7)
+    check("cross-attention has two lists of tokens", tip(page).startswith("“saß” → “the”"), tip(page))
+    check("and its weights", abs(float(tip(page).rsplit(": ", 1)[1]) - exact) <= largest / 510 + 0.0005, tip(page))
+    page.move(5, 5)
+    check("the tip goes with the pointer", tip(page) is None)
+
+
+def slider(page):
+    choose(page, 0, 2)
+    pictures, values = [], []
+    for frame in range(4):
+        page.js(f"""(() => {{ const s = document.getElementById('frame'); s.value = {frame};
+                    s.dispatchEvent(new Event('input')); }})()""")
+        page.wait(f"document.getElementById('frame-label').textContent.includes('{frame + 1} of 4')")
+        page.settle()
+        pictures.append(picture(page))
+        page.move(*cell(page, 4, 6))
+        values.append(float(tip(page).rsplit(": ", 1)[1]))
+        page.move(5, 5)
+    check("the slider changes the picture", len(set(pictures)) == 4)
+    for step, value in zip(STEPS, values):
+        exact, largest = weight(2, 4, 6, step, lambda j: j < 7)
+        check(f"step {step} shows its own weights", abs(value - exact) <= largest / 510 + 0.0005, value, exact)
+
+
+def keyboard(page):
+    selected = "document.querySelector('.head[aria-selected=\"true\"]').getAttribute('aria-label')"
+    choose(page, 0, 0)
+    page.js("document.activeElement.blur()")
+    page.key("n")
+    check("n goes to the next head", page.js(selected) == "encoder.self_attn, head 2", page.js(selected))
+    page.key("p")
+    page.key("p")
+    check("p goes back, around the end", page.js(selected) == "decoder.cross_attn, head 4", page.js(selected))
+    page.key("n")
+    page.key(",")
+    check(", goes a step back", page.js("document.getElementById('frame').value") == "2")
+    page.key(".")
+    check(". goes a step on", page.js("document.getElementById('frame').value") == "3")
+    page.js("document.getElementById('stage').focus()")
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.key(key)
+    exact, largest = weight(0, 1, 2, STEPS[-1], lambda j: j < 7)
+    said = page.js("document.getElementById('status').textContent")
+    check("arrow keys go from weight to weight, and say them",
+          said.startswith("“tired” → “cat”: ") and abs(float(said.rsplit(": ", 1)[1]) - exact) <= largest / 510 + 0.0005, said)
+    page.key("Enter")
+    page.move(*cell(page, 5, 5))
+    check("what is held stays when the pointer moves", tip(page) == said, tip(page))
+    page.key("Escape")
+    check("Escape lets go of it", tip(page) is None)
+    page.js("document.querySelector('.head[aria-selected=\"true\"]').focus()")
+    page.key("ArrowRight")
+    check("arrow keys go from head to head in the list", page.js(selected) == "encoder.self_attn, head 2", page.js(selected))
+    page.key("ArrowDown")
+    check("and from layer to layer", page.js(selected) == "decoder.self_attn, head 2", page.js(selected))
+    before = picture(page)
+    page.key("v")
+    check("v shows the lines", page.js("document.getElementById('stage').dataset.view") == "lines" and picture(page) != before)
+    page.key("v")
+    page.key("d")
+    check("d turns the light off", page.js("document.documentElement.dataset.theme") == "dark" and picture(page) != before)
+    page.key("d")
+    check("and on again", picture(page) == before)
+
+
+def sorting(page):
+    page.js("(() => { const s = document.getElementById('sort'); s.value = 0; s.dispatchEvent(new Event('change')); })()")
+    page.settle()
+    values = page.js("[...document.querySelectorAll('.head span')].map(s => parseFloat(s.textContent))")
+    check("heads are sorted by their entropy", len(values) == 12 and values == sorted(values, reverse=True), values)
+    page.js("document.getElementById('direction').click()")
+    page.settle()
+    values = page.js("[...document.querySelectorAll('.head span')].map(s => parseFloat(s.textContent))")
+    check("and the other way round", values == sorted(values), values)
+    page.js("(() => { const s = document.getElementById('sort'); s.value = -1; s.dispatchEvent(new Event('change')); })()")
+    page.settle()
+
+
+def lines(page):
+    choose(page, 0, 1)
+    page.js("document.getElementById('as-lines').click()")
+    page.settle()
+    box = page.js("(() => { const b = document.getElementById('marks').getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()")
+    page.move(box[0] + 30, box[1] + box[3] / 2)
+    check("a query's lines can be shown", (tip(page) or "").startswith("query “on”"), tip(page))
+    page.move(box[0] + box[2] - 30, box[1] + 34)
+    check("and a key's", (tip(page) or "").startswith("key “the”"), tip(page))
+    page.move(5, 5)
+
+
+def exports(page, folder):
+    for view in ("as-matrix", "as-lines"):
+        page.js(f"document.getElementById('{view}').click()")
+        page.settle()
+        svg = download(page, "save-svg", folder / "saved", "svg")
+        check(f"{view}: the SVG is well formed", is_svg(svg))
+        text = svg.read_text()
+        check(f"{view}: it names the layer and the tokens", "head " in text and "encoder.self_attn" in text and "mat" in text)
+        png = download(page, "save-png", folder / "saved", "png")
+        check(f"{view}: the PNG decodes", is_png(png))
+    page.js("document.getElementById('as-matrix').click()")
+    page.settle()
+
+
+def hostile(open_page, folder):
+    page = open_page("hostile")
+    check("hostile names: both heads are drawn", page.js("document.querySelectorAll('.head').length") == 2)
+    check("hostile names: the title is text", page.js("document.title") == "</title><script>alert(4)</script>")
+    check("hostile names: no element came of them", page.js("document.images.length") == 0 and
+          page.js("[...document.scripts].every(s => ['module', 'application/json', 'text/plain'].includes(s.type))"))
+    page.move(*cell(page, 0, 0))
+    check("hostile names: shown as they are", "“<script>alert(1)</script" in tip(page), tip(page))
+    for q in range(16):
+        page.move(*cell(page, q, min(q, 2)))
+    page.move(*cell(page, 3, 0))
+    check("a row of NaN is said to be one", tip(page).endswith(": not finite"), tip(page))
+    check("and noted", "not finite" in page.js("document.getElementById('notes').textContent"))
+    choose(page, 0, 1)
+    page.move(*cell(page, 5, 0))
+    check("a row that sees nothing is said to be one", tip(page).endswith(": sees nothing"), tip(page))
+    for view in ("as-lines", "as-matrix"):
+        page.js(f"document.getElementById('{view}').click()")
+        page.settle()
+        check(f"hostile names: {view} as SVG is well formed", is_svg(download(page, "save-svg", folder / "saved", "svg")))
+    page.screenshot(folder / "hostile.png")
+    check("hostile names: no dialog, no error, no request", not page.problems(), page.problems())
+    page.close()
+
+
+def large(open_page, folder):
+    page = open_page("large")
+    check("12 x 12 heads are drawn", page.js("document.querySelectorAll('.head').length") == 144)
+    opened = page.busy()
+    page.move(*cell(page, 100, 50))
+    before = page.busy()
+    moves = 60
+    page.js(f"""(async () => {{
+      const marks = document.getElementById('marks'), box = marks.getBoundingClientRect();
+      for (let i = 0; i < {moves}; ++i) {{
+        const at = {{ clientX: box.left + 150 + i * 5, clientY: box.top + 160 + i * 4, bubbles: true }};
+        await new Promise(requestAnimationFrame);
+        marks.dispatchEvent(new PointerEvent('pointermove', at));
+      }}
+    }})()""")
+    move = (page.busy() - before) / moves
+    print(f"       256 tokens: {opened:.0f} ms of work to open, {move:.1f} ms for a move of the pointer")
+    # The bounds are those of a page that is fluid, and doubled for slow machines.
+    check("256 tokens open soon", opened < 2000, opened)
+    check("256 tokens follow the pointer", move < 32, move)
+    page.screenshot(folder / "large.png")
+    choose(page, 0, 1)  # one that looks everywhere
+    page.js("document.getElementById('as-lines').click()")
+    page.settle()
+    check("the lines of 256 tokens are the strongest", " strongest of " in page.js("document.getElementById('notes').textContent"),
+          page.js("document.getElementById('notes').textContent"))
+    check("256 tokens: no error, no request", not page.problems(), page.problems())
+    page.close()
+
+
+def main():
+    program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    chromium = browser.find()
+    if not chromium:
+        print("skipped: chromium is missing; apt-get install chromium")
+        return 77
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run([program, folder], check=True)
+    with browser.Browser(chromium) as b:
+        def open_page(name, **how):
+            return browser.Page(b, folder / (name + ".html"), **how)
+
+        page = open_page("training")
+        check("a thumbnail for each of 3 x 4 heads", page.js("document.querySelectorAll('.head').length") == 12)
+        check("each has something drawn", page.js("""(() => {
+              const canvas = document.querySelector('#list canvas');
+              return [...document.querySelectorAll('.head i')].every(i => new Set(new Uint32Array(canvas.getContext('2d')
+                .getImageData(i.offsetLeft, i.offsetTop, i.clientWidth, i.clientHeight).data.buffer)).size > 2);
+            })()"""))
+        check("controls have names for screen readers", page.js("""[...document.querySelectorAll('button, select, input, [role=application], [role=listbox]')]
+              .every(e => e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length)"""))
+        hovering(page)
+        slider(page)
+        keyboard(page)
+        sorting(page)
+        lines(page)
+        exports(page, folder)
+        check("no error, no request", not page.problems(), page.problems())
+        page.close()
+        hostile(open_page, folder)
+        large(open_page, folder)
+        for width in (800, 1600):
+            for dark in (False, True):
+                for name in ("training", "model"):
+                    page = open_page(name, width=width, dark=dark)
+                    if name == "model":
+                        choose(page, 1, 1)
+                        page.click(*cell(page, 20, 9))
+                    page.screenshot(folder / f"{name}_{width}_{'dark' if dark else 'light'}.png")
+                    check(f"{name} at {width} pixels: nothing is cut off",
+                          page.js("document.documentElement.scrollWidth <= innerWidth"))
+                    page.js("document.getElementById('as-lines').click()")
+                    page.settle()
+                    page.screenshot(folder / f"{name}_{width}_{'dark' if dark else 'light'}_lines.png")
+                    check(f"{name} at {width} pixels: no error, no request", not page.problems(), page.problems())
+                    page.close()
+    for what in FAILED:
+        print("FAILED: " + what, file=sys.stderr)
+    return 1 if FAILED else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+"""Debian's headless chromium, steered over a pipe (the DevTools protocol), with Python's standard library alone."""
+
+import base64
+import fcntl
+import json
+import os
+import pathlib
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+
+
+def find():
+    """chromium's path, or None."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Browser:
+    def __init__(self, chromium):
+        self.profile = tempfile.mkdtemp(prefix="fit_browser_")
+        to_read, self.to = os.pipe()
+        self.back, to_write = os.pipe()
+        # chromium reads commands from 3 and writes answers to 4; these must not be in use while they are put there
+        to_read, to_write = (fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (to_read, to_write))
+
+        def pipes():
+            os.dup2(to_read, 3)
+            os.dup2(to_write, 4)
+
+        self.process = subprocess.Popen(
+            [chromium, "--headless", "--no-sandbox", "--remote-debugging-pipe", f"--user-data-dir={self.profile}",
+             "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+             "--disable-component-update", "--disable-sync", "--disable-extensions", "--hide-scrollbars",
+             "--force-color-profile=srgb"],
+            preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_read)
+        os.close(to_write)
+        self.count = 0
+        self.buffer = b""
+        self.events = []
+
+    def close(self):
+        try:
+            self.call("Browser.close")
+            self.process.wait(20)
+        except Exception:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.to)
+        os.close(self.back)
+        shutil.rmtree(self.profile, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def receive(self, seconds):
+        """The next message, or None if there is none in time."""
+        end = time.monotonic() + seconds
+        while b"\0" not in self.buffer:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.back], [], [], left)[0]:
+                return None
+            read = os.read(self.back, 1 << 20)
+            if not read:
+                raise RuntimeError("chromium has ended")
+            self.buffer += read
+        message, self.buffer = self.buffer.split(b"\0", 1)
+        return json.loads(message)
+
+    def call(self, method, session=None, **params):
+        self.count += 1
+        message = {"id": self.count, "method": method, "params": params}
+        if session:
+            message["sessionId"] = session
+        data = json.dumps(message).encode() + b"\0"
+        while data:
+            data = data[os.write(self.to, data):]
+        end = time.monotonic() + 120
+        while True:
+            answer = self.receive(max(0.1, end - time.monotonic()))
+            if answer is None:
+                raise RuntimeError(f"no answer to {method}")
+            if answer.get("id") == message["id"]:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']['message']}")
+                return answer["result"]
+            if "method" in answer:
+                self.events.append(answer)
+
+
+class Page:
+    """A page that is opened from the disk. What it asks for and complains of is kept."""
+
+    def __init__(self, browser, path, width=1600, height=1000, dark=False):
+        self.browser = browser
+        self.url = pathlib.Path(path).resolve().as_uri()
+        target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        self.target = target
+        self.session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(domain + ".enable")
+        self.call("Performance.enable", timeDomain="threadTicks")
+        self.resize(width, height)
+        self.call("Emulation.setEmulatedMedia",
+                  features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        browser.events.clear()
+        self.call("Page.navigate", url=self.url)
+        self.wait("document.documentElement?.dataset.ready === 'true'")
+
+    def close(self):
+        self.browser.call("Target.closeTarget", targetId=self.target)
+
+    def call(self, method, **params):
+        return self.browser.call(method, self.session, **params)
+
+    def resize(self, width, height):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def js(self, expression):
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(f"{expression}: {answer['exceptionDetails']}")
+        return answer["result"].get("value")
+
+    def busy(self):
+        """Milliseconds for which the page has kept a processor busy, whatever else the machine does."""
+        metrics = self.call("Performance.getMetrics")["metrics"]
+        return 1000 * next(m["value"] for m in metrics if m["name"] == "TaskDuration")
+
+    def wait(self, condition, seconds=60):
+        end = time.monotonic() + seconds
+        while not self.js(condition):
+            if time.monotonic() > end:
+                raise RuntimeError(f"in {seconds} s it has not come true: {condition}\n{self.problems()}")
+            time.sleep(0.02)
+
+    def settle(self):
+        """Lets the page draw what it has to."""
+        self.js("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def mouse(self, kind, x, y, **more):
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def move(self, x, y):
+        self.mouse("mouseMoved", x, y)
+        self.settle()
+
+    def click(self, x, y):
+        self.mouse("mouseMoved", x, y)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.mouse(kind, x, y, button="left", clickCount=1)
+        self.settle()
+
+    def key(self, key):
+        text = {"text": key} if len(key) == 1 else {}
+        if key == "Enter":
+            text = {"text": "\r"}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key)
+        self.settle()
+
+    def screenshot(self, path):
+        path = pathlib.Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.js("document.activeElement && document.activeElement.blur()")
+        height = self.js("document.documentElement.scrollHeight")
+        width = self.js("innerWidth")
+        picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
+                            clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})["data"]
+        path.write_bytes(base64.b64decode(picture))
+
+    def problems(self):
+        """Errors of the console and of the browser, dialogs, and requests for anything but the page itself."""
+        self.settle()
+        found = []
+        for event in self.browser.events:
+            if event.get("sessionId") != self.session:
+                continue
+            method, params = event["method"], event["params"]
+            if method == "Runtime.exceptionThrown":
+                found.append("exception: " + json.dumps(params["exceptionDetails"])[:500])
+            elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+                found.append("console: " + json.dumps(params["args"])[:500])
+            elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+                found.append("log: " + params["entry"]["text"])
+            elif method == "Page.javascriptDialogOpening":
+                found.append("dialog: " + params["message"])
+            elif method == "Network.requestWillBeSent":
+                url = params["request"]["url"]
+                if url != self.url and not url.startswith(("data:", "blob:")):
+                    found.append("request: " + url)
+        return found

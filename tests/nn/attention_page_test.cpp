@@ -1,0 +1,217 @@
+// What is in the file. How the page behaves is tested in a browser: tests/checks/browser.
+#include "fit/attention_page.hpp"
+
+#include <zlib.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "fit/attention.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+
+using namespace fit;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+std::string between(const std::string& text, const std::string& begin, const std::string& end) {
+  const std::size_t from = text.find(begin);
+  REQUIRE(from != std::string::npos);
+  const std::size_t start = from + begin.size();
+  return text.substr(start, text.find(end, start) - start);
+}
+
+json data_of(const std::string& html) {
+  return json::parse(between(html, "<script type=\"application/json\" id=\"data\">", "</script>"));
+}
+
+// A block of the page, unpacked.
+std::vector<unsigned char> block_of(const std::string& html, const json& number, std::size_t size) {
+  const std::string text = between(html, "id=\"block-" + number.dump() + "\">", "</script>");
+  const std::string alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::vector<unsigned char> packed;
+  std::uint32_t bits = 0;
+  int have = 0;
+  for (const char c : text) {
+    if (c == '=') break;
+    bits = bits << 6 | static_cast<std::uint32_t>(alphabet.find(c));
+    have += 6;
+    if (have >= 8) packed.push_back(static_cast<unsigned char>(bits >> (have -= 8) & 0xff));
+  }
+  std::vector<unsigned char> bytes(size);
+  uLongf length = size;
+  REQUIRE(uncompress(bytes.data(), &length, packed.data(), packed.size()) == Z_OK);
+  REQUIRE(length == size);
+  return bytes;
+}
+
+// The weight that the page shows.
+double shown(const std::vector<unsigned char>& bytes, std::size_t rows, std::size_t cols, std::size_t row,
+             std::size_t col) {
+  float largest;
+  std::memcpy(&largest, bytes.data() + 4 * row, 4);
+  return bytes[4 * rows + row * cols + col] / 255.0 * static_cast<double>(largest);
+}
+
+AttentionRecording recorded(const Tensor& weights, const AttentionRecordOptions& o = {}) {
+  AttentionRecording r;
+  r.add("layer", weights, o);
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("every weight of the page is right to 1/255 of the largest of its row") {
+  const Tensor w = softmax(randn({3, 6, 9}) * 4.0);
+  AttentionRecordOptions o;
+  o.kind = AttentionKind::cross;
+  const std::string html = plot::attention_page(recorded(w, o));
+  const json entry = data_of(html)["entries"][0];
+  CHECK(entry["heads"] == 3);
+  CHECK(entry["rows"] == 6);
+  CHECK(entry["cols"] == 9);
+  const auto bytes = block_of(html, entry["block"], 3 * 6 * (4 + 9));
+  const auto p = w.data<float>();
+  for (std::int64_t row = 0; row < 18; ++row) {
+    const float largest = *std::max_element(p.begin() + row * 9, p.begin() + (row + 1) * 9);
+    for (std::int64_t col = 0; col < 9; ++col)
+      CHECK(shown(bytes, 18, 9, static_cast<std::size_t>(row), static_cast<std::size_t>(col)) ==
+            Approx(p[row * 9 + col]).margin(largest / 509.0));
+  }
+}
+
+TEST_CASE("the page says why a pair is hidden: the future, padding, the mask, the window") {
+  Tensor mask = ones({6, 6}, boolean);
+  mask[{range(), 2}] = false;  // nobody may look at 2: padding
+  mask[{5, 0}] = false;        // a single pair
+  AttentionRecordOptions o;
+  o.mask = mask;
+  o.causal = true;
+  o.window = 4;
+  const std::string html = plot::attention_page(recorded(full({2, 6, 6}, 1.0 / 6), o));
+  const json entry = data_of(html)["entries"][0];
+  CHECK(entry["mask_heads"] == 1);
+  const auto hidden = block_of(html, entry["mask"], 36);
+  const auto at = [&](std::size_t q, std::size_t k) { return static_cast<int>(hidden[q * 6 + k]); };
+  CHECK(at(0, 0) == 0);
+  CHECK(at(0, 1) == 1);
+  CHECK(at(1, 2) == 1);  // later, and padding: it comes later
+  CHECK(at(3, 2) == 2);
+  CHECK(at(5, 0) == 3);
+  CHECK(at(4, 0) == 4);
+  CHECK(at(3, 0) == 0);
+  CHECK(data_of(plot::attention_page(recorded(full({2, 6, 6}, 1.0 / 6))))["entries"][0]["mask"].is_null());
+}
+
+TEST_CASE("layers, steps and names are there once, in their order") {
+  AttentionRecording recording;
+  for (const std::int64_t step : {100, 0, 50})
+    for (const char* layer : {"first", "second"}) {
+      AttentionRecordOptions o;
+      o.step = step;
+      o.queries = {"a", "b"};
+      recording.add(layer, softmax(randn({2, 2, 2})), o);
+    }
+  recording.add("second", softmax(randn({2, 2, 2})));
+  const json data = data_of(plot::attention_page(recording));
+  CHECK(data["layers"] == json::parse(R"(["first", "second"])"));
+  CHECK(data["frames"] == json::parse("[[0, 0], [0, 1], [50, 0], [100, 0]]"));
+  CHECK(data["tokens"] == json::parse(R"([["a", "b"], ["0", "1"]])"));
+  CHECK(data["entries"][0]["frame"] == 3);
+  CHECK(data["entries"][6]["frame"] == 1);
+}
+
+TEST_CASE("names can't get out of the data, whatever they are") {
+  AttentionRecordOptions o;
+  o.queries = {"<script>alert(1)</script>", "&", "]]>", "\xff", std::string(10000, 'x'), "{{script}}", "<!--"};
+  AttentionRecording recording = recorded(full({1, 7, 7}, 1.0 / 7), o);
+  recording.title = "</title><b>";
+  const std::string html = plot::attention_page(recording);
+  const json tokens = data_of(html)["tokens"][0];
+  CHECK(tokens[0] == "<script>alert(1)</script>");
+  CHECK(tokens[2] == "]]>");
+  CHECK(tokens[3] == "�");
+  CHECK(tokens[4].get<std::string>().size() < 300);
+  CHECK(tokens[5] == "{{script}}");
+  CHECK(html.find("alert(1)<") == std::string::npos);
+  CHECK(html.find("<b>") == std::string::npos);
+  CHECK(between(html, "<title>", "</title>") == "&lt;/title&gt;&lt;b&gt;");
+  CHECK(html.size() < 200000);
+}
+
+TEST_CASE("rows that are not finite, and sums that are not 1, are noted") {
+  Tensor w = full({1, 3, 3}, 1.0 / 3);
+  w[{0, 1, 2}] = NAN;
+  const std::string html = plot::attention_page(recorded(w));
+  const json entry = data_of(html)["entries"][0];
+  CHECK_THAT(entry["notes"].dump(), Contains("not finite"));
+  const auto bytes = block_of(html, entry["block"], 3 * (4 + 3));
+  float largest;
+  std::memcpy(&largest, bytes.data() + 4, 4);
+  CHECK(std::isnan(largest));
+  CHECK_THAT(data_of(plot::attention_page(recorded(ones({1, 3, 3}))))["entries"][0]["notes"].dump(),
+             Contains("after dropout"));
+  CHECK_FALSE(data_of(plot::attention_page(recorded(full({1, 4, 4}, 0.25))))["entries"][0].contains("notes"));
+}
+
+TEST_CASE("too many tokens are shown in blocks whose rows still add up to 1") {
+  AttentionRecordOptions o;
+  o.causal = true;
+  const Tensor w = tril(ones({1, 10, 10})) / (arange(10).to(float32) + 1).reshape({1, 10, 1});
+  plot::AttentionPageOptions options;
+  options.max_tokens = 4;
+  const std::string html = plot::attention_page(recorded(w, o), options);
+  const json data = data_of(html), entry = data["entries"][0];
+  CHECK(entry["rows"] == 4);
+  CHECK(data["tokens"][0] == json::parse(R"(["0 … 2", "3 … 5", "6 … 8", "9"])"));
+  CHECK_THAT(entry["notes"].dump(), Contains("blocks of 3 x 3"));
+  const auto bytes = block_of(html, entry["block"], 4 * (4 + 4));
+  for (std::size_t row = 0; row < 4; ++row) {
+    double sum = 0;
+    for (std::size_t col = 0; col < 4; ++col) sum += shown(bytes, 4, 4, row, col);
+    CHECK(sum == Approx(1).margin(0.01));
+  }
+  const auto hidden = block_of(html, entry["mask"], 16);
+  CHECK(hidden[0] == 0);  // half of it is visible
+  CHECK(hidden[1] == 1);
+  CHECK(hidden[12] == 0);
+}
+
+TEST_CASE("12 layers of 12 heads and 128 tokens take less than 5 MB") {
+  AttentionRecording recording;
+  for (int layer = 0; layer < 12; ++layer) recording.add("h." + std::to_string(layer), softmax(randn({12, 128, 128})));
+  CHECK(plot::attention_page(recording).size() < 5000000);
+}
+
+TEST_CASE("the page refuses what it can't show, and asks nothing of a network") {
+  CHECK_THROWS_WITH(plot::attention_page({}), Contains("[plot::attention_page]") && Contains("empty"));
+  plot::AttentionPageOptions options;
+  options.max_tokens = 0;
+  const AttentionRecording recording = recorded(softmax(randn({2, 30, 30})));
+  CHECK_THROWS_WITH(plot::attention_page(recording, options), Contains("max_tokens is 0"));
+  options.max_tokens = 100;
+  options.max_bytes = 1000;
+  CHECK_THROWS_WITH(plot::attention_page(recording, options), Contains("max_bytes = 1000"));
+  const std::string html = plot::attention_page(recording);
+  CHECK_THAT(html, Contains("default-src 'none'"));
+  for (const char* outside : {"src=\"", "@import", "fetch(", "XMLHttpRequest", "innerHTML", "eval("})
+    CHECK(html.find(outside) == std::string::npos);
+  CHECK(html == plot::attention_page(recording));
+}
+
+TEST_CASE("the page is written where it is asked for") {
+  const auto folder = std::filesystem::temp_directory_path() / "fit_attention_page_test";
+  std::filesystem::remove_all(folder);
+  const std::string path = (folder / "a" / "page.html").string();
+  const AttentionRecording recording = recorded(full({1, 2, 2}, 0.5));
+  plot::write_attention_page(path, recording);
+  std::ifstream file(path);
+  CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == plot::attention_page(recording));
+  CHECK_THROWS_WITH(plot::write_attention_page((folder / "a").string(), recording), Contains((folder / "a").string()));
+  std::filesystem::remove_all(folder);
+}

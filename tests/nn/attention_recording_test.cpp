@@ -1,0 +1,174 @@
+#include "fit/attention_recording.hpp"
+
+#include <cmath>
+
+#include "fit/attention.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+
+using namespace fit;
+using Catch::Matchers::Contains;
+
+namespace {
+
+AttentionRecording with(const Tensor& weights, const AttentionRecordOptions& o = {}) {
+  AttentionRecording r;
+  r.add("layer", weights, o);
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("a recording keeps one element of the batch, and counts the calls of a layer within a step") {
+  AttentionRecording recording;
+  AttentionRecordOptions o;
+  o.element = 1;
+  const Tensor w = softmax(randn({3, 2, 4, 4}));
+  recording.add("a", w, o);
+  recording.add("a", w, o);
+  recording.add("b", w, o);
+  o.step = 7;
+  recording.add("a", w, o);
+  REQUIRE(recording.records().size() == 4);
+  CHECK(equal(recording.records()[0].weights, w[1]));
+  CHECK(recording.records()[0].weights.shape() == Shape{2, 4, 4});
+  const std::vector<std::int64_t> calls{0, 1, 0, 0};
+  for (std::size_t i = 0; i < 4; ++i) CHECK(recording.records()[i].call == calls[i]);
+  CHECK(recording.records()[3].step == 7);
+  CHECK(recording.bytes() == 4 * 2 * 16 * 4);
+}
+
+TEST_CASE("what is recorded does not follow later changes of the weights") {
+  Tensor w = full({1, 2, 2}, 0.5);
+  const AttentionRecording recording = with(w);
+  w.fill_(0.25);
+  CHECK(max(recording.records()[0].weights).item() == 0.5);
+}
+
+TEST_CASE("a mask of every shape becomes one of the kept element") {
+  const Tensor w = full({2, 3, 4, 4}, 0.25);
+  for (const Shape& s :
+       {Shape{4, 4}, Shape{1, 4}, Shape{2, 1, 4}, Shape{1, 4, 4}, Shape{2, 3, 4, 4}, Shape{1, 1, 1, 4}}) {
+    CAPTURE(s);
+    AttentionRecordOptions o;
+    o.element = 1;
+    o.mask = ones(s, boolean);
+    const AttentionRecording recording = with(w, o);
+    const Tensor& mask = recording.records()[0].mask;
+    REQUIRE(mask.rank() == 3);
+    CHECK(mask.dtype() == boolean);
+    CHECK(mask.size(2) == 4);
+  }
+  AttentionRecordOptions o;
+  o.element = 1;
+  o.mask = create_padding_mask(tensor({{1, 2, 3, 0}, {1, 0, 0, 0}}));
+  CHECK(equal(with(w, o).records()[0].mask, tensor({{{true, false, false, false}}})));
+}
+
+TEST_CASE("names are given once in self-attention, and as two lists in cross-attention") {
+  AttentionRecordOptions o;
+  o.queries = {"a", "b", "c"};
+  CHECK(with(full({1, 3, 3}, 0.3), o).records()[0].keys == o.queries);
+  // with a cache, the queries are the last of the keys
+  const AttentionRecording cached = with(full({1, 1, 3}, 0.3), o);
+  CHECK(cached.records()[0].queries == std::vector<std::string>{"c"});
+  CHECK(cached.records()[0].keys == o.queries);
+  o.kind = AttentionKind::cross;
+  o.keys = {"x", "y"};
+  CHECK(with(full({1, 3, 2}, 0.5), o).records()[0].keys == o.keys);
+}
+
+TEST_CASE("names can be given later, to a layer and those below it, all or none") {
+  AttentionRecording recording;
+  recording.add("encoder.0", full({1, 2, 2}, 0.5));
+  recording.add("encoder.1", full({1, 2, 2}, 0.5));
+  recording.add("encoders", full({1, 3, 3}, 0.3));
+  recording.name_tokens("encoder", {"a", "b"});
+  CHECK(recording.records()[1].queries == std::vector<std::string>{"a", "b"});
+  CHECK(recording.records()[2].queries.empty());
+  CHECK_THROWS_WITH(recording.name_tokens("", {"x", "y"}), Contains("'encoders'") && Contains("2 names"));
+  CHECK(recording.records()[0].queries == std::vector<std::string>{"a", "b"});
+  CHECK_THROWS_WITH(recording.name_tokens("decoder", {"a"}), Contains("no record of 'decoder'"));
+}
+
+TEST_CASE("a recording refuses what cannot be attention") {
+  AttentionRecording recording;
+  CHECK_THROWS_WITH(recording.add("a", ones({3, 3})), Contains("[AttentionRecording]") && Contains("[3, 3]"));
+  CHECK_THROWS_WITH(recording.add("a", ones({0, 2, 3, 3})), Contains("no axis of size 0"));
+  CHECK_THROWS_WITH(recording.add("a", ones({1, 3, 3}, int64)), Contains("int64"));
+  CHECK_THROWS_WITH(recording.add("a", full({1, 3, 3}, -0.5)), Contains("-0.5") && Contains("not negative"));
+  CHECK_THROWS_WITH(recording.add("a", full({1, 3, 2}, 0.5)), Contains("self-attention"));
+  const auto refuses = [&](auto change, const char* why) {
+    AttentionRecordOptions o;
+    change(o);
+    CHECK_THROWS_WITH(recording.add("a", full({2, 1, 3, 3}, 0.3), o), Contains(why));
+  };
+  refuses([](auto& o) { o.element = 2; }, "0 … 1");
+  refuses([](auto& o) { o.mask = ones({2, 3}, boolean); }, "mask is [2, 3]");
+  refuses([](auto& o) { o.mask = full({1, 3}, 0.5); }, "0.5");
+  refuses([](auto& o) { o.window = -1; }, "window is -1");
+  refuses([](auto& o) { o.queries = {"a", "b"}; }, "2 names of queries");
+  CHECK(recording.records().empty());
+  CHECK(recording.bytes() == 0);
+}
+
+TEST_CASE("measures of heads whose answer is known") {
+  constexpr std::int64_t n = 5;
+  Tensor w = zeros({4, n, n});
+  const auto at = w.edit<float>();
+  for (std::int64_t q = 0; q < n; ++q) {
+    at[q * n + q] = 1;                                                          // head 0: itself
+    at[n * n + q * n + std::max<std::int64_t>(q - 1, 0)] = 1;                   // head 1: the one before
+    for (std::int64_t k = 0; k < n; ++k) at[2 * n * n + q * n + k] = 1.0F / n;  // head 2: all alike
+    at[3 * n * n + q * n] = 0.75F, at[3 * n * n + q * n + n - 1] += 0.25F;      // head 3: the first, and the last
+  }
+  AttentionRecording recording = with(w);
+  const std::vector<HeadMeasures> m = head_measures(recording.records()[0]);
+  REQUIRE(m.size() == 4);
+  CHECK(m[0].entropy == Approx(0).margin(1e-12));
+  CHECK(m[2].entropy == Approx(std::log(5)));
+  CHECK(m[3].entropy == Approx(-0.75 * std::log(0.75) - 0.25 * std::log(0.25)));
+  CHECK(m[0].distance == 0);
+  CHECK(m[1].distance == Approx(0.8));  // the first has none before it
+  CHECK(m[2].distance == Approx((0 + 1 + 2 + 3 + 4 + 1 + 0 + 1 + 2 + 3 + 2 + 1 + 0 + 1 + 2) * 2 / 25.0 - 6 / 25.0));
+  CHECK(m[0].self == 1);
+  CHECK(m[1].self == Approx(0.2));
+  CHECK(m[1].previous == 1);
+  CHECK(m[0].previous == 0);
+  CHECK(m[3].first == Approx(0.75));
+  // of head 0 and the mean of the others, in each row: 1 and what they give to the diagonal
+  double others = 0;
+  for (std::int64_t q = 0; q < n; ++q)
+    others += ((q == 0 ? 1 : 0) + 0.2 + (q == 0 ? 0.75 : q == n - 1 ? 0.25 : 0)) / 3 / n;
+  CHECK(m[0].agreement == Approx(others));
+}
+
+TEST_CASE("queries that see nothing or are not finite do not count in measures") {
+  Tensor w = full({2, 3, 3}, 1.0 / 3);
+  w[{0, 1}] = 0;
+  w[{0, 2}] = NAN;
+  AttentionRecording recording = with(w);
+  const std::vector<HeadMeasures> m = head_measures(recording.records()[0]);
+  CHECK(m[0].entropy == Approx(std::log(3)));
+  CHECK(m[0].self == Approx(1.0 / 3));
+  CHECK(m[0].agreement == Approx(1));
+  CHECK(std::isnan(m[0].previous));  // only the first query counts, and it has none before it
+  CHECK(m[1].agreement == Approx(1));
+}
+
+TEST_CASE("a head alone agrees with nobody, and in cross-attention there is no distance") {
+  AttentionRecordOptions o;
+  o.kind = AttentionKind::cross;
+  const HeadMeasures m = head_measures(with(full({1, 3, 2}, 0.5), o).records()[0])[0];
+  for (const double v : {m.agreement, m.distance, m.self, m.previous}) CHECK(std::isnan(v));
+  CHECK(m.entropy == Approx(std::log(2)));
+  CHECK(m.first == 0.5);
+}
+
+TEST_CASE("with a cache, a query stands behind the keys before it") {
+  const Tensor w = tensor({{{0., 0., 1., 0.}, {0., 0., 0., 1.}}});  // queries 2 and 3 of four keys
+  const HeadMeasures m = head_measures(with(w).records()[0])[0];
+  CHECK(m.self == 1);
+  CHECK(m.distance == 0);
+  CHECK(m.previous == 0);
+}
