@@ -1,0 +1,242 @@
+#include "fit/explain.hpp"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "fit/ops.hpp"
+#include "plot/visibility.hpp"
+#include "tensor/check.hpp"
+
+namespace fit {
+namespace {
+
+using plot::Hidden;
+using plot::Visibility;
+
+constexpr const char* op = "explain";
+constexpr std::int64_t most_cells = 40, most_cases = 4;
+
+// "3", "0 and 2", "1, 2 and 5", "0 … 7": numbers in order, runs of three and more drawn together.
+std::string listed(const std::vector<std::int64_t>& numbers) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    if (end - i >= 3)
+      parts.push_back(std::to_string(numbers[i]) + " … " + std::to_string(numbers[end - 1]));
+    else
+      for (std::size_t k = i; k < end; ++k) parts.push_back(std::to_string(numbers[k]));
+    i = end;
+  }
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  return text;
+}
+
+std::string counted(std::int64_t n, const std::string& one, const std::string& many) {
+  return std::to_string(n) + ' ' + (n == 1 ? one : many);
+}
+
+// "Query 3 sees", "Queries 3 and 4 see".
+std::string subject(const char* one, const char* many, const std::vector<std::int64_t>& which, const char* verb) {
+  return std::string(which.size() == 1 ? one : many) + ' ' + listed(which) + ' ' + verb +
+         (which.size() == 1 ? "s" : "");
+}
+
+// The pairs as rows of signs; many are drawn together, and "+" stands for a part of them.
+void draw(std::ostream& out, const Visibility& v) {
+  const std::int64_t by = std::max<std::int64_t>(1, (std::max(v.rows, v.cols) + most_cells - 1) / most_cells);
+  static const char signs[] = {'#', '.', '-', 'x', '<'};
+  const auto width = static_cast<int>(std::to_string(v.rows - 1).size());
+  for (std::int64_t q = 0; q < v.rows; q += by) {
+    out << "  ";
+    out.width(width);
+    out << q << "  ";
+    for (std::int64_t k = 0; k < v.cols; k += by) {
+      char sign = signs[v.at(0, q, k)];
+      for (std::int64_t i = q; i < std::min(v.rows, q + by); ++i)
+        for (std::int64_t j = k; j < std::min(v.cols, k + by); ++j)
+          if ((v.at(0, i, j) == plot::visible) != (sign == '#')) sign = '+';
+      out << sign << (k + by < v.cols ? " " : "");
+    }
+    out << '\n';
+  }
+  const auto has = [&](Hidden why) { return std::find(v.why.begin(), v.why.end(), why) != v.why.end(); };
+  out << "  queries go down, keys go right"
+      << (by > 1 ? ", " + std::to_string(by) + " at a time (+ some are seen)" : "") << ": # seen";
+  if (has(plot::future)) out << ", . comes later";
+  if (has(plot::padded)) out << ", - shown to no query";
+  if (has(plot::masked)) out << ", x hidden by the mask";
+  if (has(plot::outside_window)) out << ", < outside the window";
+  out << '\n';
+}
+
+// Sentences about one case; whatever is wrong or likely to be begins with "!".
+void describe(std::ostream& out, const Visibility& v, bool has_mask) {
+  std::vector<std::int64_t> blind, padding;
+  std::int64_t least = v.cols, most = 0;
+  std::map<Hidden, std::int64_t> keeps_off;  // what hides keys from the queries that see nothing
+  for (std::int64_t q = 0; q < v.rows; ++q) {
+    std::int64_t seen = 0;
+    for (std::int64_t k = 0; k < v.cols; ++k) seen += v.at(0, q, k) == plot::visible;
+    if (seen == 0) {
+      blind.push_back(q);
+      for (std::int64_t k = 0; k < v.cols; ++k) ++keeps_off[v.at(0, q, k)];
+    } else {
+      least = std::min(least, seen);
+      most = std::max(most, seen);
+    }
+  }
+  for (std::int64_t k = 0; k < v.cols; ++k) {
+    bool shown = false;
+    for (std::int64_t q = 0; q < v.rows; ++q) shown = shown || v.at(0, q, k) == plot::visible;
+    if (!shown) padding.push_back(k);
+  }
+  const auto all = static_cast<std::int64_t>(blind.size()) == v.rows;
+  if (!all) {
+    out << "  " << (blind.empty() ? "Each query sees " : "Each of the other queries sees ");
+    if (least == most && least == v.cols)
+      out << "every key";
+    else if (least == most)
+      out << counted(least, "key", "keys");
+    else
+      out << least << " to " << counted(most, "key", "keys");
+    out << ".\n";
+    if (!padding.empty())
+      out << "  " << subject("Key", "Keys", padding, "get") << " no weight: no query sees "
+          << (padding.size() == 1 ? "it" : "them") << ".\n";
+  }
+  if (blind.empty()) return;
+  out << "! " << (all ? std::string("No query sees any key") : subject("Query", "Queries", blind, "see") + " nothing")
+      << ": weights and output are zero there, and no gradient passes.\n";
+  const bool by_mask = keeps_off[plot::padded] + keeps_off[plot::masked] > 0;
+  const bool by_causal = keeps_off[plot::future] > 0, by_window = keeps_off[plot::outside_window] > 0;
+  if (has_mask && by_mask && by_causal)
+    out << "  The mask hides the keys up to there, causal those that come later: padding on the left does that. Leave\n"
+           "  these queries out of the loss, or put the padding on the right.\n";
+  else if (by_mask && by_window)
+    out << "  The mask hides the keys within the window, and the window the others.\n";
+  else if (by_mask)
+    out << "  The mask alone hides all of their keys.\n";
+  else if (by_causal)
+    out << "  There are more queries than keys: the last query stands at the last key, so the first ones stand before "
+           "all.\n";
+}
+
+// Whether a mask is true where one that means the opposite would be.
+std::string inverted(const Tensor& mask) {  // boolean [B, H, 1|Sq, Sk]
+  const std::int64_t rows = mask.size(2), cols = mask.size(3), all = mask.numel() / std::max<std::int64_t>(1, cols);
+  const bool* const m = mask.data<bool>().data();
+  if (rows > 1 && rows == cols) {
+    bool upper = true;  // true above the diagonal, false below and on it
+    for (std::int64_t row = 0; row < all; ++row)
+      for (std::int64_t k = 0; k < cols; ++k) upper = upper && m[row * cols + k] == (k > row % rows);
+    if (upper)
+      return "! This mask shows the future and hides the past: it looks inverted, as PyTorch's attn_mask of\n"
+             "  nn.MultiheadAttention is (true = hide). Here true = attend: mask_from_torch(mask, "
+             "TorchMask::multihead), or\n"
+             "  set causal.\n";
+  }
+  if (rows != 1) return {};
+  // Of each sequence: does what may be seen stand at the end?
+  std::int64_t at_end = 0, at_start = 0, nothing = 0;
+  for (std::int64_t row = 0; row < all; ++row) {
+    const bool* const r = m + row * cols;
+    const bool suffix = std::is_sorted(r, r + cols), prefix = std::is_sorted(r, r + cols, std::greater<bool>());
+    if (suffix && prefix)
+      nothing += !r[0];
+    else
+      at_end += suffix, at_start += prefix;
+  }
+  if (at_start == 0 && (at_end > 0 || nothing > 0))
+    return "! What may be seen stands at the end of " + std::string(at_end > 0 ? "each sequence" : "no sequence") +
+           (nothing > 0 ? ", and " + counted(nothing, "sequence is", "sequences are") + " hidden altogether" : "") +
+           ". Either the padding is on\n"
+           "  the left, or the mask is inverted, as PyTorch's key_padding_mask is (true = hide). Then:\n"
+           "  mask_from_torch(mask, TorchMask::key_padding).\n";
+  return {};
+}
+
+}  // namespace
+
+std::string explain(const AttentionOptions& options, std::int64_t queries, std::int64_t keys) {
+  if (queries < 1 || keys < 1)
+    check::fail(op, queries, " queries and ", keys, " keys: there must be at least one of each");
+  if (options.window < 0) check::fail(op, "window is ", options.window, ": it must not be negative");
+  const NoGrad no_grad;
+  std::ostringstream out;
+  out << "Attention of " << counted(queries, "query", "queries") << " to " << counted(keys, "key", "keys");
+  if (options.causal) out << ", causal";
+  if (options.window > 0) out << ", window " << options.window;
+  if (options.mask.defined()) out << ", mask " << options.mask.shape() << " (true = attend)";
+  out << ":\n";
+
+  Tensor mask;  // boolean [B|1, H|1, 1|Sq, Sk]
+  if (options.mask.defined()) {
+    const Shape& s = options.mask.shape();
+    Shape four;
+    if (s.rank() == 2) four = {1, 1, s[0], s[1]};
+    if (s.rank() == 3) four = {s[0], 1, s[1], s[2]};
+    if (s.rank() == 4) four = s;
+    if (four.rank() != 4 || four[0] == 0 || four[1] == 0 || (four[2] != 1 && four[2] != queries) || four[3] != keys)
+      check::fail(op, "the mask is ", s, " for ", queries, " queries and ", keys,
+                  " keys: it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
+    const Tensor numbers = options.mask.detach().to(float64);
+    for (const double v : numbers.data<double>())
+      if (v != 0 && v != 1)
+        check::fail(op, "the mask has the value ", v,
+                    ": it must hold 1 (attend) and 0 (ignore); what is to be added to the scores is a bias");
+    mask = reshape(numbers, four) != 0;
+  }
+
+  // Sequences and heads that see the same are one case.
+  const std::int64_t B = mask.defined() ? mask.size(0) : 1, H = mask.defined() ? mask.size(1) : 1;
+  std::vector<std::pair<Visibility, std::vector<std::int64_t>>> cases;
+  std::map<std::vector<std::uint8_t>, std::size_t> known;
+  for (std::int64_t i = 0; i < B * H; ++i) {
+    const Tensor one =
+        mask.defined() ? reshape(Tensor(mask[{i / H, range(i % H, i % H + 1)}]), {1, mask.size(2), keys}) : mask;
+    Visibility v = plot::visibility(one, options.causal, options.window, queries, keys);
+    const auto [at, is_new] = known.emplace(v.why, cases.size());
+    if (is_new) cases.emplace_back(std::move(v), std::vector<std::int64_t>());
+    cases[at->second].second.push_back(i);
+  }
+  for (std::size_t c = 0; c < cases.size(); ++c) {
+    const auto& [v, which] = cases[c];
+    if (static_cast<std::int64_t>(c) == most_cases) {
+      out << '\n'
+          << counted(static_cast<std::int64_t>(cases.size() - c), "more case is", "more cases are") << " not shown.\n";
+      break;
+    }
+    if (cases.size() > 1) {
+      out << '\n' << (B > 1 ? "Sequence" : "Head");
+      if (B > 1 && H > 1)
+        for (std::size_t i = 0; i < which.size(); ++i)
+          out << (i ? ", " : " ") << which[i] / H << " head " << which[i] % H;
+      else
+        out << (which.size() > 1 ? "s " : " ") << listed(which);
+      out << ":\n";
+    }
+    draw(out, v);
+    describe(out, v, mask.defined());
+  }
+  if (mask.defined()) out << inverted(mask);
+  return out.str();
+}
+
+std::string explain(const Tensor& mask) {
+  check::defined(op, "mask", mask);
+  if (mask.rank() < 2 || mask.rank() > 4 || mask.numel() == 0)
+    check::fail(op, "the mask is ", mask.shape(), ": it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
+  AttentionOptions o;
+  o.mask = mask;
+  return explain(o, mask.size(-2) == 1 ? mask.size(-1) : mask.size(-2), mask.size(-1));
+}
+
+std::string explain_padding(const Tensor& ids, std::int64_t pad_token_id) {
+  return explain(create_padding_mask(ids, pad_token_id));
+}
+
+}  // namespace fit

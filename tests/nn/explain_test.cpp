@@ -1,0 +1,104 @@
+#include "fit/explain.hpp"
+
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+
+using namespace fit;
+using Catch::Matchers::Contains;
+
+TEST_CASE("padding and causal together: the picture, what queries see, and what gets no weight") {
+  AttentionOptions o;
+  o.causal = true;
+  o.mask = tensor({{1, 1, 1, 0}});
+  CHECK(explain(o, 4, 4) ==
+        "Attention of 4 queries to 4 keys, causal, mask [1, 4] (true = attend):\n"
+        "  0  # . . .\n"
+        "  1  # # . .\n"
+        "  2  # # # .\n"
+        "  3  # # # -\n"
+        "  queries go down, keys go right: # seen, . comes later, - shown to no query\n"
+        "  Each query sees 1 to 3 keys.\n"
+        "  Key 3 gets no weight: no query sees it.\n");
+}
+
+TEST_CASE("padding on the left and causal leave queries with nothing, and both are named") {
+  AttentionOptions o;
+  o.causal = true;
+  o.mask = create_padding_mask(tensor({{0, 0, 5, 7}}));
+  const std::string text = explain(o, 4, 4);
+  CHECK_THAT(text, Contains("! Queries 0 and 1 see nothing: weights and output are zero there"));
+  CHECK_THAT(text, Contains("causal those that come later: padding on the left does that"));
+  CHECK_THAT(text, Contains("Each of the other queries sees 1 to 2 keys."));
+  CHECK_THAT(text, Contains("Keys 0 and 1 get no weight"));
+  o.causal = false;
+  CHECK_THAT(explain(o, 4, 4), !Contains("see nothing"));
+}
+
+TEST_CASE("sequences that see the same are told of once") {
+  const std::string text = explain_padding(tensor({{5, 3, 0}, {5, 0, 0}, {1, 2, 0}, {0, 0, 0}}));
+  CHECK_THAT(text, Contains("\nSequences 0 and 2:\n"));
+  CHECK_THAT(text, Contains("\nSequence 1:\n"));
+  CHECK_THAT(text, Contains("\nSequence 3:\n"));
+  CHECK_THAT(text, Contains("! No query sees any key"));
+  CHECK_THAT(text, Contains("The mask alone hides all of their keys."));
+  CHECK_THAT(text, !Contains("inverted"));  // the padding of the others is on the right
+}
+
+TEST_CASE("more than four cases are not drawn") {
+  Tensor mask = ones({6, 1, 8}, boolean);
+  for (std::int64_t i = 0; i < 6; ++i) mask[{i, 0, range(i + 2)}] = false;
+  CHECK_THAT(explain(mask), Contains("2 more cases are not shown."));
+}
+
+TEST_CASE("a mask of PyTorch's polarity looks inverted") {
+  const Tensor attn_mask = triu(ones({5, 5}, boolean), 1);  // true = hide the future
+  CHECK_THAT(explain(attn_mask), Contains("shows the future and hides the past") && Contains("TorchMask::multihead"));
+  CHECK_THAT(explain(logical_not(attn_mask)), !Contains("inverted"));
+  const Tensor key_padding = logical_not(create_padding_mask(tensor({{5, 3, 0}, {5, 0, 0}})));
+  CHECK_THAT(explain(key_padding), Contains("TorchMask::key_padding"));
+  CHECK_THAT(explain(logical_not(key_padding)), !Contains("inverted"));
+  // One sequence has no padding: inverted, it is hidden altogether.
+  const Tensor full_one = logical_not(create_padding_mask(tensor({{5, 3, 1}, {5, 0, 0}})));
+  CHECK_THAT(explain(full_one), Contains("1 sequence is hidden altogether"));
+  CHECK_THAT(explain(ones({2, 1, 4}, boolean)), !Contains("inverted"));
+}
+
+TEST_CASE("a window, a cache, and more queries than keys") {
+  AttentionOptions o;
+  o.causal = true;
+  o.window = 2;
+  CHECK_THAT(explain(o, 2, 5), Contains("  0  < < # # .\n  1  < < < # #\n") && Contains("Each query sees 2 keys."));
+  o.window = 0;
+  const std::string text = explain(o, 3, 2);
+  CHECK_THAT(text, Contains("! Query 0 sees nothing") && Contains("more queries than keys"));
+}
+
+TEST_CASE("large masks are drawn in blocks") {
+  AttentionOptions o;
+  o.causal = true;
+  const std::string text = explain(o, 100, 100);
+  CHECK_THAT(text, Contains("3 at a time (+ some are seen)"));
+  CHECK_THAT(text, Contains("\n   3  # + . "));
+  for (std::size_t at = 0, end; at < text.size(); at = end + 1) {
+    end = text.find('\n', at);
+    CHECK(end - at <= 120);
+  }
+}
+
+TEST_CASE("masks for each head are told apart") {
+  Tensor mask = ones({1, 2, 3, 3}, boolean);
+  mask[{0, 1, 0, 2}] = false;
+  const std::string text = explain(mask);
+  CHECK_THAT(text, Contains("\nHead 0:\n") && Contains("\nHead 1:\n") && Contains("x hidden by the mask"));
+}
+
+TEST_CASE("explain refuses what attention refuses") {
+  CHECK_THROWS_WITH(explain(Tensor()), Contains("[explain] mask is undefined"));
+  CHECK_THROWS_WITH(explain(ones({3})), Contains("[3]"));
+  CHECK_THROWS_WITH(explain(full({2, 2}, 0.5)), Contains("0.5") && Contains("bias"));
+  AttentionOptions o;
+  o.mask = ones({2, 3}, boolean);
+  CHECK_THROWS_WITH(explain(o, 3, 3), Contains("[2, 3]"));
+  CHECK_THROWS_WITH(explain(AttentionOptions(), 0, 3), Contains("0 queries"));
+  CHECK_THROWS_WITH(explain_padding(ones({2, 2})), Contains("create_padding_mask"));
+}
