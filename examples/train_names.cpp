@@ -130,6 +130,20 @@ int main(int argc, char** argv) {
     const double peak = 4e-3;
     optim::AdamW optimizer(model.named_parameters(), peak);
     std::cout << count << " names, " << model.num_parameters() << " parameters, " << steps << " steps\n";
+    // The heads, as they look on one name, while they learn.
+    const std::string shown = "katharina";
+    AttentionRecording recording;
+    recording.title = "A model of names reads '" + shown + "'";
+    const auto look = [&](int step) {
+      const NoGrad no_grad;
+      const std::int64_t first = 0;
+      nn::AttentionRecorder recorder(model);
+      recorder.step(step);
+      model(batch_of({shown}, Span<const std::int64_t>(&first, 1)).input);
+      recording.append(recorder.recording());
+    };
+    look(0);
+
     const auto start = std::chrono::steady_clock::now();
     plot::Curve train_curve{"training"}, validation_curve{"validation"};
     for (int step = 1; step <= steps; ++step) {
@@ -142,6 +156,7 @@ int main(int argc, char** argv) {
       loss.backward();
       optimizer.step();
       train_curve.y.push_back(loss.item());
+      if (step % (steps / 20) == 0) look(step);
       if (step % (steps / 10) == 0) {
         validation_curve.x.push_back(step);
         validation_curve.y.push_back(validation_loss(model, names, validation));
@@ -162,6 +177,10 @@ int main(int argc, char** argv) {
 
     e.picture("loss",
               plot::lines({train_curve, validation_curve}, {"Names", "Step", "Nats a character", /*smooth=*/true}));
+    std::vector<std::string> letters{"(begin)"};
+    for (const char letter : shown) letters.emplace_back(1, letter);
+    recording.name_tokens("", letters);
+    e.page("heads", recording);
     e.claim("ten new names were found", invented.size() == 10);
     const double goal = e.quick ? 2.6 : 2.2;
     e.claim("the validation loss is below " + std::to_string(goal).substr(0, 3) + " nats a character",

@@ -1,6 +1,7 @@
 #include "ops/attention.hpp"
 
 #include "fit/ops.hpp"
+#include "ops/attention_tap.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -136,6 +137,7 @@ AttentionResult attend(const char* op, AttentionCall c, const std::vector<Tensor
     const kernels::SoftmaxStats<T> rows = stats_in(c, stats.fresh<T>());
     finite = kernels::attention_forward<T>(a, view_output(c, results[0].fresh<T>()), rows);
     if (weights) kernels::attention_weights<T>(a, {rows.m, rows.inv_l}, results[1].fresh<T>());
+    if (attention_tap) tap_attention<T>(a, {rows.m, rows.inv_l}, terms.mask);
   });
   std::vector<Tensor> inputs = operands;
   inputs.push_back(terms.bias);

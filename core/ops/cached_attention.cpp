@@ -3,6 +3,7 @@
 
 #include "fit/ops.hpp"
 #include "ops/attention.hpp"
+#include "ops/attention_tap.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -87,7 +88,9 @@ Tensor attend_next(const char* op, const Part& q, const Part& k, const Part& v, 
     if (a.mask.data) a.mask.data += first;
     if (a.bias.data) a.bias.data += first;
     T* const m = stats.fresh<T>();
-    kernels::attention_forward<T>(a, detail::view_heads(out.fresh<T>(), true, c.H, S, D), {m, m + c.B * c.H * S});
+    T* const inv_l = m + c.B * c.H * S;
+    kernels::attention_forward<T>(a, detail::view_heads(out.fresh<T>(), true, c.H, S, D), {m, inv_l});
+    if (detail::attention_tap) detail::tap_attention<T>(a, {m, inv_l}, terms.mask, first);
   });
   return out;
 }

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "fit/ops.hpp"
+#include "layers/recorded.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -36,40 +37,47 @@ AttentionOptions ScaledDotProductAttention::options(const AttentionMasks& masks)
 
 Tensor ScaledDotProductAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                           const AttentionMasks& masks) const {
+  const detail::Recorded recorded(*this);
   return within(*this, [&] { return scaled_dot_product_attention(query, key, value, options(masks)); });
 }
 
 AttentionResult ScaledDotProductAttention::forward_with_weights(const Tensor& query, const Tensor& key,
                                                                 const Tensor& value,
                                                                 const AttentionMasks& masks) const {
+  const detail::Recorded recorded(*this);
   return within(*this, [&] { return scaled_dot_product_attention_with_weights(query, key, value, options(masks)); });
 }
 
 Tensor ScaledDotProductAttention::multi_head(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
                                              const AttentionMasks& masks) const {
+  const detail::Recorded recorded(*this);
   return within(*this, [&] { return multi_head_attention(q, k, v, num_heads, options(masks)); });
 }
 
 AttentionResult ScaledDotProductAttention::multi_head_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                                    std::int64_t num_heads,
                                                                    const AttentionMasks& masks) const {
+  const detail::Recorded recorded(*this);
   return within(*this, [&] { return multi_head_attention_with_weights(q, k, v, num_heads, options(masks)); });
 }
 
 Tensor ScaledDotProductAttention::packed(const Tensor& qkv, std::int64_t num_heads, std::int64_t num_kv_heads,
                                          const AttentionMasks& masks) const {
+  const detail::Recorded recorded(*this);
   return within(*this, [&] { return packed_self_attention(qkv, num_heads, options(masks), num_kv_heads); });
 }
 
 Tensor ScaledDotProductAttention::cached(const Tensor& q, const Tensor& k, const Tensor& v, KVCache::Layer& cache,
                                          std::int64_t length, std::int64_t num_heads,
                                          const AttentionMasks& masks) const {
+  const detail::Recorded recorded(*this);
   return within(*this,
                 [&] { return cached_attention(q, k, v, cache.keys, cache.values, length, num_heads, options(masks)); });
 }
 
 Tensor ScaledDotProductAttention::cached(const Tensor& qkv, KVCache::Layer& cache, std::int64_t length,
                                          std::int64_t num_heads, const AttentionMasks& masks) const {
+  const detail::Recorded recorded(*this);
   return within(
       *this, [&] { return cached_self_attention(qkv, cache.keys, cache.values, length, num_heads, options(masks)); });
 }
@@ -148,6 +156,7 @@ Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const
                                    const AttentionMasks& masks) const {
   return within(*this, [&] {
     check_inputs(*this, query, key, value);
+    const detail::Recorded recorded(attention, query, key);
     const Tensor q = w_q(query);                                                           // (B, Sq, num_heads d_k)
     const Tensor k = w_k(key);                                                             // (B, Sk, num_kv_heads d_k)
     const Tensor v = w_v(value);                                                           // (B, Sk, num_kv_heads d_k)
@@ -160,6 +169,7 @@ AttentionResult MultiHeadAttention::forward_with_weights(const Tensor& query, co
                                                          const AttentionMasks& masks) const {
   return within(*this, [&] {
     check_inputs(*this, query, key, value);
+    const detail::Recorded recorded(attention, query, key);
     const AttentionResult r =
         attention.multi_head_with_weights(w_q(query), w_k(key), w_v(value), num_heads_, with_causal(masks));
     return AttentionResult{w_o(r.output), r.weights};  // (B, Sq, d_model), (B, num_heads, Sq, Sk)

@@ -89,9 +89,19 @@ void AttentionRecording::add(const std::string& layer, const Tensor& weights, co
   r.queries = o.queries;
   r.keys = o.keys;
   check_tokens(r);
-  for (const AttentionRecord& other : records_) r.call += other.step == r.step && other.layer == layer;
+  take(std::move(r));
+}
+
+void AttentionRecording::take(AttentionRecord r) {
+  r.call = 0;
+  for (const AttentionRecord& other : records_) r.call += other.step == r.step && other.layer == r.layer;
   bytes_ += bytes_of(r.weights) + bytes_of(r.mask);
   records_.push_back(std::move(r));
+}
+
+void AttentionRecording::append(const AttentionRecording& other) {
+  const std::vector<AttentionRecord> records = other.records_;  // other may be this one
+  for (const AttentionRecord& r : records) take(r);
 }
 
 void AttentionRecording::name_tokens(const std::string& layer, const std::vector<std::string>& queries,
@@ -107,6 +117,14 @@ void AttentionRecording::name_tokens(const std::string& layer, const std::vector
   }
   if (!any) check::fail(op, "there is no record of '", layer, "' or a layer below");
   records_ = std::move(named);
+}
+
+void AttentionRecording::keep_every(std::int64_t every) {
+  if (every < 1) check::fail(op, "every is ", every, ": it must be positive");
+  const auto forgotten = [&](const AttentionRecord& r) { return r.step % every != 0; };
+  for (const AttentionRecord& r : records_)
+    if (forgotten(r)) bytes_ -= bytes_of(r.weights) + bytes_of(r.mask);
+  records_.erase(std::remove_if(records_.begin(), records_.end(), forgotten), records_.end());
 }
 
 std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {

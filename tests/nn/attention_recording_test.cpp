@@ -91,6 +91,27 @@ TEST_CASE("names can be given later, to a layer and those below it, all or none"
   CHECK_THROWS_WITH(recording.name_tokens("decoder", {"a"}), Contains("no record of 'decoder'"));
 }
 
+TEST_CASE("recordings can be put together, and thinned out") {
+  AttentionRecording a, b;
+  AttentionRecordOptions o;
+  for (const std::int64_t step : {0, 5, 10}) {
+    o.step = step;
+    a.add("x", full({1, 2, 2}, 0.5), o);
+    b.add("x", full({1, 2, 2}, 0.25), o);
+  }
+  a.append(b);
+  REQUIRE(a.records().size() == 6);
+  CHECK(a.records()[5].call == 1);
+  CHECK(max(a.records()[5].weights).item() == 0.25);
+  CHECK(a.bytes() == 6 * 16);
+  a.append(a);
+  CHECK(a.records().size() == 12);
+  a.keep_every(10);
+  CHECK(a.records().size() == 8);
+  CHECK(a.bytes() == 8 * 16);
+  CHECK_THROWS_WITH(a.keep_every(0), Contains("every is 0"));
+}
+
 TEST_CASE("a recording refuses what cannot be attention") {
   AttentionRecording recording;
   CHECK_THROWS_WITH(recording.add("a", ones({3, 3})), Contains("[AttentionRecording]") && Contains("[3, 3]"));

@@ -78,11 +78,19 @@ class AttentionRecording {
   void name_tokens(const std::string& layer, const std::vector<std::string>& queries,
                    const std::vector<std::string>& keys = {});
 
+  /// Adds the records of another recording, whose calls come after those of the same layer and step.
+  void append(const AttentionRecording& other);
+
+  /// Forgets the records whose step is not a multiple of `every`.
+  void keep_every(std::int64_t every);
+
   const std::vector<AttentionRecord>& records() const { return records_; }
   /// What the weights and masks take.
   std::size_t bytes() const { return bytes_; }
 
  private:
+  void take(AttentionRecord record);
+
   std::vector<AttentionRecord> records_;
   std::size_t bytes_ = 0;
 };

@@ -1,0 +1,58 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "fit/attention_recording.hpp"
+#include "fit/nn/layer.hpp"
+
+/// Records the weights of every attention layer inside a model, which knows nothing of it.
+///
+///     nn::AttentionRecorderOptions o;
+///     o.every = 50;
+///     nn::AttentionRecorder recorder(model, o);
+///     for (int step = 0; step <= 1000; ++step) {
+///       recorder.step(step);
+///       …                                          // the training as it was
+///     }
+///     AttentionRecording recording = recorder.recording();
+///     recording.name_tokens("encoder", source_words);
+///     plot::write_attention_page("out/attention.html", recording);
+namespace fit::nn {
+
+struct AttentionRecorderOptions {
+  AttentionRecorderOptions() {}
+  std::int64_t every = 1;    ///< steps from one that is recorded to the next: those that it divides
+  std::int64_t element = 0;  ///< of the batch; a batch that is smaller is not recorded
+  std::int64_t calls = 1;    ///< of a layer, in one step: a cache makes many of them, and so do batches to a step
+  /// What records may take. Where it is not enough, every other step is forgotten and `every` doubled, so that the
+  /// whole of a training stays in view; what does not fit within one step is left out.
+  std::size_t max_bytes = std::size_t{256} << 20;
+};
+
+/// While one lives, calls of the model's layers are recorded under their dotted names: weights of each head, before
+/// dropout, in training and in evaluation, with a cache, from any thread. The bits of outputs and gradients stay the
+/// same. Where none lives, a layer does no more than to see that. The model must stay where it is as long as this
+/// lives.
+class AttentionRecorder {
+ public:
+  /// Throws Error for options that are not positive, or a negative element.
+  explicit AttentionRecorder(const Layer& model, const AttentionRecorderOptions& options = {});
+  ~AttentionRecorder();
+  AttentionRecorder(const AttentionRecorder&) = delete;
+  AttentionRecorder& operator=(const AttentionRecorder&) = delete;
+
+  /// What is called from now on belongs to this step, which must not be negative. It is 0 at first.
+  void step(std::int64_t step);
+  /// What there is so far.
+  AttentionRecording recording() const;
+  /// Steps from one record to the next, after what had to be forgotten.
+  std::int64_t every() const;
+
+  struct State;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace fit::nn
