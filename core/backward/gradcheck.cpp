@@ -73,7 +73,7 @@ class Nudge {
       : x_(x), first_(first), count_(static_cast<std::int64_t>(direction.size())) {
     const auto at = x.data<double>().begin() + first;
     before_.assign(at, at + count_);
-    const NoGrad plain;
+    const NoGrad no_grad;
     double* const p = x_.edit<double>().begin() + first;
     for (std::int64_t i = 0; i < count_; ++i) p[i] += step * direction[static_cast<std::size_t>(i)];
   }
@@ -183,7 +183,7 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
   const Values g = gradients(y, checked, v);
   for (std::size_t i = 0; i < checked.size(); ++i)
     check.input(names[i], 1, checked[i], g[i], v, [&] {
-      const NoGrad plain;
+      const NoGrad no_grad;
       return outputs_of(f, in);
     });
   if (options.order == 1) return report;

@@ -128,7 +128,7 @@ Cache* make_cache() {
 }  // namespace
 
 void* acquire(std::size_t bytes, std::size_t& capacity) {
-  if (bytes > (std::size_t{1} << 47))
+  if (bytes > std::size_t{1} << 47)
     throw Error("[memory] " + std::to_string(bytes) + " bytes asked for: more than any machine can address");
   const int c = class_of(bytes);
   capacity = capacity_of(c);

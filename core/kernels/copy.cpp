@@ -23,7 +23,7 @@ void copy_run(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64_t n
 
 // The copy seen as many 2-D transpositions: y walks along the innermost axis, x along axis `a`. Tiles of y are [h, w].
 template <class W>
-void copy_transposed(const Walk<2>& plan, int a, W* y, const W* x) {
+void copy_transposed(const StridedLoop<2>& plan, int a, W* y, const W* x) {
   const std::int64_t n = plan.size[a], m = plan.inner();
   const std::int64_t step_y = plan.stride[a][0], step_x = plan.inner_stride(1);
   constexpr std::int64_t side = 64, grain = std::max<std::int64_t>(1, grain_bytes / sizeof(W) / transposed_tile);
@@ -56,7 +56,7 @@ bool with_few(std::int64_t n, const F& f) {
 }
 
 template <class W>
-void copy_words(const Walk<2>& plan, W* y, const W* x) {
+void copy_words(const StridedLoop<2>& plan, W* y, const W* x) {
   const std::int64_t inner = plan.inner(), sy = plan.inner_stride(0), sx = plan.inner_stride(1);
   if (sy == 1 && sx != 0 && sx != 1)
     for (int a = plan.rank - 2; a >= 0; --a)
@@ -94,7 +94,7 @@ void copy(const Shape& sizes, std::int64_t element_size, void* y, const Strides&
   if (sizes.numel() == 0) return;
   StridesOf<2> strides{};
   for (int a = 0; a < sizes.rank(); ++a) strides[a] = {sy[a], sx[a]};
-  const Walk<2> plan(sizes, strides);
+  const StridedLoop<2> plan(sizes, strides);
   with_word(element_size, [&](auto word) {
     using W = decltype(word);
     copy_words(plan, static_cast<W*>(y), static_cast<const W*>(x));

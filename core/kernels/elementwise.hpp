@@ -3,9 +3,8 @@
 
 #include "kernels/isa.hpp"
 
-// Element by element over contiguous memory, float and double. Errors in units in the last place: add, sub, mul, div
-// and sqrt 1/2, pow 1, rsqrt 2, neg, maximum and minimum 0, the others as math.hpp says. What compares and chooses is
-// exact.
+// Element by element over contiguous memory, float and double. Errors in units in the last place: add, sub, mul and div
+// 1/2, pow 1, neg, maximum and minimum 0. What compares and chooses is exact. Functions of one number: functions.hpp.
 namespace fit::kernels {
 
 // z[i] = f(x[sx i], y[sy i]) for i < n; sx and sy are 0 (one number for all) or 1. z may be x or y.
@@ -22,9 +21,6 @@ using Comparison = void (*)(bool* z, const T* x, const T* y, std::int64_t n, int
 
 #define FIT_BINARY_KERNELS(X) \
   X(add, Add) X(sub, Sub) X(mul, Mul) X(div, Div) X(maximum, Maximum) X(minimum, Minimum) X(pow, Pow)
-#define FIT_UNARY_KERNELS(X) \
-  X(neg, Neg)                \
-  X(exp, Exp) X(log, Log) X(log1p, Log1p) X(sqrt, Sqrt) X(rsqrt, Rsqrt) X(sin, Sin) X(cos, Cos) X(erf, Erf)
 #define FIT_COMPARISON_KERNELS(X) X(eq, ==) X(ne, !=) X(lt, <) X(le, <=) X(gt, >) X(ge, >=)
 
 template <class T>
@@ -32,9 +28,7 @@ struct Elementwise {
 #define X(name, Op) Binary<T> name;
   FIT_BINARY_KERNELS(X)
 #undef X
-#define X(name, Op) Unary<T> name;
-  FIT_UNARY_KERNELS(X)
-#undef X
+  Unary<T> neg;
 #define X(name, op) Comparison<T> name;
   FIT_COMPARISON_KERNELS(X)
 #undef X

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kernels/simd/for_each_vector.hpp"
-#include "kernels/simd/math.hpp"
 #include "kernels/simd/pow.hpp"
 #include "kernels/simd/transform.hpp"
 
@@ -21,52 +20,34 @@ FIT_BINARY(Add, x + y)
 FIT_BINARY(Sub, x - y)
 FIT_BINARY(Mul, (x * y))
 FIT_BINARY(Div, x / y)
-// x if it is NaN, and y, which no comparison chooses against, if that is.
+// NaN if either is: x is tested for it, and where y is NaN, x > y is false, so that y is taken.
 // (xsimd's != is false for NaN, unlike C++'s.)
 FIT_BINARY(Maximum, xsimd::select(x > y || xsimd::isnan(x), x, y))
 FIT_BINARY(Minimum, xsimd::select(x < y || xsimd::isnan(x), x, y))
 FIT_BINARY(Pow, math::pow(x, y))
 #undef FIT_BINARY
 
-#define FIT_UNARY(Name, formula) \
-  struct Name {                  \
-    template <class V>           \
-    static V f(const V& x) {     \
-      return formula;            \
-    }                            \
-  };
-FIT_UNARY(Neg, V(-0.) - x)  // -0 where x is 0, which 0 - x is not
-FIT_UNARY(Exp, math::exp(x))
-FIT_UNARY(Log, math::log(x))
-FIT_UNARY(Log1p, xsimd::log1p(x))
-FIT_UNARY(Sqrt, xsimd::sqrt(x))
-FIT_UNARY(Rsqrt, V(1) / xsimd::sqrt(x))
-FIT_UNARY(Sin, xsimd::sin(x))
-FIT_UNARY(Cos, xsimd::cos(x))
-FIT_UNARY(Erf, math::erf(x))
-#undef FIT_UNARY
-
-template <class Op, class T>
-void unary(T* y, const T* x, std::int64_t n) {
+template <class T>
+void neg(T* y, const T* x, std::int64_t n) {
   using V = Vec<T>;
-  map(
-      y, n, [](const V& v) { return Op::f(v); }, x);
+  transform(
+      y, n, [](const V& v) { return V(-0.) - v; }, x);  // -0 where x is 0, which 0 - x is not
 }
 
 template <class Op, class T>
 void binary(T* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
   using V = Vec<T>;
   if (sx && sy)
-    map(
+    transform(
         z, n, [](const V& a, const V& b) { return Op::f(a, b); }, x, y);
   else if (sx)
-    map(
+    transform(
         z, n, [b = V(*y)](const V& a) { return Op::f(a, b); }, x);
   else if (sy)
-    map(
+    transform(
         z, n, [a = V(*x)](const V& b) { return Op::f(a, b); }, y);
   else
-    map(z, n, [c = Op::f(V(*x), V(*y))] { return c; });
+    transform(z, n, [c = Op::f(V(*x), V(*y))] { return c; });
 }
 
 template <class Op, class T>
@@ -86,7 +67,7 @@ template <class T>
 void choose(T* z, const bool* c, const T* x, const T* y, std::int64_t n, int sx, int sy) {
   using V = Vec<T>;
   const V if_true(sx ? T(0) : *x), if_false(sy ? T(0) : *y);  // n may be 0
-  sweep<V>(n, [&](std::int64_t i, auto access, int) {
+  for_each_vector<V>(n, [&](std::int64_t i, auto access, int) {
     access.store(xsimd::select(access.template mask<V>(c + i), sx ? access.template load<V>(x + i, T(0)) : if_true,
                                sy ? access.template load<V>(y + i, T(0)) : if_false),
                  z + i);
@@ -96,7 +77,7 @@ void choose(T* z, const bool* c, const T* x, const T* y, std::int64_t n, int sx,
 template <class T>
 void clamp(T* y, const T* x, std::int64_t n, T low, T high) {
   using V = Vec<T>;
-  map(
+  transform(
       y, n,
       [low = V(low), high = V(high)](const V& v) {
         return xsimd::select(v < low, low, xsimd::select(v > high, high, v));
@@ -119,12 +100,9 @@ FIT_COMPARISON_KERNELS(X)
 template <class IsaTag, class T>
 const Elementwise<T>& elementwise_table() {
 #define X(name, Op) binary<Op, T>,
-#define Y(name, Op) unary<Op, T>,
 #define Z(name, op) compare<Compare_##name, T>,
-  static constexpr Elementwise<T> table{FIT_BINARY_KERNELS(X) FIT_UNARY_KERNELS(Y) FIT_COMPARISON_KERNELS(Z) choose<T>,
-                                        clamp<T>};
+  static constexpr Elementwise<T> table{FIT_BINARY_KERNELS(X) neg<T>, FIT_COMPARISON_KERNELS(Z) choose<T>, clamp<T>};
 #undef X
-#undef Y
 #undef Z
   return table;
 }

@@ -41,16 +41,16 @@ void scatter_run(T* y, const T* x, const std::int64_t* ids, std::int64_t n, std:
 
 // Walks through ids of `shape` row by row. `at` is where the row's place in the other array begins, without the ids'
 // part, `step` how far apart neighbours of a row lie there.
-Walk<2> walk_along(const Shape& shape, const Shape& other, int axis) {
+StridedLoop<2> walk_along(const Shape& shape, const Shape& other, int axis) {
   const Strides ids = row_major(shape), full = row_major(other);
   StridesOf<2> strides{};
   for (int a = 0; a < shape.rank(); ++a) strides[a] = {ids[a], a == axis ? 0 : full[a]};
-  return Walk<2>(shape, strides);
+  return StridedLoop<2>(shape, strides);
 }
 
 }  // namespace
 
-void gather_rows(void* y, const void* x, const std::int64_t* ids, std::int64_t count, const Axis& a,
+void gather_rows(void* y, const void* x, const std::int64_t* ids, std::int64_t count, const AxisView& a,
                  std::int64_t element_size, std::int64_t skip) {
   with_word(element_size, [&](auto word) {
     using W = decltype(word);
@@ -69,7 +69,8 @@ void gather_rows(void* y, const void* x, const std::int64_t* ids, std::int64_t c
 }
 
 template <class T>
-void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t count, const Axis& a, std::int64_t skip) {
+void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t count, const AxisView& a,
+                      std::int64_t skip) {
   // Threads share out the columns: every one walks through all ids, in order.
   constexpr std::int64_t width = 128;
   const std::int64_t blocks = (a.inner + width - 1) / width;
@@ -86,7 +87,7 @@ void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t co
 void gather(void* y, const void* x, const std::int64_t* ids, const Shape& shape, const Shape& x_shape, int axis,
             std::int64_t element_size) {
   if (shape.numel() == 0) return;
-  const Walk<2> plan = walk_along(shape, x_shape, axis);
+  const StridedLoop<2> plan = walk_along(shape, x_shape, axis);
   const std::int64_t along = row_major(x_shape)[axis], step = plan.inner_stride(1);
   with_word(element_size, [&](auto word) {
     using W = decltype(word);
@@ -104,9 +105,9 @@ template <class T>
 void scatter_add(T* y, const T* x, const std::int64_t* ids, const Shape& shape, const Shape& y_shape, int axis) {
   if (shape.numel() == 0) return;
   // Threads share out the axes before `axis`: what lies apart there is written apart.
-  const Axis own(shape, axis), whole(y_shape, axis);
+  const AxisView own(shape, axis), whole(y_shape, axis);
   const Shape inner(shape.begin() + axis, shape.rank() - axis), inner_y(y_shape.begin() + axis, shape.rank() - axis);
-  const Walk<2> plan = walk_along(inner, inner_y, 0);
+  const StridedLoop<2> plan = walk_along(inner, inner_y, 0);
   const Shape outer(shape.begin(), axis), outer_y(y_shape.begin(), axis);
   const std::int64_t along = whole.inner, step = plan.inner_stride(1);
   parallel_for(own.outer, grain_of(inner.numel()), [&](std::int64_t o, std::int64_t end) {
@@ -127,8 +128,8 @@ void scatter_add(T* y, const T* x, const std::int64_t* ids, const Shape& shape, 
   });
 }
 
-#define FIT_SCATTER(T)                                                                                           \
-  template void scatter_rows_add<T>(T*, const T*, const std::int64_t*, std::int64_t, const Axis&, std::int64_t); \
+#define FIT_SCATTER(T)                                                                                               \
+  template void scatter_rows_add<T>(T*, const T*, const std::int64_t*, std::int64_t, const AxisView&, std::int64_t); \
   template void scatter_add<T>(T*, const T*, const std::int64_t*, const Shape&, const Shape&, int);
 FIT_SCATTER(std::int64_t)
 FIT_SCATTER(float)

@@ -1,29 +1,21 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/axis_view.hpp"
 #include "kernels/strided_loop.hpp"
 
 // Moving elements by lists of ids, which have been checked. No two threads ever write one element, and each element's
 // sums are added in the order of the list: results have the bits of plain loops.
 namespace fit::kernels {
 
-/// An array seen as [outer, n, inner] along one axis of size n.
-struct Axis {
-  std::int64_t outer = 1, n = 1, inner = 1;
-  Axis(const Shape& shape, int axis) : n(shape[axis]) {
-    for (int a = 0; a < axis; ++a) outer *= shape[a];
-    for (int a = axis + 1; a < shape.rank(); ++a) inner *= shape[a];
-  }
-};
-
 /// y[o, i, :] = x[o, ids[i], :] for i < count, but 0 where ids[i] is `skip`. x is [outer, n, inner], y [outer, count,
 /// inner].
-void gather_rows(void* y, const void* x, const std::int64_t* ids, std::int64_t count, const Axis& x_axis,
+void gather_rows(void* y, const void* x, const std::int64_t* ids, std::int64_t count, const AxisView& x_axis,
                  std::int64_t element_size, std::int64_t skip);
 
 /// y[o, ids[i], :] += x[o, i, :] for i < count, but not where ids[i] is `skip`.
 template <class T>
-void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t count, const Axis& y_axis,
+void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t count, const AxisView& y_axis,
                       std::int64_t skip);
 
 /// y[o, i, k] = x[o, ids[o, i, k], k], where o and k run over the axes before and after `axis` of ids and y, whose

@@ -6,17 +6,45 @@
 #include "kernels/scratch.hpp"
 
 // Matrix products, split among threads. With AVX2 or AVX-512 the kernels are our own (product.hpp). Elsewhere products
-// go to OpenBLAS, which gemm.cpp alone reaches, and which is set to one thread a call, for the whole process.
-// FIT_OPENBLAS=leave in the environment leaves its threads alone, FIT_OPENBLAS=use sends all but small products there.
+// go to OpenBLAS (openblas.hpp).
 namespace fit::kernels {
+
+// How a product is computed.
+enum class Route {
+  empty,     // nothing to do
+  no_terms,  // k = 0: c = beta c
+  column,    // a single column: as a row, c' = op(b)' op(a)', for what lies together in memory is then one vector
+  small_m,   // bound by reading b, as a token at a time through a layer: b is read once, as it lies
+  small,     // b stays in the cache as it lies
+  packed,    // b is packed into panels
+  swapped,   // packed, but c = alpha a b' for more rows of b than of a, as those of a weight matrix over a batch:
+             // c' = alpha b a' reads b as it lies, where packing it would cost more, the fewer rows there are
+  openblas,
+};
+template <class T>
+Route route(const Product<T>& p);
 
 // On the calling thread.
 template <class T>
 void gemm(const Product<T>& p, const T* a, const T* b, T* c);
 
-// Whether a product is computed from packed panels of b, by kernels of our own.
+// The product of Route::column with a and b in each other's place.
 template <class T>
-bool is_packed(const Product<T>& p);
+Product<T> as_row(const Product<T>& p) {
+  const bool together = p.transpose_b || p.ldb == 1;  // the elements of b
+  Product<T> row;
+  row.m = 1;
+  row.n = p.m;
+  row.k = p.k;
+  row.transpose_a = !together;
+  row.transpose_b = !p.transpose_a;
+  row.lda = together ? p.k : p.ldb;
+  row.ldb = p.lda;
+  row.ldc = p.m;
+  row.alpha = p.alpha;
+  row.beta = p.beta;
+  return row;
+}
 
 // Work that is worth a thread of its own.
 constexpr double parallel_flops = 4e5;
@@ -38,16 +66,18 @@ void pack_panels(const Product<T>& p, const T* b, T* out) {
   });
 }
 
-// c = alpha a b' for more rows of b than of a, as those of a weight matrix over a batch: c' = alpha b a' reads b as it
-// lies, where packing it would cost more, the fewer rows there are. Tiles of c' are transposed into c.
-template <class T>
-bool is_swapped(const Product<T>& p) {
-  return is_packed(p) && p.transpose_b && !p.transpose_a && p.beta == T(0) && p.n >= 2 * p.m;
-}
-
+// Route::swapped: tiles of c' are transposed into c.
 template <class T, class Done>
 void gemm_swapped(const Product<T>& p, const T* a, const T* b, T* c, const Done& done) {
-  const Product<T> swapped{p.n, p.m, p.k, false, true, p.ldb, p.lda, p.m, p.alpha, T(0)};
+  Product<T> swapped;  // c' = alpha b a'
+  swapped.m = p.n;
+  swapped.n = p.m;
+  swapped.k = p.k;
+  swapped.transpose_b = true;
+  swapped.lda = p.ldb;
+  swapped.ldb = p.lda;
+  swapped.ldc = p.m;
+  swapped.alpha = p.alpha;
   const Scratch<T> packed(panels(p.m) * panel_width * p.k);
   pack_panels(swapped, a, packed.get());
   const auto& kernels = FIT_KERNELS(product_table, T);
@@ -65,10 +95,10 @@ void gemm_swapped(const Product<T>& p, const T* a, const T* b, T* c, const Done&
 }
 
 template <class T, class Done>
-void gemm_tiled(const Product<T>& p, const T* a, const T* b, T* c, const Done& done) {
-  // With few rows it is reading b that takes the time, some 16 operations' worth for a number.
-  const Tiling t = tiling(p.m, p.n, few_rows(p) ? 16 * p.flops() : p.flops());
-  const bool packed = is_packed(p);
+void gemm_tiled(const Product<T>& p, Route way, const T* a, const T* b, T* c, const Done& done) {
+  // With small m it is reading b that takes the time, some 16 operations' worth for a number.
+  const Tiling t = tiling(p.m, p.n, way == Route::small_m ? 16 * p.flops() : p.flops());
+  const bool packed = way == Route::packed;
   const Scratch<T> scratch(packed ? panels(p.n) * panel_width * p.k : 0);
   const auto& kernels = FIT_KERNELS(product_table, T);
   if (packed) pack_panels(p, b, scratch.get());
@@ -92,11 +122,12 @@ void gemm_tiled(const Product<T>& p, const T* a, const T* b, T* c, const Done& d
 // for it.
 template <class T, class Done>
 void gemm_parallel(const Product<T>& p, const T* a, const T* b, T* c, const Done& done) {
-  if (is_swapped(p)) return gemm_swapped(p, a, b, c, done);
-  if (!is_column(p)) return gemm_tiled(p, a, b, c, done);
-  gemm_tiled(as_row(p), b, a, c, [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-    done(col, cols, row, rows);
-  });
+  const Route way = route(p);
+  if (way == Route::swapped) return gemm_swapped(p, a, b, c, done);
+  if (way != Route::column) return gemm_tiled(p, way, a, b, c, done);
+  const Product<T> row = as_row(p);
+  gemm_tiled(row, route(row), b, a, c,
+             [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) { done(j, cols, i, rows); });
 }
 
 template <class T>

@@ -1,9 +1,11 @@
 #pragma once
+#include "kernels/simd/isa_namespace.hpp"
 
 // Kernels are compiled several times, for growing instruction sets, and the widest that the processor has is chosen at
-// run time. A file named *.simd.cpp is compiled once for each (see CMakeLists.txt), with FIT_ISA naming the tag; it
-// holds templates on the tag and nothing else, so that no function compiled for a wide set can be taken for a plain
-// one.
+// run time. A file named *.simd.cpp is compiled once for each (see CMakeLists.txt); FIT_ISA names the tag of the set.
+// Whatever such a file compiles bears the name of its set, so that the linker takes none for that of another: its own
+// functions lie in an anonymous namespace, those of headers in FIT_ISA_NAMESPACE, and what leaves it is a table of
+// functions, a template on the tag. tests/checks/weak_symbols.sh looks for others.
 //
 // Errors are stated in each header in units in the last place, and tested against long double with odd sizes and
 // unaligned memory (tests/core/kernels_*_test.cpp). "Rounded by operation" means: a result is within what half a unit

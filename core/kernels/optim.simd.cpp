@@ -10,7 +10,7 @@ namespace {
 template <unsigned states, class T, class Update>
 void each(const StepArrays<T>& on, std::int64_t n, const Update& update) {
   using V = Vec<T>;
-  sweep<V>(n, [&](std::int64_t i, auto at, int) {
+  for_each_vector<V>(n, [&](std::int64_t i, auto at, int) {
     V p = at.template load<V>(on.parameter + i, T(0)), s[StepArrays<T>::max_states];
     for (int k = 0; k < StepArrays<T>::max_states; ++k)
       if (states >> k & 1) s[k] = at.template load<V>(on.state[k] + i, T(0));
@@ -22,14 +22,15 @@ void each(const StepArrays<T>& on, std::int64_t n, const Update& update) {
 }
 
 template <class T>
-Vec<T> all(double v) {
+Vec<T> splat(double v) {
   return Vec<T>(static_cast<T>(v));
 }
 
 template <class T>
 void sgd(const SgdStep& step, const StepArrays<T>& on, std::int64_t n) {
   using V = Vec<T>;
-  const V lr = all<T>(step.lr), momentum = all<T>(step.momentum), keep = all<T>(step.keep), decay = all<T>(step.decay);
+  const V lr = splat<T>(step.lr), momentum = splat<T>(step.momentum), keep = splat<T>(step.keep),
+          decay = splat<T>(step.decay);
   const bool decays = step.decay != 0, nesterov = step.nesterov, first = step.first;
   if (on.state[0])
     each<1>(on, n, [=](V& p, V g, V* s) {
@@ -44,9 +45,9 @@ void sgd(const SgdStep& step, const StepArrays<T>& on, std::int64_t n) {
 template <bool amsgrad, class T>
 void adam_with(const AdamStep& step, const StepArrays<T>& on, std::int64_t n) {
   using V = Vec<T>;
-  const V rate = all<T>(step.rate), root = all<T>(step.root), beta2 = all<T>(step.beta2), keep1 = all<T>(step.keep1),
-          keep2 = all<T>(step.keep2), eps = all<T>(step.eps), decay = all<T>(step.decay), shrink = all<T>(step.shrink),
-          ahead = all<T>(step.ahead);
+  const V rate = splat<T>(step.rate), root = splat<T>(step.root), beta2 = splat<T>(step.beta2),
+          keep1 = splat<T>(step.keep1), keep2 = splat<T>(step.keep2), eps = splat<T>(step.eps),
+          decay = splat<T>(step.decay), shrink = splat<T>(step.shrink), ahead = splat<T>(step.ahead);
   const bool decays = step.decay != 0;
   each<amsgrad ? 7 : 3>(on, n, [=](V& p, V g, V* s) {
     p = p * shrink;
@@ -66,8 +67,8 @@ void adam(const AdamStep& step, const StepArrays<T>& on, std::int64_t n) {
 template <class T>
 void adamax(const AdamaxStep& step, const StepArrays<T>& on, std::int64_t n) {
   using V = Vec<T>;
-  const V rate = all<T>(step.rate), beta2 = all<T>(step.beta2), keep1 = all<T>(step.keep1), eps = all<T>(step.eps),
-          decay = all<T>(step.decay);
+  const V rate = splat<T>(step.rate), beta2 = splat<T>(step.beta2), keep1 = splat<T>(step.keep1),
+          eps = splat<T>(step.eps), decay = splat<T>(step.decay);
   each<3>(on, n, [=](V& p, V g, V* s) {
     g = g + decay * p;
     s[0] = s[0] + keep1 * (g - s[0]);
@@ -79,17 +80,17 @@ void adamax(const AdamaxStep& step, const StepArrays<T>& on, std::int64_t n) {
 template <bool centered, bool moves, class T>
 void rmsprop_with(const RmspropStep& step, const StepArrays<T>& on, std::int64_t n) {
   using V = Vec<T>;
-  const V lr = all<T>(step.lr), alpha = all<T>(step.alpha), keep = all<T>(step.keep), eps = all<T>(step.eps),
-          momentum = all<T>(step.momentum), decay = all<T>(step.decay), zero = all<T>(0);
+  const V lr = splat<T>(step.lr), alpha = splat<T>(step.alpha), keep = splat<T>(step.keep), eps = splat<T>(step.eps),
+          momentum = splat<T>(step.momentum), decay = splat<T>(step.decay), zero = splat<T>(0);
   each<1 | centered << 1 | moves << 2>(on, n, [=](V& p, V g, V* s) {
     g = g + decay * p;
     s[0] = alpha * s[0] + keep * (g * g);
-    V spread = s[0];
+    V variance = s[0];
     if (centered) {
       s[1] = s[1] + keep * (g - s[1]);
-      spread = xsimd::max(spread - s[1] * s[1], zero);  // rounding may bring it below
+      variance = xsimd::max(variance - s[1] * s[1], zero);  // rounding may bring it below
     }
-    const V d = g / (xsimd::sqrt(spread) + eps);
+    const V d = g / (xsimd::sqrt(variance) + eps);
     if (moves) s[2] = momentum * s[2] + d;
     p = p - lr * (moves ? s[2] : d);
   });
@@ -106,7 +107,8 @@ void rmsprop(const RmspropStep& step, const StepArrays<T>& on, std::int64_t n) {
 template <class T>
 void adagrad(const AdagradStep& step, const StepArrays<T>& on, std::int64_t n) {
   using V = Vec<T>;
-  const V rate = all<T>(step.rate), start = all<T>(step.start), eps = all<T>(step.eps), decay = all<T>(step.decay);
+  const V rate = splat<T>(step.rate), start = splat<T>(step.start), eps = splat<T>(step.eps),
+          decay = splat<T>(step.decay);
   const bool first = step.first;
   each<1>(on, n, [=](V& p, V g, V* s) {
     g = g + decay * p;
@@ -118,7 +120,8 @@ void adagrad(const AdagradStep& step, const StepArrays<T>& on, std::int64_t n) {
 template <class T>
 void lion(const LionStep& step, const StepArrays<T>& on, std::int64_t n) {
   using V = Vec<T>;
-  const V lr = all<T>(step.lr), keep1 = all<T>(step.keep1), keep2 = all<T>(step.keep2), shrink = all<T>(step.shrink);
+  const V lr = splat<T>(step.lr), keep1 = splat<T>(step.keep1), keep2 = splat<T>(step.keep2),
+          shrink = splat<T>(step.shrink);
   each<1>(on, n, [=](V& p, V g, V* s) {
     p = shrink * p - lr * xsimd::sign(s[0] + keep1 * (g - s[0]));
     s[0] = s[0] + keep2 * (g - s[0]);
@@ -128,7 +131,7 @@ void lion(const LionStep& step, const StepArrays<T>& on, std::int64_t n) {
 template <class T>
 void average(const AverageStep& step, const StepArrays<T>& on, std::int64_t n) {
   using V = Vec<T>;
-  const V keep = all<T>(step.keep);
+  const V keep = splat<T>(step.keep);
   each<0>(on, n, [=](V& p, V g, V*) { p = p + keep * (g - p); });
 }
 

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "kernels/isa.hpp"
+#include "kernels/reference.hpp"
 
 // Matrix products in registers, compiled for each instruction set. gemm.hpp splits products among threads. Rounded by
 // operation, with at least 1 chain of additions along k: (k + 6) / 2 units in the last place of the sum of |a b|, times
@@ -12,9 +13,10 @@ namespace fit::kernels {
 // memory: a is [m, k], or [k, m] if transposed; b is [k, n], or [n, k]. beta = 0 does not read c.
 template <class T>
 struct Product {
-  std::int64_t m, n, k;
+  Product() {}
+  std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  std::int64_t lda, ldb, ldc;
+  std::int64_t lda = 0, ldb = 0, ldc = 0;
   T alpha = 1, beta = 0;
 
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
@@ -32,15 +34,30 @@ struct ProductKernels {
   void (*multiply)(const Product<T>& p, const T* a, const T* packed, T* c, T* scratch);
   // out[c out_ld + r] = x[r ld + c].
   void (*transpose)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld);
-  // The product where packing is not worth it; scratch: room for small_scratch(p) elements.
+  // The product of small matrices; scratch: room for small_scratch(p) elements.
   void (*small)(const Product<T>& p, const T* a, const T* b, T* c, T* scratch);
-  // For few_rows(p): b is read once, as it lies.
-  void (*few)(const Product<T>& p, const T* a, const T* b, T* c);
+  // The product for m up to max_small_m and a not transposed: b is read once, as it lies.
+  void (*small_m)(const Product<T>& p, const T* a, const T* b, T* c);
 };
+constexpr std::int64_t max_small_m = 4;
 
-// Parts of a and of a panel that are multiplied at a time: those of a fit the second cache, those of a panel about the
-// first.
+/// The plain form, which the kernels are held against.
+namespace reference {
+/// c [m, n] = alpha a [m, k] b [k, n] + beta c, where a(i, l), b(l, j) and c(i, j) give the elements.
+template <class N, class A, class B, class C>
+void product(std::int64_t m, std::int64_t n, std::int64_t k, N alpha, const A& a, const B& b, N beta, const C& c) {
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      const N sum = sum_of<N>(k, [&](std::int64_t l) { return a(i, l) * b(l, j); });
+      c(i, j) = beta == N(0) ? alpha * sum : alpha * sum + beta * c(i, j);
+    }
+}
+}  // namespace reference
+
+// Parts of a and of a panel that are multiplied at a time: those of a fit the L2 cache, those of a panel about L1.
 constexpr std::int64_t m_part = 192, k_part = 256;
+
+inline namespace FIT_ISA_NAMESPACE {
 
 // A transposed a whose rows lie more than a page apart is copied together first: the processor doesn't read ahead
 // there.
@@ -48,44 +65,16 @@ template <class T>
 bool copies_a(const Product<T>& p) {
   return p.transpose_a && p.lda * static_cast<std::int64_t>(sizeof(T)) > 4096;
 }
-
 template <class T>
 std::int64_t multiply_scratch(const Product<T>& p) {
   return copies_a(p) ? m_part * k_part : 0;
 }
-
-// Up to this many multiplications b stays in the nearest cache as it is.
-constexpr std::int64_t small_product_limit = 64 * 64 * 64;
-
-template <class T>
-bool is_small(const Product<T>& p) {
-  return p.m * p.n * p.k <= small_product_limit;
-}
-
-// A product bound by reading b: a token at a time through a layer.
-template <class T>
-bool few_rows(const Product<T>& p) {
-  return p.m <= 4 && !p.transpose_a && (p.transpose_b || !is_small(p));
-}
-
-// A single column is better computed as a single row, c' = op(b)' op(a)': what lies one behind the other in memory is
-// then one vector.
-template <class T>
-bool is_column(const Product<T>& p) {
-  return p.n == 1 && p.m > 1 && p.ldc == 1;
-}
-
-// The same product with a and b in each other's place.
-template <class T>
-Product<T> as_row(const Product<T>& p) {
-  const bool together = p.transpose_b || p.ldb == 1;  // the elements of b
-  return {1, p.m, p.k, !together, !p.transpose_a, together ? p.k : p.ldb, p.lda, p.m, p.alpha, p.beta};
-}
-
 template <class T>
 std::int64_t small_scratch(const Product<T>& p) {
   return p.transpose_b ? p.n * p.k : 0;
 }
+
+}  // namespace FIT_ISA_NAMESPACE
 
 template <class IsaTag, class T>
 const ProductKernels<T>& product_table();

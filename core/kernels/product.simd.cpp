@@ -115,7 +115,7 @@ void add_rows(const Product<T>& p, std::int64_t k, const T* a, const T* b, T* c,
   V x[R][M];
   FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) x[r][i] =
       V(p.alpha * a[i * p.lda + k + r]);
-  sweep<V>(p.n, [&](std::int64_t j, auto access, int) {
+  for_each_vector<V>(p.n, [&](std::int64_t j, auto access, int) {
     V sum[M];
     FIT_UNROLL for (int i = 0; i < M; ++i) sum[i] = add ? access.template load<V>(c + i * p.ldc + j, T(0)) : V(T(0));
     FIT_UNROLL for (int r = 0; r < R; ++r) {
@@ -127,7 +127,7 @@ void add_rows(const Product<T>& p, std::int64_t k, const T* a, const T* b, T* c,
 }
 
 template <int M, class T>
-void few_of(const Product<T>& p, const T* a, const T* b, T* c) {
+void small_m_of(const Product<T>& p, const T* a, const T* b, T* c) {
   if (p.transpose_b) return dots_of_rows<M>(p, a, b, c);
   const bool add = prepare(p, c);
   std::int64_t k = 0;
@@ -136,16 +136,16 @@ void few_of(const Product<T>& p, const T* a, const T* b, T* c) {
 }
 
 template <class T>
-void few(const Product<T>& p, const T* a, const T* b, T* c) {
+void small_m(const Product<T>& p, const T* a, const T* b, T* c) {
   switch (p.m) {
     case 1:
-      return few_of<1>(p, a, b, c);
+      return small_m_of<1>(p, a, b, c);
     case 2:
-      return few_of<2>(p, a, b, c);
+      return small_m_of<2>(p, a, b, c);
     case 3:
-      return few_of<3>(p, a, b, c);
+      return small_m_of<3>(p, a, b, c);
     case 4:
-      return few_of<4>(p, a, b, c);
+      return small_m_of<4>(p, a, b, c);
     default:
       return;
   }
@@ -155,7 +155,7 @@ void few(const Product<T>& p, const T* a, const T* b, T* c) {
 
 template <class IsaTag, class T>
 const ProductKernels<T>& product_table() {
-  static constexpr ProductKernels<T> table{pack<T>, multiply<T>, transpose<T>, small<T>, few<T>};
+  static constexpr ProductKernels<T> table{pack<T>, multiply<T>, transpose<T>, small<T>, small_m<T>};
   return table;
 }
 

@@ -19,6 +19,7 @@ struct RandomKey {
 
 constexpr std::int64_t random_group = 64;
 
+inline namespace FIT_ISA_NAMESPACE {
 /// An element is dropped with probability p: where its word <= drop_limit(p). Every op that drops elements decides so,
 /// so that a fused kernel and its composed form drop the same ones. p > 0.
 inline std::uint32_t drop_limit(double p) {
@@ -26,6 +27,7 @@ inline std::uint32_t drop_limit(double p) {
 }
 /// What the survivors are multiplied by: 1 / (1 - p).
 inline double keep_scale(double p) { return p < 1 ? 1 / (1 - p) : 0; }
+}  // namespace FIT_ISA_NAMESPACE
 
 template <class T>
 struct Random {

@@ -1,20 +1,29 @@
 #pragma once
 #include <cstdint>
+#include <utility>
 
 #include "kernels/isa.hpp"
 
 // Rotary positions: pairs of features turned by angles, float and double. Rounded by operation.
 namespace fit::kernels {
 
+/// The plain form: (x, y) turned by an angle a is (x cos a - y sin a, x sin a + y cos a).
+namespace reference {
+template <class N>
+std::pair<N, N> rotate(const N& x, const N& y, const N& cosine, const N& sine) {
+  return {x * cosine - y * sine, x * sine + y * cosine};
+}
+}  // namespace reference
+
 // `heads` heads side by side, of 2 `pairs` features each; in every head, pair i (x, y) becomes
 // (x cosine[i] - y sine[i], x sine[i] + y cosine[i]). `to` and `from` don't overlap.
 template <class T>
-using Turn = void (*)(T* to, const T* from, const T* cosine, const T* sine, std::int64_t pairs, std::int64_t heads);
+using Rotate = void (*)(T* to, const T* from, const T* cosine, const T* sine, std::int64_t pairs, std::int64_t heads);
 
 template <class T>
 struct RotaryKernels {
-  Turn<T> half_split;   // pair i is (i, i + pairs)
-  Turn<T> interleaved;  // pair i is (2 i, 2 i + 1)
+  Rotate<T> half_split;   // pair i is (i, i + pairs)
+  Rotate<T> interleaved;  // pair i is (2 i, 2 i + 1)
 };
 
 template <class IsaTag, class T>

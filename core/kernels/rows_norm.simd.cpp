@@ -23,10 +23,10 @@ template <class T>
 void moments(const T* x, std::int64_t n, double& mean, double& variance) {
   using V = Vec<T>;
   Accumulators<V> sum(T(0));
-  sweep<V, 4>(n, [&](std::int64_t i, auto a, int j) { sum.at[j] += a.template load<V>(x + i, T(0)); });
+  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) { sum.at[j] += a.template load<V>(x + i, T(0)); });
   const T k = sum.sum() / static_cast<T>(n);
   Accumulators<V> first(T(0)), second(T(0));
-  sweep<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
     const V d = a.template load<V>(x + i, k) - V(k);
     first.at[j] += d;
     second.at[j] += d * d;
@@ -40,7 +40,7 @@ template <class T>
 double mean_square(const T* x, std::int64_t n) {
   using V = Vec<T>;
   Accumulators<V> sum(T(0));
-  sweep<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
     const V v = a.template load<V>(x + i, T(0));
     sum.at[j] += v * v;
   });
@@ -49,7 +49,7 @@ double mean_square(const T* x, std::int64_t n) {
 
 template <bool Layer, class T>
 void forward(T* y, double* mean, double* rstd, const T* x, const T* weight, const T* bias, std::int64_t rows,
-             std::int64_t n, double eps, bool past) {
+             std::int64_t n, double eps, bool nontemporal) {
   using V = Vec<T>;
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     double middle = 0, variance;
@@ -62,7 +62,7 @@ void forward(T* y, double* mean, double* rstd, const T* x, const T* weight, cons
     rstd[r] = 1 / std::sqrt((variance > 0 || variance != variance ? variance : 0.0) + eps);
     const Centre<T> centre(middle);
     const V scale(static_cast<T>(rstd[r]));
-    sweep_past<V>(past, n, [&](std::int64_t i, auto a, int) {
+    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
       const V v = a.template load<V>(x + i, T(0));
       V h = (Layer ? centre.from(v) : v) * scale;
       if (weight) h *= a.template load<V>(weight + i, T(0));
@@ -70,12 +70,12 @@ void forward(T* y, double* mean, double* rstd, const T* x, const T* weight, cons
       a.store(h, y + i);
     });
   }
-  if (past) finish_streams();
+  if (nontemporal) fence_nontemporal_stores();
 }
 
 template <bool Layer, class T>
 void backward(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* weight, const double* mean,
-              const double* rstd, std::int64_t rows, std::int64_t n, bool past) {
+              const double* rstd, std::int64_t rows, std::int64_t n, bool nontemporal) {
   using V = Vec<T>;
   for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n) {
     const Centre<T> centre(Layer ? mean[r] : 0);
@@ -89,7 +89,7 @@ void backward(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* wei
       return weight ? d * a.template load<V>(weight + i, T(0)) : d;
     };
     Accumulators<V> sum_g(T(0)), sum_gh(T(0));
-    sweep<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+    for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
       const V h = normalised(i, a), g = weighted(i, a);
       sum_g.at[j] += g;
       sum_gh.at[j] += g * h;
@@ -101,12 +101,12 @@ void backward(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* wei
     });
     if (!dx) continue;
     const V mean_g(Layer ? sum_g.sum() / static_cast<T>(n) : T(0)), mean_gh(sum_gh.sum() / static_cast<T>(n));
-    sweep_past<V>(past, n, [&](std::int64_t i, auto a, int) {
+    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
       a.store(scale * (weighted(i, a) - mean_g - normalised(i, a) * mean_gh), dx + i);
     });
     dx += n;
   }
-  if (past) finish_streams();
+  if (nontemporal) fence_nontemporal_stores();
 }
 
 }  // namespace

@@ -1,29 +1,91 @@
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/isa.hpp"
 #include "kernels/nontemporal.hpp"
+#include "kernels/reference.hpp"
 
 // Softmax and its kin on lines of numbers, float and double. Rounded by operation; e^x 3 units in the last place
-// (float), 2 (double), or 0 where it is under the least normal number. Sums of e^x have at least 2 chains of additions,
-// the others 8, and side by side all have 1.
+// (float), 2 (double), or 0 where it is under the smallest normal number. Sums of e^x have at least 2 chains of
+// additions, the others 8, and side by side all have 1.
 namespace fit::kernels {
 
+/// The plain forms, of one line of n numbers.
+namespace reference {
+
+template <class N>
+N largest_of(const N* x, std::int64_t n) {
+  using std::max;
+  N m = x[0];
+  for (std::int64_t i = 1; i < n; ++i) m = max(m, x[i]);
+  return m;
+}
+
+/// sum(e^(x - m))
+template <class N>
+N sum_of_exps(const N* x, std::int64_t n, const N& m) {
+  using std::exp;
+  return sum_of<N>(n, [&](std::int64_t i) { return exp(x[i] - m); });
+}
+
+/// y = e^(x - m) / sum(e^(x - m)), where m = max(x) keeps e^x from overflowing
+template <class N>
+void softmax(N* y, const N* x, std::int64_t n) {
+  using std::exp;
+  const N m = largest_of(x, n), scale = N(1) / sum_of_exps(x, n, m);
+  for (std::int64_t i = 0; i < n; ++i) y[i] = exp(x[i] - m) * scale;
+}
+
+/// dx = y (dy - sum(y dy))
+template <class N>
+void softmax_backward(N* dx, const N* y, const N* dy, std::int64_t n) {
+  const N sum = sum_of<N>(n, [&](std::int64_t i) { return y[i] * dy[i]; });
+  for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - sum);
+}
+
+/// y = x - m - ln(sum(e^(x - m)))
+template <class N>
+void log_softmax(N* y, const N* x, std::int64_t n) {
+  using std::log;
+  const N m = largest_of(x, n), log_sum = log(sum_of_exps(x, n, m));
+  for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] - m - log_sum;
+}
+
+/// dx = dy - e^y sum(dy)
+template <class N>
+void log_softmax_backward(N* dx, const N* y, const N* dy, std::int64_t n) {
+  using std::exp;
+  const N sum = sum_of<N>(n, [&](std::int64_t i) { return dy[i]; });
+  for (std::int64_t i = 0; i < n; ++i) dx[i] = dy[i] - exp(y[i]) * sum;
+}
+
+/// -ln(softmax(x)[target])
+template <class N>
+N cross_entropy(const N* x, std::int64_t n, std::int64_t target) {
+  using std::log;
+  const N m = largest_of(x, n);
+  return log(sum_of_exps(x, n, m)) + (m - x[target]);
+}
+
+}  // namespace reference
+
 // `lines` lines of n numbers each, in one of two layouts. stride = 1: contiguous, one after another. Otherwise side by
-// side: the elements of a line are `stride` apart, and each line begins one element after the one before. past: the
-// result, contiguous lines aligned to 64 bytes, is stored past the caches (goes_past()).
+// side: the elements of a line are `stride` apart, and each line begins one element after the one before. nontemporal:
+// the result, contiguous lines aligned to 64 bytes, is stored past the caches (stores_nontemporal()).
 template <class T>
 struct SoftmaxRows {
   // y = e^(x - max) / sum(e^(x - max))
-  void (*softmax)(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool past);
+  void (*softmax)(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool nontemporal);
   // y = x - max - ln(sum(e^(x - max)))
-  void (*log_softmax)(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool past);
+  void (*log_softmax)(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool nontemporal);
   // dx = y (dy - sum(y dy))
   void (*softmax_backward)(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride,
-                           bool past);
+                           bool nontemporal);
   // dx = dy - e^y sum(dy)
   void (*log_softmax_backward)(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride,
-                               bool past);
+                               bool nontemporal);
   // Of one contiguous line: its largest element, and sum(e^(x - max)).
   void (*max_and_sum)(const T* x, std::int64_t n, T& max, T& sum);
   // y = e^(x - max) scale, on one contiguous line.

@@ -9,7 +9,7 @@
 namespace fit::kernels {
 namespace {
 
-constexpr std::int64_t side_by_side = 256;  // lines at a time: their sums stay in the first cache
+constexpr std::int64_t side_by_side = 256;  // lines at a time: their sums stay in the L1 cache
 
 template <class T>
 constexpr T lowest = -std::numeric_limits<T>::infinity();
@@ -30,7 +30,7 @@ template <class T>
 T row_max(const T* x, std::int64_t n) {
   using V = Vec<T>;
   Accumulators<V> m(lowest<T>);
-  sweep<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+  for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
     const V v = a.template load<V>(x + i, lowest<T>);
     m.at[j] = Larger()(m.at[j], v);
   });
@@ -45,7 +45,7 @@ T row_exps(T* y, const T* x, std::int64_t n, T max) {
   double total = 0;
   for (std::int64_t at = 0; at < n; at += block) {
     Accumulators<V> sum(T(0));
-    sweep<V>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
+    for_each_vector<V>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
       __builtin_prefetch(x + n + at + i);  // the next line; past the last it does no harm
       const V e = math::exp_normal(a.template load<V>(x + at + i, lowest<T>) - V(max));
       if constexpr (Store) a.store(e, y + at + i);
@@ -65,7 +65,7 @@ void max_and_sum(const T* x, std::int64_t n, T& max, T& sum) {
 template <class T>
 void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale) {
   using V = Vec<T>;
-  sweep<V>(n, [&](std::int64_t i, auto a, int) {
+  for_each_vector<V>(n, [&](std::int64_t i, auto a, int) {
     a.store(math::exp_normal(a.template load<V>(x + i, T(0)) - V(max)) * V(scale), y + i);
   });
 }
@@ -80,7 +80,8 @@ void by_groups(std::int64_t lines, const Body& body) {
 // Calls f(i, access, offset) for the vectors across `count` lines, element after element of them.
 template <class V, class F>
 void across_lines(std::int64_t count, std::int64_t n, std::int64_t stride, const F& f) {
-  for (std::int64_t r = 0; r < n; ++r) sweep<V>(count, [&](std::int64_t i, auto a, int) { f(i, a, r * stride + i); });
+  for (std::int64_t r = 0; r < n; ++r)
+    for_each_vector<V>(count, [&](std::int64_t i, auto a, int) { f(i, a, r * stride + i); });
 }
 
 template <class T, std::size_t N>
@@ -103,18 +104,19 @@ void lines_exps(T* max, T* sum, T* y, const T* x, std::int64_t count, std::int64
 }
 
 template <class T>
-void softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool past) {
+void softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool nontemporal) {
   using V = Vec<T>;
   if (stride == 1) {
     constexpr std::int64_t size = 4096;
     alignas(64) T room[size];  // for the terms of a line whose results don't go through the cache
     for (std::int64_t l = 0; l < lines; ++l, x += n, y += n) {
-      T* const terms = past && n <= size ? room : y;
+      T* const terms = nontemporal && n <= size ? room : y;
       const V scale(T(1) / row_exps<true>(terms, x, n, row_max(x, n)));
-      sweep_past<V>(terms == room, n,
-                    [&](std::int64_t i, auto a, int) { a.store(a.template load<V>(terms + i, T(0)) * scale, y + i); });
+      for_each_vector_nontemporal<V>(terms == room, n, [&](std::int64_t i, auto a, int) {
+        a.store(a.template load<V>(terms + i, T(0)) * scale, y + i);
+      });
     }
-    if (past) finish_streams();
+    if (nontemporal) fence_nontemporal_stores();
     return;
   }
   by_groups(lines, [&](std::int64_t first, std::int64_t count) {
@@ -131,17 +133,18 @@ void softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t 
 }
 
 template <class T>
-void log_softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool past) {
+void log_softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool nontemporal) {
   using V = Vec<T>;
   if (stride == 1) {
     for (std::int64_t l = 0; l < lines; ++l, x += n, y += n) {
       T max, sum;
       max_and_sum(x, n, max, sum);
       const V m(max), log_sum(std::log(sum));
-      sweep_past<V>(
-          past, n, [&](std::int64_t i, auto a, int) { a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i); });
+      for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
+        a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i);
+      });
     }
-    if (past) finish_streams();
+    if (nontemporal) fence_nontemporal_stores();
     return;
   }
   by_groups(lines, [&](std::int64_t first, std::int64_t count) {
@@ -181,20 +184,21 @@ struct LogSoftmax {
 };
 
 template <class Op, class T>
-void backward(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride, bool past) {
+void backward(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride,
+              bool nontemporal) {
   using V = Vec<T>;
   if (stride == 1) {
     for (std::int64_t l = 0; l < lines; ++l, dx += n, y += n, dy += n) {
       Accumulators<V> sums(T(0));
-      sweep<V, 4>(n, [&](std::int64_t i, auto a, int j) {
+      for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
         sums.at[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)));
       });
       const V sum(sums.sum());
-      sweep_past<V>(past, n, [&](std::int64_t i, auto a, int) {
+      for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
         a.store(Op::result(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)), sum), dx + i);
       });
     }
-    if (past) finish_streams();
+    if (nontemporal) fence_nontemporal_stores();
     return;
   }
   by_groups(lines, [&](std::int64_t first, std::int64_t count) {

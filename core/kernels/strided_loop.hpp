@@ -13,12 +13,12 @@ using StridesOf = std::array<std::array<std::int64_t, K>, Shape::max_rank>;
 // A walk through K operands at once, reduced to the fewest axes: neighbouring axes along which every operand either
 // walks on or stands still are joined, axes of size 1 are left out.
 template <int K>
-struct Walk {
+struct StridedLoop {
   int rank = 0;                             // joined axes, outermost first
   std::int64_t size[Shape::max_rank];       // of each joined axis
   std::int64_t stride[Shape::max_rank][K];  // in elements; 0 where the operand is repeated
 
-  Walk(const Shape& sizes, const StridesOf<K>& strides) {
+  StridedLoop(const Shape& sizes, const StridesOf<K>& strides) {
     for (int a = 0; a < sizes.rank(); ++a) {
       if (sizes[a] == 1) continue;
       bool joins = rank > 0;

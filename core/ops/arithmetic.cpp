@@ -19,7 +19,7 @@ template <class Op>
 Tensor forward(const Tensor& a, const Tensor& b) {
   check::defined(Op::name, "a", a, "b", b);
   const DType t = working_type<Op>(promote(a.dtype(), b.dtype()));
-  if (a.dtype() != t || b.dtype() != t) return forward<Op>(plainly(a, t), plainly(b, t));
+  if (a.dtype() != t || b.dtype() != t) return forward<Op>(to_dtype_no_grad(a, t), to_dtype_no_grad(b, t));
   Tensor z = Tensor::empty(check::broadcast(Op::name, a.shape(), b.shape()), t);
   compute<Op>(z, a, b);
   return z;
@@ -29,7 +29,7 @@ template <class Op>
 Tensor forward(const Tensor& x, Scalar s, bool number_first = false) {
   check::defined(Op::name, number_first ? "b" : "a", x);
   const DType t = working_type<Op>(x.dtype());
-  if (x.dtype() != t) return forward<Op>(plainly(x, t), s, number_first);
+  if (x.dtype() != t) return forward<Op>(to_dtype_no_grad(x, t), s, number_first);
   Tensor z = Tensor::empty(x.shape(), t);
   compute<Op>(z, x, s, number_first);
   return z;
@@ -96,7 +96,7 @@ Tensor div(Scalar a, const Tensor& b) {
 Tensor neg(const Tensor& x) {
   check::defined("neg", "x", x);
   const DType t = working_type<Sub>(x.dtype());
-  const Tensor from = plainly(x, t);
+  const Tensor from = to_dtype_no_grad(x, t);
   Tensor y = Tensor::empty(x.shape(), t);
   if (t == DType::int64)
     run_unary<std::int64_t, std::int64_t>(

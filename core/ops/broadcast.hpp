@@ -14,8 +14,8 @@ inline bool broadcasts_to(const Shape& from, const Shape& to) {
 // How K operands broadcast to one shape. Operands are contiguous, so along the innermost joined axis each has stride 0
 // or 1.
 template <int K>
-struct Broadcast : Walk<K> {
-  Broadcast(const Shape& out, const Shape* const (&operands)[K]) : Walk<K>(out, strides(out, operands)) {}
+struct Broadcast : StridedLoop<K> {
+  Broadcast(const Shape& out, const Shape* const (&operands)[K]) : StridedLoop<K>(out, strides(out, operands)) {}
 
  private:
   static StridesOf<K> strides(const Shape& out, const Shape* const (&operands)[K]) {

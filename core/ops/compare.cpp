@@ -22,7 +22,7 @@ template <class Kernel, class F>
 Tensor compare(const char* op, const Tensor& a, const Tensor& b, const Kernel& kernel, const F& f) {
   check::defined(op, "a", a, "b", b);
   const DType t = promote(a.dtype(), b.dtype());
-  const Tensor x = plainly(a, t), y = plainly(b, t);
+  const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
   Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
   dispatch(t, [&](auto zero) {
     using T = decltype(zero);
@@ -34,7 +34,8 @@ Tensor compare(const char* op, const Tensor& a, const Tensor& b, const Kernel& k
 template <class Kernel, class F>
 Tensor compare(const char* op, const Tensor& a, Scalar b, const Kernel& kernel, const F& f) {
   check::defined(op, "a", a);
-  if (a.dtype() == boolean) return compare(op, plainly(a, int64), b, kernel, f);  // so that 2 is not taken for true
+  if (a.dtype() == boolean)
+    return compare(op, to_dtype_no_grad(a, int64), b, kernel, f);  // so that 2 is not taken for true
   Tensor z = Tensor::empty(a.shape(), boolean);
   dispatch(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -46,7 +47,7 @@ Tensor compare(const char* op, const Tensor& a, Scalar b, const Kernel& kernel, 
 template <class F>
 Tensor combine(const char* op, const Tensor& a, const Tensor& b, const F& f) {
   check::defined(op, "a", a, "b", b);
-  const Tensor x = plainly(a, boolean), y = plainly(b, boolean);
+  const Tensor x = to_dtype_no_grad(a, boolean), y = to_dtype_no_grad(b, boolean);
   Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
   run_binary<bool, bool, bool>(z, x, y, each_pair<bool, bool, bool>(f));
   return z;
@@ -115,7 +116,7 @@ bool equal(const Tensor& a, const Tensor& b) {
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
   check::defined("allclose", "a", a, "b", b);
   if (a.shape() != b.shape()) return false;
-  const Tensor p = plainly(a, float64), q = plainly(b, float64);
+  const Tensor p = to_dtype_no_grad(a, float64), q = to_dtype_no_grad(b, float64);
   const auto x = p.data<double>(), y = q.data<double>();
   return std::equal(x.begin(), x.end(), y.begin(), [&](double v, double w) {
     return v == w || (std::isfinite(w) && std::abs(v - w) <= atol + rtol * std::abs(w));

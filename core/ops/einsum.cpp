@@ -115,7 +115,15 @@ template <class T>
 void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, Tensor& out, const Letters& lo,
               const Groups& g, Matrix ma, Matrix mb, Matrix mo) {
   const Layout A(a.shape(), la), B(b.shape(), lb), O(out.shape(), lo);
-  kernels::Product<T> p{A.numel(g.m), B.numel(g.n), A.numel(g.k), ma.transposed, mb.transposed, ma.ld, mb.ld, mo.ld};
+  kernels::Product<T> p;
+  p.m = A.numel(g.m);
+  p.n = B.numel(g.n);
+  p.k = A.numel(g.k);
+  p.transpose_a = ma.transposed;
+  p.transpose_b = mb.transposed;
+  p.lda = ma.ld;
+  p.ldb = mb.ld;
+  p.ldc = mo.ld;
   const auto* const pa = static_cast<const T*>(a.raw());
   const auto* const pb = static_cast<const T*>(b.raw());
   T* const po = out.fresh<T>();

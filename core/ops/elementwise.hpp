@@ -14,9 +14,9 @@ namespace fit {
 constexpr std::int64_t elementwise_grain = 1 << 15;
 
 /// x in type t, outside the graph: for the forward of an operation whose adjoint converts back.
-inline Tensor plainly(const Tensor& x, DType t) {
+inline Tensor to_dtype_no_grad(const Tensor& x, DType t) {
   if (x.dtype() == t) return x;
-  const NoGrad plain;
+  const NoGrad no_grad;
   return x.to(t);
 }
 
@@ -75,7 +75,7 @@ class JoinedRows {
   static constexpr std::int64_t most = 16 * short_row;  // elements at a time
 
   template <int K>
-  JoinedRows(const Walk<K>& walk, int k)
+  JoinedRows(const StridedLoop<K>& walk, int k)
       : size_(walk.inner()), step_(static_cast<int>(walk.inner_stride(k))), stride_(walk.stride[walk.rank - 2][k]) {}
 
   const T* operator()(const T* x, std::int64_t count) {

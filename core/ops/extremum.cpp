@@ -37,7 +37,7 @@ struct Smallest {
 /// Indices along one axis; it keeps size 1 if `keep` says so.
 template <class Which>
 Tensor indices(const Tensor& x, int axis, KeepDims keep) {
-  const Lines lines(x.shape(), axis);
+  const kernels::AxisView lines(x.shape(), axis);
   if (lines.n == 0)
     check::fail(Which::index_name, "axis ", axis, " of shape ", x.shape(), " has no elements to choose from");
   Shape result = x.shape();

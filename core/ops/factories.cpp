@@ -122,6 +122,7 @@ Tensor arange(double start, double stop, double step, DType dtype) {
     using T = decltype(kind);
     number_as<T>("arange", start);
     number_as<T>("arange", step);
+    if (count > 0) number_as<T>("arange", start + (count - 1) * step);
     T* const p = y.fresh<T>();
     for (std::int64_t i = 0; i < y.numel(); ++i) p[i] = static_cast<T>(start + static_cast<double>(i) * step);
   });
@@ -140,12 +141,17 @@ Tensor linspace(double start, double stop, std::int64_t count, DType dtype) {
   if (count < 0) check::fail("linspace", "count is ", count, ": it can't be negative");
   if (!is_floating(dtype)) check::fail("linspace", "dtype is ", dtype, ": it must be float32 or float64");
   Tensor y = Tensor::empty({count}, dtype);
-  const double step = count > 1 ? (stop - start) / static_cast<double>(count - 1) : 0;
+  // Half the way, which can't overflow, in half as many steps.
+  const double step = count > 1 ? (stop / 2 - start / 2) / (static_cast<double>(count - 1) / 2) : 0;
   dispatch_floating(dtype, [&](auto kind) {
     using T = decltype(kind);
+    if (!std::isfinite(static_cast<T>(start)) || !std::isfinite(static_cast<T>(stop)))
+      check::fail("linspace", "start is ", start, ", stop ", stop, ": both must be finite in ", dtype);
     T* const p = y.fresh<T>();
-    for (std::int64_t i = 0; i < count; ++i) p[i] = static_cast<T>(start + static_cast<double>(i) * step);
-    if (count > 1) p[count - 1] = static_cast<T>(stop);
+    // From the nearer end, so that both are exact and the row is symmetric.
+    for (std::int64_t i = 0, last = count - 1; i < count; ++i)
+      p[i] = static_cast<T>(2 * i <= last ? start + static_cast<double>(i) * step
+                                          : stop - static_cast<double>(last - i) * step);
   });
   return y;
 }

@@ -48,13 +48,14 @@ void add_rows(Tensor& sum, int axis, const Tensor& ids, const Tensor& v, std::in
     using T = decltype(kind);
     if constexpr (!std::is_same_v<T, bool>)
       kernels::scatter_rows_add(sum.fresh<T>(), v.data<T>().data(), ids.data<std::int64_t>().data(), ids.numel(),
-                                kernels::Axis(sum.shape(), axis), skip);
+                                kernels::AxisView(sum.shape(), axis), skip);
   });
 }
 
 constexpr std::int64_t no_id = -1;
 
-Tensor spread_rows(const char* op, const Tensor& v, int axis, const Tensor& ids, const Shape& shape, std::int64_t skip);
+Tensor select_rows_backward(const char* op, const Tensor& v, int axis, const Tensor& ids, const Shape& shape,
+                            std::int64_t skip);
 
 // The rows of x at ids along an axis, 0 where the id is `zeroed`; the shape has them in the axis's place. Rows where
 // the id is `skip` give no gradient.
@@ -62,18 +63,18 @@ Tensor select_rows(const char* op, const Tensor& x, int axis, const Tensor& ids,
                    std::int64_t zeroed, std::int64_t skip) {
   Tensor y = Tensor::empty(shape, x.dtype());
   kernels::gather_rows(y.fresh<char>(), x.raw(), ids.data<std::int64_t>().data(), ids.numel(),
-                       kernels::Axis(x.shape(), axis), size_of(x.dtype()), zeroed);
+                       kernels::AxisView(x.shape(), axis), size_of(x.dtype()), zeroed);
   return record(op, {x}, std::move(y), keep::saved(ids), [op, axis, skip](Backward& b) {
     const Tensor dy = b.dy(), ids = b.saved(0);
     give_sparse(
         b, [&](Tensor& sum) { add_rows(sum, axis, ids, dy, skip); },
-        [&] { return spread_rows(op, dy, axis, ids, b.shape(0), skip); });
+        [&] { return select_rows_backward(op, dy, axis, ids, b.shape(0), skip); });
   });
 }
 
 // Zeros of `shape` with the rows of v added at ids along the axis, but not where the id is `skip`.
-Tensor spread_rows(const char* op, const Tensor& v, int axis, const Tensor& ids, const Shape& shape,
-                   std::int64_t skip) {
+Tensor select_rows_backward(const char* op, const Tensor& v, int axis, const Tensor& ids, const Shape& shape,
+                            std::int64_t skip) {
   Tensor y = zeros(shape, v.dtype());
   add_rows(y, axis, ids, v, skip);
   return record(op, {v}, std::move(y), keep::saved(ids), [op, axis, skip](Backward& b) {

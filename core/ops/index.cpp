@@ -163,12 +163,12 @@ void write(Tensor& y, const Region& r, const Tensor& list, const Tensor& v) {
   });
 }
 
-Tensor spread(const char* op, const Tensor& v, const Region& r);
+Tensor slice_backward(const char* op, const Tensor& v, const Region& r);
 
 // Reading without a list.
 Tensor take(const char* op, const Tensor& x, const Region& r) {
   return record(op, {x}, taken(x, r, {}), keep::nothing, [op, r](Backward& b) {
-    if (b.recording()) return b.give(0, spread(op, b.dy(), r));
+    if (b.recording()) return b.give(0, slice_backward(op, b.dy(), r));
     // dx = 0, but dy where it was read: into the sum so far, so that many slices of one tensor cost no more than it.
     Backward::Target t = b.target(0);
     Tensor part = b.dy();
@@ -183,7 +183,7 @@ Tensor take(const char* op, const Tensor& x, const Region& r) {
 }
 
 // Zeros with v in the region: the adjoint of reading, as reading is its adjoint.
-Tensor spread(const char* op, const Tensor& v, const Region& r) {
+Tensor slice_backward(const char* op, const Tensor& v, const Region& r) {
   Tensor y = zeros(r.whole, v.dtype());
   write(y, r, {}, v);
   return record(op, {v}, std::move(y), keep::nothing, [op, r](Backward& b) { b.give(0, take(op, b.dy(), r)); });
@@ -257,7 +257,7 @@ void index_put_(Tensor& x, const std::vector<Index>& where, const Tensor& v) {
   const Tensor value = v.dtype() != x.dtype() ? v.to(x.dtype()) : shared ? v.clone() : v;
   if (must_record(put_name, x, value)) {
     // Nobody else reads the buffer, so it is written in place and only the history is new.
-    become(x, put(x.alias(x.shape()), x, p, value));
+    rebind_storage(x, put(x.alias(x.shape()), x, p, value));
   } else {
     x.before_write(put_name);
     write(x, p.region, p.list, value);

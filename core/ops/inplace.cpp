@@ -33,7 +33,7 @@ bool must_record(const char* op, const Tensor& x, const Tensor& operand) {
   return true;
 }
 
-void become(Tensor& x, const Tensor& result) {
+void rebind_storage(Tensor& x, const Tensor& result) {
   detail::TensorImpl &to = *x.impl(), &from = *result.impl();
   const std::uint32_t version = to.storage->version.load(std::memory_order_relaxed) + 1;
   std::swap(to.storage, from.storage);
@@ -73,7 +73,7 @@ Tensor& change(const char* op, Tensor& x, const Tensor& o, const Form& out_of_pl
   const bool recorded = must_record(op, x, o);
   const Tensor operand = operand_for(op, x, o);
   if (recorded) {
-    become(x, out_of_place(x, operand));
+    rebind_storage(x, out_of_place(x, operand));
   } else {
     x.before_write(op);
     compute<Op>(x, x, operand);
@@ -87,7 +87,7 @@ Tensor& change(const char* op, Tensor& x, Scalar s, const Form& out_of_place) {
   expect_holds<Op>(op, x.dtype(), false);
   if (!is_floating(x.dtype())) s.whole(op);
   if (must_record(op, x, {})) {
-    become(x, out_of_place(x, s));
+    rebind_storage(x, out_of_place(x, s));
   } else {
     x.before_write(op);
     compute<Op>(x, x, s);
@@ -151,7 +151,7 @@ FIT_ASSIGN(/=, div)
 Tensor& Tensor::fill_(Scalar s) {
   check::defined("fill_", "the tensor", *this);
   if (must_record("fill_", *this, {})) {
-    become(*this, full(shape(), s, dtype()));
+    rebind_storage(*this, full(shape(), s, dtype()));
     return *this;
   }
   before_write("fill_");
@@ -171,7 +171,7 @@ Tensor& Tensor::copy_(const Tensor& o) {
   const Tensor from = operand_for("copy_", *this, o);
   if (recorded) {
     const Tensor wide = from.shape() == shape() ? from : fit::broadcast_to(from, shape());
-    become(*this, wide.unique() ? wide : wide.clone());
+    rebind_storage(*this, wide.unique() ? wide : wide.clone());
     return *this;
   }
   before_write("copy_");

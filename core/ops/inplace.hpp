@@ -9,6 +9,6 @@ namespace fit {
 bool must_record(const char* op, const Tensor& x, const Tensor& operand);
 
 /// Makes x, with all its handles, hold what `result` holds: its elements and its history.
-void become(Tensor& x, const Tensor& result);
+void rebind_storage(Tensor& x, const Tensor& result);
 
 }  // namespace fit

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "fit/ops.hpp"
+#include "kernels/axis_view.hpp"
 #include "kernels/copy.hpp"
 #include "tensor/check.hpp"
 
@@ -15,14 +16,12 @@ constexpr std::size_t most_parts = 65535;  // that one node can have
 enum class Way { in, out };
 void move_part(Way way, Tensor& to, const Tensor& from, int axis, std::int64_t start) {
   const Shape &part = way == Way::in ? from.shape() : to.shape(), &whole = way == Way::in ? to.shape() : from.shape();
-  std::int64_t outer = 1, inner = 1;
-  for (int a = 0; a < axis; ++a) outer *= part[a];
-  for (int a = axis + 1; a < part.rank(); ++a) inner *= part[a];
-  const kernels::Strides part_rows{part[axis] * inner, 1}, whole_rows{whole[axis] * inner, 1};
+  const auto [outer, n, inner] = kernels::AxisView(part, axis);
+  const kernels::Strides part_rows{n * inner, 1}, whole_rows{whole[axis] * inner, 1};
   const std::int64_t size = size_of(to.dtype()), at = start * inner * size;
   char* const y = to.fresh<char>();
   const char* const x = static_cast<const char*>(from.raw());
-  const Shape block{outer, part[axis] * inner};
+  const Shape block{outer, n * inner};
   if (way == Way::in)
     kernels::copy(block, size, y + at, whole_rows, x, part_rows);
   else
@@ -34,6 +33,12 @@ void expect_parts(const char* op, const std::vector<Tensor>& parts) {
     check::fail(op, parts.size(), " parts: there must be between 1 and ", most_parts);
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (!parts[i].defined()) check::defined(op, ("part " + std::to_string(i)).c_str(), parts[i]);
+}
+
+// Before a list of so many is made.
+void expect_pieces(const char* op, std::int64_t count) {
+  if (count > static_cast<std::int64_t>(most_parts))
+    check::fail(op, "there would be ", count, " pieces: there can be at most ", most_parts);
 }
 
 }  // namespace
@@ -51,7 +56,8 @@ Tensor cat(const std::vector<Tensor>& parts, int axis) {
     if (s.rank() != first.rank() || s.with(axis, 0) != first.with(axis, 0))
       check::fail("cat", "part ", i, " has shape ", s, ", part 0 ", first, ": they must agree but for axis ", axis);
     start[i] = total;
-    total += s[axis];
+    if (__builtin_add_overflow(total, s[axis], &total))
+      check::fail("cat", "the sizes of axis ", axis, " add up to more than an int64 can hold");
     dtype = promote(dtype, parts[i].dtype());
   }
   start[parts.size()] = total;
@@ -83,15 +89,18 @@ Tensor stack(const std::vector<Tensor>& parts, int axis) {
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int axis) {
   axis = check::axis("split", x, axis);
-  std::int64_t sum = 0, start = 0;
+  const std::int64_t whole = x.shape()[axis];
+  expect_pieces("split", static_cast<std::int64_t>(sizes.size()));
+  std::int64_t left = whole, start = 0;
   for (const std::int64_t n : sizes) {
-    if (n < 0 || n > x.shape()[axis])
-      check::fail("split", "a size is ", n, ": axis ", axis, " of shape ", x.shape(), " can't be split so");
-    sum += n;
+    if (n < 0 || n > left)
+      check::fail("split", "a size is ", n, " where ", left, " are left of axis ", axis, " of shape ", x.shape(),
+                  ": the sizes must add up to ", whole);
+    left -= n;
   }
-  if (sum != x.shape()[axis] || sizes.empty() || sizes.size() > most_parts)
-    check::fail("split", sizes.size(), " sizes that add up to ", sum, " for axis ", axis, " of shape ", x.shape(),
-                ": they must add up to ", x.shape()[axis], ", in between 1 and ", most_parts, " pieces");
+  if (left > 0)
+    check::fail("split", sizes.size(), " sizes that leave ", left, " of axis ", axis, " of shape ", x.shape(),
+                ": they must add up to ", whole);
   std::vector<Tensor> pieces;
   for (const std::int64_t n : sizes) {
     pieces.push_back(Tensor::empty(x.shape().with(axis, n), x.dtype()));
@@ -111,6 +120,7 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t size, int axis) {
   axis = check::axis("split", x, axis);
   if (size <= 0) check::fail("split", "size is ", size, ": it must be positive");
   const std::int64_t n = x.shape()[axis];
+  expect_pieces("split", n / size);
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(n / size), size);
   if (n % size != 0 || n == 0) sizes.push_back(n % size);
   return split(x, sizes, axis);
@@ -119,6 +129,7 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t size, int axis) {
 std::vector<Tensor> chunk(const Tensor& x, int count, int axis) {
   axis = check::axis("chunk", x, axis);
   if (count <= 0) check::fail("chunk", "count is ", count, ": it must be positive");
+  expect_pieces("chunk", count);
   const std::int64_t n = x.shape()[axis];
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(count), n / count);
   for (std::int64_t i = 0; i < n % count; ++i) ++sizes[static_cast<std::size_t>(i)];

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "fit/parallel.hpp"
+#include "kernels/axis_view.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -13,26 +14,14 @@ inline int line_axis(const char* op, const Tensor& x, int axis) {
   return x.rank() == 0 && (axis == 0 || axis == -1) ? 0 : check::axis(op, x, axis);
 }
 
-/// The lines of a tensor along one axis: outer x n x inner.
-struct Lines {
-  std::int64_t outer = 1, n, inner = 1;
-
-  Lines(const Shape& shape, int axis) : n(shape.rank() == 0 ? 1 : shape[axis]) {
-    for (int a = 0; a < axis; ++a) outer *= shape[a];
-    for (int a = axis + 1; a < shape.rank(); ++a) inner *= shape[a];
-  }
-  /// Distance of a line's elements.
-  std::int64_t stride() const { return inner; }
-};
-
 /// Side by side, at most this many lines are taken at once.
 constexpr std::int64_t widest_group = 256;
 
 /// Calls body(offset, count) in parallel for groups of lines that the kernels take at once: contiguous ones one after
 /// another (stride 1), others side by side.
 template <class Body>
-void each_group_of_lines(const Lines& l, const Body& body) {
-  if (l.outer * l.inner == 0) return;
+void each_group_of_lines(const kernels::AxisView& l, const Body& body) {
+  if (l.outer == 0 || l.n == 0 || l.inner == 0) return;
   constexpr std::int64_t work = 1 << 13;  // elements that are worth a thread: each costs an exponential or so
   const std::int64_t n = std::max<std::int64_t>(l.n, 1);
   if (l.inner == 1) {

@@ -51,7 +51,16 @@ struct Plan {
 
 template <class T>
 void run(const Plan& p, const T* a, const T* b, T* c, bool accumulate) {
-  kernels::Product<T> one{p.m, p.n, p.k, p.ta, p.tb, p.ta ? p.m : p.k, p.tb ? p.k : p.n, p.n, T(1), T(accumulate)};
+  kernels::Product<T> one;
+  one.m = p.m;
+  one.n = p.n;
+  one.k = p.k;
+  one.transpose_a = p.ta;
+  one.transpose_b = p.tb;
+  one.lda = p.ta ? p.m : p.k;
+  one.ldb = p.tb ? p.k : p.n;
+  one.ldc = p.n;
+  one.beta = T(accumulate);
   if (p.b_batch.numel() == 1 && !p.ta) {  // the stack of a is one tall matrix
     one.m *= p.batch.numel();
     return kernels::gemm_parallel(one, a, b, c);
@@ -156,7 +165,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     using T = decltype(zero);
     std::int64_t rows = 1;
     for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
-    const kernels::Product<T> p{rows, out, in, false, true, in, in, out};
+    kernels::Product<T> p;
+    p.m = rows;
+    p.n = p.ldc = out;
+    p.k = p.lda = p.ldb = in;
+    p.transpose_b = true;
     T* const py = y.fresh<T>();
     const T* const pb = bias.defined() ? static_cast<const T*>(bias.raw()) : nullptr;
     const auto add = kernels::elementwise<T>().add;

@@ -38,10 +38,10 @@ Forward forward(Norm kind, const Tensor& x, const Tensor& weight, const Tensor& 
     T* const y = f.y.fresh<T>();
     double* const mean = f.mean.defined() ? f.mean.fresh<double>() : nullptr;
     double* const rstd = f.rstd.fresh<double>();
-    const bool past = kernels::goes_past(y, rows, n);
+    const bool nontemporal = kernels::stores_nontemporal(y, rows, n);
     parallel_for(rows, std::max<std::int64_t>(1, work / n), [&](std::int64_t r, std::int64_t end) {
       kernel(y + r * n, mean ? mean + r : nullptr, rstd + r, x.data<T>().data() + r * n, pointer<T>(weight),
-             pointer<T>(bias), end - r, n, eps, past);
+             pointer<T>(bias), end - r, n, eps, nontemporal);
     });
   });
   return f;
@@ -65,7 +65,7 @@ Gradients fused_gradients(Norm kind, const Tensor& x, const Tensor& dy, const Te
     using T = decltype(zero);
     const auto& kernels = kernels::norm_rows<T>();
     const auto kernel = kind == Norm::layer ? kernels.layer_backward : kernels.rms_backward;
-    const bool past = want_x && kernels::goes_past(g.x.fresh<T>(), rows, n);
+    const bool nontemporal = want_x && kernels::stores_nontemporal(g.x.fresh<T>(), rows, n);
     const auto at = [](Tensor& t, std::int64_t offset) { return t.defined() ? t.fresh<T>() + offset : nullptr; };
     parallel_for(blocks, std::max<std::int64_t>(1, work / std::max<std::int64_t>(block * n, 1)),
                  [&](std::int64_t begin, std::int64_t end) {
@@ -74,7 +74,7 @@ Gradients fused_gradients(Norm kind, const Tensor& x, const Tensor& dy, const Te
                      kernel(at(g.x, r * n), at(g.weight, k * n), at(g.bias, k * n), x.data<T>().data() + r * n,
                             dy.data<T>().data() + r * n, pointer<T>(weight),
                             mean.defined() ? mean.data<double>().data() + r : nullptr, rstd.data<double>().data() + r,
-                            std::min(block, rows - r), n, past);
+                            std::min(block, rows - r), n, nontemporal);
                    }
                  });
   });

@@ -1,6 +1,8 @@
 // x^e, for tensors and numbers.
+#include <cmath>
 #include <type_traits>
 
+#include "kernels/functions.hpp"
 #include "ops/elementwise.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -31,21 +33,29 @@ auto power_runs() {
 
 // Whole and half exponents that are met often, without a call of pow.
 template <class T>
-bool quick(Tensor& y, const Tensor& x, double e) {
+bool run_fast_path(Tensor& y, const Tensor& x, double e) {
+  using kernels::Function;
   const auto& kernel = kernels::elementwise<T>();
+  const auto run_function = [&](Function f) {
+    run_unary<T, T>(y, x,
+                    [f](T* out, const T* in, std::int64_t n) { kernels::function<T>(f).forward(out, in, n, T(0)); });
+  };
   if (e == 2 || e == 3)
     run_binary<T, T, T>(y, x, x, kernel.mul);
   else if (e == -1)
     run_with_number<T, T>(y, x, T{1}, true, kernel.div);
   else if (e == 0.5)
-    run_unary<T, T>(y, x, kernel.sqrt);
+    run_function(Function::sqrt);
   else if (e == -0.5)
-    run_unary<T, T>(y, x, kernel.rsqrt);
+    run_function(Function::rsqrt);
   else
     return false;
   if (e == 3) run_binary<T, T, T>(y, y, x, kernel.mul);
   return true;
 }
+
+// For small |e|, x^(e-1) may be infinite though e x^(e-1) is not. The square of its root times e comes in two steps.
+bool may_overflow_alone(double e) { return e != 0 && std::abs(e) < 1 && e < 0.2; }
 
 // boolean counts as int64
 DType number_type(DType t) { return t == boolean ? int64 : t; }
@@ -61,19 +71,23 @@ void dispatch_number(DType t, const F& f) {
 Tensor pow(const Tensor& x, Scalar e) {
   check::defined("pow", "x", x);
   const DType t = number_type(x.dtype());
-  const Tensor from = plainly(x, t);
+  const Tensor from = to_dtype_no_grad(x, t);
   Tensor y = Tensor::empty(x.shape(), t);
   dispatch_number(t, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_floating_point_v<T>)
-      if (quick<T>(y, from, e.value())) return;
+      if (run_fast_path<T>(y, from, e.value())) return;
     run_with_number<T, T>(y, from, number_as<T>("pow", e), false, power_runs<T>(), pow_grain<T>);
   });
-  // dx = dy e x^(e - 1)
+  // dx = dy e x^(e-1)
   return record("pow", {x}, std::move(y), keep::inputs, [e](Backward& b) {
     const double v = e.value();
     if (v == 0) return b.give(0, zeros_like(b.dy()));
     const Tensor x = b.x(0);
+    if (may_overflow_alone(v)) {
+      const Tensor root = pow(x, (v - 1) / 2);
+      return b.give(0, mul(mul(mul(b.dy(), v), root), root));
+    }
     b.give(0, mul(b.dy(), mul(v == 2 ? x : pow(x, v - 1), v)));
   });
 }
@@ -81,7 +95,7 @@ Tensor pow(const Tensor& x, Scalar e) {
 Tensor pow(const Tensor& x, const Tensor& e) {
   check::defined("pow", "x", x, "e", e);
   const DType t = number_type(promote(x.dtype(), e.dtype()));
-  const Tensor base = plainly(x, t), exponent = plainly(e, t);
+  const Tensor base = to_dtype_no_grad(x, t), exponent = to_dtype_no_grad(e, t);
   Tensor y = Tensor::empty(check::broadcast("pow", x.shape(), e.shape()), t);
   dispatch_number(t, [&](auto zero) {
     using T = decltype(zero);
@@ -89,10 +103,12 @@ Tensor pow(const Tensor& x, const Tensor& e) {
   });
   return record("pow", {x, e}, std::move(y), keep::inputs | keep::output, [](Backward& b) {
     const Tensor x = b.x(0).to(b.dy().dtype()), e = b.x(1).to(b.dy().dtype());
-    // dx = dy e x^(e - 1), and 0 for e = 0, also where 1 / x is infinite or NaN
+    // dx = dy e x^(e-1), and 0 for e = 0, also where 1 / x is infinite or NaN
     if (b.wants(0)) {
       const Tensor pole = logical_and(eq(e, 0), logical_not(isfinite(div(1, x))));
-      b.give(0, mul(b.dy(), mul(e, pow(x, where(pole, 0, sub(e, 1))))));
+      const Tensor halved = logical_and(lt(abs(e), 1), ne(e, 0)), exponent = sub(e, 1);
+      const Tensor root = pow(x, where(pole, 0, where(halved, mul(exponent, 0.5), exponent)));
+      b.give(0, mul(mul(mul(b.dy(), e), root), where(halved, root, 1)));
     }
     // de = dy y ln x, and 0 for x = 0 and e >= 0, where the logarithm is infinite
     if (b.wants(1)) b.give(1, mul(b.dy(), mul(b.y(), log(where(logical_and(eq(x, 0), ge(e, 0)), 1, x)))));

@@ -35,11 +35,17 @@ Tensor sum_over(const Reduction& r, const Tensor& x, const Shape& result) {
                 [out = y.fresh<Total<T>>()](std::int64_t i, auto total) { out[i] = static_cast<Total<T>>(total); });
   });
   return record("sum", {x}, std::move(y), keep::nothing,
-                [kept = r.shape(keepdims)](Backward& b) { b.give(0, spread(b.dy(), kept, b.shape(0))); });
+                [kept = r.shape(keepdims)](Backward& b) { b.give(0, expand_grad(b.dy(), kept, b.shape(0))); });
 }
 
-/// y with 1 in place of 0, to divide by.
-Tensor nonzero(const Tensor& y) { return masked_fill(y, eq(y, 0), 1); }
+/// a / b, and the constant 0 where b is 0.
+Tensor quotient_or_zero(const Tensor& a, const Tensor& b) {
+  const Tensor zero = eq(b, 0);
+  return masked_fill(div(a, masked_fill(b, zero, 1)), zero, 0);
+}
+
+/// -1, 0 or 1: a constant, so that its derivative is 0 everywhere.
+Tensor sign(const Tensor& x) { return sub(gt(x, 0).to(x.dtype()), lt(x, 0).to(x.dtype())); }
 
 /// The sums of (x - mean)^2 in two passes, each finished by finish(i, sum).
 template <class T, class Finish>
@@ -52,7 +58,7 @@ void each_deviation(const Reduction& r, const Tensor& x, const Finish& finish) {
 }
 
 /// The variance, or its root; NaN where no degrees of freedom are left.
-Tensor spread_of(const char* op, const Tensor& x, const Reduction& r, Correction correction, KeepDims keep, bool root) {
+Tensor var_or_std(const char* op, const Tensor& x, const Reduction& r, Correction correction, KeepDims keep, bool root) {
   Tensor y = Tensor::empty(r.shape(keep), x.dtype());
   const double n = static_cast<double>(r.count()), freedom = n - static_cast<double>(correction);
   dispatch_floating(x.dtype(), [&](auto zero) {
@@ -66,7 +72,7 @@ Tensor spread_of(const char* op, const Tensor& x, const Reduction& r, Correction
                 [=, kept = r.shape(keepdims)](Backward& b) {
                   // dvar/dx = 2 (x - mean) / (n - correction);  dstd = dvar / (2 std), and 0 at 0
                   const Tensor x = b.x(0), centred = x - sum_to(x, kept) / n;
-                  const Tensor dy = root ? b.dy() / nonzero(b.y()) : b.dy() * 2;
+                  const Tensor dy = root ? quotient_or_zero(b.dy(), b.y()) : b.dy() * 2;
                   b.give(0, centred * reshape(dy / freedom, kept));
                 });
 }
@@ -114,7 +120,7 @@ Tensor products_of_others(const Tensor& x, const Shape& kept) {
 }
 
 /// Whether any or all are true.
-Tensor verdict(const char* op, const Tensor& x, const Axes& axes, KeepDims keep, bool all) {
+Tensor any_or_all(const char* op, const Tensor& x, const Axes& axes, KeepDims keep, bool all) {
   const Reduction r(op, x, axes);
   Tensor y = Tensor::empty(r.shape(keep), boolean);
   bool* const out = y.fresh<bool>();
@@ -130,7 +136,7 @@ Tensor verdict(const char* op, const Tensor& x, const Axes& axes, KeepDims keep,
 /// Running sums along an axis, from its end if `backwards`.
 Tensor running_sum(const Tensor& x, int axis, bool backwards) {
   Tensor y = Tensor::empty(x.shape(), total_dtype(x));
-  const Lines lines(x.shape(), axis);
+  const kernels::AxisView lines(x.shape(), axis);
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
@@ -187,22 +193,22 @@ Tensor mean(const Tensor& x, const Axes& axes, KeepDims keep) {
     each_sum<T>(r, x, [n, out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(total / n); });
   });
   return record("mean", {x}, std::move(y), keep::nothing,
-                [n, kept = r.shape(keepdims)](Backward& b) { b.give(0, spread(div(b.dy(), n), kept, b.shape(0))); });
+                [n, kept = r.shape(keepdims)](Backward& b) { b.give(0, expand_grad(div(b.dy(), n), kept, b.shape(0))); });
 }
 
 Tensor var(const Tensor& x, const Axes& axes, Correction correction, KeepDims keep) {
   check::floating("var", "x", x);
-  return spread_of("var", x, Reduction("var", x, axes), correction, keep, false);
+  return var_or_std("var", x, Reduction("var", x, axes), correction, keep, false);
 }
 
 Tensor std(const Tensor& x, const Axes& axes, Correction correction, KeepDims keep) {
   check::floating("std", "x", x);
-  return spread_of("std", x, Reduction("std", x, axes), correction, keep, true);
+  return var_or_std("std", x, Reduction("std", x, axes), correction, keep, true);
 }
 
 Tensor stddev(const Tensor& x, const Axes& axes, Correction correction, KeepDims keep) {
   check::floating("stddev", "x", x);
-  return spread_of("stddev", x, Reduction("stddev", x, axes), correction, keep, true);
+  return var_or_std("stddev", x, Reduction("stddev", x, axes), correction, keep, true);
 }
 
 Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
@@ -236,27 +242,39 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
           [out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(std::sqrt(total)); });
     });
   } else {
-    const NoGrad plain;
-    if (std::isinf(p))
-      y = r.count() == 0 ? zeros(r.shape(keep), x.dtype()) : max(abs(x), axes, keep);
-    else
-      y = pow(sum(pow(abs(x), p), axes, keep), 1 / p);
+    const NoGrad no_grad;
+    const Tensor size = abs(x);
+    if (r.count() == 0) {
+      y = zeros(r.shape(keep), x.dtype());
+    } else if (p == 1) {
+      y = sum(size, axes, keep);
+    } else {
+      y = max(size, axes, keepdims);
+      if (!std::isinf(p)) {
+        // Powers of |x| / max |x| neither overflow nor vanish.
+        const Tensor scale = where(logical_and(gt(y, 0), isfinite(y)), y, 1);
+        y = scale * pow(sum(pow(size / scale, p), axes, keepdims), 1 / p);
+      }
+      y = reshape(y, r.shape(keep));
+    }
   }
   return record("norm", {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
     // dx = dy sign(x) (|x| / y)^(p-1); for p = infinity the largest share dy sign(x) among them. 0 where x or y is 0.
     const Tensor x = b.x(0), y = reshape(b.y(), kept), dy = reshape(b.dy(), kept);
-    if (p == 2) return b.give(0, x * (dy / nonzero(y)));
-    const Tensor size = abs(x), safe = nonzero(size);
+    if (p == 2) return b.give(0, x * quotient_or_zero(dy, y));
+    const Tensor size = abs(x);
     if (std::isinf(p)) {
       const Tensor largest = eq(size, y).to(x.dtype());
-      return b.give(0, x / safe * largest * (dy / sum_to(largest, kept)));
+      return b.give(0, sign(x) * largest * (dy / sum_to(largest, kept)));
     }
-    b.give(0, x / safe * pow(safe / nonzero(y), p - 1) * dy);
+    // Where x is 0, sign(x) is; there 1 stands for the ratio, of which no power is infinite.
+    const Tensor ratio = masked_fill(quotient_or_zero(size, y), eq(x, 0), 1);
+    b.give(0, sign(x) * pow(ratio, p - 1) * dy);
   });
 }
 
-Tensor any(const Tensor& x, const Axes& axes, KeepDims keep) { return verdict("any", x, axes, keep, false); }
-Tensor all(const Tensor& x, const Axes& axes, KeepDims keep) { return verdict("all", x, axes, keep, true); }
+Tensor any(const Tensor& x, const Axes& axes, KeepDims keep) { return any_or_all("any", x, axes, keep, false); }
+Tensor all(const Tensor& x, const Axes& axes, KeepDims keep) { return any_or_all("all", x, axes, keep, true); }
 
 Tensor cumsum(const Tensor& x, int axis) { return running_sum(x, line_axis("cumsum", x, axis), false); }
 

@@ -49,7 +49,7 @@ void Reduction::plan(const Shape& shape, const bool (&goes)[Shape::max_rank]) {
   result_shape_ = Shape(result, result_rank);
 }
 
-Tensor spread(const Tensor& dy, const Shape& kept, const Shape& shape) {
+Tensor expand_grad(const Tensor& dy, const Shape& kept, const Shape& shape) {
   return broadcast_to(dy.shape() == kept ? dy : reshape(dy, kept), shape);
 }
 

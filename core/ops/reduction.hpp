@@ -75,7 +75,7 @@ class Reduction {
 template <class Acc, class T, class Kernel, class Combine, class Finish>
 void Reduction::fold(const T* x, Acc identity, const Kernel& kernel, const Combine& combine,
                      const Finish& finish) const {
-  constexpr std::int64_t most = 512;       // accumulators at a time: they stay in the first cache
+  constexpr std::int64_t most = 512;       // accumulators at a time: they stay in the L1 cache
   constexpr std::int64_t work = 1 << 15;   // elements that are worth a thread
   constexpr std::int64_t most_tasks = 64;  // beyond these, cutting up the reduced axes gains nothing
   const std::int64_t n = outputs(), ks = kept_.inner().stride, rs = reduced_.inner().stride;
@@ -146,6 +146,6 @@ constexpr auto larger = [](auto a, auto b) { return b > a || b != b ? b : a; };
 constexpr auto smaller = [](auto a, auto b) { return b < a || b != b ? b : a; };
 
 /// dy, of shape `kept` once its reduced axes are put back, repeated to `shape`: the gradient of a sum.
-Tensor spread(const Tensor& dy, const Shape& kept, const Shape& shape);
+Tensor expand_grad(const Tensor& dy, const Shape& kept, const Shape& shape);
 
 }  // namespace fit

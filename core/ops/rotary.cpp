@@ -18,9 +18,9 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
   const std::int64_t T = x.size(-2), W = x.size(-1), offset = options.offset;
   if (table.rank() != 3 || table.size(2) != 2 || table.size(1) == 0)
     check::fail(op, "table is ", table.shape(), ": it must be [T, D/2, 2], with D at least 2");
-  if (offset < 0 || offset > table.size(0) - T)
-    check::fail(op, "x is ", x.shape(), ", offset ", offset, ", table ", table.shape(), ": the positions ", offset,
-                " … ", offset + T - 1, " must be in the table");
+  if (offset < 0 || T > table.size(0) || offset > table.size(0) - T)
+    check::fail(op, "x is ", x.shape(), ", offset ", offset, ", table ", table.shape(), ": the ", T, " positions from ",
+                offset, " on must be in the table");
   const std::int64_t D = 2 * table.size(1), rotated = options.features == -1 ? W : options.features;
   if (rotated < 0 || rotated > W || rotated % D != 0)
     check::fail(op, "x is ", x.shape(), ", features ", rotated, ", table ", table.shape(),

@@ -57,7 +57,7 @@ template <class Kernel, class Prefer>
 Tensor extremum(const char* op, const Tensor& a, const Tensor& b, const Kernel& kernel, const Prefer& prefer) {
   check::defined(op, "a", a, "b", b);
   const DType t = promote(a.dtype(), b.dtype());
-  const Tensor x = plainly(a, t), y = plainly(b, t);
+  const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
   Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), t);
   dispatch(t, [&](auto zero) {
     using T = decltype(zero);
@@ -100,7 +100,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   check::dtype("where", "the condition", condition, boolean);
   check::defined("where", "a", a, "b", b);
   const DType t = promote(a.dtype(), b.dtype());
-  Tensor z = choose("where", condition, plainly(a, t), plainly(b, t), t);
+  Tensor z = choose("where", condition, to_dtype_no_grad(a, t), to_dtype_no_grad(b, t), t);
   return record("where", {condition, a, b}, std::move(z), keep::input(0), [](Backward& g) {
     if (g.wants(1)) g.give(1, where(g.x(0), g.dy(), 0));
     if (g.wants(2)) g.give(2, where(g.x(0), 0, g.dy()));

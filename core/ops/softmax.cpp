@@ -15,16 +15,16 @@ namespace {
 template <class Pick, class... X>
 Tensor by_lines(int axis, const Pick& pick, const Tensor& first, const X&... others) {
   Tensor y = Tensor::empty(first.shape(), first.dtype());
-  const Lines lines(first.shape(), axis);
+  const kernels::AxisView lines(first.shape(), axis);
   if (y.numel() == 0) return y;
   dispatch_floating(first.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto kernel = pick(kernels::softmax_rows<T>());
     T* const out = y.fresh<T>();
-    const bool past = lines.stride() == 1 && kernels::goes_past(out, y.numel() / lines.n, lines.n);
+    const bool nontemporal = lines.stride() == 1 && kernels::stores_nontemporal(out, y.numel() / lines.n, lines.n);
     each_group_of_lines(lines, [&](std::int64_t at, std::int64_t count) {
       kernel(out + at, first.data<T>().data() + at, (others.template data<T>().data() + at)..., count, lines.n,
-             lines.stride(), past);
+             lines.stride(), nontemporal);
     });
   });
   return y;

@@ -11,7 +11,7 @@ namespace {
 
 // The first k of each line along an axis, in order: NaN is the largest, equals stay in theirs.
 template <class T>
-void sort_lines(T* values, std::int64_t* ids, const T* x, const kernels::Axis& a, std::int64_t k, bool descending) {
+void sort_lines(T* values, std::int64_t* ids, const T* x, const kernels::AxisView& a, std::int64_t k, bool descending) {
   struct Item {
     T value;
     std::int64_t id;
@@ -48,11 +48,12 @@ void sort_lines(T* values, std::int64_t* ids, const T* x, const kernels::Axis& a
 std::pair<Tensor, Tensor> sorted(const char* op, const Tensor& x, std::int64_t k, int axis, bool descending) {
   const Shape shape = x.shape().with(axis, k);
   std::vector<Tensor> y{Tensor::empty(shape, x.dtype()), Tensor::empty(shape, int64)};
-  dispatch(x.dtype(), [&](auto kind) {
-    using T = decltype(kind);
-    sort_lines(y[0].fresh<T>(), y[1].fresh<std::int64_t>(), x.data<T>().data(), kernels::Axis(x.shape(), axis), k,
-               descending);
-  });
+  if (shape.numel() > 0)
+    dispatch(x.dtype(), [&](auto kind) {
+      using T = decltype(kind);
+      sort_lines(y[0].fresh<T>(), y[1].fresh<std::int64_t>(), x.data<T>().data(), kernels::AxisView(x.shape(), axis), k,
+                 descending);
+    });
   record(op, {x}, y, keep::saved(y[1]), [axis](Backward& b) { give_scattered(b, axis, b.saved(0), b.dy()); });
   return {y[0], y[1]};
 }

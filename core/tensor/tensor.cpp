@@ -36,11 +36,14 @@ TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, 
 }  // namespace detail
 
 std::int64_t Scalar::whole(const char* op) const {
-  if (dtype_ == DType::boolean || dtype_ == DType::int64) return whole_;
-  if (value_ != std::floor(value_) || std::abs(value_) > 9e15)
+  const bool integer = dtype_ == DType::boolean || dtype_ == DType::int64;
+  if (!integer && value_ != std::floor(value_))
     check::fail(op, "the number ", value_,
                 " is not whole and the tensor is not floating: convert the tensor with .to(float32)");
-  return static_cast<std::int64_t>(value_);
+  // An unsigned integer above INT64_MAX has come out negative.
+  if (integer ? value_ > 0 && whole_ < 0 : value_ >= 0x1p63 || value_ < -0x1p63)
+    check::fail(op, "the number ", value_, " does not fit int64: it must be in -2^63 … 2^63 - 1");
+  return integer ? whole_ : static_cast<std::int64_t>(value_);
 }
 
 void Tensor::throw_undefined() {
@@ -52,6 +55,10 @@ void Tensor::throw_dtype(DType asked) const {
 }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 46;  // that a process can address, on any machine of today
+  if (shape.numel() > most_bytes / size_of(dtype))
+    check::fail("tensor", "shape ", shape, " in ", dtype, " takes more than ", most_bytes,
+                " bytes: more than a machine can address");
   detail::Storage* s = detail::new_storage(static_cast<std::size_t>(shape.numel() * size_of(dtype)));
   return Tensor(detail::new_impl(s, 0, shape, dtype));
 }

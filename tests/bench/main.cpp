@@ -69,7 +69,8 @@ Limits measure_limits() {
     constexpr std::int64_t n = 1536;
     const Tensor a = randn({n, n}), b = randn({n, n});
     Tensor c = zeros({n, n});
-    const kernels::Product<float> p{n, n, n, false, false, n, n, n};
+    kernels::Product<float> p;
+    p.m = p.n = p.k = p.lda = p.ldb = p.ldc = n;
     const auto step = [&] {
       kernels::gemm_parallel(p, a.data<float>().data(), b.data<float>().data(), c.fresh<float>());
     };

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # docs_quotes.sh TOP: in README.md and docs/*.md
 # - a code block under the line <!-- quote: FILE --> is that file, word for word;
+# - one under <!-- excerpt: FILE --> stands in that file, line for line, at any indentation;
 # - a link to a file of the project leads to one.
 set -euo pipefail
 cd "$1"
@@ -17,6 +18,16 @@ for page in README.md docs/*.md; do
       status=1
     fi
   done < <(sed -nE 's/^<!-- quote: (.*) -->$/\1/p' "$page")
+  while IFS=: read -r number file; do
+    quotes=$((quotes + 1))
+    excerpt=$(tail -n +"$((number + 1))" "$page" | awk '/^```/ { if (inside) exit; inside = 1; next } inside' |
+      sed -E 's/^ +//')
+    if [ -z "$excerpt" ] || [[ $(sed -E 's/^ +//' "$file") != *"$excerpt"* ]]; then
+      echo "$page, line $number: $file does not have these lines one after the other:"
+      echo "$excerpt"
+      status=1
+    fi
+  done < <(sed -nE '/^<!-- excerpt: .* -->$/ { =; s/^<!-- excerpt: (.*) -->$/\1/p }' "$page" | paste -d: - -)
   while read -r link; do
     if [ ! -e "$(dirname "$page")/$link" ]; then
       echo "$page links to $link, which is not there"

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
@@ -115,6 +116,29 @@ TEST_CASE("eye and one_hot", "[factories]") {
   CHECK(one_hot(arange(0), 2).shape() == Shape{0, 2});
   CHECK_THROWS_WITH(one_hot(arange(3), 2), Contains("position 2 of ids [3] is 2: it must be in 0 … 1"));
   CHECK_THROWS_WITH(one_hot(zeros({2}), 2), Contains("ids is float32: it must be int64"));
+}
+
+TEST_CASE("whole numbers that int64 can't hold are errors", "[factories]") {
+  const std::string rule = "does not fit int64: it must be in -2^63 … 2^63 - 1";
+  CHECK_THROWS_WITH(full({2}, UINT64_MAX, int64), Contains("[full] the number 1.84467e+19 " + rule));
+  CHECK_THROWS_WITH(tensor({UINT64_MAX}), Contains("[tensor]") && Contains(rule));
+  CHECK_THROWS_WITH(arange(3) + UINT64_MAX, Contains("[add]") && Contains(rule));
+  CHECK_THROWS_WITH(full({2}, 0x1p63, int64), Contains(rule));
+  CHECK_THROWS_WITH(full({2}, -INFINITY, int64), Contains(rule));
+  CHECK_THROWS_WITH(arange(9e18, 1e19, 5e17, int64), Contains("[arange]") && Contains(rule));
+  CHECK(full({}, UINT64_MAX).item() == 0x1p64f);
+  CHECK(full({}, INT64_MAX, int64).item<std::int64_t>() == INT64_MAX);
+  CHECK(full({}, -0x1p63, int64).item<std::int64_t>() == INT64_MIN);
+  CHECK(full({}, 1e18, int64).item<std::int64_t>() == 1000000000000000000);
+}
+
+TEST_CASE("linspace reaches both ends without overflow, symmetrically", "[factories]") {
+  CHECK(values(linspace(-1e308, 1e308, 5, float64)) == std::vector<double>{-1e308, -5e307, 0, 5e307, 1e308});
+  CHECK_THROWS_WITH(linspace(-1e308, 1e308, 5), Contains("[linspace] start is -1e+308, stop 1e+308") &&
+                                                    Contains("both must be finite in float32"));
+  CHECK_THROWS_WITH(linspace(0, INFINITY, 3, float64), Contains("must be finite"));
+  const Tensor x = linspace(-0.7, 0.7, 24, float64);
+  CHECK(same_bits(x, neg(flip(x, {0}))));
 }
 
 }  // namespace fit::test

@@ -7,6 +7,7 @@
 
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
+#include "support/function_rows.hpp"
 #include "support/rounding.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
@@ -16,6 +17,8 @@ namespace fit {
 namespace {
 
 using test::each_isa;
+using test::function_rows;
+using test::FunctionRow;
 using test::units_off;
 
 constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
@@ -44,75 +47,19 @@ Tensor points() {
   return tensor(v, {static_cast<std::int64_t>(v.size())});
 }
 
-struct Function {
-  const char* name;
-  Tensor (*ours)(const Tensor&);
-  long double (*truth)(long double);
-  double float_units, double_units;
-};
-
 template <class T>
-void check_units(const Function& f, const Tensor& x, double bound) {
-  INFO(f.name << " in " << x.dtype());
-  const Tensor y = f.ours(x);
+void check_units(const FunctionRow& row, const Tensor& x) {
+  INFO(row.name << " in " << x.dtype());
+  const Tensor y = row.f(x);
   REQUIRE(y.dtype() == x.dtype());
   double worst = 0, at = 0, got = 0;
   for (std::int64_t i = 0; i < x.numel(); ++i) {
     const T v = x.data<T>()[i];
-    const double off = units_off(y.data<T>()[i], f.truth(static_cast<long double>(v)));
+    const double off = units_off(y.data<T>()[i], row.value(static_cast<long double>(v)));
     if (off > worst) worst = off, at = v, got = y.data<T>()[i];
   }
   INFO("worst at " << at << ", which gives " << got);
-  CHECK(worst <= bound);
-}
-
-using L = long double;
-const Function functions[] = {
-    {"exp", [](const Tensor& x) { return exp(x); }, [](L x) { return std::exp(x); }, 3, 2},
-    {"log", [](const Tensor& x) { return log(x); }, [](L x) { return std::log(x); }, 1, 1},
-    {"log1p", [](const Tensor& x) { return log1p(x); }, [](L x) { return std::log1p(x); }, 1, 1},
-    {"sqrt", [](const Tensor& x) { return sqrt(x); }, [](L x) { return std::sqrt(x); }, 0.5, 0.5},
-    {"rsqrt", [](const Tensor& x) { return rsqrt(x); }, [](L x) { return 1 / std::sqrt(x); }, 2, 2},
-    {"sin", [](const Tensor& x) { return sin(x); }, [](L x) { return std::sin(x); }, 3, 3},
-    {"cos", [](const Tensor& x) { return cos(x); }, [](L x) { return std::cos(x); }, 3, 3},
-    {"tanh", [](const Tensor& x) { return tanh(x); }, [](L x) { return std::tanh(x); }, 2, 2},
-    {"erf", [](const Tensor& x) { return erf(x); }, [](L x) { return std::erf(x); }, 3, 2},
-    {"sigmoid", [](const Tensor& x) { return sigmoid(x); }, [](L x) { return 1 / (1 + std::exp(-x)); }, 3, 3},
-    {"elu", [](const Tensor& x) { return elu(x); }, [](L x) { return x > 0 ? x : std::expm1(x); }, 2, 2},
-    {"softplus", [](const Tensor& x) { return softplus(x); },
-     [](L x) { return std::isnan(x) ? x : std::fmax(x, 0.L) + std::log1p(std::exp(-std::abs(x))); }, 3, 2},
-    {"pow 1.5", [](const Tensor& x) { return pow(x, 1.5); }, [](L x) { return std::pow(x, 1.5L); }, 1, 1},
-    {"neg", [](const Tensor& x) { return neg(x); }, [](L x) { return -x; }, 0, 0},
-    {"abs", [](const Tensor& x) { return abs(x); }, [](L x) { return std::abs(x); }, 0, 0},
-    {"relu", [](const Tensor& x) { return relu(x); }, [](L x) { return x <= 0 ? 0 : x; }, 0, 0},
-};
-
-// The tails of these are products of two rounded factors: their errors are absolute, in parts of 1 + |x|.
-struct Smooth {
-  const char* name;
-  Tensor (*ours)(const Tensor&);
-  L (*truth)(L);
-};
-const Smooth smooth[] = {
-    {"gelu", [](const Tensor& x) { return gelu(x); }, [](L x) { return x * std::erfc(-x / std::sqrt(2.L)) / 2; }},
-    {"gelu by tanh", [](const Tensor& x) { return gelu(x, Gelu::tanh); },
-     [](L x) { return x / (1 + std::exp(-2 * std::sqrt(2 / std::acos(-1.L)) * (x + 0.044715L * x * x * x))); }},
-    {"silu", [](const Tensor& x) { return silu(x); }, [](L x) { return x / (1 + std::exp(-x)); }},
-};
-
-template <class T>
-void check_smooth(const Smooth& f, const Tensor& x) {
-  INFO(f.name << " in " << x.dtype());
-  const Tensor y = f.ours(x);
-  for (std::int64_t i = 0; i < x.numel(); ++i) {
-    const T v = x.data<T>()[i], got = y.data<T>()[i];
-    if (std::isnan(v) || std::isinf(v)) {
-      CHECK((std::isnan(v) ? std::isnan(got) : got == (v > 0 ? v : 0)));
-      continue;
-    }
-    const L off = std::abs(got - f.truth(v)) / (1 + std::abs(L{v}));
-    if (!(off <= 2 * std::numeric_limits<T>::epsilon())) FAIL_CHECK("at " << v << " it gives " << got);
-  }
+  CHECK(worst <= test::allowed_units<T>(row, "value"));
 }
 
 std::vector<double> values(const Tensor& x) { return x.to(float64).to_vector<double>(); }
@@ -129,25 +76,9 @@ Tensor slope(const std::function<Tensor(const Tensor&)>& f, const std::vector<do
 TEST_CASE("functions of one number are within a few units of the truth", "[functions]") {
   const Tensor narrow = points<float>(), wide = points<double>();
   each_isa([&] {
-    for (const Function& f : functions) {
-      check_units<float>(f, narrow, f.float_units);
-      check_units<double>(f, wide, f.double_units);
-    }
-    for (const Smooth& f : smooth) {
-      check_smooth<float>(f, narrow);
-      check_smooth<double>(f, wide);
-    }
-  });
-}
-
-TEST_CASE("the tail of gelu in float64 is right to the last digits, not only small", "[functions]") {
-  const Tensor x = linspace(-37.6, -0.1, 20001, float64);  // beyond, it has fewer digits
-  each_isa([&] {
-    const Tensor y = gelu(x);
-    for (std::int64_t i = 0; i < x.numel(); ++i) {
-      const L v = x.data<double>()[i], want = v * std::erfc(-v / std::sqrt(2.L)) / 2;
-      if (const L off = std::abs(y.data<double>()[i] / want - 1); !(off <= 5e-15L))
-        FAIL_CHECK("at " << static_cast<double>(v) << " it is off by " << static_cast<double>(off) << " of itself");
+    for (const FunctionRow& f : function_rows()) {
+      check_units<float>(f, narrow);
+      check_units<double>(f, wide);
     }
   });
 }
@@ -191,10 +122,10 @@ TEST_CASE("the negative of zero is negative zero, on every instruction set", "[f
 TEST_CASE("a number comes out the same wherever it stands", "[functions]") {
   each_isa([] {
     for (const DType t : {float32, float64})
-      for (const Function& f : functions)
+      for (const FunctionRow& f : function_rows())
         for (const std::int64_t n : {1, 3, 7, 33, 257}) {
-          const double all = f.ours(full({n}, 0.3, t)).to(float64).data<double>()[n - 1];
-          CHECK(all == f.ours(full({}, 0.3, t)).item());
+          const double all = f.f(full({n}, 0.3, t)).to(float64).data<double>()[n - 1];
+          CHECK(all == f.f(full({}, 0.3, t)).item());
         }
   });
 }
@@ -239,6 +170,13 @@ TEST_CASE("the gradient of a power is 0 where the exponent is 0, whatever the ba
   const Tensor x = tensor({0., -0., 1e-40, nan, infinity, 3.}, float32).requires_grad_();
   pow(x, zeros({6})).backward(ones({6}));
   CHECK(values(x.grad()) == std::vector<double>(6, 0.));
+}
+
+TEST_CASE("gradients at NaN are NaN where the function bends", "[functions]") {
+  for (const auto f : {+[](const Tensor& x) { return elu(x); }, +[](const Tensor& x) { return gelu(x); },
+                       +[](const Tensor& x) { return silu(x); }, +[](const Tensor& x) { return erf(x); },
+                       +[](const Tensor& x) { return softplus(x); }, +[](const Tensor& x) { return tanh(x); }})
+    CHECK(std::isnan(values(slope(f, {nan}))[0]));
 }
 
 TEST_CASE("gradients at kinks, ties and edges are PyTorch's", "[functions]") {

@@ -147,7 +147,7 @@ void check_row_moves(std::int64_t outer, std::int64_t n, std::int64_t inner, std
              << " bytes");
   std::mt19937_64 random(static_cast<std::uint64_t>(n + inner));
   const Shape whole{outer, n, inner};
-  const kernels::Axis axis(whole, 1);
+  const kernels::AxisView axis(whole, 1);
   Room<std::int64_t> ids = ids_below(n, count, random);
   Room<T> x = numbers<T>(whole.numel(), random), y(outer * count * inner, 3);
   kernels::gather_rows(y.data(), x.data(), ids.data(), count, axis, sizeof(T), skip);
@@ -337,7 +337,7 @@ TEST_CASE("gathered and scattered elements are those of plain loops, to the bit"
   std::mt19937_64 random(1);
   Room<std::int64_t> ids = ids_below(5, 33, random);
   Room<unsigned char> x = counted<unsigned char>(5 * 7), y(33 * 7, 3);
-  kernels::gather_rows(y.data(), x.data(), ids.data(), 33, kernels::Axis({5, 7}, 0), 1, 2);
+  kernels::gather_rows(y.data(), x.data(), ids.data(), 33, kernels::AxisView({5, 7}, 0), 1, 2);
   for (std::int64_t i = 0; i < 33 * 7; ++i) CHECK(y[i] == (ids[i / 7] == 2 ? 0 : x[ids[i / 7] * 7 + i % 7]));
 }
 

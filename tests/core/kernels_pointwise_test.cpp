@@ -2,15 +2,15 @@
 #include <string>
 #include <utility>
 
-#include "kernels/activation.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/optim.hpp"
 #include "support/catch.hpp"
+#include "support/function_rows.hpp"
 #include "support/room.hpp"
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
-// Kernels that compute element by element, each against its plain form: elementwise.hpp, activation.hpp, optim.hpp.
+// Kernels that compute element by element, each against its plain form: elementwise.hpp, functions.hpp, optim.hpp.
 namespace fit::test {
 namespace {
 
@@ -120,43 +120,17 @@ std::vector<Row<T>> binary_rows() {
   return rows;
 }
 
-using L = long double;
-
 template <class T>
-std::vector<Row<T>> unary_rows() {
-  using R = Rounded<T>;
-  const auto& k = kernels::elementwise<T>();
-  const bool f = narrow<T>;
-  struct {
-    const char* name;
-    kernels::Unary<T> kernel;
-    L (*truth)(L);
-    double units;
-  } const all[] = {
-      {"neg", k.neg, [](L x) { return -x; }, 0},
-      {"exp", k.exp, [](L x) { return std::exp(x); }, f ? 3. : 2},
-      {"log", k.log, [](L x) { return std::log(x); }, 1},
-      {"log1p", k.log1p, [](L x) { return std::log1p(x); }, 1},
-      {"sqrt", k.sqrt, [](L x) { return std::sqrt(x); }, 0.5},
-      {"rsqrt", k.rsqrt, [](L x) { return 1 / std::sqrt(x); }, 2},
-      {"sin", k.sin, [](L x) { return std::sin(x); }, 3},
-      {"cos", k.cos, [](L x) { return std::cos(x); }, 3},
-      {"erf", k.erf, [](L x) { return std::erf(x); }, f ? 3. : 2},
-  };
-  std::vector<Row<T>> rows;
-  for (const auto& [name, kernel, truth, units] : all) {
-    const auto run = kernel;
-    const auto of = [truth = truth, units = units](const R& x) { return R::of(truth(x.value), 0, units); };
-    rows.push_back({name,
-                    {anything<T>(), anything<T>()},
-                    [run](T* const* a, std::int64_t n) { run(a[0], a[1], n); },
-                    [of](R* a) { a[0] = of(a[1]); }});
-    rows.push_back({name + std::string(" over x"),
-                    {anything<T>()},
-                    [run](T* const* a, std::int64_t n) { run(a[0], a[0], n); },
-                    [of](R* a) { a[0] = of(a[0]); }});
-  }
-  return rows;
+std::vector<Row<T>> neg_rows() {
+  const auto run = kernels::elementwise<T>().neg;
+  return {{"neg",
+           {anything<T>(), anything<T>()},
+           [run](T* const* a, std::int64_t n) { run(a[0], a[1], n); },
+           [](Rounded<T>* a) { a[0] = -a[1]; }},
+          {"neg over x",
+           {anything<T>()},
+           [run](T* const* a, std::int64_t n) { run(a[0], a[0], n); },
+           [](Rounded<T>* a) { a[0] = -a[0]; }}};
 }
 
 template <class T>
@@ -210,117 +184,49 @@ void check_choices(std::int64_t n, int sx, int sy) {
   compared("ge", k.ge, std::greater_equal<T>());
 }
 
-// ---- activation -------------------------------------------------------------------------------------------------
+// ---- functions --------------------------------------------------------------------------------------------------
 
 template <class T>
-struct Smooth {
-  const char* name;
-  kernels::Activation f;
-  double p;
-  std::function<Rounded<T>(const Rounded<T>& x)> forward;
-  Draw from;                                             // what the derivative is taken from: x, or y
-  std::function<Rounded<T>(const Rounded<T>& v)> slope;  // f', but exact factors 0 and 1 stay exact
-};
-
-// Phi(x), within 2e-7; or 1e-15, and 5e-15 of itself.
-template <class T>
-Rounded<T> normal_cdf(const Rounded<T>& x) {
-  const L value = std::erfc(-x.value / std::sqrt(2.L)) / 2;
-  return {value, narrow<T> ? 2e-7L : std::min(1e-15L, 5e-15L * value + std::numeric_limits<double>::denorm_min())};
-}
-
-// Numbers beyond which the functions are 0, or x.
-template <class T>
-Rounded<T> near(const Rounded<T>& x, T far) {
-  return std::isnan(x.value) ? x : Rounded<T>(std::min(std::max(static_cast<T>(x.value), -far), far));
-}
-
-template <class T>
-std::vector<Smooth<T>> activations() {
+std::vector<Row<T>> function_kernel_rows() {
   using R = Rounded<T>;
-  using kernels::Activation;
-  const double exp_units = narrow<T> ? 3 : 2;
-  const R zero(T(0)), one(T(1)), half(T(0.5)), slope(T(0.1)), alpha(T(1.3)), cube(static_cast<T>(0.044715)),
-      twice(static_cast<T>(2 * 0.79788456080286535588)), density(static_cast<T>(0.39894228040143267794));
-  const Draw any = anything<T>(), share = sometimes({0, 1}, between(0, 1)),
-             unit = sometimes({-1, 0, 1}, between(-1, 1));
-  const auto positive = [](const R& x) { return x.value > 0; };
-  const auto whole = [](const R& x) {  // where x times 1 is x, also infinity
-    return x.value > 100;
-  };
-  return {
-      {"abs", Activation::abs, 0, [](const R& x) { return abs(x); }, any,
-       [=](const R& x) { return std::isnan(x.value) ? zero : sign(x); }},
-      {"tanh", Activation::tanh, 0, [](const R& x) { return R::of(std::tanh(x.value), 0, 2); }, unit,
-       [=](const R& y) { return one - y * y; }},
-      {"sigmoid", Activation::sigmoid, 0, [](const R& x) { return sigmoid(x, 3); }, share,
-       [=](const R& y) { return y * (one - y); }},
-      {"relu", Activation::relu, 0, [=](const R& x) { return x.value <= 0 ? zero : x; }, any,
-       [=](const R& y) { return y.value <= 0 ? zero : one; }},
-      {"leaky_relu", Activation::leaky_relu, 0.1, [=](const R& x) { return positive(x) ? x : slope * x; }, any,
-       [=](const R& x) { return positive(x) ? one : slope; }},
-      {"elu", Activation::elu, 1.3,
-       [=](const R& x) { return x.value <= 0 ? alpha * R::of(std::expm1(x.value), 0, 2) : x; }, any,
-       [=](const R& x) { return x.value <= 0 ? alpha * exp(x, exp_units) : one; }},
-      {"gelu", Activation::gelu, 0, [=](const R& x) { return whole(x) ? x : near(x, T(100)) * normal_cdf(x); }, any,
-       [=](const R& x) {
-         const R c = near(x, T(40));
-         return normal_cdf(c) + c * density * exp(-half * c * c, exp_units);
-       }},
-      {"gelu by tanh", Activation::gelu_tanh, 0,
-       [=](const R& x) {
-         const R c = near(x, T(100));
-         return whole(x) ? x : c * sigmoid(twice * (c + cube * c * c * c), 3);
-       },
-       any,
-       [=](const R& x) {
-         const R c = near(x, T(40)), square = cube * c * c, s = sigmoid(twice * c * (one + square), 3);
-         return s + c * s * (one - s) * twice * (one + R(T(3)) * square);
-       }},
-      {"silu", Activation::silu, 0, [=](const R& x) { return x.value > 1000 ? x : near(x, T(1000)) * sigmoid(x, 3); },
-       any,
-       [=](const R& x) {
-         const R c = near(x, T(1000)), s = sigmoid(c, 3);
-         return s * (one + c * (one - s));
-       }},
-      {"softplus", Activation::softplus, 0,
-       [=](const R& x) {
-         if (std::isnan(x.value)) return x;
-         return R::of(std::max(x.value, 0.L) + std::log1p(std::exp(-std::abs(x.value))), 0, exp_units);
-       },
-       any, [=](const R& x) { return sigmoid(x, 3); }},
-  };
-}
-
-template <class T>
-std::vector<Row<T>> activation_rows() {
-  using R = Rounded<T>;
-  const Draw dy = sometimes({0}, between(-2, 2));
+  const Draw dy = sometimes({0}, between(-2, 2)), any = anything<T>();
   std::vector<Row<T>> rows;
-  for (const Smooth<T>& s : activations<T>()) {
-    const auto& k = kernels::activation<T>(s.f);
-    const auto p = static_cast<T>(s.p);
-    const std::string name = s.name;
+  for (const FunctionRow& row : function_rows()) {
+    const auto& k = kernels::function<T>(row.kernel);
+    const auto p = static_cast<T>(row.parameter);
+    const double units = allowed_units<T>(row, "value"), slope_units = allowed_units<T>(row, "dx");
+    const std::string name = row.name;
+    const auto value = [=, f = row.value](const R& x) { return R::of(f(x.value), 0, units); };
+    const auto slope = [=, f = row.derivative, least = row.derivative_size](const R& v) {
+      const auto size = static_cast<long double>(least(static_cast<double>(v.value)));
+      return R::of(f(v.value), slope_units * std::numeric_limits<T>::epsilon() * size, slope_units);
+    };
+    // What the derivative is computed from: any number, or any that the function gives.
+    const Draw v = kernels::functions_from_output[static_cast<int>(row.kernel)]
+                       ? Draw([any, f = row.value](std::mt19937_64& random) {
+                           return static_cast<double>(static_cast<T>(f(static_cast<T>(any(random)))));
+                         })
+                       : any;
     rows.push_back({name,
-                    {anything<T>(), anything<T>()},
+                    {any, any},
                     [=](T* const* a, std::int64_t n) { k.forward(a[0], a[1], n, p); },
-                    [f = s.forward](R* a) { a[0] = f(a[1]); }});
+                    [=](R* a) { a[0] = value(a[1]); }});
     rows.push_back({name + " over x",
-                    {anything<T>()},
+                    {any},
                     [=](T* const* a, std::int64_t n) { k.forward(a[0], a[0], n, p); },
-                    [f = s.forward](R* a) { a[0] = f(a[0]); }});
+                    [=](R* a) { a[0] = value(a[0]); }});
     rows.push_back({name + ", backward",
-                    {dy, dy, s.from},
+                    {dy, dy, v},
                     [=](T* const* a, std::int64_t n) { k.backward(a[0], a[1], a[2], n, p); },
-                    [f = s.slope](R* a) { a[0] = a[1] * f(a[2]); }});
+                    [=](R* a) { a[0] = a[1] * slope(a[2]); }});
     rows.push_back({name + ", backward over dy",
-                    {dy, s.from},
+                    {dy, v},
                     [=](T* const* a, std::int64_t n) { k.backward(a[0], a[0], a[1], n, p); },
-                    [f = s.slope](R* a) { a[0] = a[0] * f(a[1]); }});
+                    [=](R* a) { a[0] = a[0] * slope(a[1]); }});
     rows.push_back({name + ", backward over x or y",
-                    {s.from, dy},
+                    {v, dy},
                     [=](T* const* a, std::int64_t n) { k.backward(a[0], a[1], a[0], n, p); },
-                    [f = s.slope](R* a) { a[0] = a[1] * f(a[0]); }});
+                    [=](R* a) { a[0] = a[1] * slope(a[0]); }});
   }
   return rows;
 }
@@ -443,8 +349,8 @@ TEST_CASE("elementwise kernels are within their bounds of the plain form", "[ker
   each_isa([] {
     check(binary_rows<float>());
     check(binary_rows<double>());
-    check(unary_rows<float>());
-    check(unary_rows<double>());
+    check(neg_rows<float>());
+    check(neg_rows<double>());
     check(clamp_rows<float>());
     check(clamp_rows<double>());
   });
@@ -461,10 +367,10 @@ TEST_CASE("comparisons and choices are those of plain loops", "[kernels]") {
   });
 }
 
-TEST_CASE("activations and their derivatives are within their bounds of the plain form", "[kernels]") {
+TEST_CASE("functions of one number and their derivatives are within their bounds of the plain form", "[kernels]") {
   each_isa([] {
-    check(activation_rows<float>());
-    check(activation_rows<double>());
+    check(function_kernel_rows<float>());
+    check(function_kernel_rows<double>());
   });
 }
 

@@ -14,8 +14,6 @@ namespace fit::test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-template <class T>
-constexpr double exp_units = sizeof(T) == 4 ? 3 : 2;
 
 // ---- reduce -----------------------------------------------------------------------------------------------------
 
@@ -132,11 +130,11 @@ void check_squares() {
 // Lines in memory: element r of line l is at l + r stride, or at l n + r if the stride is 1.
 struct Lines {
   std::int64_t count, n, stride;
-  bool past;
+  bool nontemporal;
   std::int64_t at(std::int64_t l, std::int64_t r) const { return stride == 1 ? l * n + r : l + r * stride; }
   std::int64_t room() const { return stride == 1 ? count * n : (n - 1) * stride + count; }
   friend std::ostream& operator<<(std::ostream& out, const Lines& l) {
-    return out << l.count << " lines of " << l.n << ", stride " << l.stride << (l.past ? ", past the caches" : "");
+    return out << l.count << " lines of " << l.n << ", stride " << l.stride << (l.nontemporal ? ", non-temporal" : "");
   }
 };
 
@@ -169,21 +167,13 @@ void check_lines(const char* name, const Lines& lines, Room<T>& y, const Plain& 
   CHECK(gaps_kept);
 }
 
+// The elements of line l as numbers with bounds.
 template <class T>
-struct SoftmaxLine {
-  std::vector<Rounded<T>> shifted, powers;
-  Rounded<T> total;
-  T largest = -std::numeric_limits<T>::infinity();
-
-  SoftmaxLine(Room<T>& x, const Lines& lines, std::int64_t l) {
-    for (std::int64_t r = 0; r < lines.n; ++r) largest = std::max(largest, x[lines.at(l, r)]);
-    for (std::int64_t r = 0; r < lines.n; ++r) {
-      shifted.push_back(Rounded<T>(x[lines.at(l, r)]) - Rounded<T>(largest));
-      powers.push_back(exp(shifted.back(), exp_units<T>, true));
-    }
-    total = sum(powers, lines.stride == 1 ? 2 : 1);
-  }
-};
+std::vector<Rounded<T>> line(Room<T>& x, const Lines& lines, std::int64_t l) {
+  std::vector<Rounded<T>> v;
+  for (std::int64_t r = 0; r < lines.n; ++r) v.emplace_back(x[lines.at(l, r)]);
+  return v;
+}
 
 template <class T>
 void check_softmax(const Lines& lines, std::int64_t offset) {
@@ -194,56 +184,48 @@ void check_softmax(const Lines& lines, std::int64_t offset) {
   Room<T> x = drawn_lines<T>(lines, offset, sometimes({-infinity, -200}, between(-30, 30), 30), random);
   for (std::int64_t l = 0; l < lines.count; ++l) x[lines.at(l, 0)] = T(0.5);
   Room<T> y(lines.room(), offset), log_y(lines.room(), offset), dx(lines.room(), offset), log_dx(lines.room(), offset);
-  k.softmax(y.data(), x.data(), lines.count, lines.n, lines.stride, lines.past);
-  k.log_softmax(log_y.data(), x.data(), lines.count, lines.n, lines.stride, lines.past);
-  check_lines("softmax", lines, y, [&](std::int64_t l) {
-    const SoftmaxLine<T> s(x, lines, l);
-    std::vector<R> expected;
-    for (const R& p : s.powers) expected.push_back(p * (R(T(1)) / s.total));
-    return expected;
-  });
-  check_lines("log_softmax", lines, log_y, [&](std::int64_t l) {
-    const SoftmaxLine<T> s(x, lines, l);
-    std::vector<R> expected;
-    for (const R& d : s.shifted) expected.push_back(d - log(s.total, 1));
-    return expected;
-  });
+  k.softmax(y.data(), x.data(), lines.count, lines.n, lines.stride, lines.nontemporal);
+  k.log_softmax(log_y.data(), x.data(), lines.count, lines.n, lines.stride, lines.nontemporal);
+  namespace plain = kernels::reference;
+  std::vector<R> expected(static_cast<std::size_t>(lines.n));
+  const auto of_one = [&](Room<T>& from, void (*form)(R*, const R*, std::int64_t)) {
+    return [&, form](std::int64_t l) {
+      const InChains chains(lines.stride == 1 ? 2 : 1);
+      form(expected.data(), line(from, lines, l).data(), lines.n);
+      return expected;
+    };
+  };
+  check_lines("softmax", lines, y, of_one(x, plain::softmax<R>));
+  check_lines("log_softmax", lines, log_y, of_one(x, plain::log_softmax<R>));
 
   Room<T> dy = drawn_lines<T>(lines, offset, between(-2, 2), random);
-  k.softmax_backward(dx.data(), y.data(), dy.data(), lines.count, lines.n, lines.stride, lines.past);
-  k.log_softmax_backward(log_dx.data(), log_y.data(), dy.data(), lines.count, lines.n, lines.stride, lines.past);
-  const double chains = lines.stride == 1 ? 8 : 1;
-  check_lines("softmax_backward", lines, dx, [&](std::int64_t l) {
-    std::vector<R> terms, expected;
-    for (std::int64_t r = 0; r < lines.n; ++r) terms.push_back(R(y[lines.at(l, r)]) * R(dy[lines.at(l, r)]));
-    const R total = sum(terms, chains);
-    for (std::int64_t r = 0; r < lines.n; ++r)
-      expected.push_back(R(y[lines.at(l, r)]) * (R(dy[lines.at(l, r)]) - total));
-    return expected;
-  });
-  check_lines("log_softmax_backward", lines, log_dx, [&](std::int64_t l) {
-    std::vector<R> terms, expected;
-    for (std::int64_t r = 0; r < lines.n; ++r) terms.push_back(R(dy[lines.at(l, r)]));
-    const R total = sum(terms, chains);
-    for (std::int64_t r = 0; r < lines.n; ++r)
-      expected.push_back(R(dy[lines.at(l, r)]) - exp(R(log_y[lines.at(l, r)]), exp_units<T>, true) * total);
-    return expected;
-  });
+  k.softmax_backward(dx.data(), y.data(), dy.data(), lines.count, lines.n, lines.stride, lines.nontemporal);
+  k.log_softmax_backward(log_dx.data(), log_y.data(), dy.data(), lines.count, lines.n, lines.stride, lines.nontemporal);
+  const auto of_two = [&](Room<T>& from, void (*form)(R*, const R*, const R*, std::int64_t)) {
+    return [&, form](std::int64_t l) {
+      const InChains chains(lines.stride == 1 ? 8 : 1);
+      form(expected.data(), line(from, lines, l).data(), line(dy, lines, l).data(), lines.n);
+      return expected;
+    };
+  };
+  check_lines("softmax_backward", lines, dx, of_two(y, plain::softmax_backward<R>));
+  check_lines("log_softmax_backward", lines, log_dx, of_two(log_y, plain::log_softmax_backward<R>));
   if (lines.stride != 1 || lines.count != 1) return;
 
-  const SoftmaxLine<T> s(x, lines, 0);
+  const InChains chains(2);
+  const std::vector<R> numbers = line(x, lines, 0);
+  const R largest = plain::largest_of(numbers.data(), lines.n);
   T max = 0, total = 0;
   k.max_and_sum(x.data(), lines.n, max, total);
-  CHECK(max == s.largest);
+  CHECK(max == largest.value);
   Worst worst;
-  worst.add(0, total, s.total);
+  worst.add(0, total, plain::sum_of_exps(numbers.data(), lines.n, largest));
   INFO("max_and_sum, " << sizeof(T) << " bytes, " << lines << ", " << worst);
   CHECK(worst.within_bounds());
   Room<T> scaled(lines.n, offset);
   k.scaled_exp(scaled.data(), x.data(), lines.n, max, T(0.3));
   check_lines("scaled_exp", lines, scaled, [&](std::int64_t) {
-    std::vector<R> expected;
-    for (const R& p : s.powers) expected.push_back(p * R(T(0.3)));
+    for (std::size_t i = 0; i < numbers.size(); ++i) expected[i] = exp(numbers[i] - largest) * R(T(0.3));
     return expected;
   });
 }
@@ -294,12 +276,14 @@ NormRow<T> normalised(const T* x, std::int64_t n, bool layer, double eps) {
 }
 
 template <class T>
-void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bool biased, bool past, double shift) {
+void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bool biased, bool nontemporal,
+                double shift) {
   using R = Rounded<T>;
   INFO((layer ? "layer" : "rms") << ", " << sizeof(T) << " bytes, " << rows << " rows of " << n << ", weight "
-                                 << weighted << ", bias " << biased << ", past " << past << ", around " << shift);
+                                 << weighted << ", bias " << biased << ", nontemporal " << nontemporal << ", around "
+                                 << shift);
   const auto& k = kernels::norm_rows<T>();
-  const std::int64_t offset = past ? 0 : 1;
+  const std::int64_t offset = nontemporal ? 0 : 1;
   const double eps = 1e-3;
   std::mt19937_64 random(static_cast<std::uint64_t>(n));
   Room<T> x = drawn<T>(rows * n, offset, between(shift - 2, shift + 2), random), y(rows * n, offset);
@@ -307,12 +291,20 @@ void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bo
   Room<double> mean(rows), rstd(rows);
   const T* const w = weighted ? weight.data() : nullptr;
   (layer ? k.layer : k.rms)(y.data(), layer ? mean.data() : nullptr, rstd.data(), x.data(), w,
-                            biased ? bias.data() : nullptr, rows, n, eps, past);
+                            biased ? bias.data() : nullptr, rows, n, eps, nontemporal);
   Worst forward, moments;
   std::vector<NormRow<T>> plain;
   for (std::int64_t r = 0; r < rows; ++r) {
     plain.push_back(normalised(x.data() + r * n, n, layer, eps));
     const NormRow<T>& row = plain.back();
+    using L = long double;
+    const auto wide_of = [n](const T* p) { return p ? std::vector<L>(p, p + n) : std::vector<L>(); };
+    const std::vector<L> in = wide_of(x.data() + r * n), scale = wide_of(w),
+                         shift_by = wide_of(biased ? bias.data() : nullptr);
+    std::vector<L> exact(static_cast<std::size_t>(n));
+    (layer ? kernels::reference::layer_norm<L>
+           : kernels::reference::rms_norm<L>)(exact.data(), in.data(), w ? scale.data() : nullptr,
+                                              biased ? shift_by.data() : nullptr, n, static_cast<L>(eps));
     const auto wide = [](const R& v) { return Wide{v.value, v.error}; };
     if (layer) moments.add(r, mean[r], wide(row.mean));
     moments.add(r, rstd[r], wide(row.rstd));
@@ -320,6 +312,7 @@ void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bo
       R v = row.h[static_cast<std::size_t>(i)];
       if (weighted) v = v * R(weight[i]);
       if (biased) v = v + R(bias[i]);
+      v.value = exact[static_cast<std::size_t>(i)];
       forward.add(r * n + i, y[r * n + i], v);
     }
   }
@@ -334,7 +327,7 @@ void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bo
   const std::vector<T> dweight_before = dweight.values(), dbias_before = dbias.values();
   (layer ? k.layer_backward : k.rms_backward)(dx.data(), weighted ? dweight.data() : nullptr,
                                               biased ? dbias.data() : nullptr, x.data(), dy.data(), w,
-                                              layer ? mean.data() : nullptr, rstd.data(), rows, n, past);
+                                              layer ? mean.data() : nullptr, rstd.data(), rows, n, nontemporal);
   Worst backward, sums;
   std::vector<std::vector<R>> to_weight(static_cast<std::size_t>(n)), to_bias(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i) {
@@ -342,21 +335,19 @@ void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bo
     to_bias[static_cast<std::size_t>(i)].push_back(R(dbias_before[static_cast<std::size_t>(i)]));
   }
   for (std::int64_t r = 0; r < rows; ++r) {
-    const R middle = layer ? R::of(mean[r], 0, 0) : R(), scale(static_cast<T>(rstd[r])), size(static_cast<T>(n));
-    std::vector<R> g, h, gh;
+    const R middle = layer ? R::of(mean[r], 0, 0) : R(), scale(static_cast<T>(rstd[r]));
+    std::vector<R> h, d, by, out(static_cast<std::size_t>(n));
     for (std::int64_t i = 0; i < n; ++i) {
-      const R d(dy[r * n + i]);
       h.push_back((R(x[r * n + i]) - middle) * scale);
-      g.push_back(weighted ? d * R(weight[i]) : d);
-      gh.push_back(g.back() * h.back());
-      to_weight[static_cast<std::size_t>(i)].push_back(d * h.back());
-      to_bias[static_cast<std::size_t>(i)].push_back(d);
+      d.emplace_back(dy[r * n + i]);
+      by.emplace_back(weight[i]);
+      to_weight[static_cast<std::size_t>(i)].push_back(d.back() * h.back());
+      to_bias[static_cast<std::size_t>(i)].push_back(d.back());
     }
-    const R mean_g = layer ? sum(g, 8) / size : R(), mean_gh = sum(gh, 8) / size;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      backward.add(r * n + i, dx[r * n + i], scale * (g[at] - mean_g - h[at] * mean_gh));
-    }
+    const InChains chains(8);
+    kernels::reference::norm_backward<R>(layer, out.data(), nullptr, nullptr, h.data(), scale, d.data(),
+                                         weighted ? by.data() : nullptr, n);
+    for (std::int64_t i = 0; i < n; ++i) backward.add(r * n + i, dx[r * n + i], out[static_cast<std::size_t>(i)]);
   }
   for (std::int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -373,7 +364,7 @@ void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bo
   Room<T> again = drawn<T>(n, 3, between(0, 0), random);
   for (std::int64_t i = 0; i < n; ++i) again[i] = dweight_before[static_cast<std::size_t>(i)];
   (layer ? k.layer_backward : k.rms_backward)(nullptr, again.data(), nullptr, x.data(), dy.data(), w,
-                                              layer ? mean.data() : nullptr, rstd.data(), rows, n, past);
+                                              layer ? mean.data() : nullptr, rstd.data(), rows, n, nontemporal);
   CHECK(again.values() == dweight.values());
 }
 
@@ -405,9 +396,9 @@ void check_rotary(bool half, std::int64_t pairs, std::int64_t heads) {
   for (std::int64_t h = 0; h < heads; ++h)
     for (std::int64_t i = 0; i < pairs; ++i) {
       const std::int64_t u = 2 * pairs * h + (half ? i : 2 * i), v = half ? u + pairs : u + 1;
-      const R x(from[u]), y(from[v]), c(cosine[i]), s(sine[i]);
-      worst.add(u, to[u], x * c - y * s);
-      worst.add(v, to[v], x * s + y * c);
+      const auto [x, y] = kernels::reference::rotate(R(from[u]), R(from[v]), R(cosine[i]), R(sine[i]));
+      worst.add(u, to[u], x);
+      worst.add(v, to[v], y);
     }
   INFO(worst);
   CHECK(worst.within_bounds());
@@ -444,11 +435,11 @@ TEST_CASE("norms of rows and their gradients are within the rounding of their pl
 TEST_CASE("results go past the caches where they are large and each row begins a line", "[kernels]") {
   const auto at = [](std::uintptr_t address) { return reinterpret_cast<const float*>(address); };  // is not read
   const std::int64_t rows = 1 << 10, n = 1 << 11;                                                  // 8 MB
-  CHECK(kernels::goes_past(at(4096), rows, n));
-  CHECK(kernels::goes_past(at(4096 + 64), rows, n + 16));
-  CHECK_FALSE(kernels::goes_past(at(4096 + 32), rows, n));
-  CHECK_FALSE(kernels::goes_past(at(4096), rows, n + 8));
-  CHECK_FALSE(kernels::goes_past(at(4096), rows - 1, n));
+  CHECK(kernels::stores_nontemporal(at(4096), rows, n));
+  CHECK(kernels::stores_nontemporal(at(4096 + 64), rows, n + 16));
+  CHECK_FALSE(kernels::stores_nontemporal(at(4096 + 32), rows, n));
+  CHECK_FALSE(kernels::stores_nontemporal(at(4096), rows, n + 8));
+  CHECK_FALSE(kernels::stores_nontemporal(at(4096), rows - 1, n));
 }
 
 TEST_CASE("rotary turns are within the rounding of their plain form", "[kernels]") {

@@ -211,7 +211,8 @@ TEST_CASE("blocks are aligned, large enough, and recycled", "[memory]") {
 }
 
 TEST_CASE("what no machine has is an error", "[memory]") {
-  CHECK_THROWS_WITH(Tensor::empty({std::int64_t{1} << 50}), Contains("[memory]"));
+  std::size_t capacity = 0;
+  CHECK_THROWS_WITH(detail::acquire(std::size_t{1} << 50, capacity), Contains("[memory]"));
   CHECK_THROWS_AS(Tensor::empty({std::int64_t{1} << 40, std::int64_t{1} << 40}), Error);
   CHECK_THROWS_WITH(set_cache_limit(-1), Contains("[set_cache_limit]") && Contains("-1"));
 }
@@ -240,6 +241,74 @@ TEST_CASE("what one thread made another may free", "[memory]") {
           made.backward();
           std::thread([gone = std::move(made)]() mutable { gone = Tensor(); }).join();
         }) == 0);
+}
+
+// Sizes whose product fits an int64, but not the bytes, or the product of their bytes.
+TEST_CASE("more bytes than can be addressed are an Error that names the shape", "[memory]") {
+  const auto before = memory_stats();
+  for (const DType t : {boolean, int64, float32, float64})
+    for (const int log : {48, 60, 61, 62}) {
+      INFO(t << " 2^" << log);
+      const std::int64_t n = std::int64_t{1} << log;
+      const auto told = Contains("[tensor] shape [" + std::to_string(n) + "] in " + name_of(t));
+      CHECK_THROWS_WITH(Tensor::empty({n}, t), told);
+      CHECK_THROWS_WITH(zeros({n}, t), told);
+      CHECK_THROWS_WITH(full({n}, 1, t), told);
+      CHECK_THROWS_WITH(broadcast_to(zeros({1}, t), {n}), told);
+    }
+  const std::int64_t n = std::int64_t{1} << 62;
+  const Tensor one = ones({1}), none = zeros({n, 0});
+  CHECK_THROWS_AS(rand({n}), Error);
+  CHECK_THROWS_AS(randn({n}), Error);
+  CHECK_THROWS_AS(randint(0, 2, {n}), Error);
+  CHECK_THROWS_AS(randperm(n), Error);
+  CHECK_THROWS_AS(bernoulli(0.5, {n}), Error);
+  CHECK_THROWS_AS(arange(n), Error);
+  CHECK_THROWS_AS(linspace(0, 1, n), Error);
+  CHECK_THROWS_AS(eye(n), Error);
+  CHECK_THROWS_AS(eye(1 << 30, 1 << 30), Error);
+  CHECK_THROWS_AS(one_hot(zeros({1}, int64), n), Error);
+  CHECK_THROWS_AS(one_hot(zeros({2}, int64), INT64_MAX), Error);
+  CHECK_THROWS_AS(reshape(one, {n, 4, -1}), Error);
+  CHECK_THROWS_AS(matmul(none, zeros({0, 1})), Error);
+  CHECK_THROWS_AS(sum(none, 1), Error);
+  CHECK_THROWS_AS(cat({zeros({0, n}), zeros({0, n}), zeros({0, n})}, 1), Error);
+  CHECK_THROWS_AS(split(zeros({0, n}), 1, 1), Error);
+  CHECK_THROWS_AS(split(zeros({0, n}), {n, n, n, n, n}, 1), Error);
+  CHECK_THROWS_AS(chunk(zeros({0, n}), INT32_MAX, 1), Error);
+  CHECK_THROWS_AS(topk(one, n, 0), Error);
+  CHECK_THROWS_AS(index_select(one, 0, full({1}, INT64_MIN, int64)), Error);
+  CHECK_THROWS_AS(gather(one, 0, full({1}, INT64_MAX, int64)), Error);
+  CHECK_THROWS_AS(one[INT64_MIN], Error);
+  RotaryOptions far;
+  far.offset = INT64_MAX;
+  CHECK_THROWS_AS(rotary(zeros({2, 2}), zeros({3, 1, 2}, float64), far), Error);
+  CHECK(memory_stats().live_bytes - before.live_bytes < 4096);
+}
+
+TEST_CASE("tensors without elements may have axes of any size", "[memory]") {
+  const std::int64_t n = std::int64_t{1} << 62;
+  const Tensor rows = zeros({n, 0}), columns = zeros({0, n});
+  for (const Tensor& x : {rows, columns})
+    for (const int axis : {0, 1}) {
+      INFO(x.shape() << ", axis " << axis);
+      CHECK(softmax(x, axis).shape() == x.shape());
+      CHECK(cumsum(x, axis).shape() == x.shape());
+      CHECK(sort(x, axis).first.shape() == x.shape());
+      CHECK(flip(x, {axis}).shape() == x.shape());
+      CHECK(cat({x, x.reshape({x.size(0), x.size(1)})}, x.size(0) ? 1 : 0).shape() == x.shape());
+      CHECK(slice(x, axis, INT64_MIN + 1, INT64_MAX, INT64_MAX).numel() == 0);
+      CHECK(slice(x, axis, INT64_MAX, INT64_MIN + 1, INT64_MIN).numel() == 0);
+    }
+  CHECK(tril(rows, INT64_MAX).shape() == rows.shape());
+  CHECK(triu(columns, INT64_MIN).shape() == columns.shape());
+  CHECK(transpose(rows).shape() == columns.shape());
+  CHECK(exp(rows).shape() == rows.shape());
+  CHECK((rows + ones({1})).shape() == rows.shape());
+  CHECK(layer_norm(rows).shape() == rows.shape());
+  CHECK(sum(rows, 0).shape() == Shape{0});
+  CHECK(matmul(columns, zeros({n, 0})).shape() == Shape{0, 0});
+  CHECK(matmul(zeros({n / 4, 0, 3}), zeros({3, 4})).shape() == Shape{n / 4, 0, 4});
 }
 
 }  // namespace fit::test

@@ -1,5 +1,6 @@
 #include "support/op_table.hpp"
 
+#include <cmath>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -10,6 +11,7 @@
 #include "fit/memory.hpp"
 #include "fit/parallel.hpp"
 #include "support/catch.hpp"
+#include "support/variants.hpp"
 
 // What every operation must do, checked for each row of the table.
 namespace fit::test {
@@ -170,6 +172,27 @@ TEST_CASE("every op: float32 agrees with float64, in value and gradient", "[ops]
   });
 }
 
+TEST_CASE("every fused op: values and gradients are those of its composed form", "[ops]") {
+  each_row([](const OpRow& row) {
+    if (row.composed.empty()) return;
+    OpRow composed = row;
+    composed.f = row.composed[0];
+    each_isa([&] {
+      for (const auto& set : all_shapes(row))
+        for (const DType dtype : {float32, float64}) {
+          INFO("shapes " << describe(set) << dtype);
+          const Values fused = forward_and_gradients(row, set, dtype),
+                       plain = forward_and_gradients(composed, set, dtype);
+          REQUIRE(fused.size() == plain.size());
+          for (std::size_t i = 0; i < fused.size(); ++i) {
+            INFO("result " << i << " (outputs, then gradients)");
+            CHECK(max_difference(fused[i], plain[i]) <= (dtype == float32 ? row.tolerance32 : 1e-12));
+          }
+        }
+    });
+  });
+}
+
 TEST_CASE("every op: a graph is recorded only where a gradient is wanted", "[ops]") {
   each_case([](const OpRow& row, const auto& set) {
     Values in = draw(row, set);
@@ -190,6 +213,123 @@ TEST_CASE("every op: its inputs are left as they were", "[ops]") {
     for (std::size_t i = 0; i < in.size(); ++i) {
       CHECK(same_bits(in[i], before[i]));
       CHECK(in[i].version() == 0);
+    }
+  });
+}
+
+// Numbers at which functions bend or a plain formula breaks down. `put` changes an input drawn from d so, or says
+// false.
+struct Corner {
+  const char* name;
+  bool (*put)(const Domain& d, Tensor& x);
+};
+bool contains(const Domain& d, double v) { return d.low <= v && v <= d.high; }
+const Corner corners[] = {
+    {"zeros", [](const Domain& d, Tensor& x) { return contains(d, 0) && (x.zero_(), true); }},
+    {"a zero", [](const Domain& d, Tensor& x) { return contains(d, 0) && (x.reshape({-1})[0] = 0, true); }},
+    {"equal numbers",
+     [](const Domain& d, Tensor& x) {
+       x.fill_(contains(d, 0.75) ? 0.75 : (d.low + d.high) / 2);
+       return true;
+     }},
+    {"equal rows",
+     [](const Domain&, Tensor& x) {
+       if (x.rank() < 2) return false;
+       for (std::int64_t i = 1; i < x.size(0); ++i) x[i] = x[0];
+       return true;
+     }},
+};
+
+// The floating outputs of first and second order with fixed cotangents: gradients by the inputs, and the gradients of
+// those.
+Values derivatives(const OpRow& row, Values in) {
+  for (Tensor& x : in) x = x.detach().requires_grad_();
+  const Values y = floating(row.f(in));
+  Values seeds;
+  std::mt19937_64 random(3);
+  const auto seed = [&](const Tensor& t) { return random_tensor(t.shape(), domain::nonzero, random); };
+  for (const Tensor& t : y) seeds.push_back(seed(t));
+  Values first = grad(y, in, seeds, row.order == 2 ? create_graph | allow_unused : allow_unused), all, recorded, again;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!first[i].defined()) first[i] = zeros_like(in[i]);
+    all.push_back(first[i].detach());
+    if (!first[i].requires_grad()) continue;
+    recorded.push_back(first[i]);
+    again.push_back(seed(first[i]));
+  }
+  if (row.order == 2 && !recorded.empty())
+    for (const Tensor& g : grad(recorded, in, again, allow_unused)) all.push_back(g.defined() ? g : zeros({}, float64));
+  return all;
+}
+
+TEST_CASE("every op: at a corner, derivatives lie between those around it", "[ops]") {
+  // A kink may take the derivative of either side, or one in between; where there is none, this is continuity. So what
+  // is right elsewhere is right here, too.
+  constexpr double step = 1e-6, tolerance = 1e-3;
+  each_case([&](const OpRow& row, const auto& set) {
+    for (const Corner& corner : corners) {
+      if (row.exceptions.count(corner.name)) continue;
+      Values at = draw(row, set);
+      bool any = false;
+      for (std::size_t i = 0; i < at.size(); ++i)
+        any = (at[i].numel() > 0 && corner.put(row.domain_of(i), at[i])) || any;
+      if (!any) continue;
+      INFO(corner.name);
+      const Values here = derivatives(row, at);
+      Values low, high;
+      std::mt19937_64 random(23);
+      for (int k = 0; k < 48; ++k) {  // enough for each of several equals to win once
+        Values near = at;
+        for (Tensor& x : near) x = x + random_tensor(x.shape(), Domain{-step, step}, random);
+        const Values d = derivatives(row, near);
+        REQUIRE(d.size() == here.size());
+        for (std::size_t i = 0; i < d.size(); ++i) {
+          low.size() <= i ? low.push_back(d[i]) : void(low[i] = minimum(low[i], d[i]));
+          high.size() <= i ? high.push_back(d[i]) : void(high[i] = maximum(high[i], d[i]));
+        }
+      }
+      for (std::size_t i = 0; i < here.size(); ++i) {
+        INFO("derivative " << i << " (" << at.size() << " of first order): " << here[i] << " between " << low[i]
+                           << " and " << high[i]);
+        const Tensor slack = (abs(low[i]) + abs(high[i]) + 1) * tolerance;
+        CHECK(all(logical_and(ge(here[i], low[i] - slack), le(here[i], high[i] + slack))).template item<bool>());
+      }
+    }
+  });
+}
+
+TEST_CASE("every op: NaN shows wherever a number counts", "[ops]") {
+  each_case([](const OpRow& row, const auto& set) {
+    if (row.exceptions.count("NaN")) return;
+    const Values in = draw(row, set), before = floating(row.f(in));
+    for (std::size_t i = 0; i < in.size(); ++i)
+      for (std::int64_t k = 0; k < in[i].numel(); ++k) {
+        const auto with = [&](double v) {
+          Values changed = in;
+          changed[i] = in[i].clone();
+          changed[i].reshape({-1})[k] = v;
+          return floating(row.f(changed));
+        };
+        const Values moved = with(in[i].template data<double>()[k] * 1.25 + 0.01), spoilt = with(NAN);
+        INFO("NaN in element " << k << " of input " << i);
+        for (std::size_t o = 0; o < before.size(); ++o) {
+          REQUIRE(spoilt[o].shape() == before[o].shape());
+          for (std::int64_t j = 0; j < before[o].numel(); ++j)
+            if (moved[o].template data<double>()[j] != before[o].template data<double>()[j])
+              CHECK(std::isnan(spoilt[o].template data<double>()[j]));
+        }
+      }
+  });
+}
+
+TEST_CASE("every op: huge and tiny numbers give no NaN", "[ops]") {
+  each_case([](const OpRow& row, const auto& set) {
+    if (row.exceptions.count("huge numbers")) return;
+    for (const double size : {1e18, 1e-18}) {  // whose squares float32 can hold
+      Values in = draw(row, set, float32);
+      for (Tensor& x : in) x = x * size;
+      INFO("numbers of " << size);
+      for (const Tensor& y : floating(row.f(in))) CHECK_FALSE(any(isnan(y)).template item<bool>());
     }
   });
 }

@@ -27,6 +27,8 @@ static std::vector<OpRow> arithmetic_rows() {
           .bad("shapes [2] and [3] do not broadcast", [] { mul(zeros({2}), zeros({3})); }),
       OpRow("div", [](const auto& in) { return div(in[0], in[1]); })
           .from(domain::real, domain::nonzero)
+          .except("zeros", "a pole")
+          .except("a zero", "a pole")
           .on({{2, 3}, {2, 3}})
           .on({{2, 3}, {2, 1}})
           .on({{3}, {2, 1}})
@@ -35,6 +37,8 @@ static std::vector<OpRow> arithmetic_rows() {
           .bad("shapes [2] and [3] do not broadcast", [] { div(zeros({2}), zeros({3})); }),
       OpRow("div", "of one by another of its kind", [](const auto& in) { return div(in[0], in[1]); })
           .from(domain::nonzero)
+          .except("zeros", "a pole")
+          .except("a zero", "a pole")
           .on({{5}, {5}}),
   };
 }

@@ -21,7 +21,7 @@ static std::vector<OpRow> rotary_ops() {
           .on({{5, 4}})
           .on({{2, 0, 4}})
           .bad("x is [4]: it must be [..., T, W]", [table] { rotary(zeros({4}), table); })
-          .bad("the positions 2 … 3 must be in the table",
+          .bad("the 2 positions from 2 on must be in the table",
                [table] {
                  rotary(zeros({2, 4}), table, rotary_options(RotaryLayout::interleaved, -1, 2));
                })

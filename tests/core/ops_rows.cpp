@@ -2,6 +2,15 @@
 
 namespace fit::test {
 
+static Tensor plain_softmax(const Tensor& x, int axis) {
+  const Tensor e = exp(x - max(x, axis, keepdims));
+  return e / sum(e, axis, keepdims);
+}
+
+static Tensor plain_norm(const Tensor& centred, const Tensor& weight, double eps) {
+  return centred / sqrt(mean(centred * centred, -1, keepdims) + eps) * weight;
+}
+
 static std::vector<OpRow> row_ops() {
   return {
       OpRow("softmax", [](const auto& in) { return softmax(in[0]); })
@@ -21,6 +30,7 @@ static std::vector<OpRow> row_ops() {
                  softmax(zeros({2, 3}, int64));
                }),
       OpRow("softmax", "along an inner axis", [](const auto& in) { return softmax(in[0], -2); })
+          .equals([](const auto& in) { return plain_softmax(in[0], -2); })
           .on({{2, 5, 3}})
           .on({{3, 1, 4}})
           .on({{4, 19}})
@@ -37,11 +47,13 @@ static std::vector<OpRow> row_ops() {
                  log_softmax(zeros({2, 3}), 2);
                }),
       OpRow("log_softmax", "along an inner axis", [](const auto& in) { return log_softmax(in[0], 0); })
+          .equals([](const auto& in) { return log(plain_softmax(in[0], 0)); })
           .on({{5, 3}})
           .on({{2, 3, 2}})
           .large({{33, 3, 300}}),
       OpRow("layer_norm", [](const auto& in) { return layer_norm(in[0], in[1], in[2]); })
           .optional(1, 2)
+          .equals([](const auto& in) { return plain_norm(in[0] - mean(in[0], -1, keepdims), in[1], 1e-5) + in[2]; })
           .within(1e-4)
           .on({{2, 5}, {5}, {5}})
           .on({{2, 2, 3}, {3}, {3}})
@@ -58,6 +70,7 @@ static std::vector<OpRow> row_ops() {
           .bad("eps is -1", [] { layer_norm(zeros({3}), {}, {}, -1); }),
       OpRow("rms_norm", [](const auto& in) { return rms_norm(in[0], in[1]); })
           .optional(1)
+          .equals([](const auto& in) { return plain_norm(in[0], in[1], 1e-6); })
           .within(1e-4)
           .on({{2, 5}, {5}})
           .on({{2, 2, 3}, {3}})

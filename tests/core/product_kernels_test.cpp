@@ -60,14 +60,14 @@ const Way<T> ways[] = {
        table<T>().multiply(p, a, packed.data(), c, scratch.data());
        CHECK(scratch.kept());
      }},
-    {"small", [](const kernels::Product<T>& p) { return p.k > 0 && kernels::is_small(p); },
+    {"small", [](const kernels::Product<T>& p) { return p.k > 0 && p.m * p.n * p.k <= 64 * 64 * 64; },
      [](const kernels::Product<T>& p, const T* a, const T* b, T* c) {
        Room<T> scratch(kernels::small_scratch(p));
        table<T>().small(p, a, b, c, scratch.data());
        CHECK(scratch.kept());
      }},
-    {"few", [](const kernels::Product<T>& p) { return p.m <= 4 && !p.transpose_a && p.k > 0; },
-     [](const kernels::Product<T>& p, const T* a, const T* b, T* c) { table<T>().few(p, a, b, c); }},
+    {"small m", [](const kernels::Product<T>& p) { return p.m <= kernels::max_small_m && !p.transpose_a && p.k > 0; },
+     [](const kernels::Product<T>& p, const T* a, const T* b, T* c) { table<T>().small_m(p, a, b, c); }},
 };
 
 // Products, in every way, of matrices that begin off any alignment and have `room` elements between their rows.
@@ -91,13 +91,11 @@ void check_gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb
   Room<T> before = matrix(m, n, p.ldc);
   std::vector<R> expected;
   for (std::int64_t i = 0; i < m; ++i)
-    for (std::int64_t j = 0; j < n; ++j) {
-      Sum<T> sum;
-      for (std::int64_t l = 0; l < k; ++l)
-        sum.add(R(a[ta ? l * p.lda + i : i * p.lda + l]) * R(b[tb ? j * p.ldb + l : l * p.ldb + j]));
-      const R product = R(alpha) * sum.in_chains();
-      expected.push_back(beta == 0 ? product : product + R(beta) * R(before[i * p.ldc + j]));
-    }
+    for (std::int64_t j = 0; j < n; ++j) expected.push_back(beta == 0 ? R() : R(before[i * p.ldc + j]));
+  kernels::reference::product<R>(
+      m, n, k, R(alpha), [&](std::int64_t i, std::int64_t l) { return R(a[ta ? l * p.lda + i : i * p.lda + l]); },
+      [&](std::int64_t l, std::int64_t j) { return R(b[tb ? j * p.ldb + l : l * p.ldb + j]); }, R(beta),
+      [&](std::int64_t i, std::int64_t j) -> R& { return expected[static_cast<std::size_t>(i * n + j)]; });
   for (const Way<T>& way : ways<T>) {
     if (!way.takes(p)) continue;
     Room<T> c((m - 1) * p.ldc + n);

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,17 @@ struct OpRow {
   OpRow once() && { return order = 1, std::move(*this); }
   /// How far float32 may be from float64, relative to 1 + |value|: 1e-5 unless given.
   OpRow within(double tolerance) && { return tolerance32 = tolerance, std::move(*this); }
+  /// The same in terms of other operations: values and gradients must agree, on every instruction set.
+  OpRow equals(TensorFunction composed_form) && {
+    composed.push_back(std::move(composed_form));
+    return std::move(*this);
+  }
+  /// Does not obey the rule for such numbers ("zeros", "a zero", "equal numbers", "equal rows", "NaN", "huge numbers"):
+  /// why.
+  OpRow except(std::string numbers, std::string reason) && {
+    exceptions[std::move(numbers)] = std::move(reason);
+    return std::move(*this);
+  }
   /// The call must throw Error that begins with [op] and contains `text`.
   OpRow bad(std::string text, std::function<void()> call) && {
     return errors.push_back({std::move(text), std::move(call)}), std::move(*this);
@@ -74,7 +86,9 @@ struct OpRow {
   std::vector<int> optional_inputs;
   int order = 2;
   double tolerance32 = 1e-5;
+  std::vector<TensorFunction> composed;  // none or one
   std::vector<Bad> errors;
+  std::map<std::string, std::string> exceptions;
 };
 
 /// A static one of these adds a family to the table.

@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <limits>
 #include <ostream>
+#include <utility>
 #include <vector>
+
+#include "kernels/reference.hpp"
 
 // How far a kernel may be from its plain form.
 namespace fit::test {
@@ -39,6 +42,7 @@ struct Rounded {
     return {v, handed_on + static_cast<long double>(units) * (std::abs(v) * epsilon * 1.001L + least)};
   }
 
+  friend bool operator==(const Rounded& a, const Rounded& b) { return a.value == b.value; }
   friend Rounded operator+(const Rounded& a, const Rounded& b) { return of(a.value + b.value, a.error + b.error); }
   friend Rounded operator-(const Rounded& a, const Rounded& b) { return of(a.value - b.value, a.error + b.error); }
   friend Rounded operator-(const Rounded& a) { return {-a.value, a.error}; }
@@ -69,7 +73,7 @@ Rounded<T> sqrt(const Rounded<T>& a) {
   const long double root = std::sqrt(a.value), least = std::sqrt(std::max(a.value - a.error, 0.L));
   return Rounded<T>::of(root, a.error == 0 ? 0 : std::min(std::sqrt(a.error), a.error / (root + least)));
 }
-/// Where results under the least normal number may also be 0, `flushes`.
+/// Where results under the smallest normal number may also be 0, `flushes`.
 template <class T>
 Rounded<T> exp(const Rounded<T>& a, double units, bool flushes = false) {
   const long double e = std::exp(a.value);
@@ -78,9 +82,18 @@ Rounded<T> exp(const Rounded<T>& a, double units, bool flushes = false) {
   if (flushes && e < 2 * static_cast<long double>(std::numeric_limits<T>::min())) r.error += e;
   return r;
 }
+/// With the units of math.hpp, and flushing.
+template <class T>
+Rounded<T> exp(const Rounded<T>& a) {
+  return exp(a, sizeof(T) == 4 ? 3 : 2, true);
+}
 template <class T>
 Rounded<T> log(const Rounded<T>& a, double units) {
   return Rounded<T>::of(std::log(a.value), a.error == 0 ? 0 : a.error / (a.value - a.error), units);
+}
+template <class T>
+Rounded<T> log(const Rounded<T>& a) {
+  return log(a, 1);
 }
 template <class T>
 Rounded<T> sigmoid(const Rounded<T>& a, double units) {
@@ -114,6 +127,19 @@ Rounded<T> sum(const std::vector<Rounded<T>>& terms, double chains = 1) {
   return s.in_chains(chains);
 }
 
+/// While it lives, plain forms are taken to add up in so many chains.
+class InChains {
+ public:
+  explicit InChains(double chains) : before_(std::exchange(now, chains)) {}
+  ~InChains() { now = before_; }
+  InChains(const InChains&) = delete;
+  InChains& operator=(const InChains&) = delete;
+  static inline double now = 1;
+
+ private:
+  double before_;
+};
+
 /// The largest difference between a kernel's results and those of its plain form, as a share of what rounding explains.
 struct Worst {
   double off = 0;
@@ -136,3 +162,15 @@ struct Worst {
 };
 
 }  // namespace fit::test
+
+namespace fit::kernels::reference {
+
+/// The sums of the plain forms, in any order.
+template <class T>
+struct Adder<test::Rounded<T>> {
+  test::Sum<T> sum;
+  void add(const test::Rounded<T>& n) { sum.add(n); }
+  test::Rounded<T> result() const { return sum.in_chains(test::InChains::now); }
+};
+
+}  // namespace fit::kernels::reference

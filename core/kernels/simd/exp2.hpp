@@ -2,7 +2,7 @@
 #include "kernels/simd/simd.hpp"
 
 namespace fit::kernels {
-namespace {
+inline namespace FIT_ISA_NAMESPACE {
 
 // 2^(n + f) for whole n and |f| <= 1/2: 2^f by Taylor's series, whose eighth term is under 6e-9. float only; without
 // AVX-512 for n <= 127, and 0 for n < -126.
@@ -37,5 +37,5 @@ inline V two_to(const V& x) {
   }
 }
 
-}  // namespace
+}  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

@@ -3,9 +3,10 @@
 
 // Walking along a row by vectors, its end included. For *.simd.cpp files only.
 namespace fit::kernels {
+inline namespace FIT_ISA_NAMESPACE {
 
 // A whole vector, and the first n lanes of one: what is left of a row. Lanes that are not there read as `fill`.
-struct Whole {
+struct Full {
   template <class V, class T>
   V load(const T* p, T) const {
     return V::load_unaligned(p);
@@ -20,13 +21,13 @@ struct Whole {
   }
 };
 // A whole vector whose result is stored past the caches.
-struct Past : Whole {
+struct NonTemporal : Full {
   template <class V, class T>
   void store(const V& v, T* p) const {
     stream(v, p);
   }
 };
-struct Part {
+struct Tail {
   std::int64_t n;
   template <class V, class T>
   V load(const T* p, T fill) const {
@@ -44,8 +45,8 @@ struct Part {
 
 // Calls f(i, access, j) for the vectors beginning at i = 0, V::size … below n. Of `Unroll` neighbours each gets its own
 // j in 0 … Unroll - 1: the accumulator to use, so that sums don't wait for one another.
-template <class V, int Unroll = 1, class Access = Whole, class F>
-inline void sweep(std::int64_t n, const F& f) {
+template <class V, int Unroll = 1, class Access = Full, class F>
+inline void for_each_vector(std::int64_t n, const F& f) {
   constexpr std::int64_t W = V::size;
   std::int64_t i = 0;
   if constexpr (Unroll == 4)
@@ -56,12 +57,12 @@ inline void sweep(std::int64_t n, const F& f) {
       f(i + 3 * W, Access{}, 3);
     }
   for (; i + W <= n; i += W) f(i, Access{}, 0);
-  if (i < n) f(i, Part{n - i}, Unroll - 1);
+  if (i < n) f(i, Tail{n - i}, Unroll - 1);
 }
 
 template <class V, class F>
-inline void sweep_past(bool past, std::int64_t n, const F& f) {
-  past ? sweep<V, 1, Past>(n, f) : sweep<V>(n, f);
+inline void for_each_vector_nontemporal(bool nontemporal, std::int64_t n, const F& f) {
+  nontemporal ? for_each_vector<V, 1, NonTemporal>(n, f) : for_each_vector<V>(n, f);
 }
 
 // Four accumulators of a sum or a maximum, so that vectors don't wait for one another.
@@ -75,4 +76,5 @@ struct Accumulators {
   T max() const { return max_lanes(xsimd::max(xsimd::max(at[0], at[1]), xsimd::max(at[2], at[3]))); }
 };
 
+}  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

@@ -8,9 +8,9 @@
 // Functions on vectors, right everywhere: at infinities, NaN, -0 and denormal numbers. Errors in units in the last
 // place, as tests/core/functions_test.cpp checks them (float, double):
 //   exp 3, 2   expm1 2, 2   log 1, 1   log1p 1, 1   sin 3, 3   cos 3, 3   tanh 2, 2   erf 3, 2   sigmoid 3, 3
-// normal's cdf: 2e-7, 1e-15 absolute; for double, 5e-15 of itself far below 0, too. What is not defined here is
-// xsimd's.
+// What is not defined here is xsimd's.
 namespace fit::kernels::math {
+inline namespace FIT_ISA_NAMESPACE {
 
 template <class V>
 using Element = typename V::value_type;
@@ -24,7 +24,7 @@ inline V clamp(const V& x, Element<V> low, Element<V> high) {
   return xsimd::min(V(high), xsimd::max(V(low), x));
 }
 
-// e^x, but 0 where that is under the least normal number, and perhaps infinite a little early.
+// e^x, but 0 where that is under the smallest normal number, and perhaps infinite a little early.
 template <class V>
 inline V exp_normal(const V& x) {
 #if defined(__AVX512F__)
@@ -107,32 +107,68 @@ inline V sigmoid(const V& x) {
   return xsimd::select(x < V(0), z, V(1)) / (V(1) + z);
 }
 
-// The normal distribution, Phi(x) = (1 + erf(x / sqrt 2)) / 2, exact also far below 0; and what its density is a
-// multiple of.
+// m e^x for x <= 0, where `power` is exp_normal(x): right to the last digits also where e^x alone is too small for
+// that.
 template <class V>
-struct Normal {
-  V cdf, power;  // power = e^(-x^2 / 2)
+inline V times_exp(const V& m, const V& x, const V& power) {
+  const auto far = x < V(is_float<V> ? -87 : -708);
+  if (!xsimd::any(far)) return m * power;
+  const V half = exp_normal(V(0.5) * x);
+  return xsimd::select(far, (m * half) * half, m * power);
+}
+
+// s = sigmoid(x), as a factor and as 1 - s. (1 + tanh u) / 2 is sigmoid(2 u).
+template <class V>
+struct Sigmoid {
+  explicit Sigmoid(const V& x)
+      : a(-xsimd::abs(x)), power(exp_normal(a)), r(V(1) / (V(1) + power)), negative(x < V(0)) {}
+  V times(const V& m) const {  // m s
+    const V scaled = m * r;
+    return xsimd::select(negative, times_exp(scaled, a, power), scaled);
+  }
+  V rest() const { return xsimd::select(negative, r, power * r); }  // 1 - s
+
+  V a, power, r;
+  typename V::batch_bool_type negative;
 };
 
+// a^2 - square, where square is a^2 rounded.
 template <class V>
-inline Normal<V> normal(const V& x) {
+inline V square_error(const V& a, const V& square) {
+#if defined(__AVX512F__)
+  if constexpr (is_float<V>)
+    return V(_mm512_fmsub_ps(a, a, square));
+  else
+    return V(_mm512_fmsub_pd(a, a, square));
+#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  return xsimd::fma(a, a, -square);
+#else
+  // The two halves of a, whose products are exact (Dekker 1971).
+  const V c = a * V(is_float<V> ? 0x1p12 + 1 : 0x1p27 + 1), high = c - (c - a), low = a - high;
+  return ((high * high - square) + V(2) * high * low) + low * low;
+#endif
+}
+
+// m e^(-f a^2), f = 1 or 1/2. The rounding error of a^2 would weigh as much as a^2 is large: it is made good.
+template <class V>
+inline V times_gaussian(const V& m, const V& a, Element<V> f) {
+  const V square = a * a, x = V(-f) * square, error = V(f) * square_error(a, square);
+  return times_exp(m - m * error, x, exp_normal(x));
+}
+
+// Phi(-a) e^(a^2 / 2) for a >= 0, with the normal distribution Phi(x) = (1 + erf(x / sqrt 2)) / 2.
+template <class V>
+inline V mills(const V& a) {
   if constexpr (is_float<V>) {
-    // Phi(-a) = e^(-a^2 / 2) p(1 / (1 + 0.3 a)), after Abramowitz & Stegun 7.1.26, with a minimax fit p (error 6e-8).
-    const V a = xsimd::abs(x), t = V(1) / (V(1) + V(0.3f) * a), power = math::exp(V(-0.5f) * a * a);
-    const V p = polynomial(t, 7.339106093795511e-06f, 0.11948478255131656f, 0.12194117607253756f, 0.09460192614414835f,
-                           0.1427274451666436f, -0.07678473895119303f, 0.22890364234856486f, -0.16928413522941427f,
-                           0.03840259184325136f);
-    const V tail = power * p;
-    return {xsimd::select(x < V(0), tail, V(1) - tail), power};
+    // t p(t) with a minimax fit p (error 4e-8 of itself up to a = 14.5, beyond which e^(-a^2 / 2) is 0).
+    const V t = V(1) / (V(1) + V(0.35f) * a);
+    return t * polynomial(t, 0.139621302485466f, 0.1398635357618332f, 0.11982118338346481f, 0.10555292665958405f,
+                          -0.023213393986225128f, 0.15932124853134155f, -0.25584039092063904f, 0.1440316140651703f,
+                          -0.029158029705286026f);
   } else {
-    const V a = xsimd::min(V(40), xsimd::abs(x)), t = V(1) / (V(1) + V(0.21213203435596426) * a);  // 0.3 / sqrt 2
-    // Far below 0 the rounding error of x^2 would weigh as much as x^2 is large: near^2, with a rounded to multiples of
-    // 2^-20, is exact, and e to the power of the small rest is a short series.
-    const V near = (a + V(0x1.8p32)) - V(0x1.8p32), rest = V(0.5) * (near - a) * (near + a);
-    const V main = math::exp(V(-0.5) * near * near), power = main + main * (rest + V(0.5) * rest * rest);
-    const V tail = V(0.5) * power * scaled_erfc(t);
-    return {xsimd::select(x < V(0), tail, V(1) - tail), power};
+    return V(0.5) * scaled_erfc(V(1) / (V(1) + V(0.21213203435596426) * a));  // 0.3 / sqrt 2
   }
 }
 
+}  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels::math

@@ -7,7 +7,7 @@
 
 // x^e on vectors, with all of C's special cases; 1 unit in the last place. For *.simd.cpp files only.
 namespace fit::kernels::math {
-namespace {
+inline namespace FIT_ISA_NAMESPACE {
 
 // Vectors of the compiler, which convert between types.
 constexpr int doubles = sizeof(Vec<double>) / sizeof(double);
@@ -53,14 +53,14 @@ inline Doubles pow_of(const Doubles& x, const Doubles& e) {
   const Doubles size = (Doubles)((DoubleBits)e & 0x7fffffffffffffff);
   const Doubles log = a == 0 ? -infinity : a < infinity ? log2_of(a) : a;
   // 1 where the product would be 0 times infinity or NaN: x^0, 1^e, (-1)^infinity.
-  const Doubles t = (e == 0) | (x == 1) | ((a == 1) & (size == infinity)) ? 0. : e * log;
+  const Doubles t = ((e == 0) | (x == 1) | ((a == 1) & (size == infinity))) ? 0. : e * log;
   const Doubles y = exp2_of(t < -300 ? -300. : t > 300 ? 300. : t);
   // Above 2^25 every float is even.
   const Doubles near = size > 0x1p25 ? 0x1p25 : e, half = near * 0.5;
   const auto whole = nearest(near) == near, odd = whole & (nearest(half) != half);
   const auto negative = (DoubleBits)x >> 63 != 0;
-  const Doubles turned = negative & odd ? -y : y;
-  return negative & ~whole & (a > 0) & (a < infinity) ? std::numeric_limits<double>::quiet_NaN() : turned;
+  const Doubles signed_y = (negative & odd) ? -y : y;
+  return (negative & ~whole & (a > 0) & (a < infinity)) ? std::numeric_limits<double>::quiet_NaN() : signed_y;
 }
 
 template <class V>
@@ -84,5 +84,5 @@ inline V pow(const V& x, const V& e) {
   return V::load_aligned(base);
 }
 
-}  // namespace
+}  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels::math

@@ -2,9 +2,11 @@
 #include <cstdint>
 #include <xsimd/xsimd.hpp>
 
-// What *.simd.cpp files share: vectors of the widest kind that this file is compiled for. Everything is a template on
-// the vector type (which carries the instruction set) or on the FIT_ISA tag; see isa.hpp.
+#include "kernels/simd/isa_namespace.hpp"
+
+// What *.simd.cpp files share: vectors of the widest kind that this file is compiled for.
 namespace fit::kernels {
+inline namespace FIT_ISA_NAMESPACE {
 
 template <class T>
 using Vec = xsimd::batch<T, xsimd::default_arch>;
@@ -76,7 +78,7 @@ inline void store_part(const V& v, T* p, std::int64_t n) {
 #endif
 }
 
-// Stores a vector past the caches; p is aligned to 64 bytes. Others see it after finish_streams().
+// Stores a vector past the caches; p is aligned to 64 bytes. Others see it after fence_nontemporal_stores().
 template <class V, class T>
 inline void stream(const V& v, T* p) {
 #if defined(__AVX512F__)
@@ -93,7 +95,7 @@ inline void stream(const V& v, T* p) {
   v.store_aligned(p);
 #endif
 }
-inline void finish_streams() {
+inline void fence_nontemporal_stores() {
 #if defined(__AVX__)
   _mm_sfence();
 #endif
@@ -129,4 +131,5 @@ inline auto sum_lanes(const V& v) {
 #endif
 }
 
+}  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

@@ -8,7 +8,7 @@
 // b and c are row-major with n contiguous; a is [m, k], or [k, m] if TransA: its elements are broadcast one by one, so
 // either way is as fast. A block of MR rows by NV vectors of c stays in registers while k runs.
 namespace fit::kernels {
-namespace {
+inline namespace FIT_ISA_NAMESPACE {
 
 // Vectors a row of a block may have: the block, a row of b and one element of a must fit into the registers.
 #if defined(__AVX512F__)
@@ -16,9 +16,6 @@ constexpr int block_vectors = 4;
 #else
 constexpr int block_vectors = 2;
 #endif
-
-// Loops over registers must be unrolled whole, or the block goes to memory after every step.
-#define FIT_UNROLL _Pragma("GCC unroll 8")
 
 template <class T, int MR, int NV, bool TransA, bool Whole>
 inline void block(std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
@@ -100,5 +97,5 @@ void tile_product(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const
   }
 }
 
-}  // namespace
+}  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

@@ -2,11 +2,12 @@
 #include "kernels/simd/simd.hpp"
 
 namespace fit::kernels {
+inline namespace FIT_ISA_NAMESPACE {
 
 /// out[i] = f(in[i]...) for i < n, in vectors: the tail goes through the same code as the rest, so that an element
 /// comes out the same wherever it stands. out may be one of the inputs.
 template <class T, class F, class... In>
-inline void map(T* out, std::int64_t n, const F& f, const In*... in) {
+inline void transform(T* out, std::int64_t n, const F& f, const In*... in) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
   const std::int64_t whole = n / W * W, rest = n - whole;
@@ -14,4 +15,5 @@ inline void map(T* out, std::int64_t n, const F& f, const In*... in) {
   if (rest) store_part(f(load_part<V>(in + whole, rest)...), out + whole, rest);
 }
 
+}  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

@@ -4,9 +4,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/simd/isa_namespace.hpp"
+
 // Transposition in registers, of words of 1, 4 or 8 bytes: for *.simd.cpp files.
 namespace fit::kernels {
-namespace {
+inline namespace FIT_ISA_NAMESPACE {
 
 #if defined(__AVX512F__)
 constexpr std::size_t vector_bytes = 64;
@@ -23,10 +25,10 @@ struct Words {
                                   std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>;
   typedef Word Vector __attribute__((vector_size(sizeof(T) * N)));
 
-  // The first halves of a and b if `from` is 0, the second halves if it is N: a word of a, one of b, and so on.
-  template <std::size_t... I>
-  static Vector zip(const Vector& a, const Vector& b, std::size_t from, std::index_sequence<I...>) {
-    return __builtin_shuffle(a, b, Vector{static_cast<Word>((I + from) / 2 + I % 2 * N)...});
+  // The first halves of a and b if From is 0, the second halves if it is N: a word of a, one of b, and so on.
+  template <std::size_t From, std::size_t... I>
+  static Vector zip(const Vector& a, const Vector& b, std::index_sequence<I...>) {
+    return __builtin_shufflevector(a, b, ((I + From) / 2 + I % 2 * N)...);
   }
 };
 
@@ -37,17 +39,15 @@ inline void transpose_block(const T* x, std::int64_t ld, T* out, std::int64_t ou
   using Row = Words<T, N>;
   constexpr std::make_index_sequence<N> lanes;
   typename Row::Vector v[N], w[N];
-#pragma GCC unroll 16
-  for (int i = 0; i < N; ++i) __builtin_memcpy(&v[i], x + i * ld, sizeof v[i]);
-#pragma GCC unroll 4
-  for (int round = 1; round < N; round *= 2) {
-#pragma GCC unroll 16
-    for (int i = 0; i < N; ++i) w[i] = Row::zip(v[i / 2], v[i / 2 + N / 2], i % 2 * N, lanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < N; ++i) v[i] = w[i];
+  FIT_UNROLL for (int i = 0; i < N; ++i) __builtin_memcpy(&v[i], x + i * ld, sizeof v[i]);
+  FIT_UNROLL for (int round = 1; round < N; round *= 2) {
+    FIT_UNROLL for (int i = 0; i < N / 2; ++i) {
+      w[2 * i] = Row::template zip<0>(v[i], v[i + N / 2], lanes);
+      w[2 * i + 1] = Row::template zip<N>(v[i], v[i + N / 2], lanes);
+    }
+    FIT_UNROLL for (int i = 0; i < N; ++i) v[i] = w[i];
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < N; ++i) __builtin_memcpy(out + i * out_ld, &v[i], sizeof v[i]);
+  FIT_UNROLL for (int i = 0; i < N; ++i) __builtin_memcpy(out + i * out_ld, &v[i], sizeof v[i]);
 }
 
 // In blocks of N, and what is left at the two edges in smaller ones.
@@ -76,5 +76,5 @@ void transpose(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld
     transpose_blocks<block>(rows, cols - c < part ? cols - c : part, x + c, ld, out + c * out_ld, out_ld);
 }
 
-}  // namespace
+}  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

@@ -1,0 +1,389 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+
+#include "kernels/isa.hpp"
+#include "kernels/simd/math.hpp"
+
+// Functions of one number, float and double. Each is stated here once, and what it takes follows: kernels for every
+// instruction set, the operation (ops/functions.cpp) and its derivatives of every order.
+//
+//   f(x, p)        y on vectors V, where p is the function's parameter (a slope, say), if it has one
+//   df(dy, v, p)   dx = dy f'(x), computed from v: y if from_output, else x. Where a product would be infinity times
+//                  zero far out, x is cut off where the other factor has become 0 or 1.
+//   ddf(v, p)      the derivative of f'(v), as operations on a Tensor; undefined: 0
+//
+// docs/accuracy.md has their errors. A function that is added here is added to the list at the end, to fit/ops.hpp, and
+// to tests/core/ops_functions.cpp.
+namespace fit::kernels::functions {
+inline namespace FIT_ISA_NAMESPACE {
+
+using math::clamp;
+using xsimd::select;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+// Beyond this e^(-x^2) and its like are 0; cutting off there keeps infinity times zero away.
+template <class Tensor>
+Tensor near(const Tensor& x) {
+  return clamp(x, -40, 40);
+}
+
+struct FromInput {
+  static constexpr bool from_output = false;
+};
+struct FromOutput {
+  static constexpr bool from_output = true;
+};
+struct PiecewiseLinear {
+  template <class Tensor>
+  static Tensor ddf(const Tensor&, double) {
+    return {};
+  }
+};
+
+struct Exp : FromOutput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return math::exp(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& y, const V&) {
+    return dy * y;
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& y, double) {
+    return ones_like(y);
+  }
+};
+
+struct Log : FromInput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return math::log(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    return dy / x;
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    return -pow(x, -2);
+  }
+};
+
+struct Log1p : FromInput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::log1p(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    return dy / (V(1) + x);
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    return -pow(x + 1, -2);
+  }
+};
+
+// 1 / (2 y)
+struct Sqrt : FromOutput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::sqrt(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& y, const V&) {
+    return V(0.5) * dy / y;
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& y, double) {
+    return pow(y, -2) * -0.5;
+  }
+};
+
+// 1 / sqrt(x), and -y^3 / 2, factor by factor: y^3 alone may be infinite
+struct Rsqrt : FromOutput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return V(1) / xsimd::sqrt(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& y, const V&) {
+    return V(-0.5) * dy * y * y * y;
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& y, double) {
+    return y * y * -1.5;
+  }
+};
+
+struct Sin : FromInput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::sin(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    return dy * xsimd::cos(x);
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    return -sin(x);
+  }
+};
+
+struct Cos : FromInput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::cos(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    return -dy * xsimd::sin(x);
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    return -cos(x);
+  }
+};
+
+struct Tanh : FromOutput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::tanh(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& y, const V&) {
+    return dy * (V(1) - y * y);
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& y, double) {
+    return y * -2;
+  }
+};
+
+// 2 / sqrt(pi) e^(-x^2)
+struct Erf : FromInput {
+  static constexpr double two_over_sqrt_pi = 1.12837916709551257390;
+  template <class V>
+  static V f(const V& x, const V&) {
+    return math::erf(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    return dy * math::times_gaussian(V(two_over_sqrt_pi), clamp(x, -40, 40), 1);
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    const Tensor c = near(x);
+    return exp(-(c * c)) * c * (-2 * two_over_sqrt_pi);
+  }
+};
+
+struct Sigmoid : FromOutput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return math::sigmoid(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& y, const V&) {
+    return dy * (y * (V(1) - y));
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& y, double) {
+    return 1 - y * 2;
+  }
+};
+
+// x s with s = sigmoid(x), and s (1 + x (1 - s))
+struct Silu : FromInput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    const V c = clamp(x, -1000, infinity);
+    return math::Sigmoid<V>(c).times(c);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    const V c = clamp(x, -1000, 1000);
+    const math::Sigmoid<V> s(c);
+    return dy * s.times(V(1) + c * s.rest());
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    const Tensor c = clamp(x, -1000, 1000), s = sigmoid(c);
+    return s * (1 - s) * (2 + c * (1 - s * 2));
+  }
+};
+
+struct Softplus : FromInput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return clamp(x, 0, infinity) + xsimd::log1p(math::exp(-xsimd::abs(x)));
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    return dy * math::sigmoid(x);
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    const Tensor s = sigmoid(x);
+    return s * (1 - s);
+  }
+};
+
+struct Relu : FromOutput, PiecewiseLinear {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return select(x <= V(0), V(0), x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& y, const V&) {
+    return select(y <= V(0), V(0), dy);
+  }
+};
+
+struct Abs : FromInput, PiecewiseLinear {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::abs(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    return select(x > V(0), dy, select(x < V(0), -dy, V(0)));
+  }
+};
+
+struct LeakyRelu : FromInput, PiecewiseLinear {
+  template <class V>
+  static V f(const V& x, const V& slope) {
+    return select(x > V(0), x, slope * x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V& slope) {
+    return select(x > V(0), dy, slope * dy);
+  }
+};
+
+// alpha (e^x - 1) and alpha e^x where x <= 0
+struct Elu : FromInput {
+  template <class V>
+  static V f(const V& x, const V& alpha) {
+    return select(x <= V(0), alpha * xsimd::expm1(x), x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V& alpha) {
+    const V c = clamp(x, -1000, 0);
+    return select(x > V(0), dy, dy * math::times_exp(alpha, c, math::exp_normal(c)));
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double alpha) {
+    return where(x > 0, 0, exp(clamp(x, -1000, 0)) * alpha);
+  }
+};
+
+// x Phi(x), where Phi(-a) = e^(-a^2 / 2) mills(a), and Phi(x) + x phi(x) with the density phi = Phi'
+struct Gelu : FromInput {
+  static constexpr double density = 0.39894228040143267794;  // phi(0) = 1 / sqrt(2 pi)
+  template <class V>
+  static V f(const V& x, const V&) {
+    const V a = xsimd::min(V(40), xsimd::abs(x));
+    return clamp(x, 0, infinity) - math::times_gaussian(a * math::mills(a), a, 0.5);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    const V a = xsimd::min(V(40), xsimd::abs(x));
+    const V tail = math::times_gaussian(math::mills(a) - V(density) * a, a, 0.5);
+    return dy * select(x < V(0), tail, V(1) - tail);
+  }
+  // phi' = -x phi, so phi (2 - x^2)
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    const Tensor square = pow(near(x), 2);
+    return exp(square * -0.5) * density * (2 - square);
+  }
+};
+
+// x s with s = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), and s (1 + x (1 - s) 2 u')
+struct GeluTanh : FromInput {
+  static constexpr double scale = 2 * 0.79788456080286535588, cubic = 0.044715 * scale;
+  template <class V>
+  static V f(const V& x, const V&) {
+    const V c = clamp(x, -40, infinity);
+    return math::Sigmoid<V>(c * math::polynomial(c * c, scale, cubic)).times(c);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    const V c = clamp(x, -40, 40), square = c * c;
+    const math::Sigmoid<V> s(c * math::polynomial(square, scale, cubic));
+    return dy * s.times(V(1) + c * s.rest() * math::polynomial(square, scale, 3 * cubic));
+  }
+  // With t = tanh u: f' = (1 + t) / 2 + x (1 - t^2) u' / 2, so (1 - t^2) (u' + x u'' / 2 - x t u'^2)
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    const Tensor c = near(x), square = c * c;
+    const Tensor t = tanh(c * (scale + square * cubic) * 0.5), du = (scale + square * (3 * cubic)) * 0.5;
+    return (1 - t * t) * (du + square * (1.5 * cubic) - c * t * du * du);
+  }
+};
+
+}  // namespace FIT_ISA_NAMESPACE
+}  // namespace fit::kernels::functions
+
+namespace fit::kernels {
+
+// clang-format off
+// Those whose operation is `Tensor name(const Tensor& x)`, and those with a parameter, or of more types.
+#define FIT_SIMPLE_FUNCTIONS(X) \
+  X(exp, Exp)                   \
+  X(log, Log)                   \
+  X(log1p, Log1p)               \
+  X(sqrt, Sqrt)                 \
+  X(rsqrt, Rsqrt)               \
+  X(sin, Sin)                   \
+  X(cos, Cos)                   \
+  X(tanh, Tanh)                 \
+  X(erf, Erf)                   \
+  X(sigmoid, Sigmoid)           \
+  X(silu, Silu)                 \
+  X(softplus, Softplus)         \
+  X(relu, Relu)
+#define FIT_OTHER_FUNCTIONS(X) \
+  X(abs, Abs)                  \
+  X(leaky_relu, LeakyRelu)     \
+  X(elu, Elu)                  \
+  X(gelu, Gelu)                \
+  X(gelu_tanh, GeluTanh)
+#define FIT_FUNCTIONS(X) FIT_SIMPLE_FUNCTIONS(X) FIT_OTHER_FUNCTIONS(X)
+// clang-format on
+
+enum class Function {
+#define X(name, Formula) name,
+  FIT_FUNCTIONS(X)
+#undef X
+};
+
+constexpr bool functions_from_output[] = {
+#define X(name, Formula) functions::Formula::from_output,
+    FIT_FUNCTIONS(X)
+#undef X
+};
+
+template <class T>
+struct FunctionKernels {
+  // y[i] = f(x[i], p). y may be x.
+  void (*forward)(T* y, const T* x, std::int64_t n, T p);
+  // dx[i] = df(dy[i], v[i], p). dx may be dy or v.
+  void (*backward)(T* dx, const T* dy, const T* v, std::int64_t n, T p);
+};
+
+template <class IsaTag, class T>
+const FunctionKernels<T>* function_table();
+
+template <class T>
+const FunctionKernels<T>& function(Function f) {
+  return FIT_KERNELS(function_table, T)[static_cast<int>(f)];
+}
+
+}  // namespace fit::kernels

@@ -1,0 +1,15 @@
+#pragma once
+#include "kernels/product.hpp"
+
+// OpenBLAS, where our own kernels have no vectors wide enough, and to compare.
+namespace fit::kernels {
+
+// Whether FIT_OPENBLAS=use in the environment sends all but small products there.
+bool openblas_wanted();
+
+// On one thread. At the first call OpenBLAS is set to one thread a call, for the whole process, unless
+// FIT_OPENBLAS=leave. Throws Error for a size or stride beyond INT_MAX.
+template <class T>
+void openblas_gemm(const Product<T>& p, const T* a, const T* b, T* c);
+
+}  // namespace fit::kernels

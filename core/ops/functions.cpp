@@ -1,0 +1,85 @@
+// Functions of one number: kernels/functions.hpp says what each computes.
+//
+// All work alike: y = f(x; p) is one kernel, dx = dy f'(v; p) another, and that is an operation of its own, whose
+// derivative needs that of f'(v; p) as operations. v is x, or y where f' is cheaper from that.
+#include "kernels/functions.hpp"
+
+#include "ops/elementwise.hpp"
+#include "tensor/dispatch.hpp"
+
+namespace fit {
+namespace {
+
+using kernels::Function;
+
+struct Rule {
+  const char *name, *backward_name;
+  bool from_output;  // whether v is y
+  Tensor (*ddf)(const Tensor& v, double p);
+};
+
+constexpr Rule rules[] = {
+#define X(name, Formula)                                               \
+  {#name, #name "_backward", kernels::functions::Formula::from_output, \
+   [](const Tensor& v, double p) { return kernels::functions::Formula::ddf(v, p); }},
+    FIT_FUNCTIONS(X)
+#undef X
+};
+const Rule& rule_of(Function f) { return rules[static_cast<int>(f)]; }
+
+Tensor derivative(Function f, const Tensor& dy, const Tensor& v, double p) {
+  Tensor dx = Tensor::empty(dy.shape(), dy.dtype());
+  dispatch_floating(dx.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    run_binary<T, T, T>(dx, dy, v, [&](T* z, const T* g, const T* a, std::int64_t n, int, int) {
+      kernels::function<T>(f).backward(z, g, a, n, static_cast<T>(p));
+    });
+  });
+  return record(rule_of(f).backward_name, {dy, v}, std::move(dx), keep::inputs, [f, p](Backward& b) {
+    const Tensor v = b.x(1);
+    if (b.wants(0)) b.give(0, derivative(f, b.dy(), v, p));
+    if (!b.wants(1)) return;
+    const Tensor ddf = rule_of(f).ddf(v, p);
+    b.give(1, ddf.defined() ? b.dy() * b.x(0) * ddf : zeros_like(v));
+  });
+}
+
+Tensor apply(Function f, const Tensor& x, double p = 0) {
+  const Rule& rule = rule_of(f);
+  check::defined(rule.name, "x", x);
+  const Tensor from = as_floating(x);
+  Tensor y = Tensor::empty(x.shape(), from.dtype());
+  dispatch_floating(y.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    run_unary<T, T>(y, from, [&](T* out, const T* in, std::int64_t n) {
+      kernels::function<T>(f).forward(out, in, n, static_cast<T>(p));
+    });
+  });
+  return record(rule.name, {x}, std::move(y), rule.from_output ? keep::output : keep::inputs,
+                [f, p](Backward& b) { b.give(0, derivative(f, b.dy(), rule_of(f).from_output ? b.y() : b.x(0), p)); });
+}
+
+}  // namespace
+
+#define X(name, Formula) \
+  Tensor name(const Tensor& x) { return apply(Function::name, x); }
+FIT_SIMPLE_FUNCTIONS(X)
+#undef X
+
+Tensor abs(const Tensor& x) {
+  check::defined("abs", "x", x);
+  if (is_floating(x.dtype())) return apply(Function::abs, x);
+  Tensor y = Tensor::empty(x.shape(), int64);
+  run_unary<std::int64_t, std::int64_t>(y, x.to(int64), each_one<std::int64_t, std::int64_t>([](std::int64_t v) {
+                                          return v < 0 ? wrap(-static_cast<std::uint64_t>(v)) : v;
+                                        }));
+  return y;
+}
+Tensor leaky_relu(const Tensor& x, double negative_slope) { return apply(Function::leaky_relu, x, negative_slope); }
+Tensor elu(const Tensor& x, double alpha) { return apply(Function::elu, x, alpha); }
+Tensor gelu(const Tensor& x, Gelu form) {
+  check::defined("gelu", "x", x);
+  return apply(form == Gelu::exact ? Function::gelu : Function::gelu_tanh, x);
+}
+
+}  // namespace fit

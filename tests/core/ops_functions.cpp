@@ -1,0 +1,105 @@
+#include <cmath>
+#include <utility>
+
+#include "support/accuracy_table.hpp"
+#include "support/function_rows.hpp"
+
+namespace fit::test {
+namespace {
+
+using kernels::Function;
+using L = long double;
+
+const L pi = std::acos(-1.L);
+L finite(L x) { return std::isnan(x) ? x : std::fmin(std::fmax(x, -2000.L), 2000.L); }  // infinity times 0 is NaN
+L logistic(L x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
+L normal_cdf(L x) { return std::erfc(-x / std::sqrt(2.L)) / 2; }
+L normal_density(L x) { return std::exp(-x * x / 2) / std::sqrt(2 * pi); }
+constexpr L cubic = 0.044715L;
+L twice_u(L x) { return 2 * std::sqrt(2 / pi) * (x + cubic * x * x * x); }
+
+double one_or_more(double) { return 1; }
+// 1/4 near a zero of the derivative.
+double away_from_gelu_zero(double x) { return std::abs(x + 0.752) < 0.25 ? 0.25 : 0; }
+double away_from_silu_zero(double x) { return std::abs(x + 1.278) < 0.25 ? 0.25 : 0; }
+
+}  // namespace
+
+const std::vector<FunctionRow>& function_rows() {
+  static const std::vector<FunctionRow> rows = {
+      {"exp", "exp", Function::exp, [](const Tensor& x) { return exp(x); }, domain::real,
+       [](L x) { return std::exp(x); }, [](L y) { return y; }},
+      {"log", "log", Function::log, [](const Tensor& x) { return log(x); }, domain::positive,
+       [](L x) { return std::log(x); }, [](L x) { return 1 / x; }},
+      {"log1p", "log1p", Function::log1p, [](const Tensor& x) { return log1p(x); }, domain::unit,
+       [](L x) { return std::log1p(x); }, [](L x) { return 1 / (1 + x); }},
+      {"sqrt", "sqrt", Function::sqrt, [](const Tensor& x) { return sqrt(x); }, domain::positive,
+       [](L x) { return std::sqrt(x); }, [](L y) { return 1 / (2 * y); }},
+      {"rsqrt", "rsqrt", Function::rsqrt, [](const Tensor& x) { return rsqrt(x); }, domain::positive,
+       [](L x) { return 1 / std::sqrt(x); }, [](L y) { return -y * y * y / 2; }},
+      {"sin", "sin", Function::sin, [](const Tensor& x) { return sin(x); }, domain::real,
+       [](L x) { return std::sin(x); }, [](L x) { return std::cos(x); }},
+      {"cos", "cos", Function::cos, [](const Tensor& x) { return cos(x); }, domain::real,
+       [](L x) { return std::cos(x); }, [](L x) { return -std::sin(x); }},
+      {"tanh", "tanh", Function::tanh, [](const Tensor& x) { return tanh(x); }, domain::real,
+       [](L x) { return std::tanh(x); }, [](L y) { return 1 - y * y; }, 0, one_or_more},
+      {"erf", "erf", Function::erf, [](const Tensor& x) { return erf(x); }, domain::real,
+       [](L x) { return std::erf(x); }, [](L x) { return 2 / std::sqrt(pi) * std::exp(-x * x); }},
+      {"sigmoid", "sigmoid", Function::sigmoid, [](const Tensor& x) { return sigmoid(x); }, domain::real, logistic,
+       [](L y) { return y * (1 - y); }, 0, one_or_more},
+      {"silu", "silu", Function::silu, [](const Tensor& x) { return silu(x); }, domain::real,
+       [](L x) { return x > 1000 ? x : finite(x) * logistic(x); },
+       [](L x) { return logistic(x) * (1 + finite(x) * logistic(-x)); }, 0, away_from_silu_zero},
+      {"softplus", "softplus", Function::softplus, [](const Tensor& x) { return softplus(x); }, domain::real,
+       [](L x) { return std::isnan(x) ? x : std::fmax(x, 0.L) + std::log1p(std::exp(-std::abs(x))); }, logistic},
+      {"relu", "relu", Function::relu, [](const Tensor& x) { return relu(x); }, domain::nonzero,
+       [](L x) { return x <= 0 ? 0 : x; }, [](L y) { return y <= 0 ? 0.L : 1; }},
+      {"abs", "abs", Function::abs, [](const Tensor& x) { return abs(x); }, domain::nonzero,
+       [](L x) { return std::abs(x); }, [](L x) { return x > 0   ? 1.L
+                                                         : x < 0 ? -1
+                                                                 : 0; }},
+      {"leaky_relu 0.125", "leaky_relu", Function::leaky_relu, [](const Tensor& x) { return leaky_relu(x, 0.125); },
+       domain::nonzero, [](L x) { return x > 0 ? x : x / 8; }, [](L x) { return x > 0 ? 1 : 0.125L; }, 0.125},
+      {"elu 1.25", "elu", Function::elu, [](const Tensor& x) { return elu(x, 1.25); }, domain::nonzero,
+       [](L x) { return x > 0 ? x : 1.25L * std::expm1(x); }, [](L x) { return x > 0 ? 1 : 1.25L * std::exp(x); },
+       1.25},
+      {"gelu", "gelu", Function::gelu, [](const Tensor& x) { return gelu(x); }, domain::real,
+       [](L x) { return x > 100 ? x : finite(x) * normal_cdf(x); },
+       [](L x) { return normal_cdf(x) + finite(x) * normal_density(x); }, 0, away_from_gelu_zero},
+      {"gelu tanh", "gelu", Function::gelu_tanh, [](const Tensor& x) { return gelu(x, Gelu::tanh); }, domain::real,
+       [](L x) { return x > 100 ? x : finite(x) * logistic(twice_u(x)); },
+       [](L x) {
+         const L c = finite(x), v = twice_u(c), slope = 2 * std::sqrt(2 / pi) * (1 + 3 * cubic * c * c);
+         return logistic(v) * (1 + c * logistic(-v) * slope);
+       },
+       0, away_from_gelu_zero},
+  };
+  return rows;
+}
+
+template <class T>
+double allowed_units(const FunctionRow& row, const char* quantity) {
+  const std::string line = std::string(row.name) + ' ' + quantity;
+  return accuracy_table().count(line) ? accuracy_bound<T>(line) : row.units;
+}
+template double allowed_units<float>(const FunctionRow&, const char*);
+template double allowed_units<double>(const FunctionRow&, const char*);
+
+static std::vector<OpRow> operations() {
+  std::vector<OpRow> rows;
+  for (const FunctionRow& row : function_rows())
+    rows.push_back(
+        OpRow(row.op, row.op == std::string(row.name) ? "" : row.name, [f = row.f](const auto& in) { return f(in[0]); })
+            .from(row.domain)
+            .on({{2, 3}})
+            .on({{33}})
+            .on({{}})
+            .on({{0}})
+            .large({{70001}}));
+  for (OpRow& r : rows)
+    if (r.op == "log1p") r = std::move(r).except("huge numbers", "it is NaN below -1");
+  return rows;
+}
+static const RegisterOps functions(operations);
+
+}  // namespace fit::test
