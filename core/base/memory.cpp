@@ -59,6 +59,26 @@ struct Counter {
   void add(std::int64_t d) { value.store(value.load(std::memory_order_relaxed) + d, std::memory_order_relaxed); }
 };
 
+struct FreeList {
+  void* first = nullptr;
+  bool empty() const { return !first; }
+  void push(void* block) {
+    *static_cast<void**>(block) = first;
+    first = block;
+  }
+  void* pop() {
+    void* block = first;
+    first = *static_cast<void**>(block);
+    return block;
+  }
+};
+
+// Frees all blocks of the lists.
+void drop(FreeList (&lists)[class_count]) {
+  for (FreeList& list : lists)
+    while (!list.empty()) std::free(list.pop());
+}
+
 struct Cache;
 struct Registry {
   std::mutex mutex;
@@ -71,8 +91,53 @@ Registry& registry() {
 }
 std::atomic<std::int64_t> cache_limit{std::int64_t{2} << 30};
 
+// What threads hand on to each other: blocks that one has taken and another one gives back, such as the batches of a
+// loader's thread. In the cache of whoever gives them back they would only pile up.
+class SharedPool {
+ public:
+  static SharedPool& get() {
+    static auto* pool = new SharedPool;  // never destroyed, as the registry
+    return *pool;
+  }
+  /// Takes up a block that the calling thread's cache doesn't count as its own. False if the pool is full.
+  bool put(void* block, int c, std::int64_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    live_.live_blocks -= 1;
+    live_.live_bytes -= bytes;
+    if (bytes_.load(std::memory_order_relaxed) + bytes > cache_limit.load(std::memory_order_relaxed)) return false;
+    lists_[c].push(block);
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    return true;
+  }
+  /// A block of the class, or null.
+  void* take(int c, std::int64_t bytes) {
+    if (bytes_.load(std::memory_order_relaxed) < bytes) return nullptr;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (lists_[c].empty()) return nullptr;
+    bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    return lists_[c].pop();
+  }
+  void drop_all() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    drop(lists_);
+    bytes_.store(0, std::memory_order_relaxed);
+  }
+  MemoryStats stats() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    MemoryStats s = live_;
+    s.cached_bytes = bytes_.load(std::memory_order_relaxed);
+    return s;
+  }
+
+ private:
+  std::mutex mutex_;
+  FreeList lists_[class_count];
+  std::atomic<std::int64_t> bytes_{0};
+  MemoryStats live_;  // what was given back here, below 0: the threads that took it count it as live
+};
+
 struct Cache {
-  void* head[class_count] = {};
+  FreeList lists[class_count];
   Counter live_blocks, live_bytes, cached_bytes, system_allocs;
 
   Cache() {
@@ -82,12 +147,7 @@ struct Cache {
   ~Cache();
 
   void drop_all() {
-    for (void*& list : head)
-      while (list) {
-        void* next = *static_cast<void**>(list);
-        std::free(list);
-        list = next;
-      }
+    drop(lists);
     cached_bytes.value.store(0, std::memory_order_relaxed);
   }
   MemoryStats stats() const {
@@ -132,13 +192,15 @@ void* acquire(std::size_t bytes, std::size_t& capacity) {
     throw Error("[memory] " + std::to_string(bytes) + " bytes asked for: more than any machine can address");
   const int c = class_of(bytes);
   capacity = capacity_of(c);
+  const auto size = static_cast<std::int64_t>(capacity);
   Cache* cache = current ? current : make_cache();
   void* block = nullptr;
-  if (cache && cache->head[c]) {
-    block = cache->head[c];
+  if (cache && !cache->lists[c].empty()) {
+    block = cache->lists[c].pop();
     FIT_UNPOISON(block, capacity);
-    cache->head[c] = *static_cast<void**>(block);
-    cache->cached_bytes.add(-static_cast<std::int64_t>(capacity));
+    cache->cached_bytes.add(-size);
+  } else if (cache && (block = SharedPool::get().take(c, size))) {
+    FIT_UNPOISON(block, capacity);
   } else {
     block = from_system(capacity);
     if (!block) throw std::bad_alloc();
@@ -146,7 +208,7 @@ void* acquire(std::size_t bytes, std::size_t& capacity) {
   }
   if (cache) {
     cache->live_blocks.add(1);
-    cache->live_bytes.add(static_cast<std::int64_t>(capacity));
+    cache->live_bytes.add(size);
   }
 #if defined(__SANITIZE_ADDRESS__)
   std::memset(block, 0xFF, capacity);  // NaN in both float types: an element read before it is written shows
@@ -158,13 +220,17 @@ void release(void* block, std::size_t capacity) noexcept {
   Cache* cache = current ? current : make_cache();
   if (!cache) return std::free(block);
   const auto bytes = static_cast<std::int64_t>(capacity);
+  if (cache->live_bytes.value.load(std::memory_order_relaxed) < bytes) {  // another thread has taken it
+    FIT_POISON(static_cast<char*>(block) + sizeof(void*), capacity - sizeof(void*));  // but for the link
+    if (SharedPool::get().put(block, class_of(capacity), bytes)) return;
+    FIT_UNPOISON(block, capacity);
+    return std::free(block);
+  }
   cache->live_blocks.add(-1);
   cache->live_bytes.add(-bytes);
   if (cache->cached_bytes.value.load(std::memory_order_relaxed) + bytes > cache_limit.load(std::memory_order_relaxed))
     return std::free(block);
-  const int c = class_of(capacity);
-  *static_cast<void**>(block) = cache->head[c];
-  cache->head[c] = block;
+  cache->lists[class_of(capacity)].push(block);
   cache->cached_bytes.add(bytes);
   // The link stays readable: the search for leaks follows it.
   FIT_POISON(static_cast<char*>(block) + sizeof(void*), capacity - sizeof(void*));
@@ -175,13 +241,14 @@ void release(void* block, std::size_t capacity) noexcept {
 MemoryStats memory_stats() {
   using namespace detail;
   const std::lock_guard<std::mutex> lock(registry().mutex);
-  MemoryStats sum = registry().retired;
+  MemoryStats sum = registry().retired + SharedPool::get().stats();
   for (const Cache* c : registry().caches) sum = sum + c->stats();
   return sum;
 }
 
 void empty_cache() {
   if (detail::current) detail::current->drop_all();
+  detail::SharedPool::get().drop_all();
 }
 
 void set_cache_limit(std::int64_t bytes) {

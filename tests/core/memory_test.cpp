@@ -231,6 +231,24 @@ TEST_CASE("the cache gives back, and keeps to its limit", "[memory]") {
   set_cache_limit(std::int64_t{2} << 30);
 }
 
+TEST_CASE("what one thread takes and another gives back goes around", "[memory]") {
+  // As a loader's thread makes batches and the training frees them: the cache of the latter must not grow by each.
+  const auto hand_over = [](int batches) {
+    for (int i = 0; i < batches; ++i) {
+      Tensor batch;
+      std::thread([&] { batch = zeros({1 << 18}); }).join();
+    }
+  };
+  hand_over(200);  // until what this thread itself has taken is outweighed
+  const auto before = memory_stats();
+  hand_over(100);
+  const auto after = memory_stats();
+  CHECK(after.live_bytes == before.live_bytes);
+  CHECK(after.cached_bytes - before.cached_bytes < 4 << 20);
+  CHECK(after.system_allocs - before.system_allocs < 50);  // not one for each
+  empty_cache();
+}
+
 TEST_CASE("what one thread made another may free", "[memory]") {
   CHECK(left_behind([] {
           Tensor made;

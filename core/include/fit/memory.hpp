@@ -16,10 +16,10 @@ struct MemoryStats {
 /// Sums over all threads.
 MemoryStats memory_stats();
 
-/// Gives the calling thread's cached blocks back to the system.
+/// Gives back to the system what the calling thread has cached, and what threads have handed on to each other.
 void empty_cache();
 
-/// The most bytes that each thread keeps for reuse (2 GiB unless set).
+/// The most bytes that each thread keeps for reuse (2 GiB unless set), and that all hand on to each other.
 void set_cache_limit(std::int64_t bytes);
 
 namespace detail {
