@@ -86,7 +86,9 @@ int main(int argc, char** argv) {
     nn::GPT model(o);
     const int steps = e.quick ? 20 : 3000, batch_size = 128;
     optim::AdamW optimizer(model.named_parameters());
-    optim::OneCycleLR schedule(optimizer, 1e-3, steps, {0.05});
+    optim::OneCycleOptions warm_up;
+    warm_up.pct_start = 0.05;
+    optim::OneCycleLR schedule(optimizer, 1e-3, steps, warm_up);
     std::cout << model.num_parameters() << " parameters, " << known.numel() << " pairs to learn from\n";
 
     plot::Curve curve{"training"};

@@ -94,7 +94,9 @@ int main(int argc, char** argv) {
     const int epochs = e.quick ? 1 : 6,
               per_epoch = e.quick ? 10 : static_cast<int>(training.classes.numel() / batch_size);
     optim::AdamW optimizer(model.named_parameters());
-    optim::OneCycleLR schedule(optimizer, 2e-3, epochs * per_epoch, {0.1});
+    optim::OneCycleOptions warm_up;
+    warm_up.pct_start = 0.1;
+    optim::OneCycleLR schedule(optimizer, 2e-3, epochs * per_epoch, warm_up);
     std::cout << model.num_parameters() << " parameters, " << training.classes.numel() << " images to learn from\n";
 
     plot::Curve curve{"training"};

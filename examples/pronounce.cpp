@@ -208,7 +208,9 @@ int main(int argc, char** argv) {
     optim::AdamWOptions adam;
     adam.beta2 = 0.98;
     optim::AdamW optimizer(optim::decay_groups(model, adam));
-    optim::OneCycleLR schedule(optimizer, 2e-3, epochs * per_epoch, {0.05});
+    optim::OneCycleOptions warm_up;
+    warm_up.pct_start = 0.05;
+    optim::OneCycleLR schedule(optimizer, 2e-3, epochs * per_epoch, warm_up);
     std::cout << lessons.size() << " lessons, " << inventory.names.size() << " sounds, " << model.num_parameters()
               << " parameters\n";
 

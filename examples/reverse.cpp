@@ -140,13 +140,17 @@ int main(int argc, char** argv) {
     Model model;
     const int steps = e.quick ? 20 : 1500;
     optim::AdamW optimizer(model.named_parameters());
-    optim::OneCycleLR schedule(optimizer, 2e-3, steps, {0.05});
+    optim::OneCycleOptions warm_up;
+    warm_up.pct_start = 0.05;
+    optim::OneCycleLR schedule(optimizer, 2e-3, steps, warm_up);
+    nn::CrossEntropyOptions without_padding;
+    without_padding.ignore_index = padding;
     std::cout << model.num_parameters() << " parameters, " << steps << " steps\n";
 
     plot::Curve curve{"training"};
     for (int step = 1; step <= steps; ++step) {
       const Batch b = random_batch(64);
-      const Tensor loss = nn::cross_entropy(model(b.source, b.input).output, b.target, {padding});
+      const Tensor loss = nn::cross_entropy(model(b.source, b.input).output, b.target, without_padding);
       optimizer.zero_grad();
       loss.backward();
       optim::clip_grad_norm_(model.parameters(), 1.0);

@@ -77,7 +77,9 @@ struct NameModel : nn::UnaryLayer {
 };
 
 Tensor loss_of(const NameModel& model, const Batch& b, nn::Reduction reduction) {
-  return nn::cross_entropy(model(b.input), b.target, {ignored, reduction});
+  nn::CrossEntropyOptions o;
+  o.ignore_index = ignored, o.reduction = reduction;
+  return nn::cross_entropy(model(b.input), b.target, o);
 }
 
 // Nats a character.

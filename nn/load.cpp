@@ -28,8 +28,7 @@ class Misfits {
 
 }  // namespace
 
-void load_values(const char* op, const std::string& owner, const std::vector<std::pair<std::string, Tensor>>& mine,
-                 const std::vector<std::pair<std::string, Tensor>>& given) {
+void load_values(const char* op, const std::string& owner, const StateDict& mine, const StateDict& given) {
   Misfits missing, unexpected, misshapen;
   std::unordered_map<std::string, Tensor> left;
   for (const auto& [name, tensor] : given)

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
 namespace fit::nn {
@@ -10,7 +11,6 @@ namespace fit::nn {
 /// Copies the tensors of `given` into those of `mine` that have the same names, converting among floating types. If a
 /// name is missing, is not one of mine, is there twice, or has another shape, throws one Error that lists all of them,
 /// and changes nothing. `owner` stands for what is loaded in the message.
-void load_values(const char* op, const std::string& owner, const std::vector<std::pair<std::string, Tensor>>& mine,
-                 const std::vector<std::pair<std::string, Tensor>>& given);
+void load_values(const char* op, const std::string& owner, const StateDict& mine, const StateDict& given);
 
 }  // namespace fit::nn

@@ -235,7 +235,7 @@ SafeTensors load_safetensors(const std::string& path) {
   return all;
 }
 
-void save_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+void save_safetensors(const std::string& path, const StateDict& tensors,
                       const std::map<std::string, std::string>& metadata) {
   constexpr const char* op = "save_safetensors";
   std::unordered_set<std::string> names;
@@ -245,7 +245,7 @@ void save_safetensors(const std::string& path, const std::vector<std::pair<std::
     if (!x.defined()) check::fail(op, "the tensor '", io::shown(name), "' is undefined");
   }
   // With the larger elements first, each tensor lies at a multiple of its elements' size.
-  std::vector<std::pair<std::string, Tensor>> sorted = tensors;
+  StateDict sorted = tensors;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return size_of(a.second.dtype()) > size_of(b.second.dtype()); });
   nlohmann::ordered_json header = nlohmann::ordered_json::object();

@@ -1,13 +1,323 @@
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/isa.hpp"
 
-// One step of an optimiser over contiguous memory, in one pass: parameter, gradient and state are read once and
-// written once. Numbers are given in double and used in the type of the elements. Rounded by operation.
+// The optimisers' formulas, each once: what one step does to a parameter p with gradient g and averages s[0], s[1] ….
+// V is a number in run_plain(), which walks in plain loops, and a vector in the kernels (optim.simd.cpp), which read
+// and write everything once. Numbers are computed in double and used in the type of the elements. Rounded by operation.
+//
+// A further optimiser is a struct here and its name in OptimizerSteps; its options stand in fit/optim.hpp, and what
+// they are checked for in nn/optim/optimizers.cpp.
 namespace fit::kernels {
 
-// What a step works on. A state that an optimiser goes without is null.
+template <class V, class = void>
+struct ElementOf {
+  using Type = V;
+};
+template <class V>
+struct ElementOf<V, std::void_t<typename V::value_type>> {
+  using Type = typename V::value_type;
+};
+
+/// A constant of a formula, in all lanes.
+template <class V>
+inline V constant(double x) {
+  return V(static_cast<typename ElementOf<V>::Type>(x));
+}
+
+template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+inline T sign(T x) {
+  return static_cast<T>((x > 0) - (x < 0));
+}
+
+/// Where an optimiser is with a parameter.
+struct StepCount {
+  std::int64_t t = 1;        // the number of this step, from 1
+  bool is_new = true;        // whether the averages begin with it
+  double* scalar = nullptr;  // what a step leaves to the next beside them
+};
+
+// Which of the states s[k] a step works on: bit k. Each form that a step has is compiled.
+template <unsigned... masks>
+using Masks = std::integer_sequence<unsigned, masks...>;
+
+// Weight decay, decoupled (Loshchilov & Hutter 2019) or as part of the gradient.
+template <class V>
+inline void decay(V& p, V& g, double lr, double weight_decay, bool decoupled) {
+  if (decoupled)
+    p = constant<V>(1 - lr * weight_decay) * p;
+  else if (weight_decay != 0)
+    g = g + constant<V>(weight_decay) * p;
+}
+
+// The averages of the gradient and of its square.
+template <class V>
+inline void moments(V& m, V& v, const V& g, double beta1, double beta2) {
+  m = m + constant<V>(1 - beta1) * (g - m);
+  v = constant<V>(beta2) * v + constant<V>(1 - beta2) * (g * g);
+}
+
+struct SgdStep {
+  double lr, momentum, dampening, weight_decay;
+  bool nesterov, is_new;
+
+  template <class Options>
+  SgdStep(const Options& o, const StepCount& count)
+      : lr(o.lr),
+        momentum(o.momentum),
+        dampening(o.dampening),
+        weight_decay(o.weight_decay),
+        nesterov(o.nesterov),
+        is_new(count.is_new) {}
+
+  using Forms = Masks<0, 1>;
+  unsigned states() const { return momentum != 0; }  // m
+
+  template <unsigned states, class V>
+  void update(V& p, V g, V* s) const {
+    decay(p, g, lr, weight_decay, false);
+    if constexpr (states != 0) {
+      V& m = s[0];
+      m = is_new ? g : constant<V>(momentum) * m + constant<V>(1 - dampening) * g;
+      g = nesterov ? g + constant<V>(momentum) * m : m;
+    }
+    p = p - constant<V>(lr) * g;
+  }
+};
+
+// Kingma & Ba 2015; amsgrad: Reddi et al. 2018.
+struct AdamStep {
+  double lr, beta1, beta2, eps, weight_decay;
+  bool amsgrad, decoupled;
+  double rate, root;  // lr / (1 - beta1^t), sqrt(1 - beta2^t)
+
+  template <class Options>
+  AdamStep(const Options& o, bool decoupled_decay, const StepCount& count)
+      : lr(o.lr),
+        beta1(o.beta1),
+        beta2(o.beta2),
+        eps(o.eps),
+        weight_decay(o.weight_decay),
+        amsgrad(o.amsgrad),
+        decoupled(decoupled_decay),
+        rate(lr / (1 - std::pow(beta1, static_cast<double>(count.t)))),
+        root(std::sqrt(1 - std::pow(beta2, static_cast<double>(count.t)))) {}
+
+  using Forms = Masks<3, 7>;
+  unsigned states() const { return amsgrad ? 7 : 3; }  // m, v, max v
+
+  template <unsigned states, class V>
+  void update(V& p, V g, V* s) const {
+    using std::max, std::sqrt;
+    decay(p, g, lr, weight_decay, decoupled);
+    moments(s[0], s[1], g, beta1, beta2);
+    if constexpr (states == 7) s[2] = max(s[2], s[1]);
+    p = p - constant<V>(rate) * s[0] / (sqrt(s[states == 7 ? 2 : 1]) / constant<V>(root) + constant<V>(eps));
+  }
+};
+
+// Dozat 2016: Adam with Nesterov's momentum, mu(t) = beta1 (1 - 0.96^(t momentum_decay) / 2).
+struct NAdamStep {
+  double lr, beta1, beta2, eps, weight_decay;
+  bool decoupled;
+  double rate, ahead, root;  // of m, of g; sqrt(1 - beta2^t)
+
+  template <class Options>
+  NAdamStep(const Options& o, const StepCount& count)
+      : lr(o.lr),
+        beta1(o.beta1),
+        beta2(o.beta2),
+        eps(o.eps),
+        weight_decay(o.weight_decay),
+        decoupled(o.decoupled_weight_decay) {
+    const double t = static_cast<double>(count.t);
+    const auto mu = [&](double at) { return beta1 * (1 - 0.5 * std::pow(0.96, at * o.momentum_decay)); };
+    double& product = *count.scalar;  // mu(1) … mu(t)
+    product *= mu(t);
+    rate = lr * mu(t + 1) / (1 - product * mu(t + 1));
+    ahead = lr * (1 - mu(t)) / (1 - product);
+    root = std::sqrt(1 - std::pow(beta2, t));
+  }
+
+  using Forms = Masks<3>;
+  unsigned states() const { return 3; }  // m, v
+
+  template <unsigned, class V>
+  void update(V& p, V g, V* s) const {
+    using std::sqrt;
+    decay(p, g, lr, weight_decay, decoupled);
+    moments(s[0], s[1], g, beta1, beta2);
+    p = p - (constant<V>(rate) * s[0] + constant<V>(ahead) * g) / (sqrt(s[1]) / constant<V>(root) + constant<V>(eps));
+  }
+};
+
+// Liu et al. 2020: Adam, and SGD with its momentum as long as the variance of v is too large to divide by.
+struct RAdamStep {
+  double lr, beta1, beta2, eps, weight_decay;
+  bool decoupled, rectified;
+  double rate;
+
+  template <class Options>
+  RAdamStep(const Options& o, const StepCount& count)
+      : lr(o.lr),
+        beta1(o.beta1),
+        beta2(o.beta2),
+        eps(o.eps),
+        weight_decay(o.weight_decay),
+        decoupled(o.decoupled_weight_decay) {
+    const double t = static_cast<double>(count.t), power = std::pow(beta2, t);
+    const double most = 2 / (1 - beta2) - 1, length = most - 2 * t * power / (1 - power);
+    rectified = length > 5;
+    rate = lr / (1 - std::pow(beta1, t));
+    if (rectified)
+      rate *= std::sqrt((1 - power) * (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length));
+  }
+
+  using Forms = Masks<3>;
+  unsigned states() const { return 3; }  // m, v
+
+  template <unsigned, class V>
+  void update(V& p, V g, V* s) const {
+    using std::sqrt;
+    decay(p, g, lr, weight_decay, decoupled);
+    moments(s[0], s[1], g, beta1, beta2);
+    p = p - constant<V>(rate) * (rectified ? s[0] / (sqrt(s[1]) + constant<V>(eps)) : s[0]);
+  }
+};
+
+// Kingma & Ba 2015: Adam by the largest gradient.
+struct AdamaxStep {
+  double beta1, beta2, eps, weight_decay;
+  double rate;  // lr / (1 - beta1^t)
+
+  template <class Options>
+  AdamaxStep(const Options& o, const StepCount& count)
+      : beta1(o.beta1),
+        beta2(o.beta2),
+        eps(o.eps),
+        weight_decay(o.weight_decay),
+        rate(o.lr / (1 - std::pow(beta1, static_cast<double>(count.t)))) {}
+
+  using Forms = Masks<3>;
+  unsigned states() const { return 3; }  // m, u
+
+  template <unsigned, class V>
+  void update(V& p, V g, V* s) const {
+    using std::abs, std::max;
+    V &m = s[0], &u = s[1];
+    decay(p, g, 0, weight_decay, false);
+    m = m + constant<V>(1 - beta1) * (g - m);
+    u = max(constant<V>(beta2) * u, abs(g) + constant<V>(eps));
+    p = p - constant<V>(rate) * m / u;
+  }
+};
+
+// Hinton 2012; centered: Graves 2013.
+struct RmspropStep {
+  double lr, alpha, eps, weight_decay, momentum;
+  bool centered;
+
+  template <class Options>
+  RmspropStep(const Options& o, const StepCount&)
+      : lr(o.lr),
+        alpha(o.alpha),
+        eps(o.eps),
+        weight_decay(o.weight_decay),
+        momentum(o.momentum),
+        centered(o.centered) {}
+
+  using Forms = Masks<1, 3, 5, 7>;
+  unsigned states() const { return 1u | (centered ? 2u : 0u) | (momentum != 0 ? 4u : 0u); }  // v, a, b
+
+  template <unsigned states, class V>
+  void update(V& p, V g, V* s) const {
+    using std::max, std::sqrt;
+    V &v = s[0], &a = s[1], &b = s[2];
+    decay(p, g, lr, weight_decay, false);
+    v = constant<V>(alpha) * v + constant<V>(1 - alpha) * (g * g);
+    V variance = v;
+    if constexpr ((states & 2) != 0) {
+      a = a + constant<V>(1 - alpha) * (g - a);
+      variance = max(v - a * a, constant<V>(0));  // rounding may bring it below
+    }
+    V d = g / (sqrt(variance) + constant<V>(eps));
+    if constexpr ((states & 4) != 0) d = b = constant<V>(momentum) * b + d;
+    p = p - constant<V>(lr) * d;
+  }
+};
+
+// Duchi et al. 2011.
+struct AdagradStep {
+  double initial, eps, weight_decay;
+  bool is_new;
+  double rate;  // lr / (1 + (t - 1) lr_decay)
+
+  template <class Options>
+  AdagradStep(const Options& o, const StepCount& count)
+      : initial(o.initial_accumulator_value),
+        eps(o.eps),
+        weight_decay(o.weight_decay),
+        is_new(count.is_new),
+        rate(o.lr / (1 + static_cast<double>(count.t - 1) * o.lr_decay)) {}
+
+  using Forms = Masks<1>;
+  unsigned states() const { return 1; }  // the sum of squares
+
+  template <unsigned, class V>
+  void update(V& p, V g, V* s) const {
+    using std::sqrt;
+    decay(p, g, 0, weight_decay, false);
+    s[0] = (is_new ? constant<V>(initial) : s[0]) + g * g;
+    p = p - constant<V>(rate) * g / (sqrt(s[0]) + constant<V>(eps));
+  }
+};
+
+// Chen et al. 2023.
+struct LionStep {
+  double lr, beta1, beta2, weight_decay;
+
+  template <class Options>
+  LionStep(const Options& o, const StepCount&)
+      : lr(o.lr), beta1(o.beta1), beta2(o.beta2), weight_decay(o.weight_decay) {}
+
+  using Forms = Masks<1>;
+  unsigned states() const { return 1; }  // m
+
+  template <unsigned, class V>
+  void update(V& p, V g, V* s) const {
+    V& m = s[0];
+    decay(p, g, lr, weight_decay, true);
+    p = p - constant<V>(lr) * sign(m + constant<V>(1 - beta1) * (g - m));
+    m = m + constant<V>(1 - beta2) * (g - m);
+  }
+};
+
+// The exponential moving average of weights: p is the average, g the weight.
+struct AverageStep {
+  double decay;
+
+  using Forms = Masks<0>;
+  unsigned states() const { return 0; }
+
+  template <unsigned, class V>
+  void update(V& p, V g, V*) const {
+    p = p + constant<V>(1 - decay) * (g - p);
+  }
+};
+
+template <class... Steps>
+struct StepTypes {};
+using OptimizerSteps =
+    StepTypes<SgdStep, AdamStep, NAdamStep, RAdamStep, AdamaxStep, RmspropStep, AdagradStep, LionStep, AverageStep>;
+
+// ---- running them -------------------------------------------------------------------------------------------------
+
+// What a step works on. A state that it goes without may be null.
 template <class T>
 struct StepArrays {
   static constexpr int max_states = 3;
@@ -16,65 +326,45 @@ struct StepArrays {
   T* state[max_states];
 };
 
-// g += decay p;  m = first ? g : momentum m + keep g;  g = nesterov ? g + momentum m : m;  p -= lr g
-struct SgdStep {
-  double lr, momentum, keep, decay;  // keep: 1 - dampening
-  bool nesterov, first;              // state: m, null without momentum
-};
+// Calls f(std::integral_constant<unsigned, mask>) with the mask of the step's states.
+template <class Step, class F, unsigned... masks>
+inline void with_states(const Step& step, const F& f, Masks<masks...>) {
+  (void)((step.states() == masks && (f(std::integral_constant<unsigned, masks>()), true)) || ...);
+}
 
-// p *= shrink;  g += decay p;  m += keep1 (g - m);  v = beta2 v + keep2 g^2;  w = max(w, v) or v
-// p -= (rate m + ahead g) / (sqrt(w) / root + eps)
-struct AdamStep {
-  double rate;                      // Adam: lr / (1 - beta1^t)
-  double root;                      // Adam: sqrt(1 - beta2^t)
-  double beta2, keep1, keep2, eps;  // keep: 1 - beta
-  double decay, shrink;             // weight decay through the gradient, or 1 - lr decay
-  double ahead = 0;                 // NAdam's share of the gradient itself; state: m, v, w (null without AMSGrad)
-};
+/// The plain form: element by element.
+template <class T, class Step>
+void run_plain(const Step& step, const StepArrays<T>& on, std::int64_t n) {
+  constexpr int max_states = StepArrays<T>::max_states;
+  const auto run = [&](auto mask) {
+    constexpr unsigned states = decltype(mask)::value;
+    for (std::int64_t i = 0; i < n; ++i) {
+      T s[max_states] = {};
+      for (int k = 0; k < max_states; ++k)
+        if (states >> k & 1) s[k] = on.state[k][i];
+      step.template update<states>(on.parameter[i], on.gradient[i], s);
+      for (int k = 0; k < max_states; ++k)
+        if (states >> k & 1) on.state[k][i] = s[k];
+    }
+  };
+  with_states(step, run, typename Step::Forms());
+}
 
-// g += decay p;  m += keep1 (g - m);  u = max(beta2 u, |g| + eps);  p -= rate m / u
-struct AdamaxStep {
-  double rate, beta2, keep1, eps, decay;  // state: m, u
-};
-
-// g += decay p;  v = alpha v + keep g^2;  a += keep (g - a);  d = g / (sqrt(v - a^2) + eps)
-// b = momentum b + d;  p -= lr b, or lr d
-struct RmspropStep {
-  double lr, alpha, keep, eps, momentum, decay;  // keep: 1 - alpha; state: v, a (null: 0), b (null: none)
-};
-
-// g += decay p;  s = (first ? start : s) + g^2;  p -= rate g / (sqrt(s) + eps)
-struct AdagradStep {
-  double rate, start, eps, decay;
-  bool first;  // state: s
-};
-
-// p = shrink p - lr sign(m + keep1 (g - m));  m += keep2 (g - m)
-struct LionStep {
-  double lr, keep1, keep2, shrink;  // keep: 1 - beta; state: m
-};
-
-// p += keep (g - p): the average of weights, where p is the average and g the weight.
-struct AverageStep {
-  double keep;
-};
-
+// The fast form.
 template <class T, class Step>
 struct StepKernel {
   void (*run)(const Step& step, const StepArrays<T>& on, std::int64_t n);
 };
 
-template <class T>
-struct Optim : StepKernel<T, SgdStep>,
-               StepKernel<T, AdamStep>,
-               StepKernel<T, AdamaxStep>,
-               StepKernel<T, RmspropStep>,
-               StepKernel<T, AdagradStep>,
-               StepKernel<T, LionStep>,
-               StepKernel<T, AverageStep> {
+template <class T, class Types>
+struct StepKernels;
+template <class T, class... Steps>
+struct StepKernels<T, StepTypes<Steps...>> : StepKernel<T, Steps>... {
   // Sum of squares, in double, in an order that depends on n alone: 16 chains of additions.
   double (*squares)(const T* x, std::int64_t n);
 };
+template <class T>
+using Optim = StepKernels<T, OptimizerSteps>;
 
 template <class IsaTag, class T>
 const Optim<T>& optim_table();

@@ -14,6 +14,12 @@ void check_number(const char* op, std::int64_t i, std::int64_t size) {
 
 }  // namespace
 
+std::size_t Batch::checked(std::size_t field) const {
+  if (field >= size())
+    check::fail("Batch", "there is no field ", field, ": there are ", size(), ", those that the dataset gives");
+  return field;
+}
+
 TensorDataset::TensorDataset(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
   if (tensors_.empty()) check::fail("TensorDataset", "no tensors are given: at least one is needed");
   for (const Tensor& x : tensors_) {
@@ -134,10 +140,12 @@ Collate pad_collate(std::vector<Scalar> padding) {
       for (std::size_t i = 0; i < examples.size(); ++i) {
         const Tensor& x = examples[i][field];
         filled[i].push_back(x.rank() > 0 ? padded(x, longest, padding[field]) : x);
-        if (field == 0) filled[i].push_back(padded(ones({x.size(0)}, boolean), longest, false));
       }
     }
-    for (Example& e : filled) std::rotate(e.begin() + 1, e.begin() + 2, e.end());  // the mask goes last
+    for (std::size_t i = 0; i < examples.size(); ++i) {
+      const Tensor real = padded(ones({examples[i][0].size(0)}, boolean), filled[i][0].size(0), false);
+      filled[i].push_back(unsqueeze(real, 0));  // (1, T), stacked (B, 1, T)
+    }
     return stack_collate(filled);
   };
 }

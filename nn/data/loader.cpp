@@ -135,6 +135,19 @@ DataLoader::DataLoader(SharedDataset dataset, LoaderOptions options)
   order_ = order_of(seed_, epoch_);
 }
 
+namespace {
+
+LoaderOptions with_batch_size(std::int64_t batch_size) {
+  LoaderOptions o;
+  o.batch_size = batch_size;
+  return o;
+}
+
+}  // namespace
+
+DataLoader::DataLoader(SharedDataset dataset, std::int64_t batch_size)
+    : DataLoader(std::move(dataset), with_batch_size(batch_size)) {}
+
 DataLoader::~DataLoader() = default;
 
 std::int64_t DataLoader::size() const { return batches_in(order_); }
@@ -207,7 +220,7 @@ Batch DataLoader::make(std::int64_t index) const {
 
 // ---- its position -------------------------------------------------------------------------------------------------
 
-std::vector<std::pair<std::string, Tensor>> DataLoader::state_dict() const {
+StateDict DataLoader::state_dict() const {
   const auto number = [](std::int64_t n) { return full({}, n, int64); };
   return {{"seed", number(static_cast<std::int64_t>(seed_))},
           {"epoch", number(epoch_)},
@@ -216,7 +229,7 @@ std::vector<std::pair<std::string, Tensor>> DataLoader::state_dict() const {
           {"examples", number(dataset_->size())}};
 }
 
-DataLoader::Place DataLoader::place_of(const std::vector<std::pair<std::string, Tensor>>& state) const {
+DataLoader::Place DataLoader::place_of(const StateDict& state) const {
   constexpr const char* op = "load_state_dict";
   auto mine = state_dict();
   nn::load_values(op, "DataLoader", mine, state);
@@ -234,7 +247,7 @@ DataLoader::Place DataLoader::place_of(const std::vector<std::pair<std::string, 
   return place;
 }
 
-void DataLoader::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+void DataLoader::load_state_dict(const StateDict& state) {
   Place place = place_of(state);
   prefetcher_.reset();
   seed_ = place.seed;

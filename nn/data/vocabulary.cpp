@@ -6,6 +6,7 @@
 #include "io/atomic_file.hpp"
 #include "io/json.hpp"
 #include "tensor/check.hpp"
+#include "utf8.hpp"
 
 namespace fit::text {
 namespace {
@@ -18,20 +19,10 @@ const std::string& checked_token(const char* op, const std::vector<std::string>&
 
 Tensor ids_tensor(const std::vector<std::int64_t>& ids) { return tensor(ids, {static_cast<std::int64_t>(ids.size())}); }
 
-// The bytes of the character of UTF-8 that begins at `at`; 0 if none does.
-std::size_t character(const std::string& text, std::size_t at) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  const std::size_t n = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
-  if (at + n > text.size()) return 0;
-  for (std::size_t i = 1; i < n; ++i)
-    if ((static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) return 0;
-  return n;
-}
-
 template <class F>
 void each_character(const std::string& text, const F& f) {
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t n = character(text, at);
+    const std::size_t n = utf8::sequence_length(text, at);
     if (n == 0) check::fail("CharVocabulary", "the text is not UTF-8 at byte ", at);
     f(text.substr(at, n), at);
     at += n;
@@ -42,13 +33,7 @@ void each_character(const std::string& text, const F& f) {
 
 void save_list(const char* op, const std::string& path, const char* format, const char* key,
                const nlohmann::json& list) {
-  const nlohmann::ordered_json json = {{"format", format}, {"version", 1}, {key, list}};
-  std::string text;
-  try {
-    text = json.dump(1) + '\n';
-  } catch (const nlohmann::json::type_error&) {
-    check::fail(op, "a token is not valid UTF-8");
-  }
+  const std::string text = nlohmann::ordered_json{{"format", format}, {"version", 1}, {key, list}}.dump(1) + '\n';
   io::AtomicFile out(op, path);
   out.write(text.data(), text.size());
   out.commit();

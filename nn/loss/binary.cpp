@@ -8,6 +8,12 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+void check_binary(const char* op, const Tensor& input, const Tensor& target) {
+  check_pair(op, input, target);
+  if (!all_within(target, 0, 1))
+    check::fail(op, "target has numbers outside 0 … 1: 1 is yes, 0 is no, and what lies between is a probability");
+}
+
 Tensor cut_off(const Tensor& logarithm) { return clamp(logarithm, -100, infinity); }
 
 // -(y ln p + (1 - y) ln(1 - p)) with logarithms of at least -100. The gradient is not that of the cut-off formula,
@@ -38,8 +44,8 @@ Tensor weighted(const char* op, const char* name, const Tensor& losses, const Te
 
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCEOptions& options) {
   constexpr const char* op = "binary_cross_entropy";
-  check_pair(op, input, target);
-  if (!all(ge(input, 0) && le(input, 1)).item<bool>())
+  check_binary(op, input, target);
+  if (!all_within(input, 0, 1))
     check::fail(op, "input has numbers outside 0 … 1: it must be probabilities (the form with logits takes others)");
   return reduced(weighted(op, "weight", bce(input, target), options.weight), options.reduction);
 }
@@ -47,7 +53,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCE
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BCEWithLogitsOptions& options) {
   constexpr const char* op = "binary_cross_entropy_with_logits";
-  check_pair(op, logits, target);
+  check_binary(op, logits, target);
   const Tensor ones = weighted(op, "pos_weight", target * softplus(-logits), options.pos_weight);
   const Tensor losses = ones + (1 - target) * softplus(logits);
   return reduced(weighted(op, "weight", losses, options.weight), options.reduction);
@@ -55,14 +61,25 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 
 Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions& options) {
   constexpr const char* op = "focal_loss";
-  check_pair(op, logits, target);
-  if (!(options.gamma >= 0)) check::fail(op, "gamma is ", options.gamma, ": it must not be negative");
+  check_binary(op, logits, target);
+  if (!(options.gamma >= 0 && options.gamma <= std::numeric_limits<float>::max()))
+    check::fail(op, "gamma is ", options.gamma, ": it must be finite and not negative");
   if (!(options.alpha <= 1)) check::fail(op, "alpha is ", options.alpha, ": it must be at most 1");
   // ln(p) = -softplus(-x) and ln(1 - p) = -softplus(x), so that (1 - p)^gamma = e^(-gamma softplus(x)).
   const Tensor no = softplus(logits), yes = softplus(-logits);
   const Tensor ones = target * exp(-options.gamma * no) * yes, zeros = (1 - target) * exp(-options.gamma * yes) * no;
   return reduced(options.alpha < 0 ? ones + zeros : options.alpha * ones + (1 - options.alpha) * zeros,
                  options.reduction);
+}
+
+// ---- as layers, printed ---------------------------------------------------------------------------------------------
+
+std::string describe(const BCEOptions& o) { return weight_of("weight", o.weight) + describe(o.reduction); }
+std::string describe(const BCEWithLogitsOptions& o) {
+  return weight_of("weight", o.weight) + weight_of("pos_weight", o.pos_weight) + describe(o.reduction);
+}
+std::string describe(const FocalOptions& o) {
+  return describe_all("alpha=", o.alpha, ", gamma=", o.gamma, ", ", describe(o.reduction));
 }
 
 }  // namespace fit::nn

@@ -16,6 +16,17 @@ struct Rows {
   Tensor reduced(const Tensor& losses, const Shape& shape, Reduction reduction) const;
 };
 
+// x with the axis of the classes last.
+Tensor classes_last(const char* op, const Tensor& x, int class_axis) {
+  if (class_axis == -1) return x;
+  const int axis = check::axis(op, x, class_axis);
+  std::vector<int> order;
+  for (int a = 0; a < x.rank(); ++a)
+    if (a != axis) order.push_back(a);
+  order.push_back(axis);
+  return permute(x, order);
+}
+
 Tensor checked_weight(const char* op, const Tensor& weight, const Tensor& x) {
   if (!weight.defined()) return weight;
   check::shape(op, "weight", weight, {x.shape().back()});
@@ -27,7 +38,8 @@ Rows::Rows(const char* op, const char* name, const Tensor& x, const Tensor& targ
   check::dtype(op, "targets", targets, int64);
   if (x.rank() == 0 || targets.shape() != x.shape().erased(x.rank() - 1))
     check::fail(op, name, " are ", x.shape(), ", targets ", targets.shape(),
-                ": they must be [..., C] and [...], the classes on the last axis");
+                ": they must be [..., C] and [...], the classes on the last axis (class_axis = 1 takes PyTorch's "
+                "[N, C, ...] and [N, ...])");
   const std::int64_t n = targets.numel(), classes = x.shape().back();
   scores = reshape(x, Shape{n, classes});
   ids = reshape(targets, {n});
@@ -72,14 +84,15 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
     check::fail(op, "label_smoothing is ", o.label_smoothing, ": it must be in 0 … 1");
   check::defined(op, "targets", targets);
-  if (is_floating(targets.dtype())) return soft_cross_entropy(op, logits, targets, o);
-  const Rows rows(op, "logits", logits, targets, o.ignore_index, o.weight);
+  const Tensor scores = classes_last(op, logits, o.class_axis);
+  if (is_floating(targets.dtype())) return soft_cross_entropy(op, scores, classes_last(op, targets, o.class_axis), o);
+  const Rows rows(op, "logits", scores, targets, o.ignore_index, o.weight);
   Tensor losses = cross_entropy_rows(rows.scores, rows.ids, o.ignore_index);
   if (rows.weight.defined()) losses = losses * rows.weights;
   if (o.label_smoothing > 0) {
     const Tensor logarithms = log_softmax(rows.scores);
     const Tensor all = -sum(rows.weight.defined() ? logarithms * rows.weight : logarithms, {1});
-    const double spread = o.label_smoothing / static_cast<double>(logits.shape().back());
+    const double spread = o.label_smoothing / static_cast<double>(scores.shape().back());
     losses = (1 - o.label_smoothing) * losses + spread * masked_fill(all, rows.ignored, 0);
   }
   return rows.reduced(losses, targets.shape(), o.reduction);
@@ -88,10 +101,25 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& o) {
   constexpr const char* op = "nll_loss";
   check::floating(op, "input", input);
-  const Rows rows(op, "inputs", input, targets, o.ignore_index, o.weight);
+  const Rows rows(op, "inputs", classes_last(op, input, o.class_axis), targets, o.ignore_index, o.weight);
   const Tensor picked = squeeze(gather(rows.scores, 1, unsqueeze(rows.safe_ids(), 1)), 1);
   const Tensor losses = masked_fill(-picked, rows.ignored, 0);
   return rows.reduced(rows.weight.defined() ? losses * rows.weights : losses, targets.shape(), o.reduction);
+}
+
+// ---- as layers, printed ---------------------------------------------------------------------------------------------
+
+static std::string axis_of(int class_axis) {
+  return class_axis == -1 ? std::string() : describe_all(", class_axis=", class_axis);
+}
+
+std::string describe(const CrossEntropyOptions& o) {
+  return describe_all(weight_of("weight", o.weight), "ignore_index=", o.ignore_index,
+                      ", label_smoothing=", o.label_smoothing, axis_of(o.class_axis), ", ", describe(o.reduction));
+}
+std::string describe(const NLLOptions& o) {
+  return describe_all(weight_of("weight", o.weight), "ignore_index=", o.ignore_index, axis_of(o.class_axis), ", ",
+                      describe(o.reduction));
 }
 
 }  // namespace fit::nn

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include "fit/graph.hpp"
@@ -49,6 +50,8 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1O
   constexpr const char* op = "smooth_l1_loss";
   check_pair(op, input, target);
   if (!(options.beta >= 0)) check::fail(op, "beta is ", options.beta, ": it must not be negative");
+  if (options.beta > 0 && options.beta < std::numeric_limits<float>::min())  // 0 / 0 in float32
+    check::fail(op, "beta is ", options.beta, ": it must be 0, or at least ", std::numeric_limits<float>::min());
   if (options.beta == 0) return l1_loss(input, target, options.reduction);
   return reduced(huber(input, target, options.beta) / options.beta, options.reduction);
 }
@@ -75,12 +78,27 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
   if (a.rank() == 0 || a.shape() != b.shape() || target.shape() != a.shape().erased(a.rank() - 1))
     check::fail(op, "a is ", a.shape(), ", b ", b.shape(), ", target ", target.shape(),
                 ": they must be [..., C], [..., C] and [...]");
+  if (!std::isfinite(options.margin)) check::fail(op, "margin is ", options.margin, ": it must be finite");
   const Tensor same = eq(target, 1);
   if (!all(same || eq(target, -1)).item<bool>()) check::fail(op, "target has other numbers than 1 and -1");
   constexpr double eps = 1e-12f;  // PyTorch's is a float
   const Tensor norms = sqrt((sum(a * a, {-1}) + eps) * (sum(b * b, {-1}) + eps)), cosine = sum(a * b, {-1}) / norms;
   const Tensor apart = clamp(cosine - options.margin, 0, std::numeric_limits<double>::infinity());
   return reduced(where(same, 1 - cosine, apart), options.reduction);
+}
+
+// ---- as layers, printed ---------------------------------------------------------------------------------------------
+
+std::string describe(const SmoothL1Options& o) { return describe_all("beta=", o.beta, ", ", describe(o.reduction)); }
+std::string describe(const HuberOptions& o) { return describe_all("delta=", o.delta, ", ", describe(o.reduction)); }
+std::string describe(const KLDivOptions& o) {
+  return describe_all("log_target=", o.log_target, ", ", describe(o.reduction));
+}
+std::string describe(const CosineEmbeddingOptions& o) {
+  return describe_all("margin=", o.margin, ", ", describe(o.reduction));
+}
+std::string describe(const Reduction& r) {
+  return describe_all("reduction=", r == Reduction::none ? "none" : r == Reduction::mean ? "mean" : "sum");
 }
 
 }  // namespace fit::nn

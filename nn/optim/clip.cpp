@@ -3,8 +3,8 @@
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
+#include "optim/fused_step.hpp"
 #include "optim/grad_norm.hpp"
-#include "optim/line.hpp"
 
 namespace fit::optim {
 namespace {
@@ -54,14 +54,14 @@ std::vector<Tensor> gradients(const char* op, const Parameters& parameters) {
 
 }  // namespace
 
-double clip_grad_norm_(const Parameters& parameters, double max_norm, bool error_if_nonfinite) {
+double clip_grad_norm_(const Parameters& parameters, double max_norm, ErrorIfNonfinite check) {
   check_limit("clip_grad_norm_", "max_norm", max_norm);
   const NoGrad plain;
   double total = 0;
   std::vector<Tensor> all = gradients("clip_grad_norm_", parameters);
   for (const Tensor& g : all) total += sum_of_squares(g);
   total = std::sqrt(total);
-  if (error_if_nonfinite && !std::isfinite(total))
+  if (check == error_if_nonfinite && !std::isfinite(total))
     check::fail("clip_grad_norm_", "the norm of the gradients is ", total, ": it must be finite");
   const double factor = max_norm / (total + 1e-6);
   if (!(factor >= 1))

@@ -60,22 +60,22 @@ void Optimizer::set_lr(double lr) {
 }
 
 // Everything that can be wrong is looked for before any parameter takes its step.
-void Optimizer::check_step(const Slot& slot, const Kept& keep) const {
+void Optimizer::check_step(const Slot& slot, const StateSpec& spec) const {
   const Tensor& p = slot.parameter;
   if (!has_step(p)) return;
-  for (int k = 0; k < Kept::max_states; ++k)
-    if (const Tensor& s = slot.state[k]; keep.which >> k & 1 && s.defined() && s.dtype() != p.dtype())
-      check::fail(op_, "the parameter ", slot.name, " is ", p.dtype(), ", its ", keep.states[k], " ", s.dtype(),
+  for (int k = 0; k < StateSpec::max_states; ++k)
+    if (const Tensor& s = slot.state[k]; spec.mask >> k & 1 && s.defined() && s.dtype() != p.dtype())
+      check::fail(op_, "the parameter ", slot.name, " is ", p.dtype(), ", its ", spec.states[k], " ", s.dtype(),
                   ": make the optimiser after the layer has been converted");
 }
 
-bool Optimizer::begin_step(Slot& slot, const Kept& keep) {
+bool Optimizer::begin_step(Slot& slot, const StateSpec& spec) {
   if (!has_step(slot.parameter)) return false;
-  slot.fresh = false;
-  for (int k = 0; k < Kept::max_states; ++k)
-    if (Tensor& s = slot.state[k]; keep.which >> k & 1 && !s.defined()) {
+  slot.is_new = false;
+  for (int k = 0; k < StateSpec::max_states; ++k)
+    if (Tensor& s = slot.state[k]; spec.mask >> k & 1 && !s.defined()) {
       s = zeros_like(slot.parameter);
-      slot.fresh = true;
+      slot.is_new = true;
     }
   ++slot.steps;
   return true;
@@ -94,35 +94,35 @@ std::string option_name(const char* option, std::size_t group) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, Tensor>> Optimizer::state_dict() const {
-  std::vector<std::pair<std::string, Tensor>> state;
+StateDict Optimizer::state_dict() const {
+  StateDict state;
   for (std::size_t group = 0; group < groups(); ++group) {
-    const Kept keep = kept(group);
+    const StateSpec spec = state_spec(group);
     for (const Option& o : option_list(group))
       state.emplace_back(option_name(o.name, group), full({}, o.value, float64));
     for (const Slot& slot : slots_[group]) {
       if (slot.steps == 0) continue;
       state.emplace_back(slot.name + ".step", full({}, slot.steps, int64));
-      if (keep.number) state.emplace_back(slot.name + '.' + keep.number, full({}, slot.number, float64));
-      for (int k = 0; k < Kept::max_states; ++k) {
+      if (spec.scalar) state.emplace_back(slot.name + '.' + spec.scalar, full({}, slot.scalar, float64));
+      for (int k = 0; k < StateSpec::max_states; ++k) {
         const Tensor& s = slot.state[k];
-        if (s.defined() || keep.which >> k & 1)
-          state.emplace_back(slot.name + '.' + keep.states[k], s.defined() ? s : not_begun(slot.parameter));
+        if (s.defined() || spec.mask >> k & 1)
+          state.emplace_back(slot.name + '.' + spec.states[k], s.defined() ? s : not_begun(slot.parameter));
       }
     }
   }
   return state;
 }
 
-void Optimizer::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+void Optimizer::load_state_dict(const StateDict& state) {
   // Everything is loaded into tensors of its own first, which take the places of the old ones once all is well.
   const std::unordered_map<std::string, Tensor> given(state.begin(), state.end());
-  std::vector<std::pair<std::string, Tensor>> mine;
+  StateDict mine;
   std::vector<std::vector<Option>> options;
   std::vector<std::vector<Slot>> loaded = slots_;
   struct Counts {
     Slot* slot;
-    Tensor steps, number;
+    Tensor steps, scalar;
   };
   std::vector<Counts> counts;
   for (std::size_t group = 0; group < groups(); ++group) {
@@ -132,19 +132,19 @@ void Optimizer::load_state_dict(const std::vector<std::pair<std::string, Tensor>
       if (at != given.end() || name == option_name("lr", group)) mine.emplace_back(name, zeros({}, float64));
       if (at != given.end() && at->second.defined() && at->second.numel() == 1) o.value = at->second.to(float64).item();
     }
-    const Kept keep = kept_under(options.back());
+    const StateSpec spec = state_spec_under(options.back());
     for (Slot& slot : loaded[group]) {
       slot.steps = 0;
-      slot.number = 1;
+      slot.scalar = 1;
       for (Tensor& s : slot.state) s = Tensor();
       if (given.count(slot.name + ".step") == 0) continue;
       const Counts& c = counts.emplace_back(Counts{&slot, zeros({}, int64), ones({}, float64)});
       mine.emplace_back(slot.name + ".step", c.steps);
-      if (keep.number) mine.emplace_back(slot.name + '.' + keep.number, c.number);
-      for (int k = 0; k < Kept::max_states && keep.states[k]; ++k) {
-        const std::string name = slot.name + '.' + keep.states[k];
+      if (spec.scalar) mine.emplace_back(slot.name + '.' + spec.scalar, c.scalar);
+      for (int k = 0; k < StateSpec::max_states && spec.states[k]; ++k) {
+        const std::string name = slot.name + '.' + spec.states[k];
         const auto at = given.find(name);
-        if (at == given.end() && !(keep.which >> k & 1)) continue;
+        if (at == given.end() && !(spec.mask >> k & 1)) continue;
         const Tensor none = not_begun(slot.parameter);
         const bool begun = at == given.end() || !at->second.defined() || at->second.shape() != none.shape();
         mine.emplace_back(name, begun ? slot.state[k] = zeros_like(slot.parameter) : none);
@@ -158,7 +158,7 @@ void Optimizer::load_state_dict(const std::vector<std::pair<std::string, Tensor>
                   ": a count of steps can't be negative; nothing was loaded");
   for (const Counts& c : counts) {
     c.slot->steps = c.steps.item<std::int64_t>();
-    c.slot->number = c.number.item();
+    c.slot->scalar = c.scalar.item();
   }
   for (std::size_t group = 0; group < groups(); ++group) set_options(group, options[group]);
   slots_ = std::move(loaded);

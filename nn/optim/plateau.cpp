@@ -3,7 +3,7 @@
 
 #include "fit/schedule.hpp"
 #include "load.hpp"
-#include "optim/line.hpp"
+#include "optim/fused_step.hpp"
 #include "optim/rates.hpp"
 
 namespace fit::optim {
@@ -49,14 +49,14 @@ void ReduceLROnPlateau::step(double metric) {
   bad_ = 0;
 }
 
-std::vector<std::pair<std::string, Tensor>> ReduceLROnPlateau::state_dict() const {
+StateDict ReduceLROnPlateau::state_dict() const {
   return {{"lr", rates_of(optimizer_)},
           {"best", full({}, best_, float64)},
           {"num_bad_epochs", full({}, bad_, int64)},
           {"cooldown_counter", full({}, cooldown_, int64)}};
 }
 
-void ReduceLROnPlateau::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+void ReduceLROnPlateau::load_state_dict(const StateDict& state) {
   const auto loaded = state_dict();  // tensors of its own, which the values are read into
   nn::load_values("load_state_dict", op, loaded, state);
   set_rates(optimizer_, loaded[0].second);

@@ -4,7 +4,7 @@
 
 #include "fit/ops.hpp"
 #include "load.hpp"
-#include "optim/line.hpp"
+#include "optim/fused_step.hpp"
 #include "optim/rates.hpp"
 #include "rollback.hpp"
 
@@ -94,8 +94,8 @@ void Schedule::restart() {
 
 // ---- state --------------------------------------------------------------------------------------------------------
 
-std::vector<std::pair<std::string, Tensor>> Schedule::state_dict() const {
-  std::vector<std::pair<std::string, Tensor>> state{{"lr", rates_of(optimizer_)}};
+StateDict Schedule::state_dict() const {
+  StateDict state{{"lr", rates_of(optimizer_)}};
   each(*this, [&](const Schedule& s, const std::string& prefix) {
     state.emplace_back(prefix + "position", full({}, s.position_, int64));
     state.emplace_back(prefix + "base_lr", tensor(s.base_, {static_cast<std::int64_t>(s.base_.size())}));
@@ -103,7 +103,7 @@ std::vector<std::pair<std::string, Tensor>> Schedule::state_dict() const {
   return state;
 }
 
-void Schedule::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+void Schedule::load_state_dict(const StateDict& state) {
   const auto loaded = state_dict();  // tensors of its own, which the values are read into
   nn::load_values("load_state_dict", op_, loaded, state);
   for (std::size_t at = 1; at < loaded.size(); at += 2)

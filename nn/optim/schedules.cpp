@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "fit/schedule.hpp"
-#include "optim/line.hpp"
+#include "optim/fused_step.hpp"
 
 // The schedules of one formula. Where PyTorch computes a rate from the one before, so do these: then schedules can be
 // chained, and a rate that was set by hand is taken up.

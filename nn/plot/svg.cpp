@@ -10,27 +10,16 @@
 
 #include "fit/error.hpp"
 #include "plot/encode.hpp"
+#include "utf8.hpp"
 
 namespace fit::plot {
+
+using utf8::sequence_length;
+using utf8::starts_code_point;
+
 namespace {
 
 std::string attribute(const char* name, double v) { return std::string(" ") + name + "=\"" + coordinate(v) + '"'; }
-
-bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
-
-// Bytes of the UTF-8 sequence that begins at s[i]; 0 if it is not well-formed (RFC 3629).
-std::size_t sequence_length(const std::string& s, std::size_t i) {
-  const auto byte = [&](std::size_t k) { return static_cast<unsigned char>(s[i + k]); };
-  const unsigned lead = byte(0);
-  const std::size_t n = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-  if (i + n > s.size()) return 0;
-  for (std::size_t k = 1; k < n; ++k)
-    if (starts_code_point(s[i + k])) return 0;
-  // overlong forms, surrogates, beyond U+10FFFF
-  const bool out_of_range = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) >= 0xa0) ||
-                            (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) >= 0x90);
-  return out_of_range ? 0 : n;
-}
 
 // Width over size of a sans-serif letter, by classes.
 double relative_width(unsigned char lead) {

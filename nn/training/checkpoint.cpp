@@ -14,8 +14,6 @@
 namespace fit {
 namespace {
 
-using State = Checkpoint::State;
-
 constexpr const char* op = "Checkpoint";
 constexpr const char* version_key = "fit.checkpoint";
 constexpr const char* step_key = "fit.step";
@@ -24,11 +22,11 @@ const std::string config_prefix = "config.";
 
 struct File {
   CheckpointInfo info;
-  State tensors;
+  StateDict tensors;
 
   /// Those of one part, without its name.
-  State of(const std::string& part) const {
-    State state;
+  StateDict of(const std::string& part) const {
+    StateDict state;
     const std::string prefix = part + '.';
     for (const auto& [name, tensor] : tensors)
       if (name.compare(0, prefix.size(), prefix) == 0) state.emplace_back(name.substr(prefix.size()), tensor);
@@ -41,7 +39,7 @@ struct File {
 }
 
 // Of all tensors and strings but itself, in the order of their names.
-std::string checksum(const State& tensors, std::map<std::string, std::string> strings) {
+std::string checksum(const StateDict& tensors, std::map<std::string, std::string> strings) {
   strings.erase(checksum_key);
   uLong sum = crc32_z(0, nullptr, 0);
   const auto add = [&](const void* data, std::size_t bytes) {
@@ -86,9 +84,9 @@ File read(const std::string& path) {
   return file;
 }
 
-State copy_of(const State& state) {
+StateDict copy_of(const StateDict& state) {
   const NoGrad plain;
-  State copy;
+  StateDict copy;
   for (const auto& [name, tensor] : state) copy.emplace_back(name, tensor.detach().clone());
   return copy;
 }
@@ -100,8 +98,8 @@ Tensor words_of(const Generator& g) {
 
 }  // namespace
 
-Checkpoint& Checkpoint::add(const std::string& name, std::function<State()> save,
-                            std::function<void(const State&)> load, std::function<void(const State&)> check) {
+Checkpoint& Checkpoint::add(const std::string& name, std::function<StateDict()> save,
+                            std::function<void(const StateDict&)> load, std::function<void(const StateDict&)> check) {
   if (name.empty() || name.find('.') != std::string::npos)
     check::fail(op, "a part is called '", name, "': a name must not be empty or hold a '.'");
   for (const Part& p : parts_)
@@ -112,9 +110,9 @@ Checkpoint& Checkpoint::add(const std::string& name, std::function<State()> save
 }
 
 Checkpoint& Checkpoint::add(const std::string& name, Generator& generator) {
-  const auto save = [&generator] { return State{{"seed_and_calls", words_of(generator)}}; };
-  return add(name, save, [save, &generator](const State& state) {
-    const State mine = save();
+  const auto save = [&generator] { return StateDict{{"seed_and_calls", words_of(generator)}}; };
+  return add(name, save, [save, &generator](const StateDict& state) {
+    const StateDict mine = save();
     nn::load_values("load_state_dict", "Generator", mine, state);
     const auto words = mine[0].second.data<std::int64_t>();
     generator.set_state(static_cast<std::uint64_t>(words[0]), static_cast<std::uint64_t>(words[1]));
@@ -122,7 +120,7 @@ Checkpoint& Checkpoint::add(const std::string& name, Generator& generator) {
 }
 
 void Checkpoint::save(const std::string& path) const {
-  State all;
+  StateDict all;
   for (const Part& p : parts_)
     for (auto& [name, tensor] : p.save()) all.emplace_back(p.name + '.' + name, tensor);
   std::map<std::string, std::string> metadata = {{version_key, std::to_string(version)},
@@ -142,9 +140,9 @@ void Checkpoint::load(const std::string& path) {
   }
   // Every part is tried, so that all that is wrong is told at once: asked where it can be asked, else loaded. What was
   // loaded is put back if another doesn't fit.
-  std::vector<std::pair<const Part*, State>> loaded;
+  std::vector<std::pair<const Part*, StateDict>> loaded;
   const auto load = [&](const Part& p) {
-    State before = copy_of(p.save());
+    StateDict before = copy_of(p.save());
     p.load(file.of(p.name));
     loaded.emplace_back(&p, std::move(before));
   };
@@ -170,6 +168,6 @@ void Checkpoint::load(const std::string& path) {
 
 CheckpointInfo checkpoint_info(const std::string& path) { return read(path).info; }
 
-State checkpoint_part(const std::string& path, const std::string& name) { return read(path).of(name); }
+StateDict checkpoint_part(const std::string& path, const std::string& name) { return read(path).of(name); }
 
 }  // namespace fit

@@ -23,9 +23,9 @@ struct Sequences : data::Dataset {
 };
 
 struct Model : nn::Layer {
-  Tensor operator()(const Tensor& ids, const Tensor& mask) const {  // [B, T], [B, T] -> [B, T, 12]
+  Tensor operator()(const Tensor& ids, const Tensor& mask) const {  // [B, T], (B, 1, T) -> [B, T, 12]
     const Tensor x = token(ids);
-    return out(dropout(x + attention(norm(x), mask.unsqueeze(1))));
+    return out(dropout(x + attention(norm(x), mask)));
   }
   FIT_FIELDS(token, norm, attention, dropout, out)
   nn::Embedding token{12, 16};
@@ -52,7 +52,9 @@ int main(int, char** argv) {
   data::DataLoader loader(sequences, batches);
 
   Model model;
-  optim::AdamW optimizer(optim::decay_groups(model, optim::AdamWOptions{1e-2}));
+  optim::AdamWOptions adam;
+  adam.lr = 1e-2;
+  optim::AdamW optimizer(optim::decay_groups(model, adam));
   const auto up = std::make_shared<optim::LinearLR>(optimizer, 0.1, 1, 7);
   const auto down = std::make_shared<optim::CosineAnnealingLR>(optimizer, 50);
   optim::SequentialLR schedule(optimizer, {up, down}, {7});
@@ -60,7 +62,7 @@ int main(int, char** argv) {
 
   const auto loss = [&](const data::Batch& b) {
     const std::int64_t T = b[0].size(1);
-    const Tensor input = b[0][{range(), range(0, T - 1)}], real = b[1][{range(), range(0, T - 1)}];
+    const Tensor input = b[0][{range(), range(0, T - 1)}], real = b[1][{range(), range(), range(0, T - 1)}];
     nn::CrossEntropyOptions o;
     o.ignore_index = 11;
     return nn::cross_entropy(model(input, real), b[0][{range(), range(1, T)}], o);

@@ -48,7 +48,7 @@ Tensor only(const std::string& path) {
 TEST_CASE("safetensors: what is saved is read back, bit by bit", "[safetensors]") {
   const Directory d;
   const Tensor odd = tensor({{-0., 1e-45, NAN}, {INFINITY, -2.5, 3.}});
-  const std::vector<std::pair<std::string, Tensor>> all = {
+  const StateDict all = {
       {"w_q.weight", odd.to(float64)}, {"ids", arange(7)},         {"größe", odd},
       {"scalar", tensor(2.5)},         {"nothing", zeros({0, 3})}, {"mask", tensor({{true}, {false}, {true}})}};
   save_safetensors(d.file("x"), all, {{"note", "a \"quoted\" line\nand another"}, {"empty", ""}});
@@ -259,7 +259,7 @@ TEST_CASE("safetensors: what can't be saved is refused, and the old file stays",
   const Tensor x = ones({2});
   save_safetensors(d.file("x"), {{"a", x}});
   const std::string before = get(d.file("x"));
-  const auto message = [&](const std::vector<std::pair<std::string, Tensor>>& tensors, const std::string& part) {
+  const auto message = [&](const StateDict& tensors, const std::string& part) {
     CHECK_THROWS_AS(save_safetensors(d.file("x"), tensors), Error);
     CHECK_THROWS_WITH(save_safetensors(d.file("x"), tensors), Contains("[save_safetensors]") && Contains(part));
   };

@@ -101,12 +101,12 @@ TEST_CASE("checkpoint: a part that fails in a way of its own leaves the others a
   const Directory d;
   SmallTraining saved;
   Checkpoint c = checkpoint_of(saved);
-  const auto nothing = [] { return Checkpoint::State(); };
-  c.add("mine", nothing, [](const Checkpoint::State&) {}).save(d.file("c"));
+  const auto nothing = [] { return StateDict(); };
+  c.add("mine", nothing, [](const StateDict&) {}).save(d.file("c"));
   SmallTraining t(5);
   const auto before = copied(*t.model);
   Checkpoint other = checkpoint_of(t);
-  other.add("mine", nothing, [](const Checkpoint::State&) { throw std::bad_alloc(); });
+  other.add("mine", nothing, [](const StateDict&) { throw std::bad_alloc(); });
   CHECK_THROWS_AS(other.load(d.file("c")), std::bad_alloc);
   CHECK(same_state(t.model->state_dict(), before));
   CHECK(default_generator().seed() == 5);
@@ -120,7 +120,8 @@ TEST_CASE("checkpoint: a refused load leaves a loop over the data as it was, pre
   };
   const Directory d;
   for (const int prefetch : {0, 2}) {
-    data::LoaderOptions options{2, true};
+    data::LoaderOptions options;
+    options.batch_size = 2, options.shuffle = true;
     options.seed = 4;
     options.prefetch = prefetch;
     const auto data = std::make_shared<Counted>();

@@ -4,9 +4,12 @@
 #include <numeric>
 #include <set>
 
+#include "fit/attention.hpp"
 #include "fit/graph.hpp"
+#include "fit/nn/attention.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
+#include "support/options.hpp"
 #include "support/tensors.hpp"
 
 // Datasets, batches, and the order in which they come.
@@ -79,7 +82,8 @@ TEST_CASE("data: batches in order, the last one smaller or left out", "[data]") 
   CHECK(loader.size() == 3);
   CHECK(batches(loader) == std::vector<Ids>{{0, 1, 2}, {3, 4, 5}, {6}});
   CHECK(batches(loader) == std::vector<Ids>{{0, 1, 2}, {3, 4, 5}, {6}});
-  data::LoaderOptions options{3};
+  data::LoaderOptions options;
+  options.batch_size = 3;
   options.drop_last = true;
   DataLoader even(numbers(7), options);
   CHECK(even.size() == 2);
@@ -90,7 +94,8 @@ TEST_CASE("data: batches in order, the last one smaller or left out", "[data]") 
 }
 
 TEST_CASE("data: shuffling depends on seed and epoch alone", "[data]") {
-  data::LoaderOptions options{4, true};
+  data::LoaderOptions options;
+  options.batch_size = 4, options.shuffle = true;
   options.seed = 5;
   DataLoader loader(numbers(50), options);
   const auto first = batches(loader), second = batches(loader);
@@ -118,7 +123,8 @@ TEST_CASE("data: shuffling depends on seed and epoch alone", "[data]") {
 
 TEST_CASE("data: a loop that is left early is followed by a new epoch", "[data]") {
   for (const int prefetch : {0, 2}) {
-    data::LoaderOptions options{1};
+    data::LoaderOptions options;
+    options.batch_size = 1;
     options.prefetch = prefetch;
     DataLoader loader(numbers(5), options);
     for (const Batch& b : loader)
@@ -132,7 +138,8 @@ TEST_CASE("data: a loop that is left early is followed by a new epoch", "[data]"
 TEST_CASE("data: a position can be saved and restored in the middle of an epoch", "[data]") {
   for (const int prefetch : {0, 2})
     for (const int stop : {0, 3, 6}) {  // before, within and after the epoch
-      data::LoaderOptions options{3, true};
+      data::LoaderOptions options;
+      options.batch_size = 3, options.shuffle = true;
       options.seed = 1;
       options.prefetch = prefetch;
       DataLoader loader(numbers(17), options);
@@ -168,7 +175,8 @@ TEST_CASE("data: a position can be saved and restored in the middle of an epoch"
 
 TEST_CASE("data: a loop that runs takes up what is loaded, and the next one is the next epoch", "[data]") {
   for (const int prefetch : {0, 2}) {
-    data::LoaderOptions options{1};
+    data::LoaderOptions options;
+    options.batch_size = 1;
     options.prefetch = prefetch;
     DataLoader loader(numbers(5), options), at_three(numbers(5), options);
     for (const Batch& b : at_three)
@@ -186,7 +194,8 @@ TEST_CASE("data: a loop that runs takes up what is loaded, and the next one is t
 
 TEST_CASE("data: a sampler that fails while a position is loaded leaves the loader as it was", "[data]") {
   bool broken = false;
-  data::LoaderOptions options{2};
+  data::LoaderOptions options;
+  options.batch_size = 2;
   options.sampler = [&](Generator&, std::int64_t) { return broken ? Ids{7} : count_to(5); };
   DataLoader loader(numbers(5), options);
   auto state = loader.state_dict();
@@ -200,7 +209,8 @@ TEST_CASE("data: a sampler that fails while a position is loaded leaves the load
 
 TEST_CASE("data: what a dataset throws arrives in the loop", "[data]") {
   for (const int prefetch : {0, 1, 4}) {
-    data::LoaderOptions options{2};
+    data::LoaderOptions options;
+    options.batch_size = 2;
     options.prefetch = prefetch;
     DataLoader loader(Failing(), options);
     std::vector<Ids> seen;
@@ -210,6 +220,28 @@ TEST_CASE("data: what a dataset throws arrives in the loop", "[data]") {
     CHECK_THROWS_AS(run(), FileError);
     CHECK(seen == std::vector<Ids>{{0, 1}, {2, 3}});
   }
+}
+
+TEST_CASE("data: a padding mask is one that attention takes, also where B = T", "[data]") {
+  data::LoaderOptions options;
+  options.batch_size = 3, options.collate = data::pad_collate({-1, 0});
+  DataLoader loader(Sequences(), options);
+  const Batch b = *loader.begin();  // [3, 3]
+  Generator g(4);
+  const Tensor x = randn({3, 3, 2}, float32, g);
+  const Tensor y = scaled_dot_product_attention(x, x, x, OPTIONS(AttentionOptions, o.mask = b[2]));
+  for (int row = 0; row < 3; ++row) {  // the keys that are real, of each row
+    const Tensor real = slice(x[row], 0, 0, row + 1);
+    CHECK(max_difference(y[row], scaled_dot_product_attention(x[row], real, real)) < 1e-6);
+  }
+}
+
+TEST_CASE("data: a field that is not there is told", "[data]") {
+  DataLoader loader(numbers(4), {2});
+  for (const Batch& b : loader)
+    CHECK_THROWS_WITH(b[1], Contains("[Batch] there is no field 1: there are 1, those that the dataset gives"));
+  CHECK_THROWS_WITH(loader.dataset().get(0)[2], Contains("there is no field 2"));
+  CHECK_THROWS_WITH(Batch()[0], Contains("there are 0"));
 }
 
 TEST_CASE("data: two loops over one loader at once are refused", "[data]") {
@@ -249,7 +281,8 @@ TEST_CASE("data: sizes near the limits are not multiplied", "[data]") {
 TEST_CASE("data: batches are no part of a graph", "[data]") {
   const Tensor x = ones({4, 2}).requires_grad_();
   for (const int prefetch : {0, 1}) {
-    data::LoaderOptions options{2};
+    data::LoaderOptions options;
+    options.batch_size = 2;
     options.prefetch = prefetch;
     DataLoader loader(TensorDataset({x}), options);
     for (const Batch& b : loader) CHECK_FALSE(b[0].requires_grad());
@@ -257,13 +290,15 @@ TEST_CASE("data: batches are no part of a graph", "[data]") {
 }
 
 TEST_CASE("data: sequences are padded, and a mask tells which is real", "[data]") {
-  data::LoaderOptions options{3};
+  data::LoaderOptions options;
+  options.batch_size = 3;
   options.collate = data::pad_collate({-1, 0});
   DataLoader loader(Sequences(), options);
   auto at = loader.begin();
   CHECK(same_bits((*at)[0], tensor({{0, -1, -1}, {1, 1, -1}, {2, 2, 2}})));
   CHECK(same_bits((*at)[1], arange(3)));
-  CHECK(same_bits((*at)[2], tensor({{true, false, false}, {true, true, false}, {true, true, true}})));
+  CHECK(same_bits((*at)[2], tensor({{{true, false, false}}, {{true, true, false}}, {{true, true, true}}})));
+  CHECK(same_bits((*at)[2], create_padding_mask((*at)[0], -1).to(boolean)));
   ++at;
   CHECK((*at)[0].shape() == Shape{2, 5});
   CHECK((*at)[2].dtype() == boolean);
@@ -276,7 +311,8 @@ TEST_CASE("data: sequences are padded, and a mask tells which is real", "[data]"
 }
 
 TEST_CASE("data: weights set how often an example is drawn", "[data]") {
-  data::LoaderOptions options{8};
+  data::LoaderOptions options;
+  options.batch_size = 8;
   options.seed = 3;
   options.sampler = data::weighted_sampler({0, 1, 0, 3, 0}, 4000);
   DataLoader loader(numbers(5), options);
@@ -296,7 +332,8 @@ TEST_CASE("data: weights set how often an example is drawn", "[data]") {
 TEST_CASE("data: buckets hold examples of like lengths", "[data]") {
   Ids lengths;
   for (std::int64_t i = 0; i < 203; ++i) lengths.push_back(i * 37 % 101);
-  data::LoaderOptions options{10};
+  data::LoaderOptions options;
+  options.batch_size = 10;
   options.sampler = data::bucket_sampler(lengths);
   DataLoader loader(numbers(203), options);
   const auto first = batches(loader), second = batches(loader);

@@ -9,6 +9,7 @@
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
 #include "support/catch.hpp"
+#include "support/options.hpp"
 #include "support/tensors.hpp"
 
 // Layers, losses, optimisers and attention against PyTorch's values and gradients, in both precisions.
@@ -190,65 +191,107 @@ TEST_CASE("losses with all options agree with PyTorch", "[golden]") {
     of_x("cross_entropy_weighted", [&](const Tensor& x) { return cross_entropy(x, some, weighted); });
     of_x("cross_entropy_smooth", [&](const Tensor& x) { return cross_entropy(x, ids, smooth); });
     of_x("cross_entropy_smooth_weighted", [&](const Tensor& x) { return cross_entropy(x, some, all); });
-    of_both("cross_entropy_soft", [&](const Tensor& x, const Tensor& t) { return cross_entropy(x, t, {-100, r}); });
+    of_both("cross_entropy_soft", [&](const Tensor& x, const Tensor& t) {
+      return cross_entropy(x, t, OPTIONS(CrossEntropyOptions, o.reduction = r));
+    });
     of_both("cross_entropy_soft_weighted", [&](const Tensor& x, const Tensor& t) { return cross_entropy(x, t, all); });
-    of_x("nll", [&](const Tensor& x) { return nll_loss(x, ids, {-100, r}); });
-    of_x("nll_weighted", [&](const Tensor& x) { return nll_loss(x, some, {-1, r, weighted.weight}); });
+    of_x("nll", [&](const Tensor& x) { return nll_loss(x, ids, OPTIONS(NLLOptions, o.reduction = r)); });
+    of_x("nll_weighted", [&](const Tensor& x) {
+      return nll_loss(x, some, OPTIONS(NLLOptions, o.ignore_index = -1, o.reduction = r, o.weight = weighted.weight));
+    });
 
     const Tensor positive = given("positive");
-    of_both("bce", [&](const Tensor& x, const Tensor& t) { return binary_cross_entropy(x, t, {{}, r}); });
-    of_x("bce_sure", [&](const Tensor& x) { return binary_cross_entropy(x, yes.to(x.dtype()), {{}, r}); });
-    of_x("bce_weighted", [&](const Tensor& x) { return binary_cross_entropy(x, yes.to(x.dtype()), {positive, r}); });
+    of_both("bce", [&](const Tensor& x, const Tensor& t) {
+      return binary_cross_entropy(x, t, OPTIONS(BCEOptions, o.reduction = r));
+    });
+    of_x("bce_sure", [&](const Tensor& x) {
+      return binary_cross_entropy(x, yes.to(x.dtype()), OPTIONS(BCEOptions, o.reduction = r));
+    });
+    of_x("bce_weighted", [&](const Tensor& x) {
+      return binary_cross_entropy(x, yes.to(x.dtype()), OPTIONS(BCEOptions, o.weight = positive, o.reduction = r));
+    });
     of_both("bce_logits", [&](const Tensor& x, const Tensor& t) {
-      return binary_cross_entropy_with_logits(x, t, {{}, {}, r});
+      return binary_cross_entropy_with_logits(x, t, OPTIONS(BCEWithLogitsOptions, o.reduction = r));
     });
     of_both("bce_logits_weighted", [&](const Tensor& x, const Tensor& t) {
-      return binary_cross_entropy_with_logits(x, t, {positive, positive + 1, r});
+      return binary_cross_entropy_with_logits(
+          x, t, OPTIONS(BCEWithLogitsOptions, o.weight = positive, o.pos_weight = positive + 1, o.reduction = r));
     });
-    of_x("focal", [&](const Tensor& x) { return focal_loss(x, yes.to(x.dtype()), {0.25, 2, r}); });
-    of_x("focal_flat", [&](const Tensor& x) { return focal_loss(x, yes.to(x.dtype()), {0.6, 0.5, r}); });
+    of_x("focal", [&](const Tensor& x) {
+      return focal_loss(x, yes.to(x.dtype()), OPTIONS(FocalOptions, o.alpha = 0.25, o.gamma = 2, o.reduction = r));
+    });
+    of_x("focal_flat", [&](const Tensor& x) {
+      return focal_loss(x, yes.to(x.dtype()), OPTIONS(FocalOptions, o.alpha = 0.6, o.gamma = 0.5, o.reduction = r));
+    });
 
     of_both("l1", [&](const Tensor& x, const Tensor& t) { return l1_loss(x, t, r); });
-    of_both("smooth_l1", [&](const Tensor& x, const Tensor& t) { return smooth_l1_loss(x, t, {1, r}); });
-    of_both("smooth_l1_narrow", [&](const Tensor& x, const Tensor& t) { return smooth_l1_loss(x, t, {0.25, r}); });
-    of_both("huber", [&](const Tensor& x, const Tensor& t) { return huber_loss(x, t, {1, r}); });
-    of_both("huber_narrow", [&](const Tensor& x, const Tensor& t) { return huber_loss(x, t, {0.25, r}); });
-    of_both("kl_div", [&](const Tensor& x, const Tensor& t) { return kl_div(x, t, {false, r}); });
-    of_both("kl_div_log", [&](const Tensor& x, const Tensor& t) { return kl_div(x, t, {true, r}); });
+    of_both("smooth_l1", [&](const Tensor& x, const Tensor& t) {
+      return smooth_l1_loss(x, t, OPTIONS(SmoothL1Options, o.beta = 1, o.reduction = r));
+    });
+    of_both("smooth_l1_narrow", [&](const Tensor& x, const Tensor& t) {
+      return smooth_l1_loss(x, t, OPTIONS(SmoothL1Options, o.beta = 0.25, o.reduction = r));
+    });
+    of_both("huber", [&](const Tensor& x, const Tensor& t) {
+      return huber_loss(x, t, OPTIONS(HuberOptions, o.delta = 1, o.reduction = r));
+    });
+    of_both("huber_narrow", [&](const Tensor& x, const Tensor& t) {
+      return huber_loss(x, t, OPTIONS(HuberOptions, o.delta = 0.25, o.reduction = r));
+    });
+    of_both("kl_div", [&](const Tensor& x, const Tensor& t) {
+      return kl_div(x, t, OPTIONS(KLDivOptions, o.log_target = false, o.reduction = r));
+    });
+    of_both("kl_div_log", [&](const Tensor& x, const Tensor& t) {
+      return kl_div(x, t, OPTIONS(KLDivOptions, o.log_target = true, o.reduction = r));
+    });
     of_both("cosine_embedding", [&](const Tensor& x, const Tensor& t) {
-      return cosine_embedding_loss(x, t, pair, {0, r});
+      return cosine_embedding_loss(x, t, pair, OPTIONS(CosineEmbeddingOptions, o.margin = 0, o.reduction = r));
     });
     of_both("cosine_embedding_margin", [&](const Tensor& x, const Tensor& t) {
-      return cosine_embedding_loss(x, t, pair, {0.2, r});
+      return cosine_embedding_loss(x, t, pair, OPTIONS(CosineEmbeddingOptions, o.margin = 0.2, o.reduction = r));
     });
   }
 }
 
 TEST_CASE("optimisers follow PyTorch's path", "[golden]") {
   using namespace optim;
-  check_optimizer<SGD>("sgd", SGDOptions{0.05});
-  check_optimizer<SGD>("sgd_momentum", SGDOptions{0.05, 0.9});
-  check_optimizer<SGD>("sgd_nesterov", SGDOptions{0.05, 0.9, 0, 0.1, true});
-  check_optimizer<SGD>("sgd_dampened", SGDOptions{0.05, 0.9, 0.5});
-  check_optimizer<Adam>("adam", AdamOptions{0.05});
-  check_optimizer<Adam>("adam_decay", AdamOptions{0.05, 0.8, 0.95, 1e-8, 0.1, true});
-  check_optimizer<AdamW>("adamw", AdamWOptions{0.05});
-  check_optimizer<AdamW>("adamw_decay", AdamWOptions{0.05, 0.8, 0.95, 1e-6, 0.1});
-  check_optimizer<AdamW>("adamw_amsgrad", AdamWOptions{0.05, 0.8, 0.95, 1e-8, 0.01, true});
-  check_optimizer<NAdam>("nadam", NAdamOptions{0.05});
-  check_optimizer<NAdam>("nadam_decay", NAdamOptions{0.05, 0.8, 0.95, 1e-6, 0.1, 0.02});
-  check_optimizer<NAdam>("nadam_decoupled", NAdamOptions{0.05, 0.9, 0.999, 1e-8, 0.1, 4e-3, true});
-  check_optimizer<RAdam>("radam", RAdamOptions{0.05});
-  check_optimizer<RAdam>("radam_decay", RAdamOptions{0.05, 0.8, 0.95, 1e-3, 0.1});
-  check_optimizer<RAdam>("radam_decoupled", RAdamOptions{0.05, 0.9, 0.999, 1e-8, 0.1, true});
-  check_optimizer<Adamax>("adamax", AdamaxOptions{0.05});
-  check_optimizer<Adamax>("adamax_decay", AdamaxOptions{0.05, 0.8, 0.95, 1e-3, 0.1});
-  check_optimizer<RMSprop>("rmsprop", RMSpropOptions{0.05});
-  check_optimizer<RMSprop>("rmsprop_momentum", RMSpropOptions{0.01, 0.9, 1e-6, 0, 0.8});
-  check_optimizer<RMSprop>("rmsprop_centered", RMSpropOptions{0.01, 0.99, 1e-8, 0, 0, true});
-  check_optimizer<RMSprop>("rmsprop_all", RMSpropOptions{0.01, 0.9, 1e-8, 0.1, 0.8, true});
-  check_optimizer<Adagrad>("adagrad", AdagradOptions{0.05});
-  check_optimizer<Adagrad>("adagrad_decay", AdagradOptions{0.05, 0.1, 0.1, 0.5, 1e-3});
+  check_optimizer<SGD>("sgd", OPTIONS(SGDOptions, o.lr = 0.05));
+  check_optimizer<SGD>("sgd_momentum", OPTIONS(SGDOptions, o.lr = 0.05, o.momentum = 0.9));
+  check_optimizer<SGD>("sgd_nesterov", OPTIONS(SGDOptions, o.lr = 0.05, o.momentum = 0.9, o.dampening = 0,
+                                               o.weight_decay = 0.1, o.nesterov = true));
+  check_optimizer<SGD>("sgd_dampened", OPTIONS(SGDOptions, o.lr = 0.05, o.momentum = 0.9, o.dampening = 0.5));
+  check_optimizer<Adam>("adam", OPTIONS(AdamOptions, o.lr = 0.05));
+  check_optimizer<Adam>("adam_decay", OPTIONS(AdamOptions, o.lr = 0.05, o.beta1 = 0.8, o.beta2 = 0.95, o.eps = 1e-8,
+                                              o.weight_decay = 0.1, o.amsgrad = true));
+  check_optimizer<AdamW>("adamw", OPTIONS(AdamWOptions, o.lr = 0.05));
+  check_optimizer<AdamW>("adamw_decay", OPTIONS(AdamWOptions, o.lr = 0.05, o.beta1 = 0.8, o.beta2 = 0.95, o.eps = 1e-6,
+                                                o.weight_decay = 0.1));
+  check_optimizer<AdamW>("adamw_amsgrad", OPTIONS(AdamWOptions, o.lr = 0.05, o.beta1 = 0.8, o.beta2 = 0.95,
+                                                  o.eps = 1e-8, o.weight_decay = 0.01, o.amsgrad = true));
+  check_optimizer<NAdam>("nadam", OPTIONS(NAdamOptions, o.lr = 0.05));
+  check_optimizer<NAdam>("nadam_decay", OPTIONS(NAdamOptions, o.lr = 0.05, o.beta1 = 0.8, o.beta2 = 0.95, o.eps = 1e-6,
+                                                o.weight_decay = 0.1, o.momentum_decay = 0.02));
+  check_optimizer<NAdam>("nadam_decoupled",
+                         OPTIONS(NAdamOptions, o.lr = 0.05, o.beta1 = 0.9, o.beta2 = 0.999, o.eps = 1e-8,
+                                 o.weight_decay = 0.1, o.momentum_decay = 4e-3, o.decoupled_weight_decay = true));
+  check_optimizer<RAdam>("radam", OPTIONS(RAdamOptions, o.lr = 0.05));
+  check_optimizer<RAdam>("radam_decay", OPTIONS(RAdamOptions, o.lr = 0.05, o.beta1 = 0.8, o.beta2 = 0.95, o.eps = 1e-3,
+                                                o.weight_decay = 0.1));
+  check_optimizer<RAdam>("radam_decoupled",
+                         OPTIONS(RAdamOptions, o.lr = 0.05, o.beta1 = 0.9, o.beta2 = 0.999, o.eps = 1e-8,
+                                 o.weight_decay = 0.1, o.decoupled_weight_decay = true));
+  check_optimizer<Adamax>("adamax", OPTIONS(AdamaxOptions, o.lr = 0.05));
+  check_optimizer<Adamax>("adamax_decay", OPTIONS(AdamaxOptions, o.lr = 0.05, o.beta1 = 0.8, o.beta2 = 0.95,
+                                                  o.eps = 1e-3, o.weight_decay = 0.1));
+  check_optimizer<RMSprop>("rmsprop", OPTIONS(RMSpropOptions, o.lr = 0.05));
+  check_optimizer<RMSprop>("rmsprop_momentum", OPTIONS(RMSpropOptions, o.lr = 0.01, o.alpha = 0.9, o.eps = 1e-6,
+                                                       o.weight_decay = 0, o.momentum = 0.8));
+  check_optimizer<RMSprop>("rmsprop_centered", OPTIONS(RMSpropOptions, o.lr = 0.01, o.alpha = 0.99, o.eps = 1e-8,
+                                                       o.weight_decay = 0, o.momentum = 0, o.centered = true));
+  check_optimizer<RMSprop>("rmsprop_all", OPTIONS(RMSpropOptions, o.lr = 0.01, o.alpha = 0.9, o.eps = 1e-8,
+                                                  o.weight_decay = 0.1, o.momentum = 0.8, o.centered = true));
+  check_optimizer<Adagrad>("adagrad", OPTIONS(AdagradOptions, o.lr = 0.05));
+  check_optimizer<Adagrad>("adagrad_decay", OPTIONS(AdagradOptions, o.lr = 0.05, o.lr_decay = 0.1, o.weight_decay = 0.1,
+                                                    o.initial_accumulator_value = 0.5, o.eps = 1e-3));
 }
 
 TEST_CASE("multi-head attention agrees with nn.MultiheadAttention", "[golden]") {

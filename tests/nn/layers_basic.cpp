@@ -3,7 +3,6 @@
 #include "fit/nn/dropout.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/nn/linear.hpp"
-#include "fit/nn/loss.hpp"
 #include "fit/nn/norm.hpp"
 #include "fit/nn/parametrize.hpp"
 #include "nn/layer_table.hpp"
@@ -13,8 +12,6 @@ namespace {
 
 std::vector<Tensor> ids() { return {tensor({{0, 3}, {6, 3}})}; }
 
-std::vector<Tensor> scores_and_ids() { return {tensor({{.1, .2, -.3}, {1., 0., 2.}}), tensor({2, 0})}; }
-
 nn::ModuleList<nn::Linear> two_linears() {
   nn::ModuleList<nn::Linear> list;
   list.add(nn::Linear(4, 3));
@@ -23,7 +20,6 @@ nn::ModuleList<nn::Linear> two_linears() {
 }
 
 std::vector<LayerRow> basic_rows() {
-  const auto pair = [](const auto& loss, const auto& in) { return loss(in[0], in[1]); };
   return {
       layer_row([] { return nn::Linear(4, 3); }).on({{2, 4}}),
       layer_row([] { return nn::Linear(4, 3, false); }).on({{2, 5, 4}}),
@@ -56,35 +52,6 @@ std::vector<LayerRow> basic_rows() {
         return nn::Sequential(nn::Linear(4, 8), nn::Tanh(), nn::Dropout(0.5), nn::Linear(8, 2));
       }).on({{3, 4}}),
       layer_row(two_linears, [](const auto& list, const auto& in) { return list[1](list[0](in[0])); }).on({{3, 4}}),
-      layer_row([] { return nn::MSELoss(); }, pair).on({{3, 4}, {3, 4}}),
-      layer_row([] { return nn::L1Loss(); }, pair).on({{3, 4}, {3, 4}}),
-      layer_row([] { return nn::SmoothL1Loss(); }, pair).on({{3, 4}, {3, 4}}),
-      layer_row([] { return nn::HuberLoss(); }, pair).on({{3, 4}, {3, 4}}),
-      layer_row([] { return nn::KLDivLoss({true}); }, pair).on({{3, 4}, {3, 4}}),
-      layer_row([] { return nn::FocalLoss(); }, pair).on({{3, 4}, {3, 4}}),
-      layer_row([] { return nn::BCEWithLogitsLoss(); }, pair).on({{3, 4}, {3, 4}}),
-      layer_row([] { return nn::BCELoss(); }, pair).with([] {
-        return std::vector<Tensor>{tensor({.1, .2, .9}), tensor({0., 1., 1.})};
-      }),
-      layer_row([] { return nn::CrossEntropyLoss(); }, pair).with(scores_and_ids),
-      layer_row(
-          [] {
-            return nn::CrossEntropyLoss({-100, nn::Reduction::mean, 0.1, ones({3})});
-          },
-          pair)
-          .with(scores_and_ids),
-      layer_row(
-          [] {
-            return nn::BCEWithLogitsLoss({ones({4}), ones({4})});
-          },
-          pair)
-          .on({{3, 4}, {3, 4}}),
-      layer_row([] { return nn::NLLLoss(); }, pair).with(scores_and_ids),
-      layer_row([] { return nn::CosineEmbeddingLoss(); },
-                [](const auto& loss, const auto& in) {
-                  return loss(in[0], in[1], tensor({1, -1, 1}));
-                })
-          .on({{3, 4}, {3, 4}}),
   };
 }
 const RegisterLayers basic(basic_rows);

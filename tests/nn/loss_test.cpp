@@ -6,12 +6,52 @@
 
 #include "fit/gradcheck.hpp"
 #include "fit/ops.hpp"
+#include "nn/layer_table.hpp"
 #include "support/catch.hpp"
+#include "support/options.hpp"
 #include "support/tensors.hpp"
 
 using namespace fit;
 using Catch::Contains;
 using nn::Reduction;
+
+TEST_CASE("classes may lie on another axis, as in PyTorch") {
+  Generator g(6);
+  const Tensor x = randn({2, 4, 4}, float64, g), ids = tensor({{0, 3, 1, 2}, {2, 2, 0, -100}});  // [N, C, T], C = T
+  const Tensor last = permute(x, {0, 2, 1}), soft = softmax(randn({2, 4, 4}, float64, g), 1);
+  for (const Reduction r : {Reduction::mean, Reduction::sum, Reduction::none}) {
+    const auto with = [&](int axis) {
+      return OPTIONS(nn::CrossEntropyOptions, o.reduction = r, o.class_axis = axis, o.label_smoothing = 0.1);
+    };
+    CHECK(test::same_bits(nn::cross_entropy(x, ids, with(1)), nn::cross_entropy(last, ids, with(-1))));
+    CHECK(test::same_bits(nn::cross_entropy(last, ids, with(2)), nn::cross_entropy(last, ids, with(-1))));
+    CHECK(test::same_bits(nn::cross_entropy(x, soft, with(1)),
+                          nn::cross_entropy(last, permute(soft, {0, 2, 1}), with(-1))));
+    const auto nll = [&](int axis) { return OPTIONS(nn::NLLOptions, o.reduction = r, o.class_axis = axis); };
+    CHECK(test::same_bits(nn::nll_loss(x, ids, nll(1)), nn::nll_loss(last, ids, nll(-1))));
+  }
+  CHECK(nn::cross_entropy(x, ids).item() != nn::cross_entropy(last, ids).item());
+  CHECK_THROWS_WITH(nn::cross_entropy(x, ids, OPTIONS(nn::CrossEntropyOptions, o.class_axis = 3)),
+                    Contains("axis 3 is out of range"));
+  CHECK_THROWS_WITH(nn::cross_entropy(zeros({2, 4, 5}), zeros({2, 5}, int64)),
+                    Contains("class_axis = 1 takes PyTorch's"));
+}
+
+TEST_CASE("binary targets outside 0 … 1 are refused") {
+  const Tensor x = tensor({0.25, 0.5});
+  for (const double bad : {-1., 2., 1.0001, double(NAN), double(INFINITY)}) {
+    const Tensor y = tensor({1., bad});
+    CHECK_THROWS_WITH(nn::binary_cross_entropy(x, y), Contains("[binary_cross_entropy] target has numbers outside 0"));
+    CHECK_THROWS_WITH(nn::binary_cross_entropy_with_logits(x, y), Contains("target has numbers outside 0 … 1"));
+    CHECK_THROWS_WITH(nn::focal_loss(x, y), Contains("target has numbers outside 0 … 1"));
+  }
+  CHECK_THROWS_WITH(nn::binary_cross_entropy_with_logits(x, tensor({0, 2})), Contains("outside 0 … 1"));
+  CHECK_NOTHROW(nn::binary_cross_entropy_with_logits(x, tensor({0., 1.})));
+  CHECK_THROWS_WITH(nn::focal_loss(x, tensor({0., 1.}), OPTIONS(nn::FocalOptions, o.gamma = 1e300)),
+                    Contains("finite"));
+  CHECK_THROWS_WITH(nn::smooth_l1_loss(x, x, OPTIONS(nn::SmoothL1Options, o.beta = 1e-300)),
+                    Contains("beta is 1e-300"));
+}
 
 TEST_CASE("mean squared error") {
   const Tensor x = tensor({{1., 2.}, {3., 4.}}).requires_grad_(), y = tensor({{1., 0.}, {0., 3.}});
@@ -33,8 +73,9 @@ TEST_CASE("cross entropy is -ln of the target's probability") {
   const double first = std::log(std::exp(-1.) + 1 + std::exp(1.)), second = std::log(3.);
   const Tensor targets = tensor({1, 2});
   CHECK(nn::cross_entropy(x, targets).item() == Approx((first + second) / 2).epsilon(1e-12));
-  CHECK(nn::cross_entropy(x, targets, {-100, Reduction::sum}).item() == Approx(first + second).epsilon(1e-12));
-  const Tensor rows = nn::cross_entropy(x, targets, {-100, Reduction::none});
+  CHECK(nn::cross_entropy(x, targets, OPTIONS(nn::CrossEntropyOptions, o.reduction = Reduction::sum)).item() ==
+        Approx(first + second).epsilon(1e-12));
+  const Tensor rows = nn::cross_entropy(x, targets, OPTIONS(nn::CrossEntropyOptions, o.reduction = Reduction::none));
   CHECK(rows.shape() == Shape{2});
   CHECK(rows.data<double>()[0] == Approx(first).epsilon(1e-12));
   nn::cross_entropy(x, targets).backward();
@@ -49,7 +90,8 @@ TEST_CASE("cross entropy has its classes on the last axis, whatever the rank") {
   const Tensor x = randn({2, 3, 5}), targets = randint(0, 5, {2, 3});
   const Tensor flat = nn::cross_entropy(reshape(x, {6, 5}), reshape(targets, {6}));
   CHECK(nn::cross_entropy(x, targets).item() == flat.item());
-  CHECK(nn::cross_entropy(x, targets, {-100, Reduction::none}).shape() == Shape{2, 3});
+  CHECK(nn::cross_entropy(x, targets, OPTIONS(nn::CrossEntropyOptions, o.reduction = Reduction::none)).shape() ==
+        Shape{2, 3});
   CHECK(nn::cross_entropy(tensor({0., 0.}), tensor(1)).item() == Approx(std::log(2.)));
   CHECK_THROWS_WITH(
       nn::cross_entropy(randn({2, 5, 3}), targets),
@@ -183,7 +225,8 @@ TEST_CASE("losses of logits of 1e4 are finite, and so are their gradients") {
   CHECK(gradient(x, nn::binary_cross_entropy_with_logits(x, y)) == std::vector<double>{0, -.25, .25, 0});
   for (const double gamma : {0., 0.5, 1., 2.}) {
     x = logits();
-    const Tensor loss = nn::focal_loss(x, y, {0.25, gamma, Reduction::sum});
+    const Tensor loss =
+        nn::focal_loss(x, y, OPTIONS(nn::FocalOptions, o.alpha = 0.25, o.gamma = gamma, o.reduction = Reduction::sum));
     CHECK(loss.item() == Approx(1e4));
     CHECK(finite(gradient(x, loss)));
   }
@@ -204,33 +247,41 @@ TEST_CASE("losses of logits of 1e4 are finite, and so are their gradients") {
 TEST_CASE("focal loss is its paper's formula") {
   const double p = 1 / (1 + std::exp(-0.7));
   const Tensor x = tensor({0.7, 0.7}, float64), y = tensor({1., 0.}, float64);
-  CHECK(nn::focal_loss(x, y, {0.3, 1.5, Reduction::sum}).item() ==
+  CHECK(nn::focal_loss(x, y, OPTIONS(nn::FocalOptions, o.alpha = 0.3, o.gamma = 1.5, o.reduction = Reduction::sum))
+            .item() ==
         Approx(-0.3 * std::pow(1 - p, 1.5) * std::log(p) - 0.7 * std::pow(p, 1.5) * std::log(1 - p)).epsilon(1e-12));
-  CHECK(nn::focal_loss(x, y, {-1, 0}).item() ==
+  CHECK(nn::focal_loss(x, y, OPTIONS(nn::FocalOptions, o.alpha = -1, o.gamma = 0)).item() ==
         Approx(nn::binary_cross_entropy_with_logits(x, y).item()).epsilon(1e-12));
-  CHECK_THROWS_WITH(nn::focal_loss(x, y, {0.25, -1}), Contains("[focal_loss] gamma is -1"));
-  CHECK_THROWS_WITH(nn::focal_loss(x, y, {2}), Contains("alpha is 2"));
+  CHECK_THROWS_WITH(nn::focal_loss(x, y, OPTIONS(nn::FocalOptions, o.alpha = 0.25, o.gamma = -1)),
+                    Contains("[focal_loss] gamma is -1"));
+  CHECK_THROWS_WITH(nn::focal_loss(x, y, OPTIONS(nn::FocalOptions, o.alpha = 2)), Contains("alpha is 2"));
 }
 
 TEST_CASE("distances") {
   const Tensor x = tensor({0., 0.5, -3.}), zero = zeros({3});
   CHECK(test::values(nn::l1_loss(x, zero, Reduction::none)) == std::vector<double>{0, .5, 3});
-  CHECK(test::values(nn::huber_loss(x, zero, {2, Reduction::none})) == std::vector<double>{0, .125, 4});
-  CHECK(test::values(nn::smooth_l1_loss(x, zero, {2, Reduction::none})) == std::vector<double>{0, .0625, 2});
-  CHECK(nn::smooth_l1_loss(x, zero, {0}).item() == nn::l1_loss(x, zero).item());
+  CHECK(test::values(nn::huber_loss(x, zero, OPTIONS(nn::HuberOptions, o.delta = 2, o.reduction = Reduction::none))) ==
+        std::vector<double>{0, .125, 4});
+  CHECK(test::values(
+            nn::smooth_l1_loss(x, zero, OPTIONS(nn::SmoothL1Options, o.beta = 2, o.reduction = Reduction::none))) ==
+        std::vector<double>{0, .0625, 2});
+  CHECK(nn::smooth_l1_loss(x, zero, OPTIONS(nn::SmoothL1Options, o.beta = 0)).item() == nn::l1_loss(x, zero).item());
   CHECK_THROWS_WITH(nn::l1_loss(x, zeros({3, 1})), Contains("[l1_loss] input is [3], target is [3, 1]"));
-  CHECK_THROWS_WITH(nn::huber_loss(x, zero, {0}), Contains("delta is 0"));
-  CHECK_THROWS_WITH(nn::smooth_l1_loss(x, zero, {-1}), Contains("beta is -1"));
+  CHECK_THROWS_WITH(nn::huber_loss(x, zero, OPTIONS(nn::HuberOptions, o.delta = 0)), Contains("delta is 0"));
+  CHECK_THROWS_WITH(nn::smooth_l1_loss(x, zero, OPTIONS(nn::SmoothL1Options, o.beta = -1)), Contains("beta is -1"));
   CHECK(nn::l1_loss(zeros({0}), zeros({0}), Reduction::sum).item() == 0);
 
   const Tensor p = tensor({0., 0.25, 0.75}).requires_grad_(), q = log(tensor({0.5, 0.25, 0.25}));
-  CHECK(nn::kl_div(q, p, {false, Reduction::sum}).item() == Approx(0.75 * std::log(3.)));
-  CHECK(gradient(p, nn::kl_div(q, p, {false, Reduction::sum}))[0] == Approx(std::log(2.)));  // not NaN
+  CHECK(nn::kl_div(q, p, OPTIONS(nn::KLDivOptions, o.log_target = false, o.reduction = Reduction::sum)).item() ==
+        Approx(0.75 * std::log(3.)));
+  CHECK(
+      gradient(p, nn::kl_div(q, p, OPTIONS(nn::KLDivOptions, o.log_target = false, o.reduction = Reduction::sum)))[0] ==
+      Approx(std::log(2.)));  // not NaN
   CHECK_THROWS_WITH(nn::kl_div(q, zeros({3, 3})), Contains("[kl_div]"));
 
   const Tensor a = tensor({{1., 0.}, {1., 0.}, {1., 0.}}), b = tensor({{1., 1.}, {1., 1.}, {-1., 0.}});
-  const std::vector<double> c =
-      test::values(nn::cosine_embedding_loss(a, b, tensor({1, -1, -1}), {0.5, Reduction::none}));
+  const std::vector<double> c = test::values(nn::cosine_embedding_loss(
+      a, b, tensor({1, -1, -1}), OPTIONS(nn::CosineEmbeddingOptions, o.margin = 0.5, o.reduction = Reduction::none)));
   CHECK(c[0] == Approx(1 - std::sqrt(0.5)));
   CHECK(c[1] == Approx(std::sqrt(0.5) - 0.5));
   CHECK(c[2] == 0);
@@ -240,18 +291,23 @@ TEST_CASE("distances") {
 }
 
 TEST_CASE("losses as layers hold their options") {
-  CHECK(nn::NLLLoss({-1}).str() == "NLLLoss(ignore_index=-1, reduction=mean)");
-  CHECK(nn::BCEWithLogitsLoss({{}, ones({3})}).str() == "BCEWithLogitsLoss(pos_weight=[3], reduction=mean)");
+  CHECK(nn::NLLLoss(OPTIONS(nn::NLLOptions, o.ignore_index = -1)).str() == "NLLLoss(ignore_index=-1, reduction=mean)");
+  CHECK(nn::BCEWithLogitsLoss(OPTIONS(nn::BCEWithLogitsOptions, o.pos_weight = ones({3}))).str() ==
+        "BCEWithLogitsLoss(pos_weight=[3], reduction=mean)");
   CHECK(nn::FocalLoss().str() == "FocalLoss(alpha=0.25, gamma=2, reduction=mean)");
-  CHECK(nn::HuberLoss({0.5, Reduction::sum}).str() == "HuberLoss(delta=0.5, reduction=sum)");
-  CHECK(nn::SmoothL1Loss({0.5}).str() == "SmoothL1Loss(beta=0.5, reduction=mean)");
-  CHECK(nn::KLDivLoss({true}).str() == "KLDivLoss(log_target=true, reduction=mean)");
+  CHECK(nn::HuberLoss(OPTIONS(nn::HuberOptions, o.delta = 0.5, o.reduction = Reduction::sum)).str() ==
+        "HuberLoss(delta=0.5, reduction=sum)");
+  CHECK(nn::SmoothL1Loss(OPTIONS(nn::SmoothL1Options, o.beta = 0.5)).str() == "SmoothL1Loss(beta=0.5, reduction=mean)");
+  CHECK(nn::KLDivLoss(OPTIONS(nn::KLDivOptions, o.log_target = true)).str() ==
+        "KLDivLoss(log_target=true, reduction=mean)");
   CHECK(nn::L1Loss(Reduction::none).str() == "L1Loss(reduction=none)");
-  CHECK(nn::CosineEmbeddingLoss({0.5}).str() == "CosineEmbeddingLoss(margin=0.5, reduction=mean)");
+  CHECK(nn::CosineEmbeddingLoss(OPTIONS(nn::CosineEmbeddingOptions, o.margin = 0.5)).str() ==
+        "CosineEmbeddingLoss(margin=0.5, reduction=mean)");
   const Tensor x = tensor({1., 4.}), zero = zeros({2});
 
   // Weights are saved with the loss, and follow what it is loaded with and converted to.
-  nn::CrossEntropyLoss weighted({-100, Reduction::mean, 0, tensor({1., 2.})});
+  nn::CrossEntropyLoss weighted(OPTIONS(nn::CrossEntropyOptions, o.reduction = Reduction::mean, o.label_smoothing = 0,
+                                        o.weight = tensor({1., 2.})));
   CHECK(weighted.state_dict()[0].first == "weight");
   CHECK(weighted.parameters().empty());
   CHECK(nn::CrossEntropyLoss().state_dict().empty());
@@ -262,11 +318,13 @@ TEST_CASE("losses as layers hold their options") {
   CHECK(weighted(logits, ids).item() == Approx(std::log(1 + std::exp(1.))));
   CHECK(weighted.options().weight.dtype() == float64);
   CHECK((*copy)(logits, ids).item() != weighted(logits, ids).item());
-  nn::BCEWithLogitsLoss both({ones({2}), tensor({2., 3.})});
+  nn::BCEWithLogitsLoss both(OPTIONS(nn::BCEWithLogitsOptions, o.weight = ones({2}), o.pos_weight = tensor({2., 3.})));
   CHECK(both.state_dict()[1].first == "pos_weight");
   both.load_state_dict({{"weight", ones({2})}, {"pos_weight", zeros({2})}});
   CHECK(both(x, ones({2})).item() == 0);
-  CHECK(nn::clone(nn::HuberLoss({2, Reduction::sum}))->forward(x, zero).item() == 0.5 + 2 * 3);
+  CHECK(nn::clone(nn::HuberLoss(OPTIONS(nn::HuberOptions, o.delta = 2, o.reduction = Reduction::sum)))
+            ->forward(x, zero)
+            .item() == 0.5 + 2 * 3);
 }
 
 TEST_CASE("an undefined tensor given to a loss is told by name") {
@@ -298,47 +356,108 @@ TEST_CASE("derivatives of the losses") {
   for (const Reduction r : {Reduction::none, Reduction::mean, Reduction::sum}) {
     check([r](const auto& in) { return nn::mse_loss(in[0], in[1], r); },
           {randn({3, 4}, float64), randn({3, 4}, float64)});
-    check([&](const auto& in) { return nn::cross_entropy(in[0], targets, {-100, r}); }, {randn({2, 3, 4}, float64)});
     check(
         [&](const auto& in) {
-          return nn::cross_entropy(in[0], targets, {-100, r, 0.2, ones({4}) * 3});
+          return nn::cross_entropy(in[0], targets, OPTIONS(nn::CrossEntropyOptions, o.reduction = r));
         },
         {randn({2, 3, 4}, float64)});
     check(
         [&](const auto& in) {
-          return nn::cross_entropy(in[0], softmax(in[1]), {-100, r, 0.2});
+          return nn::cross_entropy(
+              in[0], targets,
+              OPTIONS(nn::CrossEntropyOptions, o.reduction = r, o.label_smoothing = 0.2, o.weight = ones({4}) * 3));
+        },
+        {randn({2, 3, 4}, float64)});
+    check(
+        [&](const auto& in) {
+          return nn::cross_entropy(in[0], softmax(in[1]),
+                                   OPTIONS(nn::CrossEntropyOptions, o.reduction = r, o.label_smoothing = 0.2));
         },
         {randn({2, 4}, float64), randn({2, 4}, float64)});
-    check([&](const auto& in) { return nn::nll_loss(in[0], targets, {-100, r}); }, {randn({2, 3, 4}, float64)});
+    check([&](const auto& in) { return nn::nll_loss(in[0], targets, OPTIONS(nn::NLLOptions, o.reduction = r)); },
+          {randn({2, 3, 4}, float64)});
     check(
         [&](const auto& in) {
-          return nn::binary_cross_entropy(sigmoid(in[0]), sigmoid(in[1]), {{}, r});
+          return nn::binary_cross_entropy(sigmoid(in[0]), sigmoid(in[1]), OPTIONS(nn::BCEOptions, o.reduction = r));
         },
         {randn({3, 2}, float64), randn({3, 2}, float64)});
     check(
         [&](const auto& in) {
-          return nn::binary_cross_entropy_with_logits(in[0], in[1], {{}, ones({2}), r});
+          return nn::binary_cross_entropy_with_logits(
+              in[0], in[1], OPTIONS(nn::BCEWithLogitsOptions, o.pos_weight = ones({2}), o.reduction = r));
         },
         {randn({3, 2}, float64), randn({3, 2}, float64)});
     check(
         [&](const auto& in) {
-          return nn::focal_loss(in[0], in[1], {0.3, 1.5, r});
+          return nn::focal_loss(in[0], in[1], OPTIONS(nn::FocalOptions, o.alpha = 0.3, o.gamma = 1.5, o.reduction = r));
         },
         {randn({3, 2}, float64), randn({3, 2}, float64)});
     check(
         [&](const auto& in) {
-          return nn::huber_loss(in[0], in[1], {0.5, r});
+          return nn::huber_loss(in[0], in[1], OPTIONS(nn::HuberOptions, o.delta = 0.5, o.reduction = r));
         },
         {randn({3, 2}, float64), randn({3, 2}, float64)});
     check(
         [&](const auto& in) {
-          return nn::kl_div(in[0], in[1], {true, r});
+          return nn::kl_div(in[0], in[1], OPTIONS(nn::KLDivOptions, o.log_target = true, o.reduction = r));
         },
         {randn({3, 2}, float64), randn({3, 2}, float64)});
     check(
         [&](const auto& in) {
-          return nn::cosine_embedding_loss(in[0], in[1], tensor({1, -1, -1}), {-1, r});
+          return nn::cosine_embedding_loss(in[0], in[1], tensor({1, -1, -1}),
+                                           OPTIONS(nn::CosineEmbeddingOptions, o.margin = -1, o.reduction = r));
         },
         {randn({3, 4}, float64), randn({3, 4}, float64)});
   }
 }
+
+// ---- the losses as layers, in the table of all ----------------------------------------------------------------------
+
+namespace fit::test {
+namespace {
+
+std::vector<LayerRow> loss_rows() {
+  const auto pair = [](const auto& loss, const auto& in) { return loss(in[0], in[1]); };
+  const auto scores_and_ids = [] { return std::vector<Tensor>{tensor({{.1, .2, -.3}, {1., 0., 2.}}), tensor({2, 0})}; };
+  const auto yes_and_no = [] {
+    return std::vector<Tensor>{tensor({{.1, .2, .9}, {.4, .6, .3}}), tensor({{0., 1., 1.}, {0.25, 0., 1.}})};
+  };
+  return {
+      layer_row([] { return nn::MSELoss(); }, pair).on({{3, 4}, {3, 4}}),
+      layer_row([] { return nn::L1Loss(); }, pair).on({{3, 4}, {3, 4}}),
+      layer_row([] { return nn::SmoothL1Loss(); }, pair).on({{3, 4}, {3, 4}}),
+      layer_row([] { return nn::HuberLoss(); }, pair).on({{3, 4}, {3, 4}}),
+      layer_row([] { return nn::KLDivLoss(OPTIONS(nn::KLDivOptions, o.log_target = true)); }, pair)
+          .on({{3, 4}, {3, 4}}),
+      layer_row([] { return nn::FocalLoss(); }, pair).with(yes_and_no),
+      layer_row([] { return nn::BCEWithLogitsLoss(); }, pair).with(yes_and_no),
+      layer_row(
+          [] {
+            return nn::BCEWithLogitsLoss(
+                OPTIONS(nn::BCEWithLogitsOptions, o.weight = ones({3}), o.pos_weight = ones({3})));
+          },
+          pair)
+          .with(yes_and_no),
+      layer_row([] { return nn::BCELoss(); }, pair).with([] {
+        return std::vector<Tensor>{tensor({.1, .2, .9}), tensor({0., 1., 1.})};
+      }),
+      layer_row([] { return nn::CrossEntropyLoss(); }, pair).with(scores_and_ids),
+      layer_row(
+          [] {
+            return nn::CrossEntropyLoss(
+                OPTIONS(nn::CrossEntropyOptions, o.label_smoothing = 0.1, o.weight = ones({3})));
+          },
+          pair)
+          .with(scores_and_ids),
+      layer_row([] { return nn::NLLLoss(); }, pair).with(scores_and_ids),
+      layer_row([] { return nn::CosineEmbeddingLoss(); },
+                [](const auto& loss, const auto& in) {
+                  return loss(in[0], in[1], tensor({1, -1, 1}));
+                })
+          .on({{3, 4}, {3, 4}}),
+  };
+}
+const RegisterLayers losses(loss_rows);
+
+}  // namespace
+}  // namespace fit::test

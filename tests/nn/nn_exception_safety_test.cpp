@@ -539,7 +539,7 @@ const std::vector<ChangingCall>& calls() {
                   const auto again = a.average.apply();
                 }),
       clipping("clip_grad_norm_ to less than 0", [](auto& all) { optim::clip_grad_norm_(all, -1); }),
-      clipping("clip_grad_norm_ of what is not finite", [](auto& all) { optim::clip_grad_norm_(all, 1, true); }),
+      clipping("clip_grad_norm_ of what is not finite", [](auto& all) { optim::clip_grad_norm_(all, 1, optim::error_if_nonfinite); }),
       clipping("clip_grad_value_ to NaN", [](auto& all) { optim::clip_grad_value_(all, std::nan("")); }),
       clipping("clip_grad_value_ of what is undefined",
                [](auto& all) { optim::clip_grad_value_({all[0], Tensor()}, 1); }),
@@ -584,7 +584,7 @@ const std::vector<ChangingCall>& calls() {
              [](auto& s) {
                Checkpoint more;
                more.add("model", *s.training.model).add(
-                   "more", [] { return Checkpoint::State{{"x", Tensor()}}; }, [](const Checkpoint::State&) {});
+                   "more", [] { return StateDict{{"x", Tensor()}}; }, [](const StateDict&) {});
                more.save(s.d.file("c"));
              }),
       {"EarlyStopping::load_state_dict",

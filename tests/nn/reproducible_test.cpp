@@ -37,7 +37,8 @@ Run wide_run(std::uint64_t seed, int threads, int prefetch) {
   WideModel model;
   optim::AdamW optimizer(model.named_parameters(), 3e-3);
   Generator g(9);
-  data::LoaderOptions options{9, true};
+  data::LoaderOptions options;
+  options.batch_size = 9, options.shuffle = true;
   options.prefetch = prefetch;
   data::DataLoader loader(data::TensorDataset({randint(0, 67, {50, 33}, g), randint(0, 67, {50, 33}, g)}), options);
   Run run;

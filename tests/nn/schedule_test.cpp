@@ -8,6 +8,7 @@
 #include "fit/optim.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
+#include "support/options.hpp"
 #include "support/tensors.hpp"
 
 using namespace fit;
@@ -20,7 +21,10 @@ namespace {
 Tensor leaf() { return zeros({1}).requires_grad_(); }
 
 // Two groups, as tests/golden/generate.py has them.
-optim::SGD two_groups() { return optim::SGD({{{leaf()}, {0.5}}, {{leaf()}, {0.02}}}); }
+optim::SGD two_groups() {
+  return optim::SGD(
+      {{{leaf()}, OPTIONS(optim::SGDOptions, o.lr = 0.5)}, {{leaf()}, OPTIONS(optim::SGDOptions, o.lr = 0.02)}});
+}
 
 template <class S, class... Options>
 std::shared_ptr<optim::Schedule> make(optim::Optimizer& optimizer, const Options&... options) {
@@ -44,7 +48,7 @@ void follow(const std::string& name, const Make& make_schedule) {
   const Tensor path = Golden("schedules/" + name)("path");
   auto optimizer = two_groups();
   const auto schedule = make_schedule(optimizer);
-  std::vector<std::pair<std::string, Tensor>> saved;
+  StateDict saved;
   for (std::int64_t t = 0; t < path.size(0); ++t) {
     CHECK(schedule->position() == t);
     check_rates(optimizer, path, t);
@@ -249,7 +253,8 @@ TEST_CASE("schedules refuse bad arguments") {
   CHECK_THROWS_WITH(CosineAnnealingLR(optimizer, -1), Contains("T_max is -1"));
   CHECK_THROWS_WITH(CosineAnnealingWarmRestarts(optimizer, 2, 0), Contains("T_mult is 0"));
   CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 0), Contains("total_steps is 0"));
-  CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 5, {1.5}), Contains("pct_start is 1.5"));
+  CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 5, OPTIONS(OneCycleOptions, o.pct_start = 1.5)),
+                    Contains("pct_start is 1.5"));
   CHECK_THROWS_WITH(NoamLR(optimizer, 64, 0), Contains("warmup_steps is 0"));
   CHECK_THROWS_WITH(SequentialLR(optimizer, {step}, {3}), Contains("there are 1 schedules and 1 milestones"));
   CHECK_THROWS_WITH(SequentialLR(optimizer, {step, step}, {0}), Contains("milestone 0 is 0"));
@@ -257,7 +262,9 @@ TEST_CASE("schedules refuse bad arguments") {
   CHECK_THROWS_WITH(SequentialLR(other, {step}, {}), Contains("schedule 0 belongs to another optimiser"));
   CHECK_THROWS_WITH(ChainedScheduler(optimizer, {}), Contains("there are no schedules"));
   CHECK_THROWS_WITH(ChainedScheduler(optimizer, {nullptr}), Contains("schedule 0 is null"));
-  CHECK_THROWS_WITH(ReduceLROnPlateau(optimizer, {PlateauOptions::Mode::min, 1}), Contains("factor is 1"));
+  CHECK_THROWS_WITH(
+      ReduceLROnPlateau(optimizer, OPTIONS(PlateauOptions, o.mode = PlateauOptions::Mode::min, o.factor = 1)),
+      Contains("factor is 1"));
   CHECK_THROWS_WITH(StepLR(optimizer, 2, INFINITY), Contains("gamma is inf"));
   CHECK_THROWS_WITH(CosineAnnealingLR(optimizer, INT64_MAX), Contains("it must be at most 2^53"));
   CosineAnnealingWarmRestarts far(optimizer, 1 << 11, std::int64_t{1} << 53);  // their product is 2^64

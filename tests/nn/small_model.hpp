@@ -37,7 +37,8 @@ inline data::TensorDataset small_data() {
 }
 
 inline data::LoaderOptions shuffled(int prefetch = 0) {
-  data::LoaderOptions options{6, true};
+  data::LoaderOptions options;
+  options.batch_size = 6, options.shuffle = true;
   options.seed = 21;
   options.prefetch = prefetch;
   return options;

@@ -40,6 +40,8 @@ TEST_CASE("text: characters in the order of their code points", "[text]") {
   CHECK_THROWS_WITH(v.decode(tensor({1.})), Contains("ids is float32: it must be int64"));
   CHECK_THROWS_WITH(CharVocabulary("ab\xFF"), Contains("not UTF-8 at byte 2"));
   CHECK_THROWS_WITH(CharVocabulary("a\xC3"), Contains("not UTF-8 at byte 1"));
+  for (const char* bad : {"\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80"})  // overlong, a surrogate, beyond the last
+    CHECK_THROWS_WITH(CharVocabulary(bad), Contains("not UTF-8 at byte 0"));
 }
 
 TEST_CASE("text: byte pairs are learned, the most frequent first", "[text]") {

@@ -8,6 +8,7 @@
 
 #include "fit/error.hpp"
 #include "fit/random.hpp"
+#include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 #include "support/catch.hpp"
 
@@ -27,7 +28,7 @@ class State {
     for (const Tensor& x : all) (*this)(x);
     return *this;
   }
-  State& operator()(const std::vector<std::pair<std::string, Tensor>>& named) {
+  State& operator()(const StateDict& named) {
     for (const auto& [name, x] : named) (*this)(name)(x);
     return *this;
   }

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
 /// Hugging Face's .safetensors files: named tensors and a few strings, in a form that can't hold code.
@@ -14,14 +15,14 @@ namespace fit {
 
 /// What a file holds.
 struct SafeTensors {
-  std::vector<std::pair<std::string, Tensor>> tensors;
+  StateDict tensors;
   std::map<std::string, std::string> metadata = {};
 };
 
 /// Writes the tensors, those of larger elements first, else in the order given. The file is written whole or not at
 /// all: an old one of that name stays until the new one is complete. Throws Error for a name that is empty, is there
 /// twice, is "__metadata__", or is not printable UTF-8, and for an undefined tensor; FileError if it can't be written.
-void save_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+void save_safetensors(const std::string& path, const StateDict& tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
 /// Reads F32, F64, I64 and BOOL as they are, I32 and U8 as int64, F16 and BF16 as float32, in the order in which they

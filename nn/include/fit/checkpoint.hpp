@@ -8,6 +8,7 @@
 
 #include "fit/nn/layer.hpp"
 #include "fit/random.hpp"
+#include "fit/state_dict.hpp"
 
 namespace fit {
 
@@ -24,7 +25,6 @@ namespace fit {
 /// optimisers, schedules, loaders. The default generator is always one.
 class Checkpoint {
  public:
-  using State = std::vector<std::pair<std::string, Tensor>>;
   /// The format that is written. All up to it can be read. 2 has a checksum of everything, so that no damage passes.
   static constexpr int version = 2;
 
@@ -33,16 +33,16 @@ class Checkpoint {
   /// The part must outlive this. Throws Error for a name that is empty, holds a '.', or is there already.
   template <class Part>
   Checkpoint& add(const std::string& name, Part& part) {
-    std::function<void(const State&)> check;
-    if constexpr (can_check<Part>(0)) check = [&part](const State& s) { part.check_state_dict(s); };
+    std::function<void(const StateDict&)> check;
+    if constexpr (can_check<Part>(0)) check = [&part](const StateDict& s) { part.check_state_dict(s); };
     return add(
-        name, [&part] { return part.state_dict(); }, [&part](const State& s) { part.load_state_dict(s); }, check);
+        name, [&part] { return part.state_dict(); }, [&part](const StateDict& s) { part.load_state_dict(s); }, check);
   }
   Checkpoint& add(const std::string& name, Generator& generator);
   /// `check` throws what `load` would, and changes nothing. Without it, a part is loaded to see whether it fits, and
   /// what it held before is loaded again if it, or another part, does not.
-  Checkpoint& add(const std::string& name, std::function<State()> save, std::function<void(const State&)> load,
-                  std::function<void(const State&)> check = {});
+  Checkpoint& add(const std::string& name, std::function<StateDict()> save, std::function<void(const StateDict&)> load,
+                  std::function<void(const StateDict&)> check = {});
 
   /// Written whole or not at all: the old file of that name stays until the new one is on the disk.
   void save(const std::string& path) const;
@@ -57,11 +57,11 @@ class Checkpoint {
  private:
   struct Part {
     std::string name;
-    std::function<State()> save;
-    std::function<void(const State&)> load, check;
+    std::function<StateDict()> save;
+    std::function<void(const StateDict&)> load, check;
   };
   template <class P>
-  static constexpr auto can_check(int) -> decltype(std::declval<P&>().check_state_dict(State()), true) {
+  static constexpr auto can_check(int) -> decltype(std::declval<P&>().check_state_dict(StateDict()), true) {
     return true;
   }
   template <class P>
@@ -81,7 +81,7 @@ struct CheckpointInfo {
 CheckpointInfo checkpoint_info(const std::string& path);
 
 /// What one part had saved. Throws as Checkpoint::load().
-Checkpoint::State checkpoint_part(const std::string& path, const std::string& name);
+StateDict checkpoint_part(const std::string& path, const std::string& name);
 
 /// Loads one part out of a checkpoint, to use it without going on with its training: a layer, or an average of weights.
 ///

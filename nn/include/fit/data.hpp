@@ -10,18 +10,30 @@
 #include <vector>
 
 #include "fit/random.hpp"
+#include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
 /// Data for training: examples, batches of them, and the order in which they come.
 ///
-///     data::DataLoader loader(data::TensorDataset({x, y}), {32, /*shuffle=*/true});
+///     data::LoaderOptions o;
+///     o.batch_size = 32, o.shuffle = true;
+///     data::DataLoader loader(data::TensorDataset({x, y}), o);
 ///     for (int epoch = 0; epoch < 10; ++epoch)
 ///       for (const data::Batch& batch : loader) loss(net(batch[0]), batch[1]).backward();
 namespace fit::data {
 
-/// The fields of one example, {input, target} for instance; or those of a batch.
-using Example = std::vector<Tensor>;
-using Batch = std::vector<Tensor>;
+/// The fields of a batch, {input, target} for instance; or those of one example.
+class Batch : public std::vector<Tensor> {
+ public:
+  using std::vector<Tensor>::vector;
+  /// Throws Error if there is no such field.
+  Tensor& operator[](std::size_t field) { return std::vector<Tensor>::operator[](checked(field)); }
+  const Tensor& operator[](std::size_t field) const { return std::vector<Tensor>::operator[](checked(field)); }
+
+ private:
+  std::size_t checked(std::size_t field) const;
+};
+using Example = Batch;
 
 /// Examples that can be asked for by number. get() must give the same for the same number and may be called from
 /// another thread (DataLoader's prefetch), but not from two at once by one loader.
@@ -105,7 +117,7 @@ Batch stack_collate(const std::vector<Example>& examples);
 
 /// For sequences: each field is filled up with its number in `padding` to the longest of the batch along its first
 /// axis, and stacked: [B, T, …]. The fields of rank 0 are stacked. One more field says what is real: the mask of the
-/// first field, boolean [B, T], 1 where it is (attention's convention; as a mask of keys, .reshape({B, 1, 1, T})).
+/// first field, boolean (B, 1, T), 1 where it is, as attention takes it and create_padding_mask() makes it.
 Collate pad_collate(std::vector<Scalar> padding);
 
 // ---- the order of the examples ------------------------------------------------------------------------------------
@@ -124,13 +136,14 @@ Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool = 50
 // ---- the loader ---------------------------------------------------------------------------------------------------
 
 struct LoaderOptions {
+  LoaderOptions() {}
   std::int64_t batch_size = 1;
   bool shuffle = false;
   bool drop_last = false;  ///< leaves out a last batch that is smaller
-  Sampler sampler = {};    ///< instead of shuffle
+  Sampler sampler;         ///< instead of shuffle
   Collate collate = stack_collate;
-  int prefetch = 0;                        ///< batches that a thread of its own prepares ahead; 0: none
-  std::optional<std::uint64_t> seed = {};  ///< of the order; else the default generator's
+  int prefetch = 0;                   ///< batches that a thread of its own prepares ahead; 0: none
+  std::optional<std::uint64_t> seed;  ///< of the order; else the default generator's
 };
 
 /// Batches of a dataset. Each range-for is one epoch, in an order that depends on (seed, epoch) alone: prefetching and
@@ -138,6 +151,7 @@ struct LoaderOptions {
 class DataLoader {
  public:
   explicit DataLoader(SharedDataset dataset, LoaderOptions options = {});
+  DataLoader(SharedDataset dataset, std::int64_t batch_size);
   ~DataLoader();
 
   const Dataset& dataset() const { return *dataset_; }
@@ -171,12 +185,12 @@ class DataLoader {
   End end() const { return {}; }
 
   /// Where the loop is: the seed, the epoch, the batches handed out, and what they depend on. The batch in hand counts.
-  std::vector<std::pair<std::string, Tensor>> state_dict() const;
+  StateDict state_dict() const;
   /// The loop that runs, or else the next one, goes on from there. Throws Error, and has changed nothing, if the names
   /// are others or the dataset or the batch size has another size.
-  void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
+  void load_state_dict(const StateDict& state);
   /// Throws what load_state_dict() would. A loop that runs doesn't notice.
-  void check_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) const { place_of(state); }
+  void check_state_dict(const StateDict& state) const { place_of(state); }
 
  private:
   class Prefetcher;
@@ -186,7 +200,7 @@ class DataLoader {
     std::vector<std::int64_t> order;
   };
 
-  Place place_of(const std::vector<std::pair<std::string, Tensor>>& state) const;
+  Place place_of(const StateDict& state) const;
   std::vector<std::int64_t> order_of(std::uint64_t seed, std::int64_t epoch) const;
   std::int64_t batches_in(const std::vector<std::int64_t>& order) const;
   bool next(Batch& batch);

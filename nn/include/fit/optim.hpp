@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
-#include <type_traits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
 /// Optimisers: they change parameters by their gradients. Formulas, names and defaults are PyTorch's.
@@ -33,11 +34,11 @@ class Parameters {
  public:
   Parameters(const std::vector<Tensor>& list);
   Parameters(std::initializer_list<Tensor> list) : Parameters(std::vector<Tensor>(list)) {}
-  Parameters(std::vector<std::pair<std::string, Tensor>> named) : named_(std::move(named)) {}
-  const std::vector<std::pair<std::string, Tensor>>& named() const { return named_; }
+  Parameters(StateDict named) : named_(std::move(named)) {}
+  const StateDict& named() const { return named_; }
 
  private:
-  std::vector<std::pair<std::string, Tensor>> named_;
+  StateDict named_;
 };
 
 /// Parameters that have options of their own.
@@ -48,12 +49,11 @@ struct Group {
 };
 
 /// What an optimiser keeps for each parameter under its options, by PyTorch's names.
-struct Kept {
+struct StateSpec {
   static constexpr int max_states = 3;
-  const char* op;                  ///< the optimiser's name, for errors
   const char* states[max_states];  ///< tensors like the parameter
-  unsigned which;                  ///< bit k: states[k] is needed
-  const char* number = nullptr;    ///< one number, if there is such
+  unsigned mask;                   ///< bit k: states[k] is needed
+  const char* scalar;              ///< one number; null if there is none
 };
 
 /// The base of all optimisers. A parameter without a gradient is left as it is, and so are its averages.
@@ -78,13 +78,13 @@ class Optimizer {
   void set_lr(double lr);
 
   /// The averages and counts of steps ("0.weight.exp_avg", "0.weight.step") as live handles, and the options of the
-  /// groups ("lr.0", "beta1.0" …; a switch is 0 or 1). Parameters that have not been changed yet are not there. An
-  /// average that an option has asked for since the last step, and that begins with the next, is [0].
-  std::vector<std::pair<std::string, Tensor>> state_dict() const;
+  /// groups ("lr.0", "beta1.0" …; a switch is 0 or 1). Parameters that have not been changed yet are not there. Where
+  /// an option was switched on after the last step, the average that it needs is still empty: its shape is [0].
+  StateDict state_dict() const;
   /// Puts them back, the options too, whatever this optimiser was made with: what should differ is to be set
   /// afterwards. (Those but lr may be missing, and then stay.) Throws one Error that lists every name that does not
   /// fit, and then has changed nothing.
-  void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
+  void load_state_dict(const StateDict& state);
 
   /// An option by its name.
   struct Option {
@@ -98,127 +98,94 @@ class Optimizer {
     std::string name;
     Tensor parameter;
     std::int64_t steps = 0;
-    Tensor state[Kept::max_states] = {};
-    double number = 1;
-    bool fresh = false;  // the states begin with this step
+    Tensor state[StateSpec::max_states] = {};
+    double scalar = 1;
+    bool is_new = false;  // the states begin with this step
   };
 
   /// `op`: the name in errors.
   explicit Optimizer(const char* op) : op_(op) {}
   /// Adds a group. Throws Error for a parameter that is no leaf of a floating type, or that is there already.
   void add(const Parameters& parameters);
-  virtual Kept kept(std::size_t group) const = 0;
+  /// Throws Error for options that are not possible.
+  virtual StateSpec state_spec(std::size_t group) const = 0;
   /// A group's options, in the order of their list.
   virtual std::vector<Option> option_list(std::size_t group) const = 0;
-  /// What is kept under other options. Throws Error for those that are not possible.
-  virtual Kept kept_under(const std::vector<Option>& options) const = 0;
+  /// The same under other options.
+  virtual StateSpec state_spec_under(const std::vector<Option>& options) const = 0;
   virtual void set_options(std::size_t group, const std::vector<Option>& options) = 0;
-  /// Calls f(slot, group, bits of the states) for every parameter that has a gradient, with its step counted and its
+  /// Calls f(slot, group) for every parameter that has a gradient, with its step counted and its
   /// states there.
   template <class F>
   void each_with_gradient(const F& f) {
-    std::vector<Kept> keep;
+    std::vector<StateSpec> specs;
     for (std::size_t group = 0; group < slots_.size(); ++group) {
-      keep.push_back(kept(group));
-      for (const Slot& slot : slots_[group]) check_step(slot, keep.back());
+      specs.push_back(state_spec(group));
+      for (const Slot& slot : slots_[group]) check_step(slot, specs.back());
     }
     for (std::size_t group = 0; group < slots_.size(); ++group)
       for (Slot& slot : slots_[group])
-        if (begin_step(slot, keep[group])) f(slot, group, keep[group].which);
+        if (begin_step(slot, specs[group])) f(slot, group);
   }
 
  private:
   friend class Schedule;  // which begins at initial_lrs_
-  void check_step(const Slot& slot, const Kept& keep) const;
-  bool begin_step(Slot& slot, const Kept& keep);
+  void check_step(const Slot& slot, const StateSpec& spec) const;
+  bool begin_step(Slot& slot, const StateSpec& spec);
 
   const char* op_;
   std::vector<std::vector<Slot>> slots_;
   std::vector<double> initial_lrs_;  // as the first schedule found them
 };
 
-/// An optimiser whose groups have options of one type, for which there is a kept(options) that checks them, too.
+/// An optimiser whose groups have options of one type. What all of them do with their options (checking, saving,
+/// loading, the step) follows from their list in nn/optim/optimizers.cpp.
 template <class Options>
 class GroupedOptimizer : public Optimizer {
  public:
-  explicit GroupedOptimizer(const Parameters& parameters, const Options& options = {})
-      : GroupedOptimizer({{parameters, options}}) {}
-  GroupedOptimizer(const Parameters& parameters, double lr) : GroupedOptimizer(parameters, Options{lr}) {}
-  explicit GroupedOptimizer(const std::vector<Group<Options>>& groups) : Optimizer(check({}).op) {
-    for (const Group<Options>& g : groups) add_param_group(g);
-  }
+  explicit GroupedOptimizer(const Parameters& parameters, const Options& options = {});
+  GroupedOptimizer(const Parameters& parameters, double lr);
+  explicit GroupedOptimizer(const std::vector<Group<Options>>& groups);
 
+  void step() override;
   /// A further group. Schedules that are there already leave its rate alone.
-  void add_param_group(const Group<Options>& group) {
-    check(group.options);
-    add(group.parameters);
-    options_.push_back(group.options);
-  }
+  void add_param_group(const Group<Options>& group);
 
-  /// They may be changed between steps. Throws std::out_of_range if there is no such group.
-  Options& options(std::size_t group = 0) { return options_.at(group); }
-  const Options& options(std::size_t group = 0) const { return options_.at(group); }
+  /// They may be changed between steps. Throws Error if there is no such group.
+  Options& options(std::size_t group = 0);
+  const Options& options(std::size_t group = 0) const;
   double lr(std::size_t group = 0) const override { return options(group).lr; }
   void set_lr(std::size_t group, double lr) override { options(group).lr = lr; }
   using Optimizer::set_lr;
 
  protected:
-  Kept kept(std::size_t group) const override { return check(options(group)); }
-  std::vector<Option> option_list(std::size_t group) const override {
-    std::vector<Option> list;
-    Options o = options(group);
-    o.each([&](const char* name, auto& value) { list.push_back({name, static_cast<double>(value)}); });
-    return list;
-  }
-  Kept kept_under(const std::vector<Option>& list) const override { return check(options_of(list)); }
-  void set_options(std::size_t group, const std::vector<Option>& list) override { options(group) = options_of(list); }
-  /// Runs the kernel step_of(slot, options) on every parameter that has a gradient.
-  template <class StepOf>
-  void run(const StepOf& step_of);
+  StateSpec state_spec(std::size_t group) const override;
+  StateSpec state_spec_under(const std::vector<Option>& list) const override;
+  std::vector<Option> option_list(std::size_t group) const override;
+  void set_options(std::size_t group, const std::vector<Option>& list) override;
 
  private:
-  static Kept check(const Options& options) { return kept_of(options); }
-  static Options options_of(const std::vector<Option>& list) {
-    Options o;
-    auto next = list.begin();
-    o.each([&](const char*, auto& value) { value = static_cast<std::decay_t<decltype(value)>>((next++)->value); });
-    return o;
-  }
-
   std::vector<Options> options_;
 };
 
-// Each of the following calls f(name, option) for its options in each(), from which saving and loading follow.
-
 struct SGDOptions {
+  SGDOptions() {}
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false;  ///< needs momentum, and no dampening
-  template <class F>
-  void each(const F& f) {
-    f("lr", lr), f("momentum", momentum), f("dampening", dampening), f("weight_decay", weight_decay),
-        f("nesterov", nesterov);
-  }
 };
-Kept kept_of(const SGDOptions& options);
 
 /// g += weight_decay p;  m = momentum m + (1 - dampening) g, at first g;  p -= lr m, with Nesterov lr (g + momentum m).
 class SGD final : public GroupedOptimizer<SGDOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
-  SGD(const Parameters& parameters, double lr, double momentum) : SGD(parameters, SGDOptions{lr, momentum}) {}
-  void step() override;
+  SGD(const Parameters& parameters, double lr, double momentum);
 };
 
 struct AdamOptions {
+  AdamOptions() {}
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool amsgrad = false;
-  template <class F>
-  void each(const F& f) {
-    f("lr", lr), f("beta1", beta1), f("beta2", beta2), f("eps", eps), f("weight_decay", weight_decay),
-        f("amsgrad", amsgrad);
-  }
 };
-Kept kept_of(const AdamOptions& options);
 
 /// Kingma & Ba 2015; AMSGrad: Reddi et al. 2018. In step t, with g += weight_decay p first:
 /// m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w = amsgrad ? max(w, v) : v
@@ -226,38 +193,26 @@ Kept kept_of(const AdamOptions& options);
 class Adam final : public GroupedOptimizer<AdamOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
-  void step() override;
 };
 
 struct AdamWOptions {
+  AdamWOptions() {}
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
   bool amsgrad = false;
-  template <class F>
-  void each(const F& f) {
-    f("lr", lr), f("beta1", beta1), f("beta2", beta2), f("eps", eps), f("weight_decay", weight_decay),
-        f("amsgrad", amsgrad);
-  }
 };
-Kept kept_of(const AdamWOptions& options);
 
 /// Adam with decay apart from the averages (Loshchilov & Hutter 2019): p *= 1 - lr weight_decay takes the place of
 /// g += weight_decay p.
 class AdamW final : public GroupedOptimizer<AdamWOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
-  void step() override;
 };
 
 struct NAdamOptions {
+  NAdamOptions() {}
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3;
   bool decoupled_weight_decay = false;  ///< as AdamW's
-  template <class F>
-  void each(const F& f) {
-    f("lr", lr), f("beta1", beta1), f("beta2", beta2), f("eps", eps), f("weight_decay", weight_decay),
-        f("momentum_decay", momentum_decay), f("decoupled_weight_decay", decoupled_weight_decay);
-  }
 };
-Kept kept_of(const NAdamOptions& options);
 
 /// Adam with Nesterov's momentum (Dozat 2016). m and v as Adam's, mu(t) = beta1 (1 - 0.96^(t momentum_decay) / 2):
 /// p -= lr ((1 - mu(t)) / (1 - mu(1) … mu(t)) g + mu(t + 1) / (1 - mu(1) … mu(t + 1)) m)
@@ -265,19 +220,13 @@ Kept kept_of(const NAdamOptions& options);
 class NAdam final : public GroupedOptimizer<NAdamOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
-  void step() override;
 };
 
 struct RAdamOptions {
+  RAdamOptions() {}
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled_weight_decay = false;  ///< as AdamW's
-  template <class F>
-  void each(const F& f) {
-    f("lr", lr), f("beta1", beta1), f("beta2", beta2), f("eps", eps), f("weight_decay", weight_decay),
-        f("decoupled_weight_decay", decoupled_weight_decay);
-  }
 };
-Kept kept_of(const RAdamOptions& options);
 
 /// Rectified Adam (Liu et al. 2020). m and v as Adam's; R = 2 / (1 - beta2) - 1, r = R - 2 t beta2^t / (1 - beta2^t).
 /// Where r > 5, the variance of v is small enough for
@@ -286,92 +235,77 @@ Kept kept_of(const RAdamOptions& options);
 class RAdam final : public GroupedOptimizer<RAdamOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
-  void step() override;
 };
 
 struct AdamaxOptions {
+  AdamaxOptions() {}
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  template <class F>
-  void each(const F& f) {
-    f("lr", lr), f("beta1", beta1), f("beta2", beta2), f("eps", eps), f("weight_decay", weight_decay);
-  }
 };
-Kept kept_of(const AdamaxOptions& options);
 
 /// Adam by the largest gradient (Kingma & Ba 2015). m as Adam's; u = max(beta2 u, |g| + eps);
 /// p -= lr / (1 - beta1^t) m / u
 class Adamax final : public GroupedOptimizer<AdamaxOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
-  void step() override;
 };
 
 struct RMSpropOptions {
+  RMSpropOptions() {}
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
   bool centered = false;
-  template <class F>
-  void each(const F& f) {
-    f("lr", lr), f("alpha", alpha), f("eps", eps), f("weight_decay", weight_decay), f("momentum", momentum),
-        f("centered", centered);
-  }
 };
-Kept kept_of(const RMSpropOptions& options);
 
 /// Hinton 2012; centred: Graves 2013. With g += weight_decay p first: v = alpha v + (1 - alpha) g^2;
 /// a = centered ? alpha a + (1 - alpha) g : 0;  d = g / (sqrt(v - a^2) + eps);  b = momentum b + d;  p -= lr b
 class RMSprop final : public GroupedOptimizer<RMSpropOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
-  void step() override;
 };
 
 struct AdagradOptions {
+  AdagradOptions() {}
   double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
-  template <class F>
-  void each(const F& f) {
-    f("lr", lr), f("lr_decay", lr_decay), f("weight_decay", weight_decay),
-        f("initial_accumulator_value", initial_accumulator_value), f("eps", eps);
-  }
 };
-Kept kept_of(const AdagradOptions& options);
 
 /// Duchi et al. 2011. With g += weight_decay p first: s += g^2, from initial_accumulator_value on;
 /// p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)
 class Adagrad final : public GroupedOptimizer<AdagradOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
-  void step() override;
 };
 
 struct LionOptions {
+  LionOptions() {}
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
-  template <class F>
-  void each(const F& f) {
-    f("lr", lr), f("beta1", beta1), f("beta2", beta2), f("weight_decay", weight_decay);
-  }
 };
-Kept kept_of(const LionOptions& options);
 
 /// Chen et al. 2023: p -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay p);  m = beta2 m + (1 - beta2) g.
 /// It wants a learning rate 3 to 10 times smaller than AdamW's, and a weight decay larger by as much.
 class Lion final : public GroupedOptimizer<LionOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
-  void step() override;
 };
+
+/// All that there are: the tests go through them.
+using AllOptimizers = std::tuple<SGD, Adam, AdamW, NAdam, RAdam, Adamax, RMSprop, Adagrad, Lion>;
 
 // ---- groups -------------------------------------------------------------------------------------------------------
 
 /// The parameters of a net that weight decay should pull at, and the others. First the matrices (two axes or more),
-/// then the biases and norms, and the embeddings unless `embeddings`. A matrix that an embedding shares with another
-/// layer counts as an embedding.
-std::pair<Parameters, Parameters> split_by_decay(const nn::Layer& net, bool embeddings = true);
+/// then the biases and norms, and on request the embeddings. A matrix that an embedding shares with another layer
+/// counts as an embedding.
+enum class DecayEmbeddings : bool { no, yes };
+std::pair<Parameters, Parameters> split_by_decay(const nn::Layer& net,
+                                                 DecayEmbeddings embeddings = DecayEmbeddings::yes);
 
 /// The same as groups for an optimiser, the second with weight_decay = 0. One that would be empty is left out.
 ///
-///     optim::AdamW optimizer(optim::decay_groups(net, optim::AdamWOptions{3e-4}));
+///     optim::AdamWOptions options;
+///     options.lr = 3e-4;
+///     optim::AdamW optimizer(optim::decay_groups(net, options));
 template <class Options>
-std::vector<Group<Options>> decay_groups(const nn::Layer& net, const Options& options, bool embeddings = true) {
+std::vector<Group<Options>> decay_groups(const nn::Layer& net, const Options& options,
+                                         DecayEmbeddings embeddings = DecayEmbeddings::yes) {
   const auto [decayed, others] = split_by_decay(net, embeddings);
   std::vector<Group<Options>> groups;
   if (!decayed.named().empty()) groups.push_back({decayed, options});
@@ -412,12 +346,12 @@ class ExponentialMovingAverage {
   [[nodiscard]] Applied apply() { return Applied(*this); }
 
   /// The averages under the parameters' names, as live handles.
-  std::vector<std::pair<std::string, Tensor>> state_dict() const { return averages_; }
+  StateDict state_dict() const { return averages_; }
   /// Copies them in. Throws one Error that lists every name that does not fit, and then has changed nothing.
-  void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
+  void load_state_dict(const StateDict& state);
 
  private:
-  std::vector<std::pair<std::string, Tensor>> parameters_, averages_;
+  StateDict parameters_, averages_;
   double decay_;
   bool applied_ = false;
 };
@@ -428,7 +362,9 @@ class ExponentialMovingAverage {
 /// returns what it was before. Parameters without a gradient count for nothing. A norm that is NaN makes all gradients
 /// NaN, an infinite one makes them NaN where they are infinite and 0 elsewhere, as in PyTorch; or, with
 /// error_if_nonfinite, it throws Error and changes nothing.
-double clip_grad_norm_(const Parameters& parameters, double max_norm, bool error_if_nonfinite = false);
+enum class ErrorIfNonfinite : bool { no, yes };
+inline constexpr ErrorIfNonfinite error_if_nonfinite = ErrorIfNonfinite::yes;
+double clip_grad_norm_(const Parameters& parameters, double max_norm, ErrorIfNonfinite = ErrorIfNonfinite::no);
 /// Cuts every element of the gradients off to -limit … limit.
 void clip_grad_value_(const Parameters& parameters, double limit);
 

@@ -14,6 +14,7 @@ std::string read_text(const std::string& path);
 std::vector<std::string> read_lines(const std::string& path);
 
 struct CsvOptions {
+  CsvOptions() {}
   bool header = true;  ///< the first row names the columns
   char delimiter = ',';
 };

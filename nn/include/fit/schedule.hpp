@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fit/optim.hpp"
+#include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
 /// Schedules: they change an optimiser's learning rates, step by step. Names, defaults and values are PyTorch's.
@@ -33,10 +34,10 @@ class Schedule {
 
   /// The optimiser's rates ("lr"), the position and base rates ("position", "base_lr"), those of chained schedules
   /// after their number ("0.position").
-  std::vector<std::pair<std::string, Tensor>> state_dict() const;
+  StateDict state_dict() const;
   /// Puts them back, the optimiser's rates as well. Throws one Error that lists every name that does not fit, and then
   /// has changed nothing.
-  void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
+  void load_state_dict(const StateDict& state);
 
  protected:
   using List = std::vector<std::shared_ptr<Schedule>>;
@@ -145,6 +146,7 @@ class CosineAnnealingWarmRestarts final : public Schedule {
 enum class Anneal { cos, linear };
 
 struct OneCycleOptions {
+  OneCycleOptions() {}
   double pct_start = 0.3;  ///< the share of the steps in which the rate rises
   Anneal anneal_strategy = Anneal::cos;
   double div_factor = 25, final_div_factor = 1e4;
@@ -203,6 +205,7 @@ class ChainedScheduler final : public Schedule {
 };
 
 struct PlateauOptions {
+  PlateauOptions() {}
   enum class Mode { min, max } mode = Mode::min;  ///< whether a smaller or a larger number is better
   double factor = 0.1;
   std::int64_t patience = 10;  ///< so many steps without improvement are put up with
@@ -222,8 +225,8 @@ class ReduceLROnPlateau {
   double best() const { return best_; }
 
   /// "lr", "best", "num_bad_epochs" and "cooldown_counter"; as a Schedule's.
-  std::vector<std::pair<std::string, Tensor>> state_dict() const;
-  void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
 
  private:
   bool better(double metric) const;

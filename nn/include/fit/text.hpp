@@ -11,7 +11,7 @@
 ///
 ///     const std::string text = data::read_text("shakespeare.txt");
 ///     const text::CharVocabulary letters(text);
-///     data::DataLoader loader(text::TextWindows(letters.encode(text), 64), {12, true});
+///     data::DataLoader loader(text::TextWindows(letters.encode(text), 64), /*batch_size=*/12);
 namespace fit::text {
 
 /// Tokens and their numbers, 0 … size() - 1.

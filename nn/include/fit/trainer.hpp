@@ -1,6 +1,5 @@
 #pragma once
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
@@ -14,12 +13,14 @@
 #include "fit/checkpoint.hpp"
 #include "fit/data.hpp"
 #include "fit/optim.hpp"
+#include "fit/state_dict.hpp"
 
 /// A training loop, and the pieces it is made of, which serve a loop of one's own as well.
 ///
-///     Trainer trainer(model, optimizer, loader,
-///                     [&](const data::Batch& b) { return nn::cross_entropy(model(b[0]), b[1]); },
-///                     {/*steps=*/2000, /*out=*/"out/names"});
+///     TrainerOptions o;
+///     o.steps = 2000, o.out = "out/names";
+///     const auto loss = [&](const data::Batch& b) { return nn::cross_entropy(model(b[0]), b[1]); };
+///     Trainer trainer(model, optimizer, loader, loss, o);
 ///     trainer.schedule(schedule).validation([&] { return validation_loss(model); }, 200);
 ///     trainer.run();
 namespace fit {
@@ -92,8 +93,8 @@ class EarlyStopping {
   bool stop() const { return patience_ > 0 && since_best_ >= patience_; }
   double best() const { return best_; }
 
-  std::vector<std::pair<std::string, Tensor>> state_dict() const;
-  void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
 
  private:
   int patience_;
@@ -112,12 +113,14 @@ class InterruptGuard {
   static bool interrupted();
 
  private:
-  struct sigaction before_[2];
+  struct Handlers;
+  std::unique_ptr<Handlers> handlers_;  // those before it
 };
 
 // ---- the loop -----------------------------------------------------------------------------------------------------
 
 struct TrainerOptions {
+  TrainerOptions() {}
   std::int64_t steps = 1000;
   /// A folder for last.safetensors, best.safetensors, metrics.jsonl and loss.svg. Empty: nothing is written.
   std::string out = "";

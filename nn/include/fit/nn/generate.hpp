@@ -16,6 +16,7 @@ using Tokens = std::vector<std::int64_t>;
 
 /// How the next token is chosen from logits. What is stated applies in this order.
 struct SamplingOptions {
+  SamplingOptions() {}
   /// Tokens that the sequence has already become less likely: a positive logit is divided by this, a negative one
   /// multiplied (Keskar et al. 2019).
   double repetition_penalty = 1;
@@ -34,6 +35,7 @@ struct SamplingOptions {
 std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const SamplingOptions& options, double uniform);
 
 struct GenerateOptions : SamplingOptions {
+  GenerateOptions() {}
   std::int64_t max_new_tokens = 0;
   Tokens stop_tokens;              ///< a row ends behind one of these
   Generator* generator = nullptr;  ///< the default one if null
@@ -48,6 +50,7 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
 // ---- beam search --------------------------------------------------------------------------------------------------
 
 struct BeamOptions {
+  BeamOptions() {}
   std::int64_t num_beams = 4;
   std::int64_t max_length = 0;  ///< of a result, the end token counted
   std::int64_t begin = 0, end = 0;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
 /// What every layer has in common. A layer says once, in FIT_FIELDS, what it is made of; parameters, dotted names,
@@ -85,7 +86,7 @@ class Buffer : public Tensor, public detail::Member {
 };
 
 /// Names and tensors, in the order of the lists.
-using StateDict = std::vector<std::pair<std::string, Tensor>>;
+using fit::StateDict;
 
 /// The base of all layers. A layer of one's own:
 ///

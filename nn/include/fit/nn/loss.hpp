@@ -7,41 +7,51 @@
 
 /// Losses: as functions, and as layers that hold their options. Formulas, names and defaults are PyTorch's; where a
 /// choice differs, it is stated. Weights are converted to the input's type, and are constants to every derivative.
+/// Options are set by name:
+///
+///     nn::CrossEntropyOptions o;
+///     o.ignore_index = padding, o.reduction = nn::Reduction::sum;
+///     nn::cross_entropy(logits, targets, o)
 namespace fit::nn {
 
 /// What becomes of the losses of the elements or rows. The mean is what every loss begins with.
 enum class Reduction { mean, sum, none };
 
-// ---- classes: the class axis is the LAST, [N, C] with targets [N], [B, T, C] with [B, T]. (PyTorch has it second from
-// ---- three axes on: [N, C, T].)
+// ---- classes: the class axis is the LAST, [N, C] with targets [N], [B, T, C] with [B, T]. PyTorch has it second from
+// ---- three axes on, [N, C, T]: scores from there want class_axis = 1. Where C = T, no shape could tell the two apart.
 
 struct CrossEntropyOptions {
+  CrossEntropyOptions() {}
   std::int64_t ignore_index = -100;  ///< rows with this target count for nothing
   Reduction reduction = Reduction::mean;
   double label_smoothing = 0;  ///< so much of each target is spread evenly over all classes
   Tensor weight = {};          ///< of the classes, [C]
+  int class_axis = -1;         ///< where logits have the classes; 1: as PyTorch has them
 };
 
 /// lse(logits) - logits[target] of each row, -ln of the probability that softmax gives to the target: logits [..., C],
 /// targets [...] (int64, 0 … C - 1). With weights, each row is multiplied by that of its target, and the mean is
 /// divided by the sum of those. Rows that are ignored have no part in it; over none, or weights of 0 alone, the mean is
 /// 0 with zero gradients (PyTorch: NaN).
-/// Or targets [..., C], floating: probabilities. -sum(weight target log_softmax(logits)) of each row, the mean over
-/// rows. Throws Error then if ignore_index is a class.
+/// Or targets [..., C], floating: probabilities, whose classes lie on class_axis, too. -sum(weight target
+/// log_softmax(logits)) of each row, the mean over rows. Throws Error then if ignore_index is a class.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
 struct NLLOptions {
+  NLLOptions() {}
   std::int64_t ignore_index = -100;
   Reduction reduction = Reduction::mean;
-  Tensor weight = {};  ///< of the classes, [C]
+  Tensor weight = {};   ///< of the classes, [C]
+  int class_axis = -1;  ///< as CrossEntropyOptions'
 };
 
 /// -input[target] of each row: what cross_entropy is, after log_softmax.
 Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& options = {});
 
-// ---- yes or no: targets in 0 … 1, of the input's shape ------------------------------------------------------------
+// ---- yes or no: targets in 0 … 1, of the input's shape; others throw Error ----------------------------------------
 
 struct BCEOptions {
+  BCEOptions() {}
   Tensor weight = {};  ///< of the elements; broadcasts to the input's shape
   Reduction reduction = Reduction::mean;
 };
@@ -51,6 +61,7 @@ struct BCEOptions {
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCEOptions& options = {});
 
 struct BCEWithLogitsOptions {
+  BCEWithLogitsOptions() {}
   Tensor weight = {};      ///< of the elements; broadcasts to the input's shape
   Tensor pos_weight = {};  ///< of the ones among the targets; broadcasts to the input's shape
   Reduction reduction = Reduction::mean;
@@ -62,13 +73,14 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
                                         const BCEWithLogitsOptions& options = {});
 
 struct FocalOptions {
+  FocalOptions() {}
   double alpha = 0.25;  ///< weight of the ones, 1 - alpha that of the zeros; negative: both 1
   double gamma = 2;
   Reduction reduction = Reduction::mean;
 };
 
 /// Lin et al. 2017: -alpha_t (1 - p_t)^gamma ln(p_t), p_t = sigmoid(logits) where the target is 1, 1 - sigmoid(logits)
-/// where it is 0: what is predicted well counts for less.
+/// where it is 0: what is predicted well counts for less. Throws Error for a gamma that is negative or not finite.
 Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions& options = {});
 
 // ---- distances. The shapes must be equal: a [N] beside a [N, 1] would broadcast to [N, N] and train on nonsense. ----
@@ -81,6 +93,7 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction =
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
 
 struct SmoothL1Options {
+  SmoothL1Options() {}
   double beta = 1;  ///< 0: l1_loss
   Reduction reduction = Reduction::mean;
 };
@@ -89,6 +102,7 @@ struct SmoothL1Options {
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1Options& options = {});
 
 struct HuberOptions {
+  HuberOptions() {}
   double delta = 1;
   Reduction reduction = Reduction::mean;
 };
@@ -97,6 +111,7 @@ struct HuberOptions {
 Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions& options = {});
 
 struct KLDivOptions {
+  KLDivOptions() {}
   bool log_target = false;  ///< targets are logarithms, too
   Reduction reduction = Reduction::mean;
 };
@@ -106,6 +121,7 @@ struct KLDivOptions {
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options = {});
 
 struct CosineEmbeddingOptions {
+  CosineEmbeddingOptions() {}
   double margin = 0;
   Reduction reduction = Reduction::mean;
 };

@@ -15,9 +15,9 @@ void find_embeddings(const nn::Layer& layer, std::unordered_set<const void*>& fo
 
 }  // namespace
 
-std::pair<Parameters, Parameters> split_by_decay(const nn::Layer& net, bool embeddings) {
+std::pair<Parameters, Parameters> split_by_decay(const nn::Layer& net, DecayEmbeddings embeddings) {
   std::unordered_set<const void*> left_out;
-  if (!embeddings) find_embeddings(net, left_out);
+  if (embeddings == DecayEmbeddings::no) find_embeddings(net, left_out);
   nn::StateDict decayed, others;
   for (const auto& [name, p] : net.named_parameters())
     (p.rank() >= 2 && left_out.count(p.impl()) == 0 ? decayed : others).emplace_back(name, p);

@@ -1,5 +1,5 @@
 #include "load.hpp"
-#include "optim/line.hpp"
+#include "optim/fused_step.hpp"
 
 namespace fit::optim {
 namespace {
@@ -24,10 +24,10 @@ void ExponentialMovingAverage::update() {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     check::same_dtype(op, "the average", averages_[i].second, parameters_[i].first.c_str(), parameters_[i].second);
   const NoGrad plain;
-  Line<kernels::AverageStep> line;
+  FusedStep<kernels::AverageStep> step;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    line.add(averages_[i].second, parameters_[i].second, nullptr, 0, {1 - decay_});
-  line.run();
+    step.add(averages_[i].second, parameters_[i].second, nullptr, {decay_});
+  step.run();
 }
 
 ExponentialMovingAverage::Applied::Applied(ExponentialMovingAverage& average) : average_(average) {
@@ -45,7 +45,7 @@ ExponentialMovingAverage::Applied::~Applied() {
   average_.applied_ = false;
 }
 
-void ExponentialMovingAverage::load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state) {
+void ExponentialMovingAverage::load_state_dict(const StateDict& state) {
   nn::load_values("load_state_dict", op, averages_, state);
 }
 

@@ -1,0 +1,33 @@
+#include <cmath>
+
+#include "fit/trainer.hpp"
+#include "load.hpp"
+#include "tensor/check.hpp"
+
+namespace fit {
+
+bool EarlyStopping::update(double value) {
+  if (value < best_ - min_delta_) {
+    best_ = value;
+    since_best_ = 0;
+    return true;
+  }
+  ++since_best_;
+  return false;
+}
+
+StateDict EarlyStopping::state_dict() const {
+  return {{"best", full({}, best_, float64)}, {"since_best", full({}, since_best_, int64)}};
+}
+
+void EarlyStopping::load_state_dict(const StateDict& state) {
+  const auto mine = state_dict();
+  nn::load_values("load_state_dict", "EarlyStopping", mine, state);
+  if (std::isnan(mine[0].second.item()) || mine[1].second.item<std::int64_t>() < 0)
+    check::fail("load_state_dict", "the state of EarlyStopping has best ", mine[0].second.item(), ", since_best ",
+                mine[1].second.item<std::int64_t>(), ": a number, and a count; nothing was loaded");
+  best_ = mine[0].second.item();
+  since_best_ = mine[1].second.item<std::int64_t>();
+}
+
+}  // namespace fit

@@ -1,0 +1,58 @@
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "fit/trainer.hpp"
+#include "io/atomic_file.hpp"
+
+namespace fit {
+namespace {
+
+// Null stands for what is not finite; a whole number has no point.
+std::string line_of(const MetricsLog::Row& row) {
+  nlohmann::json line = row;
+  for (const auto& [name, value] : row)
+    if (std::abs(value) < 0x1p53 && std::trunc(value) == value) line[name] = static_cast<std::int64_t>(value);
+  return line.dump() + '\n';
+}
+
+// The rows up to a step. Lines that are no rows (the last one of a program that was killed) are left out.
+std::vector<MetricsLog::Row> rows_to(std::int64_t last_step, const std::string& path) {
+  std::vector<MetricsLog::Row> rows;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    MetricsLog::Row row;
+    for (const auto& [name, value] : json.items()) row[name] = value.is_number() ? value.get<double>() : std::nan("");
+    if (const auto step = row.find("step"); step != row.end() && step->second <= static_cast<double>(last_step))
+      rows.push_back(row);
+  }
+  return rows;
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const std::string& path, std::int64_t keep_to) : path_(path) {
+  if (path.empty()) return;
+  if (keep_to >= 0) rows_ = rows_to(keep_to, path);
+  std::string old;
+  for (const Row& row : rows_) old += line_of(row);
+  io::AtomicFile kept("MetricsLog", path);  // a program that is killed here must not take the old lines along
+  kept.write(old.data(), old.size());
+  kept.commit();
+  file_ = std::make_shared<std::ofstream>(path, std::ios::app);
+}
+
+void MetricsLog::add(const Row& row) {
+  rows_.push_back(row);
+  if (!file_) return;
+  if (*file_ << line_of(row) << std::flush) return;
+  std::cerr << "[MetricsLog] " << path_ << " can't be written any more: " << std::strerror(errno) << std::endl;
+  file_.reset();
+}
+
+}  // namespace fit
