@@ -220,7 +220,7 @@ void release(void* block, std::size_t capacity) noexcept {
   Cache* cache = current ? current : make_cache();
   if (!cache) return std::free(block);
   const auto bytes = static_cast<std::int64_t>(capacity);
-  if (cache->live_bytes.value.load(std::memory_order_relaxed) < bytes) {  // another thread has taken it
+  if (cache->live_bytes.value.load(std::memory_order_relaxed) < bytes) {              // another thread has taken it
     FIT_POISON(static_cast<char*>(block) + sizeof(void*), capacity - sizeof(void*));  // but for the link
     if (SharedPool::get().put(block, class_of(capacity), bytes)) return;
     FIT_UNPOISON(block, capacity);

@@ -58,7 +58,8 @@ void each_deviation(const Reduction& r, const Tensor& x, const Finish& finish) {
 }
 
 /// The variance, or its root; NaN where no degrees of freedom are left.
-Tensor var_or_std(const char* op, const Tensor& x, const Reduction& r, Correction correction, KeepDims keep, bool root) {
+Tensor var_or_std(const char* op, const Tensor& x, const Reduction& r, Correction correction, KeepDims keep,
+                  bool root) {
   Tensor y = Tensor::empty(r.shape(keep), x.dtype());
   const double n = static_cast<double>(r.count()), freedom = n - static_cast<double>(correction);
   dispatch_floating(x.dtype(), [&](auto zero) {
@@ -192,8 +193,9 @@ Tensor mean(const Tensor& x, const Axes& axes, KeepDims keep) {
     using T = decltype(zero);
     each_sum<T>(r, x, [n, out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(total / n); });
   });
-  return record("mean", {x}, std::move(y), keep::nothing,
-                [n, kept = r.shape(keepdims)](Backward& b) { b.give(0, expand_grad(div(b.dy(), n), kept, b.shape(0))); });
+  return record("mean", {x}, std::move(y), keep::nothing, [n, kept = r.shape(keepdims)](Backward& b) {
+    b.give(0, expand_grad(div(b.dy(), n), kept, b.shape(0)));
+  });
 }
 
 Tensor var(const Tensor& x, const Axes& axes, Correction correction, KeepDims keep) {

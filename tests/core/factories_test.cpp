@@ -134,8 +134,8 @@ TEST_CASE("whole numbers that int64 can't hold are errors", "[factories]") {
 
 TEST_CASE("linspace reaches both ends without overflow, symmetrically", "[factories]") {
   CHECK(values(linspace(-1e308, 1e308, 5, float64)) == std::vector<double>{-1e308, -5e307, 0, 5e307, 1e308});
-  CHECK_THROWS_WITH(linspace(-1e308, 1e308, 5), Contains("[linspace] start is -1e+308, stop 1e+308") &&
-                                                    Contains("both must be finite in float32"));
+  CHECK_THROWS_WITH(linspace(-1e308, 1e308, 5),
+                    Contains("[linspace] start is -1e+308, stop 1e+308") && Contains("both must be finite in float32"));
   CHECK_THROWS_WITH(linspace(0, INFINITY, 3, float64), Contains("must be finite"));
   const Tensor x = linspace(-0.7, 0.7, 24, float64);
   CHECK(same_bits(x, neg(flip(x, {0}))));

@@ -16,8 +16,8 @@
 /// everything it needs: no script, no font, nothing from a network. Labels are UTF-8.
 namespace fit::plot {
 
-/// viridis, blues and night (blues on a dark ground) run from low to high; rdbu (red, white, blue) diverges from 0 in its
-/// middle.
+/// viridis, blues and night (blues on a dark ground) run from low to high; rdbu (red, white, blue) diverges from 0 in
+/// its middle.
 enum class Colormap { viridis, blues, night, rdbu };
 
 /// How a heat map looks. What is left out is chosen by the data.
