@@ -113,7 +113,9 @@ int main(int argc, char** argv) {
     const Problems three(test[{range(0, 3)}]);
     for (std::int64_t i = 0; i < 3; ++i)
       std::cout << "  " << text_of(three.questions[i]) << text_of(answer(model, three.questions)[i]) << '\n';
-    e.picture("loss", plot::lines({curve}, {"Addition", "Step", "Nats a digit", /*smooth=*/true}));
+    plot::LineOptions axes("Addition", "Step", "Nats a digit");
+    axes.smooth = true;
+    e.picture("loss", plot::lines({curve}, axes));
     e.at_least("sums of unseen pairs that are right in all digits, in percent", exact_match(model, test), 99);
   });
 }

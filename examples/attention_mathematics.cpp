@@ -12,7 +12,8 @@ namespace {
 
 plot::Options named(const std::string& title, const std::string& x = "Key position",
                     const std::string& y = "Query position") {
-  plot::Options options{title, {}, {}, x, y};
+  plot::Options options;
+  options.title = title, options.xlabel = x, options.ylabel = y;
   options.bar_label = "Attention weight";
   return options;
 }

@@ -51,7 +51,9 @@ void four_words(example::Example& e) {
                             {0.0, 0.0, 0.5, 1.0, 1.0, 0.5},     // a verb
                             {0.5, 0.0, 0.0, 0.5, 1.0, 1.0}}});  // an adverb
   const Tensor weights = attention(x, x, x).weights[0];
-  plot::Options options{"Self-attention weights", words, words, "Keys (attending to)", "Queries (attending from)"};
+  plot::Options options;
+  options.title = "Self-attention weights", options.x = words, options.y = words,
+  options.xlabel = "Keys (attending to)", options.ylabel = "Queries (attending from)";
   options.colormap = plot::Colormap::blues;
   options.bar_label = "Attention weight";
   plot::print_heatmap(std::cout, weights, options);
@@ -87,7 +89,8 @@ void several_heads(example::Example& e) {
   e.claim("the output has the shape of the input", output.shape() == x.shape());
   e.claim("each head has its own weights",
           weights.shape() == Shape{1, 2, 4, 4} && !equal(weights[{0, 0}], weights[{0, 1}]));
-  plot::Options options{"Two heads", {}, {}, "Keys", "Queries"};
+  plot::Options options;
+  options.title = "Two heads", options.xlabel = "Keys", options.ylabel = "Queries";
   options.colormap = plot::Colormap::blues;
   options.annotate = true;
   options.bar_label = "Attention weight";

@@ -130,8 +130,9 @@ int main(int argc, char** argv) {
       }
     }
 
-    e.picture("loss",
-              plot::lines({train_curve, validation_curve}, {"Shakespeare", "Step", "Nats a letter", /*smooth=*/true}));
+    plot::LineOptions axes("Shakespeare", "Step", "Nats a letter");
+    axes.smooth = true;
+    e.picture("loss", plot::lines({train_curve, validation_curve}, axes));
     e.at_most("loss over the whole validation tenth, in nats a letter", validation_curve.y.back(), 1.90);
     std::cout << '\n' << alphabet.decode(write(model, alphabet.encode("\n"), e.quick ? 50 : 500)) << '\n';
   });

@@ -78,7 +78,9 @@ void cross_attention(example::Example& e, const Tensor& x) {
   e.claim("there is an output for each of the five queries", y.shape() == Shape{1, 5, features});
   e.claim("each has a weight for each of the ten keys", weights.shape() == Shape{1, head_count, 5, length});
   e.claim("they add up to 1", rows_sum_to_one(weights));
-  plot::Options options{"Cross-attention", sentence, translation, "Key", "Query"};
+  plot::Options options;
+  options.title = "Cross-attention", options.x = sentence, options.y = translation, options.xlabel = "Key",
+  options.ylabel = "Query";
   options.bar_label = "Attention weight";
   e.picture("cross_attention", plot::heads(weights, options));
 }

@@ -77,7 +77,8 @@ plot::Figure look(VisionTransformer& model, const Images& images, std::int64_t i
   const Tensor image = pixels.reshape({grid, grid, patch, patch}).transpose(1, 2).reshape({side, side});
   const Tensor by_patch = mean(weights.self.back()[{0, range(), 0, range(1)}], 0);
   const Tensor where = broadcast_to(by_patch.reshape({grid, 1, grid, 1}), {grid, patch, grid, patch});
-  plot::Options plain_map{class_names[images.classes[i].item<std::size_t>()]}, seen{"Looks here"};
+  plot::Options plain_map, seen;
+  plain_map.title = class_names[images.classes[i].item<std::size_t>()], seen.title = "Looks here";
   plain_map.colormap = plot::Colormap::blues;
   plain_map.colorbar = false, seen.annotate = false;
   return plot::side_by_side({plot::heatmap(image, plain_map), plot::heatmap(where.reshape({side, side}), seen)},
@@ -116,7 +117,9 @@ int main(int argc, char** argv) {
       e.progress("epoch", epoch, epochs, "loss", curve.y.back());
     }
 
-    e.picture("loss", plot::lines({curve}, {"Fashion", "Step", "Nats an image", /*smooth=*/true}));
+    plot::LineOptions axes("Fashion", "Step", "Nats an image");
+    axes.smooth = true;
+    e.picture("loss", plot::lines({curve}, axes));
     for (std::int64_t i = 0; i < 4; ++i) e.picture("where_it_looks_" + std::to_string(i), look(model, test, i));
     e.at_least("test images that are told right, in percent", accuracy(model, test, e.quick ? 500 : 10000), 88);
   };

@@ -13,7 +13,8 @@ using example::distance;
 namespace {
 
 plot::Options named(const std::string& title) {
-  plot::Options options{title, {}, {}, "Key position", "Query position"};
+  plot::Options options;
+  options.title = title, options.xlabel = "Key position", options.ylabel = "Query position";
   options.bar_label = "Attention weight";
   return options;
 }

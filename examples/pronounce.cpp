@@ -165,7 +165,8 @@ plot::Figure look(nn::Transformer& model, const Inventory& inventory, const std:
   rows.emplace_back("end");
   nn::TransformerWeights weights;
   model.forward(source, sounds_of(sounds, inventory)[{range(0, -1)}].unsqueeze(0), {}, &weights);
-  plot::Options options{word, spelling, rows, "Letter", "Sound"};
+  plot::Options options;
+  options.title = word, options.x = spelling, options.y = rows, options.xlabel = "Letter", options.ylabel = "Sound";
   options.vmin = 0, options.vmax = 1;
   options.bar_label = "Attention weight";
   return plot::heatmap(mean(weights.cross.back()[0], 0), options);
@@ -235,7 +236,9 @@ int main(int argc, char** argv) {
       e.progress("epoch", epoch, epochs, "phoneme error rate", phoneme_error_rate(model, validation, inventory));
     }
 
-    e.picture("loss", plot::lines({curve}, {"Pronunciation", "Step", "Nats a sound", /*smooth=*/true}));
+    plot::LineOptions axes("Pronunciation", "Step", "Nats a sound");
+    axes.smooth = true;
+    e.picture("loss", plot::lines({curve}, axes));
     e.picture("cross_attention", look(model, inventory, "thoughtfully"));
     e.at_most("phoneme error rate on the held-out tenth, in percent",
               phoneme_error_rate(model, part(count - held_out, e.quick ? 50 : held_out), inventory), 8);

@@ -160,7 +160,9 @@ int main(int argc, char** argv) {
       if (step % (steps / 10) == 0) e.progress("step", step, steps, "loss", loss.item());
     }
 
-    e.picture("loss", plot::lines({curve}, {"Copy and reverse", "Step", "Nats a letter", /*smooth=*/true}));
+    plot::LineOptions axes("Copy and reverse", "Step", "Nats a letter");
+    axes.smooth = true;
+    e.picture("loss", plot::lines({curve}, axes));
     e.picture("where_it_looks", plot::side_by_side({look(model, copy_task), look(model, reverse_task)}));
     e.at_least("new sequences that come out right, in percent", exact_match(model, e.quick ? 100 : 2000), 99.5);
   });

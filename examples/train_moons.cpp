@@ -45,7 +45,8 @@ Map decision_map(const nn::Sequential& net, std::int64_t rows, std::int64_t colu
   const Tensor x = broadcast_to(east, {rows, columns});
   const Tensor y = broadcast_to(north.unsqueeze(1), {rows, columns});
   const Tensor grid = stack({x.flatten(), y.flatten()}, 1);
-  plot::Options options{"Probability of the lower moon", with_one_digit(east), with_one_digit(north)};
+  plot::Options options;
+  options.title = "Probability of the lower moon", options.x = with_one_digit(east), options.y = with_one_digit(north);
   options.colormap = plot::Colormap::rdbu;
   options.vmin = 0, options.vmax = 1;
   return {softmax(net(grid))[{range(), 1}].reshape({rows, columns}), options};

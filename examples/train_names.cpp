@@ -177,8 +177,9 @@ int main(int argc, char** argv) {
         if (invented.size() < 10 && name.size() > 1 && !known.count(name)) invented.insert(name);
     for (const std::string& name : invented) std::cout << "  " << name << '\n';
 
-    e.picture("loss",
-              plot::lines({train_curve, validation_curve}, {"Names", "Step", "Nats a character", /*smooth=*/true}));
+    plot::LineOptions axes("Names", "Step", "Nats a character");
+    axes.smooth = true;
+    e.picture("loss", plot::lines({train_curve, validation_curve}, axes));
     std::vector<std::string> letters{"(begin)"};
     for (const char letter : shown) letters.emplace_back(1, letter);
     recording.name_tokens("", letters);

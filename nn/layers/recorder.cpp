@@ -7,6 +7,7 @@
 
 #include "fit/nn/attention.hpp"
 #include "fit/nn/attention_recorder.hpp"
+#include "fit/ops.hpp"
 #include "layers/recorded.hpp"
 #include "ops/attention_tap.hpp"
 #include "tensor/check.hpp"

@@ -256,7 +256,8 @@ Figure heads(const Tensor& weights, const Options& options) {
 }
 
 Figure heads(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title) {
-  Options options{title, tokens, tokens, "Key", "Query"};
+  Options options;
+  options.title = title, options.x = tokens, options.y = tokens, options.xlabel = "Key", options.ylabel = "Query";
   options.bar_label = "Attention weight";
   return heads(weights, options);
 }

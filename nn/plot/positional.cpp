@@ -22,7 +22,9 @@ Figure positional(std::int64_t d_model, std::int64_t T) {
     for (std::int64_t t = 0; t < T; ++t) curve.y.push_back(p[t * d_model + c]);
     curves.push_back(std::move(curve));
   }
-  Options map{"Positional encoding", {}, {}, "Position", "Dimension", -1, 1, Colormap::rdbu};
+  Options map;
+  map.title = "Positional encoding", map.xlabel = "Position", map.ylabel = "Dimension";
+  map.vmin = -1, map.vmax = 1, map.colormap = Colormap::rdbu;
   const Figure picture = heatmap(upright, map);
   if (curves.empty()) return picture;
   return side_by_side({picture, lines(curves, {"Selected dimensions", "Position", "Encoding value"})});

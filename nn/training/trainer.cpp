@@ -178,7 +178,9 @@ void Trainer::finish(ProgressBar& bar) {
       }
   std::vector<plot::Curve> curves{training};
   if (!validation.y.empty()) curves.push_back(validation);
-  plot::lines(curves, {"Training", "Step", "Loss", /*smooth=*/true}).save(path("loss.svg"));
+  plot::LineOptions axes("Training", "Step", "Loss");
+  axes.smooth = true;
+  plot::lines(curves, axes).save(path("loss.svg"));
 }
 
 }  // namespace fit

@@ -186,8 +186,12 @@ TEST_CASE("losses with all options agree with PyTorch", "[golden]") {
     const auto of_both = [&](const std::string& name, const auto& f) {
       check_function("losses/" + name + suffix, {"x", "target"}, [&](const Values& in) { return f(in[0], in[1]); });
     };
-    const CrossEntropyOptions weighted{-1, r, 0, given("weight")}, smooth{-100, r, 0.2},
-        all{-1, r, 0.2, weighted.weight};
+    CrossEntropyOptions weighted, smooth;
+    weighted.ignore_index = -1, weighted.weight = given("weight");
+    smooth.label_smoothing = 0.2;
+    weighted.reduction = smooth.reduction = r;
+    CrossEntropyOptions all = weighted;
+    all.label_smoothing = 0.2;
     of_x("cross_entropy_weighted", [&](const Tensor& x) { return cross_entropy(x, some, weighted); });
     of_x("cross_entropy_smooth", [&](const Tensor& x) { return cross_entropy(x, ids, smooth); });
     of_x("cross_entropy_smooth_weighted", [&](const Tensor& x) { return cross_entropy(x, some, all); });

@@ -96,7 +96,7 @@ TEST_CASE("cross entropy has its classes on the last axis, whatever the rank") {
   CHECK_THROWS_WITH(
       nn::cross_entropy(randn({2, 5, 3}), targets),
       "[cross_entropy] logits are [2, 5, 3], targets [2, 3]: they must be [..., C] and [...], the classes "
-      "on the last axis");
+      "on the last axis (class_axis = 1 takes PyTorch's [N, C, ...] and [N, ...])");
   CHECK_THROWS_WITH(nn::cross_entropy(tensor(1.), tensor(1)), Contains("logits are []"));
 }
 
@@ -384,12 +384,13 @@ TEST_CASE("derivatives of the losses") {
     check(
         [&](const auto& in) {
           return nn::binary_cross_entropy_with_logits(
-              in[0], in[1], OPTIONS(nn::BCEWithLogitsOptions, o.pos_weight = ones({2}), o.reduction = r));
+              in[0], sigmoid(in[1]), OPTIONS(nn::BCEWithLogitsOptions, o.pos_weight = ones({2}), o.reduction = r));
         },
         {randn({3, 2}, float64), randn({3, 2}, float64)});
     check(
         [&](const auto& in) {
-          return nn::focal_loss(in[0], in[1], OPTIONS(nn::FocalOptions, o.alpha = 0.3, o.gamma = 1.5, o.reduction = r));
+          return nn::focal_loss(in[0], sigmoid(in[1]),
+                                OPTIONS(nn::FocalOptions, o.alpha = 0.3, o.gamma = 1.5, o.reduction = r));
         },
         {randn({3, 2}, float64), randn({3, 2}, float64)});
     check(
@@ -420,7 +421,7 @@ std::vector<LayerRow> loss_rows() {
   const auto pair = [](const auto& loss, const auto& in) { return loss(in[0], in[1]); };
   const auto scores_and_ids = [] { return std::vector<Tensor>{tensor({{.1, .2, -.3}, {1., 0., 2.}}), tensor({2, 0})}; };
   const auto yes_and_no = [] {
-    return std::vector<Tensor>{tensor({{.1, .2, .9}, {.4, .6, .3}}), tensor({{0., 1., 1.}, {0.25, 0., 1.}})};
+    return std::vector<Tensor>{tensor({{.1, .2, .9}, {.4, .6, .3}}), tensor({{.1, .9, .8}, {.25, .2, .6}})};
   };
   return {
       layer_row([] { return nn::MSELoss(); }, pair).on({{3, 4}, {3, 4}}),
@@ -438,9 +439,7 @@ std::vector<LayerRow> loss_rows() {
           },
           pair)
           .with(yes_and_no),
-      layer_row([] { return nn::BCELoss(); }, pair).with([] {
-        return std::vector<Tensor>{tensor({.1, .2, .9}), tensor({0., 1., 1.})};
-      }),
+      layer_row([] { return nn::BCELoss(); }, pair).with(yes_and_no),
       layer_row([] { return nn::CrossEntropyLoss(); }, pair).with(scores_and_ids),
       layer_row(
           [] {

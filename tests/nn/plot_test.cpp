@@ -374,7 +374,8 @@ TEST_CASE("the terminal's heat map is shaded without colours") {
 }
 
 TEST_CASE("the terminal's heat map has a coloured background for each cell") {
-  plot::Options options{"", words, words};
+  plot::Options options;
+  options.title = "", options.x = words, options.y = words;
   options.colorbar = false;
   const std::string text = terminal(weights(), options, plot::Colors::always);
   CHECK(count(text, "\x1b[48;2;") == 9);

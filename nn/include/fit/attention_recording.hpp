@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fit/tensor.hpp"
@@ -84,7 +85,8 @@ class AttentionRecording {
   /// Forgets the records whose step is not a multiple of `every`.
   void keep_every(std::int64_t every);
 
-  const std::vector<AttentionRecord>& records() const { return records_; }
+  const std::vector<AttentionRecord>& records() const& { return records_; }
+  std::vector<AttentionRecord> records() && { return std::move(records_); }  // for (r : recorder.recording().records())
   /// What the weights and masks take.
   std::size_t bytes() const { return bytes_; }
 

@@ -3,6 +3,7 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fit/tensor.hpp"
@@ -22,6 +23,15 @@ enum class Colormap { viridis, blues, night, rdbu };
 
 /// How a heat map looks. What is left out is chosen by the data.
 struct Options {
+  Options() {}
+  /// The words; the rest is set by name.
+  Options(std::string title, std::vector<std::string> x = {}, std::vector<std::string> y = {}, std::string xlabel = "",
+          std::string ylabel = "")
+      : title(std::move(title)),
+        x(std::move(x)),
+        y(std::move(y)),
+        xlabel(std::move(xlabel)),
+        ylabel(std::move(ylabel)) {}
   std::string title = "";
   std::vector<std::string> x = {}, y = {};     ///< names of the columns and of the rows; 0, 1, … if empty
   std::string xlabel = "", ylabel = "";        ///< names of the axes
@@ -71,6 +81,10 @@ struct Curve {
 };
 
 struct LineOptions {
+  LineOptions() {}
+  /// The words; the rest is set by name.
+  LineOptions(std::string title, std::string xlabel, std::string ylabel)
+      : title(std::move(title)), xlabel(std::move(xlabel)), ylabel(std::move(ylabel)) {}
   std::string title = "", xlabel = "", ylabel = "";
   bool smooth = false;  ///< curves of 200 points and more turn pale, and their running mean is drawn over them
   bool log_x = false, log_y = false;  ///< logarithmic axes; what is not positive is not drawn there

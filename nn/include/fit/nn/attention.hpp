@@ -86,6 +86,7 @@ class ScaledDotProductAttention final : public AttentionLayer {
 };
 
 struct MultiHeadAttentionOptions {
+  MultiHeadAttentionOptions() {}
   double dropout = 0.1;                      ///< of the weights, in training
   bool bias = true;                          ///< whether the four projections have one
   std::optional<bool> qkv_bias;              ///< the same for w_q, w_k and w_v; as `bias` if not given

@@ -60,6 +60,7 @@ class TransformerEncoderLayer final : public Layer {
 
 /// What a decoder's attention may see.
 struct DecoderMasks {
+  DecoderMasks() {}
   AttentionMasks self;    ///< among the targets, for scores (B, H, T, T)
   AttentionMasks memory;  ///< of the targets to the memory, for scores (B, H, T, S)
   bool causal = true;     ///< a target sees itself and what is before it; combines with `self`
