@@ -148,20 +148,18 @@ void ListOf::check(const Layer& layer, const Fields& f) {
   const auto is_listed = [&](const char* p) {
     return std::any_of(listed.begin(), listed.end(), [&](const Fields::Span& s) { return s.holds(p); });
   };
-  const auto unlisted = [&](const char* what, const Member* m, const char* at, const char* advice) {
-    check::fail(name.c_str(), "holds a ", what, kind_of(m), neighbours(f, at), " that FIT_FIELDS does not name",
-                advice);
+  const auto unlisted = [&](const char* what, const Member* m, const char* at) {
+    check::fail(name.c_str(), "holds a ", what, kind_of(m), neighbours(f, at), " that FIT_FIELDS does not name");
   };
 
   // Members of the object itself.
   const char *const begin = f.self_.begin, *const end = begin + f.self_.size;
   for (const Member* m : detail::Members::within(begin, end))
-    if (m != &layer && !is_listed(reinterpret_cast<const char*>(m)))
-      unlisted("", m, reinterpret_cast<const char*>(m), "");
+    if (m != &layer && !is_listed(reinterpret_cast<const char*>(m))) unlisted("", m, reinterpret_cast<const char*>(m));
 
-  // Members elsewhere, that what holds them is recognised by: a std::vector is three pointers, of which the first is to
-  // a member and the others are whole members behind it; a std::shared_ptr from std::make_shared() is a pointer to a
-  // layer and one to the counts, 16 bytes before it.
+  // Members elsewhere, in a std::vector: three pointers, of which the first is to a member and the others are whole
+  // members behind it. (Not behind a pointer: what it points to may be somebody else's, and the unused bytes of an
+  // object, as in an empty std::optional, may still hold pointers of one that lay there before.)
   constexpr std::size_t size = sizeof(Word);
   const auto member_at = [&](const char* p) {
     if (reinterpret_cast<Word>(p) % size != 0 || f.self_.holds(p)) return Found();
@@ -172,23 +170,16 @@ void ListOf::check(const Layer& layer, const Fields& f) {
     const Fields::Span whole = raw(*static_cast<const Layer*>(there[0])).self_;
     return whole.begin == p ? Found{there[0], whole.size} : Found();
   };
-  for (const char* p = begin; p + 2 * size <= end; p += size) {
+  for (const char* p = begin; p + 3 * size <= end; p += size) {
     if (is_listed(p)) continue;
-    const char *const first = pointer(word(p)), *const second = pointer(word(p + size));
-    if (first == nullptr || second == nullptr) continue;
-    if (second == first - 16) {
-      const Found found = member_at(first);
-      if (found.member && found.member->kind() == Member::Kind::layer)
-        unlisted("std::shared_ptr to a ", found.member, p,
-                 " (what belongs to somebody else is held by a plain pointer)");
-    } else if (second > first && p + 3 * size <= end) {
-      const char* const third = pointer(word(p + 2 * size));
-      const Found found = third >= second ? member_at(first) : Found();
-      if (!found.member || static_cast<std::size_t>(third - first) % found.size != 0) continue;
-      const char* at = first;
-      while (at < second && member_at(at).size == found.size) at += found.size;
-      if (at == second) unlisted("std::vector of ", found.member, p, "");
-    }
+    const char *const first = pointer(word(p)), *const second = pointer(word(p + size)),
+                      *const third = pointer(word(p + 2 * size));
+    if (first == nullptr || second <= first || third < second) continue;
+    const Found found = member_at(first);
+    if (!found.member || static_cast<std::size_t>(third - first) % found.size != 0) continue;
+    const char* at = first;
+    while (at < second && member_at(at).size == found.size) at += found.size;
+    if (at == second) unlisted("std::vector of ", found.member, p);
   }
 }
 

@@ -115,7 +115,7 @@ TEST_CASE("a member that is not listed is named by its neighbours when the layer
         "[Forgetful] holds a std::vector of Linear between 'middle' and 'numbers' that FIT_FIELDS does not name");
   CHECK(told<Wrong::numbers>() ==
         "[Forgetful] holds a std::vector of Parameter between 'layers' and 'shared' that FIT_FIELDS does not name");
-  CHECK_THAT(told<Wrong::shared>(), Contains("holds a std::shared_ptr to a LayerNorm between 'numbers' and 'last'"));
+  CHECK(told<Wrong::shared>() == "nothing");  // it may be somebody else's
 }
 
 TEST_CASE("names are words, and each stands for one member") {

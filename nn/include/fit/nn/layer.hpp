@@ -99,8 +99,8 @@ using fit::StateDict;
 /// A layer is moved or cloned: copying one throws Error. Its forward() is const and may run on several threads at once.
 ///
 /// What asks a layer for its list (named_parameters(), state_dict(), train(), clone() …) throws Error if the layer is
-/// seen to hold a Parameter, Buffer or Layer that the list does not name: as a member, in a std::optional, in a
-/// std::vector of them, or through a std::shared_ptr from std::make_shared(). It looks once at each layer.
+/// seen to hold a Parameter, Buffer or Layer that the list does not name: as a member, in a std::optional, or in a
+/// std::vector of them. It looks once at each layer. What is held by a pointer may be somebody else's, and is not told.
 class Layer : public detail::Member {
  public:
   virtual ~Layer() = default;
