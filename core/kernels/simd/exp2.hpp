@@ -26,7 +26,7 @@ inline V two_to(const V& n, const V& f) {
 }
 
 // 2^x for x <= 127, with 0 for -inf and NaN for NaN; float: within 2 units in the last place
-// (tests/core/attention_kernel_test.cpp), and 0 under the least normal number unless there is AVX-512.
+// (tests/core/attention_tiles_test.cpp), and 0 under the least normal number unless there is AVX-512.
 template <class V>
 inline V two_to(const V& x) {
   if constexpr (sizeof(typename V::value_type) == 8) {
