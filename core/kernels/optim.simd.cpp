@@ -9,7 +9,7 @@ namespace {
 template <class T, class Step>
 void run(const Step& given, const StepArrays<T>& on, std::int64_t n) {
   using V = Vec<T>;
-  constexpr int max_states = StepArrays<T>::max_states;
+  static constexpr int max_states = StepArrays<T>::max_states;
   const auto form = [&on, n, step = given](auto mask) {  // a copy of the step, which no store can change
     constexpr unsigned states = decltype(mask)::value;
     for_each_vector<V>(n, [&on, step](std::int64_t i, auto at, int) {
