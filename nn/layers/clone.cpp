@@ -96,7 +96,8 @@ std::shared_ptr<Layer> Layer::clone(Copies& copies) const {
     const init::Skip values;
     made = copy();
   }
-  if (!made || typeid(*made) != typeid(*this))
+  const Layer* const copied = made.get();
+  if (!copied || typeid(*copied) != typeid(*this))
     check::fail("clone", "copy() of ", name(), " gives a ", made ? made->name() : "null pointer", ": it must give a ",
                 name());
   made->take(*this, copies);

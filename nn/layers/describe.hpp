@@ -9,7 +9,8 @@ namespace fit::nn {
 template <class... Parts>
 std::string describe_all(const Parts&... parts) {
   std::ostringstream s;
-  (s << std::boolalpha << ... << parts);
+  s << std::boolalpha;
+  (s << ... << parts);
   return s.str();
 }
 

@@ -20,7 +20,7 @@ for page in README.md docs/*.md; do
   done < <(sed -nE 's/^<!-- quote: (.*) -->$/\1/p' "$page")
   while IFS=: read -r number file; do
     quotes=$((quotes + 1))
-    excerpt=$(tail -n +"$((number + 1))" "$page" | awk '/^```/ { if (inside) exit; inside = 1; next } inside' |
+    excerpt=$(tail -n +"$((number + 1))" "$page" | awk '/^```/ { ++fence; next } fence == 1' |
       sed -E 's/^ +//')
     if [ -z "$excerpt" ] || [[ $(sed -E 's/^ +//' "$file") != *"$excerpt"* ]]; then
       echo "$page, line $number: $file does not have these lines one after the other:"
