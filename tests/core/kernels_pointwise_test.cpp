@@ -64,9 +64,6 @@ void check(const std::vector<Row<T>>& rows) {
   for (const Row<T>& row : rows) check(row);
 }
 
-template <class T>
-constexpr bool narrow = sizeof(T) == 4;
-
 // ---- elementwise ------------------------------------------------------------------------------------------------
 
 template <class T>
