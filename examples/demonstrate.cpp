@@ -93,7 +93,7 @@ void padding_and_causal(example::Example& e) {
   attention.eval();
   Tensor x = randn({2, 6, features});
   const auto [y, weights] = attention(x, mask, return_attention);
-  const auto unchanged_words = [&](const Tensor& z, double tolerance) {
+  const auto unchanged_words = [&y = y](const Tensor& z, double tolerance) {
     return distance(z[0], y[0]) <= tolerance && distance(z[{1, range(0, 3)}], y[{1, range(0, 3)}]) <= tolerance;
   };
   x[{1, range(3)}] = randn({3, features});  // something else in the padding
