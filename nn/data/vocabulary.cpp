@@ -52,6 +52,8 @@ auto load_list(const char* op, const std::string& path, const char* format, cons
   if (!json[key].is_array()) file.fail(key, " is ", json[key].type_name(), ": expected a list");
   try {
     return make(file, json[key]);
+  } catch (const FileError&) {
+    throw;
   } catch (const Error& e) {
     file.fail(e.what());
   }

@@ -172,6 +172,8 @@ TEST_CASE("npy: files that can't be opened", "[npy]") {
   CHECK_THROWS_WITH(load_npy(d.file("none.npy")), Contains("there is no such file"));
   CHECK_THROWS_WITH(load_npy(d.path.string()), Contains("not a regular file"));
   CHECK_THROWS_WITH(save_npy(d.file("no/where.npy"), zeros({1})), Contains("[save_npy]") && Contains("No such file"));
+  CHECK_THROWS_AS(load_npy(d.file("none.npy")), FileError);
+  CHECK_THROWS_AS(load_npy(d.file("none.npy")), Error);  // whoever catches Error catches all that fit throws
   CHECK_THROWS_AS(save_npy(d.file("x.npy"), Tensor()), Error);
 }
 
