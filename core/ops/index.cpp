@@ -267,9 +267,7 @@ void index_put_(Tensor& x, const std::vector<Index>& where, const Tensor& v) {
 // ---- brackets -----------------------------------------------------------------------------------------------------
 
 const Tensor Tensor::operator[](std::initializer_list<Index> where) const { return index(*this, where); }
-const Tensor Tensor::operator[](std::int64_t i) const { return index(*this, {Index(i)}); }
 Indexed Tensor::operator[](std::initializer_list<Index> where) { return Indexed(*this, where); }
-Indexed Tensor::operator[](std::int64_t i) { return Indexed(*this, {Index(i)}); }
 
 Indexed::Indexed(Tensor base, std::vector<Index> where)
     : Tensor(index(base, where)), base_(std::move(base)), where_(std::move(where)) {}

@@ -135,6 +135,9 @@ class Index {
   Range span;
   std::vector<std::int64_t> list;
 };
+/// What x[i] takes without braces: a whole number. A template, so that x[{0}] is a list of one.
+template <class I>
+using IsIndex = std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>>;
 inline const Index ellipsis{Index::Kind::ellipsis};
 inline const Index newaxis{Index::Kind::newaxis};
 
@@ -222,10 +225,14 @@ class Tensor {
   // ---- indexing (the gradient flows through reading; see Index). What is read is const where assigning to it would
   //      change nothing.
   const Tensor operator[](std::initializer_list<Index> where) const;
-  const Tensor operator[](std::int64_t i) const;
+  template <class I, class = IsIndex<I>>
+  const Tensor operator[](I i) const {
+    return (*this)[{Index(i)}];
+  }
   /// Reads like the const form; x[{...}] = v also writes into x. v broadcasts to the shape of x[{...}].
   Indexed operator[](std::initializer_list<Index> where);
-  Indexed operator[](std::int64_t i);
+  template <class I, class = IsIndex<I>>
+  Indexed operator[](I i);
 
   // ---- changes in place, each counted by version(). They return the tensor itself. `o` broadcasts to this shape and
   //      is converted to this type; arithmetic whose result an int64 or boolean tensor can't hold throws Error. While
@@ -404,7 +411,10 @@ class Indexed : public Tensor {
   Indexed(const Indexed&) = default;
   /// x[0][1] can be read, not assigned to: x[{0, 1}] can.
   const Tensor operator[](std::initializer_list<Index> where) const { return Tensor::operator[](where); }
-  const Tensor operator[](std::int64_t i) const { return Tensor::operator[](i); }
+  template <class I, class = IsIndex<I>>
+  const Tensor operator[](I i) const {
+    return Tensor::operator[](i);
+  }
   void operator=(const Tensor& v) &&;
   void operator=(const Indexed& v) && { std::move(*this) = static_cast<const Tensor&>(v); }
   void operator=(Scalar v) &&;
@@ -421,6 +431,11 @@ class Indexed : public Tensor {
   Tensor base_;
   std::vector<Index> where_;
 };
+
+template <class I, class>
+Indexed Tensor::operator[](I i) {
+  return (*this)[{Index(i)}];
+}
 
 // ---- making tensors -----------------------------------------------------------------------------------------------
 
