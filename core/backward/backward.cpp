@@ -117,27 +117,24 @@ void Run::one(Node& n) {
   }
 }
 
-// Says why there is no way from y to a tensor that wants gradients, and where it was cut.
-[[noreturn]] void fail_cut(const char* op, const Tensor& y) {
-  const TensorImpl& t = *y.impl();
-  const std::string at = t.cut_at ? " at " + std::string(t.cut_at) : "";
-  switch (t.cut) {
+// Why there is no way from y to a tensor that wants gradients, where it was cut, and what cures it.
+std::string why_cut(const TensorImpl& y) {
+  if (!y.cut_at) return "was not computed from any that wants a gradient: call requires_grad_() on the inputs first";
+  const std::string at = y.cut_at;
+  switch (y.cut) {
     case Cut::no_grad:
-      check::fail(
-          op, "the tensor of shape ", t.shape, " has no graph: it was cut", at,
-          ", which ran under NoGrad on a tensor that wants gradients. Compute it outside of NoGrad; if a leaf was "
-          "replaced there (w = w - …), change it in place: w.sub_(…)");
+      return "has no graph: it was cut at " + at +
+             ", which ran under NoGrad on a tensor that wants gradients. Compute it outside of NoGrad; if a leaf was "
+             "replaced there (w = w - …), change it in place: w.sub_(…)";
     case Cut::detach:
-      check::fail(op, "the tensor of shape ", t.shape, " has no graph: a tensor was detach()ed",
-                  t.cut_at ? " before " + std::string(t.cut_at) : "", ". Compute the loss from the tensor itself");
+      return "has no graph: a tensor was detach()ed" + (at.empty() ? "" : " before " + at) +
+             ". Compute the loss from the tensor itself";
     case Cut::frozen:
-      check::fail(op, "the tensor of shape ", t.shape, " has no graph: all leaves it came from are frozen",
-                  t.cut_at ? " (the first is used by " + std::string(t.cut_at) + ")" : "",
-                  ". Call unfreeze() on the layer, or requires_grad_() on the leaf");
-    default:
-      check::fail(op, "the tensor of shape ", t.shape,
-                  " was not computed from any that wants a gradient: call requires_grad_() on the inputs first");
+      return "has no graph: all leaves it came from are frozen" +
+             (at.empty() ? "" : " (the first is used by " + at + ")") +
+             ". Call unfreeze() on the layer, or requires_grad_() on the leaf";
   }
+  return {};
 }
 
 // Gives the roots their gradients and walks the graph.
@@ -147,7 +144,7 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
   Run run(flags & (retain_graph | create_graph), captures);
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const Tensor& y = outputs[k];
-    if (!y.requires_grad()) fail_cut(op, y);
+    if (!y.requires_grad()) check::fail(op, "the tensor of shape ", y.shape(), ' ', why_cut(*y.impl()));
     Tensor seed = k < seeds.size() ? seeds[k] : Tensor();
     if (!seed.defined()) {
       if (y.numel() != 1)

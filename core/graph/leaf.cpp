@@ -42,13 +42,14 @@ Tensor& Tensor::requires_grad_(bool on) {
                 ": only a leaf can be changed; detach() it first");
   if (on && !impl_->node) {
     impl_->node = detail::new_leaf(shape(), dtype());
-    impl_->cut = detail::Cut::none;
+    impl_->cut_at = nullptr;
     impl_->owns_grad = true;
   } else if (!on && impl_->node) {
     detail::abandon(*impl_->node);
     detail::drop_node(std::exchange(impl_->node, nullptr));
     impl_->owns_grad = false;
     impl_->cut = detail::Cut::frozen;
+    impl_->cut_at = "";
   }
   return *this;
 }

@@ -75,7 +75,8 @@ std::int64_t Tensor::size(int axis) const {
 
 Tensor Tensor::detach() const {
   Tensor y = alias(shape());
-  if (impl_->node) y.impl_->cut = detail::Cut::detach;
+  y.impl_->cut = impl_->node ? detail::Cut::detach : impl_->cut;
+  y.impl_->cut_at = impl_->node ? "" : impl_->cut_at;
   return y;
 }
 

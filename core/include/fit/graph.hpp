@@ -159,9 +159,9 @@ inline bool wants_record(const Inputs& in) {
 inline void note_cut(const char* op, const Inputs& in, const Tensor& y) {
   for (int i = 0; i < in.size(); ++i) {
     const TensorImpl* t = in[i].impl();
-    if (!t || (!t->node && t->cut == Cut::none)) continue;
+    if (!t || (!t->node && !t->cut_at)) continue;
     y.impl()->cut = t->node ? Cut::no_grad : t->cut;
-    y.impl()->cut_at = t->cut_at ? t->cut_at : op;
+    y.impl()->cut_at = t->cut_at && *t->cut_at ? t->cut_at : op;
     return;
   }
 }

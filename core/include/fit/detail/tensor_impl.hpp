@@ -19,7 +19,6 @@ struct Storage {
 
 /// Why a tensor without a node can't be differentiated, although something it came from could.
 enum class Cut : std::uint8_t {
-  none,     // nothing it came from wants a gradient
   no_grad,  // an operation was not recorded
   detach,   // detach() was called
   frozen,   // a leaf was told to want no gradient any more
@@ -34,9 +33,9 @@ struct TensorImpl {
   Storage* storage = nullptr;
   std::int64_t offset = 0;       // in elements
   Node* node = nullptr;          // null where no gradient is wanted
-  const char* cut_at = nullptr;  // the first operation behind the cut
+  const char* cut_at = nullptr;  // the first operation behind the cut, "" before there is one; null: nothing was cut
   Shape shape;
-  Cut cut = Cut::none;
+  Cut cut = Cut::no_grad;  // read only where cut_at is not null
 };
 
 /// True if the caller held the last reference. A count of one needs no locked instruction: nobody else can raise it.
