@@ -50,31 +50,32 @@ void over_queries(const Attention<T>& a, const Each& each) {
   // Many heads: each is packed and attended to in one go, while its keys are in the cache. Blocks don't depend on each
   // other, so their results don't depend on which way is taken.
   if (heads >= 4 * num_threads()) {
-    parallel_tasks(heads, grain_of(flops * static_cast<double>(group)), [&](std::int64_t begin, std::int64_t end) {
-      const Scratch<T> keys(size_k), scratch(attention_scratch(a));
-      for (std::int64_t head = begin; head < end; ++head) {
-        const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
-        if (pack) table.pack(a.Sk, a.D, a.k.at(b, kv, 0), a.k.row, keys.get());
-        for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h)
-          for (std::int64_t i0 = 0; i0 < a.Sq; i0 += size)
-            each(b, h, i0, std::min(size, a.Sq - i0), pack ? keys.get() : nullptr, scratch.get());
-      }
-    });
+    parallel_for(heads, grain_of(flops * static_cast<double>(group)), dynamic_schedule,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   const Scratch<T> keys(size_k), scratch(attention_scratch(a));
+                   for (std::int64_t head = begin; head < end; ++head) {
+                     const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
+                     if (pack) table.pack(a.Sk, a.D, a.k.at(b, kv, 0), a.k.row, keys.get());
+                     for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h)
+                       for (std::int64_t i0 = 0; i0 < a.Sq; i0 += size)
+                         each(b, h, i0, std::min(size, a.Sq - i0), pack ? keys.get() : nullptr, scratch.get());
+                   }
+                 });
     return;
   }
   const Scratch<T> keys(heads * size_k);
   if (pack) pack_all(a, a.k, a.D, keys.get());
   // Causal blocks cost more the later they are: later ones are taken first.
-  parallel_tasks(a.B * a.H * per_head, grain_of(flops / static_cast<double>(per_head)),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   const Scratch<T> scratch(attention_scratch(a));
-                   for (std::int64_t task = begin; task < end; ++task) {
-                     const std::int64_t head = task / per_head, b = head / a.H, h = head % a.H;
-                     const std::int64_t i0 = (per_head - 1 - task % per_head) * size;
-                     each(b, h, i0, std::min(size, a.Sq - i0),
-                          pack ? keys.get() + (b * a.kv_heads + h / group) * size_k : nullptr, scratch.get());
-                   }
-                 });
+  parallel_for(a.B * a.H * per_head, grain_of(flops / static_cast<double>(per_head)), dynamic_schedule,
+               [&](std::int64_t begin, std::int64_t end) {
+                 const Scratch<T> scratch(attention_scratch(a));
+                 for (std::int64_t task = begin; task < end; ++task) {
+                   const std::int64_t head = task / per_head, b = head / a.H, h = head % a.H;
+                   const std::int64_t i0 = (per_head - 1 - task % per_head) * size;
+                   each(b, h, i0, std::min(size, a.Sq - i0),
+                        pack ? keys.get() + (b * a.kv_heads + h / group) * size_k : nullptr, scratch.get());
+                 }
+               });
 }
 
 // How the backward pass is cut into tasks: by shapes alone, so that results don't depend on the threads.
@@ -191,24 +192,24 @@ bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const So
   const PartialSums<T> dbias(a, d.dbias, cut.slots);
 
   if (cut.parts == 1) {
-    parallel_tasks(cut.tasks(), grain_of(flops * static_cast<double>(cut.run)),
-                   [&](std::int64_t begin, std::int64_t end) {
-                     const Scratch<T> keys(size_k), values(size_v), scratch(scratch_size);
-                     cut.each_head(begin, end, [&](std::int64_t head, std::int64_t slot, std::int64_t) {
-                       const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
-                       table.pack(a.Sk, a.D, a.k.at(b, kv, 0), a.k.row, keys.get());
-                       table.pack(a.Sk, a.Dv, a.v.at(b, kv, 0), a.v.row, values.get());
-                       for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-                         dots(b, h);
-                         for (std::int64_t i = 0; i < a.Sq; ++i) std::fill_n(d.dq.at(b, h, i), a.D, T(0));
-                       }
-                       for (std::int64_t kb = 0; kb < key_blocks; ++kb)
-                         block(b, kv, kb, keys.get(), values.get(), d.dq.at(b, kv * group, 0), d.dq.head, d.dq.row,
-                               dbias.slot(slot), scratch.get());
-                       for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h)
-                         note(table.copy_finite(a.Sq, a.D, d.dq.at(b, h, 0), d.dq.row, d.dq.at(b, h, 0), d.dq.row));
-                     });
+    parallel_for(cut.tasks(), grain_of(flops * static_cast<double>(cut.run)), dynamic_schedule,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   const Scratch<T> keys(size_k), values(size_v), scratch(scratch_size);
+                   cut.each_head(begin, end, [&](std::int64_t head, std::int64_t slot, std::int64_t) {
+                     const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
+                     table.pack(a.Sk, a.D, a.k.at(b, kv, 0), a.k.row, keys.get());
+                     table.pack(a.Sk, a.Dv, a.v.at(b, kv, 0), a.v.row, values.get());
+                     for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+                       dots(b, h);
+                       for (std::int64_t i = 0; i < a.Sq; ++i) std::fill_n(d.dq.at(b, h, i), a.D, T(0));
+                     }
+                     for (std::int64_t kb = 0; kb < key_blocks; ++kb)
+                       block(b, kv, kb, keys.get(), values.get(), d.dq.at(b, kv * group, 0), d.dq.head, d.dq.row,
+                             dbias.slot(slot), scratch.get());
+                     for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h)
+                       note(table.copy_finite(a.Sq, a.D, d.dq.at(b, h, 0), d.dq.row, d.dq.at(b, h, 0), d.dq.row));
                    });
+                 });
     dbias.add_up();
     return ok;
   }
@@ -218,7 +219,7 @@ bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const So
   parallel_for(a.B * a.H, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) dots(i / a.H, i % a.H);
   });
-  parallel_tasks(cut.tasks(), 1, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(cut.tasks(), 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
     const Scratch<T> scratch(scratch_size);
     cut.each_head(begin, end, [&](std::int64_t head, std::int64_t slot, std::int64_t part) {
       const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;

@@ -82,7 +82,7 @@ void gemm_swapped(const Product<T>& p, const T* a, const T* b, T* c, const Done&
   pack_panels(swapped, a, packed.get());
   const auto& kernels = FIT_KERNELS(product_table, T);
   constexpr std::int64_t rows = 96;  // of b, in a tile
-  parallel_tasks((p.n + rows - 1) / rows, 1, [&](std::int64_t i, std::int64_t end) {
+  parallel_for((p.n + rows - 1) / rows, 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
     const Scratch<T> tile(rows * p.m);
     for (; i < end; ++i) {
       Product<T> part = swapped;
@@ -102,7 +102,7 @@ void gemm_tiled(const Product<T>& p, Route way, const T* a, const T* b, T* c, co
   const Scratch<T> scratch(packed ? panels(p.n) * panel_width * p.k : 0);
   const auto& kernels = FIT_KERNELS(product_table, T);
   if (packed) pack_panels(p, b, scratch.get());
-  parallel_tasks(t.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
     const Scratch<T> rows(packed ? multiply_scratch(p) : 0);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = i / t.col_tiles * t.rows, col = i % t.col_tiles * t.cols;

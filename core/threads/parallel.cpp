@@ -62,7 +62,8 @@ void set_num_threads(int n) {
   threads().store(n, std::memory_order_relaxed);
 }
 
-void detail::run_parallel(std::int64_t n, std::int64_t grain, bool uneven, const void* body, RangeBody call) {
+void detail::run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule schedule, const void* body,
+                          RangeBody call) {
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t grains = (n + grain - 1) / grain;
   const int most = static_cast<int>(std::min<std::int64_t>(grains, inside ? 1 : num_threads()));
@@ -75,7 +76,7 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, bool uneven, const
     const detail::ThreadState before = std::exchange(detail::thread_state, state);
     inside = true;
     try {
-      if (uneven) {
+      if (schedule == dynamic_schedule) {
         for (std::int64_t g; (g = next.fetch_add(1, std::memory_order_relaxed)) < grains;)
           call(body, g * grain, std::min(n, (g + 1) * grain));
       } else {

@@ -10,9 +10,14 @@ namespace fit {
 int num_threads();
 void set_num_threads(int n);
 
+/// How parallel_for() shares its range out, in OpenMP's words: static_schedule gives each thread one piece,
+/// dynamic_schedule gives pieces of one grain, in order, to whichever thread is free: for work of uneven cost.
+enum class ParallelSchedule : bool { static_schedule, dynamic_schedule };
+inline constexpr ParallelSchedule dynamic_schedule = ParallelSchedule::dynamic_schedule;
+
 namespace detail {
 using RangeBody = void (*)(const void* body, std::int64_t begin, std::int64_t end);
-void run_parallel(std::int64_t n, std::int64_t grain, bool uneven, const void* body, RangeBody call);
+void run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule schedule, const void* body, RangeBody call);
 }  // namespace detail
 
 /// Calls body(begin, end) on pieces that together are 0 … n. Pieces begin at multiples of `grain`, the least that is
@@ -20,26 +25,18 @@ void run_parallel(std::int64_t n, std::int64_t grain, bool uneven, const void* b
 /// serve another caller, it is one call on this thread. The state of recording is carried over; the first exception is
 /// thrown again here, after all have ended.
 template <class Body>
-void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
+void parallel_for(std::int64_t n, std::int64_t grain, ParallelSchedule schedule, const Body& body) {
   if (n <= grain) {
     if (n > 0) body(std::int64_t{0}, n);
     return;
   }
-  detail::run_parallel(n, grain, false, &body, [](const void* f, std::int64_t begin, std::int64_t end) {
+  detail::run_parallel(n, grain, schedule, &body, [](const void* f, std::int64_t begin, std::int64_t end) {
     (*static_cast<const Body*>(f))(begin, end);
   });
 }
-
-/// The same for work of uneven cost: pieces of one grain, in order, are handed to whichever thread is free.
 template <class Body>
-void parallel_tasks(std::int64_t n, std::int64_t grain, const Body& body) {
-  if (n <= grain) {
-    if (n > 0) body(std::int64_t{0}, n);
-    return;
-  }
-  detail::run_parallel(n, grain, true, &body, [](const void* f, std::int64_t begin, std::int64_t end) {
-    (*static_cast<const Body*>(f))(begin, end);
-  });
+void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
+  parallel_for(n, grain, ParallelSchedule::static_schedule, body);
 }
 
 }  // namespace fit
