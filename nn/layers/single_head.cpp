@@ -40,8 +40,10 @@ Tensor BareSingleHeadAttention::forward(const Tensor& x) const {
 
 AttentionResult BareSingleHeadAttention::forward_with_weights(const Tensor& x) const {
   const detail::Recorded recorded(*this);
-  return scaled_dot_product_attention_with_weights(matmul(x, W_query.value()), matmul(x, W_key.value()),
-                                                   matmul(x, W_value.value()));
+  return within(*this, [&] {
+    return scaled_dot_product_attention_with_weights(matmul(x, W_query.value()), matmul(x, W_key.value()),
+                                                     matmul(x, W_value.value()));
+  });
 }
 
 std::string BareSingleHeadAttention::describe() const {
@@ -62,7 +64,7 @@ Tensor SingleHeadAttention::forward(const Tensor& x) const {
 
 AttentionResult SingleHeadAttention::forward_with_weights(const Tensor& x) const {
   const detail::Recorded recorded(*this);
-  return scaled_dot_product_attention_with_weights(W_query(x), W_key(x), W_value(x));
+  return within(*this, [&] { return scaled_dot_product_attention_with_weights(W_query(x), W_key(x), W_value(x)); });
 }
 
 // ---- CausalAttention ----------------------------------------------------------------------------------------------
@@ -91,7 +93,7 @@ Tensor CausalAttention::forward(const Tensor& x) const {
 }
 
 AttentionResult CausalAttention::forward_with_weights(const Tensor& x) const {
-  return attention(W_query(x), W_key(x), W_value(x), mask_for(x), return_attention);
+  return within(*this, [&] { return attention(W_query(x), W_key(x), W_value(x), mask_for(x), return_attention); });
 }
 
 std::string CausalAttention::describe() const { return "context_length=" + std::to_string(mask.size(0)); }

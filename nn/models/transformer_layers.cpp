@@ -116,7 +116,7 @@ KVCache::Layer TransformerDecoderLayer::project_memory(const Tensor& memory) con
 
 Tensor TransformerDecoderLayer::forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
                                              const KVCache::Layer& memory, const Tensor& memory_mask) const {
-  const NoGrad plain;
+  const NoGrad no_grad;
   return within(*this, [&] {
     return around(
         x, [&](const Tensor& z) { return self_attn.forward_next(z, kept, length); },
@@ -191,7 +191,7 @@ std::int64_t kv_heads_of(const TransformerLayerOptions& o) {
 DecoderCache TransformerDecoder::make_cache(const Tensor& memory, const Tensor& memory_mask,
                                             std::int64_t max_length) const {
   check_features("TransformerDecoder", "memory", memory, options_.d_model);
-  const NoGrad plain;
+  const NoGrad no_grad;
   const TransformerLayerOptions& o = options_;
   DecoderCache cache{KVCache(static_cast<std::int64_t>(layers.size()), memory.size(0), kv_heads_of(o), max_length,
                              o.d_model / o.num_heads, memory.dtype()),
@@ -206,7 +206,7 @@ DecoderCache TransformerDecoder::make_cache(const Tensor& memory, const Tensor& 
 Tensor TransformerDecoder::forward_next(const Tensor& x, DecoderCache& cache) const {
   constexpr const char* op = "TransformerDecoder";
   const TransformerLayerOptions& o = options_;
-  const NoGrad plain;
+  const NoGrad no_grad;
   check_features(op, "x", x, o.d_model);
   cache.self.check_fits(op, layers.size(), x.size(0), kv_heads_of(o), o.d_model / o.num_heads, x.dtype());
   if (cache.memory.size() != layers.size())
@@ -214,15 +214,17 @@ Tensor TransformerDecoder::forward_next(const Tensor& x, DecoderCache& cache) co
                 ": they must agree");
   cache.self.check_room(x.size(1));
   const std::int64_t length = cache.self.length();
-  Tensor y = x;
-  std::size_t i = 0;
-  for (const TransformerDecoderLayer& layer : layers) {
-    y = layer.forward_next(y, cache.self[i], length, cache.memory[i], cache.memory_mask);
-    ++i;
-  }
-  if (norm) y = (*norm)(y);
+  const Tensor out = within(*this, [&] {
+    Tensor y = x;
+    std::size_t i = 0;
+    for (const TransformerDecoderLayer& layer : layers) {
+      y = layer.forward_next(y, cache.self[i], length, cache.memory[i], cache.memory_mask);
+      ++i;
+    }
+    return norm ? (*norm)(y) : y;
+  });
   cache.self.advance(x.size(1));
-  return y;
+  return out;
 }
 
 void DecoderCache::select(const std::vector<std::int64_t>& rows) {

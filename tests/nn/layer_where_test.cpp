@@ -140,6 +140,23 @@ TEST_CASE("every kind of layer of the library takes part") {
   CHECK(told([&] { nn::within(holds, [&] { holds.loss(x, zeros({2})); }); }) == "loss");
   holds.self.multihead_attn.w_v = misfit();
   CHECK(told([&] { holds(x); }) == "self.multihead_attn");
+
+  nn::SelfAttention self(8, 2);
+  nn::CrossAttention cross(8, 2);
+  nn::CausalSelfAttention causal(8, 2);
+  self.multihead_attn.w_o = misfit();
+  cross.multihead_attn.w_o = misfit();
+  causal.multihead_attn.w_o = misfit();
+  CHECK(told([&] { self(x); }) == "multihead_attn.w_o");
+  CHECK(told([&] { self(x, nn::return_attention); }) == "multihead_attn.w_o");
+  CHECK(told([&] { cross(x, x); }) == "multihead_attn.w_o");
+  CHECK(told([&] { causal(x); }) == "multihead_attn.w_o");
+  nn::DecoderCache rows = model.decoder.make_cache(x, {}, 4);
+  CHECK(told([&] { model.decoder.forward_next(zeros({1, 1, 8}), rows); }) == "layers.1.cross_attn.w_o");
+  CHECK(rows.self.length() == 0);
+  nn::SingleHeadAttention single(8, 4);
+  single.W_key = misfit();
+  CHECK(told([&] { single.forward_with_weights(x); }) == "W_key");
 }
 
 TEST_CASE("an Error keeps its type and its way through a copy, and is told anew by another model") {

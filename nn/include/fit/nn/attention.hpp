@@ -167,10 +167,10 @@ class SelfAttention final : public detail::AroundMultiHead<SelfAttention> {
 
   /// x (B, S, d_model) -> (B, S, d_model).
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const {
-    return multihead_attn.forward(x, x, x, masks);
+    return within(*this, [&] { return multihead_attn.forward(x, x, x, masks); });
   }
   AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const {
-    return multihead_attn.forward_with_weights(x, x, x, masks);
+    return within(*this, [&] { return multihead_attn.forward_with_weights(x, x, x, masks); });
   }
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   AttentionResult operator()(const Tensor& x, const AttentionMasks& masks, ReturnAttention) const {
@@ -186,11 +186,11 @@ class CrossAttention final : public detail::AroundMultiHead<CrossAttention> {
 
   /// query (B, Sq, d_model), key_value (B, Sk, d_model) -> (B, Sq, d_model).
   Tensor forward(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const {
-    return multihead_attn.forward(query, key_value, key_value, masks);
+    return within(*this, [&] { return multihead_attn.forward(query, key_value, key_value, masks); });
   }
   AttentionResult forward_with_weights(const Tensor& query, const Tensor& key_value,
                                        const AttentionMasks& masks = {}) const {
-    return multihead_attn.forward_with_weights(query, key_value, key_value, masks);
+    return within(*this, [&] { return multihead_attn.forward_with_weights(query, key_value, key_value, masks); });
   }
   Tensor operator()(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const {
     return forward(query, key_value, masks);
@@ -211,15 +211,15 @@ class CausalSelfAttention final : public detail::AroundMultiHead<CausalSelfAtten
 
   /// x (B, S, d_model) -> (B, S, d_model).
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const {
-    return multihead_attn.forward(x, x, x, causal(masks));
+    return within(*this, [&] { return multihead_attn.forward(x, x, x, causal(masks)); });
   }
   AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const {
-    return multihead_attn.forward_with_weights(x, x, x, causal(masks));
+    return within(*this, [&] { return multihead_attn.forward_with_weights(x, x, x, causal(masks)); });
   }
   /// See MultiHeadAttention::forward_next().
   Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
                       const AttentionMasks& masks = {}) const {
-    return multihead_attn.forward_next(x, kept, length, masks);
+    return within(*this, [&] { return multihead_attn.forward_next(x, kept, length, masks); });
   }
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   AttentionResult operator()(const Tensor& x, const AttentionMasks& masks, ReturnAttention) const {

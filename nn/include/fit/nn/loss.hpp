@@ -236,7 +236,9 @@ struct CosineEmbeddingLoss final : LossLayer<CosineEmbeddingLoss, CosineEmbeddin
   Tensor forward(const Tensor& a, const Tensor& b, const Tensor& target) const {
     return cosine_embedding_loss(a, b, target, options());
   }
-  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& target) const { return forward(a, b, target); }
+  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& target) const {
+    return within(*this, [&] { return forward(a, b, target); });
+  }
 };
 
 }  // namespace fit::nn
