@@ -1,11 +1,74 @@
 #pragma once
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/isa.hpp"
+#include "kernels/reference.hpp"
 
 // Reductions of float and double, accumulated in double. Rounded by operation in double, with at least 4 chains of
 // additions; e^x 2 units in the last place; max, min and find are exact.
 namespace fit::kernels {
+
+/// The plain forms, of n numbers x from the accumulator a on. Each takes the centre c, whether it needs it or not.
+namespace reference {
+
+/// a + x[0] + … + x[n - 1]
+template <class N>
+N sum(const N& a, const N* x, std::int64_t n, const N&) {
+  return sum_of<N>(n + 1, [&](std::int64_t i) { return i == 0 ? a : x[i - 1]; });
+}
+
+/// a + sum((x - c)^2)
+template <class N>
+N squares(const N& a, const N* x, std::int64_t n, const N& c) {
+  return sum_of<N>(n + 1, [&](std::int64_t i) { return i == 0 ? a : (x[i - 1] - c) * (x[i - 1] - c); });
+}
+
+/// a + sum(e^(x - c))
+template <class N>
+N exps(const N& a, const N* x, std::int64_t n, const N& c) {
+  using std::exp;
+  return sum_of<N>(n + 1, [&](std::int64_t i) { return i == 0 ? a : exp(x[i - 1] - c); });
+}
+
+/// a x[0] … x[n - 1]
+template <class N>
+N prod(const N& a, const N* x, std::int64_t n, const N&) {
+  N p = a;
+  for (std::int64_t i = 0; i < n; ++i) p = p * x[i];
+  return p;
+}
+
+/// The largest of a and x; NaN if there is one.
+template <class N>
+N max(const N& a, const N* x, std::int64_t n, const N&) {
+  using std::isnan;
+  N m = a;
+  for (std::int64_t i = 0; i < n; ++i)
+    if (!isnan(m) && (isnan(x[i]) || m < x[i])) m = x[i];
+  return m;
+}
+
+/// The smallest of a and x; NaN if there is one.
+template <class N>
+N min(const N& a, const N* x, std::int64_t n, const N&) {
+  using std::isnan;
+  N m = a;
+  for (std::int64_t i = 0; i < n; ++i)
+    if (!isnan(m) && (isnan(x[i]) || x[i] < m)) m = x[i];
+  return m;
+}
+
+/// Index of the first element that is `value` or NaN; n if there is none.
+template <class N>
+std::int64_t find(const N* x, std::int64_t n, const N& value) {
+  using std::isnan;
+  std::int64_t i = 0;
+  while (i < n && !(x[i] == value) && !isnan(x[i])) ++i;
+  return i;
+}
+
+}  // namespace reference
 
 // Folds a block of numbers into accumulators: for all k < kept and r < reduced,
 //   acc[k] = combine(acc[k], term(x[ks k + rs r], centre[k])).

@@ -1,3 +1,4 @@
+#include "fit/ops.hpp"
 #include "kernels/optim.hpp"
 #include "kernels/reduce.hpp"
 #include "kernels/rotary.hpp"
@@ -23,38 +24,22 @@ template <class T>
 struct FoldRow {
   const char* name;
   kernels::Fold<T> kernel;
+  Wide (*plain)(const Wide& a, const Wide* x, std::int64_t n, const Wide& c);
   Draw from, start;
-  std::function<Wide(const std::vector<Wide>& terms)> combine;  // the accumulator is the first term
-  std::function<Wide(const Wide& x, const Wide& centre)> term;
 };
 
 template <class T>
 std::vector<FoldRow<T>> folds() {
+  namespace plain = kernels::reference;
   const auto& k = kernels::reduce<T>();
   const Draw usual = between(-2, 2), positive = between(0, 2);
   const Draw with_nan = sometimes({nan}, sometimes({-infinity, infinity, 0}, usual, 20), 200);
-  const auto plain = [](const Wide& x, const Wide&) { return x; };
-  const auto add = [](const std::vector<Wide>& terms) { return sum(terms, 4); };
-  const auto best = [](bool largest) {
-    return [largest](const std::vector<Wide>& terms) {
-      Wide m = terms[0];
-      for (const Wide& t : terms)
-        if (!std::isnan(m.value) && (std::isnan(t.value) || (largest ? t.value > m.value : t.value < m.value))) m = t;
-      return m;
-    };
-  };
-  return {{"sum", k.sum, usual, usual, add, plain},
-          {"squares", k.squares, usual, positive, add, [](const Wide& x, const Wide& c) { return (x - c) * (x - c); }},
-          {"exps", k.exps, between(-30, 30), positive, add, [](const Wide& x, const Wide& c) { return exp(x - c, 2); }},
-          {"prod", k.prod, sometimes({0}, between(0.5, 2), 1000), usual,
-           [](const std::vector<Wide>& terms) {
-             Wide p = terms[0];
-             for (std::size_t i = 1; i < terms.size(); ++i) p = p * terms[i];
-             return p;
-           },
-           plain},
-          {"max", k.max, with_nan, sometimes({-infinity, nan}, usual), best(true), plain},
-          {"min", k.min, with_nan, sometimes({infinity, nan}, usual), best(false), plain}};
+  return {{"sum", k.sum, plain::sum<Wide>, usual, usual},
+          {"squares", k.squares, plain::squares<Wide>, usual, positive},
+          {"exps", k.exps, plain::exps<Wide>, between(-30, 30), positive},
+          {"prod", k.prod, plain::prod<Wide>, sometimes({0}, between(0.5, 2), 1000), usual},
+          {"max", k.max, plain::max<Wide>, with_nan, sometimes({-infinity, nan}, usual)},
+          {"min", k.min, plain::min<Wide>, with_nan, sometimes({infinity, nan}, usual)}};
 }
 
 template <class T>
@@ -70,11 +55,13 @@ void check_fold(const FoldRow<T>& row, std::int64_t kept, std::int64_t ks, std::
   const std::vector<double> before = acc.values();
   row.kernel(acc.data(), x.data(), centred ? centre.data() : nullptr, kept, ks, reduced, rs);
   Worst worst;
+  const InChains chains(4);
   for (std::int64_t k = 0; k < kept; ++k) {
-    std::vector<Wide> terms{Wide(before[static_cast<std::size_t>(k)])};
-    for (std::int64_t r = 0; r < reduced; ++r)
-      terms.push_back(row.term(Wide(static_cast<double>(x[k * ks + r * rs])), Wide(centred ? centre[k] : 0.0)));
-    worst.add(k, acc[k], row.combine(terms));
+    std::vector<Wide> numbers;
+    for (std::int64_t r = 0; r < reduced; ++r) numbers.emplace_back(static_cast<double>(x[k * ks + r * rs]));
+    worst.add(
+        k, acc[k],
+        row.plain(Wide(before[static_cast<std::size_t>(k)]), numbers.data(), reduced, Wide(centred ? centre[k] : 0.0)));
   }
   INFO(worst);
   CHECK(worst.within_bounds());
@@ -105,6 +92,7 @@ void check_find() {
         Room<T> x = drawn<T>(n, 1, between(1, 2), random);
         if (at < n) x[at] = static_cast<T>(hit);
         if (at + 1 < n) x[n - 1] = static_cast<T>(0.5);  // another, later
+        CHECK(kernels::reference::find(x.data(), n, static_cast<T>(0.5)) == at);
         CHECK(kernels::reduce<T>().find(x.data(), n, static_cast<T>(0.5)) == at);
         if (at > 0)
           CHECK(kernels::reduce<T>().find(x.data(), at - 1, static_cast<T>(0.5)) == at - 1);  // and no further
@@ -116,10 +104,12 @@ void check_squares() {
   std::mt19937_64 random(2);
   for (const std::int64_t n : odd_sizes) {
     Room<T> x = drawn<T>(n, 1, between(-2, 2), random);
-    std::vector<Wide> terms;
-    for (std::int64_t i = 0; i < n; ++i) terms.push_back(Wide(static_cast<double>(x[i])) * static_cast<double>(x[i]));
+    std::vector<Wide> numbers;
+    for (std::int64_t i = 0; i < n; ++i) numbers.emplace_back(static_cast<double>(x[i]));
     Worst worst;
-    worst.add(n, kernels::optim<T>().squares(x.data(), n), sum(terms, 16));
+    const InChains chains(16);
+    worst.add(n, kernels::optim<T>().squares(x.data(), n),
+              kernels::reference::squares(Wide(0.0), numbers.data(), n, Wide(0.0)));
     INFO("squares of " << n << ", " << worst);
     CHECK(worst.within_bounds());
   }
@@ -220,6 +210,12 @@ void check_softmax(const Lines& lines, std::int64_t offset) {
   CHECK(max == largest.value);
   Worst worst;
   worst.add(0, total, plain::sum_of_exps(numbers.data(), lines.n, largest));
+  if constexpr (sizeof(T) == 4) {  // the operation that is made of max_and_sum()
+    const std::int64_t target = lines.n / 3;
+    const Tensor rows = tensor(std::vector<T>(x.data(), x.data() + lines.n), {1, lines.n});
+    worst.add(target, cross_entropy_rows(rows, tensor({target})).template item<T>(),
+              plain::cross_entropy(numbers.data(), lines.n, target));
+  }
   INFO("max_and_sum, " << sizeof(T) << " bytes, " << lines << ", " << worst);
   CHECK(worst.within_bounds());
   Room<T> scaled(lines.n, offset);

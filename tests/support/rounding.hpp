@@ -43,6 +43,7 @@ struct Rounded {
   }
 
   friend bool operator==(const Rounded& a, const Rounded& b) { return a.value == b.value; }
+  friend bool operator<(const Rounded& a, const Rounded& b) { return a.value < b.value; }
   friend Rounded operator+(const Rounded& a, const Rounded& b) { return of(a.value + b.value, a.error + b.error); }
   friend Rounded operator-(const Rounded& a, const Rounded& b) { return of(a.value - b.value, a.error + b.error); }
   friend Rounded operator-(const Rounded& a) { return {-a.value, a.error}; }
@@ -55,6 +56,10 @@ struct Rounded {
   }
 };
 
+template <class T>
+bool isnan(const Rounded<T>& a) {
+  return std::isnan(a.value);
+}
 template <class T>
 Rounded<T> abs(const Rounded<T>& a) {
   return {std::abs(a.value), a.error};
