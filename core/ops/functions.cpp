@@ -5,6 +5,7 @@
 #include "kernels/functions.hpp"
 
 #include "ops/elementwise.hpp"
+#include "ops/functions.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
@@ -27,7 +28,25 @@ constexpr Rule rules[] = {
 };
 const Rule& rule_of(Function f) { return rules[static_cast<int>(f)]; }
 
-Tensor derivative(Function f, const Tensor& dy, const Tensor& v, double p) {
+Tensor apply(Function f, const Tensor& x, double p = 0) {
+  const Rule& rule = rule_of(f);
+  check::defined(rule.name, "x", x);
+  const Tensor from = as_floating(x);
+  Tensor y = Tensor::empty(x.shape(), from.dtype());
+  dispatch_floating(y.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    run_unary<T, T>(y, from, [&](T* out, const T* in, std::int64_t n) {
+      kernels::function<T>(f).forward(out, in, n, static_cast<T>(p));
+    });
+  });
+  return record(rule.name, {x}, std::move(y), rule.from_output ? keep::output : keep::inputs, [f, p](Backward& b) {
+    b.give(0, detail::derivative(f, b.dy(), rule_of(f).from_output ? b.y() : b.x(0), p));
+  });
+}
+
+}  // namespace
+
+Tensor detail::derivative(Function f, const Tensor& dy, const Tensor& v, double p) {
   Tensor dx = Tensor::empty(dy.shape(), dy.dtype());
   dispatch_floating(dx.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -43,23 +62,6 @@ Tensor derivative(Function f, const Tensor& dy, const Tensor& v, double p) {
     b.give(1, ddf.defined() ? b.dy() * b.x(0) * ddf : zeros_like(v));
   });
 }
-
-Tensor apply(Function f, const Tensor& x, double p = 0) {
-  const Rule& rule = rule_of(f);
-  check::defined(rule.name, "x", x);
-  const Tensor from = as_floating(x);
-  Tensor y = Tensor::empty(x.shape(), from.dtype());
-  dispatch_floating(y.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    run_unary<T, T>(y, from, [&](T* out, const T* in, std::int64_t n) {
-      kernels::function<T>(f).forward(out, in, n, static_cast<T>(p));
-    });
-  });
-  return record(rule.name, {x}, std::move(y), rule.from_output ? keep::output : keep::inputs,
-                [f, p](Backward& b) { b.give(0, derivative(f, b.dy(), rule_of(f).from_output ? b.y() : b.x(0), p)); });
-}
-
-}  // namespace
 
 #define X(name, Formula) \
   Tensor name(const Tensor& x) { return apply(Function::name, x); }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "ops/functions.hpp"
 #include "ops/lines.hpp"
 #include "ops/reduction.hpp"
 #include "tensor/check.hpp"
@@ -44,8 +45,8 @@ Tensor quotient_or_zero(const Tensor& a, const Tensor& b) {
   return masked_fill(div(a, masked_fill(b, zero, 1)), zero, 0);
 }
 
-/// -1, 0 or 1: a constant, so that its derivative is 0 everywhere.
-Tensor sign(const Tensor& x) { return sub(gt(x, 0).to(x.dtype()), lt(x, 0).to(x.dtype())); }
+/// g sign(x): the gradient of |x|, of which the derivative after x is 0 everywhere.
+Tensor times_sign(const Tensor& g, const Tensor& x) { return detail::derivative(kernels::Function::abs, g, x); }
 
 /// The sums of (x - mean)^2 in two passes, each finished by finish(i, sum).
 template <class T, class Finish>
@@ -267,11 +268,11 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
     const Tensor size = abs(x);
     if (std::isinf(p)) {
       const Tensor largest = eq(size, y).to(x.dtype());
-      return b.give(0, sign(x) * largest * (dy / sum_to(largest, kept)));
+      return b.give(0, times_sign(largest * (dy / sum_to(largest, kept)), x));
     }
     // Where x is 0, sign(x) is; there 1 stands for the ratio, of which no power is infinite.
     const Tensor ratio = masked_fill(quotient_or_zero(size, y), eq(x, 0), 1);
-    b.give(0, sign(x) * pow(ratio, p - 1) * dy);
+    b.give(0, times_sign(pow(ratio, p - 1) * dy, x));
   });
 }
 

@@ -84,6 +84,16 @@ TEST_CASE("reductions over ties, zeros and infinities", "[kinks]") {
   check_kink("var", [](const Tensor& x) { return var(x, 1); });
 }
 
+TEST_CASE("the second derivative of a norm is 0 at elements that are 0", "[kinks]") {
+  for (const double p : {1., 3., 4., static_cast<double>(INFINITY)}) {
+    INFO("p = " << p);
+    Tensor x = tensor({0., 1., 2.}, float64).requires_grad_();
+    const Tensor second = grad(sum(grad(norm(x, p), x, create_graph)), x);
+    CHECK(second[0].item() == 0);
+    if (p == 1 || std::isinf(p)) CHECK(equal(second, zeros({3}, float64)));
+  }
+}
+
 TEST_CASE("softmax and its kin with -inf and far apart", "[kinks]") {
   check_kink("logsumexp", [](const Tensor& x) { return logsumexp(x, 1); });
   check_kink("softmax", [](const Tensor& x) { return softmax(x, 1); });
