@@ -60,7 +60,7 @@ Tensor answer(const nn::GPT& model, const Tensor& questions) {
 
 // How many percent of the sums are right in all digits.
 double exact_match(nn::GPT& model, const Tensor& pairs) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   double right = 0;
   for (const Tensor& some : split(pairs, 500)) {
@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
       if (step % (steps / 10) == 0) e.progress("step", step, steps, "loss", loss.item());
     }
 
-    const NoGrad plain;
+    const NoGrad no_grad;
     model.eval();
     std::cout << "\nThree sums that it has not seen, their last digit first:\n";
     const Problems three(test[{range(0, 3)}]);

@@ -54,7 +54,7 @@ class Windows {
 
 // Nats a letter over the whole text, window after window.
 double mean_loss(nn::GPT& model, const Tensor& text) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   double total = 0;
   const std::int64_t windows = (text.numel() - 1) / context;
@@ -68,7 +68,7 @@ double mean_loss(nn::GPT& model, const Tensor& text) {
 
 // Letter by letter: each is drawn from the probabilities that follow from the last `context` ones.
 Tensor write(nn::GPT& model, Tensor ids, std::int64_t count) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   for (std::int64_t i = 0; i < count; ++i) {
     const Tensor seen = ids[{range(-context)}].unsqueeze(0);

@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     for (int step = 0; step < 200; ++step) {
       w.zero_grad();
       pow(softsign(w) - 0.5, 2).backward(ones({1}));
-      const NoGrad plain;
+      const NoGrad no_grad;
       w.sub_(w.grad());
     }
     std::cout << "softsign(w) = 0.5 at w = " << w.item() << '\n';

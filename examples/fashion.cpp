@@ -56,7 +56,7 @@ struct VisionTransformer : nn::Layer {
 
 // Of how many percent the likeliest class is the right one.
 double accuracy(VisionTransformer& model, const Images& images, std::int64_t count) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   double right = 0;
   for (const Tensor& some : split(arange(count), 500)) {
@@ -69,7 +69,7 @@ double accuracy(VisionTransformer& model, const Images& images, std::int64_t cou
 
 // One image, and how much the summary's token attends to each patch in the last layer (the mean over heads).
 plot::Figure look(VisionTransformer& model, const Images& images, std::int64_t i) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   nn::TransformerWeights weights;
   const Tensor pixels = images.pixels[{range(i, i + 1)}];

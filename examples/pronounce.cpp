@@ -131,7 +131,7 @@ std::vector<Sounds> pronounce(const nn::Transformer& model, const Inventory& inv
 
 // Edits in percent of the sounds of the nearest listed pronunciation.
 double phoneme_error_rate(nn::Transformer& model, std::vector<Entry> entries, const Inventory& inventory) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.word.size() < b.word.size(); });  // little to pad
@@ -156,7 +156,7 @@ double phoneme_error_rate(nn::Transformer& model, std::vector<Entry> entries, co
 
 // Which letters each sound of a word is taken from: the mean over the heads of the last layer.
 plot::Figure look(nn::Transformer& model, const Inventory& inventory, const std::string& word) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   const Tensor source = letters_of(word).unsqueeze(0);
   const Sounds sounds = pronounce(model, inventory, source)[0];

@@ -105,7 +105,7 @@ Tensor answer(const Model& model, const Tensor& source) {
 
 // How many percent of new sequences come out right in every letter and at the end.
 double exact_match(Model& model, std::int64_t count) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   const Batch b = random_batch(count);
   const Tensor right = logical_or(answer(model, b.source) == b.target, b.target == padding);
@@ -115,7 +115,7 @@ double exact_match(Model& model, std::int64_t count) {
 
 // Where the decoder looks while it writes what the task makes of eight letters: the mean over heads.
 plot::Figure look(Model& model, std::int64_t task) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   const Tensor text = tensor({{17, 4, 21, 4, 17, 18, 8, 13}});  // reversin
   const Tensor written = task == reverse_task ? flip(text, 1) : text;

@@ -20,7 +20,7 @@ std::pair<Tensor, Tensor> half_moons(std::int64_t n) {
 }
 
 double accuracy(const nn::Sequential& net, const Tensor& points, const Tensor& classes) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   return mean((argmax(net(points), -1) == classes).to(float32)).item();
 }
 
@@ -40,7 +40,7 @@ std::vector<std::string> with_one_digit(const Tensor& numbers) {
 }
 
 Map decision_map(const nn::Sequential& net, std::int64_t rows, std::int64_t columns) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   const Tensor east = linspace(-1.5, 2.5, columns), north = linspace(1.5, -1, rows);
   const Tensor x = broadcast_to(east, {rows, columns});
   const Tensor y = broadcast_to(north.unsqueeze(1), {rows, columns});

@@ -84,7 +84,7 @@ Tensor loss_of(const NameModel& model, const Batch& b, nn::Reduction reduction) 
 
 // Nats a character.
 double validation_loss(NameModel& model, const std::vector<std::string>& names, const Tensor& which) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   double nats = 0;
   std::int64_t letters = 0;
@@ -99,7 +99,7 @@ double validation_loss(NameModel& model, const std::vector<std::string>& names, 
 
 // `count` names, letter by letter: the next one is drawn from the probabilities of the last position.
 std::vector<std::string> invent(NameModel& model, std::int64_t count) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   Tensor ids = full({count, 1}, end_token, int64);
   while (ids.size(1) < context) {

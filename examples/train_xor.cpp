@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
       if (step % 100 == 0) std::cout << "step " << step << "  loss " << loss.item() << '\n';
     }
 
-    const NoGrad plain;
+    const NoGrad no_grad;
     std::cout << "xor of\n" << x << "\nis learned as\n" << net(x) << '\n';
     e.claim("all four cases are right", equal(net(x) > 0.5, y > 0.5));
     e.claim("the loss is below 0.01", loss.item() < 0.01);

@@ -57,7 +57,7 @@ void load_values(const char* op, const std::string& owner, const StateDict& mine
 
   const std::string wrong = missing.line("missing") + unexpected.line("unexpected") + misshapen.line("misshapen");
   if (!wrong.empty()) check::fail(op, "the state does not fit this ", owner, "; nothing was loaded:", wrong);
-  const NoGrad plain;
+  const NoGrad no_grad;
   for (auto& [to, from] : copies) to.copy_(from);
 }
 

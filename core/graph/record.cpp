@@ -23,8 +23,8 @@ void forget_edges(Node& n) noexcept {
 namespace {
 
 thread_local std::uint64_t last_sequence = 0;
-thread_local Node* dying = nullptr;  // nodes whose count fell to zero, linked through closure
-thread_local bool burying = false;
+thread_local Node* pending_free = nullptr;  // nodes whose count fell to zero, linked through closure
+thread_local bool freeing = false;
 
 Saved save(const Tensor& t) {
   if (!t.defined()) return {nullptr, 0, 0, float32, {}};
@@ -75,15 +75,15 @@ void fail_extras() {
 void drop_node(Node* n) noexcept {
   if (!drop(n->refs)) return;
   // A long chain would recurse as deep as it is long: the dead are listed and buried one by one instead.
-  n->closure = dying;
-  dying = n;
-  if (burying) return;
-  burying = true;
-  while (Node* next = dying) {
-    dying = static_cast<Node*>(next->closure);
+  n->closure = pending_free;
+  pending_free = n;
+  if (freeing) return;
+  freeing = true;
+  while (Node* next = pending_free) {
+    pending_free = static_cast<Node*>(next->closure);
     destroy(next);
   }
-  burying = false;
+  freeing = false;
 }
 
 Node* new_leaf(const Shape& shape, DType dtype) {

@@ -127,7 +127,7 @@ Vec<T> row_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::in
 // be as large as the type allows.
 template <class V>
 V exp_of(const V& x) {
-  return two_to(x * V(static_cast<typename V::value_type>(log2_e)));
+  return pow2(x * V(static_cast<typename V::value_type>(log2_e)));
 }
 
 template <class T>

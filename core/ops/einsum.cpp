@@ -195,7 +195,7 @@ Tensor contract(const Tensor& a, const Letters& la, const Tensor& b, const Lette
   if (g.m.count + g.n.count + g.k.count == 0) return mul(arrange(a, la, lo), arrange(b, lb, lo));
   Tensor y;
   {
-    const NoGrad plain;
+    const NoGrad no_grad;
     y = contract_forward(a, la, b, lb, lo);
   }
   return record("einsum", {a, b}, std::move(y), keep::inputs, [la, lb, lo](Backward& g) {

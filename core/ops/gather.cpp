@@ -24,7 +24,7 @@ void expect_ids(const char* op, const Tensor& ids, std::int64_t low, std::int64_
   const auto all = ids.data<std::int64_t>();
   std::atomic<bool> within{true};
   parallel_for(all.size(), 1 << 15, [&](std::int64_t i, std::int64_t end) {
-    // The first bit is set as soon as one id is below low or above n - 1: without a branch, this is done by vectors.
+    // The first bit is set as soon as one id is below low or above n - 1: without a branch, the loop is vectorised.
     std::uint64_t signs = 0;
     const auto first = static_cast<std::uint64_t>(low), last = static_cast<std::uint64_t>(n - 1);
     for (const std::int64_t* const id = all.data(); i < end; ++i) {

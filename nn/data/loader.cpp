@@ -210,7 +210,7 @@ bool DataLoader::next(Batch& batch) {
 }
 
 Batch DataLoader::make(std::int64_t index) const {
-  const NoGrad plain;
+  const NoGrad no_grad;
   const auto count = static_cast<std::int64_t>(order_.size());
   const std::int64_t first = index * options_.batch_size, end = first + std::min(options_.batch_size, count - first);
   std::vector<Example> examples;

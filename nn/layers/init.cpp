@@ -39,7 +39,7 @@ double xavier_std(const char* op, const Tensor& t, double gain) {
 
 Tensor overwrite(const char* op, Tensor t, const Tensor& values) {
   check::floating(op, "the tensor", t);
-  const NoGrad plain;
+  const NoGrad no_grad;
   t.copy_(values);
   return t;
 }
@@ -77,7 +77,7 @@ double gain(Nonlinearity nonlinearity, double negative_slope) {
 
 Tensor constant_(Tensor t, Scalar value) {
   if (skipping) return t;
-  const NoGrad plain;
+  const NoGrad no_grad;
   return t.fill_(value);
 }
 
@@ -87,7 +87,7 @@ Tensor ones_(Tensor t) { return constant_(std::move(t), 1); }
 Tensor uniform_(Tensor t, double low, double high, Generator& g) {
   if (!(low <= high)) check::fail("uniform_", "low is ", low, ", high is ", high, ": low must not be above high");
   if (skipping) return t;
-  const NoGrad plain;
+  const NoGrad no_grad;
   fit::detail::fill_uniform("uniform_", t, low, high, g);
   return t;
 }
@@ -95,7 +95,7 @@ Tensor uniform_(Tensor t, double low, double high, Generator& g) {
 Tensor normal_(Tensor t, double mean, double std, Generator& g) {
   if (!(std >= 0)) check::fail("normal_", "std is ", std, ": it must not be negative");
   if (skipping) return t;
-  const NoGrad plain;
+  const NoGrad no_grad;
   fit::detail::fill_normal("normal_", t, mean, std, g);
   return t;
 }
@@ -141,7 +141,7 @@ Tensor orthogonal_(Tensor t, double gain, Generator& g) {
   // Of a tall matrix of normal numbers, Q is uniform among the orthogonal ones once R's diagonal is positive.
   Tensor q = randn(wide ? Shape{columns, rows} : Shape{rows, columns}, float64, g);
   orthonormalise(q);
-  const NoGrad plain;
+  const NoGrad no_grad;
   return overwrite("orthogonal_", t, reshape(wide ? transpose(q) : q, t.shape()).mul_(gain));
 }
 

@@ -22,7 +22,7 @@ Tensor cut_off(const Tensor& logarithm) { return clamp(logarithm, -100, infinity
 Tensor bce(const Tensor& probability, const Tensor& target) {
   Tensor loss;
   {
-    const NoGrad plain;
+    const NoGrad no_grad;
     loss = -(target * cut_off(log(probability)) + (1 - target) * cut_off(log1p(-probability)));
   }
   return record("binary_cross_entropy", {probability, target}, std::move(loss), keep::inputs, [](Backward& b) {

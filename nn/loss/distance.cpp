@@ -12,7 +12,7 @@ namespace {
 Tensor huber(const Tensor& input, const Tensor& target, double bound) {
   Tensor losses;
   {
-    const NoGrad plain;
+    const NoGrad no_grad;
     const Tensor d = abs(input - target), c = clamp(d, 0, bound);
     losses = c * (d - c / 2);
   }
@@ -29,7 +29,7 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) 
   check_pair("mse_loss", input, target);
   Tensor loss;
   {
-    const NoGrad plain;
+    const NoGrad no_grad;
     const Tensor off = input - target;
     loss = reduced(off * off, reduction);
   }

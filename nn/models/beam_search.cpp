@@ -107,7 +107,7 @@ void grow(Item& item, const Tensor& log_probabilities, std::int64_t row, const B
 std::vector<std::vector<Hypothesis>> beam_search(const BeamStep& step, std::int64_t batch, const BeamOptions& o) {
   check_options(batch, o);
   if (!step) check::fail(op, "the step is empty: it must give logits");
-  const NoGrad plain;
+  const NoGrad no_grad;
   std::vector<Item> items(static_cast<std::size_t>(batch));
   Tokens tokens;
   std::vector<std::int64_t> parents;

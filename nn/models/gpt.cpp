@@ -88,8 +88,8 @@ GPTAttention::GPTAttention(const GPTOptions& o, const Tensor& rotary)
       proj(o.d_model, o.d_model, o.bias),
       dropout(o.dropout) {}
 
-// Queries, keys and values, of which the former two are turned.
-Tensor GPTAttention::turned(const Tensor& x, std::int64_t offset) const {
+// Queries, keys and values, side by side; queries and keys are rotated.
+Tensor GPTAttention::rotated_qkv(const Tensor& x, std::int64_t offset) const {
   const Tensor joint = qkv(x);
   if (!rotary_.defined()) return joint;
   const std::int64_t features = (options_.num_heads + options_.num_kv_heads) * 2 * rotary_.size(1);
@@ -109,13 +109,13 @@ AttentionMasks GPTAttention::masks(const Tensor& mask) const {
 }
 
 Tensor GPTAttention::forward(const Tensor& x) const {
-  const Tensor joint = turned(x, 0);  // (B, T, (num_heads + 2 num_kv_heads) D)
+  const Tensor joint = rotated_qkv(x, 0);  // (B, T, (num_heads + 2 num_kv_heads) D)
   const Tensor context = attention.packed(joint, options_.num_heads, options_.num_kv_heads, masks({}));
   return dropout(proj(context));  // (B, T, d_model)
 }
 
 Tensor GPTAttention::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
-  const Tensor joint = turned(x, length);
+  const Tensor joint = rotated_qkv(x, length);
   return dropout(proj(attention.cached(joint, kept, length, options_.num_heads, masks(mask))));
 }
 
@@ -212,7 +212,7 @@ Tensor GPT::forward(const Tensor& ids) const {
 }
 
 Tensor GPT::forward(const Tensor& ids, KVCache& cache) const {
-  const NoGrad plain;
+  const NoGrad no_grad;
   return within(*this, [&] {
     const Tensor logits = head(hidden(ids, cache));
     cache.advance(ids.size(1));
@@ -221,7 +221,7 @@ Tensor GPT::forward(const Tensor& ids, KVCache& cache) const {
 }
 
 Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
-  const NoGrad plain;
+  const NoGrad no_grad;
   check::defined("GPT", "ids", ids);
   if (ids.rank() != 2 || ids.size(1) == 0)
     check::fail("GPT", "ids has shape ", ids.shape(), ": it must be [B, T], T > 0");

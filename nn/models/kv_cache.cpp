@@ -63,7 +63,7 @@ void KVCache::select(const std::vector<std::int64_t>& rows) {
   bool same = count == batch_;
   for (std::int64_t i = 0; same && i < count; ++i) same = rows[static_cast<std::size_t>(i)] == i;
   if (same) return;
-  const NoGrad plain;
+  const NoGrad no_grad;
   const Tensor ids = tensor(rows, {count});
   std::vector<Layer> layers;
   for (const Layer& layer : layers_)

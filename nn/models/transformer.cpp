@@ -82,13 +82,13 @@ Tensor Transformer::forward(const Tensor& source, const Tensor& target, const Te
 }
 
 DecoderCache Transformer::make_cache(const Tensor& source, const Tensor& source_mask) const {
-  const NoGrad plain;
+  const NoGrad no_grad;
   return within(*this,
                 [&] { return decoder.make_cache(encode(source, source_mask), source_mask, options_.max_length); });
 }
 
 Tensor Transformer::decode(const Tensor& target, DecoderCache& cache) const {
-  const NoGrad plain;
+  const NoGrad no_grad;
   const std::int64_t length = cache.self.length();
   const Rollback forget([&] { cache.self.truncate(length); });
   return within(*this,

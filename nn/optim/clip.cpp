@@ -56,7 +56,7 @@ std::vector<Tensor> gradients(const char* op, const Parameters& parameters) {
 
 double clip_grad_norm_(const Parameters& parameters, double max_norm, ErrorIfNonfinite check) {
   check_limit("clip_grad_norm_", "max_norm", max_norm);
-  const NoGrad plain;
+  const NoGrad no_grad;
   double total = 0;
   std::vector<Tensor> all = gradients("clip_grad_norm_", parameters);
   for (const Tensor& g : all) total += sum_of_squares(g);
@@ -71,7 +71,7 @@ double clip_grad_norm_(const Parameters& parameters, double max_norm, ErrorIfNon
 
 void clip_grad_value_(const Parameters& parameters, double limit) {
   check_limit("clip_grad_value_", "limit", limit);
-  const NoGrad plain;
+  const NoGrad no_grad;
   for (Tensor& g : gradients("clip_grad_value_", parameters)) g.copy_(clamp(g, -limit, limit));
 }
 

@@ -23,7 +23,7 @@ void ExponentialMovingAverage::update() {
   if (applied_) check::fail(op, "update() while the averages are applied: end the scope of apply() first");
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     check::same_dtype(op, "the average", averages_[i].second, parameters_[i].first.c_str(), parameters_[i].second);
-  const NoGrad plain;
+  const NoGrad no_grad;
   FusedStep<kernels::AverageStep> step;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     step.add(averages_[i].second, parameters_[i].second, nullptr, {decay_});
@@ -32,7 +32,7 @@ void ExponentialMovingAverage::update() {
 
 ExponentialMovingAverage::Applied::Applied(ExponentialMovingAverage& average) : average_(average) {
   if (average.applied_) check::fail(op, "apply() while the averages are applied: they are there already");
-  const NoGrad plain;
+  const NoGrad no_grad;
   for (const auto& [name, p] : average.parameters_) weights_.push_back(p.detach().clone());
   for (std::size_t i = 0; i < weights_.size(); ++i)
     average.parameters_[i].second.copy_(average.averages_[i].second);  // of equal shape, and converted: it can't fail
@@ -40,7 +40,7 @@ ExponentialMovingAverage::Applied::Applied(ExponentialMovingAverage& average) : 
 }
 
 ExponentialMovingAverage::Applied::~Applied() {
-  const NoGrad plain;
+  const NoGrad no_grad;
   for (std::size_t i = 0; i < weights_.size(); ++i) average_.parameters_[i].second.copy_(weights_[i]);
   average_.applied_ = false;
 }

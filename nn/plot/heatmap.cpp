@@ -245,7 +245,7 @@ Figure heads(const Tensor& weights, const Options& options) {
     check::fail("plot::heads", "the weights have shape ", weights.shape(),
                 ": they must be (H, Sq, Sk) or (B, H, Sq, Sk), no axis of size 0");
   const std::int64_t count = weights.size(-3), rows = weights.size(-2), cols = weights.size(-1);
-  const NoGrad plain;
+  const NoGrad no_grad;
   const std::vector<double> values = weights.to(float64).to_vector<double>();
   std::vector<Matrix> matrices;
   for (std::int64_t i = 0; i < count; ++i)

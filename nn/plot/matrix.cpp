@@ -12,7 +12,7 @@ namespace fit::plot {
 Matrix matrix_of(const char* op, const Tensor& x) {
   if (x.rank() != 2 || x.numel() == 0)
     check::fail(op, "the matrix has shape ", x.shape(), ": it must have two axes, rows and columns, none of size 0");
-  const NoGrad plain;
+  const NoGrad no_grad;
   Matrix m{x.size(0), x.size(1), x.to(float64).to_vector<double>(), true};
   m.whole = std::all_of(m.values.begin(), m.values.end(),
                         [](double v) { return !std::isfinite(v) || (v == std::floor(v) && std::abs(v) < 1e6); });

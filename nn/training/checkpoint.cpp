@@ -85,7 +85,7 @@ File read(const std::string& path) {
 }
 
 StateDict copy_of(const StateDict& state) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   StateDict copy;
   for (const auto& [name, tensor] : state) copy.emplace_back(name, tensor.detach().clone());
   return copy;

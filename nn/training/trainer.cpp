@@ -138,7 +138,7 @@ void Trainer::step(double loss) {
 }
 
 void Trainer::validate() {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model_.eval();
   const Rollback train([this] { model_.train(); });
   const double value = validate_();

@@ -153,7 +153,7 @@ Workload decode() {
             auto model = std::make_shared<nn::GPT>(options);
             model->eval();
             return [model] {
-              const NoGrad guard;
+              const NoGrad no_grad;
               nn::KVCache cache = model->make_cache(1, tokens);
               Tensor id = tensor({{0}});
               for (std::int64_t t = 0; t < tokens; ++t) id = argmax(model->forward_last(id, cache), -1, keepdims);
@@ -163,7 +163,7 @@ Workload decode() {
             // Token by token gives what all at once does.
             nn::GPT model(gpt_options(2, 12, C, 65, 33));
             model.eval();
-            const NoGrad guard;
+            const NoGrad no_grad;
             const Tensor ids = randint(0, 65, {1, 33});
             nn::KVCache cache = model.make_cache(1);
             std::vector<Tensor> logits;

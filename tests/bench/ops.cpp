@@ -27,7 +27,7 @@ Workload tiny_ops(bool backward) {
             Tensor x = randn({4});
             if (!backward)
               return [x] {
-                const NoGrad guard;
+                const NoGrad no_grad;
                 chain(x, 1000);
               };
             x.requires_grad_();
@@ -58,7 +58,7 @@ Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_
             Tensor q = randn({B, H, T, D}), k = randn({B, H, T, D}), v = randn({B, H, T, D});
             if (!backward)
               return [=] {
-                const NoGrad guard;
+                const NoGrad no_grad;
                 scaled_dot_product_attention(q, k, v, options);
               };
             const Tensor g = randn({B, H, T, D});

@@ -41,7 +41,7 @@ void make_one_nan(double* g, std::int64_t) { g[0] = NAN; }
 // a [N, C] * b [C]
 template <bool right>
 Tensor scale_rows(const Values& in) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   Tensor y = mul(in[0], in[1]);
   const EnableGrad on;
   return record("scale_rows", {in[0], in[1]}, std::move(y), keep::inputs, [](Backward& b) {
@@ -95,7 +95,7 @@ TEST_CASE("check_gradients catches what a plain sum would hide", "[gradcheck]") 
   const auto without_gradient = [](const Values& in) {
     double sum = 0;
     for (const double v : in[0].data<double>()) sum += v;
-    const NoGrad plain;
+    const NoGrad no_grad;
     Tensor y = div(in[0], sum);
     const EnableGrad on;
     return record("normalise", {in[0]}, std::move(y), keep::nothing,
@@ -111,7 +111,7 @@ TEST_CASE("check_gradients catches a gradient that is lost", "[gradcheck]") {
 
 TEST_CASE("check_gradients with order 2 catches a gradient that can't be differentiated again", "[gradcheck]") {
   const auto cut = [](const Values& in) {
-    const NoGrad plain;
+    const NoGrad no_grad;
     Tensor y = mul(in[0], in[0]);
     const EnableGrad on;
     return record("cut", {in[0]}, std::move(y), keep::inputs,

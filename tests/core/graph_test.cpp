@@ -314,7 +314,7 @@ TEST_CASE("changes that no gradient needs are allowed", "[graph]") {
   SECTION("a parameter, under NoGrad, between two steps") {
     sum(x * x).backward();
     {
-      const NoGrad guard;
+      const NoGrad no_grad;
       Tensor(x).sub_(0.5 * x.grad());
     }
     CHECK(values(x) == V{0, 0});
@@ -436,7 +436,7 @@ TEST_CASE("an adjoint may run a backward() of its own", "[graph]") {
   const auto cube = [](const Tensor& x) { return x * x * x; };
   const Tensor x = leaf({2, 3}), w = leaf({1, 1});
   const Tensor inner = w * x;
-  const NoGrad plain;
+  const NoGrad no_grad;
   Tensor y = cube(inner);
   const EnableGrad on;
   const Tensor out = record("recomputed", {inner}, std::move(y), keep::inputs, [cube](Backward& b) {

@@ -206,7 +206,7 @@ TEST_CASE("assignments are recorded", "[index]") {
     Tensor leaf = a;
     CHECK_THROWS_WITH((leaf[{0}] = 1.), Contains("is a leaf that wants a gradient"));
     {
-      const NoGrad guard;
+      const NoGrad no_grad;
       leaf[0] = 4.;
     }
     CHECK(values(a) == V{4, 2, 3});

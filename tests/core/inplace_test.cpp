@@ -109,7 +109,7 @@ TEST_CASE("a leaf that wants gradients changes under NoGrad only", "[inplace]") 
   CHECK_THROWS_WITH(w.edit<float>(), says("[edit]"));
   CHECK(w.version() == 0);
   {
-    const NoGrad guard;
+    const NoGrad no_grad;
     w.sub_(tensor({0.5, 0.5})).mul_(2);
     w.edit<float>()[0] = 7;
   }
@@ -176,7 +176,7 @@ TEST_CASE("backward through a value that was changed is an error", "[inplace]") 
   Tensor h = w * w;
   const Tensor z = sum(h * h);
   {
-    const NoGrad guard;
+    const NoGrad no_grad;
     h.zero_();
   }
   CHECK_THROWS_WITH(z.backward(), says("changed in place"));

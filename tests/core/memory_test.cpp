@@ -169,7 +169,7 @@ TEST_CASE("a step that repeats asks the system for nothing from the third on", "
     const Tensor y = matmul(h * h, transpose(w2));
     const Tensor loss = mean(y * y);
     loss.backward();
-    const NoGrad guard;
+    const NoGrad no_grad;
     for (Tensor* p : {&w1, &w2, &bias}) {
       p->sub_(p->grad() * 0.01);
       p->zero_grad();

@@ -199,7 +199,7 @@ TEST_CASE("every op: a graph is recorded only where a gradient is wanted", "[ops
     for (const Tensor& y : row.f(in)) CHECK_FALSE(y.requires_grad());
     for (Tensor& x : in) x.requires_grad_();
     for (const Tensor& y : row.f(in)) CHECK(y.requires_grad() == is_floating(y.dtype()));
-    const NoGrad guard;
+    const NoGrad no_grad;
     for (const Tensor& y : row.f(in)) CHECK_FALSE((y.requires_grad() && !y.is_leaf()));
   });
 }

@@ -19,7 +19,7 @@ Tensor leaf(const Nested& numbers) { return tensor(numbers, float64).requires_gr
 
 // a * b + c, where c may be undefined, with a look at what is kept.
 Tensor multiply_add(const Tensor& a, const Tensor& b, const Tensor& c) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   Tensor product = a * b;
   Tensor y = c.defined() ? product + c : product;
   const EnableGrad on;
@@ -40,7 +40,7 @@ Tensor multiply_add(const Tensor& a, const Tensor& b, const Tensor& c) {
 std::vector<Tensor> several(const Tensor& x) {
   std::vector<Tensor> y;
   {
-    const NoGrad plain;
+    const NoGrad no_grad;
     y = {x + 1, x.to(int64), x * 2};
   }
   record("several", {x}, y, keep::nothing, [](Backward& b) {

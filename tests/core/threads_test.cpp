@@ -55,7 +55,7 @@ TEST_CASE("recording is switched for a scope", "[threads]") {
 
 TEST_CASE("recording is as before after an exception", "[threads]") {
   const auto fails = [] {
-    const NoGrad guard;
+    const NoGrad no_grad;
     throw Error("[test] fails");
   };
   CHECK_THROWS_AS(fails(), Error);
@@ -65,7 +65,7 @@ TEST_CASE("recording is as before after an exception", "[threads]") {
   const Tensor y = record("fragile", {x}, x.detach(), keep::nothing, [](Backward&) { throw Error("[fragile] fails"); });
   CHECK_THROWS_AS(y.backward(retain_graph), Error);
   CHECK(grad_enabled());
-  const NoGrad guard;
+  const NoGrad no_grad;
   CHECK_THROWS_AS(y.backward(create_graph), Error);
   CHECK_FALSE(grad_enabled());
 }
@@ -79,13 +79,13 @@ TEST_CASE("backward() records nothing unless asked, whatever the scope", "[threa
   });
   y.backward(retain_graph);
   CHECK_FALSE(recorded);
-  const NoGrad guard;
+  const NoGrad no_grad;
   y.backward(create_graph);
   CHECK(recorded);
 }
 
 TEST_CASE("a new thread records", "[threads]") {
-  const NoGrad guard;
+  const NoGrad no_grad;
   bool enabled = false;
   std::thread([&] { enabled = grad_enabled(); }).join();
   CHECK(enabled);
@@ -221,7 +221,7 @@ TEST_CASE("set_num_threads wants at least one", "[threads]") {
 TEST_CASE("several threads may compute with the same parameters", "[threads]") {
   const Tensor w = random_like(zeros({64, 64})).requires_grad_(), x = random_like(zeros({32, 64}));
   const auto infer = [&] {
-    const NoGrad guard;
+    const NoGrad no_grad;
     Tensor h = x;
     for (int i = 0; i < 5; ++i) h = matmul(h, w) * 0.1 + x;
     return h;
@@ -246,7 +246,7 @@ TEST_CASE("several threads may each train a model of their own", "[threads]") {
       w.zero_grad();
       const Tensor y = matmul(x, w) - x;
       sum(y * y).backward();
-      const NoGrad guard;
+      const NoGrad no_grad;
       w.sub_(w.grad() * 0.005);
     }
     return w;

@@ -24,7 +24,7 @@ Checkpoint checkpoint_of(SmallTraining& t) {
 struct Stored {
   Stored() {
     default_generator().set_state(7, 2);
-    const NoGrad plain;
+    const NoGrad no_grad;
     layer.weight.copy_(tensor({{0.5, -1.}}));
     layer.bias.copy_(tensor({2.}));
   }

@@ -19,7 +19,7 @@ nn::GPT lively(std::int64_t context = 12) {
   o.vocab_size = 9, o.context_length = context, o.num_layers = 2, o.num_heads = 2, o.d_model = 8;
   manual_seed(4);
   nn::GPT gpt(o);
-  const NoGrad plain;
+  const NoGrad no_grad;
   for (Tensor p : gpt.parameters()) p.add_(randn(p.shape()) * 0.4);
   return gpt;
 }

@@ -27,7 +27,7 @@ nn::GPT lively(const nn::GPTOptions& o) {
   manual_seed(5);
   nn::GPT gpt(o);
   gpt.to(float64);
-  const NoGrad plain;
+  const NoGrad no_grad;
   for (Tensor p : gpt.parameters()) p.add_(randn(p.shape(), float64) * 0.3);
   return gpt;
 }

@@ -126,7 +126,7 @@ TEST_CASE("every layer: a clone gives the same and lives its own life", "[layers
     const Tensor before = row.call(layer, row.inputs());
     CHECK(same_bits(before, row.call(*copy, row.inputs())));
     {
-      const NoGrad plain;
+      const NoGrad no_grad;
       for (auto& [name, tensor] : copy->state_dict()) Tensor(tensor).zero_();
     }
     CHECK(same_bits(before, row.call(layer, row.inputs())));

@@ -201,7 +201,7 @@ TEST_CASE("the state of a layer is live and outside of the graph") {
   nn::Linear layer(2, 1, false);
   const nn::StateDict state = layer.state_dict();
   CHECK_FALSE(state[0].second.requires_grad());
-  const NoGrad plain;
+  const NoGrad no_grad;
   layer.weight.fill_(3);
   CHECK(state[0].second.to_vector<float>() == std::vector<float>{3, 3});
 }

@@ -132,7 +132,7 @@ TEST_CASE("the norms are those of their formulas") {
   CHECK(b[2] == Approx(3 / std::sqrt(14. / 3 + 1e-6)));
   nn::LayerNorm shifted(3);
   {
-    const NoGrad plain;
+    const NoGrad no_grad;
     shifted.weight.fill_(2);
     shifted.bias.fill_(5);
   }

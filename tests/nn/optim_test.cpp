@@ -226,7 +226,7 @@ TEST_CASE("the moving average follows the weights, and takes their places for a 
   std::vector<double> expected = layer.weight.detach().to(float64).to_vector<double>();
   for (int t = 0; t < 4; ++t) {
     {
-      const NoGrad plain;
+      const NoGrad no_grad;
       layer.weight.add_(randn({5, 9}));
     }
     average.update();

@@ -67,7 +67,7 @@ inline Tensor random_like(const Tensor& x) {
 
 /// The elements in row-major order, of whatever type.
 inline std::vector<double> values(const Tensor& x) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   return x.to(float64).to_vector<double>();
 }
 
@@ -79,7 +79,7 @@ inline bool same_bits(const Tensor& a, const Tensor& b) {
 /// Largest |a - b| / (1 + |b|) over the elements; infinity where the shapes differ or one of two numbers is NaN.
 inline double max_difference(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape()) return std::numeric_limits<double>::infinity();
-  const NoGrad plain;
+  const NoGrad no_grad;
   const Tensor x = a.to(float64), y = b.to(float64);
   double worst = 0;
   for (std::int64_t i = 0; i < x.numel(); ++i) {

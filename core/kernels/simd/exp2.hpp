@@ -7,7 +7,7 @@ inline namespace FIT_ISA_NAMESPACE {
 // 2^(n + f) for whole n and |f| <= 1/2: 2^f by Taylor's series, whose eighth term is under 6e-9. float only; without
 // AVX-512 for n <= 127, and 0 for n < -126.
 template <class V>
-inline V two_to(const V& n, const V& f) {
+inline V pow2(const V& n, const V& f) {
   using T = typename V::value_type;
   V p(T(1.52527338e-5));
   p = p * f + V(T(1.54035304e-4));
@@ -26,14 +26,14 @@ inline V two_to(const V& n, const V& f) {
 }
 
 // 2^x for x <= 127, with 0 for -inf and NaN for NaN; float: within 2 units in the last place
-// (tests/core/attention_tiles_test.cpp), and 0 under the least normal number unless there is AVX-512.
+// (tests/core/attention_tiles_test.cpp), and 0 under the smallest normal number unless there is AVX-512.
 template <class V>
-inline V two_to(const V& x) {
+inline V pow2(const V& x) {
   if constexpr (sizeof(typename V::value_type) == 8) {
     return xsimd::exp2(x);
   } else {
     const V n = xsimd::nearbyint(x);
-    return two_to(n, x - n);
+    return pow2(n, x - n);
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include "kernels/simd/simd.hpp"
 
-// Walking along a row by vectors, its end included. For *.simd.cpp files only.
+// Loops along a row by whole vectors, and its tail. For *.simd.cpp files only.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 

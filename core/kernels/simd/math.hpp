@@ -31,7 +31,7 @@ inline V exp_normal(const V& x) {
   if constexpr (is_float<V>) {
     // x = (n + f) ln 2, with 1 / ln 2 in two parts. The product that n is taken off must not be rounded.
     const V c = clamp(x, -105, 90), high(1.44269502f), n = xsimd::nearbyint(c * high);
-    return two_to(n, xsimd::fma(c, V(1.92596299e-8f), V(_mm512_fmsub_ps(c, high, n))));
+    return pow2(n, xsimd::fma(c, V(1.92596299e-8f), V(_mm512_fmsub_ps(c, high, n))));
   }
 #endif
   return xsimd::exp(x);

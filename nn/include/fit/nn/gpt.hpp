@@ -70,7 +70,7 @@ class GPTAttention final : public UnaryLayer {
   Dropout dropout;
 
  private:
-  Tensor turned(const Tensor& x, std::int64_t offset) const;
+  Tensor rotated_qkv(const Tensor& x, std::int64_t offset) const;
   AttentionMasks masks(const Tensor& mask) const;
 };
 
