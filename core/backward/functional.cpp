@@ -1,0 +1,121 @@
+// Jacobians, Hessians and their products with vectors, by grad().
+#include "fit/functional.hpp"
+
+#include "fit/ops.hpp"
+#include "tensor/check.hpp"
+
+namespace fit {
+namespace {
+
+Shape joined(const Shape& a, const Shape& b) {
+  std::vector<std::int64_t> sizes;
+  for (const Shape* s : {&a, &b})
+    for (int i = 0; i < s->rank(); ++i) sizes.push_back((*s)[i]);
+  return Shape(sizes);
+}
+
+void check_inputs(const char* op, const std::vector<Tensor>& inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check::defined(op, ("input " + std::to_string(i)).c_str(), inputs[i]);
+    if (!inputs[i].requires_grad())
+      check::fail(op, "input ", i, " of shape ", inputs[i].shape(),
+                  " wants no gradient: call requires_grad_() on it before computing the outputs");
+  }
+}
+
+// grad(), which leaves the graph and takes what doesn't depend for 0.
+std::vector<Tensor> gradients(const Tensor& y, const std::vector<Tensor>& inputs, const Tensor& seed,
+                              GraphFlags flags) {
+  if (!y.requires_grad()) {
+    std::vector<Tensor> none;
+    for (const Tensor& x : inputs) none.push_back(zeros_like(x));
+    return none;
+  }
+  std::vector<Tensor> g = grad({y}, inputs, {seed}, flags | retain_graph | allow_unused);
+  for (std::size_t i = 0; i < g.size(); ++i)
+    if (!g[i].defined()) g[i] = zeros_like(inputs[i]);
+  return g;
+}
+
+void check_one(const char* op, const Tensor& y) {
+  check::defined(op, "y", y);
+  if (y.numel() != 1)
+    check::fail(op, "y has shape ", y.shape(), ": it must have one element; call sum() or mean() first");
+}
+
+void check_vector(const char* op, const char* of, const Tensor& v, const Tensor& x) {
+  check::defined(op, "v", v);
+  check::defined(op, of, x);
+  if (v.shape() != x.shape()) check::fail(op, "v is ", v.shape(), ", ", of, " is ", x.shape(), ": they must be equal");
+}
+
+}  // namespace
+
+std::vector<Tensor> jacobian(const Tensor& y, const std::vector<Tensor>& inputs, GraphFlags flags) {
+  check::defined("jacobian", "y", y);
+  check::floating("jacobian", "y", y);
+  check_inputs("jacobian", inputs);
+  std::vector<std::vector<Tensor>> rows(inputs.size());
+  const std::int64_t n = y.numel();
+  const Tensor units = eye(n, n, y.dtype());
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::vector<Tensor> row = gradients(y, inputs, reshape(units[i], y.shape()), flags);
+    for (std::size_t k = 0; k < inputs.size(); ++k) rows[k].push_back(row[k]);
+  }
+  std::vector<Tensor> all;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    const Shape shape = joined(y.shape(), inputs[k].shape());
+    all.push_back(n == 0 ? zeros(shape, inputs[k].dtype()) : reshape(stack(rows[k]), shape));
+  }
+  return all;
+}
+
+Tensor jacobian(const Tensor& y, const Tensor& x, GraphFlags flags) {
+  return jacobian(y, std::vector<Tensor>{x}, flags)[0];
+}
+
+Tensor hessian(const Tensor& y, const Tensor& x, GraphFlags flags) {
+  check_one("hessian", y);
+  check_inputs("hessian", {x});
+  return jacobian(gradients(y, {x}, ones_like(y), flags | create_graph)[0], x, flags);
+}
+
+Tensor vjp(const Tensor& y, const Tensor& x, const Tensor& v, GraphFlags flags) {
+  check_vector("vjp", "y", v, y);
+  check_inputs("vjp", {x});
+  return gradients(y, {x}, v, flags)[0];
+}
+
+Tensor jvp(const Tensor& y, const Tensor& x, const Tensor& v, GraphFlags flags) {
+  check_vector("jvp", "x", v, x);
+  check::defined("jvp", "y", y);
+  check_inputs("jvp", {x});
+  const EnableGrad recorded;
+  const Tensor u = zeros_like(y).requires_grad_();
+  return gradients(gradients(y, {x}, u, create_graph)[0], {u}, v, flags)[0];
+}
+
+std::vector<Tensor> hvp(const Tensor& y, const std::vector<Tensor>& inputs, const std::vector<Tensor>& v,
+                        GraphFlags flags) {
+  check_one("hvp", y);
+  check_inputs("hvp", inputs);
+  if (v.size() != inputs.size())
+    check::fail("hvp", v.size(), " vectors for ", inputs.size(), " inputs: there must be one for each");
+  for (std::size_t i = 0; i < v.size(); ++i)
+    check_vector("hvp", ("input " + std::to_string(i)).c_str(), v[i], inputs[i]);
+  const EnableGrad recorded;
+  Tensor product;  // of the gradient and v
+  const std::vector<Tensor> g = gradients(y, inputs, ones_like(y), create_graph);
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    const Tensor term = sum(g[i] * v[i]);
+    product = product.defined() ? product + term : term;
+  }
+  if (!product.defined()) return {};
+  return gradients(product, inputs, ones_like(product), flags);
+}
+
+Tensor hvp(const Tensor& y, const Tensor& x, const Tensor& v, GraphFlags flags) {
+  return hvp(y, std::vector<Tensor>{x}, std::vector<Tensor>{v}, flags)[0];
+}
+
+}  // namespace fit

@@ -1,0 +1,114 @@
+#include "fit/functional.hpp"
+
+#include "fit/attention.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test {
+namespace {
+
+using Catch::Contains;
+
+Tensor softmax_rows(const Tensor& x) { return softmax(x, -1); }
+// Not symmetric in its elements, and with all second derivatives.
+Tensor mixed(const Tensor& x) { return sum(exp(x) * cumsum(x, 0)) + prod(x); }
+
+}  // namespace
+
+TEST_CASE("jacobian() of softmax is diag(p) - p p^T", "[functional]") {
+  const Tensor x = tensor({0.3, -1., 2.}, float64), p = softmax(x);
+  const Tensor expected = eye(3, 3, float64) * p - outer(p, p);
+  CHECK(max_difference(jacobian(softmax_rows, x), expected) < 1e-15);
+  const Tensor leaf = x.clone().requires_grad_();
+  CHECK(max_difference(jacobian(softmax_rows(leaf), leaf), expected) < 1e-15);
+}
+
+TEST_CASE("jacobian() has y's axes before x's, and takes several inputs", "[functional]") {
+  const Tensor a = randn({2, 3}, float64).requires_grad_(), b = randn({3, 4}, float64).requires_grad_();
+  const Tensor y = matmul(a, b);
+  const std::vector<Tensor> j = jacobian(y, {a, b});
+  REQUIRE(j[0].shape() == Shape{2, 4, 2, 3});
+  REQUIRE(j[1].shape() == Shape{2, 4, 3, 4});
+  // dy_ij / da_kl = [i = k] b_lj, dy_ij / db_kl = a_ik [j = l]
+  CHECK(max_difference(j[0], einsum("ik,lj->ijkl", {eye(2, 2, float64), b.detach()})) == 0);
+  CHECK(max_difference(j[1], einsum("ik,jl->ijkl", {a.detach(), eye(4, 4, float64)})) == 0);
+  sum(y).backward();  // the graph is still there
+  CHECK(a.grad().defined());
+}
+
+TEST_CASE("hessian() is the jacobian of the gradient, and symmetric", "[functional]") {
+  const Tensor x = tensor({0.5, -0.3, 1.2}, float64);
+  const Tensor h = hessian(mixed, x);
+  CHECK(max_difference(h, transpose(h)) < 1e-15);
+  CHECK(max_difference(hessian([](const Tensor& z) { return sum(z * z * z); }, x), eye(3, 3, float64) * (6 * x)) <
+        1e-15);
+  // Central differences of the gradient.
+  const double e = 1e-5;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const auto gradient = [&](double step) {
+      Tensor z = x.clone();
+      z[i] += step;
+      z.requires_grad_();
+      return grad(mixed(z), z);
+    };
+    CHECK(max_difference(h[i], (gradient(e) - gradient(-e)) / (2 * e)) < 1e-8);
+  }
+}
+
+TEST_CASE("products with vectors are those with the matrices", "[functional]") {
+  const Tensor x = tensor({0.5, -0.3, 1.2}, float64), v = tensor({1., 2., -0.5}, float64);
+  const Tensor j = jacobian(softmax_rows, x);
+  CHECK(max_difference(jvp(softmax_rows, x, v), matmul(j, v)) < 1e-15);
+  CHECK(max_difference(vjp(softmax_rows, x, v), matmul(v, j)) < 1e-15);
+  CHECK(max_difference(hvp(mixed, x, v), matmul(hessian(mixed, x), v)) < 1e-14);
+
+  // Over several inputs: of f = sum(a b a), H v = (2 (b va + a vb), 2 a va).
+  const Tensor a = randn({3}, float64).requires_grad_(), b = randn({3}, float64).requires_grad_();
+  const std::vector<Tensor> hv = hvp(sum(a * b * a), {a, b}, {v, x});
+  CHECK(max_difference(hv[0], 2 * (b * v + a * x)) < 1e-14);
+  CHECK(max_difference(hv[1], 2 * a * v) < 1e-14);
+}
+
+TEST_CASE("Hessian-vector products go through attention, layer norm and cross entropy", "[functional]") {
+  const Tensor x = randn({3, 4}, float64), v = randn({3, 4}, float64), ids = tensor({1, 0, 3});
+  const auto loss = [&](const Tensor& z) {
+    const Tensor rows = reshape(layer_norm(z), {1, 1, 3, 4});
+    AttentionOptions o;
+    o.causal = true;
+    return sum(cross_entropy_rows(reshape(scaled_dot_product_attention(rows, rows, rows, o), {3, 4}), ids));
+  };
+  const double e = 1e-5;
+  const auto gradient = [&](double step) {
+    const Tensor z = (x + step * v).requires_grad_();
+    return grad(loss(z), z);
+  };
+  CHECK(max_difference(hvp(loss, x, v), (gradient(e) - gradient(-e)) / (2 * e)) < 1e-8);
+}
+
+TEST_CASE("derivatives can be differentiated again, under NoGrad too", "[functional]") {
+  const Tensor x = tensor({0.5, 2.}, float64).requires_grad_();
+  const Tensor j = jacobian(x * x * x, x, create_graph);
+  CHECK(max_difference(grad(sum(j), x), 6 * x) < 1e-15);
+  const Tensor h = hessian(sum(x * x * x), x, create_graph);
+  CHECK(max_difference(grad(sum(h), x), full({2}, 6., float64)) < 1e-15);
+  const Tensor y = x * x * x;
+  const NoGrad no_grad;
+  CHECK(max_difference(jvp(y, x, ones({2}, float64)), 3 * x * x) < 1e-15);
+  CHECK_FALSE(jacobian(softmax_rows, x).requires_grad());
+}
+
+TEST_CASE("what doesn't depend is 0, and what doesn't fit is told", "[functional]") {
+  const Tensor x = randn({2}).requires_grad_(), other = randn({3}).requires_grad_();
+  CHECK(equal(jacobian(2 * x, other), zeros({2, 3})));
+  CHECK(equal(hessian(sum(2 * x), x), zeros({2, 2})));
+  CHECK(equal(hvp(sum(x), x, ones({2})), zeros({2})));
+  CHECK(jacobian(zeros({0}) * sum(x), x).shape() == Shape{0, 2});
+  CHECK_THROWS_WITH(hessian(x * x, x), Contains("[hessian] y has shape [2]: it must have one element"));
+  CHECK_THROWS_WITH(jvp(x * x, x, ones({3})), Contains("[jvp] v is [3], x is [2]: they must be equal"));
+  CHECK_THROWS_WITH(vjp(x * x, x, ones({3})), Contains("[vjp] v is [3], y is [2]: they must be equal"));
+  CHECK_THROWS_WITH(jacobian(x * x, randn({2})), Contains("[jacobian] input 0 of shape [2] wants no gradient"));
+  CHECK_THROWS_WITH(hvp(sum(x), {x, other}, {x}), Contains("1 vectors for 2 inputs"));
+}
+
+}  // namespace fit::test
