@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "backward/watch.hpp"
 #include "fit/ops.hpp"
-#include "graph/node.hpp"
+#include "graph/hooks.hpp"
 #include "ops/broadcast.hpp"
 #include "ops/inplace.hpp"
 #include "tensor/check.hpp"
@@ -20,10 +21,23 @@ struct Capture {
   Tensor* result;
 };
 
+[[noreturn]] void fail_walked(const char* op) {
+  check::fail(
+      "backward", "the graph at ", op,
+      " is being walked by the backward() around this one: its adjoints and hooks can't go through it themselves");
+}
+
+std::uint8_t next_depth(std::uint8_t outer) {
+  if (outer == UINT8_MAX)
+    check::fail("backward", "more than ", UINT8_MAX, " calls of backward() and grad() are nested");
+  return static_cast<std::uint8_t>(outer + 1);
+}
+
 // One running backward(). Nodes are taken in falling order of creation: all users of a node come before it.
 class Run {
  public:
-  Run(bool retain, std::vector<Capture>* captures) : retain_(retain), captures_(captures), outer_(current) {
+  Run(bool retain, std::vector<Capture>* captures)
+      : retain_(retain), captures_(captures), outer_(current), depth_(outer_ ? next_depth(outer_->depth_) : 1) {
     heap_.swap(spare);
     current = this;
   }
@@ -37,8 +51,9 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   void push(Node* n) {
-    if (n->queued) return;
-    n->queued = true;
+    if (n->queued == depth_) return;
+    if (n->queued) fail_walked(n->op);
+    n->queued = depth_;
     hold(n->refs);
     heap_.push_back(n);
     std::push_heap(heap_.begin(), heap_.end(), earlier);
@@ -47,13 +62,19 @@ class Run {
   void all() {
     while (!heap_.empty()) {
       std::pop_heap(heap_.begin(), heap_.end(), earlier);
-      const Tidy active{heap_.back()};
-      heap_.pop_back();
-      one(*active.node);
+      {
+        const Tidy active{heap_.back()};
+        heap_.pop_back();
+        one(*active.node);
+      }
+      watch_.call();
+      if (between_nodes) (*between_nodes)();
     }
+    watch_.rest();
   }
 
   bool retains() const { return retain_; }
+  Watch& watch() { return watch_; }
 
   static thread_local Run* current;
 
@@ -61,7 +82,7 @@ class Run {
   static bool earlier(const Node* a, const Node* b) { return a->sequence < b->sequence; }
 
   static void finish(Node* n) noexcept {
-    n->queued = false;
+    n->queued = 0;
     for (int i = 0; i < n->output_count; ++i) n->outputs[i].grad = Tensor();
     drop_node(n);
   }
@@ -77,6 +98,8 @@ class Run {
   bool retain_;
   std::vector<Capture>* captures_;
   Run* outer_;
+  std::uint8_t depth_;  // 1 for the outermost
+  Watch watch_;
   static thread_local std::vector<Node*> spare;  // its room is used again
 };
 thread_local Run* Run::current = nullptr;
@@ -110,6 +133,7 @@ void Run::one(Node& n) {
   bool wanted = false;
   for (int i = 0; i < n.input_count && !wanted; ++i) wanted = b.wants(i);
   if (wanted) n.adjoint(b, n.closure);
+  watch_.passed(n);
   if (!retain_) {
     n.released = true;
     forget_kept(n);
@@ -142,6 +166,7 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
           std::vector<Capture>* captures, const char* op) {
   const RecordGuard mode(flags & create_graph);
   Run run(flags & (retain_graph | create_graph), captures);
+  if (!captures && hook_count > 0) run.watch().begin(outputs);
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const Tensor& y = outputs[k];
     if (!y.requires_grad()) check::fail(op, "the tensor of shape ", y.shape(), ' ', why_cut(*y.impl()));
@@ -159,6 +184,7 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
     if (n.released) fail_released(n.op);
     if (!n.needed || n.orphan) continue;
     accumulate(n, n.outputs[y.impl()->output].grad, std::move(seed));
+    run.watch().gave(n);
     if (!n.leaf()) run.push(&n);
   }
   run.all();
@@ -353,6 +379,7 @@ void Backward::give(int i, Tensor g) {
     g = sum_to(g, o.shape);
   }
   detail::accumulate(*to, o.grad, std::move(g));
+  detail::Run::current->watch().gave(*to);
   if (!to->leaf()) detail::Run::current->push(to);
 }
 
@@ -366,6 +393,7 @@ Backward::Target Backward::target(int i) {
   else if (!to->leaf() && !o.grad.unique())
     o.grad = o.grad.clone();
   if (add) o.grad.before_write(node_.op);
+  detail::Run::current->watch().gave(*to);
   if (!to->leaf()) detail::Run::current->push(to);
   return {o.grad, add};
 }

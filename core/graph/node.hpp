@@ -26,17 +26,20 @@ struct Saved {
   Shape shape;
 };
 
+struct LeafHooks;
+
 struct Node {
   std::atomic<std::uint32_t> refs{0};
   std::uint16_t input_count = 0, output_count = 0, saved_count = 0, extras_at = 0;
   std::uint32_t kept_inputs = 0;
   bool keeps_outputs = false;
-  bool released = false;        // backward() has taken it apart
-  bool queued = false;          // waits in a running backward()
-  bool captured = false;        // grad() wants an output's gradient
-  bool needed = true;           // lies on the way to what grad() wants
-  bool orphan = false;          // a leaf whose tensor is gone
-  std::uint32_t marked_by = 0;  // the grad() that has seen it last
+  bool released = false;         // backward() has taken it apart
+  std::uint8_t queued = 0;       // waits in a running backward(): how deep that is nested
+  bool captured = false;         // grad() wants an output's gradient
+  bool needed = true;            // lies on the way to what grad() wants
+  bool orphan = false;           // a leaf whose tensor is gone
+  std::uint32_t marked_by = 0;   // the grad() that has seen it last
+  std::uint32_t counted_by = 0;  // the backward() that has counted its edges last, for the hooks of leaves
   std::size_t capacity = 0;
   std::uint64_t sequence = 0;  // creation number: inputs have smaller ones
   const char* op = nullptr;    // null for a leaf
@@ -45,12 +48,14 @@ struct Node {
   Output* outputs = nullptr;
   Saved* saved = nullptr;
   void* closure = nullptr;
+  LeafHooks* hooks = nullptr;  // of a leaf; null if there never was one
 
   bool leaf() const { return op == nullptr; }
 };
 
 Node* new_leaf(const Shape& shape, DType dtype);
 void drop_node(Node* n) noexcept;
+void free_hooks(LeafHooks* hooks) noexcept;
 /// Lets go of what a node keeps for its adjoint, and of the nodes of its inputs.
 void forget_kept(Node& n) noexcept;
 void forget_edges(Node& n) noexcept;

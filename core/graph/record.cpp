@@ -40,6 +40,7 @@ void destroy(Node* n) noexcept {
     if (n->outputs[i].retained) drop_node(n->outputs[i].retained);
     n->outputs[i].~Output();
   }
+  if (n->hooks) free_hooks(n->hooks);
   const std::size_t capacity = n->capacity;
   n->~Node();
   release(n, capacity);

@@ -1,0 +1,98 @@
+#pragma once
+#include <deque>
+#include <vector>
+
+#include "graph/hooks.hpp"
+
+namespace fit::detail {
+
+/// Finds out in a running backward() when the gradients of leaves with hooks are complete: it counts the edges that
+/// lead to them from all that the outputs were computed from, and counts down as nodes are passed.
+class Watch {
+ public:
+  Watch() = default;
+  ~Watch() {
+    for (Watched& w : leaves_) {
+      w.leaf->hooks->watched = w.outer;
+      drop_node(w.leaf);
+    }
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  /// To be called at the beginning, where there are hooks. Without it the others do nothing.
+  void begin(const std::vector<Tensor>& outputs) {
+    static std::atomic<std::uint32_t> last{0};
+    id_ = ++last;
+    std::vector<Node*> found;
+    const auto visit = [&](Node* n) {
+      if (!n) return;
+      if (n->leaf()) {
+        if (n->hooks && !n->orphan) ++watched(*n).edges;
+      } else if (n->counted_by != id_) {
+        n->counted_by = id_;
+        found.push_back(n);
+      }
+    };
+    for (const Tensor& y : outputs)
+      if (y.impl()) visit(y.impl()->node);
+    while (!found.empty()) {
+      Node* const n = found.back();
+      found.pop_back();
+      for (int i = 0; i < n->input_count; ++i) visit(n->edges[i].node);
+    }
+    for (const Tensor& y :
+         outputs)  // a leaf that is an output itself gets its seed before the walk: no edge leads there
+      if (y.impl() && y.impl()->node) count_down(y.impl()->node);
+  }
+
+  /// Something was added to n's gradient.
+  void gave(Node& n) {
+    if (id_ && n.hooks && n.hooks->watched) n.hooks->watched->given = true;
+  }
+
+  /// n's adjoint has run; its edges are still there.
+  void passed(Node& n) {
+    if (!id_) return;
+    for (int i = 0; i < n.input_count; ++i) count_down(n.edges[i].node);
+  }
+
+  /// Calls the hooks of the leaves that have become complete.
+  void call() {
+    for (std::size_t i = 0; i < complete_.size(); ++i) call_once(*complete_[i]);
+    complete_.clear();
+  }
+
+  /// At the end: those on the way to which a node was given nothing, and so never passed.
+  void rest() {
+    for (Watched& w : leaves_) call_once(w);
+  }
+
+ private:
+  Watched& watched(Node& leaf) {
+    if (leaf.hooks->watched && leaf.hooks->watched->run == id_) return *leaf.hooks->watched;
+    Watched& w = leaves_.emplace_back();
+    w.leaf = &leaf;
+    w.run = id_;
+    w.outer = std::exchange(leaf.hooks->watched, &w);
+    hold(leaf.refs);
+    return w;
+  }
+
+  void count_down(Node* n) {
+    if (!n || !n->leaf() || !n->hooks || !n->hooks->watched) return;
+    if (--n->hooks->watched->edges == 0) complete_.push_back(n->hooks->watched);
+  }
+
+  static void call_once(Watched& w) {
+    if (!w.given || w.called) return;
+    w.called = true;
+    call_hooks(*w.leaf);
+  }
+
+  std::uint32_t id_ = 0;  // 0: nothing is watched
+  std::deque<Watched> leaves_;
+  std::vector<Watched*> complete_;
+};
+
+}  // namespace fit::detail

@@ -1,0 +1,61 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "fit/tensor.hpp"
+
+/// What a program can do while backward() runs: look at a gradient as soon as it is complete, and be called between the
+/// nodes of the graph. A gradient can so be sent, clipped or thrown away while the rest is still being computed.
+namespace fit {
+
+/// Takes a hook away when it is destroyed.
+class GradHook {
+ public:
+  GradHook() noexcept = default;
+  GradHook(GradHook&& o) noexcept : node_(std::exchange(o.node_, nullptr)), id_(o.id_) {}
+  GradHook& operator=(GradHook&& o) noexcept {
+    std::swap(node_, o.node_);
+    std::swap(id_, o.id_);
+    return *this;
+  }
+  ~GradHook() { remove(); }
+  /// Takes it away now; a hook may do so with itself.
+  void remove() noexcept;
+
+ private:
+  friend GradHook register_post_accumulate_grad_hook(const Tensor& leaf, std::function<void(const Tensor&)> f);
+  GradHook(detail::Node* node, std::uint64_t id) noexcept : node_(node), id_(id) {}
+  detail::Node* node_ = nullptr;
+  std::uint64_t id_ = 0;
+};
+
+/// f(leaf) is called once in each backward() that gives the leaf something, as soon as nothing more can come: all that
+/// came is in leaf.grad() then, with what was there before, and the walk goes on to older nodes afterwards. f may
+/// change or replace the gradient. It runs on backward()'s thread, and records only under create_graph. What it throws
+/// comes out of backward(); the graph is then taken apart in part, and the gradients of leaves not yet reached are
+/// incomplete. Several hooks of a leaf run in the order in which they were registered. grad() calls none.
+/// Throws Error if `leaf` is no leaf that wants a gradient, or f is empty. A leaf that is told to want no gradient
+/// (requires_grad_(false)) forgets its hooks. As long as no hook exists, nothing is spent on them; while one does, each
+/// backward() goes through its graph once beforehand, to count what leads to those leaves.
+/// Called after PyTorch's Tensor.register_post_accumulate_grad_hook.
+///
+///     const GradHook hook = register_post_accumulate_grad_hook(w, [](const Tensor& leaf) { leaf.grad().mul_(0.5); });
+[[nodiscard]] GradHook register_post_accumulate_grad_hook(const Tensor& leaf, std::function<void(const Tensor&)> f);
+
+/// While one lives, f is called after every node that a backward() or grad() of this thread has gone through: for what
+/// has to be moved on meanwhile. One within another takes its place until it ends. What f throws comes out of
+/// backward().
+class BackwardPoll {
+ public:
+  explicit BackwardPoll(std::function<void()> f);
+  ~BackwardPoll();
+  BackwardPoll(const BackwardPoll&) = delete;
+  BackwardPoll& operator=(const BackwardPoll&) = delete;
+
+ private:
+  std::function<void()> f_;
+  const std::function<void()>* before_;
+};
+
+}  // namespace fit
