@@ -42,6 +42,7 @@ Tensor& Tensor::requires_grad_(bool on) {
                 ": only a leaf can be changed; detach() it first");
   if (on && !impl_->node) {
     impl_->node = detail::new_leaf(shape(), dtype());
+    impl_->node->closure = impl_;
     impl_->cut_at = nullptr;
     impl_->owns_grad = true;
   } else if (!on && impl_->node) {

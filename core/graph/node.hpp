@@ -1,4 +1,6 @@
 #pragma once
+#include <memory>
+
 #include "fit/graph.hpp"
 
 // The graph's nodes. A tensor points to the node that made it; a node points to the nodes of its inputs, never to a
@@ -47,8 +49,9 @@ struct Node {
   Edge* edges = nullptr;
   Output* outputs = nullptr;
   Saved* saved = nullptr;
-  void* closure = nullptr;
-  LeafHooks* hooks = nullptr;  // of a leaf; null if there never was one
+  void* closure = nullptr;            // of a leaf: its TensorImpl, unless that is gone
+  LeafHooks* hooks = nullptr;         // of a leaf; null if there never was one
+  std::shared_ptr<const void> owned;  // what the adjoint's closure points to
 
   bool leaf() const { return op == nullptr; }
 };
@@ -56,6 +59,8 @@ struct Node {
 Node* new_leaf(const Shape& shape, DType dtype);
 void drop_node(Node* n) noexcept;
 void free_hooks(LeafHooks* hooks) noexcept;
+/// The creation number of the newest node of this thread.
+std::uint64_t newest_sequence() noexcept;
 /// Lets go of what a node keeps for its adjoint, and of the nodes of its inputs.
 void forget_kept(Node& n) noexcept;
 void forget_edges(Node& n) noexcept;

@@ -13,6 +13,7 @@ namespace detail {
 void forget_kept(Node& n) noexcept {
   for (int i = 0; i < n.saved_count; ++i)
     if (Storage* s = std::exchange(n.saved[i].storage, nullptr); s && drop(s->refs)) free_storage(s);
+  n.owned.reset();
 }
 
 void forget_edges(Node& n) noexcept {
@@ -69,13 +70,15 @@ Node* allocate_node(int inputs, int outputs, int saved, std::size_t closure) {
 
 }  // namespace
 
+std::uint64_t newest_sequence() noexcept { return last_sequence; }
+
 void fail_extras() {
   check::fail("keep", "more than ", Keep::max_extras, " values can't be kept by keep::saved: join some by cat()");
 }
 
 void drop_node(Node* n) noexcept {
   if (!drop(n->refs)) return;
-  // A long chain would recurse as deep as it is long: the dead are listed and buried one by one instead.
+  // A long chain would recurse as deep as it is long: nodes are listed instead, and freed one by one.
   n->closure = pending_free;
   pending_free = n;
   if (freeing) return;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "fit/activation_checkpoint.hpp"
 #include "fit/nn/loss.hpp"
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
@@ -194,7 +195,8 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
 
 Tensor GPT::hidden(const Tensor& ids) const {
   Tensor x = embedded(ids, nullptr);
-  for (const GPTBlock& block : h) x = block(x);
+  for (const GPTBlock& block : h)
+    x = options_.checkpoint_blocks ? checkpoint([&block](const Tensor& z) { return block(z); }, x) : block(x);
   return ln_f(x);
 }
 

@@ -33,6 +33,27 @@ std::string message(const nn::GPTOptions& o) {
 
 }  // namespace
 
+TEST_CASE("a GPT that computes its blocks again has the same bits in less memory", "[gpt]") {
+  const Tensor ids = randint(0, 11, {16, 8}), targets = randint(0, 11, {16, 8});
+  std::vector<Tensor> gradients[2];
+  std::int64_t kept[2];
+  for (const bool again : {false, true}) {
+    manual_seed(4);
+    nn::GPTOptions o = small(11, 8, 6);
+    o.dropout = 0.1;
+    o.checkpoint_blocks = again;
+    nn::GPT gpt(o);
+    const std::int64_t before = memory_stats().live_bytes;
+    const Tensor loss = gpt.loss(ids, targets);
+    kept[again] = memory_stats().live_bytes - before;
+    loss.backward();
+    for (const Tensor& p : gpt.parameters()) gradients[again].push_back(p.grad());
+  }
+  REQUIRE(gradients[0].size() == gradients[1].size());
+  for (std::size_t i = 0; i < gradients[0].size(); ++i) CHECK(same_bits(gradients[0][i], gradients[1][i]));
+  CHECK(kept[1] < kept[0] / 4);
+}
+
 TEST_CASE("a GPT starts as GPT-2 does", "[gpt]") {
   manual_seed(1);
   nn::GPTOptions o = small(300, 200, 8);

@@ -8,6 +8,20 @@
 /// (s, c, i) alone. Threads don't matter, and what is drawn again with the same key is the same.
 namespace fit {
 
+class Generator;
+
+namespace detail {
+/// Takes the place of the generators' counts on this thread: what is computed again draws what was drawn before.
+class DrawTape {
+ public:
+  virtual std::uint64_t next_call(Generator& g) = 0;
+
+ protected:
+  ~DrawTape() = default;
+};
+inline thread_local DrawTape* draw_tape = nullptr;
+}  // namespace detail
+
 /// A seed and a count of calls. Several threads may draw from one; which of them gets which call is then up to chance.
 class Generator {
  public:
@@ -25,7 +39,9 @@ class Generator {
     calls_.store(calls, std::memory_order_relaxed);
   }
   /// The key of the next call.
-  std::uint64_t next_call() { return calls_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t next_call() {
+    return detail::draw_tape ? detail::draw_tape->next_call(*this) : calls_.fetch_add(1, std::memory_order_relaxed);
+  }
 
  private:
   std::atomic<std::uint64_t> seed_, calls_{0};

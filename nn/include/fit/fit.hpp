@@ -1,6 +1,7 @@
 #pragma once
 
 /// All of fit but <fit/xtensor.hpp>. It is light: no header of xtensor or OpenBLAS comes with it.
+#include "fit/activation_checkpoint.hpp"
 #include "fit/attention.hpp"
 #include "fit/attention_page.hpp"
 #include "fit/attention_recording.hpp"
@@ -8,8 +9,10 @@
 #include "fit/data.hpp"
 #include "fit/error.hpp"
 #include "fit/explain.hpp"
+#include "fit/functional.hpp"
 #include "fit/gradcheck.hpp"
 #include "fit/graph.hpp"
+#include "fit/hooks.hpp"
 #include "fit/memory.hpp"
 #include "fit/nn/activation.hpp"
 #include "fit/nn/attention.hpp"

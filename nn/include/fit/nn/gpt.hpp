@@ -47,6 +47,8 @@ struct GPTOptions {
   RotaryLayout rotary_layout = RotaryLayout::half_split;
   double rotary_base = 10000;
   std::int64_t window = 0;  ///< how many positions back one sees, itself among them; 0: all
+  /// Whether backward() computes each block again in place of keeping what it computed: see checkpoint().
+  bool checkpoint_blocks = false;
 };
 
 /// Causal self-attention with one projection for queries, keys and values: x (B, T, d_model) -> (B, T, d_model).

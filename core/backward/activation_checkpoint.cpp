@@ -1,0 +1,197 @@
+// checkpoint(): an operation whose adjoint computes its forward pass again.
+#include "fit/activation_checkpoint.hpp"
+
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_set>
+
+#include "fit/ops.hpp"
+#include "fit/random.hpp"
+#include "graph/node.hpp"
+#include "tensor/check.hpp"
+
+namespace fit {
+namespace {
+
+constexpr const char* op = "checkpoint";
+
+using detail::Node;
+
+// The keys of the random numbers that f drew.
+class Tape final : public detail::DrawTape {
+ public:
+  enum class Mode { write, read };
+  // While one lives, this thread draws from the tape: writing it, or reading it from the beginning.
+  class Running {
+   public:
+    Running(Tape& tape, Mode mode) : before_(std::exchange(detail::draw_tape, &tape)) {
+      tape.mode_ = mode;
+      tape.outer_ = before_;
+      tape.at_ = 0;
+    }
+    ~Running() { detail::draw_tape = before_; }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    DrawTape* before_;
+  };
+
+  std::uint64_t next_call(Generator& g) override {
+    if (mode_ == Mode::write) {
+      DrawTape* const self = std::exchange(detail::draw_tape, outer_);  // which may be read at this moment
+      draws_.push_back({&g, g.seed(), g.next_call()});
+      detail::draw_tape = self;
+      return draws_.back().call;
+    }
+    if (at_ == draws_.size() || draws_[at_].generator != &g || draws_[at_].seed != g.seed())
+      check::fail(op, "f drew other random numbers when it was computed again: it must do the same each time");
+    return draws_[at_++].call;
+  }
+
+ private:
+  struct Draw {
+    Generator* generator;
+    std::uint64_t seed, call;
+  };
+  std::vector<Draw> draws_;
+  std::size_t at_ = 0;
+  Mode mode_ = Mode::write;
+  DrawTape* outer_ = nullptr;
+};
+
+using Place = std::pair<Node*, std::uint32_t>;  // a node and one of its outputs
+using Detour = std::map<Place, Place>;
+
+// A tensor without elements for a place: record() and grad() look at its node alone.
+Tensor stand_in(const Place& place) {
+  Tensor t = Tensor::empty({0}, place.first->outputs[place.second].dtype);
+  detail::hold(place.first->refs);
+  t.impl()->node = place.first;
+  t.impl()->output = static_cast<std::uint16_t>(place.second);
+  return t;
+}
+Place place_of(const Tensor& t) { return {t.impl()->node, t.impl()->output}; }
+
+// Calls visit(edge) for each edge that leads out of what was recorded after node number `begin` on the way to `roots`.
+template <class Visit>
+void each_entry(const std::vector<Tensor>& roots, std::uint64_t begin, const Visit& visit) {
+  std::unordered_set<Node*> seen;
+  std::vector<Node*> inside;
+  const auto enter = [&](Node* n) {
+    if (n->leaf() || n->sequence <= begin) return false;
+    if (seen.insert(n).second) inside.push_back(n);
+    return true;
+  };
+  for (const Tensor& root : roots)
+    if (root.requires_grad()) enter(root.impl()->node);
+  while (!inside.empty()) {
+    Node* const n = inside.back();
+    inside.pop_back();
+    for (int i = 0; i < n->input_count; ++i)
+      if (n->edges[i].node && !enter(n->edges[i].node)) visit(n->edges[i]);
+  }
+}
+
+void redirect(const std::vector<Tensor>& roots, std::uint64_t begin, const Detour& detour) {
+  each_entry(roots, begin, [&](detail::Edge& edge) {
+    const auto to = detour.find({edge.node, edge.output});
+    if (to == detour.end()) return;
+    detail::hold(to->second.first->refs);
+    detail::drop_node(edge.node);
+    edge = {to->second.first, to->second.second};
+  });
+}
+
+struct Checkpoint {
+  struct Used {
+    Tensor tensor;
+    std::uint32_t version;
+  };
+
+  std::function<Tensor(const Tensor&)> f;
+  Tensor x;
+  Tape tape;
+  std::vector<Tensor> entries;  // stand-ins for x and what f captured, as far as they want gradients
+  std::vector<Used> used;       // x, and the leaves among those
+
+  Tensor compute(Tape::Mode mode) {
+    const Tape::Running running(tape, mode);
+    return f(x);
+  }
+
+  void find_entries(const Tensor& y, std::uint64_t begin) {
+    std::set<Place> places;
+    each_entry({y}, begin, [&](const detail::Edge& edge) {
+      if (!places.insert({edge.node, edge.output}).second) return;
+      entries.push_back(stand_in({edge.node, edge.output}));
+      if (edge.node->leaf() && !edge.node->orphan) use(*static_cast<detail::TensorImpl*>(edge.node->closure));
+    });
+    use(*x.impl());
+  }
+
+  void backward(Backward& b) {
+    for (const Used& u : used)
+      if (u.tensor.version() != u.version)
+        check::fail(op, "a tensor of shape ", u.tensor.shape(),
+                    " that f uses was changed in place before backward(): f would compute something else");
+    const bool recording = b.recording();
+    const EnableGrad recorded;
+    const std::uint64_t begin = detail::newest_sequence();
+    const Tensor y = compute(Tape::Mode::read), dy = b.dy();
+    if (!y.defined() || y.shape() != dy.shape() || !y.requires_grad())
+      check::fail(op, "f gave something else when it was computed again: it must do the same each time");
+    // The graph around is being walked: leaves take the place of its tensors meanwhile.
+    std::vector<Tensor> leaves, wanted;
+    std::vector<int> numbers;
+    Detour there, back;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const Place place = place_of(entries[i]);
+      const detail::Output& output = place.first->outputs[place.second];
+      Node* const leaf = detail::new_leaf(output.shape, output.dtype);
+      leaves.push_back(stand_in({leaf, 0}));
+      detail::drop_node(leaf);
+      there[place] = {leaf, 0};
+      back[{leaf, 0}] = place;
+      if (!b.wants(static_cast<int>(i))) continue;
+      wanted.push_back(leaves.back());
+      numbers.push_back(static_cast<int>(i));
+    }
+    redirect({y}, begin, there);
+    const std::vector<Tensor> gradients =
+        grad({y}, wanted, {dy}, recording ? allow_unused | create_graph : allow_unused);
+    if (recording) redirect(gradients, begin, back);
+    for (std::size_t k = 0; k < gradients.size(); ++k)
+      if (gradients[k].defined()) b.give(numbers[k], gradients[k]);
+  }
+
+ private:
+  void use(const detail::TensorImpl& t) {
+    detail::hold(t.storage->refs);
+    Tensor same(detail::new_impl(t.storage, t.offset, t.shape, t.dtype));
+    used.push_back({same, same.version()});
+  }
+};
+
+}  // namespace
+
+Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x) {
+  check::defined(op, "x", x);
+  if (!f) check::fail(op, "f is empty: it must be a function");
+  if (!grad_enabled()) return f(x);
+  const auto c = std::make_shared<Checkpoint>();
+  c->f = std::move(f);
+  c->x = x;
+  const std::uint64_t begin = detail::newest_sequence();
+  Tensor y = c->compute(Tape::Mode::write);
+  check::defined(op, "what f gave", y);
+  if (!y.requires_grad() || y.is_leaf() || y.impl()->node->sequence <= begin) return y;  // nothing was recorded
+  c->find_entries(y, begin);
+  Tensor result =
+      record(op, c->entries, y.detach(), keep::nothing, [state = c.get()](Backward& b) { state->backward(b); });
+  result.impl()->node->owned = c;
+  return result;
+}
+
+}  // namespace fit

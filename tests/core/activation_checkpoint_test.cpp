@@ -1,0 +1,132 @@
+#include "fit/activation_checkpoint.hpp"
+
+#include "fit/functional.hpp"
+#include "fit/hooks.hpp"
+#include "fit/memory.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test {
+namespace {
+
+using Catch::Contains;
+
+// Two captured leaves, a captured tensor that is none, dropout, and a value used twice.
+struct Block {
+  Tensor w = randn({4, 4}).requires_grad_(), b = randn({4}).requires_grad_(), scale = exp(b);
+  Tensor operator()(const Tensor& x) const {
+    const Tensor h = dropout(gelu(matmul(x, w) + b), 0.3);
+    return (h * scale + tanh(h)) * sum(x);
+  }
+};
+
+// The value and the gradients of x, w and b, with f called as it is or through checkpoint().
+template <class Call>
+std::vector<Tensor> run(const Call& call) {
+  manual_seed(3);
+  const Block block;
+  Tensor x = randn({3, 4}).requires_grad_();
+  const Tensor h = 2 * x;  // not a leaf
+  const Tensor y = sum(call([&](const Tensor& z) { return block(z); }, h));
+  y.backward();
+  return {y.detach(), x.grad(), block.w.grad(), block.b.grad(), rand({2})};
+}
+
+const auto plainly = [](const auto& f, const Tensor& x) { return f(x); };
+const auto through_checkpoint = [](const auto& f, const Tensor& x) { return checkpoint(f, x); };
+
+}  // namespace
+
+TEST_CASE("checkpoint() gives the same bits: value, gradients, and the random numbers that follow", "[checkpoint]") {
+  const std::vector<Tensor> expected = run(plainly), got = run(through_checkpoint);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    INFO(i);
+    CHECK(same_bits(got[i], expected[i]));
+  }
+  const std::vector<Tensor> nested = run(
+      [](const auto& f, const Tensor& x) { return checkpoint([&](const Tensor& z) { return checkpoint(f, z); }, x); });
+  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(same_bits(nested[i], expected[i]));
+}
+
+TEST_CASE("checkpoint(): what f computes on the way is not kept", "[checkpoint]") {
+  const std::int64_t n = 1 << 16;
+  const auto deep = [](Tensor z) {
+    for (int i = 0; i < 20; ++i) z = tanh(z);
+    return z;
+  };
+  const auto held = [&](const auto& call) {
+    Tensor x = randn({n}).requires_grad_();
+    const std::int64_t before = memory_stats().live_bytes;
+    const Tensor y = call(deep, x);
+    return static_cast<double>(memory_stats().live_bytes - before) / (4. * n);
+  };
+  CHECK(held(plainly) > 19);
+  CHECK(held(through_checkpoint) < 1.5);
+}
+
+TEST_CASE("checkpoint() serves grad(), second derivatives and hooks", "[checkpoint]") {
+  const Tensor w = randn({3, 3}, float64).requires_grad_(), x = randn({2, 3}, float64).requires_grad_();
+  const auto f = [&](const Tensor& z) { return tanh(matmul(z, w)); };
+  const auto with = [&](const auto& call) {
+    const Tensor h = x * x;
+    return grad(sum(call(f, h) * h), {x, w, h});
+  };
+  for (std::size_t i = 0; i < 3; ++i)  // h is used outside, too: sums in another order
+    CHECK(max_difference(with(through_checkpoint)[i], with(plainly)[i]) < 1e-14);
+  const auto penalty = [&](const auto& call) {
+    const Tensor z = x * x, g = grad(sum(call(f, z) * z), x, create_graph);
+    return grad(sum(g * g), {x, w});
+  };
+  const std::vector<Tensor> expected = penalty(plainly), got = penalty(through_checkpoint);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(max_difference(got[i], expected[i]) < 1e-13);
+
+  int calls = 0;
+  const GradHook hook = register_post_accumulate_grad_hook(w, [&](const Tensor&) { ++calls; });
+  (sum(checkpoint(f, x)) + sum(w)).backward();
+  CHECK(calls == 1);
+}
+
+TEST_CASE("checkpoint(): a retained graph is gone through twice, and an exception leaves all usable", "[checkpoint]") {
+  Tensor x = randn({3}).requires_grad_();
+  int failing = 0;
+  const auto f = [&](const Tensor& z) {
+    if (failing-- == 1) throw Error("[f] no");
+    return exp(z);
+  };
+  const Tensor y = sum(checkpoint(f, x));
+  y.backward(retain_graph);
+  failing = 1;
+  CHECK_THROWS_WITH(y.backward(retain_graph), Contains("[f] no"));
+  x.zero_grad();
+  y.backward();
+  CHECK(allclose(x.grad(), exp(x)));
+  CHECK_THROWS_WITH(y.backward(), Contains("taken apart"));
+}
+
+TEST_CASE("checkpoint() tells what it can't compute again", "[checkpoint]") {
+  Tensor x = randn({3}).requires_grad_(), w = randn({3}).requires_grad_();
+  const Tensor y = sum(checkpoint([&](const Tensor& z) { return relu(z + w); }, x));
+  {
+    const NoGrad no_grad;
+    w.add_(1);
+  }
+  CHECK_THROWS_WITH(y.backward(), Contains("[checkpoint] a tensor of shape [3] that f uses was changed in place"));
+  int calls = 0;
+  const Tensor other = sum(checkpoint([&](const Tensor& z) { return ++calls == 1 ? exp(z) : exp(z + rand({3})); }, x));
+  CHECK_THROWS_WITH(other.backward(), Contains("[checkpoint] f drew other random numbers"));
+  const Tensor third = sum(checkpoint([&](const Tensor& z) { return ++calls == 3 ? exp(z) : exp(z.detach()); }, x));
+  CHECK_THROWS_WITH(third.backward(), Contains("[checkpoint] f gave something else"));
+  CHECK_THROWS_WITH(checkpoint(nullptr, x), Contains("f is empty"));
+  CHECK_THROWS_WITH(checkpoint([](const Tensor& z) { return z; }, Tensor()), Contains("x is undefined"));
+}
+
+TEST_CASE("checkpoint() of what records nothing is f", "[checkpoint]") {
+  const Tensor x = randn({3}).requires_grad_();
+  CHECK(checkpoint([](const Tensor& z) { return z; }, x).is_leaf());
+  CHECK_FALSE(checkpoint([](const Tensor& z) { return exp(z.detach()); }, x).requires_grad());
+  const NoGrad no_grad;
+  CHECK_FALSE(checkpoint([](const Tensor& z) { return exp(z); }, x).requires_grad());
+}
+
+}  // namespace fit::test
