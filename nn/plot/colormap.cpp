@@ -47,6 +47,8 @@ const Palette& palette(Colormap map) {
       interpolate({0x0d1420, 0x10294a, 0x164a80, 0x2171b5, 0x4292c6, 0x6baed6, 0x9ecae1, 0xdeebf7, 0xfdfefe});
   static const Palette rdbu = interpolate(
       {0x67001f, 0xb2182b, 0xd6604d, 0xf4a582, 0xfddbc7, 0xf7f7f7, 0xd1e5f0, 0x92c5de, 0x4393c3, 0x2166ac, 0x053061});
+  static const Palette dusk = interpolate(
+      {0xffc4ae, 0xf78a70, 0xd94b45, 0x97263a, 0x511a2c, 0x171c24, 0x16304f, 0x1c5a92, 0x3c8bcb, 0x7fbdf0, 0xc3e2fc});
   switch (map) {
     case Colormap::viridis:
       return viridis;
@@ -54,8 +56,10 @@ const Palette& palette(Colormap map) {
       return blues;
     case Colormap::night:
       return night;
-    default:
+    case Colormap::rdbu:
       return rdbu;
+    default:
+      return dusk;
   }
 }
 

@@ -12,10 +12,15 @@ struct Rgb {
   std::string hex() const;  // "#440154"
 };
 
-inline constexpr Rgb not_finite_color{0xd0, 0xd4, 0xd9};
+constexpr Rgb rgb(std::uint32_t hex) {
+  return {static_cast<std::uint8_t>(hex >> 16), static_cast<std::uint8_t>(hex >> 8), static_cast<std::uint8_t>(hex)};
+}
+
 inline constexpr int palette_size = 255;  // an indexed PNG has 256 colours: the last is for what is not finite
 
 const std::array<Rgb, palette_size>& palette(Colormap map);
+
+inline bool diverges(Colormap map) { return map == Colormap::rdbu || map == Colormap::dusk; }
 
 // Whether dark text reads better than white text on this colour.
 bool is_light(Rgb c);

@@ -2,8 +2,10 @@
 #include <cmath>
 
 #include "fit/graph.hpp"
+#include "fit/ops.hpp"
+#include "plot/drawing.hpp"
 #include "plot/matrix.hpp"
-#include "plot/svg.hpp"
+#include "plot/ticks.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {
@@ -12,6 +14,7 @@ namespace {
 constexpr double tick_gap = 6, bar_width = 13, bar_gap = 18, title_height = 28, axis_height = 22;
 constexpr double label_space = tick_size + 1.5;
 constexpr std::int64_t most_rects = 64 * 64;  // beyond this, cells are the pixels of one image
+constexpr std::int64_t most_drawn = 1024;     // rows and columns; beyond this, blocks of them are
 
 // How the labels of the columns lie: flat, slanted or upright.
 struct ColumnLabels {
@@ -74,38 +77,38 @@ struct Panel {
   const std::vector<std::string>&x, &y;
   Cells cell;
   bool values;
+  const Look& look;
   double width() const { return cell.w * static_cast<double>(matrix.cols); }
   double height() const { return cell.h * static_cast<double>(matrix.rows); }
 
-  void draw_cells(Canvas& canvas, double left, double top) const {
-    if (matrix.rows * matrix.cols > most_rects) return draw_image(canvas, left, top);
+  void draw_cells(Drawing& drawing, double left, double top) const {
+    if (matrix.rows * matrix.cols > most_rects) return draw_image(drawing, left, top);
     const double gap = std::min(cell.w, cell.h) >= 14 ? 1 : 0;
-    if (gap == 0) canvas.raw("<g shape-rendering=\"crispEdges\">\n");
+    if (gap == 0) drawing.add(GroupBegin{0, 0, true});
     for (std::int64_t r = 0; r < matrix.rows; ++r)
       for (std::int64_t c = 0; c < matrix.cols; ++c)
-        draw_cell(canvas, r, c, left + static_cast<double>(c) * cell.w, top + static_cast<double>(r) * cell.h, gap);
-    if (gap == 0) canvas.raw("</g>\n");
+        draw_cell(drawing, r, c, left + static_cast<double>(c) * cell.w, top + static_cast<double>(r) * cell.h, gap);
+    if (gap == 0) drawing.add(GroupEnd{});
   }
 
-  void draw_cell(Canvas& canvas, std::int64_t r, std::int64_t c, double left, double top, double gap) const {
+  void draw_cell(Drawing& drawing, std::int64_t r, std::int64_t c, double left, double top, double gap) const {
     const double v = matrix.at(r, c);
     const Rgb color = scale.color(v);
-    // The browser shows the title while the pointer rests on the cell.
-    canvas.rect(left, top, cell.w - gap, cell.h - gap, color.hex(), " class=\"cell\"",
-                "<title>" + escape_xml(y[static_cast<std::size_t>(r)] + " → " + x[static_cast<std::size_t>(c)]) + ": " +
-                    matrix.text(r, c) + "</title>");
-    if (!std::isfinite(v)) canvas.line(left, top + cell.h - gap, left + cell.w - gap, top, "#aab1b9");
+    const std::string names = y[static_cast<std::size_t>(r)] + " → " + x[static_cast<std::size_t>(c)];
+    drawing.add(Box{left, top, cell.w - gap, cell.h - gap, color, 1, "cell", names + ": " + matrix.text(r, c)});
+    if (!std::isfinite(v)) drawing.line(left, top + cell.h - gap, left + cell.w - gap, top, look.stroke);
     if (values)
-      canvas.text(left + (cell.w - gap) / 2, top + (cell.h - gap) / 2 + tick_size * 0.36, matrix.text(r, c),
-                  {tick_size, "middle", is_light(color) ? ink : "#ffffff"});
+      drawing.text(left + (cell.w - gap) / 2, top + (cell.h - gap) / 2 + tick_size * 0.36, matrix.text(r, c),
+                   {tick_size, Anchor::middle, is_light(color) ? rgb(0x1f2328) : rgb(0xffffff)});
   }
 
-  void draw_image(Canvas& canvas, double left, double top) const {
+  void draw_image(Drawing& drawing, double left, double top) const {
     std::vector<std::uint8_t> indices;
     for (const double v : matrix.values) indices.push_back(static_cast<std::uint8_t>(scale.index(v)));
     std::vector<Rgb> colors(palette(scale.map).begin(), palette(scale.map).end());
-    colors.push_back(not_finite_color);
-    canvas.image(left, top, width(), height(), matrix.cols, matrix.rows, indices, colors, false);
+    colors.push_back(look.not_finite);
+    drawing.add(
+        Image{left, top, width(), height(), matrix.cols, matrix.rows, std::move(indices), std::move(colors), false});
   }
 
   std::int64_t row_stride() const {
@@ -114,21 +117,21 @@ struct Panel {
     return stride > 1 && are_numbers(y) ? label_stride(matrix.rows, cell.h, 2 * label_space) : stride;
   }
 
-  void draw_row_labels(Canvas& canvas, double left, double top) const {
+  void draw_row_labels(Drawing& drawing, double left, double top) const {
     for (std::int64_t r = 0; r < matrix.rows; r += row_stride())
-      canvas.text(left - tick_gap, top + (static_cast<double>(r) + 0.5) * cell.h + tick_size * 0.36,
-                  y[static_cast<std::size_t>(r)], {tick_size, "end"});
+      drawing.text(left - tick_gap, top + (static_cast<double>(r) + 0.5) * cell.h + tick_size * 0.36,
+                   y[static_cast<std::size_t>(r)], {tick_size, Anchor::end, look.soft_ink});
   }
 
-  void draw_column_labels(Canvas& canvas, double left, double bottom, const ColumnLabels& labels) const {
+  void draw_column_labels(Drawing& drawing, double left, double bottom, const ColumnLabels& labels) const {
     for (std::int64_t c = 0; c < matrix.cols; c += labels.stride) {
       const double middle = left + (static_cast<double>(c) + 0.5) * cell.w;
       const auto& s = x[static_cast<std::size_t>(c)];
       if (labels.angle == 0)
-        canvas.text(middle, bottom + tick_gap + tick_size * 0.8, s, {tick_size, "middle"});
+        drawing.text(middle, bottom + tick_gap + tick_size * 0.8, s, {tick_size, Anchor::middle, look.soft_ink});
       else
-        canvas.text(middle + tick_size * (labels.angle == -45 ? 0.3 : 0.36), bottom + tick_gap + tick_size * 0.4, s,
-                    {tick_size, "end", soft_ink, false, labels.angle});
+        drawing.text(middle + tick_size * (labels.angle == -45 ? 0.3 : 0.36), bottom + tick_gap + tick_size * 0.4, s,
+                     {tick_size, Anchor::end, look.soft_ink, false, labels.angle});
     }
   }
 };
@@ -136,11 +139,13 @@ struct Panel {
 // Between the colour bar's left edge and what it needs on the right.
 struct ColorBar {
   const Scale& scale;
+  const Look& look;
   double height;
   std::string label;
   std::vector<Tick> ticks;
 
-  ColorBar(const Scale& s, double h, std::string name) : scale(s), height(h), label(std::move(name)) {
+  ColorBar(const Scale& s, const Look& l, double h, const std::string& name)
+      : scale(s), look(l), height(h), label(shorten(printable(name), longest_label)) {
     ticks = round_ticks(s.low, s.high, std::clamp(static_cast<int>(h / 45), 2, 6));
   }
   double ticks_width() const {
@@ -150,26 +155,32 @@ struct ColorBar {
   }
   double width() const { return bar_width + 8 + ticks_width() + (label.empty() ? 0 : axis_height); }
 
-  void draw(Canvas& canvas, double left, double top) const {
+  void draw(Drawing& drawing, double left, double top) const {
     const auto& colors = palette(scale.map);
     std::vector<std::uint8_t> downwards;
     for (int i = palette_size - 1; i >= 0; --i) downwards.push_back(static_cast<std::uint8_t>(i));
-    canvas.image(left, top, bar_width, height, 1, palette_size, downwards, {colors.begin(), colors.end()}, true);
+    drawing.add(Image{left, top, bar_width, height, 1, palette_size, downwards, {colors.begin(), colors.end()}, true});
     for (const Tick& t : ticks) {
       const double y = top + height * (scale.high - t.value) / (scale.high - scale.low);
-      canvas.line(left + bar_width, y, left + bar_width + 4, y, soft_ink);
-      canvas.text(left + bar_width + 8, y + tick_size * 0.36, t.label, {});
+      drawing.line(left + bar_width, y, left + bar_width + 4, y, look.soft_ink);
+      drawing.text(left + bar_width + 8, y + tick_size * 0.36, t.label, {tick_size, Anchor::start, look.soft_ink});
     }
     if (!label.empty()) {
       const double x = left + width() - 4;
-      canvas.text(x, top + height / 2, label, {label_size, "middle", ink, false, -90});
+      drawing.text(x, top + height / 2, label, {label_size, Anchor::middle, look.ink, false, -90});
     }
   }
 };
 
 std::string description(const Matrix& m, const Scale& s) {
-  return "<desc>" + std::to_string(m.rows) + " x " + std::to_string(m.cols) + ", colours from " + fixed(s.low, 4) +
-         " to " + fixed(s.high, 4) + "</desc>\n";
+  return std::to_string(m.rows) + " x " + std::to_string(m.cols) + ", colours from " + fixed(s.low, 4) + " to " +
+         fixed(s.high, 4);
+}
+
+// What has to be said of a matrix that is drawn in blocks.
+std::string note_on(const Matrix& m) {
+  if (m.row_block == 1 && m.col_block == 1) return "";
+  return "Each point is the mean of " + std::to_string(m.row_block) + " x " + std::to_string(m.col_block) + " values.";
 }
 
 std::string head_title(std::int64_t head) { return "Head " + std::to_string(head + 1); }
@@ -183,76 +194,88 @@ std::int64_t grid_columns(std::int64_t n) {
   return root;
 }
 
-// A grid of panels on one scale: a single heat map is a grid of one.
-Figure grid(const char* op, const std::vector<Matrix>& matrices, const Options& options, bool name_heads) {
+// A grid of panels on one scale: a single heat map is a grid of one. The labels are for `rows` x `cols`.
+Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t all_rows, std::int64_t all_cols,
+            const Options& options, bool name_heads) {
   const Matrix& first = matrices.front();
-  const auto x = labels_of(op, "column", options.x, first.cols), y = labels_of(op, "row", options.y, first.rows);
+  const Look& look = look_of(options.theme);
+  const auto x = labels_of(op, "column", options.x, all_cols, first.col_block);
+  const auto y = labels_of(op, "row", options.y, all_rows, first.row_block);
   const Scale scale = scale_of(matrices, options);
   const auto count = static_cast<std::int64_t>(matrices.size());
   const std::int64_t columns = grid_columns(count), rows = (count + columns - 1) / columns;
   const bool values = wants_values(first, options) && (count == 1 || options.annotate.value_or(false));
   const Cells cell = cell_size(first, values, count == 1 && !options.x.empty(),
                                count == 1 ? 440 : std::max(150.0, 720.0 / static_cast<double>(columns)));
-  const Panel model{first, scale, x, y, cell, values};
+  const Panel model{first, scale, x, y, cell, values, look};
   const ColumnLabels below = column_labels(x, cell.w);
   const double w = model.width(), h = model.height();
   const double gap = 18, head_height = name_heads ? 22 : 0;
   const double cells_w = w * static_cast<double>(columns) + gap * static_cast<double>(columns - 1);
   const double cells_h = (h + head_height) * static_cast<double>(rows) + gap * static_cast<double>(rows - 1);
 
-  const double title_w = title_width(options.title, title_size);
+  const std::string title = shorten(printable(options.title), longest_title), note = note_on(first);
+  const double title_w = std::max(title_width(title, title_size), text_width(note, tick_size));
   double left = padding + (options.ylabel.empty() ? 0 : axis_height) + widest_label(y, model.row_stride()) + tick_gap;
   left = std::max({left, padding + below.left, padding + (title_w - cells_w) / 2});
-  const double top = padding + (options.title.empty() ? 0 : title_height);
+  const double top = padding + (title.empty() ? 0 : title_height);
   const double cells_bottom = top + cells_h;
-  const ColorBar bar(scale, cells_h - head_height, options.bar_label);
+  const ColorBar bar(scale, look, cells_h - head_height, options.bar_label);
   const double right = left + cells_w + (options.colorbar ? bar_gap + bar.width() : 0);
   const double width = std::max(right, left + cells_w / 2 + title_w / 2) + padding;
+  const double note_height = note.empty() ? 0 : axis_height;
   const double height =
-      cells_bottom + tick_gap + below.height + (options.xlabel.empty() ? 0 : axis_height) + padding - 4;
+      cells_bottom + tick_gap + below.height + (options.xlabel.empty() ? 0 : axis_height) + note_height + padding - 4;
 
-  Canvas canvas;
-  canvas.raw(description(first, scale));
-  if (!options.title.empty())
-    canvas.text(left + cells_w / 2, padding + title_size * 0.8, options.title, {title_size, "middle", ink, true});
+  Drawing drawing;
+  drawing.add(Description{description(first, scale)});
+  if (!title.empty())
+    drawing.text(left + cells_w / 2, padding + title_size * 0.8, title, {title_size, Anchor::middle, look.ink, true});
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t row = i / columns, column = i % columns;
     const double px = left + static_cast<double>(column) * (w + gap);
     const double py = top + static_cast<double>(row) * (h + head_height + gap) + head_height;
-    const Panel panel{matrices[static_cast<std::size_t>(i)], scale, x, y, cell, values};
-    panel.draw_cells(canvas, px, py);
-    if (name_heads) canvas.text(px + w / 2, py - 8, head_title(i), {label_size, "middle", ink});
-    if (column == 0) panel.draw_row_labels(canvas, px, py);
-    if (i + columns >= count) panel.draw_column_labels(canvas, px, py + h, below);
+    const Panel panel{matrices[static_cast<std::size_t>(i)], scale, x, y, cell, values, look};
+    panel.draw_cells(drawing, px, py);
+    if (name_heads) drawing.text(px + w / 2, py - 8, head_title(i), {label_size, Anchor::middle, look.ink});
+    if (column == 0) panel.draw_row_labels(drawing, px, py);
+    if (i + columns >= count) panel.draw_column_labels(drawing, px, py + h, below);
   }
-  if (!options.xlabel.empty())
-    canvas.text(left + cells_w / 2, height - padding, options.xlabel, {label_size, "middle", ink});
-  if (!options.ylabel.empty())
-    canvas.text(padding + label_size * 0.8, top + cells_h / 2, options.ylabel, {label_size, "middle", ink, false, -90});
-  if (options.colorbar) bar.draw(canvas, left + cells_w + bar_gap, top + head_height);
-  return {width, height, canvas.take()};
+  const auto label = [&](double at_x, double at_y, const std::string& s, double angle) {
+    if (!s.empty())
+      drawing.text(at_x, at_y, shorten(s, longest_title), {label_size, Anchor::middle, look.ink, false, angle});
+  };
+  label(left + cells_w / 2, height - note_height - padding, options.xlabel, 0);
+  label(padding + label_size * 0.8, top + cells_h / 2, options.ylabel, -90);
+  if (!note.empty())
+    drawing.text(left + cells_w / 2, height - padding, note, {tick_size, Anchor::middle, look.soft_ink});
+  if (options.colorbar) bar.draw(drawing, left + cells_w + bar_gap, top + head_height);
+  return {width, height, options.theme, std::move(drawing)};
 }
 
 }  // namespace
 
 Figure heatmap(const Tensor& matrix, const Options& options) {
-  return grid("plot::heatmap", {matrix_of("plot::heatmap", matrix)}, options, false);
+  const Matrix m = matrix_of("plot::heatmap", matrix, most_drawn);
+  return grid("plot::heatmap", {m}, matrix.size(0), matrix.size(1), options, false);
 }
 
 Figure heads(const Tensor& weights, const Options& options) {
+  const char* const op = "plot::heads";
   const int rank = weights.rank();
   if (rank < 3 || rank > 4 || weights.numel() == 0)
-    check::fail("plot::heads", "the weights have shape ", weights.shape(),
+    check::fail(op, "the weights have shape ", weights.shape(),
                 ": they must be (H, Sq, Sk) or (B, H, Sq, Sk), no axis of size 0");
-  const std::int64_t count = weights.size(-3), rows = weights.size(-2), cols = weights.size(-1);
   const NoGrad no_grad;
-  const std::vector<double> values = weights.to(float64).to_vector<double>();
+  const Tensor shown = rank == 4 ? Tensor(weights[0]) : weights;
   std::vector<Matrix> matrices;
-  for (std::int64_t i = 0; i < count; ++i)
-    matrices.push_back({rows, cols, {values.begin() + i * rows * cols, values.begin() + (i + 1) * rows * cols}, false});
+  for (std::int64_t h = 0; h < shown.size(0); ++h) {
+    matrices.push_back(matrix_of(op, shown[h], most_drawn));
+    matrices.back().whole = false;
+  }
   Options shared = options;
-  if (!shared.vmin && shared.colormap != Colormap::rdbu) shared.vmin = 0;
-  return grid("plot::heads", matrices, shared, true);
+  if (!shared.vmin && !diverges(shared.colormap.value_or(Colormap::viridis))) shared.vmin = 0;
+  return grid(op, matrices, shown.size(1), shown.size(2), shared, true);
 }
 
 Figure heads(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title) {
@@ -260,6 +283,20 @@ Figure heads(const Tensor& weights, const std::vector<std::string>& tokens, cons
   options.title = title, options.x = tokens, options.y = tokens, options.xlabel = "Key", options.ylabel = "Query";
   options.bar_label = "Attention weight";
   return heads(weights, options);
+}
+
+Figure difference(const Tensor& a, const Tensor& b, const Options& options) {
+  const char* const op = "plot::difference";
+  check::defined(op, "a", a, "b", b);
+  if (a.shape() != b.shape() || a.rank() < 2 || a.rank() > 4 || a.numel() == 0)
+    check::fail(op, "a is ", a.shape(), ", b is ", b.shape(),
+                ": both must be of one shape, (Sq, Sk), (H, Sq, Sk) or (B, H, Sq, Sk), with no axis of size 0");
+  const NoGrad no_grad;
+  Options signed_map = options;
+  if (!options.colormap) signed_map.colormap = Colormap::rdbu;
+  const auto minus = [&] { return a.to(float64) - b.to(float64); };
+  if (a.rank() > 2) return heads(minus(), signed_map);
+  return heatmap(minus(), signed_map);
 }
 
 }  // namespace fit::plot

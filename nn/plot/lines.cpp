@@ -1,55 +1,21 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plot/svg.hpp"
+#include "plot/frame.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {
 namespace {
 
-constexpr double plot_width = 470, plot_height = 290;
-// Okabe and Ito's colours, which the colour-blind can tell apart; the yellow is left out for want of contrast.
-constexpr const char* curve_colors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"};
-
-struct Axis {
-  double low = INFINITY, high = -INFINITY;
-  bool log = false;
-  std::vector<Tick> ticks;
-
-  bool shows(double v) const { return std::isfinite(v) && (!log || v > 0); }
-  void include(double v) {
-    if (shows(v)) low = std::min(low, v), high = std::max(high, v);
-  }
-  double scaled(double v) const { return log ? std::log10(v) : v; }
-  double position(double v) const { return (scaled(v) - scaled(low)) / (scaled(high) - scaled(low)); }
-
-  void finish(const char* name, double margin, int tick_count) {
-    if (low > high)
-      check::fail("plot::lines", "no point can be drawn: there must be a finite ", log ? "positive " : "", name,
-                  " at least");
-    if (low == high) {
-      const double around = low == 0 ? 1 : std::abs(low) / 2;
-      low -= around, high += around;
-    }
-    if (log) {
-      const double factor = std::pow(high / low, margin);
-      low /= factor, high *= factor;
-      ticks = log_ticks(low, high);
-    } else {
-      const double more = (high - low) * margin;
-      low -= more, high += more;
-      ticks = round_ticks(low, high, tick_count);
-    }
-  }
-};
+constexpr const char* op = "plot::lines";
 
 double x_of(const Curve& c, std::size_t i) { return c.x.empty() ? static_cast<double>(i) : c.x[i]; }
 
 void check_curves(const std::vector<Curve>& curves) {
-  if (curves.empty()) check::fail("plot::lines", "no curve was given: there must be one at least");
+  if (curves.empty()) check::fail(op, "no curve was given: there must be one at least");
   for (const Curve& c : curves)
     if (!c.x.empty() && c.x.size() != c.y.size())
-      check::fail("plot::lines", "curve '", c.label, "' has ", c.x.size(), " x and ", c.y.size(),
+      check::fail(op, "curve '", c.label, "' has ", c.x.size(), " x and ", c.y.size(),
                   " y: there must be as many of both, or no x");
 }
 
@@ -87,15 +53,14 @@ Curve running_mean(const Curve& c, const Axis& y) {
   return mean;
 }
 
-std::string path_of(const Curve& c, const Axis& x, const Axis& y, double left, double top) {
-  std::string path;
+// round ends, so that a single point is a dot
+Path path_of(const Curve& c, const Frame& frame, Rgb color, double opacity) {
+  Path path{{}, color, 1.8, opacity, "curve"};
   bool pen_down = false;
   for (const std::size_t i : thinned(c.y)) {
     const double vx = x_of(c, i), vy = c.y[i];
-    const bool shown = x.shows(vx) && y.shows(vy);
-    if (shown)
-      path += (pen_down ? 'L' : 'M') + coordinate(left + plot_width * x.position(vx)) + ' ' +
-              coordinate(top + plot_height * (1 - y.position(vy)));
+    const bool shown = frame.x.shows(vx) && frame.y.shows(vy);
+    if (shown) path.steps.push_back({pen_down ? Step::Kind::line : Step::Kind::move, frame.at_x(vx), frame.at_y(vy)});
     pen_down = shown;
   }
   return path;
@@ -105,83 +70,27 @@ std::string path_of(const Curve& c, const Axis& x, const Axis& y, double left, d
 
 Figure lines(const std::vector<Curve>& curves, const LineOptions& options) {
   check_curves(curves);
-  Axis x, y;
+  Frame frame;
+  frame.title = options.title, frame.xlabel = options.xlabel, frame.ylabel = options.ylabel;
+  frame.theme = options.theme;
+  Axis &x = frame.x, &y = frame.y;
   x.log = options.log_x, y.log = options.log_y;
-  double legend_width = 0;
-  for (const Curve& c : curves) {
-    for (std::size_t i = 0; i < c.y.size(); ++i)
-      if (x.shows(x_of(c, i)) && y.shows(c.y[i])) x.include(x_of(c, i)), y.include(c.y[i]);
-    if (!c.label.empty()) legend_width = std::max(legend_width, 34 + text_width(c.label, tick_size));
-  }
-  x.finish("x", 0, 7);
-  y.finish("y", 0.05, 6);
-
-  double ticks_width = 0;
-  for (const Tick& t : y.ticks) ticks_width = std::max(ticks_width, text_width(t.label, tick_size));
-  const double title_w = title_width(options.title, title_size);
-  const double left =
-      std::max(padding + (options.ylabel.empty() ? 0 : 22) + ticks_width + 7, padding + (title_w - plot_width) / 2);
-  const double top = padding + (options.title.empty() ? 4 : 28);
-  const double bottom = top + plot_height, right = left + plot_width;
-  const double width =
-      std::max(right + (legend_width > 0 ? 14 + legend_width : 4), left + (plot_width + title_w) / 2) + padding;
-  const double height = bottom + 8 + tick_size + (options.xlabel.empty() ? 0 : 22) + padding - 4;
-
-  Canvas canvas;
-  if (!options.title.empty())
-    canvas.text(left + plot_width / 2, padding + title_size * 0.8, options.title, {title_size, "middle", ink, true});
-  for (const Tick& t : y.ticks) {
-    const double at = top + plot_height * (1 - y.position(t.value));
-    canvas.line(left, at, right, at, grid_ink);
-    canvas.text(left - 7, at + tick_size * 0.36, t.label, {tick_size, "end"});
-  }
-  for (const Tick& t : x.ticks) {
-    const double at = left + plot_width * x.position(t.value);
-    canvas.line(at, top, at, bottom, grid_ink);
-    canvas.text(at, bottom + 8 + tick_size * 0.8, t.label, {tick_size, "middle"});
-  }
-  canvas.line(left, bottom, right, bottom, soft_ink);
-  canvas.line(left, top, left, bottom, soft_ink);
-
-  double legend_y = top + 8;
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    const std::string color = curve_colors[i % std::size(curve_colors)];
-    // round ends, so that a single point is a dot
-    const auto draw = [&](const Curve& c, const std::string& more) {
-      canvas.raw("<path class=\"curve\" d=\"" + path_of(c, x, y, left, top) + "\" fill=\"none\" stroke=\"" + color +
-                 "\" stroke-width=\"1.8\" stroke-linejoin=\"round\" stroke-linecap=\"round\"" + more + "/>\n");
-    };
+    const Curve& c = curves[i];
+    for (std::size_t k = 0; k < c.y.size(); ++k)
+      if (x.shows(x_of(c, k)) && y.shows(c.y[k])) x.include(x_of(c, k)), y.include(c.y[k]);
+    if (!c.label.empty()) frame.legend.push_back({c.label, series_color(frame.look(), i)});
+  }
+  x.finish(op, "x", 0, 7);
+  y.finish(op, "y", 0.05, 6);
+  frame.begin();
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    const Rgb color = series_color(frame.look(), i);
     const bool smooth = options.smooth && curves[i].y.size() >= 200;
-    draw(curves[i], smooth ? " stroke-opacity=\"0.25\"" : "");
-    if (smooth) draw(running_mean(curves[i], y), "");
-    if (curves[i].label.empty()) continue;
-    canvas.line(right + 14, legend_y, right + 38, legend_y, color, 2.5);
-    canvas.text(right + 46, legend_y + tick_size * 0.36, curves[i].label, {tick_size, "start", ink});
-    legend_y += 19;
+    frame.drawing.add(path_of(curves[i], frame, color, smooth ? 0.25 : 1));
+    if (smooth) frame.drawing.add(path_of(running_mean(curves[i], y), frame, color, 1));
   }
-  if (!options.xlabel.empty())
-    canvas.text(left + plot_width / 2, height - padding, options.xlabel, {label_size, "middle", ink});
-  if (!options.ylabel.empty())
-    canvas.text(padding + label_size * 0.8, top + plot_height / 2, options.ylabel,
-                {label_size, "middle", ink, false, -90});
-  return {width, height, canvas.take()};
-}
-
-Figure side_by_side(const std::vector<Figure>& figures, const std::string& title) {
-  if (figures.empty()) check::fail("plot::side_by_side", "no figure was given: there must be one at least");
-  const double top = title.empty() ? 0 : 30;
-  double width = 0, height = 0;
-  for (const Figure& f : figures) width += f.width(), height = std::max(height, f.height());
-  const double title_w = title_width(title, title_size + 2) + 2 * padding;
-  double x = std::max(0.0, (title_w - width) / 2);
-  width = std::max(width, title_w);
-  Canvas canvas;
-  if (!title.empty()) canvas.text(width / 2, padding + title_size, title, {title_size + 2, "middle", ink, true});
-  for (const Figure& f : figures) {
-    canvas.figure(x, top, f);
-    x += f.width();
-  }
-  return {width, top + height, canvas.take()};
+  return frame.end();
 }
 
 }  // namespace fit::plot

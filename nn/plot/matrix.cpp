@@ -4,18 +4,34 @@
 #include <cmath>
 
 #include "fit/graph.hpp"
-#include "plot/svg.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {
 
-Matrix matrix_of(const char* op, const Tensor& x) {
+Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most) {
   if (x.rank() != 2 || x.numel() == 0)
     check::fail(op, "the matrix has shape ", x.shape(), ": it must have two axes, rows and columns, none of size 0");
   const NoGrad no_grad;
-  Matrix m{x.size(0), x.size(1), x.to(float64).to_vector<double>(), true};
-  m.whole = std::all_of(m.values.begin(), m.values.end(),
-                        [](double v) { return !std::isfinite(v) || (v == std::floor(v) && std::abs(v) < 1e6); });
+  const std::int64_t all_rows = x.size(0), all_cols = x.size(1);
+  Matrix m{};
+  m.row_block = (all_rows - 1) / most + 1, m.col_block = (all_cols - 1) / most + 1;
+  m.rows = (all_rows - 1) / m.row_block + 1, m.cols = (all_cols - 1) / m.col_block + 1;
+  m.values.assign(static_cast<std::size_t>(m.rows * m.cols), 0);
+  m.whole = m.row_block == 1 && m.col_block == 1;
+  const auto in_block = [](std::int64_t i, std::int64_t block, std::int64_t size) {
+    return static_cast<double>(std::min(block, size - i * block));
+  };
+  for (std::int64_t r = 0; r < m.rows; ++r) {  // as float64 a few rows at a time
+    const std::int64_t begin = r * m.row_block, end = std::min(all_rows, begin + m.row_block);
+    const std::vector<double> part = Tensor(x[{range(begin, end)}]).to(float64).to_vector<double>();
+    double* const to = m.values.data() + r * m.cols;
+    for (std::size_t i = 0; i < part.size(); ++i) to[static_cast<std::int64_t>(i) % all_cols / m.col_block] += part[i];
+    for (std::int64_t c = 0; c < m.cols; ++c)
+      to[c] /= in_block(r, m.row_block, all_rows) * in_block(c, m.col_block, all_cols);
+  }
+  m.whole = m.whole && std::all_of(m.values.begin(), m.values.end(), [](double v) {
+              return !std::isfinite(v) || (v == std::floor(v) && std::abs(v) < 1e6);
+            });
   return m;
 }
 
@@ -27,11 +43,11 @@ std::string Matrix::text(std::int64_t r, std::int64_t c) const {
 }
 
 std::vector<std::string> labels_of(const char* op, const char* name, const std::vector<std::string>& given,
-                                   std::int64_t size) {
+                                   std::int64_t size, std::int64_t block) {
   if (!given.empty() && static_cast<std::int64_t>(given.size()) != size)
     check::fail(op, given.size(), ' ', name, " labels were given for ", size, ": there must be one for each, or none");
   std::vector<std::string> labels;
-  for (std::int64_t i = 0; i < size; ++i)
+  for (std::int64_t i = 0; i < size; i += block)
     labels.push_back(given.empty() ? std::to_string(i) : shorten(printable(given[static_cast<std::size_t>(i)]), 20));
   return labels;
 }
@@ -49,7 +65,7 @@ int Scale::index(double v) const {
 
 Rgb Scale::color(double v) const {
   const int i = index(v);
-  return i == palette_size ? not_finite_color : palette(map)[static_cast<std::size_t>(i)];
+  return i == palette_size ? not_finite : palette(map)[static_cast<std::size_t>(i)];
 }
 
 Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
@@ -58,8 +74,13 @@ Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
     for (const double v : m.values)
       if (std::isfinite(v)) low = std::min(low, v), high = std::max(high, v);
   if (low > high) low = 0, high = 1;
-  if (options.colormap == Colormap::rdbu) {
+  Colormap map = options.colormap.value_or(Colormap::viridis);
+  if (options.theme == Theme::dark && map == Colormap::blues) map = Colormap::night;
+  if (options.theme == Theme::dark && map == Colormap::rdbu) map = Colormap::dusk;
+  if (diverges(map)) {
     high = std::max(std::abs(low), std::abs(high));
+    if (options.vmin) high = std::abs(*options.vmin);
+    if (options.vmax) high = std::abs(*options.vmax);
     low = -high;
   }
   low = options.vmin.value_or(low);
@@ -72,7 +93,7 @@ Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
   }
   if (!(high > low) || !std::isfinite(high - low))
     check::fail("plot", "the scale goes from ", low, " to ", high, ": vmin must be less than vmax, and both finite");
-  return {low, high, options.colormap};
+  return {low, high, map, look_of(options.theme).not_finite};
 }
 
 bool wants_values(const Matrix& m, const Options& options) {

@@ -1,26 +1,29 @@
 #pragma once
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "fit/plot.hpp"
-#include "plot/colormap.hpp"
+#include "plot/drawing.hpp"
 
 namespace fit::plot {
 
 struct Matrix {
   std::int64_t rows, cols;
   std::vector<double> values;
-  bool whole;  // all values are whole numbers: shown without digits after the point
+  bool whole;                                 // all values are whole numbers: shown without digits after the point
+  std::int64_t row_block = 1, col_block = 1;  // of which a value is the mean
   double at(std::int64_t r, std::int64_t c) const { return values[static_cast<std::size_t>(r * cols + c)]; }
   std::string text(std::int64_t r, std::int64_t c) const;
 };
 
-// The checked matrix of a picture: rank 2, no axis of size 0.
-Matrix matrix_of(const char* op, const Tensor& x);
+// The checked matrix of a picture: rank 2, no axis of size 0. Of more than `most` rows or columns, blocks are averaged;
+// what is not finite makes its block so.
+Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
-// Names along an axis: those given, or 0, 1, ….
+// Names along an axis: those given, or 0, 1, …; of blocks, those of their first.
 std::vector<std::string> labels_of(const char* op, const char* name, const std::vector<std::string>& given,
-                                   std::int64_t size);
+                                   std::int64_t size, std::int64_t block = 1);
 
 bool are_numbers(const std::vector<std::string>& labels);
 
@@ -28,6 +31,7 @@ bool are_numbers(const std::vector<std::string>& labels);
 struct Scale {
   double low, high;
   Colormap map;
+  Rgb not_finite;
   int index(double v) const;  // into the palette; palette_size for what is not finite
   Rgb color(double v) const;
 };

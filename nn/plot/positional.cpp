@@ -6,7 +6,7 @@
 
 namespace fit::plot {
 
-Figure positional(std::int64_t d_model, std::int64_t T) {
+Figure positional(std::int64_t d_model, std::int64_t T, Theme theme) {
   if (d_model < 1 || T < 1)
     check::fail("plot::positional", "d_model is ", d_model, ", T is ", T, ": both must be at least 1");
   const Tensor positions = nn::sinusoidal_positions(T, d_model);
@@ -24,10 +24,12 @@ Figure positional(std::int64_t d_model, std::int64_t T) {
   }
   Options map;
   map.title = "Positional encoding", map.xlabel = "Position", map.ylabel = "Dimension";
-  map.vmin = -1, map.vmax = 1, map.colormap = Colormap::rdbu;
+  map.vmin = -1, map.vmax = 1, map.colormap = Colormap::rdbu, map.theme = theme;
   const Figure picture = heatmap(upright, map);
   if (curves.empty()) return picture;
-  return side_by_side({picture, lines(curves, {"Selected dimensions", "Position", "Encoding value"})});
+  LineOptions beside("Selected dimensions", "Position", "Encoding value");
+  beside.theme = theme;
+  return side_by_side({picture, lines(curves, beside)});
 }
 
 }  // namespace fit::plot

@@ -1,213 +1,91 @@
 #include "plot/svg.hpp"
 
-#include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-
-#include "fit/error.hpp"
 #include "plot/encode.hpp"
-#include "utf8.hpp"
 
 namespace fit::plot {
-
-using utf8::sequence_length;
-using utf8::starts_code_point;
-
 namespace {
 
 std::string attribute(const char* name, double v) { return std::string(" ") + name + "=\"" + coordinate(v) + '"'; }
+std::string attribute(const char* name, const std::string& v) { return std::string(" ") + name + "=\"" + v + '"'; }
+std::string point(double x, double y) { return coordinate(x) + ' ' + coordinate(y); }
 
-// Width over size of a sans-serif letter, by classes.
-double relative_width(unsigned char lead) {
-  if (lead >= 0xe3) return 1.0;  // East Asian, emoji
-  if (lead >= 0x80) return 0.66;
-  if (std::strchr("iljIf.,:;'|!()[]t ", lead)) return 0.36;
-  if (std::strchr("mwMW%@", lead)) return 0.92;
-  return lead >= 'A' && lead <= 'Z' ? 0.70 : 0.61;
-}
+class Writer {
+ public:
+  std::string take() { return std::move(out_); }
 
-std::string plain_number(double v) {
-  char buffer[64];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::general, 6).ptr;
-  return {buffer, end};
-}
+  void operator()(const Text& t) {
+    static constexpr const char* anchors[] = {"start", "middle", "end"};
+    const TextStyle& style = t.style;
+    out_ += "<text" + attribute("x", t.x) + attribute("y", t.y) + attribute("font-size", style.size) +
+            attribute("fill", style.fill.hex());
+    if (style.anchor != Anchor::start) out_ += attribute("text-anchor", anchors[static_cast<int>(style.anchor)]);
+    if (style.bold) out_ += attribute("font-weight", 600);
+    if (style.rotate != 0)
+      out_ += attribute("transform", "rotate(" + coordinate(style.rotate) + ' ' + point(t.x, t.y) + ')');
+    out_ += '>' + escape_xml(t.text) + "</text>\n";
+  }
+  void operator()(const Box& b) {
+    out_ += "<rect" + named(b.name) + attribute("x", b.x) + attribute("y", b.y) + attribute("width", b.w) +
+            attribute("height", b.h) + attribute("fill", b.fill.hex()) + opacity("fill-opacity", b.opacity);
+    close("rect", b.title);
+  }
+  void operator()(const Line& l) {
+    out_ += "<line" + attribute("x1", l.x1) + attribute("y1", l.y1) + attribute("x2", l.x2) + attribute("y2", l.y2) +
+            attribute("stroke", l.stroke.hex()) + attribute("stroke-width", l.width) +
+            opacity("stroke-opacity", l.opacity);
+    close("line", "");
+  }
+  void operator()(const Path& p) {
+    out_ += "<path" + named(p.name) + " d=\"";
+    for (const Step& s : p.steps) {
+      if (s.kind == Step::Kind::curve) out_ += 'C' + point(s.x1, s.y1) + ' ' + point(s.x2, s.y2) + ' ';
+      if (s.kind != Step::Kind::curve) out_ += s.kind == Step::Kind::move ? 'M' : 'L';
+      out_ += point(s.x, s.y);
+    }
+    out_ += "\" fill=\"none\"" + attribute("stroke", p.stroke.hex()) + attribute("stroke-width", p.width) +
+            " stroke-linejoin=\"round\" stroke-linecap=\"round\"" + opacity("stroke-opacity", p.opacity);
+    close("path", p.title);
+  }
+  void operator()(const Dot& d) {
+    out_ += "<circle" + attribute("cx", d.x) + attribute("cy", d.y) + attribute("r", d.r) +
+            attribute("fill", d.fill.hex()) + opacity("fill-opacity", d.opacity);
+    close("circle", d.title);
+  }
+  void operator()(const Image& i) {
+    out_ += "<image" + attribute("x", i.x) + attribute("y", i.y) + attribute("width", i.w) + attribute("height", i.h) +
+            " preserveAspectRatio=\"none\"" + (i.smooth ? "" : " style=\"image-rendering:pixelated\"") + " href=\"" +
+            "data:image/png;base64," + base64(indexed_png(i.width, i.height, i.indices, i.colors)) + "\"/>\n";
+  }
+  void operator()(const GroupBegin& g) {
+    out_ += "<g";
+    if (g.dx != 0 || g.dy != 0) out_ += attribute("transform", "translate(" + point(g.dx, g.dy) + ')');
+    if (g.crisp) out_ += " shape-rendering=\"crispEdges\"";
+    out_ += ">\n";
+  }
+  void operator()(const GroupEnd&) { out_ += "</g>\n"; }
+  void operator()(const Description& d) { out_ += "<desc>" + escape_xml(d.text) + "</desc>\n"; }
+
+ private:
+  static std::string named(const char* name) { return *name ? attribute("class", std::string(name)) : ""; }
+  static std::string opacity(const char* name, double v) { return v < 1 ? attribute(name, v) : ""; }
+  void close(const std::string& element, const std::string& title) {
+    out_ += title.empty() ? "/>\n" : "><title>" + escape_xml(title) + "</title></" + element + ">\n";
+  }
+
+  std::string out_;
+};
 
 }  // namespace
 
-std::string fixed(double v, int digits) {
-  char buffer[400];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::fixed, digits).ptr;
-  std::string s(buffer, end);
-  if (s[0] == '-' && s.find_first_not_of("-0.") == std::string::npos) s.erase(0, 1);
-  return s;
-}
-
-std::string coordinate(double v) {
-  std::string s = fixed(v, 2);
-  s.erase(s.find_last_not_of('0') + 1);
-  if (s.back() == '.') s.pop_back();
-  return s;
-}
-
-std::string printable(const std::string& text) {
-  std::string s;
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t n = sequence_length(text, i);
-    if (n == 0)
-      s += "�";
-    else if (text[i] == '\n')
-      s += "↵";
-    else if (n == 1 && (static_cast<unsigned char>(text[i]) < 0x20 || text[i] == 0x7f))
-      s += ' ';
-    else
-      s.append(text, i, n);
-    i += std::max<std::size_t>(1, n);
-  }
-  return s;
-}
-
-std::string escape_xml(const std::string& text) {
-  std::string s;
-  for (const char c : printable(text)) {
-    if (c == '&')
-      s += "&amp;";
-    else if (c == '<')
-      s += "&lt;";
-    else if (c == '>')
-      s += "&gt;";
-    else if (c == '"')
-      s += "&quot;";
-    else
-      s += c;
-  }
-  return s;
-}
-
-std::int64_t code_points(const std::string& utf8) {
-  std::int64_t n = 0;
-  for (const char c : utf8) n += starts_code_point(c);
-  return n;
-}
-
-std::string shorten(const std::string& utf8, std::int64_t limit) {
-  if (code_points(utf8) <= limit) return utf8;
-  std::string s;
-  for (const char c : utf8) {
-    if (starts_code_point(c) && --limit < 1) break;
-    s += c;
-  }
-  return s + "…";
-}
-
-double text_width(const std::string& utf8, double size) {
-  double w = 0;
-  for (const char c : utf8)
-    if (starts_code_point(c)) w += relative_width(static_cast<unsigned char>(c));
-  return w * size;
-}
-
-void Canvas::text(double x, double y, const std::string& s, const TextStyle& style) {
-  out_ += "<text" + attribute("x", x) + attribute("y", y) + attribute("font-size", style.size) + " fill=\"" +
-          style.fill + '"';
-  if (std::strcmp(style.anchor, "start") != 0) out_ += std::string(" text-anchor=\"") + style.anchor + '"';
-  if (style.bold) out_ += " font-weight=\"600\"";
-  if (style.rotate != 0)
-    out_ += " transform=\"rotate(" + coordinate(style.rotate) + ' ' + coordinate(x) + ' ' + coordinate(y) + ")\"";
-  out_ += '>' + escape_xml(s) + "</text>\n";
-}
-
-void Canvas::rect(double x, double y, double w, double h, const std::string& fill, const std::string& attributes,
-                  const std::string& inside) {
-  out_ += "<rect" + attributes + attribute("x", x) + attribute("y", y) + attribute("width", w) +
-          attribute("height", h) + " fill=\"" + fill + '"' + (inside.empty() ? "/>" : '>' + inside + "</rect>") + '\n';
-}
-
-void Canvas::line(double x1, double y1, double x2, double y2, const std::string& stroke, double width) {
-  out_ += "<line" + attribute("x1", x1) + attribute("y1", y1) + attribute("x2", x2) + attribute("y2", y2) +
-          " stroke=\"" + stroke + '"' + attribute("stroke-width", width) + "/>\n";
-}
-
-void Canvas::image(double x, double y, double w, double h, std::int64_t width, std::int64_t height,
-                   const std::vector<std::uint8_t>& indices, const std::vector<Rgb>& colors, bool smooth) {
-  out_ += "<image" + attribute("x", x) + attribute("y", y) + attribute("width", w) + attribute("height", h) +
-          " preserveAspectRatio=\"none\"" + (smooth ? "" : " style=\"image-rendering:pixelated\"") + " href=\"" +
-          "data:image/png;base64," + base64(indexed_png(width, height, indices, colors)) + "\"/>\n";
-}
-
-void Canvas::figure(double x, double y, const Figure& f) {
-  out_ += "<g transform=\"translate(" + coordinate(x) + ' ' + coordinate(y) + ")\">\n" + f.body() + "</g>\n";
-}
-
-std::vector<Tick> round_ticks(double low, double high, int count) {
-  const double span = high - low;
-  const double power = std::pow(10, std::floor(std::log10(span / count)));
-  double step = 10 * power;
-  for (const double m : {1.0, 2.0, 2.5, 5.0})
-    if (span / (m * power) <= count) {
-      step = m * power;
-      break;
-    }
-  // 0.25 has a digit more than its power of ten says
-  const bool quarter = std::abs(step / power - 2.5) < 0.1;
-  const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)) + (quarter ? 1 : 0));
-  std::vector<Tick> ticks;
-  for (double i = std::ceil(low / step - 1e-6); i * step <= high + step * 1e-6; ++i) {
-    const double v = i * step;
-    ticks.push_back({v, digits > 6 || std::abs(v) >= 1e6 ? plain_number(v) : fixed(v, digits)});
-  }
-  return ticks;
-}
-
-std::vector<Tick> log_ticks(double low, double high) {
-  const double decades = std::log10(high / low);
-  const double step = std::max(1.0, std::ceil(decades / 8));
-  const std::vector<double> multiples = decades < 1.5 ? std::vector<double>{1, 2, 3, 5} : std::vector<double>{1};
-  std::vector<Tick> ticks;
-  for (double e = std::floor(std::log10(low)); e <= std::log10(high) + 1e-9; e += step)
-    for (const double m : multiples) {
-      const double v = m * std::pow(10, e);
-      if (v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)) ticks.push_back({v, plain_number(v)});
-    }
-  return ticks.size() < 2 ? round_ticks(low, high, 4) : ticks;
-}
-
-std::int64_t label_stride(std::int64_t n, double step, double space) {
-  const auto fit_in_space = static_cast<std::int64_t>(std::ceil(space / step));
-  const std::int64_t needed = std::max<std::int64_t>({1, fit_in_space, (n + most_labels - 1) / most_labels});
-  if (needed == 1) return 1;
-  for (const std::int64_t nice : {2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 200, 250, 256, 500, 512, 1000})
-    if (nice >= needed) return nice;
-  return needed;
-}
-
-std::string Figure::svg() const {
-  const std::string w = coordinate(width_), h = coordinate(height_);
+std::string svg_of(const Drawing& drawing, double width, double height, Rgb ground) {
+  const std::string w = coordinate(width), h = coordinate(height);
+  Writer write;
+  for (const Shape& shape : drawing.shapes()) std::visit(write, shape);
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + w + "\" height=\"" + h + "\" viewBox=\"0 0 " + w + ' ' +
          h +
          "\" font-family=\"'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n"
-         "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" +
-         body_ + "</svg>\n";
-}
-
-void Figure::save(const std::string& path) const { write_text("plot::save", path, svg()); }
-
-void write_text(const char* op, const std::string& path, const std::string& text) {
-  const auto fail = [&](const std::string& why) {
-    throw FileError(std::string("[") + op + "] cannot write '" + path + "': " + why);
-  };
-  const auto folder = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) fail(error.message());
-  errno = 0;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) fail(errno ? std::strerror(errno) : "the write failed");
+         "<rect width=\"100%\" height=\"100%\" fill=\"" +
+         ground.hex() + "\"/>\n" + write.take() + "</svg>\n";
 }
 
 }  // namespace fit::plot

@@ -7,7 +7,6 @@
 #include <iostream>
 
 #include "plot/matrix.hpp"
-#include "plot/svg.hpp"
 
 namespace fit::plot {
 namespace {
@@ -37,28 +36,6 @@ std::string right_aligned(const std::string& s, std::int64_t width) { return spa
 std::string centered(const std::string& s, std::int64_t width) {
   const std::int64_t before = std::max<std::int64_t>(0, (width - code_points(s)) / 2);
   return spaces(before) + s + spaces(width - code_points(s) - before);
-}
-
-// Blocks of rows and columns averaged, so that it fits a screen. What is not finite makes its block so.
-Matrix averaged(const Matrix& m, std::int64_t row_block, std::int64_t col_block) {
-  const std::int64_t rows = (m.rows + row_block - 1) / row_block, cols = (m.cols + col_block - 1) / col_block;
-  Matrix small{rows, cols, std::vector<double>(static_cast<std::size_t>(rows * cols)), m.whole};
-  if (row_block > 1 || col_block > 1) small.whole = false;
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < cols; ++c) {
-      double sum = 0, count = 0;
-      for (std::int64_t i = r * row_block; i < std::min(m.rows, (r + 1) * row_block); ++i)
-        for (std::int64_t j = c * col_block; j < std::min(m.cols, (c + 1) * col_block); ++j) sum += m.at(i, j), ++count;
-      small.values[static_cast<std::size_t>(r * cols + c)] = sum / count;
-    }
-  return small;
-}
-
-std::vector<std::string> every(const std::vector<std::string>& labels, std::int64_t stride) {
-  std::vector<std::string> some;
-  for (std::size_t i = 0; i < labels.size(); i += static_cast<std::size_t>(stride))
-    some.push_back(shorten(labels[i], most_label));
-  return some;
 }
 
 char shade(const Scale& scale, double v) {
@@ -98,12 +75,15 @@ void print_column_labels(std::ostream& out, const std::vector<std::string>& labe
 
 void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& options, Colors colors) {
   const char* op = "plot::print_heatmap";
-  const Matrix whole = matrix_of(op, matrix);
-  const std::int64_t row_block = (whole.rows + most_cells - 1) / most_cells;
-  const std::int64_t col_block = (whole.cols + most_cells - 1) / most_cells;
-  const auto x = every(labels_of(op, "column", options.x, whole.cols), col_block);
-  const auto y = every(labels_of(op, "row", options.y, whole.rows), row_block);
-  const Matrix m = averaged(whole, row_block, col_block);
+  const Matrix m = matrix_of(op, matrix, most_cells);
+  const auto labels = [&](const char* name, const std::vector<std::string>& given, std::int64_t size,
+                          std::int64_t block) {
+    std::vector<std::string> all = labels_of(op, name, given, size, block);
+    for (std::string& label : all) label = shorten(label, most_label);
+    return all;
+  };
+  const auto x = labels("column", options.x, matrix.size(1), m.col_block);
+  const auto y = labels("row", options.y, matrix.size(0), m.row_block);
   const Scale scale = scale_of({m}, options);
   const bool colored = has_colors(out, colors), values = wants_values(m, options);
 
@@ -113,7 +93,7 @@ void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& optio
       for (std::int64_t c = 0; c < m.cols; ++c) cell = std::max(cell, code_points(m.text(r, c)) + (colored ? 2 : 4));
   const std::int64_t margin = longest(y) + 1;
 
-  if (!options.title.empty()) out << spaces(margin) << printable(options.title) << '\n';
+  if (!options.title.empty()) out << spaces(margin) << shorten(printable(options.title), longest_title) << '\n';
   for (std::int64_t r = 0; r < m.rows; ++r) {
     out << right_aligned(y[static_cast<std::size_t>(r)], margin - 1) << ' ';
     for (std::int64_t c = 0; c < m.cols; ++c) {

@@ -1,0 +1,108 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "plot/colormap.hpp"
+#include "plot/text.hpp"
+
+namespace fit::plot {
+
+inline constexpr double padding = 16, title_size = 15, label_size = 12.5, tick_size = 11;
+inline constexpr std::int64_t longest_title = 120, longest_label = 60;  // code points
+
+// The colours of a theme.
+struct Look {
+  Rgb ground, ink, soft_ink, grid;
+  Rgb not_finite, stroke;  // of cells that have no value
+  std::vector<Rgb> series;
+};
+const Look& look_of(Theme theme);
+const Rgb& series_color(const Look& look, std::size_t i);
+
+// ---- what a figure consists of, from back to front ----------------------------------------------------------------
+
+enum class Anchor { start, middle, end };
+
+struct TextStyle {
+  double size = tick_size;
+  Anchor anchor = Anchor::start;
+  Rgb fill{0, 0, 0};
+  bool bold = false;
+  double rotate = 0;  // degrees, clockwise around (x, y)
+};
+
+struct Text {
+  double x, y;
+  std::string text;
+  TextStyle style;
+};
+struct Box {
+  double x, y, w, h;
+  Rgb fill;
+  double opacity = 1;
+  const char* name = "";   // its class
+  std::string title = "";  // what a browser shows while the pointer rests on it
+};
+struct Line {
+  double x1, y1, x2, y2;
+  Rgb stroke;
+  double width = 1, opacity = 1;
+};
+struct Step {
+  enum class Kind { move, line, curve } kind;
+  double x, y;
+  double x1 = 0, y1 = 0, x2 = 0, y2 = 0;  // control points of a curve
+};
+// A line with round ends and corners.
+struct Path {
+  std::vector<Step> steps;
+  Rgb stroke;
+  double width = 1, opacity = 1;
+  const char* name = "";
+  std::string title = "";
+};
+struct Dot {
+  double x, y, r;
+  Rgb fill;
+  double opacity = 1;
+  std::string title = "";
+};
+// One pixel for each index (row-major, width x height) into a palette, stretched over the area.
+struct Image {
+  double x, y, w, h;
+  std::int64_t width, height;
+  std::vector<std::uint8_t> indices;
+  std::vector<Rgb> colors;
+  bool smooth;
+};
+// What follows, up to the end of the group, is moved; its edges may be kept sharp.
+struct GroupBegin {
+  double dx = 0, dy = 0;
+  bool crisp = false;
+};
+struct GroupEnd {};
+struct Description {
+  std::string text;
+};
+
+using Shape = std::variant<Text, Box, Line, Path, Dot, Image, GroupBegin, GroupEnd, Description>;
+
+class Drawing {
+ public:
+  void add(Shape shape) { shapes_.push_back(std::move(shape)); }
+  void text(double x, double y, const std::string& s, const TextStyle& style) { add(Text{x, y, printable(s), style}); }
+  void line(double x1, double y1, double x2, double y2, Rgb stroke, double width = 1) {
+    add(Line{x1, y1, x2, y2, stroke, width});
+  }
+  // All of a figure, on its ground if that is another.
+  void figure(double x, double y, const Figure& f, Theme around);
+  const std::vector<Shape>& shapes() const { return shapes_; }
+
+ private:
+  std::vector<Shape> shapes_;
+};
+
+}  // namespace fit::plot

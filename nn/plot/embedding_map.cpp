@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <cmath>
+
+#include "fit/graph.hpp"
+#include "fit/ops.hpp"
+#include "plot/font.hpp"
+#include "plot/frame.hpp"
+#include "plot/principal_axes.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::plot {
+namespace {
+
+constexpr const char* op = "plot::embedding_map";
+constexpr double radius = 3.2;
+
+void check_count(const char* name, std::size_t given, std::int64_t rows) {
+  if (given != 0 && static_cast<std::int64_t>(given) != rows)
+    check::fail(op, given, ' ', name, " were given for ", rows, " rows: there must be one for each, or none");
+}
+
+struct Area {
+  double left, top, right, bottom;
+  bool meets(const Area& o) const { return left < o.right && o.left < right && top < o.bottom && o.top < bottom; }
+};
+
+// Writes names beside points, where there is room.
+class Names {
+ public:
+  Names(const Frame& frame, const std::vector<Point>& points) : frame_(frame) {
+    for (const Point p : points) taken_.push_back({p.x - radius, p.y - radius, p.x + radius, p.y + radius});
+  }
+
+  // False if there is no room.
+  bool write(Drawing& drawing, Point p, const std::string& name) {
+    const double w = text_width(name, tick_size), up = 0.75 * tick_size, gap = radius + 2;
+    const auto at = [&](double left, double line) { return Area{left, line - up, left + w, line + 0.22 * tick_size}; };
+    const double middle = p.y + 0.36 * tick_size;
+    for (const Area& a :
+         {at(p.x + gap, middle), at(p.x - gap - w, middle), at(p.x - w / 2, p.y - gap), at(p.x - w / 2, p.y + gap + up),
+          at(p.x + 0.7 * gap, p.y - 0.7 * gap), at(p.x - 0.7 * gap - w, p.y - 0.7 * gap),
+          at(p.x + 0.7 * gap, p.y + 0.7 * gap + up), at(p.x - 0.7 * gap - w, p.y + 0.7 * gap + up)}) {
+      const bool inside =
+          a.left > frame_.left() && a.right < frame_.right() + 14 && a.top > frame_.top() && a.bottom < frame_.bottom();
+      if (!inside || std::any_of(taken_.begin(), taken_.end(), [&](const Area& t) { return t.meets(a); })) continue;
+      drawing.text(a.left, a.top + up, name, {tick_size, Anchor::start, frame_.look().ink});
+      taken_.push_back(a);
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  const Frame& frame_;
+  std::vector<Area> taken_;
+};
+
+std::string percent(double share) { return fixed(100 * share, share < 0.0995 ? 1 : 0) + " %"; }
+
+}  // namespace
+
+Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& options) {
+  check::defined(op, "embeddings", embeddings);
+  if (embeddings.rank() != 2 || embeddings.size(1) < 2)
+    check::fail(op, "embeddings is ", embeddings.shape(), ": it must be (N, D), a row for each token, D at least 2");
+  const std::int64_t rows = embeddings.size(0), D = embeddings.size(1);
+  check_count("tokens", options.tokens.size(), rows);
+  check_count("groups", options.groups.size(), rows);
+  for (const std::int64_t g : options.groups)
+    if (g < 0) check::fail(op, "groups has ", g, ": groups are numbered from 0");
+
+  const NoGrad no_grad;
+  const std::vector<double> values = embeddings.to(float64).to_vector<double>();
+  std::vector<std::size_t> kept;  // the finite rows
+  std::vector<double> finite;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto begin = values.begin() + r * D, end = begin + D;
+    if (!std::all_of(begin, end, [](double v) { return std::isfinite(v); })) continue;
+    kept.push_back(static_cast<std::size_t>(r));
+    finite.insert(finite.end(), begin, end);
+  }
+  const auto n = static_cast<std::int64_t>(kept.size());
+  if (n < 2) check::fail(op, "embeddings is ", embeddings.shape(), " with ", n, " finite rows: it needs two at least");
+  const Tensor x = tensor(finite, {n, D});
+  const Tensor centered = x - mean(x, 0, keepdims);
+  const PrincipalAxes principal = principal_axes(centered, 2);
+  double variance = 0;
+  for (const double s : principal.squares) variance += s;
+
+  const std::vector<double> rows_of = centered.to_vector<double>();
+  std::vector<Point> scores;
+  for (std::int64_t r = 0; r < n; ++r) {
+    double at[2] = {0, 0};
+    for (std::size_t k = 0; k < principal.axes.size(); ++k)
+      for (std::int64_t c = 0; c < D; ++c)
+        at[k] += rows_of[static_cast<std::size_t>(r * D + c)] * principal.axes[k][static_cast<std::size_t>(c)];
+    scores.push_back({at[0], at[1]});
+  }
+
+  Frame frame;
+  frame.title = options.title, frame.theme = options.theme;
+  frame.field_width = 500, frame.field_height = 400;
+  const auto label = [&](std::size_t k) {
+    const double share = variance > 0 && k < principal.squares.size() ? principal.squares[k] / variance : 0;
+    return "Component " + std::to_string(k + 1) + " (" + percent(share) + " of the variance)";
+  };
+  frame.xlabel = label(0), frame.ylabel = label(1);
+  for (const Point p : scores) frame.x.include(p.x), frame.y.include(p.y);
+  frame.x.finish(op, "x", 0.08, 7);
+  frame.y.finish(op, "y", 0.08, 6);
+  if (n < rows)
+    frame.notes.push_back(std::to_string(rows - n) + " of " + std::to_string(rows) +
+                          " rows are not finite, and left out.");
+  // Notes come before the field's place is known, names after it: how many have room is found out first.
+  const auto draw = [&](Frame& f) {
+    f.begin();
+    std::vector<Point> points;
+    std::int64_t unnamed = 0;
+    for (const Point p : scores) points.push_back({f.at_x(p.x), f.at_y(p.y)});
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      const std::size_t group = options.groups.empty() ? 0 : static_cast<std::size_t>(options.groups[kept[i]]);
+      const std::string name = options.tokens.empty() ? std::to_string(kept[i]) : options.tokens[kept[i]];
+      f.drawing.add(Dot{points[i].x, points[i].y, radius, series_color(f.look(), group), 0.85,
+                        shorten(printable(name), longest_label)});
+    }
+    Names names(f, points);
+    for (std::size_t i = 0; i < kept.size() && !options.tokens.empty(); ++i)
+      unnamed += !names.write(f.drawing, points[i], shorten(printable(options.tokens[kept[i]]), 20));
+    return unnamed;
+  };
+  Frame trial = frame;
+  if (const std::int64_t unnamed = draw(trial); unnamed > 0)
+    frame.notes.push_back(std::to_string(unnamed) + " of " + std::to_string(n) + " names have no room.");
+  draw(frame);
+  return frame.end();
+}
+
+Figure embedding_map(const Tensor& embeddings, const std::vector<std::string>& tokens, const std::string& title) {
+  EmbeddingMapOptions options;
+  options.title = title, options.tokens = tokens;
+  return embedding_map(embeddings, options);
+}
+
+}  // namespace fit::plot

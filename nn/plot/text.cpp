@@ -1,0 +1,108 @@
+#include "plot/text.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "fit/error.hpp"
+#include "plot/font.hpp"
+#include "utf8.hpp"
+
+namespace fit::plot {
+
+using utf8::sequence_length;
+using utf8::starts_code_point;
+
+std::string fixed(double v, int digits) {
+  char buffer[400];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::fixed, digits).ptr;
+  std::string s(buffer, end);
+  if (s[0] == '-' && s.find_first_not_of("-0.") == std::string::npos) s.erase(0, 1);
+  return s;
+}
+
+std::string coordinate(double v) {
+  std::string s = fixed(v, 2);
+  s.erase(s.find_last_not_of('0') + 1);
+  if (s.back() == '.') s.pop_back();
+  return s;
+}
+
+std::string printable(const std::string& text) {
+  std::string s;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t n = std::max<std::size_t>(1, sequence_length(text, i));
+    const std::string one = text.substr(i, n);
+    const char32_t c = characters(one)[0];
+    const auto within = [c](char32_t low, char32_t high) { return low <= c && c <= high; };
+    if (c == '\n')
+      s += "↵";
+    else if (c < 0x20 || within(0x7f, 0x9f) || c == 0x2028 || c == 0x2029)
+      s += ' ';
+    else if (c == 0xfffd || c == 0xfffe || c == 0xffff || within(0x202a, 0x202e) || within(0x2066, 0x2069))
+      s += "�";
+    else
+      s += one;
+    i += n;
+  }
+  return s;
+}
+
+std::string escape_xml(const std::string& text) {
+  std::string s;
+  for (const char c : printable(text)) {
+    if (c == '&')
+      s += "&amp;";
+    else if (c == '<')
+      s += "&lt;";
+    else if (c == '>')
+      s += "&gt;";
+    else if (c == '"')
+      s += "&quot;";
+    else
+      s += c;
+  }
+  return s;
+}
+
+std::int64_t code_points(const std::string& utf8) {
+  std::int64_t n = 0;
+  for (const char c : utf8) n += starts_code_point(c);
+  return n;
+}
+
+std::string shorten(const std::string& utf8, std::int64_t limit) {
+  if (code_points(utf8) <= limit) return utf8;
+  std::string s;
+  for (const char c : utf8) {
+    if (starts_code_point(c) && --limit < 1) break;
+    s += c;
+  }
+  return s + "…";
+}
+
+double text_width(const std::string& utf8, double size) {
+  double w = 0;
+  for (const char32_t c : characters(utf8)) w += glyph(c).advance;
+  return w * size;
+}
+
+void write_text(const char* op, const std::string& path, const std::string& text) {
+  const auto fail = [&](const std::string& why) {
+    throw FileError(std::string("[") + op + "] cannot write '" + path + "': " + why);
+  };
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) fail(error.message());
+  errno = 0;
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) fail(errno ? std::strerror(errno) : "the write failed");
+}
+
+}  // namespace fit::plot
