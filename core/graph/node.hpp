@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "fit/graph.hpp"
 
@@ -56,11 +57,14 @@ struct Node {
   bool leaf() const { return op == nullptr; }
 };
 
+/// The creation number of the newest node of this thread.
+std::uint64_t newest_sequence() noexcept;
+/// A node and all that it was computed from, in the order of their making, leaves first.
+std::vector<Node*> nodes_behind(Node* last);
+
 Node* new_leaf(const Shape& shape, DType dtype);
 void drop_node(Node* n) noexcept;
 void free_hooks(LeafHooks* hooks) noexcept;
-/// The creation number of the newest node of this thread.
-std::uint64_t newest_sequence() noexcept;
 /// Lets go of what a node keeps for its adjoint, and of the nodes of its inputs.
 void forget_kept(Node& n) noexcept;
 void forget_edges(Node& n) noexcept;

@@ -1,7 +1,9 @@
 // The graph's nodes: made by record(), freed without recursion.
 #include <algorithm>
 #include <new>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "fit/memory.hpp"
 #include "graph/node.hpp"
@@ -71,6 +73,17 @@ Node* allocate_node(int inputs, int outputs, int saved, std::size_t closure) {
 }  // namespace
 
 std::uint64_t newest_sequence() noexcept { return last_sequence; }
+
+std::vector<Node*> nodes_behind(Node* last) {
+  std::vector<Node*> found{last};
+  std::unordered_set<const Node*> seen{last};
+  for (std::size_t i = 0; i < found.size(); ++i)
+    for (int e = 0; e < found[i]->input_count; ++e)
+      if (Node* const n = found[i]->edges[e].node; n && seen.insert(n).second) found.push_back(n);
+  std::reverse(found.begin(), found.end());
+  std::stable_sort(found.begin(), found.end(), [](const Node* a, const Node* b) { return a->sequence < b->sequence; });
+  return found;
+}
 
 void fail_extras() {
   check::fail("keep", "more than ", Keep::max_extras, " values can't be kept by keep::saved: join some by cat()");

@@ -2,6 +2,7 @@
 
 #include "fit/ops.hpp"
 #include "ops/attention_tap.hpp"
+#include "ops/flop_counter.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -126,6 +127,7 @@ AttentionResult attend(const char* op, AttentionCall c, const std::vector<Tensor
   const ScoreTerms terms = apply_options(op, c, dtype, options);
   for (const std::int64_t size : {c.B, c.H, c.Sq, c.Sk, c.D, c.Dv})
     if (size == 0) return composed_attention(c, operands, terms);
+  count_attention(c);
 
   std::vector<Tensor> results{Tensor::empty(c.output, dtype)};
   if (weights) results.push_back(Tensor::empty(c.weights, dtype));

@@ -4,6 +4,7 @@
 #include "fit/ops.hpp"
 #include "ops/attention.hpp"
 #include "ops/attention_tap.hpp"
+#include "ops/flop_counter.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -74,6 +75,7 @@ Tensor attend_next(const char* op, const Part& q, const Part& k, const Part& v, 
   keys.before_write(op);
   values.before_write(op);
   if (out.numel() == 0) return out;
+  detail::count_attention(c);
 
   Tensor stats = Tensor::empty({2, c.B, c.H, S}, keys.dtype());
   dispatch_floating(keys.dtype(), [&](auto zero) {

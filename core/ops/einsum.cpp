@@ -7,6 +7,7 @@
 
 #include "fit/ops.hpp"
 #include "kernels/gemm.hpp"
+#include "ops/flop_counter.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -133,6 +134,7 @@ void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters
     p.transpose_b = !ma.transposed;
     std::swap(p.lda, p.ldb);
   }
+  detail::count_product(p.m, p.n, p.k, A.numel(g.batch));
   kernels::gemm_batched<T>(p, A.numel(g.batch), [&](std::int64_t i, const T*& x, const T*& y, T*& z) {
     std::int64_t at_a = 0, at_b = 0, at_o = 0;
     for (int l = g.batch.count - 1; l >= 0; --l) {

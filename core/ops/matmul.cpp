@@ -5,6 +5,7 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
 #include "ops/broadcast.hpp"
+#include "ops/flop_counter.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -61,6 +62,7 @@ void run(const Plan& p, const T* a, const T* b, T* c, bool accumulate) {
   one.ldb = p.tb ? p.k : p.n;
   one.ldc = p.n;
   one.beta = T(accumulate);
+  detail::count_product(p.m, p.n, p.k, p.batch.numel());
   if (p.b_batch.numel() == 1 && !p.ta) {  // the stack of a is one tall matrix
     one.m *= p.batch.numel();
     return kernels::gemm_parallel(one, a, b, c);
@@ -170,6 +172,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     p.n = p.ldc = out;
     p.k = p.lda = p.ldb = in;
     p.transpose_b = true;
+    detail::count_product(rows, out, in);
     T* const py = y.fresh<T>();
     const T* const pb = bias.defined() ? static_cast<const T*>(bias.raw()) : nullptr;
     const auto add = kernels::elementwise<T>().add;

@@ -9,6 +9,7 @@
 #include <typeinfo>
 #include <unordered_set>
 
+#include "fit/attention.hpp"
 #include "layers/list.hpp"
 #include "load.hpp"
 #include "tensor/check.hpp"
@@ -208,6 +209,8 @@ void detail::tell_where(const Layer& layer, Error& e) {
   }
   e.set_where(path, &layer);
 }
+
+const Tensor* detail::output_of(const AttentionResult& result) { return &result.output; }
 
 // ---- saving -------------------------------------------------------------------------------------------------------
 

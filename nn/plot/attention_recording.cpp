@@ -93,8 +93,7 @@ void AttentionRecording::add(const std::string& layer, const Tensor& weights, co
 }
 
 void AttentionRecording::take(AttentionRecord r) {
-  r.call = 0;
-  for (const AttentionRecord& other : records_) r.call += other.step == r.step && other.layer == r.layer;
+  r.call = calls_[{r.step, r.layer}]++;
   bytes_ += bytes_of(r.weights) + bytes_of(r.mask);
   records_.push_back(std::move(r));
 }
@@ -125,6 +124,7 @@ void AttentionRecording::keep_every(std::int64_t every) {
   for (const AttentionRecord& r : records_)
     if (forgotten(r)) bytes_ -= bytes_of(r.weights) + bytes_of(r.mask);
   records_.erase(std::remove_if(records_.begin(), records_.end(), forgotten), records_.end());
+  for (auto at = calls_.begin(); at != calls_.end();) at = at->first.first % every != 0 ? calls_.erase(at) : std::next(at);
 }
 
 std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {

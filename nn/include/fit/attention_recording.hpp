@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,6 +95,7 @@ class AttentionRecording {
   void take(AttentionRecord record);
 
   std::vector<AttentionRecord> records_;
+  std::map<std::pair<std::int64_t, std::string>, std::int64_t> calls_;  // that there are records of, by step and layer
   std::size_t bytes_ = 0;
 };
 

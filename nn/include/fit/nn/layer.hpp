@@ -16,6 +16,10 @@
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
+namespace fit {
+struct AttentionResult;
+}
+
 /// What every layer has in common. A layer says once, in FIT_FIELDS, what it is made of; parameters, dotted names,
 /// train and eval, printing, saving, loading and cloning follow from that list.
 namespace fit::nn {
@@ -219,7 +223,41 @@ std::shared_ptr<L> clone(const L& layer) {
 
 namespace detail {
 void tell_where(const Layer& layer, Error& e);
+
+/// Looks on while layers are called in its thread, as summary() does.
+class Observer {
+ public:
+  virtual void enter(const Layer& layer) = 0;
+  virtual void leave(const Layer& layer, const Tensor* output) = 0;  ///< null if the call gives something else
+
+ protected:
+  ~Observer() = default;
+};
+inline thread_local Observer* observer = nullptr;  // null unless somebody looks on
+
+template <class R>
+const Tensor* output_of(const R& result) {
+  if constexpr (std::is_base_of_v<Tensor, R>)
+    return &result;
+  else
+    return nullptr;
 }
+const Tensor* output_of(const AttentionResult& result);
+
+template <class F>
+auto observed(const Layer& layer, const F& f) -> decltype(f()) {
+  Observer& o = *observer;
+  o.enter(layer);
+  if constexpr (std::is_void_v<decltype(f())>) {
+    f();
+    o.leave(layer, nullptr);
+  } else {
+    decltype(auto) result = f();
+    o.leave(layer, output_of(result));
+    return result;
+  }
+}
+}  // namespace detail
 
 /// Calls f for a layer: an Error that comes out of it says in which of the layers below it was thrown. Where nothing is
 /// thrown, it costs nothing. UnaryLayer and the layers of the library do so by themselves; others write
@@ -230,6 +268,7 @@ void tell_where(const Layer& layer, Error& e);
 template <class F>
 decltype(auto) within(const Layer& layer, const F& f) {
   try {
+    if (detail::observer) return detail::observed(layer, f);
     return f();
   } catch (Error& e) {
     detail::tell_where(layer, e);
