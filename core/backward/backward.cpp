@@ -4,6 +4,7 @@
 
 #include "backward/watch.hpp"
 #include "fit/ops.hpp"
+#include "graph/anomalies.hpp"
 #include "graph/hooks.hpp"
 #include "ops/broadcast.hpp"
 #include "ops/inplace.hpp"
@@ -132,7 +133,13 @@ void Run::one(Node& n) {
   Backward b(n);
   bool wanted = false;
   for (int i = 0; i < n.input_count && !wanted; ++i) wanted = b.wants(i);
-  if (wanted) n.adjoint(b, n.closure);
+  if (wanted && thread_state.anomalies) {
+    const Anomalies::Around around(n);
+    n.adjoint(b, n.closure);
+    around.check();
+  } else if (wanted) {
+    n.adjoint(b, n.closure);
+  }
   watch_.passed(n);
   if (!retain_) {
     n.released = true;

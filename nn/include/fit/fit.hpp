@@ -2,6 +2,7 @@
 
 /// All of fit but <fit/xtensor.hpp>. It is light: no header of xtensor or OpenBLAS comes with it.
 #include "fit/activation_checkpoint.hpp"
+#include "fit/anomaly.hpp"
 #include "fit/attention.hpp"
 #include "fit/attention_page.hpp"
 #include "fit/attention_recording.hpp"

@@ -2,9 +2,12 @@
 
 namespace fit::detail {
 
+class Anomalies;
+
 /// What a task of parallel_for takes over from the thread that started it.
 struct ThreadState {
-  bool recording = true;  // whether operations are recorded, see fit/graph.hpp
+  bool recording = true;           // whether operations are recorded, see fit/graph.hpp
+  Anomalies* anomalies = nullptr;  // looks at each result, see graph/anomalies.hpp; null unless somebody asked for it
 };
 extern thread_local ThreadState thread_state;
 

@@ -1,0 +1,89 @@
+#include "fit/anomaly.hpp"
+
+#include <cmath>
+
+#include "fit/fit.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test {
+namespace {
+
+using Catch::Contains;
+
+// A network of which a layer in the middle makes what it is told to.
+struct Middle final : nn::UnaryLayer {
+  std::function<Tensor(const Tensor&)> f;
+  explicit Middle(std::function<Tensor(const Tensor&)> g) : f(std::move(g)) {}
+  Tensor forward(const Tensor& x) const override { return f(x); }
+  FIT_FIELDS()
+};
+struct Net final : nn::UnaryLayer {
+  explicit Net(std::function<Tensor(const Tensor&)> f)
+      : body(nn::Linear(4, 4), Middle(std::move(f)), nn::Linear(4, 1)) {}
+  Tensor forward(const Tensor& x) const override { return body(x); }
+  FIT_FIELDS(body)
+  nn::Sequential body;
+};
+
+}  // namespace
+
+TEST_CASE("the first operation that makes a NaN or an infinity is named, with its inputs and its layer", "[anomaly]") {
+  const DetectAnomaly detect;
+  const Tensor x = tensor({{1., 0., 2.}, {3., 4., 5.}});
+  CHECK_THROWS_WITH(log(x),
+                    "[log] its result has an infinity in 1 of 6 elements, the first at [0, 1]; input 0 is [2, 3] "
+                    "from 0 to 5");
+  CHECK_THROWS_WITH(x / (x - x), Contains("[div] its result has a NaN in 6 of 6 elements") &&
+                                     Contains("input 1 is [2, 3] from 0 to 0"));
+  CHECK_THROWS_WITH(sqrt(x - 1), Contains("[sqrt] its result has a NaN in 1 of 6 elements, the first at [0, 1]"));
+  const Net net([](const Tensor& z) { return log(relu(z) * 0); });
+  CHECK_THROWS_WITH(net(ones({2, 4})), Contains("[log]") && Contains("in body.1"));
+}
+
+TEST_CASE("the first adjoint that makes one is named, with the layer that it was recorded in", "[anomaly]") {
+  const DetectAnomaly detect;
+  Tensor x = tensor({0., 1.}).requires_grad_();
+  const Tensor y = sum(sqrt(x));
+  CHECK_THROWS_WITH(y.backward(),
+                    Contains("[sqrt_backward] the gradient of input 0 has an infinity in 1 of 2 elements, "
+                             "the first at [0]; what came back is [2] from 1 to 1"));
+  const Net net([](const Tensor& z) { return sqrt(abs(z) * 0); });
+  const Tensor loss = sum(net(ones({2, 4})));
+  CHECK_THROWS_WITH(loss.backward(), Contains("[sqrt_backward]") && Contains("it was recorded in body.1"));
+}
+
+TEST_CASE("what was not made is not told, and all is as before afterwards", "[anomaly]") {
+  const Tensor bad = tensor({1., static_cast<double>(NAN)});
+  {
+    const DetectAnomaly detect;
+    CHECK_NOTHROW(exp(bad));
+    CHECK_NOTHROW(softmax(masked_fill(zeros({2, 2}), tensor({{0, 1}, {0, 0}}).to(boolean), -INFINITY)));
+    Tensor w = ones({2}).requires_grad_();
+    CHECK_NOTHROW(sum(w * bad).backward());
+    { const DetectAnomaly inner; }
+    CHECK_THROWS_AS(log(zeros({1})), Error);
+  }
+  CHECK_NOTHROW(log(zeros({1})));
+  const Net net([](const Tensor& z) { return log(z * 0); });
+  CHECK_NOTHROW(net(ones({2, 4})));
+}
+
+TEST_CASE("a training step under DetectAnomaly has the same bits", "[anomaly]") {
+  const auto gradients = [](bool watched) {
+    manual_seed(2);
+    nn::GPTOptions o;
+    o.vocab_size = 7, o.context_length = 5, o.num_layers = 2, o.num_heads = 2, o.d_model = 8, o.dropout = 0.1;
+    const nn::GPT gpt(o);
+    std::optional<DetectAnomaly> detect;
+    if (watched) detect.emplace();
+    gpt.loss(tensor({{1, 2, 3, 4, 5}}), tensor({{2, 3, 4, 5, 6}})).backward();
+    std::vector<Tensor> all;
+    for (const Tensor& p : gpt.parameters()) all.push_back(p.grad());
+    return all;
+  };
+  const std::vector<Tensor> once = gradients(false), again = gradients(true);
+  for (std::size_t i = 0; i < once.size(); ++i) CHECK(same_bits(once[i], again[i]));
+}
+
+}  // namespace fit::test
