@@ -94,7 +94,8 @@ std::map<std::uint64_t, std::int64_t> kept_bytes(const Tensor& result, const Lay
   return kept;
 }
 
-void list(const Layer& layer, const std::string& name, int depth, ModelSummary& all, std::vector<const Layer*>& layers) {
+void list(const Layer& layer, const std::string& name, int depth, ModelSummary& all,
+          std::vector<const Layer*>& layers) {
   if (std::find(layers.begin(), layers.end(), &layer) != layers.end()) return;
   layers.push_back(&layer);
   LayerSummary s;
@@ -143,8 +144,12 @@ std::string scaled(double v, double step, const std::vector<const char*>& units)
   std::size_t unit = 0;
   while (v >= 0.9995 * step && unit + 1 < units.size()) v /= step, ++unit;
   char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : v < 9.995 ? "%.2f %s" : v < 99.95 ? "%.1f %s" : "%.0f %s", v,
-                units[unit]);
+  std::snprintf(text, sizeof text,
+                unit == 0   ? "%.0f %s"
+                : v < 9.995 ? "%.2f %s"
+                : v < 99.95 ? "%.1f %s"
+                            : "%.0f %s",
+                v, units[unit]);
   std::string s = text;
   return s.back() == ' ' ? s.substr(0, s.size() - 1) : s;
 }
@@ -200,7 +205,8 @@ ModelSummary detail::summary_of_call(const Layer& model, const std::function<Ten
     LayerSummary& s = all.layers[i];
     s.calls = seen.calls, s.flops = seen.flops, s.output = seen.output;
     for (const auto& [from, to] : seen.made)
-      for (auto at = kept.upper_bound(from); at != kept.end() && at->first <= to; ++at) s.activation_bytes += at->second;
+      for (auto at = kept.upper_bound(from); at != kept.end() && at->first <= to; ++at)
+        s.activation_bytes += at->second;
   }
   // A list of layers is not called itself.
   for (std::size_t i = all.layers.size(); i-- > 1;) {
@@ -244,8 +250,9 @@ std::string ModelSummary::str(int depth) const {
   text += with_commas(model().parameters) + " parameters, " + bytes_text(parameter_bytes) + ", " +
           (frozen == 0 ? "all of them trained" : with_commas(trainable_parameters) + " of them trained") + ". In " +
           (training ? "training.\n" : "evaluation.\n");
-  text += "Each line is of the layer and those below. FLOPs are those of matrix products and attention, forward.\n"
-          "Activations are what the backward pass keeps.\n";
+  text +=
+      "Each line is of the layer and those below. FLOPs are those of matrix products and attention, forward.\n"
+      "Activations are what the backward pass keeps.\n";
   for (const std::string& note : notes) text += note + '\n';
   return text;
 }

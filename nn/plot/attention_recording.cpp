@@ -124,7 +124,8 @@ void AttentionRecording::keep_every(std::int64_t every) {
   for (const AttentionRecord& r : records_)
     if (forgotten(r)) bytes_ -= bytes_of(r.weights) + bytes_of(r.mask);
   records_.erase(std::remove_if(records_.begin(), records_.end(), forgotten), records_.end());
-  for (auto at = calls_.begin(); at != calls_.end();) at = at->first.first % every != 0 ? calls_.erase(at) : std::next(at);
+  for (auto at = calls_.begin(); at != calls_.end();)
+    at = at->first.first % every != 0 ? calls_.erase(at) : std::next(at);
 }
 
 std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {

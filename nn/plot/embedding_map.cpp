@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
@@ -12,7 +13,6 @@ namespace fit::plot {
 namespace {
 
 constexpr const char* op = "plot::embedding_map";
-constexpr double radius = 3.2;
 
 void check_count(const char* name, std::size_t given, std::int64_t rows) {
   if (given != 0 && static_cast<std::int64_t>(given) != rows)
@@ -27,13 +27,13 @@ struct Area {
 // Writes names beside points, where there is room.
 class Names {
  public:
-  Names(const Frame& frame, const std::vector<Point>& points) : frame_(frame) {
-    for (const Point p : points) taken_.push_back({p.x - radius, p.y - radius, p.x + radius, p.y + radius});
+  Names(const Frame& frame, const std::vector<Point>& points, double radius) : frame_(frame), radius_(radius) {
+    for (const Point p : points) take({p.x - radius, p.y - radius, p.x + radius, p.y + radius});
   }
 
   // False if there is no room.
   bool write(Drawing& drawing, Point p, const std::string& name) {
-    const double w = text_width(name, tick_size), up = 0.75 * tick_size, gap = radius + 2;
+    const double w = text_width(name, tick_size), up = 0.75 * tick_size, gap = radius_ + 2;
     const auto at = [&](double left, double line) { return Area{left, line - up, left + w, line + 0.22 * tick_size}; };
     const double middle = p.y + 0.36 * tick_size;
     for (const Area& a :
@@ -42,17 +42,40 @@ class Names {
           at(p.x + 0.7 * gap, p.y + 0.7 * gap + up), at(p.x - 0.7 * gap - w, p.y + 0.7 * gap + up)}) {
       const bool inside =
           a.left > frame_.left() && a.right < frame_.right() + 14 && a.top > frame_.top() && a.bottom < frame_.bottom();
-      if (!inside || std::any_of(taken_.begin(), taken_.end(), [&](const Area& t) { return t.meets(a); })) continue;
+      if (!inside || is_taken(a)) continue;
       drawing.text(a.left, a.top + up, name, {tick_size, Anchor::start, frame_.look().ink});
-      taken_.push_back(a);
+      take(a);
       return true;
     }
     return false;
   }
 
  private:
+  // Areas are kept by the squares that they touch.
+  template <class F>
+  static bool any_square(const Area& a, const F& f) {
+    constexpr double side = 24;
+    for (int x = static_cast<int>(std::floor(a.left / side)); x <= static_cast<int>(std::floor(a.right / side)); ++x)
+      for (int y = static_cast<int>(std::floor(a.top / side)); y <= static_cast<int>(std::floor(a.bottom / side)); ++y)
+        if (f(std::pair(x, y))) return true;
+    return false;
+  }
+  void take(const Area& a) {
+    any_square(a, [&](const std::pair<int, int>& square) {
+      taken_[square].push_back(a);
+      return false;
+    });
+  }
+  bool is_taken(const Area& a) {
+    return any_square(a, [&](const std::pair<int, int>& square) {
+      const auto& there = taken_[square];
+      return std::any_of(there.begin(), there.end(), [&](const Area& t) { return t.meets(a); });
+    });
+  }
+
   const Frame& frame_;
-  std::vector<Area> taken_;
+  double radius_;
+  std::map<std::pair<int, int>, std::vector<Area>> taken_;
 };
 
 std::string percent(double share) { return fixed(100 * share, share < 0.0995 ? 1 : 0) + " %"; }
@@ -111,6 +134,7 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
   if (n < rows)
     frame.notes.push_back(std::to_string(rows - n) + " of " + std::to_string(rows) +
                           " rows are not finite, and left out.");
+  const double radius = n > 3000 ? 1.4 : n > 500 ? 2.2 : 3.2, opacity = n > 3000 ? 0.4 : n > 500 ? 0.6 : 0.85;
   // Notes come before the field's place is known, names after it: how many have room is found out first.
   const auto draw = [&](Frame& f) {
     f.begin();
@@ -120,10 +144,10 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
     for (std::size_t i = 0; i < kept.size(); ++i) {
       const std::size_t group = options.groups.empty() ? 0 : static_cast<std::size_t>(options.groups[kept[i]]);
       const std::string name = options.tokens.empty() ? std::to_string(kept[i]) : options.tokens[kept[i]];
-      f.drawing.add(Dot{points[i].x, points[i].y, radius, series_color(f.look(), group), 0.85,
+      f.drawing.add(Dot{points[i].x, points[i].y, radius, series_color(f.look(), group), opacity,
                         shorten(printable(name), longest_label)});
     }
-    Names names(f, points);
+    Names names(f, points, radius);
     for (std::size_t i = 0; i < kept.size() && !options.tokens.empty(); ++i)
       unnamed += !names.write(f.drawing, points[i], shorten(printable(options.tokens[kept[i]]), 20));
     return unnamed;

@@ -87,7 +87,7 @@ class Graph {
   struct Group {
     std::string name;  // of the layer
     std::size_t operations = 0, parameters = 0;
-    std::int64_t numbers = 0;   // in the parameters
+    std::int64_t numbers = 0;  // in the parameters
     const Node* last = nullptr;
   };
 
@@ -109,16 +109,14 @@ class Graph {
       }
     }
     const Layers none;
+    std::vector<const Layers*> after(nodes_.size(), &none);
+    for (std::size_t i = nodes_.size(); i-- > 1;) after[i - 1] = known[i] ? &layers_[i] : after[i];
     const Layers* before = &none;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i]->leaf()) continue;
-      if (known[i]) {
+      if (known[i])
         before = &layers_[i];
-        continue;
-      }
-      std::size_t next = i + 1;
-      while (next < nodes_.size() && !known[next]) ++next;
-      layers_[i] = between(*before, next < nodes_.size() ? layers_[next] : none);
+      else if (!nodes_[i]->leaf())
+        layers_[i] = between(*before, *after[i]);
     }
   }
   static Layers layer_of(const std::string& parameter) {
@@ -264,8 +262,7 @@ class Graph {
     std::set<std::string> done;
     for (std::size_t i = 0; i < nodes_.size(); ++i)
       if (shown_[i] && (group_of_[i].empty() || done.insert(group_of_[i]).second)) items.push_back(i);
-    if (left_out_ > 0)
-      out += "  more [label=\"… " + std::to_string(left_out_) + " more\", shape=plaintext];\n";
+    if (left_out_ > 0) out += "  more [label=\"… " + std::to_string(left_out_) + " more\", shape=plaintext];\n";
     write_layers(out, items, 0);
     std::set<std::pair<std::string, std::string>> drawn;
     for (std::size_t i = 0; i < nodes_.size(); ++i)

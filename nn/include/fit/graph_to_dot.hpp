@@ -22,9 +22,9 @@ struct GraphToDotOptions {
 /// Operations with the shapes of their results, parameters with their names and shapes, and arrows from what is read to
 /// what is computed, the loss last. What wants no gradient is not in the graph. The same graph gives the same text.
 ///
-/// A graph knows no layers. They are found by the names of parameters ("h.0.attn.proj.weight" is one of h.0.attn.proj): an
-/// operation that reads a parameter belongs to its layer; any other to the layer that those before and after it, in the
-/// order of their making, have in common ("h.0.mlp" between "h.0.mlp.fc" and "h.0.mlp.proj"). What follows the last
+/// A graph knows no layers. They are found by the names of parameters ("h.0.attn.proj.weight" is one of h.0.attn.proj):
+/// an operation that reads a parameter belongs to its layer; any other to the layer that those before and after it, in
+/// the order of their making, have in common ("h.0.mlp" between "h.0.mlp.fc" and "h.0.mlp.proj"). What follows the last
 /// parameter of an element of a list belongs to that element. A parameter of several names has them in the order of its
 /// uses.
 ///

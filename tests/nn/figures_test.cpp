@@ -1,0 +1,472 @@
+// What figures look like in both files: the same drawing as SVG and as PNG, whatever the names are.
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "fit/attention_page.hpp"
+#include "fit/ops.hpp"
+#include "fit/plot.hpp"
+#include "fit/random.hpp"
+#include "plot/font.hpp"
+#include "plot/text.hpp"
+#include "support/catch.hpp"
+
+using namespace fit;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::int64_t count(const std::string& text, const std::string& part) {
+  std::int64_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
+  return n;
+}
+
+// A PNG of 8-bit red, green and blue, decoded.
+struct Picture {
+  int width = 0, height = 0;
+  std::string rows;
+
+  explicit Picture(const std::string& png) {
+    const auto u32 = [&](std::size_t at) {
+      std::uint32_t v = 0;
+      for (std::size_t k = 0; k < 4; ++k) v = v << 8 | static_cast<unsigned char>(png[at + k]);
+      return v;
+    };
+    REQUIRE(png.substr(0, 8) == "\x89PNG\r\n\x1a\n");
+    std::string packed;
+    for (std::size_t at = 8; at < png.size(); at += 12 + u32(at)) {
+      const std::string kind = png.substr(at + 4, 4);
+      if (kind == "IDAT") packed += png.substr(at + 8, u32(at));
+      if (kind != "IHDR") continue;
+      width = static_cast<int>(u32(at + 8)), height = static_cast<int>(u32(at + 12));
+      REQUIRE(png.substr(at + 16, 5) == std::string("\x08\x02\0\0\0", 5));
+    }
+    rows.resize(static_cast<std::size_t>(height) * (1 + 3 * static_cast<std::size_t>(width)));
+    uLongf size = rows.size();
+    REQUIRE(uncompress(reinterpret_cast<Bytef*>(&rows[0]), &size, reinterpret_cast<const Bytef*>(packed.data()),
+                       packed.size()) == Z_OK);
+    REQUIRE(size == rows.size());
+  }
+  std::uint32_t at(int x, int y) const {
+    const std::size_t i =
+        static_cast<std::size_t>(y) * (1 + 3 * static_cast<std::size_t>(width)) + 1 + 3 * static_cast<std::size_t>(x);
+    const auto byte = [&](std::size_t k) {
+      return static_cast<std::uint32_t>(static_cast<unsigned char>(rows[i + k]));
+    };
+    return byte(0) << 16 | byte(1) << 8 | byte(2);
+  }
+  std::int64_t pixels_of(std::uint32_t color) const {
+    std::int64_t n = 0;
+    for (int y = 0; y < height; ++y)
+      for (int x = 0; x < width; ++x) n += at(x, y) == color;
+    return n;
+  }
+};
+
+struct Place {
+  double x, y, w, h;
+};
+// Where the SVG has the first cell whose tooltip begins so.
+Place cell_in(const std::string& svg, const std::string& title) {
+  const std::size_t at = svg.find("<title>" + title + ":");
+  REQUIRE(at != std::string::npos);
+  Place p{};
+  const std::string rect = svg.substr(svg.rfind("<rect", at));
+  REQUIRE(std::sscanf(rect.c_str(), "<rect class=\"cell\" x=\"%lf\" y=\"%lf\" width=\"%lf\" height=\"%lf\"", &p.x, &p.y,
+                      &p.w, &p.h) == 4);
+  return p;
+}
+
+const std::vector<std::string> hostile_names{"<script>alert(1)</script>",
+                                             "&",
+                                             "]]>",
+                                             "\"'`${alert(3)}",
+                                             "שלום עולם",
+                                             "\xe2\x80\xae"
+                                             "evil",
+                                             "🐈‍⬛",
+                                             std::string("\x00\x01\x1b[31m\x7f", 9),
+                                             "\n",
+                                             "",
+                                             std::string(10000, 'x'),
+                                             "\xff\xfe",
+                                             "\xef\xbf\xbf\xef\xbf\xbe",  // not allowed in XML
+                                             "\xc2\x85\xe2\x80\xa8"};
+
+std::vector<plot::Figure> all_figures(const std::vector<std::string>& names, plot::Theme theme) {
+  manual_seed(1);
+  const auto n = static_cast<std::int64_t>(names.size());
+  const std::string title = names.back() + names.front();
+  const Tensor w = softmax(randn({2, n, n}), -1);
+  plot::Options o(title, names, names, title, title);
+  o.theme = theme;
+  plot::TokenLinesOptions l;
+  l.title = title, l.queries = l.keys = names, l.theme = theme;
+  plot::HistogramOptions h(title, title);
+  h.theme = theme;
+  plot::EmbeddingMapOptions e;
+  e.title = title, e.tokens = names, e.theme = theme;
+  plot::LineOptions line(title, title, title);
+  line.theme = theme;
+  std::vector<plot::Curve> curves;
+  StateDict values;
+  for (std::size_t i = 0; i < 7; ++i) {
+    curves.push_back({names[i % names.size()], {1, 2, static_cast<double>(i)}});
+    values.emplace_back(names[i % names.size()], randn({20}));
+  }
+  std::vector<plot::Figure> all{plot::heatmap(w[0], o),
+                                plot::heads(w, o),
+                                plot::difference(w[0], w[1], o),
+                                plot::token_lines(w, l),
+                                plot::lines(curves, line),
+                                plot::histogram(values, h),
+                                plot::embedding_map(randn({n, 5}), e),
+                                plot::positional(16, 8, theme)};
+  all.push_back(plot::side_by_side({all[0], all[4]}, title));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a PNG has the cells where the SVG has them, in the same colours") {
+  const Tensor w = tensor({{0.5, 0.25, 0.25}, {0., 1., 0.}, {0.125, 0.375, 0.5}});
+  for (const plot::Theme theme : {plot::Theme::light, plot::Theme::dark})
+    for (const double scale : {1.0, 2.0, 2.5}) {
+      plot::Options o("Title", {"a", "b", "c"});
+      o.theme = theme;
+      const plot::Figure f = plot::heatmap(w, o);
+      const Picture p(f.png(scale));
+      CHECK(p.width == static_cast<int>(std::ceil(f.width() * scale)));
+      CHECK(p.height == static_cast<int>(std::ceil(f.height() * scale)));
+      const auto at = [&](const char* cell) {
+        const Place c = cell_in(f.svg(), cell);  // its corner has no text
+        return p.at(static_cast<int>((c.x + 4) * scale), static_cast<int>((c.y + 4) * scale));
+      };
+      CHECK(at("1 → a") == 0x440154);
+      CHECK(at("1 → b") == 0xfde725);
+      CHECK(p.at(0, 0) == (theme == plot::Theme::light ? 0xffffff : 0x0d1117));
+      CHECK(p.pixels_of(theme == plot::Theme::light ? 0x1f2328 : 0xe6edf3) > 20);  // the title
+    }
+}
+
+TEST_CASE("a PNG has the letters that the SVG has, and boxes for those it does not know") {
+  const auto ink = [](const std::string& title) {
+    plot::LineOptions o(title, "", "");
+    return Picture(plot::lines({{"", {1, 2}}}, o).png()).pixels_of(0x1f2328);
+  };
+  CHECK(ink("") == 0);
+  CHECK(ink("iii") > 0);
+  CHECK(ink("MMMMMM") > 2 * ink("iiiiii"));
+  CHECK(plot::glyph(U'A').contours.size() == 2);  // with a hole
+  CHECK(plot::glyph(U'ß').advance > 0.4);
+  CHECK(plot::glyph(U'猫').contours.size() == 2);
+  CHECK(&plot::glyph(U'猫') == &plot::glyph(U'🐈'));
+  CHECK(plot::glyph(U'ש').advance < plot::glyph(U'猫').advance);
+  CHECK(plot::glyph(0x200d).advance == 0);
+  CHECK(plot::characters("a猫\xff") == std::vector<char32_t>{U'a', U'猫', 0xfffd});
+  CHECK(plot::text_width("mm", 10) == Approx(2 * plot::text_width("m", 10)));
+  CHECK(plot::text_width("m", 10) > 2 * plot::text_width("i", 10));
+}
+
+TEST_CASE("letters cover the area of their outlines, and holes stay open") {
+  // A square of one unit with a hole of a quarter: what the font's box is. At 100 pixels a letter's size its strokes
+  // are 6 pixels wide.
+  plot::LineOptions o("猫", "", "");
+  const plot::Figure f = plot::lines({{"", {1, 2}}}, o);
+  const double scale = 8, size = 15 * scale;
+  const Picture p(f.png(scale));
+  double covered = 0;
+  for (int y = 0; y < 36 * scale; ++y)
+    for (int x = 0; x < p.width; ++x) covered += (255 - static_cast<double>(p.at(x, y) >> 16)) / (255 - 0x1f);
+  const double w = 0.88, h = 0.84, t = 0.06, bold = 2 * 0.028;  // the strokes of a bold letter are wider
+  const double outer = (w + bold) * (h + bold), inner = (w - 2 * t - bold) * (h - 2 * t - bold);
+  CHECK(covered == Approx((outer - inner) * size * size).epsilon(0.01));
+}
+
+TEST_CASE("a curve covers its width once, also where it is drawn twice") {
+  const auto rows = [](const std::vector<double>& y, const std::vector<double>& x) {
+    const Picture p(plot::lines({{"", y, x}}).png(8));
+    return static_cast<double>(p.pixels_of(0x0072b2)) / (470 * 8);
+  };
+  const double once = rows({1, 1}, {0, 1});  // 1.8 units are 14.4 pixels, of which those at the edges are pale
+  CHECK(once > 13);
+  CHECK(once < 14.5);
+  CHECK(rows({1, 1, 1}, {0, 1, 0}) == once);
+}
+
+TEST_CASE("what is drawn pale is mixed with the ground") {
+  const plot::Figure f = plot::histogram(tensor({0., 0., 0., 1.}), plot::HistogramOptions("H"));
+  const Picture p(f.png());
+  const auto mixed = [](int to, int from) { return static_cast<std::uint32_t>(std::lround(to + (from - to) * 0.65)); };
+  CHECK(p.pixels_of(mixed(255, 0) << 16 | mixed(255, 0x72) << 8 | mixed(255, 0xb2)) > 1000);
+}
+
+TEST_CASE("files are written as their name says, the same bytes each time") {
+  const auto folder = std::filesystem::temp_directory_path() / "fit_figures_test";
+  std::filesystem::remove_all(folder);
+  const plot::Figure f = plot::heatmap(eye(3), {"Title"});
+  const auto bytes = [&](const char* name) {
+    f.save((folder / "new" / name).string());
+    std::ifstream file(folder / "new" / name, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  CHECK(bytes("a.png") == f.png());
+  CHECK(bytes("b.PNG") == f.png(2));
+  CHECK(bytes("c.svg") == f.svg());
+  CHECK(f.png() == plot::heatmap(eye(3), {"Title"}).png());
+  for (const char* name : {"d.jpg", "png", "e"})
+    CHECK_THROWS_WITH(f.save((folder / name).string()), Contains("must end in .svg or .png") && Contains(name));
+  CHECK_THROWS_AS(f.save((folder / "d.jpg").string()), FileError);
+  CHECK_THROWS_WITH(f.png(0), Contains("scale is 0"));
+  CHECK_THROWS_WITH(f.png(NAN), Contains("[plot::png]"));
+  CHECK_THROWS_WITH(f.png(1000), Contains("smaller scale"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a dark figure has a dark ground and light letters, and so for every kind") {
+  const std::vector<std::string> names{"a", "b", "c"};
+  const auto light = all_figures(names, plot::Theme::light), dark = all_figures(names, plot::Theme::dark);
+  for (std::size_t i = 0; i < light.size(); ++i) {
+    CAPTURE(i);
+    CHECK(dark[i].theme() == plot::Theme::dark);
+    CHECK(count(light[i].svg(), "height=\"100%\" fill=\"#ffffff\"") == 1);
+    CHECK(count(dark[i].svg(), "height=\"100%\" fill=\"#0d1117\"") == 1);
+    // Dark letters stand on light cells alone.
+    CHECK(count(dark[i].svg(), "#1f2328") == count(dark[i].svg(), "fill=\"#1f2328\" text-anchor=\"middle\">"));
+    CHECK(count(dark[i].svg(), "#e6edf3") > 0);
+    CHECK(light[i].width() == dark[i].width());
+  }
+}
+
+TEST_CASE("maps that are light in their middle turn dark on a dark ground") {
+  plot::Options o;
+  o.theme = plot::Theme::dark;
+  o.colormap = plot::Colormap::rdbu;
+  CHECK(count(plot::heatmap(tensor({{-1., 0., 1.}}), o).svg(), "fill=\"#171c24\"") == 1);
+  o.theme = plot::Theme::light;
+  CHECK(count(plot::heatmap(tensor({{-1., 0., 1.}}), o).svg(), "fill=\"#f7f7f7\"") == 1);
+}
+
+TEST_CASE("figures side by side keep their grounds") {
+  plot::Options dark;
+  dark.theme = plot::Theme::dark;
+  const plot::Figure a = plot::heatmap(eye(2)), b = plot::heatmap(eye(2), dark);
+  CHECK(count(plot::side_by_side({a, a}).svg(), "#0d1117") == 0);
+  CHECK(count(plot::side_by_side({a, b}).svg(), "fill=\"#0d1117\"") == 1);
+  const Picture p(plot::side_by_side({a, b}).png(1));
+  CHECK(p.at(2, 2) == 0xffffff);
+  CHECK(p.at(static_cast<int>(a.width()) + 2, 2) == 0x0d1117);
+}
+
+TEST_CASE("hostile names are text in every figure, of both themes and both kinds of file") {
+  for (const plot::Theme theme : {plot::Theme::light, plot::Theme::dark})
+    for (const plot::Figure& f : all_figures(hostile_names, theme)) {
+      const std::string svg = f.svg();
+      CHECK(count(svg, "<script") == 0);
+      CHECK(count(svg, "]]>") == 0);
+      CHECK(count(svg, std::string(200, 'x')) == 0);
+      for (const char* bad : {"\xff", "\xef\xbf\xbf", "\xef\xbf\xbe", "\xe2\x80\xae", "\x1b", "\x7f", "\xc2\x85"})
+        CHECK(count(svg, bad) == 0);
+      CHECK(f.width() < 5000);
+      const Picture p(f.png(1));
+      CHECK(p.width == static_cast<int>(std::ceil(f.width())));
+    }
+}
+
+TEST_CASE("ragged names are an Error in every figure") {
+  const Tensor w = ones({2, 3, 3});
+  const std::vector<std::string> two{"a", "b"};
+  plot::Options o;
+  o.y = two;
+  CHECK_THROWS_WITH(plot::heads(w, o), Contains("2 row labels were given for 3"));
+  CHECK_THROWS_WITH(plot::difference(w, w, o), Contains("2 row labels were given for 3"));
+  plot::TokenLinesOptions l;
+  l.keys = two;
+  CHECK_THROWS_WITH(plot::token_lines(w, l), Contains("[plot::token_lines] 2 key labels were given for 3"));
+  CHECK_THROWS_WITH(plot::embedding_map(ones({3, 4}), two), Contains("2 tokens were given for 3 rows"));
+  plot::EmbeddingMapOptions e;
+  e.groups = {0, 1};
+  CHECK_THROWS_WITH(plot::embedding_map(ones({3, 4}), e), Contains("2 groups were given for 3 rows"));
+  e.groups = {0, 1, -1};
+  CHECK_THROWS_WITH(plot::embedding_map(ones({3, 4}), e), Contains("groups has -1"));
+}
+
+TEST_CASE("nothing to draw is an Error in every figure") {
+  CHECK_THROWS_WITH(plot::heads(ones({0, 2, 3, 3})), Contains("[0, 2, 3, 3]"));
+  CHECK_THROWS_WITH(plot::difference(ones({0, 3}), ones({0, 3})), Contains("[0, 3]"));
+  CHECK_THROWS_WITH(plot::difference(ones({2, 3}), ones({3, 2})), Contains("a is [2, 3], b is [3, 2]"));
+  CHECK_THROWS_AS(plot::difference(ones({3}), ones({3})), Error);
+  CHECK_THROWS_WITH(plot::token_lines(ones({0, 2, 3, 3})), Contains("[0, 2, 3, 3]"));
+  CHECK_THROWS_WITH(plot::token_lines(ones({3})), Contains("[3]"));
+  CHECK_THROWS_WITH(plot::token_lines(ones({2, 200})), Contains("at most 128 tokens") && Contains("heatmap"));
+  CHECK_THROWS_WITH(plot::token_lines(tensor({{-0.5}})), Contains("-0.5"));
+  CHECK_THROWS_WITH(plot::histogram(ones({0})), Contains("no finite value"));
+  CHECK_THROWS_WITH(plot::histogram(full({3}, NAN)), Contains("no finite value among 3"));
+  CHECK_THROWS_WITH(plot::histogram(StateDict{}), Contains("[plot::histogram]"));
+  CHECK_THROWS_WITH(plot::embedding_map(ones({1, 4})), Contains("1 finite rows"));
+  CHECK_THROWS_WITH(plot::embedding_map(ones({4, 1})), Contains("[4, 1]"));
+  CHECK_THROWS_AS(plot::embedding_map(full({5, 4}, NAN)), Error);
+  plot::HistogramOptions h;
+  h.bins = 0;
+  CHECK_THROWS_WITH(plot::histogram(ones({3}), h), Contains("bins is 0"));
+  h.bins = 10, h.low = 2, h.high = 1;
+  CHECK_THROWS_WITH(plot::histogram(ones({3}), h), Contains("low must be less than high"));
+}
+
+TEST_CASE("what is not finite is left out with a note") {
+  Tensor w = full({2, 3, 3}, 1.0 / 3);
+  w[{1, 2}] = NAN;
+  CHECK(count(plot::token_lines(w).svg(), "1 query has a weight that is not finite.") == 1);
+  CHECK(count(plot::token_lines(w).svg(), "class=\"link\"") == 15);
+  CHECK(count(plot::token_lines(full({3, 3}, NAN)).svg(), "3 queries have weights that are not finite.") == 1);
+  CHECK(count(plot::token_lines(full({3, 3}, NAN)).svg(), "class=\"link\"") == 0);
+  CHECK(count(plot::histogram(tensor({1., NAN, 2., INFINITY})).svg(), "2 values are not finite, and left out.") == 1);
+  Tensor e = randn({4, 3});
+  e[{1, 0}] = NAN;
+  CHECK(count(plot::embedding_map(e).svg(), "1 of 4 rows are not finite, and left out.") == 1);
+  CHECK(count(plot::embedding_map(e).svg(), "<circle") == 3);
+}
+
+TEST_CASE("ten thousand tokens are drawn in blocks with a note") {
+  Tensor w = zeros({4, 10000});
+  w[{0, range(9000, 10000)}] = 1;
+  plot::Options o;
+  o.x.assign(10000, "token");
+  const plot::Figure f = plot::heatmap(w, o);
+  CHECK(count(f.svg(), "Each point is the mean of 1 x 10 values.") == 1);
+  CHECK(count(f.svg(), ">token</text>") <= 64);
+  CHECK(f.width() < 1500);
+  CHECK(f.svg().size() < 500000);
+  const Picture p(f.png(1));
+  CHECK(p.pixels_of(0xfde725) > 50 * 10);
+  CHECK(count(plot::heatmap(ones({4, 1024})).svg(), "Each point") == 0);
+  CHECK(count(plot::heads(ones({2, 3, 3000})).svg(), "Each point is the mean of 1 x 3 values.") == 1);
+  // The page, too.
+  AttentionRecording recording;
+  AttentionRecordOptions r;
+  r.kind = AttentionKind::cross;
+  r.keys.assign(10000, "<b>");
+  recording.add("attention", w.unsqueeze(0), r);
+  const std::string page = plot::attention_page(recording);
+  CHECK(count(page, "4 queries and 10000 keys are shown in blocks of 1 x 20") == 1);
+  CHECK(page.size() < 500000);
+}
+
+TEST_CASE("a difference is signed, with the same scale on both sides") {
+  const Tensor a = tensor({{0.5, 0.25}, {0., 0.}}), b = tensor({{0., 0.5}, {0., 0.}});
+  const std::string svg = plot::difference(a, b).svg();
+  CHECK(count(svg, "colours from -0.5000 to 0.5000") == 1);
+  CHECK(count(svg, "<title>0 → 1: -0.250</title>") == 1);
+  CHECK(count(svg, "fill=\"#053061\"") == 1);  // a is larger: blue
+  CHECK(count(svg, "fill=\"#f7f7f7\"") == 2);
+  const std::string heads = plot::difference(unsqueeze(a, 0), unsqueeze(b, 0)).svg();
+  CHECK(count(heads, ">Head 1<") == 1);
+  CHECK(count(heads, "colours from -0.5000 to 0.5000") == 1);
+  CHECK(count(plot::difference(a, a).svg(), "colours from -1.0000 to 1.0000") == 1);
+  plot::Options o;
+  o.vmax = 2;
+  CHECK(count(plot::difference(a, b, o).svg(), "colours from -2.0000 to 2.0000") == 1);
+  // Whole numbers of other types, and no overflow on the way.
+  CHECK(count(plot::difference(tensor({{3}}), tensor({{5}})).svg(), "<title>0 → 0: -2</title>") == 1);
+}
+
+TEST_CASE("lines between tokens are as strong as the weights") {
+  const Tensor w = tensor({{0.75, 0.25, 0.}, {0.001, 0.5, 0.499}});
+  plot::TokenLinesOptions o;
+  o.queries = {"q1", "q2"}, o.keys = {"k1", "k2", "k3"};
+  const std::string svg = plot::token_lines(w, o).svg();
+  CHECK(count(svg, "class=\"link\"") == 4);  // neither 0 nor 0.001, which is less than a hundredth of the largest
+  CHECK(count(svg, "<title>q1 → k1: 0.750</title>") == 1);
+  CHECK(svg.find("q1 → k2") < svg.find("q1 → k1"));  // the strongest in front
+  CHECK(count(svg, "stroke-width=\"6\"") == 1);
+  o.least = 0;
+  CHECK(count(plot::token_lines(w, o).svg(), "class=\"link\"") == 5);
+  o.least = 1;
+  CHECK_THROWS_WITH(plot::token_lines(w, o), Contains("least is 1"));
+  const std::string many = plot::token_lines(full({128, 128}, 1.0 / 128)).svg();
+  CHECK(count(many, "The 2000 strongest of 16384 lines.") == 1);
+  CHECK(count(many, "class=\"link\"") == 2000);
+  CHECK(count(plot::token_lines(full({1, 3, 2, 2}, 0.5)).svg(), ">Head 3<") == 1);
+}
+
+TEST_CASE("a histogram counts each value once") {
+  const auto bars = [](const std::string& svg) {
+    std::vector<std::string> all;
+    for (std::size_t at = svg.find("<rect class=\"bar\""); at != std::string::npos;
+         at = svg.find("<rect class=\"bar\"", at + 1)) {
+      const std::size_t begin = svg.find("<title>", at) + 7;
+      all.push_back(svg.substr(begin, svg.find('<', begin) - begin));
+    }
+    return all;
+  };
+  plot::HistogramOptions o;
+  o.bins = 2;
+  CHECK(bars(plot::histogram(tensor({0., 1., 2., 3., 4.}), o).svg()) ==
+        std::vector<std::string>{"0 … 2: 2", "2 … 4: 3"});
+  CHECK(bars(plot::histogram(tensor({1, 1, 3})).svg()) == std::vector<std::string>{"0.5 … 1.5: 2", "2.5 … 3.5: 1"});
+  CHECK(bars(plot::histogram(full({5}, 0.3)).svg()).size() == 1);
+  o.low = 1, o.high = 3;
+  const std::string cut = plot::histogram(tensor({0., 1., 2., 3., 4.}), o).svg();
+  CHECK(bars(cut) == std::vector<std::string>{"1 … 2: 1", "2 … 3: 2"});
+  CHECK(count(cut, "2 values are outside, and left out.") == 1);
+  const std::string two = plot::histogram({{"before", tensor({0., 1.})}, {"after", tensor({1., 2.})}}).svg();
+  CHECK(count(two, ">before<") == 1);
+  CHECK(count(two, ">after<") == 1);
+  CHECK(count(two, "class=\"histogram\"") == 2);
+  const StateDict many(9, {"p", tensor({0., 1.})});
+  CHECK(count(plot::histogram(many).svg(), "All values of 9 tensors.") == 1);
+  CHECK(count(plot::histogram(many).svg(), "class=\"histogram\"") == 1);
+  // NumPy: len(np.histogram_bin_edges(np.arange(1000) ** 2 / 1000, "auto")) - 1 = 11; Freedman and Diaconis' rule, 10.0
+  Tensor squares = arange(1000).to(float64);
+  squares = squares * squares / 1000.;
+  CHECK(bars(plot::histogram(squares).svg()).size() == 11);
+}
+
+TEST_CASE("an embedding map shows the two directions of the largest variance") {
+  // Points of an ellipse in a plane of five dimensions; the tall and the wide case.
+  for (const std::int64_t n : {4, 12}) {
+    Tensor x = zeros({n, 5}, float64);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double angle = 2 * std::acos(-1.0) * static_cast<double>(i) / static_cast<double>(n);
+      x[{i, 1}] = 3 * std::cos(angle) + 10;
+      x[{i, 3}] = std::sin(angle);
+    }
+    const std::string svg = plot::embedding_map(x).svg();
+    CHECK(count(svg, "Component 1 (90 % of the variance)") == 1);
+    CHECK(count(svg, "Component 2 (10 % of the variance)") == 1);
+    CHECK(count(svg, "<circle") == n);
+    double cx[12], cy[12];
+    std::size_t at = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      at = svg.find("<circle", at + 1);
+      REQUIRE(std::sscanf(svg.c_str() + at, "<circle cx=\"%lf\" cy=\"%lf\"", &cx[i], &cy[i]) == 2);
+    }
+    CHECK(cx[0] == Approx(*std::max_element(cx, cx + n)).margin(0.02));  // cos 0 = 1, to the right
+    CHECK(cy[n / 4] == Approx(*std::min_element(cy, cy + n)).margin(0.02));
+    CHECK(cy[0] == Approx((cy[n / 4] + cy[3 * n / 4]) / 2).margin(0.02));
+  }
+  const Tensor x = randn({40, 6});
+  plot::EmbeddingMapOptions o;
+  for (int i = 0; i < 40; ++i) o.tokens.push_back("word" + std::to_string(i)), o.groups.push_back(i % 2);
+  const std::string svg = plot::embedding_map(x, o).svg();
+  CHECK(count(svg, "fill=\"#0072b2\"") == 20);
+  CHECK(count(svg, "fill=\"#d55e00\"") == 20);
+  const std::string crowded =
+      plot::embedding_map(cat({ones({30, 2}), zeros({1, 2})}), std::vector<std::string>(31, "w")).svg();
+  CHECK(count(crowded, "of 31 names have no room.") == 1);
+  CHECK(count(plot::embedding_map(ones({3, 2})).svg(), "Component 1 (0.0 % of the variance)") == 1);
+}
+
+TEST_CASE("a legend that is too long says how much is left out") {
+  std::vector<plot::Curve> curves;
+  for (int i = 0; i < 40; ++i) curves.push_back({"c" + std::to_string(i), {0, 1.0 * i}});
+  const std::string svg = plot::lines(curves).svg();
+  CHECK(count(svg, ">… and 27 more<") == 1);
+  CHECK(count(svg, ">c12<") == 1);
+  CHECK(count(svg, ">c13<") == 0);
+}
