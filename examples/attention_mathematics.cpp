@@ -44,7 +44,12 @@ void compare_with_pytorch(example::Example& e) {
     return load_npy(std::string(EXAMPLES_DATA) + "/attention_mathematics/" + name + ".npy");
   };
   nn::MultiHeadAttention mha(64, 8, 0.0);
-  mha.load_torch(stored("in_proj_weight"), stored("in_proj_bias"), stored("out_proj_weight"), stored("out_proj_bias"));
+  nn::load_weights(mha,
+                   {{"in_proj_weight", stored("in_proj_weight")},
+                    {"in_proj_bias", stored("in_proj_bias")},
+                    {"out_proj.weight", stored("out_proj_weight")},
+                    {"out_proj.bias", stored("out_proj_bias")}},
+                   nn::torch_names(mha));
   mha.eval();
   const Tensor x = stored("input");
   const auto [output, weights] = mha(x, x, x, {}, nn::return_attention);

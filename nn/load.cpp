@@ -1,64 +1,164 @@
 #include "load.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <sstream>
 #include <unordered_map>
 
 #include "fit/graph.hpp"
 #include "tensor/check.hpp"
+#include "tensor/similar.hpp"
 
 namespace fit::nn {
 namespace {
 
-// Names that do not fit, for one line of the message.
-class Misfits {
- public:
-  template <class... Parts>
-  void add(const Parts&... parts) {
-    if (list_.tellp() > 0) list_ << ", ";
-    (list_ << ... << parts);
-  }
-  std::string line(const std::string& what) const {
-    const std::string names = list_.str();
-    return names.empty() ? names : "\n  " + what + ": " + names;
-  }
-
- private:
-  std::ostringstream list_;
+// A name that does not fit, and what a message says of it.
+struct Misfit {
+  std::string name, detail;
 };
+
+struct Comparison {
+  std::vector<Misfit> missing, unexpected, misshapen;
+  std::vector<std::string> unknown;  // of the unexpected, those that are none of mine
+  std::vector<std::pair<Tensor, const io::Stored*>> copies;
+
+  LoadReport report() const {
+    const auto names = [](const std::vector<Misfit>& misfits) {
+      std::vector<std::string> list;
+      for (const Misfit& m : misfits) list.push_back(m.name);
+      return list;
+    };
+    return {names(missing), names(unexpected), names(misshapen)};
+  }
+  bool fits() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
+};
+
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream s;
+  (s << ... << parts);
+  return s.str();
+}
+
+bool same_buffer(const Tensor& a, const Tensor& b) {
+  return a.raw() == b.raw() && a.shape() == b.shape() && a.dtype() == b.dtype();
+}
+
+bool convertible(DType from, DType to) { return from == to || (is_floating(from) && is_floating(to)); }
+
+// Which of mine is the same tensor as an earlier one: its place, or that of the tensor itself.
+std::vector<std::size_t> first_of_each(const StateDict& mine) {
+  std::unordered_map<const void*, std::vector<std::size_t>> seen;
+  std::vector<std::size_t> first;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const Tensor& x = mine[i].second;
+    first.push_back(i);
+    if (x.numel() == 0) continue;
+    std::vector<std::size_t>& there = seen[x.raw()];
+    const auto found =
+        std::find_if(there.begin(), there.end(), [&](std::size_t k) { return same_buffer(mine[k].second, x); });
+    if (found != there.end())
+      first.back() = *found;
+    else
+      there.push_back(i);
+  }
+  return first;
+}
+
+bool same_values(const io::Stored& a, const io::Stored& b) {
+  const Tensor x = a.read(), y = b.read();
+  return a.dtype == b.dtype && x.shape() == y.shape() &&
+         (x.raw() == y.raw() ||
+          std::memcmp(x.raw(), y.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype()))) == 0);
+}
+
+Comparison compare(const StateDict& mine, const std::vector<io::Stored>& given) {
+  Comparison c;
+  std::unordered_map<std::string, const io::Stored*> left;
+  for (const io::Stored& g : given)
+    if (!left.emplace(g.name, &g).second) c.unexpected.push_back({g.name, g.name + " (twice)"});
+
+  const std::vector<std::size_t> first = first_of_each(mine);
+  std::vector<const io::Stored*> taken(mine.size());  // for the first of each
+  std::vector<std::size_t> absent;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const auto& [name, to] = mine[i];
+    const auto found = left.find(name);
+    if (found == left.end()) {
+      absent.push_back(i);
+      continue;
+    }
+    const io::Stored& from = *found->second;
+    left.erase(found);
+    const io::Stored*& other = taken[first[i]];
+    if (!from.read)
+      c.misshapen.push_back({name, name + " is undefined"});
+    else if (from.shape != to.shape())
+      c.misshapen.push_back({name, text(name, " is ", from.shape, ", here ", to.shape())});
+    else if (!convertible(from.dtype, to.dtype()))
+      c.misshapen.push_back({name, text(name, " is ", from.dtype, ", here ", to.dtype())});
+    else if (!other)
+      other = &from, c.copies.emplace_back(to, &from);
+    else if (!same_values(*other, from))
+      c.misshapen.push_back({name, text(name, " and ", other->name, " differ, here they are one tensor")});
+  }
+  for (const std::size_t i : absent)
+    if (!taken[first[i]]) c.missing.push_back({mine[i].first, text(mine[i].first, ' ', mine[i].second.shape())});
+  for (const io::Stored& g : given)
+    if (left.erase(g.name)) {
+      c.unknown.push_back(g.name);
+      c.unexpected.push_back({g.name, text(g.name, ' ', g.read ? g.shape.str() : "undefined")});
+    }
+  return c;
+}
+
+std::string line(const char* what, const std::vector<Misfit>& misfits) {
+  std::string list;
+  for (const Misfit& m : misfits) list += (list.empty() ? "" : ", ") + m.detail;
+  return list.empty() ? list : text("\n  ", what, ": ", list);
+}
+
+// What is unknown beside what is missing and most like it.
+std::string pairs(const Comparison& c) {
+  constexpr std::size_t most = 8;  // of a state that has other names altogether, some show it
+  std::vector<std::string> missing = c.report().missing;
+  std::string list;
+  std::size_t found = 0;
+  for (const std::string& name : c.unknown) {
+    if (found == most) break;
+    const std::string* const near = most_similar(name, missing);
+    if (!near) continue;
+    list += text(list.empty() ? "" : ", ", name, " for ", *near);
+    missing.erase(std::find(missing.begin(), missing.end(), std::string(*near)));
+    ++found;
+  }
+  return list.empty() ? list : "\n  perhaps: " + list;
+}
+
+void copy(const Comparison& c) {
+  const NoGrad no_grad;
+  for (const auto& [to, from] : c.copies) Tensor(to).copy_(from->read());
+}
 
 }  // namespace
 
+void load_values(const char* op, const std::string& owner, const StateDict& mine,
+                 const std::vector<io::Stored>& given) {
+  const Comparison c = compare(mine, given);
+  if (!c.fits())
+    check::fail(op, "the state does not fit this ", owner, "; nothing was loaded:", line("missing", c.missing),
+                line("unexpected", c.unexpected), pairs(c), line("misshapen", c.misshapen));
+  copy(c);
+}
+
 void load_values(const char* op, const std::string& owner, const StateDict& mine, const StateDict& given) {
-  Misfits missing, unexpected, misshapen;
-  std::unordered_map<std::string, Tensor> left;
-  for (const auto& [name, tensor] : given)
-    if (!left.emplace(name, tensor).second) unexpected.add(name, " (twice)");
+  load_values(op, owner, mine, io::stored(given));
+}
 
-  std::vector<std::pair<Tensor, Tensor>> copies;
-  for (const auto& [name, to] : mine) {
-    const auto found = left.find(name);
-    if (found == left.end()) {
-      missing.add(name, ' ', to.shape());
-      continue;
-    }
-    const Tensor from = found->second;
-    left.erase(found);
-    if (!from.defined())
-      misshapen.add(name, " is undefined");
-    else if (from.shape() != to.shape())
-      misshapen.add(name, " is ", from.shape(), ", here ", to.shape());
-    else if (from.dtype() != to.dtype() && !(is_floating(from.dtype()) && is_floating(to.dtype())))
-      misshapen.add(name, " is ", from.dtype(), ", here ", to.dtype());
-    else
-      copies.emplace_back(to, from);
-  }
-  for (const auto& [name, tensor] : given)
-    if (left.erase(name)) unexpected.add(name, ' ', tensor.defined() ? tensor.shape().str() : "undefined");
-
-  const std::string wrong = missing.line("missing") + unexpected.line("unexpected") + misshapen.line("misshapen");
-  if (!wrong.empty()) check::fail(op, "the state does not fit this ", owner, "; nothing was loaded:", wrong);
-  const NoGrad no_grad;
-  for (auto& [to, from] : copies) to.copy_(from);
+LoadReport load_fitting(const StateDict& mine, const std::vector<io::Stored>& given) {
+  const Comparison c = compare(mine, given);
+  copy(c);
+  return c.report();
 }
 
 }  // namespace fit::nn

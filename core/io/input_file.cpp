@@ -1,19 +1,32 @@
 #include "io/input_file.hpp"
 
 #include <filesystem>
+#include <fstream>
+#include <utility>
 
 namespace fit::io {
 
-InputFile::InputFile(const char* op, const std::string& path) : op_(op), path_(path), file_(path, std::ios::binary) {
+InputFile::InputFile(const char* op, const std::string& path)
+    : op_(op), path_(path), file_(std::make_unique<std::ifstream>(path, std::ios::binary)) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) fail("there is no such file");
   if (!std::filesystem::is_regular_file(path, error)) fail("it is not a regular file");
   size_ = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
-  if (error || !file_) fail("it can't be opened for reading");
+  if (error || !*file_) fail("it can't be opened for reading");
+}
+
+InputFile::InputFile(const char* op, const std::string& name, std::string bytes)
+    : op_(op), path_(name), size_(static_cast<std::int64_t>(bytes.size())) {
+  file_ = std::make_unique<std::istringstream>(std::move(bytes), std::ios::binary);
+}
+
+void InputFile::seek(std::int64_t position) {
+  if (position < 0 || position > size_ || !file_->seekg(position)) fail("byte ", position, " is not in the file");
+  at_ = position;
 }
 
 void InputFile::read(void* to, std::int64_t bytes) {
-  if (bytes > left() || !file_.read(static_cast<char*>(to), bytes))
+  if (bytes > left() || !file_->read(static_cast<char*>(to), bytes))
     fail("expected ", bytes, " bytes at byte ", at_, ", found fewer");
   at_ += bytes;
 }

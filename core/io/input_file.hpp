@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
-#include <fstream>
+#include <istream>
+#include <memory>
 #include <sstream>
 #include <string>
 
@@ -8,15 +9,20 @@
 
 namespace fit::io {
 
-/// A regular file of known length that is read from front to back. Throws FileError in the name of `op`.
+/// A regular file of known length that is read from front to back, or from a place that is sought. Throws FileError in
+/// the name of `op`.
 class InputFile {
  public:
   InputFile(const char* op, const std::string& path);
+  /// What is within a file: the bytes that were taken out of it, and the name that messages have for them.
+  InputFile(const char* op, const std::string& name, std::string bytes);
 
   std::int64_t size() const { return size_; }
   std::int64_t position() const { return at_; }
   std::int64_t left() const { return size_ - at_; }
   void read(void* to, std::int64_t bytes);
+  /// Goes on from there, which must be in the file.
+  void seek(std::int64_t position);
   /// All bytes that are left.
   std::string rest();
 
@@ -31,7 +37,7 @@ class InputFile {
  private:
   const char* op_;
   std::string path_;
-  std::ifstream file_;
+  std::unique_ptr<std::istream> file_;
   std::int64_t size_ = 0, at_ = 0;
 };
 

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <sstream>
 
 #include "fit/ops.hpp"
 #include "io/atomic_file.hpp"
-#include "io/input_file.hpp"
+#include "io/npy.hpp"
 
 namespace fit {
 namespace {
@@ -26,18 +25,10 @@ struct Header {
   std::vector<std::int64_t> shape;
 };
 
-template <class... Parts>
-[[noreturn]] void fail(const std::string& path, const Parts&... parts) {
-  std::ostringstream s;
-  s << "[load_npy] " << path << ": ";
-  (s << ... << parts);
-  throw FileError(s.str());
-}
-
 // Reads the header, a Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 class HeaderReader {
  public:
-  HeaderReader(const std::string& path, const std::string& text) : path_(path), text_(text) {}
+  HeaderReader(const io::InputFile& file, const std::string& text) : file_(file), text_(text) {}
 
   Header read() {
     Header h;
@@ -47,8 +38,8 @@ class HeaderReader {
       const std::string key = quoted("a key");
       const int which = key == "descr" ? 0 : key == "fortran_order" ? 1 : key == "shape" ? 2 : -1;
       if (which < 0)
-        fail(path_, "unknown key '", io::shown(key), "' in the header: expected descr, fortran_order and shape");
-      if (std::exchange(seen[which], true)) fail(path_, "key '", key, "' stands twice in the header");
+        file_.fail("unknown key '", io::shown(key), "' in the header: expected descr, fortran_order and shape");
+      if (std::exchange(seen[which], true)) file_.fail("key '", key, "' stands twice in the header");
       expect(':');
       if (which == 0)
         h.descr = quoted("the type, as a string such as '<f4' (structured types can't be read),");
@@ -62,7 +53,7 @@ class HeaderReader {
       }
     }
     if (!seen[0] || !seen[1] || !seen[2])
-      fail(path_, "the header lacks the key '", !seen[0] ? "descr" : !seen[1] ? "fortran_order" : "shape", "'");
+      file_.fail("the header lacks the key '", !seen[0] ? "descr" : !seen[1] ? "fortran_order" : "shape", "'");
     skip();
     if (at_ != text_.size()) wrong("the end of the header");
     return h;
@@ -83,7 +74,7 @@ class HeaderReader {
   }
   [[noreturn]] void wrong(const std::string& expected) const {
     const std::string found = at_ < text_.size() ? "'" + io::shown(text_.substr(at_, 12)) + "'" : "its end";
-    fail(path_, "expected ", expected, " at byte ", at_, " of the header, found ", found);
+    file_.fail("expected ", expected, " at byte ", at_, " of the header, found ", found);
   }
   std::string quoted(const char* what) {
     const char mark = take('\'') ? '\'' : take('"') ? '"' : '\0';
@@ -120,115 +111,97 @@ class HeaderReader {
     std::int64_t n = 0;
     for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
       if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, text_[at_] - '0', &n))
-        fail(path_, "a size in the shape does not fit 64 bits");
+        file_.fail("a size in the shape does not fit 64 bits");
     if (at_ == first) wrong("a size (a whole number, not negative)");
     return n;
   }
 
-  const std::string& path_;
+  const io::InputFile& file_;
   const std::string& text_;
   std::size_t at_ = 0;
 };
 
-Shape checked_shape(const std::string& path, const std::vector<std::int64_t>& sizes) {
+Shape checked_shape(const io::InputFile& in, const std::vector<std::int64_t>& sizes) {
   try {
     return Shape(sizes);
   } catch (const Error& e) {
-    fail(path, "the shape can't be one: ", e.what());
+    in.fail("the shape can't be one: ", e.what());
   }
 }
 
-class Reader {
- public:
-  explicit Reader(const std::string& path) : path_(path), file_("load_npy", path) {}
-
-  Header header() {
-    char begin[magic_size + 2];
-    if (file_.size() < magic_size + 4)
-      fail(path_, "expected at least ", magic_size + 4, " bytes of an .npy file, found ", file_.size());
-    bytes(begin, sizeof begin);
-    if (std::memcmp(begin, magic, magic_size) != 0)
-      fail(path_, "it is no .npy file: expected it to begin with \\x93NUMPY");
-    const int major = static_cast<unsigned char>(begin[magic_size]);
-    const int minor = static_cast<unsigned char>(begin[magic_size + 1]);
-    if (major < 1 || major > 3 || minor != 0) fail(path_, "expected format 1.0, 2.0 or 3.0, found ", major, ".", minor);
-    std::uint32_t length = 0;  // little-endian, 2 bytes in format 1.0, then 4
-    bytes(&length, major == 1 ? 2 : 4);
-    if (length > longest_header || length > file_.left())
-      fail(path_, "the header is said to have ", length, " bytes, but there are ", file_.left(),
-           " left in the file (and ", longest_header, " are the most)");
-    std::string text(length, '\0');
-    bytes(text.data(), length);
-    return HeaderReader(path_, text).read();
-  }
-
-  /// Checks that exactly `count` elements of `size` bytes are left.
-  void expect_data(const Shape& shape, const std::string& descr, std::int64_t size) {
-    if (shape.numel() > INT64_MAX / size || shape.numel() * size != file_.left())
-      fail(path_, "expected ", shape.numel(), " elements of ", size, " bytes for shape ", shape, " of type ", descr,
-           ", found ", file_.left(), " bytes after the header");
-  }
-
-  void bytes(void* to, std::int64_t n) { file_.read(to, n); }
-
- private:
-  const std::string& path_;
-  io::InputFile file_;
-};
+Header read_header(io::InputFile& in) {
+  char begin[magic_size + 2];
+  if (in.size() < magic_size + 4)
+    in.fail("expected at least ", magic_size + 4, " bytes of an .npy file, found ", in.size());
+  in.read(begin, sizeof begin);
+  if (std::memcmp(begin, magic, magic_size) != 0) in.fail("it is no .npy file: expected it to begin with \\x93NUMPY");
+  const int major = static_cast<unsigned char>(begin[magic_size]);
+  const int minor = static_cast<unsigned char>(begin[magic_size + 1]);
+  if (major < 1 || major > 3 || minor != 0) in.fail("expected format 1.0, 2.0 or 3.0, found ", major, ".", minor);
+  std::uint32_t length = 0;  // little-endian, 2 bytes in format 1.0, then 4
+  in.read(&length, major == 1 ? 2 : 4);
+  if (length > longest_header || length > in.left())
+    in.fail("the header is said to have ", length, " bytes, but there are ", in.left(), " left in the file (and ",
+            longest_header, " are the most)");
+  std::string text(length, '\0');
+  in.read(text.data(), length);
+  return HeaderReader(in, text).read();
+}
 
 // Elements of type T, as they are.
 template <class T>
-Tensor elements(Reader& in, const Shape& shape) {
+Tensor elements(io::InputFile& in, const Shape& shape) {
   Tensor y = Tensor::empty(shape, dtype_of<T>());
-  in.bytes(y.fresh<char>(), shape.numel() * size_of(y.dtype()));
+  in.read(y.fresh<char>(), shape.numel() * size_of(y.dtype()));
   return y;
 }
 
 // Elements of type T, made int64.
 template <class T>
-Tensor widened(Reader& in, const Shape& shape) {
+Tensor widened(io::InputFile& in, const Shape& shape) {
   std::vector<T> narrow(static_cast<std::size_t>(shape.numel()));
-  in.bytes(narrow.data(), shape.numel() * static_cast<std::int64_t>(sizeof(T)));
+  in.read(narrow.data(), shape.numel() * static_cast<std::int64_t>(sizeof(T)));
   Tensor y = Tensor::empty(shape, int64);
   std::copy(narrow.begin(), narrow.end(), y.fresh<std::int64_t>());
   return y;
 }
 
-Tensor booleans(const std::string& path, Reader& in, const Shape& shape) {
+Tensor booleans(io::InputFile& in, const Shape& shape) {
   Tensor y = elements<bool>(in, shape);
   const auto* byte = static_cast<const unsigned char*>(y.raw());
   for (std::int64_t i = 0; i < shape.numel(); ++i)
-    if (byte[i] > 1) fail(path, "element ", i, " of type |b1 is ", int{byte[i]}, ": expected 0 or 1");
+    if (byte[i] > 1) in.fail("element ", i, " of type |b1 is ", int{byte[i]}, ": expected 0 or 1");
   return y;
 }
 
 }  // namespace
 
-Tensor load_npy(const std::string& path) {
-  Reader in(path);
-  const Header h = in.header();
-  Shape shape = checked_shape(path, h.shape);
-  if (h.fortran_order) shape = checked_shape(path, {h.shape.rbegin(), h.shape.rend()});
+Tensor io::read_npy(InputFile& in) {
+  const Header h = read_header(in);
+  Shape shape = checked_shape(in, h.shape);
+  if (h.fortran_order) shape = checked_shape(in, {h.shape.rbegin(), h.shape.rend()});
   const std::string& d = h.descr;
   const std::int64_t size = d == "<f8" || d == "<i8"   ? 8
                             : d == "<f4" || d == "<i4" ? 4
                             : d == "|b1" || d == "|u1" ? 1
                                                        : 0;
-  if (size == 0) fail(path, "expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", io::shown(d), "'");
-  in.expect_data(shape, d, size);
+  if (size == 0) in.fail("expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", io::shown(d), "'");
+  if (shape.numel() > INT64_MAX / size || shape.numel() * size != in.left())
+    in.fail("expected ", shape.numel(), " elements of ", size, " bytes for shape ", shape, " of type ", d, ", found ",
+            in.left(), " bytes after the header");
   const Tensor x = d == "<f4"   ? elements<float>(in, shape)
                    : d == "<f8" ? elements<double>(in, shape)
                    : d == "<i8" ? elements<std::int64_t>(in, shape)
                    : d == "<i4" ? widened<std::int32_t>(in, shape)
                    : d == "|u1" ? widened<std::uint8_t>(in, shape)
-                                : booleans(path, in, shape);
+                                : booleans(in, shape);
   if (!h.fortran_order) return x;
   std::vector<int> backwards(h.shape.size());
   std::iota(backwards.rbegin(), backwards.rend(), 0);
   return permute(x, backwards);
 }
 
-void save_npy(const std::string& path, const Tensor& x) {
+std::string io::npy_header(const Tensor& x) {
   const DType t = x.dtype();
   const char* descr = t == DType::float32 ? "<f4" : t == DType::float64 ? "<f8" : t == DType::int64 ? "<i8" : "|b1";
   std::string sizes;
@@ -240,11 +213,19 @@ void save_npy(const std::string& path, const Tensor& x) {
   text.append(63 - (before + text.size()) % 64, ' ');
   text += '\n';
   const char begin[] = {1, 0, static_cast<char>(text.size() & 0xFF), static_cast<char>(text.size() >> 8)};
+  return std::string(magic, magic_size) + std::string(begin, sizeof begin) + text;
+}
+
+Tensor load_npy(const std::string& path) {
+  io::InputFile in("load_npy", path);
+  return io::read_npy(in);
+}
+
+void save_npy(const std::string& path, const Tensor& x) {
+  const std::string header = io::npy_header(x);
   io::AtomicFile out("save_npy", path);
-  out.write(magic, magic_size);
-  out.write(begin, sizeof begin);
-  out.write(text.data(), text.size());
-  out.write(x.raw(), static_cast<std::size_t>(x.numel() * size_of(t)));
+  out.write(header.data(), header.size());
+  out.write(x.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype())));
   out.commit();
 }
 

@@ -2,16 +2,22 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <memory>
 #include <unordered_set>
 
+#include "fit/npz.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
 #include "io/json.hpp"
+#include "io/kind.hpp"
+#include "io/stored.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
 namespace {
 
+constexpr const char* op = "load_safetensors";
 constexpr std::int64_t length_bytes = 8;
 constexpr std::uint64_t longest_header = 100'000'000;  // the reference's limit
 constexpr char metadata_key[] = "__metadata__";
@@ -72,6 +78,7 @@ Tensor booleans(io::InputFile& in, const Shape& shape) {
 struct Format {
   const char* name;
   std::int64_t size;
+  DType read_as;
   Tensor (*read)(io::InputFile&, const Shape&);
 };
 
@@ -81,14 +88,15 @@ Tensor widened(io::InputFile& in, const Shape& shape) {
 }
 
 const Format formats[] = {
-    {"F32", 4, elements<float>},
-    {"F64", 8, elements<double>},
-    {"I64", 8, elements<std::int64_t>},
-    {"BOOL", 1, booleans},
-    {"I32", 4, widened<std::int32_t>},
-    {"U8", 1, widened<std::uint8_t>},
-    {"F16", 2, [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, half_to_float); }},
-    {"BF16", 2,
+    {"F32", 4, DType::float32, elements<float>},
+    {"F64", 8, DType::float64, elements<double>},
+    {"I64", 8, DType::int64, elements<std::int64_t>},
+    {"BOOL", 1, DType::boolean, booleans},
+    {"I32", 4, DType::int64, widened<std::int32_t>},
+    {"U8", 1, DType::int64, widened<std::uint8_t>},
+    {"F16", 2, DType::float32,
+     [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, half_to_float); }},
+    {"BF16", 2, DType::float32,
      [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, bfloat_to_float); }},
 };
 
@@ -223,15 +231,80 @@ nlohmann::json read_header(io::InputFile& file) {
   return io::parse_json(file, text, {3, 32, longest_name});
 }
 
+// The tensors of an open file, which the readers share: each seeks its own place.
+std::vector<io::Stored> stored_in(const std::shared_ptr<io::InputFile>& file, const std::vector<Entry>& entries) {
+  const std::int64_t data = file->position();
+  std::vector<io::Stored> all;
+  for (const Entry& e : entries)
+    all.push_back({e.name, e.shape, e.format->read_as, [file, e, data] {
+                     file->seek(data + static_cast<std::int64_t>(e.begin));
+                     return e.format->read(*file, e.shape);
+                   }});
+  return all;
+}
+
+std::vector<io::Stored> open_one(const std::string& path, std::map<std::string, std::string>* metadata = nullptr) {
+  const auto file = std::make_shared<io::InputFile>(op, path);
+  io::refuse_others(*file);
+  const nlohmann::json json = read_header(*file);
+  const HeaderReader header(*file, json, file->left());
+  if (metadata) *metadata = header.metadata();
+  return stored_in(file, header.entries());
+}
+
+// ---- several files ------------------------------------------------------------------------------------------------
+
+// The files that an index names, each with the tensors that it must hold: {"metadata": {…}, "weight_map": {name:
+// file}}.
+std::map<std::string, std::vector<std::string>> read_index(io::InputFile& file) {
+  if (file.size() > static_cast<std::int64_t>(longest_header)) file.fail("the index has more than 100000000 bytes");
+  const nlohmann::json json = io::parse_json(file, file.rest(), {3, 32, longest_name});
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
+    file.fail("expected an index: an object with a weight_map, from names to files");
+  std::map<std::string, std::vector<std::string>> files;
+  for (const auto& [name, value] : json["weight_map"].items()) {
+    const std::string part = value.is_string() ? value.get<std::string>() : std::string();
+    if (part.empty() || part.find_first_of(std::string("/\\\0", 3)) != std::string::npos || part == ".." || part == ".")
+      file.fail("tensor '", io::shown(name), "' is said to be in ", io::shown(value.dump()),
+                ": expected the name of a file of the same folder");
+    files[part].push_back(name);
+  }
+  return files;
+}
+
+std::vector<io::Stored> open_index(const std::string& path) {
+  io::InputFile index(op, path);
+  std::vector<io::Stored> all;
+  for (const auto& [part, names] : read_index(index)) {
+    std::vector<io::Stored> held = open_one((std::filesystem::path(path).parent_path() / part).string());
+    std::unordered_set<std::string> left(names.begin(), names.end());
+    for (io::Stored& x : held) {
+      if (!left.erase(x.name))
+        index.fail("file '", io::shown(part), "' holds '", io::shown(x.name), "', which the index does not say");
+      all.push_back(std::move(x));
+    }
+    if (!left.empty())
+      index.fail("file '", io::shown(part), "' lacks '", io::shown(*left.begin()), "', which the index says");
+  }
+  return all;
+}
+
+std::vector<io::Stored> open_safetensors(const std::string& path,
+                                         std::map<std::string, std::string>* metadata = nullptr) {
+  io::InputFile file(op, path);
+  return io::kind_of(file) == io::FileKind::json ? open_index(path) : open_one(path, metadata);
+}
+
 }  // namespace
 
+std::vector<io::Stored> io::open_tensors(const std::string& path) {
+  InputFile file(op, path);
+  return kind_of(file) == FileKind::zip ? stored(load_npz(path)) : open_safetensors(path);
+}
+
 SafeTensors load_safetensors(const std::string& path) {
-  io::InputFile file("load_safetensors", path);
-  const nlohmann::json json = read_header(file);
-  const HeaderReader header(file, json, file.left());
   SafeTensors all;
-  all.metadata = header.metadata();
-  for (const Entry& e : header.entries()) all.tensors.emplace_back(e.name, e.format->read(file, e.shape));
+  for (const io::Stored& x : open_safetensors(path, &all.metadata)) all.tensors.emplace_back(x.name, x.read());
   return all;
 }
 

@@ -187,24 +187,6 @@ Tensor MultiHeadAttention::forward_next(const Tensor& x, KVCache::Layer& kept, s
   });
 }
 
-void MultiHeadAttention::load_torch(const Tensor& in_proj_weight, const Tensor& in_proj_bias,
-                                    const Tensor& out_proj_weight, const Tensor& out_proj_bias) {
-  check::shape(multi_head, "in_proj_weight", in_proj_weight, {3 * d_model_, d_model_});
-  StateDict state{{"w_o.weight", out_proj_weight}};
-  const auto add = [&](const char* kind, const Tensor& joint) {
-    const std::vector<Tensor> parts = split(joint, d_model_);
-    for (const auto& [name, i] : {std::pair("w_q", 0), std::pair("w_k", 1), std::pair("w_v", 2)})
-      state.emplace_back(std::string(name) + kind, parts[i]);
-  };
-  add(".weight", in_proj_weight);
-  if (in_proj_bias.defined()) {
-    check::shape(multi_head, "in_proj_bias", in_proj_bias, {3 * d_model_});
-    add(".bias", in_proj_bias);
-  }
-  if (out_proj_bias.defined()) state.emplace_back("w_o.bias", out_proj_bias);
-  load_state_dict(state);
-}
-
 std::string MultiHeadAttention::describe() const {
   std::ostringstream s;
   s << "d_model=" << d_model_ << ", num_heads=" << num_heads_;

@@ -25,6 +25,7 @@ FeedForward feed_forward(const TransformerLayerOptions& o) {
 LayerNorm norm_of(const TransformerLayerOptions& o) {
   LayerNormOptions n;
   n.bias = o.bias;
+  n.eps = o.eps;
   return LayerNorm(o.d_model, n);
 }
 
@@ -137,7 +138,7 @@ void fill(ModuleList<L>& layers, std::optional<LayerNorm>& norm, const Transform
           std::int64_t num_layers, const char* op) {
   if (num_layers < 0) check::fail(op, "num_layers is ", num_layers, ": it must not be negative");
   for (std::int64_t i = 0; i < num_layers; ++i) layers.add(L(o));
-  if (o.norm_first) norm.emplace(norm_of(o));
+  if (o.final_norm.value_or(o.norm_first)) norm.emplace(norm_of(o));
 }
 
 }  // namespace

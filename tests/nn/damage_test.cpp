@@ -6,6 +6,7 @@
 
 #include "fit/checkpoint.hpp"
 #include "fit/npy.hpp"
+#include "fit/npz.hpp"
 #include "fit/readers.hpp"
 #include "fit/safetensors.hpp"
 #include "fit/text.hpp"
@@ -114,6 +115,28 @@ TEST_CASE("damage: npy", "[damage]") {
   for (const Tensor& x : {rand({2, 3}), arange(5), tensor({true, false})})
     damage(bytes_of([&](const std::string& path) { save_npy(path, x); }),
            [](const std::string& path) { load_npy(path); });
+}
+
+TEST_CASE("damage: npz, stored and deflated", "[damage]") {
+  damage(bytes_of([](const std::string& path) { save_npz(path, {{"a", rand({2, 3})}, {"b", arange(5)}}); }),
+         [](const std::string& path) { load_npz(path); });
+  damage(get(FIT_GOLDEN_DIR "/numpy_compressed.npz"), [](const std::string& path) { load_npz(path); });
+}
+
+TEST_CASE("damage: an index of several files", "[damage]") {
+  const Directory d;
+  for (const char* name : {"a", "b"}) save_safetensors(d.file(name), {{name, arange(3)}});
+  int readable = 0;
+  Mutator mutated(2);
+  for (int i = 0; i < mutations(); ++i) {
+    put(d.file("index.json"), mutated(R"({"metadata": {"total_size": 48}, "weight_map": {"a": "a", "b": "b"}})"));
+    try {
+      load_safetensors(d.file("index.json"));
+      ++readable;
+    } catch (const FileError&) {
+    }
+  }
+  CHECK(readable < mutations());
 }
 
 TEST_CASE("damage: checkpoints, and the training is untouched", "[damage]") {

@@ -6,6 +6,7 @@
 #include "fit/nn/linear.hpp"
 #include "fit/nn/loss.hpp"
 #include "fit/nn/norm.hpp"
+#include "fit/nn/weights.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
 #include "support/catch.hpp"
@@ -69,20 +70,12 @@ void check_multihead(const std::string& name, nn::MultiHeadAttentionOptions opti
   for (const DType dtype : {float64, float32}) {
     nn::MultiHeadAttention layer(width, heads, options);
     layer.to(dtype);
-    if (own_widths) {
-      const auto bias = split(golden("in_proj_bias"), width);
-      layer.load_state_dict({{"w_q.weight", golden("q_proj_weight")},
-                             {"w_q.bias", bias[0]},
-                             {"w_k.weight", golden("k_proj_weight")},
-                             {"w_k.bias", bias[1]},
-                             {"w_v.weight", golden("v_proj_weight")},
-                             {"w_v.bias", bias[2]},
-                             {"w_o.weight", golden("out_proj_weight")},
-                             {"w_o.bias", golden("out_proj_bias")}});
-    } else {
-      layer.load_torch(golden("in_proj_weight"), options.bias ? golden("in_proj_bias") : Tensor(),
-                       golden("out_proj_weight"), options.bias ? golden("out_proj_bias") : Tensor());
-    }
+    nn::StateDict theirs;
+    for (const char* name : {"in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias"})
+      if (golden.has(name)) theirs.emplace_back(name, golden(name));
+    for (const std::string kind : {"weight", "bias"})
+      if (golden.has("out_proj_" + kind)) theirs.emplace_back("out_proj." + kind, golden("out_proj_" + kind));
+    nn::load_weights(layer, theirs, nn::torch_names(layer));
     const bool self = !golden.has("key");
     const Tensor query = leaf_of(golden, "query", dtype), key = self ? query : leaf_of(golden, "key", dtype),
                  value = self ? query : leaf_of(golden, "value", dtype);

@@ -184,6 +184,7 @@ TEST_CASE("loading takes all or nothing, and says all that does not fit") {
       "[load_state_dict] the state does not fit this Net; nothing was loaded:\n"
       "  missing: blocks.0.fc.bias [3]\n"
       "  unexpected: blocks.1.fc.bias (twice), blocks.0.fc.bios [3]\n"
+      "  perhaps: blocks.0.fc.bios for blocks.0.fc.bias\n"
       "  misshapen: blocks.0.fc.weight is [4, 3], here [3, 3], blocks.1.fc.weight is int64, here float32");
   for (std::size_t i = 0; i < before.size(); ++i) CHECK(same_bits(net.state_dict()[i].second, before[i].second));
   const std::uint32_t version = net.head.weight.version();

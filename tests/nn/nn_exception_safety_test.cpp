@@ -8,6 +8,7 @@
 #include "fit/nn/gpt.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/nn/transformer.hpp"
+#include "fit/nn/weights.hpp"
 #include "fit/optim.hpp"
 #include "fit/schedule.hpp"
 #include "fit/text.hpp"
@@ -349,8 +350,13 @@ const std::vector<ChangingCall>& calls() {
                  l.load_state_dict(nn::MultiHeadAttention(12, 2, 0.0).state_dict());
                }),
       on_layer("Layer::to whole numbers", [](nn::Layer& l) { l.to(int64); }),
-      on_layer("MultiHeadAttention::load_torch", [](nn::MultiHeadAttention& l) {
-        l.load_torch(ones({24, 8}), ones({24}), ones({8, 8}), ones({7}));
+      on_layer("load_weights", [](nn::MultiHeadAttention& l) {
+        nn::load_weights(l,
+                         {{"in_proj_weight", ones({24, 8})},
+                          {"in_proj_bias", ones({24})},
+                          {"out_proj.weight", ones({8, 8})},
+                          {"out_proj.bias", ones({7})}},
+                         nn::torch_names(l));
       }),
       on_weight("init::uniform_", {2, 2}, [](Tensor& w, Generator& g) { nn::init::uniform_(w, 2, 1, g); }),
       on_weight("init::normal_", {2, 2}, [](Tensor& w, Generator& g) { nn::init::normal_(w, 0, -1, g); }),

@@ -1,10 +1,12 @@
 #include "fit/nn/transformer.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <map>
 
+#include "fit/lookup.hpp"
 #include "fit/memory.hpp"
 #include "fit/nn/position.hpp"
+#include "fit/nn/weights.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
@@ -21,28 +23,17 @@ nn::TransformerOptions small(bool norm_first = false) {
   return o;
 }
 
-// The state of PyTorch's layer under our names; its attention is "multihead_attn" where ours is "cross_attn". With the
-// prefix "d_": its gradients.
-nn::StateDict from_torch(const Golden& golden, bool decoder, const std::string& prefix = "") {
+// The state of PyTorch's layer. With the prefix "d_": its gradients.
+nn::StateDict state_of(const Golden& golden, const std::string& prefix = "") {
   nn::StateDict state;
-  const auto both = [&](const std::string& ours, const std::string& theirs) {
-    for (const char* kind : {"weight", "bias"})
-      state.emplace_back(ours + "." + kind, golden(prefix + theirs + "_" + kind));
-  };
-  const auto attention = [&](const std::string& ours, const std::string& theirs) {
+  for (const char* part : {"linear1.", "linear2.", "norm1.", "norm2.", "norm3.", "self_attn.in_proj_",
+                           "self_attn.out_proj.", "multihead_attn.in_proj_", "multihead_attn.out_proj."})
     for (const char* kind : {"weight", "bias"}) {
-      const auto parts = chunk(golden(prefix + theirs + "_in_proj_" + kind), 3);
-      const char* const names[] = {".w_q.", ".w_k.", ".w_v."};
-      for (std::size_t i = 0; i < 3; ++i) state.emplace_back(ours + names[i] + kind, parts[i]);
+      const std::string name = std::string(part) + kind;
+      std::string stored = prefix + name;
+      std::replace(stored.begin(), stored.end(), '.', '_');
+      if (golden.has(stored)) state.emplace_back(name, golden(stored));
     }
-    both(ours + ".w_o", theirs + "_out_proj");
-  };
-  attention("self_attn", "self_attn");
-  if (decoder) attention("cross_attn", "multihead_attn");
-  both("mlp.fc", "linear1");
-  both("mlp.proj", "linear2");
-  for (const char* norm : {"norm1", "norm2", "norm3"})
-    if (decoder || std::string(norm) != "norm3") both(norm, norm);
   return state;
 }
 
@@ -57,17 +48,16 @@ void check_layer(const std::string& name, bool decoder, const Call& call) {
   for (const DType dtype : {float64, float32}) {
     L layer(o);
     layer.to(dtype);
-    layer.load_state_dict(from_torch(golden, decoder));
+    nn::load_weights(layer, state_of(golden), nn::torch_names(layer));
     const Tensor x = leaf_of(golden, "x", dtype), memory = decoder ? leaf_of(golden, "memory", dtype) : Tensor();
     const Tensor y = call(layer, x, memory);
     check_close("y", y, golden("y"), dtype);
     y.backward(golden("d_y").to(dtype));
     check_close("gradient of x", x.grad(), golden("d_x"), dtype);
     if (decoder) check_close("gradient of memory", memory.grad(), golden("d_memory"), dtype);
-    std::map<std::string, Tensor> gradients;
-    for (const auto& [parameter, g] : from_torch(golden, decoder, "d_")) gradients[parameter] = g;
+    const nn::StateDict gradients = nn::to_ours(state_of(golden, "d_"), nn::torch_names(layer));
     for (const auto& [parameter, p] : layer.named_parameters())
-      check_close("gradient of " + parameter, p.grad(), gradients.at(parameter), dtype);
+      check_close("gradient of " + parameter, p.grad(), at(gradients, parameter), dtype);
   }
 }
 

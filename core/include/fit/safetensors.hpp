@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/lookup.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
@@ -29,6 +30,9 @@ void save_safetensors(const std::string& path, const StateDict& tensors,
 /// lie in the file. Nothing of the file is trusted: one that is damaged, truncated, too long or not exactly what the
 /// format asks for throws FileError, which says where, what was expected and what was found. Memory is taken only after
 /// the file's length has been found to fit.
+///
+/// Of a model in several files, it reads those that "model.safetensors.index.json" names: of the index's folder, with
+/// exactly the tensors that it says. A pickle (.pt) is refused with the Python that converts it.
 SafeTensors load_safetensors(const std::string& path);
 
 }  // namespace fit

@@ -126,12 +126,6 @@ class MultiHeadAttention final : public AttentionLayer {
   std::int64_t d_k() const { return d_model_ / num_heads_; }
   const MultiHeadAttentionOptions& options() const { return options_; }
 
-  /// Takes over the weights of PyTorch's nn.MultiheadAttention: in_proj_weight [3 d_model, d_model] and in_proj_bias
-  /// [3 d_model] hold those of queries, keys and values one below the other. The biases are undefined where this layer
-  /// has none. Throws Error if the shapes don't fit, and then has changed nothing.
-  void load_torch(const Tensor& in_proj_weight, const Tensor& in_proj_bias, const Tensor& out_proj_weight,
-                  const Tensor& out_proj_bias);
-
   FIT_FIELDS(w_q, w_k, w_v, w_o, attention)
   std::string describe() const override;
 

@@ -28,7 +28,9 @@ struct TransformerLayerOptions {
   Activation activation = Activation::relu;
   bool norm_first = false;  ///< x + f(norm(x)) in place of norm(x + f(x))
   bool bias = true;
-  std::int64_t num_kv_heads = 0;  ///< num_heads if 0
+  std::int64_t num_kv_heads = 0;   ///< num_heads if 0
+  double eps = 1e-5;               ///< of the norms
+  std::optional<bool> final_norm;  ///< a norm at the end of a stack; as norm_first if not given
 };
 
 /// The attention weights of each layer, (B, H, Sq, Sk).
@@ -58,7 +60,7 @@ class TransformerEncoderLayer final : public Layer {
   Tensor around(const Tensor& x, const Attend& attend) const;
 };
 
-/// What a decoder's attention may see.
+/// What a decoder's attention may see: masks, biases added to the scores, windows.
 struct DecoderMasks {
   DecoderMasks() {}
   AttentionMasks self;    ///< among the targets, for scores (B, H, T, T)
@@ -109,7 +111,7 @@ class TransformerDecoderLayer final : public Layer {
   Tensor around(const Tensor& x, const Self& self, const Cross& cross) const;
 };
 
-/// Encoder layers one after the other. With norm_first there is a norm at the end.
+/// Encoder layers one after the other, and a norm at the end with final_norm (by default with norm_first).
 class TransformerEncoder final : public Layer {
  public:
   TransformerEncoder(const TransformerLayerOptions& options, std::int64_t num_layers);
@@ -122,7 +124,7 @@ class TransformerEncoder final : public Layer {
   std::optional<LayerNorm> norm;
 };
 
-/// Decoder layers one after the other. With norm_first there is a norm at the end.
+/// Decoder layers one after the other, and a norm at the end with final_norm (by default with norm_first).
 class TransformerDecoder final : public Layer {
   TransformerLayerOptions options_;
 

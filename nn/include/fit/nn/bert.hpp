@@ -1,0 +1,48 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "fit/nn/transformer.hpp"
+
+/// The encoder of Devlin et al. 2018, which sees a text from both sides. Its trained weights: bert_names() in
+/// fit/nn/weights.hpp.
+namespace fit::nn {
+
+/// As BERT was trained: exact GELU, norms behind the sums, with an eps of 1e-12.
+struct BERTOptions : TransformerLayerOptions {
+  BERTOptions() {
+    activation = Activation::gelu;
+    eps = 1e-12;
+  }
+  std::int64_t vocab_size = 0;
+  std::int64_t max_length = 512;
+  std::int64_t num_layers = 0;
+  std::int64_t num_segments = 2;  ///< first and second text
+};
+
+/// ids [B, T] to vectors [B, T, d_model]: encoder(norm(word(ids) + position(0 … T - 1) + segment(segments))).
+class BERT final : public Layer {
+  BERTOptions options_;
+
+ public:
+  /// Throws Error for sizes that are not positive.
+  explicit BERT(const BERTOptions& options);
+
+  /// ids [B, T] (int64). The mask hides padding, as create_padding_mask() makes it. segments [B, T] (int64): which text
+  /// a token is of; the first if not given. The attention weights of each layer are added to `weights` if it is given.
+  /// Throws Error for more than max_length tokens.
+  Tensor forward(const Tensor& ids, const Tensor& mask = {}, const Tensor& segments = {},
+                 TransformerWeights* weights = nullptr) const;
+  Tensor operator()(const Tensor& ids, const Tensor& mask = {}) const { return forward(ids, mask); }
+
+  const BERTOptions& options() const { return options_; }
+  FIT_FIELDS(word, position, segment, norm, dropout, encoder)
+  std::string describe() const override;
+
+  Embedding word, position, segment;  // [vocab_size, d_model], [max_length, d_model], [num_segments, d_model]
+  LayerNorm norm;
+  Dropout dropout;
+  TransformerEncoder encoder;
+};
+
+}  // namespace fit::nn

@@ -1,0 +1,33 @@
+#include "fit/npz.hpp"
+#include "fit/safetensors.hpp"
+#include "load.hpp"
+#include "weights/steps.hpp"
+
+namespace fit::nn {
+
+void load_weights(Layer& layer, const StateDict& theirs, const NameMap& map) {
+  load_values("load_weights", layer.name(), layer.state_dict(), mapped_to_ours(io::stored(theirs), map));
+}
+
+void load_weights(Layer& layer, const std::string& path, const NameMap& map) {
+  load_values("load_weights", layer.name(), layer.state_dict(), mapped_to_ours(io::open_tensors(path), map));
+}
+
+LoadReport load_fitting_weights(Layer& layer, const StateDict& theirs, const NameMap& map) {
+  return load_fitting(layer.state_dict(), mapped_to_ours(io::stored(theirs), map));
+}
+
+LoadReport load_fitting_weights(Layer& layer, const std::string& path, const NameMap& map) {
+  return load_fitting(layer.state_dict(), mapped_to_ours(io::open_tensors(path), map));
+}
+
+void save_weights(const std::string& path, const Layer& layer, const NameMap& map) {
+  const StateDict theirs = to_theirs(layer.state_dict(), map);
+  const std::string end = ".npz";
+  if (path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0)
+    save_npz(path, theirs);
+  else
+    save_safetensors(path, theirs);
+}
+
+}  // namespace fit::nn

@@ -1,0 +1,115 @@
+#include "fit/nn/attention.hpp"
+#include "fit/nn/transformer.hpp"
+#include "fit/nn/weights.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::nn {
+namespace {
+
+constexpr const char* add_bias_kv = "it comes of add_bias_kv, which this library's attention has not";
+
+// Each layer's own names; those below it follow with their paths, as this layer's steps have left them.
+NameMap own_names(const MultiHeadAttention& a) {
+  if (a.options().num_kv_heads.value_or(a.num_heads()) != a.num_heads())
+    check::fail("torch_names", "num_kv_heads is ", *a.options().num_kv_heads, ", num_heads is ", a.num_heads(),
+                ": PyTorch's nn.MultiheadAttention has as many heads of keys as of queries");
+  NameMap map{refuse("bias_k", add_bias_kv), refuse("bias_v", add_bias_kv), rename("out_proj.*", "w_o.*")};
+  if (a.options().kdim.value_or(a.d_model()) == a.d_model() && a.options().vdim.value_or(a.d_model()) == a.d_model())
+    map.push_back(split("in_proj_weight", {"w_q.weight", "w_k.weight", "w_v.weight"}));
+  else
+    for (const char* kind : {"q", "k", "v"})
+      map.push_back(rename(std::string(kind) + "_proj_weight", std::string("w_") + kind + ".weight"));
+  if (a.w_q.has_bias()) map.push_back(split("in_proj_bias", {"w_q.bias", "w_k.bias", "w_v.bias"}));
+  return map;
+}
+
+NameMap around_feed_forward(const FeedForward& mlp) {
+  if (mlp.gate) check::fail("torch_names", "the feed-forward layer is swiglu: PyTorch's layers have relu and gelu");
+  return {rename("linear1.*", "mlp.fc.*"), rename("linear2.*", "mlp.proj.*")};
+}
+
+NameMap own_names(const Layer& layer) {
+  if (const auto* a = dynamic_cast<const MultiHeadAttention*>(&layer)) return own_names(*a);
+  if (const auto* e = dynamic_cast<const TransformerEncoderLayer*>(&layer)) return around_feed_forward(e->mlp);
+  const auto* const d = dynamic_cast<const TransformerDecoderLayer*>(&layer);
+  if (!d) return {};
+  NameMap map = around_feed_forward(d->mlp);
+  map.push_back(rename("multihead_attn.*", "cross_attn.*"));
+  return map;
+}
+
+void add(NameMap& all, const Layer& layer, const std::string& path) {
+  for (NameRule& rule : within_names(path, own_names(layer))) all.push_back(std::move(rule));
+  for (const auto& [name, child] : layer.children()) add(all, *child, path + name + '.');
+}
+
+}  // namespace
+
+NameMap torch_names(const Layer& layer) {
+  NameMap map;
+  add(map, layer, "");
+  return map;
+}
+
+NameMap gpt2_names() {
+  return {
+      rename("transformer.wte.weight", "wte.weight"),
+      rename("transformer.wpe.weight", "wpe.weight"),
+      rename("transformer.h.*", "h.*"),
+      rename("transformer.ln_f.*", "ln_f.*"),
+      rename("lm_head.weight", "head.weight"),
+      drop("h.*.attn.bias"),  // the causal mask
+      drop("h.*.attn.masked_bias"),
+      // Hugging Face's Conv1D holds its matrices as [in, out]
+      transpose("h.*.attn.c_attn.weight", "h.*.attn.qkv.weight"),
+      rename("h.*.attn.c_attn.bias", "h.*.attn.qkv.bias"),
+      transpose("h.*.attn.c_proj.weight", "h.*.attn.proj.weight"),
+      rename("h.*.attn.c_proj.bias", "h.*.attn.proj.bias"),
+      transpose("h.*.mlp.c_fc.weight", "h.*.mlp.fc.weight"),
+      rename("h.*.mlp.c_fc.bias", "h.*.mlp.fc.bias"),
+      transpose("h.*.mlp.c_proj.weight", "h.*.mlp.proj.weight"),
+      rename("h.*.mlp.c_proj.bias", "h.*.mlp.proj.bias"),
+  };
+}
+
+NameMap nanogpt_names() {
+  return {
+      strip("_orig_mod."),  // of torch.compile
+      rename("transformer.wte.weight", "wte.weight"),
+      rename("transformer.wpe.weight", "wpe.weight"),
+      rename("transformer.h.*", "h.*"),
+      rename("transformer.ln_f.*", "ln_f.*"),
+      rename("lm_head.weight", "head.weight"),
+      drop("h.*.attn.bias"),  // the causal mask, without flash attention
+      rename("h.*.attn.c_attn.*", "h.*.attn.qkv.*"),
+      rename("h.*.attn.c_proj.*", "h.*.attn.proj.*"),
+      rename("h.*.mlp.c_fc.*", "h.*.mlp.fc.*"),
+      rename("h.*.mlp.c_proj.*", "h.*.mlp.proj.*"),
+  };
+}
+
+NameMap bert_names() {
+  return {
+      strip("bert."),
+      drop("pooler.*"),
+      drop("cls.*"),
+      drop("classifier.*"),
+      drop("embeddings.position_ids"),
+      drop("embeddings.token_type_ids"),
+      rename("embeddings.word_embeddings.weight", "word.weight"),
+      rename("embeddings.position_embeddings.weight", "position.weight"),
+      rename("embeddings.token_type_embeddings.weight", "segment.weight"),
+      rename("embeddings.LayerNorm.*", "norm.*"),
+      rename("encoder.layer.*", "encoder.layers.*"),
+      rename("encoder.layers.*.attention.self.query.*", "encoder.layers.*.self_attn.w_q.*"),
+      rename("encoder.layers.*.attention.self.key.*", "encoder.layers.*.self_attn.w_k.*"),
+      rename("encoder.layers.*.attention.self.value.*", "encoder.layers.*.self_attn.w_v.*"),
+      rename("encoder.layers.*.attention.output.dense.*", "encoder.layers.*.self_attn.w_o.*"),
+      rename("encoder.layers.*.attention.output.LayerNorm.*", "encoder.layers.*.norm1.*"),
+      rename("encoder.layers.*.intermediate.dense.*", "encoder.layers.*.mlp.fc.*"),
+      rename("encoder.layers.*.output.dense.*", "encoder.layers.*.mlp.proj.*"),
+      rename("encoder.layers.*.output.LayerNorm.*", "encoder.layers.*.norm2.*"),
+  };
+}
+
+}  // namespace fit::nn

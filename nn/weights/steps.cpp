@@ -1,0 +1,258 @@
+#include "weights/steps.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+
+#include "fit/ops.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::nn {
+namespace {
+
+constexpr const char* op = "NameMap";
+using Kind = NameRule::Kind;
+using Tensors = std::vector<io::Stored>;
+using Letters = std::vector<std::string>;  // what each * stood for
+
+// ---- patterns -----------------------------------------------------------------------------------------------------
+
+// Matches from here on; each * takes as few letters as can be.
+bool matches(const std::string& pattern, std::size_t p, const std::string& name, std::size_t n, Letters& letters) {
+  for (; p < pattern.size() && pattern[p] != '*'; ++p, ++n)
+    if (n == name.size() || pattern[p] != name[n]) return false;
+  if (p == pattern.size()) return n == name.size();
+  for (std::size_t end = n + 1; end <= name.size(); ++end) {
+    letters.push_back(name.substr(n, end - n));
+    if (matches(pattern, p + 1, name, end, letters)) return true;
+    letters.pop_back();
+  }
+  return false;
+}
+
+std::optional<Letters> match(const std::string& pattern, const std::string& name) {
+  Letters letters;
+  if (matches(pattern, 0, name, 0, letters)) return letters;
+  return std::nullopt;
+}
+
+std::string filled(const std::string& pattern, const Letters& letters) {
+  std::string name;
+  std::size_t next = 0;
+  for (const char c : pattern) {
+    if (c == '*')
+      name += letters[next++];
+    else
+      name += c;
+  }
+  return name;
+}
+
+// ---- steps --------------------------------------------------------------------------------------------------------
+
+Shape with_rows(const Shape& shape, std::int64_t rows) {
+  std::vector<std::int64_t> sizes(shape.begin(), shape.end());
+  sizes[0] = rows;
+  return Shape(sizes);
+}
+
+template <class Change>
+void each_match(Tensors& all, const std::string& from, const std::string& to, const Change& change) {
+  for (io::Stored& x : all)
+    if (const auto letters = match(from, x.name)) {
+      change(x);
+      x.name = filled(to, *letters);
+    }
+}
+
+void turn(io::Stored& x) {
+  if (!x.read) return;
+  if (x.shape.rank() != 2) check::fail(op, x.name, " has shape ", x.shape, ": what is transposed must have two axes");
+  x.shape = Shape{x.shape[1], x.shape[0]};
+  x.read = [read = std::move(x.read)] { return read().transpose(); };
+}
+
+// One tensor becomes several.
+void take_apart(Tensors& all, const std::string& from, const std::vector<std::string>& to,
+                const std::vector<std::int64_t>& sizes) {
+  Tensors result;
+  const auto n = static_cast<std::int64_t>(to.size());
+  for (io::Stored& x : all) {
+    const auto letters = match(from, x.name);
+    if (!letters) {
+      result.push_back(std::move(x));
+      continue;
+    }
+    const std::int64_t rows = x.read && x.shape.rank() > 0 ? x.shape[0] : -1;
+    if (sizes.empty() ? rows < 0 || rows % n != 0
+                      : std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) != rows)
+      check::fail(op, x.name, x.read ? " has shape " + x.shape.str() : " is undefined",
+                  ": its first axis must be cut into ", n,
+                  sizes.empty() ? " equal parts" : " parts of the sizes given");
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const std::int64_t begin = at, size = sizes.empty() ? rows / n : sizes[i];
+      at += size;
+      result.push_back({filled(to[i], *letters), with_rows(x.shape, size), x.dtype,
+                        [read = x.read, begin, at] { return slice(read(), 0, begin, at); }});
+    }
+  }
+  all = std::move(result);
+}
+
+// Several become one.
+void put_together(Tensors& all, const std::vector<std::string>& from, const std::string& to,
+                  const std::vector<std::int64_t>& sizes) {
+  std::unordered_map<std::string, std::size_t> place;
+  for (std::size_t i = 0; i < all.size(); ++i) place.emplace(all[i].name, i);
+  std::vector<bool> gone(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::optional<Letters> letters;
+    for (std::size_t k = 0; k < from.size() && !letters && !gone[i]; ++k) letters = match(from[k], all[i].name);
+    if (!letters) continue;
+    Tensors parts;
+    std::int64_t rows = 0;
+    for (std::size_t k = 0; k < from.size(); ++k) {
+      const std::string name = filled(from[k], *letters);
+      const auto found = place.find(name);
+      if (found == place.end() || gone[found->second] || !all[found->second].read)
+        check::fail(op, all[i].name, " is there, but ", name, " is not: both are parts of ", filled(to, *letters));
+      const io::Stored& part = all[found->second];
+      const io::Stored& first = parts.empty() ? part : parts[0];
+      const bool fits = part.shape.rank() > 0 && part.shape.rank() == first.shape.rank() && part.dtype == first.dtype &&
+                        with_rows(part.shape, 0) == with_rows(first.shape, 0) &&
+                        part.shape[0] == (sizes.empty() ? first.shape[0] : sizes[k]);
+      if (!fits)
+        check::fail(op, name, " has shape ", part.shape, ' ', part.dtype, ", ", first.name, ' ', first.shape, ' ',
+                    first.dtype, ": they can't be put together as ", filled(to, *letters));
+      rows += part.shape[0];
+      gone[found->second] = true;
+      parts.push_back(part);
+    }
+    const Shape shape = with_rows(parts[0].shape, rows);
+    const DType dtype = parts[0].dtype;
+    gone[i] = false;  // the whole stands where its first part stood
+    all[i] = {filled(to, *letters), shape, dtype, [parts = std::move(parts)] {
+                std::vector<Tensor> read;
+                for (const io::Stored& part : parts) read.push_back(part.read());
+                return cat(read, 0);
+              }};
+  }
+  Tensors result;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!gone[i]) result.push_back(std::move(all[i]));
+  all = std::move(result);
+}
+
+void leave_out(Tensors& all, const std::string& pattern) {
+  all.erase(
+      std::remove_if(all.begin(), all.end(), [&](const io::Stored& x) { return match(pattern, x.name).has_value(); }),
+      all.end());
+}
+
+void refuse_any(const Tensors& all, const NameRule& rule) {
+  for (const io::Stored& x : all)
+    if (match(rule.theirs[0], x.name)) check::fail(op, "'", x.name, "' has no counterpart here: ", rule.why);
+}
+
+void step(Tensors& all, const NameRule& rule, bool forward) {
+  const auto nothing = [](io::Stored&) {};
+  const std::string &theirs = rule.theirs[0], *ours = rule.ours.empty() ? nullptr : &rule.ours[0];
+  switch (rule.kind) {
+    case Kind::rename:
+      return each_match(all, forward ? theirs : *ours, forward ? *ours : theirs, nothing);
+    case Kind::transpose:
+      return each_match(all, forward ? theirs : *ours, forward ? *ours : theirs, turn);
+    case Kind::split:
+      return forward ? take_apart(all, theirs, rule.ours, rule.sizes)
+                     : put_together(all, rule.ours, theirs, rule.sizes);
+    case Kind::join:
+      return forward ? put_together(all, rule.theirs, *ours, rule.sizes)
+                     : take_apart(all, *ours, rule.theirs, rule.sizes);
+    case Kind::strip:
+      if (forward) each_match(all, theirs, *ours, nothing);
+      return;
+    case Kind::drop:
+      if (forward) leave_out(all, theirs);
+      return;
+    case Kind::refuse:
+      if (forward) refuse_any(all, rule);
+      return;
+  }
+}
+
+StateDict read_all(const Tensors& all) {
+  StateDict state;
+  for (const io::Stored& x : all) state.emplace_back(x.name, x.read ? x.read() : Tensor());
+  return state;
+}
+
+// ---- making rules -------------------------------------------------------------------------------------------------
+
+NameRule checked(NameRule rule) {
+  const auto stars = [](const std::string& pattern) { return std::count(pattern.begin(), pattern.end(), '*'); };
+  for (const auto* side : {&rule.theirs, &rule.ours})
+    for (const std::string& pattern : *side)
+      if (stars(pattern) != stars(rule.theirs[0]))
+        check::fail(op, "'", rule.theirs[0], "' and '", pattern, "': both must have the same number of *");
+  const std::size_t parts = std::max(rule.theirs.size(), rule.ours.size());
+  if (!rule.sizes.empty() && rule.sizes.size() != parts)
+    check::fail(op, "'", rule.theirs[0], "' has ", parts, " parts and ", rule.sizes.size(),
+                " sizes: one each is wanted");
+  return rule;
+}
+
+}  // namespace
+
+NameRule rename(const std::string& theirs, const std::string& ours) {
+  return checked({Kind::rename, {theirs}, {ours}, {}, {}});
+}
+
+NameRule transpose(const std::string& theirs, const std::string& ours) {
+  return checked({Kind::transpose, {theirs}, {ours}, {}, {}});
+}
+
+NameRule split(const std::string& theirs, const std::vector<std::string>& ours,
+               const std::vector<std::int64_t>& sizes) {
+  if (ours.empty()) check::fail(op, "'", theirs, "' is split into nothing: name the parts");
+  return checked({Kind::split, {theirs}, ours, sizes, {}});
+}
+
+NameRule join(const std::vector<std::string>& theirs, const std::string& ours, const std::vector<std::int64_t>& sizes) {
+  if (theirs.empty()) check::fail(op, "'", ours, "' is made of nothing: name the parts");
+  return checked({Kind::join, theirs, {ours}, sizes, {}});
+}
+
+NameRule drop(const std::string& theirs) { return {Kind::drop, {theirs}, {}, {}, {}}; }
+NameRule prefix(const std::string& theirs) { return {Kind::rename, {theirs + '*'}, {"*"}, {}, {}}; }
+NameRule strip(const std::string& theirs) { return {Kind::strip, {theirs + '*'}, {"*"}, {}, {}}; }
+NameRule refuse(const std::string& theirs, const std::string& why) { return {Kind::refuse, {theirs}, {}, {}, why}; }
+
+NameMap within_names(const std::string& before, const NameMap& map) {
+  NameMap all = map;
+  for (NameRule& rule : all)
+    for (auto* side : {&rule.theirs, &rule.ours})
+      for (std::string& pattern : *side) pattern.insert(0, before);
+  return all;
+}
+
+Tensors mapped_to_ours(Tensors theirs, const NameMap& map) {
+  for (const NameRule& rule : map) step(theirs, rule, true);
+  return theirs;
+}
+
+Tensors mapped_to_theirs(Tensors ours, const NameMap& map) {
+  for (auto rule = map.rbegin(); rule != map.rend(); ++rule) step(ours, *rule, false);
+  return ours;
+}
+
+StateDict to_ours(const StateDict& theirs, const NameMap& map) {
+  return read_all(mapped_to_ours(io::stored(theirs), map));
+}
+
+StateDict to_theirs(const StateDict& ours, const NameMap& map) {
+  return read_all(mapped_to_theirs(io::stored(ours), map));
+}
+
+}  // namespace fit::nn
