@@ -20,7 +20,9 @@ struct Images {
   Images(const std::string& folder, const std::string& name) {
     const auto read = [&](const std::string& kind, DType dtype) {
       const std::string path = folder + '/' + name + '-' + kind + ".gz";
-      return data::read_idx(example::data_file(path, "dataset-fashion-mnist"), dtype);
+      return data::read_idx(
+          example::data_file(path, "Debian's package dataset-fashion-mnist", "apt-get install dataset-fashion-mnist"),
+          dtype);
     };
     const Tensor images = (read("images-idx3-ubyte", float32) / 255 - 0.286) / 0.353;  // their mean and deviation
     const std::int64_t N = images.size(0);

@@ -23,7 +23,9 @@ struct Entry {
 // "ax" is how the file writes an "ah" without stress.
 std::vector<Entry> read_dictionary(const std::string& folder) {
   std::map<std::string, std::vector<Sounds>> found;
-  for (const std::string& line : data::read_lines(example::data_file(folder + "/cmudict-0.4.out", "festlex-cmu"))) {
+  const std::string path =
+      example::data_file(folder + "/cmudict-0.4.out", "Debian's package festlex-cmu", "apt-get install festlex-cmu");
+  for (const std::string& line : data::read_lines(path)) {
     const std::size_t begin = line.find('"') + 1, end = line.find('"', begin);
     if (begin == 0 || end == std::string::npos) continue;
     const std::string word = line.substr(begin, end - begin);

@@ -119,10 +119,10 @@ int run(int argc, char** argv, const std::string& about, const std::function<voi
   }
 }
 
-std::string data_file(const std::string& path, const std::string& package) {
+std::string data_file(const std::string& path, const std::string& package, const std::string& command) {
   if (!std::filesystem::exists(path))
-    throw fit::FileError("data is missing: '" + path + "' is in Debian's package " + package +
-                         "; examples/run installs it, or: apt-get install " + package);
+    throw fit::FileError("data is missing: '" + path + "' is in " + package +
+                         "; examples/run installs it, or: " + command);
   return path;
 }
 

@@ -59,8 +59,9 @@ class Example {
 int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
         const std::string& data = "");
 
-/// The path, if there is such a file. Throws FileError, which says how to install the package that has it.
-std::string data_file(const std::string& path, const std::string& package);
+/// The path, if there is such a file. Throws FileError, which says what package has it, and what installs that beside
+/// examples/run.
+std::string data_file(const std::string& path, const std::string& package, const std::string& command);
 
 /// The words of a text, by spaces.
 std::vector<std::string> words(const std::string& text);

@@ -118,7 +118,9 @@ TEST_CASE("damage: npy", "[damage]") {
 }
 
 TEST_CASE("damage: npz, stored and deflated", "[damage]") {
-  damage(bytes_of([](const std::string& path) { save_npz(path, {{"a", rand({2, 3})}, {"b", arange(5)}}); }),
+  damage(bytes_of([](const std::string& path) {
+           save_npz(path, {{"a", rand({2, 3})}, {"b", arange(5)}});
+         }),
          [](const std::string& path) { load_npz(path); });
   damage(get(FIT_GOLDEN_DIR "/numpy_compressed.npz"), [](const std::string& path) { load_npz(path); });
 }

@@ -51,4 +51,5 @@
 #include "fit/summary.hpp"
 #include "fit/tensor.hpp"
 #include "fit/text.hpp"
+#include "fit/tokenizers.hpp"
 #include "fit/trainer.hpp"

@@ -1,0 +1,144 @@
+#include "fit/tokenizers.hpp"
+
+#include "fit/lookup.hpp"
+#include "fit/npz.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+#include "support/tensors.hpp"
+
+// The tokenizers of pretrained models against Hugging Face's, on 1000 strings (tests/golden/tokens.py).
+namespace fit::test {
+namespace {
+
+using Catch::Matchers::Contains;
+using Ids = std::vector<std::int64_t>;
+
+// A string as it may stand in a message.
+std::string shown(const std::string& text) {
+  std::string s;
+  for (const char c : text.substr(0, 300)) {
+    const auto u = static_cast<unsigned char>(c);
+    if (u > ' ' && u < 0x7F)
+      s += c;
+    else
+      s += "\\" + std::to_string(u) + ".";
+  }
+  return s;
+}
+
+class Strings {
+ public:
+  Strings() : arrays_(load_npz(FIT_GOLDEN_DIR "/tokens/tokens.npz")) {}
+  std::vector<std::string> texts() const {
+    std::vector<std::string> all;
+    for (const Ids& row : rows("text")) all.emplace_back(row.begin(), row.end());
+    return all;
+  }
+  std::vector<Ids> rows(const std::string& name) const {
+    const Ids numbers = at(arrays_, name).to_vector<std::int64_t>();
+    std::vector<Ids> all;
+    std::int64_t begin = 0;
+    for (const std::int64_t end : at(arrays_, name + "_ends").to_vector<std::int64_t>()) {
+      all.emplace_back(numbers.begin() + begin, numbers.begin() + end);
+      begin = end;
+    }
+    return all;
+  }
+
+ private:
+  StateDict arrays_;
+};
+
+template <class Encode>
+void check_ids(const std::string& name, const Encode& encode) {
+  const Strings strings;
+  const std::vector<std::string> texts = strings.texts();
+  const std::vector<Ids> expected = strings.rows(name);
+  REQUIRE(texts.size() == 1000);
+  int wrong = 0;
+  for (std::size_t i = 0; i < texts.size() && wrong < 10; ++i) {
+    INFO(name << ", string " << i << ": " << shown(texts[i]));
+    const Ids ids = encode(texts[i]).template to_vector<std::int64_t>();
+    CHECK(ids == expected[i]);
+    wrong += ids != expected[i];
+  }
+}
+
+text::WordPieces small_pieces() { return text::WordPieces::load(FIT_GOLDEN_DIR "/tokens/vocab.txt"); }
+text::GPT2Vocabulary small_gpt2() {
+  return text::GPT2Vocabulary::load(FIT_GOLDEN_DIR "/tokens/vocab.json", FIT_GOLDEN_DIR "/tokens/merges.txt");
+}
+
+}  // namespace
+
+TEST_CASE("word pieces are those of the reference", "[golden][tokenizers]") {
+  const text::WordPieces pieces = small_pieces();
+  check_ids("pieces", [&](const std::string& text) { return pieces.encode(text, 256); });
+}
+
+TEST_CASE("word pieces with the vocabulary of all-MiniLM-L6-v2 are those of the reference", "[golden][tokenizers]") {
+  const std::string path = FIT_MINILM_DIR "/vocab.txt";
+  if (!std::filesystem::exists(path)) {
+    WARN("skipped: " << path << " is not there; examples/run sentence_similarity downloads it");
+    return;
+  }
+  const text::WordPieces pieces = text::WordPieces::load(path);
+  CHECK(pieces.size() == 30522);
+  check_ids("minilm", [&](const std::string& text) { return pieces.encode(text, 256); });
+}
+
+TEST_CASE("GPT-2's tokens are those of the reference, and decode to the text", "[golden][tokenizers]") {
+  const text::GPT2Vocabulary vocabulary = small_gpt2();
+  check_ids("gpt2", [&](const std::string& text) { return vocabulary.encode(text); });
+  for (const std::string& text : Strings().texts()) {
+    INFO(shown(text));
+    CHECK(vocabulary.decode(vocabulary.encode(text)) == text);
+  }
+  CHECK(vocabulary.token(0) == "<|endoftext|>");
+  CHECK_THROWS_WITH(vocabulary.token(5000), Contains("there is no token 5000"));
+  CHECK_THROWS_WITH(vocabulary.encode("ab\xFF"), Contains("the text is not UTF-8 at byte 2"));
+}
+
+TEST_CASE("word pieces in batches, truncated, and back", "[tokenizers]") {
+  const text::WordPieces pieces({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "##s", ".", "ca"});
+  const auto ids = [](const Tensor& x) { return x.to_vector<std::int64_t>(); };
+  CHECK(ids(pieces.encode("The CÁTS. Dog")) == Ids{2, 4, 5, 6, 7, 1, 3});
+  CHECK(ids(pieces.encode("")) == Ids{2, 3});
+  CHECK(ids(pieces.encode("the cats", 4)) == Ids{2, 4, 5, 3});
+  CHECK(ids(pieces.encode("the cats", 2)) == Ids{2, 3});
+  const text::Batch batch = pieces.encode(std::vector<std::string>{"the cats", "", "cat"});
+  CHECK(equal(batch.ids, tensor({{2, 4, 5, 6, 3}, {2, 3, 0, 0, 0}, {2, 5, 3, 0, 0}})));
+  CHECK(equal(batch.mask.to(int64), tensor({{{1, 1, 1, 1, 1}}, {{1, 1, 0, 0, 0}}, {{1, 1, 1, 0, 0}}})));
+  CHECK(pieces.decode(batch.ids[0]) == "the cats");
+  CHECK(pieces.id("cat") == 5);
+
+  CHECK_THROWS_WITH(pieces.encode("a", 1), Contains("max_length is 1"));
+  CHECK_THROWS_WITH(pieces.encode(std::vector<std::string>{}), Contains("there are no texts"));
+  CHECK_THROWS_WITH(pieces.encode("\xC3"), Contains("not UTF-8 at byte 0"));
+  CHECK_THROWS_WITH(pieces.id("dog"), Contains("there is no piece 'dog'"));
+  CHECK_THROWS_WITH(pieces.token(-1), Contains("there is no token -1"));
+  CHECK_THROWS_WITH(text::WordPieces({"a", "a"}), Contains("'a' is there twice"));
+  const Directory d;
+  CHECK_THROWS_AS(text::WordPieces::load(put(d.file("x"), "[PAD]\n[UNK]\n[CLS]\n")), FileError);
+  CHECK_THROWS_WITH(text::WordPieces::load(d.file("x")), Contains("/x: [WordPieces] there is no piece '[SEP]'"));
+}
+
+TEST_CASE("GPT-2's files: what does not fit is refused", "[tokenizers]") {
+  const Directory d;
+  const std::string good = get(FIT_GOLDEN_DIR "/tokens/vocab.json"), merges = FIT_GOLDEN_DIR "/tokens/merges.txt";
+  const auto refused = [&](const std::string& json, const std::string& list, const std::string& message) {
+    const std::string v = put(d.file("vocab.json"), json), m = put(d.file("merges.txt"), list);
+    CHECK_THROWS_AS(text::GPT2Vocabulary::load(v, m), FileError);
+    CHECK_THROWS_WITH(text::GPT2Vocabulary::load(v, m), Contains(message));
+  };
+  refused("[1]", "", "expected an object");
+  refused(R"({"a": 1})", "", "the id of 'a' is 1: expected each of 0 … 0 once");
+  refused(R"({"a": 0, "b": 0})", "", "is 0: expected each of 0 … 1 once");
+  refused(R"({"a": 0})", "", "there is no token 'Ā', which is that of a byte");
+  refused(good, "#version: 0.2\nt\n", "line 2: 't' is not a pair of tokens");
+  refused(good, "q q\n", "line 1: 'q q' is not a pair of tokens");
+  CHECK(text::GPT2Vocabulary::load(put(d.file("v"), good), put(d.file("m"), "")).encode("the").numel() == 3);
+}
+
+}  // namespace fit::test
