@@ -38,6 +38,7 @@ has() {
     clang) command -v clang++ ;;
     clang-format-14 | chromium | python3 | pngcheck) command -v "$1" ;;
     libxml2-utils) command -v xmllint ;;
+    python3-pip) python3 -m pip --version 2>&1 ;;
     pkgconf) command -v pkg-config ;;
     *) [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
   esac >/dev/null

@@ -5,6 +5,7 @@
 
 #include "fit/lookup.hpp"
 #include "fit/memory.hpp"
+#include "fit/nn/bert.hpp"
 #include "fit/nn/position.hpp"
 #include "fit/nn/weights.hpp"
 #include "fit/ops.hpp"
@@ -75,6 +76,31 @@ TEST_CASE("transformer layers agree with PyTorch's", "[golden][transformer]") {
                                                return layer(x, memory, masks);
                                              });
   }
+}
+
+TEST_CASE("the norm at the end of a stack is an option, and so is the norms' eps", "[transformer]") {
+  nn::TransformerOptions o = small();
+  CHECK_FALSE(nn::TransformerEncoder(o, 1).norm);
+  o.final_norm = true;
+  CHECK(nn::TransformerEncoder(o, 1).norm);
+  CHECK(nn::TransformerDecoder(o, 1).norm);
+  o.norm_first = true, o.final_norm = false;
+  CHECK_FALSE(nn::TransformerDecoder(o, 1).norm);
+  o.eps = 0.5;
+  const nn::TransformerDecoderLayer layer(o);
+  for (const nn::LayerNorm* norm : {&layer.norm1, &layer.norm2, &layer.norm3})
+    CHECK(norm->describe() == "12, eps=0.5, bias=true");
+}
+
+TEST_CASE("BERT says what it can't read", "[transformer]") {
+  nn::BERTOptions o;
+  CHECK_THROWS_WITH(nn::BERT(o), Catch::Contains("vocab_size is 0"));
+  o.d_model = 8, o.num_heads = 2, o.vocab_size = 7, o.max_length = 3, o.num_layers = 1, o.dropout = 0;
+  const nn::BERT bert(o);
+  CHECK_THROWS_WITH(bert(zeros({1, 4}, int64)), Catch::Contains("T at most max_length, 3"));
+  CHECK_THROWS_WITH(bert.forward(zeros({1, 3}, int64), {}, zeros({1, 2}, int64)),
+                    Catch::Contains("segments has shape [1, 2], ids [1, 3]"));
+  CHECK(std(bert.word.weight.detach()).item() < 0.05);
 }
 
 TEST_CASE("asking for the weights of each layer changes nothing", "[transformer]") {
