@@ -32,7 +32,7 @@ struct SentenceEncoder {
 
   /// The mean of the tokens' vectors, made as long as 1: [texts, 384].
   Tensor operator()(const std::vector<std::string>& texts) const {
-    const NoGrad plain;
+    const NoGrad no_grad;
     const text::Batch batch = pieces.encode(texts, max_length);
     const Tensor seen = batch.mask.to(float32);                                               // (B, 1, T)
     const Tensor mean = matmul(seen, bert(batch.ids, batch.mask)) / sum(seen, -1, keepdims);  // (B, 1, 384)
@@ -68,7 +68,7 @@ void compare(example::Example& e, const SentenceEncoder& encoder, const std::vec
   std::cout << "embeddings " << at(reference, "embeddings").shape() << ", largest difference " << embeddings << '\n';
   e.claim("the embeddings agree to 1e-4", embeddings < 1e-4);
 
-  const NoGrad plain;
+  const NoGrad no_grad;
   const text::Batch one = encoder.pieces.encode(std::vector<std::string>{sentences[0]}, max_length);
   e.claim("the ids are the same", equal(one.ids[0], at(reference, "ids")));
   nn::TransformerWeights weights;
@@ -105,7 +105,7 @@ void rank(example::Example& e, const SentenceEncoder& encoder, const std::vector
 
 void draw_attention(example::Example& e, const SentenceEncoder& encoder, const std::string& sentence) {
   e.section("What each token attends to");
-  const NoGrad plain;
+  const NoGrad no_grad;
   const text::Batch one = encoder.pieces.encode(std::vector<std::string>{sentence}, max_length);
   const std::vector<std::string> tokens = tokens_of(encoder, one.ids);
   nn::AttentionRecorder recorder(encoder.bert);

@@ -134,7 +134,7 @@ std::vector<std::string> words(const std::string& text) {
 }
 
 double distance(const fit::Tensor& a, const fit::Tensor& b) {
-  const fit::NoGrad plain;
+  const fit::NoGrad no_grad;
   return fit::max(fit::abs(a - b)).item();
 }
 

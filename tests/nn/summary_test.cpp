@@ -155,7 +155,7 @@ TEST_CASE("a summary leaves everything as it was") {
   const Tensor before = model(x);
   manual_seed(7);
   {
-    const NoGrad plain;
+    const NoGrad no_grad;
     CHECK(nn::summary(model, x).model().activation_bytes > 0);  // records all the same
     CHECK_FALSE(grad_enabled());
   }
