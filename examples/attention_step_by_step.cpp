@@ -1,5 +1,13 @@
-// Scaled dot-product attention, one step after the other: scores, scale, mask, softmax, weighted sum; then causal
-// attention, several heads, what it costs, and an exercise to do by hand.
+/// # Understanding attention, one step at a time
+///
+/// A model that reads a sentence should not treat all words alike: to make sense of one word, some of the others matter
+/// much, most of them hardly. **Attention** lets a model find out which. For each position it computes a weighted sum
+/// of *values*, and the weights say how well that position's *query* fits the *key* of every other position. Queries,
+/// keys and values are all computed from the words themselves, so what matters is learned, not written down by anybody.
+///
+/// This lesson builds the mechanism by hand, looks at its weights, hides the future from it, splits it into heads, and
+/// ends with an exercise for pencil and paper. The page is made by the program that it shows: everything under a piece
+/// of code is what that code printed and drew when it ran.
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -10,14 +18,29 @@
 using namespace fit;
 using example::distance;
 
-namespace {
-
+/// ## 1. Scaled dot-product attention
+///
+/// Everything else is built on one formula:
+///
+/// $$\text{Attention}(Q, K, V) = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
+///
+/// - $Q$ holds the **queries**, one row for each position: what it looks for.
+/// - $K$ holds the **keys**: what each position has to offer to a search.
+/// - $V$ holds the **values**: what a position hands over when it is looked at.
+/// - $d_k$ is the number of features of a key.
+///
+/// The product $Q K^\top$ compares each query with each key. Dividing by $\sqrt{d_k}$ keeps the scores small: a sum of
+/// $d_k$ products of random numbers has a spread of $\sqrt{d_k}$, and a softmax of large numbers gives everything to
+/// one key and passes hardly any gradient. The softmax turns each row of scores into shares that add up to 1. The
+/// second product mixes the values by these shares.
+///
+/// Here is the formula as a function, one line a step, with a look at each result. A mask, if there is one, is 1 where
+/// a query may look and 0 where it may not; a score of $-10^9$ becomes a share of 0.
 void print_range(const char* name, const Tensor& x) {
   std::printf("%s: [%.3f, %.3f]\n", name, x.min().item(), x.max().item());
-  std::fflush(stdout);
 }
 
-// Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V, as one reads it. Q, K [B, S, d_k], V [B, S, d_v].
+// q, k [B, S, d_k], v [B, S, d_v] -> output [B, S, d_v], weights [B, S, S]
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {}) {
   const auto d_k = static_cast<double>(q.size(-1));
   Tensor scores = matmul(q, transpose(k));
@@ -29,74 +52,12 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, con
     std::cout << "3. masked: " << sum(mask == 0).item<int>() << " of " << mask.numel() << " scores are hidden\n";
   }
   const Tensor weights = softmax(scores);
-  print_range("4. weights, sums of the rows", sum(weights, -1));
+  print_range("4. weights, sums of the rows (should be 1)", sum(weights, -1));
   return {matmul(weights, v), weights};
 }
+// not shown
 
-void first_steps(example::Example& e) {
-  e.section("1. Scaled dot-product attention");
-  const Tensor q = randn({1, 4, 8}), k = randn({1, 4, 8}), v = randn({1, 4, 8});
-  const auto [output, weights] = attention(q, k, v);
-  std::cout << "5. output: " << output.shape() << ", weights: " << weights.shape() << '\n';
-  e.claim("every row of the weights sums to 1", distance(sum(weights, -1), ones({1, 4})) < 1e-5);
-  e.claim("the library's function gives the same output",
-          distance(scaled_dot_product_attention(q, k, v), output) < 1e-6);
-}
-
-void four_words(example::Example& e) {
-  e.section("2. Four words");
-  const std::vector<std::string> words{"The", "cat", "sat", "down"};
-  const Tensor x = tensor({{{1.0, 0.5, 0.0, 0.5, 0.0, 0.0},     // an article
-                            {0.0, 1.0, 1.0, 0.0, 0.5, 0.0},     // a noun
-                            {0.0, 0.0, 0.5, 1.0, 1.0, 0.5},     // a verb
-                            {0.5, 0.0, 0.0, 0.5, 1.0, 1.0}}});  // an adverb
-  const Tensor weights = attention(x, x, x).weights[0];
-  plot::Options options;
-  options.title = "Self-attention weights", options.x = words, options.y = words,
-  options.xlabel = "Keys (attending to)", options.ylabel = "Queries (attending from)";
-  options.colormap = plot::Colormap::blues;
-  options.bar_label = "Attention weight";
-  plot::print_heatmap(std::cout, weights, options);
-  e.picture("words", plot::heatmap(weights, options));
-  e.claim("'cat' attends to itself most, by 0.388",
-          argmax(weights[1]).item<int>() == 1 && std::abs(weights[{1, 1}].item() - 0.3877) < 1e-4);
-
-  e.section("3. Causal attention: a word sees itself and what is before it");
-  const Tensor mask = create_look_ahead_mask(4);
-  std::cout << "1 = may attend, 0 = may not:\n" << mask[0].to(int64) << '\n';
-  const Tensor causal = attention(x, x, x, mask).weights[0];
-  AttentionOptions causal_option;
-  causal_option.causal = true;
-  e.claim("the weights above the diagonal are 0", equal(causal, tril(causal)));
-  e.claim("every row still sums to 1", distance(sum(causal, -1), ones({4})) < 1e-5);
-  e.claim("the causal option does the same",
-          distance(scaled_dot_product_attention_with_weights(x, x, x, causal_option).weights[0], causal) < 1e-6);
-  options.vmin = 0, options.vmax = 1;
-  plot::Options beside = options;
-  options.title = "Full", beside.title = "Causal";
-  e.picture("words_causal", plot::side_by_side({plot::heatmap(weights, options), plot::heatmap(causal, beside)},
-                                               "The same words, all seen and only the past seen"));
-}
-
-void several_heads(example::Example& e) {
-  e.section("4. Several heads");
-  nn::MultiHeadAttention mha(8, 2);
-  mha.eval();
-  const Tensor x = randn({1, 4, 8});
-  const auto [output, weights] = mha(x, x, x, {}, nn::return_attention);
-  std::cout << mha.num_heads() << " heads of " << mha.d_k() << " features each: " << x.shape() << " -> "
-            << output.shape() << ", weights " << weights.shape() << " (batch, heads, queries, keys)\n";
-  e.claim("the output has the shape of the input", output.shape() == x.shape());
-  e.claim("each head has its own weights",
-          weights.shape() == Shape{1, 2, 4, 4} && !equal(weights[{0, 0}], weights[{0, 1}]));
-  plot::Options options;
-  options.title = "Two heads", options.xlabel = "Keys", options.ylabel = "Queries";
-  options.colormap = plot::Colormap::blues;
-  options.annotate = true;
-  options.bar_label = "Attention weight";
-  e.picture("two_heads", plot::heads(weights, options));
-}
-
+// 1000 as "1,000".
 std::string with_commas(std::int64_t n) {
   std::string s = std::to_string(n);
   for (auto at = static_cast<std::ptrdiff_t>(s.size()) - 3; at > 0; at -= 3)
@@ -104,44 +65,156 @@ std::string with_commas(std::int64_t n) {
   return s;
 }
 
-void cost(example::Example& e) {
-  e.section("5. What it costs");
+void lesson(example::Example& e) {
+  /// To try it, take one sequence of four positions with eight random features each. The library has the same function,
+  /// fused into one kernel that never stores the scores. It must give the same output.
+  e.cell();
+  const Tensor q = randn({1, 4, 8}), k = randn({1, 4, 8}), v = randn({1, 4, 8});
+  std::cout << "Q: " << q.shape() << ", K: " << k.shape() << ", V: " << v.shape() << '\n';
+  const auto [output, weights] = attention(q, k, v);
+  std::cout << "5. output: " << output.shape() << ", weights: " << weights.shape() << '\n';
+  e.claim("every row of the weights sums to 1", distance(sum(weights, -1), ones({1, 4})) < 1e-5);
+  e.claim("the library's function gives the same output",
+          distance(scaled_dot_product_attention(q, k, v), output) < 1e-6);
+
+  /// ## 2. Four words
+  ///
+  /// Random numbers show nothing. So here are four words whose features were chosen by hand, such that related words
+  /// share some of them. There are no parameters yet: each word is its own query, key and value.
+  ///
+  /// In the picture, each **row** is a word that looks, and says how it divides its attention among the words of the
+  /// **columns**. A darker cell is a larger share. Point at one to read it.
+  e.cell();
+  const std::vector<std::string> words{"The", "cat", "sat", "down"};
+  const Tensor x = tensor({{{1.0, 0.5, 0.0, 0.5, 0.0, 0.0},     // an article
+                            {0.0, 1.0, 1.0, 0.0, 0.5, 0.0},     // a noun
+                            {0.0, 0.0, 0.5, 1.0, 1.0, 0.5},     // a verb
+                            {0.5, 0.0, 0.0, 0.5, 1.0, 1.0}}});  // an adverb
+  const Tensor shares = attention(x, x, x).weights[0];
+  plot::Options look;
+  look.title = "Self-attention weights", look.x = words, look.y = words;
+  look.xlabel = "Keys (attending to)", look.ylabel = "Queries (attending from)";
+  look.colormap = plot::Colormap::blues;
+  look.bar_label = "Attention weight";
+  e.picture("words", plot::heatmap(shares, look));
+  e.claim("'cat' attends to itself most, by 0.388",
+          argmax(shares[1]).item<int>() == 1 && std::abs(shares[{1, 1}].item() - 0.3877) < 1e-4);
+
+  /// The diagonal is dark because each word is most like itself. Off it, *sat* and *down* look at each other: their
+  /// features overlap most.
+  ///
+  /// ## 3. Causal attention: no looking ahead
+  ///
+  /// A language model learns to say which word comes next. If it could look at that word, it would learn to copy it,
+  /// and know nothing when it has to write by itself. So position $i$ may look at positions $j \le i$ only: itself, and
+  /// what came before. The mask for that is a lower triangle of ones.
+  e.cell();
+  const Tensor mask = create_look_ahead_mask(4);
+  std::cout << "1 = may attend, 0 = may not:\n" << mask[0].to(int64) << '\n';
+  const Tensor past = attention(x, x, x, mask).weights[0];
+  AttentionOptions causal;
+  causal.causal = true;
+  e.claim("the weights above the diagonal are 0", equal(past, tril(past)));
+  e.claim("every row still sums to 1", distance(sum(past, -1), ones({4})) < 1e-5);
+  e.claim("the library's causal option does the same",
+          distance(scaled_dot_product_attention_with_weights(x, x, x, causal).weights[0], past) < 1e-6);
+
+  /// Side by side, on one scale. The upper triangle on the right is empty, and what it held before has gone to the
+  /// words that remain: the first word can only look at itself, so it does so with all its weight.
+  e.cell();
+  look.vmin = 0, look.vmax = 1;
+  plot::Options beside = look;
+  look.title = "Full", beside.title = "Causal";
+  e.picture("words_causal", plot::side_by_side({plot::heatmap(shares, look), plot::heatmap(past, beside)},
+                                               "The same words, all seen and only the past seen"));
+
+  /// ## 4. Several heads
+  ///
+  /// One set of weights can express one kind of relation at a time. **Multi-head attention** computes several at once:
+  /// it projects the input to queries, keys and values for each of $h$ heads, lets each head attend by itself with
+  /// $d_k = d_{\text{model}} / h$ features, puts the results side by side, and mixes them by one more matrix:
+  ///
+  /// $$\text{head}_i = \text{Attention}(X W_i^Q, X W_i^K, X W_i^V), \qquad
+  ///   Y = [\text{head}_1, \dots, \text{head}_h] \, W^O$$
+  ///
+  /// It costs no more than one large head, and each head can learn a relation of its own.
+  e.cell();
+  nn::MultiHeadAttention mha(8, 2);
+  mha.eval();
+  const Tensor z = randn({1, 4, 8});
+  const auto [mixed, by_head] = mha(z, z, z, {}, nn::return_attention);
+  std::cout << mha.num_heads() << " heads of " << mha.d_k() << " features each: " << z.shape() << " -> "
+            << mixed.shape() << "\nweights " << by_head.shape() << " (batch, heads, queries, keys)\n";
+  e.claim("the output has the shape of the input", mixed.shape() == z.shape());
+  e.claim("each head has its own weights",
+          by_head.shape() == Shape{1, 2, 4, 4} && !equal(by_head[{0, 0}], by_head[{0, 1}]));
+  plot::Options two;
+  two.title = "Two heads, not yet trained", two.xlabel = "Keys", two.ylabel = "Queries";
+  two.colormap = plot::Colormap::blues;
+  two.annotate = true;
+  two.bar_label = "Attention weight";
+  e.picture("two_heads", plot::heads(by_head, two));
+
+  /// ## 5. Why it works, and what it costs
+  ///
+  /// - **All positions at once.** A recurrent network (RNN) has to read word after word. Here nothing waits: every pair
+  ///   can be computed at the same time, also in training.
+  /// - **Any distance in one step.** Two words are as near to each other at opposite ends of a text as side by side, so
+  ///   what is far away does not fade.
+  /// - **It can be looked at.** The weights say where the model looks, as the pictures on this page do.
+  /// - **It is flexible.** Anything can look at anything: a sentence at itself, at its past, at another sentence; and
+  ///   several heads see several relations.
+  ///
+  /// The price is that $n$ positions make $n^2$ pairs, in time and, if the weights are stored, in memory:
+  e.cell();
   std::cout << "Sequence length | Attention (n^2) | RNN (n)\n----------------+-----------------+--------\n";
   std::string last;
   for (const std::int64_t n : {100, 500, 1000, 2000}) {
     last = with_commas(n * n);
     std::printf("%15s | %15s | %7s\n", with_commas(n).c_str(), last.c_str(), with_commas(n).c_str());
   }
-  std::fflush(stdout);
-  std::cout << "All pairs of attention can be computed at once; an RNN's steps wait for each other.\n";
   e.claim("2,000 words have 4,000,000 pairs", last == "4,000,000");
-}
 
-void exercise(example::Example& e) {
-  e.section("6. An exercise to do by hand (the scores are not scaled)");
-  const Tensor q = tensor({{1., 0.}, {0., 1.}}), k = tensor({{1., 1.}, {1., 0.}}), v = tensor({{2., 0.}, {0., 3.}});
+  /// ## 6. An exercise, to do by hand
+  ///
+  /// Two queries, two keys, two values, and no scaling, so that the numbers stay simple:
+  ///
+  /// $$Q = \begin{bmatrix} 1 & 0 \\ 0 & 1 \end{bmatrix} \quad K = \begin{bmatrix} 1 & 1 \\ 1 & 0 \end{bmatrix} \quad
+  ///   V = \begin{bmatrix} 2 & 0 \\ 0 & 3 \end{bmatrix}$$
+  ///
+  /// 1. Compute the scores $Q K^\top$.
+  /// 2. Take the softmax of each row. You need $e \approx 2.718$: a row $(1, 0)$ becomes
+  ///    $\left(\frac{e}{e + 1}, \frac{1}{e + 1}\right)$.
+  /// 3. Multiply by $V$.
+  ///
+  /// Then compare:
+  e.cell();
+  const Tensor Q = tensor({{1., 0.}, {0., 1.}}), K = tensor({{1., 1.}, {1., 0.}}), V = tensor({{2., 0.}, {0., 3.}});
   AttentionOptions unscaled;
   unscaled.scale = 1;
-  const auto [output, weights] = scaled_dot_product_attention_with_weights(q, k, v, unscaled);
-  std::cout << "Q =\n"
-            << q << "\nK =\n"
-            << k << "\nV =\n"
-            << v << "\nQ K^T =\n"
-            << matmul(q, transpose(k)) << "\nweights =\n"
-            << weights << "\noutput =\n"
-            << output << '\n';
-  e.claim("the weights are .5 .5 / .7311 .2689", distance(weights, tensor({{0.5, 0.5}, {0.7311, 0.2689}})) < 5.1e-5);
-  e.claim("the output is 1, 1.5 / 1.4621, .8068", distance(output, tensor({{1.0, 1.5}, {1.4621, 0.8068}})) < 5.1e-5);
+  const auto [answer, portions] = scaled_dot_product_attention_with_weights(Q, K, V, unscaled);
+  std::cout << "Q K^T =\n"
+            << matmul(Q, transpose(K)) << "\nweights =\n"
+            << portions << "\noutput =\n"
+            << answer << '\n';
+  e.claim("the weights are .5 .5 / .7311 .2689", distance(portions, tensor({{0.5, 0.5}, {0.7311, 0.2689}})) < 5.1e-5);
+  e.claim("the output is 1, 1.5 / 1.4621, .8068", distance(answer, tensor({{1.0, 1.5}, {1.4621, 0.8068}})) < 5.1e-5);
+
+  /// ## What to take along
+  ///
+  /// 1. **Scaled dot-product attention** is similarity, softmax, weighted sum. A model uses it to look at what matters.
+  /// 2. **Its weights can be seen**: a row for each position that looks, shares that add up to 1.
+  /// 3. **A causal mask** keeps the future out, which a model that writes from left to right cannot do without.
+  /// 4. **Several heads** see several relations at once.
+  /// 5. **Everything is computed in parallel and reaches any distance**, at a cost of $n^2$.
+  ///
+  /// Where to go on: `examples/run attention_mathematics` adds positions and cross-attention and compares with PyTorch;
+  /// `examples/run six_tokens` computes every number by hand; `examples/run demonstrate` trains a head and shows how it
+  /// forms.
+  e.cell();
+  // not shown
 }
 
-}  // namespace
-
 int main(int argc, char** argv) {
-  return example::run(argc, argv, "Attention step by step, with every intermediate result.", [](example::Example& e) {
-    first_steps(e);
-    four_words(e);
-    several_heads(e);
-    cost(e);
-    exercise(e);
-  });
+  return example::lesson(argc, argv, "Attention step by step, with every intermediate result.", lesson);
 }

@@ -1,5 +1,13 @@
-// Attention as a function, as a module with several heads, and with an additive mask: the JAX and Flax notebook's three
-// forms, with its heat maps.
+/// # Attention as a function and as a module
+///
+/// Attention is the part of a transformer by which its positions learn of each other. This lesson has it in three
+/// forms:
+///
+/// 1. self-attention as a plain function,
+/// 2. multi-head attention as a module with parameters,
+/// 3. masked self-attention, for models that write from left to right,
+///
+/// and looks at the patterns of weights that each of them makes. The shapes are always `(batch, positions, features)`.
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -10,7 +18,20 @@
 using namespace fit;
 using example::distance;
 
-namespace {
+/// ## 1. Self-attention as a function
+///
+/// Each query is compared with all keys, the softmax makes shares of the scores, and these mix the values:
+///
+/// $$\text{output} = \operatorname{softmax}\left(\frac{q k^\top}{\sqrt{d_k}}\right) v$$
+///
+/// From scratch:
+AttentionResult simple_self_attention(const Tensor& query, const Tensor& key, const Tensor& value) {
+  const auto d_k = static_cast<double>(query.size(-1));
+  const Tensor scores = matmul(query, transpose(key)) / std::sqrt(d_k);
+  const Tensor weights = softmax(scores);
+  return {matmul(weights, value), weights};
+}
+// not shown
 
 plot::Options named(const std::string& title) {
   plot::Options options;
@@ -19,58 +40,80 @@ plot::Options named(const std::string& title) {
   return options;
 }
 
-void as_function(example::Example& e, const Tensor& q, const Tensor& k, const Tensor& v) {
-  e.section("Attention as a function");
-  const auto [output, weights] = scaled_dot_product_attention_with_weights(q, k, v);
-  std::cout << "output " << output.shape() << ", weights " << weights.shape() << '\n';
-  const Tensor expected = matmul(softmax(matmul(q, transpose(k)) / std::sqrt(8.0)), v);
-  e.claim("it is softmax(q k^T / sqrt(d_k)) v", distance(output, expected) < 1e-6);
-}
+void lesson(example::Example& e) {
+  /// Two sequences of four positions with eight features. Query, key and value are three draws of their own: the same
+  /// numbers for query and key would make every position look at itself.
+  e.cell();
+  const Tensor query = randn({2, 4, 8}), key = randn({2, 4, 8}), value = randn({2, 4, 8});
+  const auto [output, weights] = simple_self_attention(query, key, value);
+  std::cout << "output shape: " << output.shape() << "\nattention weights shape: " << weights.shape() << '\n';
+  e.claim("the rows of the weights sum to 1", distance(sum(weights, -1), ones({2, 4})) < 1e-5);
+  e.claim("the library's function does the same",
+          distance(output, scaled_dot_product_attention(query, key, value)) < 1e-6);
 
-void as_module(example::Example& e) {
-  e.section("Attention as a module with four heads");
+  /// ## 2. Multi-head attention as a module
+  ///
+  /// A module has parameters: three linear projections make queries, keys and values of one input, a fourth one mixes
+  /// what the heads have found. With 64 features and four heads, each head has 16. Inside, `(batch, positions, 64)`
+  /// becomes `(batch, heads, positions, 16)`, every head attends by itself, and the way back puts them side by side.
+  e.cell();
   nn::MultiHeadAttention mha(64, 4);
   mha.eval();
   const Tensor x = randn({2, 8, 64});
-  const auto [output, weights] = mha(x, x, x, {}, nn::return_attention);
-  std::cout << "output " << output.shape() << ", weights " << weights.shape() << '\n';
-  e.claim("the weights are those of each head", weights.shape() == Shape{2, 4, 8, 8});
-  e.picture("random_head", plot::heatmap(weights[{0, 0}], named("Attention pattern (head 0)")));
+  const auto [mixed, by_head] = mha(x, x, x, {}, nn::return_attention);
+  std::cout << mha << "\nmulti-head output shape: " << mixed.shape()
+            << "\nmulti-head weights shape: " << by_head.shape() << '\n';
+  e.claim("the weights are those of each head", by_head.shape() == Shape{2, 4, 8, 8});
 
+  /// ## 3. Looking at the patterns
+  ///
+  /// The first head on the first sequence. The parameters are as they were drawn, so the pattern means nothing yet; but
+  /// each row is already a distribution. Point at a cell to read its weight.
+  e.cell();
+  e.picture("random_head", plot::heatmap(by_head[{0, 0}], named("Attention pattern (head 0)")));
+
+  /// And now an input without any differences: ten times the same vector. All keys are then equal, so are all scores of
+  /// a query, and the softmax of equal numbers is uniform. Every weight must be $\frac{1}{10}$, in every head, whatever
+  /// the parameters are: attention cannot tell equal inputs apart, and no training would change that. This is why
+  /// transformers add positions to their inputs.
+  e.cell();
   const Tensor constant = ones({1, 10, 64});
   const Tensor uniform = mha(constant, constant, constant, {}, nn::return_attention).weights;
   e.claim("ten equal inputs are attended to equally: every weight is 1/10",
           distance(uniform, full({1, 4, 10, 10}, 0.1)) < 1e-6);
   e.picture("uniform_head", plot::heatmap(uniform[{0, 0}], named("Attention pattern of a constant input (head 0)")));
-}
 
-// The mask is added to the scores: 0 where a key may be seen, a very negative number where not.
-void additive_mask(example::Example& e, const Tensor& q, const Tensor& k, const Tensor& v) {
-  e.section("The causal mask as a number that is added");
+  /// ## 4. Masked self-attention
+  ///
+  /// A model that writes from left to right may look at the past alone. One way to say so is to **add** a mask to the
+  /// scores before the softmax: 0 where a key may be seen, a very negative number where not. As $e^{-10^9}$ is 0, what
+  /// is hidden gets no weight, and what is seen shares all of it:
+  ///
+  /// $$\text{weights} = \operatorname{softmax}\left(\frac{q k^\top}{\sqrt{d_k}} + M\right), \qquad
+  ///   M_{ij} = \begin{cases} 0 & \text{if } j \le i \\ -\infty & \text{if } j > i \end{cases}$$
+  ///
+  /// The library has a `causal` option, which computes only what is seen. It gives the same as adding $-10^9$ or
+  /// $-\infty$:
+  e.cell();
   AttentionOptions causal;
   causal.causal = true;
-  const auto [output, weights] = scaled_dot_product_attention_with_weights(q, k, v, causal);
+  const auto [past, past_weights] = scaled_dot_product_attention_with_weights(query, key, value, causal);
   for (const double hidden : {-1e9, -std::numeric_limits<double>::infinity()}) {
-    AttentionOptions biased;
-    biased.bias = where(create_look_ahead_mask(4), zeros({1, 4, 4}), hidden);
-    const auto [output2, weights2] = scaled_dot_product_attention_with_weights(q, k, v, biased);
+    AttentionOptions added;
+    added.bias = where(create_look_ahead_mask(4), zeros({1, 4, 4}), hidden);
+    const auto [output2, weights2] = scaled_dot_product_attention_with_weights(query, key, value, added);
     std::cout << "hidden by adding " << hidden << ":\n" << weights2[0] << '\n';
-    e.claim("the same output and weights as with the causal flag",
-            distance(output, output2) < 1e-6 && distance(weights, weights2) < 1e-6);
+    e.claim("the same output and weights as with the causal option",
+            distance(past, output2) < 1e-6 && distance(past_weights, weights2) < 1e-6);
   }
-  plot::print_heatmap(std::cout, weights[0], named("Masked attention pattern"));
-  e.picture("masked", plot::heatmap(weights[0], named("Masked attention pattern")));
+  e.picture("masked", plot::heatmap(past_weights[0], named("Masked attention pattern")));
+
+  /// The triangle above the diagonal is empty. The first position sees itself alone and gives itself all its weight,
+  /// the second one divides it between two, and so on.
+  e.cell();
+  // not shown
 }
 
-}  // namespace
-
 int main(int argc, char** argv) {
-  return example::run(argc, argv, "Attention as a function, as a module, and with an additive mask.",
-                      [](example::Example& e) {
-                        // Three draws: the notebook's query and key were the same numbers.
-                        const Tensor q = randn({2, 4, 8}), k = randn({2, 4, 8}), v = randn({2, 4, 8});
-                        as_function(e, q, k, v);
-                        as_module(e);
-                        additive_mask(e, q, k, v);
-                      });
+  return example::lesson(argc, argv, "Attention as a function, as a module, and with an additive mask.", lesson);
 }

@@ -33,9 +33,14 @@ Example::Example(std::string name) : threads(fit::num_threads()), name_(std::mov
 
 void Example::section(const std::string& title) { std::cout << "\n== " << title << '\n'; }
 
+void Example::cell(int line) { lesson_->cell(line); }
+
 void Example::claim(const std::string& what, bool holds) {
   ++claims_;
-  std::cout << (holds ? "  [ok]     " : "  [FAILED] ") << what << '\n';
+  if (lesson_)
+    lesson_->claim(what, holds);
+  else
+    std::cout << (holds ? "  [ok]     " : "  [FAILED] ") << what << '\n';
   if (!holds) failed_.push_back(what);
 }
 
@@ -69,20 +74,26 @@ void Example::progress(const std::string& unit, int done, int of, const std::str
 }
 
 void Example::picture(const std::string& name, const fit::plot::Figure& figure) {
-  const std::string path = out + '/' + name_ + '/' + name + ".svg";
-  figure.save(path);
-  pictures_.push_back(path);
+  pictures_.push_back(path(name + ".svg"));
+  figure.save(pictures_.back());
+  if (lesson_) lesson_->figure(figure);
 }
 
 void Example::page(const std::string& name, const fit::AttentionRecording& recording) {
-  const std::string path = out + '/' + name_ + '/' + name + ".html";
-  fit::plot::write_attention_page(path, recording);
-  pictures_.push_back(path);
+  pictures_.push_back(path(name + ".html"));
+  fit::plot::write_attention_page(pictures_.back(), recording);
+  if (lesson_) lesson_->heads(recording);
 }
 
-int Example::finish() const {
+int Example::finish() {
+  const bool is_lesson = lesson_ != nullptr;
+  if (is_lesson) {
+    lesson_->write();
+    lesson_.reset();
+    std::cout << "\nThe lesson, to read in a browser:\n  " << path(name_ + ".html") << '\n';
+  }
   if (!pictures_.empty()) {
-    std::cout << "\nPictures, for a browser:\n";
+    std::cout << (is_lesson ? "\nIts pictures:\n" : "\nPictures, for a browser:\n");
     for (const auto& path : pictures_) std::cout << "  " << path << '\n';
   }
   if (claims_ > 0)
@@ -91,8 +102,9 @@ int Example::finish() const {
   return failed_.empty() ? 0 : 1;
 }
 
-int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
-        const std::string& data) {
+// With a file it is a lesson.
+int run_as(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
+           const std::string& data, const char* file) {
   Example e{std::filesystem::path(argv[0]).filename().string()};
   CLI::App app(about);
   app.option_defaults()->always_capture_default();
@@ -111,12 +123,24 @@ int run(int argc, char** argv, const std::string& about, const std::function<voi
     check_folder(e.out);
     fit::set_num_threads(e.threads);
     fit::manual_seed(e.seed);
+    if (file) e.lesson_ = std::make_unique<fit::Lesson>(e.path(e.name_ + ".html"), fit::LessonOptions(), file);
     body(e);
     return e.finish();
   } catch (const std::exception& error) {
+    if (e.lesson_) e.lesson_->error(error.what());
     std::cerr << "FAILED: " << error.what() << '\n';
     return 1;
   }
+}
+
+int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
+        const std::string& data) {
+  return run_as(argc, argv, about, body, data, nullptr);
+}
+
+int lesson(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
+           const char* file) {
+  return run_as(argc, argv, about, body, "", file);
 }
 
 std::string data_file(const std::string& path, const std::string& package, const std::string& command) {

@@ -2,10 +2,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "fit/attention_page.hpp"
+#include "fit/lesson.hpp"
 #include "fit/plot.hpp"
 
 /// What the examples share: their command line, the claims that they prove, the quality that they reach, the pictures
@@ -29,6 +31,8 @@ class Example {
   explicit Example(std::string name);
   /// Prints a heading.
   void section(const std::string& title);
+  /// A new cell of the lesson begins in this line (fit/lesson.hpp).
+  void cell(int line = __builtin_LINE());
   /// Prints whether a claim holds; one that does not makes the program fail in the end.
   void claim(const std::string& what, bool holds);
   /// Prints the quality that a training reached beside the one that it should reach, and the time since the program's
@@ -37,20 +41,24 @@ class Example {
   void at_most(const std::string& what, double reached, double goal);
   /// Prints how far a training is, and the time since the program's start: "step  200 of 2000  loss 2.345  12.3 s".
   void progress(const std::string& unit, int done, int of, const std::string& what, double value) const;
-  /// Saves a picture as DIR/EXAMPLE/NAME.svg.
+  /// Saves a picture as DIR/EXAMPLE/NAME.svg. A lesson shows it as well, and the page of a recording.
   void picture(const std::string& name, const fit::plot::Figure& figure);
   /// Saves the page of a recording as DIR/EXAMPLE/NAME.html.
   void page(const std::string& name, const fit::AttentionRecording& recording);
   /// Prints the failed claims and where the pictures lie; returns the program's exit code.
-  int finish() const;
+  int finish();
 
  private:
+  friend int run_as(int, char**, const std::string&, const std::function<void(Example&)>&, const std::string&,
+                    const char*);
+  std::string path(const std::string& name) const { return out + '/' + name_ + '/' + name; }
   void quality(const std::string& what, double reached, const char* relation, double goal, bool holds);
   double seconds() const;
 
   std::string name_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::vector<std::string> failed_, pictures_;
+  std::unique_ptr<fit::Lesson> lesson_;  // null: it is none
   int claims_ = 0;
 };
 
@@ -58,6 +66,10 @@ class Example {
 /// anything else failed (its name is printed), 2 if the command line was wrong. With a folder for data there is --data.
 int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
         const std::string& data = "");
+
+/// The same for a program that is a lesson: its page is DIR/EXAMPLE/EXAMPLE.html.
+int lesson(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
+           const char* file = __builtin_FILE());
 
 /// The path, if there is such a file. Throws FileError, which says what package has it, and what installs that beside
 /// examples/run.

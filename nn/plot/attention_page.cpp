@@ -171,18 +171,11 @@ class Page {
     std::string text;
     for (const char c : data.dump(-1, ' ', true, json::error_handler_t::replace))
       text += c == '<' ? std::string("\\u003c") : std::string(1, c);
-    std::string out;
-    std::string rest = page::attention_html;
-    for (const auto& [name, part] : {std::pair<std::string, std::string>("{{title}}", escape_xml(title)),
-                                     {"{{style}}", page::attention_css},
-                                     {"{{data}}", text},
-                                     {"{{blocks}}", blocks},
-                                     {"{{script}}", page::attention_js}}) {
-      const std::size_t at = rest.find(name);
-      out += rest.substr(0, at) + part;
-      rest.erase(0, at + name.size());
-    }
-    return out + rest;
+    return page::filled(page::attention_html, {{"{{title}}", escape_xml(title)},
+                                               {"{{style}}", std::string(page::theme_css) + page::attention_css},
+                                               {"{{data}}", text},
+                                               {"{{blocks}}", blocks},
+                                               {"{{script}}", page::attention_js}});
   }
 
  private:

@@ -1,0 +1,195 @@
+#include "fit/lesson.hpp"
+
+#include <atomic>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+
+#include "fit/attention_page.hpp"
+#include "fit/error.hpp"
+#include "plot/lesson/capture.hpp"
+#include "plot/lesson/page.hpp"
+#include "plot/svg.hpp"
+#include "tensor/check.hpp"
+
+namespace fit {
+
+using Kind = plot::CellOutput::Kind;
+
+namespace {
+
+const std::filesystem::path program = "/proc/self/exe";
+
+// What the compiler was told may be relative to where it ran: often a folder above the program.
+std::filesystem::path find_source(const std::filesystem::path& file) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::read_symlink(program, error);
+  if (std::filesystem::exists(file, error) || file.is_absolute()) return file;
+  while (folder.has_relative_path()) {
+    folder = folder.parent_path();
+    if (std::filesystem::exists(folder / file, error)) return folder / file;
+  }
+  return file;
+}
+
+std::string source_of(const std::string& name) {
+  const std::filesystem::path file = find_source(name);
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(file, error);
+  std::ifstream in(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (error || !in)
+    throw FileError("[Lesson] cannot read the source '" + name +
+                    "': run the program where it was built, or give the text as LessonOptions::source");
+  const auto built = std::filesystem::last_write_time(program, error);
+  if (!error && written > built)
+    check::fail("Lesson", "the source '", name, "' is newer than the program: build it again, or the page would show ",
+                "what did not run");
+  return text;
+}
+
+}  // namespace
+
+struct Lesson::State {
+  State(std::string page_path, const LessonOptions& options, const std::string& file)
+      : path(std::move(page_path)), title(options.title) {
+    bool any = false;
+    for (plot::SourceCell& cell : plot::source_cells(file, options.source.empty() ? source_of(file) : options.source)) {
+      any = any || !cell.prose.empty();
+      try {
+        std::string prose = plot::prose_html(cell.prose, headings);
+        cells.push_back({std::move(cell), std::move(prose)});
+      } catch (const Error& error) {
+        check::fail("Lesson", file, ", in the prose from line ", cell.first, " on: ", error.what());
+      }
+    }
+    if (!any) check::fail("Lesson", file, " has no prose: lines that begin with three slashes are");
+    write();
+  }
+
+  void add(Kind kind, const std::string& content, const std::string& caption = "") {
+    collect();
+    current().outputs.push_back({kind, content, caption});
+  }
+  // What was printed so far belongs to the cell that runs.
+  void collect() {
+    if (!capture) return;
+    std::string text = capture->take();
+    if (text.empty()) return;
+    auto& outputs = current().outputs;
+    if (!outputs.empty() && outputs.back().kind == Kind::text)
+      outputs.back().content += text;
+    else
+      outputs.push_back({Kind::text, std::move(text)});
+  }
+  void write() {
+    collect();
+    plot::write_text("Lesson", path, plot::lesson_html(title, headings, cells));
+  }
+  void try_to_write() noexcept {
+    try {
+      write();
+    } catch (const std::exception& error) {
+      std::cerr << error.what() << std::endl;
+    }
+  }
+  plot::LessonCell& current() { return cells[running]; }
+
+  std::string path, title;
+  std::vector<plot::Heading> headings;
+  std::vector<plot::LessonCell> cells;
+  std::size_t running = 0;
+  std::int64_t claims = 0, failed = 0;
+  int exceptions = std::uncaught_exceptions();
+  std::unique_ptr<plot::OutputCapture> capture;
+};
+
+namespace {
+
+std::atomic<Lesson::State*> living{nullptr};
+std::terminate_handler terminate_before = nullptr;
+
+// An exception that nobody catches ends the program without a destructor.
+[[noreturn]] void tell_and_terminate() {
+  if (Lesson::State* const state = living.exchange(nullptr)) {
+    try {
+      if (std::current_exception()) throw;
+      state->add(Kind::error, "The program was ended.");
+    } catch (const std::exception& error) {
+      state->add(Kind::error, error.what());
+    } catch (...) {
+      state->add(Kind::error, "An exception that is no std::exception ended the program.");
+    }
+    state->try_to_write();
+  }
+  if (terminate_before) terminate_before();
+  std::abort();
+}
+
+}  // namespace
+
+Lesson::Lesson(const std::string& path, const LessonOptions& options, const char* file)
+    : state_(std::make_unique<State>(path, options, file)) {
+  State* none = nullptr;
+  if (!living.compare_exchange_strong(none, state_.get()))
+    check::fail("Lesson", "another one lives: there is one at a time, for it keeps what the program prints");
+  state_->capture = std::make_unique<plot::OutputCapture>();
+  terminate_before = std::set_terminate(tell_and_terminate);
+}
+
+Lesson::~Lesson() {
+  if (std::uncaught_exceptions() > state_->exceptions)
+    error("An exception left the lesson here; the program's own output says which.");
+  state_->try_to_write();
+  std::set_terminate(terminate_before);
+  living = nullptr;
+}
+
+// In a terminal, headings say where one is.
+void Lesson::print_headings(const std::string& prose) {
+  std::istringstream lines(prose);
+  for (std::string line; std::getline(lines, line);)
+    if (const std::size_t at = line.find_first_not_of('#'); at != 0 && at != std::string::npos && line[at] == ' ')
+      state_->capture->print("\n==" + line.substr(at) + '\n');
+}
+
+void Lesson::cell(int line) {
+  state_->collect();
+  for (std::size_t i = 0; i < state_->cells.size(); ++i) {
+    const plot::SourceCell& source = state_->cells[i].source;
+    if (!source.marked || line < source.first || line > source.last) continue;
+    state_->running = i;
+    state_->cells[i].reached = true;
+    print_headings(source.prose);
+    return;
+  }
+  check::fail("Lesson", "cell() was called in line ", line, ", where the source has none on a line of its own");
+}
+
+void Lesson::figure(const plot::Figure& figure, const std::string& caption) {
+  state_->add(Kind::figure, figure.svg(), caption);
+}
+
+void Lesson::heads(const AttentionRecording& recording) {
+  state_->add(Kind::heads, plot::attention_page(recording), recording.title);
+}
+
+bool Lesson::claim(const std::string& what, bool holds) {
+  state_->add(holds ? Kind::holds : Kind::fails, what);
+  ++state_->claims;
+  if (!holds) ++state_->failed;
+  state_->capture->print((holds ? "  [ok]     " : "  [FAILED] ") + what + '\n');
+  return holds;
+}
+
+void Lesson::error(const std::string& what) { state_->add(Kind::error, what); }
+
+std::int64_t Lesson::claims() const { return state_->claims; }
+std::int64_t Lesson::failed() const { return state_->failed; }
+
+void Lesson::write() { state_->write(); }
+
+}  // namespace fit

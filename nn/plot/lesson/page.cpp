@@ -1,0 +1,150 @@
+#include "plot/lesson/page.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "plot/page/assets.hpp"
+#include "plot/svg.hpp"
+
+namespace fit::plot {
+namespace {
+
+using Kind = CellOutput::Kind;
+
+std::string escaped_lines(const std::string& text) {
+  std::string html;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) html += escape_xml(line) + '\n';
+  return html;
+}
+
+std::string without_tags(const std::string& html) {
+  std::string text;
+  bool inside = false;
+  for (const char c : html) {
+    inside = inside || c == '<';
+    if (!inside) text += c;
+    inside = inside && c != '>';
+  }
+  return text;
+}
+
+// A document as the value of srcdoc="…".
+std::string attribute_text(const std::string& document) {
+  std::string s;
+  for (const char c : document) s += c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+  return s;
+}
+
+// "38;2;r;g;b" and the like as a style; what else there is says nothing here.
+std::string style_of(const std::string& codes) {
+  std::vector<int> n;
+  std::istringstream in(codes);
+  for (std::string code; std::getline(in, code, ';');) n.push_back(std::atoi(code.c_str()));
+  if (n.size() != 5 || n[1] != 2 || (n[0] != 38 && n[0] != 48)) return "";
+  const auto channel = [&](std::size_t i) { return static_cast<std::uint8_t>(std::clamp(n[i], 0, 255)); };
+  return (n[0] == 38 ? "color:" : "background:") + Rgb{channel(2), channel(3), channel(4)}.hex() + ';';
+}
+
+std::string line_html(const std::string& whole) {
+  const std::size_t end_of_text = whole.find_last_not_of('\r') + 1;
+  const std::size_t again = whole.substr(0, end_of_text).rfind('\r') + 1;  // 0 if it was drawn once
+  const std::string line = whole.substr(again, end_of_text - again);
+  std::string html, style;
+  for (std::size_t at = 0; at < line.size();) {
+    const std::size_t escape = std::min(line.size(), line.find("\x1b[", at));
+    if (escape > at) {
+      const std::string text = escape_xml(line.substr(at, escape - at));
+      html += style.empty() ? text : "<span style=\"" + style + "\">" + text + "</span>";
+    }
+    if (escape == line.size()) break;
+    const std::size_t end = std::min(line.size() - 1, line.find_first_not_of("0123456789;", escape + 2));
+    const std::string codes = line.substr(escape + 2, end - escape - 2);
+    if (line[end] == 'm') style = style_of(codes).empty() ? "" : style + style_of(codes);
+    at = end + 1;
+  }
+  return html;
+}
+
+std::string output_html(const CellOutput& o) {
+  switch (o.kind) {
+    case Kind::text:
+      return "<pre class=\"printed\">" + terminal_html(o.content) + "</pre>\n";
+    case Kind::figure:
+      return "<figure>" + o.content +
+             (o.caption.empty() ? "" : "<figcaption>" + escape_xml(o.caption) + "</figcaption>") + "</figure>\n";
+    case Kind::heads:
+      return "<iframe class=\"heads\" title=\"" + escape_xml(o.caption) + "\" srcdoc=\"" + attribute_text(o.content) +
+             "\"></iframe>\n";
+    case Kind::holds:
+      return "<p class=\"claim\">" + escape_xml(o.content) + "</p>\n";
+    case Kind::fails:
+      return "<p class=\"claim failed\" role=\"alert\">" + escape_xml(o.content) + "</p>\n";
+    default:
+      return "<pre class=\"error\" role=\"alert\">" + escaped_lines(o.content) + "</pre>\n";
+  }
+}
+
+std::string cell_html(const LessonCell& cell) {
+  std::string html = "<section class=\"cell\">\n";
+  if (!cell.prose.empty()) html += "<div class=\"prose\">" + cell.prose + "</div>\n";
+  if (!cell.source.code.empty())
+    html += "<pre class=\"code\" tabindex=\"0\" aria-label=\"Code\"><code>" + escaped_lines(cell.source.code) +
+            "</code></pre>\n";
+  if (!cell.outputs.empty()) {
+    html += "<div class=\"outputs\">\n";
+    for (const CellOutput& o : cell.outputs) html += output_html(o);
+    html += "</div>\n";
+  }
+  if (cell.source.marked && !cell.reached) html += "<p class=\"unreached\">This part did not run.</p>\n";
+  return html + "</section>\n";
+}
+
+std::string contents_html(const std::vector<Heading>& headings) {
+  std::string html;
+  for (const Heading& h : headings)
+    if (h.level == 2 || h.level == 3)
+      html += "<li class=\"level-" + std::to_string(h.level) + "\"><a href=\"#" + h.id + "\">" + h.html + "</a></li>\n";
+  return html;
+}
+
+std::string summary_html(const std::vector<LessonCell>& cells) {
+  std::size_t held = 0, failed = 0, errors = 0;
+  for (const LessonCell& cell : cells)
+    for (const CellOutput& o : cell.outputs) {
+      held += o.kind == Kind::holds;
+      failed += o.kind == Kind::fails;
+      errors += o.kind == Kind::error;
+    }
+  std::string text =
+      held + failed == 0 ? "" : std::to_string(held) + " of " + std::to_string(held + failed) + " claims hold";
+  if (errors > 0) text += std::string(text.empty() ? "" : "; ") + "it ended with an error";
+  if (text.empty()) return "";
+  return std::string("<p id=\"summary\" class=\"") + (failed + errors > 0 ? "bad" : "good") + "\">" + text + "</p>";
+}
+
+}  // namespace
+
+std::string terminal_html(const std::string& text) {
+  std::string html;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) html += line_html(line) + '\n';
+  return html;
+}
+
+std::string lesson_html(const std::string& title, const std::vector<Heading>& headings,
+                        const std::vector<LessonCell>& cells) {
+  std::string body;
+  for (const LessonCell& cell : cells) body += cell_html(cell);
+  const std::string name = !title.empty()     ? escape_xml(title)
+                           : headings.empty() ? "Lesson"
+                                              : without_tags(headings.front().html);
+  return page::filled(page::lesson_html, {{"{{title}}", name},
+                                          {"{{style}}", std::string(page::theme_css) + page::lesson_css},
+                                          {"{{summary}}", summary_html(cells)},
+                                          {"{{contents}}", contents_html(headings)},
+                                          {"{{cells}}", body},
+                                          {"{{script}}", std::string(page::theme_js) + page::lesson_js}});
+}
+
+}  // namespace fit::plot

@@ -1,0 +1,93 @@
+#include "plot/lesson/source.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "tensor/check.hpp"
+
+namespace fit::plot {
+namespace {
+
+constexpr char not_shown[] = "// not shown";
+
+std::string after_spaces(const std::string& line) {
+  return line.substr(std::min(line.size(), line.find_first_not_of(" \t")));
+}
+bool begins_with(const std::string& s, const std::string& start) { return s.compare(0, start.size(), start) == 0; }
+
+bool is_prose(const std::string& line) {
+  const std::string s = after_spaces(line);
+  return begins_with(s, "///") && (s.size() == 3 || s[3] == ' ');
+}
+
+// "lesson.cell();" and nothing else, whatever the lesson is called.
+bool is_mark(const std::string& line) {
+  const std::string s = after_spaces(line), end = ".cell();";
+  return s.size() > end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0 &&
+         s.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+             s.size() - end.size();
+}
+
+// Without empty lines around them, and without the indentation of all.
+std::string tidy(std::vector<std::string> lines) {
+  const auto is_empty = [](const std::string& line) { return after_spaces(line).empty(); };
+  while (!lines.empty() && is_empty(lines.front())) lines.erase(lines.begin());
+  while (!lines.empty() && is_empty(lines.back())) lines.pop_back();
+  std::size_t indent = std::string::npos;
+  for (const std::string& line : lines)
+    if (!is_empty(line)) indent = std::min(indent, line.size() - after_spaces(line).size());
+  std::string text;
+  for (const std::string& line : lines) text += (is_empty(line) ? "" : line.substr(indent)) + '\n';
+  return text;
+}
+
+}  // namespace
+
+std::vector<SourceCell> source_cells(const std::string& name, const std::string& text) {
+  std::vector<SourceCell> cells(1);
+  cells.back().first = 1;
+  std::vector<std::string> code;
+  bool shown = true;
+  int number = 0, inner_prose = 0;  // the line of prose in a function that waits for its cell()
+  const auto begin_cell = [&] {
+    cells.back().last = number - 1;
+    cells.back().code = tidy(std::exchange(code, {}));
+    cells.emplace_back();
+    cells.back().first = number;
+    shown = true;
+  };
+  const auto demand_mark = [&] {
+    if (inner_prose > 0)
+      check::fail("Lesson", name, ':', inner_prose,
+                  ": prose in a function needs a line such as lesson.cell(); behind it, so that what is printed from "
+                  "there on stands under it");
+  };
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (is_prose(line)) {
+      if (cells.back().marked || !code.empty()) demand_mark(), begin_cell();
+      if (cells.back().prose.empty()) cells.back().first = number;
+      const std::string s = after_spaces(line);
+      cells.back().prose += (s.size() > 4 ? s.substr(4) : "") + '\n';
+      if (s.size() < line.size()) inner_prose = number;
+    } else if (is_mark(line)) {
+      if (cells.back().marked || !code.empty()) begin_cell();
+      cells.back().marked = true;
+      inner_prose = 0;
+    } else if (!after_spaces(line).empty()) {
+      demand_mark();
+      shown = shown && after_spaces(line) != not_shown;
+      code.push_back(shown ? line : "");
+    } else if (!code.empty()) {
+      code.push_back("");
+    }
+  }
+  demand_mark();
+  ++number;
+  begin_cell();
+  cells.pop_back();
+  return cells;
+}
+
+}  // namespace fit::plot

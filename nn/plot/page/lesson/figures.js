@@ -1,0 +1,101 @@
+// Heat maps tell the value under the pointer, and mark its row and column.
+const SVG = "http://www.w3.org/2000/svg";
+
+// The cells are rectangles with a title, which the browser would show too late and too small.
+function prepare(svg) {
+  const names = [...svg.querySelectorAll("text")].filter((text) => text.getAttribute("font-weight")).map((text) => text.textContent);
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", names.join(", ") || "Figure");
+  for (const cell of svg.querySelectorAll("rect.cell")) {
+    const title = cell.querySelector("title");
+    cell.dataset.says = title.textContent;
+    title.remove();
+    if (cell.nextElementSibling?.tagName === "text") cell.nextElementSibling.classList.add("on-cell");
+    if (cell.nextElementSibling?.classList.contains("on-cell")) cell.nextElementSibling.style.pointerEvents = "none";
+  }
+}
+
+// A map of many cells is an image, one pixel a cell. Its colours are those of the bar beside it, the image that is one
+// pixel wide; a description says the values at the bar's ends.
+const pixels = new Map();
+function pixelsOf(image) {
+  if (!pixels.has(image)) {
+    pixels.set(image, (async () => {
+      const picture = new Image();
+      picture.src = image.getAttribute("href");
+      await picture.decode();
+      const canvas = new OffscreenCanvas(picture.naturalWidth, picture.naturalHeight), context = canvas.getContext("2d");
+      context.drawImage(picture, 0, 0);
+      return { width: canvas.width, height: canvas.height, colors: new Uint32Array(context.getImageData(0, 0, canvas.width, canvas.height).data.buffer) };
+    })());
+  }
+  return pixels.get(image);
+}
+
+async function sayPixel(image, event) {
+  const part = image.parentNode, bar = [...part.querySelectorAll(":scope > image")].at(-1);
+  const ends = part.querySelector(":scope > desc")?.textContent.match(/from (\S+) to (\S+)/);
+  if (!ends || bar === image) return null;
+  const [map, scale] = await Promise.all([pixelsOf(image), pixelsOf(bar)]);
+  const box = image.getBoundingClientRect();
+  const column = Math.min(map.width - 1, Math.floor(((event.clientX - box.left) / box.width) * map.width));
+  const row = Math.min(map.height - 1, Math.floor(((event.clientY - box.top) / box.height) * map.height));
+  const index = scale.colors.indexOf(map.colors[row * map.width + column]);
+  const low = Number(ends[1]), high = Number(ends[2]);
+  const value = index < 0 ? "not a number" : (high - (index / (scale.height - 1)) * (high - low)).toFixed(2);
+  return `row ${row}, column ${column}: ${value}`;
+}
+
+const marks = [];
+function mark(cell) {
+  while (marks.length) marks.pop().remove();
+  if (!cell) return;
+  const number = (name) => Number(cell.getAttribute(name));
+  const all = [...cell.parentNode.querySelectorAll(":scope > rect.cell")];
+  // of several heads, those beside and below are maps of their own: cells without a gap between them belong together
+  const touching = (name, size) => {
+    const line = all.filter((other) => other.getAttribute(name === "x" ? "y" : "x") === cell.getAttribute(name === "x" ? "y" : "x"));
+    const step = number(size) + 1.01;
+    const at = line.map((other) => Number(other.getAttribute(name))).sort((a, b) => a - b);
+    let from = at.indexOf(number(name)), to = from;
+    while (from > 0 && at[from] - at[from - 1] <= step) --from;
+    while (to + 1 < at.length && at[to + 1] - at[to] <= step) ++to;
+    return [at[from], at[to] + number(size)];
+  };
+  const [left, right] = touching("x", "width"), [top, bottom] = touching("y", "height");
+  const frame = (x, y, width, height) => {
+    const rect = document.createElementNS(SVG, "rect");
+    Object.entries({ x, y, width, height, class: "mark" }).forEach(([name, value]) => rect.setAttribute(name, value));
+    cell.parentNode.append(rect);
+    marks.push(rect);
+  };
+  frame(left, number("y"), right - left, number("height"));
+  frame(number("x"), top, number("width"), bottom - top);
+}
+
+function showTip(text, event) {
+  const tip = document.getElementById("tip");
+  tip.hidden = !text;
+  if (!text) return;
+  tip.textContent = text;
+  const box = tip.getBoundingClientRect();
+  tip.style.left = Math.max(4, Math.min(innerWidth - box.width - 4, event.clientX + 14)) + "px";
+  tip.style.top = (event.clientY + box.height + 22 > innerHeight ? event.clientY - box.height - 10 : event.clientY + 16) + "px";
+}
+
+let latest = 0;
+async function onMove(event) {
+  const turn = ++latest, target = event.target;
+  const cell = target.closest?.("figure rect.cell"), image = target.closest?.("figure image");
+  const says = cell ? cell.dataset.says : image ? await sayPixel(image, event) : null;
+  if (turn !== latest) return;
+  mark(cell);
+  showTip(says, event);
+}
+
+function followPointer() {
+  for (const svg of document.querySelectorAll("figure svg")) prepare(svg);
+  document.addEventListener("pointermove", onMove);
+  document.addEventListener("pointerleave", () => { mark(null); showTip(null); });
+  document.addEventListener("scroll", () => { mark(null); showTip(null); }, { passive: true });
+}

@@ -1,0 +1,17 @@
+// The heading that is read stands out in the contents.
+function followReading() {
+  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.getAttribute("href").slice(1), link]));
+  const headings = [...links.keys()].map((id) => document.getElementById(id));
+  const update = () => {
+    const read = headings.filter((heading) => heading.getBoundingClientRect().top < 140).at(-1);
+    for (const [id, link] of links) link.setAttribute("aria-current", String(id === read?.id));
+  };
+  document.addEventListener("scroll", update, { passive: true });
+  update();
+}
+
+for (const code of document.querySelectorAll(".code code")) colorCode(code);
+followTheme();
+followPointer();
+followReading();
+document.documentElement.dataset.ready = "true";

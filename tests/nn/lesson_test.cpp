@@ -1,0 +1,233 @@
+// What is on the page. How it looks and behaves is tested in a browser: tests/checks/browser.
+#include "fit/lesson.hpp"
+
+#include <cstdio>
+#include <iostream>
+#include <sstream>
+
+#include "fit/ops.hpp"
+#include "plot/lesson/mathml.hpp"
+#include "plot/lesson/page.hpp"
+#include "plot/lesson/prose.hpp"
+#include "plot/lesson/source.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+using namespace fit;
+using namespace fit::plot;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::string set(const std::string& latex) { return mathml(latex, MathStyle::inside); }
+std::string html_of(const std::string& markdown) {
+  std::vector<Heading> headings;
+  return prose_html(markdown, headings);
+}
+
+const char* const three_cells = R"(/// # A lesson
+/// About *nothing*.
+#include <iostream>
+
+int main() {
+  Lesson lesson("page.html");
+  /// ## First
+  lesson.cell();
+  std::cout << 1;
+  /// ## Second
+  lesson.cell();
+  std::cout << "<b>";
+}
+)";
+constexpr int first_line = 8, second_line = 11;
+
+LessonOptions given(const std::string& source) {
+  LessonOptions o;
+  o.source = source;
+  return o;
+}
+
+// What the page says, and what stands where.
+std::size_t place(const std::string& html, const std::string& what) {
+  INFO(what);
+  const std::size_t at = html.find(what);
+  CHECK(at != std::string::npos);
+  return at;
+}
+
+// std::cout writes here as long as this lives.
+struct Terminal {
+  std::ostringstream out;
+  std::streambuf* const before = std::cout.rdbuf(out.rdbuf());
+  ~Terminal() { std::cout.rdbuf(before); }
+};
+
+}  // namespace
+
+TEST_CASE("formulas become MathML") {
+  CHECK(set("x") == "<math><mrow><mi>x</mi></mrow></math>");
+  CHECK(set("d_k") == "<math><mrow><msub><mi>d</mi><mi>k</mi></msub></mrow></math>");
+  CHECK(set("x^{2i}") == "<math><mrow><msup><mi>x</mi><mrow><mn>2</mn><mi>i</mi></mrow></msup></mrow></math>");
+  CHECK(set("W_i^Q") == "<math><mrow><msubsup><mi>W</mi><mi>i</mi><mi>Q</mi></msubsup></mrow></math>");
+  CHECK(set("\\frac{a}{\\sqrt b}") ==
+        "<math><mrow><mfrac><mrow><mi>a</mi></mrow><mrow><msqrt><mi>b</mi></msqrt></mrow></mfrac></mrow></math>");
+  CHECK(set("3.5 - 1") == "<math><mrow><mn>3.5</mn><mo>−</mo><mn>1</mn></mrow></math>");
+  CHECK(set("\\text{a < b}") == "<math><mrow><mtext>a &lt; b</mtext></mrow></math>");
+  CHECK(set("\\alpha \\cdot \\infty") == "<math><mrow><mi>α</mi><mo>⋅</mo><mi>∞</mi></mrow></math>");
+  CHECK_THAT(set("\\left(\\frac12\\right)"), Contains("<mo fence=\"true\">(</mo><mrow><mfrac>"));
+  CHECK_THAT(set("\\begin{bmatrix} 1 & 0 \\\\ 0 & 1 \\end{bmatrix}"),
+             Contains("<mtr><mtd><mrow><mn>1</mn></mrow></mtd><mtd><mrow><mn>0</mn></mrow></mtd></mtr><mtr>"));
+  CHECK_THAT(mathml("\\sum_{j=1}^n x_j", MathStyle::display), Contains("<munderover><mo>∑</mo>"));
+  CHECK_THAT(set("\\sum_j x_j"), Contains("<msub><mo>∑</mo>"));
+  CHECK_THAT(mathml("x", MathStyle::display), Contains("<math display=\"block\">"));
+}
+
+TEST_CASE("a formula that is not known is an error that names it") {
+  for (const auto& [formula, why] :
+       {std::pair("\\foo", "\\foo is not known"), std::pair("{a", "a } is missing"), std::pair("a}", "a } too many"),
+        std::pair("x_", "something is missing"), std::pair("^2", "nothing stands before ^"),
+        std::pair("\\frac{1}", "something"), std::pair("\\left( x", "a \\right is missing"),
+        std::pair("\\", "is not known"), std::pair("\\text", "a { is missing"),
+        std::pair("\\begin{bmatrix} 1", "\\end{bmatrix} is missing")})
+    CHECK_THROWS_WITH(set(formula), Contains(why));
+}
+
+TEST_CASE("prose becomes HTML, and HTML in it stays text") {
+  CHECK(html_of("a\nb\n\nc") == "<p>a b</p>\n<p>c</p>\n");
+  CHECK(html_of("**a** *b* `c < d` 2 * 3 * 4") ==
+        "<p><strong>a</strong> <em>b</em> <code>c &lt; d</code> 2 * 3 * 4</p>\n");
+  CHECK(html_of("- a\n  goes on\n- b\n1. c") ==
+        "<ul>\n<li>a goes on</li>\n<li>b</li>\n</ul>\n<ol>\n<li>c</li>\n</ol>\n");
+  CHECK(html_of("| a | b |\n|---|---|\n| 1 | 2 |") ==
+        "<table>\n<tr><th>a</th><th>b</th></tr>\n<tr><td>1</td><td>2</td></tr>\n</table>\n");
+  CHECK(html_of("so $x$.") == "<p>so <math><mrow><mi>x</mi></mrow></math>.</p>\n");
+  CHECK(html_of("<script>alert(1)</script> & ]]>") == "<p>&lt;script&gt;alert(1)&lt;/script&gt; &amp; ]]&gt;</p>\n");
+  CHECK(html_of("[a](docs/b.html)") == "<p><a href=\"docs/b.html\">a</a></p>\n");
+  CHECK_THAT(html_of("[a](javascript:alert)"), !Contains("href"));
+  std::vector<Heading> headings;
+  prose_html("# A\n## B `c`", headings);
+  REQUIRE(headings.size() == 2);
+  CHECK(headings[1].level == 2);
+  CHECK(headings[1].html == "B <code>c</code>");
+}
+
+TEST_CASE("a source is cut into prose and code") {
+  const auto cells = source_cells("a.cpp", three_cells);
+  REQUIRE(cells.size() == 3);
+  CHECK(cells[0].prose == "# A lesson\nAbout *nothing*.\n");
+  CHECK(cells[0].code == "#include <iostream>\n\nint main() {\n  Lesson lesson(\"page.html\");\n");
+  CHECK_FALSE(cells[0].marked);
+  CHECK(cells[1].prose == "## First\n");
+  CHECK(cells[1].code == "std::cout << 1;\n");
+  CHECK(cells[1].marked);
+  CHECK(cells[1].first == 7);
+  CHECK(cells[1].last == 9);
+  CHECK(source_cells("a.cpp", "/// a\nint x;\n// not shown\nint y;\n/// b\nint z;\n")[0].code == "int x;\n");
+  CHECK(source_cells("a.cpp", "/// a\nint x;\n// not shown\nint y;\n/// b\nint z;\n")[1].code == "int z;\n");
+  const auto twice = source_cells("a.cpp", "/// a\n  l.cell();\n  f();\n  l.cell();\n  g();\n");
+  REQUIRE(twice.size() == 2);
+  CHECK(twice[1].code == "g();\n");
+  CHECK_THROWS_WITH(source_cells("a.cpp", "void f() {\n  /// prose\n  g();\n}\n"),
+                    Contains("a.cpp:2: prose in a function"));
+  CHECK_THROWS_AS(source_cells("a.cpp", "void f() {\n  /// prose\n"), Error);
+}
+
+TEST_CASE("what is printed stands under the code of its cell, and is still printed") {
+  const test::Directory folder;
+  Terminal terminal;
+  std::string html;
+  {
+    Lesson lesson(folder.file("page.html"), given(three_cells));
+    CHECK_THAT(test::get(folder.file("page.html")), Contains("This part did not run."));
+    lesson.cell(first_line);
+    std::cout << "from cout ";
+    std::printf("from printf\n");
+    lesson.cell(second_line);
+    std::cout << "<b>&" << '\n';
+    CHECK(lesson.claim("it <holds>", true));
+    lesson.figure(heatmap(tensor({{0.25, 1.0}})), "A caption");
+    std::cout << "after\n";
+    CHECK_FALSE(lesson.claim("it fails", false));
+    CHECK(lesson.claims() == 2);
+    CHECK(lesson.failed() == 1);
+  }
+  html = test::get(folder.file("page.html"));
+  CHECK_THAT(terminal.out.str(), Contains("from cout ") && Contains("<b>&\nafter\n"));
+  std::size_t before = 0;
+  for (const char* const what :
+       {"<title>A lesson</title>", "1 of 2 claims hold", "<h1 id=\"part-1\">A lesson</h1>", "<em>nothing</em>",
+        "#include &lt;iostream&gt;", "<h2 id=\"part-2\">First</h2>", "std::cout &lt;&lt; 1;", "from cout from printf",
+        "<h2 id=\"part-3\">Second</h2>", "<pre class=\"printed\">&lt;b&gt;&amp;\n",
+        "<p class=\"claim\">it &lt;holds&gt;</p>", "<figure><svg", "A caption", "<pre class=\"printed\">after\n",
+        "<p class=\"claim failed\" role=\"alert\">it fails</p>"}) {
+    const std::size_t at = html.find(what, before);
+    INFO(what);
+    REQUIRE(at != std::string::npos);
+    before = at;
+  }
+  CHECK_THAT(html, !Contains("This part did not run."));
+  CHECK_THAT(html, !Contains("lesson.cell()"));
+}
+
+TEST_CASE("what a terminal would show of a text") {
+  CHECK(terminal_html("a<b\n") == "a&lt;b\n");
+  CHECK(terminal_html("10 %\r20 %\r30 %\n") == "30 %\n");
+  CHECK(terminal_html("a\r\nb") == "a\nb\n");
+  CHECK(terminal_html("\x1b[48;2;1;2;255mx\x1b[0my\x1b[Kz") == "<span style=\"background:#0102ff;\">x</span>yz\n");
+  CHECK(terminal_html("\x1b[48;2;1;2;255m\x1b[38;2;0;0;0mx") ==
+        "<span style=\"background:#0102ff;color:#000000;\">x</span>\n");
+  CHECK(terminal_html("\x1b[") == "\n");
+  CHECK(terminal_html("\x1b[31") == "\n");
+  CHECK(terminal_html(std::string("\0\x07", 2)) == "  \n");
+}
+
+TEST_CASE("an exception that leaves a lesson is told on the page so far") {
+  const test::Directory folder;
+  try {
+    Lesson lesson(folder.file("page.html"), given(three_cells));
+    lesson.cell(first_line);
+    std::cout << "so far\n";
+    throw Error("[matmul] sizes <b>");
+  } catch (const Error&) {
+  }
+  std::string html = test::get(folder.file("page.html"));
+  CHECK(place(html, "so far") < place(html, "An exception left the lesson here"));
+  place(html, "This part did not run.");
+  place(html, "it ended with an error");
+  {
+    Lesson lesson(folder.file("page.html"), given(three_cells));
+    lesson.cell(first_line);
+    lesson.error("[matmul] sizes <b>");
+  }
+  place(test::get(folder.file("page.html")), "<pre class=\"error\" role=\"alert\">[matmul] sizes &lt;b&gt;\n</pre>");
+}
+
+TEST_CASE("a lesson that can't be is an error") {
+  const test::Directory folder;
+  CHECK_THROWS_AS(Lesson(folder.file("a/../../../dev/null/page.html"), given(three_cells)), FileError);
+  CHECK_THROWS_WITH(Lesson(folder.file("page.html"), {}, "/no/such/file.cpp"),
+                    Contains("cannot read the source '/no/such/file.cpp'"));
+  test::put(folder.file("new.cpp"), three_cells);
+  CHECK_THROWS_WITH(Lesson(folder.file("page.html"), {}, (folder.file("new.cpp")).c_str()),
+                    Contains("is newer than the program"));
+  CHECK_THROWS_WITH(Lesson(folder.file("page.html"), given("int main() {}\n")), Contains("has no prose"));
+  CHECK_THROWS_WITH(Lesson(folder.file("page.html"), given("\n/// a\n/// $\\foo$\nint x;\n")),
+                    Contains("from line 2 on") && Contains("\\foo is not known"));
+  Lesson lesson(folder.file("page.html"), given(three_cells));
+  CHECK_THROWS_WITH(Lesson(folder.file("other.html"), given(three_cells)), Contains("another one lives"));
+  CHECK_THROWS_WITH(lesson.cell(3), Contains("line 3"));
+}
+
+TEST_CASE("an error on its way through a page that can't be written any more is told, not thrown") {
+  const test::Directory folder;
+  std::ostringstream said;
+  std::streambuf* const before = std::cerr.rdbuf(said.rdbuf());
+  {
+    Lesson lesson(folder.file("sub/page.html"), given(three_cells));
+    std::filesystem::remove_all(folder.file("sub"));
+    test::put(folder.file("sub"), "in the way");
+    CHECK_THROWS_AS(lesson.write(), FileError);
+  }
+  std::cerr.rdbuf(before);
+  CHECK_THAT(said.str(), Contains("[Lesson] cannot write"));
+}
