@@ -104,6 +104,13 @@ class Formula {
     return atom();
   }
 
+  // MathML trims spaces at the ends.
+  static std::string kept_spaces(std::string s) {
+    if (!s.empty() && s.back() == ' ') s.replace(s.size() - 1, 1, "\u00a0");
+    if (!s.empty() && s.front() == ' ') s.replace(0, 1, "\u00a0");
+    return s;
+  }
+
   std::string braced_text() {
     if (!take("{")) fail("a { is missing");
     const std::size_t end = text_.find('}', at_);
@@ -159,7 +166,7 @@ class Formula {
       return element("mfrac", over + argument());
     }
     if (name == "sqrt") return element("msqrt", argument());
-    if (name == "text") return element("mtext", escape_xml(braced_text()));
+    if (name == "text") return element("mtext", kept_spaces(escape_xml(braced_text())));
     if (name == "operatorname" || name == "mathrm")
       return element("mi", escape_xml(braced_text()), " mathvariant=\"normal\"");
     if (name == "mathbf") return element("mi", escape_xml(braced_text()), " class=\"bold\"");

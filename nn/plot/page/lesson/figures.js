@@ -10,8 +10,8 @@ function prepare(svg) {
     const title = cell.querySelector("title");
     cell.dataset.says = title.textContent;
     title.remove();
-    if (cell.nextElementSibling?.tagName === "text") cell.nextElementSibling.classList.add("on-cell");
-    if (cell.nextElementSibling?.classList.contains("on-cell")) cell.nextElementSibling.style.pointerEvents = "none";
+    const text = cell.nextElementSibling, number = (element, name) => Number(element.getAttribute(name));
+    if (text?.tagName === "text" && number(text, "y") > number(cell, "y")) text.classList.add("on-cell");
   }
 }
 

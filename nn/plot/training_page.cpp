@@ -1,0 +1,214 @@
+#include "fit/training_page.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "fit/attention_page.hpp"
+#include "fit/error.hpp"
+#include "plot/page/assets.hpp"
+#include "plot/svg.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::plot {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+constexpr const char* op = "plot::TrainingPage";
+constexpr std::size_t most_points = 2000;
+constexpr double share_of_time = 0.01;  // what writing may take
+
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+// Neighbouring values of one number, joined.
+struct Point {
+  double x = 0, sum = 0, low = INFINITY, high = -INFINITY;
+  std::int64_t count = 0;
+
+  void add(const Point& p) {
+    x = p.x;
+    sum += p.sum;
+    low = std::min(low, p.low), high = std::max(high, p.high);
+    count += p.count;
+  }
+  double mean() const { return sum / static_cast<double>(count); }
+};
+
+struct Series {
+  std::vector<Point> points;
+  std::int64_t in_point = 1;  // values
+
+  void add(double x, double y) {
+    if (points.empty() || points.back().count >= in_point) {
+      if (points.size() == most_points) halve();
+      points.emplace_back();
+    }
+    points.back().add({x, y, y, y, 1});
+  }
+  void halve() {
+    for (std::size_t i = 0; i < points.size() / 2; ++i) {
+      Point joined = points[2 * i];
+      joined.add(points[2 * i + 1]);
+      points[i] = joined;
+    }
+    points.resize(points.size() / 2);
+    in_point *= 2;
+  }
+  json columns() const {
+    json c{{"x", json::array()}, {"y", json::array()}};
+    for (const Point& p : points) {
+      c["x"].push_back(p.x), c["y"].push_back(static_cast<float>(p.mean()));
+      if (in_point > 1) c["low"].push_back(static_cast<float>(p.low)), c["high"].push_back(static_cast<float>(p.high));
+    }
+    return c;
+  }
+};
+
+// Whoever reads it sees the old file or the new one, never half of one.
+void replace(const std::string& path, const std::string& text) {
+  write_text(op, path + ".new", text);
+  std::error_code error;
+  std::filesystem::rename(path + ".new", path, error);
+  if (error) throw FileError(std::string("[") + op + "] cannot write '" + path + "': " + error.message());
+}
+
+}  // namespace
+
+struct TrainingPage::State {
+  explicit State(const std::string& path, const TrainingPageOptions& o) : stem(path), options(o) {
+    const std::size_t end = path.size() - std::min<std::size_t>(5, path.size());
+    if (path.compare(end, 5, ".html") != 0) check::fail(op, "the path is '", path, "': it must end with .html");
+    if (options.steps < 0) check::fail(op, "steps is ", options.steps, ": it can't be negative");
+    if (!(options.seconds_between >= 0))
+      check::fail(op, "seconds_between is ", options.seconds_between, ": it must not be negative");
+    stem.erase(end);
+    replace(stem + ".js", script());
+    replace(stem + ".html", html(""));
+  }
+
+  std::string name(const char* ending) const { return std::filesystem::path(stem).filename().string() + ending; }
+
+  std::string data() const {
+    const char* const states[] = {"running", "done", "stopped"};
+    json d{{"title", printable(options.title)},
+           {"steps", options.steps},
+           {"step", step},
+           {"first", first},
+           {"seconds", seconds_since(start)},
+           {"state", states[static_cast<int>(state)]},
+           {"rate", has_tokens ? "Tokens a second" : "Steps a second"},
+           {"heads", heads_written},
+           {"series", json::object()}};
+    for (const auto& [series, values] : all) d["series"][printable(series)] = values.columns();
+    // No '<': as in a page's other data, nothing in it can end or begin an element.
+    std::string text;
+    for (const char c : d.dump(-1, ' ', true, json::error_handler_t::replace))
+      text += c == '<' ? std::string("\\u003c") : std::string(1, c);
+    return text;
+  }
+  std::string script() const { return "show(" + data() + ");\n"; }
+  std::string html(const std::string& numbers) const {
+    return page::filled(page::training_html, {{"{{title}}", escape_xml(options.title)},
+                                              {"{{style}}", std::string(page::theme_css) + page::training_css},
+                                              {"{{source}}", escape_xml(name(".js"))},
+                                              {"{{heads}}", escape_xml(name("_heads.html"))},
+                                              {"{{data}}", numbers},
+                                              {"{{script}}", std::string(page::theme_js) + page::training_js}});
+  }
+
+  void write_heads() {
+    if (recording.records().empty() || !heads_changed) return;
+    replace(stem + "_heads.html", attention_page(recording));
+    heads_changed = false;
+    ++heads_written;
+  }
+  void write() {
+    if (const double time = seconds_since(measured); time > 0 && counted > 0)
+      all["rate"].add(static_cast<double>(step), counted / time);
+    counted = 0, measured = Clock::now();
+    write_heads();
+    replace(stem + ".js", script());
+  }
+  // What f writes, unless the disk has once refused.
+  template <class F>
+  void guarded(F f) {
+    if (refused) return;
+    const Clock::time_point begin = Clock::now();
+    try {
+      f();
+    } catch (const FileError& error) {
+      refused = true;
+      std::cerr << error.what() << std::endl;
+    }
+    wait = std::max(options.seconds_between, seconds_since(begin) / share_of_time);
+    written = Clock::now();
+  }
+
+  std::string stem;  // the path without .html
+  TrainingPageOptions options;
+  TrainingState state = TrainingState::running;
+  std::map<std::string, Series> all;
+  std::int64_t step = 0, first = -1;
+  bool has_tokens = false, refused = false;
+  double counted = 0;  // tokens, or steps, since the rate was measured
+  Clock::time_point start = Clock::now(), measured = start, written = start;
+  double wait = 0;  // seconds
+  AttentionRecording recording;
+  bool heads_changed = false;
+  std::int64_t heads_written = 0;
+};
+
+TrainingPage::TrainingPage(const std::string& path, const TrainingPageOptions& options)
+    : state_(std::make_unique<State>(path, options)) {}
+
+TrainingPage::~TrainingPage() {
+  if (state_->state == TrainingState::running) finish(TrainingState::stopped);
+}
+
+void TrainingPage::add(const Row& row) {
+  const auto at = row.find("step");
+  if (at == row.end() || !std::isfinite(at->second)) check::fail(op, "a row has no \"step\": it says where it belongs");
+  State& s = *state_;
+  const auto before = s.step;
+  s.step = static_cast<std::int64_t>(at->second);
+  if (s.first < 0) s.first = s.step, s.measured = Clock::now();
+  for (const auto& [name, value] : row)
+    if (name != "step" && name != "tokens" && std::isfinite(value)) s.all[name].add(at->second, value);
+  if (const auto tokens = row.find("tokens"); tokens != row.end() && tokens->second > 0)
+    s.has_tokens = true, s.counted += tokens->second;
+  else if (!s.has_tokens && s.step > s.first)
+    s.counted += static_cast<double>(s.step - before);
+  if (seconds_since(s.written) >= s.wait) s.guarded([&] { s.write(); });
+}
+
+void TrainingPage::heads(AttentionRecording recording) {
+  state_->recording = std::move(recording);
+  state_->heads_changed = true;
+}
+
+void TrainingPage::finish(TrainingState state) {
+  State& s = *state_;
+  s.state = state;
+  s.guarded([&] {
+    s.write();
+    replace(s.stem + ".html", s.html(s.data()));
+  });
+}
+
+Figure TrainingPage::loss(const LineOptions& options) const {
+  std::vector<Curve> curves;
+  for (const auto& [label, name] : {std::pair("training", "loss"), std::pair("validation", "validation")}) {
+    const auto found = state_->all.find(name);
+    if (found == state_->all.end()) continue;
+    Curve curve{label};
+    for (const Point& p : found->second.points) curve.x.push_back(p.x), curve.y.push_back(p.mean());
+    curves.push_back(std::move(curve));
+  }
+  return lines(curves, options);
+}
+
+}  // namespace fit::plot
