@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <utility>
 
 #include "fit/attention_page.hpp"
 #include "fit/error.hpp"
@@ -86,8 +86,20 @@ struct TrainingPage::State {
     if (!(options.seconds_between >= 0))
       check::fail(op, "seconds_between is ", options.seconds_between, ": it must not be negative");
     stem.erase(end);
+    for (const TrainingRow& row : options.before) take(row);
+    options.before.clear();
     replace(stem + ".js", script());
     replace(stem + ".html", html(""));
+  }
+
+  // The numbers of a row; returns how many steps it is on.
+  double take(const TrainingRow& row) {
+    const auto at = row.find("step");
+    if (at == row.end() || !std::isfinite(at->second))
+      check::fail(op, "a row has no \"step\": it says where it belongs");
+    for (const auto& [name, value] : row)
+      if (name != "step" && name != "tokens" && std::isfinite(value)) all[name].add(at->second, value);
+    return at->second - std::exchange(step, at->second);
   }
 
   std::string name(const char* ending) const { return std::filesystem::path(stem).filename().string() + ending; }
@@ -127,8 +139,7 @@ struct TrainingPage::State {
     ++heads_written;
   }
   void write() {
-    if (const double time = seconds_since(measured); time > 0 && counted > 0)
-      all["rate"].add(static_cast<double>(step), counted / time);
+    if (const double time = seconds_since(measured); time > 0 && counted > 0) all["rate"].add(step, counted / time);
     counted = 0, measured = Clock::now();
     write_heads();
     replace(stem + ".js", script());
@@ -152,7 +163,7 @@ struct TrainingPage::State {
   TrainingPageOptions options;
   TrainingState state = TrainingState::running;
   std::map<std::string, Series> all;
-  std::int64_t step = 0, first = -1;
+  double step = 0, first = -1;
   bool has_tokens = false, refused = false;
   double counted = 0;  // tokens, or steps, since the rate was measured
   Clock::time_point start = Clock::now(), measured = start, written = start;
@@ -169,19 +180,16 @@ TrainingPage::~TrainingPage() {
   if (state_->state == TrainingState::running) finish(TrainingState::stopped);
 }
 
-void TrainingPage::add(const Row& row) {
-  const auto at = row.find("step");
-  if (at == row.end() || !std::isfinite(at->second)) check::fail(op, "a row has no \"step\": it says where it belongs");
+void TrainingPage::add(const TrainingRow& row) {
   State& s = *state_;
-  const auto before = s.step;
-  s.step = static_cast<std::int64_t>(at->second);
-  if (s.first < 0) s.first = s.step, s.measured = Clock::now();
-  for (const auto& [name, value] : row)
-    if (name != "step" && name != "tokens" && std::isfinite(value)) s.all[name].add(at->second, value);
-  if (const auto tokens = row.find("tokens"); tokens != row.end() && tokens->second > 0)
-    s.has_tokens = true, s.counted += tokens->second;
-  else if (!s.has_tokens && s.step > s.first)
-    s.counted += static_cast<double>(s.step - before);
+  const double steps = s.take(row);
+  const auto tokens = row.find("tokens");
+  const double count = tokens == row.end() ? 0 : tokens->second;
+  if (s.first < 0)
+    s.first = s.step, s.measured = Clock::now();  // what came before its beginning is not timed
+  else
+    s.counted += count > 0 ? count : steps;
+  s.has_tokens = s.has_tokens || count > 0;
   if (seconds_since(s.written) >= s.wait) s.guarded([&] { s.write(); });
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
@@ -14,6 +15,17 @@ namespace fit {
 
 using data::Batch;
 using End = TrainerResult::End;
+
+namespace {
+
+// The page measures the rate of the moment; that of the metrics is the mean since the beginning.
+MetricsLog::Row for_page(MetricsLog::Row row, std::int64_t tokens) {
+  row.erase("rate");
+  row["tokens"] = static_cast<double>(tokens);
+  return row;
+}
+
+}  // namespace
 
 Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
                  std::function<Tensor(const Batch&)> loss, TrainerOptions options)
@@ -56,6 +68,14 @@ Trainer& Trainer::tokens(std::function<std::int64_t(const Batch&)> count) {
   return *this;
 }
 
+Trainer& Trainer::heads(std::function<AttentionRecording(std::int64_t)> look, std::int64_t every) {
+  if (every < 1) check::fail("Trainer", "heads are every ", every, " steps: it must be at least 1");
+  if (!look) check::fail("Trainer", "heads is empty: it must record what the model attends to");
+  look_ = std::move(look);
+  look_every_ = every;
+  return *this;
+}
+
 TrainerResult Trainer::run() {
   begin();
   const InterruptGuard interrupt;
@@ -63,6 +83,7 @@ TrainerResult Trainer::run() {
   TrainerResult result;
   double loss = 0;
   std::int64_t batches = 0, tokens = 0;  // of the step that runs
+  std::int64_t tokens_since = 0;         // the last row of the metrics
   while (batches > 0 || !over())         // a step that has begun is finished, also where the epoch ends
     for (const Batch& batch : loader_) {
       if (batches == 0) optimizer_.zero_grad(), row_.clear();
@@ -73,12 +94,18 @@ TrainerResult Trainer::run() {
       bar.update(checkpoint_.step, loss, tokens);
       row_["rate"] = bar.rate();
       result.loss = std::exchange(loss, 0);
-      batches = tokens = 0;
+      tokens_since += std::exchange(tokens, 0);
+      batches = 0;
       if (validate_ && due(validate_every_)) {
         validate();
         bar.print("step " + std::to_string(checkpoint_.step) + ": validation " + std::to_string(row_["validation"]));
       }
-      if (due(options_.log_every) || row_.count("validation")) metrics_.add(row_);
+      if (look_ && due(look_every_)) look();
+      if (due(options_.log_every) || row_.count("validation")) {
+        metrics_.add(row_);
+        if (page_) page_->add(for_page(row_, tokens_since));
+        tokens_since = 0;
+      }
       if (over()) break;
       if (due(options_.save_every > 0 ? options_.save_every : validate_every_)) save("last.safetensors");
     }
@@ -86,7 +113,7 @@ TrainerResult Trainer::run() {
   result.end = InterruptGuard::interrupted() ? End::interrupted : early_.stop() ? End::stopped_early : End::done;
   result.step = checkpoint_.step;
   result.best_validation = early_.best();
-  finish(bar);
+  finish(bar, result.end);
   return result;
 }
 
@@ -105,6 +132,11 @@ void Trainer::begin() {
     if (error) throw FileError("[Trainer] the folder " + options_.out + " can't be made: " + error.message());
     restore();
     metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
+    plot::TrainingPageOptions o;
+    o.title = options_.title, o.steps = options_.steps;
+    for (const MetricsLog::Row& row : metrics_.rows()) o.before.push_back(for_page(row, 0));
+    page_.emplace(path("training.html"), o);
+    if (look_) look();
   }
   model_.train();
 }
@@ -130,7 +162,10 @@ void Trainer::step(double loss) {
                 ", whose loss is ", loss, ": the model is as the step before has left it");
   row_["loss"] = loss;
   row_["lr"] = optimizer_.lr();
-  if (options_.clip_norm > 0) row_["grad_norm"] = optim::clip_grad_norm_(model_.parameters(), options_.clip_norm);
+  // without clipping only where it is looked at
+  if (options_.clip_norm > 0 || (checkpoint_.step + 1) % options_.log_every == 0)
+    row_["grad_norm"] = optim::clip_grad_norm_(
+        model_.parameters(), options_.clip_norm > 0 ? options_.clip_norm : std::numeric_limits<double>::infinity());
   optimizer_.step();
   if (step_schedule_) step_schedule_();
   row_["step"] = static_cast<double>(++checkpoint_.step);
@@ -147,6 +182,19 @@ void Trainer::validate() {
   if (early_.update(value)) save("best.safetensors");
 }
 
+void Trainer::look() {
+  if (!page_) return;
+  constexpr std::size_t most_bytes = std::size_t{64} << 20;
+  const NoGrad plain;
+  model_.eval();
+  const Rollback train([this] { model_.train(); });
+  seen_.append(look_(checkpoint_.step));
+  model_.train();
+  while (seen_.bytes() > most_bytes && look_every_ <= options_.steps) seen_.keep_every(look_every_ *= 2);
+  seen_.title = options_.title;
+  page_->heads(seen_);
+}
+
 void Trainer::save(const char* name) {
   if (options_.out.empty()) return;
   for (const auto& [parameter, value] : model_.named_parameters())
@@ -160,9 +208,11 @@ bool Trainer::over() const {
   return checkpoint_.step >= options_.steps || early_.stop() || InterruptGuard::interrupted();
 }
 
-void Trainer::finish(ProgressBar& bar) {
+void Trainer::finish(ProgressBar& bar, End end) {
   bar.finish();
-  const bool interrupted = InterruptGuard::interrupted();
+  const bool interrupted = end == End::interrupted;
+  if (page_) page_->finish(interrupted ? plot::TrainingState::stopped : plot::TrainingState::done);
+  page_.reset();
   if (interrupted)
     bar.print("Stopped in step " + std::to_string(checkpoint_.step) +
               (options_.out.empty() ? "; nothing is saved, as no folder was given"

@@ -6,14 +6,17 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fit/attention_recording.hpp"
 #include "fit/checkpoint.hpp"
 #include "fit/data.hpp"
 #include "fit/optim.hpp"
 #include "fit/state_dict.hpp"
+#include "fit/training_page.hpp"
 
 /// A training loop, and the pieces it is made of, which serve a loop of one's own as well.
 ///
@@ -122,15 +125,17 @@ class InterruptGuard {
 struct TrainerOptions {
   TrainerOptions() {}
   std::int64_t steps = 1000;
-  /// A folder for last.safetensors, best.safetensors, metrics.jsonl and loss.svg. Empty: nothing is written.
+  /// A folder for last.safetensors, best.safetensors, metrics.jsonl, loss.svg, and training.html, a page that redraws
+  /// itself while the training runs (fit/training_page.hpp). Empty: nothing is written.
   std::string out = "";
-  bool resume = false;          ///< go on from out/last.safetensors, if it is there
-  std::int64_t accumulate = 1;  ///< batches to a step: the mean of their losses is what it lowers
-  std::int64_t log_every = 1;   ///< steps from one line of metrics to the next
-  std::int64_t save_every = 0;  ///< steps from one last.safetensors to the next; 0: after each validation
-  double clip_norm = 0;         ///< of all gradients together; 0: none
-  int patience = 0;             ///< validations without progress that end the training; 0: none does
-  double min_delta = 0;         ///< what counts as progress
+  std::string title = "Training";  ///< of that page
+  bool resume = false;             ///< go on from out/last.safetensors, if it is there
+  std::int64_t accumulate = 1;     ///< batches to a step: the mean of their losses is what it lowers
+  std::int64_t log_every = 1;      ///< steps from one line of metrics to the next
+  std::int64_t save_every = 0;     ///< steps from one last.safetensors to the next; 0: after each validation
+  double clip_norm = 0;            ///< of all gradients together; 0: none
+  int patience = 0;                ///< validations without progress that end the training; 0: none does
+  double min_delta = 0;            ///< what counts as progress
   Display display = Display::automatic;
 };
 
@@ -167,6 +172,17 @@ class Trainer {
   Trainer& after_step(std::function<void()> f);
   /// How many tokens a batch has, for the rate; if not given, the elements of its first field, if they are int64.
   Trainer& tokens(std::function<std::int64_t(const data::Batch&)> count);
+  /// What `look(step)` records is shown on the page of the training, as a film of the heads. It is called before the
+  /// first step, every `every` steps and after the last one, without recording of gradients and with the model in
+  /// evaluation. When 64 MB are full, every other step is forgotten and `every` doubled.
+  ///
+  ///     trainer.heads([&](std::int64_t step) {
+  ///       nn::AttentionRecorder recorder(model);
+  ///       recorder.step(step);
+  ///       model(text);
+  ///       return recorder.recording();
+  ///     }, 100);
+  Trainer& heads(std::function<AttentionRecording(std::int64_t step)> look, std::int64_t every);
   /// To add parts and strings that are to be saved as well.
   Checkpoint& checkpoint() { return checkpoint_; }
   /// Adds a number to the metrics of the step that runs: from within the loss, the validation or after_step().
@@ -186,12 +202,13 @@ class Trainer {
   double backward(const data::Batch& batch);
   void step(double loss);
   void validate();
+  void look();
   void save(const char* name);
   bool due(std::int64_t every) const {
     return every > 0 && (checkpoint_.step % every == 0 || checkpoint_.step == options_.steps);
   }
   bool over() const;
-  void finish(ProgressBar& bar);
+  void finish(ProgressBar& bar, TrainerResult::End end);
   std::string path(const char* name) const { return options_.out + '/' + name; }
 
   nn::Layer& model_;
@@ -203,12 +220,15 @@ class Trainer {
   std::function<void()> after_step_;
   std::function<double()> validate_;
   std::function<std::int64_t(const data::Batch&)> tokens_;
-  std::int64_t validate_every_ = 0;
+  std::function<AttentionRecording(std::int64_t)> look_;
+  std::int64_t validate_every_ = 0, look_every_ = 0;
   bool restored_ = false;
   Checkpoint checkpoint_;
   MetricsLog metrics_;
   MetricsLog::Row row_;  // of the step that runs
   EarlyStopping early_;
+  std::optional<plot::TrainingPage> page_;  // while it runs
+  AttentionRecording seen_;
 };
 
 }  // namespace fit

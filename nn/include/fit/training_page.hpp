@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fit/attention_recording.hpp"
 #include "fit/plot.hpp"
@@ -21,19 +22,20 @@ namespace fit::plot {
 /// How a training stands.
 enum class TrainingState { running, done, stopped };
 
+/// Numbers by name. "step" says where they belong. Known names are "loss", "validation", "lr", "grad_norm" and "tokens"
+/// (of the steps since the row before, for the rate); others get a chart of their own.
+using TrainingRow = std::map<std::string, double>;
+
 struct TrainingPageOptions {
   TrainingPageOptions() {}
   std::string title = "Training";
   std::int64_t steps = 0;      ///< of the whole training; 0: not known
   double seconds_between = 1;  ///< from one write to the next, at least; and writing takes at most 1 % of the time
+  std::vector<TrainingRow> before = {};  ///< what a training that goes on has had
 };
 
 class TrainingPage {
  public:
-  /// Numbers by name. "step" says where they belong. Known names are "loss", "validation", "lr", "grad_norm" and
-  /// "tokens" (of the steps since the last row, for the rate); others get a chart of their own.
-  using Row = std::map<std::string, double>;
-
   /// Writes the page, PATH.html, and what it reads again every second, PATH.js. Throws FileError if they can't be
   /// written, and Error for a path that does not end with .html or options that are negative.
   explicit TrainingPage(const std::string& path, const TrainingPageOptions& options = {});
@@ -45,7 +47,7 @@ class TrainingPage {
   /// Adds numbers, and writes them if it is time to. Long trainings are thinned out: of each number at most 2000 points
   /// are kept, each the mean of what came in its time, with the smallest and the largest. What is not finite is left
   /// out. A disk that is full ends no training: it is told on stderr, once. Throws Error for a row without a step.
-  void add(const Row& row);
+  void add(const TrainingRow& row);
   /// The heads so far, shown below the charts: PATH_heads.html, written as add() writes, and by finish().
   void heads(AttentionRecording recording);
   /// Writes everything. The page now holds its numbers, and needs PATH.js no more.

@@ -1,0 +1,153 @@
+// What is in the files. How the page looks and behaves is tested in a browser: tests/checks/browser.
+#include "fit/training_page.hpp"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+
+using namespace fit;
+using namespace fit::plot;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+TrainingPageOptions always() {
+  TrainingPageOptions o;
+  o.seconds_between = 0;
+  return o;
+}
+
+// What the page reads again and again.
+json numbers(const test::Directory& folder, const std::string& name = "training.js") {
+  const std::string text = test::get(folder.file(name));
+  REQUIRE(text.rfind("show(", 0) == 0);
+  return json::parse(text.substr(5, text.size() - 8));
+}
+
+}  // namespace
+
+TEST_CASE("training page: what is added is in the file beside the page") {
+  const test::Directory folder;
+  TrainingPageOptions o = always();
+  o.title = "Names </script> & more";
+  o.steps = 10;
+  TrainingPage page(folder.file("training.html"), o);
+  CHECK(numbers(folder)["state"] == "running");
+  CHECK(numbers(folder)["series"].empty());
+  CHECK_THAT(test::get(folder.file("training.html")), Contains("data-source=\"training.js\"") &&
+                                                          Contains("id=\"data\"></script>") &&
+                                                          Contains("Names &lt;/script&gt; &amp; more"));
+  page.add({{"step", 1}, {"loss", 2.5}, {"lr", 0.1}});
+  CHECK(numbers(folder)["series"]["loss"]["y"] == json{2.5});
+  page.add({{"step", 2}, {"loss", 1.5}, {"validation", 3.5}, {"accuracy", NAN}});
+  page.finish();
+  const json d = numbers(folder);
+  CHECK(d["series"]["loss"]["x"] == json{1, 2});
+  CHECK(d["series"]["loss"]["y"] == json{2.5, 1.5});
+  CHECK(d["series"]["validation"]["x"] == json{2});
+  CHECK(d["series"]["lr"]["x"] == json{1});
+  CHECK_FALSE(d["series"].contains("accuracy"));
+  CHECK(d["state"] == "done");
+  CHECK(d["step"] == 2);
+  CHECK(d["steps"] == 10);
+  CHECK(d["title"] == "Names </script> & more");
+  // the page of a training that has ended holds its numbers
+  const std::string html = test::get(folder.file("training.html"));
+  CHECK_THAT(html, Contains("\"y\":[2.5,1.5]") && Contains("Names \\u003c/script> & more"));
+  CHECK_FALSE(std::filesystem::exists(folder.file("training.js.new")));
+}
+
+TEST_CASE("training page: a long training is thinned out, and its extremes are kept") {
+  const test::Directory folder;
+  TrainingPageOptions seldom;
+  seldom.seconds_between = 1000;
+  TrainingPage page(folder.file("training.html"), seldom);
+  for (int step = 1; step <= 10000; ++step) page.add({{"step", step}, {"loss", step == 5000 ? 7.0 : step % 2}});
+  page.finish();
+  const json loss = numbers(folder)["series"]["loss"];
+  REQUIRE(loss["x"].size() <= 2000);
+  CHECK(loss["x"].size() >= 1000);
+  CHECK(loss["x"].back() == 10000);
+  double highest = 0, mean = 0;
+  for (std::size_t i = 0; i < loss["x"].size(); ++i) {
+    highest = std::max(highest, loss["high"][i].get<double>());
+    CHECK(loss["low"][i] == 0);
+    mean += loss["y"][i].get<double>() / static_cast<double>(loss["x"].size());
+  }
+  CHECK(highest == 7);
+  CHECK(mean == Approx((5000 + 7) / 10000.0));
+}
+
+TEST_CASE("training page: it says how it ended, and what a training that goes on had before") {
+  const test::Directory folder;
+  { TrainingPage page(folder.file("a.html")); }
+  CHECK(numbers(folder, "a.js")["state"] == "stopped");
+  TrainingPageOptions o = always();
+  o.before = {{{"step", 1}, {"loss", 4}}, {{"step", 2}, {"loss", 3}}};
+  TrainingPage page(folder.file("a.html"), o);
+  CHECK(numbers(folder, "a.js")["series"]["loss"]["y"] == json{4, 3});
+  page.add({{"step", 3}, {"loss", 2}, {"tokens", 100}});
+  page.add({{"step", 4}, {"loss", 1}, {"tokens", 100}});
+  page.finish(TrainingState::stopped);
+  const json d = numbers(folder, "a.js");
+  CHECK(d["series"]["loss"]["y"] == json{4, 3, 2, 1});
+  CHECK(d["first"] == 3);
+  CHECK(d["rate"] == "Tokens a second");
+  CHECK(d["series"]["rate"]["x"].size() == 1);
+  CHECK(d["state"] == "stopped");
+}
+
+TEST_CASE("training page: heads stand beside it") {
+  const test::Directory folder;
+  TrainingPage page(folder.file("training.html"), always());
+  AttentionRecording recording;
+  recording.add("layer", full({2, 3, 3}, 1.0 / 3));
+  page.heads(recording);
+  page.add({{"step", 1}, {"loss", 1}});
+  CHECK(numbers(folder)["heads"] == 1);
+  CHECK_THAT(test::get(folder.file("training_heads.html")), Contains("\"layer\""));
+  page.add({{"step", 2}, {"loss", 1}});
+  CHECK(numbers(folder)["heads"] == 1);
+  page.heads(recording);
+  page.finish();
+  CHECK(numbers(folder)["heads"] == 2);
+}
+
+TEST_CASE("training page: what can't be is an error, a disk that is full is told") {
+  const test::Directory folder;
+  CHECK_THROWS_AS(TrainingPage("/dev/null/training.html"), FileError);
+  CHECK_THROWS_WITH(TrainingPage(folder.file("training.htm")), Contains("must end with .html"));
+  CHECK_THROWS_AS(TrainingPage("x"), Error);
+  TrainingPageOptions o;
+  o.steps = -1;
+  CHECK_THROWS_WITH(TrainingPage(folder.file("a.html"), o), Contains("steps is -1"));
+  o.steps = 0, o.seconds_between = NAN;
+  CHECK_THROWS_WITH(TrainingPage(folder.file("a.html"), o), Contains("seconds_between"));
+
+  std::ostringstream said;
+  std::streambuf* const before = std::cerr.rdbuf(said.rdbuf());
+  {
+    TrainingPage page(folder.file("sub/training.html"), always());
+    CHECK_THROWS_WITH(page.add({{"loss", 1}}), Contains("\"step\""));
+    std::filesystem::remove_all(folder.file("sub"));
+    test::put(folder.file("sub"), "in the way");
+    page.add({{"step", 1}, {"loss", 1}});
+    page.add({{"step", 2}, {"loss", 1}});
+  }
+  std::cerr.rdbuf(before);
+  CHECK_THAT(said.str(), Contains("[plot::TrainingPage] cannot write"));
+  CHECK(said.str().find("cannot write") == said.str().rfind("cannot write"));
+}
+
+TEST_CASE("training page: the loss as a picture") {
+  const test::Directory folder;
+  TrainingPage page(folder.file("training.html"));
+  page.add({{"step", 1}, {"loss", 2}});
+  page.add({{"step", 2}, {"loss", 1}, {"validation", 1}});
+  CHECK_THAT(page.loss({"Loss", "Step", "Nats"}).svg(), Contains("training") && Contains("validation"));
+}
