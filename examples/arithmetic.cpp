@@ -91,7 +91,17 @@ int main(int argc, char** argv) {
     optim::OneCycleLR schedule(optimizer, 1e-3, steps, warm_up);
     std::cout << model.num_parameters() << " parameters, " << known.numel() << " pairs to learn from\n";
 
-    plot::Curve curve{"training"};
+    plot::TrainingPage& page = e.follow("Addition", steps);
+    // The heads, as they look on 123+989=2111, while they learn.
+    const Problems shown(full({1}, 123 * (largest + 1) + 989, int64));
+    const Tensor problem = cat({shown.questions, shown.answers}, 1)[{range(), range(0, -1)}];
+    std::vector<std::string> tokens;
+    for (const char c : text_of(problem)) tokens.emplace_back(1, c);
+    const auto film = [&](int step) {
+      e.look(
+          model, step, [&] { model(problem); }, [&](AttentionRecording& heads) { heads.name_tokens("", tokens); });
+    };
+    film(0);
     for (int step = 1; step <= steps; ++step) {
       const Problems p(index_select(known, 0, randint(0, known.numel(), {batch_size})));
       // The model reads the whole but the last digit. Only the digits of the sum are asked of it.
@@ -100,10 +110,11 @@ int main(int argc, char** argv) {
       const Tensor loss = model.loss(text[{range(), range(0, -1)}], cat({silent, p.answers}, 1), ignored);
       optimizer.zero_grad();
       loss.backward();
-      optim::clip_grad_norm_(model.parameters(), 1.0);
+      const double norm = optim::clip_grad_norm_(model.parameters(), 1.0);
+      page.add({{"step", step}, {"loss", loss.item()}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
       optimizer.step();
       schedule.step();
-      curve.y.push_back(loss.item());
+      if (step % (steps / 20) == 0) film(step);
       if (step % (steps / 10) == 0) e.progress("step", step, steps, "loss", loss.item());
     }
 
@@ -115,7 +126,7 @@ int main(int argc, char** argv) {
       std::cout << "  " << text_of(three.questions[i]) << text_of(answer(model, three.questions)[i]) << '\n';
     plot::LineOptions axes("Addition", "Step", "Nats a digit");
     axes.smooth = true;
-    e.picture("loss", plot::lines({curve}, axes));
+    e.picture("loss", page.loss(axes));
     e.at_least("sums of unseen pairs that are right in all digits, in percent", exact_match(model, test), 99);
   });
 }

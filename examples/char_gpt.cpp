@@ -113,27 +113,39 @@ int main(int argc, char** argv) {
     optim::SequentialLR schedule(optimizer, {up, down}, {warm_up});
 
     Windows windows(training);
-    plot::Curve train_curve{"training"}, validation_curve{"validation"};
+    plot::TrainingPage& page = e.follow("Shakespeare", steps);
+    // The heads, as they look on a line of the validation, while they learn.
+    const Tensor line = validation[{range(0, 40)}];
+    std::vector<std::string> letters;
+    for (const char c : alphabet.decode(line)) letters.emplace_back(1, c);
+    const auto film = [&](int step) {
+      e.look(
+          model, step, [&] { model(line.unsqueeze(0)); },
+          [&](AttentionRecording& heads) { heads.name_tokens("", letters); });
+    };
+    film(0);
+    double validated = 0;
     for (int step = 0; step < steps; ++step) {
       const Batch batch(training, windows.next());
       const Tensor loss = model.loss(batch.input, batch.target);
       optimizer.zero_grad();
       loss.backward();
-      optim::clip_grad_norm_(model.parameters(), 1.0);
+      const double norm = optim::clip_grad_norm_(model.parameters(), 1.0);
+      page.add({{"step", step + 1}, {"loss", loss.item()}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
       optimizer.step();
       schedule.step();
-      train_curve.y.push_back(loss.item());
+      if ((step + 1) % (steps / 20) == 0) film(step + 1);
       if ((step + 1) % (steps / 5) == 0) {
-        validation_curve.x.push_back(step);
-        validation_curve.y.push_back(mean_loss(model, validation));
-        e.progress("step", step + 1, steps, "validation loss", validation_curve.y.back());
+        validated = mean_loss(model, validation);
+        page.add({{"step", step + 1}, {"validation", validated}});
+        e.progress("step", step + 1, steps, "validation loss", validated);
       }
     }
 
     plot::LineOptions axes("Shakespeare", "Step", "Nats a letter");
     axes.smooth = true;
-    e.picture("loss", plot::lines({train_curve, validation_curve}, axes));
-    e.at_most("loss over the whole validation tenth, in nats a letter", validation_curve.y.back(), 1.90);
+    e.picture("loss", page.loss(axes));
+    e.at_most("loss over the whole validation tenth, in nats a letter", validated, 1.90);
     std::cout << '\n' << alphabet.decode(write(model, alphabet.encode("\n"), e.quick ? 50 : 500)) << '\n';
   });
 }

@@ -102,7 +102,18 @@ int main(int argc, char** argv) {
     optim::OneCycleLR schedule(optimizer, 2e-3, epochs * per_epoch, warm_up);
     std::cout << model.num_parameters() << " parameters, " << training.classes.numel() << " images to learn from\n";
 
-    plot::Curve curve{"training"};
+    plot::TrainingPage& page = e.follow("Fashion", epochs * per_epoch);
+    // The heads, as they look on the first image of the test.
+    std::vector<std::string> tokens{"summary"};
+    for (std::int64_t i = 0; i < patches; ++i)
+      tokens.push_back(std::to_string(i / grid + 1) + ", " + std::to_string(i % grid + 1));
+    const auto film = [&](int step) {
+      e.look(
+          model, step, [&] { model(test.pixels[{range(0, 1)}]); },
+          [&](AttentionRecording& heads) { heads.name_tokens("", tokens); });
+    };
+    film(0);
+    double last = 0;
     for (int epoch = 1; epoch <= epochs; ++epoch) {
       const Tensor order = randperm(training.classes.numel());
       for (int i = 0; i < per_epoch; ++i) {
@@ -111,17 +122,20 @@ int main(int argc, char** argv) {
         const Tensor loss = nn::cross_entropy(logits, index_select(training.classes, 0, some));
         optimizer.zero_grad();
         loss.backward();
-        optim::clip_grad_norm_(model.parameters(), 1.0);
+        const double norm = optim::clip_grad_norm_(model.parameters(), 1.0);
+        last = loss.item();
+        const int step = (epoch - 1) * per_epoch + i + 1;
+        page.add({{"step", step}, {"loss", last}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
         optimizer.step();
         schedule.step();
-        curve.y.push_back(loss.item());
       }
-      e.progress("epoch", epoch, epochs, "loss", curve.y.back());
+      film(epoch * per_epoch);
+      e.progress("epoch", epoch, epochs, "loss", last);
     }
 
     plot::LineOptions axes("Fashion", "Step", "Nats an image");
     axes.smooth = true;
-    e.picture("loss", plot::lines({curve}, axes));
+    e.picture("loss", page.loss(axes));
     for (std::int64_t i = 0; i < 4; ++i) e.picture("where_it_looks_" + std::to_string(i), look(model, test, i));
     e.at_least("test images that are told right, in percent", accuracy(model, test, e.quick ? 500 : 10000), 88);
   };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <set>
 
 #include "fit/fit.hpp"
 #include "support/example.hpp"
@@ -174,6 +175,27 @@ plot::Figure look(nn::Transformer& model, const Inventory& inventory, const std:
   return plot::heatmap(mean(weights.cross.back()[0], 0), options);
 }
 
+// The letters and sounds of a word, for a film of the heads.
+struct Sample {
+  Tensor letters, sounds;  // [1, S], [1, T]
+  std::vector<std::string> spelling, fed;
+
+  Sample(const std::string& word, const Sounds& spoken, const Inventory& inventory)
+      : letters(letters_of(word).unsqueeze(0)), sounds(sounds_of(spoken, inventory)[{range(0, -1)}].unsqueeze(0)) {
+    for (const char c : word) spelling.emplace_back(1, c);
+    fed = spoken;
+    fed.insert(fed.begin(), "begin");
+  }
+  void name_tokens(AttentionRecording& heads) const {
+    std::set<std::string> layers;
+    for (const AttentionRecord& r : heads.records()) layers.insert(r.layer);
+    for (const std::string& layer : layers) {
+      const bool reads = layer.rfind("encoder", 0) == 0, looks_up = layer.find("cross") != std::string::npos;
+      heads.name_tokens(layer, reads ? spelling : fed, looks_up ? spelling : std::vector<std::string>());
+    }
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -220,7 +242,15 @@ int main(int argc, char** argv) {
     nn::CrossEntropyOptions loss_options;
     loss_options.ignore_index = padding;
     loss_options.label_smoothing = 0.1;
-    plot::Curve curve{"training"};
+    plot::TrainingPage& page = e.follow("Pronunciation", epochs * per_epoch);
+    const Sample shown("thoughtfully", {"th", "ao", "t", "f", "ah", "l", "iy"}, inventory);
+    const auto film = [&](int step) {
+      e.look(
+          model, step, [&] { model(shown.letters, shown.sounds, {}); },
+          [&](AttentionRecording& heads) { shown.name_tokens(heads); });
+    };
+    film(0);
+    int steps = 0;
     for (int epoch = 1; epoch <= epochs; ++epoch) {
       int step = 0;
       for (const data::Batch& batch : loader) {
@@ -230,17 +260,20 @@ int main(int argc, char** argv) {
         const Tensor loss = nn::cross_entropy(logits, target[{range(), range(1)}], loss_options);
         optimizer.zero_grad();
         loss.backward();
-        optim::clip_grad_norm_(model.parameters(), 1.0);
+        const double norm = optim::clip_grad_norm_(model.parameters(), 1.0);
+        page.add({{"step", ++steps}, {"loss", loss.item()}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
         optimizer.step();
         schedule.step();
-        curve.y.push_back(loss.item());
       }
-      e.progress("epoch", epoch, epochs, "phoneme error rate", phoneme_error_rate(model, validation, inventory));
+      film(steps);
+      const double errors = phoneme_error_rate(model, validation, inventory);
+      page.add({{"step", steps}, {"phoneme error rate", errors}});
+      e.progress("epoch", epoch, epochs, "phoneme error rate", errors);
     }
 
     plot::LineOptions axes("Pronunciation", "Step", "Nats a sound");
     axes.smooth = true;
-    e.picture("loss", plot::lines({curve}, axes));
+    e.picture("loss", page.loss(axes));
     e.picture("cross_attention", look(model, inventory, "thoughtfully"));
     e.at_most("phoneme error rate on the held-out tenth, in percent",
               phoneme_error_rate(model, part(count - held_out, e.quick ? 50 : held_out), inventory), 8);

@@ -105,7 +105,7 @@ Tensor answer(const Model& model, const Tensor& source) {
 
 // How many percent of new sequences come out right in every letter and at the end.
 double exact_match(Model& model, std::int64_t count) {
-  const NoGrad no_grad;
+  const NoGrad plain;
   model.eval();
   const Batch b = random_batch(count);
   const Tensor right = logical_or(answer(model, b.source) == b.target, b.target == padding);
@@ -113,24 +113,42 @@ double exact_match(Model& model, std::int64_t count) {
   return 100 * mean(all(right, -1).to(float32)).item();
 }
 
-// Where the decoder looks while it writes what the task makes of eight letters: the mean over heads.
-plot::Figure look(Model& model, std::int64_t task) {
-  const NoGrad no_grad;
+std::vector<std::string> with_letters(std::vector<std::string> list, const Tensor& ids) {
+  for (const std::int64_t id : ids.data<std::int64_t>()) list.emplace_back(1, static_cast<char>('a' + id));
+  return list;
+}
+
+// A task with eight letters, and what is to be written.
+struct Sample {
+  Tensor source, input;                         // [1, 9]
+  std::vector<std::string> read, fed, written;  // tokens of the source, of the input, of what follows from it
+
+  explicit Sample(std::int64_t task) {
+    const Tensor text = tensor({{17, 4, 21, 4, 17, 18, 8, 13}});  // reversin
+    const Tensor answer = task == reverse_task ? flip(text, 1) : text;
+    source = cat({full({1, 1}, task, int64), text}, 1);
+    input = cat({full({1, 1}, start_token, int64), answer}, 1);
+    read = with_letters({task == reverse_task ? "reverse" : "copy"}, text);
+    fed = with_letters({"begin"}, answer);
+    written = with_letters({}, answer);
+    written.emplace_back("end");
+  }
+};
+
+// Where the decoder looks while it writes: the mean over heads.
+plot::Figure look(Model& model, const Sample& s) {
+  const NoGrad plain;
   model.eval();
-  const Tensor text = tensor({{17, 4, 21, 4, 17, 18, 8, 13}});  // reversin
-  const Tensor written = task == reverse_task ? flip(text, 1) : text;
-  const Tensor source = cat({full({1, 1}, task, int64), text}, 1);
-  const Tensor weights = model(source, cat({full({1, 1}, start_token, int64), written}, 1)).weights;
-  const auto names = [](const std::string& first, const Tensor& ids, const std::vector<std::string>& last) {
-    std::vector<std::string> list;
-    if (!first.empty()) list.push_back(first);
-    for (const std::int64_t id : ids.data<std::int64_t>()) list.emplace_back(1, static_cast<char>('a' + id));
-    list.insert(list.end(), last.begin(), last.end());
-    return list;
-  };
-  const std::string task_name = task == reverse_task ? "reverse" : "copy";
-  return plot::heatmap(mean(weights[0], 0),
-                       {task_name, names(task_name, text, {}), names("", written, {"end"}), "Source", "Written"});
+  return plot::heatmap(mean(model(s.source, s.input).weights[0], 0),
+                       {s.read[0], s.read, s.written, "Source", "Written"});
+}
+
+void name_tokens(AttentionRecording& heads, const Sample& s) {
+  heads.name_tokens("encoder", s.read);
+  for (const std::string block : {"decoder.0", "decoder.1"}) {
+    heads.name_tokens(block + ".self", s.fed);
+    heads.name_tokens(block + ".cross", s.fed, s.read);
+  }
 }
 
 }  // namespace
@@ -147,23 +165,31 @@ int main(int argc, char** argv) {
     without_padding.ignore_index = padding;
     std::cout << model.num_parameters() << " parameters, " << steps << " steps\n";
 
-    plot::Curve curve{"training"};
+    plot::TrainingPage& page = e.follow("Copy and reverse", steps);
+    const Sample copy(copy_task), reverse(reverse_task);
+    const auto film = [&](int step) {
+      e.look(
+          model, step, [&] { model(reverse.source, reverse.input); },
+          [&](AttentionRecording& heads) { name_tokens(heads, reverse); });
+    };
+    film(0);
     for (int step = 1; step <= steps; ++step) {
       const Batch b = random_batch(64);
       const Tensor loss = nn::cross_entropy(model(b.source, b.input).output, b.target, without_padding);
       optimizer.zero_grad();
       loss.backward();
-      optim::clip_grad_norm_(model.parameters(), 1.0);
+      const double norm = optim::clip_grad_norm_(model.parameters(), 1.0);
+      page.add({{"step", step}, {"loss", loss.item()}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
       optimizer.step();
       schedule.step();
-      curve.y.push_back(loss.item());
+      if (step % (steps / 20) == 0) film(step);
       if (step % (steps / 10) == 0) e.progress("step", step, steps, "loss", loss.item());
     }
 
     plot::LineOptions axes("Copy and reverse", "Step", "Nats a letter");
     axes.smooth = true;
-    e.picture("loss", plot::lines({curve}, axes));
-    e.picture("where_it_looks", plot::side_by_side({look(model, copy_task), look(model, reverse_task)}));
+    e.picture("loss", page.loss(axes));
+    e.picture("where_it_looks", plot::side_by_side({look(model, copy), look(model, reverse)}));
     e.at_least("new sequences that come out right, in percent", exact_match(model, e.quick ? 100 : 2000), 99.5);
   });
 }

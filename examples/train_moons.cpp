@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
     const auto [test_x, test_y] = half_moons(200);
     nn::Sequential net(nn::Linear(2, 32), nn::ReLU(), nn::Linear(32, 32), nn::ReLU(), nn::Linear(32, 2));
     optim::Adam optimizer(net.named_parameters(), 0.01);
-    plot::Curve curve{"loss"};
+    plot::TrainingPage& page = e.follow("Two half moons", 20);
 
     for (int epoch = 1; epoch <= 20; ++epoch) {
       const Tensor order = randperm(x.size(0));
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
         optimizer.step();
         total += loss.item() / 20;
       }
-      curve.y.push_back(total);
+      page.add({{"step", epoch}, {"loss", total}, {"test accuracy", accuracy(net, test_x, test_y)}});
       if (epoch % 5 == 0)
         std::cout << "epoch " << epoch << "  loss " << total << "  test accuracy " << accuracy(net, test_x, test_y)
                   << '\n';
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
     const Map coarse = decision_map(net, 16, 32), fine = decision_map(net, 101, 161);
     plot::print_heatmap(std::cout, coarse.probability, coarse.options);
     e.picture("moons", plot::side_by_side({plot::heatmap(fine.probability, fine.options),
-                                           plot::lines({curve}, {"Training", "Epoch", "Cross-entropy (nats)"})}));
+                                           page.loss({"Training", "Epoch", "Cross-entropy (nats)"})}));
     e.claim("at least 97 % of new points are told apart", accuracy(net, test_x, test_y) >= 0.97);
   });
 }

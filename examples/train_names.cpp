@@ -132,22 +132,21 @@ int main(int argc, char** argv) {
     const double peak = 4e-3;
     optim::AdamW optimizer(model.named_parameters(), peak);
     std::cout << count << " names, " << model.num_parameters() << " parameters, " << steps << " steps\n";
+    plot::TrainingPage& page = e.follow("A model of names", steps);
     // The heads, as they look on one name, while they learn.
     const std::string shown = "katharina";
-    AttentionRecording recording;
-    recording.title = "A model of names reads '" + shown + "'";
+    std::vector<std::string> letters{"(begin)"};
+    for (const char letter : shown) letters.emplace_back(1, letter);
+    const std::int64_t first = 0;
+    const Tensor text = batch_of({shown}, Span<const std::int64_t>(&first, 1)).input;
     const auto look = [&](int step) {
-      const NoGrad no_grad;
-      const std::int64_t first = 0;
-      nn::AttentionRecorder recorder(model);
-      recorder.step(step);
-      model(batch_of({shown}, Span<const std::int64_t>(&first, 1)).input);
-      recording.append(recorder.recording());
+      e.look(
+          model, step, [&] { model(text); }, [&](AttentionRecording& r) { r.name_tokens("", letters); });
     };
     look(0);
 
     const auto start = std::chrono::steady_clock::now();
-    plot::Curve train_curve{"training"}, validation_curve{"validation"};
+    double validated = 0;
     for (int step = 1; step <= steps; ++step) {
       // A short warm-up, then down along a cosine.
       const double warm_up = std::min(1.0, step / 50.0), progress = static_cast<double>(step) / steps;
@@ -157,14 +156,14 @@ int main(int argc, char** argv) {
       optimizer.zero_grad();
       loss.backward();
       optimizer.step();
-      train_curve.y.push_back(loss.item());
+      page.add({{"step", step}, {"loss", loss.item()}, {"lr", optimizer.lr()}});
       if (step % (steps / 20) == 0) look(step);
       if (step % (steps / 10) == 0) {
-        validation_curve.x.push_back(step);
-        validation_curve.y.push_back(validation_loss(model, names, validation));
+        validated = validation_loss(model, names, validation);
+        page.add({{"step", step}, {"validation", validated}});
         const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
         std::printf("step %4d  training %.3f  validation %.3f nats a character  %5.1f s\n", step, loss.item(),
-                    validation_curve.y.back(), seconds.count());
+                    validated, seconds.count());
         std::fflush(stdout);
       }
     }
@@ -179,14 +178,10 @@ int main(int argc, char** argv) {
 
     plot::LineOptions axes("Names", "Step", "Nats a character");
     axes.smooth = true;
-    e.picture("loss", plot::lines({train_curve, validation_curve}, axes));
-    std::vector<std::string> letters{"(begin)"};
-    for (const char letter : shown) letters.emplace_back(1, letter);
-    recording.name_tokens("", letters);
-    e.page("heads", recording);
+    e.picture("loss", page.loss(axes));
     e.claim("ten new names were found", invented.size() == 10);
     const double goal = e.quick ? 2.6 : 2.2;
     e.claim("the validation loss is below " + std::to_string(goal).substr(0, 3) + " nats a character",
-            validation_curve.y.back() < goal);
+            validated < goal);
   });
 }

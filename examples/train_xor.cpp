@@ -13,17 +13,25 @@ int main(int argc, char** argv) {
     nn::Sequential net(nn::Linear(2, 8), nn::Tanh(), nn::Linear(8, 1), nn::Sigmoid());
     optim::Adam optimizer(net.named_parameters(), 0.05);
 
+    plot::TrainingPage& page = e.follow("The exclusive or", 500);
     Tensor loss;
     for (int step = 1; step <= 500; ++step) {
       loss = nn::mse_loss(net(x), y);
       optimizer.zero_grad();
       loss.backward();
       optimizer.step();
+      page.add({{"step", step}, {"loss", loss.item()}});
       if (step % 100 == 0) std::cout << "step " << step << "  loss " << loss.item() << '\n';
     }
 
     const NoGrad no_grad;
     std::cout << "xor of\n" << x << "\nis learned as\n" << net(x) << '\n';
+    // What it says between the four cases: they are the corners.
+    const Tensor side = linspace(0, 1, 25);
+    const Tensor across = broadcast_to(side, {25, 25}), up = transpose(flip(across, 1));
+    plot::Options look("What it says of x and y", {}, {}, "x, from 0 to 1", "y, from 1 to 0");
+    look.vmin = 0, look.vmax = 1, look.colormap = plot::Colormap::rdbu;
+    e.picture("xor", plot::heatmap(net(stack({across.flatten(), up.flatten()}, 1)).reshape({25, 25}), look));
     e.claim("all four cases are right", equal(net(x) > 0.5, y > 0.5));
     e.claim("the loss is below 0.01", loss.item() < 0.01);
   });

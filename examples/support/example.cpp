@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "fit/graph.hpp"
+#include "fit/nn/attention_recorder.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "fit/random.hpp"
@@ -85,7 +86,31 @@ void Example::page(const std::string& name, const fit::AttentionRecording& recor
   if (lesson_) lesson_->heads(recording);
 }
 
+fit::plot::TrainingPage& Example::follow(const std::string& title, std::int64_t steps) {
+  fit::plot::TrainingPageOptions o;
+  o.title = heads_.title = title, o.steps = steps;
+  pictures_.push_back(path("training.html"));
+  training_ = std::make_unique<fit::plot::TrainingPage>(pictures_.back(), o);
+  std::cout << "To watch it, open this in a browser: " << pictures_.back() << std::endl;
+  return *training_;
+}
+
+void Example::look(fit::nn::Layer& model, std::int64_t step, const std::function<void()>& read,
+                   const std::function<void(fit::AttentionRecording&)>& name) {
+  const fit::NoGrad plain;
+  model.eval();
+  fit::nn::AttentionRecorder recorder(model);
+  recorder.step(step);
+  read();
+  model.train();
+  fit::AttentionRecording seen = recorder.recording();
+  name(seen);
+  heads_.append(seen);
+  training_->heads(heads_);
+}
+
 int Example::finish() {
+  if (training_) training_->finish();
   const bool is_lesson = lesson_ != nullptr;
   if (is_lesson) {
     lesson_->write();

@@ -8,7 +8,9 @@
 
 #include "fit/attention_page.hpp"
 #include "fit/lesson.hpp"
+#include "fit/nn/layer.hpp"
 #include "fit/plot.hpp"
+#include "fit/training_page.hpp"
 
 /// What the examples share: their command line, the claims that they prove, the quality that they reach, the pictures
 /// that they leave.
@@ -45,6 +47,12 @@ class Example {
   void picture(const std::string& name, const fit::plot::Figure& figure);
   /// Saves the page of a recording as DIR/EXAMPLE/NAME.html.
   void page(const std::string& name, const fit::AttentionRecording& recording);
+  /// The page of a training, DIR/EXAMPLE/training.html, which redraws itself from now on.
+  fit::plot::TrainingPage& follow(const std::string& title, std::int64_t steps);
+  /// Adds to that page what the heads of `model` do while it reads, in evaluation and without gradients. `name` gives
+  /// the tokens their names.
+  void look(fit::nn::Layer& model, std::int64_t step, const std::function<void()>& read,
+            const std::function<void(fit::AttentionRecording&)>& name);
   /// Prints the failed claims and where the pictures lie; returns the program's exit code.
   int finish();
 
@@ -59,6 +67,8 @@ class Example {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::vector<std::string> failed_, pictures_;
   std::unique_ptr<fit::Lesson> lesson_;  // null: it is none
+  std::unique_ptr<fit::plot::TrainingPage> training_;
+  fit::AttentionRecording heads_;  // of it
   int claims_ = 0;
 };
 

@@ -155,7 +155,7 @@ struct TrainingPage::State {
       refused = true;
       std::cerr << error.what() << std::endl;
     }
-    wait = std::max(options.seconds_between, seconds_since(begin) / share_of_time);
+    if (options.seconds_between > 0) wait = std::max(options.seconds_between, seconds_since(begin) / share_of_time);
     written = Clock::now();
   }
 

@@ -120,6 +120,7 @@ TEST_CASE("a source is cut into prose and code") {
   CHECK(cells[1].prose == "## First\n");
   CHECK(cells[1].code == "std::cout << 1;\n");
   CHECK(cells[1].marked);
+  CHECK(cells[2].code == "std::cout << \"<b>\";\n");  // without the end of main()
   CHECK(cells[1].first == 7);
   CHECK(cells[1].last == 9);
   CHECK(source_cells("a.cpp", "/// a\nint x;\n// not shown\nint y;\n/// b\nint z;\n")[0].code == "int x;\n");

@@ -15,6 +15,7 @@
 #include "fit/graph.hpp"
 #include "fit/graph_to_dot.hpp"
 #include "fit/hooks.hpp"
+#include "fit/lesson.hpp"
 #include "fit/lookup.hpp"
 #include "fit/memory.hpp"
 #include "fit/nn/activation.hpp"
@@ -53,3 +54,4 @@
 #include "fit/text.hpp"
 #include "fit/tokenizers.hpp"
 #include "fit/trainer.hpp"
+#include "fit/training_page.hpp"

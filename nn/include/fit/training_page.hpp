@@ -29,8 +29,9 @@ using TrainingRow = std::map<std::string, double>;
 struct TrainingPageOptions {
   TrainingPageOptions() {}
   std::string title = "Training";
-  std::int64_t steps = 0;      ///< of the whole training; 0: not known
-  double seconds_between = 1;  ///< from one write to the next, at least; and writing takes at most 1 % of the time
+  std::int64_t steps = 0;  ///< of the whole training; 0: not known
+  /// From one write to the next, at least; and writing takes at most 1 % of the time. 0: each row is written.
+  double seconds_between = 1;
   std::vector<TrainingRow> before = {};  ///< what a training that goes on has had
 };
 

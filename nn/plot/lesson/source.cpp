@@ -28,14 +28,18 @@ bool is_mark(const std::string& line) {
              s.size() - end.size();
 }
 
-// Without empty lines around them, and without the indentation of all.
+std::size_t indentation(const std::string& line) { return line.size() - after_spaces(line).size(); }
+
+// Without empty lines around them, without the end of the function in which they stand, and without the indentation of
+// all.
 std::string tidy(std::vector<std::string> lines) {
   const auto is_empty = [](const std::string& line) { return after_spaces(line).empty(); };
   while (!lines.empty() && is_empty(lines.front())) lines.erase(lines.begin());
-  while (!lines.empty() && is_empty(lines.back())) lines.pop_back();
+  while (!lines.empty() && (is_empty(lines.back()) || indentation(lines.back()) < indentation(lines.front())))
+    lines.pop_back();
   std::size_t indent = std::string::npos;
   for (const std::string& line : lines)
-    if (!is_empty(line)) indent = std::min(indent, line.size() - after_spaces(line).size());
+    if (!is_empty(line)) indent = std::min(indent, indentation(line));
   std::string text;
   for (const std::string& line : lines) text += (is_empty(line) ? "" : line.substr(indent)) + '\n';
   return text;

@@ -13,14 +13,9 @@ import zlib
 
 import browser
 
+from browser import check
+
 STEPS = [0, 10, 100, 900]
-FAILED = []
-
-
-def check(what, holds, *shown):
-    print(("ok     " if holds else "FAILED ") + what, *shown if not holds else [], flush=True)
-    if not holds:
-        FAILED.append(what)
 
 
 def weight(h, q, k, step, sees):
@@ -313,9 +308,7 @@ def main():
                     page.screenshot(folder / f"{name}_{width}_{'dark' if dark else 'light'}_lines.png")
                     check(f"{name} at {width} pixels: no error, no request", not page.problems(), page.problems())
                     page.close()
-    for what in FAILED:
-        print("FAILED: " + what, file=sys.stderr)
-    return 1 if FAILED else 0
+    return browser.verdict()
 
 
 if __name__ == "__main__":

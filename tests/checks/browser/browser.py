@@ -8,8 +8,25 @@ import pathlib
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
+
+
+FAILED = []
+
+
+def check(what, holds, *shown):
+    print(("ok     " if holds else "FAILED ") + what, *shown if not holds else [], flush=True)
+    if not holds:
+        FAILED.append(what)
+
+
+def verdict():
+    """The exit code, after the last check."""
+    for what in FAILED:
+        print("FAILED: " + what, file=sys.stderr)
+    return 1 if FAILED else 0
 
 
 def find():
@@ -94,10 +111,12 @@ class Browser:
 
 
 class Page:
-    """A page that is opened from the disk. What it asks for and complains of is kept."""
+    """A page that is opened from the disk. What it asks for and complains of is kept; it may ask for the files that
+    lie beside it and are named `beside`."""
 
-    def __init__(self, browser, path, width=1600, height=1000, dark=False):
+    def __init__(self, browser, path, width=1600, height=1000, dark=False, beside=()):
         self.browser = browser
+        self.beside = tuple(pathlib.Path(path).resolve().with_name(name).as_uri() for name in beside)
         self.url = pathlib.Path(path).resolve().as_uri()
         target = browser.call("Target.createTarget", url="about:blank")["targetId"]
         self.target = target
@@ -194,6 +213,6 @@ class Page:
                 found.append("dialog: " + params["message"])
             elif method == "Network.requestWillBeSent":
                 url = params["request"]["url"]
-                if url != self.url and not url.startswith(("data:", "blob:")):
+                if url != self.url and not url.startswith(("data:", "blob:")) and url.split("?")[0] not in self.beside:
                     found.append("request: " + url)
         return found

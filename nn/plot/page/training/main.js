@@ -4,7 +4,7 @@ const CHARTS = [
   { title: "Gradient norm", curves: [{ name: "grad_norm", label: "norm", color: "first" }] },
 ];
 const charts = new Map();
-let shown = null, headsShown = 0;
+let shown = null, headsShown = 0, news = Date.now();
 
 function duration(seconds) {
   const s = Math.round(seconds), two = (n) => String(n).padStart(2, "0");
@@ -23,6 +23,8 @@ function showStatus(data) {
   parts.push(duration(data.seconds) + " so far");
   const done = data.step - data.first;
   if (data.state === "running" && data.steps && done > 0) parts.push(duration(data.seconds / done * (data.steps - data.step)) + " left");
+  const silent = (Date.now() - news) / 1000;
+  if (data.state === "running" && silent > 30) parts.push(`<b>no news for ${duration(silent)}</b>`);
   document.getElementById("status").innerHTML = '<span class="dot"></span>' + parts.join(" · ");
   const progress = document.getElementById("progress"), share = data.steps ? Math.min(100, 100 * data.step / data.steps) : 0;
   progress.hidden = !data.steps;
@@ -48,6 +50,7 @@ function showHeads(data) {
 
 // Called by the file of numbers.
 function show(data) {
+  if (data.seconds !== shown?.seconds) news = Date.now();
   shown = data;
   document.getElementById("title").textContent = data.title;
   showStatus(data);

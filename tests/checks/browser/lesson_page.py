@@ -1,0 +1,175 @@
+"""lesson_page.py PROGRAM DIR [EXAMPLE...]: opens the pages that PROGRAM (lesson_pages.cpp) and the examples write below
+DIR in a browser, and reads them. Screenshots are left in DIR."""
+
+import pathlib
+import subprocess
+import sys
+
+import browser
+from browser import check
+
+RED = {False: "rgb(207, 34, 46)", True: "rgb(255, 123, 114)"}  # --bad of theme.css, light and dark
+
+
+def middle(page, element):
+    page.js(f"{element}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
+    page.settle()
+    return page.js(f"""(() => {{ const r = {element}.getBoundingClientRect();
+      return [r.left + r.width / 2, r.top + r.height / 2]; }})()""")
+
+
+def tip(page):
+    return page.js("document.getElementById('tip').hidden ? null : document.getElementById('tip').textContent")
+
+
+def hover(page, x, y):
+    """What is said there, once it is: the pixels of an image are read first."""
+    page.move(5, 5)
+    page.move(x, y)
+    page.wait("!document.getElementById('tip').hidden")
+    return tip(page)
+
+
+def texts(page, selector):
+    return page.js(f"[...document.querySelectorAll('{selector}')].map(e => e.textContent)")
+
+
+def contents(page):
+    check("five cells", page.js("document.querySelectorAll('section.cell').length") == 5)
+    code = texts(page, ".code")
+    check("each has its code", len(code) == 5 and "#include <cstdio>" in code[0] and code[1].startswith("std::cout <<") and
+          code[4].rstrip().endswith("lesson.heads(recording);"), code)
+    check("code is without its indentation and marks", not any(".cell()" in c or c.startswith(" ") for c in code))
+    check("what is not shown is not", not any("argv" in c or "throws" in c for c in code))
+    check("code is coloured", page.js("document.querySelectorAll('.code .keyword').length") > 3)
+    printed = texts(page, ".printed")
+    check("what was printed stands there as text",
+          printed[0] == 'from cout <script>alert("printed")</script> & ]]>\nfrom printf\n', printed)
+    check("colours of a terminal, without its control characters", printed[1] == "a bred�\n" and
+          page.js("getComputedStyle(document.querySelector('.printed span')).backgroundColor") == "rgb(255, 0, 0)", printed)
+    check("a claim that holds", texts(page, ".claim:not(.failed)") == ["one is one"])
+    check("one that fails", texts(page, ".claim.failed") == ["one is two </p><script>alert(2)</script>"])
+    check("the sum of them", texts(page, "#summary") == ["1 of 2 claims hold"])
+    check("contents", texts(page, "nav a") == ["What it prints", "What it draws", "What fails", "Heads"])
+    check("no element came of any text", page.js("document.scripts.length") == 1)
+    check("the title", page.js("document.title") == "A lesson for the test")
+
+
+def formulas(page, what):
+    boxes = page.js("""[...document.querySelectorAll('math')].map(m => { const r = m.getBoundingClientRect();
+      return [r.width, r.height, m.namespaceURI.endsWith('MathML'), m.querySelectorAll('merror').length]; })""")
+    check(f"{what}: {len(boxes)} formulas are set", len(boxes) > 0 and all(w > 3 and h > 5 and ml and not e for w, h, ml, e in boxes), boxes)
+
+
+def formulas_stand(page):
+    check("a fraction's parts stand one above the other", page.js("""(() => {
+      const [a, b] = [...document.querySelector('math[display] mfrac').children].map(e => e.getBoundingClientRect());
+      return a.bottom <= b.top + 2; })()"""))
+
+
+def figures(page):
+    check("three figures", page.js("document.querySelectorAll('figure svg').length") == 3)
+    check("a caption", texts(page, "figcaption") == ["A caption & more"])
+    for row, column in [(0, 1), (2, 3), (3, 4)]:
+        said = hover(page, *middle(page, f"document.querySelectorAll('figure')[0].querySelectorAll('.cell')[{row * 5 + column}]"))
+        name = ["a", "b", "c", "<script>alert(1)</s…", "e"][column]  # long names are shortened
+        exact = (row * 5 + column) * 7 % 20 / 20
+        check(f"the cell in row {row}, column {column} says its value",
+              said.startswith(f"{'pqrs'[row]} → {name}: ") and abs(float(said.rsplit(": ", 1)[1]) - exact) < 0.0006, said, exact)
+    check("its row and its column are marked", page.js("document.querySelectorAll('.mark').length") == 2)
+    widths = page.js("[...document.querySelectorAll('.mark')].map(m => [m.getBBox().width, m.getBBox().height])")
+    check("all of them", widths[0][0] > 4 * widths[1][0] and widths[1][1] > 3 * widths[0][1], widths)
+    page.move(5, 5)
+    check("the tip goes with the pointer", tip(page) is None)
+    check("so do the marks", page.js("document.querySelectorAll('.mark').length") == 0)
+    middle(page, "document.querySelectorAll('figure')[1].querySelector('image')")
+    box = page.js("(() => { const r = document.querySelectorAll('figure')[1].querySelector('image').getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()")
+    for row, column in [(0, 0), (40, 37), (79, 99)]:
+        said = hover(page, box[0] + (column + 0.5) * box[2] / 100, box[1] + (row + 0.5) * box[3] / 80)
+        check(f"the pixel in row {row}, column {column} says its value", said.startswith(f"row {row}, column {column}: ") and
+              abs(float(said.rsplit(": ", 1)[1]) - column / 99) < 1 / 255 + 0.005, said, column / 99)
+    said = hover(page, *middle(page, "document.querySelectorAll('figure')[2].querySelectorAll('.cell')[13]"))
+    check("of several heads, each says its own", abs(float(said.rsplit(": ", 1)[1]) - 13 * 7 % 20 / 20) < 0.0006, said)
+    widths = page.js("[...document.querySelectorAll('.mark')].map(m => m.getBBox().width)")
+    cell = page.js("Number(document.querySelectorAll('figure')[2].querySelector('.cell').getAttribute('width'))")
+    check("and marks the row of its own map", 4 * cell < max(widths) < 7 * cell, widths, cell)
+    page.move(5, 5)
+
+
+def heads(page):
+    page.wait("document.querySelector('iframe').contentDocument?.documentElement.dataset.ready === 'true'")
+    check("the heads are a page within the page", page.js("document.querySelector('iframe').contentDocument.querySelectorAll('.head').length") == 3)
+    check("and have their title", page.js("document.querySelector('iframe').contentDocument.title") == '"quoted" & </iframe>')
+
+
+def looks(page, dark, what):
+    check(f"{what}: nothing is cut off", page.js("document.documentElement.scrollWidth <= innerWidth"))
+    check(f"{what}: dark or light", page.js("document.documentElement.dataset.theme") == ("dark" if dark else "light"))
+    check(f"{what}: words stand out from the ground", page.js("""(() => {
+      const light = (color) => color.match(/\\d+/g).slice(0, 3).reduce((sum, v) => sum + Number(v), 0) / 3;
+      const ground = light(getComputedStyle(document.body).backgroundColor);
+      const bad = [...document.querySelectorAll('p, li, h1, h2, .printed, math, figure text:not(.on-cell)')].filter((e) => {
+        const style = getComputedStyle(e), ink = e.namespaceURI.endsWith('svg') ? style.fill : style.color;
+        return Math.abs(light(ink) - ground) < 80; });
+      return bad.length === 0 || bad[0].outerHTML; })()""") is True)
+
+
+def main():
+    program, folder, examples = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
+    chromium = browser.find()
+    if not chromium:
+        print("skipped: chromium is missing; apt-get install chromium")
+        return 77
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run([program, folder], check=True, stdout=subprocess.DEVNULL)
+    thrown = subprocess.run([program, folder, "throw"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    check("an exception that nobody catches ends the program", thrown.returncode != 0)
+    pages = [folder / "lesson.html"]
+    for example in examples:
+        subprocess.run([example, "--quick", "--out", folder], check=True, stdout=subprocess.DEVNULL)
+        name = pathlib.Path(example).name
+        pages.append(folder / name / (name + ".html"))
+    with browser.Browser(chromium) as b:
+        page = browser.Page(b, pages[0])
+        page.wait("document.readyState === 'complete'")
+        contents(page)
+        formulas_stand(page)
+        figures(page)
+        heads(page)
+        page.js("document.getElementById('theme').click()")
+        check("the button makes it dark", page.js("document.documentElement.dataset.theme") == "dark")
+        check("the lesson: no dialog, no error, no request", not page.problems(), page.problems())
+        page.close()
+
+        page = browser.Page(b, folder / "thrown.html")
+        check("what was thrown is told", texts(page, ".error") == ["something <b>went</b> wrong\n"], texts(page, ".error"))
+        check("in red", page.js("getComputedStyle(document.querySelector('.error')).color") == RED[False])
+        check("after what ran", "from printf" in texts(page, ".printed")[0] and texts(page, ".claim") == ["one is one"])
+        check("what did not run says so", page.js("document.querySelectorAll('.unreached').length") == 3)
+        check("so does the summary", texts(page, "#summary.bad") == ["1 of 1 claims hold; it ended with an error"])
+        check("thrown: no dialog, no error, no request", not page.problems(), page.problems())
+        page.close()
+
+        for path in pages:
+            for width in (800, 1600):
+                for dark in (False, True):
+                    page = browser.Page(b, path, width=width, dark=dark)
+                    what = f"{path.stem}, {width} pixels, {'dark' if dark else 'light'}"
+                    page.wait("document.readyState === 'complete'")
+                    looks(page, dark, what)
+                    formulas(page, what)
+                    if path == pages[0]:
+                        check(f"{what}: a failed claim is red",
+                              page.js("getComputedStyle(document.querySelector('.claim.failed')).color") == RED[dark])
+                    else:
+                        check(f"{what}: all claims hold, all of it ran", page.js("""document.querySelectorAll('.failed, .error, .unreached').length === 0 &&
+                              document.querySelectorAll('.claim').length >= 6 && document.querySelectorAll('figure svg').length >= 2 &&
+                              document.querySelectorAll('.code').length >= 6 && document.querySelectorAll('.printed').length >= 4"""))
+                    page.screenshot(folder / f"{path.stem}_{width}_{'dark' if dark else 'light'}.png")
+                    check(f"{what}: no error, no request", not page.problems(), page.problems())
+                    page.close()
+    return browser.verdict()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

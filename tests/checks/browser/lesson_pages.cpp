@@ -1,0 +1,61 @@
+/// # A lesson for the test
+///
+/// Prose with **strong**, *emphasis*, `code`, a [link](#part-2) and a formula: $w_{ij} = \frac{e^{s_{ij}}}{\sum_k
+/// e^{s_{ik}}}$.
+///
+/// $$\text{Attention}(Q, K, V) = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
+///
+/// <script>alert("prose")</script> & ]]> are text.
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <stdexcept>
+
+#include "fit/fit.hpp"
+
+using namespace fit;
+
+// 4 rows of 5 values that lesson_page.py knows, too.
+Tensor values() {
+  std::vector<double> v;
+  for (int i = 0; i < 20; ++i) v.push_back(i * 7 % 20 / 20.0);
+  return tensor(v, {4, 5});
+}
+// not shown
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  const bool throws = argc > 2 && std::strcmp(argv[2], "throw") == 0;
+  Lesson lesson(std::string(argv[1]) + (throws ? "/thrown.html" : "/lesson.html"));
+
+  /// ## What it prints
+  lesson.cell();
+  std::cout << "from cout <script>alert(\"printed\")</script> & ]]>\n";
+  std::printf("from printf\n");
+  lesson.claim("one is one", 1 == 1);
+  // not shown
+  if (throws) throw std::runtime_error("something <b>went</b> wrong");
+
+  /// ## What it draws
+  ///
+  /// A small map, whose cells are elements, and a large one, which is an image.
+  lesson.cell();
+  plot::Options options("Values", {"a", "b", "c", "<script>alert(1)</script>", "e"}, {"p", "q", "r", "s"});
+  lesson.figure(plot::heatmap(values(), options), "A caption & more");
+  lesson.figure(plot::heatmap(broadcast_to(linspace(0, 1, 100), {80, 100}), {"Large"}));
+  lesson.figure(plot::heads(values().reshape({2, 2, 5})));
+
+  /// ## What fails
+  lesson.cell();
+  lesson.claim("one is two </p><script>alert(2)</script>", 1 == 2);
+  std::cout << std::string(
+      "a\x01"
+      "b\x1b[48;2;255;0;0mred\x1b[0m\xff\n");
+
+  /// ## Heads
+  lesson.cell();
+  AttentionRecording recording;
+  recording.title = "\"quoted\" & </iframe>";
+  recording.add("layer", softmax(randn({3, 6, 6})));
+  lesson.heads(recording);
+}

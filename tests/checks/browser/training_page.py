@@ -1,0 +1,134 @@
+"""training_page.py PROGRAM DIR: follows the training that PROGRAM (training_pages.cpp) writes into DIR in a browser.
+Screenshots are left in DIR."""
+
+import pathlib
+import subprocess
+import sys
+import time
+
+import browser
+from browser import check
+
+BESIDE = ("training.js", "training_heads.html")
+
+
+class Training:
+    """The program, which does one thing for each line."""
+
+    def __init__(self, program, folder):
+        self.process = subprocess.Popen([program, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def tell(self, *lines):
+        for line in lines:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline().strip()
+            if answer != ("finished" if line == "end" else "done"):
+                raise RuntimeError(f"the program said {answer!r}")
+
+
+def status(page):
+    return page.js("document.getElementById('status').textContent")
+
+
+def drawn(page, series):
+    """How many points the first curve of a chart has."""
+    return page.js(f"""(() => {{ const path = document.querySelector('[data-series="{series}"] .curve');
+      return path && path.getAttribute('d').split(/[ML]/).length - 1; }})()""")
+
+
+def follows(page, training):
+    training.tell(*["row"] * 2)
+    page.wait("shown.step === 3")
+    check("three points are drawn", drawn(page, "loss") == 3, drawn(page, "loss"))
+    check("it says how far it is", "running" in status(page) and "step 3 of 40" in status(page) and "0.3333" in status(page), status(page))
+    check("the bar, too", page.js("document.getElementById('progress').getAttribute('aria-valuenow')") == "8")
+    page.js("window.still_here = true")
+    for count in (4, 9, 20):
+        before = page.js("document.querySelector('[data-series=\"loss\"] .curve').getAttribute('d')")
+        training.tell(*["row"] * (count - int(page.js("shown.step"))))
+        page.wait(f"shown.step === {count}")
+        check(f"new points appear by themselves: {count}", drawn(page, "loss") == count and
+              page.js("document.querySelector('[data-series=\"loss\"] .curve').getAttribute('d')") != before, drawn(page, "loss"))
+    check("and the page was not loaded again", page.js("window.still_here === true"))
+    titles = page.js("[...document.querySelectorAll('.chart h2')].map(h => h.textContent)")
+    check("there is a chart of each number, and of the rate",
+          titles[:3] == ["Loss", "Learning rate", "Gradient norm"] and "Tokens a second" in titles and "<img src=x onerror=alert(1)>" in titles, titles)
+    check("the validation is in the chart of the loss", page.js("document.querySelectorAll('[data-series=\"loss\"] .key').length") == 2)
+
+
+def hovering(page):
+    box = page.js("""(() => { const r = document.querySelector('[data-series="loss"] svg').getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()""")
+    for step in (1, 10, 20):
+        x = page.js(f"charts.get('Loss').x({step})")
+        page.move(box[0] + x, box[1] + box[3] / 2)
+        lines = page.js("document.getElementById('tip').textContent").split("\n")
+        value = float(lines[1].split(": ")[1])
+        check(f"step {step} says its loss", lines[0] == f"step {step}" and abs(value - 1 / step) < 1e-3, lines)
+    page.move(5, 5)
+    check("the tip goes with the pointer", page.js("document.getElementById('tip').hidden"))
+    before = page.js("document.querySelector('[data-series=\"loss\"] .curve').getAttribute('d')")
+    page.js("document.querySelector('.chart button').click()")
+    after = page.js("document.querySelector('[data-series=\"loss\"] .curve').getAttribute('d')")
+    check("a logarithmic axis draws it otherwise", before != after and "NaN" not in after)
+    page.js("document.querySelector('.chart button').click()")
+
+
+def heads(page, training):
+    check("no heads yet", page.js("document.getElementById('heads').hidden"))
+    training.tell("heads", "row")
+    page.wait("!document.getElementById('heads').hidden")
+    check("heads appear, too", page.js("document.querySelector('iframe').src").endswith("training_heads.html?1"))
+    training.tell("heads", "row")
+    page.wait("document.querySelector('iframe').src.endsWith('?2')")
+    check("and the newer ones", True)
+
+
+def main():
+    program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    chromium = browser.find()
+    if not chromium:
+        print("skipped: chromium is missing; apt-get install chromium")
+        return 77
+    folder.mkdir(parents=True, exist_ok=True)
+    training = Training(program, folder)
+    training.tell("row")
+    with browser.Browser(chromium) as b:
+        page = browser.Page(b, folder / "training.html", beside=BESIDE)
+        check("a page that is opened has the first point", page.js("shown.step") == 1)
+        follows(page, training)
+        hovering(page)
+        heads(page, training)
+        training.tell("end")
+        page.wait("shown.state === 'done'")
+        check("it says that it is done", status(page).startswith("done") and "left" not in status(page), status(page))
+        page.screenshot(folder / "training_followed.png")
+        check("followed: no dialog, no error, no request but for the files beside it", not page.problems(), page.problems())
+        page.close()
+
+        page = browser.Page(b, folder / "training.html", beside=("training_heads.html",))
+        time.sleep(1.5)  # a page that still asked would have
+        check("the page of a training that is done needs no numbers beside it", not page.problems() and drawn(page, "loss") == 22,
+              page.problems(), drawn(page, "loss"))
+        page.close()
+        check("the Trainer's page was written", training.process.wait(60) == 0)
+        for name in ("training", "trained/training"):
+            for width in (800, 1600):
+                for dark in (False, True):
+                    page = browser.Page(b, folder / (name + ".html"), width=width, dark=dark, beside=BESIDE)
+                    page.wait("document.readyState === 'complete'")
+                    what = f"{name}, {width} pixels, {'dark' if dark else 'light'}"
+                    check(f"{what}: nothing is cut off", page.js("document.documentElement.scrollWidth <= innerWidth"))
+                    check(f"{what}: its theme", page.js("document.documentElement.dataset.theme") == ("dark" if dark else "light"))
+                    if name != "training":
+                        titles = page.js("[...document.querySelectorAll('.chart h2')].map(h => h.textContent)")
+                        check(f"{what}: what a Trainer knows", titles[:3] == ["Loss", "Learning rate", "Gradient norm"] and drawn(page, "loss") == 12 and
+                              page.js("shown.series.validation.x.length === 3 && shown.series.grad_norm.x.length === 12 && shown.heads > 0"), titles)
+                    page.screenshot(folder / f"{name.replace('/', '_')}_{width}_{'dark' if dark else 'light'}.png")
+                    check(f"{what}: no error, no request", not page.problems(), page.problems())
+                    page.close()
+    return browser.verdict()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
