@@ -84,6 +84,7 @@ int main(int argc, char** argv) {
     o.context_length = question_length + answer_length;
     o.num_layers = 2, o.num_heads = 4, o.d_model = 128;
     nn::GPT model(o);
+    dist::DataParallel parallel(model);
     const int steps = e.quick ? 20 : 3000, batch_size = 128;
     optim::AdamW optimizer(model.named_parameters());
     optim::OneCycleOptions warm_up;
@@ -103,19 +104,19 @@ int main(int argc, char** argv) {
     };
     film(0);
     for (int step = 1; step <= steps; ++step) {
-      const Problems p(index_select(known, 0, randint(0, known.numel(), {batch_size})));
+      const Problems p(parallel.rows(index_select(known, 0, randint(0, known.numel(), {batch_size}))));
       // The model reads the whole but the last digit. Only the digits of the sum are asked of it.
       const Tensor text = cat({p.questions, p.answers}, 1);
-      const Tensor silent = full({batch_size, question_length - 1}, ignored, int64);
-      const Tensor loss = model.loss(text[{range(), range(0, -1)}], cat({silent, p.answers}, 1), ignored);
+      const Tensor silent = full({text.size(0), question_length - 1}, ignored, int64);
       optimizer.zero_grad();
-      loss.backward();
+      const double loss =
+          parallel.backward(model.loss(text[{range(), range(0, -1)}], cat({silent, p.answers}, 1), ignored));
       const double norm = optim::clip_grad_norm_(model.parameters(), 1.0);
-      page.add({{"step", step}, {"loss", loss.item()}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
+      page.add({{"step", step}, {"loss", loss}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
       optimizer.step();
       schedule.step();
       if (step % (steps / 20) == 0) film(step);
-      if (step % (steps / 10) == 0) e.progress("step", step, steps, "loss", loss.item());
+      if (step % (steps / 10) == 0) e.progress("step", step, steps, "loss", loss);
     }
 
     const NoGrad no_grad;

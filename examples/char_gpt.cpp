@@ -57,13 +57,14 @@ double mean_loss(nn::GPT& model, const Tensor& text) {
   const NoGrad no_grad;
   model.eval();
   double total = 0;
-  const std::int64_t windows = (text.numel() - 1) / context;
-  for (const Tensor& some : split(context * arange(windows), 128)) {
+  const dist::Rows windows((text.numel() - 1) / context, dist::world().rank(), dist::world().size());
+  for (const Tensor& some : split(context * (windows.first + arange(windows.count)), 128)) {
     const Batch b(text, some);
     total += model.loss(b.input, b.target).item() * static_cast<double>(some.numel());
   }
   model.train();
-  return total / static_cast<double>(windows);
+  const auto count = static_cast<double>(windows.count);
+  return dist::mean(total / count, count);
 }
 
 // Letter by letter: each is drawn from the probabilities that follow from the last `context` ones.
@@ -96,6 +97,7 @@ int main(int argc, char** argv) {
     o.num_layers = 4, o.num_heads = 4, o.d_model = 128;
     o.bias = false;
     nn::GPT model(o);
+    dist::DataParallel parallel(model);
 
     // Weight decay pulls at matrices, not at the scales of the norms.
     const auto [matrices, scales] = optim::split_by_decay(model);
@@ -126,12 +128,11 @@ int main(int argc, char** argv) {
     film(0);
     double validated = 0;
     for (int step = 0; step < steps; ++step) {
-      const Batch batch(training, windows.next());
-      const Tensor loss = model.loss(batch.input, batch.target);
+      const Batch batch(training, parallel.rows(windows.next()));
       optimizer.zero_grad();
-      loss.backward();
+      const double loss = parallel.backward(model.loss(batch.input, batch.target));
       const double norm = optim::clip_grad_norm_(model.parameters(), 1.0);
-      page.add({{"step", step + 1}, {"loss", loss.item()}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
+      page.add({{"step", step + 1}, {"loss", loss}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
       optimizer.step();
       schedule.step();
       if ((step + 1) % (steps / 20) == 0) film(step + 1);

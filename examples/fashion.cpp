@@ -93,6 +93,7 @@ int main(int argc, char** argv) {
   const auto train = [](example::Example& e) {
     const Images training(e.data, "train"), test(e.data, "t10k");
     VisionTransformer model;
+    dist::DataParallel parallel(model);
     const std::int64_t batch_size = 64;
     const int epochs = e.quick ? 1 : 6,
               per_epoch = e.quick ? 10 : static_cast<int>(training.classes.numel() / batch_size);
@@ -117,13 +118,11 @@ int main(int argc, char** argv) {
     for (int epoch = 1; epoch <= epochs; ++epoch) {
       const Tensor order = randperm(training.classes.numel());
       for (int i = 0; i < per_epoch; ++i) {
-        const Tensor some = order[{range(i * batch_size, (i + 1) * batch_size)}];
+        const Tensor some = parallel.rows(order[{range(i * batch_size, (i + 1) * batch_size)}]);
         const Tensor logits = model(index_select(training.pixels, 0, some));
-        const Tensor loss = nn::cross_entropy(logits, index_select(training.classes, 0, some));
         optimizer.zero_grad();
-        loss.backward();
+        last = parallel.backward(nn::cross_entropy(logits, index_select(training.classes, 0, some)));
         const double norm = optim::clip_grad_norm_(model.parameters(), 1.0);
-        last = loss.item();
         const int step = (epoch - 1) * per_epoch + i + 1;
         page.add({{"step", step}, {"loss", last}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
         optimizer.step();

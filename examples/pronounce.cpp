@@ -229,6 +229,7 @@ int main(int argc, char** argv) {
     o.norm_first = true;
     o.dropout = 0.05;
     nn::Transformer model(o);
+    dist::DataParallel parallel(model);
     const int epochs = e.quick ? 1 : 16, per_epoch = e.quick ? 5 : static_cast<int>(loader.size());
     optim::AdamWOptions adam;
     adam.beta2 = 0.98;
@@ -255,13 +256,14 @@ int main(int argc, char** argv) {
       int step = 0;
       for (const data::Batch& batch : loader) {
         if (step++ == per_epoch) break;
-        const Tensor &source = batch[0], &target = batch[1];
+        const Tensor source = parallel.rows(batch[0]), target = parallel.rows(batch[1]);
         const Tensor logits = model(source, target[{range(), range(0, -1)}], create_padding_mask(source, padding));
-        const Tensor loss = nn::cross_entropy(logits, target[{range(), range(1)}], loss_options);
+        const Tensor sounds = target[{range(), range(1)}];
         optimizer.zero_grad();
-        loss.backward();
+        const double loss =
+            parallel.backward(nn::cross_entropy(logits, sounds, loss_options), sum(sounds != padding).item());
         const double norm = optim::clip_grad_norm_(model.parameters(), 1.0);
-        page.add({{"step", ++steps}, {"loss", loss.item()}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
+        page.add({{"step", ++steps}, {"loss", loss}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
         optimizer.step();
         schedule.step();
       }

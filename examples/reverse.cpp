@@ -105,7 +105,7 @@ Tensor answer(const Model& model, const Tensor& source) {
 
 // How many percent of new sequences come out right in every letter and at the end.
 double exact_match(Model& model, std::int64_t count) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   const Batch b = random_batch(count);
   const Tensor right = logical_or(answer(model, b.source) == b.target, b.target == padding);
@@ -137,7 +137,7 @@ struct Sample {
 
 // Where the decoder looks while it writes: the mean over heads.
 plot::Figure look(Model& model, const Sample& s) {
-  const NoGrad plain;
+  const NoGrad no_grad;
   model.eval();
   return plot::heatmap(mean(model(s.source, s.input).weights[0], 0),
                        {s.read[0], s.read, s.written, "Source", "Written"});
@@ -156,6 +156,7 @@ void name_tokens(AttentionRecording& heads, const Sample& s) {
 int main(int argc, char** argv) {
   return example::run(argc, argv, "Trains an encoder and a decoder to copy and reverse.", [](example::Example& e) {
     Model model;
+    dist::DataParallel parallel(model);
     const int steps = e.quick ? 20 : 1500;
     optim::AdamW optimizer(model.named_parameters());
     optim::OneCycleOptions warm_up;
@@ -175,15 +176,17 @@ int main(int argc, char** argv) {
     film(0);
     for (int step = 1; step <= steps; ++step) {
       const Batch b = random_batch(64);
-      const Tensor loss = nn::cross_entropy(model(b.source, b.input).output, b.target, without_padding);
+      const Tensor source = parallel.rows(b.source), input = parallel.rows(b.input), target = parallel.rows(b.target);
+      const double letters_and_ends = sum(target != padding).item();
       optimizer.zero_grad();
-      loss.backward();
+      const double loss =
+          parallel.backward(nn::cross_entropy(model(source, input).output, target, without_padding), letters_and_ends);
       const double norm = optim::clip_grad_norm_(model.parameters(), 1.0);
-      page.add({{"step", step}, {"loss", loss.item()}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
+      page.add({{"step", step}, {"loss", loss}, {"lr", optimizer.lr()}, {"grad_norm", norm}});
       optimizer.step();
       schedule.step();
       if (step % (steps / 20) == 0) film(step);
-      if (step % (steps / 10) == 0) e.progress("step", step, steps, "loss", loss.item());
+      if (step % (steps / 10) == 0) e.progress("step", step, steps, "loss", loss);
     }
 
     plot::LineOptions axes("Copy and reverse", "Step", "Nats a letter");

@@ -59,6 +59,7 @@ int main(int argc, char** argv) {
     const auto [x, y] = half_moons(500);
     const auto [test_x, test_y] = half_moons(200);
     nn::Sequential net(nn::Linear(2, 32), nn::ReLU(), nn::Linear(32, 32), nn::ReLU(), nn::Linear(32, 2));
+    dist::DataParallel parallel(net);
     optim::Adam optimizer(net.named_parameters(), 0.01);
     plot::TrainingPage& page = e.follow("Two half moons", 20);
 
@@ -66,11 +67,10 @@ int main(int argc, char** argv) {
       const Tensor order = randperm(x.size(0));
       double total = 0;
       for (const Tensor& batch : split(order, 50)) {
-        const Tensor loss = nn::cross_entropy(net(index_select(x, 0, batch)), index_select(y, 0, batch));
+        const Tensor some = parallel.rows(batch);
         optimizer.zero_grad();
-        loss.backward();
+        total += parallel.backward(nn::cross_entropy(net(index_select(x, 0, some)), index_select(y, 0, some))) / 20;
         optimizer.step();
-        total += loss.item() / 20;
       }
       page.add({{"step", epoch}, {"loss", total}, {"test accuracy", accuracy(net, test_x, test_y)}});
       if (epoch % 5 == 0)

@@ -128,6 +128,7 @@ int main(int argc, char** argv) {
     const Tensor training = order[{range(0, count * 9 / 10)}], validation = order[{range(count * 9 / 10)}];
 
     NameModel model;
+    dist::DataParallel parallel(model);
     const int steps = e.quick ? 80 : 1500;
     const double peak = 4e-3;
     optim::AdamW optimizer(model.named_parameters(), peak);
@@ -151,19 +152,20 @@ int main(int argc, char** argv) {
       // A short warm-up, then down along a cosine.
       const double warm_up = std::min(1.0, step / 50.0), progress = static_cast<double>(step) / steps;
       optimizer.set_lr(peak * warm_up * (0.02 + 0.49 * (1 + std::cos(std::acos(-1.0) * progress))));
-      const Tensor which = index_select(training, 0, randint(0, training.size(0), {128}));
-      const Tensor loss = loss_of(model, batch_of(names, which.data<std::int64_t>()), nn::Reduction::mean);
+      const Tensor which = parallel.rows(index_select(training, 0, randint(0, training.size(0), {128})));
+      const Batch batch = batch_of(names, which.data<std::int64_t>());
       optimizer.zero_grad();
-      loss.backward();
+      const double loss =
+          parallel.backward(loss_of(model, batch, nn::Reduction::mean), static_cast<double>(batch.letters));
       optimizer.step();
-      page.add({{"step", step}, {"loss", loss.item()}, {"lr", optimizer.lr()}});
+      page.add({{"step", step}, {"loss", loss}, {"lr", optimizer.lr()}});
       if (step % (steps / 20) == 0) look(step);
       if (step % (steps / 10) == 0) {
         validated = validation_loss(model, names, validation);
         page.add({{"step", step}, {"validation", validated}});
         const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-        std::printf("step %4d  training %.3f  validation %.3f nats a character  %5.1f s\n", step, loss.item(),
-                    validated, seconds.count());
+        std::printf("step %4d  training %.3f  validation %.3f nats a character  %5.1f s\n", step, loss, validated,
+                    seconds.count());
         std::fflush(stdout);
       }
     }

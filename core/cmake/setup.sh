@@ -37,6 +37,7 @@ has() {
     ninja-build) command -v ninja ;;
     clang) command -v clang++ ;;
     clang-format-14 | chromium | python3 | pngcheck) command -v "$1" ;;
+    openmpi-bin) command -v mpirun ;;
     libxml2-utils) command -v xmllint ;;
     python3-pip) python3 -m pip --version 2>&1 ;;
     pkgconf) command -v pkg-config ;;

@@ -31,8 +31,9 @@ struct AttentionParams {
   double scale = 1;         // of the products of q and k
   bool causal = false;      // query i sees keys j <= i + Sk - Sq
   std::int64_t window = 0;  // and j > i + Sk - Sq - window, unless it is 0
-  double dropout = 0;       // of weights; element (b, h, i, j) has index ((b H + h) Sq + i) Sk + j
-  RandomKey key{};          // what is dropped depends on it and on the index alone
+  double dropout = 0;       // of weights; element (b, h, i, j) has number first_weight + ((b H + h) Sq + i) Sk + j
+  RandomKey key{};          // what is dropped depends on it and on the number alone
+  std::int64_t first_weight = 0;
 };
 
 /// A call:  scores = scale q k' + bias - alibi |i + Sk - Sq - j|,  weights = softmax of the visible scores,

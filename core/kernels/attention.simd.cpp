@@ -161,7 +161,7 @@ template <class T>
 void drop_factors(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
                   std::int64_t count, std::int64_t width, T* factors) {
   alignas(64) std::uint32_t words[N];
-  random<T>().words(words, a.key, ((b * a.H + h) * a.Sq + i) * a.Sk + j0, count);
+  random<T>().words(words, a.key, a.first_weight + ((b * a.H + h) * a.Sq + i) * a.Sk + j0, count);
   const std::uint32_t limit = drop_limit(a.dropout);
   const T keep = static_cast<T>(keep_scale(a.dropout));
   for (std::int64_t j = 0; j < count; ++j) factors[j] = words[j] <= limit ? T(0) : keep;

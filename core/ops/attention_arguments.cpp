@@ -4,6 +4,7 @@
 
 #include "fit/ops.hpp"
 #include "ops/attention.hpp"
+#include "ops/batch_rows.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -174,6 +175,7 @@ ScoreTerms apply_options(const char* op, AttentionCall& c, DType dtype, const At
   if (c.dropout > 0) {
     Generator& g = options.generator ? *options.generator : default_generator();
     c.key = {g.seed(), g.next_call()};
+    c.first_weight = batch_rows.first_element(scores);
   }
   return terms;
 }

@@ -4,6 +4,7 @@
 
 #include "fit/ops.hpp"
 #include "ops/attention.hpp"
+#include "ops/dropout.hpp"
 
 namespace fit::detail {
 namespace {
@@ -28,9 +29,7 @@ Tensor visible_pairs(const AttentionCall& c, const Tensor& mask) {
 // What dropout multiplies the weights by.
 Tensor dropout_factors(const AttentionCall& c, const Tensor& weights) {
   const NoGrad no_grad;
-  Generator replay;
-  replay.set_state(c.key.seed, c.key.call);
-  return dropout(ones_like(weights), c.dropout, replay);
+  return dropout_at(ones_like(weights), c.dropout, c.key.seed, c.key.call, c.first_weight);
 }
 
 struct Heads {

@@ -3,12 +3,17 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <sstream>
 #include <utility>
 
+#ifdef FIT_MPI
+#include "fit/mpi.hpp"
+#endif
+#include "fit/dist.hpp"
 #include "fit/graph.hpp"
 #include "fit/nn/attention_recorder.hpp"
 #include "fit/ops.hpp"
@@ -75,29 +80,32 @@ void Example::progress(const std::string& unit, int done, int of, const std::str
 }
 
 void Example::picture(const std::string& name, const fit::plot::Figure& figure) {
+  if (lesson_) lesson_->figure(figure);
+  if (fit::dist::world().rank() > 0) return;
   pictures_.push_back(path(name + ".svg"));
   figure.save(pictures_.back());
-  if (lesson_) lesson_->figure(figure);
 }
 
 void Example::page(const std::string& name, const fit::AttentionRecording& recording) {
+  if (lesson_) lesson_->heads(recording);
+  if (fit::dist::world().rank() > 0) return;
   pictures_.push_back(path(name + ".html"));
   fit::plot::write_attention_page(pictures_.back(), recording);
-  if (lesson_) lesson_->heads(recording);
 }
 
 fit::plot::TrainingPage& Example::follow(const std::string& title, std::int64_t steps) {
   fit::plot::TrainingPageOptions o;
   o.title = heads_.title = title, o.steps = steps;
-  pictures_.push_back(path("training.html"));
-  training_ = std::make_unique<fit::plot::TrainingPage>(pictures_.back(), o);
-  std::cout << "To watch it, open this in a browser: " << pictures_.back() << std::endl;
+  const bool writes = fit::dist::world().rank() == 0;
+  if (writes) pictures_.push_back(path("training.html"));
+  training_ = std::make_unique<fit::plot::TrainingPage>(writes ? pictures_.back() : "", o);
+  if (writes) std::cout << "To watch it, open this in a browser: " << pictures_.back() << std::endl;
   return *training_;
 }
 
 void Example::look(fit::nn::Layer& model, std::int64_t step, const std::function<void()>& read,
                    const std::function<void(fit::AttentionRecording&)>& name) {
-  const fit::NoGrad plain;
+  const fit::NoGrad no_grad;
   model.eval();
   fit::nn::AttentionRecorder recorder(model);
   recorder.step(step);
@@ -123,6 +131,7 @@ int Example::finish() {
   }
   if (claims_ > 0)
     std::cout << '\n' << claims_ - static_cast<int>(failed_.size()) << " of " << claims_ << " claims hold\n";
+  if (fit::dist::world().rank() > 0) return 0;
   for (const auto& what : failed_) std::cerr << "FAILED: " << what << '\n';
   return failed_.empty() ? 0 : 1;
 }
@@ -130,6 +139,10 @@ int Example::finish() {
 // With a file it is a lesson.
 int run_as(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
            const std::string& data, const char* file) {
+#ifdef FIT_MPI
+  const fit::dist::Mpi ranks;
+#endif
+  if (fit::dist::world().rank() > 0 && !std::freopen("/dev/null", "w", stdout)) return 1;  // rank 0 alone speaks
   Example e{std::filesystem::path(argv[0]).filename().string()};
   CLI::App app(about);
   app.option_defaults()->always_capture_default();
@@ -153,6 +166,7 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
     return e.finish();
   } catch (const std::exception& error) {
     if (e.lesson_) e.lesson_->error(error.what());
+    fit::dist::end_all(error);
     std::cerr << "FAILED: " << error.what() << '\n';
     return 1;
   }

@@ -12,8 +12,8 @@
 #include "fit/plot.hpp"
 #include "fit/training_page.hpp"
 
-/// What the examples share: their command line, the claims that they prove, the quality that they reach, the pictures
-/// that they leave.
+/// What the examples share: the ranks that mpirun starts, their command line, the claims that they prove, the quality
+/// that they reach, the pictures that they leave.
 namespace example {
 
 class Example {
@@ -74,6 +74,7 @@ class Example {
 
 /// Reads the command line, seeds the generator, and runs `body`. The exit code is 0 if all went well, 1 if a claim or
 /// anything else failed (its name is printed), 2 if the command line was wrong. With a folder for data there is --data.
+/// Among several ranks (fit/dist.hpp) rank 0 alone prints and writes, and one that fails ends all.
 int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
         const std::string& data = "");
 

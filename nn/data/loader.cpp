@@ -209,13 +209,36 @@ bool DataLoader::next(Batch& batch) {
   return true;
 }
 
+dist::Rows DataLoader::rows_of(std::int64_t index) const {
+  const auto count = static_cast<std::int64_t>(order_.size());
+  return {std::min(options_.batch_size, count - index * options_.batch_size), rank_, ranks_};
+}
+
+dist::Rows DataLoader::rows() const { return done_ > 0 ? rows_of(done_ - 1) : dist::Rows(); }
+
+void DataLoader::divide(int rank, int size) {
+  if (size < 1 || rank < 0 || rank >= size)
+    check::fail("DataLoader", "rank is ", rank, " of ", size, ": it must be one of 0 … size - 1");
+  prefetcher_.reset();
+  rank_ = rank;
+  ranks_ = size;
+}
+
 Batch DataLoader::make(std::int64_t index) const {
   const NoGrad no_grad;
-  const auto count = static_cast<std::int64_t>(order_.size());
-  const std::int64_t first = index * options_.batch_size, end = first + std::min(options_.batch_size, count - first);
+  dist::Rows rows = rows_of(index);
+  if (rows.count == 0) rows.first = rows.of - 1, rows.count = 1;  // there is none: one that doesn't count
+  const auto* const collate = options_.collate.target<Batch (*)(const std::vector<Example>&)>();
+  const bool own = options_.collated == Collated::own || (collate && *collate == stack_collate);
+  const std::int64_t first = own ? rows.first : 0, end = own ? rows.first + rows.count : rows.of;
   std::vector<Example> examples;
-  for (std::int64_t i = first; i < end; ++i) examples.push_back(dataset_->get(order_[static_cast<std::size_t>(i)]));
-  return options_.collate(examples);
+  for (std::int64_t i = first; i < end; ++i)
+    examples.push_back(dataset_->get(order_[static_cast<std::size_t>(index * options_.batch_size + i)]));
+  Batch batch = options_.collate(examples);
+  if (!own && rows.count < rows.of)
+    for (Tensor& field : batch)
+      if (field.rank() > 0 && field.size(0) == rows.of) field = slice(field, 0, rows.first, rows.first + rows.count);
+  return batch;
 }
 
 // ---- its position -------------------------------------------------------------------------------------------------

@@ -28,8 +28,20 @@ template <class Step>
 class FusedStep {
  public:
   void add(Tensor& parameter, const Tensor& gradient, const Tensor* state, const Step& step) {
+    add(parameter, gradient, state, step, 0, parameter.numel());
+  }
+  /// Of `size` elements from `begin` on. The state has that many.
+  void add(Tensor& parameter, const Tensor& gradient, const Tensor* state, const Step& step, std::int64_t begin,
+           std::int64_t size) {
     parameter.before_write("step");
-    Segment p{end_, parameter.numel(), parameter.dtype(), step, parameter.fresh<void>(), gradient.raw(), {}};
+    const std::int64_t bytes = begin * static_cast<std::int64_t>(size_of(parameter.dtype()));
+    Segment p{end_,
+              size,
+              parameter.dtype(),
+              step,
+              static_cast<char*>(parameter.fresh<void>()) + bytes,
+              static_cast<const char*>(gradient.raw()) + bytes,
+              {}};
     for (int k = 0; k < StateSpec::max_states; ++k)
       if (step.states() >> k & 1) p.state[k] = const_cast<void*>(state[k].raw());
     segments_.push_back(p);

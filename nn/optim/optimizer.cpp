@@ -74,7 +74,7 @@ bool Optimizer::begin_step(Slot& slot, const StateSpec& spec) {
   slot.is_new = false;
   for (int k = 0; k < StateSpec::max_states; ++k)
     if (Tensor& s = slot.state[k]; spec.mask >> k & 1 && !s.defined()) {
-      s = zeros_like(slot.parameter);
+      s = world_ ? zeros({part_of(slot).size}, slot.parameter.dtype()) : zeros_like(slot.parameter);
       slot.is_new = true;
     }
   ++slot.steps;
@@ -107,7 +107,8 @@ StateDict Optimizer::state_dict() const {
       for (int k = 0; k < StateSpec::max_states; ++k) {
         const Tensor& s = slot.state[k];
         if (s.defined() || spec.mask >> k & 1)
-          state.emplace_back(slot.name + '.' + spec.states[k], s.defined() ? s : not_begun(slot.parameter));
+          state.emplace_back(slot.name + '.' + spec.states[k],
+                             s.defined() ? whole(slot, s) : not_begun(slot.parameter));
       }
     }
   }
@@ -160,6 +161,10 @@ void Optimizer::load_state_dict(const StateDict& state) {
     c.slot->steps = c.steps.item<std::int64_t>();
     c.slot->scalar = c.scalar.item();
   }
+  for (auto& group : loaded)
+    for (Slot& slot : group)
+      for (Tensor& s : slot.state)
+        if (s.defined()) s = cut(slot, s);
   for (std::size_t group = 0; group < groups(); ++group) set_options(group, options[group]);
   slots_ = std::move(loaded);
 }

@@ -254,9 +254,12 @@ void GroupedOptimizer<Options>::step() {
   FusedStep<decltype(Definition<Options>::step(options(), {}))> fused;
   each_with_gradient([&](Slot& slot, std::size_t group) {
     const kernels::StepCount count{slot.steps, slot.is_new, &slot.scalar};
-    fused.add(slot.parameter, slot.parameter.grad(), slot.state, Definition<Options>::step(options(group), count));
+    const Part part = part_of(slot);
+    fused.add(slot.parameter, slot.parameter.grad(), slot.state, Definition<Options>::step(options(group), count),
+              part.begin, part.size);
   });
   fused.run();
+  exchange_parameters();
 }
 
 template class GroupedOptimizer<SGDOptions>;

@@ -81,13 +81,16 @@ void replace(const std::string& path, const std::string& text) {
 struct TrainingPage::State {
   explicit State(const std::string& path, const TrainingPageOptions& o) : stem(path), options(o) {
     const std::size_t end = path.size() - std::min<std::size_t>(5, path.size());
-    if (path.compare(end, 5, ".html") != 0) check::fail(op, "the path is '", path, "': it must end with .html");
+    if (!path.empty() && path.compare(end, 5, ".html") != 0)
+      check::fail(op, "the path is '", path, "': it must end with .html");
     if (options.steps < 0) check::fail(op, "steps is ", options.steps, ": it can't be negative");
     if (!(options.seconds_between >= 0))
       check::fail(op, "seconds_between is ", options.seconds_between, ": it must not be negative");
     stem.erase(end);
     for (const TrainingRow& row : options.before) take(row);
     options.before.clear();
+    silent = path.empty();
+    if (silent) return;
     replace(stem + ".js", script());
     replace(stem + ".html", html(""));
   }
@@ -144,15 +147,15 @@ struct TrainingPage::State {
     write_heads();
     replace(stem + ".js", script());
   }
-  // What f writes, unless the disk has once refused.
+  // What f writes, if it may.
   template <class F>
   void guarded(F f) {
-    if (refused) return;
+    if (silent) return;
     const Clock::time_point begin = Clock::now();
     try {
       f();
     } catch (const FileError& error) {
-      refused = true;
+      silent = true;
       std::cerr << error.what() << std::endl;
     }
     if (options.seconds_between > 0) wait = std::max(options.seconds_between, seconds_since(begin) / share_of_time);
@@ -164,8 +167,9 @@ struct TrainingPage::State {
   TrainingState state = TrainingState::running;
   std::map<std::string, Series> all;
   double step = 0, first = -1;
-  bool has_tokens = false, refused = false;
-  double counted = 0;  // tokens, or steps, since the rate was measured
+  bool has_tokens = false;
+  bool silent = false;  // there is no path, or the disk has refused
+  double counted = 0;   // tokens, or steps, since the rate was measured
   Clock::time_point start = Clock::now(), measured = start, written = start;
   double wait = 0;  // seconds
   AttentionRecording recording;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdio>
 
+#include "fit/dist.hpp"
 #include "fit/graph.hpp"
 #include "fit/safetensors.hpp"
 #include "load.hpp"
@@ -84,6 +85,37 @@ File read(const std::string& path) {
   return file;
 }
 
+// Rank 0 reads, and tells the others what it has found.
+File read_for_all(const std::string& path) {
+  dist::World& world = dist::world();
+  if (world.size() == 1) return read(path);
+  File file;
+  std::string wrong;
+  if (world.rank() == 0) try {
+      file = read(path);
+    } catch (const std::exception& e) {
+      wrong = e.what();
+    }
+  dist::broadcast(wrong);
+  if (!wrong.empty()) throw FileError(wrong);
+  double step = static_cast<double>(file.info.step), strings = static_cast<double>(file.info.config.size());
+  dist::broadcast(step);
+  dist::broadcast(strings);
+  file.info.step = static_cast<std::int64_t>(step);
+  auto next = file.info.config.begin();
+  std::map<std::string, std::string> config;
+  for (int i = 0; i < strings; ++i) {
+    std::pair<std::string, std::string> entry;
+    if (world.rank() == 0) entry = *next++;
+    dist::broadcast(entry.first);
+    dist::broadcast(entry.second);
+    config.insert(entry);
+  }
+  file.info.config = std::move(config);
+  dist::broadcast(file.tensors);
+  return file;
+}
+
 StateDict copy_of(const StateDict& state) {
   const NoGrad no_grad;
   StateDict copy;
@@ -119,10 +151,16 @@ Checkpoint& Checkpoint::add(const std::string& name, Generator& generator) {
   });
 }
 
-void Checkpoint::save(const std::string& path) const {
+StateDict Checkpoint::state_dict() const {
   StateDict all;
   for (const Part& p : parts_)
     for (auto& [name, tensor] : p.save()) all.emplace_back(p.name + '.' + name, tensor);
+  return all;
+}
+
+void Checkpoint::save(const std::string& path) const {
+  const StateDict all = state_dict();
+  if (dist::world().rank() != 0) return;
   std::map<std::string, std::string> metadata = {{version_key, std::to_string(version)},
                                                  {step_key, std::to_string(step)}};
   for (const auto& [key, value] : config) metadata[config_prefix + key] = value;
@@ -131,7 +169,7 @@ void Checkpoint::save(const std::string& path) const {
 }
 
 void Checkpoint::load(const std::string& path) {
-  const File file = read(path);
+  const File file = read_for_all(path);
   std::string wrong;
   for (const auto& [name, tensor] : file.tensors) {
     const std::string part = name.substr(0, name.find('.'));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <sstream>
 
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
@@ -25,6 +26,14 @@ MetricsLog::Row for_page(MetricsLog::Row row, std::int64_t tokens) {
   return row;
 }
 
+// Of what all ranks find alike.
+template <class... Parts>
+[[noreturn]] void fail(const Parts&... parts) {
+  std::ostringstream s;
+  (s << "[Trainer] " << ... << parts);
+  throw dist::AgreedError(s.str());
+}
+
 }  // namespace
 
 Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
@@ -35,6 +44,7 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
       loss_(std::move(loss)),
       options_(std::move(options)),
       tokens_([](const Batch& b) { return !b.empty() && b[0].dtype() == int64 ? b[0].numel() : 0; }),
+      world_(dist::world()),
       early_(options_.patience, options_.min_delta) {
   if (options_.steps < 0) check::fail("Trainer", "steps is ", options_.steps, ": it can't be negative");
   if (options_.accumulate < 1) check::fail("Trainer", "accumulate is ", options_.accumulate, ": it must be at least 1");
@@ -79,7 +89,7 @@ Trainer& Trainer::heads(std::function<AttentionRecording(std::int64_t)> look, st
 TrainerResult Trainer::run() {
   begin();
   const InterruptGuard interrupt;
-  ProgressBar bar(options_.steps, checkpoint_.step, options_.display);
+  ProgressBar bar(options_.steps, checkpoint_.step, world_.rank() == 0 ? options_.display : Display::none);
   TrainerResult result;
   double loss = 0;
   std::int64_t batches = 0, tokens = 0;  // of the step that runs
@@ -87,9 +97,10 @@ TrainerResult Trainer::run() {
   while (batches > 0 || !over())         // a step that has begun is finished, also where the epoch ends
     for (const Batch& batch : loader_) {
       if (batches == 0) optimizer_.zero_grad(), row_.clear();
-      loss += backward(batch);
+      loss += backward(batch, batches);
       tokens += tokens_(batch);
       if (++batches < options_.accumulate) continue;
+      agree(tokens);
       step(loss);
       bar.update(checkpoint_.step, loss, tokens);
       row_["rate"] = bar.rate();
@@ -110,7 +121,7 @@ TrainerResult Trainer::run() {
       if (due(options_.save_every > 0 ? options_.save_every : validate_every_)) save("last.safetensors");
     }
   save("last.safetensors");
-  result.end = InterruptGuard::interrupted() ? End::interrupted : early_.stop() ? End::stopped_early : End::done;
+  result.end = interrupted() ? End::interrupted : early_.stop() ? End::stopped_early : End::done;
   result.step = checkpoint_.step;
   result.best_validation = early_.best();
   finish(bar, result.end);
@@ -119,18 +130,25 @@ TrainerResult Trainer::run() {
 
 std::int64_t Trainer::restore() {
   const std::string last = path("last.safetensors");
-  if (!restored_ && options_.resume && !options_.out.empty() && std::filesystem::exists(last)) checkpoint_.load(last);
+  if (!restored_ && options_.resume && !options_.out.empty()) {
+    double there = std::filesystem::exists(last);
+    dist::broadcast(there, world_);  // others need not see rank 0's disk
+    if (there != 0) checkpoint_.load(last);
+  }
   restored_ = true;
   return checkpoint_.step;
 }
 
 // A new training, or the old one as it was saved.
 void Trainer::begin() {
-  if (!options_.out.empty()) {
+  begin_ranks();
+  if (writes()) {
     std::error_code error;
     std::filesystem::create_directories(options_.out, error);
     if (error) throw FileError("[Trainer] the folder " + options_.out + " can't be made: " + error.message());
-    restore();
+  }
+  restore();
+  if (writes()) {
     metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
     plot::TrainingPageOptions o;
     o.title = options_.title, o.steps = options_.steps;
@@ -141,25 +159,31 @@ void Trainer::begin() {
   model_.train();
 }
 
-// The loss of one batch, as it counts for the step; leaves its gradients.
-double Trainer::backward(const Batch& batch) {
-  const Tensor whole = nn::within(model_, [&] { return loss_(batch); });
-  if (!whole.defined() || whole.numel() != 1)
-    check::fail("Trainer", "the loss is ", whole.defined() ? "of shape " + whole.shape().str() : "undefined",
-                " in step ", checkpoint_.step + 1, ": it must be one number");
-  const Tensor loss = whole / static_cast<double>(options_.accumulate);
+Tensor Trainer::loss_of(const Batch& batch) const {
+  Tensor loss = nn::within(model_, [&] { return loss_(batch); });
+  if (!loss.defined() || loss.numel() != 1)
+    check::fail("Trainer", "the loss is ", loss.defined() ? "of shape " + loss.shape().str() : "undefined", " in step ",
+                checkpoint_.step + 1, ": it must be one number");
+  return loss;
+}
+
+// The loss of one batch, as it counts for the step; leaves its gradients. `done` of the step's batches came before.
+double Trainer::backward(const Batch& batch, std::int64_t done) {
+  if (parallel_) parallel_->rows(loader_.rows().of);
+  const Tensor loss = loss_of(batch) / static_cast<double>(options_.accumulate);
   const double value = loss.item();
   if (!std::isfinite(value))
     check::fail("Trainer", "the loss is ", value, " in step ", checkpoint_.step + 1,
                 ": the learning rate may be too high; the model is as the step before has left it");
+  if (parallel_) return backward_ranks(loss, batch, done);
   loss.backward();
   return value;
 }
 
 void Trainer::step(double loss) {
   if (const std::string name = optimizer_.nonfinite_gradient(); !name.empty())
-    check::fail("Trainer", "the gradient of ", name, " is not finite in step ", checkpoint_.step + 1,
-                ", whose loss is ", loss, ": the model is as the step before has left it");
+    fail("the gradient of ", name, " is not finite in step ", checkpoint_.step + 1, ", whose loss is ", loss,
+         ": the model is as the step before has left it");
   row_["loss"] = loss;
   row_["lr"] = optimizer_.lr();
   // without clipping only where it is looked at
@@ -176,7 +200,8 @@ void Trainer::validate() {
   const NoGrad no_grad;
   model_.eval();
   const Rollback train([this] { model_.train(); });
-  const double value = validate_();
+  double value = validate_();
+  dist::broadcast(value, world_);
   model_.train();
   row_["validation"] = value;
   if (early_.update(value)) save("best.safetensors");
@@ -185,7 +210,7 @@ void Trainer::validate() {
 void Trainer::look() {
   if (!page_) return;
   constexpr std::size_t most_bytes = std::size_t{64} << 20;
-  const NoGrad plain;
+  const NoGrad no_grad;
   model_.eval();
   const Rollback train([this] { model_.train(); });
   seen_.append(look_(checkpoint_.step));
@@ -199,26 +224,24 @@ void Trainer::save(const char* name) {
   if (options_.out.empty()) return;
   for (const auto& [parameter, value] : model_.named_parameters())
     if (!optim::all_finite(value.detach()))
-      check::fail("Trainer", "the parameter ", parameter, " is not finite after step ", checkpoint_.step,
-                  ": the learning rate may be too high; ", path(name), " was not written");
+      fail("the parameter ", parameter, " is not finite after step ", checkpoint_.step,
+           ": the learning rate may be too high; ", path(name), " was not written");
   checkpoint_.save(path(name));
 }
 
-bool Trainer::over() const {
-  return checkpoint_.step >= options_.steps || early_.stop() || InterruptGuard::interrupted();
-}
+bool Trainer::over() const { return checkpoint_.step >= options_.steps || early_.stop() || interrupted(); }
 
 void Trainer::finish(ProgressBar& bar, End end) {
   bar.finish();
-  const bool interrupted = end == End::interrupted;
-  if (page_) page_->finish(interrupted ? plot::TrainingState::stopped : plot::TrainingState::done);
+  const bool stopped = end == End::interrupted;
+  if (page_) page_->finish(stopped ? plot::TrainingState::stopped : plot::TrainingState::done);
   page_.reset();
-  if (interrupted)
+  if (stopped)
     bar.print("Stopped in step " + std::to_string(checkpoint_.step) +
               (options_.out.empty() ? "; nothing is saved, as no folder was given"
                                     : "; saved in " + path("last.safetensors") +
                                           ": to go on, run it again with resume set and the same folder"));
-  if (options_.out.empty() || metrics_.rows().empty()) return;
+  if (!writes() || metrics_.rows().empty()) return;
   plot::Curve training{"training"}, validation{"validation"};
   for (const MetricsLog::Row& row : metrics_.rows())
     for (auto& [curve, name] : {std::pair(&training, "loss"), std::pair(&validation, "validation")})

@@ -23,6 +23,9 @@ namespace fit {
 ///
 /// A part's tensors are there as "model.out.weight". A part is whatever has state_dict() and load_state_dict(): layers,
 /// optimisers, schedules, loaders. The default generator is always one.
+///
+/// Of several ranks (dist::world()) each calls save() and load(): rank 0 writes, and reads for all, so that the file
+/// need not be seen by the others. A checkpoint of any number of ranks is the same, and can be gone on from by any.
 class Checkpoint {
  public:
   /// The format that is written. All up to it can be read. 2 has a checksum of everything, so that no damage passes.
@@ -46,6 +49,8 @@ class Checkpoint {
 
   /// Written whole or not at all: the old file of that name stays until the new one is on the disk.
   void save(const std::string& path) const;
+  /// What save() would write: the tensors of all parts, as "model.out.weight", live handles where the parts give such.
+  StateDict state_dict() const;
   /// Puts everything back, `step` and `config` too. Throws FileError if the file is damaged, is no checkpoint, or is of
   /// a later version, and one Error that lists every name that is missing, unexpected or misshapen in any part; nothing
   /// has been changed then.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/dist.hpp"
 #include "fit/random.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
@@ -135,6 +136,11 @@ Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool = 50
 
 // ---- the loader ---------------------------------------------------------------------------------------------------
 
+/// What a rank makes of a batch that is divided among several: the whole, of which it keeps its rows, so that they are
+/// padded as in one process; or its own examples alone, which costs less where examples are slow to get. What
+/// stack_collate() makes is the same both ways, and made of the own examples always.
+enum class Collated { whole, own };
+
 struct LoaderOptions {
   LoaderOptions() {}
   std::int64_t batch_size = 1;
@@ -142,6 +148,7 @@ struct LoaderOptions {
   bool drop_last = false;  ///< leaves out a last batch that is smaller
   Sampler sampler;         ///< instead of shuffle
   Collate collate = stack_collate;
+  Collated collated = Collated::whole;
   int prefetch = 0;                   ///< batches that a thread of its own prepares ahead; 0: none
   std::optional<std::uint64_t> seed;  ///< of the order; else the default generator's
 };
@@ -157,6 +164,12 @@ class DataLoader {
   const Dataset& dataset() const { return *dataset_; }
   /// Batches in an epoch.
   std::int64_t size() const;
+  /// Divides the batches among ranks: each loop gives this one its rows of each batch. Orders, sizes and positions are
+  /// those of whole batches, and so are the same on all ranks. Where a batch has fewer rows than there are ranks, the
+  /// last ranks get its last row, which must not count. The Trainer does this for its loaders.
+  void divide(int rank, int size);
+  /// Which rows of the batch in hand, the last one that was handed out, this rank has.
+  dist::Rows rows() const;
   /// The number of the epoch that runs or, before the first, will run.
   std::int64_t epoch() const { return epoch_; }
 
@@ -204,11 +217,13 @@ class DataLoader {
   std::vector<std::int64_t> order_of(std::uint64_t seed, std::int64_t epoch) const;
   std::int64_t batches_in(const std::vector<std::int64_t>& order) const;
   bool next(Batch& batch);
+  dist::Rows rows_of(std::int64_t index) const;
   Batch make(std::int64_t index) const;
 
   SharedDataset dataset_;
   LoaderOptions options_;
   std::uint64_t seed_;
+  int rank_ = 0, ranks_ = 1;
   std::int64_t epoch_ = 0, done_ = 0;  // batches handed out in this epoch
   bool resumed_ = false;
   std::weak_ptr<Loop> running_;

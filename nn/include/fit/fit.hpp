@@ -8,6 +8,8 @@
 #include "fit/attention_recording.hpp"
 #include "fit/checkpoint.hpp"
 #include "fit/data.hpp"
+#include "fit/data_parallel.hpp"
+#include "fit/dist.hpp"
 #include "fit/error.hpp"
 #include "fit/explain.hpp"
 #include "fit/functional.hpp"

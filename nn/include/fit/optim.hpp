@@ -26,6 +26,9 @@
 namespace fit::nn {
 class Layer;
 }
+namespace fit::dist {
+class World;
+}
 namespace fit::optim {
 
 /// What is to be trained: net.parameters(), net.named_parameters(), or {w, b}. Those without a name are called by
@@ -86,6 +89,13 @@ class Optimizer {
   /// fit, and then has changed nothing.
   void load_state_dict(const StateDict& state);
 
+  /// Divides the averages among the ranks: from now on this one keeps 1 / size of those of each parameter, step()
+  /// changes that part, and the ranks give each other what they have changed. Every rank has the same bits as without,
+  /// and needs that much less memory. step(), state_dict() (whose averages are then whole, and copies) and shard()
+  /// itself must be called by all ranks. What is loaded is whole, too: by any number of ranks. The world must outlive
+  /// this. Throws Error if they are divided already. (ZeRO's first stage: Rajbhandari et al. 2020.)
+  void shard(dist::World& world);
+
   /// An option by its name.
   struct Option {
     const char* name;
@@ -127,14 +137,24 @@ class Optimizer {
       for (Slot& slot : slots_[group])
         if (begin_step(slot, specs[group])) f(slot, group);
   }
+  /// The elements of a parameter that this rank keeps averages of.
+  struct Part {
+    std::int64_t begin, size;
+  };
+  Part part_of(const Slot& slot) const;
+  /// After a step: what the ranks have changed, to all.
+  void exchange_parameters();
 
  private:
   friend class Schedule;  // which begins at initial_lrs_
   void check_step(const Slot& slot, const StateSpec& spec) const;
   bool begin_step(Slot& slot, const StateSpec& spec);
+  Tensor cut(const Slot& slot, const Tensor& whole) const;
+  Tensor whole(const Slot& slot, const Tensor& part) const;
 
   const char* op_;
   std::vector<std::vector<Slot>> slots_;
+  dist::World* world_ = nullptr;     // null: this process keeps all averages
   std::vector<double> initial_lrs_;  // as the first schedule found them
 };
 

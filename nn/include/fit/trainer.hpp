@@ -14,6 +14,8 @@
 #include "fit/attention_recording.hpp"
 #include "fit/checkpoint.hpp"
 #include "fit/data.hpp"
+#include "fit/data_parallel.hpp"
+#include "fit/dist.hpp"
 #include "fit/optim.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/training_page.hpp"
@@ -137,6 +139,10 @@ struct TrainerOptions {
   int patience = 0;                ///< validations without progress that end the training; 0: none does
   double min_delta = 0;            ///< what counts as progress
   Display display = Display::automatic;
+  /// Among several ranks: how gradients travel, and whether each keeps but its part of the optimiser's averages
+  /// (Optimizer::shard()).
+  dist::DataParallelOptions parallel;
+  bool shard_optimizer = false;
 };
 
 /// How a training ended.
@@ -150,6 +156,10 @@ struct TrainerResult {
 
 /// For each batch: loss and backward(); then clipping, optimizer.step(), schedule.step(). All that it is given must
 /// outlive it.
+///
+/// Of several ranks (dist::world(), as it is when the Trainer is made) each runs the same program, seeded alike. Each
+/// computes its rows of the loader's batches, and all take the steps that one process would take; rank 0 alone writes
+/// files and shows progress. Ctrl-C on any of them ends all after the same step.
 class Trainer {
  public:
   /// `loss` makes a batch's loss, one number. A loss or a gradient that is not finite throws Error, which names the
@@ -167,7 +177,10 @@ class Trainer {
   }
   /// `validate` gives a number that should fall. It is called every `every` steps and after the last one, without
   /// recording and with the model in evaluation. The best one's state is kept in best.safetensors.
+  /// (Every rank calls it, and what rank 0 gets counts for all.)
   Trainer& validation(std::function<double()> validate, std::int64_t every);
+  /// The same with the mean loss over a loader's batches, each counted by weight(); ranks divide them.
+  Trainer& validation(data::DataLoader& loader, std::int64_t every);
   /// Called after each step, before its validation: for what else goes along, such as an average of the weights.
   Trainer& after_step(std::function<void()> f);
   /// How many tokens a batch has, for the rate; if not given, the elements of its first field, if they are int64.
@@ -183,6 +196,9 @@ class Trainer {
   ///       return recorder.recording();
   ///     }, 100);
   Trainer& heads(std::function<AttentionRecording(std::int64_t step)> look, std::int64_t every);
+  /// The number that a batch's loss is the mean of: of targets that aren't padding, say. By it the ranks' parts of a
+  /// batch are counted, and the batches of a validation. If not given, the rows count.
+  Trainer& weight(std::function<double(const data::Batch&)> count);
   /// To add parts and strings that are to be saved as well.
   Checkpoint& checkpoint() { return checkpoint_; }
   /// Adds a number to the metrics of the step that runs: from within the loss, the validation or after_step().
@@ -199,8 +215,16 @@ class Trainer {
 
  private:
   void begin();
-  double backward(const data::Batch& batch);
+  double backward(const data::Batch& batch, std::int64_t done);
+  Tensor loss_of(const data::Batch& batch) const;
   void step(double loss);
+  void begin_ranks();
+  double backward_ranks(const Tensor& loss, const data::Batch& batch, std::int64_t done);
+  void agree(std::int64_t& tokens);
+  double weight_of(const data::Batch& batch, const data::DataLoader& loader) const;
+  double validation_loss(data::DataLoader& loader);
+  bool interrupted() const { return parallel_ ? interrupted_ : InterruptGuard::interrupted(); }
+  bool writes() const { return world_.rank() == 0 && !options_.out.empty(); }
   void validate();
   void look();
   void save(const char* name);
@@ -221,7 +245,12 @@ class Trainer {
   std::function<double()> validate_;
   std::function<std::int64_t(const data::Batch&)> tokens_;
   std::function<AttentionRecording(std::int64_t)> look_;
+  std::function<double(const data::Batch&)> weight_;
   std::int64_t validate_every_ = 0, look_every_ = 0;
+  data::DataLoader* validation_loader_ = nullptr;
+  dist::World& world_;
+  std::unique_ptr<dist::DataParallel> parallel_;  // null in a process that is alone
+  bool interrupted_ = false;                      // any of the ranks
   bool restored_ = false;
   Checkpoint checkpoint_;
   MetricsLog metrics_;

@@ -37,8 +37,9 @@ struct TrainingPageOptions {
 
 class TrainingPage {
  public:
-  /// Writes the page, PATH.html, and what it reads again every second, PATH.js. Throws FileError if they can't be
-  /// written, and Error for a path that does not end with .html or options that are negative.
+  /// Writes the page, PATH.html, and what it reads again every second, PATH.js; nothing if the path is empty. Throws
+  /// FileError if they can't be written, and Error for a path that does not end with .html or options that are
+  /// negative.
   explicit TrainingPage(const std::string& path, const TrainingPageOptions& options = {});
   /// If finish() was not called, the training is shown as stopped.
   ~TrainingPage();

@@ -1,0 +1,75 @@
+// What the Trainer does among several ranks.
+#include <limits>
+#include <optional>
+
+#include "dist/agree.hpp"
+#include "fit/graph.hpp"
+#include "fit/trainer.hpp"
+#include "tensor/check.hpp"
+
+namespace fit {
+
+using data::Batch;
+
+Trainer& Trainer::weight(std::function<double(const Batch&)> count) {
+  if (!count) check::fail("Trainer", "weight is empty: it must give the number that a batch's loss is the mean of");
+  weight_ = std::move(count);
+  return *this;
+}
+
+Trainer& Trainer::validation(data::DataLoader& loader, std::int64_t every) {
+  validation_loader_ = &loader;
+  return validation([this, &loader] { return validation_loss(loader); }, every);
+}
+
+// Rank 0's values for all; what else the training depends on must agree.
+void Trainer::begin_ranks() {
+  if (world_.size() == 1 || parallel_) return;
+  parallel_ = std::make_unique<dist::DataParallel>(model_, options_.parallel, world_);
+  StateDict averages = optimizer_.state_dict();
+  dist::broadcast(averages, world_);
+  if (world_.rank() != 0) optimizer_.load_state_dict(averages);
+  StateDict rest;
+  for (const auto& [name, x] : checkpoint_.state_dict())
+    if (name.rfind("model.", 0) != 0 && name.rfind("optimizer.", 0) != 0) rest.emplace_back(name, x);
+  dist::check_same("Trainer", rest, "every rank must be seeded alike (manual_seed) and make the same parts", world_);
+  if (options_.shard_optimizer) optimizer_.shard(world_);
+  loader_.divide(world_.rank(), world_.size());
+  if (validation_loader_) validation_loader_->divide(world_.rank(), world_.size());
+}
+
+// What this rank's part of a batch counts.
+double Trainer::weight_of(const Batch& batch, const data::DataLoader& loader) const {
+  const dist::Rows rows = loader.rows();
+  if (rows.count == 0 || !weight_) return static_cast<double>(rows.count);
+  return weight_(batch);
+}
+
+double Trainer::backward_ranks(const Tensor& loss, const Batch& batch, std::int64_t done) {
+  std::optional<dist::DataParallel::NoSync> quiet;
+  if (done + 1 < options_.accumulate) quiet.emplace(*parallel_);
+  return weight_ ? parallel_->backward(loss, weight_of(batch, loader_)) : parallel_->backward(loss);
+}
+
+// At the end of a step: all tokens, and whether anybody was interrupted.
+void Trainer::agree(std::int64_t& tokens) {
+  if (!parallel_) return;
+  const double mine = loader_.rows().count == 0 ? 0 : static_cast<double>(tokens);
+  const std::vector<double> all = dist::sum({mine, InterruptGuard::interrupted() ? 1. : 0.}, world_);
+  tokens = static_cast<std::int64_t>(all[0]);
+  interrupted_ = all[1] > 0;
+}
+
+double Trainer::validation_loss(data::DataLoader& loader) {
+  double total = 0, weights = 0;
+  for (const Batch& batch : loader) {
+    const double weight = weight_of(batch, loader), loss = loss_of(batch).item();
+    if (weight == 0) continue;
+    total += loss * weight;
+    weights += weight;
+  }
+  const std::vector<double> all = dist::sum({total, weights}, world_);
+  return all[1] > 0 ? all[0] / all[1] : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace fit
