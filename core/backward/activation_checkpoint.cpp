@@ -9,6 +9,7 @@
 #include "fit/ops.hpp"
 #include "fit/random.hpp"
 #include "graph/node.hpp"
+#include "ops/batch_rows.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -113,11 +114,16 @@ struct Checkpoint {
   std::function<Tensor(const Tensor&)> f;
   Tensor x;
   Tape tape;
+  BatchRows rows = batch_rows;  // when f was first computed
   std::vector<Tensor> entries;  // stand-ins for x and what f captured, as far as they want gradients
   std::vector<Used> used;       // x, and the leaves among those
 
   Tensor compute(Tape::Mode mode) {
     const Tape::Running running(tape, mode);
+    struct Before {
+      BatchRows rows;
+      ~Before() { batch_rows = rows; }
+    } const before{std::exchange(batch_rows, rows)};
     return f(x);
   }
 

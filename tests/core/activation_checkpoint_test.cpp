@@ -4,6 +4,7 @@
 #include "fit/hooks.hpp"
 #include "fit/memory.hpp"
 #include "fit/ops.hpp"
+#include "ops/batch_rows.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -47,6 +48,19 @@ TEST_CASE("checkpoint() gives the same bits: value, gradients, and the random nu
   const std::vector<Tensor> nested = run(
       [](const auto& f, const Tensor& x) { return checkpoint([&](const Tensor& z) { return checkpoint(f, z); }, x); });
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(same_bits(nested[i], expected[i]));
+}
+
+TEST_CASE("checkpoint() drops what was dropped, of a divided batch, too", "[checkpoint]") {
+  const auto gradient = [](const auto& call) {
+    manual_seed(5);
+    Tensor x = ones({4, 8}).requires_grad_();
+    batch_rows = {4, 4};
+    const Tensor y = sum(call([](const Tensor& z) { return dropout(z * z, 0.5); }, x));
+    batch_rows = {};
+    y.backward();
+    return x.grad();
+  };
+  CHECK(same_bits(gradient(through_checkpoint), gradient(plainly)));
 }
 
 TEST_CASE("checkpoint(): what f computes on the way is not kept", "[checkpoint]") {
