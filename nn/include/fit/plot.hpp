@@ -103,7 +103,7 @@ struct TokenLinesOptions {
 };
 
 /// Attention as lines from the queries, on the left, to the keys, on the right: the larger the weight, the stronger the
-/// line. weights (Sq, Sk); or of heads, each in a colour of its own: (H, Sq, Sk) or (B, H, Sq, Sk), of which the first
+/// line. weights (Sq, Sk); or of heads, in seven colours by turns: (H, Sq, Sk) or (B, H, Sq, Sk), of which the first
 /// of the batch is drawn. Of more than 2000 lines the strongest are drawn, and a note says so; another tells of rows
 /// that are not finite. Throws Error for another rank, an axis of size 0, names that are not as many as tokens, a
 /// weight below 0, and more than 128 tokens on a side.
