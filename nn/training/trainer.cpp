@@ -186,10 +186,12 @@ void Trainer::step(double loss) {
          ": the model is as the step before has left it");
   row_["loss"] = loss;
   row_["lr"] = optimizer_.lr();
-  // without clipping only where it is looked at
-  if (options_.clip_norm > 0 || (checkpoint_.step + 1) % options_.log_every == 0)
-    row_["grad_norm"] = optim::clip_grad_norm_(
-        model_.parameters(), options_.clip_norm > 0 ? options_.clip_norm : std::numeric_limits<double>::infinity());
+  // Without clipping it is needed only where it is told.
+  const std::int64_t next = checkpoint_.step + 1;
+  if (options_.clip_norm > 0 || next % options_.log_every == 0 || next == options_.steps) {
+    const double most = options_.clip_norm > 0 ? options_.clip_norm : std::numeric_limits<double>::infinity();
+    row_["grad_norm"] = optim::clip_grad_norm_(model_.parameters(), most);
+  }
   optimizer_.step();
   if (step_schedule_) step_schedule_();
   row_["step"] = static_cast<double>(++checkpoint_.step);

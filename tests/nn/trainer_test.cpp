@@ -280,6 +280,54 @@ TEST_CASE("trainer: reduction on a plateau goes with the validation, and on from
   CHECK(rates(14, d.path.string()) == whole);
 }
 
+TEST_CASE("trainer: the norm of the gradients is told without clipping, too", "[trainer]") {
+  Trained t(quiet(3));
+  t.trainer.run();
+  double squares = 0;
+  for (const Tensor& p : t.model->parameters()) squares += sum(p.grad() * p.grad()).item();
+  REQUIRE(column(t.trainer.metrics(), "grad_norm").size() == 3);
+  CHECK(column(t.trainer.metrics(), "grad_norm").back() == Approx(std::sqrt(squares)));
+  TrainerOptions seldom = quiet(7);
+  seldom.log_every = 3;
+  Trained s(seldom);
+  s.trainer.run();
+  CHECK(column(s.trainer.metrics(), "grad_norm").size() == 3);  // of steps 3, 6 and 7
+}
+
+TEST_CASE("trainer: a page follows the training, and shows what its heads do", "[trainer]") {
+  const Directory d;
+  std::vector<std::int64_t> looked;
+  const auto look = [&](std::int64_t step) {
+    looked.push_back(step);
+    CHECK_FALSE(grad_enabled());
+    AttentionRecording r;
+    AttentionRecordOptions o;
+    o.step = step;
+    r.add("layer", full({1, 2, 2}, 0.5), o);
+    return r;
+  };
+  TrainerOptions options = quiet(10, d.path.string());
+  options.title = "Followed";
+  Trained t(options, [&](int step) {
+    if (step == 1) CHECK_THAT(get(d.file("training.js")), Contains("\"state\":\"running\""));
+  });
+  t.trainer.heads(look, 4).validation([&] { return 1.; }, 5);
+  t.trainer.run();
+  CHECK(looked == std::vector<std::int64_t>{0, 4, 8, 10});
+  const std::string page = get(d.file("training.html"));
+  for (const char* const what : {"\"title\":\"Followed\"", "\"state\":\"done\"", "\"steps\":10",
+                                 "\"loss\":", "\"lr\":", "\"grad_norm\":", "\"validation\":"})
+    CHECK_THAT(page, Contains(what));
+  CHECK_THAT(get(d.file("training_heads.html")), Contains("\"frames\":[[0,0],[4,0],[8,0],[10,0]]"));
+
+  options.resume = true, options.steps = 12;  // goes on with what there was
+  Trained on(options);
+  on.trainer.run();
+  CHECK_THAT(get(d.file("training.html")), Contains("\"x\":[1.0,2.0,3.0") && Contains("11.0,12.0]"));
+  CHECK_THROWS_WITH(t.trainer.heads(look, 0), Contains("heads are every 0 steps"));
+  CHECK_THROWS_WITH(t.trainer.heads({}, 1), Contains("heads is empty"));
+}
+
 TEST_CASE("trainer: gradients are clipped, a loss that is not finite ends it", "[trainer]") {
   TrainerOptions options = quiet(5);
   options.clip_norm = 1e-3;

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# gallery.sh BUILD TOP: the figures in TOP/docs/images that take no training are those that the examples below BUILD draw
+# now. With "update" behind it, it puts these there instead.
+set -euo pipefail
+build=$1 images=$2/docs/images
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+status=0
+for figure in attention_step_by_step/words_causal six_tokens/causal attention_mathematics/cross_attention \
+  demonstrate/self_attention; do
+  example=${figure%/*} file=${figure#*/}.svg
+  [ -d "$stage/$example" ] || "$build/$example" --quick --out "$stage" >/dev/null
+  if [ "${3:-}" = update ]; then
+    cp "$stage/$example/$file" "$images/"
+  elif ! cmp "$images/$file" "$stage/$example/$file"; then
+    echo "docs/images/$file is not what $example draws now: tests/checks/gallery.sh BUILD TOP update puts it there"
+    status=1
+  fi
+done
+exit $status
