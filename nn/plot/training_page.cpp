@@ -141,9 +141,11 @@ struct TrainingPage::State {
     heads_changed = false;
     ++heads_written;
   }
-  void write() {
+  void measure() {
     if (const double time = seconds_since(measured); time > 0 && counted > 0) all["rate"].add(step, counted / time);
     counted = 0, measured = Clock::now();
+  }
+  void write() {
     write_heads();
     replace(stem + ".js", script());
   }
@@ -194,7 +196,9 @@ void TrainingPage::add(const TrainingRow& row) {
   else
     s.counted += count > 0 ? count : steps;
   s.has_tokens = s.has_tokens || count > 0;
-  if (seconds_since(s.written) >= s.wait) s.guarded([&] { s.write(); });
+  if (seconds_since(s.written) < s.wait) return;
+  s.measure();
+  s.guarded([&] { s.write(); });
 }
 
 void TrainingPage::heads(AttentionRecording recording) {

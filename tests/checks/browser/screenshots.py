@@ -12,10 +12,11 @@ def main():
     out, images = map(pathlib.Path, sys.argv[1:])
     with browser.Browser(browser.find()) as b:
         for page, at, name in (("attention_step_by_step/attention_step_by_step", "document.querySelector('figure')", "lesson"),
-                               ("reverse/training", "document.body", "training")):
+                               ("reverse/training", None, "training")):
             p = browser.Page(b, out / (page + ".html"), width=1100, height=820)
             p.wait("document.readyState === 'complete'")
-            p.js(f"{at}.scrollIntoView({{ block: 'center', behavior: 'instant' }}); if ({at} === document.body) scrollTo(0, 0)")
+            if at:
+                p.js(f"{at}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
             p.settle()
             picture = p.call("Page.captureScreenshot", format="png")["data"]
             (images / (name + ".png")).write_bytes(base64.b64decode(picture))

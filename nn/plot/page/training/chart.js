@@ -98,7 +98,7 @@ class Chart {
       parts.push(element("text", { x: MARGIN.left - 7, y: this.y(v) + 4, "text-anchor": "end" }, short(Number(v.toPrecision(3)))));
     }
     for (const step of ticks(0, last, width > 700 ? 10 : 4).filter(Number.isInteger))
-      parts.push(element("text", { x: this.x(step), y: height - 6, "text-anchor": "middle" }, step.toLocaleString("en")));
+      parts.push(element("text", { x: this.x(step), y: height - 6, "text-anchor": this.x(step) > width - 30 ? "end" : "middle" }, step.toLocaleString("en")));
     const inside = (v) => Math.max(MARGIN.top, Math.min(height - MARGIN.bottom, this.y(v)));
     const path = (xs, ys) => xs.map((x, i) => (this.log && !(ys[i] > 0) ? "" : `${i ? "L" : "M"}${this.x(x).toFixed(1)} ${inside(ys[i]).toFixed(1)}`)).join("").replace(/^L/, "M");
     for (const curve of this.series) {
