@@ -44,7 +44,7 @@ case $3 in
       whole=$((($(date +%s%N) - begin) / 1000000)) kills=0
       while ((kills < 10)); do
         rm -f "$stage/killed$ranks/pid."*
-        train "$ranks" "killed$ranks" slow 0 &
+        train "$ranks" "killed$ranks" slow 20 &
         job=$!
         victim=$stage/killed$ranks/pid.$((RANDOM % ranks))
         until [ -s "$victim" ] || ! kill -0 $job 2>/dev/null; do sleep 0.01; done
@@ -63,7 +63,7 @@ case $3 in
     ;;
   interrupted)
     train 2 whole || fail "a training without faults"
-    train 2 stopped slow 0 &
+    train 2 stopped slow 200 &
     job=$!
     until [ -s "$stage/stopped/last.safetensors" ]; do sleep 0.05; done
     # Ctrl-C reaches mpirun, which tells the ranks.

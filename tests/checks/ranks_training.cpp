@@ -9,10 +9,10 @@
 #include <iostream>
 #include <thread>
 
-// ranks_training OUT STEPS [throw|caught|kill|odd|slow RANK]   trains, going on where the folder's last run ended, and
-// leaves each rank's process number in OUT. In step 5 that rank throws (main() catches it or not), or kills itself;
-// odd: its model has another shape; slow: steps take 20 ms. ranks_training compare A B TOLERANCE   whether the models
-// in two checkpoints are equal up to that
+// ranks_training OUT STEPS [throw|caught|kill|odd RANK | slow MILLISECONDS]   trains, going on where the folder's last
+// run ended, and leaves each rank's process number in OUT. In step 5 that rank throws (main() catches it or not), or
+// kills itself; odd: its model has another shape; slow: each step takes so long. ranks_training compare A B TOLERANCE
+// whether the models in two checkpoints are equal up to that
 using namespace fit;
 
 namespace {
@@ -57,7 +57,7 @@ void train(int argc, char** argv) {
   Trainer trainer(
       model, optimizer, loader,
       [&](const data::Batch& b) {
-        if (fault == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        if (fault == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(argv[4])));
         if (me && ++steps == 5 && (fault == "throw" || fault == "caught"))
           throw Error("[model] the cat sat on the mat");
         if (me && steps == 5 && fault == "kill") raise(SIGKILL);
