@@ -41,6 +41,13 @@ struct PiecewiseLinear {
     return {};
   }
 };
+// A function of steps: its slope is 0 everywhere.
+struct Steps : FromInput, PiecewiseLinear {
+  template <class V>
+  static V df(const V&, const V&, const V&) {
+    return V(0);
+  }
+};
 
 struct Exp : FromOutput {
   template <class V>
@@ -84,6 +91,37 @@ struct Log1p : FromInput {
   template <class Tensor>
   static Tensor ddf(const Tensor& x, double) {
     return -pow(x + 1, -2);
+  }
+};
+
+struct Log2 : FromInput {
+  static constexpr double one_over_ln_2 = 1.44269504088896340736;
+  template <class V>
+  static V f(const V& x, const V&) {
+    return math::log2(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    return V(one_over_ln_2) * dy / x;
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    return pow(x, -2) * -one_over_ln_2;
+  }
+};
+
+struct Expm1 : FromInput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return math::expm1(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    return dy * math::exp(x);
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    return exp(x);
   }
 };
 
@@ -146,6 +184,70 @@ struct Cos : FromInput {
   template <class Tensor>
   static Tensor ddf(const Tensor& x, double) {
     return -cos(x);
+  }
+};
+
+struct Tan : FromOutput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::tan(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& y, const V&) {
+    return dy * (V(1) + y * y);
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& y, double) {
+    return y * 2;
+  }
+};
+
+// 1 / sqrt(1 - x^2), in factors that are exact near -1 and 1
+struct Asin : FromInput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::asin(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    return dy / xsimd::sqrt((V(1) - x) * (V(1) + x));
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    return x * pow((1 - x) * (1 + x), -1.5);
+  }
+};
+
+struct Acos : FromInput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::acos(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    return -Asin::df(dy, x, x);
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    return -Asin::ddf(x, 0);
+  }
+};
+
+// 1 / (1 + x^2); far out r^2 / (1 + r^2) with r = 1 / x, where x^2 may be infinite
+struct Atan : FromInput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::atan(x);
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    const auto far = xsimd::abs(x) > V(1);
+    const V c = select(far, V(1) / x, x), square = c * c;
+    return dy * (select(far, square, V(1)) / (V(1) + square));
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    return x * -2 * pow(1 + x * x, -2);
   }
 };
 
@@ -230,6 +332,58 @@ struct Softplus : FromInput {
   static Tensor ddf(const Tensor& x, double) {
     const Tensor s = sigmoid(x);
     return s * (1 - s);
+  }
+};
+
+// -softplus(-x)
+struct LogSigmoid : FromInput {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return clamp(x, -infinity, 0) - xsimd::log1p(math::exp(-xsimd::abs(x)));
+  }
+  template <class V>
+  static V df(const V& dy, const V& x, const V&) {
+    return dy * math::sigmoid(-x);
+  }
+  template <class Tensor>
+  static Tensor ddf(const Tensor& x, double) {
+    const Tensor s = sigmoid(x);
+    return -(s * (1 - s));
+  }
+};
+
+struct Floor : Steps {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::floor(x);
+  }
+};
+
+struct Ceil : Steps {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::ceil(x);
+  }
+};
+
+struct Round : Steps {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::nearbyint(x);
+  }
+};
+
+struct Trunc : Steps {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return xsimd::trunc(x);
+  }
+};
+
+struct Sign : Steps {
+  template <class V>
+  static V f(const V& x, const V&) {
+    return select(x > V(0), V(1), select(x < V(0), V(-1), x));
   }
 };
 
@@ -334,18 +488,25 @@ struct GeluTanh : FromInput {
 namespace fit::kernels {
 
 // clang-format off
-// Those whose operation is `Tensor name(const Tensor& x)`, and those with a parameter, or of more types.
+// Those whose operation is `Tensor name(const Tensor& x)`, those with a parameter, or of more types, and steps.
 #define FIT_SIMPLE_FUNCTIONS(X) \
   X(exp, Exp)                   \
   X(log, Log)                   \
   X(log1p, Log1p)               \
+  X(log2, Log2)                 \
+  X(expm1, Expm1)               \
   X(sqrt, Sqrt)                 \
   X(rsqrt, Rsqrt)               \
   X(sin, Sin)                   \
   X(cos, Cos)                   \
+  X(tan, Tan)                   \
+  X(asin, Asin)                 \
+  X(acos, Acos)                 \
+  X(atan, Atan)                 \
   X(tanh, Tanh)                 \
   X(erf, Erf)                   \
   X(sigmoid, Sigmoid)           \
+  X(log_sigmoid, LogSigmoid)    \
   X(silu, Silu)                 \
   X(softplus, Softplus)         \
   X(relu, Relu)
@@ -355,7 +516,8 @@ namespace fit::kernels {
   X(elu, Elu)                  \
   X(gelu, Gelu)                \
   X(gelu_tanh, GeluTanh)
-#define FIT_FUNCTIONS(X) FIT_SIMPLE_FUNCTIONS(X) FIT_OTHER_FUNCTIONS(X)
+#define FIT_STEP_FUNCTIONS(X) X(floor, Floor) X(ceil, Ceil) X(round, Round) X(trunc, Trunc) X(sign, Sign)
+#define FIT_FUNCTIONS(X) FIT_SIMPLE_FUNCTIONS(X) FIT_OTHER_FUNCTIONS(X) FIT_STEP_FUNCTIONS(X)
 // clang-format on
 
 enum class Function {

@@ -1,4 +1,4 @@
-// Comparisons, logic, isnan, isfinite, equal, allclose. Nothing here has a gradient.
+// Comparisons, logic, isnan, isfinite, isinf, equal, allclose. Nothing here has a gradient.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -99,6 +99,9 @@ Tensor isnan(const Tensor& x) {
 }
 Tensor isfinite(const Tensor& x) {
   return test("isfinite", x, [](auto v) { return v - v == 0; });  // infinity less infinity is NaN
+}
+Tensor isinf(const Tensor& x) {
+  return test("isinf", x, [](auto v) { return v - v != 0 && v == v; });
 }
 
 bool equal(const Tensor& a, const Tensor& b) {

@@ -233,7 +233,7 @@ Letters read(const std::string& formula, const std::string& part, int dots) {
     }
     if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')))
       bad(formula, std::string("the character '") + c + "' is no letter");
-    if (out.has(c)) bad(formula, std::string("the letter '") + c + "' stands twice in one operand or in the result");
+    if (out.has(c)) bad(formula, std::string("the letter '") + c + "' stands twice in the result");
     if (out.count == Shape::max_rank) bad(formula, "more axes than a tensor can have");
     out.push(c);
   }
@@ -244,7 +244,30 @@ int written(const std::string& part) {
   return static_cast<int>(std::count_if(part.begin(), part.end(), [](char c) { return c != '.'; }));
 }
 
-Formula parse(const std::string& spaced, const std::vector<Tensor>& operands) {
+// While a letter stands twice in one operand, its two axes become one, the last, which is their diagonal.
+void take_diagonals(const std::string& formula, std::string& part, Tensor& x) {
+  const std::size_t dots = part.find('.');
+  const auto axis = [&](std::size_t i) {
+    const int at = static_cast<int>(i);
+    return dots == std::string::npos || i < dots ? at : x.rank() - static_cast<int>(part.size()) + at;
+  };
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    const char c = part[i];
+    const std::size_t k = part.find(c, i + 1);
+    if (c == '.' || k == std::string::npos) continue;
+    if (x.shape()[axis(i)] != x.shape()[axis(k)])
+      bad(formula,
+          std::string("the letter '") + c + "' stands for two sizes of an operand of shape " + x.shape().str());
+    x = diagonal(x, 0, axis(i), axis(k));
+    part.erase(k, 1);
+    part.erase(i, 1);
+    part += c;
+    return take_diagonals(formula, part, x);
+  }
+}
+
+// Takes the diagonals of operands that a letter asks for twice.
+Formula parse(const std::string& spaced, std::vector<Tensor>& operands) {
   std::string formula;
   for (const char c : spaced)
     if (c != ' ') formula += c;
@@ -268,6 +291,7 @@ Formula parse(const std::string& spaced, const std::vector<Tensor>& operands) {
       bad(formula, "operand " + std::to_string(i) + " has shape " + operands[i].shape().str() + ", \"" + parts[i] +
                        "\" has " + std::to_string(written(parts[i])) + " letters");
     if (has_dots) most_dots = std::max(most_dots, dots);
+    take_diagonals(formula, parts[i], operands[i]);
     f.operands.push_back(read(formula, parts[i], has_dots ? dots : 0));
   }
   if (arrow != std::string::npos) {
@@ -283,7 +307,7 @@ Formula parse(const std::string& spaced, const std::vector<Tensor>& operands) {
   for (int d = most_dots; d > 0; --d) f.out.push(ellipsis_letter(d - 1));
   std::string once;
   for (char c = 'A'; c <= 'z'; ++c)
-    if (std::count_if(f.operands.begin(), f.operands.end(), [c](const Letters& l) { return l.has(c); }) == 1) once += c;
+    if (std::count(left.begin(), left.end(), c) == 1) once += c;
   if (once.size() + static_cast<std::size_t>(most_dots) > Shape::max_rank)
     bad(formula, "the result has more axes than a tensor can have");
   for (const char c : once) f.out.push(c);
@@ -332,8 +356,8 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
   if (given.empty()) check::fail("einsum", "\"", formula, "\": no operands were given");
   for (std::size_t i = 0; i < given.size(); ++i)
     if (!given[i].defined()) check::defined("einsum", ("operand " + std::to_string(i)).c_str(), given[i]);
-  Formula f = parse(formula, given);
   std::vector<Tensor> operands = given;
+  Formula f = parse(formula, operands);
   DType t = given[0].dtype();
   for (const Tensor& x : given) t = promote(t, x.dtype());
   if (!is_floating(t))

@@ -1,4 +1,4 @@
-// max, min, argmax and argmin.
+// max, min, amax, amin, argmax, argmin, max_with_indices and min_with_indices.
 #include <limits>
 
 #include "kernels/reduce.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 // The two directions: order(a, b) is the one of two that wins, and NaN wins over all.
 struct Largest {
-  static constexpr const char *name = "max", *index_name = "argmax";
+  static constexpr const char* index_name = "argmax";
   static constexpr auto order = larger;
   template <class T>
   static constexpr T start = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity()
@@ -23,7 +23,7 @@ struct Largest {
   }
 };
 struct Smallest {
-  static constexpr const char *name = "min", *index_name = "argmin";
+  static constexpr const char* index_name = "argmin";
   static constexpr auto order = smaller;
   template <class T>
   static constexpr T start = std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity()
@@ -91,12 +91,15 @@ Tensor index_of(const Tensor& x) {
   return indices<Which>(x.alias({x.numel()}), 0, KeepDims::no);
 }
 
-/// The extreme values, with the gradient for one axis (to the index that indices() gives) or for several (shared).
+/// To whom the gradient of the extreme values along one axis goes: to the first of equals, or to all. Along several
+/// axes it is shared.
+enum class Ties { first, shared };
+
+/// The extreme values. For one axis, the first is the one that indices() gives.
 template <class Which>
-Tensor extreme(const Tensor& x, const Axes& axes, KeepDims keep) {
-  const Reduction r(Which::name, x, axes);
-  if (r.count() == 0)
-    check::fail(Which::name, "there is nothing to choose from along the axes given of shape ", x.shape());
+Tensor extreme(const char* op, const Tensor& x, const Axes& axes, KeepDims keep, Ties ties) {
+  const Reduction r(op, x, axes);
+  if (r.count() == 0) check::fail(op, "there is nothing to choose from along the axes given of shape ", x.shape());
   Tensor y = Tensor::empty(r.shape(keep), x.dtype());
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -107,13 +110,12 @@ Tensor extreme(const Tensor& x, const Axes& axes, KeepDims keep) {
       r.fold(x.data<T>().data(), Which::template start<T>, plain_fold<T, T>(Which::order), Which::order, finish);
   });
   const Shape kept = r.shape(keepdims);
-  if (axes.list().size() == 1 && x.rank() > 0)
-    return record(Which::name, {x}, std::move(y), keep::inputs,
-                  [kept, axis = check::axis(Which::name, x, axes.list()[0])](Backward& b) {
-                    const Tensor chosen = indices<Which>(b.x(0), axis, keepdims);
-                    b.give(0, scatter_add(zeros(b.shape(0), b.dtype(0)), axis, chosen, reshape(b.dy(), kept)));
-                  });
-  return record(Which::name, {x}, std::move(y), keep::inputs | keep::output, [kept](Backward& b) {
+  if (ties == Ties::first && axes.list().size() == 1 && x.rank() > 0)
+    return record(op, {x}, std::move(y), keep::inputs, [kept, axis = check::axis(op, x, axes.list()[0])](Backward& b) {
+      const Tensor chosen = indices<Which>(b.x(0), axis, keepdims);
+      b.give(0, scatter_add(zeros(b.shape(0), b.dtype(0)), axis, chosen, reshape(b.dy(), kept)));
+    });
+  return record(op, {x}, std::move(y), keep::inputs | keep::output, [kept](Backward& b) {
     // If the result is NaN, it is shared among the NaNs; otherwise there are none.
     const Tensor x = b.x(0);
     const Tensor equal = logical_or(eq(x, reshape(b.y(), kept)), isnan(x)).to(x.dtype());
@@ -122,10 +124,36 @@ Tensor extreme(const Tensor& x, const Axes& axes, KeepDims keep) {
   });
 }
 
+template <class Which>
+std::pair<Tensor, Tensor> extreme_with_indices(const char* op, const Tensor& x, int axis, KeepDims keep) {
+  axis = line_axis(op, x, axis);
+  if (x.rank() == 0) return {x.clone(), zeros({}, int64)};
+  if (x.shape()[axis] == 0) check::fail(op, "axis ", axis, " of shape ", x.shape(), " has no elements to choose from");
+  const Tensor ids = indices<Which>(x, axis, keepdims), values = gather(x, axis, ids);
+  if (keep == keepdims) return {values, ids};
+  return {squeeze(values, axis), squeeze(ids, axis)};
+}
+
 }  // namespace
 
-Tensor max(const Tensor& x, const Axes& axes, KeepDims keep) { return extreme<Largest>(x, axes, keep); }
-Tensor min(const Tensor& x, const Axes& axes, KeepDims keep) { return extreme<Smallest>(x, axes, keep); }
+Tensor max(const Tensor& x, const Axes& axes, KeepDims keep) {
+  return extreme<Largest>("max", x, axes, keep, Ties::first);
+}
+Tensor min(const Tensor& x, const Axes& axes, KeepDims keep) {
+  return extreme<Smallest>("min", x, axes, keep, Ties::first);
+}
+Tensor amax(const Tensor& x, const Axes& axes, KeepDims keep) {
+  return extreme<Largest>("amax", x, axes, keep, Ties::shared);
+}
+Tensor amin(const Tensor& x, const Axes& axes, KeepDims keep) {
+  return extreme<Smallest>("amin", x, axes, keep, Ties::shared);
+}
+std::pair<Tensor, Tensor> max_with_indices(const Tensor& x, int axis, KeepDims keep) {
+  return extreme_with_indices<Largest>("max_with_indices", x, axis, keep);
+}
+std::pair<Tensor, Tensor> min_with_indices(const Tensor& x, int axis, KeepDims keep) {
+  return extreme_with_indices<Smallest>("min_with_indices", x, axis, keep);
+}
 
 Tensor argmax(const Tensor& x, int axis, KeepDims keep) {
   return indices<Largest>(x, line_axis("argmax", x, axis), keep);

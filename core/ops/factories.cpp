@@ -111,6 +111,11 @@ Tensor ones_like(const Tensor& x) {
   return full(x.shape(), 1, x.dtype());
 }
 
+Tensor full_like(const Tensor& x, Scalar value) {
+  check::defined("full_like", "x", x);
+  return full(x.shape(), value, x.dtype());
+}
+
 Tensor arange(double start, double stop, double step, DType dtype) {
   if (dtype == DType::boolean) check::fail("arange", "dtype is boolean: it must be a type of numbers");
   const double count = std::max(0.0, std::ceil((stop - start) / step));

@@ -28,9 +28,8 @@ constexpr Rule rules[] = {
 };
 const Rule& rule_of(Function f) { return rules[static_cast<int>(f)]; }
 
-Tensor apply(Function f, const Tensor& x, double p = 0) {
-  const Rule& rule = rule_of(f);
-  check::defined(rule.name, "x", x);
+Tensor forward(Function f, const Tensor& x, double p = 0) {
+  check::defined(rule_of(f).name, "x", x);
   const Tensor from = as_floating(x);
   Tensor y = Tensor::empty(x.shape(), from.dtype());
   dispatch_floating(y.dtype(), [&](auto zero) {
@@ -39,9 +38,22 @@ Tensor apply(Function f, const Tensor& x, double p = 0) {
       kernels::function<T>(f).forward(out, in, n, static_cast<T>(p));
     });
   });
-  return record(rule.name, {x}, std::move(y), rule.from_output ? keep::output : keep::inputs, [f, p](Backward& b) {
+  return y;
+}
+
+Tensor apply(Function f, const Tensor& x, double p = 0) {
+  const Rule& rule = rule_of(f);
+  return record(rule.name, {x}, forward(f, x, p), rule.from_output ? keep::output : keep::inputs, [f, p](Backward& b) {
     b.give(0, detail::derivative(f, b.dy(), rule_of(f).from_output ? b.y() : b.x(0), p));
   });
+}
+
+// A function of steps, which leaves whole numbers as they are.
+Tensor step(Function f, const Tensor& x) {
+  check::defined(rule_of(f).name, "x", x);
+  if (!is_floating(x.dtype())) return x.clone();
+  return record(rule_of(f).name, {x}, forward(f, x), keep::nothing,
+                [](Backward& b) { b.give(0, zeros(b.shape(0), b.dtype(0))); });
 }
 
 }  // namespace
@@ -76,6 +88,22 @@ Tensor abs(const Tensor& x) {
                                           return v < 0 ? wrap(-static_cast<std::uint64_t>(v)) : v;
                                         }));
   return y;
+}
+Tensor floor(const Tensor& x) { return step(Function::floor, x); }
+Tensor ceil(const Tensor& x) { return step(Function::ceil, x); }
+Tensor round(const Tensor& x) { return step(Function::round, x); }
+Tensor trunc(const Tensor& x) { return step(Function::trunc, x); }
+Tensor sign(const Tensor& x) {
+  check::defined("sign", "x", x);
+  return x.dtype() == int64 ? x.clamp(-1, 1) : step(Function::sign, x);
+}
+Tensor square(const Tensor& x) {
+  check::defined("square", "x", x);
+  return pow(x, 2);
+}
+Tensor reciprocal(const Tensor& x) {
+  check::defined("reciprocal", "x", x);
+  return div(1, x);
 }
 Tensor leaky_relu(const Tensor& x, double negative_slope) { return apply(Function::leaky_relu, x, negative_slope); }
 Tensor elu(const Tensor& x, double alpha) { return apply(Function::elu, x, alpha); }

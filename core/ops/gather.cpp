@@ -1,4 +1,5 @@
-// Reading and adding up by lists of ids: index_select, embedding, gather, scatter_add.
+// Reading, writing and adding up by lists of ids: index_select, take, embedding, index_add; gather, take_along,
+// scatter, scatter_add.
 #include <algorithm>
 #include <atomic>
 
@@ -100,6 +101,85 @@ Tensor index_select(const Tensor& x, int axis, const Tensor& ids) {
   return select_rows("index_select", x, axis, front, x.shape().with(axis, ids.numel()), no_id, no_id);
 }
 
+Tensor index_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src) {
+  axis = check::axis("index_add", x, axis);
+  check::defined("index_add", "ids", ids);
+  if (ids.rank() != 1) check::fail("index_add", "ids has shape ", ids.shape(), ": it must be [N]");
+  expect_ids("index_add", ids, 0, x.shape()[axis], "the axis");
+  check::shape("index_add", "src", src, x.shape().with(axis, ids.numel()));
+  check::same_dtype("index_add", "x", x, "src", src);
+  if (x.dtype() == DType::boolean) check::fail("index_add", "x is boolean: it must be a type of numbers");
+  Tensor y = x.detach().clone();
+  add_rows(y, axis, ids, src, no_id);
+  // dx = dy;  dsrc = dy where it was added
+  return record("index_add", {x, src}, std::move(y), keep::saved(ids), [axis](Backward& b) {
+    b.give(0, b.dy());
+    if (b.wants(1)) b.give(1, index_select(b.dy(), axis, b.saved(0)));
+  });
+}
+
+namespace {
+
+// Where a mask is true, counted in row-major order.
+Tensor places(const Tensor& mask) {
+  const auto on = mask.data<bool>();
+  Tensor ids = Tensor::empty({std::count(on.begin(), on.end(), true)}, int64);
+  std::int64_t* out = ids.fresh<std::int64_t>();
+  for (std::int64_t i = 0; i < on.size(); ++i)
+    if (on[i]) *out++ = i;
+  return ids;
+}
+
+// The sizes of `lead`, then those of x from an axis on.
+Shape joined(Shape lead, const Tensor& x, int from) {
+  for (int a = from; a < x.rank(); ++a) lead = lead.inserted(lead.rank(), x.shape()[a]);
+  return lead;
+}
+
+}  // namespace
+
+Tensor take(const Tensor& x, const Tensor& where) {
+  check::defined("take", "x", x, "where", where);
+  if (where.dtype() == boolean) {
+    bool fits = where.rank() <= x.rank();
+    for (int a = 0; a < where.rank() && fits; ++a) fits = where.shape()[a] == x.shape()[a];
+    if (!fits)
+      check::fail("take", "x has shape ", x.shape(), ", the mask ", where.shape(),
+                  ": the mask's sizes must be those of the first axes");
+    const Tensor ids = places(where);
+    const Tensor rows = reshape(x, joined({where.numel()}, x, where.rank()));
+    return index_select(rows, 0, ids);
+  }
+  check::axis("take", x, 0);
+  check::dtype("take", "where (ids, or a mask)", where, int64);
+  expect_ids("take", where, -x.shape()[0], x.shape()[0], "the first axis");
+  return reshape(index_select(x, 0, reshape(where, Shape{where.numel()})), joined(where.shape(), x, 1));
+}
+const Tensor Tensor::operator[](const Tensor& where) const { return fit::take(*this, where); }
+
+Tensor masked_select(const Tensor& x, const Tensor& mask) {
+  check::defined("masked_select", "x", x);
+  check::dtype("masked_select", "the mask", mask, boolean);
+  if (check::broadcast("masked_select", x.shape(), mask.shape()) != x.shape())
+    check::fail("masked_select", "the mask has shape ", mask.shape(), ", x ", x.shape(),
+                ": the mask must broadcast to the shape of x");
+  return take(x, mask.shape() == x.shape() ? mask : broadcast_to(mask, x.shape()));
+}
+
+Tensor nonzero(const Tensor& x) {
+  check::defined("nonzero", "x", x);
+  const Tensor at = places(x.detach().to(boolean));
+  Tensor y = Tensor::empty({at.numel(), x.rank()}, int64);
+  for (std::int64_t i = 0; i < at.numel(); ++i) {
+    std::int64_t left = at.data<std::int64_t>()[i];
+    for (int a = x.rank() - 1; a >= 0; --a) {
+      y.fresh<std::int64_t>()[i * x.rank() + a] = left % x.shape()[a];
+      left /= x.shape()[a];
+    }
+  }
+  return y;
+}
+
 Tensor embedding(const Tensor& table, const Tensor& ids, std::int64_t padding_idx) {
   check::defined("embedding", "table", table, "ids", ids);
   if (table.rank() != 2) check::fail("embedding", "table has shape ", table.shape(), ": it must be [V, C]");
@@ -137,6 +217,33 @@ Tensor gather(const Tensor& x, int axis, const Tensor& ids) {
                   size_of(x.dtype()));
   return record("gather", {x}, std::move(y), keep::saved(ids),
                 [axis](Backward& b) { give_scattered(b, axis, b.saved(0), b.dy()); });
+}
+
+Tensor take_along(const Tensor& x, int axis, const Tensor& ids) {
+  axis = check::axis("take_along", x, axis);
+  check::dtype("take_along", "ids", ids, int64);
+  if (ids.rank() != x.rank())
+    check::fail("take_along", "x has shape ", x.shape(), ", ids ", ids.shape(), ": they must have one rank");
+  const Shape others = check::broadcast("take_along", x.shape().with(axis, 1), ids.shape().with(axis, 1));
+  const auto wide = [&](const Tensor& t) {
+    const Shape shape = others.with(axis, t.shape()[axis]);
+    return t.shape() == shape ? t : broadcast_to(t, shape);
+  };
+  expect_ids("take_along", ids, 0, x.shape()[axis], "the axis");
+  return gather(wide(x), axis, wide(ids));
+}
+
+// Made of operations: x with 0 where something is written, plus what is written.
+Tensor scatter(const Tensor& x, int axis, const Tensor& ids, const Tensor& src) {
+  axis = expect_along("scatter", x, axis, ids);
+  check::shape("scatter", "src", src, ids.shape());
+  check::same_dtype("scatter", "x", x, "src", src);
+  if (x.dtype() == DType::boolean) return scatter(x.to(int64), axis, ids, src.to(int64)).to(boolean);
+  const Tensor written = scatter_add(zeros(x.shape(), int64), axis, ids, ones_like(ids));
+  if (any(written > 1).item<bool>())
+    check::fail("scatter", "ids of shape ", ids.shape(), " name an element of x ", x.shape(),
+                " more than once along axis ", axis, ": each can be written once; use scatter_add() to add up");
+  return scatter_add(masked_fill(x, written > 0, 0), axis, ids, src);
 }
 
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src) {

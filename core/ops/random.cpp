@@ -112,6 +112,16 @@ Tensor rand(const Shape& shape, DType dtype, Generator& g) { return filled<Unifo
 
 Tensor randn(const Shape& shape, DType dtype, Generator& g) { return filled<Normal>("randn", shape, dtype, g); }
 
+Tensor rand_like(const Tensor& x, Generator& g) {
+  check::floating("rand_like", "x", x);
+  return rand(x.shape(), x.dtype(), g);
+}
+
+Tensor randn_like(const Tensor& x, Generator& g) {
+  check::floating("randn_like", "x", x);
+  return randn(x.shape(), x.dtype(), g);
+}
+
 void detail::fill_uniform(const char* op, Tensor& x, double low, double high, Generator& g) {
   refill<Uniform>(op, x, high - low, low, g);
 }

@@ -281,4 +281,15 @@ Tensor all(const Tensor& x, const Axes& axes, KeepDims keep) { return any_or_all
 
 Tensor cumsum(const Tensor& x, int axis) { return running_sum(x, line_axis("cumsum", x, axis), false); }
 
+// By doubling: after k rounds, an element is the product of the last 2^k. Made of operations that have gradients of
+// every order, which are right with zeros too.
+Tensor cumprod(const Tensor& x, int axis) {
+  axis = line_axis("cumprod", x, axis);
+  Tensor y = x.dtype() == boolean ? x.to(int64) : x.clone();
+  const std::int64_t n = kernels::AxisView(x.shape(), axis).n;
+  for (std::int64_t step = 1; step < n; step *= 2)
+    y = cat({slice(y, axis, 0, step), slice(y, axis, step, n) * slice(y, axis, 0, n - step)}, axis);
+  return y;
+}
+
 }  // namespace fit

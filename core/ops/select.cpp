@@ -1,4 +1,4 @@
-// Choosing between elements: maximum, minimum, where, masked_fill, clamp.
+// Choosing between elements: maximum, minimum, where, masked_fill, clamp and its one-sided forms, nan_to_num.
 #include <cmath>
 #include <limits>
 
@@ -155,6 +155,38 @@ Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
     const Tensor x = g.x(0);
     g.give(0, where(logical_and(ge(x, low), le(x, high)), g.dy(), 0));
   });
+}
+
+namespace {
+constexpr double no_bound = std::numeric_limits<double>::infinity();
+void expect_bound(const char* op, const char* name, const Tensor& x, Scalar bound) {
+  check::defined(op, "x", x);
+  if (std::isnan(bound.value())) check::fail(op, name, " is NaN: it must be a number");
+}
+}  // namespace
+
+Tensor clamp_min(const Tensor& x, Scalar low) {
+  expect_bound("clamp_min", "low", x, low);
+  return clamp(x, low, no_bound);
+}
+
+Tensor clamp_max(const Tensor& x, Scalar high) {
+  expect_bound("clamp_max", "high", x, high);
+  return clamp(x, -no_bound, high);
+}
+
+Tensor nan_to_num(const Tensor& x, double nan) {
+  check::defined("nan_to_num", "x", x);
+  const double most =
+      x.dtype() == float32 ? double{std::numeric_limits<float>::max()} : std::numeric_limits<double>::max();
+  return nan_to_num(x, nan, most, -most);
+}
+
+Tensor nan_to_num(const Tensor& x, double nan, double posinf, double neginf) {
+  check::defined("nan_to_num", "x", x);
+  if (!is_floating(x.dtype())) return x.clone();
+  const Tensor numbers = masked_fill(x, isnan(x), nan);
+  return masked_fill(masked_fill(numbers, eq(x, no_bound), posinf), eq(x, -no_bound), neginf);
 }
 
 }  // namespace fit

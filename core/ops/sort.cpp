@@ -1,4 +1,4 @@
-// sort and topk.
+// sort, argsort and topk.
 #include <algorithm>
 #include <cmath>
 
@@ -63,6 +63,11 @@ std::pair<Tensor, Tensor> sorted(const char* op, const Tensor& x, std::int64_t k
 std::pair<Tensor, Tensor> sort(const Tensor& x, int axis, SortOrder order) {
   axis = check::axis("sort", x, axis);
   return sorted("sort", x, x.shape()[axis], axis, order == descending);
+}
+
+Tensor argsort(const Tensor& x, int axis, SortOrder order) {
+  axis = check::axis("argsort", x, axis);
+  return sort(x.detach(), axis, order).second;
 }
 
 std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis, Extremes which) {

@@ -47,6 +47,7 @@ FIT_COMPILES(MatmulTransposed,
 FIT_COMPILES(MatmulOfBools, matmul(std::declval<const T&>(), false, std::declval<const T&>(), true));
 FIT_COMPILES(IndexOfRange, std::declval<const T&>()[{range(), 0}]);
 FIT_COMPILES(IndexOfBraces, std::declval<const T&>()[{{}, 0}]);
+FIT_COMPILES(IndexOfTensor, std::declval<const T&>()[std::declval<const T&>() > 0]);
 FIT_COMPILES(IndexOfBool, std::declval<const T&>()[{true, 0}]);
 #undef FIT_COMPILES
 
@@ -56,6 +57,7 @@ TEST_CASE("Calls read, and wrong ones don't compile", "[interface]") {
   CHECK((SumKeeps<Tensor>::value && VarCorrected<Tensor>::value && ArgmaxKeeps<Tensor>::value));
   CHECK((SortDescending<Tensor>::value && TopkSmallest<Tensor>::value && MatmulTransposed<Tensor>::value));
   CHECK((BackwardRetains<Tensor>::value && GradOfFlags<Tensor>::value && IndexOfRange<Tensor>::value));
+  CHECK(IndexOfTensor<Tensor>::value);
   CHECK_FALSE(SumOfBool<Tensor>::value);
   CHECK_FALSE(SumOfBools<Tensor>::value);
   CHECK_FALSE(SumOfNumber<Tensor>::value);
@@ -85,20 +87,52 @@ TEST_CASE("A list of no axes reduces none, and no list reduces all", "[interface
 TEST_CASE("Members and functions are one list", "[interface]") {
   // Functions whose first argument is one tensor and that are no member: a layer's mathematics, or, as in PyTorch,
   // functions of several tensors of equal standing.
-  const std::set<std::string> free_only{"leaky_relu",  "elu",
-                                        "gelu",        "silu",
-                                        "softplus",    "maximum",
-                                        "minimum",     "where",
-                                        "eq",          "ne",
-                                        "lt",          "le",
-                                        "gt",          "ge",
-                                        "logical_and", "logical_or",
-                                        "logical_xor", "dropout",
-                                        "layer_norm",  "rms_norm",
-                                        "rotary",      "cross_entropy_rows",
-                                        "embedding",   "index",
-                                        "slice",       "linear",
-                                        "outer"};
+  const std::set<std::string> free_only{"leaky_relu",
+                                        "elu",
+                                        "gelu",
+                                        "silu",
+                                        "softplus",
+                                        "maximum",
+                                        "minimum",
+                                        "where",
+                                        "eq",
+                                        "ne",
+                                        "lt",
+                                        "le",
+                                        "gt",
+                                        "ge",
+                                        "logical_and",
+                                        "logical_or",
+                                        "logical_xor",
+                                        "dropout",
+                                        "layer_norm",
+                                        "rms_norm",
+                                        "rotary",
+                                        "cross_entropy_rows",
+                                        "embedding",
+                                        "index",
+                                        "slice",
+                                        "linear",
+                                        "outer",
+                                        "log_sigmoid",
+                                        "atan2",
+                                        "group_norm",
+                                        "batch_norm",
+                                        "normalize",
+                                        "cosine_similarity",
+                                        "cdist",
+                                        "pad",
+                                        "fold",
+                                        "addmm",
+                                        "conv1d",
+                                        "conv2d",
+                                        "max_pool1d",
+                                        "max_pool2d",
+                                        "avg_pool1d",
+                                        "avg_pool2d",
+                                        "solve",
+                                        "cholesky",
+                                        "eigh"};
   const auto names = [](const char* path, const char* begin, const char* end, const std::regex& pattern) {
     std::ifstream header(path);
     REQUIRE(header);
@@ -137,6 +171,11 @@ TEST_CASE("Members give what the functions give", "[interface]") {
   CHECK(equal(x.stddev(), fit::std(x)));
   CHECK(equal(stddev(x, 0), fit::std(x, 0)));
   CHECK(equal(x.sub(y), x - y));
+  const Tensor mask = x > 0;
+  CHECK(equal(x[mask], masked_select(x, mask)));
+  CHECK(equal(x[{0}], x[tensor(0)]));
+  CHECK(equal(x % 2, x.remainder(2)));
+  CHECK(equal(x.median(0).first, median(x, 0).first));
   CHECK(equal(x.gather(1, zeros({2, 1}, int64)), gather(x, 1, zeros({2, 1}, int64))));
 }
 

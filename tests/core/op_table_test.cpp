@@ -460,10 +460,15 @@ TEST_CASE("every op of the catalogue has a row", "[ops][catalogue]") {
       {"logical_not", verdict},
       {"isnan", verdict},
       {"isfinite", verdict},
+      {"isinf", verdict},
       {"any", verdict},
       {"all", verdict},
       {"argmax", position},
       {"argmin", position},
+      {"argsort", position},
+      {"nonzero", position},
+      {"unique", "gives numbers and positions that don't move with x"},
+      {"histogram", "gives counts"},
       {"create_padding_mask", mask},
       {"create_look_ahead_mask", mask},
       {"combine_masks", mask},
@@ -477,7 +482,7 @@ TEST_CASE("every op of the catalogue has a row", "[ops][catalogue]") {
     std::ifstream header(path);
     REQUIRE(header);
     const std::regex declaration(
-        R"(^(?:Tensor|std::vector<Tensor>|std::pair<Tensor, Tensor>|AttentionResult|MaskAndBias|AttentionView) (\w+?)(?:_with_weights)?\()");
+        R"(^(?:Tensor|std::vector<Tensor>|std::pair<Tensor, Tensor>|AttentionResult|MaskAndBias|AttentionView|Unique|Svd) (\w+?)(?:_with_weights)?\()");
     for (std::string line; std::getline(header, line);)
       if (std::smatch found; std::regex_search(line, found, declaration)) declared.insert(found[1]);
   }

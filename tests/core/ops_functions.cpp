@@ -19,6 +19,9 @@ constexpr L cubic = 0.044715L;
 L twice_u(L x) { return 2 * std::sqrt(2 / pi) * (x + cubic * x * x * x); }
 
 double one_or_more(double) { return 1; }
+double any_size(double) { return 0; }
+L no_slope(L) { return 0; }
+const Domain between_whole{-2, 2, {-2, -1, 0, 1, 2}}, between_halves{-2, 2, {-1.5, -0.5, 0.5, 1.5}};
 // 1/4 near a zero of the derivative.
 double away_from_gelu_zero(double x) { return std::abs(x + 0.752) < 0.25 ? 0.25 : 0; }
 double away_from_silu_zero(double x) { return std::abs(x + 1.278) < 0.25 ? 0.25 : 0; }
@@ -33,6 +36,10 @@ const std::vector<FunctionRow>& function_rows() {
        [](L x) { return std::log(x); }, [](L x) { return 1 / x; }},
       {"log1p", "log1p", Function::log1p, [](const Tensor& x) { return log1p(x); }, domain::unit,
        [](L x) { return std::log1p(x); }, [](L x) { return 1 / (1 + x); }},
+      {"log2", "log2", Function::log2, [](const Tensor& x) { return log2(x); }, domain::positive,
+       [](L x) { return std::log2(x); }, [](L x) { return 1 / (x * std::log(2.L)); }},
+      {"expm1", "expm1", Function::expm1, [](const Tensor& x) { return expm1(x); }, domain::real,
+       [](L x) { return std::expm1(x); }, [](L x) { return std::exp(x); }},
       {"sqrt", "sqrt", Function::sqrt, [](const Tensor& x) { return sqrt(x); }, domain::positive,
        [](L x) { return std::sqrt(x); }, [](L y) { return 1 / (2 * y); }},
       {"rsqrt", "rsqrt", Function::rsqrt, [](const Tensor& x) { return rsqrt(x); }, domain::positive,
@@ -41,12 +48,23 @@ const std::vector<FunctionRow>& function_rows() {
        [](L x) { return std::sin(x); }, [](L x) { return std::cos(x); }},
       {"cos", "cos", Function::cos, [](const Tensor& x) { return cos(x); }, domain::real,
        [](L x) { return std::cos(x); }, [](L x) { return -std::sin(x); }},
+      {"tan", "tan", Function::tan, [](const Tensor& x) { return tan(x); }, domain::unit,
+       [](L x) { return std::tan(x); }, [](L y) { return 1 + y * y; }},
+      {"asin", "asin", Function::asin, [](const Tensor& x) { return asin(x); }, domain::unit,
+       [](L x) { return std::asin(x); }, [](L x) { return 1 / std::sqrt((1 - x) * (1 + x)); }},
+      {"acos", "acos", Function::acos, [](const Tensor& x) { return acos(x); }, domain::unit,
+       [](L x) { return std::acos(x); }, [](L x) { return -1 / std::sqrt((1 - x) * (1 + x)); }},
+      {"atan", "atan", Function::atan, [](const Tensor& x) { return atan(x); }, domain::real,
+       [](L x) { return std::atan(x); }, [](L x) { return 1 / (1 + x * x); }},
       {"tanh", "tanh", Function::tanh, [](const Tensor& x) { return tanh(x); }, domain::real,
        [](L x) { return std::tanh(x); }, [](L y) { return 1 - y * y; }, 0, one_or_more},
       {"erf", "erf", Function::erf, [](const Tensor& x) { return erf(x); }, domain::real,
        [](L x) { return std::erf(x); }, [](L x) { return 2 / std::sqrt(pi) * std::exp(-x * x); }},
       {"sigmoid", "sigmoid", Function::sigmoid, [](const Tensor& x) { return sigmoid(x); }, domain::real, logistic,
        [](L y) { return y * (1 - y); }, 0, one_or_more},
+      {"log_sigmoid", "log_sigmoid", Function::log_sigmoid, [](const Tensor& x) { return log_sigmoid(x); },
+       domain::real, [](L x) { return std::isnan(x) ? x : std::fmin(x, 0.L) - std::log1p(std::exp(-std::abs(x))); },
+       [](L x) { return logistic(-x); }},
       {"silu", "silu", Function::silu, [](const Tensor& x) { return silu(x); }, domain::real,
        [](L x) { return x > 1000 ? x : finite(x) * logistic(x); },
        [](L x) { return logistic(x) * (1 + finite(x) * logistic(-x)); }, 0, away_from_silu_zero},
@@ -73,6 +91,18 @@ const std::vector<FunctionRow>& function_rows() {
          return logistic(v) * (1 + c * logistic(-v) * slope);
        },
        0, away_from_gelu_zero},
+      {"floor", "floor", Function::floor, [](const Tensor& x) { return floor(x); }, between_whole,
+       [](L x) { return std::floor(x); }, no_slope, 0, any_size, 0},
+      {"ceil", "ceil", Function::ceil, [](const Tensor& x) { return ceil(x); }, between_whole,
+       [](L x) { return std::ceil(x); }, no_slope, 0, any_size, 0},
+      {"round", "round", Function::round, [](const Tensor& x) { return round(x); }, between_halves,
+       [](L x) { return std::nearbyint(x); }, no_slope, 0, any_size, 0},
+      {"trunc", "trunc", Function::trunc, [](const Tensor& x) { return trunc(x); }, between_whole,
+       [](L x) { return std::trunc(x); }, no_slope, 0, any_size, 0},
+      {"sign", "sign", Function::sign, [](const Tensor& x) { return sign(x); }, domain::nonzero,
+       [](L x) { return x > 0   ? 1
+                        : x < 0 ? -1
+                                : x; }, no_slope, 0, any_size, 0},
   };
   return rows;
 }
@@ -97,7 +127,8 @@ static std::vector<OpRow> operations() {
             .on({{0}})
             .large({{70001}}));
   for (OpRow& r : rows)
-    if (r.op == "log1p") r = std::move(r).except("huge numbers", "it is NaN below -1");
+    if (r.op == "log1p" || r.op == "asin" || r.op == "acos")
+      r = std::move(r).except("huge numbers", "it is NaN beyond -1, or 1");
   return rows;
 }
 static const RegisterOps functions(operations);

@@ -112,6 +112,9 @@ static std::vector<OpRow> matmul_rows() {
                }),
       summed("bqhd,bkhd->bhqk", {{2, 3, 2, 4}, {2, 5, 2, 4}}).large({{2, 40, 3, 33}, {2, 41, 3, 33}}),
       summed("bhqk,bkhd->bqhd", {{2, 2, 3, 5}, {2, 5, 2, 4}}),
+      summed("ii", {{3, 3}}),
+      summed("i...i->...i", {{2, 3, 2}}),
+      summed("iji,j->i", {{2, 3, 2}, {3}}),
       summed("ij,jk", {{2, 3}, {3, 4}})
           .on({{3, 3}, {3, 3}})
           .on({{2, 0}, {0, 3}})
@@ -128,9 +131,13 @@ static std::vector<OpRow> matmul_rows() {
                [] {
                  einsum("i", {zeros({2, 3})});
                })
-          .bad("the letter 'i' stands twice",
+          .bad("the letter 'i' stands twice in the result",
                [] {
-                 einsum("ii", {zeros({2, 2})});
+                 einsum("ij->ii", {zeros({2, 2})});
+               })
+          .bad("the letter 'i' stands for two sizes of an operand of shape [2, 3]",
+               [] {
+                 einsum("ii", {zeros({2, 3})});
                })
           .bad("'k' stands in no operand",
                [] {

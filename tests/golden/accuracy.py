@@ -101,6 +101,10 @@ def positive(f):
     return lambda x: f(x) if x >= 0 else mp.nan
 
 
+def finite(f):
+    return lambda x: f(x) if abs(x) < mp.mpf(10) ** 100 else mp.nan
+
+
 def sigmoid(x):
     return 1 / (1 + mp.exp(-x)) if x > 0 else mp.exp(x) / (1 + mp.exp(x))
 
@@ -118,7 +122,6 @@ def functions_of_one():
     one("sqrt", positive(mp.sqrt), positive(lambda x: 1 / (2 * mp.sqrt(x))), lambda s: s * 0.0, lambda s: s * inf)
     one("rsqrt", positive(lambda x: 1 / mp.sqrt(x)), positive(lambda x: -1 / (2 * x * mp.sqrt(x))), lambda s: s * inf,
         lambda s: -s * inf)
-    finite = lambda f: lambda x: f(x) if abs(x) < mp.mpf(10) ** 100 else mp.nan
     one("sin", finite(mp.sin), finite(mp.cos))
     one("cos", finite(mp.cos), finite(lambda x: -mp.sin(x)))
     one("tanh", mp.tanh, lambda x: mp.sech(x) ** 2)
@@ -170,8 +173,22 @@ def functions_of_two():
     save("pow", x=x, y=y, value=value, dx=dx, dy=dy)
 
 
+def more_functions_of_one():  # last, so that the numbers above stay as they were
+    one("log2", positive(lambda x: mp.log(x) / mp.log(2)), lambda x: 1 / (x * mp.log(2)), lambda s: -inf,
+        lambda s: s * inf, fix=lambda x: (inf, 0) if x == inf else None)
+    one("expm1", mp.expm1, mp.exp)
+    one("tan", finite(mp.tan), finite(lambda x: 1 + mp.tan(x) ** 2))
+    inside = lambda f: lambda x: f(x) if abs(x) <= 1 else mp.nan
+    ends = lambda f, slope: lambda x: (float(f(float(x))), slope * inf) if abs(x) == 1 else None
+    one("asin", inside(mp.asin), inside(lambda x: 1 / mp.sqrt(1 - x * x)), fix=ends(mp.asin, 1))
+    one("acos", inside(mp.acos), inside(lambda x: -1 / mp.sqrt(1 - x * x)), fix=ends(mp.acos, -1))
+    one("atan", mp.atan, lambda x: 1 / (1 + x * x))
+    one("log_sigmoid", lambda x: min(x, 0) - mp.log1p(mp.exp(-abs(x))), lambda x: sigmoid(-x))
+
+
 functions_of_one()
 functions_of_two()
+more_functions_of_one()
 here = pathlib.Path(__file__).parent
 np.save(here / "accuracy.npy", np.stack([numbers for _, numbers in rows]))
 (here / "accuracy.txt").write_text("".join(name + "\n" for name, _ in rows))

@@ -56,19 +56,36 @@ Tensor& operator/=(Tensor& a, Scalar b);
 Tensor pow(const Tensor& x, Scalar e);
 Tensor pow(const Tensor& x, const Tensor& e);
 Tensor pow(Scalar x, const Tensor& e);
+Tensor square(const Tensor& x);      ///< x x; keeps int64
+Tensor reciprocal(const Tensor& x);  ///< 1 / x
+/// a - b floor(a / b), which has the sign of b, as Python's %. d/da = 1, d/db = -floor(a / b). int64 stays int64, and
+/// throws Error for b = 0.
+Tensor remainder(const Tensor& a, const Tensor& b);
+Tensor remainder(const Tensor& a, Scalar b);
+Tensor remainder(Scalar a, const Tensor& b);
+inline Tensor operator%(const Tensor& a, const Tensor& b) { return remainder(a, b); }
+inline Tensor operator%(const Tensor& a, Scalar b) { return remainder(a, b); }
+inline Tensor operator%(Scalar a, const Tensor& b) { return remainder(a, b); }
 
 // ---- functions of one number: floating types; int64 and boolean are converted to float32 ---------------------------
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor log1p(const Tensor& x);
+Tensor log2(const Tensor& x);
+Tensor expm1(const Tensor& x);  ///< e^x - 1, exact near 0
 Tensor sqrt(const Tensor& x);
 Tensor rsqrt(const Tensor& x);  ///< 1 / sqrt(x)
 Tensor abs(const Tensor& x);    ///< gradient 0 at 0; keeps int64
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
+Tensor tan(const Tensor& x);
+Tensor asin(const Tensor& x);  ///< NaN beyond -1 … 1, as acos()
+Tensor acos(const Tensor& x);
+Tensor atan(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor erf(const Tensor& x);
 Tensor sigmoid(const Tensor& x);                                   ///< 1 / (1 + e^-x)
+Tensor log_sigmoid(const Tensor& x);                               ///< -ln(1 + e^-x), without overflow
 Tensor relu(const Tensor& x);                                      ///< max(x, 0); gradient 0 at 0
 Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);  ///< x > 0 ? x : slope x
 Tensor elu(const Tensor& x, double alpha = 1.0);                   ///< x > 0 ? x : alpha (e^x - 1)
@@ -80,10 +97,23 @@ Tensor silu(const Tensor& x);      ///< x sigmoid(x)
 Tensor softplus(const Tensor& x);  ///< ln(1 + e^x), without overflow
 /// Cut off to low … high; the gradient passes where low <= x <= high.
 Tensor clamp(const Tensor& x, Scalar low, Scalar high);
+Tensor clamp_min(const Tensor& x, Scalar low);   ///< max(x, low); the gradient passes where x >= low
+Tensor clamp_max(const Tensor& x, Scalar high);  ///< min(x, high); the gradient passes where x <= high
+// Steps: gradient 0 everywhere; int64 and boolean are kept as they are.
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
+Tensor round(const Tensor& x);  ///< to the nearest whole number, of two the even one
+Tensor trunc(const Tensor& x);  ///< towards 0
+Tensor sign(const Tensor& x);   ///< -1, 0 or 1; NaN stays
+/// Numbers in place of NaN and the infinities: `nan`, and the largest and smallest numbers of the type unless others
+/// are given. The gradient passes where x is finite.
+Tensor nan_to_num(const Tensor& x, double nan = 0);
+Tensor nan_to_num(const Tensor& x, double nan, double posinf, double neginf);
 
 // ---- two numbers, conditions --------------------------------------------------------------------------------------
 Tensor maximum(const Tensor& a, const Tensor& b);  ///< NaN if either is; the gradient is halved on a tie
 Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor atan2(const Tensor& y, const Tensor& x);  ///< the angle of the point (x, y), in -pi … pi; floating
 /// condition ? a : b; the condition is boolean, all three broadcast. The gradient reaches only what was chosen, so a
 /// NaN in the other branch stays out of it.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
@@ -126,6 +156,7 @@ inline Tensor operator||(const Tensor& a, const Tensor& b) { return logical_or(a
 inline Tensor operator!(const Tensor& x) { return logical_not(x); }
 Tensor isnan(const Tensor& x);
 Tensor isfinite(const Tensor& x);
+Tensor isinf(const Tensor& x);
 /// One verdict: same shape, type and values (NaN is not equal to NaN).
 bool equal(const Tensor& a, const Tensor& b);
 /// One verdict: |a - b| <= atol + rtol |b| everywhere, shapes equal; NaN is close to nothing.
@@ -146,6 +177,21 @@ Tensor prod(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< t
 /// shared among equals. NaN wins. Throws Error over nothing.
 Tensor max(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
 Tensor min(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
+/// The same, but the gradient is always shared among equals, over one axis too.
+Tensor amax(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
+Tensor amin(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
+/// {values, ids (int64)} of the largest and smallest along an axis: max(x, axis) and argmax(x, axis) in one.
+std::pair<Tensor, Tensor> max_with_indices(const Tensor& x, int axis, KeepDims keep = {});
+std::pair<Tensor, Tensor> min_with_indices(const Tensor& x, int axis, KeepDims keep = {});
+/// {values, ids (int64)} along an axis of the element in the middle once they are sorted, of two the lower one; NaN
+/// where there is one.
+std::pair<Tensor, Tensor> median(const Tensor& x, int axis, KeepDims keep = {});
+Tensor median(const Tensor& x);  ///< of all elements, the value alone
+/// The number below which the share q (0 … 1) of the elements along an axis lies, between the two nearest in a straight
+/// line: for x sorted, and p = q (n - 1), x[floor p] + (p - floor p) (x[floor p + 1] - x[floor p]). Floating; NaN where
+/// there is one. Throws Error over nothing.
+Tensor quantile(const Tensor& x, double q, int axis, KeepDims keep = {});
+Tensor quantile(const Tensor& x, double q);  ///< of all elements
 /// (sum |x|^p)^(1/p) for p > 0 (infinity allowed); gradient 0 where the norm is 0.
 Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, KeepDims keep = {});
 /// ln(sum(e^x)) without overflow; -inf where all are.
@@ -157,6 +203,15 @@ Tensor argmin(const Tensor& x);
 Tensor any(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< boolean
 Tensor all(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
 Tensor cumsum(const Tensor& x, int axis);
+Tensor cumprod(const Tensor& x, int axis);  ///< the gradient is right with zeros too
+/// How often each of 0, 1, … stands in ids [N] (int64, none negative): [max(largest id + 1, minimum)]. With weights [N]
+/// their sums, with a gradient; without, counts (int64).
+Tensor bincount(const Tensor& ids, const Tensor& weights = {}, std::int64_t minimum = 0);
+/// {counts (int64) [bins], edges [bins + 1]} of the elements within low … high, in bins of one width. The last bin
+/// holds its upper edge too; the others don't. Without low and high, from the smallest to the largest. Floating,
+/// finite.
+std::pair<Tensor, Tensor> histogram(const Tensor& x, std::int64_t bins);
+std::pair<Tensor, Tensor> histogram(const Tensor& x, std::int64_t bins, double low, double high);
 /// x summed over the axes along which `shape` was broadcast to x's shape: the gradient of broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
@@ -173,6 +228,20 @@ Tensor dropout(const Tensor& x, double p, Generator& g = default_generator());
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 /// x / sqrt(mean(x^2) + eps) * weight over the last axis (Zhang & Sennrich 2019). weight is [C] or undefined.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6);
+/// x [N, C, ...] with its C channels in groups of neighbours, each brought to mean 0 and variance 1 over its channels
+/// and all further axes, times weight [C] plus bias [C] (Wu & He 2018). weight and bias may be undefined.
+Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight = {}, const Tensor& bias = {},
+                  double eps = 1e-5);
+/// (x - mean) / sqrt(var + eps) * weight + bias, each [C], along axis 1 of x [N, C, ...] (Ioffe & Szegedy 2015): with
+/// statistics given. Those of the batch are taken where mean and var are undefined (var without correction).
+Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+/// x / max(norm(x, p), eps) along an axis.
+Tensor normalize(const Tensor& x, double p = 2, int axis = -1, double eps = 1e-12);
+/// sum(a b) / (max(|a|, eps) max(|b|, eps)) along an axis: the cosine of the angle between them. a and b broadcast.
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis = -1, double eps = 1e-8);
+/// Distances norm(a_i - b_j, p) between rows of a [..., M, C] and b [..., N, C]: [..., M, N]. Leading axes broadcast.
+Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 
 // ---- positions -----------------------------------------------------------------------------------------------------
 /// The two features of a head that are rotated together as pair i, of D: (2i, 2i + 1), or (i, i + D/2).
@@ -206,6 +275,32 @@ Tensor unsqueeze(const Tensor& x, int axis);                    ///< puts one in
 Tensor transpose(const Tensor& x, int a = -2, int b = -1);      ///< swaps two axes
 Tensor permute(const Tensor& x, const std::vector<int>& axes);  ///< axis i of the result is axis axes[i] of x
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
+Tensor movedim(const Tensor& x, int from, int to);  ///< axis `from` becomes axis `to`; the others keep their order
+/// x put side by side as often as told for each axis; where there are more counts than axes, axes of size 1 come first.
+Tensor repeat(const Tensor& x, const std::vector<std::int64_t>& counts);
+/// The same, but where there are fewer counts than axes, they are those of the last axes (NumPy's tile).
+Tensor tile(const Tensor& x, const std::vector<std::int64_t>& counts);
+Tensor repeat_interleave(const Tensor& x, std::int64_t count, int axis);  ///< each element `count` times in a row
+Tensor roll(const Tensor& x, std::int64_t shift, int axis);  ///< y[i] = x[i - shift], what falls off comes in again
+/// What pad() puts beyond the ends of an axis: one value, the elements as in a mirror that stands on the outermost one,
+/// or the outermost one again and again.
+enum class PadMode { constant, reflect, replicate };
+/// Elements put before and after axes, PyTorch's order: {before the last, after the last, before the last but one, …}.
+/// Negative widths take elements away. reflect throws Error for more than the axis has beside its outermost one.
+Tensor pad(const Tensor& x, const std::vector<std::int64_t>& widths, PadMode mode = PadMode::constant,
+           Scalar value = 0);
+std::vector<Tensor> unbind(const Tensor& x, int axis = 0);  ///< its elements along an axis, which goes away
+/// Elements x[i][i + offset] of two axes, which go away; the diagonal becomes the last axis.
+Tensor diagonal(const Tensor& x, std::int64_t offset = 0, int a = 0, int b = 1);
+Tensor diag(const Tensor& x,
+            std::int64_t offset = 0);  ///< of [N] a matrix with that diagonal, of a matrix its diagonal
+/// Of vectors [N_0], [N_1], …: tensors [N_0, N_1, …], each of which varies along its own axis (indexing "ij").
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors);
+/// Windows of `size` neighbours along an axis, whose first elements are `step` apart: the axis becomes their count,
+/// floor((n - size) / step) + 1, and a last axis of `size` is new.
+Tensor unfold(const Tensor& x, int axis, std::int64_t size, std::int64_t step = 1);
+/// The adjoint of unfold(): windows, as it gives them, added up into an axis of n elements.
+Tensor fold(const Tensor& windows, int axis, std::int64_t n, std::int64_t step = 1);
 Tensor cat(const std::vector<Tensor>& parts, int axis = 0);
 Tensor stack(const std::vector<Tensor>& parts, int axis = 0);
 /// Pieces of `size` along an axis (the last may be smaller), or of the sizes given.
@@ -224,6 +319,18 @@ Tensor index_select(const Tensor& x, int axis,
 Tensor gather(const Tensor& x, int axis, const Tensor& ids);
 /// A copy of x with src added: y[ids[i][j]][j] += src[i][j] for axis 0, and so on.
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
+/// A copy of x with src written: y[ids[i][j]][j] = src[i][j] for axis 0, and so on. No element may be named twice.
+Tensor scatter(const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
+/// A copy of x with slices of src added: y[ids[i]] += src[i] for axis 0, and so on. ids: int64 [N].
+Tensor index_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
+/// gather() whose x and ids broadcast beside the axis: x[ids[i][j]][j] with NumPy's take_along_axis.
+Tensor take_along(const Tensor& x, int axis, const Tensor& ids);
+/// The elements where the boolean mask is true, in row-major order: [N]. The mask broadcasts to the shape of x.
+Tensor masked_select(const Tensor& x, const Tensor& mask);
+Tensor nonzero(const Tensor& x);  ///< int64 [N, rank]: where x is not 0 (NaN counts), in row-major order
+/// x[ids], x[mask]: rows at ids [...] (int64; negative ones count from the end), [..., further axes]; or where a
+/// boolean mask of the first axes' shape is true, [N, further axes].
+Tensor take(const Tensor& x, const Tensor& where);
 /// Rows of table [V, C] at ids [...] (int64): [..., C]. The row padding_idx gets no gradient.
 Tensor embedding(const Tensor& table, const Tensor& ids, std::int64_t padding_idx = -1);
 Tensor flip(const Tensor& x, const Axes& axes);
@@ -232,6 +339,13 @@ Tensor triu(const Tensor& x, std::int64_t diagonal = 0);  ///< 0 below it
 /// {values, ids (int64)} along an axis, stable; NaN sorts as the largest. The gradient is that of the values.
 std::pair<Tensor, Tensor> sort(const Tensor& x, int axis = -1, SortOrder order = {});
 std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis = -1, Extremes which = {});
+Tensor argsort(const Tensor& x, int axis = -1, SortOrder order = {});  ///< the ids of sort()
+/// What unique() finds: each number once, in ascending order; for each element of x which of them it is (int64, x's
+/// shape); and how often each stands there (int64).
+struct Unique {
+  Tensor values, inverse, counts;
+};
+Unique unique(const Tensor& x);  ///< no gradient; all NaN are one
 
 // ---- products -----------------------------------------------------------------------------------------------------
 /// NumPy's matmul: [..., M, K] x [..., K, N] -> [..., M, N], the leading axes broadcast; a vector on the left is a row,
@@ -243,10 +357,58 @@ Tensor matmul(const Tensor& a, Transpose transpose_a, const Tensor& b, Transpose
 /// x [..., in] times weight [out, in] transposed, plus bias [out] (may be undefined): [..., out].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 Tensor outer(const Tensor& a, const Tensor& b);  ///< [M] x [N] -> [M, N]
+Tensor dot(const Tensor& a, const Tensor& b);    ///< [N] x [N] -> []: sum(a b)
+Tensor bmm(const Tensor& a, const Tensor& b);    ///< [B, M, K] x [B, K, N] -> [B, M, N]
+/// beta c + alpha a b for a [M, K], b [K, N] and c that broadcasts to [M, N]. c doesn't count where beta is 0.
+Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1);
 /// Einstein's sum, NumPy's notation: einsum("bqhd,bkhd->bhqk", {q, k}). One or more operands; "..." stands for leading
-/// axes that broadcast; without "->" the letters that stand once are kept, in the order of the alphabet. No letter
-/// twice in one operand.
+/// axes that broadcast; without "->" the letters that stand once are kept, in the order of the alphabet. A letter that
+/// stands twice in one operand takes the diagonal: einsum("ii", {x}) is the trace.
 Tensor einsum(const std::string& formula, const std::vector<Tensor>& operands);
+
+// ---- convolutions and pools: sliding windows over the last one or two axes ------------------------------------------
+/// The same along each axis that the windows slide along.
+struct ConvOptions {
+  ConvOptions() {}
+  std::int64_t stride = 1;    ///< elements from window to window
+  std::int64_t padding = 0;   ///< zeros before and after the axis
+  std::int64_t dilation = 1;  ///< from element to element within a window
+  std::int64_t groups = 1;    ///< of channels, each with outputs of its own
+};
+/// x [N, C, L] and weight [O, C / groups, K]: [N, O, M], M = floor((L + 2 padding - dilation (K - 1) - 1) / stride) +
+/// 1, y[n][o][m] = bias[o] + sum of weight[o][c][k] x[n][c][m stride + k dilation - padding]. bias is [O] or undefined.
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
+/// The same over the last two axes: x [N, C, H, W], weight [O, C / groups, K, L].
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
+struct PoolOptions {
+  PoolOptions() {}
+  std::int64_t stride = 0;   ///< from window to window; 0: as wide as the window
+  std::int64_t padding = 0;  ///< at most half a window, which counts for nothing in a maximum and as zeros in a mean
+};
+/// The largest, or the mean, of each window of `size` along the last axis (x [N, C, L]), or of size x size along the
+/// last two (x [N, C, H, W]). The gradient of a maximum goes to the first of equals.
+Tensor max_pool1d(const Tensor& x, std::int64_t size, const PoolOptions& options = {});
+Tensor max_pool2d(const Tensor& x, std::int64_t size, const PoolOptions& options = {});
+Tensor avg_pool1d(const Tensor& x, std::int64_t size, const PoolOptions& options = {});
+Tensor avg_pool2d(const Tensor& x, std::int64_t size, const PoolOptions& options = {});
+
+// ---- linear algebra: matrices are the last two axes, leading axes are taken one by one; LAPACK, in float64 ---------
+/// X with a X = b for a [..., N, N] and b [..., N, K], of equal leading axes. Throws Error where a is singular.
+Tensor solve(const Tensor& a, const Tensor& b);
+Tensor inv(const Tensor& x);  ///< the inverse of [..., N, N]; throws Error where it is singular
+Tensor det(const Tensor& x);  ///< [..., N, N] -> [...]; the gradient throws Error where it is 0
+/// The lower triangle L with L L^T = x, for x symmetric (only its lower triangle is read) and positive definite, else
+/// Error. The gradient is that for a symmetric x.
+Tensor cholesky(const Tensor& x);
+/// {values [..., N] in ascending order, vectors [..., N, N], one a column} of a symmetric x, of which only the lower
+/// triangle is read. The gradient of the vectors throws Error where two values are equal.
+std::pair<Tensor, Tensor> eigh(const Tensor& x);
+/// What svd() gives: x = u diag(s) v^T with u [..., M, K], s [..., K] descending and v [..., N, K], K = min(M, N).
+struct Svd {
+  Tensor u, s, v;
+};
+/// The gradients of u and v throw Error where two singular values are equal, or one is 0.
+Svd svd(const Tensor& x);
 
 // ---- for the graph and the optimisers -----------------------------------------------------------------------------
 /// sum += g in place, in one pass; same shape and type.

@@ -62,6 +62,15 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Generato
 Tensor bernoulli(double p, const Shape& shape, Generator& g = default_generator());
 /// 0 … n - 1 in random order, int64.
 Tensor randperm(std::int64_t n, Generator& g = default_generator());
+/// rand() and randn() of x's shape and type.
+Tensor rand_like(const Tensor& x, Generator& g = default_generator());
+Tensor randn_like(const Tensor& x, Generator& g = default_generator());
+/// Whether multinomial() may draw an id again.
+enum class Replacement : bool { no, yes };
+/// `count` ids from each row of weights [C] or [N, C] (floating, none negative, any sum), with a chance in proportion
+/// to their weight: int64 [count] or [N, count]. Throws Error for a row without enough that are not 0.
+Tensor multinomial(const Tensor& weights, std::int64_t count, Replacement replacement = Replacement::no,
+                   Generator& g = default_generator());
 
 namespace detail {
 /// Four 32-bit words for block `index` of call `call`.

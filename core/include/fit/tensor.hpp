@@ -229,6 +229,8 @@ class Tensor {
   const Tensor operator[](I i) const {
     return (*this)[{Index(i)}];
   }
+  /// take(x, where): rows at ids, or where a mask is true.
+  const Tensor operator[](const Tensor& where) const;
   /// Reads like the const form; x[{...}] = v also writes into x. v broadcasts to the shape of x[{...}].
   Indexed operator[](std::initializer_list<Index> where);
   template <class I, class = IsIndex<I>>
@@ -292,23 +294,43 @@ class Tensor {
   Tensor pow(Scalar exponent) const;
   Tensor pow(const Tensor& exponent) const;
   Tensor neg() const;
+  Tensor square() const;
+  Tensor reciprocal() const;
+  Tensor remainder(const Tensor& o) const;
+  Tensor remainder(Scalar o) const;
   Tensor exp() const;
   Tensor log() const;
   Tensor log1p() const;
+  Tensor log2() const;
+  Tensor expm1() const;
   Tensor sqrt() const;
   Tensor rsqrt() const;
   Tensor abs() const;
   Tensor sin() const;
   Tensor cos() const;
+  Tensor tan() const;
+  Tensor asin() const;
+  Tensor acos() const;
+  Tensor atan() const;
   Tensor tanh() const;
   Tensor erf() const;
   Tensor sigmoid() const;
   Tensor relu() const;
   Tensor clamp(Scalar low, Scalar high) const;
+  Tensor clamp_min(Scalar low) const;
+  Tensor clamp_max(Scalar high) const;
+  Tensor floor() const;
+  Tensor ceil() const;
+  Tensor round() const;
+  Tensor trunc() const;
+  Tensor sign() const;
+  Tensor nan_to_num(double nan = 0) const;
+  Tensor nan_to_num(double nan, double posinf, double neginf) const;
   Tensor masked_fill(const Tensor& mask, Scalar value) const;
   Tensor logical_not() const;
   Tensor isnan() const;
   Tensor isfinite() const;
+  Tensor isinf() const;
   bool equal(const Tensor& o) const;
   bool allclose(const Tensor& o, double rtol = 1e-5, double atol = 1e-8) const;
   Tensor sum(const Axes& axes = {}, KeepDims keep = {}) const;
@@ -319,6 +341,14 @@ class Tensor {
   Tensor prod(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor max(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor min(const Axes& axes = {}, KeepDims keep = {}) const;
+  Tensor amax(const Axes& axes = {}, KeepDims keep = {}) const;
+  Tensor amin(const Axes& axes = {}, KeepDims keep = {}) const;
+  std::pair<Tensor, Tensor> max_with_indices(int axis, KeepDims keep = {}) const;
+  std::pair<Tensor, Tensor> min_with_indices(int axis, KeepDims keep = {}) const;
+  std::pair<Tensor, Tensor> median(int axis, KeepDims keep = {}) const;
+  Tensor median() const;
+  Tensor quantile(double q, int axis, KeepDims keep = {}) const;
+  Tensor quantile(double q) const;
   Tensor norm(double p = 2, const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor logsumexp(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor argmax(int axis, KeepDims keep = {}) const;
@@ -328,6 +358,10 @@ class Tensor {
   Tensor any(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor all(const Axes& axes = {}, KeepDims keep = {}) const;
   Tensor cumsum(int axis) const;
+  Tensor cumprod(int axis) const;
+  Tensor bincount(const Tensor& weights = Tensor(), std::int64_t minimum = 0) const;
+  std::pair<Tensor, Tensor> histogram(std::int64_t bins) const;
+  std::pair<Tensor, Tensor> histogram(std::int64_t bins, double low, double high) const;
   Tensor sum_to(const Shape& shape) const;
   Tensor softmax(int axis = -1) const;
   Tensor log_softmax(int axis = -1) const;
@@ -341,18 +375,38 @@ class Tensor {
   Tensor transpose(int a = -2, int b = -1) const;
   Tensor permute(const std::vector<int>& axes) const;
   Tensor broadcast_to(const Shape& shape) const;
+  Tensor movedim(int from, int to) const;
+  Tensor repeat(const std::vector<std::int64_t>& counts) const;
+  Tensor tile(const std::vector<std::int64_t>& counts) const;
+  Tensor repeat_interleave(std::int64_t count, int axis) const;
+  Tensor roll(std::int64_t shift, int axis) const;
+  std::vector<Tensor> unbind(int axis = 0) const;
+  Tensor diagonal(std::int64_t offset = 0, int a = 0, int b = 1) const;
+  Tensor diag(std::int64_t offset = 0) const;
+  Tensor unfold(int axis, std::int64_t size, std::int64_t step = 1) const;
   std::vector<Tensor> split(std::int64_t size, int axis = 0) const;
   std::vector<Tensor> split(const std::vector<std::int64_t>& sizes, int axis = 0) const;
   std::vector<Tensor> chunk(int count, int axis = 0) const;
   Tensor index_select(int axis, const Tensor& ids) const;
   Tensor gather(int axis, const Tensor& ids) const;
   Tensor scatter_add(int axis, const Tensor& ids, const Tensor& src) const;
+  Tensor scatter(int axis, const Tensor& ids, const Tensor& src) const;
+  Tensor index_add(int axis, const Tensor& ids, const Tensor& src) const;
+  Tensor take_along(int axis, const Tensor& ids) const;
+  Tensor masked_select(const Tensor& mask) const;
+  Tensor nonzero() const;
+  Tensor take(const Tensor& where) const;
   Tensor flip(const Axes& axes) const;
   Tensor tril(std::int64_t diagonal = 0) const;
   Tensor triu(std::int64_t diagonal = 0) const;
   std::pair<Tensor, Tensor> sort(int axis = -1, SortOrder order = {}) const;
   std::pair<Tensor, Tensor> topk(std::int64_t k, int axis = -1, Extremes which = {}) const;
+  Tensor argsort(int axis = -1, SortOrder order = {}) const;
   Tensor matmul(const Tensor& o) const;
+  Tensor dot(const Tensor& o) const;
+  Tensor bmm(const Tensor& o) const;
+  Tensor inv() const;
+  Tensor det() const;
 
   /// NumPy's print-out, with the type where it is not the default one.
   std::string str() const;
@@ -471,6 +525,7 @@ Tensor ones(const Shape& shape, DType dtype = float32);
 Tensor full(const Shape& shape, Scalar value, DType dtype = float32);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
+Tensor full_like(const Tensor& x, Scalar value);
 /// start, start + step, … up to stop (not included).
 Tensor arange(double start, double stop, double step, DType dtype = float32);
 /// 0, 1, … n - 1 as int64.

@@ -64,6 +64,24 @@ inline V log(const V& x) {
   return y;
 }
 
+// e^x - 1. xsimd's is infinite a little early; far out 1 doesn't count.
+template <class V>
+inline V expm1(const V& x) {
+  const V y = xsimd::expm1(x);
+  const auto far = x > V(is_float<V> ? 80 : 700);
+  return xsimd::any(far) ? xsimd::select(far, exp(x), y) : y;
+}
+
+template <class V>
+inline V log2(const V& x) {
+  const V y = xsimd::log2(x);
+  if constexpr (!is_float<V>) {
+    const auto denormal = x > V(0.) && x < V(std::numeric_limits<double>::min());
+    if (xsimd::any(denormal)) return xsimd::select(denormal, xsimd::log2(x * V(0x1p54)) - V(54.), y);
+  }
+  return y;
+}
+
 // c0 + c1 t + c2 t^2 + …
 template <class V, class... C>
 inline V polynomial(const V& t, Element<V> c0, C... rest) {

@@ -1,0 +1,76 @@
+// Functions of two numbers that are computed one by one: remainder and atan2.
+#include <cmath>
+
+#include "ops/elementwise.hpp"
+#include "tensor/dispatch.hpp"
+
+namespace fit {
+namespace {
+
+// What is left of a over b, with the sign of b.
+template <class T>
+T remainder_of(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    const T r = std::fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  } else {
+    if (b == 0) check::fail("remainder", "b has a 0: a whole number modulo 0 is not defined; use .to(float32) for NaN");
+    if (b == -1) return 0;  // the smallest number over -1 would overflow
+    const T r = a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  }
+}
+
+double angle_of(double y, double x) { return std::atan2(y, x); }
+float angle_of(float y, float x) { return std::atan2(y, x); }
+
+constexpr std::int64_t grain = elementwise_grain / 8;
+
+}  // namespace
+
+Tensor remainder(const Tensor& a, const Tensor& b) {
+  check::defined("remainder", "a", a, "b", b);
+  const DType common = promote(a.dtype(), b.dtype()), t = common == boolean ? int64 : common;
+  const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
+  Tensor z = Tensor::empty(check::broadcast("remainder", a.shape(), b.shape()), t);
+  dispatch(t, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (!std::is_same_v<T, bool>) run_binary<T, T, T>(z, x, y, each_pair<T, T, T>(remainder_of<T>), grain);
+  });
+  return record("remainder", {a, b}, std::move(z), keep::inputs | keep::output, [](Backward& g) {
+    g.give(0, g.dy());
+    // db = -dz floor(a / b), where (a - z) / b is that number but for rounding
+    if (g.wants(1)) g.give(1, neg(mul(g.dy(), round(div(sub(g.x(0), g.y()), g.x(1))))));
+  });
+}
+
+Tensor remainder(const Tensor& a, Scalar b) {
+  check::defined("remainder", "a", a);
+  if (!is_floating(a.dtype())) return remainder(a, full({}, b.whole("remainder"), int64));
+  return remainder(a, full({}, b, a.dtype()));
+}
+
+Tensor remainder(Scalar a, const Tensor& b) {
+  check::defined("remainder", "b", b);
+  if (!is_floating(b.dtype())) return remainder(full({}, a.whole("remainder"), int64), b);
+  return remainder(full({}, a, b.dtype()), b);
+}
+
+Tensor atan2(const Tensor& y, const Tensor& x) {
+  check::defined("atan2", "y", y, "x", x);
+  const DType common = promote(y.dtype(), x.dtype()), t = is_floating(common) ? common : float32;
+  const Tensor up = to_dtype_no_grad(y, t), right = to_dtype_no_grad(x, t);
+  Tensor z = Tensor::empty(check::broadcast("atan2", y.shape(), x.shape()), t);
+  dispatch_floating(t, [&](auto zero) {
+    using T = decltype(zero);
+    run_binary<T, T, T>(z, up, right, each_pair<T, T, T>([](T v, T w) { return angle_of(v, w); }), grain);
+  });
+  return record("atan2", {y, x}, std::move(z), keep::inputs, [](Backward& g) {
+    // dy = dz x / (x^2 + y^2);  dx = -dz y / (x^2 + y^2)
+    const Tensor y = g.x(0), x = g.x(1), share = g.dy() / (x * x + y * y);
+    if (g.wants(0)) g.give(0, share * x);
+    if (g.wants(1)) g.give(1, neg(share * y));
+  });
+}
+
+}  // namespace fit

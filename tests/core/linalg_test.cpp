@@ -1,0 +1,80 @@
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+// Linear algebra, convolutions, pools and distances by value. The numbers are PyTorch's.
+namespace fit::test {
+namespace {
+
+using V = std::vector<double>;
+
+bool near(const Tensor& x, const Tensor& want) { return max_difference(x, want) < 1e-4; }
+
+}  // namespace
+
+TEST_CASE("linear algebra gives PyTorch's numbers", "[linalg]") {
+  const Tensor a = tensor({{4., 1.}, {2., 3.}}), s = matmul(a, transpose(a));
+  CHECK(near(inv(a), tensor({{0.3, -0.1}, {-0.2, 0.4}})));
+  CHECK(det(a).item() == Approx(10));
+  CHECK(det(tensor({{0., 1.}, {1., 0.}})).item() == -1);
+  CHECK(det(ones({3, 0, 0})).shape() == Shape{3});
+  CHECK(det(zeros({0, 0})).item() == 1);
+  CHECK(near(solve(a, tensor({{1.}, {2.}})), tensor({{0.1}, {0.6}})));
+  CHECK(near(cholesky(s), tensor({{4.1231, 0.}, {2.6679, 2.4254}})));
+  CHECK(near(eigh(s).first, tensor({3.81966, 26.18034})));
+  CHECK(near(svd(a).s, tensor({5.11667, 1.95440})));
+}
+
+TEST_CASE("what is taken apart can be put together again", "[linalg]") {
+  Generator g(5);
+  for (const DType t : {float32, float64}) {
+    const Tensor x = randn({2, 4, 4}, t, g), s = x + transpose(x);
+    CHECK(inv(x).dtype() == t);
+    const Tensor one = broadcast_to(eye(4, -1, t), {2, 4, 4});
+    CHECK(near(matmul(inv(x), x), one));
+    CHECK(near(matmul(x, solve(x, one)), one));
+    const auto [values, vectors] = eigh(s);
+    CHECK(near(matmul(vectors * unsqueeze(values, -2), transpose(vectors)), s));
+    for (const Shape& shape : {Shape{2, 4, 3}, Shape{2, 3, 4}, Shape{1, 5}}) {
+      const Tensor y = randn(shape, t, g);
+      const auto [u, d, v] = svd(y);
+      CHECK(near(matmul(u * unsqueeze(d, -2), transpose(v)), y));
+      CHECK(near(matmul(transpose(u), u), broadcast_to(eye(d.size(-1), -1, t), matmul(transpose(u), u).shape())));
+    }
+  }
+}
+
+TEST_CASE("convolutions and pools give PyTorch's numbers", "[linalg]") {
+  const auto count = [](const Shape& shape) { return reshape(arange(shape.numel()).to(float32), shape); };
+  ConvOptions o;
+  o.stride = 2, o.padding = 1;
+  CHECK(values(conv1d(count({1, 2, 5}), count({1, 2, 3}) - 2, tensor({1.}), o)) == V{29, 41, 17});
+  ConvOptions dilated;
+  dilated.dilation = 2;
+  CHECK(values(conv2d(count({1, 1, 4, 4}), count({1, 1, 2, 2}) + 1, {}, dilated)) == V{68, 78, 108, 118});
+  ConvOptions grouped = o;
+  grouped.groups = 2;
+  const Tensor weight = tensor({{{{1., 2.}, {3., 4.}}}, {{{1., 0.}, {0., 1.}}}});
+  CHECK(values(conv2d(count({1, 2, 2, 2}), weight, {}, grouped)) == V{0, 3, 4, 3, 4, 0, 0, 7});
+  PoolOptions p;
+  p.stride = 2, p.padding = 1;
+  CHECK(values(max_pool2d(count({1, 1, 4, 4}), 3, p)) == V{5, 7, 13, 15});
+  p.stride = 1;
+  CHECK(near(avg_pool1d(count({1, 1, 5}), 3, p), tensor({{{1. / 3, 1., 2., 3., 7. / 3}}})));
+  CHECK(near(group_norm(tensor({{1., 2., 4., 8.}}), 2), tensor({{-1., 1., -1., 1.}})));
+  CHECK(near(batch_norm(tensor({{1., 5.}, {3., 5.}}), {}, {}), tensor({{-1., 0.}, {1., 0.}})));
+  CHECK(near(batch_norm(tensor({{1., 5.}}), tensor({1., 4.}), tensor({1., 0.25})), tensor({{0., 2.}})));
+}
+
+TEST_CASE("products and distances of vectors", "[linalg]") {
+  CHECK(dot(tensor({1., 2.}), tensor({3., 4.})).item() == 11);
+  CHECK(dot(tensor({1, 2}), tensor({3, 4})).dtype() == int64);
+  const Tensor nan = full({2}, std::numeric_limits<double>::quiet_NaN());
+  CHECK(values(addmm(nan, ones({1, 2}), ones({2, 2}), 0, 3)) == V{6, 6});
+  CHECK(values(cdist(tensor({{0., 0.}, {3., 4.}}), tensor({{0., 4.}}))) == V{4, 3});
+  CHECK(cosine_similarity(tensor({1., 0.}), tensor({1., 1.})).item() == Approx(0.70710678));
+  CHECK(near(normalize(tensor({3., 4.})), tensor({0.6, 0.8})));
+  CHECK(values(normalize(zeros({2}))) == V{0, 0});
+}
+
+}  // namespace fit::test

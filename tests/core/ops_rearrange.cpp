@@ -1,0 +1,161 @@
+#include "support/op_table.hpp"
+
+// Elements read again, moved, taken and written by lists and masks.
+namespace fit::test {
+
+static const Tensor mask23() { return tensor({{true, false, true}, {false, false, true}}); }
+
+static std::vector<OpRow> rearranging() {
+  const auto padded = [](PadMode mode, const std::vector<std::int64_t>& widths) {
+    return [=](const auto& in) { return pad(in[0], widths, mode, mode == PadMode::constant ? 1.5 : 0); };
+  };
+  return {
+      OpRow("repeat",
+            [](const auto& in) {
+              return repeat(in[0], {2, 1, 3});
+            })
+          .on({{2, 3}})
+          .on({{1, 2, 1}})
+          .on({{0}})
+          .on({{}})
+          .bad("1 counts for shape [2, 3]: each axis must have one",
+               [] {
+                 repeat(zeros({2, 3}), {2});
+               })
+          .bad("a count is -1", [] { repeat(zeros({2}), {-1}); })
+          .bad("too many elements", [] { repeat(zeros({2}), {INT64_MAX}); }),
+      OpRow("tile", [](const auto& in) { return tile(in[0], {2}); }).on({{2, 3}}).on({{}}).on({{2, 0}}),
+      OpRow("repeat_interleave", [](const auto& in) { return repeat_interleave(in[0], 2, 1); })
+          .on({{2, 3}})
+          .on({{2, 3, 2}})
+          .on({{2, 0}})
+          .bad("axis 1 is out of range", [] { repeat_interleave(zeros({2}), 2, 1); }),
+      OpRow("roll", [](const auto& in) { return roll(in[0], -4, 0); })
+          .on({{3, 2}})
+          .on({{0}})
+          .bad("a scalar has no axes", [] { roll(zeros({}), 1, 0); }),
+      OpRow("pad", padded(PadMode::constant, {1, 2, 0, -1}))
+          .on({{2, 3}})
+          .on({{2, 2, 1}})
+          .bad("3 widths for shape [2]",
+               [] {
+                 pad(zeros({2}), {1, 1, 1});
+               })
+          .bad("at most all of its elements can be taken away",
+               [] {
+                 pad(zeros({2}), {-2, -1});
+               })
+          .bad("the number 0.5 is not whole",
+               [] {
+                 pad(zeros({2}, int64), {1, 1}, PadMode::constant, 0.5);
+               }),
+      OpRow("pad", "reflected", padded(PadMode::reflect, {2, 1, 1, 0}))
+          .on({{2, 3}})
+          .bad("a mirror shows one less than that",
+               [] {
+                 pad(zeros({3}), {3, 0}, PadMode::reflect);
+               }),
+      OpRow("pad", "replicated", padded(PadMode::replicate, {2, 1, -1, 3})).on({{2, 3}}).on({{3, 1}}),
+      OpRow("movedim", [](const auto& in) { return movedim(in[0], 0, -1); })
+          .on({{2, 3, 4}})
+          .on({{3}})
+          .bad("axis 3 is out of range",
+               [] {
+                 movedim(zeros({2, 2}), 0, 3);
+               }),
+      OpRow("unbind", [](const auto& in) { return unbind(in[0], 1); }).on({{2, 3}}).on({{1, 2, 2}}),
+      OpRow("diagonal", [](const auto& in) { return diagonal(in[0], 1, 0, 2); })
+          .on({{2, 3, 4}})
+          .on({{1, 2, 1}})
+          .on({{3, 0, 2}})
+          .bad("both axes are 1",
+               [] {
+                 diagonal(zeros({2, 2}), 0, 1, -1);
+               }),
+      OpRow("diagonal", "below", [](const auto& in) { return diagonal(in[0], -1); }).on({{3, 2}}),
+      OpRow("diag", [](const auto& in) { return diag(in[0], -1); })
+          .on({{3}})
+          .on({{3, 2}})
+          .on({{0}})
+          .bad("it must be a vector [N] or a matrix [M, N]", [] { diag(zeros({})); }),
+      OpRow("meshgrid", [](const auto& in) { return meshgrid(in); })
+          .on({{2}, {3}})
+          .on({{2}, {1}, {2}})
+          .bad("0 vectors", [] { meshgrid({}); })
+          .bad("vector 1 has shape [2, 2]: it must be [N]",
+               [] {
+                 meshgrid({zeros({2}), zeros({2, 2})});
+               }),
+      OpRow("unfold", [](const auto& in) { return unfold(in[0], 1, 3, 2); })
+          .on({{2, 6}})
+          .on({{2, 3, 2}})
+          .bad("the windows' size is 3, the axis has 2", [] { unfold(zeros({2}), 0, 3); })
+          .bad("step is 0", [] { unfold(zeros({2}), 0, 1, 0); }),
+      OpRow("fold", [](const auto& in) { return fold(in[0], 1, 6, 2); })
+          .on({{2, 2, 3}})
+          .on({{1, 2, 2, 4}})
+          .bad("axis 1 must be 2, the windows of size 3 of 6 elements",
+               [] {
+                 fold(zeros({2, 3, 3}), 1, 6, 2);
+               })
+          .bad("it must be one before the last", [] { fold(zeros({3}), 0, 3); }),
+      OpRow("scatter",
+            [](const auto& in) {
+              return scatter(in[0], 1, tensor({{2, 0}, {1, 2}}), in[1]);
+            })
+          .on({{2, 3}, {2, 2}})
+          .on({{3, 3}, {2, 2}})
+          .bad("src has shape [1, 1]: it must be [1, 2]",
+               [] {
+                 scatter(zeros({1, 3}), 1, tensor({{0, 1}}), zeros({1, 1}));
+               })
+          .bad("more than once along axis 1",
+               [] {
+                 scatter(zeros({1, 3}), 1, tensor({{1, 1}}), zeros({1, 2}));
+               }),
+      OpRow("index_add",
+            [](const auto& in) {
+              return index_add(in[0], 0, tensor({2, 0, 2}), in[1]);
+            })
+          .on({{3, 2}, {3, 2}})
+          .on({{4}, {3}})
+          .bad("src has shape [2, 2]: it must be [3, 2]",
+               [] {
+                 index_add(zeros({3, 2}), 0, tensor({0, 1, 1}), zeros({2, 2}));
+               })
+          .bad("the id at [0] is 3", [] { index_add(zeros({3}), 0, tensor({3}), zeros({1})); }),
+      OpRow("take_along",
+            [](const auto& in) {
+              return take_along(in[0], 1, tensor({{2, 0}}));
+            })
+          .on({{2, 3}})
+          .on({{1, 3}})
+          .bad("they must have one rank",
+               [] {
+                 take_along(zeros({2, 3}), 1, tensor({0}));
+               })
+          .bad("the id at [0, 0] is 3",
+               [] {
+                 take_along(zeros({2, 3}), 1, tensor({{3}}));
+               }),
+      OpRow("masked_select", [](const auto& in) { return masked_select(in[0], mask23()); })
+          .on({{2, 3}})
+          .on({{2, 2, 3}})
+          .bad("the mask must broadcast to the shape of x", [] { masked_select(zeros({3}), mask23()); }),
+      OpRow("take", "by a mask", [](const auto& in) { return in[0][mask23()]; })
+          .on({{2, 3}})
+          .on({{2, 3, 2}})
+          .bad("the mask's sizes must be those of the first axes", [] { zeros({3})[mask23()]; }),
+      OpRow("take", "by ids",
+            [](const auto& in) {
+              return in[0][tensor({{1, -1}, {0, 1}})];
+            })
+          .on({{2, 3}})
+          .on({{2}})
+          .bad("the id at [0] is 2", [] { take(zeros({2}), tensor({2})); })
+          .bad("where (ids, or a mask) is float32", [] { take(zeros({2}), zeros({2})); }),
+  };
+}
+static const RegisterOps rearranging_rows(rearranging);
+
+}  // namespace fit::test

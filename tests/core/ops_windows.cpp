@@ -1,0 +1,118 @@
+#include "support/op_table.hpp"
+
+// Convolutions, pools and norms of channels.
+namespace fit::test {
+
+static std::vector<OpRow> windows() {
+  ConvOptions o;
+  o.stride = 2, o.padding = 1, o.dilation = 2, o.groups = 2;
+  PoolOptions p;
+  p.stride = 1, p.padding = 1;
+  const auto conv1 = [](const ConvOptions& options) {
+    return [options](const auto& in) { return conv1d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options); };
+  };
+  const auto conv2 = [](const ConvOptions& options) {
+    return [options](const auto& in) { return conv2d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options); };
+  };
+  return {
+      OpRow("conv1d", conv1({}))
+          .on({{2, 2, 5}, {3, 2, 3}, {3}})
+          .on({{1, 1, 2}, {1, 1, 2}, {1}})
+          .optional(2)
+          .bad("the window is wider than axis 2",
+               [] {
+                 conv1d(zeros({1, 1, 2}), zeros({1, 1, 3}));
+               })
+          .bad("they must be x [N, C, L]",
+               [] {
+                 conv1d(zeros({1, 2, 3}), zeros({1, 1, 3}));
+               })
+          .bad("bias has shape [2]: it must be [1]",
+               [] {
+                 conv1d(zeros({1, 1, 3}), zeros({1, 1, 3}), zeros({2}));
+               }),
+      OpRow("conv1d", "strided, padded, dilated, in groups", conv1(o)).on({{2, 4, 5}, {2, 2, 3}}),
+      OpRow("conv2d", conv2({}))
+          .on({{1, 2, 4, 3}, {2, 2, 2, 3}, {2}})
+          .large({{2, 3, 20, 20}, {4, 3, 5, 5}})
+          .optional(2)
+          .bad("padding can't be negative",
+               [] {
+                 ConvOptions bad;
+                 bad.padding = -1;
+                 conv2d(zeros({1, 1, 3, 3}), zeros({1, 1, 2, 2}), {}, bad);
+               })
+          .bad("the window is wider than axis 3",
+               [] {
+                 conv2d(zeros({1, 1, 3, 3}), zeros({1, 1, 2, 4}));
+               }),
+      OpRow("conv2d", "strided, padded, dilated, in groups", conv2(o)).on({{1, 2, 4, 5}, {2, 1, 2, 3}}),
+      OpRow("max_pool1d", [p](const auto& in) { return max_pool1d(in[0], 2, p); })
+          .from(domain::distinct)
+          .on({{2, 1, 5}})
+          .bad("size is 0",
+               [] {
+                 max_pool1d(zeros({1, 1, 3}), 0);
+               })
+          .bad("[N, C, L]",
+               [] {
+                 max_pool1d(zeros({1, 3}), 1);
+               }),
+      OpRow("max_pool2d", [](const auto& in) { return max_pool2d(in[0], 2); })
+          .from(domain::distinct)
+          .on({{1, 2, 4, 5}})
+          .bad("padding is 2: it must be in 0 … 1",
+               [] {
+                 PoolOptions bad;
+                 bad.padding = 2;
+                 max_pool2d(zeros({1, 1, 3, 3}), 2, bad);
+               }),
+      OpRow("avg_pool1d", [p](const auto& in) { return avg_pool1d(in[0], 3, p); })
+          .on({{2, 1, 5}})
+          .bad("the window 4: it is wider than axis 2",
+               [] {
+                 avg_pool1d(zeros({1, 1, 3}), 4);
+               }),
+      OpRow("avg_pool2d", [](const auto& in) { return avg_pool2d(in[0], 2); })
+          .on({{1, 2, 4, 5}})
+          .bad("[N, C, H, W]",
+               [] {
+                 avg_pool2d(zeros({1, 3, 3}), 1);
+               }),
+      OpRow("group_norm", [](const auto& in) { return group_norm(in[0], 2, in[1], in[2]); })
+          .on({{2, 4, 3}, {4}, {4}})
+          .on({{3, 4}, {4}, {4}})
+          .optional(1, 2)
+          .within(1e-4)
+          .except("zeros", "rows of one number have no scale")
+          .except("equal numbers", "rows of one number have no scale")
+          .except("equal rows", "rows of one number have no scale")
+          .bad("groups is 3: it must divide the 4 channels",
+               [] {
+                 group_norm(zeros({2, 4}), 3);
+               })
+          .bad("weight has shape [3]: it must be [4]",
+               [] {
+                 group_norm(zeros({2, 4}), 2, zeros({3}));
+               }),
+      OpRow("batch_norm", [](const auto& in) { return batch_norm(in[0], {}, {}, in[1], in[2]); })
+          .on({{3, 2, 4}, {2}, {2}})
+          .on({{5, 2}, {2}, {2}})
+          .optional(1, 2)
+          .within(1e-4)
+          .except("zeros", "channels of one number have no scale")
+          .except("equal numbers", "channels of one number have no scale")
+          .except("equal rows", "channels of one number have no scale")
+          .bad("x has shape [3]: it must be [N, C, ...]", [] { batch_norm(zeros({3}), {}, {}); })
+          .bad("var is undefined: give it",
+               [] {
+                 batch_norm(zeros({3, 2}), zeros({2}), {});
+               }),
+      OpRow("batch_norm", "statistics given",
+            [](const auto& in) { return batch_norm(in[0], in[1], in[2] * in[2] + 0.5); })
+          .on({{3, 2, 2}, {2}, {2}}),
+  };
+}
+static const RegisterOps window_rows(windows);
+
+}  // namespace fit::test
