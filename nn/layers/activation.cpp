@@ -1,8 +1,29 @@
 #include "fit/nn/activation.hpp"
 
+#include <utility>
+
 #include "layers/describe.hpp"
+#include "tensor/check.hpp"
 
 namespace fit::nn {
+
+Tensor Identity::forward(const Tensor& x) const {
+  check::defined("Identity", "x", x);
+  return x;
+}
+
+std::string Flatten::describe() const { return describe_all("first=", first_, ", last=", last_); }
+
+Lambda::Lambda(std::function<Tensor(const Tensor&)> f) : f_(std::move(f)) {
+  if (!f_) check::fail("Lambda", "the function is empty: give one");
+}
+
+Tensor Lambda::forward(const Tensor& x) const {
+  check::defined("Lambda", "x", x);
+  return f_(x);
+}
+
+std::string ELU::describe() const { return describe_all("alpha=", alpha_); }
 
 std::string LeakyReLU::describe() const { return describe_all("negative_slope=", negative_slope_); }
 

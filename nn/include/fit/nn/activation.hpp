@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,6 +25,52 @@ class ReLU final : public detail::Plain<ReLU, fit::relu> {};
 class SiLU final : public detail::Plain<SiLU, fit::silu> {};
 class Tanh final : public detail::Plain<Tanh, fit::tanh> {};
 class Sigmoid final : public detail::Plain<Sigmoid, fit::sigmoid> {};
+
+class Softplus final : public detail::Plain<Softplus, fit::softplus> {};
+class LogSigmoid final : public detail::Plain<LogSigmoid, fit::log_sigmoid> {};
+
+/// x itself.
+class Identity final : public UnaryLayer {
+ public:
+  Tensor forward(const Tensor& x) const override;
+  FIT_FIELDS()
+};
+
+/// Axes first … last become one; the first, of batches, stays by default.
+class Flatten final : public UnaryLayer {
+ public:
+  explicit Flatten(int first = 1, int last = -1) : first_(first), last_(last) {}
+  Tensor forward(const Tensor& x) const override { return flatten(x, first_, last_); }
+  FIT_FIELDS()
+  std::string describe() const override;
+
+ private:
+  int first_, last_;
+};
+
+/// A function as a layer: nn::Lambda([](const Tensor& x) { return x * x; }). What the function holds is not listed: no
+/// parameters, and copies of it share what it refers to.
+class Lambda final : public UnaryLayer {
+ public:
+  /// Throws Error for an empty function.
+  explicit Lambda(std::function<Tensor(const Tensor&)> f);
+  Tensor forward(const Tensor& x) const override;
+  FIT_FIELDS()
+
+ private:
+  std::function<Tensor(const Tensor&)> f_;
+};
+
+class ELU final : public UnaryLayer {
+ public:
+  explicit ELU(double alpha = 1) : alpha_(alpha) {}
+  Tensor forward(const Tensor& x) const override { return elu(x, alpha_); }
+  FIT_FIELDS()
+  std::string describe() const override;
+
+ private:
+  double alpha_;
+};
 
 class LeakyReLU final : public UnaryLayer {
  public:
