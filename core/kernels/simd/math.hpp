@@ -69,7 +69,7 @@ template <class V>
 inline V expm1(const V& x) {
   const V y = xsimd::expm1(x);
   const auto far = x > V(is_float<V> ? 80 : 700);
-  return xsimd::any(far) ? xsimd::select(far, exp(x), y) : y;
+  return xsimd::any(far) ? xsimd::select(far, math::exp(x), y) : y;
 }
 
 template <class V>
