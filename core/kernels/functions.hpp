@@ -110,18 +110,18 @@ struct Log2 : FromInput {
   }
 };
 
-struct Expm1 : FromInput {
+struct Expm1 : FromOutput {
   template <class V>
   static V f(const V& x, const V&) {
     return math::expm1(x);
   }
   template <class V>
-  static V df(const V& dy, const V& x, const V&) {
-    return dy * math::exp(x);
+  static V df(const V& dy, const V& y, const V&) {
+    return dy * (y + V(1));
   }
   template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
-    return exp(x);
+  static Tensor ddf(const Tensor& y, double) {
+    return ones_like(y);
   }
 };
 
