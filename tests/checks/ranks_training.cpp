@@ -9,10 +9,10 @@
 #include <iostream>
 #include <thread>
 
-// ranks_training OUT STEPS [throw|caught|kill|odd RANK | slow MILLISECONDS]   trains, going on where the folder's last run
-// ended, and leaves each rank's process number in OUT. In step 5 that rank throws (main() catches it or not), or kills
-// itself; odd: its model has another shape; slow: each step takes so long.
-// ranks_training compare A B TOLERANCE   whether the models in two checkpoints are equal up to that
+// ranks_training OUT STEPS [throw|caught|kill|odd RANK | slow MILLISECONDS]   trains, going on where the folder's last
+// run ended, and leaves each rank's process number in OUT. In step 5 that rank throws (main() catches it or not), or
+// kills itself; odd: its model has another shape; slow: each step takes so long. ranks_training compare A B TOLERANCE
+// whether the models in two checkpoints are equal up to that
 using namespace fit;
 
 namespace {
