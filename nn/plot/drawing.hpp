@@ -92,7 +92,10 @@ using Shape = std::variant<Text, Box, Line, Path, Dot, Image, GroupBegin, GroupE
 
 class Drawing {
  public:
-  void add(Shape shape) { shapes_.push_back(std::move(shape)); }
+  template <class S>
+  void add(S shape) {
+    shapes_.emplace_back(std::in_place_type<S>, std::move(shape));
+  }
   void text(double x, double y, const std::string& s, const TextStyle& style) { add(Text{x, y, printable(s), style}); }
   void line(double x1, double y1, double x2, double y2, Rgb stroke, double width = 1) {
     add(Line{x1, y1, x2, y2, stroke, width});
