@@ -15,7 +15,8 @@ using Catch::Contains;
 
 // Two captured leaves, a captured tensor that is none, dropout, and a value used twice.
 struct Block {
-  Tensor w = randn({4, 4}).requires_grad_(), b = randn({4}).requires_grad_(), scale = exp(b);
+  Tensor w, b, scale;
+  Block() : w(randn({4, 4}).requires_grad_()), b(randn({4}).requires_grad_()), scale(exp(b)) {}
   Tensor operator()(const Tensor& x) const {
     const Tensor h = dropout(gelu(matmul(x, w) + b), 0.3);
     return (h * scale + tanh(h)) * sum(x);
