@@ -63,7 +63,8 @@ Tensor quantile(const Tensor& x, double q) {
 
 Unique unique(const Tensor& x) {
   check::defined("unique", "x", x);
-  const auto [sorted, order] = sort(flat(x.detach()), 0);
+  const std::pair<Tensor, Tensor> in_order = sort(flat(x.detach()), 0);
+  const Tensor &sorted = in_order.first, &order = in_order.second;
   const std::int64_t n = sorted.numel();
   Unique u{Tensor(), Tensor::empty(x.shape(), int64), Tensor()};
   std::vector<std::int64_t> first, counts;  // of each number in the sorted row
