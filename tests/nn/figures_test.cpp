@@ -14,17 +14,13 @@
 #include "plot/font.hpp"
 #include "plot/text.hpp"
 #include "support/catch.hpp"
+#include "support/text.hpp"
 
 using namespace fit;
 using Catch::Matchers::Contains;
+using fit::test::count;
 
 namespace {
-
-std::int64_t count(const std::string& text, const std::string& part) {
-  std::int64_t n = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
-  return n;
-}
 
 // A PNG of 8-bit red, green and blue, decoded.
 struct Picture {

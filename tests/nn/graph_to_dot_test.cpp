@@ -9,17 +9,13 @@
 #include "fit/nn/linear.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
+#include "support/text.hpp"
 
 using namespace fit;
 using Catch::Matchers::Contains;
+using fit::test::count;
 
 namespace {
-
-std::int64_t count(const std::string& text, const std::string& part) {
-  std::int64_t n = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
-  return n;
-}
 
 // Statements that say what is drawn, and arrows between them that lead nowhere else.
 std::int64_t nodes(const std::string& dot) { return count(dot, " [label="); }

@@ -17,17 +17,13 @@
 #include "plot/encode.hpp"
 #include "plot/svg.hpp"
 #include "support/catch.hpp"
+#include "support/text.hpp"
 
 using namespace fit;
 using Catch::Matchers::Contains;
+using fit::test::count;
 
 namespace {
-
-std::int64_t count(const std::string& text, const std::string& part) {
-  std::int64_t n = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
-  return n;
-}
 
 // Elements open and close in pairs, and the document is one element.
 bool well_formed(const std::string& svg) {
