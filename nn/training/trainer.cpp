@@ -30,7 +30,8 @@ MetricsLog::Row for_page(MetricsLog::Row row, std::int64_t tokens) {
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   std::ostringstream s;
-  (s << "[Trainer] " << ... << parts);
+  s << "[Trainer] ";
+  (s << ... << parts);
   throw dist::AgreedError(s.str());
 }
 
