@@ -18,8 +18,6 @@
 
 namespace fit {
 
-thread_local detail::ThreadState detail::thread_state;
-
 namespace {
 
 // Cores that the container's quota amounts to (control groups version 2, then 1); 0 where there is no limit.

@@ -317,4 +317,6 @@ std::string graph_to_dot(const Tensor& loss, const StateDict& names, const Graph
   return draw(loss, names, options, {});
 }
 
+std::string graph_to_dot(const Tensor& loss, const GraphToDotOptions& options) { return draw(loss, {}, options, {}); }
+
 }  // namespace fit

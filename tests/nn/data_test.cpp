@@ -78,7 +78,7 @@ TEST_CASE("data: a TensorDataset gives rows", "[data]") {
 }
 
 TEST_CASE("data: batches in order, the last one smaller or left out", "[data]") {
-  DataLoader loader(numbers(7), {3});
+  DataLoader loader(numbers(7), 3);
   CHECK(loader.size() == 3);
   CHECK(batches(loader) == std::vector<Ids>{{0, 1, 2}, {3, 4, 5}, {6}});
   CHECK(batches(loader) == std::vector<Ids>{{0, 1, 2}, {3, 4, 5}, {6}});
@@ -88,7 +88,7 @@ TEST_CASE("data: batches in order, the last one smaller or left out", "[data]") 
   DataLoader even(numbers(7), options);
   CHECK(even.size() == 2);
   CHECK(batches(even) == std::vector<Ids>{{0, 1, 2}, {3, 4, 5}});
-  DataLoader none(numbers(0), {3});
+  DataLoader none(numbers(0), 3);
   CHECK(none.size() == 0);
   CHECK(batches(none).empty());
 }
@@ -161,7 +161,7 @@ TEST_CASE("data: a position can be saved and restored in the middle of an epoch"
       CHECK(batches(resumed) == rest);
       if (stop > 0) CHECK(batches(resumed) == next);
     }
-  DataLoader loader(numbers(17), {3}), shorter(numbers(16), {3});
+  DataLoader loader(numbers(17), 3), shorter(numbers(16), 3);
   CHECK_THROWS_WITH(shorter.load_state_dict(loader.state_dict()),
                     Contains("one in 17 examples by batches of 3, this DataLoader has 16 by batches of 3"));
   CHECK_THROWS_WITH(loader.load_state_dict({{"epoch", full({}, 1, int64)}}), Contains("missing: seed"));
@@ -237,7 +237,7 @@ TEST_CASE("data: a padding mask is one that attention takes, also where B = T", 
 }
 
 TEST_CASE("data: a field that is not there is told", "[data]") {
-  DataLoader loader(numbers(4), {2});
+  DataLoader loader(numbers(4), 2);
   for (const Batch& b : loader)
     CHECK_THROWS_WITH(b[1], Contains("[Batch] there is no field 1: there are 1, those that the dataset gives"));
   CHECK_THROWS_WITH(loader.dataset().get(0)[2], Contains("there is no field 2"));
@@ -383,7 +383,7 @@ TEST_CASE("data: splits are disjoint and complete", "[data]") {
 }
 
 TEST_CASE("data: options out of range are told", "[data]") {
-  CHECK_THROWS_WITH(DataLoader(numbers(3), {0}), Contains("batch_size is 0"));
+  CHECK_THROWS_WITH(DataLoader(numbers(3), 0), Contains("batch_size is 0"));
   data::LoaderOptions options;
   options.prefetch = -1;
   CHECK_THROWS_WITH(DataLoader(numbers(3), options), Contains("prefetch is -1"));

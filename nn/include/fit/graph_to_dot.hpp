@@ -31,6 +31,8 @@ struct GraphToDotOptions {
 /// Throws Error if the loss has no graph, or if backward() has freed it (retain_graph keeps it).
 std::string graph_to_dot(const Tensor& loss, const nn::Layer& model, const GraphToDotOptions& options = {});
 /// With names for some tensors: model.named_parameters(), or {{"x", x}}.
-std::string graph_to_dot(const Tensor& loss, const StateDict& names = {}, const GraphToDotOptions& options = {});
+std::string graph_to_dot(const Tensor& loss, const StateDict& names, const GraphToDotOptions& options = {});
+/// Without names.
+std::string graph_to_dot(const Tensor& loss, const GraphToDotOptions& options = {});
 
 }  // namespace fit

@@ -9,6 +9,6 @@ struct ThreadState {
   bool recording = true;           // whether operations are recorded, see fit/graph.hpp
   Anomalies* anomalies = nullptr;  // looks at each result, see graph/anomalies.hpp; null unless somebody asked for it
 };
-extern thread_local ThreadState thread_state;
+inline thread_local ThreadState thread_state;
 
 }  // namespace fit::detail
