@@ -56,7 +56,9 @@ void* from_system(std::size_t capacity) {
 // Written by the owning thread alone, so a plain load and store will do; atomic because memory_stats() reads it.
 struct Counter {
   std::atomic<std::int64_t> value{0};
-  void add(std::int64_t d) { value.store(value.load(std::memory_order_relaxed) + d, std::memory_order_relaxed); }
+  std::int64_t get() const { return value.load(std::memory_order_relaxed); }
+  void set(std::int64_t v) { value.store(v, std::memory_order_relaxed); }
+  void add(std::int64_t d) { set(get() + d); }
 };
 
 struct FreeList {
@@ -138,7 +140,7 @@ class SharedPool {
 
 struct Cache {
   FreeList lists[class_count];
-  Counter live_blocks, live_bytes, cached_bytes, system_allocs;
+  Counter live_blocks, live_bytes, held_bytes, system_allocs;  // held: live or cached
 
   Cache() {
     const std::lock_guard<std::mutex> lock(registry().mutex);
@@ -148,11 +150,10 @@ struct Cache {
 
   void drop_all() {
     drop(lists);
-    cached_bytes.value.store(0, std::memory_order_relaxed);
+    held_bytes.set(live_bytes.get());
   }
   MemoryStats stats() const {
-    return {live_blocks.value.load(std::memory_order_relaxed), live_bytes.value.load(std::memory_order_relaxed),
-            cached_bytes.value.load(std::memory_order_relaxed), system_allocs.value.load(std::memory_order_relaxed)};
+    return {live_blocks.get(), live_bytes.get(), held_bytes.get() - live_bytes.get(), system_allocs.get()};
   }
 };
 
@@ -185,6 +186,20 @@ Cache* make_cache() {
   return current = &cache;
 }
 
+// A block that the thread's cache does not have.
+void* from_outside(Cache* cache, int c, std::int64_t size) {
+  void* block = cache ? SharedPool::get().take(c, size) : nullptr;
+  if (block) {
+    FIT_UNPOISON(block, static_cast<std::size_t>(size));
+  } else {
+    block = from_system(static_cast<std::size_t>(size));
+    if (!block) throw std::bad_alloc();
+    if (cache) cache->system_allocs.add(1);
+  }
+  if (cache) cache->held_bytes.add(size);
+  return block;
+}
+
 }  // namespace
 
 void* acquire(std::size_t bytes, std::size_t& capacity) {
@@ -198,13 +213,8 @@ void* acquire(std::size_t bytes, std::size_t& capacity) {
   if (cache && !cache->lists[c].empty()) {
     block = cache->lists[c].pop();
     FIT_UNPOISON(block, capacity);
-    cache->cached_bytes.add(-size);
-  } else if (cache && (block = SharedPool::get().take(c, size))) {
-    FIT_UNPOISON(block, capacity);
   } else {
-    block = from_system(capacity);
-    if (!block) throw std::bad_alloc();
-    if (cache) cache->system_allocs.add(1);
+    block = from_outside(cache, c, size);
   }
   if (cache) {
     cache->live_blocks.add(1);
@@ -220,18 +230,20 @@ void release(void* block, std::size_t capacity) noexcept {
   Cache* cache = current ? current : make_cache();
   if (!cache) return std::free(block);
   const auto bytes = static_cast<std::int64_t>(capacity);
-  if (cache->live_bytes.value.load(std::memory_order_relaxed) < bytes) {              // another thread has taken it
+  const std::int64_t live = cache->live_bytes.get() - bytes;
+  if (live < 0) {                                                                     // another thread has taken it
     FIT_POISON(static_cast<char*>(block) + sizeof(void*), capacity - sizeof(void*));  // but for the link
     if (SharedPool::get().put(block, class_of(capacity), bytes)) return;
     FIT_UNPOISON(block, capacity);
     return std::free(block);
   }
   cache->live_blocks.add(-1);
-  cache->live_bytes.add(-bytes);
-  if (cache->cached_bytes.value.load(std::memory_order_relaxed) + bytes > cache_limit.load(std::memory_order_relaxed))
+  cache->live_bytes.set(live);
+  if (cache->held_bytes.get() - live > cache_limit.load(std::memory_order_relaxed)) {
+    cache->held_bytes.add(-bytes);
     return std::free(block);
+  }
   cache->lists[class_of(capacity)].push(block);
-  cache->cached_bytes.add(bytes);
   // The link stays readable: the search for leaks follows it.
   FIT_POISON(static_cast<char*>(block) + sizeof(void*), capacity - sizeof(void*));
 }

@@ -121,7 +121,7 @@ void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, 
         check::fail(op, "output ", k, " given to record() is input ", i,
                     " itself: give a tensor of its own, a clone()");
   }
-  const int kept = __builtin_popcount(mask), saved = kept + (keep.outputs ? count : 0) + keep.extra_count;
+  const int kept = mask ? __builtin_popcount(mask) : 0, saved = kept + (keep.outputs ? count : 0) + keep.extra_count;
   Node* n = allocate_node(in.size(), count, saved, bytes);
   n->op = op;
   n->adjoint = adjoint;
