@@ -111,7 +111,8 @@ thread_local std::vector<Node*> Run::spare;
               " was taken apart by an earlier backward(): pass retain_graph to that one to go through it twice");
 }
 
-// The first contribution is moved in, later ones are added: in place where nobody else holds the buffer.
+}  // namespace
+
 void accumulate(const Node& to, Tensor& sum, Tensor&& g) {
   if (!sum.defined()) {
     sum = to.leaf() && !g.unique() ? g.clone() : std::move(g);
@@ -122,7 +123,11 @@ void accumulate(const Node& to, Tensor& sum, Tensor&& g) {
   }
 }
 
+namespace {
+
 void Run::one(Node& n) {
+  if (n.hooks)
+    for (int i = 0; i < n.output_count; ++i) call_grad_hooks(n, static_cast<std::uint32_t>(i), n.outputs[i].grad);
   for (int i = 0; i < n.output_count; ++i)
     if (Node* kept = n.outputs[i].retained; kept && !kept->orphan && n.outputs[i].grad.defined())
       accumulate(*kept, kept->outputs[0].grad, Tensor(n.outputs[i].grad));
@@ -145,6 +150,7 @@ void Run::one(Node& n) {
     n.released = true;
     forget_kept(n);
     forget_edges(n);
+    if (n.hooks) std::vector<Hooks::GradEntry>().swap(n.hooks->on_gradient);  // no gradient will come here again
   }
 }
 
@@ -231,7 +237,10 @@ class Marks {
 
   void collect_leaves() {
     for (Capture& c : captures_)
-      if (c.node->leaf() && c.node->marked_by == id_) *c.result = c.node->outputs[0].grad;
+      if (c.node->leaf() && c.node->marked_by == id_) {
+        *c.result = c.node->outputs[0].grad;
+        call_grad_hooks(*c.node, c.output, *c.result);
+      }
   }
 
  private:

@@ -6,6 +6,10 @@
 
 namespace fit::detail {
 
+/// Adds g to a sum of gradients of `to`: the first is moved in, later ones are added, in place where nobody else holds
+/// it.
+void accumulate(const Node& to, Tensor& sum, Tensor&& g);
+
 /// Finds out in a running backward() when the gradients of leaves with hooks are complete: it counts the edges that
 /// lead to them from all that the outputs were computed from, and counts down as nodes are passed.
 class Watch {
@@ -13,6 +17,7 @@ class Watch {
   Watch() = default;
   ~Watch() {
     for (Watched& w : leaves_) {
+      if (w.aside) put_back(w);
       w.leaf->hooks->watched = w.outer;
       drop_node(w.leaf);
     }
@@ -76,6 +81,10 @@ class Watch {
     w.run = id_;
     w.outer = std::exchange(leaf.hooks->watched, &w);
     hold(leaf.refs);
+    if (!leaf.hooks->on_gradient.empty()) {
+      w.aside = true;
+      w.before = std::exchange(leaf.outputs[0].grad, Tensor());
+    }
     return w;
   }
 
@@ -87,7 +96,30 @@ class Watch {
   static void call_once(Watched& w) {
     if (!w.given || w.called) return;
     w.called = true;
+    if (w.aside) settle(w);
     call_hooks(*w.leaf);
+  }
+
+  // The hooks see this pass's gradient alone; what they make of it is added to what was there before.
+  static void settle(Watched& w) {
+    Tensor& sum = w.leaf->outputs[0].grad;
+    Tensor mine = std::exchange(sum, std::move(w.before));
+    w.aside = false;
+    if (w.leaf->orphan) return;
+    call_grad_hooks(*w.leaf, 0, mine);
+    Watched* total = w.outer;  // within another backward(), whose own part of the gradient is on its way to its hooks
+    while (total && total->outer && total->outer->aside) total = total->outer;
+    accumulate(*w.leaf, total && total->aside ? total->before : sum, std::move(mine));
+  }
+
+  // After an exception, or where nothing came.
+  static void put_back(Watched& w) noexcept {
+    Tensor& sum = w.leaf->outputs[0].grad;
+    Tensor part = std::exchange(sum, std::move(w.before));
+    if (part.defined() && !w.leaf->orphan) try {
+        accumulate(*w.leaf, sum, std::move(part));
+      } catch (...) {  // no memory to add it up: what was there before is still there
+      }
   }
 
   std::uint32_t id_ = 0;  // 0: nothing is watched

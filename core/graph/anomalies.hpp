@@ -12,7 +12,8 @@ class Anomalies {
   /// Where the program is at this moment, for the message about a backward pass to come; may be empty.
   virtual std::string place() const { return {}; }
 
-  void look_at_forward(const char* op, const Inputs& in, const Tensor* outputs, int count);
+  /// Throws Error if an output has a NaN or an infinity that no input has.
+  virtual void look_at_forward(const char* op, const Inputs& in, const Tensor* outputs, int count);
 
   /// Around a node's adjoint, which is not looked at itself.
   class Around {

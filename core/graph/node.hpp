@@ -29,7 +29,7 @@ struct Saved {
   Shape shape;
 };
 
-struct LeafHooks;
+struct Hooks;
 
 struct Node {
   std::atomic<std::uint32_t> refs{0};
@@ -51,7 +51,7 @@ struct Node {
   Output* outputs = nullptr;
   Saved* saved = nullptr;
   void* closure = nullptr;            // of a leaf: its TensorImpl, unless that is gone
-  LeafHooks* hooks = nullptr;         // of a leaf; null if there never was one
+  Hooks* hooks = nullptr;             // null if there never was one
   std::shared_ptr<const void> owned;  // what the adjoint's closure points to
 
   bool leaf() const { return op == nullptr; }
@@ -64,7 +64,7 @@ std::vector<Node*> nodes_behind(Node* last);
 
 Node* new_leaf(const Shape& shape, DType dtype);
 void drop_node(Node* n) noexcept;
-void free_hooks(LeafHooks* hooks) noexcept;
+void free_hooks(Hooks* hooks) noexcept;
 /// Lets go of what a node keeps for its adjoint, and of the nodes of its inputs.
 void forget_kept(Node& n) noexcept;
 void forget_edges(Node& n) noexcept;

@@ -7,8 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "fit/random.hpp"
 #include "graph/node.hpp"
+#include "layers/keep_generator.hpp"
 #include "layers/list.hpp"
 #include "ops/flop_counter.hpp"
 #include "tensor/check.hpp"
@@ -67,17 +67,6 @@ class Calls final : public detail::Observer {
   std::int64_t flops_ = 0;
   std::vector<Open> open_;
   std::unordered_map<const Layer*, Seen> seen_;
-};
-
-class KeepGenerator {
- public:
-  KeepGenerator() : seed_(default_generator().seed()), calls_(default_generator().calls()) {}
-  ~KeepGenerator() { default_generator().set_state(seed_, calls_); }
-  KeepGenerator(const KeepGenerator&) = delete;
-  KeepGenerator& operator=(const KeepGenerator&) = delete;
-
- private:
-  std::uint64_t seed_, calls_;
 };
 
 // The bytes that each node keeps and no node before it: by the node's number.
@@ -194,7 +183,7 @@ ModelSummary detail::summary_of_call(const Layer& model, const std::function<Ten
   list(model, "", 0, all, layers);
   count_parameters(model, all);
 
-  const KeepGenerator keep;
+  const detail::KeepGenerator keep;
   const EnableGrad on;
   Calls calls;
   // The model may not tell of itself.

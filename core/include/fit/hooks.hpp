@@ -1,13 +1,21 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 #include <utility>
 
 #include "fit/tensor.hpp"
 
-/// What a program can do while backward() runs: look at a gradient as soon as it is complete, and be called between the
-/// nodes of the graph. A gradient can so be sent, clipped or thrown away while the rest is still being computed.
+/// What a program can do while backward() runs: look at a gradient as soon as it is complete, put another in its place,
+/// and be called between the nodes of the graph. A gradient can so be sent, clipped or thrown away while the rest is
+/// still being computed.
 namespace fit {
+
+class GradHook;
+
+namespace detail {
+GradHook add_grad_hook(const Tensor& x, std::function<Tensor(const Tensor&)> f);
+}
 
 /// Takes a hook away when it is destroyed.
 class GradHook {
@@ -22,8 +30,12 @@ class GradHook {
   ~GradHook() { remove(); }
   /// Takes it away now; a hook may do so with itself.
   void remove() noexcept;
+  /// Leaves it where it is for as long as a gradient can come there; this handle lets go of it. Such a hook must not
+  /// hold the tensor itself, which would then never be freed.
+  void keep() noexcept;
 
  private:
+  friend GradHook detail::add_grad_hook(const Tensor& x, std::function<Tensor(const Tensor&)> f);
   friend GradHook register_post_accumulate_grad_hook(const Tensor& leaf, std::function<void(const Tensor&)> f);
   GradHook(detail::Node* node, std::uint64_t id) noexcept : node_(node), id_(id) {}
   detail::Node* node_ = nullptr;
@@ -42,6 +54,30 @@ class GradHook {
 ///
 ///     const GradHook hook = register_post_accumulate_grad_hook(w, [](const Tensor& leaf) { leaf.grad().mul_(0.5); });
 [[nodiscard]] GradHook register_post_accumulate_grad_hook(const Tensor& leaf, std::function<void(const Tensor&)> f);
+
+/// f(gradient) is called in each backward() and grad() that comes to x, with the whole gradient of x in that pass. What
+/// it gives back takes the gradient's place, for x.grad() and for all that x was computed from; an f that gives
+/// nothing, or an undefined tensor, looks on. Of a leaf it sees what this pass brings, without what was in grad()
+/// before; hooks of register_post_accumulate_grad_hook() come afterwards. Several of one tensor run in the order in
+/// which they were registered, each with what the one before gave; retain_grad() keeps the last. It runs on
+/// backward()'s thread, and records only under create_graph. What it throws comes out of backward(). Throws Error if x
+/// wants no gradient or f is empty, and out of backward() if f gives another shape or type, or changes the gradient in
+/// place, which others may share. Once backward() has taken the graph apart, hooks of what was computed are gone.
+/// Called after PyTorch's Tensor.register_hook.
+///
+///     const GradHook hook = register_hook(h, [](const Tensor& g) { return clamp(g, -1, 1); });
+template <class F>
+[[nodiscard]] GradHook register_hook(const Tensor& x, F f) {
+  if constexpr (std::is_constructible_v<bool, F> && !std::is_empty_v<F>)
+    if (!f) return detail::add_grad_hook(x, nullptr);
+  if constexpr (std::is_void_v<std::invoke_result_t<F&, const Tensor&>>)
+    return detail::add_grad_hook(x, [f = std::move(f)](const Tensor& g) mutable {
+      f(g);
+      return Tensor();
+    });
+  else
+    return detail::add_grad_hook(x, std::move(f));
+}
 
 /// While one lives, f is called after every node that a backward() or grad() of this thread has gone through: for what
 /// has to be moved on meanwhile. One within another takes its place until it ends. What f throws comes out of

@@ -31,6 +31,7 @@ class UnaryLayer;
 namespace detail {
 
 class Parametrized;
+struct ForwardHooks;
 
 /// What may be a member of a layer. It knows its address as long as it lives, which is how the members that a layer
 /// holds but does not list are found.
@@ -108,9 +109,10 @@ using fit::StateDict;
 class Layer : public detail::Member {
  public:
   virtual ~Layer() = default;
-  Layer(Layer&& o) noexcept : Member(o), training_(o.training_) {}
+  Layer(Layer&& o) noexcept : Member(o), training_(o.training_), hooks_(std::move(o.hooks_)) {}
   Layer& operator=(Layer&& o) noexcept {
     training_ = o.training_;
+    hooks_ = std::move(o.hooks_);
     checked_.store(nullptr, std::memory_order_relaxed);
     return *this;
   }
@@ -170,6 +172,9 @@ class Layer : public detail::Member {
   void eval() { train(false); }
   bool training() const { return training_; }
 
+  /// Whether there are hooks, see forward_hooks.hpp.
+  bool hooked() const { return hooks_ != nullptr; }
+
   // ---- saving
   /// All parameters and buffers under their dotted names ("multihead_attn.w_q.weight"), as live handles outside the
   /// graph; clone() those that must not follow later changes. A shared parameter is there under each of its names.
@@ -197,6 +202,7 @@ class Layer : public detail::Member {
 
  private:
   friend class ListOf;
+  friend struct detail::ForwardHooks;
   std::vector<std::pair<std::string, Layer*>> all_layers() const;
   template <class L>
   static std::vector<std::pair<std::string, L*>> layers_of(const Layer& top) {
@@ -211,6 +217,7 @@ class Layer : public detail::Member {
 
   bool training_ = true;
   mutable std::atomic<const std::type_info*> checked_{nullptr};  // the class whose list was held against the object
+  std::shared_ptr<detail::ForwardHooks> hooks_;                  // null if there are none
 };
 
 std::ostream& operator<<(std::ostream& out, const Layer& layer);
@@ -244,16 +251,38 @@ const Tensor* output_of(const R& result) {
 }
 const Tensor* output_of(const AttentionResult& result);
 
+/// A call of a layer that may have hooks: they follow the outermost one of those that run within each other.
+class HookedCall {
+ public:
+  explicit HookedCall(const Layer& layer);
+  ~HookedCall();
+  HookedCall(const HookedCall&) = delete;
+  HookedCall& operator=(const HookedCall&) = delete;
+  /// Lets the hooks see the output, and puts what they give in its place.
+  void after(Tensor& output) const;
+
+ private:
+  const Layer& layer_;
+  const HookedCall* outer_;
+  bool first_;
+};
+/// What the hooks before a call make of its input.
+Tensor hooked_input(const Layer& layer, const Tensor& x);
+
 template <class F>
 auto observed(const Layer& layer, const F& f) -> decltype(f()) {
-  Observer& o = *observer;
-  o.enter(layer);
-  if constexpr (std::is_void_v<decltype(f())>) {
+  using Result = decltype(f());
+  Observer* const o = observer;
+  const HookedCall call(layer);
+  if (o) o->enter(layer);
+  if constexpr (std::is_void_v<Result>) {
     f();
-    o.leave(layer, nullptr);
+    if (o) o->leave(layer, nullptr);
   } else {
     decltype(auto) result = f();
-    o.leave(layer, output_of(result));
+    if constexpr (std::is_same_v<Result, Tensor> || std::is_same_v<Result, AttentionResult>)
+      call.after(const_cast<Tensor&>(*output_of(result)));
+    if (o) o->leave(layer, output_of(result));
     return result;
   }
 }
@@ -268,7 +297,7 @@ auto observed(const Layer& layer, const F& f) -> decltype(f()) {
 template <class F>
 decltype(auto) within(const Layer& layer, const F& f) {
   try {
-    if (detail::observer) return detail::observed(layer, f);
+    if (detail::observer || layer.hooked()) return detail::observed(layer, f);
     return f();
   } catch (Error& e) {
     detail::tell_where(layer, e);
@@ -281,7 +310,7 @@ class UnaryLayer : public Layer {
  public:
   virtual Tensor forward(const Tensor& x) const = 0;
   Tensor operator()(const Tensor& x) const {
-    return within(*this, [&] { return forward(x); });
+    return within(*this, [&] { return hooked() ? forward(detail::hooked_input(*this, x)) : forward(x); });
   }
 };
 

@@ -1,0 +1,346 @@
+// diagnose(): follows each parameter through the operations of a call, and looks at the gradients in the end.
+#include "fit/diagnose.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <ostream>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph/anomalies.hpp"
+#include "layers/keep_generator.hpp"
+#include "ops/attention_tap.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
+
+namespace fit::nn {
+namespace {
+
+using fit::detail::Inputs;
+using fit::detail::TappedAttention;
+
+struct Squares {
+  double sum = 0;
+  bool finite = true;
+
+  explicit Squares(const Tensor& x) {
+    dispatch_floating(x.dtype(), [&](auto zero) {
+      for (const auto v : x.data<decltype(zero)>()) {
+        sum += static_cast<double>(v) * static_cast<double>(v);
+        finite = finite && std::isfinite(static_cast<double>(v));
+      }
+    });
+  }
+  double rms(const Tensor& x) const { return x.numel() == 0 ? 0 : std::sqrt(sum / static_cast<double>(x.numel())); }
+};
+
+// What becomes of each parameter during the call.
+struct Fate {
+  std::string last;  // operation that used it, or what came of it, and where
+  std::string cut;   // how the first way was cut; empty if none was
+};
+
+// Looks on while the loss is computed.
+class Doctor final : public fit::detail::Anomalies, public detail::Observer, public fit::detail::AttentionTap {
+ public:
+  Doctor(const Layer& model, const StateDict& parameters, const DiagnoseOptions& options)
+      : AttentionTap(0, fit::detail::attention_tap),
+        fates(parameters.size()),
+        options_(options),
+        outer_(fit::detail::thread_state.anomalies),
+        outer_observer_(detail::observer),
+        outer_tap_(fit::detail::attention_tap) {
+    for (const auto& [name, layer] : model.named_layers()) names_.emplace(layer, name.empty() ? model.name() : name);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      std::vector<bool>& from = from_[parameters[i].second.impl()->storage];
+      from.resize(parameters.size());
+      from[i] = true;
+    }
+    fit::detail::thread_state.anomalies = this;
+    detail::observer = this;
+    fit::detail::attention_tap = this;
+  }
+  ~Doctor() { look_away(); }
+  Doctor(const Doctor&) = delete;
+  Doctor& operator=(const Doctor&) = delete;
+
+  void look_away() {
+    if (std::exchange(away_, true)) return;
+    fit::detail::thread_state.anomalies = outer_;
+    detail::observer = outer_observer_;
+    fit::detail::attention_tap = outer_tap_;
+  }
+
+  void enter(const Layer& layer) override {
+    open_.push_back(&layer);
+    called.insert(&layer);
+    if (outer_observer_) outer_observer_->enter(layer);
+  }
+  void leave(const Layer& layer, const Tensor* output) override {
+    if (outer_observer_) outer_observer_->leave(layer, output);
+    while (!open_.empty() && open_.back() != &layer) open_.pop_back();  // left by an exception
+    if (!open_.empty()) open_.pop_back();
+  }
+
+  void look_at_forward(const char* op, const Inputs& in, const Tensor* outputs, int count) override {
+    if (outer_) outer_->look_at_forward(op, in, outputs, count);
+    follow(op, in, outputs, count);
+    if (count != 1 || !outputs[0].defined()) return;
+    if (op == std::string("relu")) look_at_relu(outputs[0]);
+    if (op == std::string("softmax")) look_at_softmax(outputs[0]);
+  }
+
+  void take(const TappedAttention& call) override {
+    const std::int64_t H = call.weights.size(0), Sq = call.weights.size(1), Sk = call.weights.size(2);
+    const auto visible = [&](std::int64_t h, std::int64_t i, std::int64_t j) {
+      const std::int64_t last = i + Sk - Sq;  // the key at the query's own place
+      if (call.causal && j > last) return false;
+      if (call.window > 0 && j <= last - call.window) return false;
+      const Tensor& m = call.mask;
+      if (!m.defined()) return true;
+      return m.data<bool>()[((m.size(0) == 1 ? 0 : h) * m.size(1) + (m.size(1) == 1 ? 0 : i)) * Sk + j];
+    };
+    ActivationCount& counted = at("attention");
+    const Tensor weights = call.weights.to(float64);
+    const double* row = weights.data<double>().begin();
+    for (std::int64_t h = 0; h < H; ++h)
+      for (std::int64_t i = 0; i < Sq; ++i, row += Sk) {
+        int seen = 0;
+        for (std::int64_t j = 0; j < Sk && seen < 2; ++j) seen += visible(h, i, j);
+        if (seen > 1) count_row(counted, row, Sk);
+      }
+  }
+
+  std::vector<Fate> fates;
+  std::unordered_set<const Layer*> called;
+  std::vector<ActivationCount> activations;
+  std::vector<std::int64_t> inputs;  // of each activation
+
+ private:
+  std::string place() const override {
+    for (std::size_t i = open_.size(); i-- > 0;)
+      if (const auto name = names_.find(open_[i]); name != names_.end()) return name->second;
+    return {};
+  }
+  std::string told(const char* op) const {
+    const std::string where = place();
+    return where.empty() ? op : op + (" in " + where);
+  }
+
+  // Which parameters the results come from, by their buffers, as detach() and reshape() share those.
+  void follow(const char* op, const Inputs& in, const Tensor* outputs, int count) {
+    std::vector<bool> live(fates.size());
+    for (int i = 0; i < in.size(); ++i) {
+      const fit::detail::TensorImpl* const x = in[i].impl();
+      const auto from = x ? from_.find(x->storage) : from_.end();
+      if (from == from_.end()) continue;
+      for (std::size_t p = 0; p < live.size(); ++p) {
+        if (!from->second[p]) continue;
+        if (x->node)
+          live[p] = true;
+        else if (fates[p].cut.empty())
+          fates[p].cut =
+              (x->cut == fit::detail::Cut::no_grad ? "by NoGrad before " : "by a detach() before ") + told(op);
+      }
+    }
+    for (std::size_t p = 0; p < live.size(); ++p)
+      if (live[p]) fates[p].last = told(op);
+    for (int k = 0; k < count; ++k) {
+      if (!outputs[k].defined()) continue;
+      held_.push_back(outputs[k]);  // else its address would be another one's later
+      std::vector<bool>& to = from_[outputs[k].impl()->storage];
+      to.resize(live.size());
+      for (std::size_t p = 0; p < live.size(); ++p) {
+        if (!live[p]) continue;
+        if (outputs[k].impl()->node)
+          to[p] = true;
+        else if (fates[p].cut.empty())
+          fates[p].cut = "at " + told(op) + ", which ran under NoGrad";
+      }
+    }
+  }
+
+  ActivationCount& at(const char* op) {
+    const std::string name = place();
+    for (ActivationCount& a : activations)
+      if (a.name == name && a.op == op) return a;
+    inputs.push_back(0);
+    return activations.emplace_back(ActivationCount{name, op, 0, 0});
+  }
+
+  void look_at_relu(const Tensor& y) {
+    if (y.numel() == 0) return;
+    const int axis = y.rank() >= 4 ? 1 : y.rank() - 1;
+    const std::int64_t units = y.rank() == 0 ? 1 : y.size(axis);
+    std::int64_t inner = 1;
+    for (int a = axis + 1; a < y.rank(); ++a) inner *= y.size(a);
+    std::vector<bool> alive(static_cast<std::size_t>(units));
+    dispatch_floating(y.dtype(), [&](auto zero) {
+      const auto v = y.data<decltype(zero)>();
+      for (std::int64_t i = 0; i < v.size(); ++i)
+        if (v[i] != zero) alive[static_cast<std::size_t>(i / inner % units)] = true;
+    });
+    ActivationCount& counted = at("relu");
+    counted.count += units;
+    for (const bool one : alive) counted.silent += !one;
+    inputs[static_cast<std::size_t>(&counted - activations.data())] = y.numel() / units;
+  }
+
+  void look_at_softmax(const Tensor& y) {
+    if (y.rank() == 0 || y.size(-1) < 2) return;
+    const std::int64_t n = y.size(-1);
+    const Tensor wide = y.detach().to(float64);
+    const auto v = wide.data<double>();
+    ActivationCount& counted = at("softmax");
+    for (std::int64_t r = 0; r + n <= v.size(); r += n) {
+      double sum = 0;
+      int seen = 0;
+      for (std::int64_t j = 0; j < n; ++j) sum += v[r + j], seen += v[r + j] > 0;
+      if (std::abs(sum - 1) < 1e-3 && seen > 1)
+        count_row(counted, v.begin() + r, n);  // else it went along another axis
+    }
+  }
+
+  void count_row(ActivationCount& counted, const double* row, std::int64_t n) const {
+    ++counted.count;
+    counted.silent += *std::max_element(row, row + n) > options_.one_weight;
+  }
+
+  const DiagnoseOptions options_;
+  std::unordered_map<const fit::detail::Storage*, std::vector<bool>> from_;
+  std::vector<Tensor> held_;
+  std::unordered_map<const Layer*, std::string> names_;
+  std::vector<const Layer*> open_;
+  bool away_ = false;
+  fit::detail::Anomalies* outer_;
+  detail::Observer* outer_observer_;
+  fit::detail::AttentionTap* outer_tap_;
+};
+
+std::string short_of(double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", v);
+  return text;
+}
+
+bool ends_with(const std::string& s, const std::string& end) {
+  return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
+}
+bool bias_of_keys(const std::string& name) { return ends_with(name, "w_k.bias") || ends_with(name, "W_key.bias"); }
+
+std::string of_no_gradient(const Fate& fate, const std::string& name, const Layer& model, const Doctor& doctor) {
+  if (!fate.cut.empty())
+    return (fate.last.empty() ? "The" : "It was used by " + fate.last + "; the") + " way to the loss was cut " +
+           fate.cut;
+  if (!fate.last.empty())
+    return "The last operation that used it, or what came of it, was " + fate.last +
+           ", and the loss does not depend on that";
+  const std::size_t dot = name.find_last_of('.');
+  const std::string owner = dot == std::string::npos ? "" : name.substr(0, dot);
+  for (const auto& [layer_name, layer] : model.named_layers())
+    if (layer_name == owner && !owner.empty() && !doctor.called.count(layer))
+      return "No operation used it: " + owner + " was not called";
+  return "No operation used it";
+}
+
+}  // namespace
+
+const char* name_of(Ailment a) {
+  switch (a) {
+    case Ailment::no_gradient:
+      return "no gradient";
+    case Ailment::zero:
+      return "zero gradient";
+    case Ailment::vanishing:
+      return "vanishing gradient";
+    case Ailment::exploding:
+      return "exploding gradient";
+    case Ailment::not_finite:
+      return "gradient that is not finite";
+    case Ailment::dead_units:
+      return "dead units";
+    default:
+      return "saturated softmax";
+  }
+}
+
+Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, const DiagnoseOptions& options) {
+  constexpr const char* op = "diagnose";
+  if (!loss) check::fail(op, "the loss is empty: it must be a function");
+  const detail::KeepGenerator keep;
+  const EnableGrad on;
+  Diagnosis all;
+  StateDict trained;
+  for (const auto& [name, p] : model.named_parameters())
+    if (p.requires_grad()) trained.emplace_back(name, p);
+
+  Doctor doctor(model, trained, options);
+  const Tensor value = within(model, loss);
+  doctor.look_away();
+  check::defined(op, "the loss", value);
+  if (value.numel() != 1 || !is_floating(value.dtype()))
+    check::fail(op, "the loss is of shape ", value.shape(), " and type ", value.dtype(),
+                ": it must be one floating number");
+  all.loss = value.to(float64).item<double>();
+
+  std::vector<Tensor> leaves, gradients(trained.size());
+  for (const auto& [name, p] : trained) leaves.push_back(p);
+  if (value.requires_grad() && !leaves.empty()) gradients = grad({value}, leaves, allow_unused);
+
+  std::size_t next = 0;
+  for (const auto& [name, p] : model.named_parameters()) {
+    ParameterGradient told{name, p.shape(), Squares(p).rms(p), std::nullopt};
+    if (p.requires_grad()) {
+      const Tensor& g = gradients[next];
+      const Fate& fate = doctor.fates[next++];
+      const auto found = [&](Ailment what, const std::string& text) { all.findings.push_back({name, what, text}); };
+      if (!g.defined()) {
+        found(Ailment::no_gradient, of_no_gradient(fate, name, model, doctor));
+      } else if (g.numel() > 0) {
+        const Squares squares(g);
+        const double rms = squares.rms(g);
+        told.gradient_rms = rms;
+        if (!squares.finite)
+          found(Ailment::not_finite, "It has a NaN or an infinity: DetectAnomaly finds where it comes from");
+        else if (rms > options.exploding)
+          found(Ailment::exploding, "Its root mean square is " + short_of(rms));
+        else if (rms == 0 && !bias_of_keys(name))
+          found(Ailment::zero, "All " + std::to_string(g.numel()) + " elements are 0");
+        else if (rms > 0 && rms < options.vanishing && !bias_of_keys(name))
+          found(Ailment::vanishing, "Its root mean square is " + short_of(rms));
+      }
+    }
+    all.parameters.push_back(std::move(told));
+  }
+
+  all.activations = doctor.activations;
+  for (std::size_t i = 0; i < all.activations.size(); ++i) {
+    const ActivationCount& a = all.activations[i];
+    const bool units = a.op == "relu";
+    const double share = a.count == 0 ? 0 : static_cast<double>(a.silent) / static_cast<double>(a.count);
+    if (a.silent == 0 || share < (units ? options.dead : options.saturated)) continue;
+    const std::string of = std::to_string(a.silent) + " of " + std::to_string(a.count);
+    all.findings.push_back({a.name, units ? Ailment::dead_units : Ailment::saturated,
+                            units ? of + " units of relu were 0 for all " + std::to_string(doctor.inputs[i]) + " inputs"
+                                  : of + " rows of " + a.op + " have a weight above " + short_of(options.one_weight)});
+  }
+  return all;
+}
+
+std::string Diagnosis::str() const {
+  std::string text = "Loss " + short_of(loss) + ". ";
+  text += findings.empty() ? "Nothing was found.\n" : std::to_string(findings.size()) + " findings:\n";
+  for (const Finding& f : findings) text += "  " + f.name + ": " + name_of(f.what) + ". " + f.text + ".\n";
+  text += "Root mean squares of values and gradients:\n";
+  for (const ParameterGradient& p : parameters)
+    text += "  " + p.name + ' ' + p.shape.str() + ' ' + short_of(p.value_rms) + ' ' +
+            (p.gradient_rms ? short_of(*p.gradient_rms) : "-") + '\n';
+  for (const ActivationCount& a : activations)
+    text += "  " + a.name + ": " + std::to_string(a.silent) + " of " + std::to_string(a.count) +
+            (a.op == "relu" ? " units of relu dead" : " rows of " + a.op + " saturated") + '\n';
+  return text;
+}
+
+std::ostream& operator<<(std::ostream& out, const Diagnosis& diagnosis) { return out << diagnosis.str(); }
+
+}  // namespace fit::nn

@@ -1,0 +1,176 @@
+#include "fit/diagnose.hpp"
+
+#include <cmath>
+
+#include "fit/fit.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+// diagnose(): each ailment is made on purpose, and found; a healthy model has none.
+namespace fit::test {
+namespace {
+
+using Catch::Matchers::Contains;
+using nn::Ailment;
+
+const nn::Finding* found(const nn::Diagnosis& d, const std::string& name) {
+  for (const nn::Finding& f : d.findings)
+    if (f.name == name) return &f;
+  return nullptr;
+}
+
+void check_finding(const nn::Diagnosis& d, const std::string& name, Ailment what, const std::string& text) {
+  INFO(d);
+  const nn::Finding* const f = found(d, name);
+  REQUIRE(f);
+  CHECK(name_of(f->what) == std::string(name_of(what)));
+  CHECK_THAT(f->text, Contains(text));
+}
+
+// Between the two layers stands what a test puts there.
+struct Net final : nn::UnaryLayer {
+  explicit Net(std::function<Tensor(const Tensor&)> f) : between(std::move(f)) {}
+  Tensor forward(const Tensor& x) const override { return out(between(hidden(x))); }
+  FIT_FIELDS(hidden, unused, out)
+  nn::Linear hidden{4, 8}, unused{4, 4}, out{8, 1};
+  std::function<Tensor(const Tensor&)> between;
+};
+
+nn::Diagnosis diagnosis(const Net& net, const Tensor& x = rand({6, 4})) {
+  return nn::diagnose(net, [&] { return mean(square(net(x))); });
+}
+
+}  // namespace
+
+TEST_CASE("a parameter without a gradient is told with the operation that cut it off", "[diagnose]") {
+  manual_seed(1);
+  const Tensor x = rand({6, 4});
+  check_finding(diagnosis(Net([](const Tensor& h) { return tanh(h.detach()); })), "hidden.weight", Ailment::no_gradient,
+                "used by linear in hidden; the way to the loss was cut by a detach() before tanh in Net");
+  const auto without_grad = [](const Tensor& h) {
+    const NoGrad no_grad;
+    return exp(h);
+  };
+  check_finding(diagnosis(Net(without_grad)), "hidden.bias", Ailment::no_gradient,
+                "the way to the loss was cut at exp in Net, which ran under NoGrad");
+  check_finding(diagnosis(Net([](const Tensor& h) {
+                  return argmax(h, 1, KeepDims{}).to(float32).unsqueeze(-1) * ones({1, 8});
+                })),
+                "hidden.weight", Ailment::no_gradient, "was linear in hidden, and the loss does not depend on that");
+  const nn::Diagnosis plain = diagnosis(Net([](const Tensor& h) { return tanh(h); }));
+  check_finding(plain, "unused.weight", Ailment::no_gradient, "No operation used it: unused was not called");
+  CHECK(plain.findings.size() == 2);  // its weight and its bias
+}
+
+TEST_CASE("a loss without any graph cuts off all, and a frozen parameter is no finding", "[diagnose]") {
+  Net net([](const Tensor& h) { return tanh(h); });
+  const Tensor x = rand({6, 4});
+  const nn::Diagnosis none = nn::diagnose(net, [&] { return mean(net(x)).detach(); });
+  CHECK(none.findings.size() == 6);
+  net.unused.freeze();
+  const nn::Diagnosis d = diagnosis(net);
+  INFO(d);
+  CHECK(d.healthy());
+  CHECK_FALSE(d.parameters[2].gradient_rms.has_value());
+}
+
+TEST_CASE("zero, vanishing, exploding and infinite gradients", "[diagnose]") {
+  check_finding(diagnosis(Net([](const Tensor& h) { return h * 0; })), "hidden.weight", Ailment::zero,
+                "All 32 elements are 0");
+  check_finding(diagnosis(Net([](const Tensor& h) { return h * 1e-12; })), "hidden.weight", Ailment::vanishing,
+                "Its root mean square is");
+  check_finding(diagnosis(Net([](const Tensor& h) { return h * 1e6; })), "hidden.weight", Ailment::exploding,
+                "Its root mean square is");
+  check_finding(diagnosis(Net([](const Tensor& h) { return sqrt(h * 0); })), "hidden.weight", Ailment::not_finite,
+                "DetectAnomaly");
+}
+
+TEST_CASE("dead units of a ReLU are counted over all inputs", "[diagnose]") {
+  manual_seed(3);
+  Net net([](const Tensor& h) { return relu(h); });
+  net.unused.freeze();
+  {
+    const NoGrad no_grad;
+    net.hidden.weight.fill_(1);
+    net.hidden.bias.copy_(tensor({-100., 1., -100., 1., -100., 1., 1., 1.}));
+  }
+  const nn::Diagnosis d = diagnosis(net);
+  check_finding(d, "Net", Ailment::dead_units, "3 of 8 units of relu were 0 for all 6 inputs");
+  REQUIRE(d.activations.size() == 1);
+  CHECK(d.activations[0].count == 8);
+  CHECK(d.activations[0].silent == 3);
+  nn::DiagnoseOptions few;
+  few.dead = 0.5;
+  CHECK(nn::diagnose(
+            net,
+            [&] {
+              return mean(net(rand({6, 4})));
+            },
+            few)
+            .healthy());
+  // Channels of images stand on the second axis.
+  struct Images final : nn::UnaryLayer {
+    Tensor forward(const Tensor& x) const override { return relu(x * weight); }
+    FIT_FIELDS(weight)
+    nn::Parameter weight{tensor({1., -1., 1., -1.}).reshape({1, 4, 1, 1})};
+  } images;
+  const nn::Diagnosis of_images = nn::diagnose(images, [&] { return mean(images(ones({2, 4, 3, 3}))); });
+  check_finding(of_images, "Images", Ailment::dead_units, "2 of 4 units of relu were 0 for all 18 inputs");
+}
+
+TEST_CASE("saturated attention and softmax are counted where there is a choice", "[diagnose]") {
+  manual_seed(4);
+  nn::CausalSelfAttention attention(8, 2, 0.0);
+  const Tensor x = randn({2, 5, 8});
+  const auto looked_at = [&] { return nn::diagnose(attention, [&] { return mean(square(attention(x))); }); };
+  nn::Diagnosis d = looked_at();
+  INFO(d);
+  REQUIRE(d.activations.size() == 1);
+  CHECK(d.activations[0].count == 8);  // the first of 5 queries sees itself alone, in both heads
+  CHECK(d.activations[0].silent == 0);
+  CHECK(d.healthy());  // the key's bias included, whose gradient is 0
+  {
+    const NoGrad no_grad;
+    attention.parameter("multihead_attn.w_q.weight").mul_(1000);
+  }
+  d = looked_at();
+  const auto saturated = std::find_if(d.findings.begin(), d.findings.end(),
+                                      [](const nn::Finding& f) { return f.what == Ailment::saturated; });
+  INFO(d);
+  REQUIRE(saturated != d.findings.end());
+  CHECK_THAT(saturated->text, Contains("of 8 rows of attention have a weight above 0.999"));
+  struct Plain final : nn::UnaryLayer {
+    Tensor forward(const Tensor& z) const override { return softmax(z * weight); }
+    FIT_FIELDS(weight)
+    nn::Parameter weight{tensor({100., 0., 0.})};
+  } plain;
+  check_finding(nn::diagnose(plain,
+                             [&] {
+                               return sum(square(plain(ones({4, 3}))));
+                             }),
+                "Plain", Ailment::saturated, "4 of 4 rows of softmax");
+}
+
+TEST_CASE("a diagnosis leaves everything as it was, and a healthy transformer has no findings", "[diagnose]") {
+  manual_seed(5);
+  nn::GPTOptions o;
+  o.vocab_size = 17, o.context_length = 8, o.d_model = 16, o.num_heads = 2, o.num_layers = 2, o.dropout = 0.1;
+  nn::GPT gpt(o);
+  const Tensor ids = randint(0, 17, {3, 8}), targets = randint(0, 17, {3, 8});
+  gpt.loss(ids, targets).backward();
+  const auto before = gpt.named_parameters();
+  std::vector<Tensor> gradients;
+  for (const auto& [name, p] : before) gradients.push_back(p.grad().clone());
+  const auto calls = default_generator().calls();
+  const nn::Diagnosis d = nn::diagnose(gpt, [&] { return gpt.loss(ids, targets); });
+  INFO(d);
+  CHECK(d.healthy());
+  CHECK(default_generator().calls() == calls);
+  for (std::size_t i = 0; i < before.size(); ++i) CHECK(same_bits(before[i].second.grad(), gradients[i]));
+  CHECK(d.loss == Approx(gpt.loss(ids, targets).item()));  // the same random numbers
+  CHECK_THAT(d.str(), Contains("Nothing was found") && Contains("rows of attention saturated"));
+  CHECK_THROWS_WITH(nn::diagnose(gpt, [&] { return gpt(ids); }), Contains("[diagnose]") && Contains("one floating"));
+  CHECK_THROWS_WITH(nn::diagnose(gpt, nullptr), Contains("[diagnose] the loss is empty"));
+}
+
+}  // namespace fit::test

@@ -1,0 +1,121 @@
+#include "fit/nn/forward_hooks.hpp"
+
+#include "fit/fit.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+// Hooks around the calls of layers.
+namespace fit::test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+struct Net final : nn::UnaryLayer {
+  Tensor forward(const Tensor& x) const override { return second(relu(first(x))); }
+  FIT_FIELDS(first, second)
+  nn::Linear first{3, 4}, second{4, 2};
+};
+
+// One whose own call is made of another one of its own.
+struct Within final : nn::Layer {
+  Tensor inner(const Tensor& x) const {
+    return nn::within(*this, [&] { return x + 1; });
+  }
+  Tensor operator()(const Tensor& x) const {
+    return nn::within(*this, [&] { return inner(x) * 10; });
+  }
+  FIT_FIELDS()
+};
+
+}  // namespace
+
+TEST_CASE("a forward hook sees what comes out, and may put something else in its place", "[hooks]") {
+  Net net;
+  const Tensor x = rand({5, 3}), plain = net(x);
+  std::vector<Shape> seen;
+  const nn::Layer* of = nullptr;
+  auto look = nn::register_forward_hook(net.first, [&](const nn::Layer& layer, const Tensor& y) {
+    of = &layer;
+    seen.push_back(y.shape());
+  });
+  CHECK(same_bits(net(x), plain));
+  CHECK(seen == std::vector<Shape>{{5, 4}});
+  CHECK(of == &net.first);
+  {
+    const auto zero = nn::register_forward_hook(net, [](const nn::Layer&, const Tensor& y) { return y * 0; });
+    const auto one = nn::register_forward_hook(net, [](const nn::Layer&, const Tensor& y) { return y + 1; });
+    CHECK(same_bits(net(x), ones({5, 2})));
+  }
+  CHECK(same_bits(net(x), plain));
+  look.remove();
+  look.remove();
+  seen.clear();
+  net(x);
+  CHECK(seen.empty());
+}
+
+TEST_CASE("a pre-hook sees what goes in, and the layer computes with what it gives", "[hooks]") {
+  Net net;
+  const Tensor x = rand({5, 3}), other = rand({5, 3}), expected = net(other);
+  const auto hook = nn::register_forward_pre_hook(net, [&](const nn::Layer&, const Tensor& in) {
+    CHECK(same_bits(in, x));
+    return other;
+  });
+  CHECK(same_bits(net(x), expected));
+  const auto bad = nn::register_forward_pre_hook(
+      net.second, [](const nn::Layer&, const Tensor&) -> Tensor { throw Error("[test] no"); });
+  CHECK_THROWS_WITH(net(x), Contains("[test] no") && Contains("in second"));
+}
+
+TEST_CASE("gradients go through what a hook has put in place", "[hooks]") {
+  nn::Linear layer(2, 2);
+  const Tensor x = ones({1, 2});
+  const auto hook = nn::register_forward_hook(layer, [](const nn::Layer&, const Tensor& y) { return y * 3; });
+  sum(layer(x)).backward();
+  CHECK(same_bits(layer.bias.grad(), full({2}, 3)));
+}
+
+TEST_CASE("attention with weights, a call within a call, and an observer have one call of the hooks", "[hooks]") {
+  nn::MultiHeadAttention attention(8, 2, 0.0);
+  int calls = 0;
+  const auto count = [&](const nn::Layer&, const Tensor&) { ++calls; };
+  const auto hook = nn::register_forward_hook(attention, count);
+  const auto half = nn::register_forward_hook(attention, [](const nn::Layer&, const Tensor& y) { return y / 2; });
+  const Tensor x = rand({1, 3, 8});
+  const Tensor y = attention.forward(x, x, x);
+  const AttentionResult r = attention.forward_with_weights(x, x, x);
+  CHECK(calls == 2);
+  CHECK(same_bits(y, r.output));
+  Within within;
+  const auto other = nn::register_forward_hook(within, count);
+  calls = 0;
+  CHECK(within(ones({1})).item() == 20);
+  CHECK(calls == 1);
+  Net net;
+  const auto third = nn::register_forward_hook(net.first, count);
+  const nn::ModelSummary s = nn::summary(net, rand({2, 3}));
+  CHECK(calls == 2);
+  CHECK(s.layer("first").calls == 1);
+}
+
+TEST_CASE("hooks move with their layer, are not cloned, and handles may outlive it", "[hooks]") {
+  int calls = 0;
+  const auto count = [&](const nn::Layer&, const Tensor&) { ++calls; };
+  nn::ForwardHook hook;
+  {
+    nn::Linear layer(2, 2);
+    hook = nn::register_forward_hook(layer, count);
+    const nn::Sequential all(std::move(layer), nn::ReLU());
+    all(ones({1, 2}));
+    CHECK(calls == 1);
+    (*nn::clone(all))(ones({1, 2}));
+    CHECK(calls == 1);
+  }
+  hook.remove();
+  Net net;
+  CHECK_FALSE(net.hooked());
+  CHECK_THROWS_WITH(nn::register_forward_hook(net, std::function<void(const nn::Layer&, const Tensor&)>()),
+                    Contains("[register_forward_hook] the hook is empty"));
+}
+
+}  // namespace fit::test
