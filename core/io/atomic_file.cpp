@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "fit/error.hpp"
+#include "io/size_signal.hpp"
 
 namespace fit::io {
 
@@ -63,6 +64,7 @@ void AtomicFile::fail(const char* what) {
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {
+  const NoSizeSignal no_signal;
   for (const char* from = static_cast<const char*>(data); bytes > 0;) {
     const ssize_t n = ::write(file_, from, bytes);
     if (n < 0 && errno != EINTR) fail("can't be written");

@@ -6,12 +6,13 @@
 
 namespace fit::io {
 
-InputFile::InputFile(const char* op, const std::string& path)
-    : op_(op), path_(path), file_(std::make_unique<std::ifstream>(path, std::ios::binary)) {
+InputFile::InputFile(const char* op, const std::string& path) : op_(op), path_(path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) fail("there is no such file");
+  // Asked before it is opened: to open a pipe waits until somebody writes into it.
   if (!std::filesystem::is_regular_file(path, error)) fail("it is not a regular file");
   size_ = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+  file_ = std::make_unique<std::ifstream>(path, std::ios::binary);
   if (error || !*file_) fail("it can't be opened for reading");
 }
 

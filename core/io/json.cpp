@@ -5,7 +5,7 @@
 
 namespace fit::io {
 
-nlohmann::json parse_json(const InputFile& file, const std::string& text, const JsonLimits& limits) {
+Json parse_json(const InputFile& file, const std::string& text, const JsonLimits& limits) {
   using json = nlohmann::json;
   std::vector<std::unordered_set<std::string>> keys(static_cast<std::size_t>(limits.depth) + 1);
   std::size_t innermost = 0;

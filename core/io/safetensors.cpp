@@ -215,7 +215,7 @@ class HeaderReader {
   std::uint64_t data_bytes_;
 };
 
-nlohmann::json read_header(io::InputFile& file) {
+io::Json read_header(io::InputFile& file) {
   if (file.size() < length_bytes) file.fail("expected at least 8 bytes for the header's length, found ", file.size());
   std::uint64_t length;
   file.read(&length, length_bytes);
@@ -246,7 +246,7 @@ std::vector<io::Stored> stored_in(const std::shared_ptr<io::InputFile>& file, co
 std::vector<io::Stored> open_one(const std::string& path, std::map<std::string, std::string>* metadata = nullptr) {
   const auto file = std::make_shared<io::InputFile>(op, path);
   io::refuse_others(*file);
-  const nlohmann::json json = read_header(*file);
+  const io::Json json = read_header(*file);
   const HeaderReader header(*file, json, file->left());
   if (metadata) *metadata = header.metadata();
   return stored_in(file, header.entries());
@@ -258,7 +258,7 @@ std::vector<io::Stored> open_one(const std::string& path, std::map<std::string, 
 // file}}.
 std::map<std::string, std::vector<std::string>> read_index(io::InputFile& file) {
   if (file.size() > static_cast<std::int64_t>(longest_header)) file.fail("the index has more than 100000000 bytes");
-  const nlohmann::json json = io::parse_json(file, file.rest(), {3, 32, longest_name});
+  const io::Json json = io::parse_json(file, file.rest(), {3, 32, longest_name});
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     file.fail("expected an index: an object with a weight_map, from names to files");
   std::map<std::string, std::vector<std::string>> files;
@@ -321,15 +321,15 @@ void save_safetensors(const std::string& path, const StateDict& tensors,
   StateDict sorted = tensors;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return size_of(a.second.dtype()) > size_of(b.second.dtype()); });
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  io::Frugal<nlohmann::ordered_json> header(nlohmann::ordered_json::object());
   if (!metadata.empty()) header[metadata_key] = metadata;
   std::int64_t at = 0;
   for (const auto& [name, x] : sorted) {
     const std::int64_t end = at + x.numel() * size_of(x.dtype());
-    header.push_back({name,
-                      {{"dtype", format_of(x.dtype())},
-                       {"shape", std::vector<std::int64_t>(x.shape().begin(), x.shape().end())},
-                       {"data_offsets", {at, end}}}});
+    nlohmann::ordered_json& entry = header[name];  // not by braces, whose temporary arrays are not frugal
+    entry["dtype"] = format_of(x.dtype());
+    entry["shape"] = std::vector<std::int64_t>(x.shape().begin(), x.shape().end());
+    entry["data_offsets"] = std::vector<std::int64_t>{at, end};
     at = end;
   }
   std::string text;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <thread>
 
 namespace fit::detail {
@@ -128,21 +129,23 @@ class ThreadPool {
 
 std::atomic<ThreadPool*> pool{nullptr};  // never destroyed: its threads wait until the program ends
 
-ThreadPool& the_pool() {
-  if (ThreadPool* p = pool) return *p;
+// Null where there is no memory for one.
+ThreadPool* the_pool() {
+  if (ThreadPool* p = pool) return p;
   static std::once_flag once;
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { pool = nullptr; }); });  // a child has no threads
   ThreadPool* none = nullptr;
-  ThreadPool* const made = new ThreadPool;
-  if (pool.compare_exchange_strong(none, made)) return *made;
+  ThreadPool* const made = new (std::nothrow) ThreadPool;
+  if (pool.compare_exchange_strong(none, made)) return made;
   delete made;
-  return *none;
+  return none;
 }
 
 }  // namespace
 
 void run_on_threads(int count, const void* task, void (*call)(const void*, int, int)) {
-  the_pool().run(count, task, call);
+  ThreadPool* const p = the_pool();
+  p ? p->run(count, task, call) : call(task, 0, 1);
 }
 
 }  // namespace fit::detail

@@ -76,7 +76,7 @@ std::size_t end_of_word(const unicode::Points& text, std::size_t at) {
 GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::string& merges_txt) {
   GPT2Vocabulary v;
   io::InputFile file(op, vocab_json);
-  const nlohmann::json json = io::parse_json(file, file.rest(), {1, most_tokens});
+  const io::Json json = io::parse_json(file, file.rest(), {1, most_tokens});
   if (!json.is_object()) file.fail("expected an object, from tokens to ids");
   v.tokens_.resize(json.size());
   std::unordered_map<std::string, std::int64_t> ids;

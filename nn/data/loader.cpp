@@ -102,10 +102,12 @@ class DataLoader::Prefetcher {
       }
       std::unique_lock<std::mutex> lock(mutex_);
       changed_.wait(lock, [&] { return ready_.size() < ahead_ || stop_; });
-      if (error)
-        error_ = error;
-      else
-        ready_.push_back(std::move(batch));
+      try {
+        if (!error) ready_.push_back(std::move(batch));
+      } catch (...) {
+        error = std::current_exception();
+      }
+      error_ = error;
       changed_.notify_all();
       if (stop_ || error) return;
     }

@@ -33,7 +33,11 @@ void each_character(const std::string& text, const F& f) {
 
 void save_list(const char* op, const std::string& path, const char* format, const char* key,
                const nlohmann::json& list) {
-  const std::string text = nlohmann::ordered_json{{"format", format}, {"version", 1}, {key, list}}.dump(1) + '\n';
+  io::Frugal<nlohmann::ordered_json> json(nlohmann::ordered_json::object());
+  json["format"] = format;
+  json["version"] = 1;
+  json[key] = list;
+  const std::string text = json.dump(1) + '\n';
   io::AtomicFile out(op, path);
   out.write(text.data(), text.size());
   out.commit();
@@ -43,7 +47,7 @@ void save_list(const char* op, const std::string& path, const char* format, cons
 template <class Make>
 auto load_list(const char* op, const std::string& path, const char* format, const char* key, const Make& make) {
   io::InputFile file(op, path);
-  const nlohmann::json json = io::parse_json(file, file.rest(), {3, 2});
+  const io::Json json = io::parse_json(file, file.rest(), {3, 2});
   if (!json.is_object() || json.size() != 3 || !json.contains("format") || !json.contains("version") ||
       !json.contains(key))
     file.fail("expected an object of exactly format, version and ", key);
@@ -97,7 +101,7 @@ Tensor CharVocabulary::encode(const std::string& text) const {
 const std::string& CharVocabulary::token(std::int64_t id) const { return checked_token("CharVocabulary", tokens_, id); }
 
 void CharVocabulary::save(const std::string& path) const {
-  save_list("CharVocabulary", path, char_format, "characters", tokens_);
+  save_list("CharVocabulary", path, char_format, "characters", io::Json(nlohmann::json(tokens_)));
 }
 
 CharVocabulary CharVocabulary::load(const std::string& path) {
@@ -110,7 +114,8 @@ CharVocabulary CharVocabulary::load(const std::string& path) {
                      }
                      CharVocabulary v(text);
                      // One character each, none twice, in their order.
-                     if (nlohmann::json(v.tokens_) != list) file.fail("expected single characters in rising order");
+                     if (io::Json(nlohmann::json(v.tokens_)) != list)
+                       file.fail("expected single characters in rising order");
                      return v;
                    });
 }
@@ -273,7 +278,7 @@ const std::string& BytePairVocabulary::token(std::int64_t id) const {
 }
 
 void BytePairVocabulary::save(const std::string& path) const {
-  save_list("BytePairVocabulary", path, pair_format, "merges", merges_);
+  save_list("BytePairVocabulary", path, pair_format, "merges", io::Json(nlohmann::json(merges_)));
 }
 
 BytePairVocabulary BytePairVocabulary::load(const std::string& path) {

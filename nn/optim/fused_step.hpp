@@ -27,6 +27,9 @@ inline void check_share(const char* op, const char* name, double value) {
 template <class Step>
 class FusedStep {
  public:
+  /// So many can be added without failing.
+  void reserve(std::size_t parameters) { segments_.reserve(parameters); }
+
   void add(Tensor& parameter, const Tensor& gradient, const Tensor* state, const Step& step) {
     add(parameter, gradient, state, step, 0, parameter.numel());
   }

@@ -69,16 +69,32 @@ void Optimizer::check_step(const Slot& slot, const StateSpec& spec) const {
                   ": make the optimiser after the layer has been converted");
 }
 
-bool Optimizer::begin_step(Slot& slot, const StateSpec& spec) {
+std::vector<Tensor> Optimizer::new_states(const std::vector<StateSpec>& specs) const {
+  std::vector<Tensor> made;
+  for (std::size_t group = 0; group < slots_.size(); ++group)
+    for (const Slot& slot : slots_[group])
+      for (int k = 0; k < StateSpec::max_states && has_step(slot.parameter); ++k)
+        if (specs[group].mask >> k & 1 && !slot.state[k].defined())
+          made.push_back(world_ ? zeros({part_of(slot).size}, slot.parameter.dtype()) : zeros_like(slot.parameter));
+  return made;
+}
+
+bool Optimizer::begin_step(Slot& slot, const StateSpec& spec, std::vector<Tensor>::iterator& next) noexcept {
   if (!has_step(slot.parameter)) return false;
   slot.is_new = false;
   for (int k = 0; k < StateSpec::max_states; ++k)
-    if (Tensor& s = slot.state[k]; spec.mask >> k & 1 && !s.defined()) {
-      s = world_ ? zeros({part_of(slot).size}, slot.parameter.dtype()) : zeros_like(slot.parameter);
+    if (spec.mask >> k & 1 && !slot.state[k].defined()) {
+      slot.state[k] = std::move(*next++);
       slot.is_new = true;
     }
   ++slot.steps;
   return true;
+}
+
+std::size_t Optimizer::parameter_count() const {
+  std::size_t n = 0;
+  for (const auto& group : slots_) n += group.size();
+  return n;
 }
 
 // ---- state --------------------------------------------------------------------------------------------------------

@@ -252,6 +252,7 @@ template <class Options>
 void GroupedOptimizer<Options>::step() {
   const NoGrad no_grad;
   FusedStep<decltype(Definition<Options>::step(options(), {}))> fused;
+  fused.reserve(parameter_count());
   each_with_gradient([&](Slot& slot, std::size_t group) {
     const kernels::StepCount count{slot.steps, slot.is_new, &slot.scalar};
     const Part part = part_of(slot);

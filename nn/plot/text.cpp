@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "fit/error.hpp"
+#include "io/size_signal.hpp"
 #include "plot/font.hpp"
 #include "utf8.hpp"
 
@@ -99,6 +100,7 @@ void write_text(const char* op, const std::string& path, const std::string& text
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (error) fail(error.message());
   errno = 0;
+  const io::NoSizeSignal no_signal;
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();

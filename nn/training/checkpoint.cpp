@@ -180,9 +180,8 @@ void Checkpoint::load(const std::string& path) {
   // loaded is put back if another doesn't fit.
   std::vector<std::pair<const Part*, StateDict>> loaded;
   const auto load = [&](const Part& p) {
-    StateDict before = copy_of(p.save());
+    loaded.emplace_back(&p, copy_of(p.save()));  // before: a load that fails half-way is undone, too
     p.load(file.of(p.name));
-    loaded.emplace_back(&p, std::move(before));
   };
   try {
     for (const Part& p : parts_) try {

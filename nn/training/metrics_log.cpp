@@ -3,17 +3,18 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "fit/trainer.hpp"
 #include "io/atomic_file.hpp"
+#include "io/json.hpp"
+#include "io/size_signal.hpp"
 
 namespace fit {
 namespace {
 
 // Null stands for what is not finite; a whole number has no point.
 std::string line_of(const MetricsLog::Row& row) {
-  nlohmann::json line = row;
+  io::Json line{nlohmann::json(row)};
   for (const auto& [name, value] : row)
     if (std::abs(value) < 0x1p53 && std::trunc(value) == value) line[name] = static_cast<std::int64_t>(value);
   return line.dump() + '\n';
@@ -24,7 +25,7 @@ std::vector<MetricsLog::Row> rows_to(std::int64_t last_step, const std::string& 
   std::vector<MetricsLog::Row> rows;
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const io::Json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) continue;
     MetricsLog::Row row;
     for (const auto& [name, value] : json.items()) row[name] = value.is_number() ? value.get<double>() : std::nan("");
@@ -50,6 +51,7 @@ MetricsLog::MetricsLog(const std::string& path, std::int64_t keep_to) : path_(pa
 void MetricsLog::add(const Row& row) {
   rows_.push_back(row);
   if (!file_) return;
+  const io::NoSizeSignal no_signal;
   if (*file_ << line_of(row) << std::flush) return;
   std::cerr << "[MetricsLog] " << path_ << " can't be written any more: " << std::strerror(errno) << std::endl;
   file_.reset();

@@ -124,8 +124,8 @@ class Optimizer {
   /// The same under other options.
   virtual StateSpec state_spec_under(const std::vector<Option>& options) const = 0;
   virtual void set_options(std::size_t group, const std::vector<Option>& options) = 0;
-  /// Calls f(slot, group) for every parameter that has a gradient, with its step counted and its
-  /// states there.
+  /// Calls f(slot, group) for every parameter that has a gradient, with its step counted and its states there. What can
+  /// fail is done before anything is changed; so that a step is taken whole or not at all, f must not throw.
   template <class F>
   void each_with_gradient(const F& f) {
     std::vector<StateSpec> specs;
@@ -133,10 +133,13 @@ class Optimizer {
       specs.push_back(state_spec(group));
       for (const Slot& slot : slots_[group]) check_step(slot, specs.back());
     }
+    std::vector<Tensor> made = new_states(specs);
+    auto next = made.begin();
     for (std::size_t group = 0; group < slots_.size(); ++group)
       for (Slot& slot : slots_[group])
-        if (begin_step(slot, specs[group])) f(slot, group);
+        if (begin_step(slot, specs[group], next)) f(slot, group);
   }
+  std::size_t parameter_count() const;
   /// The elements of a parameter that this rank keeps averages of.
   struct Part {
     std::int64_t begin, size;
@@ -148,7 +151,9 @@ class Optimizer {
  private:
   friend class Schedule;  // which begins at initial_lrs_
   void check_step(const Slot& slot, const StateSpec& spec) const;
-  bool begin_step(Slot& slot, const StateSpec& spec);
+  /// Those that begin with this step, in the order in which begin_step() takes them.
+  std::vector<Tensor> new_states(const std::vector<StateSpec>& specs) const;
+  bool begin_step(Slot& slot, const StateSpec& spec, std::vector<Tensor>::iterator& next) noexcept;
   Tensor cut(const Slot& slot, const Tensor& whole) const;
   Tensor whole(const Slot& slot, const Tensor& part) const;
 
