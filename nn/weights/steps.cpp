@@ -7,6 +7,7 @@
 
 #include "fit/ops.hpp"
 #include "tensor/check.hpp"
+#include "weights/pattern.hpp"
 
 namespace fit::nn {
 namespace {
@@ -17,25 +18,6 @@ using Tensors = std::vector<io::Stored>;
 using Letters = std::vector<std::string>;  // what each * stood for
 
 // ---- patterns -----------------------------------------------------------------------------------------------------
-
-// Matches from here on; each * takes as few letters as can be.
-bool matches(const std::string& pattern, std::size_t p, const std::string& name, std::size_t n, Letters& letters) {
-  for (; p < pattern.size() && pattern[p] != '*'; ++p, ++n)
-    if (n == name.size() || pattern[p] != name[n]) return false;
-  if (p == pattern.size()) return n == name.size();
-  for (std::size_t end = n + 1; end <= name.size(); ++end) {
-    letters.push_back(name.substr(n, end - n));
-    if (matches(pattern, p + 1, name, end, letters)) return true;
-    letters.pop_back();
-  }
-  return false;
-}
-
-std::optional<Letters> match(const std::string& pattern, const std::string& name) {
-  Letters letters;
-  if (matches(pattern, 0, name, 0, letters)) return letters;
-  return std::nullopt;
-}
 
 std::string filled(const std::string& pattern, const Letters& letters) {
   std::string name;

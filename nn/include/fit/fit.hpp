@@ -30,6 +30,7 @@
 #include "fit/nn/convolution.hpp"
 #include "fit/nn/dropout.hpp"
 #include "fit/nn/feed_forward.hpp"
+#include "fit/nn/fine_tune.hpp"
 #include "fit/nn/forward_hooks.hpp"
 #include "fit/nn/generate.hpp"
 #include "fit/nn/gpt.hpp"

@@ -338,6 +338,35 @@ std::vector<Group<Options>> decay_groups(const nn::Layer& net, const Options& op
   return groups;
 }
 
+/// The parameters of each group, divided by their names: those that match patterns[0], those of the others that match
+/// patterns[1] …, and behind them those that match none. In patterns `*` stands for one or more letters, dots too.
+/// Throws Error, with the most similar name, for a pattern that no name of any group matches.
+std::vector<std::vector<StateDict>> split_by_name(const std::vector<StateDict>& groups,
+                                                  const std::vector<std::string>& patterns);
+
+/// Groups whose parameters have rates of their own by their names; those that match no pattern keep their group's, and
+/// all other options stay. Of several patterns that match, the first counts.
+///
+///     optim::AdamW optimizer(optim::with_rates(optim::decay_groups(net, options), {{"head.*", 1e-3}, {"h.0.*",
+///     1e-5}}));
+template <class Options>
+std::vector<Group<Options>> with_rates(const std::vector<Group<Options>>& groups,
+                                       const std::vector<std::pair<std::string, double>>& rates) {
+  std::vector<std::string> patterns;
+  for (const auto& [pattern, lr] : rates) patterns.push_back(pattern);
+  std::vector<StateDict> named;
+  for (const Group<Options>& group : groups) named.push_back(group.parameters.named());
+  const auto parts = split_by_name(named, patterns);
+  std::vector<Group<Options>> divided;
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (std::size_t i = 0; i < parts[g].size(); ++i) {
+      if (parts[g][i].empty()) continue;
+      divided.push_back({parts[g][i], groups[g].options});
+      if (i < rates.size()) divided.back().options.lr = rates[i].second;
+    }
+  return divided;
+}
+
 // ---- averages of weights ------------------------------------------------------------------------------------------
 
 /// The exponential moving average of weights, which often generalises better than the weights themselves. It begins at

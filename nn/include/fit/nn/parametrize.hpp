@@ -9,7 +9,7 @@
 
 /// Parameters that are computed from others, as with PyTorch's torch.nn.utils.parametrize.
 ///
-///     for (auto& [name, linear] : gpt.named_layers<nn::Linear>()) nn::low_rank(linear->weight, 8, 16);   // LoRA
+///     nn::parametrize(layer.weight, nn::LowRank(8, 3, 2));   // W + B A / 2 in place of W
 ///
 /// Layers compute with p.value(). A parametrised p trains, saves and lists what it is computed from: "fc.weight"
 /// becomes "fc.weight.original", and the parameters of the layer that computes it "fc.weight.parametrization.…". As a
@@ -40,6 +40,7 @@ class LowRank final : public UnaryLayer {
   Tensor forward(const Tensor& x) const override;
   FIT_FIELDS(A, B)
   std::string describe() const override;
+  double alpha() const { return alpha_; }
 
   Parameter A, B;
 
@@ -47,7 +48,8 @@ class LowRank final : public UnaryLayer {
   double alpha_;
 };
 
-/// LoRA: parametrises a weight [out, in] with LowRank, of its type, and freezes the original.
+/// LoRA: parametrises a weight [out, in] with LowRank, of its type, and freezes the original. For a whole model there is
+/// add_lora() (fit/nn/fine_tune.hpp).
 void low_rank(Parameter& weight, std::int64_t rank, double alpha = 1);
 
 }  // namespace fit::nn
