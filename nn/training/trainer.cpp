@@ -3,7 +3,6 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <sstream>
 
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
@@ -11,6 +10,7 @@
 #include "optim/grad_norm.hpp"
 #include "rollback.hpp"
 #include "tensor/check.hpp"
+#include "training/fail_alike.hpp"
 
 namespace fit {
 
@@ -24,15 +24,6 @@ MetricsLog::Row for_page(MetricsLog::Row row, std::int64_t tokens) {
   row.erase("rate");
   row["tokens"] = static_cast<double>(tokens);
   return row;
-}
-
-// Of what all ranks find alike.
-template <class... Parts>
-[[noreturn]] void fail(const Parts&... parts) {
-  std::ostringstream s;
-  s << "[Trainer] ";
-  (s << ... << parts);
-  throw dist::AgreedError(s.str());
 }
 
 }  // namespace
@@ -52,6 +43,8 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
   if (options_.log_every < 1) check::fail("Trainer", "log_every is ", options_.log_every, ": it must be at least 1");
   if (options_.save_every < 0) check::fail("Trainer", "save_every is ", options_.save_every, ": it can't be negative");
   if (options_.patience < 0) check::fail("Trainer", "patience is ", options_.patience, ": it can't be negative");
+  if (!(options_.save_minutes >= 0))
+    check::fail("Trainer", "save_minutes is ", options_.save_minutes, ": it must not be negative");
   if (!(options_.clip_norm >= 0))
     check::fail("Trainer", "clip_norm is ", options_.clip_norm, ": it must not be negative");
   if (std::isnan(options_.min_delta)) check::fail("Trainer", "min_delta is NaN: it must be a number");
@@ -92,6 +85,25 @@ TrainerResult Trainer::run() {
   const InterruptGuard interrupt;
   ProgressBar bar(options_.steps, checkpoint_.step, world_.rank() == 0 ? options_.display : Display::none);
   TrainerResult result;
+  try {
+    train(bar, result);
+  } catch (const dist::AgreedError&) {
+    save_after_error(bar);
+    throw;
+  } catch (...) {
+    if (!parallel_) save_after_error(bar);  // all would have to save
+    throw;
+  }
+  save_last();
+  result.end = interrupted() ? End::interrupted : early_.stop() ? End::stopped_early : End::done;
+  result.step = checkpoint_.step;
+  result.best_validation = early_.best();
+  finish(bar, result.end);
+  return result;
+}
+
+void Trainer::train(ProgressBar& bar, TrainerResult& result) {
+  const std::int64_t before = checkpoint_.step;
   double loss = 0;
   std::int64_t batches = 0, tokens = 0;  // of the step that runs
   std::int64_t tokens_since = 0;         // the last row of the metrics
@@ -103,6 +115,7 @@ TrainerResult Trainer::run() {
       if (++batches < options_.accumulate) continue;
       agree(tokens);
       step(loss);
+      if (checkpoint_.step == before + 1) tell_without_gradient(bar, result);
       bar.update(checkpoint_.step, loss, tokens);
       row_["rate"] = bar.rate();
       result.loss = std::exchange(loss, 0);
@@ -119,29 +132,15 @@ TrainerResult Trainer::run() {
         tokens_since = 0;
       }
       if (over()) break;
-      if (due(options_.save_every > 0 ? options_.save_every : validate_every_)) save("last.safetensors");
+      if (late_ || due(options_.save_every > 0 ? options_.save_every : validate_every_)) save_last();
     }
-  save("last.safetensors");
-  result.end = interrupted() ? End::interrupted : early_.stop() ? End::stopped_early : End::done;
-  result.step = checkpoint_.step;
-  result.best_validation = early_.best();
-  finish(bar, result.end);
-  return result;
-}
-
-std::int64_t Trainer::restore() {
-  const std::string last = path("last.safetensors");
-  if (!restored_ && options_.resume && !options_.out.empty()) {
-    double there = std::filesystem::exists(last);
-    dist::broadcast(there, world_);  // others need not see rank 0's disk
-    if (there != 0) checkpoint_.load(last);
-  }
-  restored_ = true;
-  return checkpoint_.step;
 }
 
 // A new training, or the old one as it was saved.
 void Trainer::begin() {
+  if (options_.patience > 0 && !validate_)
+    check::fail("Trainer", "patience is ", options_.patience,
+                ", but there is no validation that could improve: give one by validation(), or set patience to 0");
   begin_ranks();
   if (writes()) {
     std::error_code error;
@@ -149,6 +148,9 @@ void Trainer::begin() {
     if (error) throw FileError("[Trainer] the folder " + options_.out + " can't be made: " + error.message());
   }
   restore();
+  check_folder();
+  saved_ = std::chrono::steady_clock::now();
+  note_place();
   if (writes()) {
     metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
     plot::TrainingPageOptions o;
@@ -174,8 +176,8 @@ double Trainer::backward(const Batch& batch, std::int64_t done) {
   const Tensor loss = loss_of(batch) / static_cast<double>(options_.accumulate);
   const double value = loss.item();
   if (!std::isfinite(value))
-    check::fail("Trainer", "the loss is ", value, " in step ", checkpoint_.step + 1,
-                ": the learning rate may be too high; the model is as the step before has left it");
+    check::fail("Trainer", "the loss is ", value, " in step ", checkpoint_.step + 1, ": ", cause_in(batch),
+                "; the model is as the step before has left it");
   if (parallel_) return backward_ranks(loss, batch, done);
   loss.backward();
   return value;
@@ -183,8 +185,8 @@ double Trainer::backward(const Batch& batch, std::int64_t done) {
 
 void Trainer::step(double loss) {
   if (const std::string name = optimizer_.nonfinite_gradient(); !name.empty())
-    fail("the gradient of ", name, " is not finite in step ", checkpoint_.step + 1, ", whose loss is ", loss,
-         ": the model is as the step before has left it");
+    fail_alike("the gradient of ", name, " is not finite in step ", checkpoint_.step + 1, ", whose loss is ", loss,
+               ": the model is as the step before has left it");
   row_["loss"] = loss;
   row_["lr"] = optimizer_.lr();
   // Without clipping it is needed only where it is told.
@@ -193,9 +195,11 @@ void Trainer::step(double loss) {
     const double most = options_.clip_norm > 0 ? options_.clip_norm : std::numeric_limits<double>::infinity();
     row_["grad_norm"] = optim::clip_grad_norm_(model_.parameters(), most);
   }
+  place_.whole = false;
   optimizer_.step();
   if (step_schedule_) step_schedule_();
   row_["step"] = static_cast<double>(++checkpoint_.step);
+  note_place();
   if (after_step_) after_step_();
 }
 
@@ -221,15 +225,6 @@ void Trainer::look() {
   while (seen_.bytes() > most_bytes && look_every_ <= options_.steps) seen_.keep_every(look_every_ *= 2);
   seen_.title = options_.title;
   page_->heads(seen_);
-}
-
-void Trainer::save(const char* name) {
-  if (options_.out.empty()) return;
-  for (const auto& [parameter, value] : model_.named_parameters())
-    if (!optim::all_finite(value.detach()))
-      fail("the parameter ", parameter, " is not finite after step ", checkpoint_.step,
-           ": the learning rate may be too high; ", path(name), " was not written");
-  checkpoint_.save(path(name));
 }
 
 bool Trainer::over() const { return checkpoint_.step >= options_.steps || early_.stop() || interrupted(); }

@@ -51,13 +51,15 @@ double Trainer::backward_ranks(const Tensor& loss, const Batch& batch, std::int6
   return weight_ ? parallel_->backward(loss, weight_of(batch, loader_)) : parallel_->backward(loss);
 }
 
-// At the end of a step: all tokens, and whether anybody was interrupted.
+// At the end of a step: all tokens, whether anybody was interrupted, and whether rank 0 finds it time to save.
 void Trainer::agree(std::int64_t& tokens) {
+  late_ = writes() && late();
   if (!parallel_) return;
   const double mine = loader_.rows().count == 0 ? 0 : static_cast<double>(tokens);
-  const std::vector<double> all = dist::sum({mine, InterruptGuard::interrupted() ? 1. : 0.}, world_);
+  const std::vector<double> all = dist::sum({mine, InterruptGuard::interrupted() ? 1. : 0., late_ ? 1. : 0.}, world_);
   tokens = static_cast<std::int64_t>(all[0]);
   interrupted_ = all[1] > 0;
+  late_ = all[2] > 0;
 }
 
 double Trainer::validation_loss(data::DataLoader& loader) {

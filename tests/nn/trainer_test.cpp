@@ -9,7 +9,7 @@
 #include <sstream>
 #include <utility>
 
-#include "nn/small_model.hpp"
+#include "nn/trained.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
@@ -19,30 +19,6 @@ namespace {
 
 using Catch::Matchers::Contains;
 using End = TrainerResult::End;
-
-TrainerOptions quiet(std::int64_t steps, const std::string& out = "") {
-  TrainerOptions o;
-  o.steps = steps;
-  o.out = out;
-  o.display = Display::none;
-  return o;
-}
-
-// A Trainer of a SmallTraining; `at` is called with the number of each step.
-struct Trained : SmallTraining {
-  explicit Trained(
-      const TrainerOptions& options, std::function<void(int)> at = [](int) {})
-      : trainer(
-            *model, *optimizer, loader,
-            [this, at](const data::Batch& b) {
-              at(static_cast<int>(trainer.checkpoint().step) + 1);
-              return loss(b);
-            },
-            options) {
-    trainer.schedule(*schedule);
-  }
-  Trainer trainer;
-};
 
 std::vector<double> column(const MetricsLog& log, const std::string& name) {
   std::vector<double> values;
@@ -142,11 +118,10 @@ TEST_CASE("trainer: Ctrl-C saves, and the resumed training is the uninterrupted 
   CHECK_THAT(get(out + "/loss.svg"), Contains("<svg"));
 
   CHECK(second.trainer.run().step == 20);  // nothing is left to do
-  options.resume = false;
-  Trained third(quiet(3, out));
+  Trained third(quiet(3, d.file("other")));
   third.trainer.run();
   third.trainer.run();
-  CHECK(lines_of(get(out + "/metrics.jsonl")) == 3);  // what has been trained is not forgotten
+  CHECK(lines_of(get(d.file("other") + "/metrics.jsonl")) == 3);  // what has been trained is not forgotten
 }
 
 TEST_CASE("trainer: Ctrl-C between the batches of a step, at the end of an epoch: the step is finished", "[trainer]") {
@@ -250,6 +225,7 @@ TEST_CASE("trainer: validation keeps the best and ends what no longer improves",
 
   options.resume = true;  // a training that has ended stays so
   Trained again(options);
+  again.trainer.validation([] { return 0.; }, 4);
   CHECK(again.trainer.run().end == End::stopped_early);
 }
 

@@ -127,16 +127,20 @@ class InterruptGuard {
 struct TrainerOptions {
   TrainerOptions() {}
   std::int64_t steps = 1000;
-  /// A folder for last.safetensors, best.safetensors, metrics.jsonl, loss.svg, and training.html, a page that redraws
-  /// itself while the training runs (fit/training_page.hpp). Empty: nothing is written.
+  /// A folder for last.safetensors, previous.safetensors (what last.safetensors was before), best.safetensors,
+  /// metrics.jsonl, loss.svg, and training.html, a page that redraws itself while the training runs
+  /// (fit/training_page.hpp). Empty: nothing is written. What the folder holds of another training is kept as
+  /// earlier.safetensors when this one first saves; one of more steps than this one's is an Error.
   std::string out = "";
   std::string title = "Training";  ///< of that page
   bool resume = false;             ///< go on from out/last.safetensors, if it is there
   std::int64_t accumulate = 1;     ///< batches to a step: the mean of their losses is what it lowers
   std::int64_t log_every = 1;      ///< steps from one line of metrics to the next
   std::int64_t save_every = 0;     ///< steps from one last.safetensors to the next; 0: after each validation
+  double save_minutes = 5;         ///< it is also written after so long without; 0: not by time
   double clip_norm = 0;            ///< of all gradients together; 0: none
-  int patience = 0;                ///< validations without progress that end the training; 0: none does
+  int patience = 0;                ///< validations without progress that end the training; 0: none does (else it must
+                                   ///< have a validation)
   double min_delta = 0;            ///< what counts as progress
   Display display = Display::automatic;
   /// Among several ranks: how gradients travel, and whether each keeps but its part of the optimiser's averages
@@ -152,6 +156,9 @@ struct TrainerResult {
   std::int64_t step = 0;
   double loss = std::numeric_limits<double>::quiet_NaN();            ///< of the last step
   double best_validation = std::numeric_limits<double>::infinity();  ///< infinity if there was none
+  /// The trainable parameters that had no gradient in the first step. They are shown once, too: the loss does not
+  /// depend on them.
+  std::vector<std::string> without_gradient = {};
 };
 
 /// For each batch: loss and backward(); then clipping, optimizer.step(), schedule.step(). All that it is given must
@@ -163,8 +170,9 @@ struct TrainerResult {
 class Trainer {
  public:
   /// `loss` makes a batch's loss, one number. A loss or a gradient that is not finite throws Error, which names the
-  /// step (and the parameter), before it can spoil the model or the optimiser; and a model that holds such a number is
-  /// not saved over one that doesn't. Throws Error for options out of range.
+  /// step (and the parameter, or the field and row of the batch that hold NaN), before it can spoil the model or the
+  /// optimiser; and a model that holds such a number is not saved over one that doesn't. Throws Error for options out
+  /// of range.
   Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
           std::function<Tensor(const data::Batch&)> loss, TrainerOptions options = {});
 
@@ -210,11 +218,14 @@ class Trainer {
   /// does it otherwise. Comes behind schedule() and what is added to the checkpoint. Returns the step to go on from.
   std::int64_t restore();
 
-  /// Trains up to options.steps. Ctrl-C saves, says how to go on, and returns.
+  /// Trains up to options.steps. Ctrl-C saves, says how to go on, and returns. An exception that leaves the loop saves
+  /// the state after the last whole step, too, and goes on its way (among several ranks, where all throw it). Throws
+  /// Error for patience without a validation, and if the folder holds a longer training that isn't to be resumed.
   TrainerResult run();
 
  private:
   void begin();
+  void train(ProgressBar& bar, TrainerResult& result);
   double backward(const data::Batch& batch, std::int64_t done);
   Tensor loss_of(const data::Batch& batch) const;
   void step(double loss);
@@ -228,6 +239,12 @@ class Trainer {
   void validate();
   void look();
   void save(const char* name);
+  void save_last();
+  void save_after_error(ProgressBar& bar) noexcept;
+  void check_folder();
+  void tell_without_gradient(ProgressBar& bar, TrainerResult& result) const;
+  std::string cause_in(const data::Batch& batch) const;
+  bool late() const;
   bool due(std::int64_t every) const {
     return every > 0 && (checkpoint_.step % every == 0 || checkpoint_.step == options_.steps);
   }
@@ -252,6 +269,17 @@ class Trainer {
   std::unique_ptr<dist::DataParallel> parallel_;  // null in a process that is alone
   bool interrupted_ = false;                      // any of the ranks
   bool restored_ = false;
+  bool last_is_ours_ = false;  // out/last.safetensors is of this training
+  bool late_ = false;          // it is time to save
+  std::chrono::steady_clock::time_point saved_;
+  /// What goes on between two steps, as the last whole step has left it.
+  struct Place {
+    StateDict loader;
+    std::uint64_t seed = 0, calls = 0;  // of the default generator
+    bool whole = false;                 // no step has begun to change the model since
+  } place_;
+  void note_place();
+  std::int64_t saved_step_ = -1;
   Checkpoint checkpoint_;
   MetricsLog metrics_;
   MetricsLog::Row row_;  // of the step that runs

@@ -1,0 +1,150 @@
+// What the Trainer finds in its folder and leaves there, and what it tells of a training that goes wrong.
+#include <cmath>
+#include <filesystem>
+
+#include "fit/dist.hpp"
+#include "fit/graph.hpp"
+#include "fit/ops.hpp"
+#include "fit/trainer.hpp"
+#include "optim/grad_norm.hpp"
+#include "training/fail_alike.hpp"
+
+namespace fit {
+
+namespace fs = std::filesystem;
+using data::Batch;
+
+namespace {
+
+constexpr const char *last_name = "last.safetensors", *previous_name = "previous.safetensors",
+                     *earlier_name = "earlier.safetensors";
+
+// A second name for a file, in the place of what had it; a copy, where the disk knows no second names.
+void link_file(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::remove(to, error);
+  fs::create_hard_link(from, to, error);
+  if (error) fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+  if (error) throw FileError("[Trainer] " + from + " can't be kept as " + to + ": " + error.message());
+}
+
+// Of the first axis, the first row that holds what `wrong` finds; -1 if none does.
+template <class F>
+std::int64_t first_row(const Tensor& x, const F& wrong) {
+  if (x.rank() == 0 || x.numel() == 0) return -1;
+  const Tensor found = any(wrong(x).reshape({x.size(0), x.numel() / x.size(0)}), 1);
+  for (std::int64_t row = 0; row < x.size(0); ++row)
+    if (found[row].item<bool>()) return row;
+  return -1;
+}
+
+}  // namespace
+
+std::int64_t Trainer::restore() {
+  const std::string last = path(last_name);
+  if (!restored_ && options_.resume && !options_.out.empty()) {
+    double there = fs::exists(last);
+    dist::broadcast(there, world_);  // others need not see rank 0's disk
+    if (there != 0) try {
+        checkpoint_.load(last);
+        last_is_ours_ = true;
+        saved_step_ = checkpoint_.step;
+      } catch (const FileError& e) {
+        if (!fs::exists(path(previous_name))) throw;
+        throw FileError(std::string(e.what()) + "; the state that was saved before it is in " + path(previous_name) +
+                        ": to go on from there, give it the name " + last_name);
+      }
+  }
+  restored_ = true;
+  return checkpoint_.step;
+}
+
+// A training that is longer than this one will be is not overwritten.
+void Trainer::check_folder() {
+  if (options_.out.empty() || last_is_ours_) return;
+  double there = 0;
+  if (writes() && fs::exists(path(last_name))) try {
+      there = static_cast<double>(checkpoint_info(path(last_name)).step);
+    } catch (const FileError&) {  // it is none, or damaged
+    }
+  dist::broadcast(there, world_);
+  if (there > static_cast<double>(options_.steps))
+    fail_alike(options_.out, " holds a training of ", there, " steps, this one has ", options_.steps,
+               ": set resume to go on from it, give another folder, or remove it");
+}
+
+void Trainer::save(const char* name) {
+  if (options_.out.empty()) return;
+  for (const auto& [parameter, value] : model_.named_parameters())
+    if (!optim::all_finite(value.detach()))
+      fail_alike("the parameter ", parameter, " is not finite after step ", checkpoint_.step,
+                 ": the learning rate may be too high; ", path(name), " was not written");
+  if (writes() && name == std::string(last_name) && fs::exists(path(last_name))) {
+    if (!last_is_ours_)
+      fs::rename(path(last_name), path(earlier_name));
+    else if (saved_step_ != checkpoint_.step)
+      link_file(path(last_name), path(previous_name));
+  }
+  checkpoint_.save(path(name));
+}
+
+void Trainer::save_last() {
+  save(last_name);
+  last_is_ours_ = true;
+  saved_step_ = checkpoint_.step;
+  saved_ = std::chrono::steady_clock::now();
+  late_ = false;
+}
+
+bool Trainer::late() const {
+  const std::chrono::duration<double, std::ratio<60>> minutes = std::chrono::steady_clock::now() - saved_;
+  return options_.save_minutes > 0 && minutes.count() >= options_.save_minutes;
+}
+
+void Trainer::note_place() {
+  const Generator& g = default_generator();
+  place_ = {loader_.state_dict(), g.seed(), g.calls(), true};
+}
+
+// What the step that failed has taken of the loader's batches and of the random numbers, it takes again when the
+// training goes on.
+void Trainer::save_after_error(ProgressBar& bar) noexcept try {
+  if (options_.out.empty() || !place_.whole || checkpoint_.step == 0 || saved_step_ == checkpoint_.step) return;
+  loader_.load_state_dict(place_.loader);
+  default_generator().set_state(place_.seed, place_.calls);
+  save_last();
+  bar.print("An error ended it in step " + std::to_string(checkpoint_.step + 1) + "; the state after step " +
+            std::to_string(checkpoint_.step) + " is saved in " + path(last_name));
+} catch (...) {  // the error that ended the training is the one to be told
+}
+
+void Trainer::tell_without_gradient(ProgressBar& bar, TrainerResult& result) const {
+  constexpr std::size_t most = 5;
+  std::string list;
+  std::size_t count = 0;
+  for (const auto& [name, p] : model_.named_parameters()) {
+    if (!p.requires_grad() || p.has_grad()) continue;
+    result.without_gradient.push_back(name);
+    if (++count <= most) list += (count == 1 ? "" : ", ") + name;
+  }
+  if (count > most) list += " and " + std::to_string(count - most) + " more";
+  if (count > 0) bar.print("Without a gradient in the first step, as the loss does not depend on them: " + list);
+}
+
+// Why a batch's loss may be what it is.
+std::string Trainer::cause_in(const Batch& batch) const {
+  const NoGrad no_grad;
+  const std::int64_t first = parallel_ ? loader_.rows().first : 0;
+  for (const auto& [what, wrong] :
+       {std::pair<const char*, Tensor (*)(const Tensor&)>{"NaN", isnan}, {"an infinity", isinf}})
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (!batch[i].defined() || !is_floating(batch[i].dtype())) continue;
+      if (const std::int64_t row = first_row(batch[i], wrong); row >= 0)
+        return "field " + std::to_string(i) + " of the batch holds " + what + " in row " + std::to_string(first + row);
+    }
+  for (const auto& [name, p] : model_.named_parameters())
+    if (!optim::all_finite(p.detach())) return "the parameter " + name + " is not finite";
+  return "the learning rate may be too high";
+}
+
+}  // namespace fit

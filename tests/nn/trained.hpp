@@ -1,0 +1,36 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "fit/trainer.hpp"
+#include "nn/small_model.hpp"
+
+namespace fit::test {
+
+/// Options of a training that shows nothing.
+inline TrainerOptions quiet(std::int64_t steps, const std::string& out = "") {
+  TrainerOptions o;
+  o.steps = steps;
+  o.out = out;
+  o.display = Display::none;
+  return o;
+}
+
+/// A Trainer of a SmallTraining; `at` is called with the number of each step.
+struct Trained : SmallTraining {
+  explicit Trained(
+      const TrainerOptions& options, std::function<void(int)> at = [](int) {})
+      : trainer(
+            *model, *optimizer, loader,
+            [this, at](const data::Batch& b) {
+              at(static_cast<int>(trainer.checkpoint().step) + 1);
+              return loss(b);
+            },
+            options) {
+    trainer.schedule(*schedule);
+  }
+  Trainer trainer;
+};
+
+}  // namespace fit::test

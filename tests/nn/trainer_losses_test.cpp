@@ -1,0 +1,194 @@
+// What a training that goes wrong leaves behind, and says.
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+
+#include "fit/checkpoint.hpp"
+#include "fit/graph.hpp"
+#include "nn/trained.hpp"
+#include "support/catch.hpp"
+#include "support/files.hpp"
+#include "support/text.hpp"
+
+namespace fit::test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::int64_t step_in(const std::string& path) { return checkpoint_info(path).step; }
+
+// What is written to stderr while f runs.
+template <class F>
+std::string said(const F& f) {
+  std::ostringstream text;
+  auto* const before = std::cerr.rdbuf(text.rdbuf());
+  f();
+  std::cerr.rdbuf(before);
+  return text.str();
+}
+
+struct Wine : nn::UnaryLayer {
+  Tensor forward(const Tensor& x) const override { return out(x); }
+  FIT_FIELDS(out, spare, frozen)
+  nn::Linear out{3, 1}, spare{3, 1}, frozen{2, 2};
+};
+
+}  // namespace
+
+TEST_CASE(
+    "trainer: an exception that leaves the loop saves the last whole step, and one goes on as if it had not come") {
+  for (const int accumulate : {1, 3}) {
+    const Directory d;
+    TrainerOptions options = quiet(9, d.path.string());
+    options.accumulate = accumulate;
+    TrainerOptions plain = quiet(9);
+    plain.accumulate = accumulate;
+    Trained whole(plain);
+    whole.trainer.run();
+    int calls = 0;
+    Trained broken(options, [&](int step) {
+      if (step == 6 && ++calls == accumulate) throw std::runtime_error("the disk is gone");  // at its last batch
+    });
+    CHECK_THROWS_WITH(broken.trainer.run(), "the disk is gone");
+    CHECK(step_in(d.file("last.safetensors")) == 5);
+    options.resume = true;
+    Trained second(options);
+    CHECK(second.trainer.run().step == 9);
+    CHECK(same_state(second.model->state_dict(), whole.model->state_dict()));
+  }
+}
+
+TEST_CASE("trainer: where a step was cut in two, nothing is saved") {
+  const Directory d;
+  TrainerOptions options = quiet(9, d.path.string());
+  options.save_every = 2;
+  SmallTraining t;
+  optim::OneCycleLR schedule(*t.optimizer, 0.1, 4);
+  Trainer trainer(
+      *t.model, *t.optimizer, t.loader, [&](const data::Batch& b) { return t.loss(b); }, options);
+  trainer.schedule(schedule);
+  CHECK_THROWS_WITH(trainer.run(), Contains("is past total_steps"));
+  CHECK(step_in(d.file("last.safetensors")) == 4);
+}
+
+TEST_CASE("trainer: it saves by time, and keeps what last.safetensors was before") {
+  const Directory d;
+  TrainerOptions options = quiet(5, d.path.string());
+  std::vector<std::int64_t> saved;
+  const auto run = [&](double minutes) {
+    std::filesystem::remove_all(d.path);
+    saved.clear();
+    options.save_minutes = minutes;
+    Trained t(options, [&](int) {
+      saved.push_back(std::filesystem::exists(d.file("last.safetensors")) ? step_in(d.file("last.safetensors")) : -1);
+    });
+    t.trainer.run();
+  };
+  run(1e-12);
+  CHECK(saved == std::vector<std::int64_t>{-1, 1, 2, 3, 4});
+  CHECK(step_in(d.file("last.safetensors")) == 5);
+  CHECK(step_in(d.file("previous.safetensors")) == 4);
+  run(0);
+  CHECK(saved == std::vector<std::int64_t>(5, -1));
+  CHECK_FALSE(std::filesystem::exists(d.file("previous.safetensors")));
+  CHECK(TrainerOptions().save_minutes == 5);
+  options.save_minutes = -1;
+  CHECK_THROWS_WITH(Trained(options), "[Trainer] save_minutes is -1: it must not be negative");
+}
+
+TEST_CASE("trainer: a damaged last.safetensors is told with what was saved before it") {
+  const Directory d;
+  TrainerOptions options = quiet(4, d.path.string());
+  options.save_every = 1;
+  Trained(options).trainer.run();
+  put(d.file("last.safetensors"), get(d.file("last.safetensors")).substr(0, 1000));
+  options.resume = true;
+  CHECK_THROWS_WITH(Trained(options).trainer.run(), Contains("the state that was saved before it is in " +
+                                                             d.file("previous.safetensors") + ": to go on"));
+  std::filesystem::rename(d.file("previous.safetensors"), d.file("last.safetensors"));
+  CHECK(Trained(options).trainer.run().step == 4);
+}
+
+TEST_CASE("trainer: without resume, a longer training is not overwritten, and another is kept") {
+  const Directory d;
+  Trained(quiet(7, d.path.string())).trainer.run();
+  const std::string metrics = get(d.file("metrics.jsonl"));
+  CHECK_THROWS_WITH(Trained(quiet(6, d.path.string())).trainer.run(),
+                    "[Trainer] " + d.path.string() +
+                        " holds a training of 7 steps, this one has 6: set resume to go on "
+                        "from it, give another folder, or remove it");
+  CHECK(step_in(d.file("last.safetensors")) == 7);
+  CHECK(get(d.file("metrics.jsonl")) == metrics);
+  TrainerOptions options = quiet(8, d.path.string());
+  options.save_every = 2;
+  Trained again(options);
+  again.trainer.run();
+  CHECK(step_in(d.file("earlier.safetensors")) == 7);
+  CHECK(step_in(d.file("previous.safetensors")) == 6);
+  CHECK(step_in(d.file("last.safetensors")) == 8);
+  again.trainer.run();  // it is its own
+  CHECK(step_in(d.file("earlier.safetensors")) == 7);
+}
+
+TEST_CASE("trainer: patience needs a validation") {
+  TrainerOptions options = quiet(3);
+  options.patience = 2;
+  CHECK_THROWS_WITH(Trained(options).trainer.run(),
+                    "[Trainer] patience is 2, but there is no validation that could improve: give one by validation(), "
+                    "or set patience to 0");
+}
+
+TEST_CASE("trainer: a loss that is not finite is told with its cause") {
+  Tensor x = ones({8, 3}), y = ones({8, 1});
+  Wine wine;
+  optim::SGD optimizer(wine.named_parameters(), 0.1);
+  const auto message = [&] {
+    data::DataLoader loader(data::TensorDataset({arange(8), x, y}), 4);
+    Trainer trainer(
+        wine, optimizer, loader, [&](const data::Batch& b) { return nn::mse_loss(wine(b[1]), b[2]); }, quiet(2));
+    try {
+      trainer.run();
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  x[{6, 1}] = NAN;
+  CHECK_THAT(message(), Contains("the loss is nan in step 2: field 1 of the batch holds NaN in row 2; the model is"));
+  x[{6, 1}] = 1;
+  y[{1, 0}] = INFINITY;
+  CHECK_THAT(message(), Contains("the loss is inf in step 1: field 2 of the batch holds an infinity in row 1"));
+  y[{1, 0}] = 1;
+  {
+    const NoGrad no_grad;
+    wine.out.bias.fill_(NAN);
+  }
+  CHECK_THAT(message(), Contains("in step 1: the parameter out.bias is not finite"));
+  {
+    const NoGrad no_grad;
+    wine.out.bias.fill_(1e30f);
+  }
+  CHECK_THAT(message(), Contains("the loss is inf in step 1: the learning rate may be too high"));
+}
+
+TEST_CASE("trainer: parameters without a gradient are told once") {
+  Wine wine;
+  wine.frozen.freeze();
+  optim::SGD optimizer(wine.named_parameters(), 0.01);
+  data::DataLoader loader(data::TensorDataset({ones({8, 3}), ones({8, 1})}), 4);
+  TrainerOptions options = quiet(4);
+  options.display = Display::lines;
+  Trainer trainer(
+      wine, optimizer, loader, [&](const data::Batch& b) { return nn::mse_loss(wine(b[0]), b[1]); }, options);
+  TrainerResult result;
+  const std::string text = said([&] { result = trainer.run(); });
+  CHECK(result.without_gradient == std::vector<std::string>{"spare.weight", "spare.bias"});
+  CHECK(count(text,
+              "Without a gradient in the first step, as the loss does not depend on them: spare.weight, "
+              "spare.bias") == 1);
+  SmallTraining all;
+  CHECK(Trained(quiet(2)).trainer.run().without_gradient.empty());
+}
+
+}  // namespace fit::test
