@@ -297,6 +297,28 @@ struct LionStep {
   }
 };
 
+// Zeiler 2012.
+struct AdadeltaStep {
+  double lr, rho, eps, weight_decay;
+
+  template <class Options>
+  AdadeltaStep(const Options& o, const StepCount&) : lr(o.lr), rho(o.rho), eps(o.eps), weight_decay(o.weight_decay) {}
+
+  using Forms = Masks<3>;
+  unsigned states() const { return 3; }  // v, u
+
+  template <unsigned, class V>
+  void update(V& p, V g, V* s) const {
+    using std::sqrt;
+    V &v = s[0], &u = s[1];
+    decay(p, g, lr, weight_decay, false);
+    v = constant<V>(rho) * v + constant<V>(1 - rho) * (g * g);
+    const V d = sqrt(u + constant<V>(eps)) / sqrt(v + constant<V>(eps)) * g;
+    u = constant<V>(rho) * u + constant<V>(1 - rho) * (d * d);
+    p = p - constant<V>(lr) * d;
+  }
+};
+
 // The exponential moving average of weights: p is the average, g the weight.
 struct AverageStep {
   double decay;
@@ -312,8 +334,8 @@ struct AverageStep {
 
 template <class... Steps>
 struct StepTypes {};
-using OptimizerSteps =
-    StepTypes<SgdStep, AdamStep, NAdamStep, RAdamStep, AdamaxStep, RmspropStep, AdagradStep, LionStep, AverageStep>;
+using OptimizerSteps = StepTypes<SgdStep, AdamStep, NAdamStep, RAdamStep, AdamaxStep, RmspropStep, AdagradStep,
+                                 LionStep, AdadeltaStep, AverageStep>;
 
 // ---- running them -------------------------------------------------------------------------------------------------
 
@@ -324,6 +346,7 @@ struct StepArrays {
   T* parameter;
   const T* gradient;
   T* state[max_states];
+  T sign = 1;  // -1: the gradient's opposite is taken (maximize)
 };
 
 // Calls f(std::integral_constant<unsigned, mask>) with the mask of the step's states.
@@ -342,7 +365,7 @@ void run_plain(const Step& step, const StepArrays<T>& on, std::int64_t n) {
       T s[max_states] = {};
       for (int k = 0; k < max_states; ++k)
         if (states >> k & 1) s[k] = on.state[k][i];
-      step.template update<states>(on.parameter[i], on.gradient[i], s);
+      step.template update<states>(on.parameter[i], on.sign * on.gradient[i], s);
       for (int k = 0; k < max_states; ++k)
         if (states >> k & 1) on.state[k][i] = s[k];
     }

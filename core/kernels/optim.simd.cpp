@@ -12,11 +12,11 @@ void run(const Step& given, const StepArrays<T>& on, std::int64_t n) {
   static constexpr int max_states = StepArrays<T>::max_states;
   const auto form = [&on, n, step = given](auto mask) {  // a copy of the step, which no store can change
     constexpr unsigned states = decltype(mask)::value;
-    for_each_vector<V>(n, [&on, step](std::int64_t i, auto at, int) {
+    for_each_vector<V>(n, [&on, step, sign = V(on.sign)](std::int64_t i, auto at, int) {
       V p = at.template load<V>(on.parameter + i, T(0)), s[max_states];
       for (int k = 0; k < max_states; ++k)
         if (states >> k & 1) s[k] = at.template load<V>(on.state[k] + i, T(0));
-      step.template update<states>(p, at.template load<V>(on.gradient + i, T(0)), s);
+      step.template update<states>(p, sign * at.template load<V>(on.gradient + i, T(0)), s);
       at.store(p, on.parameter + i);
       for (int k = 0; k < max_states; ++k)
         if (states >> k & 1) at.store(s[k], on.state[k] + i);

@@ -52,15 +52,33 @@ std::vector<Tensor> gradients(const char* op, const Parameters& parameters) {
   return all;
 }
 
+// Adds a gradient's part of the sum of |g|^p, or of the largest |g|. A NaN stays.
+void add_norm(double& total, const Tensor& g, double p) {
+  if (p == 2) {
+    total += sum_of_squares(g);
+  } else if (g.numel() > 0) {
+    const Tensor size = abs(g.to(float64));
+    if (!std::isinf(p))
+      total += sum(pow(size, p)).item();
+    else if (const double most = max(size).item(); most > total || std::isnan(most))
+      total = most;
+  }
+}
+
 }  // namespace
 
 double clip_grad_norm_(const Parameters& parameters, double max_norm, ErrorIfNonfinite check) {
+  return clip_grad_norm_(parameters, max_norm, 2, check);
+}
+
+double clip_grad_norm_(const Parameters& parameters, double max_norm, double norm_type, ErrorIfNonfinite check) {
   check_limit("clip_grad_norm_", "max_norm", max_norm);
+  if (!(norm_type > 0)) check::fail("clip_grad_norm_", "norm_type is ", norm_type, ": it must be positive");
   const NoGrad no_grad;
   double total = 0;
   std::vector<Tensor> all = gradients("clip_grad_norm_", parameters);
-  for (const Tensor& g : all) total += sum_of_squares(g);
-  total = std::sqrt(total);
+  for (const Tensor& g : all) add_norm(total, g, norm_type);
+  if (!std::isinf(norm_type)) total = norm_type == 2 ? std::sqrt(total) : std::pow(total, 1 / norm_type);
   if (check == error_if_nonfinite && !std::isfinite(total))
     check::fail("clip_grad_norm_", "the norm of the gradients is ", total, ": it must be finite");
   const double factor = max_norm / (total + 1e-6);

@@ -31,11 +31,11 @@ class FusedStep {
   void reserve(std::size_t parameters) { segments_.reserve(parameters); }
 
   void add(Tensor& parameter, const Tensor& gradient, const Tensor* state, const Step& step) {
-    add(parameter, gradient, state, step, 0, parameter.numel());
+    add(parameter, gradient, state, step, 0, parameter.numel(), 1);
   }
-  /// Of `size` elements from `begin` on. The state has that many.
+  /// Of `size` elements from `begin` on. The state has that many. The gradient is taken times sign, 1 or -1.
   void add(Tensor& parameter, const Tensor& gradient, const Tensor* state, const Step& step, std::int64_t begin,
-           std::int64_t size) {
+           std::int64_t size, int sign) {
     parameter.before_write("step");
     const std::int64_t bytes = begin * static_cast<std::int64_t>(size_of(parameter.dtype()));
     Segment p{end_,
@@ -44,7 +44,8 @@ class FusedStep {
               step,
               static_cast<char*>(parameter.fresh<void>()) + bytes,
               static_cast<const char*>(gradient.raw()) + bytes,
-              {}};
+              {},
+              sign};
     for (int k = 0; k < StateSpec::max_states; ++k)
       if (step.states() >> k & 1) p.state[k] = const_cast<void*>(state[k].raw());
     segments_.push_back(p);
@@ -71,10 +72,12 @@ class FusedStep {
     void* parameter;
     const void* gradient;
     void* state[StateSpec::max_states];
+    int sign;
 
     template <class T>
     void run(std::int64_t from, std::int64_t to) const {
-      kernels::StepArrays<T> on{static_cast<T*>(parameter) + from, static_cast<const T*>(gradient) + from, {}};
+      kernels::StepArrays<T> on{
+          static_cast<T*>(parameter) + from, static_cast<const T*>(gradient) + from, {}, static_cast<T>(sign)};
       for (int k = 0; k < StateSpec::max_states; ++k)
         if (state[k]) on.state[k] = static_cast<T*>(state[k]) + from;
       static_cast<const kernels::StepKernel<T, Step>&>(kernels::optim<T>()).run(step, on, to - from);

@@ -5,6 +5,7 @@
 #include "fit/optim.hpp"
 #include "load.hpp"
 #include "optim/grad_norm.hpp"
+#include "optim/named.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::optim {
@@ -19,22 +20,32 @@ Parameters::Parameters(const std::vector<Tensor>& list) {
   for (const Tensor& p : list) named_.emplace_back(std::string(), p);
 }
 
-void Optimizer::add(const Parameters& parameters) {
-  if (parameters.named().empty()) check::fail(op_, "group ", groups(), " has no parameters: there is nothing to train");
+StateDict checked_parameters(const char* op, const Parameters& parameters, const StateDict& before) {
   std::unordered_set<const void*> tensors;
   std::unordered_set<std::string> names;
-  for (const auto& group : slots_)
-    for (const Slot& slot : group) tensors.insert(slot.parameter.impl()), names.insert(slot.name);
-  std::vector<Slot> group;
+  for (const auto& [name, p] : before) tensors.insert(p.impl()), names.insert(name);
+  StateDict checked;
   for (const auto& [given, p] : parameters.named()) {
     const std::string name = given.empty() ? std::to_string(names.size()) : given;
-    if (!p.defined()) check::fail(op_, "the parameter ", name, " is undefined");
-    check::floating(op_, name.c_str(), p);
+    if (!p.defined()) check::fail(op, "the parameter ", name, " is undefined");
+    check::floating(op, name.c_str(), p);
     if (!p.is_leaf())
-      check::fail(op_, "the parameter ", name, " is the result of ", p.grad_fn(), ": only a leaf can be trained");
+      check::fail(op, "the parameter ", name, " is the result of ", p.grad_fn(), ": only a leaf can be trained");
     if (!tensors.insert(p.impl()).second)
-      check::fail(op_, "the parameter ", name, " of shape ", p.shape(), " is there twice: it would be changed twice");
-    if (!names.insert(name).second) check::fail(op_, "the name ", name, " is there twice: it must be unique");
+      check::fail(op, "the parameter ", name, " of shape ", p.shape(), " is there twice: it would be changed twice");
+    if (!names.insert(name).second) check::fail(op, "the name ", name, " is there twice: it must be unique");
+    checked.emplace_back(name, p);
+  }
+  return checked;
+}
+
+void Optimizer::add(const Parameters& parameters) {
+  if (parameters.named().empty()) check::fail(op_, "group ", groups(), " has no parameters: there is nothing to train");
+  StateDict before;
+  for (const auto& group : slots_)
+    for (const Slot& slot : group) before.emplace_back(slot.name, slot.parameter);
+  std::vector<Slot> group;
+  for (auto& [name, p] : checked_parameters(op_, parameters, before)) {
     Slot slot;
     slot.name = name;
     slot.parameter = p;
@@ -59,12 +70,19 @@ void Optimizer::set_lr(double lr) {
   for (std::size_t group = 0; group < groups(); ++group) set_lr(group, lr);
 }
 
+std::optional<Shape> Optimizer::state_shape(const Tensor& parameter, int) const { return parameter.shape(); }
+
+// Whether the options and the parameter ask for states[k].
+bool Optimizer::needs(const Slot& slot, const StateSpec& spec, int k) const {
+  return (spec.mask >> k & 1) != 0 && state_shape(slot.parameter, k).has_value();
+}
+
 // Everything that can be wrong is looked for before any parameter takes its step.
 void Optimizer::check_step(const Slot& slot, const StateSpec& spec) const {
   const Tensor& p = slot.parameter;
   if (!has_step(p)) return;
   for (int k = 0; k < StateSpec::max_states; ++k)
-    if (const Tensor& s = slot.state[k]; spec.mask >> k & 1 && s.defined() && s.dtype() != p.dtype())
+    if (const Tensor& s = slot.state[k]; needs(slot, spec, k) && s.defined() && s.dtype() != p.dtype())
       check::fail(op_, "the parameter ", slot.name, " is ", p.dtype(), ", its ", spec.states[k], " ", s.dtype(),
                   ": make the optimiser after the layer has been converted");
 }
@@ -74,8 +92,9 @@ std::vector<Tensor> Optimizer::new_states(const std::vector<StateSpec>& specs) c
   for (std::size_t group = 0; group < slots_.size(); ++group)
     for (const Slot& slot : slots_[group])
       for (int k = 0; k < StateSpec::max_states && has_step(slot.parameter); ++k)
-        if (specs[group].mask >> k & 1 && !slot.state[k].defined())
-          made.push_back(world_ ? zeros({part_of(slot).size}, slot.parameter.dtype()) : zeros_like(slot.parameter));
+        if (needs(slot, specs[group], k) && !slot.state[k].defined())
+          made.push_back(
+              zeros(world_ ? Shape{part_of(slot).size} : *state_shape(slot.parameter, k), slot.parameter.dtype()));
   return made;
 }
 
@@ -83,7 +102,7 @@ bool Optimizer::begin_step(Slot& slot, const StateSpec& spec, std::vector<Tensor
   if (!has_step(slot.parameter)) return false;
   slot.is_new = false;
   for (int k = 0; k < StateSpec::max_states; ++k)
-    if (spec.mask >> k & 1 && !slot.state[k].defined()) {
+    if (needs(slot, spec, k) && !slot.state[k].defined()) {
       slot.state[k] = std::move(*next++);
       slot.is_new = true;
     }
@@ -122,7 +141,7 @@ StateDict Optimizer::state_dict() const {
       if (spec.scalar) state.emplace_back(slot.name + '.' + spec.scalar, full({}, slot.scalar, float64));
       for (int k = 0; k < StateSpec::max_states; ++k) {
         const Tensor& s = slot.state[k];
-        if (s.defined() || spec.mask >> k & 1)
+        if (s.defined() || needs(slot, spec, k))
           state.emplace_back(slot.name + '.' + spec.states[k],
                              s.defined() ? whole(slot, s) : not_begun(slot.parameter));
       }
@@ -161,10 +180,11 @@ void Optimizer::load_state_dict(const StateDict& state) {
       for (int k = 0; k < StateSpec::max_states && spec.states[k]; ++k) {
         const std::string name = slot.name + '.' + spec.states[k];
         const auto at = given.find(name);
-        if (at == given.end() && !(spec.mask >> k & 1)) continue;
+        const std::optional<Shape> shape = state_shape(slot.parameter, k);
+        if (!shape || (at == given.end() && !(spec.mask >> k & 1))) continue;
         const Tensor none = not_begun(slot.parameter);
         const bool begun = at == given.end() || !at->second.defined() || at->second.shape() != none.shape();
-        mine.emplace_back(name, begun ? slot.state[k] = zeros_like(slot.parameter) : none);
+        mine.emplace_back(name, begun ? slot.state[k] = zeros(*shape, slot.parameter.dtype()) : none);
       }
     }
   }

@@ -23,6 +23,7 @@ struct Definition<SGDOptions> {
     f("dampening", o.dampening, Range::any);
     f("weight_decay", o.weight_decay, Range::not_negative);
     f("nesterov", o.nesterov, Range::any);
+    f("maximize", o.maximize, Range::any);
   }
   static void check_together(const SGDOptions& o) {
     if (o.nesterov && (o.momentum == 0 || o.dampening != 0))
@@ -42,6 +43,7 @@ struct AdaptiveDefinition {
     f("beta2", o.beta2, Range::below_1);
     f("eps", o.eps, Range::not_negative);
     f("weight_decay", o.weight_decay, Range::not_negative);
+    f("maximize", o.maximize, Range::any);
   }
   template <class O>
   static void check_together(const O&) {}
@@ -110,6 +112,7 @@ struct Definition<RMSpropOptions> {
     f("weight_decay", o.weight_decay, Range::not_negative);
     f("momentum", o.momentum, Range::not_negative);
     f("centered", o.centered, Range::any);
+    f("maximize", o.maximize, Range::any);
   }
   static void check_together(const RMSpropOptions&) {}
   static auto step(const RMSpropOptions& o, const kernels::StepCount& count) { return kernels::RmspropStep(o, count); }
@@ -125,6 +128,7 @@ struct Definition<AdagradOptions> {
     f("weight_decay", o.weight_decay, Range::not_negative);
     f("initial_accumulator_value", o.initial_accumulator_value, Range::not_negative);
     f("eps", o.eps, Range::not_negative);
+    f("maximize", o.maximize, Range::any);
   }
   static void check_together(const AdagradOptions&) {}
   static auto step(const AdagradOptions& o, const kernels::StepCount& count) { return kernels::AdagradStep(o, count); }
@@ -139,9 +143,51 @@ struct Definition<LionOptions> {
     f("beta1", o.beta1, Range::below_1);
     f("beta2", o.beta2, Range::below_1);
     f("weight_decay", o.weight_decay, Range::not_negative);
+    f("maximize", o.maximize, Range::any);
   }
   static void check_together(const LionOptions&) {}
   static auto step(const LionOptions& o, const kernels::StepCount& count) { return kernels::LionStep(o, count); }
+};
+
+template <>
+struct Definition<AdadeltaOptions> {
+  static constexpr const char *name = "Adadelta", *states[] = {"square_avg", "acc_delta"}, *scalar = nullptr;
+  template <class O, class F>
+  static void options(O& o, const F& f) {
+    f("lr", o.lr, Range::not_negative);
+    f("rho", o.rho, Range::below_1);
+    f("eps", o.eps, Range::not_negative);
+    f("weight_decay", o.weight_decay, Range::not_negative);
+    f("maximize", o.maximize, Range::any);
+  }
+  static void check_together(const AdadeltaOptions&) {}
+  static auto step(const AdadeltaOptions& o, const kernels::StepCount& count) {
+    return kernels::AdadeltaStep(o, count);
+  }
+};
+
+// Its step is no kernel (adafactor.cpp): all that is asked of it here are its states.
+template <>
+struct Definition<AdafactorOptions> {
+  static constexpr const char *name = "Adafactor", *states[] = {"row_var", "col_var", "variance"}, *scalar = nullptr;
+  template <class O, class F>
+  static void options(O& o, const F& f) {
+    f("lr", o.lr, Range::not_negative);
+    f("beta2_decay", o.beta2_decay, Range::any);
+    f("eps1", o.eps1, Range::not_negative);
+    f("eps2", o.eps2, Range::not_negative);
+    f("d", o.d, Range::not_negative);
+    f("weight_decay", o.weight_decay, Range::not_negative);
+    f("maximize", o.maximize, Range::any);
+  }
+  static void check_together(const AdafactorOptions& o) {
+    if (o.beta2_decay > 0) check::fail(name, "beta2_decay is ", o.beta2_decay, ": it must not be positive");
+    if (o.d < 1) check::fail(name, "d is ", o.d, ": it must be at least 1");
+  }
+  struct States {
+    unsigned states() const { return 7; }
+  };
+  static States step(const AdafactorOptions&, const kernels::StepCount&) { return {}; }
 };
 
 // ---- what follows from a definition -------------------------------------------------------------------------------
@@ -249,6 +295,11 @@ void GroupedOptimizer<Options>::set_options(std::size_t group, const std::vector
 }
 
 template <class Options>
+std::optional<Shape> GroupedOptimizer<Options>::state_shape(const Tensor& parameter, int k) const {
+  return Optimizer::state_shape(parameter, k);
+}
+
+template <class Options>
 void GroupedOptimizer<Options>::step() {
   const NoGrad no_grad;
   FusedStep<decltype(Definition<Options>::step(options(), {}))> fused;
@@ -257,11 +308,16 @@ void GroupedOptimizer<Options>::step() {
     const kernels::StepCount count{slot.steps, slot.is_new, &slot.scalar};
     const Part part = part_of(slot);
     fused.add(slot.parameter, slot.parameter.grad(), slot.state, Definition<Options>::step(options(group), count),
-              part.begin, part.size);
+              part.begin, part.size, options(group).maximize ? -1 : 1);
   });
   fused.run();
   exchange_parameters();
 }
+
+template <>
+std::optional<Shape> GroupedOptimizer<AdafactorOptions>::state_shape(const Tensor& parameter, int k) const;
+template <>
+void GroupedOptimizer<AdafactorOptions>::step();
 
 template class GroupedOptimizer<SGDOptions>;
 template class GroupedOptimizer<AdamOptions>;
@@ -272,5 +328,7 @@ template class GroupedOptimizer<AdamaxOptions>;
 template class GroupedOptimizer<RMSpropOptions>;
 template class GroupedOptimizer<AdagradOptions>;
 template class GroupedOptimizer<LionOptions>;
+template class GroupedOptimizer<AdadeltaOptions>;
+template class GroupedOptimizer<AdafactorOptions>;
 
 }  // namespace fit::optim

@@ -33,7 +33,7 @@ void Schedule::each(Self& self, const F& f, const std::string& prefix) {
 void Schedule::step() {
   std::vector<double> rates;
   for (std::size_t g = 0; g < base_.size(); ++g) {
-    const double lr = next(position_ + 1, optimizer_.lr(g), base_[g]);
+    const double lr = next_of(g, position_ + 1, optimizer_.lr(g), base_[g]);
     rates.push_back(lr < 0 ? 0 : lr);
   }
   for (std::size_t g = 0; g < base_.size(); ++g) optimizer_.set_lr(g, rates[g]);

@@ -20,6 +20,19 @@ void check_finite(const char* op, const char* name, double value) {
   if (!std::isfinite(value)) check::fail(op, name, " is ", value, ": it must be finite");
 }
 
+void check_lambdas(const char* op, const std::vector<LRLambda>& lambdas, const Optimizer& optimizer) {
+  if (lambdas.size() != optimizer.groups())
+    check::fail(op, "there are ", lambdas.size(), " functions and ", optimizer.groups(), " groups: one each is wanted");
+  for (std::size_t g = 0; g < lambdas.size(); ++g)
+    if (!lambdas[g]) check::fail(op, "the function of group ", g, " is empty: it must give a factor");
+}
+
+double factor_of(const char* op, const LRLambda& lambda, std::int64_t t) {
+  const double factor = lambda(t);
+  if (!std::isfinite(factor)) check::fail(op, "the function gives ", factor, " at position ", t, ": it must be finite");
+  return factor;
+}
+
 }  // namespace
 
 StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma)
@@ -65,6 +78,58 @@ double LinearLR::next(std::int64_t t, double lr, double) const {
   if (t > total_) return lr;
   const double rise = end_ - start_;
   return lr * (1 + rise / (static_cast<double>(total_) * start_ + static_cast<double>(t - 1) * rise));
+}
+
+ConstantLR::ConstantLR(Optimizer& optimizer, double factor, std::int64_t total_iters)
+    : Schedule("ConstantLR", optimizer), factor_(factor), total_(total_iters) {
+  if (!(factor > 0 && factor <= 1))
+    check::fail("ConstantLR", "factor is ", factor, ": it must be above 0 and at most 1");
+  check_positive("ConstantLR", "total_iters", total_iters);
+  step();
+}
+
+double ConstantLR::next(std::int64_t t, double lr, double) const {
+  if (t == 0) return lr * factor_;
+  return t == total_ ? lr * (1 / factor_) : lr;
+}
+
+PolynomialLR::PolynomialLR(Optimizer& optimizer, std::int64_t total_iters, double power)
+    : Schedule("PolynomialLR", optimizer), total_(total_iters), power_(power) {
+  check_positive("PolynomialLR", "total_iters", total_iters);
+  check_not_negative("PolynomialLR", "power", power);
+  step();
+}
+
+double PolynomialLR::next(std::int64_t t, double lr, double) const {
+  if (t == 0 || t > total_) return lr;
+  const auto left = [&](std::int64_t at) { return 1 - static_cast<double>(at) / static_cast<double>(total_); };
+  return lr * std::pow(left(t) / left(t - 1), power_);
+}
+
+LambdaLR::LambdaLR(Optimizer& optimizer, LRLambda lr_lambda)
+    : LambdaLR(optimizer, std::vector<LRLambda>(optimizer.groups(), lr_lambda)) {}
+
+LambdaLR::LambdaLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas)
+    : Schedule("LambdaLR", optimizer), lambdas_(std::move(lr_lambdas)) {
+  check_lambdas("LambdaLR", lambdas_, optimizer);
+  step();
+}
+
+double LambdaLR::next_of(std::size_t group, std::int64_t t, double, double base) const {
+  return base * factor_of("LambdaLR", lambdas_[group], t);
+}
+
+MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, LRLambda lr_lambda)
+    : MultiplicativeLR(optimizer, std::vector<LRLambda>(optimizer.groups(), lr_lambda)) {}
+
+MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas)
+    : Schedule("MultiplicativeLR", optimizer), lambdas_(std::move(lr_lambdas)) {
+  check_lambdas("MultiplicativeLR", lambdas_, optimizer);
+  step();
+}
+
+double MultiplicativeLR::next_of(std::size_t group, std::int64_t t, double lr, double) const {
+  return t == 0 ? lr : lr * factor_of("MultiplicativeLR", lambdas_[group], t);
 }
 
 CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, std::int64_t T_max, double eta_min)

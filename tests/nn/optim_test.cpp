@@ -442,14 +442,14 @@ TEST_CASE("an optimiser's state has the names of its parameters, and is loaded w
   const auto state = optimizer.state_dict();
   std::vector<std::string> names;
   for (const auto& [name, tensor] : state) names.push_back(name);
-  CHECK(names == std::vector<std::string>{"lr.0", "beta1.0", "beta2.0", "eps.0", "weight_decay.0", "amsgrad.0",
-                                          "0.weight.step", "0.weight.exp_avg", "0.weight.exp_avg_sq", "0.bias.step",
-                                          "0.bias.exp_avg", "0.bias.exp_avg_sq", "1.weight.step", "1.weight.exp_avg",
-                                          "1.weight.exp_avg_sq"});
+  CHECK(names == std::vector<std::string>{"lr.0", "beta1.0", "beta2.0", "eps.0", "weight_decay.0", "maximize.0",
+                                          "amsgrad.0", "0.weight.step", "0.weight.exp_avg", "0.weight.exp_avg_sq",
+                                          "0.bias.step", "0.bias.exp_avg", "0.bias.exp_avg_sq", "1.weight.step",
+                                          "1.weight.exp_avg", "1.weight.exp_avg_sq"});
   auto wrong = state;
   wrong[0].second = full({}, 77, float64);
-  wrong[7].second = zeros({3});
-  wrong[9].first = "0.bias.stop";
+  wrong[8].second = zeros({3});
+  wrong[10].first = "0.bias.stop";
   CHECK_THROWS_WITH(optimizer.load_state_dict(wrong), Contains("this Adam") &&
                                                           Contains("misshapen: 0.weight.exp_avg is [3], here [2, 2]") &&
                                                           Contains("0.bias.stop []"));

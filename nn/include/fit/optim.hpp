@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -10,7 +11,8 @@
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
-/// Optimisers: they change parameters by their gradients. Formulas, names and defaults are PyTorch's.
+/// Optimisers: they change parameters by their gradients. Formulas, names and defaults are PyTorch's. With the option
+/// maximize they go up where they would go down: -g takes the place of g.
 ///
 ///     optim::AdamW optimizer(net.named_parameters(), 3e-4);
 ///     for (…) {
@@ -93,7 +95,7 @@ class Optimizer {
   /// changes that part, and the ranks give each other what they have changed. Every rank has the same bits as without,
   /// and needs that much less memory. step(), state_dict() (whose averages are then whole, and copies) and shard()
   /// itself must be called by all ranks. What is loaded is whole, too: by any number of ranks. The world must outlive
-  /// this. Throws Error if they are divided already. (ZeRO's first stage: Rajbhandari et al. 2020.)
+  /// this. Throws Error if they are divided already, and for Adafactor. (ZeRO's first stage: Rajbhandari et al. 2020.)
   void shard(dist::World& world);
 
   /// An option by its name.
@@ -123,6 +125,8 @@ class Optimizer {
   virtual std::vector<Option> option_list(std::size_t group) const = 0;
   /// The same under other options.
   virtual StateSpec state_spec_under(const std::vector<Option>& options) const = 0;
+  /// The shape of states[k] of a parameter; none if it goes without. It is the parameter's, unless an optimiser says.
+  virtual std::optional<Shape> state_shape(const Tensor& parameter, int k) const;
   virtual void set_options(std::size_t group, const std::vector<Option>& options) = 0;
   /// Calls f(slot, group) for every parameter that has a gradient, with its step counted and its states there. What can
   /// fail is done before anything is changed; so that a step is taken whole or not at all, f must not throw.
@@ -154,6 +158,7 @@ class Optimizer {
   /// Those that begin with this step, in the order in which begin_step() takes them.
   std::vector<Tensor> new_states(const std::vector<StateSpec>& specs) const;
   bool begin_step(Slot& slot, const StateSpec& spec, std::vector<Tensor>::iterator& next) noexcept;
+  bool needs(const Slot& slot, const StateSpec& spec, int k) const;
   Tensor cut(const Slot& slot, const Tensor& whole) const;
   Tensor whole(const Slot& slot, const Tensor& part) const;
 
@@ -186,6 +191,7 @@ class GroupedOptimizer : public Optimizer {
  protected:
   StateSpec state_spec(std::size_t group) const override;
   StateSpec state_spec_under(const std::vector<Option>& list) const override;
+  std::optional<Shape> state_shape(const Tensor& parameter, int k) const override;
   std::vector<Option> option_list(std::size_t group) const override;
   void set_options(std::size_t group, const std::vector<Option>& list) override;
 
@@ -197,6 +203,7 @@ struct SGDOptions {
   SGDOptions() {}
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false;  ///< needs momentum, and no dampening
+  bool maximize = false;
 };
 
 /// g += weight_decay p;  m = momentum m + (1 - dampening) g, at first g;  p -= lr m, with Nesterov lr (g + momentum m).
@@ -210,6 +217,7 @@ struct AdamOptions {
   AdamOptions() {}
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool amsgrad = false;
+  bool maximize = false;
 };
 
 /// Kingma & Ba 2015; AMSGrad: Reddi et al. 2018. In step t, with g += weight_decay p first:
@@ -224,6 +232,7 @@ struct AdamWOptions {
   AdamWOptions() {}
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
   bool amsgrad = false;
+  bool maximize = false;
 };
 
 /// Adam with decay apart from the averages (Loshchilov & Hutter 2019): p *= 1 - lr weight_decay takes the place of
@@ -237,6 +246,7 @@ struct NAdamOptions {
   NAdamOptions() {}
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3;
   bool decoupled_weight_decay = false;  ///< as AdamW's
+  bool maximize = false;
 };
 
 /// Adam with Nesterov's momentum (Dozat 2016). m and v as Adam's, mu(t) = beta1 (1 - 0.96^(t momentum_decay) / 2):
@@ -251,6 +261,7 @@ struct RAdamOptions {
   RAdamOptions() {}
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled_weight_decay = false;  ///< as AdamW's
+  bool maximize = false;
 };
 
 /// Rectified Adam (Liu et al. 2020). m and v as Adam's; R = 2 / (1 - beta2) - 1, r = R - 2 t beta2^t / (1 - beta2^t).
@@ -265,6 +276,7 @@ class RAdam final : public GroupedOptimizer<RAdamOptions> {
 struct AdamaxOptions {
   AdamaxOptions() {}
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool maximize = false;
 };
 
 /// Adam by the largest gradient (Kingma & Ba 2015). m as Adam's; u = max(beta2 u, |g| + eps);
@@ -278,6 +290,7 @@ struct RMSpropOptions {
   RMSpropOptions() {}
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
   bool centered = false;
+  bool maximize = false;
 };
 
 /// Hinton 2012; centred: Graves 2013. With g += weight_decay p first: v = alpha v + (1 - alpha) g^2;
@@ -290,6 +303,7 @@ class RMSprop final : public GroupedOptimizer<RMSpropOptions> {
 struct AdagradOptions {
   AdagradOptions() {}
   double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
+  bool maximize = false;
 };
 
 /// Duchi et al. 2011. With g += weight_decay p first: s += g^2, from initial_accumulator_value on;
@@ -302,6 +316,7 @@ class Adagrad final : public GroupedOptimizer<AdagradOptions> {
 struct LionOptions {
   LionOptions() {}
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  bool maximize = false;
 };
 
 /// Chen et al. 2023: p -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay p);  m = beta2 m + (1 - beta2) g.
@@ -311,8 +326,40 @@ class Lion final : public GroupedOptimizer<LionOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
-/// All that there are: the tests go through them.
-using AllOptimizers = std::tuple<SGD, Adam, AdamW, NAdam, RAdam, Adamax, RMSprop, Adagrad, Lion>;
+struct AdadeltaOptions {
+  AdadeltaOptions() {}
+  double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;
+  bool maximize = false;
+};
+
+/// Zeiler 2012. With g += weight_decay p first: v = rho v + (1 - rho) g^2;  d = sqrt(u + eps) / sqrt(v + eps) g;
+/// u = rho u + (1 - rho) d^2;  p -= lr d
+class Adadelta final : public GroupedOptimizer<AdadeltaOptions> {
+ public:
+  using GroupedOptimizer::GroupedOptimizer;
+};
+
+struct AdafactorOptions {
+  AdafactorOptions() {}
+  double lr = 1e-2, beta2_decay = -0.8;
+  double eps1 = 0;  ///< 0: the rounding of the parameter's type (PyTorch: None)
+  double eps2 = 1e-3, d = 1, weight_decay = 0;
+  bool maximize = false;
+};
+
+/// Shazeer & Stern 2018: of a matrix' squared gradients it keeps the means of rows and columns, a sum of sizes in place
+/// of their product. In step t, with b = t^beta2_decay: r += b (mean(g^2, -1) - r);  c += b (mean(g^2, -2) - c);
+/// v = r c / max(mean(r, -2), eps1); of a parameter with less than two axes, v += b (g^2 - v).
+/// p *= 1 - lr weight_decay;  u = g / sqrt(max(v, eps1^2));
+/// p -= min(lr, 1 / sqrt(t)) max(eps2, rms(p)) u / max(1, rms(u) / d), with the p before its decay in rms(p).
+/// It can't be divided among ranks: there is next to nothing to divide.
+class Adafactor final : public GroupedOptimizer<AdafactorOptions> {
+ public:
+  using GroupedOptimizer::GroupedOptimizer;
+};
+
+/// All that there are but LBFGS (fit/lbfgs.hpp): the tests go through them.
+using AllOptimizers = std::tuple<SGD, Adam, AdamW, NAdam, RAdam, Adamax, RMSprop, Adagrad, Lion, Adadelta, Adafactor>;
 
 // ---- groups -------------------------------------------------------------------------------------------------------
 
@@ -419,6 +466,10 @@ class ExponentialMovingAverage {
 enum class ErrorIfNonfinite : bool { no, yes };
 inline constexpr ErrorIfNonfinite error_if_nonfinite = ErrorIfNonfinite::yes;
 double clip_grad_norm_(const Parameters& parameters, double max_norm, ErrorIfNonfinite = ErrorIfNonfinite::no);
+/// The same by another norm: the sum of all |g|^norm_type to the power of 1 / norm_type; the largest |g| if norm_type
+/// is infinite. Throws Error unless norm_type is positive.
+double clip_grad_norm_(const Parameters& parameters, double max_norm, double norm_type,
+                       ErrorIfNonfinite = ErrorIfNonfinite::no);
 /// Cuts every element of the gradients off to -limit … limit.
 void clip_grad_value_(const Parameters& parameters, double limit);
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -44,6 +45,10 @@ class Schedule {
   Schedule(const char* op, Optimizer& optimizer, List inner = {});
   /// The rate of a group at position t, `lr` before. A constructor ends with step() to position 0.
   virtual double next(std::int64_t t, double lr, double base) const;
+  /// The same where groups differ in more than their rates.
+  virtual double next_of(std::size_t /*group*/, std::int64_t t, double lr, double base) const {
+    return next(t, lr, base);
+  }
   const List& inner() const { return inner_; }
   /// Goes to position 0 again, from the base rates.
   void restart();
@@ -117,6 +122,53 @@ class LinearLR final : public Schedule {
   double next(std::int64_t t, double lr, double base) const override;
   double start_, end_;
   std::int64_t total_;
+};
+
+/// factor times the rate until total_iters steps have been taken.
+class ConstantLR final : public Schedule {
+ public:
+  explicit ConstantLR(Optimizer& optimizer, double factor = 1. / 3, std::int64_t total_iters = 5);
+
+ private:
+  double next(std::int64_t t, double lr, double base) const override;
+  double factor_;
+  std::int64_t total_;
+};
+
+/// base (1 - t / total_iters)^power, and then 0.
+class PolynomialLR final : public Schedule {
+ public:
+  explicit PolynomialLR(Optimizer& optimizer, std::int64_t total_iters = 5, double power = 1);
+
+ private:
+  double next(std::int64_t t, double lr, double base) const override;
+  std::int64_t total_;
+  double power_;
+};
+
+/// What a rate is multiplied with at position t.
+using LRLambda = std::function<double(std::int64_t t)>;
+
+/// base lr_lambda(t): of one function for all groups, or one each. The functions are not saved.
+class LambdaLR final : public Schedule {
+ public:
+  LambdaLR(Optimizer& optimizer, LRLambda lr_lambda);
+  LambdaLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas);
+
+ private:
+  double next_of(std::size_t group, std::int64_t t, double lr, double base) const override;
+  std::vector<LRLambda> lambdas_;
+};
+
+/// Times lr_lambda(t) in each step.
+class MultiplicativeLR final : public Schedule {
+ public:
+  MultiplicativeLR(Optimizer& optimizer, LRLambda lr_lambda);
+  MultiplicativeLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas);
+
+ private:
+  double next_of(std::size_t group, std::int64_t t, double lr, double base) const override;
+  std::vector<LRLambda> lambdas_;
 };
 
 /// Loshchilov & Hutter 2017, without restarts: eta_min + (base - eta_min) (1 + cos(pi t / T_max)) / 2. It rises again

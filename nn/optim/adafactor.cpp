@@ -1,0 +1,62 @@
+#include <cmath>
+#include <limits>
+
+#include "fit/graph.hpp"
+#include "fit/ops.hpp"
+#include "fit/optim.hpp"
+#include "optim/grad_norm.hpp"
+
+namespace fit::optim {
+
+namespace {
+
+enum State { row_var, col_var, variance };
+
+double rms(const Tensor& x) { return std::sqrt(sum_of_squares(x) / static_cast<double>(x.numel())); }
+
+// average += share (x - average)
+void move_to(Tensor& average, const Tensor& x, double share) { average.add_((x - average) * share); }
+
+}  // namespace
+
+// Of a matrix (or several) the means of rows and columns, of others each element's square.
+template <>
+std::optional<Shape> GroupedOptimizer<AdafactorOptions>::state_shape(const Tensor& parameter, int k) const {
+  const Shape& shape = parameter.shape();
+  if ((k == variance) != (shape.rank() < 2)) return std::nullopt;
+  if (k == variance) return shape;
+  std::vector<std::int64_t> sizes(shape.begin(), shape.end());
+  sizes[sizes.size() - (k == row_var ? 1 : 2)] = 1;
+  return Shape(sizes);
+}
+
+template <>
+void GroupedOptimizer<AdafactorOptions>::step() {
+  const NoGrad no_grad;
+  each_with_gradient([&](Slot& slot, std::size_t group) {
+    const AdafactorOptions& o = options(group);
+    Tensor& p = slot.parameter;
+    if (p.numel() == 0) return;
+    const Tensor g = o.maximize ? -p.grad() : p.grad(), squares = square(g);
+    const double rounding =
+        p.dtype() == float32 ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+    const double t = static_cast<double>(slot.steps), share = std::pow(t, o.beta2_decay);
+    const double eps1 = o.eps1 > 0 ? o.eps1 : rounding;
+    const double rate = std::min(o.lr, 1 / std::sqrt(t)) * std::max(o.eps2, rms(p));
+    Tensor v;
+    if (p.rank() < 2) {
+      move_to(slot.state[variance], squares, share);
+      v = slot.state[variance];
+    } else {
+      Tensor &rows = slot.state[row_var], &columns = slot.state[col_var];
+      move_to(rows, mean(squares, -1, keepdims), share);
+      move_to(columns, mean(squares, -2, keepdims), share);
+      v = matmul(rows, columns) / clamp_min(mean(rows, -2, keepdims), eps1);
+    }
+    const Tensor update = g / sqrt(clamp_min(v, eps1 * eps1));
+    const double shrink = std::max(1., rms(update) / o.d);
+    p.copy_(p * (1 - o.lr * o.weight_decay) - update * (rate / shrink));
+  });
+}
+
+}  // namespace fit::optim

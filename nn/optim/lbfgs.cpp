@@ -1,0 +1,318 @@
+#include "fit/lbfgs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "fit/graph.hpp"
+#include "fit/ops.hpp"
+#include "load.hpp"
+#include "optim/fused_step.hpp"
+#include "optim/named.hpp"
+#include "rollback.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::optim {
+
+namespace {
+
+constexpr const char* op = "LBFGS";
+
+double product(const Tensor& a, const Tensor& b) { return dot(a, b).item(); }
+double largest(const Tensor& x) { return x.numel() == 0 ? 0 : max(abs(x)).item(); }
+
+// A place along the line: how far, the loss, its gradient, and its slope along the direction.
+struct Place {
+  double t = 0, loss = 0;
+  Tensor gradient;
+  double slope = 0;
+};
+
+// The minimum of the cubic through the losses and slopes of two places, kept within bounds; their middle, if it has
+// none.
+double cubic_minimum(const Place& one, const Place& other, const std::optional<std::pair<double, double>>& given = {}) {
+  const Place &a = one.t <= other.t ? one : other, &b = one.t <= other.t ? other : one;
+  const auto [low, high] = given.value_or(std::pair(a.t, b.t));
+  const double d1 = one.slope + other.slope - 3 * (one.loss - other.loss) / (one.t - other.t);
+  const double squared = d1 * d1 - one.slope * other.slope;
+  if (!(squared >= 0)) return (low + high) / 2;
+  const double d2 = std::sqrt(squared);
+  const double t = b.t - (b.t - a.t) * ((b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2));
+  return std::min(std::max(t, low), high);
+}
+
+}  // namespace
+
+struct LBFGS::Found {
+  double t;
+  Point point;
+  std::int64_t evaluations;
+};
+
+LBFGS::LBFGS(const Parameters& parameters, const LBFGSOptions& options)
+    : parameters_(checked_parameters(op, parameters, {})), options_(options) {
+  if (parameters_.empty()) check::fail(op, "there are no parameters: there is nothing to train");
+  const auto& [first, one] = parameters_[0];
+  for (const auto& [name, p] : parameters_)
+    if (p.dtype() != one.dtype())
+      check::fail(op, "the parameter ", name, " is ", p.dtype(), ", ", first, ' ', one.dtype(),
+                  ": all must have one type");
+}
+
+void LBFGS::zero_grad() {
+  for (auto& [name, p] : parameters_) p.zero_grad();
+}
+
+Tensor LBFGS::gradient() const {
+  std::vector<Tensor> all;
+  for (const auto& [name, p] : parameters_)
+    all.push_back(p.has_grad() && p.requires_grad() ? p.grad().flatten() : zeros({p.numel()}, p.dtype()));
+  return cat(all);
+}
+
+Tensor LBFGS::values() const {
+  std::vector<Tensor> all;
+  for (const auto& [name, p] : parameters_) all.push_back(p.detach().flatten());
+  return cat(all);
+}
+
+void LBFGS::set_values(const Tensor& flat) {
+  std::int64_t at = 0;
+  for (auto& [name, p] : parameters_) {
+    if (p.has_grad() && p.requires_grad()) p.copy_(slice(flat, 0, at, at + p.numel()).reshape(p.shape()));
+    at += p.numel();
+  }
+}
+
+LBFGS::Point LBFGS::evaluate(const std::function<Tensor()>& closure) const {
+  Point point;
+  {
+    const EnableGrad recording;
+    const Tensor loss = closure();
+    if (!loss.defined() || loss.numel() != 1)
+      check::fail(op, "the loss is ", loss.defined() ? "of shape " + loss.shape().str() : "undefined",
+                  ": the closure must give one number");
+    point.loss = loss.to(float64).item();
+  }
+  point.gradient = gradient();
+  const double most = largest(point.gradient);
+  if (!std::isfinite(point.loss) || !std::isfinite(most))
+    check::fail(op, "the loss is ", point.loss, ", the largest gradient ", most,
+                ": both must be finite; a smaller lr, or LineSearch::strong_wolfe, may help");
+  return point;
+}
+
+// -H g, for the estimate H of the inverse Hessian that the history gives.
+Tensor LBFGS::direction(const Tensor& g) {
+  if (n_iter_ == 1) {
+    old_dirs_.clear(), old_stps_.clear();
+    H_diag_ = 1;
+    return -g;
+  }
+  const Tensor y = g - previous_, s = d_ * t_;
+  const double ys = product(y, s);
+  if (ys > 1e-10) {
+    if (static_cast<std::int64_t>(old_dirs_.size()) == options_.history_size)
+      old_dirs_.erase(old_dirs_.begin()), old_stps_.erase(old_stps_.begin());
+    old_dirs_.push_back(y);
+    old_stps_.push_back(s);
+    H_diag_ = ys / product(y, y);
+  }
+  const std::size_t n = old_dirs_.size();
+  std::vector<double> alpha(n), rho(n);
+  Tensor q = -g;
+  for (std::size_t i = n; i-- > 0;) {
+    rho[i] = 1 / product(old_dirs_[i], old_stps_[i]);
+    alpha[i] = product(old_stps_[i], q) * rho[i];
+    q.add_(old_dirs_[i] * -alpha[i]);
+  }
+  q.mul_(H_diag_);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double beta = product(old_dirs_[i], q) * rho[i];
+    q.add_(old_stps_[i] * (alpha[i] - beta));
+  }
+  return q;
+}
+
+// To where loss <= start + c1 t slope and |slope there| <= c2 |slope|: brackets such a place, and then closes in on it.
+LBFGS::Found LBFGS::search(const std::function<Point(double)>& at, double t, const Point& start, double slope,
+                           std::int64_t most) const {
+  constexpr double c1 = 1e-4, c2 = 0.9;
+  constexpr double smallest = 1e-9;
+  std::int64_t evaluations = 0;
+  const auto place = [&](double where) {
+    const Point p = at(where);
+    ++evaluations;
+    return Place{where, p.loss, p.gradient, product(p.gradient, d_)};
+  };
+  const Place origin{0, start.loss, start.gradient, slope};
+  const auto falls = [&](const Place& p) { return p.loss <= start.loss + c1 * p.t * slope; };
+  const auto flat = [&](const Place& p) { return std::abs(p.slope) <= -c2 * slope; };
+  const double d_most = largest(d_);
+
+  Place before = origin, now = place(t);
+  std::vector<Place> bracket;
+  bool done = false;
+  std::int64_t iteration = 0;
+  for (; iteration < most; ++iteration) {
+    if (!falls(now) || (iteration > 1 && now.loss >= before.loss) || (!flat(now) && now.slope >= 0)) {
+      bracket = {before, now};
+      break;
+    }
+    if (flat(now)) {
+      bracket = {now};
+      done = true;
+      break;
+    }
+    const double further = cubic_minimum(before, now, std::pair(now.t + 0.01 * (now.t - before.t), now.t * 10));
+    before = now;
+    now = place(further);
+  }
+  if (iteration == most) bracket = {origin, now};
+
+  bool little = false;  // the last step came close to an end of the bracket
+  std::size_t low = bracket.front().loss <= bracket.back().loss ? 0 : 1, high = 1 - low;
+  if (bracket.size() == 1) low = 0;
+  while (!done && iteration < most) {
+    if (std::abs(bracket[1].t - bracket[0].t) * d_most < smallest) break;
+    double next = cubic_minimum(bracket[0], bracket[1]);
+    const double left = std::min(bracket[0].t, bracket[1].t), right = std::max(bracket[0].t, bracket[1].t);
+    const double margin = 0.1 * (right - left);
+    if (std::min(right - next, next - left) < margin) {
+      if (little || next >= right || next <= left) {
+        next = std::abs(next - right) < std::abs(next - left) ? right - margin : left + margin;
+        little = false;
+      } else {
+        little = true;
+      }
+    } else {
+      little = false;
+    }
+    now = place(next);
+    ++iteration;
+    if (!falls(now) || now.loss >= bracket[low].loss) {
+      bracket[high] = now;
+      low = bracket[0].loss <= bracket[1].loss ? 0 : 1;
+      high = 1 - low;
+    } else {
+      if (flat(now))
+        done = true;
+      else if (now.slope * (bracket[high].t - bracket[low].t) >= 0)
+        bracket[high] = bracket[low];
+      bracket[low] = now;
+    }
+  }
+  const Place& best = bracket[low];
+  return {best.t, {best.loss, best.gradient}, evaluations};
+}
+
+double LBFGS::step(const std::function<Tensor()>& closure) {
+  const LBFGSOptions& o = options_;
+  check_not_negative(op, "lr", o.lr);
+  check_not_negative(op, "tolerance_grad", o.tolerance_grad);
+  check_not_negative(op, "tolerance_change", o.tolerance_change);
+  if (o.max_iter < 1) check::fail(op, "max_iter is ", o.max_iter, ": it must be positive");
+  if (o.max_eval < 0) check::fail(op, "max_eval is ", o.max_eval, ": it must not be negative");
+  if (o.history_size < 1) check::fail(op, "history_size is ", o.history_size, ": it must be positive");
+  if (!closure) check::fail(op, "the closure is empty: it must compute the gradients and give the loss");
+  const std::int64_t most = o.max_eval > 0 ? o.max_eval : o.max_iter * 5 / 4;
+
+  const NoGrad no_grad;
+  const LBFGS before(*this);
+  const Tensor first_values = values();
+  const Rollback all_or_nothing([&] {
+    set_values(first_values);
+    *this = before;
+  });
+  Point now = evaluate(closure);
+  const double first = now.loss;
+  std::int64_t evaluations = 1;
+  ++func_evals_;
+  if (largest(now.gradient) <= o.tolerance_grad) return first;
+  for (std::int64_t iteration = 1; iteration <= o.max_iter; ++iteration) {
+    ++n_iter_;
+    d_ = direction(now.gradient);
+    previous_ = now.gradient;
+    previous_loss_ = now.loss;
+    t_ = n_iter_ == 1 ? std::min(1., 1 / sum(abs(now.gradient)).item()) * o.lr : o.lr;
+    const double slope = product(now.gradient, d_);
+    if (slope > -o.tolerance_change) break;
+
+    const Tensor from = values();
+    std::int64_t more = 0;
+    if (o.line_search_fn == LineSearch::strong_wolfe) {
+      const auto at = [&](double t) {
+        set_values(from + d_ * t);
+        const Point there = evaluate(closure);
+        set_values(from);
+        return there;
+      };
+      const Found found = search(at, t_, now, slope, most - evaluations);
+      t_ = found.t;
+      now = found.point;
+      more = found.evaluations;
+      set_values(from + d_ * t_);
+    } else {
+      set_values(from + d_ * t_);
+      if (iteration < o.max_iter) now = evaluate(closure), more = 1;
+    }
+    evaluations += more;
+    func_evals_ += more;
+    if (evaluations >= most || largest(now.gradient) <= o.tolerance_grad ||
+        largest(d_) * std::abs(t_) <= o.tolerance_change || std::abs(now.loss - previous_loss_) < o.tolerance_change)
+      break;
+  }
+  return first;
+}
+
+// ---- state --------------------------------------------------------------------------------------------------------
+
+StateDict LBFGS::state_dict() const {
+  StateDict state{{"n_iter", full({}, n_iter_, int64)}, {"func_evals", full({}, func_evals_, int64)}};
+  if (n_iter_ == 0) return state;
+  state.emplace_back("d", d_);
+  state.emplace_back("t", full({}, t_, float64));
+  state.emplace_back("H_diag", full({}, H_diag_, float64));
+  state.emplace_back("prev_flat_grad", previous_);
+  state.emplace_back("prev_loss", full({}, previous_loss_, float64));
+  const Tensor none = zeros({0, d_.numel()}, d_.dtype());
+  state.emplace_back("old_dirs", old_dirs_.empty() ? none : stack(old_dirs_));
+  state.emplace_back("old_stps", old_stps_.empty() ? none : stack(old_stps_));
+  return state;
+}
+
+void LBFGS::load_state_dict(const StateDict& state) {
+  const NoGrad no_grad;
+  LBFGS loaded(*this);
+  Tensor steps = zeros({}, int64), evaluations = zeros({}, int64);
+  StateDict mine{{"n_iter", steps}, {"func_evals", evaluations}};
+  Tensor t = zeros({}, float64), scale = t.clone(), loss = t.clone(), dirs, stps;
+  const bool begun = std::any_of(state.begin(), state.end(), [](const auto& entry) { return entry.first == "d"; });
+  if (begun) {
+    const Tensor flat = values();
+    std::int64_t rows = 0;
+    for (const auto& [name, x] : state)
+      if (name == "old_dirs" && x.defined() && x.rank() == 2) rows = x.size(0);
+    loaded.d_ = zeros_like(flat), loaded.previous_ = zeros_like(flat);
+    dirs = zeros({rows, flat.numel()}, flat.dtype()), stps = zeros_like(dirs);
+    const StateDict more{
+        {"d", loaded.d_},    {"t", t},           {"H_diag", scale}, {"prev_flat_grad", loaded.previous_},
+        {"prev_loss", loss}, {"old_dirs", dirs}, {"old_stps", stps}};
+    mine.insert(mine.end(), more.begin(), more.end());
+  }
+  nn::load_values("load_state_dict", op, mine, state);
+  loaded.n_iter_ = steps.item<std::int64_t>();
+  loaded.func_evals_ = evaluations.item<std::int64_t>();
+  if (loaded.n_iter_ < 0 || loaded.func_evals_ < 0 || (loaded.n_iter_ > 0) != begun)
+    check::fail("load_state_dict", "n_iter is ", loaded.n_iter_, ", func_evals ", loaded.func_evals_,
+                begun ? ", and d is there" : ", and d is not there", ": that is no state of LBFGS; nothing was loaded");
+  loaded.old_dirs_.clear(), loaded.old_stps_.clear();
+  if (begun) {
+    loaded.t_ = t.item(), loaded.H_diag_ = scale.item(), loaded.previous_loss_ = loss.item();
+    for (std::int64_t i = 0; i < dirs.size(0); ++i)
+      loaded.old_dirs_.push_back(dirs[i]), loaded.old_stps_.push_back(stps[i]);
+  }
+  *this = loaded;
+}
+
+}  // namespace fit::optim

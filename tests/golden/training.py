@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Writes training.npz: paths of PyTorch's optimisers, rates of its schedules, its recurrent layers, in float64.
+
+    pip install torch==2.13.0 numpy && python3 tests/golden/training.py
+"""
+
+import pathlib
+
+import numpy
+import torch
+from torch.optim import lr_scheduler as lr
+
+assert torch.__version__.startswith("2.13.0"), torch.__version__
+torch.manual_seed(17)
+torch.set_num_threads(1)
+torch.set_default_dtype(torch.float64)
+tensors = {}
+
+
+def save(name, value):
+    tensors[name] = value.detach().clone().numpy()
+
+
+def optimisers():
+    """A vector and a matrix, and their values after each of 30 steps."""
+    starts = {"vector": torch.randn(5), "matrix": torch.randn(2, 3, 4)}
+    gradients = {n: torch.randn(30, *x.shape) * (1 + torch.arange(30).reshape(-1, *[1] * x.dim()) % 7)
+                 for n, x in starts.items()}
+    for n in starts:
+        save(f"optimisers/{n}/start", starts[n])
+        save(f"optimisers/{n}/gradients", gradients[n])
+    for name, make in {
+        "adadelta": lambda p: torch.optim.Adadelta(p),
+        "adadelta_all": lambda p: torch.optim.Adadelta(p, lr=0.5, rho=0.8, eps=1e-3, weight_decay=0.1, maximize=True),
+        "adafactor": lambda p: torch.optim.Adafactor(p),
+        "adafactor_all": lambda p: torch.optim.Adafactor(
+            p, lr=0.3, beta2_decay=-0.5, eps=(1e-4, 1e-2), d=1.5, weight_decay=0.1, maximize=True),
+        "sgd_maximize": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.1, maximize=True),
+        "adam_maximize": lambda p: torch.optim.Adam(p, lr=0.05, weight_decay=0.1, maximize=True),
+        "adamw_maximize": lambda p: torch.optim.AdamW(p, lr=0.05, maximize=True),
+        "nadam_maximize": lambda p: torch.optim.NAdam(p, lr=0.05, maximize=True),
+        "radam_maximize": lambda p: torch.optim.RAdam(p, lr=0.05, maximize=True),
+        "adamax_maximize": lambda p: torch.optim.Adamax(p, lr=0.05, maximize=True),
+        "rmsprop_maximize": lambda p: torch.optim.RMSprop(p, lr=0.05, maximize=True),
+        "adagrad_maximize": lambda p: torch.optim.Adagrad(p, lr=0.05, maximize=True),
+    }.items():
+        for n, start in starts.items():
+            p = start.clone().requires_grad_()
+            optimiser, path = make([p]), []
+            for g in gradients[n]:
+                p.grad = g.clone()
+                optimiser.step()
+                path.append(p.detach().clone())
+            save(f"optimisers/{n}/{name}", torch.stack(path))
+
+
+def lbfgs():
+    """Rosenbrock's valley in 6 dimensions; after each of 5 steps the place and the loss that step() gave."""
+    start = torch.randn(6)
+    save("lbfgs/start", start)
+    for name, options in {
+        "plain": dict(lr=1e-3, max_iter=4),
+        "wolfe": dict(max_iter=6, line_search_fn="strong_wolfe"),
+        "short": dict(max_iter=8, max_eval=5, history_size=2, line_search_fn="strong_wolfe"),
+        "long": dict(lr=3.0, max_iter=40, max_eval=60, line_search_fn="strong_wolfe"),
+    }.items():
+        a, b = start[:2].clone().requires_grad_(), start[2:].reshape(2, 2).clone().requires_grad_()
+        optimiser, path = torch.optim.LBFGS([a, b], **options), []
+
+        def closure():
+            optimiser.zero_grad()
+            x = torch.cat([a, b.flatten()])
+            loss = (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(5):
+            loss = optimiser.step(closure)
+            path.append(torch.cat([a.detach(), b.detach().flatten(), loss.detach().reshape(1)]))
+        save(f"lbfgs/{name}", torch.stack(path))
+
+
+def schedules():
+    """The rates of two groups at positions 0 to 100."""
+    for name, make in {
+        "constant": lambda o: lr.ConstantLR(o),
+        "constant_long": lambda o: lr.ConstantLR(o, 0.7, 60),
+        "polynomial": lambda o: lr.PolynomialLR(o, 40),
+        "polynomial_square": lambda o: lr.PolynomialLR(o, 90, 2.5),
+        "lambda": lambda o: lr.LambdaLR(o, lambda t: 0.95**t),
+        "lambda_each": lambda o: lr.LambdaLR(o, [lambda t: t // 30, lambda t: 1 / (1 + t)]),
+        "multiplicative": lambda o: lr.MultiplicativeLR(o, lambda t: 1 - 1 / (1 + t)),
+        "multiplicative_each": lambda o: lr.MultiplicativeLR(o, [lambda t: 0.9, lambda t: 1.01]),
+    }.items():
+        o = torch.optim.SGD([{"params": [torch.zeros(1, requires_grad=True)], "lr": rate} for rate in (0.5, 0.02)])
+        schedule, path = make(o), []
+        for _ in range(101):
+            path.append([g["lr"] for g in o.param_groups])
+            o.step(), schedule.step()
+        save(f"schedules/{name}", torch.tensor(path))
+
+
+def clipping():
+    """Gradients of a vector and a matrix, the norm that clipping found, and what it left."""
+    for norm_type in 0.5, 1.0, 2.0, 3.0, float("inf"):
+        for limit in 0.7, 1e6:
+            ps = [torch.zeros(5, requires_grad=True), torch.zeros(2, 3, requires_grad=True)]
+            for p in ps:
+                p.grad = torch.randn(p.shape)
+            case = f"clipping/{norm_type}_{limit:g}"
+            for i, p in enumerate(ps):
+                save(f"{case}/before.{i}", p.grad)
+            save(f"{case}/norm", torch.nn.utils.clip_grad_norm_(ps, limit, norm_type=norm_type))
+            for i, p in enumerate(ps):
+                save(f"{case}/after.{i}", p.grad)
+
+
+def recurrent():
+    """Of nn.LSTM and nn.GRU: state/NAME, x and the state before; output, h, c; their cotangents d_…, and gradients."""
+    for kind, make in ("lstm", torch.nn.LSTM), ("gru", torch.nn.GRU):
+        for form, options in {
+            "plain": dict(),
+            "deep": dict(num_layers=3, bias=False),
+            "both": dict(num_layers=2, bidirectional=True),
+        }.items():
+            case = f"recurrent/{kind}_{form}"
+            layer = make(3, 4, batch_first=True, **options)
+            rows = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
+            leaves = {"x": torch.randn(2, 5, 3), "h0": torch.randn(rows, 2, 4)}
+            if kind == "lstm":
+                leaves["c0"] = torch.randn(rows, 2, 4)
+            for x in leaves.values():
+                x.requires_grad_()
+            state = tuple(leaves[n] for n in ("h0", "c0")) if kind == "lstm" else leaves["h0"]
+            output, last = layer(leaves["x"], state)
+            results = {"output": output} | dict(zip(("h", "c"), last if kind == "lstm" else (last,)))
+            d = {n: torch.randn_like(y) for n, y in results.items()}
+            sum((y * d[n]).sum() for n, y in results.items()).backward()
+            for n, y in results.items():
+                save(f"{case}/{n}", y)
+                save(f"{case}/d_{n}", d[n])
+            for n, x in leaves.items():
+                save(f"{case}/{n}", x)
+                save(f"{case}/grad/{n}", x.grad)
+            for n, p in layer.named_parameters():
+                save(f"{case}/state/{n}", p)
+                save(f"{case}/grad/{n}", p.grad)
+
+
+optimisers()
+lbfgs()
+schedules()
+clipping()
+recurrent()
+numpy.savez_compressed(pathlib.Path(__file__).parent / "training.npz", **tensors)

@@ -1,0 +1,264 @@
+// Optimisers, schedules and clipping beside PyTorch (tests/golden/training.py).
+#include <cmath>
+
+#include "fit/graph.hpp"
+#include "fit/lbfgs.hpp"
+#include "fit/lookup.hpp"
+#include "fit/npz.hpp"
+#include "fit/ops.hpp"
+#include "fit/optim.hpp"
+#include "fit/schedule.hpp"
+#include "support/catch.hpp"
+#include "support/options.hpp"
+#include "support/tensors.hpp"
+
+using namespace fit;
+using Catch::Contains;
+using fit::test::max_difference;
+using fit::test::same_bits;
+
+namespace {
+
+Tensor golden(const std::string& name) {
+  static const StateDict all = load_npz(FIT_GOLDEN_DIR "/training.npz");
+  return at(all, name);
+}
+
+// Each of PyTorch's 30 places, in double to 1e-12 and in float to 1e-4.
+template <class Optimizer, class Options>
+void follows(const std::string& name, const Options& options) {
+  for (const std::string kind : {"vector", "matrix"})
+    for (const DType dtype : {float64, float32}) {
+      INFO(name << ' ' << kind << ' ' << dtype);
+      const Tensor path = golden("optimisers/" + kind + '/' + name),
+                   gradients = golden("optimisers/" + kind + "/gradients").to(dtype);
+      Tensor p = golden("optimisers/" + kind + "/start").to(dtype).clone().requires_grad_();
+      Optimizer optimizer({p}, options);
+      double worst = 0;
+      for (std::int64_t t = 0; t < path.size(0); ++t) {
+        p.set_grad(gradients[t].clone());
+        optimizer.step();
+        worst = std::max(worst, max_difference(p.detach().to(float64), path[t]));
+      }
+      CHECK(worst < (dtype == float64 ? 1e-12 : 1e-4));
+    }
+}
+
+using Make = std::function<std::shared_ptr<optim::Schedule>(optim::Optimizer&)>;
+
+void has_rates(const std::string& name, const Make& make) {
+  INFO(name);
+  const Tensor path = golden("schedules/" + name);
+  const auto two_groups = [] {
+    const auto leaf = [] { return zeros({1}).requires_grad_(); };
+    return optim::SGD(
+        {{{leaf()}, OPTIONS(optim::SGDOptions, o.lr = 0.5)}, {{leaf()}, OPTIONS(optim::SGDOptions, o.lr = 0.02)}});
+  };
+  auto first = two_groups(), second = two_groups();
+  auto schedule = make(first), resumed = make(second);
+  const auto check = [&](const optim::Optimizer& o, std::int64_t t) {
+    for (std::int64_t g = 0; g < 2; ++g) {
+      const double right = path[{t, g}].item();
+      CHECK(std::abs(o.lr(static_cast<std::size_t>(g)) - right) <= 1e-12 * std::abs(right));
+    }
+  };
+  for (std::int64_t t = 0; t <= 100; ++t) {
+    check(first, t);
+    if (t == 43) resumed->load_state_dict(schedule->state_dict());
+    if (t >= 43) check(second, t), resumed->step();
+    schedule->step();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Adadelta, Adafactor and maximize follow PyTorch's path", "[golden]") {
+  using namespace optim;
+  follows<Adadelta>("adadelta", AdadeltaOptions());
+  follows<Adadelta>("adadelta_all", OPTIONS(AdadeltaOptions, o.lr = 0.5, o.rho = 0.8, o.eps = 1e-3,
+                                            o.weight_decay = 0.1, o.maximize = true));
+  follows<Adafactor>("adafactor_all", OPTIONS(AdafactorOptions, o.lr = 0.3, o.beta2_decay = -0.5, o.eps1 = 1e-4,
+                                              o.eps2 = 1e-2, o.d = 1.5, o.weight_decay = 0.1, o.maximize = true));
+  follows<SGD>("sgd_maximize",
+               OPTIONS(SGDOptions, o.lr = 0.05, o.momentum = 0.9, o.weight_decay = 0.1, o.maximize = true));
+  follows<Adam>("adam_maximize", OPTIONS(AdamOptions, o.lr = 0.05, o.weight_decay = 0.1, o.maximize = true));
+  follows<AdamW>("adamw_maximize", OPTIONS(AdamWOptions, o.lr = 0.05, o.maximize = true));
+  follows<NAdam>("nadam_maximize", OPTIONS(NAdamOptions, o.lr = 0.05, o.maximize = true));
+  follows<RAdam>("radam_maximize", OPTIONS(RAdamOptions, o.lr = 0.05, o.maximize = true));
+  follows<Adamax>("adamax_maximize", OPTIONS(AdamaxOptions, o.lr = 0.05, o.maximize = true));
+  follows<RMSprop>("rmsprop_maximize", OPTIONS(RMSpropOptions, o.lr = 0.05, o.maximize = true));
+  follows<Adagrad>("adagrad_maximize", OPTIONS(AdagradOptions, o.lr = 0.05, o.maximize = true));
+}
+
+TEST_CASE("Adafactor keeps rows and columns, and goes on from its state") {
+  optim::Adafactor checked({zeros({2}).requires_grad_()}, OPTIONS(optim::AdafactorOptions, o.lr = 0.1));
+  follows<optim::Adafactor>("adafactor", optim::AdafactorOptions());
+  Generator random(2);
+  Tensor a = randn({3, 4}, float32, random).requires_grad_(), b = a.detach().clone().requires_grad_(),
+         bias = ones({4}).requires_grad_();
+  optim::Adafactor first(StateDict{{"w", a}, {"b", bias}});
+  const auto step = [&](optim::Optimizer& o, Tensor& p, std::uint64_t seed) {
+    Generator g(seed);
+    p.set_grad(randn({3, 4}, float32, g));
+    o.step();
+  };
+  bias.set_grad(ones({4}));
+  step(first, a, 5);
+  const StateDict state = first.state_dict();
+  CHECK(at(state, "w.row_var").shape() == Shape{3, 1});
+  CHECK(at(state, "w.col_var").shape() == Shape{1, 4});
+  CHECK_FALSE(contains(state, "w.variance"));
+  CHECK(at(state, "b.variance").shape() == Shape{4});
+  CHECK_FALSE(contains(state, "b.row_var"));
+  b = a.detach().clone().requires_grad_();
+  Tensor other = bias.detach().clone().requires_grad_();
+  optim::Adafactor second(StateDict{{"w", b}, {"b", other}});
+  second.load_state_dict(state);
+  step(first, a, 6), step(second, b, 6);
+  CHECK(same_bits(a.detach(), b.detach()));
+  CHECK_THROWS_WITH(optim::Adafactor({a}, OPTIONS(optim::AdafactorOptions, o.beta2_decay = 0.1)),
+                    "[Adafactor] beta2_decay is 0.1: it must not be positive");
+  CHECK_THROWS_WITH(optim::Adafactor({a}, OPTIONS(optim::AdafactorOptions, o.d = 0.5)),
+                    "[Adafactor] d is 0.5: it must be at least 1");
+}
+
+TEST_CASE("schedules by constants, powers and functions have PyTorch's rates, and go on from their state", "[golden]") {
+  using namespace optim;
+  has_rates("constant", [](Optimizer& o) { return std::make_shared<ConstantLR>(o); });
+  has_rates("constant_long", [](Optimizer& o) { return std::make_shared<ConstantLR>(o, 0.7, 60); });
+  has_rates("polynomial", [](Optimizer& o) { return std::make_shared<PolynomialLR>(o, 40); });
+  has_rates("polynomial_square", [](Optimizer& o) { return std::make_shared<PolynomialLR>(o, 90, 2.5); });
+  has_rates("lambda", [](Optimizer& o) {
+    return std::make_shared<LambdaLR>(o, [](std::int64_t t) { return std::pow(0.95, t); });
+  });
+  has_rates("lambda_each", [](Optimizer& o) {
+    return std::make_shared<LambdaLR>(
+        o, std::vector<LRLambda>{[](std::int64_t t) { return static_cast<double>(t / 30); },
+                                 [](std::int64_t t) { return 1 / (1. + static_cast<double>(t)); }});
+  });
+  has_rates("multiplicative", [](Optimizer& o) {
+    return std::make_shared<MultiplicativeLR>(o, [](std::int64_t t) { return 1 - 1 / (1. + static_cast<double>(t)); });
+  });
+  has_rates("multiplicative_each", [](Optimizer& o) {
+    return std::make_shared<MultiplicativeLR>(
+        o, std::vector<LRLambda>{[](std::int64_t) { return 0.9; }, [](std::int64_t) { return 1.01; }});
+  });
+
+  SGD o({zeros({1}).requires_grad_()}, 0.1);
+  const LRLambda one = [](std::int64_t) { return 1.; };
+  CHECK_THROWS_WITH(ConstantLR(o, 1.5), "[ConstantLR] factor is 1.5: it must be above 0 and at most 1");
+  CHECK_THROWS_WITH(ConstantLR(o, 0.5, 0), "[ConstantLR] total_iters is 0: it must be positive");
+  CHECK_THROWS_WITH(PolynomialLR(o, 5, -1), "[PolynomialLR] power is -1: it must not be negative");
+  CHECK_THROWS_WITH(LambdaLR(o, std::vector<LRLambda>{one, one}),
+                    "[LambdaLR] there are 2 functions and 1 groups: one each is wanted");
+  CHECK_THROWS_WITH(LambdaLR(o, LRLambda()), "[LambdaLR] the function of group 0 is empty: it must give a factor");
+  CHECK_THROWS_WITH(LambdaLR(o, [](std::int64_t) { return NAN; }),
+                    "[LambdaLR] the function gives nan at position 0: it must be finite");
+  CHECK(o.lr() == 0.1);
+}
+
+TEST_CASE("clipping by any norm is PyTorch's", "[golden]") {
+  for (const auto& [kind, norm_type] :
+       std::vector<std::pair<std::string, double>>{{"0.5", 0.5}, {"1.0", 1}, {"2.0", 2}, {"3.0", 3}, {"inf", INFINITY}})
+    for (const auto& [text, limit] : {std::pair<const char*, double>{"0.7", 0.7}, {"1e+06", 1e6}}) {
+      const std::string name = "clipping/" + kind + '_' + text;
+      INFO(name);
+      std::vector<Tensor> ps;
+      for (const std::string i : {"0", "1"}) {
+        const Tensor g = golden(name + "/before." + i);
+        ps.push_back(zeros(g.shape(), float64).requires_grad_());
+        ps.back().set_grad(g.clone());
+      }
+      const double norm = optim::clip_grad_norm_(ps, limit, norm_type);
+      CHECK(norm == Approx(golden(name + "/norm").item()).epsilon(1e-13));
+      for (std::size_t i = 0; i < 2; ++i)
+        CHECK(max_difference(ps[i].grad(), golden(name + "/after." + std::to_string(i))) < 1e-13);
+    }
+  Tensor p = zeros({2}).requires_grad_();
+  p.set_grad(tensor({3., NAN}));
+  CHECK_THROWS_WITH(optim::clip_grad_norm_({p}, 1, 0), "[clip_grad_norm_] norm_type is 0: it must be positive");
+  CHECK_THROWS_WITH(optim::clip_grad_norm_({p}, 1, INFINITY, optim::error_if_nonfinite),
+                    "[clip_grad_norm_] the norm of the gradients is nan: it must be finite");
+}
+
+namespace {
+
+// Rosenbrock's valley in 6 dimensions, of a vector and a matrix.
+struct Valley {
+  explicit Valley(const Tensor& start, DType dtype = float64)
+      : a(slice(start, 0, 0, 2).to(dtype).clone().requires_grad_()),
+        b(slice(start, 0, 2, 6).reshape({2, 2}).to(dtype).clone().requires_grad_()) {}
+  Tensor loss() const {
+    const Tensor x = cat({a, b.flatten()}), left = slice(x, 0, 0, 5), right = slice(x, 0, 1, 6);
+    return sum(100 * square(right - square(left)) + square(1 - left));
+  }
+  Tensor place() const { return cat({a.detach(), b.detach().flatten()}); }
+  std::function<Tensor()> closure(optim::LBFGS& o) {
+    return [this, &o] {
+      o.zero_grad();
+      const Tensor value = loss();
+      value.backward();
+      return value;
+    };
+  }
+  Tensor a, b;
+};
+
+}  // namespace
+
+TEST_CASE("LBFGS follows PyTorch's path, and goes on from its state", "[golden]") {
+  using optim::LBFGSOptions, optim::LineSearch;
+  const auto wolfe = LineSearch::strong_wolfe;
+  const Tensor start = golden("lbfgs/start");
+  for (const auto& [name, options] : std::vector<std::pair<std::string, LBFGSOptions>>{
+           {"plain", OPTIONS(LBFGSOptions, o.lr = 1e-3, o.max_iter = 4)},
+           {"wolfe", OPTIONS(LBFGSOptions, o.max_iter = 6, o.line_search_fn = wolfe)},
+           {"short",
+            OPTIONS(LBFGSOptions, o.max_iter = 8, o.max_eval = 5, o.history_size = 2, o.line_search_fn = wolfe)},
+           {"long", OPTIONS(LBFGSOptions, o.lr = 3, o.max_iter = 40, o.max_eval = 60, o.line_search_fn = wolfe)}}) {
+    INFO(name);
+    const Tensor path = golden("lbfgs/" + name);
+    Valley first(start), second(start);
+    optim::LBFGS one({first.a, first.b}, options), other({second.a, second.b}, options);
+    for (std::int64_t t = 0; t < 5; ++t) {
+      if (t == 2) {  // another one takes its place
+        const NoGrad no_grad;
+        second.a.copy_(first.a), second.b.copy_(first.b);
+        other.load_state_dict(one.state_dict());
+      }
+      const double loss = one.step(first.closure(one));
+      CHECK(loss == Approx(path[{t, 6}].item()).epsilon(1e-6).margin(1e-12));
+      CHECK(max_difference(first.place(), slice(path[t], 0, 0, 6)) < 1e-6);
+      if (t < 2) continue;
+      other.step(second.closure(other));
+      CHECK(same_bits(first.place(), second.place()));
+    }
+  }
+}
+
+TEST_CASE("LBFGS leaves the parameters where they were if a loss is not finite, and refuses bad arguments") {
+  const Tensor start = golden("lbfgs/start");
+  Valley valley(start, float32);
+  optim::LBFGS optimizer({valley.a, valley.b});
+  int calls = 0;
+  CHECK_THROWS_WITH(optimizer.step([&] {
+    const Tensor loss = valley.closure(optimizer)();
+    return ++calls == 3 ? loss * NAN : loss;
+  }),
+                    Contains("[LBFGS] the loss is nan, the largest gradient ") && Contains("both must be finite"));
+  CHECK(calls == 3);
+  CHECK(same_bits(valley.place(), start.to(float32)));
+  CHECK(optimizer.state_dict().size() == 2);  // no step was made
+  CHECK_THROWS_WITH(optimizer.step([&] { return valley.a * 1; }),
+                    "[LBFGS] the loss is of shape [2]: the closure must give one number");
+  CHECK_THROWS_WITH(optimizer.step({}),
+                    "[LBFGS] the closure is empty: it must compute the gradients and give the loss");
+  optimizer.options().max_iter = 0;
+  CHECK_THROWS_WITH(optimizer.step([&] { return valley.loss(); }), "[LBFGS] max_iter is 0: it must be positive");
+  CHECK_THROWS_WITH(optim::LBFGS({valley.a, zeros({1}, float64).requires_grad_()}),
+                    "[LBFGS] the parameter 1 is float64, 0 float32: all must have one type");
+  CHECK_THROWS_WITH(optim::LBFGS({valley.a, valley.a}),
+                    Contains("[LBFGS] the parameter 1 of shape [2] is there twice"));
+  CHECK_THROWS_WITH(optimizer.load_state_dict({{"n_iter", full({}, 3, int64)}, {"func_evals", full({}, 3, int64)}}),
+                    Contains("that is no state of LBFGS"));
+}
