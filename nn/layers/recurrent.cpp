@@ -1,5 +1,6 @@
 #include "fit/nn/recurrent.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "fit/nn/init.hpp"
@@ -9,52 +10,94 @@
 
 namespace fit::nn {
 
-Recurrent::Recurrent(const char* name, std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size)
-    : name_(name) {
+Recurrent::Recurrent(const char* name, std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size,
+                     const RecurrentOptions& options)
+    : name_(name), input_size_(input_size), hidden_size_(hidden_size), options_(options) {
   positive(name, "input_size", input_size);
   positive(name, "hidden_size", hidden_size);
+  positive(name, "num_layers", options.num_layers);
+  if (!(options.dropout >= 0 && options.dropout <= 1))
+    check::fail(name, "dropout is ", options.dropout, ": it must be a probability, 0 … 1");
   const double bound = 1 / std::sqrt(static_cast<double>(hidden_size));
   const auto drawn = [&](const Shape& shape) { return Parameter(init::uniform_(Tensor::empty(shape), -bound, bound)); };
-  weight_ih = drawn({gates * hidden_size, input_size});
-  weight_hh = drawn({gates * hidden_size, hidden_size});
-  bias_ih = drawn({gates * hidden_size});
-  bias_hh = drawn({gates * hidden_size});
+  const auto both = static_cast<std::int64_t>(directions());
+  for (std::int64_t i = 0; i < options.num_layers * both; ++i) {
+    Weights w;
+    w.weight_ih = drawn({gates * hidden_size, i < both ? input_size : both * hidden_size});
+    w.weight_hh = drawn({gates * hidden_size, hidden_size});
+    if (options.bias) w.bias_ih = drawn({gates * hidden_size}), w.bias_hh = drawn({gates * hidden_size});
+    weights_.push_back(std::move(w));
+  }
 }
 
-RecurrentResult Recurrent::run(const Tensor& x, RecurrentState state) const {
-  const Tensor w = weight_ih.value(), u = weight_hh.value(), b = bias_hh.value();
-  check_last(name_, x, "input_size", w.size(1), "weight_ih", w);
+void Recurrent::list(Fields& f) {
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    const std::string of = "_l" + std::to_string(i / directions()) + (i % directions() == 0 ? "" : "_reverse");
+    f("weight_ih" + of, weights_[i].weight_ih);
+    f("weight_hh" + of, weights_[i].weight_hh);
+    f("bias_ih" + of, weights_[i].bias_ih);
+    f("bias_hh" + of, weights_[i].bias_hh);
+  }
+}
+
+// [layers and directions, B, H]
+Tensor Recurrent::initial(const char* name, const Tensor& given, const Tensor& x) const {
+  const Shape shape{static_cast<std::int64_t>(weights_.size()), x.size(0), hidden_size_};
+  if (!given.defined()) return zeros(shape, x.dtype());
+  check::shape(name_, name, given, shape);
+  return given;
+}
+
+RecurrentResult Recurrent::run(const Tensor& x, const RecurrentState& state) const {
+  check_last(name_, x, "input_size", input_size_, "weight_ih_l0", weights_[0].weight_ih.original());
   if (x.rank() != 3 || x.size(1) == 0)
-    check::fail(name_, "x has shape ", x.shape(), ": it must be [B, T, ", w.size(1), "] with T at least 1");
-  const Shape shape{x.size(0), u.size(1)};
-  for (Tensor* const t : {&state.h, &state.c}) {
-    if (!t->defined()) *t = zeros(shape, x.dtype());
-    check::shape(name_, t == &state.h ? "the state's h" : "the state's c", *t, shape);
+    check::fail(name_, "x has shape ", x.shape(), ": it must be [B, T, ", input_size_, "] with T at least 1");
+  const std::vector<Tensor> h = unbind(initial("the state's h", state.h, x)),
+                            c = unbind(initial("the state's c", state.c, x));
+  std::vector<Tensor> last_h, last_c;
+  Tensor input = x;  // of a layer
+  for (std::size_t i = 0; i < weights_.size(); i += directions()) {
+    if (i > 0 && training() && options_.dropout > 0) input = dropout(input, options_.dropout);
+    std::vector<Tensor> outputs;  // of the directions
+    for (std::size_t k = i; k < i + directions(); ++k) {
+      const Weights& w = weights_[k];
+      const Tensor u = w.weight_hh.value(), b = w.bias_hh.value();
+      // The input's share of all steps is one product.
+      std::vector<Tensor> of_x = unbind(linear(input, w.weight_ih.value(), w.bias_ih.value()), 1), steps;
+      if (k > i) std::reverse(of_x.begin(), of_x.end());
+      Step at{h[k], c[k]};
+      for (const Tensor& now : of_x) {
+        at = step(now, linear(at.h, u, b), at);
+        steps.push_back(at.h);
+      }
+      if (k > i) std::reverse(steps.begin(), steps.end());
+      outputs.push_back(stack(steps, 1));
+      last_h.push_back(at.h), last_c.push_back(at.c);
+    }
+    input = outputs.size() == 1 ? outputs[0] : cat(outputs, -1);
   }
-  // The input's share of all steps is one product.
-  std::vector<Tensor> outputs;
-  for (const Tensor& of_x : unbind(linear(x, w, bias_ih.value()), 1)) {
-    state = step(of_x, linear(state.h, u, b), state);
-    outputs.push_back(state.h);
-  }
-  return {stack(outputs, 1), state};
+  return {input, {stack(last_h), stack(last_c)}};
 }
 
 std::string Recurrent::describe() const {
-  return describe_all("input_size=", input_size(), ", hidden_size=", hidden_size());
+  return describe_all("input_size=", input_size_, ", hidden_size=", hidden_size_, ", num_layers=", options_.num_layers,
+                      ", bias=", options_.bias, ", dropout=", options_.dropout,
+                      ", bidirectional=", options_.bidirectional);
 }
 
-LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size) : Recurrent("LSTM", 4, input_size, hidden_size) {}
+LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
+    : Recurrent("LSTM", 4, input_size, hidden_size, options) {}
 
-RecurrentState LSTM::step(const Tensor& of_x, const Tensor& of_h, const RecurrentState& last) const {
+Recurrent::Step LSTM::step(const Tensor& of_x, const Tensor& of_h, const Step& last) const {
   const std::vector<Tensor> gates = chunk(of_x + of_h, 4, -1);
   const Tensor c = sigmoid(gates[1]) * last.c + sigmoid(gates[0]) * tanh(gates[2]);
   return {sigmoid(gates[3]) * tanh(c), c};
 }
 
-GRU::GRU(std::int64_t input_size, std::int64_t hidden_size) : Recurrent("GRU", 3, input_size, hidden_size) {}
+GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
+    : Recurrent("GRU", 3, input_size, hidden_size, options) {}
 
-RecurrentState GRU::step(const Tensor& of_x, const Tensor& of_h, const RecurrentState& last) const {
+Recurrent::Step GRU::step(const Tensor& of_x, const Tensor& of_h, const Step& last) const {
   const std::vector<Tensor> x = chunk(of_x, 3, -1), h = chunk(of_h, 3, -1);
   const Tensor r = sigmoid(x[0] + h[0]), z = sigmoid(x[1] + h[1]), n = tanh(x[2] + r * h[2]);
   return {n + z * (last.h - n), last.c};

@@ -6,6 +6,12 @@
 namespace fit::test {
 namespace {
 
+nn::RecurrentOptions deep() {
+  nn::RecurrentOptions o;
+  o.num_layers = 2, o.bidirectional = true;
+  return o;
+}
+
 std::vector<LayerRow> window_layers() {
   return {
       layer_row([] { return nn::Conv1d(4, 2, 3); }).on({{2, 4, 5}}),
@@ -18,6 +24,8 @@ std::vector<LayerRow> window_layers() {
       layer_row([] { return nn::BatchNorm(3); }).on({{4, 3, 2}}),
       layer_row([] { return nn::LSTM(3, 2); }).on({{2, 4, 3}}),
       layer_row([] { return nn::GRU(3, 2); }).on({{2, 4, 3}}),
+      layer_row([] { return nn::LSTM(3, 2, deep()); }).on({{2, 4, 3}}),
+      layer_row([] { return nn::GRU(3, 2, deep()); }).on({{2, 4, 3}}),
       layer_row([] { return nn::ELU(0.5); }).on({{3, 5}}),
       layer_row([] { return nn::Softplus(); }).on({{3, 5}}),
       layer_row([] { return nn::LogSigmoid(); }).on({{3, 5}}),

@@ -1,67 +1,96 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "fit/nn/layer.hpp"
 
 namespace fit::nn {
 
-/// What a recurrent layer carries from step to step: h [B, H], and the LSTM's c [B, H]. Undefined ones start as zeros.
+struct RecurrentOptions {
+  RecurrentOptions() {}
+  std::int64_t num_layers = 1;  ///< one above the other: each reads the outputs of the one below
+  bool bias = true;
+  double dropout = 0;          ///< of the outputs of all layers but the last
+  bool bidirectional = false;  ///< each layer reads from the end to the beginning, too
+};
+
+/// What a recurrent layer carries from step to step: h, and the LSTM's c, of layer 0 forwards, of layer 0 backwards if
+/// it reads both ways, of layer 1 …: [num_layers (2), B, H]. Undefined ones start as zeros.
 struct RecurrentState {
   Tensor h, c;
 };
-/// The h of every step, [B, T, H], and the state after the last one.
+/// The h of every step of the last layer, [B, T, H], or [B, T, 2 H] forwards and backwards side by side, and the state
+/// after the last step.
 struct RecurrentResult {
   Tensor output;
   RecurrentState state;
 };
 
-/// A row of gates from the input and the last h, which LSTM and GRU share: weights and biases of both, named and laid
-/// out as PyTorch's (weight_ih [gates H, in], weight_hh [gates H, H]), uniform in ±1/sqrt(H) at first.
+/// What LSTM and GRU share. Their parameters are PyTorch's in name and layout, so that its weights load as they are:
+/// weight_ih_l0 [gates H, in], weight_hh_l0 [gates H, H], bias_ih_l0, bias_hh_l0 [gates H], those of the other
+/// direction with _reverse behind, then l1 …; uniform in ±1/sqrt(H) at first. The batch is the first axis (PyTorch:
+/// batch_first = True).
 class Recurrent : public UnaryLayer {
  public:
-  /// The outputs of all steps of x [B, T, in] (T >= 1), from a state of zeros: [B, T, H].
+  /// The outputs of all steps of x [B, T, in] (T >= 1), from a state of zeros: [B, T, H (2)].
   Tensor forward(const Tensor& x) const override { return run(x, {}).output; }
   using UnaryLayer::operator();
   RecurrentResult operator()(const Tensor& x, const RecurrentState& state) const {
     return within(*this, [&] { return run(x, state); });
   }
   std::string describe() const override;
-  std::int64_t input_size() const { return weight_ih.original().size(1); }
-  std::int64_t hidden_size() const { return weight_hh.original().size(1); }
-
-  Parameter weight_ih, weight_hh, bias_ih, bias_hh;
+  std::int64_t input_size() const { return input_size_; }
+  std::int64_t hidden_size() const { return hidden_size_; }
+  const RecurrentOptions& options() const { return options_; }
 
  protected:
-  Recurrent(const char* name, std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size);
-  /// The state after one step, from the input's share of the gates and the last h's: [B, gates H] each.
-  virtual RecurrentState step(const Tensor& of_x, const Tensor& of_h, const RecurrentState& last) const = 0;
+  /// One direction of one layer.
+  struct Weights {
+    Parameter weight_ih, weight_hh, bias_ih, bias_hh;
+  };
+  /// h and c [B, H] after a step.
+  struct Step {
+    Tensor h, c;
+  };
+  Recurrent(const char* name, std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size,
+            const RecurrentOptions& options);
+  /// From the input's share of the gates and the last h's: [B, gates H] each.
+  virtual Step step(const Tensor& of_x, const Tensor& of_h, const Step& last) const = 0;
+  void list(Fields& f);
 
  private:
-  RecurrentResult run(const Tensor& x, RecurrentState state) const;
+  RecurrentResult run(const Tensor& x, const RecurrentState& state) const;
+  Tensor initial(const char* name, const Tensor& given, const Tensor& x) const;
+  std::size_t directions() const { return options_.bidirectional ? 2 : 1; }
+
   const char* name_;
+  std::int64_t input_size_, hidden_size_;
+  RecurrentOptions options_;
+  std::vector<Weights> weights_;  // in the order of the state
 };
 
 /// Hochreiter & Schmidhuber 1997: i, f, o = sigmoid and g = tanh of the gates (in the order i, f, g, o);
 /// c' = f c + i g, h' = o tanh(c').
 class LSTM final : public Recurrent {
  public:
-  LSTM(std::int64_t input_size, std::int64_t hidden_size);
-  FIT_FIELDS(weight_ih, weight_hh, bias_ih, bias_hh)
+  /// Throws Error for sizes or a number of layers that are not positive, and a dropout outside 0 … 1.
+  LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
+  void fields(Fields& f) override { f.self(*this), list(f); }
 
  protected:
-  RecurrentState step(const Tensor& of_x, const Tensor& of_h, const RecurrentState& last) const override;
+  Step step(const Tensor& of_x, const Tensor& of_h, const Step& last) const override;
 };
 
 /// Cho et al. 2014, in PyTorch's form: r, z = sigmoid of the gates (in the order r, z, n); n = tanh(x's + r h's),
 /// h' = (1 - z) n + z h. c isn't used.
 class GRU final : public Recurrent {
  public:
-  GRU(std::int64_t input_size, std::int64_t hidden_size);
-  FIT_FIELDS(weight_ih, weight_hh, bias_ih, bias_hh)
+  GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
+  void fields(Fields& f) override { f.self(*this), list(f); }
 
  protected:
-  RecurrentState step(const Tensor& of_x, const Tensor& of_h, const RecurrentState& last) const override;
+  Step step(const Tensor& of_x, const Tensor& of_h, const Step& last) const override;
 };
 
 }  // namespace fit::nn

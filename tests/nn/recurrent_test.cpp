@@ -1,0 +1,95 @@
+// LSTM and GRU beside PyTorch's (tests/golden/training.py).
+#include "fit/nn/recurrent.hpp"
+
+#include "fit/lookup.hpp"
+#include "fit/npz.hpp"
+#include "fit/ops.hpp"
+#include "support/catch.hpp"
+#include "support/options.hpp"
+#include "support/tensors.hpp"
+
+using namespace fit;
+using Catch::Contains;
+using fit::test::max_difference;
+using fit::test::same_bits;
+using nn::RecurrentOptions;
+
+namespace {
+
+// Outputs, last states and all gradients, in double to 1e-12 and in float to 1e-5.
+template <class L>
+void agrees(const std::string& name, const RecurrentOptions& options) {
+  static const StateDict all = load_npz(FIT_GOLDEN_DIR "/training.npz");
+  const StateDict golden = under(all, "recurrent/" + name + '/');
+  for (const DType dtype : {float64, float32}) {
+    INFO(name << ' ' << dtype);
+    const double most = dtype == float64 ? 1e-12 : 1e-5;
+    const auto leaf = [&](const char* of) {
+      return contains(golden, of) ? at(golden, of).to(dtype).clone().requires_grad_() : Tensor();
+    };
+    L layer(3, 4, options);
+    layer.to(dtype);
+    layer.load_state_dict(under(golden, "state/"));
+    const Tensor x = leaf("x"), h = leaf("h0"), c = leaf("c0");
+    const nn::RecurrentResult result = layer(x, {h, c});
+    Tensor total = zeros({}, dtype);
+    const auto check = [&](const std::string& what, const Tensor& ours) {
+      INFO(what);
+      if (!contains(golden, what)) return;
+      CHECK(max_difference(ours.detach().to(float64), at(golden, what)) < most);
+      total = total + sum(ours * at(golden, "d_" + what).to(dtype));
+    };
+    check("output", result.output), check("h", result.state.h), check("c", result.state.c);
+    total.backward();
+    StateDict leaves = layer.named_parameters();
+    leaves.emplace_back("x", x), leaves.emplace_back("h0", h);
+    if (c.defined()) leaves.emplace_back("c0", c);
+    for (const auto& [of, p] : leaves) {
+      INFO(of);
+      CHECK(max_difference(p.grad().to(float64), at(golden, "grad/" + of)) < 20 * most);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("recurrent layers agree with PyTorch, whose weights they load by name", "[golden]") {
+  agrees<nn::LSTM>("lstm_plain", {});
+  agrees<nn::GRU>("gru_plain", {});
+  const auto deep = OPTIONS(RecurrentOptions, o.num_layers = 3, o.bias = false);
+  agrees<nn::LSTM>("lstm_deep", deep);
+  agrees<nn::GRU>("gru_deep", deep);
+  const auto both = OPTIONS(RecurrentOptions, o.num_layers = 2, o.bidirectional = true);
+  agrees<nn::LSTM>("lstm_both", both);
+  agrees<nn::GRU>("gru_both", both);
+}
+
+TEST_CASE("a recurrent layer goes on from its state, and drops only between layers") {
+  manual_seed(3);
+  auto options = OPTIONS(RecurrentOptions, o.num_layers = 2, o.dropout = 0.5);
+  nn::LSTM lstm(3, 4, options);
+  const Tensor x = randn({2, 6, 3});
+  CHECK_FALSE(same_bits(lstm(x), lstm(x)));
+  lstm.eval();
+  CHECK(same_bits(lstm(x), lstm(x)));
+  const nn::RecurrentResult first = lstm(slice(x, 1, 0, 2), {}), second = lstm(slice(x, 1, 2, 6), first.state);
+  CHECK(max_difference(cat({first.output, second.output}, 1), lstm(x)) < 1e-6);
+  options.num_layers = 1;
+  const nn::GRU one(3, 4, options);
+  CHECK(same_bits(one(x), one(x)));  // no layer stands below another
+  CHECK(nn::clone(lstm)->str() == lstm.str());
+  CHECK_THAT(lstm.str(), Contains("num_layers=2, bias=true, dropout=0.5, bidirectional=false"));
+}
+
+TEST_CASE("recurrent layers refuse bad arguments") {
+  CHECK_THROWS_WITH(nn::LSTM(3, 2, OPTIONS(RecurrentOptions, o.num_layers = 0)),
+                    "[LSTM] num_layers is 0: it must be positive");
+  CHECK_THROWS_WITH(nn::GRU(3, 2, OPTIONS(RecurrentOptions, o.dropout = 1.5)),
+                    "[GRU] dropout is 1.5: it must be a probability, 0 … 1");
+  const nn::LSTM lstm(3, 2, OPTIONS(RecurrentOptions, o.bidirectional = true));
+  CHECK_THROWS_WITH(lstm(ones({2, 4, 4})),
+                    "[LSTM] x is [2, 4, 4], weight_ih_l0 is [8, 3]: the last of x must be input_size = 3");
+  CHECK_THROWS_WITH(lstm(ones({2, 0, 3})), "[LSTM] x has shape [2, 0, 3]: it must be [B, T, 3] with T at least 1");
+  CHECK_THROWS_WITH(lstm(ones({2, 4, 3}), {ones({1, 2, 2}), {}}),
+                    "[LSTM] the state's h has shape [1, 2, 2]: it must be [2, 2, 2]");
+}
