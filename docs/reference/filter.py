@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""filter.py FILE: what doxygen reads in place of FILE.
+
+Headers: a comment documents all declarations that follow it, up to the next comment or an empty line; that of a class
+its constructors and data members without one, too; `// ---- a section: what holds for all of it` counts as a comment,
+and `// shape` behind a declaration. Doxygen knows one comment for one declaration only, so it is repeated. Lines keep
+their numbers.
+Pages: headings get the names by which links find them."""
+import pathlib
+import re
+import sys
+
+COMPOUND = re.compile(r"(template <.*> )?(class|struct|union) (\w+)[^;]*\{$")
+SILENT = re.compile(
+    r"using [\w:]+::[\w~]+;|using namespace|friend class|static_assert|(class|struct) \w+;|FIT_FIELDS|"
+    r"(public|private|protected):|\}")
+
+
+def words(block):
+    """The text of a comment's lines on one line, up to its first code."""
+    text = []
+    for line in block:
+        line = re.sub(r"^\s*//[/!]? ?", "", line)
+        if line.startswith("    "):
+            break
+        text.append(line.strip() or "<br>")
+    return re.sub(r"(<br> ?)+$", "", " ".join(text)).strip()
+
+
+def section(text):
+    """What a section's title says of all of it; nothing if it is a title only."""
+    text = text.strip("- ")
+    return text[0].upper() + text[1:] if re.search(r"[:.;]( |$)", text) else ""
+
+
+def is_own(code, name):
+    """Whether a member is data, or a constructor of this class."""
+    head = re.split(r"[={]|///<", code, maxsplit=1)[0]
+    return "(" not in head.replace("operator()", "") or re.match(rf"(explicit )?{name}\(", code)
+
+
+def separate(code):
+    """`Tensor u, s;` as `Tensor u; Tensor s;`: doxygen gives one comment to one of them."""
+    parts, depth = [""], 0
+    for letter in code.rstrip(";"):
+        depth += {"<": 1, "(": 1, "{": 1, "[": 1, ">": -1, ")": -1, "}": -1, "]": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    kind = re.match(r"(.*?[\w>]) [*&]?\w+(\[.*\])?( *=.*)?$", parts[0])
+    return [parts[0] + ";"] + [f"{kind[1]} {part.strip()};" for part in parts[1:]] if kind else [code]
+
+
+def header(lines):
+    out, block, statement = [], [], []
+    doc, own, body_ends = "", False, None
+    about = {}  # of the class whose members have this indentation: its comment, its name
+    for line in lines:
+        bare = line.strip()
+        if body_ends:  # within the body of a function, or the list of an enum
+            out.append(line)
+            if line.startswith(body_ends):
+                body_ends = None
+            continue
+        if not statement and bare.startswith("//"):
+            block.append(line)
+            out.append(line)
+            continue
+        if not statement and (not bare or bare.startswith("#")):
+            doc, block = "", []
+            out.append(line)
+            continue
+        if not statement:
+            own = bool(block) and block[-1].strip().startswith("///")
+            if block:
+                doc = words(block) if own else section(words(block))
+            if bare.startswith("namespace"):
+                if own:  # it is the comment of the file
+                    out[-len(block)] = out[-len(block)].replace("///", "/// @filedoc", 1)
+                doc = ""
+            block = []
+        line = re.sub(r"([;,{}]\s+)// (.*)$", r"\1///< \2", line)
+        statement.append(len(out))
+        out.append(line)
+        end = re.sub(r"\s*//.*$", "", line).rstrip()
+        if not (end.endswith((";", "{", "}", ":")) or bare.startswith("FIT_FIELDS") and end.endswith(")")):
+            continue
+        first = statement[0]
+        whole = " ".join(out[i].strip() for i in statement)
+        indent = re.match(r"\s*", out[first])[0]
+        statement = []
+        compound = COMPOUND.match(re.sub(r"\s*//.*$", "", whole))
+        if compound:
+            about[indent + "  "] = (doc, compound[3])
+        if "= delete" in whole:
+            out[first:] = [""] * (len(out) - first)
+        elif not (SILENT.match(whole) or whole.startswith("namespace")):
+            code, _, remark = whole.partition("  ///< ")
+            of_class, name = about.get(indent, ("", ""))
+            text = remark or doc or (of_class if is_own(code, name) else "")
+            parts = separate(code) if is_own(code, "?") and end.endswith(";") else [whole]
+            if text and (len(parts) > 1 or not (own or remark)):
+                parts = parts if len(parts) > 1 else [out[first].strip()]
+                out[first] = indent + " ".join(f"/** {text} */ {part}" for part in parts)
+                if len(parts) > 1:
+                    out[first + 1:] = [""] * (len(out) - first - 1)
+        own = False
+        if end.endswith("{") and not compound and not whole.startswith(("namespace", "inline namespace")):
+            body_ends = indent + "}"
+    return out
+
+
+def anchor(title):
+    """As GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
+
+
+def page(path, lines):
+    code = False
+    for line in lines:
+        if line.startswith("```"):
+            code = not code
+        if not code:
+            line = re.sub(r"^(##+ )(.*)$", lambda m: f"{m[1]}{m[2]} {{#{path.stem}-{anchor(m[2])}}}", line)
+            line = re.sub(r"\]\(#([\w-]+)\)", rf"](#{path.stem}-\1)", line)
+            line = re.sub(r"\]\((?:docs/)?(\w+)\.md#([\w-]+)\)", r"](#\1-\2)", line)
+            line = re.sub(r"\]\((?:docs/)?images/", "](", line)
+            line = re.sub(r"\]\((?:\.\./)?(?:core|nn|dist)/include/(fit/[\w/]+\.hpp)\)", r"](@ref \1)", line)
+        yield line
+
+
+path = pathlib.Path(sys.argv[1])
+lines = path.read_text().split("\n")
+sys.stdout.write("\n".join(header(lines) if path.suffix == ".hpp" else page(path, lines)))

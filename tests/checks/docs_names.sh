@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# docs_names.sh TOP CXX [FLAG...]: in the tables "| PyTorch | here | |" of docs/from_pytorch.md there are at least 200 names
+# of PyTorch, none twice; each has a counterpart, which the headers declare, or a reason why not.
+set -euo pipefail
+page=$1/docs/from_pytorch.md
+cxx=$2
+shift 2
+source=$(mktemp --suffix .cpp)
+trap 'rm -f "$source"' EXIT
+awk -F' *[|] *' -v page="$page" '
+  BEGIN { print "#include <fit/fit.hpp>\n#include <fit/mpi.hpp>" }
+  $0 == "| PyTorch | here | |" { inside = 1; next }
+  !/^\|/ { inside = 0 }
+  !inside || /^\|-/ { next }
+  {
+    where = page ":" NR ": "
+    if (seen[$2]++) { print where $2 " is there twice" > "/dev/stderr"; wrong = 1 }
+    if ($3 == "–") {
+      if ($4 == "") { print where $2 " has neither a counterpart nor a reason" > "/dev/stderr"; wrong = 1 }
+      next
+    }
+    count = split($3, names, /, /)
+    for (i = 1; i <= count; ++i) {
+      name = names[i]
+      if (name !~ /^`[^`]+`$/) { print where $3 " is not a list of names" > "/dev/stderr"; wrong = 1; continue }
+      gsub(/`/, "", name)
+      print "#line " NR " \"" page "\""
+      if (name ~ /^[A-Z_]+$/)
+        print "#ifndef " name "\n#error " name " is not there\n#endif"
+      else if (name ~ /[A-Z][A-Za-z]*::/) {  # a member
+        class = name
+        sub(/::[^:]*$/, "", class)
+        print "struct Row" NR "_" i " : fit::" class " { using fit::" name "; };"
+      } else
+        print "namespace row" NR "_" i " { using fit::" name "; }"
+    }
+  }
+  END {
+    if (length(seen) < 200) { print page ": only " length(seen) " names of PyTorch" > "/dev/stderr"; wrong = 1 }
+    exit wrong
+  }' "$page" >"$source"
+"$cxx" -std=c++17 -fsyntax-only "$@" "$source"
