@@ -12,8 +12,8 @@ import sys
 
 COMPOUND = re.compile(r"(template <.*> )?(class|struct|union) (\w+)[^;]*\{$")
 SILENT = re.compile(
-    r"using [\w:]+::[\w~]+;|using namespace|friend class|static_assert|(class|struct) \w+;|FIT_FIELDS|"
-    r"(public|private|protected):|\}")
+    r"using [\w:]+::[\w~()]+;|using namespace|friend class|static_assert|(virtual )?~|(class|struct) \w+;|FIT_FIELDS|"
+    r"namespace|(public|private|protected):|\}")
 
 
 def words(block):
@@ -54,15 +54,17 @@ def separate(code):
 
 def header(lines):
     out, block, statement = [], [], []
-    doc, own, body_ends = "", False, None
+    doc, own, general, body = "", False, False, None
     about = {}  # of the class whose members have this indentation: its comment, its name
     for line in lines:
         bare = line.strip()
-        if body_ends:  # within the body of a function, or the list of an enum
-            out.append(line)
-            if line.startswith(body_ends):
-                body_ends = None
-            continue
+        if body is not None:  # of a function, or the list of an enum
+            inside = not bare or line.startswith((body + " ", body + "}"))
+            if line.startswith(body + "}") or not inside:
+                body = None
+            if inside:
+                out.append(line)
+                continue
         if not statement and bare.startswith("//"):
             block.append(line)
             out.append(line)
@@ -74,7 +76,8 @@ def header(lines):
         if not statement:
             own = bool(block) and block[-1].strip().startswith("///")
             if block:
-                doc = words(block) if own else section(words(block))
+                doc = words([c for c in block if "///" in c]) if own else section(words(block))
+                general = not own
             if bare.startswith("namespace"):
                 if own:  # it is the comment of the file
                     out[-len(block)] = out[-len(block)].replace("///", "/// @filedoc", 1)
@@ -90,24 +93,26 @@ def header(lines):
         whole = " ".join(out[i].strip() for i in statement)
         indent = re.match(r"\s*", out[first])[0]
         statement = []
+        code, _, remark = whole.partition("  ///< ")
         compound = COMPOUND.match(re.sub(r"\s*//.*$", "", whole))
         if compound:
             about[indent + "  "] = (doc, compound[3])
         if "= delete" in whole:
             out[first:] = [""] * (len(out) - first)
-        elif not (SILENT.match(whole) or whole.startswith("namespace")):
-            code, _, remark = whole.partition("  ///< ")
+        elif not (SILENT.match(whole) or re.search(r"\) (const )?(noexcept )?override\b", whole)):
             of_class, name = about.get(indent, ("", ""))
             text = remark or doc or (of_class if is_own(code, name) else "")
             parts = separate(code) if is_own(code, "?") and end.endswith(";") else [whole]
-            if text and (len(parts) > 1 or not (own or remark)):
+            if text and (len(parts) > 1 or remark and code.startswith("enum") or not (own or remark)):
                 parts = parts if len(parts) > 1 else [out[first].strip()]
                 out[first] = indent + " ".join(f"/** {text} */ {part}" for part in parts)
                 if len(parts) > 1:
                     out[first + 1:] = [""] * (len(out) - first - 1)
+        if remark and not general or whole.startswith("}"):
+            doc = ""  # what follows is another thing
         own = False
         if end.endswith("{") and not compound and not whole.startswith(("namespace", "inline namespace")):
-            body_ends = indent + "}"
+            body = indent
     return out
 
 

@@ -56,7 +56,9 @@ struct AttentionOptions : AttentionMasks {
   explicit AttentionOptions(const AttentionMasks& masks) : AttentionMasks(masks) {}
 };
 
+/// What attention gives where its weights are asked for.
 struct AttentionResult {
+  /// As without weights, bit for bit.
   Tensor output;
   Tensor weights;  ///< of the scores' shape, before dropout, differentiable
 };
@@ -129,6 +131,7 @@ MaskAndBias mask_from_torch(const Tensor& mask, TorchMask kind, std::int64_t num
 
 // ---- looking at weights -------------------------------------------------------------------------------------------
 
+/// What attention_visualization_helper() makes of weights.
 struct AttentionView {
   Tensor attention_matrix;          ///< [Sq, Sk], float64: the mean over the heads of the first batch
   std::vector<std::string> tokens;  ///< one for each query; Token_0, Token_1, … if none were given

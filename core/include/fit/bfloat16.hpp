@@ -17,6 +17,7 @@ struct BFloat16 {
     const bool nan = (b & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(nan ? (b >> 16) | 0x40u : (b + 0x7fffu + (b >> 16 & 1u)) >> 16);
   }
+  /// The same value, exactly.
   operator float() const {
     const std::uint32_t b = static_cast<std::uint32_t>(bits) << 16;
     float x;

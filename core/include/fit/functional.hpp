@@ -50,6 +50,7 @@ Tensor at_copy(const F& f, const Tensor& x, const D& d) {
 }
 }  // namespace detail
 
+/// The same of a function, at a copy of x outside of its graph.
 template <class F, class = detail::IsFunction<F>>
 Tensor jacobian(const F& f, const Tensor& x) {
   return detail::at_copy(f, x, [](const Tensor& y, const Tensor& z) { return jacobian(y, z); });

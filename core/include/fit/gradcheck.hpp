@@ -26,12 +26,14 @@ class TensorFunction {
           else
             return f(in);
         }) {}
+  /// The outputs for these inputs.
   std::vector<Tensor> operator()(const std::vector<Tensor>& in) const { return call_(in); }
 
  private:
   std::function<std::vector<Tensor>(const std::vector<Tensor>&)> call_;
 };
 
+/// What check_gradients() compares, and how closely.
 struct GradCheckOptions {
   GradCheckOptions() {}
   int order = 1;      ///< 2: the gradients are differentiated as well, by the inputs and by what came in from outside
@@ -40,6 +42,7 @@ struct GradCheckOptions {
   double rtol = 1e-5, atol = 1e-7;
   /// Up to so many elements of an input are checked one by one; a larger one is checked along random directions.
   std::int64_t full_up_to = 512;
+  /// How many directions.
   int directions = 8;
   std::uint64_t seed = 0;          ///< of the cotangents and directions
   std::vector<std::string> names;  ///< of the inputs in the report; "input 0", "input 1" … where not given
@@ -47,6 +50,7 @@ struct GradCheckOptions {
 
 /// What was compared, input by input.
 struct GradReport {
+  /// What was compared of one input.
   struct Entry {
     std::string name;
     Shape shape;
@@ -62,6 +66,7 @@ struct GradReport {
   bool ok = true;
   std::vector<Entry> entries;
 };
+/// Writes a line for each entry, which begins with "ok" or "WRONG".
 std::ostream& operator<<(std::ostream& out, const GradReport& report);
 
 /// Compares d<f(inputs), v>/d(input), v random, with central differences for each floating input. f is called many

@@ -107,6 +107,7 @@ struct Keep {
 };
 
 namespace keep {
+/// Nothing beside the plain values in the closure.
 inline const Keep nothing{};
 inline const Keep inputs{~0u};      ///< all of them: b.x(i)
 inline const Keep output{0, true};  ///< all outputs: b.y(i)
@@ -218,20 +219,24 @@ class Backward {
  public:
   /// Gradient of output i; zeros if nothing came back to that output.
   Tensor dy(int i = 0);
+  /// Whether anything came back to that output.
   bool has_dy(int i) const;
   /// What was kept. Throws Error if it was changed in place meanwhile.
   Tensor x(int i);
   /// x(i), of which the node lets go unless the graph is retained: what is then unique() nobody else will read, so that
   /// the gradient may be written over it.
   Tensor take_x(int i);
+  /// Output i, and value i of keep::saved(); both throw as x().
   Tensor y(int i = 0);
   Tensor saved(int i);
+  /// Whether that value was defined.
   bool has_saved(int i) const;
   /// Whether input i wants a gradient. Asking saves work; give() drops what is not wanted.
   bool wants(int i) const;
   /// Shape and type of an input that wants a gradient.
   const Shape& shape(int i) const;
   DType dtype(int i) const;
+  /// How many there are.
   int inputs() const;
   /// Adds g to the gradient of input i. g may have a broadcast shape (it is summed) and another floating type.
   void give(int i, Tensor g);
@@ -243,6 +248,7 @@ class Backward {
     Tensor grad;
     bool add;
   };
+  /// See Target. Throws Error while recording().
   Target target(int i);
   /// Says that this op has no derivative of this order: throws Error if gradients are being recorded.
   void once_only() const;

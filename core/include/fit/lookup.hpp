@@ -12,6 +12,7 @@ namespace fit {
 
 /// The tensor of this name. Throws Error, which names the most similar, if there is none.
 Tensor at(const StateDict& state, const std::string& name);
+/// Whether there is one of this name.
 bool contains(const StateDict& state, const std::string& name);
 /// Those whose names begin with the prefix, without it, in their order.
 StateDict under(const StateDict& state, const std::string& prefix);

@@ -6,6 +6,7 @@
 /// a cap in bytes. A step that repeats therefore allocates nothing once its buffers have been made.
 namespace fit {
 
+/// What memory_stats() counts.
 struct MemoryStats {
   std::int64_t live_blocks = 0;    ///< blocks in use: buffers, tensor handles' shared parts, graph nodes
   std::int64_t live_bytes = 0;     ///< their bytes, rounded up to size classes

@@ -112,8 +112,8 @@ Tensor nan_to_num(const Tensor& x, double nan, double posinf, double neginf);
 
 // ---- two numbers, conditions --------------------------------------------------------------------------------------
 Tensor maximum(const Tensor& a, const Tensor& b);  ///< NaN if either is; the gradient is halved on a tie
-Tensor minimum(const Tensor& a, const Tensor& b);
-Tensor atan2(const Tensor& y, const Tensor& x);  ///< the angle of the point (x, y), in -pi … pi; floating
+Tensor minimum(const Tensor& a, const Tensor& b);  ///< the same, with the smaller one
+Tensor atan2(const Tensor& y, const Tensor& x);    ///< the angle of the point (x, y), in -pi … pi; floating
 /// condition ? a : b; the condition is boolean, all three broadcast. The gradient reaches only what was chosen, so a
 /// NaN in the other branch stays out of it.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
@@ -196,12 +196,13 @@ Tensor quantile(const Tensor& x, double q);  ///< of all elements
 Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, KeepDims keep = {});
 /// ln(sum(e^x)) without overflow; -inf where all are.
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
-Tensor argmax(const Tensor& x, int axis, KeepDims keep = {});  ///< int64; the first of equals; NaN wins
-Tensor argmin(const Tensor& x, int axis, KeepDims keep = {});
-Tensor argmax(const Tensor& x);  ///< over the flattened tensor
-Tensor argmin(const Tensor& x);
+Tensor argmax(const Tensor& x, int axis, KeepDims keep = {});            ///< int64; the first of equals; NaN wins
+Tensor argmin(const Tensor& x, int axis, KeepDims keep = {});            ///< the same of the smallest
+Tensor argmax(const Tensor& x);                                          ///< over the flattened tensor
+Tensor argmin(const Tensor& x);                                          ///< the same of the smallest
 Tensor any(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< boolean
-Tensor all(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
+Tensor all(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< boolean
+/// Sums of all elements so far, along an axis.
 Tensor cumsum(const Tensor& x, int axis);
 Tensor cumprod(const Tensor& x, int axis);  ///< the gradient is right with zeros too
 /// How often each of 0, 1, … stands in ids [N] (int64, none negative): [max(largest id + 1, minimum)]. With weights [N]
@@ -274,6 +275,7 @@ Tensor squeeze(const Tensor& x);                                ///< takes out a
 Tensor unsqueeze(const Tensor& x, int axis);                    ///< puts one in before `axis` of the result
 Tensor transpose(const Tensor& x, int a = -2, int b = -1);      ///< swaps two axes
 Tensor permute(const Tensor& x, const std::vector<int>& axes);  ///< axis i of the result is axis axes[i] of x
+/// x repeated along axes of size 1, and along new ones in front.
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 Tensor movedim(const Tensor& x, int from, int to);  ///< axis `from` becomes axis `to`; the others keep their order
 /// x put side by side as often as told for each axis; where there are more counts than axes, axes of size 1 come first.
@@ -301,6 +303,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors);
 Tensor unfold(const Tensor& x, int axis, std::int64_t size, std::int64_t step = 1);
 /// The adjoint of unfold(): windows, as it gives them, added up into an axis of n elements.
 Tensor fold(const Tensor& windows, int axis, std::int64_t n, std::int64_t step = 1);
+/// Parts one behind the other along an axis; stack() along a new one, before `axis`. Shapes must agree elsewhere.
 Tensor cat(const std::vector<Tensor>& parts, int axis = 0);
 Tensor stack(const std::vector<Tensor>& parts, int axis = 0);
 /// Pieces of `size` along an axis (the last may be smaller), or of the sizes given.
@@ -333,11 +336,13 @@ Tensor nonzero(const Tensor& x);  ///< int64 [N, rank]: where x is not 0 (NaN co
 Tensor take(const Tensor& x, const Tensor& where);
 /// Rows of table [V, C] at ids [...] (int64): [..., C]. The row padding_idx gets no gradient.
 Tensor embedding(const Tensor& table, const Tensor& ids, std::int64_t padding_idx = -1);
+/// From behind, along these axes.
 Tensor flip(const Tensor& x, const Axes& axes);
 Tensor tril(const Tensor& x, std::int64_t diagonal = 0);  ///< 0 above the diagonal of the last two axes
 Tensor triu(const Tensor& x, std::int64_t diagonal = 0);  ///< 0 below it
 /// {values, ids (int64)} along an axis, stable; NaN sorts as the largest. The gradient is that of the values.
 std::pair<Tensor, Tensor> sort(const Tensor& x, int axis = -1, SortOrder order = {});
+/// {values, ids (int64)} of the k largest, or smallest, along an axis, the most extreme first.
 std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis = -1, Extremes which = {});
 Tensor argsort(const Tensor& x, int axis = -1, SortOrder order = {});  ///< the ids of sort()
 /// What unique() finds: each number once, in ascending order; for each element of x which of them it is (int64, x's
@@ -351,6 +356,7 @@ Unique unique(const Tensor& x);  ///< no gradient; all NaN are one
 /// NumPy's matmul: [..., M, K] x [..., K, N] -> [..., M, N], the leading axes broadcast; a vector on the left is a row,
 /// on the right a column, and that axis goes away again. One floating type, or mixed ones promoted.
 Tensor matmul(const Tensor& a, const Tensor& b);
+/// Whether matmul() reads rows as columns.
 enum class Transpose : bool { no, yes };
 /// op(a) op(b) where op may transpose the last two axes; [..., M, K] x [..., K, N] after that. Both of rank >= 2.
 Tensor matmul(const Tensor& a, Transpose transpose_a, const Tensor& b, Transpose transpose_b);
@@ -380,6 +386,7 @@ struct ConvOptions {
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
 /// The same over the last two axes: x [N, C, H, W], weight [O, C / groups, K, L].
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
+/// How the windows of a pool lie.
 struct PoolOptions {
   PoolOptions() {}
   std::int64_t stride = 0;   ///< from window to window; 0: as wide as the window

@@ -34,6 +34,7 @@ class Generator {
   std::uint64_t seed() const { return seed_.load(std::memory_order_relaxed); }
   /// Calls drawn so far; setting it (with the seed) restores a state.
   std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  /// Both at once.
   void set_state(std::uint64_t seed, std::uint64_t calls) {
     seed_.store(seed, std::memory_order_relaxed);
     calls_.store(calls, std::memory_order_relaxed);

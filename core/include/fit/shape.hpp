@@ -11,14 +11,19 @@ namespace fit {
 /// Stored as: boolean bool (one byte), int64 std::int64_t, float32 float, float64 double.
 enum class DType : std::uint8_t { boolean, int64, float32, float64 };
 
+/// The types under short names.
 inline constexpr DType boolean = DType::boolean, int64 = DType::int64, float32 = DType::float32,
                        float64 = DType::float64;
 
+/// Whether it is float32 or float64.
 constexpr bool is_floating(DType t) { return t >= DType::float32; }
+/// Bytes of an element.
 constexpr std::int64_t size_of(DType t) { return t == DType::boolean ? 1 : t == DType::float32 ? 4 : 8; }
+/// The type of an operation on both: the larger one.
 constexpr DType promote(DType a, DType b) { return a < b ? b : a; }
 /// "float32" and so on.
 const char* name_of(DType t);
+/// Writes name_of().
 std::ostream& operator<<(std::ostream& out, DType t);
 
 /// DType of a C++ type: dtype_of<float>() is float32. bool, std::int64_t, float and double have one.
@@ -52,12 +57,16 @@ class Shape {
   Shape(const std::vector<std::int64_t>& sizes) : Shape(sizes.data(), static_cast<int>(sizes.size())) {}
   Shape(const std::int64_t* sizes, int rank);
 
+  /// How many axes there are.
   int rank() const { return rank_; }
+  /// The product of all sizes: how many elements there are.
   std::int64_t numel() const { return numel_; }
   /// Size of an axis; a negative one counts from the end. The axis is not checked: Tensor::size() does that.
   std::int64_t operator[](int axis) const { return sizes_[axis < 0 ? axis + rank_ : axis]; }
+  /// The sizes, one after the other.
   const std::int64_t* begin() const { return sizes_; }
   const std::int64_t* end() const { return sizes_ + rank_; }
+  /// That of the last axis; there must be one.
   std::int64_t back() const { return sizes_[rank_ - 1]; }
 
   /// The same shape with one size changed, an axis put in before `axis`, or an axis taken out. Axes are not negative.
@@ -68,6 +77,7 @@ class Shape {
   /// "[2, 3]"
   std::string str() const;
 
+  /// Whether they have as many axes, of the same sizes.
   friend bool operator==(const Shape& a, const Shape& b) {
     if (a.rank_ != b.rank_) return false;
     for (int i = 0; i < a.rank_; ++i)
@@ -82,6 +92,7 @@ class Shape {
   int rank_ = 0;
 };
 
+/// Writes str().
 std::ostream& operator<<(std::ostream& out, const Shape& s);
 
 }  // namespace fit

@@ -97,6 +97,7 @@ inline constexpr GraphFlags retain_graph = GraphFlags::retain_graph;
 inline constexpr GraphFlags create_graph = GraphFlags::create_graph;
 /// grad() gives an undefined tensor for an input that the outputs don't depend on, in place of an error.
 inline constexpr GraphFlags allow_unused = GraphFlags::allow_unused;
+/// Both.
 constexpr GraphFlags operator|(GraphFlags a, GraphFlags b) {
   return static_cast<GraphFlags>(static_cast<int>(a) | static_cast<int>(b));
 }
@@ -138,6 +139,7 @@ class Index {
 /// What x[i] takes without braces: a whole number. A template, so that x[{0}] is a list of one.
 template <class I>
 using IsIndex = std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>>;
+/// As many whole axes as are left, and a new axis of size 1.
 inline const Index ellipsis{Index::Kind::ellipsis};
 inline const Index newaxis{Index::Kind::newaxis};
 
@@ -157,10 +159,13 @@ class Tensor {
  public:
   /// An undefined tensor: it stands for "none". Every use but defined() and assignment throws Error.
   Tensor() noexcept {}
+  /// Another handle to the same elements.
   Tensor(const Tensor& o) noexcept : impl_(o.impl_) {
     if (impl_) detail::hold(impl_->refs);
   }
+  /// Takes the handle over; `o` becomes undefined.
   Tensor(Tensor&& o) noexcept : impl_(std::exchange(o.impl_, nullptr)) {}
+  /// From now on a handle to the elements of `o`.
   Tensor& operator=(const Tensor& o) noexcept {
     Tensor copy(o);
     std::swap(impl_, copy.impl_);
@@ -174,10 +179,15 @@ class Tensor {
   ~Tensor() { reset(); }
 
   // ---- what it is
+  /// False for Tensor(), which stands for "none".
   bool defined() const { return impl_ != nullptr; }
+  /// The sizes of all axes.
   const Shape& shape() const { return get().shape; }
+  /// How many axes there are.
   int rank() const { return get().shape.rank(); }
+  /// How many elements there are.
   std::int64_t numel() const { return get().shape.numel(); }
+  /// The type of the elements.
   DType dtype() const { return get().dtype; }
   /// Size of one axis; a negative axis counts from the end. Throws Error if there is no such axis.
   std::int64_t size(int axis) const;
@@ -252,6 +262,7 @@ class Tensor {
   Tensor& fill_(Scalar s);
   Tensor& zero_();
   Tensor& copy_(const Tensor& o);
+  /// Counts the changes in place.
   std::uint32_t version() const { return get().storage->version.load(std::memory_order_relaxed); }
 
   // ---- gradients
@@ -265,7 +276,9 @@ class Tensor {
   /// The gradient that backward() has summed up here so far; undefined before the first. It is the live one:
   /// changing it in place changes what an optimiser sees.
   Tensor grad() const;
+  /// Whether there is one.
   bool has_grad() const { return grad().defined(); }
+  /// Puts another in its place, of the same shape and type, or none. Throws Error unless this is a leaf that wants one.
   void set_grad(const Tensor& g);
   /// Forgets the gradient.
   void zero_grad();
@@ -416,6 +429,7 @@ class Tensor {
   static Tensor empty(const Shape& shape, DType dtype = float32);
   /// Another shape over the same buffer; no graph. The counts of elements must agree.
   Tensor alias(const Shape& shape) const;
+  /// Where the elements begin.
   const void* raw() const {
     const detail::TensorImpl& t = get();
     return static_cast<const char*>(t.storage->data) + t.offset * size_of(t.dtype);
@@ -432,6 +446,7 @@ class Tensor {
     return impl_->refs.load(std::memory_order_acquire) == 1 &&
            impl_->storage->refs.load(std::memory_order_acquire) == 1;
   }
+  /// For the library: the shared part, of which a handle is made, and of this handle.
   explicit Tensor(detail::TensorImpl* adopted) noexcept : impl_(adopted) {}
   detail::TensorImpl* impl() const { return impl_; }
 
@@ -455,6 +470,7 @@ class Tensor {
   detail::TensorImpl* impl_ = nullptr;
 };
 
+/// Writes str().
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
 
 /// What x[{...}] gives for an x that can be written: the elements read, and a target for =, +=, -=, *= and /=.
@@ -469,6 +485,7 @@ class Indexed : public Tensor {
   const Tensor operator[](I i) const {
     return Tensor::operator[](i);
   }
+  /// Writes into the tensor that the brackets belong to; v broadcasts to the shape of what they name.
   void operator=(const Tensor& v) &&;
   void operator=(const Indexed& v) && { std::move(*this) = static_cast<const Tensor&>(v); }
   void operator=(Scalar v) &&;
@@ -520,9 +537,11 @@ Tensor tensor(const std::vector<double>& values, const Shape& shape);
 Tensor tensor(const std::vector<std::int64_t>& values, const Shape& shape);
 Tensor tensor(const std::vector<bool>& values, const Shape& shape);
 
+/// Of this shape and type, all elements 0, 1 or `value`.
 Tensor zeros(const Shape& shape, DType dtype = float32);
 Tensor ones(const Shape& shape, DType dtype = float32);
 Tensor full(const Shape& shape, Scalar value, DType dtype = float32);
+/// The same of the shape and type of x.
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, Scalar value);

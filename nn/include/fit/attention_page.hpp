@@ -8,6 +8,7 @@
 /// else.
 namespace fit::plot {
 
+/// What attention_page() may take.
 struct AttentionPageOptions {
   AttentionPageOptions() {}
   /// More queries or keys than this are shown in blocks: of neighbouring keys the sum, of neighbouring queries the

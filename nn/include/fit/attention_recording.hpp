@@ -63,6 +63,7 @@ struct HeadMeasures {
 /// The measures of each head. In self-attention query i stands at position i + Sk - Sq.
 std::vector<HeadMeasures> head_measures(const AttentionRecord& record);
 
+/// The records of a run, in the order in which they were added.
 class AttentionRecording {
  public:
   /// What the page is called.
@@ -86,6 +87,7 @@ class AttentionRecording {
   /// Forgets the records whose step is not a multiple of `every`.
   void keep_every(std::int64_t every);
 
+  /// All of them.
   const std::vector<AttentionRecord>& records() const& { return records_; }
   std::vector<AttentionRecord> records() && { return std::move(records_); }  // for (r : recorder.recording().records())
   /// What the weights and masks take.

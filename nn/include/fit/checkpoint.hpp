@@ -56,6 +56,7 @@ class Checkpoint {
   /// has been changed then.
   void load(const std::string& path);
 
+  /// Numbers and strings that are saved along: the step of the training, and what tells how to make the model.
   std::int64_t step = 0;
   std::map<std::string, std::string> config;
 
@@ -83,6 +84,7 @@ struct CheckpointInfo {
   std::int64_t step = 0;
   std::map<std::string, std::string> config;
 };
+/// Throws as Checkpoint::load().
 CheckpointInfo checkpoint_info(const std::string& path);
 
 /// What one part had saved. Throws as Checkpoint::load().

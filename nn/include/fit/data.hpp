@@ -34,6 +34,7 @@ class Batch : public std::vector<Tensor> {
  private:
   std::size_t checked(std::size_t field) const;
 };
+/// The fields of one example.
 using Example = Batch;
 
 /// Examples that can be asked for by number. get() must give the same for the same number and may be called from
@@ -111,6 +112,7 @@ std::vector<Subset> random_split(const SharedDataset& dataset, std::initializer_
 
 // ---- examples to a batch ------------------------------------------------------------------------------------------
 
+/// Makes a batch of examples.
 using Collate = std::function<Batch(const std::vector<Example>&)>;
 
 /// Field by field, stacked along a new first axis. Throws Error unless the examples agree in fields and shapes.
@@ -141,6 +143,7 @@ Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool = 50
 /// stack_collate() makes is the same both ways, and made of the own examples always.
 enum class Collated { whole, own };
 
+/// How a DataLoader goes through its dataset.
 struct LoaderOptions {
   LoaderOptions() {}
   std::int64_t batch_size = 1;
@@ -161,6 +164,7 @@ class DataLoader {
   DataLoader(SharedDataset dataset, std::int64_t batch_size);
   ~DataLoader();
 
+  /// What the batches come from.
   const Dataset& dataset() const { return *dataset_; }
   /// Batches in an epoch.
   std::int64_t size() const;
@@ -173,17 +177,23 @@ class DataLoader {
   /// The number of the epoch that runs or, before the first, will run.
   std::int64_t epoch() const { return epoch_; }
 
+  /// What a range-for needs: the end of a loop, and what keeps it running.
   struct End {};
   struct Loop {};
+  /// The place of a loop.
   class Iterator {
    public:
+    /// Stands at the first batch.
     Iterator(DataLoader* loader, std::shared_ptr<Loop> loop) : loader_(loader), loop_(std::move(loop)) { ++*this; }
+    /// The batch in hand.
     const Batch& operator*() const { return batch_; }
     const Batch* operator->() const { return &batch_; }
+    /// Goes to the next batch.
     Iterator& operator++() {
       if (!loader_->next(batch_)) loop_.reset();
       return *this;
     }
+    /// Whether there is a batch in hand.
     bool operator!=(End) const { return loop_ != nullptr; }
 
    private:

@@ -28,6 +28,7 @@ enum class Overlap : bool { no, yes };
 /// is an error that names it. (One that has none on any rank has none afterwards.)
 enum class Missing : bool { zero, error };
 
+/// How gradients travel among ranks.
 struct DataParallelOptions {
   DataParallelOptions() {}
   std::size_t bucket_bytes = std::size_t{1} << 20;  ///< gradients that travel together
@@ -96,8 +97,10 @@ class DataParallel {
     bool& flag_;
     bool before_;
   };
+  /// While what it gives lives, backward() sends nothing.
   [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
 
+  /// The ranks, and what was sent so far.
   World& world() const { return world_; }
   const Traffic& traffic() const;
 

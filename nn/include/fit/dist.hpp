@@ -22,6 +22,7 @@ class Transfer {
   virtual ~Transfer() = default;
   /// Moves on, and says whether it has arrived.
   virtual bool done() = 0;
+  /// Returns when it has arrived.
   virtual void wait() = 0;
 };
 
@@ -36,7 +37,9 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
+  /// The number of this process, 0 … size() - 1.
   virtual int rank() const { return 0; }
+  /// How many processes there are.
   virtual int size() const { return 1; }
   /// Returns once every rank has called it.
   virtual void barrier() {}
@@ -53,6 +56,7 @@ class World {
   double bytes_sent() const { return bytes_sent_; }
 
  protected:
+  /// Counts a piece sent to each of the others, for bytes_sent().
   void count_sent(std::size_t piece) { bytes_sent_ += static_cast<double>(piece) * (size() - 1); }
 
  private:

@@ -12,6 +12,7 @@
 ///     // dot -Tsvg out/loss.dot > out/loss.svg
 namespace fit {
 
+/// What graph_to_dot() draws.
 struct GraphToDotOptions {
   GraphToDotOptions() {}
   /// With more nodes than this, layers are drawn as one node each: the largest that keep to it. What is too large even

@@ -28,6 +28,7 @@
 ///   * From a line "// not shown" on, code is left out up to the next prose.
 namespace fit {
 
+/// Where a Lesson goes.
 struct LessonOptions {
   LessonOptions() {}
   std::string title = "";   ///< of the window; the first heading if empty

@@ -76,8 +76,11 @@ class Optimizer {
   /// The name of the first parameter whose gradient holds an infinity or NaN; empty if there is none.
   std::string nonfinite_gradient() const;
 
+  /// How many groups of parameters there are.
   std::size_t groups() const { return slots_.size(); }
+  /// The learning rate of a group.
   virtual double lr(std::size_t group = 0) const = 0;
+  /// Changes it.
   virtual void set_lr(std::size_t group, double lr) = 0;
   /// For all groups.
   void set_lr(double lr);
@@ -127,6 +130,7 @@ class Optimizer {
   virtual StateSpec state_spec_under(const std::vector<Option>& options) const = 0;
   /// The shape of states[k] of a parameter; none if it goes without. It is the parameter's, unless an optimiser says.
   virtual std::optional<Shape> state_shape(const Tensor& parameter, int k) const;
+  /// Puts options in, in the order of option_list().
   virtual void set_options(std::size_t group, const std::vector<Option>& options) = 0;
   /// Calls f(slot, group) for every parameter that has a gradient, with its step counted and its states there. What can
   /// fail is done before anything is changed; so that a step is taken whole or not at all, f must not throw.
@@ -148,6 +152,7 @@ class Optimizer {
   struct Part {
     std::int64_t begin, size;
   };
+  /// Which of the parameter's elements these are.
   Part part_of(const Slot& slot) const;
   /// After a step: what the ranks have changed, to all.
   void exchange_parameters();
@@ -177,6 +182,7 @@ class GroupedOptimizer : public Optimizer {
   GroupedOptimizer(const Parameters& parameters, double lr);
   explicit GroupedOptimizer(const std::vector<Group<Options>>& groups);
 
+  /// The class's formula, for each parameter that has a gradient.
   void step() override;
   /// A further group. Schedules that are there already leave its rate alone.
   void add_param_group(const Group<Options>& group);
@@ -184,21 +190,29 @@ class GroupedOptimizer : public Optimizer {
   /// They may be changed between steps. Throws Error if there is no such group.
   Options& options(std::size_t group = 0);
   const Options& options(std::size_t group = 0) const;
+  /// As Optimizer has it.
   double lr(std::size_t group = 0) const override { return options(group).lr; }
+  /// As Optimizer has it.
   void set_lr(std::size_t group, double lr) override { options(group).lr = lr; }
   using Optimizer::set_lr;
 
  protected:
+  /// What Optimizer asks for, from the list of these options.
   StateSpec state_spec(std::size_t group) const override;
+  /// As Optimizer has it.
   StateSpec state_spec_under(const std::vector<Option>& list) const override;
+  /// As Optimizer has it.
   std::optional<Shape> state_shape(const Tensor& parameter, int k) const override;
+  /// As Optimizer has it.
   std::vector<Option> option_list(std::size_t group) const override;
+  /// As Optimizer has it.
   void set_options(std::size_t group, const std::vector<Option>& list) override;
 
  private:
   std::vector<Options> options_;
 };
 
+/// The options of SGD, whose formula names them.
 struct SGDOptions {
   SGDOptions() {}
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
@@ -213,6 +227,7 @@ class SGD final : public GroupedOptimizer<SGDOptions> {
   SGD(const Parameters& parameters, double lr, double momentum);
 };
 
+/// The options of Adam, whose formula names them.
 struct AdamOptions {
   AdamOptions() {}
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
@@ -228,6 +243,7 @@ class Adam final : public GroupedOptimizer<AdamOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
+/// The options of AdamW, whose formula names them.
 struct AdamWOptions {
   AdamWOptions() {}
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
@@ -242,6 +258,7 @@ class AdamW final : public GroupedOptimizer<AdamWOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
+/// The options of NAdam, whose formula names them.
 struct NAdamOptions {
   NAdamOptions() {}
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3;
@@ -257,6 +274,7 @@ class NAdam final : public GroupedOptimizer<NAdamOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
+/// The options of RAdam, whose formula names them.
 struct RAdamOptions {
   RAdamOptions() {}
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
@@ -273,6 +291,7 @@ class RAdam final : public GroupedOptimizer<RAdamOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
+/// The options of Adamax, whose formula names them.
 struct AdamaxOptions {
   AdamaxOptions() {}
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
@@ -286,6 +305,7 @@ class Adamax final : public GroupedOptimizer<AdamaxOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
+/// The options of RMSprop, whose formula names them.
 struct RMSpropOptions {
   RMSpropOptions() {}
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
@@ -300,6 +320,7 @@ class RMSprop final : public GroupedOptimizer<RMSpropOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
+/// The options of Adagrad, whose formula names them.
 struct AdagradOptions {
   AdagradOptions() {}
   double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
@@ -313,6 +334,7 @@ class Adagrad final : public GroupedOptimizer<AdagradOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
+/// The options of Lion, whose formula names them.
 struct LionOptions {
   LionOptions() {}
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;

@@ -93,6 +93,7 @@ Figure heads(const Tensor& weights, const std::vector<std::string>& tokens, cons
 /// red where b is. The scale is the same on both sides unless options say otherwise. Throws Error if the shapes differ.
 Figure difference(const Tensor& a, const Tensor& b, const Options& options = {});
 
+/// What token_lines() draws.
 struct TokenLinesOptions {
   TokenLinesOptions() {}
   std::string title = "";
@@ -120,6 +121,7 @@ struct Curve {
   std::vector<double> y = {}, x = {};
 };
 
+/// How lines() are drawn.
 struct LineOptions {
   LineOptions() {}
   /// The words; the rest is set by name.
@@ -135,6 +137,7 @@ struct LineOptions {
 /// nothing to draw or if x and y of a curve differ in length.
 Figure lines(const std::vector<Curve>& curves, const LineOptions& options = {});
 
+/// How histogram() is drawn.
 struct HistogramOptions {
   HistogramOptions() {}
   /// The words; the rest is set by name.
@@ -155,6 +158,7 @@ Figure histogram(const Tensor& values, const HistogramOptions& options = {});
 /// More than 7 are stacked into one, for they could not be told apart.
 Figure histogram(const StateDict& values, const HistogramOptions& options = {});
 
+/// How embedding_map() is drawn.
 struct EmbeddingMapOptions {
   EmbeddingMapOptions() {}
   std::string title = "";

@@ -13,6 +13,7 @@ std::string read_text(const std::string& path);
 /// Its lines, without their ends ("\n" or "\r\n").
 std::vector<std::string> read_lines(const std::string& path);
 
+/// What a file of read_csv() looks like.
 struct CsvOptions {
   CsvOptions() {}
   bool header = true;  ///< the first row names the columns

@@ -41,6 +41,7 @@ class Schedule {
   void load_state_dict(const StateDict& state);
 
  protected:
+  /// Schedules within this one.
   using List = std::vector<std::shared_ptr<Schedule>>;
   Schedule(const char* op, Optimizer& optimizer, List inner = {});
   /// The rate of a group at position t, `lr` before. A constructor ends with step() to position 0.
@@ -49,11 +50,13 @@ class Schedule {
   virtual double next_of(std::size_t /*group*/, std::int64_t t, double lr, double base) const {
     return next(t, lr, base);
   }
+  /// Those within this one.
   const List& inner() const { return inner_; }
   /// Goes to position 0 again, from the base rates.
   void restart();
   /// Sets the rates back to the base rates, and the position to where the next step() leads to 0.
   void rewind();
+  /// Goes one position on, and changes nothing else.
   void count_step() { ++position_; }
   /// Throws Error unless every group has the option "momentum" or "beta1".
   void check_momentum() const;
@@ -64,6 +67,7 @@ class Schedule {
     std::vector<std::vector<Optimizer::Option>> options;  // of the groups
     std::vector<std::int64_t> positions;                  // of this and of those inside
   };
+  /// What there is now, and how to go back to it.
   Snapshot snapshot() const;
   void restore(const Snapshot& before);
 
@@ -195,8 +199,10 @@ class CosineAnnealingWarmRestarts final : public Schedule {
   double low_;
 };
 
+/// Along a half wave, or in a straight line.
 enum class Anneal { cos, linear };
 
+/// The options of OneCycleLR.
 struct OneCycleOptions {
   OneCycleOptions() {}
   double pct_start = 0.3;  ///< the share of the steps in which the rate rises
@@ -256,6 +262,7 @@ class ChainedScheduler final : public Schedule {
   void step() override;
 };
 
+/// The options of ReduceLROnPlateau.
 struct PlateauOptions {
   PlateauOptions() {}
   enum class Mode { min, max } mode = Mode::min;  ///< whether a smaller or a larger number is better
@@ -273,7 +280,9 @@ class ReduceLROnPlateau {
  public:
   explicit ReduceLROnPlateau(Optimizer& optimizer, const PlateauOptions& options = {});
 
+  /// Takes the number in, and changes the rates if it is time to.
   void step(double metric);
+  /// The best number so far.
   double best() const { return best_; }
 
   /// "lr", "best", "num_bad_epochs" and "cooldown_counter"; as a Schedule's.

@@ -46,12 +46,14 @@ struct ModelSummary {
   bool training = true;
   std::vector<std::string> notes;  ///< on parameters that are shared
 
+  /// That of the whole model.
   const LayerSummary& model() const { return layers.front(); }
   /// The layer of this dotted name. Throws Error if there is none.
   const LayerSummary& layer(const std::string& name) const;
   /// A table of the layers down to this depth.
   std::string str(int depth = 1000) const;
 };
+/// Writes str().
 std::ostream& operator<<(std::ostream& out, const ModelSummary& summary);
 
 namespace detail {

@@ -64,6 +64,7 @@ class BytePairVocabulary final : public Vocabulary {
   std::int64_t size() const override { return static_cast<std::int64_t>(tokens_.size()); }
   Tensor encode(const std::string& text) const override;
   const std::string& token(std::int64_t id) const override;
+  /// The pairs that the tokens 256, 257 … join.
   const Merges& merges() const { return merges_; }
 
   /// A JSON file, written whole or not at all. load() throws FileError for one that is not exactly such.

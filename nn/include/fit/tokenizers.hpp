@@ -33,6 +33,7 @@ class WordPieces {
   /// One piece a line. Throws FileError.
   static WordPieces load(const std::string& path);
 
+  /// How many pieces there are.
   std::int64_t size() const { return static_cast<std::int64_t>(pieces_.size()); }
   /// [CLS], the pieces and [SEP], int64 [N]; of a text that gives more than max_length ids, the first max_length - 2
   /// pieces. 0: all. Throws Error if the text is not UTF-8, or max_length is 1 or negative.

@@ -80,6 +80,7 @@ class MetricsLog {
   explicit MetricsLog(const std::string& path = "", std::int64_t keep_to = -1);
   /// Adds a line. A disk that is full ends no training: it is told on stderr, once.
   void add(const Row& row);
+  /// All lines.
   const std::vector<Row>& rows() const { return rows_; }
 
  private:
@@ -95,9 +96,12 @@ class EarlyStopping {
   explicit EarlyStopping(int patience = 0, double min_delta = 0) : patience_(patience), min_delta_(min_delta) {}
   /// Whether it is the best so far. A NaN never is.
   bool update(double value);
+  /// Whether `patience` updates have brought no progress.
   bool stop() const { return patience_ > 0 && since_best_ >= patience_; }
+  /// The best number; infinity if there was none.
   double best() const { return best_; }
 
+  /// The best number, and how long ago it was.
   StateDict state_dict() const;
   void load_state_dict(const StateDict& state);
 
@@ -124,6 +128,7 @@ class InterruptGuard {
 
 // ---- the loop -----------------------------------------------------------------------------------------------------
 
+/// The options of a Trainer.
 struct TrainerOptions {
   TrainerOptions() {}
   std::int64_t steps = 1000;
@@ -211,6 +216,7 @@ class Trainer {
   Checkpoint& checkpoint() { return checkpoint_; }
   /// Adds a number to the metrics of the step that runs: from within the loss, the validation or after_step().
   void log(const std::string& name, double value) { row_[name] = value; }
+  /// The numbers of all steps that were logged.
   const MetricsLog& metrics() const { return metrics_; }
 
   /// Where options.resume is set and out/last.safetensors is there: puts everything back as it was saved, the

@@ -26,6 +26,7 @@ enum class TrainingState { running, done, stopped };
 /// (of the steps since the row before, for the rate); others get a chart of their own.
 using TrainingRow = std::map<std::string, double>;
 
+/// What a TrainingPage says, and how often.
 struct TrainingPageOptions {
   TrainingPageOptions() {}
   std::string title = "Training";
@@ -35,6 +36,7 @@ struct TrainingPageOptions {
   std::vector<TrainingRow> before = {};  ///< what a training that goes on has had
 };
 
+/// The page of one training.
 class TrainingPage {
  public:
   /// Writes the page, PATH.html, and what it reads again every second, PATH.js; nothing if the path is empty. Throws

@@ -61,6 +61,7 @@ class Lambda final : public UnaryLayer {
   std::function<Tensor(const Tensor&)> f_;
 };
 
+/// x where x > 0, else alpha (e^x - 1).
 class ELU final : public UnaryLayer {
  public:
   explicit ELU(double alpha = 1) : alpha_(alpha) {}
@@ -72,6 +73,7 @@ class ELU final : public UnaryLayer {
   double alpha_;
 };
 
+/// x where x > 0, else negative_slope x.
 class LeakyReLU final : public UnaryLayer {
  public:
   explicit LeakyReLU(double negative_slope = 0.01) : negative_slope_(negative_slope) {}
@@ -83,6 +85,7 @@ class LeakyReLU final : public UnaryLayer {
   double negative_slope_;
 };
 
+/// x times the share of a normal distribution below x: exact, or by tanh.
 class GELU final : public UnaryLayer {
  public:
   explicit GELU(Gelu form = Gelu::exact) : form_(form) {}
@@ -94,6 +97,7 @@ class GELU final : public UnaryLayer {
   Gelu form_;
 };
 
+/// e^x_i / sum_j e^x_j along an axis.
 class Softmax final : public UnaryLayer {
  public:
   explicit Softmax(int axis = -1) : axis_(axis) {}
@@ -105,6 +109,7 @@ class Softmax final : public UnaryLayer {
   int axis_;
 };
 
+/// The logarithm of Softmax, without overflow.
 class LogSoftmax final : public UnaryLayer {
  public:
   explicit LogSoftmax(int axis = -1) : axis_(axis) {}

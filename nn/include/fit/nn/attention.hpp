@@ -85,6 +85,7 @@ class ScaledDotProductAttention final : public AttentionLayer {
   std::optional<double> scale_;
 };
 
+/// The options of MultiHeadAttention.
 struct MultiHeadAttentionOptions {
   MultiHeadAttentionOptions() {}
   double dropout = 0.1;                      ///< of the weights, in training
@@ -93,6 +94,7 @@ struct MultiHeadAttentionOptions {
   std::optional<std::int64_t> kdim, vdim;    ///< features of key and value; d_model if not given
   std::optional<std::int64_t> num_kv_heads;  ///< fewer heads of keys and values than queries; num_heads if not given
   bool causal = false;                       ///< every call is causal
+  /// Above 1 the weights become more alike, below 1 less.
   double temperature = 1.0;
   std::optional<double> scale;  ///< in place of 1 / (sqrt(d_k) temperature)
 };
@@ -120,10 +122,13 @@ class MultiHeadAttention final : public AttentionLayer {
   Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
                       const AttentionMasks& masks = {}) const;
 
+  /// Features of the queries and of the result.
   std::int64_t d_model() const { return d_model_; }
+  /// Heads of the queries.
   std::int64_t num_heads() const { return num_heads_; }
   /// Features of a head: d_model / num_heads.
   std::int64_t d_k() const { return d_model_ / num_heads_; }
+  /// What it was made with.
   const MultiHeadAttentionOptions& options() const { return options_; }
 
   FIT_FIELDS(w_q, w_k, w_v, w_o, attention)
@@ -215,6 +220,7 @@ class CausalSelfAttention final : public detail::AroundMultiHead<CausalSelfAtten
                       const AttentionMasks& masks = {}) const {
     return within(*this, [&] { return multihead_attn.forward_next(x, kept, length, masks); });
   }
+  /// forward() and forward_with_weights().
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   AttentionResult operator()(const Tensor& x, const AttentionMasks& masks, ReturnAttention) const {
     return forward_with_weights(x, masks);

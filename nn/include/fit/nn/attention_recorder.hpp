@@ -20,6 +20,7 @@
 ///     plot::write_attention_page("out/attention.html", recording);
 namespace fit::nn {
 
+/// What an AttentionRecorder keeps.
 struct AttentionRecorderOptions {
   AttentionRecorderOptions() {}
   std::int64_t every = 1;    ///< steps from one that is recorded to the next: those that it divides

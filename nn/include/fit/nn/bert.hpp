@@ -35,6 +35,7 @@ class BERT final : public Layer {
                  TransformerWeights* weights = nullptr) const;
   Tensor operator()(const Tensor& ids, const Tensor& mask = {}) const { return forward(ids, mask); }
 
+  /// What it was made with.
   const BERTOptions& options() const { return options_; }
   FIT_FIELDS(word, position, segment, norm, dropout, encoder)
   std::string describe() const override;

@@ -16,6 +16,7 @@ class Dropout final : public UnaryLayer {
   Tensor forward(const Tensor& x) const override;
   FIT_FIELDS()
   std::string describe() const override;
+  /// The probability.
   double p() const { return p_; }
 
  private:

@@ -19,6 +19,7 @@ enum class Activation {
 };
 const char* name_of(Activation a);  ///< "relu", "gelu", …
 
+/// The options of FeedForward.
 struct FeedForwardOptions {
   FeedForwardOptions() {}
   Activation activation = Activation::relu;

@@ -12,6 +12,7 @@ namespace fit::nn {
 class GPT;
 class Transformer;
 
+/// The numbers of a text's tokens.
 using Tokens = std::vector<std::int64_t>;
 
 /// How the next token is chosen from logits. What is stated applies in this order.
@@ -34,6 +35,7 @@ struct SamplingOptions {
 /// all -inf, or a sequence with tokens outside 0 … V - 1.
 std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const SamplingOptions& options, double uniform);
 
+/// The options of generate().
 struct GenerateOptions : SamplingOptions {
   GenerateOptions() {}
   std::int64_t max_new_tokens = 0;
@@ -49,6 +51,7 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
 
 // ---- beam search --------------------------------------------------------------------------------------------------
 
+/// The options of beam_search().
 struct BeamOptions {
   BeamOptions() {}
   std::int64_t num_beams = 4;
@@ -58,6 +61,7 @@ struct BeamOptions {
   double length_penalty = 1;
 };
 
+/// A sequence that beam_search() has found.
 struct Hypothesis {
   Tokens tokens;           ///< without the begin token; the end token, if it came, is the last
   double log_probability;  ///< of all its tokens

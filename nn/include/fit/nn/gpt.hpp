@@ -30,6 +30,7 @@ enum class Positions {
 };
 const char* name_of(Positions p);  ///< "none", "learned", …
 
+/// What a GPT is made of; sizes without a default must be set.
 struct GPTOptions {
   GPTOptions() {}
   std::int64_t vocab_size = 0;
@@ -83,6 +84,7 @@ class GPTBlock final : public UnaryLayer {
  public:
   explicit GPTBlock(const GPTOptions& options, const Tensor& rotary = {});
   Tensor forward(const Tensor& x) const override;
+  /// As GPTAttention's, in the block.
   Tensor forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
   FIT_FIELDS(ln_1, attn, ln_2, mlp)
 
@@ -124,6 +126,7 @@ class GPT final : public Layer {
   /// The mean cross entropy of targets [B, T], of which those that are ignore_index count for nothing.
   Tensor loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index = -100) const;
 
+  /// What it was made with.
   const GPTOptions& options() const { return options_; }
   FIT_FIELDS(wte, wpe, dropout, h, ln_f, head)
   std::string describe() const override;

@@ -24,11 +24,14 @@ class Skip {
   bool before_;
 };
 
+/// Which side of a weight counts.
 enum class Fan { in, out };
+/// What follows the layer.
 enum class Nonlinearity { linear, sigmoid, tanh, relu, leaky_relu, selu };
 /// What a nonlinearity takes away from the standard deviation: 1, 1, 5/3, sqrt 2, sqrt(2 / (1 + slope^2)), 3/4.
 double gain(Nonlinearity nonlinearity, double negative_slope = 0.01);
 
+/// All elements: the value, 0, or 1.
 Tensor constant_(Tensor t, Scalar value);
 Tensor zeros_(Tensor t);
 Tensor ones_(Tensor t);

@@ -25,9 +25,11 @@ class KVCache {
   KVCache(KVCache&&) = default;
   KVCache& operator=(KVCache&&) = default;
 
+  /// How many layers, rows and positions it has room for.
   std::size_t num_layers() const { return layers_.size(); }
   /// Throws Error if there is no such layer.
   Layer& operator[](std::size_t layer);
+  /// Rows, and positions that each has room for.
   std::int64_t batch() const { return batch_; }
   std::int64_t max_length() const { return max_length_; }
   /// Throws Error in the name of `op` unless it has so many layers and rows, and heads of this number, size and type.
@@ -49,6 +51,7 @@ class KVCache {
   /// For sequences of unequal length, aligned at their ends: the first padding[b] positions of row b hold nothing, and
   /// nobody attends to them. To be set before the first position.
   void set_padding(std::vector<std::int64_t> padding);
+  /// As set_padding() left it; empty without padding.
   const std::vector<std::int64_t>& padding() const { return padding_; }
   /// The positions of the next `count` tokens, not counting padding: [count], or [B, count] if there is any. Throws
   /// Error if they find no room.

@@ -66,11 +66,13 @@ class Parameter : public Tensor, public detail::Member {
   Tensor value() const { return parametrized_ ? computed() : Tensor(*this); }
   /// What is trained and saved: the tensor itself, or that from which value() is computed. It has the same shape.
   const Tensor& original() const;
+  /// Whether value() is computed from others.
   bool parametrized() const { return parametrized_ != nullptr; }
 
   /// A frozen parameter gets no gradient, and so no optimiser changes it; whatever shares it is frozen too.
   void freeze();
   void unfreeze();
+  /// Whether it is frozen.
   bool frozen() const { return original().defined() && !original().requires_grad(); }
 
  private:
@@ -130,6 +132,7 @@ class Layer : public detail::Member {
   /// Handles to all parameters here and below. One that several layers share is there once, under its first name.
   std::vector<Tensor> parameters() const;
   StateDict named_parameters() const;
+  /// The same of the buffers.
   StateDict named_buffers() const;
   /// How many numbers the parameters have.
   std::int64_t num_parameters() const;
@@ -145,6 +148,7 @@ class Layer : public detail::Member {
   void to(DType dtype);
 
   // ---- children
+  /// The layers that this one lists, by their names.
   std::vector<std::pair<std::string, Layer*>> children();
   std::vector<std::pair<std::string, const Layer*>> children() const;
   /// This layer, under "", and all below by their dotted names; one that is shared is there once, under its first name.
@@ -193,6 +197,7 @@ class Layer : public detail::Member {
   std::string str() const;
 
  protected:
+  /// For classes of one's own.
   Layer() noexcept : Member(Kind::layer) {}
   /// For clone() alone: throws Error elsewhere.
   Layer(const Layer& o);
@@ -220,6 +225,7 @@ class Layer : public detail::Member {
   std::shared_ptr<detail::ForwardHooks> hooks_;                  // null if there are none
 };
 
+/// Writes str().
 std::ostream& operator<<(std::ostream& out, const Layer& layer);
 
 /// layer.clone() as its own type.

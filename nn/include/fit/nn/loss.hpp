@@ -20,6 +20,7 @@ enum class Reduction { mean, sum, none };
 // ---- classes: the class axis is the LAST, [N, C] with targets [N], [B, T, C] with [B, T]. PyTorch has it second from
 // ---- three axes on, [N, C, T]: scores from there want class_axis = 1. Where C = T, no shape could tell the two apart.
 
+/// The options of cross_entropy().
 struct CrossEntropyOptions {
   CrossEntropyOptions() {}
   std::int64_t ignore_index = -100;  ///< rows with this target count for nothing
@@ -37,6 +38,7 @@ struct CrossEntropyOptions {
 /// log_softmax(logits)) of each row, the mean over rows. Throws Error then if ignore_index is a class.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
+/// The options of nll_loss().
 struct NLLOptions {
   NLLOptions() {}
   std::int64_t ignore_index = -100;
@@ -50,6 +52,7 @@ Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& op
 
 // ---- yes or no: targets in 0 … 1, of the input's shape; others throw Error ----------------------------------------
 
+/// The options of binary_cross_entropy().
 struct BCEOptions {
   BCEOptions() {}
   Tensor weight = {};  ///< of the elements; broadcasts to the input's shape
@@ -60,6 +63,7 @@ struct BCEOptions {
 /// 0 … 1. The form with logits is more exact.
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCEOptions& options = {});
 
+/// The options of binary_cross_entropy_with_logits().
 struct BCEWithLogitsOptions {
   BCEWithLogitsOptions() {}
   Tensor weight = {};      ///< of the elements; broadcasts to the input's shape
@@ -72,6 +76,7 @@ struct BCEWithLogitsOptions {
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BCEWithLogitsOptions& options = {});
 
+/// The options of focal_loss().
 struct FocalOptions {
   FocalOptions() {}
   double alpha = 0.25;  ///< weight of the ones, 1 - alpha that of the zeros; negative: both 1
@@ -92,6 +97,7 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction =
 /// |input - target| of each element.
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean);
 
+/// The options of smooth_l1_loss().
 struct SmoothL1Options {
   SmoothL1Options() {}
   double beta = 1;  ///< 0: l1_loss
@@ -101,6 +107,7 @@ struct SmoothL1Options {
 /// With d = |input - target|: d^2 / (2 beta) where d < beta, else d - beta / 2.
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1Options& options = {});
 
+/// The options of huber_loss().
 struct HuberOptions {
   HuberOptions() {}
   double delta = 1;
@@ -110,6 +117,7 @@ struct HuberOptions {
 /// With d = |input - target|: d^2 / 2 where d <= delta, else delta (d - delta / 2).
 Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions& options = {});
 
+/// The options of kl_div().
 struct KLDivOptions {
   KLDivOptions() {}
   bool log_target = false;  ///< targets are logarithms, too
@@ -120,6 +128,7 @@ struct KLDivOptions {
 /// the divergence is the sum, divided by the count of rows (PyTorch: batchmean).
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options = {});
 
+/// The options of cosine_embedding_loss().
 struct CosineEmbeddingOptions {
   CosineEmbeddingOptions() {}
   double margin = 0;
@@ -133,6 +142,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
 
 // ---- as layers ----------------------------------------------------------------------------------------------------
 
+/// Options in words, as a layer prints them: what is not the default.
 std::string describe(const Reduction& reduction);
 std::string describe(const CrossEntropyOptions& options);
 std::string describe(const NLLOptions& options);
@@ -150,7 +160,9 @@ class LossLayer : public Base {
  public:
   explicit LossLayer(const Options& options = {}) : options_(options) {}
   virtual Options options() const { return options_; }
+  /// As Layer has it.
   void fields(Fields& f) override { f.self(static_cast<Self&>(*this)); }
+  /// As Layer has it.
   std::string describe() const override { return nn::describe(options()); }
 
  private:
@@ -166,10 +178,12 @@ class Loss : public Layer {
   }
 };
 
+/// A loss as a layer, from the function.
 template <class Self, class Options, auto function>
 class LossOf : public LossLayer<Self, Options, Loss> {
  public:
   using LossLayer<Self, Options, Loss>::LossLayer;
+  /// The function, with these options.
   Tensor forward(const Tensor& input, const Tensor& target) const override {
     return function(input, target, this->options());
   }
@@ -181,16 +195,19 @@ class WeightedLossOf : public LossOf<Self, Options, function> {
  public:
   explicit WeightedLossOf(const Options& options = {})
       : LossOf<Self, Options, function>(options), weight(options.weight) {}
+  /// With the weights as they are now.
   Options options() const override {
     Options o = LossOf<Self, Options, function>::options();
     o.weight = weight;
     return o;
   }
+  /// As Layer has it.
   void fields(Fields& f) override { f.of(static_cast<Self&>(*this), "weight", std::tie(weight)); }
 
   Buffer weight;
 };
 
+/// The functions above, as layers.
 struct CrossEntropyLoss final : WeightedLossOf<CrossEntropyLoss, CrossEntropyOptions, cross_entropy> {
   using WeightedLossOf::WeightedLossOf;
 };
@@ -200,10 +217,12 @@ struct NLLLoss final : WeightedLossOf<NLLLoss, NLLOptions, nll_loss> {
 struct BCELoss final : WeightedLossOf<BCELoss, BCEOptions, binary_cross_entropy> {
   using WeightedLossOf::WeightedLossOf;
 };
+/// binary_cross_entropy_with_logits() as a layer.
 struct BCEWithLogitsLoss final
     : WeightedLossOf<BCEWithLogitsLoss, BCEWithLogitsOptions, binary_cross_entropy_with_logits> {
   explicit BCEWithLogitsLoss(const BCEWithLogitsOptions& options = {})
       : WeightedLossOf(options), pos_weight(options.pos_weight) {}
+  /// With the weights as they are now.
   BCEWithLogitsOptions options() const override {
     BCEWithLogitsOptions o = WeightedLossOf::options();
     o.pos_weight = pos_weight;
@@ -213,6 +232,7 @@ struct BCEWithLogitsLoss final
 
   Buffer pos_weight;
 };
+/// The functions above, as layers.
 struct FocalLoss final : LossOf<FocalLoss, FocalOptions, focal_loss> {
   using LossOf::LossOf;
 };
@@ -231,8 +251,10 @@ struct HuberLoss final : LossOf<HuberLoss, HuberOptions, huber_loss> {
 struct KLDivLoss final : LossOf<KLDivLoss, KLDivOptions, kl_div> {
   using LossOf::LossOf;
 };
+/// cosine_embedding_loss() as a layer.
 struct CosineEmbeddingLoss final : LossLayer<CosineEmbeddingLoss, CosineEmbeddingOptions, Layer> {
   using LossLayer::LossLayer;
+  /// cosine_embedding_loss() with its options.
   Tensor forward(const Tensor& a, const Tensor& b, const Tensor& target) const {
     return cosine_embedding_loss(a, b, target, options());
   }

@@ -7,6 +7,7 @@
 
 namespace fit::nn {
 
+/// The options of LayerNorm.
 struct LayerNormOptions {
   LayerNormOptions() {}
   double eps = 1e-5;

@@ -36,12 +36,15 @@ class Recurrent : public UnaryLayer {
   /// The outputs of all steps of x [B, T, in] (T >= 1), from a state of zeros: [B, T, H (2)].
   Tensor forward(const Tensor& x) const override { return run(x, {}).output; }
   using UnaryLayer::operator();
+  /// The same from a state of one's own, and the state after the last step.
   RecurrentResult operator()(const Tensor& x, const RecurrentState& state) const {
     return within(*this, [&] { return run(x, state); });
   }
   std::string describe() const override;
+  /// The features of x, and those of h.
   std::int64_t input_size() const { return input_size_; }
   std::int64_t hidden_size() const { return hidden_size_; }
+  /// As given.
   const RecurrentOptions& options() const { return options_; }
 
  protected:

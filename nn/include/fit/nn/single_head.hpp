@@ -20,6 +20,7 @@ class BareSingleHeadAttention final : public UnaryLayer {
   BareSingleHeadAttention(std::int64_t d_in, std::int64_t d_out);
 
   Tensor forward(const Tensor& x) const override;
+  /// The same, and the weights of the one head.
   AttentionResult forward_with_weights(const Tensor& x) const;
   FIT_FIELDS(W_query, W_key, W_value)
   std::string describe() const override;
@@ -27,6 +28,7 @@ class BareSingleHeadAttention final : public UnaryLayer {
   Parameter W_query, W_key, W_value;  ///< [d_in, d_out]
 };
 
+/// The options of SingleHeadAttention.
 struct SingleHeadAttentionOptions {
   SingleHeadAttentionOptions() {}
   bool qkv_bias = true;  ///< whether the projections have one
@@ -38,12 +40,14 @@ class SingleHeadAttention final : public UnaryLayer {
   SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, const SingleHeadAttentionOptions& options = {});
 
   Tensor forward(const Tensor& x) const override;
+  /// The same, and the weights of the one head.
   AttentionResult forward_with_weights(const Tensor& x) const;
   FIT_FIELDS(W_query, W_key, W_value)
 
   Linear W_query, W_key, W_value;
 };
 
+/// The options of CausalAttention.
 struct CausalAttentionOptions {
   CausalAttentionOptions() {}
   double dropout = 0;     ///< of the weights, in training

@@ -19,6 +19,7 @@
 /// those of fit/attention.hpp.
 namespace fit::nn {
 
+/// What an encoder or decoder layer is made of; sizes without a default must be set.
 struct TransformerLayerOptions {
   TransformerLayerOptions() {}
   std::int64_t d_model = 0;
@@ -44,6 +45,7 @@ class TransformerEncoderLayer final : public Layer {
 
  public:
   explicit TransformerEncoderLayer(const TransformerLayerOptions& options);
+  /// The masks say who sees whom; with weights, those of each head: (B, H, S, S).
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const;
   AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const;
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
@@ -130,6 +132,7 @@ class TransformerDecoder final : public Layer {
 
  public:
   TransformerDecoder(const TransformerLayerOptions& options, std::int64_t num_layers);
+  /// x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model). The weights are added to `weights` if it is given.
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
                  TransformerWeights* weights = nullptr) const;
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {}) const {
@@ -146,6 +149,7 @@ class TransformerDecoder final : public Layer {
   std::optional<LayerNorm> norm;
 };
 
+/// What a Transformer is made of; sizes without a default must be set.
 struct TransformerOptions : TransformerLayerOptions {
   TransformerOptions() {}
   std::int64_t source_vocab = 0, target_vocab = 0;
@@ -180,6 +184,7 @@ class Transformer final : public Layer {
   /// was.
   Tensor decode(const Tensor& target, DecoderCache& cache) const;
 
+  /// What it was made with.
   const TransformerOptions& options() const { return options_; }
   FIT_FIELDS(source_embedding, target_embedding, encoder, decoder, head, dropout)
   std::string describe() const override;
