@@ -242,7 +242,7 @@ const Draw number = sometimes({0}, between(-2, 2)), square = sometimes({0}, betw
 // The options of all optimisers in one: each step takes those that it has.
 struct AnyOptions {
   double lr = 0.3, beta1 = 0.9, beta2 = 0.98, eps = 1e-2, weight_decay = 0.1, alpha = 0.9, momentum = 0.8,
-         dampening = 0.2, lr_decay = 0.1, initial_accumulator_value = 0.5, momentum_decay = 4e-3;
+         dampening = 0.2, lr_decay = 0.1, initial_accumulator_value = 0.5, momentum_decay = 4e-3, rho = 0.9;
   bool nesterov = false, amsgrad = false, centered = false, decoupled_weight_decay = false;
 };
 
@@ -253,6 +253,7 @@ Row<T> step_row(const Step& step) {
   std::vector<Draw> from{number, square, square};
   if (std::is_same_v<Step, kernels::RmspropStep>) from = {between(4, 6), between(-2, 2), number};
   if (std::is_same_v<Step, kernels::AdagradStep>) from = {square};
+  if (std::is_same_v<Step, kernels::AdadeltaStep>) from = {square, square};
   std::vector<Draw> arrays{number, number};
   for (unsigned k = 0; k < from.size(); ++k)
     if (states >> k & 1) arrays.push_back(from[k]);
