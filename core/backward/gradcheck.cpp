@@ -30,8 +30,9 @@ Values outputs_of(const TensorFunction& f, const Values& inputs) {
   Values y;
   for (const Tensor& t : f(inputs)) {
     if (t.dtype() == float32)
-      check::fail("check_gradients", "an output of shape ", t.shape(),
-                  " is float32: the function must compute in float64, as its inputs are");
+      check::fail(
+          "check_gradients", "an output of shape ", t.shape(),
+          " is float32: the function must compute in float64, as its inputs are (a layer does so after to(float64))");
     if (is_floating(t.dtype())) y.push_back(t);
   }
   return y;
@@ -201,6 +202,23 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
   return report;
 }
 
+namespace {
+
+// "7", a direction, or "[1, 2]", an element.
+std::string place(const GradReport::Entry& e) {
+  if (e.projected || e.shape.rank() == 0) return std::to_string(e.worst);
+  std::string text;
+  std::int64_t left = e.worst, size = e.shape.numel();
+  for (const std::int64_t n : e.shape) {
+    size /= n;
+    text += (text.empty() ? "" : ", ") + std::to_string(left / size);
+    left %= size;
+  }
+  return '[' + text + ']';
+}
+
+}  // namespace
+
 std::ostream& operator<<(std::ostream& out, const GradReport& report) {
   for (const GradReport::Entry& e : report.entries) {
     out << (e.wrong ? "WRONG " : "ok    ") << (e.order == 2 ? "second derivative by " : "gradient by ") << e.name << ' '
@@ -209,7 +227,7 @@ std::ostream& operator<<(std::ostream& out, const GradReport& report) {
       out << "no elements";
     else
       out << e.wrong << " of " << e.compared << (e.projected ? " directions" : " elements")
-          << " out of tolerance; worst " << e.worst << ": analytic " << e.analytic << ", numeric " << e.numeric
+          << " out of tolerance; worst " << place(e) << ": analytic " << e.analytic << ", numeric " << e.numeric
           << ", relative error " << e.relative_error;
     out << '\n';
   }
