@@ -155,9 +155,8 @@ struct Checkpoint {
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const Place place = place_of(entries[i]);
       const detail::Output& output = place.first->outputs[place.second];
-      Node* const leaf = detail::new_leaf(output.shape, output.dtype);
-      leaves.push_back(stand_in({leaf, 0}));
-      detail::drop_node(leaf);
+      leaves.push_back(Tensor::empty({0}, output.dtype));
+      Node* const leaf = leaves.back().impl()->node = detail::new_leaf(output.shape, output.dtype);
       there[place] = {leaf, 0};
       back[{leaf, 0}] = place;
       if (!b.wants(static_cast<int>(i))) continue;

@@ -54,9 +54,9 @@ class Run {
   void push(Node* n) {
     if (n->queued == depth_) return;
     if (n->queued) fail_walked(n->op);
+    heap_.push_back(n);  // first: it may fail
     n->queued = depth_;
     hold(n->refs);
-    heap_.push_back(n);
     std::push_heap(heap_.begin(), heap_.end(), earlier);
   }
 
@@ -196,9 +196,9 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
     Node& n = *y.impl()->node;
     if (n.released) fail_released(n.op);
     if (!n.needed || n.orphan) continue;
+    if (!n.leaf()) run.push(&n);  // before it is given something, which is taken back only from nodes in the queue
     accumulate(n, n.outputs[y.impl()->output].grad, std::move(seed));
     run.watch().gave(n);
-    if (!n.leaf()) run.push(&n);
   }
   run.all();
 }
@@ -206,7 +206,8 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
 // Marks what lies between the outputs and the inputs of grad(), and puts everything back in the end.
 class Marks {
  public:
-  Marks(const std::vector<Tensor>& outputs, std::vector<Capture>& captures) : captures_(captures) {
+  // Delegates, so that what was marked is put back if the rest fails.
+  Marks(const std::vector<Tensor>& outputs, std::vector<Capture>& captures) : Marks(captures) {
     for (const Tensor& y : outputs)
       if (y.requires_grad()) visit(y.impl()->node);
     for (std::size_t i = 0; i < reached_.size(); ++i)
@@ -220,7 +221,9 @@ class Marks {
       Node* const n = r.node;
       n->needed = n->captured || n->released;  // where a released one led to is not known: the walk fails there
       for (int k = 0; k < n->input_count && !n->needed; ++k) n->needed = n->edges[k].node && n->edges[k].node->needed;
-      if (n->leaf() && n->captured) stashed_.emplace_back(n, std::exchange(n->outputs[0].grad, Tensor()));
+      if (!n->leaf() || !n->captured) continue;
+      stashed_.emplace_back(n, Tensor());
+      std::swap(stashed_.back().second, n->outputs[0].grad);
     }
   }
   ~Marks() {
@@ -244,6 +247,8 @@ class Marks {
   }
 
  private:
+  explicit Marks(std::vector<Capture>& captures) : captures_(captures) {}
+
   // A node, and how it was marked before: an adjoint may call grad() itself, in the midst of another one.
   struct Reached {
     Node* node;
@@ -253,7 +258,9 @@ class Marks {
 
   void visit(Node* n) {
     if (n->marked_by == id_) return;
-    reached_.push_back({n, std::exchange(n->marked_by, id_), std::exchange(n->captured, false), n->needed});
+    reached_.push_back({n, n->marked_by, n->captured, n->needed});
+    n->marked_by = id_;
+    n->captured = false;
     hold(n->refs);
   }
 
@@ -394,9 +401,9 @@ void Backward::give(int i, Tensor g) {
                   ": it must be of the input's shape, or of one that the input broadcasts to");
     g = sum_to(g, o.shape);
   }
+  if (!to->leaf()) detail::Run::current->push(to);
   detail::accumulate(*to, o.grad, std::move(g));
   detail::Run::current->watch().gave(*to);
-  if (!to->leaf()) detail::Run::current->push(to);
 }
 
 Backward::Target Backward::target(int i) {
@@ -404,13 +411,13 @@ Backward::Target Backward::target(int i) {
   detail::Node* to = node_.edges[i].node;
   detail::Output& o = to->outputs[node_.edges[i].output];
   const bool add = o.grad.defined();
+  if (!to->leaf()) detail::Run::current->push(to);
   if (!add)
     o.grad = Tensor::empty(o.shape, o.dtype);
   else if (!to->leaf() && !o.grad.unique())
     o.grad = o.grad.clone();
   if (add) o.grad.before_write(node_.op);
   detail::Run::current->watch().gave(*to);
-  if (!to->leaf()) detail::Run::current->push(to);
   return {o.grad, add};
 }
 

@@ -308,6 +308,30 @@ SafeTensors load_safetensors(const std::string& path) {
   return all;
 }
 
+namespace {
+
+std::string quoted(const std::string& s) {
+  try {
+    return nlohmann::json(s).dump();
+  } catch (const nlohmann::json::type_error&) {
+    check::fail("save_safetensors", "a name or a string is not valid UTF-8");
+  }
+}
+
+// An object of JSON, by the texts of its values.
+class ObjectText {
+ public:
+  void put(const std::string& key, const std::string& value) {
+    text_ += (text_.empty() ? "{" : ",") + quoted(key) + ':' + value;
+  }
+  std::string str() const { return (text_.empty() ? "{" : text_) + '}'; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
 void save_safetensors(const std::string& path, const StateDict& tensors,
                       const std::map<std::string, std::string>& metadata) {
   constexpr const char* op = "save_safetensors";
@@ -321,23 +345,19 @@ void save_safetensors(const std::string& path, const StateDict& tensors,
   StateDict sorted = tensors;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return size_of(a.second.dtype()) > size_of(b.second.dtype()); });
-  io::Frugal<nlohmann::ordered_json> header(nlohmann::ordered_json::object());
-  if (!metadata.empty()) header[metadata_key] = metadata;
+  ObjectText header, strings;
+  for (const auto& [key, value] : metadata) strings.put(key, quoted(value));
+  if (!metadata.empty()) header.put(metadata_key, strings.str());
   std::int64_t at = 0;
   for (const auto& [name, x] : sorted) {
     const std::int64_t end = at + x.numel() * size_of(x.dtype());
-    nlohmann::ordered_json& entry = header[name];  // not by braces, whose temporary arrays are not frugal
-    entry["dtype"] = format_of(x.dtype());
-    entry["shape"] = std::vector<std::int64_t>(x.shape().begin(), x.shape().end());
-    entry["data_offsets"] = std::vector<std::int64_t>{at, end};
+    std::string shape;
+    for (const std::int64_t n : x.shape()) shape += (shape.empty() ? "" : ",") + std::to_string(n);
+    header.put(name, std::string("{\"dtype\":\"") + format_of(x.dtype()) + "\",\"shape\":[" + shape +
+                         "],\"data_offsets\":[" + std::to_string(at) + ',' + std::to_string(end) + "]}");
     at = end;
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const nlohmann::json::type_error&) {
-    check::fail(op, "a name or a string is not valid UTF-8");
-  }
+  std::string text = header.str();
   text.append(7 - (text.size() + 7) % 8, ' ');
   const std::uint64_t length = text.size();
   if (length > longest_header) check::fail(op, "the names and strings take ", length, " bytes: 100000000 are the most");

@@ -25,7 +25,14 @@ void free_storage(Storage* s) noexcept { release(s, s->capacity); }
 
 TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, DType dtype) {
   std::size_t capacity = 0;
-  TensorImpl* t = new (acquire(sizeof(TensorImpl), capacity)) TensorImpl;
+  void* block = nullptr;
+  try {
+    block = acquire(sizeof(TensorImpl), capacity);
+  } catch (...) {
+    if (drop(storage->refs)) free_storage(storage);
+    throw;
+  }
+  TensorImpl* t = new (block) TensorImpl;
   t->dtype = dtype;
   t->storage = storage;
   t->offset = offset;

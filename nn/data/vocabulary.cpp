@@ -34,6 +34,7 @@ void each_character(const std::string& text, const F& f) {
 void save_list(const char* op, const std::string& path, const char* format, const char* key,
                const nlohmann::json& list) {
   io::Frugal<nlohmann::ordered_json> json(nlohmann::ordered_json::object());
+  json.get_ref<nlohmann::ordered_json::object_t&>().reserve(3);  // growing, it would copy what it holds, and free it
   json["format"] = format;
   json["version"] = 1;
   json[key] = list;

@@ -196,7 +196,10 @@ void Checkpoint::load(const std::string& path) {
     for (const Part& p : parts_)
       if (p.check) load(p);
   } catch (...) {
-    for (const auto& [part, before] : loaded) part->load(before);
+    for (const auto& [part, before] : loaded) try {
+        part->load(before);
+      } catch (...) {  // no memory for that either: the others are still put back
+      }
     throw;
   }
   step = file.info.step;
