@@ -1,6 +1,7 @@
 // diagnose(): follows each parameter through the operations of a call, and looks at the gradients in the end.
 #include "fit/diagnose.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <ostream>

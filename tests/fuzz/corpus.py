@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""corpus.py: writes the files that fuzzing and the tests begin with, good ones and hostile ones, each named after what is
+wrong with it, to tests/fuzz/corpus."""
+import gzip
+import io
+import json
+import pathlib
+import struct
+import zipfile
+
+TOP = pathlib.Path(__file__).resolve().parent / "corpus"
+
+
+def put(target, name, data):
+    folder = TOP / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def safe(header, data=b"", length=None):
+    text = header if isinstance(header, bytes) else (header if isinstance(header, str) else json.dumps(header)).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def entry(shape, begin, end, dtype="F32"):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+four = struct.pack("<4f", 1, 2, 3, 4)
+files = {
+    "ok": safe({"a": entry([2], 0, 8), "b": entry([2], 8, 16)}, four),
+    "ok_metadata": safe({"__metadata__": {"k": "v"}, "a": entry([1], 0, 4)}, four[:4]),
+    "ok_scalar": safe({"a": entry([], 0, 4)}, four[:4]),
+    "ok_empty_tensor": safe({"a": entry([0, 3], 0, 0)}),
+    "ok_bool": safe({"a": entry([2], 0, 2, "BOOL")}, b"\1\0"),
+    "ok_half": safe({"a": entry([2], 0, 4, "F16"), "b": entry([1], 4, 6, "BF16")}, b"\0\x3c\0\x40\x80\x3f"),
+    "nothing": b"",
+    "seven_bytes": b"\2\0\0\0\0\0\0",
+    "length_2_63": safe("{}", length=1 << 63),
+    "length_all_ones": safe("{}", length=(1 << 64) - 1),
+    "length_past_end": safe("{}", length=100),
+    "length_100_mb": safe("{}", length=100_000_000),
+    "offsets_not_shape": safe({"a": entry([4], 0, 8)}, four),
+    "offsets_past_end": safe({"a": entry([1000000], 0, 4000000)}, four),
+    "offsets_swapped": safe({"a": entry([1], 4, 0)}, four),
+    "offsets_wrap": safe({"a": entry([1], (1 << 64) - 4, 0)}, four),
+    "offsets_text": safe('{"a":{"dtype":"F32","shape":[1],"data_offsets":["0","4"]}}', four[:4]),
+    "hole": safe({"a": entry([1], 0, 4), "b": entry([1], 8, 12)}, four),
+    "overlap": safe({"a": entry([2], 0, 8), "b": entry([2], 4, 12)}, four),
+    "same_bytes_often": safe({f"t{i}": entry([4], 0, 16) for i in range(40)}, four),
+    "extra_bytes": safe({"a": entry([1], 0, 4)}, four),
+    "shape_wraps": safe({"a": entry([1 << 32, 1 << 32], 0, 0)}),
+    "shape_wraps_with_zero": safe({"a": entry([1 << 62, 4, 0], 0, 0)}),
+    "shape_negative": safe({"a": entry([-1], 0, 4)}, four[:4]),
+    "shape_fraction": safe('{"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}}', four[:4]),
+    "shape_many_axes": safe({"a": entry([1] * 200, 0, 4)}, four[:4]),
+    "key_twice": safe('{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},'
+                      '"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', four[:4]),
+    "field_twice": safe('{"a":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}}', four[:4]),
+    "field_more": safe('{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}}', four[:4]),
+    "type_unknown": safe({"a": entry([1], 0, 1, "F8_E4M3")}, b"\0"),
+    "metadata_number": safe('{"__metadata__":{"k":1}}'),
+    "metadata_list": safe('{"__metadata__":[]}'),
+    "deep": safe("[" * 3000),
+    "deep_object": safe('{"a":' * 2000),
+    "not_utf8": safe(b'{"\xff":1}'),
+    "not_json": safe("{'a':1}"),
+    "text_after": safe('{} x'),
+    "list": safe("[]"),
+    "ok_name_like_a_path": safe({"../../x": entry([1], 0, 4)}, four[:4]),
+    "name_control": safe({"a\n\u0000": entry([1], 0, 4)}, four[:4]),
+    "pickle": b"\x80\x02}q\x00.",
+    "index": b'{"weight_map": {"a": "../x", "b": "/dev/zero"}}',
+}
+for name, data in files.items():
+    put("safetensors", name, data)
+
+
+def npy(header, data=b"", version=1, length=None):
+    text = (header if isinstance(header, bytes) else header.encode()) + b"\n"
+    size = len(text) if length is None else length
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", size) + text + data
+
+
+def descr(t, shape, order="False"):
+    return f"{{'descr': '{t}', 'fortran_order': {order}, 'shape': {shape}, }}"
+
+
+for name, data in {
+    "ok": npy(descr("<f4", "(4,)"), four),
+    "ok_order": npy(descr("<f4", "(2, 2)", "True"), four),
+    "big_endian": npy(descr(">f8", "(1,)"), struct.pack(">d", 1)),
+    "ok_bool": npy(descr("|b1", "(2,)"), b"\1\0"),
+    "ok_scalar": npy(descr("<i8", "()"), bytes(8)),
+    "ok_version_2": npy(descr("<f4", "(4,)"), four, version=2),
+    "length_past_end": npy(descr("<f4", "(4,)"), four, length=65535),
+    "length_4_gb": npy(descr("<f4", "(4,)"), four, version=2, length=0xFFFFFFFF),
+    "length_0": npy(descr("<f4", "(4,)"), four, length=0),
+    "shape_huge": npy(descr("<f4", "(99999999999, 99999999999)"), four),
+    "shape_wraps": npy(descr("<f4", "(4294967296, 4294967296)")),
+    "shape_negative": npy(descr("<f4", "(-4,)"), four),
+    "shape_text": npy(descr("<f4", "('a',)"), four),
+    "shape_cut": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4", four),
+    "no_comma": npy(descr("<f4", "(4)"), four),
+    "objects": npy(descr("|O", "(1,)"), b"\x80\x02K\x01."),
+    "fields": npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", four[:4]),
+    "strings": npy(descr("<U1000000000", "(1,)"), four),
+    "data_short": npy(descr("<f4", "(5,)"), four),
+    "data_long": npy(descr("<f4", "(3,)"), four),
+    "version_9": npy(descr("<f4", "(4,)"), four, version=9),
+    "brackets": npy("((((((((((((((((((((((((((((((((", four),
+    "magic": b"NUMPY",
+    "nothing": b"",
+}.items():
+    put("npy", name, data)
+
+
+def archive(members, method=zipfile.ZIP_STORED):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as z:
+        for name, data in members.items():
+            z.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, method)
+    return out.getvalue()
+
+
+one = npy(descr("<f4", "(4,)"), four)
+zeros = npy(descr("<f4", "(250000,)"), bytes(1000000))
+stored = archive({"a.npy": one, "b.npy": one})
+for name, data in {
+    "ok": stored,
+    "ok_deflated": archive({"a.npy": one}, zipfile.ZIP_DEFLATED),
+    "ok_dense": archive({"a.npy": zeros}, zipfile.ZIP_DEFLATED),
+    "empty": archive({}),
+    "wrong_checksum": stored.replace(four, four[::-1], 1),
+    "cut": stored[:-30],
+    "bomb": archive({"a.npy": npy(descr("<f4", "(4,)"), bytes(3000000))}, zipfile.ZIP_DEFLATED),
+    "name_twice": archive({"a.npy": one}) + archive({"a.npy": one}),
+    "path": archive({"../a.npy": one}),
+    "bzip2": archive({"a.npy": one}, zipfile.ZIP_BZIP2),
+    "pickle": archive({"data.pkl": b"\x80\x02}q\x00."}),
+    "directory_past_end": stored[:-6] + b"\xff\xff\xff\x7f" + stored[-2:],
+    "nothing": b"",
+}.items():
+    put("npz", name, data)
+
+
+def idx(code, sizes, data):
+    return bytes([0, 0, code, len(sizes)]) + b"".join(struct.pack(">I", s) for s in sizes) + data
+
+
+plain = idx(8, [2, 3], bytes(range(6)))
+for name, data in {
+    "ok": plain,
+    "ok_gzip": gzip.compress(plain, mtime=0),
+    "float": idx(13, [1], struct.pack(">f", 1)),
+    "huge": idx(8, [0xFFFFFFFF] * 4, b"\0"),
+    "huge_gzip": gzip.compress(idx(8, [0xFFFFFFFF, 2], bytes(100000)), mtime=0),
+    "bomb": gzip.compress(idx(8, [2], bytes(5000000)), mtime=0),
+    "no_axes": idx(8, [], b""),
+    "many_axes": bytes([0, 0, 8, 255]) + bytes(1020),
+    "type": idx(7, [1], b"\0"),
+    "short": idx(8, [10], b"\0"),
+    "long": idx(8, [1], bytes(10)),
+    "cut_gzip": gzip.compress(plain, mtime=0)[:-9],
+    "wrong_gzip": gzip.compress(plain, mtime=0)[:-8] + bytes(8),
+    "nothing": b"",
+}.items():
+    put("idx", name, data)
+
+for name, data in {
+    "ok": "x,y\n1,2\n-3e2,4.5\n", "names": "name,x\na,1\nb,2.5\n", "quoted": '"a ""b""",1\n"c,\nd",2\n', "open_quote": 'a,"b\n1,2\n', "ragged": "a,b\n1\n2,3,4\n",
+    "numbers": "1e999,-1e999,nan\n1e-999,0x10,١\n", "crlf": "a,b\r\n1,2\r\n", "bom": "\ufeffa,b\n1,2\n", "nul": "a,b\n1\0,2\n",
+    "empty": "", "commas": "," * 500, "long": "x" * 3000,
+}.items():
+    put("csv", name, data)
+for name, data in {
+    "ok": {"format": "fit characters", "version": 1, "characters": ["a", "b"]},
+    "twice": {"format": "fit characters", "version": 1, "characters": ["a", "a"]},
+    "two": {"format": "fit characters", "version": 1, "characters": ["ab"]},
+    "number": {"format": "fit characters", "version": 1, "characters": [1]},
+    "version": {"format": "fit characters", "version": 2, "characters": []},
+}.items():
+    put("characters", name, json.dumps(data))
+    pairs = dict(data, format="fit byte pairs")
+    pairs["merges"] = {"ok": [[104, 101], [116, 256]], "twice": [[1, 2], [1, 2]], "two": [[1, 2, 3]], "number": [1]}.get(
+        name, [[300, 1]])
+    del pairs["characters"]
+    put("byte_pairs", name, json.dumps(pairs))
+put("characters", "deep", "[" * 4000)
+put("byte_pairs", "deep", '{"merges":' * 2000)
+for name, data in {
+    "ok": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n##s\na\n,\n", "twice": "[UNK]\n[UNK]\n", "none": "", "nul": "[UNK]\n\0\n",
+    "not_utf8": b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xff\xfe\n", "empty_lines": "[PAD]\n\n\n[UNK]\n",
+}.items():
+    put("word_pieces", name, data)
+letters = "".join(chr(c) for c in [*range(33, 127), *range(161, 173), *range(174, 256), *range(256, 324)])
+ids = {c: i for i, c in enumerate(letters)}
+for name, data in {
+    "ok": json.dumps(dict(ids, th=256)) + "\0#version: 0.2\nt h\n",
+    "gap": json.dumps({"a": 0, "b": 2}) + "\0",
+    "twice": json.dumps({"a": 0, "b": 0}) + "\0",
+    "negative": json.dumps({"a": -1}) + "\0",
+    "merge_unknown": json.dumps(ids) + "\0#version: 0.2\nt h\n",
+    "merge_one": json.dumps(ids) + "\0t\n",
+    "deep": "[" * 3000 + "\0",
+    "nothing": "",
+}.items():
+    put("gpt2", name, data)
+
+
+def check(metadata, tensors=None):
+    header = {"__metadata__": metadata}
+    header.update(tensors or {"model.w": entry([4], 0, 16)})
+    return safe(header, four)
+
+
+good = {"fit.checkpoint": "1", "fit.step": "7", "config.name": "x"}
+for name, data in {
+    "ok": check(good),
+    "version_2": check(dict(good, **{"fit.checkpoint": "2", "fit.crc32": "00000000"})),
+    "version_9": check(dict(good, **{"fit.checkpoint": "9"})),
+    "version_text": check(dict(good, **{"fit.checkpoint": "1x"})),
+    "version_huge": check(dict(good, **{"fit.checkpoint": "9" * 40})),
+    "step_negative": check(dict(good, **{"fit.step": "-1"})),
+    "step_missing": check({"fit.checkpoint": "1"}),
+    "no_part": check(good, {"w": entry([4], 0, 16)}),
+    "dots": check(good, {"...": entry([4], 0, 16)}),
+}.items():
+    put("checkpoint", name, data)
