@@ -89,6 +89,35 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
   return order[last];
 }
 
+namespace {
+
+// What the model reads of each row: its last tokens, as many as the context has, aligned at their ends; and a cache for
+// them, in which `more` positions find room, as far as the context goes.
+struct Window {
+  Tensor ids;  // [rows, T]
+  KVCache cache;
+
+  static Window of(const GPT& gpt, const std::vector<Tokens>& sequences, const std::vector<std::int64_t>& rows,
+                   std::int64_t more) {
+    const std::int64_t context = gpt.options().context_length, count = static_cast<std::int64_t>(rows.size());
+    std::vector<std::int64_t> sizes;
+    for (const std::int64_t row : rows)
+      sizes.push_back(std::min(context, static_cast<std::int64_t>(sequences[static_cast<std::size_t>(row)].size())));
+    const std::int64_t longest = *std::max_element(sizes.begin(), sizes.end());
+    Window w{zeros({count, longest}, int64), gpt.make_cache(count, longest + std::min(more, context - longest))};
+    std::vector<std::int64_t> padding;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Tokens& all = sequences[static_cast<std::size_t>(rows[i])];
+      padding.push_back(longest - sizes[i]);
+      std::copy(all.end() - sizes[i], all.end(), w.ids.fresh<std::int64_t>() + i * longest + padding.back());
+    }
+    if (std::any_of(padding.begin(), padding.end(), [](std::int64_t p) { return p > 0; })) w.cache.set_padding(padding);
+    return w;
+  }
+};
+
+}  // namespace
+
 std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts, const GenerateOptions& o) {
   constexpr const char* op = "generate";
   check_sampling(op, o);
@@ -101,28 +130,23 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
     if (prompt.empty()) check::fail(op, "a prompt is empty: it must have at least one token");
     longest = std::max(longest, static_cast<std::int64_t>(prompt.size()));
   }
-  if (o.max_new_tokens > gpt.options().context_length - longest)
+  if (o.past_context == PastContext::error && o.max_new_tokens > gpt.options().context_length - longest)
     check::fail(op, "the longest prompt has ", longest, " tokens, and max_new_tokens is ", o.max_new_tokens,
-                ": together they must be at most context_length, ", gpt.options().context_length);
+                ": together they must be at most context_length, ", gpt.options().context_length,
+                ", or past_context must be PastContext::slide");
   std::vector<Tokens> results(prompts.size());
   if (B == 0 || o.max_new_tokens == 0) return results;
 
-  KVCache cache = gpt.make_cache(B, longest + o.max_new_tokens);
-  Tensor ids = zeros({B, longest}, int64);
-  std::vector<std::int64_t> padding, rows(prompts.size());
+  std::vector<std::int64_t> rows(prompts.size());
   std::iota(rows.begin(), rows.end(), 0);
-  for (std::int64_t b = 0; b < B; ++b) {
-    const Tokens& prompt = prompts[static_cast<std::size_t>(b)];
-    padding.push_back(longest - static_cast<std::int64_t>(prompt.size()));
-    std::copy(prompt.begin(), prompt.end(), ids.fresh<std::int64_t>() + b * longest + padding.back());
-  }
-  if (std::any_of(padding.begin(), padding.end(), [](std::int64_t p) { return p > 0; })) cache.set_padding(padding);
-
   std::vector<Tokens> sequences = prompts;
+  Window w = Window::of(gpt, sequences, rows, o.max_new_tokens);
   Generator& generator = o.generator ? *o.generator : default_generator();
   const Rollback draw_again([&, before = generator] { generator = before; });
   for (std::int64_t step = 0; step < o.max_new_tokens && !rows.empty(); ++step) {
-    const Tensor logits = gpt.forward_last(ids, cache);
+    if (w.cache.length() + w.ids.size(1) > w.cache.max_length())
+      w = Window::of(gpt, sequences, rows, o.max_new_tokens - step);
+    const Tensor logits = gpt.forward_last(w.ids, w.cache);
     const Tensor uniform = rand({B}, float64, generator);  // one for each row, ended or not
     std::vector<std::int64_t> alive, places;
     Tokens next;
@@ -137,9 +161,9 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
       places.push_back(static_cast<std::int64_t>(i));
       next.push_back(token);
     }
-    cache.select(places);
+    w.cache.select(places);
     rows = std::move(alive);
-    ids = tensor(next, {static_cast<std::int64_t>(next.size()), 1});
+    w.ids = tensor(next, {static_cast<std::int64_t>(next.size()), 1});
   }
   return results;
 }

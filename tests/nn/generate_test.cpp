@@ -117,6 +117,31 @@ TEST_CASE("greedy generation is the argmax of the full model, row by row", "[gen
   CHECK(stopped[0].size() <= 3);
 }
 
+TEST_CASE("generation past the context sees the last tokens, row by row", "[generate]") {
+  const nn::GPT gpt = lively();
+  nn::GenerateOptions o;
+  o.temperature = 0, o.max_new_tokens = 20, o.past_context = nn::PastContext::slide;
+  const std::vector<Tokens> prompts = {{1, 2}, {3, 4, 5, 6, 7, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8}, {2, 0, 1, 5, 8}};
+  const auto expected = [&](std::size_t row, std::size_t n) {  // by the whole model, token for token
+    Tokens all = prompts[row], found;
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t seen = std::min<std::size_t>(all.size(), 12);
+      const Tensor ids = tensor(Tokens(all.end() - static_cast<std::ptrdiff_t>(seen), all.end()),
+                                {1, static_cast<std::int64_t>(seen)});
+      const NoGrad no_grad;
+      all.push_back(argmax(gpt(ids)[{0, -1}]).item<std::int64_t>());
+      found.push_back(all.back());
+    }
+    return found;
+  };
+  const auto together = nn::generate(gpt, prompts, o);
+  for (std::size_t i = 0; i < prompts.size(); ++i) CHECK(together[i] == expected(i, 20));
+  o.stop_tokens = {together[1][3]};  // the longest row may end before the others
+  const auto stopped = nn::generate(gpt, prompts, o);
+  for (std::size_t i = 0; i < prompts.size(); ++i) CHECK(stopped[i] == expected(i, stopped[i].size()));
+  CHECK(stopped[1].size() <= 4);
+}
+
 TEST_CASE("generation penalises what stands in the prompt and what it has written", "[generate]") {
   const nn::GPT gpt = lively();
   nn::GenerateOptions o;

@@ -35,18 +35,23 @@ struct SamplingOptions {
 /// all -inf, or a sequence with tokens outside 0 … V - 1.
 std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const SamplingOptions& options, double uniform);
 
+/// What happens where a text grows longer than the model's context. slide: the model sees the last context_length
+/// tokens, each time anew, so that every further token costs a whole pass.
+enum class PastContext { error, slide };
+
 /// The options of generate().
 struct GenerateOptions : SamplingOptions {
   GenerateOptions() {}
   std::int64_t max_new_tokens = 0;
+  PastContext past_context = PastContext::error;
   Tokens stop_tokens;              ///< a row ends behind one of these
   Generator* generator = nullptr;  ///< the default one if null
 };
 
 /// What follows each prompt: up to max_new_tokens tokens, the stop token (if one came) last. Prompts may differ in
 /// length; what a row becomes does not depend on the others but for the numbers drawn. Throws Error for an empty
-/// prompt, if the longest prompt and max_new_tokens together pass the context length, and if the model has dropout and
-/// is in training; the generator is then as it was.
+/// prompt, if the longest prompt and max_new_tokens together pass the context length (unless past_context is slide),
+/// and if the model has dropout and is in training; the generator is then as it was.
 std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts, const GenerateOptions& options);
 
 // ---- beam search --------------------------------------------------------------------------------------------------
