@@ -3,6 +3,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
 #include "layers/recorded.hpp"
 #include "tensor/check.hpp"
@@ -144,7 +145,42 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_he
       w_k(o.kdim.value_or(d_model), o.num_kv_heads.value_or(num_heads) * d_k(), o.qkv_bias.value_or(o.bias)),
       w_v(o.vdim.value_or(d_model), o.num_kv_heads.value_or(num_heads) * d_k(), o.qkv_bias.value_or(o.bias)),
       w_o(d_model, d_model, o.bias),
-      attention(o.dropout, o.temperature, o.scale) {}
+      attention(o.dropout, o.temperature, o.scale) {
+  if (!o.add_bias_kv) return;
+  const std::int64_t width = w_k.out_features();
+  for (Parameter* const p : {&bias_k, &bias_v})  // Glorot & Bengio 2010
+    *p = Parameter(init::normal_(Tensor::empty({1, 1, width}), 0, 1 / std::sqrt(static_cast<double>(width))));
+}
+
+// Behind k and v (B, Sk, F), what every query sees; gives the masks of all keys.
+AttentionMasks MultiHeadAttention::append_keys(Tensor& k, Tensor& v, const AttentionMasks& given,
+                                               std::int64_t queries) const {
+  AttentionMasks masks = with_causal(given);
+  const std::int64_t more = options_.add_bias_kv + options_.add_zero_attn, keys = k.size(1);
+  if (more == 0) return masks;
+  if (masks.alibi.defined())
+    check::fail(multi_head, "alibi is given, and add_bias_kv or add_zero_attn is on: such keys are at no distance");
+  const Shape one = k.shape().with(1, 1);
+  if (options_.add_bias_kv) {
+    k = cat({k, broadcast_to(bias_k.value(), one)}, 1);
+    v = cat({v, broadcast_to(bias_v.value(), one)}, 1);
+  }
+  if (options_.add_zero_attn) k = cat({k, zeros(one, k.dtype())}, 1), v = cat({v, zeros(one, v.dtype())}, 1);
+  // Causality and windows count from the last key: they are a mask before there are others.
+  if (masks.causal || masks.window > 0) {
+    const Tensor last = arange(queries).unsqueeze(1) + (keys - queries), key = arange(keys).unsqueeze(0);
+    Tensor seen = masks.causal ? le(key, last) : ones({queries, keys}, boolean);
+    if (masks.window > 0) seen = logical_and(seen, gt(key, last - masks.window));
+    masks.mask = masks.mask.defined() ? where(seen, masks.mask, 0) : seen;
+    masks.causal = false, masks.window = 0;
+  }
+  const auto widened = [&](const Tensor& x, Scalar value) {
+    return x.defined() ? cat({x, full(x.shape().with(x.rank() - 1, more), value, x.dtype())}, -1) : x;
+  };
+  masks.mask = widened(masks.mask, 1);
+  masks.bias = widened(masks.bias, 0);
+  return masks;
+}
 
 AttentionMasks MultiHeadAttention::with_causal(const AttentionMasks& masks) const {
   AttentionMasks all = masks;
@@ -157,11 +193,11 @@ Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const
   return within(*this, [&] {
     check_inputs(*this, query, key, value);
     const detail::Recorded recorded(attention, query, key);
-    const Tensor q = w_q(query);                                                           // (B, Sq, num_heads d_k)
-    const Tensor k = w_k(key);                                                             // (B, Sk, num_kv_heads d_k)
-    const Tensor v = w_v(value);                                                           // (B, Sk, num_kv_heads d_k)
-    const Tensor context = attention.multi_head(q, k, v, num_heads_, with_causal(masks));  // (B, Sq, num_heads d_k)
-    return w_o(context);                                                                   // (B, Sq, d_model)
+    const Tensor q = w_q(query);          // (B, Sq, num_heads d_k)
+    Tensor k = w_k(key), v = w_v(value);  // (B, Sk, num_kv_heads d_k)
+    const AttentionMasks all = append_keys(k, v, masks, q.size(1));
+    const Tensor context = attention.multi_head(q, k, v, num_heads_, all);  // (B, Sq, num_heads d_k)
+    return w_o(context);                                                    // (B, Sq, d_model)
   });
 }
 
@@ -170,8 +206,9 @@ AttentionResult MultiHeadAttention::forward_with_weights(const Tensor& query, co
   return within(*this, [&] {
     check_inputs(*this, query, key, value);
     const detail::Recorded recorded(attention, query, key);
-    const AttentionResult r =
-        attention.multi_head_with_weights(w_q(query), w_k(key), w_v(value), num_heads_, with_causal(masks));
+    Tensor k = w_k(key), v = w_v(value);
+    const AttentionMasks all = append_keys(k, v, masks, query.size(1));
+    const AttentionResult r = attention.multi_head_with_weights(w_q(query), k, v, num_heads_, all);
     return AttentionResult{w_o(r.output), r.weights};  // (B, Sq, d_model), (B, num_heads, Sq, Sk)
   });
 }
@@ -181,6 +218,8 @@ Tensor MultiHeadAttention::forward_next(const Tensor& x, KVCache::Layer& kept, s
   const NoGrad no_grad;
   return within(*this, [&] {
     check_inputs(*this, x, x, x);
+    if (options_.add_bias_kv || options_.add_zero_attn)
+      check::fail(multi_head, "add_bias_kv or add_zero_attn is on: a cache has no place for such keys");
     AttentionMasks all = masks;
     all.causal = true;
     return w_o(attention.cached(w_q(x), w_k(x), w_v(x), kept, length, num_heads_, all));
@@ -192,6 +231,8 @@ std::string MultiHeadAttention::describe() const {
   s << "d_model=" << d_model_ << ", num_heads=" << num_heads_;
   if (options_.num_kv_heads) s << ", num_kv_heads=" << *options_.num_kv_heads;
   if (options_.causal) s << ", causal=true";
+  if (options_.add_bias_kv) s << ", add_bias_kv=true";
+  if (options_.add_zero_attn) s << ", add_zero_attn=true";
   return s.str();
 }
 

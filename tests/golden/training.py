@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes training.npz: paths of PyTorch's optimisers, rates of its schedules, its recurrent layers, in float64.
+"""Writes training.npz, in float64: paths of PyTorch's optimisers, rates of its schedules, its recurrent layers, and
+attention with further keys.
 
     pip install torch==2.13.0 numpy && python3 tests/golden/training.py
 """
@@ -147,9 +148,37 @@ def recurrent():
                 save(f"{case}/grad/{n}", p.grad)
 
 
+def further_keys():
+    """nn.MultiheadAttention with add_bias_kv and add_zero_attn, causal and padded: as above."""
+    hide = torch.ones(4, 5, dtype=torch.bool).triu(2)  # the last query sees all
+    padding = torch.tensor([[False] * 5, [True, True, False, False, False]])
+    save("attention/mask", ~hide)
+    save("attention/padding", ~padding)
+    for name, options in {
+        "bias": dict(add_bias_kv=True),
+        "zero": dict(add_zero_attn=True),
+        "both": dict(add_bias_kv=True, add_zero_attn=True),
+    }.items():
+        case = f"attention/{name}"
+        layer = torch.nn.MultiheadAttention(8, 2, batch_first=True, **options)
+        query, memory = torch.randn(2, 4, 8, requires_grad=True), torch.randn(2, 5, 8, requires_grad=True)
+        output, weights = layer(
+            query, memory, memory, attn_mask=hide, key_padding_mask=padding, average_attn_weights=False)
+        d = torch.randn_like(output)
+        (output * d).sum().backward()
+        for n, x in dict(query=query, memory=memory, output=output, weights=weights, d=d).items():
+            save(f"{case}/{n}", x)
+        for n, x in dict(query=query, memory=memory).items():
+            save(f"{case}/grad/{n}", x.grad)
+        for n, p in layer.named_parameters():
+            save(f"{case}/state/{n}", p)
+            save(f"{case}/theirs/{n}", p.grad)
+
+
 optimisers()
 lbfgs()
 schedules()
 clipping()
 recurrent()
+further_keys()
 numpy.savez_compressed(pathlib.Path(__file__).parent / "training.npz", **tensors)

@@ -97,6 +97,9 @@ struct MultiHeadAttentionOptions {
   /// Above 1 the weights become more alike, below 1 less.
   double temperature = 1.0;
   std::optional<double> scale;  ///< in place of 1 / (sqrt(d_k) temperature)
+  /// One more key and value behind the others, which every query sees: trained ones, bias_k and bias_v; zeros, behind
+  /// those. The weights have columns for them. Not with alibi, and not with a cache.
+  bool add_bias_kv = false, add_zero_attn = false;
 };
 
 /// Attention in several heads side by side (Vaswani et al. 2017):
@@ -131,14 +134,16 @@ class MultiHeadAttention final : public AttentionLayer {
   /// What it was made with.
   const MultiHeadAttentionOptions& options() const { return options_; }
 
-  FIT_FIELDS(w_q, w_k, w_v, w_o, attention)
+  FIT_FIELDS(w_q, w_k, w_v, w_o, bias_k, bias_v, attention)
   std::string describe() const override;
 
   Linear w_q, w_k, w_v, w_o;
+  Parameter bias_k, bias_v;  // [1, 1, num_kv_heads d_k], or undefined
   ScaledDotProductAttention attention;
 
  private:
   AttentionMasks with_causal(const AttentionMasks& masks) const;
+  AttentionMasks append_keys(Tensor& k, Tensor& v, const AttentionMasks& masks, std::int64_t queries) const;
 };
 
 namespace detail {
