@@ -3,10 +3,12 @@
 #include <utility>
 
 #include "backward/watch.hpp"
+#include "fit/autocast.hpp"
 #include "fit/ops.hpp"
 #include "graph/anomalies.hpp"
 #include "graph/hooks.hpp"
 #include "ops/broadcast.hpp"
+#include "ops/functions.hpp"
 #include "ops/inplace.hpp"
 #include "tensor/check.hpp"
 
@@ -135,6 +137,7 @@ void Run::one(Node& n) {
     for (Capture& c : *captures_)
       if (c.node == &n) *c.result = n.outputs[c.output].grad;
   if (n.released) fail_released(n.op);
+  const Autocast as_recorded(n.autocast);
   Backward b(n);
   bool wanted = false;
   for (int i = 0; i < n.input_count && !wanted; ++i) wanted = b.wants(i);
@@ -394,13 +397,13 @@ void Backward::give(int i, Tensor g) {
   if (!wants(i)) return;
   detail::Node* to = node_.edges[i].node;
   detail::Output& o = to->outputs[node_.edges[i].output];
-  if (g.dtype() != o.dtype) g = g.to(o.dtype);
   if (g.shape() != o.shape) {
     if (!broadcasts_to(o.shape, g.shape()))
       check::fail(node_.op, "its adjoint gives input ", i, " of shape ", o.shape, " a gradient of shape ", g.shape(),
                   ": it must be of the input's shape, or of one that the input broadcasts to");
-    g = sum_to(g, o.shape);
+    g = detail::sum_to(g, o.shape, o.dtype);
   }
+  if (g.dtype() != o.dtype) g = g.to(o.dtype);
   if (!to->leaf()) detail::Run::current->push(to);
   detail::accumulate(*to, o.grad, std::move(g));
   detail::Run::current->watch().gave(*to);

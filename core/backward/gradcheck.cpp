@@ -29,10 +29,9 @@ Tensor random_cotangent(const Shape& shape, std::mt19937_64& random) {
 Values outputs_of(const TensorFunction& f, const Values& inputs) {
   Values y;
   for (const Tensor& t : f(inputs)) {
-    if (t.dtype() == float32)
-      check::fail(
-          "check_gradients", "an output of shape ", t.shape(),
-          " is float32: the function must compute in float64, as its inputs are (a layer does so after to(float64))");
+    if (is_floating(t.dtype()) && t.dtype() != float64)
+      check::fail("check_gradients", "an output of shape ", t.shape(), " is ", t.dtype(),
+                  ": the function must compute in float64, as its inputs are (a layer does so after to(float64))");
     if (is_floating(t.dtype())) y.push_back(t);
   }
   return y;

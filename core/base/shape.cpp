@@ -19,6 +19,8 @@ const char* name_of(DType t) {
       return "boolean";
     case DType::int64:
       return "int64";
+    case DType::bfloat16:
+      return "bfloat16";
     case DType::float32:
       return "float32";
     case DType::float64:

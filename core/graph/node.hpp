@@ -36,6 +36,7 @@ struct Node {
   std::uint16_t input_count = 0, output_count = 0, saved_count = 0, extras_at = 0;
   std::uint32_t kept_inputs = 0;
   bool keeps_outputs = false;
+  DType autocast = float32;      // under which it was recorded, and its adjoint runs
   bool released = false;         // backward() has taken it apart
   std::uint8_t queued = 0;       // waits in a running backward(): how deep that is nested
   bool captured = false;         // grad() wants an output's gradient

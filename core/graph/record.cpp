@@ -125,6 +125,7 @@ void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, 
   Node* n = allocate_node(in.size(), count, saved, bytes);
   n->op = op;
   n->adjoint = adjoint;
+  n->autocast = thread_state.autocast;
   n->kept_inputs = mask;
   n->keeps_outputs = keep.outputs;
   n->extras_at = static_cast<std::uint16_t>(saved - keep.extra_count);

@@ -7,6 +7,7 @@
 #include "fit/ops.hpp"
 #include "io/atomic_file.hpp"
 #include "io/npy.hpp"
+#include "tensor/check.hpp"
 
 namespace fit {
 namespace {
@@ -201,6 +202,14 @@ Tensor io::read_npy(InputFile& in) {
   return permute(x, backwards);
 }
 
+void io::expect_npy_type(const char* op, const std::string& what, const Tensor& x) {
+  check::defined(op, what.c_str(), x);
+  if (x.dtype() == bfloat16)
+    check::fail(op, what,
+                " is bfloat16, a type that NumPy's format does not have: convert it with .to(float32), or use "
+                "save_safetensors()");
+}
+
 std::string io::npy_header(const Tensor& x) {
   const DType t = x.dtype();
   const char* descr = t == DType::float32 ? "<f4" : t == DType::float64 ? "<f8" : t == DType::int64 ? "<i8" : "|b1";
@@ -222,6 +231,7 @@ Tensor load_npy(const std::string& path) {
 }
 
 void save_npy(const std::string& path, const Tensor& x) {
+  io::expect_npy_type("save_npy", "the tensor", x);
   const std::string header = io::npy_header(x);
   io::AtomicFile out("save_npy", path);
   out.write(header.data(), header.size());

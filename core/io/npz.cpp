@@ -47,6 +47,7 @@ void save_npz(const std::string& path, const StateDict& tensors) {
       check::fail(op, "the name '", io::shown(name), "' has ", name.size(), " bytes: it must have 1 to ", longest_name);
     if (!names.insert(name).second) check::fail(op, "the name '", io::shown(name), "' is there twice");
     if (!x.defined()) check::fail(op, "the tensor '", io::shown(name), "' is undefined");
+    io::expect_npy_type(op, "the tensor '" + io::shown(name) + '\'', x);
     bytes += x.numel() * size_of(x.dtype()) + 2 * static_cast<std::int64_t>(name.size()) + 1024;
   }
   if (bytes > UINT32_MAX || tensors.size() >= 0xFFFF)

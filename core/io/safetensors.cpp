@@ -1,6 +1,7 @@
 #include "fit/safetensors.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "io/kind.hpp"
 #include "io/stored.hpp"
 #include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
 namespace {
@@ -38,11 +40,16 @@ float half_to_float(std::uint16_t h) {
   return f;
 }
 
-float bfloat_to_float(std::uint16_t b) {
-  const std::uint32_t bits = std::uint32_t{b} << 16;
-  float f;
-  std::memcpy(&f, &bits, sizeof f);
-  return f;
+// To the nearest, of two as near the even one.
+std::uint16_t float_to_half(float x) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  const std::uint32_t sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);   // NaN
+  if (size >= 0x47800000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // 2^16 and more
+  if (size < 0x38800000u)                                                      // below 2^-14: a multiple of 2^-24
+    return static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(std::lrint(std::abs(x) * 0x1p24f)));
+  return static_cast<std::uint16_t>(sign | (size - (112u << 23) + 0xfffu + (size >> 13 & 1u)) >> 13);
 }
 
 // Elements of type From, each converted to To.
@@ -96,12 +103,22 @@ const Format formats[] = {
     {"U8", 1, DType::int64, widened<std::uint8_t>},
     {"F16", 2, DType::float32,
      [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, half_to_float); }},
-    {"BF16", 2, DType::float32,
-     [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, bfloat_to_float); }},
+    {"BF16", 2, DType::bfloat16, elements<BFloat16>},
 };
 
 const char* format_of(DType t) {
-  return t == DType::float32 ? "F32" : t == DType::float64 ? "F64" : t == DType::int64 ? "I64" : "BOOL";
+  switch (t) {
+    case DType::boolean:
+      return "BOOL";
+    case DType::int64:
+      return "I64";
+    case DType::bfloat16:
+      return "BF16";
+    case DType::float32:
+      return "F32";
+    default:
+      return "F64";
+  }
 }
 
 // ---- the header ---------------------------------------------------------------------------------------------------
@@ -295,6 +312,22 @@ std::vector<io::Stored> open_safetensors(const std::string& path,
   return io::kind_of(file) == io::FileKind::json ? open_index(path) : open_one(path, metadata);
 }
 
+// float64 by way of float32 as an odd number, so that it is rounded once.
+void write_halves(io::AtomicFile& out, const Tensor& x) {
+  std::vector<std::uint16_t> halves(static_cast<std::size_t>(x.numel()));
+  dispatch_floating(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto all = x.data<T>();
+    std::transform(all.begin(), all.end(), halves.begin(), [](T v) {
+      if constexpr (std::is_same_v<T, double>)
+        return float_to_half(detail::odd_float(v));
+      else
+        return float_to_half(static_cast<float>(v));
+    });
+  });
+  out.write(halves.data(), halves.size() * sizeof(std::uint16_t));
+}
+
 }  // namespace
 
 std::vector<io::Stored> io::open_tensors(const std::string& path) {
@@ -302,9 +335,12 @@ std::vector<io::Stored> io::open_tensors(const std::string& path) {
   return kind_of(file) == FileKind::zip ? stored(load_npz(path)) : open_safetensors(path);
 }
 
-SafeTensors load_safetensors(const std::string& path) {
+SafeTensors load_safetensors(const std::string& path, Bfloat16As bf16) {
   SafeTensors all;
-  for (const io::Stored& x : open_safetensors(path, &all.metadata)) all.tensors.emplace_back(x.name, x.read());
+  for (const io::Stored& x : open_safetensors(path, &all.metadata)) {
+    const Tensor t = x.read();
+    all.tensors.emplace_back(x.name, t.dtype() == bfloat16 && bf16 == Bfloat16As::float32 ? t.to(float32) : t);
+  }
   return all;
 }
 
@@ -333,8 +369,10 @@ class ObjectText {
 }  // namespace
 
 void save_safetensors(const std::string& path, const StateDict& tensors,
-                      const std::map<std::string, std::string>& metadata) {
+                      const std::map<std::string, std::string>& metadata, FloatsAs floats) {
   constexpr const char* op = "save_safetensors";
+  const auto as_half = [floats](const Tensor& x) { return floats == FloatsAs::f16 && is_floating(x.dtype()); };
+  const auto size = [&](const Tensor& x) { return as_half(x) ? 2 : size_of(x.dtype()); };
   std::unordered_set<std::string> names;
   for (const auto& [name, x] : tensors) {
     if (const char* wrong = wrong_name(name)) check::fail(op, "the name '", io::shown(name), "' ", wrong);
@@ -344,17 +382,17 @@ void save_safetensors(const std::string& path, const StateDict& tensors,
   // With the larger elements first, each tensor lies at a multiple of its elements' size.
   StateDict sorted = tensors;
   std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return size_of(a.second.dtype()) > size_of(b.second.dtype()); });
+                   [&](const auto& a, const auto& b) { return size(a.second) > size(b.second); });
   ObjectText header, strings;
   for (const auto& [key, value] : metadata) strings.put(key, quoted(value));
   if (!metadata.empty()) header.put(metadata_key, strings.str());
   std::int64_t at = 0;
   for (const auto& [name, x] : sorted) {
-    const std::int64_t end = at + x.numel() * size_of(x.dtype());
+    const std::int64_t end = at + x.numel() * size(x);
     std::string shape;
     for (const std::int64_t n : x.shape()) shape += (shape.empty() ? "" : ",") + std::to_string(n);
-    header.put(name, std::string("{\"dtype\":\"") + format_of(x.dtype()) + "\",\"shape\":[" + shape +
-                         "],\"data_offsets\":[" + std::to_string(at) + ',' + std::to_string(end) + "]}");
+    header.put(name, std::string("{\"dtype\":\"") + (as_half(x) ? "F16" : format_of(x.dtype())) + "\",\"shape\":[" +
+                         shape + "],\"data_offsets\":[" + std::to_string(at) + ',' + std::to_string(end) + "]}");
     at = end;
   }
   std::string text = header.str();
@@ -365,7 +403,8 @@ void save_safetensors(const std::string& path, const StateDict& tensors,
   io::AtomicFile out(op, path);
   out.write(&length, length_bytes);
   out.write(text.data(), text.size());
-  for (const auto& [name, x] : sorted) out.write(x.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype())));
+  for (const auto& [name, x] : sorted)
+    as_half(x) ? write_halves(out, x) : out.write(x.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype())));
   out.commit();
 }
 

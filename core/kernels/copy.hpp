@@ -10,6 +10,9 @@ namespace fit::kernels {
 
 // Words that may stand for elements of any type of their size.
 using Byte = unsigned char;
+struct [[gnu::may_alias]] Word2 {
+  std::uint16_t bits;
+};
 struct [[gnu::may_alias]] Word4 {
   std::uint32_t bits;
 };
@@ -17,10 +20,10 @@ struct [[gnu::may_alias]] Word8 {
   std::uint64_t bits;
 };
 
-/// Calls f with a word of an element's size: 1, 4 or 8 bytes.
+/// Calls f with a word of an element's size: 1, 2, 4 or 8 bytes.
 template <class F>
 void with_word(std::int64_t element_size, const F& f) {
-  element_size == 1 ? f(Byte{}) : element_size == 4 ? f(Word4{}) : f(Word8{});
+  element_size == 1 ? f(Byte{}) : element_size == 2 ? f(Word2{}) : element_size == 4 ? f(Word4{}) : f(Word8{});
 }
 
 /// Steps between neighbours along each axis, in elements; negative ones walk backwards, 0 repeats.
@@ -32,7 +35,7 @@ Strides row_major(const Shape& shape);
 /// y[i . sy] = x[i . sx] for every index i below `sizes`. The two must not overlap; sy has no 0.
 void copy(const Shape& sizes, std::int64_t element_size, void* y, const Strides& sy, const void* x, const Strides& sx);
 
-/// Pieces of copies on one thread, compiled for each instruction set. W: Byte, Word4 or Word8.
+/// Pieces of copies on one thread, compiled for each instruction set. W: Byte, Word2, Word4 or Word8.
 template <class W>
 struct CopyKernels {
   /// out[c out_ld + r] = x[r ld + c], up to transposed_tile words.

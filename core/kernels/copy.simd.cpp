@@ -41,6 +41,7 @@ const CopyKernels<W>& copy_table() {
 }
 
 template const CopyKernels<Byte>& copy_table<FIT_ISA, Byte>();
+template const CopyKernels<Word2>& copy_table<FIT_ISA, Word2>();
 template const CopyKernels<Word4>& copy_table<FIT_ISA, Word4>();
 template const CopyKernels<Word8>& copy_table<FIT_ISA, Word8>();
 

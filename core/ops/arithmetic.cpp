@@ -19,7 +19,8 @@ template <class Op>
 Tensor forward(const Tensor& a, const Tensor& b) {
   check::defined(Op::name, "a", a, "b", b);
   const DType t = working_type<Op>(promote(a.dtype(), b.dtype()));
-  if (a.dtype() != t || b.dtype() != t) return forward<Op>(to_dtype_no_grad(a, t), to_dtype_no_grad(b, t));
+  const auto read = [t](const Tensor& x) { return readable_as(t, x.dtype()) ? x : to_dtype_no_grad(x, t); };
+  if (!readable_as(t, a.dtype()) || !readable_as(t, b.dtype())) return forward<Op>(read(a), read(b));
   Tensor z = Tensor::empty(check::broadcast(Op::name, a.shape(), b.shape()), t);
   compute<Op>(z, a, b);
   return z;
@@ -104,7 +105,7 @@ Tensor neg(const Tensor& x) {
   else
     dispatch_floating(t, [&](auto zero) {
       using T = decltype(zero);
-      run_unary<T, T>(y, from, kernels::elementwise<T>().neg);
+      run_unary<T, T>(y, from, kernels::elementwise<Wide<T>>().neg);
     });
   return record("neg", {x}, std::move(y), keep::nothing, [](Backward& g) { g.give(0, neg(g.dy())); });
 }

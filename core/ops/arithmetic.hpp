@@ -31,10 +31,13 @@ struct Div {
   }
 };
 
-/// Calls run(f, zero) with the operation's function on runs of type t (float32, float64 or int64) and a zero of it.
+/// Calls run(f, zero) with the operation's function on runs of type t (floating or int64; that of float for bfloat16)
+/// and a zero of it.
 template <class Op, class Run>
 void with_kernel(DType t, const Run& run) {
-  if (t == DType::float32)
+  if (t == DType::bfloat16)
+    return run(Op::template kernel<float>(), BFloat16{});
+  else if (t == DType::float32)
     return run(Op::template kernel<float>(), float{});
   else if (t == DType::float64)
     return run(Op::template kernel<double>(), double{});
@@ -42,9 +45,17 @@ void with_kernel(DType t, const Run& run) {
     run(each_pair<std::int64_t, std::int64_t, std::int64_t>(Op::whole), std::int64_t{});
 }
 
-/// z = op(a, b), all of z's type. z may be a or b.
+/// Whether an operand of type t can be read as it is where a result of type z is made.
+inline bool readable_as(DType z, DType t) { return t == z || (z == float32 && t == bfloat16); }
+
+/// z = op(a, b), both readable_as z's type. z may be a or b.
 template <class Op>
 void compute(Tensor& z, const Tensor& a, const Tensor& b) {
+  const auto mixed = [&](auto x, auto y) {
+    run_binary<float, decltype(x), decltype(y)>(z, a, b, Op::template kernel<float>());
+  };
+  if (a.dtype() != z.dtype()) return b.dtype() != z.dtype() ? mixed(BFloat16{}, BFloat16{}) : mixed(BFloat16{}, 0.f);
+  if (b.dtype() != z.dtype()) return mixed(0.f, BFloat16{});
   with_kernel<Op>(z.dtype(), [&](const auto& f, auto zero) {
     using T = decltype(zero);
     run_binary<T, T, T>(z, a, b, f);
@@ -56,7 +67,7 @@ template <class Op>
 void compute(Tensor& z, const Tensor& a, Scalar s, bool number_first = false) {
   with_kernel<Op>(z.dtype(), [&](const auto& f, auto zero) {
     using T = decltype(zero);
-    run_with_number<T, T>(z, a, number_as<T>(Op::name, s), number_first, f);
+    run_with_number<T, T>(z, a, number_as<Wide<T>>(Op::name, s), number_first, f);
   });
 }
 

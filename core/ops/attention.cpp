@@ -3,6 +3,7 @@
 #include "fit/ops.hpp"
 #include "ops/attention_tap.hpp"
 #include "ops/flop_counter.hpp"
+#include "ops/precision.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -93,18 +94,24 @@ void give_composed(Backward& b, const AttentionCall& c, bool weights) {
     if (gradients[i].defined()) b.give(wanted[i], std::move(gradients[i]));
 }
 
+// bfloat16 is computed in float32: the tensors that the kernels read in its place.
+std::vector<Tensor> wide_operands(std::vector<Tensor> operands) {
+  const NoGrad no_grad;
+  for (Tensor& x : operands) x = widened(x);
+  return operands;
+}
+
 // The gradient in tiles. check: see kernels::attention_backward.
 void give_tiled(Backward& b, const AttentionCall& c, bool check) {
   const int count = c.operands();
   std::vector<Tensor> x, dx;
-  for (int i = 0; i < count; ++i) {
-    x.push_back(b.x(i));
-    dx.push_back(Tensor::empty(x.back().shape(), x.back().dtype()));
-  }
+  for (int i = 0; i < count; ++i) x.push_back(b.x(i));
+  x = wide_operands(std::move(x));
+  for (const Tensor& t : x) dx.push_back(Tensor::empty(t.shape(), t.dtype()));
   const ScoreTerms terms = terms_of(b, c);
   if (b.wants(count)) dx.push_back(Tensor::empty(terms.bias.shape(), terms.bias.dtype()));
-  const Tensor out = b.y(0), stats = b.saved(0), dout = b.dy(0);
-  dispatch_floating(out.dtype(), [&](auto zero) {
+  const Tensor out = widened(b.y(0)), stats = b.saved(0), dout = widened(b.dy(0));
+  dispatch_wide_floating(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* data[3] = {};
     for (int i = 0; i < count; ++i) data[i] = dx[static_cast<std::size_t>(i)].fresh<T>();
@@ -123,7 +130,8 @@ void give_tiled(Backward& b, const AttentionCall& c, bool check) {
 AttentionResult attend(const char* op, AttentionCall c, const std::vector<Tensor>& operands,
                        const AttentionOptions& options, Want want) {
   const bool weights = want == Want::weights_too;
-  const DType dtype = operands[0].dtype();
+  const bool narrow = is_narrow(operands[0]);
+  const DType dtype = narrow ? float32 : operands[0].dtype();  // of the scores
   const ScoreTerms terms = apply_options(op, c, dtype, options);
   for (const std::int64_t size : {c.B, c.H, c.Sq, c.Sk, c.D, c.Dv})
     if (size == 0) return composed_attention(c, operands, terms);
@@ -132,15 +140,21 @@ AttentionResult attend(const char* op, AttentionCall c, const std::vector<Tensor
   std::vector<Tensor> results{Tensor::empty(c.output, dtype)};
   if (weights) results.push_back(Tensor::empty(c.weights, dtype));
   Tensor stats = Tensor::empty({2, c.B, c.H, c.Sq}, dtype);
+  const std::vector<Tensor> wide = wide_operands(operands);
   bool finite = true;
-  dispatch_floating(dtype, [&](auto zero) {
+  dispatch_wide_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
-    const kernels::Attention<T> a = with_operands<T>(c, operands, terms);
+    const kernels::Attention<T> a = with_operands<T>(c, wide, terms);
     const kernels::SoftmaxStats<T> rows = stats_in(c, stats.fresh<T>());
     finite = kernels::attention_forward<T>(a, view_output(c, results[0].fresh<T>()), rows);
     if (weights) kernels::attention_weights<T>(a, {rows.m, rows.inv_l}, results[1].fresh<T>());
     if (attention_tap) tap_attention<T>(a, {rows.m, rows.inv_l}, terms.mask);
   });
+  if (narrow) {
+    const NoGrad no_grad;
+    results[0] = results[0].to(bfloat16);
+    if (weights) results[1] = narrowed(results[1]);
+  }
   std::vector<Tensor> inputs = operands;
   inputs.push_back(terms.bias);
   record("attention", inputs, results, keep::inputs | keep::output | keep::saved(stats, terms.mask, terms.alibi),
@@ -159,36 +173,46 @@ namespace {
 constexpr const char* dot_product = "scaled_dot_product_attention";
 constexpr const char* multi_head = "multi_head_attention";
 constexpr const char* packed = "packed_self_attention";
+
+AttentionResult separate(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
+                         const AttentionOptions& options, detail::Want want) {
+  const Tensor q = detail::attention_operand(given_q), k = detail::attention_operand(given_k),
+               v = detail::attention_operand(given_v);
+  return detail::attend(dot_product, detail::separate_heads(dot_product, q, k, v), {q, k, v}, options, want);
+}
+
+AttentionResult joined(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v, std::int64_t num_heads,
+                       const AttentionOptions& options, detail::Want want) {
+  const Tensor q = detail::attention_operand(given_q), k = detail::attention_operand(given_k),
+               v = detail::attention_operand(given_v);
+  return detail::attend(multi_head, detail::joined_heads(multi_head, q, k, v, num_heads), {q, k, v}, options, want);
+}
+
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
-  return detail::attend(dot_product, detail::separate_heads(dot_product, q, k, v), {q, k, v}, options,
-                        detail::Want::output)
-      .output;
+  return separate(q, k, v, options, detail::Want::output).output;
 }
 
 AttentionResult scaled_dot_product_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                           const AttentionOptions& options) {
-  return detail::attend(dot_product, detail::separate_heads(dot_product, q, k, v), {q, k, v}, options,
-                        detail::Want::weights_too);
+  return separate(q, k, v, options, detail::Want::weights_too);
 }
 
 Tensor multi_head_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
                             const AttentionOptions& options) {
-  return detail::attend(multi_head, detail::joined_heads(multi_head, q, k, v, num_heads), {q, k, v}, options,
-                        detail::Want::output)
-      .output;
+  return joined(q, k, v, num_heads, options, detail::Want::output).output;
 }
 
 AttentionResult multi_head_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                   std::int64_t num_heads, const AttentionOptions& options) {
-  return detail::attend(multi_head, detail::joined_heads(multi_head, q, k, v, num_heads), {q, k, v}, options,
-                        detail::Want::weights_too);
+  return joined(q, k, v, num_heads, options, detail::Want::weights_too);
 }
 
-Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const AttentionOptions& options,
+Tensor packed_self_attention(const Tensor& given, std::int64_t num_heads, const AttentionOptions& options,
                              std::int64_t num_kv_heads) {
+  const Tensor qkv = detail::attention_operand(given);
   return detail::attend(packed, detail::packed_heads(packed, qkv, num_heads, num_kv_heads), {qkv}, options,
                         detail::Want::output)
       .output;

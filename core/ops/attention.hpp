@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "fit/attention.hpp"
+#include "fit/autocast.hpp"
 #include "kernels/attention.hpp"
 
 // Attention below its public face.
@@ -50,6 +51,11 @@ AttentionResult attend(const char* op, AttentionCall call, const std::vector<Ten
 /// The definition of attention, as the paper has it, made of operations.
 AttentionResult composed_attention(const AttentionCall& call, const std::vector<Tensor>& operands,
                                    const ScoreTerms& terms);
+
+/// What attention computes with: under Autocast bfloat16 in place of float32.
+inline Tensor attention_operand(const Tensor& x) {
+  return x.defined() && x.dtype() == float32 ? x.to(autocast_dtype()) : x;
+}
 
 /// Heads [B, S, H, D] if `last`, else [B, H, S, D].
 template <class T>

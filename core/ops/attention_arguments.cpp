@@ -75,7 +75,8 @@ double scale_of(const char* op, std::int64_t D, DType dtype, const AttentionOpti
 Tensor checked_bias(const char* op, const AttentionOptions& o, const Shape& scores, DType dtype) {
   if (!o.bias.defined()) return {};
   if (!is_floating(o.bias.dtype()))
-    check::fail(op, "bias is ", o.bias.dtype(), ": it must be float32 or float64; 0 and 1 that hide keys are a mask");
+    check::fail(op, "bias is ", o.bias.dtype(),
+                ": it must be bfloat16, float32 or float64; 0 and 1 that hide keys are a mask");
   return four_axes(op, "bias", o.bias, scores).to(dtype);
 }
 

@@ -1,11 +1,15 @@
 // Attention of what comes next in sequences whose keys and values are kept.
 #include <algorithm>
+#include <type_traits>
 
 #include "fit/ops.hpp"
+#include "kernels/convert.hpp"
 #include "ops/attention.hpp"
 #include "ops/attention_tap.hpp"
 #include "ops/flop_counter.hpp"
+#include "ops/precision.hpp"
 #include "tensor/check.hpp"
+#include "tensor/convert.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
@@ -21,15 +25,40 @@ struct Part {
   }
 };
 
-// Writes keys or values behind the first `length` of those in the cache.
-template <class T>
+// Writes keys or values behind the first `length` of those in the cache, in its type.
 void append(const Part& part, Tensor& cache, std::int64_t length) {
   const std::int64_t S = part.x.size(1), H = cache.size(1), Tmax = cache.size(2), D = cache.size(3);
-  const kernels::HeadView<const T> from = part.view<T>(D);
-  T* const to = cache.fresh<T>();
-  for (std::int64_t b = 0; b < cache.size(0); ++b)
-    for (std::int64_t h = 0; h < H; ++h)
-      for (std::int64_t s = 0; s < S; ++s) std::copy_n(from.at(b, h, s), D, to + ((b * H + h) * Tmax + length + s) * D);
+  const Tensor same = part.x.to(cache.dtype());
+  dispatch_floating(cache.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const kernels::HeadView<const T> from = Part{same, part.at}.view<T>(D);
+    T* const to = cache.fresh<T>();
+    for (std::int64_t b = 0; b < cache.size(0); ++b)
+      for (std::int64_t h = 0; h < H; ++h)
+        for (std::int64_t s = 0; s < S; ++s)
+          std::copy_n(from.at(b, h, s), D, to + ((b * H + h) * Tmax + length + s) * D);
+  });
+}
+
+// Keys or values first … first + count - 1 of the cache, [B, Hkv, Tmax, D], as the kernels read them: in `room` where
+// they are bfloat16.
+template <class T>
+kernels::HeadView<const T> cached(const Tensor& cache, std::int64_t first, std::int64_t count, Tensor& room) {
+  const std::int64_t B = cache.size(0), H = cache.size(1), Tmax = cache.size(2), D = cache.size(3);
+  if (!is_narrow(cache)) return {cache.data<T>().data() + first * D, H * Tmax * D, Tmax * D, D};
+  room = Tensor::empty({B, H, count, D});
+  for (std::int64_t i = 0; i < B * H; ++i)
+    kernels::widen(room.fresh<float>() + i * count * D, cache.data<BFloat16>().data() + (i * Tmax + first) * D,
+                   count * D);
+  return {static_cast<const T*>(room.raw()), H * count * D, count * D, D};
+}
+
+// bfloat16 and float32 go together.
+void expect_types(const char* op, const char* name, const Tensor& x, const Tensor& keys) {
+  check::defined(op, "keys", keys);
+  check::floating(op, name, x);
+  if (x.dtype() == float64 || keys.dtype() == float64 || !is_floating(keys.dtype()))
+    check::same_dtype(op, name, x, "keys", keys);
 }
 
 void check_cache(const char* op, const Tensor& keys, const Tensor& values, std::int64_t S, std::int64_t length,
@@ -53,7 +82,7 @@ void check_distinct(const char* op, const char* a_name, const Tensor& a, const c
 
 Tensor attend_next(const char* op, const Part& q, const Part& k, const Part& v, Tensor& keys, Tensor& values,
                    std::int64_t length, std::int64_t num_heads, const AttentionOptions& options) {
-  const std::int64_t S = q.x.size(1), Tmax = keys.size(2), D = keys.size(3);
+  const std::int64_t S = q.x.size(1), D = keys.size(3);
   check_distinct(op, "keys", keys, "values", values);
   for (const Part* part : {&q, &k, &v}) {
     check_distinct(op, "the input", part->x, "keys", keys);
@@ -66,27 +95,28 @@ Tensor attend_next(const char* op, const Part& q, const Part& k, const Part& v, 
   detail::check_dropout(op, options.dropout);
   AttentionOptions no_dropout = options;
   no_dropout.dropout = 0;
-  const detail::ScoreTerms terms = detail::apply_options(op, c, keys.dtype(), no_dropout);
+  const DType wide = is_narrow(keys) ? float32 : keys.dtype();
+  const detail::ScoreTerms terms = detail::apply_options(op, c, wide, no_dropout);
   // Keys that the window hides from all queries need not be read; one query then sees all of the others.
   const std::int64_t first = c.window > 0 ? std::max<std::int64_t>(0, length + 1 - c.window) : 0;
   c.Sk -= first;
   if (S == 1) c.causal = false, c.window = 0;
-  Tensor out = Tensor::empty({c.B, S, num_heads * D}, keys.dtype());
+  Tensor out = Tensor::empty({c.B, S, num_heads * D}, wide);
   keys.before_write(op);
   values.before_write(op);
-  if (out.numel() == 0) return out;
+  const auto given = [&q](const Tensor& y) { return is_narrow(q.x) ? y.to(bfloat16) : y; };
+  if (out.numel() == 0) return given(out);
   detail::count_attention(c);
 
-  Tensor stats = Tensor::empty({2, c.B, c.H, S}, keys.dtype());
-  dispatch_floating(keys.dtype(), [&](auto zero) {
+  Tensor stats = Tensor::empty({2, c.B, c.H, S}, wide), wide_q = widened(q.x), wide_keys, wide_values;
+  append(k, keys, length);
+  append(v, values, length);
+  dispatch_wide_floating(wide, [&](auto zero) {
     using T = decltype(zero);
-    append<T>(k, keys, length);
-    append<T>(v, values, length);
     kernels::Attention<T> a = detail::with_terms<T>(c, terms);
-    const auto cached = [&](const Tensor& x) {
-      return kernels::HeadView<const T>{x.data<T>().data() + first * D, c.kv_heads * Tmax * D, Tmax * D, D};
-    };
-    a.q = q.view<T>(D), a.k = cached(keys), a.v = cached(values);
+    a.q = Part{wide_q, q.at}.view<T>(D);
+    a.k = cached<T>(keys, first, c.Sk, wide_keys);
+    a.v = cached<T>(values, first, c.Sk, wide_values);
     if (a.mask.data) a.mask.data += first;
     if (a.bias.data) a.bias.data += first;
     T* const m = stats.fresh<T>();
@@ -94,18 +124,21 @@ Tensor attend_next(const char* op, const Part& q, const Part& k, const Part& v, 
     kernels::attention_forward<T>(a, detail::view_heads(out.fresh<T>(), true, c.H, S, D), {m, inv_l});
     if (detail::attention_tap) detail::tap_attention<T>(a, {m, inv_l}, terms.mask, first);
   });
-  return out;
+  return given(out);
 }
 
 }  // namespace
 
-Tensor cached_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& keys, Tensor& values,
-                        std::int64_t length, std::int64_t num_heads, const AttentionOptions& options) {
+Tensor cached_attention(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v, Tensor& keys,
+                        Tensor& values, std::int64_t length, std::int64_t num_heads, const AttentionOptions& options) {
   constexpr const char* op = "cached_attention";
+  const NoGrad no_grad;
+  const Tensor q = detail::attention_operand(given_q), k = detail::attention_operand(given_k),
+               v = detail::attention_operand(given_v);
   check::floating(op, "q", q);
   check::same_dtype(op, "q", q, "k", k);
   check::same_dtype(op, "q", q, "v", v);
-  check::same_dtype(op, "q", q, "keys", keys);
+  expect_types(op, "q", q, keys);
   if (q.rank() != 3) check::fail(op, "q is ", q.shape(), ": it must be [B, S, num_heads D]");
   check_cache(op, keys, values, q.size(1), length, num_heads);
   const Shape rows{keys.size(0), q.size(1), keys.size(1) * keys.size(3)};
@@ -116,11 +149,12 @@ Tensor cached_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tenso
   return attend_next(op, {q, 0}, {k, 0}, {v, 0}, keys, values, length, num_heads, options);
 }
 
-Tensor cached_self_attention(const Tensor& qkv, Tensor& keys, Tensor& values, std::int64_t length,
+Tensor cached_self_attention(const Tensor& given, Tensor& keys, Tensor& values, std::int64_t length,
                              std::int64_t num_heads, const AttentionOptions& options) {
   constexpr const char* op = "cached_self_attention";
-  check::floating(op, "qkv", qkv);
-  check::same_dtype(op, "qkv", qkv, "keys", keys);
+  const NoGrad no_grad;
+  const Tensor qkv = detail::attention_operand(given);
+  expect_types(op, "qkv", qkv, keys);
   if (qkv.rank() != 3) check::fail(op, "qkv is ", qkv.shape(), ": it must be [B, S, (num_heads + 2 Hkv) D]");
   check_cache(op, keys, values, qkv.size(1), length, num_heads);
   const std::int64_t B = keys.size(0), kv_heads = keys.size(1), D = keys.size(3);

@@ -5,6 +5,7 @@
 #include "fit/ops.hpp"
 #include "ops/attention.hpp"
 #include "ops/dropout.hpp"
+#include "ops/precision.hpp"
 
 namespace fit::detail {
 namespace {
@@ -50,10 +51,22 @@ Heads split_heads(const AttentionCall& c, const std::vector<Tensor>& x) {
   return all(slice(x[0], 2, 0, k_at), slice(x[0], 2, k_at, v_at), slice(x[0], 2, v_at, x[0].size(2)));
 }
 
+// While Autocast would round what the operations here hand on.
+AttentionResult in_float32(const AttentionCall& c, const std::vector<Tensor>& operands, const ScoreTerms& terms) {
+  const Autocast off(float32);
+  return composed_attention(c, operands, terms);
+}
+
 }  // namespace
 
 AttentionResult composed_attention(const AttentionCall& c, const std::vector<Tensor>& operands,
                                    const ScoreTerms& terms) {
+  if (is_narrow(operands[0])) {
+    std::vector<Tensor> wide;
+    for (const Tensor& x : operands) wide.push_back(widened(x));
+    const AttentionResult r = in_float32(c, wide, terms);
+    return {r.output.to(bfloat16), narrowed(r.weights)};
+  }
   const HeadLayout layout = c.layout == HeadLayout::first ? HeadLayout::first : HeadLayout::last;
   const Heads x = split_heads(c, operands);             // q [B, H, Sq, D], k [B, H, Sk, D], v [B, H, Sk, Dv]
   const Tensor visible = visible_pairs(c, terms.mask);  // (B|1, H|1, 1|Sq, Sk)

@@ -3,7 +3,9 @@
 
 #include "fit/parallel.hpp"
 #include "kernels/copy.hpp"
+#include "ops/autocast.hpp"
 #include "ops/patches.hpp"
+#include "ops/precision.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -42,9 +44,10 @@ namespace {
 
 // The adjoint: what lies in several windows is added up.
 Tensor patches_backward(const char* op, const Tensor& y, const Windows& w, const Shape& shape) {
+  if (is_narrow(y)) return narrowed(patches_backward(op, widened(y), w, shape), Precision::rounded);
   Tensor x = zeros(shape, y.dtype());
   const std::int64_t rows = shape[2], cols = shape[3], down = y.shape()[4], right = y.shape()[5];
-  dispatch_floating(y.dtype(), [&](auto zero) {
+  dispatch_wide_floating(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const to = x.fresh<T>();
     const T* const all = y.data<T>().data();
@@ -67,8 +70,12 @@ Tensor patches_backward(const char* op, const Tensor& y, const Windows& w, const
 }
 
 // Of x [N, C, H, W] and weight [O, C / groups, K, L]; checked but for the windows.
-Tensor convolution(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, const Windows& w,
+Tensor convolution(const char* op, const Tensor& given, const Tensor& weight, const Tensor& bias, const Windows& w,
                    const std::vector<std::int64_t>& padding, std::int64_t groups) {
+  const bool cast = autocast_dtype() == bfloat16 && product_dtype(given.dtype(), weight.dtype()) == bfloat16;
+  if (!cast && is_narrow(given) && is_narrow(weight))
+    return narrowed(convolution(op, widened(given), widened(weight), widened(bias), w, padding, groups));
+  const Tensor x = cast ? given.to(bfloat16) : given;
   const Tensor wide = padding.empty() ? x : pad(x, padding);
   const Tensor p = patches(op, wide, w);
   const std::int64_t n = p.shape()[0], outputs = weight.shape()[0], places = p.shape()[4] * p.shape()[5];
@@ -76,7 +83,9 @@ Tensor convolution(const char* op, const Tensor& x, const Tensor& weight, const 
   const Tensor y =
       matmul(reshape(weight, Shape{groups, outputs / groups, inputs}), reshape(p, Shape{n, groups, inputs, places}));
   const Tensor shaped = reshape(y, Shape{n, outputs, p.shape()[4], p.shape()[5]});
-  return bias.defined() ? shaped + reshape(bias, Shape{outputs, 1, 1}) : shaped;
+  if (!bias.defined()) return shaped;
+  const Tensor sum = shaped + reshape(bias, Shape{outputs, 1, 1});
+  return cast ? sum.to(bfloat16) : sum;
 }
 
 // The checks of conv1d and conv2d, whose windows slide along the last `axes` axes.

@@ -24,10 +24,13 @@ Tensor Tensor::to(DType target) const {
     dispatch(target, [&](auto to) {
       using From = decltype(from);
       using To = decltype(to);
-      const From* x = data<From>().data();
-      To* out = y.fresh<To>();
-      parallel_for(numel(), elementwise_grain, [&](std::int64_t i, std::int64_t end) {
-        for (; i < end; ++i) out[i] = convert<To>(x[i]);
+      run_unary<To, From>(y, *this, [](To* out, const From* x, std::int64_t n) {
+        if constexpr (std::is_same_v<From, BFloat16> && std::is_same_v<To, float>)
+          kernels::widen(out, x, n);
+        else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, BFloat16>)
+          kernels::round(out, x, n);
+        else
+          for (std::int64_t i = 0; i < n; ++i) out[i] = convert<To>(x[i]);
       });
     });
   });

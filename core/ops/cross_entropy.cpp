@@ -3,8 +3,12 @@
 
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
+#include "kernels/convert.hpp"
 #include "kernels/rows_softmax.hpp"
+#include "kernels/scratch.hpp"
+#include "ops/precision.hpp"
 #include "tensor/check.hpp"
+#include "tensor/convert.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
@@ -20,6 +24,31 @@ void each_row(const Tensor& logits, const Body& body) {
                });
 }
 
+/// Rows of logits as their kernels read and write them: where they lie, or BFloat16 in float.
+template <class T>
+class RowRoom {
+ public:
+  explicit RowRoom(std::int64_t) {}
+  const T* read(const T* row) const { return row; }
+  T* room(T* row) const { return row; }
+  void done(T*) const {}
+};
+template <>
+class RowRoom<BFloat16> {
+ public:
+  explicit RowRoom(std::int64_t n) : n_(n), row_(n) {}
+  const float* read(const BFloat16* row) const {
+    kernels::widen(row_.get(), row, n_);
+    return row_.get();
+  }
+  float* room(BFloat16*) const { return row_.get(); }
+  void done(BFloat16* row) const { kernels::round(row, row_.get(), n_); }
+
+ private:
+  std::int64_t n_;
+  kernels::Scratch<float> row_;
+};
+
 /// dlogits = (softmax(logits) - one_hot(targets)) dy row by row, in one pass, over the logits where nobody else has
 /// them. `stats` [2, N] holds each row's largest logit and sum(e^(x - max)).
 Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor& stats, const Tensor& dy,
@@ -27,19 +56,25 @@ Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor&
   Tensor dx = logits.unique() ? logits : Tensor::empty(logits.shape(), logits.dtype());
   const std::int64_t rows = logits.size(0), n = logits.size(1);
   const std::int64_t* const target = targets.data<std::int64_t>().data();
+  const Tensor wide_dy = widened(dy);
   dispatch_floating(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const auto exps = kernels::softmax_rows<T>().scaled_exp;
+    using W = Wide<T>;
+    const auto exps = kernels::softmax_rows<W>().scaled_exp;
     T* const to = dx.fresh<T>();
-    const T *const x = logits.data<T>().data(), *const max = stats.data<T>().data(), *const g = dy.data<T>().data();
+    const T* const x = logits.data<T>().data();
+    const W *const max = stats.data<W>().data(), *const g = wide_dy.data<W>().data();
     each_row(logits, [&](std::int64_t r) {
-      T* const row = to + r * n;
       if (target[r] == ignore_index) {
-        std::fill_n(row, n, T(0));
+        std::fill_n(to + r * n, n, T(0));
         return;
       }
-      exps(row, x + r * n, n, max[r], g[r] / max[rows + r]);
-      row[target[r]] -= g[r];
+      const RowRoom<T> room(n);
+      const W* const row = room.read(x + r * n);
+      W* const out = room.room(to + r * n);
+      exps(out, row, n, max[r], g[r] / max[rows + r]);
+      out[target[r]] -= g[r];
+      room.done(to + r * n);
     });
   });
   return dx;
@@ -47,6 +82,8 @@ Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor&
 
 /// The same in terms of operations, for derivatives of higher order.
 Tensor composed_gradient(const Tensor& logits, const Tensor& targets, const Tensor& dy, std::int64_t ignore_index) {
+  if (is_narrow(logits))
+    return narrowed(composed_gradient(widened(logits), targets, widened(dy), ignore_index), Precision::rounded);
   const Tensor ignored = eq(targets, ignore_index);
   const Tensor hot = one_hot(masked_fill(targets, ignored, 0), logits.size(1), logits.dtype());
   const Tensor shown = masked_fill(logits, unsqueeze(ignored, 1), 0);
@@ -67,21 +104,30 @@ Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int6
     if (target[r] != ignore_index && (target[r] < 0 || target[r] >= n))
       check::fail(op, "targets[", r, "] is ", target[r], ": it must be in 0 … ", n - 1, ", or ignore_index (",
                   ignore_index, ")");
-  Tensor y = Tensor::empty({rows}, logits.dtype()), stats = Tensor::empty({2, rows}, logits.dtype());
+  // Of bfloat16 the losses are computed in float32.
+  const DType wide = is_narrow(logits) ? float32 : logits.dtype();
+  Tensor y = Tensor::empty({rows}, wide), stats = Tensor::empty({2, rows}, wide);
   dispatch_floating(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const auto max_and_sum = kernels::softmax_rows<T>().max_and_sum;
+    using W = Wide<T>;
+    const auto max_and_sum = kernels::softmax_rows<W>().max_and_sum;
     const T* const x = logits.data<T>().data();
-    T *const loss = y.fresh<T>(), *const max = stats.fresh<T>(), *const sum = max + rows;
+    W *const loss = y.fresh<W>(), *const max = stats.fresh<W>(), *const sum = max + rows;
     each_row(logits, [&](std::int64_t r) {
       if (target[r] == ignore_index) {
         loss[r] = max[r] = sum[r] = 0;
         return;
       }
-      max_and_sum(x + r * n, n, max[r], sum[r]);
-      loss[r] = std::log(sum[r]) + (max[r] - x[r * n + target[r]]);
+      const RowRoom<T> room(n);
+      const W* const row = room.read(x + r * n);
+      max_and_sum(row, n, max[r], sum[r]);
+      loss[r] = std::log(sum[r]) + (max[r] - row[target[r]]);
     });
   });
+  if (is_narrow(logits)) {
+    const NoGrad no_grad;
+    y = narrowed(y);
+  }
   return record(op, {logits, targets}, std::move(y), keep::inputs | keep::saved(stats), [ignore_index](Backward& b) {
     b.give(0, b.recording() ? composed_gradient(b.x(0), b.x(1), b.dy(), ignore_index)
                             : fused_gradient(b.take_x(0), b.x(1), b.saved(0), b.dy(), ignore_index));

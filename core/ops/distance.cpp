@@ -1,6 +1,7 @@
 // Products and distances of vectors, made of other operations: dot, bmm, addmm, normalize, cosine_similarity, cdist.
 #include "fit/ops.hpp"
 #include "ops/broadcast.hpp"
+#include "ops/precision.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -35,6 +36,8 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Sca
   const Shape shape{a.shape()[0], b.shape()[1]};
   if (!broadcasts_to(c.shape(), shape))
     check::fail("addmm", "c has shape ", c.shape(), ": it must broadcast to ", shape);
+  if (is_narrow(a) && is_narrow(b) && is_narrow(c) && autocast_dtype() != bfloat16)
+    return narrowed(addmm(widened(c), widened(a), widened(b), beta, alpha));
   const Tensor product = alpha.value() == 1 ? matmul(a, b) : matmul(a, b) * alpha;
   if (beta.value() == 0) return product;
   return (beta.value() == 1 ? c : c * beta) + product;
@@ -45,6 +48,7 @@ Tensor normalize(const Tensor& x, double p, int axis, double eps) {
   axis = check::axis("normalize", x, axis);
   if (!(p > 0)) check::fail("normalize", "p is ", p, ": it must be greater than 0");
   expect_eps("normalize", eps);
+  if (is_narrow(x)) return narrowed(unit(widened(x), p, axis, eps));
   return unit(x, p, axis, eps);
 }
 
@@ -53,6 +57,7 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double eps)
   check::floating("cosine_similarity", "b", b);
   const Shape shape = check::broadcast("cosine_similarity", a.shape(), b.shape());
   expect_eps("cosine_similarity", eps);
+  if (is_narrow(a) && is_narrow(b)) return narrowed(cosine_similarity(widened(a), widened(b), axis, eps));
   const Tensor x = a.shape() == shape ? a : broadcast_to(a, shape), y = b.shape() == shape ? b : broadcast_to(b, shape);
   axis = check::axis("cosine_similarity", x, axis);
   return sum(unit(x, 2, axis, eps) * unit(y, 2, axis, eps), axis);
@@ -64,6 +69,7 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) {
   if (a.rank() < 2 || b.rank() < 2 || a.shape().back() != b.shape().back())
     check::fail("cdist", "a has shape ", a.shape(), ", b ", b.shape(), ": they must be [..., M, C] and [..., N, C]");
   if (!(p > 0)) check::fail("cdist", "p is ", p, ": it must be greater than 0");
+  if (is_narrow(a) && is_narrow(b)) return narrowed(cdist(widened(a), widened(b), p));
   const Tensor x = unsqueeze(a, -2), y = unsqueeze(b, -3);
   check::broadcast("cdist", x.shape(), y.shape());
   return norm(x - y, p, -1);

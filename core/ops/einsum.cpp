@@ -7,8 +7,12 @@
 
 #include "fit/ops.hpp"
 #include "kernels/gemm.hpp"
+#include "kernels/gemm_bfloat16.hpp"
+#include "ops/autocast.hpp"
 #include "ops/flop_counter.hpp"
+#include "ops/precision.hpp"
 #include "tensor/check.hpp"
+#include "tensor/convert.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
@@ -112,11 +116,12 @@ struct Groups {
   }
 };
 
-template <class T>
+// T: of the operands; C: of the result, T itself, or float for BFloat16.
+template <class T, class C>
 void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, Tensor& out, const Letters& lo,
               const Groups& g, Matrix ma, Matrix mb, Matrix mo) {
   const Layout A(a.shape(), la), B(b.shape(), lb), O(out.shape(), lo);
-  kernels::Product<T> p;
+  kernels::Product<Wide<T>> p;
   p.m = A.numel(g.m);
   p.n = B.numel(g.n);
   p.k = A.numel(g.k);
@@ -127,7 +132,7 @@ void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters
   p.ldc = mo.ld;
   const auto* const pa = static_cast<const T*>(a.raw());
   const auto* const pb = static_cast<const T*>(b.raw());
-  T* const po = out.fresh<T>();
+  C* const po = out.fresh<C>();
   if (mo.transposed) {  // O' = B' A'
     std::swap(p.m, p.n);
     p.transpose_a = !mb.transposed;
@@ -135,7 +140,7 @@ void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters
     std::swap(p.lda, p.ldb);
   }
   detail::count_product(p.m, p.n, p.k, A.numel(g.batch));
-  kernels::gemm_batched<T>(p, A.numel(g.batch), [&](std::int64_t i, const T*& x, const T*& y, T*& z) {
+  const auto pointers = [&](std::int64_t i, const T*& x, const T*& y, C*& z) {
     std::int64_t at_a = 0, at_b = 0, at_o = 0;
     for (int l = g.batch.count - 1; l >= 0; --l) {
       const auto c = static_cast<int>(g.batch.at[l]);
@@ -148,13 +153,18 @@ void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters
     x = mo.transposed ? pb + at_b : pa + at_a;
     y = mo.transposed ? pa + at_a : pb + at_b;
     z = po + at_o;
-  });
+  };
+  if constexpr (std::is_same_v<T, BFloat16>)
+    kernels::gemm_bfloat16_batched<C>(p, A.numel(g.batch), pointers);
+  else
+    kernels::gemm_batched<T>(p, A.numel(g.batch), pointers);
 }
 
-// The sum over the letters that are not in lo of a times b. Every letter of a or b is in the other or in lo.
-Tensor contract(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, const Letters& lo);
+// The sum over the letters that are not in lo of a times b. Every letter of a or b is in the other or in lo. The result
+// has type t: that of the operands, or float32 for bfloat16.
+Tensor contract(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, const Letters& lo, DType t);
 
-Tensor contract_forward(Tensor a, Letters la, Tensor b, Letters lb, const Letters& lo) {
+Tensor contract_forward(Tensor a, Letters la, Tensor b, Letters lb, const Letters& lo, DType t) {
   const Groups g(la, lb, lo);
   std::int64_t sizes[Shape::max_rank];
   for (int i = 0; i < lo.count; ++i) {
@@ -186,24 +196,32 @@ Tensor contract_forward(Tensor a, Letters la, Tensor b, Letters lb, const Letter
     shape = Shape(sizes, order.count);
     mo = as_matrix(Layout(shape, order), g.m, g.n);
   }
-  Tensor out = Tensor::empty(shape, a.dtype());
-  dispatch_floating(a.dtype(),
-                    [&](auto zero) { multiply<decltype(zero)>(a, la, b, lb, out, order, g, *ma, *mb, *mo); });
+  Tensor out = Tensor::empty(shape, t);
+  dispatch_floating(a.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if (t == a.dtype())
+      multiply<T, T>(a, la, b, lb, out, order, g, *ma, *mb, *mo);
+    else
+      multiply<T, Wide<T>>(a, la, b, lb, out, order, g, *ma, *mb, *mo);
+  });
   return arrange(out, order, lo);
 }
 
-Tensor contract(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, const Letters& lo) {
+Tensor contract(const Tensor& given_a, const Letters& la, const Tensor& given_b, const Letters& lb, const Letters& lo,
+                DType t) {
   const Groups g(la, lb, lo);
-  if (g.m.count + g.n.count + g.k.count == 0) return mul(arrange(a, la, lo), arrange(b, lb, lo));
+  const bool narrow = product_dtype(given_a.dtype(), given_b.dtype()) == bfloat16;
+  const Tensor a = narrow ? lowered(given_a) : given_a, b = narrow ? lowered(given_b) : given_b;
+  if (g.m.count + g.n.count + g.k.count == 0) return mul(arrange(a, la, lo), arrange(b, lb, lo)).to(t);
   Tensor y;
   {
     const NoGrad no_grad;
-    y = contract_forward(a, la, b, lb, lo);
+    y = contract_forward(narrow ? rounded(a) : a, la, narrow ? rounded(b) : b, lb, lo, t);
   }
   return record("einsum", {a, b}, std::move(y), keep::inputs, [la, lb, lo](Backward& g) {
     // Each factor's gradient is the result's times the other factor, summed over what the factor has not.
-    if (g.wants(0)) g.give(0, contract(g.dy(), lo, g.x(1), lb, la));
-    if (g.wants(1)) g.give(1, contract(g.x(0), la, g.dy(), lo, lb));
+    if (g.wants(0)) g.give(0, contract(g.dy(), lo, g.x(1), lb, la, g.dtype(0)));
+    if (g.wants(1)) g.give(1, contract(g.x(0), la, g.dy(), lo, lb, g.dtype(1)));
   });
 }
 
@@ -350,6 +368,15 @@ Tensor sum_others(const Tensor& x, Letters& letters, const Letters& keep) {
   return sum(x, axes);
 }
 
+// Whether an intermediate result is rounded on the way.
+bool several_steps(const Formula& f) {
+  if (f.operands.size() != 2) return f.operands.size() > 2;
+  const auto lone = [&f](const Letters& a, const Letters& b) {
+    return std::any_of(a.begin(), a.end(), [&](char c) { return !b.has(c) && !f.out.has(c); });
+  };
+  return lone(f.operands[0], f.operands[1]) || lone(f.operands[1], f.operands[0]);
+}
+
 }  // namespace
 
 Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
@@ -361,9 +388,19 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
   DType t = given[0].dtype();
   for (const Tensor& x : given) t = promote(t, x.dtype());
   if (!is_floating(t))
-    check::fail("einsum", "the operands are ", t, ": one must be float32 or float64; convert with .to(float32)");
-  for (Tensor& x : operands) x = x.to(t);
+    check::fail("einsum", "the operands are ", t,
+                ": one must be bfloat16, float32 or float64; convert with .to(float32)");
+  const DType computed = product_dtype(t, t);  // of products
+  for (Tensor& x : operands)
+    if (computed == t || !is_floating(x.dtype())) x = x.to(t);
   agree(formula, f, operands);
+  // Two operands of bfloat16 that share what is summed are one product. What takes several steps is computed in
+  // float32.
+  if (t == bfloat16 && autocast_dtype() != bfloat16 && several_steps(f)) {
+    std::vector<Tensor> wide;
+    for (const Tensor& x : given) wide.push_back(widened(x));
+    return narrowed(einsum(formula, wide));
+  }
 
   Tensor y = operands[0];
   Letters ly = f.operands[0];
@@ -393,7 +430,7 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
       for (const char c : lx)
         if (later(c) && !ly.has(c)) out.push(c);
     }
-    y = contract(y, ly, x, lx, out);
+    y = contract(y, ly, x, lx, out, computed);
     ly = out;
   }
   y = arrange(sum_others(y, ly, f.out), ly, f.out);

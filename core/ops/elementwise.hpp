@@ -1,11 +1,14 @@
 #pragma once
 #include <algorithm>
+#include <type_traits>
 
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
+#include "kernels/convert.hpp"
 #include "kernels/elementwise.hpp"
 #include "ops/broadcast.hpp"
 #include "tensor/check.hpp"
+#include "tensor/convert.hpp"
 
 // The forward of operations that work element by element: types, broadcasting and threads, once for all.
 namespace fit {
@@ -29,7 +32,7 @@ inline std::int64_t wrap(std::uint64_t v) { return static_cast<std::int64_t>(v);
 /// The number in a tensor's type T. Throws Error for a fraction that T can't hold.
 template <class T>
 T number_as(const char* op, Scalar s) {
-  if constexpr (std::is_floating_point_v<T>)
+  if constexpr (is_floating_element<T>)
     return static_cast<T>(s.value());
   else
     return static_cast<T>(s.whole(op));
@@ -55,6 +58,75 @@ void each_run(const Shape& out, const Shape* const (&operands)[K], const Body& b
     });
   });
 }
+
+// ---- bfloat16: kernels work on float, so runs are widened, computed and rounded block by block ---------------------
+
+constexpr std::int64_t narrow_block = 512;  // elements: blocks of three operands stay in the L1 cache
+
+/// What a kernel reads of a run of x: itself, or a block of BFloat16 widened; one number where the stride is 0.
+template <class T>
+struct ReadBlock {
+  const T* operator()(const T* x, std::int64_t, int) const { return x; }
+};
+template <>
+struct ReadBlock<BFloat16> {
+  const float* operator()(const BFloat16* x, std::int64_t n, int stride) {
+    kernels::widen(room, x, stride ? n : 1);
+    return room;
+  }
+  float room[narrow_block];
+};
+
+/// Where a kernel writes a run of y, and what makes elements of it.
+template <class T>
+struct WriteBlock {
+  T* room(T* y) const { return y; }
+  void done(T*, std::int64_t) const {}
+};
+template <>
+struct WriteBlock<BFloat16> {
+  float* room(BFloat16*) { return block; }
+  void done(BFloat16* y, std::int64_t n) const { kernels::round(y, block, n); }
+  float block[narrow_block];
+};
+
+/// f(z, x, y, n, sx, sy) as a function on runs of Z, X and Y: f itself, or, where f takes float in place of BFloat16,
+/// block by block.
+template <class Z, class X, class Y, class F>
+auto by_blocks(const F& f) {
+  if constexpr (std::is_invocable_v<F, Z*, const X*, const Y*, std::int64_t, int, int>)
+    return f;
+  else
+    return [f](Z* z, const X* x, const Y* y, std::int64_t n, int sx, int sy) {
+      ReadBlock<X> of_x;
+      ReadBlock<Y> of_y;
+      WriteBlock<Z> of_z;
+      for (std::int64_t i = 0; i < n; i += narrow_block) {
+        const std::int64_t m = std::min(narrow_block, n - i);
+        f(of_z.room(z + i), of_x(x + sx * i, m, sx), of_y(y + sy * i, m, sy), m, sx, sy);
+        of_z.done(z + i, m);
+      }
+    };
+}
+
+/// The same for f(y, x, n).
+template <class Y, class X, class F>
+auto by_blocks(const F& f) {
+  if constexpr (std::is_invocable_v<F, Y*, const X*, std::int64_t>)
+    return f;
+  else
+    return [f](Y* y, const X* x, std::int64_t n) {
+      ReadBlock<X> of_x;
+      WriteBlock<Y> of_y;
+      for (std::int64_t i = 0; i < n; i += narrow_block) {
+        const std::int64_t m = std::min(narrow_block, n - i);
+        f(of_y.room(y + i), of_x(x + i, m, 1), m);
+        of_y.done(y + i, m);
+      }
+    };
+}
+
+// --------------------------------------------------------------------------------------------------------------------
 
 /// z = x, or the one number x points to if its stride is 0.
 template <class T>
@@ -113,9 +185,12 @@ void run_short_rows(const Broadcast<2>& walk, Z* z, const X* x, const Y* y, cons
   });
 }
 
-/// z = f(a, b), where f(z, x, y, n, sx, sy) works on one contiguous run (see kernels::Binary; any element types).
+/// z = f(a, b), where f(z, x, y, n, sx, sy) works on one contiguous run (see kernels::Binary; any element types, with
+/// float in place of BFloat16).
 template <class Z, class X, class Y, class F>
-void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& f, std::int64_t grain = elementwise_grain) {
+void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& function,
+                std::int64_t grain = elementwise_grain) {
+  const auto f = by_blocks<Z, X, Y>(function);
   Z* const pz = z.fresh<Z>();
   const X* const px = static_cast<const X*>(a.raw());
   const Y* const py = static_cast<const Y*>(b.raw());
@@ -135,23 +210,24 @@ void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& f, std::in
       grain);
 }
 
-/// z = f(a, number), or f(number, a) if the number comes first.
+/// z = f(a, number), or f(number, a) if the number comes first. The number is not rounded to BFloat16.
 template <class Z, class X, class F>
-void run_with_number(Tensor& z, const Tensor& a, X number, bool number_first, const F& f,
+void run_with_number(Tensor& z, const Tensor& a, Wide<X> number, bool number_first, const F& f,
                      std::int64_t grain = elementwise_grain) {
   Z* const pz = z.fresh<Z>();
   const X* const px = static_cast<const X*>(a.raw());
   parallel_for(z.numel(), grain, [&](std::int64_t i, std::int64_t end) {
     if (number_first)
-      f(pz + i, &number, px + i, end - i, 0, 1);
+      by_blocks<Z, Wide<X>, X>(f)(pz + i, &number, px + i, end - i, 0, 1);
     else
-      f(pz + i, px + i, &number, end - i, 1, 0);
+      by_blocks<Z, X, Wide<X>>(f)(pz + i, px + i, &number, end - i, 1, 0);
   });
 }
 
 /// y = f(x), where f(y, x, n) works on one contiguous run.
 template <class Y, class X, class F>
-void run_unary(Tensor& y, const Tensor& x, const F& f) {
+void run_unary(Tensor& y, const Tensor& x, const F& function) {
+  const auto f = by_blocks<Y, X>(function);
   Y* const py = y.fresh<Y>();
   const X* const px = static_cast<const X*>(x.raw());
   parallel_for(y.numel(), elementwise_grain, [&](std::int64_t i, std::int64_t end) { f(py + i, px + i, end - i); });

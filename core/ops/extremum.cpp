@@ -3,6 +3,7 @@
 
 #include "kernels/reduce.hpp"
 #include "ops/lines.hpp"
+#include "ops/precision.hpp"
 #include "ops/reduction.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -100,8 +101,9 @@ template <class Which>
 Tensor extreme(const char* op, const Tensor& x, const Axes& axes, KeepDims keep, Ties ties) {
   const Reduction r(op, x, axes);
   if (r.count() == 0) check::fail(op, "there is nothing to choose from along the axes given of shape ", x.shape());
+  if (is_narrow(x)) return narrowed(extreme<Which>(op, widened(x), axes, keep, ties), Precision::rounded);
   Tensor y = Tensor::empty(r.shape(keep), x.dtype());
-  dispatch(x.dtype(), [&](auto zero) {
+  dispatch_wide(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto finish = [out = y.fresh<T>()](std::int64_t i, auto v) { out[i] = static_cast<T>(v); };
     if constexpr (std::is_floating_point_v<T>)

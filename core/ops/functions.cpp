@@ -6,6 +6,7 @@
 
 #include "ops/elementwise.hpp"
 #include "ops/functions.hpp"
+#include "ops/precision.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
@@ -34,15 +35,38 @@ Tensor forward(Function f, const Tensor& x, double p = 0) {
   Tensor y = Tensor::empty(x.shape(), from.dtype());
   dispatch_floating(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    run_unary<T, T>(y, from, [&](T* out, const T* in, std::int64_t n) {
-      kernels::function<T>(f).forward(out, in, n, static_cast<T>(p));
+    using W = Wide<T>;
+    run_unary<T, T>(y, from, [&](W* out, const W* in, std::int64_t n) {
+      kernels::function<W>(f).forward(out, in, n, static_cast<W>(p));
     });
   });
   return y;
 }
 
-Tensor apply(Function f, const Tensor& x, double p = 0) {
+// Those that Autocast leaves in float32: logarithms, exponentials, and what has poles.
+bool wants_float32(Function f) {
+  switch (f) {
+    case Function::exp:
+    case Function::expm1:
+    case Function::log:
+    case Function::log1p:
+    case Function::log2:
+    case Function::log_sigmoid:
+    case Function::softplus:
+    case Function::rsqrt:
+    case Function::tan:
+    case Function::asin:
+    case Function::acos:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Tensor apply(Function f, const Tensor& given, double p = 0) {
   const Rule& rule = rule_of(f);
+  check::defined(rule.name, "x", given);
+  const Tensor x = wants_float32(f) ? precise(given) : given;
   return record(rule.name, {x}, forward(f, x, p), rule.from_output ? keep::output : keep::inputs, [f, p](Backward& b) {
     b.give(0, detail::derivative(f, b.dy(), rule_of(f).from_output ? b.y() : b.x(0), p));
   });
@@ -62,8 +86,9 @@ Tensor detail::derivative(Function f, const Tensor& dy, const Tensor& v, double 
   Tensor dx = Tensor::empty(dy.shape(), dy.dtype());
   dispatch_floating(dx.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    run_binary<T, T, T>(dx, dy, v, [&](T* z, const T* g, const T* a, std::int64_t n, int, int) {
-      kernels::function<T>(f).backward(z, g, a, n, static_cast<T>(p));
+    using W = Wide<T>;
+    run_binary<T, T, T>(dx, dy, v, [&](W* z, const W* g, const W* a, std::int64_t n, int, int) {
+      kernels::function<W>(f).backward(z, g, a, n, static_cast<W>(p));
     });
   });
   return record(rule_of(f).backward_name, {dy, v}, std::move(dx), keep::inputs, [f, p](Backward& b) {

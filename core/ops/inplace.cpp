@@ -13,6 +13,7 @@ namespace {
 void count_write(detail::Storage& s) noexcept {
   // A write that races with another is an error of the caller's anyway: no locked instruction.
   s.version.store(s.version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  detail::forget_rounded(s);
 }
 
 [[noreturn]] void fail_leaf(const char* op, const Tensor& x) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fit/ops.hpp"
+#include "ops/precision.hpp"
 #include "tensor/check.hpp"
 
 extern "C" {
@@ -70,6 +71,7 @@ Tensor solved(const char* op, const char* name, const Tensor& a, const Tensor& b
   return transpose(right).to(promote(a.dtype(), b.dtype()));
 }
 
+// (The functions below work, and are differentiated, outside of Autocast.)
 Tensor identity_like(const Tensor& x) { return eye(x.shape()[-1], -1, x.dtype()); }
 
 Tensor times_diagonal(const Tensor& x, const Tensor& d) { return x * unsqueeze(d, -2); }
@@ -94,6 +96,8 @@ Tensor solve(const Tensor& a, const Tensor& b) {
     check::fail("solve", "a has shape ", a.shape(), ", b ", b.shape(),
                 ": they must be [..., N, N] and [..., N, K] with equal leading axes");
   stack_of("solve", "b", b);
+  if (is_narrow(a) && is_narrow(b)) return narrowed(solve(widened(a), widened(b)));
+  const Autocast exact(float32);
   Tensor x;
   {
     const NoGrad no_grad;
@@ -108,6 +112,8 @@ Tensor solve(const Tensor& a, const Tensor& b) {
 }
 
 Tensor inv(const Tensor& x) {
+  if (is_narrow(x)) return narrowed(inv(widened(x)));
+  const Autocast exact(float32);
   square_stack("inv", "x", x);
   Tensor y;
   {
@@ -121,6 +127,8 @@ Tensor inv(const Tensor& x) {
 }
 
 Tensor det(const Tensor& x) {
+  if (is_narrow(x)) return narrowed(det(widened(x)));
+  const Autocast exact(float32);
   const std::int64_t count = square_stack("det", "x", x);
   const int n = static_cast<int>(x.shape()[-1]);
   expect_finite("det", "x", x);
@@ -145,6 +153,8 @@ Tensor det(const Tensor& x) {
 }
 
 Tensor cholesky(const Tensor& x) {
+  if (is_narrow(x)) return narrowed(cholesky(widened(x)));
+  const Autocast exact(float32);
   const std::int64_t count = square_stack("cholesky", "x", x);
   const int n = static_cast<int>(x.shape()[-1]);
   expect_finite("cholesky", "x", x);
@@ -170,6 +180,11 @@ Tensor cholesky(const Tensor& x) {
 }
 
 std::pair<Tensor, Tensor> eigh(const Tensor& x) {
+  if (is_narrow(x)) {
+    const auto [values, vectors] = eigh(widened(x));
+    return {narrowed(values), narrowed(vectors)};
+  }
+  const Autocast exact(float32);
   const std::int64_t count = square_stack("eigh", "x", x);
   const int n = static_cast<int>(x.shape()[-1]);
   expect_finite("eigh", "x", x);
@@ -202,6 +217,11 @@ std::pair<Tensor, Tensor> eigh(const Tensor& x) {
 }
 
 Svd svd(const Tensor& x) {
+  if (is_narrow(x)) {
+    const Svd wide = svd(widened(x));
+    return {narrowed(wide.u), narrowed(wide.s), narrowed(wide.v)};
+  }
+  const Autocast exact(float32);
   const std::int64_t count = stack_of("svd", "x", x);
   expect_finite("svd", "x", x);
   // By columns x is x^T = v s u^T: LAPACK's u is v, and its v^T is u^T by columns, u by rows.

@@ -2,9 +2,11 @@
 #include <utility>
 
 #include "fit/ops.hpp"
-#include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
+#include "kernels/gemm_bfloat16.hpp"
+#include "ops/autocast.hpp"
 #include "ops/broadcast.hpp"
+#include "ops/elementwise.hpp"
 #include "ops/flop_counter.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -16,7 +18,7 @@ void check_types(const char* op, const Tensor& a, const Tensor& b) {
   check::defined(op, "a", a, "b", b);
   if (!is_floating(promote(a.dtype(), b.dtype())))
     check::fail(op, "a is ", a.dtype(), ", b is ", b.dtype(),
-                ": one must be float32 or float64; convert with .to(float32)");
+                ": one must be bfloat16, float32 or float64; convert with .to(float32)");
 }
 
 Shape leading(const Shape& s) { return Shape(s.begin(), s.rank() - 2); }
@@ -50,9 +52,11 @@ struct Plan {
   }
 };
 
-template <class T>
-void run(const Plan& p, const T* a, const T* b, T* c, bool accumulate) {
-  kernels::Product<T> one;
+// T: of the operands; C: of the result, T itself, or float for BFloat16.
+template <class T, class C>
+void run(const Plan& p, const T* a, const T* b, C* c, bool accumulate) {
+  constexpr bool narrow = std::is_same_v<T, BFloat16>;
+  kernels::Product<Wide<T>> one;
   one.m = p.m;
   one.n = p.n;
   one.k = p.k;
@@ -61,30 +65,45 @@ void run(const Plan& p, const T* a, const T* b, T* c, bool accumulate) {
   one.lda = p.ta ? p.m : p.k;
   one.ldb = p.tb ? p.k : p.n;
   one.ldc = p.n;
-  one.beta = T(accumulate);
+  one.beta = Wide<T>(accumulate);
   detail::count_product(p.m, p.n, p.k, p.batch.numel());
   if (p.b_batch.numel() == 1 && !p.ta) {  // the stack of a is one tall matrix
     one.m *= p.batch.numel();
-    return kernels::gemm_parallel(one, a, b, c);
+    if constexpr (narrow)
+      return kernels::gemm_bfloat16(one, a, b, c);
+    else
+      return kernels::gemm_parallel(one, a, b, c);
   }
   const Broadcast<2> stack(p.batch, {&p.a_batch, &p.b_batch});
   const std::int64_t inner = stack.inner(), sa = stack.inner_stride(0), sb = stack.inner_stride(1);
   if (p.batch.numel() == 0) return;
   stack.each_row(0, stack.rows(), [&](std::int64_t row, const std::int64_t* at) {
-    kernels::gemm_batched<T>(one, inner, [&](std::int64_t i, const T*& pa, const T*& pb, T*& pc) {
+    const auto pointers = [&](std::int64_t i, const T*& pa, const T*& pb, C*& pc) {
       pa = a + (at[0] + i * sa) * p.m * p.k;
       pb = b + (at[1] + i * sb) * p.k * p.n;
       pc = c + (row * inner + i) * p.m * p.n;
-    });
+    };
+    if constexpr (narrow)
+      kernels::gemm_bfloat16_batched<C>(one, inner, pointers);
+    else
+      kernels::gemm_batched<T>(one, inner, pointers);
   });
 }
 
-// c = op(a) op(b), or c += where `accumulate`.
-void product_into(Tensor& c, const Tensor& a, bool ta, const Tensor& b, bool tb, bool accumulate) {
+// c = op(a) op(b), or c += where `accumulate`, computed in type t: that of a, b and c, or bfloat16, as which a and b
+// are read; c may then be float32.
+void product_into(Tensor& c, DType t, const Tensor& a, bool ta, const Tensor& b, bool tb, bool accumulate) {
   const Plan p("matmul", a.shape(), ta, b.shape(), tb);
-  dispatch_floating(c.dtype(), [&](auto zero) {
+  if (t == bfloat16) {
+    const Tensor x = rounded(a), y = rounded(b);
+    const auto into = [&](auto* out) {
+      run(p, static_cast<const BFloat16*>(x.raw()), static_cast<const BFloat16*>(y.raw()), out, accumulate);
+    };
+    return c.dtype() == float32 ? into(c.fresh<float>()) : into(c.fresh<BFloat16>());
+  }
+  dispatch_wide_floating(t, [&](auto zero) {
     using T = decltype(zero);
-    run<T>(p, static_cast<const T*>(a.raw()), static_cast<const T*>(b.raw()), c.fresh<T>(), accumulate);
+    run(p, static_cast<const T*>(a.raw()), static_cast<const T*>(b.raw()), c.fresh<T>(), accumulate);
   });
 }
 
@@ -96,27 +115,32 @@ Tensor rows_of(const Tensor& x) {
   return reshape(x, {rows, x.shape().back()});
 }
 
-Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb);
+// Of bfloat16 the result may be asked for in float32.
+enum class Result { own, float32 };
+Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result = Result::own);
 
 // Gives op(a) op(b) to input i: straight into its gradient where nothing stands against it.
 void give_product(Backward& g, int i, const Tensor& a, bool ta, const Tensor& b, bool tb) {
-  if (g.recording() || a.dtype() != g.dtype(i) || b.dtype() != g.dtype(i) ||
-      Plan("matmul", a.shape(), ta, b.shape(), tb).out != g.shape(i))
-    return g.give(i, product(a, ta, b, tb));
-  Backward::Target t = g.target(i);
-  product_into(t.grad, a, ta, b, tb, t.add);
+  const DType t = product_dtype(a.dtype(), b.dtype()), own = g.dtype(i);
+  const bool readable = t == bfloat16 ? own <= float32 : a.dtype() == own && b.dtype() == own;
+  const bool whole = Plan("matmul", a.shape(), ta, b.shape(), tb).out == g.shape(i);
+  if (g.recording() || !readable || !whole)
+    return g.give(i, product(a, ta, b, tb, whole && own == bfloat16 ? Result::own : Result::float32));
+  Backward::Target target = g.target(i);
+  product_into(target.grad, t, a, ta, b, tb, target.add);
 }
 
-Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb) {
+Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result) {
   check_types("matmul", a, b);
   if (a.rank() < 2 || b.rank() < 2)
     check::fail("matmul", "a is ", a.shape(), ", b is ", b.shape(), ": both must have at least two axes here");
-  const DType t = promote(a.dtype(), b.dtype());
-  if (a.dtype() != b.dtype()) return product(a.to(t), ta, b.to(t), tb);
-  Tensor c = Tensor::empty(Plan("matmul", a.shape(), ta, b.shape(), tb).out, t);
-  product_into(c, a, ta, b, tb, false);
+  const DType t = product_dtype(a.dtype(), b.dtype());
+  const Tensor x = t == bfloat16 ? lowered(a) : a.to(t), y = t == bfloat16 ? lowered(b) : b.to(t);
+  Tensor c = Tensor::empty(Plan("matmul", a.shape(), ta, b.shape(), tb).out,
+                           t == bfloat16 && result == Result::float32 ? float32 : t);
+  product_into(c, t, x, ta, y, tb, false);
   // With A = op(a), B = op(b): dA = dC B', dB = A' dC; where an operand is transposed, so is its gradient.
-  return record("matmul", {a, b}, std::move(c), keep::inputs, [ta, tb](Backward& g) {
+  return record("matmul", {x, y}, std::move(c), keep::inputs, [ta, tb](Backward& g) {
     const Tensor dc = g.dy();
     if (g.wants(0)) {
       const Tensor b = g.x(1);
@@ -153,40 +177,52 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check::floating("linear", "x", x);
-  check::same_dtype("linear", "x", x, "weight", weight);
+  check::defined("linear", "weight", weight);
+  const DType t = product_dtype(x.dtype(), weight.dtype());
+  const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 is read as bfloat16
+  if (!cast) check::same_dtype("linear", "x", x, "weight", weight);
   if (weight.rank() != 2 || x.rank() < 1 || x.shape().back() != weight.shape()[1])
     check::fail("linear", "x is ", x.shape(), ", weight is ", weight.shape(),
                 ": x must be [..., in] and weight [out, in]");
   const std::int64_t in = weight.shape()[1], out = weight.shape()[0];
   if (bias.defined()) {
-    check::same_dtype("linear", "x", x, "bias", bias);
+    if (!cast) check::same_dtype("linear", "x", x, "bias", bias);
     check::shape("linear", "bias", bias, Shape{out});
   }
-  Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, out), x.dtype());
-  dispatch_floating(x.dtype(), [&](auto zero) {
+  const Tensor read = t == bfloat16 ? lowered(x) : x;
+  Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, out), t);
+  dispatch_floating(t, [&](auto zero) {
     using T = decltype(zero);
     std::int64_t rows = 1;
     for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
-    kernels::Product<T> p;
+    kernels::Product<Wide<T>> p;
     p.m = rows;
     p.n = p.ldc = out;
     p.k = p.lda = p.ldb = in;
     p.transpose_b = true;
     detail::count_product(rows, out, in);
-    T* const py = y.fresh<T>();
-    const T* const pb = bias.defined() ? static_cast<const T*>(bias.raw()) : nullptr;
-    const auto add = kernels::elementwise<T>().add;
-    kernels::gemm_parallel(p, static_cast<const T*>(x.raw()), static_cast<const T*>(weight.raw()), py,
-                           [&](std::int64_t row, std::int64_t count, std::int64_t col, std::int64_t cols) {
-                             if (!pb) return;
-                             for (std::int64_t r = row; r < row + count; ++r) {
-                               T* const at = py + r * out + col;
-                               add(at, at, pb + col, cols, 1, 1);
-                             }
-                           });
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      const Tensor narrow_x = rounded(read), narrow_w = rounded(weight);
+      const Tensor b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
+      kernels::gemm_bfloat16(p, narrow_x.data<T>().data(), narrow_w.data<T>().data(), y.fresh<T>(),
+                             b.defined() ? b.data<float>().data() : nullptr);
+      return;
+    } else {
+      T* const py = y.fresh<T>();
+      const T* const pb = bias.defined() ? static_cast<const T*>(bias.raw()) : nullptr;
+      const auto add = kernels::elementwise<T>().add;
+      kernels::gemm_parallel(p, static_cast<const T*>(x.raw()), static_cast<const T*>(weight.raw()), py,
+                             [&](std::int64_t row, std::int64_t count, std::int64_t col, std::int64_t cols) {
+                               if (!pb) return;
+                               for (std::int64_t r = row; r < row + count; ++r) {
+                                 T* const at = py + r * out + col;
+                                 add(at, at, pb + col, cols, 1, 1);
+                               }
+                             });
+    }
   });
   // dx = dy W, dW = dy' x, db = the sum of dy over its rows
-  return record("linear", {x, weight, bias}, std::move(y), keep::input(0, 1), [](Backward& g) {
+  return record("linear", {read, weight, bias}, std::move(y), keep::input(0, 1), [](Backward& g) {
     const Tensor dy = g.dy();
     if (g.wants(0)) {
       const bool vector = dy.rank() == 1;

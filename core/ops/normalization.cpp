@@ -4,6 +4,7 @@
 
 #include "fit/parallel.hpp"
 #include "kernels/rows_norm.hpp"
+#include "ops/precision.hpp"
 #include "ops/reduction.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -31,7 +32,7 @@ Forward forward(Norm kind, const Tensor& x, const Tensor& weight, const Tensor& 
   Forward f{Tensor::empty(x.shape(), x.dtype()), kind == Norm::layer ? Tensor::empty({rows}, float64) : Tensor(),
             Tensor::empty({rows}, float64)};
   if (x.numel() == 0) return f;
-  dispatch_floating(x.dtype(), [&](auto zero) {
+  dispatch_wide_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = kernels::norm_rows<T>();
     const auto kernel = kind == Norm::layer ? kernels.layer : kernels.rms;
@@ -61,7 +62,7 @@ Gradients fused_gradients(Norm kind, const Tensor& x, const Tensor& dy, const Te
   if (want_x) g.x = Tensor::empty(x.shape(), x.dtype());
   if (want_weight) g.weight = zeros({blocks, n}, x.dtype());
   if (want_bias) g.bias = zeros({blocks, n}, x.dtype());
-  dispatch_floating(x.dtype(), [&](auto zero) {
+  dispatch_wide_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = kernels::norm_rows<T>();
     const auto kernel = kind == Norm::layer ? kernels.layer_backward : kernels.rms_backward;
@@ -109,6 +110,8 @@ Tensor norm_rows(const char* op, Norm kind, const Tensor& given, const Tensor& g
   consider("weight", given_weight);
   consider("bias", given_bias);
   if (!(eps >= 0)) check::fail(op, "eps is ", eps, ": it can't be negative");
+  if (t == bfloat16)
+    return narrowed(norm_rows(op, kind, widened(given), widened(given_weight), widened(given_bias), eps));
   const Tensor x = given.to(t), weight = given_weight.defined() ? given_weight.to(t) : given_weight,
                bias = given_bias.defined() ? given_bias.to(t) : given_bias;
   Forward f = forward(kind, x, weight, bias, eps);

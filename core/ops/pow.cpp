@@ -4,6 +4,7 @@
 
 #include "kernels/functions.hpp"
 #include "ops/elementwise.hpp"
+#include "ops/precision.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
@@ -63,13 +64,14 @@ DType number_type(DType t) { return t == boolean ? int64 : t; }
 // Calls f with a zero of int64, float32 or float64.
 template <class F>
 void dispatch_number(DType t, const F& f) {
-  t == int64 ? f(std::int64_t{}) : dispatch_floating(t, f);
+  t == int64 ? f(std::int64_t{}) : dispatch_wide_floating(t, f);
 }
 
 }  // namespace
 
 Tensor pow(const Tensor& x, Scalar e) {
   check::defined("pow", "x", x);
+  if (is_narrow(x)) return narrowed(pow(widened(x), e));
   const DType t = number_type(x.dtype());
   const Tensor from = to_dtype_no_grad(x, t);
   Tensor y = Tensor::empty(x.shape(), t);
@@ -95,6 +97,7 @@ Tensor pow(const Tensor& x, Scalar e) {
 Tensor pow(const Tensor& x, const Tensor& e) {
   check::defined("pow", "x", x, "e", e);
   const DType t = number_type(promote(x.dtype(), e.dtype()));
+  if (t == bfloat16) return narrowed(pow(x.to(float32), e.to(float32)));
   const Tensor base = to_dtype_no_grad(x, t), exponent = to_dtype_no_grad(e, t);
   Tensor y = Tensor::empty(check::broadcast("pow", x.shape(), e.shape()), t);
   dispatch_number(t, [&](auto zero) {
@@ -117,6 +120,7 @@ Tensor pow(const Tensor& x, const Tensor& e) {
 
 Tensor pow(Scalar x, const Tensor& e) {
   check::defined("pow", "e", e);
+  if (is_narrow(e)) return narrowed(pow(x, widened(e)));
   return pow(full({}, x, number_type(e.dtype())), e);
 }
 

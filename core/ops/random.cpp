@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/random.hpp"
@@ -31,7 +32,7 @@ struct Normal {
 template <class Kind, class Done>
 void fill(Tensor& y, Generator& g, const Done& done) {
   const kernels::RandomKey key{g.seed(), g.next_call()};
-  dispatch_floating(y.dtype(), [&](auto zero) {
+  dispatch_wide_floating(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto kernel = Kind::template kernel<T>();
     T* const p = y.fresh<T>();
@@ -47,7 +48,11 @@ void fill(Tensor& y, Generator& g, const Done& done) {
 
 template <class Kind>
 Tensor filled(const char* op, const Shape& shape, DType dtype, Generator& g) {
-  if (!is_floating(dtype)) check::fail(op, "dtype is ", dtype, ": it must be float32 or float64");
+  if (!is_floating(dtype)) check::fail(op, "dtype is ", dtype, ": it must be bfloat16, float32 or float64");
+  if (dtype == bfloat16) {
+    const Tensor y = filled<Kind>(op, shape, float32, g);
+    return (std::is_same_v<Kind, Uniform> ? minimum(y, full({}, 0x1.FEp-1)) : y).to(bfloat16);  // below 1
+  }
   Tensor y = Tensor::empty(shape, dtype);
   fill<Kind>(y, g, [](auto*, std::int64_t) {});
   return y;
@@ -57,6 +62,12 @@ Tensor filled(const char* op, const Shape& shape, DType dtype, Generator& g) {
 template <class Kind>
 void refill(const char* op, Tensor& x, double factor, double shift, Generator& g) {
   check::floating(op, "the tensor", x);
+  if (x.dtype() == bfloat16) {
+    Tensor wide = Tensor::empty(x.shape());
+    refill<Kind>(op, wide, factor, shift, g);
+    x.copy_(wide);
+    return;
+  }
   x.before_write(op);
   fill<Kind>(x, g, [&](auto* p, std::int64_t n) {
     using T = std::remove_pointer_t<decltype(p)>;

@@ -7,6 +7,7 @@
 
 #include "ops/functions.hpp"
 #include "ops/lines.hpp"
+#include "ops/precision.hpp"
 #include "ops/reduction.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -17,23 +18,31 @@ namespace {
 /// finish(i, total i) for the sums of x, in double for floating types and in int64 for the others.
 template <class T, class Finish>
 void each_sum(const Reduction& r, const Tensor& x, const Finish& finish) {
-  if constexpr (std::is_floating_point_v<T>)
-    fold_floating<T>(r, x, 0.0, kernels::reduce<T>().sum, nullptr, std::plus<>(), finish);
+  if constexpr (is_floating_element<T>)
+    fold_floating<T>(r, x, 0.0, kernels::reduce<Wide<T>>().sum, nullptr, std::plus<>(), finish);
   else
     r.fold(x.data<T>().data(), std::int64_t{0}, plain_fold<T, std::int64_t>(std::plus<>()), std::plus<>(), finish);
 }
 
 // What a sum or a product of T is given as.
 template <class T>
-using Total = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
+using Total = std::conditional_t<is_floating_element<T>, T, std::int64_t>;
 DType total_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::int64; }
+// The same for a sum, which Autocast leaves in float32.
+DType sum_dtype(const Tensor& x) {
+  return is_narrow(x) && autocast_dtype() == bfloat16 ? DType::float32 : total_dtype(x);
+}
 
-Tensor sum_over(const Reduction& r, const Tensor& x, const Shape& result) {
-  Tensor y = Tensor::empty(result, total_dtype(x));
+// In type t, which is total_dtype(x), or float32 for bfloat16.
+Tensor sum_over(const Reduction& r, const Tensor& x, const Shape& result, DType t) {
+  Tensor y = Tensor::empty(result, t);
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    each_sum<T>(r, x,
-                [out = y.fresh<Total<T>>()](std::int64_t i, auto total) { out[i] = static_cast<Total<T>>(total); });
+    const auto given_as = [&](auto total_zero) {
+      using Out = decltype(total_zero);
+      each_sum<T>(r, x, [out = y.fresh<Out>()](std::int64_t i, auto total) { out[i] = static_cast<Out>(total); });
+    };
+    t == total_dtype(x) ? given_as(Total<T>{}) : given_as(Wide<Total<T>>{});
   });
   return record("sum", {x}, std::move(y), keep::nothing,
                 [kept = r.shape(keepdims)](Backward& b) { b.give(0, expand_grad(b.dy(), kept, b.shape(0))); });
@@ -61,9 +70,10 @@ void each_deviation(const Reduction& r, const Tensor& x, const Finish& finish) {
 /// The variance, or its root; NaN where no degrees of freedom are left.
 Tensor var_or_std(const char* op, const Tensor& x, const Reduction& r, Correction correction, KeepDims keep,
                   bool root) {
+  if (is_narrow(x)) return narrowed(var_or_std(op, widened(x), r, correction, keep, root));
   Tensor y = Tensor::empty(r.shape(keep), x.dtype());
   const double n = static_cast<double>(r.count()), freedom = n - static_cast<double>(correction);
-  dispatch_floating(x.dtype(), [&](auto zero) {
+  dispatch_wide_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     each_deviation<T>(r, x, [=, out = y.fresh<T>()](std::int64_t i, double total) {
       const double v = freedom > 0 ? total / freedom : std::numeric_limits<double>::quiet_NaN();
@@ -83,7 +93,7 @@ Tensor var_or_std(const char* op, const Tensor& x, const Reduction& r, Correctio
 Tensor products_of_others(const Tensor& rows) {
   Tensor y = Tensor::empty(rows.shape(), rows.dtype());
   const std::int64_t n = rows.size(1);
-  dispatch_floating(rows.dtype(), [&](auto zero) {
+  dispatch_wide_floating(rows.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const out = y.fresh<T>();
     const T* const in = rows.data<T>().data();
@@ -141,7 +151,7 @@ Tensor running_sum(const Tensor& x, int axis, bool backwards) {
   const kernels::AxisView lines(x.shape(), axis);
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
+    using Sum = std::conditional_t<is_floating_element<T>, double, std::int64_t>;
     const T* const in = x.data<T>().data();
     Total<T>* const out = y.fresh<Total<T>>();
     // `count` lines side by side, row after row
@@ -150,7 +160,7 @@ Tensor running_sum(const Tensor& x, int axis, bool backwards) {
       for (std::int64_t i = 0; i < lines.n; ++i) {
         const std::int64_t row = at + (backwards ? lines.n - 1 - i : i) * lines.inner;
         for (std::int64_t l = 0; l < count; ++l) {
-          sum[l] += in[row + l];
+          sum[l] += static_cast<Sum>(in[row + l]);
           out[row + l] = static_cast<Total<T>>(sum[l]);
         }
       }
@@ -168,12 +178,12 @@ Tensor running_sum(const Tensor& x, int axis, bool backwards) {
 
 Tensor sum(const Tensor& x, const Axes& axes, KeepDims keep) {
   const Reduction r("sum", x, axes);
-  return sum_over(r, x, r.shape(keep));
+  return sum_over(r, x, r.shape(keep), sum_dtype(x));
 }
 
-Tensor sum_to(const Tensor& x, const Shape& shape) {
-  check::defined("sum_to", "x", x);
-  if (x.shape() == shape) return x;
+namespace {
+
+Tensor summed_to(const Tensor& x, const Shape& shape, DType t) {
   const int rank = x.rank(), extra = rank - shape.rank();
   std::int64_t kept[Shape::max_rank];
   bool fits = extra >= 0;
@@ -182,15 +192,28 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
     fits = kept[a] == 1 || kept[a] == x.shape()[a];
   }
   if (!fits) check::fail("sum_to", "x has shape ", x.shape(), ": ", shape, " does not broadcast to it");
-  return sum_over(Reduction(x, Shape(kept, rank)), x, shape);
+  return sum_over(Reduction(x, Shape(kept, rank)), x, shape, t);
+}
+
+}  // namespace
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  check::defined("sum_to", "x", x);
+  return x.shape() == shape ? x : summed_to(x, shape, sum_dtype(x));
+}
+
+Tensor detail::sum_to(const Tensor& x, const Shape& shape, DType t) {
+  const DType own = is_narrow(x) && t == float32 ? t : x.dtype();
+  return summed_to(t == float64 ? x.to(t) : x, shape, t == float64 ? t : own).to(t);
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, KeepDims keep) {
   check::floating("mean", "x", x);
+  if (is_narrow(x)) return narrowed(mean(widened(x), axes, keep));
   const Reduction r("mean", x, axes);
   Tensor y = Tensor::empty(r.shape(keep), x.dtype());
   const double n = static_cast<double>(r.count());
-  dispatch_floating(x.dtype(), [&](auto zero) {
+  dispatch_wide_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     each_sum<T>(r, x, [n, out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(total / n); });
   });
@@ -216,8 +239,9 @@ Tensor stddev(const Tensor& x, const Axes& axes, Correction correction, KeepDims
 
 Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
   const Reduction r("prod", x, axes);
+  if (is_narrow(x)) return narrowed(prod(widened(x), axes, keep));
   Tensor y = Tensor::empty(r.shape(keep), total_dtype(x));
-  dispatch(x.dtype(), [&](auto zero) {
+  dispatch_wide(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto finish = [out = y.fresh<Total<T>>()](std::int64_t i, auto p) { out[i] = static_cast<Total<T>>(p); };
     if constexpr (std::is_floating_point_v<T>)
@@ -234,11 +258,12 @@ Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
 Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
   check::floating("norm", "x", x);
   if (!(p > 0)) check::fail("norm", "p is ", p, ": it must be greater than 0");
+  if (is_narrow(x)) return narrowed(norm(widened(x), p, axes, keep));
   const Reduction r("norm", x, axes);
   Tensor y;
   if (p == 2) {
     y = Tensor::empty(r.shape(keep), x.dtype());
-    dispatch_floating(x.dtype(), [&](auto zero) {
+    dispatch_wide_floating(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
       fold_floating<T>(
           r, x, 0.0, kernels::reduce<T>().squares, nullptr, std::plus<>(),
@@ -279,12 +304,16 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
 Tensor any(const Tensor& x, const Axes& axes, KeepDims keep) { return any_or_all("any", x, axes, keep, false); }
 Tensor all(const Tensor& x, const Axes& axes, KeepDims keep) { return any_or_all("all", x, axes, keep, true); }
 
-Tensor cumsum(const Tensor& x, int axis) { return running_sum(x, line_axis("cumsum", x, axis), false); }
+Tensor cumsum(const Tensor& x, int axis) {
+  axis = line_axis("cumsum", x, axis);
+  return running_sum(precise(x), axis, false);
+}
 
 // By doubling: after k rounds, an element is the product of the last 2^k. Made of operations that have gradients of
 // every order, which are right with zeros too.
 Tensor cumprod(const Tensor& x, int axis) {
   axis = line_axis("cumprod", x, axis);
+  if (is_narrow(x)) return narrowed(cumprod(widened(x), axis));
   Tensor y = x.dtype() == boolean ? x.to(int64) : x.clone();
   const std::int64_t n = kernels::AxisView(x.shape(), axis).n;
   for (std::int64_t step = 1; step < n; step *= 2)

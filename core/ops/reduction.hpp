@@ -4,7 +4,9 @@
 
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
+#include "kernels/convert.hpp"
 #include "kernels/reduce.hpp"
+#include "tensor/convert.hpp"
 
 // What every reduction shares: which axes go, how they lie in memory, and how the work is cut into pieces.
 namespace fit {
@@ -129,14 +131,37 @@ auto plain_fold(const F& f) {
   };
 }
 
+/// A kernel of float on blocks of BFloat16, which are widened in parts: some rows, or a part of one.
+inline void fold_narrow(kernels::Fold<float> kernel, double* acc, const BFloat16* x, const double* centre,
+                        std::int64_t kept, std::int64_t ks, std::int64_t reduced, std::int64_t rs) {
+  constexpr std::int64_t most = 4096;
+  float part[most];
+  const bool rows = rs == 1;  // else columns: what is reduced lies rs apart
+  const std::int64_t length = rows ? reduced : kept, count = rows ? kept : reduced, step = rows ? ks : rs;
+  for (std::int64_t j = 0, n; j < length; j += n) {
+    n = std::min(most, length - j);
+    for (std::int64_t i = 0, m; i < count; i += m) {
+      m = std::min(most / n, count - i);
+      for (std::int64_t k = 0; k < m; ++k) kernels::widen(part + k * n, x + (i + k) * step + j, n);
+      const std::int64_t first = rows ? i : j;  // output
+      const double* const c = centre ? centre + first : nullptr;
+      rows ? kernel(acc + first, part, c, m, n, n, 1) : kernel(acc + first, part, c, n, 1, m, n);
+    }
+  }
+}
+
 /// The same for floating types with a kernel of vectors; `centre` (one number an output) may be null.
 template <class T, class Combine, class Finish>
-void fold_floating(const Reduction& r, const Tensor& x, double identity, kernels::Fold<T> kernel, const double* centre,
-                   const Combine& combine, const Finish& finish) {
+void fold_floating(const Reduction& r, const Tensor& x, double identity, kernels::Fold<Wide<T>> kernel,
+                   const double* centre, const Combine& combine, const Finish& finish) {
   r.fold(
       x.data<T>().data(), identity,
       [=](double* acc, const T* at, std::int64_t first, auto... block) {
-        kernel(acc, at, centre ? centre + first : nullptr, block...);
+        const double* const c = centre ? centre + first : nullptr;
+        if constexpr (std::is_same_v<T, BFloat16>)
+          fold_narrow(kernel, acc, at, c, block...);
+        else
+          kernel(acc, at, c, block...);
       },
       combine, finish);
 }

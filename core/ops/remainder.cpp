@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/elementwise.hpp"
+#include "ops/precision.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
@@ -31,9 +32,10 @@ constexpr std::int64_t grain = elementwise_grain / 8;
 Tensor remainder(const Tensor& a, const Tensor& b) {
   check::defined("remainder", "a", a, "b", b);
   const DType common = promote(a.dtype(), b.dtype()), t = common == boolean ? int64 : common;
+  if (t == bfloat16) return narrowed(remainder(a.to(float32), b.to(float32)), Precision::rounded);
   const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
   Tensor z = Tensor::empty(check::broadcast("remainder", a.shape(), b.shape()), t);
-  dispatch(t, [&](auto zero) {
+  dispatch_wide(t, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, bool>) run_binary<T, T, T>(z, x, y, each_pair<T, T, T>(remainder_of<T>), grain);
   });
@@ -47,21 +49,24 @@ Tensor remainder(const Tensor& a, const Tensor& b) {
 Tensor remainder(const Tensor& a, Scalar b) {
   check::defined("remainder", "a", a);
   if (!is_floating(a.dtype())) return remainder(a, full({}, b.whole("remainder"), int64));
+  if (is_narrow(a)) return narrowed(remainder(widened(a), b), Precision::rounded);
   return remainder(a, full({}, b, a.dtype()));
 }
 
 Tensor remainder(Scalar a, const Tensor& b) {
   check::defined("remainder", "b", b);
   if (!is_floating(b.dtype())) return remainder(full({}, a.whole("remainder"), int64), b);
+  if (is_narrow(b)) return narrowed(remainder(a, widened(b)), Precision::rounded);
   return remainder(full({}, a, b.dtype()), b);
 }
 
 Tensor atan2(const Tensor& y, const Tensor& x) {
   check::defined("atan2", "y", y, "x", x);
   const DType common = promote(y.dtype(), x.dtype()), t = is_floating(common) ? common : float32;
+  if (t == bfloat16) return narrowed(atan2(y.to(float32), x.to(float32)), Precision::rounded);
   const Tensor up = to_dtype_no_grad(y, t), right = to_dtype_no_grad(x, t);
   Tensor z = Tensor::empty(check::broadcast("atan2", y.shape(), x.shape()), t);
-  dispatch_floating(t, [&](auto zero) {
+  dispatch_wide_floating(t, [&](auto zero) {
     using T = decltype(zero);
     run_binary<T, T, T>(z, up, right, each_pair<T, T, T>([](T v, T w) { return angle_of(v, w); }), grain);
   });

@@ -4,8 +4,10 @@
 
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
+#include "kernels/convert.hpp"
 #include "kernels/scratch.hpp"
 #include "tensor/check.hpp"
+#include "tensor/convert.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
@@ -29,15 +31,17 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   const double* const angles = table.data<double>().data() + offset * D;
   dispatch_floating(x.dtype(), [&](auto zero) {
-    using N = decltype(zero);
-    const N* const from = x.data<N>().data();
-    N* const to = y.fresh<N>();
+    using E = decltype(zero);
+    using N = Wide<E>;
+    constexpr bool narrow = std::is_same_v<E, BFloat16>;
+    const E* const from = x.data<E>().data();
+    E* const to = y.fresh<E>();
     const std::int64_t rows = W == 0 ? 0 : x.numel() / W;
     const auto& kernels = kernels::rotary<N>();
     const auto rotate = options.layout == RotaryLayout::interleaved ? kernels.interleaved : kernels.half_split;
     parallel_for(rows, std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(W, 1)),
                  [&](std::int64_t row, std::int64_t end) {
-                   const kernels::Scratch<N> scratch(D);
+                   const kernels::Scratch<N> scratch(D + (narrow ? 2 * rotated : 0));
                    N *const cosine = scratch.get(), *const sine = cosine + D / 2;
                    for (; row < end; ++row) {
                      const double* const angle = angles + row % T * D;
@@ -45,7 +49,14 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
                        cosine[i] = static_cast<N>(angle[2 * i]);
                        sine[i] = static_cast<N>(options.inverse ? -angle[2 * i + 1] : angle[2 * i + 1]);
                      }
-                     rotate(to + row * W, from + row * W, cosine, sine, D / 2, rotated / D);
+                     if constexpr (narrow) {
+                       N *const wide = sine + D / 2, *const turned = wide + rotated;
+                       kernels::widen(wide, from + row * W, rotated);
+                       rotate(turned, wide, cosine, sine, D / 2, rotated / D);
+                       kernels::round(to + row * W, turned, rotated);
+                     } else {
+                       rotate(to + row * W, from + row * W, cosine, sine, D / 2, rotated / D);
+                     }
                      std::copy(from + row * W + rotated, from + (row + 1) * W, to + row * W + rotated);
                    }
                  });

@@ -7,10 +7,10 @@
 namespace fit {
 
 /// Gives input 0 a gradient that touches few elements: add(sum) puts it straight into the sum so far. While gradients
-/// are recorded, op() computes it as a tensor of its own.
+/// are recorded, op() computes it as a tensor of its own; for bfloat16, too, so that it is added up in float32.
 template <class Add, class Op>
 void give_sparse(Backward& b, const Add& add, const Op& op) {
-  if (b.recording()) return b.give(0, op());
+  if (b.recording() || b.dtype(0) == bfloat16) return b.give(0, op());
   Backward::Target t = b.target(0);
   if (!t.add) kernels::zero(t.grad.fresh<char>(), t.grad.numel() * size_of(t.grad.dtype()));
   add(t.grad);
@@ -18,7 +18,7 @@ void give_sparse(Backward& b, const Add& add, const Op& op) {
 
 /// sum[o, ids[o, i, k], k] += src[o, i, k] along an axis; ids have been checked.
 inline void scatter_into(Tensor& sum, int axis, const Tensor& ids, const Tensor& src) {
-  dispatch(sum.dtype(), [&](auto kind) {
+  dispatch_wide(sum.dtype(), [&](auto kind) {
     using T = decltype(kind);
     if constexpr (!std::is_same_v<T, bool>)
       kernels::scatter_add(sum.fresh<T>(), src.data<T>().data(), ids.data<std::int64_t>().data(), ids.shape(),

@@ -61,8 +61,8 @@ Tensor extremum(const char* op, const Tensor& a, const Tensor& b, const Kernel& 
   Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), t);
   dispatch(t, [&](auto zero) {
     using T = decltype(zero);
-    if constexpr (std::is_floating_point_v<T>)
-      run_binary<T, T, T>(z, x, y, kernel(kernels::elementwise<T>()));
+    if constexpr (is_floating_element<T>)
+      run_binary<T, T, T>(z, x, y, kernel(kernels::elementwise<Wide<T>>()));
     else
       run_binary<T, T, T>(z, x, y, each_pair<T, T, T>([prefer](T v, T w) { return prefer(v, w) ? v : w; }));
   });
@@ -138,14 +138,15 @@ Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
+    using W = Wide<T>;
     const auto bound = [](Scalar s) {
-      if (!std::is_floating_point_v<T> && std::isinf(s.value()))  // no bound
-        return s.value() < 0 ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
-      return number_as<T>("clamp", s);
+      if (!is_floating_element<T> && std::isinf(s.value()))  // no bound
+        return s.value() < 0 ? std::numeric_limits<W>::lowest() : std::numeric_limits<W>::max();
+      return number_as<W>("clamp", s);
     };
-    const T lo = bound(low), hi = bound(high);
-    if constexpr (std::is_floating_point_v<T>)
-      run_unary<T, T>(y, x, [=, kernel = kernels::elementwise<T>().clamp](T* out, const T* in, std::int64_t n) {
+    const W lo = bound(low), hi = bound(high);
+    if constexpr (is_floating_element<T>)
+      run_unary<T, T>(y, x, [=, kernel = kernels::elementwise<W>().clamp](W* out, const W* in, std::int64_t n) {
         kernel(out, in, n, lo, hi);
       });
     else
@@ -177,8 +178,9 @@ Tensor clamp_max(const Tensor& x, Scalar high) {
 
 Tensor nan_to_num(const Tensor& x, double nan) {
   check::defined("nan_to_num", "x", x);
-  const double most =
-      x.dtype() == float32 ? double{std::numeric_limits<float>::max()} : std::numeric_limits<double>::max();
+  const double most = x.dtype() == bfloat16  ? 0x1.FEp127
+                      : x.dtype() == float32 ? double{std::numeric_limits<float>::max()}
+                                             : std::numeric_limits<double>::max();
   return nan_to_num(x, nan, most, -most);
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/rows_softmax.hpp"
 #include "ops/lines.hpp"
+#include "ops/precision.hpp"
 #include "ops/reduction.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -17,7 +18,7 @@ Tensor by_lines(int axis, const Pick& pick, const Tensor& first, const X&... oth
   Tensor y = Tensor::empty(first.shape(), first.dtype());
   const kernels::AxisView lines(first.shape(), axis);
   if (y.numel() == 0) return y;
-  dispatch_floating(first.dtype(), [&](auto zero) {
+  dispatch_wide_floating(first.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto kernel = pick(kernels::softmax_rows<T>());
     T* const out = y.fresh<T>();
@@ -60,6 +61,7 @@ Tensor log_softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
 Tensor softmax(const Tensor& x, int axis) {
   check::floating("softmax", "x", x);
   const int a = line_axis("softmax", x, axis);
+  if (is_narrow(x)) return narrowed(softmax(widened(x), axis));
   Tensor y = by_lines(
       a, [](const auto& kernels) { return kernels.softmax; }, x);
   return record("softmax", {x}, std::move(y), keep::output,
@@ -69,6 +71,7 @@ Tensor softmax(const Tensor& x, int axis) {
 Tensor log_softmax(const Tensor& x, int axis) {
   check::floating("log_softmax", "x", x);
   const int a = line_axis("log_softmax", x, axis);
+  if (is_narrow(x)) return narrowed(log_softmax(widened(x), axis));
   Tensor y = by_lines(
       a, [](const auto& kernels) { return kernels.log_softmax; }, x);
   return record("log_softmax", {x}, std::move(y), keep::output,
@@ -78,9 +81,10 @@ Tensor log_softmax(const Tensor& x, int axis) {
 Tensor logsumexp(const Tensor& x, const Axes& axes, KeepDims keep) {
   check::floating("logsumexp", "x", x);
   const Reduction r("logsumexp", x, axes);
+  if (is_narrow(x)) return narrowed(logsumexp(widened(x), axes, keep));
   Tensor y = Tensor::empty(r.shape(keep), x.dtype()), max = Tensor::empty({r.outputs()}, float64);
   double* const top = max.fresh<double>();
-  dispatch_floating(x.dtype(), [&](auto zero) {
+  dispatch_wide_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     // From an infinity nothing is subtracted: all of -inf then sums to 0, and one of inf to inf.
     fold_floating<T>(r, x, -INFINITY, kernels::reduce<T>().max, nullptr, larger,

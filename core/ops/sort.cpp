@@ -1,10 +1,10 @@
 // sort, argsort and topk.
 #include <algorithm>
-#include <cmath>
 
 #include "fit/parallel.hpp"
 #include "ops/scatter.hpp"
 #include "tensor/check.hpp"
+#include "tensor/convert.hpp"
 
 namespace fit {
 namespace {
@@ -17,8 +17,8 @@ void sort_lines(T* values, std::int64_t* ids, const T* x, const kernels::AxisVie
     std::int64_t id;
   };
   const auto below = [](T u, T v) {
-    if constexpr (std::is_floating_point_v<T>)
-      return u < v || (std::isnan(v) && !std::isnan(u));
+    if constexpr (is_floating_element<T>)
+      return u < v || (v != v && u == u);
     else
       return u < v;
   };

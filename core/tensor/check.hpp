@@ -35,7 +35,7 @@ inline int axis(const char* op, const Tensor& x, int axis) {
 inline void floating(const char* op, const char* name, const Tensor& x) {
   defined(op, name, x);
   if (!is_floating(x.dtype()))
-    fail(op, name, " is ", x.dtype(), ": it must be float32 or float64; convert it with .to(float32)");
+    fail(op, name, " is ", x.dtype(), ": it must be bfloat16, float32 or float64; convert it with .to(float32)");
 }
 
 inline void dtype(const char* op, const char* name, const Tensor& x, DType t) {

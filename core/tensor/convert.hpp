@@ -4,7 +4,15 @@
 #include <limits>
 #include <type_traits>
 
+#include "fit/bfloat16.hpp"
+
 namespace fit {
+
+/// The types of floating elements, and what elements are computed in: BFloat16 in float.
+template <class T>
+inline constexpr bool is_floating_element = std::is_floating_point_v<T> || std::is_same_v<T, BFloat16>;
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
 
 /// A number in another element type, always with a defined result: to boolean it is v != 0 (NaN is true); from a
 /// floating type to int64 the fraction is cut off, what is too large becomes the largest int64 there is (and likewise
@@ -13,6 +21,8 @@ template <class To, class From>
 To convert(From v) {
   if constexpr (std::is_same_v<To, bool>) {
     return v != 0;
+  } else if constexpr (std::is_same_v<From, BFloat16>) {
+    return convert<To>(static_cast<float>(v));
   } else if constexpr (std::is_same_v<To, std::int64_t> && std::is_floating_point_v<From>) {
     using Limits = std::numeric_limits<std::int64_t>;
     constexpr From end = 0x1p63;

@@ -1,4 +1,5 @@
 #pragma once
+#include "fit/error.hpp"
 #include "fit/shape.hpp"
 
 namespace fit {
@@ -11,6 +12,8 @@ void dispatch(DType t, F&& f) {
       return f(bool{});
     case DType::int64:
       return f(std::int64_t{});
+    case DType::bfloat16:
+      return f(BFloat16{});
     case DType::float32:
       return f(float{});
     case DType::float64:
@@ -21,6 +24,21 @@ void dispatch(DType t, F&& f) {
 /// The same for floating types; the caller has checked that t is one.
 template <class F>
 void dispatch_floating(DType t, F&& f) {
+  t == DType::float64 ? f(double{}) : t == DType::float32 ? f(float{}) : f(BFloat16{});
+}
+
+/// The same for types that are computed in, and for floating ones among them: the caller has widened bfloat16.
+template <class F>
+void dispatch_wide(DType t, F&& f) {
+  if (t == DType::bfloat16) throw Error("[dispatch] bfloat16 has not been widened: a fault of this library");
+  t == DType::boolean   ? f(bool{})
+  : t == DType::int64   ? f(std::int64_t{})
+  : t == DType::float32 ? f(float{})
+                        : f(double{});
+}
+template <class F>
+void dispatch_wide_floating(DType t, F&& f) {
+  if (t == DType::bfloat16) throw Error("[dispatch] bfloat16 has not been widened: a fault of this library");
   t == DType::float64 ? f(double{}) : f(float{});
 }
 

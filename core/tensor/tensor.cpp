@@ -21,7 +21,16 @@ Storage* new_storage(std::size_t bytes) {
   return s;
 }
 
-void free_storage(Storage* s) noexcept { release(s, s->capacity); }
+void free_storage(Storage* s) noexcept {
+  forget_rounded(*s);
+  release(s, s->capacity);
+}
+
+void forget_rounded(Storage& s) noexcept {
+  if (!s.rounded.load(std::memory_order_relaxed)) return;
+  Storage* const copy = s.rounded.exchange(nullptr, std::memory_order_acq_rel);
+  if (copy && drop(copy->refs)) free_storage(copy);
+}
 
 TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, DType dtype) {
   std::size_t capacity = 0;

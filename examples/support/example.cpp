@@ -13,6 +13,7 @@
 #ifdef FIT_MPI
 #include "fit/mpi.hpp"
 #endif
+#include "fit/autocast.hpp"
 #include "fit/dist.hpp"
 #include "fit/graph.hpp"
 #include "fit/nn/attention_recorder.hpp"
@@ -151,6 +152,8 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
   app.add_option("--threads", e.threads, "how many to use")->check(CLI::Range(1, 1024));
   e.data = data;
   if (!data.empty()) app.add_option("--data", e.data, "folder of the data");
+  bool narrow = false;
+  if (!file) app.add_flag("--bf16", narrow, "products and attention in bfloat16 (fit/autocast.hpp)");
   app.add_flag("--quick", e.quick, "a few steps only, as the tests do it");
   try {
     app.parse(argc, argv);
@@ -162,6 +165,7 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
     fit::set_num_threads(e.threads);
     fit::manual_seed(e.seed);
     if (file) e.lesson_ = std::make_unique<fit::Lesson>(e.path(e.name_ + ".html"), fit::LessonOptions(), file);
+    const fit::Autocast precision(narrow ? fit::bfloat16 : fit::float32);
     body(e);
     return e.finish();
   } catch (const std::exception& error) {

@@ -27,6 +27,7 @@ class Example {
 
   /// --data DIR: where the data lies, for the examples that read what isn't in this repository.
   std::string data;
+  /// (--bf16: the whole program runs under Autocast(bfloat16). Not for lessons.)
   /// --threads N: how many to use.
   int threads;
 

@@ -90,7 +90,8 @@ void Layer::unfreeze() {
 }
 
 void Layer::to(DType dtype) {
-  if (!is_floating(dtype)) check::fail("to", "dtype is ", dtype, ": the parameters of a layer are float32 or float64");
+  if (!is_floating(dtype))
+    check::fail("to", "dtype is ", dtype, ": the parameters of a layer are bfloat16, float32 or float64");
   each_value(*this, [&](const std::string&, const Field& field) {
     Tensor& value = field.value();
     if (is_floating(value.dtype()) && value.dtype() != dtype) rebind_storage(value, value.detach().to(dtype));

@@ -43,6 +43,9 @@ Tensor weighted(const char* op, const char* name, const Tensor& losses, const Te
 }  // namespace
 
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCEOptions& options) {
+  if (is_narrow(input))
+    return in_float32(input, target,
+                      [&](const Tensor& a, const Tensor& b) { return binary_cross_entropy(a, b, options); });
   constexpr const char* op = "binary_cross_entropy";
   check_binary(op, input, target);
   if (!all_within(input, 0, 1))
@@ -52,6 +55,10 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCE
 
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BCEWithLogitsOptions& options) {
+  if (is_narrow(logits))
+    return in_float32(logits, target, [&](const Tensor& a, const Tensor& b) {
+      return binary_cross_entropy_with_logits(a, b, options);
+    });
   constexpr const char* op = "binary_cross_entropy_with_logits";
   check_binary(op, logits, target);
   const Tensor ones = weighted(op, "pos_weight", target * softplus(-logits), options.pos_weight);
@@ -60,6 +67,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 }
 
 Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions& options) {
+  if (is_narrow(logits))
+    return in_float32(logits, target, [&](const Tensor& a, const Tensor& b) { return focal_loss(a, b, options); });
   constexpr const char* op = "focal_loss";
   check_binary(op, logits, target);
   if (!(options.gamma >= 0 && options.gamma <= std::numeric_limits<float>::max()))

@@ -30,7 +30,7 @@ Tensor classes_last(const char* op, const Tensor& x, int class_axis) {
 Tensor checked_weight(const char* op, const Tensor& weight, const Tensor& x) {
   if (!weight.defined()) return weight;
   check::shape(op, "weight", weight, {x.shape().back()});
-  return weight.detach().to(x.dtype());
+  return weight.detach().to(promote(x.dtype(), float32));
 }
 
 Rows::Rows(const char* op, const char* name, const Tensor& x, const Tensor& targets, std::int64_t ignore_index,
@@ -79,6 +79,9 @@ Tensor soft_cross_entropy(const char* op, const Tensor& logits, const Tensor& ta
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& o) {
+  // Under Autocast the rows' losses are float32, and the logits are kept as they are.
+  if (is_narrow(logits) && !(autocast_dtype() == bfloat16 && targets.defined() && targets.dtype() == int64))
+    return in_float32(logits, targets, [&](const Tensor& a, const Tensor& b) { return cross_entropy(a, b, o); });
   constexpr const char* op = "cross_entropy";
   check::floating(op, "logits", logits);
   if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
@@ -99,6 +102,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 }
 
 Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& o) {
+  if (is_narrow(input))
+    return in_float32(input, targets, [&](const Tensor& a, const Tensor& b) { return nll_loss(a, b, o); });
   constexpr const char* op = "nll_loss";
   check::floating(op, "input", input);
   const Rows rows(op, "inputs", classes_last(op, input, o.class_axis), targets, o.ignore_index, o.weight);

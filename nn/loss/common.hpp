@@ -2,6 +2,7 @@
 #include "fit/nn/loss.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
+#include "ops/precision.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -26,6 +27,13 @@ inline void check_pair(const char* op, const Tensor& input, const Tensor& target
   check::defined(op, "target", target);
   if (input.shape() != target.shape())
     check::fail(op, "input is ", input.shape(), ", target is ", target.shape(), ": they must be equal");
+}
+
+/// f(input, target) where the input is bfloat16: in float32, and rounded once unless the target is wider.
+template <class F>
+Tensor in_float32(const Tensor& input, const Tensor& target, const F& f) {
+  const Tensor y = f(widened(input), widened(target));
+  return target.dtype() > bfloat16 ? y : narrowed(y);
 }
 
 /// A tensor of weights, as describe() shows it.

@@ -26,6 +26,8 @@ Tensor huber(const Tensor& input, const Tensor& target, double bound) {
 }  // namespace
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  if (is_narrow(input))
+    return in_float32(input, target, [&](const Tensor& a, const Tensor& b) { return mse_loss(a, b, reduction); });
   check_pair("mse_loss", input, target);
   Tensor loss;
   {
@@ -42,11 +44,15 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) 
 }
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  if (is_narrow(input))
+    return in_float32(input, target, [&](const Tensor& a, const Tensor& b) { return l1_loss(a, b, reduction); });
   check_pair("l1_loss", input, target);
   return reduced(abs(input - target), reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1Options& options) {
+  if (is_narrow(input))
+    return in_float32(input, target, [&](const Tensor& a, const Tensor& b) { return smooth_l1_loss(a, b, options); });
   constexpr const char* op = "smooth_l1_loss";
   check_pair(op, input, target);
   if (!(options.beta >= 0)) check::fail(op, "beta is ", options.beta, ": it must not be negative");
@@ -57,6 +63,8 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1O
 }
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions& options) {
+  if (is_narrow(input))
+    return in_float32(input, target, [&](const Tensor& a, const Tensor& b) { return huber_loss(a, b, options); });
   constexpr const char* op = "huber_loss";
   check_pair(op, input, target);
   if (!(options.delta > 0)) check::fail(op, "delta is ", options.delta, ": it must be positive");
@@ -64,6 +72,8 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions&
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options) {
+  if (is_narrow(input))
+    return in_float32(input, target, [&](const Tensor& a, const Tensor& b) { return kl_div(a, b, options); });
   check_pair("kl_div", input, target);
   if (options.log_target) return reduced(exp(target) * (target - input), options.reduction);
   const Tensor logarithm = log(where(eq(target, 0), 1, target));  // 0 ln 0 = 0
@@ -73,6 +83,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& opt
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target,
                              const CosineEmbeddingOptions& options) {
   constexpr const char* op = "cosine_embedding_loss";
+  if (is_narrow(a) && is_narrow(b)) return narrowed(cosine_embedding_loss(widened(a), widened(b), target, options));
   check::floating(op, "a", a);
   check::defined(op, "b", b, "target", target);
   if (a.rank() == 0 || a.shape() != b.shape() || target.shape() != a.shape().erased(a.rank() - 1))

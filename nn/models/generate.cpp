@@ -98,13 +98,13 @@ struct Window {
   KVCache cache;
 
   static Window of(const GPT& gpt, const std::vector<Tokens>& sequences, const std::vector<std::int64_t>& rows,
-                   std::int64_t more) {
+                   std::int64_t more, std::optional<DType> dtype) {
     const std::int64_t context = gpt.options().context_length, count = static_cast<std::int64_t>(rows.size());
     std::vector<std::int64_t> sizes;
     for (const std::int64_t row : rows)
       sizes.push_back(std::min(context, static_cast<std::int64_t>(sequences[static_cast<std::size_t>(row)].size())));
     const std::int64_t longest = *std::max_element(sizes.begin(), sizes.end());
-    Window w{zeros({count, longest}, int64), gpt.make_cache(count, longest + std::min(more, context - longest))};
+    Window w{zeros({count, longest}, int64), gpt.make_cache(count, longest + std::min(more, context - longest), dtype)};
     std::vector<std::int64_t> padding;
     for (std::int64_t i = 0; i < count; ++i) {
       const Tokens& all = sequences[static_cast<std::size_t>(rows[i])];
@@ -140,12 +140,12 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
   std::vector<std::int64_t> rows(prompts.size());
   std::iota(rows.begin(), rows.end(), 0);
   std::vector<Tokens> sequences = prompts;
-  Window w = Window::of(gpt, sequences, rows, o.max_new_tokens);
+  Window w = Window::of(gpt, sequences, rows, o.max_new_tokens, o.cache_dtype);
   Generator& generator = o.generator ? *o.generator : default_generator();
   const Rollback draw_again([&, before = generator] { generator = before; });
   for (std::int64_t step = 0; step < o.max_new_tokens && !rows.empty(); ++step) {
     if (w.cache.length() + w.ids.size(1) > w.cache.max_length())
-      w = Window::of(gpt, sequences, rows, o.max_new_tokens - step);
+      w = Window::of(gpt, sequences, rows, o.max_new_tokens - step, o.cache_dtype);
     const Tensor logits = gpt.forward_last(w.ids, w.cache);
     const Tensor uniform = rand({B}, float64, generator);  // one for each row, ended or not
     std::vector<std::int64_t> alive, places;

@@ -234,10 +234,10 @@ Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
   });
 }
 
-KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length) const {
+KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length, std::optional<DType> dtype) const {
   const GPTOptions& o = options_;
   return KVCache(o.num_layers, batch, o.num_kv_heads, max_length == 0 ? o.context_length : max_length,
-                 o.d_model / o.num_heads, wte.weight.original().dtype());
+                 o.d_model / o.num_heads, dtype.value_or(wte.weight.original().dtype()));
 }
 
 Tensor GPT::loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index) const {

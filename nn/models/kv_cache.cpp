@@ -18,7 +18,7 @@ KVCache::KVCache(std::int64_t num_layers, std::int64_t batch, std::int64_t kv_he
   if (num_layers < 0 || batch < 0 || kv_heads < 0 || max_length < 0 || head_size < 0)
     check::fail(op, "sizes are ", num_layers, " layers, batch ", batch, ", ", kv_heads, " heads, max_length ",
                 max_length, ", head_size ", head_size, ": none may be negative");
-  if (!is_floating(dtype)) check::fail(op, "dtype is ", dtype, ": keys and values are float32 or float64");
+  if (!is_floating(dtype)) check::fail(op, "dtype is ", dtype, ": keys and values are bfloat16, float32 or float64");
   const Shape shape{batch, kv_heads, max_length, head_size};
   for (std::int64_t i = 0; i < num_layers; ++i)
     layers_.push_back({Tensor::empty(shape, dtype), Tensor::empty(shape, dtype)});
@@ -35,7 +35,8 @@ void KVCache::check_fits(const char* user, std::size_t num_layers, std::int64_t 
     check::fail(user, "the cache has batch ", batch_, ", and there are ", batch, " rows: they must agree");
   if (layers_.size() != num_layers)
     check::fail(user, "the cache has ", layers_.size(), " layers, the model ", num_layers, ": they must agree");
-  if (kv_heads_ != kv_heads || head_size_ != head_size || dtype_ != dtype)
+  const bool types = dtype_ == dtype || (dtype_ <= float32 && dtype <= float32);  // bfloat16 and float32 go together
+  if (kv_heads_ != kv_heads || head_size_ != head_size || !types)
     check::fail(user, "the cache is for ", kv_heads_, " heads of ", head_size_, " features, ", dtype_,
                 ", the model has ", kv_heads, " of ", head_size, ", ", dtype, ": they must agree");
 }

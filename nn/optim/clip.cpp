@@ -18,10 +18,14 @@ void check_limit(const char* op, const char* name, double value) {
 
 // Of blocks whose size does not depend on the threads, added in their order.
 double sum_of_squares(const Tensor& x) {
+  if (x.dtype() == bfloat16) {
+    const NoGrad no_grad;
+    return sum_of_squares(x.to(float32));
+  }
   constexpr std::int64_t block = 1 << 15;
   const std::int64_t n = x.numel(), blocks = (n + block - 1) / block;
   std::vector<double> sums(static_cast<std::size_t>(blocks));
-  dispatch_floating(x.dtype(), [&](auto zero) {
+  dispatch_wide_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* data = static_cast<const T*>(x.raw());
     parallel_for(blocks, 2, [&](std::int64_t begin, std::int64_t end) {

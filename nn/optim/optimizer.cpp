@@ -29,6 +29,10 @@ StateDict checked_parameters(const char* op, const Parameters& parameters, const
     const std::string name = given.empty() ? std::to_string(names.size()) : given;
     if (!p.defined()) check::fail(op, "the parameter ", name, " is undefined");
     check::floating(op, name.c_str(), p);
+    if (p.dtype() == bfloat16)
+      check::fail(op, "the parameter ", name,
+                  " is bfloat16, in which small steps are lost: train float32 parameters "
+                  "under Autocast(bfloat16)");
     if (!p.is_leaf())
       check::fail(op, "the parameter ", name, " is the result of ", p.grad_fn(), ": only a leaf can be trained");
     if (!tensors.insert(p.impl()).second)

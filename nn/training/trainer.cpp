@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "fit/autocast.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/plot.hpp"
@@ -48,6 +49,8 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
   if (!(options_.clip_norm >= 0))
     check::fail("Trainer", "clip_norm is ", options_.clip_norm, ": it must not be negative");
   if (std::isnan(options_.min_delta)) check::fail("Trainer", "min_delta is NaN: it must be a number");
+  if (options_.autocast != float32 && options_.autocast != bfloat16)
+    check::fail("Trainer", "autocast is ", options_.autocast, ": it must be bfloat16, or float32 for none");
   if (!loss_) check::fail("Trainer", "loss is empty: it must make a batch's loss");
   if (loader_.size() == 0) check::fail("Trainer", "the loader has no batches: there is nothing to train on");
   checkpoint_.add("model", model_).add("optimizer", optimizer_).add("loader", loader_).add("early_stopping", early_);
@@ -163,6 +166,7 @@ void Trainer::begin() {
 }
 
 Tensor Trainer::loss_of(const Batch& batch) const {
+  const Autocast precision(options_.autocast);
   Tensor loss = nn::within(model_, [&] { return loss_(batch); });
   if (!loss.defined() || loss.numel() != 1)
     check::fail("Trainer", "the loss is ", loss.defined() ? "of shape " + loss.shape().str() : "undefined", " in step ",
@@ -207,7 +211,11 @@ void Trainer::validate() {
   const NoGrad no_grad;
   model_.eval();
   const Rollback train([this] { model_.train(); });
-  double value = validate_();
+  double value;
+  {
+    const Autocast precision(options_.autocast);
+    value = validate_();
+  }
   dist::broadcast(value, world_);
   model_.train();
   row_["validation"] = value;

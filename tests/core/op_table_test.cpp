@@ -172,6 +172,68 @@ TEST_CASE("every op: float32 agrees with float64, in value and gradient", "[ops]
   });
 }
 
+namespace {
+
+// Half a unit in the last place that bfloat16 has for each number.
+Tensor half_unit(const Tensor& x) {
+  Tensor h = Tensor::empty(x.shape(), float64);
+  const std::vector<double> v = values(x);
+  for (std::size_t i = 0; i < v.size(); ++i)
+    h.fresh<double>()[i] = std::ldexp(0.5, (v[i] == 0 ? -126 : std::max(std::ilogb(v[i]), -126)) - 7);
+  return h;
+}
+
+// Outputs, and gradients with a cotangent that bfloat16 can hold.
+struct Run {
+  Values outputs, gradients;
+};
+Run run(const OpRow& row, Values in) {
+  for (Tensor& x : in) x = x.detach().requires_grad_();
+  Run r;
+  r.outputs = row.f(in);
+  const Values y = floating(r.outputs);
+  Values seeds;
+  std::mt19937_64 random(3);
+  for (const Tensor& t : y) seeds.push_back(random_tensor(t.shape(), domain::real, random, bfloat16).to(t.dtype()));
+  r.gradients = grad(y, in, seeds, allow_unused);
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("every op: bfloat16 gives what float32 gives, rounded once", "[ops][bfloat16]") {
+  each_row([](const OpRow& row) {
+    if (row.exceptions.count("bfloat16")) return;
+    for (const auto& set : all_shapes(row)) {
+      INFO("shapes " << describe(set));
+      const Values in = draw(row, set, bfloat16);
+      Values same;
+      for (const Tensor& x : in) same.push_back(x.to(float32));
+      const Run narrow = run(row, in), wide = run(row, same);
+      REQUIRE(narrow.outputs.size() == wide.outputs.size());
+      for (std::size_t i = 0; i < wide.outputs.size(); ++i) {
+        const Tensor &n = narrow.outputs[i], &w = wide.outputs[i];
+        INFO("output " << i << ": " << n.detach() << " for " << w.detach());
+        CHECK(n.dtype() == (is_floating(w.dtype()) ? bfloat16 : w.dtype()));
+        REQUIRE(n.shape() == w.shape());
+        const Tensor off = abs(n.detach().to(float64) - w.detach().to(float64));
+        // float32 is off itself.
+        const Tensor slack = (abs(w.detach().to(float64)) + 1) * row.tolerance32;
+        CHECK(all(le(off, half_unit(w.detach()) + slack)).item<bool>());
+      }
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        INFO("gradient " << i);
+        REQUIRE(narrow.gradients[i].defined() == wide.gradients[i].defined());
+        if (!wide.gradients[i].defined()) continue;
+        CHECK(narrow.gradients[i].dtype() == bfloat16);
+        const Tensor n = narrow.gradients[i].to(float64), w = wide.gradients[i].to(float64);
+        // Gradients are made of operations, which round one by one.
+        CHECK(norm(n - w).item() <= 0.02 * norm(w).item() + 1e-6);
+      }
+    }
+  });
+}
+
 TEST_CASE("every fused op: values and gradients are those of its composed form", "[ops]") {
   each_row([](const OpRow& row) {
     if (row.composed.empty()) return;

@@ -66,7 +66,7 @@ static std::vector<OpRow> matmul_rows() {
                [] {
                  matmul(zeros({2, 4, 4}), zeros({3, 4, 4}));
                })
-          .bad("one must be float32 or float64",
+          .bad("one must be bfloat16, float32 or float64",
                [] {
                  matmul(zeros({2, 2}, int64), zeros({2, 2}, int64));
                })
@@ -160,7 +160,7 @@ static std::vector<OpRow> matmul_rows() {
                  einsum("...->......", {zeros({1, 1, 1, 1, 1, 1, 1, 1})});
                })
           .bad("no operands", [] { einsum("", {}); })
-          .bad("one must be float32 or float64", [] { einsum("i->i", {zeros({2}, int64)}); }),
+          .bad("one must be bfloat16, float32 or float64", [] { einsum("i->i", {zeros({2}, int64)}); }),
       summed("ij,kj->ki", {{2, 3}, {4, 3}}),
       summed("ij,ij->ij", {{2, 3}, {2, 3}}),
       summed("ij,ij->", {{2, 3}, {2, 3}}),

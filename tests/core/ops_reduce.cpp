@@ -47,10 +47,9 @@ std::vector<OpRow> forms(const std::string& op, Reducer f, const Domain& domain 
 }
 
 void floating_only(std::vector<OpRow>& rows, Reducer f) {
-  rows.front() =
-      std::move(rows.front()).bad("x is int64: it must be float32 or float64; convert it with .to(float32)", [f] {
-        f(zeros({2}, int64), {}, KeepDims::no);
-      });
+  rows.front() = std::move(rows.front())
+                     .bad("x is int64: it must be bfloat16, float32 or float64; convert it with .to(float32)",
+                          [f] { f(zeros({2}, int64), {}, KeepDims::no); });
 }
 
 void append(std::vector<OpRow>& to, std::vector<OpRow> rows) {

@@ -169,7 +169,7 @@ TEST_CASE("rand and randn: range, moments, and what they depend on", "[random]")
       CHECK(max_difference(randn({77}, t, again), first) < (t == float32 ? 1e-5 : 1e-13));
     });
   }
-  CHECK_THROWS_WITH(rand({2}, int64), "[rand] dtype is int64: it must be float32 or float64");
+  CHECK_THROWS_WITH(rand({2}, int64), "[rand] dtype is int64: it must be bfloat16, float32 or float64");
 }
 
 TEST_CASE("randint, bernoulli, randperm", "[random]") {

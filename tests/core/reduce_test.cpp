@@ -173,7 +173,8 @@ TEST_CASE("whole numbers and booleans: sums, products and extremes are exact, av
   CHECK(cumsum(yes, 1).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, 1, 2, 0, 0, 1});
   CHECK(max(yes, 0).to_vector<bool>() == std::vector<bool>{true, false, true});
   CHECK(min(yes).dtype() == boolean);
-  CHECK_THROWS_WITH(mean(x), "[mean] x is int64: it must be float32 or float64; convert it with .to(float32)");
+  CHECK_THROWS_WITH(mean(x),
+                    "[mean] x is int64: it must be bfloat16, float32 or float64; convert it with .to(float32)");
 }
 
 TEST_CASE("reductions over nothing", "[reduce]") {

@@ -11,10 +11,10 @@
 
 /// Every operation, what it computes, its shapes and what it throws.
 ///
-/// For all of them: operands broadcast as in NumPy; mixed types promote boolean < int64 < float32 < float64; a C++
-/// number never promotes; axes may be negative; results are new tensors. A wrong argument throws Error, which names the
+/// For all of them: operands broadcast as in NumPy; mixed types promote boolean < int64 < bfloat16 < float32 < float64;
+/// a C++ number never promotes; axes may be negative; results are new tensors. A wrong argument throws Error, with the
 /// op, the argument, the shapes and the rule. Gradients are PyTorch's, at kinks and ties too; where one is a choice, it
-/// is stated.
+/// is stated. bfloat16 is computed in float32 and rounded once; what Autocast does: docs/low_precision.md.
 namespace fit {
 
 // ---- arithmetic: a and b broadcast. int64 stays int64, but a division gives float32. ------------------------------

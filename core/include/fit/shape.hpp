@@ -5,20 +5,25 @@
 #include <string>
 #include <vector>
 
+#include "fit/bfloat16.hpp"
+
 namespace fit {
 
 /// The type of a tensor's elements, in the order of promotion: an operation on two types gives the larger.
-/// Stored as: boolean bool (one byte), int64 std::int64_t, float32 float, float64 double.
-enum class DType : std::uint8_t { boolean, int64, float32, float64 };
+/// Stored as: boolean bool (one byte), int64 std::int64_t, bfloat16 BFloat16, float32 float, float64 double. What is
+/// bfloat16 is computed in float32 and rounded once.
+enum class DType : std::uint8_t { boolean, int64, bfloat16, float32, float64 };
 
 /// The types under short names.
-inline constexpr DType boolean = DType::boolean, int64 = DType::int64, float32 = DType::float32,
-                       float64 = DType::float64;
+inline constexpr DType boolean = DType::boolean, int64 = DType::int64, bfloat16 = DType::bfloat16,
+                       float32 = DType::float32, float64 = DType::float64;
 
-/// Whether it is float32 or float64.
-constexpr bool is_floating(DType t) { return t >= DType::float32; }
+/// Whether it is bfloat16, float32 or float64.
+constexpr bool is_floating(DType t) { return t >= DType::bfloat16; }
 /// Bytes of an element.
-constexpr std::int64_t size_of(DType t) { return t == DType::boolean ? 1 : t == DType::float32 ? 4 : 8; }
+constexpr std::int64_t size_of(DType t) {
+  return t == DType::boolean ? 1 : t == DType::bfloat16 ? 2 : t == DType::float32 ? 4 : 8;
+}
 /// The type of an operation on both: the larger one.
 constexpr DType promote(DType a, DType b) { return a < b ? b : a; }
 /// "float32" and so on.
@@ -26,7 +31,7 @@ const char* name_of(DType t);
 /// Writes name_of().
 std::ostream& operator<<(std::ostream& out, DType t);
 
-/// DType of a C++ type: dtype_of<float>() is float32. bool, std::int64_t, float and double have one.
+/// DType of a C++ type: dtype_of<float>() is float32. bool, std::int64_t, BFloat16, float and double have one.
 template <class T>
 constexpr DType dtype_of();
 template <>
@@ -36,6 +41,10 @@ constexpr DType dtype_of<bool>() {
 template <>
 constexpr DType dtype_of<std::int64_t>() {
   return DType::int64;
+}
+template <>
+constexpr DType dtype_of<BFloat16>() {
+  return DType::bfloat16;
 }
 template <>
 constexpr DType dtype_of<float>() {

@@ -6,7 +6,7 @@
 
 #include "kernels/simd/isa_namespace.hpp"
 
-// Transposition in registers, of words of 1, 4 or 8 bytes: for *.simd.cpp files.
+// Transposition in registers, of words of 1, 2, 4 or 8 bytes: for *.simd.cpp files.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
@@ -22,7 +22,8 @@ constexpr std::size_t vector_bytes = 16;
 template <class T, int N>
 struct Words {
   using Word = std::conditional_t<sizeof(T) == 1, std::uint8_t,
-                                  std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>;
+                                  std::conditional_t<sizeof(T) == 2, std::uint16_t,
+                                                     std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
   typedef Word Vector __attribute__((vector_size(sizeof(T) * N)));
 
   // The first halves of a and b if From is 0, the second halves if it is N: a word of a, one of b, and so on.

@@ -144,6 +144,7 @@ struct TrainerOptions {
   std::int64_t save_every = 0;     ///< steps from one last.safetensors to the next; 0: after each validation
   double save_minutes = 5;         ///< it is also written after so long without; 0: not by time
   double clip_norm = 0;            ///< of all gradients together; 0: none
+  DType autocast = float32;        ///< bfloat16: losses and validations are computed under Autocast (fit/autocast.hpp)
   int patience = 0;                ///< validations without progress that end the training; 0: none does (else it must
                                    ///< have a validation)
   double min_delta = 0;            ///< what counts as progress

@@ -15,6 +15,9 @@ struct Storage {
   std::atomic<std::uint32_t> version{0};  // counts writes: backward() compares it with the one it was recorded at
   std::size_t capacity = 0;               // of the cache's block that this header begins
   void* data = nullptr;                   // 64-byte aligned
+  // The elements as bfloat16, once Autocast has wanted them; good for one version (ops/autocast.hpp).
+  std::atomic<Storage*> rounded{nullptr};
+  std::uint32_t rounded_version = 0;
 };
 
 /// Why a tensor without a node can't be differentiated, although something it came from could.
@@ -46,6 +49,8 @@ inline void hold(std::atomic<std::uint32_t>& refs) noexcept { refs.fetch_add(1, 
 
 Storage* new_storage(std::size_t bytes);
 void free_storage(Storage* s) noexcept;
+/// Lets go of the copy in bfloat16.
+void forget_rounded(Storage& s) noexcept;
 /// Takes over one reference to `storage`.
 TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, DType dtype);
 void free_impl(TensorImpl* t) noexcept;

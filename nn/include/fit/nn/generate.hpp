@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "fit/random.hpp"
@@ -46,6 +47,8 @@ struct GenerateOptions : SamplingOptions {
   PastContext past_context = PastContext::error;
   Tokens stop_tokens;              ///< a row ends behind one of these
   Generator* generator = nullptr;  ///< the default one if null
+  /// Of the keys and values that are kept: the model's unless given. bfloat16 takes half the room of float32.
+  std::optional<DType> cache_dtype;
 };
 
 /// What follows each prompt: up to max_new_tokens tokens, the stop token (if one came) last. Prompts may differ in

@@ -120,8 +120,9 @@ class GPT final : public Layer {
   Tensor operator()(const Tensor& ids, KVCache& cache) const { return forward(ids, cache); }
   /// The same for the last of them alone: [B, vocab_size].
   Tensor forward_last(const Tensor& ids, KVCache& cache) const;
-  /// An empty cache for `batch` sequences of up to max_length tokens (context_length if 0).
-  KVCache make_cache(std::int64_t batch, std::int64_t max_length = 0) const;
+  /// An empty cache for `batch` sequences of up to max_length tokens (context_length if 0), of the
+  /// model's type unless one is given: bfloat16 takes half the room of float32.
+  KVCache make_cache(std::int64_t batch, std::int64_t max_length = 0, std::optional<DType> dtype = {}) const;
 
   /// The mean cross entropy of targets [B, T], of which those that are ignore_index count for nothing.
   Tensor loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index = -100) const;

@@ -1,0 +1,23 @@
+#pragma once
+#include <cstdint>
+
+#include "fit/bfloat16.hpp"
+#include "kernels/isa.hpp"
+
+// Between BFloat16 and float over contiguous memory. Integer operations alone: the bits are those of BFloat16's own
+// conversions on every instruction set. Widening is exact.
+namespace fit::kernels {
+
+template <class T>
+struct ConvertKernels {
+  void (*widen)(float* y, const T* x, std::int64_t n);
+  void (*round)(T* y, const float* x, std::int64_t n);
+};
+
+template <class IsaTag, class T>
+const ConvertKernels<T>& convert_table();
+
+inline void widen(float* y, const BFloat16* x, std::int64_t n) { FIT_KERNELS(convert_table, BFloat16).widen(y, x, n); }
+inline void round(BFloat16* y, const float* x, std::int64_t n) { FIT_KERNELS(convert_table, BFloat16).round(y, x, n); }
+
+}  // namespace fit::kernels
