@@ -28,18 +28,20 @@ enum class Ailment {
 };
 const char* name_of(Ailment a);  ///< "no gradient", "dead units", …
 
+/// From where on diagnose() finds something wrong.
 struct DiagnoseOptions {
   DiagnoseOptions() {}
-  double vanishing = 1e-8;  ///< Adam's eps: steps become smaller than the learning rate from there on
-  double exploding = 1e3;
+  double vanishing = 1e-8;    ///< Adam's eps: steps become smaller than the learning rate from there on
+  double exploding = 1e3;     ///< a gradient above this, by its root mean square
   double dead = 0.25;         ///< the share of a ReLU's units from which on they are a finding
   double saturated = 0.5;     ///< the share of a softmax's rows from which on they are one
   double one_weight = 0.999;  ///< a row whose largest weight is above that counts as saturated
 };
 
+/// One thing that may be wrong.
 struct Finding {
   std::string name;  ///< of the parameter or layer, dotted; the model's class for itself
-  Ailment what;
+  Ailment what;      ///< of which kind
   std::string text;  ///< in words
 };
 
@@ -59,16 +61,19 @@ struct ActivationCount {
   std::int64_t silent = 0;  ///< units that were 0 for all inputs; rows whose weight lies on one element
 };
 
+/// What diagnose() has seen.
 struct Diagnosis {
-  double loss = 0;
-  std::vector<ParameterGradient> parameters;
-  std::vector<ActivationCount> activations;
-  std::vector<Finding> findings;
+  double loss = 0;                            ///< its value
+  std::vector<ParameterGradient> parameters;  ///< all of the model, in its order
+  std::vector<ActivationCount> activations;   ///< in the order of their first calls
+  std::vector<Finding> findings;              ///< what may be wrong
 
+  /// Whether nothing was found.
   bool healthy() const { return findings.empty(); }
   /// The findings, one a line, and below them a table of all gradients and activations.
   std::string str() const;
 };
+/// Writes str().
 std::ostream& operator<<(std::ostream& out, const Diagnosis& diagnosis);
 
 /// Calls `loss`, which computes a tensor of one element by way of the model, differentiates it by the model's
@@ -76,8 +81,7 @@ std::ostream& operator<<(std::ostream& out, const Diagnosis& diagnosis);
 /// they were; all results of the call are kept until the end, so it takes more memory than a step.
 ///
 /// - Of a parameter without a gradient it tells the operation where its way to the loss was cut: the first that ran
-/// under
-///   NoGrad or after a detach(), else the last that used it, or what came of it.
+///   under NoGrad or after a detach(), else the last that used it, or what came of it.
 /// - A unit of a ReLU is an index of the last axis, or of the second where there are four or more (images).
 /// - A row of a softmax counts where it has a choice, that is, sees two elements or more; of attention, those of the
 ///   first element of the batch are looked at.

@@ -15,15 +15,16 @@ enum class LineSearch {
   strong_wolfe  ///< to where the loss and its slope have fallen enough (Nocedal & Wright 2006, algorithms 3.5 and 3.6)
 };
 
+/// The options of LBFGS.
 struct LBFGSOptions {
   LBFGSOptions() {}
-  double lr = 1;
-  std::int64_t max_iter = 20;    ///< steps along a direction, in each step()
-  std::int64_t max_eval = 0;     ///< calls of the closure, in each step(); max_iter * 5 / 4 if 0
-  double tolerance_grad = 1e-7;  ///< it ends where no gradient is larger
-  double tolerance_change = 1e-9;
-  std::int64_t history_size = 100;
-  LineSearch line_search_fn = LineSearch::none;
+  double lr = 1;                    ///< times the direction; with strong_wolfe the first length that is tried
+  std::int64_t max_iter = 20;       ///< steps along a direction, in each step()
+  std::int64_t max_eval = 0;        ///< calls of the closure, in each step(); max_iter * 5 / 4 if 0
+  double tolerance_grad = 1e-7;     ///< it ends where no gradient is larger
+  double tolerance_change = 1e-9;   ///< and where a step changes no parameter, or the loss, by more
+  std::int64_t history_size = 100;  ///< steps whose gradients the estimate is made of
+  LineSearch line_search_fn = LineSearch::none;  ///< how far to go
 };
 
 /// Newton's method with a Hessian that is estimated from the last gradients (Liu & Nocedal 1989): for a few thousand
@@ -48,6 +49,7 @@ class LBFGS {
   double step(const std::function<Tensor()>& closure);
   void zero_grad();
 
+  /// May be changed between steps.
   LBFGSOptions& options() { return options_; }
   const LBFGSOptions& options() const { return options_; }
 

@@ -348,6 +348,7 @@ class Lion final : public GroupedOptimizer<LionOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
+/// The options of Adadelta, whose formula names them.
 struct AdadeltaOptions {
   AdadeltaOptions() {}
   double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;
@@ -361,6 +362,7 @@ class Adadelta final : public GroupedOptimizer<AdadeltaOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
+/// The options of Adafactor, whose formula names them.
 struct AdafactorOptions {
   AdafactorOptions() {}
   double lr = 1e-2, beta2_decay = -0.8;

@@ -34,10 +34,11 @@ void unfreeze(Layer& layer, const std::vector<std::string>& patterns);
 
 // ---- LoRA ---------------------------------------------------------------------------------------------------------
 
+/// The options of add_lora().
 struct LoraOptions {
   LoraOptions() {}
-  std::int64_t rank = 8;
-  double alpha = 16;
+  std::int64_t rank = 8;                    ///< of B A
+  double alpha = 16;                        ///< B A is multiplied by alpha / rank
   std::vector<std::string> layers = {"*"};  ///< the Linear layers that match one of these patterns, as freeze() does
 };
 

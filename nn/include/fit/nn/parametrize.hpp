@@ -48,8 +48,8 @@ class LowRank final : public UnaryLayer {
   double alpha_;
 };
 
-/// LoRA: parametrises a weight [out, in] with LowRank, of its type, and freezes the original. For a whole model there is
-/// add_lora() (fit/nn/fine_tune.hpp).
+/// LoRA: parametrises a weight [out, in] with LowRank, of its type, and freezes the original. For a whole model there
+/// is add_lora() (fit/nn/fine_tune.hpp).
 void low_rank(Parameter& weight, std::int64_t rank, double alpha = 1);
 
 }  // namespace fit::nn

@@ -7,12 +7,13 @@
 
 namespace fit::nn {
 
+/// The options of LSTM and GRU.
 struct RecurrentOptions {
   RecurrentOptions() {}
   std::int64_t num_layers = 1;  ///< one above the other: each reads the outputs of the one below
-  bool bias = true;
-  double dropout = 0;          ///< of the outputs of all layers but the last
-  bool bidirectional = false;  ///< each layer reads from the end to the beginning, too
+  bool bias = true;             ///< whether there are bias_ih and bias_hh
+  double dropout = 0;           ///< of the outputs of all layers but the last
+  bool bidirectional = false;   ///< each layer reads from the end to the beginning, too
 };
 
 /// What a recurrent layer carries from step to step: h, and the LSTM's c, of layer 0 forwards, of layer 0 backwards if
