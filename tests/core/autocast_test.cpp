@@ -99,7 +99,7 @@ TEST_CASE("autocast: what an operation gives is what the documents say", "[autoc
         in.push_back(random_tensor(row.shapes[0][i], row.domain_of(i), random, dtype));
       return row.f(in)[0].dtype();
     };
-    const DType of_wide = given(float32), of_narrow = row.exceptions.count("bfloat16") ? bfloat16 : given(bfloat16);
+    const DType of_wide = given(float32), of_narrow = given(bfloat16);
     if (of_wide == bfloat16) found[row.op] = "bfloat16";
     if (of_narrow == float32) found[row.op] = "float32";
   }
@@ -281,7 +281,7 @@ TEST_CASE("autocast: second derivatives", "[autocast]") {
   for (std::size_t i = 0; i < g.size(); ++i) {
     INFO("leaf " << i);
     CHECK(g[i].dtype() == float32);
-    CHECK(off(g[i], exact[i]) < 0.05);
+    CHECK(off(g[i], exact[i]) < 0.1);
   }
 }
 
@@ -326,18 +326,19 @@ TEST_CASE("autocast: the number of threads changes no bit", "[autocast]") {
 
 TEST_CASE("autocast: a hidden NaN stays hidden", "[autocast]") {
   Tensor q = drawn({1, 2, 6, 8}), k = drawn({1, 2, 6, 8}), v = drawn({1, 2, 6, 8});
-  AttentionOptions causal;
-  causal.causal = true;
+  AttentionOptions o;
+  o.mask = tensor({{true, true, true, true, true, false}});  // nobody sees the last key
   const Autocast on(bfloat16);
-  const Tensor clean = scaled_dot_product_attention(q, k, v, causal);
+  const Tensor clean = scaled_dot_product_attention(q, k, v, o);
   k[{0, 0, 5, 0}] = NAN;
   v[{0, 1, 5, 3}] = INFINITY;
   for (Tensor* const t : {&q, &k, &v}) t->requires_grad_();
-  const Tensor y = scaled_dot_product_attention(q, k, v, causal);
-  CHECK(same_bits(y.detach()[{range(), range(), range(0, 5)}], clean[{range(), range(), range(0, 5)}]));
-  // Only the first five queries count, which don't see it.
-  sum(y[{range(), range(), range(0, 5)}]).backward();
-  for (const Tensor& g : {q.grad(), k.grad(), v.grad()}) CHECK(all(isfinite(g)).item<bool>());
+  const Tensor y = scaled_dot_product_attention(q, k, v, o);
+  CHECK(same_bits(y.detach(), clean));
+  for (const GraphFlags flags : {retain_graph, create_graph}) {
+    const std::vector<Tensor> gradients = grad(sum(y * y), {q, k, v}, flags | retain_graph);
+    for (const Tensor& g : gradients) CHECK(all(isfinite(g.detach())).item<bool>());
+  }
 }
 
 TEST_CASE("autocast: what is kept for backward() is bfloat16", "[autocast]") {

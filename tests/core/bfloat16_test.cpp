@@ -166,6 +166,17 @@ TEST_CASE("bfloat16: sums are added up in double", "[bfloat16]") {
   }
 }
 
+TEST_CASE("bfloat16: matrices are solved and taken apart in float64", "[bfloat16]") {
+  const Tensor x = odd_numbers({2, 4, 4}), wide = x.to(float32), b = odd_numbers({2, 4, 3});
+  const Tensor definite = (matmul(wide, transpose(wide)) + 0.1 * eye(4)).to(bfloat16);
+  CHECK(same_bits(inv(x), inv(wide).to(bfloat16)));
+  CHECK(same_bits(det(x), det(wide).to(bfloat16)));
+  CHECK(same_bits(solve(x, b), solve(wide, b.to(float32)).to(bfloat16)));
+  CHECK(same_bits(cholesky(definite), cholesky(definite.to(float32)).to(bfloat16)));
+  CHECK(same_bits(eigh(definite).second, eigh(definite.to(float32)).second.to(bfloat16)));
+  CHECK(same_bits(svd(x).v, svd(wide).v.to(bfloat16)));
+}
+
 TEST_CASE("bfloat16: random numbers", "[bfloat16]") {
   const Tensor u = rand({100000}, bfloat16);
   CHECK(max(u).item() < 1);

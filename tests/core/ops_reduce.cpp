@@ -81,7 +81,7 @@ std::vector<OpRow> reduce_rows() {
                     .bad("x is int64", [] { stddev(zeros({2}, int64)); }));
   append(all, forms("prod", prod, domain::nonzero, 1e-4));
   all.push_back(OpRow("prod", "with one zero and with several in a row", [](const auto& in) {
-                  const Tensor mask = tensor({{1., 0., 1., 1.}, {0., 1., 0., 1.}, {1., 1., 1., 1.}});
+                  const Tensor mask = tensor({{1, 0, 1, 1}, {0, 1, 0, 1}, {1, 1, 1, 1}});
                   return prod(in[0] * mask, 1);
                 }).on({{3, 4}}));
   append(all, forms("max", max, domain::distinct));

@@ -65,7 +65,7 @@ static std::vector<OpRow> statistics() {
                      .on({{2, 0}})
                      .bad("axis 1 is out of range for shape [2]", [] { cumprod(zeros({2}), 1); }));
   rows.push_back(OpRow("cumprod", "of an inner axis, with zeros", [](const auto& in) {
-                   const Tensor mask = tensor({{1., 0.}, {0., 1.}, {1., 1.}, {1., 0.}});
+                   const Tensor mask = tensor({{1, 0}, {0, 1}, {1, 1}, {1, 0}});
                    return cumprod(in[0] * mask, 0);
                  }).on({{4, 2}}));
   rows.push_back(OpRow("bincount",
