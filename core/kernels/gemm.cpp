@@ -23,7 +23,7 @@ Route route(const Product<T>& p) {
 template Route route(const Product<float>&);
 template Route route(const Product<double>&);
 
-template <class T>
+template <class T, class>
 void gemm(const Product<T>& p, const T* a, const T* b, T* c) {
   const auto& kernels = FIT_KERNELS(product_table, T);
   switch (route(p)) {

@@ -24,8 +24,12 @@ enum class Route {
 template <class T>
 Route route(const Product<T>& p);
 
-// On the calling thread.
+// Products of float and double; those of BFloat16 are in gemm_bf16.hpp.
 template <class T>
+using IfWide = std::enable_if_t<std::is_floating_point_v<T>>;
+
+// On the calling thread.
+template <class T, class = IfWide<T>>
 void gemm(const Product<T>& p, const T* a, const T* b, T* c);
 
 // The product of Route::column with a and b in each other's place.
@@ -120,7 +124,7 @@ void gemm_tiled(const Product<T>& p, Route way, const T* a, const T* b, T* c, co
 
 // Split over threads. After each tile is computed, and while it is in the cache, done(row, rows, col, cols) is called
 // for it.
-template <class T, class Done>
+template <class T, class Done, class = IfWide<T>>
 void gemm_parallel(const Product<T>& p, const T* a, const T* b, T* c, const Done& done) {
   const Route way = route(p);
   if (way == Route::swapped) return gemm_swapped(p, a, b, c, done);
@@ -130,18 +134,18 @@ void gemm_parallel(const Product<T>& p, const T* a, const T* b, T* c, const Done
              [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) { done(j, cols, i, rows); });
 }
 
-template <class T>
-void gemm_parallel(const Product<T>& p, const T* a, const T* b, T* c) {
+template <class T, class A, class B, class C>
+void gemm_parallel(const Product<T>& p, const A* a, const B* b, C* c) {
   gemm_parallel(p, a, b, c, [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {});
 }
 
-// `count` products of one form; pointers(i, a, b, c) sets where each begins.
-template <class T, class Pointers>
-void gemm_batched(const Product<T>& p, std::int64_t count, const Pointers& pointers) {
+// `count` products of one form; pointers(i, a, b, c) sets where each begins: const T*, const B* and C*.
+template <class T, class B = T, class C = T, class P, class Pointers>
+void gemm_batched(const Product<P>& p, std::int64_t count, const Pointers& pointers) {
   const auto one = [&](std::int64_t i, bool split) {
     const T* a = nullptr;
-    const T* b = nullptr;
-    T* c = nullptr;
+    const B* b = nullptr;
+    C* c = nullptr;
     pointers(i, a, b, c);
     split ? gemm_parallel(p, a, b, c) : gemm(p, a, b, c);
   };

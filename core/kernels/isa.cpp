@@ -1,28 +1,66 @@
 #include "kernels/isa.hpp"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#endif
+
 #include <cstdlib>
 #include <cstring>
 
 namespace fit::kernels {
 namespace {
 
+// Whether the processor has AMX for BFloat16, and the system grants this process its registers, which make what is
+// saved of a thread large: they are asked for once (Linux: Documentation/arch/x86/xstate.rst).
+bool amx_granted() {
+#if defined(__x86_64__) && defined(__linux__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & amx_bf16) || !(d & amx_tile)) return false;
+  constexpr long request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  static const bool granted = syscall(SYS_arch_prctl, request, tile_data) == 0;
+  return granted;
+#else
+  return false;
+#endif
+}
+
 bool available(Isa i) {
+  if (i == Isa::base) return true;
 #if defined(__x86_64__)
   // These built-ins ask the system too, whether it saves the wide registers.
   __builtin_cpu_init();
-  if (i == Isa::avx512)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
   if (i == Isa::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("fma");
+  if (i == Isa::avx512) return avx512;
+  return avx512 && __builtin_cpu_supports("avx512bf16") && (i == Isa::avx512_bf16 || amx_granted());
+#else
+  return false;
 #endif
-  return i == Isa::base;
 }
 
 Isa initial() {
-  const char* asked = std::getenv("FIT_ISA");
-  if (asked && std::strcmp(asked, "base") == 0) return Isa::base;
-  if (available(Isa::avx512) && !(asked && std::strcmp(asked, "avx2") == 0)) return Isa::avx512;
-  return available(Isa::avx2) ? Isa::avx2 : Isa::base;
+  constexpr struct {
+    Isa isa;
+    const char* name;
+  } sets[] = {{Isa::amx, "amx"},
+              {Isa::avx512_bf16, "avx512_bf16"},
+              {Isa::avx512, "avx512"},
+              {Isa::avx2, "avx2"},
+              {Isa::base, "base"}};
+  const char* const asked = std::getenv("FIT_ISA");
+  Isa most = Isa::amx;
+  for (const auto& set : sets)
+    if (asked && std::strcmp(asked, set.name) == 0) most = set.isa;
+  for (const auto& set : sets)
+    if (set.isa <= most && available(set.isa)) return set.isa;
+  return Isa::base;
 }
 
 }  // namespace

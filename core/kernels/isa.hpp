@@ -17,10 +17,12 @@ struct isa_base {};
 struct isa_avx2 {};
 struct isa_avx512 {};
 
-enum class Isa { base, avx2, avx512 };
+// Each has all that stands before it. avx512_bf16 and amx are avx512 for all kernels but those of BFloat16, which
+// choose among functions of their own (product_bf16.hpp).
+enum class Isa { base, avx2, avx512, avx512_bf16, amx };
 
-/// The widest set that this processor and its system have, or the one that FIT_ISA (base, avx2, avx512) in the
-/// environment names, if they have that. Read once.
+/// The widest set that this processor and its system have, up to the one that FIT_ISA (base, avx2, avx512, avx512_bf16,
+/// amx) in the environment names. Read once.
 Isa isa();
 /// For tests: another set, which must be there. False if it isn't.
 bool set_isa(Isa i);
@@ -30,7 +32,7 @@ extern Isa chosen_isa;
 /// The table of a kernel family for this processor: `table` is a function template <class IsaTag, class T>.
 #if defined(__x86_64__)
 #define FIT_KERNELS(table, T)                                                                         \
-  (::fit::kernels::chosen_isa == ::fit::kernels::Isa::avx512 ? table<::fit::kernels::isa_avx512, T>() \
+  (::fit::kernels::chosen_isa >= ::fit::kernels::Isa::avx512 ? table<::fit::kernels::isa_avx512, T>() \
    : ::fit::kernels::chosen_isa == ::fit::kernels::Isa::avx2 ? table<::fit::kernels::isa_avx2, T>()   \
                                                              : table<::fit::kernels::isa_base, T>())
 #else

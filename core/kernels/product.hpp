@@ -3,6 +3,7 @@
 
 #include "kernels/isa.hpp"
 #include "kernels/reference.hpp"
+#include "kernels/sum_of.hpp"
 
 // Matrix products in registers, compiled for each instruction set. gemm.hpp splits products among threads. Rounded by
 // operation, with at least 1 chain of additions along k: (k + 6) / 2 units in the last place of the sum of |a b|, times
@@ -17,7 +18,7 @@ struct Product {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   std::int64_t lda = 0, ldb = 0, ldc = 0;
-  T alpha = 1, beta = 0;
+  SumOf<T> alpha = 1, beta = 0;
 
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
 };

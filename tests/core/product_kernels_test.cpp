@@ -151,7 +151,7 @@ void check_batch(std::int64_t count, std::int64_t m, std::int64_t n, std::int64_
   Room<T> a = drawn<T>(count * m * k, 1, between(-2, 2), random),
           b = drawn<T>(count * k * n, 3, between(-2, 2), random);
   Room<T> c(count * m * n, 5);
-  kernels::gemm_batched(p, count, [&](std::int64_t i, const T*& x, const T*& y, T*& z) {
+  kernels::gemm_batched<T>(p, count, [&](std::int64_t i, const T*& x, const T*& y, T*& z) {
     x = a.data() + i * m * k;
     y = b.data() + (count - 1 - i) * k * n;
     z = c.data() + i * m * n;

@@ -1,4 +1,6 @@
 #pragma once
+#include <initializer_list>
+
 #include "fit/parallel.hpp"
 #include "kernels/isa.hpp"
 #include "support/catch.hpp"
@@ -7,18 +9,29 @@
 // One computation on every instruction set, and with every number of threads.
 namespace fit::test {
 
-/// Calls body() once for each instruction set that this machine has, and goes back to the one before.
+/// Calls body() once for each of these instruction sets that this machine has, and goes back to the one before.
 template <class Body>
-void each_isa(const Body& body) {
+void each_of(std::initializer_list<kernels::Isa> sets, const Body& body) {
   struct Restore {
     kernels::Isa before = kernels::isa();
     ~Restore() { kernels::set_isa(before); }
   } restore;
-  for (const auto i : {kernels::Isa::base, kernels::Isa::avx2, kernels::Isa::avx512})
+  for (const kernels::Isa i : sets)
     if (kernels::set_isa(i)) {
       INFO("instruction set " << static_cast<int>(i));
       body();
     }
+}
+
+/// Those that all kernels are compiled for, and those that kernels of BFloat16 tell apart.
+template <class Body>
+void each_isa(const Body& body) {
+  each_of({kernels::Isa::base, kernels::Isa::avx2, kernels::Isa::avx512}, body);
+}
+template <class Body>
+void each_bfloat16_isa(const Body& body) {
+  using kernels::Isa;
+  each_of({Isa::base, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}, body);
 }
 
 /// f() gives a Tensor: the same bits with 1, 2 and 3 threads.

@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/simd/simd.hpp"
+#include "kernels/simd/narrow.hpp"
 
 // Loops along a row by whole vectors, and its tail. For *.simd.cpp files only.
 namespace fit::kernels {
@@ -9,7 +9,7 @@ inline namespace FIT_ISA_NAMESPACE {
 struct Full {
   template <class V, class T>
   V load(const T* p, T) const {
-    return V::load_unaligned(p);
+    return kernels::load<V>(p);
   }
   template <class V>
   auto mask(const bool* c) const {
@@ -17,7 +17,7 @@ struct Full {
   }
   template <class V, class T>
   void store(const V& v, T* p) const {
-    v.store_unaligned(p);
+    kernels::store(v, p);
   }
 };
 // A whole vector whose result is stored past the caches.

@@ -16,6 +16,11 @@ inline V load(const T* p) {
   return V::load_unaligned(p);
 }
 
+template <class V, class T>
+inline void store(const V& v, T* p) {
+  v.store_unaligned(p);
+}
+
 // The first n < V::size elements of p, the others `fill`. Nothing past them is read.
 template <class V, class T>
 inline V load_part(const T* p, std::int64_t n, T fill = T(0)) {

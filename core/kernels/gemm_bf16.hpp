@@ -1,0 +1,255 @@
+#pragma once
+#include <algorithm>
+
+#include "kernels/gemm.hpp"
+#include "kernels/product_bf16.hpp"
+
+// Products of BFloat16, split among threads. a, b and c may each be float or BFloat16; what is float is rounded on the
+// way. Where the processor has no instructions for BFloat16, a and b are widened, and multiplied as floats are.
+namespace fit::kernels {
+
+// Part of an operand in the form in which it is multiplied: `count` rows of op(a), or columns of op(b), from `first`
+// on, with their elements k0 … k0 + k - 1.
+struct Bf16Part {
+  std::int64_t first, count, k0, k;
+};
+
+// The rows of op(a), packed unless they can be used as they lie.
+template <class A>
+class Bf16Rows {
+ public:
+  Bf16Rows(const Product<BFloat16>& p, const A* a)
+      : size(p.m),
+        a_(a),
+        ld_(p.lda),
+        transposed_(p.transpose_a),
+        lie_(std::is_same_v<A, BFloat16> && !transposed_ && p.k == bf16_filled(p.k)) {}
+
+  std::int64_t room(std::int64_t rows, std::int64_t k) const { return lie_ ? 0 : rows * step(k); }
+  void pack(const Bf16Part& part, BFloat16* out) const {
+    if (!lie_)
+      bf16_kernels().operand<A>().rows(transposed_, part.count, part.k, at(part.first, part.k0), ld_, out,
+                                       step(part.k));
+  }
+  // Of `packed`, which begins at part's k0, a block takes what begins at its own.
+  void use(const Bf16Part& part, const BFloat16* packed, std::int64_t k0, Bf16Block& block) const {
+    block.a = lie_ ? reinterpret_cast<const BFloat16*>(at(part.first, k0)) : packed + (k0 - part.k0);
+    block.lda = lie_ ? ld_ : step(part.k);
+  }
+
+  std::int64_t size;
+
+ private:
+  // Packed rows a multiple of 4096 bytes apart would drive each other out of the cache.
+  static std::int64_t step(std::int64_t k) {
+    const std::int64_t filled = bf16_filled(k);
+    return filled % 2048 == 0 ? filled + bf16_step : filled;
+  }
+  const A* at(std::int64_t row, std::int64_t k) const { return a_ + (transposed_ ? k * ld_ + row : row * ld_ + k); }
+
+  const A* a_;
+  std::int64_t ld_;
+  bool transposed_, lie_;
+};
+
+// The columns of op(b) in panels.
+template <class B>
+class Bf16Panels {
+ public:
+  Bf16Panels(const Product<BFloat16>& p, const B* b) : size(p.n), b_(b), ld_(p.ldb), transposed_(p.transpose_b) {}
+
+  std::int64_t room(std::int64_t cols, std::int64_t k) const { return panels(cols) * step(k); }
+  void pack(const Bf16Part& part, BFloat16* out) const {
+    for (std::int64_t j = 0; j < part.count; j += panel_width) {
+      const std::int64_t col = part.first + j;
+      const B* const from = b_ + (transposed_ ? col * ld_ + part.k0 : part.k0 * ld_ + col);
+      bf16_kernels().operand<B>().panel(transposed_, std::min(panel_width, part.count - j), part.k, from, ld_,
+                                        out + j / panel_width * step(part.k));
+    }
+  }
+  void use(const Bf16Part& part, const BFloat16* packed, std::int64_t k0, Bf16Block& block) const {
+    block.panels = packed + (k0 - part.k0) * panel_width;
+    block.panel_step = step(part.k);
+  }
+
+  std::int64_t size;
+
+ private:
+  static std::int64_t step(std::int64_t k) { return panel_width * bf16_filled(k); }
+
+  const B* b_;
+  std::int64_t ld_;
+  bool transposed_;
+};
+
+// On threads, or all of it on this one.
+enum class Bf16Loop { here, threads };
+template <class Body>
+void bf16_loop(Bf16Loop loop, std::int64_t n, std::int64_t grain, const Body& body) {
+  loop == Bf16Loop::threads ? parallel_for(n, grain, dynamic_schedule, body) : body(std::int64_t{0}, n);
+}
+
+// Calls multiply(block, first) for the parts of a product. The smaller operand is shared: it is packed once for all
+// tasks. Of the other, which is cut, each task packs what it needs, which then is in its cache.
+template <class Cut, class Shared, class Multiply>
+void gemm_bf16_tasks(const Product<BFloat16>& p, Bf16Loop loop, const Cut& cut, const Shared& shared,
+                     const Multiply& multiply) {
+  const Bf16Part all{0, shared.size, 0, p.k};
+  const Scratch<BFloat16> packed(shared.room(shared.size, p.k));
+  bf16_loop(loop, panels(shared.size), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
+    const std::int64_t first = i * panel_width, last = std::min(end * panel_width, shared.size);
+    shared.pack({first, last - first, 0, p.k}, packed.get() + shared.room(first, p.k));
+  });
+  // A task is worth some tens of microseconds; more than 256 rows or columns would not use the shared operand better.
+  const auto wanted = static_cast<std::int64_t>(std::clamp(p.flops() / (20 * parallel_flops), 1.0, 16.0));
+  const std::int64_t step = std::min<std::int64_t>(panels((cut.size + wanted - 1) / wanted) * panel_width, 256);
+  const std::int64_t count = std::min(step, cut.size), k_part = std::min(p.k, bf16_k_part);
+  bf16_loop(loop, (cut.size + step - 1) / step, 1, [&](std::int64_t task, std::int64_t end) {
+    const Scratch<BFloat16> own(cut.room(count, k_part));
+    const Scratch<float> sums(p.k > k_part ? panels(count) * panel_width * panels(shared.size) * panel_width : 0);
+    for (; task < end; ++task)
+      for (std::int64_t k0 = 0; k0 < p.k; k0 += k_part) {
+        const std::int64_t first = task * step;
+        const Bf16Part part{first, std::min(step, cut.size - first), k0, std::min(k_part, p.k - k0)};
+        cut.pack(part, own.get());
+        Bf16Block block;
+        cut.use(part, own.get(), k0, block);
+        shared.use(all, packed.get(), k0, block);
+        block.k = bf16_filled(part.k);
+        block.sums = p.k > k_part ? sums.get() : nullptr;
+        block.first = k0 == 0;
+        block.last = k0 + k_part >= p.k;
+        multiply(block, part.first, part.count);
+      }
+  });
+}
+
+// On the processor's instructions for BFloat16.
+template <class A, class B, class C, class Done>
+void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Done& done) {
+  const Bf16Rows<A> rows(p, a);
+  const Bf16Panels<B> cols(p, b);
+  const auto multiply = [&](Bf16Block& block, std::int64_t row, std::int64_t m, std::int64_t col, std::int64_t n) {
+    block.m = m;
+    block.n = n;
+    block.alpha = p.alpha;
+    block.beta = p.beta;
+    block.ldc = p.ldc;
+    bf16_kernels().result<C>().multiply(block, c + row * p.ldc + col);
+    if (block.last) done(row, m, col, n);
+  };
+  if (p.m >= p.n)
+    gemm_bf16_tasks(p, loop, rows, cols, [&](Bf16Block& block, std::int64_t row, std::int64_t count) {
+      multiply(block, row, count, std::int64_t{0}, p.n);
+    });
+  else
+    gemm_bf16_tasks(p, loop, cols, rows, [&](Bf16Block& block, std::int64_t col, std::int64_t count) {
+      multiply(block, std::int64_t{0}, p.m, col, count);
+    });
+}
+
+// The product of floats with the sizes of p, but alpha 1, beta 0 and operands of so many elements a row.
+inline Product<float> as_floats(const Product<BFloat16>& p) {
+  Product<float> f;
+  f.m = p.m;
+  f.n = p.n;
+  f.k = p.k;
+  f.transpose_a = p.transpose_a;
+  f.transpose_b = p.transpose_b;
+  f.lda = p.transpose_a ? p.m : p.k;
+  f.ldb = p.transpose_b ? p.k : p.n;
+  f.ldc = p.n;
+  return f;
+}
+
+// x [rows, cols], widened.
+template <class From>
+void bf16_widened(Bf16Loop loop, std::int64_t rows, std::int64_t cols, const From* x, std::int64_t ld, float* out) {
+  bf16_loop(loop, rows, (1 << 15) / cols + 1, [&](std::int64_t i, std::int64_t end) {
+    bf16_kernels().operand<From>().widen(end - i, cols, x + i * ld, ld, out + i * cols, cols);
+  });
+}
+
+template <class A, class B, class C, class Done>
+void gemm_bf16_widened(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Done& done) {
+  Product<float> f = as_floats(p);
+  const Scratch<float> wide_a(p.m * p.k), wide_b(p.k * p.n);
+  bf16_widened(loop, p.transpose_a ? p.k : p.m, f.lda, a, p.lda, wide_a.get());
+  bf16_widened(loop, p.transpose_b ? p.n : p.k, f.ldb, b, p.ldb, wide_b.get());
+  const auto run = [&](float* to, const auto& finished) {
+    loop == Bf16Loop::threads
+        ? gemm_parallel(f, wide_a.get(), wide_b.get(), to, finished)
+        : (gemm(f, wide_a.get(), wide_b.get(), to), finished(std::int64_t{0}, p.m, std::int64_t{0}, p.n));
+  };
+  if constexpr (std::is_same_v<C, float>) {
+    f.alpha = p.alpha;
+    f.beta = p.beta;
+    f.ldc = p.ldc;
+    run(c, done);
+  } else {
+    const Scratch<float> sums(p.m * p.n);
+    run(sums.get(), [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+      bf16_kernels().result<C>().finish(rows, cols, p.alpha, sums.get() + row * p.n + col, p.n, p.beta,
+                                        c + row * p.ldc + col, p.ldc);
+      done(row, rows, col, cols);
+    });
+  }
+}
+
+// Few rows: b is read once, as it lies.
+template <class A, class C, class Done>
+void gemm_bf16_small_m(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
+                       const Done& done) {
+  const Product<float> f = as_floats(p);
+  const Scratch<float> wide(p.m * p.k), sums(p.m * p.n);
+  bf16_widened(Bf16Loop::here, p.m, p.k, a, p.lda, wide.get());
+  const Tiling t = tiling(p.m, p.n, 16 * p.flops());
+  bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
+    for (; i < end; ++i) {
+      const std::int64_t col = i * t.cols;
+      Product<float> part = f;
+      part.n = std::min(t.cols, p.n - col);
+      part.ldb = p.ldb;
+      bf16_kernels().small_m(part, wide.get(), b + col * (p.transpose_b ? p.ldb : 1), sums.get() + col);
+      bf16_kernels().result<C>().finish(p.m, part.n, p.alpha, sums.get() + col, p.n, p.beta, c + col, p.ldc);
+      done(std::int64_t{0}, p.m, col, part.n);
+    }
+  });
+}
+
+// k > 0; c may be a single row.
+template <class A, class B, class C, class Done>
+void gemm_bf16_terms(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Done& done) {
+  if constexpr (std::is_same_v<B, BFloat16>)
+    if (p.m <= max_small_m && !p.transpose_a) return gemm_bf16_small_m(p, loop, a, b, c, done);
+  chosen_isa >= Isa::avx512_bf16 ? gemm_bf16_native(p, loop, a, b, c, done) : gemm_bf16_widened(p, loop, a, b, c, done);
+}
+
+template <class A, class B, class C, class Done>
+void gemm_bf16(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Done& done) {
+  if (p.m == 0 || p.n == 0) return;
+  if (p.k == 0) {
+    const float nothing[panel_width] = {};
+    for (std::int64_t j = 0; j < p.n; j += panel_width)
+      bf16_kernels().result<C>().finish(p.m, std::min(panel_width, p.n - j), 1, nothing, 0, p.beta, c + j, p.ldc);
+    return done(std::int64_t{0}, p.m, std::int64_t{0}, p.n);
+  }
+  if (p.n > 1 || p.m == 1 || p.ldc != 1) return gemm_bf16_terms(p, loop, a, b, c, done);
+  gemm_bf16_terms(as_row(p), loop, b, a, c, [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) {
+    done(j, cols, i, rows);
+  });
+}
+
+// On the calling thread.
+template <class A, class B, class C>
+void gemm(const Product<BFloat16>& p, const A* a, const B* b, C* c) {
+  gemm_bf16(p, Bf16Loop::here, a, b, c, [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {});
+}
+
+// As gemm_parallel() of floats.
+template <class A, class B, class C, class Done>
+void gemm_parallel(const Product<BFloat16>& p, const A* a, const B* b, C* c, const Done& done) {
+  gemm_bf16(p, Bf16Loop::threads, a, b, c, done);
+}
+
+}  // namespace fit::kernels

@@ -1,0 +1,91 @@
+#include "kernels/product_bf16.hpp"
+
+#include "kernels/simd/small_m.hpp"
+#if defined(__AVX512F__)
+#include "kernels/simd/multiply_bf16.hpp"
+#include "kernels/simd/pack_bf16.hpp"
+#endif
+
+namespace fit::kernels {
+namespace {
+
+using V = Vec<float>;
+
+template <class From>
+void widen(std::int64_t rows, std::int64_t cols, const From* x, std::int64_t ld, float* out, std::int64_t out_ld) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for_each_vector<V>(cols, [&](std::int64_t j, auto access, int) {
+      V y = access.template load<V>(x + r * ld + j, From(0));
+      if constexpr (std::is_same_v<From, float>) y = float_of(round_bf16(y) & 0xffff0000u);
+      access.store(y, out + r * out_ld + j);
+    });
+}
+
+template <class To>
+void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta, To* to,
+            std::int64_t to_ld) {
+  const V factor(alpha), old_factor(beta);
+  for (std::int64_t r = 0; r < rows; ++r)
+    for_each_vector<V>(cols, [&](std::int64_t j, auto access, int) {
+      To* const at = to + r * to_ld + j;
+      V y = factor * access.template load<V>(x + r * ld + j, 0.0F);
+      if (beta != 0) y = y + old_factor * access.template load<V>(at, To(0));
+      access.store(y, at);
+    });
+}
+
+#if defined(__AVX512F__)
+// In blocks of Way::rows, and then what is left of the rows.
+template <class Way, class To>
+void multiply(const Bf16Block& block, To* c) {
+  alignas(64) float room[Way::rows * panel_width];
+  const auto blocks = [&](std::int64_t from, std::int64_t to, std::int64_t rows) {
+    if (from == to) return;
+    Way::begin(rows);
+    for (std::int64_t j = 0; j < block.n; j += panel_width) {
+      const BFloat16* const panel = block.panels + j / panel_width * block.panel_step;
+      const std::int64_t cols = block.n - j < panel_width ? block.n - j : panel_width;
+      for (std::int64_t i = from; i < to; i += rows) {
+        float* const sums = block.sums ? block.sums + j * block.m + i * panel_width : room;
+        Way::multiply(rows, cols, block.k, block.a + i * block.lda, block.lda, panel, sums, !block.first);
+        if (block.last)
+          finish(rows, cols, block.alpha, sums, panel_width, block.beta, c + i * block.ldc + j, block.ldc);
+      }
+    }
+    Way::end();
+  };
+  const std::int64_t whole = block.m / Way::rows * Way::rows;
+  blocks(0, whole, Way::rows);
+  blocks(whole, block.m, block.m - whole);
+}
+
+template <class Way>
+constexpr Bf16Kernels native() {
+  return {{bf16_rows<float>, bf16_panel<float>, widen<float>},
+          {bf16_rows<BFloat16>, bf16_panel<BFloat16>, widen<BFloat16>},
+          {multiply<Way, float>, finish<float>},
+          {multiply<Way, BFloat16>, finish<BFloat16>},
+          small_m<float, BFloat16>};
+}
+#endif
+
+}  // namespace
+
+template <class IsaTag, class T>
+const Bf16Kernels& bf16_table() {
+#if defined(__AVX512F__)
+  static constexpr Bf16Kernels amx = native<Amx>(), avx512_bf16 = native<Avx512Bf16>();
+  if (chosen_isa == Isa::amx) return amx;
+  if (chosen_isa == Isa::avx512_bf16) return avx512_bf16;
+#endif
+  static constexpr Bf16Kernels widened{{nullptr, nullptr, widen<float>},
+                                       {nullptr, nullptr, widen<BFloat16>},
+                                       {nullptr, finish<float>},
+                                       {nullptr, finish<BFloat16>},
+                                       small_m<float, BFloat16>};
+  return widened;
+}
+
+template const Bf16Kernels& bf16_table<FIT_ISA, BFloat16>();
+
+}  // namespace fit::kernels

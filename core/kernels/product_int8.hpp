@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+
+#include "fit/bfloat16.hpp"
+#include "kernels/isa.hpp"
+
+// Products with weights of 8 bits. gemm_int8.hpp splits them among threads.
+namespace fit::kernels {
+
+// Weights [n, k], rows ld elements apart: element (j, l) is scales[j groups + l / group] data[j ld + l], where
+// groups = ceil(k / group). A group is a whole row (group >= k), or 32, 64 or 128 neighbours of one.
+struct Int8Weights {
+  Int8Weights() {}
+  const std::int8_t* data = nullptr;
+  const float* scales = nullptr;
+  std::int64_t ld = 0, group = 0;
+  std::int64_t groups(std::int64_t k) const { return (k + group - 1) / group; }
+};
+
+struct Int8Kernels {
+  // c [m, n] = x w', m up to max_small_m, x [m, k] and c contiguous but for ldc. Weights are read once, as they lie,
+  // and made floats. Sums of a group are multiplied by its scale; rounded by operation.
+  void (*small_m)(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
+                  std::int64_t ldc);
+  // Rows of weights, rounded once: out [rows, k].
+  void (*to_float)(std::int64_t rows, std::int64_t k, const Int8Weights& w, float* out);
+  void (*to_bf16)(std::int64_t rows, std::int64_t k, const Int8Weights& w, BFloat16* out);
+};
+
+template <class IsaTag, class T>
+const Int8Kernels& int8_table();
+
+/// Those for this processor.
+inline const Int8Kernels& int8_kernels() { return FIT_KERNELS(int8_table, std::int8_t); }
+
+}  // namespace fit::kernels

@@ -1,0 +1,131 @@
+#include "kernels/product_int8.hpp"
+
+#include "kernels/simd/for_each_vector.hpp"
+
+namespace fit::kernels {
+namespace {
+
+using V = Vec<float>;
+constexpr std::int64_t W = V::size;
+
+V load_int8(const std::int8_t* p) {
+#if defined(__AVX512F__)
+  __m128i bytes;
+  __builtin_memcpy(&bytes, p, sizeof bytes);
+  return V(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)));
+#elif defined(__AVX2__)
+  std::int64_t bytes;
+  __builtin_memcpy(&bytes, p, sizeof bytes);
+  return V(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(bytes))));
+#else
+  alignas(64) float wide[V::size];
+  for (std::int64_t i = 0; i < W; ++i) wide[i] = p[i];
+  return V::load_aligned(wide);
+#endif
+}
+
+// The first n lanes; the others are 0.
+V load_int8(const std::int8_t* p, std::int64_t n) {
+  std::int8_t part[V::size] = {};
+  for (std::int64_t i = 0; i < n; ++i) part[i] = p[i];
+  return load_int8(part);
+}
+
+// M rows of c and R columns, in U chains each, so that additions don't wait for one another.
+template <int M, int R, int U>
+void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row, float* c, std::int64_t ldc) {
+  const std::int8_t* const from = w.data + row * w.ld;
+  const std::int64_t groups = w.groups(k);
+  V total[R][M];
+  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) total[r][i] = V(0.0F);
+  for (std::int64_t g = 0; g < groups; ++g) {
+    V sum[R][M][U];
+    FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int u = 0; u < U; ++u)
+        sum[r][i][u] = V(0.0F);
+    const auto add = [&](int u, const auto& get_x, const auto& get_w) {
+      V a[M];
+      FIT_UNROLL for (int i = 0; i < M; ++i) a[i] = get_x(x + i * k);
+      FIT_UNROLL for (int r = 0; r < R; ++r) {
+        const V b = get_w(from + r * w.ld);
+        FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i][u] = sum[r][i][u] + a[i] * b;
+      }
+    };
+    std::int64_t l = g * w.group;
+    const std::int64_t end = l + w.group < k ? l + w.group : k;
+    const auto whole = [&](std::int64_t at) {
+      return [at](const auto* p) {
+        if constexpr (sizeof *p == 1)
+          return load_int8(p + at);
+        else
+          return load<V>(p + at);
+      };
+    };
+    for (; l + U * W <= end; l += U * W)
+      FIT_UNROLL for (int u = 0; u < U; ++u) add(u, whole(l + u * W), whole(l + u * W));
+    for (; l + W <= end; l += W) add(0, whole(l), whole(l));
+    if (l < end)
+      add(
+          0, [&](const float* p) { return load_part<V>(p + l, end - l); },
+          [&](const std::int8_t* p) { return load_int8(p + l, end - l); });
+    FIT_UNROLL for (int r = 0; r < R; ++r) {
+      const V scale(w.scales[(row + r) * groups + g]);
+      FIT_UNROLL for (int i = 0; i < M; ++i) {
+        FIT_UNROLL for (int u = 1; u < U; ++u) sum[r][i][0] = sum[r][i][0] + sum[r][i][u];
+        total[r][i] = total[r][i] + scale * sum[r][i][0];
+      }
+    }
+  }
+  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) c[i * ldc + row + r] =
+      sum_lanes(total[r][i]);
+}
+
+template <int M>
+void small_m_of(std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c, std::int64_t ldc) {
+  constexpr int U = M <= 2 ? 2 : 1;
+  std::int64_t j = 0;
+  for (; j + 2 <= n; j += 2) dots<M, 2, U>(k, x, w, j, c, ldc);
+  if (j < n) dots<M, 1, U>(k, x, w, j, c, ldc);
+}
+
+void small_m(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
+             std::int64_t ldc) {
+  switch (m) {
+    case 1:
+      return small_m_of<1>(n, k, x, w, c, ldc);
+    case 2:
+      return small_m_of<2>(n, k, x, w, c, ldc);
+    case 3:
+      return small_m_of<3>(n, k, x, w, c, ldc);
+    case 4:
+      return small_m_of<4>(n, k, x, w, c, ldc);
+    default:
+      return;
+  }
+}
+
+template <class To>
+void unpack(std::int64_t rows, std::int64_t k, const Int8Weights& w, To* out) {
+  const std::int64_t groups = w.groups(k);
+  for (std::int64_t j = 0; j < rows; ++j)
+    for (std::int64_t g = 0; g < groups; ++g) {
+      const std::int64_t first = g * w.group, count = k - first < w.group ? k - first : w.group;
+      const std::int8_t* const from = w.data + j * w.ld + first;
+      To* const to = out + j * k + first;
+      const V scale(w.scales[j * groups + g]);
+      std::int64_t l = 0;
+      for (; l + W <= count; l += W) store(scale * load_int8(from + l), to + l);
+      if (l < count) store_part(scale * load_int8(from + l, count - l), to + l, count - l);
+    }
+}
+
+}  // namespace
+
+template <class IsaTag, class T>
+const Int8Kernels& int8_table() {
+  static constexpr Int8Kernels table{small_m, unpack<float>, unpack<BFloat16>};
+  return table;
+}
+
+template const Int8Kernels& int8_table<FIT_ISA, std::int8_t>();
+
+}  // namespace fit::kernels

@@ -1,0 +1,66 @@
+#pragma once
+#include "fit/bfloat16.hpp"
+#include "kernels/simd/simd.hpp"
+
+// Vectors of float from BFloat16 in memory, and back: for *.simd.cpp files.
+namespace fit::kernels {
+inline namespace FIT_ISA_NAMESPACE {
+
+// The bits of a vector of float, as the compiler's vector. A BFloat16 is the upper half of a word.
+typedef std::uint32_t FloatBits __attribute__((vector_size(sizeof(Vec<float>))));
+typedef std::uint16_t HalfBits __attribute__((vector_size(sizeof(Vec<float>) / 2)));
+
+inline FloatBits bits_of(const Vec<float>& v) {
+  FloatBits w;
+  __builtin_memcpy(&w, &v, sizeof w);
+  return w;
+}
+inline Vec<float> float_of(const FloatBits& w) {
+  Vec<float> v;
+  __builtin_memcpy(&v, &w, sizeof v);
+  return v;
+}
+
+// Rounds as BFloat16(float) does; what is left in the lower halves is rubble.
+inline FloatBits round_bf16(const Vec<float>& v) {
+  const FloatBits w = bits_of(v), nan = (FloatBits)((w & 0x7fffffffu) > 0x7f800000u);
+  return ((w + (0x7fffu + (w >> 16 & 1u))) & ~nan) | ((w | 0x400000u) & nan);
+}
+
+template <class V>
+inline V load(const BFloat16* p) {
+  HalfBits h;
+  __builtin_memcpy(&h, p, sizeof h);
+  return float_of(__builtin_convertvector(h, FloatBits) << 16);
+}
+template <class V>
+inline V load_part(const BFloat16* p, std::int64_t n, BFloat16 = {}) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  const __m256i h = _mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << n) - 1), p);
+  return float_of((FloatBits)_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+#else
+  BFloat16 buffer[V::size] = {};
+  for (std::int64_t i = 0; i < n; ++i) buffer[i] = p[i];
+  return load<V>(buffer);
+#endif
+}
+
+template <class V>
+inline void store(const V& v, BFloat16* p) {
+  const HalfBits h = __builtin_convertvector(round_bf16(v) >> 16, HalfBits);
+  __builtin_memcpy(p, &h, sizeof h);
+}
+template <class V>
+inline void store_part(const V& v, BFloat16* p, std::int64_t n) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  const HalfBits h = __builtin_convertvector(round_bf16(v) >> 16, HalfBits);
+  _mm256_mask_storeu_epi16(p, static_cast<__mmask16>((1u << n) - 1), (__m256i)h);
+#else
+  BFloat16 buffer[V::size];
+  store(v, buffer);
+  for (std::int64_t i = 0; i < n; ++i) p[i] = buffer[i];
+#endif
+}
+
+}  // namespace FIT_ISA_NAMESPACE
+}  // namespace fit::kernels

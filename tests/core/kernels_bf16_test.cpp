@@ -1,0 +1,234 @@
+#include <limits>
+#include <mutex>
+
+#include "kernels/gemm_bf16.hpp"
+#include "support/catch.hpp"
+#include "support/room.hpp"
+#include "support/rounding.hpp"
+#include "support/variants.hpp"
+
+// Products of BFloat16, on every instruction set that tells them apart: odd sizes, off any alignment, with room between
+// rows; operands and results of float and of BFloat16.
+namespace fit::test {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+struct Form {
+  bool ta, tb;
+  std::int64_t room;  // elements between rows
+  float alpha, beta;
+};
+const Form forms[] = {{false, false, 0, 1, 0}, {false, true, 0, 1, 0},   {true, false, 0, 1, 1},
+                      {true, true, 3, 1, 0},   {false, true, 2, 1, 1},   {false, false, 3, -0.5F, 0.25F},
+                      {false, true, 1, 2, 0},  {true, false, 2, 1, 0.5F}};
+
+kernels::Product<BFloat16> product_of(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) {
+  kernels::Product<BFloat16> p;
+  p.m = m, p.n = n, p.k = k, p.transpose_a = f.ta, p.transpose_b = f.tb;
+  p.lda = (f.ta ? m : k) + f.room, p.ldb = (f.tb ? k : n) + f.room, p.ldc = n + f.room;
+  p.alpha = f.alpha, p.beta = f.beta;
+  return p;
+}
+
+// [rows, cols], rows ld apart; between them is NaN.
+template <class T>
+Room<T> matrix(std::int64_t rows, std::int64_t cols, std::int64_t ld, const Draw& draw, std::mt19937_64& random) {
+  Room<T> x(std::max<std::int64_t>((rows - 1) * ld + cols, 0));
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < cols; ++j) x[i * ld + j] = T(static_cast<float>(draw(random)));
+  return x;
+}
+
+// What is multiplied.
+template <class T>
+float operand(T x) {
+  return BFloat16(static_cast<float>(x));
+}
+
+template <class C>
+Rounded<float> as_result(Rounded<float> sum) {
+  if (std::is_same_v<C, BFloat16>) sum.error += 0x1p-8L * (std::abs(sum.value) + sum.error);
+  return sum;
+}
+
+template <class A, class B, class C>
+void check(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) {
+  using R = Rounded<float>;
+  INFO(m << " x " << k << " x " << n << (f.ta ? ", a transposed" : "") << (f.tb ? ", b transposed" : "") << ", room "
+         << f.room << ", alpha " << f.alpha << ", beta " << f.beta << ", bytes " << sizeof(A) << sizeof(B)
+         << sizeof(C));
+  std::mt19937_64 random(static_cast<std::uint64_t>(m * 10007 + n * 101 + k));
+  const Draw draw = between(-2, 2);
+  const auto p = product_of(m, n, k, f);
+  Room<A> a = matrix<A>(f.ta ? k : m, f.ta ? m : k, p.lda, draw, random);
+  Room<B> b = matrix<B>(f.tb ? n : k, f.tb ? k : n, p.ldb, draw, random);
+  Room<C> before = matrix<C>(m, n, p.ldc, draw, random);
+  std::vector<R> expected;
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j)
+      expected.push_back(f.beta == 0 ? R() : R(static_cast<float>(before[i * p.ldc + j])));
+  kernels::reference::product<R>(
+      m, n, k, R(f.alpha),
+      [&](std::int64_t i, std::int64_t l) { return R(operand(a[f.ta ? l * p.lda + i : i * p.lda + l])); },
+      [&](std::int64_t l, std::int64_t j) { return R(operand(b[f.tb ? j * p.ldb + l : l * p.ldb + j])); }, R(f.beta),
+      [&](std::int64_t i, std::int64_t j) -> R& { return expected[static_cast<std::size_t>(i * n + j)]; });
+  for (const bool split : {false, true}) {
+    Room<C> c((m - 1) * p.ldc + n);
+    for (std::int64_t i = 0; i < m && f.beta != 0; ++i)  // with beta = 0 it is not read: it is NaN
+      for (std::int64_t j = 0; j < n; ++j) c[i * p.ldc + j] = before[i * p.ldc + j];
+    if (split) {
+      std::mutex one;
+      std::vector<int> done(static_cast<std::size_t>(m * n));
+      kernels::gemm_parallel(p, a.data(), b.data(), c.data(),
+                             [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) {
+                               const std::lock_guard<std::mutex> lock(one);
+                               for (std::int64_t r = i; r < i + rows; ++r)
+                                 for (std::int64_t s = j; s < j + cols; ++s)
+                                   ++done[static_cast<std::size_t>(r * n + s)];
+                             });
+      CHECK(done == std::vector<int>(done.size(), 1));  // each tile is named once
+    } else {
+      kernels::gemm(p, a.data(), b.data(), c.data());
+    }
+    Worst worst;
+    bool kept = c.kept();
+    for (std::int64_t i = 0; i < m; ++i) {
+      for (std::int64_t j = 0; j < n; ++j)
+        worst.add(i * n + j, static_cast<float>(c[i * p.ldc + j]),
+                  as_result<C>(expected[static_cast<std::size_t>(i * n + j)]));
+      for (std::int64_t j = n; j < p.ldc && i + 1 < m; ++j) kept = kept && c.untouched(i * p.ldc + j);
+    }
+    INFO((split ? "split, " : "on this thread, ") << worst);
+    CHECK(kept);
+    CHECK(worst.within_bounds());
+  }
+}
+
+void check_types(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) {
+  check<BFloat16, BFloat16, float>(m, n, k, f);
+  check<BFloat16, BFloat16, BFloat16>(m, n, k, f);
+  check<float, BFloat16, BFloat16>(m, n, k, f);
+  check<BFloat16, float, float>(m, n, k, f);
+  check<float, float, float>(m, n, k, f);
+}
+
+template <class T>
+std::vector<T> multiplied(const kernels::Product<BFloat16>& p, Room<BFloat16>& a, Room<BFloat16>& b) {
+  Room<T> c(p.m * p.ldc);
+  kernels::gemm_parallel(p, a.data(), b.data(), c.data());
+  return c.values();
+}
+
+}  // namespace
+
+TEST_CASE("products of bfloat16 of odd sizes, on every instruction set", "[gemm][bfloat16]") {
+  each_bfloat16_isa([] {
+    for (const std::int64_t m : {1, 3, 5, 16, 17, 31, 33})
+      for (const std::int64_t n : {1, 7, 16, 33, 65})
+        for (const std::int64_t k : {0, 1, 2, 31, 32, 67})
+          for (const Form& f : forms) check_types(m, n, k, f);
+  });
+}
+
+TEST_CASE("products of bfloat16 larger than the parts they are cut into", "[gemm][bfloat16]") {
+  const std::int64_t long_k = kernels::bf16_k_part + 35;
+  const std::int64_t sizes[][3] = {
+      {65, 130, 96}, {300, 70, 131}, {70, 300, 131}, {40, 33, long_k}, {33, 70, long_k + 5}};
+  each_bfloat16_isa([&] {
+    for (const auto& s : sizes)
+      for (const Form& f : forms) check_types(s[0], s[1], s[2], f);
+    check<BFloat16, BFloat16, BFloat16>(40, 70, 2 * kernels::bf16_k_part, {false, true, 1024, 1, 0});
+    check<BFloat16, BFloat16, float>(70, 40, 2048, {true, false, 1024, 1, 1});
+  });
+}
+
+TEST_CASE("products of bfloat16 do not depend on threads, nor on how they are cut", "[gemm][bfloat16]") {
+  struct Restore {
+    int before = num_threads();
+    ~Restore() { set_num_threads(before); }
+  } restore;
+  each_bfloat16_isa([&] {
+    const bool native = kernels::isa() >= kernels::Isa::avx512_bf16;
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true})
+        for (const std::int64_t k : {99, 1100}) {
+          std::mt19937_64 random(1);
+          const auto p = product_of(400, 330, k, {ta, tb, 0, 1, 0});
+          Room<BFloat16> a = matrix<BFloat16>(ta ? k : 400, ta ? 400 : k, p.lda, between(-2, 2), random);
+          Room<BFloat16> b = matrix<BFloat16>(tb ? 330 : k, tb ? k : 330, p.ldb, between(-2, 2), random);
+          set_num_threads(1);
+          const std::vector<float> one = multiplied<float>(p, a, b);
+          for (const int threads : {2, 3}) {
+            set_num_threads(threads);
+            CHECK(multiplied<float>(p, a, b) == one);
+          }
+          for (const std::int64_t m : {5, 100}) {  // the same elements of a smaller product
+            kernels::Product<BFloat16> part = p;
+            part.m = m;
+            part.n = 90;
+            const std::vector<float> few = multiplied<float>(part, a, b);
+            bool same = true;
+            for (std::int64_t i = 0; i < m; ++i)
+              for (std::int64_t j = 0; j < 90; ++j) {
+                const auto at = static_cast<std::size_t>(i * p.ldc + j);
+                same = same && few[at] == one[at];
+              }
+            if (native) CHECK(same);
+          }
+        }
+  });
+}
+
+TEST_CASE("what is not finite goes through products of bfloat16, and what is denormal counts at most as itself",
+          "[gemm][bfloat16]") {
+  each_bfloat16_isa([] {
+    for (const std::int64_t m : {2, 40})
+      for (const bool transposed : {false, true}) {
+        INFO(m << " rows" << (transposed ? ", transposed" : ""));
+        const std::int64_t n = 37, k = 45;
+        std::mt19937_64 random(1);
+        const auto p = product_of(m, n, k, {false, transposed, 0, 1, 0});
+        Room<BFloat16> a = matrix<BFloat16>(m, k, k, between(1, 2), random);
+        Room<BFloat16> b = matrix<BFloat16>(transposed ? n : k, p.ldb, p.ldb, between(1, 2), random);
+        a[0 * k + 44] = BFloat16(static_cast<float>(nan));
+        a[1 * k + 3] = BFloat16(infinity);
+        b[transposed ? 36 * k + 7 : 7 * n + 36] = BFloat16(-infinity);
+        const std::vector<float> c = multiplied<float>(p, a, b);
+        const std::vector<BFloat16> narrow = multiplied<BFloat16>(p, a, b);
+        for (std::int64_t i = 0; i < m; ++i)
+          for (std::int64_t j = 0; j < n; ++j) {
+            const float got = c[static_cast<std::size_t>(i * n + j)];
+            const float rounded = narrow[static_cast<std::size_t>(i * n + j)];
+            const bool is_nan = i == 0 || (i == 1 && j == 36);
+            if (is_nan) {
+              CHECK((std::isnan(got) && std::isnan(rounded)));
+            } else {
+              const float want = i == 1 ? infinity : j == 36 ? -infinity : 0;
+              CHECK((want == 0 ? std::isfinite(got) : got == want));
+              CHECK(rounded == static_cast<float>(BFloat16(got)));
+            }
+          }
+        // Of floats: what rounds to infinity does, and NaN of any bits stays.
+        Room<float> wide(m * k);
+        for (std::int64_t i = 0; i < m * k; ++i) wide[i] = 0;
+        wide[0] = std::numeric_limits<float>::max();
+        const std::uint32_t quiet = 0x7f800001u;
+        std::memcpy(&wide[k], &quiet, sizeof quiet);
+        Room<BFloat16> ones(n * k);
+        for (std::int64_t i = 0; i < n * k; ++i) ones[i] = BFloat16(1);
+        Room<float> d(m * n);
+        kernels::gemm(p, wide.data(), ones.data(), d.data());
+        CHECK(d[0] == infinity);
+        CHECK(std::isnan(d[n]));
+        // 2^-130 times 2^20, k times, or 0.
+        for (std::int64_t i = 0; i < m * k; ++i) wide[i] = 0x1p-130F;
+        for (std::int64_t i = 0; i < n * k; ++i) ones[i] = BFloat16(0x1p20F);
+        kernels::gemm(p, wide.data(), ones.data(), d.data());
+        for (std::int64_t i = 0; i < m * n; ++i) CHECK((d[i] == 0 || d[i] == 45 * 0x1p-110F));
+      }
+  });
+}
+
+}  // namespace fit::test
