@@ -1,0 +1,76 @@
+#include <cmath>
+#include <mutex>
+
+#include "kernels/gemm_int8.hpp"
+#include "support/catch.hpp"
+#include "support/room.hpp"
+#include "support/rounding.hpp"
+#include "support/variants.hpp"
+
+// Products with weights of 8 bits, on every instruction set, at odd sizes and off any alignment.
+namespace fit::test {
+namespace {
+
+template <class X, class C>
+void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group) {
+  using R = Rounded<float>;
+  INFO(m << " x " << k << " x " << n << ", groups of " << group << ", bytes " << sizeof(X) << sizeof(C));
+  std::mt19937_64 random(static_cast<std::uint64_t>(m * 10007 + n * 101 + k));
+  const std::int64_t ld = k + 3, groups = k == 0 ? 0 : (k + group - 1) / group;
+  Room<X> x(m * ld);
+  for (std::int64_t i = 0; i < m * ld; ++i) x[i] = X(static_cast<float>(between(-2, 2)(random)));
+  Room<std::int8_t> data(n * ld);
+  for (std::int64_t i = 0; i < n * ld; ++i) data[i] = static_cast<std::int8_t>(random() % 255 - 127);
+  Room<float> scales = drawn<float>(n * groups, 1, between(0.001, 0.01), random);
+  kernels::Int8Weights w;
+  w.data = data.data(), w.scales = scales.data(), w.ld = ld, w.group = group;
+  Room<C> c((m - 1) * (n + 2) + n);
+  std::mutex one;
+  std::vector<int> done(static_cast<std::size_t>(m * n));
+  kernels::gemm_int8_parallel(m, n, k, x.data(), ld, w, c.data(), n + 2,
+                              [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) {
+                                const std::lock_guard<std::mutex> lock(one);
+                                for (std::int64_t r = i; r < i + rows; ++r)
+                                  for (std::int64_t s = j; s < j + cols; ++s)
+                                    ++done[static_cast<std::size_t>(r * n + s)];
+                              });
+  CHECK(done == std::vector<int>(done.size(), 1));
+  Worst worst;
+  bool kept = c.kept();
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      Sum<float> sum;
+      for (std::int64_t l = 0; l < k; ++l) {
+        const float number = data[j * ld + l], scale = scales[j * groups + l / group];
+        R weight = R(number) * R(scale);
+        if (std::is_same_v<X, BFloat16> && m > kernels::max_small_m)
+          weight = R(static_cast<float>(BFloat16(number * scale)));
+        sum.add(R(static_cast<float>(x[i * ld + l])) * weight);
+      }
+      R want = sum.in_chains();
+      if (std::is_same_v<C, BFloat16>) want.error += 0x1p-8L * (std::abs(want.value) + want.error);
+      worst.add(i * n + j, static_cast<float>(c[i * (n + 2) + j]), want);
+    }
+    for (std::int64_t j = n; j < n + 2 && i + 1 < m; ++j) kept = kept && c.untouched(i * (n + 2) + j);
+  }
+  INFO(worst);
+  CHECK(kept);
+  CHECK(worst.within_bounds());
+}
+
+}  // namespace
+
+TEST_CASE("products with weights of 8 bits, on every instruction set", "[gemm][int8]") {
+  each_bfloat16_isa([] {
+    for (const std::int64_t m : {1, 2, 3, 4, 9})
+      for (const std::int64_t n : {1, 7, 33, 130})
+        for (const std::int64_t k : {0, 1, 15, 33, 64, 257})
+          for (const std::int64_t group : {32, 64, 128, 1000}) {
+            check<float, float>(m, n, k, group);
+            check<BFloat16, float>(m, n, k, group);
+            check<BFloat16, BFloat16>(m, n, k, group);
+          }
+  });
+}
+
+}  // namespace fit::test
