@@ -1,20 +1,56 @@
 #!/usr/bin/env bash
-# consume.sh installed|pkg-config|subdirectory FIT_BUILD_TREE: a user's project, made anew, finds fit in one of three
-# ways, is built and run. CXX and CXXFLAGS come from the environment.
+# consume.sh installed|pkg-config|subdirectory|fetchcontent|deb FIT_BUILD_TREE: a user's project, made anew, finds fit in
+# one of five ways, is built and run. CXX and CXXFLAGS come from the environment.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 way=$1
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 
+top=$here/../..
+
 configure() { cmake -S "$here/$way" -B "$stage/build" -G Ninja "$@"; }
+
+# Building the library once more would take minutes: the one that is there takes the place of that in the folder $2, and
+# the two commands that are the consumer's own are run.
+build_with_library_of() {
+  cp "$1"/libfit.* "$2"
+  cd "$stage/build"
+  eval "$(ninja -t commands consumer | grep -F main.cpp.o)"
+  ./consumer >"$stage/said"
+}
+
+# The package is found below the prefix $1, which has the licence and the documents, too.
+build_with_prefix() {
+  cmake -S "$here/installed" -B "$stage/build" -G Ninja "-DCMAKE_PREFIX_PATH=$1"
+  cmake --build "$stage/build" --target consumer
+  "$stage/build/consumer" >"$stage/said"
+  cmp "$top/LICENSE" "$1"/share/doc/*/LICENSE
+  for page in "$top"/docs/*.md; do
+    cmp "$page" "$(echo "$1"/share/doc/*/docs)/${page##*/}"
+  done
+}
 
 case $way in
   installed)
     cmake --install "$2" --prefix "$stage/prefix" >/dev/null
-    configure "-DCMAKE_PREFIX_PATH=$stage/prefix"
-    cmake --build "$stage/build" --target consumer
-    "$stage/build/consumer" >"$stage/said"
+    build_with_prefix "$stage/prefix"
+    ;;
+  deb)
+    command -v dpkg-deb >/dev/null || { echo "dpkg-deb is missing: skipped"; exit 77; }
+    (cd "$2" && cpack -G DEB -B "$stage" >/dev/null)
+    package=$(echo "$stage"/*.deb)
+    version=$(sed -n 's/.*VERSION_STRING "\(.*\)"/\1/p' "$top/core/include/fit/version.hpp")
+    for field in "Package: libfit-dev" "Version: $version"; do
+      dpkg-deb -f "$package" | grep -qxF "$field" || { echo "$package has not '$field'"; exit 1; }
+    done
+    # What a program needs that is linked with it, and what <fit/xtensor.hpp> includes.
+    depends=$(dpkg-deb -f "$package" Depends)
+    for need in libopenblas-dev zlib1g-dev libxtensor-dev; do
+      grep -qw -- "$need" <<<"$depends" || { echo "it does not depend on $need: $depends"; exit 1; }
+    done
+    dpkg-deb -x "$package" "$stage/root"
+    build_with_prefix "$stage/root/usr"
     ;;
   pkg-config)
     cmake --install "$2" --prefix "$stage/prefix" >/dev/null
@@ -25,13 +61,13 @@ case $way in
     "$stage/consumer" >"$stage/said"
     ;;
   subdirectory)
-    configure "-DFIT_SOURCE_DIR=$here/../.."
-    # Building the library once more would take minutes: the one that is there takes its place, and the two commands
-    # that are the consumer's own are run.
-    cp "$2"/libfit.* "$stage/build/fit/"
-    cd "$stage/build"
-    eval "$(ninja -t commands consumer | grep -F main.cpp.o)"
-    ./consumer >"$stage/said"
+    configure "-DFIT_SOURCE_DIR=$top"
+    build_with_library_of "$2" "$stage/build/fit/"
+    ;;
+  fetchcontent)
+    tar -cf "$stage/fit.tar" -C "$top" CMakeLists.txt LICENSE README.md CHANGELOG.md core nn dist docs
+    configure "-DFIT_ARCHIVE=$stage/fit.tar"
+    build_with_library_of "$2" "$stage/build/_deps/fit-build/"
     ;;
 esac
 cat "$stage/said"
