@@ -47,6 +47,7 @@ class LBFGS {
   /// parameter without a gradient is left as it is. Throws Error for a loss that is not one finite number, or a
   /// gradient that is not finite; the parameters are then where the closure was called first.
   double step(const std::function<Tensor()>& closure);
+  /// Forgets the gradients.
   void zero_grad();
 
   /// May be changed between steps.
