@@ -129,7 +129,7 @@ def page(path, lines):
         if not code:
             line = re.sub(r"^(##+ )(.*)$", lambda m: f"{m[1]}{m[2]} {{#{path.stem}-{anchor(m[2])}}}", line)
             line = re.sub(r"\]\(#([\w-]+)\)", rf"](#{path.stem}-\1)", line)
-            line = re.sub(r"\]\((?:docs/)?(\w+)\.md#([\w-]+)\)", r"](#\1-\2)", line)
+            line = re.sub(r"\]\((?:docs/|\.\./)?(\w+)\.md#([\w-]+)\)", r"](#\1-\2)", line)
             line = re.sub(r"\]\((?:docs/)?images/", "](", line)
             line = re.sub(r"\]\((?:\.\./)?(?:core|nn|dist)/include/(fit/[\w/]+\.hpp)\)", r"](@ref \1)", line)
         yield line
