@@ -126,7 +126,8 @@ void gemm_bf16_tasks(const Product<BFloat16>& p, Bf16Loop loop, const Cut& cut, 
 
 // On the processor's instructions for BFloat16.
 template <class A, class B, class C, class Done>
-void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Done& done) {
+void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
+                      const Done& done) {
   const Bf16Rows<A> rows(p, a);
   const Bf16Panels<B> cols(p, b);
   const auto multiply = [&](Bf16Block& block, std::int64_t row, std::int64_t m, std::int64_t col, std::int64_t n) {
@@ -134,6 +135,7 @@ void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, con
     block.n = n;
     block.alpha = p.alpha;
     block.beta = p.beta;
+    block.bias = bias ? bias + col : nullptr;
     block.ldc = p.ldc;
     bf16_kernels().result<C>().multiply(block, c + row * p.ldc + col);
     if (block.last) done(row, m, col, n);
@@ -171,7 +173,8 @@ void bf16_widened(Bf16Loop loop, std::int64_t rows, std::int64_t cols, const Fro
 }
 
 template <class A, class B, class C, class Done>
-void gemm_bf16_widened(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Done& done) {
+void gemm_bf16_widened(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
+                       const Done& done) {
   Product<float> f = as_floats(p);
   const Scratch<float> wide_a(p.m * p.k), wide_b(p.k * p.n);
   bf16_widened(loop, p.transpose_a ? p.k : p.m, f.lda, a, p.lda, wide_a.get());
@@ -185,12 +188,16 @@ void gemm_bf16_widened(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
     f.alpha = p.alpha;
     f.beta = p.beta;
     f.ldc = p.ldc;
-    run(c, done);
+    run(c, [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+      C* const at = c + row * p.ldc + col;
+      if (bias) bf16_kernels().result<C>().finish(rows, cols, 1, at, p.ldc, 0, bias + col, at, p.ldc);
+      done(row, rows, col, cols);
+    });
   } else {
     const Scratch<float> sums(p.m * p.n);
     run(sums.get(), [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
       bf16_kernels().result<C>().finish(rows, cols, p.alpha, sums.get() + row * p.n + col, p.n, p.beta,
-                                        c + row * p.ldc + col, p.ldc);
+                                        bias ? bias + col : nullptr, c + row * p.ldc + col, p.ldc);
       done(row, rows, col, cols);
     });
   }
@@ -199,7 +206,7 @@ void gemm_bf16_widened(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
 // Few rows: b is read once, as it lies.
 template <class A, class C, class Done>
 void gemm_bf16_small_m(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
-                       const Done& done) {
+                       const float* bias, const Done& done) {
   const Product<float> f = as_floats(p);
   const Scratch<float> wide(p.m * p.k), sums(p.m * p.n);
   bf16_widened(Bf16Loop::here, p.m, p.k, a, p.lda, wide.get());
@@ -211,7 +218,8 @@ void gemm_bf16_small_m(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
       part.n = std::min(t.cols, p.n - col);
       part.ldb = p.ldb;
       bf16_kernels().small_m(part, wide.get(), b + col * (p.transpose_b ? p.ldb : 1), sums.get() + col);
-      bf16_kernels().result<C>().finish(p.m, part.n, p.alpha, sums.get() + col, p.n, p.beta, c + col, p.ldc);
+      bf16_kernels().result<C>().finish(p.m, part.n, p.alpha, sums.get() + col, p.n, p.beta,
+                                        bias ? bias + col : nullptr, c + col, p.ldc);
       done(std::int64_t{0}, p.m, col, part.n);
     }
   });
@@ -219,37 +227,47 @@ void gemm_bf16_small_m(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
 
 // k > 0; c may be a single row.
 template <class A, class B, class C, class Done>
-void gemm_bf16_terms(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Done& done) {
+void gemm_bf16_terms(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
+                     const Done& done) {
   if constexpr (std::is_same_v<B, BFloat16>)
-    if (p.m <= max_small_m && !p.transpose_a) return gemm_bf16_small_m(p, loop, a, b, c, done);
-  chosen_isa >= Isa::avx512_bf16 ? gemm_bf16_native(p, loop, a, b, c, done) : gemm_bf16_widened(p, loop, a, b, c, done);
+    if (p.m <= max_small_m && !p.transpose_a) return gemm_bf16_small_m(p, loop, a, b, c, bias, done);
+  chosen_isa >= Isa::avx512_bf16 ? gemm_bf16_native(p, loop, a, b, c, bias, done)
+                                 : gemm_bf16_widened(p, loop, a, b, c, bias, done);
 }
 
 template <class A, class B, class C, class Done>
-void gemm_bf16(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Done& done) {
+void gemm_bf16(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
+               const Done& done) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k == 0) {
     const float nothing[panel_width] = {};
     for (std::int64_t j = 0; j < p.n; j += panel_width)
-      bf16_kernels().result<C>().finish(p.m, std::min(panel_width, p.n - j), 1, nothing, 0, p.beta, c + j, p.ldc);
+      bf16_kernels().result<C>().finish(p.m, std::min(panel_width, p.n - j), 1, nothing, 0, p.beta,
+                                        bias ? bias + j : nullptr, c + j, p.ldc);
     return done(std::int64_t{0}, p.m, std::int64_t{0}, p.n);
   }
-  if (p.n > 1 || p.m == 1 || p.ldc != 1) return gemm_bf16_terms(p, loop, a, b, c, done);
-  gemm_bf16_terms(as_row(p), loop, b, a, c, [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) {
-    done(j, cols, i, rows);
-  });
+  if (p.n > 1 || p.m == 1 || p.ldc != 1 || bias) return gemm_bf16_terms(p, loop, a, b, c, bias, done);
+  gemm_bf16_terms(
+      as_row(p), loop, b, a, c, bias,
+      [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) { done(j, cols, i, rows); });
 }
 
 // On the calling thread.
 template <class A, class B, class C>
 void gemm(const Product<BFloat16>& p, const A* a, const B* b, C* c) {
-  gemm_bf16(p, Bf16Loop::here, a, b, c, [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {});
+  gemm_bf16(p, Bf16Loop::here, a, b, c, nullptr, [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {});
 }
 
 // As gemm_parallel() of floats.
 template <class A, class B, class C, class Done>
 void gemm_parallel(const Product<BFloat16>& p, const A* a, const B* b, C* c, const Done& done) {
-  gemm_bf16(p, Bf16Loop::threads, a, b, c, done);
+  gemm_bf16(p, Bf16Loop::threads, a, b, c, nullptr, done);
+}
+
+// c = alpha op(a) op(b) + beta c + bias, rounded once; bias is [n], or null.
+template <class A, class B, class C>
+void gemm_parallel(const Product<BFloat16>& p, const A* a, const B* b, C* c, const float* bias) {
+  gemm_bf16(p, Bf16Loop::threads, a, b, c, bias, [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {});
 }
 
 }  // namespace fit::kernels

@@ -25,7 +25,7 @@ constexpr std::int64_t bf16_filled(std::int64_t k) { return (k + bf16_step - 1) 
 // So much of k is multiplied at a time: parts of a and b then fit the L2 cache.
 constexpr std::int64_t bf16_k_part = 1024;
 
-// c [m, n] = alpha (sums + a b) + beta c, of one part of k.
+// c [m, n] = alpha (sums + a b) + beta c + bias, of one part of k.
 struct Bf16Block {
   Bf16Block() {}
   std::int64_t m = 0, n = 0, k = 0;  // k: filled up
@@ -38,6 +38,7 @@ struct Bf16Block {
   float* sums = nullptr;
   bool first = true, last = true;
   float alpha = 1, beta = 0;
+  const float* bias = nullptr;  // [n], or null
   std::int64_t ldc = 0;
 };
 
@@ -63,9 +64,9 @@ template <class To>
 struct Bf16Result {
   // The block on the processor's instructions for BFloat16; null where it has none.
   void (*multiply)(const Bf16Block& block, To* c);
-  // to = alpha x + beta to, rounded once; beta = 0 doesn't read it.
-  void (*finish)(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta, To* to,
-                 std::int64_t to_ld);
+  // to = alpha x + beta to + bias, rounded once; beta = 0 doesn't read it. bias [cols] may be null.
+  void (*finish)(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
+                 const float* bias, To* to, std::int64_t to_ld);
 };
 
 struct Bf16Kernels {

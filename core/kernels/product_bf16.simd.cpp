@@ -22,14 +22,15 @@ void widen(std::int64_t rows, std::int64_t cols, const From* x, std::int64_t ld,
 }
 
 template <class To>
-void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta, To* to,
-            std::int64_t to_ld) {
+void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
+            const float* bias, To* to, std::int64_t to_ld) {
   const V factor(alpha), old_factor(beta);
   for (std::int64_t r = 0; r < rows; ++r)
     for_each_vector<V>(cols, [&](std::int64_t j, auto access, int) {
       To* const at = to + r * to_ld + j;
       V y = factor * access.template load<V>(x + r * ld + j, 0.0F);
       if (beta != 0) y = y + old_factor * access.template load<V>(at, To(0));
+      if (bias) y = y + access.template load<V>(bias + j, 0.0F);
       access.store(y, at);
     });
 }
@@ -49,7 +50,8 @@ void multiply(const Bf16Block& block, To* c) {
         float* const sums = block.sums ? block.sums + j * block.m + i * panel_width : room;
         Way::multiply(rows, cols, block.k, block.a + i * block.lda, block.lda, panel, sums, !block.first);
         if (block.last)
-          finish(rows, cols, block.alpha, sums, panel_width, block.beta, c + i * block.ldc + j, block.ldc);
+          finish(rows, cols, block.alpha, sums, panel_width, block.beta, block.bias ? block.bias + j : nullptr,
+                 c + i * block.ldc + j, block.ldc);
       }
     }
     Way::end();

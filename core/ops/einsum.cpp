@@ -6,8 +6,7 @@
 #include <optional>
 
 #include "fit/ops.hpp"
-#include "kernels/gemm.hpp"
-#include "kernels/gemm_bfloat16.hpp"
+#include "kernels/gemm_bf16.hpp"
 #include "ops/autocast.hpp"
 #include "ops/flop_counter.hpp"
 #include "ops/precision.hpp"
@@ -121,7 +120,7 @@ template <class T, class C>
 void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, Tensor& out, const Letters& lo,
               const Groups& g, Matrix ma, Matrix mb, Matrix mo) {
   const Layout A(a.shape(), la), B(b.shape(), lb), O(out.shape(), lo);
-  kernels::Product<Wide<T>> p;
+  kernels::Product<T> p;
   p.m = A.numel(g.m);
   p.n = B.numel(g.n);
   p.k = A.numel(g.k);
@@ -140,7 +139,7 @@ void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters
     std::swap(p.lda, p.ldb);
   }
   detail::count_product(p.m, p.n, p.k, A.numel(g.batch));
-  const auto pointers = [&](std::int64_t i, const T*& x, const T*& y, C*& z) {
+  kernels::gemm_batched<T, T, C>(p, A.numel(g.batch), [&](std::int64_t i, const T*& x, const T*& y, C*& z) {
     std::int64_t at_a = 0, at_b = 0, at_o = 0;
     for (int l = g.batch.count - 1; l >= 0; --l) {
       const auto c = static_cast<int>(g.batch.at[l]);
@@ -153,11 +152,7 @@ void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters
     x = mo.transposed ? pb + at_b : pa + at_a;
     y = mo.transposed ? pa + at_a : pb + at_b;
     z = po + at_o;
-  };
-  if constexpr (std::is_same_v<T, BFloat16>)
-    kernels::gemm_bfloat16_batched<C>(p, A.numel(g.batch), pointers);
-  else
-    kernels::gemm_batched<T>(p, A.numel(g.batch), pointers);
+  });
 }
 
 // The sum over the letters that are not in lo of a times b. Every letter of a or b is in the other or in lo. The result

@@ -2,8 +2,7 @@
 #include <utility>
 
 #include "fit/ops.hpp"
-#include "kernels/gemm.hpp"
-#include "kernels/gemm_bfloat16.hpp"
+#include "kernels/gemm_bf16.hpp"
 #include "ops/autocast.hpp"
 #include "ops/broadcast.hpp"
 #include "ops/elementwise.hpp"
@@ -55,8 +54,7 @@ struct Plan {
 // T: of the operands; C: of the result, T itself, or float for BFloat16.
 template <class T, class C>
 void run(const Plan& p, const T* a, const T* b, C* c, bool accumulate) {
-  constexpr bool narrow = std::is_same_v<T, BFloat16>;
-  kernels::Product<Wide<T>> one;
+  kernels::Product<T> one;
   one.m = p.m;
   one.n = p.n;
   one.k = p.k;
@@ -65,28 +63,21 @@ void run(const Plan& p, const T* a, const T* b, C* c, bool accumulate) {
   one.lda = p.ta ? p.m : p.k;
   one.ldb = p.tb ? p.k : p.n;
   one.ldc = p.n;
-  one.beta = Wide<T>(accumulate);
+  one.beta = accumulate ? 1 : 0;
   detail::count_product(p.m, p.n, p.k, p.batch.numel());
   if (p.b_batch.numel() == 1 && !p.ta) {  // the stack of a is one tall matrix
     one.m *= p.batch.numel();
-    if constexpr (narrow)
-      return kernels::gemm_bfloat16(one, a, b, c);
-    else
-      return kernels::gemm_parallel(one, a, b, c);
+    return kernels::gemm_parallel(one, a, b, c);
   }
   const Broadcast<2> stack(p.batch, {&p.a_batch, &p.b_batch});
   const std::int64_t inner = stack.inner(), sa = stack.inner_stride(0), sb = stack.inner_stride(1);
   if (p.batch.numel() == 0) return;
   stack.each_row(0, stack.rows(), [&](std::int64_t row, const std::int64_t* at) {
-    const auto pointers = [&](std::int64_t i, const T*& pa, const T*& pb, C*& pc) {
+    kernels::gemm_batched<T, T, C>(one, inner, [&](std::int64_t i, const T*& pa, const T*& pb, C*& pc) {
       pa = a + (at[0] + i * sa) * p.m * p.k;
       pb = b + (at[1] + i * sb) * p.k * p.n;
       pc = c + (row * inner + i) * p.m * p.n;
-    };
-    if constexpr (narrow)
-      kernels::gemm_bfloat16_batched<C>(one, inner, pointers);
-    else
-      kernels::gemm_batched<T>(one, inner, pointers);
+    });
   });
 }
 
@@ -195,7 +186,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     using T = decltype(zero);
     std::int64_t rows = 1;
     for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
-    kernels::Product<Wide<T>> p;
+    kernels::Product<T> p;
     p.m = rows;
     p.n = p.ldc = out;
     p.k = p.lda = p.ldb = in;
@@ -204,8 +195,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     if constexpr (std::is_same_v<T, BFloat16>) {
       const Tensor narrow_x = rounded(read), narrow_w = rounded(weight);
       const Tensor b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
-      kernels::gemm_bfloat16(p, narrow_x.data<T>().data(), narrow_w.data<T>().data(), y.fresh<T>(),
-                             b.defined() ? b.data<float>().data() : nullptr);
+      const float* const pb = b.defined() ? b.data<float>().data() : nullptr;
+      kernels::gemm_parallel(p, narrow_x.data<T>().data(), narrow_w.data<T>().data(), y.fresh<T>(), pb);
       return;
     } else {
       T* const py = y.fresh<T>();
