@@ -10,9 +10,10 @@ namespace fit::bench {
 
 enum class Limit {
   none,
-  gemm,    // the rate of a large matrix product
-  memory,  // of y += a x over large arrays
-  read,    // of a sum over a large array
+  gemm,       // the rate of a large matrix product
+  gemm_bf16,  // of bfloat16
+  memory,     // of y += a x over large arrays
+  read,       // of a sum over a large array
 };
 
 struct Workload {
@@ -28,6 +29,7 @@ struct Workload {
 
 std::vector<Workload> op_workloads();
 std::vector<Workload> model_workloads();
+std::vector<Workload> low_precision_workloads();
 std::vector<Workload> product_workloads();  // bench --products
 
 // One kind of work in growing sizes, each twice the one before.

@@ -4,9 +4,9 @@
 //
 // Each workload's result is first checked against its plain form. median_s, min_s and max_s are of one step; growth_mb
 // is how much the peak memory has grown since the program began; limit says which limit of the machine binds the
-// workload (gemm: the rate of a large matrix product, memory: that of y += a x over large arrays, read: that of a sum
-// over one), share how much of it was reached. The limits are measured in the same run. Only ratios taken on one
-// machine in one sitting mean anything.
+// workload (gemm: the rate of a large matrix product, gemm_bf16: of one in bfloat16, memory: that of y += a x over
+// large arrays, read: that of a sum over one), share how much of it was reached. The limits are measured in the same
+// run. Only ratios taken on one machine in one sitting mean anything.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +36,11 @@ double peak_mb() {
 }
 
 const char* name_of(Limit l) {
-  return l == Limit::gemm ? "gemm" : l == Limit::memory ? "memory" : l == Limit::read ? "read" : "none";
+  return l == Limit::gemm        ? "gemm"
+         : l == Limit::gemm_bf16 ? "gemm_bf16"
+         : l == Limit::memory    ? "memory"
+         : l == Limit::read      ? "read"
+                                 : "none";
 }
 
 // Warms up, then runs `step` for `budget` seconds or 2000 times, at least 3 times.
@@ -56,10 +60,14 @@ std::vector<double> measure(const std::function<void()>& step, double budget) {
 
 // What this machine can do: operations and bytes a second, and the seconds that an empty parallel region takes.
 struct Limits {
-  double gemm, memory, read, region;
+  double gemm, gemm_bf16, memory, read, region;
 
   double of(Limit l) const {
-    return l == Limit::gemm ? gemm : l == Limit::memory ? memory : l == Limit::read ? read : INFINITY;
+    return l == Limit::gemm        ? gemm
+           : l == Limit::gemm_bf16 ? gemm_bf16
+           : l == Limit::memory    ? memory
+           : l == Limit::read      ? read
+                                   : INFINITY;
   }
 };
 
@@ -75,6 +83,8 @@ Limits measure_limits() {
       kernels::gemm_parallel(p, a.data<float>().data(), b.data<float>().data(), c.fresh<float>());
     };
     l.gemm = p.flops() / measure(step, 1.0).front();
+    const Tensor x = a.to(bfloat16), y = b.to(bfloat16);
+    l.gemm_bf16 = p.flops() / measure([&] { matmul(x, y); }, 1.0).front();
   }
   {
     const Tensor x = ones({std::int64_t{1} << 26});
@@ -150,7 +160,8 @@ int run(int argc, char** argv) {
 
   std::vector<Workload> all = products ? product_workloads() : op_workloads();
   if (!products)
-    for (Workload& w : model_workloads()) all.push_back(std::move(w));
+    for (auto& more : {model_workloads(), low_precision_workloads()})
+      for (const Workload& w : more) all.push_back(w);
   if (list) {
     for (const Workload& w : all) std::puts(w.name.c_str());
     return 0;
@@ -175,6 +186,7 @@ int run(int argc, char** argv) {
   if (check) return 0;
   const Limits limits = in_child<Limits>(measure_limits);
   std::printf("%s\n", nlohmann::json{{"gemm_gflops", limits.gemm / 1e9},
+                                     {"gemm_bf16_gflops", limits.gemm_bf16 / 1e9},
                                      {"memory_gb_s", limits.memory / 1e9},
                                      {"read_gb_s", limits.read / 1e9},
                                      {"region_us", limits.region * 1e6},

@@ -1,0 +1,72 @@
+// The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters.
+#include <algorithm>
+#include <array>
+
+#include "bench.hpp"
+#include "fit/fit.hpp"
+
+namespace fit::bench {
+namespace {
+
+// Values and gradients of what the workloads are made of, beside float32.
+void check_autocast() {
+  const auto run = [](DType dtype) {
+    manual_seed(3);
+    nn::GPTOptions o;
+    o.vocab_size = 65, o.context_length = 32, o.num_layers = 2, o.num_heads = 4, o.d_model = 64;
+    nn::GPT model(o);
+    const Tensor ids = randint(0, 65, {2, 32}), targets = randint(0, 65, {2, 32});
+    Tensor loss;
+    {
+      const Autocast guard(dtype);
+      loss = model.loss(ids, targets);
+    }
+    loss.backward();
+    std::vector<Tensor> all{loss.detach()};
+    for (const auto& [name, p] : model.named_parameters())
+      if (name.find("w_k.bias") == std::string::npos) all.push_back(p.grad());
+    return all;
+  };
+  const std::vector<Tensor> low = run(bfloat16), full = run(float32);
+  expect_close("the loss under Autocast", low[0], full[0], 0.01);
+  for (std::size_t i = 1; i < low.size(); ++i) {
+    const double off = norm(low[i] - full[i]).item(), size = norm(full[i]).item();
+    if (!(off <= 0.05 * size))
+      throw std::runtime_error("a gradient under Autocast is off by " + std::to_string(off / size));
+  }
+}
+
+}  // namespace
+
+std::vector<Workload> low_precision_workloads() {
+  constexpr std::array names{"sdpa_fwdbwd_b4h12t256d64_causal",
+                             "sdpa_fwdbwd_b1h12t1024d64_causal",
+                             "mha_b8t128c512h8",
+                             "gpt_char_l4h4c128_b12t64",
+                             "gpt_small_l6h6c384_b8t256",
+                             "gpt2_124m_b4t64",
+                             "linear_768x128x512",
+                             "linear_256x768x3072",
+                             "decode_l12h12c768_128tokens"};
+  std::vector<Workload> all;
+  for (const auto& workloads : {op_workloads(), model_workloads()})
+    for (Workload w : workloads) {
+      if (std::find(names.begin(), names.end(), w.name) == names.end()) continue;
+      w.name += "_bf16";
+      if (w.limit == Limit::gemm)
+        w.limit = Limit::gemm_bf16;
+      else
+        w.amount /= 2;  // half the bytes
+      w.make = [make = w.make]() -> std::function<void()> {
+        return [step = make()] {
+          const Autocast guard(bfloat16);
+          step();
+        };
+      };
+      w.check = check_autocast;
+      all.push_back(std::move(w));
+    }
+  return all;
+}
+
+}  // namespace fit::bench
