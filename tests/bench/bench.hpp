@@ -11,7 +11,7 @@ namespace fit::bench {
 enum class Limit {
   none,
   gemm,       // the rate of a large matrix product
-  gemm_bf16,  // of bfloat16
+  gemm_bf16,  // of one of bfloat16
   memory,     // of y += a x over large arrays
   read,       // of a sum over a large array
 };

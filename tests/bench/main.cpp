@@ -4,7 +4,7 @@
 //
 // Each workload's result is first checked against its plain form. median_s, min_s and max_s are of one step; growth_mb
 // is how much the peak memory has grown since the program began; limit says which limit of the machine binds the
-// workload (gemm: the rate of a large matrix product, gemm_bf16: of one in bfloat16, memory: that of y += a x over
+// workload (gemm: the rate of a large matrix product, gemm_bf16: of one of bfloat16, memory: that of y += a x over
 // large arrays, read: that of a sum over one), share how much of it was reached. The limits are measured in the same
 // run. Only ratios taken on one machine in one sitting mean anything.
 #include <sys/resource.h>
@@ -22,7 +22,7 @@
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/gemm.hpp"
+#include "kernels/gemm_bf16.hpp"
 
 namespace fit::bench {
 namespace {
@@ -83,8 +83,14 @@ Limits measure_limits() {
       kernels::gemm_parallel(p, a.data<float>().data(), b.data<float>().data(), c.fresh<float>());
     };
     l.gemm = p.flops() / measure(step, 1.0).front();
-    const Tensor x = a.to(bfloat16), y = b.to(bfloat16);
-    l.gemm_bf16 = p.flops() / measure([&] { matmul(x, y); }, 1.0).front();
+  }
+  {
+    constexpr std::int64_t n = 1536;
+    const std::vector<BFloat16> a(n * n, BFloat16(1)), b(n * n, BFloat16(1));
+    std::vector<BFloat16> c(n * n);
+    kernels::Product<BFloat16> p;
+    p.m = p.n = p.k = p.lda = p.ldb = p.ldc = n;
+    l.gemm_bf16 = p.flops() / measure([&] { kernels::gemm_parallel(p, a.data(), b.data(), c.data()); }, 1.0).front();
   }
   {
     const Tensor x = ones({std::int64_t{1} << 26});

@@ -1,9 +1,33 @@
+#include <algorithm>
 #include <array>
+#include <memory>
 
 #include "bench.hpp"
 #include "fit/ops.hpp"
+#include "kernels/gemm_bf16.hpp"
 
 namespace fit::bench {
+namespace {
+
+// y [M, N] = x [M, K] times w [N, K] transposed, of bfloat16.
+struct Bf16Product {
+  Tensor x, w;
+  std::vector<BFloat16> narrow_x, narrow_w, y;
+  kernels::Product<BFloat16> p;
+
+  Bf16Product(std::int64_t m, std::int64_t n, std::int64_t k)
+      : x(randn({m, k})), w(randn({n, k})), y(static_cast<std::size_t>(m * n)) {
+    p.m = m;
+    p.n = p.ldc = n;
+    p.k = p.lda = p.ldb = k;
+    p.transpose_b = true;
+    for (const float v : x.data<float>()) narrow_x.emplace_back(v);
+    for (const float v : w.data<float>()) narrow_w.emplace_back(v);
+  }
+  void run() { kernels::gemm_parallel(p, narrow_x.data(), narrow_w.data(), y.data()); }
+};
+
+}  // namespace
 
 // Products of a batch with a weight matrix, x [M, K] times w [N, K] transposed, in the sizes of transformers from
 // layers of a few dozen features up to the head of a large vocabulary.
@@ -32,6 +56,21 @@ std::vector<Workload> product_workloads() {
                      const Tensor x = randn({m, k}), w = randn({n, k});
                      expect_close("product", matmul(x, Transpose::no, w, Transpose::yes),
                                   matmul(x.to(float64), transpose(w.to(float64))), 1e-5);
+                   }});
+  for (const auto& [m, n, k] : sizes)
+    all.push_back({"product_" + std::to_string(m) + 'x' + std::to_string(n) + 'x' + std::to_string(k) + "_bf16",
+                   Limit::gemm_bf16, 2.0 * static_cast<double>(m * n * k), 0.5,
+                   [m = m, n = n, k = k]() -> std::function<void()> {
+                     const auto product = std::make_shared<Bf16Product>(m, n, k);
+                     return [=] { product->run(); };
+                   },
+                   [m = m, n = n, k = k] {
+                     Bf16Product product(m, n, k);
+                     product.run();
+                     Tensor y = zeros({m, n});
+                     std::copy(product.y.begin(), product.y.end(), y.fresh<float>());
+                     expect_close("product of bfloat16", y, matmul(product.x, Transpose::no, product.w, Transpose::yes),
+                                  1e-2);
                    }});
   return all;
 }
