@@ -152,7 +152,15 @@ void load_values(const char* op, const std::string& owner, const StateDict& mine
 }
 
 void load_values(const char* op, const std::string& owner, const StateDict& mine, const StateDict& given) {
-  load_values(op, owner, mine, io::stored(given));
+  // What must be converted is converted first: once anything is written, nothing takes memory any more.
+  const NoGrad no_grad;
+  std::unordered_map<std::string, DType> types;
+  for (const auto& [name, to] : mine) types.emplace(name, to.dtype());
+  StateDict same = given;
+  for (auto& [name, x] : same)
+    if (const auto to = types.find(name); to != types.end() && x.defined() && convertible(x.dtype(), to->second))
+      x = x.to(to->second);
+  load_values(op, owner, mine, io::stored(same));
 }
 
 LoadReport load_fitting(const StateDict& mine, const std::vector<io::Stored>& given) {
