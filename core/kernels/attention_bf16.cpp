@@ -25,7 +25,7 @@ class Wide {
   }
   void give(const HeadView<BFloat16>& to) const {
     each_head([&](std::int64_t b, std::int64_t h) {
-      bf16_kernels().to_bf16.finish(S_, D_, 1, view().at(b, h, 0), D_, 0, to.at(b, h, 0), to.row);
+      bf16_kernels().to_bf16.finish(S_, D_, 1, view().at(b, h, 0), D_, 0, nullptr, to.at(b, h, 0), to.row);
     });
   }
 

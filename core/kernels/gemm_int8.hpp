@@ -43,7 +43,7 @@ void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X*
     for (; i < end; ++i) {
       const std::int64_t col = i * t.cols, cols = std::min(t.cols, n - col);
       int8_kernels().small_m(m, cols, k, rows.get(), rows_from(col), sums.get() + col, n);
-      bf16_kernels().result<C>().finish(m, cols, 1, sums.get() + col, n, 0, c + col, ldc);
+      bf16_kernels().result<C>().finish(m, cols, 1, sums.get() + col, n, 0, nullptr, c + col, ldc);
       done(std::int64_t{0}, m, col, cols);
     }
   });
