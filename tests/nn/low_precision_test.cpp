@@ -2,6 +2,7 @@
 
 #include "fit/autocast.hpp"
 #include "fit/memory.hpp"
+#include "fit/nn/activation.hpp"
 #include "fit/nn/generate.hpp"
 #include "fit/nn/gpt.hpp"
 #include "fit/nn/loss.hpp"
@@ -48,8 +49,8 @@ TEST_CASE("low precision: the gradients of a GPT under Autocast are near float64
     INFO(nn::name_of(positions));
     manual_seed(7);
     nn::GPT model(small_options(positions));
-    const nn::GPT exact = model.clone();
-    nn::GPT wide = exact.clone();
+    const auto exact = nn::clone(model);
+    nn::GPT& wide = *exact;
     wide.to(float64);
     const Tensor ids = tokens(3, 13);
     loss_of(wide, ids).backward();
@@ -117,7 +118,7 @@ TEST_CASE("low precision: an encoder, a decoder and recurrent layers run under A
   const nn::TransformerDecoder decoder(o, 2);
   const nn::LSTM lstm(16, 12);
   const Tensor x = randn({2, 5, 16}), y = randn({2, 7, 16});
-  const auto run = [&] { return lstm(decoder.forward(y, encoder.forward(x))).output; };
+  const auto run = [&] { return lstm(decoder.forward(y, encoder.forward(x))); };
   const Tensor plain = run();
   const Autocast on(bfloat16);
   const Tensor narrow = run();
