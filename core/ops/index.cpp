@@ -220,7 +220,7 @@ Tensor put(Tensor y, const Tensor& x, const Place& p, const Tensor& v) {
       const Tensor dy = b.dy();
       b.give(0, put(dy.detach().clone(), dy, p, zeros({}, dy.dtype())));
     }
-    if (b.wants(1)) b.give(1, read(put_name, b.dy(), p));
+    if (b.wants(1)) b.give(1, read(put_name, reshape(b.dy(), r.whole), p));  // of a mask, rows are in one axis
   });
 }
 
@@ -246,10 +246,9 @@ Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, s
   return take("slice", x, resolve("slice", where, x.shape()).region);
 }
 
-void index_put_(Tensor& x, const std::vector<Index>& where, const Tensor& v) {
-  check::defined(put_name, "x", x, "the value", v);
-  const Place p = resolve(put_name, where, x.shape());
-  expect_distinct(p);
+namespace {
+
+void put_in_place(Tensor& x, const Place& p, const Tensor& v) {
   if (!broadcasts_to(v.shape(), p.region.result))
     check::fail(put_name, "the value has shape ", v.shape(), ": it does not broadcast to ", p.region.result,
                 ", the shape of what is written");
@@ -264,16 +263,53 @@ void index_put_(Tensor& x, const std::vector<Index>& where, const Tensor& v) {
   }
 }
 
+}  // namespace
+
+void index_put_(Tensor& x, const std::vector<Index>& where, const Tensor& v) {
+  check::defined(put_name, "x", x, "the value", v);
+  const Place p = resolve(put_name, where, x.shape());
+  expect_distinct(p);
+  put_in_place(x, p, v);
+}
+
+void index_put_(Tensor& x, const Tensor& where, const Tensor& v) {
+  check::defined(put_name, "x", x, "where", where, "the value", v);
+  const bool mask = where.dtype() == boolean;
+  // Those of a mask's axes are one here; ids of several axes are a list of that many.
+  const int axes = mask ? where.rank() : 1;
+  if (mask && (axes > x.rank() || !std::equal(where.shape().begin(), where.shape().end(), x.shape().begin())))
+    check::fail(put_name, "x has shape ", x.shape(), ", the mask ", where.shape(),
+                ": the mask's sizes must be those of the first axes");
+  if (!mask) {
+    check::axis(put_name, x, 0);
+    check::dtype(put_name, "where (ids, or a mask)", where, int64);
+  }
+  std::vector<std::int64_t> rows{mask ? where.numel() : x.shape()[0]};
+  rows.insert(rows.end(), x.shape().begin() + axes, x.shape().end());
+  const Tensor ids = mask ? nonzero(where.flatten()) : where;
+  const Place p = resolve(put_name, {Index(ids.to_vector<std::int64_t>())}, Shape(rows));
+  expect_distinct(p);
+  if (mask || where.rank() == 1) return put_in_place(x, p, v);
+  std::vector<std::int64_t> taken(where.shape().begin(), where.shape().end());
+  taken.insert(taken.end(), rows.begin() + 1, rows.end());
+  put_in_place(x, p, reshape(broadcast_to(v, Shape(taken)), p.region.result));
+}
+
 // ---- brackets -----------------------------------------------------------------------------------------------------
 
 const Tensor Tensor::operator[](std::initializer_list<Index> where) const { return index(*this, where); }
 Indexed Tensor::operator[](std::initializer_list<Index> where) { return Indexed(*this, where); }
 
+Indexed Tensor::operator[](const Tensor& where) { return Indexed(*this, where); }
+
 Indexed::Indexed(Tensor base, std::vector<Index> where)
     : Tensor(index(base, where)), base_(std::move(base)), where_(std::move(where)) {}
+Indexed::Indexed(Tensor base, Tensor ids)
+    : Tensor(fit::take(base, ids)), base_(std::move(base)), ids_(std::move(ids)) {}
 
-void Indexed::operator=(const Tensor& v) && { index_put_(base_, where_, v); }
-void Indexed::operator=(Scalar v) && { index_put_(base_, where_, full({}, v, dtype())); }
+void Indexed::put(const Tensor& v) { ids_.defined() ? index_put_(base_, ids_, v) : index_put_(base_, where_, v); }
+void Indexed::operator=(const Tensor& v) && { put(v); }
+void Indexed::operator=(Scalar v) && { put(full({}, v, dtype())); }
 
 namespace {
 // What `op` has made of an element must still fit the tensor's type.
@@ -285,11 +321,9 @@ const Tensor& fitting(const char* op, const Tensor& x, const Tensor& result) {
 }
 }  // namespace
 
-#define FIT_INDEXED(sign, name)                                            \
-  void Indexed::operator sign(const Tensor& v)&& {                         \
-    index_put_(base_, where_, fitting(#name, *this, fit::name(*this, v))); \
-  }                                                                        \
-  void Indexed::operator sign(Scalar v)&& { index_put_(base_, where_, fitting(#name, *this, fit::name(*this, v))); }
+#define FIT_INDEXED(sign, name)                                                                       \
+  void Indexed::operator sign(const Tensor& v)&& { put(fitting(#name, *this, fit::name(*this, v))); } \
+  void Indexed::operator sign(Scalar v)&& { put(fitting(#name, *this, fit::name(*this, v))); }
 FIT_INDEXED(+=, add)
 FIT_INDEXED(-=, sub)
 FIT_INDEXED(*=, mul)

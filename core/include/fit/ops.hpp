@@ -314,6 +314,8 @@ std::vector<Tensor> chunk(const Tensor& x, int count, int axis = 0);  ///< as eq
 Tensor index(const Tensor& x, const std::vector<Index>& where);
 /// Writes v, broadcast, into x[{...}]: x itself changes. A list must not name an element twice.
 void index_put_(Tensor& x, const std::vector<Index>& where, const Tensor& v);
+/// Writes v, broadcast to the shape of take(x, where), there: x[mask] = v. Ids must not name a row twice.
+void index_put_(Tensor& x, const Tensor& where, const Tensor& v);
 /// Elements start, start + step, … (count of them) of one axis.
 Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1);
 Tensor index_select(const Tensor& x, int axis,

@@ -245,6 +245,8 @@ class Tensor {
   Indexed operator[](std::initializer_list<Index> where);
   template <class I, class = IsIndex<I>>
   Indexed operator[](I i);
+  /// The same with ids or a mask: x[mask] = v, where v broadcasts to the shape of x[mask].
+  Indexed operator[](const Tensor& where);
 
   // ---- changes in place, each counted by version(). They return the tensor itself. `o` broadcasts to this shape and
   //      is converted to this type; arithmetic whose result an int64 or boolean tensor can't hold throws Error. While
@@ -473,11 +475,12 @@ class Tensor {
 /// Writes str().
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
 
-/// What x[{...}] gives for an x that can be written: the elements read, and a target for =, +=, -=, *= and /=.
-/// Only the expression itself assigns into x; a named copy is a tensor of its own.
+/// What x[{...}] and x[mask] give for an x that can be written: the elements read, and a target for =, +=, -=, *= and
+/// /=. Only the expression itself assigns into x; a named copy is a tensor of its own.
 class Indexed : public Tensor {
  public:
   Indexed(Tensor base, std::vector<Index> where);
+  Indexed(Tensor base, Tensor ids);
   Indexed(const Indexed&) = default;
   /// x[0][1] can be read, not assigned to: x[{0, 1}] can.
   const Tensor operator[](std::initializer_list<Index> where) const { return Tensor::operator[](where); }
@@ -485,6 +488,7 @@ class Indexed : public Tensor {
   const Tensor operator[](I i) const {
     return Tensor::operator[](i);
   }
+  const Tensor operator[](const Tensor& where) const { return Tensor::operator[](where); }
   /// Writes into the tensor that the brackets belong to; v broadcasts to the shape of what they name.
   void operator=(const Tensor& v) &&;
   void operator=(const Indexed& v) && { std::move(*this) = static_cast<const Tensor&>(v); }
@@ -499,7 +503,8 @@ class Indexed : public Tensor {
   void operator/=(Scalar v) &&;
 
  private:
-  Tensor base_;
+  void put(const Tensor& v);
+  Tensor base_, ids_;  // ids, or a mask; undefined where there is a list of entries
   std::vector<Index> where_;
 };
 
