@@ -251,7 +251,7 @@ bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const So
 }  // namespace
 
 template <class T>
-bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const SoftmaxStats<SumOf<T>>& stats) {
+bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const SoftmaxStats<T>& stats) {
   const auto& table = FIT_KERNELS(attention_table, T);
   std::atomic<bool> finite{true};
   over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys, T* scratch) {
@@ -261,7 +261,7 @@ bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const Soft
 }
 
 template <class T>
-void attention_weights(const Attention<T>& a, const SoftmaxStats<const SumOf<T>>& stats, SumOf<T>* w) {
+void attention_weights(const Attention<T>& a, const SoftmaxStats<const T>& stats, T* w) {
   const auto& table = FIT_KERNELS(attention_table, T);
   over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys, T* scratch) {
     table.weights(a, b, h, i0, rows, keys, stats, w, scratch);
@@ -269,7 +269,7 @@ void attention_weights(const Attention<T>& a, const SoftmaxStats<const SumOf<T>>
 }
 
 template <class T>
-void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const SumOf<T>>& stats,
+void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const T>& stats,
                         const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check) {
   if (!backward_pass(a, out, stats, dout, d, check)) backward_pass(a, out, stats, dout, d, true);
 }

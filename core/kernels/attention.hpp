@@ -3,7 +3,6 @@
 
 #include "kernels/isa.hpp"
 #include "kernels/random.hpp"
-#include "kernels/sum_of.hpp"
 
 // Attention in tiles (FlashAttention: Dao 2023, arXiv 2307.08691). The forward pass runs over blocks of keys with a
 // running softmax, and keeps two numbers of each row. The backward pass computes the weights again from them. Nothing
@@ -12,9 +11,6 @@
 // Rounded by operation of the formulas below, with at least 1 chain of additions in every sum; an exponential 2 units
 // in the last place, and 4 where the running softmax has changed its m, or 0 where it is under the smallest normal
 // number.
-//
-// With operands of BFloat16 (attention_bf16.hpp) scores, softmax and sums are floats, weights are rounded to BFloat16
-// at most once more before they are multiplied, and results are rounded once, at the end.
 //
 // What a query doesn't see has no effect on anything, even if it is NaN. What it sees takes part even where its weight
 // is 0 or dropped: 0 times NaN is NaN.
@@ -44,10 +40,10 @@ struct AttentionParams {
 /// out = (weights, dropped out) v.
 template <class T>
 struct Attention : AttentionParams {
-  HeadView<const T> q, k, v;        // [B, H, Sq, D], [B, kv_heads, Sk, D], [B, kv_heads, Sk, Dv]
-  HeadView<const bool> mask;        // [B, H, Sq, Sk]: true = visible; data null: no mask
-  HeadView<const SumOf<T>> bias;    // [B, H, Sq, Sk]; data null: none
-  const SumOf<T>* alibi = nullptr;  // [H]: a slope for each head, or null
+  HeadView<const T> q, k, v;  // [B, H, Sq, D], [B, kv_heads, Sk, D], [B, kv_heads, Sk, Dv]
+  HeadView<const bool> mask;  // [B, H, Sq, Sk]: true = visible; data null: no mask
+  HeadView<const T> bias;     // [B, H, Sq, Sk]; data null: none
+  const T* alibi = nullptr;   // [H]: a slope for each head, or null
 };
 
 /// What is kept of each row's softmax, [B, H, Sq] of each: weight = exp(score - m) inv_l, where m is a score near the
@@ -63,17 +59,16 @@ struct SoftmaxStats {
 /// a second time, with weights that are normalised first (so that large values don't overflow) and with values that
 /// aren't finite multiplied for those alone who see them.
 template <class T>
-bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const SoftmaxStats<SumOf<T>>& stats);
+bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const SoftmaxStats<T>& stats);
 
 /// w [B, H, Sq, Sk] contiguous: the weights that attention_forward has used, before dropout.
 template <class T>
-void attention_weights(const Attention<T>& a, const SoftmaxStats<const SumOf<T>>& stats, SumOf<T>* w);
+void attention_weights(const Attention<T>& a, const SoftmaxStats<const T>& stats, T* w);
 
 /// Where gradients go. All are overwritten. dbias lies as the bias does; its data may be null.
 template <class T>
 struct AttentionGradients {
-  HeadView<T> dq, dk, dv;
-  HeadView<SumOf<T>> dbias;
+  HeadView<T> dq, dk, dv, dbias;
 };
 
 /// With the weights P, and F, what dropout multiplies them by:
@@ -81,18 +76,8 @@ struct AttentionGradients {
 /// If something is hidden and a gradient isn't finite, all is computed a second time, and what isn't finite is
 /// multiplied for those alone who see it. `check` says that this is likely, so that it is done at once.
 template <class T>
-void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const SumOf<T>>& stats,
+void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const T>& stats,
                         const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check);
-
-// Those of BFloat16 (attention_bf16.cpp).
-template <>
-bool attention_forward(const Attention<BFloat16>& a, const HeadView<BFloat16>& out, const SoftmaxStats<float>& stats);
-template <>
-void attention_weights(const Attention<BFloat16>& a, const SoftmaxStats<const float>& stats, float* w);
-template <>
-void attention_backward(const Attention<BFloat16>& a, const HeadView<const BFloat16>& out,
-                        const SoftmaxStats<const float>& stats, const HeadView<const BFloat16>& dout,
-                        const AttentionGradients<BFloat16>& d, bool check);
 
 // ---- what is compiled for each instruction set ------------------------------------------------------------------
 
