@@ -1,8 +1,8 @@
 #include "kernels/product.hpp"
 
-#include "kernels/simd/small_m.hpp"
 #include "kernels/simd/tile_product.hpp"
 #include "kernels/simd/transpose.hpp"
+#include "kernels/small_m.hpp"
 
 namespace fit::kernels {
 namespace {

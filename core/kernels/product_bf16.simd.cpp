@@ -1,9 +1,9 @@
 #include "kernels/product_bf16.hpp"
 
-#include "kernels/simd/small_m.hpp"
+#include "kernels/small_m.hpp"
 #if defined(__AVX512F__)
-#include "kernels/simd/multiply_bf16.hpp"
-#include "kernels/simd/pack_bf16.hpp"
+#include "kernels/multiply_bf16.hpp"
+#include "kernels/pack_bf16.hpp"
 #endif
 
 namespace fit::kernels {

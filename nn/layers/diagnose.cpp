@@ -294,7 +294,9 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
     if (p.requires_grad()) {
       const Tensor& g = gradients[next];
       const Fate& fate = doctor.fates[next++];
-      const auto found = [&](Ailment what, const std::string& text) { all.findings.push_back({name, what, text}); };
+      const auto found = [&](Ailment what, const std::string& text) {
+        all.findings.push_back({told.name, what, text});
+      };
       if (!g.defined()) {
         found(Ailment::no_gradient, of_no_gradient(fate, name, model, doctor));
       } else if (g.numel() > 0) {
