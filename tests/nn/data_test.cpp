@@ -267,7 +267,7 @@ TEST_CASE("data: two loops over one loader at once are refused", "[data]") {
 }
 
 TEST_CASE("data: sizes near the limits are not multiplied", "[data]") {
-  DataLoader all(numbers(5), {INT64_MAX});
+  DataLoader all(numbers(5), INT64_MAX);
   CHECK(all.size() == 1);
   CHECK(batches(all) == std::vector<Ids>{count_to(5)});
   data::LoaderOptions options;
