@@ -25,20 +25,10 @@ namespace fit {
 namespace detail {
 namespace {
 
-// Size classes: multiples of 64 bytes up to 1024, then four steps to each doubling (at most a quarter is wasted).
-constexpr int small_classes = 16, class_count = small_classes + 4 * 38;
-
-int class_of(std::size_t bytes) {
-  if (bytes <= 1024) return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / 64);
-  const int log = 63 - __builtin_clzll(bytes - 1);  // 2^log < bytes <= 2^(log+1), log >= 10
-  const int step = static_cast<int>((bytes - 1) >> (log - 2)) & 3;
-  return small_classes + 4 * (log - 10) + step;
-}
-
-std::size_t capacity_of(int c) {
-  if (c < small_classes) return 64 * (static_cast<std::size_t>(c) + 1);
-  const int log = 10 + (c - small_classes) / 4, step = (c - small_classes) % 4;
-  return (std::size_t{1} << log) + (static_cast<std::size_t>(step) + 1) * (std::size_t{1} << (log - 2));
+// A block at rest, but for the link in its first word: the search for leaks follows that.
+void poison(void* block, std::size_t capacity) {
+  FIT_POISON(static_cast<char*>(block) + sizeof(void*), capacity - sizeof(void*));
+  (void)block, (void)capacity;
 }
 
 // Large blocks in large pages: fewer faults when they are first touched, fewer misses of the page table later.
@@ -76,7 +66,7 @@ struct FreeList {
 };
 
 // Frees all blocks of the lists.
-void drop(FreeList (&lists)[class_count]) {
+void drop(FreeList (&lists)[SizeClass::count]) {
   for (FreeList& list : lists)
     while (!list.empty()) std::free(list.pop());
 }
@@ -102,22 +92,24 @@ class SharedPool {
     return *pool;
   }
   /// Takes up a block that the calling thread's cache doesn't count as its own. False if the pool is full.
-  bool put(void* block, int c, std::int64_t bytes) {
+  bool put(void* block, SizeClass size) {
+    const auto bytes = static_cast<std::int64_t>(size.capacity);
     const std::lock_guard<std::mutex> lock(mutex_);
     live_.live_blocks -= 1;
     live_.live_bytes -= bytes;
     if (bytes_.load(std::memory_order_relaxed) + bytes > cache_limit.load(std::memory_order_relaxed)) return false;
-    lists_[c].push(block);
+    lists_[size.index].push(block);
     bytes_.fetch_add(bytes, std::memory_order_relaxed);
     return true;
   }
   /// A block of the class, or null.
-  void* take(int c, std::int64_t bytes) {
+  void* take(SizeClass size) {
+    const auto bytes = static_cast<std::int64_t>(size.capacity);
     if (bytes_.load(std::memory_order_relaxed) < bytes) return nullptr;
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (lists_[c].empty()) return nullptr;
+    if (lists_[size.index].empty()) return nullptr;
     bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-    return lists_[c].pop();
+    return lists_[size.index].pop();
   }
   void drop_all() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -133,13 +125,13 @@ class SharedPool {
 
  private:
   std::mutex mutex_;
-  FreeList lists_[class_count];
+  FreeList lists_[SizeClass::count];
   std::atomic<std::int64_t> bytes_{0};
   MemoryStats live_;  // what was given back here, below 0: the threads that took it count it as live
 };
 
 struct Cache {
-  FreeList lists[class_count];
+  FreeList lists[SizeClass::count];
   Counter live_blocks, live_bytes, held_bytes, system_allocs;  // held: live or cached
 
   Cache() {
@@ -148,6 +140,19 @@ struct Cache {
   }
   ~Cache();
 
+  void take(std::int64_t bytes) {
+    live_blocks.add(1);
+    live_bytes.add(bytes);
+  }
+  void give_back(std::int64_t bytes) {
+    live_blocks.add(-1);
+    live_bytes.add(-bytes);
+  }
+  // Whether a block that comes back is one of its own, and there is room for it.
+  bool keeps(std::int64_t bytes) const {
+    const std::int64_t live = live_bytes.get() - bytes;
+    return live >= 0 && held_bytes.get() - live <= cache_limit.load(std::memory_order_relaxed);
+  }
   void drop_all() {
     drop(lists);
     held_bytes.set(live_bytes.get());
@@ -186,66 +191,71 @@ Cache* make_cache() {
   return current = &cache;
 }
 
+// What acquire() and release() do rarely stands in functions of its own: they themselves then need no stack.
+
+// A block to be handed out.
+void* fresh(void* block, std::size_t capacity) {
+#if defined(__SANITIZE_ADDRESS__)
+  std::memset(block, 0xFF, capacity);  // NaN in both float types: an element read before it is written shows
+#endif
+  (void)capacity;
+  return block;
+}
+
 // A block that the thread's cache does not have.
-void* from_outside(Cache* cache, int c, std::int64_t size) {
-  void* block = cache ? SharedPool::get().take(c, size) : nullptr;
+[[gnu::noinline]] void* acquire_outside(SizeClass size) {
+  if (size.index >= SizeClass::count)
+    throw Error("[memory] more than 2^48 bytes were asked for: no machine can address them");
+  Cache* const cache = current ? current : make_cache();
+  void* block = cache ? SharedPool::get().take(size) : nullptr;
   if (block) {
-    FIT_UNPOISON(block, static_cast<std::size_t>(size));
+    FIT_UNPOISON(block, size.capacity);
   } else {
-    block = from_system(static_cast<std::size_t>(size));
+    block = from_system(size.capacity);
     if (!block) throw std::bad_alloc();
     if (cache) cache->system_allocs.add(1);
   }
-  if (cache) cache->held_bytes.add(size);
-  return block;
+  if (cache) {
+    cache->held_bytes.add(static_cast<std::int64_t>(size.capacity));
+    cache->take(static_cast<std::int64_t>(size.capacity));
+  }
+  return fresh(block, size.capacity);
+}
+
+// A block that the thread's cache does not keep: another thread has taken it, or the cache is full.
+[[gnu::noinline]] void release_outside(void* block, SizeClass size) noexcept {
+  Cache* const cache = current ? current : make_cache();
+  if (!cache) return std::free(block);
+  const auto bytes = static_cast<std::int64_t>(size.capacity);
+  if (cache->live_bytes.get() >= bytes) {
+    cache->give_back(bytes);
+    cache->held_bytes.add(-bytes);
+    return std::free(block);
+  }
+  poison(block, size.capacity);
+  if (SharedPool::get().put(block, size)) return;
+  FIT_UNPOISON(block, size.capacity);
+  std::free(block);
 }
 
 }  // namespace
 
-void* acquire(std::size_t bytes, std::size_t& capacity) {
-  if (bytes > std::size_t{1} << 47)
-    throw Error("[memory] " + std::to_string(bytes) + " bytes asked for: more than any machine can address");
-  const int c = class_of(bytes);
-  capacity = capacity_of(c);
-  const auto size = static_cast<std::int64_t>(capacity);
-  Cache* cache = current ? current : make_cache();
-  void* block = nullptr;
-  if (cache && !cache->lists[c].empty()) {
-    block = cache->lists[c].pop();
-    FIT_UNPOISON(block, capacity);
-  } else {
-    block = from_outside(cache, c, size);
-  }
-  if (cache) {
-    cache->live_blocks.add(1);
-    cache->live_bytes.add(size);
-  }
-#if defined(__SANITIZE_ADDRESS__)
-  std::memset(block, 0xFF, capacity);  // NaN in both float types: an element read before it is written shows
-#endif
-  return block;
+void* acquire(SizeClass size) {
+  Cache* const cache = current;
+  if (!cache || size.index >= SizeClass::count || cache->lists[size.index].empty()) return acquire_outside(size);
+  void* const block = cache->lists[size.index].pop();
+  FIT_UNPOISON(block, size.capacity);
+  cache->take(static_cast<std::int64_t>(size.capacity));
+  return fresh(block, size.capacity);
 }
 
-void release(void* block, std::size_t capacity) noexcept {
-  Cache* cache = current ? current : make_cache();
-  if (!cache) return std::free(block);
-  const auto bytes = static_cast<std::int64_t>(capacity);
-  const std::int64_t live = cache->live_bytes.get() - bytes;
-  if (live < 0) {                                                                     // another thread has taken it
-    FIT_POISON(static_cast<char*>(block) + sizeof(void*), capacity - sizeof(void*));  // but for the link
-    if (SharedPool::get().put(block, class_of(capacity), bytes)) return;
-    FIT_UNPOISON(block, capacity);
-    return std::free(block);
-  }
-  cache->live_blocks.add(-1);
-  cache->live_bytes.set(live);
-  if (cache->held_bytes.get() - live > cache_limit.load(std::memory_order_relaxed)) {
-    cache->held_bytes.add(-bytes);
-    return std::free(block);
-  }
-  cache->lists[class_of(capacity)].push(block);
-  // The link stays readable: the search for leaks follows it.
-  FIT_POISON(static_cast<char*>(block) + sizeof(void*), capacity - sizeof(void*));
+void release(void* block, SizeClass size) noexcept {
+  Cache* const cache = current;
+  const auto bytes = static_cast<std::int64_t>(size.capacity);
+  if (!cache || !cache->keeps(bytes)) return release_outside(block, size);
+  cache->give_back(bytes);
+  cache->lists[size.index].push(block);
+  poison(block, size.capacity);
 }
 
 }  // namespace detail

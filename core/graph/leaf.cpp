@@ -23,7 +23,7 @@ void free_impl(TensorImpl* t) noexcept {
     drop_node(n);
   }
   if (drop(t->storage->refs)) free_storage(t->storage);
-  release(t, (sizeof(TensorImpl) + 63) / 64 * 64);
+  release(t, size_class(sizeof(TensorImpl)));
 }
 
 }  // namespace detail
@@ -55,12 +55,21 @@ Tensor& Tensor::requires_grad_(bool on) {
   return *this;
 }
 
+// Where x's gradient is kept: in its leaf node, or in that of retain_grad(); null if nowhere.
+namespace {
+detail::Node* grad_keeper(const detail::TensorImpl& x) {
+  return !x.node || x.node->leaf() ? x.node : x.node->outputs[x.output].retained;
+}
+}  // namespace
+
 Tensor Tensor::grad() const {
-  const detail::Node* n = get().node;
-  if (!n) return {};
-  if (n->leaf()) return n->outputs[0].grad;
-  const detail::Node* kept = n->outputs[impl_->output].retained;
-  return kept ? kept->outputs[0].grad : Tensor();
+  const detail::Node* const keeper = grad_keeper(get());
+  return keeper ? keeper->outputs[0].grad : Tensor();
+}
+
+bool Tensor::has_grad() const {
+  const detail::Node* const keeper = grad_keeper(get());
+  return keeper && keeper->outputs[0].grad.defined();
 }
 
 void Tensor::set_grad(const Tensor& g) {
@@ -74,12 +83,7 @@ void Tensor::set_grad(const Tensor& g) {
 }
 
 void Tensor::zero_grad() {
-  detail::Node* n = get().node;
-  if (!n) return;
-  if (n->leaf())
-    n->outputs[0].grad = Tensor();
-  else if (detail::Node* kept = n->outputs[impl_->output].retained)
-    kept->outputs[0].grad = Tensor();
+  if (detail::Node* const keeper = grad_keeper(get())) keeper->outputs[0].grad = Tensor();
 }
 
 void Tensor::retain_grad() {

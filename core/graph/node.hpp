@@ -44,9 +44,9 @@ struct Node {
   bool orphan = false;           // a leaf whose tensor is gone
   std::uint32_t marked_by = 0;   // the grad() that has seen it last
   std::uint32_t counted_by = 0;  // the backward() that has counted its edges last, for the hooks of leaves
-  std::size_t capacity = 0;
-  std::uint64_t sequence = 0;  // creation number: inputs have smaller ones
-  const char* op = nullptr;    // null for a leaf
+  SizeClass size;                // of its block
+  std::uint64_t sequence = 0;    // creation number: inputs have smaller ones
+  const char* op = nullptr;      // null for a leaf
   void (*adjoint)(Backward&, const void*) = nullptr;
   Edge* edges = nullptr;
   Output* outputs = nullptr;

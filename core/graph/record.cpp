@@ -44,9 +44,9 @@ void destroy(Node* n) noexcept {
     n->outputs[i].~Output();
   }
   if (n->hooks) free_hooks(n->hooks);
-  const std::size_t capacity = n->capacity;
+  const SizeClass size = n->size;
   n->~Node();
-  release(n, capacity);
+  release(n, size);
 }
 
 constexpr std::size_t padded(std::size_t bytes) { return (bytes + 15) & ~std::size_t{15}; }
@@ -56,10 +56,10 @@ Node* allocate_node(int inputs, int outputs, int saved, std::size_t closure) {
   const std::size_t at_edges = padded(sizeof(Node)), at_outputs = at_edges + padded(sizeof(Edge) * inputs),
                     at_saved = at_outputs + padded(sizeof(Output) * outputs),
                     at_closure = at_saved + padded(sizeof(Saved) * saved);
-  std::size_t capacity = 0;
-  char* block = static_cast<char*>(acquire(at_closure + closure, capacity));
+  const SizeClass size = size_class(at_closure + closure);
+  char* block = static_cast<char*>(acquire(size));
   Node* n = new (block) Node;
-  n->capacity = capacity;
+  n->size = size;
   n->input_count = static_cast<std::uint16_t>(inputs);
   n->output_count = static_cast<std::uint16_t>(outputs);
   n->saved_count = static_cast<std::uint16_t>(saved);

@@ -39,6 +39,8 @@ struct ProductKernels {
   void (*small)(const Product<T>& p, const T* a, const T* b, T* c, T* scratch);
   // The product for m up to max_small_m and a not transposed: b is read once, as it lies.
   void (*small_m)(const Product<T>& p, const T* a, const T* b, T* c);
+  // Adds a row, [cols], to each of c [rows, cols]: the bias of a linear layer.
+  void (*add_row)(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc);
 };
 constexpr std::int64_t max_small_m = 4;
 

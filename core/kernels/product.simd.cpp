@@ -1,5 +1,6 @@
 #include "kernels/product.hpp"
 
+#include "kernels/simd/for_each_vector.hpp"
 #include "kernels/simd/tile_product.hpp"
 #include "kernels/simd/transpose.hpp"
 #include "kernels/small_m.hpp"
@@ -62,11 +63,21 @@ void small(const Product<T>& p, const T* a, const T* b, T* c, T* scratch) {
   tile(p, a, scratch, p.n, c, add);
 }
 
+template <class T>
+void add_row(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc) {
+  using V = Vec<T>;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for_each_vector<V>(cols, [&](std::int64_t j, auto access, int) {
+      T* const at = c + r * ldc + j;
+      access.store(access.template load<V>(at, T(0)) + access.template load<V>(row + j, T(0)), at);
+    });
+}
+
 }  // namespace
 
 template <class IsaTag, class T>
 const ProductKernels<T>& product_table() {
-  static constexpr ProductKernels<T> table{pack<T>, multiply<T>, transpose<T>, small<T>, small_m<T, T>};
+  static constexpr ProductKernels<T> table{pack<T>, multiply<T>, transpose<T>, small<T>, small_m<T, T>, add_row<T>};
   return table;
 }
 

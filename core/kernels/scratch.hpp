@@ -10,14 +10,15 @@ template <class T>
 class Scratch {
  public:
   explicit Scratch(std::int64_t n)
-      : data_(static_cast<T*>(detail::acquire(static_cast<std::size_t>(n) * sizeof(T), capacity_))) {}
-  ~Scratch() { detail::release(data_, capacity_); }
+      : size_(detail::size_class(static_cast<std::size_t>(n) * sizeof(T))),
+        data_(static_cast<T*>(detail::acquire(size_))) {}
+  ~Scratch() { detail::release(data_, size_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   T* get() const { return data_; }
 
  private:
-  std::size_t capacity_ = 0;
+  detail::SizeClass size_;
   T* data_;
 };
 

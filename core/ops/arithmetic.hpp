@@ -35,12 +35,12 @@ struct Div {
 /// and a zero of it.
 template <class Op, class Run>
 void with_kernel(DType t, const Run& run) {
-  if (t == DType::bfloat16)
-    return run(Op::template kernel<float>(), BFloat16{});
-  else if (t == DType::float32)
+  if (t == DType::float32)
     return run(Op::template kernel<float>(), float{});
   else if (t == DType::float64)
     return run(Op::template kernel<double>(), double{});
+  else if (t == DType::bfloat16)
+    return run(Op::template kernel<float>(), BFloat16{});
   if constexpr (!std::is_same_v<Op, Div>)
     run(each_pair<std::int64_t, std::int64_t, std::int64_t>(Op::whole), std::int64_t{});
 }

@@ -83,8 +83,7 @@ void run(const Plan& p, const T* a, const T* b, C* c, bool accumulate) {
 
 // c = op(a) op(b), or c += where `accumulate`, computed in type t: that of a, b and c, or bfloat16, as which a and b
 // are read; c may then be float32.
-void product_into(Tensor& c, DType t, const Tensor& a, bool ta, const Tensor& b, bool tb, bool accumulate) {
-  const Plan p("matmul", a.shape(), ta, b.shape(), tb);
+void product_into(Tensor& c, DType t, const Plan& p, const Tensor& a, const Tensor& b, bool accumulate) {
   if (t == bfloat16) {
     const Tensor x = rounded(a), y = rounded(b);
     const auto into = [&](auto* out) {
@@ -114,11 +113,12 @@ Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result
 void give_product(Backward& g, int i, const Tensor& a, bool ta, const Tensor& b, bool tb) {
   const DType t = product_dtype(a.dtype(), b.dtype()), own = g.dtype(i);
   const bool readable = t == bfloat16 ? own <= float32 : a.dtype() == own && b.dtype() == own;
-  const bool whole = Plan("matmul", a.shape(), ta, b.shape(), tb).out == g.shape(i);
+  const Plan plan("matmul", a.shape(), ta, b.shape(), tb);
+  const bool whole = plan.out == g.shape(i);
   if (g.recording() || !readable || !whole)
     return g.give(i, product(a, ta, b, tb, whole && own == bfloat16 ? Result::own : Result::float32));
   Backward::Target target = g.target(i);
-  product_into(target.grad, t, a, ta, b, tb, target.add);
+  product_into(target.grad, t, plan, a, b, target.add);
 }
 
 Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result) {
@@ -127,9 +127,9 @@ Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result
     check::fail("matmul", "a is ", a.shape(), ", b is ", b.shape(), ": both must have at least two axes here");
   const DType t = product_dtype(a.dtype(), b.dtype());
   const Tensor x = t == bfloat16 ? lowered(a) : a.to(t), y = t == bfloat16 ? lowered(b) : b.to(t);
-  Tensor c = Tensor::empty(Plan("matmul", a.shape(), ta, b.shape(), tb).out,
-                           t == bfloat16 && result == Result::float32 ? float32 : t);
-  product_into(c, t, x, ta, y, tb, false);
+  const Plan plan("matmul", a.shape(), ta, b.shape(), tb);
+  Tensor c = Tensor::empty(plan.out, t == bfloat16 && result == Result::float32 ? float32 : t);
+  product_into(c, t, plan, x, y, false);
   // With A = op(a), B = op(b): dA = dC B', dB = A' dC; where an operand is transposed, so is its gradient.
   return record("matmul", {x, y}, std::move(c), keep::inputs, [ta, tb](Backward& g) {
     const Tensor dc = g.dy();
@@ -201,14 +201,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     } else {
       T* const py = y.fresh<T>();
       const T* const pb = bias.defined() ? static_cast<const T*>(bias.raw()) : nullptr;
-      const auto add = kernels::elementwise<T>().add;
+      const auto add_row = FIT_KERNELS(kernels::product_table, T).add_row;
       kernels::gemm_parallel(p, static_cast<const T*>(x.raw()), static_cast<const T*>(weight.raw()), py,
                              [&](std::int64_t row, std::int64_t count, std::int64_t col, std::int64_t cols) {
-                               if (!pb) return;
-                               for (std::int64_t r = row; r < row + count; ++r) {
-                                 T* const at = py + r * out + col;
-                                 add(at, at, pb + col, cols, 1, 1);
-                               }
+                               if (pb) add_row(count, cols, pb + col, py + row * out + col, out);
                              });
     }
   });

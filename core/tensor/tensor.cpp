@@ -13,40 +13,29 @@ namespace detail {
 Storage* new_storage(std::size_t bytes) {
   constexpr std::size_t header = 64;
   static_assert(sizeof(Storage) <= header);
-  std::size_t capacity = 0;
-  void* block = acquire(header + bytes, capacity);
+  const SizeClass size = size_class(header + bytes);
+  void* block = acquire(size);
   Storage* s = new (block) Storage;
-  s->capacity = capacity;
+  s->size = size;
   s->data = static_cast<char*>(block) + header;
   return s;
 }
 
-void free_storage(Storage* s) noexcept {
-  forget_rounded(*s);
-  release(s, s->capacity);
-}
-
 void forget_rounded(Storage& s) noexcept {
-  if (!s.rounded.load(std::memory_order_relaxed)) return;
+  if (!s.rounded.load(std::memory_order_relaxed)) return;  // an exchange is dear
   Storage* const copy = s.rounded.exchange(nullptr, std::memory_order_acq_rel);
   if (copy && drop(copy->refs)) free_storage(copy);
 }
 
 TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, DType dtype) {
-  std::size_t capacity = 0;
   void* block = nullptr;
   try {
-    block = acquire(sizeof(TensorImpl), capacity);
+    block = acquire(size_class(sizeof(TensorImpl)));
   } catch (...) {
     if (drop(storage->refs)) free_storage(storage);
     throw;
   }
-  TensorImpl* t = new (block) TensorImpl;
-  t->dtype = dtype;
-  t->storage = storage;
-  t->offset = offset;
-  t->shape = shape;
-  return t;
+  return new (block) TensorImpl(storage, offset, shape, dtype);
 }
 
 }  // namespace detail
@@ -72,7 +61,7 @@ void Tensor::throw_dtype(DType asked) const {
 
 Tensor Tensor::empty(const Shape& shape, DType dtype) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 46;  // that a process can address, on any machine of today
-  if (shape.numel() > most_bytes / size_of(dtype))
+  if (shape.numel() > most_bytes / 8 && shape.numel() > most_bytes / size_of(dtype))  // first what costs no division
     check::fail("tensor", "shape ", shape, " in ", dtype, " takes more than ", most_bytes,
                 " bytes: more than a machine can address");
   detail::Storage* s = detail::new_storage(static_cast<std::size_t>(shape.numel() * size_of(dtype)));

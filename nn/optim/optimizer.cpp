@@ -84,9 +84,8 @@ bool Optimizer::needs(const Slot& slot, const StateSpec& spec, int k) const {
 // Everything that can be wrong is looked for before any parameter takes its step.
 void Optimizer::check_step(const Slot& slot, const StateSpec& spec) const {
   const Tensor& p = slot.parameter;
-  if (!has_step(p)) return;
   for (int k = 0; k < StateSpec::max_states; ++k)
-    if (const Tensor& s = slot.state[k]; needs(slot, spec, k) && s.defined() && s.dtype() != p.dtype())
+    if (const Tensor& s = slot.state[k]; needs(slot, spec, k) && s.defined() && s.dtype() != p.dtype() && has_step(p))
       check::fail(op_, "the parameter ", slot.name, " is ", p.dtype(), ", its ", spec.states[k], " ", s.dtype(),
                   ": make the optimiser after the layer has been converted");
 }
@@ -95,8 +94,8 @@ std::vector<Tensor> Optimizer::new_states(const std::vector<StateSpec>& specs) c
   std::vector<Tensor> made;
   for (std::size_t group = 0; group < slots_.size(); ++group)
     for (const Slot& slot : slots_[group])
-      for (int k = 0; k < StateSpec::max_states && has_step(slot.parameter); ++k)
-        if (needs(slot, specs[group], k) && !slot.state[k].defined())
+      for (int k = 0; k < StateSpec::max_states; ++k)
+        if (needs(slot, specs[group], k) && !slot.state[k].defined() && has_step(slot.parameter))
           made.push_back(
               zeros(world_ ? Shape{part_of(slot).size} : *state_shape(slot.parameter, k), slot.parameter.dtype()));
   return made;

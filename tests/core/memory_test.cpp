@@ -190,19 +190,20 @@ TEST_CASE("blocks are aligned, large enough, and recycled", "[memory]") {
   for (const std::size_t bytes :
        {0u, 1u, 63u, 64u, 65u, 1000u, 1024u, 1025u, 1280u, 1281u, 4097u, 1u << 20, (1u << 20) + 1}) {
     INFO(bytes << " bytes");
-    std::size_t capacity = 0;
-    void* block = detail::acquire(bytes, capacity);
+    const detail::SizeClass size = detail::size_class(bytes);
+    const std::size_t capacity = size.capacity;
+    void* block = detail::acquire(size);
     CHECK(capacity >= bytes);
     CHECK(capacity <= bytes + bytes / 4 + 64);
     CHECK(reinterpret_cast<std::uintptr_t>(block) % 64 == 0);
     static_cast<char*>(block)[0] = static_cast<char*>(block)[capacity - 1] = 1;
-    detail::release(block, capacity);
-    std::size_t again = 0;
+    CHECK(detail::size_class(capacity).index == size.index);
+    CHECK(detail::size_class(capacity + 1).index == size.index + 1);
+    detail::release(block, size);
     const auto allocs = memory_stats().system_allocs;
-    CHECK(detail::acquire(bytes, again) == block);
-    CHECK(again == capacity);
+    CHECK(detail::acquire(size) == block);
     CHECK(memory_stats().system_allocs == allocs);
-    detail::release(block, capacity);
+    detail::release(block, size);
   }
   for (const std::int64_t n : {0, 1, 3, 7, 33, 257}) {
     CHECK(reinterpret_cast<std::uintptr_t>(zeros({n}).raw()) % 64 == 0);
@@ -211,8 +212,8 @@ TEST_CASE("blocks are aligned, large enough, and recycled", "[memory]") {
 }
 
 TEST_CASE("what no machine has is an error", "[memory]") {
-  std::size_t capacity = 0;
-  CHECK_THROWS_WITH(detail::acquire(std::size_t{1} << 50, capacity), Contains("[memory]"));
+  CHECK_THROWS_WITH(detail::acquire(detail::size_class(std::size_t{1} << 50)), Contains("[memory]"));
+  CHECK_THROWS_WITH(detail::acquire(detail::size_class(~std::size_t{0})), Contains("[memory]"));
   CHECK_THROWS_AS(Tensor::empty({std::int64_t{1} << 40, std::int64_t{1} << 40}), Error);
   CHECK_THROWS_WITH(set_cache_limit(-1), Contains("[set_cache_limit]") && Contains("-1"));
 }

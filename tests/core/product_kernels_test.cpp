@@ -127,6 +127,21 @@ void check_forms(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 template <class T>
+void check_add_row(std::int64_t rows, std::int64_t cols) {
+  INFO("add_row, " << rows << " x " << cols << " of " << sizeof(T) << " bytes");
+  std::mt19937_64 random(2);
+  const std::int64_t ld = cols + 3;
+  Room<T> row = drawn<T>(cols, 1, between(-2, 2), random), c = drawn<T>(rows * ld, 3, between(-2, 2), random);
+  const std::vector<T> before = c.values();
+  table<T>().add_row(rows, cols, row.data(), c.data(), ld);
+  bool right = c.kept();
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t j = 0; j < ld; ++j)
+      right = right && c[r * ld + j] == before[static_cast<std::size_t>(r * ld + j)] + (j < cols ? row[j] : T(0));
+  CHECK(right);
+}
+
+template <class T>
 void check_transpose(std::int64_t rows, std::int64_t cols) {
   INFO("transpose, " << rows << " x " << cols << " of " << sizeof(T) << " bytes");
   std::mt19937_64 random(1);
@@ -213,6 +228,16 @@ TEST_CASE("matrices of every shape are transposed, and nothing beside", "[gemm]"
       for (const std::int64_t cols : {1, 3, 4, 7, 16, 33, 65}) {
         check_transpose<float>(rows, cols);
         check_transpose<double>(rows, cols);
+      }
+  });
+}
+
+TEST_CASE("a row is added to rows of every width, and nothing beside", "[gemm]") {
+  each_isa([] {
+    for (const std::int64_t rows : {1, 2, 7})
+      for (const std::int64_t cols : {1, 3, 4, 7, 16, 33, 65}) {
+        check_add_row<float>(rows, cols);
+        check_add_row<double>(rows, cols);
       }
   });
 }

@@ -279,7 +279,7 @@ class Tensor {
   /// changing it in place changes what an optimiser sees.
   Tensor grad() const;
   /// Whether there is one.
-  bool has_grad() const { return grad().defined(); }
+  bool has_grad() const;
   /// Puts another in its place, of the same shape and type, or none. Throws Error unless this is a leaf that wants one.
   void set_grad(const Tensor& g);
   /// Forgets the gradient.

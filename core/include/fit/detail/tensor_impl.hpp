@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "fit/memory.hpp"
 #include "fit/shape.hpp"
 
 // What a Tensor points to. Counts are atomic, so tensors may be shared between threads; the contents are not locked.
@@ -13,7 +14,7 @@ struct Node;
 struct Storage {
   std::atomic<std::uint32_t> refs{1};
   std::atomic<std::uint32_t> version{0};  // counts writes: backward() compares it with the one it was recorded at
-  std::size_t capacity = 0;               // of the cache's block that this header begins
+  SizeClass size;                         // of the cache's block that this header begins
   void* data = nullptr;                   // 64-byte aligned
   // The elements as bfloat16, once Autocast has wanted them; good for one version (ops/autocast.hpp).
   std::atomic<Storage*> rounded{nullptr};
@@ -28,13 +29,16 @@ enum class Cut : std::uint8_t {
 };
 
 struct TensorImpl {
+  /// Takes over one reference to `storage`.
+  TensorImpl(Storage* storage, std::int64_t offset, const Shape& shape, DType dtype)
+      : dtype(dtype), storage(storage), offset(offset), shape(shape) {}
   std::atomic<std::uint32_t> refs{1};
-  DType dtype = DType::float32;
+  DType dtype;
   // The tensor that a leaf node (or retain_grad()'s) was made for: it alone can read the gradient.
   bool owns_grad = false;
   std::uint16_t output = 0;  // which of the node's outputs this is
-  Storage* storage = nullptr;
-  std::int64_t offset = 0;       // in elements
+  Storage* storage;
+  std::int64_t offset;           // in elements
   Node* node = nullptr;          // null where no gradient is wanted
   const char* cut_at = nullptr;  // the first operation behind the cut, "" before there is one; null: nothing was cut
   Shape shape;
@@ -48,9 +52,12 @@ inline bool drop(std::atomic<std::uint32_t>& refs) noexcept {
 inline void hold(std::atomic<std::uint32_t>& refs) noexcept { refs.fetch_add(1, std::memory_order_relaxed); }
 
 Storage* new_storage(std::size_t bytes);
-void free_storage(Storage* s) noexcept;
 /// Lets go of the copy in bfloat16.
 void forget_rounded(Storage& s) noexcept;
+inline void free_storage(Storage* s) noexcept {
+  if (s->rounded.load(std::memory_order_relaxed)) forget_rounded(*s);
+  release(s, s->size);
+}
 /// Takes over one reference to `storage`.
 TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, DType dtype);
 void free_impl(TensorImpl* t) noexcept;
