@@ -71,8 +71,11 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
     run_binary<T, T, T>(z, up, right, each_pair<T, T, T>([](T v, T w) { return angle_of(v, w); }), grain);
   });
   return record("atan2", {y, x}, std::move(z), keep::inputs, [](Backward& g) {
-    // dy = dz x / (x^2 + y^2);  dx = -dz y / (x^2 + y^2)
-    const Tensor y = g.x(0), x = g.x(1), share = g.dy() / (x * x + y * y);
+    // dy = dz x / (x^2 + y^2);  dx = -dz y / (x^2 + y^2);  0 at the origin. Both are divided by the larger of |x| and
+    // |y| first, whose square may be too large or too small for the type.
+    const Tensor larger = maximum(abs(g.x(0)), abs(g.x(1))).detach(), origin = larger == 0;
+    const Tensor r = masked_fill(larger, origin, 1), y = g.x(0) / r, x = g.x(1) / r;
+    const Tensor share = g.dy() / (r * masked_fill(x * x + y * y, origin, 1));
     if (g.wants(0)) g.give(0, share * x);
     if (g.wants(1)) g.give(1, neg(share * y));
   });

@@ -43,6 +43,17 @@ TEST_CASE("two numbers that tie, and NaN", "[kinks]") {
   });
 }
 
+TEST_CASE("the derivative of an angle is 0 at the origin, and right far out and close to it", "[kinks]") {
+  for (const double scale : {0., 1e-30, 1., 1e30}) {
+    INFO("scale " << scale);
+    Tensor y = tensor({3 * scale}).requires_grad_(), x = tensor({4 * scale}).requires_grad_();
+    atan2(y, x).sum().backward();
+    const double r = scale == 0 ? 1 : 25 * scale;  // (x^2 + y^2) / scale
+    CHECK(y.grad().item() == Approx(scale == 0 ? 0 : 4 / r).epsilon(1e-6));
+    CHECK(x.grad().item() == Approx(scale == 0 ? 0 : -3 / r).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("NaN wins wherever it stands", "[kinks]") {
   for (const DType dtype : {float32, float64})
     for (const std::int64_t n : {1, 3, 7, 33, 257})

@@ -113,7 +113,7 @@ Tensor nan_to_num(const Tensor& x, double nan, double posinf, double neginf);
 // ---- two numbers, conditions --------------------------------------------------------------------------------------
 Tensor maximum(const Tensor& a, const Tensor& b);  ///< NaN if either is; the gradient is halved on a tie
 Tensor minimum(const Tensor& a, const Tensor& b);  ///< the same, with the smaller one
-Tensor atan2(const Tensor& y, const Tensor& x);    ///< the angle of the point (x, y), in -pi … pi; floating
+Tensor atan2(const Tensor& y, const Tensor& x);    ///< the angle of (x, y), in -pi … pi; gradient 0 at the origin
 /// condition ? a : b; the condition is boolean, all three broadcast. The gradient reaches only what was chosen, so a
 /// NaN in the other branch stays out of it.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
@@ -121,7 +121,7 @@ Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
 /// x with `value` where the boolean mask is true; the mask broadcasts to the shape of x.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
-// Comparisons give boolean tensors. (== compares elements, as in NumPy: use allclose() or equal() for a verdict.)
+// Comparisons give boolean tensors. (== compares elements, as in NumPy: use allclose() or equal() for one answer.)
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor ne(const Tensor& a, const Tensor& b);
 Tensor lt(const Tensor& a, const Tensor& b);
@@ -157,9 +157,9 @@ inline Tensor operator!(const Tensor& x) { return logical_not(x); }
 Tensor isnan(const Tensor& x);
 Tensor isfinite(const Tensor& x);
 Tensor isinf(const Tensor& x);
-/// One verdict: same shape, type and values (NaN is not equal to NaN).
+/// One answer: same shape, type and values (NaN is not equal to NaN).
 bool equal(const Tensor& a, const Tensor& b);
-/// One verdict: |a - b| <= atol + rtol |b| everywhere, shapes equal; NaN is close to nothing.
+/// One answer: |a - b| <= atol + rtol |b| everywhere, shapes equal; NaN is close to nothing.
 bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
 
 // ---- reductions: over the axes given (all if none); keepdims leaves them with size 1. ------------------------------
