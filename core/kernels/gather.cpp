@@ -1,6 +1,7 @@
 #include "kernels/gather.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <type_traits>
 
 #include "fit/parallel.hpp"
@@ -84,21 +85,31 @@ void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t co
   });
 }
 
-void gather(void* y, const void* x, const std::int64_t* ids, const Shape& shape, const Shape& x_shape, int axis,
+bool gather(void* y, const void* x, const std::int64_t* ids, const Shape& shape, const Shape& x_shape, int axis,
             std::int64_t element_size) {
-  if (shape.numel() == 0) return;
+  if (shape.numel() == 0) return true;
   const StridedLoop<2> plan = walk_along(shape, x_shape, axis);
-  const std::int64_t along = row_major(x_shape)[axis], step = plan.inner_stride(1);
+  const std::int64_t along = row_major(x_shape)[axis], step = plan.inner_stride(1), last = x_shape[axis] - 1;
+  constexpr std::int64_t part = 1024;  // ids that are checked and then read again from the cache
+  std::atomic<bool> within{true};
   with_word(element_size, [&](auto word) {
     using W = decltype(word);
     W* const to = static_cast<W*>(y);
     const W* const from = static_cast<const W*>(x);
     parallel_for(plan.rows(), grain_of(plan.inner()), [&](std::int64_t begin, std::int64_t end) {
       plan.each_row(begin, end, [&](std::int64_t, const std::int64_t* at) {
-        gather_run(to + at[0], from + at[1], ids + at[0], plan.inner(), step, along);
+        for (std::int64_t i = 0; i < plan.inner(); i += part) {
+          const std::int64_t n = std::min(part, plan.inner() - i);
+          const std::int64_t* const id = ids + at[0] + i;
+          if (all_within(id, n, 0, last))
+            gather_run(to + at[0] + i, from + at[1] + step * i, id, n, step, along);
+          else
+            within = false;
+        }
       });
     });
   });
+  return within;
 }
 
 template <class T>

@@ -4,9 +4,21 @@
 #include "kernels/axis_view.hpp"
 #include "kernels/strided_loop.hpp"
 
-// Moving elements by lists of ids, which have been checked. No two threads ever write one element, and each element's
-// sums are added in the order of the list: results have the bits of plain loops.
+// Moving elements by lists of ids, which have been checked but for those of gather(). No two threads ever write one
+// element, and each element's sums are added in the order of the list: results have the bits of plain loops.
 namespace fit::kernels {
+
+/// Whether n ids are all in low … last.
+inline bool all_within(const std::int64_t* ids, std::int64_t n, std::int64_t low, std::int64_t last) {
+  // The first bit is set as soon as one id is below low or above last: without a branch, the loop is vectorised.
+  std::uint64_t signs = 0;
+  const auto l = static_cast<std::uint64_t>(low), m = static_cast<std::uint64_t>(last);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto v = static_cast<std::uint64_t>(ids[i]);
+    signs |= (v - l) | (m - v);
+  }
+  return signs >> 63 == 0;
+}
 
 /// y[o, i, :] = x[o, ids[i], :] for i < count, but 0 where ids[i] is `skip`. x is [outer, n, inner], y [outer, count,
 /// inner].
@@ -19,8 +31,8 @@ void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t co
                       std::int64_t skip);
 
 /// y[o, i, k] = x[o, ids[o, i, k], k], where o and k run over the axes before and after `axis` of ids and y, whose
-/// shape is `shape`. x is of shape `x_shape`.
-void gather(void* y, const void* x, const std::int64_t* ids, const Shape& shape, const Shape& x_shape, int axis,
+/// shape is `shape`. x is of shape `x_shape`. False if an id is not below the axis's size in x: nothing was read there.
+bool gather(void* y, const void* x, const std::int64_t* ids, const Shape& shape, const Shape& x_shape, int axis,
             std::int64_t element_size);
 
 /// y[o, ids[o, i, k], k] += x[o, i, k].

@@ -21,25 +21,22 @@ std::string position(std::int64_t i, const Shape& shape) {
   return Shape(at, shape.rank()).str();
 }
 
+[[noreturn]] void fail_id(const char* op, const Tensor& ids, std::int64_t low, std::int64_t n, const char* of) {
+  const auto all = ids.data<std::int64_t>();
+  std::int64_t i = 0;
+  while (i + 1 < all.size() && all[i] >= low && all[i] < n) ++i;
+  check::fail(op, "the id at ", position(i, ids.shape()), " is ", all[i], ": ", of, " has ", n,
+              " of them, so it must be in ", low, " … ", n - 1);
+}
+
 void expect_ids(const char* op, const Tensor& ids, std::int64_t low, std::int64_t n, const char* of) {
   check::dtype(op, "ids", ids, int64);
   const auto all = ids.data<std::int64_t>();
   std::atomic<bool> within{true};
   parallel_for(all.size(), 1 << 15, [&](std::int64_t i, std::int64_t end) {
-    // The first bit is set as soon as one id is below low or above n - 1: without a branch, the loop is vectorised.
-    std::uint64_t signs = 0;
-    const auto first = static_cast<std::uint64_t>(low), last = static_cast<std::uint64_t>(n - 1);
-    for (const std::int64_t* const id = all.data(); i < end; ++i) {
-      const auto v = static_cast<std::uint64_t>(id[i]);
-      signs |= (v - first) | (last - v);
-    }
-    if (signs >> 63) within = false;
+    if (!kernels::all_within(all.data() + i, end - i, low, n - 1)) within = false;
   });
-  if (within) return;
-  for (std::int64_t i = 0; i < all.size(); ++i)
-    if (all[i] < low || all[i] >= n)
-      check::fail(op, "the id at ", position(i, ids.shape()), " is ", all[i], ": ", of, " has ", n,
-                  " of them, so it must be in ", low, " … ", n - 1);
+  if (!within) fail_id(op, ids, low, n, of);
 }
 
 // ---- rows ---------------------------------------------------------------------------------------------------------
@@ -198,7 +195,7 @@ Tensor embedding(const Tensor& table, const Tensor& ids, std::int64_t padding_id
 
 namespace {
 
-// The checks that gather and scatter_add share. Gives the axis counted from the front.
+// The checks that gather and scatter_add share, but for the ids'. Gives the axis counted from the front.
 int expect_along(const char* op, const Tensor& x, int axis, const Tensor& ids) {
   axis = check::axis(op, x, axis);
   check::defined(op, "ids", ids);
@@ -207,6 +204,12 @@ int expect_along(const char* op, const Tensor& x, int axis, const Tensor& ids) {
   if (!fits)
     check::fail(op, "x has shape ", x.shape(), ", ids ", ids.shape(), ": they must have one rank, and beside axis ",
                 axis, " no size of ids may be larger");
+  check::dtype(op, "ids", ids, int64);
+  return axis;
+}
+
+int expect_ids_along(const char* op, const Tensor& x, int axis, const Tensor& ids) {
+  axis = expect_along(op, x, axis, ids);
   expect_ids(op, ids, 0, x.shape()[axis], "the axis");
   return axis;
 }
@@ -216,8 +219,9 @@ int expect_along(const char* op, const Tensor& x, int axis, const Tensor& ids) {
 Tensor gather(const Tensor& x, int axis, const Tensor& ids) {
   axis = expect_along("gather", x, axis, ids);
   Tensor y = Tensor::empty(ids.shape(), x.dtype());
-  kernels::gather(y.fresh<char>(), x.raw(), ids.data<std::int64_t>().data(), ids.shape(), x.shape(), axis,
-                  size_of(x.dtype()));
+  if (!kernels::gather(y.fresh<char>(), x.raw(), ids.data<std::int64_t>().data(), ids.shape(), x.shape(), axis,
+                       size_of(x.dtype())))
+    fail_id("gather", ids, 0, x.shape()[axis], "the axis");
   return record("gather", {x}, std::move(y), keep::saved(ids),
                 [axis](Backward& b) { give_scattered(b, axis, b.saved(0), b.dy()); });
 }
@@ -238,7 +242,7 @@ Tensor take_along(const Tensor& x, int axis, const Tensor& ids) {
 
 // Made of operations: x with 0 where something is written, plus what is written.
 Tensor scatter(const Tensor& x, int axis, const Tensor& ids, const Tensor& src) {
-  axis = expect_along("scatter", x, axis, ids);
+  axis = expect_ids_along("scatter", x, axis, ids);
   check::shape("scatter", "src", src, ids.shape());
   check::same_dtype("scatter", "x", x, "src", src);
   if (x.dtype() == DType::boolean) return scatter(x.to(int64), axis, ids, src.to(int64)).to(boolean);
@@ -250,7 +254,7 @@ Tensor scatter(const Tensor& x, int axis, const Tensor& ids, const Tensor& src) 
 }
 
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src) {
-  axis = expect_along("scatter_add", x, axis, ids);
+  axis = expect_ids_along("scatter_add", x, axis, ids);
   check::shape("scatter_add", "src", src, ids.shape());
   check::same_dtype("scatter_add", "x", x, "src", src);
   if (x.dtype() == DType::boolean) check::fail("scatter_add", "x is boolean: it must be a type of numbers");

@@ -1,10 +1,10 @@
 #include "fit/nn/recurrent.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
+#include "fit/recurrent.hpp"
 #include "layers/describe.hpp"
 #include "layers/sizes.hpp"
 
@@ -61,18 +61,12 @@ RecurrentResult Recurrent::run(const Tensor& x, const RecurrentState& state) con
     std::vector<Tensor> outputs;  // of the directions
     for (std::size_t k = i; k < i + directions(); ++k) {
       const Weights& w = weights_[k];
-      const Tensor u = w.weight_hh.value(), b = w.bias_hh.value();
-      // The input's share of all steps is one product.
-      std::vector<Tensor> of_x = unbind(linear(input, w.weight_ih.value(), w.bias_ih.value()), 1), steps;
-      if (k > i) std::reverse(of_x.begin(), of_x.end());
-      Step at{h[k], c[k]};
-      for (const Tensor& now : of_x) {
-        at = step(now, linear(at.h, u, b), at);
-        steps.push_back(at.h);
-      }
-      if (k > i) std::reverse(steps.begin(), steps.end());
-      outputs.push_back(stack(steps, 1));
-      last_h.push_back(at.h), last_c.push_back(at.c);
+      const auto in_order = [&](const Tensor& t) { return k > i ? flip(t, {1}) : t; };
+      const Tensor of_x = linear(input, w.weight_ih.value(), w.bias_ih.value());
+      const Steps all = steps(in_order(of_x), w.weight_hh.value(), w.bias_hh.value(), h[k], c[k]);
+      last_h.push_back(squeeze(slice(all.h, 1, x.size(1) - 1, x.size(1)), 1));
+      last_c.push_back(all.c);
+      outputs.push_back(in_order(all.h));
     }
     input = outputs.size() == 1 ? outputs[0] : cat(outputs, -1);
   }
@@ -88,19 +82,18 @@ std::string Recurrent::describe() const {
 LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
     : Recurrent("LSTM", 4, input_size, hidden_size, options) {}
 
-Recurrent::Step LSTM::step(const Tensor& of_x, const Tensor& of_h, const Step& last) const {
-  const std::vector<Tensor> gates = chunk(of_x + of_h, 4, -1);
-  const Tensor c = sigmoid(gates[1]) * last.c + sigmoid(gates[0]) * tanh(gates[2]);
-  return {sigmoid(gates[3]) * tanh(c), c};
+Recurrent::Steps LSTM::steps(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
+                             const Tensor& c) const {
+  const auto [all, last] = lstm_steps(of_x, weight, bias, h, c);
+  return {all, last};
 }
 
 GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
     : Recurrent("GRU", 3, input_size, hidden_size, options) {}
 
-Recurrent::Step GRU::step(const Tensor& of_x, const Tensor& of_h, const Step& last) const {
-  const std::vector<Tensor> x = chunk(of_x, 3, -1), h = chunk(of_h, 3, -1);
-  const Tensor r = sigmoid(x[0] + h[0]), z = sigmoid(x[1] + h[1]), n = tanh(x[2] + r * h[2]);
-  return {n + z * (last.h - n), last.c};
+Recurrent::Steps GRU::steps(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
+                            const Tensor& c) const {
+  return {gru_steps(of_x, weight, bias, h), c};
 }
 
 }  // namespace fit::nn

@@ -53,14 +53,15 @@ class Recurrent : public UnaryLayer {
   struct Weights {
     Parameter weight_ih, weight_hh, bias_ih, bias_hh;
   };
-  /// h and c [B, H] after a step.
-  struct Step {
+  /// The h of all steps, [B, T, H], and the last c, [B, H].
+  struct Steps {
     Tensor h, c;
   };
   Recurrent(const char* name, std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size,
             const RecurrentOptions& options);
-  /// From the input's share of the gates and the last h's: [B, gates H] each.
-  virtual Step step(const Tensor& of_x, const Tensor& of_h, const Step& last) const = 0;
+  /// From the input's share of the gates, [B, T, gates H], and the first h and c; weight and bias are those of h.
+  virtual Steps steps(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
+                      const Tensor& c) const = 0;
   void list(Fields& f);
 
  private:
@@ -83,7 +84,8 @@ class LSTM final : public Recurrent {
   void fields(Fields& f) override { f.self(*this), list(f); }
 
  protected:
-  Step step(const Tensor& of_x, const Tensor& of_h, const Step& last) const override;
+  Steps steps(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
+              const Tensor& c) const override;
 };
 
 /// Cho et al. 2014, in PyTorch's form: r, z = sigmoid of the gates (in the order r, z, n); n = tanh(x's + r h's),
@@ -94,7 +96,8 @@ class GRU final : public Recurrent {
   void fields(Fields& f) override { f.self(*this), list(f); }
 
  protected:
-  Step step(const Tensor& of_x, const Tensor& of_h, const Step& last) const override;
+  Steps steps(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
+              const Tensor& c) const override;
 };
 
 }  // namespace fit::nn

@@ -1,0 +1,121 @@
+#include "kernels/recurrent.hpp"
+
+#include "kernels/simd/for_each_vector.hpp"
+#include "kernels/simd/math.hpp"
+
+namespace fit::kernels {
+namespace {
+
+// Calls f(i, access, r) for the vectors of each row.
+template <class T, class F>
+void each_vector(std::int64_t rows, std::int64_t cols, const F& f) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for_each_vector<Vec<T>>(cols, [&](std::int64_t i, auto access, int) { f(r, i, access); });
+}
+
+template <class T, class Access>
+Vec<T> get(const Access& access, const Rows<const T>& m, std::int64_t r, std::int64_t i) {
+  return access.template load<Vec<T>>(m.at + r * m.row + i, T(0));
+}
+template <class T, class Access>
+Vec<T> get(const Access& access, const Gates<const T>& m, int gate, std::int64_t r, std::int64_t i) {
+  return access.template load<Vec<T>>(m.at + r * m.row + gate * m.gate + i, T(0));
+}
+template <class T, class Access>
+void put(const Access& access, const Vec<T>& v, const Rows<T>& m, std::int64_t r, std::int64_t i) {
+  access.store(v, m.at + r * m.row + i);
+}
+template <class T, class Access>
+void put(const Access& access, const Vec<T>& v, const Gates<T>& m, int gate, std::int64_t r, std::int64_t i) {
+  access.store(v, m.at + r * m.row + gate * m.gate + i);
+}
+
+template <class T>
+void lstm(const StepForward<T>& s) {
+  using V = Vec<T>;
+  each_vector<T>(s.rows, s.cols, [&](std::int64_t r, std::int64_t j, auto access) {
+    const auto gate = [&](int k) { return get(access, s.of_x, k, r, j) + get(access, s.of_h, k, r, j); };
+    const V i = math::sigmoid(gate(0)), f = math::sigmoid(gate(1)), g = xsimd::tanh(gate(2)),
+            o = math::sigmoid(gate(3));
+    const V c = f * get(access, s.last_c, r, j) + i * g;
+    put(access, c, s.c, r, j);
+    put(access, V(o * xsimd::tanh(c)), s.h, r, j);
+    if (!s.kept.at) return;
+    put(access, i, s.kept, 0, r, j);
+    put(access, f, s.kept, 1, r, j);
+    put(access, g, s.kept, 2, r, j);
+    put(access, o, s.kept, 3, r, j);
+  });
+}
+
+// The gradient of h after the step.
+template <class T, class Access>
+Vec<T> gradient_of_h(const StepBackward<T>& s, const Access& access, std::int64_t r, std::int64_t j) {
+  Vec<T> dh(T(0));
+  if (s.dh.at) dh = get(access, s.dh, r, j);
+  return s.of_gates.at ? dh + get(access, s.of_gates, r, j) : dh;
+}
+
+template <class T>
+void lstm_backward(const StepBackward<T>& s) {
+  using V = Vec<T>;
+  each_vector<T>(s.rows, s.cols, [&](std::int64_t r, std::int64_t j, auto access) {
+    const auto gate = [&](int k) { return get(access, s.kept, k, r, j); };
+    const V one(T(1)), i = gate(0), f = gate(1), g = gate(2), o = gate(3), t = xsimd::tanh(get(access, s.c, r, j));
+    const V dh = gradient_of_h(s, access, r, j);
+    const V dc = get(access, Rows<const T>{s.carry.at, s.carry.row}, r, j) + dh * o * (one - t * t);
+    put(access, V(dc * f), s.carry, r, j);
+    put(access, V(dc * g * (i * (one - i))), s.dx, 0, r, j);
+    put(access, V(dc * get(access, s.last, r, j) * (f * (one - f))), s.dx, 1, r, j);
+    put(access, V(dc * i * (one - g * g)), s.dx, 2, r, j);
+    put(access, V(dh * t * (o * (one - o))), s.dx, 3, r, j);
+  });
+}
+
+template <class T>
+void gru(const StepForward<T>& s) {
+  using V = Vec<T>;
+  each_vector<T>(s.rows, s.cols, [&](std::int64_t row, std::int64_t j, auto access) {
+    const auto gate = [&](int k) { return get(access, s.of_x, k, row, j) + get(access, s.of_h, k, row, j); };
+    const V r = math::sigmoid(gate(0)), z = math::sigmoid(gate(1)), part = get(access, s.of_h, 2, row, j);
+    const V n = xsimd::tanh(get(access, s.of_x, 2, row, j) + r * part);
+    put(access, V(n + z * (get(access, s.last_h, row, j) - n)), s.h, row, j);
+    if (!s.kept.at) return;
+    put(access, r, s.kept, 0, row, j);
+    put(access, z, s.kept, 1, row, j);
+    put(access, n, s.kept, 2, row, j);
+    put(access, part, s.kept, 3, row, j);
+  });
+}
+
+template <class T>
+void gru_backward(const StepBackward<T>& s) {
+  using V = Vec<T>;
+  each_vector<T>(s.rows, s.cols, [&](std::int64_t row, std::int64_t j, auto access) {
+    const auto gate = [&](int k) { return get(access, s.kept, k, row, j); };
+    const V one(T(1)), r = gate(0), z = gate(1), n = gate(2), part = gate(3);
+    const V dh = gradient_of_h(s, access, row, j) + get(access, Rows<const T>{s.carry.at, s.carry.row}, row, j);
+    put(access, V(dh * z), s.carry, row, j);
+    const V dn = dh * (one - z) * (one - n * n), dr = dn * part * (r * (one - r)),
+            dz = dh * (get(access, s.last, row, j) - n) * (z * (one - z));
+    for (const Gates<T>& to : {s.dx, s.dh_gates}) {
+      put(access, dr, to, 0, row, j);
+      put(access, dz, to, 1, row, j);
+    }
+    put(access, dn, s.dx, 2, row, j);
+    put(access, V(dn * r), s.dh_gates, 2, row, j);
+  });
+}
+
+}  // namespace
+
+template <class IsaTag, class T>
+const RecurrentKernels<T>& recurrent_table() {
+  static constexpr RecurrentKernels<T> table{lstm<T>, lstm_backward<T>, gru<T>, gru_backward<T>};
+  return table;
+}
+
+template const RecurrentKernels<float>& recurrent_table<FIT_ISA, float>();
+template const RecurrentKernels<double>& recurrent_table<FIT_ISA, double>();
+
+}  // namespace fit::kernels
