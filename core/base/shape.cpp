@@ -17,6 +17,8 @@ const char* name_of(DType t) {
   switch (t) {
     case DType::boolean:
       return "boolean";
+    case DType::int8:
+      return "int8";
     case DType::int64:
       return "int64";
     case DType::bfloat16:

@@ -99,6 +99,7 @@ const Format formats[] = {
     {"F64", 8, DType::float64, elements<double>},
     {"I64", 8, DType::int64, elements<std::int64_t>},
     {"BOOL", 1, DType::boolean, booleans},
+    {"I8", 1, DType::int8, elements<std::int8_t>},
     {"I32", 4, DType::int64, widened<std::int32_t>},
     {"U8", 1, DType::int64, widened<std::uint8_t>},
     {"F16", 2, DType::float32,
@@ -110,6 +111,8 @@ const char* format_of(DType t) {
   switch (t) {
     case DType::boolean:
       return "BOOL";
+    case DType::int8:
+      return "I8";
     case DType::int64:
       return "I64";
     case DType::bfloat16:
@@ -192,7 +195,7 @@ class HeaderReader {
                                      [&](const Format& f) { return dtype.get_ref<const std::string&>() == f.name; });
     if (format == std::end(formats))
       file_.fail(who, "dtype '", io::shown(dtype.get<std::string>()),
-                 "' is not supported: convert it to F32, F64, I64, I32, U8, BOOL, F16 or BF16");
+                 "' is not supported: convert it to F32, F64, I64, I32, I8, U8, BOOL, F16 or BF16");
 
     if (!shape.is_array()) file_.fail(who, "shape is ", shape.type_name(), ": expected a list");
     if (shape.size() > Shape::max_rank)

@@ -1,40 +1,35 @@
 #pragma once
+#include <algorithm>
+
 #include "kernels/gemm_bf16.hpp"
 #include "kernels/product_int8.hpp"
 
 // Products with weights of 8 bits, split among threads.
 namespace fit::kernels {
 
-/// c [m, n] = x w', for x [m, k] and c with rows ldx and ldc apart. A few rows are multiplied by the weights as they
-/// are, more by weights made floats or, where x is BFloat16, BFloat16. done(row, rows, col, cols) is called for each
-/// tile that is ready.
-template <class X, class C, class Done>
-void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
-                        const Int8Weights& w, C* c, std::int64_t ldc, const Done& done) {
-  // Rows of weights from `row` on.
-  const auto rows_from = [&](std::int64_t row) {
-    Int8Weights part = w;
-    part.data += row * w.ld;
-    part.scales += row * w.groups(k);
-    return part;
-  };
-  if (m > max_small_m || m == 0 || n == 0 || k == 0) {
-    const Scratch<X> unpacked(n * k);
-    parallel_for(k == 0 ? 0 : n, (1 << 15) / (k + 1) + 1, [&](std::int64_t row, std::int64_t end) {
-      if constexpr (std::is_same_v<X, float>)
-        int8_kernels().to_float(end - row, k, rows_from(row), unpacked.get() + row * k);
-      else
-        int8_kernels().to_bf16(end - row, k, rows_from(row), unpacked.get() + row * k);
-    });
-    Product<X> p;
-    p.m = m;
-    p.n = n;
-    p.k = p.ldb = k;
-    p.transpose_b = true;
-    p.lda = ldx;
-    p.ldc = ldc;
-    return gemm_parallel(p, x, static_cast<const X*>(unpacked.get()), c, done);
-  }
+/// Rows of weights [n, k] from `row` on.
+inline Int8Weights rows_from(const Int8Weights& w, std::int64_t k, std::int64_t row) {
+  Int8Weights part = w;
+  part.data += row * w.ld;
+  part.scales += row * w.groups(k);
+  return part;
+}
+
+/// Weights [n, k] as float or BFloat16, one behind the other.
+template <class X>
+void unpack_int8_parallel(std::int64_t n, std::int64_t k, const Int8Weights& w, X* out) {
+  parallel_for(k == 0 ? 0 : n, (1 << 15) / (k + 1) + 1, [&](std::int64_t row, std::int64_t end) {
+    if constexpr (std::is_same_v<X, float>)
+      int8_kernels().to_float(end - row, k, rows_from(w, k, row), out + row * k);
+    else
+      int8_kernels().to_bf16(end - row, k, rows_from(w, k, row), out + row * k);
+  });
+}
+
+// Few rows: weights are read once, as they lie.
+template <class X, class C>
+void gemm_int8_small_m(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
+                       const Int8Weights& w, C* c, std::int64_t ldc, const float* bias) {
   const Scratch<float> rows(m * k), sums(m * n);
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t l = 0; l < k; ++l) rows.get()[i * k + l] = static_cast<float>(x[i * ldx + l]);
@@ -42,11 +37,41 @@ void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X*
   parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i) {
       const std::int64_t col = i * t.cols, cols = std::min(t.cols, n - col);
-      int8_kernels().small_m(m, cols, k, rows.get(), rows_from(col), sums.get() + col, n);
-      bf16_kernels().result<C>().finish(m, cols, 1, sums.get() + col, n, 0, nullptr, c + col, ldc);
-      done(std::int64_t{0}, m, col, cols);
+      int8_kernels().small_m(m, cols, k, rows.get(), rows_from(w, k, col), sums.get() + col, n);
+      bf16_kernels().result<C>().finish(m, cols, 1, sums.get() + col, n, 0, bias ? bias + col : nullptr, c + col, ldc);
     }
   });
+}
+
+/// c [m, n] = x w' + bias, for x [m, k] and c with rows ldx and ldc apart; bias is [n], or null. A few rows are
+/// multiplied by the weights as they are, more by blocks of weights made floats or, where x is BFloat16, BFloat16.
+template <class X, class C>
+void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
+                        const Int8Weights& w, C* c, std::int64_t ldc, const float* bias) {
+  if (m == 0 || n == 0) return;
+  if (m <= max_small_m && k > 0) return gemm_int8_small_m(m, n, k, x, ldx, w, c, ldc, bias);
+  constexpr std::int64_t block_elements = 1 << 20;  // that stay in the cache
+  const std::int64_t most = std::max(block_elements / (k + 1) / panel_width, std::int64_t{1}) * panel_width;
+  const Scratch<X> unpacked(std::min(most, n) * k);
+  for (std::int64_t col = 0; col < n; col += most) {
+    Product<X> p;
+    p.m = m;
+    p.n = std::min(most, n - col);
+    p.k = p.ldb = k;
+    p.transpose_b = true;
+    p.lda = ldx;
+    p.ldc = ldc;
+    unpack_int8_parallel(p.n, k, rows_from(w, k, col), unpacked.get());
+    const float* const b = bias ? bias + col : nullptr;
+    if constexpr (std::is_same_v<X, BFloat16>)
+      gemm_parallel(p, x, static_cast<const X*>(unpacked.get()), c + col, b);
+    else
+      gemm_parallel(p, x, static_cast<const X*>(unpacked.get()), c + col,
+                    [&](std::int64_t row, std::int64_t rows, std::int64_t j, std::int64_t cols) {
+                      C* const at = c + row * ldc + col + j;
+                      if (b) bf16_kernels().result<C>().finish(rows, cols, 1, at, ldc, 0, b + j, at, ldc);
+                    });
+  }
 }
 
 }  // namespace fit::kernels

@@ -10,18 +10,18 @@
 namespace fit {
 
 Tensor Tensor::clone() const {
-  check::defined("clone", "x", *this);
+  check::stored("clone", "x", *this);
   Tensor y = empty(shape(), dtype());
   kernels::copy(y.fresh<char>(), raw(), numel() * size_of(dtype()));
   return record("clone", {*this}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.dy()); });
 }
 
 Tensor Tensor::to(DType target) const {
-  check::defined("to", "x", *this);
+  check::stored("to", "x", *this);
   if (dtype() == target) return *this;
   Tensor y = empty(shape(), target);
-  dispatch(dtype(), [&](auto from) {
-    dispatch(target, [&](auto to) {
+  dispatch_stored(dtype(), [&](auto from) {
+    dispatch_stored(target, [&](auto to) {
       using From = decltype(from);
       using To = decltype(to);
       run_unary<To, From>(y, *this, [](To* out, const From* x, std::int64_t n) {

@@ -29,13 +29,17 @@ inline Tensor as_floating(const Tensor& x) { return is_floating(x.dtype()) ? x :
 /// For int64: unsigned numbers wrap round where signed ones have no defined result.
 inline std::int64_t wrap(std::uint64_t v) { return static_cast<std::int64_t>(v); }
 
-/// The number in a tensor's type T. Throws Error for a fraction that T can't hold.
+/// The number in a tensor's type T. Throws Error for a fraction, or a whole number, that T can't hold.
 template <class T>
 T number_as(const char* op, Scalar s) {
-  if constexpr (is_floating_element<T>)
+  if constexpr (is_floating_element<T>) {
     return static_cast<T>(s.value());
-  else
-    return static_cast<T>(s.whole(op));
+  } else {
+    const std::int64_t whole = s.whole(op);
+    if (std::is_same_v<T, std::int8_t> && whole != convert<std::int8_t>(whole))
+      check::fail(op, "the number ", whole, " does not fit int8: it must be in -128 … 127");
+    return static_cast<T>(whole);
+  }
 }
 
 /// Calls body(z, at, stride, n) for runs that together are all elements of `out`: n neighbours from element z on, whose

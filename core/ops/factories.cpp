@@ -54,7 +54,7 @@ Tensor tensor(const Nested& values) { return tensor(values, NestedReader::type_o
 
 Tensor tensor(const Nested& values, DType dtype) {
   Tensor y = Tensor::empty(NestedReader::shape_of(values), dtype);
-  dispatch(dtype, [&](auto kind) {
+  dispatch_stored(dtype, [&](auto kind) {
     using T = decltype(kind);
     T* out = y.fresh<T>();
     NestedReader::read(values, y.shape(), 0, "", out);
@@ -85,7 +85,7 @@ Tensor tensor(const std::vector<bool>& values, const Shape& shape) { return from
 
 Tensor full(const Shape& shape, Scalar value, DType dtype) {
   Tensor y = Tensor::empty(shape, dtype);
-  dispatch(dtype, [&](auto kind) {
+  dispatch_stored(dtype, [&](auto kind) {
     using T = decltype(kind);
     const T v = number_as<T>("full", value);
     T* const p = y.fresh<T>();

@@ -167,7 +167,7 @@ Tensor& Tensor::fill_(Scalar s) {
 Tensor& Tensor::zero_() { return fill_(0); }
 
 Tensor& Tensor::copy_(const Tensor& o) {
-  check::defined("copy_", "the tensor", *this, "the operand", o);
+  check::stored("copy_", "the tensor", *this), check::stored("copy_", "the operand", o);
   const bool recorded = must_record("copy_", *this, o);
   const Tensor from = operand_for("copy_", *this, o);
   if (recorded) {
@@ -176,7 +176,7 @@ Tensor& Tensor::copy_(const Tensor& o) {
     return *this;
   }
   before_write("copy_");
-  dispatch(dtype(), [&](auto zero) {
+  dispatch_stored(dtype(), [&](auto zero) {
     using T = decltype(zero);
     run_binary<T, T, T>(*this, *this, from,
                         [](T* z, const T*, const T* y, std::int64_t n, int, int sy) { copy_run(z, y, n, sy); });

@@ -15,10 +15,19 @@ template <class... Parts>
   throw Error(s.str());
 }
 
-/// defined(op, "a", a, "b", b): no argument may be an undefined tensor. Those that follow here ask for it, too.
+/// stored(op, "x", x): it may not be an undefined tensor.
+inline void stored(const char* op, const char* name, const Tensor& x) {
+  if (!x.defined()) fail(op, name, " is undefined: give it a value first (zeros, tensor, ...)");
+}
+
+/// defined(op, "a", a, "b", b): no argument may be an undefined tensor, or int8. Those that follow here ask for it,
+/// too.
 template <class... Others>
 void defined(const char* op, const char* name, const Tensor& x, const Others&... others) {
-  if (!x.defined()) fail(op, name, " is undefined: give it a value first (zeros, tensor, ...)");
+  stored(op, name, x);
+  if (x.dtype() == int8)
+    fail(op, name, " is int8 of shape ", x.shape(),
+         ", which holds weights and is not computed with: convert it with .to(float32), or dequantize() it");
   if constexpr (sizeof...(others) > 0) defined(op, others...);
 }
 

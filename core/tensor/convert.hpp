@@ -16,13 +16,17 @@ using Wide = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
 
 /// A number in another element type, always with a defined result: to boolean it is v != 0 (NaN is true); from a
 /// floating type to int64 the fraction is cut off, what is too large becomes the largest int64 there is (and likewise
-/// the smallest), and NaN becomes 0.
+/// the smallest), and NaN becomes 0. To int8 likewise, whole numbers too.
 template <class To, class From>
 To convert(From v) {
   if constexpr (std::is_same_v<To, bool>) {
     return v != 0;
   } else if constexpr (std::is_same_v<From, BFloat16>) {
     return convert<To>(static_cast<float>(v));
+  } else if constexpr (std::is_same_v<To, std::int8_t>) {
+    using Limits = std::numeric_limits<std::int8_t>;
+    const auto whole = convert<std::int64_t>(v);
+    return static_cast<To>(whole < Limits::min() ? Limits::min() : whole > Limits::max() ? Limits::max() : whole);
   } else if constexpr (std::is_same_v<To, std::int64_t> && std::is_floating_point_v<From>) {
     using Limits = std::numeric_limits<std::int64_t>;
     constexpr From end = 0x1p63;

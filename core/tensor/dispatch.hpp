@@ -4,12 +4,20 @@
 
 namespace fit {
 
-/// Calls f with a value of the C++ type of t: dispatch(x.dtype(), [&](auto zero) { using T = decltype(zero); ... }).
+/// What computes has no int8: for what gets by the checks of arguments.
+[[noreturn]] inline void fail_int8() {
+  throw Error("[dtype] int8 holds weights and is not computed with: convert it with .to(float32)");
+}
+
+/// Calls f with a value of the C++ type of t, which is not int8: dispatch(x.dtype(), [&](auto zero) { using T =
+/// decltype(zero); ... }).
 template <class F>
 void dispatch(DType t, F&& f) {
   switch (t) {
     case DType::boolean:
       return f(bool{});
+    case DType::int8:
+      fail_int8();
     case DType::int64:
       return f(std::int64_t{});
     case DType::bfloat16:
@@ -19,6 +27,12 @@ void dispatch(DType t, F&& f) {
     case DType::float64:
       return f(double{});
   }
+}
+
+/// The same for all that is stored.
+template <class F>
+void dispatch_stored(DType t, F&& f) {
+  t == DType::int8 ? f(std::int8_t{}) : dispatch(t, f);
 }
 
 /// The same for floating types; the caller has checked that t is one.
@@ -31,6 +45,7 @@ void dispatch_floating(DType t, F&& f) {
 template <class F>
 void dispatch_wide(DType t, F&& f) {
   if (t == DType::bfloat16) throw Error("[dispatch] bfloat16 has not been widened: a fault of this library");
+  if (t == DType::int8) fail_int8();
   t == DType::boolean   ? f(bool{})
   : t == DType::int64   ? f(std::int64_t{})
   : t == DType::float32 ? f(float{})

@@ -17,7 +17,7 @@ class Printer {
  public:
   explicit Printer(const Tensor& x) : x_(x), summary_(x.numel() > summary_above) {
     collect(0, 0);
-    dispatch(x.dtype(), [&](auto kind) { format<decltype(kind)>(); });
+    dispatch_stored(x.dtype(), [&](auto kind) { format<decltype(kind)>(); });
     for (const std::string& cell : cells_) width_ = std::max(width_, cell.size());
   }
 

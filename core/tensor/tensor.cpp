@@ -88,7 +88,7 @@ Tensor Tensor::detach() const {
 double Tensor::item_double() const {
   if (numel() != 1) check::fail("item", "the tensor has shape ", shape(), ": it must have one element");
   double v = 0;
-  dispatch(dtype(), [&](auto t) { v = static_cast<double>(data<decltype(t)>()[0]); });
+  dispatch_stored(dtype(), [&](auto t) { v = static_cast<double>(data<decltype(t)>()[0]); });
   return v;
 }
 

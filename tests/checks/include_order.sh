@@ -5,7 +5,7 @@ set -euo pipefail
 order=(base threads kernels/simd kernels tensor graph ops backward io)
 declare -A rank public=(
   [error]=base [version]=base [bfloat16]=base [shape]=base [memory]=base [parallel]=threads [detail/thread_state]=threads [detail/tensor_impl]=tensor
-  [tensor]=tensor [state_dict]=tensor [graph]=graph [autocast]=graph [hooks]=graph [random]=ops [ops]=ops [attention]=ops [gradcheck]=backward [functional]=backward [activation_checkpoint]=backward [npy]=io [safetensors]=io [lookup]=tensor [npz]=io
+  [tensor]=tensor [state_dict]=tensor [graph]=graph [autocast]=graph [hooks]=graph [random]=ops [ops]=ops [int8]=ops [attention]=ops [gradcheck]=backward [functional]=backward [activation_checkpoint]=backward [npy]=io [safetensors]=io [lookup]=tensor [npz]=io
   [xtensor]=ops)
 for i in "${!order[@]}"; do rank[${order[i]}]=$i; done
 

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <mutex>
 
 #include "kernels/gemm_int8.hpp"
 #include "support/catch.hpp"
@@ -25,16 +24,9 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group) {
   kernels::Int8Weights w;
   w.data = data.data(), w.scales = scales.data(), w.ld = ld, w.group = group;
   Room<C> c((m - 1) * (n + 2) + n);
-  std::mutex one;
-  std::vector<int> done(static_cast<std::size_t>(m * n));
-  kernels::gemm_int8_parallel(m, n, k, x.data(), ld, w, c.data(), n + 2,
-                              [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) {
-                                const std::lock_guard<std::mutex> lock(one);
-                                for (std::int64_t r = i; r < i + rows; ++r)
-                                  for (std::int64_t s = j; s < j + cols; ++s)
-                                    ++done[static_cast<std::size_t>(r * n + s)];
-                              });
-  CHECK(done == std::vector<int>(done.size(), 1));
+  Room<float> bias = drawn<float>(n, 1, between(-1, 1), random);
+  const bool biased = group != 64;
+  kernels::gemm_int8_parallel(m, n, k, x.data(), ld, w, c.data(), n + 2, biased ? bias.data() : nullptr);
   Worst worst;
   bool kept = c.kept();
   for (std::int64_t i = 0; i < m; ++i) {
@@ -48,6 +40,7 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group) {
         sum.add(R(static_cast<float>(x[i * ld + l])) * weight);
       }
       R want = sum.in_chains();
+      if (biased) want = want + R(bias[j]);
       if (std::is_same_v<C, BFloat16>) want.error += 0x1p-8L * (std::abs(want.value) + want.error);
       worst.add(i * n + j, static_cast<float>(c[i * (n + 2) + j]), want);
     }
@@ -70,6 +63,8 @@ TEST_CASE("products with weights of 8 bits, on every instruction set", "[gemm][i
             check<BFloat16, float>(m, n, k, group);
             check<BFloat16, BFloat16>(m, n, k, group);
           }
+    check<float, float>(6, 2100, 520, 128);  // in several blocks
+    check<BFloat16, BFloat16>(6, 2100, 520, 128);
   });
 }
 

@@ -35,10 +35,10 @@ void save_safetensors(const std::string& path, const StateDict& tensors,
 enum class Bfloat16As : bool { float32, bfloat16 };
 inline constexpr Bfloat16As keep_bfloat16 = Bfloat16As::bfloat16;
 
-/// Reads F32, F64, I64 and BOOL as they are, I32 and U8 as int64, F16 as float32, and BF16, too, unless keep_bfloat16
-/// is given, in the order in which they lie in the file. Nothing of the file is trusted: one that is damaged,
-/// truncated, too long or not exactly what the format asks for throws FileError, which says where, what was expected
-/// and what was found. Memory is taken only after the file's length has been found to fit.
+/// Reads F32, F64, I64, I8 and BOOL as they are, I32 and U8 as int64, F16 as float32, and BF16, too, unless
+/// keep_bfloat16 is given, in the order in which they lie in the file. Nothing of the file is trusted: one that is
+/// damaged, truncated, too long or not exactly what the format asks for throws FileError, which says where, what was
+/// expected and what was found. Memory is taken only after the file's length has been found to fit.
 ///
 /// Of a model in several files, it reads those that "model.safetensors.index.json" names: of the index's folder, with
 /// exactly the tensors that it says. A pickle (.pt) is refused with the Python that converts it.

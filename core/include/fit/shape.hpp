@@ -10,19 +10,20 @@
 namespace fit {
 
 /// The type of a tensor's elements, in the order of promotion: an operation on two types gives the larger.
-/// Stored as: boolean bool (one byte), int64 std::int64_t, bfloat16 BFloat16, float32 float, float64 double. What is
-/// bfloat16 is computed in float32 and rounded once.
-enum class DType : std::uint8_t { boolean, int64, bfloat16, float32, float64 };
+/// Stored as: boolean bool (one byte), int8 std::int8_t, int64 std::int64_t, bfloat16 BFloat16, float32 float, float64
+/// double. What is bfloat16 is computed in float32 and rounded once. int8 holds weights (int8.hpp): it is stored,
+/// copied and converted by Tensor::to(), and other operations refuse it.
+enum class DType : std::uint8_t { boolean, int8, int64, bfloat16, float32, float64 };
 
 /// The types under short names.
-inline constexpr DType boolean = DType::boolean, int64 = DType::int64, bfloat16 = DType::bfloat16,
+inline constexpr DType boolean = DType::boolean, int8 = DType::int8, int64 = DType::int64, bfloat16 = DType::bfloat16,
                        float32 = DType::float32, float64 = DType::float64;
 
 /// Whether it is bfloat16, float32 or float64.
 constexpr bool is_floating(DType t) { return t >= DType::bfloat16; }
 /// Bytes of an element.
 constexpr std::int64_t size_of(DType t) {
-  return t == DType::boolean ? 1 : t == DType::bfloat16 ? 2 : t == DType::float32 ? 4 : 8;
+  return t <= DType::int8 ? 1 : t == DType::bfloat16 ? 2 : t == DType::float32 ? 4 : 8;
 }
 /// The type of an operation on both: the larger one.
 constexpr DType promote(DType a, DType b) { return a < b ? b : a; }
@@ -31,12 +32,17 @@ const char* name_of(DType t);
 /// Writes name_of().
 std::ostream& operator<<(std::ostream& out, DType t);
 
-/// DType of a C++ type: dtype_of<float>() is float32. bool, std::int64_t, BFloat16, float and double have one.
+/// DType of a C++ type: dtype_of<float>() is float32. bool, std::int8_t, std::int64_t, BFloat16, float and double
+/// have one.
 template <class T>
 constexpr DType dtype_of();
 template <>
 constexpr DType dtype_of<bool>() {
   return DType::boolean;
+}
+template <>
+constexpr DType dtype_of<std::int8_t>() {
+  return DType::int8;
 }
 template <>
 constexpr DType dtype_of<std::int64_t>() {

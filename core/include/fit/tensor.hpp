@@ -229,7 +229,7 @@ class Tensor {
   Tensor detach() const;
   /// The same values in another type; itself if it has that type already. The gradient is converted back. To boolean
   /// it is x != 0 (NaN is true). From a floating type to int64 the fraction is cut off, what lies beyond int64 becomes
-  /// its largest or smallest number, and NaN becomes 0.
+  /// its largest or smallest number, and NaN becomes 0; to int8 likewise, from int64, too.
   Tensor to(DType dtype) const;
 
   // ---- indexing (the gradient flows through reading; see Index). What is read is const where assigning to it would

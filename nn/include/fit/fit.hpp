@@ -20,6 +20,7 @@
 #include "fit/graph.hpp"
 #include "fit/graph_to_dot.hpp"
 #include "fit/hooks.hpp"
+#include "fit/int8.hpp"
 #include "fit/lbfgs.hpp"
 #include "fit/lesson.hpp"
 #include "fit/lookup.hpp"
