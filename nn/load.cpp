@@ -135,6 +135,20 @@ std::string pairs(const Comparison& c) {
   return list.empty() ? list : "\n  perhaps: " + list;
 }
 
+// Of a state and a model of which one is quantised: what to do.
+std::string quantized(const Comparison& c) {
+  const auto has_int8 = [](const std::vector<Misfit>& misfits) {
+    return std::any_of(misfits.begin(), misfits.end(), [](const Misfit& m) {
+      const std::string end = ".weight.int8";
+      return m.name.size() > end.size() && m.name.compare(m.name.size() - end.size(), end.size(), end) == 0;
+    });
+  };
+  if (has_int8(c.unexpected))
+    return "\n  the state holds int8 weights: nn::quantize_() the model before they are loaded";
+  if (has_int8(c.missing)) return "\n  the model has int8 weights: load those in floating point before nn::quantize_()";
+  return {};
+}
+
 void copy(const Comparison& c) {
   const NoGrad no_grad;
   for (const auto& [to, from] : c.copies) Tensor(to).copy_(from->read());
@@ -147,7 +161,7 @@ void load_values(const char* op, const std::string& owner, const StateDict& mine
   const Comparison c = compare(mine, given);
   if (!c.fits())
     check::fail(op, "the state does not fit this ", owner, "; nothing was loaded:", line("missing", c.missing),
-                line("unexpected", c.unexpected), pairs(c), line("misshapen", c.misshapen));
+                line("unexpected", c.unexpected), pairs(c), line("misshapen", c.misshapen), quantized(c));
   copy(c);
 }
 

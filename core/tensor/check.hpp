@@ -32,13 +32,16 @@ void defined(const char* op, const char* name, const Tensor& x, const Others&...
 }
 
 /// The axis counted from the front.
-inline int axis(const char* op, const Tensor& x, int axis) {
-  defined(op, "x", x);
-  const int rank = x.rank();
+inline int axis(const char* op, const Shape& shape, int axis) {
+  const int rank = shape.rank();
   if (rank == 0) fail(op, "axis ", axis, " is out of range for shape []: a scalar has no axes");
   if (axis < -rank || axis >= rank)
-    fail(op, "axis ", axis, " is out of range for shape ", x.shape(), ": it must be in ", -rank, " … ", rank - 1);
+    fail(op, "axis ", axis, " is out of range for shape ", shape, ": it must be in ", -rank, " … ", rank - 1);
   return axis < 0 ? axis + rank : axis;
+}
+inline int axis(const char* op, const Tensor& x, int axis) {
+  defined(op, "x", x);
+  return check::axis(op, x.shape(), axis);
 }
 
 inline void floating(const char* op, const char* name, const Tensor& x) {

@@ -74,8 +74,8 @@ Tensor Tensor::alias(const Shape& shape) const {
 }
 
 std::int64_t Tensor::size(int axis) const {
-  const int a = check::axis("size", *this, axis);
-  return shape()[a];
+  check::stored("size", "x", *this);
+  return shape()[check::axis("size", shape(), axis)];
 }
 
 Tensor Tensor::detach() const {

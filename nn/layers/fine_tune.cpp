@@ -31,7 +31,7 @@ void set_frozen(const char* op, const Layer& layer, const std::vector<std::strin
 // What a Linear's weight is adapted by; null if it isn't.
 std::shared_ptr<LowRank> adapter_of(const Linear& linear) {
   for (const auto& [name, child] : linear.children())
-    if (const auto* p = dynamic_cast<const detail::Parametrized*>(child); p && name == "weight")
+    if (const auto* p = dynamic_cast<const detail::Parametrized*>(child); p && name == "weight" && p->parametrization)
       return std::dynamic_pointer_cast<LowRank>(p->parametrization);
   return nullptr;
 }
@@ -79,7 +79,7 @@ struct Stored {
       if (there->A.original().size(0) != rank() || there->alpha() != alpha.item())
         s << "it has rank " << rank() << " and alpha " << alpha.item() << ", the adapter that is there "
           << there->A.original().size(0) << " and " << there->alpha() << ": they must be alike";
-    } else if (linear.weight.parametrized())
+    } else if (!detail::adaptable(linear.weight))
       s << "the weight is parametrised already";
     return s.str();
   }
@@ -123,8 +123,8 @@ std::vector<std::string> add_lora(Layer& model, const LoraOptions& o) {
   for (std::size_t i = 0; i < linears.size(); ++i) {
     const auto& [name, linear] = linears[i];
     if (matches[i] == o.layers.size()) continue;
-    if (linear->weight.parametrized()) check::fail(op, "the weight of ", name, " is parametrised already");
-    if (count.at(linear->weight.raw()) > 1) continue;
+    if (!detail::adaptable(linear->weight)) check::fail(op, "the weight of ", name, " is parametrised already");
+    if (count.at(linear->weight.original().raw()) > 1) continue;
     chosen.push_back(linear);
     adapted.push_back(name);
   }
@@ -168,7 +168,7 @@ void load_lora_state_dict(Layer& model, const StateDict& state) {
   if (first) model.freeze();
   const NoGrad no_grad;
   for (auto& [linear, from] : fitting) {
-    if (!linear->weight.parametrized()) low_rank(linear->weight, from.rank(), from.alpha.item());
+    if (detail::adaptable(linear->weight)) low_rank(linear->weight, from.rank(), from.alpha.item());
     const auto to = adapter_of(*linear);
     Tensor(to->A.original()).copy_(from.A.to(to->A.original().dtype()));
     Tensor(to->B.original()).copy_(from.B.to(to->B.original().dtype()));

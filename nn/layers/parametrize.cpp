@@ -13,12 +13,16 @@
 namespace fit::nn {
 
 const Tensor& Parameter::original() const {
-  return parametrized_ ? static_cast<const Tensor&>(parametrized_->original) : *this;
+  if (!parametrized_) return *this;
+  return parametrized_->quantized() ? static_cast<const Tensor&>(parametrized_->int8) : parametrized_->original;
 }
 
 Tensor Parameter::computed() const {
   const detail::Parametrized& p = *parametrized_;
-  return within(p, [&] { return (*p.parametrization)(p.original); });
+  return within(p, [&] {
+    const Tensor from = p.quantized() ? dequantize(p.matrix()) : Tensor(p.original);
+    return p.parametrization ? (*p.parametrization)(from) : from;
+  });
 }
 
 void Parameter::freeze() {
@@ -29,6 +33,10 @@ void Parameter::freeze() {
 }
 
 void Parameter::unfreeze() {
+  if (detail::int8_of(*this))
+    check::fail(
+        "unfreeze", "the parameter of shape ", original().shape(),
+        " is int8, which can't be trained: add_lora() trains beside it, remove_parametrization() turns it back");
   if (parametrized_)
     parametrized_->unfreeze();
   else if (defined())
@@ -48,26 +56,27 @@ void Fields::add_parameter(const std::string& name, Parameter& p) {
 void parametrize(Parameter& p, std::shared_ptr<UnaryLayer> by) {
   constexpr const char* op = "parametrize";
   if (!by) check::fail(op, "the layer is a null pointer");
-  if (p.parametrized_) check::fail(op, "the parameter is parametrised already: give a Sequential that does both");
-  check::defined(op, "the parameter", p);
+  if (!detail::adaptable(p)) check::fail(op, "the parameter is parametrised already: give a Sequential that does both");
   {
     const NoGrad no_grad;
-    const Tensor value = (*by)(p);
+    const Tensor before = p.value();
+    check::defined(op, "the parameter", before);
+    const Tensor value = (*by)(before);
     check::defined(op, "what the layer gives", value);
-    if (value.shape() != p.shape() || value.dtype() != p.dtype())
-      check::fail(op, by->name(), " gives ", value.dtype(), ' ', value.shape(), ", the parameter is ", p.dtype(), ' ',
-                  p.shape(), ": they must be alike");
+    if (value.shape() != before.shape() || value.dtype() != before.dtype())
+      check::fail(op, by->name(), " gives ", value.dtype(), ' ', value.shape(), ", the parameter is ", before.dtype(),
+                  ' ', before.shape(), ": they must be alike");
   }
-  auto parametrized = std::make_shared<detail::Parametrized>(p, std::move(by));
-  static_cast<Tensor&>(p) = Tensor();
-  p.parametrized_ = std::move(parametrized);
+  const auto int8 = detail::int8_of(p);
+  detail::ParametrizedOf::set(p, int8 ? std::make_shared<detail::Parametrized>(*int8, std::move(by))
+                                      : std::make_shared<detail::Parametrized>(p, std::move(by)));
 }
 
 void remove_parametrization(Parameter& p) {
-  if (!p.parametrized_) check::fail("remove_parametrization", "the parameter is not parametrised");
+  if (!p.parametrized()) check::fail("remove_parametrization", "the parameter is not parametrised");
   const NoGrad no_grad;
   Parameter baked(p.value().clone());
-  if (p.parametrized_->original.frozen()) baked.freeze();
+  if (p.frozen()) baked.freeze();
   p = baked;
 }
 
@@ -88,14 +97,15 @@ Tensor LowRank::forward(const Tensor& x) const {
 std::string LowRank::describe() const { return describe_all("rank=", A.original().size(0), ", alpha=", alpha_); }
 
 void low_rank(Parameter& weight, std::int64_t rank, double alpha) {
+  const auto int8 = detail::int8_of(weight);
   const Tensor& w = weight.original();
-  check::floating("low_rank", "weight", w);
+  check::floating("low_rank", "weight", int8 ? int8->scale : w);
   if (w.rank() != 2) check::fail("low_rank", "weight has shape ", w.shape(), ": it must be [out, in]");
   auto by = std::make_shared<LowRank>(w.size(0), w.size(1), rank, alpha);
-  by->to(w.dtype());
+  by->to(int8 ? int8->scale.dtype() : w.dtype());
   Tensor original = w;
   parametrize(weight, std::shared_ptr<UnaryLayer>(std::move(by)));
-  original.requires_grad_(false);
+  if (!int8) original.requires_grad_(false);
 }
 
 }  // namespace fit::nn

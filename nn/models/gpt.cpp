@@ -181,7 +181,8 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
                 " positions: it must be [B, T], and all together at most context_length, ", options_.context_length);
   if (cache) {
     const GPTOptions& o = options_;
-    cache->check_fits("GPT", h.size(), ids.size(0), o.num_kv_heads, o.d_model / o.num_heads, wte.weight.dtype());
+    cache->check_fits("GPT", h.size(), ids.size(0), o.num_kv_heads, o.d_model / o.num_heads,
+                      ln_f.weight.original().dtype());
     cache->check_room(ids.size(1));
   }
   Tensor x = wte(ids);
@@ -237,7 +238,7 @@ Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length, std::optional<DType> dtype) const {
   const GPTOptions& o = options_;
   return KVCache(o.num_layers, batch, o.num_kv_heads, max_length == 0 ? o.context_length : max_length,
-                 o.d_model / o.num_heads, dtype.value_or(wte.weight.original().dtype()));
+                 o.d_model / o.num_heads, dtype.value_or(ln_f.weight.original().dtype()));
 }
 
 Tensor GPT::loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index) const {

@@ -248,6 +248,13 @@ template <class Options>
 GroupedOptimizer<Options>::GroupedOptimizer(const std::vector<Group<Options>>& groups)
     : Optimizer(Definition<Options>::name) {
   for (const Group<Options>& g : groups) add_param_group(g);
+  for (const Group<Options>& g : groups)
+    for (const auto& [name, p] : g.parameters.named())
+      if (p.requires_grad()) return;
+  if (!groups.empty())
+    check::fail(Definition<Options>::name,
+                "all parameters are frozen: there is nothing to train; unfreeze() some or, in a quantised model, "
+                "nn::add_lora() some");
 }
 
 template <class Options>

@@ -46,6 +46,7 @@
 #include "fit/nn/norm.hpp"
 #include "fit/nn/parametrize.hpp"
 #include "fit/nn/position.hpp"
+#include "fit/nn/quantize.hpp"
 #include "fit/nn/recurrent.hpp"
 #include "fit/nn/single_head.hpp"
 #include "fit/nn/transformer.hpp"

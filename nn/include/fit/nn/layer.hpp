@@ -31,6 +31,7 @@ class UnaryLayer;
 namespace detail {
 
 class Parametrized;
+struct ParametrizedOf;
 struct ForwardHooks;
 
 /// What may be a member of a layer. It knows its address as long as it lives, which is how the members that a layer
@@ -62,14 +63,16 @@ class Parameter : public Tensor, public detail::Member {
   /// Shares the buffer of `value`, cut off from its graph. Throws Error if it is not floating.
   explicit Parameter(const Tensor& value);
 
-  /// What a layer computes with: the tensor itself, or what is computed for it (see parametrize.hpp).
+  /// What a layer computes with: the tensor itself, or what is computed for it (see parametrize.hpp and quantize.hpp).
   Tensor value() const { return parametrized_ ? computed() : Tensor(*this); }
-  /// What is trained and saved: the tensor itself, or that from which value() is computed. It has the same shape.
+  /// What is trained and saved: the tensor itself, or that from which value() is computed. It has the same shape, and
+  /// is int8 once it is quantised.
   const Tensor& original() const;
   /// Whether value() is computed from others.
   bool parametrized() const { return parametrized_ != nullptr; }
 
-  /// A frozen parameter gets no gradient, and so no optimiser changes it; whatever shares it is frozen too.
+  /// A frozen parameter gets no gradient, and so no optimiser changes it; whatever shares it is frozen too. What is
+  /// int8 is frozen for good: unfreeze() throws Error.
   void freeze();
   void unfreeze();
   /// Whether it is frozen.
@@ -77,8 +80,7 @@ class Parameter : public Tensor, public detail::Member {
 
  private:
   friend class Fields;
-  friend void parametrize(Parameter& p, std::shared_ptr<UnaryLayer> by);
-  friend void remove_parametrization(Parameter& p);
+  friend struct detail::ParametrizedOf;
   Tensor computed() const;
 
   std::shared_ptr<detail::Parametrized> parametrized_;

@@ -20,6 +20,7 @@ namespace fit::nn {
 
 /// From now on p.value() is by(p's tensor), computed at each call. Throws Error, and has changed nothing, if p is
 /// undefined or parametrised already (a Sequential does several things in a row), or `by` gives another shape or type.
+/// Of a quantised p (quantize.hpp), `by` gets what the int8 weights stand for.
 void parametrize(Parameter& p, std::shared_ptr<UnaryLayer> by);
 template <class L, class = std::enable_if_t<std::is_base_of_v<UnaryLayer, std::decay_t<L>>>>
 void parametrize(Parameter& p, L&& by) {
@@ -27,8 +28,8 @@ void parametrize(Parameter& p, L&& by) {
   parametrize(p, std::shared_ptr<UnaryLayer>(std::make_shared<L>(std::move(by))));
 }
 
-/// The value becomes the tensor of p, a new one that is frozen if the original was. Throws Error if p is not
-/// parametrised.
+/// The value becomes the tensor of p, a new one that is frozen if the original was. Throws Error if p is neither
+/// parametrised nor quantised.
 void remove_parametrization(Parameter& p);
 
 /// x + alpha / rank * B A, for x [out, in]: A [rank, in] starts normal with standard deviation 1/sqrt(in), B [out,

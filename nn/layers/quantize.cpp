@@ -1,0 +1,83 @@
+#include "fit/nn/quantize.hpp"
+
+#include <unordered_map>
+
+#include "fit/nn/linear.hpp"
+#include "layers/list.hpp"
+#include "layers/parametrized.hpp"
+#include "tensor/check.hpp"
+#include "weights/pattern.hpp"
+
+namespace fit::nn {
+namespace {
+
+constexpr const char* op = "quantize_";
+
+// A weight [out, in], and the layer that has it.
+struct Weight {
+  std::string layer;
+  Parameter* parameter;
+  std::string name() const { return layer.empty() ? "weight" : layer + ".weight"; }
+};
+
+std::vector<Weight> weights_of(Layer& model) {
+  std::vector<Weight> all;
+  for (const auto& [name, layer] : model.named_layers()) {
+    if (auto* const linear = dynamic_cast<Linear*>(layer)) all.push_back({name, &linear->weight});
+    if (auto* const table = dynamic_cast<Embedding*>(layer)) all.push_back({name, &table->weight});
+  }
+  return all;
+}
+
+// Nobody but these may hold a tensor that is to be quantised.
+void expect_no_others(const Layer& model, const std::vector<Weight>& chosen) {
+  std::unordered_map<const void*, const Weight*> held;
+  for (const Weight& w : chosen) held.emplace(w.parameter->impl()->storage, &w);
+  each_value(model, [&](const std::string& name, const Field& field) {
+    const auto found = held.find(field.value().impl()->storage);
+    if (found == held.end()) return;
+    for (const Weight& w : chosen)
+      if (w.parameter == field.parameter) return;
+    check::fail(op, found->second->name(), " is shared with ", name,
+                ", which is no weight of a Linear or an Embedding: it can't be int8");
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o) {
+  const std::vector<Weight> all = weights_of(model);
+  if (all.empty()) check::fail(op, model.name(), " has no Linear and no Embedding");
+  std::vector<std::string> names;
+  for (const Weight& w : all) names.push_back(w.layer);
+  const std::vector<std::size_t> matches =
+      names == std::vector<std::string>{""} ? std::vector<std::size_t>{0} : first_matches(op, o.layers, names);
+  std::unordered_map<const void*, std::shared_ptr<detail::Parametrized>> tables;  // by the tensors they are made of
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (matches[i] == o.layers.size()) continue;
+    const Parameter& p = *all[i].parameter;
+    if (p.parametrized())
+      check::fail(op, all[i].name(), " is ",
+                  detail::int8_of(p) ? "int8 already" : "parametrised: merge_lora() or remove_parametrization() first");
+    auto& table = tables[p.impl()];
+    if (table) continue;
+    try {
+      table = std::make_shared<detail::Parametrized>(quantize(p.detach(), o.group_size));
+    } catch (const Error& e) {
+      check::fail(op, all[i].name(), ": ", e.what());
+    }
+  }
+  std::vector<Weight> chosen;
+  for (const Weight& w : all)
+    if (!w.parameter->parametrized() && tables.count(w.parameter->impl()) > 0) chosen.push_back(w);
+  expect_no_others(model, chosen);
+  names.clear();
+  for (const Weight& w : chosen) {
+    names.push_back(w.layer);
+    detail::ParametrizedOf::set(*w.parameter, tables.at(w.parameter->impl()));
+  }
+  model.freeze();
+  return names;
+}
+
+}  // namespace fit::nn
