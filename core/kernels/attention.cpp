@@ -26,54 +26,72 @@ double pairs(const Attention<T>& a) {
   return static_cast<double>(a.Sq) * static_cast<double>(a.Sk) * (a.causal && a.Sq == a.Sk ? 0.5 : 1.0);
 }
 
-// All keys, or values, of all heads in transposed blocks.
+// The keys and values of all heads.
 template <class T>
-void pack_all(const Attention<T>& a, const HeadView<const T>& x, std::int64_t D, T* out) {
-  const auto& table = FIT_KERNELS(attention_table, T);
-  const std::int64_t each = blocks(a.Sk, key_block) * key_block * D;
-  parallel_for(a.B * a.kv_heads, grain_of(8.0 * static_cast<double>(each)), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      table.pack(a.Sk, D, x.at(i / a.kv_heads, i % a.kv_heads, 0), x.row, out + i * each);
+void pack_all_keys(const Attention<T>& a, AttentionPass pass, SumOf<T>* out) {
+  const auto& table = attention_table(a);
+  const std::int64_t size = table.keys_size(a, pass);
+  if (size == 0) return;
+  parallel_for(a.B * a.kv_heads, grain_of(8.0 * static_cast<double>(size)), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) table.pack_keys(a, i / a.kv_heads, i % a.kv_heads, pass, out + i * size);
   });
 }
 
-// Calls each(b, h, i0, rows, keys, scratch) for all blocks of queries; keys: those of the head, packed, or null.
+// A thread's work between begin() and end(), with its scratch.
+template <class T>
+class Session {
+ public:
+  explicit Session(const Attention<T>& a) : table_(attention_table(a)), scratch_(attention_scratch(a)) {
+    table_.begin();
+  }
+  ~Session() { table_.end(); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  SumOf<T>* scratch() const { return scratch_.get(); }
+
+ private:
+  const AttentionTable<T>& table_;
+  Scratch<SumOf<T>> scratch_;
+};
+
+// Calls each(b, h, i0, rows, keys, scratch) for all blocks of queries; keys: what is packed of their head.
 template <class T, class Each>
 void over_queries(const Attention<T>& a, const Each& each) {
-  const auto& table = FIT_KERNELS(attention_table, T);
+  using W = SumOf<T>;
+  constexpr AttentionPass pass = AttentionPass::forward;
+  const auto& table = attention_table(a);
   const std::int64_t heads = a.B * a.kv_heads, group = a.H / a.kv_heads;
-  const std::int64_t size = query_step(a), per_head = blocks(a.Sq, size);
-  const bool pack = !few_queries(a);
-  const std::int64_t size_k = pack ? blocks(a.Sk, key_block) * key_block * a.D : 0;
+  const std::int64_t size = query_step(a), per_head = blocks(a.Sq, size), keys_size = table.keys_size(a, pass);
   // Of few queries it is reading the keys and values that takes the time.
-  const double flops = (pack ? 1 : 8) * flops_per_pair(a) * pairs(a);
+  const double flops = (few_queries(a) ? 8 : 1) * flops_per_pair(a) * pairs(a);
   // Many heads: each is packed and attended to in one go, while its keys are in the cache. Blocks don't depend on each
   // other, so their results don't depend on which way is taken.
   if (heads >= 4 * num_threads()) {
     parallel_for(heads, grain_of(flops * static_cast<double>(group)), dynamic_schedule,
                  [&](std::int64_t begin, std::int64_t end) {
-                   const Scratch<T> keys(size_k), scratch(attention_scratch(a));
+                   const Scratch<W> keys(keys_size);
+                   const Session<T> session(a);
                    for (std::int64_t head = begin; head < end; ++head) {
                      const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
-                     if (pack) table.pack(a.Sk, a.D, a.k.at(b, kv, 0), a.k.row, keys.get());
+                     if (keys_size > 0) table.pack_keys(a, b, kv, pass, keys.get());
                      for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h)
                        for (std::int64_t i0 = 0; i0 < a.Sq; i0 += size)
-                         each(b, h, i0, std::min(size, a.Sq - i0), pack ? keys.get() : nullptr, scratch.get());
+                         each(b, h, i0, std::min(size, a.Sq - i0), keys.get(), session.scratch());
                    }
                  });
     return;
   }
-  const Scratch<T> keys(heads * size_k);
-  if (pack) pack_all(a, a.k, a.D, keys.get());
+  const Scratch<W> keys(heads * keys_size);
+  pack_all_keys(a, pass, keys.get());
   // Causal blocks cost more the later they are: later ones are taken first.
   parallel_for(a.B * a.H * per_head, grain_of(flops / static_cast<double>(per_head)), dynamic_schedule,
                [&](std::int64_t begin, std::int64_t end) {
-                 const Scratch<T> scratch(attention_scratch(a));
+                 const Session<T> session(a);
                  for (std::int64_t task = begin; task < end; ++task) {
                    const std::int64_t head = task / per_head, b = head / a.H, h = head % a.H;
                    const std::int64_t i0 = (per_head - 1 - task % per_head) * size;
-                   each(b, h, i0, std::min(size, a.Sq - i0),
-                        pack ? keys.get() + (b * a.kv_heads + h / group) * size_k : nullptr, scratch.get());
+                   each(b, h, i0, std::min(size, a.Sq - i0), keys.get() + (b * a.kv_heads + h / group) * keys_size,
+                        session.scratch());
                  }
                });
 }
@@ -112,7 +130,7 @@ struct Cut {
 constexpr std::int64_t enough_tasks = 8;  // for the cores of a small machine
 
 template <class T>
-Cut cut_backward(const Attention<T>& a, std::int64_t key_blocks, const HeadView<T>& dbias) {
+Cut cut_backward(const Attention<T>& a, std::int64_t key_blocks, const HeadView<SumOf<T>>& dbias) {
   Cut c{a.B * a.kv_heads, 1, 1, 1, 1, 1};
   if (dbias.data) c.sharing = (dbias.batch ? 1 : a.B) * (dbias.head ? 1 : a.kv_heads);
   if (dbias.data && dbias.head && !dbias.batch) c.stride = a.kv_heads;
@@ -124,19 +142,19 @@ Cut cut_backward(const Attention<T>& a, std::int64_t key_blocks, const HeadView<
 }
 
 // The gradient of the bias in a sum for each slot: the first is the result itself.
-template <class T>
+template <class W>
 class PartialSums {
  public:
-  PartialSums(const Attention<T>& a, const HeadView<T>& result, std::int64_t slots)
+  PartialSums(const AttentionParams& a, const HeadView<W>& result, std::int64_t slots)
       : result_(result),
         size_(result.data ? (result.batch ? a.B : 1) * (result.head ? a.H : 1) * (result.row ? a.Sq : 1) * a.Sk : 0),
         slots_(slots),
         others_((slots - 1) * size_) {
-    std::fill_n(result_.data, size_, T(0));
-    std::fill_n(others_.get(), (slots - 1) * size_, T(0));
+    std::fill_n(result_.data, size_, W(0));
+    std::fill_n(others_.get(), (slots - 1) * size_, W(0));
   }
-  HeadView<T> slot(std::int64_t i) const {
-    HeadView<T> at = result_;
+  HeadView<W> slot(std::int64_t i) const {
+    HeadView<W> at = result_;
     if (i > 0) at.data = others_.get() + (i - 1) * size_;
     return at;
   }
@@ -146,102 +164,94 @@ class PartialSums {
   }
 
  private:
-  HeadView<T> result_;
+  HeadView<W> result_;
   std::int64_t size_, slots_;
-  Scratch<T> others_;
+  Scratch<W> others_;
 };
 
 // Gradients, as attention_backward(). False if something is hidden and one isn't finite, though nothing was checked.
 template <class T>
-bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const T>& stats,
+bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const SumOf<T>>& stats,
                    const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check) {
-  const auto& table = FIT_KERNELS(attention_table, T);
+  using W = SumOf<T>;
+  constexpr AttentionPass pass = AttentionPass::backward;
+  const auto& table = attention_table(a);
   const std::int64_t group = a.H / a.kv_heads, heads = a.B * a.kv_heads, key_blocks = blocks(a.Sk, key_block);
-  const std::int64_t size_k = key_blocks * key_block * a.D, size_v = key_blocks * key_block * a.Dv, size_q = a.Sq * a.D;
-  const Scratch<T> delta(a.B * a.H * a.Sq);
-  const auto dots = [&](std::int64_t b, std::int64_t h) {
-    T* const to = delta.get() + (b * a.H + h) * a.Sq;
+  const std::int64_t keys_size = table.keys_size(a, pass), queries_size = table.queries_size(a);
+  const std::int64_t dq_row = filled_to(table.step, a.D), dq_size = filled_to(table.step, a.Sq) * dq_row;
+  const Scratch<W> delta(a.B * a.H * a.Sq);
+  // What the blocks of keys read of queries 0 … of a head.
+  const auto prepare = [&](std::int64_t b, std::int64_t h, W* queries) {
+    W* const to = delta.get() + (b * a.H + h) * a.Sq;
     table.row_dots(a.Sq, a.Dv, dout.at(b, h, 0), dout.row, out.at(b, h, 0), out.row, to);
     // It stands for the sum over the keys of P dP. Where dout isn't finite, no dP is, and dP - delta is NaN.
-    const auto infinite = [](T x) { return !std::isfinite(x); };
+    const auto infinite = [](T x) { return !std::isfinite(static_cast<W>(x)); };
     for (std::int64_t i = 0; i < a.Sq; ++i)
-      if (infinite(to[i]) && std::any_of(dout.at(b, h, i), dout.at(b, h, i) + a.Dv, infinite))
-        to[i] = std::numeric_limits<T>::quiet_NaN();
+      if (!std::isfinite(to[i]) && std::any_of(dout.at(b, h, i), dout.at(b, h, i) + a.Dv, infinite))
+        to[i] = std::numeric_limits<W>::quiet_NaN();
+    if (queries_size > 0) table.pack_queries(a, dout, b, h, queries);
   };
   std::atomic<bool> ok{true};
   const auto note = [&](bool finite) {
     if (!finite && !check && hides(a)) ok = false;
   };
-  // One block of keys of a head of k and v, for all query heads that share it; their dq lie dq_head apart.
-  const auto block = [&](std::int64_t b, std::int64_t kv, std::int64_t kb, const T* keys, const T* values, T* dq_at,
-                         std::int64_t dq_head, std::int64_t dq_row, const HeadView<T>& dbias, T* scratch) {
-    T* const dk_block = scratch + attention_scratch(a);
-    T* const dv_block = dk_block + key_block * a.D;
-    std::fill_n(dk_block, key_block * (a.D + a.Dv), T(0));
-    const std::int64_t j0 = kb * key_block;
-    for (std::int64_t g = 0; g < group; ++g)
-      table.backward(a, b, kv * group + g, j0, keys, values, stats, delta.get(), dout, check, dq_at + g * dq_head,
-                     dq_row, dk_block, dv_block, dbias, scratch);
-    const std::int64_t rows = std::min(key_block, a.Sk - j0);
-    note(table.copy_finite(rows, a.D, dk_block, a.D, d.dk.at(b, kv, j0), d.dk.row));
-    note(table.copy_finite(rows, a.Dv, dv_block, a.Dv, d.dv.at(b, kv, j0), d.dv.row));
-  };
-  const std::int64_t scratch_size = attention_scratch(a) + key_block * (a.D + a.Dv);
+  const W scale = static_cast<W>(a.scale);
   const double flops = 2.5 * flops_per_pair(a) * pairs(a) * static_cast<double>(group);
   const Cut cut = cut_backward(a, key_blocks, d.dbias);
-  const PartialSums<T> dbias(a, d.dbias, cut.slots);
+  const PartialSums<W> dbias(a, d.dbias, cut.slots);
+  // dq lie one behind the other, those of the heads that share keys.
+  const auto block = [&](std::int64_t b, std::int64_t kv, std::int64_t kb, std::int64_t slot, const W* keys,
+                         const W* queries, W* dq, W* scratch) {
+    AttentionGradients<T> to = d;
+    to.dbias = dbias.slot(slot);
+    note(table.backward(a, b, kv, kb * key_block, keys, queries, stats, delta.get(), dout, check, dq, to, scratch));
+  };
 
   if (cut.parts == 1) {
     parallel_for(cut.tasks(), grain_of(flops * static_cast<double>(cut.run)), dynamic_schedule,
                  [&](std::int64_t begin, std::int64_t end) {
-                   const Scratch<T> keys(size_k), values(size_v), scratch(scratch_size);
+                   const Scratch<W> keys(keys_size), queries(group * queries_size), dq(group * dq_size);
+                   const Session<T> session(a);
                    cut.each_head(begin, end, [&](std::int64_t head, std::int64_t slot, std::int64_t) {
                      const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
-                     table.pack(a.Sk, a.D, a.k.at(b, kv, 0), a.k.row, keys.get());
-                     table.pack(a.Sk, a.Dv, a.v.at(b, kv, 0), a.v.row, values.get());
-                     for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-                       dots(b, h);
-                       for (std::int64_t i = 0; i < a.Sq; ++i) std::fill_n(d.dq.at(b, h, i), a.D, T(0));
-                     }
+                     table.pack_keys(a, b, kv, pass, keys.get());
+                     for (std::int64_t g = 0; g < group; ++g)
+                       prepare(b, kv * group + g, queries.get() + g * queries_size);
+                     std::fill_n(dq.get(), group * dq_size, W(0));
                      for (std::int64_t kb = 0; kb < key_blocks; ++kb)
-                       block(b, kv, kb, keys.get(), values.get(), d.dq.at(b, kv * group, 0), d.dq.head, d.dq.row,
-                             dbias.slot(slot), scratch.get());
-                     for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h)
-                       note(table.copy_finite(a.Sq, a.D, d.dq.at(b, h, 0), d.dq.row, d.dq.at(b, h, 0), d.dq.row));
+                       block(b, kv, kb, slot, keys.get(), queries.get(), dq.get(), session.scratch());
+                     for (std::int64_t g = 0; g < group; ++g)
+                       note(table.copy_finite(a.Sq, a.D, scale, dq.get() + g * dq_size, dq_row,
+                                              d.dq.at(b, kv * group + g, 0), d.dq.row));
                    });
                  });
     dbias.add_up();
     return ok;
   }
-  const Scratch<T> keys(heads * size_k), values(heads * size_v), sums(cut.parts * a.B * a.H * size_q);
-  pack_all(a, a.k, a.D, keys.get());
-  pack_all(a, a.v, a.Dv, values.get());
+  const Scratch<W> keys(heads * keys_size), queries(a.B * a.H * queries_size), sums(cut.parts * a.B * a.H * dq_size);
+  pack_all_keys(a, pass, keys.get());
   parallel_for(a.B * a.H, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) dots(i / a.H, i % a.H);
+    for (std::int64_t i = begin; i < end; ++i) prepare(i / a.H, i % a.H, queries.get() + i * queries_size);
   });
   parallel_for(cut.tasks(), 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
-    const Scratch<T> scratch(scratch_size);
+    const Session<T> session(a);
     cut.each_head(begin, end, [&](std::int64_t head, std::int64_t slot, std::int64_t part) {
-      const std::int64_t b = head / a.kv_heads, kv = head % a.kv_heads;
-      T* const dq_part = sums.get() + ((part * a.B + b) * a.H + kv * group) * size_q;
-      std::fill_n(dq_part, group * size_q, T(0));
+      W* const dq = sums.get() + (part * a.B * a.H + head * group) * dq_size;
+      std::fill_n(dq, group * dq_size, W(0));
       // Blocks part, part + parts, …: under a causal mask the early ones cost more than the late ones.
       for (std::int64_t kb = part; kb < key_blocks; kb += cut.parts)
-        block(b, kv, kb, keys.get() + head * size_k, values.get() + head * size_v, dq_part, size_q, a.D,
-              dbias.slot(slot), scratch.get());
+        block(head / a.kv_heads, head % a.kv_heads, kb, slot, keys.get() + head * keys_size,
+              queries.get() + head * group * queries_size, dq, session.scratch());
     });
   });
   parallel_for(a.B * a.H * a.Sq, grain_of(static_cast<double>(a.D * (cut.parts + 1))),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t r = begin; r < end; ++r) {
-                   T* const to = d.dq.at(r / a.Sq / a.H, r / a.Sq % a.H, r % a.Sq);
-                   for (std::int64_t c = 0; c < a.D; ++c) {
-                     T sum = 0;
-                     for (std::int64_t p = 0; p < cut.parts; ++p)
-                       sum += sums.get()[p * a.B * a.H * size_q + r * a.D + c];
-                     to[c] = sum;
-                   }
-                   note(table.copy_finite(1, a.D, to, 0, to, 0));
+                   const std::int64_t head = r / a.Sq, i = r % a.Sq;
+                   W* const sum = sums.get() + head * dq_size + i * dq_row;
+                   for (std::int64_t p = 1; p < cut.parts; ++p)
+                     for (std::int64_t c = 0; c < a.D; ++c) sum[c] += sum[p * a.B * a.H * dq_size + c];
+                   note(table.copy_finite(1, a.D, scale, sum, 0, d.dq.at(head / a.H, head % a.H, i), 0));
                  }
                });
   dbias.add_up();
@@ -251,34 +261,38 @@ bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const So
 }  // namespace
 
 template <class T>
-bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const SoftmaxStats<T>& stats) {
-  const auto& table = FIT_KERNELS(attention_table, T);
+bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const SoftmaxStats<SumOf<T>>& stats) {
+  using W = SumOf<T>;
+  const auto& table = attention_table(a);
   std::atomic<bool> finite{true};
-  over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys, T* scratch) {
+  over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const W* keys, W* scratch) {
     if (!table.forward(a, b, h, i0, rows, keys, out, stats, scratch)) finite = false;
   });
   return finite;
 }
 
 template <class T>
-void attention_weights(const Attention<T>& a, const SoftmaxStats<const T>& stats, T* w) {
-  const auto& table = FIT_KERNELS(attention_table, T);
-  over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const T* keys, T* scratch) {
+void attention_weights(const Attention<T>& a, const SoftmaxStats<const SumOf<T>>& stats, SumOf<T>* w) {
+  using W = SumOf<T>;
+  const auto& table = attention_table(a);
+  over_queries(a, [&](std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const W* keys, W* scratch) {
     table.weights(a, b, h, i0, rows, keys, stats, w, scratch);
   });
 }
 
 template <class T>
-void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const T>& stats,
+void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const SumOf<T>>& stats,
                         const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check) {
   if (!backward_pass(a, out, stats, dout, d, check)) backward_pass(a, out, stats, dout, d, true);
 }
 
-#define FIT_ATTENTION(T)                                                                                           \
-  template bool attention_forward<T>(const Attention<T>&, const HeadView<T>&, const SoftmaxStats<T>&);             \
-  template void attention_weights<T>(const Attention<T>&, const SoftmaxStats<const T>&, T*);                       \
-  template void attention_backward<T>(const Attention<T>&, const HeadView<const T>&, const SoftmaxStats<const T>&, \
-                                      const HeadView<const T>&, const AttentionGradients<T>&, bool);
+#define FIT_ATTENTION(T)                                                                                      \
+  template bool attention_forward<T>(const Attention<T>&, const HeadView<T>&, const SoftmaxStats<SumOf<T>>&); \
+  template void attention_weights<T>(const Attention<T>&, const SoftmaxStats<const SumOf<T>>&, SumOf<T>*);    \
+  template void attention_backward<T>(const Attention<T>&, const HeadView<const T>&,                          \
+                                      const SoftmaxStats<const SumOf<T>>&, const HeadView<const T>&,          \
+                                      const AttentionGradients<T>&, bool);
+FIT_ATTENTION(BFloat16)
 FIT_ATTENTION(float)
 FIT_ATTENTION(double)
 #undef FIT_ATTENTION

@@ -5,7 +5,8 @@
 #include "kernels/product_bf16.hpp"
 
 // Products of BFloat16, split among threads. a, b and c may each be float or BFloat16; what is float is rounded on the
-// way. Where the processor has no instructions for BFloat16, a and b are widened, and multiplied as floats are.
+// way. Where the processor has no instructions for BFloat16, a and b are widened part by part while they are packed,
+// and multiplied as floats are.
 namespace fit::kernels {
 
 // Part of an operand in the form in which it is multiplied: `count` rows of op(a), or columns of op(b), from `first`
@@ -125,9 +126,8 @@ void gemm_bf16_tasks(const Product<BFloat16>& p, Bf16Loop loop, const Cut& cut, 
 }
 
 // On the processor's instructions for BFloat16.
-template <class A, class B, class C, class Done>
-void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
-                      const Done& done) {
+template <class A, class B, class C>
+void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
   const Bf16Rows<A> rows(p, a);
   const Bf16Panels<B> cols(p, b);
   const auto multiply = [&](Bf16Block& block, std::int64_t row, std::int64_t m, std::int64_t col, std::int64_t n) {
@@ -138,7 +138,6 @@ void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, con
     block.bias = bias ? bias + col : nullptr;
     block.ldc = p.ldc;
     bf16_kernels().result<C>().multiply(block, c + row * p.ldc + col);
-    if (block.last) done(row, m, col, n);
   };
   if (p.m >= p.n)
     gemm_bf16_tasks(p, loop, rows, cols, [&](Bf16Block& block, std::int64_t row, std::int64_t count) {
@@ -150,18 +149,9 @@ void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, con
     });
 }
 
-// The product of floats with the sizes of p, but alpha 1, beta 0 and operands of so many elements a row.
+// The product of floats with the sizes of p, but alpha 1, beta 0 and operands without room between rows.
 inline Product<float> as_floats(const Product<BFloat16>& p) {
-  Product<float> f;
-  f.m = p.m;
-  f.n = p.n;
-  f.k = p.k;
-  f.transpose_a = p.transpose_a;
-  f.transpose_b = p.transpose_b;
-  f.lda = p.transpose_a ? p.m : p.k;
-  f.ldb = p.transpose_b ? p.k : p.n;
-  f.ldc = p.n;
-  return f;
+  return contiguous<float>(p.m, p.n, p.k, p.transpose_a, p.transpose_b);
 }
 
 // x [rows, cols], widened.
@@ -172,41 +162,72 @@ void bf16_widened(Bf16Loop loop, std::int64_t rows, std::int64_t cols, const Fro
   });
 }
 
-template <class A, class B, class C, class Done>
-void gemm_bf16_widened(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
-                       const Done& done) {
-  Product<float> f = as_floats(p);
-  const Scratch<float> wide_a(p.m * p.k), wide_b(p.k * p.n);
-  bf16_widened(loop, p.transpose_a ? p.k : p.m, f.lda, a, p.lda, wide_a.get());
-  bf16_widened(loop, p.transpose_b ? p.n : p.k, f.ldb, b, p.ldb, wide_b.get());
-  const auto run = [&](float* to, const auto& finished) {
-    loop == Bf16Loop::threads
-        ? gemm_parallel(f, wide_a.get(), wide_b.get(), to, finished)
-        : (gemm(f, wide_a.get(), wide_b.get(), to), finished(std::int64_t{0}, p.m, std::int64_t{0}, p.n));
-  };
-  if constexpr (std::is_same_v<C, float>) {
-    f.alpha = p.alpha;
-    f.beta = p.beta;
-    f.ldc = p.ldc;
-    run(c, [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-      C* const at = c + row * p.ldc + col;
-      if (bias) bf16_kernels().result<C>().finish(rows, cols, 1, at, p.ldc, 0, bias + col, at, p.ldc);
-      done(row, rows, col, cols);
-    });
-  } else {
-    const Scratch<float> sums(p.m * p.n);
-    run(sums.get(), [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-      bf16_kernels().result<C>().finish(rows, cols, p.alpha, sums.get() + row * p.n + col, p.n, p.beta,
-                                        bias ? bias + col : nullptr, c + row * p.ldc + col, p.ldc);
-      done(row, rows, col, cols);
-    });
-  }
+// All panels of op(b), widened: as pack_panels() of floats.
+template <class B>
+void bf16_wide_panels(const Product<BFloat16>& p, Bf16Loop loop, const B* b, float* out) {
+  const auto widen = bf16_kernels().operand<B>().widen;
+  constexpr std::int64_t part = 64;  // of k, that is widened before it is transposed
+  bf16_loop(loop, panels(p.n), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
+    const Scratch<float> room(panel_width * part);
+    for (; i < end; ++i) {
+      const std::int64_t col = i * panel_width, cols = std::min(panel_width, p.n - col);
+      float* const panel = out + col * p.k;
+      if (!p.transpose_b) {
+        widen(p.k, cols, b + col, p.ldb, panel, panel_width);
+        continue;
+      }
+      for (std::int64_t k = 0; k < p.k; k += part) {
+        const std::int64_t count = std::min(part, p.k - k);
+        widen(cols, count, b + col * p.ldb + k, p.ldb, room.get(), part);
+        FIT_KERNELS(product_table, float)
+            .transpose(cols, count, room.get(), part, panel + k * panel_width, panel_width);
+      }
+    }
+  });
+}
+
+template <class A, class B, class C>
+void gemm_bf16_widened(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
+  constexpr bool narrow = std::is_same_v<C, BFloat16>;
+  const Product<float> f = as_floats(p);
+  const bool packed = route(f) != Route::openblas;
+  const Scratch<float> wide_b(packed ? panels(p.n) * panel_width * p.k : p.n * p.k);
+  packed ? bf16_wide_panels(p, loop, b, wide_b.get())
+         : bf16_widened(loop, p.transpose_b ? p.n : p.k, f.ldb, b, p.ldb, wide_b.get());
+  const Tiling t = tiling(p.m, p.n, p.flops());
+  bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
+    const Scratch<float> wide_a(t.rows * p.k), sums(narrow ? t.rows * t.cols : 0), rows(multiply_scratch(f));
+    for (; i < end; ++i) {
+      const std::int64_t row = i / t.col_tiles * t.rows, col = i % t.col_tiles * t.cols;
+      Product<float> part = contiguous<float>(std::min(t.rows, p.m - row), std::min(t.cols, p.n - col), p.k,
+                                              p.transpose_a, p.transpose_b);
+      part.ldb = f.ldb;
+      bf16_widened(Bf16Loop::here, p.transpose_a ? p.k : part.m, part.lda, a + row * (p.transpose_a ? 1 : p.lda), p.lda,
+                   wide_a.get());
+      C* const tile = c + row * p.ldc + col;
+      float* to = sums.get();
+      if constexpr (!narrow) {
+        to = tile;
+        part.alpha = p.alpha;
+        part.beta = p.beta;
+        part.ldc = p.ldc;
+      }
+      packed ? FIT_KERNELS(product_table, float).multiply(part, wide_a.get(), wide_b.get() + col * p.k, to, rows.get())
+             : gemm(part, wide_a.get(), wide_b.get() + col * (p.transpose_b ? p.k : 1), to);
+      const auto finish = bf16_kernels().result<C>().finish;
+      const float* const tile_bias = bias ? bias + col : nullptr;
+      if (narrow)
+        finish(part.m, part.n, p.alpha, to, part.ldc, p.beta, tile_bias, tile, p.ldc);
+      else if (bias)
+        finish(part.m, part.n, 1, to, part.ldc, 0, tile_bias, tile, p.ldc);
+    }
+  });
 }
 
 // Few rows: b is read once, as it lies.
-template <class A, class C, class Done>
+template <class A, class C>
 void gemm_bf16_small_m(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
-                       const float* bias, const Done& done) {
+                       const float* bias) {
   const Product<float> f = as_floats(p);
   const Scratch<float> wide(p.m * p.k), sums(p.m * p.n);
   bf16_widened(Bf16Loop::here, p.m, p.k, a, p.lda, wide.get());
@@ -220,54 +241,42 @@ void gemm_bf16_small_m(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
       bf16_kernels().small_m(part, wide.get(), b + col * (p.transpose_b ? p.ldb : 1), sums.get() + col);
       bf16_kernels().result<C>().finish(p.m, part.n, p.alpha, sums.get() + col, p.n, p.beta,
                                         bias ? bias + col : nullptr, c + col, p.ldc);
-      done(std::int64_t{0}, p.m, col, part.n);
     }
   });
 }
 
 // k > 0; c may be a single row.
-template <class A, class B, class C, class Done>
-void gemm_bf16_terms(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
-                     const Done& done) {
+template <class A, class B, class C>
+void gemm_bf16_terms(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
   if constexpr (std::is_same_v<B, BFloat16>)
-    if (p.m <= max_small_m && !p.transpose_a) return gemm_bf16_small_m(p, loop, a, b, c, bias, done);
-  chosen_isa >= Isa::avx512_bf16 ? gemm_bf16_native(p, loop, a, b, c, bias, done)
-                                 : gemm_bf16_widened(p, loop, a, b, c, bias, done);
+    if (p.m <= max_small_m && !p.transpose_a) return gemm_bf16_small_m(p, loop, a, b, c, bias);
+  chosen_isa >= Isa::avx512_bf16 ? gemm_bf16_native(p, loop, a, b, c, bias) : gemm_bf16_widened(p, loop, a, b, c, bias);
 }
 
-template <class A, class B, class C, class Done>
-void gemm_bf16(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
-               const Done& done) {
+template <class A, class B, class C>
+void gemm_bf16(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k == 0) {
     const float nothing[panel_width] = {};
     for (std::int64_t j = 0; j < p.n; j += panel_width)
       bf16_kernels().result<C>().finish(p.m, std::min(panel_width, p.n - j), 1, nothing, 0, p.beta,
                                         bias ? bias + j : nullptr, c + j, p.ldc);
-    return done(std::int64_t{0}, p.m, std::int64_t{0}, p.n);
+    return;
   }
-  if (p.n > 1 || p.m == 1 || p.ldc != 1 || bias) return gemm_bf16_terms(p, loop, a, b, c, bias, done);
-  gemm_bf16_terms(
-      as_row(p), loop, b, a, c, bias,
-      [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) { done(j, cols, i, rows); });
+  if (p.n > 1 || p.m == 1 || p.ldc != 1 || bias) return gemm_bf16_terms(p, loop, a, b, c, bias);
+  gemm_bf16_terms(as_row(p), loop, b, a, c, bias);
 }
 
 // On the calling thread.
 template <class A, class B, class C>
 void gemm(const Product<BFloat16>& p, const A* a, const B* b, C* c) {
-  gemm_bf16(p, Bf16Loop::here, a, b, c, nullptr, [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {});
+  gemm_bf16(p, Bf16Loop::here, a, b, c, nullptr);
 }
 
-// As gemm_parallel() of floats.
-template <class A, class B, class C, class Done>
-void gemm_parallel(const Product<BFloat16>& p, const A* a, const B* b, C* c, const Done& done) {
-  gemm_bf16(p, Bf16Loop::threads, a, b, c, nullptr, done);
-}
-
-// c = alpha op(a) op(b) + beta c + bias, rounded once; bias is [n], or null.
+// Split over threads. c = alpha op(a) op(b) + beta c + bias, rounded once; bias is [n], or null.
 template <class A, class B, class C>
-void gemm_parallel(const Product<BFloat16>& p, const A* a, const B* b, C* c, const float* bias) {
-  gemm_bf16(p, Bf16Loop::threads, a, b, c, bias, [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {});
+void gemm_parallel(const Product<BFloat16>& p, const A* a, const B* b, C* c, const float* bias = nullptr) {
+  gemm_bf16(p, Bf16Loop::threads, a, b, c, bias);
 }
 
 }  // namespace fit::kernels

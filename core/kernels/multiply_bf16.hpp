@@ -12,8 +12,36 @@
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// sums [rows, panel_width] (+)= a [rows, k] times the first `cols` columns of a panel of b; columns after them are
-// undefined. `rows` is up to Way::rows; begin(rows) was called before, end() is called after the last.
+// x [rows, cols] (stride ld) rounded to BFloat16; cols is a multiple of bf16_step.
+FIT_TARGET_AVX512_BF16 inline void bf16_round(std::int64_t rows, std::int64_t cols, const float* x, std::int64_t ld,
+                                              BFloat16* out, std::int64_t out_ld) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t j = 0; j < cols; j += 32) {
+      const float* const from = x + r * ld + j;
+      const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + 16), _mm512_loadu_ps(from));
+      _mm512_storeu_si512(out + r * out_ld + j, (__m512i)both);
+    }
+}
+
+// The same as a panel: rows 2 i and 2 i + 1 as pairs, with zeros after the last up to `filled` rows.
+FIT_TARGET_AVX512_BF16 inline void bf16_pairs(std::int64_t rows, std::int64_t filled, std::int64_t cols, const float* x,
+                                              std::int64_t ld, BFloat16* out) {
+  alignas(64) std::uint16_t turns[32];
+  for (std::uint16_t l = 0; l < 32; ++l) turns[l] = static_cast<std::uint16_t>(l / 2 + l % 2 * 16);
+  const __m512i zip = _mm512_load_si512(turns);
+  for (std::int64_t i = 0; i < filled; i += 2)
+    for (std::int64_t j = 0; j < cols; j += 16) {
+      const float* const from = x + i * ld + j;
+      const __m512 even = i < rows ? _mm512_loadu_ps(from) : _mm512_setzero_ps();
+      const __m512 odd = i + 1 < rows ? _mm512_loadu_ps(from + ld) : _mm512_setzero_ps();
+      const auto both = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
+      _mm512_storeu_si512(out + i * panel_width + 2 * j, _mm512_permutexvar_epi16(zip, both));
+    }
+}
+
+// sums [rows, cols] (stride ld) (+)= a [rows, k] times the first `cols` columns of a panel of b; columns after them, up
+// to a multiple of 32, are undefined. `rows` is up to Way::rows; begin(rows) was called before, end() is called after
+// the last. Between begin(Way::rows) and end() there may be fewer rows: then Amx reads and writes whole 16 or 32.
 
 // vdpbf16ps adds the products of two pairs to a float, one after the other.
 struct Avx512Bf16 {
@@ -23,10 +51,10 @@ struct Avx512Bf16 {
 
   template <int M, int V>
   FIT_TARGET_AVX512_BF16 static void block(std::int64_t k, const BFloat16* a, std::int64_t lda, const BFloat16* b,
-                                           float* sums, bool add) {
+                                           float* sums, std::int64_t ld, bool add) {
     __m512 sum[M][V];
     FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int j = 0; j < V; ++j) sum[i][j] =
-        add ? _mm512_loadu_ps(sums + i * panel_width + j * 16) : _mm512_setzero_ps();
+        add ? _mm512_loadu_ps(sums + i * ld + j * 16) : _mm512_setzero_ps();
     for (std::int64_t p = 0; p < k; p += 2) {
       __m512bh row[V];
       FIT_UNROLL for (int j = 0; j < V; ++j) row[j] = (__m512bh)_mm512_loadu_si512(b + p * panel_width + j * 32);
@@ -38,21 +66,21 @@ struct Avx512Bf16 {
       }
     }
     FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int j = 0; j < V; ++j)
-        _mm512_storeu_ps(sums + i * panel_width + j * 16, sum[i][j]);
+        _mm512_storeu_ps(sums + i * ld + j * 16, sum[i][j]);
   }
 
   template <int V>
   FIT_TARGET_AVX512_BF16 static void columns(std::int64_t m, std::int64_t k, const BFloat16* a, std::int64_t lda,
-                                             const BFloat16* b, float* sums, bool add) {
+                                             const BFloat16* b, float* sums, std::int64_t ld, bool add) {
     std::int64_t i = 0;
-    for (; i + 6 <= m; i += 6) block<6, V>(k, a + i * lda, lda, b, sums + i * panel_width, add);
-    for (; i + 2 <= m; i += 2) block<2, V>(k, a + i * lda, lda, b, sums + i * panel_width, add);
-    if (i < m) block<1, V>(k, a + i * lda, lda, b, sums + i * panel_width, add);
+    for (; i + 6 <= m; i += 6) block<6, V>(k, a + i * lda, lda, b, sums + i * ld, ld, add);
+    for (; i + 2 <= m; i += 2) block<2, V>(k, a + i * lda, lda, b, sums + i * ld, ld, add);
+    if (i < m) block<1, V>(k, a + i * lda, lda, b, sums + i * ld, ld, add);
   }
 
   static void multiply(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a, std::int64_t lda,
-                       const BFloat16* b, float* sums, bool add) {
-    cols <= panel_width / 2 ? columns<2>(m, k, a, lda, b, sums, add) : columns<4>(m, k, a, lda, b, sums, add);
+                       const BFloat16* b, float* sums, std::int64_t ld, bool add) {
+    cols <= panel_width / 2 ? columns<2>(m, k, a, lda, b, sums, ld, add) : columns<4>(m, k, a, lda, b, sums, ld, add);
   }
 };
 
@@ -78,10 +106,11 @@ struct Amx {
   // 32 columns; Both: more than 16 rows.
   template <bool Both>
   FIT_TARGET_AMX static void columns(std::int64_t k, const BFloat16* a, std::int64_t lda, const BFloat16* b,
-                                     float* sums, bool add) {
-    constexpr std::int64_t line = panel_width * sizeof(float);  // of sums, and of pairs of b
-    const std::int64_t a_line = lda * static_cast<std::int64_t>(sizeof(BFloat16));
-    float* const lower = sums + 16 * panel_width;
+                                     float* sums, std::int64_t ld, bool add) {
+    constexpr std::int64_t pairs_line = panel_width * 2 * sizeof(BFloat16);
+    const std::int64_t line = ld * static_cast<std::int64_t>(sizeof(float)),
+                       a_line = lda * static_cast<std::int64_t>(sizeof(BFloat16));
+    float* const lower = sums + 16 * ld;
     if (add) {
       _tile_loadd(0, sums, line);
       _tile_loadd(1, sums + 16, line);
@@ -97,9 +126,9 @@ struct Amx {
     }
     for (std::int64_t p = 0; p < k; p += bf16_step) {
       const BFloat16* const pairs = b + p * panel_width;
-      _tile_loadd(6, pairs, line);
+      _tile_loadd(6, pairs, pairs_line);
       _tile_loadd(4, a + p, a_line);
-      _tile_loadd(7, pairs + 32, line);
+      _tile_loadd(7, pairs + 32, pairs_line);
       _tile_dpbf16ps(0, 4, 6);
       _tile_dpbf16ps(1, 4, 7);
       if constexpr (Both) {
@@ -117,10 +146,11 @@ struct Amx {
   }
 
   FIT_TARGET_AMX static void multiply(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a,
-                                      std::int64_t lda, const BFloat16* b, float* sums, bool add) {
+                                      std::int64_t lda, const BFloat16* b, float* sums, std::int64_t ld, bool add) {
     __asm__ volatile("" ::: "memory");  // the compiler doesn't know that tiles read memory
     for (std::int64_t j = 0; j < cols; j += 32)
-      m > 16 ? columns<true>(k, a, lda, b + 2 * j, sums + j, add) : columns<false>(k, a, lda, b + 2 * j, sums + j, add);
+      m > 16 ? columns<true>(k, a, lda, b + 2 * j, sums + j, ld, add)
+             : columns<false>(k, a, lda, b + 2 * j, sums + j, ld, add);
   }
 };
 

@@ -23,6 +23,21 @@ struct Product {
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
 };
 
+// alpha 1, beta 0, and no room between rows.
+template <class T>
+Product<T> contiguous(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) {
+  Product<T> p;
+  p.m = m;
+  p.n = n;
+  p.k = k;
+  p.transpose_a = transpose_a;
+  p.transpose_b = transpose_b;
+  p.lda = transpose_a ? m : k;
+  p.ldb = transpose_b ? k : n;
+  p.ldc = n;
+  return p;
+}
+
 // b is packed into panels of this many columns, [k, panel_width] each: what a block of c reads then lies together.
 constexpr std::int64_t panel_width = 64;
 constexpr std::int64_t panels(std::int64_t n) { return (n + panel_width - 1) / panel_width; }

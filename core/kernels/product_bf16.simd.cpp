@@ -48,7 +48,7 @@ void multiply(const Bf16Block& block, To* c) {
       const std::int64_t cols = block.n - j < panel_width ? block.n - j : panel_width;
       for (std::int64_t i = from; i < to; i += rows) {
         float* const sums = block.sums ? block.sums + j * block.m + i * panel_width : room;
-        Way::multiply(rows, cols, block.k, block.a + i * block.lda, block.lda, panel, sums, !block.first);
+        Way::multiply(rows, cols, block.k, block.a + i * block.lda, block.lda, panel, sums, panel_width, !block.first);
         if (block.last)
           finish(rows, cols, block.alpha, sums, panel_width, block.beta, block.bias ? block.bias + j : nullptr,
                  c + i * block.ldc + j, block.ldc);

@@ -5,6 +5,7 @@
 #include "ops/flop_counter.hpp"
 #include "ops/precision.hpp"
 #include "tensor/check.hpp"
+#include "tensor/convert.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
@@ -94,32 +95,25 @@ void give_composed(Backward& b, const AttentionCall& c, bool weights) {
     if (gradients[i].defined()) b.give(wanted[i], std::move(gradients[i]));
 }
 
-// bfloat16 is computed in float32: the tensors that the kernels read in its place.
-std::vector<Tensor> wide_operands(std::vector<Tensor> operands) {
-  const NoGrad no_grad;
-  for (Tensor& x : operands) x = widened(x);
-  return operands;
-}
-
 // The gradient in tiles. check: see kernels::attention_backward.
 void give_tiled(Backward& b, const AttentionCall& c, bool check) {
   const int count = c.operands();
   std::vector<Tensor> x, dx;
   for (int i = 0; i < count; ++i) x.push_back(b.x(i));
-  x = wide_operands(std::move(x));
   for (const Tensor& t : x) dx.push_back(Tensor::empty(t.shape(), t.dtype()));
   const ScoreTerms terms = terms_of(b, c);
   if (b.wants(count)) dx.push_back(Tensor::empty(terms.bias.shape(), terms.bias.dtype()));
-  const Tensor out = widened(b.y(0)), stats = b.saved(0), dout = widened(b.dy(0));
-  dispatch_wide_floating(out.dtype(), [&](auto zero) {
+  const Tensor out = b.y(0), stats = b.saved(0), dout = b.dy(0);
+  dispatch_floating(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
+    using W = Wide<T>;
     T* data[3] = {};
     for (int i = 0; i < count; ++i) data[i] = dx[static_cast<std::size_t>(i)].fresh<T>();
     const Operands<T> d = view_operands(c, data);
     kernels::AttentionGradients<T> to{d.q, d.k, d.v, {}};
-    if (b.wants(count)) to.dbias = view_over_scores(dx.back().fresh<T>(), terms.bias);
+    if (b.wants(count)) to.dbias = view_over_scores(dx.back().fresh<W>(), terms.bias);
     kernels::attention_backward<T>(with_operands<T>(c, x, terms), view_output(c, out.data<T>().data()),
-                                   stats_in(c, stats.data<T>().data()), view_output(c, dout.data<T>().data()), to,
+                                   stats_in(c, stats.data<W>().data()), view_output(c, dout.data<T>().data()), to,
                                    check);
   });
   for (std::size_t i = 0; i < dx.size(); ++i) b.give(static_cast<int>(i), std::move(dx[i]));
@@ -130,30 +124,28 @@ void give_tiled(Backward& b, const AttentionCall& c, bool check) {
 AttentionResult attend(const char* op, AttentionCall c, const std::vector<Tensor>& operands,
                        const AttentionOptions& options, Want want) {
   const bool weights = want == Want::weights_too;
-  const bool narrow = is_narrow(operands[0]);
-  const DType dtype = narrow ? float32 : operands[0].dtype();  // of the scores
-  const ScoreTerms terms = apply_options(op, c, dtype, options);
+  const DType dtype = operands[0].dtype(), wide = is_narrow(operands[0]) ? float32 : dtype;  // wide: of the scores
+  const ScoreTerms terms = apply_options(op, c, wide, options);
   for (const std::int64_t size : {c.B, c.H, c.Sq, c.Sk, c.D, c.Dv})
     if (size == 0) return composed_attention(c, operands, terms);
   count_attention(c);
 
   std::vector<Tensor> results{Tensor::empty(c.output, dtype)};
-  if (weights) results.push_back(Tensor::empty(c.weights, dtype));
-  Tensor stats = Tensor::empty({2, c.B, c.H, c.Sq}, dtype);
-  const std::vector<Tensor> wide = wide_operands(operands);
+  if (weights) results.push_back(Tensor::empty(c.weights, wide));
+  Tensor stats = Tensor::empty({2, c.B, c.H, c.Sq}, wide);
   bool finite = true;
-  dispatch_wide_floating(dtype, [&](auto zero) {
+  dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
-    const kernels::Attention<T> a = with_operands<T>(c, wide, terms);
-    const kernels::SoftmaxStats<T> rows = stats_in(c, stats.fresh<T>());
+    using W = Wide<T>;
+    const kernels::Attention<T> a = with_operands<T>(c, operands, terms);
+    const kernels::SoftmaxStats<W> rows = stats_in(c, stats.fresh<W>());
     finite = kernels::attention_forward<T>(a, view_output(c, results[0].fresh<T>()), rows);
-    if (weights) kernels::attention_weights<T>(a, {rows.m, rows.inv_l}, results[1].fresh<T>());
+    if (weights) kernels::attention_weights<T>(a, {rows.m, rows.inv_l}, results[1].fresh<W>());
     if (attention_tap) tap_attention<T>(a, {rows.m, rows.inv_l}, terms.mask);
   });
-  if (narrow) {
+  if (weights && dtype == bfloat16) {
     const NoGrad no_grad;
-    results[0] = results[0].to(bfloat16);
-    if (weights) results[1] = narrowed(results[1]);
+    results[1] = narrowed(results[1]);
   }
   std::vector<Tensor> inputs = operands;
   inputs.push_back(terms.bias);

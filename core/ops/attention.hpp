@@ -4,6 +4,7 @@
 #include "fit/attention.hpp"
 #include "fit/autocast.hpp"
 #include "kernels/attention.hpp"
+#include "tensor/convert.hpp"
 
 // Attention below its public face.
 namespace fit::detail {
@@ -26,8 +27,8 @@ struct AttentionCall : kernels::AttentionParams {
 /// What is added to the scores, or hides them.
 struct ScoreTerms {
   Tensor mask;   // boolean (B|1, H|1, 1|Sq, Sk), or undefined
-  Tensor bias;   // of q's type, (B|1, H|1, 1|Sq, Sk), or undefined
-  Tensor alibi;  // of q's type, [H], or undefined
+  Tensor bias;   // of the scores' type, (B|1, H|1, 1|Sq, Sk), or undefined
+  Tensor alibi;  // of the scores' type, [H], or undefined
 };
 
 /// The sizes of a call; each throws Error in the name of `op` if the shapes don't fit.
@@ -85,8 +86,8 @@ kernels::Attention<T> with_terms(const AttentionCall& call, const ScoreTerms& te
   kernels::Attention<T> a;
   static_cast<kernels::AttentionParams&>(a) = call;
   a.mask = view_over_scores(static_cast<const bool*>(data(terms.mask)), terms.mask);
-  a.bias = view_over_scores(static_cast<const T*>(data(terms.bias)), terms.bias);
-  a.alibi = static_cast<const T*>(data(terms.alibi));
+  a.bias = view_over_scores(static_cast<const Wide<T>*>(data(terms.bias)), terms.bias);
+  a.alibi = static_cast<const Wide<T>*>(data(terms.alibi));
   return a;
 }
 

@@ -35,7 +35,7 @@ inline thread_local AttentionTap* attention_tap = nullptr;
 /// Hands each tap what it wants of a call whose stats are known. mask is that of the options, boolean (B|1, H|1, 1|Sq,
 /// Sk + skipped), of whose keys the call has skipped the first.
 template <class T>
-void tap_attention(kernels::Attention<T> call, kernels::SoftmaxStats<const T> stats, const Tensor& mask,
+void tap_attention(kernels::Attention<T> call, kernels::SoftmaxStats<const kernels::SumOf<T>> stats, const Tensor& mask,
                    std::int64_t skipped = 0);
 
 }  // namespace fit::detail

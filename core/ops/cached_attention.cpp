@@ -1,9 +1,7 @@
 // Attention of what comes next in sequences whose keys and values are kept.
 #include <algorithm>
-#include <type_traits>
 
 #include "fit/ops.hpp"
-#include "kernels/convert.hpp"
 #include "ops/attention.hpp"
 #include "ops/attention_tap.hpp"
 #include "ops/flop_counter.hpp"
@@ -40,17 +38,11 @@ void append(const Part& part, Tensor& cache, std::int64_t length) {
   });
 }
 
-// Keys or values first … first + count - 1 of the cache, [B, Hkv, Tmax, D], as the kernels read them: in `room` where
-// they are bfloat16.
+// Keys or values from `first` on of the cache, [B, Hkv, Tmax, D].
 template <class T>
-kernels::HeadView<const T> cached(const Tensor& cache, std::int64_t first, std::int64_t count, Tensor& room) {
-  const std::int64_t B = cache.size(0), H = cache.size(1), Tmax = cache.size(2), D = cache.size(3);
-  if (!is_narrow(cache)) return {cache.data<T>().data() + first * D, H * Tmax * D, Tmax * D, D};
-  room = Tensor::empty({B, H, count, D});
-  for (std::int64_t i = 0; i < B * H; ++i)
-    kernels::widen(room.fresh<float>() + i * count * D, cache.data<BFloat16>().data() + (i * Tmax + first) * D,
-                   count * D);
-  return {static_cast<const T*>(room.raw()), H * count * D, count * D, D};
+kernels::HeadView<const T> cached(const Tensor& cache, std::int64_t first) {
+  const std::int64_t H = cache.size(1), Tmax = cache.size(2), D = cache.size(3);
+  return {cache.data<T>().data() + first * D, H * Tmax * D, Tmax * D, D};
 }
 
 // bfloat16 and float32 go together.
@@ -95,36 +87,37 @@ Tensor attend_next(const char* op, const Part& q, const Part& k, const Part& v, 
   detail::check_dropout(op, options.dropout);
   AttentionOptions no_dropout = options;
   no_dropout.dropout = 0;
-  const DType wide = is_narrow(keys) ? float32 : keys.dtype();
+  const DType dtype = keys.dtype(), wide = is_narrow(keys) ? float32 : dtype;  // wide: of the scores
   const detail::ScoreTerms terms = detail::apply_options(op, c, wide, no_dropout);
   // Keys that the window hides from all queries need not be read; one query then sees all of the others.
   const std::int64_t first = c.window > 0 ? std::max<std::int64_t>(0, length + 1 - c.window) : 0;
   c.Sk -= first;
   if (S == 1) c.causal = false, c.window = 0;
-  Tensor out = Tensor::empty({c.B, S, num_heads * D}, wide);
+  Tensor out = Tensor::empty({c.B, S, num_heads * D}, dtype);
   keys.before_write(op);
   values.before_write(op);
-  const auto given = [&q](const Tensor& y) { return is_narrow(q.x) ? y.to(bfloat16) : y; };
-  if (out.numel() == 0) return given(out);
+  if (out.numel() == 0) return out.to(q.x.dtype());
   detail::count_attention(c);
 
-  Tensor stats = Tensor::empty({2, c.B, c.H, S}, wide), wide_q = widened(q.x), wide_keys, wide_values;
+  const Tensor queries = q.x.to(dtype);
+  Tensor stats = Tensor::empty({2, c.B, c.H, S}, wide);
   append(k, keys, length);
   append(v, values, length);
-  dispatch_wide_floating(wide, [&](auto zero) {
+  dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
+    using W = Wide<T>;
     kernels::Attention<T> a = detail::with_terms<T>(c, terms);
-    a.q = Part{wide_q, q.at}.view<T>(D);
-    a.k = cached<T>(keys, first, c.Sk, wide_keys);
-    a.v = cached<T>(values, first, c.Sk, wide_values);
+    a.q = Part{queries, q.at}.view<T>(D);
+    a.k = cached<T>(keys, first);
+    a.v = cached<T>(values, first);
     if (a.mask.data) a.mask.data += first;
     if (a.bias.data) a.bias.data += first;
-    T* const m = stats.fresh<T>();
-    T* const inv_l = m + c.B * c.H * S;
+    W* const m = stats.fresh<W>();
+    W* const inv_l = m + c.B * c.H * S;
     kernels::attention_forward<T>(a, detail::view_heads(out.fresh<T>(), true, c.H, S, D), {m, inv_l});
     if (detail::attention_tap) detail::tap_attention<T>(a, {m, inv_l}, terms.mask, first);
   });
-  return given(out);
+  return out.to(q.x.dtype());
 }
 
 }  // namespace

@@ -54,15 +54,7 @@ struct Plan {
 // T: of the operands; C: of the result, T itself, or float for BFloat16.
 template <class T, class C>
 void run(const Plan& p, const T* a, const T* b, C* c, bool accumulate) {
-  kernels::Product<T> one;
-  one.m = p.m;
-  one.n = p.n;
-  one.k = p.k;
-  one.transpose_a = p.ta;
-  one.transpose_b = p.tb;
-  one.lda = p.ta ? p.m : p.k;
-  one.ldb = p.tb ? p.k : p.n;
-  one.ldc = p.n;
+  auto one = kernels::contiguous<T>(p.m, p.n, p.k, p.ta, p.tb);
   one.beta = accumulate ? 1 : 0;
   detail::count_product(p.m, p.n, p.k, p.batch.numel());
   if (p.b_batch.numel() == 1 && !p.ta) {  // the stack of a is one tall matrix
@@ -186,11 +178,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     using T = decltype(zero);
     std::int64_t rows = 1;
     for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
-    kernels::Product<T> p;
-    p.m = rows;
-    p.n = p.ldc = out;
-    p.k = p.lda = p.ldb = in;
-    p.transpose_b = true;
+    const auto p = kernels::contiguous<T>(rows, out, in, false, true);
     detail::count_product(rows, out, in);
     if constexpr (std::is_same_v<T, BFloat16>) {
       const Tensor narrow_x = rounded(read), narrow_w = rounded(weight);

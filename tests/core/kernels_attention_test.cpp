@@ -12,8 +12,21 @@ namespace {
 constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
 
 template <class T>
-const kernels::AttentionTable<T>& table() {
-  return FIT_KERNELS(kernels::attention_table, T);
+using W = kernels::SumOf<T>;
+
+// The spacing of numbers at 1.
+template <class T>
+double epsilon() {
+  return std::is_same_v<T, BFloat16> ? 0x1p-7 : static_cast<double>(std::numeric_limits<W<T>>::epsilon());
+}
+
+// Of a number that is written, or multiplied, as T: BFloat16 rounds it, and its instructions take what is denormal for
+// 0.
+template <class T>
+Rounded<W<T>> as(Rounded<W<T>> x) {
+  if (std::is_same_v<T, BFloat16>)
+    x.error += 0x1p-8L * (std::abs(x.value) + x.error) + static_cast<long double>(std::numeric_limits<W<T>>::min());
+  return x;
 }
 
 // [B, S, H, D] with room between the heads.
@@ -77,13 +90,14 @@ Rounded<T> exp_of(const Rounded<T>& a, double units) {
 
 template <class T>
 struct Call {
-  using R = Rounded<T>;
+  using R = Rounded<W<T>>;
   Form f;
   std::mt19937_64 random{11};
-  Stack<T> q, k, v, bias;
+  Stack<T> q, k, v;
+  Stack<W<T>> bias;
   Stack<bool> mask;
-  std::vector<T> slopes;
-  std::vector<T> factor;  // what dropout multiplies each weight by
+  std::vector<W<T>> slopes;
+  std::vector<W<T>> factor;  // what dropout multiplies each weight by
   kernels::Attention<T> a;
 
   explicit Call(const Form& f)
@@ -98,20 +112,20 @@ struct Call {
       m = i % 5 != 2 && random() % 3 != 0;
     });
     a.B = f.B, a.H = f.H, a.kv_heads = f.kv_heads, a.Sq = f.Sq, a.Sk = f.Sk, a.D = f.D, a.Dv = f.Dv;
-    a.scale = double(T(0.7)), a.causal = f.causal, a.window = f.window;
+    a.scale = double(W<T>(0.7)), a.causal = f.causal, a.window = f.window;
     a.q = q.read(), a.k = k.read(), a.v = v.read();
     if (f.mask) a.mask = mask.read();
     if (f.bias) a.bias = bias.read();
-    for (std::int64_t h = 0; h < f.H; ++h) slopes.push_back(T(0.3) / static_cast<T>(h + 1));
+    for (std::int64_t h = 0; h < f.H; ++h) slopes.push_back(W<T>(0.3) / static_cast<W<T>>(h + 1));
     if (f.alibi) a.alibi = slopes.data();
     a.dropout = f.dropout, a.key = {5, 6};
     const auto n = static_cast<std::size_t>(f.B * f.H * f.Sq * f.Sk);
     std::vector<std::uint32_t> words(n);
-    kernels::random<T>().words(words.data(), a.key, 0, static_cast<std::int64_t>(n));
+    kernels::random<W<T>>().words(words.data(), a.key, 0, static_cast<std::int64_t>(n));
     for (const std::uint32_t w : words)
-      factor.push_back(f.dropout == 0                        ? T(1)
-                       : w <= kernels::drop_limit(f.dropout) ? T(0)
-                                                             : static_cast<T>(kernels::keep_scale(f.dropout)));
+      factor.push_back(f.dropout == 0                        ? W<T>(1)
+                       : w <= kernels::drop_limit(f.dropout) ? W<T>(0)
+                                                             : static_cast<W<T>>(kernels::keep_scale(f.dropout)));
   }
   std::int64_t row(std::int64_t b, std::int64_t h, std::int64_t i) const { return (b * f.H + h) * f.Sq + i; }
   std::int64_t kv(std::int64_t h) const { return h / (f.H / f.kv_heads); }
@@ -122,12 +136,12 @@ struct Call {
   }
   // scale q k + bias - alibi |i + Sk - Sq - j|
   R score(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
-    Sum<T> s;
+    Sum<W<T>> s;
     for (std::int64_t d = 0; d < f.D; ++d) s.add(R(q(b, h, i, d)) * R(k(b, kv(h), j, d)));
-    R score = s.in_chains() * R(static_cast<T>(a.scale));
+    R score = s.in_chains() * R(static_cast<W<T>>(a.scale));
     if (f.bias) score = score + R(bias(b, h, i, j));
     if (f.alibi)
-      score = score - R(slopes[static_cast<std::size_t>(h)]) * R(static_cast<T>(std::abs(i + f.Sk - f.Sq - j)));
+      score = score - R(slopes[static_cast<std::size_t>(h)]) * R(static_cast<W<T>>(std::abs(i + f.Sk - f.Sq - j)));
     return score;
   }
   template <class F>
@@ -141,12 +155,15 @@ struct Call {
 // check: whether the backward pass looks out for what isn't finite.
 template <class T>
 void check_call(const Form& f, bool check) {
-  using R = Rounded<T>;
+  using R = Rounded<W<T>>;
+  const bool native = kernels::isa() >= kernels::Isa::avx512_bf16 && f.Sq >= 8;
+  // Weights and their gradients as they are multiplied.
+  const auto factor = [native](const R& x, bool checked) { return native && !checked ? as<T>(x) : x; };
   INFO(f << ", check " << check << ", " << sizeof(T) << " bytes");
   Call<T> c(f);
   Stack<T> out(f.B, f.H, f.Sq, f.Dv);
-  Room<T> m(f.B * f.H * f.Sq), inv_l(f.B * f.H * f.Sq), w(f.B * f.H * f.Sq * f.Sk, 3);
-  const kernels::SoftmaxStats<const T> stats{m.data(), inv_l.data()};
+  Room<W<T>> m(f.B * f.H * f.Sq), inv_l(f.B * f.H * f.Sq), w(f.B * f.H * f.Sq * f.Sk, 3);
+  const kernels::SoftmaxStats<const W<T>> stats{m.data(), inv_l.data()};
   CHECK(kernels::attention_forward<T>(c.a, out.heads, {m.data(), inv_l.data()}));
   kernels::attention_weights<T>(c.a, stats, w.data());
   CHECK((out.kept() && m.kept() && inv_l.kept() && w.kept()));
@@ -158,8 +175,8 @@ void check_call(const Form& f, bool check) {
     const std::int64_t r = c.row(b, h, i);
     std::vector<R> scores;
     for (std::int64_t j = 0; j < f.Sk; ++j) scores.push_back(c.score(b, h, i, j));
-    Sum<T> total;
-    std::vector<Sum<T>> context(static_cast<std::size_t>(f.Dv));
+    Sum<W<T>> total;
+    std::vector<Sum<W<T>>> context(static_cast<std::size_t>(f.Dv));
     for (std::int64_t j = 0; j < f.Sk; ++j) {
       const R& s = scores[static_cast<std::size_t>(j)];
       if (!c.sees(b, h, i, j)) {
@@ -169,7 +186,7 @@ void check_call(const Form& f, bool check) {
       const R p = exp_of(s - R(m[r]), 4);
       total.add(p);
       for (std::int64_t d = 0; d < f.Dv; ++d)
-        context[static_cast<std::size_t>(d)].add(p * c.dropped(r, j) * R(c.v(b, c.kv(h), j, d)));
+        context[static_cast<std::size_t>(d)].add(factor(p * c.dropped(r, j), false) * R(c.v(b, c.kv(h), j, d)));
       P[static_cast<std::size_t>(r)].push_back(exp_of(s - R(m[r]), 2) * R(inv_l[r]));
     }
     for (std::int64_t j = 0; j < f.Sk; ++j)
@@ -177,10 +194,10 @@ void check_call(const Form& f, bool check) {
     const R all = total.in_chains();
     const bool blind = total.terms == 0;
     if (blind) CHECK(inv_l[r] == 0);
-    if (!blind) sums.add(r, inv_l[r], R(T(1)) / all);
+    if (!blind) sums.add(r, inv_l[r], R(W<T>(1)) / all);
     for (std::int64_t d = 0; d < f.Dv; ++d)
-      contexts.add(r * f.Dv + d, out(b, h, i, d),
-                   blind ? R() : context[static_cast<std::size_t>(d)].in_chains() * (R(T(1)) / all));
+      contexts.add(r * f.Dv + d, static_cast<W<T>>(out(b, h, i, d)),
+                   blind ? R() : as<T>(context[static_cast<std::size_t>(d)].in_chains() * (R(W<T>(1)) / all)));
   });
   INFO("contexts " << contexts << "; sums " << sums << "; weights " << weights);
   CHECK(contexts.within_bounds());
@@ -190,49 +207,50 @@ void check_call(const Form& f, bool check) {
   // P = e^(score - m) / l, dS = P (factor dO V' - sum(dO out)).
   Stack<T> d_out(f.B, f.H, f.Sq, f.Dv);
   d_out.draw(c.random);
-  Stack<T> dq(f.B, f.H, f.Sq, f.D), dk(f.B, f.kv_heads, f.Sk, f.D), dv(f.B, f.kv_heads, f.Sk, f.Dv),
-      dbias(f.B, f.H, f.Sq, f.Sk, 0);
-  std::vector<Sum<T>> to_q(static_cast<std::size_t>(f.B * f.H * f.Sq * f.D)),
+  Stack<T> dq(f.B, f.H, f.Sq, f.D), dk(f.B, f.kv_heads, f.Sk, f.D), dv(f.B, f.kv_heads, f.Sk, f.Dv);
+  Stack<W<T>> dbias(f.B, f.H, f.Sq, f.Sk, 0);
+  std::vector<Sum<W<T>>> to_q(static_cast<std::size_t>(f.B * f.H * f.Sq * f.D)),
       to_k(static_cast<std::size_t>(f.B * f.kv_heads * f.Sk * f.D)),
       to_v(static_cast<std::size_t>(f.B * f.kv_heads * f.Sk * f.Dv));
   std::vector<R> to_bias;
   c.each_row([&](std::int64_t b, std::int64_t h, std::int64_t i) {
     const std::int64_t r = c.row(b, h, i);
-    Sum<T> dots;
+    Sum<W<T>> dots;
     for (std::int64_t d = 0; d < f.Dv; ++d) dots.add(R(d_out(b, h, i, d)) * R(out(b, h, i, d)));
     for (std::int64_t j = 0; j < f.Sk; ++j) {
       const std::int64_t key = (b * f.kv_heads + c.kv(h)) * f.Sk + j;
       const R& p = P[static_cast<std::size_t>(r)][static_cast<std::size_t>(j)];
       R ds;
       if (c.sees(b, h, i, j)) {
-        Sum<T> dp;
+        Sum<W<T>> dp;
         for (std::int64_t d = 0; d < f.Dv; ++d) {
           dp.add(R(d_out(b, h, i, d)) * R(c.v(b, c.kv(h), j, d)));
-          to_v[static_cast<std::size_t>(key * f.Dv + d)].add(p * c.dropped(r, j) * R(d_out(b, h, i, d)));
+          to_v[static_cast<std::size_t>(key * f.Dv + d)].add(factor(p * c.dropped(r, j), check) * R(d_out(b, h, i, d)));
         }
         ds = p * (dp.in_chains() * c.dropped(r, j) - dots.in_chains());
         for (std::int64_t d = 0; d < f.D; ++d) {
-          to_q[static_cast<std::size_t>(r * f.D + d)].add(ds * R(c.k(b, c.kv(h), j, d)));
-          to_k[static_cast<std::size_t>(key * f.D + d)].add(ds * R(c.q(b, h, i, d)));
+          to_q[static_cast<std::size_t>(r * f.D + d)].add(factor(ds, check) * R(c.k(b, c.kv(h), j, d)));
+          to_k[static_cast<std::size_t>(key * f.D + d)].add(factor(ds, check) * R(c.q(b, h, i, d)));
         }
       }
       to_bias.push_back(ds);
     }
   });
-  const kernels::AttentionGradients<T> to{dq.heads, dk.heads, dv.heads, f.bias ? dbias.heads : kernels::HeadView<T>{}};
+  const kernels::AttentionGradients<T> to{dq.heads, dk.heads, dv.heads,
+                                          f.bias ? dbias.heads : kernels::HeadView<W<T>>{}};
   kernels::attention_backward<T>(c.a, out.read(), stats, d_out.read(), to, check);
   Worst gradients;
-  const auto against = [&](Stack<T>& x, const std::vector<Sum<T>>& sums, T scale) {
+  const auto against = [&](Stack<T>& x, const std::vector<Sum<W<T>>>& sums, W<T> scale) {
     x.each([&](T& got, std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t d) {
       const std::int64_t at = ((b * x.H + h) * x.S + s) * x.D + d;
-      gradients.add(at, got, sums[static_cast<std::size_t>(at)].in_chains() * R(scale));
+      gradients.add(at, static_cast<W<T>>(got), as<T>(sums[static_cast<std::size_t>(at)].in_chains() * R(scale)));
     });
     CHECK(x.kept());
   };
-  const T scale = static_cast<T>(c.a.scale);
-  against(dq, to_q, scale), against(dk, to_k, scale), against(dv, to_v, T(1));
+  const auto scale = static_cast<W<T>>(c.a.scale);
+  against(dq, to_q, scale), against(dk, to_k, scale), against(dv, to_v, 1);
   if (f.bias)
-    dbias.each([&](T& got, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+    dbias.each([&](W<T>& got, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
       const std::int64_t at = c.row(b, h, i) * f.Sk + j;
       gradients.add(at, got, to_bias[static_cast<std::size_t>(at)]);
     });
@@ -244,14 +262,15 @@ void check_call(const Form& f, bool check) {
 // is cut; forward says that it has met some.
 template <class T>
 void check_hidden(std::int64_t B, std::int64_t Sk, T rubbish) {
-  INFO(B << " heads, " << Sk << " keys, " << sizeof(T) << " bytes, " << rubbish);
+  INFO(B << " heads, " << Sk << " keys, " << sizeof(T) << " bytes, " << static_cast<double>(rubbish));
   const Form f{B, 1, 1, 9, Sk, 3, 3, false, 0, true, true, 0.2};
   Call<T> c(f);
   c.mask.each([](bool& m, std::int64_t, std::int64_t, std::int64_t i, std::int64_t j) { m = j != 5 && i != 4; });
   Stack<T> d_out(B, 1, 9, 3);
   d_out.draw(c.random);
   struct Result {
-    Stack<T> out, dq, dk, dv, dbias;
+    Stack<T> out, dq, dk, dv;
+    Stack<W<T>> dbias;
     bool finite;
     Result(const Form& f)
         : out(f.B, 1, f.Sq, f.Dv),
@@ -262,59 +281,46 @@ void check_hidden(std::int64_t B, std::int64_t Sk, T rubbish) {
   };
   const auto run = [&](T x, bool check) {
     for (std::int64_t d = 0; d < 3; ++d) c.k(0, 0, 5, d) = c.v(0, 0, 5, d) = c.q(0, 0, 4, d) = d_out(0, 0, 4, d) = x;
-    c.bias(0, 0, 4, 7) = c.bias(0, 0, 7, 5) = x;
+    c.bias(0, 0, 4, 7) = c.bias(0, 0, 7, 5) = static_cast<W<T>>(x);
     auto r = std::make_unique<Result>(f);
-    std::vector<T> m(static_cast<std::size_t>(B * 9)), inv_l(m.size());
+    std::vector<W<T>> m(static_cast<std::size_t>(B * 9)), inv_l(m.size());
     r->finite = kernels::attention_forward<T>(c.a, r->out.heads, {m.data(), inv_l.data()});
     kernels::attention_backward<T>(c.a, r->out.read(), {m.data(), inv_l.data()}, d_out.read(),
                                    {r->dq.heads, r->dk.heads, r->dv.heads, r->dbias.heads}, check);
     return r;
   };
-  const auto clean = run(0, false);
+  const auto clean = run(T(0), false);
   CHECK(clean->finite);
   for (const bool check : {false, true}) {
     const auto r = run(rubbish, check);
     CHECK_FALSE(r->finite);
-    for (const auto& [got, right] :
-         {std::pair(&r->out, &clean->out), std::pair(&r->dq, &clean->dq), std::pair(&r->dk, &clean->dk),
-          std::pair(&r->dv, &clean->dv), std::pair(&r->dbias, &clean->dbias)}) {
+    const auto compare = [](auto& got, auto& right) {
       double worst = 0;
-      Stack<T>& other = *right;
-      got->each([&](T& x, std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t d) {
-        const double off = std::abs(static_cast<double>(x - other(b, h, s, d)));
+      got.each([&](auto& x, std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t d) {
+        const double off = std::abs(static_cast<double>(x) - static_cast<double>(right(b, h, s, d)));
         worst = off <= worst ? worst : off;  // a NaN is the worst
       });
-      CHECK(worst < 64 * std::numeric_limits<T>::epsilon());
-    }
+      CHECK(worst < 64 * epsilon<T>());
+    };
+    compare(r->out, clean->out), compare(r->dq, clean->dq), compare(r->dk, clean->dk), compare(r->dv, clean->dv);
+    compare(r->dbias, clean->dbias);
   }
-}
-
-template <class T>
-void check_pack(std::int64_t rows, std::int64_t cols) {
-  INFO("pack, " << rows << " x " << cols << " of " << sizeof(T) << " bytes");
-  std::mt19937_64 random(1);
-  const std::int64_t N = kernels::key_block, ld = cols + 3, blocks = (rows + N - 1) / N;
-  Room<T> x = drawn<T>((rows - 1) * ld + cols, 1, between(-2, 2), random), out(blocks * cols * N, 3);
-  table<T>().pack(rows, cols, x.data(), ld, out.data());
-  bool right = out.kept();
-  for (std::int64_t j = 0; j < blocks * N; ++j)
-    for (std::int64_t c = 0; c < cols; ++c)
-      right = right && out[(j / N * cols + c) * N + j % N] == (j < rows ? x[j * ld + c] : T(0));
-  CHECK(right);
 }
 
 template <class T>
 void check_rows(std::int64_t rows, std::int64_t cols) {
   INFO("row_dots and copy_finite, " << rows << " x " << cols << " of " << sizeof(T) << " bytes");
-  using R = Rounded<T>;
+  using R = Rounded<W<T>>;
+  const kernels::AttentionTable<T>& table = kernels::attention_table(kernels::Attention<T>());
   std::mt19937_64 random(1);
   Stack<T> x(1, 1, rows, cols), y(1, 1, rows, cols, 5), to(1, 1, rows, cols, 2);
-  x.draw(random), y.draw(random);
-  Room<T> dots(rows);
-  table<T>().row_dots(rows, cols, x.room.data(), x.heads.row, y.room.data(), y.heads.row, dots.data());
+  Stack<W<T>> sums(1, 1, rows, cols);
+  x.draw(random), y.draw(random), sums.draw(random);
+  Room<W<T>> dots(rows);
+  table.row_dots(rows, cols, x.room.data(), x.heads.row, y.room.data(), y.heads.row, dots.data());
   Worst worst;
   for (std::int64_t r = 0; r < rows; ++r) {
-    Sum<T> s;
+    Sum<W<T>> s;
     for (std::int64_t c = 0; c < cols; ++c) s.add(R(x(0, 0, r, c)) * R(y(0, 0, r, c)));
     worst.add(r, dots[r], s.in_chains(2));
   }
@@ -322,20 +328,22 @@ void check_rows(std::int64_t rows, std::int64_t cols) {
   CHECK(worst.within_bounds());
   CHECK(dots.kept());
   const auto copied = [&](bool finite) {
-    CHECK(table<T>().copy_finite(rows, cols, x.room.data(), x.heads.row, to.room.data(), to.heads.row) == finite);
+    CHECK(table.copy_finite(rows, cols, W<T>(0.5), sums.room.data(), sums.heads.row, to.room.data(), to.heads.row) ==
+          finite);
     bool same = to.kept();
-    x.each([&](T& v, std::int64_t, std::int64_t, std::int64_t r, std::int64_t c) {
-      same = same && std::memcmp(&v, &to(0, 0, r, c), sizeof(T)) == 0;
+    sums.each([&](W<T>& v, std::int64_t, std::int64_t, std::int64_t r, std::int64_t c) {
+      const T half(v / 2);
+      same = same && std::memcmp(&half, &to(0, 0, r, c), sizeof(T)) == 0;
     });
     CHECK(same);
   };
+  using Limits = std::numeric_limits<W<T>>;
   copied(true);
-  for (const T bad :
-       {std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN()}) {
-    T& at = x(0, 0, static_cast<std::int64_t>(random() >> 1) % rows, cols - 1);
+  for (const W<T> bad : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()}) {
+    W<T>& at = sums(0, 0, static_cast<std::int64_t>(random() >> 1) % rows, cols - 1);
     at = bad;
     copied(false);
-    at = std::numeric_limits<T>::max();
+    at = Limits::max();
   }
   copied(true);
 }
@@ -352,34 +360,30 @@ TEST_CASE("attention's kernels are within the rounding of their plain forms", "[
       {1, 1, 1, 9, 257, 33, 257, false, 0, false, false, 0},    {2, 8, 2, 5, 16, 16, 16, true, 0, false, false, 0},
       {1, 1, 1, 300, 129, 2, 2, true, 65, false, false, 0.1},   {2, 2, 1, 40, 70, 3, 5, true, 0, false, false, 0, true},
       {1, 3, 3, 70, 33, 3, 3, false, 0, true, true, 0.2, true}, {4, 2, 2, 66, 64, 8, 8, true, 0, false, true, 0}};
-  each_isa([&] {
-    for (const Form& f : forms) {
-      for (const bool check : {false, true}) {
-        check_call<float>(f, check);
-        check_call<double>(f, check);
-      }
-    }
-  });
+  const auto check_all = [&](auto zero) {
+    for (const Form& f : forms)
+      for (const bool check : {false, true}) check_call<decltype(zero)>(f, check);
+  };
+  each_isa([&] { check_all(float()), check_all(double()); });
+  each_bfloat16_isa([&] { check_all(BFloat16()); });
 }
 
 TEST_CASE("attention's kernels keep out what is hidden and not finite", "[kernels][attention]") {
-  each_isa([] {
+  const auto check_all = [](auto zero) {
+    using T = decltype(zero);
     for (const std::int64_t heads : {1, 9})
-      for (const std::int64_t keys : {33, 257}) {
-        for (const double rubbish : {nan, inf}) {
-          check_hidden<float>(heads, keys, static_cast<float>(rubbish));
-          check_hidden<double>(heads, keys, rubbish);
-        }
-      }
-  });
+      for (const std::int64_t keys : {33, 257})
+        for (const double rubbish : {nan, inf}) check_hidden<T>(heads, keys, static_cast<T>(rubbish));
+  };
+  each_isa([&] { check_all(float()), check_all(double()); });
+  each_bfloat16_isa([&] { check_all(BFloat16()); });
 }
 
-TEST_CASE("keys are packed, rows multiplied and copied as by plain loops", "[kernels][attention]") {
+TEST_CASE("attention's rows are multiplied and copied as by plain loops", "[kernels][attention]") {
   each_isa([] {
     for (const std::int64_t rows : {1, 3, 7, 33, 64, 65, 257})
       for (const std::int64_t cols : {1, 3, 7, 16, 33, 257}) {
-        check_pack<float>(rows, cols);
-        check_pack<double>(rows, cols);
+        check_rows<BFloat16>(rows, cols);
         check_rows<float>(rows, cols);
         check_rows<double>(rows, cols);
       }
