@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ranks_faults.sh PROGRAM MPIRUN throw|mismatch|killed|interrupted|resumed   what becomes of a training of several ranks
 # when one of them fails: all end in seconds, with a message that names the rank, and the last checkpoint can be gone on
-# from, on any number of ranks.
+# from, on any number of ranks. FIT_KILLS says how many are killed.
 set -euo pipefail
 program=$1 mpirun=$2 RANDOM=7
 stage=$(mktemp -d)
@@ -42,7 +42,7 @@ case $3 in
       begin=$(date +%s%N)
       train "$ranks" "whole$ranks" || fail "a training without faults"
       whole=$((($(date +%s%N) - begin) / 1000000)) kills=0
-      while ((kills < 10)); do
+      while ((kills < ${FIT_KILLS:-4})); do
         rm -f "$stage/killed$ranks/pid."*
         train "$ranks" "killed$ranks" slow 20 &
         job=$!

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# clang_reads.sh FOLDER: clang reads, without a warning, all programs that the preset `clang` leaves unbuilt: examples, the
+# benchmark, checks, and what runs in several processes. What they share is parsed once, into a file in FOLDER.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+read -ra mpi < <(mpicxx --showme:compile 2>/dev/null || true)
+flags=(-std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Icore/include -Inn/include -Idist/include -Icore -Inn
+  -Iexamples -Itests "${mpi[@]/#-I/-isystem}" '-DEXAMPLES_DATA=""' '-DEXAMPLES_MINILM=""')
+folders=(examples tests/bench tests/checks)
+((${#mpi[@]} == 0)) || { folders+=(dist tests/dist) && flags+=(-DFIT_MPI=1); }
+mkdir -p "$1"
+clang++ "${flags[@]/-fsyntax-only/-xc++-header}" -o "$1/fit.pch" nn/include/fit/fit.hpp
+find "${folders[@]}" -name '*.cpp' | sort >"$1/programs"
+xargs -P "$(nproc)" -I{} clang++ "${flags[@]}" -include-pch "$1/fit.pch" {} <"$1/programs"
+echo "clang read $(wc -l <"$1/programs") programs"
