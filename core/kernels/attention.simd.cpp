@@ -199,12 +199,12 @@ bool backward(const Attention<T>& a, std::int64_t b, std::int64_t kv, std::int64
   const std::int64_t dq_size = filled_to(Tiles::step, a.Sq) * k_row, group = a.H / a.kv_heads;
   W* const dk = room.take(N * k_row);
   W* const dv = room.take(N * v_row);
-  for (std::int64_t i = 0; i < N * k_row; ++i) dk[i] = 0;
-  for (std::int64_t i = 0; i < N * v_row; ++i) dv[i] = 0;
+  const std::int64_t rows = a.Sk - j0 < N ? a.Sk - j0 : N, used = Tiles::turned ? N : rows;
+  for (std::int64_t i = 0; i < used * k_row; ++i) dk[i] = 0;
+  for (std::int64_t i = 0; i < used * v_row; ++i) dv[i] = 0;
   for (std::int64_t g = 0; g < group; ++g)
     backward_head<Tiles>(a, b, kv * group + g, j0, keys, queries + g * Tiles::queries_size(a), stats, delta, dout,
                          check, dq + g * dq_size, dk, dv, d.dbias, room);
-  const std::int64_t rows = a.Sk - j0 < N ? a.Sk - j0 : N;
   const bool turned = Tiles::turned && !check;
   const bool dk_finite =
       write_gradient(turned, rows, a.D, k_row, static_cast<W>(a.scale), dk, d.dk.at(b, kv, j0), d.dk.row, room);

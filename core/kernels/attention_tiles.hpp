@@ -147,7 +147,7 @@ class WideTiles {
       return {room, cols};
     }
   }
-  // x [rows, cols] (stride ld), transposed block by block, with zeros after the end.
+  // x [rows, cols] (stride ld), transposed block by block, with zeros up to a whole vector.
   static void pack(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, W* out) {
     constexpr std::int64_t part = 64;  // features that are widened at a time
     alignas(64) W room[std::is_same_v<T, W> ? 1 : key_block * part];
@@ -159,7 +159,7 @@ class WideTiles {
         transpose(count, n, y.data, y.ld, out + c * key_block, key_block);
       }
       for (std::int64_t c = 0; c < cols; ++c)
-        for (std::int64_t j = count; j < key_block; ++j) out[c * key_block + j] = W(0);
+        for (std::int64_t j = count; j < width(count); ++j) out[c * key_block + j] = W(0);
     }
   }
 
