@@ -132,6 +132,7 @@ class SharedPool {
 
 struct Cache {
   FreeList lists[SizeClass::count];
+  std::int64_t taken[SizeClass::count] = {};                   // of each size, less what has come back
   Counter live_blocks, live_bytes, held_bytes, system_allocs;  // held: live or cached
 
   Cache() {
@@ -140,18 +141,23 @@ struct Cache {
   }
   ~Cache();
 
-  void take(std::int64_t bytes) {
+  void take(SizeClass size) {
+    ++taken[size.index];
     live_blocks.add(1);
-    live_bytes.add(bytes);
+    live_bytes.add(static_cast<std::int64_t>(size.capacity));
   }
-  void give_back(std::int64_t bytes) {
+  void give_back(SizeClass size) {
+    --taken[size.index];
     live_blocks.add(-1);
-    live_bytes.add(-bytes);
+    live_bytes.add(-static_cast<std::int64_t>(size.capacity));
   }
-  // Whether a block that comes back is one of its own, and there is room for it.
-  bool keeps(std::int64_t bytes) const {
-    const std::int64_t live = live_bytes.get() - bytes;
-    return live >= 0 && held_bytes.get() - live <= cache_limit.load(std::memory_order_relaxed);
+  // Whether a block that comes back may be one of its own. By size: the batches that another thread makes, of one size,
+  // must not pile up here for as long as the program holds a data set of other sizes.
+  bool owns(SizeClass size) const { return taken[size.index] > 0; }
+  // Whether it is, and there is room for it.
+  bool keeps(SizeClass size) const {
+    const std::int64_t live = live_bytes.get() - static_cast<std::int64_t>(size.capacity);
+    return owns(size) && held_bytes.get() - live <= cache_limit.load(std::memory_order_relaxed);
   }
   void drop_all() {
     drop(lists);
@@ -217,7 +223,7 @@ void* fresh(void* block, std::size_t capacity) {
   }
   if (cache) {
     cache->held_bytes.add(static_cast<std::int64_t>(size.capacity));
-    cache->take(static_cast<std::int64_t>(size.capacity));
+    cache->take(size);
   }
   return fresh(block, size.capacity);
 }
@@ -226,10 +232,9 @@ void* fresh(void* block, std::size_t capacity) {
 [[gnu::noinline]] void release_outside(void* block, SizeClass size) noexcept {
   Cache* const cache = current ? current : make_cache();
   if (!cache) return std::free(block);
-  const auto bytes = static_cast<std::int64_t>(size.capacity);
-  if (cache->live_bytes.get() >= bytes) {
-    cache->give_back(bytes);
-    cache->held_bytes.add(-bytes);
+  if (cache->owns(size)) {
+    cache->give_back(size);
+    cache->held_bytes.add(-static_cast<std::int64_t>(size.capacity));
     return std::free(block);
   }
   poison(block, size.capacity);
@@ -245,15 +250,14 @@ void* acquire(SizeClass size) {
   if (!cache || size.index >= SizeClass::count || cache->lists[size.index].empty()) return acquire_outside(size);
   void* const block = cache->lists[size.index].pop();
   FIT_UNPOISON(block, size.capacity);
-  cache->take(static_cast<std::int64_t>(size.capacity));
+  cache->take(size);
   return fresh(block, size.capacity);
 }
 
 void release(void* block, SizeClass size) noexcept {
   Cache* const cache = current;
-  const auto bytes = static_cast<std::int64_t>(size.capacity);
-  if (!cache || !cache->keeps(bytes)) return release_outside(block, size);
-  cache->give_back(bytes);
+  if (!cache || !cache->keeps(size)) return release_outside(block, size);
+  cache->give_back(size);
   cache->lists[size.index].push(block);
   poison(block, size.capacity);
 }

@@ -26,8 +26,9 @@ template <class W>
 void copy_transposed(const StridedLoop<2>& plan, int a, W* y, const W* x) {
   const std::int64_t n = plan.size[a], m = plan.inner();
   const std::int64_t step_y = plan.stride[a][0], step_x = plan.inner_stride(1);
-  constexpr std::int64_t side = 64, grain = std::max<std::int64_t>(1, grain_bytes / sizeof(W) / transposed_tile);
+  constexpr std::int64_t side = 64, words = grain_bytes / static_cast<std::int64_t>(sizeof(W));
   const std::int64_t w = std::min(m, transposed_tile / std::min(n, side)), h = std::min(n, transposed_tile / w);
+  const std::int64_t grain = std::max<std::int64_t>(1, words / (w * h));
   const std::int64_t tiles_n = (n + h - 1) / h, tiles_m = (m + w - 1) / w;
   const auto& kernels = FIT_KERNELS(copy_table, W);
   parallel_for(plan.rows() / n * tiles_n * tiles_m, grain, [&](std::int64_t begin, std::int64_t end) {

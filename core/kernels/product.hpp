@@ -81,7 +81,7 @@ inline namespace FIT_ISA_NAMESPACE {
 // there.
 template <class T>
 bool copies_a(const Product<T>& p) {
-  return p.transpose_a && p.lda * static_cast<std::int64_t>(sizeof(T)) > 4096;
+  return p.transpose_a && p.lda * static_cast<std::int64_t>(sizeof(T)) >= 4096;
 }
 template <class T>
 std::int64_t multiply_scratch(const Product<T>& p) {

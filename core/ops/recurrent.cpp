@@ -101,7 +101,7 @@ class Packed {
 enum class Direction { forwards, backwards };
 template <class Body>
 void each_step(const Sizes& s, Direction direction, const Body& body) {
-  constexpr std::int64_t least_rows = 6, most_rows = 24;
+  constexpr std::int64_t least_rows = 6, most_rows = 18;
   if (s.B == 0 || s.H == 0) return;
   const auto time = [&](std::int64_t i) { return direction == Direction::forwards ? i : s.T - 1 - i; };
   const auto columns = [&](std::int64_t j) { return std::min(panel_width, s.H - j); };
@@ -110,8 +110,11 @@ void each_step(const Sizes& s, Direction direction, const Body& body) {
   const std::int64_t blocks = own ? threads : (s.B + most_rows - 1) / most_rows, rows = (s.B + blocks - 1) / blocks;
   if (own)
     return parallel_for(s.B, rows, [&](std::int64_t row, std::int64_t end) {
-      for (std::int64_t t = 0; t < s.T; ++t)
-        for (std::int64_t j = 0; j < s.H; j += panel_width) body(time(t), row, end - row, j, columns(j));
+      const std::int64_t parts = (end - row + most_rows - 1) / most_rows, part = (end - row + parts - 1) / parts;
+      for (; row < end; row += part)
+        for (std::int64_t t = 0; t < s.T; ++t)
+          for (std::int64_t j = 0; j < s.H; j += panel_width)
+            body(time(t), row, std::min(part, end - row), j, columns(j));
     });
   const double flops = 2.0 * static_cast<double>(s.G * rows * s.H) * panel_width;
   const auto grain = static_cast<std::int64_t>(4 * kernels::parallel_flops / (flops + 1)) + 1;

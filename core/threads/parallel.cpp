@@ -60,6 +60,8 @@ void set_num_threads(int n) {
   threads().store(n, std::memory_order_relaxed);
 }
 
+void detail::stay_on_this_thread() { inside = true; }
+
 void detail::run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule schedule, const void* body,
                           RangeBody call) {
   grain = std::max<std::int64_t>(grain, 1);

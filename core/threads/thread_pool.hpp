@@ -12,4 +12,7 @@ void run_on_threads(int count, const Task& task) {
   run_on_threads(count, &task, [](const void* f, int t, int n) { (*static_cast<const Task*>(f))(t, n); });
 }
 
+/// From now on parallel_for() is one call on this thread, as inside another one.
+void stay_on_this_thread();
+
 }  // namespace fit::detail

@@ -13,6 +13,7 @@
 #include "load.hpp"
 #include "rollback.hpp"
 #include "tensor/check.hpp"
+#include "threads/thread_pool.hpp"
 
 namespace fit::data {
 
@@ -92,6 +93,7 @@ class DataLoader::Prefetcher {
 
  private:
   void run(const DataLoader& loader, std::int64_t begin, std::int64_t end) {
+    fit::detail::stay_on_this_thread();  // the others serve the training that goes on meanwhile
     for (std::int64_t i = begin; i < end; ++i) {
       std::exception_ptr error;
       Batch batch;

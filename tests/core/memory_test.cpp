@@ -241,7 +241,8 @@ TEST_CASE("what one thread takes and another gives back goes around", "[memory]"
     }
   };
   MemoryStats before, after;
-  std::thread([&] {  // of its own: what it has taken itself is nothing
+  std::thread([&] {                          // of its own: what it has taken itself is
+    const Tensor data = zeros({200 << 18});  // a data set, of another size than the batches
     hand_over(20);
     before = memory_stats();
     hand_over(100);
