@@ -30,6 +30,7 @@ struct Workload {
 std::vector<Workload> op_workloads();
 std::vector<Workload> model_workloads();
 std::vector<Workload> low_precision_workloads();
+std::vector<Workload> everyday_workloads();
 std::vector<Workload> product_workloads();  // bench --products
 
 // One kind of work in growing sizes, each twice the one before.

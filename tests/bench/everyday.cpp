@@ -130,7 +130,7 @@ std::vector<Workload> everyday_workloads() {
           "transpose_10x4x5", 0, normal({10, 4, 5}), [](const Tensor& x) { return transpose(x, 1, 2); },
           [](const Tensor& x) { return equal(transpose(transpose(x, 1, 2), 1, 2), x); }),
       operation(
-          "loss_16x768x768", 0, normal({20, 768}), [w = randn({768, 768})](const Tensor& x) { return linear(x, w); },
+          "linear_20x768x768", 0, normal({20, 768}), [w = randn({768, 768})](const Tensor& x) { return linear(x, w); },
           [w = randn({768, 768})](const Tensor& x) {
             expect_close("linear", linear(x, w), linear(x.to(float64), w.to(float64)), 1e-4);
             return true;

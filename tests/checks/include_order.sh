@@ -6,7 +6,7 @@ order=(base threads kernels/simd kernels tensor graph ops backward io)
 declare -A rank public=(
   [error]=base [version]=base [bfloat16]=base [shape]=base [memory]=base [parallel]=threads [detail/thread_state]=threads [detail/tensor_impl]=tensor
   [tensor]=tensor [state_dict]=tensor [graph]=graph [autocast]=graph [hooks]=graph [random]=ops [ops]=ops [int8]=ops [attention]=ops [gradcheck]=backward [functional]=backward [activation_checkpoint]=backward [npy]=io [safetensors]=io [lookup]=tensor [npz]=io
-  [xtensor]=ops)
+  [xtensor]=ops [recurrent]=ops)
 for i in "${!order[@]}"; do rank[${order[i]}]=$i; done
 
 # folder_of PATH: the entry of the list that a file below core/, or a public header, belongs to

@@ -59,6 +59,7 @@
 #include "fit/plot.hpp"
 #include "fit/random.hpp"
 #include "fit/readers.hpp"
+#include "fit/recurrent.hpp"
 #include "fit/safetensors.hpp"
 #include "fit/schedule.hpp"
 #include "fit/shape.hpp"
