@@ -147,6 +147,8 @@ int main(int argc, char** argv) {
     axes.smooth = true;
     e.picture("loss", page.loss(axes));
     e.at_most("loss over the whole validation tenth, in nats a letter", validated, 1.90);
+    e.beside_int8(
+        "loss", model, [&](nn::GPT& m) { return mean_loss(m, validation); }, validated, 0.01);
     std::cout << '\n' << alphabet.decode(write(model, alphabet.encode("\n"), e.quick ? 50 : 500)) << '\n';
   });
 }

@@ -277,8 +277,12 @@ int main(int argc, char** argv) {
     axes.smooth = true;
     e.picture("loss", page.loss(axes));
     e.picture("cross_attention", look(model, inventory, "thoughtfully"));
-    e.at_most("phoneme error rate on the held-out tenth, in percent",
-              phoneme_error_rate(model, part(count - held_out, e.quick ? 50 : held_out), inventory), 8);
+    const std::vector<Entry> unseen = part(count - held_out, e.quick ? 50 : held_out);
+    const double errors = phoneme_error_rate(model, unseen, inventory);
+    e.at_most("phoneme error rate on the held-out tenth, in percent", errors, 8);
+    e.beside_int8(
+        "phoneme error rate", model, [&](nn::Transformer& m) { return phoneme_error_rate(m, unseen, inventory); },
+        errors, 0.3);
   };
   return example::run(argc, argv, "Trains an encoder-decoder to pronounce English words.", train,
                       "/usr/share/festival/dicts/cmu");

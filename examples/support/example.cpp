@@ -69,6 +69,13 @@ void Example::quality(const std::string& what, double reached, const char* relat
     claim(line.str(), holds);
 }
 
+void Example::compare(const std::string& what, double wide, double narrow) const {
+  std::ostringstream line;
+  line << std::fixed << std::setprecision(4) << what << ": " << wide << " in float32, " << narrow
+       << " with int8 weights";
+  std::cout << "  " << line.str() << '\n';
+}
+
 double Example::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
@@ -120,6 +127,7 @@ void Example::look(fit::nn::Layer& model, std::int64_t step, const std::function
 
 int Example::finish() {
   if (training_) training_->finish();
+  if (int8 && !measured_int8_) claim("--int8: this example measures nothing with int8 weights", false);
   const bool is_lesson = lesson_ != nullptr;
   if (is_lesson) {
     lesson_->write();
@@ -154,6 +162,7 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
   if (!data.empty()) app.add_option("--data", e.data, "folder of the data");
   bool narrow = false;
   if (!file) app.add_flag("--bf16", narrow, "products and attention in bfloat16 (fit/autocast.hpp)");
+  if (!file) app.add_flag("--int8", e.int8, "measures what was trained with int8 weights, too (fit/nn/quantize.hpp)");
   app.add_flag("--quick", e.quick, "a few steps only, as the tests do it");
   try {
     app.parse(argc, argv);

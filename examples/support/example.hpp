@@ -9,6 +9,7 @@
 #include "fit/attention_page.hpp"
 #include "fit/lesson.hpp"
 #include "fit/nn/layer.hpp"
+#include "fit/nn/quantize.hpp"
 #include "fit/plot.hpp"
 #include "fit/training_page.hpp"
 
@@ -28,6 +29,8 @@ class Example {
   /// --data DIR: where the data lies, for the examples that read what isn't in this repository.
   std::string data;
   /// (--bf16: the whole program runs under Autocast(bfloat16). Not for lessons.)
+  /// --int8: what was trained is measured with int8 weights, too. For the examples that call beside_int8().
+  bool int8 = false;
   /// --threads N: how many to use.
   int threads;
 
@@ -42,6 +45,18 @@ class Example {
   /// start. A whole training that falls short makes the program fail in the end; one of --quick is not judged.
   void at_least(const std::string& what, double reached, double goal);
   void at_most(const std::string& what, double reached, double goal);
+  /// With --int8: what `measure` finds of the model with int8 weights may be at most `loss` above what was reached.
+  /// Both are printed.
+  template <class Model, class Measure>
+  void beside_int8(const std::string& what, const Model& model, const Measure& measure, double reached, double loss) {
+    measured_int8_ = true;
+    if (!int8) return;
+    const auto small = fit::nn::clone(model);
+    fit::nn::quantize_(*small);
+    const double narrow = measure(*small);
+    compare(what, reached, narrow);
+    at_most("what int8 weights add to the " + what, narrow - reached, loss);
+  }
   /// Prints how far a training is, and the time since the program's start: "step  200 of 2000  loss 2.345  12.3 s".
   void progress(const std::string& unit, int done, int of, const std::string& what, double value) const;
   /// Saves a picture as DIR/EXAMPLE/NAME.svg. A lesson shows it as well, and the page of a recording.
@@ -62,6 +77,7 @@ class Example {
                     const char*);
   std::string path(const std::string& name) const { return out + '/' + name_ + '/' + name; }
   void quality(const std::string& what, double reached, const char* relation, double goal, bool holds);
+  void compare(const std::string& what, double wide, double narrow) const;
   double seconds() const;
 
   std::string name_;
@@ -71,6 +87,7 @@ class Example {
   std::unique_ptr<fit::plot::TrainingPage> training_;
   fit::AttentionRecording heads_;  // of it
   int claims_ = 0;
+  bool measured_int8_ = false;
 };
 
 /// Reads the command line, seeds the generator, and runs `body`. The exit code is 0 if all went well, 1 if a claim or

@@ -27,6 +27,8 @@ struct Workload {
   std::function<void()> check;
 };
 
+enum class Weights { float32, int8 };
+Workload decode(Weights weights);
 std::vector<Workload> op_workloads();
 std::vector<Workload> model_workloads();
 std::vector<Workload> low_precision_workloads();

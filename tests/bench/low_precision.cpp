@@ -1,4 +1,5 @@
-// The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters.
+// The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters. NAME_int8: with
+// int8 weights.
 #include <algorithm>
 #include <array>
 
@@ -66,6 +67,7 @@ std::vector<Workload> low_precision_workloads() {
       w.check = check_autocast;
       all.push_back(std::move(w));
     }
+  all.push_back(decode(Weights::int8));
   return all;
 }
 

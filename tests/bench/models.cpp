@@ -140,18 +140,22 @@ Workload gpt(const char* name, std::int64_t layers, std::int64_t heads, std::int
           }};
 }
 
+}  // namespace
+
 // 128 tokens one after the other, each the most likely after those before it.
-Workload decode() {
+Workload decode(Weights weights) {
   constexpr std::int64_t tokens = 128, C = 768, vocab = 50257, layers = 12;
   const auto options = gpt_options(layers, 12, C, vocab, tokens + 1);
   const double parameters = static_cast<double>(12 * layers * C * C + vocab * C);
-  return {"decode_l12h12c768_128tokens",
+  const bool narrow = weights == Weights::int8;
+  return {std::string("decode_l12h12c768_128tokens") + (narrow ? "_int8" : ""),
           Limit::read,
-          4 * parameters * tokens,
+          (narrow ? 1 : 4) * parameters * tokens,
           8.0,
           [=]() -> std::function<void()> {
             auto model = std::make_shared<nn::GPT>(options);
             model->eval();
+            if (narrow) nn::quantize_(*model);
             return [model] {
               const NoGrad no_grad;
               nn::KVCache cache = model->make_cache(1, tokens);
@@ -159,10 +163,11 @@ Workload decode() {
               for (std::int64_t t = 0; t < tokens; ++t) id = argmax(model->forward_last(id, cache), -1, keepdims);
             };
           },
-          [] {
+          [=] {
             // Token by token gives what all at once does.
             nn::GPT model(gpt_options(2, 12, C, 65, 33));
             model.eval();
+            if (narrow) nn::quantize_(model);
             const NoGrad no_grad;
             const Tensor ids = randint(0, 65, {1, 33});
             nn::KVCache cache = model.make_cache(1);
@@ -172,15 +177,13 @@ Workload decode() {
           }};
 }
 
-}  // namespace
-
 std::vector<Workload> model_workloads() {
   return {mlp_moons(),
           self_attention(),
           gpt("gpt_char_l4h4c128_b12t64", 4, 4, 128, 65, 12, 64),
           gpt("gpt_small_l6h6c384_b8t256", 6, 6, 384, 65, 8, 256),
           gpt("gpt2_124m_b4t64", 12, 12, 768, 50257, 4, 64),
-          decode()};
+          decode(Weights::float32)};
 }
 
 Growing growing_gpt() {
