@@ -140,8 +140,9 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
   // The first query that sees a key of this block, or one before it.
   std::int64_t i0 = a.causal ? j0 - (a.Sk - a.Sq) : 0;
   i0 = i0 < 0 ? 0 : i0 / Tiles::step * Tiles::step;
-  // The end of those whose window reaches back to one, or one after it: products may write whole steps of rows.
-  std::int64_t end = a.window > 0 ? filled_to(Tiles::step, j0 + all - 1 + a.window - (a.Sk - a.Sq)) : a.Sq;
+  // The end of those whose window reaches back to one, or one behind it: dq may be added to in whole steps.
+  std::int64_t end = a.window > 0 ? j0 + all - 1 + a.window - (a.Sk - a.Sq) : a.Sq;
+  end = filled_to(Tiles::step, end < 0 ? 0 : end);
   if (end > a.Sq) end = a.Sq;
   const std::int64_t step = query_step(a);
   for (; i0 < end; i0 += step) {
