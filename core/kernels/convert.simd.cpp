@@ -1,24 +1,20 @@
 #include "kernels/convert.hpp"
 
+#include "kernels/simd/for_each_vector.hpp"
+
 namespace fit::kernels {
 namespace {
 
-typedef std::uint32_t Bits32 __attribute__((may_alias));
-typedef std::uint16_t Bits16 __attribute__((may_alias));
+using V = Vec<float>;
 
 void widen_run(float* y, const BFloat16* x, std::int64_t n) {
-  Bits32* __restrict to = reinterpret_cast<Bits32*>(y);
-  const Bits16* __restrict from = reinterpret_cast<const Bits16*>(x);
-  for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<std::uint32_t>(from[i]) << 16;
+  for_each_vector<V>(
+      n, [&](std::int64_t i, auto access, int) { access.store(access.template load<V>(x + i, BFloat16(0)), y + i); });
 }
 
 void round_run(BFloat16* y, const float* x, std::int64_t n) {
-  Bits16* __restrict to = reinterpret_cast<Bits16*>(y);
-  const Bits32* __restrict from = reinterpret_cast<const Bits32*>(x);
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::uint32_t b = from[i], rounded = b + 0x7fffu + (b >> 16 & 1u), quiet = b | 0x400000u;
-    to[i] = static_cast<std::uint16_t>(((b & 0x7fffffffu) > 0x7f800000u ? quiet : rounded) >> 16);
-  }
+  for_each_vector<V>(
+      n, [&](std::int64_t i, auto access, int) { access.store(access.template load<V>(x + i, 0.0F), y + i); });
 }
 
 }  // namespace
