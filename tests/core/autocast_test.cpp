@@ -276,12 +276,17 @@ TEST_CASE("autocast: second derivatives", "[autocast]") {
     return grad(total, s.leaves());
   };
   const std::vector<Tensor> exact = curvature(Small(float64));
+  // On the way are rounded, by half a unit of 2^-7 at most: forward the norm, both weights, what both layers give, the
+  // context and the GELU (7); in a first derivative what enters each of these but the norm and the weights (4). A
+  // second one goes through all of them twice. The first layer alone makes up .055 of the .059 that its weight is off
+  // by.
+  constexpr double bound = 2 * (7 + 4) * 0x1p-8;
   const Autocast on(bfloat16);
   const std::vector<Tensor> g = curvature(Small());
   for (std::size_t i = 0; i < g.size(); ++i) {
     INFO("leaf " << i);
     CHECK(g[i].dtype() == float32);
-    CHECK(off(g[i], exact[i]) < 0.1);
+    CHECK(off(g[i], exact[i]) < bound);
   }
 }
 
