@@ -376,8 +376,7 @@ bool several_steps(const Formula& f) {
 
 Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
   if (given.empty()) check::fail("einsum", "\"", formula, "\": no operands were given");
-  for (std::size_t i = 0; i < given.size(); ++i)
-    if (!given[i].defined()) check::defined("einsum", ("operand " + std::to_string(i)).c_str(), given[i]);
+  check::each_defined("einsum", "operand", given);
   std::vector<Tensor> operands = given;
   Formula f = parse(formula, operands);
   DType t = given[0].dtype();

@@ -31,8 +31,7 @@ void move_part(Way way, Tensor& to, const Tensor& from, int axis, std::int64_t s
 void expect_parts(const char* op, const std::vector<Tensor>& parts) {
   if (parts.empty() || parts.size() > most_parts)
     check::fail(op, parts.size(), " parts: there must be between 1 and ", most_parts);
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    if (!parts[i].defined()) check::defined(op, ("part " + std::to_string(i)).c_str(), parts[i]);
+  check::each_defined(op, "part", parts);
 }
 
 // Before a list of so many is made.

@@ -1,6 +1,7 @@
 #pragma once
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "fit/tensor.hpp"
 
@@ -29,6 +30,13 @@ void defined(const char* op, const char* name, const Tensor& x, const Others&...
     fail(op, name, " is int8 of shape ", x.shape(),
          ", which holds weights and is not computed with: convert it with .to(float32), or dequantize() it");
   if constexpr (sizeof...(others) > 0) defined(op, others...);
+}
+
+/// The same of each of a list: each_defined(op, "part", parts) names "part 0", "part 1" ….
+inline void each_defined(const char* op, const char* name, const std::vector<Tensor>& all) {
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!all[i].defined() || all[i].dtype() == int8)
+      defined(op, (std::string(name) + ' ' + std::to_string(i)).c_str(), all[i]);
 }
 
 /// The axis counted from the front.

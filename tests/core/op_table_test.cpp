@@ -234,6 +234,22 @@ TEST_CASE("every op: bfloat16 gives what float32 gives, rounded once", "[ops][bf
   });
 }
 
+TEST_CASE("every op: int8 is refused, but where it is stored", "[ops][int8]") {
+  const std::set<std::string> taking{"clone", "to"};
+  each_row([&](const OpRow& row) {
+    for (const auto& set : row.shapes)
+      for (std::size_t i = 0; i < set.size(); ++i) {
+        Values in = draw(row, set, float32);
+        in[i] = zeros(set[i], int8);
+        INFO("input " << i << " of shapes " << describe(set));
+        if (taking.count(row.op))
+          CHECK_NOTHROW(row.f(in));
+        else
+          CHECK_THROWS_WITH(row.f(in), Catch::Contains("int8"));
+      }
+  });
+}
+
 TEST_CASE("every fused op: values and gradients are those of its composed form", "[ops]") {
   each_row([](const OpRow& row) {
     if (row.composed.empty()) return;
