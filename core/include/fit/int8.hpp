@@ -16,7 +16,8 @@ struct Int8Matrix {
   /// How many neighbours have one scale: k where a row has one.
   std::int64_t group_size() const;
 
-  Tensor values, scale;
+  Tensor values;  ///< [n, k], int8
+  Tensor scale;   ///< [n, groups], floating
 };
 
 /// w [n, k], floating, in 8 bits. Each row, or each group of 32, 64 or 128 neighbours in a row, is divided by its
