@@ -1,10 +1,13 @@
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
 #include "optim/grad_norm.hpp"
+#include "rollback.hpp"
 
 namespace fit::optim {
 
@@ -14,8 +17,18 @@ enum State { row_var, col_var, variance };
 
 double rms(const Tensor& x) { return std::sqrt(sum_of_squares(x) / static_cast<double>(x.numel())); }
 
-// average += share (x - average)
-void move_to(Tensor& average, const Tensor& x, double share) { average.add_((x - average) * share); }
+// average + share (x - average)
+Tensor moved_to(const Tensor& average, const Tensor& x, double share) { return average + (x - average) * share; }
+
+// A step is taken whole or not at all: what it changes is computed beside what is there, and takes its place when
+// nothing can fail any more.
+struct Change {
+  Tensor to, value;
+  void make() {
+    to.before_write("step");
+    std::memcpy(to.fresh<void>(), value.raw(), static_cast<std::size_t>(to.numel()) * size_of(to.dtype()));
+  }
+};
 
 }  // namespace
 
@@ -25,15 +38,25 @@ std::optional<Shape> GroupedOptimizer<AdafactorOptions>::state_shape(const Tenso
   const Shape& shape = parameter.shape();
   if ((k == variance) != (shape.rank() < 2)) return std::nullopt;
   if (k == variance) return shape;
-  std::vector<std::int64_t> sizes(shape.begin(), shape.end());
-  sizes[sizes.size() - (k == row_var ? 1 : 2)] = 1;
-  return Shape(sizes);
+  return shape.with(shape.rank() - (k == row_var ? 1 : 2), 1);  // asked for where nothing may fail: it takes no memory
 }
 
 template <>
 void GroupedOptimizer<AdafactorOptions>::step() {
   const NoGrad no_grad;
+  std::vector<Slot*> begun;
+  std::vector<Change> changes;
+  begun.reserve(parameter_count());
+  changes.reserve(3 * parameter_count());
+  const Rollback undo([&]() noexcept {
+    for (Slot* slot : begun) {
+      --slot->steps;
+      if (!slot->is_new) continue;
+      for (Tensor& state : slot->state) state = Tensor();
+    }
+  });
   each_with_gradient([&](Slot& slot, std::size_t group) {
+    begun.push_back(&slot);
     const AdafactorOptions& o = options(group);
     Tensor& p = slot.parameter;
     if (p.numel() == 0) return;
@@ -45,18 +68,20 @@ void GroupedOptimizer<AdafactorOptions>::step() {
     const double rate = std::min(o.lr, 1 / std::sqrt(t)) * std::max(o.eps2, rms(p));
     Tensor v;
     if (p.rank() < 2) {
-      move_to(slot.state[variance], squares, share);
-      v = slot.state[variance];
+      v = moved_to(slot.state[variance], squares, share);
+      changes.push_back({slot.state[variance], v});
     } else {
-      Tensor &rows = slot.state[row_var], &columns = slot.state[col_var];
-      move_to(rows, mean(squares, -1, keepdims), share);
-      move_to(columns, mean(squares, -2, keepdims), share);
+      const Tensor rows = moved_to(slot.state[row_var], mean(squares, -1, keepdims), share);
+      const Tensor columns = moved_to(slot.state[col_var], mean(squares, -2, keepdims), share);
+      changes.push_back({slot.state[row_var], rows});
+      changes.push_back({slot.state[col_var], columns});
       v = matmul(rows, columns) / clamp_min(mean(rows, -2, keepdims), eps1);
     }
     const Tensor update = g / sqrt(clamp_min(v, eps1 * eps1));
     const double shrink = std::max(1., rms(update) / o.d);
-    p.copy_(p * (1 - o.lr * o.weight_decay) - update * (rate / shrink));
+    changes.push_back({p, p * (1 - o.lr * o.weight_decay) - update * (rate / shrink)});
   });
+  for (Change& change : changes) change.make();
 }
 
 }  // namespace fit::optim

@@ -172,6 +172,7 @@ const std::vector<Task>& tasks() {
       training_step<optim::AdamW>("a training step, AdamW"),
       training_step<optim::NAdam>("a training step, NAdam"),
       training_step<optim::SGD>("a training step, SGD"),
+      training_step<optim::Adafactor>("a training step, Adafactor"),
       first_step(),
       {"a block that is computed again",
        [] {
