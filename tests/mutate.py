@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Plants errors in the adjoints and the kernels, one at a time, and lists those that no test notices.
+"""Plants errors in adjoints, kernels, masks, optimisers, losses and readers, one at a time, and lists those that no test
+notices.
 
     tests/mutate.py --list                      what could be changed
     tests/mutate.py --sample 20 --seed 1        20 of them at random; about a minute each
     tests/mutate.py core/ops/softmax.cpp        all those of some files
-    tests/mutate.py core/kernels/visible.cpp    of a kernel's file, all that it defines
+    tests/mutate.py nn/optim nn/loss            all those of the files in some folders
+    tests/mutate.py core/kernels/gather.cpp     of a file outside core/ops, all that it defines
 
-Run by hand: it takes long. It works on a copy of the sources of HEAD in build/mutate, with a build of its own. An
-adjoint is what stands in a lambda that takes Backward&, and in functions whose names end in _backward. A mutant that
-doesn't compile counts for nothing; one that survives is either the same function in other words, or a missing test.
+Run by hand: it takes long. It works on a copy of the sources of HEAD in build/mutate, with a build of its own, of which
+a mutant builds one object anew. Tests that are about the file come first, then all, up to the first failure. An adjoint
+is what stands in a lambda that takes Backward&, and in functions whose names end in _backward. A mutant that doesn't
+compile counts for nothing; one that survives is either the same function in other words, or a missing test. The last
+lines are a table: file, mutants that compile, those caught, those that survive.
 """
 
 import argparse
@@ -43,9 +47,25 @@ RULES = [  # pattern, replacement, what is done
 ]
 
 
+WHOLE = ["core/kernels", "core/io", "core/ops/attention_masks.cpp", "core/ops/masked_products.cpp", "nn/optim", "nn/loss",
+         "nn/data"]  # where all that a file defines is changed, not adjoints alone
+FIRST = [  # which tests are about a file: the first that fits
+    (r"core/kernels/(product|gemm|multiply|small_m)", "[#product_kernels_test],[#matmul_test],[#kernels_bf16_test]"),
+    (r"core/kernels/(attention|masked)|core/ops/(.*attention|masked)",
+     "[#kernels_attention_test],[#attention_test],[#attention_tiles_test],[#attention_draws_test]"),
+    (r"core/kernels/rows", "[#kernels_rows_test],[#softmax_test],[#norm_test]"),
+    (r"core/kernels/optim|nn/optim", "[#optim_test],[#schedule_test],[#training_golden_test]"),
+    (r"core/kernels/", "[#kernels_pointwise_test],[#kernels_moving_test],[#elementwise_test]"),
+    (r"nn/loss", "[#loss_test],[#trainer_losses_test]"),
+    (r"core/io", "[#safetensors_test],[#npy_test],[#npz_test],[#fuzz_test],[#file_faults_test]"),
+    (r"nn/data", "[#data_test],[#readers_test],[#text_test],[#tokenizers_test],[#fuzz_test]"),
+    (r"", "[#op_table_test],[#gradcheck_test]"),
+]
+
+
 def regions(path, text):
-    """Begin and end of each adjoint's body, or of all that a kernel's file defines."""
-    if path.startswith("core/kernels/"):
+    """Begin and end of each adjoint's body, or of all that a file defines."""
+    if path.startswith(tuple(WHOLE)):
         yield text.index("namespace fit"), len(text)
         return
     for head in re.finditer(r"\(Backward& \w+\) \{|\b\w+_backward\([^;{]*\) \{", text):
@@ -90,7 +110,8 @@ def prepare(jobs, tests):
             if not target.exists() or target.read_bytes() != content:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
-    configured = run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DFIT_EXAMPLES=OFF")
+    configured = run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DFIT_EXAMPLES=OFF", "-DFIT_DOCS=OFF",
+                     "-DCMAKE_CXX_FLAGS_RELEASE=-O1", "-DFIT_KERNEL_OPTIMIZATION=-O1")
     if not (configured and build(jobs) and tests_pass(tests)):
         sys.exit(f"the unchanged sources don't build or don't pass in {COPY}")
 
@@ -100,20 +121,27 @@ def build(jobs):
 
 
 def tests_pass(tests):
-    return run("build/tests/fit_tests", "--abort", tests, timeout=600)
+    return run("build/tests/fit_tests", "--filenames-as-tags", "--abort", tests, timeout=600)
+
+
+def files_of(names):
+    for name in names:
+        path = TOP / name
+        found = sorted(p for kind in ("*.cpp", "*.hpp") for p in path.glob(kind)) if path.is_dir() else [path]
+        # The tables of Unicode are generated.
+        yield from (str(p.relative_to(TOP)) for p in found if p.name != "unicode_tables.cpp")
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("files", nargs="*", help="all of core/ops if none is given")
+    arguments.add_argument("files", nargs="*", help="files and folders; core/ops and what stands under WHOLE if none is given")
     arguments.add_argument("--sample", type=int, help="so many, at random")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--jobs", type=int, default=2)
     arguments.add_argument("--tests", default="~[deep]", help="which tests must notice, as Catch2 names them")
     arguments.add_argument("--list", action="store_true")
     options = arguments.parse_args()
-    files = options.files or sorted(str(p.relative_to(TOP)) for p in (TOP / "core" / "ops").glob("*.cpp"))
-    chosen = list(mutants(files))
+    chosen = list(mutants(dict.fromkeys(files_of(options.files or ["core/ops", *WHOLE]))))
     if options.sample is not None:
         random.seed(options.seed)
         chosen = random.sample(chosen, min(options.sample, len(chosen)))
@@ -122,16 +150,23 @@ def main():
             print(f"{path}:{line}: {what}")
         return
     prepare(options.jobs, options.tests)
-    survivors = 0
+    table = {}  # of each file, how many were caught and how many survive
     for path, line, what, changed in chosen:
         target = COPY / path
         original = target.read_text()
         target.write_text(changed)
         print(f"{path}:{line}: {what}: ", end="", flush=True)
-        verdict = "does not compile" if not build(options.jobs) else "SURVIVES" if tests_pass(options.tests) else "caught"
+        first = next(tests for pattern, tests in FIRST if re.match(pattern, path))
+        verdict = "does not compile" if not build(options.jobs) else \
+            "SURVIVES" if tests_pass(first) and tests_pass(options.tests) else "caught"
         target.write_text(original)
-        survivors += verdict == "SURVIVES"
+        counts = table.setdefault(path, {"caught": 0, "SURVIVES": 0})
+        if verdict in counts:
+            counts[verdict] += 1
         print(verdict, flush=True)
+    for path, counts in table.items():
+        print(f"| `{path}` | {sum(counts.values())} | {counts['caught']} | {counts['SURVIVES']} |")
+    survivors = sum(counts["SURVIVES"] for counts in table.values())
     sys.exit(f"{survivors} of {len(chosen)} survive" if survivors else 0)
 
 

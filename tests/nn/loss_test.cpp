@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
 
 #include "fit/gradcheck.hpp"
 #include "fit/ops.hpp"
@@ -346,70 +351,89 @@ TEST_CASE("an undefined tensor given to a loss is told by name") {
 TEST_CASE("derivatives of the losses") {
   manual_seed(2);
   const Tensor targets = tensor({{0, 3, -100}, {2, 2, 1}});
-  const auto check = [](const TensorFunction& f, const std::vector<Tensor>& in) {
+  std::set<std::string> checked;
+  const auto check = [&](const char* loss, const TensorFunction& f, const std::vector<Tensor>& in) {
+    checked.insert(loss);
     GradCheckOptions options;
     options.order = 2;
     const GradReport report = check_gradients(f, in, options);
-    INFO(report);
+    INFO(loss << '\n' << report);
     CHECK(report.ok);
   };
   for (const Reduction r : {Reduction::none, Reduction::mean, Reduction::sum}) {
-    check([r](const auto& in) { return nn::mse_loss(in[0], in[1], r); },
+    check("mse_loss", [r](const auto& in) { return nn::mse_loss(in[0], in[1], r); },
           {randn({3, 4}, float64), randn({3, 4}, float64)});
-    check(
-        [&](const auto& in) {
-          return nn::cross_entropy(in[0], targets, OPTIONS(nn::CrossEntropyOptions, o.reduction = r));
-        },
-        {randn({2, 3, 4}, float64)});
-    check(
-        [&](const auto& in) {
-          return nn::cross_entropy(
-              in[0], targets,
-              OPTIONS(nn::CrossEntropyOptions, o.reduction = r, o.label_smoothing = 0.2, o.weight = ones({4}) * 3));
-        },
-        {randn({2, 3, 4}, float64)});
-    check(
-        [&](const auto& in) {
-          return nn::cross_entropy(in[0], softmax(in[1]),
-                                   OPTIONS(nn::CrossEntropyOptions, o.reduction = r, o.label_smoothing = 0.2));
-        },
-        {randn({2, 4}, float64), randn({2, 4}, float64)});
-    check([&](const auto& in) { return nn::nll_loss(in[0], targets, OPTIONS(nn::NLLOptions, o.reduction = r)); },
+    check("l1_loss", [r](const auto& in) { return nn::l1_loss(in[0], in[1], r); },
+          {randn({3, 4}, float64), randn({3, 4}, float64)});
+    check("smooth_l1_loss",
+          [&](const auto& in) {
+            return nn::smooth_l1_loss(in[0], in[1], OPTIONS(nn::SmoothL1Options, o.beta = 0.5, o.reduction = r));
+          },
+          {randn({3, 4}, float64), randn({3, 4}, float64)});
+    check("cross_entropy",
+          [&](const auto& in) {
+            return nn::cross_entropy(in[0], targets, OPTIONS(nn::CrossEntropyOptions, o.reduction = r));
+          },
           {randn({2, 3, 4}, float64)});
-    check(
-        [&](const auto& in) {
-          return nn::binary_cross_entropy(sigmoid(in[0]), sigmoid(in[1]), OPTIONS(nn::BCEOptions, o.reduction = r));
-        },
-        {randn({3, 2}, float64), randn({3, 2}, float64)});
-    check(
-        [&](const auto& in) {
-          return nn::binary_cross_entropy_with_logits(
-              in[0], sigmoid(in[1]), OPTIONS(nn::BCEWithLogitsOptions, o.pos_weight = ones({2}), o.reduction = r));
-        },
-        {randn({3, 2}, float64), randn({3, 2}, float64)});
-    check(
-        [&](const auto& in) {
-          return nn::focal_loss(in[0], sigmoid(in[1]),
-                                OPTIONS(nn::FocalOptions, o.alpha = 0.3, o.gamma = 1.5, o.reduction = r));
-        },
-        {randn({3, 2}, float64), randn({3, 2}, float64)});
-    check(
-        [&](const auto& in) {
-          return nn::huber_loss(in[0], in[1], OPTIONS(nn::HuberOptions, o.delta = 0.5, o.reduction = r));
-        },
-        {randn({3, 2}, float64), randn({3, 2}, float64)});
-    check(
-        [&](const auto& in) {
-          return nn::kl_div(in[0], in[1], OPTIONS(nn::KLDivOptions, o.log_target = true, o.reduction = r));
-        },
-        {randn({3, 2}, float64), randn({3, 2}, float64)});
-    check(
-        [&](const auto& in) {
-          return nn::cosine_embedding_loss(in[0], in[1], tensor({1, -1, -1}),
-                                           OPTIONS(nn::CosineEmbeddingOptions, o.margin = -1, o.reduction = r));
-        },
-        {randn({3, 4}, float64), randn({3, 4}, float64)});
+    check("cross_entropy",
+          [&](const auto& in) {
+            return nn::cross_entropy(
+                in[0], targets,
+                OPTIONS(nn::CrossEntropyOptions, o.reduction = r, o.label_smoothing = 0.2, o.weight = ones({4}) * 3));
+          },
+          {randn({2, 3, 4}, float64)});
+    check("cross_entropy",
+          [&](const auto& in) {
+            return nn::cross_entropy(in[0], softmax(in[1]),
+                                     OPTIONS(nn::CrossEntropyOptions, o.reduction = r, o.label_smoothing = 0.2));
+          },
+          {randn({2, 4}, float64), randn({2, 4}, float64)});
+    check("nll_loss",
+          [&](const auto& in) { return nn::nll_loss(in[0], targets, OPTIONS(nn::NLLOptions, o.reduction = r)); },
+          {randn({2, 3, 4}, float64)});
+    check("binary_cross_entropy",
+          [&](const auto& in) {
+            return nn::binary_cross_entropy(sigmoid(in[0]), sigmoid(in[1]), OPTIONS(nn::BCEOptions, o.reduction = r));
+          },
+          {randn({3, 2}, float64), randn({3, 2}, float64)});
+    check("binary_cross_entropy_with_logits",
+          [&](const auto& in) {
+            return nn::binary_cross_entropy_with_logits(
+                in[0], sigmoid(in[1]), OPTIONS(nn::BCEWithLogitsOptions, o.pos_weight = ones({2}), o.reduction = r));
+          },
+          {randn({3, 2}, float64), randn({3, 2}, float64)});
+    check("focal_loss",
+          [&](const auto& in) {
+            return nn::focal_loss(in[0], sigmoid(in[1]),
+                                  OPTIONS(nn::FocalOptions, o.alpha = 0.3, o.gamma = 1.5, o.reduction = r));
+          },
+          {randn({3, 2}, float64), randn({3, 2}, float64)});
+    check("huber_loss",
+          [&](const auto& in) {
+            return nn::huber_loss(in[0], in[1], OPTIONS(nn::HuberOptions, o.delta = 0.5, o.reduction = r));
+          },
+          {randn({3, 2}, float64), randn({3, 2}, float64)});
+    check("kl_div",
+          [&](const auto& in) {
+            return nn::kl_div(in[0], in[1], OPTIONS(nn::KLDivOptions, o.log_target = true, o.reduction = r));
+          },
+          {randn({3, 2}, float64), randn({3, 2}, float64)});
+    check("cosine_embedding_loss",
+          [&](const auto& in) {
+            return nn::cosine_embedding_loss(in[0], in[1], tensor({1, -1, -1}),
+                                             OPTIONS(nn::CosineEmbeddingOptions, o.margin = -1, o.reduction = r));
+          },
+          {randn({3, 4}, float64), randn({3, 4}, float64)});
   }
+
+  // ... of all of them
+  std::ifstream header(FIT_NN_HEADERS "/loss.hpp");
+  const std::string text{std::istreambuf_iterator<char>(header), {}};
+  const std::regex declaration(R"(\nTensor (\w+)\()");
+  std::set<std::string> declared;
+  for (std::sregex_iterator it(text.begin(), text.end(), declaration), end; it != end; ++it) declared.insert((*it)[1]);
+  REQUIRE(declared.count("cross_entropy") == 1);
+  CHECK(declared == checked);
 }
 
 // ---- the losses as layers, in the table of all ----------------------------------------------------------------------
