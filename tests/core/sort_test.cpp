@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
@@ -71,6 +74,61 @@ TEST_CASE("the gradient of sorted values goes to where they came from", "[sort]"
   CHECK(values(x.grad()) == V{100, 1, 10});
   sum(topk(x, 1).first).backward();
   CHECK(values(x.grad()) == V{101, 1, 10});
+}
+
+namespace {
+
+// The first k of a line as std::stable_sort has them, NaN being the largest.
+template <class T>
+std::vector<std::int64_t> plainly(const std::vector<T>& x, bool descending, std::int64_t k) {
+  std::vector<std::int64_t> ids(x.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  const auto below = [](T u, T v) { return u < v || (v != v && u == u); };
+  std::stable_sort(ids.begin(), ids.end(), [&](std::int64_t a, std::int64_t b) {
+    const T u = x[static_cast<std::size_t>(a)], v = x[static_cast<std::size_t>(b)];
+    return descending ? below(v, u) : below(u, v);
+  });
+  ids.resize(static_cast<std::size_t>(k));
+  return ids;
+}
+
+// Lines with many equal elements, zeros of both signs and NaN of both signs, or large whole numbers.
+template <class T>
+void check_lines(std::int64_t n, bool plain) {
+  INFO(n << " of " << dtype_of<T>() << (plain ? ", different" : ", with equals"));
+  std::mt19937_64 random(3);
+  std::vector<T> x;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto draw = static_cast<std::int64_t>(random() % 41) - 20;
+    if (plain)
+      x.push_back(static_cast<T>(static_cast<std::int64_t>(random()) >> (i % 3 * 20)));
+    else if (std::is_floating_point_v<T> && draw == 20)
+      x.push_back(static_cast<T>(i % 2 ? std::nan("") : -std::nan("")));
+    else
+      x.push_back(static_cast<T>(draw) * (std::is_floating_point_v<T> && draw == 0 && i % 2 ? T(-1) : T(1)));
+  }
+  const Tensor line = tensor(x, {n});
+  for (const SortOrder order : {SortOrder::ascending, SortOrder::descending}) {
+    const auto [values, ids] = sort(line, 0, order);
+    CHECK(ids.to_vector<std::int64_t>() == plainly(x, order == SortOrder::descending, n));
+    for (const std::int64_t k : {std::int64_t{1}, n / 50, n / 3}) {
+      if (k == 0) continue;
+      const auto [top, places] =
+          topk(line, k, 0, order == SortOrder::descending ? Extremes::largest : Extremes::smallest);
+      CHECK(places.to_vector<std::int64_t>() == plainly(x, order == SortOrder::descending, k));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("long and short lines are sorted as std::stable_sort does, and topk gives the first of them") {
+  for (const std::int64_t n : {7, 130, 3000, 20000})
+    for (const bool plain : {false, true}) {
+      check_lines<float>(n, plain);
+      check_lines<double>(n, plain);
+      check_lines<std::int64_t>(n, plain);
+    }
 }
 
 }  // namespace fit::test
