@@ -32,6 +32,7 @@ static std::vector<OpRow> attention_rows() {
           .on({{1, 1}, {1, 1}, {1, 1}})
           .on({{0, 2, 3}, {0, 2, 3}, {0, 2, 3}})
           .on({{2, 3}, {0, 3}, {0, 2}})
+          .rounds_weights()
           .large({{2, 3, 70, 16}, {2, 3, 65, 16}, {2, 3, 65, 16}})
           .bad("q and k must have equally many features",
                [] {
@@ -43,6 +44,7 @@ static std::vector<OpRow> attention_rows() {
             })
           .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}})
           .on({{4, 2}, {2, 2}, {2, 2}})
+          .rounds_weights()
           .large({{1, 2, 130, 8}, {1, 2, 130, 8}, {1, 2, 130, 8}}),
       OpRow(op, "with a mask, a bias, weights and a row that sees nothing",
             [](const auto& in) {
@@ -63,6 +65,7 @@ static std::vector<OpRow> attention_rows() {
             })
           .on({{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}, {3, 4}})
           .on({{2, 2, 3, 2}, {2, 1, 4, 2}, {2, 1, 4, 3}, {1, 2, 1, 4}})
+          .rounds_weights()
           .large({{2, 3, 70, 8}, {2, 3, 65, 8}, {2, 3, 65, 8}, {1, 3, 70, 65}})
           .optional(3)
           .large({{2, 3, 70, 8}, {2, 3, 65, 8}, {2, 3, 65, 8}, {70, 65}}),
@@ -79,6 +82,7 @@ static std::vector<OpRow> attention_rows() {
       OpRow("multi_head_attention", [](const auto& in) { return multi_head_attention(in[0], in[1], in[2], 2); })
           .on({{2, 3, 4}, {2, 2, 4}, {2, 2, 6}})
           .on({{1, 2, 4}, {1, 3, 2}, {1, 3, 3}})  // grouped heads
+          .rounds_weights()
           .large({{2, 70, 32}, {2, 65, 32}, {2, 65, 32}})
           .bad("num_heads 3",
                [] {
@@ -88,6 +92,7 @@ static std::vector<OpRow> attention_rows() {
           .on({{2, 3, 12}})
           .on({{1, 1, 6}})
           .on({{0, 3, 6}})
+          .rounds_weights()
           .large({{2, 70, 48}})
           .bad("qkv is [2, 3, 8], num_heads 2, num_kv_heads 2: qkv must be [B, S, (num_heads + 2 num_kv_heads) D]",
                [] {

@@ -60,6 +60,8 @@ struct OpRow {
   OpRow once() && { return order = 1, std::move(*this); }
   /// How far float32 may be from float64, relative to 1 + |value|: 1e-5 unless given.
   OpRow within(double tolerance) && { return tolerance32 = tolerance, std::move(*this); }
+  /// In bfloat16 outputs are means of inputs by weights that are rounded, too: by half a unit of 2^-8 each.
+  OpRow rounds_weights() && { return bfloat16_weights = 0x1p-9, std::move(*this); }
   /// The same in terms of other operations: values and gradients must agree, on every instruction set.
   OpRow equals(TensorFunction composed_form) && {
     composed.push_back(std::move(composed_form));
@@ -85,7 +87,7 @@ struct OpRow {
   std::vector<Domain> domains = {domain::real};
   std::vector<int> optional_inputs;
   int order = 2;
-  double tolerance32 = 1e-5;
+  double tolerance32 = 1e-5, bfloat16_weights = 0;
   std::vector<TensorFunction> composed;  // none or one
   std::vector<Bad> errors;
   std::map<std::string, std::string> exceptions;
