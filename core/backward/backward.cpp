@@ -153,6 +153,7 @@ void Run::one(Node& n) {
     n.released = true;
     forget_kept(n);
     forget_edges(n);
+    n.emptied = true;
     if (n.hooks) std::vector<Hooks::GradEntry>().swap(n.hooks->on_gradient);  // no gradient will come here again
   }
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <ostream>
 #include <random>
+#include <utility>
 
 #include "fit/graph.hpp"
 #include "tensor/check.hpp"
@@ -92,15 +93,18 @@ class Checker {
   Checker(const GradCheckOptions& options, GradReport& report, std::mt19937_64& random)
       : options_(options), report_(report), random_(random) {}
 
-  // values(): what depends on x, as it stands; seeds: what it is multiplied by; analytic: d<values, seeds>/dx.
+  // values(): what depends on x, as it stands; seeds: what it is multiplied by; analytic: d<values, seeds>/dx. Where
+  // `output` names an element, each element of x has an entry.
   template <class F>
   void input(const std::string& name, int order, const Tensor& x, const Tensor& analytic, const Values& seeds,
-             const F& values) {
+             const F& values, const std::string& output = {}) {
     GradReport::Entry entry;
     entry.name = name;
     entry.shape = x.shape();
+    entry.output = output;
     entry.order = order;
-    entry.projected = x.numel() > options_.full_up_to;
+    entry.projected = output.empty() && x.numel() > options_.full_up_to;
+    const GradReport::Entry first_of = entry;
     const std::int64_t count = entry.projected ? options_.directions : x.numel();
     for (std::int64_t k = 0; k < count; ++k) {
       const std::int64_t first = entry.projected ? 0 : k;
@@ -116,12 +120,17 @@ class Checker {
       for (std::size_t i = 0; i < direction.size(); ++i)
         slope += direction[i] * analytic.data<double>()[first + static_cast<std::int64_t>(i)];
       compare(entry, k, slope, moved(up, down, seeds) / (2 * options_.eps));
+      if (!output.empty()) add(std::exchange(entry, first_of));
     }
+    if (output.empty()) add(std::move(entry));
+  }
+
+ private:
+  void add(GradReport::Entry entry) {
     report_.ok = report_.ok && entry.wrong == 0;
     report_.entries.push_back(std::move(entry));
   }
 
- private:
   std::vector<double> signs(std::int64_t n) {
     std::vector<double> s(static_cast<std::size_t>(n));
     for (double& e : s) e = random_() >> 63 ? 1 : -1;
@@ -148,12 +157,47 @@ class Checker {
   std::mt19937_64& random_;
 };
 
+// "[1, 2]": element i of a shape; "" of a number.
+std::string position(const Shape& shape, std::int64_t i) {
+  if (shape.rank() == 0) return {};
+  std::string text;
+  std::int64_t size = shape.numel();
+  for (const std::int64_t n : shape) {
+    size /= n;
+    text += (text.empty() ? "" : ", ") + std::to_string(i / size);
+    i %= size;
+  }
+  return '[' + text + ']';
+}
+
+// One row of the Jacobian for each element of the outputs.
+void check_jacobian(const TensorFunction& f, const Values& in, const Values& checked,
+                    const std::vector<std::string>& names, const Values& y, Checker& check) {
+  for (std::size_t k = 0; k < y.size(); ++k)
+    for (std::int64_t i = 0; i < y[k].numel(); ++i) {
+      Values unit;
+      for (const Tensor& t : y) unit.push_back(zeros(t.shape(), float64));
+      unit[k].fresh<double>()[i] = 1;
+      const Values row = gradients(outputs_of(f, in), checked, unit);  // the last one's inputs have been moved
+      for (std::size_t j = 0; j < checked.size(); ++j)
+        check.input(
+            names[j], 1, checked[j], row[j], unit,
+            [&] {
+              const NoGrad no_grad;
+              return outputs_of(f, in);
+            },
+            "output " + std::to_string(k) + ' ' + position(y[k].shape(), i));
+    }
+}
+
 }  // namespace
 
 GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& inputs,
                            const GradCheckOptions& options) {
   if (options.order != 1 && options.order != 2)
     check::fail("check_gradients", "order is ", options.order, ": it must be 1 or 2");
+  if (options.jacobian && options.order == 2)
+    check::fail("check_gradients", "jacobian with order 2: the entries of a Jacobian are first derivatives");
   const EnableGrad on;
   Values in, checked;
   std::vector<std::string> names;
@@ -179,7 +223,12 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
   }
 
   GradReport report;
+  if (!y.empty()) report.op = y[0].grad_fn();
   Checker check(options, report, random);
+  if (options.jacobian) {
+    check_jacobian(f, in, checked, names, y, check);
+    return report;
+  }
   const Values g = gradients(y, checked, v);
   for (std::size_t i = 0; i < checked.size(); ++i)
     check.input(names[i], 1, checked[i], g[i], v, [&] {
@@ -205,23 +254,21 @@ namespace {
 
 // "7", a direction, or "[1, 2]", an element.
 std::string place(const GradReport::Entry& e) {
-  if (e.projected || e.shape.rank() == 0) return std::to_string(e.worst);
-  std::string text;
-  std::int64_t left = e.worst, size = e.shape.numel();
-  for (const std::int64_t n : e.shape) {
-    size /= n;
-    text += (text.empty() ? "" : ", ") + std::to_string(left / size);
-    left %= size;
-  }
-  return '[' + text + ']';
+  return e.projected || e.shape.rank() == 0 ? std::to_string(e.worst) : position(e.shape, e.worst);
 }
 
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const GradReport& report) {
   for (const GradReport::Entry& e : report.entries) {
-    out << (e.wrong ? "WRONG " : "ok    ") << (e.order == 2 ? "second derivative by " : "gradient by ") << e.name << ' '
-        << e.shape << ": ";
+    out << (e.wrong ? "WRONG " : "ok    ");
+    if (!e.output.empty()) {
+      out << report.op << ": d " << e.output << " / d " << e.name << ' ' << position(e.shape, e.worst) << ": analytic "
+          << e.analytic << ", numeric " << e.numeric << '\n';
+      continue;
+    }
+    out << (e.order == 2 ? "second derivative of " : "gradient of ") << report.op << " by " << e.name << ' ' << e.shape
+        << ": ";
     if (e.compared == 0)
       out << "no elements";
     else

@@ -65,10 +65,16 @@ struct FreeList {
   }
 };
 
-// Frees all blocks of the lists.
-void drop(FreeList (&lists)[SizeClass::count]) {
-  for (FreeList& list : lists)
-    while (!list.empty()) std::free(list.pop());
+// Frees all blocks of a list.
+void drop(FreeList& list) {
+  while (!list.empty()) std::free(list.pop());
+}
+
+// Of a size class, in bytes.
+std::int64_t capacity_of(int index) {
+  if (index < SizeClass::small) return 64 * (index + 1);
+  const int step = index - SizeClass::small;
+  return (std::int64_t{1} << (8 + step / 4)) * (5 + step % 4);
 }
 
 struct Cache;
@@ -113,7 +119,7 @@ class SharedPool {
   }
   void drop_all() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    drop(lists_);
+    for (FreeList& list : lists_) drop(list);
     bytes_.store(0, std::memory_order_relaxed);
   }
   MemoryStats stats() {
@@ -130,10 +136,17 @@ class SharedPool {
   MemoryStats live_;  // what was given back here, below 0: the threads that took it count it as live
 };
 
+// What a thread's cache has of one size class. A block is its own as long as it has taken more of that size than have
+// come back: the batches that another thread makes must not pile up here for as long as the program holds data of other
+// sizes.
+struct Bin {
+  FreeList free;
+  Counter taken;  // less what has come back
+};
+
 struct Cache {
-  FreeList lists[SizeClass::count];
-  std::int64_t taken[SizeClass::count] = {};                   // of each size, less what has come back
-  Counter live_blocks, live_bytes, held_bytes, system_allocs;  // held: live or cached
+  Bin bins[SizeClass::count];
+  Counter cached_bytes, system_allocs;
 
   Cache() {
     const std::lock_guard<std::mutex> lock(registry().mutex);
@@ -141,30 +154,24 @@ struct Cache {
   }
   ~Cache();
 
-  void take(SizeClass size) {
-    ++taken[size.index];
-    live_blocks.add(1);
-    live_bytes.add(static_cast<std::int64_t>(size.capacity));
-  }
-  void give_back(SizeClass size) {
-    --taken[size.index];
-    live_blocks.add(-1);
-    live_bytes.add(-static_cast<std::int64_t>(size.capacity));
-  }
-  // Whether a block that comes back may be one of its own. By size: the batches that another thread makes, of one size,
-  // must not pile up here for as long as the program holds a data set of other sizes.
-  bool owns(SizeClass size) const { return taken[size.index] > 0; }
-  // Whether it is, and there is room for it.
+  // Whether a block that comes back is one of its own, and there is room for it.
   bool keeps(SizeClass size) const {
-    const std::int64_t live = live_bytes.get() - static_cast<std::int64_t>(size.capacity);
-    return owns(size) && held_bytes.get() - live <= cache_limit.load(std::memory_order_relaxed);
+    return bins[size.index].taken.get() > 0 &&
+           cached_bytes.get() + static_cast<std::int64_t>(size.capacity) <= cache_limit.load(std::memory_order_relaxed);
   }
   void drop_all() {
-    drop(lists);
-    held_bytes.set(live_bytes.get());
+    for (Bin& bin : bins) drop(bin.free);
+    cached_bytes.set(0);
   }
   MemoryStats stats() const {
-    return {live_blocks.get(), live_bytes.get(), held_bytes.get() - live_bytes.get(), system_allocs.get()};
+    MemoryStats s;
+    for (int i = 0; i < SizeClass::count; ++i) {
+      s.live_blocks += bins[i].taken.get();
+      s.live_bytes += bins[i].taken.get() * capacity_of(i);
+    }
+    s.cached_bytes = cached_bytes.get();
+    s.system_allocs = system_allocs.get();
+    return s;
   }
 };
 
@@ -221,10 +228,7 @@ void* fresh(void* block, std::size_t capacity) {
     if (!block) throw std::bad_alloc();
     if (cache) cache->system_allocs.add(1);
   }
-  if (cache) {
-    cache->held_bytes.add(static_cast<std::int64_t>(size.capacity));
-    cache->take(size);
-  }
+  if (cache) cache->bins[size.index].taken.add(1);
   return fresh(block, size.capacity);
 }
 
@@ -232,9 +236,8 @@ void* fresh(void* block, std::size_t capacity) {
 [[gnu::noinline]] void release_outside(void* block, SizeClass size) noexcept {
   Cache* const cache = current ? current : make_cache();
   if (!cache) return std::free(block);
-  if (cache->owns(size)) {
-    cache->give_back(size);
-    cache->held_bytes.add(-static_cast<std::int64_t>(size.capacity));
+  if (Counter& taken = cache->bins[size.index].taken; taken.get() > 0) {
+    taken.add(-1);
     return std::free(block);
   }
   poison(block, size.capacity);
@@ -247,18 +250,22 @@ void* fresh(void* block, std::size_t capacity) {
 
 void* acquire(SizeClass size) {
   Cache* const cache = current;
-  if (!cache || size.index >= SizeClass::count || cache->lists[size.index].empty()) return acquire_outside(size);
-  void* const block = cache->lists[size.index].pop();
+  if (!cache || size.index >= SizeClass::count || cache->bins[size.index].free.empty()) return acquire_outside(size);
+  Bin& bin = cache->bins[size.index];
+  void* const block = bin.free.pop();
   FIT_UNPOISON(block, size.capacity);
-  cache->take(size);
+  bin.taken.add(1);
+  cache->cached_bytes.add(-static_cast<std::int64_t>(size.capacity));
   return fresh(block, size.capacity);
 }
 
 void release(void* block, SizeClass size) noexcept {
   Cache* const cache = current;
   if (!cache || !cache->keeps(size)) return release_outside(block, size);
-  cache->give_back(size);
-  cache->lists[size.index].push(block);
+  Bin& bin = cache->bins[size.index];
+  bin.taken.add(-1);
+  cache->cached_bytes.add(static_cast<std::int64_t>(size.capacity));
+  bin.free.push(block);
   poison(block, size.capacity);
 }
 

@@ -38,6 +38,7 @@ struct Node {
   bool keeps_outputs = false;
   DType autocast = float32;      // under which it was recorded, and its adjoint runs
   bool released = false;         // backward() has taken it apart
+  bool emptied = false;          // nothing is kept any more, and there are no edges
   std::uint8_t queued = 0;       // waits in a running backward(): how deep that is nested
   bool captured = false;         // grad() wants an output's gradient
   bool needed = true;            // lies on the way to what grad() wants

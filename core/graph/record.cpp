@@ -37,8 +37,10 @@ Saved save(const Tensor& t) {
 }
 
 void destroy(Node* n) noexcept {
-  forget_kept(*n);
-  forget_edges(*n);
+  if (!n->emptied) {
+    forget_kept(*n);
+    forget_edges(*n);
+  }
   for (int i = 0; i < n->output_count; ++i) {
     if (n->outputs[i].retained) drop_node(n->outputs[i].retained);
     n->outputs[i].~Output();

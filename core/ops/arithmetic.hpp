@@ -54,12 +54,14 @@ void compute(Tensor& z, const Tensor& a, const Tensor& b) {
   const auto mixed = [&](auto x, auto y) {
     run_binary<float, decltype(x), decltype(y)>(z, a, b, Op::template kernel<float>());
   };
-  if (a.dtype() != z.dtype()) return b.dtype() != z.dtype() ? mixed(BFloat16{}, BFloat16{}) : mixed(BFloat16{}, 0.f);
-  if (b.dtype() != z.dtype()) return mixed(0.f, BFloat16{});
-  with_kernel<Op>(z.dtype(), [&](const auto& f, auto zero) {
-    using T = decltype(zero);
-    run_binary<T, T, T>(z, a, b, f);
-  });
+  const DType t = z.dtype();
+  if (a.dtype() == t && b.dtype() == t)
+    return with_kernel<Op>(t, [&](const auto& f, auto zero) {
+      using T = decltype(zero);
+      run_binary<T, T, T>(z, a, b, f);
+    });
+  if (a.dtype() == t) return mixed(0.f, BFloat16{});
+  b.dtype() == t ? mixed(BFloat16{}, 0.f) : mixed(BFloat16{}, BFloat16{});
 }
 
 /// z = op(a, s), or op(s, a); a is of z's type, and may be z.

@@ -121,6 +121,32 @@ TEST_CASE("check_gradients with order 2 catches a gradient that can't be differe
   CHECK_FALSE(ok(cut, {inputs_of({3})}, 2));
 }
 
+TEST_CASE("check_gradients gives the Jacobian entry by entry", "[gradcheck]") {
+  GradCheckOptions options;
+  options.jacobian = true;
+  options.names = {"a", "b"};
+  const Tensor a = tensor({2., 3.}, float64), b = tensor({5., 7.}, float64);
+  const GradReport report = check_gradients([](const Values& in) { return mul(in[0], in[1]); }, {a, b}, options);
+  CHECK(report.ok);
+  CHECK(report.op == "mul");
+  REQUIRE(report.entries.size() == 8);  // two outputs by two elements of two inputs
+  const double expected[] = {5, 0, 2, 0, 0, 7, 0, 3};
+  for (std::size_t i = 0; i < 8; ++i) {
+    CHECK(report.entries[i].analytic == expected[i]);
+    CHECK(report.entries[i].numeric == Approx(expected[i]).margin(1e-7));
+  }
+  std::ostringstream text;
+  text << report;
+  CHECK(text.str().find("ok    mul: d output 0 [0] / d a [0]: analytic 5, numeric 5") == 0);
+  const auto wrong = [](const Values& in) { return Values{square<flip_one>({in[0]})}; };
+  const GradReport found = check_gradients(wrong, {inputs_of({2})}, options);
+  CHECK_FALSE(found.ok);
+  CHECK(found.entries.size() == 4);
+  CHECK(found.entries[0].wrong + found.entries[1].wrong + found.entries[2].wrong + found.entries[3].wrong == 1);
+  options.order = 2;
+  CHECK_THROWS_WITH(check_gradients(wrong, {a}, options), Catch::Contains("jacobian with order 2"));
+}
+
 TEST_CASE("check_gradients checks every input and every output", "[gradcheck]") {
   const auto f = [](const Values& in) { return Values{mul(in[0], in[1]), square<flip_one>({in[1]}), in[2]}; };
   GradCheckOptions options;
@@ -136,8 +162,9 @@ TEST_CASE("check_gradients checks every input and every output", "[gradcheck]") 
   CHECK(report.entries[1].worst == 1);
   std::ostringstream text;
   text << report;
-  CHECK(text.str().find("ok    gradient by a [3]: 0 of 3") == 0);
-  CHECK(text.str().find("WRONG gradient by b [3]: 1 of 3 elements out of tolerance; worst [1]: ") != std::string::npos);
+  CHECK(text.str().find("ok    gradient of mul by a [3]: 0 of 3") == 0);
+  CHECK(text.str().find("WRONG gradient of mul by b [3]: 1 of 3 elements out of tolerance; worst [1]: ") !=
+        std::string::npos);
 }
 
 TEST_CASE("check_gradients works on the leaves themselves, and puts them back", "[gradcheck]") {

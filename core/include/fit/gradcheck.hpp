@@ -36,7 +36,10 @@ class TensorFunction {
 /// What check_gradients() compares, and how closely.
 struct GradCheckOptions {
   GradCheckOptions() {}
-  int order = 1;      ///< 2: the gradients are differentiated as well, by the inputs and by what came in from outside
+  int order = 1;  ///< 2: the gradients are differentiated as well, by the inputs and by what came in from outside
+  /// Compares each entry of the Jacobian, d output / d input, on a line of its own, to be read by hand: for small
+  /// functions, of order 1.
+  bool jacobian = false;
   double eps = 1e-6;  ///< the step of the central differences
   /// A derivative is right where |analytic - numeric| <= atol + rtol max(|analytic|, |numeric|).
   double rtol = 1e-5, atol = 1e-7;
@@ -54,6 +57,7 @@ struct GradReport {
   struct Entry {
     std::string name;
     Shape shape;
+    std::string output;         ///< of a Jacobian: the element that is differentiated, "output 0 [1, 2]"; or empty
     int order = 1;              ///< of the derivative
     bool projected = false;     ///< compared along random directions, not element by element
     std::int64_t worst = -1;    ///< the element (or direction) that is furthest off, in row-major order; -1: none
@@ -64,9 +68,10 @@ struct GradReport {
     std::int64_t compared = 0;  ///< how many were compared
   };
   bool ok = true;
+  std::string op;  ///< the operation that gives the first output
   std::vector<Entry> entries;
 };
-/// Writes a line for each entry, which begins with "ok" or "WRONG".
+/// Writes the operation and a line for each entry, which begins with "ok" or "WRONG".
 std::ostream& operator<<(std::ostream& out, const GradReport& report);
 
 /// Compares d<f(inputs), v>/d(input), v random, with central differences for each floating input. f is called many
@@ -75,7 +80,7 @@ std::ostream& operator<<(std::ostream& out, const GradReport& report);
 /// A float64 leaf that wants gradients is itself changed by the step, and put back: so f may also reach it by another
 /// way, as a layer its parameters. (Each change counts in its version().) Of any other floating input, f gets a float64
 /// copy; inputs of other types are passed on.
-/// Throws Error if two calls give different results, or if an output is float32.
+/// Throws Error if two calls give different results, if an output is float32, and for a Jacobian of order 2.
 GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& inputs,
                            const GradCheckOptions& options = {});
 
