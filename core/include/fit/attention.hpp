@@ -96,6 +96,7 @@ Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const At
 /// The next S positions of sequences whose earlier keys and values are kept: `keys` and `values` are [B, Hkv, Tmax, D],
 /// of which the first `length` positions are filled. Writes k and v [B, S, Hkv D] behind them, and gives the attention
 /// of q [B, S, H D] to all length + S: [B, S, H D]. A mask or bias is one for scores (B, H, S, length + S).
+/// bfloat16 keys and values are multiplied by queries rounded to bfloat16, and the context is rounded, too.
 /// Records nothing, and drops nothing. Throws Error as multi_head_attention() does, if length is negative or length + S
 /// is more than Tmax, and if keys, values and an input share memory; then nothing has been written.
 Tensor cached_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& keys, Tensor& values,
