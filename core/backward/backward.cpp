@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "backward/watch.hpp"
-#include "fit/autocast.hpp"
 #include "fit/ops.hpp"
 #include "graph/anomalies.hpp"
 #include "graph/hooks.hpp"
@@ -48,6 +47,7 @@ class Run {
     for (Node* n : heap_) finish(n);  // left over only by an exception
     heap_.clear();
     heap_.swap(spare);
+    thread_state.autocast = autocast_;  // an adjoint may have thrown
     current = outer_;
   }
   Run(const Run&) = delete;
@@ -101,7 +101,8 @@ class Run {
   bool retain_;
   std::vector<Capture>* captures_;
   Run* outer_;
-  std::uint8_t depth_;  // 1 for the outermost
+  const DType autocast_ = thread_state.autocast;  // between nodes; each runs under its own
+  std::uint8_t depth_;                            // 1 for the outermost
   Watch watch_;
   static thread_local std::vector<Node*> spare;  // its room is used again
 };
@@ -137,10 +138,10 @@ void Run::one(Node& n) {
     for (Capture& c : *captures_)
       if (c.node == &n) *c.result = n.outputs[c.output].grad;
   if (n.released) fail_released(n.op);
-  const Autocast as_recorded(n.autocast);
   Backward b(n);
   bool wanted = false;
   for (int i = 0; i < n.input_count && !wanted; ++i) wanted = b.wants(i);
+  thread_state.autocast = n.autocast;
   if (wanted && thread_state.anomalies) {
     const Anomalies::Around around(n);
     n.adjoint(b, n.closure);
@@ -148,6 +149,7 @@ void Run::one(Node& n) {
   } else if (wanted) {
     n.adjoint(b, n.closure);
   }
+  thread_state.autocast = autocast_;
   watch_.passed(n);
   if (!retain_) {
     n.released = true;
@@ -355,7 +357,15 @@ Tensor Backward::restore(int slot, detail::Node* node, int output) {
 
 Tensor Backward::dy(int i) {
   const detail::Output& o = node_.outputs[output_of(node_, i)];
-  return o.grad.defined() ? o.grad : zeros(o.shape, o.dtype);
+  if (o.grad.defined()) return o.grad;
+  if (taken_ >> (i & 63) & 1) check::fail(node_.op, "its adjoint asks for dy(", i, ") after take_dy(", i, ")");
+  return zeros(o.shape, o.dtype);
+}
+Tensor Backward::take_dy(int i) {
+  Tensor& grad = node_.outputs[output_of(node_, i)].grad;
+  if (!grad.defined() || i >= 64) return dy(i);
+  taken_ |= std::uint64_t{1} << i;
+  return std::move(grad);
 }
 bool Backward::has_dy(int i) const { return node_.outputs[output_of(node_, i)].grad.defined(); }
 

@@ -103,7 +103,9 @@ void Anomalies::look_at_forward(const char* op, const Inputs& in, const Tensor* 
 }
 
 Anomalies::Around::Around(const Node& n) : all_(std::exchange(thread_state.anomalies, nullptr)), node_(n) {
-  if (all_) clean_ = clean(n);
+  if (!all_) return;
+  clean_ = clean(n);
+  for (int k = 0; k < n.output_count; ++k) came_back_.push_back(n.outputs[k].grad);
 }
 
 void Anomalies::Around::check() const {
@@ -115,7 +117,7 @@ void Anomalies::Around::check() const {
     const Values v(to.grad);
     if (v.clean()) continue;
     std::ostringstream more;
-    for (int k = 0; k < node_.output_count; ++k) more << "; what came back is " << in_words(node_.outputs[k].grad);
+    for (const Tensor& dy : came_back_) more << "; what came back is " << in_words(dy);
     for (int k = 0, slot = 0; k < node_.input_count; ++k)
       if (node_.kept_inputs >> k & 1) {
         const Tensor x = value_of(node_.saved[slot++]);

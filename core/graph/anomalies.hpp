@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "graph/node.hpp"
 
@@ -28,7 +29,8 @@ class Anomalies {
    private:
     Anomalies* all_;
     const Node& node_;
-    bool clean_ = false;  // until now
+    bool clean_ = false;             // until now
+    std::vector<Tensor> came_back_;  // of which the adjoint may let go
   };
 
  protected:

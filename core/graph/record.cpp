@@ -123,7 +123,9 @@ void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, 
         check::fail(op, "output ", k, " given to record() is input ", i,
                     " itself: give a tensor of its own, a clone()");
   }
-  const int kept = mask ? __builtin_popcount(mask) : 0, saved = kept + (keep.outputs ? count : 0) + keep.extra_count;
+  // Without an instruction set that has it, counting bits is a call.
+  const int kept = mask == 0 || in.size() == 1 ? static_cast<int>(mask) : __builtin_popcount(mask),
+            saved = kept + (keep.outputs ? count : 0) + keep.extra_count;
   Node* n = allocate_node(in.size(), count, saved, bytes);
   n->op = op;
   n->adjoint = adjoint;

@@ -155,15 +155,15 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
     for (std::int64_t i = 0; i < rows; ++i) {
       W* const weight = p + i * N;
       W* const dscore = ds + i * N;
-      row_weights<Tiles::scaled>(a, b, h, i0 + i, j0, count, width, stats, weight);
       alignas(64) W factors[N];
       if (a.dropout > 0) {
         drop_factors(a, b, h, i0 + i, j0, count, width, factors);
         multiply_row(dscore, factors, width);
       }
       const V sum(delta[(b * a.H + h) * a.Sq + i0 + i]);
-      for (std::int64_t j = 0; j < width; j += V::size)  // dS = P (dP - delta)
-        (load<V>(weight + j) * (load<V>(dscore + j) - sum)).store_unaligned(dscore + j);
+      row_weights<Tiles::scaled>(  // dS = P (dP - delta)
+          a, b, h, i0 + i, j0, count, width, stats, weight,
+          [&](std::int64_t j, const V& w) { (w * (load<V>(dscore + j) - sum)).store_unaligned(dscore + j); });
       if (check) clear_hidden(a, b, h, i0 + i, j0, count, width, dscore);
       if (dbias.data) add_row(dscore, count, dbias.at(b, h, i0 + i) + j0);
       if (a.dropout > 0) multiply_row(weight, factors, width);

@@ -102,15 +102,20 @@ Vec<W> finish_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std:
   return most;
 }
 
+// Whether row i sees every key of a block, and nothing is added to its products.
+template <class T>
+bool plain_row(const Attention<T>& a, std::int64_t i, std::int64_t j0, std::int64_t count, std::int64_t width) {
+  return visible(a, i) - j0 >= width && count >= width && first_visible(a, i) <= j0 && !a.bias.data && !a.alibi &&
+         !a.mask.data;
+}
+
 // Makes scores of one row of products, which are scaled already if `Scaled`. Gives back the largest score of each lane.
 template <bool Scaled, class T, class W>
 Vec<W> row_scores(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
                   std::int64_t count, std::int64_t width, W* s) {
   using V = Vec<W>;
   const V factor(Scaled ? W(1) : static_cast<W>(a.scale));
-  if (visible(a, i) - j0 < width || count < width || first_visible(a, i) > j0 || a.bias.data || a.alibi || a.mask.data)
-    return finish_scores(a, b, h, i, j0, count, width, factor, s);
-  // Every key of the block is seen, and nothing is added.
+  if (!plain_row(a, i, j0, count, width)) return finish_scores(a, b, h, i, j0, count, width, factor, s);
   V most(-std::numeric_limits<W>::infinity());
   for (std::int64_t j = 0; j < width; j += V::size) {
     V x = load<V>(s + j);
@@ -263,15 +268,25 @@ struct Softmax {
 };
 
 // Makes weights of row i of products s. Those of hidden keys are exactly 0: e^-inf, unless the row has no softmax.
+// Calls more(j, weights) for each vector of them, before they are stored and those of hidden keys are cleared.
+template <bool Scaled, class T, class W, class More>
+void row_weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
+                 std::int64_t count, std::int64_t width, const SoftmaxStats<const W>& stats, W* s, const More& more) {
+  using V = Vec<W>;
+  if (!Scaled || !plain_row(a, i, j0, count, width)) row_scores<Scaled>(a, b, h, i, j0, count, width, s);
+  const std::int64_t row = (b * a.H + h) * a.Sq + i;
+  const V m(stats.m[row]), inv_l(stats.inv_l[row]);
+  for (std::int64_t j = 0; j < width; j += V::size) {
+    const V weight = exp_of(load<V>(s + j) - m) * inv_l;
+    weight.store_unaligned(s + j);
+    more(j, weight);
+  }
+  if (std::isnan(stats.inv_l[row])) clear_hidden(a, b, h, i, j0, count, width, s);
+}
 template <bool Scaled, class T, class W>
 void row_weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
                  std::int64_t count, std::int64_t width, const SoftmaxStats<const W>& stats, W* s) {
-  using V = Vec<W>;
-  row_scores<Scaled>(a, b, h, i, j0, count, width, s);
-  const std::int64_t row = (b * a.H + h) * a.Sq + i;
-  const V m(stats.m[row]), inv_l(stats.inv_l[row]);
-  for (std::int64_t j = 0; j < width; j += V::size) (exp_of(load<V>(s + j) - m) * inv_l).store_unaligned(s + j);
-  if (std::isnan(stats.inv_l[row])) clear_hidden(a, b, h, i, j0, count, width, s);
+  row_weights<Scaled>(a, b, h, i, j0, count, width, stats, s, [](std::int64_t, const Vec<W>&) {});
 }
 
 }  // namespace FIT_ISA_NAMESPACE

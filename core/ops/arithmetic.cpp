@@ -41,14 +41,14 @@ Tensor forward(const Tensor& x, Scalar s, bool number_first = false) {
 Tensor add(const Tensor& a, const Tensor& b) {
   return record("add", {a, b}, forward<Add>(a, b), keep::nothing, [](Backward& g) {
     g.give(0, g.dy());
-    g.give(1, g.dy());
+    g.give(1, g.take_dy());
   });
 }
 
 Tensor sub(const Tensor& a, const Tensor& b) {
   return record("sub", {a, b}, forward<Sub>(a, b), keep::nothing, [](Backward& g) {
-    g.give(0, g.dy());
     if (g.wants(1)) g.give(1, neg(g.dy()));
+    g.give(0, g.take_dy());
   });
 }
 
@@ -69,11 +69,11 @@ Tensor div(const Tensor& a, const Tensor& b) {
 }
 
 Tensor add(const Tensor& a, Scalar b) {
-  return record("add", {a}, forward<Add>(a, b), keep::nothing, [](Backward& g) { g.give(0, g.dy()); });
+  return record("add", {a}, forward<Add>(a, b), keep::nothing, [](Backward& g) { g.give(0, g.take_dy()); });
 }
 
 Tensor sub(const Tensor& a, Scalar b) {
-  return record("sub", {a}, forward<Sub>(a, b), keep::nothing, [](Backward& g) { g.give(0, g.dy()); });
+  return record("sub", {a}, forward<Sub>(a, b), keep::nothing, [](Backward& g) { g.give(0, g.take_dy()); });
 }
 
 Tensor sub(Scalar a, const Tensor& b) {

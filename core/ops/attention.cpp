@@ -54,7 +54,7 @@ kernels::SoftmaxStats<T> stats_in(const AttentionCall& c, T* data) {
 
 // A tensor that leads no further back than to x: what a derivative by x is taken of while another one is under way.
 Tensor identity_leaf(const Tensor& x) {
-  return record("identity", {x}, x.alias(x.shape()), keep::nothing, [](Backward& b) { b.give(0, b.dy()); });
+  return record("identity", {x}, x.alias(x.shape()), keep::nothing, [](Backward& b) { b.give(0, b.take_dy()); });
 }
 
 // The inputs of the node: the operands, and the bias, which may be undefined. Saved: stats, mask, alibi.

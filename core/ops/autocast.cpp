@@ -40,7 +40,7 @@ Tensor rounded(const Tensor& x) {
 
 Tensor lowered(const Tensor& x) {
   if (x.dtype() == bfloat16 || !x.requires_grad() || is_weight(x)) return x;
-  return record("to", {x}, rounded(x), keep::nothing, [](Backward& b) { b.give(0, b.dy()); });
+  return record("to", {x}, rounded(x), keep::nothing, [](Backward& b) { b.give(0, b.take_dy()); });
 }
 
 }  // namespace fit

@@ -13,7 +13,7 @@ Tensor Tensor::clone() const {
   check::stored("clone", "x", *this);
   Tensor y = empty(shape(), dtype());
   kernels::copy(y.fresh<char>(), raw(), numel() * size_of(dtype()));
-  return record("clone", {*this}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.dy()); });
+  return record("clone", {*this}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.take_dy()); });
 }
 
 Tensor Tensor::to(DType target) const {
@@ -35,7 +35,7 @@ Tensor Tensor::to(DType target) const {
     });
   });
   // dx = dy, in x's type: give() converts
-  return record("to", {*this}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.dy()); });
+  return record("to", {*this}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.take_dy()); });
 }
 
 }  // namespace fit

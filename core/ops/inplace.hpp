@@ -11,4 +11,7 @@ bool must_record(const char* op, const Tensor& x, const Tensor& operand);
 /// Makes x, with all its handles, hold what `result` holds: its elements and its history.
 void rebind_storage(Tensor& x, const Tensor& result);
 
+/// sum += g, unrecorded; g is of its shape and type, which the callers have seen to.
+void add_into(Tensor& sum, const Tensor& g);
+
 }  // namespace fit

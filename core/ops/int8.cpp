@@ -155,7 +155,7 @@ Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
   // dx = dy W, db = the sum of dy over its rows
   return record(op, {read, bias}, std::move(y), keep::saved(w.values, w.scale), [](Backward& g) {
     if (g.wants(0)) g.give(0, matmul(g.dy(), dequantize({g.saved(0), g.saved(1)})));
-    if (g.wants(1)) g.give(1, g.dy());
+    if (g.wants(1)) g.give(1, g.take_dy());
   });
 }
 

@@ -153,7 +153,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   Tensor y = Tensor::empty(shape, x.dtype());
   kernels::copy(shape, size_of(x.dtype()), y.fresh<char>(), kernels::row_major(shape), x.raw(), sx);
   // dx = dy, summed over the repeated axes by give()
-  return record("broadcast_to", {x}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.dy()); });
+  return record("broadcast_to", {x}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.take_dy()); });
 }
 
 namespace {

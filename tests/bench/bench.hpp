@@ -27,7 +27,7 @@ struct Workload {
   std::function<void()> check;
 };
 
-enum class Weights { float32, int8 };
+enum class Weights { float32, bfloat16, int8 };
 Workload decode(Weights weights);
 std::vector<Workload> op_workloads();
 std::vector<Workload> model_workloads();

@@ -1,5 +1,5 @@
-// The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters. NAME_int8: with
-// int8 weights.
+// The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters; of decoding, with
+// all in bfloat16. NAME_int8: with int8 weights.
 #include <algorithm>
 #include <array>
 
@@ -47,17 +47,13 @@ std::vector<Workload> low_precision_workloads() {
                              "gpt_small_l6h6c384_b8t256",
                              "gpt2_124m_b4t64",
                              "linear_768x128x512",
-                             "linear_256x768x3072",
-                             "decode_l12h12c768_128tokens"};
+                             "linear_256x768x3072"};
   std::vector<Workload> all;
   for (const auto& workloads : {op_workloads(), model_workloads()})
     for (Workload w : workloads) {
       if (std::find(names.begin(), names.end(), w.name) == names.end()) continue;
       w.name += "_bf16";
-      if (w.limit == Limit::gemm)
-        w.limit = Limit::gemm_bf16;
-      else
-        w.amount /= 2;  // half the bytes
+      w.limit = Limit::gemm_bf16;
       w.make = [make = w.make]() -> std::function<void()> {
         return [step = make()] {
           const Autocast guard(bfloat16);
@@ -67,6 +63,7 @@ std::vector<Workload> low_precision_workloads() {
       w.check = check_autocast;
       all.push_back(std::move(w));
     }
+  all.push_back(decode(Weights::bfloat16));
   all.push_back(decode(Weights::int8));
   return all;
 }

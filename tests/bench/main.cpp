@@ -95,7 +95,7 @@ Limits measure_limits() {
   {
     const Tensor x = ones({std::int64_t{1} << 26});
     Tensor y = ones(x.shape());
-    l.memory = 12.0 * static_cast<double>(x.numel()) / measure([&] { add_into(y, x); }, 1.0).front();
+    l.memory = 12.0 * static_cast<double>(x.numel()) / measure([&] { y.add_(x); }, 1.0).front();
     l.read = 4.0 * static_cast<double>(x.numel()) / measure([&] { sum(x); }, 1.0).front();
   }
   const auto region = measure([] { parallel_for(num_threads(), 1, [](std::int64_t, std::int64_t) {}); }, 0.2);

@@ -182,13 +182,4 @@ TEST_CASE("backward through a value that was changed is an error", "[inplace]") 
   CHECK_THROWS_WITH(z.backward(), says("changed in place"));
 }
 
-TEST_CASE("add_into adds a gradient of one shape and type", "[inplace]") {
-  Tensor total = tensor({1., 2.});
-  add_into(total, tensor({10., 20.}));
-  CHECK(values(total) == Numbers{11, 22});
-  CHECK(total.version() == 1);
-  CHECK_THROWS_WITH(add_into(total, zeros({3})), says("[add_into] g has shape [3]: it must be [2]"));
-  CHECK_THROWS_WITH(add_into(total, zeros({2}, float64)), says("[add_into] sum is float32, g is float64"));
-}
-
 }  // namespace fit

@@ -146,6 +146,28 @@ TEST_CASE("an adjoint that asks for what is not there gets an error that names i
   CHECK_THROWS_AS(run([](Backward& b) { b.give(0, Tensor()); }), Error);
 }
 
+TEST_CASE("take_dy() hands on the gradient that came in, once", "[record]") {
+  const Tensor x = leaf({1, 2});
+  const auto scaled = [&x](bool twice) {
+    return record("scaled", {x}, tensor({3., 6.}, float64), keep::nothing, [twice](Backward& b) {
+      Tensor dy = b.take_dy();
+      CHECK(dy.unique());
+      CHECK(values(dy) == V{2, 2});
+      if (twice) dy = dy + b.dy();
+      b.give(0, dy * 3);
+    });
+  };
+  sum(scaled(false) * 2).backward();
+  CHECK(values(x.grad()) == V{6, 6});
+  CHECK_THROWS_WITH(sum(scaled(true) * 2).backward(), Contains("[scaled] its adjoint asks for dy(0) after take_dy(0)"));
+  // Of an output to which nothing came back it is zeros, as dy() is.
+  const Tensor y = leaf({5});
+  std::vector<Tensor> two{y.detach() * 1, y.detach() * 2};
+  record("two", {y}, two, keep::nothing, [](Backward& b) { b.give(0, b.take_dy(0) + b.take_dy(1)); });
+  sum(two[1]).backward();
+  CHECK(values(y.grad()) == V{1});
+}
+
 TEST_CASE("an output of record() is a tensor of its own", "[record]") {
   const Tensor x = leaf({1, 2});
   const auto adjoint = [](Backward& b) { b.give(0, b.dy()); };

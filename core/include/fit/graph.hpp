@@ -219,6 +219,9 @@ class Backward {
  public:
   /// Gradient of output i; zeros if nothing came back to that output.
   Tensor dy(int i = 0);
+  /// dy(i) at its last use: the node lets go of it, so that it may be handed on or written over. Asking for it again
+  /// throws Error.
+  Tensor take_dy(int i = 0);
   /// Whether anything came back to that output.
   bool has_dy(int i) const;
   /// What was kept. Throws Error if it was changed in place meanwhile.
@@ -259,6 +262,7 @@ class Backward {
   int slot_of_x(int i) const;
   Tensor restore(int slot, detail::Node* node, int output);
   detail::Node& node_;
+  std::uint64_t taken_ = 0;  // bit i: output i, by take_dy()
 };
 
 }  // namespace fit

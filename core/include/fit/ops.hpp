@@ -419,8 +419,4 @@ struct Svd {
 /// The gradients of u and v throw Error where two singular values are equal, or one is 0.
 Svd svd(const Tensor& x);
 
-// ---- for the graph and the optimisers -----------------------------------------------------------------------------
-/// sum += g in place, in one pass; same shape and type.
-void add_into(Tensor& sum, const Tensor& g);
-
 }  // namespace fit

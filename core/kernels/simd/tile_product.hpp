@@ -10,11 +10,14 @@
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// Vectors a row of a block may have: the block, a row of b and one element of a must fit into the registers.
+// Vectors that a row of a block may have, and rows that a block of rows of `vectors` has: the block, a row of b and one
+// element of a must fit into the registers, and there must be enough sums for additions not to wait for one another.
 #if defined(__AVX512F__)
 constexpr int block_vectors = 4;
+constexpr int block_rows(int vectors) { return vectors == 1 ? 16 : vectors <= 3 ? 8 : 6; }
 #else
 constexpr int block_vectors = 2;
+constexpr int block_rows(int vectors) { return vectors == 1 ? 8 : 6; }
 #endif
 
 template <class T, int MR, int NV, bool TransA, bool Whole>
@@ -46,22 +49,16 @@ inline void block(std::int64_t k, T alpha, const T* a, std::int64_t lda, const T
   }
 }
 
-template <class T, int NV, bool TransA, bool Whole>
+// In blocks of MR rows, and what is left of them in smaller ones.
+template <class T, int MR, int NV, bool TransA, bool Whole>
 void panel(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
            std::int64_t ldc, bool accumulate, std::int64_t tail) {
   const std::int64_t step = TransA ? 1 : lda;
-  std::int64_t i = 0;
-  for (; i + 6 <= m; i += 6)
-    block<T, 6, NV, TransA, Whole>(k, alpha, a + i * step, lda, b, ldb, c + i * ldc, ldc, accumulate, tail);
-  if (i + 4 <= m) {
-    block<T, 4, NV, TransA, Whole>(k, alpha, a + i * step, lda, b, ldb, c + i * ldc, ldc, accumulate, tail);
-    i += 4;
-  }
-  if (i + 2 <= m) {
-    block<T, 2, NV, TransA, Whole>(k, alpha, a + i * step, lda, b, ldb, c + i * ldc, ldc, accumulate, tail);
-    i += 2;
-  }
-  if (i < m) block<T, 1, NV, TransA, Whole>(k, alpha, a + i * step, lda, b, ldb, c + i * ldc, ldc, accumulate, tail);
+  for (; m >= MR; m -= MR, a += MR * step, c += MR * ldc)
+    block<T, MR, NV, TransA, Whole>(k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+  constexpr int fewer = MR == 6 ? 4 : MR / 2;
+  if constexpr (fewer > 0)
+    if (m > 0) panel<T, fewer, NV, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
 }
 
 template <bool TransA, bool Whole, class T>
@@ -69,14 +66,14 @@ void panel_of(std::int64_t vectors, std::int64_t m, std::int64_t k, T alpha, con
               std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail) {
   switch (vectors) {
     case 1:
-      return panel<T, 1, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+      return panel<T, block_rows(1), 1, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
     case 2:
-      return panel<T, 2, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+      return panel<T, block_rows(2), 2, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
 #if defined(__AVX512F__)
     case 3:
-      return panel<T, 3, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+      return panel<T, block_rows(3), 3, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
     case 4:
-      return panel<T, 4, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+      return panel<T, block_rows(4), 4, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
 #endif
     default:
       return;
