@@ -41,7 +41,7 @@ RULES = [  # pattern, replacement, what is done
     (r"\btrue\b", "false", "flip a flag"),
     (r"\bfalse\b", "true", "flip a flag"),
     (r"\b([2-9]|0\.5)\b(?=[,); ])(?<!\.)", r"(1.0005 * \1)", "change a factor by 0.05 %"),
-    (r"\.dy\(\)", ".dy() * 1.0005", "change a gradient by 0.05 %"),
+    (r"\.(take_)?dy\(\)", r"\g<0> * 1.0005", "change a gradient by 0.05 %"),
     (r"\bif \(\w+\.wants\(\d\)\) (?=\w+\.give)", "if (false) ", "lose a gradient"),
     (r"^( +)(\w+)\.give\((\d), ", r"\1if (false) \2.give(\3, ", "lose a gradient"),
 ]
