@@ -41,7 +41,10 @@ has() {
     libxml2-utils) command -v xmllint ;;
     python3-pip) python3 -m pip --version 2>&1 ;;
     pkgconf) command -v pkg-config ;;
-    *) [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
+    *)  # for this machine's processor, unless the name says for which, as zlib1g-dev:arm64
+      local for="($(dpkg --print-architecture)|all)"
+      case $1 in *:*) for=${1#*:} ;; esac
+      dpkg-query -W -f='${db:Status-Status} ${Architecture}\n' "$1" 2>/dev/null | grep -xE "installed $for" ;;
   esac >/dev/null
 }
 
@@ -51,8 +54,8 @@ install_missing() {
   command -v dpkg-query >/dev/null && command -v apt-get >/dev/null || return 0
   local entry missing=() why=() root=()
   for entry; do
-    if ! has "${entry%%:*}"; then
-      missing+=("${entry%%:*}")
+    if ! has "${entry%%: *}"; then
+      missing+=("${entry%%: *}")
       why+=("$entry")
     fi
   done

@@ -16,7 +16,7 @@ Route route(const Product<T>& p) {
   if (p.n == 1 && p.m > 1 && p.ldc == 1) return Route::column;
   if (p.m <= max_small_m && !p.transpose_a && (p.transpose_b || !small)) return Route::small_m;
   if (small) return Route::small;
-  if (chosen_isa == Isa::base || openblas_wanted()) return Route::openblas;
+  if (chosen_isa < Isa::avx2 || openblas_wanted()) return Route::openblas;
   return p.transpose_b && !p.transpose_a && p.beta == T(0) && p.n >= 2 * p.m ? Route::swapped : Route::packed;
 }
 

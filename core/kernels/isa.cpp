@@ -14,10 +14,11 @@
 namespace fit::kernels {
 namespace {
 
+#if defined(__x86_64__)
 // Whether the processor has AMX for BFloat16, and the system grants this process its registers, which make what is
 // saved of a thread large: they are asked for once (Linux: Documentation/arch/x86/xstate.rst).
 bool amx_granted() {
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__linux__)
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & amx_bf16) || !(d & amx_tile)) return false;
@@ -29,9 +30,9 @@ bool amx_granted() {
 #endif
 }
 
+constexpr Isa narrowest = Isa::base;
 bool available(Isa i) {
-  if (i == Isa::base) return true;
-#if defined(__x86_64__)
+  if (i <= Isa::neon) return i == narrowest;
   // These built-ins ask the system too, whether it saves the wide registers.
   __builtin_cpu_init();
   if (i == Isa::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -40,32 +41,36 @@ bool available(Isa i) {
                       __builtin_cpu_supports("fma");
   if (i == Isa::avx512) return avx512;
   return avx512 && __builtin_cpu_supports("avx512bf16") && (i == Isa::avx512_bf16 || amx_granted());
-#else
-  return false;
-#endif
 }
+#else
+#if defined(__aarch64__)
+constexpr Isa narrowest = Isa::neon;
+#else
+constexpr Isa narrowest = Isa::base;
+#endif
+bool available(Isa i) { return i == narrowest; }
+#endif
 
 Isa initial() {
   constexpr struct {
     Isa isa;
     const char* name;
-  } sets[] = {{Isa::amx, "amx"},
-              {Isa::avx512_bf16, "avx512_bf16"},
-              {Isa::avx512, "avx512"},
-              {Isa::avx2, "avx2"},
-              {Isa::base, "base"}};
+  } sets[] = {{Isa::amx, "amx"},       {Isa::avx512_bf16, "avx512_bf16"},
+              {Isa::avx512, "avx512"}, {Isa::avx2, "avx2"},
+              {Isa::neon, "neon"},     {Isa::base, "base"}};
   const char* const asked = std::getenv("FIT_ISA");
   Isa most = Isa::amx;
   for (const auto& set : sets)
     if (asked && std::strcmp(asked, set.name) == 0) most = set.isa;
   for (const auto& set : sets)
     if (set.isa <= most && available(set.isa)) return set.isa;
-  return Isa::base;
+  return narrowest;
 }
 
 }  // namespace
 
-// Set before main; a static object of another file that computes earlier still finds `base`, which always works.
+// Set before main; a static object of another file that computes earlier finds `base`, for which FIT_KERNELS gives what
+// always works.
 Isa chosen_isa = initial();
 
 Isa isa() { return chosen_isa; }

@@ -14,15 +14,17 @@
 namespace fit::kernels {
 
 struct isa_base {};
+struct isa_neon {};
 struct isa_avx2 {};
 struct isa_avx512 {};
 
-// Each has all that stands before it. avx512_bf16 and amx are avx512 for all kernels but those of BFloat16, which
-// choose among functions of their own (product_bf16.hpp).
-enum class Isa { base, avx2, avx512, avx512_bf16, amx };
+// From narrow to wide. Every x86-64 processor has `base`, which is SSE2, every arm64 one `neon`; an x86-64 processor
+// has all that stand before the widest it has, but neon. avx512_bf16 and amx are avx512 for all kernels but those of
+// BFloat16, which choose among functions of their own (product_bf16.hpp).
+enum class Isa { base, neon, avx2, avx512, avx512_bf16, amx };
 
-/// The widest set that this processor and its system have, up to the one that FIT_ISA (base, avx2, avx512, avx512_bf16,
-/// amx) in the environment names. Read once.
+/// The widest set that this processor and its system have, up to the one that FIT_ISA (base, neon, avx2, avx512,
+/// avx512_bf16, amx) in the environment names, or else what each processor of its kind has. Read once.
 Isa isa();
 /// For tests: another set, which must be there. False if it isn't.
 bool set_isa(Isa i);
@@ -35,6 +37,8 @@ extern Isa chosen_isa;
   (::fit::kernels::chosen_isa >= ::fit::kernels::Isa::avx512 ? table<::fit::kernels::isa_avx512, T>() \
    : ::fit::kernels::chosen_isa == ::fit::kernels::Isa::avx2 ? table<::fit::kernels::isa_avx2, T>()   \
                                                              : table<::fit::kernels::isa_base, T>())
+#elif defined(__aarch64__)
+#define FIT_KERNELS(table, T) (table<::fit::kernels::isa_neon, T>())
 #else
 #define FIT_KERNELS(table, T) (table<::fit::kernels::isa_base, T>())
 #endif

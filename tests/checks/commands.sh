@@ -19,22 +19,23 @@ check "the list" 0 demonstrate "$top/examples/run" --list
 check "a misspelt name" 2 "Did you mean 'demonstrate'?" "$top/examples/run" demonstarte
 check "a name like none" 2 "there is no example 'nosuch'. There are" "$top/examples/run" nosuch
 check "a misspelt name lists the others" 2 train_xor "$top/examples/run" demonstarte
-for command in examples/run tests/run; do
+for command in examples/run tests/run tests/arm64; do
   check "the help of $command" 0 "$command [" "$top/$command" --help
   # only what the file begins with
   [ "$("$top/$command" --help | wc -l)" -le 2 ] || { echo "$command --help prints its comments, too"; exit 1; }
 done
 
-# A machine with bash, coreutils and stand-ins: `dpkg-query` knows the packages in $stage/installed.
+# A machine with bash, coreutils and stand-ins: what `dpkg-query` says of a name stands behind it in $stage/installed.
 machine() { # machine USER-ID [sudo]
   rm -rf "$stage/bin"
   mkdir "$stage/bin"
   local tool
-  for tool in bash dirname realpath env cat grep; do ln -s "$(command -v "$tool")" "$stage/bin/"; done
+  for tool in bash dirname realpath env cat grep sed; do ln -s "$(command -v "$tool")" "$stage/bin/"; done
   printf '#!/bin/bash\necho %s\n' "$1" >"$stage/bin/id"
+  printf '#!/bin/bash\necho amd64\n' >"$stage/bin/dpkg"
   cat >"$stage/bin/dpkg-query" <<END
 #!/bin/bash
-grep -qx "\${!#}" "$stage/installed" && echo -n installed
+sed -n "s/^\${!#} //p" "$stage/installed"
 END
   cat >"$stage/bin/apt-get" <<END
 #!/bin/bash
@@ -44,8 +45,9 @@ END
   if [ "${2:-}" = sudo ]; then printf '#!/bin/bash\necho "as root: $*"\nexec "$@"\n' >"$stage/bin/sudo"; fi
   chmod +x "$stage"/bin/*
 }
-install() { # the packages of a machine on which only liba is there
-  echo liba >"$stage/installed"
+install() { # the packages of a machine for amd64 on which only liba and doca are there, and libd for arm64
+  printf '%s\n' "liba installed amd64" "liba installed arm64" "doca installed all" "libd installed arm64" \
+    "libd:arm64 installed arm64" >"$stage/installed"
   rm -f "$stage/apt"
   PATH=$stage/bin bash -c 'set -euo pipefail; source "$0/core/cmake/setup.sh"; install_missing "$@"' "$top" "$@"
 }
@@ -54,11 +56,13 @@ machine 0
 check "root installs what is missing" 0 "install -q -y --no-install-recommends libb libc" \
   install "liba: one" "libb: two" "libc: three"
 check "and says why" 0 "libb: two" install "liba: one" "libb: two"
+check "a package that is there for another processor" 0 "install -q -y --no-install-recommends libd" install "libd: four"
+check "and one that is not there for it" 0 "install -q -y --no-install-recommends liba:arm64" install "liba:arm64: one"
 machine 1000 sudo
 check "sudo where it is there" 0 "as root: env DEBIAN_FRONTEND=noninteractive apt-get install" install "libb: two"
 machine 1000
 check "neither root nor sudo" 1 "run as root: apt-get update && apt-get install libb" install "liba: one" "libb: two"
 check "what an example learns from" 1 "dataset-fashion-mnist" env PATH="$stage/bin" bash "$top/examples/run" fashion
 machine 0
-install "liba: one"
+install "liba: one" "doca: for every processor" "libd:arm64: for another"
 [ ! -e "$stage/apt" ] || { echo "apt-get was called although nothing was missing"; exit 1; }

@@ -26,12 +26,12 @@ void each_of(std::initializer_list<kernels::Isa> sets, const Body& body) {
 /// Those that all kernels are compiled for, and those that kernels of BFloat16 tell apart.
 template <class Body>
 void each_isa(const Body& body) {
-  each_of({kernels::Isa::base, kernels::Isa::avx2, kernels::Isa::avx512}, body);
+  each_of({kernels::Isa::base, kernels::Isa::neon, kernels::Isa::avx2, kernels::Isa::avx512}, body);
 }
 template <class Body>
 void each_bfloat16_isa(const Body& body) {
   using kernels::Isa;
-  each_of({Isa::base, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}, body);
+  each_of({Isa::base, Isa::neon, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}, body);
 }
 
 /// f() gives a Tensor: the same bits with 1, 2 and 3 threads.

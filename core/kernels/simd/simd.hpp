@@ -4,6 +4,22 @@
 
 #include "kernels/simd/isa_namespace.hpp"
 
+#if defined(__aarch64__)
+// xsimd divides floats, and takes their roots, by an estimate that 32-bit processors need: 2 units off, and NaN for
+// the root of infinity.
+namespace xsimd::kernel {
+template <>
+inline batch<float, neon64> div<neon64>(batch<float, neon64> const& a, batch<float, neon64> const& b,
+                                        requires_arch<neon>) noexcept {
+  return vdivq_f32(a, b);
+}
+template <>
+inline batch<float, neon64> sqrt<neon64>(batch<float, neon64> const& a, requires_arch<neon>) noexcept {
+  return vsqrtq_f32(a);
+}
+}  // namespace xsimd::kernel
+#endif
+
 // What *.simd.cpp files share: vectors of the widest kind that this file is compiled for.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
