@@ -1,4 +1,6 @@
 // Products and distances of vectors, made of other operations: dot, bmm, addmm, normalize, cosine_similarity, cdist.
+#include <cmath>
+
 #include "fit/ops.hpp"
 #include "ops/broadcast.hpp"
 #include "ops/precision.hpp"
@@ -46,7 +48,7 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Sca
 Tensor normalize(const Tensor& x, double p, int axis, double eps) {
   check::floating("normalize", "x", x);
   axis = check::axis("normalize", x, axis);
-  if (!(p > 0)) check::fail("normalize", "p is ", p, ": it must be greater than 0");
+  if (std::isnan(p)) check::fail("normalize", "p is NaN: it must be a number or infinite");
   expect_eps("normalize", eps);
   if (is_narrow(x)) return narrowed(unit(widened(x), p, axis, eps));
   return unit(x, p, axis, eps);
@@ -68,7 +70,7 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) {
   check::floating("cdist", "b", b);
   if (a.rank() < 2 || b.rank() < 2 || a.shape().back() != b.shape().back())
     check::fail("cdist", "a has shape ", a.shape(), ", b ", b.shape(), ": they must be [..., M, C] and [..., N, C]");
-  if (!(p > 0)) check::fail("cdist", "p is ", p, ": it must be greater than 0");
+  if (!(p >= 0)) check::fail("cdist", "p is ", p, ": it must not be negative");
   if (is_narrow(a) && is_narrow(b)) return narrowed(cdist(widened(a), widened(b), p));
   const Tensor x = unsqueeze(a, -2), y = unsqueeze(b, -3);
   check::broadcast("cdist", x.shape(), y.shape());

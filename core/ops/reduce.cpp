@@ -269,9 +269,12 @@ Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
 
 Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
   check::floating("norm", "x", x);
-  if (!(p > 0)) check::fail("norm", "p is ", p, ": it must be greater than 0");
+  if (std::isnan(p)) check::fail("norm", "p is NaN: it must be a number or infinite");
   if (is_narrow(x)) return narrowed(norm(widened(x), p, axes, keep));
   const Reduction r("norm", x, axes);
+  if (p < 0 && r.count() == 0)
+    check::fail("norm", "there is nothing to choose from along the axes given of shape ", x.shape(), ": where p is ", p,
+                ", the least elements count");
   Tensor y;
   if (p == 2) {
     y = Tensor::empty(r.shape(keep), x.dtype());
@@ -286,12 +289,14 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
     const Tensor size = abs(x);
     if (r.count() == 0) {
       y = zeros(r.shape(keep), x.dtype());
+    } else if (p == 0) {
+      y = sum(ne(x, 0), axes, keep).to(x.dtype());
     } else if (p == 1) {
       y = sum(size, axes, keep);
     } else {
-      y = max(size, axes, keepdims);
+      y = p > 0 ? max(size, axes, keepdims) : min(size, axes, keepdims);
       if (!std::isinf(p)) {
-        // Powers of |x| / max |x| neither overflow nor vanish.
+        // Powers of |x| / max |x|, or of |x| / min |x| where p < 0, neither overflow nor vanish.
         const Tensor scale = where(logical_and(gt(y, 0), isfinite(y)), y, 1);
         y = scale * pow(sum(pow(size / scale, p), axes, keepdims), 1 / p);
       }
@@ -299,17 +304,20 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
     }
   }
   return record("norm", {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
-    // dx = dy sign(x) (|x| / y)^(p-1); for p = infinity the largest share dy sign(x) among them. 0 where x or y is 0.
+    // dx = dy sign(x) (|x| / y)^(p-1); for p = +-infinity those that are largest or least share dy sign(x) among them.
+    // 0 where x or y is 0, and for p = 0.
     const Tensor x = b.x(0), y = reshape(b.y(), kept), dy = reshape(b.dy(), kept);
+    if (p == 0) return b.give(0, zeros_like(x));
     if (p == 2) return b.give(0, x * quotient_or_zero(dy, y));
     const Tensor size = abs(x);
     if (std::isinf(p)) {
-      const Tensor largest = eq(size, y).to(x.dtype());
-      return b.give(0, times_sign(largest * (dy / sum_to(largest, kept)), x));
+      const Tensor extreme = eq(size, y).to(x.dtype());
+      return b.give(0, times_sign(extreme * (dy / sum_to(extreme, kept)), x));
     }
-    // Where x is 0, sign(x) is; there 1 stands for the ratio, of which no power is infinite.
-    const Tensor ratio = masked_fill(quotient_or_zero(size, y), eq(x, 0), 1);
-    b.give(0, times_sign(pow(ratio, p - 1) * dy, x));
+    // Where x is 0, sign(x) is; there 1 stands for the ratio, of which no power is infinite. The ratio is turned over
+    // for p < 0, as y may be 0 then where x isn't.
+    const Tensor ratio = masked_fill(p > 0 ? quotient_or_zero(size, y) : quotient_or_zero(y, size), eq(x, 0), 1);
+    b.give(0, times_sign(pow(ratio, p > 0 ? p - 1 : 1 - p) * dy, x));
   });
 }
 

@@ -2,7 +2,8 @@
 #include "layers/qr.hpp"
 
 #include <xtensor-blas/xlinalg.hpp>
-#include <xtensor/xadapt.hpp>
+
+#include "fit/xtensor.hpp"
 
 namespace fit::nn::init {
 

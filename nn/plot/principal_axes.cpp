@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <xtensor-blas/xlinalg.hpp>
-#include <xtensor/xadapt.hpp>
 
 #include "fit/ops.hpp"
+#include "fit/xtensor.hpp"
 
 namespace fit::plot {
 

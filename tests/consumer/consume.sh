@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# consume.sh installed|pkg-config|subdirectory|fetchcontent|deb FIT_BUILD_TREE: a user's project, made anew, finds fit in
-# one of five ways, is built and run. CXX and CXXFLAGS come from the environment.
+# consume.sh installed|shared|pkg-config|subdirectory|fetchcontent|deb FIT_BUILD_TREE: a user's project, made anew, finds
+# fit in one of six ways, is built and run. CXX and CXXFLAGS come from the environment.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 way=$1
@@ -31,7 +31,30 @@ build_with_prefix() {
   done
 }
 
+# libfit.so in the build tree $2, of the objects that are in $1/libfit.a: they are those of a shared library, too.
+link_shared() {
+  local name word words=() objects="-Wl,--whole-archive $1/libfit.a -Wl,--no-whole-archive"
+  cd "$2"
+  name=$(ninja -t targets all | grep -oE '^libfit\.so\.[0-9]+\.[0-9]+\.[0-9]+')
+  for word in $(ninja -t commands "$name" | grep -F -- "-o $name " | sed 's/^: && //; s/ && :.*//'); do
+    [[ $word != *.o ]] || word=$objects objects=
+    words+=($word)
+  done
+  "${words[@]}"
+  ln -s "$name" "${name%.*}"
+  ln -s "${name%.*}" libfit.so
+}
+
 case $way in
+  shared)
+    cmake -S "$top" -B "$stage/fit" -G Ninja -DBUILD_SHARED_LIBS=ON -DFIT_EXAMPLES=OFF -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
+    (link_shared "$2" "$stage/fit")
+    "$here/exported.sh" "$stage/fit/libfit.so" "$top" "$2"
+    cmake --install "$stage/fit" --prefix "$stage/prefix" >/dev/null
+    way=installed
+    CXXFLAGS="${CXXFLAGS:-} -fvisibility=hidden -fvisibility-inlines-hidden" build_with_prefix "$stage/prefix"
+    readelf -d "$stage/build/consumer" | grep -F "libfit.so.$(sed -n 's/.*VERSION_STRING "\(.*\)\..*"/\1/p' "$top/core/include/fit/version.hpp")]"
+    ;;
   installed)
     cmake --install "$2" --prefix "$stage/prefix" >/dev/null
     build_with_prefix "$stage/prefix"
@@ -71,4 +94,11 @@ case $way in
     ;;
 esac
 cat "$stage/said"
-grep -qx "gradient 40" "$stage/said" || { echo "it should have said: gradient 40"; exit 1; }
+diff - "$stage/said" <<'END' || { echo "these lines should have been others"; exit 1; }
+gradient 40
+recorded 0
+caught Error
+caught FileError
+a Net 1
+quantised list.0 out
+END

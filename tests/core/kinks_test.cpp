@@ -91,17 +91,23 @@ TEST_CASE("reductions over ties, zeros and infinities", "[kinks]") {
   check_kink("norm_2", [](const Tensor& x) { return norm(x, 2, 1); });
   check_kink("norm_3", [](const Tensor& x) { return norm(x, 3, 1); });
   check_kink("norm_inf", [](const Tensor& x) { return norm(x, INFINITY, 1); });
+  check_kink("norm_0", [](const Tensor& x) { return norm(x, 0, 1); });
+  check_kink("norm_minus_1", [](const Tensor& x) { return norm(x, -1, 1); });
+  check_kink("norm_minus_inf", [](const Tensor& x) { return norm(x, -INFINITY, 1); });
+  check_kink("normalize_0", [](const Tensor& x) { return normalize(x, 0, 1); });
+  check_kink("normalize_minus_inf", [](const Tensor& x) { return normalize(x, -INFINITY, 1, 0.125); });
+  check_kink_of_two("cdist_0", [](const Tensor& a, const Tensor& b) { return cdist(a, b, 0); });
   check_kink("std", [](const Tensor& x) { return fit::std(x, 1); });
   check_kink("var", [](const Tensor& x) { return var(x, 1); });
 }
 
 TEST_CASE("the second derivative of a norm is 0 at elements that are 0", "[kinks]") {
-  for (const double p : {1., 3., 4., static_cast<double>(INFINITY)}) {
+  for (const double p : {1., 3., 4., static_cast<double>(INFINITY), -1., static_cast<double>(-INFINITY)}) {
     INFO("p = " << p);
     Tensor x = tensor({0., 1., 2.}, float64).requires_grad_();
     const Tensor second = grad(sum(grad(norm(x, p), x, create_graph)), x);
     CHECK(second[0].item() == 0);
-    if (p == 1 || std::isinf(p)) CHECK(equal(second, zeros({3}, float64)));
+    if (p == 1 || p < 0 || std::isinf(p)) CHECK(equal(second, zeros({3}, float64)));
   }
 }
 

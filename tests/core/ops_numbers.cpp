@@ -86,7 +86,7 @@ static std::vector<OpRow> distances() {
           .on({{2, 3}})
           .on({{4}})
           .except("zeros", pole)
-          .bad("p is 0: it must be greater than 0", [] { normalize(ones({2}), 0); })
+          .bad("p is NaN: it must be a number or infinite", [] { normalize(ones({2}), NAN); })
           .bad("eps is 0", [] { normalize(ones({2}), 2, -1, 0); })
           .bad("x is int64", [] { normalize(ones({2}, int64)); }),
       OpRow("normalize", "p = 1, an inner axis", [](const auto& in) { return normalize(in[0], 1, 0); })
@@ -94,6 +94,15 @@ static std::vector<OpRow> distances() {
           .except("zeros", pole)
           .except("a zero", "a kink of the norm's, which the quotient turns round")
           .on({{3, 2}}),
+      OpRow("normalize", "p = 0", [](const auto& in) { return normalize(in[0], 0); })
+          .from(domain::nonzero)
+          .except("zeros", "the count jumps")
+          .except("a zero", "the count jumps")
+          .on({{2, 3}}),
+      OpRow("normalize", "p = -infinity", [](const auto& in) { return normalize(in[0], -INFINITY); })
+          .from(Domain{0.3, 2, {}, true})
+          .except("equal numbers", "a kink of the norm's, which the quotient turns round")
+          .on({{2, 3}}),
       OpRow("cosine_similarity", [](const auto& in) { return cosine_similarity(in[0], in[1]); })
           .from(domain::nonzero)
           .except("zeros", pole)
@@ -109,7 +118,14 @@ static std::vector<OpRow> distances() {
           .bad("they must be [..., M, C] and [..., N, C]",
                [] {
                  cdist(zeros({2, 3}), zeros({2, 2}));
+               })
+          .bad("p is -1: it must not be negative",
+               [] {
+                 cdist(zeros({2, 3}), zeros({2, 3}), -1);
                }),
+      OpRow("cdist", "p = 0", [](const auto& in) { return cdist(in[0], in[1], 0); })
+          .from(domain::positive, Domain{-2.5, -0.3})
+          .on({{2, 3}, {4, 3}}),
   };
 }
 static const RegisterOps distance_rows(distances);

@@ -94,14 +94,25 @@ std::vector<OpRow> reduce_rows() {
   const Reducer city = [](const Tensor& x, const Axes& a, KeepDims k) { return norm(x, 1, a, k); };
   const Reducer cubic = [](const Tensor& x, const Axes& a, KeepDims k) { return norm(x, 3, a, k); };
   const Reducer half = [](const Tensor& x, const Axes& a, KeepDims k) { return norm(x, 0.5, a, k); };
+  const Reducer harmonic = [](const Tensor& x, const Axes& a, KeepDims k) { return norm(x, -1, a, k); };
+  const Reducer count = [](const Tensor& x, const Axes& a, KeepDims k) { return norm(x, 0, a, k); };
+  const Reducer least = [](const Tensor& x, const Axes& a, KeepDims k) { return norm(x, -INFINITY, a, k); };
   const Reducer largest = [](const Tensor& x, const Axes& a, KeepDims k) { return norm(x, INFINITY, a, k); };
   floating(forms("norm", euclid, domain::nonzero), euclid);
-  for (const auto& [form, f] : {std::pair<const char*, Reducer>{"p = 1", city}, {"p = 3", cubic}, {"p = 1/2", half}})
+  for (const auto& [form, f] :
+       {std::pair<const char*, Reducer>{"p = 1", city}, {"p = 3", cubic}, {"p = 1/2", half}, {"p = -1", harmonic}})
     all.push_back(reduction("norm", form, f, 1).from(domain::nonzero).on({{2, 3}}).on({{2, 3, 2}}).within(1e-4));
   all.push_back(reduction("norm", "p = infinity", largest, 0)
                     .from(Domain{0.3, 2, {}, true})
                     .on({{3, 2}})
-                    .bad("p is -1: it must be greater than 0", [] { norm(zeros({2}), -1); }));
+                    .bad("p is NaN: it must be a number or infinite", [] { norm(zeros({2}), NAN); }));
+  all.push_back(
+      reduction("norm", "p = -infinity", least, 0)
+          .from(Domain{0.3, 2, {}, true})
+          .on({{3, 2}})
+          .bad("nothing to choose from along the axes given of shape [0]", [] { norm(zeros({0}), -INFINITY); })
+          .bad("where p is -1, the least elements count", [] { norm(zeros({0}), -1); }));
+  all.push_back(reduction("norm", "p = 0", count, 0).from(domain::nonzero).on({{3, 2}}));
   floating(forms("logsumexp", logsumexp), logsumexp);
   all.push_back(OpRow("cumsum", [](const auto& in) { return cumsum(in[0], -1); })
                     .on({{2, 5}})
@@ -132,6 +143,7 @@ std::vector<OpRow> reduce_rows() {
     const char* const unbounded = "near it the second derivative is as large as can be, and 0 there";
     if (r.op == "norm") r = std::move(r).except("zeros", unbounded);
     if (r.form == "p = 1/2") r = std::move(r).except("a zero", unbounded);
+    if (r.form == "p = -1") r = std::move(r).except("a zero", "the norm is 0 there, and so are its derivatives");
     if (r.op == "std" || r.op == "stddev")
       for (const char* numbers : {"zeros", "equal numbers", "equal rows"}) r = std::move(r).except(numbers, unbounded);
   }

@@ -292,7 +292,15 @@ TEST_CASE("norms of every kind", "[reduce]") {
   CHECK(norm(x, 0.5).item() == Approx(std::pow(std::sqrt(3.) + 2, 2)));
   CHECK(norm(x, infinity).item() == 4);
   CHECK(norm(full({4}, 1e30f)).item() == Approx(2e30));
-  CHECK_THROWS_WITH(norm(x, 0), "[norm] p is 0: it must be greater than 0");
+  CHECK(norm(x, 0).item() == 2);
+  CHECK(norm(x, -infinity).item() == 0);
+  CHECK(norm(x, -1).item() == 0);
+  CHECK(norm(tensor({3., -4.}), -infinity).item() == 3);
+  CHECK(norm(tensor({3., -4., -infinity}), -1).item() == Approx(12 / 7.));
+  CHECK(norm(full({4}, 1e30f), -2).item() == Approx(5e29));
+  CHECK(norm(tensor({NAN, 0., 1.}), 0).item() == 2);  // as PyTorch counts
+  CHECK(std::isnan(norm(tensor({NAN, 1.}), -infinity).item()));
+  CHECK(norm(zeros({2, 0}), 0, 1).to_vector<float>() == std::vector<float>{0, 0});
 }
 
 TEST_CASE("any and all of every type", "[reduce]") {

@@ -1,7 +1,5 @@
 #include "fit/xtensor.hpp"
 
-#include <xtensor/xview.hpp>
-
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"

@@ -1,7 +1,6 @@
 #define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
-
 #include "fit/mpi.hpp"
+#include "support/catch.hpp"
 
 // All ranks run the same tests in the same order.
 int main(int argc, char** argv) {

@@ -375,6 +375,21 @@ def transformer_layers():
                 save_with_gradients(f"transformer/{kind}_{order}_{activation}", {"y": y}, inputs)
 
 
+def norms_that_count_or_choose():
+    inf = float("inf")
+    rows = [[0.0, 0.0, 0.0], [3.0, -4.0, 0.0], [1.0, -1.0, 2.0]]
+    for name, f, *inputs in [
+        ("norm_0", lambda x: torch.linalg.vector_norm(x, 0, 1) + 0 * x.sum(1), rows),  # PyTorch cuts its graph
+        ("norm_minus_1", lambda x: torch.linalg.vector_norm(x, -1, 1), rows),
+        ("norm_minus_inf", lambda x: torch.linalg.vector_norm(x, -inf, 1), rows),
+        ("normalize_0", lambda x: F.normalize(x, 0, 1), rows),
+        ("normalize_minus_inf", lambda x: F.normalize(x, -inf, 1, 0.125), rows),
+        ("cdist_0", lambda a, b: torch.cdist(a, b, 0), rows, rows[::-1]),
+    ]:
+        inputs = {n: torch.tensor(x, requires_grad=True) for n, x in zip("xb", inputs)}
+        save_with_gradients(f"kinks/{name}", {"y": f(*inputs.values())}, inputs)
+
+
 elementary()
 kinks()
 losses()
@@ -384,6 +399,7 @@ multihead_attention()
 scaled_dot_product_attention()
 losses_with_options()
 transformer_layers()
+norms_that_count_or_choose()
 
 here = pathlib.Path(__file__).parent
 lines, offset = [f"fit-golden 1 torch {torch.__version__} seed {SEED}"], 0

@@ -1,3 +1,17 @@
 #pragma once
-// The one way to Catch2.
+// The one way to Catch2, 2.13 or 3. Tests are written with the names of version 2.
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+
+namespace Catch {
+namespace Matchers {
+inline auto Contains(const std::string& text) { return ContainsSubstring(text); }
+inline auto Contains(const char* text) { return ContainsSubstring(text); }
+}  // namespace Matchers
+using Matchers::Contains;
+using Matchers::EndsWith;
+using Matchers::Matches;
+}  // namespace Catch
+#else
 #include <catch2/catch.hpp>
+#endif

@@ -192,7 +192,9 @@ Tensor median(const Tensor& x);  ///< of all elements, the value alone
 /// there is one. Throws Error over nothing.
 Tensor quantile(const Tensor& x, double q, int axis, KeepDims keep = {});
 Tensor quantile(const Tensor& x, double q);  ///< of all elements
-/// (sum |x|^p)^(1/p) for p > 0 (infinity allowed); gradient 0 where the norm is 0.
+/// (sum |x|^p)^(1/p); for p = infinity the largest |x|, for -infinity the least one, for 0 how many are not 0 (gradient
+/// 0). Elements that tie for the largest or the least share the gradient; it is 0 where the norm is 0. Of nothing 0;
+/// throws Error there for p < 0.
 Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, KeepDims keep = {});
 /// ln(sum(e^x)) without overflow; -inf where all are.
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
@@ -241,7 +243,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const 
 Tensor normalize(const Tensor& x, double p = 2, int axis = -1, double eps = 1e-12);
 /// sum(a b) / (max(|a|, eps) max(|b|, eps)) along an axis: the cosine of the angle between them. a and b broadcast.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis = -1, double eps = 1e-8);
-/// Distances norm(a_i - b_j, p) between rows of a [..., M, C] and b [..., N, C]: [..., M, N]. Leading axes broadcast.
+/// Distances norm(a_i - b_j, p), p >= 0, between rows of a [..., M, C] and b [..., N, C]: [..., M, N]. Leading axes
+/// broadcast.
 Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 
 // ---- positions -----------------------------------------------------------------------------------------------------

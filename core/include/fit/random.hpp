@@ -19,7 +19,7 @@ class DrawTape {
  protected:
   ~DrawTape() = default;
 };
-inline thread_local DrawTape* draw_tape = nullptr;
+[[gnu::visibility("default")]] inline thread_local DrawTape* draw_tape = nullptr;
 }  // namespace detail
 
 /// A seed and a count of calls. Several threads may draw from one; which of them gets which call is then up to chance.

@@ -4,10 +4,19 @@
 #include <memory>
 #include <type_traits>
 #include <vector>
+#if __has_include(<xtensor/containers/xadapt.hpp>)  // as xtensor lies from 0.26 on
+#include <xtensor/containers/xadapt.hpp>
+#include <xtensor/containers/xarray.hpp>
+#include <xtensor/core/xmath.hpp>
+#include <xtensor/core/xnoalias.hpp>
+#include <xtensor/views/xview.hpp>
+#else
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
 #include <xtensor/xmath.hpp>
 #include <xtensor/xnoalias.hpp>
+#include <xtensor/xview.hpp>
+#endif
 
 #include "fit/tensor.hpp"
 
@@ -18,7 +27,7 @@
 ///     edit_xtensor<float>(x) *= 2;                  // writes into it; counts as a change in place
 ///
 /// What as_xtensor and edit_xtensor give keeps the tensor's elements alive, also if the tensor itself goes.
-/// The only header of fit that includes xtensor's.
+/// The only file of fit that includes xtensor's headers.
 namespace fit {
 
 namespace detail {

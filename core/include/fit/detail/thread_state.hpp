@@ -11,6 +11,7 @@ struct ThreadState {
   DType autocast = float32;        // what products of float32 are computed in, see fit/autocast.hpp
   Anomalies* anomalies = nullptr;  // looks at each result, see graph/anomalies.hpp; null unless somebody asked for it
 };
-inline thread_local ThreadState thread_state;
+// Programs that hide what they define share it with the library all the same.
+[[gnu::visibility("default")]] inline thread_local ThreadState thread_state;
 
 }  // namespace fit::detail

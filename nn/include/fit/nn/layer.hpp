@@ -248,7 +248,8 @@ class Observer {
  protected:
   ~Observer() = default;
 };
-inline thread_local Observer* observer = nullptr;  // null unless somebody looks on
+// Null unless somebody looks on.
+[[gnu::visibility("default")]] inline thread_local Observer* observer = nullptr;
 
 template <class R>
 const Tensor* output_of(const R& result) {
