@@ -2,6 +2,7 @@
 
 #include "fit/ops.hpp"
 #include "ops/attention_tap.hpp"
+#include "ops/composed.hpp"
 #include "ops/flop_counter.hpp"
 #include "ops/precision.hpp"
 #include "tensor/check.hpp"
@@ -52,47 +53,18 @@ kernels::SoftmaxStats<T> stats_in(const AttentionCall& c, T* data) {
   return {data, data + c.B * c.H * c.Sq};
 }
 
-// A tensor that leads no further back than to x: what a derivative by x is taken of while another one is under way.
-Tensor identity_leaf(const Tensor& x) {
-  return record("identity", {x}, x.alias(x.shape()), keep::nothing, [](Backward& b) { b.give(0, b.take_dy()); });
-}
-
 // The inputs of the node: the operands, and the bias, which may be undefined. Saved: stats, mask, alibi.
 ScoreTerms terms_of(Backward& b, const AttentionCall& c) { return {b.saved(1), b.x(c.operands()), b.saved(2)}; }
 
 // The gradient by way of the composed form: it can be differentiated again, and knows the gradient of the weights.
-void give_composed(Backward& b, const AttentionCall& c, bool weights) {
-  const bool again = b.recording();
-  std::vector<int> wanted;
-  std::vector<Tensor> x, inputs, outputs, seeds, gradients;
-  {
-    const EnableGrad on;
-    for (int i = 0; i <= c.operands(); ++i) {
-      x.push_back(b.x(i));
-      if (!again && x.back().defined()) x.back() = x.back().detach();
-      if (!b.wants(i)) continue;
-      if (again)
-        x.back() = identity_leaf(x.back());
-      else
-        x.back().requires_grad_();
-      wanted.push_back(i);
-      inputs.push_back(x.back());
-    }
+void give_untiled(Backward& b, const AttentionCall& c, bool weights) {
+  give_composed(b, [&](std::vector<Tensor> x) -> std::vector<Tensor> {
     ScoreTerms terms = terms_of(b, c);
     terms.bias = x.back();
     x.pop_back();
     const AttentionResult r = composed_attention(c, x, terms);
-    for (int i = 0; i < (weights ? 2 : 1); ++i) {
-      const Tensor& y = i == 0 ? r.output : r.weights;
-      if (!b.has_dy(i) || !y.requires_grad()) continue;  // weights don't depend on the values
-      outputs.push_back(y);
-      seeds.push_back(b.dy(i));
-    }
-    if (outputs.empty()) return;
-    gradients = grad(outputs, inputs, seeds, again ? allow_unused | create_graph : allow_unused);
-  }
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (gradients[i].defined()) b.give(wanted[i], std::move(gradients[i]));
+    return {r.output, weights ? r.weights : Tensor()};
+  });
 }
 
 // The gradient in tiles. check: see kernels::attention_backward.
@@ -152,7 +124,7 @@ AttentionResult attend(const char* op, AttentionCall c, const std::vector<Tensor
   record("attention", inputs, results, keep::inputs | keep::output | keep::saved(stats, terms.mask, terms.alibi),
          [c, weights, check = !finite](Backward& b) {
            if (b.recording() || (weights && b.has_dy(1)))
-             give_composed(b, c, weights);
+             give_untiled(b, c, weights);
            else
              give_tiled(b, c, check);
          });

@@ -4,6 +4,7 @@
 #include "fit/parallel.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/recurrent.hpp"
+#include "ops/composed.hpp"
 #include "ops/flop_counter.hpp"
 #include "ops/precision.hpp"
 #include "tensor/check.hpp"
@@ -46,25 +47,6 @@ std::vector<Tensor> composed(Cell cell, const Operands& in) {
     steps.push_back(h);
   }
   return {stack(steps, 1), c};
-}
-
-void give_composed(Backward& b, Cell cell) {
-  Operands x;
-  std::vector<int> wanted;
-  std::vector<Tensor> inputs, outputs, seeds;
-  for (int i = 0; i < b.inputs(); ++i) {
-    x.push_back(b.x(i));
-    if (!b.wants(i)) continue;
-    x.back() = reshape(x.back(), x.back().shape());  // leads no further back than to the input
-    inputs.push_back(x.back());
-    wanted.push_back(i);
-  }
-  const std::vector<Tensor> y = composed(cell, x);
-  for (int i = 0; i < (cell == Cell::lstm ? 2 : 1); ++i)
-    if (b.has_dy(i)) outputs.push_back(y[static_cast<std::size_t>(i)]), seeds.push_back(b.dy(i));
-  const std::vector<Tensor> gradients = grad(outputs, inputs, seeds, allow_unused | create_graph);
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (gradients[i].defined()) b.give(wanted[i], gradients[i]);
 }
 
 // ---- in blocks of rows and features ---------------------------------------------------------------------------------
@@ -284,7 +266,7 @@ std::vector<Tensor> steps(Cell cell, Operands in) {
   if (cell == Cell::gru) y.pop_back();
   record(op, in, y, keep::inputs | keep::output | keep::saved(kept.gates, kept.c), [cell](Backward& b) {
     if (b.recording())
-      give_composed(b, cell);
+      give_composed(b, [cell](const Operands& in) { return composed(cell, in); });
     else
       dispatch_wide_floating(b.x(0).dtype(), [&](auto zero) { give_fused<decltype(zero)>(b, cell); });
   });
