@@ -49,6 +49,23 @@ void check_vector(const char* op, const char* of, const Tensor& v, const Tensor&
   if (v.shape() != x.shape()) check::fail(op, "v is ", v.shape(), ", ", of, " is ", x.shape(), ": they must be equal");
 }
 
+void check_vectors(const char* op, const std::vector<Tensor>& v, const std::vector<Tensor>& inputs) {
+  check_inputs(op, inputs);
+  if (v.size() != inputs.size())
+    check::fail(op, v.size(), " vectors for ", inputs.size(), " inputs: there must be one for each");
+  for (std::size_t i = 0; i < v.size(); ++i) check_vector(op, ("input " + std::to_string(i)).c_str(), v[i], inputs[i]);
+}
+
+// sum_i a_i . b_i; undefined for none.
+Tensor dots(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  Tensor total;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const Tensor term = sum(a[i] * b[i]);
+    total = total.defined() ? total + term : term;
+  }
+  return total;
+}
+
 }  // namespace
 
 std::vector<Tensor> jacobian(const Tensor& y, const std::vector<Tensor>& inputs, GraphFlags flags) {
@@ -80,36 +97,45 @@ Tensor hessian(const Tensor& y, const Tensor& x, GraphFlags flags) {
   return jacobian(gradients(y, {x}, ones_like(y), flags | create_graph)[0], x, flags);
 }
 
-Tensor vjp(const Tensor& y, const Tensor& x, const Tensor& v, GraphFlags flags) {
+std::vector<std::vector<Tensor>> hessian(const Tensor& y, const std::vector<Tensor>& inputs, GraphFlags flags) {
+  check_one("hessian", y);
+  check_inputs("hessian", inputs);
+  std::vector<std::vector<Tensor>> all;
+  for (const Tensor& g : gradients(y, inputs, ones_like(y), flags | create_graph))
+    all.push_back(jacobian(g, inputs, flags));
+  return all;
+}
+
+std::vector<Tensor> vjp(const Tensor& y, const std::vector<Tensor>& inputs, const Tensor& v, GraphFlags flags) {
   check_vector("vjp", "y", v, y);
-  check_inputs("vjp", {x});
-  return gradients(y, {x}, v, flags)[0];
+  check_inputs("vjp", inputs);
+  return gradients(y, inputs, v, flags);
+}
+
+Tensor vjp(const Tensor& y, const Tensor& x, const Tensor& v, GraphFlags flags) {
+  return vjp(y, std::vector<Tensor>{x}, v, flags)[0];
+}
+
+Tensor jvp(const Tensor& y, const std::vector<Tensor>& inputs, const std::vector<Tensor>& v, GraphFlags flags) {
+  check::defined("jvp", "y", y);
+  check_vectors("jvp", v, inputs);
+  const EnableGrad recorded;
+  const Tensor u = zeros_like(y).requires_grad_();
+  const Tensor product = dots(gradients(y, inputs, u, create_graph), v);
+  return product.defined() ? gradients(product, {u}, ones_like(product), flags)[0] : zeros_like(y);
 }
 
 Tensor jvp(const Tensor& y, const Tensor& x, const Tensor& v, GraphFlags flags) {
   check_vector("jvp", "x", v, x);
-  check::defined("jvp", "y", y);
-  check_inputs("jvp", {x});
-  const EnableGrad recorded;
-  const Tensor u = zeros_like(y).requires_grad_();
-  return gradients(gradients(y, {x}, u, create_graph)[0], {u}, v, flags)[0];
+  return jvp(y, std::vector<Tensor>{x}, std::vector<Tensor>{v}, flags);
 }
 
 std::vector<Tensor> hvp(const Tensor& y, const std::vector<Tensor>& inputs, const std::vector<Tensor>& v,
                         GraphFlags flags) {
   check_one("hvp", y);
-  check_inputs("hvp", inputs);
-  if (v.size() != inputs.size())
-    check::fail("hvp", v.size(), " vectors for ", inputs.size(), " inputs: there must be one for each");
-  for (std::size_t i = 0; i < v.size(); ++i)
-    check_vector("hvp", ("input " + std::to_string(i)).c_str(), v[i], inputs[i]);
+  check_vectors("hvp", v, inputs);
   const EnableGrad recorded;
-  Tensor product;  // of the gradient and v
-  const std::vector<Tensor> g = gradients(y, inputs, ones_like(y), create_graph);
-  for (std::size_t i = 0; i < v.size(); ++i) {
-    const Tensor term = sum(g[i] * v[i]);
-    product = product.defined() ? product + term : term;
-  }
+  const Tensor product = dots(gradients(y, inputs, ones_like(y), create_graph), v);
   if (!product.defined()) return {};
   return gradients(product, inputs, ones_like(product), flags);
 }

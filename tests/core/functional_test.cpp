@@ -68,6 +68,19 @@ TEST_CASE("products with vectors are those with the matrices", "[functional]") {
   const std::vector<Tensor> hv = hvp(sum(a * b * a), {a, b}, {v, x});
   CHECK(max_difference(hv[0], 2 * (b * v + a * x)) < 1e-14);
   CHECK(max_difference(hv[1], 2 * a * v) < 1e-14);
+
+  // Of g = a b, J (va, vb) = b va + a vb and v^T J = (v b, v a); H of f has the blocks 2 diag(b), 2 diag(a) and 0.
+  const std::vector<Tensor> inputs{a, b};
+  CHECK(max_difference(jvp(a * b, inputs, {v, x}), b * v + a * x) < 1e-15);
+  const std::vector<Tensor> vj = vjp(a * b, inputs, v);
+  CHECK(max_difference(vj[0], v * b) < 1e-15);
+  CHECK(max_difference(vj[1], v * a) < 1e-15);
+  const auto h = hessian(sum(a * b * a), inputs);
+  CHECK(max_difference(h[0][0], 2 * diag(b)) < 1e-15);
+  CHECK(max_difference(h[0][1], 2 * diag(a)) < 1e-15);
+  CHECK(max_difference(h[1][0], 2 * diag(a)) < 1e-15);
+  CHECK(max_difference(h[1][1], zeros({3, 3})) < 1e-15);
+  CHECK_THROWS_WITH(jvp(a * b, inputs, {v}), "[jvp] 1 vectors for 2 inputs: there must be one for each");
 }
 
 TEST_CASE("Hessian-vector products go through attention, layer norm and cross entropy", "[functional]") {

@@ -12,6 +12,7 @@ using Matchers::Contains;
 using Matchers::EndsWith;
 using Matchers::Matches;
 }  // namespace Catch
+using Catch::Approx;
 #else
 #include <catch2/catch.hpp>
 #endif

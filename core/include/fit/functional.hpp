@@ -23,13 +23,19 @@ std::vector<Tensor> jacobian(const Tensor& y, const std::vector<Tensor>& inputs,
 
 /// d^2 y / dx_i dx_j of y with one element, [shape of x..., shape of x...], in one backward pass for each element of x.
 Tensor hessian(const Tensor& y, const Tensor& x, GraphFlags flags = {});
+/// For several inputs: [i][j] is d^2 y / dx_i dx_j, [shape of x_i..., shape of x_j...].
+std::vector<std::vector<Tensor>> hessian(const Tensor& y, const std::vector<Tensor>& inputs, GraphFlags flags = {});
 
 /// v^T J = sum_i v_i dy_i / dx, of x's shape; v has y's. One backward pass: grad(y, x, v).
 Tensor vjp(const Tensor& y, const Tensor& x, const Tensor& v, GraphFlags flags = {});
+/// One for each input.
+std::vector<Tensor> vjp(const Tensor& y, const std::vector<Tensor>& inputs, const Tensor& v, GraphFlags flags = {});
 
 /// J v = sum_j dy / dx_j v_j, of y's shape; v has x's. Two backward passes: v^T J is linear in v, and J v its
 /// derivative (j-bell.github.io, "a new trick for calculating Jacobian vector products", 2017).
 Tensor jvp(const Tensor& y, const Tensor& x, const Tensor& v, GraphFlags flags = {});
+/// For several inputs at once: sum_i dy / dx_i v_i, of y's shape.
+Tensor jvp(const Tensor& y, const std::vector<Tensor>& inputs, const std::vector<Tensor>& v, GraphFlags flags = {});
 
 /// H v of y with one element, of x's shape, as v: the derivative of the gradient's product with v (Pearlmutter 1994).
 Tensor hvp(const Tensor& y, const Tensor& x, const Tensor& v, GraphFlags flags = {});
