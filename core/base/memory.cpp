@@ -200,7 +200,7 @@ Cache::~Cache() {
 
 Cache* make_cache() {
   if (thread_ending) return nullptr;
-  thread_local Cache cache;
+  [[gnu::tls_model("global-dynamic")]] thread_local Cache cache;  // large: see -ftls-model in CMakeLists.txt
   return current = &cache;
 }
 

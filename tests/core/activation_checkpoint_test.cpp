@@ -47,7 +47,7 @@ TEST_CASE("checkpoint() gives the same bits: value, gradients, and the random nu
     CHECK(same_bits(got[i], expected[i]));
   }
   const std::vector<Tensor> nested = run(
-      [](const auto& f, const Tensor& x) { return checkpoint([&](const Tensor& z) { return checkpoint(f, z); }, x); });
+      [](const auto& f, const Tensor& x) { return checkpoint([f](const Tensor& z) { return checkpoint(f, z); }, x); });
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(same_bits(nested[i], expected[i]));
 }
 
