@@ -129,10 +129,11 @@ TEST_CASE("functions and derivatives are as exact as docs/accuracy.md says", "[a
     measure<double>(here64);
     check("float32", here32, &Accuracy::narrow_bound);
     check("float64", here64, &Accuracy::wide_bound);
-    if (kernels::isa() == kernels::Isa::avx512) return;
+    if (kernels::isa() != kernels::Isa::base && kernels::isa() != kernels::Isa::avx2) return;
     keep_worse(narrow, here32);
     keep_worse(wide, here64);
   });
+  if (narrow.empty()) return;  // arm64: the bounds hold, and what was found is of base and AVX2
   std::string right;
   bool agrees = narrow.size() == accuracy_table().size();
   for (const auto& [name, worst] : narrow) {
