@@ -91,6 +91,32 @@ Tensor jacobian(const Tensor& y, const Tensor& x, GraphFlags flags) {
   return jacobian(y, std::vector<Tensor>{x}, flags)[0];
 }
 
+Tensor batch_jacobian(const Tensor& y, const Tensor& x, GraphFlags flags) {
+  constexpr const char* op = "batch_jacobian";
+  check::defined(op, "y", y);
+  check::floating(op, "y", y);
+  check_inputs(op, {x});
+  if (y.rank() < 1 || x.rank() < 1 || y.size(0) != x.size(0))
+    check::fail(op, "y is ", y.shape(), ", x is ", x.shape(), ": both must be [B, …], of as many rows");
+  const Shape shape = joined(y.shape(), x.shape().erased(0));
+  if (shape.numel() == 0) return zeros(shape, x.dtype());
+  const std::int64_t B = y.size(0), n = y.numel() / B;
+  const Tensor units = eye(n, n, y.dtype());
+  std::vector<Tensor> rows;
+  for (std::int64_t i = 0; i < n; ++i)
+    rows.push_back(gradients(y, {x}, reshape(broadcast_to(units[i], {B, n}), y.shape()), flags)[0]);
+  return reshape(stack(rows, 1), shape);
+}
+
+Tensor batch_hessian(const Tensor& y, const Tensor& x, GraphFlags flags) {
+  constexpr const char* op = "batch_hessian";
+  check::defined(op, "y", y);
+  check_inputs(op, {x});
+  if (x.rank() < 1 || y.shape() != Shape{x.size(0)})
+    check::fail(op, "y is ", y.shape(), ", x is ", x.shape(), ": x must be [B, …] and y [B]");
+  return batch_jacobian(gradients(y, {x}, ones_like(y), flags | create_graph)[0], x, flags);
+}
+
 Tensor hessian(const Tensor& y, const Tensor& x, GraphFlags flags) {
   check_one("hessian", y);
   check_inputs("hessian", {x});

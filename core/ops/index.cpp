@@ -121,6 +121,7 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
 // are those that the part has at `row` of the list's axis.
 template <class Body>
 void each_block(const Region& r, const Tensor& list, const Body& body) {
+  if (r.taken.numel() == 0) return;  // the axes may be of any size then, and positions along them overflow
   const Strides full = kernels::row_major(r.whole);
   Strides strides{};
   std::int64_t at = 0;

@@ -56,6 +56,30 @@ TEST_CASE("hessian() is the jacobian of the gradient, and symmetric", "[function
   }
 }
 
+TEST_CASE("batch_jacobian() and batch_hessian() are those of each row", "[functional]") {
+  const Tensor x = randn({5, 3}, float64), w = randn({3, 4}, float64);
+  const auto rows = [&](const Tensor& z) { return tanh(matmul(z, w)); };
+  const auto energy = [&](const Tensor& z) { return sum(rows(z) * rows(z), -1); };
+  const Tensor j = batch_jacobian(rows, x), h = batch_hessian(energy, x);
+  REQUIRE(j.shape() == Shape{5, 4, 3});
+  REQUIRE(h.shape() == Shape{5, 3, 3});
+  for (std::int64_t b = 0; b < 5; ++b) {
+    CHECK(max_difference(j[b], jacobian(rows, x[b])) < 1e-15);
+    CHECK(max_difference(h[b], hessian([&](const Tensor& z) { return energy(unsqueeze(z, 0)); }, x[b])) < 1e-14);
+  }
+  const auto matrix = [](const Tensor& z) { return unsqueeze(z, -1) * unsqueeze(z, -2); };  // [B, 3, 3]
+  CHECK(max_difference(batch_jacobian(matrix, x)[2], jacobian([&](const Tensor& z) { return outer(z, z); }, x[2])) ==
+        0);
+
+  const Tensor leaf = x.clone().requires_grad_();
+  const Tensor again = batch_jacobian(leaf * leaf, leaf, create_graph);  // 2 x on the diagonal
+  CHECK(max_difference(grad(sum(again), leaf), full({5, 3}, 2., float64)) == 0);
+  CHECK(batch_jacobian(rows, zeros({0, 3}, float64)).shape() == Shape{0, 4, 3});
+  CHECK_THROWS_WITH(batch_jacobian(sum(leaf), leaf),
+                    "[batch_jacobian] y is [], x is [5, 3]: both must be [B, …], of as many rows");
+  CHECK_THROWS_WITH(batch_hessian(leaf, leaf), "[batch_hessian] y is [5, 3], x is [5, 3]: x must be [B, …] and y [B]");
+}
+
 TEST_CASE("products with vectors are those with the matrices", "[functional]") {
   const Tensor x = tensor({0.5, -0.3, 1.2}, float64), v = tensor({1., 2., -0.5}, float64);
   const Tensor j = jacobian(softmax_rows, x);

@@ -21,6 +21,14 @@ Tensor jacobian(const Tensor& y, const Tensor& x, GraphFlags flags = {});
 /// One for each input.
 std::vector<Tensor> jacobian(const Tensor& y, const std::vector<Tensor>& inputs, GraphFlags flags = {});
 
+/// Of a batch, where row b of y [B, …] depends on row b of x [B, …] alone: dy_b / dx_b, [B, rest of y's shape..., rest
+/// of x's shape...], in one backward pass for each element of a row of y, whatever B is. Where rows depend on each
+/// other, as through batch normalisation in training, each gets the sum over all of them. (PyTorch: vmap(jacrev(f)).)
+Tensor batch_jacobian(const Tensor& y, const Tensor& x, GraphFlags flags = {});
+/// The same of second derivatives, of y [B]: d^2 y_b / dx_b dx_b, [B, rest of x's shape..., rest of x's shape...], in
+/// one backward pass for each element of a row of x.
+Tensor batch_hessian(const Tensor& y, const Tensor& x, GraphFlags flags = {});
+
 /// d^2 y / dx_i dx_j of y with one element, [shape of x..., shape of x...], in one backward pass for each element of x.
 Tensor hessian(const Tensor& y, const Tensor& x, GraphFlags flags = {});
 /// For several inputs: [i][j] is d^2 y / dx_i dx_j, [shape of x_i..., shape of x_j...].
@@ -60,6 +68,14 @@ Tensor at_copy(const F& f, const Tensor& x, const D& d) {
 template <class F, class = detail::IsFunction<F>>
 Tensor jacobian(const F& f, const Tensor& x) {
   return detail::at_copy(f, x, [](const Tensor& y, const Tensor& z) { return jacobian(y, z); });
+}
+template <class F, class = detail::IsFunction<F>>
+Tensor batch_jacobian(const F& f, const Tensor& x) {
+  return detail::at_copy(f, x, [](const Tensor& y, const Tensor& z) { return batch_jacobian(y, z); });
+}
+template <class F, class = detail::IsFunction<F>>
+Tensor batch_hessian(const F& f, const Tensor& x) {
+  return detail::at_copy(f, x, [](const Tensor& y, const Tensor& z) { return batch_hessian(y, z); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor hessian(const F& f, const Tensor& x) {
