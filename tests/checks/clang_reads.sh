@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clang_reads.sh FOLDER: clang reads, without a warning, all programs that the preset `clang` leaves unbuilt: examples, the
+# clang_reads.sh FOLDER: clang reads, without a warning, all programs that the preset `asan` leaves unbuilt: examples, the
 # benchmark, checks, and what runs in several processes. What they share is parsed once, into a file in FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
