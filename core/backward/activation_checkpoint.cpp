@@ -66,7 +66,7 @@ using Place = std::pair<Node*, std::uint32_t>;  // a node and one of its outputs
 using Detour = std::map<Place, Place>;
 
 // A tensor without elements for a place: record() and grad() look at its node alone.
-Tensor stand_in(const Place& place) {
+Tensor placeholder(const Place& place) {
   Tensor t = Tensor::empty({0}, place.first->outputs[place.second].dtype);
   detail::hold(place.first->refs);
   t.impl()->node = place.first;
@@ -131,8 +131,8 @@ struct Checkpoint {
     std::set<Place> places;
     each_entry({y}, begin, [&](const detail::Edge& edge) {
       if (!places.insert({edge.node, edge.output}).second) return;
-      entries.push_back(stand_in({edge.node, edge.output}));
-      if (edge.node->leaf() && !edge.node->orphan) use(*static_cast<detail::TensorImpl*>(edge.node->closure));
+      entries.push_back(placeholder({edge.node, edge.output}));
+      if (edge.node->leaf() && !edge.node->detached) use(*static_cast<detail::TensorImpl*>(edge.node->closure));
     });
     use(*x.impl());
   }

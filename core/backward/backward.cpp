@@ -132,7 +132,7 @@ void Run::one(Node& n) {
   if (n.hooks)
     for (int i = 0; i < n.output_count; ++i) call_grad_hooks(n, static_cast<std::uint32_t>(i), n.outputs[i].grad);
   for (int i = 0; i < n.output_count; ++i)
-    if (Node* kept = n.outputs[i].retained; kept && !kept->orphan && n.outputs[i].grad.defined())
+    if (Node* kept = n.outputs[i].retained; kept && !kept->detached && n.outputs[i].grad.defined())
       accumulate(*kept, kept->outputs[0].grad, Tensor(n.outputs[i].grad));
   if (n.captured)
     for (Capture& c : *captures_)
@@ -201,7 +201,7 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
     if (seed.dtype() != y.dtype()) seed = seed.to(y.dtype());
     Node& n = *y.impl()->node;
     if (n.released) fail_released(n.op);
-    if (!n.needed || n.orphan) continue;
+    if (!n.needed || n.detached) continue;
     if (!n.leaf()) run.push(&n);  // before it is given something, which is taken back only from nodes in the queue
     accumulate(n, n.outputs[y.impl()->output].grad, std::move(seed));
     run.watch().gave(n);
@@ -398,7 +398,7 @@ bool Backward::has_saved(int i) const { return node_.saved[saved_of(node_, i)].s
 
 bool Backward::wants(int i) const {
   const detail::Node* to = edge_of(node_, i).node;
-  return to && to->needed && !to->orphan;
+  return to && to->needed && !to->detached;
 }
 const Shape& Backward::shape(int i) const { return wanted(node_, i).shape; }
 DType Backward::dtype(int i) const { return wanted(node_, i).dtype; }

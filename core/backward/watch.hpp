@@ -33,7 +33,7 @@ class Watch {
     const auto visit = [&](Node* n) {
       if (!n) return;
       if (n->leaf()) {
-        if (n->hooks && !n->orphan) ++watched(*n).edges;
+        if (n->hooks && !n->detached) ++watched(*n).edges;
       } else if (n->counted_by != id_) {
         n->counted_by = id_;
         found.push_back(n);
@@ -105,7 +105,7 @@ class Watch {
     Tensor& sum = w.leaf->outputs[0].grad;
     Tensor mine = std::exchange(sum, std::move(w.before));
     w.aside = false;
-    if (w.leaf->orphan) return;
+    if (w.leaf->detached) return;
     call_grad_hooks(*w.leaf, 0, mine);
     Watched* total = w.outer;  // within another backward(), whose own part of the gradient is on its way to its hooks
     while (total && total->outer && total->outer->aside) total = total->outer;
@@ -116,7 +116,7 @@ class Watch {
   static void put_back(Watched& w) noexcept {
     Tensor& sum = w.leaf->outputs[0].grad;
     Tensor part = std::exchange(sum, std::move(w.before));
-    if (part.defined() && !w.leaf->orphan) try {
+    if (part.defined() && !w.leaf->detached) try {
         accumulate(*w.leaf, sum, std::move(part));
       } catch (...) {  // no memory to add it up: what was there before is still there
       }

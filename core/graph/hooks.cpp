@@ -50,7 +50,7 @@ void call_hooks(Node& leaf) {
   const std::vector<Hooks::Entry> all = leaf.hooks->after;  // a hook may take itself or others away
   for (const Hooks::Entry& one : all) {
     if (!holds(leaf.hooks->after, one.id)) continue;
-    if (leaf.orphan) return;
+    if (leaf.detached) return;
     TensorImpl* const t = leaf.hooks->tensor;
     hold(t->refs);
     (*one.call)(Tensor(t));

@@ -32,7 +32,7 @@ struct Hooks {
     std::uint32_t output;
     std::shared_ptr<const std::function<Tensor(const Tensor&)>> call;
   };
-  TensorImpl* tensor = nullptr;  // a leaf's; gone where the node is an orphan
+  TensorImpl* tensor = nullptr;  // a leaf's; gone where the node is detached
   std::vector<Entry> after;      // of leaves: when the gradient is in grad()
   std::vector<GradEntry> on_gradient;
   std::int64_t kept = 0;       // of a leaf: those that no handle holds any more

@@ -11,7 +11,7 @@ namespace {
 // Nobody can read this leaf's gradient any more. Left in place, one that was recorded (create_graph) would hold the
 // leaf that holds it.
 void abandon(Node& leaf) noexcept {
-  leaf.orphan = true;
+  leaf.detached = true;
   leaf.outputs[0].grad = Tensor();
 }
 }  // namespace

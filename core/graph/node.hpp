@@ -42,7 +42,7 @@ struct Node {
   std::uint8_t queued = 0;       // waits in a running backward(): how deep that is nested
   bool captured = false;         // grad() wants an output's gradient
   bool needed = true;            // lies on the way to what grad() wants
-  bool orphan = false;           // a leaf whose tensor is gone
+  bool detached = false;         // a leaf whose tensor is gone
   std::uint32_t marked_by = 0;   // the grad() that has seen it last
   std::uint32_t counted_by = 0;  // the backward() that has counted its edges last, for the hooks of leaves
   SizeClass size;                // of its block

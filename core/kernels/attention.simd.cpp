@@ -17,12 +17,12 @@ std::int64_t block_keys(const AttentionParams& a, std::int64_t last_query, std::
 // alone that see them: sees(row of c, row of b). a is 0 for all others.
 template <bool TransA, class T, class W, class Sees>
 void visible_product(std::int64_t m, std::int64_t n, std::int64_t k, const W* a, const T* b, std::int64_t ldb, W* c,
-                     std::int64_t ldc, const Sees& sees, Room<W> room) {
+                     std::int64_t ldc, const Sees& sees, Arena<W> arena) {
   const auto element = [](auto* x, std::int64_t row, std::int64_t p) {
     return x + (TransA ? p * N + row : row * N + p);
   };
-  W* const finite_a = room.take(query_block * N);
-  W* const finite_b = room.take(query_block * n);
+  W* const finite_a = arena.take(query_block * N);
+  W* const finite_b = arena.take(query_block * n);
   bool all = true;
   for (std::int64_t p = 0; p < k; ++p) {
     const T* const from = b + p * ldb;
@@ -46,7 +46,7 @@ void visible_product(std::int64_t m, std::int64_t n, std::int64_t k, const W* a,
 template <class Tiles, class T, class W>
 void exact_contexts(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows,
                     const Tiles& tiles, const HeadView<T>& out, const SoftmaxStats<const W>& stats, W* s, W* o,
-                    const Room<W>& room) {
+                    const Arena<W>& arena) {
   const std::int64_t kv = h / (a.H / a.kv_heads);
   for (std::int64_t c = 0; c < rows * a.Dv; ++c) o[c] = 0;
   const std::int64_t end = visible(a, i0 + rows - 1);
@@ -58,7 +58,7 @@ void exact_contexts(const Attention<T>& a, std::int64_t b, std::int64_t h, std::
       drop(a, b, h, i0 + i, j0, count, width, s + i * N);
     }
     const auto sees = [&](std::int64_t i, std::int64_t j) { return VisibleKeys<W>(a, b, h, i0 + i, j0, count)(j); };
-    visible_product<false>(rows, a.Dv, count, s, a.v.at(b, kv, j0), a.v.row, o, a.Dv, sees, room);
+    visible_product<false>(rows, a.Dv, count, s, a.v.at(b, kv, j0), a.v.row, o, a.Dv, sees, arena);
   }
   for (std::int64_t i = 0; i < rows; ++i) copy_scaled(o + i * a.Dv, W(1), a.Dv, out.at(b, h, i0 + i));
 }
@@ -66,14 +66,14 @@ void exact_contexts(const Attention<T>& a, std::int64_t b, std::int64_t h, std::
 template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
 bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const W* keys,
              const HeadView<T>& out, const SoftmaxStats<W>& stats, W* scratch) {
-  Room<W> room(scratch);
+  Arena<W> arena(scratch);
   const std::int64_t o_row = filled_to(Tiles::step, a.Dv);
-  W* const s = room.take(query_block * N);
-  W* const o = room.take(query_block * o_row);
-  const Softmax<W> softmax(room.take(query_block * N), rows);
-  Tiles tiles(a, b, h, keys, nullptr, room);
+  W* const s = arena.take(query_block * N);
+  W* const o = arena.take(query_block * o_row);
+  const Softmax<W> softmax(arena.take(query_block * N), rows);
+  Tiles tiles(a, b, h, keys, nullptr, arena);
   tiles.take_queries(i0, rows);
-  const typename Tiles::Forward products(tiles, room);
+  const typename Tiles::Forward products(tiles, arena);
   const std::int64_t begin = first_visible(a, i0) / N * N, end = visible(a, i0 + rows - 1);
   if (end == 0)
     for (std::int64_t c = 0; c < rows * o_row; ++c) o[c] = 0;
@@ -103,16 +103,16 @@ bool forward(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
     stats.inv_l[row + i] = inv_l;
   }
   if (sum_lanes(zero) == W(0)) return true;
-  exact_contexts(a, b, h, i0, rows, tiles, out, SoftmaxStats<const W>{stats.m, stats.inv_l}, s, o, room);
+  exact_contexts(a, b, h, i0, rows, tiles, out, SoftmaxStats<const W>{stats.m, stats.inv_l}, s, o, arena);
   return false;
 }
 
 template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
 void weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i0, std::int64_t rows, const W* keys,
              const SoftmaxStats<const W>& stats, W* w, W* scratch) {
-  Room<W> room(scratch);
-  W* const s = room.take(query_block * N);
-  Tiles tiles(a, b, h, keys, nullptr, room);
+  Arena<W> arena(scratch);
+  W* const s = arena.take(query_block * N);
+  Tiles tiles(a, b, h, keys, nullptr, arena);
   tiles.take_queries(i0, rows);
   for (std::int64_t j0 = 0; j0 < a.Sk; j0 += N) {
     const std::int64_t left = a.Sk - j0 < N ? a.Sk - j0 : N;
@@ -128,15 +128,15 @@ void weights(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t
 template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
 void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t j0, const W* keys,
                    const W* queries, const SoftmaxStats<const W>& stats, const W* delta, const HeadView<const T>& dout,
-                   bool check, W* dq, W* dk, W* dv, const HeadView<W>& dbias, Room<W> room) {
+                   bool check, W* dq, W* dk, W* dv, const HeadView<W>& dbias, Arena<W> arena) {
   using V = Vec<W>;
   const std::int64_t kv = h / (a.H / a.kv_heads);
   const std::int64_t k_row = filled_to(Tiles::step, a.D), v_row = filled_to(Tiles::step, a.Dv);
-  W* const p = room.take(query_block * N);
-  W* const ds = room.take(query_block * N);
+  W* const p = arena.take(query_block * N);
+  W* const ds = arena.take(query_block * N);
   const std::int64_t all = a.Sk - j0 < N ? a.Sk - j0 : N;
-  Tiles tiles(a, b, h, keys, queries, room);
-  typename Tiles::Backward products(tiles, dout, j0, all, room);
+  Tiles tiles(a, b, h, keys, queries, arena);
+  typename Tiles::Backward products(tiles, dout, j0, all, arena);
   // The first query that sees a key of this block, or one before it.
   std::int64_t i0 = a.causal ? j0 - (a.Sk - a.Sq) : 0;
   i0 = i0 < 0 ? 0 : i0 / Tiles::step * Tiles::step;
@@ -175,18 +175,18 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
     }
     const auto sees = [&](std::int64_t i, std::int64_t j) { return VisibleKeys<W>(a, b, h, i0 + i, j0, count)(j); };
     const auto seen_by = [&](std::int64_t j, std::int64_t i) { return sees(i, j); };
-    visible_product<true>(count, a.Dv, rows, p, dout.at(b, h, i0), dout.row, dv, v_row, seen_by, room);
-    visible_product<true>(count, a.D, rows, ds, a.q.at(b, h, i0), a.q.row, dk, k_row, seen_by, room);
-    visible_product<false>(rows, a.D, count, ds, a.k.at(b, kv, j0), a.k.row, dq_at, k_row, sees, room);
+    visible_product<true>(count, a.Dv, rows, p, dout.at(b, h, i0), dout.row, dv, v_row, seen_by, arena);
+    visible_product<true>(count, a.D, rows, ds, a.q.at(b, h, i0), a.q.row, dk, k_row, seen_by, arena);
+    visible_product<false>(rows, a.D, count, ds, a.k.at(b, kv, j0), a.k.row, dq_at, k_row, sees, arena);
   }
 }
 
-// What is added up for a block of keys, [N, filled features] or, turned, [filled features, N], times factor.
+// What is added up for a block of keys, [N, filled features] or, transposed, [filled features, N], times factor.
 template <class T, class W>
-bool write_gradient(bool turned, std::int64_t rows, std::int64_t features, std::int64_t row, W factor, const W* sums,
-                    T* to, std::int64_t to_row, Room<W> room) {
-  if (!turned) return copy_finite(rows, features, factor, sums, row, to, to_row);
-  W* const straight = room.take(N * row);
+bool write_gradient(bool transposed, std::int64_t rows, std::int64_t features, std::int64_t row, W factor,
+                    const W* sums, T* to, std::int64_t to_row, Arena<W> arena) {
+  if (!transposed) return copy_finite(rows, features, factor, sums, row, to, to_row);
+  W* const straight = arena.take(N * row);
   transpose(features, rows, sums, N, straight, row);
   return copy_finite(rows, features, factor, straight, row, to, to_row);
 }
@@ -195,21 +195,21 @@ template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
 bool backward(const Attention<T>& a, std::int64_t b, std::int64_t kv, std::int64_t j0, const W* keys, const W* queries,
               const SoftmaxStats<const W>& stats, const W* delta, const HeadView<const T>& dout, bool check, W* dq,
               const AttentionGradients<T>& d, W* scratch) {
-  Room<W> room(scratch);
+  Arena<W> arena(scratch);
   const std::int64_t k_row = filled_to(Tiles::step, a.D), v_row = filled_to(Tiles::step, a.Dv);
   const std::int64_t dq_size = filled_to(Tiles::step, a.Sq) * k_row, group = a.H / a.kv_heads;
-  W* const dk = room.take(N * k_row);
-  W* const dv = room.take(N * v_row);
-  const std::int64_t rows = a.Sk - j0 < N ? a.Sk - j0 : N, used = Tiles::turned ? N : rows;
+  W* const dk = arena.take(N * k_row);
+  W* const dv = arena.take(N * v_row);
+  const std::int64_t rows = a.Sk - j0 < N ? a.Sk - j0 : N, used = Tiles::transposed ? N : rows;
   for (std::int64_t i = 0; i < used * k_row; ++i) dk[i] = 0;
   for (std::int64_t i = 0; i < used * v_row; ++i) dv[i] = 0;
   for (std::int64_t g = 0; g < group; ++g)
     backward_head<Tiles>(a, b, kv * group + g, j0, keys, queries + g * Tiles::queries_size(a), stats, delta, dout,
-                         check, dq + g * dq_size, dk, dv, d.dbias, room);
-  const bool turned = Tiles::turned && !check;
+                         check, dq + g * dq_size, dk, dv, d.dbias, arena);
+  const bool transposed = Tiles::transposed && !check;
   const bool dk_finite =
-      write_gradient(turned, rows, a.D, k_row, static_cast<W>(a.scale), dk, d.dk.at(b, kv, j0), d.dk.row, room);
-  return write_gradient(turned, rows, a.Dv, v_row, W(1), dv, d.dv.at(b, kv, j0), d.dv.row, room) && dk_finite;
+      write_gradient(transposed, rows, a.D, k_row, static_cast<W>(a.scale), dk, d.dk.at(b, kv, j0), d.dk.row, arena);
+  return write_gradient(transposed, rows, a.Dv, v_row, W(1), dv, d.dv.at(b, kv, j0), d.dv.row, arena) && dk_finite;
 }
 
 template <class Tiles, class T = typename Tiles::T>

@@ -13,17 +13,17 @@
 // Both have
 //   step, begin(), end(), keys_size(), pack_keys(), queries_size(), pack_queries(): see AttentionTable;
 //   scaled: whether scores() multiplies by the scale;
-//   turned: whether dk and dv are added up as [filled D, N] in place of [N, filled D];
+//   transposed: whether dk and dv are added up as [filled D, N] in place of [N, filled D];
 //   width(count): how many keys are computed of a block that has `count`.
 // An object is for a head of queries, h, and its keys. Tiles of scores are [query_block, N], N = key_block.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// Room for arrays, one behind the other.
+// Scratch memory, handed out from front to back.
 template <class W>
-class Room {
+class Arena {
  public:
-  explicit Room(W* room) : next_(room) {}
+  explicit Arena(W* room) : next_(room) {}
   W* take(std::int64_t n) {
     W* const at = next_;
     next_ += n;
@@ -48,7 +48,7 @@ class WideTiles {
   using T = Operand;
   using W = SumOf<T>;
   static constexpr std::int64_t step = 1;
-  static constexpr bool scaled = true, turned = false;
+  static constexpr bool scaled = true, transposed = false;
   static void begin() {}
   static void end() {}
   static std::int64_t width(std::int64_t count) { return filled_to(Vec<W>::size, count); }
@@ -65,8 +65,8 @@ class WideTiles {
   static void pack_queries(const Attention<T>&, const HeadView<const T>&, std::int64_t, std::int64_t, W*) {}
 
   // queries: as packed, or null.
-  WideTiles(const Attention<T>& a, std::int64_t b, std::int64_t h, const W* keys, const W*, Room<W>& room)
-      : a_(a), b_(b), h_(h), kv_(h / (a.H / a.kv_heads)), keys_(keys), room_q_(wide_room(room, a.D)) {}
+  WideTiles(const Attention<T>& a, std::int64_t b, std::int64_t h, const W* keys, const W*, Arena<W>& arena)
+      : a_(a), b_(b), h_(h), kv_(h / (a.H / a.kv_heads)), keys_(keys), room_q_(wide_room(arena, a.D)) {}
 
   // Queries i0 … i0 + rows - 1 are what the products below are of.
   void take_queries(std::int64_t i0, std::int64_t rows) {
@@ -88,7 +88,7 @@ class WideTiles {
 
   class Forward {
    public:
-    Forward(const WideTiles& t, Room<W>& room) : t_(t), room_v_(wide_room(room, t.a_.Dv)) {}
+    Forward(const WideTiles& t, Arena<W>& arena) : t_(t), room_v_(wide_room(arena, t.a_.Dv)) {}
     // o = p v, or o += p v
     void contexts(std::int64_t j0, std::int64_t count, const W* p, W* o, std::int64_t o_row, bool add) const {
       const Attention<T>& a = t_.a_;
@@ -104,9 +104,9 @@ class WideTiles {
   // Of keys j0 … j0 + count - 1.
   class Backward {
    public:
-    Backward(const WideTiles& t, const HeadView<const T>& dout, std::int64_t j0, std::int64_t count, Room<W>& room)
-        : t_(t), dout_(dout), values_(values_in(t.a_, t.keys_) + j0 * t.a_.Dv), room_dout_(wide_room(room, t.a_.Dv)) {
-      k_ = widened(count, t.a_.D, t.a_.k.at(t.b_, t.kv_, j0), t.a_.k.row, wide_room(room, t.a_.D));
+    Backward(const WideTiles& t, const HeadView<const T>& dout, std::int64_t j0, std::int64_t count, Arena<W>& arena)
+        : t_(t), dout_(dout), values_(values_in(t.a_, t.keys_) + j0 * t.a_.Dv), room_dout_(wide_room(arena, t.a_.Dv)) {
+      k_ = widened(count, t.a_.D, t.a_.k.at(t.b_, t.kv_, j0), t.a_.k.row, wide_room(arena, t.a_.D));
     }
     // dp = dout v'
     void dweights(std::int64_t count, W* dp) {
@@ -136,8 +136,8 @@ class WideTiles {
   static Packed* values_in(const AttentionParams& a, Packed* keys) {
     return keys + filled_to(key_block, a.Sk) * keys_features(a);
   }
-  static W* wide_room(Room<W>& room, std::int64_t features) {
-    return std::is_same_v<T, W> ? nullptr : room.take(query_block * filled_to(64, features));
+  static W* wide_room(Arena<W>& arena, std::int64_t features) {
+    return std::is_same_v<T, W> ? nullptr : arena.take(query_block * filled_to(64, features));
   }
   static WideRows<W> widened(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, W* room) {
     if constexpr (std::is_same_v<T, W>) {
@@ -185,7 +185,7 @@ class Bf16Tiles {
   using T = BFloat16;
   using W = float;
   static constexpr std::int64_t step = bf16_step;
-  static constexpr bool scaled = false, turned = true;
+  static constexpr bool scaled = false, transposed = true;
   static void begin() { Way::begin(Way::rows); }
   static void end() { Way::end(); }
   static std::int64_t width(std::int64_t count) { return bf16_filled(count); }
@@ -205,24 +205,24 @@ class Bf16Tiles {
     pack_rows(a, a.D, k, a.k.row, more + filled_keys(a) * bf16_filled(a.Dv));
   }
   static std::int64_t queries_size(const AttentionParams& a) {
-    return (bf16_filled(a.D) + bf16_filled(a.Dv)) * (bf16_filled(a.Sq) + turned_row(a)) / 2;
+    return (bf16_filled(a.D) + bf16_filled(a.Dv)) * (bf16_filled(a.Sq) + transposed_row(a)) / 2;
   }
   static void pack_queries(const Attention<T>& a, const HeadView<const T>& dout, std::int64_t b, std::int64_t h,
                            W* out) {
     const Queries<BFloat16> to(a, reinterpret_cast<BFloat16*>(out));
     bf16_rows(false, a.Sq, a.D, a.q.at(b, h, 0), a.q.row, to.q, bf16_filled(a.D));
-    bf16_rows(true, a.D, a.Sq, a.q.at(b, h, 0), a.q.row, to.turned_q, turned_row(a));
+    bf16_rows(true, a.D, a.Sq, a.q.at(b, h, 0), a.q.row, to.transposed_q, transposed_row(a));
     bf16_rows(false, a.Sq, a.Dv, dout.at(b, h, 0), dout.row, to.dout, bf16_filled(a.Dv));
-    bf16_rows(true, a.Dv, a.Sq, dout.at(b, h, 0), dout.row, to.turned_dout, turned_row(a));
+    bf16_rows(true, a.Dv, a.Sq, dout.at(b, h, 0), dout.row, to.transposed_dout, transposed_row(a));
   }
 
-  Bf16Tiles(const Attention<T>& a, std::int64_t b, std::int64_t h, const W* keys, const W* queries, Room<W>& room)
+  Bf16Tiles(const Attention<T>& a, std::int64_t b, std::int64_t h, const W* keys, const W* queries, Arena<W>& arena)
       : a_(a),
         b_(b),
         h_(h),
         keys_(reinterpret_cast<const BFloat16*>(keys)),
         packed_q_(reinterpret_cast<const BFloat16*>(queries)),
-        room_q_(queries ? nullptr : room.take_bf16(query_block * bf16_filled(a.D))) {}
+        room_q_(queries ? nullptr : arena.take_bf16(query_block * bf16_filled(a.D))) {}
 
   void take_queries(std::int64_t i0, std::int64_t rows) {
     i0_ = i0;
@@ -246,7 +246,7 @@ class Bf16Tiles {
 
   class Forward {
    public:
-    Forward(const Bf16Tiles& t, Room<W>& room) : t_(t), p_(room.take_bf16(query_block * key_block)) {}
+    Forward(const Bf16Tiles& t, Arena<W>& arena) : t_(t), p_(arena.take_bf16(query_block * key_block)) {}
     void contexts(std::int64_t j0, std::int64_t count, const W* p, W* o, std::int64_t o_row, bool add) const {
       bf16_round(t_.rows_, width(count), p, key_block, p_, key_block);
       const BFloat16* const v = t_.keys_ + filled_keys(t_.a_) * bf16_filled(t_.a_.D);
@@ -261,33 +261,33 @@ class Bf16Tiles {
   // Where a head of queries is packed.
   template <class B>
   struct Queries {
-    B *q, *turned_q, *dout, *turned_dout;
+    B *q, *transposed_q, *dout, *transposed_dout;
     Queries(const AttentionParams& a, B* room)
         : q(room),
-          turned_q(q + bf16_filled(a.Sq) * bf16_filled(a.D)),
-          dout(turned_q + bf16_filled(a.D) * turned_row(a)),
-          turned_dout(dout + bf16_filled(a.Sq) * bf16_filled(a.Dv)) {}
+          transposed_q(q + bf16_filled(a.Sq) * bf16_filled(a.D)),
+          dout(transposed_q + bf16_filled(a.D) * transposed_row(a)),
+          transposed_dout(dout + bf16_filled(a.Sq) * bf16_filled(a.Dv)) {}
   };
 
   class Backward {
    public:
-    Backward(const Bf16Tiles& t, const HeadView<const T>&, std::int64_t j0, std::int64_t, Room<W>& room)
+    Backward(const Bf16Tiles& t, const HeadView<const T>&, std::int64_t j0, std::int64_t, Arena<W>& arena)
         : t_(t),
           queries_(t.a_, t.packed_q_),
           values_(t.keys_ + filled_keys(t.a_) * bf16_filled(t.a_.D) + j0 * bf16_filled(t.a_.Dv)),
           k_(t.keys_ + filled_keys(t.a_) * (bf16_filled(t.a_.D) + bf16_filled(t.a_.Dv)) + j0 * panel_width),
-          ds_(room.take_bf16(query_block * key_block)),
-          pairs_(room.take_bf16(query_block * key_block)) {}
+          ds_(arena.take_bf16(query_block * key_block)),
+          pairs_(arena.take_bf16(query_block * key_block)) {}
     void dweights(std::int64_t count, W* dp) const {
       const std::int64_t row = bf16_filled(t_.a_.Dv);
       multiply(t_.rows_, width(count), row, queries_.dout + t_.i0_ * row, row, values_, dp, key_block, false);
     }
     void gradients(std::int64_t count, const W* p, const W* ds, W* dq, W* dk, W* dv) const {
-      const std::int64_t ld = turned_row(t_.a_), M = t_.rows_, keys = width(count);
+      const std::int64_t ld = transposed_row(t_.a_), M = t_.rows_, keys = width(count);
       bf16_pairs(M, bf16_filled(M), keys, p, key_block, pairs_);
-      multiply(t_.a_.Dv, keys, bf16_filled(M), queries_.turned_dout + t_.i0_, ld, pairs_, dv, key_block, true);
+      multiply(t_.a_.Dv, keys, bf16_filled(M), queries_.transposed_dout + t_.i0_, ld, pairs_, dv, key_block, true);
       bf16_pairs(M, bf16_filled(M), keys, ds, key_block, pairs_);
-      multiply(t_.a_.D, keys, bf16_filled(M), queries_.turned_q + t_.i0_, ld, pairs_, dk, key_block, true);
+      multiply(t_.a_.D, keys, bf16_filled(M), queries_.transposed_q + t_.i0_, ld, pairs_, dk, key_block, true);
       bf16_round(M, keys, ds, key_block, ds_, key_block);
       t_.multiply_rows(t_.a_.D, keys, ds_, k_, dq, bf16_filled(t_.a_.D), true);
     }
@@ -303,7 +303,7 @@ class Bf16Tiles {
   static std::int64_t filled_keys(const AttentionParams& a) { return filled_to(key_block, a.Sk); }
   static std::int64_t panel_columns(std::int64_t features) { return panels(features) * panel_width; }
   // An odd number of cache lines from row to row: they don't drive each other out of the cache.
-  static std::int64_t turned_row(const AttentionParams& a) { return filled_to(2 * bf16_step, a.Sq) + bf16_step; }
+  static std::int64_t transposed_row(const AttentionParams& a) { return filled_to(2 * bf16_step, a.Sq) + bf16_step; }
 
   static void pack_columns(const Attention<T>& a, std::int64_t features, const BFloat16* x, std::int64_t ld,
                            BFloat16* out) {

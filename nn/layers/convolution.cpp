@@ -74,9 +74,9 @@ Tensor BatchNorm::forward(const Tensor& x) const {
   const NoGrad no_grad;
   std::vector<int> axes{0};
   for (int a = 2; a < x.rank(); ++a) axes.push_back(a);
-  Tensor running = running_mean, spread = running_var;  // handles to the buffers
+  Tensor running = running_mean, variance = running_var;  // handles to the buffers
   running.mul_(1 - momentum_).add_(mean(x, axes) * momentum_);
-  spread.mul_(1 - momentum_).add_(var(x, axes) * momentum_);
+  variance.mul_(1 - momentum_).add_(var(x, axes) * momentum_);
   return y;
 }
 

@@ -68,8 +68,8 @@ Tensor soft_cross_entropy(const char* op, const Tensor& logits, const Tensor& ta
   if (o.ignore_index >= 0)
     check::fail(op, "ignore_index is ", o.ignore_index, ": with probabilities as targets, no class can be ignored");
   const Tensor weight = checked_weight(op, o.weight, logits);
-  const double spread = o.label_smoothing / static_cast<double>(logits.shape().back());
-  const Tensor smooth = o.label_smoothing > 0 ? (1 - o.label_smoothing) * targets + spread : targets;
+  const double smoothing = o.label_smoothing / static_cast<double>(logits.shape().back());
+  const Tensor smooth = o.label_smoothing > 0 ? (1 - o.label_smoothing) * targets + smoothing : targets;
   const Tensor logarithms = log_softmax(logits), each = smooth * logarithms;
   const Tensor rows = -sum(weight.defined() ? each * weight : each, {-1});
   if (o.reduction == Reduction::mean && rows.numel() == 0) return sum(rows);
@@ -95,8 +95,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   if (o.label_smoothing > 0) {
     const Tensor logarithms = log_softmax(rows.scores);
     const Tensor all = -sum(rows.weight.defined() ? logarithms * rows.weight : logarithms, {1});
-    const double spread = o.label_smoothing / static_cast<double>(scores.shape().back());
-    losses = (1 - o.label_smoothing) * losses + spread * masked_fill(all, rows.ignored, 0);
+    const double smoothing = o.label_smoothing / static_cast<double>(scores.shape().back());
+    losses = (1 - o.label_smoothing) * losses + smoothing * masked_fill(all, rows.ignored, 0);
   }
   return rows.reduced(losses, targets.shape(), o.reduction);
 }

@@ -35,13 +35,13 @@ std::vector<Tensor> run(const Call& call) {
   return {y.detach(), x.grad(), block.w.grad(), block.b.grad(), rand({2})};
 }
 
-const auto plainly = [](const auto& f, const Tensor& x) { return f(x); };
+const auto without_checkpoint = [](const auto& f, const Tensor& x) { return f(x); };
 const auto through_checkpoint = [](const auto& f, const Tensor& x) { return checkpoint(f, x); };
 
 }  // namespace
 
 TEST_CASE("checkpoint() gives the same bits: value, gradients, and the random numbers that follow", "[checkpoint]") {
-  const std::vector<Tensor> expected = run(plainly), got = run(through_checkpoint);
+  const std::vector<Tensor> expected = run(without_checkpoint), got = run(through_checkpoint);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     INFO(i);
     CHECK(same_bits(got[i], expected[i]));
@@ -61,7 +61,7 @@ TEST_CASE("checkpoint() drops what was dropped, of a divided batch, too", "[chec
     y.backward();
     return x.grad();
   };
-  CHECK(same_bits(gradient(through_checkpoint), gradient(plainly)));
+  CHECK(same_bits(gradient(through_checkpoint), gradient(without_checkpoint)));
 }
 
 TEST_CASE("checkpoint(): what f computes on the way is not kept", "[checkpoint]") {
@@ -76,7 +76,7 @@ TEST_CASE("checkpoint(): what f computes on the way is not kept", "[checkpoint]"
     const Tensor y = call(deep, x);
     return static_cast<double>(memory_stats().live_bytes - before) / (4. * n);
   };
-  CHECK(held(plainly) > 19);
+  CHECK(held(without_checkpoint) > 19);
   CHECK(held(through_checkpoint) < 1.5);
 }
 
@@ -88,12 +88,12 @@ TEST_CASE("checkpoint() serves grad(), second derivatives and hooks", "[checkpoi
     return grad(sum(call(f, h) * h), {x, w, h});
   };
   for (std::size_t i = 0; i < 3; ++i)  // h is used outside, too: sums in another order
-    CHECK(max_difference(with(through_checkpoint)[i], with(plainly)[i]) < 1e-14);
+    CHECK(max_difference(with(through_checkpoint)[i], with(without_checkpoint)[i]) < 1e-14);
   const auto penalty = [&](const auto& call) {
     const Tensor z = x * x, g = grad(sum(call(f, z) * z), x, create_graph);
     return grad(sum(g * g), {x, w});
   };
-  const std::vector<Tensor> expected = penalty(plainly), got = penalty(through_checkpoint);
+  const std::vector<Tensor> expected = penalty(without_checkpoint), got = penalty(through_checkpoint);
   for (std::size_t i = 0; i < 2; ++i) CHECK(max_difference(got[i], expected[i]) < 1e-13);
 
   int calls = 0;

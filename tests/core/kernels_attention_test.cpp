@@ -1,6 +1,6 @@
 #include "kernels/attention.hpp"
 #include "support/catch.hpp"
-#include "support/room.hpp"
+#include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
@@ -33,7 +33,7 @@ Rounded<W<T>> as(Rounded<W<T>> x) {
 template <class T>
 struct Stack {
   std::int64_t B, H, S, D;
-  Room<T> room;
+  GuardedBuffer<T> room;
   kernels::HeadView<T> heads;
 
   Stack(std::int64_t B, std::int64_t H, std::int64_t S, std::int64_t D, std::int64_t gap = 3)
@@ -57,10 +57,10 @@ struct Stack {
           for (std::int64_t d = 0; d < D; ++d) f((*this)(b, h, s, d), b, h, s, d);
   }
   // Whether the room between the heads is as it was.
-  bool kept() {
+  bool guards_intact() {
     std::vector<bool> used(static_cast<std::size_t>(B * S * heads.row));
     each([&](T& v, auto...) { used[static_cast<std::size_t>(&v - room.data())] = true; });
-    bool all = room.kept();
+    bool all = room.guards_intact();
     for (std::size_t i = 0; i < used.size(); ++i)
       all = all && (used[i] || room.untouched(static_cast<std::int64_t>(i)));
     return all;
@@ -162,11 +162,11 @@ void check_call(const Form& f, bool check) {
   INFO(f << ", check " << check << ", " << sizeof(T) << " bytes");
   Call<T> c(f);
   Stack<T> out(f.B, f.H, f.Sq, f.Dv);
-  Room<W<T>> m(f.B * f.H * f.Sq), inv_l(f.B * f.H * f.Sq), w(f.B * f.H * f.Sq * f.Sk, 3);
+  GuardedBuffer<W<T>> m(f.B * f.H * f.Sq), inv_l(f.B * f.H * f.Sq), w(f.B * f.H * f.Sq * f.Sk, 3);
   const kernels::SoftmaxStats<const W<T>> stats{m.data(), inv_l.data()};
   CHECK(kernels::attention_forward<T>(c.a, out.heads, {m.data(), inv_l.data()}));
   kernels::attention_weights<T>(c.a, stats, w.data());
-  CHECK((out.kept() && m.kept() && inv_l.kept() && w.kept()));
+  CHECK((out.guards_intact() && m.guards_intact() && inv_l.guards_intact() && w.guards_intact()));
 
   // The sum is one of e^(score - m), where m may have changed on the way: four units in all.
   Worst contexts, sums, weights;
@@ -245,7 +245,7 @@ void check_call(const Form& f, bool check) {
       const std::int64_t at = ((b * x.H + h) * x.S + s) * x.D + d;
       gradients.add(at, static_cast<W<T>>(got), as<T>(sums[static_cast<std::size_t>(at)].in_chains() * R(scale)));
     });
-    CHECK(x.kept());
+    CHECK(x.guards_intact());
   };
   const auto scale = static_cast<W<T>>(c.a.scale);
   against(dq, to_q, scale), against(dk, to_k, scale), against(dv, to_v, 1);
@@ -316,7 +316,7 @@ void check_rows(std::int64_t rows, std::int64_t cols) {
   Stack<T> x(1, 1, rows, cols), y(1, 1, rows, cols, 5), to(1, 1, rows, cols, 2);
   Stack<W<T>> sums(1, 1, rows, cols);
   x.draw(random), y.draw(random), sums.draw(random);
-  Room<W<T>> dots(rows);
+  GuardedBuffer<W<T>> dots(rows);
   table.row_dots(rows, cols, x.room.data(), x.heads.row, y.room.data(), y.heads.row, dots.data());
   Worst worst;
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -326,11 +326,11 @@ void check_rows(std::int64_t rows, std::int64_t cols) {
   }
   INFO(worst);
   CHECK(worst.within_bounds());
-  CHECK(dots.kept());
+  CHECK(dots.guards_intact());
   const auto copied = [&](bool finite) {
     CHECK(table.copy_finite(rows, cols, W<T>(0.5), sums.room.data(), sums.heads.row, to.room.data(), to.heads.row) ==
           finite);
-    bool same = to.kept();
+    bool same = to.guards_intact();
     sums.each([&](W<T>& v, std::int64_t, std::int64_t, std::int64_t r, std::int64_t c) {
       const T half(v / 2);
       same = same && std::memcmp(&half, &to(0, 0, r, c), sizeof(T)) == 0;

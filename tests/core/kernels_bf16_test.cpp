@@ -2,7 +2,7 @@
 
 #include "kernels/gemm_bf16.hpp"
 #include "support/catch.hpp"
-#include "support/room.hpp"
+#include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
@@ -33,8 +33,9 @@ kernels::Product<BFloat16> product_of(std::int64_t m, std::int64_t n, std::int64
 
 // [rows, cols], rows ld apart; between them is NaN.
 template <class T>
-Room<T> matrix(std::int64_t rows, std::int64_t cols, std::int64_t ld, const Draw& draw, std::mt19937_64& random) {
-  Room<T> x(std::max<std::int64_t>((rows - 1) * ld + cols, 0));
+GuardedBuffer<T> matrix(std::int64_t rows, std::int64_t cols, std::int64_t ld, const Draw& draw,
+                        std::mt19937_64& random) {
+  GuardedBuffer<T> x(std::max<std::int64_t>((rows - 1) * ld + cols, 0));
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < cols; ++j) x[i * ld + j] = T(static_cast<float>(draw(random)));
   return x;
@@ -61,9 +62,9 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) {
   std::mt19937_64 random(static_cast<std::uint64_t>(m * 10007 + n * 101 + k));
   const Draw draw = between(-2, 2);
   const auto p = product_of(m, n, k, f);
-  Room<A> a = matrix<A>(f.ta ? k : m, f.ta ? m : k, p.lda, draw, random);
-  Room<B> b = matrix<B>(f.tb ? n : k, f.tb ? k : n, p.ldb, draw, random);
-  Room<C> before = matrix<C>(m, n, p.ldc, draw, random);
+  GuardedBuffer<A> a = matrix<A>(f.ta ? k : m, f.ta ? m : k, p.lda, draw, random);
+  GuardedBuffer<B> b = matrix<B>(f.tb ? n : k, f.tb ? k : n, p.ldb, draw, random);
+  GuardedBuffer<C> before = matrix<C>(m, n, p.ldc, draw, random);
   std::vector<R> expected;
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j)
@@ -74,12 +75,12 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) {
       [&](std::int64_t l, std::int64_t j) { return R(operand(b[f.tb ? j * p.ldb + l : l * p.ldb + j])); }, R(f.beta),
       [&](std::int64_t i, std::int64_t j) -> R& { return expected[static_cast<std::size_t>(i * n + j)]; });
   for (const bool split : {false, true}) {
-    Room<C> c((m - 1) * p.ldc + n);
+    GuardedBuffer<C> c((m - 1) * p.ldc + n);
     for (std::int64_t i = 0; i < m && f.beta != 0; ++i)  // with beta = 0 it is not read: it is NaN
       for (std::int64_t j = 0; j < n; ++j) c[i * p.ldc + j] = before[i * p.ldc + j];
     split ? kernels::gemm_parallel(p, a.data(), b.data(), c.data()) : kernels::gemm(p, a.data(), b.data(), c.data());
     Worst worst;
-    bool kept = c.kept();
+    bool kept = c.guards_intact();
     for (std::int64_t i = 0; i < m; ++i) {
       for (std::int64_t j = 0; j < n; ++j)
         worst.add(i * n + j, static_cast<float>(c[i * p.ldc + j]),
@@ -101,8 +102,8 @@ void check_types(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) 
 }
 
 template <class T>
-std::vector<T> multiplied(const kernels::Product<BFloat16>& p, Room<BFloat16>& a, Room<BFloat16>& b) {
-  Room<T> c(p.m * p.ldc);
+std::vector<T> multiplied(const kernels::Product<BFloat16>& p, GuardedBuffer<BFloat16>& a, GuardedBuffer<BFloat16>& b) {
+  GuardedBuffer<T> c(p.m * p.ldc);
   kernels::gemm_parallel(p, a.data(), b.data(), c.data());
   return c.values();
 }
@@ -145,8 +146,8 @@ TEST_CASE("products of bfloat16 do not depend on threads, nor on how they are cu
         for (const std::int64_t k : {99, 1100}) {
           std::mt19937_64 random(1);
           const auto p = product_of(400, 330, k, {ta, tb, 0, 1, 0});
-          Room<BFloat16> a = matrix<BFloat16>(ta ? k : 400, ta ? 400 : k, p.lda, between(-2, 2), random);
-          Room<BFloat16> b = matrix<BFloat16>(tb ? 330 : k, tb ? k : 330, p.ldb, between(-2, 2), random);
+          GuardedBuffer<BFloat16> a = matrix<BFloat16>(ta ? k : 400, ta ? 400 : k, p.lda, between(-2, 2), random);
+          GuardedBuffer<BFloat16> b = matrix<BFloat16>(tb ? 330 : k, tb ? k : 330, p.ldb, between(-2, 2), random);
           set_num_threads(1);
           const std::vector<float> one = multiplied<float>(p, a, b);
           for (const int threads : {2, 3}) {
@@ -179,8 +180,8 @@ TEST_CASE("what is not finite goes through products of bfloat16, and what is den
         const std::int64_t n = 37, k = 45;
         std::mt19937_64 random(1);
         const auto p = product_of(m, n, k, {false, transposed, 0, 1, 0});
-        Room<BFloat16> a = matrix<BFloat16>(m, k, k, between(1, 2), random);
-        Room<BFloat16> b = matrix<BFloat16>(transposed ? n : k, p.ldb, p.ldb, between(1, 2), random);
+        GuardedBuffer<BFloat16> a = matrix<BFloat16>(m, k, k, between(1, 2), random);
+        GuardedBuffer<BFloat16> b = matrix<BFloat16>(transposed ? n : k, p.ldb, p.ldb, between(1, 2), random);
         a[0 * k + 44] = BFloat16(static_cast<float>(nan));
         a[1 * k + 3] = BFloat16(infinity);
         b[transposed ? 36 * k + 7 : 7 * n + 36] = BFloat16(-infinity);
@@ -200,14 +201,14 @@ TEST_CASE("what is not finite goes through products of bfloat16, and what is den
             }
           }
         // Of floats: what rounds to infinity does, and NaN of any bits stays.
-        Room<float> wide(m * k);
+        GuardedBuffer<float> wide(m * k);
         for (std::int64_t i = 0; i < m * k; ++i) wide[i] = 0;
         wide[0] = std::numeric_limits<float>::max();
         const std::uint32_t quiet = 0x7f800001u;
         std::memcpy(&wide[k], &quiet, sizeof quiet);
-        Room<BFloat16> ones(n * k);
+        GuardedBuffer<BFloat16> ones(n * k);
         for (std::int64_t i = 0; i < n * k; ++i) ones[i] = BFloat16(1);
-        Room<float> d(m * n);
+        GuardedBuffer<float> d(m * n);
         kernels::gemm(p, wide.data(), ones.data(), d.data());
         CHECK(d[0] == infinity);
         CHECK(std::isnan(d[n]));

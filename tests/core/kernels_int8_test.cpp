@@ -2,7 +2,7 @@
 
 #include "kernels/gemm_int8.hpp"
 #include "support/catch.hpp"
-#include "support/room.hpp"
+#include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
@@ -16,19 +16,19 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group) {
   INFO(m << " x " << k << " x " << n << ", groups of " << group << ", bytes " << sizeof(X) << sizeof(C));
   std::mt19937_64 random(static_cast<std::uint64_t>(m * 10007 + n * 101 + k));
   const std::int64_t ld = k + 3, groups = k == 0 ? 0 : (k + group - 1) / group;
-  Room<X> x(m * ld);
+  GuardedBuffer<X> x(m * ld);
   for (std::int64_t i = 0; i < m * ld; ++i) x[i] = X(static_cast<float>(between(-2, 2)(random)));
-  Room<std::int8_t> data(n * ld);
+  GuardedBuffer<std::int8_t> data(n * ld);
   for (std::int64_t i = 0; i < n * ld; ++i) data[i] = static_cast<std::int8_t>(random() % 255 - 127);
-  Room<float> scales = drawn<float>(n * groups, 1, between(0.001, 0.01), random);
+  GuardedBuffer<float> scales = drawn<float>(n * groups, 1, between(0.001, 0.01), random);
   kernels::Int8Weights w;
   w.data = data.data(), w.scales = scales.data(), w.ld = ld, w.group = group;
-  Room<C> c((m - 1) * (n + 2) + n);
-  Room<float> bias = drawn<float>(n, 1, between(-1, 1), random);
+  GuardedBuffer<C> c((m - 1) * (n + 2) + n);
+  GuardedBuffer<float> bias = drawn<float>(n, 1, between(-1, 1), random);
   const bool biased = group != 64;
   kernels::gemm_int8_parallel(m, n, k, x.data(), ld, w, c.data(), n + 2, biased ? bias.data() : nullptr);
   Worst worst;
-  bool kept = c.kept();
+  bool kept = c.guards_intact();
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
       Sum<float> sum;

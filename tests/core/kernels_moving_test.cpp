@@ -6,7 +6,7 @@
 #include "kernels/gather.hpp"
 #include "kernels/masked_products.hpp"
 #include "support/catch.hpp"
-#include "support/room.hpp"
+#include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
@@ -18,8 +18,8 @@ namespace {
 using kernels::Strides;
 
 template <class T>
-Room<T> counted(std::int64_t n, std::int64_t offset = 1) {
-  Room<T> room(n, offset);
+GuardedBuffer<T> counted(std::int64_t n, std::int64_t offset = 1) {
+  GuardedBuffer<T> room(n, offset);
   for (std::int64_t i = 0; i < n; ++i) room[i] = static_cast<T>(i);
   return room;
 }
@@ -67,9 +67,9 @@ void check_copy(const Shape& sizes, const Strides& sy, const Strides& sx) {
   for (int a = 0; a < sizes.rank(); ++a)
     UNSCOPED_INFO("strides " << sy[static_cast<std::size_t>(a)] << ", " << sx[static_cast<std::size_t>(a)]);
   const Extent ey(sizes, sy), ex(sizes, sx);
-  Room<W> x = counted<W>(ex.size), y(ey.size, 3);
+  GuardedBuffer<W> x = counted<W>(ex.size), y(ey.size, 3);
   kernels::copy(sizes, sizeof(W), y.data() + ey.begin, sy, x.data() + ex.begin, sx);
-  bool right = y.kept();
+  bool right = y.guards_intact();
   std::vector<bool> written(static_cast<std::size_t>(ey.size));
   each_index(sizes, [&](const auto& index) {
     const std::int64_t to = ey.begin + dot(sizes, index, sy);
@@ -125,8 +125,8 @@ void check_copies() {
 // ---- gather -----------------------------------------------------------------------------------------------------
 
 template <class T>
-Room<T> numbers(std::int64_t n, std::mt19937_64& random) {
-  Room<T> room(n);
+GuardedBuffer<T> numbers(std::int64_t n, std::mt19937_64& random) {
+  GuardedBuffer<T> room(n);
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t whole = pick(random, -1000, 1000);
     room[i] = std::is_floating_point_v<T> ? static_cast<T>(static_cast<double>(whole) / 7) : static_cast<T>(whole);
@@ -134,8 +134,8 @@ Room<T> numbers(std::int64_t n, std::mt19937_64& random) {
   return room;
 }
 
-Room<std::int64_t> ids_below(std::int64_t limit, std::int64_t n, std::mt19937_64& random) {
-  Room<std::int64_t> ids(n);
+GuardedBuffer<std::int64_t> ids_below(std::int64_t limit, std::int64_t n, std::mt19937_64& random) {
+  GuardedBuffer<std::int64_t> ids(n);
   for (std::int64_t i = 0; i < n; ++i) ids[i] = pick(random, 0, limit - 1);
   return ids;
 }
@@ -148,14 +148,14 @@ void check_row_moves(std::int64_t outer, std::int64_t n, std::int64_t inner, std
   std::mt19937_64 random(static_cast<std::uint64_t>(n + inner));
   const Shape whole{outer, n, inner};
   const kernels::AxisView axis(whole, 1);
-  Room<std::int64_t> ids = ids_below(n, count, random);
-  Room<T> x = numbers<T>(whole.numel(), random), y(outer * count * inner, 3);
+  GuardedBuffer<std::int64_t> ids = ids_below(n, count, random);
+  GuardedBuffer<T> x = numbers<T>(whole.numel(), random), y(outer * count * inner, 3);
   kernels::gather_rows(y.data(), x.data(), ids.data(), count, axis, sizeof(T), skip);
-  Room<T> sums = numbers<T>(whole.numel(), random);
+  GuardedBuffer<T> sums = numbers<T>(whole.numel(), random);
   std::vector<T> expected = sums.values();
-  Room<T> terms = numbers<T>(outer * count * inner, random);
+  GuardedBuffer<T> terms = numbers<T>(outer * count * inner, random);
   kernels::scatter_rows_add(sums.data(), terms.data(), ids.data(), count, axis, skip);
-  bool gathered = y.kept();
+  bool gathered = y.guards_intact();
   for (std::int64_t o = 0; o < outer; ++o)
     for (std::int64_t i = 0; i < count; ++i)
       for (std::int64_t k = 0; k < inner; ++k) {
@@ -166,7 +166,7 @@ void check_row_moves(std::int64_t outer, std::int64_t n, std::int64_t inner, std
       }
   CHECK(gathered);
   CHECK(sums.values() == expected);
-  CHECK(sums.kept());
+  CHECK(sums.guards_intact());
 }
 
 // gather and scatter_add of ids of any smaller shape.
@@ -174,13 +174,13 @@ template <class T>
 void check_element_moves(const Shape& ids_shape, const Shape& whole, int axis) {
   INFO("ids " << ids_shape << " along axis " << axis << " of " << whole << ", " << sizeof(T) << " bytes");
   std::mt19937_64 random(9);
-  Room<std::int64_t> ids = ids_below(whole[axis], ids_shape.numel(), random);
-  Room<T> x = numbers<T>(whole.numel(), random), y(ids_shape.numel(), 3);
+  GuardedBuffer<std::int64_t> ids = ids_below(whole[axis], ids_shape.numel(), random);
+  GuardedBuffer<T> x = numbers<T>(whole.numel(), random), y(ids_shape.numel(), 3);
   kernels::gather(y.data(), x.data(), ids.data(), ids_shape, whole, axis, sizeof(T));
-  Room<T> sums = numbers<T>(whole.numel(), random), terms = numbers<T>(ids_shape.numel(), random);
+  GuardedBuffer<T> sums = numbers<T>(whole.numel(), random), terms = numbers<T>(ids_shape.numel(), random);
   std::vector<T> expected = sums.values();
   kernels::scatter_add(sums.data(), terms.data(), ids.data(), ids_shape, whole, axis);
-  bool gathered = y.kept();
+  bool gathered = y.guards_intact();
   const Strides steps = kernels::row_major(whole);
   std::int64_t i = 0;
   each_index(ids_shape, [&](auto index) {
@@ -192,7 +192,7 @@ void check_element_moves(const Shape& ids_shape, const Shape& whole, int axis) {
   });
   CHECK(gathered);
   CHECK(sums.values() == expected);
-  CHECK(sums.kept());
+  CHECK(sums.guards_intact());
 }
 
 template <class T>
@@ -219,7 +219,7 @@ void check_gathers() {
 template <class T>
 struct Matrix {
   std::int64_t rows, columns, stride;
-  Room<T> room;
+  GuardedBuffer<T> room;
   Matrix(std::int64_t rows, std::int64_t columns, std::int64_t gap)
       : rows(rows), columns(columns), stride(columns + gap), room((rows - 1) * stride + columns) {}
   T& operator()(std::int64_t i, std::int64_t j) { return room[i * stride + j]; }
@@ -235,7 +235,7 @@ struct Matrix {
 template <class T, class Terms>
 void check_sums(const char* name, Matrix<T>& result, const Terms& terms) {
   Worst worst;
-  bool kept = result.room.kept();
+  bool kept = result.room.guards_intact();
   for (std::int64_t i = 0; i < result.rows; ++i) {
     for (std::int64_t j = 0; j < result.columns; ++j) worst.add(i * result.columns + j, result(i, j), sum(terms(i, j)));
     if (i + 1 < result.rows)
@@ -252,7 +252,7 @@ void check_visible(std::int64_t queries, std::int64_t keys, std::int64_t feature
   INFO(queries << " queries, " << keys << " keys, " << features << " features, one row of visible keys " << shared);
   using Terms = std::vector<Rounded<T>>;
   std::mt19937_64 random(static_cast<std::uint64_t>(queries * keys));
-  Room<bool> seen(queries * keys);
+  GuardedBuffer<bool> seen(queries * keys);
   for (std::int64_t i = 0; i < queries * keys; ++i) seen[i] = random() % 3 != 0;
   const auto visible = [&](std::int64_t q, std::int64_t k) { return seen[shared ? k : q * keys + k]; };
   const kernels::VisiblePairs pairs{queries, keys, features, {seen.data(), shared ? 0 : keys}};
@@ -318,13 +318,13 @@ TEST_CASE("copies between any two layouts are those of plain loops", "[kernels]"
 TEST_CASE("bytes are copied and cleared, and no others", "[kernels]") {
   for (const std::int64_t n : {0, 1, 3, 7, 33, 257, 1 << 17, 1000003}) {
     INFO(n << " bytes");
-    Room<unsigned char> x = counted<unsigned char>(n), y(n, 3);
+    GuardedBuffer<unsigned char> x = counted<unsigned char>(n), y(n, 3);
     kernels::copy(y.data(), x.data(), n);
     CHECK(y.values() == x.values());
-    CHECK(y.kept());
+    CHECK(y.guards_intact());
     kernels::zero(y.data(), n);
     CHECK(y.values() == std::vector<unsigned char>(static_cast<std::size_t>(n)));
-    CHECK(y.kept());
+    CHECK(y.guards_intact());
   }
 }
 
@@ -335,8 +335,8 @@ TEST_CASE("gathered and scattered elements are those of plain loops, to the bit"
     check_gathers<double>();
   });
   std::mt19937_64 random(1);
-  Room<std::int64_t> ids = ids_below(5, 33, random);
-  Room<unsigned char> x = counted<unsigned char>(5 * 7), y(33 * 7, 3);
+  GuardedBuffer<std::int64_t> ids = ids_below(5, 33, random);
+  GuardedBuffer<unsigned char> x = counted<unsigned char>(5 * 7), y(33 * 7, 3);
   kernels::gather_rows(y.data(), x.data(), ids.data(), 33, kernels::AxisView({5, 7}, 0), 1, 2);
   for (std::int64_t i = 0; i < 33 * 7; ++i) CHECK(y[i] == (ids[i / 7] == 2 ? 0 : x[ids[i / 7] * 7 + i % 7]));
 }

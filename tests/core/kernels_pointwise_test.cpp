@@ -7,7 +7,7 @@
 #include "kernels/optim.hpp"
 #include "support/catch.hpp"
 #include "support/function_rows.hpp"
-#include "support/room.hpp"
+#include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
@@ -36,7 +36,7 @@ void check(const Row<T>& row) {
   for (const std::int64_t n : odd_sizes)
     for (const std::int64_t offset : {0, 1, 5}) {
       INFO(row.name << ", " << sizeof(T) << " bytes, n = " << n << ", offset " << offset);
-      std::vector<Room<T>> rooms;
+      std::vector<GuardedBuffer<T>> rooms;
       std::vector<std::vector<T>> before;
       std::vector<T*> at;
       for (const Draw& draw : row.arrays) {
@@ -44,7 +44,7 @@ void check(const Row<T>& row) {
         rooms.push_back(drawn<T>(n, offset == 0 ? 0 : offset + step, draw, random));
         before.push_back(rooms.back().values());
       }
-      for (Room<T>& room : rooms) at.push_back(room.data());
+      for (GuardedBuffer<T>& room : rooms) at.push_back(room.data());
       row.kernel(at.data(), n);
       Worst worst;
       for (std::int64_t i = 0; i < n; ++i) {
@@ -55,7 +55,7 @@ void check(const Row<T>& row) {
       }
       INFO(worst);
       CHECK(worst.within_bounds());
-      for (const Room<T>& room : rooms) CHECK(room.kept());
+      for (const GuardedBuffer<T>& room : rooms) CHECK(room.guards_intact());
     }
 }
 
@@ -163,21 +163,21 @@ void check_choices(std::int64_t n, int sx, int sy) {
   std::mt19937_64 random(static_cast<std::uint64_t>(n));
   const auto& k = kernels::elementwise<T>();
   const Draw few = sometimes({0, -0., 1, std::numeric_limits<double>::quiet_NaN(), 1e9}, between(-1, 1), 2);
-  Room<T> x = drawn<T>(sx ? n : 1, 1, few, random), y = drawn<T>(sy ? n : 1, 3, few, random), z(n, 5);
-  Room<bool> c(n);
+  GuardedBuffer<T> x = drawn<T>(sx ? n : 1, 1, few, random), y = drawn<T>(sy ? n : 1, 3, few, random), z(n, 5);
+  GuardedBuffer<bool> c(n);
   for (std::int64_t i = 0; i < n; ++i) c[i] = random() % 2;
   k.choose(z.data(), c.data(), x.data(), y.data(), n, sx, sy);
   Worst worst;
   for (std::int64_t i = 0; i < n; ++i) worst.add(i, z[i], Rounded<T>(c[i] ? x[sx * i] : y[sy * i]));
   INFO("choose: " << worst);
   CHECK(worst.within_bounds());
-  CHECK(z.kept());
+  CHECK(z.guards_intact());
   const auto compared = [&](const char* name, kernels::Comparison<T> kernel, auto plain) {
     INFO(name);
-    Room<bool> verdict(n, 7);
-    kernel(verdict.data(), x.data(), y.data(), n, sx, sy);
-    bool right = verdict.kept();
-    for (std::int64_t i = 0; i < n; ++i) right = right && verdict[i] == plain(x[sx * i], y[sy * i]);
+    GuardedBuffer<bool> result(n, 7);
+    kernel(result.data(), x.data(), y.data(), n, sx, sy);
+    bool right = result.guards_intact();
+    for (std::int64_t i = 0; i < n; ++i) right = right && result[i] == plain(x[sx * i], y[sy * i]);
     CHECK(right);
   };
   compared("eq", k.eq, std::equal_to<T>());

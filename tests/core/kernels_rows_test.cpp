@@ -5,7 +5,7 @@
 #include "kernels/rows_norm.hpp"
 #include "kernels/rows_softmax.hpp"
 #include "support/catch.hpp"
-#include "support/room.hpp"
+#include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
@@ -48,10 +48,11 @@ void check_fold(const FoldRow<T>& row, std::int64_t kept, std::int64_t ks, std::
   INFO(row.name << ", " << sizeof(T) << " bytes, kept " << kept << " step " << ks << ", reduced " << reduced << " step "
                 << rs << ", centred " << centred);
   std::mt19937_64 random(static_cast<std::uint64_t>(kept * 1000 + reduced));
-  Room<T> x((kept - 1) * ks + std::max<std::int64_t>(reduced - 1, 0) * rs + 1);  // what lies between is NaN
+  GuardedBuffer<T> x((kept - 1) * ks + std::max<std::int64_t>(reduced - 1, 0) * rs + 1);  // what lies between is NaN
   for (std::int64_t k = 0; k < kept; ++k)
     for (std::int64_t r = 0; r < reduced; ++r) x[k * ks + r * rs] = static_cast<T>(row.from(random));
-  Room<double> acc = drawn<double>(kept, 1, row.start, random), centre = drawn<double>(kept, 3, between(0, 3), random);
+  GuardedBuffer<double> acc = drawn<double>(kept, 1, row.start, random),
+                        centre = drawn<double>(kept, 3, between(0, 3), random);
   const std::vector<double> before = acc.values();
   row.kernel(acc.data(), x.data(), centred ? centre.data() : nullptr, kept, ks, reduced, rs);
   Worst worst;
@@ -65,7 +66,7 @@ void check_fold(const FoldRow<T>& row, std::int64_t kept, std::int64_t ks, std::
   }
   INFO(worst);
   CHECK(worst.within_bounds());
-  CHECK(acc.kept());
+  CHECK(acc.guards_intact());
 }
 
 template <class T>
@@ -89,7 +90,7 @@ void check_find() {
     for (std::int64_t at = 0; at <= n; at += std::max<std::int64_t>(1, n / 40))
       for (const double hit : {0.5, nan}) {
         INFO("find " << hit << " at " << at << " of " << n);
-        Room<T> x = drawn<T>(n, 1, between(1, 2), random);
+        GuardedBuffer<T> x = drawn<T>(n, 1, between(1, 2), random);
         if (at < n) x[at] = static_cast<T>(hit);
         if (at + 1 < n) x[n - 1] = static_cast<T>(0.5);  // another, later
         CHECK(kernels::reference::find(x.data(), n, static_cast<T>(0.5)) == at);
@@ -103,7 +104,7 @@ template <class T>
 void check_squares() {
   std::mt19937_64 random(2);
   for (const std::int64_t n : odd_sizes) {
-    Room<T> x = drawn<T>(n, 1, between(-2, 2), random);
+    GuardedBuffer<T> x = drawn<T>(n, 1, between(-2, 2), random);
     std::vector<Wide> numbers;
     for (std::int64_t i = 0; i < n; ++i) numbers.emplace_back(static_cast<double>(x[i]));
     Worst worst;
@@ -129,8 +130,8 @@ struct Lines {
 };
 
 template <class T>
-Room<T> drawn_lines(const Lines& lines, std::int64_t offset, const Draw& from, std::mt19937_64& random) {
-  Room<T> room(lines.room(), offset);
+GuardedBuffer<T> drawn_lines(const Lines& lines, std::int64_t offset, const Draw& from, std::mt19937_64& random) {
+  GuardedBuffer<T> room(lines.room(), offset);
   for (std::int64_t l = 0; l < lines.count; ++l)
     for (std::int64_t r = 0; r < lines.n; ++r) room[lines.at(l, r)] = static_cast<T>(from(random));
   return room;
@@ -138,7 +139,7 @@ Room<T> drawn_lines(const Lines& lines, std::int64_t offset, const Draw& from, s
 
 // y against plain(line l's elements), and that what lies between and around the lines is left alone.
 template <class T, class Plain>
-void check_lines(const char* name, const Lines& lines, Room<T>& y, const Plain& plain) {
+void check_lines(const char* name, const Lines& lines, GuardedBuffer<T>& y, const Plain& plain) {
   INFO(name << ", " << sizeof(T) << " bytes, " << lines);
   Worst worst;
   std::vector<bool> written(static_cast<std::size_t>(lines.room()));
@@ -149,7 +150,7 @@ void check_lines(const char* name, const Lines& lines, Room<T>& y, const Plain& 
       written[static_cast<std::size_t>(lines.at(l, r))] = true;
     }
   }
-  bool gaps_kept = y.kept();
+  bool gaps_kept = y.guards_intact();
   for (std::int64_t i = 0; i < lines.room(); ++i)
     gaps_kept = gaps_kept && (written[static_cast<std::size_t>(i)] || y.untouched(i));
   INFO(worst);
@@ -159,7 +160,7 @@ void check_lines(const char* name, const Lines& lines, Room<T>& y, const Plain& 
 
 // The elements of line l as numbers with bounds.
 template <class T>
-std::vector<Rounded<T>> line(Room<T>& x, const Lines& lines, std::int64_t l) {
+std::vector<Rounded<T>> line(GuardedBuffer<T>& x, const Lines& lines, std::int64_t l) {
   std::vector<Rounded<T>> v;
   for (std::int64_t r = 0; r < lines.n; ++r) v.emplace_back(x[lines.at(l, r)]);
   return v;
@@ -171,14 +172,15 @@ void check_softmax(const Lines& lines, std::int64_t offset) {
   const auto& k = kernels::softmax_rows<T>();
   std::mt19937_64 random(static_cast<std::uint64_t>(lines.n));
   // Not of -inf alone: a line's first element is finite.
-  Room<T> x = drawn_lines<T>(lines, offset, sometimes({-infinity, -200}, between(-30, 30), 30), random);
+  GuardedBuffer<T> x = drawn_lines<T>(lines, offset, sometimes({-infinity, -200}, between(-30, 30), 30), random);
   for (std::int64_t l = 0; l < lines.count; ++l) x[lines.at(l, 0)] = T(0.5);
-  Room<T> y(lines.room(), offset), log_y(lines.room(), offset), dx(lines.room(), offset), log_dx(lines.room(), offset);
+  GuardedBuffer<T> y(lines.room(), offset), log_y(lines.room(), offset), dx(lines.room(), offset),
+      log_dx(lines.room(), offset);
   k.softmax(y.data(), x.data(), lines.count, lines.n, lines.stride, lines.nontemporal);
   k.log_softmax(log_y.data(), x.data(), lines.count, lines.n, lines.stride, lines.nontemporal);
   namespace plain = kernels::reference;
   std::vector<R> expected(static_cast<std::size_t>(lines.n));
-  const auto of_one = [&](Room<T>& from, void (*form)(R*, const R*, std::int64_t)) {
+  const auto of_one = [&](GuardedBuffer<T>& from, void (*form)(R*, const R*, std::int64_t)) {
     return [&, form](std::int64_t l) {
       const InChains chains(lines.stride == 1 ? 2 : 1);
       form(expected.data(), line(from, lines, l).data(), lines.n);
@@ -188,10 +190,10 @@ void check_softmax(const Lines& lines, std::int64_t offset) {
   check_lines("softmax", lines, y, of_one(x, plain::softmax<R>));
   check_lines("log_softmax", lines, log_y, of_one(x, plain::log_softmax<R>));
 
-  Room<T> dy = drawn_lines<T>(lines, offset, between(-2, 2), random);
+  GuardedBuffer<T> dy = drawn_lines<T>(lines, offset, between(-2, 2), random);
   k.softmax_backward(dx.data(), y.data(), dy.data(), lines.count, lines.n, lines.stride, lines.nontemporal);
   k.log_softmax_backward(log_dx.data(), log_y.data(), dy.data(), lines.count, lines.n, lines.stride, lines.nontemporal);
-  const auto of_two = [&](Room<T>& from, void (*form)(R*, const R*, const R*, std::int64_t)) {
+  const auto of_two = [&](GuardedBuffer<T>& from, void (*form)(R*, const R*, const R*, std::int64_t)) {
     return [&, form](std::int64_t l) {
       const InChains chains(lines.stride == 1 ? 8 : 1);
       form(expected.data(), line(from, lines, l).data(), line(dy, lines, l).data(), lines.n);
@@ -218,7 +220,7 @@ void check_softmax(const Lines& lines, std::int64_t offset) {
   }
   INFO("max_and_sum, " << sizeof(T) << " bytes, " << lines << ", " << worst);
   CHECK(worst.within_bounds());
-  Room<T> scaled(lines.n, offset);
+  GuardedBuffer<T> scaled(lines.n, offset);
   k.scaled_exp(scaled.data(), x.data(), lines.n, max, T(0.3));
   check_lines("scaled_exp", lines, scaled, [&](std::int64_t) {
     for (std::size_t i = 0; i < numbers.size(); ++i) expected[i] = exp(numbers[i] - largest) * R(T(0.3));
@@ -282,9 +284,9 @@ void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bo
   const std::int64_t offset = nontemporal ? 0 : 1;
   const double eps = 1e-3;
   std::mt19937_64 random(static_cast<std::uint64_t>(n));
-  Room<T> x = drawn<T>(rows * n, offset, between(shift - 2, shift + 2), random), y(rows * n, offset);
-  Room<T> weight = drawn<T>(n, 3, between(-2, 2), random), bias = drawn<T>(n, 5, between(-2, 2), random);
-  Room<double> mean(rows), rstd(rows);
+  GuardedBuffer<T> x = drawn<T>(rows * n, offset, between(shift - 2, shift + 2), random), y(rows * n, offset);
+  GuardedBuffer<T> weight = drawn<T>(n, 3, between(-2, 2), random), bias = drawn<T>(n, 5, between(-2, 2), random);
+  GuardedBuffer<double> mean(rows), rstd(rows);
   const T* const w = weighted ? weight.data() : nullptr;
   (layer ? k.layer : k.rms)(y.data(), layer ? mean.data() : nullptr, rstd.data(), x.data(), w,
                             biased ? bias.data() : nullptr, rows, n, eps, nontemporal);
@@ -315,11 +317,11 @@ void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bo
   INFO("forward " << forward << "; moments " << moments);
   CHECK(forward.within_bounds());
   CHECK(moments.within_bounds());
-  CHECK((y.kept() && mean.kept() && rstd.kept()));
+  CHECK((y.guards_intact() && mean.guards_intact() && rstd.guards_intact()));
 
   // The gradients, from the mean and 1/std that were left.
-  Room<T> dy = drawn<T>(rows * n, offset, between(-2, 2), random), dx(rows * n, offset);
-  Room<T> dweight = drawn<T>(n, 3, between(-2, 2), random), dbias = drawn<T>(n, 5, between(-2, 2), random);
+  GuardedBuffer<T> dy = drawn<T>(rows * n, offset, between(-2, 2), random), dx(rows * n, offset);
+  GuardedBuffer<T> dweight = drawn<T>(n, 3, between(-2, 2), random), dbias = drawn<T>(n, 5, between(-2, 2), random);
   const std::vector<T> dweight_before = dweight.values(), dbias_before = dbias.values();
   (layer ? k.layer_backward : k.rms_backward)(dx.data(), weighted ? dweight.data() : nullptr,
                                               biased ? dbias.data() : nullptr, x.data(), dy.data(), w,
@@ -353,11 +355,11 @@ void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bo
   INFO("backward " << backward << "; sums " << sums);
   CHECK(backward.within_bounds());
   CHECK(sums.within_bounds());
-  CHECK((dx.kept() && dweight.kept() && dbias.kept()));
+  CHECK((dx.guards_intact() && dweight.guards_intact() && dbias.guards_intact()));
 
   // Without the gradient of x the sums are the same.
   if (!weighted || !biased) return;
-  Room<T> again = drawn<T>(n, 3, between(0, 0), random);
+  GuardedBuffer<T> again = drawn<T>(n, 3, between(0, 0), random);
   for (std::int64_t i = 0; i < n; ++i) again[i] = dweight_before[static_cast<std::size_t>(i)];
   (layer ? k.layer_backward : k.rms_backward)(nullptr, again.data(), nullptr, x.data(), dy.data(), w,
                                               layer ? mean.data() : nullptr, rstd.data(), rows, n, nontemporal);
@@ -384,8 +386,8 @@ void check_rotary(bool half, std::int64_t pairs, std::int64_t heads) {
   INFO("rotary, half " << half << ", " << pairs << " pairs, " << heads << " heads, " << sizeof(T) << " bytes");
   std::mt19937_64 random(3);
   const Draw usual = between(-2, 2);
-  Room<T> from = drawn<T>(2 * pairs * heads, 1, usual, random), to(2 * pairs * heads, 3);
-  Room<T> cosine = drawn<T>(pairs, 1, usual, random), sine = drawn<T>(pairs, 5, usual, random);
+  GuardedBuffer<T> from = drawn<T>(2 * pairs * heads, 1, usual, random), to(2 * pairs * heads, 3);
+  GuardedBuffer<T> cosine = drawn<T>(pairs, 1, usual, random), sine = drawn<T>(pairs, 5, usual, random);
   const auto& k = kernels::rotary<T>();
   (half ? k.half_split : k.interleaved)(to.data(), from.data(), cosine.data(), sine.data(), pairs, heads);
   Worst worst;
@@ -398,7 +400,7 @@ void check_rotary(bool half, std::int64_t pairs, std::int64_t heads) {
     }
   INFO(worst);
   CHECK(worst.within_bounds());
-  CHECK(to.kept());
+  CHECK(to.guards_intact());
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "fit/ops.hpp"
 #include "kernels/gemm.hpp"
 #include "support/catch.hpp"
-#include "support/room.hpp"
+#include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
@@ -46,9 +46,9 @@ const Way<T> ways[] = {
     {"packed", [](const kernels::Product<T>& p) { return p.k > 0; },
      [](const kernels::Product<T>& p, const T* a, const T* b, T* c) {
        const std::int64_t panel = kernels::panel_width * p.k;
-       Room<T> packed(kernels::panels(p.n) * panel), scratch(kernels::multiply_scratch(p));
+       GuardedBuffer<T> packed(kernels::panels(p.n) * panel), scratch(kernels::multiply_scratch(p));
        for (std::int64_t i = 0; i < kernels::panels(p.n); ++i) table<T>().pack(p, b, i, packed.data() + i * panel);
-       bool right = packed.kept();
+       bool right = packed.guards_intact();
        for (std::int64_t l = 0; l < p.k; ++l)
          for (std::int64_t j = 0; j < kernels::panels(p.n) * kernels::panel_width; ++j) {
            const std::int64_t at =
@@ -58,13 +58,13 @@ const Way<T> ways[] = {
          }
        CHECK(right);
        table<T>().multiply(p, a, packed.data(), c, scratch.data());
-       CHECK(scratch.kept());
+       CHECK(scratch.guards_intact());
      }},
     {"small", [](const kernels::Product<T>& p) { return p.k > 0 && p.m * p.n * p.k <= 64 * 64 * 64; },
      [](const kernels::Product<T>& p, const T* a, const T* b, T* c) {
-       Room<T> scratch(kernels::small_scratch(p));
+       GuardedBuffer<T> scratch(kernels::small_scratch(p));
        table<T>().small(p, a, b, c, scratch.data());
-       CHECK(scratch.kept());
+       CHECK(scratch.guards_intact());
      }},
     {"small m", [](const kernels::Product<T>& p) { return p.m <= kernels::max_small_m && !p.transpose_a && p.k > 0; },
      [](const kernels::Product<T>& p, const T* a, const T* b, T* c) { table<T>().small_m(p, a, b, c); }},
@@ -82,13 +82,13 @@ void check_gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb
   p.lda = (ta ? m : k) + room, p.ldb = (tb ? k : n) + room, p.ldc = n + room;
   p.alpha = alpha, p.beta = beta;
   const auto matrix = [&](std::int64_t rows, std::int64_t columns, std::int64_t ld) {  // between the rows is NaN
-    Room<T> x(std::max<std::int64_t>(rows - 1, 0) * ld + columns);
+    GuardedBuffer<T> x(std::max<std::int64_t>(rows - 1, 0) * ld + columns);
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < columns; ++j) x[i * ld + j] = static_cast<T>(between(-2, 2)(random));
     return x;
   };
-  Room<T> a = matrix(ta ? k : m, ta ? m : k, p.lda), b = matrix(tb ? n : k, tb ? k : n, p.ldb);
-  Room<T> before = matrix(m, n, p.ldc);
+  GuardedBuffer<T> a = matrix(ta ? k : m, ta ? m : k, p.lda), b = matrix(tb ? n : k, tb ? k : n, p.ldb);
+  GuardedBuffer<T> before = matrix(m, n, p.ldc);
   std::vector<R> expected;
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) expected.push_back(beta == 0 ? R() : R(before[i * p.ldc + j]));
@@ -98,12 +98,12 @@ void check_gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb
       [&](std::int64_t i, std::int64_t j) -> R& { return expected[static_cast<std::size_t>(i * n + j)]; });
   for (const Way<T>& way : ways<T>) {
     if (!way.takes(p)) continue;
-    Room<T> c((m - 1) * p.ldc + n);
+    GuardedBuffer<T> c((m - 1) * p.ldc + n);
     for (std::int64_t i = 0; i < m && beta != 0; ++i)  // with beta = 0 it is not read: it is NaN
       for (std::int64_t j = 0; j < n; ++j) c[i * p.ldc + j] = before[i * p.ldc + j];
     way.run(p, a.data(), b.data(), c.data());
     Worst worst;
-    bool room_kept = c.kept();
+    bool room_kept = c.guards_intact();
     for (std::int64_t i = 0; i < m; ++i) {
       for (std::int64_t j = 0; j < n; ++j)
         worst.add(i * n + j, c[i * p.ldc + j], expected[static_cast<std::size_t>(i * n + j)]);
@@ -131,10 +131,10 @@ void check_add_row(std::int64_t rows, std::int64_t cols) {
   INFO("add_row, " << rows << " x " << cols << " of " << sizeof(T) << " bytes");
   std::mt19937_64 random(2);
   const std::int64_t ld = cols + 3;
-  Room<T> row = drawn<T>(cols, 1, between(-2, 2), random), c = drawn<T>(rows * ld, 3, between(-2, 2), random);
+  GuardedBuffer<T> row = drawn<T>(cols, 1, between(-2, 2), random), c = drawn<T>(rows * ld, 3, between(-2, 2), random);
   const std::vector<T> before = c.values();
   table<T>().add_row(rows, cols, row.data(), c.data(), ld);
-  bool right = c.kept();
+  bool right = c.guards_intact();
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t j = 0; j < ld; ++j)
       right = right && c[r * ld + j] == before[static_cast<std::size_t>(r * ld + j)] + (j < cols ? row[j] : T(0));
@@ -146,9 +146,9 @@ void check_transpose(std::int64_t rows, std::int64_t cols) {
   INFO("transpose, " << rows << " x " << cols << " of " << sizeof(T) << " bytes");
   std::mt19937_64 random(1);
   const std::int64_t ld = cols + 3, out_ld = rows + 5;
-  Room<T> x = drawn<T>(rows * ld, 1, between(-2, 2), random), out(cols * out_ld, 3);
+  GuardedBuffer<T> x = drawn<T>(rows * ld, 1, between(-2, 2), random), out(cols * out_ld, 3);
   table<T>().transpose(rows, cols, x.data(), ld, out.data(), out_ld);
-  bool right = out.kept();
+  bool right = out.guards_intact();
   for (std::int64_t c = 0; c < cols; ++c)
     for (std::int64_t r = 0; r < out_ld; ++r)
       right = right && (r < rows ? out[c * out_ld + r] == x[r * ld + c] : out.untouched(c * out_ld + r));
@@ -163,9 +163,9 @@ void check_batch(std::int64_t count, std::int64_t m, std::int64_t n, std::int64_
   kernels::Product<T> p{};
   p.m = m, p.n = n, p.k = k, p.transpose_a = ta, p.transpose_b = tb;
   p.lda = ta ? m : k, p.ldb = tb ? k : n, p.ldc = n;
-  Room<T> a = drawn<T>(count * m * k, 1, between(-2, 2), random),
-          b = drawn<T>(count * k * n, 3, between(-2, 2), random);
-  Room<T> c(count * m * n, 5);
+  GuardedBuffer<T> a = drawn<T>(count * m * k, 1, between(-2, 2), random),
+                   b = drawn<T>(count * k * n, 3, between(-2, 2), random);
+  GuardedBuffer<T> c(count * m * n, 5);
   kernels::gemm_batched<T>(p, count, [&](std::int64_t i, const T*& x, const T*& y, T*& z) {
     x = a.data() + i * m * k;
     y = b.data() + (count - 1 - i) * k * n;
@@ -183,7 +183,7 @@ void check_batch(std::int64_t count, std::int64_t m, std::int64_t n, std::int64_
       }
   INFO(worst);
   CHECK(worst.within_bounds());
-  CHECK(c.kept());
+  CHECK(c.guards_intact());
 }
 
 }  // namespace

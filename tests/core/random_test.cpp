@@ -8,7 +8,7 @@
 #include "fit/ops.hpp"
 #include "ops/dropout.hpp"
 #include "support/catch.hpp"
-#include "support/room.hpp"
+#include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
@@ -59,16 +59,16 @@ void check_random(std::int64_t first, std::int64_t n) {
   INFO(sizeof(T) << " bytes, elements " << first << " … " << first + n - 1);
   const kernels::RandomKey key{0x123456789abcdef0, 77};
   const auto& k = kernels::random<T>();
-  Room<T> u(n), z(n, 3), y(n, 5);
+  GuardedBuffer<T> u(n), z(n, 3), y(n, 5);
   k.uniform(u.data(), key, first, n);
   k.normal(z.data(), key, first, n);
   std::mt19937_64 random(1);
-  Room<T> x = drawn<T>(n, 1, between(-2, 2), random);
+  GuardedBuffer<T> x = drawn<T>(n, 1, between(-2, 2), random);
   const std::uint32_t limit = kernels::drop_limit(0.3);
   const T scale = T(1.25);
   k.dropout(y.data(), x.data(), key, first, n, limit, scale);
   Worst worst;
-  bool same = u.kept() && z.kept() && y.kept();
+  bool same = u.guards_intact() && z.guards_intact() && y.guards_intact();
   for (std::int64_t i = 0; i < n; ++i) {
     same = same && u[i] == uniform_of<T>(key, first + i);
     worst.add(i, z[i], normal_of<T>(key, first + i));

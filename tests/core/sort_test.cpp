@@ -80,7 +80,7 @@ namespace {
 
 // The first k of a line as std::stable_sort has them, NaN being the largest.
 template <class T>
-std::vector<std::int64_t> plainly(const std::vector<T>& x, bool descending, std::int64_t k) {
+std::vector<std::int64_t> reference_order(const std::vector<T>& x, bool descending, std::int64_t k) {
   std::vector<std::int64_t> ids(x.size());
   std::iota(ids.begin(), ids.end(), 0);
   const auto below = [](T u, T v) { return u < v || (v != v && u == u); };
@@ -110,12 +110,12 @@ void check_lines(std::int64_t n, bool plain) {
   const Tensor line = tensor(x, {n});
   for (const SortOrder order : {SortOrder::ascending, SortOrder::descending}) {
     const auto [values, ids] = sort(line, 0, order);
-    CHECK(ids.to_vector<std::int64_t>() == plainly(x, order == SortOrder::descending, n));
+    CHECK(ids.to_vector<std::int64_t>() == reference_order(x, order == SortOrder::descending, n));
     for (const std::int64_t k : {std::int64_t{1}, n / 50, n / 3}) {
       if (k == 0) continue;
       const auto [top, places] =
           topk(line, k, 0, order == SortOrder::descending ? Extremes::largest : Extremes::smallest);
-      CHECK(places.to_vector<std::int64_t>() == plainly(x, order == SortOrder::descending, k));
+      CHECK(places.to_vector<std::int64_t>() == reference_order(x, order == SortOrder::descending, k));
     }
   }
 }

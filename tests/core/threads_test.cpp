@@ -93,7 +93,7 @@ TEST_CASE("a new thread records", "[threads]") {
 
 TEST_CASE("parallel_for covers everything once, in pieces that begin at multiples of grain", "[threads]") {
   for (const int threads : {1, 2, 3, 8}) {
-    const Threads team(threads);
+    const Threads limit(threads);
     for (const std::int64_t n : {0, 1, 2, 7, 33, 257, 1000})
       for (const std::int64_t grain : {1, 2, 10, 64, 2000}) {
         INFO("n " << n << ", grain " << grain << ", " << threads << " threads");
@@ -113,7 +113,7 @@ TEST_CASE("parallel_for covers everything once, in pieces that begin at multiple
 
 // Plain memory, so that the thread sanitizer sees whether the threads wait for each other as they should.
 TEST_CASE("parallel_for finds what was written before it, and what it wrote is there after it", "[threads]") {
-  const Threads team(2);
+  const Threads limit(2);
   std::vector<std::int64_t> all(64);
   for (std::int64_t k = 0; k < 3000; ++k) {
     std::fill(all.begin(), all.end(), k);
@@ -127,7 +127,7 @@ TEST_CASE("parallel_for finds what was written before it, and what it wrote is t
 }
 
 TEST_CASE("parallel_for carries recording over, and back", "[threads]") {
-  const Threads team(2);
+  const Threads limit(2);
   for (const bool on : {true, false}) {
     const detail::RecordGuard mode(on);
     std::atomic<int> other{0};
@@ -140,7 +140,7 @@ TEST_CASE("parallel_for carries recording over, and back", "[threads]") {
 }
 
 TEST_CASE("parallel_for throws what its body throws, after all have ended", "[threads]") {
-  const Threads team(2);
+  const Threads limit(2);
   std::atomic<int> ended{0};
   const auto body = [&](std::int64_t begin, std::int64_t) {
     if (begin == 0) throw Error("[body] fails at 0");
@@ -155,7 +155,7 @@ TEST_CASE("parallel_for throws what its body throws, after all have ended", "[th
 }
 
 TEST_CASE("parallel_for inside another is one call", "[threads]") {
-  const Threads team(2);
+  const Threads limit(2);
   std::atomic<int> inner{0};
   parallel_for(2, 1, [&](std::int64_t, std::int64_t) {
     parallel_for(100, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -137,9 +137,9 @@ TEST_CASE("a GPT's loss is the mean cross entropy of its logits", "[gpt]") {
   nn::GPT gpt(small());
   gpt.to(float64);
   const Tensor ids = tensor({{1, 2, 3}, {4, 5, 6}}), targets = tensor({{2, 3, -1}, {5, -1, 7}});
-  const Tensor chances = log_softmax(gpt(ids));
-  const double sum =
-      chances[{0, 0, 2}].item() + chances[{0, 1, 3}].item() + chances[{1, 0, 5}].item() + chances[{1, 2, 7}].item();
+  const Tensor log_probabilities = log_softmax(gpt(ids));
+  const double sum = log_probabilities[{0, 0, 2}].item() + log_probabilities[{0, 1, 3}].item() +
+                     log_probabilities[{1, 0, 5}].item() + log_probabilities[{1, 2, 7}].item();
   CHECK(gpt.loss(ids, targets, -1).item() == Approx(-sum / 4).epsilon(1e-12));
 }
 

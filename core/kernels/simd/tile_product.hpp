@@ -20,13 +20,13 @@ constexpr int block_vectors = 2;
 constexpr int block_rows(int vectors) { return vectors == 1 ? 8 : 6; }
 #endif
 
-template <class T, int MR, int NV, bool TransA, bool Whole>
+template <class T, int MR, int NV, bool TransA, bool Full>
 inline void block(std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
                   std::int64_t ldc, bool accumulate, std::int64_t tail) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
   const auto get = [tail](const T* at, int j) {
-    return Whole || j + 1 < NV ? load<V>(at + j * W) : load_part<V>(at + j * W, tail);
+    return Full || j + 1 < NV ? load<V>(at + j * W) : load_part<V>(at + j * W, tail);
   };
   V sum[MR][NV];
   FIT_UNROLL for (int i = 0; i < MR; ++i) FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = V(T(0));
@@ -42,7 +42,7 @@ inline void block(std::int64_t k, T alpha, const T* a, std::int64_t lda, const T
   FIT_UNROLL for (int i = 0; i < MR; ++i) FIT_UNROLL for (int j = 0; j < NV; ++j) {
     V value = factor * sum[i][j];
     if (accumulate) value = value + get(c + i * ldc, j);
-    if (Whole || j + 1 < NV)
+    if (Full || j + 1 < NV)
       value.store_unaligned(c + i * ldc + j * W);
     else
       store_part(value, c + i * ldc + j * W, tail);
@@ -50,30 +50,30 @@ inline void block(std::int64_t k, T alpha, const T* a, std::int64_t lda, const T
 }
 
 // In blocks of MR rows, and what is left of them in smaller ones.
-template <class T, int MR, int NV, bool TransA, bool Whole>
+template <class T, int MR, int NV, bool TransA, bool Full>
 void panel(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
            std::int64_t ldc, bool accumulate, std::int64_t tail) {
   const std::int64_t step = TransA ? 1 : lda;
   for (; m >= MR; m -= MR, a += MR * step, c += MR * ldc)
-    block<T, MR, NV, TransA, Whole>(k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+    block<T, MR, NV, TransA, Full>(k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
   constexpr int fewer = MR == 6 ? 4 : MR / 2;
   if constexpr (fewer > 0)
-    if (m > 0) panel<T, fewer, NV, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+    if (m > 0) panel<T, fewer, NV, TransA, Full>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
 }
 
-template <bool TransA, bool Whole, class T>
+template <bool TransA, bool Full, class T>
 void panel_of(std::int64_t vectors, std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b,
               std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail) {
   switch (vectors) {
     case 1:
-      return panel<T, block_rows(1), 1, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+      return panel<T, block_rows(1), 1, TransA, Full>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
     case 2:
-      return panel<T, block_rows(2), 2, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+      return panel<T, block_rows(2), 2, TransA, Full>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
 #if defined(__AVX512F__)
     case 3:
-      return panel<T, block_rows(3), 3, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+      return panel<T, block_rows(3), 3, TransA, Full>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
     case 4:
-      return panel<T, block_rows(4), 4, TransA, Whole>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
+      return panel<T, block_rows(4), 4, TransA, Full>(m, k, alpha, a, lda, b, ldb, c, ldc, accumulate, tail);
 #endif
     default:
       return;

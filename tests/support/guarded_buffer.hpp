@@ -21,23 +21,23 @@ constexpr std::int64_t odd_sizes[] = {0, 1, 3, 7, 16, 33, 257};
 /// write nor let into its results: all bytes are 255 at first, which as a floating number is NaN. Under the address
 /// sanitizer it may not even read them.
 template <class T>
-class Room {
+class GuardedBuffer {
  public:
-  explicit Room(std::int64_t n, std::int64_t offset = 1) : n_(n) {
+  explicit GuardedBuffer(std::int64_t n, std::int64_t offset = 1) : n_(n) {
     constexpr std::int64_t line = 64;
     bytes_.assign(static_cast<std::size_t>(4 * line + (n + offset) * size), 255);
     const auto at = reinterpret_cast<std::uintptr_t>(bytes_.data() + line);
     begin_ = static_cast<std::int64_t>(line + (line - at % line) % line) + offset * size;
     fence(true);
   }
-  ~Room() { fence(false); }
-  Room(Room&&) = default;
-  Room& operator=(Room&&) = delete;
+  ~GuardedBuffer() { fence(false); }
+  GuardedBuffer(GuardedBuffer&&) = default;
+  GuardedBuffer& operator=(GuardedBuffer&&) = delete;
   T* data() { return reinterpret_cast<T*>(bytes_.data() + begin_); }
   T& operator[](std::int64_t i) { return data()[i]; }
   std::vector<T> values() { return std::vector<T>(data(), data() + n_); }
-  /// Whether what lies around is as it was.
-  bool kept() const {
+  /// Whether the bytes around the elements are as they were.
+  bool guards_intact() const {
     const auto untouched = [&](auto from, auto to) {
       return std::all_of(bytes_.begin() + from, bytes_.begin() + to, [](unsigned char b) { return b == 255; });
     };
@@ -107,8 +107,8 @@ Draw anything() {
 }
 
 template <class T>
-Room<T> drawn(std::int64_t n, std::int64_t offset, const Draw& draw, std::mt19937_64& random) {
-  Room<T> room(n, offset);
+GuardedBuffer<T> drawn(std::int64_t n, std::int64_t offset, const Draw& draw, std::mt19937_64& random) {
+  GuardedBuffer<T> room(n, offset);
   for (std::int64_t i = 0; i < n; ++i) room[i] = static_cast<T>(draw(random));
   return room;
 }
