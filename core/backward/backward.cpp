@@ -358,7 +358,7 @@ Tensor Backward::restore(int slot, detail::Node* node, int output) {
 Tensor Backward::dy(int i) {
   const detail::Output& o = node_.outputs[output_of(node_, i)];
   if (o.grad.defined()) return o.grad;
-  if (taken_ >> (i & 63) & 1) check::fail(node_.op, "its adjoint asks for dy(", i, ") after take_dy(", i, ")");
+  if (i < 64 && taken_ >> i & 1) check::fail(node_.op, "its adjoint asks for dy(", i, ") after take_dy(", i, ")");
   return zeros(o.shape, o.dtype);
 }
 Tensor Backward::take_dy(int i) {

@@ -166,6 +166,16 @@ TEST_CASE("take_dy() hands on the gradient that came in, once", "[record]") {
   record("two", {y}, two, keep::nothing, [](Backward& b) { b.give(0, b.take_dy(0) + b.take_dy(1)); });
   sum(two[1]).backward();
   CHECK(values(y.grad()) == V{1});
+  // One that is taken says nothing of another.
+  const Tensor z = leaf({5});
+  std::vector<Tensor> many;
+  for (int i = 0; i < 65; ++i) many.push_back(z.detach() * 1);
+  record("many", {z}, many, keep::nothing, [](Backward& b) {
+    const Tensor first = b.take_dy(0);
+    b.give(0, first + b.dy(64));
+  });
+  sum(many[0]).backward();
+  CHECK(values(z.grad()) == V{1});
 }
 
 TEST_CASE("an output of record() is a tensor of its own", "[record]") {
