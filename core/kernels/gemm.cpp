@@ -14,10 +14,12 @@ Route route(const Product<T>& p) {
   if (p.m == 0 || p.n == 0) return Route::empty;
   if (p.k == 0) return Route::no_terms;
   if (p.n == 1 && p.m > 1 && p.ldc == 1) return Route::column;
-  if (p.m <= max_small_m && !p.transpose_a && (p.transpose_b || !small)) return Route::small_m;
+  if (p.m <= few_rows && !p.transpose_a && (p.transpose_b || !small)) return Route::small_m;
   if (small) return Route::small;
   if (chosen_isa < Isa::avx2 || openblas_wanted()) return Route::openblas;
-  return p.transpose_b && !p.transpose_a && p.beta == T(0) && p.n >= 2 * p.m ? Route::swapped : Route::packed;
+  if (p.m <= max_small_m && p.transpose_b && !p.transpose_a) return Route::small_m;
+  return p.transpose_b && !p.transpose_a && p.beta == T(0) && p.m * (p.n + p.k) < p.n * p.k ? Route::swapped
+                                                                                            : Route::packed;
 }
 
 template Route route(const Product<float>&);

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "fit/parallel.hpp"
@@ -14,11 +15,11 @@ enum class Route {
   empty,     // nothing to do
   no_terms,  // k = 0: c = beta c
   column,    // a single column: as a row, c' = op(b)' op(a)', for what lies together in memory is then one vector
-  small_m,   // bound by reading b, as a token at a time through a layer: b is read once, as it lies
+  small_m,   // few rows, as a token at a time through a layer: bound by reading b, which is read once, as it lies
   small,     // b stays in the cache as it lies
   packed,    // b is packed into panels
-  swapped,   // packed, but c = alpha a b' for more rows of b than of a, as those of a weight matrix over a batch:
-             // c' = alpha b a' reads b as it lies, where packing it would cost more, the fewer rows there are
+  swapped,   // packed, but for c = alpha a b' where b is larger than a and c, as weights are over a small batch:
+             // c' = alpha b a' reads b as it lies; a is packed and c transposed instead
   openblas,
 };
 template <class T>
@@ -61,6 +62,12 @@ struct Tiling {
 };
 Tiling tiling(std::int64_t m, std::int64_t n, double flops);
 
+// The same for few rows, where reading b takes the time: tiles of some 10 microseconds keep all threads at it.
+inline Tiling tiling_of_few_rows(std::int64_t m, std::int64_t n, std::int64_t k, std::size_t bytes_of_an_element) {
+  const double reading = 32.0 * static_cast<double>(bytes_of_an_element);  // rows whose operations take as long
+  return tiling(m, n, 2 * std::max(static_cast<double>(m), reading) * static_cast<double>(n) * static_cast<double>(k));
+}
+
 // All panels of op(b) one behind the other.
 template <class T>
 void pack_panels(const Product<T>& p, const T* b, T* out) {
@@ -100,8 +107,7 @@ void gemm_swapped(const Product<T>& p, const T* a, const T* b, T* c, const Done&
 
 template <class T, class Done>
 void gemm_tiled(const Product<T>& p, Route way, const T* a, const T* b, T* c, const Done& done) {
-  // With small m it is reading b that takes the time, some 16 operations' worth for a number.
-  const Tiling t = tiling(p.m, p.n, way == Route::small_m ? 16 * p.flops() : p.flops());
+  const Tiling t = way == Route::small_m ? tiling_of_few_rows(p.m, p.n, p.k, sizeof(T)) : tiling(p.m, p.n, p.flops());
   const bool packed = way == Route::packed;
   const Scratch<T> scratch(packed ? panels(p.n) * panel_width * p.k : 0);
   const auto& kernels = FIT_KERNELS(product_table, T);
@@ -114,9 +120,14 @@ void gemm_tiled(const Product<T>& p, Route way, const T* a, const T* b, T* c, co
       part.m = p.m - row < t.rows ? p.m - row : t.rows;
       part.n = p.n - col < t.cols ? p.n - col : t.cols;
       const T* const part_a = a + row * (p.transpose_a ? 1 : p.lda);
+      const T* const part_b = b + col * (p.transpose_b ? p.ldb : 1);
       T* const part_c = c + row * p.ldc + col;
-      packed ? kernels.multiply(part, part_a, scratch.get() + col * p.k, part_c, rows.get())
-             : gemm(part, part_a, b + col * (p.transpose_b ? p.ldb : 1), part_c);
+      if (packed)
+        kernels.multiply(part, part_a, scratch.get() + col * p.k, part_c, rows.get());
+      else if (way == Route::small_m)
+        kernels.small_m(part, part_a, part_b, part_c);
+      else
+        gemm(part, part_a, part_b, part_c);
       done(row, part.m, col, part.n);
     }
   });

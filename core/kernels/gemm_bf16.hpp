@@ -231,7 +231,7 @@ void gemm_bf16_small_m(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
   const Product<float> f = as_floats(p);
   const Scratch<float> wide(p.m * p.k), sums(p.m * p.n);
   bf16_widened(Bf16Loop::here, p.m, p.k, a, p.lda, wide.get());
-  const Tiling t = tiling(p.m, p.n, 16 * p.flops());
+  const Tiling t = tiling_of_few_rows(p.m, p.n, p.k, sizeof(BFloat16));
   bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i) {
       const std::int64_t col = i * t.cols;
@@ -249,7 +249,7 @@ void gemm_bf16_small_m(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
 template <class A, class B, class C>
 void gemm_bf16_terms(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
   if constexpr (std::is_same_v<B, BFloat16>)
-    if (p.m <= max_small_m && !p.transpose_a) return gemm_bf16_small_m(p, loop, a, b, c, bias);
+    if (p.m <= few_rows && !p.transpose_a) return gemm_bf16_small_m(p, loop, a, b, c, bias);
   chosen_isa >= Isa::avx512_bf16 ? gemm_bf16_native(p, loop, a, b, c, bias) : gemm_bf16_widened(p, loop, a, b, c, bias);
 }
 

@@ -33,7 +33,7 @@ void gemm_int8_small_m(std::int64_t m, std::int64_t n, std::int64_t k, const X* 
   const Scratch<float> rows(m * k), sums(m * n);
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t l = 0; l < k; ++l) rows.get()[i * k + l] = static_cast<float>(x[i * ldx + l]);
-  const Tiling t = tiling(m, n, 8.0 * 2 * static_cast<double>(m * n * k));
+  const Tiling t = tiling_of_few_rows(m, n, k, sizeof(std::int8_t));
   parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i) {
       const std::int64_t col = i * t.cols, cols = std::min(t.cols, n - col);
@@ -49,7 +49,7 @@ template <class X, class C>
 void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
                         const Int8Weights& w, C* c, std::int64_t ldc, const float* bias) {
   if (m == 0 || n == 0) return;
-  if (m <= max_small_m && k > 0) return gemm_int8_small_m(m, n, k, x, ldx, w, c, ldc, bias);
+  if (m <= few_rows && k > 0) return gemm_int8_small_m(m, n, k, x, ldx, w, c, ldc, bias);
   constexpr std::int64_t block_elements = 1 << 20;  // that stay in the cache
   const std::int64_t most = std::max(block_elements / (k + 1) / panel_width, std::int64_t{1}) * panel_width;
   const Scratch<X> unpacked(std::min(most, n) * k);

@@ -52,12 +52,14 @@ struct ProductKernels {
   void (*transpose)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld);
   // The product of small matrices; scratch: room for small_scratch(p) elements.
   void (*small)(const Product<T>& p, const T* a, const T* b, T* c, T* scratch);
-  // The product for m up to max_small_m and a not transposed: b is read once, as it lies.
+  // The product for m up to few_rows, up to max_small_m where b is transposed, and a not transposed: b is read once, as
+  // it lies.
   void (*small_m)(const Product<T>& p, const T* a, const T* b, T* c);
   // Adds a row, [cols], to each of c [rows, cols]: the bias of a linear layer.
   void (*add_row)(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc);
 };
-constexpr std::int64_t max_small_m = 4;
+// Up to few_rows, and, where b is transposed, up to max_small_m, reading b takes longer than the operations.
+constexpr std::int64_t few_rows = 4, max_small_m = 24;
 
 /// The plain form, which the kernels are held against.
 namespace reference {
@@ -73,7 +75,7 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, N alpha, const A& a
 }  // namespace reference
 
 // Parts of a and of a panel that are multiplied at a time: those of a fit the L2 cache, those of a panel about L1.
-constexpr std::int64_t m_part = 192, k_part = 256;
+constexpr std::int64_t m_part = 192, k_part = 128;
 
 inline namespace FIT_ISA_NAMESPACE {
 

@@ -18,7 +18,7 @@ struct Int8Weights {
 };
 
 struct Int8Kernels {
-  // c [m, n] = x w', m up to max_small_m, x [m, k] and c contiguous but for ldc. Weights are read once, as they lie,
+  // c [m, n] = x w', m up to few_rows, x [m, k] and c contiguous but for ldc. Weights are read once, as they lie,
   // and made floats. Sums of a group are multiplied by its scale; rounded by operation.
   void (*small_m)(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
                   std::int64_t ldc);

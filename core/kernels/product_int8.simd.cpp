@@ -1,6 +1,7 @@
 #include "kernels/product_int8.hpp"
 
 #include "kernels/simd/for_each_vector.hpp"
+#include "kernels/small_m.hpp"
 
 namespace fit::kernels {
 namespace {
@@ -31,23 +32,23 @@ V load_int8(const std::int8_t* p, std::int64_t n) {
   return load_int8(part);
 }
 
-// M rows of c and R columns, in U chains each, so that additions don't wait for one another.
-template <int M, int R, int U>
-void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row, float* c, std::int64_t ldc) {
+// M rows of c and R columns, rows of w from `row` on, `step` from one to the next.
+template <int M, int R>
+void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row, std::int64_t step, float* c,
+          std::int64_t ldc) {
   const std::int8_t* const from = w.data + row * w.ld;
   const std::int64_t groups = w.groups(k);
   V total[R][M];
   FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) total[r][i] = V(0.0F);
   for (std::int64_t g = 0; g < groups; ++g) {
-    V sum[R][M][U];
-    FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int u = 0; u < U; ++u)
-        sum[r][i][u] = V(0.0F);
-    const auto add = [&](int u, const auto& get_x, const auto& get_w) {
+    V sum[R][M];
+    FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = V(0.0F);
+    const auto add = [&](const auto& get_x, const auto& get_w) {
       V a[M];
       FIT_UNROLL for (int i = 0; i < M; ++i) a[i] = get_x(x + i * k);
       FIT_UNROLL for (int r = 0; r < R; ++r) {
-        const V b = get_w(from + r * w.ld);
-        FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i][u] = sum[r][i][u] + a[i] * b;
+        const V b = get_w(from + r * step * w.ld);
+        FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = sum[r][i] + a[i] * b;
       }
     };
     std::int64_t l = g * w.group;
@@ -60,31 +61,25 @@ void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row
           return load<V>(p + at);
       };
     };
-    for (; l + U * W <= end; l += U * W)
-      FIT_UNROLL for (int u = 0; u < U; ++u) add(u, whole(l + u * W), whole(l + u * W));
-    for (; l + W <= end; l += W) add(0, whole(l), whole(l));
+    for (; l + W <= end; l += W) add(whole(l), whole(l));
     if (l < end)
-      add(
-          0, [&](const float* p) { return load_part<V>(p + l, end - l); },
+      add([&](const float* p) { return load_part<V>(p + l, end - l); },
           [&](const std::int8_t* p) { return load_int8(p + l, end - l); });
     FIT_UNROLL for (int r = 0; r < R; ++r) {
-      const V scale(w.scales[(row + r) * groups + g]);
-      FIT_UNROLL for (int i = 0; i < M; ++i) {
-        FIT_UNROLL for (int u = 1; u < U; ++u) sum[r][i][0] = sum[r][i][0] + sum[r][i][u];
-        total[r][i] = total[r][i] + scale * sum[r][i][0];
-      }
+      const V scale(w.scales[(row + r * step) * groups + g]);
+      FIT_UNROLL for (int i = 0; i < M; ++i) total[r][i] = total[r][i] + scale * sum[r][i];
     }
   }
-  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) c[i * ldc + row + r] =
+  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) c[i * ldc + row + r * step] =
       sum_lanes(total[r][i]);
 }
 
 template <int M>
 void small_m_of(std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c, std::int64_t ldc) {
-  constexpr int U = M <= 2 ? 2 : 1;
-  std::int64_t j = 0;
-  for (; j + 2 <= n; j += 2) dots<M, 2, U>(k, x, w, j, c, ldc);
-  if (j < n) dots<M, 1, U>(k, x, w, j, c, ldc);
+  constexpr int R = columns_of<M, 2>();
+  const std::int64_t step = n / R;
+  for (std::int64_t j = 0; j < step; ++j) dots<M, R>(k, x, w, j, step, c, ldc);
+  for (std::int64_t j = step * R; j < n; ++j) dots<M, 1>(k, x, w, j, 0, c, ldc);
 }
 
 void small_m(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,

@@ -15,41 +15,51 @@ bool prepare(const Product<T>& p, T* c) {
   return p.beta != T(0);
 }
 
-// M rows of c and R columns: every vector of b that is read serves all rows of a. U sums side by side for each, so that
-// additions don't wait for one another. Few rows of b at a time: memory is read fastest in few streams.
-template <int M, int R, int U, class T, class B>
-void dots_of(const Product<T>& p, const T* a, const B* b, T* c) {
+// Columns of c, rows of b, that are computed side by side: memory is read fastest in several streams, each in pages of
+// its own, so they lie as far apart as can be. `sums` vectors for each element of c, vectors of M rows of a and one of
+// b must fit into the registers.
+template <int M, int sums = 1>
+constexpr int columns_of() {
+  int columns = 8;
+  while (columns > 1 && sums * M * columns + M + 1 > vector_registers) columns /= 2;
+  return columns;
+}
+
+// M rows of c and R columns, `step` from one to the next: every vector of b that is read serves all rows of a.
+template <int M, int R, class T, class B>
+void dots_of(const Product<T>& p, std::int64_t step, const T* a, const B* b, T* c) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
-  V sum[R][M][U];
-  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int u = 0; u < U; ++u)
-      sum[r][i][u] = V(T(0));
-  const auto add = [&](int u, const auto& get) {
+  V sum[R][M];
+  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = V(T(0));
+  const auto add = [&](const auto& get) {
     V x[M];
     FIT_UNROLL for (int i = 0; i < M; ++i) x[i] = get(a + i * p.lda);
     FIT_UNROLL for (int r = 0; r < R; ++r) {
-      const V w = get(b + r * p.ldb);
-      FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i][u] = sum[r][i][u] + x[i] * w;
+      const V w = get(b + r * step * p.ldb);
+      FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = sum[r][i] + x[i] * w;
     }
   };
   std::int64_t k = 0;
-  for (; k + U * W <= p.k; k += U * W)
-    FIT_UNROLL for (int u = 0; u < U; ++u) add(u, [k, u](const auto* at) { return load<V>(at + k + u * W); });
-  for (; k + W <= p.k; k += W) add(0, [k](const auto* at) { return load<V>(at + k); });
-  if (k < p.k) add(0, [&p, k](const auto* at) { return load_part<V>(at + k, p.k - k); });
-  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) {
-    FIT_UNROLL for (int u = 1; u < U; ++u) sum[r][i][0] = sum[r][i][0] + sum[r][i][u];
-    T& to = c[i * p.ldc + r];
-    to = p.alpha * sum_lanes(sum[r][i][0]) + (p.beta == T(0) ? T(0) : p.beta * to);
+  for (; k + W <= p.k; k += W) add([k](const auto* at) { return load<V>(at + k); });
+  if (k < p.k) add([&p, k](const auto* at) { return load_part<V>(at + k, p.k - k); });
+  constexpr int N = R < 4 ? R : 4;
+  FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int r = 0; r < R; r += N) {
+    T dots[N];
+    sum_lanes<N, M>(&sum[r][i], dots);
+    FIT_UNROLL for (int n = 0; n < N; ++n) {
+      T& to = c[i * p.ldc + (r + n) * step];
+      to = p.alpha * dots[n] + (p.beta == T(0) ? T(0) : p.beta * to);
+    }
   }
 }
 
 template <int M, class T, class B>
 void dots_of_rows(const Product<T>& p, const T* a, const B* b, T* c) {
-  constexpr int U = M <= 2 ? 2 : 1;
-  std::int64_t j = 0;
-  for (; j + 2 <= p.n; j += 2) dots_of<M, 2, U>(p, a, b + j * p.ldb, c + j);
-  if (j < p.n) dots_of<M, 1, U>(p, a, b + j * p.ldb, c + j);
+  constexpr int R = columns_of<M>();
+  const std::int64_t step = p.n / R;
+  for (std::int64_t j = 0; j < step; ++j) dots_of<M, R>(p, step, a, b + j * p.ldb, c + j);
+  for (std::int64_t j = step * R; j < p.n; ++j) dots_of<M, 1>(p, 0, a, b + j * p.ldb, c + j);
 }
 
 // c (+)= the next R rows of b, times R columns of a: c stays in the cache, and b is read in R streams.
@@ -79,7 +89,7 @@ void small_m_of(const Product<T>& p, const T* a, const B* b, T* c) {
   for (; k < p.k; ++k) add_rows<M, 1>(p, k, a, b, c, add || k > 0);
 }
 
-// The product for m up to max_small_m and a not transposed: b, of T or of narrower numbers, is read once, as it lies.
+// The product for few rows, see ProductKernels: b is of T or of narrower numbers.
 template <class T, class B>
 void small_m(const Product<T>& p, const T* a, const B* b, T* c) {
   switch (p.m) {
@@ -91,9 +101,23 @@ void small_m(const Product<T>& p, const T* a, const B* b, T* c) {
       return small_m_of<3>(p, a, b, c);
     case 4:
       return small_m_of<4>(p, a, b, c);
+    case 5:
+      return dots_of_rows<5>(p, a, b, c);
+    case 6:
+      return dots_of_rows<6>(p, a, b, c);
     default:
-      return;
+      break;
   }
+  // More rows in parts, which read b from the cache, but for the first.
+  const std::int64_t parts = (p.m + 5) / 6, cols = (1 << 17) / p.k + 1;
+  for (std::int64_t j = 0; j < p.n; j += cols)
+    for (std::int64_t i = 0, part = 0; part < parts; ++part) {
+      Product<T> some = p;
+      some.n = p.n - j < cols ? p.n - j : cols;
+      some.m = (p.m - i) / (parts - part);
+      small_m(some, a + i * p.lda, b + j * p.ldb, c + i * p.ldc + j);
+      i += some.m;
+    }
 }
 
 }  // namespace FIT_ISA_NAMESPACE

@@ -35,7 +35,7 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group) {
       for (std::int64_t l = 0; l < k; ++l) {
         const float number = data[j * ld + l], scale = scales[j * groups + l / group];
         R weight = R(number) * R(scale);
-        if (std::is_same_v<X, BFloat16> && m > kernels::max_small_m)
+        if (std::is_same_v<X, BFloat16> && m > kernels::few_rows)
           weight = R(static_cast<float>(BFloat16(number * scale)));
         sum.add(R(static_cast<float>(x[i * ld + l])) * weight);
       }

@@ -66,7 +66,10 @@ const Way<T> ways[] = {
        table<T>().small(p, a, b, c, scratch.data());
        CHECK(scratch.guards_intact());
      }},
-    {"small m", [](const kernels::Product<T>& p) { return p.m <= kernels::max_small_m && !p.transpose_a && p.k > 0; },
+    {"small m",
+     [](const kernels::Product<T>& p) {
+       return p.m <= (p.transpose_b ? kernels::max_small_m : kernels::few_rows) && !p.transpose_a && p.k > 0;
+     },
      [](const kernels::Product<T>& p, const T* a, const T* b, T* c) { table<T>().small_m(p, a, b, c); }},
 };
 
@@ -202,7 +205,7 @@ TEST_CASE("batches of products, few and large or many and small", "[gemm]") {
 
 TEST_CASE("products on every instruction set, of rows with room between them", "[gemm]") {
   each_isa([] {
-    for (const std::int64_t m : {1, 2, 3, 4, 5, 7, 11, 33})
+    for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 11, 24, 33})
       for (const std::int64_t n : {1, 3, 7, 16, 33, 65})
         for (const std::int64_t k : {0, 1, 3, 7, 33}) {
           check_forms<float>(m, n, k);
@@ -213,8 +216,8 @@ TEST_CASE("products on every instruction set, of rows with room between them", "
 
 TEST_CASE("products about as large as those that are left to BLAS", "[gemm]") {
   each_isa([] {
-    const std::int64_t sizes[][3] = {{64, 64, 64},  {64, 64, 65},  {65, 64, 64},   {64, 65, 64},  {4, 257, 260},
-                                     {3, 257, 403}, {5, 257, 260}, {257, 1, 1033}, {1, 257, 1025}};
+    const std::int64_t sizes[][3] = {{64, 64, 64},  {64, 64, 65},  {65, 64, 64},   {64, 65, 64},   {4, 257, 260},
+                                     {3, 257, 403}, {5, 257, 260}, {257, 1, 1033}, {1, 257, 1025}, {13, 403, 370}};
     for (const auto& s : sizes) {
       check_forms<float>(s[0], s[1], s[2]);
       check_forms<double>(s[0], s[1], s[2]);

@@ -27,6 +27,12 @@ inline namespace FIT_ISA_NAMESPACE {
 template <class T>
 using Vec = xsimd::batch<T, xsimd::default_arch>;
 
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int vector_registers = 32;
+#else
+constexpr int vector_registers = 16;
+#endif
+
 template <class V, class T>
 inline V load(const T* p) {
   return V::load_unaligned(p);
@@ -150,6 +156,25 @@ inline auto sum_lanes(const V& v) {
 #else
   return xsimd::hadd(v);
 #endif
+}
+
+// out[i] = the sum of the lanes of v[i step], for N vectors.
+template <int N, int step, class V, class T>
+inline void sum_lanes(const V* v, T* out) {
+#if defined(__AVX512F__)
+  if constexpr (N == 4 && sizeof(T) == 4) {  // each 128 bits of `all` have a part of the four sums
+    const auto pair = [](__m512 a, __m512 b) {
+      return _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    };
+    const __m512d low = _mm512_castps_pd(pair(v[0], v[step])), high = _mm512_castps_pd(pair(v[2 * step], v[3 * step]));
+    const __m512 all =
+        _mm512_castpd_ps(_mm512_unpacklo_pd(low, high)) + _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+    const __m256 half = _mm512_castps512_ps256(all) + _mm512_extractf32x8_ps(all, 1);
+    _mm_storeu_ps(out, _mm256_castps256_ps128(half) + _mm256_extractf128_ps(half, 1));
+    return;
+  }
+#endif
+  for (int i = 0; i < N; ++i) out[i] = sum_lanes(v[i * step]);
 }
 
 }  // namespace FIT_ISA_NAMESPACE
