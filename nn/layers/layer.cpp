@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "fit/attention.hpp"
+#include "fit/memory.hpp"
 #include "layers/list.hpp"
 #include "load.hpp"
 #include "tensor/check.hpp"
@@ -92,9 +93,17 @@ void Layer::unfreeze() {
 void Layer::to(DType dtype) {
   if (!is_floating(dtype))
     check::fail("to", "dtype is ", dtype, ": the parameters of a layer are bfloat16, float32 or float64");
+  // What is given up goes back to the system meanwhile: no model needs room for all its parameters in both types.
+  constexpr std::int64_t much = 16 << 20;
+  std::int64_t given_up = 0;
   each_value(*this, [&](const std::string&, const Field& field) {
     Tensor& value = field.value();
-    if (is_floating(value.dtype()) && value.dtype() != dtype) rebind_storage(value, value.detach().to(dtype));
+    if (!is_floating(value.dtype()) || value.dtype() == dtype) return;
+    given_up += value.numel() * size_of(value.dtype());
+    rebind_storage(value, value.detach().to(dtype));
+    if (given_up < much) return;
+    empty_cache();
+    given_up = 0;
   });
 }
 

@@ -3,6 +3,7 @@
 #include <sstream>
 #include <type_traits>
 
+#include "fit/memory.hpp"
 #include "fit/nn/activation.hpp"
 #include "fit/nn/containers.hpp"
 #include "fit/nn/dropout.hpp"
@@ -148,6 +149,13 @@ TEST_CASE("freezing takes parameters out of training, and a clone keeps that") {
   CHECK_FALSE(static_cast<Block&>(net.blocks[0]).fc.weight.has_grad());
   net.freeze();
   CHECK_FALSE(net(ones({2, 3})).requires_grad());
+}
+
+TEST_CASE("to() keeps no memory of the type before") {
+  nn::Sequential net(nn::Linear(2048, 2048), nn::Linear(2048, 2048), nn::Linear(2048, 2048));  // of 16 MiB each
+  const std::int64_t before = memory_stats().cached_bytes;
+  net.to(bfloat16);
+  CHECK(memory_stats().cached_bytes - before < std::int64_t{1} << 20);
 }
 
 TEST_CASE("to() converts in place, for everyone who holds the parameters") {
