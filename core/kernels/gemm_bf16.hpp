@@ -228,19 +228,27 @@ void gemm_bf16_widened(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
 template <class A, class C>
 void gemm_bf16_small_m(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
                        const float* bias) {
-  const Product<float> f = as_floats(p);
-  const Scratch<float> wide(p.m * p.k), sums(p.m * p.n);
-  bf16_widened(Bf16Loop::here, p.m, p.k, a, p.lda, wide.get());
+  const auto native = p.transpose_b ? bf16_kernels().small_m_native : nullptr;
+  Product<float> f = as_floats(p);
+  f.ldb = p.ldb;
+  Product<BFloat16> narrow = p;
+  narrow.lda = bf16_filled(p.k);
+  narrow.ldc = p.n;
+  const Scratch<float> wide(native ? 0 : p.m * p.k), sums(p.m * p.n);
+  const Scratch<BFloat16> rows(native ? p.m * narrow.lda : 0);
+  native ? bf16_kernels().operand<A>().rows(false, p.m, p.k, a, p.lda, rows.get(), narrow.lda)
+         : bf16_widened(Bf16Loop::here, p.m, p.k, a, p.lda, wide.get());
   const Tiling t = tiling_of_few_rows(p.m, p.n, p.k, sizeof(BFloat16));
   bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i) {
-      const std::int64_t col = i * t.cols;
-      Product<float> part = f;
-      part.n = std::min(t.cols, p.n - col);
-      part.ldb = p.ldb;
-      bf16_kernels().small_m(part, wide.get(), b + col * (p.transpose_b ? p.ldb : 1), sums.get() + col);
-      bf16_kernels().result<C>().finish(p.m, part.n, p.alpha, sums.get() + col, p.n, p.beta,
-                                        bias ? bias + col : nullptr, c + col, p.ldc);
+      const std::int64_t col = i * t.cols, cols = std::min(t.cols, p.n - col);
+      const BFloat16* const part_b = b + col * (p.transpose_b ? p.ldb : 1);
+      float* const part_sums = sums.get() + col;
+      const auto part = [cols](auto product) { return product.n = cols, product; };
+      native ? native(part(narrow), rows.get(), part_b, part_sums)
+             : bf16_kernels().small_m(part(f), wide.get(), part_b, part_sums);
+      bf16_kernels().result<C>().finish(p.m, cols, p.alpha, part_sums, p.n, p.beta, bias ? bias + col : nullptr,
+                                        c + col, p.ldc);
     }
   });
 }

@@ -2,7 +2,7 @@
 #include <immintrin.h>
 
 #include "kernels/product_bf16.hpp"
-#include "kernels/simd/isa_namespace.hpp"
+#include "kernels/small_m.hpp"
 
 // Blocks of products of BFloat16 on the processor's own instructions. For *.simd.cpp files that are compiled for
 // AVX-512: only what bears one of these targets may use more, and is called where isa.hpp says that it is there.
@@ -83,6 +83,49 @@ struct Avx512Bf16 {
     cols <= panel_width / 2 ? columns<2>(m, k, a, lda, b, sums, ld, add) : columns<4>(m, k, a, lda, b, sums, ld, add);
   }
 };
+
+// Few rows: as dots_of() of small_m.hpp, of pairs. a [M, lda] is filled up with zeros to a multiple of bf16_step.
+template <int M, int R>
+FIT_TARGET_AVX512_BF16 void bf16_dots_of(const Product<BFloat16>& p, std::int64_t step, const BFloat16* a,
+                                         const BFloat16* b, float* sums) {
+  __m512 sum[R][M];
+  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = _mm512_setzero_ps();
+  for (std::int64_t k = 0; k < p.k; k += bf16_step) {
+    const std::int64_t left = p.k - k;
+    const __mmask32 lanes = left < bf16_step ? (__mmask32{1} << left) - 1 : ~__mmask32{0};
+    __m512bh x[M];
+    FIT_UNROLL for (int i = 0; i < M; ++i) x[i] = (__m512bh)_mm512_loadu_si512(a + i * p.lda + k);
+    FIT_UNROLL for (int r = 0; r < R; ++r) {
+      const auto w = (__m512bh)_mm512_maskz_loadu_epi16(lanes, b + r * step * p.ldb + k);
+      FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = _mm512_dpbf16_ps(sum[r][i], x[i], w);
+    }
+  }
+  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sums[i * p.ldc + r * step] =
+      _mm512_reduce_add_ps(sum[r][i]);
+}
+
+template <int M>
+void bf16_dots_of_rows(const Product<BFloat16>& p, const BFloat16* a, const BFloat16* b, float* sums) {
+  constexpr int R = columns_of<M>();
+  const std::int64_t step = p.n / R;
+  for (std::int64_t j = 0; j < step; ++j) bf16_dots_of<M, R>(p, step, a, b + j * p.ldb, sums + j);
+  for (std::int64_t j = step * R; j < p.n; ++j) bf16_dots_of<M, 1>(p, 0, a, b + j * p.ldb, sums + j);
+}
+
+inline void bf16_dots(const Product<BFloat16>& p, const BFloat16* a, const BFloat16* b, float* sums) {
+  switch (p.m) {
+    case 1:
+      return bf16_dots_of_rows<1>(p, a, b, sums);
+    case 2:
+      return bf16_dots_of_rows<2>(p, a, b, sums);
+    case 3:
+      return bf16_dots_of_rows<3>(p, a, b, sums);
+    case 4:
+      return bf16_dots_of_rows<4>(p, a, b, sums);
+    default:
+      return;
+  }
+}
 
 // Tiles of 16 rows by 64 bytes: 0 … 3 are sums of 32 rows and 32 columns, 4 and 5 rows of a, 6 and 7 columns of b.
 struct Amx {

@@ -74,8 +74,11 @@ struct Bf16Kernels {
   Bf16Operand<BFloat16> from_bf16;
   Bf16Result<float> to_float;
   Bf16Result<BFloat16> to_bf16;
-  // As that of ProductKernels.
+  // As that of ProductKernels, up to few_rows.
   void (*small_m)(const Product<float>& p, const float* a, const BFloat16* b, float* c);
+  // The same for b' on the processor's instructions for BFloat16, with sums in place of c; a is filled up as a block's
+  // is. Null where it has none.
+  void (*small_m_native)(const Product<BFloat16>& p, const BFloat16* a, const BFloat16* b, float* sums);
 
   template <class From>
   const Bf16Operand<From>& operand() const {

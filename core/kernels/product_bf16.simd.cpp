@@ -67,7 +67,8 @@ constexpr Bf16Kernels native() {
           {bf16_rows<BFloat16>, bf16_panel<BFloat16>, widen<BFloat16>},
           {multiply<Way, float>, finish<float>},
           {multiply<Way, BFloat16>, finish<BFloat16>},
-          small_m<float, BFloat16>};
+          small_m<float, BFloat16>,
+          bf16_dots};
 }
 #endif
 
@@ -80,11 +81,9 @@ const Bf16Kernels& bf16_table() {
   if (chosen_isa == Isa::amx) return amx;
   if (chosen_isa == Isa::avx512_bf16) return avx512_bf16;
 #endif
-  static constexpr Bf16Kernels widened{{nullptr, nullptr, widen<float>},
-                                       {nullptr, nullptr, widen<BFloat16>},
-                                       {nullptr, finish<float>},
-                                       {nullptr, finish<BFloat16>},
-                                       small_m<float, BFloat16>};
+  static constexpr Bf16Kernels widened{{nullptr, nullptr, widen<float>}, {nullptr, nullptr, widen<BFloat16>},
+                                       {nullptr, finish<float>},         {nullptr, finish<BFloat16>},
+                                       small_m<float, BFloat16>,         nullptr};
   return widened;
 }
 
