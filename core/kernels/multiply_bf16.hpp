@@ -88,8 +88,8 @@ struct Avx512Bf16 {
 template <int M, int R>
 FIT_TARGET_AVX512_BF16 void bf16_dots_of(const Product<BFloat16>& p, std::int64_t step, const BFloat16* a,
                                          const BFloat16* b, float* sums) {
-  __m512 sum[R][M];
-  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = _mm512_setzero_ps();
+  Vec<float> sum[R][M];
+  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = Vec<float>(0.0F);
   for (std::int64_t k = 0; k < p.k; k += bf16_step) {
     const std::int64_t left = p.k - k;
     const __mmask32 lanes = left < bf16_step ? (__mmask32{1} << left) - 1 : ~__mmask32{0};
@@ -100,8 +100,7 @@ FIT_TARGET_AVX512_BF16 void bf16_dots_of(const Product<BFloat16>& p, std::int64_
       FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = _mm512_dpbf16_ps(sum[r][i], x[i], w);
     }
   }
-  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sums[i * p.ldc + r * step] =
-      _mm512_reduce_add_ps(sum[r][i]);
+  store_dots<M, R>(sum, [&](int i, int r, float dot) { sums[i * p.ldc + r * step] = dot; });
 }
 
 template <int M>

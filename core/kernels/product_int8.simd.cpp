@@ -70,8 +70,7 @@ void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row
       FIT_UNROLL for (int i = 0; i < M; ++i) total[r][i] = total[r][i] + scale * sum[r][i];
     }
   }
-  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) c[i * ldc + row + r * step] =
-      sum_lanes(total[r][i]);
+  store_dots<M, R>(total, [&](int i, int r, float dot) { c[i * ldc + row + r * step] = dot; });
 }
 
 template <int M>

@@ -25,6 +25,17 @@ constexpr int columns_of() {
   return columns;
 }
 
+// Calls store(i, r, dot) for the sums of lanes.
+template <int M, int R, class V, class Store>
+inline void store_dots(const V (&sum)[R][M], const Store& store) {
+  constexpr int N = R < 4 ? R : 4;
+  FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int r = 0; r < R; r += N) {
+    typename V::value_type dots[N];
+    sum_lanes<N, M>(&sum[r][i], dots);
+    FIT_UNROLL for (int n = 0; n < N; ++n) store(i, r + n, dots[n]);
+  }
+}
+
 // M rows of c and R columns, `step` from one to the next: every vector of b that is read serves all rows of a.
 template <int M, int R, class T, class B>
 void dots_of(const Product<T>& p, std::int64_t step, const T* a, const B* b, T* c) {
@@ -43,15 +54,10 @@ void dots_of(const Product<T>& p, std::int64_t step, const T* a, const B* b, T* 
   std::int64_t k = 0;
   for (; k + W <= p.k; k += W) add([k](const auto* at) { return load<V>(at + k); });
   if (k < p.k) add([&p, k](const auto* at) { return load_part<V>(at + k, p.k - k); });
-  constexpr int N = R < 4 ? R : 4;
-  FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int r = 0; r < R; r += N) {
-    T dots[N];
-    sum_lanes<N, M>(&sum[r][i], dots);
-    FIT_UNROLL for (int n = 0; n < N; ++n) {
-      T& to = c[i * p.ldc + (r + n) * step];
-      to = p.alpha * dots[n] + (p.beta == T(0) ? T(0) : p.beta * to);
-    }
-  }
+  store_dots<M, R>(sum, [&](int i, int r, T dot) {
+    T& to = c[i * p.ldc + r * step];
+    to = p.alpha * dot + (p.beta == T(0) ? T(0) : p.beta * to);
+  });
 }
 
 template <int M, class T, class B>
