@@ -112,18 +112,7 @@ void bf16_dots_of_rows(const Product<BFloat16>& p, const BFloat16* a, const BFlo
 }
 
 inline void bf16_dots(const Product<BFloat16>& p, const BFloat16* a, const BFloat16* b, float* sums) {
-  switch (p.m) {
-    case 1:
-      return bf16_dots_of_rows<1>(p, a, b, sums);
-    case 2:
-      return bf16_dots_of_rows<2>(p, a, b, sums);
-    case 3:
-      return bf16_dots_of_rows<3>(p, a, b, sums);
-    case 4:
-      return bf16_dots_of_rows<4>(p, a, b, sums);
-    default:
-      return;
-  }
+  with_rows<few_rows>(p.m, [&](auto m) { bf16_dots_of_rows<m>(p, a, b, sums); });
 }
 
 // Tiles of 16 rows by 64 bytes: 0 … 3 are sums of 32 rows and 32 columns, 4 and 5 rows of a, 6 and 7 columns of b.

@@ -59,7 +59,7 @@ struct ProductKernels {
   void (*add_row)(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc);
 };
 // Up to few_rows, and, where b is transposed, up to max_small_m, reading b takes longer than the operations.
-constexpr std::int64_t few_rows = 4, max_small_m = 24;
+constexpr int few_rows = 4, max_small_m = 24;
 
 /// The plain form, which the kernels are held against.
 namespace reference {

@@ -83,18 +83,7 @@ void small_m_of(std::int64_t n, std::int64_t k, const float* x, const Int8Weight
 
 void small_m(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
              std::int64_t ldc) {
-  switch (m) {
-    case 1:
-      return small_m_of<1>(n, k, x, w, c, ldc);
-    case 2:
-      return small_m_of<2>(n, k, x, w, c, ldc);
-    case 3:
-      return small_m_of<3>(n, k, x, w, c, ldc);
-    case 4:
-      return small_m_of<4>(n, k, x, w, c, ldc);
-    default:
-      return;
-  }
+  with_rows<few_rows>(m, [&](auto rows) { small_m_of<rows>(n, k, x, w, c, ldc); });
 }
 
 template <class To>

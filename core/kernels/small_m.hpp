@@ -1,10 +1,18 @@
 #pragma once
+#include <type_traits>
+
 #include "kernels/product.hpp"
 #include "kernels/simd/for_each_vector.hpp"
 
 // Products of few rows, which are bound by reading b: for *.simd.cpp files.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
+
+// Calls f(m), m a constant: one of 1 … most.
+template <int most, class F>
+void with_rows(std::int64_t m, const F& f) {
+  if constexpr (most > 0) m == most ? f(std::integral_constant<int, most>()) : with_rows<most - 1>(m, f);
+}
 
 // Leaves beta c in c, and says whether the product is to be added to it.
 template <class T>
@@ -98,24 +106,11 @@ void small_m_of(const Product<T>& p, const T* a, const B* b, T* c) {
 // The product for few rows, see ProductKernels: b is of T or of narrower numbers.
 template <class T, class B>
 void small_m(const Product<T>& p, const T* a, const B* b, T* c) {
-  switch (p.m) {
-    case 1:
-      return small_m_of<1>(p, a, b, c);
-    case 2:
-      return small_m_of<2>(p, a, b, c);
-    case 3:
-      return small_m_of<3>(p, a, b, c);
-    case 4:
-      return small_m_of<4>(p, a, b, c);
-    case 5:
-      return dots_of_rows<5>(p, a, b, c);
-    case 6:
-      return dots_of_rows<6>(p, a, b, c);
-    default:
-      break;
-  }
+  if (p.m <= few_rows) return with_rows<few_rows>(p.m, [&](auto m) { small_m_of<m>(p, a, b, c); });
+  constexpr int most = 6;
+  if (p.m <= most) return with_rows<most>(p.m, [&](auto m) { dots_of_rows<m>(p, a, b, c); });
   // More rows in parts, which read b from the cache, but for the first.
-  const std::int64_t parts = (p.m + 5) / 6, cols = (1 << 17) / p.k + 1;
+  const std::int64_t parts = (p.m + most - 1) / most, cols = (1 << 17) / p.k + 1;
   for (std::int64_t j = 0; j < p.n; j += cols)
     for (std::int64_t i = 0, part = 0; part < parts; ++part) {
       Product<T> some = p;
