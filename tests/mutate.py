@@ -1,66 +1,80 @@
 #!/usr/bin/env python3
-"""Plants errors in adjoints, kernels, masks, optimisers, losses and readers, one at a time, and lists those that no test
-notices.
+"""Plants errors in adjoints, kernels, masks, optimisers, losses and readers, and lists those that no test notices.
 
-    tests/mutate.py --list                      what could be changed
-    tests/mutate.py --sample 20 --seed 1        20 of them at random; about a minute each
-    tests/mutate.py core/ops/softmax.cpp        all those of some files
-    tests/mutate.py nn/optim nn/loss            all those of the files in some folders
-    tests/mutate.py core/kernels/gather.cpp     of a file outside core/ops, all that it defines
+    tests/mutate.py                             all of them, in one build; goes on where it was stopped
+    tests/mutate.py --list                      what is changed
+    tests/mutate.py --sample 20 --seed 1        20 of them at random
+    tests/mutate.py core/ops/softmax.cpp        those of some files
+    tests/mutate.py nn/optim nn/loss            those of the files in some folders
+    tests/mutate.py --again                     those once more that survived, with the tests as they are now
+    tests/mutate.py --table                     what was found, as docs/reliability.md has it
 
-Run by hand: it takes long. It works on a copy of the sources of HEAD in build/mutate, with a build of its own, of which
-a mutant builds one object anew. Tests that are about the file come first, then all, up to the first failure. An adjoint
-is what stands in a lambda that takes Backward&, and in functions whose names end in _backward. A mutant that doesn't
-compile counts for nothing; one that survives is either the same function in other words, or a missing test. The last
-lines are a table: file, mutants that compile, those caught, those that survive.
+Run by hand: all of them take hours. The sources are copied to build/mutate and built once, with every error in them:
+`a + b` becomes `a + mutant::Plus<17>{} + b`, which is a - b in a process that has FIT_MUTANT=17 (support/mutant.hpp). Each
+test runs alone at first, to see what it reaches. An error is then given to those tests that reach it, quick ones first, up
+to the first that fails, crashes or doesn't end. An adjoint is what stands in a lambda that takes Backward&, and in
+functions whose names end in _backward.
+
+What survives is a missing test, or the same function in other words: the latter stand in mutants_equal.txt, each under
+its reason; the exit code tells whether there are others. What the compiler evaluates isn't changed (it counts as not
+reached), nor what doesn't compile.
 """
 
 import argparse
-import io
+import collections
+import concurrent.futures
+import json
+import math
+import os
 import pathlib
 import random
 import re
 import subprocess
 import sys
-import tarfile
+import tempfile
+import threading
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 COPY = TOP / "build" / "mutate"
-RULES = [  # pattern, replacement, what is done
-    (r"\bneg\(", "Tensor(", "drop a sign"),
-    (r"\bmul\(", "div(", "divide in place of multiply"),
-    (r"\bdiv\(", "mul(", "multiply in place of divide"),
-    (r"\badd\(", "sub(", "subtract in place of add"),
-    (r"\bsub\(", "add(", "add in place of subtract"),
-    (r" \+ ", " - ", "subtract in place of add"),
-    (r" - ", " + ", "add in place of subtract"),
-    (r" \* ", " / ", "divide in place of multiply"),
-    (r" / ", " * ", "multiply in place of divide"),
-    (r" < ", " <= ", "move a bound"),
-    (r" > ", " >= ", "move a bound"),
-    (r"\btrue\b", "false", "flip a flag"),
-    (r"\bfalse\b", "true", "flip a flag"),
-    (r"\b([2-9]|0\.5)\b(?=[,); ])(?<!\.)", r"(1.0005 * \1)", "change a factor by 0.05 %"),
-    (r"\.(take_)?dy\(\)", r"\g<0> * 1.0005", "change a gradient by 0.05 %"),
-    (r"\bif \(\w+\.wants\(\d\)\) (?=\w+\.give)", "if (false) ", "lose a gradient"),
-    (r"^( +)(\w+)\.give\((\d), ", r"\1if (false) \2.give(\3, ", "lose a gradient"),
+BUILD = COPY / "build"
+EQUAL = TOP / "tests" / "mutants_equal.txt"
+CALL = r"(?:(?<![.>:\w])(?<!\w )|(?<=return ))"  # of a function, not its declaration, nor of a member
+RULES = [  # what is found, what stands before and after its first group then, what is done
+    (CALL + r"(neg)\(", "FIT_MUTANT_CALL(%d, ", ", Tensor)", "drop a sign"),
+    (CALL + r"(mul)\(", "FIT_MUTANT_CALL(%d, ", ", div)", "divide in place of multiply"),
+    (CALL + r"(div)\(", "FIT_MUTANT_CALL(%d, ", ", mul)", "multiply in place of divide"),
+    (CALL + r"(add)\(", "FIT_MUTANT_CALL(%d, ", ", sub)", "subtract in place of add"),
+    (CALL + r"(sub)\(", "FIT_MUTANT_CALL(%d, ", ", add)", "add in place of subtract"),
+    (r"() \+ ", " + mutant::Plus<%d>{}", "", "subtract in place of add"),
+    (r"() - ", " - mutant::Minus<%d>{}", "", "add in place of subtract"),
+    (r"() \* ", " * mutant::Times<%d>{}", "", "divide in place of multiply"),
+    (r"() / ", " / mutant::Over<%d>{}", "", "multiply in place of divide"),
+    (r"() < ", " < mutant::Less<%d>{}", "", "move a bound"),
+    (r"() > ", " > mutant::Greater<%d>{}", "", "move a bound"),
+    (r"\b(true|false)\b", "mutant::flag<%d>(", ")", "flip a flag"),
+    (r"(?<!\.)(?<!e-)\b([2-9]|0\.5)\b(?=[,); ])", "mutant::number<%d>(", ")", "change a number"),
+    (r"(\b\w+\.(?:take_)?dy\(\d?\))", "mutant::scaled<%d>(", ")", "change a gradient by 0.05 %"),
+    (r"\bif \((\w+\.wants\(\d\))\) (?=\w+\.give)", "mutant::keep<%d>(", ")", "lose a gradient"),
+    (r"^ +()\w+\.give\(\d, ", "if (!mutant::keep<%d>(true)) {} else ", "", "lose a gradient"),
 ]
-
-
-WHOLE = ["core/kernels", "core/io", "core/ops/attention_masks.cpp", "core/ops/masked_products.cpp", "nn/optim", "nn/loss",
+WHOLE = ["core/kernels", "core/kernels/simd", "core/io", "core/ops/attention", "core/ops/cached_attention.cpp",
+         "core/ops/composed_attention.cpp", "core/ops/masked_products.cpp", "core/ops/matmul.cpp", "nn/optim", "nn/loss",
          "nn/data"]  # where all that a file defines is changed, not adjoints alone
-FIRST = [  # which tests are about a file: the first that fits
-    (r"core/kernels/(product|gemm|multiply|small_m)", "[#product_kernels_test],[#matmul_test],[#kernels_bf16_test]"),
-    (r"core/kernels/(attention|masked)|core/ops/(.*attention|masked)",
-     "[#kernels_attention_test],[#attention_test],[#attention_tiles_test],[#attention_draws_test]"),
-    (r"core/kernels/rows", "[#kernels_rows_test],[#softmax_test],[#norm_test]"),
-    (r"core/kernels/optim|nn/optim", "[#optim_test],[#schedule_test],[#training_golden_test]"),
-    (r"core/kernels/", "[#kernels_pointwise_test],[#kernels_moving_test],[#elementwise_test]"),
-    (r"nn/loss", "[#loss_test],[#trainer_losses_test]"),
-    (r"core/io", "[#safetensors_test],[#npy_test],[#npz_test],[#fuzz_test],[#file_faults_test]"),
-    (r"nn/data", "[#data_test],[#readers_test],[#text_test],[#tokenizers_test],[#fuzz_test]"),
-    (r"", "[#op_table_test],[#gradcheck_test]"),
+AREAS = [  # in this order they are run
+    ("attention, its kernels", r"core/kernels/attention"),
+    ("attention, its ops and masks", r"core/ops/(\w*attention|masked)|core/kernels/masked"),
+    ("products", r"core/kernels/(product|gemm|multiply|small_m|pack|openblas|simd/t)|core/ops/(matmul|int8|linalg|einsum)"),
+    ("optimisers, schedules", r"nn/optim|core/kernels/optim"),
+    ("losses", r"nn/loss|core/ops/cross_entropy"),
+    ("adjoints", r"core/ops/"),
+    ("readers, writers", r"core/io"),
+    ("data sets, tokens", r"nn/data"),
+    ("other kernels", r"core/kernels/"),
 ]
+Mutant = collections.namedtuple("Mutant", "id key path line what begin end before after")
+CAP = 90  # seconds of tests
+OPEN = ["survives", "not reached"]
+NOT_PLANTED, RESULTS = COPY / "not_planted.json", COPY / "results.tsv"
 
 
 def regions(path, text):
@@ -68,7 +82,7 @@ def regions(path, text):
     if path.startswith(tuple(WHOLE)):
         yield text.index("namespace fit"), len(text)
         return
-    for head in re.finditer(r"\(Backward& \w+\) \{|\b\w+_backward\([^;{]*\) \{", text):
+    for head in re.finditer(r"\(Backward& \w+[^;{}()]*\) \{|\b\w+_backward\([^;{]*\) \{", text):
         depth, i = 1, head.end()
         while depth and i < len(text):
             depth += {"{": 1, "}": -1}.get(text[i], 0)
@@ -77,97 +91,238 @@ def regions(path, text):
 
 
 def without_comments(text):
-    """The same positions, with blanks in place of comments and strings."""
-    return re.sub(r'//[^\n]*|"[^"\n]*"', lambda m: " " * len(m.group()), text)
+    """The same positions, with blanks in place of comments, strings and what the preprocessor reads."""
+    return re.sub(r'//[^\n]*|"[^"\n]*"|^ *#[^\n]*', lambda m: " " * len(m.group()), text, flags=re.M)
 
 
-def mutants(files):
+def area(path):
+    return next(i for i, (_, pattern) in enumerate(AREAS) if re.match(pattern, path))
+
+
+def all_mutants():
+    """Of every file; their numbers begin with 1."""
+    files = {p for place in ["core/ops", *WHOLE] for p in (TOP / place).glob("*.[ch]pp")}
+    files = sorted((str(p.relative_to(TOP)) for p in files), key=lambda p: (area(p), p))
+    found, number = [], 0
     for path in files:
+        if path.endswith(("unicode_tables.cpp", "isa_namespace.hpp")):  # generated; macros
+            continue
         text = (TOP / path).read_text()
-        code = without_comments(text)
-        seen = set()
-        for begin, end in regions(path, code):
-            for pattern, replacement, what in RULES:
-                for m in re.compile(pattern, re.M).finditer(code, begin, end):
-                    changed = text[: m.start()] + m.expand(replacement) + text[m.end():]
-                    if changed not in seen:
-                        seen.add(changed)
-                        yield path, text.count("\n", 0, m.start()) + 1, what, changed
+        code, lines, seen = without_comments(text), text.split("\n"), collections.Counter()
+        hits = {(m.start(1), m.end(1), rule) for begin, end in regions(path, code) for rule in RULES
+                for m in re.compile(rule[0], re.M).finditer(code, begin, end)}
+        for begin, end, (_, before, after, what) in sorted(hits):
+            line = text.count("\n", 0, begin)
+            key = f"{path}: {what}: {lines[line].strip()}"
+            seen[key] += 1
+            number += 1
+            found.append(Mutant(number, f"{key} #{seen[key]}", path, line + 1, what, begin, end, before % number, after))
+    return found
 
 
-def run(*command, timeout=None):
-    try:
-        return subprocess.run(command, cwd=COPY, capture_output=True, text=True, timeout=timeout).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+def planted_text(path, mutants):
+    text = (TOP / path).read_text()
+    edits = [(m.begin, 1 if m.begin == m.end else 2, m.before) for m in mutants]
+    edits += [(m.end, 0, m.after) for m in mutants if m.after]
+    for at, _, inserted in sorted(edits, reverse=True):
+        text = text[:at] + inserted + text[at:]
+    return f'#include "mutant.hpp"\n{text}'
 
 
-def prepare(jobs, tests):
-    archive = subprocess.run(["git", "archive", "HEAD"], cwd=TOP, check=True, capture_output=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        for entry in filter(tarfile.TarInfo.isfile, files):  # those that are the same aren't built again
-            target, content = COPY / entry.name, files.extractfile(entry).read()
-            if not target.exists() or target.read_bytes() != content:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
-    configured = run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DFIT_EXAMPLES=OFF", "-DFIT_DOCS=OFF",
-                     "-DCMAKE_CXX_FLAGS_RELEASE=-O1", "-DFIT_KERNEL_OPTIMIZATION=-O1")
-    if not (configured and build(jobs) and tests_pass(tests)):
-        sys.exit(f"the unchanged sources don't build or don't pass in {COPY}")
+def likely(mutant):
+    return ["FIT_M" in mutant.before, mutant.begin < mutant.end, True].index(True)
+
+
+def write(target, content):
+    if not target.exists() or target.read_bytes() != content:  # what is the same isn't built again
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+
+def errors_at(output):
+    """Path and line of each error, and of what was being instantiated there, innermost first."""
+    context = []
+    for line in output.split("\n"):
+        m = re.match(r"(\S+?):(\d+):(?:\d+:)? +(error|required from|recursively required|in .constexpr. expansion)?", line)
+        if m and m[3] == "error":
+            yield [(m[1], int(m[2])), *context]
+            context = []
+        elif m and m[3]:
+            context.append((m[1], int(m[2])))
+        elif "In instantiation of" in line or "In substitution of" in line:
+            context = []
 
 
 def build(jobs):
-    return run("cmake", "--build", "build", "--target", "fit_tests", "--parallel", str(jobs))
+    return subprocess.run(["cmake", "--build", BUILD, "--target", "fit_tests", "--parallel", str(jobs), "--", "-k0"],
+                          capture_output=True, text=True)
 
 
-def tests_pass(tests):
-    return run("build/tests/fit_tests", "--filenames-as-tags", "--abort", tests, timeout=600)
+def plant(mutants, jobs):
+    """Builds the copy with all mutants, but for those that don't compile; gives the keys of the latter."""
+    failing = set(json.loads(NOT_PLANTED.read_text())) if NOT_PLANTED.exists() else set()
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=TOP, check=True, capture_output=True, text=True).stdout
+    by_file = collections.defaultdict(list)
+    for m in mutants:
+        by_file[m.path].append(m)
+    for name in filter(None, names.split("\0")):
+        if name not in by_file and (TOP / name).is_file():
+            write(COPY / name, (TOP / name).read_bytes())
+    write(COPY / "core" / "mutant.hpp", (TOP / "tests/support/mutant.hpp").read_bytes())
+    if not (BUILD / "build.ninja").exists():
+        subprocess.run(["cmake", "-S", COPY, "-B", BUILD, "-G", "Ninja", "-DFIT_EXAMPLES=OFF", "-DCMAKE_CXX_FLAGS=-w",
+                        "-DCMAKE_CXX_FLAGS_RELEASE=-O1", "-DFIT_KERNEL_OPTIMIZATION=-O1"], check=True)
+    while True:
+        for path, of_file in by_file.items():
+            text = planted_text(path, [m for m in of_file if m.key not in failing])
+            write(COPY / path, text.encode())
+        built = build(jobs)
+        if built.returncode == 0:
+            return failing
+        at = collections.defaultdict(list)
+        for m in mutants:
+            if m.key not in failing:
+                at[m.path, m.line].append(m)
+        before = len(failing)
+        for places in errors_at(built.stdout):
+            lines = [(os.path.relpath(os.path.join(BUILD, name), COPY), line - up)
+                     for name, line in places for up in (1, 2, 3)]
+            of_line = next((at[place] for place in lines if place in at), [])
+            # Calls fail more often than numbers, and these more often than operators.
+            worst = min(map(likely, of_line), default=0)
+            failing.update(m.key for m in of_line if likely(m) == worst)
+        print(f"{len(failing)} of {len(mutants)} don't compile", flush=True)
+        NOT_PLANTED.write_text(json.dumps(sorted(failing)))
+        if len(failing) == before:
+            sys.exit(f"{built.stdout[-4000:]}\nthe sources don't build in {COPY}")
 
 
-def files_of(names):
-    for name in names:
-        path = TOP / name
-        found = sorted(p for kind in ("*.cpp", "*.hpp") for p in path.glob(kind)) if path.is_dir() else [path]
-        # The tables of Unicode are generated.
-        yield from (str(p.relative_to(TOP)) for p in found if p.name != "unicode_tables.cpp")
+class Tests:
+    """The tests of the copy: which mutants each reaches, and in how many seconds."""
+
+    def __init__(self, options):
+        self.program, self.jobs = BUILD / "tests" / "fit_tests", options.jobs
+        listed = subprocess.run([self.program, "--filenames-as-tags", "--list-test-names-only", options.tests],
+                                capture_output=True, text=True)
+        names = [n for n in listed.stdout.split("\n") if n]
+        kept = COPY / "coverage.json"
+        self.known = json.loads(kept.read_text()) if kept.exists() and not options.fresh else {}
+        new = [n for n in names if n not in self.known]
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            for name, found in zip(new, pool.map(self.measure, new)):
+                self.known[name] = found
+        kept.write_text(json.dumps(self.known))
+        self.known = {n: self.known[n] for n in names}
+        for name in (n for n in names if not self.known[n]["passes"]):
+            print(f"fails without a mutant, left out: {name}", flush=True)
+        self.reaching = collections.defaultdict(list)
+        for name, found in self.known.items():
+            for i in found["reached"]:
+                self.reaching[i].append((found["seconds"], name))
+        self.inapplicable = {i for found in self.known.values() for i in found["inapplicable"]}
+
+    def run(self, names, seconds, **environment):
+        """Whether the tests pass within so many seconds of the processors, and how many they took."""
+        with tempfile.TemporaryDirectory(dir=COPY) as folder:
+            os.chmod(folder, 0o755)  # some tests look at it as somebody else
+            pathlib.Path(folder, "names").write_text("".join(re.sub(r"([\\,\[\]])", r"\\\1", n) + "\n" for n in names))
+            process = subprocess.Popen(
+                ["prlimit", f"--cpu={math.ceil(seconds)}", f"--as={8 << 30}", "--core=0",
+                 self.program, "--abort", "-f", "names"],
+                cwd=folder, env=os.environ | {"TMPDIR": folder, "OMP_NUM_THREADS": "2"} | environment,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            guard = threading.Timer(600, process.kill)  # of one that waits for ever
+            guard.start()
+            _, process.returncode, used = os.wait4(process.pid, 0)
+            guard.cancel()
+            return process.returncode == 0, used.ru_utime + used.ru_stime
+
+    def measure(self, name):
+        with tempfile.NamedTemporaryFile(dir=COPY) as file:
+            passes, seconds = self.run([name], 600, FIT_MUTANT_REACHED=file.name)
+            marks = file.read() if passes else b""
+        of = lambda kind: [i for i, mark in enumerate(marks) if mark == ord(kind)]
+        return {"passes": passes, "seconds": seconds, "reached": of("r"), "inapplicable": of("x")}
+
+    def verdict(self, mutant):
+        left = sorted(self.reaching[mutant.id])
+        if not left:
+            return "does not apply" if mutant.id in self.inapplicable else "not reached"
+        spent = 0
+        for budget in (0.3, 3, 20, CAP):  # quick ones first, many at a time
+            names, before = [], spent
+            while left and (spent == 0 or spent + left[0][0] < budget):
+                seconds, name = left.pop(0)
+                names.append(name)
+                spent += seconds
+            if names and not self.run(names, 10 * (spent - before) + 5, FIT_MUTANT=str(mutant.id))[0]:
+                return "caught"
+        return "survives"
+
+
+def equal_ones():
+    """The reason of each survivor that is known."""
+    reasons, reason = {}, None
+    for line in EQUAL.read_text().split("\n") if EQUAL.exists() else []:
+        if line.startswith("## "):
+            reason = line[3:]
+        elif line and not line.startswith("# "):
+            reasons[line] = reason
+    return reasons
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("files", nargs="*", help="files and folders; core/ops and what stands under WHOLE if none is given")
+    arguments.add_argument("files", nargs="*", help="files and folders; all if none is given")
     arguments.add_argument("--sample", type=int, help="so many, at random")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--jobs", type=int, default=2)
     arguments.add_argument("--tests", default="~[deep]", help="which tests must notice, as Catch2 names them")
-    arguments.add_argument("--list", action="store_true")
+    arguments.add_argument("--list", action="store_true", help="what is changed")
+    arguments.add_argument("--table", action="store_true", help="what was found")
+    arguments.add_argument("--again", action="store_true", help="those that survived once more")
+    arguments.add_argument("--fresh", action="store_true", help="forget what was found, and what tests reach")
     options = arguments.parse_args()
-    chosen = list(mutants(dict.fromkeys(files_of(options.files or ["core/ops", *WHOLE]))))
+    mutants = all_mutants()
+    chosen = [m for m in mutants if not options.files or m.path.startswith(tuple(options.files))]
     if options.sample is not None:
         random.seed(options.seed)
         chosen = random.sample(chosen, min(options.sample, len(chosen)))
     if options.list:
-        for path, line, what, _ in chosen:
-            print(f"{path}:{line}: {what}")
+        for m in chosen:
+            print(f"{m.path}:{m.line}: {m.what}")
         return
-    prepare(options.jobs, options.tests)
-    table = {}  # of each file, how many were caught and how many survive
-    for path, line, what, changed in chosen:
-        target = COPY / path
-        original = target.read_text()
-        target.write_text(changed)
-        print(f"{path}:{line}: {what}: ", end="", flush=True)
-        first = next(tests for pattern, tests in FIRST if re.match(pattern, path))
-        verdict = "does not compile" if not build(options.jobs) else \
-            "SURVIVES" if tests_pass(first) and tests_pass(options.tests) else "caught"
-        target.write_text(original)
-        counts = table.setdefault(path, {"caught": 0, "SURVIVES": 0})
-        if verdict in counts:
-            counts[verdict] += 1
-        print(verdict, flush=True)
-    for path, counts in table.items():
-        print(f"| `{path}` | {sum(counts.values())} | {counts['caught']} | {counts['SURVIVES']} |")
-    survivors = sum(counts["SURVIVES"] for counts in table.values())
-    sys.exit(f"{survivors} of {len(chosen)} survive" if survivors else 0)
+    failing = json.loads(NOT_PLANTED.read_text()) if options.table else plant(mutants, options.jobs)
+    found = dict.fromkeys(failing, "does not compile")
+    if RESULTS.exists() and not options.fresh:
+        found.update(reversed(line.split("\t", 1)) for line in RESULTS.read_text().splitlines())
+    if not options.table:
+        tests = Tests(options)
+        left = [m for m in chosen if found.get(m.key) is None or options.again and found[m.key] in OPEN]
+        with open(RESULTS, "w" if options.fresh else "a", buffering=1) as results, \
+             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            for m, verdict in zip(left, pool.map(tests.verdict, left)):
+                found[m.key] = verdict
+                print(f"{verdict}\t{m.key}", file=results)
+                if verdict in OPEN:
+                    print(f"{m.path}:{m.line}: {m.what}: {verdict}", flush=True)
+    equal = equal_ones()
+    table = [collections.Counter() for _ in AREAS]
+    new = []
+    for m in chosen:
+        verdict = found.get(m.key, "not run")
+        if verdict in OPEN and m.key.rsplit(" #", 1)[0] in equal:
+            verdict = "equal"
+        elif verdict in OPEN:
+            new.append(f"{verdict}: {m.key}")
+        table[area(m.path)][verdict] += 1
+    print("\n".join(new))
+    kinds = ["caught", "equal", *OPEN, "does not apply", "does not compile", "not run"]
+    print("| area | " + " | ".join(kinds) + " |" + "\n" + "|---" * (len(kinds) + 1) + "|")
+    for (name, _), counts in [*zip(AREAS, table), (("all", ""), sum(table, collections.Counter()))]:
+        if counts:
+            print(f"| {name} | " + " | ".join(str(counts[kind]) for kind in kinds) + " |")
+    sys.exit(f"{len(new)} survive that {EQUAL.name} doesn't know" if new else 0)
 
 
 if __name__ == "__main__":

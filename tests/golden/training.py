@@ -81,6 +81,30 @@ def lbfgs():
         save(f"lbfgs/{name}", torch.stack(path))
 
 
+def line_searches():
+    """Waves in a bowl: each place where two steps of LBFGS ask for the loss, and the loss."""
+    for case, (start, waves, rate, max_iter, max_eval) in enumerate([
+        ((-0.6, 0.0), 3, 1, 2, 20), ((-2.6, -0.2), 5, 10, 2, 6), ((0.4, 0.6), 1, 50, 2, 12),
+        ((2.2, 3.3), 3, 0.3, 4, 20), ((-0.8, -1.6), 9, 1, 4, 6), ((-3.2, 2.1), 1, 10, 2, 6),
+        ((-0.7, 3.8), 3, 1, 2, 20), ((0.3, -0.2), 1, 50, 2, 6), ((3.4, 1.6), 9, 3, 2, 20),
+        ((-0.3, -0.4), 9, 0.3, 2, 6), ((-1.0, -1.3), 5, 3, 2, 20), ((0.4, 1.5), 1, 50, 2, 6)
+    ]):
+        p, seen = torch.tensor(start, requires_grad=True), []
+        optimiser = torch.optim.LBFGS([p], rate, max_iter, max_eval, line_search_fn="strong_wolfe")
+
+        def closure():
+            optimiser.zero_grad()
+            x, y = p
+            loss = torch.sin(waves * x) + torch.cos(2 * y) + 0.1 * (x * x + y * y) + 0.05 * x * y
+            loss.backward()
+            seen.append(torch.cat([p.detach(), loss.detach().reshape(1)]))
+            return loss
+
+        optimiser.step(closure), optimiser.step(closure)
+        save(f"line_searches/{case}/options", torch.tensor([*start, waves, rate, max_iter, max_eval]))
+        save(f"line_searches/{case}/path", torch.stack(seen))
+
+
 def schedules():
     """The rates of two groups at positions 0 to 100."""
     for name, make in {
@@ -181,4 +205,5 @@ schedules()
 clipping()
 recurrent()
 further_keys()
+line_searches()
 numpy.savez_compressed(pathlib.Path(__file__).parent / "training.npz", **tensors)

@@ -544,3 +544,13 @@ TEST_CASE("a small network learns XOR") {
   CHECK(before > 0.5);
   CHECK(loss(net(x), y).item() < 0.05);
 }
+
+TEST_CASE("clipping: of gradients that are summed in several blocks, and of empty ones") {
+  Tensor many = zeros({40000}).requires_grad_(), none = zeros({0}).requires_grad_();
+  many.set_grad(cat({full({32768}, 1.), full({7232}, 3.)}));
+  none.set_grad(zeros({0}));
+  const double square = 32768 + 9. * 7232;
+  CHECK(optim::clip_grad_norm_({many, none}, INFINITY) == Approx(std::sqrt(square)));
+  CHECK(optim::clip_grad_norm_({many, none}, INFINITY, 1) == Approx(32768 + 3. * 7232));
+  CHECK(optim::clip_grad_norm_({none, many}, INFINITY, INFINITY) == 3);
+}

@@ -275,3 +275,24 @@ TEST_CASE("schedules refuse bad arguments") {
   two.step();
   CHECK_THROWS_WITH(two.step(), Contains("step 3 is past total_steps, 2"));
 }
+
+TEST_CASE("schedules: what is just at a bound") {
+  using namespace optim;
+  SGD optimizer({leaf()}, 1.);
+  CHECK_THROWS_WITH(ConstantLR(optimizer, 0), Contains("factor is 0"));
+  CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 5, OPTIONS(OneCycleOptions, o.div_factor = 0)),
+                    Contains("div_factor is 0"));
+  CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 5, OPTIONS(OneCycleOptions, o.final_div_factor = 0)),
+                    Contains("final_div_factor 0"));
+  const auto rate_after = [](PlateauOptions::Mode mode, double eps) {
+    SGD other({leaf()}, 1.);
+    ReduceLROnPlateau schedule(
+        other, OPTIONS(PlateauOptions, o.mode = mode, o.factor = 0.5, o.patience = 0, o.threshold = 0, o.eps = eps));
+    for (int t = 0; t < 2; ++t) schedule.step(3);
+    return other.lr();
+  };
+  for (const auto mode : {PlateauOptions::Mode::min, PlateauOptions::Mode::max}) {
+    CHECK(rate_after(mode, 0.25) == 0.5);  // what is the same is not better
+    CHECK(rate_after(mode, 0.5) == 1);     // a change of eps is none
+  }
+}

@@ -236,6 +236,43 @@ TEST_CASE("LBFGS follows PyTorch's path, and goes on from its state", "[golden]"
   }
 }
 
+TEST_CASE("LBFGS asks for the loss where PyTorch does, wherever the search along a line leads", "[golden]") {
+  for (int i = 0; i < 12; ++i) {
+    CAPTURE(i);
+    const std::string name = "line_searches/" + std::to_string(i);
+    const Tensor given = golden(name + "/options"), path = golden(name + "/path");
+    Tensor p = slice(given, 0, 0, 2).clone().requires_grad_();
+    const double waves = given[2].item();
+    optim::LBFGS optimizer({p}, OPTIONS(optim::LBFGSOptions, o.lr = given[3].item(),
+                                        o.max_iter = static_cast<std::int64_t>(given[4].item()),
+                                        o.max_eval = static_cast<std::int64_t>(given[5].item()),
+                                        o.line_search_fn = optim::LineSearch::strong_wolfe));
+    std::vector<Tensor> seen;
+    const auto closure = [&] {
+      optimizer.zero_grad();
+      const Tensor x = p[0], y = p[1];
+      const Tensor loss = sin(waves * x) + cos(2 * y) + 0.1 * (x * x + y * y) + 0.05 * x * y;
+      loss.backward();
+      seen.push_back(cat({p.detach().clone(), loss.detach().reshape({1})}));
+      return loss;
+    };
+    optimizer.step(closure), optimizer.step(closure);
+    REQUIRE(static_cast<std::int64_t>(seen.size()) == path.size(0));
+    CHECK(max(abs(stack(seen) - path) / (1 + abs(path))).item() < 1e-9);
+  }
+}
+
+TEST_CASE("LBFGS and Adafactor take the least that is allowed, and LBFGS a state from before its first step") {
+  const Tensor start = golden("lbfgs/start");
+  Valley valley(start);
+  optim::LBFGS optimizer({valley.a, valley.b},
+                         OPTIONS(optim::LBFGSOptions, o.lr = 1e-3, o.max_iter = 1, o.history_size = 1));
+  CHECK_NOTHROW(optimizer.load_state_dict(optim::LBFGS({valley.a, valley.b}).state_dict()));
+  const double first = optimizer.step(valley.closure(optimizer));
+  CHECK(optimizer.step(valley.closure(optimizer)) < first);
+  CHECK_NOTHROW(optim::Adafactor({valley.a, valley.b}, OPTIONS(optim::AdafactorOptions, o.beta2_decay = 0, o.d = 1)));
+}
+
 TEST_CASE("LBFGS leaves the parameters where they were if a loss is not finite, and refuses bad arguments") {
   const Tensor start = golden("lbfgs/start");
   Valley valley(start, float32);
