@@ -29,6 +29,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -168,6 +169,7 @@ def plant(mutants, jobs):
     for name in filter(None, names.split("\0")):
         if name not in by_file and (TOP / name).is_file():
             write(COPY / name, (TOP / name).read_bytes())
+            shutil.copymode(TOP / name, COPY / name)
     write(COPY / "core" / "mutant.hpp", (TOP / "tests/support/mutant.hpp").read_bytes())
     if not (BUILD / "build.ninja").exists():
         subprocess.run(["cmake", "-S", COPY, "-B", BUILD, "-G", "Ninja", "-DFIT_EXAMPLES=OFF", "-DCMAKE_CXX_FLAGS=-w",

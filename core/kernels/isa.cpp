@@ -30,9 +30,14 @@ bool amx_granted() {
 #endif
 }
 
-constexpr Isa narrowest = Isa::base;
+#if defined(FIT_ONLY_ISA)  // see CMakeLists.txt
+constexpr Isa narrowest = Isa::FIT_ONLY_ISA, widest = narrowest == Isa::avx512 ? Isa::amx : narrowest;
+#else
+constexpr Isa narrowest = Isa::base, widest = Isa::amx;
+#endif
 bool available(Isa i) {
-  if (i <= Isa::neon) return i == narrowest;
+  if (i < narrowest || i > widest || i == Isa::neon) return false;
+  if (i == Isa::base) return true;
   // These built-ins ask the system too, whether it saves the wide registers.
   __builtin_cpu_init();
   if (i == Isa::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

@@ -32,7 +32,9 @@ bool set_isa(Isa i);
 extern Isa chosen_isa;
 
 /// The table of a kernel family for this processor: `table` is a function template <class IsaTag, class T>.
-#if defined(__x86_64__)
+#if defined(FIT_ONLY_ISA)
+#define FIT_KERNELS(table, T) (table<::fit::kernels::FIT_ONLY_ISA_TAG, T>())
+#elif defined(__x86_64__)
 #define FIT_KERNELS(table, T)                                                                         \
   (::fit::kernels::chosen_isa >= ::fit::kernels::Isa::avx512 ? table<::fit::kernels::isa_avx512, T>() \
    : ::fit::kernels::chosen_isa == ::fit::kernels::Isa::avx2 ? table<::fit::kernels::isa_avx2, T>()   \

@@ -88,7 +88,7 @@ class Doctor final : public fit::detail::Anomalies, public detail::Observer, pub
     follow(op, in, outputs, count);
     if (count != 1 || !outputs[0].defined()) return;
     if (op == std::string("relu")) look_at_relu(outputs[0]);
-    if (op == std::string("softmax")) look_at_softmax(outputs[0]);
+    if (op == std::string("softmax")) look_at_softmax(in[0], outputs[0]);
   }
 
   void take(const TappedAttention& call) override {
@@ -187,16 +187,18 @@ class Doctor final : public fit::detail::Anomalies, public detail::Observer, pub
     inputs[static_cast<std::size_t>(&counted - activations.data())] = y.numel() / units;
   }
 
-  void look_at_softmax(const Tensor& y) {
+  // Of scores x. There is a choice where two of them are not hidden, by -inf or what is used in its place; the weight
+  // of one that is visible may be 0.
+  void look_at_softmax(const Tensor& x, const Tensor& y) {
     if (y.rank() == 0 || y.size(-1) < 2) return;
     const std::int64_t n = y.size(-1);
-    const Tensor wide = y.detach().to(float64);
-    const auto v = wide.data<double>();
+    const Tensor wide = y.detach().to(float64), scores = x.detach().to(float64);
+    const auto v = wide.data<double>(), s = scores.data<double>();
     ActivationCount& counted = at("softmax");
     for (std::int64_t r = 0; r + n <= v.size(); r += n) {
       double sum = 0;
       int seen = 0;
-      for (std::int64_t j = 0; j < n; ++j) sum += v[r + j], seen += v[r + j] > 0;
+      for (std::int64_t j = 0; j < n; ++j) sum += v[r + j], seen += s[r + j] > -5e8;
       if (std::abs(sum - 1) < 1e-3 && seen > 1)
         count_row(counted, v.begin() + r, n);  // else it went along another axis
     }

@@ -61,16 +61,22 @@ Values floating(const Values& all) {
   return f;
 }
 
-// Outputs and gradients of all inputs, with a fixed cotangent.
-Values forward_and_gradients(const OpRow& row, const std::vector<Shape>& set, DType dtype) {
-  Values in = draw(row, set, dtype), seeds, outputs = row.f(draw(row, set, dtype));
-  for (Tensor& x : in) x.requires_grad_();
-  const Values y = floating(row.f(in));
-  std::mt19937_64 random(3);
-  for (const Tensor& t : y) seeds.push_back(random_tensor(t.shape(), domain::real, random, dtype));
-  for (const Tensor& g : grad(y, in, seeds, allow_unused)) outputs.push_back(g);
-  return outputs;
-}
+// Inputs of an operation, without and with a wish for gradients, and cotangents of its outputs: always the same ones.
+struct Problem {
+  Problem(const OpRow& row, const std::vector<Shape>& set, DType dtype)
+      : f(row.f), in(draw(row, set, dtype)), leaves(draw(row, set, dtype)) {
+    for (Tensor& x : leaves) x.requires_grad_();
+    std::mt19937_64 random(3);
+    for (const Tensor& y : floating(f(in))) seeds.push_back(random_tensor(y.shape(), domain::real, random, dtype));
+  }
+  Values outputs_and_gradients() const {
+    Values all = f(in);
+    for (const Tensor& g : grad(floating(f(leaves)), leaves, seeds, allow_unused)) all.push_back(g);
+    return all;
+  }
+  const TensorFunction& f;
+  Values in, leaves, seeds;
+};
 
 // Calls body(row) in a section of its own for each row.
 template <class Body>
@@ -160,7 +166,8 @@ TEST_CASE("every op: float32 agrees with float64, in value and gradient", "[ops]
   each_row([](const OpRow& row) {
     for (const auto& set : all_shapes(row)) {
       INFO("shapes " << describe(set));
-      const Values narrow = forward_and_gradients(row, set, float32), wide = forward_and_gradients(row, set, float64);
+      const Values narrow = Problem(row, set, float32).outputs_and_gradients(),
+                   wide = Problem(row, set, float64).outputs_and_gradients();
       REQUIRE(narrow.size() == wide.size());
       for (std::size_t i = 0; i < wide.size(); ++i) {
         INFO("result " << i << " (outputs, then gradients)");
@@ -267,8 +274,8 @@ TEST_CASE("every fused op: values and gradients are those of its composed form",
       for (const auto& set : all_shapes(row))
         for (const DType dtype : {float32, float64}) {
           INFO("shapes " << describe(set) << dtype);
-          const Values fused = forward_and_gradients(row, set, dtype),
-                       plain = forward_and_gradients(composed, set, dtype);
+          const Values fused = Problem(row, set, dtype).outputs_and_gradients(),
+                       plain = Problem(composed, set, dtype).outputs_and_gradients();
           REQUIRE(fused.size() == plain.size());
           for (std::size_t i = 0; i < fused.size(); ++i) {
             INFO("result " << i << " (outputs, then gradients)");
@@ -422,20 +429,25 @@ TEST_CASE("every op: huge and tiny numbers give no NaN", "[ops]") {
 
 TEST_CASE("every op: the number of threads doesn't change a bit", "[ops]") {
   const int before = num_threads();
-  const char* const repeats = std::getenv("FIT_REPEATS");  // for tests/long
+  const char* const asked = std::getenv("FIT_REPEATS");  // for tests/long
+  const long repeats = asked ? std::atol(asked) : 1;
   each_row([&](const OpRow& row) {
-    for (const auto& set : all_shapes(row))
-      for (const DType dtype : {float32, float64}) {
-        INFO("shapes " << describe(set) << dtype);
-        set_num_threads(1);
-        const Values one = forward_and_gradients(row, set, dtype);
-        set_num_threads(2);
-        for (long n = repeats ? std::atol(repeats) : 1; n > 0; --n) {
-          const Values two = forward_and_gradients(row, set, dtype);
-          for (std::size_t i = 0; i < one.size(); ++i)
-            if (one[i].defined() && !same_bits(one[i], two[i])) FAIL_CHECK("output or gradient " << i);
-        }
+    const auto check = [&](const std::vector<Shape>& set, DType dtype, long times) {
+      INFO("shapes " << describe(set) << dtype);
+      const Problem problem(row, set, dtype);
+      set_num_threads(1);
+      const Values one = problem.outputs_and_gradients();
+      set_num_threads(2);
+      for (; times > 0; --times) {
+        const Values two = problem.outputs_and_gradients();
+        for (std::size_t i = 0; i < one.size(); ++i)
+          if (one[i].defined() && !same_bits(one[i], two[i])) FAIL_CHECK("output or gradient " << i);
       }
+    };
+    for (const DType dtype : {float32, float64}) {
+      for (const auto& set : row.shapes) check(set, dtype, 1);  // too small to be divided, mostly
+      for (const auto& set : row.large_shapes) check(set, dtype, repeats);
+    }
   });
   set_num_threads(before);
 }

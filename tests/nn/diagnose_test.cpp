@@ -1,6 +1,7 @@
 #include "fit/diagnose.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "fit/fit.hpp"
 #include "support/catch.hpp"
@@ -140,15 +141,15 @@ TEST_CASE("saturated attention and softmax are counted where there is a choice",
   REQUIRE(saturated != d.findings.end());
   CHECK_THAT(saturated->text, Contains("of 8 rows of attention have a weight above 0.999"));
   struct Plain final : nn::UnaryLayer {
-    Tensor forward(const Tensor& z) const override { return softmax(z * weight); }
+    Tensor forward(const Tensor& z) const override { return softmax(z + weight); }
     FIT_FIELDS(weight)
     nn::Parameter weight{tensor({100., 0., 0.})};
   } plain;
-  check_finding(nn::diagnose(plain,
-                             [&] {
-                               return sum(square(plain(ones({4, 3}))));
-                             }),
-                "Plain", Ailment::saturated, "4 of 4 rows of softmax");
+  const auto of_inputs = [&](const Tensor& z) { return nn::diagnose(plain, [&] { return sum(square(plain(z))); }); };
+  check_finding(of_inputs(ones({4, 3})), "Plain", Ailment::saturated, "4 of 4 rows of softmax");
+  const Tensor row = tensor({900., 0., 0.}), hidden = tensor({0., -1e9, -std::numeric_limits<double>::infinity()});
+  check_finding(of_inputs(row * ones({4, 1})), "Plain", Ailment::saturated, "4 of 4 rows of softmax");  // e^-1000 is 0
+  CHECK_FALSE(found(of_inputs(hidden + zeros({4, 1})), "Plain"));
 }
 
 TEST_CASE("a diagnosis leaves everything as it was, and a healthy transformer has no findings", "[diagnose]") {
