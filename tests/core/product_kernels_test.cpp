@@ -214,6 +214,27 @@ TEST_CASE("products on every instruction set, of rows with room between them", "
   });
 }
 
+TEST_CASE("each of a few rows has the bits that it has alone", "[gemm]") {
+  each_isa([] {
+    const std::int64_t n = 70, k = 101;
+    std::mt19937_64 random(1);
+    GuardedBuffer<float> a = drawn<float>(kernels::max_small_m * k, 1, between(-2, 2), random),
+                         b = drawn<float>(n * k, 3, between(-2, 2), random);
+    const auto product = [&](std::int64_t row, std::int64_t m) {
+      GuardedBuffer<float> c(m * n);
+      table<float>().small_m(kernels::contiguous<float>(m, n, k, false, true), a.data() + row * k, b.data(), c.data());
+      return c.values();
+    };
+    const std::vector<float> all = product(0, kernels::max_small_m);
+    for (std::int64_t m = 1; m <= kernels::max_small_m; ++m) {
+      INFO(m << " rows");
+      const std::vector<float> some = product(0, m), last = product(m - 1, 1);
+      CHECK(std::equal(some.begin(), some.end(), all.begin()));
+      CHECK(std::equal(last.begin(), last.end(), all.begin() + (m - 1) * n));
+    }
+  });
+}
+
 TEST_CASE("products about as large as those that are left to BLAS", "[gemm]") {
   each_isa([] {
     const std::int64_t sizes[][3] = {{64, 64, 64},  {64, 64, 65},  {65, 64, 64},   {64, 65, 64},   {4, 257, 260},

@@ -158,19 +158,21 @@ inline auto sum_lanes(const V& v) {
 #endif
 }
 
-// out[i] = the sum of the lanes of v[i step], for N vectors.
+// out[i] = the sum of the lanes of v[i step], for N vectors, 4 at most. The lanes are added in one order, whatever N
+// is.
 template <int N, int step, class V, class T>
 inline void sum_lanes(const V* v, T* out) {
 #if defined(__AVX512F__)
-  if constexpr (N == 4 && sizeof(T) == 4) {  // each 128 bits of `all` have a part of the four sums
-    const auto pair = [](__m512 a, __m512 b) {
-      return _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+  if constexpr (sizeof(T) == 4) {  // each 128 bits of `all` have a part of the four sums
+    const auto pair = [v](int i) {
+      const __m512 a = v[i * step], b = i + 1 < N ? v[(i + 1) * step] : V(T(0));
+      return _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
     };
-    const __m512d low = _mm512_castps_pd(pair(v[0], v[step])), high = _mm512_castps_pd(pair(v[2 * step], v[3 * step]));
+    const __m512d low = pair(0), high = N > 2 ? pair(2) : _mm512_setzero_pd();
     const __m512 all =
-        _mm512_castpd_ps(_mm512_unpacklo_pd(low, high)) + _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
-    const __m256 half = _mm512_castps512_ps256(all) + _mm512_extractf32x8_ps(all, 1);
-    _mm_storeu_ps(out, _mm256_castps256_ps128(half) + _mm256_extractf128_ps(half, 1));
+        _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(low, high)), _mm512_castpd_ps(_mm512_unpackhi_pd(low, high)));
+    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+    _mm_mask_storeu_ps(out, (1 << N) - 1, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
     return;
   }
 #endif
