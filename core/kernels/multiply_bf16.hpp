@@ -103,16 +103,12 @@ FIT_TARGET_AVX512_BF16 void bf16_dots_of(const Product<BFloat16>& p, std::int64_
   store_dots<M, R>(sum, [&](int i, int r, float dot) { sums[i * p.ldc + r * step] = dot; });
 }
 
-template <int M>
-void bf16_dots_of_rows(const Product<BFloat16>& p, const BFloat16* a, const BFloat16* b, float* sums) {
-  constexpr int R = columns_of<M>();
-  const std::int64_t step = p.n / R;
-  for (std::int64_t j = 0; j < step; ++j) bf16_dots_of<M, R>(p, step, a, b + j * p.ldb, sums + j);
-  for (std::int64_t j = step * R; j < p.n; ++j) bf16_dots_of<M, 1>(p, 0, a, b + j * p.ldb, sums + j);
-}
-
 inline void bf16_dots(const Product<BFloat16>& p, const BFloat16* a, const BFloat16* b, float* sums) {
-  with_rows<few_rows>(p.m, [&](auto m) { bf16_dots_of_rows<m>(p, a, b, sums); });
+  with_rows<few_rows>(p.m, [&](auto m) {
+    each_columns<columns_of<m>()>(p.n, [&](auto columns, std::int64_t j, std::int64_t step) {
+      bf16_dots_of<m, columns>(p, step, a, b + j * p.ldb, sums + j);
+    });
+  });
 }
 
 // Tiles of 16 rows by 64 bytes: 0 … 3 are sums of 32 rows and 32 columns, 4 and 5 rows of a, 6 and 7 columns of b.

@@ -73,17 +73,12 @@ void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row
   store_dots<M, R>(total, [&](int i, int r, float dot) { c[i * ldc + row + r * step] = dot; });
 }
 
-template <int M>
-void small_m_of(std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c, std::int64_t ldc) {
-  constexpr int R = columns_of<M, 2>();
-  const std::int64_t step = n / R;
-  for (std::int64_t j = 0; j < step; ++j) dots<M, R>(k, x, w, j, step, c, ldc);
-  for (std::int64_t j = step * R; j < n; ++j) dots<M, 1>(k, x, w, j, 0, c, ldc);
-}
-
 void small_m(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
              std::int64_t ldc) {
-  with_rows<few_rows>(m, [&](auto rows) { small_m_of<rows>(n, k, x, w, c, ldc); });
+  with_rows<few_rows>(m, [&](auto rows) {
+    each_columns<columns_of<rows, 2>()>(
+        n, [&](auto columns, std::int64_t j, std::int64_t step) { dots<rows, columns>(k, x, w, j, step, c, ldc); });
+  });
 }
 
 template <class To>

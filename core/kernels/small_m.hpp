@@ -33,6 +33,15 @@ constexpr int columns_of() {
   return columns;
 }
 
+// Calls dots(R, j, step) for all of n columns: for the R of them that begin with j, `step` from one to the next, and,
+// where R doesn't divide n, for single ones at the end.
+template <int R, class Dots>
+void each_columns(std::int64_t n, const Dots& dots) {
+  const std::int64_t step = n / R;
+  for (std::int64_t j = 0; j < step; ++j) dots(std::integral_constant<int, R>(), j, step);
+  for (std::int64_t j = step * R; j < n; ++j) dots(std::integral_constant<int, 1>(), j, std::int64_t{0});
+}
+
 // Calls store(i, r, dot) for the sums of lanes.
 template <int M, int R, class V, class Store>
 inline void store_dots(const V (&sum)[R][M], const Store& store) {
@@ -70,10 +79,9 @@ void dots_of(const Product<T>& p, std::int64_t step, const T* a, const B* b, T* 
 
 template <int M, class T, class B>
 void dots_of_rows(const Product<T>& p, const T* a, const B* b, T* c) {
-  constexpr int R = columns_of<M>();
-  const std::int64_t step = p.n / R;
-  for (std::int64_t j = 0; j < step; ++j) dots_of<M, R>(p, step, a, b + j * p.ldb, c + j);
-  for (std::int64_t j = step * R; j < p.n; ++j) dots_of<M, 1>(p, 0, a, b + j * p.ldb, c + j);
+  each_columns<columns_of<M>()>(p.n, [&](auto columns, std::int64_t j, std::int64_t step) {
+    dots_of<M, columns>(p, step, a, b + j * p.ldb, c + j);
+  });
 }
 
 // c (+)= the next R rows of b, times R columns of a: c stays in the cache, and b is read in R streams.
