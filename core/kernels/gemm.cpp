@@ -64,15 +64,14 @@ Tiling tiling(std::int64_t m, std::int64_t n, double flops) {
     const std::int64_t part = (size + parts - 1) / parts;
     return std::max<std::int64_t>((part + multiple - 1) / multiple * multiple, multiple);
   };
-  // Rows are cut into tiles of 96 at the least, which keeps them from reading the panels of b too often, columns by
-  // panels.
+  // Some 96 rows by 256 columns: their parts of a and b, and the tile itself, fit the L2 cache. Few rows read b once,
+  // and are not cut for it.
   Tiling t{};
-  const std::int64_t most_row_tiles = std::max<std::int64_t>(m / 96, 1);
-  const std::int64_t row_parts =
-      std::min(most_row_tiles, m >= n ? wanted : std::max<std::int64_t>(wanted * m / (m + n), 1));
+  const std::int64_t row_parts = std::clamp<std::int64_t>(m / 96, 1, wanted);
+  const std::int64_t most_cols = m <= max_small_m ? n : 256;
   t.rows = cut(m, row_parts, 6);
   t.row_tiles = (m + t.rows - 1) / t.rows;
-  t.cols = cut(n, std::max<std::int64_t>((wanted + row_parts - 1) / row_parts, 1), panel_width);
+  t.cols = cut(n, std::max((wanted + row_parts - 1) / row_parts, (n + most_cols - 1) / most_cols), panel_width);
   t.col_tiles = (n + t.cols - 1) / t.cols;
   return t;
 }

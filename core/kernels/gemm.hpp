@@ -54,11 +54,14 @@ Product<T> as_row(const Product<T>& p) {
 // Work that is worth a thread of its own.
 constexpr double parallel_flops = 4e5;
 
-// How a product is cut: into tiles fixed by its shape alone, so that results depend on no thread count.
+// How a product is cut: into tiles fixed by its shape alone, so that results depend on no thread count. Tiles that read
+// the same columns of b follow one another.
 struct Tiling {
   std::int64_t rows, cols;  // of a tile
   std::int64_t row_tiles, col_tiles;
   std::int64_t count() const { return row_tiles * col_tiles; }
+  std::int64_t row(std::int64_t i) const { return i % row_tiles * rows; }
+  std::int64_t col(std::int64_t i) const { return i / row_tiles * cols; }
 };
 Tiling tiling(std::int64_t m, std::int64_t n, double flops);
 
@@ -115,7 +118,7 @@ void gemm_tiled(const Product<T>& p, Route way, const T* a, const T* b, T* c, co
   parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
     const Scratch<T> rows(packed ? multiply_scratch(p) : 0);
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t row = i / t.col_tiles * t.rows, col = i % t.col_tiles * t.cols;
+      const std::int64_t row = t.row(i), col = t.col(i);
       Product<T> part = p;
       part.m = p.m - row < t.rows ? p.m - row : t.rows;
       part.n = p.n - col < t.cols ? p.n - col : t.cols;

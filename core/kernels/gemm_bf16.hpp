@@ -198,7 +198,7 @@ void gemm_bf16_widened(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
   bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
     const Scratch<float> wide_a(t.rows * p.k), sums(narrow ? t.rows * t.cols : 0), rows(multiply_scratch(f));
     for (; i < end; ++i) {
-      const std::int64_t row = i / t.col_tiles * t.rows, col = i % t.col_tiles * t.cols;
+      const std::int64_t row = t.row(i), col = t.col(i);
       Product<float> part = contiguous<float>(std::min(t.rows, p.m - row), std::min(t.cols, p.n - col), p.k,
                                               p.transpose_a, p.transpose_b);
       part.ldb = f.ldb;
