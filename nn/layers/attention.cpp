@@ -213,6 +213,15 @@ AttentionResult MultiHeadAttention::forward_with_weights(const Tensor& query, co
   });
 }
 
+Tensor MultiHeadAttention::forward_unpadded(const Tensor& x, const Unpadding& padding) const {
+  return within(*this, [&] {
+    const detail::Recorded recorded(attention);
+    Tensor k = padding.restore(w_k(x)), v = padding.restore(w_v(x));
+    const AttentionMasks all = append_keys(k, v, padding.mask(), k.size(1));
+    return w_o(padding.remove(attention.multi_head(padding.restore(w_q(x)), k, v, num_heads_, all)));
+  });
+}
+
 Tensor MultiHeadAttention::forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
                                         const AttentionMasks& masks) const {
   const NoGrad no_grad;

@@ -47,8 +47,8 @@ Tensor BERT::forward(const Tensor& ids, const Tensor& mask, const Tensor& segmen
     check::fail(op, "segments has shape ", segments.shape(), ", ids ", ids.shape(), ": they must be equal");
   return within(*this, [&] {
     const Tensor of_segment = segments.defined() ? segment(segments) : segment(zeros({1}, int64));
-    const Tensor x = word(ids) + position(arange(ids.size(1))) + of_segment;
-    return encoder.forward(dropout(norm(x)), mask, weights);
+    const Tensor x = dropout(norm(word(ids) + position(arange(ids.size(1))) + of_segment));
+    return weights ? encoder.forward(x, mask, weights) : encoder.forward_unpadded(x, mask);
   });
 }
 

@@ -64,7 +64,8 @@ Tensor Transformer::embed(const char* name, const Embedding& table, const Tensor
 }
 
 Tensor Transformer::encode(const Tensor& source, const Tensor& source_mask) const {
-  return within(*this, [&] { return encoder(embed("source", source_embedding, source, 0), source_mask); });
+  return within(*this,
+                [&] { return encoder.forward_unpadded(embed("source", source_embedding, source, 0), source_mask); });
 }
 
 Tensor Transformer::forward(const Tensor& source, const Tensor& target, const Tensor& source_mask,

@@ -67,6 +67,11 @@ Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionMasks& m
   return within(*this, [&] { return around(x, [&](const Tensor& z) { return self_attn.forward(z, z, z, masks); }); });
 }
 
+Tensor TransformerEncoderLayer::forward_unpadded(const Tensor& x, const Unpadding& padding) const {
+  return within(*this,
+                [&] { return around(x, [&](const Tensor& z) { return self_attn.forward_unpadded(z, padding); }); });
+}
+
 AttentionResult TransformerEncoderLayer::forward_with_weights(const Tensor& x, const AttentionMasks& masks) const {
   return within(*this, [&] {
     AttentionResult r;
@@ -160,6 +165,16 @@ Tensor TransformerEncoder::forward(const Tensor& x, const AttentionMasks& masks,
       }
     }
     return norm ? (*norm)(y) : y;
+  });
+}
+
+Tensor TransformerEncoder::forward_unpadded(const Tensor& x, const Tensor& mask) const {
+  const std::optional<Unpadding> padding = Unpadding::of(mask, x.shape());
+  if (!padding) return forward(x, mask);
+  return within(*this, [&] {
+    Tensor y = padding->remove(x);
+    for (const TransformerEncoderLayer& layer : layers) y = layer.forward_unpadded(y, *padding);
+    return padding->zero_padding(padding->restore(norm ? (*norm)(y) : y));
   });
 }
 

@@ -85,6 +85,26 @@ class ScaledDotProductAttention final : public AttentionLayer {
   std::optional<double> scale_;
 };
 
+/// The tokens of a padded batch (B, S, C) without the padding, one behind the other, [N, C]: what layers do to each
+/// token by itself costs no more than the tokens that are there. Attention alone needs the sequences.
+class Unpadding {
+ public:
+  /// For a mask (B, 1, S) or (B, 1, 1, S) that hides padding, as create_padding_mask() makes it, and sequences of its
+  /// sizes. Nothing if the mask is another one, or hides nothing, or all.
+  static std::optional<Unpadding> of(const Tensor& mask, const Shape& sequences);
+  /// (B, S, C) -> [N, C].
+  Tensor remove(const Tensor& x) const;
+  /// [N, C] -> (B, S, C). In place of padding stands the first token: hide it by the mask, or zero it.
+  Tensor restore(const Tensor& x) const;
+  /// x (B, S, C) with 0 in place of padding.
+  Tensor zero_padding(const Tensor& x) const;
+  const Tensor& mask() const { return mask_; }
+
+ private:
+  Tensor mask_, visible_;  // visible_: boolean (B, S, 1)
+  Tensor rows_, places_;   // [N]: of the tokens among all places; [B S]: of the places among the tokens
+};
+
 /// The options of MultiHeadAttention.
 struct MultiHeadAttentionOptions {
   MultiHeadAttentionOptions() {}
@@ -119,6 +139,9 @@ class MultiHeadAttention final : public AttentionLayer {
                  const AttentionMasks& masks = {}) const override;
   AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                        const AttentionMasks& masks = {}) const override;
+
+  /// Self-attention of sequences without their padding: x [N, d_model] -> [N, d_model].
+  Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const;
 
   /// Causal self-attention of x, which stands behind `length` positions: `kept` holds their keys and values, and takes
   /// up those of x. A mask or bias is over all of them. Records nothing.

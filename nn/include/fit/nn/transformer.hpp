@@ -48,6 +48,8 @@ class TransformerEncoderLayer final : public Layer {
   /// The masks say who sees whom; with weights, those of each head: (B, H, S, S).
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const;
   AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const;
+  /// The same for sequences without their padding: x [N, d_model] -> [N, d_model].
+  Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const;
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   FIT_FIELDS(self_attn, norm1, mlp, norm2, dropout)
 
@@ -119,6 +121,9 @@ class TransformerEncoder final : public Layer {
   TransformerEncoder(const TransformerLayerOptions& options, std::int64_t num_layers);
   /// As each layer does it. The weights of each are added to `weights` if it is given.
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}, TransformerWeights* weights = nullptr) const;
+  /// The same for a mask that hides padding, as create_padding_mask() makes it: padding is left out of all but
+  /// attention, and gives 0. What hides no padding is passed on to forward().
+  Tensor forward_unpadded(const Tensor& x, const Tensor& mask) const;
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   FIT_FIELDS(layers, norm)
 
@@ -176,7 +181,7 @@ class Transformer final : public Layer {
   Tensor operator()(const Tensor& source, const Tensor& target, const Tensor& source_mask = {}) const {
     return forward(source, target, source_mask);
   }
-  /// What the decoder attends to, [B, S, d_model].
+  /// What the decoder attends to, [B, S, d_model]; 0 at padding.
   Tensor encode(const Tensor& source, const Tensor& source_mask = {}) const;
   /// A cache for decoding behind these sources.
   DecoderCache make_cache(const Tensor& source, const Tensor& source_mask = {}) const;
