@@ -28,6 +28,7 @@ std::vector<Tensor> gradients(const Tensor& y, const std::vector<Tensor>& inputs
                               GraphFlags flags) {
   if (!y.requires_grad()) {
     std::vector<Tensor> none;
+    none.reserve(inputs.size());
     for (const Tensor& x : inputs) none.push_back(zeros_like(x));
     return none;
   }

@@ -72,7 +72,7 @@ void drop(FreeList& list) {
 
 // Of a size class, in bytes.
 std::int64_t capacity_of(int index) {
-  if (index < SizeClass::small) return 64 * (index + 1);
+  if (index < SizeClass::small) return std::int64_t{64} * (index + 1);
   const int step = index - SizeClass::small;
   return (std::int64_t{1} << (8 + step / 4)) * (5 + step % 4);
 }

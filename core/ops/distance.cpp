@@ -40,7 +40,7 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Sca
     check::fail("addmm", "c has shape ", c.shape(), ": it must broadcast to ", shape);
   if (is_narrow(a) && is_narrow(b) && is_narrow(c) && autocast_dtype() != bfloat16)
     return narrowed(addmm(widened(c), widened(a), widened(b), beta, alpha));
-  const Tensor product = alpha.value() == 1 ? matmul(a, b) : matmul(a, b) * alpha;
+  Tensor product = alpha.value() == 1 ? matmul(a, b) : matmul(a, b) * alpha;
   if (beta.value() == 0) return product;
   return (beta.value() == 1 ? c : c * beta) + product;
 }
