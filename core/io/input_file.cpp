@@ -16,9 +16,9 @@ InputFile::InputFile(const char* op, const std::string& path) : op_(op), path_(p
   if (error || !*file_) fail("it can't be opened for reading");
 }
 
-InputFile::InputFile(const char* op, const std::string& name, std::string bytes)
+InputFile::InputFile(const char* op, const std::string& name, const std::string& bytes)
     : op_(op), path_(name), size_(static_cast<std::int64_t>(bytes.size())) {
-  file_ = std::make_unique<std::istringstream>(std::move(bytes), std::ios::binary);
+  file_ = std::make_unique<std::istringstream>(bytes, std::ios::binary);
 }
 
 void InputFile::seek(std::int64_t position) {

@@ -15,7 +15,7 @@ class InputFile {
  public:
   InputFile(const char* op, const std::string& path);
   /// What is within a file: the bytes that were taken out of it, and the name that messages have for them.
-  InputFile(const char* op, const std::string& name, std::string bytes);
+  InputFile(const char* op, const std::string& name, const std::string& bytes);
 
   std::int64_t size() const { return size_; }
   std::int64_t position() const { return at_; }

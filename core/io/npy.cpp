@@ -81,7 +81,7 @@ class HeaderReader {
     const char mark = take('\'') ? '\'' : take('"') ? '"' : '\0';
     const std::size_t end = mark ? text_.find(mark, at_) : std::string::npos;
     if (end == std::string::npos) wrong(std::string(what) + " in quotes");
-    const std::string s = text_.substr(at_, end - at_);
+    std::string s = text_.substr(at_, end - at_);
     at_ = end + 1;
     return s;
   }
@@ -190,12 +190,12 @@ Tensor io::read_npy(InputFile& in) {
   if (shape.numel() > INT64_MAX / size || shape.numel() * size != in.left())
     in.fail("expected ", shape.numel(), " elements of ", size, " bytes for shape ", shape, " of type ", d, ", found ",
             in.left(), " bytes after the header");
-  const Tensor x = d == "<f4"   ? elements<float>(in, shape)
-                   : d == "<f8" ? elements<double>(in, shape)
-                   : d == "<i8" ? elements<std::int64_t>(in, shape)
-                   : d == "<i4" ? widened<std::int32_t>(in, shape)
-                   : d == "|u1" ? widened<std::uint8_t>(in, shape)
-                                : booleans(in, shape);
+  Tensor x = d == "<f4"   ? elements<float>(in, shape)
+             : d == "<f8" ? elements<double>(in, shape)
+             : d == "<i8" ? elements<std::int64_t>(in, shape)
+             : d == "<i4" ? widened<std::int32_t>(in, shape)
+             : d == "|u1" ? widened<std::uint8_t>(in, shape)
+                          : booleans(in, shape);
   if (!h.fortran_order) return x;
   std::vector<int> backwards(h.shape.size());
   std::iota(backwards.rbegin(), backwards.rend(), 0);

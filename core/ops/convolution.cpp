@@ -82,7 +82,7 @@ Tensor convolution(const char* op, const Tensor& given, const Tensor& weight, co
   const std::int64_t inputs = weight.shape()[1] * w.height * w.width;
   const Tensor y =
       matmul(reshape(weight, Shape{groups, outputs / groups, inputs}), reshape(p, Shape{n, groups, inputs, places}));
-  const Tensor shaped = reshape(y, Shape{n, outputs, p.shape()[4], p.shape()[5]});
+  Tensor shaped = reshape(y, Shape{n, outputs, p.shape()[4], p.shape()[5]});
   if (!bias.defined()) return shaped;
   const Tensor sum = shaped + reshape(bias, Shape{outputs, 1, 1});
   return cast ? sum.to(bfloat16) : sum;

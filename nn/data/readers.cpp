@@ -96,10 +96,11 @@ template <class T>
 T number(const Csv& csv, std::size_t row, std::size_t column) {
   const std::string& field = csv.rows[row][column];
   const std::size_t end = field.find_last_not_of(' ') + 1, first = std::min(field.find_first_not_of(' '), end);
-  const char* const from = field.data() + first + (first < end && field[first] == '+');
+  const bool plus = first < end && field[first] == '+';
+  const char* const from = field.data() + first + plus;  // from_chars() knows no plus
   T value = 0;
   const auto [stop, error] = std::from_chars(from, field.data() + end, value);
-  if (error != std::errc() || stop != field.data() + end) {
+  if (error != std::errc() || stop != field.data() + end || (plus && *from == '-')) {
     const std::string name = csv.columns.empty() ? std::to_string(column) : csv.columns[column];
     throw FileError("[read_csv] " + csv.path + ": line " + std::to_string(csv.lines[row]) + ", column " + name +
                     ": expected a " + (std::is_integral_v<T> ? "whole " : "") + "number, found '" + io::shown(field) +

@@ -67,7 +67,7 @@ BatchNorm::BatchNorm(std::int64_t channels, double eps, double momentum) : eps_(
 
 Tensor BatchNorm::forward(const Tensor& x) const {
   if (!training()) return batch_norm(x, running_mean, running_var, weight.value(), bias.value(), eps_);
-  const Tensor y = batch_norm(x, {}, {}, weight.value(), bias.value(), eps_);
+  Tensor y = batch_norm(x, {}, {}, weight.value(), bias.value(), eps_);
   const std::int64_t n = x.numel() / std::max<std::int64_t>(x.size(1), 1);
   if (n < 2)
     check::fail("BatchNorm", "x has shape ", x.shape(), ": a batch needs more than one number for each channel");

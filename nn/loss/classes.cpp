@@ -54,7 +54,7 @@ Rows::Rows(const char* op, const char* name, const Tensor& x, const Tensor& targ
 
 Tensor Rows::reduced(const Tensor& losses, const Shape& shape, Reduction reduction) const {
   if (reduction == Reduction::none) return reshape(losses, shape);
-  const Tensor total = sum(losses);
+  Tensor total = sum(losses);
   if (reduction == Reduction::sum) return total;
   const double counted = weight.defined() ? sum(weights).item() : sum(!ignored).item();
   return counted == 0 ? total * 0 : total / counted;

@@ -22,7 +22,7 @@ Tensor element_of(const Tensor& weights, std::int64_t element) {
   if (element < 0 || element >= batch)
     check::fail(op, "element is ", element, ", weights is ", s, ": it must be in 0 … ", batch - 1);
   const Tensor plain = weights.detach();
-  const Tensor kept = (s.rank() == 4 ? Tensor(plain[element]) : plain.clone()).to(float32);
+  Tensor kept = (s.rank() == 4 ? Tensor(plain[element]) : plain.clone()).to(float32);
   for (const float w : kept.data<float>())
     if (w < 0) check::fail(op, "weights has the value ", w, ": attention weights are not negative");
   return kept;

@@ -170,7 +170,7 @@ for name, data in {
 for name, data in {
     "ok": "x,y\n1,2\n-3e2,4.5\n", "names": "name,x\na,1\nb,2.5\n", "quoted": '"a ""b""",1\n"c,\nd",2\n', "open_quote": 'a,"b\n1,2\n', "ragged": "a,b\n1\n2,3,4\n",
     "numbers": "1e999,-1e999,nan\n1e-999,0x10,١\n", "crlf": "a,b\r\n1,2\r\n", "bom": "\ufeffa,b\n1,2\n", "nul": "a,b\n1\0,2\n",
-    "empty": "", "commas": "," * 500, "long": "x" * 3000,
+    "signs": "x\n+-2\n", "empty": "", "commas": "," * 500, "long": "x" * 3000,
 }.items():
     put("csv", name, data)
 for name, data in {

@@ -65,6 +65,8 @@ TEST_CASE("readers: CSV", "[readers]") {
   CHECK(std::isnan(values(numbers.numbers())[3]));
   CHECK(read("a,b\n").numbers().shape() == Shape{0, 2});
   CHECK_THROWS_WITH(read("1;2x", plain).numbers(), Contains("line 1, column 1: expected a number, found '2x'"));
+  for (const std::string wrong : {"+-2", "-+2", "++2", "+"})
+    CHECK_THROWS_WITH(read("1;" + wrong, plain).numbers(), Contains("column 1: expected a number, found '" + wrong));
   CHECK_THROWS_WITH(read("1;   ", plain).numbers(), Contains("line 1, column 1: expected a number, found '   '"));
   CHECK(same_bits(read("9007199254740993; -4", plain).numbers({}, int64), tensor({{9007199254740993, -4}})));
   CHECK_THROWS_WITH(read("1;2.5", plain).numbers({}, int64),

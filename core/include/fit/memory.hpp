@@ -34,7 +34,7 @@ struct SizeClass {
 
 /// The smallest that holds `bytes`. What is more than any machine can address has an index past the last.
 constexpr SizeClass size_class(std::size_t bytes) {
-  if (bytes <= 64 * SizeClass::small) {
+  if (bytes <= std::size_t{64} * SizeClass::small) {
     const std::size_t lines = bytes == 0 ? 1 : (bytes + 63) / 64;
     return {static_cast<int>(lines) - 1, 64 * lines};
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <xsimd/xsimd.hpp>
 
@@ -176,7 +177,7 @@ inline void sum_lanes(const V* v, T* out) {
     return;
   }
 #endif
-  for (int i = 0; i < N; ++i) out[i] = sum_lanes(v[i * step]);
+  for (int i = 0; i < N; ++i) out[i] = sum_lanes(v[std::ptrdiff_t{i} * step]);
 }
 
 }  // namespace FIT_ISA_NAMESPACE

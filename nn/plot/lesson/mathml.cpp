@@ -35,7 +35,7 @@ class Formula {
   Formula(const std::string& text, bool display) : text_(text), display_(display) {}
 
   std::string whole() {
-    const std::string row = list("");
+    std::string row = list("");
     if (at_ < text_.size()) fail(std::string("a ") + text_[at_] + " too many");
     return row;
   }
@@ -77,7 +77,7 @@ class Formula {
 
   std::string scripted() {
     const std::size_t begin = at_;
-    const std::string base = atom();
+    std::string base = atom();
     std::string below, above;
     for (;;) {
       if (below.empty() && take("_"))
@@ -124,7 +124,7 @@ class Formula {
     const char c = text_[at_];
     if (c == '{') {
       ++at_;
-      const std::string group = list("}");
+      std::string group = list("}");
       ++at_;
       return group;
     }
