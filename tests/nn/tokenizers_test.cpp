@@ -130,23 +130,25 @@ TEST_CASE("GPT-2's words: what follows an apostrophe, and white space at the end
   const std::string known = get(FIT_GOLDEN_DIR "/tokens/vocab.json");
   std::string json = known.substr(0, known.rfind('}')), merges;
   std::int64_t next = small_gpt2().size();
-  std::map<std::string, std::int64_t> made;
   for (const auto& [a, b] : std::vector<std::pair<std::string, std::string>>{
            {"'", "r"}, {"'r", "e"}, {"'", "v"}, {"'v", "e"}, {"'", "l"}, {"'l", "l"}, {"Ġ", "Ġ"}, {"Ċ", "b"}}) {
-    made[a + b] = next++;
-    json += ", \"" + a + b + "\": " + std::to_string(made[a + b]);
+    if (known.find('"' + a + b + '"') == std::string::npos) json += ", \"" + a + b + "\": " + std::to_string(next++);
     merges += a + ' ' + b + '\n';
   }
   const auto v = text::GPT2Vocabulary::load(put(d.file("v"), json + "}"), put(d.file("m"), merges));
   const auto ids = [&](const std::string& text) { return v.encode(text).to_vector<std::int64_t>(); };
-  const auto one = [&](const std::string& byte) { return ids(byte).at(0); };
+  const auto one = [&](const std::string& token) {
+    std::int64_t id = 0;
+    while (v.token(id) != token) ++id;
+    return id;
+  };
   for (const std::string& ending : {"'re", "'ve", "'ll"}) {
-    CHECK(ids(ending) == Ids{made[ending]});
-    CHECK(ids("x" + ending) == Ids{one("x"), made[ending]});
+    CHECK(ids(ending) == Ids{one(ending)});
+    CHECK(ids("x" + ending) == Ids{one("x"), one(ending)});
   }
   CHECK(ids("'ra") == Ids{one("'"), one("r"), one("a")});  // two words: pairs don't cross
   CHECK(ids("'vr") == Ids{one("'"), one("v"), one("r")});
-  CHECK(ids("x  ") == Ids{one("x"), made["ĠĠ"]});
+  CHECK(ids("x  ") == Ids{one("x"), one("  ")});
   CHECK(ids("x  y") == Ids{one("x"), one(" "), one(" "), one("y")});
   CHECK(ids("x\nb") == Ids{one("x"), one("\n"), one("b")});
 }
