@@ -122,20 +122,27 @@ void check_exactly(std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool
       for (std::int64_t l = 0; l < k; ++l, x += ta ? p.lda : 1, y += tb ? 1 : p.ldb)
         sum += static_cast<float>(*x) * static_cast<float>(*y);
       const float all = p.alpha * sum + (beta == 0 ? 0 : p.beta * static_cast<float>(before[i * p.ldc + j]));
-      expected.push_back(static_cast<float>(C(all)));
+      expected.push_back(all);
     }
+  std::vector<float> bias;
+  for (std::int64_t j = 0; j < n; ++j) bias.push_back(static_cast<float>(j % 7));
   each_bfloat16_isa([&] {
-    for (const bool split : {false, true}) {
+    for (const int way : {0, 1, 2}) {
+      INFO((way == 0 ? "on this thread" : way == 1 ? "split" : "split, with a bias"));
       GuardedBuffer<C> c((m - 1) * p.ldc + n);
       for (std::int64_t i = 0; i < m && beta != 0; ++i) std::copy_n(&before[i * p.ldc], n, &c[i * p.ldc]);
-      split ? kernels::gemm_parallel(p, a.data(), b.data(), c.data()) : kernels::gemm(p, a.data(), b.data(), c.data());
-      INFO((split ? "split" : "on this thread"));
+      if (way == 0)
+        kernels::gemm(p, a.data(), b.data(), c.data());
+      else
+        kernels::gemm_parallel(p, a.data(), b.data(), c.data(), way == 1 ? nullptr : bias.data());
       bool right = true, kept = c.guards_intact();
       for (std::int64_t i = 0; i < m; ++i)
         for (std::int64_t j = 0; j < (i + 1 < m ? p.ldc : n); ++j) {
           const std::int64_t at = i * p.ldc + j;
           if (j < n)
-            right = right && static_cast<float>(c[at]) == expected[static_cast<std::size_t>(i * n + j)];
+            right = right && static_cast<float>(c[at]) ==
+                                 static_cast<float>(C(expected[static_cast<std::size_t>(i * n + j)] +
+                                                      (way == 2 ? bias[static_cast<std::size_t>(j)] : 0)));
           else
             kept = kept && c.untouched(at);
         }
