@@ -128,6 +128,7 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
   SECTION("heads without features are no error: there is nothing to give") {
     Tensor keys = zeros({1, 1, 4, 0}), values = zeros({1, 1, 4, 0});
     CHECK(cached_self_attention(zeros({1, 2, 0}), keys, values, 0, 1).shape() == Shape{1, 2, 0});
+    CHECK(cached_self_attention(zeros({1, 2, 0}), keys, keys, 0, 1).shape() == Shape{1, 2, 0});  // nothing is shared
   }
 }
 
