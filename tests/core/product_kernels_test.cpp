@@ -345,7 +345,7 @@ TEST_CASE("products larger than the parts they are cut into, of rows more than a
   });
 }
 
-TEST_CASE("a size that BLAS cannot take is refused", "[gemm]") {
+TEST_CASE("a size that BLAS cannot take is refused, and none that it can", "[gemm]") {
   constexpr std::int64_t large = std::int64_t{INT_MAX} + 1;
   const kernels::Isa chosen = kernels::isa();
   kernels::set_isa(kernels::Isa::base);  // where products of many rows go to BLAS; our own kernels take any size
@@ -360,6 +360,12 @@ TEST_CASE("a size that BLAS cannot take is refused", "[gemm]") {
   refused(5, large, 5, 0);
   refused(5, 5, large, 0);
   refused(100, 100, 100, large - 100);
+  kernels::Product<float> p = kernels::contiguous<float>(600, 600, 1, false, false);
+  p.ldb = INT_MAX;  // of one row: the next would begin there
+  const std::vector<float> twos(600, 2);
+  std::vector<float> c(600 * 600);
+  kernels::gemm(p, twos.data(), twos.data(), c.data());
+  CHECK(c == std::vector<float>(c.size(), 4));
   kernels::set_isa(chosen);
 }
 
