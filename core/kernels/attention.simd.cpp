@@ -14,32 +14,24 @@ std::int64_t block_keys(const AttentionParams& a, std::int64_t last_query, std::
 }
 
 // c [m, n] += op(a) b as tile_product<TransA>, but rows of b that aren't finite are multiplied for those rows of c
-// alone that see them: sees(row of c, row of b). a is 0 for all others.
+// alone that see them: sees(row of c, row of b). a is 0 for all others, and finite or NaN for these: weights are, and
+// where a key or a query isn't finite, its scores aren't, so that their gradients are 0 or NaN.
 template <bool TransA, class T, class W, class Sees>
 void visible_product(std::int64_t m, std::int64_t n, std::int64_t k, const W* a, const T* b, std::int64_t ldb, W* c,
                      std::int64_t ldc, const Sees& sees, Arena<W> arena) {
-  const auto element = [](auto* x, std::int64_t row, std::int64_t p) {
-    return x + (TransA ? p * N + row : row * N + p);
-  };
-  W* const finite_a = arena.take(query_block * N);
-  W* const finite_b = arena.take(query_block * n);
-  bool all = true;
+  W* const finite = arena.take(query_block * n);
   for (std::int64_t p = 0; p < k; ++p) {
     const T* const from = b + p * ldb;
-    W* const to = finite_b + p * n;
+    W* const to = finite + p * n;
     if (sum_lanes(copy_scaled(from, W(1), n, to)) == W(0)) continue;
-    if (all)
-      for (std::int64_t i = 0; i < (TransA ? k : m) * N; ++i) finite_a[i] = a[i];
-    all = false;
     for (std::int64_t j = 0; j < n; ++j) to[j] = 0;
     for (std::int64_t i = 0; i < m; ++i) {
-      *element(finite_a, i, p) = 0;
       if (!sees(i, p)) continue;
-      const W weight = *element(a, i, p);
+      const W weight = a[TransA ? p * N + i : i * N + p];
       for (std::int64_t j = 0; j < n; ++j) c[i * ldc + j] += weight * static_cast<W>(from[j]);
     }
   }
-  tile_product<TransA>(m, n, k, W(1), all ? a : finite_a, N, finite_b, n, c, ldc, true);
+  tile_product<TransA>(m, n, k, W(1), a, N, finite, n, c, ldc, true);
 }
 
 // The contexts of a block of queries from weights that are normalised first: they are as large as the values, at most.

@@ -92,6 +92,8 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
       return message_of([&] { scaled_dot_product_attention(ones(q), ones(k), ones(v)); });
     };
     CHECK(shapes({3}, {3}, {3}).find("all must be (B, H, S, D), (B, S, D) or (S, D)") != std::string::npos);
+    CHECK(shapes({1, 1, 1, 3, 4}, {1, 1, 1, 3, 4}, {1, 1, 1, 3, 4}).find("all must be (B, H, S, D)") !=
+          std::string::npos);
     CHECK(shapes({2, 3, 4}, {3, 4}, {3, 4}).find("q is [2, 3, 4], k is [3, 4]") != std::string::npos);
     CHECK(shapes({2, 3, 4}, {1, 3, 4}, {1, 3, 4}).find("one batch size") != std::string::npos);
     CHECK(shapes({3, 4}, {3, 5}, {3, 4}).find("q and k must have equally many features") != std::string::npos);
@@ -119,6 +121,14 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
     CHECK(shapes({1, 3, 4}, {1, 3, 0}, {1, 3, 4}, 2).find("a multiple of 2") != std::string::npos);
     CHECK(shapes({1, 3, 4}, {1, 3, 4}, {1, 3, 3}, 2).find("a multiple of 2") != std::string::npos);
     CHECK(shapes({1, 3, 0}, {1, 3, 0}, {1, 3, 0}, 2).find("at least 1") != std::string::npos);
+    CHECK(message_of([] {
+            packed_self_attention(ones({1, 3, 4}), 0, {}, 1);
+          }).find("num_heads 0, num_kv_heads 1") != std::string::npos);
+  }
+  SECTION("heads without features are no error: there is nothing to give") {
+    Tensor keys = zeros({1, 1, 4, 0}), values = zeros({1, 1, 4, 0});
+    CHECK(cached_self_attention(zeros({1, 2, 0}), keys, values, 0, 1).shape() == Shape{1, 2, 0});
+    CHECK(cached_self_attention(zeros({1, 2, 0}), keys, keys, 0, 1).shape() == Shape{1, 2, 0});  // nothing is shared
   }
 }
 
@@ -153,6 +163,7 @@ TEST_CASE("PyTorch's masks become ours") {
   CHECK(equal(added.bias, tensor({{{{0., -1.}}}})));
   CHECK_THROWS_WITH(mask_from_torch(heads, TorchMask::key_padding), Catch::Contains("it must be (Sk) or (B, Sk)"));
   CHECK_THROWS_WITH(mask_from_torch(heads, TorchMask::multihead, 3), Catch::Contains("(B num_heads, Sq, Sk)"));
+  CHECK_THROWS_WITH(mask_from_torch(heads, TorchMask::multihead, 0), Catch::Contains("num_heads 0"));
   CHECK_THROWS_WITH(mask_from_torch(hide[0], TorchMask::sdpa), Catch::Contains("an sdpa mask of shape [2]"));
   CHECK_THROWS_WITH(mask_from_torch(ones({2, 2}, int64), TorchMask::sdpa), Catch::Contains("with .to(boolean)"));
 }
@@ -188,6 +199,8 @@ TEST_CASE("the visualization helper averages heads and measures entropy") {
   CHECK(two.tokens == std::vector<std::string>{"Token_0", "Token_1"});
   CHECK_THROWS_WITH(attention_visualization_helper(w, {"a"}), Catch::Contains("1 tokens"));
   CHECK_THROWS_WITH(attention_visualization_helper(ones({3})), Catch::Contains("weights is [3]"));
+  CHECK_THROWS_WITH(attention_visualization_helper(ones({1, 1, 1, 2, 2})),
+                    Catch::Contains("it must be (B, H, Sq, Sk)"));
   CHECK_THROWS_WITH(attention_visualization_helper(ones({0, 2, 3, 3})), Catch::Contains("weights is [0, 2, 3, 3]"));
 }
 

@@ -266,6 +266,19 @@ TEST_CASE("a NaN in one query shows in its row alone") {
   }
 }
 
+TEST_CASE("a gradient that isn't finite shows in the scores of its own query alone") {
+  for (const DType dtype : {float32, float64})
+    for (const std::int64_t queries : {3, 9}) {
+      INFO(queries << " queries, " << dtype);
+      Problem p({1, 2, queries, 7, 3, 3}, dtype);
+      p.options.bias = p.draw({1, 2, queries, 7});
+      p.d_output[{0, 0, 1, 2}] = nan;
+      const Tensor unseen = isnan(run(p, Form::heads_first, false).dbias);
+      CHECK(sum(unseen).item<std::int64_t>() == 7);
+      CHECK(all(unseen[{0, 0, 1}]).item<bool>());
+    }
+}
+
 TEST_CASE("heads that are finite do not feel one that is not") {
   Problem p({2, 2, 9, 9, 4, 4}, float64);
   p.options.causal = true;

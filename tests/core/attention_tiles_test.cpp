@@ -141,11 +141,15 @@ TEST_CASE("a sliding window, clipped to the tiles or within one", "[attention]")
         if (seed % 5 == 0) p.options.bias = p.draw({1, n.H, n.Sq, n.Sk});
         check_problem(p, p.dtype == float64 ? 1e-12 : 3e-5);
       }
-  // A NaN behind the window stays hidden.
-  Problem p({1, 1, 100, 100, 3, 3}, float64);
-  p.options.window = 4;
-  p.k[{0, 0, 20}] = nan;
-  check_problem(p, 1e-12);
+  // A NaN shows in the rows whose window reaches it alone.
+  for (const std::int64_t at : {20, 62, 126}) {
+    INFO("NaN at " << at);
+    Problem p({1, 1, 140, 140, 3, 3}, float64);
+    p.options.window = 4;
+    p.options.causal = at > 20;
+    p.k[{0, 0, at}] = nan;
+    check_problem(p, 1e-12);
+  }
 }
 
 TEST_CASE("attention takes memory that grows with the length, not with its square", "[attention]") {

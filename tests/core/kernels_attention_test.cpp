@@ -1,3 +1,4 @@
+#include "fit/memory.hpp"
 #include "kernels/attention.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
@@ -258,6 +259,23 @@ void check_call(const Form& f, bool check) {
   CHECK(gradients.within_bounds());
 }
 
+template <class T>
+void check_calls() {
+  const Form forms[] = {
+      {4, 4, 2, 9, 5, 3, 3, false, 0, false, false, 0},        {1, 1, 1, 64, 70, 3, 24, false, 0, false, false, 0},
+      {1, 1, 1, 64, 7, 3, 64, false, 0, false, false, 0},      {1, 1, 1, 1, 1, 1, 1, false, 0, false, false, 0},
+      {1, 1, 1, 3, 7, 3, 5, true, 0, false, true, 0},          {2, 2, 1, 7, 33, 5, 3, false, 0, true, false, 0},
+      {1, 2, 2, 33, 33, 7, 7, true, 0, true, true, 0.3},       {1, 4, 2, 33, 65, 3, 9, false, 0, false, false, 0.3},
+      {3, 3, 3, 9, 65, 4, 4, true, 0, false, false, 0},        {1, 1, 1, 65, 130, 17, 33, true, 0, false, false, 0},
+      {1, 1, 1, 130, 65, 3, 2, true, 0, true, true, 0},        {1, 2, 1, 70, 150, 2, 3, true, 20, false, true, 0.2},
+      {1, 1, 1, 150, 70, 3, 3, false, 30, true, false, 0},     {1, 1, 1, 9, 257, 33, 257, false, 0, false, false, 0},
+      {2, 8, 2, 5, 16, 16, 16, true, 0, false, false, 0},      {1, 1, 1, 300, 129, 2, 2, true, 65, false, false, 0.1},
+      {2, 2, 1, 40, 70, 3, 5, true, 0, false, false, 0, true}, {1, 3, 3, 70, 33, 3, 3, false, 0, true, true, 0.2, true},
+      {4, 2, 2, 66, 64, 8, 8, true, 0, false, true, 0}};
+  for (const Form& f : forms)
+    for (const bool check : {false, true}) check_call<T>(f, check);
+}
+
 // Rubbish that nobody sees, in keys and values (and in queries whose gradients are 0), has no effect, however the work
 // is cut; forward says that it has met some.
 template <class T>
@@ -307,6 +325,95 @@ void check_hidden(std::int64_t B, std::int64_t Sk, T rubbish) {
   }
 }
 
+// Fills with `byte` what the cache of buffers hands out next on this thread.
+void fill_cache(int byte) {
+  constexpr std::size_t most = 400'000;
+  std::vector<std::pair<void*, detail::SizeClass>> held;
+  for (detail::SizeClass c = detail::size_class(1); c.capacity <= most; c = detail::size_class(c.capacity + 1))
+    for (int i = 0; i < 3; ++i) {
+      held.emplace_back(detail::acquire(c), c);
+      std::memset(held.back().first, byte, c.capacity);
+    }
+  for (const auto& [block, c] : held) detail::release(block, c);
+}
+
+// All that the kernels give for a call, after the cache of buffers was filled with `byte`.
+template <class T>
+std::vector<double> results_after(int byte, Call<T>& c, bool check) {
+  const Form& f = c.f;
+  Stack<T> out(f.B, f.H, f.Sq, f.Dv), d_out(f.B, f.H, f.Sq, f.Dv);
+  Stack<T> dq(f.B, f.H, f.Sq, f.D), dk(f.B, f.kv_heads, f.Sk, f.D), dv(f.B, f.kv_heads, f.Sk, f.Dv);
+  Stack<W<T>> w(f.B, f.H, f.Sq, f.Sk, 0), m(f.B, f.H, f.Sq, 1, 0), inv_l(f.B, f.H, f.Sq, 1, 0);
+  std::mt19937_64 random(3);
+  d_out.draw(random);
+  fill_cache(byte);
+  std::vector<double> all{double(kernels::attention_forward<T>(c.a, out.heads, {m.heads.data, inv_l.heads.data}))};
+  kernels::attention_weights<T>(c.a, {m.heads.data, inv_l.heads.data}, w.heads.data);
+  fill_cache(byte);
+  kernels::attention_backward<T>(c.a, out.read(), {m.heads.data, inv_l.heads.data}, d_out.read(),
+                                 {dq.heads, dk.heads, dv.heads, {}}, check);
+  const auto take = [&](auto& x) { x.each([&](auto v, auto...) { all.push_back(static_cast<double>(v)); }); };
+  take(out), take(m), take(inv_l), take(w), take(dq), take(dk), take(dv);
+  return all;
+}
+
+template <class T>
+void check_old_memory(const Form& f) {
+  Call<T> c(f);
+  for (const bool check : {false, true}) {
+    INFO(f << ", check " << check << ", " << sizeof(T) << " bytes");
+    const std::vector<double> after_zeros = results_after(0, c, check), after_nan = results_after(255, c, check);
+    CHECK(after_zeros[0] == 1);
+    CHECK(std::all_of(after_zeros.begin(), after_zeros.end(), [](double x) { return std::isfinite(x); }));
+    CHECK(after_nan == after_zeros);
+  }
+}
+
+// A bias that elements of the batch, heads or rows share: its gradient is the sum of those of a bias for each.
+template <class T>
+void check_shared_bias(std::int64_t Sk, bool batch, bool head, bool row) {
+  INFO(Sk << " keys, a bias for each" << (batch ? " element" : "") << (head ? " head" : "") << (row ? " row" : ""));
+  const Form f{4, 4, 2, 9, Sk, 3, 3, false, 0, false, true, 0};
+  Call<T> c(f);
+  const std::int64_t B = batch ? f.B : 1, H = head ? f.H : 1, S = row ? f.Sq : 1;
+  Stack<W<T>> shared(B, H, S, Sk, 0), d_each(f.B, f.H, f.Sq, Sk, 0);
+  std::vector<W<T>> d_shared(static_cast<std::size_t>(B * H * S * Sk + 1), W<T>(7));  // the last is another's
+  c.bias.each([&](W<T>& x, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+    W<T>& at = shared(batch ? b : 0, head ? h : 0, row ? i : 0, j);
+    at = std::isnan(at) ? x : at;
+    x = at;
+  });
+  const auto view = [&](W<T>* x) {  // [B, H, S, Sk] in order, with strides of 0
+    return kernels::HeadView<W<T>>{x, batch ? H * S * Sk : 0, head ? S * Sk : 0, row ? Sk : 0};
+  };
+  for (Stack<W<T>>* x : {&c.bias, &d_each}) x->heads = {x->room.data(), f.H * f.Sq * Sk, f.Sq * Sk, Sk};
+  std::mt19937_64 random(5);
+  Stack<T> out(f.B, f.H, f.Sq, f.Dv), d_out(f.B, f.H, f.Sq, f.Dv);
+  Stack<T> dq(f.B, f.H, f.Sq, f.D), dk(f.B, f.kv_heads, Sk, f.D), dv(f.B, f.kv_heads, Sk, f.Dv);
+  d_out.draw(random);
+  std::vector<W<T>> m(static_cast<std::size_t>(f.B * f.H * f.Sq)), inv_l(m.size());
+  const kernels::HeadView<W<T>> read = view(shared.heads.data);
+  c.a.bias = {read.data, read.batch, read.head, read.row};
+  kernels::attention_forward<T>(c.a, out.heads, {m.data(), inv_l.data()});
+  for (const auto& to : {view(d_shared.data()), d_each.heads})
+    kernels::attention_backward<T>(c.a, out.read(), {m.data(), inv_l.data()}, d_out.read(),
+                                   {dq.heads, dk.heads, dv.heads, to}, false);
+  CHECK(d_shared.back() == 7);
+  std::vector<double> sums(static_cast<std::size_t>(B * H * S * Sk));
+  const auto index = [&](std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+    return static_cast<std::size_t>((((batch ? b : 0) * H + (head ? h : 0)) * S + (row ? i : 0)) * Sk + j);
+  };
+  d_each.each([&](W<T>& x, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+    sums[index(b, h, i, j)] += static_cast<double>(x);
+  });
+  double worst = 0;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const double off = std::abs(static_cast<double>(d_shared[i]) - sums[i]);
+    worst = off <= worst ? worst : off;  // a NaN is the worst
+  }
+  CHECK(worst < 64 * static_cast<double>(std::numeric_limits<W<T>>::epsilon()));
+}
+
 template <class T>
 void check_rows(std::int64_t rows, std::int64_t cols) {
   INFO("row_dots and copy_finite, " << rows << " x " << cols << " of " << sizeof(T) << " bytes");
@@ -351,21 +458,11 @@ void check_rows(std::int64_t rows, std::int64_t cols) {
 }  // namespace
 
 TEST_CASE("attention's kernels are within the rounding of their plain forms", "[kernels][attention]") {
-  const Form forms[] = {
-      {1, 1, 1, 1, 1, 1, 1, false, 0, false, false, 0},         {1, 1, 1, 3, 7, 3, 5, true, 0, false, true, 0},
-      {2, 2, 1, 7, 33, 5, 3, false, 0, true, false, 0},         {1, 2, 2, 33, 33, 7, 7, true, 0, true, true, 0.3},
-      {1, 4, 2, 33, 65, 3, 9, false, 0, false, false, 0.3},     {3, 3, 3, 9, 65, 4, 4, true, 0, false, false, 0},
-      {1, 1, 1, 65, 130, 17, 33, true, 0, false, false, 0},     {1, 1, 1, 130, 65, 3, 2, true, 0, true, true, 0},
-      {1, 2, 1, 70, 150, 2, 3, true, 20, false, true, 0.2},     {1, 1, 1, 150, 70, 3, 3, false, 30, true, false, 0},
-      {1, 1, 1, 9, 257, 33, 257, false, 0, false, false, 0},    {2, 8, 2, 5, 16, 16, 16, true, 0, false, false, 0},
-      {1, 1, 1, 300, 129, 2, 2, true, 65, false, false, 0.1},   {2, 2, 1, 40, 70, 3, 5, true, 0, false, false, 0, true},
-      {1, 3, 3, 70, 33, 3, 3, false, 0, true, true, 0.2, true}, {4, 2, 2, 66, 64, 8, 8, true, 0, false, true, 0}};
-  const auto check_all = [&](auto zero) {
-    for (const Form& f : forms)
-      for (const bool check : {false, true}) check_call<decltype(zero)>(f, check);
-  };
-  each_isa([&] { check_all(float()), check_all(double()); });
-  each_bfloat16_isa([&] { check_all(BFloat16()); });
+  each_isa([] { check_calls<float>(), check_calls<double>(); });
+}
+
+TEST_CASE("attention's kernels of bfloat16 are within the rounding of their plain forms", "[kernels][attention]") {
+  each_bfloat16_isa([] { check_calls<BFloat16>(); });
 }
 
 TEST_CASE("attention's kernels keep out what is hidden and not finite", "[kernels][attention]") {
@@ -377,6 +474,33 @@ TEST_CASE("attention's kernels keep out what is hidden and not finite", "[kernel
   };
   each_isa([&] { check_all(float()), check_all(double()); });
   each_bfloat16_isa([&] { check_all(BFloat16()); });
+}
+
+TEST_CASE("attention's kernels don't let in what stood in their memory before", "[kernels][attention]") {
+  struct Restore {
+    int before = num_threads();
+    ~Restore() { set_num_threads(before); }
+  } restore;
+  set_num_threads(1);  // whose cache is filled
+  const Form forms[] = {{1, 1, 1, 10, 7, 3, 3, false, 0, false, false, 0},
+                        {2, 2, 1, 33, 66, 5, 33, false, 0, true, false, 0.2},
+                        {4, 1, 1, 130, 65, 3, 2, true, 0, false, false, 0},
+                        {1, 2, 2, 70, 150, 40, 3, true, 20, false, false, 0}};
+  const auto check_all = [&](auto zero) {
+    for (const Form& f : forms) check_old_memory<decltype(zero)>(f);
+  };
+  each_isa([&] { check_all(float()), check_all(double()); });
+  each_bfloat16_isa([&] { check_all(BFloat16()); });
+}
+
+TEST_CASE("the gradient of a bias that heads share is the sum of theirs, and nothing beside", "[kernels][attention]") {
+  for (const std::int64_t keys : {9, 70, 200})
+    for (const bool batch : {false, true})
+      for (const bool head : {false, true})
+        for (const bool row : {false, true}) {
+          check_shared_bias<float>(keys, batch, head, row);
+          check_shared_bias<double>(keys, batch, head, row);
+        }
 }
 
 TEST_CASE("attention's rows are multiplied and copied as by plain loops", "[kernels][attention]") {

@@ -101,6 +101,57 @@ void check_types(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) 
   check<float, float, float>(m, n, k, f);
 }
 
+// Small whole numbers: their sums are exact, in whatever order and however the product is cut.
+template <class A, class B, class C>
+void check_exactly(std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb, std::int64_t room, int alpha,
+                   int beta) {
+  INFO(m << " x " << k << " x " << n << (ta ? ", a transposed" : "") << (tb ? ", b transposed" : "") << ", room "
+         << room << ", alpha " << alpha << ", beta " << beta << ", bytes " << sizeof(A) << sizeof(B) << sizeof(C));
+  std::mt19937_64 random(7);
+  const Draw whole = [](std::mt19937_64& r) { return static_cast<double>(r() % 5) - 2; };
+  const auto p = product_of(m, n, k, {ta, tb, room, static_cast<float>(alpha), static_cast<float>(beta)});
+  GuardedBuffer<A> a = matrix<A>(ta ? k : m, ta ? m : k, p.lda, whole, random);
+  GuardedBuffer<B> b = matrix<B>(tb ? n : k, tb ? k : n, p.ldb, whole, random);
+  GuardedBuffer<C> before = matrix<C>(m, n, p.ldc, whole, random);
+  std::vector<float> expected;
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      float sum = 0;
+      const A* x = a.data() + (ta ? i : i * p.lda);
+      const B* y = b.data() + (tb ? j * p.ldb : j);
+      for (std::int64_t l = 0; l < k; ++l, x += ta ? p.lda : 1, y += tb ? 1 : p.ldb)
+        sum += static_cast<float>(*x) * static_cast<float>(*y);
+      const float all = p.alpha * sum + (beta == 0 ? 0 : p.beta * static_cast<float>(before[i * p.ldc + j]));
+      expected.push_back(all);
+    }
+  std::vector<float> bias;
+  for (std::int64_t j = 0; j < n; ++j) bias.push_back(static_cast<float>(j % 7));
+  each_bfloat16_isa([&] {
+    for (const int way : {0, 1, 2}) {
+      INFO((way == 0 ? "on this thread" : way == 1 ? "split" : "split, with a bias"));
+      GuardedBuffer<C> c((m - 1) * p.ldc + n);
+      for (std::int64_t i = 0; i < m && beta != 0; ++i) std::copy_n(&before[i * p.ldc], n, &c[i * p.ldc]);
+      if (way == 0)
+        kernels::gemm(p, a.data(), b.data(), c.data());
+      else
+        kernels::gemm_parallel(p, a.data(), b.data(), c.data(), way == 1 ? nullptr : bias.data());
+      bool right = true, kept = c.guards_intact();
+      for (std::int64_t i = 0; i < m; ++i)
+        for (std::int64_t j = 0; j < (i + 1 < m ? p.ldc : n); ++j) {
+          const std::int64_t at = i * p.ldc + j;
+          if (j < n)
+            right = right && static_cast<float>(c[at]) ==
+                                 static_cast<float>(C(expected[static_cast<std::size_t>(i * n + j)] +
+                                                      (way == 2 ? bias[static_cast<std::size_t>(j)] : 0)));
+          else
+            kept = kept && c.untouched(at);
+        }
+      CHECK(right);
+      CHECK(kept);
+    }
+  });
+}
+
 template <class T>
 std::vector<T> multiplied(const kernels::Product<BFloat16>& p, GuardedBuffer<BFloat16>& a, GuardedBuffer<BFloat16>& b) {
   GuardedBuffer<T> c(p.m * p.ldc);
@@ -117,6 +168,25 @@ TEST_CASE("products of bfloat16 of odd sizes, on every instruction set", "[gemm]
       for (const std::int64_t n : {1, 7, 16, 33, 65})
         for (const std::int64_t k : {0, 1, 2, 31, 32, 67}) check_types(m, n, k, forms[turn++ % std::size(forms)]);
   });
+}
+
+TEST_CASE("products of bfloat16 of small whole numbers are exact, however they are cut", "[gemm][bfloat16]") {
+  struct {
+    std::int64_t m, n, k;
+  } const sizes[] = {{5, 33, 0},    {2, 37, 64},    {16, 24, 67},    {30, 17, 31},   {63, 33, 64},
+                     {7, 70, 1059}, {33, 66, 1059}, {70, 7, 1059},   {16, 70, 2048}, {7, 70, 2048},
+                     {3, 300, 300}, {70, 300, 300}, {200, 200, 110}, {90, 66, 131}};
+  const Form scales[] = {{false, false, 0, 1, 0}, {false, false, 5, 1, 1}, {false, false, 0, -2, 2}};
+  std::size_t turn = 0;
+  for (const auto& s : sizes)
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true}) {
+        const Form& f = scales[turn++ % std::size(scales)];
+        const auto with = [&](auto check) { check(s.m, s.n, s.k, ta, tb, f.room, int(f.alpha), int(f.beta)); };
+        with(check_exactly<BFloat16, BFloat16, float>);
+        with(check_exactly<float, BFloat16, BFloat16>);
+        with(check_exactly<BFloat16, float, float>);
+      }
 }
 
 TEST_CASE("products of bfloat16 larger than the parts they are cut into", "[gemm][bfloat16]") {
@@ -168,6 +238,22 @@ TEST_CASE("products of bfloat16 do not depend on threads, nor on how they are cu
             if (native) CHECK(same);
           }
         }
+  });
+}
+
+TEST_CASE("a NaN in a row of a product of bfloat16 stays in its row", "[gemm][bfloat16]") {
+  each_bfloat16_isa([] {
+    for (const std::int64_t m : {2, 5, 40})
+      for (const std::int64_t k : {45, 64}) {
+        INFO(m << " rows of " << k);
+        std::mt19937_64 random(1);
+        const auto p = product_of(m, 37, k, {false, true, 0, 1, 0});
+        GuardedBuffer<BFloat16> a = matrix<BFloat16>(m, k, k, between(1, 2), random);
+        GuardedBuffer<BFloat16> b = matrix<BFloat16>(37, k, k, between(1, 2), random);
+        a[k] = BFloat16(static_cast<float>(nan));
+        const std::vector<float> c = multiplied<float>(p, a, b);
+        for (std::int64_t i = 0; i < m; ++i) CHECK(std::isnan(c[static_cast<std::size_t>(i * 37 + 36)]) == (i == 1));
+      }
   });
 }
 

@@ -65,7 +65,9 @@ TEST_CASE("products with weights of 8 bits, on every instruction set", "[gemm][i
           }
     check<float, float>(6, 2100, 520, 128);  // in several blocks
     check<BFloat16, BFloat16>(6, 2100, 520, 128);
+    check<BFloat16, BFloat16>(2, 400, 400, 128);  // few rows in several tiles
   });
+  check<float, float>(400, 70, 170, 128);  // several tiles of rows
 }
 
 }  // namespace fit::test

@@ -1,3 +1,4 @@
+#include "fit/gradcheck.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -41,6 +42,38 @@ TEST_CASE("what is taken apart can be put together again", "[linalg]") {
       CHECK(near(matmul(u * unsqueeze(d, -2), transpose(v)), y));
       CHECK(near(matmul(transpose(u), u), broadcast_to(eye(d.size(-1), -1, t), matmul(transpose(u), u).shape())));
     }
+  }
+}
+
+TEST_CASE("gradients of linear algebra are the central differences", "[linalg]") {
+  using Values = std::vector<Tensor>;
+  Generator g(6);
+  const auto right = [&](const TensorFunction& f, const Values& in) {
+    const GradReport report = check_gradients(f, in);
+    INFO(report);
+    CHECK(report.ok);
+  };
+  const Tensor one = eye(3, -1, float64), x = randn({2, 3, 3}, float64, g) * 0.2 + one;
+  right([](const Values& in) { return solve(in[0], in[1]); }, {x, randn({2, 3, 2}, float64, g)});
+  right([](const Values& in) { return inv(in[0]); }, {x});
+  right([](const Values& in) { return det(in[0]); }, {x});
+  right([&](const Values& in) { return cholesky(matmul(in[0], transpose(in[0])) + one); }, {x});
+  // The signs of vectors are arbitrary: their squares are compared.
+  right(
+      [&](const Values& in) {
+        const auto [values, vectors] = eigh(in[0] + transpose(in[0]) + diag(tensor({0., 3., 6.}).to(float64)));
+        return Values{values, square(vectors)};
+      },
+      {x});
+  const Tensor tall = cat({one, zeros({1, 3}, float64)}) * tensor({3., 2., 1.}) + randn({4, 3}, float64, g) * 0.1;
+  for (const Tensor& y : {tall, transpose(tall)}) {
+    right([](const Values& in) { return svd(in[0]).s; }, {y});
+    right(
+        [](const Values& in) {
+          const auto [u, s, v] = svd(in[0]);
+          return Values{square(u), s, square(v)};
+        },
+        {y});
   }
 }
 

@@ -129,6 +129,51 @@ void check_forms(std::int64_t m, std::int64_t n, std::int64_t k) {
       }
 }
 
+// Small whole numbers: their sums are exact, in whatever order and however the product is cut.
+template <class T>
+void check_exactly(std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb, std::int64_t room, int alpha,
+                   int beta) {
+  INFO(m << " x " << k << " x " << n << (ta ? ", a transposed" : "") << (tb ? ", b transposed" : "") << ", room "
+         << room << ", alpha " << alpha << ", beta " << beta << ", " << sizeof(T) << " bytes");
+  std::mt19937_64 random(7);
+  kernels::Product<T> p = kernels::contiguous<T>(m, n, k, ta, tb);
+  p.lda += room, p.ldb += room, p.ldc += room;
+  p.alpha = T(alpha), p.beta = T(beta);
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns, std::int64_t ld) {  // between the rows is NaN
+    GuardedBuffer<T> x(std::max<std::int64_t>((rows - 1) * ld + columns, 0));
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) x[i * ld + j] = static_cast<T>(random() % 5) - 2;
+    return x;
+  };
+  GuardedBuffer<T> a = matrix(ta ? k : m, ta ? m : k, p.lda), b = matrix(tb ? n : k, tb ? k : n, p.ldb);
+  GuardedBuffer<T> before = matrix(m, n, p.ldc);
+  std::vector<T> expected;
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      T sum = 0;
+      const T *x = a.data() + (ta ? i : i * p.lda), *y = b.data() + (tb ? j * p.ldb : j);
+      for (std::int64_t l = 0; l < k; ++l, x += ta ? p.lda : 1, y += tb ? 1 : p.ldb) sum += *x * *y;
+      expected.push_back(static_cast<T>(alpha) * sum +
+                         (beta == 0 ? T(0) : static_cast<T>(beta) * before[i * p.ldc + j]));
+    }
+  each_isa([&] {
+    for (const Way<T>& way : ways<T>) {
+      if (!way.takes(p)) continue;
+      GuardedBuffer<T> c((m - 1) * p.ldc + n);
+      for (std::int64_t i = 0; i < m && beta != 0; ++i) std::copy_n(&before[i * p.ldc], n, &c[i * p.ldc]);
+      way.run(p, a.data(), b.data(), c.data());
+      INFO(way.name);
+      bool right = true, room_kept = c.guards_intact();
+      for (std::int64_t i = 0; i < m; ++i) {
+        right = right && std::equal(&c[i * p.ldc], &c[i * p.ldc] + n, &expected[static_cast<std::size_t>(i * n)]);
+        for (std::int64_t j = n; j < p.ldc && i + 1 < m; ++j) room_kept = room_kept && c.untouched(i * p.ldc + j);
+      }
+      CHECK(right);
+      CHECK(room_kept);
+    }
+  });
+}
+
 template <class T>
 void check_add_row(std::int64_t rows, std::int64_t cols) {
   INFO("add_row, " << rows << " x " << cols << " of " << sizeof(T) << " bytes");
@@ -214,6 +259,28 @@ TEST_CASE("products on every instruction set, of rows with room between them", "
   });
 }
 
+TEST_CASE("products of small whole numbers are exact, however they are cut", "[gemm]") {
+  struct {
+    std::int64_t m, n, k;
+  } const sizes[] = {{5, 33, 0},     {3, 7, 5},       {7, 65, 33},    {24, 70, 101},    // many rows and few, no terms
+                     {3, 300, 300},  {7, 300, 1000},  {30, 200, 200},                   // b larger than a
+                     {200, 70, 300}, {200, 200, 110}, {70, 300, 300}, {7, 3, 131100}};  // in tiles, in parts of k
+  struct {
+    std::int64_t room;
+    int alpha, beta;
+  } const scales[] = {{0, 1, 0}, {3, 1, 1}, {0, -2, 2}};
+  std::size_t turn = 0;
+  for (const auto& s : sizes)
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true})
+        for (const auto& with : scales) {
+          const bool large = s.m * s.n * s.k > 1'000'000;
+          if (large && turn++ % 3 != 0 && !(tb && !ta)) continue;
+          check_exactly<float>(s.m, s.n, s.k, ta, tb, with.room, with.alpha, with.beta);
+          if (!large) check_exactly<double>(s.m, s.n, s.k, ta, tb, with.room, with.alpha, with.beta);
+        }
+}
+
 TEST_CASE("each of a few rows has the bits that it has alone", "[gemm]") {
   each_isa([] {
     const std::int64_t n = 70, k = 101;
@@ -278,7 +345,7 @@ TEST_CASE("products larger than the parts they are cut into, of rows more than a
   });
 }
 
-TEST_CASE("a size that BLAS cannot take is refused", "[gemm]") {
+TEST_CASE("a size that BLAS cannot take is refused, and none that it can", "[gemm]") {
   constexpr std::int64_t large = std::int64_t{INT_MAX} + 1;
   const kernels::Isa chosen = kernels::isa();
   kernels::set_isa(kernels::Isa::base);  // where products of many rows go to BLAS; our own kernels take any size
@@ -293,6 +360,12 @@ TEST_CASE("a size that BLAS cannot take is refused", "[gemm]") {
   refused(5, large, 5, 0);
   refused(5, 5, large, 0);
   refused(100, 100, 100, large - 100);
+  kernels::Product<float> p = kernels::contiguous<float>(600, 600, 1, false, false);
+  p.ldb = INT_MAX;  // of one row: the next would begin there
+  const std::vector<float> twos(600, 2);
+  std::vector<float> c(600 * 600);
+  kernels::gemm(p, twos.data(), twos.data(), c.data());
+  CHECK(c == std::vector<float>(c.size(), 4));
   kernels::set_isa(chosen);
 }
 
