@@ -91,7 +91,7 @@ GPTAttention::GPTAttention(const GPTOptions& o, const Tensor& rotary)
 
 // Queries, keys and values, side by side; queries and keys are rotated.
 Tensor GPTAttention::rotated_qkv(const Tensor& x, std::int64_t offset) const {
-  const Tensor joint = qkv(x);
+  Tensor joint = qkv(x);
   if (!rotary_.defined()) return joint;
   const std::int64_t features = (options_.num_heads + options_.num_kv_heads) * 2 * rotary_.size(1);
   RotaryOptions o;
@@ -217,7 +217,7 @@ Tensor GPT::forward(const Tensor& ids) const {
 Tensor GPT::forward(const Tensor& ids, KVCache& cache) const {
   const NoGrad no_grad;
   return within(*this, [&] {
-    const Tensor logits = head(hidden(ids, cache));
+    Tensor logits = head(hidden(ids, cache));
     cache.advance(ids.size(1));
     return logits;
   });
@@ -229,7 +229,7 @@ Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
   if (ids.rank() != 2 || ids.size(1) == 0)
     check::fail("GPT", "ids has shape ", ids.shape(), ": it must be [B, T], T > 0");
   return within(*this, [&] {
-    const Tensor logits = head(index(hidden(ids, cache), {range(), -1}));
+    Tensor logits = head(index(hidden(ids, cache), {range(), -1}));
     cache.advance(ids.size(1));
     return logits;
   });

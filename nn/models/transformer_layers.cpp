@@ -230,7 +230,7 @@ Tensor TransformerDecoder::forward_next(const Tensor& x, DecoderCache& cache) co
                 ": they must agree");
   cache.self.check_room(x.size(1));
   const std::int64_t length = cache.self.length();
-  const Tensor out = within(*this, [&] {
+  Tensor out = within(*this, [&] {
     Tensor y = x;
     std::size_t i = 0;
     for (const TransformerDecoderLayer& layer : layers) {
