@@ -105,6 +105,53 @@ def line_searches():
         save(f"line_searches/{case}/path", torch.stack(seen))
 
 
+def told_losses():
+    """Losses and slopes that are told beforehand, wherever LBFGS asks for them: the places where it asks, and the last."""
+    wolfe = "strong_wolfe"
+    for case, (rate, max_iter, max_eval, tolerance_grad, tolerance_change, search, told) in enumerate([
+        # an end of the bracket comes too close: how far from it the next place is, and when
+        (1, 3, 7, 0, 1, wolfe, [(0, -1), (-0.5, 0.95), (0.0001, 2), (-2, -1), (0, 1), (2, 0.95)]),
+        (1, 3, 10, 0, 1, wolfe, [(0, -1), (0.0001, 0.25), (1, 2), (-4, -1), (1, -1), (-0.5, 1)]),
+        (4, 2, 7, 0, 1, wolfe, [(0, -1), (-1, 2), (0.5, -1)]),
+        (1, 1, 7, 0, 1e-9, wolfe, [(0, -1), (0.0001, -0.95), (2, 0.25), (2, -0.95), (0, 1), (-0.5, 2)]),
+        (10, 1, 4, 0, 0, wolfe, [(0, -1), (40, 9), (5, 10), (6, 1)]),  # the tenth of the bracket is close enough
+        # how far it goes where the loss still falls, and where it rises and falls again
+        (4, 1, 7, 0, 0.25, wolfe, [(0, -1), (-4, -2), (-1, -2)]),
+        (0.5, 3, 7, 0, 1e-9, wolfe, [(0, -1), (-1, -1), (-0.5, -1)]),
+        # evaluations are used up before there is a bracket
+        (1e-9, 3, 4, 0, 0, wolfe, [(0, -1), (-4, -2), (-1, 0.125), (-4, 0.25)]),
+        (1e-9, 3, 4, 0, 0, wolfe, [(0, -1), (-0.5, -0.5), (-1, 2)]),
+        # brackets of 1e-9 and less
+        (1e-9, 1, 7, 0, 1, wolfe, [(0, -1), (2, -1), (-2, -0.5)]),
+        (1e-9, 3, 10, 0, 1, wolfe, [(0, -1), (-4, 2), (1, -1)]),
+        (1e-9, 2, 7, 0, 0, wolfe, [(0, -1), (-1, 0.125), (2, -0.5)]),
+        (1e-9, 2, 10, 0, 0, wolfe, [(0, -1), (0, -2), (-1, -0.5), (1, -0.5)]),
+        # the last step along a direction needs no further loss
+        (0.5, 1, 4, 0, 0, None, [(0, -1)]),
+        # what is as large as a tolerance
+        (4, 1, 10, 0, 1, None, [(0, -1)]),
+        (1, 3, 7, 0, 0, None, [(0, -1), (0, -2), (0.0001, -1)]),
+        (1, 3, 7, 0, 1e-9, None, [(0, -1), (1, -0.25), (1, -0.25)]),
+        (1, 3, 7, 0, 1e-9, None, [(0, -1), (-0.5, 1), (-0.5, 0.95)]),
+        (1, 3, 7, 0, 0, None, [(0, -1e-10), (1, 0.9999999999), (2, 1)]),  # a curvature of 1e-10 is left out
+    ]):
+        p, seen = torch.zeros(1, requires_grad=True), []
+        optimiser = torch.optim.LBFGS([p], rate, max_iter, max_eval, tolerance_grad, tolerance_change,
+                                      line_search_fn=search)
+
+        def closure():
+            loss, slope = told[min(len(seen), len(told) - 1)]
+            seen.append(p.item())
+            p.grad = torch.tensor([float(slope)])
+            return torch.tensor(float(loss))
+
+        optimiser.step(closure)
+        options = [rate, max_iter, max_eval, tolerance_grad, tolerance_change, search is not None]
+        save(f"told_losses/{case}/options", torch.tensor([float(x) for x in options]))
+        save(f"told_losses/{case}/told", torch.tensor(told, dtype=torch.float64))
+        save(f"told_losses/{case}/places", torch.tensor([*seen, p.item()]))
+
+
 def schedules():
     """The rates of two groups at positions 0 to 100."""
     for name, make in {
@@ -206,4 +253,5 @@ clipping()
 recurrent()
 further_keys()
 line_searches()
+told_losses()
 numpy.savez_compressed(pathlib.Path(__file__).parent / "training.npz", **tensors)

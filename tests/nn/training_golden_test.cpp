@@ -262,6 +262,32 @@ TEST_CASE("LBFGS asks for the loss where PyTorch does, wherever the search along
   }
 }
 
+TEST_CASE("LBFGS goes where PyTorch does, whatever losses and slopes it is told", "[golden]") {
+  for (int i = 0; i < 19; ++i) {
+    CAPTURE(i);
+    const std::string name = "told_losses/" + std::to_string(i);
+    const Tensor given = golden(name + "/options"), told = golden(name + "/told"), places = golden(name + "/places");
+    Tensor p = zeros({1}, float64).requires_grad_();
+    optim::LBFGS optimizer(
+        {p},
+        OPTIONS(optim::LBFGSOptions, o.lr = given[0].item(), o.max_iter = given[1].item<std::int64_t>(),
+                o.max_eval = given[2].item<std::int64_t>(), o.tolerance_grad = given[3].item(),
+                o.tolerance_change = given[4].item(),
+                o.line_search_fn = given[5].item() != 0 ? optim::LineSearch::strong_wolfe : optim::LineSearch::none));
+    std::vector<double> seen;
+    optimizer.step([&] {
+      const std::int64_t at = std::min(static_cast<std::int64_t>(seen.size()), told.size(0) - 1);
+      seen.push_back(p.item());
+      p.set_grad(told[{at, range(1, 2)}].clone());
+      return told[{at, 0}];
+    });
+    seen.push_back(p.item());
+    REQUIRE(static_cast<std::int64_t>(seen.size()) == places.size(0));
+    const Tensor error = abs(tensor(seen, places.shape()) - places);
+    CHECK(all(error <= 1e-9 * abs(places)).item<bool>());
+  }
+}
+
 TEST_CASE("LBFGS and Adafactor take the least that is allowed, and LBFGS a state from before its first step") {
   const Tensor start = golden("lbfgs/start");
   Valley valley(start);
