@@ -489,6 +489,11 @@ TEST_CASE("losses: what is just at a bound") {
   const Tensor x = arange(2).to(float32);
   CHECK(nn::focal_loss(x, ones({2}), OPTIONS(nn::FocalOptions, o.alpha = 0)).item() == 0);
   CHECK_NOTHROW(nn::smooth_l1_loss(x, x, OPTIONS(nn::SmoothL1Options, o.beta = std::numeric_limits<float>::min())));
+  // What is as narrow as bfloat16 is rounded to it; a wider target keeps the loss wide.
+  const Tensor narrow = x.to(bfloat16);
+  for (const Tensor& target : {narrow, x})
+    for (const Tensor& loss : {nn::mse_loss(narrow, target), nn::l1_loss(narrow, target)})
+      CHECK(loss.dtype() == target.dtype());
   // A class that can't be has no part in the loss where nothing is smoothed.
   const Tensor logits = cat({zeros({1, 1}), full({1, 1}, -INFINITY)}, -1), first = zeros({1}, int64);
   CHECK(nn::cross_entropy(logits, first).item() == 0);

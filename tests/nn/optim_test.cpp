@@ -17,6 +17,7 @@
 #include "support/files.hpp"
 #include "support/options.hpp"
 #include "support/tensors.hpp"
+#include "support/thread_world.hpp"
 
 using namespace fit;
 using Catch::Contains;
@@ -109,6 +110,62 @@ TEST_CASE("steps do not depend on the number of threads") {
   const std::vector<Tensor> one = run(1), three = run(3);
   set_num_threads(threads);
   for (std::size_t i = 0; i < one.size(); ++i) CHECK(same_bits(one[i], three[i]));
+}
+
+TEST_CASE("divided averages change no bit, and send each rank's rows alone") {
+  // Of the last element, a rank has it or none; what lies behind a parameter is not its own.
+  struct Trained {
+    std::vector<Tensor> values;
+    StateDict state;
+    double sent = 0;
+  };
+  const auto train = [](dist::World* world, int divided_at) {
+    Generator random(5);
+    const Tensor base = randn({2 * 1026}, float32, random);
+    std::vector<Tensor> all{leaf(randn({7, 5}, float32, random)), leaf(randn({11}, float64, random)),
+                            leaf(randn({1}, float32, random)), leaf(zeros({0})),
+                            slice(base, 0, 0, 1026).detach().requires_grad_()};
+    optim::AdamW optimizer(all, 0.1);
+    for (int t = 0; t < 3; ++t) {
+      if (world && t == divided_at) optimizer.shard(*world);
+      for (Tensor p : all) p.set_grad(randn(p.shape(), p.dtype(), random));
+      optimizer.step();
+    }
+    Trained trained;
+    trained.sent = world ? world->bytes_sent() : 0;
+    for (const Tensor& p : all) trained.values.push_back(p.detach());
+    trained.values.push_back(base);
+    trained.state = optimizer.state_dict();
+    return trained;
+  };
+  const Trained alone = train(nullptr, 0);
+  for (const int size : {2, 3})
+    for (const int divided_at : {0, 1}) {
+      CAPTURE(size, divided_at);
+      std::vector<Trained> ranks(static_cast<std::size_t>(size));
+      test::on_ranks(size, [&](dist::World& w) { ranks[static_cast<std::size_t>(w.rank())] = train(&w, divided_at); });
+      for (const Trained& rank : ranks) {
+        for (std::size_t i = 0; i < alone.values.size(); ++i) CHECK(same_bits(rank.values[i], alone.values[i]));
+        REQUIRE(rank.state.size() == alone.state.size());
+        for (std::size_t i = 0; i < alone.state.size(); ++i) {
+          CHECK(rank.state[i].first == alone.state[i].first);
+          CHECK(same_bits(rank.state[i].second, alone.state[i].second));
+        }
+        // In each step rank 0's rows, up to a multiple of 64 bytes (what two ranks have is one), to each of the others.
+        const int rows = (35 + size - 1) / size + 1 + 1026 / size, wide = (11 + size - 1) / size;
+        CHECK(rank.sent == (3. - divided_at) * (size - 1) * ((4 * rows + 8 * wide + 63) / 64 * 64));
+      }
+    }
+}
+
+TEST_CASE("Adafactor leaves a parameter without slope where it is") {
+  for (const Shape& shape : {Shape{3}, Shape{2, 3}}) {
+    Tensor p = leaf(ones(shape));
+    optim::Adafactor optimizer({p});
+    p.set_grad(zeros(shape));
+    optimizer.step();
+    CHECK(same_bits(p.detach(), ones(shape)));
+  }
 }
 
 TEST_CASE("what has no gradient or is frozen is left alone") {

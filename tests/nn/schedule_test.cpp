@@ -284,6 +284,12 @@ TEST_CASE("schedules: what is just at a bound") {
                     Contains("div_factor is 0"));
   CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 5, OPTIONS(OneCycleOptions, o.final_div_factor = 0)),
                     Contains("final_div_factor 0"));
+  SGD first({leaf()}, 1.);  // one of ten steps is the whole way up
+  OneCycleLR(first, 0.1, 10, OPTIONS(OneCycleOptions, o.pct_start = 0.1, o.cycle_momentum = false));
+  CHECK(first.lr() == 0.1);
+  std::vector<LRLambda> functions{[](std::int64_t) { return 0.5; }, {}};
+  functions.pop_back();
+  CHECK_NOTHROW(LambdaLR(optimizer, std::move(functions)));
   const auto rate_after = [](PlateauOptions::Mode mode, double eps) {
     SGD other({leaf()}, 1.);
     ReduceLROnPlateau schedule(

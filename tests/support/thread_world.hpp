@@ -1,0 +1,73 @@
+#pragma once
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "fit/dist.hpp"
+
+namespace fit::test {
+
+/// One of several ranks that are threads of this process. It can gather, and no more.
+class ThreadWorld : public dist::World {
+ public:
+  /// Where the ranks meet.
+  struct Meeting {
+    explicit Meeting(int size) : pieces(static_cast<std::size_t>(size)) {}
+    void wait() {
+      std::unique_lock<std::mutex> lock(mutex);
+      const int now = round;
+      if (++arrived == static_cast<int>(pieces.size())) {
+        arrived = 0, ++round;
+        all_are_here.notify_all();
+      }
+      all_are_here.wait(lock, [&] { return round != now; });
+    }
+    std::vector<const char*> pieces;
+    std::mutex mutex;
+    std::condition_variable all_are_here;
+    int arrived = 0, round = 0;
+  };
+
+  ThreadWorld(Meeting& meeting, int rank) : meeting_(meeting), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(meeting_.pieces.size()); }
+  void barrier() override { meeting_.wait(); }
+  std::unique_ptr<dist::Transfer> all_gather(void* all, std::size_t piece) override {
+    count_sent(piece);
+    char* const to = static_cast<char*>(all);
+    const auto at = [&](int rank) { return static_cast<std::size_t>(rank) * piece; };
+    meeting_.pieces[static_cast<std::size_t>(rank_)] = to + at(rank_);
+    barrier();
+    for (int r = 0; r < size(); ++r)
+      if (r != rank_) std::memcpy(to + at(r), meeting_.pieces[static_cast<std::size_t>(r)], piece);
+    barrier();
+    struct Arrived : dist::Transfer {
+      bool done() override { return true; }
+      void wait() override {}
+    };
+    return std::make_unique<Arrived>();
+  }
+
+ private:
+  Meeting& meeting_;
+  int rank_;
+};
+
+/// Runs f(world) on so many threads, each a rank.
+inline void on_ranks(int size, const std::function<void(dist::World&)>& f) {
+  ThreadWorld::Meeting meeting(size);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      ThreadWorld world(meeting, rank);
+      f(world);
+    });
+  for (std::thread& t : threads) t.join();
+}
+
+}  // namespace fit::test
