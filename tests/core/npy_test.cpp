@@ -77,6 +77,10 @@ TEST_CASE("npy: types and layouts that are read", "[npy]") {
   CHECK(same_bits(read(npy(header("<i8", "(2, 1, 2)", "True"), bytes_of<std::int64_t>({0, 2, 1, 3}))),
                   arange(4).reshape({2, 1, 2})));
   CHECK(read(npy(header("<f4", "(0, 5)"), "")).shape() == Shape{0, 5});
+  // A header of the most bytes.
+  std::string longest = header("<f4", "(1,)");
+  longest.resize(1 << 20, ' ');
+  CHECK(read(npy(longest, bytes_of<float>({3}), 2)).item() == 3);
   // As other writers have it: double quotes, no last comma, another order, spaces.
   CHECK(read(npy("{\"shape\":(1,2),  \"descr\" : \"<f4\",\"fortran_order\":False}", bytes_of<float>({1, 2}))).shape() ==
         Shape{1, 2});
@@ -86,7 +90,7 @@ TEST_CASE("npy: damaged files are errors that say what was expected and found", 
   const Directory d;
   const std::string one = bytes_of<float>({1}), good = header("<f4", "(1,)");
   const std::vector<std::pair<std::string, std::string>> damaged = {
-      {"", "found 0"},
+      {"", "expected at least 10 bytes of an .npy file, found 0"},
       {std::string("\x93NUMPY\1\0", 8), "found 8"},
       {"PK\3\4" + npy(good, one), "it is no .npy file"},
       {npy(good, one, 4), "expected format 1.0, 2.0 or 3.0, found 4.0"},
@@ -99,6 +103,7 @@ TEST_CASE("npy: damaged files are errors that say what was expected and found", 
       {npy(good, one.substr(1)), "found 3 bytes after the header"},
       {npy(good, one + "x"), "found 5 bytes after the header"},
       {npy("", one), "expected '{'"},
+      {npy("", ""), "expected '{'"},
       {npy("[]", one), "expected '{' at byte 0 of the header, found '[]'"},
       {npy("{}", one), "lacks the key 'descr'"},
       {npy("{'descr': '<f4', 'fortran_order': False}", one), "lacks the key 'shape'"},
@@ -175,6 +180,7 @@ TEST_CASE("npy: files that can't be opened", "[npy]") {
   CHECK_THROWS_AS(load_npy(d.file("none.npy")), FileError);
   CHECK_THROWS_AS(load_npy(d.file("none.npy")), Error);  // whoever catches Error catches all that fit throws
   CHECK_THROWS_AS(save_npy(d.file("x.npy"), Tensor()), Error);
+  CHECK_THROWS_WITH(save_npy(d.file("x.npy"), arange(3).to(int8)), Contains("[save_npy] the tensor is int8"));
 }
 
 TEST_CASE("npy: a failed write leaves the old file and nothing else", "[npy]") {

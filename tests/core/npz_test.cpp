@@ -22,11 +22,27 @@ std::string number(std::uint64_t v, int bytes) {
   return s;
 }
 
-// A zip file of one member. What the directory says of it can be a lie.
+// What the fields hold that no reader needs: versions, times, disks, attributes.
+constexpr std::uint64_t unneeded = 0x5A5A5A5A;
+
+// Where the directory of a zip file is. `comment` stands behind it.
+std::string end_of_zip(std::uint64_t count, std::uint64_t bytes, std::uint64_t begin, const std::string& comment = "") {
+  return "PK\5\6" + number(unneeded, 4) + number(count, 2) + number(count, 2) + number(bytes, 4) + number(begin, 4) +
+         number(comment.size(), 2) + comment;
+}
+
+// The same in 64 bits, and where it begins.
+std::string end_64(std::uint64_t count, std::uint64_t bytes, std::uint64_t begin) {
+  return "PK\6\6" + number(44, 8) + number(unneeded, 4) + number(unneeded, 4) + number(unneeded, 4) + number(count, 8) +
+         number(count, 8) + number(bytes, 8) + number(begin, 8);
+}
+std::string locator_64(std::uint64_t begin) { return "PK\6\7" + number(unneeded, 4) + number(begin, 8) + number(1, 4); }
+
+// A member of a zip file, or a file of it alone. What the directory says of it can be a lie.
 struct Zip {
   std::string name = "x.npy", data, packed = data;
   std::uint64_t method = 0, flags = 0, size = 0, packed_size = 0, begin = 0, count = 1;
-  std::string extra;
+  std::string extra, comment;
 
   explicit Zip(const std::string& bytes) : data(bytes), packed(bytes), size(bytes.size()), packed_size(bytes.size()) {}
   void deflate() {
@@ -40,16 +56,17 @@ struct Zip {
     out.resize(z.total_out);
     packed = out, packed_size = out.size(), method = 8;
   }
-  std::string bytes() const {
+  std::string fields() const {
     const auto crc = crc32(0, reinterpret_cast<const Bytef*>(data.data()), static_cast<uInt>(data.size()));
-    const std::string fields = number(20, 2) + number(flags, 2) + number(method, 2) + number(0, 4) + number(crc, 4) +
-                               number(packed_size, 4) + number(size, 4) + number(name.size(), 2);
-    const std::string local = "PK\3\4" + fields + number(0, 2) + name + packed;
-    const std::string entry = "PK\1\2" + number(20, 2) + fields + number(extra.size(), 2) + number(0, 2) +
-                              number(0, 2) + number(0, 2) + number(0, 4) + number(begin, 4) + name + extra;
-    return local + entry + "PK\5\6" + number(0, 4) + number(count, 2) + number(count, 2) + number(entry.size(), 4) +
-           number(local.size(), 4) + number(0, 2);
+    return number(unneeded, 2) + number(flags, 2) + number(method, 2) + number(unneeded, 4) + number(crc, 4) +
+           number(packed_size, 4) + number(size, 4) + number(name.size(), 2);
   }
+  std::string local() const { return "PK\3\4" + fields() + number(0, 2) + name + packed; }
+  std::string entry() const {
+    return "PK\1\2" + number(unneeded, 2) + fields() + number(extra.size(), 2) + number(comment.size(), 2) +
+           number(unneeded, 2) + number(unneeded, 2) + number(unneeded, 4) + number(begin, 4) + name + extra + comment;
+  }
+  std::string bytes() const { return local() + entry() + end_of_zip(count, entry().size(), local().size()); }
 };
 
 std::string npy_bytes(const Directory& d, const Tensor& x) {
@@ -84,6 +101,23 @@ TEST_CASE("npz: what is saved is read back, bit by bit", "[npz]") {
   CHECK_THROWS_WITH(save_npz(d.file("z"), {{"a", odd}, {"a", odd}}), Contains("'a' is there twice"));
   CHECK_THROWS_WITH(save_npz(d.file("z"), {{"a", {}}}), Contains("'a' is undefined"));
   CHECK_FALSE(std::filesystem::exists(d.file("z")));
+
+  const std::string longest(4096, 'n');
+  save_npz(d.file("z"), {{longest, odd}});
+  CHECK(same_bits(at(load_npz(d.file("z")), longest), odd));
+  CHECK_THROWS_WITH(save_npz(d.file("z"), {{longest + 'n', odd}}), Contains("has 4097 bytes"));
+}
+
+TEST_CASE("npz: no more than 4 GB are saved", "[npz]") {
+  // Nothing is read of the tensor, nor written: there is no such folder.
+  const auto refused = [](std::int64_t bytes, const std::string& message) {
+    CHECK_THROWS_WITH(save_npz("no/where.npz", {{"abc", Tensor::empty({bytes}, boolean)}}), Contains(message));
+  };
+  const std::int64_t largest = UINT32_MAX - 2 * 3 - 1024;  // the name stands there twice; what else is there is shorter
+  refused(largest, "can't be created");
+  refused(largest + 1, "1 tensors of 4294967296 bytes: an .npz has at most 65534 and 4 GB");
+  CHECK_THROWS_WITH(save_npz("no/where.npz", {{"abc", Tensor::empty({1 << 30}, float32)}, {"d", ones({1})}}),
+                    Contains("2 tensors of 4294969356 bytes"));
 }
 
 TEST_CASE("npz: what NumPy writes", "[npz]") {
@@ -107,6 +141,58 @@ TEST_CASE("npz: deflated members, and sizes of 64 bits", "[npz]") {
   zip.size = zip.packed_size = 0xFFFFFFFF;
   zip.extra = number(1, 2) + number(16, 2) + number(zip.data.size(), 8) + number(zip.packed.size(), 8);
   CHECK(equal(at(load_npz(put(d.file("y"), zip.bytes())), "x"), x));
+}
+
+TEST_CASE("npz: several members, with comments and further fields", "[npz]") {
+  const Directory d;
+  Zip a(npy_bytes(d, arange(5))), b(npy_bytes(d, ones({2, 3})));
+  a.name = "a.npy", a.extra = number(7, 2) + number(3, 2) + "abc", a.comment = "the first, with more to say of it";
+  b.name = "b.npy", b.begin = a.local().size(), b.extra = number(8, 2) + number(0, 2), b.comment = "the second";
+  const std::string members = a.local() + b.local(), entries = a.entry() + b.entry();
+  const std::string ends = end_of_zip(2, entries.size(), members.size(), "both of them");
+  const StateDict all = load_npz(put(d.file("x"), members + entries + ends));
+  REQUIRE(all.size() == 2);
+  CHECK(same_bits(at(all, "a"), arange(5)));
+  CHECK(same_bits(at(all, "b"), ones({2, 3})));
+  // Its directory may be the end of the file, if it holds nothing.
+  CHECK(load_npz(put(d.file("x"), end_of_zip(0, 0, 22))).empty());
+
+  const auto refused = [&](const std::string& bytes, const std::string& message) {
+    CHECK_THROWS_AS(load_npz(put(d.file("x"), bytes)), FileError);
+    CHECK_THROWS_WITH(load_npz(d.file("x")), Contains(message));
+  };
+  // The second entry is cut: behind its mark, within its name, within its comment.
+  for (const std::size_t left : {4, 45, 48, 60}) {
+    const std::string cut = entries.substr(0, a.entry().size() + left);
+    refused(members + cut + end_of_zip(2, cut.size(), members.size()), "entry 1 of its directory is damaged");
+  }
+  b.name = "", b.extra = "", b.comment = "";
+  refused(b.local() + b.entry() + end_of_zip(1, b.entry().size(), b.local().size()), "member '' is no array");
+}
+
+TEST_CASE("npz: a directory of 64 bits", "[npz]") {
+  const Directory d;
+  const Zip zip(npy_bytes(d, arange(5)));
+  const std::string member = zip.local(), entry = zip.entry(), all = member + entry;
+  const std::string end = end_64(1, entry.size(), member.size()), locator = locator_64(all.size());
+  const auto said = [](std::uint64_t count, std::uint64_t bytes, std::uint64_t begin) {
+    return end_of_zip(count, bytes, begin, "a comment");
+  };
+  const std::string elsewhere = said(0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF);
+  // each of the three says so alone
+  for (const std::string& e : {elsewhere, said(0xFFFF, entry.size(), member.size()), said(1, 0xFFFFFFFF, member.size()),
+                               said(1, entry.size(), 0xFFFFFFFF)})
+    CHECK(same_bits(at(load_npz(put(d.file("x"), all + end + locator + e)), "x"), arange(5)));
+
+  const auto refused = [&](const std::string& bytes, const std::string& message) {
+    CHECK_THROWS_AS(load_npz(put(d.file("x"), bytes)), FileError);
+    CHECK_THROWS_WITH(load_npz(d.file("x")), Contains(message));
+  };
+  refused(elsewhere, "its 64-bit directory is not there");
+  refused("PK\3\4" + elsewhere, "its 64-bit directory is not there");
+  refused(all + end + elsewhere, "its 64-bit directory is not there");
+  refused(locator_64(1 << 20) + elsewhere, "expected 56 bytes at byte 1048576");
+  refused(all + end + locator_64(all.size() + 1) + elsewhere, "its 64-bit directory is not where it is said to be");
 }
 
 TEST_CASE("npz: what is damaged or hostile is refused", "[npz]") {
@@ -134,6 +220,10 @@ TEST_CASE("npz: what is damaged or hostile is refused", "[npz]") {
   refused(with([](Zip& z) { z.packed.back() ^= 1; }), "its checksum is not that");
   refused(with([](Zip& z) { z.begin = 7; }), "is not where the directory says");
   refused(with([](Zip& z) { z.begin = 1 << 30; }), "expected 30 bytes at byte 1073741824");
+  refused(with([](Zip& z) { z.begin = z.bytes().size() - 29; }), "(is it truncated?)");
+  const std::uint64_t all = Zip(good).bytes().size();
+  refused(with([&](Zip& z) { z.size = z.packed_size = all; }), "(is it truncated?)");  // as many as the file has
+  refused(with([](Zip& z) { z.deflate(), z.size = z.packed_size * 1032; }), "does not unpack");  // deflate's best
   refused(with([](Zip& z) { z.count = 2; }), "entry 1 of its directory is damaged");
   refused(with([](Zip& z) { z.size = z.packed_size = 0xFFFFFFFF; }), "its 64-bit sizes are not there");
   refused(with([](Zip& z) { z = Zip("not an array"); }), "array 'x': it is no .npy file");
@@ -154,6 +244,9 @@ TEST_CASE("a pickle is refused with the Python that converts it", "[safetensors]
                       Contains("it is a pickle") && Contains("\n  import torch, safetensors.torch\n") &&
                           Contains("\n  state = torch.load(") && Contains("\n  safetensors.torch.save_file("));
   }
+  for (const char* other : {"PK\x09\1", "PK\1\x09", "\x80\6}q"})  // neither a zip file nor a pickle
+    CHECK_THROWS_WITH(load_safetensors(put(d.file("other"), other + std::string(8, 'x'))),
+                      Contains("byte 0: the header is said to have"));
   put(d.file("model.pt"), torch.bytes());
   CHECK_THROWS_WITH(load_npz(d.file("model.pt")), Contains("it is a pickle"));
   save_npz(d.file("x.npz"), {{"x", ones({1})}});
@@ -191,6 +284,11 @@ TEST_CASE("safetensors: a model in several files", "[safetensors]") {
   refused(R"({"x": 3})", "expected the name of a file of the same folder");
   refused("[]", "expected an index");
   refused("{", "expected valid JSON");
+  refused("[[[]]]", "nests deeper than 3 levels");
+  // of the most bytes that are read
+  std::filesystem::resize_file(put(d.file("model.safetensors.index.json"), std::string("{") + std::string(7, ' ')),
+                               100000000);
+  CHECK_THROWS_WITH(load_safetensors(d.file("model.safetensors.index.json")), Contains("expected valid JSON"));
 }
 
 }  // namespace fit::test

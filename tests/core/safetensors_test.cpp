@@ -70,6 +70,14 @@ TEST_CASE("safetensors: what is saved is read back, bit by bit", "[safetensors]"
   CHECK(load_safetensors(d.file("x")).metadata.empty());
 }
 
+TEST_CASE("safetensors: empty tensors, which all lie at one place, are given by name", "[safetensors]") {
+  const Directory d;
+  save_safetensors(d.file("x"), {{"c", zeros({0})}, {"a", zeros({0})}, {"b", zeros({0})}, {"d", zeros({0})}});
+  std::string names;
+  for (const auto& [name, x] : load_safetensors(d.file("x")).tensors) names += name;
+  CHECK(names == "abcd");
+}
+
 TEST_CASE("safetensors: the bytes are the format's", "[safetensors]") {
   const Directory d;
   save_safetensors(d.file("x"), {{"b", tensor({1., 2.})}, {"a", tensor({5})}}, {{"k", "v"}});
@@ -123,7 +131,8 @@ TEST_CASE("safetensors: a damaged file is refused, and told why", "[safetensors]
       {little_endian(0, 8), "byte 8: expected the header to begin with '{'"},
       {file_of(" {}", ""), "byte 8: expected the header to begin with '{', found ' {}'"},
       {file_of("[]", ""), "begin with '{'"},
-      {file_of("{}\n", ""), "expected the header to end with '}' and spaces"},
+      {file_of("[1,2,3,4,5,6]", ""), "begin with '{', found '[1,2,3,4'"},
+      {file_of("{}\n", ""), "byte 10: expected the header to end with '}' and spaces"},
       {file_of("{", ""), "expected the header to end with '}'"},
       {file_of("{\"a\":}", ""), "expected valid JSON, found something else at byte 6"},
       {file_of("{\"\xFF\":1}", ""), "expected valid JSON"},
@@ -157,6 +166,7 @@ TEST_CASE("safetensors: a damaged file is refused, and told why", "[safetensors]
       {file_of(one("F32", "[4294967296,4294967296,0]", "[0,0]"), ""), "do not fit 62 bits"},
       {file_of(one("F32", "[0,18446744073709551615]", "[0,0]"), ""), "do not fit 62 bits"},
       {file_of(one("F32", "[2]", "[0,4]"), four), "data_offsets hold 4 bytes, expected 8 for shape [2] of F32"},
+      {file_of(one("F32", "[1]", "[2,4]"), four), "data_offsets hold 2 bytes, expected 4 for shape [1] of F32"},
       {file_of(one("F32", "[1]", "[0]"), four), "data_offsets must be a list of two"},
       {file_of(one("F32", "[1]", "[4,0]"), four), "data_offsets are 4 and 0 in data of 4 bytes"},
       {file_of(one("F32", "[1]", "[0,4]"), "123"), "is the file truncated?"},
