@@ -168,7 +168,8 @@ TEST_CASE("data: a position can be saved and restored in the middle of an epoch"
   for (const std::int64_t epoch : {std::int64_t{-1}, INT64_MAX}) {
     auto state = loader.state_dict();
     state[1].second = full({}, epoch, int64);
-    CHECK_THROWS_WITH(loader.load_state_dict(state), Contains("of epoch " + std::to_string(epoch)));
+    state[2].second = full({}, 2, int64);
+    CHECK_THROWS_WITH(loader.load_state_dict(state), Contains("batch 2 of epoch " + std::to_string(epoch)));
     CHECK(loader.epoch() == 0);
   }
 }
@@ -323,6 +324,8 @@ TEST_CASE("data: weights set how often an example is drawn", "[data]") {
   CHECK(std::abs(count[3] - 3000) < 150);  // five standard deviations are 137
   CHECK_THROWS_WITH(data::weighted_sampler({1, -2}, 3), Contains("the weight of example 1 is -2"));
   CHECK_THROWS_WITH(data::weighted_sampler({0, 0}, 3), Contains("at least one must be above 0"));
+  options.sampler = data::weighted_sampler({1}, 0);
+  CHECK(DataLoader(numbers(5), options).size() == 0);
   options.sampler = [](Generator&, std::int64_t) { return Ids{0, 5}; };
   CHECK_THROWS_WITH(DataLoader(numbers(5), options), Contains("the sampler gave example 5: there are 5"));
   options.shuffle = true;
@@ -348,6 +351,18 @@ TEST_CASE("data: buckets hold examples of like lengths", "[data]") {
     shortest.push_back(*in_batch.begin());
   }
   CHECK(shortest != sorted(shortest));  // short ones don't come first
+
+  options.sampler = data::bucket_sampler(lengths, 1);  // each batch is sorted alone
+  DataLoader small(numbers(203), options);
+  const auto pools = batches(small);
+  CHECK(sorted(joined(pools)) == count_to(203));
+  for (const Ids& ids : pools) {
+    Ids of_batch;
+    for (const std::int64_t i : ids) of_batch.push_back(lengths[static_cast<std::size_t>(i)]);
+    CHECK(of_batch == sorted(of_batch));
+  }
+  Generator one(3), same(3);  // examples of one length stay as they have been shuffled
+  CHECK(data::bucket_sampler(Ids(20, 7))(one, 20) == randperm(20, same).to_vector<std::int64_t>());
 
   options.sampler = data::bucket_sampler(lengths, INT64_MAX);  // all in one pool
   DataLoader whole(numbers(203), options);
@@ -377,9 +392,65 @@ TEST_CASE("data: splits are disjoint and complete", "[data]") {
   CHECK(data::random_split(all, Ids{7, 3}, g)[1].size() == 3);
   CHECK(data::random_split(all, {7, 3})[1].size() == 3);
   CHECK(data::random_split(all, {0.7, 0.3})[0].size() == 7);
+  CHECK(data::random_split(all, {10, 0})[1].size() == 0);
+  const auto thirds = data::random_split(numbers(11), std::vector<double>{1. / 3, 1. / 3, 1. / 3}, g);
+  CHECK(thirds[0].size() == 4);  // what is left over goes to the first ones
+  CHECK(thirds[1].size() == 4);
+  CHECK(thirds[2].size() == 3);
+  CHECK_THROWS_WITH(data::random_split(all, Ids{7, 4}, g), Contains("a size is 4, those before it sum up to 7"));
   CHECK_THROWS_WITH(data::random_split(all, Ids{7, 2}, g), Contains("sum up to 9: it must be the 10 examples"));
   CHECK_THROWS_WITH(data::random_split(all, std::vector<double>{0.5, 0.4}, g), Contains("sum up to 0.9: it must be 1"));
   CHECK_THROWS_WITH(data::Subset(all, {10}), Contains("there is no example 10"));
+}
+
+TEST_CASE("data: a batch is divided among ranks by rows", "[data]") {
+  // A field of rows, one without, and one of another length.
+  struct Rows : data::Dataset {
+    std::int64_t size() const override { return 7; }
+    data::Example get(std::int64_t i) const override { return {full({2}, i, int64), full({}, i, int64)}; }
+  };
+  data::LoaderOptions options;
+  options.batch_size = 5;
+  options.collate = [](const std::vector<data::Example>& examples) {
+    const Batch whole = data::stack_collate(examples);
+    return Batch{whole[0], sum(whole[1]), arange(3)};
+  };
+  const auto by_hand = options;
+  options.collate = data::stack_collate;
+  for (const data::LoaderOptions& o : {by_hand, options})
+    for (const int ranks : {1, 2, 3}) {
+      DataLoader whole(Rows(), o);
+      std::vector<Batch> all;
+      for (const Batch& b : whole) all.push_back(b);
+      for (int rank = 0; rank < ranks; ++rank) {
+        CAPTURE(ranks, rank);
+        DataLoader part(Rows(), o);
+        part.divide(rank, ranks);
+        CHECK(part.rows().of == 0);  // there is none in hand yet
+        std::size_t i = 0;
+        for (const Batch& b : part) {
+          const dist::Rows rows = part.rows(), expected(i == 0 ? 5 : 2, rank, ranks);
+          CHECK(rows.of == expected.of);
+          CHECK(rows.first == expected.first);
+          CHECK(rows.count == expected.count);
+          // Who has no row gets the last one.
+          const std::int64_t first = rows.count > 0 ? rows.first : rows.of - 1;
+          const auto own = range(first, first + std::max<std::int64_t>(rows.count, 1));
+          CHECK(same_bits(b[0], all[i][0][{own}]));
+          if (b.size() == 3) {
+            CHECK(same_bits(b[1], all[i][1]));
+            CHECK(same_bits(b[2], all[i][2]));
+          } else {
+            CHECK(same_bits(b[1], all[i][1][{own}]));
+          }
+          ++i;
+        }
+        CHECK(i == all.size());
+      }
+    }
+  DataLoader loader(numbers(3), 1);
+  for (const auto& [rank, ranks] : std::vector<std::pair<int, int>>{{0, 0}, {-1, 2}, {2, 2}, {3, 2}})
+    CHECK_THROWS_WITH(loader.divide(rank, ranks), Contains("rank is " + std::to_string(rank) + " of "));
 }
 
 TEST_CASE("data: options out of range are told", "[data]") {

@@ -108,8 +108,12 @@ TEST_CASE("readers: IDX", "[readers]") {
   refused(idx(8, {0, 4294967295, 4294967295, 4294967295}, ""), "multiply to more than");
   refused(idx(8, {1 << 30}, "1"), "expected 1073741824 bytes");
   refused(idx(8, std::vector<std::uint32_t>(9, 1), "1"), "it has 9 axes");
+  CHECK(data::read_idx(put(d.file("i"), idx(8, std::vector<std::uint32_t>(8, 1), "1"))).rank() == 8);
+  refused(idx(8, {1 << 20, 1 << 20}, "1"), "expected 1099511627776 bytes");  // 2^40 are the most
+  refused(idx(8, {1 << 20}, std::string((1 << 20) + 1, '1')), "found more");
   const std::string gz = get(d.file("m.gz"));
   refused(gz.substr(0, gz.size() / 2), "the file is cut off");
+  refused(gz.substr(0, 12), "the file is cut off");
   refused(gz.substr(0, 1000) + std::string(1000, 'x') + gz.substr(2000), "can't be read");
   CHECK_THROWS_WITH(data::read_idx(d.file("none")), Contains("there is no such file"));
 }

@@ -69,6 +69,20 @@ TEST_CASE("text: byte pairs are learned, the most frequent first", "[text]") {
   CHECK_THROWS_WITH(BytePairVocabulary::train("a", 255), Contains("size is 255"));
 }
 
+TEST_CASE("text: byte pairs lie within words, which begin with one blank of those before them", "[text]") {
+  using Merges = BytePairVocabulary::Merges;
+  const auto learned = [](const std::string& text) { return BytePairVocabulary::train(text, 999).merges(); };
+  CHECK(learned("a  b  b  b") == Merges{{' ', 'b'}});
+  CHECK(learned("a  bc  bc") == Merges{{' ', 'b'}, {256, 'c'}});
+  CHECK(learned("a   ") == Merges{{' ', ' '}});  // blanks at the end belong together
+  CHECK(learned("a\n\nb") == Merges{});
+  CHECK(BytePairVocabulary::train("aaaa", 256).merges().empty());
+  // What is joined at the end of a word is joined once.
+  CHECK(ids(BytePairVocabulary({{'x', 'x'}, {256, 'x'}}), "xxxyxx") == std::vector<std::int64_t>{257, 'y', 256});
+  // The byte 0 is a token as others are.
+  CHECK(BytePairVocabulary({{0, 1}, {1, 0}}).token(257) == std::string("\1\0", 2));
+}
+
 TEST_CASE("text: every text comes back from byte pairs", "[text]") {
   const BytePairVocabulary v = BytePairVocabulary::train(sentence + sentence, 310);
   CHECK(v.size() == 310);
@@ -136,12 +150,15 @@ TEST_CASE("text: vocabularies are saved and loaded", "[text]") {
 TEST_CASE("text: windows of a long text", "[text]") {
   const text::TextWindows all(arange(6), 3);
   CHECK(all.size() == 3);
+  CHECK(same_bits(all.get(0)[0], tensor({0, 1, 2})));
+  CHECK(same_bits(all.get(0)[1], tensor({1, 2, 3})));
   CHECK(same_bits(all.get(2)[0], tensor({2, 3, 4})));
   CHECK(same_bits(all.get(2)[1], tensor({3, 4, 5})));
   const text::TextWindows apart(arange(10), 3, 3);
   CHECK(apart.size() == 3);
   CHECK(same_bits(apart.get(2)[1], tensor({7, 8, 9})));
   CHECK(text::TextWindows(arange(9), 3, 3).size() == 2);
+  CHECK(same_bits(text::TextWindows(arange(3), 1, 1).get(1)[1], tensor({2})));
   CHECK_THROWS_WITH(all.get(3), Contains("there is no example 3: there are 3"));
   CHECK_THROWS_WITH(text::TextWindows(arange(3), 3),
                     Contains("has 3 tokens: a window of 3 and its targets need one more"));
