@@ -182,18 +182,17 @@ Tensor io::read_npy(InputFile& in) {
   Shape shape = checked_shape(in, h.shape);
   if (h.fortran_order) shape = checked_shape(in, {h.shape.rbegin(), h.shape.rend()});
   const std::string& d = h.descr;
-  const std::int64_t size = d == "<f8" || d == "<i8"                 ? 8
-                            : d == "<f4" || d == "<i4"               ? 4
-                            : d == "|b1" || d == "|i1" || d == "|u1" ? 1
-                                                                     : 0;
-  if (size == 0) in.fail("expected type <f4, <f8, <i8, <i4, |b1, |i1 or |u1, found '", io::shown(d), "'");
+  const std::int64_t size = d == "<f8" || d == "<i8"   ? 8
+                            : d == "<f4" || d == "<i4" ? 4
+                            : d == "|b1" || d == "|u1" ? 1
+                                                       : 0;
+  if (size == 0) in.fail("expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", io::shown(d), "'");
   if (shape.numel() > INT64_MAX / size || shape.numel() * size != in.left())
     in.fail("expected ", shape.numel(), " elements of ", size, " bytes for shape ", shape, " of type ", d, ", found ",
             in.left(), " bytes after the header");
   Tensor x = d == "<f4"   ? elements<float>(in, shape)
              : d == "<f8" ? elements<double>(in, shape)
              : d == "<i8" ? elements<std::int64_t>(in, shape)
-             : d == "|i1" ? elements<std::int8_t>(in, shape)
              : d == "<i4" ? widened<std::int32_t>(in, shape)
              : d == "|u1" ? widened<std::uint8_t>(in, shape)
                           : booleans(in, shape);
@@ -213,11 +212,7 @@ void io::expect_npy_type(const char* op, const std::string& what, const Tensor& 
 
 std::string io::npy_header(const Tensor& x) {
   const DType t = x.dtype();
-  const char* descr = t == DType::float32   ? "<f4"
-                      : t == DType::float64 ? "<f8"
-                      : t == DType::int64   ? "<i8"
-                      : t == DType::int8    ? "|i1"
-                                            : "|b1";
+  const char* descr = t == DType::float32 ? "<f4" : t == DType::float64 ? "<f8" : t == DType::int64 ? "<i8" : "|b1";
   std::string sizes;
   for (const std::int64_t n : x.shape()) sizes += (sizes.empty() ? "" : ", ") + std::to_string(n);
   if (x.rank() == 1) sizes += ",";

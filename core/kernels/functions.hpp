@@ -433,7 +433,7 @@ struct Elu : FromInput {
   }
   template <class Tensor>
   static Tensor ddf(const Tensor& x, double alpha) {
-    return where(x > 0, 0, exp(clamp(x, -1000, 0)) * alpha);
+    return where(x >= 0, 0, exp(clamp(x, -1000, 0)) * alpha);
   }
 };
 

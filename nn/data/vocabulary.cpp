@@ -150,7 +150,7 @@ void each_word(const std::string& text, const F& f) {
     std::size_t end = at + (text[at] == ' ' && at + 1 < text.size() && kind_of(text[at + 1]) != Kind::space ? 1 : 0);
     const Kind kind = kind_of(text[end]);
     while (end < text.size() && kind_of(text[end]) == kind) ++end;
-    if (kind == Kind::space && end < text.size() && text[end - 1] == ' ' && end - at > 1) --end;
+    if (kind == Kind::space && end < text.size() && text[end - 1] == ' ') --end;
     f(text.substr(at, end - at));
     at = end;
   }

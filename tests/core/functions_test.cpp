@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/function_rows.hpp"
@@ -96,6 +97,10 @@ TEST_CASE("powers of every special number are C's, and others within a unit", "[
     x.push_back(i % 3 == 0 ? uniform() * 20 : std::exp2(uniform() * 149));
     e.push_back(i % 3 == 1 ? uniform() * 150 / std::log2(x.back()) : std::nearbyint(uniform() * 20));
   }
+  for (int i = 0; i < 3000; ++i) {  // close to 1, and nearly to the ends of the range
+    x.push_back(std::exp2((i % 2 == 0 ? 0.75f : -0.75f) + uniform() / 4));
+    e.push_back(uniform() * 126 / std::log2(x.back()));
+  }
   const auto n = static_cast<std::int64_t>(x.size());
   const Tensor base = tensor(x, {n}), exponent = tensor(e, {n});
   each_isa([&] {
@@ -186,6 +191,8 @@ TEST_CASE("gradients at kinks, ties and edges are PyTorch's", "[functions]") {
   CHECK(at([](const Tensor& x) { return clamp(x, -1, 2); }, {-3, -1, 0, 2, 3}) == std::vector<double>{0, 1, 1, 1, 0});
   CHECK(at([](const Tensor& x) { return leaky_relu(x, 0.1); }, {-1, 0, 1}) == std::vector<double>{0.1, 0.1, 1});
   CHECK(at([](const Tensor& x) { return elu(x, 2); }, {0, 1}) == std::vector<double>{2, 1});
+  const Tensor zero = zeros({1}, float64).requires_grad_();
+  CHECK(grad(sum(grad(sum(elu(zero, 2)), {zero}, create_graph)[0]), {zero})[0].item() == 0);
   const Tensor three = full({3}, 3., float64);
   CHECK(at([&](const Tensor& x) { return maximum(x, three); }, {2, 3, 4}) == std::vector<double>{0, 0.5, 1});
   CHECK(at([&](const Tensor& x) { return minimum(three, x); }, {2, 3, 4}) == std::vector<double>{1, 0.5, 0});

@@ -119,7 +119,10 @@ void check_copies() {
   for (std::int64_t n = 1; n < 20; ++n) check_copy<W>({3, 5, n}, Strides{7 * n, n + 1, 1}, Strides{6 * n, n, 1});
   for (const std::int64_t n : {3, 17, 65, 259})
     for (const std::int64_t step : {-2, -1, 2, 3}) check_copy<W>({3, n}, Strides{n, 1}, Strides{3 * n, step});
-  for (const std::int64_t rows : {5, 40, 67}) check_copy<W>({70, rows}, Strides{4096, 1}, Strides{1, 71});
+  for (const std::int64_t rows : {5, 16, 40, 67}) {
+    check_copy<W>({70, rows}, Strides{4096, 1}, Strides{1, 71});
+    check_copy<W>({2, 35, rows}, Strides{36 * 4096, 4096, 1}, Strides{71 * 70, 1, 71});
+  }
 }
 
 // ---- gather -----------------------------------------------------------------------------------------------------
@@ -210,6 +213,7 @@ void check_gathers() {
     check_element_moves<T>({33, 40, 33}, {33, 41, 35}, axis);
   }
   check_element_moves<T>({257}, {7}, 0);
+  for (const int axis : {0, 1}) check_element_moves<T>({3, 2500}, {4, 2600}, axis);  // rows of several pieces
   check_element_moves<T>({0, 3}, {2, 3}, 0);
   check_element_moves<T>({2, 3, 2, 3}, {3, 3, 4, 5}, 2);
 }

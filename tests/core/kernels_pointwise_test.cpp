@@ -352,6 +352,12 @@ TEST_CASE("the plain form of a step can be read and run", "[kernels]") {
   CHECK(p == Approx(1.3));
   CHECK(m == Approx(0.1 * -3));
   CHECK(v == Approx(0.02 * 9));
+  // Lion moves by the rate, against the sign of what its average becomes, and not at all where that is 0.
+  for (const auto& [slope, to] : std::vector<std::pair<double, double>>{{-3, 1.3}, {0, 1}, {3, 0.7}}) {
+    double q = 1, d = slope, average = 0;
+    kernels::run_plain(kernels::LionStep(o, {}), kernels::StepArrays<double>{&q, &d, {&average, nullptr, nullptr}}, 1);
+    CHECK(q == Approx(to));
+  }
 }
 
 }  // namespace fit::test

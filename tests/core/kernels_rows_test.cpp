@@ -95,8 +95,10 @@ void check_find() {
         if (at + 1 < n) x[n - 1] = static_cast<T>(0.5);  // another, later
         CHECK(kernels::reference::find(x.data(), n, static_cast<T>(0.5)) == at);
         CHECK(kernels::reduce<T>().find(x.data(), n, static_cast<T>(0.5)) == at);
-        if (at > 0)
-          CHECK(kernels::reduce<T>().find(x.data(), at - 1, static_cast<T>(0.5)) == at - 1);  // and no further
+        if (at > 0) {  // and no further
+          CHECK(kernels::reference::find(x.data(), at - 1, static_cast<T>(0.5)) == at - 1);
+          CHECK(kernels::reduce<T>().find(x.data(), at - 1, static_cast<T>(0.5)) == at - 1);
+        }
       }
 }
 
@@ -327,11 +329,8 @@ void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bo
                                               biased ? dbias.data() : nullptr, x.data(), dy.data(), w,
                                               layer ? mean.data() : nullptr, rstd.data(), rows, n, nontemporal);
   Worst backward, sums;
-  std::vector<std::vector<R>> to_weight(static_cast<std::size_t>(n)), to_bias(static_cast<std::size_t>(n));
-  for (std::int64_t i = 0; i < n; ++i) {
-    to_weight[static_cast<std::size_t>(i)].push_back(R(dweight_before[static_cast<std::size_t>(i)]));
-    to_bias[static_cast<std::size_t>(i)].push_back(R(dbias_before[static_cast<std::size_t>(i)]));
-  }
+  std::vector<R> to_weight(dweight_before.begin(), dweight_before.end()),
+      to_bias(dbias_before.begin(), dbias_before.end());
   for (std::int64_t r = 0; r < rows; ++r) {
     const R middle = layer ? R::of(mean[r], 0, 0) : R(), scale(static_cast<T>(rstd[r]));
     std::vector<R> h, d, by, out(static_cast<std::size_t>(n));
@@ -339,18 +338,17 @@ void check_norm(bool layer, std::int64_t rows, std::int64_t n, bool weighted, bo
       h.push_back((R(x[r * n + i]) - middle) * scale);
       d.emplace_back(dy[r * n + i]);
       by.emplace_back(weight[i]);
-      to_weight[static_cast<std::size_t>(i)].push_back(d.back() * h.back());
-      to_bias[static_cast<std::size_t>(i)].push_back(d.back());
     }
     const InChains chains(8);
-    kernels::reference::norm_backward<R>(layer, out.data(), nullptr, nullptr, h.data(), scale, d.data(),
+    kernels::reference::norm_backward<R>(layer, out.data(), weighted ? to_weight.data() : nullptr,
+                                         biased ? to_bias.data() : nullptr, h.data(), scale, d.data(),
                                          weighted ? by.data() : nullptr, n);
     for (std::int64_t i = 0; i < n; ++i) backward.add(r * n + i, dx[r * n + i], out[static_cast<std::size_t>(i)]);
   }
   for (std::int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    sums.add(i, dweight[i], weighted ? sum(to_weight[at]) : R(dweight_before[at]));
-    sums.add(i, dbias[i], biased ? sum(to_bias[at]) : R(dbias_before[at]));
+    sums.add(i, dweight[i], to_weight[at]);
+    sums.add(i, dbias[i], to_bias[at]);
   }
   INFO("backward " << backward << "; sums " << sums);
   CHECK(backward.within_bounds());
@@ -386,8 +384,9 @@ void check_rotary(bool half, std::int64_t pairs, std::int64_t heads) {
   INFO("rotary, half " << half << ", " << pairs << " pairs, " << heads << " heads, " << sizeof(T) << " bytes");
   std::mt19937_64 random(3);
   const Draw usual = between(-2, 2);
-  GuardedBuffer<T> from = drawn<T>(2 * pairs * heads, 1, usual, random), to(2 * pairs * heads, 3);
-  GuardedBuffer<T> cosine = drawn<T>(pairs, 1, usual, random), sine = drawn<T>(pairs, 5, usual, random);
+  // What is turned lies before more of the same, which is not.
+  GuardedBuffer<T> from = drawn<T>(2 * pairs * heads + 2, 1, usual, random), to(2 * pairs * heads, 3);
+  GuardedBuffer<T> cosine = drawn<T>(pairs + 1, 1, usual, random), sine = drawn<T>(pairs + 1, 5, usual, random);
   const auto& k = kernels::rotary<T>();
   (half ? k.half_split : k.interleaved)(to.data(), from.data(), cosine.data(), sine.data(), pairs, heads);
   Worst worst;
@@ -438,6 +437,18 @@ TEST_CASE("results go past the caches where they are large and each row begins a
   CHECK_FALSE(kernels::stores_nontemporal(at(4096 + 32), rows, n));
   CHECK_FALSE(kernels::stores_nontemporal(at(4096), rows, n + 8));
   CHECK_FALSE(kernels::stores_nontemporal(at(4096), rows - 1, n));
+}
+
+TEST_CASE("an instruction set is chosen where this machine has it", "[kernels]") {
+  using kernels::Isa;
+  const Isa now = kernels::isa();
+  CHECK(kernels::set_isa(now));
+#if defined(__x86_64__)
+  CHECK_FALSE(kernels::set_isa(Isa::neon));
+#else
+  CHECK_FALSE(kernels::set_isa(Isa::avx2));
+#endif
+  CHECK(kernels::isa() == now);
 }
 
 TEST_CASE("rotary turns are within the rounding of their plain form", "[kernels]") {

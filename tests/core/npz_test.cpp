@@ -244,7 +244,7 @@ TEST_CASE("a pickle is refused with the Python that converts it", "[safetensors]
                       Contains("it is a pickle") && Contains("\n  import torch, safetensors.torch\n") &&
                           Contains("\n  state = torch.load(") && Contains("\n  safetensors.torch.save_file("));
   }
-  for (const std::string& other : {"PK\x09\1", "PK\1\x09", "\x80\6}q"})  // neither a zip file nor a pickle
+  for (const char* other : {"PK\x09\1", "PK\1\x09", "\x80\6}q"})  // neither a zip file nor a pickle
     CHECK_THROWS_WITH(load_safetensors(put(d.file("other"), other + std::string(8, 'x'))),
                       Contains("byte 0: the header is said to have"));
   put(d.file("model.pt"), torch.bytes());

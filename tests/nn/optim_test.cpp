@@ -119,15 +119,15 @@ TEST_CASE("divided averages change no bit, and send each rank's rows alone") {
     StateDict state;
     double sent = 0;
   };
-  const auto train = [](dist::World* world) {
+  const auto train = [](dist::World* world, int divided_at) {
     Generator random(5);
-    const Tensor base = randn({2 * 1000}, float32, random);
+    const Tensor base = randn({2 * 1026}, float32, random);
     std::vector<Tensor> all{leaf(randn({7, 5}, float32, random)), leaf(randn({11}, float64, random)),
                             leaf(randn({1}, float32, random)), leaf(zeros({0})),
-                            slice(base, 0, 0, 1000).detach().requires_grad_()};
+                            slice(base, 0, 0, 1026).detach().requires_grad_()};
     optim::AdamW optimizer(all, 0.1);
-    if (world) optimizer.shard(*world);
     for (int t = 0; t < 3; ++t) {
+      if (world && t == divided_at) optimizer.shard(*world);
       for (Tensor p : all) p.set_grad(randn(p.shape(), p.dtype(), random));
       optimizer.step();
     }
@@ -138,22 +138,24 @@ TEST_CASE("divided averages change no bit, and send each rank's rows alone") {
     trained.state = optimizer.state_dict();
     return trained;
   };
-  const Trained alone = train(nullptr);
-  for (const int size : {2, 3}) {
-    std::vector<Trained> ranks(static_cast<std::size_t>(size));
-    test::on_ranks(size, [&](dist::World& w) { ranks[static_cast<std::size_t>(w.rank())] = train(&w); });
-    for (const Trained& rank : ranks) {
-      for (std::size_t i = 0; i < alone.values.size(); ++i) CHECK(same_bits(rank.values[i], alone.values[i]));
-      REQUIRE(rank.state.size() == alone.state.size());
-      for (std::size_t i = 0; i < alone.state.size(); ++i) {
-        CHECK(rank.state[i].first == alone.state[i].first);
-        CHECK(same_bits(rank.state[i].second, alone.state[i].second));
+  const Trained alone = train(nullptr, 0);
+  for (const int size : {2, 3})
+    for (const int divided_at : {0, 1}) {
+      CAPTURE(size, divided_at);
+      std::vector<Trained> ranks(static_cast<std::size_t>(size));
+      test::on_ranks(size, [&](dist::World& w) { ranks[static_cast<std::size_t>(w.rank())] = train(&w, divided_at); });
+      for (const Trained& rank : ranks) {
+        for (std::size_t i = 0; i < alone.values.size(); ++i) CHECK(same_bits(rank.values[i], alone.values[i]));
+        REQUIRE(rank.state.size() == alone.state.size());
+        for (std::size_t i = 0; i < alone.state.size(); ++i) {
+          CHECK(rank.state[i].first == alone.state[i].first);
+          CHECK(same_bits(rank.state[i].second, alone.state[i].second));
+        }
+        // In each step rank 0's rows, up to a multiple of 64 bytes (what two ranks have is one), to each of the others.
+        const int rows = (35 + size - 1) / size + 1 + 1026 / size, wide = (11 + size - 1) / size;
+        CHECK(rank.sent == (3. - divided_at) * (size - 1) * ((4 * rows + 8 * wide + 63) / 64 * 64));
       }
-      // In each step rank 0's rows, up to a multiple of 64 bytes, to each of the others.
-      const int rows = (35 + size - 1) / size + 1 + (1000 + size - 1) / size, wide = (11 + size - 1) / size;
-      CHECK(rank.sent == 3. * (size - 1) * ((4 * rows + 8 * wide + 63) / 64 * 64));
     }
-  }
 }
 
 TEST_CASE("Adafactor leaves a parameter without slope where it is") {

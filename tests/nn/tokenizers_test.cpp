@@ -95,6 +95,9 @@ TEST_CASE("GPT-2's tokens are those of the reference, and decode to the text", "
     INFO(shown(text));
     CHECK(vocabulary.decode(vocabulary.encode(text)) == text);
   }
+  // The first and the last characters of two, three and four bytes.
+  for (const char* text : {"\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xEF\xBF\xBF", "\xF0\x90\x80\x80"})
+    CHECK(vocabulary.decode(vocabulary.encode(text)) == text);
   CHECK(vocabulary.token(0) == "<|endoftext|>");
   CHECK_THROWS_WITH(vocabulary.token(5000), Contains("there is no token 5000"));
   CHECK_THROWS_WITH(vocabulary.encode("ab\xFF"), Contains("the text is not UTF-8 at byte 2"));
@@ -113,6 +116,10 @@ TEST_CASE("word pieces in batches, truncated, and back", "[tokenizers]") {
   CHECK(pieces.decode(batch.ids[0]) == "the cats");
   CHECK(pieces.id("cat") == 5);
   CHECK(pieces.token(0) == "[PAD]");
+  // The last of the characters that stand for another, and the one behind the last Korean syllable.
+  const text::WordPieces others({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "\xF0\xAA\x98\x80", "\xED\x9E\xA4"});
+  CHECK(ids(others.encode("\xF0\xAF\xA8\x9D")) == Ids{2, 4, 3});
+  CHECK(ids(others.encode("\xED\x9E\xA4")) == Ids{2, 5, 3});
 
   CHECK_THROWS_WITH(pieces.encode("a", 1), Contains("max_length is 1"));
   CHECK_THROWS_WITH(pieces.encode(std::vector<std::string>{}), Contains("there are no texts"));
@@ -130,8 +137,16 @@ TEST_CASE("GPT-2's words: what follows an apostrophe, and white space at the end
   const std::string known = get(FIT_GOLDEN_DIR "/tokens/vocab.json");
   std::string json = known.substr(0, known.rfind('}')), merges;
   std::int64_t next = small_gpt2().size();
-  for (const auto& [a, b] : std::vector<std::pair<std::string, std::string>>{
-           {"'", "r"}, {"'r", "e"}, {"'", "v"}, {"'v", "e"}, {"'", "l"}, {"'l", "l"}, {"Ġ", "Ġ"}, {"Ċ", "b"}}) {
+  for (const auto& [a, b] : std::vector<std::pair<std::string, std::string>>{{"'", "r"},
+                                                                             {"'r", "e"},
+                                                                             {"'", "v"},
+                                                                             {"'v", "e"},
+                                                                             {"'", "l"},
+                                                                             {"'l", "l"},
+                                                                             {"Ġ", "Ġ"},
+                                                                             {"Ċ", "b"},
+                                                                             {"x", "x"},
+                                                                             {"xx", "x"}}) {
     if (known.find('"' + a + b + '"') == std::string::npos) json += ", \"" + a + b + "\": " + std::to_string(next++);
     merges += a + ' ' + b + '\n';
   }
@@ -142,12 +157,13 @@ TEST_CASE("GPT-2's words: what follows an apostrophe, and white space at the end
     while (v.token(id) != token) ++id;
     return id;
   };
-  for (const std::string& ending : {"'re", "'ve", "'ll"}) {
+  for (const char* ending : {"'re", "'ve", "'ll"}) {
     CHECK(ids(ending) == Ids{one(ending)});
-    CHECK(ids("x" + ending) == Ids{one("x"), one(ending)});
+    CHECK(ids(std::string("x") + ending) == Ids{one("x"), one(ending)});
   }
   CHECK(ids("'ra") == Ids{one("'"), one("r"), one("a")});  // two words: pairs don't cross
   CHECK(ids("'vr") == Ids{one("'"), one("v"), one("r")});
+  CHECK(ids("xxxyxx") == Ids{one("xxx"), one("y"), one("xx")});
   CHECK(ids("x  ") == Ids{one("x"), one("  ")});
   CHECK(ids("x  y") == Ids{one("x"), one(" "), one(" "), one("y")});
   CHECK(ids("x\nb") == Ids{one("x"), one("\n"), one("b")});

@@ -10,7 +10,7 @@ namespace fit {
 /// that name stays until the new one is complete. Throws FileError if it can't be written.
 void save_npy(const std::string& path, const Tensor& x);
 
-/// Reads formats 1.0, 2.0 and 3.0: <f4, <f8, <i8, |b1, |i1, and <i4 and |u1, which become int64; row- or column-major.
+/// Reads formats 1.0, 2.0 and 3.0: <f4, <f8, <i8, |b1, and <i4 and |u1, which become int64; row- or column-major.
 /// Throws FileError, with the file, what was expected and what was found, for one that is missing, damaged, truncated,
 /// too long, or of another type.
 Tensor load_npy(const std::string& path);
