@@ -68,10 +68,10 @@ Tiling tiling(std::int64_t m, std::int64_t n, double flops) {
   // and are not cut for it.
   Tiling t{};
   const std::int64_t row_parts = std::clamp<std::int64_t>(m / 96, 1, wanted);
-  const std::int64_t most_cols = m <= max_small_m ? n : 256;
+  const std::int64_t col_parts = std::max((wanted + row_parts - 1) / row_parts, m <= max_small_m ? 1 : (n + 255) / 256);
   t.rows = cut(m, row_parts, 6);
   t.row_tiles = (m + t.rows - 1) / t.rows;
-  t.cols = cut(n, std::max((wanted + row_parts - 1) / row_parts, (n + most_cols - 1) / most_cols), panel_width);
+  t.cols = cut(n, col_parts, panel_width);
   t.col_tiles = (n + t.cols - 1) / t.cols;
   return t;
 }
