@@ -171,6 +171,9 @@ Tensor TransformerEncoder::forward(const Tensor& x, const AttentionMasks& masks,
 Tensor TransformerEncoder::forward_unpadded(const Tensor& x, const Tensor& mask) const {
   const std::optional<Unpadding> padding = Unpadding::of(mask, x.shape());
   if (!padding) return forward(x, mask);
+  // What is dropped is drawn by its place in the batch, which several processes may divide.
+  const bool drops = training() && layers.size() > 0 && layers[0].dropout.p() > 0;
+  if (drops) return padding->zero_padding(forward(x, mask));
   return within(*this, [&] {
     Tensor y = padding->remove(x);
     for (const TransformerEncoderLayer& layer : layers) y = layer.forward_unpadded(y, *padding);

@@ -92,6 +92,16 @@ TEST_CASE("a BERT's padding costs nothing and changes nothing", "[unpadding]") {
                                               [&](const nn::Layer&, const Tensor& x) { seen = x.numel() / 8; });
   bert(ids, mask);
   CHECK(seen == 9);
+  // Where there is dropout, all: what is dropped is drawn by its place in the batch.
+  o.dropout = 0.5;
+  nn::BERT dropping(o);
+  const auto all = nn::register_forward_hook(dropping.encoder.layers[0].mlp,
+                                             [&](const nn::Layer&, const Tensor& x) { seen = x.numel() / 8; });
+  CHECK(sum(abs(dropping(ids, mask)[{2}])).item() == 0);
+  CHECK(seen == 20);
+  dropping.eval();
+  dropping(ids, mask);
+  CHECK(seen == 9);
 }
 
 }  // namespace fit::test
