@@ -30,8 +30,8 @@ class BERT final : public Layer {
 
   /// ids [B, T] (int64). The mask hides padding, as create_padding_mask() makes it. segments [B, T] (int64): which text
   /// a token is of; the first if not given. The attention weights of each layer are added to `weights` if it is given.
-  /// What stands at padding means nothing. Where no weights are asked for it is 0, and the encoder's layers (and their
-  /// hooks) see the N tokens that are there, [N, d_model].
+  /// What stands at padding means nothing. Where no weights are asked for it is 0; where nothing is dropped either, the
+  /// encoder's layers (and their hooks) see the N tokens that are there, [N, d_model].
   /// Throws Error for more than max_length tokens.
   Tensor forward(const Tensor& ids, const Tensor& mask = {}, const Tensor& segments = {},
                  TransformerWeights* weights = nullptr) const;

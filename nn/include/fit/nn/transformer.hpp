@@ -121,8 +121,8 @@ class TransformerEncoder final : public Layer {
   TransformerEncoder(const TransformerLayerOptions& options, std::int64_t num_layers);
   /// As each layer does it. The weights of each are added to `weights` if it is given.
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}, TransformerWeights* weights = nullptr) const;
-  /// The same for a mask that hides padding, as create_padding_mask() makes it: padding is left out of all but
-  /// attention, and gives 0. What hides no padding is passed on to forward().
+  /// The same for a mask that hides padding, as create_padding_mask() makes it: padding gives 0, and where nothing is
+  /// dropped it is left out of all but attention. What hides no padding is passed on to forward().
   Tensor forward_unpadded(const Tensor& x, const Tensor& mask) const;
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   FIT_FIELDS(layers, norm)
