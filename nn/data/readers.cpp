@@ -209,12 +209,11 @@ Tensor read_idx(const std::string& path, DType dtype) {
   }
   // Memory grows with what is there, not with what the header says.
   std::vector<unsigned char> bytes;
-  for (std::int64_t n = 1; n > 0;) {
-    const std::size_t had = bytes.size();
-    if (static_cast<std::int64_t>(had) > count) break;
-    bytes.resize(had + (1 << 20));
-    n = in.some(bytes.data() + had, 1 << 20);
-    bytes.resize(had + static_cast<std::size_t>(n));
+  for (std::int64_t had = 0, n = 1; n > 0 && had <= count; had += n) {
+    const std::int64_t piece = std::min(count + 1 - had, std::int64_t{1} << 20);
+    bytes.resize(static_cast<std::size_t>(had + piece));
+    n = in.some(bytes.data() + had, piece);
+    bytes.resize(static_cast<std::size_t>(had + n));
   }
   if (static_cast<std::int64_t>(bytes.size()) != count)
     fail("expected ", count, " bytes for shape ", Shape(sizes), ", found ",

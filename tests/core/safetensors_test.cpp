@@ -119,6 +119,7 @@ TEST_CASE("safetensors: a damaged file is refused, and told why", "[safetensors]
     return R"({"a":{"dtype":"U8","shape":[2],"data_offsets":)" + a +
            R"(},"b":{"dtype":"U8","shape":[2],"data_offsets":)" + b + "}}";
   };
+  const std::string bools = one("BOOL", "[2]", "[0,2]");
   std::string ones;
   for (int i = 0; i < 40; ++i) ones += ",1";
   const std::vector<Case> cases = {
@@ -177,7 +178,7 @@ TEST_CASE("safetensors: a damaged file is refused, and told why", "[safetensors]
       {file_of(two("[0,2]", "[1,3]"), "xyz"), "tensor 'b': data_offsets begin at 1, expected 2"},  // overlap
       {file_of(two("[0,2]", "[0,2]"), "xy"), "begin at 0, expected 2"},                            // twice the same
       {file_of(two("[0,2]", "[3,5]"), "vwxyz"), "begin at 3, expected 2"},                         // a hole
-      {file_of(one("BOOL", "[2]", "[0,2]"), std::string("\1\2")), "is 2: expected 0 or 1"},
+      {file_of(bools, std::string("\1\2")), "byte " + std::to_string(8 + bools.size() + 1) + ", of a tensor of type BOOL, is 2"},
   };
   for (const Case& c : cases) {
     INFO(c.message);

@@ -48,7 +48,7 @@ bool same(StateDict a, StateDict b) {
 
 // A path for what is written.
 struct Written {
-  std::string path = "/tmp/fit-fuzz-" + std::to_string(getpid());
+  std::string path = "/dev/shm/fit-fuzz-" + std::to_string(getpid());
   ~Written() { ::unlink(path.c_str()); }
 };
 

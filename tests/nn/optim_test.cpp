@@ -525,6 +525,7 @@ TEST_CASE("an optimiser's state has the names of its parameters, and is loaded w
   CHECK_THROWS_WITH(optimizer.load_state_dict(wrong), Contains("missing: lr.0"));
   CHECK_NOTHROW(optimizer.load_state_dict(state));
   CHECK(optimizer.options().beta1 == 0.9);
+  CHECK_NOTHROW(optimizer.load_state_dict(optim::Adam(net.named_parameters(), 0.1).state_dict()));  // of 0 steps
 }
 
 TEST_CASE("a group can be added later") {

@@ -102,6 +102,21 @@ TEST_CASE("products of one's own count where they are made") {
             .model()
             .flops == 2 * 4 * 3 * 2 + 2 * 4 * 2 * 7);
   CHECK(nn::summary(l, [&] { return l(ones({3})); }).model().flops == 2 * 3 * 2);
+  // 2 sequences of 5 steps, 3 wide: 4 gates of each step see the step before; backwards, the last one has nothing behind it.
+  Tensor x = ones({2, 5, 12});
+  x.set_requires_grad(true);
+  const Tensor weight = ones({12, 3}), h = zeros({2, 3});
+  const auto recurrent = [&](bool backward) {
+    return nn::summary(l, [&] {
+             const Tensor y = lstm_steps(x, weight, zeros({12}), h, h).first;
+             if (backward) sum(y).backward();
+             return y;
+           })
+        .model()
+        .flops;
+  };
+  CHECK(recurrent(false) == 2 * 2 * 12 * 3 * 5);
+  CHECK(recurrent(true) == 2 * 2 * 12 * 3 * (5 + 4));
 }
 
 TEST_CASE("a layer that does not tell of itself is seen by those below it") {

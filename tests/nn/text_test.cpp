@@ -156,6 +156,7 @@ TEST_CASE("text: windows of a long text", "[text]") {
   CHECK(same_bits(all.get(2)[1], tensor({3, 4, 5})));
   const text::TextWindows apart(arange(10), 3, 3);
   CHECK(apart.size() == 3);
+  CHECK(same_bits(apart.get(0)[0], tensor({0, 1, 2})));
   CHECK(same_bits(apart.get(2)[1], tensor({7, 8, 9})));
   CHECK(text::TextWindows(arange(9), 3, 3).size() == 2);
   CHECK(same_bits(text::TextWindows(arange(3), 1, 1).get(1)[1], tensor({2})));
