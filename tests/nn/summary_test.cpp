@@ -10,6 +10,7 @@
 #include "fit/nn/linear.hpp"
 #include "fit/nn/transformer.hpp"
 #include "fit/ops.hpp"
+#include "fit/recurrent.hpp"
 #include "support/catch.hpp"
 
 using namespace fit;
@@ -102,16 +103,17 @@ TEST_CASE("products of one's own count where they are made") {
             .model()
             .flops == 2 * 4 * 3 * 2 + 2 * 4 * 2 * 7);
   CHECK(nn::summary(l, [&] { return l(ones({3})); }).model().flops == 2 * 3 * 2);
-  // 2 sequences of 5 steps, 3 wide: 4 gates of each step see the step before; backwards, the last one has nothing behind it.
-  Tensor x = ones({2, 5, 12});
-  x.set_requires_grad(true);
+  // 2 sequences of 5 steps, 3 wide: 4 gates of each step see the step before; backwards, the last one has nothing
+  // behind it.
+  const Tensor x = ones({2, 5, 12}).requires_grad_();
   const Tensor weight = ones({12, 3}), h = zeros({2, 3});
   const auto recurrent = [&](bool backward) {
-    return nn::summary(l, [&] {
-             const Tensor y = lstm_steps(x, weight, zeros({12}), h, h).first;
-             if (backward) sum(y).backward();
-             return y;
-           })
+    return nn::summary(l,
+                       [&] {
+                         const Tensor y = lstm_steps(x, weight, zeros({12}), h, h).first;
+                         if (backward) sum(y).backward();
+                         return y;
+                       })
         .model()
         .flops;
   };
