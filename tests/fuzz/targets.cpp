@@ -46,32 +46,39 @@ bool same(StateDict a, StateDict b) {
                     [](const auto& x, const auto& y) { return x.first == y.first && same(x.second, y.second); });
 }
 
-// A path for what is written.
-struct Written {
-  std::string path = "/dev/shm/fit-fuzz-" + std::to_string(getpid());
-  ~Written() { ::unlink(path.c_str()); }
-};
+// What save(path) writes, as load(path) gives it back. What was read once can always be written and read again.
+template <class Save, class Load>
+auto written_and_read(const Save& save, const Load& load) {
+  struct Written {
+    std::string path = "/dev/shm/fit-fuzz-" + std::to_string(getpid());
+    ~Written() { ::unlink(path.c_str()); }
+  } const file;
+  try {
+    save(file.path);
+    return load(file.path);
+  } catch (const FileError& e) {
+    throw std::logic_error(std::string("what was read can't be written and read again: ") + e.what());
+  }
+}
 
 void safetensors(const std::string& path) {
   const SafeTensors all = load_safetensors(path);
-  const Written again;
-  save_safetensors(again.path, all.tensors, all.metadata);
-  const SafeTensors back = load_safetensors(again.path);
+  const SafeTensors back =
+      written_and_read([&](const std::string& file) { save_safetensors(file, all.tensors, all.metadata); },
+                       [](const std::string& file) { return load_safetensors(file); });
   require(same(all.tensors, back.tensors) && all.metadata == back.metadata, "it comes back as something else");
 }
 
 void npy(const std::string& path) {
   const Tensor x = load_npy(path);
-  const Written again;
-  save_npy(again.path, x);
-  require(same(x, load_npy(again.path)), "it comes back as something else");
+  require(same(x, written_and_read([&](const std::string& file) { save_npy(file, x); }, load_npy)),
+          "it comes back as something else");
 }
 
 void npz(const std::string& path) {
   const StateDict all = load_npz(path);
-  const Written again;
-  save_npz(again.path, all);
-  require(same(all, load_npz(again.path)), "it comes back as something else");
+  require(same(all, written_and_read([&](const std::string& file) { save_npz(file, all); }, load_npz)),
+          "it comes back as something else");
 }
 
 void checkpoint(const std::string& path) {
@@ -89,9 +96,9 @@ void csv(const std::string& path) {
 
 void characters(const std::string& path) {
   const text::CharVocabulary v = text::CharVocabulary::load(path);
-  const Written again;
-  v.save(again.path);
-  require(text::CharVocabulary::load(again.path).size() == v.size(), "it comes back as something else");
+  const text::CharVocabulary back =
+      written_and_read([&](const std::string& file) { v.save(file); }, text::CharVocabulary::load);
+  require(back.size() == v.size(), "it comes back as something else");
 }
 
 void byte_pairs(const std::string& path) {
