@@ -1,10 +1,13 @@
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <thread>
 
@@ -72,6 +75,16 @@ bool refuses(const F& f, const std::string& text) {
     return std::string(e.what()).find(text) != std::string::npos;
   }
   return false;
+}
+
+// Whether a disk, in memory, could be mounted that this process alone sees; it needs not be root for that.
+bool has_disk_of_its_own(const char* path, const char* options) {
+  const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  put("/proc/self/setgroups", "deny");
+  put("/proc/self/uid_map", "0 " + user + " 1");
+  put("/proc/self/gid_map", "0 " + group + " 1");
+  return mount("none", path, "tmpfs", 0, options) == 0;
 }
 
 struct Writer {
@@ -176,6 +189,41 @@ TEST_CASE("a file that would be longer than the limit is an error, not the end o
           if (log.rows().size() != 100) return 1;
           return refuses([&] { plot::heatmap(ones({30, 30})).save(d.file("m.svg")); }, "cannot write") ? 0 : 2;
         }) == 0);
+}
+
+TEST_CASE("a full disk is an error, and the old file stays", "[files]") {
+  const Directory d;
+  const int result = in_child([&] {
+    if (!has_disk_of_its_own(d.path.c_str(), "size=64k")) return 77;
+    nn::Linear layer(2, 2);
+    optim::Adam optimizer(layer.named_parameters(), 0.1);
+    Checkpoint checkpoint;
+    checkpoint.add("model", layer).add("optimizer", optimizer).step = 7;
+    checkpoint.save(d.file("checkpoint"));
+    for (const Writer& w : writers) w.write(d.file(w.name), ones({2}));
+    const int filler = open(d.file("filler").c_str(), O_CREAT | O_WRONLY, 0666);
+    const std::string page(4096, 'x');
+    while (write(filler, page.data(), page.size()) > 0) {
+    }
+    if (errno != ENOSPC) return 1;
+    for (const Writer& w : writers) {
+      const std::string before = get(d.file(w.name));
+      if (!refuses([&] { w.write(d.file(w.name), ones({100})); }, "can't be written: No space left on device"))
+        return 2;
+      if (get(d.file(w.name)) != before) return 3;
+    }
+    checkpoint.step = 8;
+    if (!refuses([&] { checkpoint.save(d.file("checkpoint")); }, "No space left on device")) return 4;
+    std::size_t files = 0;
+    for ([[maybe_unused]] const auto& f : std::filesystem::directory_iterator(d.path)) ++files;
+    if (files != std::size(writers) + 2) return 5;  // nothing half-written is left
+    checkpoint.load(d.file("checkpoint"));
+    return checkpoint.step == 7 ? 0 : 6;
+  });
+  if (result == 77)
+    WARN("not tested: this system lets no process mount a disk of its own");
+  else
+    CHECK(result == 0);
 }
 
 TEST_CASE("a file that is cut while it is read is an error", "[files]") {
