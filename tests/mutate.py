@@ -6,7 +6,8 @@
     tests/mutate.py --sample 20 --seed 1        20 of them at random
     tests/mutate.py core/ops/softmax.cpp        those of some files
     tests/mutate.py nn/optim nn/loss            those of the files in some folders
-    tests/mutate.py --again                     those once more that survived, with the tests as they are now
+    tests/mutate.py --again                     those once more that survived and aren't known to be equal, with the
+                                                tests as they are now
     tests/mutate.py --table                     what was found, as docs/reliability.md has it
 
 Run by hand: all of them take hours. The sources are copied to build/mutate and built once, with every error in them:
@@ -303,9 +304,12 @@ def main():
     found = dict.fromkeys(failing, "does not compile")
     if RESULTS.exists() and not options.fresh:
         found.update(reversed(line.split("\t", 1)) for line in RESULTS.read_text().splitlines())
+    equal = equal_ones()
+    is_equal = lambda m: m.key.rsplit(" #", 1)[0] in equal
     if not options.table:
         tests = Tests(options)
-        left = [m for m in chosen if found.get(m.key) is None or options.again and found[m.key] in OPEN]
+        left = [m for m in chosen
+                if found.get(m.key) is None or options.again and found[m.key] in OPEN and not is_equal(m)]
         with open(RESULTS, "w" if options.fresh else "a", buffering=1) as results, \
              concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             for m, verdict in zip(left, pool.map(tests.verdict, left)):
@@ -313,12 +317,11 @@ def main():
                 print(f"{verdict}\t{m.key}", file=results)
                 if verdict in OPEN:
                     print(f"{m.path}:{m.line}: {m.what}: {verdict}", flush=True)
-    equal = equal_ones()
     table = [collections.Counter() for _ in AREAS]
     new = []
     for m in chosen:
         verdict = found.get(m.key, "not run")
-        if verdict in OPEN and m.key.rsplit(" #", 1)[0] in equal:
+        if verdict in OPEN and is_equal(m):
             verdict = "equal"
         elif verdict in OPEN:
             new.append(f"{verdict}: {m.key}")
