@@ -21,9 +21,9 @@ constexpr std::int64_t random_group = 64;
 
 inline namespace FIT_ISA_NAMESPACE {
 /// An element is dropped with probability p: where its word <= drop_limit(p). Every op that drops elements decides so,
-/// so that a fused kernel and its composed form drop the same ones. p > 0.
+/// so that a fused kernel and its composed form drop the same ones. 0 < p <= 1.
 inline std::uint32_t drop_limit(double p) {
-  return static_cast<std::uint32_t>(std::clamp(std::round(p * 0x1p32) - 1, 0.0, 0x1p32 - 1));
+  return static_cast<std::uint32_t>(std::max(std::round(p * 0x1p32) - 1, 0.0));
 }
 /// What the survivors are multiplied by: 1 / (1 - p).
 inline double keep_scale(double p) { return p < 1 ? 1 / (1 - p) : 0; }
