@@ -218,6 +218,7 @@ BytePairVocabulary BytePairVocabulary::train(const std::string& text, std::int64
   std::map<std::string, std::int64_t> counted;
   each_word(text, [&](const std::string& word) { ++counted[word]; });
   std::vector<Word> words;
+  words.reserve(counted.size());
   for (const auto& [word, count] : counted) words.push_back({bytes_of(word), count});
   std::vector<std::size_t> lengths(256, 1);
   PairCounts pairs(lengths);

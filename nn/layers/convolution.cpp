@@ -19,7 +19,7 @@ void start(const char* layer, Parameter& weight, Parameter& bias, std::int64_t i
   if (in % o.groups != 0 || out % o.groups != 0)
     check::fail(layer, "groups is ", o.groups, ": it must divide in_channels ", in, " and out_channels ", out);
   const Shape shape = axes == 1 ? Shape{out, in / o.groups, size} : Shape{out, in / o.groups, size, size};
-  const double bound = 1 / std::sqrt(static_cast<double>(shape.numel() / out));
+  const double bound = 1 / std::sqrt(static_cast<double>(shape.numel()) / static_cast<double>(out));
   weight = Parameter(init::uniform_(Tensor::empty(shape), -bound, bound));
   bias = Parameter(init::uniform_(Tensor::empty({out}), -bound, bound));
 }

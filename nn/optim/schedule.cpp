@@ -11,8 +11,7 @@
 namespace fit::optim {
 
 Schedule::Schedule(const char* op, Optimizer& optimizer, List inner)
-    : op_(op), optimizer_(optimizer), inner_(std::move(inner)) {
-  base_ = optimizer.initial_lrs_;
+    : op_(op), optimizer_(optimizer), base_(optimizer.initial_lrs_), inner_(std::move(inner)) {
   for (std::size_t g = base_.size(); g < optimizer.groups(); ++g) base_.push_back(optimizer.lr(g));
   for (std::size_t i = 0; i < inner_.size(); ++i) {
     if (!inner_[i]) check::fail(op, "schedule ", i, " is null");

@@ -174,6 +174,7 @@ std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
   }
   const auto mean = [](double sum, std::int64_t n) { return n > 0 ? sum / static_cast<double>(n) : none; };
   std::vector<HeadMeasures> measures;
+  measures.reserve(sums.size());
   for (const Sums& s : sums)
     measures.push_back({mean(s.of.entropy, s.rows), self ? mean(s.of.distance, s.rows) : none,
                         self ? mean(s.of.self, s.rows) : none, self ? mean(s.of.previous, s.with_previous) : none,

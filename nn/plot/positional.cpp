@@ -25,7 +25,7 @@ Figure positional(std::int64_t d_model, std::int64_t T, Theme theme) {
   Options map;
   map.title = "Positional encoding", map.xlabel = "Position", map.ylabel = "Dimension";
   map.vmin = -1, map.vmax = 1, map.colormap = Colormap::rdbu, map.theme = theme;
-  const Figure picture = heatmap(upright, map);
+  Figure picture = heatmap(upright, map);
   if (curves.empty()) return picture;
   LineOptions beside("Selected dimensions", "Position", "Encoding value");
   beside.theme = theme;
