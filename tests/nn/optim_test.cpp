@@ -525,7 +525,13 @@ TEST_CASE("an optimiser's state has the names of its parameters, and is loaded w
   CHECK_THROWS_WITH(optimizer.load_state_dict(wrong), Contains("missing: lr.0"));
   CHECK_NOTHROW(optimizer.load_state_dict(state));
   CHECK(optimizer.options().beta1 == 0.9);
-  CHECK_NOTHROW(optimizer.load_state_dict(optim::Adam(net.named_parameters(), 0.1).state_dict()));  // of 0 steps
+  CHECK_NOTHROW(optimizer.load_state_dict(optim::Adam(net.named_parameters(), 0.1).state_dict()));  // of no parameter
+  wrong = state;
+  REQUIRE(wrong[7].first == "0.weight.step");
+  wrong[7].second = zeros({}, int64);
+  CHECK_NOTHROW(optimizer.load_state_dict(wrong));
+  wrong[7].second = full({}, -1, int64);
+  CHECK_THROWS_WITH(optimizer.load_state_dict(wrong), Contains("the state has step -1 for 0.weight"));
 }
 
 TEST_CASE("a group can be added later") {
