@@ -253,7 +253,7 @@ TEST_CASE("dropout: what survives is scaled, and the gradient takes the same way
     });
 }
 
-TEST_CASE("a word is dropped with the probability that is asked for, to the last of 2^32", "[random]") {
+TEST_CASE("an element is dropped with the probability that is asked for, to the last of 2^32", "[random]") {
   CHECK(kernels::drop_limit(0x1p-32) == 0);
   CHECK(kernels::drop_limit(0.25) == 0x40000000u - 1);
   CHECK(kernels::drop_limit(0.5) == 0x80000000u - 1);

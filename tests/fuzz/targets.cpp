@@ -49,7 +49,7 @@ bool same(StateDict a, StateDict b) {
 // What save(path) writes, as load(path) gives it back. What was read once can always be written and read again.
 template <class Save, class Load>
 auto written_and_read(const Save& save, const Load& load) {
-  struct Written {
+  struct Written {  // in memory: save() waits for a disk
     std::string path = "/dev/shm/fit-fuzz-" + std::to_string(getpid());
     ~Written() { ::unlink(path.c_str()); }
   } const file;

@@ -77,6 +77,10 @@ bool refuses(const F& f, const std::string& text) {
   return false;
 }
 
+std::size_t files_in(const std::filesystem::path& folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
 // Whether a disk, in memory, could be mounted that this process alone sees; it needs not be root for that.
 bool has_disk_of_its_own(const char* path, const char* options) {
   const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
@@ -178,9 +182,7 @@ TEST_CASE("a file that would be longer than the limit is an error, not the end o
           }) == 0);
     CHECK(get(path) == before);
   }
-  std::size_t files = 0;
-  for ([[maybe_unused]] const auto& f : std::filesystem::directory_iterator(d.path)) ++files;
-  CHECK(files == std::size(writers));  // nothing half-written is left
+  CHECK(files_in(d.path) == std::size(writers));  // nothing half-written is left
   CHECK(in_child([&] {
           const rlimit limit{200, 200};
           setrlimit(RLIMIT_FSIZE, &limit);
@@ -214,9 +216,7 @@ TEST_CASE("a full disk is an error, and the old file stays", "[files]") {
     }
     checkpoint.step = 8;
     if (!refuses([&] { checkpoint.save(d.file("checkpoint")); }, "No space left on device")) return 4;
-    std::size_t files = 0;
-    for ([[maybe_unused]] const auto& f : std::filesystem::directory_iterator(d.path)) ++files;
-    if (files != std::size(writers) + 2) return 5;  // nothing half-written is left
+    if (files_in(d.path) != std::size(writers) + 2) return 5;  // nothing half-written is left
     checkpoint.load(d.file("checkpoint"));
     return checkpoint.step == 7 ? 0 : 6;
   });

@@ -103,8 +103,12 @@ TEST_CASE("products of one's own count where they are made") {
             .model()
             .flops == 2 * 4 * 3 * 2 + 2 * 4 * 2 * 7);
   CHECK(nn::summary(l, [&] { return l(ones({3})); }).model().flops == 2 * 3 * 2);
+}
+
+TEST_CASE("the products of recurrent steps are counted, backwards too") {
   // 2 sequences of 5 steps, 3 wide: 4 gates of each step see the step before; backwards, the last one has nothing
   // behind it.
+  const nn::Linear l(3, 2);
   const Tensor x = ones({2, 5, 12}).requires_grad_();
   const Tensor weight = ones({12, 3}), h = zeros({2, 3});
   const auto recurrent = [&](bool backward) {
