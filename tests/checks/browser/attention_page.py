@@ -253,6 +253,12 @@ def large(open_page, folder):
     check("256 tokens open soon", opened < 2000, opened)
     check("256 tokens follow the pointer", move < 32, move)
     page.screenshot(folder / "large.png")
+    shown = """(() => { const list = document.getElementById('list').getBoundingClientRect();
+      const head = document.querySelector('.head[aria-selected="true"]').getBoundingClientRect();
+      return head.top >= list.top - 1 && head.bottom <= list.bottom + 1; })()"""
+    for key, to in (("p", "last"), ("n", "first")):
+        page.key(key)
+        check(f"the list scrolls to the {to} head", page.js(shown))
     choose(page, 0, 1)  # one that looks everywhere
     page.js("document.getElementById('as-lines').click()")
     page.settle()

@@ -99,6 +99,8 @@ def figures(page):
 def heads(page):
     page.wait("document.querySelector('iframe').contentDocument?.documentElement.dataset.ready === 'true'")
     check("the heads are a page within the page", page.js("document.querySelector('iframe').contentDocument.querySelectorAll('.head').length") == 3)
+    page.js("new Promise(done => setTimeout(done, 1000))")  # the page scrolls smoothly
+    check("the page is not scrolled to them", page.js("scrollY") == 0, page.js("scrollY"))
     check("and have their title", page.js("document.querySelector('iframe').contentDocument.title") == '"quoted" & </iframe>')
 
 
@@ -134,8 +136,8 @@ def main():
         page.wait("document.readyState === 'complete'")
         contents(page)
         formulas_stand(page)
-        figures(page)
         heads(page)
+        figures(page)
         page.js("document.getElementById('theme').click()")
         check("the button makes it dark", page.js("document.documentElement.dataset.theme") == "dark")
         check("the lesson: no dialog, no error, no request", not page.problems(), page.problems())

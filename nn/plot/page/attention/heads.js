@@ -107,9 +107,15 @@ class HeadList {
       const on = key === state.layer + "/" + state.head;
       button.setAttribute("aria-selected", on);
       button.tabIndex = on ? 0 : -1;
-      if (on && this.selected !== key) button.scrollIntoView({ block: "nearest" });
+      if (on && this.selected !== key) this.reveal(button);
     }
     this.selected = state.layer + "/" + state.head;
+  }
+
+  // scrollIntoView() would scroll the page that frames this one as well.
+  reveal(button) {
+    const list = this.element.getBoundingClientRect(), box = button.getBoundingClientRect();
+    this.element.scrollTop += Math.min(0, box.top - list.top) + Math.max(0, box.bottom - list.bottom);
   }
 
   onKey(event) {
