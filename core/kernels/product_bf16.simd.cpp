@@ -36,24 +36,28 @@ void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, s
 }
 
 #if defined(__AVX512F__)
-// In blocks of Way::rows, and then what is left of the rows.
+// In blocks of Way::rows, and then what is left of the rows. A block of rows stays in the L1 cache while it meets so
+// many panels as stay in the L2 cache; then c is written in long lines.
 template <class Way, class To>
 void multiply(const Bf16Block& block, To* c) {
   alignas(64) float room[Way::rows * panel_width];
+  const std::int64_t fitting = (1 << 18) / block.k / panel_width * panel_width;
+  const std::int64_t together = fitting > 0 ? fitting : panel_width;
   const auto blocks = [&](std::int64_t from, std::int64_t to, std::int64_t rows) {
     if (from == to) return;
     Way::begin(rows);
-    for (std::int64_t j = 0; j < block.n; j += panel_width) {
+    const auto one = [&](std::int64_t i, std::int64_t j) {
       const BFloat16* const panel = block.panels + j / panel_width * block.panel_step;
       const std::int64_t cols = block.n - j < panel_width ? block.n - j : panel_width;
-      for (std::int64_t i = from; i < to; i += rows) {
-        float* const sums = block.sums ? block.sums + j * block.m + i * panel_width : room;
-        Way::multiply(rows, cols, block.k, block.a + i * block.lda, block.lda, panel, sums, panel_width, !block.first);
-        if (block.last)
-          finish(rows, cols, block.alpha, sums, panel_width, block.beta, block.bias ? block.bias + j : nullptr,
-                 c + i * block.ldc + j, block.ldc);
-      }
-    }
+      float* const sums = block.sums ? block.sums + j * block.m + i * panel_width : room;
+      Way::multiply(rows, cols, block.k, block.a + i * block.lda, block.lda, panel, sums, panel_width, !block.first);
+      if (block.last)
+        finish(rows, cols, block.alpha, sums, panel_width, block.beta, block.bias ? block.bias + j : nullptr,
+               c + i * block.ldc + j, block.ldc);
+    };
+    for (std::int64_t first = 0; first < block.n; first += together)
+      for (std::int64_t i = from; i < to; i += rows)
+        for (std::int64_t j = first; j < block.n && j < first + together; j += panel_width) one(i, j);
     Way::end();
   };
   const std::int64_t whole = block.m / Way::rows * Way::rows;
