@@ -131,7 +131,7 @@ void end_at_exit() {
 
 void share_cores() {
   const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-  const int ranks = here ? std::max(1, std::atoi(here)) : 1;
+  const int ranks = here ? static_cast<int>(std::clamp(std::strtol(here, nullptr, 10), 1L, long{INT_MAX})) : 1;
   const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   if (!std::getenv("OMP_NUM_THREADS")) set_num_threads(std::clamp(cores / ranks, 1, num_threads()));
 }
@@ -159,8 +159,8 @@ Mpi::Mpi() {
 Mpi::~Mpi() {
   if (!session_) return;
   if (std::uncaught_exceptions() > session_->exceptions) {
-    std::atexit(end_at_exit);  // whoever catches it may say why
-    session_.release();        // what is on its way needs it
+    std::atexit(end_at_exit);               // whoever catches it may say why
+    static_cast<void>(session_.release());  // what is on its way needs it
     return;
   }
   std::set_terminate(before);

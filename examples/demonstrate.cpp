@@ -190,8 +190,7 @@ void lesson(example::Example& e) {
   recording.title = "Learning to look at the token before";
   AttentionRecordOptions record;
   record.causal = true;
-  for (const std::int64_t id : test.data<std::int64_t>())
-    record.queries.push_back(std::string(1, static_cast<char>('a' + id)));
+  for (const std::int64_t id : test.data<std::int64_t>()) record.queries.emplace_back(1, static_cast<char>('a' + id));
   recording.add("attention", untrained, record);
   for (int step = 0; step < 50; ++step) {
     const Tensor letters = randint(0, vocabulary, {64, length});

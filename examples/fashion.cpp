@@ -97,13 +97,14 @@ int main(int argc, char** argv) {
     const std::int64_t batch_size = 64;
     const int epochs = e.quick ? 1 : 6,
               per_epoch = e.quick ? 10 : static_cast<int>(training.classes.numel() / batch_size);
+    const auto all_steps = std::int64_t{epochs} * per_epoch;
     optim::AdamW optimizer(model.named_parameters());
     optim::OneCycleOptions warm_up;
     warm_up.pct_start = 0.1;
-    optim::OneCycleLR schedule(optimizer, 2e-3, epochs * per_epoch, warm_up);
+    optim::OneCycleLR schedule(optimizer, 2e-3, all_steps, warm_up);
     std::cout << model.num_parameters() << " parameters, " << training.classes.numel() << " images to learn from\n";
 
-    plot::TrainingPage& page = e.follow("Fashion", epochs * per_epoch);
+    plot::TrainingPage& page = e.follow("Fashion", all_steps);
     // The heads, as they look on the first image of the test.
     std::vector<std::string> tokens{"summary"};
     for (std::int64_t i = 0; i < patches; ++i)

@@ -42,6 +42,7 @@ std::vector<Entry> read_dictionary(const std::string& folder) {
     if (std::find(all.begin(), all.end(), sounds) == all.end()) all.push_back(sounds);
   }
   std::vector<Entry> entries;
+  entries.reserve(found.size());
   for (const auto& [word, pronunciations] : found) entries.push_back({word, pronunciations});
   return entries;
 }
@@ -181,9 +182,10 @@ struct Sample {
   std::vector<std::string> spelling, fed;
 
   Sample(const std::string& word, const Sounds& spoken, const Inventory& inventory)
-      : letters(letters_of(word).unsqueeze(0)), sounds(sounds_of(spoken, inventory)[{range(0, -1)}].unsqueeze(0)) {
+      : letters(letters_of(word).unsqueeze(0)),
+        sounds(sounds_of(spoken, inventory)[{range(0, -1)}].unsqueeze(0)),
+        fed(spoken) {
     for (const char c : word) spelling.emplace_back(1, c);
-    fed = spoken;
     fed.insert(fed.begin(), "begin");
   }
   void name_tokens(AttentionRecording& heads) const {
@@ -231,19 +233,20 @@ int main(int argc, char** argv) {
     nn::Transformer model(o);
     dist::DataParallel parallel(model);
     const int epochs = e.quick ? 1 : 16, per_epoch = e.quick ? 5 : static_cast<int>(loader.size());
+    const auto all_steps = std::int64_t{epochs} * per_epoch;
     optim::AdamWOptions adam;
     adam.beta2 = 0.98;
     optim::AdamW optimizer(optim::decay_groups(model, adam));
     optim::OneCycleOptions warm_up;
     warm_up.pct_start = 0.05;
-    optim::OneCycleLR schedule(optimizer, 2e-3, epochs * per_epoch, warm_up);
+    optim::OneCycleLR schedule(optimizer, 2e-3, all_steps, warm_up);
     std::cout << lessons.size() << " lessons, " << inventory.names.size() << " sounds, " << model.num_parameters()
               << " parameters\n";
 
     nn::CrossEntropyOptions loss_options;
     loss_options.ignore_index = padding;
     loss_options.label_smoothing = 0.1;
-    plot::TrainingPage& page = e.follow("Pronunciation", epochs * per_epoch);
+    plot::TrainingPage& page = e.follow("Pronunciation", all_steps);
     const Sample shown("thoughtfully", {"th", "ao", "t", "f", "ah", "l", "iy"}, inventory);
     const auto film = [&](int step) {
       e.look(

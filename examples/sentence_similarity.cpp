@@ -147,8 +147,8 @@ double torch_speed(const std::string& python, const std::string& ids, const exam
                               std::to_string(e.threads) + ' ' + std::to_string(batch) + ' ' + std::to_string(rounds) +
                               " < " + quoted(ids);
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
-  double found = 0;
-  return pipe && std::fscanf(pipe.get(), "%lf", &found) == 1 ? found : 0;
+  char rate[64] = {};
+  return pipe && std::fgets(rate, sizeof rate, pipe.get()) ? std::strtod(rate, nullptr) : 0;
 }
 
 void measure(example::Example& e, const SentenceEncoder& encoder, const std::vector<std::string>& sentences) {

@@ -34,7 +34,7 @@ std::vector<std::string> with_one_digit(const Tensor& numbers) {
   for (const float v : numbers.data<float>()) {
     char text[32];
     std::snprintf(text, sizeof text, "%.1f", v);
-    labels.push_back(text);
+    labels.emplace_back(text);
   }
   return labels;
 }

@@ -25,6 +25,7 @@ struct Comparison {
   LoadReport report() const {
     const auto names = [](const std::vector<Misfit>& misfits) {
       std::vector<std::string> list;
+      list.reserve(misfits.size());
       for (const Misfit& m : misfits) list.push_back(m.name);
       return list;
     };

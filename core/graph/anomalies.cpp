@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -13,7 +14,7 @@ namespace {
 // The values of a tensor: how many are NaN or infinite, the first of them, and the range of the others.
 struct Values {
   std::int64_t nan = 0, infinite = 0, first = -1;
-  double low = INFINITY, high = -INFINITY;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
 
   explicit Values(const Tensor& x) {
     if (!x.defined() || !is_floating(x.dtype())) return;

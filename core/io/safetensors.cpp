@@ -255,6 +255,7 @@ io::Json read_header(io::InputFile& file) {
 std::vector<io::Stored> stored_in(const std::shared_ptr<io::InputFile>& file, const std::vector<Entry>& entries) {
   const std::int64_t data = file->position();
   std::vector<io::Stored> all;
+  all.reserve(entries.size());
   for (const Entry& e : entries)
     all.push_back({e.name, e.shape, e.format->read_as, [file, e, data] {
                      file->seek(data + static_cast<std::int64_t>(e.begin));

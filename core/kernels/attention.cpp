@@ -66,7 +66,7 @@ void over_queries(const Attention<T>& a, const Each& each) {
   const double flops = (few_queries(a) ? 8 : 1) * flops_per_pair(a) * pairs(a);
   // Many heads: each is packed and attended to in one go, while its keys are in the cache. Blocks don't depend on each
   // other, so their results don't depend on which way is taken.
-  if (heads >= 4 * num_threads()) {
+  if (heads >= std::int64_t{4} * num_threads()) {
     parallel_for(heads, grain_of(flops * static_cast<double>(group)), dynamic_schedule,
                  [&](std::int64_t begin, std::int64_t end) {
                    const Scratch<W> keys(keys_size);

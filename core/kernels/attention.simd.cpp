@@ -179,7 +179,7 @@ bool write_gradient(bool transposed, std::int64_t rows, std::int64_t features, s
                     const W* sums, T* to, std::int64_t to_row, Arena<W> arena) {
   if (!transposed) return copy_finite(rows, features, factor, sums, row, to, to_row);
   W* const straight = arena.take(N * row);
-  transpose(features, rows, sums, N, straight, row);
+  transpose(features, rows, sums, N, straight, row);  // NOLINT(readability-suspicious-call-argument)
   return copy_finite(rows, features, factor, straight, row, to, to_row);
 }
 

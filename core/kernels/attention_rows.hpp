@@ -59,7 +59,7 @@ struct VisibleKeys {
   // x at j where it is visible, else `hidden`. It is chosen, not multiplied: x may be NaN.
   V select(std::int64_t j, V x, const V& hidden, const V& lane_numbers) const {
     const std::int64_t left = lanes_at(j);
-    if (mask) x = xsimd::select(load_mask<V>(mask + j, left), x, hidden);
+    if (mask != nullptr) x = xsimd::select(load_mask<V>(mask + j, left), x, hidden);
     if (left < static_cast<std::int64_t>(V::size)) x = xsimd::select(lane_numbers < V(static_cast<W>(left)), x, hidden);
     if (j < from) x = xsimd::select(lane_numbers < V(static_cast<W>(from - j)), hidden, x);
     return x;

@@ -105,9 +105,11 @@ class WideTiles {
   class Backward {
    public:
     Backward(const WideTiles& t, const HeadView<const T>& dout, std::int64_t j0, std::int64_t count, Arena<W>& arena)
-        : t_(t), dout_(dout), values_(values_in(t.a_, t.keys_) + j0 * t.a_.Dv), room_dout_(wide_room(arena, t.a_.Dv)) {
-      k_ = widened(count, t.a_.D, t.a_.k.at(t.b_, t.kv_, j0), t.a_.k.row, wide_room(arena, t.a_.D));
-    }
+        : t_(t),
+          dout_(dout),
+          values_(values_in(t.a_, t.keys_) + j0 * t.a_.Dv),
+          room_dout_(wide_room(arena, t.a_.Dv)),
+          k_(widened(count, t.a_.D, t.a_.k.at(t.b_, t.kv_, j0), t.a_.k.row, wide_room(arena, t.a_.D))) {}
     // dp = dout v'
     void dweights(std::int64_t count, W* dp) {
       const std::int64_t Dv = t_.a_.Dv;

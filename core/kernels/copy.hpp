@@ -43,7 +43,7 @@ struct CopyKernels {
   /// y[sy i] = x[sx i] for i < n.
   void (*strided)(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64_t n);
 };
-constexpr std::int64_t transposed_tile = 64 * 64;
+constexpr std::int64_t transposed_tile = std::int64_t{64} * 64;
 
 template <class IsaTag, class W>
 const CopyKernels<W>& copy_table();

@@ -20,14 +20,14 @@ inline bool all_within(const std::int64_t* ids, std::int64_t n, std::int64_t low
   return signs >> 63 == 0;
 }
 
-/// y[o, i, :] = x[o, ids[i], :] for i < count, but 0 where ids[i] is `skip`. x is [outer, n, inner], y [outer, count,
-/// inner].
-void gather_rows(void* y, const void* x, const std::int64_t* ids, std::int64_t count, const AxisView& x_axis,
+/// y[o, i, :] = x[o, ids[i], :] for i < count, but 0 where ids[i] is `skip`. x is [a.outer, a.n, a.inner], y
+/// [a.outer, count, a.inner].
+void gather_rows(void* y, const void* x, const std::int64_t* ids, std::int64_t count, const AxisView& a,
                  std::int64_t element_size, std::int64_t skip);
 
 /// y[o, ids[i], :] += x[o, i, :] for i < count, but not where ids[i] is `skip`.
 template <class T>
-void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t count, const AxisView& y_axis,
+void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t count, const AxisView& a,
                       std::int64_t skip);
 
 /// y[o, i, k] = x[o, ids[o, i, k], k], where o and k run over the axes before and after `axis` of ids and y, whose

@@ -9,7 +9,7 @@ namespace fit::kernels {
 template <class T>
 Route route(const Product<T>& p) {
   // Up to this many multiplications b stays in the L1 cache as it is.
-  constexpr std::int64_t small_limit = 64 * 64 * 64;
+  constexpr std::int64_t small_limit = std::int64_t{64} * 64 * 64;
   const bool small = p.m * p.n * p.k <= small_limit;
   if (p.m == 0 || p.n == 0) return Route::empty;
   if (p.k == 0) return Route::no_terms;

@@ -145,7 +145,7 @@ void gemm_parallel(const Product<T>& p, const T* a, const T* b, T* c, const Done
   if (way != Route::column) return gemm_tiled(p, way, a, b, c, done);
   const Product<T> row = as_row(p);
   gemm_tiled(row, route(row), b, a, c,
-             [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) { done(j, cols, i, rows); });
+             [&](std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) { done(j, n, i, m); });
 }
 
 template <class T, class A, class B, class C>

@@ -10,8 +10,8 @@
 
 #include "fit/error.hpp"
 
-// OpenBLAS exports this; another BLAS may not.
-extern "C" void openblas_set_num_threads(int) __attribute__((weak));
+// OpenBLAS exports and declares this; another BLAS may not.
+extern "C" void openblas_set_num_threads(int) __attribute__((weak));  // NOLINT(readability-redundant-declaration)
 
 namespace fit::kernels {
 namespace {

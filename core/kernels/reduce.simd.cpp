@@ -58,7 +58,7 @@ xsimd::batch<T, A> choose(const xsimd::batch_bool<T, A>& c, const xsimd::batch<T
 // xsimd's != is false for NaN, unlike C++'s.
 template <class T>
 std::enable_if_t<std::is_arithmetic_v<T>, int> is_nan(T v) {
-  return v != v;
+  return v != v;  // NOLINT(misc-redundant-expression)
 }
 template <class T, class A>
 auto is_nan(const xsimd::batch<T, A>& v) {
@@ -168,7 +168,7 @@ std::int64_t find(const T* x, std::int64_t n, T value) {
     const V v = load<V>(x + i);
     if (xsimd::any((v == V(value)) | is_nan(v))) break;
   }
-  while (i < n && x[i] != value && x[i] == x[i]) ++i;
+  while (i < n && x[i] != value && !is_nan(x[i])) ++i;
   return i;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <type_traits>
 
 #include "kernels/product.hpp"
@@ -45,7 +46,7 @@ void each_columns(std::int64_t n, const Dots& dots) {
 // Calls store(i, r, dot) for the sums of lanes.
 template <int M, int R, class V, class Store>
 inline void store_dots(const V (&sum)[R][M], const Store& store) {
-  constexpr int N = R < 4 ? R : 4;
+  constexpr int N = std::min(R, 4);
   FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int r = 0; r < R; r += N) {
     typename V::value_type dots[N];
     sum_lanes<N, M>(&sum[r][i], dots);

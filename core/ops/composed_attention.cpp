@@ -63,6 +63,7 @@ AttentionResult composed_attention(const AttentionCall& c, const std::vector<Ten
                                    const ScoreTerms& terms) {
   if (is_narrow(operands[0])) {
     std::vector<Tensor> wide;
+    wide.reserve(operands.size());
     for (const Tensor& x : operands) wide.push_back(widened(x));
     const AttentionResult r = in_float32(c, wide, terms);
     return {r.output.to(bfloat16), narrowed(r.weights)};

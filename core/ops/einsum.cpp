@@ -51,6 +51,9 @@ Tensor arrange(const Tensor& x, const Letters& from, const Letters& to) {
   return permute(x, axes);
 }
 
+// Where a letter stands in a table of all.
+int place_of(char letter) { return static_cast<unsigned char>(letter); }
+
 // Size and stride of each letter's axis in a contiguous tensor.
 struct Layout {
   std::int64_t size[128] = {}, stride[128] = {};
@@ -58,21 +61,21 @@ struct Layout {
   Layout(const Shape& shape, const Letters& letters) {
     std::int64_t step = 1;
     for (int i = letters.count - 1; i >= 0; --i) {
-      size[static_cast<int>(letters.at[i])] = shape[i];
-      stride[static_cast<int>(letters.at[i])] = step;
+      size[place_of(letters.at[i])] = shape[i];
+      stride[place_of(letters.at[i])] = step;
       step *= shape[i];
     }
   }
   std::int64_t numel(const Letters& group) const {
     std::int64_t n = 1;
-    for (const char c : group) n *= size[static_cast<int>(c)];
+    for (const char c : group) n *= size[place_of(c)];
     return n;
   }
   // The stride of the group seen as one axis; none if its axes don't lie one within the other.
   std::optional<std::int64_t> joined(const Letters& group) const {
     std::int64_t inner = 0, span = 0;
     for (int i = group.count - 1; i >= 0; --i) {
-      const auto c = static_cast<int>(group.at[i]);
+      const int c = place_of(group.at[i]);
       if (size[c] == 1) continue;
       if (inner == 0)
         inner = stride[c];
@@ -142,7 +145,7 @@ void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters
   kernels::gemm_batched<T, T, C>(p, A.numel(g.batch), [&](std::int64_t i, const T*& x, const T*& y, C*& z) {
     std::int64_t at_a = 0, at_b = 0, at_o = 0;
     for (int l = g.batch.count - 1; l >= 0; --l) {
-      const auto c = static_cast<int>(g.batch.at[l]);
+      const int c = place_of(g.batch.at[l]);
       const std::int64_t index = i % A.size[c];
       i /= A.size[c];
       at_a += index * A.stride[c];
@@ -334,7 +337,7 @@ void agree(const std::string& formula, Formula& f, std::vector<Tensor>& operands
   for (std::size_t i = 0; i < operands.size(); ++i)
     for (int a = 0; a < f.operands[i].count; ++a) {
       const char c = f.operands[i].at[a];
-      std::int64_t& known = size[static_cast<int>(c)];
+      std::int64_t& known = size[place_of(c)];
       const std::int64_t n = operands[i].shape()[a];
       if (known == -1 || (c < 'A' && known == 1))
         known = n;
@@ -347,7 +350,7 @@ void agree(const std::string& formula, Formula& f, std::vector<Tensor>& operands
   for (std::size_t i = 0; i < operands.size(); ++i)
     for (int a = f.operands[i].count - 1; a >= 0; --a) {
       const char c = f.operands[i].at[a];
-      if (c >= 'A' || operands[i].shape()[a] == size[static_cast<int>(c)]) continue;
+      if (c >= 'A' || operands[i].shape()[a] == size[place_of(c)]) continue;
       operands[i] = squeeze(operands[i], a);
       f.operands[i] = filter(f.operands[i], [c](char l) { return l != c; });
     }
@@ -392,6 +395,7 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
   // float32.
   if (t == bfloat16 && autocast_dtype() != bfloat16 && several_steps(f)) {
     std::vector<Tensor> wide;
+    wide.reserve(given.size());
     for (const Tensor& x : given) wide.push_back(widened(x));
     return narrowed(einsum(formula, wide));
   }

@@ -243,7 +243,7 @@ Tensor index(const Tensor& x, const std::vector<Index>& where) {
 
 Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, std::int64_t step) {
   std::vector<Index> where(static_cast<std::size_t>(check::axis("slice", x, axis)), range());
-  where.push_back(range(start, stop, step));
+  where.emplace_back(range(start, stop, step));
   return take("slice", x, resolve("slice", where, x.shape()).region);
 }
 

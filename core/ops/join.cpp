@@ -109,6 +109,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
   // dx = all dy, one after the other; pieces that were not used have a dy of zeros
   record("split", {x}, pieces, keep::nothing, [axis, count = static_cast<int>(sizes.size())](Backward& b) {
     std::vector<Tensor> dy;
+    dy.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) dy.push_back(b.dy(i));
     b.give(0, cat(dy, axis));
   });

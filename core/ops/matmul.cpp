@@ -29,10 +29,7 @@ struct Plan {
   Shape a_batch, b_batch, batch, out;
 
   Plan(const char* op, const Shape& a, bool transpose_a, const Shape& b, bool transpose_b)
-      : ta(transpose_a), tb(transpose_b) {
-    m = a[ta ? -1 : -2];
-    k = a[ta ? -2 : -1];
-    n = b[tb ? -2 : -1];
+      : ta(transpose_a), tb(transpose_b), m(a[ta ? -1 : -2]), n(b[tb ? -2 : -1]), k(a[ta ? -2 : -1]) {
     if (k != b[tb ? -1 : -2])
       check::fail(op, "a is ", a, ta ? " transposed" : "", ", b is ", b, tb ? " transposed" : "", ": the ",
                   ta ? "last but one" : "last", " of a (", k, ") must equal the ", tb ? "last" : "last but one",

@@ -1,6 +1,7 @@
 // Ids drawn by weights.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "fit/ops.hpp"
@@ -14,8 +15,8 @@ namespace {
 void draw_once(std::int64_t* ids, std::int64_t count, const double* weight, std::int64_t n, const double* uniform) {
   std::vector<double> key(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i)
-    key[static_cast<std::size_t>(i)] =
-        weight[i] > 0 ? std::log(weight[i]) - std::log(-std::log1p(-uniform[i])) : -INFINITY;
+    key[static_cast<std::size_t>(i)] = weight[i] > 0 ? std::log(weight[i]) - std::log(-std::log1p(-uniform[i]))
+                                                     : -std::numeric_limits<double>::infinity();
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   const auto better = [&](std::int64_t a, std::int64_t b) {

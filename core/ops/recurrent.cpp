@@ -164,7 +164,7 @@ std::vector<Tensor> forward(Cell cell, const Operands& in, Kept* kept) {
         }
         kernel(f);
       });
-  if (all_c) c = reshape(slice(kept->c, 1, s.T - 1, s.T), {s.B, s.H});
+  if (kept && lstm) c = reshape(slice(kept->c, 1, s.T - 1, s.T), {s.B, s.H});
   return {y, c};
 }
 

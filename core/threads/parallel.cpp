@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cmath>
 #include <cstdlib>
 #include <exception>
@@ -27,7 +28,7 @@ int cores_of_quota() {
   double period = 0;
   if (v2 >> quota >> period) {
     if (quota == "max" || period <= 0) return 0;
-    return static_cast<int>(std::ceil(std::atof(quota.c_str()) / period));
+    return static_cast<int>(std::ceil(std::strtod(quota.c_str(), nullptr) / period));
   }
   std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
   double limit = 0;
@@ -37,7 +38,7 @@ int cores_of_quota() {
 
 int initial_threads() {
   if (const char* asked = std::getenv("OMP_NUM_THREADS"))
-    if (const int n = std::atoi(asked); n > 0) return n;
+    if (const long n = std::strtol(asked, nullptr, 10); n > 0) return static_cast<int>(std::min(n, long{INT_MAX}));
   cpu_set_t set;
   int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
   if (const int quota = cores_of_quota(); quota > 0) n = std::min(n, quota);

@@ -142,6 +142,7 @@ std::int64_t Csv::column(const std::string& name) const {
 
 Tensor Csv::numbers(const std::vector<std::string>& names, DType dtype) const {
   std::vector<std::size_t> which;
+  which.reserve(names.size());
   for (const std::string& name : names) which.push_back(static_cast<std::size_t>(column(name)));
   if (names.empty())
     for (std::size_t i = 0; i < (rows.empty() ? columns.size() : rows[0].size()); ++i) which.push_back(i);

@@ -34,10 +34,11 @@ DataParallel::Buckets::Buckets(World& world, const DataParallelOptions& options,
   build(order);
 }
 
-// What is still on its way, because an exception was thrown, writes into memory that must then stay.
+// What is still on its way, because an exception was thrown, writes into memory that must then stay. Where there is no
+// memory to hold it, std::terminate() is right.
 DataParallel::Buckets::~Buckets() {
   for (Bucket& b : buckets_)
-    if (b.transfer) new Bucket(std::move(b));
+    if (b.transfer) new Bucket(std::move(b));  // NOLINT(bugprone-unhandled-exception-at-new)
 }
 
 // Buckets of one type each, of at most bucket_bytes unless a parameter alone is larger.

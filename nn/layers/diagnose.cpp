@@ -133,7 +133,8 @@ class Doctor final : public fit::detail::Anomalies, public detail::Observer, pub
     std::vector<bool> live(fates.size());
     for (int i = 0; i < in.size(); ++i) {
       const fit::detail::TensorImpl* const x = in[i].impl();
-      const auto from = x ? from_.find(x->storage) : from_.end();
+      if (!x) continue;
+      const auto from = from_.find(x->storage);
       if (from == from_.end()) continue;
       for (std::size_t p = 0; p < live.size(); ++p) {
         if (!from->second[p]) continue;

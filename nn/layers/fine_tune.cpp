@@ -115,6 +115,7 @@ std::vector<std::string> add_lora(Layer& model, const LoraOptions& o) {
   if (!std::isfinite(o.alpha)) check::fail(op, "alpha is ", o.alpha, ": it must be finite");
   const auto linears = model.named_layers<Linear>();
   std::vector<std::string> names;
+  names.reserve(linears.size());
   for (const auto& [name, linear] : linears) names.push_back(name);
   const std::vector<std::size_t> matches = first_matches(op, o.layers, names);
   const auto count = names_of_each(model);

@@ -19,7 +19,7 @@ namespace fit::nn {
 namespace {
 
 // Gives `t` the type and the elements of `other` without changing which tensor it is.
-void rebind_storage(Tensor& t, Tensor other) {
+void rebind_storage(Tensor& t, const Tensor& other) {
   const bool trained = t.requires_grad();
   if (trained) t.requires_grad_(false);
   std::swap(t.impl()->storage, other.impl()->storage);

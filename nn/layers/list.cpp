@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <set>
 #include <unordered_set>
@@ -92,7 +93,11 @@ std::string kind_of(const Member* m) {
 using Word [[gnu::may_alias]] = std::uintptr_t;
 __attribute__((no_sanitize_thread)) Word word(const char* at) { return *reinterpret_cast<const Word*>(at); }
 
-const char* pointer(Word w) { return reinterpret_cast<const char*>(w); }
+const char* pointer(Word w) {
+  const char* p = nullptr;
+  std::memcpy(&p, &w, sizeof p);
+  return p;
+}
 
 // What begins where `begin` points: the member, and how large it is. In a Parameter, a Buffer and a layer, a pointer
 // comes before what is registered.

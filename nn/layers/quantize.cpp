@@ -49,6 +49,7 @@ std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o)
   const std::vector<Weight> all = weights_of(model);
   if (all.empty()) check::fail(op, model.name(), " has no Linear and no Embedding");
   std::vector<std::string> names;
+  names.reserve(all.size());
   for (const Weight& w : all) names.push_back(w.layer);
   const std::vector<std::size_t> matches =
       names == std::vector<std::string>{""} ? std::vector<std::size_t>{0} : first_matches(op, o.layers, names);

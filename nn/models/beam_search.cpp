@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "fit/nn/generate.hpp"
 #include "fit/ops.hpp"
@@ -79,7 +80,7 @@ void grow(Item& item, const Tensor& log_probabilities, std::int64_t row, const B
   const double* p = log_probabilities.data<double>().data() + row * V;
   for (std::size_t i = 0; i < item.live.size(); ++i)
     for (std::int64_t token = 0; token < V; ++token, ++p)
-      if (*p > -INFINITY)
+      if (*p > -std::numeric_limits<double>::infinity())
         candidates.push_back({item.live[i].log_probability + *p, static_cast<std::int64_t>(i), token});
   const auto found = static_cast<std::int64_t>(candidates.size());
   const auto kept =
@@ -135,6 +136,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const BeamStep& step, std::int6
     }
   }
   std::vector<std::vector<Hypothesis>> results;
+  results.reserve(items.size());
   for (Item& item : items) results.push_back(std::move(item.ended));
   return results;
 }

@@ -55,7 +55,8 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
   if (!(uniform >= 0 && uniform < 1)) check::fail(op, "uniform is ", uniform, ": it must be in 0 … 1, below 1");
   std::vector<double> x = penalized(logits, sequence, o.repetition_penalty);
   const auto likeliest = std::max_element(x.begin(), x.end());
-  if (*likeliest == -INFINITY) check::fail(op, "all logits are -inf: no token is possible");
+  if (*likeliest == -std::numeric_limits<double>::infinity())
+    check::fail(op, "all logits are -inf: no token is possible");
   if (o.temperature == 0) return likeliest - x.begin();
 
   // Likeliest first; of equals the lower token.
@@ -101,6 +102,7 @@ struct Window {
                    std::int64_t more, std::optional<DType> dtype) {
     const std::int64_t context = gpt.options().context_length, count = static_cast<std::int64_t>(rows.size());
     std::vector<std::int64_t> sizes;
+    sizes.reserve(rows.size());
     for (const std::int64_t row : rows)
       sizes.push_back(std::min(context, static_cast<std::int64_t>(sequences[static_cast<std::size_t>(row)].size())));
     const std::int64_t longest = *std::max_element(sizes.begin(), sizes.end());

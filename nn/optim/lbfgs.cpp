@@ -243,7 +243,7 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
     if (o.line_search_fn == LineSearch::strong_wolfe) {
       const auto at = [&](double t) {
         set_values(from + d_ * t);
-        const Point there = evaluate(closure);
+        Point there = evaluate(closure);
         set_values(from);
         return there;
       };

@@ -106,7 +106,7 @@ double PolynomialLR::next(std::int64_t t, double lr, double) const {
   return lr * std::pow(left(t) / left(t - 1), power_);
 }
 
-LambdaLR::LambdaLR(Optimizer& optimizer, LRLambda lr_lambda)
+LambdaLR::LambdaLR(Optimizer& optimizer, const LRLambda& lr_lambda)
     : LambdaLR(optimizer, std::vector<LRLambda>(optimizer.groups(), lr_lambda)) {}
 
 LambdaLR::LambdaLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas)
@@ -119,7 +119,7 @@ double LambdaLR::next_of(std::size_t group, std::int64_t t, double, double base)
   return base * factor_of("LambdaLR", lambdas_[group], t);
 }
 
-MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, LRLambda lr_lambda)
+MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, const LRLambda& lr_lambda)
     : MultiplicativeLR(optimizer, std::vector<LRLambda>(optimizer.groups(), lr_lambda)) {}
 
 MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas)

@@ -145,8 +145,8 @@ class Page {
       notes.push_back(std::to_string(r.weights.size(1)) + " queries and " + std::to_string(r.weights.size(2)) +
                       " keys are shown in blocks of " + std::to_string(s.row_block) + " x " +
                       std::to_string(s.col_block) + ": of keys the sum, of queries the mean.");
-    if (has_nan(s)) notes.push_back("Some weights are not finite (NaN): their rows are hatched.");
-    if (has_odd_sums(s)) notes.push_back("Some rows do not add up to 1: these may be weights after dropout.");
+    if (has_nan(s)) notes.emplace_back("Some weights are not finite (NaN): their rows are hatched.");
+    if (has_odd_sums(s)) notes.emplace_back("Some rows do not add up to 1: these may be weights after dropout.");
     if (!notes.empty()) entry["notes"] = notes;
     entries_.push_back(std::move(entry));
   }

@@ -139,6 +139,7 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
   const auto draw = [&](Frame& f) {
     f.begin();
     std::vector<Point> points;
+    points.reserve(scores.size());
     std::int64_t unnamed = 0;
     for (const Point p : scores) points.push_back({f.at_x(p.x), f.at_y(p.y)});
     for (std::size_t i = 0; i < kept.size(); ++i) {

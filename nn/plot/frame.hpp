@@ -1,5 +1,6 @@
 #pragma once
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,7 @@ namespace fit::plot {
 
 // The range of values along one side of a frame.
 struct Axis {
-  double low = INFINITY, high = -INFINITY;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
   bool log = false;
   std::vector<Tick> ticks;
 

@@ -13,8 +13,8 @@ namespace {
 
 constexpr double tick_gap = 6, bar_width = 13, bar_gap = 18, title_height = 28, axis_height = 22;
 constexpr double label_space = tick_size + 1.5;
-constexpr std::int64_t most_rects = 64 * 64;  // beyond this, cells are the pixels of one image
-constexpr std::int64_t most_drawn = 1024;     // rows and columns; beyond this, blocks of them are
+constexpr std::int64_t most_rects = std::int64_t{64} * 64;  // beyond this, cells are the pixels of one image
+constexpr std::int64_t most_drawn = 1024;                   // rows and columns; beyond this, blocks of them are
 
 // How the labels of the columns lie: flat, slanted or upright.
 struct ColumnLabels {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "fit/graph.hpp"
 #include "tensor/check.hpp"
@@ -69,7 +70,7 @@ Rgb Scale::color(double v) const {
 }
 
 Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
-  double low = INFINITY, high = -INFINITY;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const Matrix& m : matrices)
     for (const double v : m.values)
       if (std::isfinite(v)) low = std::min(low, v), high = std::max(high, v);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "plot/encode.hpp"
 #include "plot/font.hpp"
@@ -232,7 +233,7 @@ class Raster {
   }
 
   Coverage around(const std::vector<std::vector<Point>>& lines, double radius) const {
-    double left = INFINITY, top = INFINITY, right = -INFINITY, bottom = -INFINITY;
+    double left = std::numeric_limits<double>::infinity(), top = left, right = -left, bottom = -left;
     for (const auto& line : lines)
       for (const Point p : line) {
         left = std::min(left, p.x - radius), right = std::max(right, p.x + radius);

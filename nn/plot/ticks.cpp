@@ -39,10 +39,11 @@ std::vector<Tick> round_ticks(double low, double high, int count) {
 
 std::vector<Tick> log_ticks(double low, double high) {
   const double decades = std::log10(high / low);
-  const double step = std::max(1.0, std::ceil(decades / 8));
+  const int step = std::max(1, static_cast<int>(std::ceil(decades / 8)));
   const std::vector<double> multiples = decades < 1.5 ? std::vector<double>{1, 2, 3, 5} : std::vector<double>{1};
   std::vector<Tick> ticks;
-  for (double e = std::floor(std::log10(low)); e <= std::log10(high) + 1e-9; e += step)
+  const auto floor_of = [](double v) { return static_cast<int>(std::floor(v)); };
+  for (int e = floor_of(std::log10(low)); e <= floor_of(std::log10(high) + 1e-9); e += step)
     for (const double m : multiples) {
       const double v = m * std::pow(10, e);
       if (v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)) ticks.push_back({v, plain_number(v)});

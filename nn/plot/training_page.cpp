@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -26,7 +27,7 @@ double seconds_since(Clock::time_point t) { return std::chrono::duration<double>
 
 // Neighbouring values of one number, joined.
 struct Point {
-  double x = 0, sum = 0, low = INFINITY, high = -INFINITY;
+  double x = 0, sum = 0, low = std::numeric_limits<double>::infinity(), high = -low;
   std::int64_t count = 0;
 
   void add(const Point& p) {

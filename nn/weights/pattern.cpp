@@ -40,6 +40,7 @@ std::vector<std::size_t> first_matches(const char* op, const std::vector<std::st
                 near ? ": do you mean '" + *near + "'?" : "");
   }
   std::vector<std::size_t> first;
+  first.reserve(names.size());
   for (const std::string& name : names)
     first.push_back(static_cast<std::size_t>(
         std::find_if(patterns.begin(), patterns.end(), [&](const std::string& p) { return match(p, name); }) -

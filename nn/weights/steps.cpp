@@ -140,20 +140,21 @@ void refuse_any(const Tensors& all, const NameRule& rule) {
 
 void step(Tensors& all, const NameRule& rule, bool forward) {
   const auto nothing = [](io::Stored&) {};
-  const std::string &theirs = rule.theirs[0], *ours = rule.ours.empty() ? nullptr : &rule.ours[0];
+  static const std::string none;
+  const std::string &theirs = rule.theirs[0], &ours = rule.ours.empty() ? none : rule.ours[0];
   switch (rule.kind) {
     case Kind::rename:
-      return each_match(all, forward ? theirs : *ours, forward ? *ours : theirs, nothing);
+      return each_match(all, forward ? theirs : ours, forward ? ours : theirs, nothing);
     case Kind::transpose:
-      return each_match(all, forward ? theirs : *ours, forward ? *ours : theirs, turn);
+      return each_match(all, forward ? theirs : ours, forward ? ours : theirs, turn);
     case Kind::split:
       return forward ? take_apart(all, theirs, rule.ours, rule.sizes)
                      : put_together(all, rule.ours, theirs, rule.sizes);
     case Kind::join:
-      return forward ? put_together(all, rule.theirs, *ours, rule.sizes)
-                     : take_apart(all, *ours, rule.theirs, rule.sizes);
+      return forward ? put_together(all, rule.theirs, ours, rule.sizes)
+                     : take_apart(all, ours, rule.theirs, rule.sizes);
     case Kind::strip:
-      if (forward) each_match(all, theirs, *ours, nothing);
+      if (forward) each_match(all, theirs, ours, nothing);
       return;
     case Kind::drop:
       if (forward) leave_out(all, theirs);

@@ -424,8 +424,10 @@ template <class Options>
 std::vector<Group<Options>> with_rates(const std::vector<Group<Options>>& groups,
                                        const std::vector<std::pair<std::string, double>>& rates) {
   std::vector<std::string> patterns;
+  patterns.reserve(rates.size());
   for (const auto& [pattern, lr] : rates) patterns.push_back(pattern);
   std::vector<StateDict> named;
+  named.reserve(groups.size());
   for (const Group<Options>& group : groups) named.push_back(group.parameters.named());
   const auto parts = split_by_name(named, patterns);
   std::vector<Group<Options>> divided;

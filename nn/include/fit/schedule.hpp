@@ -156,7 +156,7 @@ using LRLambda = std::function<double(std::int64_t t)>;
 /// base lr_lambda(t): of one function for all groups, or one each. The functions are not saved.
 class LambdaLR final : public Schedule {
  public:
-  LambdaLR(Optimizer& optimizer, LRLambda lr_lambda);
+  LambdaLR(Optimizer& optimizer, const LRLambda& lr_lambda);
   LambdaLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas);
 
  private:
@@ -167,7 +167,7 @@ class LambdaLR final : public Schedule {
 /// Times lr_lambda(t) in each step.
 class MultiplicativeLR final : public Schedule {
  public:
-  MultiplicativeLR(Optimizer& optimizer, LRLambda lr_lambda);
+  MultiplicativeLR(Optimizer& optimizer, const LRLambda& lr_lambda);
   MultiplicativeLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas);
 
  private:

@@ -1,6 +1,7 @@
 #include "plot/lesson/page.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 #include "plot/page/assets.hpp"
@@ -38,11 +39,11 @@ std::string attribute_text(const std::string& document) {
 
 // "38;2;r;g;b" and the like as a style; what else there is says nothing here.
 std::string style_of(const std::string& codes) {
-  std::vector<int> n;
+  std::vector<long> n;
   std::istringstream in(codes);
-  for (std::string code; std::getline(in, code, ';');) n.push_back(std::atoi(code.c_str()));
+  for (std::string code; std::getline(in, code, ';');) n.push_back(std::strtol(code.c_str(), nullptr, 10));
   if (n.size() != 5 || n[1] != 2 || (n[0] != 38 && n[0] != 48)) return "";
-  const auto channel = [&](std::size_t i) { return static_cast<std::uint8_t>(std::clamp(n[i], 0, 255)); };
+  const auto channel = [&](std::size_t i) { return static_cast<std::uint8_t>(std::clamp(n[i], 0L, 255L)); };
   return (n[0] == 38 ? "color:" : "background:") + Rgb{channel(2), channel(3), channel(4)}.hex() + ';';
 }
 

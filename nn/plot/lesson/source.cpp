@@ -84,7 +84,7 @@ std::vector<SourceCell> source_cells(const std::string& name, const std::string&
       shown = shown && after_spaces(line) != not_shown;
       code.push_back(shown ? line : "");
     } else if (!code.empty()) {
-      code.push_back("");
+      code.emplace_back();
     }
   }
   demand_mark();
