@@ -25,7 +25,8 @@ inline bool all_within(const std::int64_t* ids, std::int64_t n, std::int64_t low
 void gather_rows(void* y, const void* x, const std::int64_t* ids, std::int64_t count, const AxisView& a,
                  std::int64_t element_size, std::int64_t skip);
 
-/// y[o, ids[i], :] += x[o, i, :] for i < count, but not where ids[i] is `skip`.
+/// y[o, ids[i], :] += x[o, i, :] for i < count, but not where ids[i] is `skip`. y is [a.outer, a.n,
+/// a.inner].
 template <class T>
 void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t count, const AxisView& a,
                       std::int64_t skip);

@@ -5,8 +5,11 @@
 
 namespace Catch {
 namespace Matchers {
-inline auto Contains(const std::string& text) { return ContainsSubstring(text); }
+// Of all kinds of text: what is left is taken for an element of a range.
 inline auto Contains(const char* text) { return ContainsSubstring(text); }
+inline auto Contains(const std::string& text) { return ContainsSubstring(text); }
+inline auto Contains(std::string& text) { return ContainsSubstring(text); }
+inline auto Contains(std::string&& text) { return ContainsSubstring(text); }
 }  // namespace Matchers
 using Matchers::Contains;
 using Matchers::EndsWith;
