@@ -137,4 +137,6 @@ def page(path, lines):
 
 path = pathlib.Path(sys.argv[1])
 lines = path.read_text().split("\n")
-sys.stdout.write("\n".join(header(lines) if path.suffix == ".hpp" else page(path, lines)))
+text = "\n".join(header(lines) if path.suffix == ".hpp" else page(path, lines))
+# A sentence, the first of which stands in the lists, doesn't end there.
+sys.stdout.write(re.sub(r"\bet al\.(?= )", r"et al.\\", text) if path.suffix == ".hpp" else text)

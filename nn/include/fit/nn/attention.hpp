@@ -160,9 +160,9 @@ class MultiHeadAttention final : public AttentionLayer {
   FIT_FIELDS(w_q, w_k, w_v, w_o, bias_k, bias_v, attention)
   std::string describe() const override;
 
-  Linear w_q, w_k, w_v, w_o;
-  Parameter bias_k, bias_v;  // [1, 1, num_kv_heads d_k], or undefined
-  ScaledDotProductAttention attention;
+  Linear w_q, w_k, w_v, w_o;            // the projections of query, key, value and the heads' outputs
+  Parameter bias_k, bias_v;             // [1, 1, num_kv_heads d_k], or undefined
+  ScaledDotProductAttention attention;  // of each head
 
  private:
   AttentionMasks with_causal(const AttentionMasks& masks) const;
