@@ -41,8 +41,8 @@ void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, s
 template <class Way, class To>
 void multiply(const Bf16Block& block, To* c) {
   alignas(64) float room[Way::rows * panel_width];
-  const std::int64_t fitting = (1 << 18) / block.k / panel_width * panel_width;
-  const std::int64_t together = fitting > 0 ? fitting : panel_width;
+  static_assert((1 << 18) / bf16_k_part >= panel_width);
+  const std::int64_t together = (1 << 18) / block.k / panel_width * panel_width;
   const auto blocks = [&](std::int64_t from, std::int64_t to, std::int64_t rows) {
     if (from == to) return;
     Way::begin(rows);

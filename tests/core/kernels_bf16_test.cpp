@@ -187,6 +187,7 @@ TEST_CASE("products of bfloat16 of small whole numbers are exact, however they a
         with(check_exactly<float, BFloat16, BFloat16>);
         with(check_exactly<BFloat16, float, float>);
       }
+  check_exactly<BFloat16, BFloat16, float>(264, 260, 1000, false, false, 0, 1, 1);  // more panels than meet a block
 }
 
 TEST_CASE("products of bfloat16 larger than the parts they are cut into", "[gemm][bfloat16]") {
