@@ -243,7 +243,8 @@ class Bf16Tiles {
   }
   // s = q k'
   void scores(std::int64_t j0, std::int64_t count, W* s) const {
-    multiply(rows_, width(count), bf16_filled(a_.D), q_, q_row_, keys_ + j0 * bf16_filled(a_.D), s, key_block, false);
+    Way::multiply(rows_, width(count), bf16_filled(a_.D), q_, q_row_, keys_ + j0 * bf16_filled(a_.D), s, key_block,
+                  false);
   }
 
   class Forward {
@@ -282,14 +283,14 @@ class Bf16Tiles {
           pairs_(arena.take_bf16(query_block * key_block)) {}
     void dweights(std::int64_t count, W* dp) const {
       const std::int64_t row = bf16_filled(t_.a_.Dv);
-      multiply(t_.rows_, width(count), row, queries_.dout + t_.i0_ * row, row, values_, dp, key_block, false);
+      Way::multiply(t_.rows_, width(count), row, queries_.dout + t_.i0_ * row, row, values_, dp, key_block, false);
     }
     void gradients(std::int64_t count, const W* p, const W* ds, W* dq, W* dk, W* dv) const {
       const std::int64_t ld = transposed_row(t_.a_), M = t_.rows_, keys = width(count);
       bf16_pairs(M, bf16_filled(M), keys, p, key_block, pairs_);
-      multiply(t_.a_.Dv, keys, bf16_filled(M), queries_.transposed_dout + t_.i0_, ld, pairs_, dv, key_block, true);
+      Way::multiply(t_.a_.Dv, keys, bf16_filled(M), queries_.transposed_dout + t_.i0_, ld, pairs_, dv, key_block, true);
       bf16_pairs(M, bf16_filled(M), keys, ds, key_block, pairs_);
-      multiply(t_.a_.D, keys, bf16_filled(M), queries_.transposed_q + t_.i0_, ld, pairs_, dk, key_block, true);
+      Way::multiply(t_.a_.D, keys, bf16_filled(M), queries_.transposed_q + t_.i0_, ld, pairs_, dk, key_block, true);
       bf16_round(M, keys, ds, key_block, ds_, key_block);
       t_.multiply_rows(t_.a_.D, keys, ds_, k_, dq, bf16_filled(t_.a_.D), true);
     }
@@ -320,19 +321,12 @@ class Bf16Tiles {
                  out + c * filled_keys(a));
   }
 
-  // sums (+)= a times a panel
-  static void multiply(std::int64_t rows, std::int64_t cols, std::int64_t k, const BFloat16* a, std::int64_t lda,
-                       const BFloat16* panel, W* sums, std::int64_t ld, bool add) {
-    for (std::int64_t i = 0; i < rows; i += Way::rows)
-      Way::multiply(rows - i < Way::rows ? rows - i : Way::rows, cols, k, a + i * lda, lda, panel, sums + i * ld, ld,
-                    add);
-  }
-  // The same for a tile of weights, and `features` columns of packed rows.
+  // sums (+)= a tile of weights times `features` columns of packed rows.
   void multiply_rows(std::int64_t features, std::int64_t k, const BFloat16* tile, const BFloat16* packed, W* sums,
                      std::int64_t ld, bool add) const {
     for (std::int64_t c = 0; c < features; c += panel_width)
-      multiply(rows_, features - c < panel_width ? features - c : panel_width, k, tile, key_block,
-               packed + c * filled_keys(a_), sums + c, ld, add);
+      Way::multiply(rows_, features - c < panel_width ? features - c : panel_width, k, tile, key_block,
+                    packed + c * filled_keys(a_), sums + c, ld, add);
   }
 
   const Attention<T>& a_;

@@ -39,9 +39,10 @@ FIT_TARGET_AVX512_BF16 inline void bf16_pairs(std::int64_t rows, std::int64_t fi
     }
 }
 
-// sums [rows, cols] (stride ld) (+)= a [rows, k] times the first `cols` columns of a panel of b; columns after them, up
-// to a multiple of 32, are undefined. `rows` is up to Way::rows; begin(rows) was called before, end() is called after
-// the last. Between begin(Way::rows) and end() there may be fewer rows: then Amx reads and writes whole 16 or 32.
+// sums [m, cols] (stride ld) (+)= a [m, k] times the first `cols` columns of a panel of b; columns after them, up to a
+// multiple of 32, are undefined. Way::rows are so many rows as are best kept in the L1 cache. begin(rows) was called
+// before, end() is called after the last; m is `rows` then, or anything after begin(Way::rows), where Amx reads and
+// writes rows up to a multiple of 16.
 
 // vdpbf16ps adds the products of two pairs to a float, one after the other.
 struct Avx512Bf16 {
@@ -69,13 +70,18 @@ struct Avx512Bf16 {
         _mm512_storeu_ps(sums + i * ld + j * 16, sum[i][j]);
   }
 
+  // Rows are shared out evenly: a block of few would wait for its own sums.
   template <int V>
-  FIT_TARGET_AVX512_BF16 static void columns(std::int64_t m, std::int64_t k, const BFloat16* a, std::int64_t lda,
-                                             const BFloat16* b, float* sums, std::int64_t ld, bool add) {
-    std::int64_t i = 0;
-    for (; i + 6 <= m; i += 6) block<6, V>(k, a + i * lda, lda, b, sums + i * ld, ld, add);
-    for (; i + 2 <= m; i += 2) block<2, V>(k, a + i * lda, lda, b, sums + i * ld, ld, add);
-    if (i < m) block<1, V>(k, a + i * lda, lda, b, sums + i * ld, ld, add);
+  static void columns(std::int64_t m, std::int64_t k, const BFloat16* a, std::int64_t lda, const BFloat16* b,
+                      float* sums, std::int64_t ld, bool add) {
+    constexpr int most = 6;
+    for (std::int64_t blocks = (m + most - 1) / most; blocks > 0; --blocks) {
+      const std::int64_t some = (m + blocks - 1) / blocks;
+      with_rows<most>(some, [&](auto M) { block<M, V>(k, a, lda, b, sums, ld, add); });
+      m -= some;
+      a += some * lda;
+      sums += some * ld;
+    }
   }
 
   static void multiply(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a, std::int64_t lda,
@@ -97,6 +103,7 @@ FIT_TARGET_AVX512_BF16 void bf16_dots_of(const Product<BFloat16>& p, std::int64_
     FIT_UNROLL for (int i = 0; i < M; ++i) x[i] = (__m512bh)_mm512_loadu_si512(a + i * p.lda + k);
     FIT_UNROLL for (int r = 0; r < R; ++r) {
       const auto w = (__m512bh)_mm512_maskz_loadu_epi16(lanes, b + r * step * p.ldb + k);
+      prefetch(b + r * step * p.ldb + k);
       FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = _mm512_dpbf16_ps(sum[r][i], x[i], w);
     }
   }
@@ -175,9 +182,10 @@ struct Amx {
   FIT_TARGET_AMX static void multiply(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a,
                                       std::int64_t lda, const BFloat16* b, float* sums, std::int64_t ld, bool add) {
     __asm__ volatile("" ::: "memory");  // the compiler doesn't know that tiles read memory
-    for (std::int64_t j = 0; j < cols; j += 32)
-      m > 16 ? columns<true>(k, a, lda, b + 2 * j, sums + j, ld, add)
-             : columns<false>(k, a, lda, b + 2 * j, sums + j, ld, add);
+    for (std::int64_t i = 0; i < m; i += rows)
+      for (std::int64_t j = 0; j < cols; j += 32)
+        m - i > 16 ? columns<true>(k, a + i * lda, lda, b + 2 * j, sums + i * ld + j, ld, add)
+                   : columns<false>(k, a + i * lda, lda, b + 2 * j, sums + i * ld + j, ld, add);
   }
 };
 

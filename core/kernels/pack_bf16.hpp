@@ -1,4 +1,6 @@
 #pragma once
+#include <immintrin.h>
+
 #include <cstring>
 
 #include "kernels/product_bf16.hpp"
@@ -41,12 +43,34 @@ void bf16_copy(std::int64_t rows, std::int64_t cols, std::int64_t filled, const 
   }
 }
 
+// Two rows of BFloat16 as pairs: bits are moved, none are rounded.
+inline void zip_rows(std::int64_t cols, const BFloat16* even, const BFloat16* odd, Bf16Pair* out) {
+  alignas(64) std::uint16_t turns[2][32];
+  for (std::uint16_t l = 0; l < 32; ++l) {
+    turns[0][l] = static_cast<std::uint16_t>(l / 2 + l % 2 * 32);
+    turns[1][l] = static_cast<std::uint16_t>(turns[0][l] + 16);
+  }
+  const __m512i first = _mm512_load_si512(turns[0]), second = _mm512_load_si512(turns[1]);
+  std::int64_t j = 0;
+  for (; j + 32 <= cols; j += 32) {
+    const __m512i low = _mm512_loadu_si512(even + j), high = _mm512_loadu_si512(odd + j);
+    _mm512_storeu_si512(out + j, _mm512_permutex2var_epi16(low, first, high));
+    _mm512_storeu_si512(out + j + 16, _mm512_permutex2var_epi16(low, second, high));
+  }
+  for (; j < cols; ++j) out[j] = {even[j], odd[j]};
+}
+
 // Rows 2 i and 2 i + 1 of x [k, cols] as pairs, out [filled / 2, cols] with zeros after the last row.
 template <class From>
 void bf16_zip(std::int64_t k, std::int64_t cols, std::int64_t filled, const From* x, std::int64_t ld, Bf16Pair* out,
               std::int64_t out_ld) {
   for (std::int64_t i = 0; i < filled; i += 2) {
     const From* const even = x + i * ld;
+    if constexpr (std::is_same_v<From, BFloat16>)
+      if (i + 1 < k) {
+        zip_rows(cols, even, even + ld, out + i / 2 * out_ld);
+        continue;
+      }
     auto* const to = reinterpret_cast<float*>(out + i / 2 * out_ld);  // only bits are moved
     for_each_vector<Vec<float>>(cols, [&](std::int64_t j, auto access, int) {
       const FloatBits low = i < k ? bf16_bits(access, even + j) : FloatBits{};

@@ -43,15 +43,16 @@ void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row
   for (std::int64_t g = 0; g < groups; ++g) {
     V sum[R][M];
     FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = V(0.0F);
+    std::int64_t l = g * w.group;
     const auto add = [&](const auto& get_x, const auto& get_w) {
       V a[M];
       FIT_UNROLL for (int i = 0; i < M; ++i) a[i] = get_x(x + i * k);
       FIT_UNROLL for (int r = 0; r < R; ++r) {
         const V b = get_w(from + r * step * w.ld);
+        if (l % 64 == 0) prefetch(from + r * step * w.ld + l);  // once for each line
         FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = sum[r][i] + a[i] * b;
       }
     };
-    std::int64_t l = g * w.group;
     const std::int64_t end = l + w.group < k ? l + w.group : k;
     const auto whole = [&](std::int64_t at) {
       return [at](const auto* p) {

@@ -34,6 +34,13 @@ constexpr int columns_of() {
   return columns;
 }
 
+// Asks for what comes 1 KB later in a stream. Rows of b in 16 or 8 bits are short, and while the sums of lanes at their
+// ends are added up, nothing else would be on its way. What lies past the end of b may be asked for, too.
+template <class B>
+inline void prefetch(const B* at) {
+  __builtin_prefetch(reinterpret_cast<const char*>(at) + 1024);
+}
+
 // Calls dots(R, j, step) for all of n columns: for the R of them that begin with j, `step` from one to the next, and,
 // where R doesn't divide n, for single ones at the end.
 template <int R, class Dots>

@@ -29,7 +29,8 @@ struct Workload {
 
 enum class Weights { float32, bfloat16, int8 };
 Workload decode(Weights weights);
-std::vector<Workload> op_workloads();
+std::vector<Workload> attention_workloads(DType dtype);
+std::vector<Workload> op_workloads();  // attention's in float32 among them
 std::vector<Workload> model_workloads();
 std::vector<Workload> low_precision_workloads();
 std::vector<Workload> everyday_workloads();

@@ -1,7 +1,6 @@
-// The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters; of decoding, with
-// all in bfloat16. NAME_int8: with int8 weights.
+// The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters; of attention and
+// of decoding, with all in bfloat16. NAME_int8: with int8 weights.
 #include <algorithm>
-#include <array>
 
 #include "bench.hpp"
 #include "fit/fit.hpp"
@@ -40,29 +39,31 @@ void check_autocast() {
 }  // namespace
 
 std::vector<Workload> low_precision_workloads() {
-  constexpr std::array names{"sdpa_fwdbwd_b4h12t256d64_causal",
-                             "sdpa_fwdbwd_b1h12t1024d64_causal",
-                             "mha_b8t128c512h8",
-                             "gpt_char_l4h4c128_b12t64",
-                             "gpt_small_l6h6c384_b8t256",
-                             "gpt2_124m_b4t64",
-                             "linear_768x128x512",
-                             "linear_256x768x3072"};
   std::vector<Workload> all;
-  for (const auto& workloads : {op_workloads(), model_workloads()})
-    for (Workload w : workloads) {
+  const auto add = [&all](const std::vector<const char*>& names, const std::vector<Workload>& from,
+                          const auto& change) {
+    for (Workload w : from) {
       if (std::find(names.begin(), names.end(), w.name) == names.end()) continue;
       w.name += "_bf16";
       w.limit = Limit::gemm_bf16;
-      w.make = [make = w.make]() -> std::function<void()> {
-        return [step = make()] {
-          const Autocast guard(bfloat16);
-          step();
-        };
-      };
-      w.check = check_autocast;
+      change(w);
       all.push_back(std::move(w));
     }
+  };
+  const auto under_autocast = [](Workload& w) {
+    w.make = [make = w.make]() -> std::function<void()> {
+      return [step = make()] {
+        const Autocast guard(bfloat16);
+        step();
+      };
+    };
+    w.check = check_autocast;
+  };
+  add({"sdpa_fwdbwd_b4h12t256d64_causal", "sdpa_fwdbwd_b1h12t1024d64_causal"}, attention_workloads(bfloat16),
+      [](const Workload&) {});
+  add({"linear_768x128x512", "linear_256x768x3072"}, op_workloads(), under_autocast);
+  add({"mha_b8t128c512h8", "gpt_char_l4h4c128_b12t64", "gpt_small_l6h6c384_b8t256", "gpt2_124m_b4t64"},
+      model_workloads(), under_autocast);
   all.push_back(decode(Weights::bfloat16));
   all.push_back(decode(Weights::int8));
   return all;

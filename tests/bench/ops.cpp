@@ -46,22 +46,23 @@ Workload tiny_ops(bool backward) {
 }
 
 Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_t T, std::int64_t D, bool causal,
-                   bool backward) {
+                   bool backward, DType dtype) {
   AttentionOptions options;
   options.causal = causal;
+  const auto random = [=](std::int64_t batch, std::int64_t heads) { return randn({batch, heads, T, D}).to(dtype); };
   const double flops = (backward ? 14.0 : 4.0) * static_cast<double>(B * H * T * T * D) * (causal ? 0.5 : 1.0);
   return {name,
           Limit::gemm,
           flops,
           4.0,
           [=]() -> std::function<void()> {
-            Tensor q = randn({B, H, T, D}), k = randn({B, H, T, D}), v = randn({B, H, T, D});
+            Tensor q = random(B, H), k = random(B, H), v = random(B, H);
             if (!backward)
               return [=] {
                 const NoGrad no_grad;
                 scaled_dot_product_attention(q, k, v, options);
               };
-            const Tensor g = randn({B, H, T, D});
+            const Tensor g = random(B, H);
             for (Tensor* x : {&q, &k, &v}) x->requires_grad_();
             return [=]() mutable {
               for (Tensor* x : {&q, &k, &v}) x->zero_grad();
@@ -72,19 +73,20 @@ Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_
             // One head of the batch, against the definition in double precision.
             std::vector<Tensor> x, exact;
             for (int i = 0; i < 3; ++i) {
-              x.push_back(randn({1, 1, T, D}).requires_grad_());
+              x.push_back(random(1, 1).requires_grad_());
               exact.push_back(x.back().detach().to(T <= 1024 ? float64 : float32).requires_grad_());
             }
-            const Tensor g = randn({1, 1, T, D});
+            const Tensor g = random(1, 1);
+            const double tolerance = dtype == bfloat16 ? 0.02 : 1e-4;
             const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], options);
             auto call = detail::separate_heads("bench", exact[0], exact[1], exact[2]);
             const auto terms = detail::apply_options("bench", call, exact[0].dtype(), options);
             const Tensor z = detail::composed_attention(call, exact, terms).output;
-            expect_close("attention", y.detach(), z.detach(), 1e-4);
+            expect_close("attention", y.detach(), z.detach(), tolerance);
             if (!backward) return;
             y.backward(g);
             z.backward(g.to(z.dtype()));
-            for (std::size_t i = 0; i < 3; ++i) expect_close("its gradient", x[i].grad(), exact[i].grad(), 1e-4);
+            for (std::size_t i = 0; i < 3; ++i) expect_close("its gradient", x[i].grad(), exact[i].grad(), tolerance);
           }};
 }
 
@@ -152,6 +154,21 @@ Tensor targets(std::int64_t n, std::int64_t classes) {
 
 }  // namespace
 
+std::vector<Workload> attention_workloads(DType dtype) {
+  return {
+      attention("sdpa_fwdbwd_b1h2t16d16_causal", 1, 2, 16, 16, true, true, dtype),
+      attention("sdpa_fwdbwd_b1h2t64d16_causal", 1, 2, 64, 16, true, true, dtype),
+      attention("sdpa_fwd_b12h4t64d32_causal", 12, 4, 64, 32, true, false, dtype),
+      attention("sdpa_fwdbwd_b12h4t64d32_causal", 12, 4, 64, 32, true, true, dtype),
+      attention("sdpa_fwdbwd_b4h12t256d64_causal", 4, 12, 256, 64, true, true, dtype),
+      attention("sdpa_fwd_b1h12t1024d64", 1, 12, 1024, 64, false, false, dtype),
+      attention("sdpa_fwdbwd_b1h12t1024d64", 1, 12, 1024, 64, false, true, dtype),
+      attention("sdpa_fwdbwd_b1h12t1024d64_causal", 1, 12, 1024, 64, true, true, dtype),
+      attention("sdpa_fwdbwd_b1h8t4096d64_causal", 1, 8, 4096, 64, true, true, dtype),
+      attention("sdpa_fwdbwd_b1h1t8192d64_causal", 1, 1, 8192, 64, true, true, dtype),
+  };
+}
+
 std::vector<Workload> op_workloads() {
   const auto same = [](const Function& f) { return [f](std::int64_t) { return f; }; };
   const auto gelu_plain = [](const Tensor& x) {
@@ -165,19 +182,10 @@ std::vector<Workload> op_workloads() {
   const auto entropy_plain = [](const Tensor& x) {
     return mean(log(sum(exp(x), -1)) - squeeze(gather(x, 1, unsqueeze(targets(x.size(0), x.size(1)), 1)), 1));
   };
-  return {
+  std::vector<Workload> all = attention_workloads(float32);
+  const std::vector<Workload> others{
       tiny_ops(true),
       tiny_ops(false),
-      attention("sdpa_fwdbwd_b1h2t16d16_causal", 1, 2, 16, 16, true, true),
-      attention("sdpa_fwdbwd_b1h2t64d16_causal", 1, 2, 64, 16, true, true),
-      attention("sdpa_fwd_b12h4t64d32_causal", 12, 4, 64, 32, true, false),
-      attention("sdpa_fwdbwd_b12h4t64d32_causal", 12, 4, 64, 32, true, true),
-      attention("sdpa_fwdbwd_b4h12t256d64_causal", 4, 12, 256, 64, true, true),
-      attention("sdpa_fwd_b1h12t1024d64", 1, 12, 1024, 64, false, false),
-      attention("sdpa_fwdbwd_b1h12t1024d64", 1, 12, 1024, 64, false, true),
-      attention("sdpa_fwdbwd_b1h12t1024d64_causal", 1, 12, 1024, 64, true, true),
-      attention("sdpa_fwdbwd_b1h8t4096d64_causal", 1, 8, 4096, 64, true, true),
-      attention("sdpa_fwdbwd_b1h1t8192d64_causal", 1, 1, 8192, 64, true, true),
       // Forward reads x and writes y; backward reads y or x, and dy, and writes dx.
       rows("softmax_4096x1024", 4096, 1024, 5, same([](const Tensor& x) { return softmax(x); }), softmax_plain),
       rows(
@@ -198,11 +206,13 @@ std::vector<Workload> op_workloads() {
       linear_layer("linear_768x128x512", 768, 128, 512),
       linear_layer("linear_256x768x3072", 256, 768, 3072),
   };
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
 }
 
 Growing growing_attention() {
   return {"attention_fwdbwd_b1h8d64_causal", "T", {256, 512, 1024, 2048, 4096, 8192}, [](std::int64_t T) {
-            return attention("attention", 1, 8, T, 64, true, true);
+            return attention("attention", 1, 8, T, 64, true, true, float32);
           }};
 }
 

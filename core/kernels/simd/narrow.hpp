@@ -8,6 +8,7 @@ inline namespace FIT_ISA_NAMESPACE {
 
 // The bits of a vector of float, as the compiler's vector. A BFloat16 is the upper half of a word.
 typedef std::uint32_t FloatBits __attribute__((vector_size(sizeof(Vec<float>))));
+typedef float Floats __attribute__((vector_size(sizeof(Vec<float>))));
 typedef std::uint16_t HalfBits __attribute__((vector_size(sizeof(Vec<float>) / 2)));
 
 inline FloatBits bits_of(const Vec<float>& v) {
@@ -23,8 +24,10 @@ inline Vec<float> float_of(const FloatBits& w) {
 
 // Rounds as BFloat16(float) does; what is left in the lower halves is rubble.
 inline FloatBits round_bf16(const Vec<float>& v) {
-  const FloatBits w = bits_of(v), nan = (FloatBits)((w & 0x7fffffffu) > 0x7f800000u);
-  return ((w + (0x7fffu + (w >> 16 & 1u))) & ~nan) | ((w | 0x400000u) & nan);
+  Floats x;
+  __builtin_memcpy(&x, &v, sizeof x);
+  const FloatBits w = bits_of(v);
+  return x != x ? w | 0x400000u : w + 0x7fffu + (w >> 16 & 1u);
 }
 
 template <class V>
