@@ -251,7 +251,7 @@ class Bf16Tiles {
    public:
     Forward(const Bf16Tiles& t, Arena<W>& arena) : t_(t), p_(arena.take_bf16(query_block * key_block)) {}
     void contexts(std::int64_t j0, std::int64_t count, const W* p, W* o, std::int64_t o_row, bool add) const {
-      bf16_round(t_.rows_, width(count), p, key_block, p_, key_block);
+      bf16_copy(t_.rows_, width(count), width(count), p, key_block, p_, key_block);
       const BFloat16* const v = t_.keys_ + filled_keys(t_.a_) * bf16_filled(t_.a_.D);
       t_.multiply_rows(t_.a_.Dv, width(count), p_, v + j0 * panel_width, o, o_row, add);
     }
@@ -280,18 +280,20 @@ class Bf16Tiles {
           values_(t.keys_ + filled_keys(t.a_) * bf16_filled(t.a_.D) + j0 * bf16_filled(t.a_.Dv)),
           k_(t.keys_ + filled_keys(t.a_) * (bf16_filled(t.a_.D) + bf16_filled(t.a_.Dv)) + j0 * panel_width),
           ds_(arena.take_bf16(query_block * key_block)),
-          pairs_(arena.take_bf16(query_block * key_block)) {}
+          pairs_(reinterpret_cast<Bf16Pair*>(arena.take_bf16(query_block * key_block))) {}
     void dweights(std::int64_t count, W* dp) const {
       const std::int64_t row = bf16_filled(t_.a_.Dv);
       Way::multiply(t_.rows_, width(count), row, queries_.dout + t_.i0_ * row, row, values_, dp, key_block, false);
     }
     void gradients(std::int64_t count, const W* p, const W* ds, W* dq, W* dk, W* dv) const {
       const std::int64_t ld = transposed_row(t_.a_), M = t_.rows_, keys = width(count);
-      bf16_pairs(M, bf16_filled(M), keys, p, key_block, pairs_);
-      Way::multiply(t_.a_.Dv, keys, bf16_filled(M), queries_.transposed_dout + t_.i0_, ld, pairs_, dv, key_block, true);
-      bf16_pairs(M, bf16_filled(M), keys, ds, key_block, pairs_);
-      Way::multiply(t_.a_.D, keys, bf16_filled(M), queries_.transposed_q + t_.i0_, ld, pairs_, dk, key_block, true);
-      bf16_round(M, keys, ds, key_block, ds_, key_block);
+      bf16_zip(M, keys, bf16_filled(M), p, key_block, pairs_, panel_width);
+      Way::multiply(t_.a_.Dv, keys, bf16_filled(M), queries_.transposed_dout + t_.i0_, ld, &pairs_->even, dv, key_block,
+                    true);
+      bf16_zip(M, keys, bf16_filled(M), ds, key_block, pairs_, panel_width);
+      Way::multiply(t_.a_.D, keys, bf16_filled(M), queries_.transposed_q + t_.i0_, ld, &pairs_->even, dk, key_block,
+                    true);
+      bf16_copy(M, keys, keys, ds, key_block, ds_, key_block);
       t_.multiply_rows(t_.a_.D, keys, ds_, k_, dq, bf16_filled(t_.a_.D), true);
     }
 
@@ -299,7 +301,8 @@ class Bf16Tiles {
     const Bf16Tiles& t_;
     Queries<const BFloat16> queries_;
     const BFloat16 *values_, *k_;
-    BFloat16 *ds_, *pairs_;
+    BFloat16* ds_;
+    Bf16Pair* pairs_;
   };
 
  private:

@@ -1,43 +1,14 @@
 #pragma once
 #include <immintrin.h>
 
-#include "kernels/product_bf16.hpp"
+#include "kernels/pack_bf16.hpp"
 #include "kernels/small_m.hpp"
 
-// Blocks of products of BFloat16 on the processor's own instructions. For *.simd.cpp files that are compiled for
-// AVX-512: only what bears one of these targets may use more, and is called where isa.hpp says that it is there.
-#define FIT_TARGET_AVX512_BF16 __attribute__((target("avx512bf16")))
+// Blocks of products of BFloat16 on the processor's own instructions; for files as pack_bf16.hpp is for.
 #define FIT_TARGET_AMX __attribute__((target("avx512bf16,amx-tile,amx-bf16")))
 
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
-
-// x [rows, cols] (stride ld) rounded to BFloat16; cols is a multiple of bf16_step.
-FIT_TARGET_AVX512_BF16 inline void bf16_round(std::int64_t rows, std::int64_t cols, const float* x, std::int64_t ld,
-                                              BFloat16* out, std::int64_t out_ld) {
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t j = 0; j < cols; j += 32) {
-      const float* const from = x + r * ld + j;
-      const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + 16), _mm512_loadu_ps(from));
-      _mm512_storeu_si512(out + r * out_ld + j, (__m512i)both);
-    }
-}
-
-// The same as a panel: rows 2 i and 2 i + 1 as pairs, with zeros after the last up to `filled` rows.
-FIT_TARGET_AVX512_BF16 inline void bf16_pairs(std::int64_t rows, std::int64_t filled, std::int64_t cols, const float* x,
-                                              std::int64_t ld, BFloat16* out) {
-  alignas(64) std::uint16_t turns[32];
-  for (std::uint16_t l = 0; l < 32; ++l) turns[l] = static_cast<std::uint16_t>(l / 2 + l % 2 * 16);
-  const __m512i zip = _mm512_load_si512(turns);
-  for (std::int64_t i = 0; i < filled; i += 2)
-    for (std::int64_t j = 0; j < cols; j += 16) {
-      const float* const from = x + i * ld + j;
-      const __m512 even = i < rows ? _mm512_loadu_ps(from) : _mm512_setzero_ps();
-      const __m512 odd = i + 1 < rows ? _mm512_loadu_ps(from + ld) : _mm512_setzero_ps();
-      const auto both = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
-      _mm512_storeu_si512(out + i * panel_width + 2 * j, _mm512_permutexvar_epi16(zip, both));
-    }
-}
 
 // sums [m, cols] (stride ld) (+)= a [m, k] times the first `cols` columns of a panel of b; columns after them, up to a
 // multiple of 32, are undefined. Way::rows are so many rows as are best kept in the L1 cache. begin(rows) was called

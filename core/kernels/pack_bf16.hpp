@@ -4,10 +4,13 @@
 #include <cstring>
 
 #include "kernels/product_bf16.hpp"
-#include "kernels/simd/for_each_vector.hpp"
 #include "kernels/simd/transpose.hpp"
 
-// Operands of float or BFloat16 put into the order in which BFloat16 are multiplied: for *.simd.cpp files.
+// Operands of float or BFloat16 put into the order in which BFloat16 are multiplied by the processor's own
+// instructions. For *.simd.cpp files that are compiled for AVX-512: only what bears this target may use more, and is
+// called where isa.hpp says that it is there.
+#define FIT_TARGET_AVX512_BF16 __attribute__((target("avx512bf16")))
+
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
@@ -16,67 +19,85 @@ struct Bf16Pair {
   BFloat16 even, odd;
 };
 
-// The bits of BFloat16 are in the upper halves of words.
-template <class Access>
-inline FloatBits bf16_bits(const Access& access, const float* p) {
-  return round_bf16(access.template load<Vec<float>>(p, 0.0F));
-}
-template <class Access>
-inline FloatBits bf16_bits(const Access& access, const BFloat16* p) {
-  return bits_of(access.template load<Vec<float>>(p, BFloat16(0)));
+// The first of n lanes, or all 16 of them.
+inline __mmask16 lanes16(std::int64_t n) {
+  return n < 16 ? static_cast<__mmask16>((1u << (n < 0 ? 0 : n)) - 1) : 0xffff;
 }
 
-// x [rows, cols] as BFloat16, each row filled up with zeros to `filled` elements.
-template <class From>
-void bf16_copy(std::int64_t rows, std::int64_t cols, std::int64_t filled, const From* x, std::int64_t ld, BFloat16* out,
-               std::int64_t out_ld) {
+// x [rows, cols] as BFloat16, each row filled up with zeros to `filled` elements, a multiple of bf16_step.
+FIT_TARGET_AVX512_BF16 inline void bf16_copy(std::int64_t rows, std::int64_t cols, std::int64_t filled, const float* x,
+                                             std::int64_t ld, BFloat16* out, std::int64_t out_ld) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    const From* const from = x + r * ld;
+    const float* const from = x + r * ld;
     BFloat16* const to = out + r * out_ld;
-    if constexpr (std::is_same_v<From, BFloat16>)
-      std::memcpy(to, from, static_cast<std::size_t>(cols) * sizeof(BFloat16));
-    else
-      for_each_vector<Vec<float>>(cols, [&](std::int64_t j, auto access, int) {
-        access.store(access.template load<Vec<float>>(from + j, 0.0F), to + j);
-      });
-    for (std::int64_t j = cols; j < filled; ++j) to[j] = BFloat16(0);
+    std::int64_t j = 0;
+    for (; j + 32 <= cols; j += 32) {
+      const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + j + 16), _mm512_loadu_ps(from + j));
+      _mm512_storeu_si512(to + j, (__m512i)both);
+    }
+    for (; j < filled; j += 32) {
+      const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(lanes16(cols - j - 16), from + j + 16),
+                                                _mm512_maskz_loadu_ps(lanes16(cols - j), from + j));
+      _mm512_storeu_si512(to + j, (__m512i)both);
+    }
+  }
+}
+inline void bf16_copy(std::int64_t rows, std::int64_t cols, std::int64_t filled, const BFloat16* x, std::int64_t ld,
+                      BFloat16* out, std::int64_t out_ld) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::memcpy(out + r * out_ld, x + r * ld, static_cast<std::size_t>(cols) * sizeof(BFloat16));
+    for (std::int64_t j = cols; j < filled; ++j) out[r * out_ld + j] = BFloat16(0);
   }
 }
 
-// Two rows of BFloat16 as pairs: bits are moved, none are rounded.
-inline void zip_rows(std::int64_t cols, const BFloat16* even, const BFloat16* odd, Bf16Pair* out) {
-  alignas(64) std::uint16_t turns[2][32];
-  for (std::uint16_t l = 0; l < 32; ++l) {
-    turns[0][l] = static_cast<std::uint16_t>(l / 2 + l % 2 * 32);
-    turns[1][l] = static_cast<std::uint16_t>(turns[0][l] + 16);
+// Words 0, n, 1, n + 1, … of two vectors of n words, or of the two halves of one.
+struct Turns {
+  alignas(64) std::uint16_t words[2][32] = {};
+  constexpr explicit Turns(int n) {
+    for (int l = 0; l < 64; ++l) words[l / 32][l % 32] = static_cast<std::uint16_t>(l / 2 + l % 2 * n);
   }
-  const __m512i first = _mm512_load_si512(turns[0]), second = _mm512_load_si512(turns[1]);
-  std::int64_t j = 0;
-  for (; j + 32 <= cols; j += 32) {
-    const __m512i low = _mm512_loadu_si512(even + j), high = _mm512_loadu_si512(odd + j);
-    _mm512_storeu_si512(out + j, _mm512_permutex2var_epi16(low, first, high));
-    _mm512_storeu_si512(out + j + 16, _mm512_permutex2var_epi16(low, second, high));
-  }
-  for (; j < cols; ++j) out[j] = {even[j], odd[j]};
+  __m512i operator[](int i) const { return _mm512_load_si512(words[i]); }
+};
+constexpr Turns turns_of_halves(16), turns_of_two(32);
+
+// 16 numbers of each of two rows, rounded, as pairs; turns: turns_of_halves[0].
+FIT_TARGET_AVX512_BF16 inline __m512i bf16_pairs(const __m512& even, const __m512& odd, const __m512i& turns) {
+  return _mm512_permutexvar_epi16(turns, (__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
 
 // Rows 2 i and 2 i + 1 of x [k, cols] as pairs, out [filled / 2, cols] with zeros after the last row.
-template <class From>
-void bf16_zip(std::int64_t k, std::int64_t cols, std::int64_t filled, const From* x, std::int64_t ld, Bf16Pair* out,
-              std::int64_t out_ld) {
+FIT_TARGET_AVX512_BF16 inline void bf16_zip(std::int64_t k, std::int64_t cols, std::int64_t filled, const float* x,
+                                            std::int64_t ld, Bf16Pair* out, std::int64_t out_ld) {
+  const __m512i turns = turns_of_halves[0];
   for (std::int64_t i = 0; i < filled; i += 2) {
-    const From* const even = x + i * ld;
-    if constexpr (std::is_same_v<From, BFloat16>)
-      if (i + 1 < k) {
-        zip_rows(cols, even, even + ld, out + i / 2 * out_ld);
-        continue;
+    const float *const even = x + i * ld, *const odd = even + ld;
+    Bf16Pair* const to = out + i / 2 * out_ld;
+    std::int64_t j = 0;
+    if (i + 1 < k)
+      for (; j + 16 <= cols; j += 16)
+        _mm512_storeu_si512(to + j, bf16_pairs(_mm512_loadu_ps(even + j), _mm512_loadu_ps(odd + j), turns));
+    for (; j < cols; j += 16) {
+      const __mmask16 lanes = lanes16(cols - j), none{0};
+      _mm512_mask_storeu_epi32(to + j, lanes,
+                               bf16_pairs(_mm512_maskz_loadu_ps(i < k ? lanes : none, even + j),
+                                          _mm512_maskz_loadu_ps(i + 1 < k ? lanes : none, odd + j), turns));
+    }
+  }
+}
+inline void bf16_zip(std::int64_t k, std::int64_t cols, std::int64_t filled, const BFloat16* x, std::int64_t ld,
+                     Bf16Pair* out, std::int64_t out_ld) {
+  const __m512i first = turns_of_two[0], second = turns_of_two[1];
+  for (std::int64_t i = 0; i < filled; i += 2) {
+    const BFloat16 *const even = x + i * ld, *const odd = even + ld;
+    Bf16Pair* const to = out + i / 2 * out_ld;
+    std::int64_t j = 0;
+    if (i + 1 < k)
+      for (; j + 32 <= cols; j += 32) {
+        const __m512i low = _mm512_loadu_si512(even + j), high = _mm512_loadu_si512(odd + j);
+        _mm512_storeu_si512(to + j, _mm512_permutex2var_epi16(low, first, high));
+        _mm512_storeu_si512(to + j + 16, _mm512_permutex2var_epi16(low, second, high));
       }
-    auto* const to = reinterpret_cast<float*>(out + i / 2 * out_ld);  // only bits are moved
-    for_each_vector<Vec<float>>(cols, [&](std::int64_t j, auto access, int) {
-      const FloatBits low = i < k ? bf16_bits(access, even + j) : FloatBits{};
-      const FloatBits high = i + 1 < k ? bf16_bits(access, even + ld + j) : FloatBits{};
-      access.store(float_of(low >> 16 | (high & 0xffff0000u)), to + j);
-    });
+    for (; j < cols; ++j) to[j] = {i < k ? even[j] : BFloat16(0), i + 1 < k ? odd[j] : BFloat16(0)};
   }
 }
 

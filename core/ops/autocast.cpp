@@ -15,20 +15,26 @@ bool is_weight(const Tensor& x) {
 }
 
 namespace {
+
 std::mutex copies;  // guards which copy is kept, not its making
+
+// The copy of this version, or an undefined tensor.
+Tensor copy_of(const Tensor& x) {
+  const detail::Storage& s = *x.impl()->storage;
+  const std::lock_guard<std::mutex> lock(copies);
+  detail::Storage* const copy = s.rounded.load();
+  if (!copy || s.rounded_version != s.version.load(std::memory_order_relaxed)) return {};
+  detail::hold(copy->refs);
+  return Tensor(detail::new_impl(copy, 0, x.shape(), bfloat16));
 }
+
+}  // namespace
 
 Tensor rounded(const Tensor& x) {
   if (x.dtype() != float32) return to_dtype_no_grad(x, bfloat16);
+  if (Tensor copy = copy_of(x); copy.defined()) return copy;
   detail::Storage& s = *x.impl()->storage;
   const std::uint32_t version = s.version.load(std::memory_order_relaxed);
-  {
-    const std::lock_guard<std::mutex> lock(copies);
-    if (detail::Storage* const copy = s.rounded.load(); copy && s.rounded_version == version) {
-      detail::hold(copy->refs);
-      return Tensor(detail::new_impl(copy, 0, x.shape(), bfloat16));
-    }
-  }
   Tensor y = to_dtype_no_grad(x, bfloat16);
   const std::lock_guard<std::mutex> lock(copies);
   detail::forget_rounded(s);
@@ -36,6 +42,22 @@ Tensor rounded(const Tensor& x) {
   s.rounded.store(y.impl()->storage);
   s.rounded_version = version;
   return y;
+}
+
+Tensor readable(const Tensor& x, Use use) {
+  if (use == Use::inference || x.dtype() != float32) return rounded(x);
+  if (Tensor copy = copy_of(x); copy.defined()) return copy;
+  if (use == Use::backward) return x;
+  detail::Storage& s = *x.impl()->storage;
+  const std::uint32_t version = s.version.load(std::memory_order_relaxed);
+  {
+    const std::lock_guard<std::mutex> lock(copies);
+    if (s.read_version != version) {
+      s.read_version = version;
+      return x;
+    }
+  }
+  return rounded(x);
 }
 
 Tensor lowered(const Tensor& x) {

@@ -19,6 +19,14 @@ bool is_weight(const Tensor& x);
 /// elements, and dropped with them or when they change. Several threads may ask at once.
 Tensor rounded(const Tensor& x);
 
+/// What a product is part of.
+enum class Use { inference, training, backward };
+
+/// What a product computed in bfloat16 reads of x: bfloat16, or float32 that it rounds while it packs it. In training a
+/// version of a weight is mostly read once forward and once backward. That moves fewer bytes without a copy, which is
+/// made when a version is read forward a second time.
+Tensor readable(const Tensor& x, Use use);
+
 /// An operand of a product that is computed in bfloat16, as it is recorded: converted, but for weights and what wants
 /// no gradient, which rounded() reads. Products of one tensor keep one copy of it.
 Tensor lowered(const Tensor& x);

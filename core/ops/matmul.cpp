@@ -48,10 +48,10 @@ struct Plan {
   }
 };
 
-// T: of the operands; C: of the result, T itself, or float for BFloat16.
-template <class T, class C>
-void run(const Plan& p, const T* a, const T* b, C* c, bool accumulate) {
-  auto one = kernels::contiguous<T>(p.m, p.n, p.k, p.ta, p.tb);
+// P: what is multiplied; A, B and C: of the operands and the result. They are all one, but around BFloat16.
+template <class P, class A, class B, class C>
+void run(const Plan& p, const A* a, const B* b, C* c, bool accumulate) {
+  auto one = kernels::contiguous<P>(p.m, p.n, p.k, p.ta, p.tb);
   one.beta = accumulate ? 1 : 0;
   detail::count_product(p.m, p.n, p.k, p.batch.numel());
   if (p.b_batch.numel() == 1 && !p.ta) {  // the stack of a is one tall matrix
@@ -62,7 +62,7 @@ void run(const Plan& p, const T* a, const T* b, C* c, bool accumulate) {
   const std::int64_t inner = stack.inner(), sa = stack.inner_stride(0), sb = stack.inner_stride(1);
   if (p.batch.numel() == 0) return;
   stack.each_row(0, stack.rows(), [&](std::int64_t row, const std::int64_t* at) {
-    kernels::gemm_batched<T, T, C>(one, inner, [&](std::int64_t i, const T*& pa, const T*& pb, C*& pc) {
+    kernels::gemm_batched<A, B, C>(one, inner, [&](std::int64_t i, const A*& pa, const B*& pb, C*& pc) {
       pa = a + (at[0] + i * sa) * p.m * p.k;
       pb = b + (at[1] + i * sb) * p.k * p.n;
       pc = c + (row * inner + i) * p.m * p.n;
@@ -70,20 +70,38 @@ void run(const Plan& p, const T* a, const T* b, C* c, bool accumulate) {
   });
 }
 
+// Calls f(a, b) with the elements of operands that are read as bfloat16; one of them may be float32.
+template <class F>
+void with_narrow(const Tensor& a, const Tensor& b, Use use, const F& f) {
+  const Tensor y = readable(b, use), x = y.dtype() == float32 ? rounded(a) : readable(a, use);
+  const auto* const px = static_cast<const BFloat16*>(x.raw());
+  const auto* const py = static_cast<const BFloat16*>(y.raw());
+  if (y.dtype() == float32)
+    f(px, y.data<float>().data());
+  else if (x.dtype() == float32)
+    f(x.data<float>().data(), py);
+  else
+    f(px, py);
+}
+
 // c = op(a) op(b), or c += where `accumulate`, computed in type t: that of a, b and c, or bfloat16, as which a and b
 // are read; c may then be float32.
-void product_into(Tensor& c, DType t, const Plan& p, const Tensor& a, const Tensor& b, bool accumulate) {
-  if (t == bfloat16) {
-    const Tensor x = rounded(a), y = rounded(b);
-    const auto into = [&](auto* out) {
-      run(p, static_cast<const BFloat16*>(x.raw()), static_cast<const BFloat16*>(y.raw()), out, accumulate);
-    };
-    return c.dtype() == float32 ? into(c.fresh<float>()) : into(c.fresh<BFloat16>());
-  }
+void product_into(Tensor& c, DType t, const Plan& p, const Tensor& a, const Tensor& b, bool accumulate, Use use) {
+  if (t == bfloat16)
+    return with_narrow(a, b, use, [&](const auto* x, const auto* y) {
+      c.dtype() == float32 ? run<BFloat16>(p, x, y, c.fresh<float>(), accumulate)
+                           : run<BFloat16>(p, x, y, c.fresh<BFloat16>(), accumulate);
+    });
   dispatch_wide_floating(t, [&](auto zero) {
     using T = decltype(zero);
-    run(p, static_cast<const T*>(a.raw()), static_cast<const T*>(b.raw()), c.fresh<T>(), accumulate);
+    run<T>(p, static_cast<const T*>(a.raw()), static_cast<const T*>(b.raw()), c.fresh<T>(), accumulate);
   });
+}
+
+// Few rows read a weight as it lies: half the bytes, if there is a copy.
+Use use_of(const Tensor& weight, std::int64_t rows) {
+  const bool trains = detail::thread_state.recording && weight.requires_grad() && rows > kernels::few_rows;
+  return trains ? Use::training : Use::inference;
 }
 
 // [..., M, K] as [... * M, K]
@@ -107,7 +125,7 @@ void give_product(Backward& g, int i, const Tensor& a, bool ta, const Tensor& b,
   if (g.recording() || !readable || !whole)
     return g.give(i, product(a, ta, b, tb, whole && own == bfloat16 ? Result::own : Result::float32));
   Backward::Target target = g.target(i);
-  product_into(target.grad, t, plan, a, b, target.add);
+  product_into(target.grad, t, plan, a, b, target.add, plan.m > kernels::few_rows ? Use::backward : Use::inference);
 }
 
 Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result) {
@@ -118,7 +136,7 @@ Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result
   const Tensor x = t == bfloat16 ? lowered(a) : a.to(t), y = t == bfloat16 ? lowered(b) : b.to(t);
   const Plan plan("matmul", a.shape(), ta, b.shape(), tb);
   Tensor c = Tensor::empty(plan.out, t == bfloat16 && result == Result::float32 ? float32 : t);
-  product_into(c, t, plan, x, y, false);
+  product_into(c, t, plan, x, y, false, use_of(is_weight(x) ? x : y, plan.m));
   // With A = op(a), B = op(b): dA = dC B', dB = A' dC; where an operand is transposed, so is its gradient.
   return record("matmul", {x, y}, std::move(c), keep::inputs, [ta, tb](Backward& g) {
     const Tensor dc = g.dy();
@@ -178,11 +196,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     const auto p = kernels::contiguous<T>(rows, out, in, false, true);
     detail::count_product(rows, out, in);
     if constexpr (std::is_same_v<T, BFloat16>) {
-      const Tensor narrow_x = rounded(read), narrow_w = rounded(weight);
       const Tensor b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
       const float* const pb = b.defined() ? b.data<float>().data() : nullptr;
-      kernels::gemm_parallel(p, narrow_x.data<T>().data(), narrow_w.data<T>().data(), y.fresh<T>(), pb);
-      return;
+      with_narrow(rounded(read), weight, use_of(weight, rows),
+                  [&](const auto* px, const auto* pw) { kernels::gemm_parallel(p, px, pw, y.fresh<T>(), pb); });
     } else {
       T* const py = y.fresh<T>();
       const T* const pb = bias.defined() ? static_cast<const T*>(bias.raw()) : nullptr;

@@ -150,6 +150,54 @@ TEST_CASE("autocast: linear rounds once, behind the bias", "[autocast]") {
   }
 }
 
+TEST_CASE("autocast: training reads a version of a weight without a copy, until it is read again", "[autocast]") {
+  const Tensor x = drawn({40, 33}), g = drawn({40, 21}).to(bfloat16);
+  const auto step = [&](const Tensor& w, bool by_matmul) {
+    const Tensor y = by_matmul ? matmul(x, Transpose::no, w, Transpose::yes) : linear(x, w);
+    y.backward(g);
+    return y.detach();
+  };
+  for (const bool by_matmul : {false, true}) {
+    Tensor w = drawn({21, 33}).requires_grad_();
+    const Autocast on(bfloat16);
+    const Tensor once = step(w, by_matmul), once_dw = w.grad().clone();
+    CHECK(copy_of(w) == nullptr);
+    w.zero_grad();
+    const Tensor again = step(w, by_matmul);
+    const void* const copy = copy_of(w);
+    CHECK(copy != nullptr);
+    CHECK(same_bits(again, once));
+    CHECK(same_bits(w.grad(), once_dw));
+    step(w, by_matmul);
+    CHECK(copy_of(w) == copy);
+    {
+      const NoGrad no_grad;
+      w.mul_(2);
+    }
+    step(w, by_matmul);
+    CHECK(copy_of(w) == nullptr);
+    const NoGrad no_grad;
+    CHECK(same_bits(linear(x, w), once * 2));
+    CHECK(copy_of(w) != nullptr);
+  }
+}
+
+TEST_CASE("autocast: the gradient behind a weight that has no copy", "[autocast]") {
+  const Tensor g = drawn({40, 21}).to(bfloat16);
+  const auto dx = [&](bool copied) {
+    Tensor x = drawn({40, 33}).requires_grad_(), w = drawn({21, 33}).requires_grad_();
+    const Autocast on(bfloat16);
+    if (copied) {
+      const NoGrad no_grad;
+      linear(x, w);
+    }
+    linear(x * 1, w).backward(g);
+    CHECK((copy_of(w) != nullptr) == copied);
+    return x.grad();
+  };
+  CHECK(same_bits(dx(false), dx(true)));
+}
+
 TEST_CASE("autocast: a weight's copy is made once for each version, and goes with it", "[autocast]") {
   const Tensor x = drawn({3, 8});
   Tensor w = drawn({5, 8}).requires_grad_();

@@ -20,9 +20,9 @@ namespace fit {
 /// too, but compute and give float32. Everything else works in the types that it gets. float64 is left alone.
 /// (docs/low_precision.md has the table.)
 ///
-/// Parameters stay float32, and so do their gradients: those of a leaf are never rounded to 16 bits on the way. Their
-/// copies in bfloat16 are made once for each version and dropped when it changes. What is kept for backward() is
-/// bfloat16 where operands are. backward() works as forward did, whatever lives when it is called.
+/// Parameters stay float32, and so do their gradients: those of a leaf are never rounded to 16 bits on the way.
+/// Products round them while they read them, or make a copy in bfloat16, one for each version, where that is cheaper.
+/// What is kept for backward() is bfloat16 where operands are. backward() works as forward did, whatever lives then.
 class Autocast {
  public:
   /// bfloat16; or float32, which switches an outer one off. Throws Error for another type.

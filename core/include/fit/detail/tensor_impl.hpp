@@ -19,6 +19,7 @@ struct Storage {
   // The elements as bfloat16, once Autocast has wanted them; good for one version (ops/autocast.hpp).
   std::atomic<Storage*> rounded{nullptr};
   std::uint32_t rounded_version = 0;
+  std::uint32_t read_version = UINT32_MAX;  // that training has read last without a copy
 };
 
 /// Why a tensor without a node can't be differentiated, although something it came from could.
