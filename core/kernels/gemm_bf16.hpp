@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels/gemm.hpp"
+#include "kernels/nontemporal.hpp"
 #include "kernels/product_bf16.hpp"
 
 // Products of BFloat16, split among threads. a, b and c may each be float or BFloat16; what is float is rounded on the
@@ -130,6 +131,7 @@ template <class A, class B, class C>
 void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
   const Bf16Rows<A> rows(p, a);
   const Bf16Panels<B> cols(p, b);
+  const bool nontemporal = std::is_same_v<C, float> && p.beta == 0 && p.ldc == p.n && stores_nontemporal(c, p.m, p.n);
   const auto multiply = [&](Bf16Block& block, std::int64_t row, std::int64_t m, std::int64_t col, std::int64_t n) {
     block.m = m;
     block.n = n;
@@ -137,6 +139,7 @@ void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, con
     block.beta = p.beta;
     block.bias = bias ? bias + col : nullptr;
     block.ldc = p.ldc;
+    block.nontemporal = nontemporal;
     bf16_kernels().result<C>().multiply(block, c + row * p.ldc + col);
   };
   if (p.m >= p.n)

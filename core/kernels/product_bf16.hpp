@@ -37,6 +37,7 @@ struct Bf16Block {
   // part doesn't read it, all but the last write it in place of c.
   float* sums = nullptr;
   bool first = true, last = true;
+  bool nontemporal = false;  // c, of floats, is written past the caches: stores_nontemporal()
   float alpha = 1, beta = 0;
   const float* bias = nullptr;  // [n], or null
   std::int64_t ldc = 0;

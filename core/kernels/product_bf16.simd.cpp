@@ -21,18 +21,23 @@ void widen(std::int64_t rows, std::int64_t cols, const From* x, std::int64_t ld,
     });
 }
 
-template <class To>
-void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
-            const float* bias, To* to, std::int64_t to_ld) {
+template <class Access, class To>
+void finish_by(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
+               const float* bias, To* to, std::int64_t to_ld) {
   const V factor(alpha), old_factor(beta);
   for (std::int64_t r = 0; r < rows; ++r)
-    for_each_vector<V>(cols, [&](std::int64_t j, auto access, int) {
+    for_each_vector<V, 1, Access>(cols, [&](std::int64_t j, auto access, int) {
       To* const at = to + r * to_ld + j;
       V y = factor * access.template load<V>(x + r * ld + j, 0.0F);
       if (beta != 0) y = y + old_factor * access.template load<V>(at, To(0));
       if (bias) y = y + access.template load<V>(bias + j, 0.0F);
       access.store(y, at);
     });
+}
+template <class To>
+void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
+            const float* bias, To* to, std::int64_t to_ld) {
+  finish_by<Full>(rows, cols, alpha, x, ld, beta, bias, to, to_ld);
 }
 
 #if defined(__AVX512F__)
@@ -51,9 +56,14 @@ void multiply(const Bf16Block& block, To* c) {
       const std::int64_t cols = block.n - j < panel_width ? block.n - j : panel_width;
       float* const sums = block.sums ? block.sums + j * block.m + i * panel_width : room;
       Way::multiply(rows, cols, block.k, block.a + i * block.lda, block.lda, panel, sums, panel_width, !block.first);
-      if (block.last)
-        finish(rows, cols, block.alpha, sums, panel_width, block.beta, block.bias ? block.bias + j : nullptr,
-               c + i * block.ldc + j, block.ldc);
+      if (!block.last) return;
+      const auto write = [&](auto by) {
+        by(rows, cols, block.alpha, sums, panel_width, block.beta, block.bias ? block.bias + j : nullptr,
+           c + i * block.ldc + j, block.ldc);
+      };
+      if constexpr (std::is_same_v<To, float>)
+        if (block.nontemporal) return write(finish_by<NonTemporal, To>);
+      write(finish<To>);
     };
     for (std::int64_t first = 0; first < block.n; first += together)
       for (std::int64_t i = from; i < to; i += rows)
@@ -63,6 +73,7 @@ void multiply(const Bf16Block& block, To* c) {
   const std::int64_t whole = block.m / Way::rows * Way::rows;
   blocks(0, whole, Way::rows);
   blocks(whole, block.m, block.m - whole);
+  if (block.nontemporal) fence_nontemporal_stores();
 }
 
 template <class Way>

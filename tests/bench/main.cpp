@@ -6,7 +6,7 @@
 // is how much the peak memory has grown since the program began; limit says which limit of the machine binds the
 // workload (gemm: the rate of a large matrix product, gemm_bf16: of one of bfloat16, memory: that of y += a x over
 // large arrays, read: that of a sum over one), share how much of it was reached. The limits are measured in the same
-// run. Only ratios taken on one machine in one sitting mean anything.
+// run, and are medians, too. Only ratios taken on one machine in one sitting mean anything.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,6 +71,8 @@ struct Limits {
   }
 };
 
+double median(const std::vector<double>& sorted) { return sorted[sorted.size() / 2]; }
+
 Limits measure_limits() {
   Limits l{};
   {
@@ -82,7 +84,7 @@ Limits measure_limits() {
     const auto step = [&] {
       kernels::gemm_parallel(p, a.data<float>().data(), b.data<float>().data(), c.fresh<float>());
     };
-    l.gemm = p.flops() / measure(step, 1.0).front();
+    l.gemm = p.flops() / median(measure(step, 1.0));
   }
   {
     constexpr std::int64_t n = 1536;
@@ -90,17 +92,16 @@ Limits measure_limits() {
     std::vector<BFloat16> c(n * n);
     kernels::Product<BFloat16> p;
     p.m = p.n = p.k = p.lda = p.ldb = p.ldc = n;
-    l.gemm_bf16 = p.flops() / measure([&] { kernels::gemm_parallel(p, a.data(), b.data(), c.data()); }, 1.0).front();
+    l.gemm_bf16 = p.flops() / median(measure([&] { kernels::gemm_parallel(p, a.data(), b.data(), c.data()); }, 1.0));
   }
   {
     const Tensor x = ones({std::int64_t{1} << 26});
     Tensor y = ones(x.shape());
-    l.memory = 12.0 * static_cast<double>(x.numel()) / measure([&] { y.add_(x); }, 1.0).front();
+    l.memory = 12.0 * static_cast<double>(x.numel()) / median(measure([&] { y.add_(x); }, 1.0));
     const Tensor row = ones({1, 4096}), matrix = reshape(x, {-1, 4096});  // read in several streams, which is faster
-    l.read = 4.0 * static_cast<double>(x.numel()) / measure([&] { linear(row, matrix); }, 1.0).front();
+    l.read = 4.0 * static_cast<double>(x.numel()) / median(measure([&] { linear(row, matrix); }, 1.0));
   }
-  const auto region = measure([] { parallel_for(num_threads(), 1, [](std::int64_t, std::int64_t) {}); }, 0.2);
-  l.region = region[region.size() / 2];
+  l.region = median(measure([] { parallel_for(num_threads(), 1, [](std::int64_t, std::int64_t) {}); }, 0.2));
   return l;
 }
 
@@ -138,11 +139,10 @@ void print_growth(const Growing& g, int threads) {
     set_num_threads(n);
     double before = 0;
     for (const std::int64_t size : g.sizes) {
-      const std::vector<double> t = measure(g.make(size).make(), 1.0);
-      const double median = t[t.size() / 2];
-      nlohmann::json line{{"growing", g.name}, {g.size_name, size}, {"threads", n}, {"median_s", median}};
-      if (before > 0) line["exponent"] = std::log2(median / before);
-      before = median;
+      const double time = median(measure(g.make(size).make(), 1.0));
+      nlohmann::json line{{"growing", g.name}, {g.size_name, size}, {"threads", n}, {"median_s", time}};
+      if (before > 0) line["exponent"] = std::log2(time / before);
+      before = time;
       std::printf("%s\n", line.dump().c_str());
       std::fflush(stdout);
     }
@@ -205,16 +205,15 @@ int run(int argc, char** argv) {
   for (const Workload& w : all) {
     if (!wanted(w)) continue;
     const std::vector<double> t = measure(w.make(), quick ? std::min(w.budget, 1.0) : w.budget);
-    const double median = t[t.size() / 2], rate = w.amount / median;
     std::printf("%s\n", nlohmann::json{{"workload", w.name},
                                        {"threads", threads},
-                                       {"median_s", median},
+                                       {"median_s", median(t)},
                                        {"min_s", t.front()},
                                        {"max_s", t.back()},
                                        {"runs", t.size()},
                                        {"growth_mb", peak_mb() - base},
                                        {"limit", name_of(w.limit)},
-                                       {"share", rate / limits.of(w.limit)}}
+                                       {"share", w.amount / median(t) / limits.of(w.limit)}}
                             .dump()
                             .c_str());
     std::fflush(stdout);

@@ -129,7 +129,7 @@ void check_exactly(std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool
   each_bfloat16_isa([&] {
     for (const int way : {0, 1, 2}) {
       INFO((way == 0 ? "on this thread" : way == 1 ? "split" : "split, with a bias"));
-      GuardedBuffer<C> c((m - 1) * p.ldc + n);
+      GuardedBuffer<C> c((m - 1) * p.ldc + n, way == 0 ? 1 : 0);  // aligned to lines, or not
       for (std::int64_t i = 0; i < m && beta != 0; ++i) std::copy_n(&before[i * p.ldc], n, &c[i * p.ldc]);
       if (way == 0)
         kernels::gemm(p, a.data(), b.data(), c.data());
@@ -188,6 +188,8 @@ TEST_CASE("products of bfloat16 of small whole numbers are exact, however they a
         with(check_exactly<BFloat16, float, float>);
       }
   check_exactly<BFloat16, BFloat16, float>(264, 260, 1000, false, false, 0, 1, 1);  // more panels than meet a block
+  check_exactly<BFloat16, BFloat16, float>(1472, 1440, 40, true, false, 0, 1, 0);   // written past the caches
+  check_exactly<BFloat16, BFloat16, float>(1472, 1440, 40, true, false, 0, 1, 1);   // as large, and added to
 }
 
 TEST_CASE("products of bfloat16 larger than the parts they are cut into", "[gemm][bfloat16]") {
