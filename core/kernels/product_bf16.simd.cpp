@@ -22,8 +22,8 @@ void widen(std::int64_t rows, std::int64_t cols, const From* x, std::int64_t ld,
 }
 
 template <class Access, class To>
-void finish_by(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
-               const float* bias, To* to, std::int64_t to_ld) {
+void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
+            const float* bias, To* to, std::int64_t to_ld) {
   const V factor(alpha), old_factor(beta);
   for (std::int64_t r = 0; r < rows; ++r)
     for_each_vector<V, 1, Access>(cols, [&](std::int64_t j, auto access, int) {
@@ -34,20 +34,17 @@ void finish_by(std::int64_t rows, std::int64_t cols, float alpha, const float* x
       access.store(y, at);
     });
 }
-template <class To>
-void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
-            const float* bias, To* to, std::int64_t to_ld) {
-  finish_by<Full>(rows, cols, alpha, x, ld, beta, bias, to, to_ld);
-}
 
 #if defined(__AVX512F__)
+constexpr std::int64_t panels_in_l2 = 1 << 18;  // elements
+
 // In blocks of Way::rows, and then what is left of the rows. A block of rows stays in the L1 cache while it meets so
 // many panels as stay in the L2 cache; then c is written in long lines.
 template <class Way, class To>
 void multiply(const Bf16Block& block, To* c) {
   alignas(64) float room[Way::rows * panel_width];
-  static_assert((1 << 18) / bf16_k_part >= panel_width);
-  const std::int64_t together = (1 << 18) / block.k / panel_width * panel_width;
+  static_assert(panels_in_l2 / bf16_k_part >= panel_width);
+  const std::int64_t together = panels_in_l2 / block.k / panel_width * panel_width;
   const auto blocks = [&](std::int64_t from, std::int64_t to, std::int64_t rows) {
     if (from == to) return;
     Way::begin(rows);
@@ -62,8 +59,8 @@ void multiply(const Bf16Block& block, To* c) {
            c + i * block.ldc + j, block.ldc);
       };
       if constexpr (std::is_same_v<To, float>)
-        if (block.nontemporal) return write(finish_by<NonTemporal, To>);
-      write(finish<To>);
+        if (block.nontemporal) return write(finish<NonTemporal, To>);
+      write(finish<Full, To>);
     };
     for (std::int64_t first = 0; first < block.n; first += together)
       for (std::int64_t i = from; i < to; i += rows)
@@ -80,8 +77,8 @@ template <class Way>
 constexpr Bf16Kernels native() {
   return {{bf16_rows<float>, bf16_panel<float>, widen<float>},
           {bf16_rows<BFloat16>, bf16_panel<BFloat16>, widen<BFloat16>},
-          {multiply<Way, float>, finish<float>},
-          {multiply<Way, BFloat16>, finish<BFloat16>},
+          {multiply<Way, float>, finish<Full, float>},
+          {multiply<Way, BFloat16>, finish<Full, BFloat16>},
           small_m<float, BFloat16>,
           bf16_dots};
 }
@@ -97,7 +94,7 @@ const Bf16Kernels& bf16_table() {
   if (chosen_isa == Isa::avx512_bf16) return avx512_bf16;
 #endif
   static constexpr Bf16Kernels widened{{nullptr, nullptr, widen<float>}, {nullptr, nullptr, widen<BFloat16>},
-                                       {nullptr, finish<float>},         {nullptr, finish<BFloat16>},
+                                       {nullptr, finish<Full, float>},   {nullptr, finish<Full, BFloat16>},
                                        small_m<float, BFloat16>,         nullptr};
   return widened;
 }
