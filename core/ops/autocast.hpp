@@ -28,7 +28,7 @@ enum class Use { inference, training, backward };
 Tensor readable(const Tensor& x, Use use);
 
 /// An operand of a product that is computed in bfloat16, as it is recorded: converted, but for weights and what wants
-/// no gradient, which rounded() reads. Products of one tensor keep one copy of it.
+/// no gradient, which readable() reads. Products of one tensor keep one copy of it.
 Tensor lowered(const Tensor& x);
 
 }  // namespace fit
