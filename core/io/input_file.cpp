@@ -1,7 +1,6 @@
 #include "io/input_file.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 namespace fit::io {
@@ -12,22 +11,23 @@ InputFile::InputFile(const char* op, const std::string& path) : op_(op), path_(p
   // Asked before it is opened: to open a pipe waits until somebody writes into it.
   if (!std::filesystem::is_regular_file(path, error)) fail("it is not a regular file");
   size_ = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
-  file_ = std::make_unique<std::ifstream>(path, std::ios::binary);
-  if (error || !*file_) fail("it can't be opened for reading");
+  file_.reset(std::fopen(path.c_str(), "rb"));
+  if (error || !file_) fail("it can't be opened for reading");
 }
 
-InputFile::InputFile(const char* op, const std::string& name, const std::string& bytes)
-    : op_(op), path_(name), size_(static_cast<std::int64_t>(bytes.size())) {
-  file_ = std::make_unique<std::istringstream>(bytes, std::ios::binary);
-}
+InputFile::InputFile(const char* op, const std::string& name, std::string bytes)
+    : op_(op), path_(name), bytes_(std::move(bytes)), size_(static_cast<std::int64_t>(bytes_.size())) {}
 
 void InputFile::seek(std::int64_t position) {
-  if (position < 0 || position > size_ || !file_->seekg(position)) fail("byte ", position, " is not in the file");
+  if (position < 0 || position > size_ || (file_ && fseeko(file_.get(), position, SEEK_SET) != 0))
+    fail("byte ", position, " is not in the file");
   at_ = position;
 }
 
 void InputFile::read(void* to, std::int64_t bytes) {
-  if (bytes > left() || !file_->read(static_cast<char*>(to), bytes))
+  const auto n = static_cast<std::size_t>(bytes);
+  if (bytes > left() || (file_ ? std::fread(to, 1, n, file_.get())
+                               : bytes_.copy(static_cast<char*>(to), n, static_cast<std::size_t>(at_))) != n)
     fail("expected ", bytes, " bytes at byte ", at_, ", found fewer");
   at_ += bytes;
 }

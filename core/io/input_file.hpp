@@ -1,6 +1,6 @@
 #pragma once
 #include <cstdint>
-#include <istream>
+#include <cstdio>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -15,7 +15,7 @@ class InputFile {
  public:
   InputFile(const char* op, const std::string& path);
   /// What is within a file: the bytes that were taken out of it, and the name that messages have for them.
-  InputFile(const char* op, const std::string& name, const std::string& bytes);
+  InputFile(const char* op, const std::string& name, std::string bytes);
 
   std::int64_t size() const { return size_; }
   std::int64_t position() const { return at_; }
@@ -25,6 +25,8 @@ class InputFile {
   void seek(std::int64_t position);
   /// All bytes that are left.
   std::string rest();
+  /// Its number for the system; -1 of what is within a file.
+  int descriptor() const { return file_ ? fileno(file_.get()) : -1; }
 
   template <class... Parts>
   [[noreturn]] void fail(const Parts&... parts) const {
@@ -37,7 +39,11 @@ class InputFile {
  private:
   const char* op_;
   std::string path_;
-  std::unique_ptr<std::istream> file_;
+  struct Close {
+    void operator()(std::FILE* f) const { std::fclose(f); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;  // null: the bytes are at hand
+  std::string bytes_;
   std::int64_t size_ = 0, at_ = 0;
 };
 

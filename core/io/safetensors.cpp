@@ -15,6 +15,7 @@
 #include "io/stored.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
+#include "tensor/mapped.hpp"
 
 namespace fit {
 namespace {
@@ -66,16 +67,16 @@ Tensor converted(io::InputFile& in, const Shape& shape, const Convert& convert) 
   return y;
 }
 
-template <class T>
-Tensor elements(io::InputFile& in, const Shape& shape) {
-  Tensor y = Tensor::empty(shape, dtype_of<T>());
-  in.read(y.fresh<T>(), shape.numel() * size_of(y.dtype()));
+// Elements as they are.
+Tensor elements(io::InputFile& in, const Shape& shape, DType dtype) {
+  Tensor y = Tensor::empty(shape, dtype);
+  in.read(y.fresh<char>(), shape.numel() * size_of(dtype));
   return y;
 }
 
 Tensor booleans(io::InputFile& in, const Shape& shape) {
   const std::int64_t first = in.position();
-  Tensor y = elements<bool>(in, shape);
+  Tensor y = elements(in, shape, boolean);
   const auto* byte = static_cast<const unsigned char*>(y.raw());
   for (std::int64_t i = 0; i < shape.numel(); ++i)
     if (byte[i] > 1) in.fail("byte ", first + i, ", of a tensor of type BOOL, is ", int{byte[i]}, ": expected 0 or 1");
@@ -86,7 +87,7 @@ struct Format {
   const char* name;
   std::int64_t size;
   DType read_as;
-  Tensor (*read)(io::InputFile&, const Shape&);
+  Tensor (*convert)(io::InputFile&, const Shape&) = nullptr;  // null: the elements are taken as they are
 };
 
 template <class From>
@@ -95,16 +96,16 @@ Tensor widened(io::InputFile& in, const Shape& shape) {
 }
 
 const Format formats[] = {
-    {"F32", 4, DType::float32, elements<float>},
-    {"F64", 8, DType::float64, elements<double>},
-    {"I64", 8, DType::int64, elements<std::int64_t>},
+    {"F32", 4, DType::float32},
+    {"F64", 8, DType::float64},
+    {"I64", 8, DType::int64},
     {"BOOL", 1, DType::boolean, booleans},
-    {"I8", 1, DType::int8, elements<std::int8_t>},
+    {"I8", 1, DType::int8},
     {"I32", 4, DType::int64, widened<std::int32_t>},
     {"U8", 1, DType::int64, widened<std::uint8_t>},
     {"F16", 2, DType::float32,
      [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, half_to_float); }},
-    {"BF16", 2, DType::bfloat16, elements<BFloat16>},
+    {"BF16", 2, DType::bfloat16},
 };
 
 const char* format_of(DType t) {
@@ -251,26 +252,40 @@ io::Json read_header(io::InputFile& file) {
   return io::parse_json(file, text, {3, 32, longest_name});
 }
 
+// How the elements of large tensors come out of a file: now, or as they are asked for, through the system's pages.
+enum class Large { read, mapped };
+
+// The tensor at the file's position.
+Tensor read_tensor(io::InputFile& file, const Format& format, const Shape& shape, Large large) {
+  constexpr std::int64_t least = 1 << 16;  // bytes; fewer are read as fast as they are mapped
+  if (format.convert) return format.convert(file, shape);
+  if (large == Large::mapped && shape.numel() * format.size >= least)
+    if (Tensor x = mapped(file.descriptor(), file.position(), shape, format.read_as); x.defined()) return x;
+  return elements(file, shape, format.read_as);
+}
+
 // The tensors of an open file, which the readers share: each seeks its own place.
-std::vector<io::Stored> stored_in(const std::shared_ptr<io::InputFile>& file, const std::vector<Entry>& entries) {
+std::vector<io::Stored> stored_in(const std::shared_ptr<io::InputFile>& file, const std::vector<Entry>& entries,
+                                  Large large) {
   const std::int64_t data = file->position();
   std::vector<io::Stored> all;
   all.reserve(entries.size());
   for (const Entry& e : entries)
-    all.push_back({e.name, e.shape, e.format->read_as, [file, e, data] {
+    all.push_back({e.name, e.shape, e.format->read_as, [file, e, data, large] {
                      file->seek(data + static_cast<std::int64_t>(e.begin));
-                     return e.format->read(*file, e.shape);
+                     return read_tensor(*file, *e.format, e.shape, large);
                    }});
   return all;
 }
 
-std::vector<io::Stored> open_one(const std::string& path, std::map<std::string, std::string>* metadata = nullptr) {
+std::vector<io::Stored> open_one(const std::string& path, Large large,
+                                 std::map<std::string, std::string>* metadata = nullptr) {
   const auto file = std::make_shared<io::InputFile>(op, path);
   io::refuse_others(*file);
   const io::Json json = read_header(*file);
   const HeaderReader header(*file, json, file->left());
   if (metadata) *metadata = header.metadata();
-  return stored_in(file, header.entries());
+  return stored_in(file, header.entries(), large);
 }
 
 // ---- several files ------------------------------------------------------------------------------------------------
@@ -293,11 +308,11 @@ std::map<std::string, std::vector<std::string>> read_index(io::InputFile& file) 
   return files;
 }
 
-std::vector<io::Stored> open_index(const std::string& path) {
+std::vector<io::Stored> open_index(const std::string& path, Large large) {
   io::InputFile index(op, path);
   std::vector<io::Stored> all;
   for (const auto& [part, names] : read_index(index)) {
-    std::vector<io::Stored> held = open_one((std::filesystem::path(path).parent_path() / part).string());
+    std::vector<io::Stored> held = open_one((std::filesystem::path(path).parent_path() / part).string(), large);
     std::unordered_set<std::string> left(names.begin(), names.end());
     for (io::Stored& x : held) {
       if (!left.erase(x.name))
@@ -310,10 +325,10 @@ std::vector<io::Stored> open_index(const std::string& path) {
   return all;
 }
 
-std::vector<io::Stored> open_safetensors(const std::string& path,
+std::vector<io::Stored> open_safetensors(const std::string& path, Large large,
                                          std::map<std::string, std::string>* metadata = nullptr) {
   io::InputFile file(op, path);
-  return io::kind_of(file) == io::FileKind::json ? open_index(path) : open_one(path, metadata);
+  return io::kind_of(file) == io::FileKind::json ? open_index(path, large) : open_one(path, large, metadata);
 }
 
 // float64 by way of float32 as an odd number, so that it is rounded once.
@@ -336,12 +351,12 @@ void write_halves(io::AtomicFile& out, const Tensor& x) {
 
 std::vector<io::Stored> io::open_tensors(const std::string& path) {
   InputFile file(op, path);
-  return kind_of(file) == FileKind::zip ? stored(load_npz(path)) : open_safetensors(path);
+  return kind_of(file) == FileKind::zip ? stored(load_npz(path)) : open_safetensors(path, Large::read);
 }
 
 SafeTensors load_safetensors(const std::string& path, Bfloat16As bf16) {
   SafeTensors all;
-  for (const io::Stored& x : open_safetensors(path, &all.metadata)) {
+  for (const io::Stored& x : open_safetensors(path, Large::mapped, &all.metadata)) {
     const Tensor t = x.read();
     all.tensors.emplace_back(x.name, t.dtype() == bfloat16 && bf16 == Bfloat16As::float32 ? t.to(float32) : t);
   }

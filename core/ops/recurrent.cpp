@@ -20,8 +20,9 @@ std::int64_t gates_of(Cell cell) { return cell == Cell::lstm ? 4 : 3; }
 const char* name_of(Cell cell) { return cell == Cell::lstm ? "lstm_steps" : "gru_steps"; }
 
 struct Sizes {
-  Sizes(Cell cell, const Tensor& x, const Tensor& h) : G(gates_of(cell)), B(x.size(0)), T(x.size(1)), H(h.size(1)) {}
-  std::int64_t G, B, T, H;
+  Sizes(Cell cell, const Tensor& x, const Tensor& h)
+      : G(gates_of(cell)), B(x.size(0)), T(x.size(1)), H(h.size(1)), weight_bytes(G * H * H * size_of(x.dtype())) {}
+  std::int64_t G, B, T, H, weight_bytes;
 };
 
 // One input: x, weight, bias, h and the LSTM's c.
@@ -78,17 +79,18 @@ class Packed {
 };
 
 // Calls body(t, row, rows, col, cols) for the blocks of all steps, one step after the other: a panel's columns of some
-// rows. Rows know nothing of each other: where there are enough, each thread goes through all steps with its own, and
-// waits for nobody. Elsewhere threads share out the blocks of each step. No bit depends on it.
+// rows. Rows know nothing of each other: where there are enough, and the weight stays in each core's cache, a thread
+// goes through all steps with its own, and waits for nobody. Elsewhere threads share out the blocks of each step, by
+// columns first: each needs its part of the weight alone. No bit depends on it.
 enum class Direction { forwards, backwards };
 template <class Body>
 void each_step(const Sizes& s, Direction direction, const Body& body) {
-  constexpr std::int64_t least_rows = 6, most_rows = 18;
+  constexpr std::int64_t least_rows = 6, most_rows = 18, cached = 1 << 19;  // bytes, of L2 caches of 1 MB and more
   if (s.B == 0 || s.H == 0) return;
   const auto time = [&](std::int64_t i) { return direction == Direction::forwards ? i : s.T - 1 - i; };
   const auto columns = [&](std::int64_t j) { return std::min(panel_width, s.H - j); };
   const std::int64_t threads = num_threads(), panels = kernels::panels(s.H);
-  const bool own = s.B >= least_rows * threads;
+  const bool own = s.B >= least_rows * threads && s.weight_bytes <= cached;
   const std::int64_t blocks = own ? threads : (s.B + most_rows - 1) / most_rows, rows = (s.B + blocks - 1) / blocks;
   if (own)
     return parallel_for(s.B, rows, [&](std::int64_t row, std::int64_t end) {

@@ -1,5 +1,7 @@
-// What programs do beside attention and dense layers: recurrent layers, orders, look-ups, small transposes, files,
-// loaders.
+// What programs do beside attention and dense layers: recurrent layers, orders, look-ups, small transposes, loaders,
+// files, an optimiser's pass over large weights, second derivatives. everyday.py times the same in PyTorch.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -7,10 +9,7 @@
 #include <numeric>
 
 #include "bench.hpp"
-#include "fit/data.hpp"
-#include "fit/nn/recurrent.hpp"
-#include "fit/ops.hpp"
-#include "fit/safetensors.hpp"
+#include "fit/fit.hpp"
 
 namespace fit::bench {
 namespace {
@@ -95,6 +94,97 @@ Workload loader(const char* name, int prefetch) {
           }};
 }
 
+// Opens a file of 50 tensors of a million elements each; `used`: and adds up all elements.
+Workload read_file(const char* name, bool used) {
+  const auto sum_of = [](const std::string& path) {
+    double total = 0;
+    for (const auto& [tensor_name, x] : load_safetensors(path).tensors) total += sum(x).item();
+    return total;
+  };
+  const auto file = [](std::int64_t elements) {
+    const auto path = std::filesystem::temp_directory_path() / ("fit_bench_" + std::to_string(getpid()));
+    StateDict tensors;
+    for (int i = 0; i < 50; ++i) tensors.emplace_back(std::to_string(i), ones({elements}));
+    save_safetensors(path.string(), tensors);
+    return std::shared_ptr<const std::string>(new std::string(path.string()), [](const std::string* p) {
+      std::filesystem::remove(*p);
+      delete p;
+    });
+  };
+  return {name,
+          used ? Limit::read : Limit::none,
+          used ? 200e6 : 0,
+          2.0,
+          [=]() -> std::function<void()> {
+            return [=, path = file(1000000)] { used ? (void)sum_of(*path) : (void)load_safetensors(*path); };
+          },
+          [=] {
+            if (sum_of(*file(20000)) != 1e6) throw Error("the file's sum is wrong");
+          }};
+}
+
+// 30 weights of a million elements each: 28 bytes are moved for each element.
+Workload adamw() {
+  struct Setup {
+    explicit Setup(std::int64_t elements) {
+      for (int i = 0; i < 30; ++i) {
+        weights.push_back(randn({elements}).requires_grad_());
+        sum(weights.back() * randn({elements})).backward();
+      }
+    }
+    std::vector<Tensor> weights;
+  };
+  return {"adamw_30m",
+          Limit::memory,
+          28 * 30e6,
+          2.0,
+          []() -> std::function<void()> {
+            auto s = std::make_shared<Setup>(1000000);
+            auto optimizer = std::make_shared<optim::AdamW>(s->weights, 1e-3);
+            return [=] { optimizer->step(); };
+          },
+          [] {
+            // After the first step each element has moved by the rate against its gradient's sign, and decayed.
+            Setup s(100);
+            const Tensor before = s.weights[0].detach().clone(), g = s.weights[0].grad();
+            optim::AdamW(s.weights, 1e-3).step();
+            expect_close("AdamW", s.weights[0].detach(), before * (1 - 1e-3 * 1e-2) - 1e-3 * g / (abs(g) + 1e-8), 1e-5);
+          }};
+}
+
+// A step of Adam for a small network whose slopes are to add up to 1: second derivatives.
+Workload slopes() {
+  struct Setup {
+    nn::Sequential net{nn::Linear(2, 64), nn::Tanh(), nn::Linear(64, 64), nn::Tanh(), nn::Linear(64, 1)};
+    optim::Adam optimizer{net.parameters(), 1e-3};
+    Tensor x = rand({1024, 2});
+
+    Tensor slope() {
+      const Tensor at = x.clone().requires_grad_();
+      return sum(grad({sum(net(at))}, {at}, {}, create_graph)[0], 1);
+    }
+  };
+  return {"slopes_b1024h64",
+          Limit::none,
+          0,
+          2.0,
+          []() -> std::function<void()> {
+            auto s = std::make_shared<Setup>();
+            return [s] {
+              s->optimizer.zero_grad();
+              mean(square(s->slope() - 1)).backward();
+              s->optimizer.step();
+            };
+          },
+          [] {
+            Setup s;
+            s.net.to(float64), s.x = s.x.to(float64);
+            const double step = 1e-5;
+            const Tensor up = s.net(s.x + step), down = s.net(s.x - step);
+            expect_close("the slope", s.slope().detach(), squeeze((up - down).detach() / (2 * step), -1), 1e-6);
+          }};
+}
+
 }  // namespace
 
 std::vector<Workload> everyday_workloads() {
@@ -137,6 +227,10 @@ std::vector<Workload> everyday_workloads() {
           }),
       loader("loader_8192x784", 0),
       loader("loader_8192x784_prefetch", 2),
+      read_file("safetensors_200mb", false),
+      read_file("safetensors_200mb_sum", true),
+      adamw(),
+      slopes(),
   };
 }
 

@@ -142,9 +142,9 @@ Workload gpt(const char* name, std::int64_t layers, std::int64_t heads, std::int
 
 }  // namespace
 
-// 128 tokens one after the other, each the most likely after those before it.
-Workload decode(Weights weights) {
-  constexpr std::int64_t tokens = 128, C = 768, vocab = 50257, layers = 12;
+// Tokens one after the other, each the most likely after those before it, in B rows.
+Workload decode(Weights weights, std::int64_t B, std::int64_t tokens) {
+  constexpr std::int64_t C = 768, vocab = 50257, layers = 12;
   const auto options = gpt_options(layers, 12, C, vocab, tokens + 1);
   const double parameters = static_cast<double>(12 * layers * C * C + vocab * C);
   const auto prepare = [weights](nn::GPT& model) {
@@ -153,19 +153,20 @@ Workload decode(Weights weights) {
     if (weights == Weights::int8) nn::quantize_(model);
   };
   const int bytes = weights == Weights::float32 ? 4 : weights == Weights::bfloat16 ? 2 : 1;
-  return {std::string("decode_l12h12c768_128tokens") + (weights == Weights::float32    ? ""
-                                                        : weights == Weights::bfloat16 ? "_bf16"
-                                                                                       : "_int8"),
+  return {"decode_l12h12c768_" + (B > 1 ? "b" + std::to_string(B) + "_" : "") + std::to_string(tokens) + "tokens" +
+              (weights == Weights::float32    ? ""
+               : weights == Weights::bfloat16 ? "_bf16"
+                                              : "_int8"),
           Limit::read,
-          bytes * parameters * tokens,
+          bytes * parameters * static_cast<double>(tokens),
           8.0,
           [=]() -> std::function<void()> {
             auto model = std::make_shared<nn::GPT>(options);
             prepare(*model);
-            return [model] {
+            return [=] {
               const NoGrad no_grad;
-              nn::KVCache cache = model->make_cache(1, tokens);
-              Tensor id = tensor({{0}});
+              nn::KVCache cache = model->make_cache(B, tokens);
+              Tensor id = zeros({B, 1}, int64);
               for (std::int64_t t = 0; t < tokens; ++t) id = argmax(model->forward_last(id, cache), -1, keepdims);
             };
           },
@@ -174,8 +175,8 @@ Workload decode(Weights weights) {
             nn::GPT model(gpt_options(2, 12, C, 65, 33));
             prepare(model);
             const NoGrad no_grad;
-            const Tensor ids = randint(0, 65, {1, 33});
-            nn::KVCache cache = model.make_cache(1);
+            const Tensor ids = randint(0, 65, {B, 33});
+            nn::KVCache cache = model.make_cache(B);
             std::vector<Tensor> logits;
             for (std::int64_t t = 0; t < 33; ++t) logits.push_back(model(slice(ids, 1, t, t + 1), cache));
             expect_close("decoding", cat(logits, 1), model(ids), weights == Weights::bfloat16 ? 0.05 : 1e-4);
@@ -188,7 +189,8 @@ std::vector<Workload> model_workloads() {
           gpt("gpt_char_l4h4c128_b12t64", 4, 4, 128, 65, 12, 64),
           gpt("gpt_small_l6h6c384_b8t256", 6, 6, 384, 65, 8, 256),
           gpt("gpt2_124m_b4t64", 12, 12, 768, 50257, 4, 64),
-          decode(Weights::float32)};
+          decode(Weights::float32),
+          decode(Weights::float32, 8, 32)};
 }
 
 Growing growing_gpt() {

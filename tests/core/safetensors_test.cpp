@@ -109,6 +109,41 @@ TEST_CASE("safetensors: other types become those that fit has", "[safetensors]")
   CHECK(same_bits(load("U8", "[2500]", std::string(2500, '\3')), full({2500}, 3, int64)));
 }
 
+TEST_CASE("safetensors: a large tensor is mapped, and what is written to it stays in memory", "[safetensors]") {
+  const Directory d;
+  const Tensor x = randn({257, 129}), wide = randn({9000}, float64);  // more than 64 KiB each
+  save_safetensors(d.file("x"), {{"x", x}, {"wide", wide}, {"half", x.to(bfloat16)}});
+  const std::string bytes = get(d.file("x"));
+
+  const std::int64_t before = memory_stats().live_bytes;
+  StateDict a = load_safetensors(d.file("x"), keep_bfloat16).tensors;
+  CHECK(memory_stats().live_bytes - before < 10000);
+  const StateDict b = load_safetensors(d.file("x")).tensors;
+  a[1].second.mul_(2);
+  CHECK(same_bits(a[1].second, x * 2));
+  CHECK(same_bits(b[1].second, x));
+  CHECK(get(d.file("x")) == bytes);
+
+  // Neither a new file of that name nor its end takes away what was loaded. Copies of a tensor share its elements.
+  save_safetensors(d.file("x"), {{"x", zeros({257, 129})}});
+  fs::remove(d.file("x"));
+  const Tensor kept = reshape(b[0].second, {90, 100});
+  a.clear();
+  CHECK(same_bits(b[1].second, x));
+  CHECK(same_bits(kept, reshape(wide, {90, 100})));
+  CHECK(same_bits(b[2].second, x.to(bfloat16).to(float32)));
+}
+
+TEST_CASE("safetensors: large elements that lie at no multiple of their size are read", "[safetensors]") {
+  const Directory d;
+  const Tensor x = randn({20000});
+  std::string data(static_cast<const char*>(x.raw()), 80000);
+  std::string header = one("F32", "[20000]", "[0,80000]");
+  while (header.size() % 4 != 1) header += ' ';
+  put(d.file("x"), file_of(header, data));
+  CHECK(same_bits(only(d.file("x")), x));
+}
+
 TEST_CASE("safetensors: a damaged file is refused, and told why", "[safetensors]") {
   const Directory d;
   struct Case {

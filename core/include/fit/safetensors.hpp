@@ -40,6 +40,12 @@ inline constexpr Bfloat16As keep_bfloat16 = Bfloat16As::bfloat16;
 /// damaged, truncated, too long or not exactly what the format asks for throws FileError, which says where, what was
 /// expected and what was found. Memory is taken only after the file's length has been found to fit.
 ///
+/// Tensors of 64 KiB and more are mapped: their elements are read from the file when they are first used, and what is
+/// written to one stays in memory (the system copies the page). So a large file is loaded at once, and programs that
+/// load one file share its memory. The file may be deleted or replaced under its name, as save_safetensors() does; one
+/// that is changed in place, or cut short, changes or takes away what has not been used yet: clone() first where that
+/// can happen. nn::load_weights() and checkpoints read all of what they take.
+///
 /// Of a model in several files, it reads those that "model.safetensors.index.json" names: of the index's folder, with
 /// exactly the tensors that it says. A pickle (.pt) is refused with the Python that converts it.
 SafeTensors load_safetensors(const std::string& path, Bfloat16As bf16 = Bfloat16As::float32);

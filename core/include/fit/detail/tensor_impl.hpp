@@ -15,7 +15,8 @@ struct Storage {
   std::atomic<std::uint32_t> refs{1};
   std::atomic<std::uint32_t> version{0};  // counts writes: backward() compares it with the one it was recorded at
   SizeClass size;                         // of the cache's block that this header begins
-  void* data = nullptr;                   // 64-byte aligned
+  void* data = nullptr;                   // 64-byte aligned, but for a file's
+  std::size_t mapped = 0;  // bytes of a file that lie at data (tensor/mapped.hpp); 0: data lie behind this header
   // The elements as bfloat16, once Autocast has wanted them; good for one version (ops/autocast.hpp).
   std::atomic<Storage*> rounded{nullptr};
   std::uint32_t rounded_version = 0;
@@ -55,8 +56,11 @@ inline void hold(std::atomic<std::uint32_t>& refs) noexcept { refs.fetch_add(1, 
 Storage* new_storage(std::size_t bytes);
 /// Lets go of the copy in bfloat16.
 void forget_rounded(Storage& s) noexcept;
+/// Gives a file's pages back.
+void unmap(Storage& s) noexcept;
 inline void free_storage(Storage* s) noexcept {
   if (s->rounded.load(std::memory_order_relaxed)) forget_rounded(*s);
+  if (s->mapped) unmap(*s);
   release(s, s->size);
 }
 /// Takes over one reference to `storage`.
