@@ -65,9 +65,9 @@ struct Tiling {
 };
 Tiling tiling(std::int64_t m, std::int64_t n, double flops);
 
-// The same for few rows, where reading b takes the time: tiles of some 10 microseconds keep all threads at it.
+// The same for few rows, where reading b takes the time: tiles of some 40 microseconds keep all threads at it.
 inline Tiling tiling_of_few_rows(std::int64_t m, std::int64_t n, std::int64_t k, std::size_t bytes_of_an_element) {
-  const double reading = 32.0 * static_cast<double>(bytes_of_an_element);  // counted as the operations of so many rows
+  const double reading = 8.0 * static_cast<double>(bytes_of_an_element);  // counted as the operations of so many rows
   return tiling(m, n, 2 * std::max(static_cast<double>(m), reading) * static_cast<double>(n) * static_cast<double>(k));
 }
 

@@ -67,17 +67,19 @@ FIT_TARGET_AVX512_BF16 void bf16_dots_of(const Product<BFloat16>& p, std::int64_
                                          const BFloat16* b, float* sums) {
   Vec<float> sum[R][M];
   FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = Vec<float>(0.0F);
-  for (std::int64_t k = 0; k < p.k; k += bf16_step) {
-    const std::int64_t left = p.k - k;
-    const __mmask32 lanes = left < bf16_step ? (__mmask32{1} << left) - 1 : ~__mmask32{0};
+  const auto add = [&](std::int64_t k, const auto& get) FIT_TARGET_AVX512_BF16 {
     __m512bh x[M];
     FIT_UNROLL for (int i = 0; i < M; ++i) x[i] = (__m512bh)_mm512_loadu_si512(a + i * p.lda + k);
     FIT_UNROLL for (int r = 0; r < R; ++r) {
-      const auto w = (__m512bh)_mm512_maskz_loadu_epi16(lanes, b + r * step * p.ldb + k);
-      prefetch(b + r * step * p.ldb + k);
+      const auto w = (__m512bh)get(b + r * step * p.ldb + k);
       FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = _mm512_dpbf16_ps(sum[r][i], x[i], w);
     }
-  }
+  };
+  std::int64_t k = 0;
+  for (; k + bf16_step <= p.k; k += bf16_step)
+    add(k, [](const BFloat16* at) FIT_TARGET_AVX512_BF16 { return _mm512_loadu_si512(at); });
+  if (const __mmask32 lanes = (__mmask32{1} << (p.k - k)) - 1)
+    add(k, [lanes](const BFloat16* at) FIT_TARGET_AVX512_BF16 { return _mm512_maskz_loadu_epi16(lanes, at); });
   store_dots<M, R>(sum, [&](int i, int r, float dot) { sums[i * p.ldc + r * step] = dot; });
 }
 

@@ -32,7 +32,11 @@ V load_int8(const std::int8_t* p, std::int64_t n) {
   return load_int8(part);
 }
 
-// M rows of c and R columns, rows of w from `row` on, `step` from one to the next.
+// M rows of c and R columns, rows of w from `row` on, `step` from one to the next. Neighbouring vectors are added up
+// apart, so that they don't wait for one another. So much has to be done for a byte that the processor doesn't look far
+// ahead by itself.
+constexpr int chains = 2;
+constexpr std::int64_t ahead = 1024;  // bytes
 template <int M, int R>
 void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row, std::int64_t step, float* c,
           std::int64_t ldc) {
@@ -41,34 +45,36 @@ void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row
   V total[R][M];
   FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) total[r][i] = V(0.0F);
   for (std::int64_t g = 0; g < groups; ++g) {
-    V sum[R][M];
-    FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = V(0.0F);
-    std::int64_t l = g * w.group;
-    const auto add = [&](const auto& get_x, const auto& get_w) {
+    V sum[chains][R][M];
+    FIT_UNROLL for (int j = 0; j < chains; ++j) FIT_UNROLL for (int r = 0; r < R; ++r)
+        FIT_UNROLL for (int i = 0; i < M; ++i) sum[j][r][i] = V(0.0F);
+    const auto add = [&](int chain, const auto& get_x, const auto& get_w) {
       V a[M];
       FIT_UNROLL for (int i = 0; i < M; ++i) a[i] = get_x(x + i * k);
       FIT_UNROLL for (int r = 0; r < R; ++r) {
         const V b = get_w(from + r * step * w.ld);
-        if (l % 64 == 0) prefetch(from + r * step * w.ld + l);  // once for each line
-        FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = sum[r][i] + a[i] * b;
+        FIT_UNROLL for (int i = 0; i < M; ++i) sum[chain][r][i] = sum[chain][r][i] + a[i] * b;
       }
     };
-    const std::int64_t end = l + w.group < k ? l + w.group : k;
-    const auto whole = [&](std::int64_t at) {
-      return [at](const auto* p) {
-        if constexpr (sizeof *p == 1)
-          return load_int8(p + at);
-        else
-          return load<V>(p + at);
-      };
+    const auto add_whole = [&](int chain, std::int64_t at) {
+      add(
+          chain, [at](const float* p) { return load<V>(p + at); },
+          [at](const std::int8_t* p) { return load_int8(p + at); });
     };
-    for (; l + W <= end; l += W) add(whole(l), whole(l));
+    std::int64_t l = g * w.group;
+    const std::int64_t end = l + w.group < k ? l + w.group : k;
+    for (; l + chains * W <= end; l += chains * W) {
+      FIT_UNROLL for (int r = 0; r < R; ++r) __builtin_prefetch(from + r * step * w.ld + l + ahead);
+      FIT_UNROLL for (int j = 0; j < chains; ++j) add_whole(j, l + j * W);
+    }
+    for (; l + W <= end; l += W) add_whole(0, l);
     if (l < end)
-      add([&](const float* p) { return load_part<V>(p + l, end - l); },
+      add(
+          0, [&](const float* p) { return load_part<V>(p + l, end - l); },
           [&](const std::int8_t* p) { return load_int8(p + l, end - l); });
     FIT_UNROLL for (int r = 0; r < R; ++r) {
       const V scale(w.scales[(row + r * step) * groups + g]);
-      FIT_UNROLL for (int i = 0; i < M; ++i) total[r][i] = total[r][i] + scale * sum[r][i];
+      FIT_UNROLL for (int i = 0; i < M; ++i) total[r][i] = total[r][i] + scale * (sum[0][r][i] + sum[1][r][i]);
     }
   }
   store_dots<M, R>(total, [&](int i, int r, float dot) { c[i * ldc + row + r * step] = dot; });
@@ -77,7 +83,7 @@ void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row
 void small_m(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
              std::int64_t ldc) {
   with_rows<few_rows>(m, [&](auto rows) {
-    each_columns<columns_of<rows, 2>()>(
+    each_columns<columns_of<rows, chains + 1>()>(
         n, [&](auto columns, std::int64_t j, std::int64_t step) { dots<rows, columns>(k, x, w, j, step, c, ldc); });
   });
 }

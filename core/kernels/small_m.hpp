@@ -24,21 +24,14 @@ bool prepare(const Product<T>& p, T* c) {
   return p.beta != T(0);
 }
 
-// Columns of c, rows of b, that are computed side by side: memory is read fastest in several streams, each in pages of
-// its own, so they lie as far apart as can be. `sums` vectors for each element of c, vectors of M rows of a and one of
+// Columns of c, rows of b, that are computed side by side: memory is read fastest in a few streams, each in pages of its
+// own, so they lie as far apart as can be. `sums` vectors for each element of c, vectors of M rows of a and one of
 // b must fit into the registers.
 template <int M, int sums = 1>
 constexpr int columns_of() {
-  int columns = 8;
+  int columns = 4;
   while (columns > 1 && sums * M * columns + M + 1 > vector_registers) columns /= 2;
   return columns;
-}
-
-// Asks for what comes 1 KB later in a stream. Rows of b in 16 or 8 bits are short, and while the sums of lanes at their
-// ends are added up, nothing else would be on its way. What lies past the end of b may be asked for, too.
-template <class B>
-inline void prefetch(const B* at) {
-  __builtin_prefetch(reinterpret_cast<const char*>(at) + 1024);
 }
 
 // Calls dots(R, j, step) for all of n columns: for the R of them that begin with j, `step` from one to the next, and,
