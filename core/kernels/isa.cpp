@@ -35,6 +35,10 @@ constexpr Isa narrowest = Isa::FIT_ONLY_ISA, widest = narrowest == Isa::avx512 ?
 #else
 constexpr Isa narrowest = Isa::base, widest = Isa::amx;
 #endif
+int fastest_streams() {
+  __builtin_cpu_init();
+  return __builtin_cpu_is("intel") ? 8 : 4;
+}
 bool available(Isa i) {
   if (i < narrowest || i > widest || i == Isa::neon) return false;
   if (i == Isa::base) return true;
@@ -54,6 +58,7 @@ constexpr Isa narrowest = Isa::neon;
 constexpr Isa narrowest = Isa::base;
 #endif
 bool available(Isa i) { return i == narrowest; }
+int fastest_streams() { return 4; }
 #endif
 
 Isa initial() {
@@ -77,6 +82,8 @@ Isa initial() {
 // Set before main; a static object of another file that computes earlier finds `base`, for which FIT_KERNELS gives what
 // always works.
 Isa chosen_isa = initial();
+
+int memory_streams = fastest_streams();
 
 Isa isa() { return chosen_isa; }
 

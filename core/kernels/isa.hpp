@@ -31,6 +31,11 @@ bool set_isa(Isa i);
 
 extern Isa chosen_isa;
 
+/// In so many streams side by side a core reads memory fastest, each in pages of its own: 8 on Intel's processors (a
+/// Sapphire Rapids reads 10 GB/s in one stream, 16 in eight), else 4 (a Zen 5 reads 36 GB/s in four, 30 in eight). No
+/// bit depends on it. Tests set it.
+extern int memory_streams;
+
 /// The table of a kernel family for this processor: `table` is a function template <class IsaTag, class T>.
 #if defined(FIT_ONLY_ISA)
 #define FIT_KERNELS(table, T) (table<::fit::kernels::FIT_ONLY_ISA_TAG, T>())

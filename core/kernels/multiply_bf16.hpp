@@ -85,7 +85,7 @@ FIT_TARGET_AVX512_BF16 void bf16_dots_of(const Product<BFloat16>& p, std::int64_
 
 inline void bf16_dots(const Product<BFloat16>& p, const BFloat16* a, const BFloat16* b, float* sums) {
   with_rows<few_rows>(p.m, [&](auto m) {
-    each_columns<columns_of<m>()>(p.n, [&](auto columns, std::int64_t j, std::int64_t step) {
+    each_columns<m>(p.n, [&](auto columns, std::int64_t j, std::int64_t step) {
       bf16_dots_of<m, columns>(p, step, a, b + j * p.ldb, sums + j);
     });
   });

@@ -83,7 +83,7 @@ void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row
 void small_m(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
              std::int64_t ldc) {
   with_rows<few_rows>(m, [&](auto rows) {
-    each_columns<columns_of<rows, chains + 1>()>(
+    each_columns<rows, chains + 1>(
         n, [&](auto columns, std::int64_t j, std::int64_t step) { dots<rows, columns>(k, x, w, j, step, c, ldc); });
   });
 }

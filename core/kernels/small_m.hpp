@@ -24,23 +24,26 @@ bool prepare(const Product<T>& p, T* c) {
   return p.beta != T(0);
 }
 
-// Columns of c, rows of b, that are computed side by side: memory is read fastest in a few streams, each in pages of its
-// own, so they lie as far apart as can be. `sums` vectors for each element of c, vectors of M rows of a and one of
-// b must fit into the registers.
-template <int M, int sums = 1>
+// Columns of c, rows of b, that are computed side by side: one in each of `streams`, if registers suffice for `sums`
+// vectors for each element of c, vectors of M rows of a and one of b.
+template <int M, int sums, int streams>
 constexpr int columns_of() {
-  int columns = 4;
+  int columns = streams;
   while (columns > 1 && sums * M * columns + M + 1 > vector_registers) columns /= 2;
   return columns;
 }
 
-// Calls dots(R, j, step) for all of n columns: for the R of them that begin with j, `step` from one to the next, and,
-// where R doesn't divide n, for single ones at the end.
-template <int R, class Dots>
+// Calls dots(R, j, step) for all of n columns: for the R of them that begin with j, `step` from one to the next, which
+// is as far apart as can be, and, where R doesn't divide n, for single ones at the end.
+template <int M, int sums = 1, class Dots>
 void each_columns(std::int64_t n, const Dots& dots) {
-  const std::int64_t step = n / R;
-  for (std::int64_t j = 0; j < step; ++j) dots(std::integral_constant<int, R>(), j, step);
-  for (std::int64_t j = step * R; j < n; ++j) dots(std::integral_constant<int, 1>(), j, std::int64_t{0});
+  const auto by = [&](auto R) {
+    const std::int64_t step = n / R;
+    for (std::int64_t j = 0; j < step; ++j) dots(R, j, step);
+    for (std::int64_t j = step * R; j < n; ++j) dots(std::integral_constant<int, 1>(), j, std::int64_t{0});
+  };
+  memory_streams == 8 ? by(std::integral_constant<int, columns_of<M, sums, 8>()>())
+                      : by(std::integral_constant<int, columns_of<M, sums, 4>()>());
 }
 
 // Calls store(i, r, dot) for the sums of lanes.
@@ -80,7 +83,7 @@ void dots_of(const Product<T>& p, std::int64_t step, const T* a, const B* b, T* 
 
 template <int M, class T, class B>
 void dots_of_rows(const Product<T>& p, const T* a, const B* b, T* c) {
-  each_columns<columns_of<M>()>(p.n, [&](auto columns, std::int64_t j, std::int64_t step) {
+  each_columns<M>(p.n, [&](auto columns, std::int64_t j, std::int64_t step) {
     dots_of<M, columns>(p, step, a, b + j * p.ldb, c + j);
   });
 }

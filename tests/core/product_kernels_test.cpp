@@ -2,6 +2,8 @@
 #include <limits>
 #include <mutex>
 
+#include "fit/graph.hpp"
+#include "fit/int8.hpp"
 #include "fit/ops.hpp"
 #include "kernels/gemm.hpp"
 #include "support/catch.hpp"
@@ -298,6 +300,31 @@ TEST_CASE("each of a few rows has the bits that it has alone", "[gemm]") {
       const std::vector<float> some = product(0, m), last = product(m - 1, 1);
       CHECK(std::equal(some.begin(), some.end(), all.begin()));
       CHECK(std::equal(last.begin(), last.end(), all.begin() + (m - 1) * n));
+    }
+  });
+}
+
+TEST_CASE("products of few rows have the same bits in any number of streams", "[gemm]") {
+  struct Restore {
+    int before = kernels::memory_streams;
+    ~Restore() { kernels::memory_streams = before; }
+  } restore;
+  const NoGrad no_grad;
+  const Tensor x = randn({4, 197}), w = randn({75, 197});  // no multiple of 8 columns
+  const Int8Matrix rows = quantize(w), groups = quantize(w, 32);
+  each_bfloat16_isa([&] {
+    for (std::int64_t m = 1; m <= 4; ++m) {
+      INFO(m << " rows");
+      const Tensor few = slice(x, 0, 0, m);
+      const auto products = [&](int streams) {
+        kernels::memory_streams = streams;
+        return std::vector<Tensor>{linear(few, w), linear(few.to(bfloat16), w.to(bfloat16)), linear(few, rows),
+                                   linear(few, groups)};
+      };
+      const std::vector<Tensor> four = products(4), eight = products(8);
+      for (std::size_t i = 0; i < four.size(); ++i) CHECK(same_bits(four[i], eight[i]));
+      CHECK(allclose(eight[0].to(float64), linear(few.to(float64), w.to(float64)), 1e-5, 1e-4));
+      CHECK(allclose(eight[2].to(float64), linear(few.to(float64), dequantize(rows).to(float64)), 1e-5, 1e-4));
     }
   });
 }
