@@ -27,10 +27,8 @@ void add_run(T* y, const T* x, std::int64_t n) {
 // y[i] = x[step i + along ids[i]], and y[step i + along ids[i]] += x[i].
 template <class W>
 void gather_run(W* y, const W* x, const std::int64_t* ids, std::int64_t n, std::int64_t step, std::int64_t along) {
-  if (step == 0 && along == 1)
-    for (std::int64_t i = 0; i < n; ++i) y[i] = x[ids[i]];
-  else
-    for (std::int64_t i = 0; i < n; ++i) y[i] = x[step * i + along * ids[i]];
+  if (step == 0 && along == 1) return FIT_KERNELS(gather_table, W).line(y, x, ids, n);
+  for (std::int64_t i = 0; i < n; ++i) y[i] = x[step * i + along * ids[i]];
 }
 template <class T>
 void scatter_run(T* y, const T* x, const std::int64_t* ids, std::int64_t n, std::int64_t step, std::int64_t along) {

@@ -2,22 +2,32 @@
 #include <cstdint>
 
 #include "kernels/axis_view.hpp"
+#include "kernels/copy.hpp"
+#include "kernels/isa.hpp"
 #include "kernels/strided_loop.hpp"
 
 // Moving elements by lists of ids, which have been checked but for those of gather(). No two threads ever write one
 // element, and each element's sums are added in the order of the list: results have the bits of plain loops.
 namespace fit::kernels {
 
+/// Pieces on one thread, compiled for each instruction set. W: a word of with_word().
+template <class W>
+struct GatherKernels {
+  /// y[i] = x[ids[i]] for i < n.
+  void (*line)(W* y, const W* x, const std::int64_t* ids, std::int64_t n);
+};
+template <class IsaTag, class W>
+const GatherKernels<W>& gather_table();
+
+struct IdKernels {
+  bool (*within)(const std::int64_t* ids, std::int64_t n, std::int64_t low, std::int64_t last);
+};
+template <class IsaTag, class T>
+const IdKernels& id_table();
+
 /// Whether n ids are all in low … last.
 inline bool all_within(const std::int64_t* ids, std::int64_t n, std::int64_t low, std::int64_t last) {
-  // The first bit is set as soon as one id is below low or above last: without a branch, the loop is vectorised.
-  std::uint64_t signs = 0;
-  const auto l = static_cast<std::uint64_t>(low), m = static_cast<std::uint64_t>(last);
-  for (std::int64_t i = 0; i < n; ++i) {
-    const auto v = static_cast<std::uint64_t>(ids[i]);
-    signs |= (v - l) | (m - v);
-  }
-  return signs >> 63 == 0;
+  return FIT_KERNELS(id_table, std::int64_t).within(ids, n, low, last);
 }
 
 /// y[o, i, :] = x[o, ids[i], :] for i < count, but 0 where ids[i] is `skip`. x is [a.outer, a.n, a.inner], y
