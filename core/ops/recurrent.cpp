@@ -85,7 +85,7 @@ class Packed {
 enum class Direction { forwards, backwards };
 template <class Body>
 void each_step(const Sizes& s, Direction direction, const Body& body) {
-  constexpr std::int64_t least_rows = 6, most_rows = 18, cached = 1 << 19;  // bytes, of L2 caches of 1 MB and more
+  constexpr std::int64_t least_rows = 4, most_rows = 18, cached = 1 << 19;  // bytes, of L2 caches of 1 MB and more
   if (s.B == 0 || s.H == 0) return;
   const auto time = [&](std::int64_t i) { return direction == Direction::forwards ? i : s.T - 1 - i; };
   const auto columns = [&](std::int64_t j) { return std::min(panel_width, s.H - j); };
