@@ -102,7 +102,8 @@ void gemm_bf16_tasks(const Product<BFloat16>& p, Bf16Loop loop, const Cut& cut, 
     const std::int64_t first = i * panel_width, last = std::min(end * panel_width, shared.size);
     shared.pack({first, last - first, 0, p.k}, packed.get() + shared.room(first, p.k));
   });
-  // A task is worth some five microseconds at least; more than 256 rows or columns would not use the shared operand better.
+  // A task is worth some five microseconds at least; more than 256 rows or columns would not use the shared operand
+  // better.
   const auto wanted = static_cast<std::int64_t>(std::clamp(p.flops() / (5 * parallel_flops), 1.0, 16.0));
   const std::int64_t step = std::min<std::int64_t>(panels((cut.size + wanted - 1) / wanted) * panel_width, 256);
   const std::int64_t count = std::min(step, cut.size), k_part = std::min(p.k, bf16_k_part);
