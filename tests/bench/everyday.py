@@ -72,10 +72,11 @@ def loader():
 
 def file(used):
     from safetensors.torch import load_file, save_file
-    path = os.path.join(tempfile.mkdtemp(), "x")
+    folder = tempfile.TemporaryDirectory()  # goes when `step` does
+    path = os.path.join(folder.name, "x")
     save_file({str(i): torch.ones(1000000) for i in range(50)}, path)
 
-    def step():
+    def step(folder=folder):
         tensors = load_file(path)
         if used:
             for x in tensors.values():
@@ -158,7 +159,10 @@ ROWS = {
 
 
 def run(command):
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:  # it has said why
+        sys.exit(f"failed: {' '.join(command)}")
+    return done.stdout.splitlines()[-1]
 
 
 def main():
@@ -173,7 +177,11 @@ def main():
     if args.one:
         print(median(ROWS[args.one]()))
         return
-    for name in args.only.split(",") if args.only else ROWS:
+    names = args.only.split(",") if args.only else list(ROWS)
+    for name in names:
+        if name not in ROWS:
+            parser.error(f"there is no row {name}: {', '.join(ROWS)}")
+    for name in names:
         ours, theirs = [], []
         for _ in range(args.rounds):
             ours.append(json.loads(run([args.bench, "--quick", "--threads", str(args.threads), "--only", name])))
