@@ -25,13 +25,13 @@ namespace fit {
 namespace detail {
 namespace {
 
-// A block at rest, but for the link in its first word: the search for leaks follows that.
+// A cached block. Only its first word, the link to the next block, may be read: leak checkers follow the link.
 void poison(void* block, std::size_t capacity) {
   FIT_POISON(static_cast<char*>(block) + sizeof(void*), capacity - sizeof(void*));
   (void)block, (void)capacity;
 }
 
-// Large blocks in large pages: fewer faults when they are first touched, fewer misses of the page table later.
+// Puts large blocks into huge pages: fewer page faults at first touch, fewer TLB misses later.
 void* from_system(std::size_t capacity) {
   constexpr std::size_t page = std::size_t{2} << 20;
   if (capacity < page) return std::aligned_alloc(64, capacity);
@@ -43,7 +43,7 @@ void* from_system(std::size_t capacity) {
   return block;
 }
 
-// Written by the owning thread alone, so a plain load and store will do; atomic because memory_stats() reads it.
+// Only the owning thread writes, so a plain load and store suffice. Atomic because memory_stats() reads it.
 struct Counter {
   std::atomic<std::int64_t> value{0};
   std::int64_t get() const { return value.load(std::memory_order_relaxed); }
@@ -70,7 +70,7 @@ void drop(FreeList& list) {
   while (!list.empty()) std::free(list.pop());
 }
 
-// Of a size class, in bytes.
+// The capacity of a size class in bytes.
 std::int64_t capacity_of(int index) {
   if (index < SizeClass::small) return std::int64_t{64} * (index + 1);
   const int step = index - SizeClass::small;
@@ -89,15 +89,15 @@ Registry& registry() {
 }
 std::atomic<std::int64_t> cache_limit{std::int64_t{2} << 30};
 
-// What threads hand on to each other: blocks that one has taken and another one gives back, such as the batches of a
-// loader's thread. In the cache of whoever gives them back they would only pile up.
+// Blocks that one thread allocates and another thread frees, such as the batches of a loader's thread. They would pile
+// up in the cache of the thread that frees them.
 class SharedPool {
  public:
   static SharedPool& get() {
     static auto* pool = new SharedPool;  // never destroyed, as the registry
     return *pool;
   }
-  /// Takes up a block that the calling thread's cache doesn't count as its own. False if the pool is full.
+  /// Adds a block that another thread allocated. False if the pool is full.
   bool put(void* block, SizeClass size) {
     const auto bytes = static_cast<std::int64_t>(size.capacity);
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -136,9 +136,8 @@ class SharedPool {
   MemoryStats live_;  // what was given back here, below 0: the threads that took it count it as live
 };
 
-// What a thread's cache has of one size class. A block is its own as long as it has taken more of that size than have
-// come back: the batches that another thread makes must not pile up here for as long as the program holds data of other
-// sizes.
+// One size class in a thread's cache. The cache keeps a freed block only while it has allocated more blocks of this
+// size than were freed here. So batches that another thread allocates do not pile up.
 struct Bin {
   FreeList free;
   Counter taken;  // less what has come back
@@ -204,9 +203,9 @@ Cache* make_cache() {
   return current = &cache;
 }
 
-// What acquire() and release() do rarely stands in functions of its own: they themselves then need no stack.
+// The rare paths of acquire() and release() are separate functions, so that the common paths need no stack frame.
 
-// A block to be handed out.
+// Prepares a block for its new owner.
 void* fresh(void* block, std::size_t capacity) {
 #if defined(__SANITIZE_ADDRESS__)
   std::memset(block, 0xFF, capacity);  // NaN in both float types: an element read before it is written shows
@@ -215,7 +214,7 @@ void* fresh(void* block, std::size_t capacity) {
   return block;
 }
 
-// A block that the thread's cache does not have.
+// Allocates a block when the thread's cache is empty.
 [[gnu::noinline]] void* acquire_outside(SizeClass size) {
   if (size.index >= SizeClass::count)
     throw Error("[memory] more than 2^48 bytes were asked for: no machine can address them");
@@ -232,7 +231,7 @@ void* fresh(void* block, std::size_t capacity) {
   return fresh(block, size.capacity);
 }
 
-// A block that the thread's cache does not keep: another thread has taken it, or the cache is full.
+// Frees a block that the thread's cache does not keep: another thread allocated it, or the cache is full.
 [[gnu::noinline]] void release_outside(void* block, SizeClass size) noexcept {
   Cache* const cache = current ? current : make_cache();
   if (!cache) return std::free(block);

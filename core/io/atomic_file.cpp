@@ -17,8 +17,8 @@ namespace fit::io {
 
 namespace {
 
-// Opens a temporary that is new, or was left by a program that was killed; -1 if a living one writes it. Who writes
-// holds its lock. On a file system without locks all that is there counts as being written.
+// Opens a temporary file that is new, or that a killed program left behind. Returns -1 if a running program writes it:
+// a writer holds the file's lock. On a file system without locks, every existing temporary counts as in use.
 int claim(const char* name) {
   constexpr int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW;
   int file = ::open(name, flags | O_CREAT | O_EXCL, 0666);
@@ -29,7 +29,7 @@ int claim(const char* name) {
   }
   const bool locked = file >= 0 && ::flock(file, LOCK_EX | LOCK_NB) == 0;
   const bool ours = locked || (fresh && errno != EWOULDBLOCK);
-  // While it was opened, its writer may have put it in place or taken it away.
+  // Between open and lock, the writer may have renamed or removed the file.
   struct stat opened, named;
   if (ours && ::fstat(file, &opened) == 0 && ::lstat(name, &named) == 0 && opened.st_ino == named.st_ino &&
       opened.st_dev == named.st_dev && ::ftruncate(file, 0) == 0)
@@ -59,7 +59,7 @@ void AtomicFile::discard() {
 
 void AtomicFile::fail(const char* what) {
   const std::string why = std::strerror(errno);
-  discard();  // here, too: if nobody catches the error, no destructor runs
+  discard();  // an uncaught exception runs no destructor
   throw FileError(std::string("[") + op_ + "] " + path_ + " " + what + ": " + why);
 }
 
@@ -78,7 +78,7 @@ void AtomicFile::commit() {
   if (::fsync(file_) != 0) fail("can't be flushed to the disk");
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("can't be put in place");
   ::close(std::exchange(file_, -1));
-  // The new name is on the disk once its directory is; a file system that can't do that has done what it can.
+  // The rename is durable once the directory is flushed. Some file systems cannot flush a directory: ignore that.
   const std::size_t slash = path_.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
   if (const int d = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); d >= 0) {

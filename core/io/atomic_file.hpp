@@ -4,10 +4,10 @@
 
 namespace fit::io {
 
-/// Writes a file whole or not at all: into a temporary file of the same directory, which commit() flushes to the disk
-/// and puts in the file's place. Without commit() (an exception on the way) the temporary goes and the old file stays
-/// as it was. The temporary of a program that was killed is used by the next one that writes the file. Throws
-/// FileError, in the name of `op`, that says which file and why.
+/// Writes a file completely or not at all. The bytes go to a temporary file in the same directory; commit() flushes it
+/// to the disk and renames it over the target. Without commit() (an exception) the temporary is removed and the old
+/// file is unchanged. A temporary of a killed program is reused by the next writer. Throws FileError with `op`, the
+/// path and the reason.
 class AtomicFile {
  public:
   AtomicFile(const char* op, const std::string& path);

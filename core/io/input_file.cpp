@@ -8,7 +8,7 @@ namespace fit::io {
 InputFile::InputFile(const char* op, const std::string& path) : op_(op), path_(path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) fail("there is no such file");
-  // Asked before it is opened: to open a pipe waits until somebody writes into it.
+  // Checked before open(), because opening a pipe blocks until a writer opens it.
   if (!std::filesystem::is_regular_file(path, error)) fail("it is not a regular file");
   size_ = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
   file_.reset(std::fopen(path.c_str(), "rb"));

@@ -9,23 +9,22 @@
 
 namespace fit::io {
 
-/// A regular file of known length that is read from front to back, or from a place that is sought. Throws FileError in
-/// the name of `op`.
+/// Reads a regular file of known length, sequentially or after seek(). Throws FileError with `op`.
 class InputFile {
  public:
   InputFile(const char* op, const std::string& path);
-  /// What is within a file: the bytes that were taken out of it, and the name that messages have for them.
+  /// Reads bytes that were extracted from another file. Messages use the given name.
   InputFile(const char* op, const std::string& name, std::string bytes);
 
   std::int64_t size() const { return size_; }
   std::int64_t position() const { return at_; }
   std::int64_t left() const { return size_ - at_; }
   void read(void* to, std::int64_t bytes);
-  /// Goes on from there, which must be in the file.
+  /// Continues reading at this position, which must be inside the file.
   void seek(std::int64_t position);
   /// All bytes that are left.
   std::string rest();
-  /// Its number for the system; -1 of what is within a file.
+  /// The file descriptor; -1 for extracted bytes.
   int descriptor() const { return file_ ? fileno(file_.get()) : -1; }
 
   template <class... Parts>
@@ -47,7 +46,7 @@ class InputFile {
   std::int64_t size_ = 0, at_ = 0;
 };
 
-/// Bytes of a file as they may stand in a message: short, and without what is not printable.
+/// Bytes of a file for a message: shortened, printable characters only.
 std::string shown(std::string bytes);
 
 }  // namespace fit::io

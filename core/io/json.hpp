@@ -7,15 +7,15 @@
 
 namespace fit::io {
 
-/// What a JSON text of a file may hold at most.
+/// Limits for the JSON text of a file.
 struct JsonLimits {
-  int depth;                ///< brackets within brackets
+  int depth;                ///< nesting of brackets
   std::size_t innermost;    ///< values in a list at that depth
   std::size_t name = 4096;  ///< bytes of a key
 };
 
-/// A JSON value that takes no memory to be destroyed. nlohmann's lists what is in an array or object first, and where
-/// there is no memory for that list, its destructor ends the program.
+/// A JSON value whose destructor allocates nothing. nlohmann's destructor first copies the elements into a list, and
+/// ends the program if that allocation fails.
 template <class Value>
 class Frugal : public Value {
  public:
@@ -37,8 +37,8 @@ class Frugal : public Value {
 };
 using Json = Frugal<nlohmann::json>;
 
-/// Parses strictly: one value, valid UTF-8, no key twice in an object (a parser alone keeps the last), within the
-/// limits, which hold while it parses. Throws FileError in the name of the file.
+/// Parses strictly: one value, valid UTF-8, no duplicate keys (nlohmann alone keeps the last), within the limits. The
+/// limits are checked during parsing. Throws FileError with the file's name.
 Json parse_json(const InputFile& file, const std::string& text, const JsonLimits& limits);
 
 }  // namespace fit::io

@@ -11,7 +11,7 @@ FileKind kind_of(InputFile& file) {
   char b[8] = {};
   file.read(b, std::min<std::int64_t>(sizeof b, file.left()));
   file.seek(0);
-  if (b[0] == 'P' && b[1] == 'K' && b[2] == 5 && b[3] == 6) return FileKind::zip;  // one that holds nothing
+  if (b[0] == 'P' && b[1] == 'K' && b[2] == 5 && b[3] == 6) return FileKind::zip;  // an empty archive
   // .safetensors begins with the length of its header in 8 bytes, and a header is far below 4 GB.
   if (file.size() >= 8 && std::all_of(b + 4, b + 8, [](char c) { return c == 0; })) return FileKind::safetensors;
   if (b[0] == 'P' && b[1] == 'K' && b[2] < '\x09' && b[3] < '\x09') return FileKind::zip;

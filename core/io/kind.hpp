@@ -3,13 +3,13 @@
 
 namespace fit::io {
 
-/// What a file of tensors seems to be, by its first bytes.
+/// Guesses the format of a file of tensors from its first bytes.
 enum class FileKind { safetensors, json, zip, pickle };
 FileKind kind_of(InputFile& file);
 
-/// Throws FileError that says how a pickle, which may run code as it is read, is made a .safetensors file in Python.
+/// Throws FileError that shows how to convert a pickle to .safetensors in Python. A pickle may run code when read.
 [[noreturn]] void refuse_pickle(const InputFile& file);
-/// Throws FileError unless the file may be .safetensors: what else it is, and what to do.
+/// Throws FileError if the file is not .safetensors. The message names the format and the function that reads it.
 void refuse_others(InputFile& file);
 
 }  // namespace fit::io

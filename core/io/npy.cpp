@@ -149,7 +149,7 @@ Header read_header(io::InputFile& in) {
   return HeaderReader(in, text).read();
 }
 
-// Elements of type T, as they are.
+// Reads elements of type T without conversion.
 template <class T>
 Tensor elements(io::InputFile& in, const Shape& shape) {
   Tensor y = Tensor::empty(shape, dtype_of<T>());
@@ -157,7 +157,7 @@ Tensor elements(io::InputFile& in, const Shape& shape) {
   return y;
 }
 
-// Elements of type T, made int64.
+// Reads elements of type T and converts them to int64.
 template <class T>
 Tensor widened(io::InputFile& in, const Shape& shape) {
   std::vector<T> narrow(static_cast<std::size_t>(shape.numel()));

@@ -6,13 +6,13 @@
 
 namespace fit::io {
 
-/// What load_npy() reads, from where the file is on to its end.
+/// Reads an .npy array from the current position to the end of the file.
 Tensor read_npy(InputFile& in);
 
-/// Throws Error in the name of `op` for a type that the format doesn't have. what: "the tensor".
+/// Throws Error with `op` for a dtype that .npy lacks. what: "the tensor".
 void expect_npy_type(const char* op, const std::string& what, const Tensor& x);
 
-/// What save_npy() writes before the elements.
+/// The .npy header that precedes the elements.
 std::string npy_header(const Tensor& x);
 
 }  // namespace fit::io

@@ -28,7 +28,7 @@ constexpr std::size_t longest_name = 4096;
 
 // ---- element types ------------------------------------------------------------------------------------------------
 
-// The bits of 1 sign, 5 exponent and 10 fraction bits as those of a float32.
+// Converts the bits of a float16 (1 sign, 5 exponent, 10 fraction bits) to float32.
 float half_to_float(std::uint16_t h) {
   const std::uint32_t sign = std::uint32_t{h & 0x8000u} << 16, exponent = h >> 10 & 0x1F, fraction = h & 0x3FFu;
   if (exponent == 0) {  // zero or subnormal: fraction * 2^-24
@@ -41,7 +41,7 @@ float half_to_float(std::uint16_t h) {
   return f;
 }
 
-// To the nearest, of two as near the even one.
+// Rounds to the nearest float16, ties to even.
 std::uint16_t float_to_half(float x) {
   std::uint32_t bits;
   std::memcpy(&bits, &x, sizeof bits);
@@ -53,7 +53,7 @@ std::uint16_t float_to_half(float x) {
   return static_cast<std::uint16_t>(sign | (size - (112u << 23) + 0xfffu + (size >> 13 & 1u)) >> 13);
 }
 
-// Elements of type From, each converted to To.
+// Reads elements of type From and converts each to To.
 template <class From, class To, class Convert>
 Tensor converted(io::InputFile& in, const Shape& shape, const Convert& convert) {
   Tensor y = Tensor::empty(shape, dtype_of<To>());
@@ -67,7 +67,7 @@ Tensor converted(io::InputFile& in, const Shape& shape, const Convert& convert) 
   return y;
 }
 
-// Elements as they are.
+// Reads elements without conversion.
 Tensor elements(io::InputFile& in, const Shape& shape, DType dtype) {
   Tensor y = Tensor::empty(shape, dtype);
   in.read(y.fresh<char>(), shape.numel() * size_of(dtype));
@@ -87,7 +87,7 @@ struct Format {
   const char* name;
   std::int64_t size;
   DType read_as;
-  Tensor (*convert)(io::InputFile&, const Shape&) = nullptr;  // null: the elements are taken as they are
+  Tensor (*convert)(io::InputFile&, const Shape&) = nullptr;  // null: no conversion
 };
 
 template <class From>
@@ -134,7 +134,7 @@ struct Entry {
   std::uint64_t begin, end;  // in the data
 };
 
-// Why a tensor can't have this name; null if it can. What is not UTF-8 is found by whoever reads or writes the JSON.
+// The reason why a tensor can't have this name; null if it can. The JSON reader and writer check for valid UTF-8.
 const char* wrong_name(const std::string& name) {
   if (name.empty()) return "is empty";
   if (name.size() > longest_name) return "is longer than 4096 bytes";
@@ -162,7 +162,7 @@ class HeaderReader {
     return m;
   }
 
-  /// In the order of the data, which they fill without a hole.
+  /// In the order of the data. The tensors fill the data without gaps.
   std::vector<Entry> entries() const {
     std::vector<Entry> all;
     for (const auto& [name, value] : header_.items())
@@ -252,7 +252,7 @@ io::Json read_header(io::InputFile& file) {
   return io::parse_json(file, text, {3, 32, longest_name});
 }
 
-// How the elements of large tensors come out of a file: now, or as they are asked for, through the system's pages.
+// How large tensors are read: immediately, or on demand through a memory mapping.
 enum class Large { read, mapped };
 
 // The tensor at the file's position.
@@ -264,7 +264,7 @@ Tensor read_tensor(io::InputFile& file, const Format& format, const Shape& shape
   return elements(file, shape, format.read_as);
 }
 
-// The tensors of an open file, which the readers share: each seeks its own place.
+// The tensors of an open file. The readers share the file; each seeks to its own position.
 std::vector<io::Stored> stored_in(const std::shared_ptr<io::InputFile>& file, const std::vector<Entry>& entries,
                                   Large large) {
   const std::int64_t data = file->position();
@@ -290,8 +290,8 @@ std::vector<io::Stored> open_one(const std::string& path, Large large,
 
 // ---- several files ------------------------------------------------------------------------------------------------
 
-// The files that an index names, each with the tensors that it must hold: {"metadata": {…}, "weight_map": {name:
-// file}}.
+// The files of an index, each with the tensors that it must hold. The index is
+// {"metadata": {…}, "weight_map": {name: file}}.
 std::map<std::string, std::vector<std::string>> read_index(io::InputFile& file) {
   if (file.size() > static_cast<std::int64_t>(longest_header)) file.fail("the index has more than 100000000 bytes");
   const io::Json json = io::parse_json(file, file.rest(), {3, 32, longest_name});
@@ -331,7 +331,7 @@ std::vector<io::Stored> open_safetensors(const std::string& path, Large large,
   return io::kind_of(file) == io::FileKind::json ? open_index(path, large) : open_one(path, large, metadata);
 }
 
-// float64 by way of float32 as an odd number, so that it is rounded once.
+// Converts float64 to float32 by rounding to odd, so that the later rounding to 16 bits is the only one.
 void write_halves(io::AtomicFile& out, const Tensor& x) {
   std::vector<std::uint16_t> halves(static_cast<std::size_t>(x.numel()));
   dispatch_floating(x.dtype(), [&](auto zero) {
@@ -373,7 +373,7 @@ std::string quoted(const std::string& s) {
   }
 }
 
-// An object of JSON, by the texts of its values.
+// Writes a JSON object from keys and values that are JSON texts.
 class ObjectText {
  public:
   void put(const std::string& key, const std::string& value) {
@@ -398,7 +398,7 @@ void save_safetensors(const std::string& path, const StateDict& tensors,
     if (!names.insert(name).second) check::fail(op, "the name '", io::shown(name), "' is there twice");
     if (!x.defined()) check::fail(op, "the tensor '", io::shown(name), "' is undefined");
   }
-  // With the larger elements first, each tensor lies at a multiple of its elements' size.
+  // Tensors with larger elements come first, so that each tensor is aligned to its element size.
   StateDict sorted = tensors;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const auto& a, const auto& b) { return size(a.second) > size(b.second); });

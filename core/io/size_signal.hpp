@@ -4,8 +4,8 @@
 
 namespace fit::io {
 
-/// While one lives, a write past the limit of file sizes (RLIMIT_FSIZE) fails in this thread with EFBIG, as other
-/// writes fail, and does not end the program by SIGXFSZ.
+/// Blocks SIGXFSZ on this thread while it lives: a write past RLIMIT_FSIZE fails with EFBIG instead of ending the
+/// program.
 class NoSizeSignal {
  public:
   NoSizeSignal() {
@@ -15,7 +15,7 @@ class NoSizeSignal {
     pthread_sigmask(SIG_BLOCK, &signal(), &before_);
   }
   ~NoSizeSignal() {
-    if (!waiting_) {  // the one that a write has raised meanwhile; it is raised in the thread that writes
+    if (!waiting_) {  // consume the signal that a write on this thread has raised
       const timespec now = {};
       while (sigtimedwait(&signal(), nullptr, &now) > 0) {
       }

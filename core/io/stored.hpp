@@ -7,7 +7,7 @@
 
 namespace fit::io {
 
-/// A tensor that is in a file, or elsewhere, and is read when it is asked for: each time anew.
+/// A tensor in a file. Each call of read() reads it again.
 struct Stored {
   std::string name;
   Shape shape;
@@ -17,8 +17,8 @@ struct Stored {
 
 std::vector<Stored> stored(const StateDict& state);
 
-/// What a .safetensors file holds, or those that a .safetensors.index.json lists, or an .npz. What is wrong with a file
-/// is found now, but for a disk that fails later on and booleans that are neither 0 nor 1.
+/// Opens a .safetensors file, a .safetensors.index.json with its files, or an .npz. The headers are checked now. Only a
+/// failing disk and booleans other than 0 and 1 are reported later, by read().
 std::vector<Stored> open_tensors(const std::string& path);
 
 }  // namespace fit::io

@@ -11,10 +11,10 @@ constexpr std::uint32_t local_mark = 0x04034b50, central_mark = 0x02014b50, end_
                         locator_64_mark = 0x07064b50, end_64_mark = 0x06064b50;
 constexpr std::uint64_t local_bytes = 30, central_bytes = 46, end_bytes = 22, locator_64_bytes = 20, end_64_bytes = 56;
 constexpr std::uint64_t longest_comment = 0xFFFF;
-constexpr std::uint64_t in_extra = 0xFFFFFFFF;  // the number stands in the extra field
-constexpr std::uint64_t deflate_ratio = 1032;   // the most that deflate reaches (zlib's technical details)
+constexpr std::uint64_t in_extra = 0xFFFFFFFF;  // the value is in the extra field
+constexpr std::uint64_t deflate_ratio = 1032;   // the maximum compression ratio of deflate (zlib's technical details)
 
-// The little-endian number of n bytes.
+// Reads a little-endian number of n bytes.
 std::uint64_t number(const std::string& s, std::size_t at, int n) {
   std::uint64_t v = 0;
   for (int k = n - 1; k >= 0; --k) v = v << 8 | static_cast<unsigned char>(s[at + static_cast<std::size_t>(k)]);
@@ -25,7 +25,7 @@ void put(std::string& s, std::uint64_t v, int n) {
   for (int k = 0; k < n; ++k) s += static_cast<char>(v >> (8 * k) & 0xFF);
 }
 
-// Sizes that don't fit 32 bits stand in the extra field 1, in this order.
+// Extra field 1 holds the sizes that don't fit 32 bits, in this order.
 void widen(const InputFile& file, ZipReader::Member& m, const std::string& extra) {
   if (m.size != in_extra && m.packed != in_extra && m.header != in_extra) return;
   for (std::size_t at = 0; at + 4 <= extra.size();) {

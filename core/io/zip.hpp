@@ -7,9 +7,8 @@
 
 namespace fit::io {
 
-/// What a zip file holds, stored or deflated (PKWARE's APPNOTE.TXT 6.3.10, with its 64-bit sizes). Nothing of the file
-/// is trusted: sizes are held against the file's length before memory is taken. Throws FileError in the name of the
-/// file.
+/// Reads a zip file with stored or deflated members (PKWARE's APPNOTE.TXT 6.3.10, including 64-bit sizes). Sizes are
+/// compared with the file's length before memory is allocated. Throws FileError with the file's name.
 class ZipReader {
  public:
   struct Member {
@@ -21,7 +20,7 @@ class ZipReader {
 
   explicit ZipReader(InputFile& file);
   const std::vector<Member>& members() const { return members_; }
-  /// Its bytes, once their checksum is seen to be right.
+  /// The member's bytes, after checking their CRC.
   std::string read(const Member& member);
 
  private:
@@ -39,7 +38,7 @@ class ZipReader {
 /// Whether a zip file is what torch.save() writes.
 bool holds_pickle(const ZipReader& zip);
 
-/// The bytes that a zip file has for a member, in front of its data and in its directory; and its end.
+/// The records of a zip file: a member's local header, its directory entry, and the end of the directory.
 struct ZipEntry {
   std::string name;
   std::uint32_t crc, size, header;

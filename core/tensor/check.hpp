@@ -21,8 +21,7 @@ inline void stored(const char* op, const char* name, const Tensor& x) {
   if (!x.defined()) fail(op, name, " is undefined: give it a value first (zeros, tensor, ...)");
 }
 
-/// defined(op, "a", a, "b", b): no argument may be an undefined tensor, or int8. Those that follow here ask for it,
-/// too.
+/// defined(op, "a", a, "b", b): no argument may be undefined or int8. The checks below include this one.
 template <class... Others>
 void defined(const char* op, const char* name, const Tensor& x, const Others&... others) {
   stored(op, name, x);
@@ -32,7 +31,7 @@ void defined(const char* op, const char* name, const Tensor& x, const Others&...
   if constexpr (sizeof...(others) > 0) defined(op, others...);
 }
 
-/// The same of each of a list: each_defined(op, "part", parts) names "part 0", "part 1" ….
+/// defined() for each tensor of a list: each_defined(op, "part", parts) names "part 0", "part 1" ….
 inline void each_defined(const char* op, const char* name, const std::vector<Tensor>& all) {
   for (std::size_t i = 0; i < all.size(); ++i)
     if (!all[i].defined() || all[i].dtype() == int8)

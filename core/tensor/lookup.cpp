@@ -28,7 +28,7 @@ const std::string* most_similar(const std::string& name, const std::vector<std::
   std::size_t least = name.size() / 2 + 1;
   for (const std::string& other : names) {
     const std::size_t more = std::max(name.size(), other.size()) - std::min(name.size(), other.size());
-    if (more >= least) continue;  // the distance is at least that
+    if (more >= least) continue;  // the length difference is a lower bound of the distance
     const std::size_t d = edit_distance(name, other);
     if (d < least) best = &other, least = d;
   }

@@ -6,7 +6,7 @@
 namespace fit {
 namespace {
 
-// How far byte `at` lies behind the beginning of its page.
+// The offset of byte `at` within its page.
 std::size_t in_page(std::uintptr_t at) { return at % static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)); }
 
 }  // namespace

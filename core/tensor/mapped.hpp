@@ -3,10 +3,9 @@
 
 namespace fit {
 
-/// A tensor of the elements that begin at byte `offset` of an open file, which may be closed after. Pages of the file
-/// are read when they are first asked for; what is written to the tensor is the process's own, a page at a time, and
-/// never reaches the file. Undefined where the system can't map the file or the elements don't begin at a multiple of
-/// their size: they are to be read then.
+/// Maps the elements at byte `offset` of an open file as a tensor. The file may be closed afterwards. A page is read at
+/// its first access. A write copies its page (copy-on-write) and never reaches the file. Returns an undefined tensor if
+/// the system can't map the file or if `offset` is misaligned for the dtype: the caller then reads the elements.
 Tensor mapped(int descriptor, std::int64_t offset, const Shape& shape, DType dtype);
 
 }  // namespace fit

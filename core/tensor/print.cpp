@@ -10,7 +10,8 @@
 namespace fit {
 namespace {
 
-constexpr std::int64_t summary_above = 1000, edge = 3;  // more elements than that: only `edge` at either end of an axis
+constexpr std::int64_t summary_above = 1000,
+                       edge = 3;  // larger tensors print only `edge` elements at each end of an axis
 constexpr int digits = 4, line_width = 80;
 
 class Printer {
@@ -29,7 +30,7 @@ class Printer {
  private:
   bool cut(int axis) const { return summary_ && x_.shape()[axis] > 2 * edge; }
 
-  // The places of the elements that are shown, in row-major order.
+  // The indices of the printed elements, in row-major order.
   void collect(int axis, std::int64_t at) {
     if (axis == x_.rank()) {
       shown_.push_back(at);
@@ -50,7 +51,7 @@ class Printer {
     } else if constexpr (std::is_integral_v<T>) {
       for (const std::int64_t i : shown_) cells_.push_back(std::to_string(p[i]));
     } else {
-      // NumPy's rule, but milder for whole numbers: powers of ten where sizes are far apart, very large or very small.
+      // NumPy's rule, relaxed for integers: scientific notation if magnitudes differ widely or are extreme.
       double most = 0, least = INFINITY;
       bool whole = true;
       for (const std::int64_t i : shown_) {
@@ -80,7 +81,7 @@ class Printer {
     return std::string(width_ - c.size(), ' ') + c;
   }
 
-  // Everything from `axis` on; its lines after the first begin below the bracket.
+  // Prints the axes from `axis` on. Later lines are indented below the opening bracket.
   std::string block(int axis) {
     if (axis == x_.rank()) return cell();
     const bool last = axis == x_.rank() - 1;
@@ -88,7 +89,7 @@ class Printer {
     const std::string new_line = "\n" + indent;
     const std::string between = last ? ", " : "," + std::string(static_cast<std::size_t>(x_.rank() - axis - 2), '\n');
     const std::int64_t n = x_.shape()[axis];
-    std::size_t room = line_width;  // in a line of the last axis
+    std::size_t room = line_width;  // characters left in the current line
     std::string s = "[";
     for (std::int64_t i = 0; i < n; ++i) {
       const bool gap = cut(axis) && i == edge;

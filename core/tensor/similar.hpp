@@ -5,10 +5,10 @@
 
 namespace fit {
 
-/// How many letters of `a` have to be put in, left out or changed to make `b` of it (Levenshtein 1966).
+/// The edit distance: insertions, deletions and substitutions that turn `a` into `b` (Levenshtein 1966).
 std::size_t edit_distance(const std::string& a, const std::string& b);
 
-/// The most similar of the names; null if none has most of its letters right.
+/// The name with the smallest edit distance; null if no name matches in at least half of its letters.
 const std::string* most_similar(const std::string& name, const std::vector<std::string>& names);
 
 }  // namespace fit

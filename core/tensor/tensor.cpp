@@ -22,7 +22,7 @@ Storage* new_storage(std::size_t bytes) {
 }
 
 void forget_rounded(Storage& s) noexcept {
-  if (!s.rounded.load(std::memory_order_relaxed)) return;  // an exchange is dear
+  if (!s.rounded.load(std::memory_order_relaxed)) return;  // an atomic exchange is expensive
   Storage* const copy = s.rounded.exchange(nullptr, std::memory_order_acq_rel);
   if (copy && drop(copy->refs)) free_storage(copy);
 }
@@ -45,7 +45,7 @@ std::int64_t Scalar::whole(const char* op) const {
   if (!integer && value_ != std::floor(value_))
     check::fail(op, "the number ", value_,
                 " is not whole and the tensor is not floating: convert the tensor with .to(float32)");
-  // An unsigned integer above INT64_MAX has come out negative.
+  // An unsigned integer above INT64_MAX was converted to a negative number.
   if (integer ? value_ > 0 && whole_ < 0 : value_ >= 0x1p63 || value_ < -0x1p63)
     check::fail(op, "the number ", value_, " does not fit int64: it must be in -2^63 … 2^63 - 1");
   return integer ? whole_ : static_cast<std::int64_t>(value_);
@@ -60,8 +60,8 @@ void Tensor::throw_dtype(DType asked) const {
 }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype) {
-  constexpr std::int64_t most_bytes = std::int64_t{1} << 46;  // that a process can address, on any machine of today
-  if (shape.numel() > most_bytes / 8 && shape.numel() > most_bytes / size_of(dtype))  // first what costs no division
+  constexpr std::int64_t max_bytes = std::int64_t{1} << 46;  // above the address space of a process on current machines
+  if (shape.numel() > max_bytes / 8 && shape.numel() > max_bytes / size_of(dtype))  // the first test is a constant
     check::fail("tensor", "shape ", shape, " in ", dtype, " takes more than ", most_bytes,
                 " bytes: more than a machine can address");
   detail::Storage* s = detail::new_storage(static_cast<std::size_t>(shape.numel() * size_of(dtype)));

@@ -1,6 +1,6 @@
-// The threads behind parallel_for. Why not OpenMP's: those spin for milliseconds when they wait, so that two programs
-// on one machine slow each other down tenfold; they are gone after a fork(), which then hangs; and the thread sanitizer
-// can't see how they wait.
+// The threads behind parallel_for. OpenMP is not used for three reasons. Its threads spin for milliseconds when they
+// wait, so two programs on one machine slow each other down tenfold. They do not survive fork(): the child hangs. The
+// thread sanitizer does not see how they synchronise.
 #include "threads/thread_pool.hpp"
 
 #include <pthread.h>
@@ -19,18 +19,18 @@
 namespace fit::detail {
 namespace {
 
-// Some 30 us: about what it costs to fall asleep and to be woken.
+// About 30 us: the cost of falling asleep and being woken.
 constexpr int spins = 2000;
 
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  __asm__ volatile("isb");  // takes about as long; `yield` does nothing on most processors
+  __asm__ volatile("isb");  // as long as x86's pause; `yield` does nothing on most arm processors
 #endif
 }
 
-// An event: threads wait until a change to atomics is signalled, spinning first if `spin`, then asleep.
+// An event. A waiting thread first spins (if `spin`), then sleeps, until a change of the atomics is signalled.
 class Event {
  public:
   template <class Ready>
@@ -40,7 +40,7 @@ class Event {
       pause();
     }
     std::unique_lock<std::mutex> lock(mutex_);
-    ++asleep_;  // before ready() looks, as the change comes before signal() looks: one of the two sees the other
+    ++asleep_;  // before ready() reads; signal() reads asleep_ after the change: one of the two notices the other
     changed_.wait(lock, ready);
     --asleep_;
   }
@@ -61,7 +61,7 @@ int cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-// While one lives, this thread, and those that it makes, get no signals: they are for the program's own threads.
+// Blocks all signals on this thread and the threads that it starts: signals belong to the program's own threads.
 class BlockSignals {
  public:
   BlockSignals() {
@@ -93,8 +93,7 @@ class ThreadPool {
   }
 
  private:
-  // Makes the threads that `count` lacks, the caller among them, as many as there can be. Gives back how many there
-  // are.
+  // Starts threads until there are `count` with the caller, or as many as the system allows. Returns their number.
   int ensure_threads(int count) {
     if (threads_ + 1 < count) {
       const BlockSignals no_signals;
@@ -121,17 +120,17 @@ class ThreadPool {
   static constexpr int most = (1 << 16) - 1;
   const int cores_ = cores();
   std::mutex busy_;
-  int threads_ = 0;  // beside the caller's
+  int threads_ = 0;  // without the caller
   const void* task_ = nullptr;
   void (*call_)(const void*, int, int) = nullptr;
   std::atomic<int> pending_{0};
-  std::atomic<std::uint64_t> round_{0};  // its number, and how many threads take part: both are read at once
+  std::atomic<std::uint64_t> round_{0};  // round number and thread count in one word, so that both are read together
   Event start_, end_;
 };
 
-std::atomic<ThreadPool*> pool{nullptr};  // never destroyed: its threads wait until the program ends
+std::atomic<ThreadPool*> pool{nullptr};  // never destroyed: its threads wait until the program exits
 
-// Null where there is no memory for one.
+// Returns null if memory is exhausted.
 ThreadPool* the_pool() {
   if (ThreadPool* p = pool) return p;
   static std::once_flag once;

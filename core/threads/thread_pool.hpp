@@ -2,9 +2,8 @@
 
 namespace fit::detail {
 
-/// Calls task(t, n) side by side on threads t = 0 … n - 1, of which the caller is the first, and comes back when all
-/// have ended. n is `count`, or less where threads are lacking: 1 while they serve another caller. The task must not
-/// throw.
+/// Calls task(t, n) concurrently on threads t = 0 … n - 1 and returns when all have finished. Thread 0 is the caller.
+/// n is `count`, or less if threads are missing; n is 1 while the pool serves another caller. The task must not throw.
 void run_on_threads(int count, const void* task, void (*call)(const void* task, int t, int n));
 
 template <class Task>
@@ -12,7 +11,7 @@ void run_on_threads(int count, const Task& task) {
   run_on_threads(count, &task, [](const void* f, int t, int n) { (*static_cast<const Task*>(f))(t, n); });
 }
 
-/// From now on parallel_for() is one call on this thread, as inside another one.
+/// Makes parallel_for() sequential on this thread, as inside another parallel_for().
 void stay_on_this_thread();
 
 }  // namespace fit::detail
