@@ -88,7 +88,8 @@ std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector
   return random_split(dataset, sizes, g);
 }
 
-// ---- examples to a batch ------------------------------------------------------------------------------------------
+// ---- collating examples into a batch
+// ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -99,7 +100,7 @@ void check_fields(const char* op, const std::vector<Example>& examples) {
       check::fail(op, "the examples have ", examples[0].size(), " and ", e.size(), " fields: all must have as many");
 }
 
-// x [n, …] with rows of `value` behind it up to `length`.
+// Pads x [n, …] with rows of `value` up to `length`.
 Tensor padded(const Tensor& x, std::int64_t length, Scalar value) {
   if (x.size(0) == length) return x;
   return cat({x, full(x.shape().with(0, length - x.size(0)), value, x.dtype())});

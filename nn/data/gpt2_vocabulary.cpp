@@ -16,7 +16,7 @@ std::uint64_t key_of(std::int64_t a, std::int64_t b) {
   return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b);
 }
 
-// In GPT-2's files a byte is a character that can be printed: itself, or one of those from U+0100 on, in their order.
+// GPT-2's files write a byte as a printable character: itself, or the next free character from U+0100 on.
 std::vector<char32_t> characters_of_bytes() {
   std::vector<char32_t> all(256);
   char32_t next = 0x100;
@@ -25,7 +25,7 @@ std::vector<char32_t> characters_of_bytes() {
   return all;
 }
 
-// The bytes of a token of the file; or, if it has other characters, none.
+// The bytes of a token of the file; nothing if the token has other characters.
 std::string bytes_of(const std::string& token) {
   static const std::unordered_map<char32_t, char> bytes = [] {
     std::unordered_map<char32_t, char> all;
@@ -51,7 +51,7 @@ Kind kind_of(char32_t c) {
                                  : Kind::other;
 }
 
-// Where the word that begins at `at` ends, by GPT-2's pattern:
+// The end of the word that begins at `at`, by GPT-2's pattern:
 // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 std::size_t end_of_word(const unicode::Points& text, std::size_t at) {
   const auto is = [&](std::size_t i, char32_t c) { return i < text.size() && text[i] == c; };
@@ -66,7 +66,7 @@ std::size_t end_of_word(const unicode::Points& text, std::size_t at) {
   if (text[at] == U' ' && at + 1 < text.size() && kind_of(text[at + 1]) != Kind::space) ++end;
   const Kind kind = kind_of(text[end]);
   while (end < text.size() && kind_of(text[end]) == kind) ++end;
-  // The last white space before a word is left to it.
+  // The last white space before a word belongs to the word.
   if (kind == Kind::space && end < text.size() && end - at > 1) --end;
   return end;
 }
@@ -135,7 +135,7 @@ void GPT2Vocabulary::add_word(std::vector<std::int64_t>& ids, const std::string&
         first = &found->second, pair = found->first;
     }
     if (!first) break;
-    std::size_t to = 0;  // all such pairs, from the left
+    std::size_t to = 0;  // joins all such pairs from the left
     for (std::size_t from = 0; from < parts.size(); ++to) {
       const bool here = from + 1 < parts.size() && key_of(parts[from], parts[from + 1]) == pair;
       parts[to] = here ? first->joined : parts[from];

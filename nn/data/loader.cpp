@@ -35,7 +35,7 @@ Sampler weighted_sampler(const std::vector<double>& weights, std::int64_t count)
     std::vector<std::int64_t> order;
     const Tensor draws = rand({count}, float64, g);
     for (const double u : draws.data<double>()) {
-      // The first whose sum is above the draw has a weight above 0; rounding must not lead past the last.
+      // The first index with a cumulative sum above the draw has a weight above 0. The clamp guards against rounding.
       const auto found =
           std::upper_bound(sums.begin(), sums.end(), std::min(u * sums.back(), std::nextafter(sums.back(), 0.0)));
       order.push_back(found - sums.begin());
@@ -53,7 +53,7 @@ Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool) {
     for (std::int64_t at = 0; at < n; at += sorted)
       std::stable_sort(mixed.begin() + at, mixed.begin() + std::min(n, at + sorted),
                        [&](std::int64_t a, std::int64_t b) { return lengths[a] < lengths[b]; });
-    // Whole batches change places; what is left over stays last, or it would shift them.
+    // Shuffles full batches. The incomplete batch stays last, because it would shift the others.
     std::vector<std::int64_t> order;
     const Tensor batches = randperm(n / batch_size, g);
     for (const std::int64_t b : batches.data<std::int64_t>())
@@ -65,7 +65,7 @@ Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool) {
 
 // ---- prefetching --------------------------------------------------------------------------------------------------
 
-// A thread that makes the batches from one number up to another, at most `ahead` before they are taken.
+// A thread that makes the batches of an index range, at most `ahead` in advance.
 class DataLoader::Prefetcher {
  public:
   Prefetcher(const DataLoader& loader, std::int64_t begin, std::int64_t end, int ahead)
@@ -80,7 +80,7 @@ class DataLoader::Prefetcher {
     thread_.join();
   }
 
-  /// The next batch. Throws here what its making threw there.
+  /// The next batch. Rethrows the exception of the thread that made it.
   Batch take() {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return !ready_.empty() || error_; });
@@ -93,7 +93,7 @@ class DataLoader::Prefetcher {
 
  private:
   void run(const DataLoader& loader, std::int64_t begin, std::int64_t end) {
-    fit::detail::stay_on_this_thread();  // the others serve the training that goes on meanwhile
+    fit::detail::stay_on_this_thread();  // the thread pool serves the training
     for (std::int64_t i = begin; i < end; ++i) {
       std::exception_ptr error;
       Batch batch;
@@ -121,7 +121,7 @@ class DataLoader::Prefetcher {
   std::deque<Batch> ready_;
   std::exception_ptr error_;
   bool stop_ = false;
-  std::thread thread_;  // the last: it uses the others
+  std::thread thread_;  // declared last: it uses the members above
 };
 
 // ---- the loader ---------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ std::int64_t DataLoader::batches_in(const std::vector<std::int64_t>& order) cons
 }
 
 std::vector<std::int64_t> DataLoader::order_of(std::uint64_t seed, std::int64_t epoch) const {
-  // The upper half of the calls, so that the keys are not those of the numbers that initialise a model.
+  // Uses the upper half of the call numbers, so that the keys differ from those that initialise a model.
   Generator g;
   g.set_state(seed, std::uint64_t{1} << 63 | static_cast<std::uint64_t>(epoch) << 32);
   if (options_.sampler) {
@@ -209,7 +209,7 @@ bool DataLoader::next(Batch& batch) {
   const Rollback make_it_again([this] { prefetcher_.reset(); });
   batch = prefetcher_ ? prefetcher_->take() : make(done_);
   ++done_;
-  resumed_ = false;  // what was loaded is taken up, also by a loop that runs already
+  resumed_ = false;  // a running loop continues at the loaded position, too
   return true;
 }
 
@@ -231,7 +231,7 @@ void DataLoader::divide(int rank, int size) {
 Batch DataLoader::make(std::int64_t index) const {
   const NoGrad no_grad;
   dist::Rows rows = rows_of(index);
-  if (rows.count == 0) rows.first = rows.of - 1, rows.count = 1;  // there is none: one that doesn't count
+  if (rows.count == 0) rows.first = rows.of - 1, rows.count = 1;  // an empty shard repeats one row with weight 0
   const auto* const collate = options_.collate.target<Batch (*)(const std::vector<Example>&)>();
   const bool own = options_.collated == Collated::own || (collate && *collate == stack_collate);
   const std::int64_t first = own ? rows.first : 0, end = own ? rows.first + rows.count : rows.of;

@@ -36,10 +36,10 @@ class CsvReader {
       : file_("read_csv", path), text_(file_.rest()), delimiter_(delimiter) {
     if (delimiter == '"' || delimiter == '\n' || delimiter == '\r')
       check::fail("read_csv", "the delimiter is a quote or the end of a line: it must be another character");
-    if (text_.compare(0, 3, "\xEF\xBB\xBF") == 0) at_ = 3;  // the mark that some programs put before UTF-8
+    if (text_.compare(0, 3, "\xEF\xBB\xBF") == 0) at_ = 3;  // the byte order mark
   }
 
-  /// Whether there was one more row; empty lines are none.
+  /// Reads the next row; false at the end. Skips empty lines.
   bool row(std::vector<std::string>& fields, std::int64_t& line) {
     while (at_ < text_.size() && (text_[at_] == '\n' || text_[at_] == '\r')) line_ += text_[at_++] == '\n';
     if (at_ == text_.size()) return false;
@@ -97,7 +97,7 @@ T number(const Csv& csv, std::size_t row, std::size_t column) {
   const std::string& field = csv.rows[row][column];
   const std::size_t end = field.find_last_not_of(' ') + 1, first = std::min(field.find_first_not_of(' '), end);
   const bool plus = first < end && field[first] == '+';
-  const char* const from = field.data() + first + plus;  // from_chars() knows no plus
+  const char* const from = field.data() + first + plus;  // from_chars() rejects a plus sign
   T value = 0;
   const auto [stop, error] = std::from_chars(from, field.data() + end, value);
   if (error != std::errc() || stop != field.data() + end || (plus && *from == '-')) {
@@ -162,14 +162,14 @@ Tensor Csv::numbers(const std::vector<std::string>& names, DType dtype) const {
 
 namespace {
 
-// A file that zlib reads, whether it is compressed or not.
+// Reads a gzipped or plain file through zlib.
 class MaybeCompressed {
  public:
   explicit MaybeCompressed(const std::string& path)
       : plain_("read_idx", path), file_(gzopen(path.c_str(), "rb"), gzclose) {
     if (!file_) plain_.fail("it can't be opened for reading");
   }
-  /// Up to so many bytes; fewer at the end.
+  /// Reads up to n bytes; fewer at the end of the file.
   std::int64_t some(void* to, std::int64_t bytes) {
     const int n = gzread(file_.get(), to, static_cast<unsigned>(bytes));
     int error = 0;
@@ -203,12 +203,12 @@ Tensor read_idx(const std::string& path, DType dtype) {
     unsigned char s[4];  // big-endian
     if (in.some(s, 4) != 4) fail("it ends within its header");
     sizes.push_back(std::int64_t{s[0]} << 24 | s[1] << 16 | s[2] << 8 | s[3]);
-    // A size of 0 must not hide that the others are too large.
+    // A size of 0 must not mask an overflow of the other sizes.
     if (sizes.back() > 0 && __builtin_mul_overflow(largest, sizes.back(), &largest)) largest = INT64_MAX;
     if (largest > std::int64_t{1} << 40) fail("its sizes multiply to more than 2^40");
     count *= sizes.back();
   }
-  // Memory grows with what is there, not with what the header says.
+  // Memory grows with the bytes read, not with the sizes in the header.
   std::vector<unsigned char> bytes;
   for (std::int64_t had = 0, n = 1; n > 0 && had <= count; had += n) {
     const std::int64_t piece = std::min(count + 1 - had, std::int64_t{1} << 20);

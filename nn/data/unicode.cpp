@@ -30,7 +30,7 @@ class Set {
   std::vector<char32_t> begins_, ends_;
 };
 
-// What characters are replaced by, but for those of `gone`, `blank` and Hangul.
+// Replacements of characters, except those in `gone` and `blank` and Hangul.
 std::unordered_map<char32_t, Points> replacements() {
   std::unordered_map<char32_t, Points> all;
   std::int32_t first = 0;
@@ -48,7 +48,7 @@ std::unordered_map<char32_t, Points> replacements() {
   return all;
 }
 
-// A syllable's two or three letters (The Unicode Standard, 3.12).
+// Decomposes a Hangul syllable into two or three letters (The Unicode Standard, 3.12).
 void append_hangul(Points& to, char32_t c) {
   const char32_t s = c - 0xAC00, last = s % 28;
   to.push_back(0x1100 + s / 588);

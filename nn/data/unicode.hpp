@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-/// What the reference tokenizers do with a character (code point).
+/// Character classes of the reference tokenizers, by code point.
 namespace fit::unicode {
 
 namespace tables {
@@ -20,9 +20,9 @@ bool is_letter(char32_t c);  // \p{L} of GPT-2's pattern
 bool is_number(char32_t c);  // \p{N}
 bool is_space(char32_t c);   // \s
 
-bool is_punctuation(char32_t c);  // that stands alone for BERT
-/// What BERT reads in place of c: lower case without accents; nothing for control characters and accents; a blank for
-/// white space; an ideograph between blanks.
+bool is_punctuation(char32_t c);  // BERT splits these into separate words
+/// BERT's normalisation of c: lower case without accents, nothing for control characters and accents, a space for white
+/// space, spaces around an ideograph.
 void append_for_bert(Points& to, char32_t c);
 
 }  // namespace fit::unicode

@@ -34,7 +34,7 @@ void each_character(const std::string& text, const F& f) {
 void save_list(const char* op, const std::string& path, const char* format, const char* key,
                const nlohmann::json& list) {
   io::Frugal<nlohmann::ordered_json> json(nlohmann::ordered_json::object());
-  json.get_ref<nlohmann::ordered_json::object_t&>().reserve(3);  // growing, it would copy what it holds, and free it
+  json.get_ref<nlohmann::ordered_json::object_t&>().reserve(3);  // growing would copy and free the elements
   json["format"] = format;
   json["version"] = 1;
   json[key] = list;
@@ -44,7 +44,7 @@ void save_list(const char* op, const std::string& path, const char* format, cons
   out.commit();
 }
 
-// The list of a file, and whatever `make` makes of it. An Error of its becomes one of the file.
+// Reads the list of a file and passes it to `make`. An Error of `make` becomes a FileError.
 template <class Make>
 auto load_list(const char* op, const std::string& path, const char* format, const char* key, const Make& make) {
   io::InputFile file(op, path);
@@ -82,7 +82,7 @@ std::string Vocabulary::decode(const std::vector<std::int64_t>& ids) const {
 // ---- CharVocabulary -----------------------------------------------------------------------------------------------
 
 CharVocabulary::CharVocabulary(const std::string& text) {
-  std::set<std::string> all;  // the order of UTF-8's bytes is that of the code points
+  std::set<std::string> all;  // UTF-8 strings sort by code point
   each_character(text, [&](const std::string& c, std::size_t) { all.insert(c); });
   tokens_.assign(all.begin(), all.end());
   for (std::size_t i = 0; i < tokens_.size(); ++i) ids_[tokens_[i]] = static_cast<std::int64_t>(i);
@@ -114,7 +114,7 @@ CharVocabulary CharVocabulary::load(const std::string& path) {
                        text += c.get<std::string>();
                      }
                      CharVocabulary v(text);
-                     // One character each, none twice, in their order.
+                     // Single characters, sorted, without duplicates.
                      if (io::Json(nlohmann::json(v.tokens_)) != list)
                        file.fail("expected single characters in rising order");
                      return v;
@@ -137,13 +137,13 @@ enum class Kind { letter, digit, space, other };
 Kind kind_of(char c) {
   const auto u = static_cast<unsigned char>(c);
   if ((u | 32) >= 'a' && (u | 32) <= 'z') return Kind::letter;
-  if (u >= 0x80) return Kind::letter;  // parts of UTF-8's other characters
+  if (u >= 0x80) return Kind::letter;  // a byte of a multi-byte character
   if (u >= '0' && u <= '9') return Kind::digit;
   return u == ' ' || (u >= '\t' && u <= '\r') ? Kind::space : Kind::other;
 }
 
-// Calls f with each word: a run of letters, of digits, or of other signs, with one blank before it; or of white space,
-// without the blank that belongs to the next.
+// Calls f with each word. A word is a run of letters, digits or other signs with at most one space before it, or a run
+// of white space without the space that belongs to the next word.
 template <class F>
 void each_word(const std::string& text, const F& f) {
   for (std::size_t at = 0; at < text.size();) {
@@ -162,7 +162,7 @@ Ids bytes_of(const std::string& word) {
   return ids;
 }
 
-// Joins each occurrence of a pair, from the left.
+// Merges each occurrence of a pair, from the left.
 void join(Ids& ids, Pair pair, std::int64_t joined) {
   std::size_t to = 0;
   for (std::size_t from = 0; from < ids.size(); ++to) {
@@ -180,10 +180,10 @@ struct Word {
 
 constexpr std::size_t longest_token = 256;  // bytes
 
-// How often each pair stands in the text, and in which words; those that are too long for a token are left out.
+// Counts each pair of tokens in the text and the words that contain it. Omits pairs too long for one token.
 class PairCounts {
  public:
-  /// `lengths`: how many bytes each token has.
+  /// `lengths`: the bytes of each token.
   explicit PairCounts(const std::vector<std::size_t>& lengths) : lengths_(lengths) {}
   void add(const std::vector<Word>& words, std::size_t w, std::int64_t sign) {
     const Word& word = words[w];
@@ -208,7 +208,7 @@ class PairCounts {
   const std::vector<std::size_t>& lengths_;
   std::map<Pair, std::int64_t> counts_;
   std::set<std::pair<std::int64_t, Pair>> order_;  // the most frequent first
-  std::map<Pair, std::set<std::size_t>> words_;    // some may no longer hold it
+  std::map<Pair, std::set<std::size_t>> words_;    // may include words that no longer contain the pair
 };
 
 }  // namespace
@@ -259,7 +259,7 @@ Tensor BytePairVocabulary::encode(const std::string& text) const {
     const auto [at, first] = known.try_emplace(word);
     if (first) {
       Ids ids = bytes_of(word);
-      for (;;) {  // joins the pair that was learned first
+      for (;;) {  // merges the pair that was learned first
         auto best = joined_.end();
         for (std::size_t i = 0; i + 1 < ids.size(); ++i)
           if (const auto found = joined_.find(key_of(ids[i], ids[i + 1]));

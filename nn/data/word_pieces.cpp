@@ -90,7 +90,7 @@ std::vector<std::int64_t> WordPieces::ids_of(const std::string& text, std::int64
   if (max_length < 0 || max_length == 1)
     check::fail(op, "max_length is ", max_length, ": it must be 0 (all) or at least 2, for [CLS] and [SEP]");
   std::vector<std::int64_t> ids{begin_};
-  // The names of special tokens stand for them, as in the reference.
+  // The name of a special token in a text is that token, as in the reference.
   std::size_t at = 0;
   while (at < text.size()) {
     std::size_t next = text.size();

@@ -15,7 +15,7 @@ namespace {
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 double share(double part, double whole) { return whole == 0 ? nan : part / whole; }
-// A precision or recall that has nothing to judge is 0.
+// A precision or recall with denominator 0 is 0.
 double share_or_0(double part, double whole) { return whole == 0 ? 0 : part / whole; }
 double harmonic(double a, double b) { return a + b == 0 ? 0 : 2 * a * b / (a + b); }
 
@@ -42,7 +42,7 @@ void check_scores(const char* op, const Tensor& scores, const Tensor& targets) {
                 ": they must be [..., C] and [...], with C at least 1");
 }
 
-// Of a row of scores, how many come before that of class c: those that are larger, and equals that stand before it.
+// The rank of class c in a row of scores: the number of larger scores, plus equal scores at smaller indices.
 std::int64_t place_of(const char* op, const Tensor& scores, std::int64_t row, std::int64_t c) {
   const std::int64_t classes = scores.size(-1);
   std::int64_t before = 0;
@@ -109,7 +109,7 @@ void ConfusionMatrix::add(const Tensor& predicted, const Tensor& targets, std::i
   const auto found = ids.data<std::int64_t>();
   each_target(op, targets, classes_, ignore_index, [&](std::int64_t row, std::int64_t target) {
     check_class(op, "predicted", row, found[row], classes_);
-    if (is_floating(predicted.dtype())) place_of(op, predicted, row, target);  // refuses NaN
+    if (is_floating(predicted.dtype())) place_of(op, predicted, row, target);  // throws on NaN
     cells.push_back(static_cast<std::size_t>(target * classes_ + found[row]));
   });
   for (const std::size_t cell : cells) ++counts_[cell];

@@ -21,18 +21,18 @@ using nlohmann::json;
 constexpr const char* op = "plot::attention_page";
 constexpr std::int64_t longest_token = 200;  // code points
 
-// One record as the page has it: at most so many rows and columns.
+// One record as the page stores it: rows and columns are merged into blocks up to a limit.
 struct Sheet {
   std::int64_t heads = 0, rows = 0, cols = 0;
-  std::int64_t row_block = 1, col_block = 1;  // queries and keys in a row and in a column
+  std::int64_t row_block = 1, col_block = 1;  // queries per row, keys per column
   std::vector<float> weights;                 // [heads, rows, cols]
-  std::int64_t mask_heads = 0;                // 0: nothing is hidden
+  std::int64_t mask_heads = 0;                // 0: no pair is masked
   std::vector<std::uint8_t> hidden;           // [mask_heads, rows, cols]
 };
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Why pairs are hidden, where some are.
+// The reason why each pair is masked, if any pair is.
 std::vector<std::uint8_t> hidden_pairs(const AttentionRecord& r, std::int64_t& mask_heads) {
   mask_heads = 0;
   if (!r.mask.defined() && !r.causal && r.window == 0) return {};
@@ -63,7 +63,7 @@ Sheet sheet_of(const AttentionRecord& r, std::int64_t most) {
       float* const to = s.weights.data() + (h * s.rows + row) * s.cols;
       for (std::int64_t j = 0; j < Sk; ++j) to[j / s.col_block] += from[(h * Sq + i) * Sk + j] / in_block;
     }
-  // A block is hidden if all of it is; then the first pair says why.
+  // A block is masked if all its pairs are. Its reason is that of its first pair.
   s.hidden.resize(static_cast<std::size_t>(s.mask_heads * s.rows * s.cols));
   for (std::int64_t block = 0; block < static_cast<std::int64_t>(s.hidden.size()); ++block) {
     const std::int64_t h = block / (s.rows * s.cols), row = block / s.cols % s.rows, col = block % s.cols;
@@ -80,8 +80,8 @@ Sheet sheet_of(const AttentionRecord& r, std::int64_t most) {
   return s;
 }
 
-// The largest weight of each row as float32, little-endian, then each weight as a fraction of it in 255 steps. A row
-// that is not finite has a largest of NaN.
+// Encodes each row as its maximum (float32, little-endian) and its weights as fractions of the maximum in 255 steps.
+// The maximum of a row with a non-finite weight is NaN.
 std::string encoded(const Sheet& s) {
   const std::size_t rows = static_cast<std::size_t>(s.heads * s.rows), cols = static_cast<std::size_t>(s.cols);
   std::string bytes(rows * (4 + cols), '\0');
@@ -99,7 +99,7 @@ std::string encoded(const Sheet& s) {
   return bytes;
 }
 
-// Whether rows that should add up to 1 don't.
+// Whether any row that should sum to 1 does not.
 bool has_odd_sums(const Sheet& s) {
   for (std::size_t r = 0; r < static_cast<std::size_t>(s.heads * s.rows); ++r) {
     double sum = 0;
@@ -116,7 +116,7 @@ bool has_nan(const Sheet& s) {
 
 json number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
 
-// Texts and blocks that several records share are there once.
+// Collects the data of a page. Texts and blocks that several records share are stored once.
 class Page {
  public:
   explicit Page(const AttentionPageOptions& options) : options_(options) {}
@@ -167,7 +167,7 @@ class Page {
     std::string blocks;
     for (std::size_t i = 0; i < blocks_.list.size(); ++i)
       blocks += "<script type=\"text/plain\" id=\"block-" + std::to_string(i) + "\">" + blocks_.list[i] + "</script>\n";
-    // JSON that holds no '<' can neither end nor begin an element, and is never run.
+    // JSON without '<' can neither close nor open an element, so a browser never runs it.
     std::string text;
     for (const char c : data.dump(-1, ' ', true, json::error_handler_t::replace))
       text += c == '<' ? std::string("\\u003c") : std::string(1, c);
@@ -179,7 +179,7 @@ class Page {
   }
 
  private:
-  // Values, each once, in the order of their first use.
+  // Distinct values in the order of their first use.
   struct Pool {
     std::vector<std::string> list;
     std::map<std::string, std::size_t> number;
@@ -194,7 +194,7 @@ class Page {
     return r.kind == AttentionKind::self ? r.weights.size(2) - r.weights.size(1) : 0;
   }
 
-  // Names of `size` tokens in blocks, as a JSON list. Those without a name are called by their position.
+  // The names of `size` tokens in blocks as a JSON list. A token without a name is named by its position.
   static std::string labels(const std::vector<std::string>& names, std::int64_t size, std::int64_t block,
                             std::int64_t first) {
     const auto name = [&](std::int64_t i) {

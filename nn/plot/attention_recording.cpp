@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* op = "AttentionRecording";
 
-// One element's weights as [H, Sq, Sk], in memory of their own.
+// A copy of one element's weights, [H, Sq, Sk].
 Tensor element_of(const Tensor& weights, std::int64_t element) {
   check::floating(op, "weights", weights);
   const Shape& s = weights.shape();
@@ -49,7 +49,7 @@ Tensor mask_of(const Tensor& mask, std::int64_t element, const Shape& weights) {
   return visible != 0;
 }
 
-// Fills in the names that self-attention leaves out, and checks how many there are.
+// Uses the query names for the keys of self-attention, and checks the number of names.
 void check_tokens(AttentionRecord& r) {
   const auto queries = static_cast<std::size_t>(r.weights.size(1)), keys = static_cast<std::size_t>(r.weights.size(2));
   if (r.kind == AttentionKind::self) {

@@ -8,7 +8,7 @@ namespace {
 
 using Palette = std::array<Rgb, palette_size>;
 
-// Linear between the anchors, which are equally spaced.
+// Interpolates linearly between equally spaced anchors.
 Palette interpolate(const std::vector<std::uint32_t>& anchors) {
   Palette p;
   for (int i = 0; i < palette_size; ++i) {

@@ -16,7 +16,7 @@ constexpr Rgb rgb(std::uint32_t hex) {
   return {static_cast<std::uint8_t>(hex >> 16), static_cast<std::uint8_t>(hex >> 8), static_cast<std::uint8_t>(hex)};
 }
 
-inline constexpr int palette_size = 255;  // an indexed PNG has 256 colours: the last is for what is not finite
+inline constexpr int palette_size = 255;  // an indexed PNG has 256 colours; the last one marks non-finite values
 
 const std::array<Rgb, palette_size>& palette(Colormap map);
 

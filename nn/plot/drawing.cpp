@@ -11,8 +11,8 @@
 namespace fit::plot {
 
 const Look& look_of(Theme theme) {
-  // Series: Okabe and Ito's colours, which the colour-blind can tell apart; the yellow is left out where it lacks
-  // contrast. On the dark ground they are lighter.
+  // Series use Okabe and Ito's colours, which colour-blind readers can distinguish. The light theme omits yellow, which
+  // lacks contrast. The dark theme uses lighter variants.
   static const Look light{
       rgb(0xffffff),
       rgb(0x1f2328),

@@ -16,13 +16,14 @@ inline constexpr std::int64_t longest_title = 120, longest_label = 60;  // code 
 // The colours of a theme.
 struct Look {
   Rgb ground, ink, soft_ink, grid;
-  Rgb not_finite, stroke;  // of cells that have no value
+  Rgb not_finite, stroke;  // colours of cells without a value
   std::vector<Rgb> series;
 };
 const Look& look_of(Theme theme);
 const Rgb& series_color(const Look& look, std::size_t i);
 
-// ---- what a figure consists of, from back to front ----------------------------------------------------------------
+// ---- the elements of a figure, drawn from back to front
+// ----------------------------------------------------------------
 
 enum class Anchor { start, middle, end };
 
@@ -44,7 +45,7 @@ struct Box {
   Rgb fill;
   double opacity = 1;
   const char* name = "";   // its class
-  std::string title = "";  // what a browser shows while the pointer rests on it
+  std::string title = "";  // a browser's tooltip
 };
 struct Line {
   double x1, y1, x2, y2;
@@ -78,7 +79,7 @@ struct Image {
   std::vector<Rgb> colors;
   bool smooth;
 };
-// What follows, up to the end of the group, is moved; its edges may be kept sharp.
+// Translates the elements up to the end of the group. Optionally keeps edges sharp.
 struct GroupBegin {
   double dx = 0, dy = 0;
   bool crisp = false;
@@ -100,7 +101,7 @@ class Drawing {
   void line(double x1, double y1, double x2, double y2, Rgb stroke, double width = 1) {
     add(Line{x1, y1, x2, y2, stroke, width});
   }
-  // All of a figure, on its ground if that is another.
+  // Adds another figure, with its background if the themes differ.
   void figure(double x, double y, const Figure& f, Theme around);
   const std::vector<Shape>& shapes() const { return shapes_; }
 

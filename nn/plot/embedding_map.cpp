@@ -24,7 +24,7 @@ struct Area {
   bool meets(const Area& o) const { return left < o.right && o.left < right && top < o.bottom && o.top < bottom; }
 };
 
-// Writes names beside points, where there is room.
+// Writes names beside points where they overlap nothing.
 class Names {
  public:
   Names(const Frame& frame, const std::vector<Point>& points, double radius) : frame_(frame), radius_(radius) {
@@ -51,7 +51,7 @@ class Names {
   }
 
  private:
-  // Areas are kept by the squares that they touch.
+  // Occupied areas are indexed by the grid squares that they touch.
   template <class F>
   static bool any_square(const Area& a, const F& f) {
     constexpr double side = 24;
@@ -135,7 +135,7 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
     frame.notes.push_back(std::to_string(rows - n) + " of " + std::to_string(rows) +
                           " rows are not finite, and left out.");
   const double radius = n > 3000 ? 1.4 : n > 500 ? 2.2 : 3.2, opacity = n > 3000 ? 0.4 : n > 500 ? 0.6 : 0.85;
-  // Notes come before the field's place is known, names after it: how many have room is found out first.
+  // The notes need the number of names that fit, and are placed before the field is. So the names are counted first.
   const auto draw = [&](Frame& f) {
     f.begin();
     std::vector<Point> points;

@@ -22,7 +22,7 @@ void append_chunk(std::string& png, const std::string& type, const std::string& 
   append_u32(png, static_cast<std::uint32_t>(crc32_z(0, bytes_of(body), body.size())));
 }
 
-// Pixels of 8 bits a channel, each row without a filter.
+// Encodes pixels with 8 bits per channel; no row is filtered.
 std::string png(std::int64_t width, std::int64_t height, int channels, char color_type, const std::string& palette,
                 const std::vector<std::uint8_t>& pixels) {
   std::string header, rows;

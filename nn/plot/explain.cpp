@@ -17,7 +17,7 @@ using plot::Visibility;
 constexpr const char* op = "explain";
 constexpr std::int64_t most_cells = 40, most_cases = 4;
 
-// "3", "0 and 2", "1, 2 and 5", "0 … 7": numbers in order, runs of three and more drawn together.
+// Formats sorted numbers: "3", "0 and 2", "1, 2 and 5". Runs of three or more become a range: "0 … 7".
 std::string listed(const std::vector<std::int64_t>& numbers) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < numbers.size();) {
@@ -45,7 +45,7 @@ std::string subject(const char* one, const char* many, const std::vector<std::in
          (which.size() == 1 ? "s" : "");
 }
 
-// The pairs as rows of signs; many are drawn together, and "+" stands for a part of them.
+// Draws the pairs as rows of characters. Large masks are drawn in blocks; "+" is a partly masked block.
 void draw(std::ostream& out, const Visibility& v) {
   const std::int64_t by = std::max<std::int64_t>(1, (std::max(v.rows, v.cols) + most_cells - 1) / most_cells);
   static const char signs[] = {'#', '.', '-', 'x', '<'};
@@ -73,11 +73,11 @@ void draw(std::ostream& out, const Visibility& v) {
   out << '\n';
 }
 
-// Sentences about one case; whatever is wrong or likely to be begins with "!".
+// Sentences about one case. A sentence about a likely mistake begins with "!".
 void describe(std::ostream& out, const Visibility& v, bool has_mask) {
   std::vector<std::int64_t> blind, padding;
   std::int64_t least = v.cols, most = 0;
-  std::map<Hidden, std::int64_t> keeps_off;  // what hides keys from the queries that see nothing
+  std::map<Hidden, std::int64_t> keeps_off;  // why the keys of fully masked queries are masked
   for (std::int64_t q = 0; q < v.rows; ++q) {
     std::int64_t seen = 0;
     for (std::int64_t k = 0; k < v.cols; ++k) seen += v.at(0, q, k) == plot::visible;
@@ -125,7 +125,7 @@ void describe(std::ostream& out, const Visibility& v, bool has_mask) {
            "all.\n";
 }
 
-// Whether a mask is true where one that means the opposite would be.
+// Whether the mask looks like one with inverted polarity (1 = ignore).
 std::string inverted(const Tensor& mask) {  // boolean [B, H, 1|Sq, Sk]
   const std::int64_t rows = mask.size(2), cols = mask.size(3), all = mask.numel() / std::max<std::int64_t>(1, cols);
   const bool* const m = mask.data<bool>().data();
@@ -140,7 +140,7 @@ std::string inverted(const Tensor& mask) {  // boolean [B, H, 1|Sq, Sk]
              "  set causal.\n";
   }
   if (rows != 1) return {};
-  // Of each sequence: does what may be seen stand at the end?
+  // For each sequence: are the unmasked keys at the end?
   std::int64_t at_end = 0, at_start = 0, nothing = 0;
   for (std::int64_t row = 0; row < all; ++row) {
     const bool* const r = m + row * cols;
@@ -191,7 +191,7 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
     mask = reshape(numbers, four) != 0;
   }
 
-  // Sequences and heads that see the same are one case.
+  // Sequences and heads with equal masks form one case.
   const std::int64_t B = mask.defined() ? mask.size(0) : 1, H = mask.defined() ? mask.size(1) : 1;
   std::vector<std::pair<Visibility, std::vector<std::int64_t>>> cases;
   std::map<std::vector<std::uint8_t>, std::size_t> known;

@@ -10,7 +10,7 @@ namespace fit::plot {
 namespace {
 
 constexpr double em = 1024;
-constexpr int curve_pieces = 5;  // lines that a curve is made of
+constexpr int curve_pieces = 5;  // straight segments per curve
 
 class Outline {
  public:
@@ -43,7 +43,7 @@ class Outline {
   }
 
  private:
-  // Of a pair of points, the second is relative to the first point's origin, too.
+  // Both points of a pair are relative to the same origin.
   Point next() { return {here_.x + number(), here_.y + number()}; }
   double number() {
     while (at_ < end_ && *at_ == ' ') ++at_;
@@ -93,7 +93,7 @@ const Glyph& glyph(char32_t c) {
   if (has_no_width(c)) return nothing;
   const auto found = font.find(c);
   if (found != font.end()) return found->second;
-  return c >= 0x1100 ? wide : narrow;  // from there on most are as wide as they are high
+  return c >= 0x1100 ? wide : narrow;  // from U+1100 on, most characters are as wide as high
 }
 
 std::vector<char32_t> characters(const std::string& utf8) {

@@ -6,20 +6,20 @@
 
 namespace fit::plot {
 
-// The outlines of font/dejavu_sans.txt: "HEX ADVANCE COMMANDS" for each character. A null is the last.
+// The lines of font/dejavu_sans.txt, one character each: "HEX ADVANCE COMMANDS". A null pointer ends the list.
 extern const char* const font_lines[];
 
 struct Point {
   double x, y;
 };
 
-// What a character looks like in a font of size 1, y going down, 0 on the line.
+// A character in a font of size 1. y points down; 0 is the baseline.
 struct Glyph {
   double advance = 0;
-  std::vector<std::vector<Point>> contours;  // closed; those of holes run the other way round
+  std::vector<std::vector<Point>> contours;  // closed; holes have the opposite orientation
 };
 
-// One that the font doesn't have is a box. What joins others, or only says where they go, has no width.
+// A character that the font lacks is drawn as a box. Combining and formatting characters have no width.
 const Glyph& glyph(char32_t c);
 
 // The characters of printable text.

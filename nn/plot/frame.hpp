@@ -21,7 +21,7 @@ struct Axis {
   }
   double scaled(double v) const { return log ? std::log10(v) : v; }
   double position(double v) const { return (scaled(v) - scaled(low)) / (scaled(high) - scaled(low)); }
-  // Widens the range by a share on both sides, and sets the ticks. Throws Error if there is nothing in it.
+  // Pads the range by a fraction on both sides and sets the ticks. Throws Error if the range is empty.
   void finish(const char* op, const char* name, double margin, int tick_count);
 };
 
@@ -30,7 +30,7 @@ struct LegendEntry {
   Rgb color;
 };
 
-// Axes around a field, a title, a legend on the right and notes below. Set the public members, then begin().
+// A plotting area with axes, a title, a legend on the right and notes below. Set the public members, then begin().
 class Frame {
  public:
   std::string title, xlabel, ylabel;
@@ -41,7 +41,7 @@ class Frame {
   double field_width = 470, field_height = 290;
   bool grid = true;
 
-  // Draws all that goes behind the data.
+  // Draws the elements behind the data.
   void begin();
   Drawing drawing;
   const Look& look() const { return look_of(theme); }
@@ -51,7 +51,7 @@ class Frame {
   double top() const { return top_; }
   double right() const { return left_ + field_width; }
   double bottom() const { return top_ + field_height; }
-  // Draws the rest.
+  // Draws the elements in front of the data.
   Figure end();
 
  private:

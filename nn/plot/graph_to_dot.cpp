@@ -37,7 +37,7 @@ std::string joined(const Layers& parts, std::size_t count) {
 }
 bool is_number(const std::string& s) { return !s.empty() && s.find_first_not_of("0123456789") == std::string::npos; }
 
-// What two operations have in common; an element of a list keeps what comes after it.
+// The layers that two operations share. After a list's index the remaining names are kept.
 Layers between(const Layers& before, const Layers& after) {
   std::size_t n = 0;
   while (n < before.size() && n < after.size() && before[n] == after[n]) ++n;
@@ -87,11 +87,11 @@ class Graph {
   struct Group {
     std::string name;  // of the layer
     std::size_t operations = 0, parameters = 0;
-    std::int64_t numbers = 0;  // in the parameters
+    std::int64_t numbers = 0;  // elements of the parameters
     const Node* last = nullptr;
   };
 
-  // The layer of each node: of an operation by what it reads, of a parameter by its first name.
+  // Assigns a layer to each node: to an operation by its inputs, to a parameter by its first name.
   void find_layers() {
     layers_.resize(nodes_.size());
     std::unordered_map<const Node*, std::size_t> uses;
@@ -130,7 +130,7 @@ class Graph {
     return depth;
   }
 
-  // Groups nodes of layers that are at least so deep.
+  // Groups the nodes of layers at this depth or below.
   void fold(std::size_t depth) {
     groups_.clear();
     group_of_.assign(nodes_.size(), "");
@@ -148,7 +148,7 @@ class Graph {
       }
       group_of_[i] = name;
     }
-    // A parameter of another layer than those that use it stands for itself.
+    // A parameter that only other layers use is drawn on its own.
     for (auto g = groups_.begin(); g != groups_.end();) g = g->second.operations == 0 ? ungroup(g) : std::next(g);
   }
   std::map<std::string, Group>::iterator ungroup(std::map<std::string, Group>::iterator g) {
@@ -160,7 +160,7 @@ class Graph {
     return groups_.size() + static_cast<std::size_t>(std::count(group_of_.begin(), group_of_.end(), ""));
   }
 
-  // Leaves out what is farthest from the loss, if there is too much.
+  // Drops the nodes farthest from the loss if there are too many.
   void cut(std::size_t most) {
     left_out_ = 0;
     shown_.assign(nodes_.size(), true);
@@ -173,7 +173,7 @@ class Graph {
       shown_[i] = group->second;
       if (shown_[i] && (is_new || group_of_[i].empty())) --room;
     }
-    // Leaves come first in the order: those that what is shown reads are shown.
+    // Leaves come first in the order. A leaf is shown if a shown node reads it.
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (!shown_[i] || nodes_[i]->leaf()) continue;
       for (int e = 0; e < nodes_[i]->input_count; ++e)
@@ -223,12 +223,12 @@ class Graph {
   std::string item_text(std::size_t i) const {
     return group_of_[i].empty() ? node_text(i) : group_text(groups_.at(group_of_[i]), id(i));
   }
-  // How many layers are around what is drawn: around a layer that is drawn as one, those without itself.
+  // The number of layers around a drawn node. A layer that is drawn as one node does not count itself.
   std::size_t layers_around(std::size_t i) const {
     return group_of_[i].empty() ? layers_[i].size() : parts_of(group_of_[i]).size() - 1;
   }
 
-  // Nodes in boxes of their layers, one within the other.
+  // Draws nodes in nested boxes, one per layer.
   void write_layers(std::string& out, const std::vector<std::size_t>& inside, std::size_t depth) const {
     const std::string indent(2 * depth + 2, ' ');
     std::map<std::string, std::vector<std::size_t>> below;
@@ -271,7 +271,7 @@ class Graph {
         if (!from) continue;
         const std::size_t source = number_.at(from);
         const std::pair edge(id(source), id(i));
-        const bool once = !stands_alone(source) || !stands_alone(i);  // not for each operation within
+        const bool once = !stands_alone(source) || !stands_alone(i);  // one edge per group, not per operation
         if (edge.first == edge.second || (once && !drawn.insert(edge).second)) continue;
         out += "  " + edge.first + " -> " + edge.second + ";\n";
       }
@@ -286,7 +286,7 @@ class Graph {
   std::vector<Layers> layers_;
 
   std::map<std::string, Group> groups_;
-  std::vector<std::string> group_of_;  // of each node; "" for one that is drawn as itself
+  std::vector<std::string> group_of_;  // the group of each node; "" for a node drawn on its own
   std::vector<bool> shown_;
   std::size_t left_out_ = 0;
 };
@@ -304,7 +304,7 @@ std::string draw(const Tensor& loss, const StateDict& names, const GraphToDotOpt
 }  // namespace
 
 std::string graph_to_dot(const Tensor& loss, const nn::Layer& model, const GraphToDotOptions& options) {
-  StateDict names;  // with all names of those that are shared
+  StateDict names;  // with every name of a shared parameter
   nn::each_value(model, [&](const std::string& name, const nn::Field& field) {
     if (field.parameter) names.emplace_back(name, field.value());
   });

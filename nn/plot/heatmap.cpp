@@ -13,13 +13,13 @@ namespace {
 
 constexpr double tick_gap = 6, bar_width = 13, bar_gap = 18, title_height = 28, axis_height = 22;
 constexpr double label_space = tick_size + 1.5;
-constexpr std::int64_t most_rects = std::int64_t{64} * 64;  // beyond this, cells are the pixels of one image
-constexpr std::int64_t most_drawn = 1024;                   // rows and columns; beyond this, blocks of them are
+constexpr std::int64_t most_rects = std::int64_t{64} * 64;  // above this, cells are pixels of one image
+constexpr std::int64_t most_drawn = 1024;                   // rows and columns; above this, blocks are drawn
 
-// How the labels of the columns lie: flat, slanted or upright.
+// The direction of the column labels: horizontal, slanted or vertical.
 struct ColumnLabels {
   double angle = 0, height = 0;
-  double left = 0;  // how far they reach beyond the left of the cells
+  double left = 0;  // how far labels extend left of the cells
   std::int64_t stride = 1;
 };
 
@@ -34,7 +34,7 @@ double widest_label(const std::vector<std::string>& labels, std::int64_t stride)
   return widest;
 }
 
-// The largest cells that keep the picture in bounds; values, and up to 64 words, must fit in.
+// The largest cell size that keeps the picture in bounds. Printed values, and up to 64 words, must fit into a cell.
 Cells cell_size(const Matrix& m, bool values, bool words, double area) {
   const double most = values ? 54 : 40;
   double side = std::clamp(area / static_cast<double>(std::max(m.rows, m.cols)), 0.5, most);
@@ -45,7 +45,7 @@ Cells cell_size(const Matrix& m, bool values, bool words, double area) {
     side = std::max(side, widest + 8);
   }
   if (words && std::max(m.rows, m.cols) <= most_labels) side = std::max(side, label_space);
-  // A strip is made thick enough to be seen.
+  // A matrix of few rows gets cells that are thick enough to see.
   const auto stretch = [&](std::int64_t n) { return std::max(side, std::min(most, 72 / static_cast<double>(n))); };
   return {stretch(m.cols), stretch(m.rows)};
 }
@@ -70,7 +70,7 @@ ColumnLabels column_labels(const std::vector<std::string>& labels, double step) 
   return l;
 }
 
-// One matrix, its place known.
+// One matrix at a known position.
 struct Panel {
   const Matrix& matrix;
   const Scale& scale;
@@ -113,7 +113,7 @@ struct Panel {
 
   std::int64_t row_stride() const {
     const std::int64_t stride = label_stride(matrix.rows, cell.h, label_space);
-    // numbers that leave some out can as well leave out more
+    // numbers that skip some labels can skip more
     return stride > 1 && are_numbers(y) ? label_stride(matrix.rows, cell.h, 2 * label_space) : stride;
   }
 
@@ -136,7 +136,7 @@ struct Panel {
   }
 };
 
-// Between the colour bar's left edge and what it needs on the right.
+// The width from the colour bar's left edge to the end of its labels.
 struct ColorBar {
   const Scale& scale;
   const Look& look;
@@ -177,7 +177,7 @@ std::string description(const Matrix& m, const Scale& s) {
          fixed(s.high, 4);
 }
 
-// What has to be said of a matrix that is drawn in blocks.
+// The note under a matrix that is drawn in blocks.
 std::string note_on(const Matrix& m) {
   if (m.row_block == 1 && m.col_block == 1) return "";
   return "Each point is the mean of " + std::to_string(m.row_block) + " x " + std::to_string(m.col_block) + " values.";
@@ -185,7 +185,7 @@ std::string note_on(const Matrix& m) {
 
 std::string head_title(std::int64_t head) { return "Head " + std::to_string(head + 1); }
 
-// As many columns as make a grid without a hole, if that is nearly square.
+// The number of columns that fills the grid without gaps, if the grid is nearly square then.
 std::int64_t grid_columns(std::int64_t n) {
   if (n <= 3) return n;
   const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(n))));
@@ -194,7 +194,7 @@ std::int64_t grid_columns(std::int64_t n) {
   return root;
 }
 
-// A grid of panels on one scale: a single heat map is a grid of one. The labels are for `rows` x `cols`.
+// A grid of panels with one colour scale. A single heat map is a grid of one. The labels are for `rows` x `cols`.
 Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t all_rows, std::int64_t all_cols,
             const Options& options, bool name_heads) {
   const Matrix& first = matrices.front();

@@ -12,7 +12,7 @@ constexpr const char* op = "plot::histogram";
 constexpr std::int64_t most_bins = 1000, most_chosen = 100;
 constexpr std::size_t most_series = 7;
 
-// Of whole numbers of a small range: a bin each. Else NumPy's "auto".
+// Integers in a small range get one bin each. Other values get NumPy's "auto" bins.
 std::int64_t bins_of(std::vector<double> values, double low, double high, bool whole) {
   if (whole && high - low < static_cast<double>(most_chosen)) return static_cast<std::int64_t>(high - low) + 1;
   const auto n = static_cast<double>(values.size());
@@ -30,7 +30,7 @@ std::int64_t bins_of(std::vector<double> values, double low, double high, bool w
 struct Bins {
   double low, high;
   std::int64_t count;
-  std::vector<std::vector<double>> of;  // for each series, how many values are in each bin
+  std::vector<std::vector<double>> of;  // counts per bin, for each series
   double edge(std::int64_t i) const { return low + (high - low) * static_cast<double>(i) / static_cast<double>(count); }
 };
 
@@ -38,7 +38,7 @@ std::string plural(std::int64_t n, const char* what) {
   return std::to_string(n) + (n == 1 ? " value is " : " values are ") + what + ".";
 }
 
-// The outline of a series over its filled bars.
+// Draws the outline of a series over its filled bars.
 void draw_series(Frame& frame, const Bins& bins, std::size_t series, double floor, double opacity) {
   const Rgb color = series_color(frame.look(), series);
   Path outline{{}, color, 1.4, 1, "histogram"};

@@ -19,8 +19,8 @@ void check_curves(const std::vector<Curve>& curves) {
                   " y: there must be as many of both, or no x");
 }
 
-// The indices to draw of a curve: all of them, or of each group the smallest and the largest, in their order. More
-// points than that could not be told apart.
+// The indices of a curve to draw: all, or the minimum and maximum of each group, in order. More points could not be
+// distinguished.
 std::vector<std::size_t> thinned(const std::vector<double>& y) {
   constexpr std::size_t groups = 1200;
   const std::size_t n = y.size(), group = n <= 4 * groups ? 1 : (n + groups - 1) / groups;
@@ -37,7 +37,7 @@ std::vector<std::size_t> thinned(const std::vector<double>& y) {
   return keep;
 }
 
-// The mean of each point and its neighbours, a fiftieth of the curve in all. What is not drawn has no share in it.
+// A moving average over a fiftieth of the curve. Points that are not drawn are ignored.
 Curve running_mean(const Curve& c, const Axis& y) {
   const std::size_t n = c.y.size(), half = n / 100;
   Curve mean{c.label, {}, c.x};

@@ -22,7 +22,7 @@ Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most) {
   const auto in_block = [](std::int64_t i, std::int64_t block, std::int64_t size) {
     return static_cast<double>(std::min(block, size - i * block));
   };
-  for (std::int64_t r = 0; r < m.rows; ++r) {  // as float64 a few rows at a time
+  for (std::int64_t r = 0; r < m.rows; ++r) {  // converts a few rows at a time to float64
     const std::int64_t begin = r * m.row_block, end = std::min(all_rows, begin + m.row_block);
     const std::vector<double> part = Tensor(x[{range(begin, end)}]).to(float64).to_vector<double>();
     double* const to = m.values.data() + r * m.cols;
@@ -86,7 +86,7 @@ Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
   }
   low = options.vmin.value_or(low);
   high = options.vmax.value_or(high);
-  // One value everywhere takes the middle of the scale, whatever rounding did to it.
+  // A constant matrix takes the middle of the scale, regardless of rounding.
   if (high - low <= 1e-6 * std::max(std::abs(low), std::abs(high))) {
     const double around = high == 0 ? 1 : std::abs(high);
     low = options.vmin.value_or(high - around);

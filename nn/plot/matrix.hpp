@@ -11,28 +11,28 @@ namespace fit::plot {
 struct Matrix {
   std::int64_t rows, cols;
   std::vector<double> values;
-  bool whole;                                 // all values are whole numbers: shown without digits after the point
-  std::int64_t row_block = 1, col_block = 1;  // of which a value is the mean
+  bool whole;                                 // all values are integers: printed without decimals
+  std::int64_t row_block = 1, col_block = 1;  // rows and columns averaged into one value
   double at(std::int64_t r, std::int64_t c) const { return values[static_cast<std::size_t>(r * cols + c)]; }
   std::string text(std::int64_t r, std::int64_t c) const;
 };
 
-// The checked matrix of a picture: rank 2, no axis of size 0. Of more than `most` rows or columns, blocks are averaged;
-// what is not finite makes its block so.
+// The checked matrix of a picture: rank 2, no axis of size 0. Above `most` rows or columns, blocks are averaged. A
+// block with a non-finite value is not finite.
 Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
-// Names along an axis: those given, or 0, 1, …; of blocks, those of their first.
+// Labels along an axis: the given names, or 0, 1, …. A block has the label of its first element.
 std::vector<std::string> labels_of(const char* op, const char* name, const std::vector<std::string>& given,
                                    std::int64_t size, std::int64_t block = 1);
 
 bool are_numbers(const std::vector<std::string>& labels);
 
-// From values to colours.
+// Maps values to colours.
 struct Scale {
   double low, high;
   Colormap map;
   Rgb not_finite;
-  int index(double v) const;  // into the palette; palette_size for what is not finite
+  int index(double v) const;  // index into the palette; palette_size for non-finite values
   Rgb color(double v) const;
 };
 Scale scale_of(const std::vector<Matrix>& matrices, const Options& options);

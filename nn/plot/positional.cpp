@@ -11,7 +11,7 @@ Figure positional(std::int64_t d_model, std::int64_t T, Theme theme) {
     check::fail("plot::positional", "d_model is ", d_model, ", T is ", T, ": both must be at least 1");
   const Tensor positions = nn::sinusoidal_positions(T, d_model);
   const auto p = positions.data<float>();
-  Tensor upright = Tensor::empty({d_model, T});  // dimensions go down, positions to the right
+  Tensor upright = Tensor::empty({d_model, T});  // rows are dimensions, columns are positions
   for (std::int64_t t = 0; t < T; ++t)
     for (std::int64_t c = 0; c < d_model; ++c) upright.fresh<float>()[c * T + t] = p[t * d_model + c];
 

@@ -14,10 +14,10 @@ namespace {
 
 constexpr double most_pixels = 64e6;
 
-// How much of each pixel of a rectangle a shape covers.
+// The coverage of each pixel of a rectangle by a shape.
 class Coverage {
  public:
-  // All that is inside is [left, right) x [top, bottom), cut off to the picture.
+  // The rectangle is [left, right) x [top, bottom), clipped to the picture.
   Coverage(double left, double top, double right, double bottom, int width, int height)
       : x0_(clipped(std::floor(left) - 1, width)),
         y0_(clipped(std::floor(top) - 1, height)),
@@ -31,7 +31,7 @@ class Coverage {
   int height() const { return h_; }
   float at(int x, int y) const { return std::min(1.0f, covered_[index(x, y)]); }
 
-  // The inside of closed contours, those of holes the other way round: each edge covers what is to its right, signed.
+  // Fills closed contours; holes have the opposite orientation. Each edge adds the signed area to its right.
   void fill(const std::vector<std::vector<Point>>& contours) {
     if (covered_.empty()) return;
     std::vector<float> edges((static_cast<std::size_t>(w_) + 2) * static_cast<std::size_t>(h_), 0.0f);
@@ -47,10 +47,10 @@ class Coverage {
     }
   }
 
-  // What is within `radius` of a straight line. What several lines cover, they cover once.
+  // Covers the points within `radius` of a segment. Overlapping segments cover a point once.
   void stroke(Point a, Point b, double radius) {
     const double length = std::hypot(b.x - a.x, b.y - a.y);
-    const int pieces = std::max(1, static_cast<int>(length / 24));  // whose bounds are small
+    const int pieces = std::max(1, static_cast<int>(length / 24));  // pieces with small bounding boxes
     for (int i = 0; i < pieces; ++i) {
       const auto at = [&](int k) {
         const double t = static_cast<double>(k) / pieces;
@@ -83,8 +83,8 @@ class Coverage {
       }
   }
 
-  // The area to the right of an edge in each pixel that it crosses, and the height of what it crosses to the right of
-  // them all: sums along a row are then the coverage.
+  // Adds the area right of an edge to each pixel that the edge crosses, and its height to the next pixel. A running sum
+  // along the row then gives the coverage.
   void edge(std::vector<float>& edges, Point a, Point b) const {
     if (a.y == b.y) return;
     const double sign = a.y < b.y ? 1 : -1;
@@ -100,16 +100,16 @@ class Coverage {
     }
   }
 
-  // An edge from x = from to x = to within one row, of this (signed) height.
+  // Adds an edge from x = from to x = to within one row, with this signed height.
   void crossing(float* row, double from, double to, double height) const {
     if (from > to) std::swap(from, to);
     from = std::clamp(from, 0.0, static_cast<double>(w_)), to = std::clamp(to, 0.0, static_cast<double>(w_));
     const int first = static_cast<int>(from), last = static_cast<int>(to);
-    double before = 0;  // covered so far by the edge's part to the left
+    double before = 0;  // height of the edge's part left of this pixel
     for (int x = first; x <= last; ++x) {
       const double left = std::max<double>(from, x), right = std::min<double>(to, x + 1);
       const double share = to > from ? (right - left) / (to - from) : 1;
-      // within this pixel the part covers what is to its right; in all further ones, all of its height
+      // the part covers the area to its right in this pixel, and its full height in all later pixels
       const double here = height * share * (x + 1 - (left + right) / 2);
       row[x] += static_cast<float>(here + before);
       before = height * share - here;
@@ -138,7 +138,7 @@ class Raster {
     const double c = std::cos(radians), s = std::sin(radians);
     const Point origin = place(t.x, t.y);
     const auto text = characters(t.text);
-    const double apart = t.style.bold ? 0.05 : 0;  // what is drawn thicker wants room
+    const double apart = t.style.bold ? 0.05 : 0;  // bold text needs extra spacing
     double at = 0;
     for (const char32_t one : text) at += glyph(one).advance + apart;
     at *= t.style.anchor == Anchor::start ? 0 : t.style.anchor == Anchor::middle ? -0.5 : -1;
@@ -162,7 +162,7 @@ class Raster {
   void operator()(const Line& l) {
     if (l.x1 != l.x2 && l.y1 != l.y2)
       return strokes({{place(l.x1, l.y1), place(l.x2, l.y2)}}, l.stroke, l.width, l.opacity);
-    // One that goes along the pixels covers whole ones.
+    // A horizontal or vertical line is aligned to full pixels.
     const double half = std::max(1.0, std::round(l.width * scale_)) / scale_ / 2;
     const double w = l.x1 == l.x2 ? half : 0, h = l.x1 == l.x2 ? 0 : half;
     (*this)(Box{std::min(l.x1, l.x2) - w, std::min(l.y1, l.y2) - h, std::abs(l.x2 - l.x1) + 2 * w,
@@ -211,7 +211,7 @@ class Raster {
   };
   Point place(double x, double y) const { return {(x + dx_) * scale_, (y + dy_) * scale_}; }
 
-  // Edges lie between pixels; nothing vanishes.
+  // Edges are aligned to pixel boundaries; no rectangle vanishes.
   Pixels pixels_of(double x, double y, double w, double h) const {
     const Point a = place(x, y), b = place(x + w, y + h);
     const auto edge = [](double v, int size) { return static_cast<int>(std::clamp<double>(std::round(v), 0, size)); };
@@ -279,7 +279,7 @@ class Raster {
 
   int width_, height_;
   double scale_, dx_ = 0, dy_ = 0;
-  std::vector<Point> groups_;  // where those around stand
+  std::vector<Point> groups_;  // origins of the enclosing groups
   std::vector<std::uint8_t> pixels_;
 };
 

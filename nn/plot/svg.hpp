@@ -6,7 +6,7 @@
 
 namespace fit::plot {
 
-// The document of a drawing.
+// A drawing as an SVG document.
 std::string svg_of(const Drawing& drawing, double width, double height, Rgb ground);
 
 }  // namespace fit::plot

@@ -49,13 +49,13 @@ std::int64_t longest(const std::vector<std::string>& labels) {
   return n;
 }
 
-// The labels of the columns: side by side where they fit; else every k-th number, or words downwards.
+// Column labels: horizontal if they fit, else every k-th number, or words written vertically.
 void print_column_labels(std::ostream& out, const std::vector<std::string>& labels, std::int64_t margin,
                          std::int64_t cell) {
   const std::int64_t width = longest(labels);
   const std::int64_t stride = are_numbers(labels) ? width / cell + 1 : 1;
   const bool flat = width < stride * cell;
-  std::vector<std::size_t> at(labels.size(), 0);  // where each label's next letter begins
+  std::vector<std::size_t> at(labels.size(), 0);  // position of each label's next letter
   for (std::int64_t line = 0; line < (flat ? 1 : width); ++line) {
     std::string text = spaces(margin);
     for (std::size_t i = 0; i < labels.size(); i += static_cast<std::size_t>(stride)) {

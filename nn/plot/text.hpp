@@ -4,22 +4,22 @@
 
 namespace fit::plot {
 
-// Numbers don't depend on the program's locale, so that the bytes are the same everywhere.
+// Formatting does not depend on the locale, so the output has the same bytes everywhere.
 std::string fixed(double v, int digits);  // never "-0.00"
-std::string coordinate(double v);         // at most two digits after the point, without zeros at the end
+std::string coordinate(double v);         // at most two decimals, without trailing zeros
 
-// Text that can be shown: a line's end as "↵", other control characters as spaces; as "�" bytes that are not UTF-8 (a
-// token may be part of a letter), what XML doesn't allow, and what would turn around the text that follows.
+// Makes text printable. A newline becomes "↵", other control characters become spaces. "�" replaces invalid UTF-8 (a
+// token may be part of a letter), characters that XML forbids, and characters that reverse the text direction.
 std::string printable(const std::string& text);
 std::string escape_xml(const std::string& text);
 std::int64_t code_points(const std::string& utf8);
-// The text cut off to `limit` code points, with "…" in place of what is missing.
+// Truncates text to `limit` code points; "…" marks the cut.
 std::string shorten(const std::string& utf8, std::int64_t limit);
-// That of the letters of PNG files. Those of an SVG are the viewer's: few are wider.
+// The width in the font of PNG files. An SVG uses the viewer's font, which is rarely wider.
 double text_width(const std::string& utf8, double size);
 inline double title_width(const std::string& utf8, double size) { return 1.12 * text_width(utf8, size); }  // bold
 
-// Writes a file, whose folders are made where they are missing. Throws FileError, which names `op` and the path.
+// Writes a file and creates missing folders. Throws FileError with `op` and the path.
 void write_text(const char* op, const std::string& path, const std::string& text);
 
 }  // namespace fit::plot

@@ -26,7 +26,7 @@ std::vector<Tick> round_ticks(double low, double high, int count) {
       step = m * power;
       break;
     }
-  // 0.25 has a digit more than its power of ten says
+  // a step of 0.25 needs one more digit than its power of ten
   const bool quarter = std::abs(step / power - 2.5) < 0.1;
   const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)) + (quarter ? 1 : 0));
   std::vector<Tick> ticks;

@@ -92,7 +92,7 @@ Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
       right + gap +
       std::max({column_width(keys), title_width(key_label, label_size), widest / 2 - field_width / 2 - gap}) + padding;
   const double height = top + rows * row_height + 16 * static_cast<double>(notes.size()) + padding;
-  const auto y_of = [&](std::int64_t i, std::int64_t n) {  // the shorter column stands in the middle
+  const auto y_of = [&](std::int64_t i, std::int64_t n) {  // the shorter column is centred
     return top + (static_cast<double>(i) + 0.5 + (rows - static_cast<double>(n)) / 2) * row_height;
   };
 

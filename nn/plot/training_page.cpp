@@ -21,11 +21,11 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 constexpr const char* op = "plot::TrainingPage";
 constexpr std::size_t most_points = 2000;
-constexpr double share_of_time = 0.01;  // what writing may take
+constexpr double share_of_time = 0.01;  // fraction of the time that writing may take
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-// Neighbouring values of one number, joined.
+// Neighbouring values of a curve, merged into one point.
 struct Point {
   double x = 0, sum = 0, low = std::numeric_limits<double>::infinity(), high = -low;
   std::int64_t count = 0;
@@ -69,7 +69,7 @@ struct Series {
   }
 };
 
-// Whoever reads it sees the old file or the new one, never half of one.
+// Replaces the file atomically: a reader sees the old file or the new one.
 void replace(const std::string& path, const std::string& text) {
   write_text(op, path + ".new", text);
   std::error_code error;
@@ -96,7 +96,7 @@ struct TrainingPage::State {
     replace(stem + ".html", html(""));
   }
 
-  // The numbers of a row; returns how many steps it is on.
+  // Adds the values of a log row. Returns the number of steps since the row before.
   double take(const TrainingRow& row) {
     const auto at = row.find("step");
     if (at == row.end() || !std::isfinite(at->second))
@@ -120,7 +120,7 @@ struct TrainingPage::State {
            {"heads", heads_written},
            {"series", json::object()}};
     for (const auto& [series, values] : all) d["series"][printable(series)] = values.columns();
-    // No '<': as in a page's other data, nothing in it can end or begin an element.
+    // No '<': the data can neither close nor open an element.
     std::string text;
     for (const char c : d.dump(-1, ' ', true, json::error_handler_t::replace))
       text += c == '<' ? std::string("\\u003c") : std::string(1, c);
@@ -150,7 +150,7 @@ struct TrainingPage::State {
     write_heads();
     replace(stem + ".js", script());
   }
-  // What f writes, if it may.
+  // Writes the output of f unless writing has been given up.
   template <class F>
   void guarded(F f) {
     if (silent) return;
@@ -171,7 +171,7 @@ struct TrainingPage::State {
   std::map<std::string, Series> all;
   double step = 0, first = -1;
   bool has_tokens = false;
-  bool silent = false;  // there is no path, or the disk has refused
+  bool silent = false;  // no path, or writing has failed
   double counted = 0;   // tokens, or steps, since the rate was measured
   Clock::time_point start = Clock::now(), measured = start, written = start;
   double wait = 0;  // seconds
@@ -193,7 +193,7 @@ void TrainingPage::add(const TrainingRow& row) {
   const auto tokens = row.find("tokens");
   const double count = tokens == row.end() ? 0 : tokens->second;
   if (s.first < 0)
-    s.first = s.step, s.measured = Clock::now();  // what came before its beginning is not timed
+    s.first = s.step, s.measured = Clock::now();  // earlier steps are not timed
   else
     s.counted += count > 0 ? count : steps;
   s.has_tokens = s.has_tokens || count > 0;

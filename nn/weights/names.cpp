@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* add_bias_kv = "it comes of add_bias_kv: make the layer with that option";
 
-// Each layer's own names; those below it follow with their paths, as this layer's steps have left them.
+// A layer's own names first. The names of its sublayers follow, with the prefixes that this layer's steps produce.
 NameMap own_names(const MultiHeadAttention& a) {
   if (a.options().num_kv_heads.value_or(a.num_heads()) != a.num_heads())
     check::fail("torch_names", "num_kv_heads is ", *a.options().num_kv_heads, ", num_heads is ", a.num_heads(),
@@ -82,7 +82,7 @@ NameMap nanogpt_names() {
       rename("transformer.h.*", "h.*"),
       rename("transformer.ln_f.*", "ln_f.*"),
       rename("lm_head.weight", "head.weight"),
-      drop("h.*.attn.bias"),  // the causal mask, without flash attention
+      drop("h.*.attn.bias"),  // the causal mask, present without flash attention
       rename("h.*.attn.c_attn.*", "h.*.attn.qkv.*"),
       rename("h.*.attn.c_proj.*", "h.*.attn.proj.*"),
       rename("h.*.mlp.c_fc.*", "h.*.mlp.fc.*"),

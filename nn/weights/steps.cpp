@@ -15,7 +15,7 @@ namespace {
 constexpr const char* op = "NameMap";
 using Kind = NameRule::Kind;
 using Tensors = std::vector<io::Stored>;
-using Letters = std::vector<std::string>;  // what each * stood for
+using Letters = std::vector<std::string>;  // the text that each * matched
 
 // ---- patterns -----------------------------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ void turn(io::Stored& x) {
   x.read = [read = std::move(x.read)] { return read().transpose(); };
 }
 
-// One tensor becomes several.
+// Splits one tensor into several.
 void take_apart(Tensors& all, const std::string& from, const std::vector<std::string>& to,
                 const std::vector<std::int64_t>& sizes) {
   Tensors result;
@@ -83,7 +83,7 @@ void take_apart(Tensors& all, const std::string& from, const std::vector<std::st
   all = std::move(result);
 }
 
-// Several become one.
+// Joins several tensors into one.
 void put_together(Tensors& all, const std::vector<std::string>& from, const std::string& to,
                   const std::vector<std::int64_t>& sizes) {
   std::unordered_map<std::string, std::size_t> place;
@@ -114,7 +114,7 @@ void put_together(Tensors& all, const std::vector<std::string>& from, const std:
     }
     const Shape shape = with_rows(parts[0].shape, rows);
     const DType dtype = parts[0].dtype;
-    gone[i] = false;  // the whole stands where its first part stood
+    gone[i] = false;  // the joined tensor takes the position of its first part
     all[i] = {filled(to, *letters), shape, dtype, [parts = std::move(parts)] {
                 std::vector<Tensor> read;
                 for (const io::Stored& part : parts) read.push_back(part.read());

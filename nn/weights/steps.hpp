@@ -6,7 +6,7 @@
 
 namespace fit::nn {
 
-/// The steps of a map, from their names to ours or back, on tensors that are read only when they are asked for.
+/// The steps of a name map, from foreign names to ours or back. Tensors are read on demand.
 std::vector<io::Stored> mapped_to_ours(std::vector<io::Stored> theirs, const NameMap& map);
 std::vector<io::Stored> mapped_to_theirs(std::vector<io::Stored> ours, const NameMap& map);
 

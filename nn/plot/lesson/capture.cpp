@@ -10,9 +10,9 @@
 namespace fit::plot {
 namespace {
 
-constexpr std::size_t most_kept = std::size_t{1} << 20;  // a page is no log
+constexpr std::size_t most_kept = std::size_t{1} << 20;  // a page is not a log
 
-// Of several threads.
+// Shared by threads: a mutex protects the text.
 class Kept {
  public:
   void add(const char* text, std::size_t size) {
@@ -34,7 +34,7 @@ class Kept {
   std::size_t lost_ = 0;
 };
 
-// Passes on to another buffer.
+// A stream buffer that also forwards to another buffer.
 class Tee : public std::streambuf {
  public:
   Tee(std::streambuf* to, Kept& kept) : to_(to), kept_(kept) {}
@@ -65,7 +65,7 @@ struct OutputCapture::State {
     std::fflush(stdout);
     std::cout.flush();
     std::cout.rdbuf(&tee);
-#ifdef __GLIBC__  // where stdout is a variable
+#ifdef __GLIBC__  // stdout can be assigned
     cookie_io_functions_t functions{};
     functions.write = [](void* self, const char* text, std::size_t size) -> ssize_t {
       auto& state = *static_cast<State*>(self);

@@ -4,8 +4,8 @@
 
 namespace fit::plot {
 
-// While one lives, what the program prints by std::cout, printf and their kin is kept, and still printed. One at a
-// time. What is written to the file descriptor itself, as other programs do, is not seen.
+// Captures what the program prints through std::cout and stdio while it lives, and still prints it. Only one may live
+// at a time. Direct writes to the file descriptor, such as those of child processes, are not captured.
 class OutputCapture {
  public:
   OutputCapture();
@@ -13,9 +13,9 @@ class OutputCapture {
   OutputCapture(const OutputCapture&) = delete;
   OutputCapture& operator=(const OutputCapture&) = delete;
 
-  // What was printed since the last call.
+  // The text printed since the last call.
   std::string take();
-  // Prints what is not kept.
+  // Prints text without capturing it.
   void print(const std::string& text);
 
  private:

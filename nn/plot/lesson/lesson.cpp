@@ -23,7 +23,7 @@ namespace {
 
 const std::filesystem::path program = "/proc/self/exe";
 
-// What the compiler was told may be relative to where it ran: often a folder above the program.
+// __FILE__ may be relative to the compiler's working directory, often a parent of the program's folder.
 std::filesystem::path find_source(const std::filesystem::path& file) {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::read_symlink(program, error);
@@ -74,7 +74,7 @@ struct Lesson::State {
     collect();
     current().outputs.push_back({kind, content, caption});
   }
-  // What was printed so far belongs to the cell that runs.
+  // The text printed so far belongs to the current cell.
   void collect() {
     if (!capture) return;
     std::string text = capture->take();
@@ -112,7 +112,7 @@ namespace {
 std::atomic<Lesson::State*> living{nullptr};
 std::terminate_handler terminate_before = nullptr;
 
-// An exception that nobody catches ends the program without a destructor.
+// An uncaught exception ends the program without running destructors.
 [[noreturn]] void tell_and_terminate() {
   if (Lesson::State* const state = living.exchange(nullptr)) {
     try {
@@ -148,7 +148,7 @@ Lesson::~Lesson() {
   living = nullptr;
 }
 
-// In a terminal, headings say where one is.
+// Prints headings in a terminal, to show the position in the lesson.
 void Lesson::print_headings(const std::string& prose) {
   std::istringstream lines(prose);
   for (std::string line; std::getline(lines, line);)

@@ -23,13 +23,13 @@ const std::map<std::string, std::string> signs{
     {"leq", "≤"},  {"geq", "≥"},   {"ne", "≠"},   {"neq", "≠"},    {"in", "∈"},     {"to", "→"},
     {"ll", "≪"},   {"gg", "≫"},    {"sim", "∼"},  {"approx", "≈"}, {"mid", "∣"},    {"rightarrow", "→"},
     {"{", "{"},    {"}", "}"},     {"|", "‖"},    {"infty", "∞"},  {"langle", "⟨"}, {"rangle", "⟩"}};
-// Limits of these stand above and below in a display.
+// Operators that take their limits above and below in display style.
 const std::map<std::string, std::string> large{{"sum", "∑"}, {"prod", "∏"}, {"max", ""}, {"min", ""}, {"lim", ""}};
 const std::map<std::string, std::string> spaces{{",", "0.17em"}, {":", "0.22em"}, {";", "0.28em"},
                                                 {" ", "0.3em"},  {"quad", "1em"}, {"qquad", "2em"}};
 constexpr char functions[] = " exp log ln sin cos tan tanh det dim arg ";
 
-// A recursive descent over the text. Each part comes out as one element.
+// A recursive descent parser. Each part of the formula becomes one element.
 class Formula {
  public:
   Formula(const std::string& text, bool display) : text_(text), display_(display) {}
@@ -64,7 +64,7 @@ class Formula {
     return true;
   }
 
-  // Up to `end` ("" is the end of the text, or of a group, of a cell or of brackets), which stays.
+  // Parses up to `end`, which is not consumed. "" means the end of the text, group, cell or brackets.
   std::string list(const std::string& end) {
     std::string inside;
     for (skip_spaces(); at_ < text_.size(); skip_spaces()) {
@@ -96,7 +96,7 @@ class Formula {
     return base;
   }
 
-  // A group, or one part.
+  // Parses a group or one part.
   std::string argument() {
     skip_spaces();
     if (at_ >= text_.size()) fail("something is missing at its end");

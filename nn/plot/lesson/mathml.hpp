@@ -3,10 +3,10 @@
 
 namespace fit::plot {
 
-// A formula in a subset of LaTeX as MathML Core, which browsers set without any font or script of the page. Display: on
-// a line of its own, else within text. What is known: letters, numbers, ^ and _, {groups}, \frac, \sqrt, \text,
+// Converts a formula in a subset of LaTeX to MathML Core, which browsers render without a font or script of the page.
+// Display style is for a line of its own. Supported: letters, numbers, ^ and _, {groups}, \frac, \sqrt, \text,
 // \mathbf, \operatorname, \left and \right, Greek letters, signs such as \cdot and \in, functions such as \max, and
-// \begin{pmatrix|bmatrix|cases} with & and \\. Throws Error, which names what is not.
+// \begin{pmatrix|bmatrix|cases} with & and \\. Throws Error that names an unsupported command.
 enum class MathStyle { inside, display };
 std::string mathml(const std::string& latex, MathStyle style);
 

@@ -30,14 +30,14 @@ std::string without_tags(const std::string& html) {
   return text;
 }
 
-// A document as the value of srcdoc="…".
+// Escapes a document for the attribute srcdoc="…".
 std::string attribute_text(const std::string& document) {
   std::string s;
   for (const char c : document) s += c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
   return s;
 }
 
-// "38;2;r;g;b" and the like as a style; what else there is says nothing here.
+// Converts terminal colours ("38;2;r;g;b" …) to a style. Ignores other codes.
 std::string style_of(const std::string& codes) {
   std::vector<long> n;
   std::istringstream in(codes);
@@ -49,7 +49,7 @@ std::string style_of(const std::string& codes) {
 
 std::string line_html(const std::string& whole) {
   const std::size_t end_of_text = whole.find_last_not_of('\r') + 1;
-  const std::size_t again = whole.substr(0, end_of_text).rfind('\r') + 1;  // 0 if it was drawn once
+  const std::size_t again = whole.substr(0, end_of_text).rfind('\r') + 1;  // 0 without a carriage return
   const std::string line = whole.substr(again, end_of_text - again);
   std::string html, style;
   for (std::size_t at = 0; at < line.size();) {

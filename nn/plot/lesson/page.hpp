@@ -8,10 +8,10 @@
 
 namespace fit::plot {
 
-// What stands under the code of a cell, in its order.
+// One item of output below the code of a cell.
 struct CellOutput {
   enum class Kind { text, figure, heads, holds, fails, error } kind;
-  std::string content;  // of text, claims and errors as it is; of figures an SVG; of heads a whole page
+  std::string content;  // text, claims, errors: verbatim; figures: SVG; heads: a complete page
   std::string caption = "";
 };
 
@@ -22,7 +22,7 @@ struct LessonCell {
   std::vector<CellOutput> outputs = {};
 };
 
-// What a terminal shows of a text, as HTML: colours as such, of a line that was drawn again the last state.
+// Converts terminal output to HTML. Keeps colours; of a line redrawn with '\r' keeps the last state.
 std::string terminal_html(const std::string& text);
 
 std::string lesson_html(const std::string& title, const std::vector<Heading>& headings,

@@ -20,7 +20,7 @@ bool is_prose(const std::string& line) {
   return begins_with(s, "///") && (s.size() == 3 || s[3] == ' ');
 }
 
-// "lesson.cell();" and nothing else, whatever the lesson is called.
+// Whether the line is only "lesson.cell();", for any name of the lesson.
 bool is_mark(const std::string& line) {
   const std::string s = after_spaces(line), end = ".cell();";
   return s.size() > end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0 &&
@@ -30,8 +30,7 @@ bool is_mark(const std::string& line) {
 
 std::size_t indentation(const std::string& line) { return line.size() - after_spaces(line).size(); }
 
-// Without empty lines around them, without the end of the function in which they stand, and without the indentation of
-// all.
+// Removes surrounding empty lines, the closing brace of the enclosing function, and the common indentation.
 std::string tidy(std::vector<std::string> lines) {
   const auto is_empty = [](const std::string& line) { return after_spaces(line).empty(); };
   while (!lines.empty() && is_empty(lines.front())) lines.erase(lines.begin());
@@ -52,7 +51,7 @@ std::vector<SourceCell> source_cells(const std::string& name, const std::string&
   cells.back().first = 1;
   std::vector<std::string> code;
   bool shown = true;
-  int number = 0, inner_prose = 0;  // the line of prose in a function that waits for its cell()
+  int number = 0, inner_prose = 0;  // line of a prose block in a function that has no cell() yet
   const auto begin_cell = [&] {
     cells.back().last = number - 1;
     cells.back().code = tidy(std::exchange(code, {}));

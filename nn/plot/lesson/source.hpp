@@ -7,13 +7,13 @@ namespace fit::plot {
 // A piece of a lesson's source: prose, and the code under it.
 struct SourceCell {
   int first = 0, last = 0;  // lines, counted from 1
-  std::string prose;        // without the marks of comments
-  std::string code;         // without the indentation that all of it has, and without cell();
-  bool marked = false;      // it has a cell(); what it prints when that line is reached stands under it
+  std::string prose;        // without the comment marks
+  std::string code;         // without the common indentation and without cell();
+  bool marked = false;      // has a cell(): output up to that line is shown below the code
 };
 
-// The cells of a source file (see fit/lesson.hpp for its form). Throws Error that names the line where prose in a
-// function has no cell() behind it.
+// Splits a source file into cells (fit/lesson.hpp shows the form). Throws Error with the line if prose in a function
+// is not followed by a cell().
 std::vector<SourceCell> source_cells(const std::string& name, const std::string& text);
 
 }  // namespace fit::plot

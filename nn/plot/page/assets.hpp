@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-// The parts of pages, embedded from the files of this folder when fit is built (core/cmake/embed.cmake).
+// Styles and scripts of the pages. The build embeds the files of this folder (core/cmake/embed.cmake).
 namespace fit::plot::page {
 
 extern const char* const attention_html;
@@ -18,7 +18,7 @@ extern const char* const training_html;
 extern const char* const training_css;
 extern const char* const training_js;
 
-// A page with "{{names}}" replaced, given in the order in which they stand in it. What is put in is not searched.
+// Replaces each "{{name}}" of a template. The values are in the template's order, and are not searched themselves.
 using Parts = std::vector<std::pair<std::string, std::string>>;
 std::string filled(const std::string& page, const Parts& parts);
 
