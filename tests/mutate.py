@@ -60,13 +60,13 @@ RULES = [  # what is found, what stands before and after its first group then, w
     (r"\bif \((\w+\.wants\(\d\))\) (?=\w+\.give)", "mutant::keep<%d>(", ")", "lose a gradient"),
     (r"^ +()\w+\.give\(\d, ", "if (!mutant::keep<%d>(true)) {} else ", "", "lose a gradient"),
 ]
-WHOLE = ["core/kernels", "core/kernels/simd", "core/io", "core/ops/attention", "core/ops/cached_attention.cpp",
+WHOLE = ["core/matmul", "core/kernels", "core/kernels/simd", "core/io", "core/ops/attention", "core/ops/cached_attention.cpp",
          "core/ops/composed_attention.cpp", "core/ops/masked_products.cpp", "core/ops/matmul.cpp", "nn/optim", "nn/loss",
          "nn/data"]  # where all that a file defines is changed, not adjoints alone
 AREAS = [  # in this order they are run
     ("attention, its kernels", r"core/kernels/attention"),
     ("attention, its ops and masks", r"core/ops/(\w*attention|masked)|core/kernels/masked"),
-    ("products", r"core/kernels/(product|gemm|multiply|small_m|pack|openblas|simd/t)|core/ops/(matmul|int8|linalg|einsum)"),
+    ("products", r"core/matmul|core/ops/(matmul|int8|linalg|einsum)"),
     ("optimisers, schedules", r"nn/optim|core/kernels/optim"),
     ("losses", r"nn/loss|core/ops/cross_entropy"),
     ("adjoints", r"core/ops/"),

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/scratch.hpp"
 #include "fit/parallel.hpp"
-#include "kernels/scratch.hpp"
 
 namespace fit::kernels {
 namespace {

@@ -1,9 +1,9 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/isa.hpp"
+#include "base/sum_of.hpp"
 #include "kernels/random.hpp"
-#include "kernels/sum_of.hpp"
+#include "kernels/simd/isa.hpp"
 
 // Attention in tiles (FlashAttention: Dao 2023, arXiv 2307.08691). The forward pass runs over blocks of keys with a
 // running softmax, and keeps two numbers of each row. The backward pass computes the weights again from them. Nothing

@@ -13,7 +13,7 @@ std::int64_t block_keys(const AttentionParams& a, std::int64_t last_query, std::
   return n < N ? n : N;
 }
 
-// c [m, n] += op(a) b as tile_product<TransA>, but rows of b that aren't finite are multiplied for those rows of c
+// c [m, n] += op(a) b as macro_kernel<TransA>, but rows of b that aren't finite are multiplied for those rows of c
 // alone that see them: sees(row of c, row of b). a is 0 for all others, and finite or NaN for these: weights are, and
 // where a key or a query isn't finite, its scores aren't, so that their gradients are 0 or NaN.
 template <bool TransA, class T, class W, class Sees>
@@ -31,7 +31,7 @@ void visible_product(std::int64_t m, std::int64_t n, std::int64_t k, const W* a,
       for (std::int64_t j = 0; j < n; ++j) c[i * ldc + j] += weight * static_cast<W>(from[j]);
     }
   }
-  tile_product<TransA>(m, n, k, W(1), a, N, finite, n, c, ldc, true);
+  macro_kernel<TransA>(m, n, k, W(1), a, N, finite, n, c, ldc, true);
 }
 
 // The contexts of a block of queries from weights that are normalised first: they are as large as the values, at most.

@@ -1,10 +1,10 @@
 #pragma once
 #include "kernels/attention_rows.hpp"
-#include "kernels/simd/tile_product.hpp"
 #include "kernels/simd/transpose.hpp"
+#include "matmul/micro_kernel.hpp"
 #if defined(__AVX512F__)
-#include "kernels/multiply_bf16.hpp"
-#include "kernels/pack_bf16.hpp"
+#include "matmul/micro_kernel_bf16.hpp"
+#include "matmul/pack_bf16.hpp"
 #endif
 
 // The products of attention's tiles, in two ways: with sums of the operands' own type, or widened, and on the
@@ -78,7 +78,7 @@ class WideTiles {
   void scores(std::int64_t j0, std::int64_t count, W* s) const {
     const W scale = static_cast<W>(a_.scale);
     if (!few_queries(a_))
-      return tile_product<false>(rows_, width(count), a_.D, scale, q_.data, q_.ld, keys_ + j0 * a_.D, key_block, s,
+      return macro_kernel<false>(rows_, width(count), a_.D, scale, q_.data, q_.ld, keys_ + j0 * a_.D, key_block, s,
                                  key_block, false);
     for (std::int64_t i = 0; i < rows_; ++i, s += key_block) {
       row_dots(count, a_.D, a_.q.at(b_, h_, i0_ + i), std::int64_t{0}, a_.k.at(b_, kv_, j0), a_.k.row, s);
@@ -93,7 +93,7 @@ class WideTiles {
     void contexts(std::int64_t j0, std::int64_t count, const W* p, W* o, std::int64_t o_row, bool add) const {
       const Attention<T>& a = t_.a_;
       const WideRows<W> v = widened(count, a.Dv, a.v.at(t_.b_, t_.kv_, j0), a.v.row, room_v_);
-      tile_product<false>(t_.rows_, a.Dv, count, W(1), p, key_block, v.data, v.ld, o, o_row, add);
+      macro_kernel<false>(t_.rows_, a.Dv, count, W(1), p, key_block, v.data, v.ld, o, o_row, add);
     }
 
    private:
@@ -114,14 +114,14 @@ class WideTiles {
     void dweights(std::int64_t count, W* dp) {
       const std::int64_t Dv = t_.a_.Dv;
       d_ = widened(t_.rows_, Dv, dout_.at(t_.b_, t_.h_, t_.i0_), dout_.row, room_dout_);
-      tile_product<false>(t_.rows_, width(count), Dv, W(1), d_.data, d_.ld, values_, key_block, dp, key_block, false);
+      macro_kernel<false>(t_.rows_, width(count), Dv, W(1), d_.data, d_.ld, values_, key_block, dp, key_block, false);
     }
     // dv += p' dout, dk += ds' q, dq += ds k
     void gradients(std::int64_t count, const W* p, const W* ds, W* dq, W* dk, W* dv) const {
       const std::int64_t D = t_.a_.D, Dv = t_.a_.Dv, M = t_.rows_;
-      tile_product<true>(count, Dv, M, W(1), p, key_block, d_.data, d_.ld, dv, Dv, true);
-      tile_product<true>(count, D, M, W(1), ds, key_block, t_.q_.data, t_.q_.ld, dk, D, true);
-      tile_product<false>(M, D, count, W(1), ds, key_block, k_.data, k_.ld, dq, D, true);
+      macro_kernel<true>(count, Dv, M, W(1), p, key_block, d_.data, d_.ld, dv, Dv, true);
+      macro_kernel<true>(count, D, M, W(1), ds, key_block, t_.q_.data, t_.q_.ld, dk, D, true);
+      macro_kernel<false>(M, D, count, W(1), ds, key_block, k_.data, k_.ld, dq, D, true);
     }
 
    private:
@@ -212,10 +212,10 @@ class Bf16Tiles {
   static void pack_queries(const Attention<T>& a, const HeadView<const T>& dout, std::int64_t b, std::int64_t h,
                            W* out) {
     const Queries<BFloat16> to(a, reinterpret_cast<BFloat16*>(out));
-    bf16_rows(false, a.Sq, a.D, a.q.at(b, h, 0), a.q.row, to.q, bf16_filled(a.D));
-    bf16_rows(true, a.D, a.Sq, a.q.at(b, h, 0), a.q.row, to.transposed_q, transposed_row(a));
-    bf16_rows(false, a.Sq, a.Dv, dout.at(b, h, 0), dout.row, to.dout, bf16_filled(a.Dv));
-    bf16_rows(true, a.Dv, a.Sq, dout.at(b, h, 0), dout.row, to.transposed_dout, transposed_row(a));
+    pack_a_bf16(false, a.Sq, a.D, a.q.at(b, h, 0), a.q.row, to.q, bf16_filled(a.D));
+    pack_a_bf16(true, a.D, a.Sq, a.q.at(b, h, 0), a.q.row, to.transposed_q, transposed_row(a));
+    pack_a_bf16(false, a.Sq, a.Dv, dout.at(b, h, 0), dout.row, to.dout, bf16_filled(a.Dv));
+    pack_a_bf16(true, a.Dv, a.Sq, dout.at(b, h, 0), dout.row, to.transposed_dout, transposed_row(a));
   }
 
   Bf16Tiles(const Attention<T>& a, std::int64_t b, std::int64_t h, const W* keys, const W* queries, Arena<W>& arena)
@@ -237,14 +237,14 @@ class Bf16Tiles {
       q_ = q;
       q_row_ = a_.q.row;
     } else {
-      bf16_rows(false, rows, a_.D, q, a_.q.row, room_q_, q_row_);
+      pack_a_bf16(false, rows, a_.D, q, a_.q.row, room_q_, q_row_);
       q_ = room_q_;
     }
   }
   // s = q k'
   void scores(std::int64_t j0, std::int64_t count, W* s) const {
-    Way::multiply(rows_, width(count), bf16_filled(a_.D), q_, q_row_, keys_ + j0 * bf16_filled(a_.D), s, key_block,
-                  false);
+    Way::macro_kernel(rows_, width(count), bf16_filled(a_.D), q_, q_row_, keys_ + j0 * bf16_filled(a_.D), s, key_block,
+                      false);
   }
 
   class Forward {
@@ -283,16 +283,16 @@ class Bf16Tiles {
           pairs_(reinterpret_cast<Bf16Pair*>(arena.take_bf16(query_block * key_block))) {}
     void dweights(std::int64_t count, W* dp) const {
       const std::int64_t row = bf16_filled(t_.a_.Dv);
-      Way::multiply(t_.rows_, width(count), row, queries_.dout + t_.i0_ * row, row, values_, dp, key_block, false);
+      Way::macro_kernel(t_.rows_, width(count), row, queries_.dout + t_.i0_ * row, row, values_, dp, key_block, false);
     }
     void gradients(std::int64_t count, const W* p, const W* ds, W* dq, W* dk, W* dv) const {
       const std::int64_t ld = transposed_row(t_.a_), M = t_.rows_, keys = width(count);
       bf16_zip(M, keys, bf16_filled(M), p, key_block, pairs_, panel_width);
-      Way::multiply(t_.a_.Dv, keys, bf16_filled(M), queries_.transposed_dout + t_.i0_, ld, &pairs_->even, dv, key_block,
-                    true);
+      Way::macro_kernel(t_.a_.Dv, keys, bf16_filled(M), queries_.transposed_dout + t_.i0_, ld, &pairs_->even, dv,
+                        key_block, true);
       bf16_zip(M, keys, bf16_filled(M), ds, key_block, pairs_, panel_width);
-      Way::multiply(t_.a_.D, keys, bf16_filled(M), queries_.transposed_q + t_.i0_, ld, &pairs_->even, dk, key_block,
-                    true);
+      Way::macro_kernel(t_.a_.D, keys, bf16_filled(M), queries_.transposed_q + t_.i0_, ld, &pairs_->even, dk, key_block,
+                        true);
       bf16_copy(M, keys, keys, ds, key_block, ds_, key_block);
       t_.multiply_rows(t_.a_.D, keys, ds_, k_, dq, bf16_filled(t_.a_.D), true);
     }
@@ -314,22 +314,22 @@ class Bf16Tiles {
   static void pack_columns(const Attention<T>& a, std::int64_t features, const BFloat16* x, std::int64_t ld,
                            BFloat16* out) {
     for (std::int64_t j0 = 0; j0 < a.Sk; j0 += key_block)
-      bf16_panel(true, a.Sk - j0 < key_block ? a.Sk - j0 : key_block, features, x + j0 * ld, ld,
-                 out + j0 * bf16_filled(features));
+      pack_b_bf16(true, a.Sk - j0 < key_block ? a.Sk - j0 : key_block, features, x + j0 * ld, ld,
+                  out + j0 * bf16_filled(features));
   }
   static void pack_rows(const Attention<T>& a, std::int64_t features, const BFloat16* x, std::int64_t ld,
                         BFloat16* out) {
     for (std::int64_t c = 0; c < features; c += panel_width)
-      bf16_panel(false, features - c < panel_width ? features - c : panel_width, a.Sk, x + c, ld,
-                 out + c * filled_keys(a));
+      pack_b_bf16(false, features - c < panel_width ? features - c : panel_width, a.Sk, x + c, ld,
+                  out + c * filled_keys(a));
   }
 
   // sums (+)= a tile of weights times `features` columns of packed rows.
   void multiply_rows(std::int64_t features, std::int64_t k, const BFloat16* tile, const BFloat16* packed, W* sums,
                      std::int64_t ld, bool add) const {
     for (std::int64_t c = 0; c < features; c += panel_width)
-      Way::multiply(rows_, features - c < panel_width ? features - c : panel_width, k, tile, key_block,
-                    packed + c * filled_keys(a_), sums + c, ld, add);
+      Way::macro_kernel(rows_, features - c < panel_width ? features - c : panel_width, k, tile, key_block,
+                        packed + c * filled_keys(a_), sums + c, ld, add);
   }
 
   const Attention<T>& a_;

@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "fit/bfloat16.hpp"
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 
 // Between BFloat16 and float over contiguous memory. Integer operations alone: the bits are those of BFloat16's own
 // conversions on every instruction set. Widening is exact.

@@ -2,7 +2,7 @@
 #include <array>
 #include <cstdint>
 
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 #include "kernels/strided_loop.hpp"
 
 // Copies between layouts. Elements are moved as they are, whatever their type: only their size counts. Exact.

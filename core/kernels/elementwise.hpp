@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 
 // Element by element over contiguous memory, float and double. Errors in units in the last place: add, sub, mul and div
 // 1/2, pow 1, neg, maximum and minimum 0. What compares and chooses is exact. Functions of one number: functions.hpp.

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 #include "kernels/simd/math.hpp"
 
 // Functions of one number, float and double. Each is stated here once, and what it takes follows: kernels for every

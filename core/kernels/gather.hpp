@@ -3,7 +3,7 @@
 
 #include "kernels/axis_view.hpp"
 #include "kernels/copy.hpp"
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 #include "kernels/strided_loop.hpp"
 
 // Moving elements by lists of ids, which have been checked but for those of gather(). No two threads ever write one

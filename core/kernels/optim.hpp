@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 
 // The optimisers' formulas, each once: what one step does to a parameter p with gradient g and averages s[0], s[1] ….
 // V is a number in run_plain(), which walks in plain loops, and a vector in the kernels (optim.simd.cpp), which read

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 
 // Counter-based random numbers (Philox 4x32-10; Salmon, Moraes, Dror and Shaw 2011), straight into memory.
 //

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 
 // The steps of recurrent layers but for their products, float and double: gates, states and their gradients, a block of
 // rows and features at a time. The formulas stand in fit/recurrent.hpp and, made of operations, in ops/recurrent.cpp,

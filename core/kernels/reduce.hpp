@@ -2,8 +2,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/isa.hpp"
-#include "kernels/reference.hpp"
+#include "kernels/simd/isa.hpp"
+#include "kernels/simd/reference.hpp"
 
 // Reductions of float and double, accumulated in double. Rounded by operation in double, with at least 4 chains of
 // additions; e^x 2 units in the last place; max, min and find are exact.

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 
 // Rotary positions: pairs of features turned by angles, float and double. Rounded by operation.
 namespace fit::kernels {

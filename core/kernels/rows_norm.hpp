@@ -2,9 +2,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/isa.hpp"
-#include "kernels/nontemporal.hpp"
-#include "kernels/reference.hpp"
+#include "kernels/simd/isa.hpp"
+#include "kernels/simd/nontemporal.hpp"
+#include "kernels/simd/reference.hpp"
 
 // Normalisation of contiguous rows of n numbers, float and double. `layer` subtracts the row's mean, `rms` does not
 // (its mean is 0). weight and bias, of n numbers, may be null. mean and rstd = 1 / sqrt(variance + eps) are one number

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/isa.hpp"
-#include "kernels/nontemporal.hpp"
-#include "kernels/reference.hpp"
+#include "kernels/simd/isa.hpp"
+#include "kernels/simd/nontemporal.hpp"
+#include "kernels/simd/reference.hpp"
 
 // Softmax and its kin on lines of numbers, float and double. Rounded by operation; e^x 3 units in the last place
 // (float), 2 (double), or 0 where it is under the smallest normal number. Sums of e^x have at least 2 chains of

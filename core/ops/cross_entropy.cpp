@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/scratch.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/convert.hpp"
 #include "kernels/rows_softmax.hpp"
-#include "kernels/scratch.hpp"
 #include "ops/precision.hpp"
 #include "tensor/check.hpp"
 #include "tensor/convert.hpp"

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "fit/ops.hpp"
-#include "kernels/gemm_bf16.hpp"
+#include "matmul/gemm_bf16.hpp"
 #include "ops/autocast.hpp"
 #include "ops/flop_counter.hpp"
 #include "ops/precision.hpp"
@@ -123,7 +123,7 @@ template <class T, class C>
 void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, Tensor& out, const Letters& lo,
               const Groups& g, Matrix ma, Matrix mb, Matrix mo) {
   const Layout A(a.shape(), la), B(b.shape(), lb), O(out.shape(), lo);
-  kernels::Product<T> p;
+  kernels::GemmParams<T> p;
   p.m = A.numel(g.m);
   p.n = B.numel(g.n);
   p.k = A.numel(g.k);

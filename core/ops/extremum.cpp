@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "kernels/reduce.hpp"
-#include "ops/lines.hpp"
+#include "ops/axis_slices.hpp"
 #include "ops/precision.hpp"
 #include "ops/reduction.hpp"
 #include "tensor/check.hpp"
@@ -38,8 +38,8 @@ struct Smallest {
 /// Indices along one axis; it keeps size 1 if `keep` says so.
 template <class Which>
 Tensor indices(const Tensor& x, int axis, KeepDims keep) {
-  const kernels::AxisView lines(x.shape(), axis);
-  if (lines.n == 0)
+  const kernels::AxisView slices(x.shape(), axis);
+  if (slices.n == 0)
     check::fail(Which::index_name, "axis ", axis, " of shape ", x.shape(), " has no elements to choose from");
   Shape result = x.shape();
   if (x.rank() > 0) result = keep == keepdims ? result.with(axis, 1) : result.erased(axis);
@@ -48,34 +48,35 @@ Tensor indices(const Tensor& x, int axis, KeepDims keep) {
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const in = x.data<T>().data();
-    // `count` lines side by side, row after row: a later element wins if it is better, not if it is equal.
+    // `count` slices side by side, row after row: a later element wins if it is better, not if it is equal.
     const auto run = [&](std::int64_t at, std::int64_t count) {
-      T best[widest_group];
-      std::int64_t* const index = out + (at / (lines.n * lines.inner) * lines.inner + at % (lines.n * lines.inner));
+      T best[max_group];
+      std::int64_t* const index =
+          out + (at / (slices.n * slices.inner) * slices.inner + at % (slices.n * slices.inner));
       for (std::int64_t l = 0; l < count; ++l) {
         best[l] = in[at + l];
         index[l] = 0;
       }
-      for (std::int64_t i = 1; i < lines.n; ++i)
+      for (std::int64_t i = 1; i < slices.n; ++i)
         for (std::int64_t l = 0; l < count; ++l) {
-          const T v = in[at + i * lines.inner + l], winner = Which::order(best[l], v);
+          const T v = in[at + i * slices.inner + l], winner = Which::order(best[l], v);
           const bool replace = winner != best[l] && best[l] == best[l];
           best[l] = replace ? v : best[l];
           index[l] = replace ? i : index[l];
         }
     };
-    each_group_of_lines(lines, [&](std::int64_t at, std::int64_t count) {
-      if (lines.inner > 1) return run(at, count);
+    each_group_of_slices(slices, [&](std::int64_t at, std::int64_t count) {
+      if (slices.inner > 1) return run(at, count);
       for (std::int64_t l = 0; l < count; ++l) {
-        const std::int64_t line = at + l * lines.n;
+        const std::int64_t line = at + l * slices.n;
         if constexpr (std::is_floating_point_v<T>) {
-          if (lines.n < 16) {  // not worth a kernel
+          if (slices.n < 16) {  // not worth a kernel
             run(line, 1);
             continue;
           }
           double winner = Which::template start<double>;
-          Which::template kernel<T>()(&winner, in + line, nullptr, 1, 0, lines.n, 1);
-          out[line / lines.n] = kernels::reduce<T>().find(in + line, lines.n, static_cast<T>(winner));
+          Which::template kernel<T>()(&winner, in + line, nullptr, 1, 0, slices.n, 1);
+          out[line / slices.n] = kernels::reduce<T>().find(in + line, slices.n, static_cast<T>(winner));
         } else {
           run(line, 1);
         }
@@ -128,7 +129,7 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, KeepDims keep,
 
 template <class Which>
 std::pair<Tensor, Tensor> extreme_with_indices(const char* op, const Tensor& x, int axis, KeepDims keep) {
-  axis = line_axis(op, x, axis);
+  axis = slice_axis(op, x, axis);
   if (x.rank() == 0) return {x.clone(), zeros({}, int64)};
   if (x.shape()[axis] == 0) check::fail(op, "axis ", axis, " of shape ", x.shape(), " has no elements to choose from");
   const Tensor ids = indices<Which>(x, axis, keepdims), values = gather(x, axis, ids);
@@ -158,10 +159,10 @@ std::pair<Tensor, Tensor> min_with_indices(const Tensor& x, int axis, KeepDims k
 }
 
 Tensor argmax(const Tensor& x, int axis, KeepDims keep) {
-  return indices<Largest>(x, line_axis("argmax", x, axis), keep);
+  return indices<Largest>(x, slice_axis("argmax", x, axis), keep);
 }
 Tensor argmin(const Tensor& x, int axis, KeepDims keep) {
-  return indices<Smallest>(x, line_axis("argmin", x, axis), keep);
+  return indices<Smallest>(x, slice_axis("argmin", x, axis), keep);
 }
 Tensor argmax(const Tensor& x) { return index_of<Largest>(x); }
 Tensor argmin(const Tensor& x) { return index_of<Smallest>(x); }

@@ -8,7 +8,7 @@
 
 #include "fit/ops.hpp"
 #include "kernels/gather.hpp"
-#include "kernels/gemm_int8.hpp"
+#include "matmul/gemm_int8.hpp"
 #include "ops/autocast.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/flop_counter.hpp"

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "fit/ops.hpp"
-#include "kernels/gemm_bf16.hpp"
+#include "matmul/gemm_bf16.hpp"
 #include "ops/autocast.hpp"
 #include "ops/broadcast.hpp"
 #include "ops/elementwise.hpp"
@@ -100,7 +100,7 @@ void product_into(Tensor& c, DType t, const Plan& p, const Tensor& a, const Tens
 
 // Few rows read a weight as it lies: half the bytes, if there is a copy.
 Use use_of(const Tensor& weight, std::int64_t rows) {
-  const bool trains = detail::thread_state.recording && weight.requires_grad() && rows > kernels::few_rows;
+  const bool trains = detail::thread_state.recording && weight.requires_grad() && rows > kernels::gemv_max_m;
   return trains ? Use::training : Use::inference;
 }
 
@@ -125,7 +125,7 @@ void give_product(Backward& g, int i, const Tensor& a, bool ta, const Tensor& b,
   if (g.recording() || !readable || !whole)
     return g.give(i, product(a, ta, b, tb, whole && own == bfloat16 ? Result::own : Result::float32));
   Backward::Target target = g.target(i);
-  product_into(target.grad, t, plan, a, b, target.add, plan.m > kernels::few_rows ? Use::backward : Use::inference);
+  product_into(target.grad, t, plan, a, b, target.add, plan.m > kernels::gemv_max_m ? Use::backward : Use::inference);
 }
 
 Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result) {
@@ -203,7 +203,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     } else {
       T* const py = y.fresh<T>();
       const T* const pb = bias.defined() ? static_cast<const T*>(bias.raw()) : nullptr;
-      const auto add_row = FIT_KERNELS(kernels::product_table, T).add_row;
+      const auto add_row = FIT_KERNELS(kernels::gemm_table, T).add_row;
       kernels::gemm_parallel(p, static_cast<const T*>(x.raw()), static_cast<const T*>(weight.raw()), py,
                              [&](std::int64_t row, std::int64_t count, std::int64_t col, std::int64_t cols) {
                                if (pb) add_row(count, cols, pb + col, py + row * out + col, out);

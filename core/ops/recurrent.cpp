@@ -2,8 +2,8 @@
 
 #include "fit/autocast.hpp"
 #include "fit/parallel.hpp"
-#include "kernels/gemm.hpp"
 #include "kernels/recurrent.hpp"
+#include "matmul/gemm.hpp"
 #include "ops/composed.hpp"
 #include "ops/flop_counter.hpp"
 #include "ops/precision.hpp"
@@ -56,24 +56,24 @@ std::vector<Tensor> composed(Cell cell, const Operands& in) {
 template <class T>
 class Packed {
  public:
-  Packed(kernels::Product<T> p, const T* b, std::int64_t count)
+  Packed(kernels::GemmParams<T> p, const T* b, std::int64_t count)
       : p_(p), size_(kernels::panels(p.n) * panel_width * p.k), panels_(count * size_) {
-    for (std::int64_t i = 0; i < count; ++i) pack_panels(p, b + i * p.n * p.k, panels_.get() + i * size_);
+    for (std::int64_t i = 0; i < count; ++i) pack_b_panels(p, b + i * p.n * p.k, panels_.get() + i * size_);
   }
   /// c [rows, cols] = a times columns j … of matrix i, added to what is there where `add`.
   void multiply(std::int64_t i, const kernels::Rows<const T>& a, std::int64_t rows, std::int64_t j, std::int64_t cols,
                 T* c, std::int64_t ldc, bool add) const {
-    kernels::Product<T> p = p_;
+    kernels::GemmParams<T> p = p_;
     p.m = rows;
     p.n = cols;
     p.lda = a.row;
     p.ldc = ldc;
     p.beta = add ? 1 : 0;
-    FIT_KERNELS(kernels::product_table, T).multiply(p, a.at, panels_.get() + i * size_ + j * p.k, c, nullptr);
+    FIT_KERNELS(kernels::gemm_table, T).gemm_packed(p, a.at, panels_.get() + i * size_ + j * p.k, c, nullptr);
   }
 
  private:
-  kernels::Product<T> p_;
+  kernels::GemmParams<T> p_;
   std::int64_t size_;
   kernels::Scratch<T> panels_;
 };
@@ -133,7 +133,7 @@ std::vector<Tensor> forward(Cell cell, const Operands& in, Kept* kept) {
   T* const all_gates = kept ? kept->gates.fresh<T>() : nullptr;
   const auto& kernels = FIT_KERNELS(kernels::recurrent_table, T);
   const auto kernel = lstm ? kernels.lstm : kernels.gru;
-  kernels::Product<T> p;
+  kernels::GemmParams<T> p;
   p.n = p.k = p.ldb = s.H;
   p.transpose_b = true;
   const Packed<T> weight(p, in[1].data<T>().data(), s.G);
@@ -183,7 +183,7 @@ void give_fused(Backward& b, Cell cell) {
   Tensor dx = Tensor::empty(x.shape(), x.dtype()), of_h = lstm ? dx : Tensor::empty(x.shape(), x.dtype());
   const auto& kernels = FIT_KERNELS(kernels::recurrent_table, T);
   const auto kernel = lstm ? kernels.lstm_backward : kernels.gru_backward;
-  kernels::Product<T> p;
+  kernels::GemmParams<T> p;
   p.n = p.ldb = s.H;
   p.k = GH;
   const Packed<T> packed(p, weight.data<T>().data(), 1);

@@ -5,8 +5,8 @@
 #include <functional>
 #include <limits>
 
+#include "ops/axis_slices.hpp"
 #include "ops/functions.hpp"
-#include "ops/lines.hpp"
 #include "ops/precision.hpp"
 #include "ops/reduction.hpp"
 #include "tensor/check.hpp"
@@ -148,17 +148,17 @@ Tensor any_or_all(const char* op, const Tensor& x, const Axes& axes, KeepDims ke
 /// Running sums along an axis, from its end if `backwards`.
 Tensor running_sum(const Tensor& x, int axis, bool backwards) {
   Tensor y = Tensor::empty(x.shape(), total_dtype(x));
-  const kernels::AxisView lines(x.shape(), axis);
+  const kernels::AxisView slices(x.shape(), axis);
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using Sum = std::conditional_t<is_floating_element<T>, double, std::int64_t>;
     const T* const in = x.data<T>().data();
     Total<T>* const out = y.fresh<Total<T>>();
-    // `count` lines side by side, row after row
+    // `count` slices side by side, row after row
     const auto run = [&](std::int64_t at, std::int64_t count) {
-      Sum sum[widest_group] = {};
-      for (std::int64_t i = 0; i < lines.n; ++i) {
-        const std::int64_t row = at + (backwards ? lines.n - 1 - i : i) * lines.inner;
+      Sum sum[max_group] = {};
+      for (std::int64_t i = 0; i < slices.n; ++i) {
+        const std::int64_t row = at + (backwards ? slices.n - 1 - i : i) * slices.inner;
         for (std::int64_t l = 0; l < count; ++l) {
           sum[l] += static_cast<Sum>(in[row + l]);
           out[row + l] = static_cast<Total<T>>(sum[l]);
@@ -166,20 +166,20 @@ Tensor running_sum(const Tensor& x, int axis, bool backwards) {
       }
     };
     // Lines one behind another: four at a time, so that their additions don't wait for one another.
-    const auto run_lines = [&](std::int64_t at, auto count) {
+    const auto run_slices = [&](std::int64_t at, auto count) {
       Sum sum[count] = {};
-      for (std::int64_t i = 0; i < lines.n; ++i) {
-        const std::int64_t column = at + (backwards ? lines.n - 1 - i : i);
+      for (std::int64_t i = 0; i < slices.n; ++i) {
+        const std::int64_t column = at + (backwards ? slices.n - 1 - i : i);
         for (std::int64_t l = 0; l < count; ++l) {
-          sum[l] += static_cast<Sum>(in[column + l * lines.n]);
-          out[column + l * lines.n] = static_cast<Total<T>>(sum[l]);
+          sum[l] += static_cast<Sum>(in[column + l * slices.n]);
+          out[column + l * slices.n] = static_cast<Total<T>>(sum[l]);
         }
       }
     };
-    each_group_of_lines(lines, [&](std::int64_t at, std::int64_t count) {
-      if (lines.inner > 1) return run(at, count);
-      for (; count >= 4; count -= 4, at += 4 * lines.n) run_lines(at, std::integral_constant<int, 4>());
-      for (; count > 0; --count, at += lines.n) run_lines(at, std::integral_constant<int, 1>());
+    each_group_of_slices(slices, [&](std::int64_t at, std::int64_t count) {
+      if (slices.inner > 1) return run(at, count);
+      for (; count >= 4; count -= 4, at += 4 * slices.n) run_slices(at, std::integral_constant<int, 4>());
+      for (; count > 0; --count, at += slices.n) run_slices(at, std::integral_constant<int, 1>());
     });
   });
   return record("cumsum", {x}, std::move(y), keep::nothing,
@@ -325,14 +325,14 @@ Tensor any(const Tensor& x, const Axes& axes, KeepDims keep) { return any_or_all
 Tensor all(const Tensor& x, const Axes& axes, KeepDims keep) { return any_or_all("all", x, axes, keep, true); }
 
 Tensor cumsum(const Tensor& x, int axis) {
-  axis = line_axis("cumsum", x, axis);
+  axis = slice_axis("cumsum", x, axis);
   return running_sum(precise(x), axis, false);
 }
 
 // By doubling: after k rounds, an element is the product of the last 2^k. Made of operations that have gradients of
 // every order, which are right with zeros too.
 Tensor cumprod(const Tensor& x, int axis) {
-  axis = line_axis("cumprod", x, axis);
+  axis = slice_axis("cumprod", x, axis);
   if (is_narrow(x)) return narrowed(cumprod(widened(x), axis));
   Tensor y = x.dtype() == boolean ? x.to(int64) : x.clone();
   const std::int64_t n = kernels::AxisView(x.shape(), axis).n;

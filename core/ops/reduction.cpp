@@ -1,6 +1,6 @@
 #include "ops/reduction.hpp"
 
-#include "ops/lines.hpp"
+#include "ops/axis_slices.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -10,7 +10,7 @@ Reduction::Reduction(const char* op, const Tensor& x, const Axes& axes) {
   bool goes[Shape::max_rank] = {};
   for (int a = 0; a < x.rank(); ++a) goes[a] = axes.all();
   for (const int given : axes.list()) {
-    const int a = line_axis(op, x, given);
+    const int a = slice_axis(op, x, given);
     if (goes[a]) check::fail(op, "axis ", given, " of shape ", x.shape(), " is given twice");
     goes[a] = true;
   }

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/scratch.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/convert.hpp"
-#include "kernels/scratch.hpp"
 #include "tensor/check.hpp"
 #include "tensor/convert.hpp"
 #include "tensor/dispatch.hpp"

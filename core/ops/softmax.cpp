@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "kernels/rows_softmax.hpp"
-#include "ops/lines.hpp"
+#include "ops/axis_slices.hpp"
 #include "ops/precision.hpp"
 #include "ops/reduction.hpp"
 #include "tensor/check.hpp"
@@ -14,18 +14,18 @@ namespace {
 
 /// y = kernel(inputs...) line by line; the inputs have one floating type and one shape.
 template <class Pick, class... X>
-Tensor by_lines(int axis, const Pick& pick, const Tensor& first, const X&... others) {
+Tensor by_slices(int axis, const Pick& pick, const Tensor& first, const X&... others) {
   Tensor y = Tensor::empty(first.shape(), first.dtype());
-  const kernels::AxisView lines(first.shape(), axis);
+  const kernels::AxisView slices(first.shape(), axis);
   if (y.numel() == 0) return y;
   dispatch_wide_floating(first.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto kernel = pick(kernels::softmax_rows<T>());
     T* const out = y.fresh<T>();
-    const bool nontemporal = lines.stride() == 1 && kernels::stores_nontemporal(out, y.numel() / lines.n, lines.n);
-    each_group_of_lines(lines, [&](std::int64_t at, std::int64_t count) {
-      kernel(out + at, first.data<T>().data() + at, (others.template data<T>().data() + at)..., count, lines.n,
-             lines.stride(), nontemporal);
+    const bool nontemporal = slices.stride() == 1 && kernels::stores_nontemporal(out, y.numel() / slices.n, slices.n);
+    each_group_of_slices(slices, [&](std::int64_t at, std::int64_t count) {
+      kernel(out + at, first.data<T>().data() + at, (others.template data<T>().data() + at)..., count, slices.n,
+             slices.stride(), nontemporal);
     });
   });
   return y;
@@ -36,7 +36,7 @@ Tensor sum_along(const Tensor& x, int axis) { return sum(x, axis, keepdims); }
 
 /// dx = y (dy - sum(y dy)): the adjoint of softmax.
 Tensor softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
-  Tensor dx = by_lines(
+  Tensor dx = by_slices(
       axis, [](const auto& kernels) { return kernels.softmax_backward; }, y, dy);
   return record("softmax_backward", {y, dy}, std::move(dx), keep::inputs, [axis](Backward& b) {
     const Tensor g = b.dy(), y = b.x(0), dy = b.x(1);
@@ -47,7 +47,7 @@ Tensor softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
 
 /// dx = dy - e^y sum(dy): the adjoint of log_softmax.
 Tensor log_softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
-  Tensor dx = by_lines(
+  Tensor dx = by_slices(
       axis, [](const auto& kernels) { return kernels.log_softmax_backward; }, y, dy);
   return record("log_softmax_backward", {y, dy}, std::move(dx), keep::inputs, [axis](Backward& b) {
     const Tensor g = b.dy(), weighted = g * exp(b.x(0));
@@ -60,9 +60,9 @@ Tensor log_softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
 
 Tensor softmax(const Tensor& x, int axis) {
   check::floating("softmax", "x", x);
-  const int a = line_axis("softmax", x, axis);
+  const int a = slice_axis("softmax", x, axis);
   if (is_narrow(x)) return narrowed(softmax(widened(x), axis));
-  Tensor y = by_lines(
+  Tensor y = by_slices(
       a, [](const auto& kernels) { return kernels.softmax; }, x);
   return record("softmax", {x}, std::move(y), keep::output,
                 [a](Backward& b) { b.give(0, softmax_backward(b.y(), b.dy(), a)); });
@@ -70,9 +70,9 @@ Tensor softmax(const Tensor& x, int axis) {
 
 Tensor log_softmax(const Tensor& x, int axis) {
   check::floating("log_softmax", "x", x);
-  const int a = line_axis("log_softmax", x, axis);
+  const int a = slice_axis("log_softmax", x, axis);
   if (is_narrow(x)) return narrowed(log_softmax(widened(x), axis));
-  Tensor y = by_lines(
+  Tensor y = by_slices(
       a, [](const auto& kernels) { return kernels.log_softmax; }, x);
   return record("log_softmax", {x}, std::move(y), keep::output,
                 [a](Backward& b) { b.give(0, log_softmax_backward(b.y(), b.dy(), a)); });

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "fit/ops.hpp"
-#include "ops/lines.hpp"
+#include "ops/axis_slices.hpp"
 #include "ops/precision.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -14,7 +14,7 @@ Tensor flat(const Tensor& x) { return reshape(x, Shape{x.numel()}); }
 
 // x, or a vector of one for a scalar, sorted along an axis, and what is needed to take elements by their place.
 struct Sorted {
-  Sorted(const char* op, const Tensor& given, int a) : axis(line_axis(op, given, a)), scalar(given.rank() == 0) {
+  Sorted(const char* op, const Tensor& given, int a) : axis(slice_axis(op, given, a)), scalar(given.rank() == 0) {
     const Tensor x = scalar ? flat(given) : given;
     n = x.shape()[axis];
     if (n == 0) check::fail(op, "axis ", axis, " of shape ", x.shape(), " has no elements to choose from");

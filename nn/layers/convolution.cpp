@@ -42,46 +42,4 @@ Conv2d::Conv2d(std::int64_t in, std::int64_t out, std::int64_t size, const ConvO
 }
 std::string Conv2d::describe() const { return described(weight.original(), options_); }
 
-GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, double eps) : groups_(groups), eps_(eps) {
-  positive("GroupNorm", "groups", groups);
-  if (positive("GroupNorm", "channels", channels) % groups != 0)
-    check::fail("GroupNorm", "groups is ", groups, ": it must divide channels = ", channels);
-  weight = Parameter(ones({channels}));
-  bias = Parameter(zeros({channels}));
-}
-
-Tensor GroupNorm::forward(const Tensor& x) const { return group_norm(x, groups_, weight.value(), bias.value(), eps_); }
-
-std::string GroupNorm::describe() const {
-  return describe_all("groups=", groups_, ", channels=", weight.original().numel(), ", eps=", eps_);
-}
-
-BatchNorm::BatchNorm(std::int64_t channels, double eps, double momentum) : eps_(eps), momentum_(momentum) {
-  positive("BatchNorm", "channels", channels);
-  if (!(momentum >= 0 && momentum <= 1)) check::fail("BatchNorm", "momentum is ", momentum, ": it must be in 0 … 1");
-  weight = Parameter(ones({channels}));
-  bias = Parameter(zeros({channels}));
-  running_mean = Buffer(zeros({channels}));
-  running_var = Buffer(ones({channels}));
-}
-
-Tensor BatchNorm::forward(const Tensor& x) const {
-  if (!training()) return batch_norm(x, running_mean, running_var, weight.value(), bias.value(), eps_);
-  Tensor y = batch_norm(x, {}, {}, weight.value(), bias.value(), eps_);
-  const std::int64_t n = x.numel() / std::max<std::int64_t>(x.size(1), 1);
-  if (n < 2)
-    check::fail("BatchNorm", "x has shape ", x.shape(), ": a batch needs more than one number for each channel");
-  const NoGrad no_grad;
-  std::vector<int> axes{0};
-  for (int a = 2; a < x.rank(); ++a) axes.push_back(a);
-  Tensor running = running_mean, variance = running_var;  // handles to the buffers
-  running.mul_(1 - momentum_).add_(mean(x, axes) * momentum_);
-  variance.mul_(1 - momentum_).add_(var(x, axes) * momentum_);
-  return y;
-}
-
-std::string BatchNorm::describe() const {
-  return describe_all("channels=", weight.original().numel(), ", eps=", eps_, ", momentum=", momentum_);
-}
-
 }  // namespace fit::nn

@@ -22,7 +22,7 @@
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/gemm_bf16.hpp"
+#include "matmul/gemm_bf16.hpp"
 
 namespace fit::bench {
 namespace {
@@ -79,7 +79,7 @@ Limits measure_limits() {
     constexpr std::int64_t n = 1536;
     const Tensor a = randn({n, n}), b = randn({n, n});
     Tensor c = zeros({n, n});
-    kernels::Product<float> p;
+    kernels::GemmParams<float> p;
     p.m = p.n = p.k = p.lda = p.ldb = p.ldc = n;
     const auto step = [&] {
       kernels::gemm_parallel(p, a.data<float>().data(), b.data<float>().data(), c.fresh<float>());
@@ -90,7 +90,7 @@ Limits measure_limits() {
     constexpr std::int64_t n = 1536;
     const std::vector<BFloat16> a(n * n, BFloat16(1)), b(n * n, BFloat16(1));
     std::vector<BFloat16> c(n * n);
-    kernels::Product<BFloat16> p;
+    kernels::GemmParams<BFloat16> p;
     p.m = p.n = p.k = p.lda = p.ldb = p.ldc = n;
     l.gemm_bf16 = p.flops() / median(measure([&] { kernels::gemm_parallel(p, a.data(), b.data(), c.data()); }, 1.0));
   }

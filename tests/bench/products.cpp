@@ -4,7 +4,7 @@
 
 #include "bench.hpp"
 #include "fit/ops.hpp"
-#include "kernels/gemm_bf16.hpp"
+#include "matmul/gemm_bf16.hpp"
 
 namespace fit::bench {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 struct Bf16Product {
   Tensor x, w;
   std::vector<BFloat16> narrow_x, narrow_w, y;
-  kernels::Product<BFloat16> p;
+  kernels::GemmParams<BFloat16> p;
 
   Bf16Product(std::int64_t m, std::int64_t n, std::int64_t k)
       : x(randn({m, k})), w(randn({n, k})), y(static_cast<std::size_t>(m * n)) {

@@ -2,7 +2,7 @@
 # include_order.sh DIR: in the tree DIR, each folder of core/ includes only what stands before it in this list, and
 # nothing there includes nn/. One file includes xtensor's headers, and one Catch2's: they lie elsewhere in newer versions.
 set -euo pipefail
-order=(base threads kernels/simd kernels tensor graph ops backward io)
+order=(base threads kernels/simd matmul kernels tensor graph ops backward io)
 declare -A rank public=(
   [error]=base [version]=base [bfloat16]=base [shape]=base [memory]=base [parallel]=threads [detail/thread_state]=threads [detail/tensor_impl]=tensor
   [tensor]=tensor [state_dict]=tensor [graph]=graph [autocast]=graph [hooks]=graph [random]=ops [ops]=ops [int8]=ops [attention]=ops [gradcheck]=backward [functional]=backward [activation_checkpoint]=backward [npy]=io [safetensors]=io [lookup]=tensor [npz]=io

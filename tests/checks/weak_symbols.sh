@@ -2,7 +2,7 @@
 # weak_symbols.sh TAG OBJECT...
 # Of equal weak functions the linker keeps any one, for the whole program. So an object compiled for a wide instruction
 # set must not define a weak function that a plain file could define as well, or the program dies on an older processor.
-# Those whose mangled name carries TAG (avx2, avx512: xsimd's architectures, and the tags of core/kernels/isa.hpp)
+# Those whose mangled name carries TAG (avx2, avx512: xsimd's architectures, and the tags of core/kernels/simd/isa.hpp)
 # belong to that set alone.
 set -euo pipefail
 tag=$1

@@ -13,7 +13,7 @@
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 
-// The type int8, and weights in it. Kernels: kernels_int8_test.cpp.
+// The type int8, and weights in it. Kernels: gemm_int8_test.cpp.
 namespace fit::test {
 namespace {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/reference.hpp"
+#include "kernels/simd/reference.hpp"
 
 // How far a kernel may be from its plain form.
 namespace fit::test {

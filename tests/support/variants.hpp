@@ -2,7 +2,7 @@
 #include <initializer_list>
 
 #include "fit/parallel.hpp"
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 

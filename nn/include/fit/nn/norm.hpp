@@ -44,4 +44,36 @@ class RMSNorm final : public UnaryLayer {
   double eps_;
 };
 
+/// group_norm(x, groups, weight, bias, eps): x [N, C, ...]. Starts with weight 1 and bias 0.
+class GroupNorm final : public UnaryLayer {
+ public:
+  GroupNorm(std::int64_t groups, std::int64_t channels, double eps = 1e-5);
+  Tensor forward(const Tensor& x) const override;
+  FIT_FIELDS(weight, bias)
+  std::string describe() const override;
+
+  Parameter weight, bias;  // [C]
+
+ private:
+  std::int64_t groups_;
+  double eps_;
+};
+
+/// batch_norm() of x [N, C, ...]: in training by the statistics of the batch, which are also taken into running ones
+/// (new = (1 - momentum) old + momentum batch's; the variance with its correction); in evaluation by the running ones.
+/// For PyTorch's BatchNorm1d and BatchNorm2d alike.
+class BatchNorm final : public UnaryLayer {
+ public:
+  explicit BatchNorm(std::int64_t channels, double eps = 1e-5, double momentum = 0.1);
+  Tensor forward(const Tensor& x) const override;
+  FIT_FIELDS(weight, bias, running_mean, running_var)
+  std::string describe() const override;
+
+  Parameter weight, bias;            // [C]
+  Buffer running_mean, running_var;  // [C]: 0 and 1 at first
+
+ private:
+  double eps_, momentum_;
+};
+
 }  // namespace fit::nn

@@ -1,6 +1,7 @@
+#include "matmul/gemm_bf16.hpp"
+
 #include <limits>
 
-#include "kernels/gemm_bf16.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
@@ -23,8 +24,8 @@ const Form forms[] = {{false, false, 0, 1, 0}, {false, true, 0, 1, 0},   {true, 
                       {true, true, 3, 1, 0},   {false, true, 2, 1, 1},   {false, false, 3, -0.5F, 0.25F},
                       {false, true, 1, 2, 0},  {true, false, 2, 1, 0.5F}};
 
-kernels::Product<BFloat16> product_of(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) {
-  kernels::Product<BFloat16> p;
+kernels::GemmParams<BFloat16> product_of(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) {
+  kernels::GemmParams<BFloat16> p;
   p.m = m, p.n = n, p.k = k, p.transpose_a = f.ta, p.transpose_b = f.tb;
   p.lda = (f.ta ? m : k) + f.room, p.ldb = (f.tb ? k : n) + f.room, p.ldc = n + f.room;
   p.alpha = f.alpha, p.beta = f.beta;
@@ -69,7 +70,7 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) {
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j)
       expected.push_back(f.beta == 0 ? R() : R(static_cast<float>(before[i * p.ldc + j])));
-  kernels::reference::product<R>(
+  kernels::reference::gemm<R>(
       m, n, k, R(f.alpha),
       [&](std::int64_t i, std::int64_t l) { return R(operand(a[f.ta ? l * p.lda + i : i * p.lda + l])); },
       [&](std::int64_t l, std::int64_t j) { return R(operand(b[f.tb ? j * p.ldb + l : l * p.ldb + j])); }, R(f.beta),
@@ -153,7 +154,8 @@ void check_exactly(std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool
 }
 
 template <class T>
-std::vector<T> multiplied(const kernels::Product<BFloat16>& p, GuardedBuffer<BFloat16>& a, GuardedBuffer<BFloat16>& b) {
+std::vector<T> multiplied(const kernels::GemmParams<BFloat16>& p, GuardedBuffer<BFloat16>& a,
+                          GuardedBuffer<BFloat16>& b) {
   GuardedBuffer<T> c(p.m * p.ldc);
   kernels::gemm_parallel(p, a.data(), b.data(), c.data());
   return c.values();
@@ -193,7 +195,7 @@ TEST_CASE("products of bfloat16 of small whole numbers are exact, however they a
 }
 
 TEST_CASE("products of bfloat16 larger than the parts they are cut into", "[gemm][bfloat16]") {
-  const std::int64_t long_k = kernels::bf16_k_part + 35;
+  const std::int64_t long_k = kernels::bf16_kc + 35;
   const std::int64_t sizes[][3] = {
       {65, 130, 96}, {300, 70, 131}, {70, 300, 131}, {40, 33, long_k}, {33, 70, long_k + 5}};
   each_bfloat16_isa([&] {
@@ -202,7 +204,7 @@ TEST_CASE("products of bfloat16 larger than the parts they are cut into", "[gemm
       for (int i = 0; i < 3; ++i) check<float, BFloat16, BFloat16>(s[0], s[1], s[2], forms[turn++ % std::size(forms)]);
     check_types(70, 40, long_k, forms[1]);
     check_types(70, 40, long_k, forms[5]);
-    check<BFloat16, BFloat16, BFloat16>(40, 70, 2 * kernels::bf16_k_part, {false, true, 1024, 1, 0});
+    check<BFloat16, BFloat16, BFloat16>(40, 70, 2 * kernels::bf16_kc, {false, true, 1024, 1, 0});
     check<BFloat16, BFloat16, float>(70, 40, 2048, {true, false, 1024, 1, 1});
   });
 }
@@ -228,7 +230,7 @@ TEST_CASE("products of bfloat16 do not depend on threads, nor on how they are cu
             CHECK(multiplied<float>(p, a, b) == one);
           }
           for (const std::int64_t m : {5, 100}) {  // the same elements of a smaller product
-            kernels::Product<BFloat16> part = p;
+            kernels::GemmParams<BFloat16> part = p;
             part.m = m;
             part.n = 90;
             const std::vector<float> few = multiplied<float>(part, a, b);

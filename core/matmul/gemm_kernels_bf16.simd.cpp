@@ -1,9 +1,10 @@
-#include "kernels/product_bf16.hpp"
+#include "matmul/gemm_kernels_bf16.hpp"
 
-#include "kernels/small_m.hpp"
+#include "matmul/gemv.hpp"
 #if defined(__AVX512F__)
-#include "kernels/multiply_bf16.hpp"
-#include "kernels/pack_bf16.hpp"
+#include "matmul/gemv_bf16.hpp"
+#include "matmul/micro_kernel_bf16.hpp"
+#include "matmul/pack_bf16.hpp"
 #endif
 
 namespace fit::kernels {
@@ -41,9 +42,9 @@ constexpr std::int64_t panels_in_l2 = 1 << 18;  // elements
 // In blocks of Way::rows, and then what is left of the rows. A block of rows stays in the L1 cache while it meets so
 // many panels as stay in the L2 cache; then c is written in long lines.
 template <class Way, class To>
-void multiply(const Bf16Block& block, To* c) {
+void gemm_block(const Bf16Block& block, To* c) {
   alignas(64) float room[Way::rows * panel_width];
-  static_assert(panels_in_l2 / bf16_k_part >= panel_width);
+  static_assert(panels_in_l2 / bf16_kc >= panel_width);
   const std::int64_t together = panels_in_l2 / block.k / panel_width * panel_width;
   const auto blocks = [&](std::int64_t from, std::int64_t to, std::int64_t rows) {
     if (from == to) return;
@@ -52,7 +53,8 @@ void multiply(const Bf16Block& block, To* c) {
       const BFloat16* const panel = block.panels + j / panel_width * block.panel_step;
       const std::int64_t cols = block.n - j < panel_width ? block.n - j : panel_width;
       float* const sums = block.sums ? block.sums + j * block.m + i * panel_width : room;
-      Way::multiply(rows, cols, block.k, block.a + i * block.lda, block.lda, panel, sums, panel_width, !block.first);
+      Way::macro_kernel(rows, cols, block.k, block.a + i * block.lda, block.lda, panel, sums, panel_width,
+                        !block.first);
       if (!block.last) return;
       const auto write = [&](auto by) {
         by(rows, cols, block.alpha, sums, panel_width, block.beta, block.bias ? block.bias + j : nullptr,
@@ -75,12 +77,12 @@ void multiply(const Bf16Block& block, To* c) {
 
 template <class Way>
 constexpr Bf16Kernels native() {
-  return {{bf16_rows<float>, bf16_panel<float>, widen<float>},
-          {bf16_rows<BFloat16>, bf16_panel<BFloat16>, widen<BFloat16>},
-          {multiply<Way, float>, finish<Full, float>},
-          {multiply<Way, BFloat16>, finish<Full, BFloat16>},
-          small_m<float, BFloat16>,
-          bf16_dots};
+  return {{pack_a_bf16<float>, pack_b_bf16<float>, widen<float>},
+          {pack_a_bf16<BFloat16>, pack_b_bf16<BFloat16>, widen<BFloat16>},
+          {gemm_block<Way, float>, finish<Full, float>},
+          {gemm_block<Way, BFloat16>, finish<Full, BFloat16>},
+          gemv<float, BFloat16>,
+          gemv_bf16_native};
 }
 #endif
 
@@ -93,9 +95,12 @@ const Bf16Kernels& bf16_table() {
   if (chosen_isa == Isa::amx) return amx;
   if (chosen_isa == Isa::avx512_bf16) return avx512_bf16;
 #endif
-  static constexpr Bf16Kernels widened{{nullptr, nullptr, widen<float>}, {nullptr, nullptr, widen<BFloat16>},
-                                       {nullptr, finish<Full, float>},   {nullptr, finish<Full, BFloat16>},
-                                       small_m<float, BFloat16>,         nullptr};
+  static constexpr Bf16Kernels widened{{nullptr, nullptr, widen<float>},
+                                       {nullptr, nullptr, widen<BFloat16>},
+                                       {nullptr, finish<Full, float>},
+                                       {nullptr, finish<Full, BFloat16>},
+                                       gemv<float, BFloat16>,
+                                       nullptr};
   return widened;
 }
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/product.hpp"
 #include "kernels/simd/for_each_vector.hpp"
+#include "matmul/gemm_kernels.hpp"
 
-// Products of few rows, which are bound by reading b: for *.simd.cpp files.
+// gemv for up to a few rows: it is bound by reading b, and reads b once, as it lies. For *.simd.cpp files.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
@@ -15,9 +15,9 @@ void with_rows(std::int64_t m, const F& f) {
   if constexpr (most > 0) m == most ? f(std::integral_constant<int, most>()) : with_rows<most - 1>(m, f);
 }
 
-// Leaves beta c in c, and says whether the product is to be added to it.
+// Leaves beta c in c. Returns whether the matmul is added to it.
 template <class T>
-bool prepare(const Product<T>& p, T* c) {
+bool apply_beta(const GemmParams<T>& p, T* c) {
   if (p.beta != T(0) && p.beta != T(1))
     for (std::int64_t i = 0; i < p.m; ++i)
       for (std::int64_t j = 0; j < p.n; ++j) c[i * p.ldc + j] *= p.beta;
@@ -27,7 +27,7 @@ bool prepare(const Product<T>& p, T* c) {
 // Columns of c, rows of b, that are computed side by side: one in each of `streams`, if registers suffice for `sums`
 // vectors for each element of c, vectors of M rows of a and one of b.
 template <int M, int sums, int streams>
-constexpr int columns_of() {
+constexpr int columns_at_once() {
   int columns = streams;
   while (columns > 1 && sums * M * columns + M + 1 > vector_registers) columns /= 2;
   return columns;
@@ -42,8 +42,8 @@ void each_columns(std::int64_t n, const Dots& dots) {
     for (std::int64_t j = 0; j < step; ++j) dots(R, j, step);
     for (std::int64_t j = step * R; j < n; ++j) dots(std::integral_constant<int, 1>(), j, std::int64_t{0});
   };
-  memory_streams == 8 ? by(std::integral_constant<int, columns_of<M, sums, 8>()>())
-                      : by(std::integral_constant<int, columns_of<M, sums, 4>()>());
+  memory_streams == 8 ? by(std::integral_constant<int, columns_at_once<M, sums, 8>()>())
+                      : by(std::integral_constant<int, columns_at_once<M, sums, 4>()>());
 }
 
 // Calls store(i, r, dot) for the sums of lanes.
@@ -59,7 +59,7 @@ inline void store_dots(const V (&sum)[R][M], const Store& store) {
 
 // M rows of c and R columns, `step` from one to the next: every vector of b that is read serves all rows of a.
 template <int M, int R, class T, class B>
-void dots_of(const Product<T>& p, std::int64_t step, const T* a, const B* b, T* c) {
+void dot_block(const GemmParams<T>& p, std::int64_t step, const T* a, const B* b, T* c) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
   V sum[R][M];
@@ -82,15 +82,15 @@ void dots_of(const Product<T>& p, std::int64_t step, const T* a, const B* b, T* 
 }
 
 template <int M, class T, class B>
-void dots_of_rows(const Product<T>& p, const T* a, const B* b, T* c) {
+void gemv_dots(const GemmParams<T>& p, const T* a, const B* b, T* c) {
   each_columns<M>(p.n, [&](auto columns, std::int64_t j, std::int64_t step) {
-    dots_of<M, columns>(p, step, a, b + j * p.ldb, c + j);
+    dot_block<M, columns>(p, step, a, b + j * p.ldb, c + j);
   });
 }
 
 // c (+)= the next R rows of b, times R columns of a: c stays in the cache, and b is read in R streams.
 template <int M, int R, class T, class B>
-void add_rows(const Product<T>& p, std::int64_t k, const T* a, const B* b, T* c, bool add) {
+void axpy_block(const GemmParams<T>& p, std::int64_t k, const T* a, const B* b, T* c, bool add) {
   using V = Vec<T>;
   V x[R][M];
   FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) x[r][i] =
@@ -107,28 +107,28 @@ void add_rows(const Product<T>& p, std::int64_t k, const T* a, const B* b, T* c,
 }
 
 template <int M, class T, class B>
-void small_m_of(const Product<T>& p, const T* a, const B* b, T* c) {
-  if (p.transpose_b) return dots_of_rows<M>(p, a, b, c);
-  const bool add = prepare(p, c);
+void gemv_of(const GemmParams<T>& p, const T* a, const B* b, T* c) {
+  if (p.transpose_b) return gemv_dots<M>(p, a, b, c);
+  const bool add = apply_beta(p, c);
   std::int64_t k = 0;
-  for (; k + 4 <= p.k; k += 4) add_rows<M, 4>(p, k, a, b, c, add || k > 0);
-  for (; k < p.k; ++k) add_rows<M, 1>(p, k, a, b, c, add || k > 0);
+  for (; k + 4 <= p.k; k += 4) axpy_block<M, 4>(p, k, a, b, c, add || k > 0);
+  for (; k < p.k; ++k) axpy_block<M, 1>(p, k, a, b, c, add || k > 0);
 }
 
-// The product for few rows, see ProductKernels: b is of T or of narrower numbers.
+// See GemmKernels. b is of T or of narrower numbers.
 template <class T, class B>
-void small_m(const Product<T>& p, const T* a, const B* b, T* c) {
-  if (p.m <= few_rows) return with_rows<few_rows>(p.m, [&](auto m) { small_m_of<m>(p, a, b, c); });
+void gemv(const GemmParams<T>& p, const T* a, const B* b, T* c) {
+  if (p.m <= gemv_max_m) return with_rows<gemv_max_m>(p.m, [&](auto m) { gemv_of<m>(p, a, b, c); });
   constexpr int most = 6;
-  if (p.m <= most) return with_rows<most>(p.m, [&](auto m) { dots_of_rows<m>(p, a, b, c); });
+  if (p.m <= most) return with_rows<most>(p.m, [&](auto m) { gemv_dots<m>(p, a, b, c); });
   // More rows in parts, which read b from the cache, but for the first.
   const std::int64_t parts = (p.m + most - 1) / most, cols = (1 << 17) / p.k + 1;
   for (std::int64_t j = 0; j < p.n; j += cols)
     for (std::int64_t i = 0, part = 0; part < parts; ++part) {
-      Product<T> some = p;
+      GemmParams<T> some = p;
       some.n = p.n - j < cols ? p.n - j : cols;
       some.m = (p.m - i) / (parts - part);
-      small_m(some, a + i * p.lda, b + j * p.ldb, c + i * p.ldc + j);
+      gemv(some, a + i * p.lda, b + j * p.ldb, c + i * p.ldc + j);
       i += some.m;
     }
 }

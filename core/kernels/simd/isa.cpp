@@ -1,4 +1,4 @@
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -1,20 +1,20 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/isa.hpp"
-#include "kernels/reference.hpp"
-#include "kernels/sum_of.hpp"
+#include "base/sum_of.hpp"
+#include "kernels/simd/isa.hpp"
+#include "kernels/simd/reference.hpp"
 
-// Matrix products in registers, compiled for each instruction set. gemm.hpp splits products among threads. Rounded by
-// operation, with at least 1 chain of additions along k: (k + 6) / 2 units in the last place of the sum of |a b|, times
-// alpha. Packing and transposing are exact.
+// The kernels of matmul, compiled for each instruction set; gemm.hpp chooses among them and splits the work among
+// threads. Rounded by operation, with at least 1 chain of additions along k: (k + 6) / 2 units in the last place of the
+// sum of |a b|, times alpha. Packing and transposing are exact.
 namespace fit::kernels {
 
 // c [m, n] = alpha op(a) op(b) + beta c, row-major, with row strides lda, ldb, ldc of the matrices as they lie in
 // memory: a is [m, k], or [k, m] if transposed; b is [k, n], or [n, k]. beta = 0 does not read c.
 template <class T>
-struct Product {
-  Product() {}
+struct GemmParams {
+  GemmParams() {}
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   std::int64_t lda = 0, ldb = 0, ldc = 0;
@@ -25,8 +25,8 @@ struct Product {
 
 // alpha 1, beta 0, and no room between rows.
 template <class T>
-Product<T> contiguous(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) {
-  Product<T> p;
+GemmParams<T> contiguous(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) {
+  GemmParams<T> p;
   p.m = m;
   p.n = n;
   p.k = k;
@@ -43,29 +43,29 @@ constexpr std::int64_t panel_width = 64;
 constexpr std::int64_t panels(std::int64_t n) { return (n + panel_width - 1) / panel_width; }
 
 template <class T>
-struct ProductKernels {
+struct GemmKernels {
   // Columns panel_width * panel … of op(b), as [k, panel_width]; beyond n nothing is written.
-  void (*pack)(const Product<T>& p, const T* b, std::int64_t panel, T* out);
-  // The product, b being given in panels one behind the other; scratch: room for multiply_scratch(p) elements.
-  void (*multiply)(const Product<T>& p, const T* a, const T* packed, T* c, T* scratch);
+  void (*pack_b)(const GemmParams<T>& p, const T* b, std::int64_t panel, T* out);
+  // The matmul with b packed into panels one behind the other; scratch: gemm_packed_scratch(p) elements.
+  void (*gemm_packed)(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* scratch);
   // out[c out_ld + r] = x[r ld + c].
   void (*transpose)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld);
-  // The product of small matrices; scratch: room for small_scratch(p) elements.
-  void (*small)(const Product<T>& p, const T* a, const T* b, T* c, T* scratch);
-  // The product for m up to few_rows, up to max_small_m where b is transposed, and a not transposed: b is read once, as
-  // it lies.
-  void (*small_m)(const Product<T>& p, const T* a, const T* b, T* c);
+  // The matmul of small matrices, which stay in the cache as they lie; scratch: gemm_unpacked_scratch(p) elements.
+  void (*gemm_unpacked)(const GemmParams<T>& p, const T* a, const T* b, T* c, T* scratch);
+  // The matmul for m up to gemv_max_m, or gemv_max_m_transposed where b is transposed; a is not transposed. b is
+  // read once, as it lies.
+  void (*gemv)(const GemmParams<T>& p, const T* a, const T* b, T* c);
   // Adds a row, [cols], to each of c [rows, cols]: the bias of a linear layer.
   void (*add_row)(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc);
 };
-// Up to few_rows, and, where b is transposed, up to max_small_m, reading b takes longer than the operations.
-constexpr int few_rows = 4, max_small_m = 24;
+// Up to so many rows, reading b takes longer than the operations.
+constexpr int gemv_max_m = 4, gemv_max_m_transposed = 24;
 
 /// The plain form, which the kernels are held against.
 namespace reference {
 /// c [m, n] = alpha a [m, k] b [k, n] + beta c, where a(i, l), b(l, j) and c(i, j) give the elements.
 template <class N, class A, class B, class C>
-void product(std::int64_t m, std::int64_t n, std::int64_t k, N alpha, const A& a, const B& b, N beta, const C& c) {
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, N alpha, const A& a, const B& b, N beta, const C& c) {
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
       const N sum = sum_of<N>(k, [&](std::int64_t l) { return a(i, l) * b(l, j); });
@@ -74,29 +74,29 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, N alpha, const A& a
 }
 }  // namespace reference
 
-// Parts of a and of a panel that are multiplied at a time: those of a fit the L2 cache, those of a panel about L1.
-constexpr std::int64_t m_part = 192, k_part = 128;
+// A block of a is [mc, kc] and fits the L2 cache. A part of a panel of b is [kc, panel_width] and fits about L1.
+constexpr std::int64_t mc = 192, kc = 128;
 
 inline namespace FIT_ISA_NAMESPACE {
 
 // A transposed a whose rows lie more than a page apart is copied together first: the processor doesn't read ahead
 // there.
 template <class T>
-bool copies_a(const Product<T>& p) {
+bool packs_a(const GemmParams<T>& p) {
   return p.transpose_a && p.lda * static_cast<std::int64_t>(sizeof(T)) >= 4096;
 }
 template <class T>
-std::int64_t multiply_scratch(const Product<T>& p) {
-  return copies_a(p) ? m_part * k_part : 0;
+std::int64_t gemm_packed_scratch(const GemmParams<T>& p) {
+  return packs_a(p) ? mc * kc : 0;
 }
 template <class T>
-std::int64_t small_scratch(const Product<T>& p) {
+std::int64_t gemm_unpacked_scratch(const GemmParams<T>& p) {
   return p.transpose_b ? p.n * p.k : 0;
 }
 
 }  // namespace FIT_ISA_NAMESPACE
 
 template <class IsaTag, class T>
-const ProductKernels<T>& product_table();
+const GemmKernels<T>& gemm_table();
 
 }  // namespace fit::kernels

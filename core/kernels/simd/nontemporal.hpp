@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {

@@ -2,10 +2,10 @@
 #include <cstdint>
 
 #include "fit/bfloat16.hpp"
-#include "kernels/isa.hpp"
-#include "kernels/product.hpp"
+#include "kernels/simd/isa.hpp"
+#include "matmul/gemm_kernels.hpp"
 
-// Products of BFloat16 with sums in float. gemm_bf16.hpp splits them among threads.
+// The kernels of matmul of BFloat16, with sums in float. gemm_bf16.hpp splits the work among threads.
 //
 // An operand of floats is rounded to BFloat16 while it is packed. Products of two BFloat16 are exact in float; sums are
 // rounded by operation, with at least 1 chain of additions along k: (k + 6) / 2 units in the last place of the sum of
@@ -23,7 +23,7 @@ constexpr std::int64_t bf16_step = 32;
 constexpr std::int64_t bf16_filled(std::int64_t k) { return (k + bf16_step - 1) / bf16_step * bf16_step; }
 
 // So much of k is multiplied at a time: parts of a and b then fit the L2 cache.
-constexpr std::int64_t bf16_k_part = 1024;
+constexpr std::int64_t bf16_kc = 1024;
 
 // c [m, n] = alpha (sums + a b) + beta c + bias, of one part of k.
 struct Bf16Block {
@@ -52,10 +52,10 @@ using Bf16Convert = void (*)(std::int64_t rows, std::int64_t cols, const From* x
 template <class From>
 struct Bf16Operand {
   // Rows of op(a), [rows, k] or, transposed, [k, rows], as `out` [rows, out_ld]; out_ld >= bf16_filled(k).
-  void (*rows)(bool transposed, std::int64_t rows, std::int64_t k, const From* x, std::int64_t ld, BFloat16* out,
-               std::int64_t out_ld);
+  void (*pack_a)(bool transposed, std::int64_t rows, std::int64_t k, const From* x, std::int64_t ld, BFloat16* out,
+                 std::int64_t out_ld);
   // Columns of op(b), [k, cols] or, transposed, [cols, k], as a panel.
-  void (*panel)(bool transposed, std::int64_t cols, std::int64_t k, const From* x, std::int64_t ld, BFloat16* out);
+  void (*pack_b)(bool transposed, std::int64_t cols, std::int64_t k, const From* x, std::int64_t ld, BFloat16* out);
   // As floats with the value of a BFloat16.
   Bf16Convert<From, float> widen;
 };
@@ -64,7 +64,7 @@ struct Bf16Operand {
 template <class To>
 struct Bf16Result {
   // The block on the processor's instructions for BFloat16; null where it has none.
-  void (*multiply)(const Bf16Block& block, To* c);
+  void (*gemm_block)(const Bf16Block& block, To* c);
   // to = alpha x + beta to + bias, rounded once; beta = 0 doesn't read it. bias [cols] may be null.
   void (*finish)(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
                  const float* bias, To* to, std::int64_t to_ld);
@@ -75,11 +75,11 @@ struct Bf16Kernels {
   Bf16Operand<BFloat16> from_bf16;
   Bf16Result<float> to_float;
   Bf16Result<BFloat16> to_bf16;
-  // As that of ProductKernels, up to few_rows.
-  void (*small_m)(const Product<float>& p, const float* a, const BFloat16* b, float* c);
+  // As that of GemmKernels, up to gemv_max_m.
+  void (*gemv)(const GemmParams<float>& p, const float* a, const BFloat16* b, float* c);
   // The same for b' on the processor's instructions for BFloat16, with sums in place of c; a is filled up as a block's
   // is. Null where it has none.
-  void (*small_m_native)(const Product<BFloat16>& p, const BFloat16* a, const BFloat16* b, float* sums);
+  void (*gemv_native)(const GemmParams<BFloat16>& p, const BFloat16* a, const BFloat16* b, float* sums);
 
   template <class From>
   const Bf16Operand<From>& operand() const {

@@ -1,6 +1,7 @@
+#include "matmul/gemm_int8.hpp"
+
 #include <cmath>
 
-#include "kernels/gemm_int8.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
@@ -35,7 +36,7 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t group) {
       for (std::int64_t l = 0; l < k; ++l) {
         const float number = data[j * ld + l], scale = scales[j * groups + l / group];
         R weight = R(number) * R(scale);
-        if (std::is_same_v<X, BFloat16> && m > kernels::few_rows)
+        if (std::is_same_v<X, BFloat16> && m > kernels::gemv_max_m)
           weight = R(static_cast<float>(BFloat16(number * scale)));
         sum.add(R(static_cast<float>(x[i * ld + l])) * weight);
       }

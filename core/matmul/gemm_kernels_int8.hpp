@@ -2,9 +2,9 @@
 #include <cstdint>
 
 #include "fit/bfloat16.hpp"
-#include "kernels/isa.hpp"
+#include "kernels/simd/isa.hpp"
 
-// Products with weights of 8 bits. gemm_int8.hpp splits them among threads.
+// The kernels of matmul with weights of 8 bits. gemm_int8.hpp splits the work among threads.
 namespace fit::kernels {
 
 // Weights [n, k], rows ld elements apart: element (j, l) is scales[j groups + l / group] data[j ld + l], where
@@ -18,10 +18,10 @@ struct Int8Weights {
 };
 
 struct Int8Kernels {
-  // c [m, n] = x w', m up to few_rows, x [m, k] and c contiguous but for ldc. Weights are read once, as they lie,
+  // c [m, n] = x w', m up to gemv_max_m, x [m, k] and c contiguous but for ldc. Weights are read once, as they lie,
   // and made floats. Sums of a group are multiplied by its scale; rounded by operation.
-  void (*small_m)(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
-                  std::int64_t ldc);
+  void (*gemv)(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
+               std::int64_t ldc);
   // Rows of weights, rounded once: out [rows, k].
   void (*to_float)(std::int64_t rows, std::int64_t k, const Int8Weights& w, float* out);
   void (*to_bf16)(std::int64_t rows, std::int64_t k, const Int8Weights& w, BFloat16* out);

@@ -1,17 +1,17 @@
-#include "kernels/product.hpp"
+#include "matmul/gemm_kernels.hpp"
 
 #include "kernels/simd/for_each_vector.hpp"
-#include "kernels/simd/tile_product.hpp"
 #include "kernels/simd/transpose.hpp"
-#include "kernels/small_m.hpp"
+#include "matmul/gemv.hpp"
+#include "matmul/micro_kernel.hpp"
 
 namespace fit::kernels {
 namespace {
 
 template <class T>
-void tile(const Product<T>& p, const T* a, const T* b, std::int64_t ldb, T* c, bool accumulate) {
-  p.transpose_a ? tile_product<true>(p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate)
-                : tile_product<false>(p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate);
+void gemm_block(const GemmParams<T>& p, const T* a, const T* b, std::int64_t ldb, T* c, bool accumulate) {
+  p.transpose_a ? macro_kernel<true>(p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate)
+                : macro_kernel<false>(p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate);
 }
 
 // The rows of x, with out_ld from one to the next.
@@ -29,38 +29,38 @@ const T* copy_rows(std::int64_t rows, std::int64_t cols, const T* x, std::int64_
 }
 
 template <class T>
-void pack(const Product<T>& p, const T* b, std::int64_t panel, T* out) {
+void pack_b(const GemmParams<T>& p, const T* b, std::int64_t panel, T* out) {
   const std::int64_t j0 = panel * panel_width, left = p.n - j0, width = left < panel_width ? left : panel_width;
   if (p.transpose_b) return transpose(width, p.k, b + j0 * p.ldb, p.ldb, out, panel_width);
   copy_rows(p.k, width, b + j0, p.ldb, out, panel_width);
 }
 
 template <class T>
-void multiply(const Product<T>& p, const T* a, const T* packed, T* c, T* scratch) {
-  const bool add = prepare(p, c);
-  for (std::int64_t k0 = 0; k0 < p.k; k0 += k_part)
-    for (std::int64_t i0 = 0; i0 < p.m; i0 += m_part) {
-      Product<T> part = p;
-      part.k = p.k - k0 < k_part ? p.k - k0 : k_part;
-      part.m = p.m - i0 < m_part ? p.m - i0 : m_part;
+void gemm_packed(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* scratch) {
+  const bool add = apply_beta(p, c);
+  for (std::int64_t k0 = 0; k0 < p.k; k0 += kc)
+    for (std::int64_t i0 = 0; i0 < p.m; i0 += mc) {
+      GemmParams<T> part = p;
+      part.k = p.k - k0 < kc ? p.k - k0 : kc;
+      part.m = p.m - i0 < mc ? p.m - i0 : mc;
       const T* part_a = a + (p.transpose_a ? k0 * p.lda + i0 : i0 * p.lda + k0);
-      if (copies_a(p)) {
+      if (packs_a(p)) {
         part_a = copy_rows(part.k, part.m, part_a, p.lda, scratch, part.m);
         part.lda = part.m;
       }
       for (std::int64_t j0 = 0; j0 < p.n; j0 += panel_width) {
         part.n = p.n - j0 < panel_width ? p.n - j0 : panel_width;
-        tile(part, part_a, packed + j0 * p.k + k0 * panel_width, panel_width, c + i0 * p.ldc + j0, add || k0 > 0);
+        gemm_block(part, part_a, packed + j0 * p.k + k0 * panel_width, panel_width, c + i0 * p.ldc + j0, add || k0 > 0);
       }
     }
 }
 
 template <class T>
-void small(const Product<T>& p, const T* a, const T* b, T* c, T* scratch) {
-  const bool add = prepare(p, c);
-  if (!p.transpose_b) return tile(p, a, b, p.ldb, c, add);
+void gemm_unpacked(const GemmParams<T>& p, const T* a, const T* b, T* c, T* scratch) {
+  const bool add = apply_beta(p, c);
+  if (!p.transpose_b) return gemm_block(p, a, b, p.ldb, c, add);
   transpose(p.n, p.k, b, p.ldb, scratch, p.n);
-  tile(p, a, scratch, p.n, c, add);
+  gemm_block(p, a, scratch, p.n, c, add);
 }
 
 template <class T>
@@ -76,12 +76,13 @@ void add_row(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int6
 }  // namespace
 
 template <class IsaTag, class T>
-const ProductKernels<T>& product_table() {
-  static constexpr ProductKernels<T> table{pack<T>, multiply<T>, transpose<T>, small<T>, small_m<T, T>, add_row<T>};
+const GemmKernels<T>& gemm_table() {
+  static constexpr GemmKernels<T> table{pack_b<T>,        gemm_packed<T>, transpose<T>,
+                                        gemm_unpacked<T>, gemv<T, T>,     add_row<T>};
   return table;
 }
 
-template const ProductKernels<float>& product_table<FIT_ISA, float>();
-template const ProductKernels<double>& product_table<FIT_ISA, double>();
+template const GemmKernels<float>& gemm_table<FIT_ISA, float>();
+template const GemmKernels<double>& gemm_table<FIT_ISA, double>();
 
 }  // namespace fit::kernels

@@ -2,60 +2,8 @@
 
 #include "support/op_table.hpp"
 
-// Functions of one and two numbers that are made of others, and their forms with numbers.
+// dot, bmm, addmm, cdist, cosine_similarity and normalize.
 namespace fit::test {
-
-static std::vector<OpRow> made_of_others() {
-  const Domain spread{0.3, 2.5};
-  return {
-      OpRow("square", [](const auto& in) { return square(in[0]); }).on({{2, 3}}).on({{}}).on({{0}}),
-      OpRow("reciprocal", [](const auto& in) { return reciprocal(in[0]); })
-          .except("zeros", "a pole")
-          .except("a zero", "a pole")
-          .from(domain::nonzero)
-          .on({{2, 3}})
-          .on({{}}),
-      OpRow("remainder", [](const auto& in) { return remainder(in[0], in[1]); })
-          .from(domain::real, spread)
-          .on({{2, 3}, {2, 3}})
-          .on({{3}, {2, 1}})
-          .on({{}, {0}})
-          .within(1e-4)
-          .bad("shapes [2] and [3] do not broadcast", [] { remainder(zeros({2}), ones({3})); })
-          .bad("b has a 0", [] { remainder(ones({2}, int64), 0); })
-          .bad("the number 0.5 is not whole", [] { remainder(ones({2}, int64), 0.5); }),
-      OpRow("remainder", "with a number",
-            [](const auto& in) {
-              return std::vector<Tensor>{in[0] % 0.7, 2.1 % in[0]};
-            })
-          .from(spread)
-          .on({{2, 3}}),
-      OpRow("atan2", [](const auto& in) { return atan2(in[0], in[1]); })
-          .from(domain::nonzero, domain::nonzero)
-          .except("zeros", "the angle of the origin has no derivative")
-          .except("a zero", "the angle of the origin has no derivative")
-          .on({{2, 3}, {2, 3}})
-          .on({{3}, {2, 1}})
-          .on({{}, {0}})
-          .large({{70001}, {70001}})
-          .bad("shapes [2] and [3] do not broadcast", [] { atan2(zeros({2}), ones({3})); }),
-      OpRow("clamp_min", [](const auto& in) { return clamp_min(in[0], -0.5); })
-          .from(Domain{-2, 2, {-0.5}})
-          .on({{2, 3}})
-          .on({{}})
-          .bad("low is NaN", [] { clamp_min(zeros({2}), NAN); }),
-      OpRow("clamp_max", [](const auto& in) { return clamp_max(in[0], 0.5); })
-          .from(Domain{-2, 2, {0.5}})
-          .on({{2, 3}})
-          .on({{0}})
-          .bad("high is NaN", [] { clamp_max(zeros({2}), NAN); }),
-      OpRow("nan_to_num", [](const auto& in) { return nan_to_num(in[0]); })
-          .on({{2, 3}})
-          .on({{}})
-          .except("NaN", "it is what is replaced"),
-  };
-}
-static const RegisterOps numbers_of_others(made_of_others);
 
 static std::vector<OpRow> distances() {
   const char* const pole = "near equal rows, or rows of 0, the second derivative is as large as can be, and 0 there";

@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/product.hpp"
+#include "matmul/gemm_kernels.hpp"
 
 // OpenBLAS, where our own kernels have no vectors wide enough, and to compare.
 namespace fit::kernels {
@@ -10,6 +10,6 @@ bool openblas_wanted();
 // On one thread. At the first call OpenBLAS is set to one thread a call, for the whole process, unless
 // FIT_OPENBLAS=leave. Throws Error for a size or stride beyond INT_MAX.
 template <class T>
-void openblas_gemm(const Product<T>& p, const T* a, const T* b, T* c);
+void openblas_gemm(const GemmParams<T>& p, const T* a, const T* b, T* c);
 
 }  // namespace fit::kernels

@@ -1,10 +1,10 @@
 #pragma once
 #include <algorithm>
 
-#include "kernels/gemm_bf16.hpp"
-#include "kernels/product_int8.hpp"
+#include "matmul/gemm_bf16.hpp"
+#include "matmul/gemm_kernels_int8.hpp"
 
-// Products with weights of 8 bits, split among threads.
+// Matmul with weights of 8 bits, split among threads.
 namespace fit::kernels {
 
 /// Rows of weights [n, k] from `row` on.
@@ -28,16 +28,16 @@ void unpack_int8_parallel(std::int64_t n, std::int64_t k, const Int8Weights& w, 
 
 // Few rows: weights are read once, as they lie.
 template <class X, class C>
-void gemm_int8_small_m(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
-                       const Int8Weights& w, C* c, std::int64_t ldc, const float* bias) {
+void gemv_int8(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx, const Int8Weights& w, C* c,
+               std::int64_t ldc, const float* bias) {
   const Scratch<float> rows(m * k), sums(m * n);
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t l = 0; l < k; ++l) rows.get()[i * k + l] = static_cast<float>(x[i * ldx + l]);
-  const Tiling t = tiling_of_few_rows(m, n, k, sizeof(std::int8_t));
+  const Tiling t = gemv_tiling(m, n, k, sizeof(std::int8_t));
   parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i) {
       const std::int64_t col = i * t.cols, cols = std::min(t.cols, n - col);
-      int8_kernels().small_m(m, cols, k, rows.get(), rows_from(w, k, col), sums.get() + col, n);
+      int8_kernels().gemv(m, cols, k, rows.get(), rows_from(w, k, col), sums.get() + col, n);
       bf16_kernels().result<C>().finish(m, cols, 1, sums.get() + col, n, 0, bias ? bias + col : nullptr, c + col, ldc);
     }
   });
@@ -49,12 +49,12 @@ template <class X, class C>
 void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
                         const Int8Weights& w, C* c, std::int64_t ldc, const float* bias) {
   if (m == 0 || n == 0) return;
-  if (m <= few_rows && k > 0) return gemm_int8_small_m(m, n, k, x, ldx, w, c, ldc, bias);
+  if (m <= gemv_max_m && k > 0) return gemv_int8(m, n, k, x, ldx, w, c, ldc, bias);
   constexpr std::int64_t block_elements = 1 << 20;  // that stay in the cache
   const std::int64_t most = std::max(block_elements / (k + 1) / panel_width, std::int64_t{1}) * panel_width;
   const Scratch<X> unpacked(std::min(most, n) * k);
   for (std::int64_t col = 0; col < n; col += most) {
-    Product<X> p;
+    GemmParams<X> p;
     p.m = m;
     p.n = std::min(most, n - col);
     p.k = p.ldb = k;

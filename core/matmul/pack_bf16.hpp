@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "kernels/product_bf16.hpp"
 #include "kernels/simd/transpose.hpp"
+#include "matmul/gemm_kernels_bf16.hpp"
 
 // Operands of float or BFloat16 put into the order in which BFloat16 are multiplied by the processor's own
 // instructions. For *.simd.cpp files that are compiled for AVX-512: only what bears this target may use more, and is
@@ -102,40 +102,40 @@ inline void bf16_zip(std::int64_t k, std::int64_t cols, std::int64_t filled, con
 }
 
 // Elements along k that are transposed at a time: what they are put together in stays in the L1 cache.
-constexpr std::int64_t bf16_turned = 64;
+constexpr std::int64_t bf16_transpose_k = 64;
 
 template <class From>
-void bf16_rows(bool transposed, std::int64_t rows, std::int64_t k, const From* x, std::int64_t ld, BFloat16* out,
-               std::int64_t out_ld) {
+void pack_a_bf16(bool transposed, std::int64_t rows, std::int64_t k, const From* x, std::int64_t ld, BFloat16* out,
+                 std::int64_t out_ld) {
   const std::int64_t filled = bf16_filled(k);
   if (!transposed) return bf16_copy(rows, k, filled, x, ld, out, out_ld);
-  alignas(64) Bf16Pair pairs[bf16_turned / 2 * panel_width];
+  alignas(64) Bf16Pair pairs[bf16_transpose_k / 2 * panel_width];
   for (std::int64_t r = 0; r < rows; r += panel_width)
-    for (std::int64_t k0 = 0; k0 < filled; k0 += bf16_turned) {
+    for (std::int64_t k0 = 0; k0 < filled; k0 += bf16_transpose_k) {
       const std::int64_t width = rows - r < panel_width ? rows - r : panel_width;
-      const std::int64_t depth = filled - k0 < bf16_turned ? filled - k0 : bf16_turned;
+      const std::int64_t depth = filled - k0 < bf16_transpose_k ? filled - k0 : bf16_transpose_k;
       bf16_zip(k - k0 < depth ? k - k0 : depth, width, depth, x + k0 * ld + r, ld, pairs, panel_width);
       transpose(depth / 2, width, pairs, panel_width, reinterpret_cast<Bf16Pair*>(out + r * out_ld + k0), out_ld / 2);
     }
 }
 
 template <class From>
-void bf16_panel(bool transposed, std::int64_t cols, std::int64_t k, const From* x, std::int64_t ld, BFloat16* out) {
+void pack_b_bf16(bool transposed, std::int64_t cols, std::int64_t k, const From* x, std::int64_t ld, BFloat16* out) {
   const std::int64_t filled = bf16_filled(k);
   auto* const pairs = reinterpret_cast<Bf16Pair*>(out);
   if (cols < panel_width) std::memset(out, 0, static_cast<std::size_t>(filled * panel_width) * sizeof(BFloat16));
   if (!transposed) return bf16_zip(k, cols, filled, x, ld, pairs, panel_width);
-  alignas(64) BFloat16 together[panel_width * bf16_turned];
-  for (std::int64_t k0 = 0; k0 < filled; k0 += bf16_turned) {
-    const std::int64_t depth = filled - k0 < bf16_turned ? filled - k0 : bf16_turned;
+  alignas(64) BFloat16 together[panel_width * bf16_transpose_k];
+  for (std::int64_t k0 = 0; k0 < filled; k0 += bf16_transpose_k) {
+    const std::int64_t depth = filled - k0 < bf16_transpose_k ? filled - k0 : bf16_transpose_k;
     Bf16Pair* const to = pairs + k0 / 2 * panel_width;
     if constexpr (std::is_same_v<From, BFloat16>)
       if (k0 + depth <= k && ld % 2 == 0) {  // whole pairs: they are transposed from where they lie
         transpose(cols, depth / 2, reinterpret_cast<const Bf16Pair*>(x + k0), ld / 2, to, panel_width);
         continue;
       }
-    bf16_copy(cols, k - k0 < depth ? k - k0 : depth, depth, x + k0, ld, together, bf16_turned);
-    transpose(cols, depth / 2, reinterpret_cast<const Bf16Pair*>(together), bf16_turned / 2, to, panel_width);
+    bf16_copy(cols, k - k0 < depth ? k - k0 : depth, depth, x + k0, ld, together, bf16_transpose_k);
+    transpose(cols, depth / 2, reinterpret_cast<const Bf16Pair*>(together), bf16_transpose_k / 2, to, panel_width);
   }
 }
 

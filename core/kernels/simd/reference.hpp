@@ -2,8 +2,8 @@
 #include <cstdint>
 
 // The plain form of each family of kernels stands in its header, in namespace reference, and reads like its formula: a
-// template on the type of number. The kernels are tested against it (tests/core/kernels_*_test.cpp), with numbers that
-// carry a bound of their rounding errors.
+// template on the type of number. The kernels are tested against it (tests/core/*_kernels_test.cpp, gemm*_test.cpp),
+// with numbers that carry a bound of their rounding errors.
 namespace fit::kernels::reference {
 
 /// Adds numbers up. (That of the tests bounds the error of a sum in any order.)

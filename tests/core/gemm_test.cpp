@@ -1,3 +1,5 @@
+#include "matmul/gemm.hpp"
+
 #include <climits>
 #include <limits>
 #include <mutex>
@@ -5,7 +7,6 @@
 #include "fit/graph.hpp"
 #include "fit/int8.hpp"
 #include "fit/ops.hpp"
-#include "kernels/gemm.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
@@ -22,20 +23,20 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 template <class T>
 struct Way {
   const char* name;
-  bool (*takes)(const kernels::Product<T>& p);
-  void (*run)(const kernels::Product<T>& p, const T* a, const T* b, T* c);
+  bool (*takes)(const kernels::GemmParams<T>& p);
+  void (*run)(const kernels::GemmParams<T>& p, const T* a, const T* b, T* c);
 };
 
 template <class T>
-const kernels::ProductKernels<T>& table() {
-  return FIT_KERNELS(kernels::product_table, T);
+const kernels::GemmKernels<T>& table() {
+  return FIT_KERNELS(kernels::gemm_table, T);
 }
 
 template <class T>
 const Way<T> ways[] = {
-    {"gemm", [](const kernels::Product<T>&) { return true; }, kernels::gemm<T>},
-    {"split", [](const kernels::Product<T>&) { return true; },
-     [](const kernels::Product<T>& p, const T* a, const T* b, T* c) {
+    {"gemm", [](const kernels::GemmParams<T>&) { return true; }, kernels::gemm<T>},
+    {"split", [](const kernels::GemmParams<T>&) { return true; },
+     [](const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) {
        std::mutex one;
        std::vector<int> done(static_cast<std::size_t>(p.m * p.n));
        kernels::gemm_parallel(p, a, b, c, [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) {
@@ -45,11 +46,11 @@ const Way<T> ways[] = {
        });
        CHECK(done == std::vector<int>(done.size(), 1));  // each tile is named once
      }},
-    {"packed", [](const kernels::Product<T>& p) { return p.k > 0; },
-     [](const kernels::Product<T>& p, const T* a, const T* b, T* c) {
+    {"packed", [](const kernels::GemmParams<T>& p) { return p.k > 0; },
+     [](const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) {
        const std::int64_t panel = kernels::panel_width * p.k;
-       GuardedBuffer<T> packed(kernels::panels(p.n) * panel), scratch(kernels::multiply_scratch(p));
-       for (std::int64_t i = 0; i < kernels::panels(p.n); ++i) table<T>().pack(p, b, i, packed.data() + i * panel);
+       GuardedBuffer<T> packed(kernels::panels(p.n) * panel), scratch(kernels::gemm_packed_scratch(p));
+       for (std::int64_t i = 0; i < kernels::panels(p.n); ++i) table<T>().pack_b(p, b, i, packed.data() + i * panel);
        bool right = packed.guards_intact();
        for (std::int64_t l = 0; l < p.k; ++l)
          for (std::int64_t j = 0; j < kernels::panels(p.n) * kernels::panel_width; ++j) {
@@ -59,20 +60,21 @@ const Way<T> ways[] = {
                    (j < p.n ? packed[at] == b[p.transpose_b ? j * p.ldb + l : l * p.ldb + j] : packed.untouched(at));
          }
        CHECK(right);
-       table<T>().multiply(p, a, packed.data(), c, scratch.data());
+       table<T>().gemm_packed(p, a, packed.data(), c, scratch.data());
        CHECK(scratch.guards_intact());
      }},
-    {"small", [](const kernels::Product<T>& p) { return p.k > 0 && p.m * p.n * p.k <= 64 * 64 * 64; },
-     [](const kernels::Product<T>& p, const T* a, const T* b, T* c) {
-       GuardedBuffer<T> scratch(kernels::small_scratch(p));
-       table<T>().small(p, a, b, c, scratch.data());
+    {"unpacked", [](const kernels::GemmParams<T>& p) { return p.k > 0 && p.m * p.n * p.k <= 64 * 64 * 64; },
+     [](const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) {
+       GuardedBuffer<T> scratch(kernels::gemm_unpacked_scratch(p));
+       table<T>().gemm_unpacked(p, a, b, c, scratch.data());
        CHECK(scratch.guards_intact());
      }},
-    {"small m",
-     [](const kernels::Product<T>& p) {
-       return p.m <= (p.transpose_b ? kernels::max_small_m : kernels::few_rows) && !p.transpose_a && p.k > 0;
+    {"gemv",
+     [](const kernels::GemmParams<T>& p) {
+       return p.m <= (p.transpose_b ? kernels::gemv_max_m_transposed : kernels::gemv_max_m) && !p.transpose_a &&
+              p.k > 0;
      },
-     [](const kernels::Product<T>& p, const T* a, const T* b, T* c) { table<T>().small_m(p, a, b, c); }},
+     [](const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) { table<T>().gemv(p, a, b, c); }},
 };
 
 // Products, in every way, of matrices that begin off any alignment and have `room` elements between their rows.
@@ -82,7 +84,7 @@ void check_gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb
   INFO(m << " x " << k << " x " << n << (ta ? ", a transposed" : "") << (tb ? ", b transposed" : "") << ", room "
          << room << ", alpha " << alpha << ", beta " << beta << ", " << sizeof(T) << " bytes");
   std::mt19937_64 random(static_cast<std::uint64_t>(m * 10007 + n * 101 + k));
-  kernels::Product<T> p{};
+  kernels::GemmParams<T> p{};
   p.m = m, p.n = n, p.k = k, p.transpose_a = ta, p.transpose_b = tb;
   p.lda = (ta ? m : k) + room, p.ldb = (tb ? k : n) + room, p.ldc = n + room;
   p.alpha = alpha, p.beta = beta;
@@ -97,7 +99,7 @@ void check_gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb
   std::vector<R> expected;
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) expected.push_back(beta == 0 ? R() : R(before[i * p.ldc + j]));
-  kernels::reference::product<R>(
+  kernels::reference::gemm<R>(
       m, n, k, R(alpha), [&](std::int64_t i, std::int64_t l) { return R(a[ta ? l * p.lda + i : i * p.lda + l]); },
       [&](std::int64_t l, std::int64_t j) { return R(b[tb ? j * p.ldb + l : l * p.ldb + j]); }, R(beta),
       [&](std::int64_t i, std::int64_t j) -> R& { return expected[static_cast<std::size_t>(i * n + j)]; });
@@ -138,7 +140,7 @@ void check_exactly(std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool
   INFO(m << " x " << k << " x " << n << (ta ? ", a transposed" : "") << (tb ? ", b transposed" : "") << ", room "
          << room << ", alpha " << alpha << ", beta " << beta << ", " << sizeof(T) << " bytes");
   std::mt19937_64 random(7);
-  kernels::Product<T> p = kernels::contiguous<T>(m, n, k, ta, tb);
+  kernels::GemmParams<T> p = kernels::contiguous<T>(m, n, k, ta, tb);
   p.lda += room, p.ldb += room, p.ldc += room;
   p.alpha = T(alpha), p.beta = T(beta);
   const auto matrix = [&](std::int64_t rows, std::int64_t columns, std::int64_t ld) {  // between the rows is NaN
@@ -210,7 +212,7 @@ template <class T>
 void check_batch(std::int64_t count, std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb) {
   INFO(count << " of " << m << " x " << k << " x " << n << ' ' << ta << tb << ", " << sizeof(T) << " bytes");
   std::mt19937_64 random(1);
-  kernels::Product<T> p{};
+  kernels::GemmParams<T> p{};
   p.m = m, p.n = n, p.k = k, p.transpose_a = ta, p.transpose_b = tb;
   p.lda = ta ? m : k, p.ldb = tb ? k : n, p.ldc = n;
   GuardedBuffer<T> a = drawn<T>(count * m * k, 1, between(-2, 2), random),
@@ -287,15 +289,15 @@ TEST_CASE("each of a few rows has the bits that it has alone", "[gemm]") {
   each_isa([] {
     const std::int64_t n = 70, k = 101;
     std::mt19937_64 random(1);
-    GuardedBuffer<float> a = drawn<float>(kernels::max_small_m * k, 1, between(-2, 2), random),
+    GuardedBuffer<float> a = drawn<float>(kernels::gemv_max_m_transposed * k, 1, between(-2, 2), random),
                          b = drawn<float>(n * k, 3, between(-2, 2), random);
     const auto product = [&](std::int64_t row, std::int64_t m) {
       GuardedBuffer<float> c(m * n);
-      table<float>().small_m(kernels::contiguous<float>(m, n, k, false, true), a.data() + row * k, b.data(), c.data());
+      table<float>().gemv(kernels::contiguous<float>(m, n, k, false, true), a.data() + row * k, b.data(), c.data());
       return c.values();
     };
-    const std::vector<float> all = product(0, kernels::max_small_m);
-    for (std::int64_t m = 1; m <= kernels::max_small_m; ++m) {
+    const std::vector<float> all = product(0, kernels::gemv_max_m_transposed);
+    for (std::int64_t m = 1; m <= kernels::gemv_max_m_transposed; ++m) {
       INFO(m << " rows");
       const std::vector<float> some = product(0, m), last = product(m - 1, 1);
       CHECK(std::equal(some.begin(), some.end(), all.begin()));
@@ -362,7 +364,7 @@ TEST_CASE("a row is added to rows of every width, and nothing beside", "[gemm]")
 
 TEST_CASE("products larger than the parts they are cut into, of rows more than a page apart", "[gemm]") {
   each_isa([] {
-    const std::int64_t m = kernels::m_part + 7, n = kernels::panel_width + 3, k = kernels::k_part + 5, page = 1024;
+    const std::int64_t m = kernels::mc + 7, n = kernels::panel_width + 3, k = kernels::kc + 5, page = 1024;
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) {
         check_gemm<float>(m, n, k, ta, tb, page, 1, 0);
@@ -378,7 +380,7 @@ TEST_CASE("a size that BLAS cannot take is refused, and none that it can", "[gem
   // Products of many rows go to BLAS there; our own kernels take any size. A build for one instruction set may lack it.
   if (!kernels::set_isa(kernels::Isa::base)) return;
   const auto refused = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t room) {
-    kernels::Product<float> p{};
+    kernels::GemmParams<float> p{};
     p.m = m, p.n = n, p.k = k, p.lda = k + room, p.ldb = p.ldc = n;
     const float* const nothing = nullptr;  // is refused before anything is read
     CHECK_THROWS_WITH(kernels::gemm(p, nothing, nothing, static_cast<float*>(nullptr)),
@@ -388,7 +390,7 @@ TEST_CASE("a size that BLAS cannot take is refused, and none that it can", "[gem
   refused(5, large, 5, 0);
   refused(5, 5, large, 0);
   refused(100, 100, 100, large - 100);
-  kernels::Product<float> p = kernels::contiguous<float>(600, 600, 1, false, false);
+  kernels::GemmParams<float> p = kernels::contiguous<float>(600, 600, 1, false, false);
   p.ldb = INT_MAX;  // of one row: the next would begin there
   const std::vector<float> twos(600, 2);
   std::vector<float> c(600 * 600);

@@ -2,42 +2,55 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/scratch.hpp"
 #include "fit/parallel.hpp"
-#include "kernels/product.hpp"
-#include "kernels/scratch.hpp"
+#include "matmul/gemm_kernels.hpp"
 
-// Matrix products, split among threads. With AVX2 or AVX-512 the kernels are our own (product.hpp). Elsewhere products
-// go to OpenBLAS (openblas.hpp).
+// Matmul on the CPU: c = alpha op(a) op(b) + beta c. The words are those of the BLIS papers (Van Zee, van de Geijn
+// 2015).
+//
+//   level         file                                    what it does
+//   op            core/ops/matmul.cpp, einsum.cpp, int8.cpp   checks shapes, records the gradient, calls
+//   gemm_parallel() gemm          gemm.hpp, gemm_bf16.hpp, gemm_int8.hpp  chooses a route(), cuts c into tiles, gives
+//   them to threads kernels       gemm_kernels*.hpp, .simd.cpp            one tile; a table of functions for each
+//   instruction set pack          gemm_kernels.simd.cpp, pack_bf16.hpp    copies b into panels of 64 columns, in the
+//   order of reading gemv          gemv.hpp, gemv_bf16.hpp                 1 … 4 rows (1 … 24 of b'): reads b once, as
+//   it lies macro-kernel  micro_kernel.hpp, micro_kernel_bf16.hpp calls the micro-kernel over blocks that lie in the
+//   cache micro-kernel  the same                                one block of c in registers, while k runs
+//
+// float, double: few rows go to gemv, small matrices stay unpacked, all else is packed. Without AVX2 what is not small
+// goes to OpenBLAS (openblas.hpp). bfloat16: native on avx512_bf16 and amx; elsewhere widened to float while it is
+// packed. int8 weights: gemv reads them as they are; more rows widen a block of weights and go on as above.
 namespace fit::kernels {
 
-// How a product is computed.
+// How a matmul is computed.
 enum class Route {
   empty,     // nothing to do
   no_terms,  // k = 0: c = beta c
   column,    // a single column: as a row, c' = op(b)' op(a)', for what lies together in memory is then one vector
-  small_m,   // few rows, as a token at a time through a layer: bound by reading b, which is read once, as it lies
-  small,     // b stays in the cache as it lies
+  gemv,      // few rows, as a token at a time through a layer: bound by reading b, which is read once, as it lies
+  unpacked,  // small: b stays in the cache as it lies
   packed,    // b is packed into panels
   swapped,   // packed, but for c = alpha a b' where b is larger than a and c, as weights are over a small batch:
              // c' = alpha b a' reads b as it lies; a is packed and c transposed instead
   openblas,
 };
 template <class T>
-Route route(const Product<T>& p);
+Route route(const GemmParams<T>& p);
 
-// Products of float and double; those of BFloat16 are in gemm_bf16.hpp.
+// float and double; gemm_bf16.hpp has BFloat16.
 template <class T>
 using IfWide = std::enable_if_t<std::is_floating_point_v<T>>;
 
 // On the calling thread.
 template <class T, class = IfWide<T>>
-void gemm(const Product<T>& p, const T* a, const T* b, T* c);
+void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c);
 
-// The product of Route::column with a and b in each other's place.
+// The matmul of Route::column with a and b swapped.
 template <class T>
-Product<T> as_row(const Product<T>& p) {
+GemmParams<T> as_row(const GemmParams<T>& p) {
   const bool together = p.transpose_b || p.ldb == 1;  // the elements of b
-  Product<T> row;
+  GemmParams<T> row;
   row.m = 1;
   row.n = p.m;
   row.k = p.k;
@@ -54,7 +67,7 @@ Product<T> as_row(const Product<T>& p) {
 // Work that is worth a thread of its own.
 constexpr double parallel_flops = 4e5;
 
-// How a product is cut: into tiles fixed by its shape alone, so that results depend on no thread count. Tiles that read
+// How c is cut: into tiles fixed by its shape alone, so that results depend on no thread count. Tiles that read
 // the same columns of b follow one another.
 struct Tiling {
   std::int64_t rows, cols;  // of a tile
@@ -66,24 +79,24 @@ struct Tiling {
 Tiling tiling(std::int64_t m, std::int64_t n, double flops);
 
 // The same for few rows, where reading b takes the time: tiles of some 40 microseconds keep all threads at it.
-inline Tiling tiling_of_few_rows(std::int64_t m, std::int64_t n, std::int64_t k, std::size_t bytes_of_an_element) {
+inline Tiling gemv_tiling(std::int64_t m, std::int64_t n, std::int64_t k, std::size_t bytes_of_an_element) {
   const double reading = 8.0 * static_cast<double>(bytes_of_an_element);  // counted as the operations of so many rows
   return tiling(m, n, 2 * std::max(static_cast<double>(m), reading) * static_cast<double>(n) * static_cast<double>(k));
 }
 
 // All panels of op(b) one behind the other.
 template <class T>
-void pack_panels(const Product<T>& p, const T* b, T* out) {
-  const auto& kernels = FIT_KERNELS(product_table, T);
+void pack_b_panels(const GemmParams<T>& p, const T* b, T* out) {
+  const auto& kernels = FIT_KERNELS(gemm_table, T);
   parallel_for(panels(p.n), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
-    for (; i < end; ++i) kernels.pack(p, b, i, out + i * panel_width * p.k);
+    for (; i < end; ++i) kernels.pack_b(p, b, i, out + i * panel_width * p.k);
   });
 }
 
 // Route::swapped: tiles of c' are transposed into c.
 template <class T, class Done>
-void gemm_swapped(const Product<T>& p, const T* a, const T* b, T* c, const Done& done) {
-  Product<T> swapped;  // c' = alpha b a'
+void gemm_swapped(const GemmParams<T>& p, const T* a, const T* b, T* c, const Done& done) {
+  GemmParams<T> swapped;  // c' = alpha b a'
   swapped.m = p.n;
   swapped.n = p.m;
   swapped.k = p.k;
@@ -93,15 +106,15 @@ void gemm_swapped(const Product<T>& p, const T* a, const T* b, T* c, const Done&
   swapped.ldc = p.m;
   swapped.alpha = p.alpha;
   const Scratch<T> packed(panels(p.m) * panel_width * p.k);
-  pack_panels(swapped, a, packed.get());
-  const auto& kernels = FIT_KERNELS(product_table, T);
+  pack_b_panels(swapped, a, packed.get());
+  const auto& kernels = FIT_KERNELS(gemm_table, T);
   constexpr std::int64_t rows = 96;  // of b, in a tile
   parallel_for((p.n + rows - 1) / rows, 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
     const Scratch<T> tile(rows * p.m);
     for (; i < end; ++i) {
-      Product<T> part = swapped;
+      GemmParams<T> part = swapped;
       part.m = p.n - i * rows < rows ? p.n - i * rows : rows;
-      kernels.multiply(part, b + i * rows * p.ldb, packed.get(), tile.get(), static_cast<T*>(nullptr));
+      kernels.gemm_packed(part, b + i * rows * p.ldb, packed.get(), tile.get(), static_cast<T*>(nullptr));
       kernels.transpose(part.m, p.m, tile.get(), p.m, c + i * rows, p.ldc);
       done(std::int64_t{0}, p.m, i * rows, part.m);
     }
@@ -109,26 +122,26 @@ void gemm_swapped(const Product<T>& p, const T* a, const T* b, T* c, const Done&
 }
 
 template <class T, class Done>
-void gemm_tiled(const Product<T>& p, Route way, const T* a, const T* b, T* c, const Done& done) {
-  const Tiling t = way == Route::small_m ? tiling_of_few_rows(p.m, p.n, p.k, sizeof(T)) : tiling(p.m, p.n, p.flops());
+void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, T* c, const Done& done) {
+  const Tiling t = way == Route::gemv ? gemv_tiling(p.m, p.n, p.k, sizeof(T)) : tiling(p.m, p.n, p.flops());
   const bool packed = way == Route::packed;
   const Scratch<T> scratch(packed ? panels(p.n) * panel_width * p.k : 0);
-  const auto& kernels = FIT_KERNELS(product_table, T);
-  if (packed) pack_panels(p, b, scratch.get());
+  const auto& kernels = FIT_KERNELS(gemm_table, T);
+  if (packed) pack_b_panels(p, b, scratch.get());
   parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
-    const Scratch<T> rows(packed ? multiply_scratch(p) : 0);
+    const Scratch<T> rows(packed ? gemm_packed_scratch(p) : 0);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = t.row(i), col = t.col(i);
-      Product<T> part = p;
+      GemmParams<T> part = p;
       part.m = p.m - row < t.rows ? p.m - row : t.rows;
       part.n = p.n - col < t.cols ? p.n - col : t.cols;
       const T* const part_a = a + row * (p.transpose_a ? 1 : p.lda);
       const T* const part_b = b + col * (p.transpose_b ? p.ldb : 1);
       T* const part_c = c + row * p.ldc + col;
       if (packed)
-        kernels.multiply(part, part_a, scratch.get() + col * p.k, part_c, rows.get());
-      else if (way == Route::small_m)
-        kernels.small_m(part, part_a, part_b, part_c);
+        kernels.gemm_packed(part, part_a, scratch.get() + col * p.k, part_c, rows.get());
+      else if (way == Route::gemv)
+        kernels.gemv(part, part_a, part_b, part_c);
       else
         gemm(part, part_a, part_b, part_c);
       done(row, part.m, col, part.n);
@@ -139,23 +152,23 @@ void gemm_tiled(const Product<T>& p, Route way, const T* a, const T* b, T* c, co
 // Split over threads. After each tile is computed, and while it is in the cache, done(row, rows, col, cols) is called
 // for it.
 template <class T, class Done, class = IfWide<T>>
-void gemm_parallel(const Product<T>& p, const T* a, const T* b, T* c, const Done& done) {
+void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const Done& done) {
   const Route way = route(p);
   if (way == Route::swapped) return gemm_swapped(p, a, b, c, done);
   if (way != Route::column) return gemm_tiled(p, way, a, b, c, done);
-  const Product<T> row = as_row(p);
+  const GemmParams<T> row = as_row(p);
   gemm_tiled(row, route(row), b, a, c,
              [&](std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) { done(j, n, i, m); });
 }
 
 template <class T, class A, class B, class C>
-void gemm_parallel(const Product<T>& p, const A* a, const B* b, C* c) {
+void gemm_parallel(const GemmParams<T>& p, const A* a, const B* b, C* c) {
   gemm_parallel(p, a, b, c, [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {});
 }
 
-// `count` products of one form; pointers(i, a, b, c) sets where each begins: const T*, const B* and C*.
+// `count` matmuls of one form; pointers(i, a, b, c) sets where each begins: const T*, const B* and C*.
 template <class T, class B = T, class C = T, class P, class Pointers>
-void gemm_batched(const Product<P>& p, std::int64_t count, const Pointers& pointers) {
+void gemm_batched(const GemmParams<P>& p, std::int64_t count, const Pointers& pointers) {
   const auto one = [&](std::int64_t i, bool split) {
     const T* a = nullptr;
     const B* b = nullptr;

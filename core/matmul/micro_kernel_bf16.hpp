@@ -1,10 +1,10 @@
 #pragma once
 #include <immintrin.h>
 
-#include "kernels/pack_bf16.hpp"
-#include "kernels/small_m.hpp"
+#include "matmul/gemv.hpp"
+#include "matmul/pack_bf16.hpp"
 
-// Blocks of products of BFloat16 on the processor's own instructions; for files as pack_bf16.hpp is for.
+// Micro-kernels of bfloat16 on the processor's own instructions; for files as pack_bf16.hpp is for.
 #define FIT_TARGET_AMX __attribute__((target("avx512bf16,amx-tile,amx-bf16")))
 
 namespace fit::kernels {
@@ -22,8 +22,8 @@ struct Avx512Bf16 {
   static void end() {}
 
   template <int M, int V>
-  FIT_TARGET_AVX512_BF16 static void block(std::int64_t k, const BFloat16* a, std::int64_t lda, const BFloat16* b,
-                                           float* sums, std::int64_t ld, bool add) {
+  FIT_TARGET_AVX512_BF16 static void micro_kernel(std::int64_t k, const BFloat16* a, std::int64_t lda,
+                                                  const BFloat16* b, float* sums, std::int64_t ld, bool add) {
     __m512 sum[M][V];
     FIT_UNROLL for (int i = 0; i < M; ++i) FIT_UNROLL for (int j = 0; j < V; ++j) sum[i][j] =
         add ? _mm512_loadu_ps(sums + i * ld + j * 16) : _mm512_setzero_ps();
@@ -48,48 +48,18 @@ struct Avx512Bf16 {
     constexpr int most = 6;
     for (std::int64_t blocks = (m + most - 1) / most; blocks > 0; --blocks) {
       const std::int64_t some = (m + blocks - 1) / blocks;
-      with_rows<most>(some, [&](auto M) { block<M, V>(k, a, lda, b, sums, ld, add); });
+      with_rows<most>(some, [&](auto M) { micro_kernel<M, V>(k, a, lda, b, sums, ld, add); });
       m -= some;
       a += some * lda;
       sums += some * ld;
     }
   }
 
-  static void multiply(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a, std::int64_t lda,
-                       const BFloat16* b, float* sums, std::int64_t ld, bool add) {
+  static void macro_kernel(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a, std::int64_t lda,
+                           const BFloat16* b, float* sums, std::int64_t ld, bool add) {
     cols <= panel_width / 2 ? columns<2>(m, k, a, lda, b, sums, ld, add) : columns<4>(m, k, a, lda, b, sums, ld, add);
   }
 };
-
-// Few rows: as dots_of() of small_m.hpp, of pairs. a [M, lda] is filled up with zeros to a multiple of bf16_step.
-template <int M, int R>
-FIT_TARGET_AVX512_BF16 void bf16_dots_of(const Product<BFloat16>& p, std::int64_t step, const BFloat16* a,
-                                         const BFloat16* b, float* sums) {
-  Vec<float> sum[R][M];
-  FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = Vec<float>(0.0F);
-  const auto add = [&](std::int64_t k, const auto& get) FIT_TARGET_AVX512_BF16 {
-    __m512bh x[M];
-    FIT_UNROLL for (int i = 0; i < M; ++i) x[i] = (__m512bh)_mm512_loadu_si512(a + i * p.lda + k);
-    FIT_UNROLL for (int r = 0; r < R; ++r) {
-      const auto w = (__m512bh)get(b + r * step * p.ldb + k);
-      FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = _mm512_dpbf16_ps(sum[r][i], x[i], w);
-    }
-  };
-  std::int64_t k = 0;
-  for (; k + bf16_step <= p.k; k += bf16_step)
-    add(k, [](const BFloat16* at) FIT_TARGET_AVX512_BF16 { return _mm512_loadu_si512(at); });
-  if (const __mmask32 lanes = (__mmask32{1} << (p.k - k)) - 1)
-    add(k, [lanes](const BFloat16* at) FIT_TARGET_AVX512_BF16 { return _mm512_maskz_loadu_epi16(lanes, at); });
-  store_dots<M, R>(sum, [&](int i, int r, float dot) { sums[i * p.ldc + r * step] = dot; });
-}
-
-inline void bf16_dots(const Product<BFloat16>& p, const BFloat16* a, const BFloat16* b, float* sums) {
-  with_rows<few_rows>(p.m, [&](auto m) {
-    each_columns<m>(p.n, [&](auto columns, std::int64_t j, std::int64_t step) {
-      bf16_dots_of<m, columns>(p, step, a, b + j * p.ldb, sums + j);
-    });
-  });
-}
 
 // Tiles of 16 rows by 64 bytes: 0 … 3 are sums of 32 rows and 32 columns, 4 and 5 rows of a, 6 and 7 columns of b.
 struct Amx {
@@ -152,8 +122,8 @@ struct Amx {
     }
   }
 
-  FIT_TARGET_AMX static void multiply(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a,
-                                      std::int64_t lda, const BFloat16* b, float* sums, std::int64_t ld, bool add) {
+  FIT_TARGET_AMX static void macro_kernel(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a,
+                                          std::int64_t lda, const BFloat16* b, float* sums, std::int64_t ld, bool add) {
     __asm__ volatile("" ::: "memory");  // the compiler doesn't know that tiles read memory
     for (std::int64_t i = 0; i < m; i += rows)
       for (std::int64_t j = 0; j < cols; j += 32)

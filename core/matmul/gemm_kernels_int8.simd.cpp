@@ -1,7 +1,7 @@
-#include "kernels/product_int8.hpp"
+#include "matmul/gemm_kernels_int8.hpp"
 
 #include "kernels/simd/for_each_vector.hpp"
-#include "kernels/small_m.hpp"
+#include "matmul/gemv.hpp"
 
 namespace fit::kernels {
 namespace {
@@ -80,9 +80,9 @@ void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row
   store_dots<M, R>(total, [&](int i, int r, float dot) { c[i * ldc + row + r * step] = dot; });
 }
 
-void small_m(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
-             std::int64_t ldc) {
-  with_rows<few_rows>(m, [&](auto rows) {
+void gemv(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
+          std::int64_t ldc) {
+  with_rows<gemv_max_m>(m, [&](auto rows) {
     each_columns<rows, chains + 1>(
         n, [&](auto columns, std::int64_t j, std::int64_t step) { dots<rows, columns>(k, x, w, j, step, c, ldc); });
   });
@@ -107,7 +107,7 @@ void unpack(std::int64_t rows, std::int64_t k, const Int8Weights& w, To* out) {
 
 template <class IsaTag, class T>
 const Int8Kernels& int8_table() {
-  static constexpr Int8Kernels table{small_m, unpack<float>, unpack<BFloat16>};
+  static constexpr Int8Kernels table{gemv, unpack<float>, unpack<BFloat16>};
   return table;
 }
 

@@ -1,4 +1,4 @@
-#include "kernels/openblas.hpp"
+#include "matmul/openblas.hpp"
 
 #include <cblas.h>
 
@@ -29,11 +29,12 @@ void set_up() {
   });
 }
 
-void call(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, const Product<float>& p, const float* a, const float* b, float* c) {
+void call(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, const GemmParams<float>& p, const float* a, const float* b,
+          float* c) {
   cblas_sgemm(CblasRowMajor, ta, tb, static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), p.alpha, a,
               static_cast<int>(p.lda), b, static_cast<int>(p.ldb), p.beta, c, static_cast<int>(p.ldc));
 }
-void call(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, const Product<double>& p, const double* a, const double* b,
+void call(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, const GemmParams<double>& p, const double* a, const double* b,
           double* c) {
   cblas_dgemm(CblasRowMajor, ta, tb, static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), p.alpha, a,
               static_cast<int>(p.lda), b, static_cast<int>(p.ldb), p.beta, c, static_cast<int>(p.ldc));
@@ -47,7 +48,7 @@ bool openblas_wanted() {
 }
 
 template <class T>
-void openblas_gemm(const Product<T>& p, const T* a, const T* b, T* c) {
+void openblas_gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
   for (const std::int64_t size : {p.m, p.n, p.k, p.lda, p.ldb, p.ldc})
     if (size > INT_MAX)
       throw Error("[matmul] a size or stride of " + std::to_string(size) + " is more than BLAS can take (" +
@@ -56,7 +57,7 @@ void openblas_gemm(const Product<T>& p, const T* a, const T* b, T* c) {
   call(p.transpose_a ? CblasTrans : CblasNoTrans, p.transpose_b ? CblasTrans : CblasNoTrans, p, a, b, c);
 }
 
-template void openblas_gemm(const Product<float>&, const float*, const float*, float*);
-template void openblas_gemm(const Product<double>&, const double*, const double*, double*);
+template void openblas_gemm(const GemmParams<float>&, const float*, const float*, float*);
+template void openblas_gemm(const GemmParams<double>&, const double*, const double*, double*);
 
 }  // namespace fit::kernels

@@ -9,18 +9,18 @@
 namespace fit {
 
 /// The axis counted from the front. A scalar counts as having one axis, of size 1, as in NumPy and PyTorch.
-inline int line_axis(const char* op, const Tensor& x, int axis) {
+inline int slice_axis(const char* op, const Tensor& x, int axis) {
   check::defined(op, "x", x);
   return x.rank() == 0 && (axis == 0 || axis == -1) ? 0 : check::axis(op, x, axis);
 }
 
-/// Side by side, at most this many lines are taken at once.
-constexpr std::int64_t widest_group = 256;
+/// The most slices side by side that a kernel takes at once.
+constexpr std::int64_t max_group = 256;
 
-/// Calls body(offset, count) in parallel for groups of lines that the kernels take at once: contiguous ones one after
-/// another (stride 1), others side by side.
+/// Calls body(offset, count) in parallel for groups of slices along an axis: contiguous slices one after another
+/// (stride 1), others side by side.
 template <class Body>
-void each_group_of_lines(const kernels::AxisView& l, const Body& body) {
+void each_group_of_slices(const kernels::AxisView& l, const Body& body) {
   if (l.outer == 0 || l.n == 0 || l.inner == 0) return;
   constexpr std::int64_t work = 1 << 13;  // elements that are worth a thread: each costs an exponential or so
   const std::int64_t n = std::max<std::int64_t>(l.n, 1);
@@ -29,7 +29,7 @@ void each_group_of_lines(const kernels::AxisView& l, const Body& body) {
                  [&](std::int64_t begin, std::int64_t end) { body(begin * l.n, end - begin); });
     return;
   }
-  constexpr std::int64_t width = widest_group;
+  constexpr std::int64_t width = max_group;
   const std::int64_t groups = (l.inner + width - 1) / width;
   parallel_for(l.outer * groups, std::max<std::int64_t>(1, work / (n * std::min(width, l.inner))),
                [&](std::int64_t begin, std::int64_t end) {

@@ -8,9 +8,9 @@
 // functions, a template on the tag. tests/checks/weak_symbols.sh looks for others.
 //
 // Errors are stated in each header in units in the last place, and tested against long double with odd sizes and
-// unaligned memory (tests/core/kernels_*_test.cpp). "Rounded by operation" means: a result is within what half a unit
-// for every operation of the formula adds up to (running error analysis, tests/support/rounding.hpp), and a sum of n
-// terms in c chains of additions within (n / c + 6) / 2 units of the sum of their magnitudes.
+// unaligned memory (tests/core/*_kernels_test.cpp, gemm*_test.cpp). "Rounded by operation" means: a result is within
+// what half a unit for every operation of the formula adds up to (running error analysis, tests/support/rounding.hpp),
+// and a sum of n terms in c chains of additions within (n / c + 6) / 2 units of the sum of their magnitudes.
 namespace fit::kernels {
 
 struct isa_base {};

@@ -1,33 +1,33 @@
-#include "kernels/gemm.hpp"
+#include "matmul/gemm.hpp"
 
 #include <algorithm>
 
-#include "kernels/openblas.hpp"
+#include "matmul/openblas.hpp"
 
 namespace fit::kernels {
 
 template <class T>
-Route route(const Product<T>& p) {
+Route route(const GemmParams<T>& p) {
   // Up to this many multiplications b stays in the L1 cache as it is.
   constexpr std::int64_t small_limit = std::int64_t{64} * 64 * 64;
   const bool small = p.m * p.n * p.k <= small_limit;
   if (p.m == 0 || p.n == 0) return Route::empty;
   if (p.k == 0) return Route::no_terms;
   if (p.n == 1 && p.m > 1 && p.ldc == 1) return Route::column;
-  if (p.m <= few_rows && !p.transpose_a && (p.transpose_b || !small)) return Route::small_m;
-  if (small) return Route::small;
+  if (p.m <= gemv_max_m && !p.transpose_a && (p.transpose_b || !small)) return Route::gemv;
+  if (small) return Route::unpacked;
   if (chosen_isa < Isa::avx2 || openblas_wanted()) return Route::openblas;
-  if (p.m <= max_small_m && p.transpose_b && !p.transpose_a) return Route::small_m;
+  if (p.m <= gemv_max_m_transposed && p.transpose_b && !p.transpose_a) return Route::gemv;
   return p.transpose_b && !p.transpose_a && p.beta == T(0) && p.m * (p.n + p.k) < p.n * p.k ? Route::swapped
                                                                                             : Route::packed;
 }
 
-template Route route(const Product<float>&);
-template Route route(const Product<double>&);
+template Route route(const GemmParams<float>&);
+template Route route(const GemmParams<double>&);
 
 template <class T, class>
-void gemm(const Product<T>& p, const T* a, const T* b, T* c) {
-  const auto& kernels = FIT_KERNELS(product_table, T);
+void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
+  const auto& kernels = FIT_KERNELS(gemm_table, T);
   switch (route(p)) {
     case Route::empty:
       return;
@@ -37,25 +37,25 @@ void gemm(const Product<T>& p, const T* a, const T* b, T* c) {
       return;
     case Route::column:
       return gemm(as_row(p), b, a, c);
-    case Route::small_m:
-      return kernels.small_m(p, a, b, c);
-    case Route::small: {
-      const Scratch<T> scratch(small_scratch(p));
-      return kernels.small(p, a, b, c, scratch.get());
+    case Route::gemv:
+      return kernels.gemv(p, a, b, c);
+    case Route::unpacked: {
+      const Scratch<T> scratch(gemm_unpacked_scratch(p));
+      return kernels.gemm_unpacked(p, a, b, c, scratch.get());
     }
     case Route::packed:
     case Route::swapped: {
-      const Scratch<T> packed(panels(p.n) * panel_width * p.k), rows(multiply_scratch(p));
-      for (std::int64_t i = 0; i < panels(p.n); ++i) kernels.pack(p, b, i, packed.get() + i * panel_width * p.k);
-      return kernels.multiply(p, a, packed.get(), c, rows.get());
+      const Scratch<T> packed(panels(p.n) * panel_width * p.k), rows(gemm_packed_scratch(p));
+      for (std::int64_t i = 0; i < panels(p.n); ++i) kernels.pack_b(p, b, i, packed.get() + i * panel_width * p.k);
+      return kernels.gemm_packed(p, a, packed.get(), c, rows.get());
     }
     case Route::openblas:
       return openblas_gemm(p, a, b, c);
   }
 }
 
-template void gemm(const Product<float>&, const float*, const float*, float*);
-template void gemm(const Product<double>&, const double*, const double*, double*);
+template void gemm(const GemmParams<float>&, const float*, const float*, float*);
+template void gemm(const GemmParams<double>&, const double*, const double*, double*);
 
 Tiling tiling(std::int64_t m, std::int64_t n, double flops) {
   // A tile is worth some tens of microseconds; more than 32 would not be shared out more evenly.
@@ -68,7 +68,8 @@ Tiling tiling(std::int64_t m, std::int64_t n, double flops) {
   // and are not cut for it.
   Tiling t{};
   const std::int64_t row_parts = std::clamp<std::int64_t>(m / 96, 1, wanted);
-  const std::int64_t col_parts = std::max((wanted + row_parts - 1) / row_parts, m <= max_small_m ? 1 : (n + 255) / 256);
+  const std::int64_t col_parts =
+      std::max((wanted + row_parts - 1) / row_parts, m <= gemv_max_m_transposed ? 1 : (n + 255) / 256);
   t.rows = cut(m, row_parts, 6);
   t.row_tiles = (m + t.rows - 1) / t.rows;
   t.cols = cut(n, col_parts, panel_width);

@@ -1,11 +1,11 @@
 #pragma once
 #include <algorithm>
 
-#include "kernels/gemm.hpp"
-#include "kernels/nontemporal.hpp"
-#include "kernels/product_bf16.hpp"
+#include "kernels/simd/nontemporal.hpp"
+#include "matmul/gemm.hpp"
+#include "matmul/gemm_kernels_bf16.hpp"
 
-// Products of BFloat16, split among threads. a, b and c may each be float or BFloat16; what is float is rounded on the
+// Matmul of BFloat16, split among threads. a, b and c may each be float or BFloat16; what is float is rounded on the
 // way. Where the processor has no instructions for BFloat16, a and b are widened part by part while they are packed,
 // and multiplied as floats are.
 namespace fit::kernels {
@@ -18,9 +18,9 @@ struct Bf16Part {
 
 // The rows of op(a), packed unless they can be used as they lie.
 template <class A>
-class Bf16Rows {
+class Bf16PackedA {
  public:
-  Bf16Rows(const Product<BFloat16>& p, const A* a)
+  Bf16PackedA(const GemmParams<BFloat16>& p, const A* a)
       : size(p.m),
         a_(a),
         ld_(p.lda),
@@ -30,8 +30,8 @@ class Bf16Rows {
   std::int64_t room(std::int64_t rows, std::int64_t k) const { return lie_ ? 0 : rows * step(k); }
   void pack(const Bf16Part& part, BFloat16* out) const {
     if (!lie_)
-      bf16_kernels().operand<A>().rows(transposed_, part.count, part.k, at(part.first, part.k0), ld_, out,
-                                       step(part.k));
+      bf16_kernels().operand<A>().pack_a(transposed_, part.count, part.k, at(part.first, part.k0), ld_, out,
+                                         step(part.k));
   }
   // Of `packed`, which begins at part's k0, a block takes what begins at its own.
   void use(const Bf16Part& part, const BFloat16* packed, std::int64_t k0, Bf16Block& block) const {
@@ -56,17 +56,17 @@ class Bf16Rows {
 
 // The columns of op(b) in panels.
 template <class B>
-class Bf16Panels {
+class Bf16PackedB {
  public:
-  Bf16Panels(const Product<BFloat16>& p, const B* b) : size(p.n), b_(b), ld_(p.ldb), transposed_(p.transpose_b) {}
+  Bf16PackedB(const GemmParams<BFloat16>& p, const B* b) : size(p.n), b_(b), ld_(p.ldb), transposed_(p.transpose_b) {}
 
   std::int64_t room(std::int64_t cols, std::int64_t k) const { return panels(cols) * step(k); }
   void pack(const Bf16Part& part, BFloat16* out) const {
     for (std::int64_t j = 0; j < part.count; j += panel_width) {
       const std::int64_t col = part.first + j;
       const B* const from = b_ + (transposed_ ? col * ld_ + part.k0 : part.k0 * ld_ + col);
-      bf16_kernels().operand<B>().panel(transposed_, std::min(panel_width, part.count - j), part.k, from, ld_,
-                                        out + j / panel_width * step(part.k));
+      bf16_kernels().operand<B>().pack_b(transposed_, std::min(panel_width, part.count - j), part.k, from, ld_,
+                                         out + j / panel_width * step(part.k));
     }
   }
   void use(const Bf16Part& part, const BFloat16* packed, std::int64_t k0, Bf16Block& block) const {
@@ -94,7 +94,7 @@ void bf16_loop(Bf16Loop loop, std::int64_t n, std::int64_t grain, const Body& bo
 // Calls multiply(block, first) for the parts of a product. The smaller operand is shared: it is packed once for all
 // tasks. Of the other, which is cut, each task packs what it needs, which then is in its cache.
 template <class Cut, class Shared, class Multiply>
-void gemm_bf16_tasks(const Product<BFloat16>& p, Bf16Loop loop, const Cut& cut, const Shared& shared,
+void gemm_bf16_tasks(const GemmParams<BFloat16>& p, Bf16Loop loop, const Cut& cut, const Shared& shared,
                      const Multiply& multiply) {
   const Bf16Part all{0, shared.size, 0, p.k};
   const Scratch<BFloat16> packed(shared.room(shared.size, p.k));
@@ -106,22 +106,22 @@ void gemm_bf16_tasks(const Product<BFloat16>& p, Bf16Loop loop, const Cut& cut, 
   // better.
   const auto wanted = static_cast<std::int64_t>(std::clamp(p.flops() / (5 * parallel_flops), 1.0, 16.0));
   const std::int64_t step = std::min<std::int64_t>(panels((cut.size + wanted - 1) / wanted) * panel_width, 256);
-  const std::int64_t count = std::min(step, cut.size), k_part = std::min(p.k, bf16_k_part);
+  const std::int64_t count = std::min(step, cut.size), kc = std::min(p.k, bf16_kc);
   bf16_loop(loop, (cut.size + step - 1) / step, 1, [&](std::int64_t task, std::int64_t end) {
-    const Scratch<BFloat16> own(cut.room(count, k_part));
-    const Scratch<float> sums(p.k > k_part ? panels(count) * panel_width * panels(shared.size) * panel_width : 0);
+    const Scratch<BFloat16> own(cut.room(count, kc));
+    const Scratch<float> sums(p.k > kc ? panels(count) * panel_width * panels(shared.size) * panel_width : 0);
     for (; task < end; ++task)
-      for (std::int64_t k0 = 0; k0 < p.k; k0 += k_part) {
+      for (std::int64_t k0 = 0; k0 < p.k; k0 += kc) {
         const std::int64_t first = task * step;
-        const Bf16Part part{first, std::min(step, cut.size - first), k0, std::min(k_part, p.k - k0)};
+        const Bf16Part part{first, std::min(step, cut.size - first), k0, std::min(kc, p.k - k0)};
         cut.pack(part, own.get());
         Bf16Block block;
         cut.use(part, own.get(), k0, block);
         shared.use(all, packed.get(), k0, block);
         block.k = bf16_filled(part.k);
-        block.sums = p.k > k_part ? sums.get() : nullptr;
+        block.sums = p.k > kc ? sums.get() : nullptr;
         block.first = k0 == 0;
-        block.last = k0 + k_part >= p.k;
+        block.last = k0 + kc >= p.k;
         multiply(block, part.first, part.count);
       }
   });
@@ -129,9 +129,9 @@ void gemm_bf16_tasks(const Product<BFloat16>& p, Bf16Loop loop, const Cut& cut, 
 
 // On the processor's instructions for BFloat16.
 template <class A, class B, class C>
-void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
-  const Bf16Rows<A> rows(p, a);
-  const Bf16Panels<B> cols(p, b);
+void gemm_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
+  const Bf16PackedA<A> rows(p, a);
+  const Bf16PackedB<B> cols(p, b);
   const bool nontemporal = std::is_same_v<C, float> && p.beta == 0 && p.ldc == p.n && stores_nontemporal(c, p.m, p.n);
   const auto multiply = [&](Bf16Block& block, std::int64_t row, std::int64_t m, std::int64_t col, std::int64_t n) {
     block.m = m;
@@ -141,7 +141,7 @@ void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, con
     block.bias = bias ? bias + col : nullptr;
     block.ldc = p.ldc;
     block.nontemporal = nontemporal;
-    bf16_kernels().result<C>().multiply(block, c + row * p.ldc + col);
+    bf16_kernels().result<C>().gemm_block(block, c + row * p.ldc + col);
   };
   if (p.m >= p.n)
     gemm_bf16_tasks(p, loop, rows, cols, [&](Bf16Block& block, std::int64_t row, std::int64_t count) {
@@ -154,7 +154,7 @@ void gemm_bf16_native(const Product<BFloat16>& p, Bf16Loop loop, const A* a, con
 }
 
 // The product of floats with the sizes of p, but alpha 1, beta 0 and operands without room between rows.
-inline Product<float> as_floats(const Product<BFloat16>& p) {
+inline GemmParams<float> as_floats(const GemmParams<BFloat16>& p) {
   return contiguous<float>(p.m, p.n, p.k, p.transpose_a, p.transpose_b);
 }
 
@@ -166,9 +166,9 @@ void bf16_widened(Bf16Loop loop, std::int64_t rows, std::int64_t cols, const Fro
   });
 }
 
-// All panels of op(b), widened: as pack_panels() of floats.
+// All panels of op(b), widened: as pack_b_panels() of floats.
 template <class B>
-void bf16_wide_panels(const Product<BFloat16>& p, Bf16Loop loop, const B* b, float* out) {
+void pack_b_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const B* b, float* out) {
   const auto widen = bf16_kernels().operand<B>().widen;
   constexpr std::int64_t part = 64;  // of k, that is widened before it is transposed
   bf16_loop(loop, panels(p.n), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
@@ -183,28 +183,27 @@ void bf16_wide_panels(const Product<BFloat16>& p, Bf16Loop loop, const B* b, flo
       for (std::int64_t k = 0; k < p.k; k += part) {
         const std::int64_t count = std::min(part, p.k - k);
         widen(cols, count, b + col * p.ldb + k, p.ldb, room.get(), part);
-        FIT_KERNELS(product_table, float)
-            .transpose(cols, count, room.get(), part, panel + k * panel_width, panel_width);
+        FIT_KERNELS(gemm_table, float).transpose(cols, count, room.get(), part, panel + k * panel_width, panel_width);
       }
     }
   });
 }
 
 template <class A, class B, class C>
-void gemm_bf16_widened(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
+void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
   constexpr bool narrow = std::is_same_v<C, BFloat16>;
-  const Product<float> f = as_floats(p);
+  const GemmParams<float> f = as_floats(p);
   const bool packed = route(f) != Route::openblas;
   const Scratch<float> wide_b(packed ? panels(p.n) * panel_width * p.k : p.n * p.k);
-  packed ? bf16_wide_panels(p, loop, b, wide_b.get())
+  packed ? pack_b_widened(p, loop, b, wide_b.get())
          : bf16_widened(loop, p.transpose_b ? p.n : p.k, f.ldb, b, p.ldb, wide_b.get());
   const Tiling t = tiling(p.m, p.n, p.flops());
   bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
-    const Scratch<float> wide_a(t.rows * p.k), sums(narrow ? t.rows * t.cols : 0), rows(multiply_scratch(f));
+    const Scratch<float> wide_a(t.rows * p.k), sums(narrow ? t.rows * t.cols : 0), rows(gemm_packed_scratch(f));
     for (; i < end; ++i) {
       const std::int64_t row = t.row(i), col = t.col(i);
-      Product<float> part = contiguous<float>(std::min(t.rows, p.m - row), std::min(t.cols, p.n - col), p.k,
-                                              p.transpose_a, p.transpose_b);
+      GemmParams<float> part = contiguous<float>(std::min(t.rows, p.m - row), std::min(t.cols, p.n - col), p.k,
+                                                 p.transpose_a, p.transpose_b);
       part.ldb = f.ldb;
       bf16_widened(Bf16Loop::here, p.transpose_a ? p.k : part.m, part.lda, a + row * (p.transpose_a ? 1 : p.lda), p.lda,
                    wide_a.get());
@@ -216,7 +215,7 @@ void gemm_bf16_widened(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
         part.beta = p.beta;
         part.ldc = p.ldc;
       }
-      packed ? FIT_KERNELS(product_table, float).multiply(part, wide_a.get(), wide_b.get() + col * p.k, to, rows.get())
+      packed ? FIT_KERNELS(gemm_table, float).gemm_packed(part, wide_a.get(), wide_b.get() + col * p.k, to, rows.get())
              : gemm(part, wide_a.get(), wide_b.get() + col * (p.transpose_b ? p.k : 1), to);
       const auto finish = bf16_kernels().result<C>().finish;
       const float* const tile_bias = bias ? bias + col : nullptr;
@@ -230,19 +229,18 @@ void gemm_bf16_widened(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
 
 // Few rows: b is read once, as it lies.
 template <class A, class C>
-void gemm_bf16_small_m(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
-                       const float* bias) {
-  const auto native = p.transpose_b ? bf16_kernels().small_m_native : nullptr;
-  Product<float> f = as_floats(p);
+void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c, const float* bias) {
+  const auto native = p.transpose_b ? bf16_kernels().gemv_native : nullptr;
+  GemmParams<float> f = as_floats(p);
   f.ldb = p.ldb;
-  Product<BFloat16> narrow = p;
+  GemmParams<BFloat16> narrow = p;
   narrow.lda = bf16_filled(p.k);
   narrow.ldc = p.n;
   const Scratch<float> wide(native ? 0 : p.m * p.k), sums(p.m * p.n);
   const Scratch<BFloat16> rows(native ? p.m * narrow.lda : 0);
-  native ? bf16_kernels().operand<A>().rows(false, p.m, p.k, a, p.lda, rows.get(), narrow.lda)
+  native ? bf16_kernels().operand<A>().pack_a(false, p.m, p.k, a, p.lda, rows.get(), narrow.lda)
          : bf16_widened(Bf16Loop::here, p.m, p.k, a, p.lda, wide.get());
-  const Tiling t = tiling_of_few_rows(p.m, p.n, p.k, sizeof(BFloat16));
+  const Tiling t = gemv_tiling(p.m, p.n, p.k, sizeof(BFloat16));
   bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i) {
       const std::int64_t col = i * t.cols, cols = std::min(t.cols, p.n - col);
@@ -250,7 +248,7 @@ void gemm_bf16_small_m(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
       float* const part_sums = sums.get() + col;
       const auto part = [cols](auto product) { return product.n = cols, product; };
       native ? native(part(narrow), rows.get(), part_b, part_sums)
-             : bf16_kernels().small_m(part(f), wide.get(), part_b, part_sums);
+             : bf16_kernels().gemv(part(f), wide.get(), part_b, part_sums);
       bf16_kernels().result<C>().finish(p.m, cols, p.alpha, part_sums, p.n, p.beta, bias ? bias + col : nullptr,
                                         c + col, p.ldc);
     }
@@ -259,14 +257,14 @@ void gemm_bf16_small_m(const Product<BFloat16>& p, Bf16Loop loop, const A* a, co
 
 // k > 0; c may be a single row.
 template <class A, class B, class C>
-void gemm_bf16_terms(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
+void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
   if constexpr (std::is_same_v<B, BFloat16>)
-    if (p.m <= few_rows && !p.transpose_a) return gemm_bf16_small_m(p, loop, a, b, c, bias);
+    if (p.m <= gemv_max_m && !p.transpose_a) return gemv_bf16(p, loop, a, b, c, bias);
   chosen_isa >= Isa::avx512_bf16 ? gemm_bf16_native(p, loop, a, b, c, bias) : gemm_bf16_widened(p, loop, a, b, c, bias);
 }
 
 template <class A, class B, class C>
-void gemm_bf16(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
+void gemm_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k == 0) {
     const float nothing[panel_width] = {};
@@ -281,13 +279,13 @@ void gemm_bf16(const Product<BFloat16>& p, Bf16Loop loop, const A* a, const B* b
 
 // On the calling thread.
 template <class A, class B, class C>
-void gemm(const Product<BFloat16>& p, const A* a, const B* b, C* c) {
+void gemm(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c) {
   gemm_bf16(p, Bf16Loop::here, a, b, c, nullptr);
 }
 
 // Split over threads. c = alpha op(a) op(b) + beta c + bias, rounded once; bias is [n], or null.
 template <class A, class B, class C>
-void gemm_parallel(const Product<BFloat16>& p, const A* a, const B* b, C* c, const float* bias = nullptr) {
+void gemm_parallel(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c, const float* bias = nullptr) {
   gemm_bf16(p, Bf16Loop::threads, a, b, c, bias);
 }
 

@@ -72,7 +72,7 @@ class Mutator {
 
 // Reads damaged forms of a file's bytes. `read` may throw FileError alone.
 template <class Read>
-void damage(const std::string& good, const Read& read) {
+void check_corrupted(const std::string& good, const Read& read) {
   const Directory d;
   Mutator mutated(1);
   int refused = 0;
@@ -101,31 +101,31 @@ std::string bytes_of(const Save& save) {
 
 }  // namespace
 
-TEST_CASE("damage: safetensors", "[damage]") {
-  damage(bytes_of([](const std::string& path) {
-           save_safetensors(
-               path,
-               {{"a", tensor({1., 2., 3.})}, {"b.c", tensor({{true}, {false}})}, {"d", arange(4)}, {"e", ones({})}},
-               {{"key", "value"}});
-         }),
-         [](const std::string& path) { load_safetensors(path); });
+TEST_CASE("corrupted files: safetensors", "[corrupted]") {
+  check_corrupted(
+      bytes_of([](const std::string& path) {
+        save_safetensors(
+            path, {{"a", tensor({1., 2., 3.})}, {"b.c", tensor({{true}, {false}})}, {"d", arange(4)}, {"e", ones({})}},
+            {{"key", "value"}});
+      }),
+      [](const std::string& path) { load_safetensors(path); });
 }
 
-TEST_CASE("damage: npy", "[damage]") {
+TEST_CASE("corrupted files: npy", "[corrupted]") {
   for (const Tensor& x : {rand({2, 3}), arange(5), tensor({true, false})})
-    damage(bytes_of([&](const std::string& path) { save_npy(path, x); }),
-           [](const std::string& path) { load_npy(path); });
+    check_corrupted(bytes_of([&](const std::string& path) { save_npy(path, x); }),
+                    [](const std::string& path) { load_npy(path); });
 }
 
-TEST_CASE("damage: npz, stored and deflated", "[damage]") {
-  damage(bytes_of([](const std::string& path) {
-           save_npz(path, {{"a", rand({2, 3})}, {"b", arange(5)}});
-         }),
-         [](const std::string& path) { load_npz(path); });
-  damage(get(FIT_GOLDEN_DIR "/numpy_compressed.npz"), [](const std::string& path) { load_npz(path); });
+TEST_CASE("corrupted files: npz, stored and deflated", "[corrupted]") {
+  check_corrupted(bytes_of([](const std::string& path) {
+                    save_npz(path, {{"a", rand({2, 3})}, {"b", arange(5)}});
+                  }),
+                  [](const std::string& path) { load_npz(path); });
+  check_corrupted(get(FIT_GOLDEN_DIR "/numpy_compressed.npz"), [](const std::string& path) { load_npz(path); });
 }
 
-TEST_CASE("damage: an index of several files", "[damage]") {
+TEST_CASE("corrupted files: an index of several files", "[corrupted]") {
   const Directory d;
   for (const char* name : {"a", "b"}) save_safetensors(d.file(name), {{name, arange(3)}});
   int readable = 0;
@@ -141,7 +141,7 @@ TEST_CASE("damage: an index of several files", "[damage]") {
   CHECK(readable < mutations());
 }
 
-TEST_CASE("damage: checkpoints, and the training is untouched", "[damage]") {
+TEST_CASE("corrupted files: checkpoints, and the training is untouched", "[corrupted]") {
   SmallTraining t;
   t.run(2);
   Checkpoint c;
@@ -149,7 +149,7 @@ TEST_CASE("damage: checkpoints, and the training is untouched", "[damage]") {
   const std::string good = bytes_of([&](const std::string& path) { c.save(path); });
   const auto before = copied(*t.model);
   const auto loader = t.loader.state_dict();
-  damage(good, [&](const std::string& path) {
+  check_corrupted(good, [&](const std::string& path) {
     if (get(path) == good) return;
     CHECK_THROWS_AS(c.load(path), FileError);
     CHECK(same_state(t.model->state_dict(), before));
@@ -158,30 +158,31 @@ TEST_CASE("damage: checkpoints, and the training is untouched", "[damage]") {
   });
 }
 
-TEST_CASE("damage: vocabularies", "[damage]") {
-  damage(bytes_of([](const std::string& path) { text::CharVocabulary("aber größer \"\\").save(path); }),
-         [](const std::string& path) { text::CharVocabulary::load(path); });
-  damage(bytes_of([](const std::string& path) {
-           text::BytePairVocabulary::train("the cat sat on the mat, the cat sat", 270).save(path);
-         }),
-         [](const std::string& path) { text::BytePairVocabulary::load(path).encode("the cat"); });
+TEST_CASE("corrupted files: vocabularies", "[corrupted]") {
+  check_corrupted(bytes_of([](const std::string& path) { text::CharVocabulary("aber größer \"\\").save(path); }),
+                  [](const std::string& path) { text::CharVocabulary::load(path); });
+  check_corrupted(bytes_of([](const std::string& path) {
+                    text::BytePairVocabulary::train("the cat sat on the mat, the cat sat", 270).save(path);
+                  }),
+                  [](const std::string& path) { text::BytePairVocabulary::load(path).encode("the cat"); });
 }
 
-TEST_CASE("damage: CSV", "[damage]") {
-  damage("\xEF\xBB\xBFname,x,y\n1,1.5,-2\n2,\" 3\",  4 \n\n7,1e9,nan\n", [](const std::string& path) {
+TEST_CASE("corrupted files: CSV", "[corrupted]") {
+  check_corrupted("\xEF\xBB\xBFname,x,y\n1,1.5,-2\n2,\" 3\",  4 \n\n7,1e9,nan\n", [](const std::string& path) {
     const data::Csv csv = data::read_csv(path);
     csv.numbers({}, int64);
   });
 }
 
-TEST_CASE("damage: IDX, as it is and compressed", "[damage]") {
+TEST_CASE("corrupted files: IDX, as it is and compressed", "[corrupted]") {
   const std::string plain = std::string("\0\0\10\3\0\0\0\2\0\0\0\3\0\0\0\2", 16) + std::string(12, '\7');
   const std::string gz = bytes_of([&](const std::string& path) {
     const gzFile f = gzopen(path.c_str(), "wb");
     gzwrite(f, plain.data(), static_cast<unsigned>(plain.size()));
     gzclose(f);
   });
-  for (const std::string& good : {plain, gz}) damage(good, [](const std::string& path) { data::read_idx(path); });
+  for (const std::string& good : {plain, gz})
+    check_corrupted(good, [](const std::string& path) { data::read_idx(path); });
 }
 
 }  // namespace fit::test
