@@ -7,11 +7,11 @@
 #include <numeric>
 #include <thread>
 
+#include "common/load.hpp"
+#include "common/rollback.hpp"
 #include "fit/data.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
-#include "load.hpp"
-#include "rollback.hpp"
 #include "tensor/check.hpp"
 #include "threads/thread_pool.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "common/utf8.hpp"
 #include "tensor/check.hpp"
-#include "utf8.hpp"
 
 namespace fit::unicode {
 namespace {

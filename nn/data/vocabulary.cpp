@@ -2,11 +2,11 @@
 #include <map>
 #include <set>
 
+#include "common/utf8.hpp"
 #include "fit/text.hpp"
 #include "io/atomic_file.hpp"
 #include "io/json.hpp"
 #include "tensor/check.hpp"
-#include "utf8.hpp"
 
 namespace fit::text {
 namespace {

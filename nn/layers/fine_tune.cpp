@@ -6,13 +6,13 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "common/pattern.hpp"
 #include "fit/graph.hpp"
 #include "fit/nn/linear.hpp"
 #include "fit/nn/parametrize.hpp"
 #include "fit/ops.hpp"
 #include "layers/parametrized.hpp"
 #include "tensor/check.hpp"
-#include "weights/pattern.hpp"
 
 namespace fit::nn {
 namespace {

@@ -9,10 +9,10 @@
 #include <typeinfo>
 #include <unordered_set>
 
+#include "common/load.hpp"
 #include "fit/attention.hpp"
 #include "fit/memory.hpp"
 #include "layers/list.hpp"
-#include "load.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

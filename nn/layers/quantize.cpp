@@ -2,11 +2,11 @@
 
 #include <unordered_map>
 
+#include "common/pattern.hpp"
 #include "fit/nn/linear.hpp"
 #include "layers/list.hpp"
 #include "layers/parametrized.hpp"
 #include "tensor/check.hpp"
-#include "weights/pattern.hpp"
 
 namespace fit::nn {
 namespace {

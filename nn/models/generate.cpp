@@ -5,9 +5,9 @@
 #include <limits>
 #include <numeric>
 
+#include "common/rollback.hpp"
 #include "fit/nn/gpt.hpp"
 #include "fit/ops.hpp"
-#include "rollback.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -2,13 +2,13 @@
 
 #include <cmath>
 
+#include "common/rollback.hpp"
 #include "fit/nn/generate.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
 #include "layers/sizes.hpp"
-#include "rollback.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -3,11 +3,11 @@
 #include <limits>
 #include <vector>
 
+#include "common/rollback.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
 #include "optim/grad_norm.hpp"
-#include "rollback.hpp"
 
 namespace fit::optim {
 

@@ -1,4 +1,4 @@
-#include "load.hpp"
+#include "common/load.hpp"
 #include "optim/fused_step.hpp"
 
 namespace fit::optim {

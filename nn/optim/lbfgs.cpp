@@ -4,12 +4,12 @@
 #include <cmath>
 #include <optional>
 
+#include "common/load.hpp"
+#include "common/rollback.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
-#include "load.hpp"
 #include "optim/fused_step.hpp"
 #include "optim/named.hpp"
-#include "rollback.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::optim {

@@ -1,9 +1,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "common/load.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
-#include "load.hpp"
 #include "optim/grad_norm.hpp"
 #include "optim/named.hpp"
 #include "tensor/check.hpp"

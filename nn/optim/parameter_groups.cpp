@@ -1,9 +1,9 @@
 #include <unordered_set>
 
+#include "common/pattern.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
 #include "fit/optim.hpp"
-#include "weights/pattern.hpp"
 
 namespace fit::optim {
 namespace {

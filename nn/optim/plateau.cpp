@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/load.hpp"
 #include "fit/schedule.hpp"
-#include "load.hpp"
 #include "optim/fused_step.hpp"
 #include "optim/rates.hpp"
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "common/load.hpp"
+#include "common/rollback.hpp"
 #include "fit/ops.hpp"
-#include "load.hpp"
 #include "optim/fused_step.hpp"
 #include "optim/rates.hpp"
-#include "rollback.hpp"
 
 namespace fit::optim {
 

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/utf8.hpp"
 #include "fit/error.hpp"
 #include "io/size_signal.hpp"
 #include "plot/font.hpp"
-#include "utf8.hpp"
 
 namespace fit::plot {
 

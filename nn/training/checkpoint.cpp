@@ -6,10 +6,10 @@
 #include <charconv>
 #include <cstdio>
 
+#include "common/load.hpp"
 #include "fit/dist.hpp"
 #include "fit/graph.hpp"
 #include "fit/safetensors.hpp"
-#include "load.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <limits>
 
+#include "common/rollback.hpp"
 #include "fit/autocast.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/plot.hpp"
 #include "optim/grad_norm.hpp"
-#include "rollback.hpp"
 #include "tensor/check.hpp"
 #include "training/fail_alike.hpp"
 

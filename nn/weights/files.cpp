@@ -1,9 +1,17 @@
+#include "common/load.hpp"
 #include "fit/npz.hpp"
 #include "fit/safetensors.hpp"
-#include "load.hpp"
 #include "weights/steps.hpp"
 
 namespace fit::nn {
+namespace {
+
+LoadReport report(const Layer& layer, const std::vector<io::Stored>& theirs, const NameMap& map) {
+  Misfits m = load_fitting(layer.state_dict(), mapped_to_ours(theirs, map));
+  return {std::move(m.missing), std::move(m.unexpected), std::move(m.misfitting)};
+}
+
+}  // namespace
 
 void load_weights(Layer& layer, const StateDict& theirs, const NameMap& map) {
   load_values("load_weights", layer.name(), layer.state_dict(), mapped_to_ours(io::stored(theirs), map));
@@ -14,11 +22,11 @@ void load_weights(Layer& layer, const std::string& path, const NameMap& map) {
 }
 
 LoadReport load_fitting_weights(Layer& layer, const StateDict& theirs, const NameMap& map) {
-  return load_fitting(layer.state_dict(), mapped_to_ours(io::stored(theirs), map));
+  return report(layer, io::stored(theirs), map);
 }
 
 LoadReport load_fitting_weights(Layer& layer, const std::string& path, const NameMap& map) {
-  return load_fitting(layer.state_dict(), mapped_to_ours(io::open_tensors(path), map));
+  return report(layer, io::open_tensors(path), map);
 }
 
 void save_weights(const std::string& path, const Layer& layer, const NameMap& map) {

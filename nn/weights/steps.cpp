@@ -5,9 +5,9 @@
 #include <optional>
 #include <unordered_map>
 
+#include "common/pattern.hpp"
 #include "fit/ops.hpp"
 #include "tensor/check.hpp"
-#include "weights/pattern.hpp"
 
 namespace fit::nn {
 namespace {

@@ -4,10 +4,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 read -ra mpi < <(mpicxx --showme:compile 2>/dev/null || true)
-flags=(-std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Icore/include -Inn/include -Idist/include -Icore -Inn
+flags=(-std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Icore/include -Inn/include -Inn/dist/mpi/include -Icore -Inn
   -Iexamples -Itests "${mpi[@]/#-I/-isystem}" '-DEXAMPLES_DATA=""' '-DEXAMPLES_MINILM=""')
 folders=(examples tests/bench tests/checks)
-((${#mpi[@]} == 0)) || { folders+=(dist tests/dist) && flags+=(-DFIT_MPI=1); }
+((${#mpi[@]} == 0)) || { folders+=(nn/dist/mpi tests/dist) && flags+=(-DFIT_MPI=1); }
 mkdir -p "$1"
 clang++ "${flags[@]/-fsyntax-only/-xc++-header}" -o "$1/fit.pch" nn/include/fit/fit.hpp
 find "${folders[@]}" -name '*.cpp' | sort >"$1/programs"

@@ -1,39 +1,57 @@
 #!/usr/bin/env bash
-# include_order.sh DIR: in the tree DIR, each folder of core/ includes only what stands before it in this list, and
-# nothing there includes nn/. One file includes xtensor's headers, and one Catch2's: they lie elsewhere in newer versions.
+# include_order.sh DIR: in the tree DIR, each folder of core/ and nn/ includes only itself and what stands before it in
+# this list. One file includes xtensor's headers, and one Catch2's: they lie elsewhere in newer versions.
 set -euo pipefail
-order=(base threads kernels/simd matmul kernels tensor graph ops backward io)
-declare -A rank public=(
-  [error]=base [version]=base [bfloat16]=base [shape]=base [memory]=base [parallel]=threads [detail/thread_state]=threads [detail/tensor_impl]=tensor
-  [tensor]=tensor [state_dict]=tensor [graph]=graph [autocast]=graph [hooks]=graph [random]=ops [ops]=ops [int8]=ops [attention]=ops [gradcheck]=backward [functional]=backward [activation_checkpoint]=backward [npy]=io [safetensors]=io [lookup]=tensor [npz]=io
-  [xtensor]=ops [recurrent]=ops)
+order=(base threads kernels/simd matmul kernels tensor graph ops backward io  # core/
+  common dist layers loss models weights optim data plot metrics training all)  # nn/
+declare -A rank folder=()  # the folder that a public header belongs to
+belongs() { for header in "${@:2}"; do folder[$header]=$1; done; }
+belongs base error version bfloat16 shape memory
+belongs threads parallel detail/thread_state
+belongs tensor tensor state_dict lookup detail/tensor_impl
+belongs graph graph autocast hooks
+belongs ops ops attention recurrent int8 random xtensor
+belongs backward gradcheck functional activation_checkpoint
+belongs io npy npz safetensors
+belongs dist dist mpi
+belongs layers nn/{activation,attention,attention_recorder,containers,convolution,dropout,feed_forward,fine_tune} \
+  nn/{forward_hooks,init,kv_cache,layer,linear,norm,parametrize,position,quantize,recurrent,single_head} \
+  anomaly attention_recording diagnose summary
+belongs loss nn/loss
+belongs models nn/{bert,generate,gpt,transformer}
+belongs weights nn/weights
+belongs optim optim schedule lbfgs
+belongs data data readers text tokenizers
+belongs plot plot attention_page explain graph_to_dot lesson training_page
+belongs metrics metrics
+belongs training data_parallel checkpoint trainer
+belongs all fit
 for i in "${!order[@]}"; do rank[${order[i]}]=$i; done
 
-# folder_of PATH: the entry of the list that a file below core/, or a public header, belongs to
+# folder_of PATH: the entry of the list that a file below core/ or nn/, or a public header, belongs to
 folder_of() {
   local header=${1#*fit/}
   case $1 in
-    *fit/*) echo "${public[${header%.hpp}]:-unknown}" ;;
+    *fit/*) echo "${folder[${header%.hpp}]:-unknown}" ;;
     kernels/simd/*) echo kernels/simd ;;
     *) echo "${1%%/*}" ;;
   esac
 }
 
-cd "$1/core"
+cd "$1"
 wrong=0 seen=0
 while IFS=: read -r file include; do
-  from=$(folder_of "$file") to=$(folder_of "$(sed -E 's/.*"(.*)".*/\1/' <<<"$include")")
+  from=$(folder_of "${file#*/}") to=$(folder_of "$(sed -E 's/.*"(.*)".*/\1/' <<<"$include")")
   seen=$((seen + 1))
   if [ -z "${rank[$from]:-}" ] || [ -z "${rank[$to]:-}" ] || ((rank[$to] > rank[$from])); then
-    echo "core/$file ($from) includes $include ($to)"
+    echo "$file ($from) includes $include ($to)"
     wrong=1
   fi
-done < <(grep -rHoE '^#include "[^"]+"' --include='*.hpp' --include='*.cpp' . | sed 's#^\./##')
+done < <(grep -rHoE '^#include "[^"]+"' --include='*.hpp' --include='*.cpp' core $(ls -d nn 2>/dev/null))
 ((seen > 0)) || { echo "no includes were found"; exit 1; }
 
-cd ..
 for one in xtensor=core/include/fit/xtensor.hpp catch2=tests/support/catch.hpp; do
-  others=$(grep -rlE "#include <${one%%=*}/" --include='*.hpp' --include='*.cpp' core nn dist examples tests 2>/dev/null |
+  others=$(grep -rlE "#include <${one%%=*}/" --include='*.hpp' --include='*.cpp' core nn examples tests 2>/dev/null |
     grep -vxF "${one#*=}" || true)
   [ -z "$others" ] || { echo "only ${one#*=} may include <${one%%=*}/...>: $others"; wrong=1; }
 done

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <map>
 
+#include "common/utf8.hpp"
 #include "plot/svg.hpp"
 #include "tensor/check.hpp"
-#include "utf8.hpp"
 
 namespace fit::plot {
 namespace {

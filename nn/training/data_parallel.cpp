@@ -3,11 +3,11 @@
 #include <unordered_set>
 
 #include "dist/agree.hpp"
-#include "dist/buckets.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "ops/batch_rows.hpp"
 #include "tensor/check.hpp"
+#include "training/buckets.hpp"
 
 namespace fit::dist {
 namespace {

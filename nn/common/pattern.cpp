@@ -1,4 +1,4 @@
-#include "weights/pattern.hpp"
+#include "common/pattern.hpp"
 
 #include <algorithm>
 

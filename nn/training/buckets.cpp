@@ -1,4 +1,4 @@
-#include "dist/buckets.hpp"
+#include "training/buckets.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "load.hpp"
+#include "common/load.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -22,7 +22,7 @@ struct Comparison {
   std::vector<std::string> unknown;  // of the unexpected, those that are none of mine
   std::vector<std::pair<Tensor, const io::Stored*>> copies;
 
-  LoadReport report() const {
+  Misfits report() const {
     const auto names = [](const std::vector<Misfit>& misfits) {
       std::vector<std::string> list;
       list.reserve(misfits.size());
@@ -178,7 +178,7 @@ void load_values(const char* op, const std::string& owner, const StateDict& mine
   load_values(op, owner, mine, io::stored(same));
 }
 
-LoadReport load_fitting(const StateDict& mine, const std::vector<io::Stored>& given) {
+Misfits load_fitting(const StateDict& mine, const std::vector<io::Stored>& given) {
   const Comparison c = compare(mine, given);
   copy(c);
   return c.report();

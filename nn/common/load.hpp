@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "fit/nn/weights.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 #include "io/stored.hpp"
@@ -17,7 +16,11 @@ namespace fit::nn {
 void load_values(const char* op, const std::string& owner, const StateDict& mine, const StateDict& given);
 void load_values(const char* op, const std::string& owner, const StateDict& mine, const std::vector<io::Stored>& given);
 
-/// The same for those that fit; the others are told.
-LoadReport load_fitting(const StateDict& mine, const std::vector<io::Stored>& given);
+/// Names that do not fit.
+struct Misfits {
+  std::vector<std::string> missing, unexpected, misfitting;
+};
+/// The same for those that fit. Returns the others.
+Misfits load_fitting(const StateDict& mine, const std::vector<io::Stored>& given);
 
 }  // namespace fit::nn
