@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
-#include <cstring>
 #include <mutex>
 #include <set>
-#include <unordered_set>
 
 #include "tensor/check.hpp"
 
@@ -89,23 +87,6 @@ std::string kind_of(const Member* m) {
   return static_cast<const Layer*>(m)->name();
 }
 
-// The words of an object, which may be anything: other threads may be writing to members of it meanwhile.
-using Word [[gnu::may_alias]] = std::uintptr_t;
-__attribute__((no_sanitize_thread)) Word word(const char* at) { return *reinterpret_cast<const Word*>(at); }
-
-const char* pointer(Word w) {
-  const char* p = nullptr;
-  std::memcpy(&p, &w, sizeof p);
-  return p;
-}
-
-// What begins where `begin` points: the member, and how large it is. In a Parameter, a Buffer and a layer, a pointer
-// comes before what is registered.
-struct Found {
-  const Member* member = nullptr;
-  std::size_t size = 0;
-};
-
 }  // namespace
 
 // Where in the list something lies: " between 'a' and 'b'".
@@ -143,48 +124,13 @@ void ListOf::check(const Layer& layer, const Fields& f) {
   check_names(layer, f);
 
   std::vector<Fields::Span> listed = f.spans_;
-  std::unordered_set<const Member*> members{&layer};
-  for (const Field& field : f.list_) {
+  for (const Field& field : f.list_)
     if (field.layer) listed.push_back(raw(*field.layer).self_);
-    members.insert(field.layer       ? static_cast<const Member*>(field.layer)
-                   : field.parameter ? static_cast<const Member*>(field.parameter)
-                                     : field.buffer);
-  }
-  const auto is_listed = [&](const char* p) {
-    return std::any_of(listed.begin(), listed.end(), [&](const Fields::Span& s) { return s.holds(p); });
-  };
-  const auto unlisted = [&](const char* what, const Member* m, const char* at) {
-    check::fail(name.c_str(), "holds a ", what, kind_of(m), neighbours(f, at), " that FIT_FIELDS does not name");
-  };
-
-  // Members of the object itself.
-  const char *const begin = f.self_.begin, *const end = begin + f.self_.size;
-  for (const Member* m : detail::Members::within(begin, end))
-    if (m != &layer && !is_listed(reinterpret_cast<const char*>(m))) unlisted("", m, reinterpret_cast<const char*>(m));
-
-  // Members elsewhere, in a std::vector: three pointers, of which the first is to a member and the others are whole
-  // members behind it. (Not behind a pointer: what it points to may be somebody else's, and the unused bytes of an
-  // object, as in an empty std::optional, may still hold pointers of one that lay there before.)
-  constexpr std::size_t size = sizeof(Word);
-  const auto member_at = [&](const char* p) {
-    if (reinterpret_cast<Word>(p) % size != 0 || f.self_.holds(p)) return Found();
-    const std::vector<const Member*> there = detail::Members::within(p, p + 2 * size);
-    if (there.empty() || members.count(there[0])) return Found();
-    if (there[0]->kind() == Member::Kind::parameter) return Found{there[0], sizeof(Parameter)};
-    if (there[0]->kind() == Member::Kind::buffer) return Found{there[0], sizeof(Buffer)};
-    const Fields::Span whole = raw(*static_cast<const Layer*>(there[0])).self_;
-    return whole.begin == p ? Found{there[0], whole.size} : Found();
-  };
-  for (const char* p = begin; p + 3 * size <= end; p += size) {
-    if (is_listed(p)) continue;
-    const char *const first = pointer(word(p)), *const second = pointer(word(p + size)),
-                      *const third = pointer(word(p + 2 * size));
-    if (first == nullptr || second <= first || third < second) continue;
-    const Found found = member_at(first);
-    if (!found.member || static_cast<std::size_t>(third - first) % found.size != 0) continue;
-    const char* at = first;
-    while (at < second && member_at(at).size == found.size) at += found.size;
-    if (at == second) unlisted("std::vector of ", found.member, p);
+  for (const Member* m : detail::Members::within(f.self_.begin, f.self_.begin + f.self_.size)) {
+    const char* const at = reinterpret_cast<const char*>(m);
+    const auto holds = [at](const Fields::Span& s) { return s.holds(at); };
+    if (m != &layer && std::none_of(listed.begin(), listed.end(), holds))
+      check::fail(name.c_str(), "holds a ", kind_of(m), neighbours(f, at), " that FIT_FIELDS does not name");
   }
 }
 

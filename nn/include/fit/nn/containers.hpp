@@ -91,8 +91,9 @@ class Sequential final : public detail::LayerList<UnaryLayer, UnaryLayer> {
   void fields(Fields& f) override { f.self(*this), list(f); }
 };
 
-/// A list of layers, to be used as one likes:
+/// A list of layers, which is one member of a layer's list:
 ///
+///     nn::ModuleList<Block> blocks;                    // FIT_FIELDS(blocks); blocks.add(Block(32))
 ///     for (const auto& block : blocks) x = block(x);
 template <class L = UnaryLayer>
 class ModuleList final : public detail::LayerList<Layer, L> {

@@ -107,9 +107,9 @@ using fit::StateDict;
 ///
 /// A layer is moved or cloned: copying one throws Error. Its forward() is const and may run on several threads at once.
 ///
-/// What asks a layer for its list (named_parameters(), state_dict(), train(), clone() …) throws Error if the layer is
-/// seen to hold a Parameter, Buffer or Layer that the list does not name: as a member, in a std::optional, or in a
-/// std::vector of them. It looks once at each layer. What is held by a pointer may be somebody else's, and is not told.
+/// What asks a layer for its list (named_parameters(), state_dict(), train(), clone() …) throws Error if the object
+/// holds a Parameter, Buffer or Layer that the list does not name, as a member or in a std::optional. It looks once at
+/// each layer. What a std::vector or a pointer holds lies elsewhere and is not found: several layers are a ModuleList.
 class Layer : public detail::Member {
  public:
   virtual ~Layer() = default;
