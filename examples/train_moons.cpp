@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "fit/fit.hpp"
+#include "fit/xtensor.hpp"
 #include "support/example.hpp"
 
 using namespace fit;
@@ -12,11 +13,11 @@ namespace {
 
 // n points of each of two interleaved half circles, with noise: points [2n, 2], classes [2n].
 std::pair<Tensor, Tensor> half_moons(std::int64_t n) {
-  const Tensor angle = linspace(0, std::acos(-1.0), n);
-  const Tensor upper = stack({cos(angle), sin(angle)}, 1);
-  const Tensor lower = stack({1 - cos(angle), 0.5 - sin(angle)}, 1);
-  const Tensor points = cat({upper, lower}) + 0.12 * randn({2 * n, 2});
-  return {points, cat({zeros({n}, int64), ones({n}, int64)})};
+  const xt::xarray<float> angle = xt::linspace(0.F, std::acos(-1.F), static_cast<std::size_t>(n));
+  const auto x = xt::concatenate(xt::xtuple(xt::cos(angle), 1 - xt::cos(angle)));
+  const auto y = xt::concatenate(xt::xtuple(xt::sin(angle), 0.5F - xt::sin(angle)));
+  const Tensor points = from_xtensor(xt::stack(xt::xtuple(x, y), 1)) + 0.12 * randn({2 * n, 2});
+  return {points, from_xtensor(xt::arange(2 * n) / n)};
 }
 
 double accuracy(const nn::Sequential& net, const Tensor& points, const Tensor& classes) {
