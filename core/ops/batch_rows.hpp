@@ -5,8 +5,7 @@
 
 namespace fit {
 
-/// Which rows of a batch this thread computes with, where other processes have the others. What is dropped depends on
-/// an element's number in the whole batch.
+/// Which rows of a larger batch this thread computes: dropout draws by an element's number in the larger batch.
 struct BatchRows {
   std::int64_t first = 0, count = 0;  // 0: the batch is not divided
 

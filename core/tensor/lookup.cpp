@@ -7,7 +7,9 @@
 #include "tensor/similar.hpp"
 
 namespace fit {
+namespace {
 
+// Insertions, deletions and substitutions that turn `a` into `b` (Levenshtein 1966).
 std::size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -22,6 +24,8 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   }
   return row.back();
 }
+
+}  // namespace
 
 const std::string* most_similar(const std::string& name, const std::vector<std::string>& names) {
   const std::string* best = nullptr;

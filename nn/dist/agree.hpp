@@ -1,4 +1,5 @@
 #pragma once
+#include <sstream>
 #include <string>
 
 #include "fit/dist.hpp"
@@ -15,5 +16,14 @@ void broadcast_values(const char* op, const StateDict& state, World& world);
 /// Throws AgreedError unless all ranks have the same values as rank 0, to the bit. It names the first that differs on
 /// the lowest such rank, and the cure.
 void check_same(const char* op, const StateDict& state, const std::string& cure, World& world);
+
+/// Throws an AgreedError for what all ranks find alike.
+template <class... Parts>
+[[noreturn]] void fail_alike(const char* op, const Parts&... parts) {
+  std::ostringstream s;
+  s << '[' << op << "] ";
+  (s << ... << parts);
+  throw AgreedError(s.str());
+}
 
 }  // namespace fit::dist

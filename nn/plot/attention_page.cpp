@@ -10,7 +10,7 @@
 #include "plot/colormap.hpp"
 #include "plot/encode.hpp"
 #include "plot/page/assets.hpp"
-#include "plot/svg.hpp"
+#include "plot/text.hpp"
 #include "plot/visibility.hpp"
 #include "tensor/check.hpp"
 

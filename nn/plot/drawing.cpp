@@ -4,8 +4,6 @@
 #include <cctype>
 
 #include "fit/error.hpp"
-#include "plot/raster.hpp"
-#include "plot/svg.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {

@@ -1,10 +1,9 @@
-#include "plot/raster.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
+#include "plot/drawing.hpp"
 #include "plot/encode.hpp"
 #include "plot/font.hpp"
 #include "tensor/check.hpp"

@@ -1,5 +1,4 @@
-#include "plot/svg.hpp"
-
+#include "plot/drawing.hpp"
 #include "plot/encode.hpp"
 
 namespace fit::plot {

@@ -11,7 +11,7 @@
 #include "fit/attention_page.hpp"
 #include "fit/error.hpp"
 #include "plot/page/assets.hpp"
-#include "plot/svg.hpp"
+#include "plot/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {

@@ -5,13 +5,13 @@
 #include <limits>
 
 #include "common/rollback.hpp"
+#include "dist/agree.hpp"
 #include "fit/autocast.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/plot.hpp"
 #include "optim/grad_norm.hpp"
 #include "tensor/check.hpp"
-#include "training/fail_alike.hpp"
 
 namespace fit {
 
@@ -189,8 +189,8 @@ double Trainer::backward(const Batch& batch, std::int64_t done) {
 
 void Trainer::step(double loss) {
   if (const std::string name = optimizer_.nonfinite_gradient(); !name.empty())
-    fail_alike("the gradient of ", name, " is not finite in step ", checkpoint_.step + 1, ", whose loss is ", loss,
-               ": the model is as the step before has left it");
+    dist::fail_alike("Trainer", "the gradient of ", name, " is not finite in step ", checkpoint_.step + 1,
+                     ", whose loss is ", loss, ": the model is as the step before has left it");
   row_["loss"] = loss;
   row_["lr"] = optimizer_.lr();
   // Without clipping it is needed only where it is told.

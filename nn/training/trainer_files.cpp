@@ -2,12 +2,12 @@
 #include <cmath>
 #include <filesystem>
 
+#include "dist/agree.hpp"
 #include "fit/dist.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/trainer.hpp"
 #include "optim/grad_norm.hpp"
-#include "training/fail_alike.hpp"
 
 namespace fit {
 
@@ -69,16 +69,16 @@ void Trainer::check_folder() {
     }
   dist::broadcast(there, world_);
   if (there > static_cast<double>(options_.steps))
-    fail_alike(options_.out, " holds a training of ", there, " steps, this one has ", options_.steps,
-               ": set resume to go on from it, give another folder, or remove it");
+    dist::fail_alike("Trainer", options_.out, " holds a training of ", there, " steps, this one has ", options_.steps,
+                     ": set resume to go on from it, give another folder, or remove it");
 }
 
 void Trainer::save(const char* name) {
   if (options_.out.empty()) return;
   for (const auto& [parameter, value] : model_.named_parameters())
     if (!optim::all_finite(value.detach()))
-      fail_alike("the parameter ", parameter, " is not finite after step ", checkpoint_.step,
-                 ": the learning rate may be too high; ", path(name), " was not written");
+      dist::fail_alike("Trainer", "the parameter ", parameter, " is not finite after step ", checkpoint_.step,
+                       ": the learning rate may be too high; ", path(name), " was not written");
   if (writes() && name == std::string(last_name) && fs::exists(path(last_name))) {
     if (!last_is_ours_)
       fs::rename(path(last_name), path(earlier_name));

@@ -14,8 +14,8 @@
 
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
+#include "plot/drawing.hpp"
 #include "plot/encode.hpp"
-#include "plot/svg.hpp"
 #include "support/catch.hpp"
 #include "support/text.hpp"
 

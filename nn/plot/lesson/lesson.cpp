@@ -12,7 +12,7 @@
 #include "fit/error.hpp"
 #include "plot/lesson/capture.hpp"
 #include "plot/lesson/page.hpp"
-#include "plot/svg.hpp"
+#include "plot/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {

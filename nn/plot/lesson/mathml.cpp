@@ -5,7 +5,7 @@
 #include <map>
 
 #include "common/utf8.hpp"
-#include "plot/svg.hpp"
+#include "plot/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "plot/page/assets.hpp"
-#include "plot/svg.hpp"
+#include "plot/text.hpp"
 
 namespace fit::plot {
 namespace {

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "plot/lesson/mathml.hpp"
-#include "plot/svg.hpp"
+#include "plot/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {
