@@ -18,7 +18,7 @@ struct Values {
 
   explicit Values(const Tensor& x) {
     if (!x.defined() || !is_floating(x.dtype())) return;
-    dispatch_wide_floating(x.dtype(), [&](auto zero) {
+    dispatch_floating(x.dtype(), [&](auto zero) {
       const auto all = x.data<decltype(zero)>();
       for (std::int64_t i = 0; i < all.size(); ++i) {
         const double v = static_cast<double>(all[i]);

@@ -74,8 +74,9 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
   }
 }
 
-void AtomicFile::commit() {
+void AtomicFile::commit(const std::function<void(const std::string& temporary)>& check) {
   if (::fsync(file_) != 0) fail("can't be flushed to the disk");
+  if (check) check(temporary_);
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("can't be put in place");
   ::close(std::exchange(file_, -1));
   // The rename is durable once the directory is flushed. Some file systems cannot flush a directory: ignore that.

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <string>
 
 namespace fit::io {
@@ -16,7 +17,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(const void* data, std::size_t bytes);
-  void commit();
+  /// `check` is given the path of the temporary file, which is complete. If it throws, the old file stays.
+  void commit(const std::function<void(const std::string& temporary)>& check = {});
 
  private:
   void discard();

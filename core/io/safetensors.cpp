@@ -385,10 +385,8 @@ class ObjectText {
   std::string text_;
 };
 
-}  // namespace
-
-void save_safetensors(const std::string& path, const StateDict& tensors,
-                      const std::map<std::string, std::string>& metadata, FloatsAs floats) {
+void write_file(const std::string& path, const StateDict& tensors, const std::map<std::string, std::string>& metadata,
+                FloatsAs floats, const std::function<void(const std::string&)>& check) {
   constexpr const char* op = "save_safetensors";
   const auto as_half = [floats](const Tensor& x) { return floats == FloatsAs::f16 && is_floating(x.dtype()); };
   const auto size = [&](const Tensor& x) { return as_half(x) ? 2 : size_of(x.dtype()); };
@@ -424,7 +422,20 @@ void save_safetensors(const std::string& path, const StateDict& tensors,
   out.write(text.data(), text.size());
   for (const auto& [name, x] : sorted)
     as_half(x) ? write_halves(out, x) : out.write(x.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype())));
-  out.commit();
+  out.commit(check);
+}
+
+}  // namespace
+
+void save_safetensors(const std::string& path, const StateDict& tensors,
+                      const std::map<std::string, std::string>& metadata, FloatsAs floats) {
+  write_file(path, tensors, metadata, floats, {});
+}
+
+void io::save_safetensors_checked(const std::string& path, const StateDict& tensors,
+                                  const std::map<std::string, std::string>& metadata,
+                                  const std::function<void(const std::string& temporary)>& check) {
+  write_file(path, tensors, metadata, FloatsAs::own, check);
 }
 
 }  // namespace fit

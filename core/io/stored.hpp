@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,11 @@ std::vector<Stored> stored(const StateDict& state);
 /// Opens a .safetensors file, a .safetensors.index.json with its files, or an .npz. The headers are checked now. Only a
 /// failing disk and booleans other than 0 and 1 are reported later, by read().
 std::vector<Stored> open_tensors(const std::string& path);
+
+/// save_safetensors(), which asks `check` before the new file replaces the old one. `check` is given the path of the
+/// complete temporary file. If it throws, the old file stays.
+void save_safetensors_checked(const std::string& path, const StateDict& tensors,
+                              const std::map<std::string, std::string>& metadata,
+                              const std::function<void(const std::string& temporary)>& check);
 
 }  // namespace fit::io

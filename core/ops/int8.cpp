@@ -47,19 +47,19 @@ void quantize_group(const T* x, std::int64_t n, std::int8_t* values, T* scale) {
                                                              static_cast<W>(-largest), static_cast<W>(largest)));
 }
 
-// What kernels read; scales is m.scale in float32.
+// What kernels read; scales is m.scale() in float32.
 kernels::Int8Weights weights_of(const Int8Matrix& m, const Tensor& scales) {
   kernels::Int8Weights w;
-  w.data = m.values.data<std::int8_t>().data();
+  w.data = m.values().data<std::int8_t>().data();
   w.scales = scales.data<float>().data();
-  w.ld = m.values.shape()[1];
+  w.ld = m.values().shape()[1];
   w.group = m.group_size();
   return w;
 }
 
 }  // namespace
 
-Int8Matrix::Int8Matrix(Tensor v, Tensor s) : values(std::move(v)), scale(std::move(s)) {
+Int8Matrix::Int8Matrix(Tensor values, Tensor scale) {
   constexpr const char* op = "Int8Matrix";
   check::stored(op, "values", values);
   check::floating(op, "scale", scale);
@@ -71,9 +71,11 @@ Int8Matrix::Int8Matrix(Tensor v, Tensor s) : values(std::move(v)), scale(std::mo
                 ", groups], with one group in a row, or one for each 32, 64 or 128 of its ", k);
   if (scale.requires_grad())
     check::fail(op, "scale of shape ", scale.shape(), " wants a gradient: int8 weights are not trained; detach() it");
+  values_ = std::move(values);
+  scale_ = std::move(scale);
 }
 
-std::int64_t Int8Matrix::group_size() const { return size_of_groups(values.shape()[1], scale.shape()[1]); }
+std::int64_t Int8Matrix::group_size() const { return size_of_groups(values_.shape()[1], scale_.shape()[1]); }
 
 Int8Matrix quantize(const Tensor& w, std::int64_t group_size) {
   constexpr const char* op = "quantize";
@@ -107,18 +109,18 @@ Int8Matrix quantize(const Tensor& w, std::int64_t group_size) {
 }
 
 Tensor dequantize(const Int8Matrix& w) {
-  Tensor y = Tensor::empty(w.values.shape(), w.scale.dtype());
+  Tensor y = Tensor::empty(w.values().shape(), w.scale().dtype());
   const std::int64_t n = y.shape()[0], k = y.shape()[1];
-  if (w.scale.dtype() == float64) {
-    const std::int64_t size = w.group_size(), groups = w.scale.shape()[1];
-    const auto values = w.values.data<std::int8_t>();
-    const auto scales = w.scale.data<double>();
+  if (w.scale().dtype() == float64) {
+    const std::int64_t size = w.group_size(), groups = w.scale().shape()[1];
+    const auto values = w.values().data<std::int8_t>();
+    const auto scales = w.scale().data<double>();
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int64_t j = 0; j < k; ++j)
         y.fresh<double>()[i * k + j] = values[i * k + j] * scales[i * groups + j / size];
     return y;
   }
-  const Tensor scales = to_dtype_no_grad(w.scale, float32);
+  const Tensor scales = to_dtype_no_grad(w.scale(), float32);
   const kernels::Int8Weights from = weights_of(w, scales);
   y.dtype() == float32 ? kernels::unpack_int8_parallel(n, k, from, y.fresh<float>())
                        : kernels::unpack_int8_parallel(n, k, from, y.fresh<BFloat16>());
@@ -128,13 +130,14 @@ Tensor dequantize(const Int8Matrix& w) {
 Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
   constexpr const char* op = "linear";
   check::floating(op, "x", x);
-  const DType t = product_dtype(x.dtype(), w.scale.dtype());
+  const DType t = product_dtype(x.dtype(), w.scale().dtype());
   if (t == float64) return linear(x, dequantize(w), bias);
   const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 is read as bfloat16
-  if (!cast) check::same_dtype(op, "x", x, "the scale of the int8 weight", w.scale);
-  const std::int64_t n = w.values.shape()[0], k = w.values.shape()[1];
+  if (!cast) check::same_dtype(op, "x", x, "the scale of the int8 weight", w.scale());
+  const std::int64_t n = w.values().shape()[0], k = w.values().shape()[1];
   if (x.rank() < 1 || x.shape().back() != k)
-    check::fail(op, "x is ", x.shape(), ", weight is ", w.values.shape(), ": x must be [..., in] and weight [out, in]");
+    check::fail(op, "x is ", x.shape(), ", weight is ", w.values().shape(),
+                ": x must be [..., in] and weight [out, in]");
   if (bias.defined()) {
     if (!cast) check::same_dtype(op, "x", x, "bias", bias);
     check::shape(op, "bias", bias, {n});
@@ -143,7 +146,8 @@ Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
   Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, n), t);
   std::int64_t rows = 1;
   for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
-  const Tensor scales = to_dtype_no_grad(w.scale, float32), b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
+  const Tensor scales = to_dtype_no_grad(w.scale(), float32),
+               b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
   const float* const pb = b.defined() ? b.data<float>().data() : nullptr;
   const kernels::Int8Weights weights = weights_of(w, scales);
   detail::count_product(rows, n, k);
@@ -153,20 +157,20 @@ Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
   else
     kernels::gemm_int8_parallel(rows, n, k, x.data<float>().data(), k, weights, y.fresh<float>(), n, pb);
   // dx = dy W, db = the sum of dy over its rows
-  return record(op, {read, bias}, std::move(y), keep::saved(w.values, w.scale), [](Backward& g) {
+  return record(op, {read, bias}, std::move(y), keep::saved(w.values(), w.scale()), [](Backward& g) {
     if (g.wants(0)) g.give(0, matmul(g.dy(), dequantize({g.saved(0), g.saved(1)})));
     if (g.wants(1)) g.give(1, g.take_dy());
   });
 }
 
 Tensor embedding(const Int8Matrix& table, const Tensor& ids) {
-  const std::int64_t k = table.values.shape()[1];
+  const std::int64_t k = table.values().shape()[1];
   const NoGrad no_grad;
-  const Tensor scale = embedding(table.scale, ids);  // checks the ids, too
+  const Tensor scale = embedding(table.scale(), ids);  // checks the ids, too
   Tensor values = Tensor::empty({ids.numel(), k}, int8);
-  kernels::gather_rows(values.fresh<char>(), table.values.raw(), ids.data<std::int64_t>().data(), ids.numel(),
-                       kernels::AxisView(table.values.shape(), 0), size_of(int8), -1);
-  const Tensor rows = dequantize({values, reshape(scale, {ids.numel(), table.scale.shape()[1]})});
+  kernels::gather_rows(values.fresh<char>(), table.values().raw(), ids.data<std::int64_t>().data(), ids.numel(),
+                       kernels::AxisView(table.values().shape(), 0), size_of(int8), -1);
+  const Tensor rows = dequantize({values, reshape(scale, {ids.numel(), table.scale().shape()[1]})});
   return reshape(rows, ids.shape().inserted(ids.rank(), k));
 }
 

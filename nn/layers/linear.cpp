@@ -27,7 +27,7 @@ Linear::Linear(const Parameter& w, const Parameter& b) : weight(w), bias(b) {
 
 Tensor Linear::forward(const Tensor& x) const {
   if (const auto w = detail::int8_of(weight)) {
-    check_last("Linear", x, "in_features", w->values.size(1), "weight", w->values);
+    check_last("Linear", x, "in_features", w->values().size(1), "weight", w->values());
     return linear(x, *w, bias.value());
   }
   const Tensor w = weight.value();

@@ -91,7 +91,7 @@ LowRank::LowRank(std::int64_t out_features, std::int64_t in_features, std::int64
 
 Tensor LowRank::forward(const Tensor& x) const {
   const Tensor a = A.value(), b = B.value();
-  return x + matmul(b, a) * (alpha_ / static_cast<double>(a.size(0)));
+  return (x + matmul(b, a) * (alpha_ / static_cast<double>(a.size(0)))).to(x.dtype());
 }
 
 std::string LowRank::describe() const { return describe_all("rank=", A.original().size(0), ", alpha=", alpha_); }
@@ -99,10 +99,12 @@ std::string LowRank::describe() const { return describe_all("rank=", A.original(
 void low_rank(Parameter& weight, std::int64_t rank, double alpha) {
   const auto int8 = detail::int8_of(weight);
   const Tensor& w = weight.original();
-  check::floating("low_rank", "weight", int8 ? int8->scale : w);
+  const Tensor& floats = int8 ? int8->scale() : w;
+  check::floating("low_rank", "weight", floats);
+  const DType dtype = floats.dtype();
   if (w.rank() != 2) check::fail("low_rank", "weight has shape ", w.shape(), ": it must be [out, in]");
   auto by = std::make_shared<LowRank>(w.size(0), w.size(1), rank, alpha);
-  by->to(int8 ? int8->scale.dtype() : w.dtype());
+  if (dtype == float64) by->to(float64);  // beside bfloat16 they stay float32: an optimiser can train them
   Tensor original = w;
   parametrize(weight, std::shared_ptr<UnaryLayer>(std::move(by)));
   if (!int8) original.requires_grad_(false);

@@ -14,7 +14,7 @@ class Parametrized final : public Layer {
  public:
   Parametrized(Parameter p, std::shared_ptr<UnaryLayer> by) : original(std::move(p)), parametrization(std::move(by)) {}
   explicit Parametrized(const Int8Matrix& w, std::shared_ptr<UnaryLayer> by = nullptr)
-      : int8(w.values), scale(w.scale), parametrization(std::move(by)) {}
+      : int8(w.values()), scale(w.scale()), parametrization(std::move(by)) {}
   FIT_FIELDS(original, int8, scale, parametrization)
 
   bool quantized() const { return int8.defined(); }

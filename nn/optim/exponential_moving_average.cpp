@@ -6,6 +6,9 @@ namespace {
 
 constexpr const char* op = "ExponentialMovingAverage";
 
+// In which averages are kept and computed: a step of 1 - decay is too small for the digits of bfloat16.
+DType average_dtype(const Tensor& parameter) { return parameter.dtype() == bfloat16 ? float32 : parameter.dtype(); }
+
 }  // namespace
 
 ExponentialMovingAverage::ExponentialMovingAverage(const Parameters& parameters, double decay) : decay_(decay) {
@@ -15,18 +18,21 @@ ExponentialMovingAverage::ExponentialMovingAverage(const Parameters& parameters,
     if (!p.defined()) check::fail(op, "the parameter ", name, " is undefined");
     check::floating(op, name.c_str(), p);
     parameters_.emplace_back(name, p);
-    averages_.emplace_back(name, p.detach().clone());
+    averages_.emplace_back(name, p.detach().to(average_dtype(p)).clone());
   }
 }
 
 void ExponentialMovingAverage::update() {
   if (applied_) check::fail(op, "update() while the averages are applied: end the scope of apply() first");
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    check::same_dtype(op, "the average", averages_[i].second, parameters_[i].first.c_str(), parameters_[i].second);
   const NoGrad no_grad;
+  std::vector<Tensor> weights;
+  for (const auto& [name, p] : parameters_) {
+    const Tensor& average = averages_[weights.size()].second;
+    weights.push_back(p.dtype() == bfloat16 ? p.to(average_dtype(p)) : p);
+    check::same_dtype(op, "the average", average, name.c_str(), weights.back());
+  }
   FusedStep<kernels::AverageStep> step;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    step.add(averages_[i].second, parameters_[i].second, nullptr, {decay_});
+  for (std::size_t i = 0; i < weights.size(); ++i) step.add(averages_[i].second, weights[i], nullptr, {decay_});
   step.run();
 }
 

@@ -52,9 +52,9 @@ struct LBFGS::Found {
 LBFGS::LBFGS(const Parameters& parameters, const LBFGSOptions& options)
     : parameters_(checked_parameters(op, parameters, {})), options_(options) {
   if (parameters_.empty()) check::fail(op, "there are no parameters: there is nothing to train");
-  const auto& [first, one] = parameters_[0];
+  const auto& [first, one] = leading();
   for (const auto& [name, p] : parameters_)
-    if (p.dtype() != one.dtype())
+    if (p.requires_grad() && p.dtype() != one.dtype())
       check::fail(op, "the parameter ", name, " is ", p.dtype(), ", ", first, ' ', one.dtype(),
                   ": all must have one type");
 }
@@ -63,16 +63,25 @@ void LBFGS::zero_grad() {
   for (auto& [name, p] : parameters_) p.zero_grad();
 }
 
+// One whose type all that are trained have.
+const StateDict::value_type& LBFGS::leading() const {
+  const auto trained = [](const auto& named) { return named.second.requires_grad(); };
+  const auto found = std::find_if(parameters_.begin(), parameters_.end(), trained);
+  return found == parameters_.end() ? parameters_[0] : *found;
+}
+
 Tensor LBFGS::gradient() const {
   std::vector<Tensor> all;
-  for (const auto& [name, p] : parameters_)
-    all.push_back(p.has_grad() && p.requires_grad() ? p.grad().flatten() : zeros({p.numel()}, p.dtype()));
+  for (const auto& [name, p] : parameters_) {
+    const bool trained = p.has_grad() && p.requires_grad();
+    all.push_back(trained ? p.grad().flatten() : zeros({p.numel()}, leading().second.dtype()));
+  }
   return cat(all);
 }
 
 Tensor LBFGS::values() const {
   std::vector<Tensor> all;
-  for (const auto& [name, p] : parameters_) all.push_back(p.detach().flatten());
+  for (const auto& [name, p] : parameters_) all.push_back(p.detach().to(leading().second.dtype()).flatten());
   return cat(all);
 }
 
@@ -216,6 +225,7 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
   if (o.history_size < 1) check::fail(op, "history_size is ", o.history_size, ": it must be positive");
   if (!closure) check::fail(op, "the closure is empty: it must compute the gradients and give the loss");
   const std::int64_t most = o.max_eval > 0 ? o.max_eval : o.max_iter * 5 / 4;
+  for (const auto& [name, p] : parameters_) check_trainable(op, name, p);  // one may have been unfrozen
 
   const NoGrad no_grad;
   const LBFGS before(*this);

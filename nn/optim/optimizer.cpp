@@ -16,6 +16,16 @@ bool has_step(const Tensor& parameter) { return parameter.requires_grad() && par
 
 }  // namespace
 
+void check_trainable(const char* op, const std::string& name, const Tensor& p) {
+  if (!p.requires_grad()) return;
+  if (p.dtype() == bfloat16)
+    check::fail(op, "the parameter ", name,
+                " is bfloat16, in which small steps are lost: train float32 parameters "
+                "under Autocast(bfloat16), or freeze it");
+  if (!p.is_leaf())
+    check::fail(op, "the parameter ", name, " is the result of ", p.grad_fn(), ": only a leaf can be trained");
+}
+
 Parameters::Parameters(const std::vector<Tensor>& list) {
   for (const Tensor& p : list) named_.emplace_back(std::string(), p);
 }
@@ -29,12 +39,7 @@ StateDict checked_parameters(const char* op, const Parameters& parameters, const
     const std::string name = given.empty() ? std::to_string(names.size()) : given;
     if (!p.defined()) check::fail(op, "the parameter ", name, " is undefined");
     check::floating(op, name.c_str(), p);
-    if (p.dtype() == bfloat16)
-      check::fail(op, "the parameter ", name,
-                  " is bfloat16, in which small steps are lost: train float32 parameters "
-                  "under Autocast(bfloat16)");
-    if (!p.is_leaf())
-      check::fail(op, "the parameter ", name, " is the result of ", p.grad_fn(), ": only a leaf can be trained");
+    check_trainable(op, name, p);
     if (!tensors.insert(p.impl()).second)
       check::fail(op, "the parameter ", name, " of shape ", p.shape(), " is there twice: it would be changed twice");
     if (!names.insert(name).second) check::fail(op, "the name ", name, " is there twice: it must be unique");
@@ -88,6 +93,7 @@ void Optimizer::check_step(const Slot& slot, const StateSpec& spec) const {
     if (const Tensor& s = slot.state[k]; needs(slot, spec, k) && s.defined() && s.dtype() != p.dtype() && has_step(p))
       check::fail(op_, "the parameter ", slot.name, " is ", p.dtype(), ", its ", spec.states[k], " ", s.dtype(),
                   ": make the optimiser after the layer has been converted");
+  if (has_step(p)) check_trainable(op_, slot.name, p);  // it may have been unfrozen
 }
 
 std::vector<Tensor> Optimizer::new_states(const std::vector<StateSpec>& specs) const {

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
+#include <unordered_map>
 
 #include "common/load.hpp"
 #include "fit/dist.hpp"
 #include "fit/graph.hpp"
 #include "fit/safetensors.hpp"
+#include "io/stored.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -59,7 +62,7 @@ std::string checksum(const StateDict& tensors, std::map<std::string, std::string
 }
 
 File read(const std::string& path) {
-  SafeTensors all = load_safetensors(path);
+  SafeTensors all = load_safetensors(path, keep_bfloat16);  // as saved: the checksum is that of the stored elements
   const auto number = [&](const char* key) {
     const std::string& text = all.metadata[key];
     std::int64_t n = -1;
@@ -83,6 +86,29 @@ File read(const std::string& path) {
       file.info.config[key.substr(config_prefix.size())] = value;
   file.tensors = std::move(all.tensors);
   return file;
+}
+
+// What does not come back from a file as it was saved: "the part 'model' can't be loaded: …".
+std::string lost_part(const std::string& written, const StateDict& saved) {
+  const std::unordered_map<std::string, Tensor> given(saved.begin(), saved.end());
+  for (const io::Stored& x : io::open_tensors(written)) {
+    const Tensor& before = given.at(x.name);
+    std::string wrong;
+    try {
+      const Tensor after = x.read();
+      const auto bytes = static_cast<std::size_t>(before.numel() * size_of(before.dtype()));
+      if (after.dtype() != before.dtype() || after.shape() != before.shape())
+        wrong = std::string("is read as ") + name_of(after.dtype()) + ' ' + after.shape().str();
+      else if (bytes > 0 && std::memcmp(after.raw(), before.raw(), bytes) != 0)
+        wrong = "is read with other values";
+    } catch (const FileError& e) {
+      wrong = std::string("can't be read: ") + e.what();
+    }
+    if (!wrong.empty())
+      return "the part '" + x.name.substr(0, x.name.find('.')) + "' can't be loaded: " + x.name + ", " +
+             name_of(before.dtype()) + ' ' + before.shape().str() + ", " + wrong;
+  }
+  return {};
 }
 
 // Rank 0 reads, and tells the others what it has found.
@@ -165,7 +191,25 @@ void Checkpoint::save(const std::string& path) const {
                                                  {step_key, std::to_string(step)}};
   for (const auto& [key, value] : config) metadata[config_prefix + key] = value;
   metadata[checksum_key] = checksum(all, metadata);
-  save_safetensors(path, all, metadata);
+  io::save_safetensors_checked(path, all, metadata, [&](const std::string& written) {
+    const char* const kept = "; nothing was saved, and an old file of that name stays";
+    File file;
+    try {
+      file = read(written);
+    } catch (const FileError& e) {
+      std::string lost;
+      try {
+        lost = lost_part(written, all);
+      } catch (const FileError&) {  // no tensor can be read
+      }
+      fail(path, (lost.empty() ? std::string("what was written can't be loaded: ") + e.what() : lost) + kept);
+    }
+    for (const Part& p : parts_) try {
+        if (p.check) p.check(file.of(p.name));
+      } catch (const Error& e) {
+        fail(path, "the part '" + p.name + "' can't be loaded: " + e.what() + kept);
+      }
+  });
 }
 
 void Checkpoint::load(const std::string& path) {

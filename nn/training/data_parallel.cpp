@@ -44,6 +44,11 @@ DataParallel::DataParallel(const DataParallelOptions& options, World& world, con
   std::unordered_set<const void*> seen;
   for (const auto& [name, p] : parameters)
     if (p.defined() && p.requires_grad() && seen.insert(p.impl()).second) trained.emplace_back(name, p);
+  for (const auto& [name, p] : trained)
+    if (p.dtype() == bfloat16)
+      throw AgreedError("[DataParallel] the parameter " + name +
+                        " is bfloat16, in which sums of gradients lose digits: train float32 parameters under "
+                        "Autocast(bfloat16), or freeze it");
   if (world.size() > 1)
     for (const auto& [name, p] : trained)
       if (taken.count(p.impl()))

@@ -1,6 +1,8 @@
 #include "common/load.hpp"
 #include "fit/npz.hpp"
 #include "fit/safetensors.hpp"
+#include "layers/parametrized.hpp"
+#include "tensor/check.hpp"
 #include "weights/steps.hpp"
 
 namespace fit::nn {
@@ -9,6 +11,15 @@ namespace {
 LoadReport report(const Layer& layer, const std::vector<io::Stored>& theirs, const NameMap& map) {
   Misfits m = load_fitting(layer.state_dict(), mapped_to_ours(theirs, map));
   return {std::move(m.missing), std::move(m.unexpected), std::move(m.misfitting)};
+}
+
+// A map names weights. It has no names for what a weight is computed from.
+void expect_plain(const Layer& layer) {
+  for (const auto& [name, p] : layer.named_layers<detail::Parametrized>())
+    check::fail("save_weights", name, p->parametrization ? " is parametrised" : " is int8",
+                ", which the names of the map can't say: ",
+                p->parametrization ? "merge_lora() or remove_parametrization()" : "remove_parametrization()",
+                " first, or save without a map");
 }
 
 }  // namespace
@@ -30,6 +41,7 @@ LoadReport load_fitting_weights(Layer& layer, const std::string& path, const Nam
 }
 
 void save_weights(const std::string& path, const Layer& layer, const NameMap& map) {
+  if (!map.empty()) expect_plain(layer);
   const StateDict theirs = to_theirs(layer.state_dict(), map);
   const std::string end = ".npz";
   if (path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0)

@@ -71,12 +71,12 @@ TEST_CASE("int8: quantize and dequantize", "[int8]") {
         w[1] = zeros({k}, dtype);
         const Int8Matrix m = quantize(w, group);
         const std::int64_t size = group == 0 ? k : group, groups = (k + size - 1) / size;
-        CHECK(m.values.dtype() == int8);
-        CHECK(m.scale.dtype() == dtype);
-        CHECK(m.scale.shape() == Shape{5, groups});
+        CHECK(m.values().dtype() == int8);
+        CHECK(m.scale().dtype() == dtype);
+        CHECK(m.scale().shape() == Shape{5, groups});
         if (groups > 1) CHECK(m.group_size() == size);
-        const auto q = m.values.data<std::int8_t>();
-        const Tensor wide = w.to(float64), scales = m.scale.to(float64), back = dequantize(m);
+        const auto q = m.values().data<std::int8_t>();
+        const Tensor wide = w.to(float64), scales = m.scale().to(float64), back = dequantize(m);
         CHECK(back.dtype() == dtype);
         for (std::int64_t i = 0; i < 5; ++i)
           for (std::int64_t j = 0; j < k; ++j) {
@@ -94,12 +94,12 @@ TEST_CASE("int8: quantize and dequantize", "[int8]") {
       }
   // To the nearest, of two as near the even one: the scale is 1.
   const Int8Matrix ties = quantize(tensor({{127., 0.5, 1.5, 2.5, -0.5, -1.5, 0.75, -127.}}));
-  CHECK(equal(ties.values, tensor({{127, 0, 2, 2, 0, -2, 1, -127}}, int8)));
+  CHECK(equal(ties.values(), tensor({{127, 0, 2, 2, 0, -2, 1, -127}}, int8)));
   // Below the smallest scale that there is.
   const Int8Matrix tiny = quantize(full({1, 2}, 1e-45));
   CHECK(equal(dequantize(tiny), zeros({1, 2})));
   CHECK(equal(dequantize(quantize(full({1, 2}, 3e38))), full({1, 2}, static_cast<float>(3e38 / 127) * 127)));
-  CHECK(quantize(zeros({3, 0})).scale.shape() == Shape{3, 0});
+  CHECK(quantize(zeros({3, 0})).scale().shape() == Shape{3, 0});
 
   CHECK_THROWS_WITH(quantize(tensor({{1., 2.}, {NAN, 0.}})), Contains("NaN or an infinity in row 1"));
   CHECK_THROWS_WITH(quantize(full({2, 2}, INFINITY)), Contains("all must be finite"));
@@ -110,6 +110,9 @@ TEST_CASE("int8: quantize and dequantize", "[int8]") {
   CHECK_THROWS_WITH(Int8Matrix(zeros({2, 100}, int8), ones({3, 1})), Contains("scale must be [2, groups]"));
   CHECK_THROWS_WITH(Int8Matrix(zeros({2, 100}), ones({2, 1})), Contains("must be int8 [n, k]"));
   CHECK_THROWS_WITH(Int8Matrix(zeros({2, 4}, int8), ones({2, 1}).requires_grad_()), Contains("not trained"));
+  // What the constructor has checked stays: no member can be given another tensor.
+  static_assert(std::is_same_v<decltype(std::declval<Int8Matrix&>().values()), const Tensor&>);
+  static_assert(std::is_same_v<decltype(std::declval<Int8Matrix&>().scale()), const Tensor&>);
 }
 
 TEST_CASE("int8: products and tables are those of the matrix that it stands for", "[int8]") {
@@ -120,8 +123,8 @@ TEST_CASE("int8: products and tables are those of the matrix that it stands for"
       const Tensor x = drawn_matrix({rows, 70}), bias = drawn_matrix({33}), plain = dequantize(w);
       CHECK(max_difference(linear(x, w, bias), linear(x, plain, bias)) < 1e-4);
       CHECK(linear(reshape(x, {rows, 1, 70}), w).shape() == Shape{rows, 1, 33});
-      CHECK(max_difference(linear(x.to(float64), {w.values, w.scale.to(float64)}), linear(x, plain)) < 1e-4);
-      CHECK(linear(x.to(bfloat16), {w.values, w.scale.to(bfloat16)}, bias.to(bfloat16)).dtype() == bfloat16);
+      CHECK(max_difference(linear(x.to(float64), {w.values(), w.scale().to(float64)}), linear(x, plain)) < 1e-4);
+      CHECK(linear(x.to(bfloat16), {w.values(), w.scale().to(bfloat16)}, bias.to(bfloat16)).dtype() == bfloat16);
       const Autocast on(bfloat16);
       const Tensor y = linear(x, w, bias);
       CHECK(y.dtype() == bfloat16);
@@ -141,14 +144,14 @@ TEST_CASE("int8: the number of threads doesn't change a bit", "[int8]") {
   for (const std::int64_t rows : {1, 3, 20}) {
     const Tensor x = drawn_matrix({rows, 300}), w = drawn_matrix({4001, 300});
     check_threads([&] { return linear(x, quantize(w, 64)); });
-    check_threads([&] { return quantize(w).values; });
+    check_threads([&] { return quantize(w).values(); });
     check_threads([&] { return dequantize(quantize(w)); });
   }
 }
 
 TEST_CASE("int8: the gradients by x and by the bias", "[int8]") {
   const Int8Matrix float_w = quantize(drawn_matrix({5, 40}), 32);
-  const Int8Matrix w(float_w.values, float_w.scale.to(float64));
+  const Int8Matrix w(float_w.values(), float_w.scale().to(float64));
   for (const Shape& shape : {Shape{3, 40}, Shape{40}, Shape{2, 3, 40}}) {
     const auto f = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
       return {square(linear(in[0], w, in[1]))};

@@ -95,6 +95,59 @@ TEST_CASE("LoRA on a GPT: adapters alone are trained, saved, loaded elsewhere, a
   CHECK(max_difference(base->h[0].attn.qkv.weight.detach(), expected) < 1e-7);
 }
 
+TEST_CASE("LoRA on a bfloat16 base, and on its int8 weights: trained in float32, saved, resumed, loaded and merged") {
+  const bool int8_base = GENERATE(false, true);
+  INFO((int8_base ? "int8" : "bfloat16"));
+  const Tensor ids = tensor({{1, 2, 3, 4}, {5, 6, 0, 1}}), targets = tensor({{2, 3, 4, 5}, {6, 0, 1, 2}});
+  const auto base = [&] {
+    manual_seed(3);
+    nn::GPT gpt = small_gpt();
+    gpt.to(bfloat16);
+    if (int8_base) nn::quantize_(gpt);
+    return gpt;
+  };
+  nn::GPT gpt = base();
+  const Tensor before = gpt(ids).detach();
+  CHECK(before.dtype() == bfloat16);
+  nn::add_lora(gpt, attention_only());
+  CHECK(same_bits(gpt(ids).detach(), before));  // B starts with zeros
+  for (const auto& [name, p] : gpt.named_parameters()) CHECK(p.dtype() == (p.requires_grad() ? float32 : bfloat16));
+  CHECK(trainable(gpt).size() == 8);
+
+  const double first = gpt.loss(ids, targets).item();
+  optim::AdamW optimizer(gpt.named_parameters(), 0.05);
+  const auto step = [&](nn::GPT& model, optim::AdamW& o) {
+    o.zero_grad();
+    const Tensor loss = model.loss(ids, targets);
+    loss.backward();
+    for (const auto& [name, p] : model.named_parameters())
+      if (p.has_grad()) CHECK(p.grad().dtype() == float32);
+    o.step();
+    return loss.item();
+  };
+  for (int i = 0; i < 60; ++i) step(gpt, optimizer);
+  CHECK(gpt.loss(ids, targets).item() < 0.95 * first);
+
+  // The training goes on from a checkpoint, to the bit.
+  const test::Directory d;
+  Checkpoint().add("model", gpt).add("optimizer", optimizer).save(d.file("last"));
+  nn::GPT resumed = base();
+  nn::add_lora(resumed, attention_only());
+  optim::AdamW other(resumed.named_parameters(), 0.05);
+  Checkpoint().add("model", resumed).add("optimizer", other).load(d.file("last"));
+  for (int i = 0; i < 3; ++i) CHECK(step(gpt, optimizer) == step(resumed, other));
+
+  // Where it is used.
+  const Tensor tuned = gpt(ids).detach();
+  save_safetensors(d.file("adapter"), nn::lora_state_dict(gpt));
+  nn::GPT used = base();
+  nn::load_lora_state_dict(used, load_safetensors(d.file("adapter")).tensors);
+  CHECK(same_bits(used(ids).detach(), tuned));
+  nn::merge_lora(used);
+  CHECK(used.h[0].attn.qkv.weight.dtype() == bfloat16);
+  CHECK(same_bits(used(ids).detach(), tuned));  // the sum was rounded to bfloat16 before, too
+}
+
 TEST_CASE("LoRA passes a weight over that layers share, and takes one that is its layer's own") {
   nn::GPT tied = small_gpt(), free = small_gpt(false);
   CHECK(nn::add_lora(tied).size() == 8);  // qkv, proj, fc and proj of two blocks

@@ -7,9 +7,14 @@
 #include <regex>
 #include <set>
 
+#include "fit/checkpoint.hpp"
 #include "fit/gradcheck.hpp"
+#include "fit/nn/linear.hpp"
+#include "fit/nn/parametrize.hpp"
+#include "fit/nn/quantize.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/tensors.hpp"
 
 namespace fit::test {
@@ -113,6 +118,47 @@ TEST_CASE("every layer: the state goes into another one and back", "[layers]") {
     other->load_state_dict(saved.state_dict());
     CHECK(same_bits(row.call(layer, row.inputs()), row.call(*other, row.inputs())));
   });
+}
+
+namespace {
+
+// The types that weights may have: floating ones, int8 numbers with scales, matrices beside them.
+struct Form {
+  const char* name;
+  DType dtype;
+  bool int8 = false, lora = false;
+
+  void make_of(nn::Layer& layer) const {
+    layer.to(dtype);
+    const auto linears = layer.named_layers<nn::Linear>();
+    const bool free =
+        std::none_of(linears.begin(), linears.end(), [](const auto& l) { return l.second->weight.parametrized(); });
+    if (int8 && free && !linears.empty()) nn::quantize_(layer);
+    for (const auto& [path, linear] : linears)
+      if (lora && free) nn::low_rank(linear->weight, 1);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every layer: what a checkpoint saves can be loaded, in every type", "[layers]") {
+  const Directory d;
+  for (const Form& form :
+       {Form{"float32", float32}, Form{"float64", float64}, Form{"bfloat16", bfloat16}, Form{"int8", float32, true},
+        Form{"int8 of bfloat16", bfloat16, true}, Form{"LoRA", float32, false, true},
+        Form{"LoRA on int8 of bfloat16", bfloat16, true, true}}) {
+    INFO(form.name);
+    each_row([&](const LayerRow& row, nn::Layer& layer) {
+      manual_seed(4);
+      const std::shared_ptr<nn::Layer> other = row.make();
+      form.make_of(layer), form.make_of(*other);
+      Checkpoint().add("model", layer).save(d.file("c"));
+      Checkpoint().add("model", *other).load(d.file("c"));
+      const StateDict saved = layer.state_dict(), loaded = other->state_dict();
+      REQUIRE(saved.size() == loaded.size());
+      for (std::size_t i = 0; i < saved.size(); ++i) CHECK(same_bits(saved[i].second, loaded[i].second));
+    });
+  }
 }
 
 TEST_CASE("every layer: a clone gives the same and lives its own life", "[layers]") {

@@ -185,6 +185,68 @@ TEST_CASE("what has no gradient or is frozen is left alone") {
   CHECK_FALSE(layer.weight.has_grad());
 }
 
+namespace {
+
+// A frozen body of bfloat16 under a float32 head.
+struct OnBfloat16 : nn::Layer {
+  OnBfloat16() {
+    body.to(bfloat16);
+    body.freeze();
+  }
+  Tensor loss() const { return sum(square(head(body(ones({1, 2}, bfloat16)).to(float32)))); }
+  FIT_FIELDS(body, head)
+  nn::Linear body{2, 3}, head{3, 1};
+};
+
+template <class Optimizer>
+void check_beside_bfloat16() {
+  INFO(typeid(Optimizer).name());
+  OnBfloat16 model;
+  const Tensor body = model.body.weight.clone(), head = model.head.weight.detach().clone();
+  Optimizer optimizer(model.named_parameters());
+  model.loss().backward();
+  optimizer.step();
+  CHECK(same_bits(model.body.weight, body));
+  CHECK_FALSE(same_bits(model.head.weight.detach(), head));
+
+  // One that is unfrozen later is told at the step, and nothing has changed.
+  model.body.unfreeze();
+  const Tensor now = model.head.weight.detach().clone();
+  optimizer.zero_grad();
+  model.loss().backward();
+  CHECK_THROWS_WITH(optimizer.step(), Contains("the parameter body.weight is bfloat16, in which small steps are lost"));
+  CHECK(same_bits(model.head.weight.detach(), now));
+  CHECK_THROWS_WITH(Optimizer(model.named_parameters()), Contains("the parameter body.weight is bfloat16"));
+}
+
+template <class... Optimizers>
+void check_all_beside_bfloat16(std::tuple<Optimizers...>*) {
+  (check_beside_bfloat16<Optimizers>(), ...);
+}
+
+}  // namespace
+
+TEST_CASE("every optimiser leaves frozen parameters alone, bfloat16 or not, and refuses to train bfloat16") {
+  check_all_beside_bfloat16(static_cast<optim::AllOptimizers*>(nullptr));
+
+  OnBfloat16 model;
+  const Tensor body = model.body.weight.clone(), head = model.head.weight.detach().clone();
+  optim::LBFGS optimizer(model.named_parameters());
+  const auto closure = [&] {
+    optimizer.zero_grad();
+    const Tensor loss = model.loss();
+    loss.backward();
+    return loss;
+  };
+  optimizer.step(closure);
+  CHECK(same_bits(model.body.weight, body));
+  CHECK_FALSE(same_bits(model.head.weight.detach(), head));
+  model.body.unfreeze();
+  const Tensor now = model.head.weight.detach().clone();
+  CHECK_THROWS_WITH(optimizer.step(closure), Contains("[LBFGS] the parameter body.weight is bfloat16"));
+  CHECK(same_bits(model.head.weight.detach(), now));
+}
+
 TEST_CASE("groups have options of their own") {
   Tensor a = leaf(ones({2})), b = leaf(ones({2}));
   optim::SGD optimizer({{{a}, OPTIONS(optim::SGDOptions, o.lr = 0.1)},
@@ -301,6 +363,34 @@ TEST_CASE("the moving average follows the weights, and takes their places for a 
   CHECK(same_bits(layer.weight.detach(), weight));
   CHECK(layer.weight.requires_grad());
   CHECK_NOTHROW(average.update());
+}
+
+TEST_CASE("the average of bfloat16 weights is float32: their digits would lose its steps") {
+  nn::Linear layer(9, 5);
+  layer.to(bfloat16);
+  optim::ExponentialMovingAverage average(layer.named_parameters(), 0.999), other(layer.named_parameters());
+  std::vector<double> expected = test::values(layer.weight.detach());
+  for (int t = 0; t < 20; ++t) {
+    {
+      const NoGrad no_grad;
+      layer.weight.add_(0.25);
+    }
+    average.update();
+    const std::vector<double> now = test::values(layer.weight.detach());
+    for (std::size_t i = 0; i < now.size(); ++i) expected[i] = 0.999 * expected[i] + 0.001 * now[i];
+  }
+  const Tensor averaged = average.state_dict()[0].second, weight = layer.weight.detach().clone();
+  CHECK(averaged.dtype() == float32);
+  CHECK(test::max_difference(averaged, tensor(expected, {5, 9})) < 1e-6);
+  {
+    const auto scope = average.apply();
+    CHECK(same_bits(layer.weight.detach(), averaged.to(bfloat16)));
+  }
+  CHECK(same_bits(layer.weight.detach(), weight));
+  StateDict narrow = average.state_dict();  // as earlier versions saved them
+  for (auto& [name, x] : narrow) x = x.to(bfloat16);
+  other.load_state_dict(narrow);
+  CHECK(same_bits(other.state_dict()[0].second, averaged.to(bfloat16).to(float32)));
 }
 
 TEST_CASE("averages are saved by name, and loaded whole or not at all") {

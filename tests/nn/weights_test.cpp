@@ -323,6 +323,39 @@ TEST_CASE("of tied parameters one is enough, and both must be equal", "[weights]
                     Contains("missing: head.weight"));
 }
 
+TEST_CASE("int8 and parametrised weights are not saved under others' names, which have none for them", "[weights]") {
+  const Directory d;
+  nn::GPTOptions o;
+  o.vocab_size = 7, o.context_length = 5, o.num_layers = 1, o.num_heads = 2, o.d_model = 8;
+  nn::TransformerEncoder encoder(small(), 1);
+  const auto refused = [&](nn::Layer& model, const nn::NameMap& map, const std::string& why) {
+    for (const char* name : {"x.safetensors", "x.npz"}) {
+      CHECK_THROWS_WITH(nn::save_weights(d.file(name), model, map), Contains("[save_weights]") && Contains(why));
+      CHECK_FALSE(std::filesystem::exists(d.file(name)));
+    }
+  };
+  {
+    nn::GPT gpt(o);
+    nn::add_lora(gpt);
+    refused(gpt, nn::gpt2_names(),
+            "h.0.attn.qkv.weight is parametrised, which the names of the map can't say: merge_lora()");
+    nn::merge_lora(gpt);
+    nn::save_weights(d.file("merged"), gpt, nn::gpt2_names());
+    CHECK(at(load_safetensors(d.file("merged")).tensors, "transformer.h.0.attn.c_attn.weight").shape() == Shape{8, 24});
+  }
+  {
+    nn::GPT gpt(o), same(o);
+    nn::quantize_(gpt), nn::quantize_(same);
+    refused(gpt, nn::gpt2_names(),
+            "wte.weight is int8, which the names of the map can't say: remove_parametrization()");
+    nn::save_weights(d.file("int8"), gpt);  // under their own names they are
+    nn::load_weights(same, d.file("int8"));
+    for (const auto& [name, x] : gpt.state_dict()) CHECK(same_bits(at(same.state_dict(), name), x));
+  }
+  nn::quantize_(encoder);
+  refused(encoder, nn::torch_names(encoder), "layers.0.self_attn.w_q.weight is int8");
+}
+
 TEST_CASE("a file is loaded one tensor at a time, and what is written is read back", "[weights]") {
   const Directory d;
   nn::TransformerLayerOptions o = small();

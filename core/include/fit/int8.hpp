@@ -9,15 +9,19 @@ namespace fit {
 
 /// A matrix [n, k] of int8 numbers and a scale for each group of neighbours in a row: element (i, j) stands for
 /// values[i, j] * scale[i, j / group_size()], of the scale's type. It wants no gradient.
-struct Int8Matrix {
+class Int8Matrix {
+ public:
   /// values [n, k] int8; scale [n, groups], floating, where groups of 32, 64 or 128 (the last of a row may be shorter)
   /// or one for a whole row make up k. Throws Error for other types and shapes, and for a scale that wants a gradient.
   Int8Matrix(Tensor values, Tensor scale);
   /// How many neighbours have one scale: k where a row has one.
   std::int64_t group_size() const;
 
-  Tensor values;  ///< [n, k], int8
-  Tensor scale;   ///< [n, groups], floating
+  const Tensor& values() const { return values_; }  ///< [n, k], int8
+  const Tensor& scale() const { return scale_; }    ///< [n, groups], floating
+
+ private:
+  Tensor values_, scale_;  // their shapes must agree
 };
 
 /// w [n, k], floating, in 8 bits. Each row, or each group of 32, 64 or 128 neighbours in a row, is divided by its

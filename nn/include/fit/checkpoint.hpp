@@ -47,7 +47,8 @@ class Checkpoint {
   Checkpoint& add(const std::string& name, std::function<StateDict()> save, std::function<void(const StateDict&)> load,
                   std::function<void(const StateDict&)> check = {});
 
-  /// Written whole or not at all: the old file of that name stays until the new one is on the disk.
+  /// Written whole or not at all: the old file of that name stays until the new one is on the disk, and has been read
+  /// back. Throws FileError that names the part which could not be loaded from the new file; the old file stays then.
   void save(const std::string& path) const;
   /// What save() would write: the tensors of all parts, as "model.out.weight", live handles where the parts give such.
   StateDict state_dict() const;

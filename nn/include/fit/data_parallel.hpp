@@ -53,8 +53,9 @@ struct Traffic {
 class DataParallel {
  public:
   /// Rank 0's parameters and buffers overwrite those of the others. Throws AgreedError if names, shapes or types differ
-  /// among the ranks, and names the first that does. Parameters that want no gradient are left alone. What is given
-  /// must not be converted, frozen or freed as long as this lives.
+  /// among the ranks, and names the first that does; and for a bfloat16 parameter that wants a gradient: sums in it
+  /// lose digits. Parameters that want no gradient are left alone. What is given must not be converted, frozen or freed
+  /// as long as this lives.
   explicit DataParallel(nn::Layer& model, const DataParallelOptions& options = {}, World& world = dist::world());
   explicit DataParallel(const optim::Parameters& parameters, const DataParallelOptions& options = {},
                         World& world = dist::world());

@@ -40,7 +40,7 @@ struct LBFGSOptions {
 class LBFGS {
  public:
   /// Throws Error for options out of range, and for parameters that an Optimizer would refuse or that are of several
-  /// types.
+  /// types. Those that are frozen may have any floating type.
   explicit LBFGS(const Parameters& parameters, const LBFGSOptions& options = {});
 
   /// `closure` computes the gradients and gives the loss; it is called several times. Returns its first loss. A
@@ -67,6 +67,7 @@ class LBFGS {
     double loss = 0;
     Tensor gradient;  // [N]
   };
+  const StateDict::value_type& leading() const;
   Point evaluate(const std::function<Tensor()>& closure) const;
   Tensor gradient() const;
   Tensor values() const;

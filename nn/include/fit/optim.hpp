@@ -61,7 +61,8 @@ struct StateSpec {
   const char* scalar;              ///< one number; null if there is none
 };
 
-/// The base of all optimisers. A parameter without a gradient is left as it is, and so are its averages.
+/// The base of all optimisers. A parameter without a gradient is left as it is, and so are its averages. A frozen one
+/// may have any floating type. One that is trained is float32 or float64: bfloat16 would lose small steps, and throws.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -443,7 +444,8 @@ std::vector<Group<Options>> with_rates(const std::vector<Group<Options>>& groups
 // ---- averages of weights ------------------------------------------------------------------------------------------
 
 /// The exponential moving average of weights, which often generalises better than the weights themselves. It begins at
-/// their values; update(), after each step, makes it average = decay average + (1 - decay) weight.
+/// their values; update(), after each step, makes it average = decay average + (1 - decay) weight. The average of a
+/// bfloat16 parameter is float32: bfloat16 has too few digits for the steps. apply() rounds it.
 ///
 ///     optim::ExponentialMovingAverage average(net.named_parameters(), 0.999);
 ///     …  optimizer.step();  average.update();

@@ -47,6 +47,9 @@ struct LoraOptions {
 /// deviation 1 / sqrt(in), B [out, rank] with zeros, and so the model starts as it was. What else should be trained is
 /// unfrozen afterwards. A weight that layers share, as a tied head does, is passed over.
 ///
+/// A and B are float32, or float64 beside a float64 W. Beside a bfloat16 or int8 W they stay float32, so that an
+/// optimiser can train them; the sum has W's type. Convert the model (to()) before, not after.
+///
 /// Returns the layers' names. Throws Error, and has changed nothing, for a rank below 1, an alpha that isn't finite, a
 /// pattern that no Linear matches, a weight that is parametrised already, or if nothing is left to adapt.
 std::vector<std::string> add_lora(Layer& model, const LoraOptions& options = {});

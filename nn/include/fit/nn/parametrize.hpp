@@ -32,8 +32,8 @@ void parametrize(Parameter& p, L&& by) {
 /// parametrised nor quantised.
 void remove_parametrization(Parameter& p);
 
-/// x + alpha / rank * B A, for x [out, in]: A [rank, in] starts normal with standard deviation 1/sqrt(in), B [out,
-/// rank] with zeros, so that x changes only with training (Hu et al. 2021).
+/// x + alpha / rank * B A, of x's type, for x [out, in]: A [rank, in] starts normal with standard deviation 1/sqrt(in),
+/// B [out, rank] with zeros, so that x changes only with training (Hu et al. 2021).
 class LowRank final : public UnaryLayer {
  public:
   /// Throws Error for a rank below 1.
@@ -49,8 +49,9 @@ class LowRank final : public UnaryLayer {
   double alpha_;
 };
 
-/// LoRA: parametrises a weight [out, in] with LowRank, of its type, and freezes the original. For a whole model there
-/// is add_lora() (fit/nn/fine_tune.hpp).
+/// LoRA: parametrises a weight [out, in] with LowRank and freezes the original. A and B are float64 beside a float64
+/// weight, else float32, so that they can be trained beside a bfloat16 weight, too. For a whole model there is
+/// add_lora() (fit/nn/fine_tune.hpp).
 void low_rank(Parameter& weight, std::int64_t rank, double alpha = 1);
 
 }  // namespace fit::nn
