@@ -141,6 +141,7 @@ std::int64_t Csv::column(const std::string& name) const {
 }
 
 Tensor Csv::numbers(const std::vector<std::string>& names, DType dtype) const {
+  if (dtype == int8) check::fail("Csv", "dtype is int8, which holds weights and is not computed with: take int64");
   std::vector<std::size_t> which;
   which.reserve(names.size());
   for (const std::string& name : names) which.push_back(static_cast<std::size_t>(column(name)));

@@ -53,6 +53,7 @@ LBFGS::LBFGS(const Parameters& parameters, const LBFGSOptions& options)
     : parameters_(checked_parameters(op, parameters, {})), options_(options) {
   if (parameters_.empty()) check::fail(op, "there are no parameters: there is nothing to train");
   const auto& [first, one] = leading();
+  if (!one.requires_grad()) fail_all_frozen(op);
   for (const auto& [name, p] : parameters_)
     if (p.requires_grad() && p.dtype() != one.dtype())
       check::fail(op, "the parameter ", name, " is ", p.dtype(), ", ", first, ' ', one.dtype(),

@@ -9,6 +9,9 @@ namespace fit::optim {
 /// passes: no optimiser changes it.
 void check_trainable(const char* op, const std::string& name, const Tensor& parameter);
 
+/// Throws the Error in the name of `op` for parameters that are all frozen.
+[[noreturn]] void fail_all_frozen(const char* op);
+
 /// The parameters, each with its name or its number behind those of `before`. Throws Error in the name of `op` for one
 /// that is not floating, can't be trained though it is not frozen, or is there already.
 StateDict checked_parameters(const char* op, const Parameters& parameters, const StateDict& before);

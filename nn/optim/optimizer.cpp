@@ -16,6 +16,12 @@ bool has_step(const Tensor& parameter) { return parameter.requires_grad() && par
 
 }  // namespace
 
+void fail_all_frozen(const char* op) {
+  check::fail(op,
+              "all parameters are frozen: there is nothing to train; unfreeze() some or, in a quantised model, "
+              "nn::add_lora() some");
+}
+
 void check_trainable(const char* op, const std::string& name, const Tensor& p) {
   if (!p.requires_grad()) return;
   if (p.dtype() == bfloat16)

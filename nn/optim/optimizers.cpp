@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "optim/fused_step.hpp"
+#include "optim/named.hpp"
 
 // What each optimiser is made of, beside its formula (core/kernels/optim.hpp): its name, the names of its averages, and
 // the one list of its options, from which checking, saving and loading follow.
@@ -251,10 +252,7 @@ GroupedOptimizer<Options>::GroupedOptimizer(const std::vector<Group<Options>>& g
   for (const Group<Options>& g : groups)
     for (const auto& [name, p] : g.parameters.named())
       if (p.requires_grad()) return;
-  if (!groups.empty())
-    check::fail(Definition<Options>::name,
-                "all parameters are frozen: there is nothing to train; unfreeze() some or, in a quantised model, "
-                "nn::add_lora() some");
+  if (!groups.empty()) fail_all_frozen(Definition<Options>::name);
 }
 
 template <class Options>

@@ -12,7 +12,7 @@
 
 namespace fit::test {
 
-/// One of several ranks that are threads of this process. It can gather, and no more.
+/// One of several ranks that are threads of this process. It can gather and broadcast, and no more.
 class ThreadWorld : public dist::World {
  public:
   /// Where the ranks meet.
@@ -37,6 +37,12 @@ class ThreadWorld : public dist::World {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(meeting_.pieces.size()); }
   void barrier() override { meeting_.wait(); }
+  void broadcast(void* data, std::size_t bytes, int from) override {
+    meeting_.pieces[static_cast<std::size_t>(rank_)] = static_cast<const char*>(data);
+    barrier();
+    if (rank_ != from && bytes > 0) std::memcpy(data, meeting_.pieces[static_cast<std::size_t>(from)], bytes);
+    barrier();
+  }
   std::unique_ptr<dist::Transfer> all_gather(void* all, std::size_t piece) override {
     count_sent(piece);
     char* const to = static_cast<char*>(all);

@@ -1,0 +1,116 @@
+#include "nn/tools_table.hpp"
+
+#include <filesystem>
+#include <set>
+
+#include "support/catch.hpp"
+
+// Every tool with weights of every type, under Autocast and without: it works, or an Error says clearly why not.
+namespace fit::test {
+namespace {
+
+using Family = std::vector<ToolRow> (*)();
+std::vector<Family>& families() {
+  static std::vector<Family> all;
+  return all;
+}
+
+nn::GPT gpt_of(const WeightForm& form) {
+  nn::GPTOptions o;
+  o.vocab_size = 11, o.context_length = 8, o.num_layers = 1, o.num_heads = 2, o.d_model = 8, o.tie_weights = false;
+  nn::GPT model(o);
+  {
+    const NoGrad no_grad;  // larger than a GPT's first weights, so that errors show
+    for (auto& [name, p] : model.named_parameters()) Tensor(p).copy_(Tensor(p) + randn(p.shape()) * 0.1);
+  }
+  model.to(form.dtype);
+  if (form.int8) nn::quantize_(model);
+  if (form.lora) {
+    nn::add_lora(model);
+    for (auto& [name, x] : nn::lora_state_dict(model))
+      if (name.find("lora_B") != std::string::npos) nn::init::normal_(x, 0, 0.1);
+  }
+  return model;
+}
+
+// The headers of layers have their rows in the table of layers; fit.hpp has nothing of its own.
+const std::set<std::string> others = {"fit.hpp",
+                                      "nn/activation.hpp",
+                                      "nn/attention.hpp",
+                                      "nn/bert.hpp",
+                                      "nn/containers.hpp",
+                                      "nn/convolution.hpp",
+                                      "nn/dropout.hpp",
+                                      "nn/feed_forward.hpp",
+                                      "nn/linear.hpp",
+                                      "nn/norm.hpp",
+                                      "nn/position.hpp",
+                                      "nn/recurrent.hpp",
+                                      "nn/single_head.hpp",
+                                      "nn/transformer.hpp"};
+
+}  // namespace
+
+RegisterTools::RegisterTools(Family family) { families().push_back(family); }
+
+ToolSubject::ToolSubject(const WeightForm& f, DType a) : form(f), autocast(a), model((manual_seed(5), gpt_of(f))) {
+  Generator g(3);
+  ids = randint(0, 11, {2, 5}, g), targets = randint(0, 11, {2, 5}, g);
+  stored = model.head.weight.original().detach();
+  values = model.head.weight.value().detach();
+}
+
+nn::GPT ToolSubject::twin() const {
+  manual_seed(6);
+  return gpt_of(form);
+}
+
+nn::GPT ToolSubject::exact() const {
+  const Autocast off(float32);
+  nn::GPT wide = std::move(*nn::clone(model));
+  for (const auto& [name, linear] : wide.named_layers<nn::Linear>())
+    if (linear->weight.parametrized()) remove_parametrization(linear->weight);
+  for (const auto& [name, table] : wide.named_layers<nn::Embedding>())
+    if (table->weight.parametrized()) remove_parametrization(table->weight);
+  wide.unfreeze();
+  wide.to(float64);
+  return wide;
+}
+
+double ToolSubject::tolerance() const {
+  if (form.dtype == bfloat16 || (autocast == bfloat16 && form.dtype == float32)) return 0.05;
+  return form.dtype == float64 ? 1e-12 : 1e-5;
+}
+
+TEST_CASE("every tool works with weights of every type, or says why not", "[tools]") {
+  for (const Family family : families())
+    for (const ToolRow& row : family())
+      for (const WeightForm& form : weight_forms)
+        for (const DType autocast : {float32, bfloat16}) {
+          INFO(row.header << ": " << row.tool << " with " << form.name
+                          << (autocast == bfloat16 ? " under Autocast" : ""));
+          ToolSubject subject(form, autocast);
+          const Autocast guard(autocast);
+          const auto refused = row.refused.find(form.name);
+          if (refused == row.refused.end())
+            CHECK_NOTHROW(row.work(subject));
+          else
+            CHECK_THROWS_WITH(row.work(subject), Catch::Contains(refused->second));
+        }
+}
+
+TEST_CASE("every public header of nn has a row in the table of tools or of layers", "[tools]") {
+  std::set<std::string> have = others, there;
+  for (const Family family : families())
+    for (const ToolRow& row : family()) have.insert(row.header);
+  const std::filesystem::path nn = FIT_NN_HEADERS, top = nn.parent_path();
+  for (const auto& [folder, before] : {std::pair(top, std::string()), {nn, "nn/"}})
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (entry.path().extension() == ".hpp") there.insert(before + entry.path().filename().string());
+  for (const std::string& header : there) {
+    INFO(header);
+    CHECK(have.count(header) == 1);
+  }
+}
+
+}  // namespace fit::test
