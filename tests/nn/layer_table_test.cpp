@@ -133,20 +133,58 @@ struct Form {
     const auto linears = layer.named_layers<nn::Linear>();
     const bool free =
         std::none_of(linears.begin(), linears.end(), [](const auto& l) { return l.second->weight.parametrized(); });
-    if (int8 && free && !linears.empty()) nn::quantize_(layer);
+    if (int8 && free && !(linears.empty() && layer.named_layers<nn::Embedding>().empty())) nn::quantize_(layer);
     for (const auto& [path, linear] : linears)
       if (lora && free) nn::low_rank(linear->weight, 1);
   }
 };
 
+const Form forms[] = {
+    {"float32", float32},
+    {"float64", float64},
+    {"bfloat16", bfloat16},
+    {"int8", float32, true},
+    {"LoRA", float32, false, true},
+    {"LoRA on bfloat16", bfloat16, false, true},
+    {"int8 of bfloat16", bfloat16, true},
+    {"LoRA on int8 of bfloat16", bfloat16, true, true},
+};
+
 }  // namespace
+
+TEST_CASE("every layer: weights of every type, under Autocast or not, give what float64 gives, and gradients",
+          "[layers]") {
+  for (const Form& form : forms)
+    for (const DType autocast : {float32, bfloat16}) {
+      INFO(form.name << (autocast == bfloat16 ? " under Autocast" : ""));
+      each_row([&](const LayerRow& row, nn::Layer& layer) {
+        layer.eval();
+        const std::shared_ptr<nn::Layer> exact = layer.clone();
+        exact->to(float64);
+        form.make_of(layer);
+        std::vector<Tensor> in = row.inputs(), wide = in;
+        for (std::size_t i = 0; i < in.size(); ++i)
+          if (is_floating(in[i].dtype())) wide[i] = in[i].to(float64), in[i] = in[i].to(form.dtype).requires_grad_();
+        const Tensor expected = row.call(*exact, wide).detach();
+        const Autocast guard(autocast);
+        const Tensor y = row.call(layer, in);
+        const bool rounded = form.int8 || form.dtype == bfloat16 || autocast == bfloat16;
+        CHECK(y.shape() == expected.shape());
+        CHECK(largest(y.detach().to(float64) - expected) <= (rounded ? 0.1 : 1e-5) * largest(expected));
+        if (!y.requires_grad()) return;
+        scalar_of(y).backward();
+        for (const auto& [name, p] : layer.named_parameters()) {
+          INFO(name);
+          CHECK(p.has_grad() == p.requires_grad());
+          if (p.has_grad()) CHECK(p.grad().dtype() == p.dtype());
+        }
+      });
+    }
+}
 
 TEST_CASE("every layer: what a checkpoint saves can be loaded, in every type", "[layers]") {
   const Directory d;
-  for (const Form& form :
-       {Form{"float32", float32}, Form{"float64", float64}, Form{"bfloat16", bfloat16}, Form{"int8", float32, true},
-        Form{"int8 of bfloat16", bfloat16, true}, Form{"LoRA", float32, false, true},
-        Form{"LoRA on int8 of bfloat16", bfloat16, true, true}}) {
+  for (const Form& form : forms) {
     INFO(form.name);
     each_row([&](const LayerRow& row, nn::Layer& layer) {
       manual_seed(4);
