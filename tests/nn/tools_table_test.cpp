@@ -33,7 +33,7 @@ nn::GPT gpt_of(const WeightForm& form) {
   return model;
 }
 
-// The headers of layers have their rows in the table of layers; fit.hpp has nothing of its own.
+// The headers of layers have their rows in the table of layers. fit.hpp has nothing of its own.
 const std::set<std::string> others = {"fit.hpp",
                                       "nn/activation.hpp",
                                       "nn/attention.hpp",
