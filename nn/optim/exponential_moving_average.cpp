@@ -6,7 +6,7 @@ namespace {
 
 constexpr const char* op = "ExponentialMovingAverage";
 
-// In which averages are kept and computed: a step of 1 - decay is too small for the digits of bfloat16.
+// The type of an average. bfloat16 has too few digits for a step of 1 - decay.
 DType average_dtype(const Tensor& parameter) { return parameter.dtype() == bfloat16 ? float32 : parameter.dtype(); }
 
 }  // namespace

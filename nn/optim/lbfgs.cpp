@@ -64,7 +64,7 @@ void LBFGS::zero_grad() {
   for (auto& [name, p] : parameters_) p.zero_grad();
 }
 
-// One whose type all that are trained have.
+// A parameter whose type all trained ones have.
 const StateDict::value_type& LBFGS::leading() const {
   const auto trained = [](const auto& named) { return named.second.requires_grad(); };
   const auto found = std::find_if(parameters_.begin(), parameters_.end(), trained);

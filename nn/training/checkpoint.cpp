@@ -88,7 +88,7 @@ File read(const std::string& path) {
   return file;
 }
 
-// What does not come back from a file as it was saved: "the part 'model' can't be loaded: …".
+// Says which tensor a file does not give back as it was saved: "the part 'model' can't be loaded: …". Empty: none.
 std::string lost_part(const std::string& written, const StateDict& saved) {
   const std::unordered_map<std::string, Tensor> given(saved.begin(), saved.end());
   for (const io::Stored& x : io::open_tensors(written)) {

@@ -48,7 +48,7 @@ class Checkpoint {
                   std::function<void(const StateDict&)> check = {});
 
   /// Written whole or not at all: the old file of that name stays until the new one is on the disk, and has been read
-  /// back. Throws FileError that names the part which could not be loaded from the new file; the old file stays then.
+  /// back. Throws FileError if the new file can't be loaded, and names the part. The old file stays then.
   void save(const std::string& path) const;
   /// What save() would write: the tensors of all parts, as "model.out.weight", live handles where the parts give such.
   StateDict state_dict() const;

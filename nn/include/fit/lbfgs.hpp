@@ -40,7 +40,7 @@ struct LBFGSOptions {
 class LBFGS {
  public:
   /// Throws Error for options out of range, and for parameters that an Optimizer would refuse or that are of several
-  /// types. Those that are frozen may have any floating type.
+  /// types. Frozen parameters may have any floating type.
   explicit LBFGS(const Parameters& parameters, const LBFGSOptions& options = {});
 
   /// `closure` computes the gradients and gives the loss; it is called several times. Returns its first loss. A

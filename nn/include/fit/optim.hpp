@@ -61,8 +61,8 @@ struct StateSpec {
   const char* scalar;              ///< one number; null if there is none
 };
 
-/// The base of all optimisers. A parameter without a gradient is left as it is, and so are its averages. A frozen one
-/// may have any floating type. One that is trained is float32 or float64: bfloat16 would lose small steps, and throws.
+/// The base of all optimisers. A parameter without a gradient is left as it is, and so are its averages. A frozen
+/// one may have any floating type. A trained one must be float32 or float64: bfloat16 would lose small steps.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

@@ -95,8 +95,8 @@ LoadReport load_fitting_weights(Layer& layer, const StateDict& theirs, const Nam
 LoadReport load_fitting_weights(Layer& layer, const std::string& path, const NameMap& map = {});
 
 /// Writes the layer's state under their names as .safetensors, or as .npz if the path ends so. Throws Error if a map is
-/// given and a weight is int8 or parametrised (LoRA): they have no names for such. merge_lora() or
-/// remove_parametrization() makes it a weight again; without a map it is saved as it is.
+/// given and a weight is int8 or parametrised (LoRA), for which maps have no names. merge_lora() or
+/// remove_parametrization() makes it a weight again. Without a map it is saved as it is.
 void save_weights(const std::string& path, const Layer& layer, const NameMap& map = {});
 
 }  // namespace fit::nn
