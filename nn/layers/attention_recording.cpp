@@ -129,9 +129,14 @@ void AttentionRecording::keep_every(std::int64_t every) {
 }
 
 std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
-  const std::int64_t H = record.weights.size(0), Sq = record.weights.size(1), Sk = record.weights.size(2);
-  const float* const weights = record.weights.data<float>().data();
   const bool self = record.kind == AttentionKind::self;
+  check::dtype("head_measures", "weights", record.weights, float32);
+  const Shape& shape = record.weights.shape();
+  if (shape.rank() != 3 || shape[2] < 1 || (self && shape[2] < shape[1]))
+    check::fail("head_measures", "weights is ", shape, self ? " in self-attention" : "",
+                ": it must be [H, Sq, Sk], with one key or more", self ? " and a key for each query" : "");
+  const std::int64_t H = shape[0], Sq = shape[1], Sk = shape[2];
+  const float* const weights = record.weights.data<float>().data();
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   struct Sums {
     HeadMeasures of{};

@@ -186,6 +186,18 @@ TEST_CASE("a head alone agrees with nobody, and in cross-attention there is no d
   CHECK(m.first == 0.5);
 }
 
+TEST_CASE("a record that was changed is looked at before it is measured") {
+  AttentionRecordOptions o;
+  o.kind = AttentionKind::cross;
+  AttentionRecord changed = with(full({1, 3, 2}, 0.5), o).records()[0];
+  changed.kind = AttentionKind::self;
+  CHECK_THROWS_WITH(head_measures(changed), Contains("[head_measures] weights is [1, 3, 2] in self-attention"));
+  changed.weights = zeros({1, 3, 0});
+  CHECK_THROWS_WITH(head_measures(changed), Contains("with one key or more"));
+  changed.weights = Tensor();
+  CHECK_THROWS_WITH(head_measures(changed), Contains("weights is undefined"));
+}
+
 TEST_CASE("with a cache, a query stands behind the keys before it") {
   const Tensor w = tensor({{{0., 0., 1., 0.}, {0., 0., 0., 1.}}});  // queries 2 and 3 of four keys
   const HeadMeasures m = head_measures(with(w).records()[0])[0];

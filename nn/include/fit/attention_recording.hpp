@@ -60,7 +60,8 @@ struct HeadMeasures {
   double agreement;  ///< sum min(p, q), where q is the mean of the layer's other heads: 1 if they do the same
 };
 
-/// The measures of each head. In self-attention query i stands at position i + Sk - Sq.
+/// The measures of each head. In self-attention query i stands at position i + Sk - Sq. Throws Error if the weights are
+/// not float32 [H, Sq, Sk] with a key for each query of self-attention.
 std::vector<HeadMeasures> head_measures(const AttentionRecord& record);
 
 /// The records of a run, in the order in which they were added.
