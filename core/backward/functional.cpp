@@ -1,7 +1,10 @@
 // Jacobians, Hessians and their products with vectors, by grad().
 #include "fit/functional.hpp"
 
+#include <algorithm>
+
 #include "fit/ops.hpp"
+#include "graph/node.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -68,6 +71,18 @@ Tensor dots(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 }
 
 }  // namespace
+
+Tensor detail::function_variable(const Tensor& x, bool outer) {
+  return outer && x.requires_grad() ? reshape(x, x.shape()) : x.detach().requires_grad_();
+}
+
+GraphFlags detail::outer_graph(const Tensor& y, const Tensor& variable, const Tensor& v) {
+  if (!y.defined() || !y.requires_grad()) return {};
+  if (!variable.is_leaf() || (v.defined() && v.requires_grad())) return create_graph;
+  const std::vector<Node*> nodes = nodes_behind(y.impl()->node);
+  const auto other = [&](const Node* n) { return n->leaf() && n != variable.impl()->node; };
+  return std::any_of(nodes.begin(), nodes.end(), other) ? create_graph : GraphFlags{};
+}
 
 std::vector<Tensor> jacobian(const Tensor& y, const std::vector<Tensor>& inputs, GraphFlags flags) {
   check::defined("jacobian", "y", y);

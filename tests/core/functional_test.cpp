@@ -1,5 +1,6 @@
 #include "fit/functional.hpp"
 
+#include "fit/activation_checkpoint.hpp"
 #include "fit/attention.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
@@ -146,6 +147,118 @@ TEST_CASE("what doesn't depend is 0, and what doesn't fit is told", "[functional
   CHECK_THROWS_WITH(vjp(x * x, x, ones({3})), Contains("[vjp] v is [3], y is [2]: they must be equal"));
   CHECK_THROWS_WITH(jacobian(x * x, randn({2})), Contains("[jacobian] input 0 of shape [2] wants no gradient"));
   CHECK_THROWS_WITH(hvp(sum(x), {x, other}, {x}), Contains("1 vectors for 2 inputs"));
+}
+
+TEST_CASE("derivatives of functions nest, to third order and more", "[functional]") {
+  const Tensor x = tensor({0.5, -0.3, 1.2}, float64), v = tensor({1., 2., -0.5}, float64), I = eye(3, 3, float64);
+  const auto quartic = [](const Tensor& z) { return z * z * z * z; };
+  const auto total = [&](const Tensor& z) { return sum(quartic(z)); };
+  const auto first = [&](const Tensor& z) { return jacobian(quartic, z); };
+  const auto second = [&](const Tensor& z) { return jacobian(first, z); };
+  const Tensor on_diagonal = einsum("ij,ik,il->ijkl", {I, I, I});
+  CHECK(max_difference(jacobian(second, x), on_diagonal * (24 * x)) < 1e-14);
+  CHECK(max_difference(sum(jacobian([&](const Tensor& z) { return jacobian(second, z); }, x)), full({}, 72.)) < 1e-13);
+  CHECK(max_difference(hessian([&](const Tensor& z) { return sum(first(z)); }, x), I * (24 * x)) < 1e-14);
+
+  const auto expect = [&](const char* what, const Tensor& given, const Tensor& expected) {
+    INFO(what);
+    CHECK(max_difference(given, expected) < 1e-14);
+  };
+  const Tensor ones3 = ones({3}, float64), third = I * (24 * x * v);
+  expect("hessian", jacobian([&](const Tensor& z) { return matmul(hessian(total, z), v); }, x), third);
+  expect("hvp", jacobian([&](const Tensor& z) { return hvp(total, z, v); }, x), third);
+  expect("vjp", hessian([&](const Tensor& z) { return sum(vjp(quartic, z, v)); }, x), third);
+  expect("jvp", hessian([&](const Tensor& z) { return sum(jvp(quartic, z, v)); }, x), third);
+  expect("vjp, jvp, vjp",
+         vjp([&](const Tensor& a) { return jvp([&](const Tensor& b) { return vjp(quartic, b, ones3); }, a, ones3); }, x,
+             v),
+         24 * x * v);
+  const auto rows = [&](const Tensor& z) { return reshape(z, {3, 1}); };
+  expect("batch_jacobian", hessian([&](const Tensor& z) { return sum(batch_jacobian(quartic, rows(z))); }, x),
+         I * (24 * x));
+  expect("batch_hessian",
+         jacobian(
+             [&](const Tensor& z) {
+               return reshape(batch_hessian([&](const Tensor& r) { return sum(quartic(r), -1); }, rows(z)), {3});
+             },
+             x),
+         I * (24 * x));
+
+  // By torch.func 2.13.
+  const auto gated = [](const Tensor& a) { return softmax(a) * a; };
+  const Tensor far = tensor({0.3, -1., 2.}, float64);
+  const Tensor all =
+      jacobian([&](const Tensor& a) { return jacobian([&](const Tensor& b) { return jacobian(gated, b); }, a); }, far);
+  CHECK(all[{0, 1, 2, 0}].item() == Approx(0.011335407060756052).epsilon(1e-12));
+  CHECK(all[{2, 2, 2, 2}].item() == Approx(-0.2609073854799353).epsilon(1e-12));
+  CHECK(max_difference(hessian([&](const Tensor& a) { return sum(square(jacobian(gated, a))); }, far),
+                       tensor({{0.3172959500056141, -0.065352021353132, 0.14925627311751716},
+                               {-0.06535202135313203, 0.012311645371524505, 0.09641492830571823},
+                               {0.1492562731175171, 0.09641492830571823, -0.5462183320962284}},
+                              float64)) < 1e-14);
+}
+
+TEST_CASE("what a function captures is a constant inside and a variable outside", "[functional]") {
+  const Tensor x = tensor({0.3, -1., 2.}, float64);
+  // d/dx of x d(z x)/dz at z = x: the inner derivative is x, not 2 x.
+  CHECK(max_difference(
+            jacobian(
+                [](const Tensor& a) { return a * vjp([&](const Tensor& z) { return z * a; }, a, ones({3}, float64)); },
+                x),
+            2 * diag(x)) == 0);
+
+  // Weights that a loss reaches through a derivative, by torch.func 2.13. x itself wants no gradient.
+  Tensor W = tensor({{0.5, -0.2, 0.1}, {1., 0.3, -0.7}}, float64).requires_grad_();
+  const auto layer = [&](const Tensor& a) { return tanh(matmul(W, a)); };
+  sum(square(jacobian(layer, x))).backward();
+  CHECK(max_difference(W.grad(), tensor({{0.46050483290677247, 0.11269456499097616, -0.5624208588938151},
+                                         {0.17187237679968803, -0.2333955543880447, 0.45744673166753214}},
+                                        float64)) < 1e-14);
+  W.zero_grad();
+  const Tensor v = tensor({1., 2., -0.5}, float64).requires_grad_();
+  sum(square(hvp([&](const Tensor& a) { return sum(pow(layer(a), 3)); }, x, v))).backward();
+  CHECK(max_difference(W.grad(), tensor({{1.1988742191724346, 2.367300962036267, -0.9211280567942064},
+                                         {6.22372559184558, 5.312490770228361, -1.732365060532642}},
+                                        float64)) < 1e-13);
+  CHECK(max_difference(v.grad(), tensor({3.192399031531021, 0.5747556431944763, -1.7422969511597903}, float64)) <
+        1e-13);
+}
+
+TEST_CASE("vectors that a derivative is multiplied by are variables, too", "[functional]") {
+  const Tensor x = tensor({0.5, -0.3, 1.2}, float64), at = tensor({1., 2., -0.5}, float64);
+  const Tensor v = at.clone().requires_grad_();
+  const auto cube = [](const Tensor& z) { return z * z * z; };
+  CHECK(max_difference(grad(sum(square(vjp(cube, x, v))), v), 18 * pow(x, 4) * at) < 1e-14);
+  CHECK(max_difference(grad(sum(square(jvp(cube, x, v))), v), 18 * pow(x, 4) * at) < 1e-14);
+  const auto total = [&](const Tensor& z) { return sum(cube(z)); };
+  CHECK(max_difference(grad(sum(square(hvp(total, x, v))), v), 72 * square(x) * at) < 1e-14);
+}
+
+TEST_CASE("a derivative of a function is connected to what wants a gradient, and to nothing under NoGrad",
+          "[functional]") {
+  const Tensor plain = tensor({0.5, 2.}, float64), w = ones({2}, float64).requires_grad_();
+  const Tensor x = plain.clone().requires_grad_();
+  const auto cube = [](const Tensor& z) { return z * z * z; };
+  const auto weighted = [&](const Tensor& z) { return w * z * z; };
+  CHECK_FALSE(jacobian(cube, plain).requires_grad());
+  CHECK(jacobian(cube, x).requires_grad());
+  CHECK(jacobian(weighted, plain).requires_grad());
+  CHECK(max_difference(grad(sum(jacobian(cube, x)), x), 6 * plain) < 1e-15);
+  {
+    const NoGrad no_grad;
+    CHECK_FALSE(jacobian(cube, x).requires_grad());
+    CHECK_FALSE(jacobian(weighted, plain).requires_grad());
+    CHECK_FALSE(vjp(cube, plain, w).requires_grad());
+  }
+  // Through a function that is computed again.
+  const auto slopes = [&](const Tensor& z) { return jacobian(weighted, z * z); };
+  const Tensor again = sum(checkpoint(slopes, x)), direct = sum(slopes(x));
+  const std::vector<Tensor> given = grad({again}, {x, w}), expected = grad({direct}, {x, w});
+  for (std::size_t i = 0; i < 2; ++i) CHECK(max_difference(given[i], expected[i]) == 0);
+  // A function that changes its argument is an error, never another derivative.
+  const auto changes = [](const Tensor& z) { return Tensor(z).mul_(2); };
+  CHECK_THROWS_AS(jacobian(changes, x), Error);
+  CHECK_THROWS_AS(jacobian(changes, plain), Error);
 }
 
 }  // namespace fit::test

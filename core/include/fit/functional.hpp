@@ -11,9 +11,16 @@
 ///     Tensor H = hessian([](const Tensor& z) { return sum(z * z * z); }, randn({3}));   // of a function
 ///     std::vector<Tensor> Hv = hvp(loss, model.parameters(), directions);
 ///
-/// Those of a function take it at a copy of x outside of x's graph. Those of tensors leave the graph as it is, so that
-/// backward() can still go through it. All take create_graph, which makes the result differentiable again; what the
-/// outputs don't depend on gets zeros.
+/// Derivatives of a function nest to any order, as torch.func's: f is called at a copy of x, and while operations are
+/// recorded the result is connected to the graphs of x, of v and of every tensor that f captures. The copy is a
+/// variable of its own: where f captures x itself, that x is a constant to the inner derivative.
+///
+///     // d sum(jacobian) / dx = 6 x: the outer derivative goes through the inner one
+///     Tensor d = vjp([](const Tensor& a) { return jacobian(cube, a); }, x, ones({2, 2}));
+///
+/// Under NoGrad nothing is connected, which is faster. Derivatives of tensors leave the graph as it is, so that
+/// backward() can still go through it; their result is connected with create_graph only, as grad()'s. What the outputs
+/// don't depend on gets zeros.
 namespace fit {
 
 /// dy_i / dx_j, [shape of y..., shape of x...], in one backward pass for each element of y.
@@ -55,43 +62,56 @@ namespace detail {
 template <class F>
 using IsFunction = std::enable_if_t<std::is_invocable_r_v<Tensor, const F&, const Tensor&>>;
 
-// d(f(x), x), recorded whatever the state of this thread.
+/// The variable for which a function is differentiated: a copy of x, connected to x's graph if `outer`.
+Tensor function_variable(const Tensor& x, bool outer);
+/// create_graph if y, computed from `variable`, or v is connected to any other graph.
+GraphFlags outer_graph(const Tensor& y, const Tensor& variable, const Tensor& v);
+
+// d(f(variable), variable, flags). f is recorded even under NoGrad; the result is not.
 template <class F, class D>
-Tensor at_copy(const F& f, const Tensor& x, const D& d) {
+Tensor differentiate(const F& f, const Tensor& x, const Tensor& v, const D& d) {
+  const bool outer = grad_enabled();
   const EnableGrad recorded;
-  const Tensor copy = x.detach().requires_grad_();
-  return d(f(copy), copy);
+  const Tensor variable = function_variable(x, outer), y = f(variable);
+  return d(y, variable, outer ? outer_graph(y, variable, v) : GraphFlags{});
 }
 }  // namespace detail
 
-/// The same of a function, at a copy of x outside of its graph.
+/// The same of a function of x.
 template <class F, class = detail::IsFunction<F>>
 Tensor jacobian(const F& f, const Tensor& x) {
-  return detail::at_copy(f, x, [](const Tensor& y, const Tensor& z) { return jacobian(y, z); });
+  return detail::differentiate(f, x, {},
+                               [](const Tensor& y, const Tensor& z, GraphFlags g) { return jacobian(y, z, g); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor batch_jacobian(const F& f, const Tensor& x) {
-  return detail::at_copy(f, x, [](const Tensor& y, const Tensor& z) { return batch_jacobian(y, z); });
+  return detail::differentiate(f, x, {},
+                               [](const Tensor& y, const Tensor& z, GraphFlags g) { return batch_jacobian(y, z, g); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor batch_hessian(const F& f, const Tensor& x) {
-  return detail::at_copy(f, x, [](const Tensor& y, const Tensor& z) { return batch_hessian(y, z); });
+  return detail::differentiate(f, x, {},
+                               [](const Tensor& y, const Tensor& z, GraphFlags g) { return batch_hessian(y, z, g); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor hessian(const F& f, const Tensor& x) {
-  return detail::at_copy(f, x, [](const Tensor& y, const Tensor& z) { return hessian(y, z); });
+  return detail::differentiate(f, x, {},
+                               [](const Tensor& y, const Tensor& z, GraphFlags g) { return hessian(y, z, g); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor vjp(const F& f, const Tensor& x, const Tensor& v) {
-  return detail::at_copy(f, x, [&](const Tensor& y, const Tensor& z) { return vjp(y, z, v); });
+  return detail::differentiate(f, x, v,
+                               [&](const Tensor& y, const Tensor& z, GraphFlags g) { return vjp(y, z, v, g); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor jvp(const F& f, const Tensor& x, const Tensor& v) {
-  return detail::at_copy(f, x, [&](const Tensor& y, const Tensor& z) { return jvp(y, z, v); });
+  return detail::differentiate(f, x, v,
+                               [&](const Tensor& y, const Tensor& z, GraphFlags g) { return jvp(y, z, v, g); });
 }
 template <class F, class = detail::IsFunction<F>>
 Tensor hvp(const F& f, const Tensor& x, const Tensor& v) {
-  return detail::at_copy(f, x, [&](const Tensor& y, const Tensor& z) { return hvp(y, z, v); });
+  return detail::differentiate(f, x, v,
+                               [&](const Tensor& y, const Tensor& z, GraphFlags g) { return hvp(y, z, v, g); });
 }
 
 }  // namespace fit
