@@ -305,19 +305,21 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
   }
   return record("norm", {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
     // dx = dy sign(x) (|x| / y)^(p-1); for p = +-infinity those that are largest or least share dy sign(x) among them.
-    // 0 where x or y is 0, and for p = 0.
+    // 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN: then none is the largest.
     const Tensor x = b.x(0), y = reshape(b.y(), kept), dy = reshape(b.dy(), kept);
     if (p == 0) return b.give(0, zeros_like(x));
+    if (p == 1) return b.give(0, times_sign(expand_grad(dy, kept, x.shape()), x));
     if (p == 2) return b.give(0, x * quotient_or_zero(dy, y));
     const Tensor size = abs(x);
     if (std::isinf(p)) {
       const Tensor extreme = eq(size, y).to(x.dtype());
-      return b.give(0, times_sign(extreme * (dy / sum_to(extreme, kept)), x));
+      return b.give(0, times_sign(extreme * quotient_or_zero(dy, sum_to(extreme, kept)), x));
     }
     // Where x is 0, sign(x) is; there 1 stands for the ratio, of which no power is infinite. The ratio is turned over
     // for p < 0, as y may be 0 then where x isn't.
     const Tensor ratio = masked_fill(p > 0 ? quotient_or_zero(size, y) : quotient_or_zero(y, size), eq(x, 0), 1);
-    b.give(0, times_sign(pow(ratio, p > 0 ? p - 1 : 1 - p) * dy, x));
+    const Tensor dx = times_sign(pow(ratio, p > 0 ? p - 1 : 1 - p) * dy, x);
+    b.give(0, where(isnan(y), y, dx));  // sign() hides that y is NaN
   });
 }
 

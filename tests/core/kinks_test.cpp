@@ -111,6 +111,42 @@ TEST_CASE("the second derivative of a norm is 0 at elements that are 0", "[kinks
   }
 }
 
+// By torch.linalg.vector_norm of PyTorch 2.13: gradients of [a, b, c] with NaN, infinities, ties and zeros, and what
+// the gradient of their sum is.
+TEST_CASE("norms at NaN and infinities have PyTorch's gradients, to second order", "[kinks]") {
+  constexpr double inf = INFINITY, nan = NAN;
+  struct Row {
+    double p;
+    std::vector<double> x, first, second;
+  };
+  const std::vector<double> with_nan{1, nan, -2}, zero_and_nan{0, nan, -2}, with_inf{1, inf, -2}, two_inf{inf, -inf, 1},
+      both{inf, nan, 1}, none{0, 0, 0}, nans{nan, nan, nan};
+  std::vector<Row> rows = {
+      {0.5, with_inf, {inf, nan, -inf}, nans}, {1, with_nan, {1, 0, -1}, none},  {1, zero_and_nan, {0, 0, -1}, none},
+      {1, with_inf, {1, 1, -1}, none},         {1, two_inf, {1, -1, 1}, none},   {1, both, {1, 0, 1}, none},
+      {2, with_inf, {0, nan, 0}, nans},        {3, with_inf, {0, nan, 0}, nans}, {3, two_inf, {nan, nan, 0}, nans},
+      {-1, two_inf, {0, 0, 1}, none},          {inf, with_inf, {0, 1, 0}, none}, {inf, two_inf, {0.5, -0.5, 0}, none},
+      {-inf, with_inf, {1, 0, 0}, none},
+  };
+  for (const double p : {0.5, 1.5, 2., 3., 4., -0.5, -1., -2.})
+    for (const auto& x : {with_nan, zero_and_nan, both}) rows.push_back({p, x, nans, nans});
+  for (const double p : {inf, -inf})
+    for (const auto& x : {with_nan, zero_and_nan, both}) rows.push_back({p, x, none, none});
+  for (const Row& row : rows) {
+    INFO("p = " << row.p << ", x = " << tensor(row.x, {3}));
+    const Tensor x = tensor(row.x, {3}).to(float64).requires_grad_();
+    const Tensor first = grad(norm(x, row.p), x, create_graph), second = grad(sum(first), x);
+    const auto same = [](const Tensor& given, const std::vector<double>& expected) {
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        CHECK((std::isnan(expected[i]) ? std::isnan(values(given)[i]) : values(given)[i] == expected[i]));
+    };
+    same(first, row.first);
+    same(second, row.second);
+    const Tensor other = cat({tensor(row.x, {1, 3}), tensor({{3., 4., 5.}}, float64)}).requires_grad_();
+    CHECK(all(isfinite(grad(sum(norm(other, row.p, 1)), other)[1])).item<bool>());  // NaN stays in its row
+  }
+}
+
 TEST_CASE("softmax and its kin with -inf and far apart", "[kinks]") {
   check_kink("logsumexp", [](const Tensor& x) { return logsumexp(x, 1); });
   check_kink("softmax", [](const Tensor& x) { return softmax(x, 1); });

@@ -193,8 +193,9 @@ Tensor median(const Tensor& x);  ///< of all elements, the value alone
 Tensor quantile(const Tensor& x, double q, int axis, KeepDims keep = {});
 Tensor quantile(const Tensor& x, double q);  ///< of all elements
 /// (sum |x|^p)^(1/p); for p = infinity the largest |x|, for -infinity the least one, for 0 how many are not 0 (gradient
-/// 0). Elements that tie for the largest or the least share the gradient; it is 0 where the norm is 0. Of nothing 0;
-/// throws Error there for p < 0.
+/// 0). Elements that tie for the largest or the least share the gradient; it is 0 where the norm is 0. Where the
+/// norm is NaN the gradient is PyTorch's: NaN for all elements; for p = +-infinity 0, and for p = 1 sign(x). Of nothing
+/// 0; throws Error there for p < 0.
 Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, KeepDims keep = {});
 /// ln(sum(e^x)) without overflow; -inf where all are.
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
