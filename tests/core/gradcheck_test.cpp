@@ -70,6 +70,24 @@ TEST_CASE("check_gradients passes what is right", "[gradcheck]") {
   CHECK(ok([](const Values& in) { return in[0]; }, {inputs_of({3})}, 2));
 }
 
+TEST_CASE("check_gradients passes derivatives that have a kink", "[gradcheck]") {
+  // |x|^p has p - 1 derivatives at 0; differences are off by a power of the step.
+  const Tensor x = tensor({0., 1., -0.5}, float64);
+  GradCheckOptions twice;
+  twice.order = 2;
+  for (const double p : {2.5, 3., 4.}) {
+    INFO("p = " << p);
+    const auto report = check_gradients([p](const auto& in) { return norm(in[0], p); }, {x}, twice);
+    INFO(report);
+    CHECK(report.ok);
+  }
+  const auto squared = [](const auto& in) { return square(relu(in[0])); };
+  CHECK(check_gradients(squared, {x}).ok);
+  // A kink of the function itself stays one, and a jump of the derivative, too.
+  CHECK_FALSE(check_gradients([](const auto& in) { return relu(in[0]); }, {x}).ok);
+  CHECK_FALSE(check_gradients(squared, {x}, twice).ok);
+}
+
 TEST_CASE("check_gradients catches a gradient that is off by 0.05 %", "[gradcheck]") {
   CHECK_FALSE(ok(square<scale_a_little>, {inputs_of({2, 3})}));
   CHECK_FALSE(ok(square<scale_a_little>, {inputs_of({3000})}));

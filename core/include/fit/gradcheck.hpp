@@ -75,7 +75,8 @@ struct GradReport {
 std::ostream& operator<<(std::ostream& out, const GradReport& report);
 
 /// Compares d<f(inputs), v>/d(input), v random, with central differences for each floating input. f is called many
-/// times and must be a function: with randomness inside, it seeds it anew on each call.
+/// times and must be a function: with randomness inside, it seeds it anew on each call. Where a difference is off, its
+/// limit for smaller steps counts: the derivative may have a kink, as that of x |x| at 0.
 ///
 /// A float64 leaf that wants gradients is itself changed by the step, and put back: so f may also reach it by another
 /// way, as a layer its parameters. (Each change counts in its version().) Of any other floating input, f gets a float64
