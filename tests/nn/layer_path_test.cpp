@@ -221,4 +221,12 @@ TEST_CASE("parameters and layers are found by their names, and layers held by po
   listed.blocks.emplace_back(nn::Linear(1, 1));
   listed.replace("blocks.0.0", std::make_shared<nn::ReLU>());
   CHECK(listed.layer("blocks.0.0").name() == "ReLU");
+
+  nn::Sequential inner(nn::Linear(2, 2)), outer(nn::ReLU(), std::move(inner));
+  outer.replace("1.0", std::make_shared<nn::Linear>(2, 3));  // a name, and a position
+  CHECK(outer(ones({1, 2})).shape() == Shape{1, 3});
+  outer.replace(1, nn::Tanh());
+  CHECK(outer.layer("1").name() == "Tanh");
+  gpt.h.replace("0", block);
+  CHECK(&gpt.h[0] == block.get());
 }

@@ -48,6 +48,7 @@ class LayerList : public Base {
   Iterator<const L> begin() const { return {layers_.data()}; }
   Iterator<const L> end() const { return {layers_.data() + size()}; }
 
+  using Base::replace;  // by a dotted name
   /// Puts another layer in the place of layer i. Throws Error past the end.
   template <class T>
   void replace(std::size_t i, std::shared_ptr<T> layer) {
