@@ -75,7 +75,14 @@ TEST_CASE("edit_xtensor writes into the live buffer and counts", "[xtensor]") {
   e = e + column;  // reads what it writes
   CHECK(values(x) == V{0, -1, -2, 102, 12, 14});
   CHECK(e.data() == x.raw());
-  CHECK_THROWS_AS((e = xt::xarray<float>{1, 2}), std::runtime_error);
+  const xt::xarray<float> other{1, 2}, larger = xt::ones<float>({2, 2, 3});
+  const auto told =
+      "[edit_xtensor] the tensor has shape [2, 3] with 6 elements, the expression has 2: their shapes "
+      "must be equal";
+  CHECK_THROWS_WITH(edit_xtensor<float>(x) = other, told);
+  CHECK_THROWS_WITH(xt::noalias(e) = other, told);
+  CHECK_THROWS_WITH(edit_xtensor<float>(x) += larger, Contains("with 6 elements, the expression has 12"));
+  CHECK_THROWS_AS(edit_xtensor<float>(x) = other, Error);
   CHECK(values(x) == V{0, -1, -2, 102, 12, 14});
   Tensor scalar = tensor(1.);
   edit_xtensor<float>(scalar)() = 7;

@@ -1,7 +1,9 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <vector>
 #if __has_include(<xtensor/containers/xadapt.hpp>)  // as xtensor lies from 0.26 on
@@ -22,6 +24,17 @@
 
 #include "fit/tensor.hpp"
 
+namespace fit::detail {
+template <class T>
+class SharedElements;
+}
+
+// What xtensor computes an expression into that reads the elements it is assigned to.
+template <class T>
+struct xt::temporary_container<fit::detail::SharedElements<T>> {
+  using type = xt::uvector<std::remove_const_t<T>>;
+};
+
 /// Tensors and xtensor, both ways:
 ///
 ///     Tensor x = from_xtensor(xt::sin(a) + 1);      // any expression, evaluated once, into the new tensor
@@ -37,11 +50,38 @@ namespace detail {
 template <class T>
 using xtensor_element = std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::int64_t, T>;
 
+// A tensor's elements as the storage of an xtensor container, which shares ownership of them. Their count is fixed.
+template <class T>
+class SharedElements : public xt::xbuffer_adaptor<T*, xt::smart_ownership, std::shared_ptr<const Tensor>> {
+  using Base = xt::xbuffer_adaptor<T*, xt::smart_ownership, std::shared_ptr<const Tensor>>;
+
+ public:
+  SharedElements(T* data, const Tensor& x)
+      : Base(data, static_cast<std::size_t>(x.numel()), std::make_shared<const Tensor>(x.detach())),
+        shape_(x.shape()) {}
+  SharedElements& operator=(typename Base::temporary_type&& values) {
+    resize(values.size());
+    std::copy(values.begin(), values.end(), this->begin());
+    return *this;
+  }
+
+  // xtensor's containers call it when an expression of another shape is assigned.
+  void resize(std::size_t n) const {
+    if (n != this->size())
+      throw Error("[edit_xtensor] the tensor has shape " + shape_.str() + " with " + std::to_string(this->size()) +
+                  " elements, the expression has " + std::to_string(n) + ": their shapes must be equal");
+  }
+
+ private:
+  Shape shape_;
+};
+
 // The tensor's elements as an xtensor container that shares ownership of them.
 template <class T>
 auto adapt(T* data, const Tensor& x) {
-  const std::vector<std::size_t> shape(x.shape().begin(), x.shape().end());
-  return xt::adapt_smart_ptr<xt::layout_type::row_major>(data, shape, std::make_shared<const Tensor>(x.detach()));
+  using Sizes = std::vector<std::size_t>;
+  return xt::xarray_adaptor<SharedElements<T>, xt::layout_type::row_major, Sizes>(
+      SharedElements<T>(data, x), Sizes(x.shape().begin(), x.shape().end()));
 }
 
 }  // namespace detail
@@ -75,7 +115,7 @@ auto as_xtensor(const Tensor& x) {
 
 /// x's elements as an xtensor container to be written, without a copy. Counts as one change in place, at the call,
 /// under the same rules as Tensor::edit(). Assigning an expression writes its values into x; one with another count of
-/// elements throws std::runtime_error.
+/// elements throws Error.
 template <class T>
 auto edit_xtensor(Tensor& x) {
   return detail::adapt(x.edit<T>().data(), x);
