@@ -177,29 +177,37 @@ Tensor booleans(io::InputFile& in, const Shape& shape) {
 
 }  // namespace
 
-Tensor io::read_npy(InputFile& in) {
+io::NpyArray io::read_npy(InputFile& in) {
+  struct Format {
+    const char* descr;
+    std::int64_t size;
+    Tensor (*read)(InputFile&, const Shape&);
+    const char* converted_from = nullptr;
+  };
+  static const Format formats[] = {
+      {"<f4", 4, elements<float>},
+      {"<f8", 8, elements<double>},
+      {"<i8", 8, elements<std::int64_t>},
+      {"<i4", 4, widened<std::int32_t>, "int32"},
+      {"|b1", 1, booleans},
+      {"|u1", 1, widened<std::uint8_t>, "uint8"},
+  };
   const Header h = read_header(in);
   Shape shape = checked_shape(in, h.shape);
   if (h.fortran_order) shape = checked_shape(in, {h.shape.rbegin(), h.shape.rend()});
-  const std::string& d = h.descr;
-  const std::int64_t size = d == "<f8" || d == "<i8"   ? 8
-                            : d == "<f4" || d == "<i4" ? 4
-                            : d == "|b1" || d == "|u1" ? 1
-                                                       : 0;
-  if (size == 0) in.fail("expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", io::shown(d), "'");
+  const auto format =
+      std::find_if(std::begin(formats), std::end(formats), [&](const Format& f) { return h.descr == f.descr; });
+  if (format == std::end(formats))
+    in.fail("expected type <f4, <f8, <i8, <i4, |b1 or |u1, found '", io::shown(h.descr), "'");
+  const std::int64_t size = format->size;
   if (shape.numel() > INT64_MAX / size || shape.numel() * size != in.left())
-    in.fail("expected ", shape.numel(), " elements of ", size, " bytes for shape ", shape, " of type ", d, ", found ",
-            in.left(), " bytes after the header");
-  Tensor x = d == "<f4"   ? elements<float>(in, shape)
-             : d == "<f8" ? elements<double>(in, shape)
-             : d == "<i8" ? elements<std::int64_t>(in, shape)
-             : d == "<i4" ? widened<std::int32_t>(in, shape)
-             : d == "|u1" ? widened<std::uint8_t>(in, shape)
-                          : booleans(in, shape);
-  if (!h.fortran_order) return x;
+    in.fail("expected ", shape.numel(), " elements of ", size, " bytes for shape ", shape, " of type ", h.descr,
+            ", found ", in.left(), " bytes after the header");
+  const Tensor x = format->read(in, shape);
+  if (!h.fortran_order) return {x, format->converted_from};
   std::vector<int> backwards(h.shape.size());
   std::iota(backwards.rbegin(), backwards.rend(), 0);
-  return permute(x, backwards);
+  return {permute(x, backwards), format->converted_from};
 }
 
 void io::expect_npy_type(const char* op, const std::string& what, const Tensor& x) {
@@ -227,7 +235,7 @@ std::string io::npy_header(const Tensor& x) {
 
 Tensor load_npy(const std::string& path) {
   io::InputFile in("load_npy", path);
-  return io::read_npy(in);
+  return io::read_npy(in).values;
 }
 
 void save_npy(const std::string& path, const Tensor& x) {

@@ -7,6 +7,7 @@
 #include "io/atomic_file.hpp"
 #include "io/kind.hpp"
 #include "io/npy.hpp"
+#include "io/stored.hpp"
 #include "io/zip.hpp"
 #include "tensor/check.hpp"
 
@@ -18,13 +19,13 @@ constexpr std::size_t longest_name = 4096;
 
 }  // namespace
 
-StateDict load_npz(const std::string& path) {
+std::vector<io::Stored> io::open_npz(const std::string& path) {
   constexpr const char* op = "load_npz";
   io::InputFile file(op, path);
   if (io::kind_of(file) != io::FileKind::zip) file.fail("it is no .npz file: expected a zip file");
   io::ZipReader zip(file);
   if (io::holds_pickle(zip)) io::refuse_pickle(file);
-  StateDict all;
+  std::vector<Stored> all;
   std::unordered_set<std::string> names;
   for (const io::ZipReader::Member& m : zip.members()) {
     const std::size_t length = m.name.size();
@@ -33,8 +34,15 @@ StateDict load_npz(const std::string& path) {
     const std::string name = m.name.substr(0, length - ending.size());
     if (!names.insert(name).second) file.fail("the array '", io::shown(name), "' is there twice");
     io::InputFile member(op, path + ", array '" + io::shown(name) + "'", zip.read(m));
-    all.emplace_back(name, io::read_npy(member));
+    const NpyArray x = read_npy(member);
+    all.push_back({name, x.values.shape(), x.values.dtype(), [values = x.values] { return values; }, x.file_dtype});
   }
+  return all;
+}
+
+StateDict load_npz(const std::string& path) {
+  StateDict all;
+  for (const io::Stored& x : io::open_npz(path)) all.emplace_back(x.name, x.read());
   return all;
 }
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <unordered_set>
 
-#include "fit/npz.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
 #include "io/json.hpp"
@@ -88,6 +87,7 @@ struct Format {
   std::int64_t size;
   DType read_as;
   Tensor (*convert)(io::InputFile&, const Shape&) = nullptr;  // null: no conversion
+  const char* converted_from = nullptr;
 };
 
 template <class From>
@@ -101,10 +101,10 @@ const Format formats[] = {
     {"I64", 8, DType::int64},
     {"BOOL", 1, DType::boolean, booleans},
     {"I8", 1, DType::int8},
-    {"I32", 4, DType::int64, widened<std::int32_t>},
-    {"U8", 1, DType::int64, widened<std::uint8_t>},
+    {"I32", 4, DType::int64, widened<std::int32_t>, "int32"},
+    {"U8", 1, DType::int64, widened<std::uint8_t>, "uint8"},
     {"F16", 2, DType::float32,
-     [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, half_to_float); }},
+     [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, half_to_float); }, "float16"},
     {"BF16", 2, DType::bfloat16},
 };
 
@@ -271,10 +271,12 @@ std::vector<io::Stored> stored_in(const std::shared_ptr<io::InputFile>& file, co
   std::vector<io::Stored> all;
   all.reserve(entries.size());
   for (const Entry& e : entries)
-    all.push_back({e.name, e.shape, e.format->read_as, [file, e, data, large] {
+    all.push_back({e.name, e.shape, e.format->read_as,
+                   [file, e, data, large] {
                      file->seek(data + static_cast<std::int64_t>(e.begin));
                      return read_tensor(*file, *e.format, e.shape, large);
-                   }});
+                   },
+                   e.format->converted_from});
   return all;
 }
 
@@ -351,7 +353,7 @@ void write_halves(io::AtomicFile& out, const Tensor& x) {
 
 std::vector<io::Stored> io::open_tensors(const std::string& path) {
   InputFile file(op, path);
-  return kind_of(file) == FileKind::zip ? stored(load_npz(path)) : open_safetensors(path, Large::read);
+  return kind_of(file) == FileKind::zip ? open_npz(path) : open_safetensors(path, Large::read);
 }
 
 SafeTensors load_safetensors(const std::string& path, Bfloat16As bf16) {

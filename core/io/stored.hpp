@@ -12,11 +12,18 @@ namespace fit::io {
 struct Stored {
   std::string name;
   Shape shape;
-  DType dtype = DType::float32;  // as it is given
-  std::function<Tensor()> read;  // null if the tensor is undefined
+  DType dtype = DType::float32;      // as it is given
+  std::function<Tensor()> read;      // null if the tensor is undefined
+  const char* file_dtype = nullptr;  // the dtype in the file if reading converts it: "int32"
+
+  /// The dtype for messages: the one in the file.
+  const char* dtype_name() const { return file_dtype ? file_dtype : name_of(dtype); }
 };
 
 std::vector<Stored> stored(const StateDict& state);
+
+/// Reads all arrays of an .npz.
+std::vector<Stored> open_npz(const std::string& path);
 
 /// Opens a .safetensors file, a .safetensors.index.json with its files, or an .npz. The headers are checked now. Only a
 /// failing disk and booleans other than 0 and 1 are reported later, by read().

@@ -97,7 +97,7 @@ Comparison compare(const StateDict& mine, const std::vector<io::Stored>& given) 
     else if (from.shape != to.shape())
       c.misshapen.push_back({name, text(name, " is ", from.shape, ", here ", to.shape())});
     else if (!convertible(from.dtype, to.dtype()))
-      c.misshapen.push_back({name, text(name, " is ", from.dtype, ", here ", to.dtype())});
+      c.misshapen.push_back({name, text(name, " is ", from.dtype_name(), ", here ", to.dtype())});
     else if (!other)
       other = &from, c.copies.emplace_back(to, &from);
     else if (!same_values(*other, from))

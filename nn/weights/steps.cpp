@@ -77,7 +77,7 @@ void take_apart(Tensors& all, const std::string& from, const std::vector<std::st
       const std::int64_t begin = at, size = sizes.empty() ? rows / n : sizes[i];
       at += size;
       result.push_back({filled(to[i], *letters), with_rows(x.shape, size), x.dtype,
-                        [read = x.read, begin, at] { return slice(read(), 0, begin, at); }});
+                        [read = x.read, begin, at] { return slice(read(), 0, begin, at); }, x.file_dtype});
     }
   }
   all = std::move(result);
@@ -106,20 +106,23 @@ void put_together(Tensors& all, const std::vector<std::string>& from, const std:
                         with_rows(part.shape, 0) == with_rows(first.shape, 0) &&
                         part.shape[0] == (sizes.empty() ? first.shape[0] : sizes[k]);
       if (!fits)
-        check::fail(op, name, " has shape ", part.shape, ' ', part.dtype, ", ", first.name, ' ', first.shape, ' ',
-                    first.dtype, ": they can't be put together as ", filled(to, *letters));
+        check::fail(op, name, " has shape ", part.shape, ' ', part.dtype_name(), ", ", first.name, ' ', first.shape,
+                    ' ', first.dtype_name(), ": they can't be put together as ", filled(to, *letters));
       rows += part.shape[0];
       gone[found->second] = true;
       parts.push_back(part);
     }
     const Shape shape = with_rows(parts[0].shape, rows);
     const DType dtype = parts[0].dtype;
+    const char* const file_dtype = parts[0].file_dtype;
     gone[i] = false;  // the joined tensor takes the position of its first part
-    all[i] = {filled(to, *letters), shape, dtype, [parts = std::move(parts)] {
+    all[i] = {filled(to, *letters), shape, dtype,
+              [parts = std::move(parts)] {
                 std::vector<Tensor> read;
                 for (const io::Stored& part : parts) read.push_back(part.read());
                 return cat(read, 0);
-              }};
+              },
+              file_dtype};
   }
   Tensors result;
   for (std::size_t i = 0; i < all.size(); ++i)

@@ -376,6 +376,37 @@ TEST_CASE("a file is loaded one tensor at a time, and what is written is read ba
   CHECK(after.cached_bytes - before.cached_bytes < to.num_parameters());  // a quarter of the layer's bytes
 }
 
+TEST_CASE("a file's own type is told where it does not fit", "[weights]") {
+  using namespace nn;
+  const auto told = [](Layer& layer, const std::string& path, const NameMap& map, const std::string& message) {
+    INFO(path);
+    CHECK_THROWS_WITH(load_weights(layer, path, map), Contains(message));
+  };
+  Linear layer(30, 20);
+  told(layer, FIT_GOLDEN_DIR "/numpy_compressed.npz", {rename("a", "weight"), drop("c")},
+       "weight is int32, here float32");
+  const Directory d;
+  const auto file = [&](const std::string& dtype, int bytes) {
+    std::string header =
+        "{\"w\":{\"dtype\":\"" + dtype + "\",\"shape\":[2,1],\"data_offsets\":[0," + std::to_string(2 * bytes) + "]}}";
+    header.resize(80, ' ');
+    return put(d.file(dtype),
+               std::string("\x50\0\0\0\0\0\0\0", 8) + header + std::string(static_cast<std::size_t>(2 * bytes), '\1'));
+  };
+  Linear small(1, 2), one(1, 1);
+  told(small, file("I32", 4), {rename("w", "weight")}, "weight is int32, here float32");
+  told(small, file("U8", 1), {rename("w", "weight")}, "weight is uint8, here float32");
+  told(small, file("I64", 8), {rename("w", "weight")}, "weight is int64, here float32");
+  told(one, file("U8", 1), {split("w", {"weight", "bias"})}, "weight is uint8, here float32");
+  struct Counts final : Layer {
+    FIT_FIELDS(w)
+    Buffer w{zeros({2, 1}, int64)};
+  } counts;
+  told(counts, file("F16", 2), {}, "w is float16, here int64");
+  load_weights(counts, file("U8", 1));
+  CHECK(equal(counts.w, ones({2, 1}, int64)));
+}
+
 TEST_CASE("looking up by name and by prefix", "[weights]") {
   const StateDict state = {{"encoder.w", ones({1})}, {"encoder.b", ones({2})}, {"encoders", ones({3})}};
   CHECK(at(state, "encoder.b").numel() == 2);
