@@ -88,6 +88,7 @@ TrainerResult Trainer::run() {
   const InterruptGuard interrupt;
   ProgressBar bar(options_.steps, checkpoint_.step, world_.rank() == 0 ? options_.display : Display::none);
   TrainerResult result;
+  result.loss = loss_before();
   try {
     train(bar, result);
   } catch (const dist::AgreedError&) {
@@ -163,6 +164,18 @@ void Trainer::begin() {
     if (look_) look();
   }
   model_.train();
+}
+
+// The loss of the last step before this run; NaN where the metrics don't have it.
+double Trainer::loss_before() const {
+  double loss = std::numeric_limits<double>::quiet_NaN();
+  for (const MetricsLog::Row& row : metrics_.rows()) {
+    const auto step = row.find("step"), value = row.find("loss");
+    if (step != row.end() && value != row.end() && step->second == static_cast<double>(checkpoint_.step))
+      loss = value->second;
+  }
+  dist::broadcast(loss, world_);  // rank 0 alone has the metrics
+  return loss;
 }
 
 Tensor Trainer::loss_of(const Batch& batch) const {

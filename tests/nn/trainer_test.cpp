@@ -117,7 +117,12 @@ TEST_CASE("trainer: Ctrl-C saves, and the resumed training is the uninterrupted 
   CHECK(lines_of(get(out + "/metrics.jsonl")) == 20);
   CHECK_THAT(get(out + "/loss.svg"), Contains("<svg"));
 
-  CHECK(second.trainer.run().step == 20);  // nothing is left to do
+  const double last = column(whole.trainer.metrics(), "loss").back();
+  const TrainerResult nothing_left = second.trainer.run();
+  CHECK(nothing_left.step == 20);
+  CHECK(nothing_left.loss == last);
+  Trained again(options);
+  CHECK(again.trainer.run().loss == last);
   Trained third(quiet(3, d.file("other")));
   third.trainer.run();
   third.trainer.run();

@@ -160,7 +160,8 @@ struct TrainerResult {
   enum class End { done, stopped_early, interrupted };
   End end = End::done;
   std::int64_t step = 0;
-  double loss = std::numeric_limits<double>::quiet_NaN();            ///< of the last step
+  /// Of the last step, also where it was taken before this run (from metrics.jsonl); NaN if that is not known.
+  double loss = std::numeric_limits<double>::quiet_NaN();
   double best_validation = std::numeric_limits<double>::infinity();  ///< infinity if there was none
   /// The trainable parameters that had no gradient in the first step. They are shown once, too: the loss does not
   /// depend on them.
@@ -234,6 +235,7 @@ class Trainer {
   void begin();
   void train(ProgressBar& bar, TrainerResult& result);
   double backward(const data::Batch& batch, std::int64_t done);
+  double loss_before() const;
   Tensor loss_of(const data::Batch& batch) const;
   void step(double loss);
   void begin_ranks();
