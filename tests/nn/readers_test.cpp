@@ -117,6 +117,13 @@ TEST_CASE("readers: IDX", "[readers]") {
   refused(gz.substr(0, gz.size() / 2), "the file is cut off");
   refused(gz.substr(0, 12), "the file is cut off");
   refused(gz.substr(0, 1000) + std::string(1000, 'x') + gz.substr(2000), "can't be read");
+  // Its end counts also where it holds no elements: wherever it is cut.
+  const std::string none = get(compressed(d.file("n.gz"), idx(8, {0, 5}, "")));
+  CHECK(data::read_idx(d.file("n.gz")).shape() == Shape{0, 5});
+  for (std::size_t size = 0; size < none.size(); ++size) {
+    INFO(size << " of " << none.size() << " bytes");
+    CHECK_THROWS_AS(data::read_idx(put(d.file("bad"), none.substr(0, size))), FileError);
+  }
   CHECK_THROWS_WITH(data::read_idx(d.file("none")), Contains("there is no such file"));
 }
 
