@@ -398,7 +398,8 @@ long try_each(const Task& task, long only) {
   return k;
 }
 
-// Threads are made once in a process: for each allocation there is a child of its own.
+// Threads are made once in a process: for each allocation there is a child of its own. A thread that can't be made is
+// done without, and made when it is next asked for: parallel_for adds no failure of its own.
 long try_threads() {
   long k = 0;
   for (;; ++k) {
@@ -407,17 +408,21 @@ long try_threads() {
     if (child == 0) {
       set_num_threads(4);
       const std::string signals = blocked_signals();
-      std::atomic<long> sum{0};
-      const auto add = [&] { parallel_for(100, 1, [&](std::int64_t begin, std::int64_t end) { sum += end - begin; }); };
+      std::atomic<long> sum{0}, calls{0};
+      const auto add = [&] {
+        calls = 0;
+        parallel_for(100, 1, [&](std::int64_t begin, std::int64_t end) { sum += end - begin, ++calls; });
+      };
       until_failure = k;
       try {
         add();
       } catch (const std::exception&) {
-        sum = 100;
+        _exit(4);
       }
       until_failure = -1;
+      if (last_failed && calls == 4) _exit(5);  // none was lacking: what failed was not a thread
       add();
-      _exit(sum != 200 ? 2 : blocked_signals() != signals ? 3 : last_failed ? 0 : 1);
+      _exit(sum != 200 || calls != 4 ? 2 : blocked_signals() != signals ? 3 : last_failed ? 0 : 1);
     }
     int status = 0;
     waitpid(child, &status, 0);

@@ -23,7 +23,8 @@ void run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule schedule,
 /// Calls body(begin, end) on pieces that together are 0 … n. Pieces begin at multiples of `grain`, the least that is
 /// worth a thread (some ten microseconds of work); up to one grain, inside another parallel_for, or while the threads
 /// serve another caller, it is one call on this thread. The state of recording is carried over; the first exception is
-/// thrown again here, after all have ended.
+/// thrown again here, after all have ended. A thread that can't be started is done without: nothing fails for want of
+/// one.
 template <class Body>
 void parallel_for(std::int64_t n, std::int64_t grain, ParallelSchedule schedule, const Body& body) {
   if (n <= grain) {
