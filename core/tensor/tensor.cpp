@@ -62,7 +62,7 @@ void Tensor::throw_dtype(DType asked) const {
 Tensor Tensor::empty(const Shape& shape, DType dtype) {
   constexpr std::int64_t max_bytes = std::int64_t{1} << 46;  // above the address space of a process on current machines
   if (shape.numel() > max_bytes / 8 && shape.numel() > max_bytes / size_of(dtype))  // the first test is a constant
-    check::fail("tensor", "shape ", shape, " in ", dtype, " takes more than ", most_bytes,
+    check::fail("tensor", "shape ", shape, " in ", dtype, " takes more than ", max_bytes,
                 " bytes: more than a machine can address");
   detail::Storage* s = detail::new_storage(static_cast<std::size_t>(shape.numel() * size_of(dtype)));
   return Tensor(detail::new_impl(s, 0, shape, dtype));
