@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "plot/colormap.hpp"
 #include "plot/page/assets.hpp"
 #include "plot/text.hpp"
 
