@@ -17,9 +17,9 @@
 // is 0 or dropped: 0 times NaN is NaN.
 //
 // Operands, contexts and their gradients may be BFloat16: all else, called W here, then is float. They are multiplied
-// by the processor's instructions for BFloat16 where it has them (product_bf16.hpp), for which weights and their
-// gradients are rounded to BFloat16; elsewhere blocks of operands are widened while they are read. Sums are floats
-// until they are written, rounded once.
+// by the processor's instructions for BFloat16 where it has them (matmul/gemm_kernels_bf16.hpp), for which weights and
+// their gradients are rounded to BFloat16; elsewhere blocks of operands are widened while they are read. Sums are
+// floats until they are written, rounded once.
 namespace fit::kernels {
 
 /// Matrices [B, H, S, D] where they lie, be it as [B, H, S, D], as [B, S, H, D] or as a part of [B, S, 3 H D]: element
