@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "base/sum_of.hpp"
+#include "base/acc_type.hpp"
 #include "kernels/simd/isa.hpp"
 #include "kernels/simd/reference.hpp"
 
@@ -18,7 +18,7 @@ struct GemmParams {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   std::int64_t lda = 0, ldb = 0, ldc = 0;
-  SumOf<T> alpha = 1, beta = 0;
+  AccT<T> alpha = 1, beta = 0;
 
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
 };

@@ -105,7 +105,7 @@ Tensor neg(const Tensor& x) {
   else
     dispatch_floating(t, [&](auto zero) {
       using T = decltype(zero);
-      run_unary<T, T>(y, from, kernels::elementwise<Wide<T>>().neg);
+      run_unary<T, T>(y, from, kernels::elementwise<AccT<T>>().neg);
     });
   return record("neg", {x}, std::move(y), keep::nothing, [](Backward& g) { g.give(0, neg(g.dy())); });
 }

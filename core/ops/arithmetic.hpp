@@ -69,7 +69,7 @@ template <class Op>
 void compute(Tensor& z, const Tensor& a, Scalar s, bool number_first = false) {
   with_kernel<Op>(z.dtype(), [&](const auto& f, auto zero) {
     using T = decltype(zero);
-    run_with_number<T, T>(z, a, number_as<Wide<T>>(Op::name, s), number_first, f);
+    run_with_number<T, T>(z, a, number_as<AccT<T>>(Op::name, s), number_first, f);
   });
 }
 

@@ -13,7 +13,7 @@ namespace {
 template <class T, class Kernel, class F>
 auto comparing(const Kernel& kernel, const F& f) {
   if constexpr (is_floating_element<T>)
-    return kernel(kernels::elementwise<Wide<T>>());
+    return kernel(kernels::elementwise<AccT<T>>());
   else
     return each_pair<bool, T, T>(f);
 }
@@ -39,7 +39,7 @@ Tensor compare(const char* op, const Tensor& a, Scalar b, const Kernel& kernel, 
   Tensor z = Tensor::empty(a.shape(), boolean);
   dispatch(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    run_with_number<bool, T>(z, a, number_as<Wide<T>>(op, b), false, comparing<T>(kernel, f));
+    run_with_number<bool, T>(z, a, number_as<AccT<T>>(op, b), false, comparing<T>(kernel, f));
   });
   return z;
 }

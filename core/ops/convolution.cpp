@@ -44,48 +44,49 @@ namespace {
 
 // The adjoint: what lies in several windows is added up.
 Tensor patches_backward(const char* op, const Tensor& y, const Windows& w, const Shape& shape) {
-  if (is_narrow(y)) return narrowed(patches_backward(op, widened(y), w, shape), Precision::rounded);
-  Tensor x = zeros(shape, y.dtype());
-  const std::int64_t rows = shape[2], cols = shape[3], down = y.shape()[4], right = y.shape()[5];
-  dispatch_wide_floating(y.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    T* const to = x.fresh<T>();
-    const T* const all = y.data<T>().data();
-    const std::int64_t each = w.height * w.width * down * right;
-    parallel_for(shape[0] * shape[1], std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(each, 1)),
-                 [&](std::int64_t plane, std::int64_t end) {
-                   for (; plane < end; ++plane) {
-                     const T* from = all + plane * each;
-                     for (std::int64_t k = 0; k < w.height; ++k)
-                       for (std::int64_t l = 0; l < w.width; ++l)
-                         for (std::int64_t i = 0; i < down; ++i, from += right) {
-                           T* const at = to + plane * rows * cols + (i * w.stride_down + k * w.dilation_down) * cols +
-                                         l * w.dilation_right;
-                           for (std::int64_t j = 0; j < right; ++j) at[j * w.stride_right] += from[j];
-                         }
-                   }
-                 });
+  return with_precision(Precision::rounded, {y}, [&](const Tensor& y) {
+    Tensor x = zeros(shape, y.dtype());
+    const std::int64_t rows = shape[2], cols = shape[3], down = y.shape()[4], right = y.shape()[5];
+    dispatch_compute_floating(y.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      T* const to = x.fresh<T>();
+      const T* const all = y.data<T>().data();
+      const std::int64_t each = w.height * w.width * down * right;
+      parallel_for(shape[0] * shape[1], std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(each, 1)),
+                   [&](std::int64_t plane, std::int64_t end) {
+                     for (; plane < end; ++plane) {
+                       const T* from = all + plane * each;
+                       for (std::int64_t k = 0; k < w.height; ++k)
+                         for (std::int64_t l = 0; l < w.width; ++l)
+                           for (std::int64_t i = 0; i < down; ++i, from += right) {
+                             T* const at = to + plane * rows * cols + (i * w.stride_down + k * w.dilation_down) * cols +
+                                           l * w.dilation_right;
+                             for (std::int64_t j = 0; j < right; ++j) at[j * w.stride_right] += from[j];
+                           }
+                     }
+                   });
+    });
+    return record(op, {y}, std::move(x), keep::nothing, [op, w](Backward& b) { b.give(0, patches(op, b.dy(), w)); });
   });
-  return record(op, {y}, std::move(x), keep::nothing, [op, w](Backward& b) { b.give(0, patches(op, b.dy(), w)); });
 }
 
 // Of x [N, C, H, W] and weight [O, C / groups, K, L]; checked but for the windows.
-Tensor convolution(const char* op, const Tensor& given, const Tensor& weight, const Tensor& bias, const Windows& w,
+Tensor convolution(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, const Windows& w,
                    const std::vector<std::int64_t>& padding, std::int64_t groups) {
-  const bool cast = autocast_dtype() == bfloat16 && product_dtype(given.dtype(), weight.dtype()) == bfloat16;
-  if (!cast && is_narrow(given) && is_narrow(weight))
-    return narrowed(convolution(op, widened(given), widened(weight), widened(bias), w, padding, groups));
-  const Tensor x = cast ? given.to(bfloat16) : given;
-  const Tensor wide = padding.empty() ? x : pad(x, padding);
-  const Tensor p = patches(op, wide, w);
-  const std::int64_t n = p.shape()[0], outputs = weight.shape()[0], places = p.shape()[4] * p.shape()[5];
-  const std::int64_t inputs = weight.shape()[1] * w.height * w.width;
-  const Tensor y =
-      matmul(reshape(weight, Shape{groups, outputs / groups, inputs}), reshape(p, Shape{n, groups, inputs, places}));
-  Tensor shaped = reshape(y, Shape{n, outputs, p.shape()[4], p.shape()[5]});
-  if (!bias.defined()) return shaped;
-  const Tensor sum = shaped + reshape(bias, Shape{outputs, 1, 1});
-  return cast ? sum.to(bfloat16) : sum;
+  return with_precision(Precision::rounded_or_native, {x, weight}, [&](const Tensor& given, const Tensor& weight) {
+    const bool cast = autocast_dtype() == bfloat16 && product_dtype(given.dtype(), weight.dtype()) == bfloat16;
+    const Tensor x = cast ? given.to(bfloat16) : given;
+    const Tensor wide = padding.empty() ? x : pad(x, padding);
+    const Tensor p = patches(op, wide, w);
+    const std::int64_t n = p.shape()[0], outputs = weight.shape()[0], places = p.shape()[4] * p.shape()[5];
+    const std::int64_t inputs = weight.shape()[1] * w.height * w.width;
+    const Tensor y =
+        matmul(reshape(weight, Shape{groups, outputs / groups, inputs}), reshape(p, Shape{n, groups, inputs, places}));
+    Tensor shaped = reshape(y, Shape{n, outputs, p.shape()[4], p.shape()[5]});
+    if (!bias.defined()) return shaped;
+    const Tensor sum = shaped + reshape(bias, Shape{outputs, 1, 1});
+    return cast ? sum.to(bfloat16) : sum;
+  });
 }
 
 // The checks of conv1d and conv2d, whose windows slide along the last `axes` axes.

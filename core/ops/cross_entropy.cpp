@@ -56,10 +56,10 @@ Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor&
   Tensor dx = logits.unique() ? logits : Tensor::empty(logits.shape(), logits.dtype());
   const std::int64_t rows = logits.size(0), n = logits.size(1);
   const std::int64_t* const target = targets.data<std::int64_t>().data();
-  const Tensor wide_dy = widened(dy);
+  const Tensor wide_dy = to_float32(dy);
   dispatch_floating(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    using W = Wide<T>;
+    using W = AccT<T>;
     const auto exps = kernels::softmax_rows<W>().scaled_exp;
     T* const to = dx.fresh<T>();
     const T* const x = logits.data<T>().data();
@@ -82,12 +82,12 @@ Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor&
 
 /// The same in terms of operations, for derivatives of higher order.
 Tensor composed_gradient(const Tensor& logits, const Tensor& targets, const Tensor& dy, std::int64_t ignore_index) {
-  if (is_narrow(logits))
-    return narrowed(composed_gradient(widened(logits), targets, widened(dy), ignore_index), Precision::rounded);
-  const Tensor ignored = eq(targets, ignore_index);
-  const Tensor hot = one_hot(masked_fill(targets, ignored, 0), logits.size(1), logits.dtype());
-  const Tensor shown = masked_fill(logits, unsqueeze(ignored, 1), 0);
-  return (softmax(shown) - hot) * unsqueeze(masked_fill(dy, ignored, 0), 1);
+  return with_precision(Precision::rounded, {logits}, [&](const Tensor& logits) {
+    const Tensor ignored = eq(targets, ignore_index);
+    const Tensor hot = one_hot(masked_fill(targets, ignored, 0), logits.size(1), logits.dtype());
+    const Tensor shown = masked_fill(logits, unsqueeze(ignored, 1), 0);
+    return (softmax(shown) - hot) * unsqueeze(masked_fill(dy, ignored, 0), 1);
+  });
 }
 
 }  // namespace
@@ -104,12 +104,11 @@ Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int6
     if (target[r] != ignore_index && (target[r] < 0 || target[r] >= n))
       check::fail(op, "targets[", r, "] is ", target[r], ": it must be in 0 … ", n - 1, ", or ignore_index (",
                   ignore_index, ")");
-  // Of bfloat16 the losses are computed in float32.
-  const DType wide = is_narrow(logits) ? float32 : logits.dtype();
-  Tensor y = Tensor::empty({rows}, wide), stats = Tensor::empty({2, rows}, wide);
+  const DType acc = acc_dtype(logits.dtype());
+  Tensor y = Tensor::empty({rows}, acc), stats = Tensor::empty({2, rows}, acc);
   dispatch_floating(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    using W = Wide<T>;
+    using W = AccT<T>;
     const auto max_and_sum = kernels::softmax_rows<W>().max_and_sum;
     const T* const x = logits.data<T>().data();
     W *const loss = y.fresh<W>(), *const max = stats.fresh<W>(), *const sum = max + rows;
@@ -124,10 +123,7 @@ Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int6
       loss[r] = std::log(sum[r]) + (max[r] - row[target[r]]);
     });
   });
-  if (is_narrow(logits)) {
-    const NoGrad no_grad;
-    y = narrowed(y);
-  }
+  y = y.to(result_dtype(Precision::native_or_float32, logits.dtype()));
   return record(op, {logits, targets}, std::move(y), keep::inputs | keep::saved(stats), [ignore_index](Backward& b) {
     b.give(0, b.recording() ? composed_gradient(b.x(0), b.x(1), b.dy(), ignore_index)
                             : fused_gradient(b.take_x(0), b.x(1), b.saved(0), b.dy(), ignore_index));

@@ -38,11 +38,12 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Sca
   const Shape shape{a.shape()[0], b.shape()[1]};
   if (!broadcasts_to(c.shape(), shape))
     check::fail("addmm", "c has shape ", c.shape(), ": it must broadcast to ", shape);
-  if (is_narrow(a) && is_narrow(b) && is_narrow(c) && autocast_dtype() != bfloat16)
-    return narrowed(addmm(widened(c), widened(a), widened(b), beta, alpha));
-  Tensor product = alpha.value() == 1 ? matmul(a, b) : matmul(a, b) * alpha;
-  if (beta.value() == 0) return product;
-  return (beta.value() == 1 ? c : c * beta) + product;
+  return with_precision(Precision::rounded_or_native, {c, a, b},
+                        [&](const Tensor& c, const Tensor& a, const Tensor& b) {
+                          Tensor product = alpha.value() == 1 ? matmul(a, b) : matmul(a, b) * alpha;
+                          if (beta.value() == 0) return product;
+                          return (beta.value() == 1 ? c : c * beta) + product;
+                        });
 }
 
 Tensor normalize(const Tensor& x, double p, int axis, double eps) {
@@ -50,8 +51,7 @@ Tensor normalize(const Tensor& x, double p, int axis, double eps) {
   axis = check::axis("normalize", x, axis);
   if (std::isnan(p)) check::fail("normalize", "p is NaN: it must be a number or infinite");
   expect_eps("normalize", eps);
-  if (is_narrow(x)) return narrowed(unit(widened(x), p, axis, eps));
-  return unit(x, p, axis, eps);
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) { return unit(x, p, axis, eps); });
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double eps) {
@@ -59,10 +59,12 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis, double eps)
   check::floating("cosine_similarity", "b", b);
   const Shape shape = check::broadcast("cosine_similarity", a.shape(), b.shape());
   expect_eps("cosine_similarity", eps);
-  if (is_narrow(a) && is_narrow(b)) return narrowed(cosine_similarity(widened(a), widened(b), axis, eps));
-  const Tensor x = a.shape() == shape ? a : broadcast_to(a, shape), y = b.shape() == shape ? b : broadcast_to(b, shape);
-  axis = check::axis("cosine_similarity", x, axis);
-  return sum(unit(x, 2, axis, eps) * unit(y, 2, axis, eps), axis);
+  return with_precision(Precision::float32, {a, b}, [&](const Tensor& a, const Tensor& b) {
+    const Tensor x = a.shape() == shape ? a : broadcast_to(a, shape),
+                 y = b.shape() == shape ? b : broadcast_to(b, shape);
+    axis = check::axis("cosine_similarity", x, axis);
+    return sum(unit(x, 2, axis, eps) * unit(y, 2, axis, eps), axis);
+  });
 }
 
 Tensor cdist(const Tensor& a, const Tensor& b, double p) {
@@ -71,10 +73,11 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) {
   if (a.rank() < 2 || b.rank() < 2 || a.shape().back() != b.shape().back())
     check::fail("cdist", "a has shape ", a.shape(), ", b ", b.shape(), ": they must be [..., M, C] and [..., N, C]");
   if (!(p >= 0)) check::fail("cdist", "p is ", p, ": it must not be negative");
-  if (is_narrow(a) && is_narrow(b)) return narrowed(cdist(widened(a), widened(b), p));
-  const Tensor x = unsqueeze(a, -2), y = unsqueeze(b, -3);
-  check::broadcast("cdist", x.shape(), y.shape());
-  return norm(x - y, p, -1);
+  return with_precision(Precision::float32, {a, b}, [&](const Tensor& a, const Tensor& b) {
+    const Tensor x = unsqueeze(a, -2), y = unsqueeze(b, -3);
+    check::broadcast("cdist", x.shape(), y.shape());
+    return norm(x - y, p, -1);
+  });
 }
 
 }  // namespace fit

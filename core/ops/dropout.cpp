@@ -19,7 +19,7 @@ void drop_some(T* to, const T* from, kernels::RandomKey key, std::int64_t first,
   std::uint32_t word[kernels::random_group];
   kernels::random<float>().words(word, key, first, n);
   const std::uint32_t limit = kernels::drop_limit(p);
-  const auto scale = static_cast<Wide<T>>(kernels::keep_scale(p));
+  const auto scale = static_cast<AccT<T>>(kernels::keep_scale(p));
   for (std::int64_t i = 0; i < n; ++i) to[i] = word[i] <= limit ? T(0) : T(from[i] * scale);
 }
 
@@ -27,11 +27,11 @@ void drop_some(T* to, const T* from, kernels::RandomKey key, std::int64_t first,
 
 Tensor dropout_at(const Tensor& x, double p, std::uint64_t seed, std::uint64_t call, std::int64_t first) {
   constexpr std::int64_t grain = 1 << 13, group = kernels::random_group;
-  static_assert(grain % group == 0 && narrow_block % group == 0);
+  static_assert(grain % group == 0 && bfloat16_block % group == 0);
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   dispatch_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    using W = Wide<T>;
+    using W = AccT<T>;
     T* const to = y.fresh<T>();
     const T* const from = x.data<T>().data();
     const std::int64_t head = std::min((group - first % group) % group, x.numel());
@@ -39,7 +39,7 @@ Tensor dropout_at(const Tensor& x, double p, std::uint64_t seed, std::uint64_t c
     parallel_for(x.numel() - head, grain, [&](std::int64_t begin, std::int64_t end) {
       ReadBlock<T> read;
       WriteBlock<T> write;
-      const std::int64_t step = std::is_same_v<T, W> ? end - begin : narrow_block;
+      const std::int64_t step = std::is_same_v<T, W> ? end - begin : bfloat16_block;
       for (std::int64_t i = head + begin; i < head + end; i += step) {
         const std::int64_t n = std::min(step, head + end - i);
         kernels::random<W>().dropout(write.room(to + i), read(from + i, n, 1), {seed, call}, first + i, n,

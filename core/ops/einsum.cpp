@@ -200,7 +200,7 @@ Tensor contract_forward(Tensor a, Letters la, Tensor b, Letters lb, const Letter
     if (t == a.dtype())
       multiply<T, T>(a, la, b, lb, out, order, g, *ma, *mb, *mo);
     else
-      multiply<T, Wide<T>>(a, la, b, lb, out, order, g, *ma, *mb, *mo);
+      multiply<T, AccT<T>>(a, la, b, lb, out, order, g, *ma, *mb, *mo);
   });
   return arrange(out, order, lo);
 }
@@ -208,13 +208,13 @@ Tensor contract_forward(Tensor a, Letters la, Tensor b, Letters lb, const Letter
 Tensor contract(const Tensor& given_a, const Letters& la, const Tensor& given_b, const Letters& lb, const Letters& lo,
                 DType t) {
   const Groups g(la, lb, lo);
-  const bool narrow = product_dtype(given_a.dtype(), given_b.dtype()) == bfloat16;
-  const Tensor a = narrow ? lowered(given_a) : given_a, b = narrow ? lowered(given_b) : given_b;
+  const bool low = product_dtype(given_a.dtype(), given_b.dtype()) == bfloat16;
+  const Tensor a = low ? lowered(given_a) : given_a, b = low ? lowered(given_b) : given_b;
   if (g.m.count + g.n.count + g.k.count == 0) return mul(arrange(a, la, lo), arrange(b, lb, lo)).to(t);
   Tensor y;
   {
     const NoGrad no_grad;
-    y = contract_forward(narrow ? rounded(a) : a, la, narrow ? rounded(b) : b, lb, lo, t);
+    y = contract_forward(low ? rounded(a) : a, la, low ? rounded(b) : b, lb, lo, t);
   }
   return record("einsum", {a, b}, std::move(y), keep::inputs, [la, lb, lo](Backward& g) {
     // Each factor's gradient is the result's times the other factor, summed over what the factor has not.
@@ -387,52 +387,48 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
   if (!is_floating(t))
     check::fail("einsum", "the operands are ", t,
                 ": one must be bfloat16, float32 or float64; convert with .to(float32)");
-  const DType computed = product_dtype(t, t);  // of products
-  for (Tensor& x : operands)
-    if (computed == t || !is_floating(x.dtype())) x = x.to(t);
   agree(formula, f, operands);
-  // Two operands of bfloat16 that share what is summed are one product. What takes several steps is computed in
-  // float32.
-  if (t == bfloat16 && autocast_dtype() != bfloat16 && several_steps(f)) {
-    std::vector<Tensor> wide;
-    wide.reserve(given.size());
-    for (const Tensor& x : given) wide.push_back(widened(x));
-    return narrowed(einsum(formula, wide));
-  }
-
-  Tensor y = operands[0];
-  Letters ly = f.operands[0];
-  for (std::size_t i = 1; i < operands.size(); ++i) {
-    // What the result or a later operand still has is kept.
-    const auto later = [&](char c) {
-      return f.out.has(c) || std::any_of(f.operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, f.operands.end(),
-                                         [c](const Letters& l) { return l.has(c); });
-    };
-    Letters lx = f.operands[i], keep_y, keep_x;
-    for (const char c : ly)
-      if (later(c) || lx.has(c)) keep_y.push(c);
-    for (const char c : lx)
-      if (later(c) || ly.has(c)) keep_x.push(c);
-    y = sum_others(y, ly, keep_y);
-    const Tensor x = sum_others(operands[i], lx, keep_x);
-    const bool last = i + 1 == operands.size();
-    Letters out;
-    if (last) {
-      out = filter(f.out, [&](char c) { return ly.has(c) || lx.has(c); });
-    } else {
-      int kept = 0;
-      for (const char c : ly) kept += later(c);
-      for (const char c : lx) kept += later(c) && !ly.has(c);
-      if (kept > Shape::max_rank) bad(formula, "a product on the way has more axes than a tensor can have");
-      out = filter(ly, later);
+  // One product rounds once by itself; of several steps, each would round.
+  const Precision p = several_steps(f) ? Precision::rounded_or_native : Precision::native;
+  t = compute_dtype(p, t);
+  const DType computed = product_dtype(t, t);  // of products
+  return with_precision(p, operands, [&](std::vector<Tensor> operands) {
+    for (Tensor& x : operands)
+      if (computed == t || !is_floating(x.dtype())) x = x.to(t);
+    Tensor y = operands[0];
+    Letters ly = f.operands[0];
+    for (std::size_t i = 1; i < operands.size(); ++i) {
+      // What the result or a later operand still has is kept.
+      const auto later = [&](char c) {
+        return f.out.has(c) || std::any_of(f.operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, f.operands.end(),
+                                           [c](const Letters& l) { return l.has(c); });
+      };
+      Letters lx = f.operands[i], keep_y, keep_x;
+      for (const char c : ly)
+        if (later(c) || lx.has(c)) keep_y.push(c);
       for (const char c : lx)
-        if (later(c) && !ly.has(c)) out.push(c);
+        if (later(c) || ly.has(c)) keep_x.push(c);
+      y = sum_others(y, ly, keep_y);
+      const Tensor x = sum_others(operands[i], lx, keep_x);
+      const bool last = i + 1 == operands.size();
+      Letters out;
+      if (last) {
+        out = filter(f.out, [&](char c) { return ly.has(c) || lx.has(c); });
+      } else {
+        int kept = 0;
+        for (const char c : ly) kept += later(c);
+        for (const char c : lx) kept += later(c) && !ly.has(c);
+        if (kept > Shape::max_rank) bad(formula, "a product on the way has more axes than a tensor can have");
+        out = filter(ly, later);
+        for (const char c : lx)
+          if (later(c) && !ly.has(c)) out.push(c);
+      }
+      y = contract(y, ly, x, lx, out, computed);
+      ly = out;
     }
-    y = contract(y, ly, x, lx, out, computed);
-    ly = out;
-  }
-  y = arrange(sum_others(y, ly, f.out), ly, f.out);
-  return y.impl() == given[0].impl() ? y.clone() : y;
+    y = arrange(sum_others(y, ly, f.out), ly, f.out);
+    return y.impl() == given[0].impl() ? y.clone() : y;
+  });
 }
 
 }  // namespace fit

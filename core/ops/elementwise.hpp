@@ -63,11 +63,11 @@ void each_run(const Shape& out, const Shape* const (&operands)[K], const Body& b
   });
 }
 
-// ---- bfloat16: kernels work on float, so runs are widened, computed and rounded block by block ---------------------
+// ---- bfloat16: kernels work on float. Runs are converted to float, computed and rounded, block by block -------------
 
-constexpr std::int64_t narrow_block = 512;  // elements: blocks of three operands stay in the L1 cache
+constexpr std::int64_t bfloat16_block = 512;  // elements: blocks of three operands stay in the L1 cache
 
-/// What a kernel reads of a run of x: itself, or a block of BFloat16 widened; one number where the stride is 0.
+/// What a kernel reads of a run of x: the run itself, or a block of BFloat16 as float. Stride 0 reads one number.
 template <class T>
 struct ReadBlock {
   const T* operator()(const T* x, std::int64_t, int) const { return x; }
@@ -78,7 +78,7 @@ struct ReadBlock<BFloat16> {
     kernels::widen(room, x, stride ? n : 1);
     return room;
   }
-  float room[narrow_block];
+  float room[bfloat16_block];
 };
 
 /// Where a kernel writes a run of y, and what makes elements of it.
@@ -91,11 +91,11 @@ template <>
 struct WriteBlock<BFloat16> {
   float* room(BFloat16*) { return block; }
   void done(BFloat16* y, std::int64_t n) const { kernels::round(y, block, n); }
-  float block[narrow_block];
+  float block[bfloat16_block];
 };
 
-/// f(z, x, y, n, sx, sy) as a function on runs of Z, X and Y: f itself, or, where f takes float in place of BFloat16,
-/// block by block.
+/// f(z, x, y, n, sx, sy) as a function on runs of Z, X and Y. Calls f block by block if f takes float instead of
+/// BFloat16.
 template <class Z, class X, class Y, class F>
 auto by_blocks(const F& f) {
   if constexpr (std::is_invocable_v<F, Z*, const X*, const Y*, std::int64_t, int, int>)
@@ -105,8 +105,8 @@ auto by_blocks(const F& f) {
       ReadBlock<X> of_x;
       ReadBlock<Y> of_y;
       WriteBlock<Z> of_z;
-      for (std::int64_t i = 0; i < n; i += narrow_block) {
-        const std::int64_t m = std::min(narrow_block, n - i);
+      for (std::int64_t i = 0; i < n; i += bfloat16_block) {
+        const std::int64_t m = std::min(bfloat16_block, n - i);
         f(of_z.room(z + i), of_x(x + sx * i, m, sx), of_y(y + sy * i, m, sy), m, sx, sy);
         of_z.done(z + i, m);
       }
@@ -122,8 +122,8 @@ auto by_blocks(const F& f) {
     return [f](Y* y, const X* x, std::int64_t n) {
       ReadBlock<X> of_x;
       WriteBlock<Y> of_y;
-      for (std::int64_t i = 0; i < n; i += narrow_block) {
-        const std::int64_t m = std::min(narrow_block, n - i);
+      for (std::int64_t i = 0; i < n; i += bfloat16_block) {
+        const std::int64_t m = std::min(bfloat16_block, n - i);
         f(of_y.room(y + i), of_x(x + i, m, 1), m);
         of_y.done(y + i, m);
       }
@@ -190,7 +190,7 @@ void run_short_rows(const Broadcast<2>& walk, Z* z, const X* x, const Y* y, cons
 }
 
 /// z = f(a, b), where f(z, x, y, n, sx, sy) works on one contiguous run (see kernels::Binary; any element types, with
-/// float in place of BFloat16).
+/// float instead of BFloat16).
 template <class Z, class X, class Y, class F>
 void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& function,
                 std::int64_t grain = elementwise_grain) {
@@ -216,15 +216,15 @@ void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& function,
 
 /// z = f(a, number), or f(number, a) if the number comes first. The number is not rounded to BFloat16.
 template <class Z, class X, class F>
-void run_with_number(Tensor& z, const Tensor& a, Wide<X> number, bool number_first, const F& f,
+void run_with_number(Tensor& z, const Tensor& a, AccT<X> number, bool number_first, const F& f,
                      std::int64_t grain = elementwise_grain) {
   Z* const pz = z.fresh<Z>();
   const X* const px = static_cast<const X*>(a.raw());
   parallel_for(z.numel(), grain, [&](std::int64_t i, std::int64_t end) {
     if (number_first)
-      by_blocks<Z, Wide<X>, X>(f)(pz + i, &number, px + i, end - i, 0, 1);
+      by_blocks<Z, AccT<X>, X>(f)(pz + i, &number, px + i, end - i, 0, 1);
     else
-      by_blocks<Z, X, Wide<X>>(f)(pz + i, px + i, &number, end - i, 1, 0);
+      by_blocks<Z, X, AccT<X>>(f)(pz + i, px + i, &number, end - i, 1, 0);
   });
 }
 

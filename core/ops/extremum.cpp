@@ -102,28 +102,31 @@ template <class Which>
 Tensor extreme(const char* op, const Tensor& x, const Axes& axes, KeepDims keep, Ties ties) {
   const Reduction r(op, x, axes);
   if (r.count() == 0) check::fail(op, "there is nothing to choose from along the axes given of shape ", x.shape());
-  if (is_narrow(x)) return narrowed(extreme<Which>(op, widened(x), axes, keep, ties), Precision::rounded);
-  Tensor y = Tensor::empty(r.shape(keep), x.dtype());
-  dispatch_wide(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const auto finish = [out = y.fresh<T>()](std::int64_t i, auto v) { out[i] = static_cast<T>(v); };
-    if constexpr (std::is_floating_point_v<T>)
-      fold_floating<T>(r, x, Which::template start<double>, Which::template kernel<T>(), nullptr, Which::order, finish);
-    else
-      r.fold(x.data<T>().data(), Which::template start<T>, plain_fold<T, T>(Which::order), Which::order, finish);
-  });
-  const Shape kept = r.shape(keepdims);
-  if (ties == Ties::first && axes.list().size() == 1 && x.rank() > 0)
-    return record(op, {x}, std::move(y), keep::inputs, [kept, axis = check::axis(op, x, axes.list()[0])](Backward& b) {
-      const Tensor chosen = indices<Which>(b.x(0), axis, keepdims);
-      b.give(0, scatter_add(zeros(b.shape(0), b.dtype(0)), axis, chosen, reshape(b.dy(), kept)));
+  return with_precision(Precision::rounded, {x}, [&](const Tensor& x) {
+    Tensor y = Tensor::empty(r.shape(keep), x.dtype());
+    dispatch_compute(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      const auto finish = [out = y.fresh<T>()](std::int64_t i, auto v) { out[i] = static_cast<T>(v); };
+      if constexpr (std::is_floating_point_v<T>)
+        fold_floating<T>(r, x, Which::template start<double>, Which::template kernel<T>(), nullptr, Which::order,
+                         finish);
+      else
+        r.fold(x.data<T>().data(), Which::template start<T>, plain_fold<T, T>(Which::order), Which::order, finish);
     });
-  return record(op, {x}, std::move(y), keep::inputs | keep::output, [kept](Backward& b) {
-    // If the result is NaN, it is shared among the NaNs; otherwise there are none.
-    const Tensor x = b.x(0);
-    const Tensor equal = logical_or(eq(x, reshape(b.y(), kept)), isnan(x)).to(x.dtype());
-    const Tensor share = equal / sum_to(equal, kept);
-    b.give(0, share * reshape(b.dy(), kept));
+    const Shape kept = r.shape(keepdims);
+    if (ties == Ties::first && axes.list().size() == 1 && x.rank() > 0)
+      return record(op, {x}, std::move(y), keep::inputs,
+                    [kept, axis = check::axis(op, x, axes.list()[0])](Backward& b) {
+                      const Tensor chosen = indices<Which>(b.x(0), axis, keepdims);
+                      b.give(0, scatter_add(zeros(b.shape(0), b.dtype(0)), axis, chosen, reshape(b.dy(), kept)));
+                    });
+    return record(op, {x}, std::move(y), keep::inputs | keep::output, [kept](Backward& b) {
+      // If the result is NaN, it is shared among the NaNs; otherwise there are none.
+      const Tensor x = b.x(0);
+      const Tensor equal = logical_or(eq(x, reshape(b.y(), kept)), isnan(x)).to(x.dtype());
+      const Tensor share = equal / sum_to(equal, kept);
+      b.give(0, share * reshape(b.dy(), kept));
+    });
   });
 }
 

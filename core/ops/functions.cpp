@@ -35,7 +35,7 @@ Tensor forward(Function f, const Tensor& x, double p = 0) {
   Tensor y = Tensor::empty(x.shape(), from.dtype());
   dispatch_floating(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    using W = Wide<T>;
+    using W = AccT<T>;
     run_unary<T, T>(y, from, [&](W* out, const W* in, std::int64_t n) {
       kernels::function<W>(f).forward(out, in, n, static_cast<W>(p));
     });
@@ -43,8 +43,8 @@ Tensor forward(Function f, const Tensor& x, double p = 0) {
   return y;
 }
 
-// Those that Autocast leaves in float32: logarithms, exponentials, and what has poles.
-bool wants_float32(Function f) {
+// Autocast computes logarithms, exponentials, and functions that have poles in float32.
+Precision precision_of(Function f) {
   switch (f) {
     case Function::exp:
     case Function::expm1:
@@ -57,18 +57,19 @@ bool wants_float32(Function f) {
     case Function::tan:
     case Function::asin:
     case Function::acos:
-      return true;
+      return Precision::native_or_float32;
     default:
-      return false;
+      return Precision::native;
   }
 }
 
-Tensor apply(Function f, const Tensor& given, double p = 0) {
+Tensor apply(Function f, const Tensor& x, double p = 0) {
   const Rule& rule = rule_of(f);
-  check::defined(rule.name, "x", given);
-  const Tensor x = wants_float32(f) ? precise(given) : given;
-  return record(rule.name, {x}, forward(f, x, p), rule.from_output ? keep::output : keep::inputs, [f, p](Backward& b) {
-    b.give(0, detail::derivative(f, b.dy(), rule_of(f).from_output ? b.y() : b.x(0), p));
+  check::defined(rule.name, "x", x);
+  return with_precision(precision_of(f), {x}, [&](const Tensor& x) {
+    return record(
+        rule.name, {x}, forward(f, x, p), rule.from_output ? keep::output : keep::inputs,
+        [f, p](Backward& b) { b.give(0, detail::derivative(f, b.dy(), rule_of(f).from_output ? b.y() : b.x(0), p)); });
   });
 }
 
@@ -86,7 +87,7 @@ Tensor detail::derivative(Function f, const Tensor& dy, const Tensor& v, double 
   Tensor dx = Tensor::empty(dy.shape(), dy.dtype());
   dispatch_floating(dx.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    using W = Wide<T>;
+    using W = AccT<T>;
     run_binary<T, T, T>(dx, dy, v, [&](W* z, const W* g, const W* a, std::int64_t n, int, int) {
       kernels::function<W>(f).backward(z, g, a, n, static_cast<W>(p));
     });

@@ -43,7 +43,7 @@ void expect_ids(const char* op, const Tensor& ids, std::int64_t low, std::int64_
 
 // sum[ids] += v along an axis, but not where the id is `skip`; ids have been checked.
 void add_rows(Tensor& sum, int axis, const Tensor& ids, const Tensor& v, std::int64_t skip) {
-  dispatch_wide(sum.dtype(), [&](auto kind) {
+  dispatch_compute(sum.dtype(), [&](auto kind) {
     using T = decltype(kind);
     if constexpr (!std::is_same_v<T, bool>)
       kernels::scatter_rows_add(sum.fresh<T>(), v.data<T>().data(), ids.data<std::int64_t>().data(), ids.numel(),
@@ -74,11 +74,12 @@ Tensor select_rows(const char* op, const Tensor& x, int axis, const Tensor& ids,
 // Zeros of `shape` with the rows of v added at ids along the axis, but not where the id is `skip`.
 Tensor select_rows_backward(const char* op, const Tensor& v, int axis, const Tensor& ids, const Shape& shape,
                             std::int64_t skip) {
-  if (is_narrow(v)) return narrowed(select_rows_backward(op, widened(v), axis, ids, shape, skip), Precision::rounded);
-  Tensor y = zeros(shape, v.dtype());
-  add_rows(y, axis, ids, v, skip);
-  return record(op, {v}, std::move(y), keep::saved(ids), [op, axis, skip](Backward& b) {
-    b.give(0, select_rows(op, b.dy(), axis, b.saved(0), b.shape(0), skip, skip));
+  return with_precision(Precision::rounded, {v}, [&](const Tensor& v) {
+    Tensor y = zeros(shape, v.dtype());
+    add_rows(y, axis, ids, v, skip);
+    return record(op, {v}, std::move(y), keep::saved(ids), [op, axis, skip](Backward& b) {
+      b.give(0, select_rows(op, b.dy(), axis, b.saved(0), b.shape(0), skip, skip));
+    });
   });
 }
 
@@ -108,13 +109,14 @@ Tensor index_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src
   check::shape("index_add", "src", src, x.shape().with(axis, ids.numel()));
   check::same_dtype("index_add", "x", x, "src", src);
   if (x.dtype() == DType::boolean) check::fail("index_add", "x is boolean: it must be a type of numbers");
-  if (is_narrow(x)) return narrowed(index_add(widened(x), axis, ids, widened(src)), Precision::rounded);
-  Tensor y = x.detach().clone();
-  add_rows(y, axis, ids, src, no_id);
-  // dx = dy;  dsrc = dy where it was added
-  return record("index_add", {x, src}, std::move(y), keep::saved(ids), [axis](Backward& b) {
-    b.give(0, b.dy());
-    if (b.wants(1)) b.give(1, index_select(b.dy(), axis, b.saved(0)));
+  return with_precision(Precision::rounded, {x, src}, [&](const Tensor& x, const Tensor& src) {
+    Tensor y = x.detach().clone();
+    add_rows(y, axis, ids, src, no_id);
+    // dx = dy;  dsrc = dy where it was added
+    return record("index_add", {x, src}, std::move(y), keep::saved(ids), [axis](Backward& b) {
+      b.give(0, b.dy());
+      if (b.wants(1)) b.give(1, index_select(b.dy(), axis, b.saved(0)));
+    });
   });
 }
 
@@ -258,13 +260,14 @@ Tensor scatter_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& s
   check::shape("scatter_add", "src", src, ids.shape());
   check::same_dtype("scatter_add", "x", x, "src", src);
   if (x.dtype() == DType::boolean) check::fail("scatter_add", "x is boolean: it must be a type of numbers");
-  if (is_narrow(x)) return narrowed(scatter_add(widened(x), axis, ids, widened(src)), Precision::rounded);
-  Tensor y = x.detach().clone();
-  scatter_into(y, axis, ids, src);
-  // dx = dy;  dsrc = dy where it was added
-  return record("scatter_add", {x, src}, std::move(y), keep::saved(ids), [axis](Backward& b) {
-    b.give(0, b.dy());
-    if (b.wants(1)) b.give(1, gather(b.dy(), axis, b.saved(0)));
+  return with_precision(Precision::rounded, {x, src}, [&](const Tensor& x, const Tensor& src) {
+    Tensor y = x.detach().clone();
+    scatter_into(y, axis, ids, src);
+    // dx = dy;  dsrc = dy where it was added
+    return record("scatter_add", {x, src}, std::move(y), keep::saved(ids), [axis](Backward& b) {
+      b.give(0, b.dy());
+      if (b.wants(1)) b.give(1, gather(b.dy(), axis, b.saved(0)));
+    });
   });
 }
 

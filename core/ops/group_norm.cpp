@@ -30,25 +30,19 @@ Tensor scaled(Tensor y, const Tensor& weight, const Tensor& bias) {
   return y;
 }
 
-// What was computed of a bfloat16 x in float32: rounded, unless one of the others is wider.
-template <class... Others>
-Tensor given_back(const Tensor& y, const Others&... others) {
-  const bool narrow = ((!others.defined() || is_narrow(others)) && ...);
-  return narrow ? narrowed(y) : y;
-}
-
 }  // namespace
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias, double eps) {
   const std::int64_t channels = channels_of("group_norm", x, weight, bias, eps);
   if (groups < 1 || channels % groups != 0)
     check::fail("group_norm", "groups is ", groups, ": it must divide the ", channels, " channels of x ", x.shape());
-  if (is_narrow(x))
-    return given_back(group_norm(widened(x), groups, widened(weight), widened(bias), eps), weight, bias);
-  if (x.numel() == 0) return scaled(x.clone(), weight, bias);
-  const std::int64_t rows = x.shape()[0] * groups;
-  const Tensor y = layer_norm(reshape(x, Shape{rows, x.numel() / rows}), {}, {}, eps);
-  return scaled(reshape(y, x.shape()), weight, bias);
+  return with_precision(Precision::float32, {x, weight, bias},
+                        [&](const Tensor& x, const Tensor& weight, const Tensor& bias) {
+                          if (x.numel() == 0) return scaled(x.clone(), weight, bias);
+                          const std::int64_t rows = x.shape()[0] * groups;
+                          const Tensor y = layer_norm(reshape(x, Shape{rows, x.numel() / rows}), {}, {}, eps);
+                          return scaled(reshape(y, x.shape()), weight, bias);
+                        });
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight, const Tensor& bias,
@@ -56,20 +50,21 @@ Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const 
   const std::int64_t channels = channels_of("batch_norm", x, weight, bias, eps);
   if (mean.defined() != var.defined())
     check::fail("batch_norm", mean.defined() ? "var" : "mean", " is undefined: give it, or neither for the batch's");
-  if (is_narrow(x))
-    return given_back(batch_norm(widened(x), widened(mean), widened(var), widened(weight), widened(bias), eps), mean,
-                      var, weight, bias);
-  if (mean.defined()) {
-    check::floating("batch_norm", "mean", mean);
-    check::floating("batch_norm", "var", var);
-    check::shape("batch_norm", "mean", mean, {channels});
-    check::shape("batch_norm", "var", var, {channels});
-    return scaled((x - along_channels(mean, x)) * rsqrt(along_channels(var, x) + eps), weight, bias);
-  }
-  std::vector<int> axes{0};
-  for (int a = 2; a < x.rank(); ++a) axes.push_back(a);
-  const Tensor centred = x - fit::mean(x, axes, keepdims);
-  return scaled(centred * rsqrt(fit::mean(centred * centred, axes, keepdims) + eps), weight, bias);
+  return with_precision(
+      Precision::float32, {x, mean, var, weight, bias},
+      [&](const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight, const Tensor& bias) {
+        if (mean.defined()) {
+          check::floating("batch_norm", "mean", mean);
+          check::floating("batch_norm", "var", var);
+          check::shape("batch_norm", "mean", mean, {channels});
+          check::shape("batch_norm", "var", var, {channels});
+          return scaled((x - along_channels(mean, x)) * rsqrt(along_channels(var, x) + eps), weight, bias);
+        }
+        std::vector<int> axes{0};
+        for (int a = 2; a < x.rank(); ++a) axes.push_back(a);
+        const Tensor centred = x - fit::mean(x, axes, keepdims);
+        return scaled(centred * rsqrt(fit::mean(centred * centred, axes, keepdims) + eps), weight, bias);
+      });
 }
 
 }  // namespace fit

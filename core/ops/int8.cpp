@@ -35,7 +35,7 @@ std::int64_t size_of_groups(std::int64_t k, std::int64_t groups) {
 // A group of n elements, which are finite.
 template <class T>
 void quantize_group(const T* x, std::int64_t n, std::int8_t* values, T* scale) {
-  using W = Wide<T>;
+  using W = AccT<T>;
   W most = 0;
   for (std::int64_t i = 0; i < n; ++i) most = std::max(most, std::abs(static_cast<W>(x[i])));
   *scale = static_cast<T>(most / static_cast<W>(largest));
@@ -95,7 +95,7 @@ Int8Matrix quantize(const Tensor& w, std::int64_t group_size) {
     parallel_for(n, (1 << 13) / (k + 1) + 1, [&](std::int64_t row, std::int64_t end) {
       for (; row < end; ++row) {
         const T* const x = from + row * k;
-        if (!std::all_of(x, x + k, [](T v) { return std::isfinite(static_cast<Wide<T>>(v)); })) wrong = row;
+        if (!std::all_of(x, x + k, [](T v) { return std::isfinite(static_cast<AccT<T>>(v)); })) wrong = row;
         for (std::int64_t g = 0; g < groups && wrong < 0; ++g)
           quantize_group(x + g * size, std::min(size, k - g * size), to + row * k + g * size,
                          scales + row * groups + g);
@@ -172,6 +172,15 @@ Tensor embedding(const Int8Matrix& table, const Tensor& ids) {
                        kernels::AxisView(table.values().shape(), 0), size_of(int8), -1);
   const Tensor rows = dequantize({values, reshape(scale, {ids.numel(), table.scale().shape()[1]})});
   return reshape(rows, ids.shape().inserted(ids.rank(), k));
+}
+
+Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
+  return std::visit([&](const auto& w) { return linear(x, w, bias); }, weight);
+}
+
+Tensor embedding(const Weight& table, const Tensor& ids, std::int64_t padding_idx) {
+  if (const auto* const floating = std::get_if<Tensor>(&table)) return embedding(*floating, ids, padding_idx);
+  return embedding(std::get<Int8Matrix>(table), ids);
 }
 
 }  // namespace fit

@@ -66,8 +66,8 @@ void select_heads(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& v
 Tensor product(Kind kind, const Tensor& a, const Tensor& b, const Tensor& visible, HeadLayout heads) {
   const NoGrad no_grad;  // recorded by the caller, with an adjoint that selects as well
   Tensor out = einsum(formula(kind, heads), {a, b});
-  dispatch_wide_floating(out.dtype(),
-                         [&](auto zero) { select_heads<decltype(zero)>(out, a, b, visible, kind, heads); });
+  dispatch_compute_floating(out.dtype(),
+                            [&](auto zero) { select_heads<decltype(zero)>(out, a, b, visible, kind, heads); });
   return out;
 }
 

@@ -92,7 +92,7 @@ void product_into(Tensor& c, DType t, const Plan& p, const Tensor& a, const Tens
       c.dtype() == float32 ? run<BFloat16>(p, x, y, c.fresh<float>(), accumulate)
                            : run<BFloat16>(p, x, y, c.fresh<BFloat16>(), accumulate);
     });
-  dispatch_wide_floating(t, [&](auto zero) {
+  dispatch_compute_floating(t, [&](auto zero) {
     using T = decltype(zero);
     run<T>(p, static_cast<const T*>(a.raw()), static_cast<const T*>(b.raw()), c.fresh<T>(), accumulate);
   });

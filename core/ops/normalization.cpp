@@ -32,7 +32,7 @@ Forward forward(Norm kind, const Tensor& x, const Tensor& weight, const Tensor& 
   Forward f{Tensor::empty(x.shape(), x.dtype()), kind == Norm::layer ? Tensor::empty({rows}, float64) : Tensor(),
             Tensor::empty({rows}, float64)};
   if (x.numel() == 0) return f;
-  dispatch_wide_floating(x.dtype(), [&](auto zero) {
+  dispatch_compute_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = kernels::norm_rows<T>();
     const auto kernel = kind == Norm::layer ? kernels.layer : kernels.rms;
@@ -62,7 +62,7 @@ Gradients fused_gradients(Norm kind, const Tensor& x, const Tensor& dy, const Te
   if (want_x) g.x = Tensor::empty(x.shape(), x.dtype());
   if (want_weight) g.weight = zeros({blocks, n}, x.dtype());
   if (want_bias) g.bias = zeros({blocks, n}, x.dtype());
-  dispatch_wide_floating(x.dtype(), [&](auto zero) {
+  dispatch_compute_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = kernels::norm_rows<T>();
     const auto kernel = kind == Norm::layer ? kernels.layer_backward : kernels.rms_backward;
@@ -96,24 +96,8 @@ Gradients composed_gradients(Norm kind, const Tensor& x, const Tensor& dy, const
   return {r * dx, sum_to(dy * h, row), sum_to(dy, row)};
 }
 
-Tensor norm_rows(const char* op, Norm kind, const Tensor& given, const Tensor& given_weight, const Tensor& given_bias,
-                 double eps) {
-  check::floating(op, "x", given);
-  if (given.rank() == 0) check::fail(op, "x is a scalar: it must have an axis to normalise along");
-  DType t = given.dtype();
-  const auto consider = [&](const char* name, const Tensor& p) {
-    if (!p.defined()) return;
-    check::floating(op, name, p);
-    check::shape(op, name, p, {given.shape().back()});
-    t = promote(t, p.dtype());
-  };
-  consider("weight", given_weight);
-  consider("bias", given_bias);
-  if (!(eps >= 0)) check::fail(op, "eps is ", eps, ": it can't be negative");
-  if (t == bfloat16)
-    return narrowed(norm_rows(op, kind, widened(given), widened(given_weight), widened(given_bias), eps));
-  const Tensor x = given.to(t), weight = given_weight.defined() ? given_weight.to(t) : given_weight,
-               bias = given_bias.defined() ? given_bias.to(t) : given_bias;
+// Of x, weight and bias of one type.
+Tensor normalised(const char* op, Norm kind, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   Forward f = forward(kind, x, weight, bias, eps);
   return record(op, {x, weight, bias}, std::move(f.y), keep::input(0, 1) | keep::saved(f.mean, f.rstd),
                 [kind, eps](Backward& b) {
@@ -125,6 +109,27 @@ Tensor norm_rows(const char* op, Norm kind, const Tensor& given, const Tensor& g
                   if (want_weight) b.give(1, std::move(g.weight));
                   if (want_bias) b.give(2, std::move(g.bias));
                 });
+}
+
+Tensor norm_rows(const char* op, Norm kind, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  check::floating(op, "x", x);
+  if (x.rank() == 0) check::fail(op, "x is a scalar: it must have an axis to normalise along");
+  DType t = x.dtype();
+  const auto consider = [&](const char* name, const Tensor& p) {
+    if (!p.defined()) return;
+    check::floating(op, name, p);
+    check::shape(op, name, p, {x.shape().back()});
+    t = promote(t, p.dtype());
+  };
+  consider("weight", weight);
+  consider("bias", bias);
+  if (!(eps >= 0)) check::fail(op, "eps is ", eps, ": it can't be negative");
+  constexpr Precision p = Precision::float32;
+  t = compute_dtype(p, t);
+  return with_precision(p, {x, weight, bias}, [&](const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    return normalised(op, kind, x.to(t), weight.defined() ? weight.to(t) : weight, bias.defined() ? bias.to(t) : bias,
+                      eps);
+  });
 }
 
 }  // namespace

@@ -64,64 +64,66 @@ DType number_type(DType t) { return t == boolean ? int64 : t; }
 // Calls f with a zero of int64, float32 or float64.
 template <class F>
 void dispatch_number(DType t, const F& f) {
-  t == int64 ? f(std::int64_t{}) : dispatch_wide_floating(t, f);
+  t == int64 ? f(std::int64_t{}) : dispatch_compute_floating(t, f);
 }
 
 }  // namespace
 
 Tensor pow(const Tensor& x, Scalar e) {
   check::defined("pow", "x", x);
-  if (is_narrow(x)) return narrowed(pow(widened(x), e));
-  const DType t = number_type(x.dtype());
-  const Tensor from = to_dtype_no_grad(x, t);
-  Tensor y = Tensor::empty(x.shape(), t);
-  dispatch_number(t, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (std::is_floating_point_v<T>)
-      if (run_fast_path<T>(y, from, e.value())) return;
-    run_with_number<T, T>(y, from, number_as<T>("pow", e), false, power_runs<T>(), pow_grain<T>);
-  });
-  // dx = dy e x^(e-1)
-  return record("pow", {x}, std::move(y), keep::inputs, [e](Backward& b) {
-    const double v = e.value();
-    if (v == 0) return b.give(0, zeros_like(b.dy()));
-    const Tensor x = b.x(0);
-    if (may_overflow_alone(v)) {
-      const Tensor root = pow(x, (v - 1) / 2);
-      return b.give(0, mul(mul(mul(b.dy(), v), root), root));
-    }
-    b.give(0, mul(b.dy(), mul(v == 2 ? x : pow(x, v - 1), v)));
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    const DType t = number_type(x.dtype());
+    const Tensor from = to_dtype_no_grad(x, t);
+    Tensor y = Tensor::empty(x.shape(), t);
+    dispatch_number(t, [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (std::is_floating_point_v<T>)
+        if (run_fast_path<T>(y, from, e.value())) return;
+      run_with_number<T, T>(y, from, number_as<T>("pow", e), false, power_runs<T>(), pow_grain<T>);
+    });
+    // dx = dy e x^(e-1)
+    return record("pow", {x}, std::move(y), keep::inputs, [e](Backward& b) {
+      const double v = e.value();
+      if (v == 0) return b.give(0, zeros_like(b.dy()));
+      const Tensor x = b.x(0);
+      if (may_overflow_alone(v)) {
+        const Tensor root = pow(x, (v - 1) / 2);
+        return b.give(0, mul(mul(mul(b.dy(), v), root), root));
+      }
+      b.give(0, mul(b.dy(), mul(v == 2 ? x : pow(x, v - 1), v)));
+    });
   });
 }
 
 Tensor pow(const Tensor& x, const Tensor& e) {
   check::defined("pow", "x", x, "e", e);
-  const DType t = number_type(promote(x.dtype(), e.dtype()));
-  if (t == bfloat16) return narrowed(pow(x.to(float32), e.to(float32)));
-  const Tensor base = to_dtype_no_grad(x, t), exponent = to_dtype_no_grad(e, t);
-  Tensor y = Tensor::empty(check::broadcast("pow", x.shape(), e.shape()), t);
-  dispatch_number(t, [&](auto zero) {
-    using T = decltype(zero);
-    run_binary<T, T, T>(y, base, exponent, power_runs<T>(), pow_grain<T>);
-  });
-  return record("pow", {x, e}, std::move(y), keep::inputs | keep::output, [](Backward& b) {
-    const Tensor x = b.x(0).to(b.dy().dtype()), e = b.x(1).to(b.dy().dtype());
-    // dx = dy e x^(e-1), and 0 for e = 0, also where 1 / x is infinite or NaN
-    if (b.wants(0)) {
-      const Tensor pole = logical_and(eq(e, 0), logical_not(isfinite(div(1, x))));
-      const Tensor halved = logical_and(lt(abs(e), 1), ne(e, 0)), exponent = sub(e, 1);
-      const Tensor root = pow(x, where(pole, 0, where(halved, mul(exponent, 0.5), exponent)));
-      b.give(0, mul(mul(mul(b.dy(), e), root), where(halved, root, 1)));
-    }
-    // de = dy y ln x, and 0 for x = 0 and e >= 0, where the logarithm is infinite
-    if (b.wants(1)) b.give(1, mul(b.dy(), mul(b.y(), log(where(logical_and(eq(x, 0), ge(e, 0)), 1, x)))));
+  return with_precision(Precision::float32, {x, e}, [&](const Tensor& x, const Tensor& e) {
+    const DType t = number_type(promote(x.dtype(), e.dtype()));
+    const Tensor base = to_dtype_no_grad(x, t), exponent = to_dtype_no_grad(e, t);
+    Tensor y = Tensor::empty(check::broadcast("pow", x.shape(), e.shape()), t);
+    dispatch_number(t, [&](auto zero) {
+      using T = decltype(zero);
+      run_binary<T, T, T>(y, base, exponent, power_runs<T>(), pow_grain<T>);
+    });
+    return record("pow", {x, e}, std::move(y), keep::inputs | keep::output, [](Backward& b) {
+      const Tensor x = b.x(0).to(b.dy().dtype()), e = b.x(1).to(b.dy().dtype());
+      // dx = dy e x^(e-1), and 0 for e = 0, also where 1 / x is infinite or NaN
+      if (b.wants(0)) {
+        const Tensor pole = logical_and(eq(e, 0), logical_not(isfinite(div(1, x))));
+        const Tensor halved = logical_and(lt(abs(e), 1), ne(e, 0)), exponent = sub(e, 1);
+        const Tensor root = pow(x, where(pole, 0, where(halved, mul(exponent, 0.5), exponent)));
+        b.give(0, mul(mul(mul(b.dy(), e), root), where(halved, root, 1)));
+      }
+      // de = dy y ln x, and 0 for x = 0 and e >= 0, where the logarithm is infinite
+      if (b.wants(1)) b.give(1, mul(b.dy(), mul(b.y(), log(where(logical_and(eq(x, 0), ge(e, 0)), 1, x)))));
+    });
   });
 }
 
 Tensor pow(Scalar x, const Tensor& e) {
   check::defined("pow", "e", e);
-  if (is_narrow(e)) return narrowed(pow(x, widened(e)));
-  return pow(full({}, x, number_type(e.dtype())), e);
+  return with_precision(Precision::float32, {e},
+                        [&](const Tensor& e) { return pow(full({}, x, number_type(e.dtype())), e); });
 }
 
 }  // namespace fit

@@ -1,24 +1,111 @@
 #pragma once
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include "fit/autocast.hpp"
 #include "fit/ops.hpp"
 
-// Operations on bfloat16 that are computed in float32 as a whole.
+// What operations do with bfloat16: each says it once, by a Precision.
 namespace fit {
 
-inline bool is_narrow(const Tensor& x) { return x.defined() && x.dtype() == bfloat16; }
+/// How an operation computes with bfloat16 operands; after "or", how it does under Autocast(bfloat16).
+enum class Precision {
+  native,             ///< reads and writes bfloat16 itself, block by block or as a whole
+  native_or_float32,  ///< native; under Autocast it computes and gives float32: exponentials, logarithms, sums
+  rounded,            ///< computes in float32 and rounds its results once
+  rounded_or_native,  ///< rounded; under Autocast native: what is made of matrix products
+  float32             ///< computes in float32; rounded, but under Autocast float32: softmax, norms, losses
+};
 
-/// bfloat16 as float32; the gradient flows through. What is undefined stays so.
-inline Tensor widened(const Tensor& x) { return is_narrow(x) ? x.to(float32) : x; }
-
-/// The same under Autocast alone: the operand of an operation that works on bfloat16 by itself, and then gives float32.
-inline Tensor precise(const Tensor& x) { return autocast_dtype() == bfloat16 ? widened(x) : x; }
-
-/// What float32 has given for bfloat16 operands: rounded once. With Precision::kept Autocast leaves it in float32, as
-/// for softmax, norms, losses, sums, logarithms and exponentials.
-enum class Precision { rounded, kept };
-inline Tensor narrowed(const Tensor& y, Precision p = Precision::kept) {
-  if (p == Precision::kept && autocast_dtype() == bfloat16) return y;
-  return y.dtype() == float32 ? y.to(bfloat16) : y;
+/// The type that such an operation computes in, for operands of type t.
+inline DType compute_dtype(Precision p, DType t) {
+  if (t != bfloat16 || p == Precision::native) return t;
+  if (p == Precision::native_or_float32) return autocast_dtype() == bfloat16 ? float32 : bfloat16;
+  if (p == Precision::rounded_or_native) return autocast_dtype();
+  return float32;
 }
+
+/// The type of its results.
+inline DType result_dtype(Precision p, DType t) {
+  const bool keeps_float32 = p == Precision::native_or_float32 || p == Precision::float32;
+  return t == bfloat16 && keeps_float32 && autocast_dtype() == bfloat16 ? fit::float32 : t;
+}
+
+inline bool is_bfloat16(const Tensor& x) { return x.defined() && x.dtype() == bfloat16; }
+
+/// bfloat16 as float32; everything else, undefined tensors too, as it is. The gradient flows through.
+inline Tensor to_float32(const Tensor& x) { return is_bfloat16(x) ? x.to(float32) : x; }
+
+/// float32 rounded to bfloat16; everything else as it is.
+inline Tensor to_bfloat16(Tensor y) { return y.defined() && y.dtype() == float32 ? y.to(bfloat16) : y; }
+inline std::vector<Tensor> to_bfloat16(std::vector<Tensor> all) {
+  for (Tensor& y : all) y = to_bfloat16(std::move(y));
+  return all;
+}
+
+namespace detail {
+
+/// The decisions of with_precision() for one call.
+class PrecisionGate {
+ public:
+  PrecisionGate(Precision p, const Inputs& operands) {
+    if (compute_dtype(p, bfloat16) == bfloat16) return;
+    DType t = bfloat16;
+    for (int i = 0; i < operands.size(); ++i) {
+      converts_ |= is_bfloat16(operands[i]);
+      if (operands[i].defined()) t = promote(t, operands[i].dtype());
+    }
+    rounds_ = converts_ && result_dtype(p, t) == bfloat16;
+  }
+  bool converts() const { return converts_; }
+  template <class Y>
+  Y result(Y y) const {
+    if (!rounds_) return y;
+    return to_bfloat16(std::move(y));
+  }
+
+ private:
+  bool converts_ = false, rounds_ = false;
+};
+
+template <std::size_t N, class Body, std::size_t... I>
+auto with_precision(Precision p, const Inputs::Ref (&x)[N], const Body& body, std::index_sequence<I...>) {
+  const PrecisionGate gate(p, {x[I]...});
+  Tensor converted[N];
+  if (gate.converts())
+    for (std::size_t i = 0; i < N; ++i) converted[i] = to_float32(*x[i].tensor);
+  return gate.result(body((gate.converts() ? converted[I] : *x[I].tensor)...));
+}
+
+}  // namespace detail
+
+/// The one gate for bfloat16. Calls body(x...) with the operands converted to float32 if p asks for it, and rounds the
+/// results to bfloat16 then, unless an operand was float32 or float64. Operands may be undefined. The results are a
+/// Tensor or a vector of them.
+///
+///     return with_precision(Precision::float32, {x, weight}, [&](const Tensor& x, const Tensor& weight) {
+///       return record(…);
+///     });
+template <std::size_t N, class Body>
+auto with_precision(Precision p, const detail::Inputs::Ref (&operands)[N], const Body& body) {
+  return detail::with_precision(p, operands, body, std::make_index_sequence<N>());
+}
+/// The same for operands in a vector, which the body takes as one.
+template <class V, class Body, class = std::enable_if_t<std::is_same_v<V, std::vector<Tensor>>>>
+auto with_precision(Precision p, const V& operands, const Body& body) {
+  const detail::PrecisionGate gate(p, operands);
+  if (!gate.converts()) return body(operands);
+  V converted;
+  converted.reserve(operands.size());
+  for (const Tensor& x : operands) converted.push_back(to_float32(x));
+  return gate.result(body(converted));
+}
+
+// The former names, which attention still calls.
+inline bool is_narrow(const Tensor& x) { return is_bfloat16(x); }
+inline Tensor widened(const Tensor& x) { return to_float32(x); }
+inline Tensor narrowed(const Tensor& y) { return autocast_dtype() == bfloat16 ? y : to_bfloat16(y); }
 
 }  // namespace fit

@@ -32,7 +32,7 @@ struct Normal {
 template <class Kind, class Done>
 void fill(Tensor& y, Generator& g, const Done& done) {
   const kernels::RandomKey key{g.seed(), g.next_call()};
-  dispatch_wide_floating(y.dtype(), [&](auto zero) {
+  dispatch_compute_floating(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto kernel = Kind::template kernel<T>();
     T* const p = y.fresh<T>();

@@ -231,17 +231,15 @@ void give_fused(Backward& b, Cell cell) {
 
 // ---- what both share ------------------------------------------------------------------------------------------------
 
-std::vector<Tensor> steps(Cell cell, Operands in) {
+std::vector<Tensor> steps(Cell cell, const Operands& in) {
   const char* const op = name_of(cell);
   const char* const names[] = {"x", "weight", "bias", "h", "c"};
-  const Autocast precise(float32);
-  DType type = float32;
-  bool narrow = true;  // all of them
+  const Autocast exact(float32);
+  DType type = bfloat16;
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (i == 2 && !in[i].defined()) continue;
     check::floating(op, names[i], in[i]);
     type = promote(type, in[i].dtype());
-    narrow = narrow && is_narrow(in[i]);
   }
   const std::int64_t G = gates_of(cell);
   const Tensor &x = in[0], &h = in[3];
@@ -253,28 +251,30 @@ std::vector<Tensor> steps(Cell cell, Operands in) {
   check::shape(op, "weight", in[1], {G * H, H});
   if (in[2].defined()) check::shape(op, "bias", in[2], {G * H});
   if (cell == Cell::lstm) check::shape(op, "c", in[4], h.shape());
-  bool recorded = false;
-  for (Tensor& t : in) {
-    if (t.defined()) t = t.to(type);
-    recorded = recorded || (grad_enabled() && t.defined() && t.requires_grad());
-  }
+  type = compute_dtype(Precision::rounded, type);
+  return with_precision(Precision::rounded, in, [&](Operands in) {
+    bool recorded = false;
+    for (Tensor& t : in) {
+      if (t.defined()) t = t.to(type);
+      recorded = recorded || (grad_enabled() && t.defined() && t.requires_grad());
+    }
 
-  Kept kept;
-  std::vector<Tensor> y;
-  {
-    const NoGrad no_grad;
-    dispatch_wide_floating(type, [&](auto zero) { y = forward<decltype(zero)>(cell, in, recorded ? &kept : nullptr); });
-  }
-  if (cell == Cell::gru) y.pop_back();
-  record(op, in, y, keep::inputs | keep::output | keep::saved(kept.gates, kept.c), [cell](Backward& b) {
-    if (b.recording())
-      give_composed(b, [cell](const Operands& in) { return composed(cell, in); });
-    else
-      dispatch_wide_floating(b.x(0).dtype(), [&](auto zero) { give_fused<decltype(zero)>(b, cell); });
+    Kept kept;
+    std::vector<Tensor> y;
+    {
+      const NoGrad no_grad;
+      dispatch_compute_floating(type,
+                                [&](auto zero) { y = forward<decltype(zero)>(cell, in, recorded ? &kept : nullptr); });
+    }
+    if (cell == Cell::gru) y.pop_back();
+    record(op, in, y, keep::inputs | keep::output | keep::saved(kept.gates, kept.c), [cell](Backward& b) {
+      if (b.recording())
+        give_composed(b, [cell](const Operands& in) { return composed(cell, in); });
+      else
+        dispatch_compute_floating(b.x(0).dtype(), [&](auto zero) { give_fused<decltype(zero)>(b, cell); });
+    });
+    return y;
   });
-  if (narrow)
-    for (Tensor& t : y) t = t.to(bfloat16);
-  return y;
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 template <class T, class Finish>
 void each_sum(const Reduction& r, const Tensor& x, const Finish& finish) {
   if constexpr (is_floating_element<T>)
-    fold_floating<T>(r, x, 0.0, kernels::reduce<Wide<T>>().sum, nullptr, std::plus<>(), finish);
+    fold_floating<T>(r, x, 0.0, kernels::reduce<AccT<T>>().sum, nullptr, std::plus<>(), finish);
   else
     r.fold(x.data<T>().data(), std::int64_t{0}, plain_fold<T, std::int64_t>(std::plus<>()), std::plus<>(), finish);
 }
@@ -29,9 +29,7 @@ template <class T>
 using Total = std::conditional_t<is_floating_element<T>, T, std::int64_t>;
 DType total_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::int64; }
 // The same for a sum, which Autocast leaves in float32.
-DType sum_dtype(const Tensor& x) {
-  return is_narrow(x) && autocast_dtype() == bfloat16 ? DType::float32 : total_dtype(x);
-}
+DType sum_dtype(const Tensor& x) { return result_dtype(Precision::native_or_float32, total_dtype(x)); }
 
 // In type t, which is total_dtype(x), or float32 for bfloat16.
 Tensor sum_over(const Reduction& r, const Tensor& x, const Shape& result, DType t) {
@@ -42,7 +40,7 @@ Tensor sum_over(const Reduction& r, const Tensor& x, const Shape& result, DType 
       using Out = decltype(total_zero);
       each_sum<T>(r, x, [out = y.fresh<Out>()](std::int64_t i, auto total) { out[i] = static_cast<Out>(total); });
     };
-    t == total_dtype(x) ? given_as(Total<T>{}) : given_as(Wide<Total<T>>{});
+    t == total_dtype(x) ? given_as(Total<T>{}) : given_as(AccT<Total<T>>{});
   });
   return record("sum", {x}, std::move(y), keep::nothing,
                 [kept = r.shape(keepdims)](Backward& b) { b.give(0, expand_grad(b.dy(), kept, b.shape(0))); });
@@ -70,30 +68,31 @@ void each_deviation(const Reduction& r, const Tensor& x, const Finish& finish) {
 /// The variance, or its root; NaN where no degrees of freedom are left.
 Tensor var_or_std(const char* op, const Tensor& x, const Reduction& r, Correction correction, KeepDims keep,
                   bool root) {
-  if (is_narrow(x)) return narrowed(var_or_std(op, widened(x), r, correction, keep, root));
-  Tensor y = Tensor::empty(r.shape(keep), x.dtype());
-  const double n = static_cast<double>(r.count()), freedom = n - static_cast<double>(correction);
-  dispatch_wide_floating(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    each_deviation<T>(r, x, [=, out = y.fresh<T>()](std::int64_t i, double total) {
-      const double v = freedom > 0 ? total / freedom : std::numeric_limits<double>::quiet_NaN();
-      out[i] = static_cast<T>(root ? std::sqrt(v) : v);
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    Tensor y = Tensor::empty(r.shape(keep), x.dtype());
+    const double n = static_cast<double>(r.count()), freedom = n - static_cast<double>(correction);
+    dispatch_compute_floating(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      each_deviation<T>(r, x, [=, out = y.fresh<T>()](std::int64_t i, double total) {
+        const double v = freedom > 0 ? total / freedom : std::numeric_limits<double>::quiet_NaN();
+        out[i] = static_cast<T>(root ? std::sqrt(v) : v);
+      });
     });
+    return record(op, {x}, std::move(y), root ? keep::inputs | keep::output : keep::inputs,
+                  [=, kept = r.shape(keepdims)](Backward& b) {
+                    // dvar/dx = 2 (x - mean) / (n - correction);  dstd = dvar / (2 std), and 0 at 0
+                    const Tensor x = b.x(0), centred = x - sum_to(x, kept) / n;
+                    const Tensor dy = root ? quotient_or_zero(b.dy(), b.y()) : b.dy() * 2;
+                    b.give(0, centred * reshape(dy / freedom, kept));
+                  });
   });
-  return record(op, {x}, std::move(y), root ? keep::inputs | keep::output : keep::inputs,
-                [=, kept = r.shape(keepdims)](Backward& b) {
-                  // dvar/dx = 2 (x - mean) / (n - correction);  dstd = dvar / (2 std), and 0 at 0
-                  const Tensor x = b.x(0), centred = x - sum_to(x, kept) / n;
-                  const Tensor dy = root ? quotient_or_zero(b.dy(), b.y()) : b.dy() * 2;
-                  b.give(0, centred * reshape(dy / freedom, kept));
-                });
 }
 
 /// The product of all other elements of each row: of those before it, times those after it.
 Tensor products_of_others(const Tensor& rows) {
   Tensor y = Tensor::empty(rows.shape(), rows.dtype());
   const std::int64_t n = rows.size(1);
-  dispatch_wide_floating(rows.dtype(), [&](auto zero) {
+  dispatch_compute_floating(rows.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const out = y.fresh<T>();
     const T* const in = rows.data<T>().data();
@@ -215,22 +214,22 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 }
 
 Tensor detail::sum_to(const Tensor& x, const Shape& shape, DType t) {
-  const DType own = is_narrow(x) && t == float32 ? t : x.dtype();
-  return summed_to(t == float64 ? x.to(t) : x, shape, t == float64 ? t : own).to(t);
+  return summed_to(t == float64 ? x.to(t) : x, shape, promote(x.dtype(), t)).to(t);
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, KeepDims keep) {
   check::floating("mean", "x", x);
-  if (is_narrow(x)) return narrowed(mean(widened(x), axes, keep));
-  const Reduction r("mean", x, axes);
-  Tensor y = Tensor::empty(r.shape(keep), x.dtype());
-  const double n = static_cast<double>(r.count());
-  dispatch_wide_floating(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    each_sum<T>(r, x, [n, out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(total / n); });
-  });
-  return record("mean", {x}, std::move(y), keep::nothing, [n, kept = r.shape(keepdims)](Backward& b) {
-    b.give(0, expand_grad(div(b.dy(), n), kept, b.shape(0)));
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    const Reduction r("mean", x, axes);
+    Tensor y = Tensor::empty(r.shape(keep), x.dtype());
+    const double n = static_cast<double>(r.count());
+    dispatch_compute_floating(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      each_sum<T>(r, x, [n, out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(total / n); });
+    });
+    return record("mean", {x}, std::move(y), keep::nothing, [n, kept = r.shape(keepdims)](Backward& b) {
+      b.give(0, expand_grad(div(b.dy(), n), kept, b.shape(0)));
+    });
   });
 }
 
@@ -251,75 +250,77 @@ Tensor stddev(const Tensor& x, const Axes& axes, Correction correction, KeepDims
 
 Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
   const Reduction r("prod", x, axes);
-  if (is_narrow(x)) return narrowed(prod(widened(x), axes, keep));
-  Tensor y = Tensor::empty(r.shape(keep), total_dtype(x));
-  dispatch_wide(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const auto finish = [out = y.fresh<Total<T>>()](std::int64_t i, auto p) { out[i] = static_cast<Total<T>>(p); };
-    if constexpr (std::is_floating_point_v<T>)
-      fold_floating<T>(r, x, 1.0, kernels::reduce<T>().prod, nullptr, std::multiplies<>(), finish);
-    else
-      r.fold(x.data<T>().data(), std::int64_t{1}, plain_fold<T, std::int64_t>(std::multiplies<>()), std::multiplies<>(),
-             finish);
-  });
-  return record("prod", {x}, std::move(y), keep::inputs, [kept = r.shape(keepdims)](Backward& b) {
-    b.give(0, products_of_others(b.x(0), kept) * reshape(b.dy(), kept));
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    Tensor y = Tensor::empty(r.shape(keep), total_dtype(x));
+    dispatch_compute(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      const auto finish = [out = y.fresh<Total<T>>()](std::int64_t i, auto p) { out[i] = static_cast<Total<T>>(p); };
+      if constexpr (std::is_floating_point_v<T>)
+        fold_floating<T>(r, x, 1.0, kernels::reduce<T>().prod, nullptr, std::multiplies<>(), finish);
+      else
+        r.fold(x.data<T>().data(), std::int64_t{1}, plain_fold<T, std::int64_t>(std::multiplies<>()),
+               std::multiplies<>(), finish);
+    });
+    return record("prod", {x}, std::move(y), keep::inputs, [kept = r.shape(keepdims)](Backward& b) {
+      b.give(0, products_of_others(b.x(0), kept) * reshape(b.dy(), kept));
+    });
   });
 }
 
 Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
   check::floating("norm", "x", x);
   if (std::isnan(p)) check::fail("norm", "p is NaN: it must be a number or infinite");
-  if (is_narrow(x)) return narrowed(norm(widened(x), p, axes, keep));
-  const Reduction r("norm", x, axes);
-  if (p < 0 && r.count() == 0)
-    check::fail("norm", "there is nothing to choose from along the axes given of shape ", x.shape(), ": where p is ", p,
-                ", the least elements count");
-  Tensor y;
-  if (p == 2) {
-    y = Tensor::empty(r.shape(keep), x.dtype());
-    dispatch_wide_floating(x.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      fold_floating<T>(
-          r, x, 0.0, kernels::reduce<T>().squares, nullptr, std::plus<>(),
-          [out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(std::sqrt(total)); });
-    });
-  } else {
-    const NoGrad no_grad;
-    const Tensor size = abs(x);
-    if (r.count() == 0) {
-      y = zeros(r.shape(keep), x.dtype());
-    } else if (p == 0) {
-      y = sum(ne(x, 0), axes, keep).to(x.dtype());
-    } else if (p == 1) {
-      y = sum(size, axes, keep);
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    const Reduction r("norm", x, axes);
+    if (p < 0 && r.count() == 0)
+      check::fail("norm", "there is nothing to choose from along the axes given of shape ", x.shape(), ": where p is ",
+                  p, ", the least elements count");
+    Tensor y;
+    if (p == 2) {
+      y = Tensor::empty(r.shape(keep), x.dtype());
+      dispatch_compute_floating(x.dtype(), [&](auto zero) {
+        using T = decltype(zero);
+        fold_floating<T>(
+            r, x, 0.0, kernels::reduce<T>().squares, nullptr, std::plus<>(),
+            [out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(std::sqrt(total)); });
+      });
     } else {
-      y = p > 0 ? max(size, axes, keepdims) : min(size, axes, keepdims);
-      if (!std::isinf(p)) {
-        // Powers of |x| / max |x|, or of |x| / min |x| where p < 0, neither overflow nor vanish.
-        const Tensor scale = where(logical_and(gt(y, 0), isfinite(y)), y, 1);
-        y = scale * pow(sum(pow(size / scale, p), axes, keepdims), 1 / p);
+      const NoGrad no_grad;
+      const Tensor size = abs(x);
+      if (r.count() == 0) {
+        y = zeros(r.shape(keep), x.dtype());
+      } else if (p == 0) {
+        y = sum(ne(x, 0), axes, keep).to(x.dtype());
+      } else if (p == 1) {
+        y = sum(size, axes, keep);
+      } else {
+        y = p > 0 ? max(size, axes, keepdims) : min(size, axes, keepdims);
+        if (!std::isinf(p)) {
+          // Powers of |x| / max |x|, or of |x| / min |x| where p < 0, neither overflow nor vanish.
+          const Tensor scale = where(logical_and(gt(y, 0), isfinite(y)), y, 1);
+          y = scale * pow(sum(pow(size / scale, p), axes, keepdims), 1 / p);
+        }
+        y = reshape(y, r.shape(keep));
       }
-      y = reshape(y, r.shape(keep));
     }
-  }
-  return record("norm", {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
-    // dx = dy sign(x) (|x| / y)^(p-1); for p = +-infinity those that are largest or least share dy sign(x) among them.
-    // 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN: then none is the largest.
-    const Tensor x = b.x(0), y = reshape(b.y(), kept), dy = reshape(b.dy(), kept);
-    if (p == 0) return b.give(0, zeros_like(x));
-    if (p == 1) return b.give(0, times_sign(expand_grad(dy, kept, x.shape()), x));
-    if (p == 2) return b.give(0, x * quotient_or_zero(dy, y));
-    const Tensor size = abs(x);
-    if (std::isinf(p)) {
-      const Tensor extreme = eq(size, y).to(x.dtype());
-      return b.give(0, times_sign(extreme * quotient_or_zero(dy, sum_to(extreme, kept)), x));
-    }
-    // Where x is 0, sign(x) is; there 1 stands for the ratio, of which no power is infinite. The ratio is turned over
-    // for p < 0, as y may be 0 then where x isn't.
-    const Tensor ratio = masked_fill(p > 0 ? quotient_or_zero(size, y) : quotient_or_zero(y, size), eq(x, 0), 1);
-    const Tensor dx = times_sign(pow(ratio, p > 0 ? p - 1 : 1 - p) * dy, x);
-    b.give(0, where(isnan(y), y, dx));  // sign() hides that y is NaN
+    return record("norm", {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
+      // dx = dy sign(x) (|x| / y)^(p-1); for p = +-infinity those that are largest or least share dy sign(x) among
+      // them. 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN: then none is the largest.
+      const Tensor x = b.x(0), y = reshape(b.y(), kept), dy = reshape(b.dy(), kept);
+      if (p == 0) return b.give(0, zeros_like(x));
+      if (p == 1) return b.give(0, times_sign(expand_grad(dy, kept, x.shape()), x));
+      if (p == 2) return b.give(0, x * quotient_or_zero(dy, y));
+      const Tensor size = abs(x);
+      if (std::isinf(p)) {
+        const Tensor extreme = eq(size, y).to(x.dtype());
+        return b.give(0, times_sign(extreme * quotient_or_zero(dy, sum_to(extreme, kept)), x));
+      }
+      // Where x is 0, sign(x) is; there 1 stands for the ratio, of which no power is infinite. The ratio is turned over
+      // for p < 0, as y may be 0 then where x isn't.
+      const Tensor ratio = masked_fill(p > 0 ? quotient_or_zero(size, y) : quotient_or_zero(y, size), eq(x, 0), 1);
+      const Tensor dx = times_sign(pow(ratio, p > 0 ? p - 1 : 1 - p) * dy, x);
+      b.give(0, where(isnan(y), y, dx));  // sign() hides that y is NaN
+    });
   });
 }
 
@@ -328,19 +329,21 @@ Tensor all(const Tensor& x, const Axes& axes, KeepDims keep) { return any_or_all
 
 Tensor cumsum(const Tensor& x, int axis) {
   axis = slice_axis("cumsum", x, axis);
-  return running_sum(precise(x), axis, false);
+  return with_precision(Precision::native_or_float32, {x},
+                        [&](const Tensor& x) { return running_sum(x, axis, false); });
 }
 
 // By doubling: after k rounds, an element is the product of the last 2^k. Made of operations that have gradients of
 // every order, which are right with zeros too.
 Tensor cumprod(const Tensor& x, int axis) {
   axis = slice_axis("cumprod", x, axis);
-  if (is_narrow(x)) return narrowed(cumprod(widened(x), axis));
-  Tensor y = x.dtype() == boolean ? x.to(int64) : x.clone();
-  const std::int64_t n = kernels::AxisView(x.shape(), axis).n;
-  for (std::int64_t step = 1; step < n; step *= 2)
-    y = cat({slice(y, axis, 0, step), slice(y, axis, step, n) * slice(y, axis, 0, n - step)}, axis);
-  return y;
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    Tensor y = x.dtype() == boolean ? x.to(int64) : x.clone();
+    const std::int64_t n = kernels::AxisView(x.shape(), axis).n;
+    for (std::int64_t step = 1; step < n; step *= 2)
+      y = cat({slice(y, axis, 0, step), slice(y, axis, step, n) * slice(y, axis, 0, n - step)}, axis);
+    return y;
+  });
 }
 
 }  // namespace fit

@@ -131,9 +131,9 @@ auto plain_fold(const F& f) {
   };
 }
 
-/// A kernel of float on blocks of BFloat16, which are widened in parts: some rows, or a part of one.
-inline void fold_narrow(kernels::Fold<float> kernel, double* acc, const BFloat16* x, const double* centre,
-                        std::int64_t kept, std::int64_t ks, std::int64_t reduced, std::int64_t rs) {
+/// Calls a kernel of float on blocks of BFloat16, which it converts in parts: some rows, or a part of one row.
+inline void fold_bfloat16(kernels::Fold<float> kernel, double* acc, const BFloat16* x, const double* centre,
+                          std::int64_t kept, std::int64_t ks, std::int64_t reduced, std::int64_t rs) {
   constexpr std::int64_t most = 4096;
   float part[most];
   const bool rows = rs == 1;  // else columns: what is reduced lies rs apart
@@ -152,14 +152,14 @@ inline void fold_narrow(kernels::Fold<float> kernel, double* acc, const BFloat16
 
 /// The same for floating types with a kernel of vectors; `centre` (one number an output) may be null.
 template <class T, class Combine, class Finish>
-void fold_floating(const Reduction& r, const Tensor& x, double identity, kernels::Fold<Wide<T>> kernel,
+void fold_floating(const Reduction& r, const Tensor& x, double identity, kernels::Fold<AccT<T>> kernel,
                    const double* centre, const Combine& combine, const Finish& finish) {
   r.fold(
       x.data<T>().data(), identity,
       [=](double* acc, const T* at, std::int64_t first, auto... block) {
         const double* const c = centre ? centre + first : nullptr;
         if constexpr (std::is_same_v<T, BFloat16>)
-          fold_narrow(kernel, acc, at, c, block...);
+          fold_bfloat16(kernel, acc, at, c, block...);
         else
           kernel(acc, at, c, block...);
       },

@@ -31,53 +31,53 @@ constexpr std::int64_t grain = elementwise_grain / 8;
 
 Tensor remainder(const Tensor& a, const Tensor& b) {
   check::defined("remainder", "a", a, "b", b);
-  const DType common = promote(a.dtype(), b.dtype()), t = common == boolean ? int64 : common;
-  if (t == bfloat16) return narrowed(remainder(a.to(float32), b.to(float32)), Precision::rounded);
-  const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
-  Tensor z = Tensor::empty(check::broadcast("remainder", a.shape(), b.shape()), t);
-  dispatch_wide(t, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (!std::is_same_v<T, bool>) run_binary<T, T, T>(z, x, y, each_pair<T, T, T>(remainder_of<T>), grain);
-  });
-  return record("remainder", {a, b}, std::move(z), keep::inputs | keep::output, [](Backward& g) {
-    g.give(0, g.dy());
-    // db = -dz floor(a / b), where (a - z) / b is that number but for rounding
-    if (g.wants(1)) g.give(1, neg(mul(g.dy(), round(div(sub(g.x(0), g.y()), g.x(1))))));
+  return with_precision(Precision::rounded, {a, b}, [&](const Tensor& a, const Tensor& b) {
+    const DType common = promote(a.dtype(), b.dtype()), t = common == boolean ? int64 : common;
+    const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
+    Tensor z = Tensor::empty(check::broadcast("remainder", a.shape(), b.shape()), t);
+    dispatch_compute(t, [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (!std::is_same_v<T, bool>) run_binary<T, T, T>(z, x, y, each_pair<T, T, T>(remainder_of<T>), grain);
+    });
+    return record("remainder", {a, b}, std::move(z), keep::inputs | keep::output, [](Backward& g) {
+      g.give(0, g.dy());
+      // db = -dz floor(a / b), where (a - z) / b is that number but for rounding
+      if (g.wants(1)) g.give(1, neg(mul(g.dy(), round(div(sub(g.x(0), g.y()), g.x(1))))));
+    });
   });
 }
 
 Tensor remainder(const Tensor& a, Scalar b) {
   check::defined("remainder", "a", a);
   if (!is_floating(a.dtype())) return remainder(a, full({}, b.whole("remainder"), int64));
-  if (is_narrow(a)) return narrowed(remainder(widened(a), b), Precision::rounded);
-  return remainder(a, full({}, b, a.dtype()));
+  return with_precision(Precision::rounded, {a}, [&](const Tensor& a) { return remainder(a, full({}, b, a.dtype())); });
 }
 
 Tensor remainder(Scalar a, const Tensor& b) {
   check::defined("remainder", "b", b);
   if (!is_floating(b.dtype())) return remainder(full({}, a.whole("remainder"), int64), b);
-  if (is_narrow(b)) return narrowed(remainder(a, widened(b)), Precision::rounded);
-  return remainder(full({}, a, b.dtype()), b);
+  return with_precision(Precision::rounded, {b}, [&](const Tensor& b) { return remainder(full({}, a, b.dtype()), b); });
 }
 
 Tensor atan2(const Tensor& y, const Tensor& x) {
   check::defined("atan2", "y", y, "x", x);
-  const DType common = promote(y.dtype(), x.dtype()), t = is_floating(common) ? common : float32;
-  if (t == bfloat16) return narrowed(atan2(y.to(float32), x.to(float32)), Precision::rounded);
-  const Tensor up = to_dtype_no_grad(y, t), right = to_dtype_no_grad(x, t);
-  Tensor z = Tensor::empty(check::broadcast("atan2", y.shape(), x.shape()), t);
-  dispatch_wide_floating(t, [&](auto zero) {
-    using T = decltype(zero);
-    run_binary<T, T, T>(z, up, right, each_pair<T, T, T>([](T v, T w) { return angle_of(v, w); }), grain);
-  });
-  return record("atan2", {y, x}, std::move(z), keep::inputs, [](Backward& g) {
-    // dy = dz x / (x^2 + y^2);  dx = -dz y / (x^2 + y^2);  0 at the origin. Both are divided by the larger of |x| and
-    // |y| first, whose square may be too large or too small for the type.
-    const Tensor larger = maximum(abs(g.x(0)), abs(g.x(1))).detach(), origin = larger == 0;
-    const Tensor r = masked_fill(larger, origin, 1), y = g.x(0) / r, x = g.x(1) / r;
-    const Tensor share = g.dy() / (r * masked_fill(x * x + y * y, origin, 1));
-    if (g.wants(0)) g.give(0, share * x);
-    if (g.wants(1)) g.give(1, neg(share * y));
+  return with_precision(Precision::rounded, {y, x}, [&](const Tensor& y, const Tensor& x) {
+    const DType common = promote(y.dtype(), x.dtype()), t = is_floating(common) ? common : float32;
+    const Tensor up = to_dtype_no_grad(y, t), right = to_dtype_no_grad(x, t);
+    Tensor z = Tensor::empty(check::broadcast("atan2", y.shape(), x.shape()), t);
+    dispatch_compute_floating(t, [&](auto zero) {
+      using T = decltype(zero);
+      run_binary<T, T, T>(z, up, right, each_pair<T, T, T>([](T v, T w) { return angle_of(v, w); }), grain);
+    });
+    return record("atan2", {y, x}, std::move(z), keep::inputs, [](Backward& g) {
+      // dy = dz x / (x^2 + y^2);  dx = -dz y / (x^2 + y^2);  0 at the origin. Both are divided by the larger of |x| and
+      // |y| first, whose square may be too large or too small for the type.
+      const Tensor larger = maximum(abs(g.x(0)), abs(g.x(1))).detach(), origin = larger == 0;
+      const Tensor r = masked_fill(larger, origin, 1), y = g.x(0) / r, x = g.x(1) / r;
+      const Tensor share = g.dy() / (r * masked_fill(x * x + y * y, origin, 1));
+      if (g.wants(0)) g.give(0, share * x);
+      if (g.wants(1)) g.give(1, neg(share * y));
+    });
   });
 }
 

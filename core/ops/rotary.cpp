@@ -32,8 +32,8 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
   const double* const angles = table.data<double>().data() + offset * D;
   dispatch_floating(x.dtype(), [&](auto zero) {
     using E = decltype(zero);
-    using N = Wide<E>;
-    constexpr bool narrow = std::is_same_v<E, BFloat16>;
+    using N = AccT<E>;
+    constexpr bool is_bfloat16 = std::is_same_v<E, BFloat16>;
     const E* const from = x.data<E>().data();
     E* const to = y.fresh<E>();
     const std::int64_t rows = W == 0 ? 0 : x.numel() / W;
@@ -41,7 +41,7 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
     const auto rotate = options.layout == RotaryLayout::interleaved ? kernels.interleaved : kernels.half_split;
     parallel_for(rows, std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(W, 1)),
                  [&](std::int64_t row, std::int64_t end) {
-                   const kernels::Scratch<N> scratch(D + (narrow ? 2 * rotated : 0));
+                   const kernels::Scratch<N> scratch(D + (is_bfloat16 ? 2 * rotated : 0));
                    N *const cosine = scratch.get(), *const sine = cosine + D / 2;
                    for (; row < end; ++row) {
                      const double* const angle = angles + row % T * D;
@@ -49,7 +49,7 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
                        cosine[i] = static_cast<N>(angle[2 * i]);
                        sine[i] = static_cast<N>(options.inverse ? -angle[2 * i + 1] : angle[2 * i + 1]);
                      }
-                     if constexpr (narrow) {
+                     if constexpr (is_bfloat16) {
                        N *const wide = sine + D / 2, *const turned = wide + rotated;
                        kernels::widen(wide, from + row * W, rotated);
                        rotate(turned, wide, cosine, sine, D / 2, rotated / D);

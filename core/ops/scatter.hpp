@@ -18,7 +18,7 @@ void give_sparse(Backward& b, const Add& add, const Op& op) {
 
 /// sum[o, ids[o, i, k], k] += src[o, i, k] along an axis; ids have been checked.
 inline void scatter_into(Tensor& sum, int axis, const Tensor& ids, const Tensor& src) {
-  dispatch_wide(sum.dtype(), [&](auto kind) {
+  dispatch_compute(sum.dtype(), [&](auto kind) {
     using T = decltype(kind);
     if constexpr (!std::is_same_v<T, bool>)
       kernels::scatter_add(sum.fresh<T>(), src.data<T>().data(), ids.data<std::int64_t>().data(), ids.shape(),

@@ -62,7 +62,7 @@ Tensor extremum(const char* op, const Tensor& a, const Tensor& b, const Kernel& 
   dispatch(t, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (is_floating_element<T>)
-      run_binary<T, T, T>(z, x, y, kernel(kernels::elementwise<Wide<T>>()));
+      run_binary<T, T, T>(z, x, y, kernel(kernels::elementwise<AccT<T>>()));
     else
       run_binary<T, T, T>(z, x, y, each_pair<T, T, T>([prefer](T v, T w) { return prefer(v, w) ? v : w; }));
   });
@@ -138,7 +138,7 @@ Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    using W = Wide<T>;
+    using W = AccT<T>;
     const auto bound = [](Scalar s) {
       if (!is_floating_element<T> && std::isinf(s.value()))  // no bound
         return s.value() < 0 ? std::numeric_limits<W>::lowest() : std::numeric_limits<W>::max();

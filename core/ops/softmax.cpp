@@ -18,7 +18,7 @@ Tensor by_slices(int axis, const Pick& pick, const Tensor& first, const X&... ot
   Tensor y = Tensor::empty(first.shape(), first.dtype());
   const kernels::AxisView slices(first.shape(), axis);
   if (y.numel() == 0) return y;
-  dispatch_wide_floating(first.dtype(), [&](auto zero) {
+  dispatch_compute_floating(first.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto kernel = pick(kernels::softmax_rows<T>());
     T* const out = y.fresh<T>();
@@ -61,42 +61,47 @@ Tensor log_softmax_backward(const Tensor& y, const Tensor& dy, int axis) {
 Tensor softmax(const Tensor& x, int axis) {
   check::floating("softmax", "x", x);
   const int a = slice_axis("softmax", x, axis);
-  if (is_narrow(x)) return narrowed(softmax(widened(x), axis));
-  Tensor y = by_slices(
-      a, [](const auto& kernels) { return kernels.softmax; }, x);
-  return record("softmax", {x}, std::move(y), keep::output,
-                [a](Backward& b) { b.give(0, softmax_backward(b.y(), b.dy(), a)); });
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    Tensor y = by_slices(
+        a, [](const auto& kernels) { return kernels.softmax; }, x);
+    return record("softmax", {x}, std::move(y), keep::output,
+                  [a](Backward& b) { b.give(0, softmax_backward(b.y(), b.dy(), a)); });
+  });
 }
 
 Tensor log_softmax(const Tensor& x, int axis) {
   check::floating("log_softmax", "x", x);
   const int a = slice_axis("log_softmax", x, axis);
-  if (is_narrow(x)) return narrowed(log_softmax(widened(x), axis));
-  Tensor y = by_slices(
-      a, [](const auto& kernels) { return kernels.log_softmax; }, x);
-  return record("log_softmax", {x}, std::move(y), keep::output,
-                [a](Backward& b) { b.give(0, log_softmax_backward(b.y(), b.dy(), a)); });
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    Tensor y = by_slices(
+        a, [](const auto& kernels) { return kernels.log_softmax; }, x);
+    return record("log_softmax", {x}, std::move(y), keep::output,
+                  [a](Backward& b) { b.give(0, log_softmax_backward(b.y(), b.dy(), a)); });
+  });
 }
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, KeepDims keep) {
   check::floating("logsumexp", "x", x);
   const Reduction r("logsumexp", x, axes);
-  if (is_narrow(x)) return narrowed(logsumexp(widened(x), axes, keep));
-  Tensor y = Tensor::empty(r.shape(keep), x.dtype()), max = Tensor::empty({r.outputs()}, float64);
-  double* const top = max.fresh<double>();
-  dispatch_wide_floating(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    // From an infinity nothing is subtracted: all of -inf then sums to 0, and one of inf to inf.
-    fold_floating<T>(r, x, -INFINITY, kernels::reduce<T>().max, nullptr, larger,
-                     [top](std::int64_t i, double m) { top[i] = std::isinf(m) ? 0 : m; });
-    fold_floating<T>(
-        r, x, 0.0, kernels::reduce<T>().exps, top, std::plus<>(),
-        [top, out = y.fresh<T>()](std::int64_t i, double total) { out[i] = static_cast<T>(top[i] + std::log(total)); });
-  });
-  return record("logsumexp", {x}, std::move(y), keep::input(0) | keep::output, [kept = r.shape(keepdims)](Backward& b) {
-    // dx = dy e^(x - y); where y is -inf, so is x, and x - 0 gives the right 0.
-    const Tensor y = reshape(b.y(), kept), finite = masked_fill(y, eq(y, -INFINITY), 0);
-    b.give(0, reshape(b.dy(), kept) * exp(b.x(0) - finite));
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    Tensor y = Tensor::empty(r.shape(keep), x.dtype()), max = Tensor::empty({r.outputs()}, float64);
+    double* const top = max.fresh<double>();
+    dispatch_compute_floating(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      // From an infinity nothing is subtracted: all of -inf then sums to 0, and one of inf to inf.
+      fold_floating<T>(r, x, -INFINITY, kernels::reduce<T>().max, nullptr, larger,
+                       [top](std::int64_t i, double m) { top[i] = std::isinf(m) ? 0 : m; });
+      fold_floating<T>(r, x, 0.0, kernels::reduce<T>().exps, top, std::plus<>(),
+                       [top, out = y.fresh<T>()](std::int64_t i, double total) {
+                         out[i] = static_cast<T>(top[i] + std::log(total));
+                       });
+    });
+    return record("logsumexp", {x}, std::move(y), keep::input(0) | keep::output,
+                  [kept = r.shape(keepdims)](Backward& b) {
+                    // dx = dy e^(x - y); where y is -inf, so is x, and x - 0 gives the right 0.
+                    const Tensor y = reshape(b.y(), kept), finite = masked_fill(y, eq(y, -INFINITY), 0);
+                    b.give(0, reshape(b.dy(), kept) * exp(b.x(0) - finite));
+                  });
   });
 }
 

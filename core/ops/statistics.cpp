@@ -49,13 +49,14 @@ Tensor median(const Tensor& x) {
 Tensor quantile(const Tensor& x, double q, int axis, KeepDims keep) {
   check::floating("quantile", "x", x);
   if (!(q >= 0 && q <= 1)) check::fail("quantile", "q is ", q, ": it must be in 0 … 1");
-  if (is_narrow(x)) return narrowed(quantile(widened(x), q, axis, keep));
-  const Sorted s("quantile", x, axis);
-  const double place = q * static_cast<double>(s.n - 1), low = std::floor(place), share = place - low;
-  const auto i = static_cast<std::int64_t>(low);
-  Tensor y = gather(s.values, s.axis, s.place(i));
-  if (share > 0) y = y + (gather(s.values, s.axis, s.place(i + 1)) - y) * share;
-  return s.shaped(y, keep);
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    const Sorted s("quantile", x, axis);
+    const double place = q * static_cast<double>(s.n - 1), low = std::floor(place), share = place - low;
+    const auto i = static_cast<std::int64_t>(low);
+    Tensor y = gather(s.values, s.axis, s.place(i));
+    if (share > 0) y = y + (gather(s.values, s.axis, s.place(i + 1)) - y) * share;
+    return s.shaped(y, keep);
+  });
 }
 
 Tensor quantile(const Tensor& x, double q) {
@@ -118,23 +119,22 @@ std::pair<Tensor, Tensor> histogram(const Tensor& x, std::int64_t bins, double l
   if (bins < 1) check::fail("histogram", "bins is ", bins, ": it must be positive");
   if (!(std::isfinite(low) && std::isfinite(high) && low < high))
     check::fail("histogram", "the range is ", low, " … ", high, ": both must be finite, and low below high");
-  if (is_narrow(x)) {
-    const auto [counts, edges] = histogram(widened(x), bins, low, high);
-    return {counts, narrowed(edges)};
-  }
-  const Tensor edges = linspace(low, high, bins + 1, x.dtype());
-  Tensor counts = zeros({bins}, int64);
-  std::int64_t* const count = counts.fresh<std::int64_t>();
-  dispatch_wide_floating(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const auto edge = edges.data<T>();
-    for (const T v : x.data<T>()) {
-      if (!(v >= edge[0] && v <= edge[bins])) continue;
-      const std::int64_t above = std::upper_bound(edge.begin(), edge.end(), v) - edge.begin();
-      ++count[std::min(above, bins) - 1];
-    }
+  const auto counts_and_edges = with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    const Tensor edges = linspace(low, high, bins + 1, x.dtype());
+    Tensor counts = zeros({bins}, int64);
+    std::int64_t* const count = counts.fresh<std::int64_t>();
+    dispatch_compute_floating(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      const auto edge = edges.data<T>();
+      for (const T v : x.data<T>()) {
+        if (!(v >= edge[0] && v <= edge[bins])) continue;
+        const std::int64_t above = std::upper_bound(edge.begin(), edge.end(), v) - edge.begin();
+        ++count[std::min(above, bins) - 1];
+      }
+    });
+    return std::vector<Tensor>{counts, edges};
   });
-  return {counts, edges};
+  return {counts_and_edges[0], counts_and_edges[1]};
 }
 
 }  // namespace fit

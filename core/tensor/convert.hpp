@@ -4,15 +4,16 @@
 #include <limits>
 #include <type_traits>
 
-#include "fit/bfloat16.hpp"
+#include "base/acc_type.hpp"
 
 namespace fit {
 
-/// The types of floating elements, and what elements are computed in: BFloat16 in float.
+/// Whether elements of type T are floating.
 template <class T>
 inline constexpr bool is_floating_element = std::is_floating_point_v<T> || std::is_same_v<T, BFloat16>;
+
 template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
+using Wide = AccT<T>;  // the former name, which attention still uses
 
 /// A number in another element type, always with a defined result: to boolean it is v != 0 (NaN is true); from a
 /// floating type to int64 the fraction is cut off, what is too large becomes the largest int64 there is (and likewise

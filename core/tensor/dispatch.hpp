@@ -41,10 +41,10 @@ void dispatch_floating(DType t, F&& f) {
   t == DType::float64 ? f(double{}) : t == DType::float32 ? f(float{}) : f(BFloat16{});
 }
 
-/// The same for types that are computed in, and for floating ones among them: the caller has widened bfloat16.
+/// The same for the types of kernels, and for the floating ones among them: bfloat16 was converted to float32 before.
 template <class F>
-void dispatch_wide(DType t, F&& f) {
-  if (t == DType::bfloat16) throw Error("[dispatch] bfloat16 has not been widened: a fault of this library");
+void dispatch_compute(DType t, F&& f) {
+  if (t == DType::bfloat16) throw Error("[dispatch] bfloat16 was not converted to float32: a fault of this library");
   if (t == DType::int8) fail_int8();
   t == DType::boolean   ? f(bool{})
   : t == DType::int64   ? f(std::int64_t{})
@@ -52,8 +52,8 @@ void dispatch_wide(DType t, F&& f) {
                         : f(double{});
 }
 template <class F>
-void dispatch_wide_floating(DType t, F&& f) {
-  if (t == DType::bfloat16) throw Error("[dispatch] bfloat16 has not been widened: a fault of this library");
+void dispatch_compute_floating(DType t, F&& f) {
+  if (t == DType::bfloat16) throw Error("[dispatch] bfloat16 was not converted to float32: a fault of this library");
   t == DType::float64 ? f(double{}) : f(float{});
 }
 

@@ -5,7 +5,6 @@
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
-#include "layers/parametrized.hpp"
 #include "layers/sizes.hpp"
 #include "tensor/check.hpp"
 
@@ -26,13 +25,8 @@ Linear::Linear(const Parameter& w, const Parameter& b) : weight(w), bias(b) {
 }
 
 Tensor Linear::forward(const Tensor& x) const {
-  if (const auto w = detail::int8_of(weight)) {
-    check_last("Linear", x, "in_features", w->values().size(1), "weight", w->values());
-    return linear(x, *w, bias.value());
-  }
-  const Tensor w = weight.value();
-  check_last("Linear", x, "in_features", w.size(1), "weight", w);
-  return linear(x, w, bias.value());
+  check_last("Linear", x, "in_features", in_features(), "weight", weight.original());
+  return linear(x, weight.operand(), bias.value());
 }
 
 std::string Linear::describe() const {
@@ -51,10 +45,7 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, st
   weight = Parameter(rows);
 }
 
-Tensor Embedding::forward(const Tensor& ids) const {
-  if (const auto table = detail::int8_of(weight)) return embedding(*table, ids);
-  return embedding(weight.value(), ids, padding_idx_);
-}
+Tensor Embedding::forward(const Tensor& ids) const { return embedding(weight.operand(), ids, padding_idx_); }
 
 std::string Embedding::describe() const {
   return describe_all("num_embeddings=", weight.original().size(0), ", embedding_dim=", weight.original().size(1),

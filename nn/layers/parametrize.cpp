@@ -25,6 +25,11 @@ Tensor Parameter::computed() const {
   });
 }
 
+Weight Parameter::operand() const {
+  if (const auto int8 = detail::int8_of(*this)) return *int8;
+  return value();
+}
+
 void Parameter::freeze() {
   if (parametrized_)
     parametrized_->freeze();

@@ -43,42 +43,39 @@ Tensor weighted(const char* op, const char* name, const Tensor& losses, const Te
 }  // namespace
 
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCEOptions& options) {
-  if (is_narrow(input))
-    return in_float32(input, target,
-                      [&](const Tensor& a, const Tensor& b) { return binary_cross_entropy(a, b, options); });
-  constexpr const char* op = "binary_cross_entropy";
-  check_binary(op, input, target);
-  if (!all_within(input, 0, 1))
-    check::fail(op, "input has numbers outside 0 … 1: it must be probabilities (the form with logits takes others)");
-  return reduced(weighted(op, "weight", bce(input, target), options.weight), options.reduction);
+  return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
+    constexpr const char* op = "binary_cross_entropy";
+    check_binary(op, input, target);
+    if (!all_within(input, 0, 1))
+      check::fail(op, "input has numbers outside 0 … 1: it must be probabilities (the form with logits takes others)");
+    return reduced(weighted(op, "weight", bce(input, target), options.weight), options.reduction);
+  });
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BCEWithLogitsOptions& options) {
-  if (is_narrow(logits))
-    return in_float32(logits, target, [&](const Tensor& a, const Tensor& b) {
-      return binary_cross_entropy_with_logits(a, b, options);
-    });
-  constexpr const char* op = "binary_cross_entropy_with_logits";
-  check_binary(op, logits, target);
-  const Tensor ones = weighted(op, "pos_weight", target * softplus(-logits), options.pos_weight);
-  const Tensor losses = ones + (1 - target) * softplus(logits);
-  return reduced(weighted(op, "weight", losses, options.weight), options.reduction);
+  return with_precision(Precision::float32, {logits, target}, [&](const Tensor& logits, const Tensor& target) {
+    constexpr const char* op = "binary_cross_entropy_with_logits";
+    check_binary(op, logits, target);
+    const Tensor ones = weighted(op, "pos_weight", target * softplus(-logits), options.pos_weight);
+    const Tensor losses = ones + (1 - target) * softplus(logits);
+    return reduced(weighted(op, "weight", losses, options.weight), options.reduction);
+  });
 }
 
 Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions& options) {
-  if (is_narrow(logits))
-    return in_float32(logits, target, [&](const Tensor& a, const Tensor& b) { return focal_loss(a, b, options); });
-  constexpr const char* op = "focal_loss";
-  check_binary(op, logits, target);
-  if (!(options.gamma >= 0 && options.gamma <= std::numeric_limits<float>::max()))
-    check::fail(op, "gamma is ", options.gamma, ": it must be finite and not negative");
-  if (!(options.alpha <= 1)) check::fail(op, "alpha is ", options.alpha, ": it must be at most 1");
-  // ln(p) = -softplus(-x) and ln(1 - p) = -softplus(x), so that (1 - p)^gamma = e^(-gamma softplus(x)).
-  const Tensor no = softplus(logits), yes = softplus(-logits);
-  const Tensor ones = target * exp(-options.gamma * no) * yes, zeros = (1 - target) * exp(-options.gamma * yes) * no;
-  return reduced(options.alpha < 0 ? ones + zeros : options.alpha * ones + (1 - options.alpha) * zeros,
-                 options.reduction);
+  return with_precision(Precision::float32, {logits, target}, [&](const Tensor& logits, const Tensor& target) {
+    constexpr const char* op = "focal_loss";
+    check_binary(op, logits, target);
+    if (!(options.gamma >= 0 && options.gamma <= std::numeric_limits<float>::max()))
+      check::fail(op, "gamma is ", options.gamma, ": it must be finite and not negative");
+    if (!(options.alpha <= 1)) check::fail(op, "alpha is ", options.alpha, ": it must be at most 1");
+    // ln(p) = -softplus(-x) and ln(1 - p) = -softplus(x), so that (1 - p)^gamma = e^(-gamma softplus(x)).
+    const Tensor no = softplus(logits), yes = softplus(-logits);
+    const Tensor ones = target * exp(-options.gamma * no) * yes, zeros = (1 - target) * exp(-options.gamma * yes) * no;
+    return reduced(options.alpha < 0 ? ones + zeros : options.alpha * ones + (1 - options.alpha) * zeros,
+                   options.reduction);
+  });
 }
 
 // ---- as layers, printed ---------------------------------------------------------------------------------------------

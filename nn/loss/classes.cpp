@@ -79,37 +79,39 @@ Tensor soft_cross_entropy(const char* op, const Tensor& logits, const Tensor& ta
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& o) {
-  // Under Autocast the rows' losses are float32, and the logits are kept as they are.
-  if (is_narrow(logits) && !(autocast_dtype() == bfloat16 && targets.defined() && targets.dtype() == int64))
-    return in_float32(logits, targets, [&](const Tensor& a, const Tensor& b) { return cross_entropy(a, b, o); });
-  constexpr const char* op = "cross_entropy";
-  check::floating(op, "logits", logits);
-  if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
-    check::fail(op, "label_smoothing is ", o.label_smoothing, ": it must be in 0 … 1");
-  check::defined(op, "targets", targets);
-  const Tensor scores = classes_last(op, logits, o.class_axis);
-  if (is_floating(targets.dtype())) return soft_cross_entropy(op, scores, classes_last(op, targets, o.class_axis), o);
-  const Rows rows(op, "logits", scores, targets, o.ignore_index, o.weight);
-  Tensor losses = cross_entropy_rows(rows.scores, rows.ids, o.ignore_index);
-  if (rows.weight.defined()) losses = losses * rows.weights;
-  if (o.label_smoothing > 0) {
-    const Tensor logarithms = log_softmax(rows.scores);
-    const Tensor all = -sum(rows.weight.defined() ? logarithms * rows.weight : logarithms, {1});
-    const double smoothing = o.label_smoothing / static_cast<double>(scores.shape().back());
-    losses = (1 - o.label_smoothing) * losses + smoothing * masked_fill(all, rows.ignored, 0);
-  }
-  return rows.reduced(losses, targets.shape(), o.reduction);
+  // With ids as targets, bfloat16 logits are kept as they are under Autocast. The rows' losses are float32 then, too.
+  const bool ids = targets.defined() && targets.dtype() == int64;
+  const Precision p = ids ? Precision::rounded_or_native : Precision::float32;
+  return with_precision(p, {logits, targets}, [&](const Tensor& logits, const Tensor& targets) {
+    constexpr const char* op = "cross_entropy";
+    check::floating(op, "logits", logits);
+    if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
+      check::fail(op, "label_smoothing is ", o.label_smoothing, ": it must be in 0 … 1");
+    check::defined(op, "targets", targets);
+    const Tensor scores = classes_last(op, logits, o.class_axis);
+    if (is_floating(targets.dtype())) return soft_cross_entropy(op, scores, classes_last(op, targets, o.class_axis), o);
+    const Rows rows(op, "logits", scores, targets, o.ignore_index, o.weight);
+    Tensor losses = cross_entropy_rows(rows.scores, rows.ids, o.ignore_index);
+    if (rows.weight.defined()) losses = losses * rows.weights;
+    if (o.label_smoothing > 0) {
+      const Tensor logarithms = log_softmax(rows.scores);
+      const Tensor all = -sum(rows.weight.defined() ? logarithms * rows.weight : logarithms, {1});
+      const double smoothing = o.label_smoothing / static_cast<double>(scores.shape().back());
+      losses = (1 - o.label_smoothing) * losses + smoothing * masked_fill(all, rows.ignored, 0);
+    }
+    return rows.reduced(losses, targets.shape(), o.reduction);
+  });
 }
 
 Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& o) {
-  if (is_narrow(input))
-    return in_float32(input, targets, [&](const Tensor& a, const Tensor& b) { return nll_loss(a, b, o); });
-  constexpr const char* op = "nll_loss";
-  check::floating(op, "input", input);
-  const Rows rows(op, "inputs", classes_last(op, input, o.class_axis), targets, o.ignore_index, o.weight);
-  const Tensor picked = squeeze(gather(rows.scores, 1, unsqueeze(rows.safe_ids(), 1)), 1);
-  const Tensor losses = masked_fill(-picked, rows.ignored, 0);
-  return rows.reduced(rows.weight.defined() ? losses * rows.weights : losses, targets.shape(), o.reduction);
+  return with_precision(Precision::float32, {input, targets}, [&](const Tensor& input, const Tensor& targets) {
+    constexpr const char* op = "nll_loss";
+    check::floating(op, "input", input);
+    const Rows rows(op, "inputs", classes_last(op, input, o.class_axis), targets, o.ignore_index, o.weight);
+    const Tensor picked = squeeze(gather(rows.scores, 1, unsqueeze(rows.safe_ids(), 1)), 1);
+    const Tensor losses = masked_fill(-picked, rows.ignored, 0);
+    return rows.reduced(rows.weight.defined() ? losses * rows.weights : losses, targets.shape(), o.reduction);
+  });
 }
 
 // ---- as layers, printed ---------------------------------------------------------------------------------------------

@@ -29,13 +29,6 @@ inline void check_pair(const char* op, const Tensor& input, const Tensor& target
     check::fail(op, "input is ", input.shape(), ", target is ", target.shape(), ": they must be equal");
 }
 
-/// f(input, target) where the input is bfloat16: in float32, and rounded once unless the target is wider.
-template <class F>
-Tensor in_float32(const Tensor& input, const Tensor& target, const F& f) {
-  const Tensor y = f(widened(input), widened(target));
-  return target.dtype() > bfloat16 ? y : narrowed(y);
-}
-
 /// A tensor of weights, as describe() shows it.
 inline std::string weight_of(const char* name, const Tensor& weight) {
   return weight.defined() ? describe_all(name, '=', weight.shape(), ", ") : std::string();

@@ -26,76 +26,77 @@ Tensor huber(const Tensor& input, const Tensor& target, double bound) {
 }  // namespace
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  if (is_narrow(input))
-    return in_float32(input, target, [&](const Tensor& a, const Tensor& b) { return mse_loss(a, b, reduction); });
-  check_pair("mse_loss", input, target);
-  Tensor loss;
-  {
-    const NoGrad no_grad;
-    const Tensor off = input - target;
-    loss = reduced(off * off, reduction);
-  }
-  const double factor = reduction == Reduction::mean ? 2.0 / static_cast<double>(input.numel()) : 2;
-  return record("mse_loss", {input, target}, std::move(loss), keep::inputs, [factor](Backward& b) {
-    const Tensor d = (b.x(0) - b.x(1)) * (b.dy() * factor);
-    if (b.wants(0)) b.give(0, d);
-    if (b.wants(1)) b.give(1, -d);
+  return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
+    check_pair("mse_loss", input, target);
+    Tensor loss;
+    {
+      const NoGrad no_grad;
+      const Tensor off = input - target;
+      loss = reduced(off * off, reduction);
+    }
+    const double factor = reduction == Reduction::mean ? 2.0 / static_cast<double>(input.numel()) : 2;
+    return record("mse_loss", {input, target}, std::move(loss), keep::inputs, [factor](Backward& b) {
+      const Tensor d = (b.x(0) - b.x(1)) * (b.dy() * factor);
+      if (b.wants(0)) b.give(0, d);
+      if (b.wants(1)) b.give(1, -d);
+    });
   });
 }
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  if (is_narrow(input))
-    return in_float32(input, target, [&](const Tensor& a, const Tensor& b) { return l1_loss(a, b, reduction); });
-  check_pair("l1_loss", input, target);
-  return reduced(abs(input - target), reduction);
+  return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
+    check_pair("l1_loss", input, target);
+    return reduced(abs(input - target), reduction);
+  });
 }
 
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1Options& options) {
-  if (is_narrow(input))
-    return in_float32(input, target, [&](const Tensor& a, const Tensor& b) { return smooth_l1_loss(a, b, options); });
-  constexpr const char* op = "smooth_l1_loss";
-  check_pair(op, input, target);
-  if (!(options.beta >= 0)) check::fail(op, "beta is ", options.beta, ": it must not be negative");
-  if (options.beta > 0 && options.beta < std::numeric_limits<float>::min())  // 0 / 0 in float32
-    check::fail(op, "beta is ", options.beta, ": it must be 0, or at least ", std::numeric_limits<float>::min());
-  if (options.beta == 0) return l1_loss(input, target, options.reduction);
-  return reduced(huber(input, target, options.beta) / options.beta, options.reduction);
+  return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
+    constexpr const char* op = "smooth_l1_loss";
+    check_pair(op, input, target);
+    if (!(options.beta >= 0)) check::fail(op, "beta is ", options.beta, ": it must not be negative");
+    if (options.beta > 0 && options.beta < std::numeric_limits<float>::min())  // 0 / 0 in float32
+      check::fail(op, "beta is ", options.beta, ": it must be 0, or at least ", std::numeric_limits<float>::min());
+    if (options.beta == 0) return l1_loss(input, target, options.reduction);
+    return reduced(huber(input, target, options.beta) / options.beta, options.reduction);
+  });
 }
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions& options) {
-  if (is_narrow(input))
-    return in_float32(input, target, [&](const Tensor& a, const Tensor& b) { return huber_loss(a, b, options); });
-  constexpr const char* op = "huber_loss";
-  check_pair(op, input, target);
-  if (!(options.delta > 0)) check::fail(op, "delta is ", options.delta, ": it must be positive");
-  return reduced(huber(input, target, options.delta), options.reduction);
+  return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
+    constexpr const char* op = "huber_loss";
+    check_pair(op, input, target);
+    if (!(options.delta > 0)) check::fail(op, "delta is ", options.delta, ": it must be positive");
+    return reduced(huber(input, target, options.delta), options.reduction);
+  });
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options) {
-  if (is_narrow(input))
-    return in_float32(input, target, [&](const Tensor& a, const Tensor& b) { return kl_div(a, b, options); });
-  check_pair("kl_div", input, target);
-  if (options.log_target) return reduced(exp(target) * (target - input), options.reduction);
-  const Tensor logarithm = log(where(eq(target, 0), 1, target));  // 0 ln 0 = 0
-  return reduced(target * (logarithm - input), options.reduction);
+  return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
+    check_pair("kl_div", input, target);
+    if (options.log_target) return reduced(exp(target) * (target - input), options.reduction);
+    const Tensor logarithm = log(where(eq(target, 0), 1, target));  // 0 ln 0 = 0
+    return reduced(target * (logarithm - input), options.reduction);
+  });
 }
 
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target,
                              const CosineEmbeddingOptions& options) {
-  constexpr const char* op = "cosine_embedding_loss";
-  if (is_narrow(a) && is_narrow(b)) return narrowed(cosine_embedding_loss(widened(a), widened(b), target, options));
-  check::floating(op, "a", a);
-  check::defined(op, "b", b, "target", target);
-  if (a.rank() == 0 || a.shape() != b.shape() || target.shape() != a.shape().erased(a.rank() - 1))
-    check::fail(op, "a is ", a.shape(), ", b ", b.shape(), ", target ", target.shape(),
-                ": they must be [..., C], [..., C] and [...]");
-  if (!std::isfinite(options.margin)) check::fail(op, "margin is ", options.margin, ": it must be finite");
-  const Tensor same = eq(target, 1);
-  if (!all(same || eq(target, -1)).item<bool>()) check::fail(op, "target has other numbers than 1 and -1");
-  constexpr double eps = 1e-12f;  // PyTorch's is a float
-  const Tensor norms = sqrt((sum(a * a, {-1}) + eps) * (sum(b * b, {-1}) + eps)), cosine = sum(a * b, {-1}) / norms;
-  const Tensor apart = clamp(cosine - options.margin, 0, std::numeric_limits<double>::infinity());
-  return reduced(where(same, 1 - cosine, apart), options.reduction);
+  return with_precision(Precision::float32, {a, b}, [&](const Tensor& a, const Tensor& b) {
+    constexpr const char* op = "cosine_embedding_loss";
+    check::floating(op, "a", a);
+    check::defined(op, "b", b, "target", target);
+    if (a.rank() == 0 || a.shape() != b.shape() || target.shape() != a.shape().erased(a.rank() - 1))
+      check::fail(op, "a is ", a.shape(), ", b ", b.shape(), ", target ", target.shape(),
+                  ": they must be [..., C], [..., C] and [...]");
+    if (!std::isfinite(options.margin)) check::fail(op, "margin is ", options.margin, ": it must be finite");
+    const Tensor same = eq(target, 1);
+    if (!all(same || eq(target, -1)).item<bool>()) check::fail(op, "target has other numbers than 1 and -1");
+    constexpr double eps = 1e-12f;  // PyTorch's is a float
+    const Tensor norms = sqrt((sum(a * a, {-1}) + eps) * (sum(b * b, {-1}) + eps)), cosine = sum(a * b, {-1}) / norms;
+    const Tensor apart = clamp(cosine - options.margin, 0, std::numeric_limits<double>::infinity());
+    return reduced(where(same, 1 - cosine, apart), options.reduction);
+  });
 }
 
 // ---- as layers, printed ---------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ double sum_of_squares(const Tensor& x) {
   constexpr std::int64_t block = 1 << 15;
   const std::int64_t n = x.numel(), blocks = (n + block - 1) / block;
   std::vector<double> sums(static_cast<std::size_t>(blocks));
-  dispatch_wide_floating(x.dtype(), [&](auto zero) {
+  dispatch_compute_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* data = static_cast<const T*>(x.raw());
     parallel_for(blocks, 2, [&](std::int64_t begin, std::int64_t end) {

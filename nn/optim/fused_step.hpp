@@ -59,7 +59,8 @@ class FusedStep {
                                 [](std::int64_t at, const Segment& segment) { return at < segment.begin; });
       for (--p; p != segments_.end() && p->begin < end; ++p) {
         const std::int64_t from = std::max<std::int64_t>(begin - p->begin, 0), to = std::min(end - p->begin, p->size);
-        if (from < to) dispatch_wide_floating(p->dtype, [&](auto zero) { p->template run<decltype(zero)>(from, to); });
+        if (from < to)
+          dispatch_compute_floating(p->dtype, [&](auto zero) { p->template run<decltype(zero)>(from, to); });
       }
     });
   }

@@ -85,7 +85,7 @@ void DataParallel::Buckets::fill(const Place& place) {
     std::memcpy(bytes_at(b.flat, m.at), g.raw(), bytes);
   else if (bytes > 0)
     std::memset(bytes_at(b.flat, m.at), 0, bytes);
-  dispatch_wide_floating(b.dtype, [&](auto zero) {
+  dispatch_compute_floating(b.dtype, [&](auto zero) {
     using T = decltype(zero);
     b.flat.fresh<T>()[b.flags + static_cast<std::int64_t>(place.member)] = T(g.defined());
   });
@@ -122,7 +122,7 @@ void DataParallel::Buckets::send(bool all) {
 
 // This rank's piece: what came from the ranks, added in their order.
 void DataParallel::Buckets::add_up(Bucket& b) {
-  dispatch_wide_floating(b.dtype, [&](auto zero) {
+  dispatch_compute_floating(b.dtype, [&](auto zero) {
     using T = decltype(zero);
     T* const to = b.flat.fresh<T>() + b.piece * world_.rank();
     const T* const from = b.received.data<T>().data();

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <variant>
 
 #include "fit/tensor.hpp"
 
@@ -39,5 +40,13 @@ Tensor dequantize(const Int8Matrix& w);
 Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias = {});
 /// Rows of the matrix, as embedding() takes them from dequantize(table): ids [...] (int64, 0 … n - 1) -> [..., k].
 Tensor embedding(const Int8Matrix& table, const Tensor& ids);
+
+/// A weight as products and lookups take it, in whatever type it is stored: what nn::Parameter::operand() gives.
+using Weight = std::variant<Tensor, Int8Matrix>;
+
+/// linear() and embedding() with the Tensor or the Int8Matrix that the weight is. An Int8Matrix gets no gradient, so
+/// that padding_idx says nothing there.
+Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias = {});
+Tensor embedding(const Weight& table, const Tensor& ids, std::int64_t padding_idx = -1);
 
 }  // namespace fit

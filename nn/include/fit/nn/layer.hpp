@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/int8.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
@@ -65,6 +66,9 @@ class Parameter : public Tensor, public detail::Member {
 
   /// What a layer computes with: the tensor itself, or what is computed for it (see parametrize.hpp and quantize.hpp).
   Tensor value() const { return parametrized_ ? computed() : Tensor(*this); }
+  /// The same for linear() and embedding(), which read int8 as it lies: an Int8Matrix if the parameter is quantised and
+  /// nothing is added to it, else value().
+  Weight operand() const;
   /// What is trained and saved: the tensor itself, or that from which value() is computed. It has the same shape, and
   /// is int8 once it is quantised.
   const Tensor& original() const;
