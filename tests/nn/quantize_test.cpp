@@ -46,6 +46,27 @@ bool has(const StateDict& state, const std::string& name) {
 
 }  // namespace
 
+TEST_CASE("quantize_: a parameter as products and lookups take it", "[int8]") {
+  manual_seed(4);
+  nn::Linear linear(12, 5);
+  nn::Embedding table(7, 12);
+  const Tensor x = randn({3, 12}), ids = tensor({6, 0, 6});
+  const auto check = [&](bool matrix) {
+    const Weight w = linear.weight.operand();
+    CHECK(std::holds_alternative<Int8Matrix>(w) == matrix);
+    CHECK(same_bits(fit::linear(x, w, linear.bias), linear(x)));
+    CHECK(max_difference(linear(x), fit::linear(x, linear.weight.value(), linear.bias)) < 1e-5);
+    CHECK(same_bits(embedding(table.weight.operand(), ids), table(ids)));
+    CHECK(same_bits(table(ids), embedding(table.weight.value(), ids)));
+  };
+  check(false);
+  nn::quantize_(linear);
+  nn::quantize_(table);
+  check(true);
+  nn::low_rank(linear.weight, 2);  // something is added to it
+  check(false);
+}
+
 TEST_CASE("quantize_: a GPT's weights, and a tied head's table once", "[int8]") {
   manual_seed(3);
   nn::GPT gpt(gpt_options());
