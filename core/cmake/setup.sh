@@ -21,7 +21,7 @@ packages=(
   "libopenblas-dev: matrix products"
   "libxsimd-dev: vector instructions"
   "libxtensor-dev: arrays, for data in and out"
-  "libxtensor-blas-dev: QR, for the orthogonal initialiser"
+  "libxtensor-blas-dev: linear algebra"
   "libcli11-dev: command lines of the examples and the benchmark"
   "nlohmann-json3-dev: JSON, for files and what the benchmark prints"
   "zlib1g-dev: compressed images, in data and in pictures"

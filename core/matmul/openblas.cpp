@@ -22,13 +22,6 @@ bool wished(const char* what) {
   return wish && std::strcmp(wish, what) == 0;
 }
 
-void set_up() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (openblas_set_num_threads && !wished("leave")) openblas_set_num_threads(1);
-  });
-}
-
 void call(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, const GemmParams<float>& p, const float* a, const float* b,
           float* c) {
   cblas_sgemm(CblasRowMajor, ta, tb, static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), p.alpha, a,
@@ -42,6 +35,13 @@ void call(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, const GemmParams<double>& p, c
 
 }  // namespace
 
+void pin_openblas() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (openblas_set_num_threads && !wished("leave")) openblas_set_num_threads(1);
+  });
+}
+
 bool openblas_wanted() {
   static const bool use = wished("use");
   return use;
@@ -53,7 +53,7 @@ void openblas_gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
     if (size > INT_MAX)
       throw Error("[matmul] a size or stride of " + std::to_string(size) + " is more than BLAS can take (" +
                   std::to_string(INT_MAX) + ")");
-  set_up();
+  pin_openblas();
   call(p.transpose_a ? CblasTrans : CblasNoTrans, p.transpose_b ? CblasTrans : CblasNoTrans, p, a, b, c);
 }
 

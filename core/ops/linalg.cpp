@@ -1,82 +1,82 @@
-// Linear algebra by LAPACK: solve, inv, det, cholesky, eigh, svd. A matrix that lies row by row is its transpose to
-// LAPACK, whose matrices lie column by column.
+// Linear algebra: the checks and adjoints of solve, inv, det, cholesky, eigh, svd and qr. lapack.cpp computes.
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "fit/ops.hpp"
+#include "matmul/openblas.hpp"
+#include "ops/lapack.hpp"
 #include "ops/precision.hpp"
 #include "tensor/check.hpp"
-
-extern "C" {
-void dgesv_(const int* n, const int* columns, double* a, const int* lda, int* pivots, double* b, const int* ldb,
-            int* info);
-void dgetrf_(const int* m, const int* n, double* a, const int* lda, int* pivots, int* info);
-void dpotrf_(const char* triangle, const int* n, double* a, const int* lda, int* info);
-void dsyevd_(const char* job, const char* triangle, const int* n, double* a, const int* lda, double* values,
-             double* work, const int* work_size, int* whole_work, const int* whole_size, int* info);
-void dgesdd_(const char* job, const int* m, const int* n, double* a, const int* lda, double* s, double* u,
-             const int* ldu, double* vt, const int* ldvt, double* work, const int* work_size, int* whole_work,
-             int* info);
-}
 
 namespace fit {
 namespace {
 
 constexpr std::int64_t largest = 1 << 14;  // rows or columns: LAPACK's int holds several squares of it
 
-// How many matrices there are.
-std::int64_t stack_of(const char* op, const char* name, const Tensor& x) {
+// Throws Error if x is no floating matrix or stack of matrices.
+void expect_matrices(const char* op, const char* name, const Tensor& x) {
   check::floating(op, name, x);
   if (x.rank() < 2) check::fail(op, name, " has shape ", x.shape(), ": it must be [..., M, N]");
   if (x.shape()[-1] > largest || x.shape()[-2] > largest)
     check::fail(op, name, " has shape ", x.shape(), ": a matrix may have at most ", largest, " rows and columns");
-  std::int64_t count = 1;
-  for (int a = 0; a + 2 < x.rank(); ++a) count *= x.shape()[a];
-  return count;
 }
 
-std::int64_t square_stack(const char* op, const char* name, const Tensor& x) {
-  const std::int64_t count = stack_of(op, name, x);
+void expect_square(const char* op, const char* name, const Tensor& x) {
+  expect_matrices(op, name, x);
   if (x.shape()[-1] != x.shape()[-2]) check::fail(op, name, " has shape ", x.shape(), ": it must be [..., N, N]");
-  return count;
 }
 
-// A copy in float64, outside the graph.
-Tensor wide(const Tensor& x) { return x.detach().to(float64).clone(); }
-Tensor wide_transposed(const Tensor& x) { return transpose(x.detach().to(float64)); }
-
-[[noreturn]] void singular(const char* op, const char* name, const Tensor& x, std::int64_t k) {
-  check::fail(op, name, " ", x.shape(), " has a singular matrix (number ", k, "): it has no inverse");
-}
-
-// NaN and infinity, over which LAPACK may run on for ever, spoil a result as a whole.
+// LAPACK may never return from NaN and infinity.
 void expect_finite(const char* op, const char* name, const Tensor& x) {
   if (!all(isfinite(x)).item<bool>())
     check::fail(op, name, " ", x.shape(), " holds NaN or infinity: a matrix must be finite");
 }
 
-Tensor solved(const char* op, const char* name, const Tensor& a, const Tensor& b) {
-  const std::int64_t count = square_stack(op, name, a);
-  expect_finite(op, name, a);
-  const int n = static_cast<int>(a.shape()[-1]), columns = static_cast<int>(b.shape()[-1]);
-  Tensor left = wide_transposed(a), right = wide_transposed(b);
-  std::vector<int> pivots(static_cast<std::size_t>(n));
-  for (std::int64_t k = 0; k < count && n > 0 && columns > 0; ++k) {
-    int info = 0;
-    dgesv_(&n, &columns, left.fresh<double>() + k * n * n, &n, pivots.data(), right.fresh<double>() + k * n * columns,
-           &n, &info);
-    if (info != 0) singular(op, name, a, k);
-  }
-  return transpose(right).to(promote(a.dtype(), b.dtype()));
+[[noreturn]] void fail_singular(const char* op, const char* name, const Tensor& x, std::int64_t k) {
+  check::fail(op, name, " ", x.shape(), " has a singular matrix (number ", k, "): it has no inverse");
 }
 
-// (The functions below work, and are differentiated, outside of Autocast.)
+[[noreturn]] void fail_values(const char* op, const Tensor& x, std::int64_t k) {
+  check::fail(op, "the values of matrix ", k, " of x ", x.shape(), " were not found");
+}
+
+// The matrices of a stack, as float64: those of an operand, or those of a result, which are zeros before.
+class Stack {
+ public:
+  explicit Stack(const Tensor& x) : all_(x.detach().to(float64)) {}
+  explicit Stack(const Shape& shape) : all_(zeros(shape, float64)) {}
+  // How many matrices there are. None if a matrix has no elements.
+  std::int64_t count() const { return all_.numel() == 0 ? 0 : all_.numel() / (rows() * cols()); }
+  lapack::In operator[](std::int64_t k) const {
+    return {all_.data<double>().data() + k * rows() * cols(), rows(), cols()};
+  }
+  lapack::Out operator[](std::int64_t k) { return {all_.fresh<double>() + k * rows() * cols(), rows(), cols()}; }
+  Tensor as(DType t) const { return all_.to(t); }
+
+ private:
+  std::int64_t rows() const { return all_.shape()[-2]; }
+  std::int64_t cols() const { return all_.shape()[-1]; }
+  Tensor all_;
+};
+
+// x's shape with other matrices.
+Shape with_matrices(const Tensor& x, std::int64_t rows, std::int64_t cols) {
+  return x.shape().with(x.rank() - 2, rows).with(x.rank() - 1, cols);
+}
+// The same with one row of `n` numbers for each matrix.
+Shape with_values(const Tensor& x, std::int64_t n) { return x.shape().erased(x.rank() - 1).with(x.rank() - 2, n); }
+
 Tensor identity_like(const Tensor& x) { return eye(x.shape()[-1], -1, x.dtype()); }
 
 Tensor times_diagonal(const Tensor& x, const Tensor& d) { return x * unsqueeze(d, -2); }
 
-// The same diagonal with 1 where `from` is on the diagonal: differences of which a quotient is taken.
+// The lower triangle with half of the diagonal.
+Tensor lower_half(const Tensor& x) {
+  const Tensor lower = tril(x);
+  return lower - lower * (identity_like(x) * 0.5);
+}
+
+// a / difference, and 0 on the diagonal, where the difference is 0.
 Tensor off_diagonal_quotient(const char* op, const Tensor& a, const Tensor& difference) {
   const Tensor on = eye(difference.shape()[-1], -1, boolean);
   const Tensor safe = masked_fill(difference, on, 1);
@@ -85,25 +85,34 @@ Tensor off_diagonal_quotient(const char* op, const Tensor& a, const Tensor& diff
   return masked_fill(a / safe, on, 0);
 }
 
+// body(x...) in float32 or float64. Autocast doesn't reach its products, nor those of its adjoints.
+template <std::size_t N, class Body>
+auto exactly(const detail::Inputs::Ref (&operands)[N], const Body& body) {
+  return with_precision(Precision::float32, operands, [&](const auto&... x) {
+    const Autocast off(float32);
+    kernels::pin_openblas();  // it has LAPACK, too
+    return body(x...);
+  });
+}
+
 }  // namespace
 
 Tensor solve(const Tensor& a, const Tensor& b) {
-  square_stack("solve", "a", a);
+  expect_square("solve", "a", a);
   check::floating("solve", "b", b);
   bool fits = b.rank() == a.rank();
   for (int i = 0; i + 1 < a.rank() && fits; ++i) fits = a.shape()[i] == b.shape()[i];
   if (!fits)
     check::fail("solve", "a has shape ", a.shape(), ", b ", b.shape(),
                 ": they must be [..., N, N] and [..., N, K] with equal leading axes");
-  stack_of("solve", "b", b);
-  return with_precision(Precision::float32, {a, b}, [&](const Tensor& a, const Tensor& b) {
-    const Autocast exact(float32);
-    Tensor x;
-    {
-      const NoGrad no_grad;
-      x = solved("solve", "a", a, b);
-    }
-    return record("solve", {a, b}, std::move(x), keep::input(0) | keep::output, [](Backward& g) {
+  expect_matrices("solve", "b", b);
+  return exactly({a, b}, [](const Tensor& a, const Tensor& b) {
+    expect_finite("solve", "a", a);
+    const Stack left(a), right(b);
+    Stack x(b.shape());
+    for (std::int64_t k = 0; k < x.count(); ++k)
+      if (!lapack::solve(left[k], right[k], x[k])) fail_singular("solve", "a", a, k);
+    return record("solve", {a, b}, x.as(promote(a.dtype(), b.dtype())), keep::input(0) | keep::output, [](Backward& g) {
       // db = a^-T dx;  da = -db x^T
       const Tensor a = g.x(0).to(g.dy().dtype()), db = solve(transpose(a), g.dy());
       if (g.wants(0)) g.give(0, -matmul(db, Transpose::no, g.y(), Transpose::yes));
@@ -113,15 +122,14 @@ Tensor solve(const Tensor& a, const Tensor& b) {
 }
 
 Tensor inv(const Tensor& x) {
-  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
-    const Autocast exact(float32);
-    square_stack("inv", "x", x);
-    Tensor y;
-    {
-      const NoGrad no_grad;
-      y = solved("inv", "x", x, broadcast_to(identity_like(x), x.shape()));
-    }
-    return record("inv", {x}, std::move(y), keep::output, [](Backward& g) {
+  expect_square("inv", "x", x);
+  return exactly({x}, [](const Tensor& x) {
+    expect_finite("inv", "x", x);
+    const Stack in(x);
+    Stack y(x.shape());
+    for (std::int64_t k = 0; k < y.count(); ++k)
+      if (!lapack::inv(in[k], y[k])) fail_singular("inv", "x", x, k);
+    return record("inv", {x}, y.as(x.dtype()), keep::output, [](Backward& g) {
       const Tensor t = transpose(g.y());
       g.give(0, -matmul(t, matmul(g.dy(), t)));
     });
@@ -129,24 +137,13 @@ Tensor inv(const Tensor& x) {
 }
 
 Tensor det(const Tensor& x) {
-  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
-    const Autocast exact(float32);
-    const std::int64_t count = square_stack("det", "x", x);
-    const int n = static_cast<int>(x.shape()[-1]);
+  expect_square("det", "x", x);
+  return exactly({x}, [](const Tensor& x) {
     expect_finite("det", "x", x);
-    Tensor a = wide(x), y = Tensor::empty(x.shape().erased(x.rank() - 1).erased(x.rank() - 2), float64);
-    std::vector<int> pivots(static_cast<std::size_t>(n));
-    for (std::int64_t k = 0; k < count; ++k) {
-      double* const matrix = a.fresh<double>() + k * n * n;
-      int info = 0;
-      if (n > 0) dgetrf_(&n, &n, matrix, &n, pivots.data(), &info);
-      double product = 1;  // of the diagonal; each exchange of rows turns the sign
-      for (int i = 0; i < n; ++i)
-        product *= pivots[static_cast<std::size_t>(i)] == i + 1 ? matrix[i * n + i] : -matrix[i * n + i];
-      y.fresh<double>()[k] = product;
-    }
-    y = y.to(x.dtype());
-    return record("det", {x}, std::move(y), keep::inputs | keep::output, [](Backward& g) {
+    const Stack in(x);
+    Tensor y = ones(x.shape().erased(x.rank() - 1).erased(x.rank() - 2), float64);  // of no elements: 1
+    for (std::int64_t k = 0; k < in.count(); ++k) y.fresh<double>()[k] = lapack::det(in[k]);
+    return record("det", {x}, y.to(x.dtype()), keep::inputs | keep::output, [](Backward& g) {
       const Tensor x = g.x(0);
       if (any(g.y().detach() == 0).item<bool>())
         check::fail("det", "a determinant of x ", x.shape(), " is 0: its gradient needs the inverse");
@@ -156,55 +153,34 @@ Tensor det(const Tensor& x) {
 }
 
 Tensor cholesky(const Tensor& x) {
-  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
-    const Autocast exact(float32);
-    const std::int64_t count = square_stack("cholesky", "x", x);
-    const int n = static_cast<int>(x.shape()[-1]);
+  expect_square("cholesky", "x", x);
+  return exactly({x}, [](const Tensor& x) {
     expect_finite("cholesky", "x", x);
-    Tensor y = wide(x);
-    for (std::int64_t k = 0; k < count && n > 0; ++k) {
-      int info = 0;
-      dpotrf_("U", &n, y.fresh<double>() + k * n * n, &n, &info);  // upper by columns: lower by rows
-      if (info != 0)
+    const Stack in(x);
+    Stack y(x.shape());
+    for (std::int64_t k = 0; k < y.count(); ++k)
+      if (const int minor = lapack::cholesky(in[k], y[k]); minor != 0)
         check::fail("cholesky", "x ", x.shape(), " has a matrix (number ", k,
-                    ") that is not positive definite: its minor ", info, " is not");
-    }
-    {
-      const NoGrad no_grad;
-      y = tril(y).to(x.dtype());
-    }
-    return record("cholesky", {x}, std::move(y), keep::output, [](Backward& g) {
-      // With P the lower triangle of L^T dL, its diagonal halved: S = L^-T P L^-1, and dx = (S + S^T) / 2
-      const Tensor l = g.y(), up = transpose(l), p = tril(matmul(up, g.dy()));
-      const Tensor half = p - p * (identity_like(p) * 0.5);
-      const Tensor s = solve(up, transpose(solve(up, transpose(half))));
+                    ") that is not positive definite: its minor ", minor, " is not");
+    return record("cholesky", {x}, y.as(x.dtype()), keep::output, [](Backward& g) {
+      // With P = lower_half(L^T dL): S = L^-T P L^-1, and dx = (S + S^T) / 2
+      const Tensor l = g.y(), up = transpose(l), p = lower_half(matmul(up, g.dy()));
+      const Tensor s = solve(up, transpose(solve(up, transpose(p))));
       g.give(0, (s + transpose(s)) * 0.5);
     });
   });
 }
 
 std::pair<Tensor, Tensor> eigh(const Tensor& x) {
-  const std::vector<Tensor> y = with_precision(Precision::float32, {x}, [&](const Tensor& x) {
-    const Autocast exact(float32);
-    const std::int64_t count = square_stack("eigh", "x", x);
-    const int n = static_cast<int>(x.shape()[-1]);
+  expect_square("eigh", "x", x);
+  const std::vector<Tensor> all = exactly({x}, [](const Tensor& x) {
     expect_finite("eigh", "x", x);
-    Tensor vectors = wide(x), values = Tensor::empty(x.shape().erased(x.rank() - 1), float64);
-    const int work_size = 1 + 6 * n + 2 * n * n, whole_size = 3 + 5 * n;
-    std::vector<double> work(static_cast<std::size_t>(work_size));
-    std::vector<int> whole(static_cast<std::size_t>(whole_size));
-    for (std::int64_t k = 0; k < count && n > 0; ++k) {
-      int info = 0;
-      dsyevd_("V", "U", &n, vectors.fresh<double>() + k * n * n, &n, values.fresh<double>() + k * n, work.data(),
-              &work_size, whole.data(), &whole_size, &info);
-      if (info != 0) check::fail("eigh", "the values of matrix ", k, " of x ", x.shape(), " were not found");
-    }
-    {
-      const NoGrad no_grad;
-      vectors = transpose(vectors).to(x.dtype());
-      values = values.to(x.dtype());
-    }
-    std::vector<Tensor> y{values, vectors};
+    const Stack in(x);
+    Stack vectors(x.shape());
+    Tensor values = zeros(with_values(x, x.shape()[-1]), float64);
+    for (std::int64_t k = 0; k < in.count(); ++k)
+      if (!lapack::eigh(in[k], values.fresh<double>() + k * x.shape()[-1], vectors[k])) fail_values("eigh", x, k);
+    std::vector<Tensor> y{values.to(x.dtype()), vectors.as(x.dtype())};
     record("eigh", {x}, y, keep::output, [](Backward& g) {
       // dx = V (diag(dw) + (V^T dV) / (w_j - w_i)) V^T, made symmetric
       const Tensor w = g.y(0), v = g.y(1);
@@ -217,38 +193,23 @@ std::pair<Tensor, Tensor> eigh(const Tensor& x) {
     });
     return y;
   });
-  return {y[0], y[1]};
+  return {all[0], all[1]};
 }
 
 Svd svd(const Tensor& x) {
-  const std::vector<Tensor> y = with_precision(Precision::float32, {x}, [&](const Tensor& x) {
-    const Autocast exact(float32);
-    const std::int64_t count = stack_of("svd", "x", x);
+  expect_matrices("svd", "x", x);
+  const std::vector<Tensor> all = exactly({x}, [](const Tensor& x) {
     expect_finite("svd", "x", x);
-    // By columns x is x^T = v s u^T: LAPACK's u is v, and its v^T is u^T by columns, u by rows.
-    const int m = static_cast<int>(x.shape()[-1]), n = static_cast<int>(x.shape()[-2]), k = std::min(m, n);
-    const int rank = x.rank();
-    Tensor a = wide(x), s = Tensor::empty(x.shape().erased(rank - 1).with(rank - 2, k), float64);
-    Tensor vt = Tensor::empty(x.shape().with(rank - 2, k), float64),
-           u = Tensor::empty(x.shape().with(rank - 1, k), float64);
-    const int work_size = std::max(1, 4 * k * k + 7 * k + std::max(m, n));
-    std::vector<double> work(static_cast<std::size_t>(work_size));
-    std::vector<int> whole(static_cast<std::size_t>(8 * k));
-    for (std::int64_t i = 0; i < count && k > 0; ++i) {
-      int info = 0;
-      dgesdd_("S", &m, &n, a.fresh<double>() + i * m * n, &m, s.fresh<double>() + i * k, vt.fresh<double>() + i * m * k,
-              &m, u.fresh<double>() + i * n * k, &k, work.data(), &work_size, whole.data(), &info);
-      if (info != 0) check::fail("svd", "the values of matrix ", i, " of x ", x.shape(), " were not found");
-    }
-    std::vector<Tensor> y;
-    {
-      const NoGrad no_grad;
-      y = {u.to(x.dtype()), s.to(x.dtype()), transpose(vt).to(x.dtype())};
-    }
+    const std::int64_t m = x.shape()[-2], n = x.shape()[-1], values = std::min(m, n);
+    const Stack in(x);
+    Stack u(with_matrices(x, m, values)), vt(with_matrices(x, values, n));
+    Tensor s = zeros(with_values(x, values), float64);
+    for (std::int64_t k = 0; k < in.count(); ++k)
+      if (!lapack::svd(in[k], u[k], s.fresh<double>() + k * values, vt[k])) fail_values("svd", x, k);
+    std::vector<Tensor> y{u.as(x.dtype()), s.to(x.dtype()), transpose(vt.as(x.dtype()))};
     record("svd", {x}, y, keep::output, [](Backward& g) {
-      // Townsend (2016), "Differentiating the singular value decomposition": with E = s_j^2 - s_i^2,
-      // dx = u (skew(u^T du) / E s + s skew(v^T dv) / E + diag(ds)) v^T + (1 - u u^T) du / s v^T + u / s dv^T (1 - v
-      // v^T)
+      // Townsend (2016), "Differentiating the singular value decomposition": with E = s_j^2 - s_i^2, dx =
+      // u (skew(u^T du) / E s + s skew(v^T dv) / E + diag(ds)) v^T + (1 - u u^T) du / s v^T + u / s dv^T (1 - v v^T)
       const Tensor u = g.y(0), s = g.y(1), v = g.y(2), ut = transpose(u), vt = transpose(v);
       Tensor inner = eye(s.shape()[-1], -1, s.dtype()) * unsqueeze(g.dy(1), -2), outside;
       const bool vectors = g.has_dy(0) || g.has_dy(2);
@@ -268,7 +229,34 @@ Svd svd(const Tensor& x) {
     });
     return y;
   });
-  return {y[0], y[1], y[2]};
+  return {all[0], all[1], all[2]};
+}
+
+std::pair<Tensor, Tensor> qr(const Tensor& x) {
+  expect_matrices("qr", "x", x);
+  const std::vector<Tensor> all = exactly({x}, [](const Tensor& x) {
+    expect_finite("qr", "x", x);
+    const std::int64_t m = x.shape()[-2], n = x.shape()[-1], inner = std::min(m, n);
+    const Stack in(x);
+    Stack q(with_matrices(x, m, inner)), r(with_matrices(x, inner, n));
+    for (std::int64_t k = 0; k < in.count(); ++k) lapack::qr(in[k], q[k], r[k]);
+    std::vector<Tensor> y{q.as(x.dtype()), r.as(x.dtype())};
+    record("qr", {x}, y, keep::output, [inner, n](Backward& g) {
+      // Walter and Lehmann (2010), "Algorithmic differentiation of linear algebra functions with application in optimum
+      // experimental design": with M = r dr^T - dq^T q, whose lower triangle is copied to the upper one,
+      // dx = (dq + q M) r^-T. That is for a square r; further columns of x are q times those of r.
+      const Tensor q = g.y(0), r = slice(g.y(1), -1, 0, inner), dr = slice(g.dy(1), -1, 0, inner);
+      const Tensor further = slice(g.y(1), -1, inner, n), dfurther = slice(g.dy(1), -1, inner, n);
+      if (any(diagonal(r.detach(), 0, -2, -1) == 0).item<bool>())
+        check::fail("qr", "a matrix of x ", g.shape(0), " has dependent columns: its gradient is not defined");
+      const Tensor dq = g.dy(0) + matmul(matmul(q, further), transpose(dfurther));
+      const Tensor half = lower_half(matmul(r, transpose(dr)) - matmul(transpose(dq), q));
+      const Tensor dx = transpose(solve(r, transpose(dq + matmul(q, half + transpose(half)))));
+      g.give(0, cat({dx, matmul(q, dfurther)}, -1));
+    });
+    return y;
+  });
+  return {all[0], all[1]};
 }
 
 }  // namespace fit

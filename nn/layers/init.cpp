@@ -6,7 +6,6 @@
 
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
-#include "layers/qr.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -138,11 +137,11 @@ Tensor orthogonal_(Tensor t, double gain, Generator& g) {
   const std::int64_t rows = t.size(0), columns = rows == 0 ? 0 : t.numel() / rows;
   if (skipping || t.numel() == 0) return t;
   const bool wide = rows < columns;
-  // Of a tall matrix of normal numbers, Q is uniform among the orthogonal ones once R's diagonal is positive.
-  Tensor q = randn(wide ? Shape{columns, rows} : Shape{rows, columns}, float64, g);
-  orthonormalise(q);
   const NoGrad no_grad;
-  return overwrite("orthogonal_", t, reshape(wide ? transpose(q) : q, t.shape()).mul_(gain));
+  // q of a tall matrix of normal numbers is uniform among the orthogonal matrices if r's diagonal is positive.
+  const auto [q, r] = qr(randn(wide ? Shape{columns, rows} : Shape{rows, columns}, float64, g));
+  const Tensor uniform = q * (1 - 2 * (diagonal(r) < 0).to(float64));
+  return overwrite("orthogonal_", t, reshape(wide ? transpose(uniform) : uniform, t.shape()) * gain);
 }
 
 }  // namespace fit::nn::init

@@ -6,7 +6,6 @@
 #include "fit/ops.hpp"
 #include "plot/font.hpp"
 #include "plot/frame.hpp"
-#include "plot/principal_axes.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {
@@ -17,6 +16,27 @@ constexpr const char* op = "plot::embedding_map";
 void check_count(const char* name, std::size_t given, std::int64_t rows) {
   if (given != 0 && static_cast<std::int64_t>(given) != rows)
     check::fail(op, given, ' ', name, " were given for ", rows, " rows: there must be one for each, or none");
+}
+
+// The right singular vectors of x that belong to its `count` largest singular values, row by row, and the squares of
+// all its singular values, the largest first.
+struct PrincipalAxes {
+  std::vector<std::vector<double>> axes;
+  std::vector<double> squares;
+};
+
+PrincipalAxes principal_axes(const Tensor& x, std::int64_t count) {
+  // The right singular vectors of a tall matrix are those of x' x, which is small; its singular values are the squares.
+  const bool tall = x.size(0) > x.size(1);
+  const Tensor wide = x.to(float64);
+  const auto [u, s, v] = svd(tall ? matmul(transpose(wide), wide) : wide);
+  PrincipalAxes p;
+  p.squares = (tall ? s : s * s).to_vector<double>();
+  for (std::int64_t k = 0; k < std::min(count, s.size(0)); ++k) {
+    const Tensor axis = v[{range(), k}];
+    p.axes.push_back((axis[argmax(abs(axis)).item<std::int64_t>()].item() < 0 ? -axis : axis).to_vector<double>());
+  }
+  return p;
 }
 
 struct Area {

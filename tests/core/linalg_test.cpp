@@ -41,8 +41,39 @@ TEST_CASE("what is taken apart can be put together again", "[linalg]") {
       const auto [u, d, v] = svd(y);
       CHECK(near(matmul(u * unsqueeze(d, -2), transpose(v)), y));
       CHECK(near(matmul(transpose(u), u), broadcast_to(eye(d.size(-1), -1, t), matmul(transpose(u), u).shape())));
+      const auto [q, r] = qr(y);
+      CHECK(q.dtype() == t);
+      CHECK(near(matmul(q, r), y));
+      CHECK(near(matmul(transpose(q), q), broadcast_to(eye(q.size(-1), -1, t), matmul(transpose(q), q).shape())));
+      CHECK(equal(triu(r), r));
     }
   }
+}
+
+TEST_CASE("linear algebra: matrices of one element, and of none", "[linalg]") {
+  const Tensor x = tensor({{{-4.}}, {{9.}}}), nothing = zeros({2, 0, 0});
+  CHECK(values(inv(x)) == V{-0.25, static_cast<double>(1.f / 9)});
+  CHECK(values(det(x)) == V{-4, 9});
+  CHECK(values(solve(x, tensor({{{8., 4.}}, {{9., 18.}}}))) == V{-2, -1, 1, 2});
+  CHECK(values(cholesky(abs(x))) == V{2, 3});
+  CHECK(values(eigh(x).first) == V{-4, 9});
+  CHECK(values(abs(eigh(x).second)) == V{1, 1});
+  CHECK(values(svd(x).s) == V{4, 9});
+  CHECK(values(matmul(qr(x).first, qr(x).second)) == V{-4, 9});
+  for (const Tensor& y : {inv(nothing), cholesky(nothing), eigh(nothing).second, svd(nothing).u, qr(nothing).first})
+    CHECK(y.shape() == Shape{2, 0, 0});
+  CHECK(solve(x, zeros({2, 1, 0})).shape() == Shape{2, 1, 0});
+  CHECK(svd(zeros({3, 0})).v.shape() == Shape{0, 0});
+  CHECK(qr(zeros({3, 0})).first.shape() == Shape{3, 0});
+  CHECK(qr(zeros({0, 3})).second.shape() == Shape{0, 3});
+}
+
+TEST_CASE("linear algebra: only the lower triangle of a symmetric matrix is read", "[linalg]") {
+  Generator g(7);
+  const Tensor x = randn({3, 3}, float64, g), s = matmul(x, transpose(x)), lower = tril(s);
+  CHECK(same_bits(cholesky(lower), cholesky(s)));
+  CHECK(same_bits(eigh(lower).first, eigh(s).first));
+  CHECK(same_bits(eigh(lower).second, eigh(s).second));
 }
 
 TEST_CASE("gradients of linear algebra are the central differences", "[linalg]") {
@@ -58,6 +89,11 @@ TEST_CASE("gradients of linear algebra are the central differences", "[linalg]")
   right([](const Values& in) { return inv(in[0]); }, {x});
   right([](const Values& in) { return det(in[0]); }, {x});
   right([&](const Values& in) { return cholesky(matmul(in[0], transpose(in[0])) + one); }, {x});
+  const auto both = [](const Values& in) {
+    const auto [q, r] = qr(in[0]);
+    return Values{q, r};
+  };
+  for (const Shape& shape : {Shape{2, 3, 3}, Shape{4, 2}, Shape{2, 4}}) right(both, {randn(shape, float64, g)});
   // The signs of vectors are arbitrary: their squares are compared.
   right(
       [&](const Values& in) {

@@ -97,6 +97,22 @@ std::vector<OpRow> linear_algebra() {
             })
           .on({{2, 3}})
           .within(1e-4),
+      OpRow("qr",
+            [](const auto& in) {
+              const auto [q, r] = qr(in[0] * 0.2 + eye(in[0].size(-2), in[0].size(-1), in[0].dtype()));
+              return std::vector<Tensor>{q, r};
+            })
+          .on({{3, 3}})
+          .on({{2, 4, 2}})
+          .on({{2, 4}})
+          .on({{1, 1}})
+          .within(1e-4)
+          .bad("x has shape [3]: it must be [..., M, N]", [] { qr(zeros({3})); })
+          .bad("has dependent columns",
+               [] {
+                 Tensor x = zeros({3, 2}).requires_grad_();
+                 sum(qr(x).second).backward();
+               }),
   };
   for (OpRow& r : rows) {
     r = std::move(r).except("huge numbers", huge).except("NaN", "it is refused");

@@ -87,6 +87,18 @@ TEST_CASE("precision: several operands and results", "[precision]") {
   CHECK(x.grad()[0].item() == 2 + 0x1p-6);
 }
 
+TEST_CASE("precision: beside float32 an operation computes in float32 as a whole", "[precision]") {
+  std::mt19937_64 random(3);
+  const Tensor low = random_tensor({4, 4}, domain::real, random, bfloat16), wide = low.to(float32);
+  const Tensor single = random_tensor({4, 4}, domain::real, random, float32), row = single[0];
+  CHECK(same_bits(addmm(single, low, low), addmm(single, wide, wide)));
+  CHECK(same_bits(cosine_similarity(low, single), cosine_similarity(wide, single)));
+  CHECK(same_bits(cdist(single, low), cdist(single, wide)));
+  CHECK(same_bits(group_norm(low, 2, row), group_norm(wide, 2, row)));
+  CHECK(same_bits(layer_norm(single, {}, low[0]), layer_norm(single, {}, wide[0])));
+  CHECK(same_bits(pow(abs(low), row), pow(abs(wide), row)));
+}
+
 TEST_CASE("precision: every op gives the bits of float32, rounded once or kept", "[precision][ops]") {
   // Matrix products add up in another order, and round their operands and results under Autocast.
   const std::set<std::string> products{"matmul",

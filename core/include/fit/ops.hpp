@@ -422,5 +422,8 @@ struct Svd {
 };
 /// The gradients of u and v throw Error where two singular values are equal, or one is 0.
 Svd svd(const Tensor& x);
+/// {q [..., M, K], r [..., K, N]} with x = q r, K = min(M, N): q^T q = 1, and r is 0 below its diagonal, whose numbers
+/// have either sign. The gradient throws Error where the first K columns of x are dependent.
+std::pair<Tensor, Tensor> qr(const Tensor& x);
 
 }  // namespace fit

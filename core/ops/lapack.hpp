@@ -1,0 +1,32 @@
+#pragma once
+#include <cstdint>
+
+// LAPACK by xtensor-blas, one matrix at a time. Matrices are row-major and float64, and no size is 0.
+namespace fit::lapack {
+
+/// A row-major matrix [rows, cols].
+template <class T>
+struct Matrix {
+  T* data;
+  std::int64_t rows, cols;
+};
+using In = Matrix<const double>;
+using Out = Matrix<double>;
+
+/// x with a x = b; false if a is singular.
+bool solve(In a, In b, Out x);
+/// The inverse; false if a is singular.
+bool inv(In a, Out y);
+double det(In a);
+/// The lower triangle of a's Cholesky decomposition, with zeros above it. Reads the lower triangle of a. Gives 0, or
+/// the order of the first leading minor that is not positive.
+int cholesky(In a, Out l);
+/// Eigenvalues in ascending order, and eigenvectors as columns. Reads the lower triangle of a. false if they were not
+/// found.
+bool eigh(In a, double* values, Out vectors);
+/// a = u diag(s) vt; false if the values were not found.
+bool svd(In a, Out u, double* s, Out vt);
+/// a = q r.
+void qr(In a, Out q, Out r);
+
+}  // namespace fit::lapack
