@@ -69,8 +69,22 @@ TEST_CASE("what was not made is not told, and all is as before afterwards", "[an
   CHECK_NOTHROW(net(ones({2, 4})));
 }
 
+TEST_CASE("bfloat16 results and gradients are checked like any other", "[anomaly]") {
+  const DetectAnomaly detect;
+  const Tensor x = tensor({1., 0., 2.}, bfloat16);
+  CHECK_THROWS_WITH(log(x), Contains("[log] its result has an infinity in 1 of 3 elements, the first at [1]; input 0 "
+                                     "is [3] from 0 to 2"));
+  Tensor w = tensor({0., 1.}, bfloat16).requires_grad_();
+  CHECK_THROWS_WITH(sum(sqrt(w)).backward(), Contains("[sqrt_backward] the gradient of input 0 has an infinity"));
+  const Autocast half(bfloat16);
+  const Net net([](const Tensor& z) { return log(relu(z) * 0); });
+  CHECK_THROWS_WITH(net(ones({2, 4})), Contains("[log]") && Contains("in body.1"));
+}
+
 TEST_CASE("a training step under DetectAnomaly has the same bits", "[anomaly]") {
-  const auto gradients = [](bool watched) {
+  const DType dtype = GENERATE(float32, bfloat16);  // of products
+  const auto gradients = [&](bool watched) {
+    const Autocast products(dtype);
     manual_seed(2);
     nn::GPTOptions o;
     o.vocab_size = 7, o.context_length = 5, o.num_layers = 2, o.num_heads = 2, o.d_model = 8, o.dropout = 0.1;
