@@ -2,9 +2,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "backward/watch.hpp"
+#include "backward/leaf_gradients.hpp"
 #include "fit/ops.hpp"
-#include "graph/anomalies.hpp"
 #include "graph/hooks.hpp"
 #include "ops/broadcast.hpp"
 #include "ops/functions.hpp"
@@ -70,14 +69,13 @@ class Run {
         heap_.pop_back();
         one(*active.node);
       }
-      watch_.call();
-      if (between_nodes) (*between_nodes)();
+      leaves_.call();
     }
-    watch_.rest();
+    leaves_.rest();
   }
 
   bool retains() const { return retain_; }
-  Watch& watch() { return watch_; }
+  LeafGradients& leaves() { return leaves_; }
 
   static thread_local Run* current;
 
@@ -103,7 +101,7 @@ class Run {
   Run* outer_;
   const DType autocast_ = thread_state.autocast;  // between nodes; each runs under its own
   std::uint8_t depth_;                            // 1 for the outermost
-  Watch watch_;
+  LeafGradients leaves_;
   static thread_local std::vector<Node*> spare;  // its room is used again
 };
 thread_local Run* Run::current = nullptr;
@@ -142,21 +140,22 @@ void Run::one(Node& n) {
   bool wanted = false;
   for (int i = 0; i < n.input_count && !wanted; ++i) wanted = b.wants(i);
   thread_state.autocast = n.autocast;
-  if (wanted && thread_state.anomalies) {
-    const Anomalies::Around around(n);
+  if (wanted && thread_state.observed) {
+    ObservedNode seen(n);
     n.adjoint(b, n.closure);
-    around.check();
+    seen.left();
   } else if (wanted) {
     n.adjoint(b, n.closure);
   }
   thread_state.autocast = autocast_;
-  watch_.passed(n);
+  leaves_.passed(n);
   if (!retain_) {
     n.released = true;
     forget_kept(n);
     forget_edges(n);
     n.emptied = true;
-    if (n.hooks) std::vector<Hooks::GradEntry>().swap(n.hooks->on_gradient);  // no gradient will come here again
+    if (ObserverList* const all = n.hooks ? n.hooks->on_gradient.list() : nullptr)
+      all->clear();  // no gradient will come here again
   }
 }
 
@@ -185,7 +184,7 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
           std::vector<Capture>* captures, const char* op) {
   const RecordGuard mode(flags & create_graph);
   Run run(flags & (retain_graph | create_graph), captures);
-  if (!captures && hook_count > 0) run.watch().begin(outputs);
+  if (!captures && (hook_count > 0 || thread_state.observed)) run.leaves().begin(outputs);
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const Tensor& y = outputs[k];
     if (!y.requires_grad()) check::fail(op, "the tensor of shape ", y.shape(), ' ', why_cut(*y.impl()));
@@ -204,7 +203,7 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
     if (!n.needed || n.detached) continue;
     if (!n.leaf()) run.push(&n);  // before it is given something, which is taken back only from nodes in the queue
     accumulate(n, n.outputs[y.impl()->output].grad, std::move(seed));
-    run.watch().gave(n);
+    run.leaves().gave(n);
   }
   run.all();
 }
@@ -417,7 +416,7 @@ void Backward::give(int i, Tensor g) {
   if (g.dtype() != o.dtype) g = g.to(o.dtype);
   if (!to->leaf()) detail::Run::current->push(to);
   detail::accumulate(*to, o.grad, std::move(g));
-  detail::Run::current->watch().gave(*to);
+  detail::Run::current->leaves().gave(*to);
 }
 
 Backward::Target Backward::target(int i) {
@@ -431,7 +430,7 @@ Backward::Target Backward::target(int i) {
   else if (!to->leaf() && !o.grad.unique())
     o.grad = o.grad.clone();
   if (add) o.grad.before_write(node_.op);
-  detail::Run::current->watch().gave(*to);
+  detail::Run::current->leaves().gave(*to);
   return {o.grad, add};
 }
 

@@ -1,7 +1,5 @@
-// Hooks of tensors: registered, taken away, called.
+// Hooks of tensors: functions that are attached as observers.
 #include "graph/hooks.hpp"
-
-#include <algorithm>
 
 #include "tensor/check.hpp"
 
@@ -9,19 +7,8 @@ namespace fit {
 namespace detail {
 
 std::atomic<std::int64_t> hook_count{0};
-thread_local const std::function<void()>* between_nodes = nullptr;
 
-void free_hooks(Hooks* hooks) noexcept {
-  hook_count -= hooks->kept;
-  delete hooks;
-}
-
-namespace {
-
-std::uint64_t next_id() {
-  static std::atomic<std::uint64_t> last{0};
-  return ++last;
-}
+void free_hooks(Hooks* hooks) noexcept { delete hooks; }
 
 Hooks& hooks_of(Node& n) {
   if (!n.hooks) {
@@ -31,49 +18,50 @@ Hooks& hooks_of(Node& n) {
   return *n.hooks;
 }
 
-template <class Entries>
-bool holds(const Entries& entries, std::uint64_t id) {
-  return std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.id == id; });
-}
+namespace {
 
-template <class Entries>
-void erase(Entries& entries, std::uint64_t id) {
-  const auto at = std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.id == id; });
-  if (at == entries.end()) return;
-  const auto last_use = std::move(at->call);  // what it holds may be freed only once the list is whole again
-  entries.erase(at);
-}
+struct OnAccumulated final : Observer {
+  explicit OnAccumulated(std::function<void(const Tensor&)> g) : f(std::move(g)) {}
+  void gradient_accumulated(const Tensor& leaf) override { f(leaf); }
+  std::function<void(const Tensor&)> f;
+};
+
+struct OnGradient final : Observer {
+  explicit OnGradient(std::function<Tensor(const Tensor&)> g) : f(std::move(g)) {}
+  void gradient_computed(Tensor& gradient) override {
+    if (Tensor other = f(gradient); other.defined()) gradient = std::move(other);
+  }
+  std::function<Tensor(const Tensor&)> f;
+};
 
 }  // namespace
 
-void call_hooks(Node& leaf) {
-  const std::vector<Hooks::Entry> all = leaf.hooks->after;  // a hook may take itself or others away
-  for (const Hooks::Entry& one : all) {
-    if (!holds(leaf.hooks->after, one.id)) continue;
+void tell_accumulated(Node& leaf) {
+  const auto tell = [&](Observer& o) {
     if (leaf.detached) return;
     TensorImpl* const t = leaf.hooks->tensor;
     hold(t->refs);
-    (*one.call)(Tensor(t));
-  }
+    o.gradient_accumulated(Tensor(t));
+  };
+  if (ObserverList* const all = leaf.hooks->accumulated.list()) all->each(0, tell);
+  if (thread_state.observed) tell_thread(tell);
 }
 
 void call_grad_hooks(Node& n, std::uint32_t output, Tensor& gradient) {
   constexpr const char* op = "register_hook";
-  if (!n.hooks || !gradient.defined()) return;
-  const std::vector<Hooks::GradEntry> all = n.hooks->on_gradient;
-  for (const Hooks::GradEntry& one : all) {
-    if (one.output != output || !holds(n.hooks->on_gradient, one.id)) continue;
-    const Tensor seen = gradient;
-    const std::uint32_t version = seen.version();
-    Tensor other = (*one.call)(seen);
-    if (seen.version() != version)
-      check::fail(op, "a hook has changed the gradient of shape ", seen.shape(),
+  ObserverList* const all = n.hooks ? n.hooks->on_gradient.list() : nullptr;
+  if (!all || !gradient.defined()) return;
+  all->each(output, [&](Observer& o) {
+    Tensor now = gradient;
+    const std::uint32_t version = gradient.version();
+    o.gradient_computed(now);
+    if (gradient.version() != version)
+      check::fail(op, "a hook has changed the gradient of shape ", gradient.shape(),
                   " in place, which others may share: give another tensor back");
-    if (!other.defined()) continue;
-    check::shape(op, "what a hook gave for the gradient", other, seen.shape());
-    check::dtype(op, "what a hook gave for the gradient", other, seen.dtype());
-    gradient = std::move(other);
-  }
+    check::shape(op, "what a hook gave for the gradient", now, gradient.shape());
+    check::dtype(op, "what a hook gave for the gradient", now, gradient.dtype());
+    gradient = std::move(now);
+  });
 }
 
 GradHook add_grad_hook(const Tensor& x, std::function<Tensor(const Tensor&)> f) {
@@ -83,13 +71,9 @@ GradHook add_grad_hook(const Tensor& x, std::function<Tensor(const Tensor&)> f) 
     check::fail(op, "the tensor of shape ", x.shape(),
                 " wants no gradient: call requires_grad_() on it, or on what it is computed from");
   if (!f) check::fail(op, "the hook is empty: it must be a function");
-  auto call = std::make_shared<const std::function<Tensor(const Tensor&)>>(std::move(f));
   Node& n = *x.impl()->node;
-  Hooks& hooks = hooks_of(n);
-  hooks.on_gradient.push_back({next_id(), x.impl()->output, std::move(call)});
-  hold(n.refs);
-  if (n.leaf()) ++hook_count;
-  return GradHook(&n, hooks.on_gradient.back().id);
+  return hooks_of(n).on_gradient.add(std::make_shared<OnGradient>(std::move(f)), x.impl()->output,
+                                     n.leaf() ? &hook_count : nullptr);
 }
 
 }  // namespace detail
@@ -100,36 +84,8 @@ GradHook register_post_accumulate_grad_hook(const Tensor& leaf, std::function<vo
     check::fail(op, "the tensor of shape ", leaf.shape(),
                 " is no leaf that wants a gradient: call requires_grad_() on it first");
   if (!f) check::fail(op, "the hook is empty: it must be a function");
-  auto call = std::make_shared<const std::function<void(const Tensor&)>>(std::move(f));
-  detail::Node* const node = leaf.impl()->node;
-  detail::Hooks& hooks = detail::hooks_of(*node);
-  hooks.after.push_back({detail::next_id(), std::move(call)});
-  detail::hold(node->refs);
-  ++detail::hook_count;
-  return GradHook(node, hooks.after.back().id);
+  return detail::hooks_of(*leaf.impl()->node)
+      .accumulated.add(std::make_shared<detail::OnAccumulated>(std::move(f)), 0, &detail::hook_count);
 }
-
-void GradHook::remove() noexcept {
-  detail::Node* const node = std::exchange(node_, nullptr);
-  if (!node) return;
-  detail::erase(node->hooks->after, id_);
-  detail::erase(node->hooks->on_gradient, id_);
-  if (node->leaf()) --detail::hook_count;
-  detail::drop_node(node);
-}
-
-void GradHook::keep() noexcept {
-  detail::Node* const node = std::exchange(node_, nullptr);
-  if (!node) return;
-  if (node->leaf()) ++node->hooks->kept;  // counts on until the leaf goes
-  detail::drop_node(node);
-}
-
-BackwardPoll::BackwardPoll(std::function<void()> f) : f_(std::move(f)), before_(detail::between_nodes) {
-  if (!f_) check::fail("BackwardPoll", "the function is empty");
-  detail::between_nodes = &f_;
-}
-
-BackwardPoll::~BackwardPoll() { detail::between_nodes = before_; }
 
 }  // namespace fit

@@ -1,7 +1,7 @@
 #include "ops/attention.hpp"
 
 #include "fit/ops.hpp"
-#include "ops/attention_tap.hpp"
+#include "ops/attention_event.hpp"
 #include "ops/composed.hpp"
 #include "ops/flop_counter.hpp"
 #include "ops/precision.hpp"
@@ -101,6 +101,9 @@ AttentionResult attend(const char* op, AttentionCall c, const std::vector<Tensor
   for (const std::int64_t size : {c.B, c.H, c.Sq, c.Sk, c.D, c.Dv})
     if (size == 0) return composed_attention(c, operands, terms);
   count_attention(c);
+  if (thread_state.observed)
+    if (const AttentionEdits edits(c, terms.mask); edits.wanted())
+      return composed_attention(c, operands, terms, &edits);
 
   std::vector<Tensor> results{Tensor::empty(c.output, dtype)};
   if (weights) results.push_back(Tensor::empty(c.weights, wide));
@@ -113,7 +116,7 @@ AttentionResult attend(const char* op, AttentionCall c, const std::vector<Tensor
     const kernels::SoftmaxStats<W> rows = stats_in(c, stats.fresh<W>());
     finite = kernels::attention_forward<T>(a, view_output(c, results[0].fresh<T>()), rows);
     if (weights) kernels::attention_weights<T>(a, {rows.m, rows.inv_l}, results[1].fresh<W>());
-    if (attention_tap) tap_attention<T>(a, {rows.m, rows.inv_l}, terms.mask);
+    if (thread_state.observed) tell_attention<T>(a, {rows.m, rows.inv_l}, terms.mask);
   });
   if (weights && dtype == bfloat16) {
     const NoGrad no_grad;

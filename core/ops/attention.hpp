@@ -49,9 +49,12 @@ enum class Want { output, weights_too };
 AttentionResult attend(const char* op, AttentionCall call, const std::vector<Tensor>& operands,
                        const AttentionOptions& options, Want want);
 
-/// The definition of attention, as the paper has it, made of operations.
+class AttentionEdits;
+
+/// The definition of attention, as the paper has it, made of operations. edits: observers who change what is computed,
+/// or null.
 AttentionResult composed_attention(const AttentionCall& call, const std::vector<Tensor>& operands,
-                                   const ScoreTerms& terms);
+                                   const ScoreTerms& terms, const AttentionEdits* edits = nullptr);
 
 /// What attention computes with: under Autocast bfloat16 in place of float32.
 inline Tensor attention_operand(const Tensor& x) {

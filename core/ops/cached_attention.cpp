@@ -3,7 +3,7 @@
 
 #include "fit/ops.hpp"
 #include "ops/attention.hpp"
-#include "ops/attention_tap.hpp"
+#include "ops/attention_event.hpp"
 #include "ops/flop_counter.hpp"
 #include "ops/precision.hpp"
 #include "tensor/check.hpp"
@@ -72,6 +72,19 @@ void check_distinct(const char* op, const char* a_name, const Tensor& a, const c
     check::fail(op, a_name, " and ", b_name, " share their memory: each needs its own");
 }
 
+// The same by operations, for observers who change what is computed: [B, S, H D].
+Tensor attend_edited(detail::AttentionCall c, const Part& q, const Tensor& keys, const Tensor& values,
+                     const detail::ScoreTerms& terms, const detail::AttentionEdits& edits) {
+  c.layout = detail::HeadLayout::first;
+  c.output = {c.B, c.H, c.Sq, c.Dv};
+  c.weights = {c.B, c.H, c.Sq, c.Sk};
+  const Tensor queries = reshape(slice(q.x, 2, q.at, q.at + c.H * c.D), {c.B, c.Sq, c.H, c.D});
+  const std::vector<Tensor> operands{transpose(queries.to(keys.dtype()), 1, 2), slice(keys, 2, 0, c.Sk),
+                                     slice(values, 2, 0, c.Sk)};
+  const Tensor output = detail::composed_attention(c, operands, terms, &edits).output;
+  return reshape(transpose(output, 1, 2), {c.B, c.Sq, c.H * c.Dv});
+}
+
 Tensor attend_next(const char* op, const Part& q, const Part& k, const Part& v, Tensor& keys, Tensor& values,
                    std::int64_t length, std::int64_t num_heads, const AttentionOptions& options) {
   const std::int64_t S = q.x.size(1), D = keys.size(3);
@@ -89,6 +102,7 @@ Tensor attend_next(const char* op, const Part& q, const Part& k, const Part& v, 
   no_dropout.dropout = 0;
   const DType dtype = keys.dtype(), wide = is_narrow(keys) ? float32 : dtype;  // wide: of the scores
   const detail::ScoreTerms terms = detail::apply_options(op, c, wide, no_dropout);
+  const detail::AttentionCall all_keys = c;
   // Keys that the window hides from all queries need not be read; one query then sees all of the others.
   const std::int64_t first = c.window > 0 ? std::max<std::int64_t>(0, length + 1 - c.window) : 0;
   c.Sk -= first;
@@ -103,6 +117,9 @@ Tensor attend_next(const char* op, const Part& q, const Part& k, const Part& v, 
   Tensor stats = Tensor::empty({2, c.B, c.H, S}, wide);
   append(k, keys, length);
   append(v, values, length);
+  if (detail::thread_state.observed)
+    if (const detail::AttentionEdits edits(all_keys, terms.mask); edits.wanted())
+      return attend_edited(all_keys, q, keys, values, terms, edits).to(q.x.dtype());
   dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
     using W = Wide<T>;
@@ -115,7 +132,7 @@ Tensor attend_next(const char* op, const Part& q, const Part& k, const Part& v, 
     W* const m = stats.fresh<W>();
     W* const inv_l = m + c.B * c.H * S;
     kernels::attention_forward<T>(a, detail::view_heads(out.fresh<T>(), true, c.H, S, D), {m, inv_l});
-    if (detail::attention_tap) detail::tap_attention<T>(a, {m, inv_l}, terms.mask, first);
+    if (detail::thread_state.observed) detail::tell_attention<T>(a, {m, inv_l}, terms.mask, first);
   });
   return out.to(q.x.dtype());
 }

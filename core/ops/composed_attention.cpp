@@ -4,6 +4,7 @@
 
 #include "fit/ops.hpp"
 #include "ops/attention.hpp"
+#include "ops/attention_event.hpp"
 #include "ops/dropout.hpp"
 #include "ops/precision.hpp"
 
@@ -52,20 +53,21 @@ Heads split_heads(const AttentionCall& c, const std::vector<Tensor>& x) {
 }
 
 // While Autocast would round what the operations here hand on.
-AttentionResult in_float32(const AttentionCall& c, const std::vector<Tensor>& operands, const ScoreTerms& terms) {
+AttentionResult in_float32(const AttentionCall& c, const std::vector<Tensor>& operands, const ScoreTerms& terms,
+                           const AttentionEdits* edits) {
   const Autocast off(float32);
-  return composed_attention(c, operands, terms);
+  return composed_attention(c, operands, terms, edits);
 }
 
 }  // namespace
 
-AttentionResult composed_attention(const AttentionCall& c, const std::vector<Tensor>& operands,
-                                   const ScoreTerms& terms) {
+AttentionResult composed_attention(const AttentionCall& c, const std::vector<Tensor>& operands, const ScoreTerms& terms,
+                                   const AttentionEdits* edits) {
   if (is_narrow(operands[0])) {
     std::vector<Tensor> wide;
     wide.reserve(operands.size());
     for (const Tensor& x : operands) wide.push_back(widened(x));
-    const AttentionResult r = in_float32(c, wide, terms);
+    const AttentionResult r = in_float32(c, wide, terms, edits);
     return {r.output.to(bfloat16), narrowed(r.weights)};
   }
   const HeadLayout layout = c.layout == HeadLayout::first ? HeadLayout::first : HeadLayout::last;
@@ -75,17 +77,16 @@ AttentionResult composed_attention(const AttentionCall& c, const std::vector<Ten
   Tensor scores = masked_qk(x.q, x.k, visible, layout) * c.scale;  // [B, H, Sq, Sk]
   if (terms.bias.defined()) scores = scores + terms.bias;
   if (terms.alibi.defined()) scores = scores + alibi_bias(terms.alibi, c.Sq, c.Sk, scores.dtype());
-  Tensor weights;  // [B, H, Sq, Sk]
-  if (visible.defined()) {
-    // Of a row without a visible key the softmax is NaN. The second fill makes that 0, and lets no gradient into it.
-    const Tensor hidden = logical_not(visible);
-    weights = masked_fill(softmax(masked_fill(scores, hidden, -INFINITY)), hidden, 0);
-  } else {
-    weights = softmax(scores);
-  }
+  if (edits) scores = edits->scores(scores);
+  const Tensor hidden = visible.defined() ? logical_not(visible) : Tensor();
+  // Of a row without a visible key the softmax is NaN. The second fill makes that 0, and lets no gradient into it.
+  const auto cleared = [&](const Tensor& w) { return hidden.defined() ? masked_fill(w, hidden, 0) : w; };
+  Tensor weights = cleared(softmax(hidden.defined() ? masked_fill(scores, hidden, -INFINITY) : scores));  // as scores
+  if (edits) weights = cleared(edits->weights(weights)), edits->tell(weights);
   // Multiplied, not chosen: a NaN shows where it is dropped, too.
   const Tensor dropped = c.dropout > 0 ? weights * dropout_factors(c, weights) : weights;  // [B, H, Sq, Sk]
-  const Tensor output = masked_pv(dropped, x.v, visible, layout);  // [B, H, Sq, Dv] as the operands lie
+  Tensor output = masked_pv(dropped, x.v, visible, layout);  // [B, H, Sq, Dv] as the operands lie
+  if (edits) output = edits->output(output, layout);
   return {reshape(output, c.output), reshape(weights, c.weights)};
 }
 

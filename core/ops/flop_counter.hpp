@@ -1,22 +1,21 @@
 #pragma once
 #include <cstdint>
 
+#include "fit/detail/thread_state.hpp"
+#include "graph/observers.hpp"
 #include "ops/attention.hpp"
 
-// Floating-point operations of the products that this thread calls for, forwards and backwards.
+// Floating-point operations of the products that this thread calls for, forwards and backwards: told to its observers.
 namespace fit::detail {
-
-/// Null unless somebody counts.
-inline thread_local std::int64_t* flop_counter = nullptr;
 
 /// `count` products of [m, k] and [k, n].
 inline void count_product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t count = 1) {
-  if (flop_counter) *flop_counter += 2 * m * n * k * count;
+  if (thread_state.observed) tell_flops(2 * m * n * k * count);
 }
 
 /// Scores and their products with the values, for the pairs that causality and the window leave.
 inline void count_attention(const AttentionCall& c) {
-  if (!flop_counter) return;
+  if (!thread_state.observed) return;
   std::int64_t pairs = 0;
   for (std::int64_t i = 0; i < c.Sq; ++i) {
     const std::int64_t at = i + c.Sk - c.Sq;
@@ -24,7 +23,7 @@ inline void count_attention(const AttentionCall& c) {
     const std::int64_t begin = c.window > 0 && at + 1 > c.window ? at + 1 - c.window : 0;
     if (end > begin) pairs += end - begin;
   }
-  *flop_counter += 2 * c.B * c.H * pairs * (c.D + c.Dv);
+  tell_flops(2 * c.B * c.H * pairs * (c.D + c.Dv));
 }
 
 }  // namespace fit::detail

@@ -1,49 +1,172 @@
-// DetectAnomaly: the core finds the operation, the layers tell where it is.
+// DetectAnomaly finds the operation that made the first NaN or infinity.
 #include "fit/anomaly.hpp"
 
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
 #include <vector>
 
 #include "fit/nn/layer.hpp"
-#include "graph/anomalies.hpp"
+#include "graph/node.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit {
+namespace {
 
-class DetectAnomaly::Watch final : public detail::Anomalies, public nn::detail::Observer {
+// The values of a tensor: how many are NaN or infinite, the first of them, and the range of the others.
+struct Values {
+  std::int64_t nan = 0, infinite = 0, first = -1;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+
+  explicit Values(const Tensor& x) {
+    if (!x.defined() || !is_floating(x.dtype())) return;
+    dispatch_floating(x.dtype(), [&](auto zero) {
+      const auto all = x.data<decltype(zero)>();
+      for (std::int64_t i = 0; i < all.size(); ++i) {
+        const double v = static_cast<double>(all[i]);
+        if (std::isfinite(v)) {
+          low = std::min(low, v);
+          high = std::max(high, v);
+          continue;
+        }
+        ++(std::isnan(v) ? nan : infinite);
+        if (first < 0) first = i;
+      }
+    });
+  }
+  bool clean() const { return nan + infinite == 0; }
+};
+
+std::string in_words(const Tensor& x) {
+  if (!x.defined()) return "none";
+  std::ostringstream s;
+  s << x.shape();
+  if (!is_floating(x.dtype())) {
+    s << ' ' << x.dtype();
+    return s.str();
+  }
+  const Values v(x);
+  if (v.low <= v.high) s << " from " << v.low << " to " << v.high;
+  if (v.nan) s << ", " << v.nan << " NaN";
+  if (v.infinite) s << ", " << v.infinite << " infinite";
+  return s.str();
+}
+
+// "a NaN in 3 of 8 elements, the first at [0, 2]"
+std::string what(const Values& v, const Shape& shape) {
+  std::ostringstream s;
+  s << (v.nan ? "a NaN" : "an infinity") << " in " << v.nan + v.infinite << " of " << shape.numel()
+    << " elements, the first at [";
+  std::int64_t left = v.first, size = shape.numel();
+  for (int a = 0; a < shape.rank(); ++a) {
+    size /= shape[a];
+    s << (a ? ", " : "") << left / size;
+    left %= size;
+  }
+  s << ']';
+  return s.str();
+}
+
+Tensor value_of(const detail::Saved& s) {
+  if (!s.storage) return {};
+  detail::hold(s.storage->refs);
+  return Tensor(detail::new_impl(s.storage, s.offset, s.shape, s.dtype));
+}
+
+// Whether what came back, what was kept, and what the inputs have got so far are free of NaN and infinities.
+bool clean(const detail::Node& n) {
+  for (int i = 0; i < n.output_count; ++i)
+    if (!Values(n.outputs[i].grad).clean()) return false;
+  for (int i = 0; i < n.saved_count; ++i)
+    if (!Values(value_of(n.saved[i])).clean()) return false;
+  for (int i = 0; i < n.input_count; ++i)
+    if (const detail::Edge& e = n.edges[i]; e.node && !Values(e.node->outputs[e.output].grad).clean()) return false;
+  return true;
+}
+
+// The dotted name of the layer that is being called, seen from the outermost; its class where that is the same.
+std::string place() {
+  const LayerCall* const inner = innermost_call();
+  if (!inner) return {};
+  const LayerCall* top = inner;
+  while (top->outer) top = top->outer;
+  for (const LayerCall* at = inner; at != top; at = at->outer)
+    for (const auto& [name, layer] : top->layer.named_layers())
+      if (layer == &at->layer) return name;
+  return top->layer.name();
+}
+
+}  // namespace
+
+class DetectAnomaly::Finder final : public Observer {
  public:
-  Watch()
-      : outer_(std::exchange(detail::thread_state.anomalies, this)),
-        outer_observer_(std::exchange(nn::detail::observer, this)) {}
-  ~Watch() {
-    detail::thread_state.anomalies = outer_;
-    nn::detail::observer = outer_observer_;
+  // Throws Error if an output has a NaN or an infinity, and no input has one.
+  void op_recorded(const OpEvent& e) override {
+    if (e.in_backward) return;                           // the gradients are looked at
+    bool clean = std::strcmp(e.op, "masked_fill") != 0;  // which puts in the value that it is given
+    for (int i = 0; i < e.inputs.size() && clean; ++i) clean = Values(e.inputs[i]).clean();
+    for (int k = 0; k < e.output_count; ++k) {
+      const Tensor& y = e.outputs[k];
+      if (!y.defined()) continue;
+      if (const detail::Node* const n = y.impl()->node; n && n->op) made_[n] = {n->sequence, place()};
+      const Values v(y);
+      if (!clean || v.clean()) continue;
+      std::ostringstream inputs;
+      for (int i = 0; i < e.inputs.size(); ++i) inputs << "; input " << i << " is " << in_words(e.inputs[i]);
+      check::fail(e.op, "its result has ", what(v, y.shape()), inputs.str());
+    }
   }
 
-  void enter(const nn::Layer& layer) override {
-    open_.push_back(&layer);
-    if (outer_observer_) outer_observer_->enter(layer);
-  }
-  void leave(const nn::Layer& layer, const Tensor* output) override {
-    if (outer_observer_) outer_observer_->leave(layer, output);
-    while (!open_.empty() && open_.back() != &layer) open_.pop_back();  // left by an exception
-    if (!open_.empty()) open_.pop_back();
+  void node_entered(const NodeEvent& e) override {
+    Before& b = before_.emplace_back();
+    b.clean = clean(e.node());
+    for (int k = 0; k < e.outputs(); ++k) b.came_back.push_back(e.gradient(k));
   }
 
-  // The dotted name of the innermost layer, seen from the outermost; its class where that is the same.
-  std::string place() const override {
-    if (open_.empty()) return {};
-    for (std::size_t i = open_.size(); i-- > 1;)
-      for (const auto& [name, layer] : open_.front()->named_layers())
-        if (layer == open_[i]) return name;
-    return open_.front()->name();
+  // Throws Error if a gradient has got a NaN or an infinity, and neither it nor what came back had one before.
+  void node_left(const NodeEvent& e) override {
+    if (before_.empty()) return;  // it was entered before this lived
+    const Before before = std::move(before_.back());
+    before_.pop_back();
+    if (e.failed || !before.clean) return;
+    const detail::Node& n = e.node();
+    for (int i = 0; i < n.input_count; ++i) {
+      if (!n.edges[i].node) continue;
+      const detail::Output& to = n.edges[i].node->outputs[n.edges[i].output];
+      const Values v(to.grad);
+      if (v.clean()) continue;
+      std::ostringstream more;
+      for (const Tensor& dy : before.came_back) more << "; what came back is " << in_words(dy);
+      for (int k = 0, slot = 0; k < n.input_count; ++k)
+        if (n.kept_inputs >> k & 1) {
+          const Tensor x = value_of(n.saved[slot++]);
+          if (x.defined()) more << "; input " << k << " was " << in_words(x);
+        }
+      const auto made = made_.find(&n);
+      if (made != made_.end() && made->second.sequence == n.sequence && !made->second.place.empty())
+        more << "; it was recorded in " << made->second.place;
+      check::fail((std::string(n.op) + "_backward").c_str(), "the gradient of input ", i, " has ", what(v, to.shape),
+                  more.str());
+    }
   }
 
  private:
-  detail::Anomalies* outer_;
-  nn::detail::Observer* outer_observer_;
-  std::vector<const nn::Layer*> open_;
+  struct Before {
+    bool clean = false;
+    std::vector<Tensor> came_back;  // the adjoint may let go of them
+  };
+  struct Made {
+    std::uint64_t sequence;  // of the node: its address may be another one's later
+    std::string place;
+  };
+  std::vector<Before> before_;  // of the nodes whose adjoints run, each within the one before
+  std::unordered_map<const detail::Node*, Made> made_;
+  const Observe watching_{*this};
 };
 
-DetectAnomaly::DetectAnomaly() : watch_(std::make_unique<Watch>()) {}
+DetectAnomaly::DetectAnomaly() : finder_(std::make_unique<Finder>()) {}
 DetectAnomaly::~DetectAnomaly() = default;
 
 }  // namespace fit

@@ -5,7 +5,6 @@
 
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
-#include "layers/recorded.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -38,47 +37,40 @@ AttentionOptions ScaledDotProductAttention::options(const AttentionMasks& masks)
 
 Tensor ScaledDotProductAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                           const AttentionMasks& masks) const {
-  const detail::Recorded recorded(*this);
   return within(*this, [&] { return scaled_dot_product_attention(query, key, value, options(masks)); });
 }
 
 AttentionResult ScaledDotProductAttention::forward_with_weights(const Tensor& query, const Tensor& key,
                                                                 const Tensor& value,
                                                                 const AttentionMasks& masks) const {
-  const detail::Recorded recorded(*this);
   return within(*this, [&] { return scaled_dot_product_attention_with_weights(query, key, value, options(masks)); });
 }
 
 Tensor ScaledDotProductAttention::multi_head(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
                                              const AttentionMasks& masks) const {
-  const detail::Recorded recorded(*this);
   return within(*this, [&] { return multi_head_attention(q, k, v, num_heads, options(masks)); });
 }
 
 AttentionResult ScaledDotProductAttention::multi_head_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                                    std::int64_t num_heads,
                                                                    const AttentionMasks& masks) const {
-  const detail::Recorded recorded(*this);
   return within(*this, [&] { return multi_head_attention_with_weights(q, k, v, num_heads, options(masks)); });
 }
 
 Tensor ScaledDotProductAttention::packed(const Tensor& qkv, std::int64_t num_heads, std::int64_t num_kv_heads,
                                          const AttentionMasks& masks) const {
-  const detail::Recorded recorded(*this);
   return within(*this, [&] { return packed_self_attention(qkv, num_heads, options(masks), num_kv_heads); });
 }
 
 Tensor ScaledDotProductAttention::cached(const Tensor& q, const Tensor& k, const Tensor& v, KVCache::Layer& cache,
                                          std::int64_t length, std::int64_t num_heads,
                                          const AttentionMasks& masks) const {
-  const detail::Recorded recorded(*this);
   return within(*this,
                 [&] { return cached_attention(q, k, v, cache.keys, cache.values, length, num_heads, options(masks)); });
 }
 
 Tensor ScaledDotProductAttention::cached(const Tensor& qkv, KVCache::Layer& cache, std::int64_t length,
                                          std::int64_t num_heads, const AttentionMasks& masks) const {
-  const detail::Recorded recorded(*this);
   return within(
       *this, [&] { return cached_self_attention(qkv, cache.keys, cache.values, length, num_heads, options(masks)); });
 }
@@ -190,9 +182,8 @@ AttentionMasks MultiHeadAttention::with_causal(const AttentionMasks& masks) cons
 
 Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AttentionMasks& masks) const {
-  return within(*this, [&] {
+  return within(*this, {query, key, value}, [&] {
     check_inputs(*this, query, key, value);
-    const detail::Recorded recorded(attention, query, key);
     const Tensor q = w_q(query);          // (B, Sq, num_heads d_k)
     Tensor k = w_k(key), v = w_v(value);  // (B, Sk, num_kv_heads d_k)
     const AttentionMasks all = append_keys(k, v, masks, q.size(1));
@@ -203,9 +194,8 @@ Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const
 
 AttentionResult MultiHeadAttention::forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                                          const AttentionMasks& masks) const {
-  return within(*this, [&] {
+  return within(*this, {query, key, value}, [&] {
     check_inputs(*this, query, key, value);
-    const detail::Recorded recorded(attention, query, key);
     Tensor k = w_k(key), v = w_v(value);
     const AttentionMasks all = append_keys(k, v, masks, query.size(1));
     const AttentionResult r = attention.multi_head_with_weights(w_q(query), k, v, num_heads_, all);
@@ -215,7 +205,6 @@ AttentionResult MultiHeadAttention::forward_with_weights(const Tensor& query, co
 
 Tensor MultiHeadAttention::forward_unpadded(const Tensor& x, const Unpadding& padding) const {
   return within(*this, [&] {
-    const detail::Recorded recorded(attention);
     Tensor k = padding.restore(w_k(x)), v = padding.restore(w_v(x));
     const AttentionMasks all = append_keys(k, v, padding.mask(), k.size(1));
     return w_o(padding.remove(attention.multi_head(padding.restore(w_q(x)), k, v, num_heads_, all)));

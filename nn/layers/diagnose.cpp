@@ -8,17 +8,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "graph/anomalies.hpp"
 #include "layers/keep_generator.hpp"
-#include "ops/attention_tap.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit::nn {
 namespace {
-
-using fit::detail::Inputs;
-using fit::detail::TappedAttention;
 
 struct Squares {
   double sum = 0;
@@ -41,74 +36,46 @@ struct Fate {
   std::string cut;   // how the first way was cut; empty if none was
 };
 
-// Looks on while the loss is computed.
-class Doctor final : public fit::detail::Anomalies, public detail::Observer, public fit::detail::AttentionTap {
+// Observes the computation of the loss.
+class Diagnoser final : public Observer {
  public:
-  Doctor(const Layer& model, const StateDict& parameters, const DiagnoseOptions& options)
-      : AttentionTap(0, fit::detail::attention_tap),
-        fates(parameters.size()),
-        options_(options),
-        outer_(fit::detail::thread_state.anomalies),
-        outer_observer_(detail::observer),
-        outer_tap_(fit::detail::attention_tap) {
+  Diagnoser(const Layer& model, const StateDict& parameters, const DiagnoseOptions& options)
+      : fates(parameters.size()), options_(options) {
     for (const auto& [name, layer] : model.named_layers()) names_.emplace(layer, name.empty() ? model.name() : name);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       std::vector<bool>& from = from_[parameters[i].second.impl()->storage];
       from.resize(parameters.size());
       from[i] = true;
     }
-    fit::detail::thread_state.anomalies = this;
-    detail::observer = this;
-    fit::detail::attention_tap = this;
-  }
-  ~Doctor() { look_away(); }
-  Doctor(const Doctor&) = delete;
-  Doctor& operator=(const Doctor&) = delete;
-
-  void look_away() {
-    if (std::exchange(away_, true)) return;
-    fit::detail::thread_state.anomalies = outer_;
-    detail::observer = outer_observer_;
-    fit::detail::attention_tap = outer_tap_;
   }
 
-  void enter(const Layer& layer) override {
-    open_.push_back(&layer);
-    called.insert(&layer);
-    if (outer_observer_) outer_observer_->enter(layer);
-  }
-  void leave(const Layer& layer, const Tensor* output) override {
-    if (outer_observer_) outer_observer_->leave(layer, output);
-    while (!open_.empty() && open_.back() != &layer) open_.pop_back();  // left by an exception
-    if (!open_.empty()) open_.pop_back();
+  void layer_entered(LayerCall& call) override { called.insert(&call.layer); }
+
+  void op_recorded(const OpEvent& e) override {
+    if (e.in_backward) return;
+    follow(e);
+    if (e.output_count != 1 || !e.outputs[0].defined()) return;
+    if (e.op == std::string("relu")) look_at_relu(e.outputs[0]);
+    if (e.op == std::string("softmax")) look_at_softmax(e.inputs[0], e.outputs[0]);
   }
 
-  void look_at_forward(const char* op, const Inputs& in, const Tensor* outputs, int count) override {
-    if (outer_) outer_->look_at_forward(op, in, outputs, count);
-    follow(op, in, outputs, count);
-    if (count != 1 || !outputs[0].defined()) return;
-    if (op == std::string("relu")) look_at_relu(outputs[0]);
-    if (op == std::string("softmax")) look_at_softmax(in[0], outputs[0]);
-  }
-
-  void take(const TappedAttention& call) override {
-    const std::int64_t H = call.weights.size(0), Sq = call.weights.size(1), Sk = call.weights.size(2);
+  void attention_computed(const AttentionEvent& e) override {
+    const Tensor mask = e.mask_of(0);
     const auto visible = [&](std::int64_t h, std::int64_t i, std::int64_t j) {
-      const std::int64_t last = i + Sk - Sq;  // the key at the query's own place
-      if (call.causal && j > last) return false;
-      if (call.window > 0 && j <= last - call.window) return false;
-      const Tensor& m = call.mask;
-      if (!m.defined()) return true;
-      return m.data<bool>()[((m.size(0) == 1 ? 0 : h) * m.size(1) + (m.size(1) == 1 ? 0 : i)) * Sk + j];
+      const std::int64_t last = i + e.Sk - e.Sq;  // the key at the query's own place
+      if (e.causal && j > last) return false;
+      if (e.window > 0 && j <= last - e.window) return false;
+      if (!mask.defined()) return true;
+      return mask.data<bool>()[((mask.size(0) == 1 ? 0 : h) * mask.size(1) + (mask.size(1) == 1 ? 0 : i)) * e.Sk + j];
     };
     ActivationCount& counted = at("attention");
-    const Tensor weights = call.weights.to(float64);
+    const Tensor weights = e.weights(0).to(float64);
     const double* row = weights.data<double>().begin();
-    for (std::int64_t h = 0; h < H; ++h)
-      for (std::int64_t i = 0; i < Sq; ++i, row += Sk) {
+    for (std::int64_t h = 0; h < e.H; ++h)
+      for (std::int64_t i = 0; i < e.Sq; ++i, row += e.Sk) {
         int seen = 0;
-        for (std::int64_t j = 0; j < Sk && seen < 2; ++j) seen += visible(h, i, j);
-        if (seen > 1) count_row(counted, row, Sk);
+        for (std::int64_t j = 0; j < e.Sk && seen < 2; ++j) seen += visible(h, i, j);
+        if (seen > 1) count_row(counted, row, e.Sk);
       }
   }
 
@@ -118,9 +85,9 @@ class Doctor final : public fit::detail::Anomalies, public detail::Observer, pub
   std::vector<std::int64_t> inputs;  // of each activation
 
  private:
-  std::string place() const override {
-    for (std::size_t i = open_.size(); i-- > 0;)
-      if (const auto name = names_.find(open_[i]); name != names_.end()) return name->second;
+  std::string place() const {
+    for (const LayerCall* c = innermost_call(); c; c = c->outer)
+      if (const auto name = names_.find(&c->layer); name != names_.end()) return name->second;
     return {};
   }
   std::string told(const char* op) const {
@@ -129,10 +96,11 @@ class Doctor final : public fit::detail::Anomalies, public detail::Observer, pub
   }
 
   // Which parameters the results come from, by their buffers, as detach() and reshape() share those.
-  void follow(const char* op, const Inputs& in, const Tensor* outputs, int count) {
+  void follow(const OpEvent& e) {
+    const char* const op = e.op;
     std::vector<bool> live(fates.size());
-    for (int i = 0; i < in.size(); ++i) {
-      const fit::detail::TensorImpl* const x = in[i].impl();
+    for (int i = 0; i < e.inputs.size(); ++i) {
+      const fit::detail::TensorImpl* const x = e.inputs[i].impl();
       if (!x) continue;
       const auto from = from_.find(x->storage);
       if (from == from_.end()) continue;
@@ -147,14 +115,15 @@ class Doctor final : public fit::detail::Anomalies, public detail::Observer, pub
     }
     for (std::size_t p = 0; p < live.size(); ++p)
       if (live[p]) fates[p].last = told(op);
-    for (int k = 0; k < count; ++k) {
-      if (!outputs[k].defined()) continue;
-      held_.push_back(outputs[k]);  // else its address would be another one's later
-      std::vector<bool>& to = from_[outputs[k].impl()->storage];
+    for (int k = 0; k < e.output_count; ++k) {
+      const Tensor& y = e.outputs[k];
+      if (!y.defined()) continue;
+      held_.push_back(y);  // else its address would be another one's later
+      std::vector<bool>& to = from_[y.impl()->storage];
       to.resize(live.size());
       for (std::size_t p = 0; p < live.size(); ++p) {
         if (!live[p]) continue;
-        if (outputs[k].impl()->node)
+        if (y.impl()->node)
           to[p] = true;
         else if (fates[p].cut.empty())
           fates[p].cut = "at " + told(op) + ", which ran under NoGrad";
@@ -214,11 +183,6 @@ class Doctor final : public fit::detail::Anomalies, public detail::Observer, pub
   std::unordered_map<const fit::detail::Storage*, std::vector<bool>> from_;
   std::vector<Tensor> held_;
   std::unordered_map<const Layer*, std::string> names_;
-  std::vector<const Layer*> open_;
-  bool away_ = false;
-  fit::detail::Anomalies* outer_;
-  detail::Observer* outer_observer_;
-  fit::detail::AttentionTap* outer_tap_;
 };
 
 std::string short_of(double v) {
@@ -232,7 +196,7 @@ bool ends_with(const std::string& s, const std::string& end) {
 }
 bool bias_of_keys(const std::string& name) { return ends_with(name, "w_k.bias") || ends_with(name, "W_key.bias"); }
 
-std::string of_no_gradient(const Fate& fate, const std::string& name, const Layer& model, const Doctor& doctor) {
+std::string of_no_gradient(const Fate& fate, const std::string& name, const Layer& model, const Diagnoser& diagnoser) {
   if (!fate.cut.empty())
     return (fate.last.empty() ? "The" : "It was used by " + fate.last + "; the") + " way to the loss was cut " +
            fate.cut;
@@ -242,7 +206,7 @@ std::string of_no_gradient(const Fate& fate, const std::string& name, const Laye
   const std::size_t dot = name.find_last_of('.');
   const std::string owner = dot == std::string::npos ? "" : name.substr(0, dot);
   for (const auto& [layer_name, layer] : model.named_layers())
-    if (layer_name == owner && !owner.empty() && !doctor.called.count(layer))
+    if (layer_name == owner && !owner.empty() && !diagnoser.called.count(layer))
       return "No operation used it: " + owner + " was not called";
   return "No operation used it";
 }
@@ -278,9 +242,11 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
   for (const auto& [name, p] : model.named_parameters())
     if (p.requires_grad()) trained.emplace_back(name, p);
 
-  Doctor doctor(model, trained, options);
-  const Tensor value = within(model, loss);
-  doctor.look_away();
+  Diagnoser diagnoser(model, trained, options);
+  const Tensor value = [&] {
+    const Observe watching(diagnoser);
+    return within(model, loss);
+  }();
   check::defined(op, "the loss", value);
   if (value.numel() != 1 || !is_floating(value.dtype()))
     check::fail(op, "the loss is of shape ", value.shape(), " and type ", value.dtype(),
@@ -296,12 +262,12 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
     ParameterGradient told{name, p.shape(), Squares(p).rms(p), std::nullopt};
     if (p.requires_grad()) {
       const Tensor& g = gradients[next];
-      const Fate& fate = doctor.fates[next++];
+      const Fate& fate = diagnoser.fates[next++];
       const auto found = [&](Ailment what, const std::string& text) {
         all.findings.push_back({told.name, what, text});
       };
       if (!g.defined()) {
-        found(Ailment::no_gradient, of_no_gradient(fate, name, model, doctor));
+        found(Ailment::no_gradient, of_no_gradient(fate, name, model, diagnoser));
       } else if (g.numel() > 0) {
         const Squares squares(g);
         const double rms = squares.rms(g);
@@ -319,16 +285,17 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
     all.parameters.push_back(std::move(told));
   }
 
-  all.activations = doctor.activations;
+  all.activations = diagnoser.activations;
   for (std::size_t i = 0; i < all.activations.size(); ++i) {
     const ActivationCount& a = all.activations[i];
     const bool units = a.op == "relu";
     const double share = a.count == 0 ? 0 : static_cast<double>(a.silent) / static_cast<double>(a.count);
     if (a.silent == 0 || share < (units ? options.dead : options.saturated)) continue;
     const std::string of = std::to_string(a.silent) + " of " + std::to_string(a.count);
-    all.findings.push_back({a.name, units ? Ailment::dead_units : Ailment::saturated,
-                            units ? of + " units of relu were 0 for all " + std::to_string(doctor.inputs[i]) + " inputs"
-                                  : of + " rows of " + a.op + " have a weight above " + short_of(options.one_weight)});
+    all.findings.push_back(
+        {a.name, units ? Ailment::dead_units : Ailment::saturated,
+         units ? of + " units of relu were 0 for all " + std::to_string(diagnoser.inputs[i]) + " inputs"
+               : of + " rows of " + a.op + " have a weight above " + short_of(options.one_weight)});
   }
   return all;
 }

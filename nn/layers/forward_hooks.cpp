@@ -1,79 +1,93 @@
 #include "fit/nn/forward_hooks.hpp"
 
-#include <algorithm>
-#include <atomic>
-#include <vector>
-
+#include "fit/attention.hpp"
+#include "graph/observers.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
-namespace detail {
+namespace {
 
-struct ForwardHooks {
-  struct Entry {
-    std::uint64_t id;
-    std::shared_ptr<const OnForward> call;
-  };
-  std::vector<Entry> before, after;
-
-  static ForwardHook add(const char* op, Layer& layer, std::vector<Entry> ForwardHooks::*list, OnForward f) {
-    if (!f) check::fail(op, "the hook is empty: it must be a function");
-    static std::atomic<std::uint64_t> last{0};
-    const std::uint64_t id = ++last;
-    auto call = std::make_shared<const OnForward>(std::move(f));
-    if (!layer.hooks_) layer.hooks_ = std::make_shared<ForwardHooks>();
-    ((*layer.hooks_).*list).push_back({id, std::move(call)});
-    return ForwardHook(layer.hooks_, id);
+class OnCall final : public Observer {
+ public:
+  OnCall(detail::OnForward f, bool before) : f_(std::move(f)), before_(before) {}
+  void layer_entered(LayerCall& call) override {
+    if (before_ && !call.inputs.empty()) apply(call, call.inputs[0]);
+  }
+  void layer_left(LayerCall& call) override {
+    if (!before_ && call.output.defined()) apply(call, call.output);
   }
 
-  static Tensor run(const Layer& layer, const std::vector<Entry> ForwardHooks::*list, const Tensor& x) {
-    const std::shared_ptr<const ForwardHooks> hooks = layer.hooks_;
-    Tensor now = x;
-    if (!hooks) return now;
-    const std::vector<Entry> all = (*hooks).*list;  // a hook may take itself or others away
-    for (const Entry& one : all) {
-      const auto& left = (*hooks).*list;
-      if (std::none_of(left.begin(), left.end(), [&](const Entry& e) { return e.id == one.id; })) continue;
-      if (const Tensor other = (*one.call)(layer, now); other.defined()) now = other;
-    }
-    return now;
+ private:
+  void apply(const LayerCall& call, Tensor& x) const {
+    if (Tensor other = f_(call.layer, x); other.defined()) x = std::move(other);
   }
+  detail::OnForward f_;
+  bool before_;
 };
 
-namespace {
-thread_local const HookedCall* innermost = nullptr;  // of this thread's calls that are under way
+ForwardHook add(const char* op, const Layer& layer, detail::OnForward f, bool before) {
+  if (!f) check::fail(op, "the hook is empty: it must be a function");
+  return attach(layer, std::make_shared<OnCall>(std::move(f), before));
 }
 
-HookedCall::HookedCall(const Layer& layer) : layer_(layer), outer_(innermost), first_(layer.hooked()) {
-  for (const HookedCall* c = outer_; c && first_; c = c->outer_) first_ = &c->layer_ != &layer;
-  innermost = this;
-}
-HookedCall::~HookedCall() { innermost = outer_; }
+}  // namespace
 
-void HookedCall::after(Tensor& output) const {
-  if (first_ && output.defined()) output = ForwardHooks::run(layer_, &ForwardHooks::after, output);
+Attachment attach(const Layer& layer, std::shared_ptr<Observer> observer) {
+  if (!observer) check::fail("attach", "the observer is null: give one made by std::make_shared");
+  return layer.attached_.add(std::move(observer));
 }
 
-Tensor hooked_input(const Layer& layer, const Tensor& x) { return ForwardHooks::run(layer, &ForwardHooks::before, x); }
+namespace detail {
 
 ForwardHook add_forward_hook(Layer& layer, OnForward f) {
-  return ForwardHooks::add("register_forward_hook", layer, &ForwardHooks::after, std::move(f));
+  return add("register_forward_hook", layer, std::move(f), false);
 }
 ForwardHook add_forward_pre_hook(Layer& layer, OnForward f) {
-  return ForwardHooks::add("register_forward_pre_hook", layer, &ForwardHooks::before, std::move(f));
+  return add("register_forward_pre_hook", layer, std::move(f), true);
 }
 
-}  // namespace detail
+// ---- a call that is observed --------------------------------------------------------------------------------------
 
-void ForwardHook::remove() noexcept {
-  const auto hooks = std::move(hooks_);
-  if (!hooks) return;
-  for (auto* const list : {&hooks->before, &hooks->after}) {
-    const auto at = std::find_if(list->begin(), list->end(), [&](const auto& e) { return e.id == id_; });
-    if (at == list->end()) continue;
-    const auto last_use = std::move(at->call);  // what it holds may be freed only once the list is whole again
-    list->erase(at);
+ObservedCall::ObservedCall(const Layer& layer, const fit::detail::Inputs& inputs)
+    : call_{layer, innermost_call(), {}, {}, false}, given_(inputs.size() > 0 ? &inputs[0] : nullptr) {
+  for (const LayerCall* c = call_.outer; c; c = c->outer)
+    if (&c->layer == &layer) return;
+  for (int i = 0; i < inputs.size(); ++i) call_.inputs.push_back(inputs[i]);
+  link_.emplace(&call_, layer.attached_.list());
+  try {
+    tell_both(link_->attached, [&](Observer& o) { o.layer_entered(call_); });
+  } catch (...) {
+    call_.failed = true;
+    try {
+      left(nullptr);
+    } catch (...) {  // the first exception goes on
+    }
+    throw;
   }
 }
 
+const Tensor* ObservedCall::first() const { return link_ && given_ ? &call_.inputs[0] : given_; }
+
+void ObservedCall::left(Tensor* output) {
+  if (!link_) return;
+  done_ = true;
+  if (output) call_.output = std::move(*output);
+  fit::detail::EachOne each(call_.failed);
+  tell_both(link_->attached, [&](Observer& o) { each([&] { o.layer_left(call_); }); });
+  each.rethrow();
+  if (output) *output = std::move(call_.output);
+}
+
+ObservedCall::~ObservedCall() {
+  if (!link_ || done_) return;
+  call_.failed = true;
+  try {
+    left(nullptr);
+  } catch (...) {  // the exception of the call goes on
+  }
+}
+
+Tensor* output_of(AttentionResult& result) { return &result.output; }
+
+}  // namespace detail
 }  // namespace fit::nn

@@ -220,8 +220,6 @@ void detail::tell_where(const Layer& layer, Error& e) {
   e.set_where(path, &layer);
 }
 
-const Tensor* detail::output_of(const AttentionResult& result) { return &result.output; }
-
 // ---- saving -------------------------------------------------------------------------------------------------------
 
 StateDict Layer::state_dict() const {

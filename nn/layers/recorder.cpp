@@ -7,15 +7,25 @@
 
 #include "fit/nn/attention.hpp"
 #include "fit/nn/attention_recorder.hpp"
+#include "fit/nn/forward_hooks.hpp"
 #include "fit/ops.hpp"
-#include "layers/recorded.hpp"
-#include "ops/attention_tap.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
 
-// Shared with calls that run in other threads when the recorder goes.
-struct AttentionRecorder::State {
+namespace {
+
+// Self-attention, unless the layer around attention has told queries and keys that differ, or there are fewer keys.
+AttentionKind kind_of(const AttentionEvent& e) {
+  const LayerCall* const outer = e.call->outer;
+  const bool differ = outer && outer->inputs.size() > 1 && outer->inputs[0].raw() != outer->inputs[1].raw();
+  return differ || e.Sk < e.Sq ? AttentionKind::cross : AttentionKind::self;
+}
+
+}  // namespace
+
+// Attached to each layer; shared with calls that run in other threads when the recorder goes.
+struct AttentionRecorder::State final : Observer {
   std::unordered_map<const Layer*, std::string> names;  // does not change
   AttentionRecorderOptions options;                     // nor does this
 
@@ -31,12 +41,16 @@ struct AttentionRecorder::State {
     return at == calls.end() || at->second < options.calls;
   }
 
-  void take(const std::string& layer, AttentionKind kind, const fit::detail::TappedAttention& call) {
+  void attention_computed(const AttentionEvent& e) override {
+    const auto name = names.find(&e.call->layer);
+    if (name == names.end() || options.element >= e.B || !due(name->second)) return;
+    const std::string& layer = name->second;
+    const Tensor weights = e.weights(options.element), mask = e.mask_of(options.element);
     const std::lock_guard lock(mutex);
     if (step % every != 0 || calls[layer] >= options.calls) return;
     ++calls[layer];
-    const auto bytes = static_cast<std::size_t>(call.weights.numel()) * 4 +
-                       static_cast<std::size_t>(call.mask.defined() ? call.mask.numel() : 0);
+    const auto bytes =
+        static_cast<std::size_t>(weights.numel()) * 4 + static_cast<std::size_t>(mask.defined() ? mask.numel() : 0);
     while (recording.bytes() + bytes > options.max_bytes) {
       // Of a single step nothing can be forgotten: what does not fit is left out.
       const auto& records = recording.records();
@@ -47,19 +61,15 @@ struct AttentionRecorder::State {
     }
     AttentionRecordOptions o;
     o.step = step;
-    const bool fewer_keys = call.weights.size(2) < call.weights.size(1);
-    o.kind = fewer_keys ? AttentionKind::cross : kind;
-    o.causal = call.causal;
-    o.window = call.window;
-    if (call.mask.defined()) o.mask = call.mask.unsqueeze(0);
-    recording.add(layer, call.weights, o);
+    o.kind = kind_of(e);
+    o.causal = e.causal;
+    o.window = e.window;
+    if (mask.defined()) o.mask = mask.unsqueeze(0);
+    recording.add(layer, weights, o);
   }
 };
 
 namespace {
-
-std::mutex registry_mutex;
-std::vector<std::shared_ptr<AttentionRecorder::State>> registry;  // of those that live
 
 // The ScaledDotProductAttention within a layer, called "attention", goes by the name of the layer that it serves.
 void list(const Layer& layer, const std::string& name, std::unordered_map<const Layer*, std::string>& names) {
@@ -71,52 +81,6 @@ void list(const Layer& layer, const std::string& name, std::unordered_map<const 
 }
 
 }  // namespace
-
-// ---- while a layer is called --------------------------------------------------------------------------------------
-
-class detail::Recorded::Taps {
- public:
-  Taps() = default;
-  ~Taps() { fit::detail::attention_tap = outer_; }
-  Taps(const Taps&) = delete;
-  Taps& operator=(const Taps&) = delete;
-
-  bool empty() const { return taps_.empty(); }
-  void add(std::shared_ptr<AttentionRecorder::State> state, const std::string& name, AttentionKind kind) {
-    taps_.push_back(std::make_unique<Tap>(std::move(state), name, kind));
-    fit::detail::attention_tap = taps_.back().get();
-  }
-
- private:
-  struct Tap final : fit::detail::AttentionTap {
-    Tap(std::shared_ptr<AttentionRecorder::State> s, std::string n, AttentionKind k)
-        : AttentionTap(s->options.element, fit::detail::attention_tap),
-          state(std::move(s)),
-          name(std::move(n)),
-          kind(k) {}
-    void take(const fit::detail::TappedAttention& call) override { state->take(name, kind, call); }
-    std::shared_ptr<AttentionRecorder::State> state;
-    std::string name;
-    AttentionKind kind;
-  };
-  std::vector<std::unique_ptr<Tap>> taps_;
-  fit::detail::AttentionTap* outer_ = fit::detail::attention_tap;
-};
-
-void detail::Recorded::begin(const Layer& layer, AttentionKind kind) {
-  if (fit::detail::attention_tap) return;  // the layer around this one sees to it, and knows more
-  auto taps = std::make_unique<Taps>();
-  {
-    const std::lock_guard lock(registry_mutex);
-    for (const auto& state : registry) {
-      const auto at = state->names.find(&layer);
-      if (at != state->names.end() && state->due(at->second)) taps->add(state, at->second, kind);
-    }
-  }
-  if (!taps->empty()) taps_ = taps.release();
-}
-
-void detail::Recorded::end() { delete taps_; }
 
 // ---- AttentionRecorder --------------------------------------------------------------------------------------------
 
@@ -132,16 +96,10 @@ AttentionRecorder::AttentionRecorder(const Layer& model, const AttentionRecorder
     if (name.empty()) name = model.name();
   state_->options = options;
   state_->every = options.every;
-  const std::lock_guard lock(registry_mutex);
-  registry.push_back(state_);
-  detail::living_recorders.fetch_add(1, std::memory_order_relaxed);
+  for (const auto& [layer, name] : state_->names) attachments_.push_back(attach(*layer, state_));
 }
 
-AttentionRecorder::~AttentionRecorder() {
-  const std::lock_guard lock(registry_mutex);
-  registry.erase(std::find(registry.begin(), registry.end(), state_));
-  detail::living_recorders.fetch_sub(1, std::memory_order_relaxed);
-}
+AttentionRecorder::~AttentionRecorder() = default;
 
 void AttentionRecorder::step(std::int64_t step) {
   if (step < 0) check::fail("AttentionRecorder", "step is ", step, ": it must not be negative");

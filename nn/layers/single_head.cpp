@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "fit/ops.hpp"
-#include "layers/recorded.hpp"
 #include "layers/sizes.hpp"
 #include "tensor/check.hpp"
 
@@ -34,12 +33,13 @@ BareSingleHeadAttention::BareSingleHeadAttention(std::int64_t d_in, std::int64_t
       W_value(uniform("BareSingleHeadAttention", d_in, d_out)) {}
 
 Tensor BareSingleHeadAttention::forward(const Tensor& x) const {
-  const detail::Recorded recorded(*this);
-  return scaled_dot_product_attention(matmul(x, W_query.value()), matmul(x, W_key.value()), matmul(x, W_value.value()));
+  return within(*this, [&] {
+    return scaled_dot_product_attention(matmul(x, W_query.value()), matmul(x, W_key.value()),
+                                        matmul(x, W_value.value()));
+  });
 }
 
 AttentionResult BareSingleHeadAttention::forward_with_weights(const Tensor& x) const {
-  const detail::Recorded recorded(*this);
   return within(*this, [&] {
     return scaled_dot_product_attention_with_weights(matmul(x, W_query.value()), matmul(x, W_key.value()),
                                                      matmul(x, W_value.value()));
@@ -58,12 +58,10 @@ SingleHeadAttention::SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, 
       W_value(d_in, d_out, o.qkv_bias) {}
 
 Tensor SingleHeadAttention::forward(const Tensor& x) const {
-  const detail::Recorded recorded(*this);
-  return scaled_dot_product_attention(W_query(x), W_key(x), W_value(x));
+  return within(*this, [&] { return scaled_dot_product_attention(W_query(x), W_key(x), W_value(x)); });
 }
 
 AttentionResult SingleHeadAttention::forward_with_weights(const Tensor& x) const {
-  const detail::Recorded recorded(*this);
   return within(*this, [&] { return scaled_dot_product_attention_with_weights(W_query(x), W_key(x), W_value(x)); });
 }
 

@@ -10,14 +10,13 @@
 #include "graph/node.hpp"
 #include "layers/keep_generator.hpp"
 #include "layers/list.hpp"
-#include "ops/flop_counter.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
 namespace {
 
-// What is seen of each layer while the model is called.
-class Calls final : public detail::Observer {
+// Counts of each layer while the model is called.
+class Calls final : public Observer {
  public:
   struct Seen {
     std::int64_t calls = 0, flops = 0;
@@ -25,48 +24,29 @@ class Calls final : public detail::Observer {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> made;  // the nodes with these numbers: from, behind, to
   };
 
-  Calls() {
-    detail::observer = this;
-    fit::detail::flop_counter = &flops_;
-  }
-  ~Calls() {
-    detail::observer = outer_;
-    fit::detail::flop_counter = outer_flops_;
-  }
-  Calls(const Calls&) = delete;
-  Calls& operator=(const Calls&) = delete;
-
-  void enter(const Layer& layer) override {
-    open_.push_back({&layer, flops_, fit::detail::newest_sequence()});
-    if (outer_) outer_->enter(layer);
-  }
-  void leave(const Layer& layer, const Tensor* output) override {
-    if (outer_) outer_->leave(layer, output);
-    while (open_.back().layer != &layer) open_.pop_back();  // those were left by an exception that the model has caught
-    const Open call = open_.back();
+  void flops_counted(std::int64_t count) override { flops_ += count; }
+  void layer_entered(LayerCall&) override { open_.push_back({flops_, fit::detail::newest_sequence()}); }
+  void layer_left(LayerCall& call) override {
+    const Open begin = open_.back();
     open_.pop_back();
-    const bool within_itself =
-        std::any_of(open_.begin(), open_.end(), [&](const Open& o) { return o.layer == &layer; });
-    if (within_itself) return;
-    Seen& s = seen_[&layer];
-    if (!s.output && output && output->defined()) s.output = output->shape();
+    if (call.failed) return;
+    Seen& s = seen_[&call.layer];
+    if (!s.output && call.output.defined()) s.output = call.output.shape();
     ++s.calls;
-    s.flops += flops_ - call.flops;
-    s.made.emplace_back(call.sequence, fit::detail::newest_sequence());
+    s.flops += flops_ - begin.flops;
+    s.made.emplace_back(begin.sequence, fit::detail::newest_sequence());
   }
   const Seen& of(const Layer& layer) { return seen_[&layer]; }
 
  private:
   struct Open {
-    const Layer* layer;
     std::int64_t flops;
     std::uint64_t sequence;
   };
-  detail::Observer* outer_ = detail::observer;
-  std::int64_t* outer_flops_ = fit::detail::flop_counter;
   std::int64_t flops_ = 0;
   std::vector<Open> open_;
   std::unordered_map<const Layer*, Seen> seen_;
+  const Observe watching_{*this};
 };
 
 // The bytes that each node keeps and no node before it: by the node's number.

@@ -1,6 +1,5 @@
 #include "fit/nn/transformer.hpp"
 #include "fit/ops.hpp"
-#include "layers/recorded.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -128,8 +127,9 @@ Tensor TransformerDecoderLayer::forward_next(const Tensor& x, KVCache::Layer& ke
         x, [&](const Tensor& z) { return self_attn.forward_next(z, kept, length); },
         [&](const Tensor& z) {
           const MultiHeadAttention& a = cross_attn;
-          const detail::Recorded recorded(a.attention, AttentionKind::cross);
-          return a.w_o(a.attention.multi_head(a.w_q(z), memory.keys, memory.values, a.num_heads(), memory_mask));
+          return within(a, {z, memory.keys}, [&] {
+            return a.w_o(a.attention.multi_head(a.w_q(z), memory.keys, memory.values, a.num_heads(), memory_mask));
+          });
         });
   });
 }

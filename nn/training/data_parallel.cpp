@@ -25,6 +25,15 @@ StateDict listed(const nn::Layer& model) {
 
 }  // namespace
 
+// Moves on what is on its way, between the nodes of backward().
+struct DataParallel::Polling final : Observer {
+  explicit Polling(Buckets& b) : buckets(b) {}
+  void node_left(const NodeEvent& e) override {
+    if (!e.failed) buckets.poll();
+  }
+  Buckets& buckets;
+};
+
 DataParallel::DataParallel(nn::Layer& model, const DataParallelOptions& options, World& world)
     : DataParallel(options, world, listed(model)) {
   check_agree(op, "buffers", model.state_dict(), world);
@@ -113,7 +122,8 @@ double DataParallel::weighted_backward(const Tensor& loss, double share) {
   }
   const Tensor part = loss * share;
   {
-    const BackwardPoll poll([this] { buckets_->poll(); });
+    Polling polling(*buckets_);
+    const Observe watching(polling);
     part.backward();
   }
   if (!quiet_) finish();

@@ -9,7 +9,7 @@ belongs() { for header in "${@:2}"; do folder[$header]=$1; done; }
 belongs base error version bfloat16 shape memory
 belongs threads parallel detail/thread_state
 belongs tensor tensor state_dict lookup detail/tensor_impl
-belongs graph graph autocast hooks
+belongs graph graph autocast hooks observer
 belongs ops ops attention recurrent int8 random xtensor
 belongs backward gradcheck functional activation_checkpoint
 belongs io npy npz safetensors

@@ -14,7 +14,7 @@ grep -q _ZN3fit6matmul "$stage/exported" || { echo "$so does not export fit::mat
 # what the compiler makes for a type (its vtable), are left out, and so are the members of three classes that public
 # headers name, but don't define: they are as visible as their class.
 c++filt <"$stage/exported" | sed -E 's/\[abi:cxx11\]//; s/operator.*/operator/; s/<.*//; s/\(.*//; s/.* //' | grep '^fit::' |
-  grep -vE '^fit::(detail::Anomalies|dist::DataParallel::Buckets|nn::ListOf)::' | sort -u >"$stage/names"
+  grep -vE '^fit::(detail::ObserverList|dist::DataParallel::Buckets|nn::ListOf)::' | sort -u >"$stage/names"
 grep -rhowE '~?[A-Za-z_][A-Za-z0-9_]*' "$fit/core/include" "$fit/nn/include" | sort -u >"$stage/words"
 internal=$(awk -F'::' 'NR == FNR { word[$1]; next } { for (i = 1; i <= NF; i++) if (!($i in word)) { print; next } }' \
   "$stage/words" "$stage/names")

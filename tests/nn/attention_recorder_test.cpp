@@ -158,6 +158,31 @@ TEST_CASE("heads of their own, and a layer without projections") {
   CHECK(layers_of(another.recording()) == std::set<std::string>{"SingleHeadAttention"});
 }
 
+TEST_CASE("a layer of one's own is recorded where it computes attention itself, and cross-attention from a cache") {
+  struct Own final : nn::UnaryLayer {
+    Tensor forward(const Tensor& x) const override { return scaled_dot_product_attention(q(x), x, x); }
+    FIT_FIELDS(q)
+    nn::Linear q{4, 4};
+  };
+  const nn::Sequential model(nn::Linear(4, 4), Own());
+  const nn::AttentionRecorder recorder(model);
+  model(randn({5, 4}));
+  CHECK(layers_of(recorder.recording()) == std::set<std::string>{"1"});
+
+  nn::TransformerLayerOptions o;
+  o.d_model = 8, o.num_heads = 2, o.hidden = 16, o.dropout = 0;
+  nn::TransformerDecoderLayer decoder(o);
+  decoder.eval();
+  const nn::AttentionRecorder of_decoder(decoder);
+  nn::KVCache cache(1, 1, 2, 6, 4);
+  decoder.forward_next(randn({1, 1, 8}), cache[0], 0, decoder.project_memory(randn({1, 5, 8})), {});
+  const AttentionRecording recording = of_decoder.recording();
+  REQUIRE(recording.records().size() == 2);
+  CHECK(recording.records()[0].layer == "self_attn");
+  CHECK(recording.records()[1].layer == "cross_attn");
+  CHECK(recording.records()[1].kind == AttentionKind::cross);
+}
+
 TEST_CASE("every k-th step is recorded, and as many calls in it as are asked for") {
   nn::SelfAttention layer(8, 2);
   nn::AttentionRecorderOptions o;

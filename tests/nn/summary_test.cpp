@@ -185,7 +185,7 @@ TEST_CASE("a summary leaves everything as it was") {
   CHECK(model.training());
   for (const Tensor& p : model.parameters()) CHECK_FALSE(p.grad().defined());
   CHECK_THROWS_WITH(nn::summary(model, randn({5, 3})), Contains("in_features") && Contains("in 0"));
-  CHECK(nn::detail::observer == nullptr);  // after an Error, too
+  CHECK(detail::thread_state.observed == nullptr);  // after an Error, too
   model(x);
 }
 

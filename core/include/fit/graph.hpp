@@ -167,8 +167,8 @@ inline void note_cut(const char* op, const Inputs& in, const Tensor& y) {
   }
 }
 
-/// Throws Error if an output has a NaN or an infinity that no input has.
-void find_anomaly(const char* op, const Inputs& in, const Tensor* outputs, int count);
+/// Tells the observers of this thread.
+void tell_op(const char* op, const Inputs& in, const Tensor* outputs, int count);
 
 /// Makes the node, ties the outputs to it and gives room for a closure of `bytes`.
 void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, const Keep& keep,
@@ -197,7 +197,7 @@ Tensor record(const char* op, const detail::Inputs& inputs, Tensor y, const Keep
     detail::attach(op, inputs, &y, 1, keep, adjoint);
   else
     detail::note_cut(op, inputs, y);
-  if (detail::thread_state.anomalies) detail::find_anomaly(op, inputs, &y, 1);
+  if (detail::thread_state.observed) detail::tell_op(op, inputs, &y, 1);
   return y;
 }
 
@@ -210,8 +210,7 @@ void record(const char* op, const detail::Inputs& inputs, std::vector<Tensor>& o
   else
     for (const Tensor& y : outputs)
       if (y.defined()) detail::note_cut(op, inputs, y);
-  if (detail::thread_state.anomalies)
-    detail::find_anomaly(op, inputs, outputs.data(), static_cast<int>(outputs.size()));
+  if (detail::thread_state.observed) detail::tell_op(op, inputs, outputs.data(), static_cast<int>(outputs.size()));
 }
 
 /// What an adjoint works with.

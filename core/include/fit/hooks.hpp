@@ -1,46 +1,22 @@
 #pragma once
-#include <cstdint>
 #include <functional>
 #include <type_traits>
 #include <utility>
 
+#include "fit/observer.hpp"
 #include "fit/tensor.hpp"
 
-/// What a program can do while backward() runs: look at a gradient as soon as it is complete, put another in its place,
-/// and be called between the nodes of the graph. A gradient can so be sent, clipped or thrown away while the rest is
-/// still being computed.
+/// Functions that are called while backward() runs: with a gradient as soon as it is complete, to look at it or to
+/// replace it. A gradient can so be sent, clipped or thrown away while the rest is still being computed. To be called
+/// between the nodes of the graph, see Observer::node_left() (observer.hpp).
 namespace fit {
 
-class GradHook;
+/// Holds a hook, and takes it away when destroyed.
+using GradHook = Attachment;
 
 namespace detail {
 GradHook add_grad_hook(const Tensor& x, std::function<Tensor(const Tensor&)> f);
 }
-
-/// Takes a hook away when it is destroyed.
-class GradHook {
- public:
-  GradHook() noexcept = default;
-  GradHook(GradHook&& o) noexcept : node_(std::exchange(o.node_, nullptr)), id_(o.id_) {}
-  GradHook& operator=(GradHook&& o) noexcept {
-    std::swap(node_, o.node_);
-    std::swap(id_, o.id_);
-    return *this;
-  }
-  ~GradHook() { remove(); }
-  /// Takes it away now; a hook may do so with itself.
-  void remove() noexcept;
-  /// Leaves it where it is for as long as a gradient can come there; this handle lets go of it. Such a hook must not
-  /// hold the tensor itself, which would then never be freed.
-  void keep() noexcept;
-
- private:
-  friend GradHook detail::add_grad_hook(const Tensor& x, std::function<Tensor(const Tensor&)> f);
-  friend GradHook register_post_accumulate_grad_hook(const Tensor& leaf, std::function<void(const Tensor&)> f);
-  GradHook(detail::Node* node, std::uint64_t id) noexcept : node_(node), id_(id) {}
-  detail::Node* node_ = nullptr;
-  std::uint64_t id_ = 0;
-};
 
 /// f(leaf) is called once in each backward() that gives the leaf something, as soon as nothing more can come: all that
 /// came is in leaf.grad() then, with what was there before, and the walk goes on to older nodes afterwards. f may
@@ -78,20 +54,5 @@ template <class F>
   else
     return detail::add_grad_hook(x, std::move(f));
 }
-
-/// While one lives, f is called after every node that a backward() or grad() of this thread has gone through: for what
-/// has to be moved on meanwhile. One within another takes its place until it ends. What f throws comes out of
-/// backward().
-class BackwardPoll {
- public:
-  explicit BackwardPoll(std::function<void()> f);
-  ~BackwardPoll();
-  BackwardPoll(const BackwardPoll&) = delete;
-  BackwardPoll& operator=(const BackwardPoll&) = delete;
-
- private:
-  std::function<void()> f_;
-  const std::function<void()>* before_;
-};
 
 }  // namespace fit

@@ -23,8 +23,8 @@ class DetectAnomaly {
   DetectAnomaly& operator=(const DetectAnomaly&) = delete;
 
  private:
-  class Watch;
-  std::unique_ptr<Watch> watch_;
+  class Finder;
+  std::unique_ptr<Finder> finder_;
 };
 
 }  // namespace fit

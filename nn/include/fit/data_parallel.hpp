@@ -107,6 +107,7 @@ class DataParallel {
 
  private:
   class Buckets;
+  struct Polling;
   DataParallel(const DataParallelOptions& options, World& world, const StateDict& parameters);
   double weighted_backward(const Tensor& loss, double share);
 

@@ -53,6 +53,7 @@
 #include "fit/nn/weights.hpp"
 #include "fit/npy.hpp"
 #include "fit/npz.hpp"
+#include "fit/observer.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
 #include "fit/parallel.hpp"

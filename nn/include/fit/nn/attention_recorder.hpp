@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "fit/attention_recording.hpp"
 #include "fit/nn/layer.hpp"
@@ -33,8 +34,8 @@ struct AttentionRecorderOptions {
 
 /// While one lives, calls of the model's layers are recorded under their dotted names: weights of each head, before
 /// dropout, in training and in evaluation, with a cache, from any thread. The bits of outputs and gradients stay the
-/// same. Where none lives, a layer does no more than to see that. The model must stay where it is as long as this
-/// lives.
+/// same. A layer of your own is recorded where it computes attention within nn::within(). The model must stay where it
+/// is as long as this lives.
 class AttentionRecorder {
  public:
   /// Throws Error for options that are not positive, or a negative element.
@@ -54,6 +55,7 @@ class AttentionRecorder {
 
  private:
   std::shared_ptr<State> state_;
+  std::vector<Attachment> attachments_;
 };
 
 }  // namespace fit::nn

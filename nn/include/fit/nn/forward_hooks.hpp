@@ -11,7 +11,13 @@
 /// its place.
 namespace fit::nn {
 
-class ForwardHook;
+/// Holds a hook, and takes it away when destroyed.
+using ForwardHook = Attachment;
+
+/// Attaches an observer to a layer: it sees the calls of this layer on any thread (layer_entered(), layer_left()), and
+/// the attention that the layer computes itself, not what layers below compute (attention_computed() and edits). The
+/// rules of register_forward_hook() hold. Throws Error if observer is null.
+[[nodiscard]] Attachment attach(const Layer& layer, std::shared_ptr<Observer> observer);
 
 namespace detail {
 using OnForward = std::function<Tensor(const Layer&, const Tensor&)>;
@@ -32,34 +38,13 @@ OnForward on_forward(F f) {
 }
 }  // namespace detail
 
-/// Takes a hook away when it is destroyed, or when asked. The layer may be gone by then.
-class ForwardHook {
- public:
-  ForwardHook() noexcept = default;
-  ForwardHook(ForwardHook&& o) noexcept : hooks_(std::move(o.hooks_)), id_(o.id_) {}
-  ForwardHook& operator=(ForwardHook&& o) noexcept {
-    std::swap(hooks_, o.hooks_);
-    std::swap(id_, o.id_);
-    return *this;
-  }
-  ~ForwardHook() { remove(); }
-  void remove() noexcept;
-
- private:
-  friend struct detail::ForwardHooks;
-  ForwardHook(std::shared_ptr<detail::ForwardHooks> hooks, std::uint64_t id) noexcept
-      : hooks_(std::move(hooks)), id_(id) {}
-  std::shared_ptr<detail::ForwardHooks> hooks_;
-  std::uint64_t id_ = 0;
-};
-
 /// f(layer, output) is called after each call of the layer that gives a Tensor, or an AttentionResult: then `output` is
 /// the result's. What it gives back takes the output's place; an f that gives nothing, or an undefined tensor, looks
 /// on. Several run in the order in which they were registered, each with what the one before gave. A call within
 /// another of the same layer is part of that one. What f throws comes out of the call. Hooks belong to the object: they
-/// move with the layer, and a clone() has none. Add and remove them while nobody calls the layer; f itself must bear as
-/// many threads as call it. A layer without hooks pays nothing for them. Throws Error if f is empty. Called after
-/// PyTorch's Module.register_forward_hook.
+/// move with the layer, and a clone() has none. They may come and go while other threads call the layer; f itself must
+/// bear as many threads as call it. A layer without hooks pays nothing for them. Throws Error if f is empty. Called
+/// after PyTorch's Module.register_forward_hook.
 ///
 ///     const auto hook = nn::register_forward_hook(net.layer("encoder.0"), [&](const nn::Layer&, const Tensor& y) {
 ///       kept = y.detach();

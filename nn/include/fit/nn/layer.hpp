@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "fit/int8.hpp"
+#include "fit/observer.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
@@ -33,7 +33,7 @@ namespace detail {
 
 class Parametrized;
 struct ParametrizedOf;
-struct ForwardHooks;
+class ObservedCall;
 
 /// What may be a member of a layer. It knows its address as long as it lives, which is how the members that a layer
 /// holds but does not list are found.
@@ -117,10 +117,10 @@ using fit::StateDict;
 class Layer : public detail::Member {
  public:
   virtual ~Layer() = default;
-  Layer(Layer&& o) noexcept : Member(o), training_(o.training_), hooks_(std::move(o.hooks_)) {}
+  Layer(Layer&& o) noexcept : Member(o), training_(o.training_), attached_(std::move(o.attached_)) {}
   Layer& operator=(Layer&& o) noexcept {
     training_ = o.training_;
-    hooks_ = std::move(o.hooks_);
+    attached_ = std::move(o.attached_);
     checked_.store(nullptr, std::memory_order_relaxed);
     return *this;
   }
@@ -182,8 +182,8 @@ class Layer : public detail::Member {
   void eval() { train(false); }
   bool training() const { return training_; }
 
-  /// Whether there are hooks, see forward_hooks.hpp.
-  bool hooked() const { return hooks_ != nullptr; }
+  /// Whether observers are attached, see forward_hooks.hpp.
+  bool hooked() const { return attached_.any(); }
 
   // ---- saving
   /// All parameters and buffers under their dotted names ("multihead_attn.w_q.weight"), as live handles outside the
@@ -213,7 +213,8 @@ class Layer : public detail::Member {
 
  private:
   friend class ListOf;
-  friend struct detail::ForwardHooks;
+  friend class detail::ObservedCall;
+  friend Attachment attach(const Layer& layer, std::shared_ptr<Observer> observer);
   std::vector<std::pair<std::string, Layer*>> all_layers() const;
   template <class L>
   static std::vector<std::pair<std::string, L*>> layers_of(const Layer& top) {
@@ -228,7 +229,7 @@ class Layer : public detail::Member {
 
   bool training_ = true;
   mutable std::atomic<const std::type_info*> checked_{nullptr};  // the class whose list was held against the object
-  std::shared_ptr<detail::ForwardHooks> hooks_;                  // null if there are none
+  mutable fit::detail::Attached attached_;
 };
 
 /// Writes str().
@@ -243,79 +244,84 @@ std::shared_ptr<L> clone(const L& layer) {
 namespace detail {
 void tell_where(const Layer& layer, Error& e);
 
-/// Looks on while layers are called in its thread, as summary() does.
-class Observer {
+/// A call of a layer that is observed. One within another of the same layer is not told.
+class ObservedCall {
  public:
-  virtual void enter(const Layer& layer) = 0;
-  virtual void leave(const Layer& layer, const Tensor* output) = 0;  ///< null if the call gives something else
-
- protected:
-  ~Observer() = default;
-};
-// Null unless somebody looks on.
-[[gnu::visibility("default")]] inline thread_local Observer* observer = nullptr;
-
-template <class R>
-const Tensor* output_of(const R& result) {
-  if constexpr (std::is_base_of_v<Tensor, R>)
-    return &result;
-  else
-    return nullptr;
-}
-const Tensor* output_of(const AttentionResult& result);
-
-/// A call of a layer that may have hooks: they follow the outermost one of those that run within each other.
-class HookedCall {
- public:
-  explicit HookedCall(const Layer& layer);
-  ~HookedCall();
-  HookedCall(const HookedCall&) = delete;
-  HookedCall& operator=(const HookedCall&) = delete;
-  /// Lets the hooks see the output, and puts what they give in its place.
-  void after(Tensor& output) const;
+  ObservedCall(const Layer& layer, const fit::detail::Inputs& inputs);
+  ~ObservedCall();
+  ObservedCall(const ObservedCall&) = delete;
+  ObservedCall& operator=(const ObservedCall&) = delete;
+  /// The first argument, or what an observer has put in its place; null if there are none.
+  const Tensor* first() const;
+  /// Tells the observers the output (null if there is none), which they may replace.
+  void left(Tensor* output);
 
  private:
-  const Layer& layer_;
-  const HookedCall* outer_;
-  bool first_;
+  LayerCall call_;
+  const Tensor* given_;
+  std::optional<fit::detail::ObserverLink> link_;  // none within another call of the layer
+  bool done_ = false;
 };
-/// What the hooks before a call make of its input.
-Tensor hooked_input(const Layer& layer, const Tensor& x);
+
+Tensor* output_of(AttentionResult& result);
 
 template <class F>
-auto observed(const Layer& layer, const F& f) -> decltype(f()) {
-  using Result = decltype(f());
-  Observer* const o = observer;
-  const HookedCall call(layer);
-  if (o) o->enter(layer);
+decltype(auto) call_with(const F& f, const Tensor* first) {
+  if constexpr (std::is_invocable_v<const F&, const Tensor&>)
+    return f(*first);
+  else
+    return f();
+}
+
+template <class F>
+auto observed(const Layer& layer, const fit::detail::Inputs& inputs, const F& f)
+    -> decltype(call_with(f, static_cast<const Tensor*>(nullptr))) {
+  using Result = decltype(call_with(f, static_cast<const Tensor*>(nullptr)));
+  ObservedCall call(layer, inputs);
   if constexpr (std::is_void_v<Result>) {
-    f();
-    if (o) o->leave(layer, nullptr);
+    call_with(f, call.first());
+    call.left(nullptr);
   } else {
-    decltype(auto) result = f();
-    if constexpr (std::is_same_v<Result, Tensor> || std::is_same_v<Result, AttentionResult>)
-      call.after(const_cast<Tensor&>(*output_of(result)));
-    if (o) o->leave(layer, output_of(result));
+    decltype(auto) result = call_with(f, call.first());
+    if constexpr (std::is_same_v<Result, Tensor>) {
+      call.left(&result);
+    } else if constexpr (std::is_same_v<Result, AttentionResult>) {
+      call.left(output_of(result));
+    } else if constexpr (std::is_base_of_v<Tensor, std::decay_t<Result>>) {
+      Tensor shown = result;
+      call.left(&shown);
+    } else {
+      call.left(nullptr);
+    }
     return result;
   }
 }
 }  // namespace detail
 
-/// Calls f for a layer: an Error that comes out of it says in which of the layers below it was thrown. Where nothing is
-/// thrown, it costs nothing. UnaryLayer and the layers of the library do so by themselves; others write
+/// Calls f for a layer with these arguments: observers see the call, and an Error that comes out of it says in which of
+/// the layers below it was thrown. Where nothing is thrown and no observer watches, it costs nothing. UnaryLayer and
+/// the layers of the library do so by themselves; others write
 ///
 ///     Tensor operator()(const Tensor& ids, const Tensor& mask) const {
 ///       return nn::within(*this, [&] { return out(attention(token(ids), mask)); });
 ///     }
+///
+/// An f that takes a Tensor gets the first argument, which an observer may have replaced.
 template <class F>
-decltype(auto) within(const Layer& layer, const F& f) {
+decltype(auto) within(const Layer& layer, const fit::detail::Inputs& inputs, const F& f) {
   try {
-    if (detail::observer || layer.hooked()) return detail::observed(layer, f);
-    return f();
+    if (fit::detail::thread_state.observed || layer.hooked()) return detail::observed(layer, inputs, f);
+    return detail::call_with(f, inputs.size() > 0 ? &inputs[0] : nullptr);
   } catch (Error& e) {
     detail::tell_where(layer, e);
     throw;
   }
+}
+/// The same without telling the arguments.
+template <class F>
+decltype(auto) within(const Layer& layer, const F& f) {
+  static_assert(std::is_invocable_v<const F&>, "f takes no argument, unless within() is given arguments");
+  return within(layer, fit::detail::Inputs(std::initializer_list<fit::detail::Inputs::Ref>()), f);
 }
 
 /// A layer from one tensor to one, which Sequential can take.
@@ -323,7 +329,7 @@ class UnaryLayer : public Layer {
  public:
   virtual Tensor forward(const Tensor& x) const = 0;
   Tensor operator()(const Tensor& x) const {
-    return within(*this, [&] { return hooked() ? forward(detail::hooked_input(*this, x)) : forward(x); });
+    return within(*this, {x}, [&](const Tensor& in) { return forward(in); });
   }
 };
 

@@ -10,22 +10,23 @@ namespace fit::detail {
 /// it.
 void accumulate(const Node& to, Tensor& sum, Tensor&& g);
 
-/// Finds out in a running backward() when the gradients of leaves with hooks are complete: it counts the edges that
-/// lead to them from all that the outputs were computed from, and counts down as nodes are passed.
-class Watch {
+/// Finds out in a running backward() when the gradients of observed leaves are complete: it counts the edges that lead
+/// to them from all that the outputs were computed from, and counts down as nodes are passed. An observer of the thread
+/// observes all leaves.
+class LeafGradients {
  public:
-  Watch() = default;
-  ~Watch() {
-    for (Watched& w : leaves_) {
+  LeafGradients() = default;
+  ~LeafGradients() {
+    for (PendingLeaf& w : leaves_) {
       if (w.aside) put_back(w);
-      w.leaf->hooks->watched = w.outer;
+      w.leaf->hooks->pending = w.outer;
       drop_node(w.leaf);
     }
   }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  LeafGradients(const LeafGradients&) = delete;
+  LeafGradients& operator=(const LeafGradients&) = delete;
 
-  /// To be called at the beginning, where there are hooks. Without it the others do nothing.
+  /// To be called at the beginning, where there are observers. Without it the others do nothing.
   void begin(const std::vector<Tensor>& outputs) {
     static std::atomic<std::uint32_t> last{0};
     id_ = ++last;
@@ -33,7 +34,9 @@ class Watch {
     const auto visit = [&](Node* n) {
       if (!n) return;
       if (n->leaf()) {
-        if (n->hooks && !n->detached) ++watched(*n).edges;
+        if (n->detached) return;
+        if (thread_state.observed) hooks_of(*n);
+        if (n->hooks) ++pending(*n).edges;
       } else if (n->counted_by != id_) {
         n->counted_by = id_;
         found.push_back(n);
@@ -53,7 +56,7 @@ class Watch {
 
   /// Something was added to n's gradient.
   void gave(Node& n) {
-    if (id_ && n.hooks && n.hooks->watched) n.hooks->watched->given = true;
+    if (id_ && n.hooks && n.hooks->pending) n.hooks->pending->given = true;
   }
 
   /// n's adjoint has run; its edges are still there.
@@ -62,7 +65,7 @@ class Watch {
     for (int i = 0; i < n.input_count; ++i) count_down(n.edges[i].node);
   }
 
-  /// Calls the hooks of the leaves that have become complete.
+  /// Tells of the leaves that have become complete.
   void call() {
     for (std::size_t i = 0; i < complete_.size(); ++i) call_once(*complete_[i]);
     complete_.clear();
@@ -70,18 +73,18 @@ class Watch {
 
   /// At the end: those on the way to which a node was given nothing, and so never passed.
   void rest() {
-    for (Watched& w : leaves_) call_once(w);
+    for (PendingLeaf& w : leaves_) call_once(w);
   }
 
  private:
-  Watched& watched(Node& leaf) {
-    if (leaf.hooks->watched && leaf.hooks->watched->run == id_) return *leaf.hooks->watched;
-    Watched& w = leaves_.emplace_back();
+  PendingLeaf& pending(Node& leaf) {
+    if (leaf.hooks->pending && leaf.hooks->pending->run == id_) return *leaf.hooks->pending;
+    PendingLeaf& w = leaves_.emplace_back();
     w.leaf = &leaf;
     w.run = id_;
-    w.outer = std::exchange(leaf.hooks->watched, &w);
+    w.outer = std::exchange(leaf.hooks->pending, &w);
     hold(leaf.refs);
-    if (!leaf.hooks->on_gradient.empty()) {
+    if (leaf.hooks->on_gradient.any()) {
       w.aside = true;
       w.before = std::exchange(leaf.outputs[0].grad, Tensor());
     }
@@ -89,31 +92,32 @@ class Watch {
   }
 
   void count_down(Node* n) {
-    if (!n || !n->leaf() || !n->hooks || !n->hooks->watched) return;
-    if (--n->hooks->watched->edges == 0) complete_.push_back(n->hooks->watched);
+    if (!n || !n->leaf() || !n->hooks || !n->hooks->pending) return;
+    if (--n->hooks->pending->edges == 0) complete_.push_back(n->hooks->pending);
   }
 
-  static void call_once(Watched& w) {
+  static void call_once(PendingLeaf& w) {
     if (!w.given || w.called) return;
     w.called = true;
     if (w.aside) settle(w);
-    call_hooks(*w.leaf);
+    tell_accumulated(*w.leaf);
   }
 
   // The hooks see this pass's gradient alone; what they make of it is added to what was there before.
-  static void settle(Watched& w) {
+  static void settle(PendingLeaf& w) {
     Tensor& sum = w.leaf->outputs[0].grad;
     Tensor mine = std::exchange(sum, std::move(w.before));
     w.aside = false;
     if (w.leaf->detached) return;
     call_grad_hooks(*w.leaf, 0, mine);
-    Watched* total = w.outer;  // within another backward(), whose own part of the gradient is on its way to its hooks
+    PendingLeaf* total =
+        w.outer;  // within another backward(), whose own part of the gradient is on its way to its hooks
     while (total && total->outer && total->outer->aside) total = total->outer;
     accumulate(*w.leaf, total && total->aside ? total->before : sum, std::move(mine));
   }
 
   // After an exception, or where nothing came.
-  static void put_back(Watched& w) noexcept {
+  static void put_back(PendingLeaf& w) noexcept {
     Tensor& sum = w.leaf->outputs[0].grad;
     Tensor part = std::exchange(sum, std::move(w.before));
     if (part.defined() && !w.leaf->detached) try {
@@ -123,8 +127,8 @@ class Watch {
   }
 
   std::uint32_t id_ = 0;  // 0: nothing is watched
-  std::deque<Watched> leaves_;
-  std::vector<Watched*> complete_;
+  std::deque<PendingLeaf> leaves_;
+  std::vector<PendingLeaf*> complete_;
 };
 
 }  // namespace fit::detail

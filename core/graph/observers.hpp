@@ -1,0 +1,130 @@
+#pragma once
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "fit/observer.hpp"
+
+// Telling observers.
+namespace fit::detail {
+
+/// Observers attached to one object, told in the order in which they were attached. Handles share the list.
+class ObserverList {
+ public:
+  struct Entry {
+    std::uint64_t id;
+    std::uint32_t part;  // of a node: which output; else 0
+    std::shared_ptr<Observer> observer;
+  };
+
+  explicit ObserverList(std::atomic<std::int64_t>* total) : total_(total) {}
+  Attachment add(std::shared_ptr<Observer> observer, std::uint32_t part);
+  void remove(std::uint64_t id) noexcept;
+  void clear() noexcept;
+  bool empty() const noexcept { return size_.load(std::memory_order_acquire) == 0; }
+
+  /// Calls f for each observer of this part that is still attached when its turn comes.
+  template <class F>
+  void each(std::uint32_t part, const F& f) {
+    const Held held(this);
+    for (const Entry& e : entries())
+      if (e.part == part && has(e.id)) f(*e.observer);
+  }
+
+  std::atomic<std::uint32_t> refs{1};
+  static void release(ObserverList* list) noexcept {
+    if (list && drop(list->refs)) delete list;
+  }
+
+ private:
+  struct Held {
+    explicit Held(ObserverList* l) : list(l) { hold(l->refs); }
+    ~Held() { release(list); }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ObserverList* list;
+  };
+  std::vector<Entry> entries() const;
+  bool has(std::uint64_t id) const;
+
+  mutable std::mutex mutex_;
+  std::vector<Entry> entries_;
+  std::atomic<std::size_t> size_{0};
+  std::atomic<std::int64_t>* const total_;
+};
+
+/// The observers of this thread that may be told something, the newest first.
+std::vector<Observer*> thread_observers();
+/// Whether an observer watches this thread, and is not being told something.
+bool may_tell(const Observer* observer);
+/// Whether an observer is being told something on this thread.
+bool being_told(const Observer* observer);
+
+/// Calls f for each observer of this thread that is still attached when its turn comes.
+template <class F>
+void tell_thread(const F& f) {
+  for (Observer* const o : thread_observers()) {
+    if (!may_tell(o)) continue;
+    const ObserverLink muted(o, true);
+    f(*o);
+  }
+}
+
+/// The same for the observers of a layer (list may be null), and then for those of the thread.
+template <class F>
+void tell_both(ObserverList* list, const F& f) {
+  if (list)
+    list->each(0, [&](Observer& o) {
+      if (being_told(&o)) return;
+      const ObserverLink muted(&o, true);
+      f(o);
+    });
+  tell_thread(f);
+}
+
+/// The observers of the layer whose call this thread is in, or null.
+ObserverList* attached_here();
+
+/// For events that end something: tells every observer, even if one throws; `failed` is then set for the others.
+class EachOne {
+ public:
+  explicit EachOne(bool& failed) : failed_(failed) {}
+  template <class F>
+  void operator()(const F& f) {
+    try {
+      f();
+    } catch (...) {
+      if (!first_) first_ = std::current_exception();
+      failed_ = true;
+    }
+  }
+  /// Throws the first exception.
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  bool& failed_;
+  std::exception_ptr first_;
+};
+
+/// A node whose adjoint runs.
+class ObservedNode {
+ public:
+  explicit ObservedNode(const Node& n);
+  ~ObservedNode();
+  ObservedNode(const ObservedNode&) = delete;
+  ObservedNode& operator=(const ObservedNode&) = delete;
+  /// The adjoint has ended.
+  void left();
+
+ private:
+  NodeEvent event_;
+  ObserverLink adjoint_;
+  bool done_ = false;
+};
+
+void tell_flops(std::int64_t count);
+
+}  // namespace fit::detail
