@@ -54,11 +54,11 @@ TEST_CASE("an observer is told each operation of its thread while it watches", "
       const NoGrad no_grad;
       (void)(w * w);
     }
-    sum(square(w)).backward();
+    sum(tanh(w)).backward();
   }
   (void)exp(x);
   REQUIRE(calls.size() > 4);
-  CHECK(Calls(calls.begin(), calls.begin() + 4) == Calls{"exp", "mul", "square", "sum"});
+  CHECK(Calls(calls.begin(), calls.begin() + 4) == Calls{"exp", "mul", "tanh", "sum"});
   for (std::size_t i = 4; i < calls.size(); ++i) CHECK(calls[i].find("in backward ") == 0);
   CHECK(detail::thread_state.observed == nullptr);
 }
