@@ -79,17 +79,17 @@ int main(int argc, char** argv) {
     const Tensor pairs = randperm((largest + 1) * (largest + 1));
     const Tensor test = pairs[{range(e.quick ? -100 : -10000)}], known = pairs[{range(0, -10000)}];
 
-    nn::GPTOptions o;
-    o.vocab_size = static_cast<std::int64_t>(alphabet.size());
-    o.context_length = question_length + answer_length;
-    o.num_layers = 2, o.num_heads = 4, o.d_model = 128;
+    const auto o = nn::GPTOptions()
+                       .vocab_size(static_cast<std::int64_t>(alphabet.size()))
+                       .context_length(question_length + answer_length)
+                       .num_layers(2)
+                       .num_heads(4)
+                       .d_model(128);
     nn::GPT model(o);
     dist::DataParallel parallel(model);
     const int steps = e.quick ? 20 : 3000, batch_size = 128;
     optim::AdamW optimizer(model.named_parameters());
-    optim::OneCycleOptions warm_up;
-    warm_up.pct_start = 0.05;
-    optim::OneCycleLR schedule(optimizer, 1e-3, steps, warm_up);
+    optim::OneCycleLR schedule(optimizer, 1e-3, steps, optim::OneCycleOptions().pct_start(0.05));
     std::cout << model.num_parameters() << " parameters, " << known.numel() << " pairs to learn from\n";
 
     plot::TrainingPage& page = e.follow("Addition", steps);
@@ -125,9 +125,7 @@ int main(int argc, char** argv) {
     const Problems three(test[{range(0, 3)}]);
     for (std::int64_t i = 0; i < 3; ++i)
       std::cout << "  " << text_of(three.questions[i]) << text_of(answer(model, three.questions)[i]) << '\n';
-    plot::LineOptions axes("Addition", "Step", "Nats a digit");
-    axes.smooth = true;
-    e.picture("loss", page.loss(axes));
+    e.picture("loss", page.loss(plot::LineOptions().title("Addition").xlabel("Step").ylabel("Nats a digit").smooth()));
     e.at_least("sums of unseen pairs that are right in all digits, in percent", exact_match(model, test), 99);
   });
 }

@@ -26,10 +26,7 @@ using example::distance;
 
 plot::Options named(const std::string& title, const std::string& x = "Key position",
                     const std::string& y = "Query position") {
-  plot::Options options;
-  options.title = title, options.xlabel = x, options.ylabel = y;
-  options.bar_label = "Attention weight";
-  return options;
+  return plot::Options().title(title).xlabel(x).ylabel(y).bar_label("Attention weight");
 }
 
 /// ## The formula as it stands

@@ -91,11 +91,14 @@ void lesson(example::Example& e) {
                             {0.0, 0.0, 0.5, 1.0, 1.0, 0.5},     // a verb
                             {0.5, 0.0, 0.0, 0.5, 1.0, 1.0}}});  // an adverb
   const Tensor shares = attention(x, x, x).weights[0];
-  plot::Options look;
-  look.title = "Self-attention weights", look.x = words, look.y = words;
-  look.xlabel = "Keys (attending to)", look.ylabel = "Queries (attending from)";
-  look.colormap = plot::Colormap::blues;
-  look.bar_label = "Attention weight";
+  auto look = plot::Options()
+                  .title("Self-attention weights")
+                  .x(words)
+                  .y(words)
+                  .xlabel("Keys (attending to)")
+                  .ylabel("Queries (attending from)")
+                  .colormap(plot::Colormap::blues)
+                  .bar_label("Attention weight");
   e.picture("words", plot::heatmap(shares, look));
   e.claim("'cat' attends to itself most, by 0.388",
           argmax(shares[1]).item<int>() == 1 && std::abs(shares[{1, 1}].item() - 0.3877) < 1e-4);
@@ -112,19 +115,18 @@ void lesson(example::Example& e) {
   const Tensor mask = create_look_ahead_mask(4);
   std::cout << "1 = may attend, 0 = may not:\n" << mask[0].to(int64) << '\n';
   const Tensor past = attention(x, x, x, mask).weights[0];
-  AttentionOptions causal;
-  causal.causal = true;
   e.claim("the weights above the diagonal are 0", equal(past, tril(past)));
   e.claim("every row still sums to 1", distance(sum(past, -1), ones({4})) < 1e-5);
   e.claim("the library's causal option does the same",
-          distance(scaled_dot_product_attention_with_weights(x, x, x, causal).weights[0], past) < 1e-6);
+          distance(scaled_dot_product_attention_with_weights(x, x, x, AttentionOptions().causal()).weights[0], past) <
+              1e-6);
 
   /// Side by side, on one scale. The upper triangle on the right is empty, and what it held before has gone to the
   /// words that remain: the first word can only look at itself, so it does so with all its weight.
   e.cell();
-  look.vmin = 0, look.vmax = 1;
+  look.vmin(0).vmax(1);
   plot::Options beside = look;
-  look.title = "Full", beside.title = "Causal";
+  look.title("Full"), beside.title("Causal");
   e.picture("words_causal", plot::side_by_side({plot::heatmap(shares, look), plot::heatmap(past, beside)},
                                                "The same words, all seen and only the past seen"));
 
@@ -148,11 +150,13 @@ void lesson(example::Example& e) {
   e.claim("the output has the shape of the input", mixed.shape() == z.shape());
   e.claim("each head has its own weights",
           by_head.shape() == Shape{1, 2, 4, 4} && !equal(by_head[{0, 0}], by_head[{0, 1}]));
-  plot::Options two;
-  two.title = "Two heads, not yet trained", two.xlabel = "Keys", two.ylabel = "Queries";
-  two.colormap = plot::Colormap::blues;
-  two.annotate = true;
-  two.bar_label = "Attention weight";
+  const auto two = plot::Options()
+                       .title("Two heads, not yet trained")
+                       .xlabel("Keys")
+                       .ylabel("Queries")
+                       .colormap(plot::Colormap::blues)
+                       .annotate()
+                       .bar_label("Attention weight");
   e.picture("two_heads", plot::heads(by_head, two));
 
   /// ## 5. Why it works, and what it costs
@@ -190,9 +194,7 @@ void lesson(example::Example& e) {
   /// Then compare:
   e.cell();
   const Tensor Q = tensor({{1., 0.}, {0., 1.}}), K = tensor({{1., 1.}, {1., 0.}}), V = tensor({{2., 0.}, {0., 3.}});
-  AttentionOptions unscaled;
-  unscaled.scale = 1;
-  const auto [answer, portions] = scaled_dot_product_attention_with_weights(Q, K, V, unscaled);
+  const auto [answer, portions] = scaled_dot_product_attention_with_weights(Q, K, V, AttentionOptions().scale(1));
   std::cout << "Q K^T =\n"
             << matmul(Q, transpose(K)) << "\nweights =\n"
             << portions << "\noutput =\n"

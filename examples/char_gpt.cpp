@@ -91,21 +91,22 @@ int main(int argc, char** argv) {
     const Tensor training = text[{range(0, cut)}];
     const Tensor validation = text[{range(cut, e.quick ? cut + 5000 : text.numel())}];
 
-    nn::GPTOptions o;
-    o.vocab_size = alphabet.size();
-    o.context_length = context;
-    o.num_layers = 4, o.num_heads = 4, o.d_model = 128;
-    o.bias = false;
+    const auto o = nn::GPTOptions()
+                       .vocab_size(alphabet.size())
+                       .context_length(context)
+                       .num_layers(4)
+                       .num_heads(4)
+                       .d_model(128)
+                       .bias(false);
     nn::GPT model(o);
     dist::DataParallel parallel(model);
 
     // Weight decay pulls at matrices, not at the scales of the norms.
     const auto [matrices, scales] = optim::split_by_decay(model);
     // The peak rate was chosen on a last tenth of the training part: 2e-3 ends at 1.75, 1e-3 at 1.87 nats a letter.
-    optim::AdamWOptions decayed;
-    decayed.lr = 2e-3, decayed.beta2 = 0.99, decayed.weight_decay = 0.1;
+    const auto decayed = optim::AdamWOptions().lr(2e-3).beta2(0.99).weight_decay(0.1);
     optim::AdamWOptions others = decayed;
-    others.weight_decay = 0;
+    others.weight_decay(0);
     optim::AdamW optimizer({{matrices, decayed}, {scales, others}});
 
     // The rate goes up along a line, then down along a cosine.
@@ -143,9 +144,8 @@ int main(int argc, char** argv) {
       }
     }
 
-    plot::LineOptions axes("Shakespeare", "Step", "Nats a letter");
-    axes.smooth = true;
-    e.picture("loss", page.loss(axes));
+    e.picture("loss",
+              page.loss(plot::LineOptions().title("Shakespeare").xlabel("Step").ylabel("Nats a letter").smooth()));
     e.at_most("loss over the whole validation tenth, in nats a letter", validated, 1.90);
     e.beside_int8(
         "loss", model, [&](nn::GPT& m) { return mean_loss(m, validation); }, validated, 0.01);

@@ -45,9 +45,8 @@ int main(int argc, char** argv) {
     e.claim("its gradient is 1 / (1 + |x|)^2", allclose(x.grad(), tensor({1.0 / 16, 0.25, 4.0 / 9, 0.25})));
 
     const Tensor points = randn({3, 5}, float64);
-    GradCheckOptions options;
-    options.order = 2;
-    const GradReport report = check_gradients([](const auto& in) { return softsign(in[0]); }, {points}, options);
+    const GradReport report =
+        check_gradients([](const auto& in) { return softsign(in[0]); }, {points}, GradCheckOptions().order(2));
     std::cout << report << '\n';
     e.claim("first and second derivatives agree with central differences", report.ok);
     e.claim("a slip in the adjoint is found",

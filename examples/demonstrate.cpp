@@ -76,7 +76,8 @@ void lesson(example::Example& e) {
 
   /// The mean of the heads, as a terminal shows it:
   e.cell();
-  plot::print_heatmap(std::cout, mean_over_heads(weights), {"Mean of the heads", sentence, sentence});
+  plot::print_heatmap(std::cout, mean_over_heads(weights),
+                      plot::Options().title("Mean of the heads").x(sentence).y(sentence));
 
   /// ## Causal attention: nobody sees the future
   ///
@@ -114,9 +115,13 @@ void lesson(example::Example& e) {
   e.claim("there is an output for each of the five queries", cross_y.shape() == Shape{1, 5, features});
   e.claim("each has a weight for each of the ten keys", cross_weights.shape() == Shape{1, head_count, 5, length});
   e.claim("they add up to 1", rows_sum_to_one(cross_weights));
-  plot::Options look;
-  look.title = "Cross-attention", look.x = sentence, look.y = translation, look.xlabel = "Key", look.ylabel = "Query";
-  look.bar_label = "Attention weight";
+  const auto look = plot::Options()
+                        .title("Cross-attention")
+                        .x(sentence)
+                        .y(translation)
+                        .xlabel("Key")
+                        .ylabel("Query")
+                        .bar_label("Attention weight");
   e.picture("cross_attention", plot::heads(cross_weights, look));
 
   /// ## Padding and causal together
@@ -188,9 +193,9 @@ void lesson(example::Example& e) {
   const Tensor untrained = model(test).weights;
   AttentionRecording recording;
   recording.title = "Learning to look at the token before";
-  AttentionRecordOptions record;
-  record.causal = true;
-  for (const std::int64_t id : test.data<std::int64_t>()) record.queries.emplace_back(1, static_cast<char>('a' + id));
+  std::vector<std::string> names;
+  for (const std::int64_t id : test.data<std::int64_t>()) names.emplace_back(1, static_cast<char>('a' + id));
+  auto record = AttentionRecordOptions().causal().queries(names);
   recording.add("attention", untrained, record);
   for (int step = 0; step < 50; ++step) {
     const Tensor letters = randint(0, vocabulary, {64, length});
@@ -200,12 +205,14 @@ void lesson(example::Example& e) {
     loss.backward();
     optimizer.step();
     curve.y.push_back(loss.item());
-    record.step = step + 1;
-    if (record.step % 2 == 0) recording.add("attention", model(test).weights, record);
+    record.step(step + 1);
+    if (record.step() % 2 == 0) recording.add("attention", model(test).weights, record);
     if (step % 10 == 0 || step == 49) std::printf("step %2d  loss %.3f\n", step + 1, loss.item());
   }
   e.claim("the loss falls to less than a third", curve.y.back() < curve.y.front() / 3);
-  e.picture("training_loss", plot::lines({curve}, {"Fifty steps", "Step", "Cross-entropy (nats)"}));
+  e.picture(
+      "training_loss",
+      plot::lines({curve}, plot::LineOptions().title("Fifty steps").xlabel("Step").ylabel("Cross-entropy (nats)")));
 
   /// What has become of the heads? Before, they looked here and there. After fifty steps some of them look at the token
   /// before: the line just below the diagonal.
@@ -214,8 +221,8 @@ void lesson(example::Example& e) {
   double most = 0;
   for (const HeadMeasures& head : head_measures(recording.records().back())) most = std::max(most, head.previous);
   e.claim("one head gives most of its weight to the token before", most > 0.5);
-  e.picture("training_heads", plot::side_by_side({plot::heads(untrained, record.queries, "Before"),
-                                                  plot::heads(trained, record.queries, "After")},
+  e.picture("training_heads", plot::side_by_side({plot::heads(untrained, record.queries(), "Before"),
+                                                  plot::heads(trained, record.queries(), "After")},
                                                  "Learning to look at the token before"));
 
   /// And this is the whole recording. Move the slider, or press ▶, to see the heads form. Point at a weight to read it;

@@ -32,12 +32,13 @@ struct Images {
 };
 
 nn::TransformerLayerOptions layer_options() {
-  nn::TransformerLayerOptions o;
-  o.d_model = features, o.num_heads = 4, o.hidden = 2 * features;
-  o.dropout = 0;
-  o.activation = nn::Activation::gelu;
-  o.norm_first = true;
-  return o;
+  return nn::TransformerLayerOptions()
+      .d_model(features)
+      .num_heads(4)
+      .hidden(2 * features)
+      .dropout(0)
+      .activation(nn::Activation::gelu)
+      .norm_first();
 }
 
 struct VisionTransformer : nn::Layer {
@@ -79,10 +80,9 @@ plot::Figure look(VisionTransformer& model, const Images& images, std::int64_t i
   const Tensor image = pixels.reshape({grid, grid, patch, patch}).transpose(1, 2).reshape({side, side});
   const Tensor by_patch = mean(weights.self.back()[{0, range(), 0, range(1)}], 0);
   const Tensor where = broadcast_to(by_patch.reshape({grid, 1, grid, 1}), {grid, patch, grid, patch});
-  plot::Options plain_map, seen;
-  plain_map.title = class_names[images.classes[i].item<std::size_t>()], seen.title = "Looks here";
-  plain_map.colormap = plot::Colormap::blues;
-  plain_map.colorbar = false, seen.annotate = false;
+  const std::string& name = class_names[images.classes[i].item<std::size_t>()];
+  const auto plain_map = plot::Options().title(name).colormap(plot::Colormap::blues).colorbar(false);
+  const auto seen = plot::Options().title("Looks here").annotate(false);
   return plot::side_by_side({plot::heatmap(image, plain_map), plot::heatmap(where.reshape({side, side}), seen)},
                             "Taken for: " + class_names[static_cast<std::size_t>(found)]);
 }
@@ -99,9 +99,7 @@ int main(int argc, char** argv) {
               per_epoch = e.quick ? 10 : static_cast<int>(training.classes.numel() / batch_size);
     const auto all_steps = std::int64_t{epochs} * per_epoch;
     optim::AdamW optimizer(model.named_parameters());
-    optim::OneCycleOptions warm_up;
-    warm_up.pct_start = 0.1;
-    optim::OneCycleLR schedule(optimizer, 2e-3, all_steps, warm_up);
+    optim::OneCycleLR schedule(optimizer, 2e-3, all_steps, optim::OneCycleOptions().pct_start(0.1));
     std::cout << model.num_parameters() << " parameters, " << training.classes.numel() << " images to learn from\n";
 
     plot::TrainingPage& page = e.follow("Fashion", all_steps);
@@ -133,9 +131,7 @@ int main(int argc, char** argv) {
       e.progress("epoch", epoch, epochs, "loss", last);
     }
 
-    plot::LineOptions axes("Fashion", "Step", "Nats an image");
-    axes.smooth = true;
-    e.picture("loss", page.loss(axes));
+    e.picture("loss", page.loss(plot::LineOptions().title("Fashion").xlabel("Step").ylabel("Nats an image").smooth()));
     for (std::int64_t i = 0; i < 4; ++i) e.picture("where_it_looks_" + std::to_string(i), look(model, test, i));
     e.at_least("test images that are told right, in percent", accuracy(model, test, e.quick ? 500 : 10000), 88);
   };

@@ -13,20 +13,15 @@ namespace {
 constexpr std::int64_t context = 32, batch_size = 16;
 
 nn::GPT model_for(const text::CharVocabulary& alphabet) {
-  nn::GPTOptions o;
-  o.vocab_size = alphabet.size(), o.context_length = context;
-  o.num_layers = 2, o.num_heads = 4, o.d_model = 64;
+  const auto o =
+      nn::GPTOptions().vocab_size(alphabet.size()).context_length(context).num_layers(2).num_heads(4).d_model(64);
   return nn::GPT(o);
 }
 
 // Lowers the loss on windows of a text by AdamW, on all that isn't frozen.
 void train(example::Example& e, nn::GPT& model, const Tensor& text, int steps, double lr) {
-  data::LoaderOptions o;
-  o.batch_size = batch_size, o.shuffle = true;
-  data::DataLoader loader(text::TextWindows(text, context), o);
-  optim::AdamWOptions options;
-  options.lr = lr;
-  optim::AdamW optimizer(optim::decay_groups(model, options));
+  data::DataLoader loader(text::TextWindows(text, context), data::LoaderOptions().batch_size(batch_size).shuffle());
+  optim::AdamW optimizer(optim::decay_groups(model, optim::AdamWOptions().lr(lr)));
   optim::CosineAnnealingLR schedule(optimizer, steps);
   model.train();
   int step = 0;
@@ -56,8 +51,7 @@ double mean_loss(nn::GPT& model, const Tensor& text) {
 }
 
 std::string some_names(const nn::GPT& model, const text::CharVocabulary& alphabet) {
-  nn::GenerateOptions o;
-  o.max_new_tokens = context - 1, o.temperature = 0.8;
+  const auto o = nn::GenerateOptions().max_new_tokens(context - 1).temperature(0.8);
   return alphabet.decode(nn::generate(model, {{alphabet.encode("\n").item<std::int64_t>()}}, o)[0]);
 }
 
@@ -85,9 +79,7 @@ int main(int argc, char** argv) {
     nn::GPT model = model_for(alphabet);
     nn::load_weights(model, base_file);
     const double before = mean_loss(model, validation);
-    nn::LoraOptions lora;
-    lora.rank = 8, lora.alpha = 16;
-    const auto adapted = nn::add_lora(model, lora);
+    const auto adapted = nn::add_lora(model, nn::LoraOptions().rank(8).alpha(16));
     std::cout << "adapters for " << adapted.size() << " layers: " << model.num_trainable_parameters() << " numbers of "
               << model.num_parameters() << " are trained\n";
     train(e, model, training, e.quick ? 20 : 800, 5e-3);

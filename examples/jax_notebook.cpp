@@ -34,10 +34,7 @@ AttentionResult simple_self_attention(const Tensor& query, const Tensor& key, co
 // not shown
 
 plot::Options named(const std::string& title) {
-  plot::Options options;
-  options.title = title, options.xlabel = "Key position", options.ylabel = "Query position";
-  options.bar_label = "Attention weight";
-  return options;
+  return plot::Options().title(title).xlabel("Key position").ylabel("Query position").bar_label("Attention weight");
 }
 
 void lesson(example::Example& e) {
@@ -95,13 +92,11 @@ void lesson(example::Example& e) {
   /// The library has a `causal` option, which computes only what is seen. It gives the same as adding $-10^9$ or
   /// $-\infty$:
   e.cell();
-  AttentionOptions causal;
-  causal.causal = true;
+  const auto causal = AttentionOptions().causal();
   const auto [past, past_weights] = scaled_dot_product_attention_with_weights(query, key, value, causal);
   for (const double hidden : {-1e9, -std::numeric_limits<double>::infinity()}) {
-    AttentionOptions added;
-    added.bias = where(create_look_ahead_mask(4), zeros({1, 4, 4}), hidden);
-    const auto [output2, weights2] = scaled_dot_product_attention_with_weights(query, key, value, added);
+    const auto [output2, weights2] = scaled_dot_product_attention_with_weights(
+        query, key, value, AttentionOptions().bias(where(create_look_ahead_mask(4), zeros({1, 4, 4}), hidden)));
     std::cout << "hidden by adding " << hidden << ":\n" << weights2[0] << '\n';
     e.claim("the same output and weights as with the causal option",
             distance(past, output2) < 1e-6 && distance(past_weights, weights2) < 1e-6);

@@ -125,8 +125,7 @@ std::size_t edits(const Sounds& a, const Sounds& b) {
 }
 
 std::vector<Sounds> pronounce(const nn::Transformer& model, const Inventory& inventory, const Tensor& source) {
-  nn::BeamOptions o;
-  o.num_beams = 4, o.max_length = 22, o.begin = begin_token, o.end = end_token;
+  const auto o = nn::BeamOptions().num_beams(4).max_length(22).begin(begin_token).end(end_token);
   std::vector<Sounds> found;
   for (const auto& best : nn::beam_search(model, source, create_padding_mask(source, padding), o))
     found.push_back(inventory.decode(best[0].tokens));
@@ -169,10 +168,8 @@ plot::Figure look(nn::Transformer& model, const Inventory& inventory, const std:
   rows.emplace_back("end");
   nn::TransformerWeights weights;
   model.forward(source, sounds_of(sounds, inventory)[{range(0, -1)}].unsqueeze(0), {}, &weights);
-  plot::Options options;
-  options.title = word, options.x = spelling, options.y = rows, options.xlabel = "Letter", options.ylabel = "Sound";
-  options.vmin = 0, options.vmax = 1;
-  options.bar_label = "Attention weight";
+  const auto named = plot::Options().title(word).x(spelling).y(rows).xlabel("Letter").ylabel("Sound");
+  const auto options = plot::Options(named).bar_label("Attention weight").vmin(0).vmax(1);
   return plot::heatmap(mean(weights.cross.back()[0], 0), options);
 }
 
@@ -218,34 +215,34 @@ int main(int argc, char** argv) {
     const std::vector<Entry> validation = part(training, watched);
 
     // Words of like lengths make a batch: mixed ones would be half padding.
-    data::LoaderOptions batches;
-    batches.batch_size = 64, batches.drop_last = true;
-    batches.sampler = data::bucket_sampler(lessons.lengths());
-    batches.collate = data::pad_collate({padding, padding});
+    const auto batches = data::LoaderOptions()
+                             .batch_size(64)
+                             .drop_last()
+                             .sampler(data::bucket_sampler(lessons.lengths()))
+                             .collate(data::pad_collate({padding, padding}));
     data::DataLoader loader(lessons, batches);
 
-    nn::TransformerOptions o;
-    o.source_vocab = letters, o.target_vocab = inventory.size(), o.max_length = 24;
-    o.d_model = 128, o.num_heads = 4, o.hidden = 512;
-    o.num_encoder_layers = 3, o.num_decoder_layers = 2;
-    o.norm_first = true;
-    o.dropout = 0.05;
+    const auto o = nn::TransformerOptions()
+                       .source_vocab(letters)
+                       .target_vocab(inventory.size())
+                       .max_length(24)
+                       .d_model(128)
+                       .num_heads(4)
+                       .hidden(512)
+                       .num_encoder_layers(3)
+                       .num_decoder_layers(2)
+                       .norm_first()
+                       .dropout(0.05);
     nn::Transformer model(o);
     dist::DataParallel parallel(model);
     const int epochs = e.quick ? 1 : 16, per_epoch = e.quick ? 5 : static_cast<int>(loader.size());
     const auto all_steps = std::int64_t{epochs} * per_epoch;
-    optim::AdamWOptions adam;
-    adam.beta2 = 0.98;
-    optim::AdamW optimizer(optim::decay_groups(model, adam));
-    optim::OneCycleOptions warm_up;
-    warm_up.pct_start = 0.05;
-    optim::OneCycleLR schedule(optimizer, 2e-3, all_steps, warm_up);
+    optim::AdamW optimizer(optim::decay_groups(model, optim::AdamWOptions().beta2(0.98)));
+    optim::OneCycleLR schedule(optimizer, 2e-3, all_steps, optim::OneCycleOptions().pct_start(0.05));
     std::cout << lessons.size() << " lessons, " << inventory.names.size() << " sounds, " << model.num_parameters()
               << " parameters\n";
 
-    nn::CrossEntropyOptions loss_options;
-    loss_options.ignore_index = padding;
-    loss_options.label_smoothing = 0.1;
+    const auto loss_options = nn::CrossEntropyOptions().ignore_index(padding).label_smoothing(0.1);
     plot::TrainingPage& page = e.follow("Pronunciation", all_steps);
     const Sample shown("thoughtfully", {"th", "ao", "t", "f", "ah", "l", "iy"}, inventory);
     const auto film = [&](int step) {
@@ -276,9 +273,8 @@ int main(int argc, char** argv) {
       e.progress("epoch", epoch, epochs, "phoneme error rate", errors);
     }
 
-    plot::LineOptions axes("Pronunciation", "Step", "Nats a sound");
-    axes.smooth = true;
-    e.picture("loss", page.loss(axes));
+    e.picture("loss",
+              page.loss(plot::LineOptions().title("Pronunciation").xlabel("Step").ylabel("Nats a sound").smooth()));
     e.picture("cross_attention", look(model, inventory, "thoughtfully"));
     const std::vector<Entry> unseen = part(count - held_out, e.quick ? 50 : held_out);
     const double errors = phoneme_error_rate(model, unseen, inventory);

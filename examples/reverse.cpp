@@ -140,7 +140,7 @@ plot::Figure look(Model& model, const Sample& s) {
   const NoGrad no_grad;
   model.eval();
   return plot::heatmap(mean(model(s.source, s.input).weights[0], 0),
-                       {s.read[0], s.read, s.written, "Source", "Written"});
+                       plot::Options().title(s.read[0]).x(s.read).y(s.written).xlabel("Source").ylabel("Written"));
 }
 
 void name_tokens(AttentionRecording& heads, const Sample& s) {
@@ -159,11 +159,8 @@ int main(int argc, char** argv) {
     dist::DataParallel parallel(model);
     const int steps = e.quick ? 20 : 1500;
     optim::AdamW optimizer(model.named_parameters());
-    optim::OneCycleOptions warm_up;
-    warm_up.pct_start = 0.05;
-    optim::OneCycleLR schedule(optimizer, 2e-3, steps, warm_up);
-    nn::CrossEntropyOptions without_padding;
-    without_padding.ignore_index = padding;
+    optim::OneCycleLR schedule(optimizer, 2e-3, steps, optim::OneCycleOptions().pct_start(0.05));
+    const auto without_padding = nn::CrossEntropyOptions().ignore_index(padding);
     std::cout << model.num_parameters() << " parameters, " << steps << " steps\n";
 
     plot::TrainingPage& page = e.follow("Copy and reverse", steps);
@@ -189,9 +186,8 @@ int main(int argc, char** argv) {
       if (step % (steps / 10) == 0) e.progress("step", step, steps, "loss", loss);
     }
 
-    plot::LineOptions axes("Copy and reverse", "Step", "Nats a letter");
-    axes.smooth = true;
-    e.picture("loss", page.loss(axes));
+    e.picture("loss",
+              page.loss(plot::LineOptions().title("Copy and reverse").xlabel("Step").ylabel("Nats a letter").smooth()));
     e.picture("where_it_looks", plot::side_by_side({look(model, copy), look(model, reverse)}));
     e.at_least("new sequences that come out right, in percent", exact_match(model, e.quick ? 100 : 2000), 99.5);
   });

@@ -49,9 +49,7 @@ struct SentenceEncoder {
     return text::WordPieces::load(file(folder, "vocab.txt"));
   }
   static nn::BERTOptions options() {
-    nn::BERTOptions o;
-    o.vocab_size = 30522, o.d_model = 384, o.num_layers = 6, o.num_heads = 12, o.hidden = 1536;
-    return o;
+    return nn::BERTOptions().vocab_size(30522).d_model(384).num_layers(6).num_heads(12).hidden(1536);
   }
 };
 
@@ -98,9 +96,9 @@ void rank(example::Example& e, const SentenceEncoder& encoder, const std::vector
   std::cout << std::defaultfloat;
   e.claim("of 12 sentences at least 10 are nearest to the one that means the same (" + std::to_string(found) + ")",
           found >= 10);
-  plot::Options options;
-  options.title = "Cosine of the angle between the vectors of twelve sentences";
-  e.picture("similarity", plot::heatmap(similar, options));
+  e.picture(
+      "similarity",
+      plot::heatmap(similar, plot::Options().title("Cosine of the angle between the vectors of twelve sentences")));
 }
 
 void draw_attention(example::Example& e, const SentenceEncoder& encoder, const std::string& sentence) {

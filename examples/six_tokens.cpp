@@ -85,12 +85,11 @@ void lesson(example::Example& e) {
                                      {0.4790, 0.4538, 0.6663},
                                      {0.4641, 0.3983, 0.6740},
                                      {0.4861, 0.3826, 0.6464}})) < printed);
-  AttentionOptions unscaled;
-  unscaled.scale = 1;
   e.claim("the library's function gives the same",
-          distance(scaled_dot_product_attention(x, x, x, unscaled), contexts) < 1e-6);
+          distance(scaled_dot_product_attention(x, x, x, AttentionOptions().scale(1)), contexts) < 1e-6);
   e.claim("every row of the weights sums to 1", distance(sum(weights, 1), ones({6})) < 1e-6);
-  e.picture("simplified", plot::heatmap(weights, {"Simplified self-attention", tokens, tokens, "Key", "Query"}));
+  const auto look = plot::Options().x(tokens).y(tokens).xlabel("Key").ylabel("Query");
+  e.picture("simplified", plot::heatmap(weights, plot::Options(look).title("Simplified self-attention")));
 
   /// So the steps are:
   ///
@@ -173,9 +172,8 @@ void lesson(example::Example& e) {
                                            {0.2548, 0.2296, 0.2357, 0.2799, 0.0000, 0.0000},
                                            {0.2011, 0.1975, 0.1867, 0.2158, 0.1988, 0.0000},
                                            {0.1681, 0.1615, 0.1696, 0.1682, 0.1688, 0.1638}})) < from_printed);
-  e.picture("causal",
-            plot::side_by_side({plot::heatmap(masked, {"Masked scores", tokens, tokens, "Key", "Query"}),
-                                plot::heatmap(causal_weights, {"Causal weights", tokens, tokens, "Key", "Query"})}));
+  e.picture("causal", plot::side_by_side({plot::heatmap(masked, plot::Options(look).title("Masked scores")),
+                                          plot::heatmap(causal_weights, plot::Options(look).title("Causal weights"))}));
 
   /// A check from the other end. Token 1 sees itself alone, so its printed context *is* its value. Knowing it, the
   /// context of token 2 gives the value of token 2, and so on: the printed contexts determine all values. One of them

@@ -16,7 +16,7 @@ std::pair<Tensor, Tensor> half_moons(std::int64_t n) {
   const xt::xarray<float> angle = xt::linspace(0.F, std::acos(-1.F), static_cast<std::size_t>(n));
   const auto x = xt::concatenate(xt::xtuple(xt::cos(angle), 1 - xt::cos(angle)));
   const auto y = xt::concatenate(xt::xtuple(xt::sin(angle), 0.5F - xt::sin(angle)));
-  const Tensor points = from_xtensor(xt::stack(xt::xtuple(x, y), 1)) + 0.12 * randn({2 * n, 2});
+  const Tensor points = stack({from_xtensor(x), from_xtensor(y)}, 1) + 0.12 * randn({2 * n, 2});
   return {points, from_xtensor(xt::arange(2 * n) / n)};
 }
 
@@ -46,10 +46,13 @@ Map decision_map(const nn::Sequential& net, std::int64_t rows, std::int64_t colu
   const Tensor x = broadcast_to(east, {rows, columns});
   const Tensor y = broadcast_to(north.unsqueeze(1), {rows, columns});
   const Tensor grid = stack({x.flatten(), y.flatten()}, 1);
-  plot::Options options;
-  options.title = "Probability of the lower moon", options.x = with_one_digit(east), options.y = with_one_digit(north);
-  options.colormap = plot::Colormap::rdbu;
-  options.vmin = 0, options.vmax = 1;
+  const auto options = plot::Options()
+                           .title("Probability of the lower moon")
+                           .x(with_one_digit(east))
+                           .y(with_one_digit(north))
+                           .colormap(plot::Colormap::rdbu)
+                           .vmin(0)
+                           .vmax(1);
   return {softmax(net(grid))[{range(), 1}].reshape({rows, columns}), options};
 }
 
@@ -81,8 +84,10 @@ int main(int argc, char** argv) {
 
     const Map coarse = decision_map(net, 16, 32), fine = decision_map(net, 101, 161);
     plot::print_heatmap(std::cout, coarse.probability, coarse.options);
-    e.picture("moons", plot::side_by_side({plot::heatmap(fine.probability, fine.options),
-                                           page.loss({"Training", "Epoch", "Cross-entropy (nats)"})}));
+    e.picture("moons",
+              plot::side_by_side(
+                  {plot::heatmap(fine.probability, fine.options),
+                   page.loss(plot::LineOptions().title("Training").xlabel("Epoch").ylabel("Cross-entropy (nats)"))}));
     e.claim("at least 97 % of new points are told apart", accuracy(net, test_x, test_y) >= 0.97);
   });
 }

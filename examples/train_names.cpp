@@ -77,9 +77,8 @@ struct NameModel : nn::UnaryLayer {
 };
 
 Tensor loss_of(const NameModel& model, const Batch& b, nn::Reduction reduction) {
-  nn::CrossEntropyOptions o;
-  o.ignore_index = ignored, o.reduction = reduction;
-  return nn::cross_entropy(model(b.input), b.target, o);
+  return nn::cross_entropy(model(b.input), b.target,
+                           nn::CrossEntropyOptions().ignore_index(ignored).reduction(reduction));
 }
 
 // Nats a character.
@@ -178,9 +177,7 @@ int main(int argc, char** argv) {
         if (invented.size() < 10 && name.size() > 1 && !known.count(name)) invented.insert(name);
     for (const std::string& name : invented) std::cout << "  " << name << '\n';
 
-    plot::LineOptions axes("Names", "Step", "Nats a character");
-    axes.smooth = true;
-    e.picture("loss", page.loss(axes));
+    e.picture("loss", page.loss(plot::LineOptions().title("Names").xlabel("Step").ylabel("Nats a character").smooth()));
     e.claim("ten new names were found", invented.size() == 10);
     const double goal = e.quick ? 2.6 : 2.2;
     e.claim("the validation loss is below " + std::to_string(goal).substr(0, 3) + " nats a character",

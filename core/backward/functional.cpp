@@ -72,8 +72,10 @@ Tensor dots(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 
 }  // namespace
 
-Tensor detail::function_variable(const Tensor& x, bool outer) {
-  return outer && x.requires_grad() ? reshape(x, x.shape()) : x.detach().requires_grad_();
+Tensor detail::leaf_variable(const Tensor& x) { return x.detach().requires_grad_(); }
+
+Tensor detail::connected_variable(const Tensor& x) {
+  return x.requires_grad() ? reshape(x, x.shape()) : leaf_variable(x);
 }
 
 GraphFlags detail::outer_graph(const Tensor& y, const Tensor& variable, const Tensor& v) {

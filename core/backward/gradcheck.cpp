@@ -103,9 +103,9 @@ class Checker {
     entry.shape = x.shape();
     entry.output = output;
     entry.order = order;
-    entry.projected = output.empty() && x.numel() > options_.full_up_to;
+    entry.projected = output.empty() && x.numel() > options_.full_up_to();
     const GradReport::Entry first_of = entry;
-    const std::int64_t count = entry.projected ? options_.directions : x.numel();
+    const std::int64_t count = entry.projected ? options_.directions() : x.numel();
     for (std::int64_t k = 0; k < count; ++k) {
       const std::int64_t first = entry.projected ? 0 : k;
       const std::vector<double> direction = entry.projected ? signs(x.numel()) : std::vector<double>{1};
@@ -144,15 +144,15 @@ class Checker {
   void compare(GradReport::Entry& entry, std::int64_t k, double analytic, const F& difference) const {
     const auto right = [&](double numeric) {  // false with NaN
       return std::abs(analytic - numeric) <=
-             options_.atol + options_.rtol * std::max(std::abs(analytic), std::abs(numeric));
+             options_.atol() + options_.rtol() * std::max(std::abs(analytic), std::abs(numeric));
     };
-    double numeric = difference(options_.eps);
+    double numeric = difference(options_.eps());
     if (!right(numeric))
       if (const double l = limit(difference, numeric); right(l)) numeric = l;
     const double off = std::abs(analytic - numeric);
     // Where both are zero up to noise, the relative error says nothing.
     const double relative =
-        right(numeric) && off <= options_.atol ? 0 : off / std::max(std::abs(analytic), std::abs(numeric));
+        right(numeric) && off <= options_.atol() ? 0 : off / std::max(std::abs(analytic), std::abs(numeric));
     if (entry.worst < 0 || !(relative <= entry.relative_error)) {
       entry.worst = k;
       entry.analytic = analytic;
@@ -167,7 +167,7 @@ class Checker {
   // has a kink, as that of x |x| at 0, differences are off by about the step. `first` where they do not converge.
   template <class F>
   double limit(const F& difference, double first) const {
-    const double second = difference(options_.eps / 4), third = difference(options_.eps / 16);
+    const double second = difference(options_.eps() / 4), third = difference(options_.eps() / 16);
     const double before = second - first, last = third - second;
     if (!(std::abs(last) < 0.75 * std::abs(before))) return first;
     return third - last * last / (last - before);
@@ -215,9 +215,9 @@ void check_jacobian(const TensorFunction& f, const Values& in, const Values& che
 
 GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& inputs,
                            const GradCheckOptions& options) {
-  if (options.order != 1 && options.order != 2)
-    check::fail("check_gradients", "order is ", options.order, ": it must be 1 or 2");
-  if (options.jacobian && options.order == 2)
+  if (options.order() != 1 && options.order() != 2)
+    check::fail("check_gradients", "order is ", options.order(), ": it must be 1 or 2");
+  if (options.jacobian() && options.order() == 2)
     check::fail("check_gradients", "jacobian with order 2: the entries of a Jacobian are first derivatives");
   const EnableGrad on;
   Values in, checked;
@@ -228,12 +228,12 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
       if (x.dtype() != float64 || !x.requires_grad() || !x.is_leaf())
         x = x.detach().to(float64).clone().requires_grad_();
       checked.push_back(x);
-      names.push_back(i < options.names.size() ? options.names[i] : "input " + std::to_string(i));
+      names.push_back(i < options.names().size() ? options.names()[i] : "input " + std::to_string(i));
     }
     in.push_back(std::move(x));
   }
 
-  std::mt19937_64 random(options.seed);
+  std::mt19937_64 random(options.seed());
   const Values y = outputs_of(f, in), again = outputs_of(f, in);
   Values v, u;
   for (std::size_t k = 0; k < y.size(); ++k) {
@@ -246,7 +246,7 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
   GradReport report;
   if (!y.empty()) report.op = y[0].grad_fn();
   Checker check(options, report, random);
-  if (options.jacobian) {
+  if (options.jacobian()) {
     check_jacobian(f, in, checked, names, y, check);
     return report;
   }
@@ -256,7 +256,7 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
       const NoGrad no_grad;
       return outputs_of(f, in);
     });
-  if (options.order == 1) return report;
+  if (options.order() == 1) return report;
 
   // <g(x, v), u>, u random, is a function of x and v; its derivatives are checked in the same way.
   Values variables = checked;

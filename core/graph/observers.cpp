@@ -55,9 +55,9 @@ bool may_tell(const Observer* observer) {
   return watches;
 }
 
-std::vector<Observer*> thread_observers() {
+std::vector<Observer*> thread_observers(const ObserverLink* end) {
   std::vector<Observer*> all;
-  for (const ObserverLink* at = thread_state.observed; at; at = at->outer)
+  for (const ObserverLink* at = thread_state.observed; at != end; at = at->outer)
     if (at->observer && !at->muted) all.push_back(at->observer);
   return all;
 }

@@ -54,8 +54,8 @@ class ObserverList {
   std::atomic<std::int64_t>* const total_;
 };
 
-/// The observers of this thread that may be told something, the newest first.
-std::vector<Observer*> thread_observers();
+/// The observers of this thread that may be told something, the newest first; those older than `end` are left out.
+std::vector<Observer*> thread_observers(const ObserverLink* end = nullptr);
 /// Whether an observer watches this thread, and is not being told something.
 bool may_tell(const Observer* observer);
 /// Whether an observer is being told something on this thread.
@@ -63,24 +63,24 @@ bool being_told(const Observer* observer);
 
 /// Calls f for each observer of this thread that is still attached when its turn comes.
 template <class F>
-void tell_thread(const F& f) {
-  for (Observer* const o : thread_observers()) {
+void tell_thread(const F& f, const ObserverLink* end = nullptr) {
+  for (Observer* const o : thread_observers(end)) {
     if (!may_tell(o)) continue;
-    const ObserverLink muted(o, true);
+    const ObserverLink muted(o, ObserverLink::Told());
     f(*o);
   }
 }
 
 /// The same for the observers of a layer (list may be null), and then for those of the thread.
 template <class F>
-void tell_both(ObserverList* list, const F& f) {
+void tell_both(ObserverList* list, const F& f, const ObserverLink* end = nullptr) {
   if (list)
     list->each(0, [&](Observer& o) {
       if (being_told(&o)) return;
-      const ObserverLink muted(&o, true);
+      const ObserverLink muted(&o, ObserverLink::Told());
       f(o);
     });
-  tell_thread(f);
+  tell_thread(f, end);
 }
 
 /// The observers of the layer whose call this thread is in, or null.

@@ -68,11 +68,11 @@ struct SgdStep {
 
   template <class Options>
   SgdStep(const Options& o, const StepCount& count)
-      : lr(o.lr),
-        momentum(o.momentum),
-        dampening(o.dampening),
-        weight_decay(o.weight_decay),
-        nesterov(o.nesterov),
+      : lr(o.lr()),
+        momentum(o.momentum()),
+        dampening(o.dampening()),
+        weight_decay(o.weight_decay()),
+        nesterov(o.nesterov()),
         is_new(count.is_new) {}
 
   using Forms = Masks<0, 1>;
@@ -98,12 +98,12 @@ struct AdamStep {
 
   template <class Options>
   AdamStep(const Options& o, bool decoupled_decay, const StepCount& count)
-      : lr(o.lr),
-        beta1(o.beta1),
-        beta2(o.beta2),
-        eps(o.eps),
-        weight_decay(o.weight_decay),
-        amsgrad(o.amsgrad),
+      : lr(o.lr()),
+        beta1(o.beta1()),
+        beta2(o.beta2()),
+        eps(o.eps()),
+        weight_decay(o.weight_decay()),
+        amsgrad(o.amsgrad()),
         decoupled(decoupled_decay),
         rate(lr / (1 - std::pow(beta1, static_cast<double>(count.t)))),
         root(std::sqrt(1 - std::pow(beta2, static_cast<double>(count.t)))) {}
@@ -129,14 +129,14 @@ struct NAdamStep {
 
   template <class Options>
   NAdamStep(const Options& o, const StepCount& count)
-      : lr(o.lr),
-        beta1(o.beta1),
-        beta2(o.beta2),
-        eps(o.eps),
-        weight_decay(o.weight_decay),
-        decoupled(o.decoupled_weight_decay) {
+      : lr(o.lr()),
+        beta1(o.beta1()),
+        beta2(o.beta2()),
+        eps(o.eps()),
+        weight_decay(o.weight_decay()),
+        decoupled(o.decoupled_weight_decay()) {
     const double t = static_cast<double>(count.t);
-    const auto mu = [&](double at) { return beta1 * (1 - 0.5 * std::pow(0.96, at * o.momentum_decay)); };
+    const auto mu = [&](double at) { return beta1 * (1 - 0.5 * std::pow(0.96, at * o.momentum_decay())); };
     double& product = *count.scalar;  // mu(1) … mu(t)
     product *= mu(t);
     rate = lr * mu(t + 1) / (1 - product * mu(t + 1));
@@ -164,12 +164,12 @@ struct RAdamStep {
 
   template <class Options>
   RAdamStep(const Options& o, const StepCount& count)
-      : lr(o.lr),
-        beta1(o.beta1),
-        beta2(o.beta2),
-        eps(o.eps),
-        weight_decay(o.weight_decay),
-        decoupled(o.decoupled_weight_decay) {
+      : lr(o.lr()),
+        beta1(o.beta1()),
+        beta2(o.beta2()),
+        eps(o.eps()),
+        weight_decay(o.weight_decay()),
+        decoupled(o.decoupled_weight_decay()) {
     const double t = static_cast<double>(count.t), power = std::pow(beta2, t);
     const double most = 2 / (1 - beta2) - 1, length = most - 2 * t * power / (1 - power);
     rectified = length > 5;
@@ -197,11 +197,11 @@ struct AdamaxStep {
 
   template <class Options>
   AdamaxStep(const Options& o, const StepCount& count)
-      : beta1(o.beta1),
-        beta2(o.beta2),
-        eps(o.eps),
-        weight_decay(o.weight_decay),
-        rate(o.lr / (1 - std::pow(beta1, static_cast<double>(count.t)))) {}
+      : beta1(o.beta1()),
+        beta2(o.beta2()),
+        eps(o.eps()),
+        weight_decay(o.weight_decay()),
+        rate(o.lr() / (1 - std::pow(beta1, static_cast<double>(count.t)))) {}
 
   using Forms = Masks<3>;
   unsigned states() const { return 3; }  // m, u
@@ -224,12 +224,12 @@ struct RmspropStep {
 
   template <class Options>
   RmspropStep(const Options& o, const StepCount&)
-      : lr(o.lr),
-        alpha(o.alpha),
-        eps(o.eps),
-        weight_decay(o.weight_decay),
-        momentum(o.momentum),
-        centered(o.centered) {}
+      : lr(o.lr()),
+        alpha(o.alpha()),
+        eps(o.eps()),
+        weight_decay(o.weight_decay()),
+        momentum(o.momentum()),
+        centered(o.centered()) {}
 
   using Forms = Masks<1, 3, 5, 7>;
   unsigned states() const { return 1u | (centered ? 2u : 0u) | (momentum != 0 ? 4u : 0u); }  // v, a, b
@@ -259,11 +259,11 @@ struct AdagradStep {
 
   template <class Options>
   AdagradStep(const Options& o, const StepCount& count)
-      : initial(o.initial_accumulator_value),
-        eps(o.eps),
-        weight_decay(o.weight_decay),
+      : initial(o.initial_accumulator_value()),
+        eps(o.eps()),
+        weight_decay(o.weight_decay()),
         is_new(count.is_new),
-        rate(o.lr / (1 + static_cast<double>(count.t - 1) * o.lr_decay)) {}
+        rate(o.lr() / (1 + static_cast<double>(count.t - 1) * o.lr_decay())) {}
 
   using Forms = Masks<1>;
   unsigned states() const { return 1; }  // the sum of squares
@@ -283,7 +283,7 @@ struct LionStep {
 
   template <class Options>
   LionStep(const Options& o, const StepCount&)
-      : lr(o.lr), beta1(o.beta1), beta2(o.beta2), weight_decay(o.weight_decay) {}
+      : lr(o.lr()), beta1(o.beta1()), beta2(o.beta2()), weight_decay(o.weight_decay()) {}
 
   using Forms = Masks<1>;
   unsigned states() const { return 1; }  // m
@@ -302,7 +302,8 @@ struct AdadeltaStep {
   double lr, rho, eps, weight_decay;
 
   template <class Options>
-  AdadeltaStep(const Options& o, const StepCount&) : lr(o.lr), rho(o.rho), eps(o.eps), weight_decay(o.weight_decay) {}
+  AdadeltaStep(const Options& o, const StepCount&)
+      : lr(o.lr()), rho(o.rho()), eps(o.eps()), weight_decay(o.weight_decay()) {}
 
   using Forms = Masks<3>;
   unsigned states() const { return 3; }  // v, u

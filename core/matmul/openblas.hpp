@@ -7,7 +7,8 @@ namespace fit::kernels {
 // Whether FIT_OPENBLAS=use in the environment sends all but small products there.
 bool openblas_wanted();
 
-// Sets OpenBLAS to one thread a call, for the whole process, unless FIT_OPENBLAS=leave. Does it at the first call alone.
+// Sets OpenBLAS to one thread a call, for the whole process, unless FIT_OPENBLAS=leave. Does it at the first call
+// alone.
 void pin_openblas();
 
 // On one thread. Throws Error for a size or stride beyond INT_MAX.

@@ -62,31 +62,31 @@ void check_types(const char* op, const Tensor& q, const Tensor& k, const Tensor&
 
 // 1 / (sqrt(D) temperature), unless it is given; it has to be finite in the type of the scores.
 double scale_of(const char* op, std::int64_t D, DType dtype, const AttentionOptions& o) {
-  if (!(o.temperature > 0) || std::isinf(o.temperature))
-    check::fail(op, "temperature is ", o.temperature, ": it must be positive and finite");
+  if (!(o.temperature() > 0) || std::isinf(o.temperature()))
+    check::fail(op, "temperature is ", o.temperature(), ": it must be positive and finite");
   const double root = std::sqrt(static_cast<double>(std::max<std::int64_t>(D, 1)));
-  const double scale = o.scale.value_or(1 / (root * o.temperature));
+  const double scale = o.scale().value_or(1 / (root * o.temperature()));
   if (std::isfinite(dtype == float32 ? static_cast<float>(scale) : scale)) return scale;
-  if (o.scale) check::fail(op, "scale is ", scale, ": it must be finite in ", dtype);
-  check::fail(op, "temperature is ", o.temperature, ": 1 / (sqrt(D) temperature), ", scale, ", must be finite in ",
+  if (o.scale()) check::fail(op, "scale is ", scale, ": it must be finite in ", dtype);
+  check::fail(op, "temperature is ", o.temperature(), ": 1 / (sqrt(D) temperature), ", scale, ", must be finite in ",
               dtype);
 }
 
 Tensor checked_bias(const char* op, const AttentionOptions& o, const Shape& scores, DType dtype) {
-  if (!o.bias.defined()) return {};
-  if (!is_floating(o.bias.dtype()))
-    check::fail(op, "bias is ", o.bias.dtype(),
+  if (!o.bias().defined()) return {};
+  if (!is_floating(o.bias().dtype()))
+    check::fail(op, "bias is ", o.bias().dtype(),
                 ": it must be bfloat16, float32 or float64; 0 and 1 that hide keys are a mask");
-  return four_axes(op, "bias", o.bias, scores).to(dtype);
+  return four_axes(op, "bias", o.bias(), scores).to(dtype);
 }
 
 Tensor checked_alibi(const char* op, const AttentionOptions& o, std::int64_t H, DType dtype) {
-  if (!o.alibi.defined()) return {};
-  check::floating(op, "alibi", o.alibi);
-  check::shape(op, "alibi", o.alibi, {H});
-  if (o.alibi.requires_grad())
+  if (!o.alibi().defined()) return {};
+  check::floating(op, "alibi", o.alibi());
+  check::shape(op, "alibi", o.alibi(), {H});
+  if (o.alibi().requires_grad())
     check::fail(op, "alibi wants a gradient: slopes are constants; what is to be learned is a bias");
-  return o.alibi.to(dtype);
+  return o.alibi().to(dtype);
 }
 
 }  // namespace
@@ -160,21 +160,21 @@ void check_dropout(const char* op, double p) {
 }
 
 ScoreTerms apply_options(const char* op, AttentionCall& c, DType dtype, const AttentionOptions& options) {
-  check_dropout(op, options.dropout);
-  if (options.window < 0) check::fail(op, "window is ", options.window, ": it must not be negative");
+  check_dropout(op, options.dropout());
+  if (options.window() < 0) check::fail(op, "window is ", options.window(), ": it must not be negative");
   c.scale = scale_of(op, c.D, dtype, options);
-  c.causal = options.causal;
-  c.window = options.window < c.Sk ? options.window : 0;
+  c.causal = options.causal();
+  c.window = options.window() < c.Sk ? options.window() : 0;
 
   const Shape scores{c.B, c.H, c.Sq, c.Sk};
   ScoreTerms terms;
-  if (options.mask.defined()) terms.mask = four_axes(op, "mask", to_boolean(op, options.mask), scores);
+  if (options.mask().defined()) terms.mask = four_axes(op, "mask", to_boolean(op, options.mask()), scores);
   terms.bias = checked_bias(op, options, scores, dtype);
   terms.alibi = checked_alibi(op, options, c.H, dtype);
 
-  c.dropout = options.dropout;
+  c.dropout = options.dropout();
   if (c.dropout > 0) {
-    Generator& g = options.generator ? *options.generator : default_generator();
+    Generator& g = options.generator() ? *options.generator() : default_generator();
     c.key = {g.seed(), g.next_call()};
     c.first_weight = batch_rows.first_element(scores);
   }

@@ -97,9 +97,9 @@ Tensor attend_next(const char* op, const Part& q, const Part& k, const Part& v, 
   detail::AttentionCall c;
   c.B = keys.size(0), c.H = num_heads, c.kv_heads = keys.size(1);
   c.Sq = S, c.Sk = length + S, c.D = c.Dv = D;
-  detail::check_dropout(op, options.dropout);
+  detail::check_dropout(op, options.dropout());
   AttentionOptions no_dropout = options;
-  no_dropout.dropout = 0;
+  no_dropout.dropout(0);
   const DType dtype = keys.dtype(), wide = is_narrow(keys) ? float32 : dtype;  // wide: of the scores
   const detail::ScoreTerms terms = detail::apply_options(op, c, wide, no_dropout);
   const detail::AttentionCall all_keys = c;

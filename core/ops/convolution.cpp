@@ -97,18 +97,18 @@ void expect_convolution(const char* op, int axes, const Tensor& x, const Tensor&
   check::floating(op, "x", x);
   check::floating(op, "weight", weight);
   constexpr std::int64_t most = std::int64_t{1} << 30;
-  if (o.stride < 1 || o.dilation < 1 || o.padding < 0 || o.groups < 1 ||
-      std::max({o.stride, o.dilation, o.padding, o.groups}) > most)
-    check::fail(op, "stride ", o.stride, ", padding ", o.padding, ", dilation ", o.dilation, ", groups ", o.groups,
-                ": padding can't be negative, the others must be positive, and all at most 2^30");
-  if (x.rank() != axes + 2 || weight.rank() != axes + 2 || x.shape()[1] != weight.shape()[1] * o.groups ||
-      weight.shape()[0] % o.groups != 0 || weight.numel() == 0)
-    check::fail(op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", groups is ", o.groups, ": they must be ",
-                sizes, ", none of them empty, with groups a divisor of O");
+  if (o.stride() < 1 || o.dilation() < 1 || o.padding() < 0 || o.groups() < 1 ||
+      std::max({o.stride(), o.dilation(), o.padding(), o.groups()}) > most)
+    check::fail(op, "stride ", o.stride(), ", padding ", o.padding(), ", dilation ", o.dilation(), ", groups ",
+                o.groups(), ": padding can't be negative, the others must be positive, and all at most 2^30");
+  if (x.rank() != axes + 2 || weight.rank() != axes + 2 || x.shape()[1] != weight.shape()[1] * o.groups() ||
+      weight.shape()[0] % o.groups() != 0 || weight.numel() == 0)
+    check::fail(op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", groups is ", o.groups(),
+                ": they must be ", sizes, ", none of them empty, with groups a divisor of O");
   for (int a = 2; a < axes + 2; ++a)
-    if (o.dilation * (weight.shape()[a] - 1) + 1 > x.shape()[a] + 2 * o.padding)
-      check::fail(op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", padding ", o.padding, ", dilation ",
-                  o.dilation, ": the window is wider than axis ", a);
+    if (o.dilation() * (weight.shape()[a] - 1) + 1 > x.shape()[a] + 2 * o.padding())
+      check::fail(op, "x has shape ", x.shape(), ", weight ", weight.shape(), ", padding ", o.padding(), ", dilation ",
+                  o.dilation(), ": the window is wider than axis ", a);
   if (bias.defined()) check::floating(op, "bias", bias), check::shape(op, "bias", bias, {weight.shape()[0]});
 }
 
@@ -116,16 +116,17 @@ void expect_convolution(const char* op, int axes, const Tensor& x, const Tensor&
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
   expect_convolution("conv1d", 1, x, weight, bias, o);
-  const Windows w{1, weight.shape()[2], 1, o.stride, 1, o.dilation};
-  const auto padding = o.padding > 0 ? std::vector<std::int64_t>{o.padding, o.padding} : std::vector<std::int64_t>{};
-  return squeeze(convolution("conv1d", unsqueeze(x, 2), unsqueeze(weight, 2), bias, w, padding, o.groups), 2);
+  const Windows w{1, weight.shape()[2], 1, o.stride(), 1, o.dilation()};
+  const auto padding =
+      o.padding() > 0 ? std::vector<std::int64_t>{o.padding(), o.padding()} : std::vector<std::int64_t>{};
+  return squeeze(convolution("conv1d", unsqueeze(x, 2), unsqueeze(weight, 2), bias, w, padding, o.groups()), 2);
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& o) {
   expect_convolution("conv2d", 2, x, weight, bias, o);
-  const Windows w{weight.shape()[2], weight.shape()[3], o.stride, o.stride, o.dilation, o.dilation};
-  const auto padding = o.padding > 0 ? std::vector<std::int64_t>(4, o.padding) : std::vector<std::int64_t>{};
-  return convolution("conv2d", x, weight, bias, w, padding, o.groups);
+  const Windows w{weight.shape()[2], weight.shape()[3], o.stride(), o.stride(), o.dilation(), o.dilation()};
+  const auto padding = o.padding() > 0 ? std::vector<std::int64_t>(4, o.padding()) : std::vector<std::int64_t>{};
+  return convolution("conv2d", x, weight, bias, w, padding, o.groups());
 }
 
 }  // namespace fit

@@ -13,17 +13,17 @@ Tensor pooled(const char* op, Pool kind, int axes, const Tensor& x, std::int64_t
   check::floating(op, "x", x);
   if (x.rank() != axes + 2)
     check::fail(op, "x has shape ", x.shape(), ": it must be ", axes == 1 ? "[N, C, L]" : "[N, C, H, W]");
-  const std::int64_t stride = o.stride == 0 ? size : o.stride;
+  const std::int64_t stride = o.stride() == 0 ? size : o.stride();
   if (size < 1 || size > std::int64_t{1} << 30 || stride < 1)
-    check::fail(op, "size is ", size, ", stride ", o.stride, ": both must be positive (or the stride 0, for size)");
-  if (o.padding < 0 || o.padding > size / 2)
-    check::fail(op, "padding is ", o.padding, ": it must be in 0 … ", size / 2, ", half the size ", size);
+    check::fail(op, "size is ", size, ", stride ", o.stride(), ": both must be positive (or the stride 0, for size)");
+  if (o.padding() < 0 || o.padding() > size / 2)
+    check::fail(op, "padding is ", o.padding(), ": it must be in 0 … ", size / 2, ", half the size ", size);
   for (int a = 2; a < x.rank(); ++a)
-    if (x.shape()[a] + 2 * o.padding < size)
+    if (x.shape()[a] + 2 * o.padding() < size)
       check::fail(op, "x has shape ", x.shape(), ", the window ", size, ": it is wider than axis ", a);
   const Scalar border = kind == Pool::max ? -std::numeric_limits<double>::infinity() : 0.;
-  const std::vector<std::int64_t> widths(static_cast<std::size_t>(2 * axes), o.padding);
-  const Tensor wide = o.padding > 0 ? pad(x, widths, PadMode::constant, border) : x;
+  const std::vector<std::int64_t> widths(static_cast<std::size_t>(2 * axes), o.padding());
+  const Tensor wide = o.padding() > 0 ? pad(x, widths, PadMode::constant, border) : x;
   const Windows w = axes == 1 ? Windows{1, size, 1, stride} : Windows{size, size, stride, stride};
   const Tensor p = patches(op, axes == 1 ? unsqueeze(wide, 2) : wide, w);
   const Tensor windows = flatten(p, 2, 3);  // [N, C, elements, down, right]

@@ -17,13 +17,13 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
   check::floating(op, "x", x);
   if (x.rank() < 2) check::fail(op, "x is ", x.shape(), ": it must be [..., T, W]");
   check::dtype(op, "table", table, float64);
-  const std::int64_t T = x.size(-2), W = x.size(-1), offset = options.offset;
+  const std::int64_t T = x.size(-2), W = x.size(-1), offset = options.offset();
   if (table.rank() != 3 || table.size(2) != 2 || table.size(1) == 0)
     check::fail(op, "table is ", table.shape(), ": it must be [T, D/2, 2], with D at least 2");
   if (offset < 0 || T > table.size(0) || offset > table.size(0) - T)
     check::fail(op, "x is ", x.shape(), ", offset ", offset, ", table ", table.shape(), ": the ", T, " positions from ",
                 offset, " on must be in the table");
-  const std::int64_t D = 2 * table.size(1), rotated = options.features == -1 ? W : options.features;
+  const std::int64_t D = 2 * table.size(1), rotated = options.features() == -1 ? W : options.features();
   if (rotated < 0 || rotated > W || rotated % D != 0)
     check::fail(op, "x is ", x.shape(), ", features ", rotated, ", table ", table.shape(),
                 ": what is rotated must be whole heads of ", D, " features");
@@ -38,7 +38,7 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
     E* const to = y.fresh<E>();
     const std::int64_t rows = W == 0 ? 0 : x.numel() / W;
     const auto& kernels = kernels::rotary<N>();
-    const auto rotate = options.layout == RotaryLayout::interleaved ? kernels.interleaved : kernels.half_split;
+    const auto rotate = options.layout() == RotaryLayout::interleaved ? kernels.interleaved : kernels.half_split;
     parallel_for(rows, std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(W, 1)),
                  [&](std::int64_t row, std::int64_t end) {
                    const kernels::Scratch<N> scratch(D + (is_bfloat16 ? 2 * rotated : 0));
@@ -47,7 +47,7 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
                      const double* const angle = angles + row % T * D;
                      for (std::int64_t i = 0; i < D / 2; ++i) {
                        cosine[i] = static_cast<N>(angle[2 * i]);
-                       sine[i] = static_cast<N>(options.inverse ? -angle[2 * i + 1] : angle[2 * i + 1]);
+                       sine[i] = static_cast<N>(options.inverse() ? -angle[2 * i + 1] : angle[2 * i + 1]);
                      }
                      if constexpr (is_bfloat16) {
                        N *const wide = sine + D / 2, *const turned = wide + rotated;
@@ -63,7 +63,7 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
   });
   return record(op, {x, table}, std::move(y), keep::input(1), [options](Backward& b) {
     RotaryOptions back = options;
-    back.inverse = !options.inverse;
+    back.inverse(!options.inverse());
     b.give(0, rotary(b.dy(), b.x(1), back));
   });
 }

@@ -4,7 +4,7 @@
 Headers: a comment documents all declarations that follow it, up to the next comment or an empty line; that of a class
 its constructors and data members without one, too; `// ---- a section: what holds for all of it` counts as a comment,
 and `// shape` behind a declaration. Doxygen knows one comment for one declaration only, so it is repeated. Lines keep
-their numbers.
+their numbers. `FIT_OPTION(Type, name) = x;` is shown as the setter, `Struct& name(Type value);`, with its default.
 Pages: headings get the names by which links find them."""
 import pathlib
 import re
@@ -50,6 +50,36 @@ def separate(code):
             parts[-1] += letter
     kind = re.match(r"(.*?[\w>]) [*&]?\w+(\[.*\])?( *=.*)?$", parts[0])
     return [parts[0] + ";"] + [f"{kind[1]} {part.strip()};" for part in parts[1:]] if kind else [code]
+
+
+OPTION = re.compile(r"FIT_OPTION\((.*), (\w+)\)(?: = (.*?))?;(?:\s*///< (.*))?$")
+
+
+def with_default(text, default):
+    """A comment with the default of an option behind it."""
+    return f"{text} Default: `{default}`." if default else text
+
+
+def setters(lines):
+    """Options as the calls that set them."""
+    out, struct, inherited = [], "", False
+    for line in lines:
+        compound = COMPOUND.match(line)
+        struct = compound[3] if compound else struct
+        option = OPTION.match(line.strip())
+        inherited = inherited or line.strip().startswith("FIT_INHERITED_OPTIONS(")
+        if option:
+            kind, name, default, remark = option.groups()
+            line = f"  {struct}& {name}({kind} value);"
+            if remark:
+                line += "  ///< " + with_default(remark, default)
+            elif out[-1].strip().startswith("///"):
+                out[-1] = with_default(out[-1], default)
+        elif inherited:
+            inherited = ")" not in line
+            line = ""
+        out.append(line)
+    return out
 
 
 def header(lines):
@@ -137,6 +167,6 @@ def page(path, lines):
 
 path = pathlib.Path(sys.argv[1])
 lines = path.read_text().split("\n")
-text = "\n".join(header(lines) if path.suffix == ".hpp" else page(path, lines))
+text = "\n".join(header(setters(lines)) if path.suffix == ".hpp" else page(path, lines))
 # A sentence, the first of which stands in the lists, doesn't end there.
 sys.stdout.write(re.sub(r"\bet al\.(?= )", r"et al.\\", text) if path.suffix == ".hpp" else text)

@@ -102,8 +102,8 @@ void Example::page(const std::string& name, const fit::AttentionRecording& recor
 }
 
 fit::plot::TrainingPage& Example::follow(const std::string& title, std::int64_t steps) {
-  fit::plot::TrainingPageOptions o;
-  o.title = heads_.title = title, o.steps = steps;
+  heads_.title = title;
+  const auto o = fit::plot::TrainingPageOptions().title(title).steps(steps);
   const bool writes = fit::dist::world().rank() == 0;
   if (writes) pictures_.push_back(path("training.html"));
   training_ = std::make_unique<fit::plot::TrainingPage>(writes ? pictures_.back() : "", o);

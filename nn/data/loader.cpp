@@ -129,28 +129,20 @@ class DataLoader::Prefetcher {
 DataLoader::DataLoader(SharedDataset dataset, LoaderOptions options)
     : dataset_(std::move(dataset)),
       options_(std::move(options)),
-      seed_(options_.seed.value_or(default_generator().seed())) {
-  if (options_.batch_size < 1)
-    check::fail("DataLoader", "batch_size is ", options_.batch_size, ": it must be at least 1");
-  if (options_.prefetch < 0) check::fail("DataLoader", "prefetch is ", options_.prefetch, ": it can't be negative");
-  if (options_.shuffle && options_.sampler)
+      seed_(options_.seed().value_or(default_generator().seed())) {
+  if (options_.batch_size() < 1)
+    check::fail("DataLoader", "batch_size is ", options_.batch_size(), ": it must be at least 1");
+  if (options_.prefetch() < 0) check::fail("DataLoader", "prefetch is ", options_.prefetch(), ": it can't be negative");
+  if (options_.shuffle() && options_.sampler())
     check::fail("DataLoader", "shuffle and a sampler are given: the sampler alone sets the order");
-  if (!options_.collate) check::fail("DataLoader", "collate is empty: it makes a batch of the examples");
+  if (!options_.collate()) check::fail("DataLoader", "collate is empty: it makes a batch of the examples");
   order_ = order_of(seed_, epoch_);
 }
 
-namespace {
-
-LoaderOptions with_batch_size(std::int64_t batch_size) {
-  LoaderOptions o;
-  o.batch_size = batch_size;
-  return o;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 DataLoader::DataLoader(SharedDataset dataset, std::int64_t batch_size)
-    : DataLoader(std::move(dataset), with_batch_size(batch_size)) {}
+    : DataLoader(std::move(dataset), LoaderOptions().batch_size(batch_size)) {}
 
 DataLoader::~DataLoader() = default;
 
@@ -158,22 +150,22 @@ std::int64_t DataLoader::size() const { return batches_in(order_); }
 
 std::int64_t DataLoader::batches_in(const std::vector<std::int64_t>& order) const {
   const auto n = static_cast<std::int64_t>(order.size());
-  const bool smaller = n % options_.batch_size != 0;
-  return n / options_.batch_size + (smaller && !options_.drop_last);
+  const bool smaller = n % options_.batch_size() != 0;
+  return n / options_.batch_size() + (smaller && !options_.drop_last());
 }
 
 std::vector<std::int64_t> DataLoader::order_of(std::uint64_t seed, std::int64_t epoch) const {
   // Uses the upper half of the call numbers, so that the keys differ from those that initialise a model.
   Generator g;
   g.set_state(seed, std::uint64_t{1} << 63 | static_cast<std::uint64_t>(epoch) << 32);
-  if (options_.sampler) {
-    std::vector<std::int64_t> order = options_.sampler(g, options_.batch_size);
+  if (options_.sampler()) {
+    std::vector<std::int64_t> order = options_.sampler()(g, options_.batch_size());
     for (const std::int64_t i : order)
       if (i < 0 || i >= dataset_->size())
         check::fail("DataLoader", "the sampler gave example ", i, ": there are ", dataset_->size());
     return order;
   }
-  if (options_.shuffle) return randperm(dataset_->size(), g).to_vector<std::int64_t>();
+  if (options_.shuffle()) return randperm(dataset_->size(), g).to_vector<std::int64_t>();
   std::vector<std::int64_t> order(static_cast<std::size_t>(dataset_->size()));
   std::iota(order.begin(), order.end(), std::int64_t{0});
   return order;
@@ -204,8 +196,8 @@ bool DataLoader::next(Batch& batch) {
     resumed_ = false;
     return false;
   }
-  if (options_.prefetch > 0 && !prefetcher_)
-    prefetcher_ = std::make_unique<Prefetcher>(*this, done_, size(), options_.prefetch);
+  if (options_.prefetch() > 0 && !prefetcher_)
+    prefetcher_ = std::make_unique<Prefetcher>(*this, done_, size(), options_.prefetch());
   const Rollback make_it_again([this] { prefetcher_.reset(); });
   batch = prefetcher_ ? prefetcher_->take() : make(done_);
   ++done_;
@@ -215,7 +207,7 @@ bool DataLoader::next(Batch& batch) {
 
 dist::Rows DataLoader::rows_of(std::int64_t index) const {
   const auto count = static_cast<std::int64_t>(order_.size());
-  return {std::min(options_.batch_size, count - index * options_.batch_size), rank_, ranks_};
+  return {std::min(options_.batch_size(), count - index * options_.batch_size()), rank_, ranks_};
 }
 
 dist::Rows DataLoader::rows() const { return done_ > 0 ? rows_of(done_ - 1) : dist::Rows(); }
@@ -232,13 +224,13 @@ Batch DataLoader::make(std::int64_t index) const {
   const NoGrad no_grad;
   dist::Rows rows = rows_of(index);
   if (rows.count == 0) rows.first = rows.of - 1, rows.count = 1;  // an empty shard repeats one row with weight 0
-  const auto* const collate = options_.collate.target<Batch (*)(const std::vector<Example>&)>();
-  const bool own = options_.collated == Collated::own || (collate && *collate == stack_collate);
+  const auto* const collate = options_.collate().target<Batch (*)(const std::vector<Example>&)>();
+  const bool own = options_.collated() == Collated::own || (collate && *collate == stack_collate);
   const std::int64_t first = own ? rows.first : 0, end = own ? rows.first + rows.count : rows.of;
   std::vector<Example> examples;
   for (std::int64_t i = first; i < end; ++i)
-    examples.push_back(dataset_->get(order_[static_cast<std::size_t>(index * options_.batch_size + i)]));
-  Batch batch = options_.collate(examples);
+    examples.push_back(dataset_->get(order_[static_cast<std::size_t>(index * options_.batch_size() + i)]));
+  Batch batch = options_.collate()(examples);
   if (!own && rows.count < rows.of)
     for (Tensor& field : batch)
       if (field.rank() > 0 && field.size(0) == rows.of) field = slice(field, 0, rows.first, rows.first + rows.count);
@@ -252,7 +244,7 @@ StateDict DataLoader::state_dict() const {
   return {{"seed", number(static_cast<std::int64_t>(seed_))},
           {"epoch", number(epoch_)},
           {"batches", number(done_)},
-          {"batch_size", number(options_.batch_size)},
+          {"batch_size", number(options_.batch_size())},
           {"examples", number(dataset_->size())}};
 }
 
@@ -261,9 +253,9 @@ DataLoader::Place DataLoader::place_of(const StateDict& state) const {
   auto mine = state_dict();
   nn::load_values(op, "DataLoader", mine, state);
   const auto number = [&](int i) { return mine[static_cast<std::size_t>(i)].second.item<std::int64_t>(); };
-  if (number(3) != options_.batch_size || number(4) != dataset_->size())
+  if (number(3) != options_.batch_size() || number(4) != dataset_->size())
     check::fail(op, "the position is one in ", number(4), " examples by batches of ", number(3),
-                ", this DataLoader has ", dataset_->size(), " by batches of ", options_.batch_size,
+                ", this DataLoader has ", dataset_->size(), " by batches of ", options_.batch_size(),
                 "; nothing was loaded");
   if (number(1) < 0 || number(1) > INT32_MAX || number(2) < 0)
     check::fail(op, "the position is batch ", number(2), " of epoch ", number(1),

@@ -112,14 +112,14 @@ T number(const Csv& csv, std::size_t row, std::size_t column) {
 }  // namespace
 
 Csv read_csv(const std::string& path, const CsvOptions& options) {
-  CsvReader in(path, options.delimiter);
+  CsvReader in(path, options.delimiter());
   Csv csv;
   csv.path = path;
   std::vector<std::string> fields;
   std::int64_t line = 0;
-  if (options.header && !in.row(csv.columns, line)) in.file().fail("expected a first row with names, found none");
+  if (options.header() && !in.row(csv.columns, line)) in.file().fail("expected a first row with names, found none");
   while (in.row(fields, line)) {
-    const std::size_t expected = options.header     ? csv.columns.size()
+    const std::size_t expected = options.header()   ? csv.columns.size()
                                  : csv.rows.empty() ? fields.size()
                                                     : csv.rows[0].size();
     if (fields.size() != expected)

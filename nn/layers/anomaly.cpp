@@ -94,7 +94,7 @@ std::string place() {
   while (top->outer) top = top->outer;
   for (const LayerCall* at = inner; at != top; at = at->outer)
     for (const auto& [name, layer] : top->layer.named_layers())
-      if (layer == &at->layer) return name;
+      if (layer == &at->layer && !name.empty()) return name;
   return top->layer.name();
 }
 

@@ -28,11 +28,7 @@ ScaledDotProductAttention::ScaledDotProductAttention(double dropout, double temp
 }
 
 AttentionOptions ScaledDotProductAttention::options(const AttentionMasks& masks) const {
-  AttentionOptions o(masks);
-  o.dropout = training() ? dropout_ : 0;
-  o.temperature = temperature_;
-  o.scale = scale_;
-  return o;
+  return AttentionOptions(masks).dropout(training() ? dropout_ : 0).temperature(temperature_).scale(scale_);
 }
 
 Tensor ScaledDotProductAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -88,26 +84,19 @@ namespace {
 
 constexpr const char* multi_head = "MultiHeadAttention";
 
-MultiHeadAttentionOptions with_dropout_and_bias(double dropout, bool bias) {
-  MultiHeadAttentionOptions o;
-  o.dropout = dropout;
-  o.bias = bias;
-  return o;
-}
-
 // The options, once they are seen to be possible.
 const MultiHeadAttentionOptions& checked(std::int64_t d_model, std::int64_t num_heads,
                                          const MultiHeadAttentionOptions& o) {
   if (d_model < 1 || num_heads < 1 || d_model % num_heads != 0)
     check::fail(multi_head, "d_model is ", d_model, ", num_heads is ", num_heads,
                 ": both must be positive, and num_heads must divide d_model");
-  const std::int64_t kv_heads = o.num_kv_heads.value_or(num_heads);
+  const std::int64_t kv_heads = o.num_kv_heads().value_or(num_heads);
   if (kv_heads < 1 || num_heads % kv_heads != 0)
     check::fail(multi_head, "num_kv_heads is ", kv_heads, ", num_heads is ", num_heads,
                 ": num_kv_heads must be positive and divide num_heads");
-  for (const auto& [name, features] : {std::pair("kdim", o.kdim), std::pair("vdim", o.vdim)})
+  for (const auto& [name, features] : {std::pair("kdim", o.kdim()), std::pair("vdim", o.vdim())})
     if (features && *features < 1) check::fail(multi_head, name, " is ", *features, ": it must be positive");
-  check_numbers(multi_head, o.dropout, o.temperature, o.scale);
+  check_numbers(multi_head, o.dropout(), o.temperature(), o.scale());
   return o;
 }
 
@@ -127,18 +116,18 @@ void check_inputs(const MultiHeadAttention& m, const Tensor& query, const Tensor
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, double dropout, bool bias)
-    : MultiHeadAttention(d_model, num_heads, with_dropout_and_bias(dropout, bias)) {}
+    : MultiHeadAttention(d_model, num_heads, MultiHeadAttentionOptions().dropout(dropout).bias(bias)) {}
 
 MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& o)
     : d_model_(d_model),
       num_heads_(num_heads),
       options_(checked(d_model, num_heads, o)),
-      w_q(d_model, d_model, o.qkv_bias.value_or(o.bias)),
-      w_k(o.kdim.value_or(d_model), o.num_kv_heads.value_or(num_heads) * d_k(), o.qkv_bias.value_or(o.bias)),
-      w_v(o.vdim.value_or(d_model), o.num_kv_heads.value_or(num_heads) * d_k(), o.qkv_bias.value_or(o.bias)),
-      w_o(d_model, d_model, o.bias),
-      attention(o.dropout, o.temperature, o.scale) {
-  if (!o.add_bias_kv) return;
+      w_q(d_model, d_model, o.qkv_bias().value_or(o.bias())),
+      w_k(o.kdim().value_or(d_model), o.num_kv_heads().value_or(num_heads) * d_k(), o.qkv_bias().value_or(o.bias())),
+      w_v(o.vdim().value_or(d_model), o.num_kv_heads().value_or(num_heads) * d_k(), o.qkv_bias().value_or(o.bias())),
+      w_o(d_model, d_model, o.bias()),
+      attention(o.dropout(), o.temperature(), o.scale()) {
+  if (!o.add_bias_kv()) return;
   const std::int64_t width = w_k.out_features();
   for (Parameter* const p : {&bias_k, &bias_v})  // Glorot & Bengio 2010
     *p = Parameter(init::normal_(Tensor::empty({1, 1, width}), 0, 1 / std::sqrt(static_cast<double>(width))));
@@ -148,35 +137,35 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_he
 AttentionMasks MultiHeadAttention::append_keys(Tensor& k, Tensor& v, const AttentionMasks& given,
                                                std::int64_t queries) const {
   AttentionMasks masks = with_causal(given);
-  const std::int64_t more = options_.add_bias_kv + options_.add_zero_attn, keys = k.size(1);
+  const std::int64_t more = options_.add_bias_kv() + options_.add_zero_attn(), keys = k.size(1);
   if (more == 0) return masks;
-  if (masks.alibi.defined())
+  if (masks.alibi().defined())
     check::fail(multi_head, "alibi is given, and add_bias_kv or add_zero_attn is on: such keys are at no distance");
   const Shape one = k.shape().with(1, 1);
-  if (options_.add_bias_kv) {
+  if (options_.add_bias_kv()) {
     k = cat({k, broadcast_to(bias_k.value(), one)}, 1);
     v = cat({v, broadcast_to(bias_v.value(), one)}, 1);
   }
-  if (options_.add_zero_attn) k = cat({k, zeros(one, k.dtype())}, 1), v = cat({v, zeros(one, v.dtype())}, 1);
+  if (options_.add_zero_attn()) k = cat({k, zeros(one, k.dtype())}, 1), v = cat({v, zeros(one, v.dtype())}, 1);
   // Causality and windows count from the last key: they are a mask before there are others.
-  if (masks.causal || masks.window > 0) {
+  if (masks.causal() || masks.window() > 0) {
     const Tensor last = arange(queries).unsqueeze(1) + (keys - queries), key = arange(keys).unsqueeze(0);
-    Tensor seen = masks.causal ? le(key, last) : ones({queries, keys}, boolean);
-    if (masks.window > 0) seen = logical_and(seen, gt(key, last - masks.window));
-    masks.mask = masks.mask.defined() ? where(seen, masks.mask, 0) : seen;
-    masks.causal = false, masks.window = 0;
+    Tensor seen = masks.causal() ? le(key, last) : ones({queries, keys}, boolean);
+    if (masks.window() > 0) seen = logical_and(seen, gt(key, last - masks.window()));
+    masks.mask(masks.mask().defined() ? where(seen, masks.mask(), 0) : seen);
+    masks.causal(false).window(0);
   }
   const auto widened = [&](const Tensor& x, Scalar value) {
     return x.defined() ? cat({x, full(x.shape().with(x.rank() - 1, more), value, x.dtype())}, -1) : x;
   };
-  masks.mask = widened(masks.mask, 1);
-  masks.bias = widened(masks.bias, 0);
+  masks.mask(widened(masks.mask(), 1));
+  masks.bias(widened(masks.bias(), 0));
   return masks;
 }
 
 AttentionMasks MultiHeadAttention::with_causal(const AttentionMasks& masks) const {
   AttentionMasks all = masks;
-  all.causal = masks.causal || options_.causal;
+  all.causal(masks.causal() || options_.causal());
   return all;
 }
 
@@ -216,10 +205,10 @@ Tensor MultiHeadAttention::forward_next(const Tensor& x, KVCache::Layer& kept, s
   const NoGrad no_grad;
   return within(*this, [&] {
     check_inputs(*this, x, x, x);
-    if (options_.add_bias_kv || options_.add_zero_attn)
+    if (options_.add_bias_kv() || options_.add_zero_attn())
       check::fail(multi_head, "add_bias_kv or add_zero_attn is on: a cache has no place for such keys");
     AttentionMasks all = masks;
-    all.causal = true;
+    all.causal(true);
     return w_o(attention.cached(w_q(x), w_k(x), w_v(x), kept, length, num_heads_, all));
   });
 }
@@ -227,10 +216,10 @@ Tensor MultiHeadAttention::forward_next(const Tensor& x, KVCache::Layer& kept, s
 std::string MultiHeadAttention::describe() const {
   std::ostringstream s;
   s << "d_model=" << d_model_ << ", num_heads=" << num_heads_;
-  if (options_.num_kv_heads) s << ", num_kv_heads=" << *options_.num_kv_heads;
-  if (options_.causal) s << ", causal=true";
-  if (options_.add_bias_kv) s << ", add_bias_kv=true";
-  if (options_.add_zero_attn) s << ", add_zero_attn=true";
+  if (options_.num_kv_heads()) s << ", num_kv_heads=" << *options_.num_kv_heads();
+  if (options_.causal()) s << ", causal=true";
+  if (options_.add_bias_kv()) s << ", add_bias_kv=true";
+  if (options_.add_zero_attn()) s << ", add_zero_attn=true";
   return s.str();
 }
 

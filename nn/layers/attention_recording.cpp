@@ -77,17 +77,17 @@ void AttentionRecording::add(const std::string& layer, const Tensor& weights, co
   const NoGrad no_grad;
   AttentionRecord r;
   r.layer = layer;
-  r.step = o.step;
-  r.kind = o.kind;
-  r.weights = element_of(weights, o.element);
-  r.mask = mask_of(o.mask, o.element, r.weights.shape());
-  r.causal = o.causal;
-  r.window = o.window;
-  if (o.window < 0) check::fail(op, "window is ", o.window, ": it must not be negative");
+  r.step = o.step();
+  r.kind = o.kind();
+  r.weights = element_of(weights, o.element());
+  r.mask = mask_of(o.mask(), o.element(), r.weights.shape());
+  r.causal = o.causal();
+  r.window = o.window();
+  if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
   if (r.kind == AttentionKind::self && r.weights.size(2) < r.weights.size(1))
     check::fail(op, "weights is ", weights.shape(), " in self-attention: there must be a key for each query");
-  r.queries = o.queries;
-  r.keys = o.keys;
+  r.queries = o.queries();
+  r.keys = o.keys();
   check_tokens(r);
   take(std::move(r));
 }

@@ -15,19 +15,19 @@ void start(const char* layer, Parameter& weight, Parameter& bias, std::int64_t i
   positive(layer, "in_channels", in);
   positive(layer, "out_channels", out);
   positive(layer, "kernel_size", size);
-  positive(layer, "groups", o.groups);
-  if (in % o.groups != 0 || out % o.groups != 0)
-    check::fail(layer, "groups is ", o.groups, ": it must divide in_channels ", in, " and out_channels ", out);
-  const Shape shape = axes == 1 ? Shape{out, in / o.groups, size} : Shape{out, in / o.groups, size, size};
+  positive(layer, "groups", o.groups());
+  if (in % o.groups() != 0 || out % o.groups() != 0)
+    check::fail(layer, "groups is ", o.groups(), ": it must divide in_channels ", in, " and out_channels ", out);
+  const Shape shape = axes == 1 ? Shape{out, in / o.groups(), size} : Shape{out, in / o.groups(), size, size};
   const double bound = 1 / std::sqrt(static_cast<double>(shape.numel()) / static_cast<double>(out));
   weight = Parameter(init::uniform_(Tensor::empty(shape), -bound, bound));
   bias = Parameter(init::uniform_(Tensor::empty({out}), -bound, bound));
 }
 
 std::string described(const Tensor& weight, const ConvOptions& o) {
-  return describe_all("in_channels=", weight.size(1) * o.groups, ", out_channels=", weight.size(0),
-                      ", kernel_size=", weight.size(2), ", stride=", o.stride, ", padding=", o.padding,
-                      ", dilation=", o.dilation, ", groups=", o.groups);
+  return describe_all("in_channels=", weight.size(1) * o.groups(), ", out_channels=", weight.size(0),
+                      ", kernel_size=", weight.size(2), ", stride=", o.stride(), ", padding=", o.padding(),
+                      ", dilation=", o.dilation(), ", groups=", o.groups());
 }
 
 }  // namespace

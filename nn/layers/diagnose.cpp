@@ -176,7 +176,7 @@ class Diagnoser final : public Observer {
 
   void count_row(ActivationCount& counted, const double* row, std::int64_t n) const {
     ++counted.count;
-    counted.silent += *std::max_element(row, row + n) > options_.one_weight;
+    counted.silent += *std::max_element(row, row + n) > options_.one_weight();
   }
 
   const DiagnoseOptions options_;
@@ -274,11 +274,11 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
         told.gradient_rms = rms;
         if (!squares.finite)
           found(Ailment::not_finite, "It has a NaN or an infinity: DetectAnomaly finds where it comes from");
-        else if (rms > options.exploding)
+        else if (rms > options.exploding())
           found(Ailment::exploding, "Its root mean square is " + short_of(rms));
         else if (rms == 0 && !bias_of_keys(name))
           found(Ailment::zero, "All " + std::to_string(g.numel()) + " elements are 0");
-        else if (rms > 0 && rms < options.vanishing && !bias_of_keys(name))
+        else if (rms > 0 && rms < options.vanishing() && !bias_of_keys(name))
           found(Ailment::vanishing, "Its root mean square is " + short_of(rms));
       }
     }
@@ -290,12 +290,12 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
     const ActivationCount& a = all.activations[i];
     const bool units = a.op == "relu";
     const double share = a.count == 0 ? 0 : static_cast<double>(a.silent) / static_cast<double>(a.count);
-    if (a.silent == 0 || share < (units ? options.dead : options.saturated)) continue;
+    if (a.silent == 0 || share < (units ? options.dead() : options.saturated())) continue;
     const std::string of = std::to_string(a.silent) + " of " + std::to_string(a.count);
     all.findings.push_back(
         {a.name, units ? Ailment::dead_units : Ailment::saturated,
          units ? of + " units of relu were 0 for all " + std::to_string(diagnoser.inputs[i]) + " inputs"
-               : of + " rows of " + a.op + " have a weight above " + short_of(options.one_weight)});
+               : of + " rows of " + a.op + " have a weight above " + short_of(options.one_weight())});
   }
   return all;
 }

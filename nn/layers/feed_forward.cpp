@@ -24,16 +24,16 @@ FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedFo
     : d_model_(positive("FeedForward", "d_model", d_model)),
       hidden_(positive("FeedForward", "hidden", hidden)),
       options_(o),
-      fc(d_model, hidden, o.bias),
-      gate(o.activation == Activation::swiglu ? std::optional<Linear>(std::in_place, d_model, hidden, o.bias)
-                                              : std::nullopt),
-      proj(hidden, d_model, o.bias),
-      inner_dropout(o.inner_dropout),
-      dropout(o.dropout) {}
+      fc(d_model, hidden, o.bias()),
+      gate(o.activation() == Activation::swiglu ? std::optional<Linear>(std::in_place, d_model, hidden, o.bias())
+                                                : std::nullopt),
+      proj(hidden, d_model, o.bias()),
+      inner_dropout(o.inner_dropout()),
+      dropout(o.dropout()) {}
 
 Tensor FeedForward::forward(const Tensor& x) const {
   const auto between = [&](const Tensor& h) {
-    switch (options_.activation) {
+    switch (options_.activation()) {
       case Activation::relu:
         return relu(h);
       case Activation::gelu:
@@ -48,7 +48,7 @@ Tensor FeedForward::forward(const Tensor& x) const {
 }
 
 std::string FeedForward::describe() const {
-  return describe_all("d_model=", d_model_, ", hidden=", hidden_, ", activation=", name_of(options_.activation));
+  return describe_all("d_model=", d_model_, ", hidden=", hidden_, ", activation=", name_of(options_.activation()));
 }
 
 }  // namespace fit::nn

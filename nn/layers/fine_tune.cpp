@@ -111,19 +111,19 @@ void unfreeze(Layer& layer, const std::vector<std::string>& patterns) {
 
 std::vector<std::string> add_lora(Layer& model, const LoraOptions& o) {
   constexpr const char* op = "add_lora";
-  if (o.rank < 1) check::fail(op, "rank is ", o.rank, ": it must be positive");
-  if (!std::isfinite(o.alpha)) check::fail(op, "alpha is ", o.alpha, ": it must be finite");
+  if (o.rank() < 1) check::fail(op, "rank is ", o.rank(), ": it must be positive");
+  if (!std::isfinite(o.alpha())) check::fail(op, "alpha is ", o.alpha(), ": it must be finite");
   const auto linears = model.named_layers<Linear>();
   std::vector<std::string> names;
   names.reserve(linears.size());
   for (const auto& [name, linear] : linears) names.push_back(name);
-  const std::vector<std::size_t> matches = first_matches(op, o.layers, names);
+  const std::vector<std::size_t> matches = first_matches(op, o.layers(), names);
   const auto count = names_of_each(model);
   std::vector<std::string> adapted;
   std::vector<Linear*> chosen;
   for (std::size_t i = 0; i < linears.size(); ++i) {
     const auto& [name, linear] = linears[i];
-    if (matches[i] == o.layers.size()) continue;
+    if (matches[i] == o.layers().size()) continue;
     if (!detail::adaptable(linear->weight)) check::fail(op, "the weight of ", name, " is parametrised already");
     if (count.at(linear->weight.original().raw()) > 1) continue;
     chosen.push_back(linear);
@@ -131,7 +131,7 @@ std::vector<std::string> add_lora(Layer& model, const LoraOptions& o) {
   }
   if (chosen.empty()) check::fail(op, "no Linear of ", model.name(), " has a weight of its own that is asked for");
   model.freeze();
-  for (Linear* const linear : chosen) low_rank(linear->weight, o.rank, o.alpha);
+  for (Linear* const linear : chosen) low_rank(linear->weight, o.rank(), o.alpha());
   return adapted;
 }
 

@@ -39,6 +39,8 @@ Attachment attach(const Layer& layer, std::shared_ptr<Observer> observer) {
 
 namespace detail {
 
+using fit::detail::ObserverLink;
+
 ForwardHook add_forward_hook(Layer& layer, OnForward f) {
   return add("register_forward_hook", layer, std::move(f), false);
 }
@@ -48,14 +50,30 @@ ForwardHook add_forward_pre_hook(Layer& layer, OnForward f) {
 
 // ---- a call that is observed --------------------------------------------------------------------------------------
 
+namespace {
+
+// The observed call of the layer that encloses a link, or null. Its observers are not told of calls within it.
+const ObserverLink* enclosing(const ObserverLink* at, const Layer& layer) {
+  while (at && !(at->call && &at->call->layer == &layer)) at = at->outer;
+  return at;
+}
+
+template <class F>
+void tell(const ObserverLink& link, const F& f) {
+  const ObserverLink* const outer = enclosing(link.outer, link.call->layer);
+  tell_both(outer ? nullptr : link.attached, f, outer);
+}
+
+}  // namespace
+
 ObservedCall::ObservedCall(const Layer& layer, const fit::detail::Inputs& inputs)
     : call_{layer, innermost_call(), {}, {}, false}, given_(inputs.size() > 0 ? &inputs[0] : nullptr) {
-  for (const LayerCall* c = call_.outer; c; c = c->outer)
-    if (&c->layer == &layer) return;
+  const ObserverLink* const outer = enclosing(fit::detail::thread_state.observed, layer);
+  if (outer && thread_observers(outer).empty()) return;
   for (int i = 0; i < inputs.size(); ++i) call_.inputs.push_back(inputs[i]);
   link_.emplace(&call_, layer.attached_.list());
   try {
-    tell_both(link_->attached, [&](Observer& o) { o.layer_entered(call_); });
+    tell(*link_, [&](Observer& o) { o.layer_entered(call_); });
   } catch (...) {
     call_.failed = true;
     try {
@@ -73,7 +91,7 @@ void ObservedCall::left(Tensor* output) {
   done_ = true;
   if (output) call_.output = std::move(*output);
   fit::detail::EachOne each(call_.failed);
-  tell_both(link_->attached, [&](Observer& o) { each([&] { o.layer_left(call_); }); });
+  tell(*link_, [&](Observer& o) { each([&] { o.layer_left(call_); }); });
   each.rethrow();
   if (output) *output = std::move(call_.output);
 }

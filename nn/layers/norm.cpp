@@ -23,8 +23,8 @@ LayerNorm::LayerNorm(std::int64_t size, double eps) : weight(ones_of("LayerNorm"
 }
 
 LayerNorm::LayerNorm(std::int64_t size, const LayerNormOptions& o)
-    : weight(ones_of("LayerNorm", size, o.eps)), eps_(o.eps) {
-  if (o.bias) bias = Parameter(zeros({size}));
+    : weight(ones_of("LayerNorm", size, o.eps())), eps_(o.eps()) {
+  if (o.bias()) bias = Parameter(zeros({size}));
 }
 
 Tensor LayerNorm::forward(const Tensor& x) const {

@@ -52,10 +52,10 @@ std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o)
   names.reserve(all.size());
   for (const Weight& w : all) names.push_back(w.layer);
   const std::vector<std::size_t> matches =
-      names == std::vector<std::string>{""} ? std::vector<std::size_t>{0} : first_matches(op, o.layers, names);
+      names == std::vector<std::string>{""} ? std::vector<std::size_t>{0} : first_matches(op, o.layers(), names);
   std::unordered_map<const void*, std::shared_ptr<detail::Parametrized>> tables;  // by the tensors they are made of
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (matches[i] == o.layers.size()) continue;
+    if (matches[i] == o.layers().size()) continue;
     const Parameter& p = *all[i].parameter;
     if (p.parametrized())
       check::fail(op, all[i].name(), " is ",
@@ -63,7 +63,7 @@ std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o)
     auto& table = tables[p.impl()];
     if (table) continue;
     try {
-      table = std::make_shared<detail::Parametrized>(quantize(p.detach(), o.group_size));
+      table = std::make_shared<detail::Parametrized>(quantize(p.detach(), o.group_size()));
     } catch (const Error& e) {
       check::fail(op, all[i].name(), ": ", e.what());
     }

@@ -38,20 +38,20 @@ struct AttentionRecorder::State final : Observer {
     const std::lock_guard lock(mutex);
     if (step % every != 0) return false;
     const auto at = calls.find(layer);
-    return at == calls.end() || at->second < options.calls;
+    return at == calls.end() || at->second < options.calls();
   }
 
   void attention_computed(const AttentionEvent& e) override {
     const auto name = names.find(&e.call->layer);
-    if (name == names.end() || options.element >= e.B || !due(name->second)) return;
+    if (name == names.end() || options.element() >= e.B || !due(name->second)) return;
     const std::string& layer = name->second;
-    const Tensor weights = e.weights(options.element), mask = e.mask_of(options.element);
+    const Tensor weights = e.weights(options.element()), mask = e.mask_of(options.element());
     const std::lock_guard lock(mutex);
-    if (step % every != 0 || calls[layer] >= options.calls) return;
+    if (step % every != 0 || calls[layer] >= options.calls()) return;
     ++calls[layer];
     const auto bytes =
         static_cast<std::size_t>(weights.numel()) * 4 + static_cast<std::size_t>(mask.defined() ? mask.numel() : 0);
-    while (recording.bytes() + bytes > options.max_bytes) {
+    while (recording.bytes() + bytes > options.max_bytes()) {
       // Of a single step nothing can be forgotten: what does not fit is left out.
       const auto& records = recording.records();
       if (std::all_of(records.begin(), records.end(), [&](const AttentionRecord& r) { return r.step == step; })) return;
@@ -59,12 +59,8 @@ struct AttentionRecorder::State final : Observer {
       recording.keep_every(every);
       if (step % every != 0) return;
     }
-    AttentionRecordOptions o;
-    o.step = step;
-    o.kind = kind_of(e);
-    o.causal = e.causal;
-    o.window = e.window;
-    if (mask.defined()) o.mask = mask.unsqueeze(0);
+    auto o = AttentionRecordOptions().step(step).kind(kind_of(e)).causal(e.causal).window(e.window);
+    if (mask.defined()) o.mask(mask.unsqueeze(0));
     recording.add(layer, weights, o);
   }
 };
@@ -87,15 +83,15 @@ void list(const Layer& layer, const std::string& name, std::unordered_map<const 
 AttentionRecorder::AttentionRecorder(const Layer& model, const AttentionRecorderOptions& options)
     : state_(std::make_shared<State>()) {
   constexpr const char* op = "AttentionRecorder";
-  if (options.every < 1 || options.calls < 1 || options.max_bytes < 1)
-    check::fail(op, "every is ", options.every, ", calls is ", options.calls, ", max_bytes is ", options.max_bytes,
-                ": all must be positive");
-  if (options.element < 0) check::fail(op, "element is ", options.element, ": it must not be negative");
+  if (options.every() < 1 || options.calls() < 1 || options.max_bytes() < 1)
+    check::fail(op, "every is ", options.every(), ", calls is ", options.calls(), ", max_bytes is ",
+                options.max_bytes(), ": all must be positive");
+  if (options.element() < 0) check::fail(op, "element is ", options.element(), ": it must not be negative");
   list(model, "", state_->names);
   for (auto& [layer, name] : state_->names)
     if (name.empty()) name = model.name();
   state_->options = options;
-  state_->every = options.every;
+  state_->every = options.every();
   for (const auto& [layer, name] : state_->names) attachments_.push_back(attach(*layer, state_));
 }
 

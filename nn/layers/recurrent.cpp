@@ -15,17 +15,17 @@ Recurrent::Recurrent(const char* name, std::int64_t gates, std::int64_t input_si
     : name_(name), input_size_(input_size), hidden_size_(hidden_size), options_(options) {
   positive(name, "input_size", input_size);
   positive(name, "hidden_size", hidden_size);
-  positive(name, "num_layers", options.num_layers);
-  if (!(options.dropout >= 0 && options.dropout <= 1))
-    check::fail(name, "dropout is ", options.dropout, ": it must be a probability, 0 … 1");
+  positive(name, "num_layers", options.num_layers());
+  if (!(options.dropout() >= 0 && options.dropout() <= 1))
+    check::fail(name, "dropout is ", options.dropout(), ": it must be a probability, 0 … 1");
   const double bound = 1 / std::sqrt(static_cast<double>(hidden_size));
   const auto drawn = [&](const Shape& shape) { return Parameter(init::uniform_(Tensor::empty(shape), -bound, bound)); };
   const auto both = static_cast<std::int64_t>(directions());
-  for (std::int64_t i = 0; i < options.num_layers * both; ++i) {
+  for (std::int64_t i = 0; i < options.num_layers() * both; ++i) {
     Weights w;
     w.weight_ih = drawn({gates * hidden_size, i < both ? input_size : both * hidden_size});
     w.weight_hh = drawn({gates * hidden_size, hidden_size});
-    if (options.bias) w.bias_ih = drawn({gates * hidden_size}), w.bias_hh = drawn({gates * hidden_size});
+    if (options.bias()) w.bias_ih = drawn({gates * hidden_size}), w.bias_hh = drawn({gates * hidden_size});
     weights_.push_back(std::move(w));
   }
 }
@@ -57,7 +57,7 @@ RecurrentResult Recurrent::run(const Tensor& x, const RecurrentState& state) con
   std::vector<Tensor> last_h, last_c;
   Tensor input = x;  // of a layer
   for (std::size_t i = 0; i < weights_.size(); i += directions()) {
-    if (i > 0 && training() && options_.dropout > 0) input = dropout(input, options_.dropout);
+    if (i > 0 && training() && options_.dropout() > 0) input = dropout(input, options_.dropout());
     std::vector<Tensor> outputs;  // of the directions
     for (std::size_t k = i; k < i + directions(); ++k) {
       const Weights& w = weights_[k];
@@ -74,9 +74,9 @@ RecurrentResult Recurrent::run(const Tensor& x, const RecurrentState& state) con
 }
 
 std::string Recurrent::describe() const {
-  return describe_all("input_size=", input_size_, ", hidden_size=", hidden_size_, ", num_layers=", options_.num_layers,
-                      ", bias=", options_.bias, ", dropout=", options_.dropout,
-                      ", bidirectional=", options_.bidirectional);
+  return describe_all("input_size=", input_size_, ", hidden_size=", hidden_size_,
+                      ", num_layers=", options_.num_layers(), ", bias=", options_.bias(),
+                      ", dropout=", options_.dropout(), ", bidirectional=", options_.bidirectional());
 }
 
 LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)

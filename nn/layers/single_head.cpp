@@ -13,12 +13,6 @@ namespace {
 constexpr const char* single = "SingleHeadAttention";
 constexpr const char* causal = "CausalAttention";
 
-CausalAttentionOptions with_dropout(double dropout) {
-  CausalAttentionOptions o;
-  o.dropout = dropout;
-  return o;
-}
-
 Tensor uniform(const char* op, std::int64_t d_in, std::int64_t d_out) {
   return rand({positive(op, "d_in", d_in), positive(op, "d_out", d_out)});
 }
@@ -53,9 +47,9 @@ std::string BareSingleHeadAttention::describe() const {
 // ---- SingleHeadAttention ------------------------------------------------------------------------------------------
 
 SingleHeadAttention::SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, const SingleHeadAttentionOptions& o)
-    : W_query(positive(single, "d_in", d_in), positive(single, "d_out", d_out), o.qkv_bias),
-      W_key(d_in, d_out, o.qkv_bias),
-      W_value(d_in, d_out, o.qkv_bias) {}
+    : W_query(positive(single, "d_in", d_in), positive(single, "d_out", d_out), o.qkv_bias()),
+      W_key(d_in, d_out, o.qkv_bias()),
+      W_value(d_in, d_out, o.qkv_bias()) {}
 
 Tensor SingleHeadAttention::forward(const Tensor& x) const {
   return within(*this, [&] { return scaled_dot_product_attention(W_query(x), W_key(x), W_value(x)); });
@@ -68,15 +62,15 @@ AttentionResult SingleHeadAttention::forward_with_weights(const Tensor& x) const
 // ---- CausalAttention ----------------------------------------------------------------------------------------------
 
 CausalAttention::CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout)
-    : CausalAttention(d_in, d_out, context_length, with_dropout(dropout)) {}
+    : CausalAttention(d_in, d_out, context_length, CausalAttentionOptions().dropout(dropout)) {}
 
 CausalAttention::CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
                                  const CausalAttentionOptions& o)
-    : W_query(positive(causal, "d_in", d_in), positive(causal, "d_out", d_out), o.qkv_bias),
-      W_key(d_in, d_out, o.qkv_bias),
-      W_value(d_in, d_out, o.qkv_bias),
+    : W_query(positive(causal, "d_in", d_in), positive(causal, "d_out", d_out), o.qkv_bias()),
+      W_key(d_in, d_out, o.qkv_bias()),
+      W_value(d_in, d_out, o.qkv_bias()),
       mask(squeeze(create_look_ahead_mask(positive(causal, "context_length", context_length)), 0)),
-      attention(o.dropout) {}
+      attention(o.dropout()) {}
 
 Tensor CausalAttention::mask_for(const Tensor& x) const {
   check::defined(causal, "x", x);
@@ -100,7 +94,7 @@ std::string CausalAttention::describe() const { return "context_length=" + std::
 
 MultiHeadAttentionWrapper::MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
                                                      double dropout, std::int64_t num_heads)
-    : MultiHeadAttentionWrapper(d_in, d_out, context_length, with_dropout(dropout), num_heads) {}
+    : MultiHeadAttentionWrapper(d_in, d_out, context_length, CausalAttentionOptions().dropout(dropout), num_heads) {}
 
 MultiHeadAttentionWrapper::MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
                                                      const CausalAttentionOptions& options, std::int64_t num_heads) {

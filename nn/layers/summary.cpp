@@ -24,9 +24,12 @@ class Calls final : public Observer {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> made;  // the nodes with these numbers: from, behind, to
   };
 
-  void flops_counted(std::int64_t count) override { flops_ += count; }
-  void layer_entered(LayerCall&) override { open_.push_back({flops_, fit::detail::newest_sequence()}); }
+  void flops_counted(std::int64_t count) override {
+    if (newest()) flops_ += count;
+  }
+  void layer_entered(LayerCall& call) override { open_.push_back({&call, flops_, fit::detail::newest_sequence()}); }
   void layer_left(LayerCall& call) override {
+    if (open_.empty() || open_.back().call != &call) return;  // memory ran out in layer_entered()
     const Open begin = open_.back();
     open_.pop_back();
     if (call.failed) return;
@@ -39,7 +42,14 @@ class Calls final : public Observer {
   const Seen& of(const Layer& layer) { return seen_[&layer]; }
 
  private:
+  // A summary within the call of another one has the operations to itself.
+  bool newest() const {
+    for (const fit::detail::ObserverLink* at = fit::detail::thread_state.observed; at; at = at->outer)
+      if (!at->muted && dynamic_cast<const Calls*>(at->observer)) return at->observer == this;
+    return false;
+  }
   struct Open {
+    const LayerCall* call;
     std::int64_t flops;
     std::uint64_t sequence;
   };

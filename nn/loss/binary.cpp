@@ -48,7 +48,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCE
     check_binary(op, input, target);
     if (!all_within(input, 0, 1))
       check::fail(op, "input has numbers outside 0 … 1: it must be probabilities (the form with logits takes others)");
-    return reduced(weighted(op, "weight", bce(input, target), options.weight), options.reduction);
+    return reduced(weighted(op, "weight", bce(input, target), options.weight()), options.reduction());
   });
 }
 
@@ -57,9 +57,9 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   return with_precision(Precision::float32, {logits, target}, [&](const Tensor& logits, const Tensor& target) {
     constexpr const char* op = "binary_cross_entropy_with_logits";
     check_binary(op, logits, target);
-    const Tensor ones = weighted(op, "pos_weight", target * softplus(-logits), options.pos_weight);
+    const Tensor ones = weighted(op, "pos_weight", target * softplus(-logits), options.pos_weight());
     const Tensor losses = ones + (1 - target) * softplus(logits);
-    return reduced(weighted(op, "weight", losses, options.weight), options.reduction);
+    return reduced(weighted(op, "weight", losses, options.weight()), options.reduction());
   });
 }
 
@@ -67,25 +67,26 @@ Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions
   return with_precision(Precision::float32, {logits, target}, [&](const Tensor& logits, const Tensor& target) {
     constexpr const char* op = "focal_loss";
     check_binary(op, logits, target);
-    if (!(options.gamma >= 0 && options.gamma <= std::numeric_limits<float>::max()))
-      check::fail(op, "gamma is ", options.gamma, ": it must be finite and not negative");
-    if (!(options.alpha <= 1)) check::fail(op, "alpha is ", options.alpha, ": it must be at most 1");
+    if (!(options.gamma() >= 0 && options.gamma() <= std::numeric_limits<float>::max()))
+      check::fail(op, "gamma is ", options.gamma(), ": it must be finite and not negative");
+    if (!(options.alpha() <= 1)) check::fail(op, "alpha is ", options.alpha(), ": it must be at most 1");
     // ln(p) = -softplus(-x) and ln(1 - p) = -softplus(x), so that (1 - p)^gamma = e^(-gamma softplus(x)).
     const Tensor no = softplus(logits), yes = softplus(-logits);
-    const Tensor ones = target * exp(-options.gamma * no) * yes, zeros = (1 - target) * exp(-options.gamma * yes) * no;
-    return reduced(options.alpha < 0 ? ones + zeros : options.alpha * ones + (1 - options.alpha) * zeros,
-                   options.reduction);
+    const Tensor ones = target * exp(-options.gamma() * no) * yes,
+                 zeros = (1 - target) * exp(-options.gamma() * yes) * no;
+    return reduced(options.alpha() < 0 ? ones + zeros : options.alpha() * ones + (1 - options.alpha()) * zeros,
+                   options.reduction());
   });
 }
 
 // ---- as layers, printed ---------------------------------------------------------------------------------------------
 
-std::string describe(const BCEOptions& o) { return weight_of("weight", o.weight) + describe(o.reduction); }
+std::string describe(const BCEOptions& o) { return weight_of("weight", o.weight()) + describe(o.reduction()); }
 std::string describe(const BCEWithLogitsOptions& o) {
-  return weight_of("weight", o.weight) + weight_of("pos_weight", o.pos_weight) + describe(o.reduction);
+  return weight_of("weight", o.weight()) + weight_of("pos_weight", o.pos_weight()) + describe(o.reduction());
 }
 std::string describe(const FocalOptions& o) {
-  return describe_all("alpha=", o.alpha, ", gamma=", o.gamma, ", ", describe(o.reduction));
+  return describe_all("alpha=", o.alpha(), ", gamma=", o.gamma(), ", ", describe(o.reduction()));
 }
 
 }  // namespace fit::nn

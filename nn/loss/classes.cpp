@@ -65,15 +65,15 @@ Tensor soft_cross_entropy(const char* op, const Tensor& logits, const Tensor& ta
   if (logits.rank() == 0 || targets.shape() != logits.shape())
     check::fail(op, "targets is ", targets.dtype(), ' ', targets.shape(), ", logits ", logits.shape(),
                 ": probabilities must have the logits' shape, and ids must be int64");
-  if (o.ignore_index >= 0)
-    check::fail(op, "ignore_index is ", o.ignore_index, ": with probabilities as targets, no class can be ignored");
-  const Tensor weight = checked_weight(op, o.weight, logits);
-  const double smoothing = o.label_smoothing / static_cast<double>(logits.shape().back());
-  const Tensor smooth = o.label_smoothing > 0 ? (1 - o.label_smoothing) * targets + smoothing : targets;
+  if (o.ignore_index() >= 0)
+    check::fail(op, "ignore_index is ", o.ignore_index(), ": with probabilities as targets, no class can be ignored");
+  const Tensor weight = checked_weight(op, o.weight(), logits);
+  const double smoothing = o.label_smoothing() / static_cast<double>(logits.shape().back());
+  const Tensor smooth = o.label_smoothing() > 0 ? (1 - o.label_smoothing()) * targets + smoothing : targets;
   const Tensor logarithms = log_softmax(logits), each = smooth * logarithms;
   const Tensor rows = -sum(weight.defined() ? each * weight : each, {-1});
-  if (o.reduction == Reduction::mean && rows.numel() == 0) return sum(rows);
-  return reduced(rows, o.reduction);
+  if (o.reduction() == Reduction::mean && rows.numel() == 0) return sum(rows);
+  return reduced(rows, o.reduction());
 }
 
 }  // namespace
@@ -85,21 +85,22 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   return with_precision(p, {logits, targets}, [&](const Tensor& logits, const Tensor& targets) {
     constexpr const char* op = "cross_entropy";
     check::floating(op, "logits", logits);
-    if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
-      check::fail(op, "label_smoothing is ", o.label_smoothing, ": it must be in 0 … 1");
+    if (!(o.label_smoothing() >= 0 && o.label_smoothing() <= 1))
+      check::fail(op, "label_smoothing is ", o.label_smoothing(), ": it must be in 0 … 1");
     check::defined(op, "targets", targets);
-    const Tensor scores = classes_last(op, logits, o.class_axis);
-    if (is_floating(targets.dtype())) return soft_cross_entropy(op, scores, classes_last(op, targets, o.class_axis), o);
-    const Rows rows(op, "logits", scores, targets, o.ignore_index, o.weight);
-    Tensor losses = cross_entropy_rows(rows.scores, rows.ids, o.ignore_index);
+    const Tensor scores = classes_last(op, logits, o.class_axis());
+    if (is_floating(targets.dtype()))
+      return soft_cross_entropy(op, scores, classes_last(op, targets, o.class_axis()), o);
+    const Rows rows(op, "logits", scores, targets, o.ignore_index(), o.weight());
+    Tensor losses = cross_entropy_rows(rows.scores, rows.ids, o.ignore_index());
     if (rows.weight.defined()) losses = losses * rows.weights;
-    if (o.label_smoothing > 0) {
+    if (o.label_smoothing() > 0) {
       const Tensor logarithms = log_softmax(rows.scores);
       const Tensor all = -sum(rows.weight.defined() ? logarithms * rows.weight : logarithms, {1});
-      const double smoothing = o.label_smoothing / static_cast<double>(scores.shape().back());
-      losses = (1 - o.label_smoothing) * losses + smoothing * masked_fill(all, rows.ignored, 0);
+      const double smoothing = o.label_smoothing() / static_cast<double>(scores.shape().back());
+      losses = (1 - o.label_smoothing()) * losses + smoothing * masked_fill(all, rows.ignored, 0);
     }
-    return rows.reduced(losses, targets.shape(), o.reduction);
+    return rows.reduced(losses, targets.shape(), o.reduction());
   });
 }
 
@@ -107,10 +108,10 @@ Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& o)
   return with_precision(Precision::float32, {input, targets}, [&](const Tensor& input, const Tensor& targets) {
     constexpr const char* op = "nll_loss";
     check::floating(op, "input", input);
-    const Rows rows(op, "inputs", classes_last(op, input, o.class_axis), targets, o.ignore_index, o.weight);
+    const Rows rows(op, "inputs", classes_last(op, input, o.class_axis()), targets, o.ignore_index(), o.weight());
     const Tensor picked = squeeze(gather(rows.scores, 1, unsqueeze(rows.safe_ids(), 1)), 1);
     const Tensor losses = masked_fill(-picked, rows.ignored, 0);
-    return rows.reduced(rows.weight.defined() ? losses * rows.weights : losses, targets.shape(), o.reduction);
+    return rows.reduced(rows.weight.defined() ? losses * rows.weights : losses, targets.shape(), o.reduction());
   });
 }
 
@@ -121,12 +122,13 @@ static std::string axis_of(int class_axis) {
 }
 
 std::string describe(const CrossEntropyOptions& o) {
-  return describe_all(weight_of("weight", o.weight), "ignore_index=", o.ignore_index,
-                      ", label_smoothing=", o.label_smoothing, axis_of(o.class_axis), ", ", describe(o.reduction));
+  return describe_all(weight_of("weight", o.weight()), "ignore_index=", o.ignore_index(),
+                      ", label_smoothing=", o.label_smoothing(), axis_of(o.class_axis()), ", ",
+                      describe(o.reduction()));
 }
 std::string describe(const NLLOptions& o) {
-  return describe_all(weight_of("weight", o.weight), "ignore_index=", o.ignore_index, axis_of(o.class_axis), ", ",
-                      describe(o.reduction));
+  return describe_all(weight_of("weight", o.weight()), "ignore_index=", o.ignore_index(), axis_of(o.class_axis()), ", ",
+                      describe(o.reduction()));
 }
 
 }  // namespace fit::nn

@@ -54,11 +54,11 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1O
   return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
     constexpr const char* op = "smooth_l1_loss";
     check_pair(op, input, target);
-    if (!(options.beta >= 0)) check::fail(op, "beta is ", options.beta, ": it must not be negative");
-    if (options.beta > 0 && options.beta < std::numeric_limits<float>::min())  // 0 / 0 in float32
-      check::fail(op, "beta is ", options.beta, ": it must be 0, or at least ", std::numeric_limits<float>::min());
-    if (options.beta == 0) return l1_loss(input, target, options.reduction);
-    return reduced(huber(input, target, options.beta) / options.beta, options.reduction);
+    if (!(options.beta() >= 0)) check::fail(op, "beta is ", options.beta(), ": it must not be negative");
+    if (options.beta() > 0 && options.beta() < std::numeric_limits<float>::min())  // 0 / 0 in float32
+      check::fail(op, "beta is ", options.beta(), ": it must be 0, or at least ", std::numeric_limits<float>::min());
+    if (options.beta() == 0) return l1_loss(input, target, options.reduction());
+    return reduced(huber(input, target, options.beta()) / options.beta(), options.reduction());
   });
 }
 
@@ -66,17 +66,17 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions&
   return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
     constexpr const char* op = "huber_loss";
     check_pair(op, input, target);
-    if (!(options.delta > 0)) check::fail(op, "delta is ", options.delta, ": it must be positive");
-    return reduced(huber(input, target, options.delta), options.reduction);
+    if (!(options.delta() > 0)) check::fail(op, "delta is ", options.delta(), ": it must be positive");
+    return reduced(huber(input, target, options.delta()), options.reduction());
   });
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options) {
   return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
     check_pair("kl_div", input, target);
-    if (options.log_target) return reduced(exp(target) * (target - input), options.reduction);
+    if (options.log_target()) return reduced(exp(target) * (target - input), options.reduction());
     const Tensor logarithm = log(where(eq(target, 0), 1, target));  // 0 ln 0 = 0
-    return reduced(target * (logarithm - input), options.reduction);
+    return reduced(target * (logarithm - input), options.reduction());
   });
 }
 
@@ -89,25 +89,27 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
     if (a.rank() == 0 || a.shape() != b.shape() || target.shape() != a.shape().erased(a.rank() - 1))
       check::fail(op, "a is ", a.shape(), ", b ", b.shape(), ", target ", target.shape(),
                   ": they must be [..., C], [..., C] and [...]");
-    if (!std::isfinite(options.margin)) check::fail(op, "margin is ", options.margin, ": it must be finite");
+    if (!std::isfinite(options.margin())) check::fail(op, "margin is ", options.margin(), ": it must be finite");
     const Tensor same = eq(target, 1);
     if (!all(same || eq(target, -1)).item<bool>()) check::fail(op, "target has other numbers than 1 and -1");
     constexpr double eps = 1e-12f;  // PyTorch's is a float
     const Tensor norms = sqrt((sum(a * a, {-1}) + eps) * (sum(b * b, {-1}) + eps)), cosine = sum(a * b, {-1}) / norms;
-    const Tensor apart = clamp(cosine - options.margin, 0, std::numeric_limits<double>::infinity());
-    return reduced(where(same, 1 - cosine, apart), options.reduction);
+    const Tensor apart = clamp(cosine - options.margin(), 0, std::numeric_limits<double>::infinity());
+    return reduced(where(same, 1 - cosine, apart), options.reduction());
   });
 }
 
 // ---- as layers, printed ---------------------------------------------------------------------------------------------
 
-std::string describe(const SmoothL1Options& o) { return describe_all("beta=", o.beta, ", ", describe(o.reduction)); }
-std::string describe(const HuberOptions& o) { return describe_all("delta=", o.delta, ", ", describe(o.reduction)); }
+std::string describe(const SmoothL1Options& o) {
+  return describe_all("beta=", o.beta(), ", ", describe(o.reduction()));
+}
+std::string describe(const HuberOptions& o) { return describe_all("delta=", o.delta(), ", ", describe(o.reduction())); }
 std::string describe(const KLDivOptions& o) {
-  return describe_all("log_target=", o.log_target, ", ", describe(o.reduction));
+  return describe_all("log_target=", o.log_target(), ", ", describe(o.reduction()));
 }
 std::string describe(const CosineEmbeddingOptions& o) {
-  return describe_all("margin=", o.margin, ", ", describe(o.reduction));
+  return describe_all("margin=", o.margin(), ", ", describe(o.reduction()));
 }
 std::string describe(const Reduction& r) {
   return describe_all("reduction=", r == Reduction::none ? "none" : r == Reduction::mean ? "mean" : "sum");

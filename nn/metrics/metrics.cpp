@@ -80,9 +80,8 @@ double perplexity(const Tensor& logits, const Tensor& targets, std::int64_t igno
   check_scores("perplexity", logits, targets);
   const NoGrad no_grad;
   if (all(eq(targets, ignore_index)).item<bool>()) return nan;
-  nn::CrossEntropyOptions o;
-  o.ignore_index = ignore_index;
-  return std::exp(nn::cross_entropy(logits.to(float64), targets, o).item());
+  return std::exp(
+      nn::cross_entropy(logits.to(float64), targets, nn::CrossEntropyOptions().ignore_index(ignore_index)).item());
 }
 
 ConfusionMatrix::ConfusionMatrix(std::int64_t classes) : classes_(classes) {
@@ -170,11 +169,7 @@ plot::Figure ConfusionMatrix::figure(const std::vector<std::string>& names, cons
       const auto at = static_cast<std::size_t>(c * classes_ + i);
       shares[at] = share_or_0(static_cast<double>(counts_[at]), of(c).right);
     }
-  plot::Options o;
-  o.title = title;
-  o.xlabel = "Predicted", o.ylabel = "Right";
-  o.x = o.y = names;
-  o.vmin = 0, o.vmax = 1;
+  const auto o = plot::Options().title(title).xlabel("Predicted").ylabel("Right").x(names).y(names).vmin(0).vmax(1);
   return plot::heatmap(tensor(shares, {classes_, classes_}), o);
 }
 

@@ -24,11 +24,11 @@ struct Item {
 
 void check_options(std::int64_t batch, const BeamOptions& o) {
   if (batch < 0 || batch > INT32_MAX) check::fail(op, "batch is ", batch, ": it must be in 0 … ", INT32_MAX);
-  if (o.num_beams < 1) check::fail(op, "num_beams is ", o.num_beams, ": it must be positive");
-  if (o.max_length < 1) check::fail(op, "max_length is ", o.max_length, ": it must be positive");
+  if (o.num_beams() < 1) check::fail(op, "num_beams is ", o.num_beams(), ": it must be positive");
+  if (o.max_length() < 1) check::fail(op, "max_length is ", o.max_length(), ": it must be positive");
   // What scores are divided by, and multiplied with if the exponent is negative.
-  if (!std::isfinite(std::pow(static_cast<double>(o.max_length), std::abs(o.length_penalty))))
-    check::fail(op, "length_penalty is ", o.length_penalty, ", max_length is ", o.max_length,
+  if (!std::isfinite(std::pow(static_cast<double>(o.max_length()), std::abs(o.length_penalty()))))
+    check::fail(op, "length_penalty is ", o.length_penalty(), ", max_length is ", o.max_length(),
                 ": max_length to the power of it must be finite");
 }
 
@@ -50,20 +50,21 @@ Tensor log_probabilities(const Tensor& logits, std::int64_t rows) {
 
 void end(Item& item, Live&& live, const BeamOptions& o) {
   const double length = static_cast<double>(live.tokens.size());
-  const double score = live.log_probability / std::pow(length, o.length_penalty);
+  const double score = live.log_probability / std::pow(length, o.length_penalty());
   item.ended.push_back({std::move(live.tokens), live.log_probability, score});
   std::stable_sort(item.ended.begin(), item.ended.end(),
                    [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
-  if (static_cast<std::int64_t>(item.ended.size()) > o.num_beams) item.ended.pop_back();
+  if (static_cast<std::int64_t>(item.ended.size()) > o.num_beams()) item.ended.pop_back();
 }
 
 // Whether nothing that grows from here can come among the best any more. Log probabilities only fall; dividing them by
 // more helps most at the greatest length, or at this one if the exponent is negative.
 bool finished(const Item& item, const BeamOptions& o) {
   if (item.live.empty()) return true;
-  if (static_cast<std::int64_t>(item.ended.size()) < o.num_beams) return false;
-  const double now = static_cast<double>(item.live.front().tokens.size()) + 1, last = static_cast<double>(o.max_length);
-  const double reach = std::pow(o.length_penalty > 0 ? last : now, o.length_penalty);
+  if (static_cast<std::int64_t>(item.ended.size()) < o.num_beams()) return false;
+  const double now = static_cast<double>(item.live.front().tokens.size()) + 1,
+               last = static_cast<double>(o.max_length());
+  const double reach = std::pow(o.length_penalty() > 0 ? last : now, o.length_penalty());
   return item.live.front().log_probability / reach <= item.ended.back().score;
 }
 
@@ -84,16 +85,16 @@ void grow(Item& item, const Tensor& log_probabilities, std::int64_t row, const B
         candidates.push_back({item.live[i].log_probability + *p, static_cast<std::int64_t>(i), token});
   const auto found = static_cast<std::int64_t>(candidates.size());
   const auto kept =
-      candidates.begin() + (o.num_beams < found / 2 ? 2 * o.num_beams : found);  // at most half of them end
+      candidates.begin() + (o.num_beams() < found / 2 ? 2 * o.num_beams() : found);  // at most half of them end
   std::partial_sort(candidates.begin(), kept, candidates.end(), [](const Candidate& a, const Candidate& b) {
     if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
     return a.from != b.from ? a.from < b.from : a.token < b.token;
   });
   std::vector<Live> next;
-  for (auto c = candidates.begin(); c != kept && static_cast<std::int64_t>(next.size()) < o.num_beams; ++c) {
+  for (auto c = candidates.begin(); c != kept && static_cast<std::int64_t>(next.size()) < o.num_beams(); ++c) {
     Live grown{item.live[static_cast<std::size_t>(c->from)].tokens, c->log_probability};
     grown.tokens.push_back(c->token);
-    if (c->token == o.end || static_cast<std::int64_t>(grown.tokens.size()) == o.max_length) {
+    if (c->token == o.end() || static_cast<std::int64_t>(grown.tokens.size()) == o.max_length()) {
       end(item, std::move(grown), o);
     } else {
       next.push_back(std::move(grown));
@@ -114,7 +115,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const BeamStep& step, std::int6
   std::vector<std::int64_t> parents;
   for (std::int64_t b = 0; b < batch; ++b) {
     items[static_cast<std::size_t>(b)].live.emplace_back();
-    tokens.push_back(o.begin);
+    tokens.push_back(o.begin());
     parents.push_back(b);
   }
   while (!tokens.empty()) {

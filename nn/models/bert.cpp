@@ -11,10 +11,10 @@ namespace {
 constexpr const char* op = "BERT";
 
 const BERTOptions& checked(const BERTOptions& o) {
-  positive(op, "vocab_size", o.vocab_size);
-  positive(op, "max_length", o.max_length);
-  positive(op, "num_segments", o.num_segments);
-  positive(op, "d_model", o.d_model);
+  positive(op, "vocab_size", o.vocab_size());
+  positive(op, "max_length", o.max_length());
+  positive(op, "num_segments", o.num_segments());
+  positive(op, "d_model", o.d_model());
   return o;
 }
 
@@ -32,17 +32,18 @@ Embedding table(std::int64_t size, std::int64_t d_model) {
 
 BERT::BERT(const BERTOptions& o)
     : options_(checked(o)),
-      word(table(o.vocab_size, o.d_model)),
-      position(table(o.max_length, o.d_model)),
-      segment(table(o.num_segments, o.d_model)),
-      norm(o.d_model, o.eps),
-      dropout(o.dropout),
-      encoder(o, o.num_layers) {}
+      word(table(o.vocab_size(), o.d_model())),
+      position(table(o.max_length(), o.d_model())),
+      segment(table(o.num_segments(), o.d_model())),
+      norm(o.d_model(), o.eps()),
+      dropout(o.dropout()),
+      encoder(o, o.num_layers()) {}
 
 Tensor BERT::forward(const Tensor& ids, const Tensor& mask, const Tensor& segments, TransformerWeights* weights) const {
   check::defined(op, "ids", ids);
-  if (ids.rank() != 2 || ids.size(1) > options_.max_length)
-    check::fail(op, "ids has shape ", ids.shape(), ": it must be [B, T], T at most max_length, ", options_.max_length);
+  if (ids.rank() != 2 || ids.size(1) > options_.max_length())
+    check::fail(op, "ids has shape ", ids.shape(), ": it must be [B, T], T at most max_length, ",
+                options_.max_length());
   if (segments.defined() && segments.shape() != ids.shape())
     check::fail(op, "segments has shape ", segments.shape(), ", ids ", ids.shape(), ": they must be equal");
   return within(*this, [&] {
@@ -54,8 +55,8 @@ Tensor BERT::forward(const Tensor& ids, const Tensor& mask, const Tensor& segmen
 
 std::string BERT::describe() const {
   const BERTOptions& o = options_;
-  return describe_all("vocab_size=", o.vocab_size, ", max_length=", o.max_length, ", d_model=", o.d_model,
-                      ", num_heads=", o.num_heads);
+  return describe_all("vocab_size=", o.vocab_size(), ", max_length=", o.max_length(), ", d_model=", o.d_model(),
+                      ", num_heads=", o.num_heads());
 }
 
 }  // namespace fit::nn

@@ -14,12 +14,12 @@ namespace fit::nn {
 namespace {
 
 void check_sampling(const char* op, const SamplingOptions& o) {
-  if (!(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty)))
-    check::fail(op, "repetition_penalty is ", o.repetition_penalty, ": it must be positive and finite");
-  if (!(o.temperature >= 0 && std::isfinite(o.temperature)))
-    check::fail(op, "temperature is ", o.temperature, ": it must be finite and not negative");
-  if (o.top_k < 0) check::fail(op, "top_k is ", o.top_k, ": it must not be negative");
-  if (!(o.top_p > 0 && o.top_p <= 1)) check::fail(op, "top_p is ", o.top_p, ": it must be in 0 … 1, above 0");
+  if (!(o.repetition_penalty() > 0 && std::isfinite(o.repetition_penalty())))
+    check::fail(op, "repetition_penalty is ", o.repetition_penalty(), ": it must be positive and finite");
+  if (!(o.temperature() >= 0 && std::isfinite(o.temperature())))
+    check::fail(op, "temperature is ", o.temperature(), ": it must be finite and not negative");
+  if (o.top_k() < 0) check::fail(op, "top_k is ", o.top_k(), ": it must not be negative");
+  if (!(o.top_p() > 0 && o.top_p() <= 1)) check::fail(op, "top_p is ", o.top_p(), ": it must be in 0 … 1, above 0");
 }
 
 // What was possible stays possible, and finite.
@@ -53,30 +53,30 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
   if (logits.rank() != 1 || logits.numel() == 0)
     check::fail(op, "logits is ", logits.shape(), ": it must be [V], V > 0");
   if (!(uniform >= 0 && uniform < 1)) check::fail(op, "uniform is ", uniform, ": it must be in 0 … 1, below 1");
-  std::vector<double> x = penalized(logits, sequence, o.repetition_penalty);
+  std::vector<double> x = penalized(logits, sequence, o.repetition_penalty());
   const auto likeliest = std::max_element(x.begin(), x.end());
   if (*likeliest == -std::numeric_limits<double>::infinity())
     check::fail(op, "all logits are -inf: no token is possible");
-  if (o.temperature == 0) return likeliest - x.begin();
+  if (o.temperature() == 0) return likeliest - x.begin();
 
   // Likeliest first; of equals the lower token.
   Tokens order(x.size());
   std::iota(order.begin(), order.end(), 0);
   const auto likelier = [&](std::int64_t a, std::int64_t b) { return x[a] != x[b] ? x[a] > x[b] : a < b; };
-  if (o.top_k > 0 && o.top_k < static_cast<std::int64_t>(order.size())) {
-    std::nth_element(order.begin(), order.begin() + o.top_k, order.end(), likelier);
-    order.resize(static_cast<std::size_t>(o.top_k));
+  if (o.top_k() > 0 && o.top_k() < static_cast<std::int64_t>(order.size())) {
+    std::nth_element(order.begin(), order.begin() + o.top_k(), order.end(), likelier);
+    order.resize(static_cast<std::size_t>(o.top_k()));
   }
-  if (o.top_p < 1) std::sort(order.begin(), order.end(), likelier);
+  if (o.top_p() < 1) std::sort(order.begin(), order.end(), likelier);
   std::vector<double> probabilities;
   const double most = *likeliest;
   for (const std::int64_t token : order)  // an infinite logit outweighs all others
-    probabilities.push_back(x[token] == most ? 1 : std::exp((x[token] - most) / o.temperature));
+    probabilities.push_back(x[token] == most ? 1 : std::exp((x[token] - most) / o.temperature()));
   double total = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
-  if (o.top_p < 1) {
+  if (o.top_p() < 1) {
     double kept = 0;
     std::size_t n = 0;
-    while (n < probabilities.size() && kept < o.top_p * total) kept += probabilities[n++];
+    while (n < probabilities.size() && kept < o.top_p() * total) kept += probabilities[n++];
     probabilities.resize(n);
     total = kept;
   }
@@ -100,7 +100,7 @@ struct Window {
 
   static Window of(const GPT& gpt, const std::vector<Tokens>& sequences, const std::vector<std::int64_t>& rows,
                    std::int64_t more, std::optional<DType> dtype) {
-    const std::int64_t context = gpt.options().context_length, count = static_cast<std::int64_t>(rows.size());
+    const std::int64_t context = gpt.options().context_length(), count = static_cast<std::int64_t>(rows.size());
     std::vector<std::int64_t> sizes;
     sizes.reserve(rows.size());
     for (const std::int64_t row : rows)
@@ -123,8 +123,8 @@ struct Window {
 std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts, const GenerateOptions& o) {
   constexpr const char* op = "generate";
   check_sampling(op, o);
-  if (o.max_new_tokens < 0) check::fail(op, "max_new_tokens is ", o.max_new_tokens, ": it must not be negative");
-  if (gpt.training() && gpt.options().dropout > 0)
+  if (o.max_new_tokens() < 0) check::fail(op, "max_new_tokens is ", o.max_new_tokens(), ": it must not be negative");
+  if (gpt.training() && gpt.options().dropout() > 0)
     check::fail(op, "the model has dropout and is in training: call its eval() first");
   const auto B = static_cast<std::int64_t>(prompts.size());
   std::int64_t longest = 0;
@@ -132,22 +132,22 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
     if (prompt.empty()) check::fail(op, "a prompt is empty: it must have at least one token");
     longest = std::max(longest, static_cast<std::int64_t>(prompt.size()));
   }
-  if (o.past_context == PastContext::error && o.max_new_tokens > gpt.options().context_length - longest)
-    check::fail(op, "the longest prompt has ", longest, " tokens, and max_new_tokens is ", o.max_new_tokens,
-                ": together they must be at most context_length, ", gpt.options().context_length,
+  if (o.past_context() == PastContext::error && o.max_new_tokens() > gpt.options().context_length() - longest)
+    check::fail(op, "the longest prompt has ", longest, " tokens, and max_new_tokens is ", o.max_new_tokens(),
+                ": together they must be at most context_length, ", gpt.options().context_length(),
                 ", or past_context must be PastContext::slide");
   std::vector<Tokens> results(prompts.size());
-  if (B == 0 || o.max_new_tokens == 0) return results;
+  if (B == 0 || o.max_new_tokens() == 0) return results;
 
   std::vector<std::int64_t> rows(prompts.size());
   std::iota(rows.begin(), rows.end(), 0);
   std::vector<Tokens> sequences = prompts;
-  Window w = Window::of(gpt, sequences, rows, o.max_new_tokens, o.cache_dtype);
-  Generator& generator = o.generator ? *o.generator : default_generator();
+  Window w = Window::of(gpt, sequences, rows, o.max_new_tokens(), o.cache_dtype());
+  Generator& generator = o.generator() ? *o.generator() : default_generator();
   const Rollback draw_again([&, before = generator] { generator = before; });
-  for (std::int64_t step = 0; step < o.max_new_tokens && !rows.empty(); ++step) {
+  for (std::int64_t step = 0; step < o.max_new_tokens() && !rows.empty(); ++step) {
     if (w.cache.length() + w.ids.size(1) > w.cache.max_length())
-      w = Window::of(gpt, sequences, rows, o.max_new_tokens - step, o.cache_dtype);
+      w = Window::of(gpt, sequences, rows, o.max_new_tokens() - step, o.cache_dtype());
     const Tensor logits = gpt.forward_last(w.ids, w.cache);
     const Tensor uniform = rand({B}, float64, generator);  // one for each row, ended or not
     std::vector<std::int64_t> alive, places;
@@ -158,7 +158,7 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
           sample_token(logits[static_cast<std::int64_t>(i)], sequences[row], o, uniform.data<double>()[rows[i]]);
       sequences[row].push_back(token);
       results[row].push_back(token);
-      if (std::count(o.stop_tokens.begin(), o.stop_tokens.end(), token)) continue;
+      if (std::count(o.stop_tokens().begin(), o.stop_tokens().end(), token)) continue;
       alive.push_back(rows[i]);
       places.push_back(static_cast<std::int64_t>(i));
       next.push_back(token);

@@ -32,44 +32,36 @@ namespace {
 // The options with nothing left to derive, once they are seen to be possible.
 GPTOptions completed(GPTOptions o) {
   constexpr const char* op = "GPT";
-  if (o.num_kv_heads == 0) o.num_kv_heads = o.num_heads;
-  positive(op, "vocab_size", o.vocab_size);
-  positive(op, "context_length", o.context_length);
-  positive(op, "num_layers", o.num_layers);
-  positive(op, "num_heads", o.num_heads);
-  positive(op, "d_model", o.d_model);
-  positive(op, "num_kv_heads", o.num_kv_heads);
-  if (o.hidden == 0) o.hidden = 4 * o.d_model;
-  positive(op, "hidden", o.hidden);
-  if (o.d_model % o.num_heads != 0)
-    check::fail(op, "d_model is ", o.d_model, ", num_heads is ", o.num_heads, ": num_heads must divide d_model");
-  if (o.num_heads % o.num_kv_heads != 0)
-    check::fail(op, "num_heads is ", o.num_heads, ", num_kv_heads is ", o.num_kv_heads,
+  if (o.num_kv_heads() == 0) o.num_kv_heads(o.num_heads());
+  positive(op, "vocab_size", o.vocab_size());
+  positive(op, "context_length", o.context_length());
+  positive(op, "num_layers", o.num_layers());
+  positive(op, "num_heads", o.num_heads());
+  positive(op, "d_model", o.d_model());
+  positive(op, "num_kv_heads", o.num_kv_heads());
+  if (o.hidden() == 0) o.hidden(4 * o.d_model());
+  positive(op, "hidden", o.hidden());
+  if (o.d_model() % o.num_heads() != 0)
+    check::fail(op, "d_model is ", o.d_model(), ", num_heads is ", o.num_heads(), ": num_heads must divide d_model");
+  if (o.num_heads() % o.num_kv_heads() != 0)
+    check::fail(op, "num_heads is ", o.num_heads(), ", num_kv_heads is ", o.num_kv_heads(),
                 ": num_kv_heads must divide num_heads");
-  if (o.positions == Positions::rotary && o.d_model / o.num_heads % 2 != 0)
-    check::fail(op, "d_model is ", o.d_model, ", num_heads is ", o.num_heads,
+  if (o.positions() == Positions::rotary && o.d_model() / o.num_heads() % 2 != 0)
+    check::fail(op, "d_model is ", o.d_model(), ", num_heads is ", o.num_heads(),
                 ": rotary positions want an even number of features in a head");
-  if (o.window < 0) check::fail(op, "window is ", o.window, ": it must not be negative");
+  if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
   return o;
 }
 
 Tensor table_of(const GPTOptions& o, const Tensor& given) {
-  if (given.defined() || o.positions != Positions::rotary) return given;
-  return rotary_table(o.context_length, o.d_model / o.num_heads, o.rotary_base);
+  if (given.defined() || o.positions() != Positions::rotary) return given;
+  return rotary_table(o.context_length(), o.d_model() / o.num_heads(), o.rotary_base());
 }
 
-LayerNormOptions norm_options(const GPTOptions& o) {
-  LayerNormOptions n;
-  n.bias = o.bias;
-  return n;
-}
+LayerNormOptions norm_options(const GPTOptions& o) { return LayerNormOptions().bias(o.bias()); }
 
 FeedForwardOptions feed_forward(const GPTOptions& o) {
-  FeedForwardOptions f;
-  f.activation = o.activation;
-  f.dropout = o.dropout;
-  f.bias = o.bias;
-  return f;
+  return FeedForwardOptions().activation(o.activation()).dropout(o.dropout()).bias(o.bias());
 }
 
 void start(const Linear& linear, double std) {
@@ -84,55 +76,49 @@ void start(const Linear& linear, double std) {
 GPTAttention::GPTAttention(const GPTOptions& o, const Tensor& rotary)
     : options_(completed(o)),
       rotary_(table_of(o, rotary)),
-      qkv(o.d_model, (options_.num_heads + 2 * options_.num_kv_heads) * (o.d_model / o.num_heads), o.bias),
-      attention(o.dropout),
-      proj(o.d_model, o.d_model, o.bias),
-      dropout(o.dropout) {}
+      qkv(o.d_model(), (options_.num_heads() + 2 * options_.num_kv_heads()) * (o.d_model() / o.num_heads()), o.bias()),
+      attention(o.dropout()),
+      proj(o.d_model(), o.d_model(), o.bias()),
+      dropout(o.dropout()) {}
 
 // Queries, keys and values, side by side; queries and keys are rotated.
 Tensor GPTAttention::rotated_qkv(const Tensor& x, std::int64_t offset) const {
   Tensor joint = qkv(x);
   if (!rotary_.defined()) return joint;
-  const std::int64_t features = (options_.num_heads + options_.num_kv_heads) * 2 * rotary_.size(1);
-  RotaryOptions o;
-  o.layout = options_.rotary_layout;
-  o.features = features;
-  o.offset = offset;
-  return rotary(joint, rotary_, o);
+  const std::int64_t features = (options_.num_heads() + options_.num_kv_heads()) * 2 * rotary_.size(1);
+  return rotary(joint, rotary_, RotaryOptions().layout(options_.rotary_layout()).features(features).offset(offset));
 }
 
 AttentionMasks GPTAttention::masks(const Tensor& mask) const {
-  AttentionMasks m(mask);
-  m.causal = true;
-  m.window = options_.window;
-  if (options_.positions == Positions::alibi) m.alibi = alibi_slopes(options_.num_heads);
+  auto m = AttentionMasks(mask).causal().window(options_.window());
+  if (options_.positions() == Positions::alibi) m.alibi(alibi_slopes(options_.num_heads()));
   return m;
 }
 
 Tensor GPTAttention::forward(const Tensor& x) const {
   const Tensor joint = rotated_qkv(x, 0);  // (B, T, (num_heads + 2 num_kv_heads) D)
-  const Tensor context = attention.packed(joint, options_.num_heads, options_.num_kv_heads, masks({}));
+  const Tensor context = attention.packed(joint, options_.num_heads(), options_.num_kv_heads(), masks({}));
   return dropout(proj(context));  // (B, T, d_model)
 }
 
 Tensor GPTAttention::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
   const Tensor joint = rotated_qkv(x, length);
-  return dropout(proj(attention.cached(joint, kept, length, options_.num_heads, masks(mask))));
+  return dropout(proj(attention.cached(joint, kept, length, options_.num_heads(), masks(mask))));
 }
 
 std::string GPTAttention::describe() const {
-  return describe_all("d_model=", options_.d_model, ", num_heads=", options_.num_heads,
-                      ", num_kv_heads=", options_.num_kv_heads);
+  return describe_all("d_model=", options_.d_model(), ", num_heads=", options_.num_heads(),
+                      ", num_kv_heads=", options_.num_kv_heads());
 }
 
 // ---- GPTBlock -----------------------------------------------------------------------------------------------------
 
 GPTBlock::GPTBlock(const GPTOptions& o, const Tensor& rotary)
     : options_(completed(o)),
-      ln_1(o.d_model, norm_options(o)),
+      ln_1(o.d_model(), norm_options(o)),
       attn(options_, rotary),
-      ln_2(o.d_model, norm_options(o)),
-      mlp(o.d_model, options_.hidden, feed_forward(o)) {}
+      ln_2(o.d_model(), norm_options(o)),
+      mlp(o.d_model(), options_.hidden(), feed_forward(o)) {}
 
 Tensor GPTBlock::forward(const Tensor& x) const {
   const Tensor y = x + attn(ln_1(x));
@@ -148,19 +134,19 @@ Tensor GPTBlock::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t len
 
 GPT::GPT(const GPTOptions& o, const init::Skip&)
     : options_(completed(o)),
-      wte(o.vocab_size, o.d_model),
-      dropout(o.dropout),
-      ln_f(o.d_model, norm_options(o)),
-      head(o.tie_weights ? Linear(wte.weight) : Linear(o.d_model, o.vocab_size, false)) {
-  if (o.positions == Positions::learned) wpe.emplace(o.context_length, o.d_model);
-  if (o.positions == Positions::sinusoidal) sinusoids_ = sinusoidal_positions(o.context_length, o.d_model);
+      wte(o.vocab_size(), o.d_model()),
+      dropout(o.dropout()),
+      ln_f(o.d_model(), norm_options(o)),
+      head(o.tie_weights() ? Linear(wte.weight) : Linear(o.d_model(), o.vocab_size(), false)) {
+  if (o.positions() == Positions::learned) wpe.emplace(o.context_length(), o.d_model());
+  if (o.positions() == Positions::sinusoidal) sinusoids_ = sinusoidal_positions(o.context_length(), o.d_model());
   const Tensor rotary = table_of(options_, {});
-  for (std::int64_t i = 0; i < o.num_layers; ++i) h.add(GPTBlock(options_, rotary));
+  for (std::int64_t i = 0; i < o.num_layers(); ++i) h.add(GPTBlock(options_, rotary));
 }
 
 GPT::GPT(const GPTOptions& o) : GPT(o, init::Skip()) {
   constexpr double std = 0.02;
-  const double residual = std / std::sqrt(2.0 * static_cast<double>(o.num_layers));
+  const double residual = std / std::sqrt(2.0 * static_cast<double>(o.num_layers()));
   init::normal_(wte.weight, 0, std);
   if (wpe) init::normal_(wpe->weight, 0, std);
   for (GPTBlock& block : h) {
@@ -170,18 +156,18 @@ GPT::GPT(const GPTOptions& o) : GPT(o, init::Skip()) {
     if (block.mlp.gate) start(*block.mlp.gate, std);
     start(block.mlp.proj, residual);
   }
-  if (!o.tie_weights) start(head, std);
+  if (!o.tie_weights()) start(head, std);
 }
 
 Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
   check::defined("GPT", "ids", ids);
   const std::int64_t before = cache ? cache->length() : 0;
-  if (ids.rank() != 2 || before + ids.size(1) > options_.context_length)
+  if (ids.rank() != 2 || before + ids.size(1) > options_.context_length())
     check::fail("GPT", "ids has shape ", ids.shape(), " behind ", before,
-                " positions: it must be [B, T], and all together at most context_length, ", options_.context_length);
+                " positions: it must be [B, T], and all together at most context_length, ", options_.context_length());
   if (cache) {
     const GPTOptions& o = options_;
-    cache->check_fits("GPT", h.size(), ids.size(0), o.num_kv_heads, o.d_model / o.num_heads,
+    cache->check_fits("GPT", h.size(), ids.size(0), o.num_kv_heads(), o.d_model() / o.num_heads(),
                       ln_f.weight.original().dtype());
     cache->check_room(ids.size(1));
   }
@@ -197,7 +183,7 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
 Tensor GPT::hidden(const Tensor& ids) const {
   Tensor x = embedded(ids, nullptr);
   for (const GPTBlock& block : h)
-    x = options_.checkpoint_blocks ? checkpoint([&block](const Tensor& z) { return block(z); }, x) : block(x);
+    x = options_.checkpoint_blocks() ? checkpoint([&block](const Tensor& z) { return block(z); }, x) : block(x);
   return ln_f(x);
 }
 
@@ -237,21 +223,19 @@ Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
 
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length, std::optional<DType> dtype) const {
   const GPTOptions& o = options_;
-  return KVCache(o.num_layers, batch, o.num_kv_heads, max_length == 0 ? o.context_length : max_length,
-                 o.d_model / o.num_heads, dtype.value_or(ln_f.weight.original().dtype()));
+  return KVCache(o.num_layers(), batch, o.num_kv_heads(), max_length == 0 ? o.context_length() : max_length,
+                 o.d_model() / o.num_heads(), dtype.value_or(ln_f.weight.original().dtype()));
 }
 
 Tensor GPT::loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index) const {
-  CrossEntropyOptions o;
-  o.ignore_index = ignore_index;
-  return cross_entropy(forward(ids), targets, o);
+  return cross_entropy(forward(ids), targets, CrossEntropyOptions().ignore_index(ignore_index));
 }
 
 std::string GPT::describe() const {
   const GPTOptions& o = options_;
-  return describe_all("vocab_size=", o.vocab_size, ", context_length=", o.context_length, ", num_layers=", o.num_layers,
-                      ", num_heads=", o.num_heads, ", d_model=", o.d_model, ", positions=", name_of(o.positions),
-                      ", tie_weights=", o.tie_weights);
+  return describe_all("vocab_size=", o.vocab_size(), ", context_length=", o.context_length(),
+                      ", num_layers=", o.num_layers(), ", num_heads=", o.num_heads(), ", d_model=", o.d_model(),
+                      ", positions=", name_of(o.positions()), ", tie_weights=", o.tie_weights());
 }
 
 }  // namespace fit::nn

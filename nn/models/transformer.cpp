@@ -16,10 +16,10 @@ namespace {
 
 const TransformerOptions& checked(const TransformerOptions& o) {
   constexpr const char* op = "Transformer";
-  positive(op, "source_vocab", o.source_vocab);
-  positive(op, "target_vocab", o.target_vocab);
-  positive(op, "max_length", o.max_length);
-  positive(op, "d_model", o.d_model);
+  positive(op, "source_vocab", o.source_vocab());
+  positive(op, "target_vocab", o.target_vocab());
+  positive(op, "max_length", o.max_length());
+  positive(op, "d_model", o.d_model());
   return o;
 }
 
@@ -36,30 +36,30 @@ void start(const Layer& layer) {
 
 Transformer::Transformer(const TransformerOptions& o, const init::Skip&)
     : options_(checked(o)),
-      positions_(sinusoidal_positions(o.max_length, o.d_model)),
-      source_embedding(o.source_vocab, o.d_model),
-      target_embedding(o.target_vocab, o.d_model),
-      encoder(o, o.num_encoder_layers),
-      decoder(o, o.num_decoder_layers),
-      head(o.tie_weights ? Linear(target_embedding.weight) : Linear(o.d_model, o.target_vocab, false)),
-      dropout(o.dropout) {}
+      positions_(sinusoidal_positions(o.max_length(), o.d_model())),
+      source_embedding(o.source_vocab(), o.d_model()),
+      target_embedding(o.target_vocab(), o.d_model()),
+      encoder(o, o.num_encoder_layers()),
+      decoder(o, o.num_decoder_layers()),
+      head(o.tie_weights() ? Linear(target_embedding.weight) : Linear(o.d_model(), o.target_vocab(), false)),
+      dropout(o.dropout()) {}
 
 Transformer::Transformer(const TransformerOptions& o) : Transformer(o, init::Skip()) {
-  const double std = 1 / std::sqrt(static_cast<double>(o.d_model));
+  const double std = 1 / std::sqrt(static_cast<double>(o.d_model()));
   init::normal_(source_embedding.weight, 0, std);
   init::normal_(target_embedding.weight, 0, std);
   start(encoder);
   start(decoder);
-  if (!o.tie_weights) init::xavier_uniform_(head.weight);
+  if (!o.tie_weights()) init::xavier_uniform_(head.weight);
 }
 
 Tensor Transformer::embed(const char* name, const Embedding& table, const Tensor& ids, std::int64_t before) const {
   check::defined("Transformer", name, ids);
-  if (ids.rank() != 2 || before + ids.size(1) > options_.max_length)
+  if (ids.rank() != 2 || before + ids.size(1) > options_.max_length())
     check::fail("Transformer", name, " has shape ", ids.shape(), " behind ", before,
-                " positions: it must be [B, T], and all together at most max_length, ", options_.max_length);
+                " positions: it must be [B, T], and all together at most max_length, ", options_.max_length());
   const Tensor at = slice(positions_, 0, before, before + ids.size(1));
-  const Tensor x = table(ids) * std::sqrt(static_cast<double>(options_.d_model));
+  const Tensor x = table(ids) * std::sqrt(static_cast<double>(options_.d_model()));
   return dropout(x + at.to(x.dtype()));
 }
 
@@ -76,16 +76,15 @@ Tensor Transformer::forward(const Tensor& source, const Tensor& target, const Te
                 ": they must have the same batch");
   return within(*this, [&] {
     const Tensor memory = encode(source, source_mask);
-    DecoderMasks masks;
-    masks.memory = source_mask;
-    return head(decoder.forward(embed("target", target_embedding, target, 0), memory, masks, weights));
+    return head(decoder.forward(embed("target", target_embedding, target, 0), memory,
+                                DecoderMasks().memory(source_mask), weights));
   });
 }
 
 DecoderCache Transformer::make_cache(const Tensor& source, const Tensor& source_mask) const {
   const NoGrad no_grad;
   return within(*this,
-                [&] { return decoder.make_cache(encode(source, source_mask), source_mask, options_.max_length); });
+                [&] { return decoder.make_cache(encode(source, source_mask), source_mask, options_.max_length()); });
 }
 
 Tensor Transformer::decode(const Tensor& target, DecoderCache& cache) const {
@@ -98,16 +97,17 @@ Tensor Transformer::decode(const Tensor& target, DecoderCache& cache) const {
 
 std::string Transformer::describe() const {
   const TransformerOptions& o = options_;
-  return describe_all("source_vocab=", o.source_vocab, ", target_vocab=", o.target_vocab, ", d_model=", o.d_model,
-                      ", num_heads=", o.num_heads, ", norm_first=", o.norm_first);
+  return describe_all("source_vocab=", o.source_vocab(), ", target_vocab=", o.target_vocab(), ", d_model=", o.d_model(),
+                      ", num_heads=", o.num_heads(), ", norm_first=", o.norm_first());
 }
 
 std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Tensor& source,
                                                  const Tensor& source_mask, const BeamOptions& options) {
-  if (model.training() && model.options().dropout > 0)
+  if (model.training() && model.options().dropout() > 0)
     check::fail("beam_search", "the model has dropout and is in training: call its eval() first");
-  if (options.max_length > model.options().max_length)
-    check::fail("beam_search", "max_length is ", options.max_length, ": the model's is ", model.options().max_length);
+  if (options.max_length() > model.options().max_length())
+    check::fail("beam_search", "max_length is ", options.max_length(), ": the model's is ",
+                model.options().max_length());
   DecoderCache cache = model.make_cache(source, source_mask);
   const BeamStep step = [&](const Tokens& tokens, const std::vector<std::int64_t>& parents) {
     cache.select(parents);

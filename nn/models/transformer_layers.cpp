@@ -6,26 +6,19 @@ namespace fit::nn {
 namespace {
 
 MultiHeadAttentionOptions attention_options(const TransformerLayerOptions& o) {
-  MultiHeadAttentionOptions a;
-  a.dropout = o.dropout;
-  a.bias = o.bias;
-  if (o.num_kv_heads != 0) a.num_kv_heads = o.num_kv_heads;
+  auto a = MultiHeadAttentionOptions().dropout(o.dropout()).bias(o.bias());
+  if (o.num_kv_heads() != 0) a.num_kv_heads(o.num_kv_heads());
   return a;
 }
 
 FeedForward feed_forward(const TransformerLayerOptions& o) {
-  FeedForwardOptions f;
-  f.activation = o.activation;
-  f.dropout = f.inner_dropout = o.dropout;
-  f.bias = o.bias;
-  return FeedForward(o.d_model, o.hidden == 0 ? 4 * o.d_model : o.hidden, f);
+  const auto f =
+      FeedForwardOptions().activation(o.activation()).dropout(o.dropout()).inner_dropout(o.dropout()).bias(o.bias());
+  return FeedForward(o.d_model(), o.hidden() == 0 ? 4 * o.d_model() : o.hidden(), f);
 }
 
 LayerNorm norm_of(const TransformerLayerOptions& o) {
-  LayerNormOptions n;
-  n.bias = o.bias;
-  n.eps = o.eps;
-  return LayerNorm(o.d_model, n);
+  return LayerNorm(o.d_model(), LayerNormOptions().bias(o.bias()).eps(o.eps()));
 }
 
 // What f makes of x, added to x, with the norm before or behind it.
@@ -49,15 +42,15 @@ Tensor attend(const MultiHeadAttention& attention, const Tensor& query, const Te
 
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& o)
     : options_(o),
-      self_attn(o.d_model, o.num_heads, attention_options(o)),
+      self_attn(o.d_model(), o.num_heads(), attention_options(o)),
       norm1(norm_of(o)),
       mlp(feed_forward(o)),
       norm2(norm_of(o)),
-      dropout(o.dropout) {}
+      dropout(o.dropout()) {}
 
 template <class Attend>
 Tensor TransformerEncoderLayer::around(const Tensor& x, const Attend& attend) const {
-  const bool first = options_.norm_first;
+  const bool first = options_.norm_first();
   const Tensor y = residual(first, x, norm1, [&](const Tensor& z) { return dropout(attend(z)); });
   return residual(first, y, norm2, mlp);
 }
@@ -86,17 +79,17 @@ AttentionResult TransformerEncoderLayer::forward_with_weights(const Tensor& x, c
 
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& o)
     : options_(o),
-      self_attn(o.d_model, o.num_heads, attention_options(o)),
+      self_attn(o.d_model(), o.num_heads(), attention_options(o)),
       norm1(norm_of(o)),
-      cross_attn(o.d_model, o.num_heads, attention_options(o)),
+      cross_attn(o.d_model(), o.num_heads(), attention_options(o)),
       norm2(norm_of(o)),
       mlp(feed_forward(o)),
       norm3(norm_of(o)),
-      dropout(o.dropout) {}
+      dropout(o.dropout()) {}
 
 template <class Self, class Cross>
 Tensor TransformerDecoderLayer::around(const Tensor& x, const Self& self, const Cross& cross) const {
-  const bool first = options_.norm_first;
+  const bool first = options_.norm_first();
   const Tensor y = residual(first, x, norm1, [&](const Tensor& z) { return dropout(self(z)); });
   const Tensor w = residual(first, y, norm2, [&](const Tensor& z) { return dropout(cross(z)); });
   return residual(first, w, norm3, mlp);
@@ -104,13 +97,13 @@ Tensor TransformerDecoderLayer::around(const Tensor& x, const Self& self, const 
 
 Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                         TransformerWeights* weights) const {
-  AttentionMasks self = masks.self;
-  self.causal = self.causal || masks.causal;
+  AttentionMasks self = masks.self();
+  self.causal(self.causal() || masks.causal());
   return within(*this, [&] {
     return around(
         x, [&](const Tensor& z) { return attend(self_attn, z, z, self, weights ? &weights->self : nullptr); },
         [&](const Tensor& z) {
-          return attend(cross_attn, z, memory, masks.memory, weights ? &weights->cross : nullptr);
+          return attend(cross_attn, z, memory, masks.memory(), weights ? &weights->cross : nullptr);
         });
   });
 }
@@ -143,7 +136,7 @@ void fill(ModuleList<L>& layers, std::optional<LayerNorm>& norm, const Transform
           std::int64_t num_layers, const char* op) {
   if (num_layers < 0) check::fail(op, "num_layers is ", num_layers, ": it must not be negative");
   for (std::int64_t i = 0; i < num_layers; ++i) layers.add(L(o));
-  if (o.final_norm.value_or(o.norm_first)) norm.emplace(norm_of(o));
+  if (o.final_norm().value_or(o.norm_first())) norm.emplace(norm_of(o));
 }
 
 }  // namespace
@@ -202,18 +195,18 @@ void check_features(const char* op, const char* name, const Tensor& x, std::int6
 }
 
 std::int64_t kv_heads_of(const TransformerLayerOptions& o) {
-  return o.num_kv_heads == 0 ? o.num_heads : o.num_kv_heads;
+  return o.num_kv_heads() == 0 ? o.num_heads() : o.num_kv_heads();
 }
 
 }  // namespace
 
 DecoderCache TransformerDecoder::make_cache(const Tensor& memory, const Tensor& memory_mask,
                                             std::int64_t max_length) const {
-  check_features("TransformerDecoder", "memory", memory, options_.d_model);
+  check_features("TransformerDecoder", "memory", memory, options_.d_model());
   const NoGrad no_grad;
   const TransformerLayerOptions& o = options_;
   DecoderCache cache{KVCache(static_cast<std::int64_t>(layers.size()), memory.size(0), kv_heads_of(o), max_length,
-                             o.d_model / o.num_heads, memory.dtype()),
+                             o.d_model() / o.num_heads(), memory.dtype()),
                      {},
                      memory_mask,
                      {}};
@@ -226,8 +219,8 @@ Tensor TransformerDecoder::forward_next(const Tensor& x, DecoderCache& cache) co
   constexpr const char* op = "TransformerDecoder";
   const TransformerLayerOptions& o = options_;
   const NoGrad no_grad;
-  check_features(op, "x", x, o.d_model);
-  cache.self.check_fits(op, layers.size(), x.size(0), kv_heads_of(o), o.d_model / o.num_heads, x.dtype());
+  check_features(op, "x", x, o.d_model());
+  cache.self.check_fits(op, layers.size(), x.size(0), kv_heads_of(o), o.d_model() / o.num_heads(), x.dtype());
   if (cache.memory.size() != layers.size())
     check::fail(op, "the cache has a memory for ", cache.memory.size(), " layers, the model ", layers.size(),
                 ": they must agree");

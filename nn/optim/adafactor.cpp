@@ -60,12 +60,12 @@ void GroupedOptimizer<AdafactorOptions>::step() {
     const AdafactorOptions& o = options(group);
     Tensor& p = slot.parameter;
     if (p.numel() == 0) return;
-    const Tensor g = o.maximize ? -p.grad() : p.grad(), squares = square(g);
+    const Tensor g = o.maximize() ? -p.grad() : p.grad(), squares = square(g);
     const double rounding =
         p.dtype() == float32 ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
-    const double t = static_cast<double>(slot.steps), share = std::pow(t, o.beta2_decay);
-    const double eps1 = o.eps1 > 0 ? o.eps1 : rounding;
-    const double rate = std::min(o.lr, 1 / std::sqrt(t)) * std::max(o.eps2, rms(p));
+    const double t = static_cast<double>(slot.steps), share = std::pow(t, o.beta2_decay());
+    const double eps1 = o.eps1() > 0 ? o.eps1() : rounding;
+    const double rate = std::min(o.lr(), 1 / std::sqrt(t)) * std::max(o.eps2(), rms(p));
     Tensor v;
     if (p.rank() < 2) {
       v = moved_to(slot.state[variance], squares, share);
@@ -78,8 +78,8 @@ void GroupedOptimizer<AdafactorOptions>::step() {
       v = matmul(rows, columns) / clamp_min(mean(rows, -2, keepdims), eps1);
     }
     const Tensor update = g / sqrt(clamp_min(v, eps1 * eps1));
-    const double shrink = std::max(1., rms(update) / o.d);
-    changes.push_back({p, p * (1 - o.lr * o.weight_decay) - update * (rate / shrink)});
+    const double shrink = std::max(1., rms(update) / o.d());
+    changes.push_back({p, p * (1 - o.lr() * o.weight_decay()) - update * (rate / shrink)});
   });
   for (Change& change : changes) change.make();
 }

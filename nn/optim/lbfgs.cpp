@@ -122,7 +122,7 @@ Tensor LBFGS::direction(const Tensor& g) {
   const Tensor y = g - previous_, s = d_ * t_;
   const double ys = product(y, s);
   if (ys > 1e-10) {
-    if (static_cast<std::int64_t>(old_dirs_.size()) == options_.history_size)
+    if (static_cast<std::int64_t>(old_dirs_.size()) == options_.history_size())
       old_dirs_.erase(old_dirs_.begin()), old_stps_.erase(old_stps_.begin());
     old_dirs_.push_back(y);
     old_stps_.push_back(s);
@@ -218,14 +218,14 @@ LBFGS::Found LBFGS::search(const std::function<Point(double)>& at, double t, con
 
 double LBFGS::step(const std::function<Tensor()>& closure) {
   const LBFGSOptions& o = options_;
-  check_not_negative(op, "lr", o.lr);
-  check_not_negative(op, "tolerance_grad", o.tolerance_grad);
-  check_not_negative(op, "tolerance_change", o.tolerance_change);
-  if (o.max_iter < 1) check::fail(op, "max_iter is ", o.max_iter, ": it must be positive");
-  if (o.max_eval < 0) check::fail(op, "max_eval is ", o.max_eval, ": it must not be negative");
-  if (o.history_size < 1) check::fail(op, "history_size is ", o.history_size, ": it must be positive");
+  check_not_negative(op, "lr", o.lr());
+  check_not_negative(op, "tolerance_grad", o.tolerance_grad());
+  check_not_negative(op, "tolerance_change", o.tolerance_change());
+  if (o.max_iter() < 1) check::fail(op, "max_iter is ", o.max_iter(), ": it must be positive");
+  if (o.max_eval() < 0) check::fail(op, "max_eval is ", o.max_eval(), ": it must not be negative");
+  if (o.history_size() < 1) check::fail(op, "history_size is ", o.history_size(), ": it must be positive");
   if (!closure) check::fail(op, "the closure is empty: it must compute the gradients and give the loss");
-  const std::int64_t most = o.max_eval > 0 ? o.max_eval : o.max_iter * 5 / 4;
+  const std::int64_t most = o.max_eval() > 0 ? o.max_eval() : o.max_iter() * 5 / 4;
   for (const auto& [name, p] : parameters_) check_trainable(op, name, p);  // one may have been unfrozen
 
   const NoGrad no_grad;
@@ -239,19 +239,19 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
   const double first = now.loss;
   std::int64_t evaluations = 1;
   ++func_evals_;
-  if (largest(now.gradient) <= o.tolerance_grad) return first;
-  for (std::int64_t iteration = 1; iteration <= o.max_iter; ++iteration) {
+  if (largest(now.gradient) <= o.tolerance_grad()) return first;
+  for (std::int64_t iteration = 1; iteration <= o.max_iter(); ++iteration) {
     ++n_iter_;
     d_ = direction(now.gradient);
     previous_ = now.gradient;
     previous_loss_ = now.loss;
-    t_ = n_iter_ == 1 ? std::min(1., 1 / sum(abs(now.gradient)).item()) * o.lr : o.lr;
+    t_ = n_iter_ == 1 ? std::min(1., 1 / sum(abs(now.gradient)).item()) * o.lr() : o.lr();
     const double slope = product(now.gradient, d_);
-    if (slope > -o.tolerance_change) break;
+    if (slope > -o.tolerance_change()) break;
 
     const Tensor from = values();
     std::int64_t more = 0;
-    if (o.line_search_fn == LineSearch::strong_wolfe) {
+    if (o.line_search_fn() == LineSearch::strong_wolfe) {
       const auto at = [&](double t) {
         set_values(from + d_ * t);
         Point there = evaluate(closure);
@@ -265,12 +265,13 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
       set_values(from + d_ * t_);
     } else {
       set_values(from + d_ * t_);
-      if (iteration < o.max_iter) now = evaluate(closure), more = 1;
+      if (iteration < o.max_iter()) now = evaluate(closure), more = 1;
     }
     evaluations += more;
     func_evals_ += more;
-    if (evaluations >= most || largest(now.gradient) <= o.tolerance_grad ||
-        largest(d_) * std::abs(t_) <= o.tolerance_change || std::abs(now.loss - previous_loss_) < o.tolerance_change)
+    if (evaluations >= most || largest(now.gradient) <= o.tolerance_grad() ||
+        largest(d_) * std::abs(t_) <= o.tolerance_change() ||
+        std::abs(now.loss - previous_loss_) < o.tolerance_change())
       break;
   }
   return first;

@@ -11,52 +11,72 @@ namespace {
 /// What an option may be.
 enum class Range { any, not_negative, below_1 };
 
+/// An option of an optimiser. Its value is a number: a switch is 0 or 1.
+template <class O>
+struct Listed {
+  const char* name;
+  double (*get)(const O&);
+  void (*set)(O&, double);
+  Range range;
+};
+
+template <class O>
+Listed<O> listed(const char* name, double (*get)(const O&), void (*set)(O&, double), Range range) {
+  return {name, get, set, range};
+}
+
+#define LISTED(option, range)                                              \
+  listed<O>(                                                               \
+      #option, [](const O& o) { return static_cast<double>(o.option()); }, \
+      [](O& o, double value) { o.option(static_cast<decltype(o.option())>(value)); }, Range::range)
+
 template <class Options>
 struct Definition;
 
 template <>
 struct Definition<SGDOptions> {
+  using O = SGDOptions;
   static constexpr const char *name = "SGD", *states[] = {"momentum_buffer"}, *scalar = nullptr;
-  template <class O, class F>
-  static void options(O& o, const F& f) {
-    f("lr", o.lr, Range::not_negative);
-    f("momentum", o.momentum, Range::not_negative);
-    f("dampening", o.dampening, Range::any);
-    f("weight_decay", o.weight_decay, Range::not_negative);
-    f("nesterov", o.nesterov, Range::any);
-    f("maximize", o.maximize, Range::any);
+  template <class F>
+  static void options(const F& f) {
+    f(LISTED(lr, not_negative));
+    f(LISTED(momentum, not_negative));
+    f(LISTED(dampening, any));
+    f(LISTED(weight_decay, not_negative));
+    f(LISTED(nesterov, any));
+    f(LISTED(maximize, any));
   }
   static void check_together(const SGDOptions& o) {
-    if (o.nesterov && (o.momentum == 0 || o.dampening != 0))
-      check::fail(name, "momentum is ", o.momentum, ", dampening ", o.dampening,
+    if (o.nesterov() && (o.momentum() == 0 || o.dampening() != 0))
+      check::fail(name, "momentum is ", o.momentum(), ", dampening ", o.dampening(),
                   ": nesterov needs momentum and no dampening");
   }
   static auto step(const SGDOptions& o, const kernels::StepCount& count) { return kernels::SgdStep(o, count); }
 };
 
 // Of Adam and its kin.
+template <class O>
 struct AdaptiveDefinition {
   static constexpr const char *states[] = {"exp_avg", "exp_avg_sq"}, *scalar = nullptr;
-  template <class O, class F>
-  static void options(O& o, const F& f) {
-    f("lr", o.lr, Range::not_negative);
-    f("beta1", o.beta1, Range::below_1);
-    f("beta2", o.beta2, Range::below_1);
-    f("eps", o.eps, Range::not_negative);
-    f("weight_decay", o.weight_decay, Range::not_negative);
-    f("maximize", o.maximize, Range::any);
+  template <class F>
+  static void options(const F& f) {
+    f(LISTED(lr, not_negative));
+    f(LISTED(beta1, below_1));
+    f(LISTED(beta2, below_1));
+    f(LISTED(eps, not_negative));
+    f(LISTED(weight_decay, not_negative));
+    f(LISTED(maximize, any));
   }
-  template <class O>
   static void check_together(const O&) {}
 };
 
-template <class Options>
-struct AmsgradDefinition : AdaptiveDefinition {
+template <class O>
+struct AmsgradDefinition : AdaptiveDefinition<O> {
   static constexpr const char* states[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
-  template <class O, class F>
-  static void options(O& o, const F& f) {
-    AdaptiveDefinition::options(o, f);
-    f("amsgrad", o.amsgrad, Range::any);
+  template <class F>
+  static void options(const F& f) {
+    AdaptiveDefinition<O>::options(f);
+    f(LISTED(amsgrad, any));
   }
 };
 
@@ -73,47 +93,50 @@ struct Definition<AdamWOptions> : AmsgradDefinition<AdamWOptions> {
 };
 
 template <>
-struct Definition<NAdamOptions> : AdaptiveDefinition {
+struct Definition<NAdamOptions> : AdaptiveDefinition<NAdamOptions> {
+  using O = NAdamOptions;
   static constexpr const char *name = "NAdam", *scalar = "mu_product";
-  template <class O, class F>
-  static void options(O& o, const F& f) {
-    AdaptiveDefinition::options(o, f);
-    f("momentum_decay", o.momentum_decay, Range::not_negative);
-    f("decoupled_weight_decay", o.decoupled_weight_decay, Range::any);
+  template <class F>
+  static void options(const F& f) {
+    AdaptiveDefinition<O>::options(f);
+    f(LISTED(momentum_decay, not_negative));
+    f(LISTED(decoupled_weight_decay, any));
   }
   static auto step(const NAdamOptions& o, const kernels::StepCount& count) { return kernels::NAdamStep(o, count); }
 };
 
 template <>
-struct Definition<RAdamOptions> : AdaptiveDefinition {
+struct Definition<RAdamOptions> : AdaptiveDefinition<RAdamOptions> {
+  using O = RAdamOptions;
   static constexpr const char* name = "RAdam";
-  template <class O, class F>
-  static void options(O& o, const F& f) {
-    AdaptiveDefinition::options(o, f);
-    f("decoupled_weight_decay", o.decoupled_weight_decay, Range::any);
+  template <class F>
+  static void options(const F& f) {
+    AdaptiveDefinition<O>::options(f);
+    f(LISTED(decoupled_weight_decay, any));
   }
   static auto step(const RAdamOptions& o, const kernels::StepCount& count) { return kernels::RAdamStep(o, count); }
 };
 
 template <>
-struct Definition<AdamaxOptions> : AdaptiveDefinition {
+struct Definition<AdamaxOptions> : AdaptiveDefinition<AdamaxOptions> {
   static constexpr const char *name = "Adamax", *states[] = {"exp_avg", "exp_inf"};
   static auto step(const AdamaxOptions& o, const kernels::StepCount& count) { return kernels::AdamaxStep(o, count); }
 };
 
 template <>
 struct Definition<RMSpropOptions> {
+  using O = RMSpropOptions;
   static constexpr const char *name = "RMSprop", *states[] = {"square_avg", "grad_avg", "momentum_buffer"},
                               *scalar = nullptr;
-  template <class O, class F>
-  static void options(O& o, const F& f) {
-    f("lr", o.lr, Range::not_negative);
-    f("alpha", o.alpha, Range::below_1);
-    f("eps", o.eps, Range::not_negative);
-    f("weight_decay", o.weight_decay, Range::not_negative);
-    f("momentum", o.momentum, Range::not_negative);
-    f("centered", o.centered, Range::any);
-    f("maximize", o.maximize, Range::any);
+  template <class F>
+  static void options(const F& f) {
+    f(LISTED(lr, not_negative));
+    f(LISTED(alpha, below_1));
+    f(LISTED(eps, not_negative));
+    f(LISTED(weight_decay, not_negative));
+    f(LISTED(momentum, not_negative));
+    f(LISTED(centered, any));
+    f(LISTED(maximize, any));
   }
   static void check_together(const RMSpropOptions&) {}
   static auto step(const RMSpropOptions& o, const kernels::StepCount& count) { return kernels::RmspropStep(o, count); }
@@ -121,15 +144,16 @@ struct Definition<RMSpropOptions> {
 
 template <>
 struct Definition<AdagradOptions> {
+  using O = AdagradOptions;
   static constexpr const char *name = "Adagrad", *states[] = {"sum"}, *scalar = nullptr;
-  template <class O, class F>
-  static void options(O& o, const F& f) {
-    f("lr", o.lr, Range::not_negative);
-    f("lr_decay", o.lr_decay, Range::not_negative);
-    f("weight_decay", o.weight_decay, Range::not_negative);
-    f("initial_accumulator_value", o.initial_accumulator_value, Range::not_negative);
-    f("eps", o.eps, Range::not_negative);
-    f("maximize", o.maximize, Range::any);
+  template <class F>
+  static void options(const F& f) {
+    f(LISTED(lr, not_negative));
+    f(LISTED(lr_decay, not_negative));
+    f(LISTED(weight_decay, not_negative));
+    f(LISTED(initial_accumulator_value, not_negative));
+    f(LISTED(eps, not_negative));
+    f(LISTED(maximize, any));
   }
   static void check_together(const AdagradOptions&) {}
   static auto step(const AdagradOptions& o, const kernels::StepCount& count) { return kernels::AdagradStep(o, count); }
@@ -137,14 +161,15 @@ struct Definition<AdagradOptions> {
 
 template <>
 struct Definition<LionOptions> {
+  using O = LionOptions;
   static constexpr const char *name = "Lion", *states[] = {"exp_avg"}, *scalar = nullptr;
-  template <class O, class F>
-  static void options(O& o, const F& f) {
-    f("lr", o.lr, Range::not_negative);
-    f("beta1", o.beta1, Range::below_1);
-    f("beta2", o.beta2, Range::below_1);
-    f("weight_decay", o.weight_decay, Range::not_negative);
-    f("maximize", o.maximize, Range::any);
+  template <class F>
+  static void options(const F& f) {
+    f(LISTED(lr, not_negative));
+    f(LISTED(beta1, below_1));
+    f(LISTED(beta2, below_1));
+    f(LISTED(weight_decay, not_negative));
+    f(LISTED(maximize, any));
   }
   static void check_together(const LionOptions&) {}
   static auto step(const LionOptions& o, const kernels::StepCount& count) { return kernels::LionStep(o, count); }
@@ -152,14 +177,15 @@ struct Definition<LionOptions> {
 
 template <>
 struct Definition<AdadeltaOptions> {
+  using O = AdadeltaOptions;
   static constexpr const char *name = "Adadelta", *states[] = {"square_avg", "acc_delta"}, *scalar = nullptr;
-  template <class O, class F>
-  static void options(O& o, const F& f) {
-    f("lr", o.lr, Range::not_negative);
-    f("rho", o.rho, Range::below_1);
-    f("eps", o.eps, Range::not_negative);
-    f("weight_decay", o.weight_decay, Range::not_negative);
-    f("maximize", o.maximize, Range::any);
+  template <class F>
+  static void options(const F& f) {
+    f(LISTED(lr, not_negative));
+    f(LISTED(rho, below_1));
+    f(LISTED(eps, not_negative));
+    f(LISTED(weight_decay, not_negative));
+    f(LISTED(maximize, any));
   }
   static void check_together(const AdadeltaOptions&) {}
   static auto step(const AdadeltaOptions& o, const kernels::StepCount& count) {
@@ -170,20 +196,21 @@ struct Definition<AdadeltaOptions> {
 // Its step is no kernel (adafactor.cpp): all that is asked of it here are its states.
 template <>
 struct Definition<AdafactorOptions> {
+  using O = AdafactorOptions;
   static constexpr const char *name = "Adafactor", *states[] = {"row_var", "col_var", "variance"}, *scalar = nullptr;
-  template <class O, class F>
-  static void options(O& o, const F& f) {
-    f("lr", o.lr, Range::not_negative);
-    f("beta2_decay", o.beta2_decay, Range::any);
-    f("eps1", o.eps1, Range::not_negative);
-    f("eps2", o.eps2, Range::not_negative);
-    f("d", o.d, Range::not_negative);
-    f("weight_decay", o.weight_decay, Range::not_negative);
-    f("maximize", o.maximize, Range::any);
+  template <class F>
+  static void options(const F& f) {
+    f(LISTED(lr, not_negative));
+    f(LISTED(beta2_decay, any));
+    f(LISTED(eps1, not_negative));
+    f(LISTED(eps2, not_negative));
+    f(LISTED(d, not_negative));
+    f(LISTED(weight_decay, not_negative));
+    f(LISTED(maximize, any));
   }
   static void check_together(const AdafactorOptions& o) {
-    if (o.beta2_decay > 0) check::fail(name, "beta2_decay is ", o.beta2_decay, ": it must not be positive");
-    if (o.d < 1) check::fail(name, "d is ", o.d, ": it must be at least 1");
+    if (o.beta2_decay() > 0) check::fail(name, "beta2_decay is ", o.beta2_decay(), ": it must not be positive");
+    if (o.d() < 1) check::fail(name, "d is ", o.d(), ": it must be at least 1");
   }
   struct States {
     unsigned states() const { return 7; }
@@ -196,11 +223,11 @@ struct Definition<AdafactorOptions> {
 template <class Options>
 StateSpec checked_spec(const Options& o) {
   using D = Definition<Options>;
-  D::options(o, [](const char* name, const auto& value, Range range) {
-    const auto number = static_cast<double>(value);
-    if (range == Range::not_negative) check_not_negative(D::name, name, number);
-    if (range == Range::below_1) check_share(D::name, name, number);
-    if (!std::isfinite(number)) check::fail(D::name, name, " is ", number, ": it must be finite");
+  D::options([&](const Listed<Options>& option) {
+    const double value = option.get(o);
+    if (option.range == Range::not_negative) check_not_negative(D::name, option.name, value);
+    if (option.range == Range::below_1) check_share(D::name, option.name, value);
+    if (!std::isfinite(value)) check::fail(D::name, option.name, " is ", value, ": it must be finite");
   });
   D::check_together(o);
   double scalar = 1;
@@ -215,27 +242,14 @@ template <class Options>
 Options options_of(const std::vector<Optimizer::Option>& list) {
   Options o;
   auto next = list.begin();
-  Definition<Options>::options(
-      o, [&](const char*, auto& value, Range) { value = static_cast<std::decay_t<decltype(value)>>((next++)->value); });
-  return o;
-}
-
-template <class Options>
-Options with_lr(double lr) {
-  Options o;
-  o.lr = lr;
-  return o;
-}
-
-SGDOptions with_momentum(double lr, double momentum) {
-  SGDOptions o;
-  o.lr = lr, o.momentum = momentum;
+  Definition<Options>::options([&](const Listed<Options>& option) { option.set(o, (next++)->value); });
   return o;
 }
 
 }  // namespace
 
-SGD::SGD(const Parameters& parameters, double lr, double momentum) : SGD(parameters, with_momentum(lr, momentum)) {}
+SGD::SGD(const Parameters& parameters, double lr, double momentum)
+    : SGD(parameters, SGDOptions().lr(lr).momentum(momentum)) {}
 
 template <class Options>
 GroupedOptimizer<Options>::GroupedOptimizer(const Parameters& parameters, const Options& options)
@@ -243,7 +257,7 @@ GroupedOptimizer<Options>::GroupedOptimizer(const Parameters& parameters, const 
 
 template <class Options>
 GroupedOptimizer<Options>::GroupedOptimizer(const Parameters& parameters, double lr)
-    : GroupedOptimizer(parameters, with_lr<Options>(lr)) {}
+    : GroupedOptimizer(parameters, Options().lr(lr)) {}
 
 template <class Options>
 GroupedOptimizer<Options>::GroupedOptimizer(const std::vector<Group<Options>>& groups)
@@ -288,8 +302,8 @@ StateSpec GroupedOptimizer<Options>::state_spec_under(const std::vector<Option>&
 template <class Options>
 std::vector<Optimizer::Option> GroupedOptimizer<Options>::option_list(std::size_t group) const {
   std::vector<Option> list;
-  Definition<Options>::options(options(group), [&](const char* name, const auto& value, Range) {
-    list.push_back({name, static_cast<double>(value)});
+  Definition<Options>::options([&](const Listed<Options>& option) {
+    list.push_back({option.name, option.get(options(group))});
   });
   return list;
 }
@@ -313,7 +327,7 @@ void GroupedOptimizer<Options>::step() {
     const kernels::StepCount count{slot.steps, slot.is_new, &slot.scalar};
     const Part part = part_of(slot);
     fused.add(slot.parameter, slot.parameter.grad(), slot.state, Definition<Options>::step(options(group), count),
-              part.begin, part.size, options(group).maximize ? -1 : 1);
+              part.begin, part.size, options(group).maximize() ? -1 : 1);
   });
   fused.run();
   exchange_parameters();

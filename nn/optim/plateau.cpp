@@ -16,21 +16,21 @@ constexpr const char* op = "ReduceLROnPlateau";
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const PlateauOptions& options)
     : optimizer_(optimizer),
       options_(options),
-      best_(options.mode == PlateauOptions::Mode::min ? std::numeric_limits<double>::infinity()
-                                                      : -std::numeric_limits<double>::infinity()) {
-  check_share(op, "factor", options.factor);
-  check_not_negative(op, "threshold", options.threshold);
-  check_not_negative(op, "min_lr", options.min_lr);
-  check_not_negative(op, "eps", options.eps);
-  if (options.patience < 0 || options.cooldown < 0)
-    check::fail(op, "patience is ", options.patience, ", cooldown ", options.cooldown, ": neither may be negative");
+      best_(options.mode() == PlateauOptions::Mode::min ? std::numeric_limits<double>::infinity()
+                                                        : -std::numeric_limits<double>::infinity()) {
+  check_share(op, "factor", options.factor());
+  check_not_negative(op, "threshold", options.threshold());
+  check_not_negative(op, "min_lr", options.min_lr());
+  check_not_negative(op, "eps", options.eps());
+  if (options.patience() < 0 || options.cooldown() < 0)
+    check::fail(op, "patience is ", options.patience(), ", cooldown ", options.cooldown(), ": neither may be negative");
 }
 
 bool ReduceLROnPlateau::better(double metric) const {
-  const double sign = options_.mode == PlateauOptions::Mode::min ? -1 : 1;
-  const double bound = options_.threshold_mode == PlateauOptions::Threshold::rel
-                           ? best_ * (1 + sign * options_.threshold)
-                           : best_ + sign * options_.threshold;
+  const double sign = options_.mode() == PlateauOptions::Mode::min ? -1 : 1;
+  const double bound = options_.threshold_mode() == PlateauOptions::Threshold::rel
+                           ? best_ * (1 + sign * options_.threshold())
+                           : best_ + sign * options_.threshold();
   return sign < 0 ? metric < bound : metric > bound;
 }
 
@@ -40,12 +40,12 @@ void ReduceLROnPlateau::step(double metric) {
   const bool cooling = cooldown_ > 0;
   if (cooling) --cooldown_;
   bad_ = improved || cooling ? 0 : bad_ + 1;
-  if (bad_ <= options_.patience) return;
+  if (bad_ <= options_.patience()) return;
   for (std::size_t g = 0; g < optimizer_.groups(); ++g) {
-    const double before = optimizer_.lr(g), after = std::max(before * options_.factor, options_.min_lr);
-    if (before - after > options_.eps) optimizer_.set_lr(g, after);
+    const double before = optimizer_.lr(g), after = std::max(before * options_.factor(), options_.min_lr());
+    if (before - after > options_.eps()) optimizer_.set_lr(g, after);
   }
-  cooldown_ = options_.cooldown;
+  cooldown_ = options_.cooldown();
   bad_ = 0;
 }
 

@@ -176,40 +176,41 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_s
   constexpr const char* op = "OneCycleLR";
   check_not_negative(op, "max_lr", max_lr);
   check_positive(op, "total_steps", total_steps);
-  if (!(options.pct_start >= 0 && options.pct_start <= 1))
-    check::fail(op, "pct_start is ", options.pct_start, ": it must be in 0 … 1");
-  if (!(options.div_factor > 0 && options.final_div_factor > 0))
-    check::fail(op, "div_factor is ", options.div_factor, ", final_div_factor ", options.final_div_factor,
+  if (!(options.pct_start() >= 0 && options.pct_start() <= 1))
+    check::fail(op, "pct_start is ", options.pct_start(), ": it must be in 0 … 1");
+  if (!(options.div_factor() > 0 && options.final_div_factor() > 0))
+    check::fail(op, "div_factor is ", options.div_factor(), ", final_div_factor ", options.final_div_factor(),
                 ": both must be positive");
-  check_share(op, "base_momentum", options.base_momentum);
-  check_share(op, "max_momentum", options.max_momentum);
-  if (options.cycle_momentum) check_momentum();
+  check_share(op, "base_momentum", options.base_momentum());
+  check_share(op, "max_momentum", options.max_momentum());
+  if (options.cycle_momentum()) check_momentum();
   step();
 }
 
 double OneCycleLR::at(std::int64_t t, double start, double peak, double end) const {
-  const double steps = static_cast<double>(total_), now = static_cast<double>(t), top = options_.pct_start * steps - 1;
+  const double steps = static_cast<double>(total_), now = static_cast<double>(t),
+               top = options_.pct_start() * steps - 1;
   const auto between = [&](double from, double to, double begin, double last) {
     const double done = last > begin ? (now - begin) / (last - begin) : 1;
-    return options_.anneal_strategy == Anneal::cos ? to + (from - to) / 2 * (std::cos(pi * done) + 1)
-                                                   : (to - from) * done + from;
+    return options_.anneal_strategy() == Anneal::cos ? to + (from - to) / 2 * (std::cos(pi * done) + 1)
+                                                     : (to - from) * done + from;
   };
   if (now <= top) return between(start, peak, 0, top);
-  if (!options_.three_phase) return between(peak, end, top, steps - 1);
-  const double down = 2 * options_.pct_start * steps - 2;
+  if (!options_.three_phase()) return between(peak, end, top, steps - 1);
+  const double down = 2 * options_.pct_start() * steps - 2;
   return now <= down ? between(peak, start, top, down) : between(start, end, down, steps - 1);
 }
 
 double OneCycleLR::next(std::int64_t t, double, double) const {
   if (t > total_) check::fail("OneCycleLR", "step ", t, " is past total_steps, ", total_);
-  const double first = max_ / options_.div_factor;
-  return at(t, first, max_, first / options_.final_div_factor);
+  const double first = max_ / options_.div_factor();
+  return at(t, first, max_, first / options_.final_div_factor());
 }
 
 void OneCycleLR::step() {
   Schedule::step();
   const OneCycleOptions& o = options_;
-  if (o.cycle_momentum) set_momentum(at(position(), o.max_momentum, o.base_momentum, o.max_momentum));
+  if (o.cycle_momentum()) set_momentum(at(position(), o.max_momentum(), o.base_momentum(), o.max_momentum()));
 }
 
 NoamLR::NoamLR(Optimizer& optimizer, std::int64_t d_model, std::int64_t warmup_steps)

@@ -122,7 +122,7 @@ class Page {
   explicit Page(const AttentionPageOptions& options) : options_(options) {}
 
   void add(const AttentionRecord& r) {
-    const Sheet s = sheet_of(r, options_.max_tokens);
+    const Sheet s = sheet_of(r, options_.max_tokens());
     json entry{{"layer", number_of(layers_, r.layer)},
                {"frame", frames_.at({r.step, r.call})},
                {"kind", r.kind == AttentionKind::self ? "self" : "cross"},
@@ -213,8 +213,8 @@ class Page {
     const std::size_t before = blocks_.list.size();
     const std::size_t number = number_of(blocks_, base64(deflated(bytes)));
     if (blocks_.list.size() > before) bytes_ += blocks_.list.back().size();
-    if (bytes_ > options_.max_bytes)
-      check::fail(op, "the page would have more than max_bytes = ", options_.max_bytes,
+    if (bytes_ > options_.max_bytes())
+      check::fail(op, "the page would have more than max_bytes = ", options_.max_bytes(),
                   " bytes: record fewer steps, or shorter sequences");
     return number;
   }
@@ -230,7 +230,7 @@ class Page {
 
 std::string attention_page(const AttentionRecording& recording, const AttentionPageOptions& options) {
   if (recording.records().empty()) check::fail(op, "the recording is empty: there is nothing to show");
-  if (options.max_tokens < 1) check::fail(op, "max_tokens is ", options.max_tokens, ": it must be positive");
+  if (options.max_tokens() < 1) check::fail(op, "max_tokens is ", options.max_tokens(), ": it must be positive");
   Page page(options);
   page.number_frames(recording);
   for (const AttentionRecord& r : recording.records()) page.add(r);

@@ -107,9 +107,9 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
   if (embeddings.rank() != 2 || embeddings.size(1) < 2)
     check::fail(op, "embeddings is ", embeddings.shape(), ": it must be (N, D), a row for each token, D at least 2");
   const std::int64_t rows = embeddings.size(0), D = embeddings.size(1);
-  check_count("tokens", options.tokens.size(), rows);
-  check_count("groups", options.groups.size(), rows);
-  for (const std::int64_t g : options.groups)
+  check_count("tokens", options.tokens().size(), rows);
+  check_count("groups", options.groups().size(), rows);
+  for (const std::int64_t g : options.groups())
     if (g < 0) check::fail(op, "groups has ", g, ": groups are numbered from 0");
 
   const NoGrad no_grad;
@@ -141,7 +141,7 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
   }
 
   Frame frame;
-  frame.title = options.title, frame.theme = options.theme;
+  frame.title = options.title(), frame.theme = options.theme();
   frame.field_width = 500, frame.field_height = 400;
   const auto label = [&](std::size_t k) {
     const double share = variance > 0 && k < principal.squares.size() ? principal.squares[k] / variance : 0;
@@ -163,14 +163,14 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
     std::int64_t unnamed = 0;
     for (const Point p : scores) points.push_back({f.at_x(p.x), f.at_y(p.y)});
     for (std::size_t i = 0; i < kept.size(); ++i) {
-      const std::size_t group = options.groups.empty() ? 0 : static_cast<std::size_t>(options.groups[kept[i]]);
-      const std::string name = options.tokens.empty() ? std::to_string(kept[i]) : options.tokens[kept[i]];
+      const std::size_t group = options.groups().empty() ? 0 : static_cast<std::size_t>(options.groups()[kept[i]]);
+      const std::string name = options.tokens().empty() ? std::to_string(kept[i]) : options.tokens()[kept[i]];
       f.drawing.add(Dot{points[i].x, points[i].y, radius, series_color(f.look(), group), opacity,
                         shorten(printable(name), longest_label)});
     }
     Names names(f, points, radius);
-    for (std::size_t i = 0; i < kept.size() && !options.tokens.empty(); ++i)
-      unnamed += !names.write(f.drawing, points[i], shorten(printable(options.tokens[kept[i]]), 20));
+    for (std::size_t i = 0; i < kept.size() && !options.tokens().empty(); ++i)
+      unnamed += !names.write(f.drawing, points[i], shorten(printable(options.tokens()[kept[i]]), 20));
     return unnamed;
   };
   Frame trial = frame;
@@ -181,9 +181,7 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
 }
 
 Figure embedding_map(const Tensor& embeddings, const std::vector<std::string>& tokens, const std::string& title) {
-  EmbeddingMapOptions options;
-  options.title = title, options.tokens = tokens;
-  return embedding_map(embeddings, options);
+  return embedding_map(embeddings, EmbeddingMapOptions().title(title).tokens(tokens));
 }
 
 }  // namespace fit::plot

@@ -164,18 +164,18 @@ std::string inverted(const Tensor& mask) {  // boolean [B, H, 1|Sq, Sk]
 std::string explain(const AttentionOptions& options, std::int64_t queries, std::int64_t keys) {
   if (queries < 1 || keys < 1)
     check::fail(op, queries, " queries and ", keys, " keys: there must be at least one of each");
-  if (options.window < 0) check::fail(op, "window is ", options.window, ": it must not be negative");
+  if (options.window() < 0) check::fail(op, "window is ", options.window(), ": it must not be negative");
   const NoGrad no_grad;
   std::ostringstream out;
   out << "Attention of " << counted(queries, "query", "queries") << " to " << counted(keys, "key", "keys");
-  if (options.causal) out << ", causal";
-  if (options.window > 0) out << ", window " << options.window;
-  if (options.mask.defined()) out << ", mask " << options.mask.shape() << " (true = attend)";
+  if (options.causal()) out << ", causal";
+  if (options.window() > 0) out << ", window " << options.window();
+  if (options.mask().defined()) out << ", mask " << options.mask().shape() << " (true = attend)";
   out << ":\n";
 
   Tensor mask;  // boolean [B|1, H|1, 1|Sq, Sk]
-  if (options.mask.defined()) {
-    const Shape& s = options.mask.shape();
+  if (options.mask().defined()) {
+    const Shape& s = options.mask().shape();
     Shape four;
     if (s.rank() == 2) four = {1, 1, s[0], s[1]};
     if (s.rank() == 3) four = {s[0], 1, s[1], s[2]};
@@ -183,7 +183,7 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
     if (four.rank() != 4 || four[0] == 0 || four[1] == 0 || (four[2] != 1 && four[2] != queries) || four[3] != keys)
       check::fail(op, "the mask is ", s, " for ", queries, " queries and ", keys,
                   " keys: it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
-    const Tensor numbers = options.mask.detach().to(float64);
+    const Tensor numbers = options.mask().detach().to(float64);
     for (const double v : numbers.data<double>())
       if (v != 0 && v != 1)
         check::fail(op, "the mask has the value ", v,
@@ -198,7 +198,7 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
   for (std::int64_t i = 0; i < B * H; ++i) {
     const Tensor one =
         mask.defined() ? reshape(Tensor(mask[{i / H, range(i % H, i % H + 1)}]), {1, mask.size(2), keys}) : mask;
-    Visibility v = plot::visibility(one, options.causal, options.window, queries, keys);
+    Visibility v = plot::visibility(one, options.causal(), options.window(), queries, keys);
     const auto [at, is_new] = known.emplace(v.why, cases.size());
     if (is_new) cases.emplace_back(std::move(v), std::vector<std::int64_t>());
     cases[at->second].second.push_back(i);
@@ -230,9 +230,7 @@ std::string explain(const Tensor& mask) {
   check::defined(op, "mask", mask);
   if (mask.rank() < 2 || mask.rank() > 4 || mask.numel() == 0)
     check::fail(op, "the mask is ", mask.shape(), ": it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
-  AttentionOptions o;
-  o.mask = mask;
-  return explain(o, mask.size(-2) == 1 ? mask.size(-1) : mask.size(-2), mask.size(-1));
+  return explain(AttentionOptions().mask(mask), mask.size(-2) == 1 ? mask.size(-1) : mask.size(-2), mask.size(-1));
 }
 
 std::string explain_padding(const Tensor& ids, std::int64_t pad_token_id) {

@@ -294,11 +294,11 @@ class Graph {
 std::string draw(const Tensor& loss, const StateDict& names, const GraphToDotOptions& options,
                  std::map<std::string, std::string> classes) {
   check::defined(op, "the loss", loss);
-  if (options.max_nodes < 1) check::fail(op, "max_nodes is ", options.max_nodes, ": it must be positive");
+  if (options.max_nodes() < 1) check::fail(op, "max_nodes is ", options.max_nodes(), ": it must be positive");
   if (!loss.impl()->node)
     check::fail(op, "the loss of shape ", loss.shape(), " has no graph: nothing that it comes from wants a gradient, ",
                 "or it was computed under NoGrad");
-  return Graph(loss, names, std::move(classes)).dot(static_cast<std::size_t>(options.max_nodes));
+  return Graph(loss, names, std::move(classes)).dot(static_cast<std::size_t>(options.max_nodes()));
 }
 
 }  // namespace

@@ -198,14 +198,14 @@ std::int64_t grid_columns(std::int64_t n) {
 Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t all_rows, std::int64_t all_cols,
             const Options& options, bool name_heads) {
   const Matrix& first = matrices.front();
-  const Look& look = look_of(options.theme);
-  const auto x = labels_of(op, "column", options.x, all_cols, first.col_block);
-  const auto y = labels_of(op, "row", options.y, all_rows, first.row_block);
+  const Look& look = look_of(options.theme());
+  const auto x = labels_of(op, "column", options.x(), all_cols, first.col_block);
+  const auto y = labels_of(op, "row", options.y(), all_rows, first.row_block);
   const Scale scale = scale_of(matrices, options);
   const auto count = static_cast<std::int64_t>(matrices.size());
   const std::int64_t columns = grid_columns(count), rows = (count + columns - 1) / columns;
-  const bool values = wants_values(first, options) && (count == 1 || options.annotate.value_or(false));
-  const Cells cell = cell_size(first, values, count == 1 && !options.x.empty(),
+  const bool values = wants_values(first, options) && (count == 1 || options.annotate().value_or(false));
+  const Cells cell = cell_size(first, values, count == 1 && !options.x().empty(),
                                count == 1 ? 440 : std::max(150.0, 720.0 / static_cast<double>(columns)));
   const Panel model{first, scale, x, y, cell, values, look};
   const ColumnLabels below = column_labels(x, cell.w);
@@ -214,18 +214,18 @@ Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t al
   const double cells_w = w * static_cast<double>(columns) + gap * static_cast<double>(columns - 1);
   const double cells_h = (h + head_height) * static_cast<double>(rows) + gap * static_cast<double>(rows - 1);
 
-  const std::string title = shorten(printable(options.title), longest_title), note = note_on(first);
+  const std::string title = shorten(printable(options.title()), longest_title), note = note_on(first);
   const double title_w = std::max(title_width(title, title_size), text_width(note, tick_size));
-  double left = padding + (options.ylabel.empty() ? 0 : axis_height) + widest_label(y, model.row_stride()) + tick_gap;
+  double left = padding + (options.ylabel().empty() ? 0 : axis_height) + widest_label(y, model.row_stride()) + tick_gap;
   left = std::max({left, padding + below.left, padding + (title_w - cells_w) / 2});
   const double top = padding + (title.empty() ? 0 : title_height);
   const double cells_bottom = top + cells_h;
-  const ColorBar bar(scale, look, cells_h - head_height, options.bar_label);
-  const double right = left + cells_w + (options.colorbar ? bar_gap + bar.width() : 0);
+  const ColorBar bar(scale, look, cells_h - head_height, options.bar_label());
+  const double right = left + cells_w + (options.colorbar() ? bar_gap + bar.width() : 0);
   const double width = std::max(right, left + cells_w / 2 + title_w / 2) + padding;
   const double note_height = note.empty() ? 0 : axis_height;
   const double height =
-      cells_bottom + tick_gap + below.height + (options.xlabel.empty() ? 0 : axis_height) + note_height + padding - 4;
+      cells_bottom + tick_gap + below.height + (options.xlabel().empty() ? 0 : axis_height) + note_height + padding - 4;
 
   Drawing drawing;
   drawing.add(Description{description(first, scale)});
@@ -245,12 +245,12 @@ Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t al
     if (!s.empty())
       drawing.text(at_x, at_y, shorten(s, longest_title), {label_size, Anchor::middle, look.ink, false, angle});
   };
-  label(left + cells_w / 2, height - note_height - padding, options.xlabel, 0);
-  label(padding + label_size * 0.8, top + cells_h / 2, options.ylabel, -90);
+  label(left + cells_w / 2, height - note_height - padding, options.xlabel(), 0);
+  label(padding + label_size * 0.8, top + cells_h / 2, options.ylabel(), -90);
   if (!note.empty())
     drawing.text(left + cells_w / 2, height - padding, note, {tick_size, Anchor::middle, look.soft_ink});
-  if (options.colorbar) bar.draw(drawing, left + cells_w + bar_gap, top + head_height);
-  return {width, height, options.theme, std::move(drawing)};
+  if (options.colorbar()) bar.draw(drawing, left + cells_w + bar_gap, top + head_height);
+  return {width, height, options.theme(), std::move(drawing)};
 }
 
 }  // namespace
@@ -274,14 +274,13 @@ Figure heads(const Tensor& weights, const Options& options) {
     matrices.back().whole = false;
   }
   Options shared = options;
-  if (!shared.vmin && !diverges(shared.colormap.value_or(Colormap::viridis))) shared.vmin = 0;
+  if (!shared.vmin() && !diverges(shared.colormap().value_or(Colormap::viridis))) shared.vmin(0);
   return grid(op, matrices, shown.size(1), shown.size(2), shared, true);
 }
 
 Figure heads(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title) {
-  Options options;
-  options.title = title, options.x = tokens, options.y = tokens, options.xlabel = "Key", options.ylabel = "Query";
-  options.bar_label = "Attention weight";
+  const auto options =
+      Options().title(title).x(tokens).y(tokens).xlabel("Key").ylabel("Query").bar_label("Attention weight");
   return heads(weights, options);
 }
 
@@ -293,7 +292,7 @@ Figure difference(const Tensor& a, const Tensor& b, const Options& options) {
                 ": both must be of one shape, (Sq, Sk), (H, Sq, Sk) or (B, H, Sq, Sk), with no axis of size 0");
   const NoGrad no_grad;
   Options signed_map = options;
-  if (!options.colormap) signed_map.colormap = Colormap::rdbu;
+  if (!options.colormap()) signed_map.colormap(Colormap::rdbu);
   const auto minus = [&] { return a.to(float64) - b.to(float64); };
   if (a.rank() > 2) return heads(minus(), signed_map);
   return heatmap(minus(), signed_map);

@@ -62,8 +62,8 @@ void draw_series(Frame& frame, const Bins& bins, std::size_t series, double floo
 
 Figure histogram(const StateDict& values, const HistogramOptions& options) {
   if (values.empty()) check::fail(op, "no values were given: there must be one at least");
-  if (options.bins && (*options.bins < 1 || *options.bins > most_bins))
-    check::fail(op, "bins is ", *options.bins, ": it must be in 1 … ", most_bins);
+  if (options.bins() && (*options.bins() < 1 || *options.bins() > most_bins))
+    check::fail(op, "bins is ", *options.bins(), ": it must be in 1 … ", most_bins);
   const NoGrad no_grad;
   std::vector<std::vector<double>> series;
   Frame frame;
@@ -82,14 +82,15 @@ Figure histogram(const StateDict& values, const HistogramOptions& options) {
   for (const auto& s : series) all.insert(all.end(), s.begin(), s.end());
   if (all.empty()) check::fail(op, "there is no finite value among ", not_finite, ": there must be one at least");
   const auto [least, most] = std::minmax_element(all.begin(), all.end());
-  double low = options.low.value_or(*least), high = options.high.value_or(*most);
-  const bool whole = !options.low && !options.high && !options.bins && std::abs(low) < 1e9 && std::abs(high) < 1e9 &&
+  double low = options.low().value_or(*least), high = options.high().value_or(*most);
+  const bool whole = !options.low() && !options.high() && !options.bins() && std::abs(low) < 1e9 &&
+                     std::abs(high) < 1e9 &&
                      std::all_of(all.begin(), all.end(), [](double v) { return v == std::floor(v); });
-  if (!options.low && !options.high && low == high && !whole) {
+  if (!options.low() && !options.high() && low == high && !whole) {
     const double around = low == 0 ? 0.5 : std::abs(low) / 2;
     low -= around, high += around;
   }
-  Bins bins{low, high, options.bins ? *options.bins : bins_of(all, low, high, whole), {}};
+  Bins bins{low, high, options.bins() ? *options.bins() : bins_of(all, low, high, whole), {}};
   if (whole && bins.count == static_cast<std::int64_t>(high - low) + 1) bins.low -= 0.5, bins.high += 0.5;
   if (!(bins.low < bins.high) || !std::isfinite(bins.high - bins.low))
     check::fail(op, "the bins go from ", bins.low, " to ", bins.high, ": low must be less than high, and both finite");
@@ -109,14 +110,14 @@ Figure histogram(const StateDict& values, const HistogramOptions& options) {
   if (not_finite > 0) frame.notes.push_back(plural(not_finite, "not finite, and left out"));
   if (outside > 0) frame.notes.push_back(plural(outside, "outside, and left out"));
 
-  frame.title = options.title, frame.xlabel = options.xlabel, frame.ylabel = options.ylabel;
-  frame.theme = options.theme;
+  frame.title = options.title(), frame.xlabel = options.xlabel(), frame.ylabel = options.ylabel();
+  frame.theme = options.theme();
   for (std::size_t i = 0; i < frame.legend.size(); ++i) frame.legend[i].color = series_color(frame.look(), i);
   frame.x.include(bins.low), frame.x.include(bins.high);
   frame.x.finish(op, "x", 0.02, 7);
-  const double floor = options.log_y ? 0.5 : 0;
-  frame.y.log = options.log_y;
-  frame.y.include(floor), frame.y.include(std::max(1.0, largest) * (options.log_y ? 1.5 : 1.05));
+  const double floor = options.log_y() ? 0.5 : 0;
+  frame.y.log = options.log_y();
+  frame.y.include(floor), frame.y.include(std::max(1.0, largest) * (options.log_y() ? 1.5 : 1.05));
   frame.y.finish(op, "y", 0, 6);
   frame.begin();
   const double opacity = series.size() == 1 ? 0.65 : 0.3;

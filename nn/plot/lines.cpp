@@ -71,10 +71,10 @@ Path path_of(const Curve& c, const Frame& frame, Rgb color, double opacity) {
 Figure lines(const std::vector<Curve>& curves, const LineOptions& options) {
   check_curves(curves);
   Frame frame;
-  frame.title = options.title, frame.xlabel = options.xlabel, frame.ylabel = options.ylabel;
-  frame.theme = options.theme;
+  frame.title = options.title(), frame.xlabel = options.xlabel(), frame.ylabel = options.ylabel();
+  frame.theme = options.theme();
   Axis &x = frame.x, &y = frame.y;
-  x.log = options.log_x, y.log = options.log_y;
+  x.log = options.log_x(), y.log = options.log_y();
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const Curve& c = curves[i];
     for (std::size_t k = 0; k < c.y.size(); ++k)
@@ -86,7 +86,7 @@ Figure lines(const std::vector<Curve>& curves, const LineOptions& options) {
   frame.begin();
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const Rgb color = series_color(frame.look(), i);
-    const bool smooth = options.smooth && curves[i].y.size() >= 200;
+    const bool smooth = options.smooth() && curves[i].y.size() >= 200;
     frame.drawing.add(path_of(curves[i], frame, color, smooth ? 0.25 : 1));
     if (smooth) frame.drawing.add(path_of(running_mean(curves[i], y), frame, color, 1));
   }

@@ -75,30 +75,30 @@ Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
     for (const double v : m.values)
       if (std::isfinite(v)) low = std::min(low, v), high = std::max(high, v);
   if (low > high) low = 0, high = 1;
-  Colormap map = options.colormap.value_or(Colormap::viridis);
-  if (options.theme == Theme::dark && map == Colormap::blues) map = Colormap::night;
-  if (options.theme == Theme::dark && map == Colormap::rdbu) map = Colormap::dusk;
+  Colormap map = options.colormap().value_or(Colormap::viridis);
+  if (options.theme() == Theme::dark && map == Colormap::blues) map = Colormap::night;
+  if (options.theme() == Theme::dark && map == Colormap::rdbu) map = Colormap::dusk;
   if (diverges(map)) {
     high = std::max(std::abs(low), std::abs(high));
-    if (options.vmin) high = std::abs(*options.vmin);
-    if (options.vmax) high = std::abs(*options.vmax);
+    if (options.vmin()) high = std::abs(*options.vmin());
+    if (options.vmax()) high = std::abs(*options.vmax());
     low = -high;
   }
-  low = options.vmin.value_or(low);
-  high = options.vmax.value_or(high);
+  low = options.vmin().value_or(low);
+  high = options.vmax().value_or(high);
   // A constant matrix takes the middle of the scale, regardless of rounding.
   if (high - low <= 1e-6 * std::max(std::abs(low), std::abs(high))) {
     const double around = high == 0 ? 1 : std::abs(high);
-    low = options.vmin.value_or(high - around);
-    high = options.vmax.value_or(high + around);
+    low = options.vmin().value_or(high - around);
+    high = options.vmax().value_or(high + around);
   }
   if (!(high > low) || !std::isfinite(high - low))
     check::fail("plot", "the scale goes from ", low, " to ", high, ": vmin must be less than vmax, and both finite");
-  return {low, high, map, look_of(options.theme).not_finite};
+  return {low, high, map, look_of(options.theme()).not_finite};
 }
 
 bool wants_values(const Matrix& m, const Options& options) {
-  return options.annotate.value_or(std::max(m.rows, m.cols) <= 12);
+  return options.annotate().value_or(std::max(m.rows, m.cols) <= 12);
 }
 
 }  // namespace fit::plot

@@ -22,13 +22,18 @@ Figure positional(std::int64_t d_model, std::int64_t T, Theme theme) {
     for (std::int64_t t = 0; t < T; ++t) curve.y.push_back(p[t * d_model + c]);
     curves.push_back(std::move(curve));
   }
-  Options map;
-  map.title = "Positional encoding", map.xlabel = "Position", map.ylabel = "Dimension";
-  map.vmin = -1, map.vmax = 1, map.colormap = Colormap::rdbu, map.theme = theme;
+  const auto map = Options()
+                       .title("Positional encoding")
+                       .xlabel("Position")
+                       .ylabel("Dimension")
+                       .vmin(-1)
+                       .vmax(1)
+                       .colormap(Colormap::rdbu)
+                       .theme(theme);
   Figure picture = heatmap(upright, map);
   if (curves.empty()) return picture;
-  LineOptions beside("Selected dimensions", "Position", "Encoding value");
-  beside.theme = theme;
+  const auto beside =
+      LineOptions().title("Selected dimensions").xlabel("Position").ylabel("Encoding value").theme(theme);
   return side_by_side({picture, lines(curves, beside)});
 }
 

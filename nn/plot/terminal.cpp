@@ -82,8 +82,8 @@ void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& optio
     for (std::string& label : all) label = shorten(label, most_label);
     return all;
   };
-  const auto x = labels("column", options.x, matrix.size(1), m.col_block);
-  const auto y = labels("row", options.y, matrix.size(0), m.row_block);
+  const auto x = labels("column", options.x(), matrix.size(1), m.col_block);
+  const auto y = labels("row", options.y(), matrix.size(0), m.row_block);
   const Scale scale = scale_of({m}, options);
   const bool colored = has_colors(out, colors), values = wants_values(m, options);
 
@@ -93,7 +93,7 @@ void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& optio
       for (std::int64_t c = 0; c < m.cols; ++c) cell = std::max(cell, code_points(m.text(r, c)) + (colored ? 2 : 4));
   const std::int64_t margin = longest(y) + 1;
 
-  if (!options.title.empty()) out << spaces(margin) << shorten(printable(options.title), longest_title) << '\n';
+  if (!options.title().empty()) out << spaces(margin) << shorten(printable(options.title()), longest_title) << '\n';
   for (std::int64_t r = 0; r < m.rows; ++r) {
     out << right_aligned(y[static_cast<std::size_t>(r)], margin - 1) << ' ';
     for (std::int64_t c = 0; c < m.cols; ++c) {
@@ -110,7 +110,7 @@ void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& optio
     out << (colored ? plain : "") << '\n';
   }
   print_column_labels(out, x, margin, cell);
-  if (!options.colorbar) return;
+  if (!options.colorbar()) return;
   out << spaces(margin) << fixed(scale.low, 3) << ' ';
   if (colored) {
     for (int i = 0; i < palette_size; i += 8) out << background(palette(scale.map)[static_cast<std::size_t>(i)]) << ' ';

@@ -45,9 +45,9 @@ Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
   const NoGrad no_grad;
   const Tensor w = of_heads(weights);
   const std::int64_t H = w.size(0), Sq = w.size(1), Sk = w.size(2);
-  const auto queries = labels_of(op, "query", options.queries, Sq), keys = labels_of(op, "key", options.keys, Sk);
-  if (!(options.least >= 0 && options.least < 1))
-    check::fail(op, "least is ", options.least, ": it must be in 0 … 1, without 1");
+  const auto queries = labels_of(op, "query", options.queries(), Sq), keys = labels_of(op, "key", options.keys(), Sk);
+  if (!(options.least() >= 0 && options.least() < 1))
+    check::fail(op, "least is ", options.least(), ": it must be in 0 … 1, without 1");
 
   std::vector<Link> links;
   std::vector<bool> broken(static_cast<std::size_t>(Sq), false);
@@ -63,7 +63,7 @@ Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
       broken[static_cast<std::size_t>(link.query)] = true;
     if (link.weight > 0 && std::isfinite(link.weight)) links.push_back(link);
   }
-  const auto weak = [&](const Link& l) { return l.weight < options.least * largest; };
+  const auto weak = [&](const Link& l) { return l.weight < options.least() * largest; };
   links.erase(std::remove_if(links.begin(), links.end(), weak), links.end());
   std::vector<std::string> notes;
   std::stable_sort(links.begin(), links.end(), [](const Link& a, const Link& b) { return a.weight < b.weight; });
@@ -75,10 +75,10 @@ Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
     notes.push_back(std::to_string(n) + (n == 1 ? " query has a weight that is" : " queries have weights that are") +
                     " not finite.");
 
-  const Look& look = look_of(options.theme);
-  const std::string title = shorten(printable(options.title), longest_title);
-  const std::string query_label = shorten(printable(options.query_label), longest_label);
-  const std::string key_label = shorten(printable(options.key_label), longest_label);
+  const Look& look = look_of(options.theme());
+  const std::string title = shorten(printable(options.title()), longest_title);
+  const std::string query_label = shorten(printable(options.query_label()), longest_label);
+  const std::string key_label = shorten(printable(options.key_label()), longest_label);
   double widest = title_width(title, title_size);
   for (const std::string& s : notes) widest = std::max(widest, text_width(s, tick_size));
   const double left = std::max({padding + column_width(queries), padding + title_width(query_label, label_size),
@@ -131,13 +131,11 @@ Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
   }
   double note_y = top + rows * row_height;
   for (const std::string& s : notes) drawing.text(middle, note_y += 16, s, {tick_size, Anchor::middle, look.soft_ink});
-  return {width, height, options.theme, std::move(drawing)};
+  return {width, height, options.theme(), std::move(drawing)};
 }
 
 Figure token_lines(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title) {
-  TokenLinesOptions options;
-  options.title = title, options.queries = tokens, options.keys = tokens;
-  return token_lines(weights, options);
+  return token_lines(weights, TokenLinesOptions().title(title).queries(tokens).keys(tokens));
 }
 
 }  // namespace fit::plot

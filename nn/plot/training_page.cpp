@@ -84,12 +84,12 @@ struct TrainingPage::State {
     const std::size_t end = path.size() - std::min<std::size_t>(5, path.size());
     if (!path.empty() && path.compare(end, 5, ".html") != 0)
       check::fail(op, "the path is '", path, "': it must end with .html");
-    if (options.steps < 0) check::fail(op, "steps is ", options.steps, ": it can't be negative");
-    if (!(options.seconds_between >= 0))
-      check::fail(op, "seconds_between is ", options.seconds_between, ": it must not be negative");
+    if (options.steps() < 0) check::fail(op, "steps is ", options.steps(), ": it can't be negative");
+    if (!(options.seconds_between() >= 0))
+      check::fail(op, "seconds_between is ", options.seconds_between(), ": it must not be negative");
     stem.erase(end);
-    for (const TrainingRow& row : options.before) take(row);
-    options.before.clear();
+    for (const TrainingRow& row : options.before()) take(row);
+    options.before({});
     silent = path.empty();
     if (silent) return;
     replace(stem + ".js", script());
@@ -110,8 +110,8 @@ struct TrainingPage::State {
 
   std::string data() const {
     const char* const states[] = {"running", "done", "stopped"};
-    json d{{"title", printable(options.title)},
-           {"steps", options.steps},
+    json d{{"title", printable(options.title())},
+           {"steps", options.steps()},
            {"step", step},
            {"first", first},
            {"seconds", seconds_since(start)},
@@ -128,7 +128,7 @@ struct TrainingPage::State {
   }
   std::string script() const { return "show(" + data() + ");\n"; }
   std::string html(const std::string& numbers) const {
-    return page::filled(page::training_html, {{"{{title}}", escape_xml(options.title)},
+    return page::filled(page::training_html, {{"{{title}}", escape_xml(options.title())},
                                               {"{{style}}", std::string(page::theme_css) + page::training_css},
                                               {"{{source}}", escape_xml(name(".js"))},
                                               {"{{heads}}", escape_xml(name("_heads.html"))},
@@ -161,7 +161,7 @@ struct TrainingPage::State {
       silent = true;
       std::cerr << error.what() << std::endl;
     }
-    if (options.seconds_between > 0) wait = std::max(options.seconds_between, seconds_since(begin) / share_of_time);
+    if (options.seconds_between() > 0) wait = std::max(options.seconds_between(), seconds_since(begin) / share_of_time);
     written = Clock::now();
   }
 

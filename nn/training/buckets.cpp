@@ -48,7 +48,7 @@ void DataParallel::Buckets::build(const std::vector<std::size_t>& order) {
   for (const std::size_t k : order) {
     const Tensor& p = parameters_[k].second;
     const auto fits = [&](const Bucket& b) {
-      return b.dtype == p.dtype() && bytes_of(b.dtype, b.flags + p.numel()) <= options_.bucket_bytes;
+      return b.dtype == p.dtype() && bytes_of(b.dtype, b.flags + p.numel()) <= options_.bucket_bytes();
     };
     if (buckets_.empty() || !fits(buckets_.back())) buckets_.emplace_back().dtype = p.dtype();
     Bucket& b = buckets_.back();
@@ -106,7 +106,7 @@ void DataParallel::Buckets::ready(std::size_t k) {
     order_.push_back(k);
   }
   fill(place);
-  if (options_.overlap == Overlap::yes) send(false), poll();
+  if (options_.overlap() == Overlap::yes) send(false), poll();
 }
 
 // Sends off, in their order, the buckets that are full.
@@ -172,7 +172,7 @@ void DataParallel::Buckets::hand_out(Bucket& b) {
 void DataParallel::Buckets::put_back(const Bucket& b, const Member& m, double count) {
   auto& [name, p] = parameters_[m.parameter];
   if (count == 0) return;
-  if (count < world_.size() && options_.missing == Missing::error)
+  if (count < world_.size() && options_.missing() == Missing::error)
     throw AgreedError("[DataParallel] the parameter " + name + " got a gradient on " +
                       std::to_string(static_cast<int>(count)) + " of " + std::to_string(world_.size()) +
                       " ranks: give it one on all, or let it count as zero (Missing::zero)");

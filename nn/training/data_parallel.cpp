@@ -47,7 +47,7 @@ DataParallel::DataParallel(const optim::Parameters& parameters, const DataParall
 
 DataParallel::DataParallel(const DataParallelOptions& options, World& world, const StateDict& parameters)
     : world_(world) {
-  if (options.bucket_bytes < 1) check::fail(op, "bucket_bytes is 0: it must be at least 1");
+  if (options.bucket_bytes() < 1) check::fail(op, "bucket_bytes is 0: it must be at least 1");
   check_agree(op, "parameters", parameters, world);
   StateDict trained;
   std::unordered_set<const void*> seen;

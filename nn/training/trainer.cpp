@@ -38,19 +38,22 @@ Trainer::Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader
       options_(std::move(options)),
       tokens_([](const Batch& b) { return !b.empty() && b[0].dtype() == int64 ? b[0].numel() : 0; }),
       world_(dist::world()),
-      early_(options_.patience, options_.min_delta) {
-  if (options_.steps < 0) check::fail("Trainer", "steps is ", options_.steps, ": it can't be negative");
-  if (options_.accumulate < 1) check::fail("Trainer", "accumulate is ", options_.accumulate, ": it must be at least 1");
-  if (options_.log_every < 1) check::fail("Trainer", "log_every is ", options_.log_every, ": it must be at least 1");
-  if (options_.save_every < 0) check::fail("Trainer", "save_every is ", options_.save_every, ": it can't be negative");
-  if (options_.patience < 0) check::fail("Trainer", "patience is ", options_.patience, ": it can't be negative");
-  if (!(options_.save_minutes >= 0))
-    check::fail("Trainer", "save_minutes is ", options_.save_minutes, ": it must not be negative");
-  if (!(options_.clip_norm >= 0))
-    check::fail("Trainer", "clip_norm is ", options_.clip_norm, ": it must not be negative");
-  if (std::isnan(options_.min_delta)) check::fail("Trainer", "min_delta is NaN: it must be a number");
-  if (options_.autocast != float32 && options_.autocast != bfloat16)
-    check::fail("Trainer", "autocast is ", options_.autocast, ": it must be bfloat16, or float32 for none");
+      early_(options_.patience(), options_.min_delta()) {
+  if (options_.steps() < 0) check::fail("Trainer", "steps is ", options_.steps(), ": it can't be negative");
+  if (options_.accumulate() < 1)
+    check::fail("Trainer", "accumulate is ", options_.accumulate(), ": it must be at least 1");
+  if (options_.log_every() < 1)
+    check::fail("Trainer", "log_every is ", options_.log_every(), ": it must be at least 1");
+  if (options_.save_every() < 0)
+    check::fail("Trainer", "save_every is ", options_.save_every(), ": it can't be negative");
+  if (options_.patience() < 0) check::fail("Trainer", "patience is ", options_.patience(), ": it can't be negative");
+  if (!(options_.save_minutes() >= 0))
+    check::fail("Trainer", "save_minutes is ", options_.save_minutes(), ": it must not be negative");
+  if (!(options_.clip_norm() >= 0))
+    check::fail("Trainer", "clip_norm is ", options_.clip_norm(), ": it must not be negative");
+  if (std::isnan(options_.min_delta())) check::fail("Trainer", "min_delta is NaN: it must be a number");
+  if (options_.autocast() != float32 && options_.autocast() != bfloat16)
+    check::fail("Trainer", "autocast is ", options_.autocast(), ": it must be bfloat16, or float32 for none");
   if (!loss_) check::fail("Trainer", "loss is empty: it must make a batch's loss");
   if (loader_.size() == 0) check::fail("Trainer", "the loader has no batches: there is nothing to train on");
   checkpoint_.add("model", model_).add("optimizer", optimizer_).add("loader", loader_).add("early_stopping", early_);
@@ -86,7 +89,7 @@ Trainer& Trainer::heads(std::function<AttentionRecording(std::int64_t)> look, st
 TrainerResult Trainer::run() {
   begin();
   const InterruptGuard interrupt;
-  ProgressBar bar(options_.steps, checkpoint_.step, world_.rank() == 0 ? options_.display : Display::none);
+  ProgressBar bar(options_.steps(), checkpoint_.step, world_.rank() == 0 ? options_.display() : Display::none);
   TrainerResult result;
   result.loss = loss_before();
   try {
@@ -116,7 +119,7 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
       if (batches == 0) optimizer_.zero_grad(), row_.clear();
       loss += backward(batch, batches);
       tokens += tokens_(batch);
-      if (++batches < options_.accumulate) continue;
+      if (++batches < options_.accumulate()) continue;
       agree(tokens);
       step(loss);
       if (checkpoint_.step == before + 1) tell_without_gradient(bar, result);
@@ -130,26 +133,26 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
         bar.print("step " + std::to_string(checkpoint_.step) + ": validation " + std::to_string(row_["validation"]));
       }
       if (look_ && due(look_every_)) look();
-      if (due(options_.log_every) || row_.count("validation")) {
+      if (due(options_.log_every()) || row_.count("validation")) {
         metrics_.add(row_);
         if (page_) page_->add(for_page(row_, tokens_since));
         tokens_since = 0;
       }
       if (over()) break;
-      if (late_ || due(options_.save_every > 0 ? options_.save_every : validate_every_)) save_last();
+      if (late_ || due(options_.save_every() > 0 ? options_.save_every() : validate_every_)) save_last();
     }
 }
 
 // A new training, or the old one as it was saved.
 void Trainer::begin() {
-  if (options_.patience > 0 && !validate_)
-    check::fail("Trainer", "patience is ", options_.patience,
+  if (options_.patience() > 0 && !validate_)
+    check::fail("Trainer", "patience is ", options_.patience(),
                 ", but there is no validation that could improve: give one by validation(), or set patience to 0");
   begin_ranks();
   if (writes()) {
     std::error_code error;
-    std::filesystem::create_directories(options_.out, error);
-    if (error) throw FileError("[Trainer] the folder " + options_.out + " can't be made: " + error.message());
+    std::filesystem::create_directories(options_.out(), error);
+    if (error) throw FileError("[Trainer] the folder " + options_.out() + " can't be made: " + error.message());
   }
   restore();
   check_folder();
@@ -157,10 +160,11 @@ void Trainer::begin() {
   note_place();
   if (writes()) {
     metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
-    plot::TrainingPageOptions o;
-    o.title = options_.title, o.steps = options_.steps;
-    for (const MetricsLog::Row& row : metrics_.rows()) o.before.push_back(for_page(row, 0));
-    page_.emplace(path("training.html"), o);
+    std::vector<plot::TrainingRow> before;
+    for (const MetricsLog::Row& row : metrics_.rows()) before.push_back(for_page(row, 0));
+    page_.emplace(
+        path("training.html"),
+        plot::TrainingPageOptions().title(options_.title()).steps(options_.steps()).before(std::move(before)));
     if (look_) look();
   }
   model_.train();
@@ -179,7 +183,7 @@ double Trainer::loss_before() const {
 }
 
 Tensor Trainer::loss_of(const Batch& batch) const {
-  const Autocast precision(options_.autocast);
+  const Autocast precision(options_.autocast());
   Tensor loss = nn::within(model_, [&] { return loss_(batch); });
   if (!loss.defined() || loss.numel() != 1)
     check::fail("Trainer", "the loss is ", loss.defined() ? "of shape " + loss.shape().str() : "undefined", " in step ",
@@ -190,7 +194,7 @@ Tensor Trainer::loss_of(const Batch& batch) const {
 // The loss of one batch, as it counts for the step; leaves its gradients. `done` of the step's batches came before.
 double Trainer::backward(const Batch& batch, std::int64_t done) {
   if (parallel_) parallel_->rows(loader_.rows().of);
-  const Tensor loss = loss_of(batch) / static_cast<double>(options_.accumulate);
+  const Tensor loss = loss_of(batch) / static_cast<double>(options_.accumulate());
   const double value = loss.item();
   if (!std::isfinite(value))
     check::fail("Trainer", "the loss is ", value, " in step ", checkpoint_.step + 1, ": ", cause_in(batch),
@@ -208,8 +212,8 @@ void Trainer::step(double loss) {
   row_["lr"] = optimizer_.lr();
   // Without clipping it is needed only where it is told.
   const std::int64_t next = checkpoint_.step + 1;
-  if (options_.clip_norm > 0 || next % options_.log_every == 0 || next == options_.steps) {
-    const double most = options_.clip_norm > 0 ? options_.clip_norm : std::numeric_limits<double>::infinity();
+  if (options_.clip_norm() > 0 || next % options_.log_every() == 0 || next == options_.steps()) {
+    const double most = options_.clip_norm() > 0 ? options_.clip_norm() : std::numeric_limits<double>::infinity();
     row_["grad_norm"] = optim::clip_grad_norm_(model_.parameters(), most);
   }
   place_.whole = false;
@@ -226,7 +230,7 @@ void Trainer::validate() {
   const Rollback train([this] { model_.train(); });
   double value;
   {
-    const Autocast precision(options_.autocast);
+    const Autocast precision(options_.autocast());
     value = validate_();
   }
   dist::broadcast(value, world_);
@@ -243,12 +247,12 @@ void Trainer::look() {
   const Rollback train([this] { model_.train(); });
   seen_.append(look_(checkpoint_.step));
   model_.train();
-  while (seen_.bytes() > most_bytes && look_every_ <= options_.steps) seen_.keep_every(look_every_ *= 2);
-  seen_.title = options_.title;
+  while (seen_.bytes() > most_bytes && look_every_ <= options_.steps()) seen_.keep_every(look_every_ *= 2);
+  seen_.title = options_.title();
   page_->heads(seen_);
 }
 
-bool Trainer::over() const { return checkpoint_.step >= options_.steps || early_.stop() || interrupted(); }
+bool Trainer::over() const { return checkpoint_.step >= options_.steps() || early_.stop() || interrupted(); }
 
 void Trainer::finish(ProgressBar& bar, End end) {
   bar.finish();
@@ -257,9 +261,9 @@ void Trainer::finish(ProgressBar& bar, End end) {
   page_.reset();
   if (stopped)
     bar.print("Stopped in step " + std::to_string(checkpoint_.step) +
-              (options_.out.empty() ? "; nothing is saved, as no folder was given"
-                                    : "; saved in " + path("last.safetensors") +
-                                          ": to go on, run it again with resume set and the same folder"));
+              (options_.out().empty() ? "; nothing is saved, as no folder was given"
+                                      : "; saved in " + path("last.safetensors") +
+                                            ": to go on, run it again with resume set and the same folder"));
   if (!writes() || metrics_.rows().empty()) return;
   plot::Curve training{"training"}, validation{"validation"};
   for (const MetricsLog::Row& row : metrics_.rows())
@@ -270,8 +274,7 @@ void Trainer::finish(ProgressBar& bar, End end) {
       }
   std::vector<plot::Curve> curves{training};
   if (!validation.y.empty()) curves.push_back(validation);
-  plot::LineOptions axes("Training", "Step", "Loss");
-  axes.smooth = true;
+  const auto axes = plot::LineOptions().title("Training").xlabel("Step").ylabel("Loss").smooth();
   plot::lines(curves, axes).save(path("loss.svg"));
 }
 

@@ -42,7 +42,7 @@ std::int64_t first_row(const Tensor& x, const F& wrong) {
 
 std::int64_t Trainer::restore() {
   const std::string last = path(last_name);
-  if (!restored_ && options_.resume && !options_.out.empty()) {
+  if (!restored_ && options_.resume() && !options_.out().empty()) {
     double there = fs::exists(last);
     dist::broadcast(there, world_);  // others need not see rank 0's disk
     if (there != 0) try {
@@ -61,20 +61,20 @@ std::int64_t Trainer::restore() {
 
 // A training that is longer than this one will be is not overwritten.
 void Trainer::check_folder() {
-  if (options_.out.empty() || last_is_ours_) return;
+  if (options_.out().empty() || last_is_ours_) return;
   double there = 0;
   if (writes() && fs::exists(path(last_name))) try {
       there = static_cast<double>(checkpoint_info(path(last_name)).step);
     } catch (const FileError&) {  // it is none, or damaged
     }
   dist::broadcast(there, world_);
-  if (there > static_cast<double>(options_.steps))
-    dist::fail_alike("Trainer", options_.out, " holds a training of ", there, " steps, this one has ", options_.steps,
-                     ": set resume to go on from it, give another folder, or remove it");
+  if (there > static_cast<double>(options_.steps()))
+    dist::fail_alike("Trainer", options_.out(), " holds a training of ", there, " steps, this one has ",
+                     options_.steps(), ": set resume to go on from it, give another folder, or remove it");
 }
 
 void Trainer::save(const char* name) {
-  if (options_.out.empty()) return;
+  if (options_.out().empty()) return;
   for (const auto& [parameter, value] : model_.named_parameters())
     if (!optim::all_finite(value.detach()))
       dist::fail_alike("Trainer", "the parameter ", parameter, " is not finite after step ", checkpoint_.step,
@@ -98,7 +98,7 @@ void Trainer::save_last() {
 
 bool Trainer::late() const {
   const std::chrono::duration<double, std::ratio<60>> minutes = std::chrono::steady_clock::now() - saved_;
-  return options_.save_minutes > 0 && minutes.count() >= options_.save_minutes;
+  return options_.save_minutes() > 0 && minutes.count() >= options_.save_minutes();
 }
 
 void Trainer::note_place() {
@@ -109,7 +109,7 @@ void Trainer::note_place() {
 // What the step that failed has taken of the loader's batches and of the random numbers, it takes again when the
 // training goes on.
 void Trainer::save_after_error(ProgressBar& bar) noexcept try {
-  if (options_.out.empty() || !place_.whole || checkpoint_.step == 0 || saved_step_ == checkpoint_.step) return;
+  if (options_.out().empty() || !place_.whole || checkpoint_.step == 0 || saved_step_ == checkpoint_.step) return;
   loader_.load_state_dict(place_.loader);
   default_generator().set_state(place_.seed, place_.calls);
   save_last();

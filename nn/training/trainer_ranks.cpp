@@ -25,7 +25,7 @@ Trainer& Trainer::validation(data::DataLoader& loader, std::int64_t every) {
 // Rank 0's values for all; what else the training depends on must agree.
 void Trainer::begin_ranks() {
   if (world_.size() == 1 || parallel_) return;
-  parallel_ = std::make_unique<dist::DataParallel>(model_, options_.parallel, world_);
+  parallel_ = std::make_unique<dist::DataParallel>(model_, options_.parallel(), world_);
   StateDict averages = optimizer_.state_dict();
   dist::broadcast(averages, world_);
   if (world_.rank() != 0) optimizer_.load_state_dict(averages);
@@ -33,7 +33,7 @@ void Trainer::begin_ranks() {
   for (const auto& [name, x] : checkpoint_.state_dict())
     if (name.rfind("model.", 0) != 0 && name.rfind("optimizer.", 0) != 0) rest.emplace_back(name, x);
   dist::check_same("Trainer", rest, "every rank must be seeded alike (manual_seed) and make the same parts", world_);
-  if (options_.shard_optimizer) optimizer_.shard(world_);
+  if (options_.shard_optimizer()) optimizer_.shard(world_);
   loader_.divide(world_.rank(), world_.size());
   if (validation_loader_) validation_loader_->divide(world_.rank(), world_.size());
 }
@@ -47,7 +47,7 @@ double Trainer::weight_of(const Batch& batch, const data::DataLoader& loader) co
 
 double Trainer::backward_ranks(const Tensor& loss, const Batch& batch, std::int64_t done) {
   std::optional<dist::DataParallel::NoSync> quiet;
-  if (done + 1 < options_.accumulate) quiet.emplace(*parallel_);
+  if (done + 1 < options_.accumulate()) quiet.emplace(*parallel_);
   return weight_ ? parallel_->backward(loss, weight_of(batch, loader_)) : parallel_->backward(loss);
 }
 

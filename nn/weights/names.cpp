@@ -10,13 +10,14 @@ constexpr const char* add_bias_kv = "it comes of add_bias_kv: make the layer wit
 
 // A layer's own names first. The names of its sublayers follow, with the prefixes that this layer's steps produce.
 NameMap own_names(const MultiHeadAttention& a) {
-  if (a.options().num_kv_heads.value_or(a.num_heads()) != a.num_heads())
-    check::fail("torch_names", "num_kv_heads is ", *a.options().num_kv_heads, ", num_heads is ", a.num_heads(),
+  if (a.options().num_kv_heads().value_or(a.num_heads()) != a.num_heads())
+    check::fail("torch_names", "num_kv_heads is ", *a.options().num_kv_heads(), ", num_heads is ", a.num_heads(),
                 ": PyTorch's nn.MultiheadAttention has as many heads of keys as of queries");
   NameMap map{rename("out_proj.*", "w_o.*")};
-  if (!a.options().add_bias_kv)
+  if (!a.options().add_bias_kv())
     map.push_back(refuse("bias_k", add_bias_kv)), map.push_back(refuse("bias_v", add_bias_kv));
-  if (a.options().kdim.value_or(a.d_model()) == a.d_model() && a.options().vdim.value_or(a.d_model()) == a.d_model())
+  if (a.options().kdim().value_or(a.d_model()) == a.d_model() &&
+      a.options().vdim().value_or(a.d_model()) == a.d_model())
     map.push_back(split("in_proj_weight", {"w_q.weight", "w_k.weight", "w_v.weight"}));
   else
     for (const char* kind : {"q", "k", "v"})

@@ -76,8 +76,7 @@ Workload loader(const char* name, int prefetch) {
           0,
           2.0,
           [=]() -> std::function<void()> {
-            data::LoaderOptions o;
-            o.batch_size = 128, o.prefetch = prefetch;
+            const auto o = data::LoaderOptions().batch_size(128).prefetch(prefetch);
             auto loader = std::make_shared<data::DataLoader>(
                 data::TensorDataset({randn({examples, size}), zeros({examples}, int64)}), o);
             return [loader] {
@@ -85,8 +84,7 @@ Workload loader(const char* name, int prefetch) {
             };
           },
           [=] {
-            data::LoaderOptions o;
-            o.batch_size = 128, o.prefetch = prefetch;
+            const auto o = data::LoaderOptions().batch_size(128).prefetch(prefetch);
             data::DataLoader loader(data::TensorDataset({arange(0, 1000, 1), arange(1000)}), o);
             double total = 0;
             for (const data::Batch& batch : loader) total += sum(batch[0]).item();

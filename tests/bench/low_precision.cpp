@@ -12,9 +12,7 @@ namespace {
 void check_autocast() {
   const auto run = [](DType dtype) {
     manual_seed(3);
-    nn::GPTOptions o;
-    o.vocab_size = 65, o.context_length = 32, o.num_layers = 2, o.num_heads = 4, o.d_model = 64;
-    nn::GPT model(o);
+    nn::GPT model(nn::GPTOptions().vocab_size(65).context_length(32).num_layers(2).num_heads(4).d_model(64));
     const Tensor ids = randint(0, 65, {2, 32}), targets = randint(0, 65, {2, 32});
     Tensor loss;
     {

@@ -91,10 +91,7 @@ Workload self_attention() {
 
 nn::GPTOptions gpt_options(std::int64_t layers, std::int64_t heads, std::int64_t C, std::int64_t vocab,
                            std::int64_t T) {
-  nn::GPTOptions o;
-  o.vocab_size = vocab, o.context_length = T;
-  o.num_layers = layers, o.num_heads = heads, o.d_model = C;
-  return o;
+  return nn::GPTOptions().vocab_size(vocab).context_length(T).num_layers(layers).num_heads(heads).d_model(C);
 }
 
 // One step of AdamW.

@@ -47,8 +47,7 @@ Workload tiny_ops(bool backward) {
 
 Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_t T, std::int64_t D, bool causal,
                    bool backward, DType dtype) {
-  AttentionOptions options;
-  options.causal = causal;
+  const auto options = AttentionOptions().causal(causal);
   const auto random = [=](std::int64_t batch, std::int64_t heads) { return randn({batch, heads, T, D}).to(dtype); };
   const double flops = (backward ? 14.0 : 4.0) * static_cast<double>(B * H * T * T * D) * (causal ? 0.5 : 1.0);
   return {name,

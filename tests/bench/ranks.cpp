@@ -35,13 +35,17 @@ int main(int argc, char** argv) {
   dist::World& world = dist::world();
   const auto get = [&](const char* name, std::int64_t otherwise) { return option(argc, argv, name, otherwise); };
   manual_seed(1);
-  nn::GPTOptions o;
-  o.vocab_size = 65, o.context_length = 64, o.num_layers = get("layers", 4), o.num_heads = 4, o.d_model = get("d", 128);
-  o.bias = false;
+  const auto o = nn::GPTOptions()
+                     .vocab_size(65)
+                     .context_length(64)
+                     .num_layers(get("layers", 4))
+                     .num_heads(4)
+                     .d_model(get("d", 128))
+                     .bias(false);
   nn::GPT model(o);
-  dist::DataParallelOptions parallel_options;
-  parallel_options.bucket_bytes = static_cast<std::size_t>(get("bucket", 1 << 20));
-  parallel_options.overlap = get("overlap", 1) ? dist::Overlap::yes : dist::Overlap::no;
+  const auto parallel_options = dist::DataParallelOptions()
+                                    .bucket_bytes(static_cast<std::size_t>(get("bucket", 1 << 20)))
+                                    .overlap(get("overlap", 1) ? dist::Overlap::yes : dist::Overlap::no);
   dist::DataParallel parallel(model, parallel_options);
   optim::AdamW optimizer(optim::decay_groups(model, optim::AdamWOptions()));
   if (get("shard", 0)) optimizer.shard(world);
@@ -70,7 +74,7 @@ int main(int argc, char** argv) {
   const dist::Traffic& t = parallel.traffic();
   if (world.rank() == 0)
     std::printf("%d %d %lld %lld %d %d %lld %lld %.1f %.3f %.3f %.3f %.0f %lld %lld\n", world.size(), num_threads(),
-                static_cast<long long>(rows), static_cast<long long>(parallel_options.bucket_bytes),
+                static_cast<long long>(rows), static_cast<long long>(parallel_options.bucket_bytes()),
                 static_cast<int>(get("overlap", 1)), static_cast<int>(get("shard", 0)),
                 static_cast<long long>(model.num_parameters()), static_cast<long long>(t.buckets),
                 t.steps ? static_cast<double>(t.sent_early) / static_cast<double>(t.steps) : 0, median(times),

@@ -238,15 +238,13 @@ const std::vector<Task>& tasks() {
       {"generate()",
        [] {
          manual_seed(1);
-         nn::GPTOptions o;
-         o.vocab_size = 11, o.context_length = 8, o.d_model = 8, o.num_heads = 2, o.num_layers = 1;
-         auto gpt = std::make_shared<nn::GPT>(o);
+         auto gpt = std::make_shared<nn::GPT>(
+             nn::GPTOptions().vocab_size(11).context_length(8).d_model(8).num_heads(2).num_layers(1));
          auto said = std::make_shared<std::vector<nn::Tokens>>();
          gpt->eval();
          return Trial{[=] {
                         manual_seed(5);
-                        nn::GenerateOptions g;
-                        g.max_new_tokens = 3, g.top_k = 4, g.top_p = 0.9;
+                        const auto g = nn::GenerateOptions().max_new_tokens(3).top_k(4).top_p(0.9);
                         *said = nn::generate(*gpt, {{1, 2}, {3}}, g);
                       },
                       [=] {
@@ -258,8 +256,7 @@ const std::vector<Task>& tasks() {
        }},
       {"an epoch of a loader that reads ahead",
        [] {
-         data::LoaderOptions o;
-         o.batch_size = 3, o.shuffle = true, o.prefetch = 2, o.seed = 3;
+         const auto o = data::LoaderOptions().batch_size(3).shuffle().prefetch(2).seed(3);
          auto loader = std::make_shared<data::DataLoader>(data::TensorDataset({arange(7)}), o);
          auto seen = std::make_shared<std::vector<Tensor>>();
          const StateDict begin = loader->state_dict();

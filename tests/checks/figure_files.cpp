@@ -17,37 +17,30 @@ void figures(const std::string& path, const std::vector<std::string>& names, plo
     f.save(path + kind + ".svg");
     f.save(path + kind + ".png");
   };
-  plot::Options o(title, names, names, "Key", "Query");
-  o.theme = theme, o.bar_label = "Weight";
+  const auto o =
+      plot::Options().title(title).x(names).y(names).xlabel("Key").ylabel("Query").theme(theme).bar_label("Weight");
   const plot::Figure map = plot::heatmap(w[0], o);
   save("heatmap", map);
   save("heads", plot::heads(w, o));
   save("difference", plot::difference(w[0], w[2], o));
-  plot::Options large(title);
-  large.theme = theme;
+  const auto large = plot::Options().title(title).theme(theme);
   save("large", plot::heatmap(randn({1500, 80}), large));
-  plot::TokenLinesOptions l;
-  l.title = title, l.queries = l.keys = names, l.theme = theme;
-  save("token_lines", plot::token_lines(w, l));
-  plot::LineOptions axes(title, "Step", "Loss");
-  axes.theme = theme, axes.smooth = true;
+  save("token_lines",
+       plot::token_lines(w, plot::TokenLinesOptions().title(title).queries(names).keys(names).theme(theme)));
+  const auto axes = plot::LineOptions().title(title).xlabel("Step").ylabel("Loss").theme(theme).smooth();
   const plot::Figure curves =
       plot::lines({{names[0], randn({400}).to(float64).to_vector<double>()}, {names[1], {1, NAN, 2}}}, axes);
   save("lines", curves);
-  plot::HistogramOptions h(title, "Value");
-  h.theme = theme;
+  const auto h = plot::HistogramOptions().title(title).xlabel("Value").theme(theme);
   save("histogram", plot::histogram({{names[0], randn({900})}, {names[1], randn({900}) + 1}}, h));
-  plot::EmbeddingMapOptions e;
-  e.title = title, e.tokens = names, e.theme = theme;
+  const auto e = plot::EmbeddingMapOptions().title(title).tokens(names).theme(theme);
   save("embedding_map", plot::embedding_map(randn({n, 9}), e));
   save("positional", plot::positional(32, 40, theme));
   save("side_by_side", plot::side_by_side({map, curves}, title));
 }
 
 void graph(const std::string& path, const nn::Layer& model, const Tensor& loss, std::int64_t max_nodes) {
-  GraphToDotOptions o;
-  o.max_nodes = max_nodes;
-  std::ofstream(path) << graph_to_dot(loss, model, o);
+  std::ofstream(path) << graph_to_dot(loss, model, GraphToDotOptions().max_nodes(max_nodes));
 }
 
 }  // namespace
@@ -70,9 +63,7 @@ int main(int argc, char** argv) {
   figures(folder + "dark_", words, plot::Theme::dark);
   figures(folder + "hostile_", hostile, plot::Theme::light);
 
-  nn::GPTOptions o;
-  o.vocab_size = 20, o.context_length = 16, o.num_layers = 6, o.num_heads = 2, o.d_model = 16;
-  const nn::GPT model(o);
+  const nn::GPT model(nn::GPTOptions().vocab_size(20).context_length(16).num_layers(6).num_heads(2).d_model(16));
   const Tensor ids = zeros({2, 4}, int64), loss = model.loss(ids, ids);
   for (const std::int64_t most : {5, 40, 1000})
     graph(folder + "gpt_" + std::to_string(most) + ".dot", model, loss, most);

@@ -6,7 +6,7 @@ order=(base threads kernels/simd matmul kernels tensor graph ops backward io  # 
   common dist layers loss models weights optim data plot metrics training all)  # nn/
 declare -A rank folder=()  # the folder that a public header belongs to
 belongs() { for header in "${@:2}"; do folder[$header]=$1; done; }
-belongs base error version bfloat16 shape memory
+belongs base error version bfloat16 shape memory option detail/option
 belongs threads parallel detail/thread_state
 belongs tensor tensor state_dict lookup detail/tensor_impl
 belongs graph graph autocast hooks observer

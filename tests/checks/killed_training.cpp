@@ -45,16 +45,16 @@ int main(int, char** argv) {
   std::vector<double> weights;
   for (std::int64_t i = 0; i < sequences.size(); ++i)
     lengths.push_back(sequences.length(i)), weights.push_back(1. + static_cast<double>(i));
-  data::LoaderOptions batches;
-  batches.batch_size = 4, batches.prefetch = 2, batches.collate = data::pad_collate({11});
-  batches.sampler =
-      argv[3] == std::string("weighted") ? data::weighted_sampler(weights, 33) : data::bucket_sampler(lengths, 3);
+  const auto batches = data::LoaderOptions()
+                           .batch_size(4)
+                           .prefetch(2)
+                           .collate(data::pad_collate({11}))
+                           .sampler(argv[3] == std::string("weighted") ? data::weighted_sampler(weights, 33)
+                                                                       : data::bucket_sampler(lengths, 3));
   data::DataLoader loader(sequences, batches);
 
   Model model;
-  optim::AdamWOptions adam;
-  adam.lr = 1e-2;
-  optim::AdamW optimizer(optim::decay_groups(model, adam));
+  optim::AdamW optimizer(optim::decay_groups(model, optim::AdamWOptions().lr(1e-2)));
   const auto up = std::make_shared<optim::LinearLR>(optimizer, 0.1, 1, 7);
   const auto down = std::make_shared<optim::CosineAnnealingLR>(optimizer, 50);
   optim::SequentialLR schedule(optimizer, {up, down}, {7});
@@ -63,23 +63,24 @@ int main(int, char** argv) {
   const auto loss = [&](const data::Batch& b) {
     const std::int64_t T = b[0].size(1);
     const Tensor input = b[0][{range(), range(0, T - 1)}], real = b[1][{range(), range(), range(0, T - 1)}];
-    nn::CrossEntropyOptions o;
-    o.ignore_index = 11;
+    const auto o = nn::CrossEntropyOptions().ignore_index(11);
     return nn::cross_entropy(model(input, real), b[0][{range(), range(1, T)}], o);
   };
-  TrainerOptions options;
-  options.out = argv[1], options.steps = std::atoi(argv[2]);
-  options.resume = true, options.save_every = 1, options.accumulate = 2, options.clip_norm = 1;
-  options.display = Display::none;
+  const auto options = TrainerOptions()
+                           .out(argv[1])
+                           .steps(std::atoi(argv[2]))
+                           .resume()
+                           .save_every(1)
+                           .accumulate(2)
+                           .clip_norm(1)
+                           .display(Display::none);
   Trainer trainer(model, optimizer, loader, loss, options);
   trainer.checkpoint().add("average", average);
   trainer.schedule(schedule).after_step([&] { average.update(); });
   trainer.validation(
       [&] {
         const auto scope = average.apply();
-        data::LoaderOptions all;
-        all.batch_size = 40, all.collate = batches.collate;
-        data::DataLoader whole(sequences, all);
+        data::DataLoader whole(sequences, data::LoaderOptions().batch_size(40).collate(batches.collate()));
         return loss(*whole.begin()).item();
       },
       5);

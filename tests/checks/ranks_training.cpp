@@ -44,16 +44,14 @@ void train(int argc, char** argv) {
 
   manual_seed(3);
   const Tensor ids = randint(0, 12, {23, 9});
-  data::LoaderOptions batches;
-  batches.batch_size = 5, batches.shuffle = true, batches.prefetch = 1;
+  const auto batches = data::LoaderOptions().batch_size(5).shuffle().prefetch(1);
   data::DataLoader loader(data::TensorDataset({ids[{range(), range(0, 8)}], ids[{range(), range(1)}]}), batches);
   Model model(fault == "odd" && me ? 8 : 16);
   optim::SGD optimizer(model.named_parameters(), 0.1, 0.9);
   optim::CosineAnnealingLR schedule(optimizer, 100);
   optim::ExponentialMovingAverage average(model.named_parameters(), 0.9);
   std::int64_t steps = 0;
-  TrainerOptions o;
-  o.out = out, o.steps = std::atoi(argv[2]), o.resume = true, o.save_every = 1, o.display = Display::none;
+  const auto o = TrainerOptions().out(out).steps(std::atoi(argv[2])).resume().save_every(1).display(Display::none);
   Trainer trainer(
       model, optimizer, loader,
       [&](const data::Batch& b) {

@@ -20,11 +20,7 @@ std::string message_of(const std::function<void()>& call) {
   return "nothing was thrown";
 }
 
-AttentionOptions masked(const Tensor& mask) {
-  AttentionOptions o;
-  o.mask = mask;
-  return o;
-}
+AttentionOptions masked(const Tensor& mask) { return AttentionOptions().mask(mask); }
 
 }  // namespace
 
@@ -40,9 +36,7 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
                                    ", the scores (B, H, Sq, Sk) are [2, 3, 4, 4]: the mask must be (1|Sq, Sk), (B|1, "
                                    "1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)";
       CHECK(of(masked(ones(shape))) == expected);
-      AttentionOptions o;
-      o.bias = ones(shape);
-      CHECK(of(o).find("the bias is " + shape.str()) != std::string::npos);
+      CHECK(of(AttentionOptions().bias(ones(shape))).find("the bias is " + shape.str()) != std::string::npos);
     }
     for (const double bad : {-1e9, 0.5, 2.0, nan}) {
       Tensor mask = ones({4, 4});
@@ -50,41 +44,32 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
       CHECK(of(masked(mask)).find("at element 6: it must hold 1 (attend) and 0 (ignore)") != std::string::npos);
     }
     CHECK(of(masked(full({4, 4}, 3, int64))).find("has the value 3 at element 0") != std::string::npos);
-    AttentionOptions o;
-    o.bias = ones({4, 4}, boolean);
-    CHECK(of(o).find("bias is boolean: it must be bfloat16, float32 or float64; 0 and 1 that hide keys are a mask") !=
+    CHECK(of(AttentionOptions().bias(ones({4, 4}, boolean)))
+              .find("bias is boolean: it must be bfloat16, float32 or float64; 0 and 1 that hide keys are a mask") !=
           std::string::npos);
   }
   SECTION("numbers") {
     for (const double p : {-0.1, 1.1, nan}) {
-      AttentionOptions o;
-      o.dropout = p;
-      CHECK(of(o).find("dropout is") != std::string::npos);
+      CHECK(of(AttentionOptions().dropout(p)).find("dropout is") != std::string::npos);
     }
     for (const double t : {0.0, -1.0, nan, inf}) {
-      AttentionOptions o;
-      o.temperature = t;
-      CHECK(of(o).find("temperature is") != std::string::npos);
+      CHECK(of(AttentionOptions().temperature(t)).find("temperature is") != std::string::npos);
     }
-    AttentionOptions o;
-    o.scale = nan;
+    auto o = AttentionOptions().scale(nan);
     CHECK(of(o).find("scale is nan") != std::string::npos);
-    o.scale = 1e300;
+    o.scale(1e300);
     CHECK(of(o).find("scale is 1e+300: it must be finite in float32") != std::string::npos);
     CHECK(all(isfinite(scaled_dot_product_attention(x.to(float64) * 1e-200, x.to(float64), x.to(float64), o)))
               .item<bool>());
-    o.scale = {};
-    o.temperature = 1e-300;
+    o.scale({}).temperature(1e-300);
     CHECK(of(o).find("temperature is 1e-300: 1 / (sqrt(D) temperature)") != std::string::npos);
-    o.temperature = 1;
-    o.window = -1;
+    o.temperature(1).window(-1);
     CHECK(of(o).find("window is -1") != std::string::npos);
-    o.window = 0;
-    o.alibi = ones({4});
+    o.window(0).alibi(ones({4}));
     CHECK(of(o).find("alibi has shape [4]: it must be [3]") != std::string::npos);
-    o.alibi = ones({3}, int64);
+    o.alibi(ones({3}, int64));
     CHECK(of(o).find("alibi is int64") != std::string::npos);
-    o.alibi = ones({3}).requires_grad_();
+    o.alibi(ones({3}).requires_grad_());
     CHECK(of(o).find("alibi wants a gradient") != std::string::npos);
   }
   SECTION("shapes") {

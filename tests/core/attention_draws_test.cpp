@@ -55,14 +55,14 @@ Drawn draw_problem(unsigned seed) {
   Drawn d{Problem(n, dtype, seed, kv_heads), ""};
   Problem& p = d.p;
   AttentionOptions& o = p.options;
-  o.causal = draw.one_in(2);
-  if (draw.one_in(4)) o.window = 1 + draw(n.Sk);
-  if (draw.one_in(3)) o.scale = draw.of({1.0, -0.7, 0.0, 2.5});
-  if (draw.one_in(3)) o.dropout = draw.of({0.3, 0.8, 1.0});
-  if (!draw.one_in(3)) o.mask = p.draw_mask(score_shape(n, draw));
-  if (draw.one_in(4)) o.mask = zeros(score_shape(n, draw), boolean);
-  if (draw.one_in(3)) o.bias = p.draw(score_shape(n, draw));
-  if (draw.one_in(4)) o.alibi = abs(p.draw({n.H}));
+  o.causal(draw.one_in(2));
+  if (draw.one_in(4)) o.window(1 + draw(n.Sk));
+  if (draw.one_in(3)) o.scale(draw.of({1.0, -0.7, 0.0, 2.5}));
+  if (draw.one_in(3)) o.dropout(draw.of({0.3, 0.8, 1.0}));
+  if (!draw.one_in(3)) o.mask(p.draw_mask(score_shape(n, draw)));
+  if (draw.one_in(4)) o.mask(zeros(score_shape(n, draw), boolean));
+  if (draw.one_in(3)) o.bias(p.draw(score_shape(n, draw)));
+  if (draw.one_in(4)) o.alibi(abs(p.draw({n.H})));
   const auto constant_rows = [&](const Tensor& x) { return broadcast_to(slice(x, 2, 0, 1), x.shape()); };
   const double huge = std::pow(10, dtype == float32 ? draw(39) : draw(309));
 
@@ -74,12 +74,11 @@ Drawn draw_problem(unsigned seed) {
     case 1:
       d.kind = "equal keys under a huge bias";
       p.k = constant_rows(p.k);
-      o.bias = full(score_shape(n, draw), draw.of({1.0, -1.0, -3.0}) * huge, dtype);
-      o.alibi = {};
+      o.bias(full(score_shape(n, draw), draw.of({1.0, -1.0, -3.0}) * huge, dtype)).alibi({});
       break;
     case 2:
       d.kind = "keys hidden by a large negative bias";
-      o.bias = where(p.draw_mask(score_shape(n, draw)), zeros({1}, dtype), draw.of({-1e4, -1e9, -3e38}));
+      o.bias(where(p.draw_mask(score_shape(n, draw)), zeros({1}, dtype), draw.of({-1e4, -1e9, -3e38})));
       break;
     case 3:
       d.kind = "values near the limit";
@@ -95,7 +94,8 @@ Drawn draw_problem(unsigned seed) {
       d.kind = "ordinary";
   }
   if (!draw.one_in(2)) return d;
-  Tensor* const targets[] = {&p.q, &p.k, &p.v, &p.d_output, &o.bias};
+  Tensor bias = o.bias();
+  Tensor* const targets[] = {&p.q, &p.k, &p.v, &p.d_output, &bias};
   for (std::int64_t count = 1 + draw(2); count > 0; --count) {
     const std::int64_t t = draw(5);
     if (!targets[t]->defined() || targets[t]->numel() == 0) continue;
@@ -104,6 +104,7 @@ Drawn draw_problem(unsigned seed) {
     numbers[static_cast<std::size_t>(draw(static_cast<std::int64_t>(numbers.size())))] = nan;
     *targets[t] = tensor(numbers, targets[t]->shape()).to(dtype);
   }
+  o.bias(bias);
   return d;
 }
 
@@ -134,9 +135,9 @@ void check_hard(const Problem& p) {
   const double eps = p.dtype == float32 ? 0x1p-23 : 0x1p-52, epsilons = 8 * eps * static_cast<double>(p.n.Sk + 16);
   const double scores =
       std::abs(p.scale()) * static_cast<double>(p.n.D) * largest(p.q) * largest(p.k) +
-      (p.options.bias.defined() ? largest(p.options.bias) : 0) +
-      (p.options.alibi.defined() ? largest(p.options.alibi) * static_cast<double>(p.n.Sk + p.n.Sq) : 0);
-  const double dropped = 1 / (p.options.dropout < 1 ? 1 - p.options.dropout : 1);
+      (p.options.bias().defined() ? largest(p.options.bias()) : 0) +
+      (p.options.alibi().defined() ? largest(p.options.alibi()) * static_cast<double>(p.n.Sk + p.n.Sq) : 0);
+  const double dropped = 1 / (p.options.dropout() < 1 ? 1 - p.options.dropout() : 1);
   const double v = largest(p.v) * dropped, d_output = largest(p.d_output);
   const double dP = 1 + v * d_output * static_cast<double>(p.n.Dv) + largest(p.d_weights);
   const double around = 1 + std::abs(p.scale()) * std::max(largest(p.q), largest(p.k)) * static_cast<double>(p.n.Sq);
@@ -193,8 +194,8 @@ TEST_CASE("attention agrees with plain loops where scores and values are extreme
       const AttentionOptions& o = d.p.options;
       const auto shape = [](const Tensor& x) { return x.defined() ? x.shape().str() : "none"; };
       INFO("seed " << seed << ": " << d.kind << ", " << d.p.n << ' ' << d.p.dtype << " kv_heads " << d.p.kv_heads
-                   << " causal " << o.causal << " window " << o.window << " mask " << shape(o.mask) << " bias "
-                   << shape(o.bias) << " alibi " << shape(o.alibi) << " dropout " << o.dropout << " scale "
+                   << " causal " << o.causal() << " window " << o.window() << " mask " << shape(o.mask()) << " bias "
+                   << shape(o.bias()) << " alibi " << shape(o.alibi()) << " dropout " << o.dropout() << " scale "
                    << d.p.scale());
       check_hard(d.p);
     }
@@ -208,7 +209,7 @@ TEST_CASE("equal keys share a row's weight, whatever is added to their scores", 
         INFO("bias " << bias << ' ' << dtype);
         Problem p({1, 1, 10, 3, 4, 4}, dtype);
         p.k = zeros({1, 1, 3, 4}, dtype);
-        p.options.bias = full({1, 3}, bias, dtype);
+        p.options.bias(full({1, 3}, bias, dtype));
         const Results r = run(p, Form::heads_first, true);
         CHECK(max_difference(r.weights, full({1, 1, 10, 3}, 1 / 3.0, dtype)) < 1e-7);
         CHECK(max_difference(sum(r.dv, {2}), sum(p.d_output, {2})) < 1e-5);
@@ -221,7 +222,7 @@ TEST_CASE("values near the largest number are averaged", "[attention]") {
     for (const DType dtype : {float32, float64})
       for (const bool mask : {false, true}) {
         AttentionOptions o;
-        if (mask) o.mask = ones({1, 300}, boolean);
+        if (mask) o.mask(ones({1, 300}, boolean));
         const double value = dtype == float32 ? 2e36 : 2e306;
         const Tensor y =
             scaled_dot_product_attention(zeros({9, 4}, dtype), zeros({300, 4}, dtype), full({300, 4}, value, dtype), o);
@@ -237,13 +238,14 @@ TEST_CASE("a visible NaN shows where its weight is dropped, with a mask or witho
         for (unsigned seed = 0; seed < 30; ++seed) {
           INFO("mask " << mask << " operand " << where << " form " << static_cast<int>(form) << " seed " << seed);
           Problem p({1, 1, 2, 2, 3, 3}, float32, seed);
-          p.options.dropout = seed % 3 == 0 ? 1.0 : 0.9;
-          if (mask) p.options.mask = tensor({{true, true}, {true, false}});
-          p.options.bias = p.draw({2, 2});
+          p.options.dropout(seed % 3 == 0 ? 1.0 : 0.9);
+          if (mask) p.options.mask(tensor({{true, true}, {true, false}}));
+          Tensor bias = p.draw({2, 2});
           if (where == 3)
-            p.options.bias[{0, 1}] = nan;
+            bias[{0, 1}] = nan;
           else
             (where == 0 ? p.q : where == 1 ? p.k : p.v)[{0, 0, where == 0 ? 0 : 1}] = nan;
+          p.options.bias(bias);
           const Results r = run(p, form, false);
           CHECK(all(isnan(r.output[{0, 0, 0}])).item<bool>());  // the first query sees it
           if (mask) CHECK(all(isfinite(r.output[{0, 0, 1}])).item<bool>());
@@ -256,8 +258,7 @@ TEST_CASE("padding full of rubbish changes nothing, and takes no more memory", "
   for (const bool is_causal : {false, true}) {
     INFO("causal " << is_causal);
     Problem p({1, 2, T, T, 8, 8}, float32);
-    p.options.causal = is_causal;
-    p.options.mask = reshape(arange(T) < used, {1, T});
+    p.options.causal(is_causal).mask(reshape(arange(T) < used, {1, T}));
     p.d_output[{range(), range(), range(used, T)}] = 0;  // what is padding has no part in the loss
     for (Tensor* x : {&p.q, &p.k, &p.v}) (*x)[{range(), range(), range(used, T)}] = 0;
     const auto fill = [&](Problem& q, double value) {
@@ -280,11 +281,9 @@ TEST_CASE("linear biases lose no digits with the length", "[attention]") {
   const std::int64_t T = 8192;
   Generator g(4);
   const Tensor x = randn({1, 1, T, 4}, float32, g);
-  AttentionOptions o;
-  o.causal = true;
-  o.alibi = tensor({1.0 / 3}, float64);
+  auto o = AttentionOptions().causal().alibi(tensor({1.0 / 3}, float64));
   const Tensor y = scaled_dot_product_attention(x, x, x, o);
-  o.window = 200;  // what is further back has a weight of e^-60
+  o.window(200);  // what is further back has a weight of e^-60
   const Tensor exact = scaled_dot_product_attention(x.to(float64), x.to(float64), x.to(float64), o);
   CHECK(max_difference(y, exact) < 8e-7);
 }

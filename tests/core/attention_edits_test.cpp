@@ -54,8 +54,8 @@ void check_close(const Tensor& a, const Tensor& b) { CHECK(max_difference(a, b) 
 
 AttentionOptions causal_with_mask() {
   AttentionOptions o;
-  o.causal = true;
-  o.mask = create_padding_mask(tensor({{1, 2, 3, 4, 5}, {0, 2, 3, 4, 0}}));
+  o.causal(true);
+  o.mask(create_padding_mask(tensor({{1, 2, 3, 4, 5}, {0, 2, 3, 4, 0}})));
   return o;
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("weights that are replaced equal the product by hand, and get a gradie
   const Observe watching(editor);
   const bool causal = GENERATE(false, true);
   AttentionOptions o;
-  o.causal = causal;
+  o.causal(causal);
   const Tensor y = x.attention(o);
   const Tensor used = causal ? tril(constant) : constant;  // what is masked stays masked
   const Tensor v = transpose(x.v.reshape({2, 5, 2, 3}), 1, 2);
@@ -141,7 +141,7 @@ TEST_CASE("scores that are edited equal a bias, also for the gradient", "[observ
   const Operands x;
   const Tensor bias = randn({1, 2, 5, 5}, float64);
   AttentionOptions o = causal_with_mask(), with_bias = o;
-  with_bias.bias = bias;
+  with_bias.bias(bias);
   const Tensor expected = x.attention(with_bias);
   Editor editor;
   editor.scores = [&](const Tensor& s) { return s + bias; };
@@ -161,7 +161,7 @@ TEST_CASE("two editors follow each other, and derivatives of edits are right to 
     return scaled_dot_product_attention(in[0], in[1], in[2]);
   };
   GradCheckOptions o;
-  o.order = 2;
+  o.order(2);
   manual_seed(3);
   const GradReport report =
       check_gradients(f, {randn({3, 2}, float64), randn({4, 2}, float64), randn({4, 2}, float64)}, o);
@@ -210,7 +210,7 @@ TEST_CASE("dropout comes behind the weights that an observer sees", "[observer]"
   const auto attention = [&] {
     manual_seed(5);
     AttentionOptions o;
-    o.dropout = 0.5;
+    o.dropout(0.5);
     return x.attention(o);
   };
   const Tensor expected = attention();
@@ -224,8 +224,8 @@ TEST_CASE("with a cache, edits give what they give for the whole sequence", "[ob
   const std::int64_t window = GENERATE(0, 2);
   const Tensor q = randn({2, 5, 6}, float64), k = randn({2, 5, 6}, float64), v = randn({2, 5, 6}, float64);
   AttentionOptions o;
-  o.causal = true;
-  o.window = window;
+  o.causal(true);
+  o.window(window);
   Editor editor;
   editor.scores = [](const Tensor& s) { return s * 3; };
   editor.output = [](const Tensor& y) { return y * tensor({1., -1.}, float64).reshape({1, 2, 1, 1}); };

@@ -28,11 +28,7 @@ std::vector<MaskKind> mask_kinds(const AttentionSizes& n) {
           {"(B, 1, Sq, Sk)", {n.B, 1, n.Sq, n.Sk}}};
 }
 
-AttentionOptions causal() {
-  AttentionOptions o;
-  o.causal = true;
-  return o;
-}
+AttentionOptions causal() { return AttentionOptions().causal(); }
 
 }  // namespace
 
@@ -49,10 +45,9 @@ TEST_CASE("attention agrees with plain loops: masks x causal x bias x dropout x 
               INFO(n << " mask " << mask.name << " causal " << is_causal << " bias " << bias << " dropout " << dropout
                      << ' ' << dtype);
               Problem p(n, dtype, ++seed);
-              if (mask.shape.rank() > 0) p.options.mask = p.draw_mask(mask.shape);
-              if (bias.rank() > 0) p.options.bias = p.draw(bias);
-              p.options.causal = is_causal;
-              p.options.dropout = dropout;
+              if (mask.shape.rank() > 0) p.options.mask(p.draw_mask(mask.shape));
+              if (bias.rank() > 0) p.options.bias(p.draw(bias));
+              p.options.causal(is_causal).dropout(dropout);
               check_problem(p, dtype == float64 ? 1e-12 : 2e-5);
             }
 }
@@ -60,8 +55,7 @@ TEST_CASE("attention agrees with plain loops: masks x causal x bias x dropout x 
 TEST_CASE("attention agrees with plain loops over several hundred keys") {
   for (const bool is_causal : {false, true}) {
     Problem p({1, 2, 130, 257, 16, 24}, float32);
-    p.options.causal = is_causal;
-    p.options.mask = p.draw_mask({1, 257});
+    p.options.causal(is_causal).mask(p.draw_mask({1, 257}));
     check_problem(p, 2e-5);
   }
 }
@@ -69,20 +63,19 @@ TEST_CASE("attention agrees with plain loops over several hundred keys") {
 TEST_CASE("attention takes a scale or a temperature") {
   Problem p({2, 2, 3, 4, 5, 5}, float64);
   const Tensor usual = run(p, Form::heads_first, false).output;
-  p.options.temperature = 2.5;
+  p.options.temperature(2.5);
   check_problem(p, 1e-12);
   CHECK(max_difference(run(p, Form::heads_first, false).output, usual) > 1e-3);
-  p.options.scale = 1.0;  // takes the place of both
+  p.options.scale(1.0);  // takes the place of both
   check_problem(p, 1e-12);
-  p.options.scale = 1 / std::sqrt(5.0);
+  p.options.scale(1 / std::sqrt(5.0));
   CHECK(same_bits(run(p, Form::heads_first, false).output, usual));
 }
 
 TEST_CASE("attention by hand: two tokens, unscaled") {
   // Scores [[0, 0], [0, 1]] and values [[0, 1], [2, 2]].
   const Tensor x = tensor({{0., 1.}, {1., 0.}});
-  AttentionOptions o;
-  o.scale = 1.0;
+  const auto o = AttentionOptions().scale(1.0);
   const Tensor q = tensor({{0., 0.}, {1., 0.}}), v = tensor({{0., 1.}, {2., 2.}});
   const auto [y, w] = scaled_dot_product_attention_with_weights(q, x, v, o);
   CHECK(w.shape() == Shape{2, 2});
@@ -92,7 +85,7 @@ TEST_CASE("attention by hand: two tokens, unscaled") {
 
 TEST_CASE("attention takes input without heads and without a batch") {
   Problem p({1, 1, 3, 4, 5, 2}, float64);
-  p.options.mask = p.draw_mask({3, 4});
+  p.options.mask(p.draw_mask({3, 4}));
   const AttentionResult four = scaled_dot_product_attention_with_weights(p.q, p.k, p.v, p.options);
   const auto as = [&](const Shape& s) {
     const auto to = [&](const Tensor& x) {
@@ -111,7 +104,7 @@ TEST_CASE("attention takes input without heads and without a batch") {
 
 TEST_CASE("grouped heads: query heads share a head of keys and values") {
   Problem p({2, 4, 3, 5, 3, 2}, float64);
-  p.options.causal = true;
+  p.options.causal(true);
   const Tensor k = p.draw({2, 2, 5, 3}), v = p.draw({2, 2, 5, 2});
   // Heads 0 and 1 of the queries share head 0.
   const auto repeat = [](const Tensor& x) {
@@ -130,24 +123,23 @@ TEST_CASE("grouped heads: query heads share a head of keys and values") {
 TEST_CASE("a mask of numbers means what a boolean one means") {
   Problem p({2, 2, 3, 4, 3, 3}, float32);
   const Tensor mask = p.draw_mask({2, 1, 4});
-  p.options.mask = mask;
+  p.options.mask(mask);
   const Tensor expected = run(p, Form::heads_first, false).output;
   for (const DType dtype : {float32, float64, int64}) {
-    p.options.mask = mask.to(dtype);
+    p.options.mask(mask.to(dtype));
     CHECK(same_bits(run(p, Form::heads_first, false).output, expected));
   }
 }
 
 TEST_CASE("the causal flag, the look-ahead mask and an additive mask agree") {
   Problem p({2, 2, 5, 5, 3, 3}, float32);
-  p.options.causal = true;
+  p.options.causal(true);
   const Tensor expected = run(p, Form::heads_first, false).output;
-  p.options.causal = false;
-  p.options.mask = create_look_ahead_mask(5);
+  p.options.causal(false).mask(create_look_ahead_mask(5));
   CHECK(same_bits(run(p, Form::heads_first, false).output, expected));
-  p.options.mask = {};
+  p.options.mask({});
   for (const double low : {-1e9, -inf}) {
-    p.options.bias = where(create_look_ahead_mask(5), zeros({1, 5, 5}), low);
+    p.options.bias(where(create_look_ahead_mask(5), zeros({1, 5, 5}), low));
     const Results r = run(p, Form::heads_first, true);
     CHECK(max_difference(r.output, expected) < 1e-6);
     CHECK(all(isfinite(r.dq)).item<bool>());
@@ -166,10 +158,9 @@ TEST_CASE("causal with other numbers of queries than keys: the last query sees a
 
 TEST_CASE("causal: a changed future leaves earlier outputs as they were, to the bit") {
   Problem p({1, 2, 33, 33, 7, 7}, float32);
-  p.options.causal = true;
+  p.options.causal(true);
   for (const double dropout : {0.0, 0.5}) {
-    p.options.dropout = dropout;
-    p.options.mask = dropout > 0 ? p.draw_mask({33, 33}) : Tensor();
+    p.options.dropout(dropout).mask(dropout > 0 ? p.draw_mask({33, 33}) : Tensor());
     const Results before = run(p, Form::heads_last, true);
     Problem changed = p;
     for (Tensor* x : {&changed.q, &changed.k, &changed.v})
@@ -186,8 +177,7 @@ TEST_CASE("a row that may attend to nothing gives zeros and passes no gradient")
     Problem p({2, 2, 3, 4, 3, 3}, float64);
     std::vector<bool> visible(2 * 3 * 4, true);
     for (std::size_t j = 0; j < 4; ++j) visible[1 * 12 + 2 * 4 + j] = false;  // row 2 of batch 1
-    p.options.mask = tensor(visible, {2, 3, 4});
-    p.options.bias = p.draw({2, 1, 3, 4});
+    p.options.mask(tensor(visible, {2, 3, 4})).bias(p.draw({2, 1, 3, 4}));
     if (poison != 0) p.q[{1, range(), 2}] = poison;
     const Results r = run(p, Form::heads_first, true);
     CHECK(difference(r, reference(p, true)) <= 1e-12);
@@ -197,7 +187,7 @@ TEST_CASE("a row that may attend to nothing gives zeros and passes no gradient")
   }
   const Results none = [] {
     Problem p({2, 2, 3, 4, 3, 3}, float32);
-    p.options.mask = zeros({1, 4}, boolean);
+    p.options.mask(zeros({1, 4}, boolean));
     return run(p, Form::heads_last, true);
   }();
   for (const Tensor& x : {none.output, none.weights, none.dq, none.dk, none.dv})
@@ -221,8 +211,8 @@ TEST_CASE("what is hidden stays hidden even if it isn't finite, and what is visi
                        : where == 4 ? "all of a row of k and v"
                                     : "the bias"));
             Problem p(n, float64, ++seed);
-            if (mask.shape.rank() > 0) p.options.mask = p.draw_mask(mask.shape);
-            p.options.causal = is_causal;
+            if (mask.shape.rank() > 0) p.options.mask(p.draw_mask(mask.shape));
+            p.options.causal(is_causal);
             const std::int64_t b = n.B - 1, h = n.H - 1, i = n.Sq / 2, j = n.Sk / 2;
             if (where == 0) p.q[{b, h, i, 0}] = bad;
             if (where == 1) p.k[{b, h, j, 0}] = bad;
@@ -233,8 +223,9 @@ TEST_CASE("what is hidden stays hidden even if it isn't finite, and what is visi
               p.v[{b, h, j}] = bad;
             }
             if (where == 5) {
-              p.options.bias = p.draw({n.B, n.H, n.Sq, n.Sk});
-              p.options.bias[{b, h, i, j}] = bad;
+              Tensor bias = p.draw({n.B, n.H, n.Sq, n.Sk});
+              bias[{b, h, i, j}] = bad;
+              p.options.bias(bias);
             }
             check_problem(p, 1e-12);
           }
@@ -243,19 +234,19 @@ TEST_CASE("what is hidden stays hidden even if it isn't finite, and what is visi
 TEST_CASE("a NaN in a padded position does not reach the others") {
   // The positions 3 and 4 are padding, hidden from every query and left out of the loss.
   Problem p({1, 2, 5, 5, 3, 3}, float32);
-  p.options.mask = tensor({{true, true, true, false, false}});
+  p.options.mask(tensor({{true, true, true, false, false}}));
   for (Tensor* x : {&p.k, &p.v}) (*x)[{0, range(), range(3)}] = nan;
   const Results r = run(p, Form::heads_last, true);
   for (const Tensor& x : {r.output, r.weights, r.dq, r.dk, r.dv}) CHECK(all(isfinite(x)).item<bool>());
   // Without the mask it shows everywhere.
-  p.options.mask = {};
+  p.options.mask({});
   CHECK(all(isnan(run(p, Form::heads_last, false).output)).item<bool>());
 }
 
 TEST_CASE("a NaN in one query shows in its row alone") {
   for (const bool is_causal : {false, true}) {
     Problem p({1, 2, 5, 5, 3, 3}, float32);
-    p.options.causal = is_causal;
+    p.options.causal(is_causal);
     const Tensor before = run(p, Form::heads_first, false).output;
     p.q[{0, 1, 3, 2}] = nan;
     const Tensor after = run(p, Form::heads_first, false).output;
@@ -271,7 +262,7 @@ TEST_CASE("a gradient that isn't finite shows in the scores of its own query alo
     for (const std::int64_t queries : {3, 9}) {
       INFO(queries << " queries, " << dtype);
       Problem p({1, 2, queries, 7, 3, 3}, dtype);
-      p.options.bias = p.draw({1, 2, queries, 7});
+      p.options.bias(p.draw({1, 2, queries, 7}));
       p.d_output[{0, 0, 1, 2}] = nan;
       const Tensor unseen = isnan(run(p, Form::heads_first, false).dbias);
       CHECK(sum(unseen).item<std::int64_t>() == 7);
@@ -281,7 +272,7 @@ TEST_CASE("a gradient that isn't finite shows in the scores of its own query alo
 
 TEST_CASE("heads that are finite do not feel one that is not") {
   Problem p({2, 2, 9, 9, 4, 4}, float64);
-  p.options.causal = true;
+  p.options.causal(true);
   const Results before = run(p, Form::heads_last, true);
   p.k[{1, 1, 8}] = nan;
   const Results after = run(p, Form::heads_last, true);
@@ -293,7 +284,7 @@ TEST_CASE("heads that are finite do not feel one that is not") {
 
 TEST_CASE("a score that overflows behind the mask stays hidden") {
   Problem p({1, 2, 5, 5, 3, 3}, float32);
-  p.options.mask = tensor({{true, true, true, false, true}});
+  p.options.mask(tensor({{true, true, true, false, true}}));
   p.q.fill_(1e20);
   p.k.fill_(1e-20);
   p.k[{0, range(), 3}] = 1e25;
@@ -306,10 +297,9 @@ TEST_CASE("a gradient that overflows behind the mask stays hidden") {
       for (const Form form : {Form::heads_first, Form::heads_last, Form::composed, Form::packed}) {
         INFO("mask " << by_mask << " dropout " << dropout << " form " << static_cast<int>(form));
         Problem p({1, 2, 9, 9, 3, 3}, float64);
-        p.options.dropout = dropout;
-        p.options.causal = !by_mask;
-        if (by_mask) p.options.mask = create_look_ahead_mask(9);
-        p.options.bias = p.draw({1, 2, 9, 9});
+        p.options.dropout(dropout).causal(!by_mask);
+        if (by_mask) p.options.mask(create_look_ahead_mask(9));
+        p.options.bias(p.draw({1, 2, 9, 9}));
         // The last key is seen by the last query alone, and that one's gradient is 0.
         p.v[{0, 1, 8}] = 1e200;
         p.d_output[{0, 1, 2}] = 1e200;
@@ -365,9 +355,7 @@ TEST_CASE("dropout of attention") {
   const Tensor q = zeros({1, 2, 40, 3}), k = zeros({1, 2, 50, 3}), v = eye(50).alias({1, 1, 50, 50});
   const auto dropped = [&](double p, std::uint64_t seed) {  // v is the identity: the output is the dropped weights
     Generator g(seed);
-    AttentionOptions o;
-    o.dropout = p;
-    o.generator = &g;
+    const auto o = AttentionOptions().dropout(p).generator(&g);
     return scaled_dot_product_attention_with_weights(q, k, broadcast_to(v, {1, 2, 50, 50}), o);
   };
   const auto [y, w] = dropped(0.25, 1);
@@ -384,13 +372,11 @@ TEST_CASE("dropout of attention") {
     CHECK(same_bits(dropped(0.25, 1).output, y));
     CHECK_FALSE(same_bits(dropped(0.25, 2).output, y));
     Generator g(1);
-    AttentionOptions o;
-    o.dropout = 0.5;
-    o.generator = &g;
+    auto o = AttentionOptions().dropout(0.5).generator(&g);
     const Tensor first = scaled_dot_product_attention(q, k, k, o);
     CHECK(g.calls() == 1);
     manual_seed(1);
-    o.generator = nullptr;
+    o.generator(nullptr);
     CHECK(same_bits(scaled_dot_product_attention(q, k, k, o), first));
     CHECK(default_generator().calls() == 1);
   }
@@ -404,9 +390,7 @@ TEST_CASE("dropout of attention") {
     const Tensor values = random_like(k);
     Tensor mean = zeros({1, 2, 40, 3});
     Generator g(3);
-    AttentionOptions o;
-    o.dropout = 0.5;
-    o.generator = &g;
+    const auto o = AttentionOptions().dropout(0.5).generator(&g);
     for (int i = 0; i < 400; ++i) mean += scaled_dot_product_attention(q, k, values, o) / 400;
     // One draw is off by about 1.15 / sqrt(50), the mean of 400 by 0.008.
     CHECK(max_difference(mean, scaled_dot_product_attention(q, k, values)) < 0.05);
@@ -415,26 +399,25 @@ TEST_CASE("dropout of attention") {
 
 TEST_CASE("attention: a permutation of the keys changes nothing, one of the queries permutes the rows") {
   Problem p({2, 2, 4, 6, 3, 3}, float64);
-  p.options.mask = p.draw_mask({2, 1, 6});
+  p.options.mask(p.draw_mask({2, 1, 6}));
   const Tensor ids = tensor({3, 0, 5, 1, 4, 2}), rows = tensor({2, 3, 1, 0});
   const Tensor before = run(p, Form::heads_first, false).output;
   Problem other = p;
   other.k = index_select(p.k, 2, ids);
   other.v = index_select(p.v, 2, ids);
   other.q = index_select(p.q, 2, rows);
-  other.options.mask = index_select(p.options.mask, 2, ids);
+  other.options.mask(index_select(p.options.mask(), 2, ids));
   CHECK(max_difference(run(other, Form::heads_first, false).output, index_select(before, 2, rows)) < 1e-14);
 }
 
 TEST_CASE("attention: an element of the batch and a head do not depend on the others") {
   Problem p({3, 2, 4, 6, 3, 3}, float32);
-  p.options.causal = true;
-  p.options.mask = p.draw_mask({3, 1, 6});
+  p.options.causal(true).mask(p.draw_mask({3, 1, 6}));
   const Results all = run(p, Form::heads_first, true);
   for (const std::int64_t b : {0, 1, 2})
     for (const std::int64_t h : {0, 1}) {
       AttentionOptions o = p.options;
-      o.mask = p.options.mask[{b}];
+      o.mask(p.options.mask()[{b}]);
       const auto one = scaled_dot_product_attention_with_weights(p.q[{b, h}], p.k[{b, h}], p.v[{b, h}], o);
       CHECK(max_difference(one.output, all.output[{b, h}]) < 1e-6);
       CHECK(max_difference(one.weights, all.weights[{b, h}]) < 1e-6);
@@ -448,7 +431,7 @@ TEST_CASE("attention to one packed projection is attention to its parts") {
     Tensor packed = random_tensor({2, 5, 8 * 3}, domain::real, engine);
     if (poison != 0) packed[{1, 4, 14}] = poison;  // in a key that the mask hides
     AttentionOptions o = causal();
-    o.mask = tensor({{true, true, false, true, false}});
+    o.mask(tensor({{true, true, false, true, false}}));
     Tensor whole = packed.clone().requires_grad_(), parts = packed.clone().requires_grad_();
     const Tensor y = packed_self_attention(whole, 4, o, 2);
     const Tensor expected =
@@ -470,7 +453,7 @@ TEST_CASE("attention of nothing") {
     for (const bool is_causal : {false, true}) {
       INFO(n << " causal " << is_causal);
       Problem p(n, float32);
-      p.options.causal = is_causal;
+      p.options.causal(is_causal);
       check_problem(p, 1e-5);
     }
   // Without keys every row is empty.

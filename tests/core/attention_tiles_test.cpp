@@ -63,9 +63,8 @@ std::int64_t footprint(std::int64_t T, bool with_bias) {
   set_num_threads(1);
   Problem p({1, 2, T, T, 16, 16}, float32);
   Tensor q = p.q.clone().requires_grad_(), k = p.k.clone().requires_grad_(), v = p.v.clone().requires_grad_();
-  AttentionOptions o;
-  o.causal = true;
-  if (with_bias) o.bias = p.draw({1, 2, 1, T}).requires_grad_();
+  auto o = AttentionOptions().causal();
+  if (with_bias) o.bias(p.draw({1, 2, 1, T}).requires_grad_());
   p.d_weights = {};
   empty_cache();
   const MemoryStats before = memory_stats();
@@ -94,11 +93,9 @@ TEST_CASE("attention of sizes around those of the tiles, on every instruction se
           for (const DType dtype : {float32, float64}) {
             INFO(n << " kv_heads " << kv_heads << " causal " << is_causal << " all " << all << ' ' << dtype);
             Problem p(n, dtype, ++seed, kv_heads);
-            p.options.causal = is_causal;
+            p.options.causal(is_causal);
             if (all) {
-              p.options.mask = p.draw_mask({n.B, n.Sq, n.Sk});
-              p.options.bias = p.draw({1, n.H, n.Sq, n.Sk});
-              p.options.dropout = 0.3;
+              p.options.mask(p.draw_mask({n.B, n.Sq, n.Sk})).bias(p.draw({1, n.H, n.Sq, n.Sk})).dropout(0.3);
             }
             check_problem(p, dtype == float64 ? 1e-12 : 3e-5);
           }
@@ -115,10 +112,9 @@ TEST_CASE("the gradient of a bias, however it broadcasts", "[attention]") {
       for (const bool is_causal : {false, true}) {
         INFO(n << " kv_heads " << kv_heads << " bias " << bias << " causal " << is_causal);
         Problem p(n, float64, ++seed, kv_heads);
-        p.options.bias = p.draw(bias);
-        p.options.causal = is_causal;
-        if (seed % 3 == 0) p.options.mask = p.draw_mask({n.Sq, n.Sk});
-        if (seed % 4 == 0) p.options.dropout = 0.4;
+        p.options.bias(p.draw(bias)).causal(is_causal);
+        if (seed % 3 == 0) p.options.mask(p.draw_mask({n.Sq, n.Sk}));
+        if (seed % 4 == 0) p.options.dropout(0.4);
         check_problem(p, 1e-12);
         check_threads([&] { return run(p, Form::heads_last, false).dbias; });
         check_threads([&] { return run(p, Form::heads_last, false).dq; });
@@ -135,18 +131,16 @@ TEST_CASE("a sliding window, clipped to the tiles or within one", "[attention]")
         INFO(n << " window " << window << " causal " << is_causal);
         ++seed;
         Problem p(n, seed % 2 ? float64 : float32, seed);
-        p.options.window = window;
-        p.options.causal = is_causal;
-        if (seed % 3 == 0) p.options.mask = p.draw_mask({n.Sq, n.Sk});
-        if (seed % 5 == 0) p.options.bias = p.draw({1, n.H, n.Sq, n.Sk});
+        p.options.window(window).causal(is_causal);
+        if (seed % 3 == 0) p.options.mask(p.draw_mask({n.Sq, n.Sk}));
+        if (seed % 5 == 0) p.options.bias(p.draw({1, n.H, n.Sq, n.Sk}));
         check_problem(p, p.dtype == float64 ? 1e-12 : 3e-5);
       }
   // A NaN shows in the rows whose window reaches it alone.
   for (const std::int64_t at : {20, 62, 126}) {
     INFO("NaN at " << at);
     Problem p({1, 1, 140, 140, 3, 3}, float64);
-    p.options.window = 4;
-    p.options.causal = at > 20;
+    p.options.window(4).causal(at > 20);
     p.k[{0, 0, at}] = nan;
     check_problem(p, 1e-12);
   }
@@ -172,8 +166,8 @@ TEST_CASE("scores that overflow give what the composed form gives", "[attention]
       for (const std::int64_t queries : {5, 40}) {
         INFO("sign " << sign << " hidden " << hidden << " queries " << queries);
         Problem p({1, 2, queries, 40, 3, 3}, float32);
-        p.options.causal = hidden & 1;
-        if (hidden & 2) p.options.mask = p.draw_mask({queries, 40});
+        p.options.causal((hidden & 1) != 0);
+        if (hidden & 2) p.options.mask(p.draw_mask({queries, 40}));
         // All scores of a row of one head, and a column of the other head's.
         p.k[{0, 1}] = abs(p.k[{0, 1}]) + 0.1;
         p.k = p.k * 1e10;

@@ -43,9 +43,7 @@ struct Small {
         targets(tensor({0, 1, 2, 3, 4, 5, 6, 0, 1, 2})) {}
   std::vector<Tensor> leaves() const { return {w1, b1, w2, scale}; }
   Tensor loss() const {
-    AttentionOptions causal;
-    causal.causal = true;
-    const Tensor h = packed_self_attention(linear(layer_norm(in, scale), w1, b1), 2, causal);
+    const Tensor h = packed_self_attention(linear(layer_norm(in, scale), w1, b1), 2, AttentionOptions().causal());
     return mean(cross_entropy_rows(reshape(linear(gelu(h), w2), {10, 7}), targets));
   }
 };
@@ -379,8 +377,7 @@ TEST_CASE("autocast: the number of threads changes no bit", "[autocast]") {
 
 TEST_CASE("autocast: a hidden NaN stays hidden", "[autocast]") {
   Tensor q = drawn({1, 2, 6, 8}), k = drawn({1, 2, 6, 8}), v = drawn({1, 2, 6, 8});
-  AttentionOptions o;
-  o.mask = tensor({{true, true, true, true, true, false}});  // nobody sees the last key
+  const auto o = AttentionOptions().mask(tensor({{true, true, true, true, true, false}}));  // nobody sees the last key
   const Autocast on(bfloat16);
   const Tensor clean = scaled_dot_product_attention(q, k, v, o);
   k[{0, 0, 5, 0}] = NAN;

@@ -53,9 +53,7 @@ TEST_CASE("dropout counts the elements of the whole batch", "[batch_rows]") {
 TEST_CASE("dropout of attention weights does so, too", "[batch_rows]") {
   Generator g(1);
   const auto attend = [](const Tensor& x, Generator& by) {
-    AttentionOptions o;
-    o.dropout = 0.3, o.generator = &by, o.causal = true;
-    return packed_self_attention(x, 2, o);
+    return packed_self_attention(x, 2, AttentionOptions().dropout(0.3).generator(&by).causal());
   };
   for (const std::int64_t keys : {3, 8, 70}) check_parts(randn({7, keys, 24}, float64, g), attend);
 }

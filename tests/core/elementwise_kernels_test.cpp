@@ -3,6 +3,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "fit/option.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/optim.hpp"
 #include "support/catch.hpp"
@@ -241,9 +242,22 @@ const Draw number = sometimes({0}, between(-2, 2)), square = sometimes({0}, betw
 
 // The options of all optimisers in one: each step takes those that it has.
 struct AnyOptions {
-  double lr = 0.3, beta1 = 0.9, beta2 = 0.98, eps = 1e-2, weight_decay = 0.1, alpha = 0.9, momentum = 0.8,
-         dampening = 0.2, lr_decay = 0.1, initial_accumulator_value = 0.5, momentum_decay = 4e-3, rho = 0.9;
-  bool nesterov = false, amsgrad = false, centered = false, decoupled_weight_decay = false;
+  FIT_OPTION(double, lr) = 0.3;
+  FIT_OPTION(double, beta1) = 0.9;
+  FIT_OPTION(double, beta2) = 0.98;
+  FIT_OPTION(double, eps) = 1e-2;
+  FIT_OPTION(double, weight_decay) = 0.1;
+  FIT_OPTION(double, alpha) = 0.9;
+  FIT_OPTION(double, momentum) = 0.8;
+  FIT_OPTION(double, dampening) = 0.2;
+  FIT_OPTION(double, lr_decay) = 0.1;
+  FIT_OPTION(double, initial_accumulator_value) = 0.5;
+  FIT_OPTION(double, momentum_decay) = 4e-3;
+  FIT_OPTION(double, rho) = 0.9;
+  FIT_OPTION(bool, nesterov) = false;
+  FIT_OPTION(bool, amsgrad) = false;
+  FIT_OPTION(bool, centered) = false;
+  FIT_OPTION(bool, decoupled_weight_decay) = false;
 };
 
 // Arrays: parameter, gradient, and the states that the step has. The plain form is the library's own, of such numbers.
@@ -283,11 +297,9 @@ std::vector<Row<T>> step_rows(kernels::StepTypes<Steps...>) {
   std::vector<Row<T>> rows;
   for (const int switches : {0, 1, 2, 3})
     for (const std::int64_t t : {1, 100}) {
-      AnyOptions o;
-      o.nesterov = o.amsgrad = o.decoupled_weight_decay = switches & 1;
-      o.centered = switches & 2;
-      AnyOptions plain = o;
-      plain.momentum = plain.weight_decay = 0;
+      const bool first = (switches & 1) != 0, second = (switches & 2) != 0;
+      const auto o = AnyOptions().nesterov(first).amsgrad(first).decoupled_weight_decay(first).centered(second);
+      const auto plain = AnyOptions(o).momentum(0).weight_decay(0);
       double scalar = 0.9;
       const kernels::StepCount count{t, t == 1, &scalar};
       const auto add = [&](auto* type) {
@@ -295,8 +307,7 @@ std::vector<Row<T>> step_rows(kernels::StepTypes<Steps...>) {
         if constexpr (std::is_same_v<Step, kernels::AverageStep>)
           rows.push_back(step_row<T>(Step{0.9}));
         else if constexpr (std::is_same_v<Step, kernels::AdamStep>)
-          rows.push_back(step_row<T>(Step(o, switches & 2, count))),
-              rows.push_back(step_row<T>(Step(plain, false, count)));
+          rows.push_back(step_row<T>(Step(o, second, count))), rows.push_back(step_row<T>(Step(plain, false, count)));
         else
           rows.push_back(step_row<T>(Step(o, count))), rows.push_back(step_row<T>(Step(plain, count)));
       };
@@ -345,8 +356,7 @@ TEST_CASE("steps of optimisers are within the rounding of their plain form", "[k
 
 // By hand: in its first step, Adam moves by the rate, whatever the gradient.
 TEST_CASE("the plain form of a step can be read and run", "[kernels]") {
-  AnyOptions o;
-  o.weight_decay = o.eps = 0;
+  const auto o = AnyOptions().weight_decay(0).eps(0);
   double p = 1, g = -3, m = 0, v = 0;
   kernels::run_plain(kernels::AdamStep(o, false, {}), kernels::StepArrays<double>{&p, &g, {&m, &v, nullptr}}, 1);
   CHECK(p == Approx(1.3));

@@ -112,9 +112,8 @@ TEST_CASE("Hessian-vector products go through attention, layer norm and cross en
   const Tensor x = randn({3, 4}, float64), v = randn({3, 4}, float64), ids = tensor({1, 0, 3});
   const auto loss = [&](const Tensor& z) {
     const Tensor rows = reshape(layer_norm(z), {1, 1, 3, 4});
-    AttentionOptions o;
-    o.causal = true;
-    return sum(cross_entropy_rows(reshape(scaled_dot_product_attention(rows, rows, rows, o), {3, 4}), ids));
+    return sum(cross_entropy_rows(
+        reshape(scaled_dot_product_attention(rows, rows, rows, AttentionOptions().causal()), {3, 4}), ids));
   };
   const double e = 1e-5;
   const auto gradient = [&](double step) {

@@ -54,9 +54,7 @@ Tensor scale_rows(const Values& in) {
 }
 
 bool ok(const TensorFunction& f, const Values& in, int order = 1) {
-  GradCheckOptions options;
-  options.order = order;
-  return check_gradients(f, in, options).ok;
+  return check_gradients(f, in, GradCheckOptions().order(order)).ok;
 }
 
 }  // namespace
@@ -73,8 +71,7 @@ TEST_CASE("check_gradients passes what is right", "[gradcheck]") {
 TEST_CASE("check_gradients passes derivatives that have a kink", "[gradcheck]") {
   // |x|^p has p - 1 derivatives at 0; differences are off by a power of the step.
   const Tensor x = tensor({0., 1., -0.5}, float64);
-  GradCheckOptions twice;
-  twice.order = 2;
+  const auto twice = GradCheckOptions().order(2);
   for (const double p : {2.5, 3., 4.}) {
     INFO("p = " << p);
     const auto report = check_gradients([p](const auto& in) { return norm(in[0], p); }, {x}, twice);
@@ -140,9 +137,7 @@ TEST_CASE("check_gradients with order 2 catches a gradient that can't be differe
 }
 
 TEST_CASE("check_gradients gives the Jacobian entry by entry", "[gradcheck]") {
-  GradCheckOptions options;
-  options.jacobian = true;
-  options.names = {"a", "b"};
+  auto options = GradCheckOptions().jacobian().names({"a", "b"});
   const Tensor a = tensor({2., 3.}, float64), b = tensor({5., 7.}, float64);
   const GradReport report = check_gradients([](const Values& in) { return mul(in[0], in[1]); }, {a, b}, options);
   CHECK(report.ok);
@@ -161,14 +156,13 @@ TEST_CASE("check_gradients gives the Jacobian entry by entry", "[gradcheck]") {
   CHECK_FALSE(found.ok);
   CHECK(found.entries.size() == 4);
   CHECK(found.entries[0].wrong + found.entries[1].wrong + found.entries[2].wrong + found.entries[3].wrong == 1);
-  options.order = 2;
+  options.order(2);
   CHECK_THROWS_WITH(check_gradients(wrong, {a}, options), Catch::Contains("jacobian with order 2"));
 }
 
 TEST_CASE("check_gradients checks every input and every output", "[gradcheck]") {
   const auto f = [](const Values& in) { return Values{mul(in[0], in[1]), square<flip_one>({in[1]}), in[2]}; };
-  GradCheckOptions options;
-  options.names = {"a", "b", "ids"};
+  const auto options = GradCheckOptions().names({"a", "b", "ids"});
   const GradReport report = check_gradients(f, {inputs_of({3}), inputs_of({3}), Tensor::empty({2}, int64)}, options);
   CHECK_FALSE(report.ok);
   REQUIRE(report.entries.size() == 2);
@@ -212,8 +206,7 @@ TEST_CASE("check_gradients refuses what it can't check", "[gradcheck]") {
                     Contains("[check_gradients] two calls") && Contains("output 0"));
   CHECK_THROWS_WITH(check_gradients([&](const Values& in) { return in[0].to(float32); }, {inputs_of({3})}),
                     Contains("shape [3] is float32") && Contains("a layer does so after to(float64)"));
-  GradCheckOptions third;
-  third.order = 3;
+  const auto third = GradCheckOptions().order(3);
   CHECK_THROWS_WITH(check_gradients(square<leave>, {inputs_of({3})}, third), Contains("order is 3"));
 }
 

@@ -156,8 +156,7 @@ TEST_CASE("int8: the gradients by x and by the bias", "[int8]") {
     const auto f = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
       return {square(linear(in[0], w, in[1]))};
     };
-    GradCheckOptions o;
-    o.order = 2;
+    const auto o = GradCheckOptions().order(2);
     const GradReport report = check_gradients(f, {drawn_matrix(shape, float64), drawn_matrix({5}, float64)}, o);
     INFO(report);
     CHECK(report.ok);

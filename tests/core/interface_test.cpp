@@ -132,7 +132,8 @@ TEST_CASE("Members and functions are one list", "[interface]") {
                                         "avg_pool2d",
                                         "solve",
                                         "cholesky",
-                                        "eigh"};
+                                        "eigh",
+                                        "qr"};
   const auto names = [](const char* path, const char* begin, const char* end, const std::regex& pattern) {
     std::ifstream header(path);
     REQUIRE(header);

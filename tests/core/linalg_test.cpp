@@ -115,20 +115,17 @@ TEST_CASE("gradients of linear algebra are the central differences", "[linalg]")
 
 TEST_CASE("convolutions and pools give PyTorch's numbers", "[linalg]") {
   const auto count = [](const Shape& shape) { return reshape(arange(shape.numel()).to(float32), shape); };
-  ConvOptions o;
-  o.stride = 2, o.padding = 1;
+  const auto o = ConvOptions().stride(2).padding(1);
   CHECK(values(conv1d(count({1, 2, 5}), count({1, 2, 3}) - 2, tensor({1.}), o)) == V{29, 41, 17});
-  ConvOptions dilated;
-  dilated.dilation = 2;
+  const auto dilated = ConvOptions().dilation(2);
   CHECK(values(conv2d(count({1, 1, 4, 4}), count({1, 1, 2, 2}) + 1, {}, dilated)) == V{68, 78, 108, 118});
   ConvOptions grouped = o;
-  grouped.groups = 2;
+  grouped.groups(2);
   const Tensor weight = tensor({{{{1., 2.}, {3., 4.}}}, {{{1., 0.}, {0., 1.}}}});
   CHECK(values(conv2d(count({1, 2, 2, 2}), weight, {}, grouped)) == V{0, 3, 4, 3, 4, 0, 0, 7});
-  PoolOptions p;
-  p.stride = 2, p.padding = 1;
+  auto p = PoolOptions().stride(2).padding(1);
   CHECK(values(max_pool2d(count({1, 1, 4, 4}), 3, p)) == V{5, 7, 13, 15});
-  p.stride = 1;
+  p.stride(1);
   CHECK(near(avg_pool1d(count({1, 1, 5}), 3, p), tensor({{{1. / 3, 1., 2., 3., 7. / 3}}})));
   CHECK(near(group_norm(tensor({{1., 2., 4., 8.}}), 2), tensor({{-1., 1., -1., 1.}})));
   CHECK(near(batch_norm(tensor({{1., 5.}, {3., 5.}}), {}, {}), tensor({{-1., 0.}, {1., 0.}})));

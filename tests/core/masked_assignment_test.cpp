@@ -43,8 +43,7 @@ TEST_CASE("what ids name can be written") {
 
 TEST_CASE("gradients flow through what is written by a mask, and not through what was there", "[gradient]") {
   const Tensor mask = tensor({{true, false, true}, {false, true, false}});
-  GradCheckOptions o;
-  o.order = 2;
+  const auto o = GradCheckOptions().order(2);
   CHECK(check_gradients(
             [&](const auto& in) {
               Tensor y = in[0] * in[0];

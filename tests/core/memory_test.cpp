@@ -304,8 +304,7 @@ TEST_CASE("more bytes than can be addressed are an Error that names the shape", 
   CHECK_THROWS_AS(index_select(one, 0, full({1}, INT64_MIN, int64)), Error);
   CHECK_THROWS_AS(gather(one, 0, full({1}, INT64_MAX, int64)), Error);
   CHECK_THROWS_AS(one[INT64_MIN], Error);
-  RotaryOptions far;
-  far.offset = INT64_MAX;
+  const auto far = RotaryOptions().offset(INT64_MAX);
   CHECK_THROWS_AS(rotary(zeros({2, 2}), zeros({3, 1, 2}, float64), far), Error);
   CHECK(memory_stats().live_bytes - before.live_bytes < 4096);
 }

@@ -47,9 +47,7 @@ std::vector<std::vector<Shape>> all_shapes(const OpRow& row) {
 }
 
 void check_derivatives(const TensorFunction& f, const Values& in, int order) {
-  GradCheckOptions options;
-  options.order = order;
-  const GradReport report = check_gradients(f, in, options);
+  const GradReport report = check_gradients(f, in, GradCheckOptions().order(order));
   INFO(report);
   CHECK(report.ok);
 }

@@ -6,10 +6,7 @@ namespace fit::test {
 namespace {
 
 AttentionOptions options(const Tensor& mask, bool causal = false) {
-  AttentionOptions o;
-  o.mask = mask;
-  o.causal = causal;
-  return o;
+  return AttentionOptions().mask(mask).causal(causal);
 }
 
 // The middle row sees nothing.
@@ -49,8 +46,7 @@ static std::vector<OpRow> attention_rows() {
       OpRow(op, "with a mask, a bias, weights and a row that sees nothing",
             [](const auto& in) {
               AttentionOptions o = options(mask_with_empty_row());
-              o.bias = in[3];
-              o.temperature = 1.5;
+              o.bias(in[3]).temperature(1.5);
               return both(scaled_dot_product_attention_with_weights(in[0], in[1], in[2], o));
             })
           .on({{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}, {3, 4}})
@@ -59,9 +55,7 @@ static std::vector<OpRow> attention_rows() {
           .optional(3),
       OpRow(op, "with a bias",
             [](const auto& in) {
-              AttentionOptions o;
-              o.bias = in[3];
-              return scaled_dot_product_attention(in[0], in[1], in[2], o);
+              return scaled_dot_product_attention(in[0], in[1], in[2], AttentionOptions().bias(in[3]));
             })
           .on({{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}, {3, 4}})
           .on({{2, 2, 3, 2}, {2, 1, 4, 2}, {2, 1, 4, 3}, {1, 2, 1, 4}})
@@ -72,11 +66,8 @@ static std::vector<OpRow> attention_rows() {
       OpRow(op, "with dropout, scaled",
             [](const auto& in) {
               Generator g(5);
-              AttentionOptions o;
-              o.dropout = 0.4;
-              o.scale = 0.7;
-              o.generator = &g;
-              return both(scaled_dot_product_attention_with_weights(in[0], in[1], in[2], o));
+              return both(scaled_dot_product_attention_with_weights(
+                  in[0], in[1], in[2], AttentionOptions().dropout(0.4).scale(0.7).generator(&g)));
             })
           .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}}),
       OpRow("multi_head_attention", [](const auto& in) { return multi_head_attention(in[0], in[1], in[2], 2); })
@@ -118,9 +109,7 @@ static std::vector<OpRow> attention_rows() {
             [](const auto& in) {
               Generator g(5);
               AttentionOptions o = options(tensor({{true, true, false, true}}), true);
-              o.bias = in[1];
-              o.dropout = 0.3;
-              o.generator = &g;
+              o.bias(in[1]).dropout(0.3).generator(&g);
               return packed_self_attention(in[0], 4, o, 2);
             })
           .on({{2, 4, 16}, {4, 4}})

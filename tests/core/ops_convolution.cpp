@@ -4,10 +4,8 @@
 namespace fit::test {
 
 static std::vector<OpRow> windows() {
-  ConvOptions o;
-  o.stride = 2, o.padding = 1, o.dilation = 2, o.groups = 2;
-  PoolOptions p;
-  p.stride = 1, p.padding = 1;
+  const auto o = ConvOptions().stride(2).padding(1).dilation(2).groups(2);
+  const auto p = PoolOptions().stride(1).padding(1);
   const auto conv1 = [](const ConvOptions& options) {
     return [options](const auto& in) { return conv1d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options); };
   };
@@ -38,8 +36,7 @@ static std::vector<OpRow> windows() {
           .optional(2)
           .bad("padding can't be negative",
                [] {
-                 ConvOptions bad;
-                 bad.padding = -1;
+                 const auto bad = ConvOptions().padding(-1);
                  conv2d(zeros({1, 1, 3, 3}), zeros({1, 1, 2, 2}), {}, bad);
                })
           .bad("the window is wider than axis 3",
@@ -63,8 +60,7 @@ static std::vector<OpRow> windows() {
           .on({{1, 2, 4, 5}})
           .bad("padding is 2: it must be in 0 … 1",
                [] {
-                 PoolOptions bad;
-                 bad.padding = 2;
+                 const auto bad = PoolOptions().padding(2);
                  max_pool2d(zeros({1, 1, 3, 3}), 2, bad);
                }),
       OpRow("avg_pool1d", [p](const auto& in) { return avg_pool1d(in[0], 3, p); })

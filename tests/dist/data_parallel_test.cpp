@@ -27,9 +27,7 @@ std::vector<double> trained(const Case& c, dist::World& world) {
   if (world.rank() > 0)
     for (Tensor p : model.parameters()) p.detach().mul_(1.5);  // rank 0's values count
   dist::DataParallel parallel(model, c.options, world);
-  optim::SGDOptions o;
-  o.lr = 0.1, o.momentum = 0.9, o.weight_decay = 0.01;
-  optim::SGD optimizer(model.named_parameters(), o);
+  optim::SGD optimizer(model.named_parameters(), optim::SGDOptions().lr(0.1).momentum(0.9).weight_decay(0.01));
   Generator data(7);
   for (int step = 0; step < c.steps; ++step) {
     optimizer.zero_grad();
@@ -103,8 +101,8 @@ TEST_CASE("ranks are as good as one process", "[dist]") {
   SECTION("accumulated") { c.parts = 3; }
   SECTION("accumulated, uneven") { c.parts = 2, c.batch = 5; }
   SECTION("without dropout") { c.dropout = 0; }
-  SECTION("nothing overlaps") { c.options.overlap = dist::Overlap::no; }
-  SECTION("a bucket for each") { c.options.bucket_bytes = 1; }
+  SECTION("nothing overlaps") { c.options.overlap(dist::Overlap::no); }
+  SECTION("a bucket for each") { c.options.bucket_bytes(1); }
   for (const auto& [dtype, steps, tolerance] :
        {std::tuple(float64, 1, 1e-12), {float64, 20, 1e-9}, {float32, 1, 1e-6}, {float32, 20, 1e-4}}) {
     c.dtype = dtype, c.steps = steps;
@@ -123,8 +121,7 @@ TEST_CASE("repeats have the same bits, whatever the buckets", "[dist]") {
   const std::vector<double> first = trained(c, dist::world());
   CHECK(trained(c, dist::world()) == first);
   for (const std::size_t bytes : {1, 500, 3000, 1 << 24}) {
-    c.options.bucket_bytes = bytes;
-    c.options.overlap = bytes == 500 ? dist::Overlap::no : dist::Overlap::yes;
+    c.options.bucket_bytes(bytes).overlap(bytes == 500 ? dist::Overlap::no : dist::Overlap::yes);
     CHECK(trained(c, dist::world()) == first);
   }
 }
@@ -138,8 +135,7 @@ TEST_CASE("losses are weighted by what they are the mean of", "[dist]") {
     const Tensor x = randn({8, 5}, float64);
     Tensor y = randint(0, 3, {8});
     y[{range(4, 7)}] = full({3}, -1, int64);  // ranks have different numbers of targets, one of four has just one
-    nn::CrossEntropyOptions o;
-    o.ignore_index = -1;
+    const auto o = nn::CrossEntropyOptions().ignore_index(-1);
     const Tensor mine = parallel.rows(y);
     const double targets = sum(mine >= 0).item();
     const double loss = parallel.backward(nn::cross_entropy(model(parallel.rows(x)), mine, o), targets);
@@ -173,7 +169,7 @@ TEST_CASE("parameters that got no gradient", "[dist]") {
   }
   SECTION("or are named") {
     if (w.size() == 1) return;
-    options.missing = dist::Missing::error;
+    options.missing(dist::Missing::error);
     CHECK_THROWS_WITH(backward(), Contains("the parameter b got a gradient on 1 of " + std::to_string(w.size())));
     CHECK_THROWS_AS(backward(), dist::AgreedError);
   }
@@ -204,8 +200,7 @@ TEST_CASE("what can't be done in parallel", "[dist]") {
   CHECK_THROWS_WITH(parallel.rows(ones({9, 4})), Contains("9 rows, and before of 8"));
   CHECK_THROWS_WITH(parallel.backward(model(x)), Contains("must be one number"));
   CHECK_THROWS_WITH(parallel.backward(sum(model(x)), -1), Contains("weight is -1"));
-  dist::DataParallelOptions none;
-  none.bucket_bytes = 0;
+  const auto none = dist::DataParallelOptions().bucket_bytes(0);
   CHECK_THROWS_WITH(dist::DataParallel(optim::Parameters{x}, none), Contains("bucket_bytes"));
   if (dist::world().size() == 1) return;
   CHECK_THROWS_WITH(parallel.backward(sum(model(x)), 0), Contains("weights of all ranks are 0"));
@@ -226,8 +221,7 @@ TEST_CASE("gradients travel while backward goes on", "[dist]") {
   if (dist::world().size() == 1) return;
   manual_seed(1);
   nn::Sequential model(nn::Linear(8, 8), nn::Linear(8, 8), nn::Linear(8, 8));
-  dist::DataParallelOptions each;
-  each.bucket_bytes = 1;
+  auto each = dist::DataParallelOptions().bucket_bytes(1);
   const auto early = [&] {
     dist::DataParallel parallel(model, each);
     for (int step = 0; step < 3; ++step) parallel.backward(sum(model(ones({2, 8}))));
@@ -236,7 +230,7 @@ TEST_CASE("gradients travel while backward goes on", "[dist]") {
     return parallel.traffic().sent_early;
   };
   CHECK(early() == 18);
-  each.overlap = dist::Overlap::no;
+  each.overlap(dist::Overlap::no);
   CHECK(early() == 0);
 }
 

@@ -58,34 +58,39 @@ Done train(const Plan& plan, dist::World& world) {
   const Sequences sequences;
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < sequences.size(); ++i) lengths.push_back(sequences.length(i));
-  data::LoaderOptions batches;
-  batches.batch_size = plan.batch_size, batches.prefetch = static_cast<int>(plan.prefetch);
-  batches.collate = data::pad_collate({padding}), batches.collated = plan.collated;
-  batches.sampler = data::bucket_sampler(lengths, 3);
+  const auto batches = data::LoaderOptions()
+                           .batch_size(plan.batch_size)
+                           .prefetch(static_cast<int>(plan.prefetch))
+                           .collate(data::pad_collate({padding}))
+                           .collated(plan.collated)
+                           .sampler(data::bucket_sampler(lengths, 3));
   data::DataLoader loader(sequences, batches);
   data::LoaderOptions whole = batches;
-  whole.sampler = {}, whole.batch_size = 6;
+  whole.sampler({}).batch_size(6);
   data::DataLoader validation(sequences, whole);
 
   Model model;
   model.to(plan.dtype);
-  optim::SGDOptions sgd;
-  sgd.lr = 0.2, sgd.momentum = 0.9, sgd.weight_decay = 1e-3;
-  optim::SGD optimizer(optim::decay_groups(model, sgd));
+  optim::SGD optimizer(optim::decay_groups(model, optim::SGDOptions().lr(0.2).momentum(0.9).weight_decay(1e-3)));
   optim::CosineAnnealingLR schedule(optimizer, 30);
   optim::ExponentialMovingAverage average(model.named_parameters(), 0.9);
 
   const auto loss = [&](const data::Batch& b) {
     const std::int64_t T = b[0].size(1);
     const Tensor input = b[0][{range(), range(0, T - 1)}], real = b[1][{range(), range(), range(0, T - 1)}];
-    nn::CrossEntropyOptions o;
-    o.ignore_index = padding;
+    const auto o = nn::CrossEntropyOptions().ignore_index(padding);
     return nn::cross_entropy(model(input, real), b[0][{range(), range(1, T)}], o);
   };
-  TrainerOptions o;
-  o.out = plan.out, o.steps = plan.steps, o.accumulate = plan.accumulate, o.resume = plan.resume;
-  o.clip_norm = 1, o.display = Display::none, o.shard_optimizer = plan.shard, o.patience = plan.patience;
-  o.parallel.bucket_bytes = 2000;
+  const auto o = TrainerOptions()
+                     .out(plan.out)
+                     .steps(plan.steps)
+                     .accumulate(plan.accumulate)
+                     .resume(plan.resume)
+                     .clip_norm(1)
+                     .display(Display::none)
+                     .shard_optimizer(plan.shard)
+                     .patience(plan.patience)
+                     .parallel(dist::DataParallelOptions().bucket_bytes(2000));
   Trainer trainer(model, optimizer, loader, loss, o);
   trainer.checkpoint().add("average", average);
   trainer.schedule(schedule).after_step([&] { average.update(); });
@@ -140,12 +145,10 @@ void check_equal(const Done& a, const Done& b, double tolerance) {
 
 TEST_CASE("a loader's batches are divided", "[dist]") {
   const Tensor x = arange(11).reshape({11, 1});
-  data::LoaderOptions o;
-  o.batch_size = 4, o.shuffle = true, o.seed = 5;
+  auto o = data::LoaderOptions().batch_size(4).shuffle().seed(5);
   for (const int prefetch : {0, 2})
     for (const bool padded : {false, true}) {
-      o.prefetch = prefetch;
-      o.collate = padded ? data::pad_collate({-1}) : data::Collate(data::stack_collate);
+      o.prefetch(prefetch).collate(padded ? data::pad_collate({-1}) : data::Collate(data::stack_collate));
       data::DataLoader whole(data::TensorDataset({x}), o);
       std::vector<data::DataLoader*> loaders;
       std::vector<std::unique_ptr<data::DataLoader>> owners;
@@ -229,13 +232,11 @@ TEST_CASE("what ranks must have alike", "[dist]") {
   manual_seed(3);
   const Tensor x = ones({8, 2});
   const auto run = [&](std::uint64_t seed) {
-    data::LoaderOptions o;
-    o.batch_size = 4, o.seed = seed;
+    const auto o = data::LoaderOptions().batch_size(4).seed(seed);
     data::DataLoader loader(data::TensorDataset({x}), o);
     nn::Linear model(2, 1);
     optim::SGD optimizer(model.named_parameters(), 0.1);
-    TrainerOptions options;
-    options.steps = 1, options.display = Display::none;
+    const auto options = TrainerOptions().steps(1).display(Display::none);
     Trainer trainer(
         model, optimizer, loader, [&](const data::Batch& b) { return sum(model(b[0])); }, options);
     trainer.run();
@@ -253,8 +254,7 @@ TEST_CASE("a loss that is not finite after the sum is told by all alike", "[dist
   data::DataLoader loader(data::TensorDataset({x}), 8);
   nn::Linear model(2, 1);
   optim::SGD optimizer(model.named_parameters(), 0.1);
-  TrainerOptions options;
-  options.steps = 3, options.display = Display::none;
+  const auto options = TrainerOptions().steps(3).display(Display::none);
   const auto loss = [&](const data::Batch& b) {
     const Tensor y = sum(model(b[0]));
     return w.rank() == w.size() - 1

@@ -11,10 +11,8 @@
 namespace fit::test {
 
 inline nn::GPTOptions small_gpt(double dropout) {
-  nn::GPTOptions o;
-  o.vocab_size = 11, o.context_length = 9, o.num_layers = 2, o.num_heads = 2, o.d_model = 12;
-  o.dropout = dropout, o.bias = false;
-  return o;
+  return nn::GPTOptions().vocab_size(11).context_length(9).num_layers(2).num_heads(2).d_model(12).dropout(dropout).bias(
+      false);
 }
 
 /// Every parameter behind the other, as float64.

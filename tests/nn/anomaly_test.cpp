@@ -86,8 +86,7 @@ TEST_CASE("a training step under DetectAnomaly has the same bits", "[anomaly]") 
   const auto gradients = [&](bool watched) {
     const Autocast products(dtype);
     manual_seed(2);
-    nn::GPTOptions o;
-    o.vocab_size = 7, o.context_length = 5, o.num_layers = 2, o.num_heads = 2, o.d_model = 8, o.dropout = 0.1;
+    const auto o = nn::GPTOptions().vocab_size(7).context_length(5).num_layers(2).num_heads(2).d_model(8).dropout(0.1);
     const nn::GPT gpt(o);
     std::optional<DetectAnomaly> detect;
     if (watched) detect.emplace();

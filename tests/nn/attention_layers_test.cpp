@@ -140,16 +140,12 @@ TEST_CASE("CausalSelfAttention: the future has no effect, and a padding mask com
     }
   }
   // The same as the flag, in an option or in the call.
-  nn::MultiHeadAttentionOptions options;
-  options.causal = true;
-  nn::MultiHeadAttention always(8, 2, options);
+  nn::MultiHeadAttention always(8, 2, nn::MultiHeadAttentionOptions().causal());
   always.load_state_dict(layer.multihead_attn.state_dict());
   always.eval();
   layer.eval();
   CHECK(same_bits(always(x, x, x), layer(x)));
-  AttentionMasks causal;
-  causal.causal = true;
-  CHECK(same_bits(layer.multihead_attn(x, x, x, causal), layer(x)));
+  CHECK(same_bits(layer.multihead_attn(x, x, x, AttentionMasks().causal()), layer(x)));
 }
 
 TEST_CASE("CrossAttention takes keys of another length") {
@@ -245,14 +241,10 @@ TEST_CASE("MultiHeadAttention is its heads one by one, side by side") {
 }
 
 TEST_CASE("MultiHeadAttention's options") {
-  nn::MultiHeadAttentionOptions o;
-  o.dropout = 0;
+  auto o = nn::MultiHeadAttentionOptions().dropout(0);
   const Tensor x = random({2, 4, 8});
   SECTION("keys and values of other widths, fewer heads for them, no qkv bias") {
-    o.kdim = 5;
-    o.vdim = 3;
-    o.num_kv_heads = 2;
-    o.qkv_bias = false;
+    o.kdim(5).vdim(3).num_kv_heads(2).qkv_bias(false);
     nn::MultiHeadAttention mha(8, 4, o);
     CHECK(mha.w_q.weight.shape() == Shape{8, 8});
     CHECK(mha.w_k.weight.shape() == Shape{4, 5});
@@ -264,7 +256,7 @@ TEST_CASE("MultiHeadAttention's options") {
     CHECK(y.shape() == Shape{2, 4, 8});
     // The same with the two heads of keys and values written out four times.
     nn::MultiHeadAttentionOptions full = o;
-    full.num_kv_heads = {};
+    full.num_kv_heads({});
     nn::MultiHeadAttention wide(8, 4, full);
     nn::StateDict state = mha.state_dict();
     const auto twice = [](const Tensor& weight) {
@@ -285,8 +277,7 @@ TEST_CASE("MultiHeadAttention's options") {
     nn::MultiHeadAttention usual(8, 2, o);
     const auto with = [&](double temperature, std::optional<double> scale) {
       nn::MultiHeadAttentionOptions other = o;
-      other.temperature = temperature;
-      other.scale = scale;
+      other.temperature(temperature).scale(scale);
       nn::MultiHeadAttention mha(8, 2, other);
       mha.load_state_dict(usual.state_dict());
       return mha(x, x, x);
@@ -298,9 +289,7 @@ TEST_CASE("MultiHeadAttention's options") {
   SECTION("an additive bias that is trained") {
     nn::MultiHeadAttention mha(8, 2, o);
     Tensor bias = random({1, 2, 4, 4}).requires_grad_();
-    AttentionMasks masks;
-    masks.bias = bias;
-    const Tensor y = mha(x, x, x, masks);
+    const Tensor y = mha(x, x, x, AttentionMasks().bias(bias));
     CHECK(max_difference(y, mha(x, x, x)) > 1e-3);
     sum(y * random({2, 4, 8}, 5)).backward();
     CHECK(magnitude(bias.grad()) > 1e-2);
@@ -309,15 +298,11 @@ TEST_CASE("MultiHeadAttention's options") {
 }
 
 TEST_CASE("derivatives of MultiHeadAttention against central differences") {
-  nn::MultiHeadAttentionOptions o;
-  o.dropout = 0;
-  o.num_kv_heads = 1;
-  nn::MultiHeadAttention mha(4, 2, o);
+  nn::MultiHeadAttention mha(4, 2, nn::MultiHeadAttentionOptions().dropout(0).num_kv_heads(1));
   mha.to(float64);
   std::vector<Tensor> inputs = mha.parameters();
   inputs.push_back(random({2, 3, 4}, 1, float64).requires_grad_());
-  GradCheckOptions options;
-  options.order = 2;
+  const auto options = GradCheckOptions().order(2);
   const GradReport report = check_gradients(
       [&](const auto& in) -> std::vector<Tensor> {
         const auto [y, w] = mha(in.back(), in.back(), in.back(), create_look_ahead_mask(3), nn::return_attention);
@@ -336,10 +321,8 @@ TEST_CASE("ScaledDotProductAttention, the layer") {
   const Tensor mask = create_padding_mask(tensor({{1, 1, 0, 0, 0}, {1, 1, 1, 1, 1}}));
   CHECK_FALSE(same_bits(layer(q, k, v), layer(q, k, v)));
   layer.eval();
-  AttentionOptions o;
-  o.temperature = 2;
-  o.mask = mask;
-  const auto expected = scaled_dot_product_attention_with_weights(q, k, v, o);
+  const auto expected =
+      scaled_dot_product_attention_with_weights(q, k, v, AttentionOptions().temperature(2).mask(mask));
   const auto [y, w] = layer(q, k, v, mask, nn::return_attention);
   CHECK(same_bits(y, expected.output));
   CHECK(same_bits(w, expected.weights));
@@ -373,18 +356,13 @@ TEST_CASE("names, copies and lists of the attention layers") {
   self.eval();
   nn::CrossAttention cross(8, 2);
   cross.eval();
-  nn::MultiHeadAttentionOptions o;
-  o.causal = true;
-  o.num_kv_heads = 1;
-  o.scale = 0.3;
-  o.qkv_bias = false;
-  nn::CausalSelfAttention causal(8, 2, o);
+  nn::MultiHeadAttentionOptions options;
+  options.causal(true).num_kv_heads(1).scale(0.3).qkv_bias(false);
+  nn::CausalSelfAttention causal(8, 2, options);
   causal.eval();
   nn::ScaledDotProductAttention plain(0.2, 3.0, 0.4);
   plain.eval();
-  nn::CausalAttentionOptions with_bias;
-  with_bias.dropout = 0.5, with_bias.qkv_bias = true;
-  nn::MultiHeadAttentionWrapper wrapper(8, 3, 6, with_bias, 2);
+  nn::MultiHeadAttentionWrapper wrapper(8, 3, 6, nn::CausalAttentionOptions().dropout(0.5).qkv_bias(), 2);
   wrapper.eval();
   const auto unary = [&](const auto& layer) { return layer(x); };
   check_copy(self, unary);
@@ -392,9 +370,7 @@ TEST_CASE("names, copies and lists of the attention layers") {
   check_copy(causal, unary);
   check_copy(plain, [&](const auto& layer) { return layer(x, x, x); });
   check_copy(nn::BareSingleHeadAttention(8, 3), unary);
-  nn::SingleHeadAttentionOptions without_bias;
-  without_bias.qkv_bias = false;
-  check_copy(nn::SingleHeadAttention(8, 3, without_bias), unary);
+  check_copy(nn::SingleHeadAttention(8, 3, nn::SingleHeadAttentionOptions().qkv_bias(false)), unary);
   check_copy(nn::CausalAttention(8, 3, 6), unary);
   check_copy(wrapper, unary);
 }
@@ -411,16 +387,13 @@ TEST_CASE("errors of the attention layers") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   CHECK_THROWS_WITH(nn::ScaledDotProductAttention(0.1, infinity), contains("temperature is inf"));
   CHECK_THROWS_WITH(nn::ScaledDotProductAttention(0.1, 1, infinity), contains("scale is inf"));
-  nn::MultiHeadAttentionOptions impossible;
-  impossible.kdim = 0;
+  auto impossible = nn::MultiHeadAttentionOptions().kdim(0);
   CHECK_THROWS_WITH(nn::MultiHeadAttention(8, 2, impossible), contains("[MultiHeadAttention] kdim is 0"));
-  impossible.kdim = {};
-  impossible.temperature = infinity;
+  impossible.kdim({}).temperature(infinity);
   CHECK_THROWS_WITH(nn::MultiHeadAttention(8, 2, impossible), contains("[MultiHeadAttention] temperature is inf"));
   CHECK_THROWS_WITH(nn::ScaledDotProductAttention(0.1, 0.0), contains("temperature is 0"));
-  nn::MultiHeadAttentionOptions o;
-  o.num_kv_heads = 3;
-  CHECK_THROWS_WITH(nn::MultiHeadAttention(8, 4, o), contains("num_kv_heads is 3, num_heads is 4"));
+  CHECK_THROWS_WITH(nn::MultiHeadAttention(8, 4, nn::MultiHeadAttentionOptions().num_kv_heads(3)),
+                    contains("num_kv_heads is 3, num_heads is 4"));
   nn::MultiHeadAttention mha(8, 2);
   const Tensor x = ones({2, 3, 8});
   CHECK_THROWS_WITH(mha(ones({3, 8}), x, x),
@@ -439,9 +412,7 @@ TEST_CASE("errors of the attention layers") {
 
 TEST_CASE("single heads: bare parameters and Linear compute the same") {
   nn::BareSingleHeadAttention bare(3, 2);
-  nn::SingleHeadAttentionOptions without_bias;
-  without_bias.qkv_bias = false;
-  nn::SingleHeadAttention linear(3, 2, without_bias);
+  nn::SingleHeadAttention linear(3, 2, nn::SingleHeadAttentionOptions().qkv_bias(false));
   const nn::StateDict drawn = bare.state_dict();
   CHECK(drawn.size() == 3);
   for (const auto& [name, w] : drawn) {
@@ -494,9 +465,7 @@ TEST_CASE("CausalAttention is causal: a changed future leaves earlier outputs as
   CHECK(max_difference(layer(slice(x, 1, 0, 4)), slice(y, 1, 0, 4)) < 1e-6);  // shorter than the context
   CHECK_THROWS_WITH(layer(ones({2, 7, 3})),
                     Catch::Contains("[CausalAttention] x has shape [2, 7, 3]") && Catch::Contains("context_length, 6"));
-  nn::CausalAttentionOptions with_bias;
-  with_bias.qkv_bias = true;
-  CHECK(nn::CausalAttention(3, 2, 6, with_bias).parameters().size() == 6);
+  CHECK(nn::CausalAttention(3, 2, 6, nn::CausalAttentionOptions().qkv_bias()).parameters().size() == 6);
 }
 
 TEST_CASE("CausalAttention drops weights in training alone") {

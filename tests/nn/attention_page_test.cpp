@@ -68,9 +68,7 @@ AttentionRecording recorded(const Tensor& weights, const AttentionRecordOptions&
 
 TEST_CASE("every weight of the page is right to 1/255 of the largest of its row") {
   const Tensor w = softmax(randn({3, 6, 9}) * 4.0);
-  AttentionRecordOptions o;
-  o.kind = AttentionKind::cross;
-  const std::string html = plot::attention_page(recorded(w, o));
+  const std::string html = plot::attention_page(recorded(w, AttentionRecordOptions().kind(AttentionKind::cross)));
   const json entry = data_of(html)["entries"][0];
   CHECK(entry["heads"] == 3);
   CHECK(entry["rows"] == 6);
@@ -89,10 +87,7 @@ TEST_CASE("the page says why a pair is hidden: the future, padding, the mask, th
   Tensor mask = ones({6, 6}, boolean);
   mask[{range(), 2}] = false;  // nobody may look at 2: padding
   mask[{5, 0}] = false;        // a single pair
-  AttentionRecordOptions o;
-  o.mask = mask;
-  o.causal = true;
-  o.window = 4;
+  const auto o = AttentionRecordOptions().mask(mask).causal().window(4);
   const std::string html = plot::attention_page(recorded(full({2, 6, 6}, 1.0 / 6), o));
   const json entry = data_of(html)["entries"][0];
   CHECK(entry["mask_heads"] == 1);
@@ -112,9 +107,7 @@ TEST_CASE("layers, steps and names are there once, in their order") {
   AttentionRecording recording;
   for (const std::int64_t step : {100, 0, 50})
     for (const char* layer : {"first", "second"}) {
-      AttentionRecordOptions o;
-      o.step = step;
-      o.queries = {"a", "b"};
+      const auto o = AttentionRecordOptions().step(step).queries({"a", "b"});
       recording.add(layer, softmax(randn({2, 2, 2})), o);
     }
   recording.add("second", softmax(randn({2, 2, 2})));
@@ -127,8 +120,8 @@ TEST_CASE("layers, steps and names are there once, in their order") {
 }
 
 TEST_CASE("names can't get out of the data, whatever they are") {
-  AttentionRecordOptions o;
-  o.queries = {"<script>alert(1)</script>", "&", "]]>", "\xff", std::string(10000, 'x'), "{{script}}", "<!--"};
+  const auto o = AttentionRecordOptions().queries(
+      {"<script>alert(1)</script>", "&", "]]>", "\xff", std::string(10000, 'x'), "{{script}}", "<!--"});
   AttentionRecording recording = recorded(full({1, 7, 7}, 1.0 / 7), o);
   recording.title = "</title><b>";
   const std::string html = plot::attention_page(recording);
@@ -160,12 +153,9 @@ TEST_CASE("rows that are not finite, and sums that are not 1, are noted") {
 }
 
 TEST_CASE("too many tokens are shown in blocks whose rows still add up to 1") {
-  AttentionRecordOptions o;
-  o.causal = true;
+  const auto o = AttentionRecordOptions().causal();
   const Tensor w = tril(ones({1, 10, 10})) / (arange(10).to(float32) + 1).reshape({1, 10, 1});
-  plot::AttentionPageOptions options;
-  options.max_tokens = 4;
-  const std::string html = plot::attention_page(recorded(w, o), options);
+  const std::string html = plot::attention_page(recorded(w, o), plot::AttentionPageOptions().max_tokens(4));
   const json data = data_of(html), entry = data["entries"][0];
   CHECK(entry["rows"] == 4);
   CHECK(data["tokens"][0] == json::parse(R"(["0 … 2", "3 … 5", "6 … 8", "9"])"));
@@ -190,12 +180,10 @@ TEST_CASE("12 layers of 12 heads and 128 tokens take less than 5 MB") {
 
 TEST_CASE("the page refuses what it can't show, and asks nothing of a network") {
   CHECK_THROWS_WITH(plot::attention_page({}), Contains("[plot::attention_page]") && Contains("empty"));
-  plot::AttentionPageOptions options;
-  options.max_tokens = 0;
+  auto options = plot::AttentionPageOptions().max_tokens(0);
   const AttentionRecording recording = recorded(softmax(randn({2, 30, 30})));
   CHECK_THROWS_WITH(plot::attention_page(recording, options), Contains("max_tokens is 0"));
-  options.max_tokens = 100;
-  options.max_bytes = 1000;
+  options.max_tokens(100).max_bytes(1000);
   CHECK_THROWS_WITH(plot::attention_page(recording, options), Contains("max_bytes = 1000"));
   const std::string html = plot::attention_page(recording);
   CHECK_THAT(html, Contains("default-src 'none'"));

@@ -25,9 +25,7 @@ std::set<std::string> layers_of(const AttentionRecording& recording) {
 }
 
 nn::GPTOptions small_gpt() {
-  nn::GPTOptions o;
-  o.vocab_size = 11, o.context_length = 12, o.num_layers = 2, o.num_heads = 2, o.d_model = 8;
-  return o;
+  return nn::GPTOptions().vocab_size(11).context_length(12).num_layers(2).num_heads(2).d_model(8);
 }
 
 bool rows_sum_to_one(const Tensor& weights) {
@@ -43,9 +41,7 @@ TEST_CASE("a recorder has the weights that the layer returns, and its mask, and 
   layer.eval();
   const Tensor x = randn({2, 5, 12}), mask = create_padding_mask(tensor({{1, 2, 3, 4, 5}, {1, 2, 3, 0, 0}}));
   const auto [y, weights] = layer(x, mask, nn::return_attention);
-  nn::AttentionRecorderOptions o;
-  o.element = 1;
-  const nn::AttentionRecorder recorder(layer, o);
+  const nn::AttentionRecorder recorder(layer, nn::AttentionRecorderOptions().element(1));
   CHECK(equal(layer(x, mask), y));
   const AttentionRecording recording = recorder.recording();
   REQUIRE(recording.records().size() == 1);
@@ -61,7 +57,7 @@ TEST_CASE("weights are recorded before dropout, and neither loss nor gradients c
   const auto train = [](bool record) {
     manual_seed(3);
     nn::GPTOptions options = small_gpt();
-    options.dropout = 0.4;
+    options.dropout(0.4);
     nn::GPT model(options);
     std::optional<nn::AttentionRecorder> recorder;
     if (record) recorder.emplace(model);
@@ -88,9 +84,16 @@ TEST_CASE("weights are recorded before dropout, and neither loss nor gradients c
 }
 
 TEST_CASE("encoder and decoder: self- and cross-attention under their dotted names") {
-  nn::TransformerOptions o;
-  o.d_model = 8, o.num_heads = 2, o.hidden = 16, o.dropout = 0;
-  o.source_vocab = 7, o.target_vocab = 6, o.max_length = 8, o.num_encoder_layers = o.num_decoder_layers = 2;
+  const auto o = nn::TransformerOptions()
+                     .d_model(8)
+                     .num_heads(2)
+                     .hidden(16)
+                     .dropout(0)
+                     .source_vocab(7)
+                     .target_vocab(6)
+                     .max_length(8)
+                     .num_encoder_layers(2)
+                     .num_decoder_layers(2);
   nn::Transformer model(o);
   const nn::AttentionRecorder recorder(model);
   const Tensor source = tensor({{1, 2, 3, 4, 5}}), target = tensor({{1, 2, 3}});
@@ -116,12 +119,11 @@ TEST_CASE("with a cache, each call has its keys, and its weights are those of th
   for (const std::int64_t window : {0, 3}) {
     CAPTURE(window);
     nn::GPTOptions options = small_gpt();
-    options.window = window;
+    options.window(window);
     nn::GPT model(options);
     model.eval();
     const Tensor ids = tensor({{1, 2, 3, 4, 5, 6}});
-    nn::AttentionRecorderOptions o;
-    o.calls = 10;
+    const auto o = nn::AttentionRecorderOptions().calls(10);
     AttentionRecording whole, pieces;
     {
       const nn::AttentionRecorder recorder(model, o);
@@ -169,8 +171,7 @@ TEST_CASE("a layer of one's own is recorded where it computes attention itself, 
   model(randn({5, 4}));
   CHECK(layers_of(recorder.recording()) == std::set<std::string>{"1"});
 
-  nn::TransformerLayerOptions o;
-  o.d_model = 8, o.num_heads = 2, o.hidden = 16, o.dropout = 0;
+  const auto o = nn::TransformerLayerOptions().d_model(8).num_heads(2).hidden(16).dropout(0);
   nn::TransformerDecoderLayer decoder(o);
   decoder.eval();
   const nn::AttentionRecorder of_decoder(decoder);
@@ -185,10 +186,7 @@ TEST_CASE("a layer of one's own is recorded where it computes attention itself, 
 
 TEST_CASE("every k-th step is recorded, and as many calls in it as are asked for") {
   nn::SelfAttention layer(8, 2);
-  nn::AttentionRecorderOptions o;
-  o.every = 3;
-  o.calls = 2;
-  nn::AttentionRecorder recorder(layer, o);
+  nn::AttentionRecorder recorder(layer, nn::AttentionRecorderOptions().every(3).calls(2));
   const Tensor x = randn({1, 4, 8});
   for (int step = 0; step < 8; ++step) {
     recorder.step(step);
@@ -201,21 +199,20 @@ TEST_CASE("every k-th step is recorded, and as many calls in it as are asked for
 
 TEST_CASE("when memory runs out, every other step goes, and the whole training stays in view") {
   nn::SelfAttention layer(8, 2);
-  nn::AttentionRecorderOptions o;
-  o.max_bytes = 5 * 2 * 4 * 4 * 4;  // five records
+  auto o = nn::AttentionRecorderOptions().max_bytes(5 * 2 * 4 * 4 * 4);  // five records
   nn::AttentionRecorder recorder(layer, o);
   const Tensor x = randn({1, 4, 8});
   for (int step = 0; step <= 40; ++step) {
     recorder.step(step);
     layer(x);
-    CHECK(recorder.recording().bytes() <= o.max_bytes);
+    CHECK(recorder.recording().bytes() <= o.max_bytes());
   }
   std::vector<std::int64_t> steps;
   for (const AttentionRecord& r : recorder.recording().records()) steps.push_back(r.step);
   CHECK(recorder.every() == 16);
   CHECK(steps == std::vector<std::int64_t>{0, 16, 32});
   // What does not fit at all is left out, and disturbs nobody.
-  o.max_bytes = 10;
+  o.max_bytes(10);
   const nn::AttentionRecorder tiny(layer, o);
   layer(x);
   CHECK(tiny.recording().records().empty());
@@ -224,9 +221,7 @@ TEST_CASE("when memory runs out, every other step goes, and the whole training s
 TEST_CASE("calls from several threads are recorded, each under its own layer") {
   nn::GPT model(small_gpt());
   model.eval();
-  nn::AttentionRecorderOptions o;
-  o.calls = 100;
-  const nn::AttentionRecorder recorder(model, o);
+  const nn::AttentionRecorder recorder(model, nn::AttentionRecorderOptions().calls(100));
   std::vector<std::thread> threads;
   for (std::int64_t t = 0; t < 4; ++t)
     threads.emplace_back([&model, t] {
@@ -245,7 +240,7 @@ TEST_CASE("a recorder sees its own model alone, while it lives, and two see the 
   nn::AttentionRecorderOptions o;
   const nn::AttentionRecorder recorder(one, o);
   {
-    o.element = 1;
+    o.element(1);
     const nn::AttentionRecorder second(one, o);
     const Tensor weights = one(x, nn::return_attention).weights;
     CHECK(equal(second.recording().records()[0].weights, weights[1]));
@@ -259,15 +254,13 @@ TEST_CASE("a recorder sees its own model alone, while it lives, and two see the 
 
 TEST_CASE("a recorder refuses options that make no sense") {
   const nn::SelfAttention layer(8, 2);
-  const auto refuses = [&](auto change, const char* why) {
-    nn::AttentionRecorderOptions o;
-    change(o);
+  const auto refuses = [&](const nn::AttentionRecorderOptions& o, const char* why) {
     CHECK_THROWS_WITH(nn::AttentionRecorder(layer, o), Contains("[AttentionRecorder]") && Contains(why));
   };
-  refuses([](auto& o) { o.every = 0; }, "every is 0");
-  refuses([](auto& o) { o.calls = 0; }, "calls is 0");
-  refuses([](auto& o) { o.max_bytes = 0; }, "max_bytes is 0");
-  refuses([](auto& o) { o.element = -1; }, "element is -1");
+  refuses(nn::AttentionRecorderOptions().every(0), "every is 0");
+  refuses(nn::AttentionRecorderOptions().calls(0), "calls is 0");
+  refuses(nn::AttentionRecorderOptions().max_bytes(0), "max_bytes is 0");
+  refuses(nn::AttentionRecorderOptions().element(-1), "element is -1");
   nn::AttentionRecorder recorder(layer);
   CHECK_THROWS_WITH(recorder.step(-1), Contains("step is -1"));
 }

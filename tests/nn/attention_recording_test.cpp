@@ -21,13 +21,12 @@ AttentionRecording with(const Tensor& weights, const AttentionRecordOptions& o =
 
 TEST_CASE("a recording keeps one element of the batch, and counts the calls of a layer within a step") {
   AttentionRecording recording;
-  AttentionRecordOptions o;
-  o.element = 1;
+  auto o = AttentionRecordOptions().element(1);
   const Tensor w = softmax(randn({3, 2, 4, 4}));
   recording.add("a", w, o);
   recording.add("a", w, o);
   recording.add("b", w, o);
-  o.step = 7;
+  o.step(7);
   recording.add("a", w, o);
   REQUIRE(recording.records().size() == 4);
   CHECK(equal(recording.records()[0].weights, w[1]));
@@ -50,32 +49,25 @@ TEST_CASE("a mask of every shape becomes one of the kept element") {
   for (const Shape& s :
        {Shape{4, 4}, Shape{1, 4}, Shape{2, 1, 4}, Shape{1, 4, 4}, Shape{2, 3, 4, 4}, Shape{1, 1, 1, 4}}) {
     CAPTURE(s);
-    AttentionRecordOptions o;
-    o.element = 1;
-    o.mask = ones(s, boolean);
-    const AttentionRecording recording = with(w, o);
+    const AttentionRecording recording = with(w, AttentionRecordOptions().element(1).mask(ones(s, boolean)));
     const Tensor& mask = recording.records()[0].mask;
     REQUIRE(mask.rank() == 3);
     CHECK(mask.dtype() == boolean);
     CHECK(mask.size(2) == 4);
   }
-  AttentionRecordOptions o;
-  o.element = 1;
-  o.mask = create_padding_mask(tensor({{1, 2, 3, 0}, {1, 0, 0, 0}}));
+  const auto o = AttentionRecordOptions().element(1).mask(create_padding_mask(tensor({{1, 2, 3, 0}, {1, 0, 0, 0}})));
   CHECK(equal(with(w, o).records()[0].mask, tensor({{{true, false, false, false}}})));
 }
 
 TEST_CASE("names are given once in self-attention, and as two lists in cross-attention") {
-  AttentionRecordOptions o;
-  o.queries = {"a", "b", "c"};
-  CHECK(with(full({1, 3, 3}, 0.3), o).records()[0].keys == o.queries);
+  auto o = AttentionRecordOptions().queries({"a", "b", "c"});
+  CHECK(with(full({1, 3, 3}, 0.3), o).records()[0].keys == o.queries());
   // with a cache, the queries are the last of the keys
   const AttentionRecording cached = with(full({1, 1, 3}, 0.3), o);
   CHECK(cached.records()[0].queries == std::vector<std::string>{"c"});
-  CHECK(cached.records()[0].keys == o.queries);
-  o.kind = AttentionKind::cross;
-  o.keys = {"x", "y"};
-  CHECK(with(full({1, 3, 2}, 0.5), o).records()[0].keys == o.keys);
+  CHECK(cached.records()[0].keys == o.queries());
+  o.kind(AttentionKind::cross).keys({"x", "y"});
+  CHECK(with(full({1, 3, 2}, 0.5), o).records()[0].keys == o.keys());
 }
 
 TEST_CASE("names can be given later, to a layer and those below it, all or none") {
@@ -95,7 +87,7 @@ TEST_CASE("recordings can be put together, and thinned out") {
   AttentionRecording a, b;
   AttentionRecordOptions o;
   for (const std::int64_t step : {0, 5, 10}) {
-    o.step = step;
+    o.step(step);
     a.add("x", full({1, 2, 2}, 0.5), o);
     b.add("x", full({1, 2, 2}, 0.25), o);
   }
@@ -119,16 +111,14 @@ TEST_CASE("a recording refuses what cannot be attention") {
   CHECK_THROWS_WITH(recording.add("a", ones({1, 3, 3}, int64)), Contains("int64"));
   CHECK_THROWS_WITH(recording.add("a", full({1, 3, 3}, -0.5)), Contains("-0.5") && Contains("not negative"));
   CHECK_THROWS_WITH(recording.add("a", full({1, 3, 2}, 0.5)), Contains("self-attention"));
-  const auto refuses = [&](auto change, const char* why) {
-    AttentionRecordOptions o;
-    change(o);
+  const auto refuses = [&](const AttentionRecordOptions& o, const char* why) {
     CHECK_THROWS_WITH(recording.add("a", full({2, 1, 3, 3}, 0.3), o), Contains(why));
   };
-  refuses([](auto& o) { o.element = 2; }, "0 … 1");
-  refuses([](auto& o) { o.mask = ones({2, 3}, boolean); }, "mask is [2, 3]");
-  refuses([](auto& o) { o.mask = full({1, 3}, 0.5); }, "0.5");
-  refuses([](auto& o) { o.window = -1; }, "window is -1");
-  refuses([](auto& o) { o.queries = {"a", "b"}; }, "2 names of queries");
+  refuses(AttentionRecordOptions().element(2), "0 … 1");
+  refuses(AttentionRecordOptions().mask(ones({2, 3}, boolean)), "mask is [2, 3]");
+  refuses(AttentionRecordOptions().mask(full({1, 3}, 0.5)), "0.5");
+  refuses(AttentionRecordOptions().window(-1), "window is -1");
+  refuses(AttentionRecordOptions().queries({"a", "b"}), "2 names of queries");
   CHECK(recording.records().empty());
   CHECK(recording.bytes() == 0);
 }
@@ -178,8 +168,7 @@ TEST_CASE("queries that see nothing or are not finite do not count in measures")
 }
 
 TEST_CASE("a head alone agrees with nobody, and in cross-attention there is no distance") {
-  AttentionRecordOptions o;
-  o.kind = AttentionKind::cross;
+  const auto o = AttentionRecordOptions().kind(AttentionKind::cross);
   const HeadMeasures m = head_measures(with(full({1, 3, 2}, 0.5), o).records()[0])[0];
   for (const double v : {m.agreement, m.distance, m.self, m.previous}) CHECK(std::isnan(v));
   CHECK(m.entropy == Approx(std::log(2)));
@@ -187,8 +176,7 @@ TEST_CASE("a head alone agrees with nobody, and in cross-attention there is no d
 }
 
 TEST_CASE("a record that was changed is looked at before it is measured") {
-  AttentionRecordOptions o;
-  o.kind = AttentionKind::cross;
+  const auto o = AttentionRecordOptions().kind(AttentionKind::cross);
   AttentionRecord changed = with(full({1, 3, 2}, 0.5), o).records()[0];
   changed.kind = AttentionKind::self;
   CHECK_THROWS_WITH(head_measures(changed), Contains("[head_measures] weights is [1, 3, 2] in self-attention"));

@@ -47,12 +47,19 @@ using Errors = std::map<nn::Activation, std::vector<double>>;
 void add_errors(const std::string& name, Errors& errors) {
   const std::vector<std::int64_t> o = hashes(name + "/options", 11);
   const std::int64_t factors[] = {1, 2, 4}, width = 8 * factors[o[0] % 3], vocab = 5 + o[1] % 25;
-  nn::TransformerOptions options;
-  options.d_model = width, options.num_heads = factors[o[2] % 3], options.hidden = width * factors[o[5] % 3];
-  options.num_encoder_layers = 1 + o[3] % 3, options.num_decoder_layers = 1 + o[4] % 3;
-  options.activation = o[6] % 2 == 1 ? nn::Activation::gelu : nn::Activation::relu;
-  options.norm_first = o[7] % 2 == 1, options.final_norm = true, options.dropout = 0;
-  options.source_vocab = options.target_vocab = vocab, options.max_length = 12;
+  const auto options = nn::TransformerOptions()
+                           .d_model(width)
+                           .num_heads(factors[o[2] % 3])
+                           .hidden(width * factors[o[5] % 3])
+                           .num_encoder_layers(1 + o[3] % 3)
+                           .num_decoder_layers(1 + o[4] % 3)
+                           .activation(o[6] % 2 == 1 ? nn::Activation::gelu : nn::Activation::relu)
+                           .norm_first(o[7] % 2 == 1)
+                           .final_norm(true)
+                           .dropout(0)
+                           .source_vocab(vocab)
+                           .target_vocab(vocab)
+                           .max_length(12);
   nn::Transformer model(options);
   nn::NameMap map{nn::rename("transformer.encoder.*", "encoder.*"), nn::rename("transformer.decoder.*", "decoder.*")};
   for (const nn::NameRule& rule : nn::torch_names(model)) map.push_back(rule);
@@ -78,7 +85,7 @@ void add_errors(const std::string& name, Errors& errors) {
   const StateDict low = gradients(bfloat16);
   model.to(float64);
   for (const auto& [parameter, exact] : gradients(float32))
-    errors[options.activation].push_back(norm(at(low, parameter) - exact).item() / norm(exact).item());
+    errors[options.activation()].push_back(norm(at(low, parameter) - exact).item() / norm(exact).item());
 }
 
 }  // namespace

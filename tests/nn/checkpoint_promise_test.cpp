@@ -54,9 +54,7 @@ struct Mixed : nn::Layer {
 
 void quantize_and_adapt(Mixed& m) {
   nn::low_rank(m.adapted.weight, 1);
-  nn::Int8WeightOnlyOptions o;
-  o.layers = {"quantized"};
-  nn::quantize_(m, o);
+  nn::quantize_(m, nn::Int8WeightOnlyOptions().layers({"quantized"}));
   m.head.unfreeze();
 }
 
@@ -205,8 +203,7 @@ TEST_CASE("what is saved can be loaded: every schedule, early stopping and the g
 
   Mixed model, twin;
   AdamW optimizer(model.named_parameters(), 0.1), other(twin.named_parameters(), 0.1);
-  PlateauOptions o;
-  o.patience = 0;
+  const auto o = PlateauOptions().patience(0);
   ReduceLROnPlateau plateau(optimizer, o), restored(other, o);
   for (const double metric : {1., 2., 3.}) plateau.step(metric);
   check_loads(plateau, restored);

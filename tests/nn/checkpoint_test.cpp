@@ -120,10 +120,7 @@ TEST_CASE("checkpoint: a refused load leaves a loop over the data as it was, pre
   };
   const Directory d;
   for (const int prefetch : {0, 2}) {
-    data::LoaderOptions options;
-    options.batch_size = 2, options.shuffle = true;
-    options.seed = 4;
-    options.prefetch = prefetch;
+    const auto options = data::LoaderOptions().batch_size(2).shuffle().seed(4).prefetch(prefetch);
     const auto data = std::make_shared<Counted>();
     data::DataLoader loader(data, options), elsewhere(data, options), untouched(data, options);
     nn::Linear narrow(2, 1), wide(3, 1);

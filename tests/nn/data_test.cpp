@@ -9,7 +9,6 @@
 #include "fit/nn/attention.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
-#include "support/options.hpp"
 #include "support/tensors.hpp"
 
 // Datasets, batches, and the order in which they come.
@@ -82,10 +81,7 @@ TEST_CASE("data: batches in order, the last one smaller or left out", "[data]") 
   CHECK(loader.size() == 3);
   CHECK(batches(loader) == std::vector<Ids>{{0, 1, 2}, {3, 4, 5}, {6}});
   CHECK(batches(loader) == std::vector<Ids>{{0, 1, 2}, {3, 4, 5}, {6}});
-  data::LoaderOptions options;
-  options.batch_size = 3;
-  options.drop_last = true;
-  DataLoader even(numbers(7), options);
+  DataLoader even(numbers(7), data::LoaderOptions().batch_size(3).drop_last());
   CHECK(even.size() == 2);
   CHECK(batches(even) == std::vector<Ids>{{0, 1, 2}, {3, 4, 5}});
   DataLoader none(numbers(0), 3);
@@ -94,9 +90,7 @@ TEST_CASE("data: batches in order, the last one smaller or left out", "[data]") 
 }
 
 TEST_CASE("data: shuffling depends on seed and epoch alone", "[data]") {
-  data::LoaderOptions options;
-  options.batch_size = 4, options.shuffle = true;
-  options.seed = 5;
+  auto options = data::LoaderOptions().batch_size(4).shuffle().seed(5);
   DataLoader loader(numbers(50), options);
   const auto first = batches(loader), second = batches(loader);
   CHECK(loader.epoch() == 1);
@@ -105,17 +99,17 @@ TEST_CASE("data: shuffling depends on seed and epoch alone", "[data]") {
   CHECK(first != second);
 
   for (const int prefetch : {0, 1, 3}) {
-    options.prefetch = prefetch;
+    options.prefetch(prefetch);
     DataLoader again(numbers(50), options);
     (void)rand({3});  // other random numbers don't matter
     CHECK(batches(again) == first);
     CHECK(batches(again) == second);
   }
-  options.seed = 6;
+  options.seed(6);
   DataLoader other(numbers(50), options);
   CHECK(batches(other) != first);
   // Without a seed it is the default generator's.
-  options.seed = {};
+  options.seed({});
   manual_seed(5);
   DataLoader by_default(numbers(50), options);
   CHECK(batches(by_default) == first);
@@ -123,10 +117,7 @@ TEST_CASE("data: shuffling depends on seed and epoch alone", "[data]") {
 
 TEST_CASE("data: a loop that is left early is followed by a new epoch", "[data]") {
   for (const int prefetch : {0, 2}) {
-    data::LoaderOptions options;
-    options.batch_size = 1;
-    options.prefetch = prefetch;
-    DataLoader loader(numbers(5), options);
+    DataLoader loader(numbers(5), data::LoaderOptions().batch_size(1).prefetch(prefetch));
     for (const Batch& b : loader)
       if (b[0].item<int>() == 2) break;
     CHECK(loader.epoch() == 0);
@@ -138,10 +129,7 @@ TEST_CASE("data: a loop that is left early is followed by a new epoch", "[data]"
 TEST_CASE("data: a position can be saved and restored in the middle of an epoch", "[data]") {
   for (const int prefetch : {0, 2})
     for (const int stop : {0, 3, 6}) {  // before, within and after the epoch
-      data::LoaderOptions options;
-      options.batch_size = 3, options.shuffle = true;
-      options.seed = 1;
-      options.prefetch = prefetch;
+      auto options = data::LoaderOptions().batch_size(3).shuffle().seed(1).prefetch(prefetch);
       DataLoader loader(numbers(17), options);
       batches(loader);
       std::vector<Ids> rest;
@@ -154,7 +142,7 @@ TEST_CASE("data: a position can be saved and restored in the middle of an epoch"
       if (stop == 0) rest.clear();
       const auto next = batches(loader);
 
-      options.seed = 99;
+      options.seed(99);
       DataLoader resumed(numbers(17), options);
       resumed.load_state_dict(state);
       CHECK(resumed.epoch() == (stop == 0 ? 0 : 1));
@@ -176,9 +164,7 @@ TEST_CASE("data: a position can be saved and restored in the middle of an epoch"
 
 TEST_CASE("data: a loop that runs takes up what is loaded, and the next one is the next epoch", "[data]") {
   for (const int prefetch : {0, 2}) {
-    data::LoaderOptions options;
-    options.batch_size = 1;
-    options.prefetch = prefetch;
+    const auto options = data::LoaderOptions().batch_size(1).prefetch(prefetch);
     DataLoader loader(numbers(5), options), at_three(numbers(5), options);
     for (const Batch& b : at_three)
       if (b[0].item<int>() == 2) break;
@@ -195,9 +181,8 @@ TEST_CASE("data: a loop that runs takes up what is loaded, and the next one is t
 
 TEST_CASE("data: a sampler that fails while a position is loaded leaves the loader as it was", "[data]") {
   bool broken = false;
-  data::LoaderOptions options;
-  options.batch_size = 2;
-  options.sampler = [&](Generator&, std::int64_t) { return broken ? Ids{7} : count_to(5); };
+  const auto options = data::LoaderOptions().batch_size(2).sampler(
+      [&](Generator&, std::int64_t) { return broken ? Ids{7} : count_to(5); });
   DataLoader loader(numbers(5), options);
   auto state = loader.state_dict();
   state[2].second = full({}, 1, int64);
@@ -210,10 +195,7 @@ TEST_CASE("data: a sampler that fails while a position is loaded leaves the load
 
 TEST_CASE("data: what a dataset throws arrives in the loop", "[data]") {
   for (const int prefetch : {0, 1, 4}) {
-    data::LoaderOptions options;
-    options.batch_size = 2;
-    options.prefetch = prefetch;
-    DataLoader loader(Failing(), options);
+    DataLoader loader(Failing(), data::LoaderOptions().batch_size(2).prefetch(prefetch));
     std::vector<Ids> seen;
     const auto run = [&] {
       for (const Batch& b : loader) seen.push_back(b[0].to_vector<std::int64_t>());
@@ -224,13 +206,11 @@ TEST_CASE("data: what a dataset throws arrives in the loop", "[data]") {
 }
 
 TEST_CASE("data: a padding mask is one that attention takes, also where B = T", "[data]") {
-  data::LoaderOptions options;
-  options.batch_size = 3, options.collate = data::pad_collate({-1, 0});
-  DataLoader loader(Sequences(), options);
+  DataLoader loader(Sequences(), data::LoaderOptions().batch_size(3).collate(data::pad_collate({-1, 0})));
   const Batch b = *loader.begin();  // [3, 3]
   Generator g(4);
   const Tensor x = randn({3, 3, 2}, float32, g);
-  const Tensor y = scaled_dot_product_attention(x, x, x, OPTIONS(AttentionOptions, o.mask = b[2]));
+  const Tensor y = scaled_dot_product_attention(x, x, x, AttentionOptions().mask(b[2]));
   for (int row = 0; row < 3; ++row) {  // the keys that are real, of each row
     const Tensor real = slice(x[row], 0, 0, row + 1);
     CHECK(max_difference(y[row], scaled_dot_product_attention(x[row], real, real)) < 1e-6);
@@ -247,9 +227,7 @@ TEST_CASE("data: a field that is not there is told", "[data]") {
 
 TEST_CASE("data: two loops over one loader at once are refused", "[data]") {
   for (const int prefetch : {0, 2}) {
-    data::LoaderOptions options;
-    options.batch_size = 2, options.prefetch = prefetch;
-    DataLoader loader(numbers(6), options);
+    DataLoader loader(numbers(6), data::LoaderOptions().batch_size(2).prefetch(prefetch));
     std::vector<Ids> seen;
     for (const Batch& b : loader) {
       seen.push_back(b[0].to_vector<std::int64_t>());
@@ -271,9 +249,7 @@ TEST_CASE("data: sizes near the limits are not multiplied", "[data]") {
   DataLoader all(numbers(5), INT64_MAX);
   CHECK(all.size() == 1);
   CHECK(batches(all) == std::vector<Ids>{count_to(5)});
-  data::LoaderOptions options;
-  options.batch_size = INT64_MAX - 1, options.drop_last = true;
-  CHECK(DataLoader(numbers(5), options).size() == 0);
+  CHECK(DataLoader(numbers(5), data::LoaderOptions().batch_size(INT64_MAX - 1).drop_last()).size() == 0);
   CHECK_THROWS_WITH(data::random_split(numbers(10), Ids{INT64_MAX, INT64_MAX, 12}), Contains("a size is"));
   CHECK_THROWS_WITH(data::random_split(numbers(10), std::vector<double>{INFINITY, 1}), Contains("a share is inf"));
   CHECK_THROWS_WITH(data::weighted_sampler({1e308, 1e308}, 3), Contains("the weights sum up to more"));
@@ -282,19 +258,14 @@ TEST_CASE("data: sizes near the limits are not multiplied", "[data]") {
 TEST_CASE("data: batches are no part of a graph", "[data]") {
   const Tensor x = ones({4, 2}).requires_grad_();
   for (const int prefetch : {0, 1}) {
-    data::LoaderOptions options;
-    options.batch_size = 2;
-    options.prefetch = prefetch;
+    const auto options = data::LoaderOptions().batch_size(2).prefetch(prefetch);
     DataLoader loader(TensorDataset({x}), options);
     for (const Batch& b : loader) CHECK_FALSE(b[0].requires_grad());
   }
 }
 
 TEST_CASE("data: sequences are padded, and a mask tells which is real", "[data]") {
-  data::LoaderOptions options;
-  options.batch_size = 3;
-  options.collate = data::pad_collate({-1, 0});
-  DataLoader loader(Sequences(), options);
+  DataLoader loader(Sequences(), data::LoaderOptions().batch_size(3).collate(data::pad_collate({-1, 0})));
   auto at = loader.begin();
   CHECK(same_bits((*at)[0], tensor({{0, -1, -1}, {1, 1, -1}, {2, 2, 2}})));
   CHECK(same_bits((*at)[1], arange(3)));
@@ -312,10 +283,7 @@ TEST_CASE("data: sequences are padded, and a mask tells which is real", "[data]"
 }
 
 TEST_CASE("data: weights set how often an example is drawn", "[data]") {
-  data::LoaderOptions options;
-  options.batch_size = 8;
-  options.seed = 3;
-  options.sampler = data::weighted_sampler({0, 1, 0, 3, 0}, 4000);
+  auto options = data::LoaderOptions().batch_size(8).seed(3).sampler(data::weighted_sampler({0, 1, 0, 3, 0}, 4000));
   DataLoader loader(numbers(5), options);
   CHECK(loader.size() == 500);
   std::vector<int> count(5);
@@ -324,20 +292,18 @@ TEST_CASE("data: weights set how often an example is drawn", "[data]") {
   CHECK(std::abs(count[3] - 3000) < 150);  // five standard deviations are 137
   CHECK_THROWS_WITH(data::weighted_sampler({1, -2}, 3), Contains("the weight of example 1 is -2"));
   CHECK_THROWS_WITH(data::weighted_sampler({0, 0}, 3), Contains("at least one must be above 0"));
-  options.sampler = data::weighted_sampler({1}, 0);
+  options.sampler(data::weighted_sampler({1}, 0));
   CHECK(DataLoader(numbers(5), options).size() == 0);
-  options.sampler = [](Generator&, std::int64_t) { return Ids{0, 5}; };
+  options.sampler([](Generator&, std::int64_t) { return Ids{0, 5}; });
   CHECK_THROWS_WITH(DataLoader(numbers(5), options), Contains("the sampler gave example 5: there are 5"));
-  options.shuffle = true;
+  options.shuffle(true);
   CHECK_THROWS_WITH(DataLoader(numbers(5), options), Contains("shuffle and a sampler"));
 }
 
 TEST_CASE("data: buckets hold examples of like lengths", "[data]") {
   Ids lengths;
   for (std::int64_t i = 0; i < 203; ++i) lengths.push_back(i * 37 % 101);
-  data::LoaderOptions options;
-  options.batch_size = 10;
-  options.sampler = data::bucket_sampler(lengths);
+  auto options = data::LoaderOptions().batch_size(10).sampler(data::bucket_sampler(lengths));
   DataLoader loader(numbers(203), options);
   const auto first = batches(loader), second = batches(loader);
   CHECK(sorted(joined(first)) == count_to(203));
@@ -352,7 +318,7 @@ TEST_CASE("data: buckets hold examples of like lengths", "[data]") {
   }
   CHECK(shortest != sorted(shortest));  // short ones don't come first
 
-  options.sampler = data::bucket_sampler(lengths, 1);  // each batch is sorted alone
+  options.sampler(data::bucket_sampler(lengths, 1));  // each batch is sorted alone
   DataLoader small(numbers(203), options);
   const auto pools = batches(small);
   CHECK(sorted(joined(pools)) == count_to(203));
@@ -364,7 +330,7 @@ TEST_CASE("data: buckets hold examples of like lengths", "[data]") {
   Generator one(3), same(3);  // examples of one length stay as they have been shuffled
   CHECK(data::bucket_sampler(Ids(20, 7))(one, 20) == randperm(20, same).to_vector<std::int64_t>());
 
-  options.sampler = data::bucket_sampler(lengths, INT64_MAX);  // all in one pool
+  options.sampler(data::bucket_sampler(lengths, INT64_MAX));  // all in one pool
   DataLoader whole(numbers(203), options);
   CHECK(sorted(joined(batches(whole))) == count_to(203));
 }
@@ -409,14 +375,12 @@ TEST_CASE("data: a batch is divided among ranks by rows", "[data]") {
     std::int64_t size() const override { return 7; }
     data::Example get(std::int64_t i) const override { return {full({2}, i, int64), full({}, i, int64)}; }
   };
-  data::LoaderOptions options;
-  options.batch_size = 5;
-  options.collate = [](const std::vector<data::Example>& examples) {
+  auto options = data::LoaderOptions().batch_size(5).collate([](const std::vector<data::Example>& examples) {
     const Batch whole = data::stack_collate(examples);
     return Batch{whole[0], sum(whole[1]), arange(3)};
-  };
+  });
   const auto by_hand = options;
-  options.collate = data::stack_collate;
+  options.collate(data::stack_collate);
   for (const data::LoaderOptions& o : {by_hand, options})
     for (const int ranks : {1, 2, 3}) {
       DataLoader whole(Rows(), o);
@@ -455,9 +419,7 @@ TEST_CASE("data: a batch is divided among ranks by rows", "[data]") {
 
 TEST_CASE("data: options out of range are told", "[data]") {
   CHECK_THROWS_WITH(DataLoader(numbers(3), 0), Contains("batch_size is 0"));
-  data::LoaderOptions options;
-  options.prefetch = -1;
-  CHECK_THROWS_WITH(DataLoader(numbers(3), options), Contains("prefetch is -1"));
+  CHECK_THROWS_WITH(DataLoader(numbers(3), data::LoaderOptions().prefetch(-1)), Contains("prefetch is -1"));
 }
 
 }  // namespace fit::test

@@ -30,9 +30,7 @@ std::uint64_t hash_of(const StateDict& state) {
 }
 
 nn::GPTOptions options() {
-  nn::GPTOptions o;
-  o.vocab_size = 41, o.context_length = 24, o.d_model = 48, o.num_heads = 4, o.num_layers = 2, o.dropout = 0.1;
-  return o;
+  return nn::GPTOptions().vocab_size(41).context_length(24).d_model(48).num_heads(4).num_layers(2).dropout(0.1);
 }
 
 // With all that a checkpoint holds.
@@ -40,12 +38,9 @@ struct Training {
   explicit Training(std::uint64_t seed = 7) {
     manual_seed(seed);
     gpt.emplace(options());
-    optim::AdamWOptions adam;
-    adam.lr = 1e-3;
-    optimizer.emplace(optim::decay_groups(*gpt, adam));
+    optimizer.emplace(optim::decay_groups(*gpt, optim::AdamWOptions().lr(1e-3)));
     Generator g(3);
-    data::LoaderOptions batches;
-    batches.batch_size = 8, batches.shuffle = true, batches.seed = 5;
+    const auto batches = data::LoaderOptions().batch_size(8).shuffle().seed(5);
     loader.emplace(data::TensorDataset({randint(0, 41, {60, 24}, g), randint(0, 41, {60, 24}, g)}), batches);
     checkpoint.add("model", *gpt).add("optimizer", *optimizer).add("loader", *loader);
   }

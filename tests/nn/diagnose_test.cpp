@@ -100,8 +100,7 @@ TEST_CASE("dead units of a ReLU are counted over all inputs", "[diagnose]") {
   REQUIRE(d.activations.size() == 1);
   CHECK(d.activations[0].count == 8);
   CHECK(d.activations[0].silent == 3);
-  nn::DiagnoseOptions few;
-  few.dead = 0.5;
+  const auto few = nn::DiagnoseOptions().dead(0.5);
   CHECK(nn::diagnose(
             net,
             [&] {
@@ -154,8 +153,7 @@ TEST_CASE("saturated attention and softmax are counted where there is a choice",
 
 TEST_CASE("a diagnosis leaves everything as it was, and a healthy transformer has no findings", "[diagnose]") {
   manual_seed(5);
-  nn::GPTOptions o;
-  o.vocab_size = 17, o.context_length = 8, o.d_model = 16, o.num_heads = 2, o.num_layers = 2, o.dropout = 0.1;
+  const auto o = nn::GPTOptions().vocab_size(17).context_length(8).d_model(16).num_heads(2).num_layers(2).dropout(0.1);
   nn::GPT gpt(o);
   const Tensor ids = randint(0, 17, {3, 8}), targets = randint(0, 17, {3, 8});
   gpt.loss(ids, targets).backward();

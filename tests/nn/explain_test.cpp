@@ -7,10 +7,7 @@ using namespace fit;
 using Catch::Matchers::Contains;
 
 TEST_CASE("padding and causal together: the picture, what queries see, and what gets no weight") {
-  AttentionOptions o;
-  o.causal = true;
-  o.mask = tensor({{1, 1, 1, 0}});
-  CHECK(explain(o, 4, 4) ==
+  CHECK(explain(AttentionOptions().causal().mask(tensor({{1, 1, 1, 0}})), 4, 4) ==
         "Attention of 4 queries to 4 keys, causal, mask [1, 4] (true = attend):\n"
         "  0  # . . .\n"
         "  1  # # . .\n"
@@ -22,15 +19,13 @@ TEST_CASE("padding and causal together: the picture, what queries see, and what 
 }
 
 TEST_CASE("padding on the left and causal leave queries with nothing, and both are named") {
-  AttentionOptions o;
-  o.causal = true;
-  o.mask = create_padding_mask(tensor({{0, 0, 5, 7}}));
+  auto o = AttentionOptions().causal().mask(create_padding_mask(tensor({{0, 0, 5, 7}})));
   const std::string text = explain(o, 4, 4);
   CHECK_THAT(text, Contains("! Queries 0 and 1 see nothing: weights and output are zero there"));
   CHECK_THAT(text, Contains("causal those that come later: padding on the left does that"));
   CHECK_THAT(text, Contains("Each of the other queries sees 1 to 2 keys."));
   CHECK_THAT(text, Contains("Keys 0 and 1 get no weight"));
-  o.causal = false;
+  o.causal(false);
   CHECK_THAT(explain(o, 4, 4), !Contains("see nothing"));
 }
 
@@ -64,19 +59,15 @@ TEST_CASE("a mask of PyTorch's polarity looks inverted") {
 }
 
 TEST_CASE("a window, a cache, and more queries than keys") {
-  AttentionOptions o;
-  o.causal = true;
-  o.window = 2;
+  auto o = AttentionOptions().causal().window(2);
   CHECK_THAT(explain(o, 2, 5), Contains("  0  < < # # .\n  1  < < < # #\n") && Contains("Each query sees 2 keys."));
-  o.window = 0;
+  o.window(0);
   const std::string text = explain(o, 3, 2);
   CHECK_THAT(text, Contains("! Query 0 sees nothing") && Contains("more queries than keys"));
 }
 
 TEST_CASE("large masks are drawn in blocks") {
-  AttentionOptions o;
-  o.causal = true;
-  const std::string text = explain(o, 100, 100);
+  const std::string text = explain(AttentionOptions().causal(), 100, 100);
   CHECK_THAT(text, Contains("3 at a time (+ some are seen)"));
   CHECK_THAT(text, Contains("\n   3  # + . "));
   for (std::size_t at = 0, end; at < text.size(); at = end + 1) {
@@ -96,9 +87,7 @@ TEST_CASE("explain refuses what attention refuses") {
   CHECK_THROWS_WITH(explain(Tensor()), Contains("[explain] mask is undefined"));
   CHECK_THROWS_WITH(explain(ones({3})), Contains("[3]"));
   CHECK_THROWS_WITH(explain(full({2, 2}, 0.5)), Contains("0.5") && Contains("bias"));
-  AttentionOptions o;
-  o.mask = ones({2, 3}, boolean);
-  CHECK_THROWS_WITH(explain(o, 3, 3), Contains("[2, 3]"));
+  CHECK_THROWS_WITH(explain(AttentionOptions().mask(ones({2, 3}, boolean)), 3, 3), Contains("[2, 3]"));
   CHECK_THROWS_WITH(explain(AttentionOptions(), 0, 3), Contains("0 queries"));
   CHECK_THROWS_WITH(explain_padding(ones({2, 2})), Contains("create_padding_mask"));
 }

@@ -16,10 +16,7 @@ using fit::test::same_bits;
 namespace {
 
 nn::MultiHeadAttentionOptions with(const std::string& name) {
-  nn::MultiHeadAttentionOptions o;
-  o.dropout = 0;
-  o.add_bias_kv = name != "zero", o.add_zero_attn = name != "bias";
-  return o;
+  return nn::MultiHeadAttentionOptions().dropout(0).add_bias_kv(name != "zero").add_zero_attn(name != "bias");
 }
 
 }  // namespace
@@ -48,14 +45,13 @@ TEST_CASE("attention to further keys agrees with PyTorch", "[golden]") {
       CHECK(max_difference(p.grad(), at(theirs, of)) < 1e-12);
     }
     // Causality by the option, and a mask of numbers, are the same.
-    AttentionMasks causal(at(all, "attention/padding").unsqueeze(1).to(float64));
-    causal.causal = true;
+    auto causal = AttentionMasks(at(all, "attention/padding").unsqueeze(1).to(float64)).causal();
     CHECK(same_bits(attention(query, memory, memory, causal).detach(), output.detach()));
-    causal.window = 5;
+    causal.window(5);
     CHECK(same_bits(attention(query, memory, memory, causal).detach(), output.detach()));
-    causal.window = 1;
+    causal.window(1);
     CHECK_FALSE(same_bits(attention(query, memory, memory, causal).detach(), output.detach()));
-    masks.bias = zeros({4, 5}, float64);
+    masks.bias(zeros({4, 5}, float64));
     CHECK(max_difference(attention(query, memory, memory, masks).detach(), output.detach()) < 1e-14);
   }
 }
@@ -67,8 +63,7 @@ TEST_CASE("a query that sees no other key attends to the further ones") {
   CHECK(weights.shape() == Shape{1, 2, 3, 5});
   CHECK(max(abs(weights[{ellipsis, range(0, 3)}])).item() == 0);
   CHECK(max_difference(sum(weights, -1).detach(), ones({1, 2, 3})) < 1e-6);
-  AttentionMasks alibi;
-  alibi.alibi = ones({2});
+  const auto alibi = AttentionMasks().alibi(ones({2}));
   CHECK_THROWS_WITH(attention(x, x, x, alibi), Contains("alibi is given, and add_bias_kv or add_zero_attn is on"));
   nn::KVCache cache(1, 1, 2, 3, 2);
   CHECK_THROWS_WITH(attention.forward_next(x, cache[0], 0), Contains("a cache has no place for such keys"));

@@ -99,16 +99,11 @@ std::vector<plot::Figure> all_figures(const std::vector<std::string>& names, plo
   const auto n = static_cast<std::int64_t>(names.size());
   const std::string title = names.back() + names.front();
   const Tensor w = softmax(randn({2, n, n}), -1);
-  plot::Options o(title, names, names, title, title);
-  o.theme = theme;
-  plot::TokenLinesOptions l;
-  l.title = title, l.queries = l.keys = names, l.theme = theme;
-  plot::HistogramOptions h(title, title);
-  h.theme = theme;
-  plot::EmbeddingMapOptions e;
-  e.title = title, e.tokens = names, e.theme = theme;
-  plot::LineOptions line(title, title, title);
-  line.theme = theme;
+  const auto o = plot::Options().title(title).x(names).y(names).xlabel(title).ylabel(title).theme(theme);
+  const auto l = plot::TokenLinesOptions().title(title).queries(names).keys(names).theme(theme);
+  const auto h = plot::HistogramOptions().title(title).xlabel(title).theme(theme);
+  const auto e = plot::EmbeddingMapOptions().title(title).tokens(names).theme(theme);
+  const auto line = plot::LineOptions().title(title).xlabel(title).ylabel(title).theme(theme);
   std::vector<plot::Curve> curves;
   StateDict values;
   for (std::size_t i = 0; i < 7; ++i) {
@@ -133,9 +128,7 @@ TEST_CASE("a PNG has the cells where the SVG has them, in the same colours") {
   const Tensor w = tensor({{0.5, 0.25, 0.25}, {0., 1., 0.}, {0.125, 0.375, 0.5}});
   for (const plot::Theme theme : {plot::Theme::light, plot::Theme::dark})
     for (const double scale : {1.0, 2.0, 2.5}) {
-      plot::Options o("Title", {"a", "b", "c"});
-      o.theme = theme;
-      const plot::Figure f = plot::heatmap(w, o);
+      const plot::Figure f = plot::heatmap(w, plot::Options().title("Title").x({"a", "b", "c"}).theme(theme));
       const Picture p(f.png(scale));
       CHECK(p.width == static_cast<int>(std::ceil(f.width() * scale)));
       CHECK(p.height == static_cast<int>(std::ceil(f.height() * scale)));
@@ -152,7 +145,7 @@ TEST_CASE("a PNG has the cells where the SVG has them, in the same colours") {
 
 TEST_CASE("a PNG has the letters that the SVG has, and boxes for those it does not know") {
   const auto ink = [](const std::string& title) {
-    plot::LineOptions o(title, "", "");
+    const auto o = plot::LineOptions().title(title);
     return Picture(plot::lines({{"", {1, 2}}}, o).png()).pixels_of(0x1f2328);
   };
   CHECK(ink("") == 0);
@@ -172,7 +165,7 @@ TEST_CASE("a PNG has the letters that the SVG has, and boxes for those it does n
 TEST_CASE("letters cover the area of their outlines, and holes stay open") {
   // A square of one unit with a hole of a quarter: what the font's box is. At 100 pixels a letter's size its strokes
   // are 6 pixels wide.
-  plot::LineOptions o("猫", "", "");
+  const auto o = plot::LineOptions().title("猫");
   const plot::Figure f = plot::lines({{"", {1, 2}}}, o);
   const double scale = 8, size = 15 * scale;
   const Picture p(f.png(scale));
@@ -196,7 +189,7 @@ TEST_CASE("a curve covers its width once, also where it is drawn twice") {
 }
 
 TEST_CASE("what is drawn pale is mixed with the ground") {
-  const plot::Figure f = plot::histogram(tensor({0., 0., 0., 1.}), plot::HistogramOptions("H"));
+  const plot::Figure f = plot::histogram(tensor({0., 0., 0., 1.}), plot::HistogramOptions().title("H"));
   const Picture p(f.png());
   const auto mixed = [](int to, int from) { return static_cast<std::uint32_t>(std::lround(to + (from - to) * 0.65)); };
   CHECK(p.pixels_of(mixed(255, 0) << 16 | mixed(255, 0x72) << 8 | mixed(255, 0xb2)) > 1000);
@@ -205,7 +198,7 @@ TEST_CASE("what is drawn pale is mixed with the ground") {
 TEST_CASE("files are written as their name says, the same bytes each time") {
   const auto folder = std::filesystem::temp_directory_path() / "fit_figures_test";
   std::filesystem::remove_all(folder);
-  const plot::Figure f = plot::heatmap(eye(3), {"Title"});
+  const plot::Figure f = plot::heatmap(eye(3), plot::Options().title("Title"));
   const auto bytes = [&](const char* name) {
     f.save((folder / "new" / name).string());
     std::ifstream file(folder / "new" / name, std::ios::binary);
@@ -214,7 +207,7 @@ TEST_CASE("files are written as their name says, the same bytes each time") {
   CHECK(bytes("a.png") == f.png());
   CHECK(bytes("b.PNG") == f.png(2));
   CHECK(bytes("c.svg") == f.svg());
-  CHECK(f.png() == plot::heatmap(eye(3), {"Title"}).png());
+  CHECK(f.png() == plot::heatmap(eye(3), plot::Options().title("Title")).png());
   for (const char* name : {"d.jpg", "png", "e"})
     CHECK_THROWS_WITH(f.save((folder / name).string()), Contains("must end in .svg or .png") && Contains(name));
   CHECK_THROWS_AS(f.save((folder / "d.jpg").string()), FileError);
@@ -240,17 +233,15 @@ TEST_CASE("a dark figure has a dark ground and light letters, and so for every k
 }
 
 TEST_CASE("maps that are light in their middle turn dark on a dark ground") {
-  plot::Options o;
-  o.theme = plot::Theme::dark;
-  o.colormap = plot::Colormap::rdbu;
+  auto o = plot::Options().theme(plot::Theme::dark).colormap(plot::Colormap::rdbu);
   CHECK(count(plot::heatmap(tensor({{-1., 0., 1.}}), o).svg(), "fill=\"#171c24\"") == 1);
-  o.theme = plot::Theme::light;
+  o.theme(plot::Theme::light);
   CHECK(count(plot::heatmap(tensor({{-1., 0., 1.}}), o).svg(), "fill=\"#f7f7f7\"") == 1);
 }
 
 TEST_CASE("figures side by side keep their grounds") {
   plot::Options dark;
-  dark.theme = plot::Theme::dark;
+  dark.theme(plot::Theme::dark);
   const plot::Figure a = plot::heatmap(eye(2)), b = plot::heatmap(eye(2), dark);
   CHECK(count(plot::side_by_side({a, a}).svg(), "#0d1117") == 0);
   CHECK(count(plot::side_by_side({a, b}).svg(), "fill=\"#0d1117\"") == 1);
@@ -277,18 +268,15 @@ TEST_CASE("hostile names are text in every figure, of both themes and both kinds
 TEST_CASE("ragged names are an Error in every figure") {
   const Tensor w = ones({2, 3, 3});
   const std::vector<std::string> two{"a", "b"};
-  plot::Options o;
-  o.y = two;
+  const auto o = plot::Options().y(two);
   CHECK_THROWS_WITH(plot::heads(w, o), Contains("2 row labels were given for 3"));
   CHECK_THROWS_WITH(plot::difference(w, w, o), Contains("2 row labels were given for 3"));
-  plot::TokenLinesOptions l;
-  l.keys = two;
-  CHECK_THROWS_WITH(plot::token_lines(w, l), Contains("[plot::token_lines] 2 key labels were given for 3"));
+  CHECK_THROWS_WITH(plot::token_lines(w, plot::TokenLinesOptions().keys(two)),
+                    Contains("[plot::token_lines] 2 key labels were given for 3"));
   CHECK_THROWS_WITH(plot::embedding_map(ones({3, 4}), two), Contains("2 tokens were given for 3 rows"));
-  plot::EmbeddingMapOptions e;
-  e.groups = {0, 1};
+  auto e = plot::EmbeddingMapOptions().groups({0, 1});
   CHECK_THROWS_WITH(plot::embedding_map(ones({3, 4}), e), Contains("2 groups were given for 3 rows"));
-  e.groups = {0, 1, -1};
+  e.groups({0, 1, -1});
   CHECK_THROWS_WITH(plot::embedding_map(ones({3, 4}), e), Contains("groups has -1"));
 }
 
@@ -307,10 +295,9 @@ TEST_CASE("nothing to draw is an Error in every figure") {
   CHECK_THROWS_WITH(plot::embedding_map(ones({1, 4})), Contains("1 finite rows"));
   CHECK_THROWS_WITH(plot::embedding_map(ones({4, 1})), Contains("[4, 1]"));
   CHECK_THROWS_AS(plot::embedding_map(full({5, 4}, NAN)), Error);
-  plot::HistogramOptions h;
-  h.bins = 0;
+  auto h = plot::HistogramOptions().bins(0);
   CHECK_THROWS_WITH(plot::histogram(ones({3}), h), Contains("bins is 0"));
-  h.bins = 10, h.low = 2, h.high = 1;
+  h.bins(10).low(2).high(1);
   CHECK_THROWS_WITH(plot::histogram(ones({3}), h), Contains("low must be less than high"));
 }
 
@@ -331,9 +318,8 @@ TEST_CASE("what is not finite is left out with a note") {
 TEST_CASE("ten thousand tokens are drawn in blocks with a note") {
   Tensor w = zeros({4, 10000});
   w[{0, range(9000, 10000)}] = 1;
-  plot::Options o;
-  o.x.assign(10000, "token");
-  const plot::Figure f = plot::heatmap(w, o);
+  const std::vector<std::string> names(10000, "token");
+  const plot::Figure f = plot::heatmap(w, plot::Options().x(names));
   CHECK(count(f.svg(), "Each point is the mean of 1 x 10 values.") == 1);
   CHECK(count(f.svg(), ">token</text>") <= 64);
   CHECK(f.width() < 1500);
@@ -344,10 +330,8 @@ TEST_CASE("ten thousand tokens are drawn in blocks with a note") {
   CHECK(count(plot::heads(ones({2, 3, 3000})).svg(), "Each point is the mean of 1 x 3 values.") == 1);
   // The page, too.
   AttentionRecording recording;
-  AttentionRecordOptions r;
-  r.kind = AttentionKind::cross;
-  r.keys.assign(10000, "<b>");
-  recording.add("attention", w.unsqueeze(0), r);
+  const std::vector<std::string> keys(10000, "<b>");
+  recording.add("attention", w.unsqueeze(0), AttentionRecordOptions().kind(AttentionKind::cross).keys(keys));
   const std::string page = plot::attention_page(recording);
   CHECK(count(page, "4 queries and 10000 keys are shown in blocks of 1 x 20") == 1);
   CHECK(page.size() < 500000);
@@ -364,25 +348,22 @@ TEST_CASE("a difference is signed, with the same scale on both sides") {
   CHECK(count(heads, ">Head 1<") == 1);
   CHECK(count(heads, "colours from -0.5000 to 0.5000") == 1);
   CHECK(count(plot::difference(a, a).svg(), "colours from -1.0000 to 1.0000") == 1);
-  plot::Options o;
-  o.vmax = 2;
-  CHECK(count(plot::difference(a, b, o).svg(), "colours from -2.0000 to 2.0000") == 1);
+  CHECK(count(plot::difference(a, b, plot::Options().vmax(2)).svg(), "colours from -2.0000 to 2.0000") == 1);
   // Whole numbers of other types, and no overflow on the way.
   CHECK(count(plot::difference(tensor({{3}}), tensor({{5}})).svg(), "<title>0 → 0: -2</title>") == 1);
 }
 
 TEST_CASE("lines between tokens are as strong as the weights") {
   const Tensor w = tensor({{0.75, 0.25, 0.}, {0.001, 0.5, 0.499}});
-  plot::TokenLinesOptions o;
-  o.queries = {"q1", "q2"}, o.keys = {"k1", "k2", "k3"};
+  auto o = plot::TokenLinesOptions().queries({"q1", "q2"}).keys({"k1", "k2", "k3"});
   const std::string svg = plot::token_lines(w, o).svg();
   CHECK(count(svg, "class=\"link\"") == 4);  // neither 0 nor 0.001, which is less than a hundredth of the largest
   CHECK(count(svg, "<title>q1 → k1: 0.750</title>") == 1);
   CHECK(svg.find("q1 → k2") < svg.find("q1 → k1"));  // the strongest in front
   CHECK(count(svg, "stroke-width=\"6\"") == 1);
-  o.least = 0;
+  o.least(0);
   CHECK(count(plot::token_lines(w, o).svg(), "class=\"link\"") == 5);
-  o.least = 1;
+  o.least(1);
   CHECK_THROWS_WITH(plot::token_lines(w, o), Contains("least is 1"));
   const std::string many = plot::token_lines(full({128, 128}, 1.0 / 128)).svg();
   CHECK(count(many, "The 2000 strongest of 16384 lines.") == 1);
@@ -400,13 +381,12 @@ TEST_CASE("a histogram counts each value once") {
     }
     return all;
   };
-  plot::HistogramOptions o;
-  o.bins = 2;
+  auto o = plot::HistogramOptions().bins(2);
   CHECK(bars(plot::histogram(tensor({0., 1., 2., 3., 4.}), o).svg()) ==
         std::vector<std::string>{"0 … 2: 2", "2 … 4: 3"});
   CHECK(bars(plot::histogram(tensor({1, 1, 3})).svg()) == std::vector<std::string>{"0.5 … 1.5: 2", "2.5 … 3.5: 1"});
   CHECK(bars(plot::histogram(full({5}, 0.3)).svg()).size() == 1);
-  o.low = 1, o.high = 3;
+  o.low(1).high(3);
   const std::string cut = plot::histogram(tensor({0., 1., 2., 3., 4.}), o).svg();
   CHECK(bars(cut) == std::vector<std::string>{"1 … 2: 1", "2 … 3: 2"});
   CHECK(count(cut, "2 values are outside, and left out.") == 1);
@@ -447,9 +427,10 @@ TEST_CASE("an embedding map shows the two directions of the largest variance") {
     CHECK(cy[0] == Approx((cy[n / 4] + cy[3 * n / 4]) / 2).margin(0.02));
   }
   const Tensor x = randn({40, 6});
-  plot::EmbeddingMapOptions o;
-  for (int i = 0; i < 40; ++i) o.tokens.push_back("word" + std::to_string(i)), o.groups.push_back(i % 2);
-  const std::string svg = plot::embedding_map(x, o).svg();
+  std::vector<std::string> words;
+  std::vector<std::int64_t> groups;
+  for (int i = 0; i < 40; ++i) words.push_back("word" + std::to_string(i)), groups.push_back(i % 2);
+  const std::string svg = plot::embedding_map(x, plot::EmbeddingMapOptions().tokens(words).groups(groups)).svg();
   CHECK(count(svg, "fill=\"#0072b2\"") == 20);
   CHECK(count(svg, "fill=\"#d55e00\"") == 20);
   const std::string crowded =

@@ -4,7 +4,6 @@
 #include "fit/fit.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
-#include "support/options.hpp"
 #include "support/tensors.hpp"
 
 using namespace fit;
@@ -15,16 +14,12 @@ using fit::test::same_bits;
 namespace {
 
 nn::GPT small_gpt(bool tied = true) {
-  nn::GPTOptions o;
-  o.vocab_size = 7, o.context_length = 5, o.num_layers = 2, o.num_heads = 2, o.d_model = 8, o.tie_weights = tied;
+  const auto o =
+      nn::GPTOptions().vocab_size(7).context_length(5).num_layers(2).num_heads(2).d_model(8).tie_weights(tied);
   return nn::GPT(o);
 }
 
-nn::LoraOptions attention_only() {
-  nn::LoraOptions o;
-  o.rank = 2, o.alpha = 4, o.layers = {"h.*.attn.*"};
-  return o;
-}
+nn::LoraOptions attention_only() { return nn::LoraOptions().rank(2).alpha(4).layers({"h.*.attn.*"}); }
 
 void train(nn::GPT& gpt, int steps) {
   const Tensor ids = tensor({{1, 2, 3, 4}, {5, 6, 0, 1}}), targets = tensor({{2, 3, 4, 5}, {6, 0, 1, 2}});
@@ -153,8 +148,7 @@ TEST_CASE("LoRA passes a weight over that layers share, and takes one that is it
   CHECK(nn::add_lora(tied).size() == 8);  // qkv, proj, fc and proj of two blocks
   CHECK(nn::add_lora(free).back() == "head");
   CHECK(tied.head.weight.frozen());
-  nn::LoraOptions o;
-  o.layers = {"head"};
+  const auto o = nn::LoraOptions().layers({"head"});
   nn::GPT again = small_gpt();
   CHECK_THROWS_WITH(nn::add_lora(again, o), "[add_lora] no Linear of GPT has a weight of its own that is asked for");
   CHECK(trainable(again).size() == again.named_parameters().size());
@@ -163,11 +157,9 @@ TEST_CASE("LoRA passes a weight over that layers share, and takes one that is it
 TEST_CASE("adapters that can't be added or loaded are refused, and nothing has changed") {
   nn::GPT gpt = small_gpt();
   const std::size_t all = trainable(gpt).size();
-  CHECK_THROWS_WITH(nn::add_lora(gpt, OPTIONS(nn::LoraOptions, o.rank = 0)),
-                    "[add_lora] rank is 0: it must be positive");
-  CHECK_THROWS_WITH(nn::add_lora(gpt, OPTIONS(nn::LoraOptions, o.alpha = INFINITY)),
-                    "[add_lora] alpha is inf: it must be finite");
-  CHECK_THROWS_WITH(nn::add_lora(gpt, OPTIONS(nn::LoraOptions, o.layers = {"h.0.attn.qkw"})),
+  CHECK_THROWS_WITH(nn::add_lora(gpt, nn::LoraOptions().rank(0)), "[add_lora] rank is 0: it must be positive");
+  CHECK_THROWS_WITH(nn::add_lora(gpt, nn::LoraOptions().alpha(INFINITY)), "[add_lora] alpha is inf: it must be finite");
+  CHECK_THROWS_WITH(nn::add_lora(gpt, nn::LoraOptions().layers({"h.0.attn.qkw"})),
                     "[add_lora] nothing is called 'h.0.attn.qkw', where * stands for one or more letters: do you mean "
                     "'h.0.attn.qkv'?");
   CHECK_THROWS_WITH(nn::lora_state_dict(gpt), "[lora_state_dict] GPT has no adapters: add_lora() adds them");
@@ -217,13 +209,13 @@ TEST_CASE("parameters are frozen by the patterns of their names") {
 
 TEST_CASE("groups have rates of their own by name, and keep their other options") {
   nn::GPT gpt = small_gpt();
-  const auto options = OPTIONS(optim::AdamWOptions, o.lr = 0.1, o.weight_decay = 0.5);
+  const auto options = optim::AdamWOptions().lr(0.1).weight_decay(0.5);
   const auto groups =
       optim::with_rates(optim::decay_groups(gpt, options), {{"h.0.*", 0.2}, {"h.*", 0.3}, {"wpe.weight", 0}});
   std::map<std::string, std::pair<double, double>> found;  // rate and decay
   for (const auto& group : groups)
     for (const auto& [name, p] : group.parameters.named())
-      CHECK(found.emplace(name, std::pair(group.options.lr, group.options.weight_decay)).second);
+      CHECK(found.emplace(name, std::pair(group.options.lr(), group.options.weight_decay())).second);
   CHECK(found.size() == gpt.named_parameters().size());
   for (const auto& [name, both] : found) {
     INFO(name);

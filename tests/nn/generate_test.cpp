@@ -15,8 +15,7 @@ namespace {
 using nn::Tokens;
 
 nn::GPT lively(std::int64_t context = 12) {
-  nn::GPTOptions o;
-  o.vocab_size = 9, o.context_length = context, o.num_layers = 2, o.num_heads = 2, o.d_model = 8;
+  const auto o = nn::GPTOptions().vocab_size(9).context_length(context).num_layers(2).num_heads(2).d_model(8);
   manual_seed(4);
   nn::GPT gpt(o);
   const NoGrad no_grad;
@@ -48,10 +47,10 @@ TEST_CASE("a token is drawn with its probability", "[generate]") {
   nn::SamplingOptions o;
   auto found = shares(logits, o);
   for (int i = 0; i < 4; ++i) CHECK(found[i] == Approx(0.1 * (i + 1)).margin(0.0021));
-  o.temperature = 0.5;  // squares them
+  o.temperature(0.5);  // squares them
   found = shares(logits, o);
   for (int i = 0; i < 4; ++i) CHECK(found[i] == Approx((i + 1) * (i + 1) / 30.0).margin(0.0021));
-  o.temperature = 0;
+  o.temperature(0);
   CHECK(shares(logits, o).size() == 1);
   CHECK(nn::sample_token(logits, {}, o, 0.99) == 3);
   CHECK(nn::sample_token(tensor({1., 2., 2.}), {}, o, 0.99) == 1);
@@ -59,28 +58,24 @@ TEST_CASE("a token is drawn with its probability", "[generate]") {
 
 TEST_CASE("top k and top p leave the likeliest", "[generate]") {
   const Tensor logits = log(tensor({0.1, 0.2, 0.3, 0.4}));
-  nn::SamplingOptions o;
-  o.top_k = 2;
+  auto o = nn::SamplingOptions().top_k(2);
   auto found = shares(logits, o);
   CHECK(found.size() == 2);
   CHECK(found[2] == Approx(3 / 7.0).margin(0.0021));
-  o.top_k = 100;
+  o.top_k(100);
   CHECK(shares(logits, o).size() == 4);
-  o.top_k = 0;
-  o.top_p = 0.65;  // 0.4 and 0.3
+  o.top_k(0).top_p(0.65);  // 0.4 and 0.3
   found = shares(logits, o);
   CHECK(found.size() == 2);
   CHECK(found[3] == Approx(4 / 7.0).margin(0.0021));
-  o.top_p = 1e-9;
+  o.top_p(1e-9);
   CHECK(shares(logits, o).size() == 1);
-  o.top_p = 0.5;
-  o.top_k = 3;  // of these three, 4/9 and 3/9 make a half
+  o.top_p(0.5).top_k(3);  // of these three, 4/9 and 3/9 make a half
   CHECK(shares(logits, o).size() == 2);
 }
 
 TEST_CASE("what was said is penalised once, whatever its sign", "[generate]") {
-  nn::SamplingOptions o;
-  o.repetition_penalty = 2;
+  const auto o = nn::SamplingOptions().repetition_penalty(2);
   auto found = shares(tensor({2., -1., 1., -2.}), o, {0, 0, 1});  // becomes 1, -2, 1, -2
   CHECK(found[0] == Approx(found[2]).margin(0.0021));
   CHECK(found[1] == Approx(found[3]).margin(0.0021));
@@ -89,9 +84,7 @@ TEST_CASE("what was said is penalised once, whatever its sign", "[generate]") {
 
 TEST_CASE("greedy generation is the argmax of the full model, row by row", "[generate]") {
   const nn::GPT gpt = lively();
-  nn::GenerateOptions o;
-  o.max_new_tokens = 6;
-  o.temperature = 0;
+  auto o = nn::GenerateOptions().max_new_tokens(6).temperature(0);
   const std::vector<Tokens> prompts = {{1}, {2, 3, 4}, {5, 6, 7, 8, 0, 1}};
   const auto together = nn::generate(gpt, prompts, o);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
@@ -104,13 +97,13 @@ TEST_CASE("greedy generation is the argmax of the full model, row by row", "[gen
     CHECK(together[i] == expected);
   }
   // A row ends with its first stop token, and the others go on.
-  o.stop_tokens = {together[0][2]};
+  o.stop_tokens({together[0][2]});
   const auto stopped = nn::generate(gpt, prompts, o);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     Tokens expected;
     for (const std::int64_t token : together[i]) {
       expected.push_back(token);
-      if (token == o.stop_tokens[0]) break;
+      if (token == o.stop_tokens()[0]) break;
     }
     CHECK(stopped[i] == expected);
   }
@@ -118,9 +111,8 @@ TEST_CASE("greedy generation is the argmax of the full model, row by row", "[gen
 }
 
 TEST_CASE("generation past the context sees the last tokens, row by row", "[generate]") {
-  nn::GPTOptions options;
-  options.vocab_size = 9, options.context_length = 12, options.num_layers = 2, options.num_heads = 2;
-  options.d_model = 16, options.tie_weights = false;
+  const auto options =
+      nn::GPTOptions().vocab_size(9).context_length(12).num_layers(2).num_heads(2).d_model(16).tie_weights(false);
   manual_seed(4);
   nn::GPT gpt(options);
   {
@@ -129,8 +121,8 @@ TEST_CASE("generation past the context sees the last tokens, row by row", "[gene
       if (p.rank() == 2) p.copy_(randn(p.shape()) * 0.6);
   }
   Generator random(7), same(7), again(7);
-  nn::GenerateOptions o;
-  o.temperature = 1, o.max_new_tokens = 20, o.past_context = nn::PastContext::slide, o.generator = &random;
+  auto o =
+      nn::GenerateOptions().temperature(1).max_new_tokens(20).past_context(nn::PastContext::slide).generator(&random);
   const std::vector<Tokens> prompts = {{1, 2}, {3, 4, 5, 6, 7, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8}, {2, 0, 1, 5, 8}};
   const auto together = nn::generate(gpt, prompts, o);
   std::vector<Tokens> all = prompts;  // by the whole model, token for token
@@ -146,21 +138,18 @@ TEST_CASE("generation past the context sees the last tokens, row by row", "[gene
       ++found[all[i].back()];
     }
   }
-  CHECK(found.size() > 5);                                 // the text is no repetition
-  o.stop_tokens = {together[1][3]}, o.generator = &again;  // the longest row may end before the others
+  CHECK(found.size() > 5);                            // the text is no repetition
+  o.stop_tokens({together[1][3]}).generator(&again);  // the longest row may end before the others
   const auto stopped = nn::generate(gpt, prompts, o);
   for (std::size_t i = 0; i < 3; ++i) {
-    const auto end = std::find(together[i].begin(), together[i].end(), o.stop_tokens[0]);
+    const auto end = std::find(together[i].begin(), together[i].end(), o.stop_tokens()[0]);
     CHECK(stopped[i] == Tokens(together[i].begin(), end == together[i].end() ? end : end + 1));
   }
 }
 
 TEST_CASE("generation penalises what stands in the prompt and what it has written", "[generate]") {
   const nn::GPT gpt = lively();
-  nn::GenerateOptions o;
-  o.max_new_tokens = 4;
-  o.temperature = 0;
-  o.repetition_penalty = 1.5;
+  auto o = nn::GenerateOptions().max_new_tokens(4).temperature(0).repetition_penalty(1.5);
   const std::vector<Tokens> prompts = {{1, 2}, {3, 4, 5, 6, 0}};
   const auto found = nn::generate(gpt, prompts, o);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
@@ -171,17 +160,16 @@ TEST_CASE("generation penalises what stands in the prompt and what it has writte
       all.push_back(token);
     }
   }
-  o.repetition_penalty = 1;
+  o.repetition_penalty(1);
   CHECK(nn::generate(gpt, prompts, o) != found);
 }
 
 TEST_CASE("a seed gives the same sample again", "[generate]") {
   const nn::GPT gpt = lively();
-  nn::GenerateOptions o;
-  o.max_new_tokens = 8;
+  auto o = nn::GenerateOptions().max_new_tokens(8);
   const auto sample = [&](std::uint64_t seed) {
     Generator g(seed);
-    o.generator = &g;
+    o.generator(&g);
     return nn::generate(gpt, {{1, 2}, {3}}, o);
   };
   CHECK(sample(1) == sample(1));
@@ -191,45 +179,39 @@ TEST_CASE("a seed gives the same sample again", "[generate]") {
 TEST_CASE("generation's errors", "[generate]") {
   using Catch::Contains;
   nn::GPT gpt = lively();
-  nn::GenerateOptions o;
-  o.max_new_tokens = 10;
+  auto o = nn::GenerateOptions().max_new_tokens(10);
   CHECK_THROWS_WITH(nn::generate(gpt, {{1, 2, 3}}, o), Contains("3 tokens") && Contains("at most context_length, 12"));
   CHECK_THROWS_WITH(nn::generate(gpt, {{1}, {}}, o), Contains("a prompt is empty"));
   CHECK(nn::generate(gpt, {}, o).empty());
-  o.max_new_tokens = -1;
+  o.max_new_tokens(-1);
   CHECK_THROWS_WITH(nn::generate(gpt, {{1}}, o), Contains("max_new_tokens is -1"));
-  o.max_new_tokens = 0;
+  o.max_new_tokens(0);
   CHECK(nn::generate(gpt, {{1}}, o) == std::vector<Tokens>{{}});
   const Tensor logits = zeros({3});
-  const auto refused = [&](const char* text, auto&& change) {
-    nn::SamplingOptions s;
-    change(s);
+  const auto refused = [&](const char* text, const nn::SamplingOptions& s) {
     CHECK_THROWS_WITH(nn::sample_token(logits, {}, s, 0.5), Contains(text));
   };
-  refused("temperature is -1", [](auto& s) { s.temperature = -1; });
-  refused("top_k is -1", [](auto& s) { s.top_k = -1; });
-  refused("top_p is 0", [](auto& s) { s.top_p = 0; });
-  refused("top_p is 1.5", [](auto& s) { s.top_p = 1.5; });
-  refused("repetition_penalty is 0", [](auto& s) { s.repetition_penalty = 0; });
+  refused("temperature is -1", nn::SamplingOptions().temperature(-1));
+  refused("top_k is -1", nn::SamplingOptions().top_k(-1));
+  refused("top_p is 0", nn::SamplingOptions().top_p(0));
+  refused("top_p is 1.5", nn::SamplingOptions().top_p(1.5));
+  refused("repetition_penalty is 0", nn::SamplingOptions().repetition_penalty(0));
   CHECK_THROWS_WITH(nn::sample_token(logits, {3}, {}, 0.5), Contains("the token 3: it must be in 0 … 2"));
   CHECK_THROWS_WITH(nn::sample_token(tensor({1., NAN}), {}, {}, 0.5), Contains("a logit is NaN"));
   CHECK_THROWS_WITH(nn::sample_token(zeros({1, 3}), {}, {}, 0.5), Contains("must be [V]"));
   CHECK_THROWS_WITH(nn::sample_token(full({2}, -INFINITY), {}, {}, 0.5), Contains("no token is possible"));
   CHECK(nn::sample_token(tensor({-INFINITY, -5., -INFINITY}), {}, {}, 0.99) == 1);
   nn::GPTOptions dropping = gpt.options();
-  dropping.dropout = 0.1;
+  dropping.dropout(0.1);
   CHECK_THROWS_WITH(nn::generate(nn::GPT(dropping), {{1}}, o), Contains("call its eval() first"));
 }
 
 TEST_CASE("a beam finds what greed misses", "[generate]") {
   // From 0 (the beginning): 1 with 0.6, 2 with 0.4. After 1 all is even; after 2, the end (0) is nearly certain.
   const auto step = chain({{1e-9, 0.6, 0.4}, {0.34, 0.33, 0.33}, {0.98, 0.01, 0.01}});
-  nn::BeamOptions o;
-  o.max_length = 4;
-  o.length_penalty = 0;
-  o.num_beams = 1;
+  auto o = nn::BeamOptions().max_length(4).length_penalty(0).num_beams(1);
   CHECK(nn::beam_search(step, 1, o)[0][0].tokens == Tokens{1, 0});
-  o.num_beams = 2;
+  o.num_beams(2);
   const auto found = nn::beam_search(step, 2, o);
   REQUIRE(found.size() == 2);
   for (const auto& item : found) {
@@ -239,24 +221,22 @@ TEST_CASE("a beam finds what greed misses", "[generate]") {
     CHECK(item[1].tokens == Tokens{1, 0});
     CHECK(item[0].score == item[0].log_probability);
   }
-  o.length_penalty = 2;
+  o.length_penalty(2);
   CHECK(nn::beam_search(step, 1, o)[0][0].tokens.size() > 2);
 }
 
 TEST_CASE("a wide beam over few tokens finds the best of all sequences", "[generate]") {
   const auto step = chain({{0.2, 0.5, 0.3}, {0.3, 0.1, 0.6}, {0.25, 0.35, 0.4}});
   const std::vector<std::vector<double>> p = {{0.2, 0.5, 0.3}, {0.3, 0.1, 0.6}, {0.25, 0.35, 0.4}};
-  nn::BeamOptions o;
-  o.max_length = 4;
-  o.num_beams = 100;
+  auto o = nn::BeamOptions().max_length(4).num_beams(100);
   for (const double penalty : {0.0, 0.7, 1.0, 1.5, -0.5}) {
-    o.length_penalty = penalty;
+    o.length_penalty(penalty);
     double best = -INFINITY;
     const std::function<void(std::int64_t, std::int64_t, double)> walk = [&](std::int64_t last, std::int64_t length,
                                                                              double log_probability) {
       for (std::int64_t t = 0; t < 3; ++t) {
         const double now = log_probability + std::log(p[last][t]);
-        if (t == 0 || length + 1 == o.max_length)
+        if (t == 0 || length + 1 == o.max_length())
           best = std::max(best, now / std::pow(static_cast<double>(length + 1), penalty));
         else
           walk(t, length + 1, now);
@@ -265,19 +245,24 @@ TEST_CASE("a wide beam over few tokens finds the best of all sequences", "[gener
     walk(0, 0, 0);
     CHECK(nn::beam_search(step, 1, o)[0][0].score == Approx(best));
     nn::BeamOptions narrow = o;
-    narrow.num_beams = 3;
+    narrow.num_beams(3);
     CHECK(nn::beam_search(step, 1, narrow)[0][0].score <= best + 1e-12);
   }
 }
 
 TEST_CASE("beam search through an encoder-decoder gives its probabilities", "[generate]") {
-  nn::TransformerOptions t;
-  t.d_model = 8, t.num_heads = 2, t.hidden = 16, t.source_vocab = 7, t.target_vocab = 6, t.max_length = 9;
-  t.num_encoder_layers = t.num_decoder_layers = 2;
+  const auto t = nn::TransformerOptions()
+                     .d_model(8)
+                     .num_heads(2)
+                     .hidden(16)
+                     .source_vocab(7)
+                     .target_vocab(6)
+                     .max_length(9)
+                     .num_encoder_layers(2)
+                     .num_decoder_layers(2);
   manual_seed(2);
   nn::Transformer model(t);
-  nn::BeamOptions o;
-  o.num_beams = 3, o.max_length = 5, o.begin = 1, o.end = 0;
+  auto o = nn::BeamOptions().num_beams(3).max_length(5).begin(1).end(0);
   const Tensor source = tensor({{3, 4, 5, 0}, {2, 6, 3, 4}}), mask = create_padding_mask(source);
   CHECK_THROWS_WITH(nn::beam_search(model, source, mask, o), Catch::Contains("call its eval() first"));
   model.eval();
@@ -300,7 +285,7 @@ TEST_CASE("beam search through an encoder-decoder gives its probabilities", "[ge
     const auto alone = nn::beam_search(model, slice(source, 0, b, b + 1), slice(mask, 0, b, b + 1), o);
     CHECK(alone[0][0].tokens == found[b][0].tokens);
   }
-  o.max_length = 10;
+  o.max_length(10);
   CHECK_THROWS_WITH(nn::beam_search(model, source, mask, o), Catch::Contains("max_length is 10: the model's is 9"));
 }
 
@@ -309,7 +294,7 @@ TEST_CASE("beam search's errors", "[generate]") {
   nn::BeamOptions o;
   const nn::BeamStep step = chain({{0.2, 0.5, 0.3}, {0.3, 0.1, 0.6}, {0.25, 0.35, 0.4}});
   CHECK_THROWS_WITH(nn::beam_search(step, 1, o), Contains("max_length is 0: it must be positive"));
-  o.max_length = 3;
+  o.max_length(3);
   CHECK(nn::beam_search(step, 0, o).empty());
   CHECK_THROWS_WITH(nn::beam_search(step, -1, o), Contains("batch is -1"));
   const nn::BeamStep bad = [](const Tokens&, const std::vector<std::int64_t>&) { return zeros({3}); };
@@ -333,19 +318,17 @@ TEST_CASE("beam search's errors", "[generate]") {
   CHECK_THROWS_WITH(nn::beam_search(no_tokens, 1, o), Contains("V > 0"));
   CHECK_THROWS_WITH(nn::beam_search(nn::BeamStep(), 1, o), Contains("the step is empty"));
   CHECK_THROWS_WITH(nn::beam_search(step, INT64_MAX, o), Contains("batch is 9223372036854775807"));
-  o.length_penalty = 1e300;
+  o.length_penalty(1e300);
   CHECK_THROWS_WITH(nn::beam_search(step, 1, o), Contains("max_length to the power of it must be finite"));
-  o.length_penalty = 1;
-  o.num_beams = 0;
+  o.length_penalty(1).num_beams(0);
   CHECK_THROWS_WITH(nn::beam_search(step, 1, o), Contains("num_beams is 0"));
 }
 
 TEST_CASE("beam search with more beams than there are sequences gives all of these", "[generate]") {
   const nn::BeamStep step = chain({{0.2, 0.5, 0.3}, {0.3, 0.1, 0.6}, {0.25, 0.35, 0.4}});
-  nn::BeamOptions o;
-  o.max_length = 3, o.end = 0, o.begin = 1;
+  auto o = nn::BeamOptions().max_length(3).end(0).begin(1);
   for (const std::int64_t beams : {std::int64_t{20}, std::int64_t{1} << 40, INT64_MAX / 2 + 1, INT64_MAX}) {
-    o.num_beams = beams;
+    o.num_beams(beams);
     const auto found = nn::beam_search(step, 1, o).at(0);
     CHECK(found.size() == 15);  // 1 that ends at once, 2 after one token, 12 of full length
     double total = 0;
@@ -359,26 +342,24 @@ TEST_CASE("numbers that are not finite draw no token", "[generate]") {
   const Tensor logits = tensor({1., -INFINITY, 0.});
   nn::SamplingOptions o;
   for (const double bad : {double(INFINITY), double(NAN)}) {
-    o.temperature = bad;
+    o.temperature(bad);
     CHECK_THROWS_WITH(nn::sample_token(logits, {}, o, 0.5), Contains("temperature is"));
-    o.temperature = 1;
-    o.repetition_penalty = bad;
+    o.temperature(1).repetition_penalty(bad);
     CHECK_THROWS_WITH(nn::sample_token(logits, {}, o, 0.5), Contains("repetition_penalty is"));
-    o.repetition_penalty = 1;
+    o.repetition_penalty(1);
     CHECK_THROWS_WITH(nn::sample_token(logits, {}, o, bad), Contains("uniform is"));
   }
   CHECK_THROWS_WITH(nn::sample_token(logits, {}, o, 1), Contains("uniform is 1"));
-  o.temperature = 1e300;  // all alike, but what is impossible stays so
+  o.temperature(1e300);  // all alike, but what is impossible stays so
   for (int i = 0; i < 100; ++i) CHECK(nn::sample_token(logits, {}, o, i / 100.) != 1);
-  o.temperature = 1;
+  o.temperature(1);
   for (const double penalty : {1e300, 1e-300}) {
-    o.repetition_penalty = penalty;
+    o.repetition_penalty(penalty);
     for (int i = 0; i < 100; ++i) CHECK(nn::sample_token(logits, {0, 1, 2}, o, i / 100.) != 1);
     CHECK_NOTHROW(nn::sample_token(tensor({-1e300, -1e300}, float64), {0, 1}, o, 0.5));
   }
   nn::GPT gpt = lively();
-  nn::GenerateOptions g;
-  g.max_new_tokens = INT64_MAX;
+  const auto g = nn::GenerateOptions().max_new_tokens(INT64_MAX);
   CHECK_THROWS_WITH(nn::generate(gpt, {{1}}, g), Contains("at most context_length, 12"));
 }
 

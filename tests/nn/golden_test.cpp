@@ -10,7 +10,6 @@
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
 #include "support/catch.hpp"
-#include "support/options.hpp"
 #include "support/tensors.hpp"
 
 // Layers, losses, optimisers and attention against PyTorch's values and gradients, in both precisions.
@@ -65,8 +64,7 @@ void check_multihead(const std::string& name, nn::MultiHeadAttentionOptions opti
   INFO("mha/" << name);
   constexpr int width = 8, heads = 2;
   const bool own_widths = golden.has("q_proj_weight");
-  options.dropout = 0;
-  options.bias = golden.has("in_proj_bias");
+  options.dropout(0).bias(golden.has("in_proj_bias"));
   for (const DType dtype : {float64, float32}) {
     nn::MultiHeadAttention layer(width, heads, options);
     layer.to(dtype);
@@ -88,8 +86,7 @@ void check_multihead(const std::string& name, nn::MultiHeadAttentionOptions opti
     else if (golden.has("attn_mask") && as_mask)
       hidden = mask_from_torch(golden("attn_mask"), TorchMask::multihead, heads);
 
-    AttentionMasks masks(hidden.mask);
-    masks.bias = hidden.bias;
+    const auto masks = AttentionMasks(hidden.mask).bias(hidden.bias);
     const auto [y, weights] = layer.forward_with_weights(query, key, value, masks);
     check_close("y", y, golden("y"), dtype);
     check_close("weights", weights, golden("weights"), dtype);
@@ -105,7 +102,7 @@ void check_multihead(const std::string& name, nn::MultiHeadAttentionOptions opti
     if (added.defined()) check_gradient("attn_mask", added.grad());
     const nn::Linear &q = layer.w_q, &k = layer.w_k, &v = layer.w_v;
     check_gradient("out_proj_weight", layer.w_o.weight.grad());
-    if (options.bias) {
+    if (options.bias()) {
       check_gradient("out_proj_bias", layer.w_o.bias.grad());
       check_gradient("in_proj_bias", below_each_other(q.bias.grad(), k.bias.grad(), v.bias.grad()));
     }
@@ -126,8 +123,7 @@ void check_sdpa(const std::string& name, const AttentionOptions& given = {}) {
     AttentionOptions options = given;
     if (golden.has("mask")) {
       const MaskAndBias both = mask_from_torch(learned ? in[3] : golden("mask"), TorchMask::sdpa);
-      options.mask = both.mask;
-      options.bias = both.bias;
+      options.mask(both.mask).bias(both.bias);
     }
     return scaled_dot_product_attention(in[0], in[1], in[2], options);
   });
@@ -156,10 +152,7 @@ TEST_CASE("losses agree with PyTorch", "[golden]") {
     check_function("mse_" + suffix, {"x", "target"}, [r](const Values& in) { return nn::mse_loss(in[0], in[1], r); });
     for (const std::string& name : {"cross_entropy_" + suffix, "cross_entropy_ignored_" + suffix})
       check_function(name, {"x"}, [r, name](const Values& in) {
-        nn::CrossEntropyOptions options;
-        options.reduction = r;
-        options.ignore_index = -1;
-        return nn::cross_entropy(in[0], Golden(name)("ids"), options);
+        return nn::cross_entropy(in[0], Golden(name)("ids"), nn::CrossEntropyOptions().reduction(r).ignore_index(-1));
       });
   }
   check_function("cross_entropy_batch", {"x"},
@@ -179,123 +172,117 @@ TEST_CASE("losses with all options agree with PyTorch", "[golden]") {
     const auto of_both = [&](const std::string& name, const auto& f) {
       check_function("losses/" + name + suffix, {"x", "target"}, [&](const Values& in) { return f(in[0], in[1]); });
     };
-    CrossEntropyOptions weighted, smooth;
-    weighted.ignore_index = -1, weighted.weight = given("weight");
-    smooth.label_smoothing = 0.2;
-    weighted.reduction = smooth.reduction = r;
+    auto weighted = CrossEntropyOptions().ignore_index(-1).weight(given("weight"));
+    auto smooth = CrossEntropyOptions().label_smoothing(0.2);
+    weighted.reduction(r), smooth.reduction(r);
     CrossEntropyOptions all = weighted;
-    all.label_smoothing = 0.2;
+    all.label_smoothing(0.2);
     of_x("cross_entropy_weighted", [&](const Tensor& x) { return cross_entropy(x, some, weighted); });
     of_x("cross_entropy_smooth", [&](const Tensor& x) { return cross_entropy(x, ids, smooth); });
     of_x("cross_entropy_smooth_weighted", [&](const Tensor& x) { return cross_entropy(x, some, all); });
-    of_both("cross_entropy_soft", [&](const Tensor& x, const Tensor& t) {
-      return cross_entropy(x, t, OPTIONS(CrossEntropyOptions, o.reduction = r));
-    });
+    of_both("cross_entropy_soft",
+            [&](const Tensor& x, const Tensor& t) { return cross_entropy(x, t, CrossEntropyOptions().reduction(r)); });
     of_both("cross_entropy_soft_weighted", [&](const Tensor& x, const Tensor& t) { return cross_entropy(x, t, all); });
-    of_x("nll", [&](const Tensor& x) { return nll_loss(x, ids, OPTIONS(NLLOptions, o.reduction = r)); });
+    of_x("nll", [&](const Tensor& x) { return nll_loss(x, ids, NLLOptions().reduction(r)); });
     of_x("nll_weighted", [&](const Tensor& x) {
-      return nll_loss(x, some, OPTIONS(NLLOptions, o.ignore_index = -1, o.reduction = r, o.weight = weighted.weight));
+      return nll_loss(x, some, NLLOptions().ignore_index(-1).reduction(r).weight(weighted.weight()));
     });
 
     const Tensor positive = given("positive");
-    of_both("bce", [&](const Tensor& x, const Tensor& t) {
-      return binary_cross_entropy(x, t, OPTIONS(BCEOptions, o.reduction = r));
-    });
-    of_x("bce_sure", [&](const Tensor& x) {
-      return binary_cross_entropy(x, yes.to(x.dtype()), OPTIONS(BCEOptions, o.reduction = r));
-    });
+    of_both("bce",
+            [&](const Tensor& x, const Tensor& t) { return binary_cross_entropy(x, t, BCEOptions().reduction(r)); });
+    of_x("bce_sure",
+         [&](const Tensor& x) { return binary_cross_entropy(x, yes.to(x.dtype()), BCEOptions().reduction(r)); });
     of_x("bce_weighted", [&](const Tensor& x) {
-      return binary_cross_entropy(x, yes.to(x.dtype()), OPTIONS(BCEOptions, o.weight = positive, o.reduction = r));
+      return binary_cross_entropy(x, yes.to(x.dtype()), BCEOptions().weight(positive).reduction(r));
     });
     of_both("bce_logits", [&](const Tensor& x, const Tensor& t) {
-      return binary_cross_entropy_with_logits(x, t, OPTIONS(BCEWithLogitsOptions, o.reduction = r));
+      return binary_cross_entropy_with_logits(x, t, BCEWithLogitsOptions().reduction(r));
     });
     of_both("bce_logits_weighted", [&](const Tensor& x, const Tensor& t) {
       return binary_cross_entropy_with_logits(
-          x, t, OPTIONS(BCEWithLogitsOptions, o.weight = positive, o.pos_weight = positive + 1, o.reduction = r));
+          x, t, BCEWithLogitsOptions().weight(positive).pos_weight(positive + 1).reduction(r));
     });
     of_x("focal", [&](const Tensor& x) {
-      return focal_loss(x, yes.to(x.dtype()), OPTIONS(FocalOptions, o.alpha = 0.25, o.gamma = 2, o.reduction = r));
+      return focal_loss(x, yes.to(x.dtype()), FocalOptions().alpha(0.25).gamma(2).reduction(r));
     });
     of_x("focal_flat", [&](const Tensor& x) {
-      return focal_loss(x, yes.to(x.dtype()), OPTIONS(FocalOptions, o.alpha = 0.6, o.gamma = 0.5, o.reduction = r));
+      return focal_loss(x, yes.to(x.dtype()), FocalOptions().alpha(0.6).gamma(0.5).reduction(r));
     });
 
     of_both("l1", [&](const Tensor& x, const Tensor& t) { return l1_loss(x, t, r); });
     of_both("smooth_l1", [&](const Tensor& x, const Tensor& t) {
-      return smooth_l1_loss(x, t, OPTIONS(SmoothL1Options, o.beta = 1, o.reduction = r));
+      return smooth_l1_loss(x, t, SmoothL1Options().beta(1).reduction(r));
     });
     of_both("smooth_l1_narrow", [&](const Tensor& x, const Tensor& t) {
-      return smooth_l1_loss(x, t, OPTIONS(SmoothL1Options, o.beta = 0.25, o.reduction = r));
+      return smooth_l1_loss(x, t, SmoothL1Options().beta(0.25).reduction(r));
     });
-    of_both("huber", [&](const Tensor& x, const Tensor& t) {
-      return huber_loss(x, t, OPTIONS(HuberOptions, o.delta = 1, o.reduction = r));
-    });
+    of_both("huber",
+            [&](const Tensor& x, const Tensor& t) { return huber_loss(x, t, HuberOptions().delta(1).reduction(r)); });
     of_both("huber_narrow", [&](const Tensor& x, const Tensor& t) {
-      return huber_loss(x, t, OPTIONS(HuberOptions, o.delta = 0.25, o.reduction = r));
+      return huber_loss(x, t, HuberOptions().delta(0.25).reduction(r));
     });
     of_both("kl_div", [&](const Tensor& x, const Tensor& t) {
-      return kl_div(x, t, OPTIONS(KLDivOptions, o.log_target = false, o.reduction = r));
+      return kl_div(x, t, KLDivOptions().log_target(false).reduction(r));
     });
-    of_both("kl_div_log", [&](const Tensor& x, const Tensor& t) {
-      return kl_div(x, t, OPTIONS(KLDivOptions, o.log_target = true, o.reduction = r));
-    });
+    of_both("kl_div_log",
+            [&](const Tensor& x, const Tensor& t) { return kl_div(x, t, KLDivOptions().log_target().reduction(r)); });
     of_both("cosine_embedding", [&](const Tensor& x, const Tensor& t) {
-      return cosine_embedding_loss(x, t, pair, OPTIONS(CosineEmbeddingOptions, o.margin = 0, o.reduction = r));
+      return cosine_embedding_loss(x, t, pair, CosineEmbeddingOptions().margin(0).reduction(r));
     });
     of_both("cosine_embedding_margin", [&](const Tensor& x, const Tensor& t) {
-      return cosine_embedding_loss(x, t, pair, OPTIONS(CosineEmbeddingOptions, o.margin = 0.2, o.reduction = r));
+      return cosine_embedding_loss(x, t, pair, CosineEmbeddingOptions().margin(0.2).reduction(r));
     });
   }
 }
 
 TEST_CASE("optimisers follow PyTorch's path", "[golden]") {
   using namespace optim;
-  check_optimizer<SGD>("sgd", OPTIONS(SGDOptions, o.lr = 0.05));
-  check_optimizer<SGD>("sgd_momentum", OPTIONS(SGDOptions, o.lr = 0.05, o.momentum = 0.9));
-  check_optimizer<SGD>("sgd_nesterov", OPTIONS(SGDOptions, o.lr = 0.05, o.momentum = 0.9, o.dampening = 0,
-                                               o.weight_decay = 0.1, o.nesterov = true));
-  check_optimizer<SGD>("sgd_dampened", OPTIONS(SGDOptions, o.lr = 0.05, o.momentum = 0.9, o.dampening = 0.5));
-  check_optimizer<Adam>("adam", OPTIONS(AdamOptions, o.lr = 0.05));
-  check_optimizer<Adam>("adam_decay", OPTIONS(AdamOptions, o.lr = 0.05, o.beta1 = 0.8, o.beta2 = 0.95, o.eps = 1e-8,
-                                              o.weight_decay = 0.1, o.amsgrad = true));
-  check_optimizer<AdamW>("adamw", OPTIONS(AdamWOptions, o.lr = 0.05));
-  check_optimizer<AdamW>("adamw_decay", OPTIONS(AdamWOptions, o.lr = 0.05, o.beta1 = 0.8, o.beta2 = 0.95, o.eps = 1e-6,
-                                                o.weight_decay = 0.1));
-  check_optimizer<AdamW>("adamw_amsgrad", OPTIONS(AdamWOptions, o.lr = 0.05, o.beta1 = 0.8, o.beta2 = 0.95,
-                                                  o.eps = 1e-8, o.weight_decay = 0.01, o.amsgrad = true));
-  check_optimizer<NAdam>("nadam", OPTIONS(NAdamOptions, o.lr = 0.05));
-  check_optimizer<NAdam>("nadam_decay", OPTIONS(NAdamOptions, o.lr = 0.05, o.beta1 = 0.8, o.beta2 = 0.95, o.eps = 1e-6,
-                                                o.weight_decay = 0.1, o.momentum_decay = 0.02));
-  check_optimizer<NAdam>("nadam_decoupled",
-                         OPTIONS(NAdamOptions, o.lr = 0.05, o.beta1 = 0.9, o.beta2 = 0.999, o.eps = 1e-8,
-                                 o.weight_decay = 0.1, o.momentum_decay = 4e-3, o.decoupled_weight_decay = true));
-  check_optimizer<RAdam>("radam", OPTIONS(RAdamOptions, o.lr = 0.05));
-  check_optimizer<RAdam>("radam_decay", OPTIONS(RAdamOptions, o.lr = 0.05, o.beta1 = 0.8, o.beta2 = 0.95, o.eps = 1e-3,
-                                                o.weight_decay = 0.1));
-  check_optimizer<RAdam>("radam_decoupled",
-                         OPTIONS(RAdamOptions, o.lr = 0.05, o.beta1 = 0.9, o.beta2 = 0.999, o.eps = 1e-8,
-                                 o.weight_decay = 0.1, o.decoupled_weight_decay = true));
-  check_optimizer<Adamax>("adamax", OPTIONS(AdamaxOptions, o.lr = 0.05));
-  check_optimizer<Adamax>("adamax_decay", OPTIONS(AdamaxOptions, o.lr = 0.05, o.beta1 = 0.8, o.beta2 = 0.95,
-                                                  o.eps = 1e-3, o.weight_decay = 0.1));
-  check_optimizer<RMSprop>("rmsprop", OPTIONS(RMSpropOptions, o.lr = 0.05));
-  check_optimizer<RMSprop>("rmsprop_momentum", OPTIONS(RMSpropOptions, o.lr = 0.01, o.alpha = 0.9, o.eps = 1e-6,
-                                                       o.weight_decay = 0, o.momentum = 0.8));
-  check_optimizer<RMSprop>("rmsprop_centered", OPTIONS(RMSpropOptions, o.lr = 0.01, o.alpha = 0.99, o.eps = 1e-8,
-                                                       o.weight_decay = 0, o.momentum = 0, o.centered = true));
-  check_optimizer<RMSprop>("rmsprop_all", OPTIONS(RMSpropOptions, o.lr = 0.01, o.alpha = 0.9, o.eps = 1e-8,
-                                                  o.weight_decay = 0.1, o.momentum = 0.8, o.centered = true));
-  check_optimizer<Adagrad>("adagrad", OPTIONS(AdagradOptions, o.lr = 0.05));
-  check_optimizer<Adagrad>("adagrad_decay", OPTIONS(AdagradOptions, o.lr = 0.05, o.lr_decay = 0.1, o.weight_decay = 0.1,
-                                                    o.initial_accumulator_value = 0.5, o.eps = 1e-3));
+  check_optimizer<SGD>("sgd", SGDOptions().lr(0.05));
+  check_optimizer<SGD>("sgd_momentum", SGDOptions().lr(0.05).momentum(0.9));
+  check_optimizer<SGD>("sgd_nesterov", SGDOptions().lr(0.05).momentum(0.9).dampening(0).weight_decay(0.1).nesterov());
+  check_optimizer<SGD>("sgd_dampened", SGDOptions().lr(0.05).momentum(0.9).dampening(0.5));
+  check_optimizer<Adam>("adam", AdamOptions().lr(0.05));
+  check_optimizer<Adam>("adam_decay",
+                        AdamOptions().lr(0.05).beta1(0.8).beta2(0.95).eps(1e-8).weight_decay(0.1).amsgrad());
+  check_optimizer<AdamW>("adamw", AdamWOptions().lr(0.05));
+  check_optimizer<AdamW>("adamw_decay", AdamWOptions().lr(0.05).beta1(0.8).beta2(0.95).eps(1e-6).weight_decay(0.1));
+  check_optimizer<AdamW>("adamw_amsgrad",
+                         AdamWOptions().lr(0.05).beta1(0.8).beta2(0.95).eps(1e-8).weight_decay(0.01).amsgrad());
+  check_optimizer<NAdam>("nadam", NAdamOptions().lr(0.05));
+  check_optimizer<NAdam>(
+      "nadam_decay", NAdamOptions().lr(0.05).beta1(0.8).beta2(0.95).eps(1e-6).weight_decay(0.1).momentum_decay(0.02));
+  check_optimizer<NAdam>("nadam_decoupled", NAdamOptions()
+                                                .lr(0.05)
+                                                .beta1(0.9)
+                                                .beta2(0.999)
+                                                .eps(1e-8)
+                                                .weight_decay(0.1)
+                                                .momentum_decay(4e-3)
+                                                .decoupled_weight_decay());
+  check_optimizer<RAdam>("radam", RAdamOptions().lr(0.05));
+  check_optimizer<RAdam>("radam_decay", RAdamOptions().lr(0.05).beta1(0.8).beta2(0.95).eps(1e-3).weight_decay(0.1));
+  check_optimizer<RAdam>(
+      "radam_decoupled",
+      RAdamOptions().lr(0.05).beta1(0.9).beta2(0.999).eps(1e-8).weight_decay(0.1).decoupled_weight_decay());
+  check_optimizer<Adamax>("adamax", AdamaxOptions().lr(0.05));
+  check_optimizer<Adamax>("adamax_decay", AdamaxOptions().lr(0.05).beta1(0.8).beta2(0.95).eps(1e-3).weight_decay(0.1));
+  check_optimizer<RMSprop>("rmsprop", RMSpropOptions().lr(0.05));
+  check_optimizer<RMSprop>("rmsprop_momentum",
+                           RMSpropOptions().lr(0.01).alpha(0.9).eps(1e-6).weight_decay(0).momentum(0.8));
+  check_optimizer<RMSprop>("rmsprop_centered",
+                           RMSpropOptions().lr(0.01).alpha(0.99).eps(1e-8).weight_decay(0).momentum(0).centered());
+  check_optimizer<RMSprop>("rmsprop_all",
+                           RMSpropOptions().lr(0.01).alpha(0.9).eps(1e-8).weight_decay(0.1).momentum(0.8).centered());
+  check_optimizer<Adagrad>("adagrad", AdagradOptions().lr(0.05));
+  check_optimizer<Adagrad>(
+      "adagrad_decay",
+      AdagradOptions().lr(0.05).lr_decay(0.1).weight_decay(0.1).initial_accumulator_value(0.5).eps(1e-3));
 }
 
 TEST_CASE("multi-head attention agrees with nn.MultiheadAttention", "[golden]") {
-  nn::MultiHeadAttentionOptions causal, widths;
-  causal.causal = true;
-  widths.kdim = 6;
-  widths.vdim = 10;
+  const auto causal = nn::MultiHeadAttentionOptions().causal();
+  const auto widths = nn::MultiHeadAttentionOptions().kdim(6).vdim(10);
   check_multihead("self", {});
   check_multihead("cross", {});
   check_multihead("without_bias", {});
@@ -309,9 +296,8 @@ TEST_CASE("multi-head attention agrees with nn.MultiheadAttention", "[golden]") 
 }
 
 TEST_CASE("scaled_dot_product_attention agrees with PyTorch's", "[golden]") {
-  AttentionOptions causal, scaled;
-  causal.causal = true;
-  scaled.scale = 0.3;
+  const auto causal = AttentionOptions().causal();
+  const auto scaled = AttentionOptions().scale(0.3);
   check_sdpa("plain");
   check_sdpa("other_value_width");
   check_sdpa("scale", scaled);

@@ -15,9 +15,7 @@ namespace fit::test {
 namespace {
 
 nn::GPTOptions small(std::int64_t vocab = 11, std::int64_t context = 8, std::int64_t layers = 2) {
-  nn::GPTOptions o;
-  o.vocab_size = vocab, o.context_length = context, o.num_layers = layers, o.num_heads = 4, o.d_model = 16;
-  return o;
+  return nn::GPTOptions().vocab_size(vocab).context_length(context).num_layers(layers).num_heads(4).d_model(16);
 }
 
 double deviation(const Tensor& x) { return std(x.detach()).item(); }
@@ -40,8 +38,7 @@ TEST_CASE("a GPT that computes its blocks again has the same bits in less memory
   for (const bool again : {false, true}) {
     manual_seed(4);
     nn::GPTOptions o = small(11, 8, 6);
-    o.dropout = 0.1;
-    o.checkpoint_blocks = again;
+    o.dropout(0.1).checkpoint_blocks(again);
     nn::GPT gpt(o);
     const std::int64_t before = memory_stats().live_bytes;
     const Tensor loss = gpt.loss(ids, targets);
@@ -57,7 +54,7 @@ TEST_CASE("a GPT that computes its blocks again has the same bits in less memory
 TEST_CASE("a GPT starts as GPT-2 does", "[gpt]") {
   manual_seed(1);
   nn::GPTOptions o = small(300, 200, 8);
-  o.d_model = 64;
+  o.d_model(64);
   nn::GPT gpt(o);
   CHECK(deviation(gpt.wte.weight) == Approx(0.02).epsilon(0.05));
   CHECK(deviation(gpt.wpe->weight) == Approx(0.02).epsilon(0.05));
@@ -73,9 +70,9 @@ TEST_CASE("a GPT starts as GPT-2 does", "[gpt]") {
 
 TEST_CASE("a GPT draws each of its matrices once, and takes no memory beside them", "[gpt]") {
   nn::GPTOptions o = small(512, 64, 2);
-  o.d_model = 128;
+  o.d_model(128);
   for (const bool tied : {true, false}) {
-    o.tie_weights = tied;
+    o.tie_weights(tied);
     const std::uint64_t matrices = tied ? 2 + 2 * 4 : 3 + 2 * 4;
     empty_cache();
     const MemoryStats before = memory_stats();
@@ -119,7 +116,7 @@ TEST_CASE("a GPT's parameters have GPT-2's names", "[gpt]") {
   CHECK(names == expected);  // the head is the table of embeddings
   CHECK(gpt.head.weight.raw() == gpt.wte.weight.raw());
   nn::GPTOptions o = small();
-  o.tie_weights = false;
+  o.tie_weights(false);
   CHECK(nn::GPT(o).num_parameters() == gpt.num_parameters() + 11 * 16);
 }
 
@@ -169,16 +166,14 @@ TEST_CASE("training a GPT asks the system for nothing from the third step on", "
   };
   nn::GPTOptions o = small();
   check("plain", o);
-  o.dropout = 0.1;
+  o.dropout(0.1);
   check("dropout", o);
-  o.tie_weights = o.bias = false;
+  o.tie_weights(false).bias(false);
   check("no bias, a head of its own", o);
-  o.activation = nn::Activation::swiglu;
-  o.num_kv_heads = 2;
-  o.window = 3;
+  o.activation(nn::Activation::swiglu).num_kv_heads(2).window(3);
   for (const nn::Positions p :
        {nn::Positions::none, nn::Positions::sinusoidal, nn::Positions::rotary, nn::Positions::alibi}) {
-    o.positions = p;
+    o.positions(p);
     check(nn::name_of(p), o);
   }
 }
@@ -186,13 +181,13 @@ TEST_CASE("training a GPT asks the system for nothing from the third step on", "
 TEST_CASE("a GPT's errors", "[gpt]") {
   using Catch::Contains;
   nn::GPTOptions o = small();
-  o.num_layers = 0;
+  o.num_layers(0);
   CHECK_THAT(message(o), Contains("[GPT] num_layers is 0: it must be positive"));
   o = small();
-  o.num_heads = 3;
+  o.num_heads(3);
   CHECK_THAT(message(o), Contains("d_model is 16, num_heads is 3: num_heads must divide d_model"));
   o = small();
-  o.num_kv_heads = 3;
+  o.num_kv_heads(3);
   CHECK_THAT(message(o), Contains("num_heads is 4, num_kv_heads is 3: num_kv_heads must divide num_heads"));
   const nn::GPT gpt(small());
   CHECK_THROWS_WITH(gpt(zeros({1, 9}, int64)), Contains("ids has shape [1, 9]") && Contains("context_length, 8"));

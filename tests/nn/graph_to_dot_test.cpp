@@ -45,16 +45,12 @@ std::string box(const std::string& dot, const std::string& layer) {
 }
 
 nn::GPT small_gpt(std::int64_t layers) {
-  nn::GPTOptions o;
-  o.vocab_size = 20, o.context_length = 16, o.num_layers = layers, o.num_heads = 2, o.d_model = 16;
-  return nn::GPT(o);
+  return nn::GPT(nn::GPTOptions().vocab_size(20).context_length(16).num_layers(layers).num_heads(2).d_model(16));
 }
 
 std::string dot_of(const nn::GPT& model, std::int64_t max_nodes) {
   const Tensor ids = zeros({2, 4}, int64);
-  GraphToDotOptions o;
-  o.max_nodes = max_nodes;
-  return graph_to_dot(model.loss(ids, ids), model, o);
+  return graph_to_dot(model.loss(ids, ids), model, GraphToDotOptions().max_nodes(max_nodes));
 }
 
 }  // namespace
@@ -122,8 +118,7 @@ TEST_CASE("what can't be folded is cut off behind what is nearest to the loss") 
   x.requires_grad_();
   Tensor y = x;
   for (int i = 0; i < 100000; ++i) y = y * x;
-  GraphToDotOptions o;
-  o.max_nodes = 10;
+  const auto o = GraphToDotOptions().max_nodes(10);
   const std::string dot = graph_to_dot(sum(y), {{"x", x}}, o);
   check_arrows(dot);
   CHECK(nodes(dot) == 10 + 2);  // x, which is read, and the note
@@ -164,9 +159,7 @@ TEST_CASE("without a graph there is an Error that says why") {
   x.requires_grad_();
   CHECK(count(graph_to_dot(x), "label=\"leaf\\n[3]\"") == 1);
   const Tensor loss = sum(x * x);
-  GraphToDotOptions o;
-  o.max_nodes = 0;
-  CHECK_THROWS_WITH(graph_to_dot(loss, o), Contains("max_nodes is 0"));
+  CHECK_THROWS_WITH(graph_to_dot(loss, GraphToDotOptions().max_nodes(0)), Contains("max_nodes is 0"));
   loss.backward(retain_graph);
   CHECK(nodes(graph_to_dot(loss)) == 3);
   loss.backward();

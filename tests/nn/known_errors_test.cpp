@@ -99,8 +99,8 @@ TEST_CASE("jax#40344: the gradient of a softmax sums to zero where one term outw
 TEST_CASE("libtorch#80494: a mask reaches the weights that are returned", "[known]") {
   nn::MultiHeadAttention attention(8, 2, 0.0);
   const Tensor x = rand({2, 4, 8});
-  AttentionMasks masks;
-  masks.mask = tensor({{true, true, false, true}, {true, false, false, false}}).unsqueeze(1);
+  const auto masks =
+      AttentionMasks().mask(tensor({{true, true, false, true}, {true, false, false, false}}).unsqueeze(1));
   const AttentionResult r = attention.forward_with_weights(x, x, x, masks);
   for (std::int64_t h = 0; h < 2; ++h)
     for (std::int64_t i = 0; i < 4; ++i) {
@@ -111,9 +111,8 @@ TEST_CASE("libtorch#80494: a mask reaches the weights that are returned", "[know
 
 TEST_CASE("pytorch#21518: a float mask of ones and zeros is not added to the scores", "[known]") {
   const Tensor q = rand({1, 4, 8}), tril01 = tril(ones({4, 4}));
-  AttentionOptions as_mask, causal;
-  as_mask.mask = tril01;
-  causal.causal = true;
+  const auto as_mask = AttentionOptions().mask(tril01);
+  const auto causal = AttentionOptions().causal();
   CHECK(max_difference(scaled_dot_product_attention(q, q, q, as_mask), scaled_dot_product_attention(q, q, q, causal)) <
         1e-6);
 }
@@ -122,8 +121,7 @@ TEST_CASE("pytorch#160064: where all keys of all heads are hidden, all that a la
           "[known]") {
   nn::MultiHeadAttention attention(8, 2, 0.0);
   const Tensor x = rand({2, 3, 8});
-  AttentionMasks masks;
-  masks.mask = zeros({2, 1, 3}, boolean);
+  const auto masks = AttentionMasks().mask(zeros({2, 1, 3}, boolean));
   for (const bool weights : {false, true}) {
     attention.zero_grad();
     const Tensor y =

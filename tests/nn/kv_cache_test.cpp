@@ -16,10 +16,7 @@ namespace fit::test {
 namespace {
 
 nn::GPTOptions small(nn::Positions positions = nn::Positions::learned) {
-  nn::GPTOptions o;
-  o.vocab_size = 13, o.context_length = 12, o.num_layers = 3, o.num_heads = 4, o.d_model = 24;
-  o.positions = positions;
-  return o;
+  return nn::GPTOptions().vocab_size(13).context_length(12).num_layers(3).num_heads(4).d_model(24).positions(positions);
 }
 
 // Large weights, so that positions matter; in double precision.
@@ -54,9 +51,8 @@ TEST_CASE("with a cache, a GPT gives what it gives without", "[cache]") {
     for (const std::int64_t kv_heads : {4, 2, 1})
       for (const std::int64_t window : {0, 1, 3, 20}) {
         nn::GPTOptions o = small(positions);
-        o.num_kv_heads = kv_heads;
-        o.window = window;
-        o.rotary_layout = kv_heads == 2 ? RotaryLayout::interleaved : RotaryLayout::half_split;
+        o.num_kv_heads(kv_heads).window(window).rotary_layout(kv_heads == 2 ? RotaryLayout::interleaved
+                                                                            : RotaryLayout::half_split);
         INFO(name_of(positions) << ", " << kv_heads << " heads of keys, window " << window);
         const nn::GPT gpt = lively(o);
         check_pieces(gpt, {12});
@@ -76,7 +72,7 @@ TEST_CASE("positions matter in each of their kinds", "[cache]") {
     CHECK(max_difference(a[{0, 2}], b[{0, 2}]) > 1e-4);
   }
   nn::GPTOptions one = small(nn::Positions::none);
-  one.num_layers = 1;
+  one.num_layers(1);
   const nn::GPT gpt = lively(one);
   CHECK(max_difference(gpt(tensor({{1, 2, 5}}))[{0, 2}], gpt(tensor({{2, 1, 5}}))[{0, 2}]) < 1e-12);
 }
@@ -86,7 +82,7 @@ TEST_CASE("rows of unequal length go side by side in a cache", "[cache]") {
                                         nn::Positions::rotary, nn::Positions::alibi}) {
     INFO(name_of(positions));
     nn::GPTOptions o = small(positions);
-    o.window = 3;
+    o.window(3);
     const nn::GPT gpt = lively(o);
     nn::KVCache cache = gpt.make_cache(2);
     cache.set_padding({3, 0});
@@ -142,9 +138,7 @@ TEST_CASE("what is not finite shows in a cache, but not from under a mask", "[ca
   Tensor keys = Tensor::empty({1, 1, 4, 2}), values = Tensor::empty({1, 1, 4, 2});
   Tensor qkv = randn({1, 3, 6}, float32, g);
   qkv[{0, 0, range(2, 6)}] = std::numeric_limits<float>::quiet_NaN();
-  AttentionOptions o;
-  o.causal = true;
-  o.mask = tensor({{false, true, true}});
+  const auto o = AttentionOptions().causal().mask(tensor({{false, true, true}}));
   const Tensor y = cached_self_attention(qkv, keys, values, 0, 1, o);
   CHECK(test::values(y) == test::values(packed_self_attention(qkv, 1, o)));
 }
@@ -207,18 +201,13 @@ TEST_CASE("attention with a cache refuses before it writes", "[cache]") {
   refused(keys, values, -1, {}, "length is -1: it must not be negative");
   refused(keys, values, 4, {}, "length is 4, S is 1: length + S must be at most Tmax, 4");
   refused(keys, values, std::numeric_limits<std::int64_t>::max(), {}, "must be at most Tmax, 4");
-  const auto with = [](const std::function<void(AttentionOptions&)>& set) {
-    AttentionOptions o;
-    set(o);
-    return o;
-  };
-  refused(keys, values, 0, with([](auto& o) { o.dropout = 2; }), "dropout is 2");
-  refused(keys, values, 0, with([](auto& o) { o.window = -1; }), "window is -1");
-  refused(keys, values, 0, with([](auto& o) { o.temperature = 0; }), "temperature is 0");
-  refused(keys, values, 0, with([](auto& o) { o.scale = 1e300; }), "finite in float32");
-  refused(keys, values, 0, with([](auto& o) { o.mask = ones({3, 3}); }), "the mask is [3, 3]");
-  refused(keys, values, 0, with([](auto& o) { o.mask = full({1, 1}, 2); }), "it must hold 1");
-  refused(keys, values, 0, with([](auto& o) { o.alibi = ones({3}); }), "alibi has shape [3]");
+  refused(keys, values, 0, AttentionOptions().dropout(2), "dropout is 2");
+  refused(keys, values, 0, AttentionOptions().window(-1), "window is -1");
+  refused(keys, values, 0, AttentionOptions().temperature(0), "temperature is 0");
+  refused(keys, values, 0, AttentionOptions().scale(1e300), "finite in float32");
+  refused(keys, values, 0, AttentionOptions().mask(ones({3, 3})), "the mask is [3, 3]");
+  refused(keys, values, 0, AttentionOptions().mask(full({1, 1}, 2)), "it must hold 1");
+  refused(keys, values, 0, AttentionOptions().alibi(ones({3})), "alibi has shape [3]");
   refused(keys, keys, 0, {}, "keys and values share their memory");
   Tensor four = zeros({1, 2, 1, 3}), three = reshape(four, {1, 1, 6});
   CHECK_THROWS_WITH(cached_attention(three, three, three, four, values, 0, 2),

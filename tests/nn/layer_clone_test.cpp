@@ -97,9 +97,8 @@ TEST_CASE("a layer of one's own is cloned in Sequential and in ModuleList") {
 }
 
 TEST_CASE("a clone keeps what was replaced in a layer of the library") {
-  nn::GPTOptions o;
-  o.vocab_size = 5, o.context_length = 4, o.num_layers = 2, o.num_heads = 2, o.d_model = 8;
-  o.positions = nn::Positions::rotary;
+  const auto o = nn::GPTOptions().vocab_size(5).context_length(4).num_layers(2).num_heads(2).d_model(8).positions(
+      nn::Positions::rotary);
   nn::GPT gpt(o);
   gpt.ln_f = nn::LayerNorm(8, 0.5);
   gpt.h[1].ln_1 = nn::LayerNorm(8, 0.75);

@@ -11,16 +11,19 @@ using Catch::EndsWith;
 namespace {
 
 nn::TransformerOptions small() {
-  nn::TransformerOptions o;
-  o.d_model = 8, o.num_heads = 2, o.hidden = 8, o.source_vocab = 5, o.target_vocab = 5, o.max_length = 6;
-  o.num_encoder_layers = o.num_decoder_layers = 3;
-  return o;
+  return nn::TransformerOptions()
+      .d_model(8)
+      .num_heads(2)
+      .hidden(8)
+      .source_vocab(5)
+      .target_vocab(5)
+      .max_length(6)
+      .num_encoder_layers(3)
+      .num_decoder_layers(3);
 }
 
 nn::GPTOptions small_gpt() {
-  nn::GPTOptions o;
-  o.vocab_size = 5, o.context_length = 4, o.num_layers = 3, o.num_heads = 2, o.d_model = 8;
-  return o;
+  return nn::GPTOptions().vocab_size(5).context_length(4).num_layers(3).num_heads(2).d_model(8);
 }
 
 // What is called is told of the Error.

@@ -83,19 +83,18 @@ TEST_CASE("every layer: gradients against central differences", "[layers]") {
     if (!row.derivative) return;
     layer.eval();
     layer.to(float64);
-    GradCheckOptions options;
     std::vector<Tensor> in = row.inputs(), all;
     for (Tensor& x : in)
       if (is_floating(x.dtype())) x = x.to(float64).requires_grad_();
     all = in;
-    options.names.assign(in.size(), "an input");
+    std::vector<std::string> names(in.size(), "an input");
     for (const auto& [name, p] : layer.named_parameters()) {
       all.push_back(p);
-      options.names.push_back(name);
+      names.push_back(name);
     }
     // The parameters are reached through the layer: they are changed where they are.
-    const GradReport report =
-        check_gradients([&](const std::vector<Tensor>&) { return row.call(layer, in); }, all, options);
+    const GradReport report = check_gradients([&](const std::vector<Tensor>&) { return row.call(layer, in); }, all,
+                                              GradCheckOptions().names(names));
     INFO(report);
     CHECK(report.ok);
   });

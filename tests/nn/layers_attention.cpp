@@ -7,10 +7,7 @@ namespace {
 
 std::vector<LayerRow> attention_rows() {
   const auto qkv = [](const auto& layer, const auto& in) { return layer(in[0], in[1], in[2]); };
-  nn::MultiHeadAttentionOptions narrow;
-  narrow.bias = false;
-  narrow.kdim = 6;
-  narrow.vdim = 3;
+  const auto narrow = nn::MultiHeadAttentionOptions().bias(false).kdim(6).vdim(3);
   // Softmax ignores what is added to all scores of a row, so the bias of the keys has no gradient.
   return {
       layer_row([] { return nn::ScaledDotProductAttention(); }, qkv).on({{2, 3, 4}, {2, 5, 4}, {2, 5, 6}}),

@@ -26,11 +26,7 @@ std::vector<LayerRow> basic_rows() {
       layer_row([] { return nn::Embedding(7, 3); }).with(ids),
       layer_row([] { return nn::Embedding(7, 3, 0); }).with(ids).no_derivative(),
       layer_row([] { return nn::LayerNorm(5); }).on({{2, 3, 5}}),
-      layer_row([] {
-        nn::LayerNormOptions o;
-        o.eps = 1e-3, o.bias = false;
-        return nn::LayerNorm(5, o);
-      }).on({{3, 5}}),
+      layer_row([] { return nn::LayerNorm(5, nn::LayerNormOptions().eps(1e-3).bias(false)); }).on({{3, 5}}),
       layer_row([] { return nn::RMSNorm(5); }).on({{3, 5}}),
       layer_row([] {
         nn::LowRank layer(4, 3, 2, 1.5);

@@ -137,9 +137,7 @@ TEST_CASE("the norms are those of their formulas") {
     shifted.bias.fill_(5);
   }
   CHECK(shifted(x).detach().to_vector<float>()[2] == Approx(5 + 2 / std::sqrt(2. / 3 + 1e-5)));
-  nn::LayerNormOptions without;
-  without.bias = false;
-  CHECK_FALSE(nn::LayerNorm(3, without).bias.defined());
+  CHECK_FALSE(nn::LayerNorm(3, nn::LayerNormOptions().bias(false)).bias.defined());
   CHECK_THROWS_WITH(nn::LayerNorm(3)(zeros({3, 4})),
                     "[LayerNorm] x is [3, 4], weight is [3]: the last of x must be size = 3");
   CHECK_THROWS_WITH(nn::RMSNorm(3)(zeros({})), Contains("[RMSNorm] x is []"));

@@ -8,16 +8,21 @@ namespace fit::test {
 namespace {
 
 nn::GPTOptions small_gpt() {
-  nn::GPTOptions o;
-  o.vocab_size = 7, o.context_length = 5, o.num_layers = 2, o.num_heads = 4, o.d_model = 8, o.dropout = 0.1;
-  return o;
+  return nn::GPTOptions().vocab_size(7).context_length(5).num_layers(2).num_heads(4).d_model(8).dropout(0.1);
 }
 
 nn::TransformerOptions small_transformer(bool norm_first) {
-  nn::TransformerOptions o;
-  o.d_model = 8, o.num_heads = 4, o.hidden = 12, o.norm_first = norm_first, o.num_kv_heads = norm_first ? 2 : 0;
-  o.source_vocab = 7, o.target_vocab = 6, o.max_length = 5, o.num_encoder_layers = o.num_decoder_layers = 2;
-  return o;
+  return nn::TransformerOptions()
+      .d_model(8)
+      .num_heads(4)
+      .hidden(12)
+      .norm_first(norm_first)
+      .num_kv_heads(norm_first ? 2 : 0)
+      .source_vocab(7)
+      .target_vocab(6)
+      .max_length(5)
+      .num_encoder_layers(2)
+      .num_decoder_layers(2);
 }
 
 // Softmax ignores what is added to all scores of a row, so the biases of the keys have no gradient.
@@ -51,8 +56,7 @@ std::vector<LayerRow> encoder_decoder_rows() {
     for (const std::string& name : decoder) whole.push_back("decoder." + name);
     rows.push_back(layer_row([o] { return nn::Transformer(o); }, two).with(ids).no_gradient(key_biases(whole)));
   }
-  nn::BERTOptions b;
-  b.d_model = 8, b.num_heads = 4, b.hidden = 12, b.vocab_size = 7, b.max_length = 5, b.num_layers = 2;
+  const auto b = nn::BERTOptions().d_model(8).num_heads(4).hidden(12).vocab_size(7).max_length(5).num_layers(2);
   rows.push_back(layer_row([b] {
                    return nn::BERT(b);
                  }).with([] {
@@ -65,20 +69,12 @@ const RegisterLayers encoder_decoder(encoder_decoder_rows);
 std::vector<LayerRow> transformer_rows() {
   const auto ids = [] { return std::vector<Tensor>{tensor({{0, 3, 6}, {1, 2, 5}})}; };
   const auto feed_forward = [](nn::Activation a) {
-    return layer_row([a] {
-             nn::FeedForwardOptions o;
-             o.activation = a;
-             o.dropout = 0.1;
-             return nn::FeedForward(4, 9, o);
-           })
+    return layer_row([a] { return nn::FeedForward(4, 9, nn::FeedForwardOptions().activation(a).dropout(0.1)); })
         .on({{2, 3, 4}});
   };
   nn::GPTOptions grouped = small_gpt(), plain = small_gpt();
-  grouped.num_kv_heads = 2;
-  grouped.activation = nn::Activation::swiglu;
-  grouped.positions = nn::Positions::sinusoidal;
-  plain.bias = false;
-  plain.tie_weights = false;
+  grouped.num_kv_heads(2).activation(nn::Activation::swiglu).positions(nn::Positions::sinusoidal);
+  plain.bias(false).tie_weights(false);
   return {
       feed_forward(nn::Activation::relu),
       feed_forward(nn::Activation::gelu),

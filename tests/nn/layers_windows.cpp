@@ -6,20 +6,12 @@
 namespace fit::test {
 namespace {
 
-nn::RecurrentOptions deep() {
-  nn::RecurrentOptions o;
-  o.num_layers = 2, o.bidirectional = true;
-  return o;
-}
+nn::RecurrentOptions deep() { return nn::RecurrentOptions().num_layers(2).bidirectional(); }
 
 std::vector<LayerRow> window_layers() {
   return {
       layer_row([] { return nn::Conv1d(4, 2, 3); }).on({{2, 4, 5}}),
-      layer_row([] {
-        ConvOptions o;
-        o.stride = 2, o.padding = 1, o.groups = 2;
-        return nn::Conv2d(2, 4, 3, o);
-      }).on({{2, 2, 5, 4}}),
+      layer_row([] { return nn::Conv2d(2, 4, 3, ConvOptions().stride(2).padding(1).groups(2)); }).on({{2, 2, 5, 4}}),
       layer_row([] { return nn::GroupNorm(2, 4); }).on({{3, 4, 2}}),
       layer_row([] { return nn::BatchNorm(3); }).on({{4, 3, 2}}),
       layer_row([] { return nn::LSTM(3, 2); }).on({{2, 4, 3}}),

@@ -41,11 +41,7 @@ int main() {
 )";
 constexpr int first_line = 8, second_line = 11;
 
-LessonOptions given(const std::string& source) {
-  LessonOptions o;
-  o.source = source;
-  return o;
-}
+LessonOptions given(const std::string& source) { return LessonOptions().source(source); }
 
 // What the page says, and what stands where.
 std::size_t place(const std::string& html, const std::string& what) {

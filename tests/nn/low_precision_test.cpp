@@ -22,10 +22,14 @@ namespace fit::test {
 namespace {
 
 nn::GPTOptions small_options(nn::Positions positions = nn::Positions::learned) {
-  nn::GPTOptions o;
-  o.vocab_size = 23, o.context_length = 16, o.num_layers = 2, o.num_heads = 4, o.num_kv_heads = 2, o.d_model = 32;
-  o.positions = positions;
-  return o;
+  return nn::GPTOptions()
+      .vocab_size(23)
+      .context_length(16)
+      .num_layers(2)
+      .num_heads(4)
+      .num_kv_heads(2)
+      .d_model(32)
+      .positions(positions);
 }
 
 Tensor tokens(std::int64_t rows, std::int64_t length) {
@@ -91,9 +95,9 @@ TEST_CASE("low precision: the number of threads changes no bit of a GPT's gradie
 TEST_CASE("low precision: blocks that are computed again give the gradients of those that are not", "[autocast]") {
   manual_seed(7);
   nn::GPTOptions o = small_options();
-  o.dropout = 0.1;
+  o.dropout(0.1);
   nn::GPT plain(o);
-  o.checkpoint_blocks = true;
+  o.checkpoint_blocks(true);
   nn::GPT again(o);
   again.load_state_dict(plain.state_dict());
   const Tensor ids = tokens(3, 13);
@@ -112,8 +116,7 @@ TEST_CASE("low precision: blocks that are computed again give the gradients of t
 
 TEST_CASE("low precision: an encoder, a decoder and recurrent layers run under Autocast", "[autocast]") {
   manual_seed(7);
-  nn::TransformerLayerOptions o;
-  o.d_model = 16, o.num_heads = 2, o.dropout = 0;
+  const auto o = nn::TransformerLayerOptions().d_model(16).num_heads(2).dropout(0);
   const nn::TransformerEncoder encoder(o, 2);
   const nn::TransformerDecoder decoder(o, 2);
   const nn::LSTM lstm(16, 12);
@@ -139,7 +142,7 @@ TEST_CASE("low precision: a model in bfloat16", "[bfloat16]") {
   for (const Tensor& p : model.parameters()) CHECK(p.grad().dtype() == bfloat16);
   CHECK_THROWS_WITH(optim::AdamW(model.parameters()),
                     "[AdamW] the parameter 0 is bfloat16, in which small steps are lost: train float32 parameters "
-                    "under Autocast(bfloat16)");
+                    "under Autocast(bfloat16), or freeze it");
 }
 
 TEST_CASE("low precision: keys and values are kept in bfloat16 where that is asked for", "[bfloat16]") {
@@ -167,10 +170,9 @@ TEST_CASE("low precision: keys and values are kept in bfloat16 where that is ask
     CHECK(same_bits(in_pieces(bfloat16), in_pieces(float32)));
     CHECK(off(in_pieces(bfloat16), model(ids)) < 0.01);
   }
-  nn::GenerateOptions o;
-  o.max_new_tokens = 5, o.temperature = 0;
+  auto o = nn::GenerateOptions().max_new_tokens(5).temperature(0);
   const auto expected = nn::generate(model, {{1, 2, 3}, {4}}, o);
-  o.cache_dtype = bfloat16;
+  o.cache_dtype(bfloat16);
   CHECK(nn::generate(model, {{1, 2, 3}, {4}}, o) == expected);
   CHECK_THROWS_WITH(model.make_cache(1, 4, int64), Catch::Contains("keys and values are bfloat16, float32 or float64"));
   nn::KVCache wide = model.make_cache(2, 16, float64);
@@ -180,8 +182,7 @@ TEST_CASE("low precision: keys and values are kept in bfloat16 where that is ask
 TEST_CASE("low precision: losses under Autocast are float32", "[autocast]") {
   const Tensor narrow = tokens(6, 5).to(bfloat16) * 0.07, wide = narrow.to(float32);
   const Tensor probabilities = softmax(wide), ids = tokens(6, 1).flatten() % 5;
-  nn::CrossEntropyOptions weighted;
-  weighted.weight = tensor({0.3, 1.7, 1., 0.1, 2.}), weighted.label_smoothing = 0.1;
+  const auto weighted = nn::CrossEntropyOptions().weight(tensor({0.3, 1.7, 1., 0.1, 2.})).label_smoothing(0.1);
   const auto losses = [&](const Tensor& x) {
     return std::vector<Tensor>{nn::cross_entropy(x, ids),
                                nn::cross_entropy(x, ids, weighted),
@@ -214,17 +215,14 @@ TEST_CASE("low precision: a Trainer under Autocast takes the steps of a loop und
     manual_seed(3);
     nn::Sequential net(nn::Linear(6, 16), nn::GELU(), nn::Linear(16, 3));
     optim::SGD optimizer(net.parameters(), 0.1, 0.);
-    data::LoaderOptions lo;
-    lo.batch_size = 8;
+    const auto lo = data::LoaderOptions().batch_size(8);
     data::DataLoader loader(data::TensorDataset({x, y}), lo);
     const auto loss = [&](const data::Batch& b) {
       CHECK(autocast_dtype() == bfloat16);
       return nn::cross_entropy(net(b[0]), b[1]);
     };
     if (by_trainer) {
-      TrainerOptions o;
-      o.steps = 6, o.display = Display::none, o.autocast = bfloat16;
-      Trainer(net, optimizer, loader, loss, o).run();
+      Trainer(net, optimizer, loader, loss, TrainerOptions().steps(6).display(Display::none).autocast(bfloat16)).run();
       CHECK(autocast_dtype() == float32);
     } else {
       for (int step = 0; step < 6;)
@@ -246,8 +244,7 @@ TEST_CASE("low precision: a Trainer under Autocast takes the steps of a loop und
   nn::Linear net(2, 2);
   optim::SGD optimizer(net.parameters(), 0.1, 0.);
   data::DataLoader loader(data::TensorDataset({x, y}), 8);
-  TrainerOptions wrong;
-  wrong.autocast = float64;
+  const auto wrong = TrainerOptions().autocast(float64);
   CHECK_THROWS_WITH(Trainer(
                         net, optimizer, loader, [](const data::Batch&) { return ones({}); }, wrong),
                     "[Trainer] autocast is float64: it must be bfloat16, or float32 for none");
@@ -255,7 +252,7 @@ TEST_CASE("low precision: a Trainer under Autocast takes the steps of a loop und
 
 TEST_CASE("low precision: a step of a GPT keeps less under Autocast", "[autocast]") {
   nn::GPTOptions o = small_options();
-  o.vocab_size = 64, o.context_length = 64, o.d_model = 128;
+  o.vocab_size(64).context_length(64).d_model(128);
   const nn::GPT model(o);
   const Tensor ids = randint(0, 64, {8, 65});
   const auto kept = [&] {

@@ -40,9 +40,7 @@ ChangingCall on_weight(const char* name, const Shape& shape, const Bad& bad) {
 // A model that has seen three tokens of two rows, and what its cache knows of them: what the next tokens get.
 struct Decoding {
   static nn::GPTOptions options() {
-    nn::GPTOptions o;
-    o.vocab_size = 7, o.context_length = 8, o.num_layers = 2, o.num_heads = 2, o.d_model = 8;
-    return o;
+    return nn::GPTOptions().vocab_size(7).context_length(8).num_layers(2).num_heads(2).d_model(8);
   }
   nn::GPT gpt{options()};
   nn::KVCache cache = gpt.make_cache(2, 6);
@@ -85,10 +83,17 @@ class Replaced {
 
 struct Translating {
   static nn::TransformerOptions options() {
-    nn::TransformerOptions o;
-    o.d_model = 8, o.num_heads = 2, o.source_vocab = 5, o.target_vocab = 6, o.max_length = 6;
-    o.num_encoder_layers = o.num_decoder_layers = 2, o.dropout = 0, o.tie_weights = false, o.norm_first = true;
-    return o;
+    return nn::TransformerOptions()
+        .d_model(8)
+        .num_heads(2)
+        .source_vocab(5)
+        .target_vocab(6)
+        .max_length(6)
+        .num_encoder_layers(2)
+        .num_decoder_layers(2)
+        .dropout(0)
+        .tie_weights(false)
+        .norm_first();
   }
   nn::Transformer model{options()};
   nn::DecoderCache cache = model.make_cache(tensor({{1, 2}, {3, 4}}), tensor({{{true, false}}, {{true, true}}}));
@@ -224,8 +229,7 @@ const std::vector<ChangingCall>& calls() {
          auto g = std::make_shared<Generator>(3);
          const auto write = [=](double weight) {
            const Replaced broken(gpt->ln_f.bias, full({8}, weight));
-           nn::GenerateOptions o;
-           o.max_new_tokens = 2, o.generator = g.get();
+           const auto o = nn::GenerateOptions().max_new_tokens(2).generator(g.get());
            return nn::generate(*gpt, {{1, 2}}, o);
          };
          return Trial{[=] { return State()(*g); }, [=] { write(std::nan("")); }, [=] { write(0); }};

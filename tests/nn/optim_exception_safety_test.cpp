@@ -174,8 +174,7 @@ const std::vector<ChangingCall>& calls() {
                                }),
       optimizing<optim::AdamW>("Optimizer::add_param_group with bad options",
                                [](auto& o) {
-                                 optim::AdamWOptions bad;
-                                 bad.beta1 = 2;
+                                 const auto bad = optim::AdamWOptions().beta1(2);
                                  o.optimizer.add_param_group({{ones({1}).requires_grad_()}, bad});
                                }),
       optimizing<optim::AdamW>("Optimizer::load_state_dict without a name",
@@ -238,9 +237,7 @@ const std::vector<ChangingCall>& calls() {
        [] {
          auto adagrad = std::make_shared<optim::Adagrad>(std::vector<Tensor>{ones({2}).requires_grad_()}, 0.5);
          const auto make = [=](bool momentum) {
-           optim::OneCycleOptions o;
-           o.cycle_momentum = momentum;
-           optim::OneCycleLR(*adagrad, 0.1, 5, o);
+           optim::OneCycleLR(*adagrad, 0.1, 5, optim::OneCycleOptions().cycle_momentum(momentum));
          };
          return Trial{[=] { return State()(adagrad->lr()); }, [=] { make(true); }, [=] { make(false); }};
        }},

@@ -105,9 +105,7 @@ TEST_CASE("LoRA: parametrised, trained, saved, loaded and baked in") {
 }
 
 TEST_CASE("LoRA on a GPT trains what is added alone, also where the head shares the table") {
-  nn::GPTOptions o;
-  o.vocab_size = 7, o.context_length = 5, o.num_layers = 2, o.num_heads = 2, o.d_model = 8;
-  nn::GPT gpt(o);
+  nn::GPT gpt(nn::GPTOptions().vocab_size(7).context_length(5).num_layers(2).num_heads(2).d_model(8));
   const Tensor ids = tensor({{1, 2, 3, 4}}), before = gpt(ids).detach();
   gpt.freeze();
   for (auto& [name, linear] : gpt.named_layers<nn::Linear>())

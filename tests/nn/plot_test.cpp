@@ -63,7 +63,8 @@ Tensor weights() { return tensor({{0.5, 0.25, 0.25}, {0., 1., 0.}, {0.125, 0.375
 }  // namespace
 
 TEST_CASE("a heat map has a cell for each element, with its value and the names of its row and column") {
-  const std::string svg = plot::heatmap(weights(), {"Title", words, words, "Key", "Query"}).svg();
+  const std::string svg =
+      plot::heatmap(weights(), plot::Options().title("Title").x(words).y(words).xlabel("Key").ylabel("Query")).svg();
   CHECK(well_formed(svg));
   CHECK(count(svg, "class=\"cell\"") == 9);
   CHECK(count(svg, "<title>sat → cat: 0.375</title>") == 1);
@@ -77,7 +78,7 @@ TEST_CASE("the first and the last colour stand for vmin and vmax, and what is be
   const std::string by_data = plot::heatmap(weights(), options).svg();
   CHECK(cell_color(by_data, "1 → 0") == "#440154");
   CHECK(cell_color(by_data, "1 → 1") == "#fde725");
-  options.vmin = 0.25, options.vmax = 0.5, options.colormap = plot::Colormap::blues;
+  options.vmin(0.25).vmax(0.5).colormap(plot::Colormap::blues);
   const std::string given = plot::heatmap(weights(), options).svg();
   CHECK(cell_color(given, "0 → 1") == "#f7fbff");
   CHECK(cell_color(given, "1 → 0") == "#f7fbff");
@@ -86,8 +87,7 @@ TEST_CASE("the first and the last colour stand for vmin and vmax, and what is be
 }
 
 TEST_CASE("the diverging colours are white at 0 and as far to both sides") {
-  plot::Options options;
-  options.colormap = plot::Colormap::rdbu;
+  const auto options = plot::Options().colormap(plot::Colormap::rdbu);
   const std::string svg = plot::heatmap(tensor({{-1., 0., 2.}}), options).svg();
   CHECK(cell_color(svg, "0 → 1") == "#f7f7f7");
   CHECK(cell_color(svg, "0 → 2") == "#053061");
@@ -103,16 +103,16 @@ TEST_CASE("the text in a cell is dark on light colours and light on dark ones") 
 TEST_CASE("values are shown in small heat maps, or as asked") {
   plot::Options options;
   CHECK(count(plot::heatmap(full({13, 2}, 0.5), options).svg(), ">0.500</text>") == 0);
-  options.annotate = true;
+  options.annotate(true);
   CHECK(count(plot::heatmap(full({13, 2}, 0.5), options).svg(), ">0.500</text>") == 26);
-  options.annotate = false;
+  options.annotate(false);
   CHECK(count(plot::heatmap(weights(), options).svg(), ">0.375</text>") == 0);
   CHECK(count(plot::heatmap(tensor({{1, 0}, {1, 1}}), {}).svg(), ">1</text>") == 5);  // whole: 3 cells, 2 labels
 }
 
 TEST_CASE("labels are escaped and may be UTF-8") {
   const std::vector<std::string> names{"<a & \"b\">", "Größe", "猫"};
-  const std::string svg = plot::heatmap(weights(), {"x < y", names, names}).svg();
+  const std::string svg = plot::heatmap(weights(), plot::Options().title("x < y").x(names).y(names)).svg();
   CHECK(well_formed(svg));
   CHECK(count(svg, ">&lt;a &amp; &quot;b&quot;&gt;</text>") == 2);
   CHECK(count(svg, ">Größe</text>") == 2);
@@ -130,8 +130,8 @@ TEST_CASE("labels of any bytes stay readable and harmless: a line's end, control
   CHECK(plot::printable("\xf4\x90\x80\x80") == "����");  // beyond Unicode
   CHECK(plot::printable("\xe2\x82") == "��");
   const std::vector<std::string> names{"\n", "\xe7\x8c", "c"};
-  CHECK(count(plot::heatmap(weights(), {"", names}).svg(), ">↵</text>") == 1);
-  CHECK(count(terminal(weights(), {"", names}, plot::Colors::never), "\n") == 5);
+  CHECK(count(plot::heatmap(weights(), plot::Options().x(names)).svg(), ">↵</text>") == 1);
+  CHECK(count(terminal(weights(), plot::Options().x(names), plot::Colors::never), "\n") == 5);
 }
 
 TEST_CASE("what is not finite is hatched, and the colours come from the rest") {
@@ -159,7 +159,7 @@ TEST_CASE("a large matrix is one image, and at most 64 labels are drawn along an
   CHECK(count(svg, "image-rendering:pixelated") == 1);
   CHECK(count(svg, "<text") < 64 + 64 + 8);
   const std::vector<std::string> many(64, "word");
-  CHECK(count(plot::heatmap(ones({64, 64}), {"", many, many}).svg(), ">word</text>") == 128);
+  CHECK(count(plot::heatmap(ones({64, 64}), plot::Options().x(many).y(many)).svg(), ">word</text>") == 128);
 }
 
 TEST_CASE("an embedded image is a PNG: its parts, their checksums, and what zlib gives back") {
@@ -217,7 +217,8 @@ TEST_CASE("heads share a scale and one colour bar") {
 }
 
 TEST_CASE("figures side by side keep what they show, under one title") {
-  const plot::Figure a = plot::heatmap(weights(), {"A"}), b = plot::heatmap(weights(), {"B"});
+  const plot::Figure a = plot::heatmap(weights(), plot::Options().title("A")),
+                     b = plot::heatmap(weights(), plot::Options().title("B"));
   const plot::Figure both = plot::side_by_side({a, b}, "Both");
   CHECK(well_formed(both.svg()));
   CHECK(both.width() >= a.width() + b.width());
@@ -227,7 +228,9 @@ TEST_CASE("figures side by side keep what they show, under one title") {
 }
 
 TEST_CASE("curves go through their points, from corner to corner") {
-  const std::string svg = plot::lines({{"loss", {4, 2, 0}, {10, 15, 20}}}, {"Training", "Step", "Loss"}).svg();
+  const std::string svg = plot::lines({{"loss", {4, 2, 0}, {10, 15, 20}}},
+                                      plot::LineOptions().title("Training").xlabel("Step").ylabel("Loss"))
+                              .svg();
   CHECK(well_formed(svg));
   CHECK(count(svg, "class=\"curve\"") == 1);
   for (const char* name : {">loss<", ">Training<", ">Step<", ">Loss<", ">10<", ">20<"}) CHECK(count(svg, name) == 1);
@@ -241,8 +244,7 @@ TEST_CASE("curves go through their points, from corner to corner") {
 
 TEST_CASE("a curve is interrupted where it is not finite, and where a logarithm has no value") {
   const auto pieces = [](const std::vector<double>& y, bool log) {
-    plot::LineOptions options;
-    options.log_y = log;
+    auto options = plot::LineOptions().log_y(log);
     const std::string svg = plot::lines({{"", y}}, options).svg();
     const std::size_t at = svg.find(" d=\"") + 4;
     return count(svg.substr(at, svg.find('"', at) - at), "M");
@@ -254,15 +256,13 @@ TEST_CASE("a curve is interrupted where it is not finite, and where a logarithm 
 }
 
 TEST_CASE("a logarithmic axis has powers of ten at equal distances") {
-  plot::LineOptions options;
-  options.log_y = true;
+  const auto options = plot::LineOptions().log_y();
   const std::string svg = plot::lines({{"", {0.01, 1, 100}}}, options).svg();
   for (const char* tick : {">0.01<", ">0.1<", ">1<", ">10<", ">100<"}) CHECK(count(svg, tick) >= 1);
 }
 
 TEST_CASE("a noisy curve turns pale behind its running mean") {
-  plot::LineOptions options;
-  options.smooth = true;
+  auto options = plot::LineOptions().smooth();
   std::vector<double> y;
   for (int i = 0; i < 400; ++i) y.push_back(i % 2 == 0 ? 10 : 20);
   y[100] = NAN;
@@ -330,17 +330,17 @@ TEST_CASE("pictures refuse what cannot be drawn") {
   CHECK_THROWS_WITH(plot::heatmap(ones({3}), {}),
                     Contains("[plot::heatmap]") && Contains("[3]") && Contains("two axes"));
   CHECK_THROWS_WITH(plot::heatmap(ones({0, 3}), {}), Contains("[0, 3]"));
-  CHECK_THROWS_WITH(plot::heatmap(weights(), {"", {"a", "b"}}), Contains("2 column labels were given for 3"));
+  CHECK_THROWS_WITH(plot::heatmap(weights(), plot::Options().x({"a", "b"})),
+                    Contains("2 column labels were given for 3"));
   CHECK_THROWS_WITH(plot::heads(ones({3, 3}), words), Contains("[plot::heads]") && Contains("[3, 3]"));
   CHECK_THROWS_WITH(plot::heads(ones({2, 0, 3}), words), Contains("[2, 0, 3]"));
   CHECK_THROWS_AS(plot::lines({}), Error);
   CHECK_THROWS_WITH(plot::lines({{"a", {1, 2}, {1}}}), Contains("curve 'a' has 1 x and 2 y"));
   CHECK_THROWS_WITH(plot::lines({{"a", {NAN}}}), Contains("no point can be drawn"));
   CHECK_THROWS_AS(plot::positional(0, 5), Error);
-  plot::Options options;
-  options.vmin = 1, options.vmax = 0;
+  auto options = plot::Options().vmin(1).vmax(0);
   CHECK_THROWS_WITH(plot::heatmap(weights(), options), Contains("vmin must be less than vmax"));
-  options.vmax = NAN;
+  options.vmax(NAN);
   CHECK_THROWS_AS(plot::heatmap(weights(), options), Error);
 }
 
@@ -358,7 +358,7 @@ TEST_CASE("save makes the folders, and names the path where it cannot write") {
 }
 
 TEST_CASE("the terminal's heat map is shaded without colours") {
-  const std::string text = terminal(weights(), {"Title", words, words}, plot::Colors::never);
+  const std::string text = terminal(weights(), plot::Options().title("Title").x(words).y(words), plot::Colors::never);
   CHECK(text ==
         "    Title\n"
         "The == 0.500 :: 0.250 :: 0.250 \n"
@@ -366,14 +366,13 @@ TEST_CASE("the terminal's heat map is shaded without colours") {
         "sat .. 0.125 -- 0.375 == 0.500 \n"
         "       The      cat      sat\n"
         "    0.000 [ .:-=+*#%@] 1.000\n");
-  CHECK(terminal(weights(), {"Title", words, words}, plot::Colors::automatic) == text);  // not a terminal
+  CHECK(terminal(weights(), plot::Options().title("Title").x(words).y(words), plot::Colors::automatic) ==
+        text);  // not a terminal
 }
 
 TEST_CASE("the terminal's heat map has a coloured background for each cell") {
-  plot::Options options;
-  options.title = "", options.x = words, options.y = words;
-  options.colorbar = false;
-  const std::string text = terminal(weights(), options, plot::Colors::always);
+  const std::string text =
+      terminal(weights(), plot::Options().title("").x(words).y(words).colorbar(false), plot::Colors::always);
   CHECK(count(text, "\x1b[48;2;") == 9);
   CHECK(count(text, "\x1b[48;2;253;231;37m\x1b[38;2;0;0;0m 1.000 ") == 1);
   CHECK(count(text, "\x1b[48;2;68;1;84m\x1b[38;2;255;255;255m 0.000 ") == 2);
@@ -383,15 +382,13 @@ TEST_CASE("the terminal's heat map has a coloured background for each cell") {
 TEST_CASE("the terminal's heat map averages a large matrix and writes long labels downwards") {
   Tensor m = zeros({64, 64});
   m.edit<float>()[1] = 4;  // in the block of rows 0, 1 and columns 0, 1
-  plot::Options options;
-  options.colorbar = false;
-  const std::string text = terminal(m, options, plot::Colors::never);
+  const std::string text = terminal(m, plot::Options().colorbar(false), plot::Colors::never);
   CHECK(text.substr(0, 7) == " 0 @@  ");
   CHECK(count(text, "@") == 2);
   CHECK(count(text, "\n") == 32 + 1);
   CHECK(count(text, "   0   4   8   12") == 1);  // every other one of 0, 2, …
   CHECK_THROWS_WITH(terminal(ones({2}), {}, plot::Colors::never), Contains("[plot::print_heatmap]"));
   const std::vector<std::string> names(13, "né");
-  const std::string down = terminal(zeros({13, 13}), {"", names, names}, plot::Colors::never);
+  const std::string down = terminal(zeros({13, 13}), plot::Options().x(names).y(names), plot::Colors::never);
   CHECK(count(down, "é") == 13 + 13);
 }

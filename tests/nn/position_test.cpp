@@ -70,7 +70,7 @@ TEST_CASE("rotary scores depend on distance alone, and turning back undoes it", 
     CHECK(std::abs(score(7, 3) - score(7, 4)) > 1e-6);
     const RotaryOptions there = rotary_options(layout, -1, 9);
     RotaryOptions back = there;
-    back.inverse = true;
+    back.inverse(true);
     CHECK(max_difference(rotary(rotary(q, table, there), table, back), q) < 1e-12);
   }
 }
@@ -84,12 +84,12 @@ TEST_CASE("ALiBi's slopes are the paper's, and give what its bias gives", "[posi
   Generator g(3);
   const Tensor x = randn({2, 3, 5, 4}, float64, g);
   AttentionOptions full, rows;
-  full.causal = rows.causal = true;
-  full.bias = nn::alibi_bias(3, 5, 5);
-  rows.alibi = nn::alibi_slopes(3);
+  full.causal(true), rows.causal(true);
+  full.bias(nn::alibi_bias(3, 5, 5));
+  rows.alibi(nn::alibi_slopes(3));
   CHECK(max_difference(scaled_dot_product_attention(x, x, x, full), scaled_dot_product_attention(x, x, x, rows)) <
         1e-12);
-  full.bias = {};
+  full.bias({});
   CHECK(max_difference(scaled_dot_product_attention(x, x, x, full), scaled_dot_product_attention(x, x, x, rows)) >
         1e-3);
 }
@@ -99,16 +99,13 @@ TEST_CASE("a window hides what is further back", "[position]") {
   const Tensor q = randn({2, 2, 4, 3}, float64, g), k = randn({2, 2, 6, 3}, float64, g);
   Tensor mask = zeros({4, 6}, boolean);  // the keys at i + 1 and i + 2
   for (int i = 0; i < 4; ++i) mask[{i, range(i + 1, i + 3)}] = true;
-  AttentionOptions window, masked;
-  window.window = 2;
-  window.causal = true;
-  masked.mask = mask;
+  auto window = AttentionOptions().window(2).causal();
+  const auto masked = AttentionOptions().mask(mask);
   CHECK(max_difference(scaled_dot_product_attention(q, k, k, window), scaled_dot_product_attention(q, k, k, masked)) <
         1e-14);
-  window.mask = zeros({1, 6}, boolean);
-  window.mask[{0, range(2, 6)}] = true;  // together: the first query sees key 2 alone
+  window.mask(tensor({{false, false, true, true, true, true}}));  // together: the first query sees key 2 alone
   CHECK(max_difference(scaled_dot_product_attention(q, k, k, window)[{0, 0, 0}], k[{0, 0, 2}]) < 1e-14);
-  window.window = -1;
+  window.window(-1);
   CHECK_THROWS_WITH(scaled_dot_product_attention(q, k, k, window), Catch::Contains("window is -1"));
 }
 

@@ -5,7 +5,6 @@
 #include "nn/small_model.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
-#include "support/options.hpp"
 #include "support/tensors.hpp"
 
 using namespace fit;
@@ -15,9 +14,7 @@ using Catch::Contains;
 namespace {
 
 nn::GPTOptions gpt_options(bool tied = true) {
-  nn::GPTOptions o;
-  o.vocab_size = 23, o.context_length = 16, o.num_layers = 2, o.num_heads = 4, o.d_model = 32, o.tie_weights = tied;
-  return o;
+  return nn::GPTOptions().vocab_size(23).context_length(16).num_layers(2).num_heads(4).d_model(32).tie_weights(tied);
 }
 
 Tensor some_ids(std::int64_t rows, std::int64_t length) {
@@ -26,9 +23,7 @@ Tensor some_ids(std::int64_t rows, std::int64_t length) {
 }
 
 nn::Int8WeightOnlyOptions only(const std::vector<std::string>& layers, std::int64_t group_size = 0) {
-  nn::Int8WeightOnlyOptions o;
-  o.layers = layers, o.group_size = group_size;
-  return o;
+  return nn::Int8WeightOnlyOptions().layers(layers).group_size(group_size);
 }
 
 // A model of floats that computes with what the int8 weights of another stand for.
@@ -236,9 +231,7 @@ TEST_CASE("quantize_: LoRA beside int8 weights", "[int8]") {
   const Tensor ids = some_ids(4, 9), input = ids[{range(), range(0, -1)}], target = ids[{range(), range(1)}];
   const Tensor before = gpt(input).detach();
   const auto table = gpt.h[0].attn.qkv.weight.original().clone();
-  nn::LoraOptions o;
-  o.rank = 4, o.alpha = 8, o.layers = {"h.*.attn.*"};
-  CHECK(nn::add_lora(gpt, o).size() == 4);
+  CHECK(nn::add_lora(gpt, nn::LoraOptions().rank(4).alpha(8).layers({"h.*.attn.*"})).size() == 4);
   CHECK(max_difference(gpt(input).detach(), before) < 1e-4);
   optim::AdamW optimizer(gpt.parameters(), 2e-2);
   double first = 0, last = 0;

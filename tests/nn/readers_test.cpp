@@ -56,9 +56,7 @@ TEST_CASE("readers: CSV", "[readers]") {
   CHECK_THROWS_WITH(csv.numbers(), Contains("line 2, column name"));
   CHECK_THROWS_WITH(csv.numbers({"z"}), Contains("there is no column 'z': there are name, x, y"));
 
-  data::CsvOptions plain;
-  plain.header = false;
-  plain.delimiter = ';';
+  const auto plain = data::CsvOptions().header(false).delimiter(';');
   const data::Csv numbers = read("1;2.25\n3;nan\n", plain);
   CHECK(values(numbers.numbers({}, float64))[1] == 2.25);
   CHECK(numbers.numbers({}, float64).dtype() == float64);

@@ -5,7 +5,6 @@
 #include "fit/npz.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
-#include "support/options.hpp"
 #include "support/tensors.hpp"
 
 using namespace fit;
@@ -56,17 +55,17 @@ void agrees(const std::string& name, const RecurrentOptions& options) {
 TEST_CASE("recurrent layers agree with PyTorch, whose weights they load by name", "[golden]") {
   agrees<nn::LSTM>("lstm_plain", {});
   agrees<nn::GRU>("gru_plain", {});
-  const auto deep = OPTIONS(RecurrentOptions, o.num_layers = 3, o.bias = false);
+  const auto deep = RecurrentOptions().num_layers(3).bias(false);
   agrees<nn::LSTM>("lstm_deep", deep);
   agrees<nn::GRU>("gru_deep", deep);
-  const auto both = OPTIONS(RecurrentOptions, o.num_layers = 2, o.bidirectional = true);
+  const auto both = RecurrentOptions().num_layers(2).bidirectional();
   agrees<nn::LSTM>("lstm_both", both);
   agrees<nn::GRU>("gru_both", both);
 }
 
 TEST_CASE("a recurrent layer goes on from its state, and drops only between layers") {
   manual_seed(3);
-  auto options = OPTIONS(RecurrentOptions, o.num_layers = 2, o.dropout = 0.5);
+  auto options = RecurrentOptions().num_layers(2).dropout(0.5);
   nn::LSTM lstm(3, 4, options);
   const Tensor x = randn({2, 6, 3});
   CHECK_FALSE(same_bits(lstm(x), lstm(x)));
@@ -74,7 +73,7 @@ TEST_CASE("a recurrent layer goes on from its state, and drops only between laye
   CHECK(same_bits(lstm(x), lstm(x)));
   const nn::RecurrentResult first = lstm(slice(x, 1, 0, 2), {}), second = lstm(slice(x, 1, 2, 6), first.state);
   CHECK(max_difference(cat({first.output, second.output}, 1), lstm(x)) < 1e-6);
-  options.num_layers = 1;
+  options.num_layers(1);
   const nn::GRU one(3, 4, options);
   CHECK(same_bits(one(x), one(x)));  // no layer stands below another
   CHECK(nn::clone(lstm)->str() == lstm.str());
@@ -82,11 +81,10 @@ TEST_CASE("a recurrent layer goes on from its state, and drops only between laye
 }
 
 TEST_CASE("recurrent layers refuse bad arguments") {
-  CHECK_THROWS_WITH(nn::LSTM(3, 2, OPTIONS(RecurrentOptions, o.num_layers = 0)),
-                    "[LSTM] num_layers is 0: it must be positive");
-  CHECK_THROWS_WITH(nn::GRU(3, 2, OPTIONS(RecurrentOptions, o.dropout = 1.5)),
+  CHECK_THROWS_WITH(nn::LSTM(3, 2, RecurrentOptions().num_layers(0)), "[LSTM] num_layers is 0: it must be positive");
+  CHECK_THROWS_WITH(nn::GRU(3, 2, RecurrentOptions().dropout(1.5)),
                     "[GRU] dropout is 1.5: it must be a probability, 0 … 1");
-  const nn::LSTM lstm(3, 2, OPTIONS(RecurrentOptions, o.bidirectional = true));
+  const nn::LSTM lstm(3, 2, RecurrentOptions().bidirectional());
   CHECK_THROWS_WITH(lstm(ones({2, 4, 4})),
                     "[LSTM] x is [2, 4, 4], weight_ih_l0 is [8, 3]: the last of x must be input_size = 3");
   CHECK_THROWS_WITH(lstm(ones({2, 0, 3})), "[LSTM] x has shape [2, 0, 3]: it must be [B, T, 3] with T at least 1");

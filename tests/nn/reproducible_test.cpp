@@ -37,9 +37,7 @@ Run wide_run(std::uint64_t seed, int threads, int prefetch) {
   WideModel model;
   optim::AdamW optimizer(model.named_parameters(), 3e-3);
   Generator g(9);
-  data::LoaderOptions options;
-  options.batch_size = 9, options.shuffle = true;
-  options.prefetch = prefetch;
+  const auto options = data::LoaderOptions().batch_size(9).shuffle().prefetch(prefetch);
   data::DataLoader loader(data::TensorDataset({randint(0, 67, {50, 33}, g), randint(0, 67, {50, 33}, g)}), options);
   Run run;
   while (run.losses.size() < 30)

@@ -8,7 +8,6 @@
 #include "fit/optim.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
-#include "support/options.hpp"
 #include "support/tensors.hpp"
 
 using namespace fit;
@@ -22,8 +21,7 @@ Tensor leaf() { return zeros({1}).requires_grad_(); }
 
 // Two groups, as tests/golden/generate.py has them.
 optim::SGD two_groups() {
-  return optim::SGD(
-      {{{leaf()}, OPTIONS(optim::SGDOptions, o.lr = 0.5)}, {{leaf()}, OPTIONS(optim::SGDOptions, o.lr = 0.02)}});
+  return optim::SGD({{{leaf()}, optim::SGDOptions().lr(0.5)}, {{leaf()}, optim::SGDOptions().lr(0.02)}});
 }
 
 template <class S, class... Options>
@@ -71,13 +69,11 @@ void follow(const std::string& name, const Make& make_schedule) {
 
 TEST_CASE("schedules have PyTorch's rates, and go on from their state", "[golden]") {
   using namespace optim;
-  OneCycleOptions linear, three;
-  linear.pct_start = 0.4;
-  linear.anneal_strategy = Anneal::linear;
-  linear.div_factor = 10;
-  linear.final_div_factor = 100;
-  three.pct_start = 0.35;
-  three.three_phase = true;
+  auto linear = OneCycleOptions().pct_start(0.4);
+  OneCycleOptions three;
+  linear.anneal_strategy(Anneal::linear);
+  linear.div_factor(10).final_div_factor(100);
+  three.pct_start(0.35).three_phase(true);
   follow("step", [](Optimizer& o) { return make<StepLR>(o, 7, 0.5); });
   follow("multi_step", [](Optimizer& o) {
     return make<MultiStepLR>(o, std::vector<std::int64_t>{3, 10, 10, 50}, 0.3);
@@ -121,21 +117,17 @@ TEST_CASE("one cycle moves the momentum as PyTorch does, which a resumed optimis
     }
   };
   OneCycleOptions two, three;
-  two.cycle_momentum = three.cycle_momentum = true;
-  three.three_phase = true;
-  three.pct_start = 0.35;
-  three.anneal_strategy = Anneal::linear;
-  three.base_momentum = 0.8;
-  three.max_momentum = 0.9;
+  two.cycle_momentum(true), three.cycle_momentum(true);
+  three.three_phase(true).pct_start(0.35).anneal_strategy(Anneal::linear).base_momentum(0.8).max_momentum(0.9);
   check(
-      "momentum", [] { return SGD({leaf()}, 0.1, 0.9); }, [](const SGDOptions& o) { return o.momentum; }, two);
+      "momentum", [] { return SGD({leaf()}, 0.1, 0.9); }, [](const SGDOptions& o) { return o.momentum(); }, two);
   check(
-      "betas", [] { return Adam({leaf()}, 0.1); }, [](const AdamOptions& o) { return o.beta1; }, three);
+      "betas", [] { return Adam({leaf()}, 0.1); }, [](const AdamOptions& o) { return o.beta1(); }, three);
 
   Adagrad none({leaf()}, 0.1);
   CHECK_THROWS_WITH(OneCycleLR(none, 0.1, 5, two),
                     Contains("[OneCycleLR] the optimiser has neither momentum nor beta1"));
-  three.max_momentum = 1;
+  three.max_momentum(1);
   SGD sgd({leaf()}, 0.1);
   CHECK_THROWS_WITH(OneCycleLR(sgd, 0.1, 5, three), Contains("max_momentum is 1"));
 }
@@ -159,19 +151,12 @@ TEST_CASE("reduction on a plateau is PyTorch's, and goes on from its state", "[g
     CHECK(resumed.best() == schedule.best());
     CHECK(optimizer.lr() < 0.5);
   };
-  optim::PlateauOptions plain, max, floor;
-  plain.patience = 4;
-  max.mode = optim::PlateauOptions::Mode::max;
-  max.threshold_mode = optim::PlateauOptions::Threshold::abs;
-  max.factor = 0.5;
-  max.patience = 2;
-  max.threshold = 0.01;
-  max.cooldown = 3;
-  floor.factor = 0.5;
-  floor.patience = 0;
-  floor.threshold = 0.2;
-  floor.min_lr = 0.01;
-  floor.eps = 1e-3;
+  const auto plain = optim::PlateauOptions().patience(4);
+  optim::PlateauOptions max;
+  optim::PlateauOptions floor;
+  max.mode(optim::PlateauOptions::Mode::max);
+  max.threshold_mode(optim::PlateauOptions::Threshold::abs).factor(0.5).patience(2).threshold(0.01).cooldown(3);
+  floor.factor(0.5).patience(0).threshold(0.2).min_lr(0.01).eps(1e-3);
   check("plateau", 1, plain);
   check("plateau_max", -1, max);
   check("plateau_floor", 1, floor);
@@ -253,8 +238,7 @@ TEST_CASE("schedules refuse bad arguments") {
   CHECK_THROWS_WITH(CosineAnnealingLR(optimizer, -1), Contains("T_max is -1"));
   CHECK_THROWS_WITH(CosineAnnealingWarmRestarts(optimizer, 2, 0), Contains("T_mult is 0"));
   CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 0), Contains("total_steps is 0"));
-  CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 5, OPTIONS(OneCycleOptions, o.pct_start = 1.5)),
-                    Contains("pct_start is 1.5"));
+  CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 5, OneCycleOptions().pct_start(1.5)), Contains("pct_start is 1.5"));
   CHECK_THROWS_WITH(NoamLR(optimizer, 64, 0), Contains("warmup_steps is 0"));
   CHECK_THROWS_WITH(SequentialLR(optimizer, {step}, {3}), Contains("there are 1 schedules and 1 milestones"));
   CHECK_THROWS_WITH(SequentialLR(optimizer, {step, step}, {0}), Contains("milestone 0 is 0"));
@@ -262,9 +246,8 @@ TEST_CASE("schedules refuse bad arguments") {
   CHECK_THROWS_WITH(SequentialLR(other, {step}, {}), Contains("schedule 0 belongs to another optimiser"));
   CHECK_THROWS_WITH(ChainedScheduler(optimizer, {}), Contains("there are no schedules"));
   CHECK_THROWS_WITH(ChainedScheduler(optimizer, {nullptr}), Contains("schedule 0 is null"));
-  CHECK_THROWS_WITH(
-      ReduceLROnPlateau(optimizer, OPTIONS(PlateauOptions, o.mode = PlateauOptions::Mode::min, o.factor = 1)),
-      Contains("factor is 1"));
+  CHECK_THROWS_WITH(ReduceLROnPlateau(optimizer, PlateauOptions().mode(PlateauOptions::Mode::min).factor(1)),
+                    Contains("factor is 1"));
   CHECK_THROWS_WITH(StepLR(optimizer, 2, INFINITY), Contains("gamma is inf"));
   CHECK_THROWS_WITH(CosineAnnealingLR(optimizer, INT64_MAX), Contains("it must be at most 2^53"));
   CosineAnnealingWarmRestarts far(optimizer, 1 << 11, std::int64_t{1} << 53);  // their product is 2^64
@@ -280,20 +263,18 @@ TEST_CASE("schedules: what is just at a bound") {
   using namespace optim;
   SGD optimizer({leaf()}, 1.);
   CHECK_THROWS_WITH(ConstantLR(optimizer, 0), Contains("factor is 0"));
-  CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 5, OPTIONS(OneCycleOptions, o.div_factor = 0)),
-                    Contains("div_factor is 0"));
-  CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 5, OPTIONS(OneCycleOptions, o.final_div_factor = 0)),
+  CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 5, OneCycleOptions().div_factor(0)), Contains("div_factor is 0"));
+  CHECK_THROWS_WITH(OneCycleLR(optimizer, 0.1, 5, OneCycleOptions().final_div_factor(0)),
                     Contains("final_div_factor 0"));
   SGD first({leaf()}, 1.);  // one of ten steps is the whole way up
-  OneCycleLR(first, 0.1, 10, OPTIONS(OneCycleOptions, o.pct_start = 0.1, o.cycle_momentum = false));
+  OneCycleLR(first, 0.1, 10, OneCycleOptions().pct_start(0.1).cycle_momentum(false));
   CHECK(first.lr() == 0.1);
   std::vector<LRLambda> functions{[](std::int64_t) { return 0.5; }, {}};
   functions.pop_back();
   CHECK_NOTHROW(LambdaLR(optimizer, std::move(functions)));
   const auto rate_after = [](PlateauOptions::Mode mode, double eps) {
     SGD other({leaf()}, 1.);
-    ReduceLROnPlateau schedule(
-        other, OPTIONS(PlateauOptions, o.mode = mode, o.factor = 0.5, o.patience = 0, o.threshold = 0, o.eps = eps));
+    ReduceLROnPlateau schedule(other, PlateauOptions().mode(mode).factor(0.5).patience(0).threshold(0).eps(eps));
     for (int t = 0; t < 2; ++t) schedule.step(3);
     return other.lr();
   };

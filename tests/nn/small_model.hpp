@@ -37,11 +37,7 @@ inline data::TensorDataset small_data() {
 }
 
 inline data::LoaderOptions shuffled(int prefetch = 0) {
-  data::LoaderOptions options;
-  options.batch_size = 6, options.shuffle = true;
-  options.seed = 21;
-  options.prefetch = prefetch;
-  return options;
+  return data::LoaderOptions().batch_size(6).shuffle().seed(21).prefetch(prefetch);
 }
 
 /// A model with all that trains it.

@@ -75,11 +75,11 @@ TEST_CASE("attention counts the pairs that causality and the window leave") {
   nn::SelfAttention a(d, H, 0.0);
   AttentionMasks masks;
   CHECK(flops(a, masks) == 4 * B * S * S * d);
-  masks.mask = ones({1, S}, boolean);
+  masks.mask(ones({1, S}, boolean));
   CHECK(flops(a, masks) == 4 * B * S * S * d);
-  masks.causal = true;
+  masks.causal(true);
   CHECK(flops(a, masks) == 4 * B * (S * (S + 1) / 2) * d);
-  masks.window = 2;
+  masks.window(2);
   CHECK(flops(a, masks) == 4 * B * (1 + 2 * (S - 1)) * d);
   // The projections are 2 m n k, and MultiHeadAttention itself does the same as its wrapper.
   const nn::ModelSummary s = nn::summary(a, randn({B, S, d}));
@@ -138,9 +138,7 @@ TEST_CASE("a layer that does not tell of itself is seen by those below it") {
 }
 
 TEST_CASE("a list has what its layers have, and shared parameters count once") {
-  nn::GPTOptions o;
-  o.vocab_size = 20, o.context_length = 16, o.num_layers = 2, o.num_heads = 2, o.d_model = 16;
-  const nn::GPT model(o);
+  const nn::GPT model(nn::GPTOptions().vocab_size(20).context_length(16).num_layers(2).num_heads(2).d_model(16));
   const Tensor ids = zeros({4, 8}, int64);
   const nn::ModelSummary s = nn::summary(model, ids);
   CHECK(s.model().parameters == model.num_parameters());
@@ -158,9 +156,14 @@ TEST_CASE("a list has what its layers have, and shared parameters count once") {
 }
 
 TEST_CASE("a model that is called within itself gives what the outer call gives") {
-  nn::TransformerOptions o;
-  o.source_vocab = 11, o.target_vocab = 13, o.max_length = 8, o.d_model = 16, o.num_heads = 2;
-  o.num_encoder_layers = o.num_decoder_layers = 1;
+  const auto o = nn::TransformerOptions()
+                     .source_vocab(11)
+                     .target_vocab(13)
+                     .max_length(8)
+                     .d_model(16)
+                     .num_heads(2)
+                     .num_encoder_layers(1)
+                     .num_decoder_layers(1);
   const nn::Transformer model(o);
   const nn::ModelSummary s = nn::summary(model, zeros({2, 5}, int64), zeros({2, 4}, int64));
   CHECK(s.model().output == Shape{2, 4, 13});

@@ -105,8 +105,7 @@ std::vector<ToolRow> model_rows() {
           .refuses({"int8", "LoRA", "LoRA on bfloat16"}, "which the names of the map can't say"),
       ToolRow("nn/generate.hpp", "generate",
               [](ToolSubject& s) {
-                nn::GenerateOptions o;
-                o.max_new_tokens = 3, o.temperature = 0;
+                const auto o = nn::GenerateOptions().max_new_tokens(3).temperature(0);
                 const auto rows = nn::generate(s.model, {{1, 2}, {3}}, o);
                 REQUIRE(rows.size() == 2);
                 for (const nn::Tokens& row : rows) CHECK(row.size() == 3);
@@ -155,14 +154,13 @@ std::vector<ToolRow> model_rows() {
                 a.add(logits, s.targets), b.add(exact, s.targets);
                 CHECK(equal(a.counts(), b.counts()));
               }),
-      ToolRow("explain.hpp", "explain",
-              [](ToolSubject& s) {
-                const Tensor seen = (s.values[{range(0, 4), range(0, 4)}] > 0);
-                CHECK(explain(seen.to(s.values.dtype())) == explain(seen));
-                AttentionOptions o;
-                o.bias = s.values[{range(0, 4), range(0, 4)}], o.causal = true;
-                CHECK(explain(o, 4, 4).size() > 10);
-              }),
+      ToolRow(
+          "explain.hpp", "explain",
+          [](ToolSubject& s) {
+            const Tensor seen = (s.values[{range(0, 4), range(0, 4)}] > 0);
+            CHECK(explain(seen.to(s.values.dtype())) == explain(seen));
+            CHECK(explain(AttentionOptions().bias(s.values[{range(0, 4), range(0, 4)}]).causal(), 4, 4).size() > 10);
+          }),
       ToolRow("text.hpp", "TextWindows and decode",
               [](ToolSubject& s) {
                 const text::CharVocabulary letters("abcdefghijk");
@@ -220,9 +218,7 @@ std::vector<ToolRow> model_rows() {
           .refuses({"int8"}, not_computed),
       ToolRow("lesson.hpp", "Lesson",
               [](ToolSubject& s) {
-                LessonOptions o;
-                o.source = "/// # A lesson\nint x;\n";
-                Lesson lesson(s.folder.file("page.html"), o);
+                Lesson lesson(s.folder.file("page.html"), LessonOptions().source("/// # A lesson\nint x;\n"));
                 lesson.figure(plot::heatmap(s.values));
                 lesson.claim("it is finite", all(isfinite(s.logits())).item<bool>());
                 CHECK(lesson.failed() == 0);

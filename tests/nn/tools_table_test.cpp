@@ -16,8 +16,8 @@ std::vector<Family>& families() {
 }
 
 nn::GPT gpt_of(const WeightForm& form) {
-  nn::GPTOptions o;
-  o.vocab_size = 11, o.context_length = 8, o.num_layers = 1, o.num_heads = 2, o.d_model = 8, o.tie_weights = false;
+  const auto o =
+      nn::GPTOptions().vocab_size(11).context_length(8).num_layers(1).num_heads(2).d_model(8).tie_weights(false);
   nn::GPT model(o);
   {
     const NoGrad no_grad;  // larger than a GPT's first weights, so that errors show

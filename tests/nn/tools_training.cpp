@@ -125,9 +125,12 @@ std::vector<ToolRow> training_rows() {
               [](ToolSubject& s) {
                 const data::TensorDataset data({s.ids, s.targets});
                 data::DataLoader loader(data, 2), held_out(data, 2);
-                TrainerOptions o;
-                o.steps = 3, o.out = s.folder.file("out"), o.display = Display::none, o.clip_norm = 1;
-                o.autocast = s.autocast;
+                auto o = TrainerOptions()
+                             .steps(3)
+                             .out(s.folder.file("out"))
+                             .display(Display::none)
+                             .clip_norm(1)
+                             .autocast(s.autocast);
                 const auto run = [&](nn::GPT& model) {
                   optim::AdamW optimizer(model.named_parameters(), 1e-2);
                   Trainer trainer(
@@ -140,7 +143,7 @@ std::vector<ToolRow> training_rows() {
                 CHECK(result.without_gradient.empty());
                 CHECK(std::filesystem::exists(s.folder.file("out/training.html")));
                 nn::GPT other = s.twin();
-                o.resume = true, o.steps = 4;
+                o.resume(true).steps(4);
                 CHECK(run(other).step == 4);
                 load_from_checkpoint(s.folder.file("out/previous.safetensors"), other);
               })
@@ -149,14 +152,16 @@ std::vector<ToolRow> training_rows() {
       ToolRow("data.hpp", "TensorDataset, DataLoader and samplers",
               [](ToolSubject& s) {
                 const Tensor rows = s.stored;
-                data::LoaderOptions o;
-                o.batch_size = 3, o.sampler = data::weighted_sampler(std::vector<double>(11, 1), 6), o.prefetch = 1;
+                auto o = data::LoaderOptions()
+                             .batch_size(3)
+                             .sampler(data::weighted_sampler(std::vector<double>(11, 1), 6))
+                             .prefetch(1);
                 data::DataLoader drawn(data::TensorDataset({rows}), o);
                 for (const data::Batch& b : drawn) CHECK(b[0].dtype() == rows.dtype());
                 data::DataLoader all(data::TensorDataset({rows}), 11);
                 for (const data::Batch& b : all) CHECK(same_bits(b[0], rows));
                 const std::vector<data::Example> examples{{rows[0]}, {slice(rows[1], 0, 0, 3)}};
-                o.batch_size = 2, o.sampler = data::bucket_sampler({8, 3}), o.collate = data::pad_collate({0});
+                o.batch_size(2).sampler(data::bucket_sampler({8, 3})).collate(data::pad_collate({0}));
                 data::DataLoader padded(data::ListDataset(examples), o);
                 for (const data::Batch& b : padded) {
                   CHECK(b[0].dtype() == rows.dtype());

@@ -10,11 +10,7 @@ namespace fit::test {
 
 /// Options of a training that shows nothing.
 inline TrainerOptions quiet(std::int64_t steps, const std::string& out = "") {
-  TrainerOptions o;
-  o.steps = steps;
-  o.out = out;
-  o.display = Display::none;
-  return o;
+  return TrainerOptions().steps(steps).out(out).display(Display::none);
 }
 
 /// A Trainer of a SmallTraining; `at` is called with the number of each step.

@@ -41,9 +41,9 @@ TEST_CASE(
   for (const int accumulate : {1, 3}) {
     const Directory d;
     TrainerOptions options = quiet(9, d.path.string());
-    options.accumulate = accumulate;
+    options.accumulate(accumulate);
     TrainerOptions plain = quiet(9);
-    plain.accumulate = accumulate;
+    plain.accumulate(accumulate);
     Trained whole(plain);
     whole.trainer.run();
     int calls = 0;
@@ -52,7 +52,7 @@ TEST_CASE(
     });
     CHECK_THROWS_WITH(broken.trainer.run(), "the disk is gone");
     CHECK(step_in(d.file("last.safetensors")) == 5);
-    options.resume = true;
+    options.resume(true);
     Trained second(options);
     CHECK(second.trainer.run().step == 9);
     CHECK(same_state(second.model->state_dict(), whole.model->state_dict()));
@@ -62,7 +62,7 @@ TEST_CASE(
 TEST_CASE("trainer: where a step was cut in two, nothing is saved") {
   const Directory d;
   TrainerOptions options = quiet(9, d.path.string());
-  options.save_every = 3;
+  options.save_every(3);
   SmallTraining t;
   optim::OneCycleLR schedule(*t.optimizer, 0.1, 4);
   Trainer trainer(
@@ -79,7 +79,7 @@ TEST_CASE("trainer: it saves by time, and keeps what last.safetensors was before
   const auto run = [&](double minutes) {
     std::filesystem::remove_all(d.path);
     saved.clear();
-    options.save_minutes = minutes;
+    options.save_minutes(minutes);
     Trained t(options, [&](int) {
       saved.push_back(std::filesystem::exists(d.file("last.safetensors")) ? step_in(d.file("last.safetensors")) : -1);
     });
@@ -92,18 +92,18 @@ TEST_CASE("trainer: it saves by time, and keeps what last.safetensors was before
   run(0);
   CHECK(saved == std::vector<std::int64_t>(5, -1));
   CHECK_FALSE(std::filesystem::exists(d.file("previous.safetensors")));
-  CHECK(TrainerOptions().save_minutes == 5);
-  options.save_minutes = -1;
+  CHECK(TrainerOptions().save_minutes() == 5);
+  options.save_minutes(-1);
   CHECK_THROWS_WITH(Trained(options), "[Trainer] save_minutes is -1: it must not be negative");
 }
 
 TEST_CASE("trainer: a damaged last.safetensors is told with what was saved before it") {
   const Directory d;
   TrainerOptions options = quiet(4, d.path.string());
-  options.save_every = 1;
+  options.save_every(1);
   Trained(options).trainer.run();
   put(d.file("last.safetensors"), get(d.file("last.safetensors")).substr(0, 1000));
-  options.resume = true;
+  options.resume(true);
   CHECK_THROWS_WITH(Trained(options).trainer.run(), Contains("the state that was saved before it is in " +
                                                              d.file("previous.safetensors") + ": to go on"));
   std::filesystem::rename(d.file("previous.safetensors"), d.file("last.safetensors"));
@@ -121,7 +121,7 @@ TEST_CASE("trainer: without resume, a longer training is not overwritten, and an
   CHECK(step_in(d.file("last.safetensors")) == 7);
   CHECK(get(d.file("metrics.jsonl")) == metrics);
   TrainerOptions options = quiet(8, d.path.string());
-  options.save_every = 2;
+  options.save_every(2);
   Trained again(options);
   again.trainer.run();
   CHECK(step_in(d.file("earlier.safetensors")) == 7);
@@ -133,7 +133,7 @@ TEST_CASE("trainer: without resume, a longer training is not overwritten, and an
 
 TEST_CASE("trainer: patience needs a validation") {
   TrainerOptions options = quiet(3);
-  options.patience = 2;
+  options.patience(2);
   CHECK_THROWS_WITH(Trained(options).trainer.run(),
                     "[Trainer] patience is 2, but there is no validation that could improve: give one by validation(), "
                     "or set patience to 0");
@@ -178,7 +178,7 @@ TEST_CASE("trainer: parameters without a gradient are told once") {
   optim::SGD optimizer(wine.named_parameters(), 0.01);
   data::DataLoader loader(data::TensorDataset({ones({8, 3}), ones({8, 1})}), 4);
   TrainerOptions options = quiet(4);
-  options.display = Display::lines;
+  options.display(Display::lines);
   Trainer trainer(
       wine, optimizer, loader, [&](const data::Batch& b) { return nn::mse_loss(wine(b[0]), b[1]); }, options);
   TrainerResult result;

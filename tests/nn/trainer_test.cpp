@@ -60,11 +60,10 @@ TEST_CASE("trainer: a step of several batches is that of their mean, also across
       if (losses.size() == 6) break;
     }
   TrainerOptions options = quiet(4, d.path.string());
-  options.accumulate = 3;
+  options.accumulate(3);
   Trained first(options);
   CHECK(first.trainer.run().step == 4);
-  options.resume = true;
-  options.steps = 6;
+  options.resume(true).steps(6);
   Trained second(options);
   CHECK(second.trainer.run().loss == losses.back());
   CHECK(column(second.trainer.metrics(), "loss") == losses);
@@ -109,7 +108,7 @@ TEST_CASE("trainer: Ctrl-C saves, and the resumed training is the uninterrupted 
   std::ofstream(out + "/metrics.jsonl", std::ios::app) << "{\"loss\":1,\"step\":10}\n{\"loss\":1,\"st";
 
   TrainerOptions options = quiet(20, out);
-  options.resume = true;
+  options.resume(true);
   Trained second(options);
   CHECK(second.trainer.run().end == End::done);
   CHECK(same_state(second.model->state_dict(), whole.model->state_dict()));
@@ -132,16 +131,16 @@ TEST_CASE("trainer: Ctrl-C saves, and the resumed training is the uninterrupted 
 TEST_CASE("trainer: Ctrl-C between the batches of a step, at the end of an epoch: the step is finished", "[trainer]") {
   const Directory d;
   TrainerOptions options = quiet(6);
-  options.accumulate = 2;  // of 7 in an epoch: the fourth step begins in one and ends in the next
+  options.accumulate(2);  // of 7 in an epoch: the fourth step begins in one and ends in the next
   Trained whole(options);
   whole.trainer.run();
-  options.out = d.path.string();
+  options.out(d.path.string());
   bool raised = false;
   Trained first(options, [&](int step) {
     if (step == 4 && !std::exchange(raised, true)) std::raise(SIGINT);
   });
   CHECK(first.trainer.run().step == 4);
-  options.resume = true;
+  options.resume(true);
   Trained second(options);
   second.trainer.run();
   CHECK(same_state(second.model->state_dict(), whole.model->state_dict()));
@@ -152,7 +151,7 @@ TEST_CASE("trainer: Ctrl-C says on stderr where it has saved and how to go on", 
   const Directory d;
   for (const std::string& out : {d.path.string(), std::string()}) {
     TrainerOptions options = quiet(20, out);
-    options.display = Display::lines;
+    options.display(Display::lines);
     Trained t(options, [](int step) {
       if (step == 3) std::raise(SIGINT);
     });
@@ -181,17 +180,16 @@ TEST_CASE("trainer: options can be changed between restore() and run(), as by ha
   Checkpoint c;
   c.add("model", *by_hand.model).add("optimizer", *by_hand.optimizer).add("loader", by_hand.loader);
   c.add("early_stopping", early).add("schedule", *by_hand.schedule).load(d.file("last.safetensors"));
-  by_hand.optimizer->options().weight_decay = 0.5;
+  by_hand.optimizer->options().weight_decay(0.5);
   by_hand.optimizer->set_lr(0.02);
   const std::vector<double> losses = by_hand.run(9, static_cast<int>(c.step));
 
-  options.resume = true;
-  options.steps = 9;
+  options.resume(true).steps(9);
   Trained second(options);
   CHECK(second.trainer.restore() == 4);
   CHECK(same_state(second.model->state_dict(), first.model->state_dict()));
   CHECK(second.optimizer->lr() == first.optimizer->lr());
-  second.optimizer->options().weight_decay = 0.5;
+  second.optimizer->options().weight_decay(0.5);
   second.optimizer->set_lr(0.02);
   second.trainer.run();
   const std::vector<double> all = column(second.trainer.metrics(), "loss"),
@@ -204,8 +202,7 @@ TEST_CASE("trainer: options can be changed between restore() and run(), as by ha
 TEST_CASE("trainer: validation keeps the best and ends what no longer improves", "[trainer]") {
   const Directory d;
   TrainerOptions options = quiet(100, d.path.string());
-  options.patience = 2;
-  options.log_every = 1000;
+  options.patience(2).log_every(1000);
   Trained t(options);
   std::vector<double> values = {3, 1, 2, 1.5, 0.5};
   std::size_t at = 0;
@@ -228,7 +225,7 @@ TEST_CASE("trainer: validation keeps the best and ends what no longer improves",
   CHECK(checkpoint_info(d.file("last.safetensors")).step == 16);
   CHECK(column(t.trainer.metrics(), "validation") == std::vector<double>{3, 1, 2, 1.5});
 
-  options.resume = true;  // a training that has ended stays so
+  options.resume(true);  // a training that has ended stays so
   Trained again(options);
   again.trainer.validation([] { return 0.; }, 4);
   CHECK(again.trainer.run().end == End::stopped_early);
@@ -238,11 +235,9 @@ TEST_CASE("trainer: reduction on a plateau goes with the validation, and on from
   const Directory d;
   const auto rates = [](int steps, const std::string& out) {
     SmallTraining t;
-    optim::PlateauOptions patient;
-    patient.patience = 1;
-    optim::ReduceLROnPlateau plateau(*t.optimizer, patient);
+    optim::ReduceLROnPlateau plateau(*t.optimizer, optim::PlateauOptions().patience(1));
     TrainerOptions options = quiet(steps, out);
-    options.resume = true;
+    options.resume(true);
     Trainer trainer(
         *t.model, *t.optimizer, t.loader, [&](const data::Batch& b) { return t.loss(b); }, options);
     trainer.checkpoint().add("plateau", plateau);
@@ -269,7 +264,7 @@ TEST_CASE("trainer: the norm of the gradients is told without clipping, too", "[
   REQUIRE(column(t.trainer.metrics(), "grad_norm").size() == 3);
   CHECK(column(t.trainer.metrics(), "grad_norm").back() == Approx(std::sqrt(squares)));
   TrainerOptions seldom = quiet(7);
-  seldom.log_every = 3;
+  seldom.log_every(3);
   Trained s(seldom);
   s.trainer.run();
   CHECK(column(s.trainer.metrics(), "grad_norm").size() == 3);  // of steps 3, 6 and 7
@@ -282,13 +277,12 @@ TEST_CASE("trainer: a page follows the training, and shows what its heads do", "
     looked.push_back(step);
     CHECK_FALSE(grad_enabled());
     AttentionRecording r;
-    AttentionRecordOptions o;
-    o.step = step;
+    const auto o = AttentionRecordOptions().step(step);
     r.add("layer", full({1, 2, 2}, 0.5), o);
     return r;
   };
   TrainerOptions options = quiet(10, d.path.string());
-  options.title = "Followed";
+  options.title("Followed");
   Trained t(options, [&](int step) {
     if (step == 1) CHECK_THAT(get(d.file("training.js")), Contains("\"state\":\"running\""));
   });
@@ -301,7 +295,7 @@ TEST_CASE("trainer: a page follows the training, and shows what its heads do", "
     CHECK_THAT(page, Contains(what));
   CHECK_THAT(get(d.file("training_heads.html")), Contains("\"frames\":[[0,0],[4,0],[8,0],[10,0]]"));
 
-  options.resume = true, options.steps = 12;  // goes on with what there was
+  options.resume(true).steps(12);  // goes on with what there was
   Trained on(options);
   on.trainer.run();
   CHECK_THAT(get(d.file("training.html")), Contains("\"x\":[1.0,2.0,3.0") && Contains("11.0,12.0]"));
@@ -311,7 +305,7 @@ TEST_CASE("trainer: a page follows the training, and shows what its heads do", "
 
 TEST_CASE("trainer: gradients are clipped, a loss that is not finite ends it", "[trainer]") {
   TrainerOptions options = quiet(5);
-  options.clip_norm = 1e-3;
+  options.clip_norm(1e-3);
   Trained clipped(options);
   clipped.trainer.run();
   CHECK(column(clipped.trainer.metrics(), "grad_norm").size() == 5);
@@ -332,7 +326,7 @@ TEST_CASE("trainer: a gradient that is not finite is refused before the step", "
   for (const double clip_norm : {0., 1.}) {
     const Directory d;
     TrainerOptions options = quiet(6, d.path.string());
-    options.save_every = 1, options.clip_norm = clip_norm;
+    options.save_every(1).clip_norm(clip_norm);
     SmallTraining by_hand, t;
     manual_seed(1);
     if (clip_norm == 0) by_hand.run(3);
@@ -359,7 +353,7 @@ TEST_CASE("trainer: a gradient that is not finite is refused before the step", "
 TEST_CASE("trainer: a model that is not finite is not saved over one that is", "[trainer]") {
   const Directory d;
   TrainerOptions options = quiet(6, d.path.string());
-  options.save_every = 1;
+  options.save_every(1);
   Trained t(options);
   t.trainer.after_step([&] {
     const NoGrad no_grad;
@@ -386,18 +380,16 @@ TEST_CASE("trainer: arguments out of range are told", "[trainer]") {
   CHECK_THROWS_WITH(make(empty, quiet(3)), Contains("the loader has no batches"));
   CHECK_THROWS_WITH(make(t.loader, quiet(-1)), Contains("steps is -1"));
   TrainerOptions none = quiet(3);
-  none.accumulate = 0;
+  none.accumulate(0);
   CHECK_THROWS_WITH(make(t.loader, none), Contains("accumulate is 0"));
-  const auto refused = [&](const char* text, auto&& change) {
-    TrainerOptions o = quiet(3);
-    change(o);
+  const auto refused = [&](const char* text, const TrainerOptions& o) {
     CHECK_THROWS_WITH(make(t.loader, o), Contains(text));
   };
-  refused("clip_norm is -1", [](auto& o) { o.clip_norm = -1; });
-  refused("clip_norm is nan", [](auto& o) { o.clip_norm = NAN; });
-  refused("save_every is -1", [](auto& o) { o.save_every = -1; });
-  refused("patience is -1", [](auto& o) { o.patience = -1; });
-  refused("min_delta is NaN", [](auto& o) { o.min_delta = NAN; });
+  refused("clip_norm is -1", quiet(3).clip_norm(-1));
+  refused("clip_norm is nan", quiet(3).clip_norm(NAN));
+  refused("save_every is -1", quiet(3).save_every(-1));
+  refused("patience is -1", quiet(3).patience(-1));
+  refused("min_delta is NaN", quiet(3).min_delta(NAN));
   CHECK_THROWS_WITH(Trainer(*t.model, *t.optimizer, t.loader, {}, quiet(3)), Contains("loss is empty"));
   const auto several = [](const data::Batch&) { return ones({2}).requires_grad_(); };
   Trainer vector(*t.model, *t.optimizer, t.loader, several, quiet(3));

@@ -27,9 +27,7 @@ ChangingCall loading(const char* name, int prefetch, const Bad& bad) {
   return {name, [=] {
             struct Loop {
               static data::LoaderOptions options(int prefetch) {
-                data::LoaderOptions o;
-                o.batch_size = 2, o.prefetch = prefetch;
-                return o;
+                return data::LoaderOptions().batch_size(2).prefetch(prefetch);
               }
               std::shared_ptr<Fragile> data = std::make_shared<Fragile>();
               data::DataLoader loader;

@@ -9,7 +9,6 @@
 #include "fit/optim.hpp"
 #include "fit/schedule.hpp"
 #include "support/catch.hpp"
-#include "support/options.hpp"
 #include "support/tensors.hpp"
 
 using namespace fit;
@@ -51,8 +50,7 @@ void has_rates(const std::string& name, const Make& make) {
   const Tensor path = golden("schedules/" + name);
   const auto two_groups = [] {
     const auto leaf = [] { return zeros({1}).requires_grad_(); };
-    return optim::SGD(
-        {{{leaf()}, OPTIONS(optim::SGDOptions, o.lr = 0.5)}, {{leaf()}, OPTIONS(optim::SGDOptions, o.lr = 0.02)}});
+    return optim::SGD({{{leaf()}, optim::SGDOptions().lr(0.5)}, {{leaf()}, optim::SGDOptions().lr(0.02)}});
   };
   auto first = two_groups(), second = two_groups();
   auto schedule = make(first), resumed = make(second);
@@ -75,23 +73,22 @@ void has_rates(const std::string& name, const Make& make) {
 TEST_CASE("Adadelta, Adafactor and maximize follow PyTorch's path", "[golden]") {
   using namespace optim;
   follows<Adadelta>("adadelta", AdadeltaOptions());
-  follows<Adadelta>("adadelta_all", OPTIONS(AdadeltaOptions, o.lr = 0.5, o.rho = 0.8, o.eps = 1e-3,
-                                            o.weight_decay = 0.1, o.maximize = true));
-  follows<Adafactor>("adafactor_all", OPTIONS(AdafactorOptions, o.lr = 0.3, o.beta2_decay = -0.5, o.eps1 = 1e-4,
-                                              o.eps2 = 1e-2, o.d = 1.5, o.weight_decay = 0.1, o.maximize = true));
-  follows<SGD>("sgd_maximize",
-               OPTIONS(SGDOptions, o.lr = 0.05, o.momentum = 0.9, o.weight_decay = 0.1, o.maximize = true));
-  follows<Adam>("adam_maximize", OPTIONS(AdamOptions, o.lr = 0.05, o.weight_decay = 0.1, o.maximize = true));
-  follows<AdamW>("adamw_maximize", OPTIONS(AdamWOptions, o.lr = 0.05, o.maximize = true));
-  follows<NAdam>("nadam_maximize", OPTIONS(NAdamOptions, o.lr = 0.05, o.maximize = true));
-  follows<RAdam>("radam_maximize", OPTIONS(RAdamOptions, o.lr = 0.05, o.maximize = true));
-  follows<Adamax>("adamax_maximize", OPTIONS(AdamaxOptions, o.lr = 0.05, o.maximize = true));
-  follows<RMSprop>("rmsprop_maximize", OPTIONS(RMSpropOptions, o.lr = 0.05, o.maximize = true));
-  follows<Adagrad>("adagrad_maximize", OPTIONS(AdagradOptions, o.lr = 0.05, o.maximize = true));
+  follows<Adadelta>("adadelta_all", AdadeltaOptions().lr(0.5).rho(0.8).eps(1e-3).weight_decay(0.1).maximize());
+  follows<Adafactor>(
+      "adafactor_all",
+      AdafactorOptions().lr(0.3).beta2_decay(-0.5).eps1(1e-4).eps2(1e-2).d(1.5).weight_decay(0.1).maximize());
+  follows<SGD>("sgd_maximize", SGDOptions().lr(0.05).momentum(0.9).weight_decay(0.1).maximize());
+  follows<Adam>("adam_maximize", AdamOptions().lr(0.05).weight_decay(0.1).maximize());
+  follows<AdamW>("adamw_maximize", AdamWOptions().lr(0.05).maximize());
+  follows<NAdam>("nadam_maximize", NAdamOptions().lr(0.05).maximize());
+  follows<RAdam>("radam_maximize", RAdamOptions().lr(0.05).maximize());
+  follows<Adamax>("adamax_maximize", AdamaxOptions().lr(0.05).maximize());
+  follows<RMSprop>("rmsprop_maximize", RMSpropOptions().lr(0.05).maximize());
+  follows<Adagrad>("adagrad_maximize", AdagradOptions().lr(0.05).maximize());
 }
 
 TEST_CASE("Adafactor keeps rows and columns, and goes on from its state") {
-  optim::Adafactor checked({zeros({2}).requires_grad_()}, OPTIONS(optim::AdafactorOptions, o.lr = 0.1));
+  optim::Adafactor checked({zeros({2}).requires_grad_()}, optim::AdafactorOptions().lr(0.1));
   follows<optim::Adafactor>("adafactor", optim::AdafactorOptions());
   Generator random(2);
   Tensor a = randn({3, 4}, float32, random).requires_grad_(), b = a.detach().clone().requires_grad_(),
@@ -116,9 +113,9 @@ TEST_CASE("Adafactor keeps rows and columns, and goes on from its state") {
   second.load_state_dict(state);
   step(first, a, 6), step(second, b, 6);
   CHECK(same_bits(a.detach(), b.detach()));
-  CHECK_THROWS_WITH(optim::Adafactor({a}, OPTIONS(optim::AdafactorOptions, o.beta2_decay = 0.1)),
+  CHECK_THROWS_WITH(optim::Adafactor({a}, optim::AdafactorOptions().beta2_decay(0.1)),
                     "[Adafactor] beta2_decay is 0.1: it must not be positive");
-  CHECK_THROWS_WITH(optim::Adafactor({a}, OPTIONS(optim::AdafactorOptions, o.d = 0.5)),
+  CHECK_THROWS_WITH(optim::Adafactor({a}, optim::AdafactorOptions().d(0.5)),
                     "[Adafactor] d is 0.5: it must be at least 1");
 }
 
@@ -211,11 +208,10 @@ TEST_CASE("LBFGS follows PyTorch's path, and goes on from its state", "[golden]"
   const auto wolfe = LineSearch::strong_wolfe;
   const Tensor start = golden("lbfgs/start");
   for (const auto& [name, options] : std::vector<std::pair<std::string, LBFGSOptions>>{
-           {"plain", OPTIONS(LBFGSOptions, o.lr = 1e-3, o.max_iter = 4)},
-           {"wolfe", OPTIONS(LBFGSOptions, o.max_iter = 6, o.line_search_fn = wolfe)},
-           {"short",
-            OPTIONS(LBFGSOptions, o.max_iter = 8, o.max_eval = 5, o.history_size = 2, o.line_search_fn = wolfe)},
-           {"long", OPTIONS(LBFGSOptions, o.lr = 3, o.max_iter = 40, o.max_eval = 60, o.line_search_fn = wolfe)}}) {
+           {"plain", LBFGSOptions().lr(1e-3).max_iter(4)},
+           {"wolfe", LBFGSOptions().max_iter(6).line_search_fn(wolfe)},
+           {"short", LBFGSOptions().max_iter(8).max_eval(5).history_size(2).line_search_fn(wolfe)},
+           {"long", LBFGSOptions().lr(3).max_iter(40).max_eval(60).line_search_fn(wolfe)}}) {
     INFO(name);
     const Tensor path = golden("lbfgs/" + name);
     Valley first(start), second(start);
@@ -243,10 +239,11 @@ TEST_CASE("LBFGS asks for the loss where PyTorch does, wherever the search along
     const Tensor given = golden(name + "/options"), path = golden(name + "/path");
     Tensor p = slice(given, 0, 0, 2).clone().requires_grad_();
     const double waves = given[2].item();
-    optim::LBFGS optimizer({p}, OPTIONS(optim::LBFGSOptions, o.lr = given[3].item(),
-                                        o.max_iter = static_cast<std::int64_t>(given[4].item()),
-                                        o.max_eval = static_cast<std::int64_t>(given[5].item()),
-                                        o.line_search_fn = optim::LineSearch::strong_wolfe));
+    optim::LBFGS optimizer({p}, optim::LBFGSOptions()
+                                    .lr(given[3].item())
+                                    .max_iter(static_cast<std::int64_t>(given[4].item()))
+                                    .max_eval(static_cast<std::int64_t>(given[5].item()))
+                                    .line_search_fn(optim::LineSearch::strong_wolfe));
     std::vector<Tensor> seen;
     const auto closure = [&] {
       optimizer.zero_grad();
@@ -269,11 +266,13 @@ TEST_CASE("LBFGS goes where PyTorch does, whatever losses and slopes it is told"
     const Tensor given = golden(name + "/options"), told = golden(name + "/told"), places = golden(name + "/places");
     Tensor p = zeros({1}, float64).requires_grad_();
     optim::LBFGS optimizer(
-        {p},
-        OPTIONS(optim::LBFGSOptions, o.lr = given[0].item(), o.max_iter = given[1].item<std::int64_t>(),
-                o.max_eval = given[2].item<std::int64_t>(), o.tolerance_grad = given[3].item(),
-                o.tolerance_change = given[4].item(),
-                o.line_search_fn = given[5].item() != 0 ? optim::LineSearch::strong_wolfe : optim::LineSearch::none));
+        {p}, optim::LBFGSOptions()
+                 .lr(given[0].item())
+                 .max_iter(given[1].item<std::int64_t>())
+                 .max_eval(given[2].item<std::int64_t>())
+                 .tolerance_grad(given[3].item())
+                 .tolerance_change(given[4].item())
+                 .line_search_fn(given[5].item() != 0 ? optim::LineSearch::strong_wolfe : optim::LineSearch::none));
     std::vector<double> seen;
     optimizer.step([&] {
       const std::int64_t at = std::min(static_cast<std::int64_t>(seen.size()), told.size(0) - 1);
@@ -291,12 +290,11 @@ TEST_CASE("LBFGS goes where PyTorch does, whatever losses and slopes it is told"
 TEST_CASE("LBFGS and Adafactor take the least that is allowed, and LBFGS a state from before its first step") {
   const Tensor start = golden("lbfgs/start");
   Valley valley(start);
-  optim::LBFGS optimizer({valley.a, valley.b},
-                         OPTIONS(optim::LBFGSOptions, o.lr = 1e-3, o.max_iter = 1, o.history_size = 1));
+  optim::LBFGS optimizer({valley.a, valley.b}, optim::LBFGSOptions().lr(1e-3).max_iter(1).history_size(1));
   CHECK_NOTHROW(optimizer.load_state_dict(optim::LBFGS({valley.a, valley.b}).state_dict()));
   const double first = optimizer.step(valley.closure(optimizer));
   CHECK(optimizer.step(valley.closure(optimizer)) < first);
-  CHECK_NOTHROW(optim::Adafactor({valley.a, valley.b}, OPTIONS(optim::AdafactorOptions, o.beta2_decay = 0, o.d = 1)));
+  CHECK_NOTHROW(optim::Adafactor({valley.a, valley.b}, optim::AdafactorOptions().beta2_decay(0).d(1)));
 }
 
 TEST_CASE("LBFGS leaves the parameters where they were if a loss is not finite, and refuses bad arguments") {
@@ -316,7 +314,7 @@ TEST_CASE("LBFGS leaves the parameters where they were if a loss is not finite, 
                     "[LBFGS] the loss is of shape [2]: the closure must give one number");
   CHECK_THROWS_WITH(optimizer.step({}),
                     "[LBFGS] the closure is empty: it must compute the gradients and give the loss");
-  optimizer.options().max_iter = 0;
+  optimizer.options().max_iter(0);
   CHECK_THROWS_WITH(optimizer.step([&] { return valley.loss(); }), "[LBFGS] max_iter is 0: it must be positive");
   CHECK_THROWS_WITH(optim::LBFGS({valley.a, zeros({1}, float64).requires_grad_()}),
                     "[LBFGS] the parameter 1 is float64, 0 float32: all must have one type");

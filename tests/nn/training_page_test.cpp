@@ -16,11 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-TrainingPageOptions always() {
-  TrainingPageOptions o;
-  o.seconds_between = 0;
-  return o;
-}
+TrainingPageOptions always() { return TrainingPageOptions().seconds_between(0); }
 
 // What the page reads again and again.
 json numbers(const test::Directory& folder, const std::string& name = "training.js") {
@@ -34,8 +30,7 @@ json numbers(const test::Directory& folder, const std::string& name = "training.
 TEST_CASE("training page: what is added is in the file beside the page") {
   const test::Directory folder;
   TrainingPageOptions o = always();
-  o.title = "Names </script> & more";
-  o.steps = 10;
+  o.title("Names </script> & more").steps(10);
   TrainingPage page(folder.file("training.html"), o);
   CHECK(numbers(folder)["state"] == "running");
   CHECK(numbers(folder)["series"].empty());
@@ -64,9 +59,7 @@ TEST_CASE("training page: what is added is in the file beside the page") {
 
 TEST_CASE("training page: a long training is thinned out, and its extremes are kept") {
   const test::Directory folder;
-  TrainingPageOptions seldom;
-  seldom.seconds_between = 1000;
-  TrainingPage page(folder.file("training.html"), seldom);
+  TrainingPage page(folder.file("training.html"), TrainingPageOptions().seconds_between(1000));
   for (int step = 1; step <= 10000; ++step) page.add({{"step", step}, {"loss", step == 5000 ? 7.0 : step % 2}});
   page.finish();
   const json loss = numbers(folder)["series"]["loss"];
@@ -88,7 +81,7 @@ TEST_CASE("training page: it says how it ended, and what a training that goes on
   { TrainingPage page(folder.file("a.html")); }
   CHECK(numbers(folder, "a.js")["state"] == "stopped");
   TrainingPageOptions o = always();
-  o.before = {{{"step", 1}, {"loss", 4}}, {{"step", 2}, {"loss", 3}}};
+  o.before({{{"step", 1}, {"loss", 4}}, {{"step", 2}, {"loss", 3}}});
   TrainingPage page(folder.file("a.html"), o);
   CHECK(numbers(folder, "a.js")["series"]["loss"]["y"] == json{4, 3});
   page.add({{"step", 3}, {"loss", 2}, {"tokens", 100}});
@@ -123,10 +116,9 @@ TEST_CASE("training page: what can't be is an error, a disk that is full is told
   CHECK_THROWS_AS(TrainingPage("/dev/null/training.html"), FileError);
   CHECK_THROWS_WITH(TrainingPage(folder.file("training.htm")), Contains("must end with .html"));
   CHECK_THROWS_AS(TrainingPage("x"), Error);
-  TrainingPageOptions o;
-  o.steps = -1;
+  auto o = TrainingPageOptions().steps(-1);
   CHECK_THROWS_WITH(TrainingPage(folder.file("a.html"), o), Contains("steps is -1"));
-  o.steps = 0, o.seconds_between = NAN;
+  o.steps(0).seconds_between(NAN);
   CHECK_THROWS_WITH(TrainingPage(folder.file("a.html"), o), Contains("seconds_between"));
 
   std::ostringstream said;
@@ -149,5 +141,6 @@ TEST_CASE("training page: the loss as a picture") {
   TrainingPage page(folder.file("training.html"));
   page.add({{"step", 1}, {"loss", 2}});
   page.add({{"step", 2}, {"loss", 1}, {"validation", 1}});
-  CHECK_THAT(page.loss({"Loss", "Step", "Nats"}).svg(), Contains("training") && Contains("validation"));
+  CHECK_THAT(page.loss(plot::LineOptions().title("Loss").xlabel("Step").ylabel("Nats")).svg(),
+             Contains("training") && Contains("validation"));
 }

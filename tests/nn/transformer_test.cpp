@@ -17,11 +17,18 @@ namespace fit::test {
 namespace {
 
 nn::TransformerOptions small(bool norm_first = false) {
-  nn::TransformerOptions o;
-  o.d_model = 12, o.num_heads = 4, o.hidden = 20, o.dropout = 0, o.norm_first = norm_first;
-  o.num_kv_heads = norm_first ? 2 : 0;
-  o.source_vocab = 7, o.target_vocab = 6, o.max_length = 8, o.num_encoder_layers = o.num_decoder_layers = 2;
-  return o;
+  return nn::TransformerOptions()
+      .d_model(12)
+      .num_heads(4)
+      .hidden(20)
+      .dropout(0)
+      .norm_first(norm_first)
+      .num_kv_heads(norm_first ? 2 : 0)
+      .source_vocab(7)
+      .target_vocab(6)
+      .max_length(8)
+      .num_encoder_layers(2)
+      .num_decoder_layers(2);
 }
 
 // The state of PyTorch's layer. With the prefix "d_": its gradients.
@@ -42,10 +49,13 @@ template <class L, class Call>
 void check_layer(const std::string& name, bool decoder, const Call& call) {
   const Golden golden("transformer/" + name);
   INFO(name);
-  nn::TransformerLayerOptions o;
-  o.d_model = 4, o.num_heads = 2, o.hidden = 6, o.dropout = 0;
-  o.norm_first = name.find("pre") != std::string::npos;
-  o.activation = name.find("gelu") != std::string::npos ? nn::Activation::gelu : nn::Activation::relu;
+  const auto o = nn::TransformerLayerOptions()
+                     .d_model(4)
+                     .num_heads(2)
+                     .hidden(6)
+                     .dropout(0)
+                     .norm_first(name.find("pre") != std::string::npos)
+                     .activation(name.find("gelu") != std::string::npos ? nn::Activation::gelu : nn::Activation::relu);
   for (const DType dtype : {float64, float32}) {
     L layer(o);
     layer.to(dtype);
@@ -71,9 +81,7 @@ TEST_CASE("transformer layers agree with PyTorch's", "[golden][transformer]") {
         "encoder_" + form, false, [&](const auto& layer, const Tensor& x, auto&) { return layer(x, padding); });
     check_layer<nn::TransformerDecoderLayer>("decoder_" + form, true,
                                              [&](const auto& layer, const Tensor& x, const Tensor& memory) {
-                                               nn::DecoderMasks masks;
-                                               masks.memory = padding;
-                                               return layer(x, memory, masks);
+                                               return layer(x, memory, nn::DecoderMasks().memory(padding));
                                              });
   }
 }
@@ -81,12 +89,12 @@ TEST_CASE("transformer layers agree with PyTorch's", "[golden][transformer]") {
 TEST_CASE("the norm at the end of a stack is an option, and so is the norms' eps", "[transformer]") {
   nn::TransformerOptions o = small();
   CHECK_FALSE(nn::TransformerEncoder(o, 1).norm);
-  o.final_norm = true;
+  o.final_norm(true);
   CHECK(nn::TransformerEncoder(o, 1).norm);
   CHECK(nn::TransformerDecoder(o, 1).norm);
-  o.norm_first = true, o.final_norm = false;
+  o.norm_first(true).final_norm(false);
   CHECK_FALSE(nn::TransformerDecoder(o, 1).norm);
-  o.eps = 0.5;
+  o.eps(0.5);
   const nn::TransformerDecoderLayer layer(o);
   for (const nn::LayerNorm* norm : {&layer.norm1, &layer.norm2, &layer.norm3})
     CHECK(norm->describe() == "12, eps=0.5, bias=true");
@@ -95,7 +103,7 @@ TEST_CASE("the norm at the end of a stack is an option, and so is the norms' eps
 TEST_CASE("BERT says what it can't read", "[transformer]") {
   nn::BERTOptions o;
   CHECK_THROWS_WITH(nn::BERT(o), Catch::Contains("vocab_size is 0"));
-  o.d_model = 8, o.num_heads = 2, o.vocab_size = 7, o.max_length = 3, o.num_layers = 1, o.dropout = 0;
+  o.d_model(8).num_heads(2).vocab_size(7).max_length(3).num_layers(1).dropout(0);
   const nn::BERT bert(o);
   CHECK_THROWS_WITH(bert(zeros({1, 4}, int64)), Catch::Contains("T at most max_length, 3"));
   CHECK_THROWS_WITH(bert.forward(zeros({1, 3}, int64), {}, zeros({1, 2}, int64)),
@@ -126,9 +134,9 @@ TEST_CASE("asking for the weights of each layer changes nothing", "[transformer]
 
 TEST_CASE("a Transformer starts as documented, and draws each of its matrices once", "[transformer]") {
   nn::TransformerOptions o = small();
-  o.d_model = 128, o.hidden = 512;
+  o.d_model(128).hidden(512);
   for (const bool tied : {true, false}) {
-    o.tie_weights = tied;
+    o.tie_weights(tied);
     // an encoder layer has 4 + 2 matrices, a decoder layer 8 + 2
     const std::uint64_t matrices = 2 + 2 * 6 + 2 * 10 + (tied ? 0 : 1);
     empty_cache();
@@ -159,18 +167,16 @@ TEST_CASE("an encoder passes mask, bias and causality on to its layers", "[trans
     const nn::TransformerEncoder encoder(small(first), 2);
     const Tensor x = randn({2, 4, 12}), bias = randn({2, 4, 4, 4});
     const Tensor mask = tensor({{{true, true, true, true}}, {{true, true, true, false}}});
-    AttentionMasks all(mask);
-    all.bias = bias;
-    all.causal = true;
+    const auto all = AttentionMasks(mask).bias(bias).causal();
     Tensor by_layer = x;
     for (const nn::TransformerEncoderLayer& layer : encoder.layers) by_layer = layer.forward(by_layer, all);
     if (encoder.norm) by_layer = (*encoder.norm)(by_layer);
     const Tensor y = encoder.forward(x, all);
     CHECK(same_bits(y, by_layer));
     AttentionMasks no_mask = all, no_bias = all, not_causal = all, causal;
-    no_mask.mask = no_bias.bias = {};
-    not_causal.causal = false;
-    causal.causal = true;
+    no_mask.mask({}), no_bias.bias({});
+    not_causal.causal(false);
+    causal.causal(true);
     for (const AttentionMasks& less : {no_mask, no_bias, not_causal})  // each of the three counts
       CHECK(max_difference(encoder.forward(x, less), y) > 1e-4);
     nn::TransformerWeights weights;
@@ -189,9 +195,7 @@ TEST_CASE("a feed-forward layer is the formula of its activation", "[transformer
   for (const nn::Activation a :
        {nn::Activation::relu, nn::Activation::gelu, nn::Activation::gelu_tanh, nn::Activation::swiglu}) {
     INFO(name_of(a));
-    nn::FeedForwardOptions o;
-    o.activation = a;
-    nn::FeedForward layer(4, 9, o);
+    nn::FeedForward layer(4, 9, nn::FeedForwardOptions().activation(a));
     layer.to(float64);
     const Tensor h = linear(x, layer.fc.weight, layer.fc.bias);
     Tensor between;
@@ -223,8 +227,7 @@ TEST_CASE("a Transformer is embeddings with positions, two stacks and a head", "
     for (const nn::TransformerEncoderLayer& layer : model.encoder.layers) memory = layer(memory, mask);
     if (first) memory = (*model.encoder.norm)(memory);
     CHECK(model.encoder.norm.has_value() == first);
-    nn::DecoderMasks masks;
-    masks.memory = mask;
+    const auto masks = nn::DecoderMasks().memory(mask);
     Tensor y = embedded(model.target_embedding, target);
     for (const nn::TransformerDecoderLayer& layer : model.decoder.layers) y = layer(y, memory, masks);
     if (first) y = (*model.decoder.norm)(y);
@@ -236,10 +239,8 @@ TEST_CASE("a decoder layer honours all of its masks", "[transformer]") {
   manual_seed(1);
   const nn::TransformerDecoderLayer layer(small());
   Tensor x = randn({1, 4, 12}), memory = randn({1, 3, 12});
-  nn::DecoderMasks masks;
-  masks.causal = false;
-  masks.self = tensor({{true, false, true, true}});
-  masks.memory = tensor({{true, true, false}});
+  auto masks =
+      nn::DecoderMasks().causal(false).self(tensor({{true, false, true, true}})).memory(tensor({{true, true, false}}));
   const auto first = [&] { return layer(x, memory, masks)[{0, 0}].detach(); };
   const Tensor before = first();
   x[{0, 1}] = randn({12});
@@ -250,7 +251,7 @@ TEST_CASE("a decoder layer honours all of its masks", "[transformer]") {
   const Tensor moved = first();
   memory[{0, 1}] = randn({12});
   CHECK(max_difference(first(), moved) > 1e-4);
-  masks.causal = true;
+  masks.causal(true);
   const Tensor causal = first();
   x[{0, 3}] = randn({12});
   CHECK(same_bits(first(), causal));
@@ -277,16 +278,16 @@ TEST_CASE("decoding with a cache gives what the whole gives", "[transformer][cac
 TEST_CASE("a Transformer's errors", "[transformer]") {
   using Catch::Contains;
   nn::TransformerOptions o = small();
-  o.source_vocab = 0;
+  o.source_vocab(0);
   CHECK_THROWS_WITH(nn::Transformer(o), Contains("[Transformer] source_vocab is 0: it must be positive"));
   o = small();
-  o.d_model = 0;
+  o.d_model(0);
   CHECK_THROWS_WITH(nn::Transformer(o), Contains("[Transformer] d_model is 0: it must be positive"));
   o = small();
-  o.num_heads = 5;
+  o.num_heads(5);
   CHECK_THROWS_WITH(nn::Transformer(o), Contains("num_heads must divide d_model"));
   o = small();
-  o.num_decoder_layers = -1;
+  o.num_decoder_layers(-1);
   CHECK_THROWS_WITH(nn::Transformer(o), Contains("num_layers is -1: it must not be negative"));
   const nn::Transformer model(small());
   CHECK_THROWS_WITH(model(zeros({1, 9}, int64), zeros({1, 1}, int64)),

@@ -8,9 +8,7 @@ namespace fit::test {
 namespace {
 
 nn::TransformerLayerOptions layer_options(bool norm_first) {
-  nn::TransformerLayerOptions o;
-  o.d_model = 12, o.num_heads = 4, o.hidden = 20, o.dropout = 0, o.norm_first = norm_first;
-  return o;
+  return nn::TransformerLayerOptions().d_model(12).num_heads(4).hidden(20).dropout(0).norm_first(norm_first);
 }
 
 // Sequences of 3, 5, 0 and 1 tokens, padded at the end and at the beginning.
@@ -72,8 +70,7 @@ TEST_CASE("padding is left out where the mask is of padding alone", "[unpadding]
 
 TEST_CASE("a BERT's padding costs nothing and changes nothing", "[unpadding]") {
   manual_seed(1);
-  nn::BERTOptions o;
-  o.d_model = 8, o.num_heads = 2, o.vocab_size = 7, o.max_length = 8, o.num_layers = 2, o.dropout = 0;
+  auto o = nn::BERTOptions().d_model(8).num_heads(2).vocab_size(7).max_length(8).num_layers(2).dropout(0);
   nn::BERT bert(o);
   const NoGrad no_grad;
   const Tensor ids = padded_ids(), mask = create_padding_mask(ids);
@@ -93,7 +90,7 @@ TEST_CASE("a BERT's padding costs nothing and changes nothing", "[unpadding]") {
   bert(ids, mask);
   CHECK(seen == 9);
   // Where there is dropout, all: what is dropped is drawn by its place in the batch.
-  o.dropout = 0.5;
+  o.dropout(0.5);
   nn::BERT dropping(o);
   const auto all = nn::register_forward_hook(dropping.encoder.layers[0].mlp,
                                              [&](const nn::Layer&, const Tensor& x) { seen = x.numel() / 8; });

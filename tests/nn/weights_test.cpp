@@ -76,9 +76,7 @@ void check_model(const std::string& name, Model& model, const nn::NameMap& map, 
 }
 
 nn::TransformerLayerOptions small() {
-  nn::TransformerLayerOptions o;
-  o.d_model = 8, o.num_heads = 2, o.hidden = 12, o.dropout = 0;
-  return o;
+  return nn::TransformerLayerOptions().d_model(8).num_heads(2).hidden(12).dropout(0);
 }
 
 struct Basic : nn::UnaryLayer {
@@ -91,16 +89,11 @@ struct Basic : nn::UnaryLayer {
 };
 
 nn::GPTOptions small_gpt() {
-  nn::GPTOptions o;
-  o.vocab_size = 11, o.context_length = 8, o.num_layers = 2, o.num_heads = 2, o.d_model = 8;
-  return o;
+  return nn::GPTOptions().vocab_size(11).context_length(8).num_layers(2).num_heads(2).d_model(8);
 }
 
 nn::BERTOptions small_bert() {
-  nn::BERTOptions o;
-  o.d_model = 8, o.num_heads = 2, o.hidden = 12, o.dropout = 0;
-  o.vocab_size = 11, o.max_length = 6, o.num_layers = 2;
-  return o;
+  return nn::BERTOptions().d_model(8).num_heads(2).hidden(12).dropout(0).vocab_size(11).max_length(6).num_layers(2);
 }
 
 const Tensor padding = tensor({{{true, true, true, true}}, {{true, true, true, false}}});
@@ -115,14 +108,13 @@ TEST_CASE("layers with PyTorch's names agree with PyTorch's", "[golden][weights]
   check_model("basic", basic, nn::torch_names(basic), [&](const In& in) { return Result{basic(in("ids")), {}}; });
 
   nn::TransformerLayerOptions o = small();
-  o.eps = 1e-3;
+  o.eps(1e-3);
   for (const bool first : {false, true}) {
-    o.norm_first = first, o.final_norm = !first;  // both as they are not by default
-    o.activation = first ? nn::Activation::relu : nn::Activation::gelu;
+    o.norm_first(first).final_norm(!first);  // both as they are not by default
+    o.activation(first ? nn::Activation::relu : nn::Activation::gelu);
     nn::TransformerEncoder encoder(o, 2);
     check_model(first ? "encoder_first" : "encoder", encoder, nn::torch_names(encoder), [&](const In& in) {
-      AttentionMasks masks(in("mask"));
-      masks.bias = in("bias");
+      const auto masks = AttentionMasks(in("mask")).bias(in("bias"));
       nn::TransformerWeights weights;
       const Tensor y = encoder.forward(in("x"), masks, &weights);
       return Result{y, weights.self};
@@ -130,12 +122,11 @@ TEST_CASE("layers with PyTorch's names agree with PyTorch's", "[golden][weights]
   }
 
   o = small();
-  o.eps = 1e-3, o.final_norm = true, o.bias = false;
+  o.eps(1e-3).final_norm(true).bias(false);
   nn::TransformerDecoder decoder(o, 2);
   check_model("decoder", decoder, nn::torch_names(decoder), [&](const In& in) {
-    nn::DecoderMasks masks;
-    masks.self.bias = in("bias");
-    masks.memory.bias = in("memory_bias");
+    const auto masks =
+        nn::DecoderMasks().self(AttentionMasks().bias(in("bias"))).memory(AttentionMasks().bias(in("memory_bias")));
     nn::TransformerWeights w;
     const Tensor y = decoder.forward(in("x"), in("memory"), masks, &w);
     return Result{y, {w.self[0], w.cross[0], w.self[1], w.cross[1]}};
@@ -145,8 +136,7 @@ TEST_CASE("layers with PyTorch's names agree with PyTorch's", "[golden][weights]
 TEST_CASE("nn.Transformer within a model agrees with PyTorch's", "[golden][weights]") {
   nn::TransformerOptions o;
   static_cast<nn::TransformerLayerOptions&>(o) = small();
-  o.source_vocab = 7, o.target_vocab = 6, o.max_length = 5, o.num_encoder_layers = o.num_decoder_layers = 2;
-  o.final_norm = true;
+  o.source_vocab(7).target_vocab(6).max_length(5).num_encoder_layers(2).num_decoder_layers(2).final_norm(true);
   nn::Transformer model(o);
   nn::NameMap map{nn::rename("transformer.encoder.*", "encoder.*"), nn::rename("transformer.decoder.*", "decoder.*")};
   for (const nn::NameRule& rule : nn::torch_names(model)) map.push_back(rule);
@@ -167,9 +157,8 @@ TEST_CASE("GPT-2, nanoGPT and BERT by their names", "[golden][weights]") {
     for (const nn::GPTBlock& block : model.h) {
       const Tensor qkv = block.attn.qkv(block.ln_1(x));
       const std::vector<Tensor> parts = chunk(qkv, 3, -1);
-      AttentionOptions causal;
-      causal.causal = true;
-      weights.push_back(multi_head_attention_with_weights(parts[0], parts[1], parts[2], 2, causal).weights);
+      weights.push_back(
+          multi_head_attention_with_weights(parts[0], parts[1], parts[2], 2, AttentionOptions().causal()).weights);
       x = block(x);
     }
     return weights;
@@ -179,7 +168,7 @@ TEST_CASE("GPT-2, nanoGPT and BERT by their names", "[golden][weights]") {
   });
 
   nn::GPTOptions o = small_gpt();
-  o.activation = nn::Activation::gelu;
+  o.activation(nn::Activation::gelu);
   nn::GPT nano(o);
   check_model("nanogpt", nano, nn::nanogpt_names(), [&](const In& in) {
     return Result{nano(in("ids")), attention_of(nano, in("ids"))};
@@ -264,11 +253,10 @@ TEST_CASE("what a map can't do is an Error with the name", "[weights]") {
   state.emplace_back("bias_k", ones({1, 1, 8}));
   CHECK_THROWS_WITH(load_weights(attention, state, torch_names(attention)),
                     Contains("'bias_k' has no counterpart here: it comes of add_bias_kv"));
-  MultiHeadAttentionOptions grouped;
-  grouped.num_kv_heads = 1;
-  CHECK_THROWS_WITH(torch_names(MultiHeadAttention(8, 2, grouped)), Contains("num_kv_heads is 1, num_heads is 2"));
+  CHECK_THROWS_WITH(torch_names(MultiHeadAttention(8, 2, MultiHeadAttentionOptions().num_kv_heads(1))),
+                    Contains("num_kv_heads is 1, num_heads is 2"));
   TransformerLayerOptions o = small();
-  o.activation = Activation::swiglu;
+  o.activation(Activation::swiglu);
   CHECK_THROWS_WITH(torch_names(TransformerEncoder(o, 1)), Contains("swiglu"));
 }
 
@@ -317,7 +305,7 @@ TEST_CASE("of tied parameters one is enough, and both must be equal", "[weights]
   CHECK_THROWS_WITH(gpt.load_state_dict(state),
                     Contains("head.weight and wte.weight differ, here they are one tensor"));
   nn::GPTOptions untied = small_gpt();
-  untied.tie_weights = false;
+  untied.tie_weights(false);
   nn::GPT other(untied);
   CHECK_THROWS_WITH(nn::load_weights(other, under(all_cases(), "gpt2/state/"), nn::gpt2_names()),
                     Contains("missing: head.weight"));
@@ -325,8 +313,7 @@ TEST_CASE("of tied parameters one is enough, and both must be equal", "[weights]
 
 TEST_CASE("int8 and parametrised weights are not saved under others' names, which have none for them", "[weights]") {
   const Directory d;
-  nn::GPTOptions o;
-  o.vocab_size = 7, o.context_length = 5, o.num_layers = 1, o.num_heads = 2, o.d_model = 8;
+  const auto o = nn::GPTOptions().vocab_size(7).context_length(5).num_layers(1).num_heads(2).d_model(8);
   nn::TransformerEncoder encoder(small(), 1);
   const auto refused = [&](nn::Layer& model, const nn::NameMap& map, const std::string& why) {
     for (const char* name : {"x.safetensors", "x.npz"}) {
@@ -359,7 +346,7 @@ TEST_CASE("int8 and parametrised weights are not saved under others' names, whic
 TEST_CASE("a file is loaded one tensor at a time, and what is written is read back", "[weights]") {
   const Directory d;
   nn::TransformerLayerOptions o = small();
-  o.d_model = 64, o.hidden = 256;
+  o.d_model(64).hidden(256);
   nn::TransformerEncoder from(o, 4), to(o, 4);
   for (const char* name : {"x.safetensors", "x.npz"}) {
     nn::save_weights(d.file(name), from, nn::torch_names(from));

@@ -33,7 +33,7 @@ struct Problem {
     return tensor(values, shape);
   }
   double scale() const {
-    return options.scale.value_or(1 / (std::sqrt(static_cast<double>(n.D)) * options.temperature));
+    return options.scale().value_or(1 / (std::sqrt(static_cast<double>(n.D)) * options.temperature()));
   }
 
   std::mt19937_64 random;
@@ -58,8 +58,8 @@ inline Results run(const Problem& p, Form form, bool ask_weights) {
   Tensor q = p.q.clone().requires_grad_(), k = p.k.clone().requires_grad_(), v = p.v.clone().requires_grad_();
   AttentionOptions o = p.options;
   Generator generator(11);
-  o.generator = &generator;
-  if (o.bias.defined()) o.bias = o.bias.clone().requires_grad_();
+  o.generator(&generator);
+  if (o.bias().defined()) o.bias(o.bias().clone().requires_grad_());
   AttentionResult r;
   if (form == Form::heads_first) {
     if (ask_weights)
@@ -84,7 +84,7 @@ inline Results run(const Problem& p, Form form, bool ask_weights) {
     outputs.push_back(r.weights);
     seeds.push_back(p.d_weights);
   }
-  if (o.bias.defined()) inputs.push_back(o.bias);
+  if (o.bias().defined()) inputs.push_back(o.bias());
   const std::vector<Tensor> g = grad(outputs, inputs, seeds, allow_unused);
   const auto gradient = [&](std::size_t i) {
     return i >= g.size() ? Tensor() : g[i].defined() ? g[i] : zeros_like(inputs[i]);
@@ -96,7 +96,7 @@ inline Results run(const Problem& p, Form form, bool ask_weights) {
 inline bool can_pack(const Problem& p) { return p.n.Sq == p.n.Sk && p.n.D == p.n.Dv && p.n.H > 0 && p.n.D > 0; }
 
 inline bool can_cache(const Problem& p) {
-  return p.n.Sq <= p.n.Sk && p.n.D == p.n.Dv && p.n.H > 0 && p.n.D > 0 && p.options.dropout == 0;
+  return p.n.Sq <= p.n.Sk && p.n.D == p.n.Dv && p.n.H > 0 && p.n.D > 0 && p.options.dropout() == 0;
 }
 
 /// The output of the last Sq positions, the others of which stand in the cache already, with room behind them.
@@ -120,7 +120,7 @@ inline Tensor run_cached(const Problem& p) {
 inline Tensor dropout_factor(const Problem& p) {
   const Tensor all = ones({p.n.B, p.n.H, p.n.Sq, p.n.Sk}, p.dtype);
   Generator generator(11);
-  return p.options.dropout > 0 ? dropout(all, p.options.dropout, generator) : all;
+  return p.options.dropout() > 0 ? dropout(all, p.options.dropout(), generator) : all;
 }
 
 /// weights: those to go on from, in place of the softmax.

@@ -40,12 +40,12 @@ inline AttentionReference reference_attention(const AttentionSizes& n, const Ten
     return detail::view_heads(x.fresh<double>(), false, x.size(1), x.size(2), x.size(3));
   };
   const Tensor q64 = exact(q), k64 = exact(k), v64 = exact(v), F = exact(factor), dO = exact(d_output),
-               dW = exact(d_weights), slopes = exact(o.alibi), bias = four_axes(exact(o.bias));
-  const Tensor mask = o.mask.defined() ? four_axes(o.mask.to(boolean)) : Tensor();
+               dW = exact(d_weights), slopes = exact(o.alibi()), bias = four_axes(exact(o.bias()));
+  const Tensor mask = o.mask().defined() ? four_axes(o.mask().to(boolean)) : Tensor();
 
   kernels::Attention<double> a;
   a.B = n.B, a.H = n.H, a.kv_heads = k.size(1), a.Sq = n.Sq, a.Sk = n.Sk, a.D = n.D, a.Dv = n.Dv;
-  a.scale = scale, a.causal = o.causal, a.window = o.window;
+  a.scale = scale, a.causal = o.causal(), a.window = o.window();
   a.q = heads(q64), a.k = heads(k64), a.v = heads(v64);
   if (mask.defined()) a.mask = detail::view_over_scores(mask.data<bool>().data(), mask);
   if (bias.defined()) a.bias = detail::view_over_scores(bias.data<double>().data(), bias);
@@ -64,7 +64,7 @@ inline AttentionReference reference_attention(const AttentionSizes& n, const Ten
   kernels::AttentionGradients<double> to{edit_heads(r.dq), edit_heads(r.dk), edit_heads(r.dv), {}};
   if (bias.defined()) to.dbias = detail::view_over_scores(r.dbias.fresh<double>(), r.dbias);
   kernels::reference::attention_backward(a, P, F.data<double>().data(), heads(dO), dW.data<double>().data(), to);
-  if (bias.defined()) r.dbias = reshape(r.dbias, o.bias.shape());
+  if (bias.defined()) r.dbias = reshape(r.dbias, o.bias().shape());
   return r;
 }
 

@@ -14,9 +14,7 @@
 namespace fit::test {
 
 inline RotaryOptions rotary_options(RotaryLayout layout, std::int64_t features = -1, std::int64_t offset = 0) {
-  RotaryOptions o;
-  o.layout = layout, o.features = features, o.offset = offset;
-  return o;
+  return RotaryOptions().layout(layout).features(features).offset(offset);
 }
 
 /// Where inputs are drawn from: uniformly in low … high, at least 0.05 away from each point in `avoid` (kinks).

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "fit/option.hpp"
 #include "fit/random.hpp"
 #include "fit/tensor.hpp"
 
@@ -12,48 +13,49 @@
 /// B is the batch, H the heads, Sq and Sk the numbers of queries and keys, D the features of a head. The scores have
 /// the shape (B, H, Sq, Sk); input without a batch or without heads counts as B = 1 or H = 1.
 ///
-///     AttentionOptions o;
-///     o.causal = true;
-///     Tensor y = scaled_dot_product_attention(q, k, v, o);
-///     auto [z, weights] = scaled_dot_product_attention_with_weights(q, k, v, o);   // z is y, bit for bit
+///     Tensor y = scaled_dot_product_attention(q, k, v, AttentionOptions().causal());
+///     auto [z, weights] = scaled_dot_product_attention_with_weights(q, k, v, AttentionOptions().causal());
+///
+/// z is y, bit for bit.
 namespace fit {
 
 /// Who sees whom, and what is added to the scores. A mask alone stands for one: `attention(x, mask)`.
 struct AttentionMasks {
+  AttentionMasks() {}
+  AttentionMasks(const Tensor& mask) : mask_(mask) {}
+
   /// 1 (true) = attend, 0 = ignore: boolean, or numbers that are 0 or 1. Of shape (1|Sq, Sk), (B|1, 1|Sq, Sk) or
   /// (B|1, H|1, 1|Sq, Sk), whatever the sizes happen to be. PyTorch's masks: see mask_from_torch().
-  Tensor mask;
+  FIT_OPTION(Tensor, mask);
   /// Floating, added to the scaled scores (relative positions, ALiBi); the same shapes as the mask. It may want a
   /// gradient. A row whose visible scores are all -inf has no softmax and gives NaN: to hide keys, use the mask.
-  Tensor bias;
+  FIT_OPTION(Tensor, bias);
   /// Slopes [H], floating: alibi[h] |i + Sk - Sq - j| is subtracted from the scores (attention with linear biases,
   /// Press et al. 2022; nn::alibi_slopes() has the paper's). It takes no memory of the scores' size. A constant: no
   /// gradient reaches it.
-  Tensor alibi;
+  FIT_OPTION(Tensor, alibi);
   /// Query i sees the keys j <= i + Sk - Sq: the last query sees all of them. Combines with the mask.
-  bool causal = false;
+  FIT_OPTION(bool, causal) = false;
   /// How many keys back a query sees, itself among them: those with j > i + Sk - Sq - window. 0: all. Combines with the
   /// mask and with causal.
-  std::int64_t window = 0;
-
-  AttentionMasks() {}
-  AttentionMasks(const Tensor& mask) : mask(mask) {}
+  FIT_OPTION(std::int64_t, window) = 0;
 };
 
 /// A call of attention, beside its operands.
 struct AttentionOptions : AttentionMasks {
-  /// The probability with which a weight is dropped (the others grow by 1 / (1 - p)). It is in force: a layer passes 0
-  /// in evaluation.
-  double dropout = 0;
-  /// What the scores are multiplied by, in place of 1 / (sqrt(D) * temperature).
-  std::optional<double> scale;
-  /// Above 1 the weights become more alike, below 1 less.
-  double temperature = 1;
-  /// Where dropout draws from; the default generator if null.
-  Generator* generator = nullptr;
-
   AttentionOptions() {}
   explicit AttentionOptions(const AttentionMasks& masks) : AttentionMasks(masks) {}
+
+  /// The probability with which a weight is dropped (the others grow by 1 / (1 - p)). It is in force: a layer passes 0
+  /// in evaluation.
+  FIT_OPTION(double, dropout) = 0;
+  /// The factor of the scores, instead of 1 / (sqrt(D) * temperature).
+  FIT_OPTION(std::optional<double>, scale);
+  /// Above 1 the weights become more alike, below 1 less.
+  FIT_OPTION(double, temperature) = 1;
+  /// The source of the random numbers of dropout; the default generator if null.
+  FIT_OPTION(Generator*, generator) = nullptr;
+  FIT_INHERITED_OPTIONS(AttentionMasks, mask, bias, alibi, causal, window)
 };
 
 /// What attention gives where its weights are asked for.

@@ -62,8 +62,9 @@ namespace detail {
 template <class F>
 using IsFunction = std::enable_if_t<std::is_invocable_r_v<Tensor, const F&, const Tensor&>>;
 
-/// The variable for which a function is differentiated: a copy of x, connected to x's graph if `outer`.
-Tensor function_variable(const Tensor& x, bool outer);
+/// The variable for which a function is differentiated: a copy of x that is connected to x's graph, or a leaf.
+Tensor connected_variable(const Tensor& x);
+Tensor leaf_variable(const Tensor& x);
 /// create_graph if y, computed from `variable`, or v is connected to any other graph.
 GraphFlags outer_graph(const Tensor& y, const Tensor& variable, const Tensor& v);
 
@@ -72,7 +73,7 @@ template <class F, class D>
 Tensor differentiate(const F& f, const Tensor& x, const Tensor& v, const D& d) {
   const bool outer = grad_enabled();
   const EnableGrad recorded;
-  const Tensor variable = function_variable(x, outer), y = f(variable);
+  const Tensor variable = outer ? connected_variable(x) : leaf_variable(x), y = f(variable);
   return d(y, variable, outer ? outer_graph(y, variable, v) : GraphFlags{});
 }
 }  // namespace detail

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/option.hpp"
 #include "fit/tensor.hpp"
 
 /// Checks derivatives against central differences, in float64.
@@ -35,20 +36,21 @@ class TensorFunction {
 
 /// What check_gradients() compares, and how closely.
 struct GradCheckOptions {
-  GradCheckOptions() {}
-  int order = 1;  ///< 2: the gradients are differentiated as well, by the inputs and by what came in from outside
-  /// Compares each entry of the Jacobian, d output / d input, on a line of its own, to be read by hand: for small
-  /// functions, of order 1.
-  bool jacobian = false;
-  double eps = 1e-6;  ///< the step of the central differences
+  /// 1 checks the gradients. 2 also differentiates them, by the inputs and by the incoming gradients.
+  FIT_OPTION(int, order) = 1;
+  /// Compares each entry of the Jacobian, d output / d input, and prints one line for each: for small functions,
+  /// order 1.
+  FIT_OPTION(bool, jacobian) = false;
+  FIT_OPTION(double, eps) = 1e-6;  ///< The step of the central differences.
   /// A derivative is right where |analytic - numeric| <= atol + rtol max(|analytic|, |numeric|).
-  double rtol = 1e-5, atol = 1e-7;
-  /// Up to so many elements of an input are checked one by one; a larger one is checked along random directions.
-  std::int64_t full_up_to = 512;
-  /// How many directions.
-  int directions = 8;
-  std::uint64_t seed = 0;          ///< of the cotangents and directions
-  std::vector<std::string> names;  ///< of the inputs in the report; "input 0", "input 1" … where not given
+  FIT_OPTION(double, rtol) = 1e-5;
+  FIT_OPTION(double, atol) = 1e-7;  ///< The absolute tolerance: see rtol.
+  /// An input of up to this many elements is checked element by element, a larger one along random directions.
+  FIT_OPTION(std::int64_t, full_up_to) = 512;
+  FIT_OPTION(int, directions) = 8;      ///< The number of random directions.
+  FIT_OPTION(std::uint64_t, seed) = 0;  ///< The seed of the cotangents and directions.
+  /// The names of the inputs in the report; "input 0", "input 1" … where not given.
+  FIT_OPTION(std::vector<std::string>, names);
 };
 
 /// What was compared, input by input.

@@ -158,7 +158,10 @@ class ObserverList;
 
 /// What a thread is observed by, and what it is in: a chain on its stack, the newest first (ThreadState::observed).
 struct ObserverLink {
-  explicit ObserverLink(Observer* watching, bool is_muted = false) : observer(watching), muted(is_muted) { link(); }
+  struct Told {};
+  explicit ObserverLink(Observer* watching) : observer(watching) { link(); }
+  /// While the observer is being told something.
+  ObserverLink(Observer* watching, Told) : observer(watching), muted(true) { link(); }
   ObserverLink(LayerCall* of, ObserverList* of_layer) : call(of), attached(of_layer) { link(); }
   ObserverLink() : adjoint(true) { link(); }
   /// Takes itself out, wherever it is in the chain.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fit/graph.hpp"
+#include "fit/option.hpp"
 #include "fit/random.hpp"
 #include "fit/tensor.hpp"
 
@@ -252,11 +253,11 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 /// The two features of a head that are rotated together as pair i, of D: (2i, 2i + 1), or (i, i + D/2).
 enum class RotaryLayout { interleaved, half_split };
 struct RotaryOptions {
-  RotaryOptions() {}
-  RotaryLayout layout = RotaryLayout::half_split;
-  std::int64_t features = -1;  ///< how many of the W features are rotated, whole heads; the rest is copied. -1: all
-  std::int64_t offset = 0;     ///< the position of the first row
-  bool inverse = false;        ///< rotate back
+  FIT_OPTION(RotaryLayout, layout) = RotaryLayout::half_split;  ///< Which features turn together.
+  /// How many of the W features are rotated, whole heads; the rest is copied. -1: all.
+  FIT_OPTION(std::int64_t, features) = -1;
+  FIT_OPTION(std::int64_t, offset) = 0;  ///< The position of the first row.
+  FIT_OPTION(bool, inverse) = false;     ///< Rotates back.
 };
 /// Rotary positions (Su et al. 2021): x [..., T, W] is heads of D features side by side. Pair i of a head at position t
 /// is rotated by the angle a whose cos and sin are table[offset + t][i]: (x cos a - y sin a, x sin a + y cos a). The
@@ -381,11 +382,10 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& operands);
 // ---- convolutions and pools: sliding windows over the last one or two axes ------------------------------------------
 /// The same along each axis that the windows slide along.
 struct ConvOptions {
-  ConvOptions() {}
-  std::int64_t stride = 1;    ///< elements from window to window
-  std::int64_t padding = 0;   ///< zeros before and after the axis
-  std::int64_t dilation = 1;  ///< from element to element within a window
-  std::int64_t groups = 1;    ///< of channels, each with outputs of its own
+  FIT_OPTION(std::int64_t, stride) = 1;    ///< The distance from window to window, in elements.
+  FIT_OPTION(std::int64_t, padding) = 0;   ///< The number of zeros before and after the axis.
+  FIT_OPTION(std::int64_t, dilation) = 1;  ///< The distance from element to element within a window.
+  FIT_OPTION(std::int64_t, groups) = 1;    ///< The number of groups of channels, each with outputs of its own.
 };
 /// x [N, C, L] and weight [O, C / groups, K]: [N, O, M], M = floor((L + 2 padding - dilation (K - 1) - 1) / stride) +
 /// 1, y[n][o][m] = bias[o] + sum of weight[o][c][k] x[n][c][m stride + k dilation - padding]. bias is [O] or undefined.
@@ -394,9 +394,9 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, co
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
 /// How the windows of a pool lie.
 struct PoolOptions {
-  PoolOptions() {}
-  std::int64_t stride = 0;   ///< from window to window; 0: as wide as the window
-  std::int64_t padding = 0;  ///< at most half a window, which counts for nothing in a maximum and as zeros in a mean
+  FIT_OPTION(std::int64_t, stride) = 0;  ///< The distance from window to window; 0: the width of the window.
+  /// At most half a window. Padding has no effect on a maximum, and counts as zeros in a mean.
+  FIT_OPTION(std::int64_t, padding) = 0;
 };
 /// The largest, or the mean, of each window of `size` along the last axis (x [N, C, L]), or of size x size along the
 /// last two (x [N, C, H, W]). The gradient of a maximum goes to the first of equals.

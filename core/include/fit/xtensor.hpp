@@ -29,11 +29,13 @@ template <class T>
 class SharedElements;
 }
 
-// What xtensor computes an expression into that reads the elements it is assigned to.
+#ifndef DOXYGEN
+// The temporary of an xtensor expression that reads the elements to which it is assigned.
 template <class T>
 struct xt::temporary_container<fit::detail::SharedElements<T>> {
   using type = xt::uvector<std::remove_const_t<T>>;
 };
+#endif
 
 /// Tensors and xtensor, both ways:
 ///

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "fit/attention_recording.hpp"
+#include "fit/option.hpp"
 
 /// A page that shows all heads of a run, for any browser: one file, which opens from the disk and asks for nothing
 /// else.
@@ -10,12 +11,11 @@ namespace fit::plot {
 
 /// What attention_page() may take.
 struct AttentionPageOptions {
-  AttentionPageOptions() {}
-  /// More queries or keys than this are shown in blocks: of neighbouring keys the sum, of neighbouring queries the
-  /// mean, so that what a query gives still adds up to 1.
-  std::int64_t max_tokens = 512;
-  /// The page must not be larger. Weights take a byte each, before compression.
-  std::size_t max_bytes = std::size_t{256} << 20;
+  /// More queries or keys than this are shown in blocks: the sum of neighbouring keys, and the mean of neighbouring
+  /// queries, so that the weights of a query still add up to 1.
+  FIT_OPTION(std::int64_t, max_tokens) = 512;
+  /// The largest size of the page. Each weight takes a byte, before compression.
+  FIT_OPTION(std::size_t, max_bytes) = std::size_t{256} << 20;
 };
 
 /// The page as HTML: thumbnails of all layers and heads, a large view of one as a matrix or as lines between tokens,

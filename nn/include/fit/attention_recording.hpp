@@ -6,14 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "fit/option.hpp"
 #include "fit/tensor.hpp"
 
 /// Attention weights of a run, to be looked at: of which layer, at which step, behind which mask, between which tokens.
 ///
 ///     AttentionRecording recording;
-///     AttentionRecordOptions o;
-///     o.queries = words;
-///     recording.add("encoder.self_attn", weights, o);
+///     recording.add("encoder.self_attn", weights, AttentionRecordOptions().queries(words));
 ///     plot::write_attention_page("out/attention.html", recording);   // fit/attention_page.hpp
 namespace fit {
 
@@ -22,18 +21,18 @@ enum class AttentionKind { self, cross };
 
 /// What is known of the weights that are added.
 struct AttentionRecordOptions {
-  AttentionRecordOptions() {}
-  std::int64_t step = 0;     ///< of the training
-  std::int64_t element = 0;  ///< of the batch: the one that is kept
-  AttentionKind kind = AttentionKind::self;
-  /// What AttentionOptions had: the mask (true = attend), causal and window. They tell the pairs that could not attend
-  /// from those that did not.
-  Tensor mask;
-  bool causal = false;
-  std::int64_t window = 0;
-  /// Names of the queries and of the keys. In self-attention one list serves both: the queries are then the last of
-  /// the keys. Positions are shown where there are none.
-  std::vector<std::string> queries, keys;
+  FIT_OPTION(std::int64_t, step) = 0;                     ///< The step of the training.
+  FIT_OPTION(std::int64_t, element) = 0;                  ///< The element of the batch that is kept.
+  FIT_OPTION(AttentionKind, kind) = AttentionKind::self;  ///< Self- or cross-attention.
+  /// The mask that attention had (true = attend). Mask, causal and window tell the pairs that could not attend from
+  /// those that did not.
+  FIT_OPTION(Tensor, mask);
+  FIT_OPTION(bool, causal) = false;      ///< Whether attention was causal: see mask.
+  FIT_OPTION(std::int64_t, window) = 0;  ///< The window that attention had: see mask.
+  /// The names of the queries; positions are shown where there are none.
+  FIT_OPTION(std::vector<std::string>, queries);
+  /// The names of the keys. In self-attention one list serves both: the queries are then the last of the keys.
+  FIT_OPTION(std::vector<std::string>, keys);
 };
 
 /// The weights of one layer in one call.

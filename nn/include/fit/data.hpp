@@ -10,15 +10,14 @@
 #include <vector>
 
 #include "fit/dist.hpp"
+#include "fit/option.hpp"
 #include "fit/random.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
 /// Data for training: examples, batches of them, and the order in which they come.
 ///
-///     data::LoaderOptions o;
-///     o.batch_size = 32, o.shuffle = true;
-///     data::DataLoader loader(data::TensorDataset({x, y}), o);
+///     data::DataLoader loader(data::TensorDataset({x, y}), data::LoaderOptions().batch_size(32).shuffle());
 ///     for (int epoch = 0; epoch < 10; ++epoch)
 ///       for (const data::Batch& batch : loader) loss(net(batch[0]), batch[1]).backward();
 namespace fit::data {
@@ -145,15 +144,14 @@ enum class Collated { whole, own };
 
 /// How a DataLoader goes through its dataset.
 struct LoaderOptions {
-  LoaderOptions() {}
-  std::int64_t batch_size = 1;
-  bool shuffle = false;
-  bool drop_last = false;  ///< leaves out a last batch that is smaller
-  Sampler sampler;         ///< instead of shuffle
-  Collate collate = stack_collate;
-  Collated collated = Collated::whole;
-  int prefetch = 0;                   ///< batches that a thread of its own prepares ahead; 0: none
-  std::optional<std::uint64_t> seed;  ///< of the order; else the default generator's
+  FIT_OPTION(std::int64_t, batch_size) = 1;          ///< The examples of a batch.
+  FIT_OPTION(bool, shuffle) = false;                 ///< Draws a new order in each epoch.
+  FIT_OPTION(bool, drop_last) = false;               ///< Leaves out a last batch that is smaller.
+  FIT_OPTION(Sampler, sampler);                      ///< Gives the order, instead of shuffle.
+  FIT_OPTION(Collate, collate) = stack_collate;      ///< Makes a batch of examples.
+  FIT_OPTION(Collated, collated) = Collated::whole;  ///< Which examples collate is given at once.
+  FIT_OPTION(int, prefetch) = 0;                     ///< Batches that a further thread prepares ahead; 0: none.
+  FIT_OPTION(std::optional<std::uint64_t>, seed);    ///< The seed of the order; else the default generator's.
 };
 
 /// Batches of a dataset. Each range-for is one epoch, in an order that depends on (seed, epoch) alone: prefetching and

@@ -9,6 +9,7 @@
 #include "fit/hooks.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/optim.hpp"
+#include "fit/option.hpp"
 
 /// Data-parallel training: every rank has the whole model and a part of each batch, and the gradients are summed over
 /// the ranks while backward() runs. A training loop needs three lines for it; the Trainer has them.
@@ -30,10 +31,9 @@ enum class Missing : bool { zero, error };
 
 /// How gradients travel among ranks.
 struct DataParallelOptions {
-  DataParallelOptions() {}
-  std::size_t bucket_bytes = std::size_t{1} << 20;  ///< gradients that travel together
-  Overlap overlap = Overlap::yes;
-  Missing missing = Missing::zero;
+  FIT_OPTION(std::size_t, bucket_bytes) = std::size_t{1} << 20;  ///< The size of the gradients that travel together.
+  FIT_OPTION(Overlap, overlap) = Overlap::yes;                   ///< Whether they travel while backward() goes on.
+  FIT_OPTION(Missing, missing) = Missing::zero;                  ///< A parameter that a rank has no gradient of.
 };
 
 /// How the gradients of one rank have travelled. (World::bytes_sent() tells their bytes.)

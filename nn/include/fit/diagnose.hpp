@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fit/nn/layer.hpp"
+#include "fit/option.hpp"
 
 /// Why a model does not learn.
 ///
@@ -30,12 +31,12 @@ const char* name_of(Ailment a);  ///< "no gradient", "dead units", …
 
 /// From where on diagnose() finds something wrong.
 struct DiagnoseOptions {
-  DiagnoseOptions() {}
-  double vanishing = 1e-8;    ///< Adam's eps: steps become smaller than the learning rate from there on
-  double exploding = 1e3;     ///< a gradient above this, by its root mean square
-  double dead = 0.25;         ///< the share of a ReLU's units from which on they are a finding
-  double saturated = 0.5;     ///< the share of a softmax's rows from which on they are one
-  double one_weight = 0.999;  ///< a row whose largest weight is above that counts as saturated
+  /// A gradient vanishes below this: Adam's eps, below which steps become smaller than the learning rate.
+  FIT_OPTION(double, vanishing) = 1e-8;
+  FIT_OPTION(double, exploding) = 1e3;     ///< A gradient explodes above this root mean square.
+  FIT_OPTION(double, dead) = 0.25;         ///< The fraction of dead units from which a ReLU is reported.
+  FIT_OPTION(double, saturated) = 0.5;     ///< The fraction of saturated rows from which a softmax is reported.
+  FIT_OPTION(double, one_weight) = 0.999;  ///< A row is saturated if its largest weight is above this.
 };
 
 /// One thing that may be wrong.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "fit/nn/layer.hpp"
+#include "fit/option.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
@@ -14,10 +15,9 @@ namespace fit {
 
 /// What graph_to_dot() draws.
 struct GraphToDotOptions {
-  GraphToDotOptions() {}
-  /// With more nodes than this, layers are drawn as one node each: the largest that keep to it. What is too large even
-  /// so is cut off behind those that are nearest to the loss, and a node says how many there are more.
-  std::int64_t max_nodes = 200;
+  /// With more nodes than this, layers are drawn as one node each: the largest that keep to it. If there are still too
+  /// many, only the nodes nearest to the loss are drawn, and a node says how many more there are.
+  FIT_OPTION(std::int64_t, max_nodes) = 200;
 };
 
 /// Operations with the shapes of their results, parameters with their names and shapes, and arrows from what is read to

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "fit/optim.hpp"
+#include "fit/option.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
@@ -17,14 +18,13 @@ enum class LineSearch {
 
 /// The options of LBFGS.
 struct LBFGSOptions {
-  LBFGSOptions() {}
-  double lr = 1;                    ///< times the direction; with strong_wolfe the first length that is tried
-  std::int64_t max_iter = 20;       ///< steps along a direction, in each step()
-  std::int64_t max_eval = 0;        ///< calls of the closure, in each step(); max_iter * 5 / 4 if 0
-  double tolerance_grad = 1e-7;     ///< it ends where no gradient is larger
-  double tolerance_change = 1e-9;   ///< and where a step changes no parameter, or the loss, by more
-  std::int64_t history_size = 100;  ///< steps whose gradients the estimate is made of
-  LineSearch line_search_fn = LineSearch::none;  ///< how far to go
+  FIT_OPTION(double, lr) = 1;               ///< The factor of the direction; with strong_wolfe the first length tried.
+  FIT_OPTION(std::int64_t, max_iter) = 20;  ///< The steps along a direction, in each step().
+  FIT_OPTION(std::int64_t, max_eval) = 0;   ///< The calls of the closure, in each step(); max_iter * 5 / 4 if 0.
+  FIT_OPTION(double, tolerance_grad) = 1e-7;     ///< It ends where no gradient is larger.
+  FIT_OPTION(double, tolerance_change) = 1e-9;   ///< It ends where a step changes no parameter, or the loss, by more.
+  FIT_OPTION(std::int64_t, history_size) = 100;  ///< The steps whose gradients make the estimate of the curvature.
+  FIT_OPTION(LineSearch, line_search_fn) = LineSearch::none;  ///< How far to go.
 };
 
 /// Newton's method with a Hessian that is estimated from the last gradients (Liu & Nocedal 1989): for a few thousand

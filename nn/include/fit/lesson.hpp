@@ -4,6 +4,7 @@
 #include <string>
 
 #include "fit/attention_recording.hpp"
+#include "fit/option.hpp"
 #include "fit/plot.hpp"
 
 /// A program as a page that one reads like a notebook: prose, the code that ran, what it printed, its figures, its
@@ -30,9 +31,9 @@ namespace fit {
 
 /// Where a Lesson goes.
 struct LessonOptions {
-  LessonOptions() {}
-  std::string title = "";   ///< of the window; the first heading if empty
-  std::string source = "";  ///< the program's text; if empty, the file in which the Lesson is made is read
+  FIT_OPTION(std::string, title);  ///< The title of the window; the first heading if empty.
+  /// The text of the program; if empty, the file in which the Lesson is made is read.
+  FIT_OPTION(std::string, source);
 };
 
 /// While one lives, what std::cout and printf print is kept for the page, and still printed. One at a time.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/option.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
@@ -192,9 +193,9 @@ class GroupedOptimizer : public Optimizer {
   Options& options(std::size_t group = 0);
   const Options& options(std::size_t group = 0) const;
   /// As Optimizer has it.
-  double lr(std::size_t group = 0) const override { return options(group).lr; }
+  double lr(std::size_t group = 0) const override { return options(group).lr(); }
   /// As Optimizer has it.
-  void set_lr(std::size_t group, double lr) override { options(group).lr = lr; }
+  void set_lr(std::size_t group, double lr) override { options(group).lr(lr); }
   using Optimizer::set_lr;
 
  protected:
@@ -213,12 +214,14 @@ class GroupedOptimizer : public Optimizer {
   std::vector<Options> options_;
 };
 
-/// The options of SGD, whose formula names them.
+/// The options of SGD: see its formula.
 struct SGDOptions {
-  SGDOptions() {}
-  double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false;  ///< needs momentum, and no dampening
-  bool maximize = false;
+  FIT_OPTION(double, lr) = 1e-3;         ///< The learning rate.
+  FIT_OPTION(double, momentum) = 0;      ///< The decay of the average of gradients m; 0: no average.
+  FIT_OPTION(double, dampening) = 0;     ///< The part of each gradient that does not reach m.
+  FIT_OPTION(double, weight_decay) = 0;  ///< The decay of the parameters, added to the gradients.
+  FIT_OPTION(bool, nesterov) = false;    ///< Nesterov's momentum: needs momentum, and no dampening.
+  FIT_OPTION(bool, maximize) = false;    ///< Goes up instead of down.
 };
 
 /// g += weight_decay p;  m = momentum m + (1 - dampening) g, at first g;  p -= lr m, with Nesterov lr (g + momentum m).
@@ -228,12 +231,15 @@ class SGD final : public GroupedOptimizer<SGDOptions> {
   SGD(const Parameters& parameters, double lr, double momentum);
 };
 
-/// The options of Adam, whose formula names them.
+/// The options of Adam: see its formula.
 struct AdamOptions {
-  AdamOptions() {}
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  bool amsgrad = false;
-  bool maximize = false;
+  FIT_OPTION(double, lr) = 1e-3;         ///< The learning rate.
+  FIT_OPTION(double, beta1) = 0.9;       ///< The decay of the average of gradients.
+  FIT_OPTION(double, beta2) = 0.999;     ///< The decay of the average of squared gradients.
+  FIT_OPTION(double, eps) = 1e-8;        ///< Added to the root in the denominator.
+  FIT_OPTION(double, weight_decay) = 0;  ///< The decay of the parameters, added to the gradients.
+  FIT_OPTION(bool, amsgrad) = false;     ///< Divides by the largest average of squares so far.
+  FIT_OPTION(bool, maximize) = false;    ///< Goes up instead of down.
 };
 
 /// Kingma & Ba 2015; AMSGrad: Reddi et al. 2018. In step t, with g += weight_decay p first:
@@ -244,12 +250,15 @@ class Adam final : public GroupedOptimizer<AdamOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
-/// The options of AdamW, whose formula names them.
+/// The options of AdamW: see its formula.
 struct AdamWOptions {
-  AdamWOptions() {}
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
-  bool amsgrad = false;
-  bool maximize = false;
+  FIT_OPTION(double, lr) = 1e-3;            ///< The learning rate.
+  FIT_OPTION(double, beta1) = 0.9;          ///< The decay of the average of gradients.
+  FIT_OPTION(double, beta2) = 0.999;        ///< The decay of the average of squared gradients.
+  FIT_OPTION(double, eps) = 1e-8;           ///< Added to the root in the denominator.
+  FIT_OPTION(double, weight_decay) = 1e-2;  ///< The decay of the parameters, beside the gradients.
+  FIT_OPTION(bool, amsgrad) = false;        ///< Divides by the largest average of squares so far.
+  FIT_OPTION(bool, maximize) = false;       ///< Goes up instead of down.
 };
 
 /// Adam with decay apart from the averages (Loshchilov & Hutter 2019): p *= 1 - lr weight_decay takes the place of
@@ -259,12 +268,16 @@ class AdamW final : public GroupedOptimizer<AdamWOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
-/// The options of NAdam, whose formula names them.
+/// The options of NAdam: see its formula.
 struct NAdamOptions {
-  NAdamOptions() {}
-  double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3;
-  bool decoupled_weight_decay = false;  ///< as AdamW's
-  bool maximize = false;
+  FIT_OPTION(double, lr) = 2e-3;                     ///< The learning rate.
+  FIT_OPTION(double, beta1) = 0.9;                   ///< The decay of the average of gradients.
+  FIT_OPTION(double, beta2) = 0.999;                 ///< The decay of the average of squared gradients.
+  FIT_OPTION(double, eps) = 1e-8;                    ///< Added to the root in the denominator.
+  FIT_OPTION(double, weight_decay) = 0;              ///< The decay of the parameters, added to the gradients.
+  FIT_OPTION(double, momentum_decay) = 4e-3;         ///< How fast the momentum of the formula rises to beta1.
+  FIT_OPTION(bool, decoupled_weight_decay) = false;  ///< Applies weight_decay as AdamW does.
+  FIT_OPTION(bool, maximize) = false;                ///< Goes up instead of down.
 };
 
 /// Adam with Nesterov's momentum (Dozat 2016). m and v as Adam's, mu(t) = beta1 (1 - 0.96^(t momentum_decay) / 2):
@@ -275,12 +288,15 @@ class NAdam final : public GroupedOptimizer<NAdamOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
-/// The options of RAdam, whose formula names them.
+/// The options of RAdam: see its formula.
 struct RAdamOptions {
-  RAdamOptions() {}
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  bool decoupled_weight_decay = false;  ///< as AdamW's
-  bool maximize = false;
+  FIT_OPTION(double, lr) = 1e-3;                     ///< The learning rate.
+  FIT_OPTION(double, beta1) = 0.9;                   ///< The decay of the average of gradients.
+  FIT_OPTION(double, beta2) = 0.999;                 ///< The decay of the average of squared gradients.
+  FIT_OPTION(double, eps) = 1e-8;                    ///< Added to the root in the denominator.
+  FIT_OPTION(double, weight_decay) = 0;              ///< The decay of the parameters, added to the gradients.
+  FIT_OPTION(bool, decoupled_weight_decay) = false;  ///< Applies weight_decay as AdamW does.
+  FIT_OPTION(bool, maximize) = false;                ///< Goes up instead of down.
 };
 
 /// Rectified Adam (Liu et al. 2020). m and v as Adam's; R = 2 / (1 - beta2) - 1, r = R - 2 t beta2^t / (1 - beta2^t).
@@ -292,11 +308,14 @@ class RAdam final : public GroupedOptimizer<RAdamOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
-/// The options of Adamax, whose formula names them.
+/// The options of Adamax: see its formula.
 struct AdamaxOptions {
-  AdamaxOptions() {}
-  double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  bool maximize = false;
+  FIT_OPTION(double, lr) = 2e-3;         ///< The learning rate.
+  FIT_OPTION(double, beta1) = 0.9;       ///< The decay of the average of gradients.
+  FIT_OPTION(double, beta2) = 0.999;     ///< The decay of the average of squared gradients.
+  FIT_OPTION(double, eps) = 1e-8;        ///< Added to the root in the denominator.
+  FIT_OPTION(double, weight_decay) = 0;  ///< The decay of the parameters, added to the gradients.
+  FIT_OPTION(bool, maximize) = false;    ///< Goes up instead of down.
 };
 
 /// Adam by the largest gradient (Kingma & Ba 2015). m as Adam's; u = max(beta2 u, |g| + eps);
@@ -306,12 +325,15 @@ class Adamax final : public GroupedOptimizer<AdamaxOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
-/// The options of RMSprop, whose formula names them.
+/// The options of RMSprop: see its formula.
 struct RMSpropOptions {
-  RMSpropOptions() {}
-  double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
-  bool centered = false;
-  bool maximize = false;
+  FIT_OPTION(double, lr) = 1e-2;         ///< The learning rate.
+  FIT_OPTION(double, alpha) = 0.99;      ///< The decay of the average of squared gradients.
+  FIT_OPTION(double, eps) = 1e-8;        ///< Added to the root in the denominator.
+  FIT_OPTION(double, weight_decay) = 0;  ///< The decay of the parameters, added to the gradients.
+  FIT_OPTION(double, momentum) = 0;      ///< The decay of the average of gradients m; 0: no average.
+  FIT_OPTION(bool, centered) = false;    ///< Subtracts the squared average of gradients from that of squares.
+  FIT_OPTION(bool, maximize) = false;    ///< Goes up instead of down.
 };
 
 /// Hinton 2012; centred: Graves 2013. With g += weight_decay p first: v = alpha v + (1 - alpha) g^2;
@@ -321,11 +343,14 @@ class RMSprop final : public GroupedOptimizer<RMSpropOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
-/// The options of Adagrad, whose formula names them.
+/// The options of Adagrad: see its formula.
 struct AdagradOptions {
-  AdagradOptions() {}
-  double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
-  bool maximize = false;
+  FIT_OPTION(double, lr) = 1e-2;                      ///< The learning rate.
+  FIT_OPTION(double, lr_decay) = 0;                   ///< How fast the rate falls with the steps.
+  FIT_OPTION(double, weight_decay) = 0;               ///< The decay of the parameters, added to the gradients.
+  FIT_OPTION(double, initial_accumulator_value) = 0;  ///< Where the sum of squares begins.
+  FIT_OPTION(double, eps) = 1e-10;                    ///< Added to the root in the denominator.
+  FIT_OPTION(bool, maximize) = false;                 ///< Goes up instead of down.
 };
 
 /// Duchi et al. 2011. With g += weight_decay p first: s += g^2, from initial_accumulator_value on;
@@ -335,11 +360,13 @@ class Adagrad final : public GroupedOptimizer<AdagradOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
-/// The options of Lion, whose formula names them.
+/// The options of Lion: see its formula.
 struct LionOptions {
-  LionOptions() {}
-  double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
-  bool maximize = false;
+  FIT_OPTION(double, lr) = 1e-4;         ///< The learning rate.
+  FIT_OPTION(double, beta1) = 0.9;       ///< The decay of the average of gradients.
+  FIT_OPTION(double, beta2) = 0.99;      ///< The decay of the average of squared gradients.
+  FIT_OPTION(double, weight_decay) = 0;  ///< The decay of the parameters, beside the gradients.
+  FIT_OPTION(bool, maximize) = false;    ///< Goes up instead of down.
 };
 
 /// Chen et al. 2023: p -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay p);  m = beta2 m + (1 - beta2) g.
@@ -349,11 +376,13 @@ class Lion final : public GroupedOptimizer<LionOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
-/// The options of Adadelta, whose formula names them.
+/// The options of Adadelta: see its formula.
 struct AdadeltaOptions {
-  AdadeltaOptions() {}
-  double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;
-  bool maximize = false;
+  FIT_OPTION(double, lr) = 1;            ///< The learning rate.
+  FIT_OPTION(double, rho) = 0.9;         ///< The decay of both averages.
+  FIT_OPTION(double, eps) = 1e-6;        ///< Added to the root in the denominator.
+  FIT_OPTION(double, weight_decay) = 0;  ///< The decay of the parameters, added to the gradients.
+  FIT_OPTION(bool, maximize) = false;    ///< Goes up instead of down.
 };
 
 /// Zeiler 2012. With g += weight_decay p first: v = rho v + (1 - rho) g^2;  d = sqrt(u + eps) / sqrt(v + eps) g;
@@ -363,13 +392,16 @@ class Adadelta final : public GroupedOptimizer<AdadeltaOptions> {
   using GroupedOptimizer::GroupedOptimizer;
 };
 
-/// The options of Adafactor, whose formula names them.
+/// The options of Adafactor: see its formula.
 struct AdafactorOptions {
-  AdafactorOptions() {}
-  double lr = 1e-2, beta2_decay = -0.8;
-  double eps1 = 0;  ///< 0: the rounding of the parameter's type (PyTorch: None)
-  double eps2 = 1e-3, d = 1, weight_decay = 0;
-  bool maximize = false;
+  FIT_OPTION(double, lr) = 1e-2;           ///< The learning rate.
+  FIT_OPTION(double, beta2_decay) = -0.8;  ///< The exponent of the averages' decay.
+  /// The least mean square of a gradient; 0: the eps of the parameter's type (PyTorch: None).
+  FIT_OPTION(double, eps1) = 0;
+  FIT_OPTION(double, eps2) = 1e-3;       ///< The least root mean square of a parameter, as the rate's factor.
+  FIT_OPTION(double, d) = 1;             ///< The root mean square above which an update is clipped.
+  FIT_OPTION(double, weight_decay) = 0;  ///< The decay of the parameters, beside the gradients.
+  FIT_OPTION(bool, maximize) = false;    ///< Goes up instead of down.
 };
 
 /// Shazeer & Stern 2018: of a matrix' squared gradients it keeps the means of rows and columns, a sum of sizes in place
@@ -395,18 +427,16 @@ enum class DecayEmbeddings : bool { no, yes };
 std::pair<Parameters, Parameters> split_by_decay(const nn::Layer& net,
                                                  DecayEmbeddings embeddings = DecayEmbeddings::yes);
 
-/// The same as groups for an optimiser, the second with weight_decay = 0. One that would be empty is left out.
+/// The same as groups for an optimiser, the second with weight_decay(0). One that would be empty is left out.
 ///
-///     optim::AdamWOptions options;
-///     options.lr = 3e-4;
-///     optim::AdamW optimizer(optim::decay_groups(net, options));
+///     optim::AdamW optimizer(optim::decay_groups(net, optim::AdamWOptions().lr(3e-4)));
 template <class Options>
 std::vector<Group<Options>> decay_groups(const nn::Layer& net, const Options& options,
                                          DecayEmbeddings embeddings = DecayEmbeddings::yes) {
   const auto [decayed, others] = split_by_decay(net, embeddings);
   std::vector<Group<Options>> groups;
   if (!decayed.named().empty()) groups.push_back({decayed, options});
-  if (!others.named().empty()) groups.push_back({others, options}), groups.back().options.weight_decay = 0;
+  if (!others.named().empty()) groups.push_back({others, options}), groups.back().options.weight_decay(0);
   return groups;
 }
 
@@ -436,7 +466,7 @@ std::vector<Group<Options>> with_rates(const std::vector<Group<Options>>& groups
     for (std::size_t i = 0; i < parts[g].size(); ++i) {
       if (parts[g][i].empty()) continue;
       divided.push_back({parts[g][i], groups[g].options});
-      if (i < rates.size()) divided.back().options.lr = rates[i].second;
+      if (i < rates.size()) divided.back().options.lr(rates[i].second);
     }
   return divided;
 }

@@ -7,14 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "fit/option.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
 /// Pictures of attention and of training: SVG and PNG files that any browser opens, and heat maps in the terminal.
 ///
-///     plot::heatmap(weights[0], {"Self-attention", words, words, "Key", "Query"}).save("out/attention.svg");
+///     const auto look = plot::Options().title("Self-attention").x(words).y(words).xlabel("Key").ylabel("Query");
+///     plot::heatmap(weights[0], look).save("out/attention.svg");
 ///     plot::histogram(model.named_parameters()).save("out/parameters.png");
-///     plot::print_heatmap(std::cout, weights[0], {"Self-attention", words, words});
+///     plot::print_heatmap(std::cout, weights[0], look);
 ///
 /// The origin is top left, queries go down, keys go right. The same input gives the same bytes. A file holds
 /// everything it needs: no script, no font, nothing from a network. Labels are UTF-8; what has no form in a PNG's
@@ -31,25 +33,19 @@ enum class Theme { light, dark };
 
 /// How a heat map looks. What is left out is chosen by the data.
 struct Options {
-  Options() {}
-  /// The words; the rest is set by name.
-  Options(std::string title, std::vector<std::string> x = {}, std::vector<std::string> y = {}, std::string xlabel = "",
-          std::string ylabel = "")
-      : title(std::move(title)),
-        x(std::move(x)),
-        y(std::move(y)),
-        xlabel(std::move(xlabel)),
-        ylabel(std::move(ylabel)) {}
-  std::string title = "";
-  std::vector<std::string> x = {}, y = {};  ///< names of the columns and of the rows; 0, 1, … if empty
-  std::string xlabel = "", ylabel = "";     ///< names of the axes
-  /// Values of the first and last colour; else the data's range, or for a diverging map the same on both sides of 0.
-  std::optional<double> vmin = {}, vmax = {};
-  std::optional<Colormap> colormap = {};  ///< viridis if not given; rdbu in a difference
-  std::optional<bool> annotate = {};      ///< the value in each cell; if not given: up to 12 rows and columns
-  bool colorbar = true;
-  std::string bar_label = "";  ///< name of the colour bar
-  Theme theme = Theme::light;
+  FIT_OPTION(std::string, title);           ///< The title above the map.
+  FIT_OPTION(std::vector<std::string>, x);  ///< The names of the columns; 0, 1, … if empty.
+  FIT_OPTION(std::vector<std::string>, y);  ///< The names of the rows; 0, 1, … if empty.
+  FIT_OPTION(std::string, xlabel);          ///< The name of the horizontal axis.
+  FIT_OPTION(std::string, ylabel);          ///< The name of the vertical axis.
+  /// The value of the first colour; else the data's smallest. A diverging map is the same on both sides of 0.
+  FIT_OPTION(std::optional<double>, vmin);
+  FIT_OPTION(std::optional<double>, vmax);        ///< The value of the last colour; else the data's largest.
+  FIT_OPTION(std::optional<Colormap>, colormap);  ///< viridis if not given; rdbu in a difference.
+  FIT_OPTION(std::optional<bool>, annotate);      ///< The value in each cell; if not given: up to 12 rows and columns.
+  FIT_OPTION(bool, colorbar) = true;              ///< Whether there is a colour bar.
+  FIT_OPTION(std::string, bar_label);             ///< The name of the colour bar.
+  FIT_OPTION(Theme, theme) = Theme::light;        ///< What the figure is drawn on.
 };
 
 class Drawing;
@@ -95,12 +91,13 @@ Figure difference(const Tensor& a, const Tensor& b, const Options& options = {})
 
 /// What token_lines() draws.
 struct TokenLinesOptions {
-  TokenLinesOptions() {}
-  std::string title = "";
-  std::vector<std::string> queries = {}, keys = {};  ///< names of the tokens; 0, 1, … if empty
-  std::string query_label = "Query", key_label = "Key";
-  double least = 0.01;  ///< weights below this share of the largest are not drawn
-  Theme theme = Theme::light;
+  FIT_OPTION(std::string, title);                  ///< The title above the lines.
+  FIT_OPTION(std::vector<std::string>, queries);   ///< The names of the queries; 0, 1, … if empty.
+  FIT_OPTION(std::vector<std::string>, keys);      ///< The names of the keys; 0, 1, … if empty.
+  FIT_OPTION(std::string, query_label) = "Query";  ///< The heading of the queries.
+  FIT_OPTION(std::string, key_label) = "Key";      ///< The heading of the keys.
+  FIT_OPTION(double, least) = 0.01;                ///< Weights below this fraction of the largest are not drawn.
+  FIT_OPTION(Theme, theme) = Theme::light;         ///< What the figure is drawn on.
 };
 
 /// Attention as lines from the queries, on the left, to the keys, on the right: the larger the weight, the stronger the
@@ -123,14 +120,13 @@ struct Curve {
 
 /// How lines() are drawn.
 struct LineOptions {
-  LineOptions() {}
-  /// The words; the rest is set by name.
-  LineOptions(std::string title, std::string xlabel, std::string ylabel)
-      : title(std::move(title)), xlabel(std::move(xlabel)), ylabel(std::move(ylabel)) {}
-  std::string title = "", xlabel = "", ylabel = "";
-  bool smooth = false;  ///< curves of 200 points and more turn pale, and their running mean is drawn over them
-  bool log_x = false, log_y = false;  ///< logarithmic axes; what is not positive is not drawn there
-  Theme theme = Theme::light;
+  FIT_OPTION(std::string, title);    ///< The title above the lines.
+  FIT_OPTION(std::string, xlabel);   ///< The name of the horizontal axis.
+  FIT_OPTION(std::string, ylabel);   ///< The name of the vertical axis.
+  FIT_OPTION(bool, smooth) = false;  ///< Curves of 200 points and more are pale, with their running mean over them.
+  FIT_OPTION(bool, log_x) = false;   ///< A logarithmic horizontal axis; numbers that are not positive are not drawn.
+  FIT_OPTION(bool, log_y) = false;   ///< A logarithmic vertical axis; numbers that are not positive are not drawn.
+  FIT_OPTION(Theme, theme) = Theme::light;  ///< What the figure is drawn on.
 };
 
 /// Curves with axes, and with a legend if there are labels: a training's loss, for instance. Throws Error if there is
@@ -139,15 +135,14 @@ Figure lines(const std::vector<Curve>& curves, const LineOptions& options = {});
 
 /// How histogram() is drawn.
 struct HistogramOptions {
-  HistogramOptions() {}
-  /// The words; the rest is set by name.
-  HistogramOptions(std::string title, std::string xlabel = "", std::string ylabel = "Count")
-      : title(std::move(title)), xlabel(std::move(xlabel)), ylabel(std::move(ylabel)) {}
-  std::string title = "", xlabel = "", ylabel = "Count";
-  std::optional<std::int64_t> bins = {};      ///< as the data have it if not given, at most 100
-  std::optional<double> low = {}, high = {};  ///< what is outside is not counted, and a note says so
-  bool log_y = false;                         ///< a logarithmic axis of counts
-  Theme theme = Theme::light;
+  FIT_OPTION(std::string, title);                 ///< The title above the bars.
+  FIT_OPTION(std::string, xlabel);                ///< The name of the axis of values.
+  FIT_OPTION(std::string, ylabel) = "Count";      ///< The name of the axis of counts.
+  FIT_OPTION(std::optional<std::int64_t>, bins);  ///< Chosen by the data if not given, at most 100.
+  FIT_OPTION(std::optional<double>, low);         ///< Smaller values are not counted, and a note says so.
+  FIT_OPTION(std::optional<double>, high);        ///< Larger values are not counted, and a note says so.
+  FIT_OPTION(bool, log_y) = false;                ///< A logarithmic axis of counts.
+  FIT_OPTION(Theme, theme) = Theme::light;        ///< What the figure is drawn on.
 };
 
 /// How often values occur, in bins of one width. As many bins as NumPy's "auto" gives: the more of Sturges' and of
@@ -160,11 +155,10 @@ Figure histogram(const StateDict& values, const HistogramOptions& options = {});
 
 /// How embedding_map() is drawn.
 struct EmbeddingMapOptions {
-  EmbeddingMapOptions() {}
-  std::string title = "";
-  std::vector<std::string> tokens = {};   ///< a name for each row; none are drawn if empty
-  std::vector<std::int64_t> groups = {};  ///< of each row, from 0: rows of a group share a colour
-  Theme theme = Theme::light;
+  FIT_OPTION(std::string, title);                 ///< The title above the points.
+  FIT_OPTION(std::vector<std::string>, tokens);   ///< A name for each row; no names are drawn if empty.
+  FIT_OPTION(std::vector<std::int64_t>, groups);  ///< The group of each row, from 0: rows of a group share a colour.
+  FIT_OPTION(Theme, theme) = Theme::light;        ///< What the figure is drawn on.
 };
 
 /// Embeddings (N, D) as points: their first two principal components, which are the two orthogonal directions of the

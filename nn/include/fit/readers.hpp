@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "fit/option.hpp"
 #include "fit/tensor.hpp"
 
 /// Readers for files of data. All throw FileError, with the file, the place, what was expected and what was found.
@@ -15,9 +16,8 @@ std::vector<std::string> read_lines(const std::string& path);
 
 /// What a file of read_csv() looks like.
 struct CsvOptions {
-  CsvOptions() {}
-  bool header = true;  ///< the first row names the columns
-  char delimiter = ',';
+  FIT_OPTION(bool, header) = true;    ///< The first row names the columns.
+  FIT_OPTION(char, delimiter) = ',';  ///< The character between two fields.
 };
 
 /// A table of text.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fit/optim.hpp"
+#include "fit/option.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
@@ -204,13 +205,15 @@ enum class Anneal { cos, linear };
 
 /// The options of OneCycleLR.
 struct OneCycleOptions {
-  OneCycleOptions() {}
-  double pct_start = 0.3;  ///< the share of the steps in which the rate rises
-  Anneal anneal_strategy = Anneal::cos;
-  double div_factor = 25, final_div_factor = 1e4;
-  bool three_phase = false;
-  bool cycle_momentum = false;  ///< whether the momentum (or beta1) moves against the rate (PyTorch: true)
-  double base_momentum = 0.85, max_momentum = 0.95;
+  FIT_OPTION(double, pct_start) = 0.3;                ///< The fraction of the steps in which the rate rises.
+  FIT_OPTION(Anneal, anneal_strategy) = Anneal::cos;  ///< The form of the rise and the fall.
+  FIT_OPTION(double, div_factor) = 25;                ///< The first rate is max_lr / div_factor.
+  FIT_OPTION(double, final_div_factor) = 1e4;         ///< The last rate is the first / final_div_factor.
+  FIT_OPTION(bool, three_phase) = false;              ///< Falls as slowly as it rises, and then to the last rate.
+  /// Whether the momentum (or beta1) moves against the rate (PyTorch: true).
+  FIT_OPTION(bool, cycle_momentum) = false;
+  FIT_OPTION(double, base_momentum) = 0.85;  ///< The momentum at the highest rate.
+  FIT_OPTION(double, max_momentum) = 0.95;   ///< The momentum at the first and last rate.
 };
 
 /// Smith & Topin 2017: from max_lr / div_factor up to max_lr and down to max_lr / div_factor / final_div_factor; in
@@ -264,15 +267,17 @@ class ChainedScheduler final : public Schedule {
 
 /// The options of ReduceLROnPlateau.
 struct PlateauOptions {
-  PlateauOptions() {}
-  enum class Mode { min, max } mode = Mode::min;  ///< whether a smaller or a larger number is better
-  double factor = 0.1;
-  std::int64_t patience = 10;  ///< so many steps without improvement are put up with
-  double threshold = 1e-4;
-  enum class Threshold { rel, abs } threshold_mode = Threshold::rel;  ///< of the best, or added to it
-  std::int64_t cooldown = 0;                                          ///< so many steps are not judged afterwards
-  double min_lr = 0;
-  double eps = 1e-8;  ///< a change of the rate that isn't larger is left
+  enum class Mode { min, max };       ///< Whether a smaller or a larger number is better.
+  enum class Threshold { rel, abs };  ///< Whether the threshold is a fraction of the best number, or added to it.
+
+  FIT_OPTION(Mode, mode) = Mode::min;                      ///< Whether a smaller or a larger number is better.
+  FIT_OPTION(double, factor) = 0.1;                        ///< The factor of the rate.
+  FIT_OPTION(std::int64_t, patience) = 10;                 ///< The steps without improvement that change nothing.
+  FIT_OPTION(double, threshold) = 1e-4;                    ///< A smaller change of the number is no improvement.
+  FIT_OPTION(Threshold, threshold_mode) = Threshold::rel;  ///< What the threshold is relative to.
+  FIT_OPTION(std::int64_t, cooldown) = 0;                  ///< The steps after a change that are not judged.
+  FIT_OPTION(double, min_lr) = 0;                          ///< The lowest rate.
+  FIT_OPTION(double, eps) = 1e-8;                          ///< The rate stays if it would change by no more.
 };
 
 /// Times factor when a number, mostly the loss of validation, has not improved for patience steps.

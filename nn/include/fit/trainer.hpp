@@ -17,15 +17,14 @@
 #include "fit/data_parallel.hpp"
 #include "fit/dist.hpp"
 #include "fit/optim.hpp"
+#include "fit/option.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/training_page.hpp"
 
 /// A training loop, and the pieces it is made of, which serve a loop of one's own as well.
 ///
-///     TrainerOptions o;
-///     o.steps = 2000, o.out = "out/names";
 ///     const auto loss = [&](const data::Batch& b) { return nn::cross_entropy(model(b[0]), b[1]); };
-///     Trainer trainer(model, optimizer, loader, loss, o);
+///     Trainer trainer(model, optimizer, loader, loss, TrainerOptions().steps(2000).out("out/names"));
 ///     trainer.schedule(schedule).validation([&] { return validation_loss(model); }, 200);
 ///     trainer.run();
 namespace fit {
@@ -130,29 +129,29 @@ class InterruptGuard {
 
 /// The options of a Trainer.
 struct TrainerOptions {
-  TrainerOptions() {}
-  std::int64_t steps = 1000;
+  FIT_OPTION(std::int64_t, steps) = 1000;  ///< The steps of the whole training.
   /// A folder for last.safetensors, previous.safetensors (what last.safetensors was before), best.safetensors,
   /// metrics.jsonl, loss.svg, and training.html, a page that redraws itself while the training runs
   /// (fit/training_page.hpp). Empty: nothing is written. What the folder holds of another training is kept as
   /// earlier.safetensors when this one first saves; one of more steps than this one's is an Error.
-  std::string out = "";
-  std::string title = "Training";  ///< of that page
-  bool resume = false;             ///< go on from out/last.safetensors, if it is there
-  std::int64_t accumulate = 1;     ///< batches to a step: the mean of their losses is what it lowers
-  std::int64_t log_every = 1;      ///< steps from one line of metrics to the next
-  std::int64_t save_every = 0;     ///< steps from one last.safetensors to the next; 0: after each validation
-  double save_minutes = 5;         ///< it is also written after so long without; 0: not by time
-  double clip_norm = 0;            ///< of all gradients together; 0: none
-  DType autocast = float32;        ///< bfloat16: losses and validations are computed under Autocast (fit/autocast.hpp)
-  int patience = 0;                ///< validations without progress that end the training; 0: none does (else it must
-                                   ///< have a validation)
-  double min_delta = 0;            ///< what counts as progress
-  Display display = Display::automatic;
-  /// Among several ranks: how gradients travel, and whether each keeps but its part of the optimiser's averages
-  /// (Optimizer::shard()).
-  dist::DataParallelOptions parallel;
-  bool shard_optimizer = false;
+  FIT_OPTION(std::string, out);
+  FIT_OPTION(std::string, title) = "Training";  ///< The title of that page.
+  FIT_OPTION(bool, resume) = false;             ///< Goes on from out/last.safetensors, if it is there.
+  FIT_OPTION(std::int64_t, accumulate) = 1;     ///< The batches of a step, which lowers the mean of their losses.
+  FIT_OPTION(std::int64_t, log_every) = 1;      ///< The steps from one line of metrics to the next.
+  FIT_OPTION(std::int64_t, save_every) = 0;     ///< Steps between two last.safetensors; 0: after each validation.
+  FIT_OPTION(double, save_minutes) = 5;         ///< It is also saved after so long without; 0: not by time.
+  FIT_OPTION(double, clip_norm) = 0;            ///< The largest norm of all gradients together; 0: no clipping.
+  /// bfloat16: losses and validations are computed under Autocast (fit/autocast.hpp).
+  FIT_OPTION(DType, autocast) = float32;
+  /// The training ends after so many validations without progress; 0: never. Else it needs a validation.
+  FIT_OPTION(int, patience) = 0;
+  FIT_OPTION(double, min_delta) = 0;                  ///< The least change that counts as progress.
+  FIT_OPTION(Display, display) = Display::automatic;  ///< Where progress is shown.
+  /// How gradients travel among several ranks.
+  FIT_OPTION(dist::DataParallelOptions, parallel);
+  /// Whether each of several ranks keeps its part of the optimiser's averages only (Optimizer::shard()).
+  FIT_OPTION(bool, shard_optimizer) = false;
 };
 
 /// How a training ended.
@@ -244,7 +243,7 @@ class Trainer {
   double weight_of(const data::Batch& batch, const data::DataLoader& loader) const;
   double validation_loss(data::DataLoader& loader);
   bool interrupted() const { return parallel_ ? interrupted_ : InterruptGuard::interrupted(); }
-  bool writes() const { return world_.rank() == 0 && !options_.out.empty(); }
+  bool writes() const { return world_.rank() == 0 && !options_.out().empty(); }
   void validate();
   void look();
   void save(const char* name);
@@ -255,11 +254,11 @@ class Trainer {
   std::string cause_in(const data::Batch& batch) const;
   bool late() const;
   bool due(std::int64_t every) const {
-    return every > 0 && (checkpoint_.step % every == 0 || checkpoint_.step == options_.steps);
+    return every > 0 && (checkpoint_.step % every == 0 || checkpoint_.step == options_.steps());
   }
   bool over() const;
   void finish(ProgressBar& bar, TrainerResult::End end);
-  std::string path(const char* name) const { return options_.out + '/' + name; }
+  std::string path(const char* name) const { return options_.out() + '/' + name; }
 
   nn::Layer& model_;
   optim::Optimizer& optimizer_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fit/attention_recording.hpp"
+#include "fit/option.hpp"
 #include "fit/plot.hpp"
 
 /// A page that redraws itself while a training runs. The Trainer writes one; in a loop of one's own:
@@ -28,12 +29,11 @@ using TrainingRow = std::map<std::string, double>;
 
 /// What a TrainingPage says, and how often.
 struct TrainingPageOptions {
-  TrainingPageOptions() {}
-  std::string title = "Training";
-  std::int64_t steps = 0;  ///< of the whole training; 0: not known
-  /// From one write to the next, at least; and writing takes at most 1 % of the time. 0: each row is written.
-  double seconds_between = 1;
-  std::vector<TrainingRow> before = {};  ///< what a training that goes on has had
+  FIT_OPTION(std::string, title) = "Training";  ///< The title of the page.
+  FIT_OPTION(std::int64_t, steps) = 0;          ///< The steps of the whole training; 0: not known.
+  /// The least seconds from one write to the next; writing takes at most 1 % of the time. 0: each row is written.
+  FIT_OPTION(double, seconds_between) = 1;
+  FIT_OPTION(std::vector<TrainingRow>, before);  ///< The rows of a resumed training so far.
 };
 
 /// The page of one training.

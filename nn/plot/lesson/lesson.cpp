@@ -55,9 +55,10 @@ std::string source_of(const std::string& name) {
 
 struct Lesson::State {
   State(std::string page_path, const LessonOptions& options, const std::string& file)
-      : path(std::move(page_path)), title(options.title) {
+      : path(std::move(page_path)), title(options.title()) {
     bool any = false;
-    for (plot::SourceCell& cell : plot::source_cells(file, options.source.empty() ? source_of(file) : options.source)) {
+    for (plot::SourceCell& cell :
+         plot::source_cells(file, options.source().empty() ? source_of(file) : options.source())) {
       any = any || !cell.prose.empty();
       try {
         std::string prose = plot::prose_html(cell.prose, headings);

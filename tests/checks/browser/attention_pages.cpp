@@ -42,19 +42,11 @@ void training(const std::string& folder) {
   padding[{0, range(7)}] = false;
   const Tensor all = ones({9, 9}, boolean);
   for (const std::int64_t step : {0, 10, 100, 900}) {
-    AttentionRecordOptions o;
-    o.step = step;
-    o.mask = padding;
-    o.queries = source;
+    auto o = AttentionRecordOptions().step(step).mask(padding).queries(source);
     recording.add("encoder.self_attn", weights(4, 9, 9, step, logical_and(all, padding)), o);
-    AttentionRecordOptions causal;
-    causal.step = step;
-    causal.causal = true;
-    causal.queries = target;
+    const auto causal = AttentionRecordOptions().step(step).causal().queries(target);
     recording.add("decoder.self_attn", weights(4, 4, 4, step, tril(ones({4, 4}, boolean))), causal);
-    o.kind = AttentionKind::cross;
-    o.queries = target;
-    o.keys = source;
+    o.kind(AttentionKind::cross).queries(target).keys(source);
     recording.add("decoder.cross_attn", weights(4, 4, 9, step, logical_and(ones({4, 9}, boolean), padding)), o);
   }
   plot::write_attention_page(folder + "/training.html", recording);
@@ -86,10 +78,7 @@ void hostile(const std::string& folder) {
   w[{1, 5}] = 0;
   AttentionRecording recording;
   recording.title = "</title><script>alert(4)</script>";
-  AttentionRecordOptions o;
-  o.causal = true;
-  o.queries = names;
-  recording.add("<img src=x onerror=alert(5)>", w, o);
+  recording.add("<img src=x onerror=alert(5)>", w, AttentionRecordOptions().causal().queries(names));
   plot::write_attention_page(folder + "/hostile.html", recording);
 }
 
@@ -133,12 +122,12 @@ void large(const std::string& path, std::int64_t layers, std::int64_t heads, std
   AttentionRecording recording;
   recording.title = "A language model";
   const auto text = words("the quick brown fox jumps over the lazy dog while rain falls softly on an old tin roof");
-  AttentionRecordOptions o;
-  o.causal = true;
-  for (std::int64_t i = 0; i < n; ++i) o.queries.push_back(text[static_cast<std::size_t>(i) % text.size()]);
+  std::vector<std::string> tokens;
+  for (std::int64_t i = 0; i < n; ++i) tokens.push_back(text[static_cast<std::size_t>(i) % text.size()]);
+  auto o = AttentionRecordOptions().causal().queries(tokens);
   for (const std::int64_t step : steps)
     for (std::int64_t layer = 0; layer < layers; ++layer) {
-      o.step = step;
+      o.step(step);
       recording.add("h." + std::to_string(layer) + ".attn", trained_like(heads, n, layer, step), o);
     }
   plot::write_attention_page(path, recording);

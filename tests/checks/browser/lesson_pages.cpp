@@ -40,9 +40,10 @@ int main(int argc, char** argv) {
   ///
   /// A small map, whose cells are elements, and a large one, which is an image.
   lesson.cell();
-  plot::Options options("Values", {"a", "b", "c", "<script>alert(1)</script>", "e"}, {"p", "q", "r", "s"});
+  const auto options =
+      plot::Options().title("Values").x({"a", "b", "c", "<script>alert(1)</script>", "e"}).y({"p", "q", "r", "s"});
   lesson.figure(plot::heatmap(values(), options), "A caption & more");
-  lesson.figure(plot::heatmap(broadcast_to(linspace(0, 1, 100), {80, 100}), {"Large"}));
+  lesson.figure(plot::heatmap(broadcast_to(linspace(0, 1, 100), {80, 100}), plot::Options().title("Large")));
   lesson.figure(plot::heads(values().reshape({2, 2, 5})));
 
   /// ## What fails

@@ -18,16 +18,11 @@ plot::TrainingRow row(int step) {
 }
 
 void trained(const std::string& out) {
-  nn::GPTOptions o;
-  o.vocab_size = 8, o.context_length = 8, o.num_layers = 1, o.num_heads = 2, o.d_model = 8;
-  nn::GPT model(o);
+  nn::GPT model(nn::GPTOptions().vocab_size(8).context_length(8).num_layers(1).num_heads(2).d_model(8));
   optim::AdamW optimizer(model.named_parameters(), 1e-2);
   const data::TensorDataset windows({randint(0, 8, {32, 9})});
-  data::LoaderOptions batches;
-  batches.batch_size = 8;
-  data::DataLoader loader(windows, batches);
-  TrainerOptions t;
-  t.steps = 12, t.out = out, t.title = "A small GPT", t.display = Display::none;
+  data::DataLoader loader(windows, data::LoaderOptions().batch_size(8));
+  const auto t = TrainerOptions().steps(12).out(out).title("A small GPT").display(Display::none);
   Trainer trainer(
       model, optimizer, loader,
       [&](const data::Batch& b) {
@@ -53,10 +48,7 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string folder = argv[1];
   {
-    plot::TrainingPageOptions o;
-    o.title = "</title><script>alert(2)</script>";
-    o.steps = 40;
-    o.seconds_between = 0;
+    const auto o = plot::TrainingPageOptions().title("</title><script>alert(2)</script>").steps(40).seconds_between(0);
     plot::TrainingPage page(folder + "/training.html", o);
     AttentionRecording recording;
     int step = 0;

@@ -8,6 +8,7 @@
 #include "fit/nn/kv_cache.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
+#include "fit/option.hpp"
 
 /// Attention layers. They project, and pass on to the functions of fit/attention.hpp, where AttentionMasks (a mask, or
 /// with it a bias, causality, a window) is explained. Inputs are (B, S, features). Each layer can be called in two
@@ -107,19 +108,22 @@ class Unpadding {
 
 /// The options of MultiHeadAttention.
 struct MultiHeadAttentionOptions {
-  MultiHeadAttentionOptions() {}
-  double dropout = 0.1;                      ///< of the weights, in training
-  bool bias = true;                          ///< whether the four projections have one
-  std::optional<bool> qkv_bias;              ///< the same for w_q, w_k and w_v; as `bias` if not given
-  std::optional<std::int64_t> kdim, vdim;    ///< features of key and value; d_model if not given
-  std::optional<std::int64_t> num_kv_heads;  ///< fewer heads of keys and values than queries; num_heads if not given
-  bool causal = false;                       ///< every call is causal
+  FIT_OPTION(double, dropout) = 0.1;              ///< The dropout of the weights, in training.
+  FIT_OPTION(bool, bias) = true;                  ///< Whether the four projections have a bias.
+  FIT_OPTION(std::optional<bool>, qkv_bias);      ///< The same for w_q, w_k and w_v; `bias` if not given.
+  FIT_OPTION(std::optional<std::int64_t>, kdim);  ///< The features of the key; d_model if not given.
+  FIT_OPTION(std::optional<std::int64_t>, vdim);  ///< The features of the value; d_model if not given.
+  /// The heads of keys and values, which may be fewer than those of queries; num_heads if not given.
+  FIT_OPTION(std::optional<std::int64_t>, num_kv_heads);
+  FIT_OPTION(bool, causal) = false;  ///< Makes every call causal.
   /// Above 1 the weights become more alike, below 1 less.
-  double temperature = 1.0;
-  std::optional<double> scale;  ///< in place of 1 / (sqrt(d_k) temperature)
-  /// One more key and value behind the others, which every query sees: trained ones, bias_k and bias_v; zeros, behind
-  /// those. The weights have columns for them. Not with alibi, and not with a cache.
-  bool add_bias_kv = false, add_zero_attn = false;
+  FIT_OPTION(double, temperature) = 1.0;
+  FIT_OPTION(std::optional<double>, scale);  ///< The factor of the scores, instead of 1 / (sqrt(d_k) temperature).
+  /// Appends a trained key and value, bias_k and bias_v, which every query sees. The weights have a column for them.
+  /// Not with alibi, and not with a cache.
+  FIT_OPTION(bool, add_bias_kv) = false;
+  /// Appends a key and value of zeros, after those of add_bias_kv; otherwise the same.
+  FIT_OPTION(bool, add_zero_attn) = false;
 };
 
 /// Attention in several heads side by side (Vaswani et al. 2017):
@@ -256,10 +260,7 @@ class CausalSelfAttention final : public detail::AroundMultiHead<CausalSelfAtten
   AttentionResult operator()(const Tensor& x, ReturnAttention) const { return forward_with_weights(x); }
 
  private:
-  static AttentionMasks causal(AttentionMasks masks) {
-    masks.causal = true;
-    return masks;
-  }
+  static AttentionMasks causal(AttentionMasks masks) { return masks.causal(true); }
 };
 
 }  // namespace fit::nn

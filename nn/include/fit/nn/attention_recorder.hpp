@@ -6,12 +6,11 @@
 
 #include "fit/attention_recording.hpp"
 #include "fit/nn/layer.hpp"
+#include "fit/option.hpp"
 
 /// Records the weights of every attention layer inside a model, which knows nothing of it.
 ///
-///     nn::AttentionRecorderOptions o;
-///     o.every = 50;
-///     nn::AttentionRecorder recorder(model, o);
+///     nn::AttentionRecorder recorder(model, nn::AttentionRecorderOptions().every(50));
 ///     for (int step = 0; step <= 1000; ++step) {
 ///       recorder.step(step);
 ///       …                                          // the training as it was
@@ -23,13 +22,13 @@ namespace fit::nn {
 
 /// What an AttentionRecorder keeps.
 struct AttentionRecorderOptions {
-  AttentionRecorderOptions() {}
-  std::int64_t every = 1;    ///< steps from one that is recorded to the next: those that it divides
-  std::int64_t element = 0;  ///< of the batch; a batch that is smaller is not recorded
-  std::int64_t calls = 1;    ///< of a layer, in one step: a cache makes many of them, and so do batches to a step
-  /// What records may take. Where it is not enough, every other step is forgotten and `every` doubled, so that the
-  /// whole of a training stays in view; what does not fit within one step is left out.
-  std::size_t max_bytes = std::size_t{256} << 20;
+  FIT_OPTION(std::int64_t, every) = 1;    ///< Records the steps that this divides.
+  FIT_OPTION(std::int64_t, element) = 0;  ///< The element of the batch; a batch that is smaller is not recorded.
+  /// The calls of a layer that are recorded in one step: a cache makes many of them, and so do batches to a step.
+  FIT_OPTION(std::int64_t, calls) = 1;
+  /// The largest size of the records. Where it is not enough, every other step is forgotten and `every` doubled, so
+  /// that the whole training stays in view; what does not fit within one step is left out.
+  FIT_OPTION(std::size_t, max_bytes) = std::size_t{256} << 20;
 };
 
 /// While one lives, calls of the model's layers are recorded under their dotted names: weights of each head, before

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "fit/nn/transformer.hpp"
+#include "fit/option.hpp"
 
 /// The encoder of Devlin et al. 2018, which sees a text from both sides. Its trained weights: bert_names() in
 /// fit/nn/weights.hpp.
@@ -10,14 +11,14 @@ namespace fit::nn {
 
 /// As BERT was trained: exact GELU, norms behind the sums, with an eps of 1e-12.
 struct BERTOptions : TransformerLayerOptions {
-  BERTOptions() {
-    activation = Activation::gelu;
-    eps = 1e-12;
-  }
-  std::int64_t vocab_size = 0;
-  std::int64_t max_length = 512;
-  std::int64_t num_layers = 0;
-  std::int64_t num_segments = 2;  ///< first and second text
+  BERTOptions() { activation(Activation::gelu).eps(1e-12); }
+
+  FIT_OPTION(std::int64_t, vocab_size) = 0;    ///< The number of tokens.
+  FIT_OPTION(std::int64_t, max_length) = 512;  ///< The longest text.
+  FIT_OPTION(std::int64_t, num_layers) = 0;    ///< The number of encoder layers.
+  FIT_OPTION(std::int64_t, num_segments) = 2;  ///< The number of segments: first and second text.
+  FIT_INHERITED_OPTIONS(TransformerLayerOptions, d_model, num_heads, hidden, dropout, activation, norm_first, bias,
+                        num_kv_heads, eps, final_norm)
 };
 
 /// ids [B, T] to vectors [B, T, d_model]: encoder(norm(word(ids) + position(0 … T - 1) + segment(segments))).

@@ -7,6 +7,7 @@
 #include "fit/nn/dropout.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
+#include "fit/option.hpp"
 
 namespace fit::nn {
 
@@ -21,11 +22,10 @@ const char* name_of(Activation a);  ///< "relu", "gelu", …
 
 /// The options of FeedForward.
 struct FeedForwardOptions {
-  FeedForwardOptions() {}
-  Activation activation = Activation::relu;
-  double dropout = 0;        ///< of the result, in training
-  double inner_dropout = 0;  ///< of what the activation gives, in training
-  bool bias = true;
+  FIT_OPTION(Activation, activation) = Activation::relu;  ///< The function between the two projections.
+  FIT_OPTION(double, dropout) = 0;                        ///< The dropout of the result, in training.
+  FIT_OPTION(double, inner_dropout) = 0;                  ///< The dropout of the activation's result, in training.
+  FIT_OPTION(bool, bias) = true;                          ///< Whether the projections have a bias.
 };
 
 /// proj(activation(fc(x))): [..., d_model] -> [..., d_model] by way of `hidden` features, each position on its own.

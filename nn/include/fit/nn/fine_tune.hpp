@@ -4,15 +4,14 @@
 #include <vector>
 
 #include "fit/nn/layer.hpp"
+#include "fit/option.hpp"
 #include "fit/state_dict.hpp"
 
 /// Training that goes on from weights that are there: a few small matrices beside the frozen ones (LoRA), or some of
 /// the parameters, by their names. Rates of their own by name: optim::with_rates().
 ///
 ///     nn::load_weights(gpt, "gpt.safetensors");
-///     nn::LoraOptions o;
-///     o.rank = 8, o.alpha = 16, o.layers = {"h.*.attn.qkv"};
-///     nn::add_lora(gpt, o);
+///     nn::add_lora(gpt, nn::LoraOptions().rank(8).alpha(16).layers({"h.*.attn.qkv"}));
 ///     optim::AdamW optimizer(gpt.named_parameters(), 1e-3);  // changes what is not frozen
 ///     …
 ///     save_safetensors("adapter.safetensors", nn::lora_state_dict(gpt));  // a thousandth of the model, say
@@ -36,10 +35,10 @@ void unfreeze(Layer& layer, const std::vector<std::string>& patterns);
 
 /// The options of add_lora().
 struct LoraOptions {
-  LoraOptions() {}
-  std::int64_t rank = 8;                    ///< of B A
-  double alpha = 16;                        ///< B A is multiplied by alpha / rank
-  std::vector<std::string> layers = {"*"};  ///< the Linear layers that match one of these patterns, as freeze() does
+  FIT_OPTION(std::int64_t, rank) = 8;  ///< The rank of B A.
+  FIT_OPTION(double, alpha) = 16;      ///< B A is multiplied by alpha / rank.
+  /// The patterns of the Linear layers that are changed, as those of freeze().
+  FIT_OPTION(std::vector<std::string>, layers) = {"*"};
 };
 
 /// LoRA (Hu et al. 2021): freezes the model and gives the weight W [out, in] of each Linear that is asked for two

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "fit/option.hpp"
 #include "fit/random.hpp"
 #include "fit/tensor.hpp"
 
@@ -18,17 +19,16 @@ using Tokens = std::vector<std::int64_t>;
 
 /// How the next token is chosen from logits. What is stated applies in this order.
 struct SamplingOptions {
-  SamplingOptions() {}
   /// Tokens that the sequence has already become less likely: a positive logit is divided by this, a negative one
   /// multiplied (Keskar et al. 2019).
-  double repetition_penalty = 1;
-  /// What logits are divided by; 0 chooses the likeliest token.
-  double temperature = 1;
-  /// Only the k likeliest are drawn from; 0: all.
-  std::int64_t top_k = 0;
-  /// Only the likeliest are drawn from, as many as it takes for their probabilities to sum to this (Holtzman et al.
-  /// 2020); always at least one.
-  double top_p = 1;
+  FIT_OPTION(double, repetition_penalty) = 1;
+  /// The divisor of the logits; 0 chooses the likeliest token.
+  FIT_OPTION(double, temperature) = 1;
+  /// Draws from the k likeliest only; 0: from all.
+  FIT_OPTION(std::int64_t, top_k) = 0;
+  /// Draws from the likeliest only, as many as it takes for their probabilities to sum to this (Holtzman et al. 2020);
+  /// always at least one.
+  FIT_OPTION(double, top_p) = 1;
 };
 
 /// The next token from logits [V], given the sequence so far. `uniform` is a random number in [0, 1).
@@ -42,13 +42,13 @@ enum class PastContext { error, slide };
 
 /// The options of generate().
 struct GenerateOptions : SamplingOptions {
-  GenerateOptions() {}
-  std::int64_t max_new_tokens = 0;
-  PastContext past_context = PastContext::error;
-  Tokens stop_tokens;              ///< a row ends behind one of these
-  Generator* generator = nullptr;  ///< the default one if null
-  /// Of the keys and values that are kept: the model's unless given. bfloat16 takes half the room of float32.
-  std::optional<DType> cache_dtype;
+  FIT_OPTION(std::int64_t, max_new_tokens) = 0;                ///< The most tokens that are appended to a row.
+  FIT_OPTION(PastContext, past_context) = PastContext::error;  ///< When the sequence outgrows the context.
+  FIT_OPTION(Tokens, stop_tokens);                             ///< A row ends behind one of these.
+  FIT_OPTION(Generator*, generator) = nullptr;  ///< The source of random numbers; the default one if null.
+  /// The type of the keys and values in the cache; the model's if not given. bfloat16 takes half the memory of float32.
+  FIT_OPTION(std::optional<DType>, cache_dtype);
+  FIT_INHERITED_OPTIONS(SamplingOptions, repetition_penalty, temperature, top_k, top_p)
 };
 
 /// What follows each prompt: up to max_new_tokens tokens, the stop token (if one came) last. Prompts may differ in
@@ -61,12 +61,12 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
 
 /// The options of beam_search().
 struct BeamOptions {
-  BeamOptions() {}
-  std::int64_t num_beams = 4;
-  std::int64_t max_length = 0;  ///< of a result, the end token counted
-  std::int64_t begin = 0, end = 0;
+  FIT_OPTION(std::int64_t, num_beams) = 4;   ///< The hypotheses that are followed.
+  FIT_OPTION(std::int64_t, max_length) = 0;  ///< The longest result, with the end token.
+  FIT_OPTION(std::int64_t, begin) = 0;       ///< The token that a result begins with.
+  FIT_OPTION(std::int64_t, end) = 0;         ///< The token that ends a result.
   /// Hypotheses are compared by log probability / length^this: 0 favours short ones, above 1 long ones.
-  double length_penalty = 1;
+  FIT_OPTION(double, length_penalty) = 1;
 };
 
 /// A sequence that beam_search() has found.

@@ -15,6 +15,7 @@
 #include "fit/nn/linear.hpp"
 #include "fit/nn/norm.hpp"
 #include "fit/ops.hpp"
+#include "fit/option.hpp"
 
 /// A transformer that has a decoder only (Radford et al. 2019), with the names of GPT-2's parameters: wte, wpe,
 /// h.0.ln_1, h.0.attn.qkv, h.0.attn.proj, h.0.ln_2, h.0.mlp.fc, h.0.mlp.proj, ln_f, head.
@@ -32,24 +33,24 @@ const char* name_of(Positions p);  ///< "none", "learned", …
 
 /// What a GPT is made of; sizes without a default must be set.
 struct GPTOptions {
-  GPTOptions() {}
-  std::int64_t vocab_size = 0;
-  std::int64_t context_length = 0;  ///< the longest sequence
-  std::int64_t num_layers = 0;
-  std::int64_t num_heads = 0;
-  std::int64_t d_model = 0;
-  double dropout = 0;             ///< of embeddings, attention weights and what is added to the residual stream
-  bool bias = true;               ///< whether projections and norms have one
-  std::int64_t num_kv_heads = 0;  ///< fewer heads of keys and values than queries; num_heads if 0
-  Positions positions = Positions::learned;
-  bool tie_weights = true;  ///< the head is the table of embeddings
-  std::int64_t hidden = 0;  ///< features within the feed-forward layer; 4 d_model if 0
-  Activation activation = Activation::gelu_tanh;
-  RotaryLayout rotary_layout = RotaryLayout::half_split;
-  double rotary_base = 10000;
-  std::int64_t window = 0;  ///< how many positions back one sees, itself among them; 0: all
-  /// Whether backward() computes each block again in place of keeping what it computed: see checkpoint().
-  bool checkpoint_blocks = false;
+  FIT_OPTION(std::int64_t, vocab_size) = 0;      ///< The number of tokens.
+  FIT_OPTION(std::int64_t, context_length) = 0;  ///< The longest sequence.
+  FIT_OPTION(std::int64_t, num_layers) = 0;      ///< The number of blocks.
+  FIT_OPTION(std::int64_t, num_heads) = 0;       ///< The heads of the queries.
+  FIT_OPTION(std::int64_t, d_model) = 0;         ///< The features of a token.
+  FIT_OPTION(double, dropout) = 0;               ///< Of embeddings, attention weights and additions to the residual.
+  FIT_OPTION(bool, bias) = true;                 ///< Whether projections and norms have a bias.
+  /// The heads of keys and values, which may be fewer than those of queries; num_heads if 0.
+  FIT_OPTION(std::int64_t, num_kv_heads) = 0;
+  FIT_OPTION(Positions, positions) = Positions::learned;       ///< How the model knows positions.
+  FIT_OPTION(bool, tie_weights) = true;                        ///< The head is the table of embeddings.
+  FIT_OPTION(std::int64_t, hidden) = 0;                        ///< The hidden features of the MLP; 4 d_model if 0.
+  FIT_OPTION(Activation, activation) = Activation::gelu_tanh;  ///< The activation of the MLP.
+  FIT_OPTION(RotaryLayout, rotary_layout) = RotaryLayout::half_split;  ///< For Positions::rotary.
+  FIT_OPTION(double, rotary_base) = 10000;                             ///< For Positions::rotary.
+  FIT_OPTION(std::int64_t, window) = 0;  ///< How many positions back a position sees, with itself; 0: all.
+  /// Computes each block again in backward(), instead of keeping its results: see checkpoint().
+  FIT_OPTION(bool, checkpoint_blocks) = false;
 };
 
 /// Causal self-attention with one projection for queries, keys and values: x (B, T, d_model) -> (B, T, d_model).
@@ -97,9 +98,7 @@ class GPTBlock final : public UnaryLayer {
 /// The model. Weights start normal with standard deviation 0.02, those that write to the residual stream (proj) with
 /// 0.02 / sqrt(2 num_layers), biases at 0.
 ///
-///     nn::GPTOptions o;
-///     o.vocab_size = 65, o.context_length = 64, o.num_layers = o.num_heads = 4, o.d_model = 128;
-///     nn::GPT gpt(o);
+///     nn::GPT gpt(nn::GPTOptions().vocab_size(65).context_length(64).num_layers(4).num_heads(4).d_model(128));
 ///     gpt.loss(ids, targets).backward();
 class GPT final : public Layer {
   GPTOptions options_;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/int8.hpp"
 #include "fit/observer.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"

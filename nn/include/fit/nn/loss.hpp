@@ -4,14 +4,13 @@
 #include <string>
 
 #include "fit/nn/layer.hpp"
+#include "fit/option.hpp"
 
 /// Losses: as functions, and as layers that hold their options. Formulas, names and defaults are PyTorch's; where a
 /// choice differs, it is stated. Weights are converted to the input's type, and are constants to every derivative.
 /// Options are set by name:
 ///
-///     nn::CrossEntropyOptions o;
-///     o.ignore_index = padding, o.reduction = nn::Reduction::sum;
-///     nn::cross_entropy(logits, targets, o)
+///     nn::cross_entropy(logits, targets, nn::CrossEntropyOptions().ignore_index(padding).label_smoothing(0.1))
 namespace fit::nn {
 
 /// What becomes of the losses of the elements or rows. The mean is what every loss begins with.
@@ -22,12 +21,11 @@ enum class Reduction { mean, sum, none };
 
 /// The options of cross_entropy().
 struct CrossEntropyOptions {
-  CrossEntropyOptions() {}
-  std::int64_t ignore_index = -100;  ///< rows with this target count for nothing
-  Reduction reduction = Reduction::mean;
-  double label_smoothing = 0;  ///< so much of each target is spread evenly over all classes
-  Tensor weight = {};          ///< of the classes, [C]
-  int class_axis = -1;         ///< where logits have the classes; 1: as PyTorch has them
+  FIT_OPTION(std::int64_t, ignore_index) = -100;       ///< Rows with this target do not count.
+  FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< What becomes of the losses of the rows.
+  FIT_OPTION(double, label_smoothing) = 0;  ///< The part of each target that is spread evenly over all classes.
+  FIT_OPTION(Tensor, weight);               ///< The weights of the classes, [C].
+  FIT_OPTION(int, class_axis) = -1;         ///< The axis of the classes in logits; 1 is PyTorch's.
 };
 
 /// lse(logits) - logits[target] of each row, -ln of the probability that softmax gives to the target: logits [..., C],
@@ -40,11 +38,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 
 /// The options of nll_loss().
 struct NLLOptions {
-  NLLOptions() {}
-  std::int64_t ignore_index = -100;
-  Reduction reduction = Reduction::mean;
-  Tensor weight = {};   ///< of the classes, [C]
-  int class_axis = -1;  ///< as CrossEntropyOptions'
+  FIT_OPTION(std::int64_t, ignore_index) = -100;       ///< Rows with this target do not count.
+  FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< What becomes of the losses of the rows.
+  FIT_OPTION(Tensor, weight);                          ///< The weights of the classes, [C].
+  FIT_OPTION(int, class_axis) = -1;                    ///< The axis of the classes in input; 1 is PyTorch's.
 };
 
 /// -input[target] of each row: what cross_entropy is, after log_softmax.
@@ -54,9 +51,8 @@ Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& op
 
 /// The options of binary_cross_entropy().
 struct BCEOptions {
-  BCEOptions() {}
-  Tensor weight = {};  ///< of the elements; broadcasts to the input's shape
-  Reduction reduction = Reduction::mean;
+  FIT_OPTION(Tensor, weight);  ///< The weights of the elements; broadcasts to the input's shape.
+  FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< What becomes of the losses of the elements.
 };
 
 /// -(target ln(input) + (1 - target) ln(1 - input)), the logarithms cut off at -100. Throws Error for an input outside
@@ -65,10 +61,9 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCE
 
 /// The options of binary_cross_entropy_with_logits().
 struct BCEWithLogitsOptions {
-  BCEWithLogitsOptions() {}
-  Tensor weight = {};      ///< of the elements; broadcasts to the input's shape
-  Tensor pos_weight = {};  ///< of the ones among the targets; broadcasts to the input's shape
-  Reduction reduction = Reduction::mean;
+  FIT_OPTION(Tensor, weight);      ///< The weights of the elements; broadcasts to the input's shape.
+  FIT_OPTION(Tensor, pos_weight);  ///< The weights of the ones among the targets; broadcasts to the input's shape.
+  FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< What becomes of the losses of the elements.
 };
 
 /// The same of sigmoid(logits), without overflow:
@@ -78,10 +73,9 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 
 /// The options of focal_loss().
 struct FocalOptions {
-  FocalOptions() {}
-  double alpha = 0.25;  ///< weight of the ones, 1 - alpha that of the zeros; negative: both 1
-  double gamma = 2;
-  Reduction reduction = Reduction::mean;
+  FIT_OPTION(double, alpha) = 0.25;  ///< The weight of the ones; zeros have 1 - alpha. Negative: both have 1.
+  FIT_OPTION(double, gamma) = 2;     ///< The exponent of 1 - p_t; 0 is the weighted cross entropy.
+  FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< What becomes of the losses of the elements.
 };
 
 /// Lin et al. 2017: -alpha_t (1 - p_t)^gamma ln(p_t), p_t = sigmoid(logits) where the target is 1, 1 - sigmoid(logits)
@@ -99,9 +93,8 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = 
 
 /// The options of smooth_l1_loss().
 struct SmoothL1Options {
-  SmoothL1Options() {}
-  double beta = 1;  ///< 0: l1_loss
-  Reduction reduction = Reduction::mean;
+  FIT_OPTION(double, beta) = 1;                        ///< Where the square becomes a line; 0 is l1_loss.
+  FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< What becomes of the losses of the elements.
 };
 
 /// With d = |input - target|: d^2 / (2 beta) where d < beta, else d - beta / 2.
@@ -109,9 +102,8 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1O
 
 /// The options of huber_loss().
 struct HuberOptions {
-  HuberOptions() {}
-  double delta = 1;
-  Reduction reduction = Reduction::mean;
+  FIT_OPTION(double, delta) = 1;                       ///< Where the square becomes a line.
+  FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< What becomes of the losses of the elements.
 };
 
 /// With d = |input - target|: d^2 / 2 where d <= delta, else delta (d - delta / 2).
@@ -119,9 +111,8 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions&
 
 /// The options of kl_div().
 struct KLDivOptions {
-  KLDivOptions() {}
-  bool log_target = false;  ///< targets are logarithms, too
-  Reduction reduction = Reduction::mean;
+  FIT_OPTION(bool, log_target) = false;                ///< The targets are logarithms, too.
+  FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< What becomes of the losses of the elements.
 };
 
 /// target (ln(target) - input) of each element, the input being logarithms of probabilities. The mean is over elements;
@@ -130,9 +121,8 @@ Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& opt
 
 /// The options of cosine_embedding_loss().
 struct CosineEmbeddingOptions {
-  CosineEmbeddingOptions() {}
-  double margin = 0;
-  Reduction reduction = Reduction::mean;
+  FIT_OPTION(double, margin) = 0;                      ///< A cosine up to this costs nothing where the target is -1.
+  FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< What becomes of the losses of the rows.
 };
 
 /// a, b [..., C] and targets [...] of 1 and -1. With c the cosine between the rows: 1 - c where the target is 1,
@@ -194,13 +184,9 @@ template <class Self, class Options, auto function>
 class WeightedLossOf : public LossOf<Self, Options, function> {
  public:
   explicit WeightedLossOf(const Options& options = {})
-      : LossOf<Self, Options, function>(options), weight(options.weight) {}
+      : LossOf<Self, Options, function>(options), weight(options.weight()) {}
   /// With the weights as they are now.
-  Options options() const override {
-    Options o = LossOf<Self, Options, function>::options();
-    o.weight = weight;
-    return o;
-  }
+  Options options() const override { return LossOf<Self, Options, function>::options().weight(weight); }
   /// As Layer has it.
   void fields(Fields& f) override { f.of(static_cast<Self&>(*this), "weight", std::tie(weight)); }
 
@@ -221,13 +207,9 @@ struct BCELoss final : WeightedLossOf<BCELoss, BCEOptions, binary_cross_entropy>
 struct BCEWithLogitsLoss final
     : WeightedLossOf<BCEWithLogitsLoss, BCEWithLogitsOptions, binary_cross_entropy_with_logits> {
   explicit BCEWithLogitsLoss(const BCEWithLogitsOptions& options = {})
-      : WeightedLossOf(options), pos_weight(options.pos_weight) {}
+      : WeightedLossOf(options), pos_weight(options.pos_weight()) {}
   /// With the weights as they are now.
-  BCEWithLogitsOptions options() const override {
-    BCEWithLogitsOptions o = WeightedLossOf::options();
-    o.pos_weight = pos_weight;
-    return o;
-  }
+  BCEWithLogitsOptions options() const override { return WeightedLossOf::options().pos_weight(pos_weight); }
   FIT_FIELDS(weight, pos_weight)
 
   Buffer pos_weight;

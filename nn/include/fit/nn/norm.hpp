@@ -4,14 +4,14 @@
 #include <string>
 
 #include "fit/nn/layer.hpp"
+#include "fit/option.hpp"
 
 namespace fit::nn {
 
 /// The options of LayerNorm.
 struct LayerNormOptions {
-  LayerNormOptions() {}
-  double eps = 1e-5;
-  bool bias = true;
+  FIT_OPTION(double, eps) = 1e-5;  ///< Added to the variance.
+  FIT_OPTION(bool, bias) = true;   ///< Whether there is a bias.
 };
 
 /// (x - mean) / sqrt(var + eps) * weight + bias over the last axis, which has `size` elements: x [..., C] -> [..., C].

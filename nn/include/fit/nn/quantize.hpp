@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "fit/nn/layer.hpp"
+#include "fit/option.hpp"
 
 /// Weights in 8 bits, for inference: a quarter of the memory, and generation as fast as it can be read.
 ///
@@ -20,9 +21,10 @@ namespace fit::nn {
 
 /// The options of quantize_().
 struct Int8WeightOnlyOptions {
-  Int8WeightOnlyOptions() {}
-  std::int64_t group_size = 0;              ///< neighbours in a row that share a scale: 32, 64, 128, or 0 for a row
-  std::vector<std::string> layers = {"*"};  ///< the Linear and Embedding layers that match one of these patterns
+  /// The neighbours in a row that share a scale: 32, 64, 128, or 0 for a row.
+  FIT_OPTION(std::int64_t, group_size) = 0;
+  /// The patterns of the Linear and Embedding layers that are quantized.
+  FIT_OPTION(std::vector<std::string>, layers) = {"*"};
 };
 
 /// Turns the weights of Linear and Embedding layers into int8 with scales (quantize() in fit/int8.hpp says how), as

@@ -4,16 +4,16 @@
 #include <vector>
 
 #include "fit/nn/layer.hpp"
+#include "fit/option.hpp"
 
 namespace fit::nn {
 
 /// The options of LSTM and GRU.
 struct RecurrentOptions {
-  RecurrentOptions() {}
-  std::int64_t num_layers = 1;  ///< one above the other: each reads the outputs of the one below
-  bool bias = true;             ///< whether there are bias_ih and bias_hh
-  double dropout = 0;           ///< of the outputs of all layers but the last
-  bool bidirectional = false;   ///< each layer reads from the end to the beginning, too
+  FIT_OPTION(std::int64_t, num_layers) = 1;  ///< The number of layers: each reads the outputs of the one below.
+  FIT_OPTION(bool, bias) = true;             ///< Whether there are bias_ih and bias_hh.
+  FIT_OPTION(double, dropout) = 0;           ///< The dropout of the outputs of all layers but the last.
+  FIT_OPTION(bool, bidirectional) = false;   ///< Each layer also reads from the end to the beginning.
 };
 
 /// What a recurrent layer carries from step to step: h, and the LSTM's c, of layer 0 forwards, of layer 0 backwards if
@@ -67,7 +67,7 @@ class Recurrent : public UnaryLayer {
  private:
   RecurrentResult run(const Tensor& x, const RecurrentState& state) const;
   Tensor initial(const char* name, const Tensor& given, const Tensor& x) const;
-  std::size_t directions() const { return options_.bidirectional ? 2 : 1; }
+  std::size_t directions() const { return options_.bidirectional() ? 2 : 1; }
 
   const char* name_;
   std::int64_t input_size_, hidden_size_;

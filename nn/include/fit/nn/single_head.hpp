@@ -7,6 +7,7 @@
 #include "fit/nn/containers.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
+#include "fit/option.hpp"
 
 /// Self-attention with one head and no output projection, from d_in to d_out features, as one builds it up step by
 /// step: from bare parameters, with Linear projections, causal, and finally several heads side by side. x is (S, d_in)
@@ -30,8 +31,7 @@ class BareSingleHeadAttention final : public UnaryLayer {
 
 /// The options of SingleHeadAttention.
 struct SingleHeadAttentionOptions {
-  SingleHeadAttentionOptions() {}
-  bool qkv_bias = true;  ///< whether the projections have one
+  FIT_OPTION(bool, qkv_bias) = true;  ///< Whether the projections have a bias.
 };
 
 /// Linear projections in place of the bare parameters.
@@ -49,9 +49,8 @@ class SingleHeadAttention final : public UnaryLayer {
 
 /// The options of CausalAttention.
 struct CausalAttentionOptions {
-  CausalAttentionOptions() {}
-  double dropout = 0;     ///< of the weights, in training
-  bool qkv_bias = false;  ///< whether the projections have one
+  FIT_OPTION(double, dropout) = 0;     ///< The dropout of the weights, in training.
+  FIT_OPTION(bool, qkv_bias) = false;  ///< Whether the projections have a bias.
 };
 
 /// A position sees itself and what is before it; dropout acts on the weights, in training.

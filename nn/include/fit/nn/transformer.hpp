@@ -14,6 +14,7 @@
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
 #include "fit/nn/norm.hpp"
+#include "fit/option.hpp"
 
 /// The transformer of Vaswani et al. 2017: layers of encoder and decoder, their stacks, and the whole model. Masks are
 /// those of fit/attention.hpp.
@@ -21,17 +22,16 @@ namespace fit::nn {
 
 /// What an encoder or decoder layer is made of; sizes without a default must be set.
 struct TransformerLayerOptions {
-  TransformerLayerOptions() {}
-  std::int64_t d_model = 0;
-  std::int64_t num_heads = 0;
-  std::int64_t hidden = 0;  ///< features within the feed-forward layer; 4 d_model if 0
-  double dropout = 0.1;     ///< of attention weights, inside the feed-forward layer, and of what is added to x
-  Activation activation = Activation::relu;
-  bool norm_first = false;  ///< x + f(norm(x)) in place of norm(x + f(x))
-  bool bias = true;
-  std::int64_t num_kv_heads = 0;   ///< num_heads if 0
-  double eps = 1e-5;               ///< of the norms
-  std::optional<bool> final_norm;  ///< a norm at the end of a stack; as norm_first if not given
+  FIT_OPTION(std::int64_t, d_model) = 0;    ///< The features of a token.
+  FIT_OPTION(std::int64_t, num_heads) = 0;  ///< The heads of the queries.
+  FIT_OPTION(std::int64_t, hidden) = 0;     ///< The hidden features of the feed-forward layer; 4 d_model if 0.
+  FIT_OPTION(double, dropout) = 0.1;        ///< Of attention weights, inside the feed-forward layer, of additions to x.
+  FIT_OPTION(Activation, activation) = Activation::relu;  ///< The activation of the feed-forward layer.
+  FIT_OPTION(bool, norm_first) = false;                   ///< x + f(norm(x)) instead of norm(x + f(x)).
+  FIT_OPTION(bool, bias) = true;                          ///< Whether projections and norms have a bias.
+  FIT_OPTION(std::int64_t, num_kv_heads) = 0;             ///< The heads of keys and values; num_heads if 0.
+  FIT_OPTION(double, eps) = 1e-5;                         ///< The eps of the norms.
+  FIT_OPTION(std::optional<bool>, final_norm);            ///< A norm at the end of a stack; norm_first if not given.
 };
 
 /// The attention weights of each layer, (B, H, Sq, Sk).
@@ -66,10 +66,9 @@ class TransformerEncoderLayer final : public Layer {
 
 /// What a decoder's attention may see: masks, biases added to the scores, windows.
 struct DecoderMasks {
-  DecoderMasks() {}
-  AttentionMasks self;    ///< among the targets, for scores (B, H, T, T)
-  AttentionMasks memory;  ///< of the targets to the memory, for scores (B, H, T, S)
-  bool causal = true;     ///< a target sees itself and what is before it; combines with `self`
+  FIT_OPTION(AttentionMasks, self);    ///< Among the targets, for scores (B, H, T, T).
+  FIT_OPTION(AttentionMasks, memory);  ///< Of the targets to the memory, for scores (B, H, T, S).
+  FIT_OPTION(bool, causal) = true;     ///< A target sees itself and what is before it; combines with `self`.
 };
 
 /// What a decoder keeps between the steps of decoding: its own keys and values, and those of the memory, which are
@@ -156,11 +155,14 @@ class TransformerDecoder final : public Layer {
 
 /// What a Transformer is made of; sizes without a default must be set.
 struct TransformerOptions : TransformerLayerOptions {
-  TransformerOptions() {}
-  std::int64_t source_vocab = 0, target_vocab = 0;
-  std::int64_t max_length = 0;  ///< of source and target
-  std::int64_t num_encoder_layers = 6, num_decoder_layers = 6;
-  bool tie_weights = true;  ///< the head is the table of the targets' embeddings
+  FIT_OPTION(std::int64_t, source_vocab) = 0;        ///< The number of tokens of the source.
+  FIT_OPTION(std::int64_t, target_vocab) = 0;        ///< The number of tokens of the target.
+  FIT_OPTION(std::int64_t, max_length) = 0;          ///< The longest source and target.
+  FIT_OPTION(std::int64_t, num_encoder_layers) = 6;  ///< The layers of the encoder.
+  FIT_OPTION(std::int64_t, num_decoder_layers) = 6;  ///< The layers of the decoder.
+  FIT_OPTION(bool, tie_weights) = true;              ///< The head is the table of the targets' embeddings.
+  FIT_INHERITED_OPTIONS(TransformerLayerOptions, d_model, num_heads, hidden, dropout, activation, norm_first, bias,
+                        num_kv_heads, eps, final_norm)
 };
 
 /// The encoder-decoder model, from ids to logits, with sinusoidal positions. Embeddings start normal with standard

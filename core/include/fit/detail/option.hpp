@@ -1,0 +1,80 @@
+#pragma once
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+// What the macros of fit/option.hpp are made of.
+namespace fit::detail {
+
+template <class T>
+struct OptionValue {
+  using Type = T;
+};
+template <class T>
+struct OptionValue<std::optional<T>> {
+  using Type = T;
+};
+
+/// Whether an option of type T may be set from a U, as far as numbers are concerned.
+template <class T, class U>
+constexpr bool option_takes() {
+  using To = typename OptionValue<T>::Type;
+  using From = typename OptionValue<U>::Type;
+  constexpr bool special =
+      std::is_same_v<To, bool> || std::is_same_v<From, bool> || std::is_same_v<To, char> || std::is_same_v<From, char>;
+  if (std::is_same_v<To, From> || (std::is_same_v<From, std::nullopt_t> && !std::is_same_v<To, T>)) return true;
+  if (!std::is_arithmetic_v<To> && !std::is_arithmetic_v<From>) return true;
+  if (!std::is_arithmetic_v<To> || !std::is_arithmetic_v<From> || special) return false;
+  return std::is_floating_point_v<To> || std::is_integral_v<From>;
+}
+
+/// The result of a getter: a number as it is, and a reference to anything else.
+template <class T>
+using OptionRead = std::conditional_t<std::is_scalar_v<T>, T, const T&>;
+
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 warns of the move of an empty std::optional
+#endif
+/// `name()` of temporary options: a switch is turned on, another option is read.
+template <class Options, class T>
+auto call_on_temporary(Options& options, T& value) {
+  if constexpr (std::is_same_v<typename OptionValue<T>::Type, bool>) {
+    value = true;
+    return std::move(options);
+  } else {
+    return std::move(value);
+  }
+}
+#pragma GCC diagnostic pop
+
+}  // namespace fit::detail
+
+// The setters. `this` tells the struct, so that they return a derived one where it repeats them.
+#define FIT_OPTION_SETTERS_(Type, name)                                               \
+  auto name(Type value)&->decltype(*this) {                                           \
+    name##_ = ::std::move(value);                                                     \
+    return *this;                                                                     \
+  }                                                                                   \
+  [[nodiscard]] auto name(Type value)&&->::std::remove_reference_t<decltype(*this)> { \
+    name##_ = ::std::move(value);                                                     \
+    return ::std::move(*this);                                                        \
+  }                                                                                   \
+  [[nodiscard]] auto name()&& { return ::fit::detail::call_on_temporary(*this, name##_); }
+
+// FIT_OPTION_PICK_(names…, FIT_OPTION_12_, …, FIT_OPTION_1_, 0) is the macro for as many names.
+#define FIT_OPTION_PICK_(a, b, c, d, e, f, g, h, i, j, k, l, pick, ...) pick
+#define FIT_OPTION_1_(Base, name) \
+  using Base::name;               \
+  FIT_OPTION_SETTERS_(decltype(name##_), name)
+#define FIT_OPTION_2_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_1_(Base, __VA_ARGS__)
+#define FIT_OPTION_3_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_2_(Base, __VA_ARGS__)
+#define FIT_OPTION_4_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_3_(Base, __VA_ARGS__)
+#define FIT_OPTION_5_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_4_(Base, __VA_ARGS__)
+#define FIT_OPTION_6_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_5_(Base, __VA_ARGS__)
+#define FIT_OPTION_7_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_6_(Base, __VA_ARGS__)
+#define FIT_OPTION_8_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_7_(Base, __VA_ARGS__)
+#define FIT_OPTION_9_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_8_(Base, __VA_ARGS__)
+#define FIT_OPTION_10_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_9_(Base, __VA_ARGS__)
+#define FIT_OPTION_11_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_10_(Base, __VA_ARGS__)
+#define FIT_OPTION_12_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_11_(Base, __VA_ARGS__)

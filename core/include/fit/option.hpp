@@ -1,0 +1,39 @@
+#pragma once
+#include "fit/detail/option.hpp"
+
+/// Options that are set by name, in a chain, as in libtorch. A struct declares each option in one line:
+///
+///     struct ExampleOptions {
+///       FIT_OPTION(double, lr) = 1e-3;        ///< The learning rate.
+///       FIT_OPTION(bool, nesterov) = false;   ///< Nesterov's momentum.
+///     };
+///
+///     train(model, ExampleOptions().lr(3e-4).nesterov());
+///
+/// `lr(x)` sets an option and returns the options; `lr()` reads it. A switch (bool, or std::optional of it) may be
+/// turned on without an argument, but in a temporary only: `ExampleOptions().nesterov()` is
+/// `ExampleOptions().nesterov(true)`. With a variable, `o.nesterov()` reads and `o.nesterov(true)` sets. A read whose
+/// value is not used is a warning.
+///
+/// An integer becomes a floating option, and an option of std::optional takes the value. These do not compile: a
+/// floating number for an integer, a number for a bool, a bool for a number, and anything else that is not a number for
+/// one of them.
+
+/// FIT_OPTION(Type, name) = default;  declares an option in a struct: its setters, its getter and its storage, name_.
+#define FIT_OPTION(Type, name)                                                                     \
+ public:                                                                                           \
+  template <class Other, ::std::enable_if_t<!::fit::detail::option_takes<Type, Other>(), int> = 0> \
+  void name(Other) = delete; /* an option of this type does not take such a value */               \
+  [[nodiscard]] auto name() const& noexcept->::fit::detail::OptionRead<Type> { return name##_; }   \
+  FIT_OPTION_SETTERS_(Type, name)                                                                  \
+ protected:                                                                                        \
+  Type name##_
+
+/// FIT_INHERITED_OPTIONS(Base, a, b, …): in a struct derived from Base, the setters of these options of Base return the
+/// derived struct, so that a chain goes on with its own options. At most 12 names.
+#define FIT_INHERITED_OPTIONS(Base, ...)                                                                      \
+ public:                                                                                                      \
+  FIT_OPTION_PICK_(__VA_ARGS__, FIT_OPTION_12_, FIT_OPTION_11_, FIT_OPTION_10_, FIT_OPTION_9_, FIT_OPTION_8_, \
+                   FIT_OPTION_7_, FIT_OPTION_6_, FIT_OPTION_5_, FIT_OPTION_4_, FIT_OPTION_3_, FIT_OPTION_2_,  \
+                   FIT_OPTION_1_, 0)                                                                          \
+  (Base, __VA_ARGS__)
