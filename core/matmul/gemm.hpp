@@ -7,16 +7,15 @@
 #include "matmul/gemm_kernels.hpp"
 
 // Matmul on the CPU: c = alpha op(a) op(b) + beta c. The words are those of the BLIS papers (Van Zee, van de Geijn
-// 2015).
+// 2015). From the operation down:
 //
-//   level         file                                    what it does
-//   op            core/ops/matmul.cpp, einsum.cpp, int8.cpp   checks shapes, records the gradient, calls
-//   gemm_parallel() gemm          gemm.hpp, gemm_bf16.hpp, gemm_int8.hpp  chooses a route(), cuts c into tiles, gives
-//   them to threads kernels       gemm_kernels*.hpp, .simd.cpp            one tile; a table of functions for each
-//   instruction set pack          gemm_kernels.simd.cpp, pack_bf16.hpp    copies b into panels of 64 columns, in the
-//   order of reading gemv          gemv.hpp, gemv_bf16.hpp                 1 … 4 rows (1 … 24 of b'): reads b once, as
-//   it lies macro-kernel  micro_kernel.hpp, micro_kernel_bf16.hpp calls the micro-kernel over blocks that lie in the
-//   cache micro-kernel  the same                                one block of c in registers, while k runs
+// - op (core/ops/matmul.cpp, einsum.cpp, int8.cpp): checks shapes, records the gradient, calls gemm_parallel().
+// - gemm (gemm.hpp, gemm_bf16.hpp, gemm_int8.hpp): chooses a route(), cuts c into tiles, shares them among threads.
+// - kernels (gemm_kernels*.hpp, .simd.cpp): compute one tile; each instruction set has a table of them.
+// - pack (gemm_kernels.simd.cpp, pack_bf16.hpp): copies b into panels of 64 columns, in the order of reading.
+// - gemv (gemv.hpp, gemv_bf16.hpp): 1 … 4 rows (1 … 24 of b'); reads b once, without packing.
+// - macro-kernel (micro_kernel.hpp, micro_kernel_bf16.hpp): calls the micro-kernel over blocks that fit the cache.
+// - micro-kernel (the same files): one block of c in registers while k runs.
 //
 // float, double: few rows go to gemv, small matrices stay unpacked, all else is packed. Without AVX2 what is not small
 // goes to OpenBLAS (openblas.hpp). bfloat16: native on avx512_bf16 and amx; elsewhere widened to float while it is
