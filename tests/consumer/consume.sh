@@ -88,7 +88,7 @@ case $way in
     build_with_library_of "$2" "$stage/build/fit/"
     ;;
   fetchcontent)
-    tar -cf "$stage/fit.tar" -C "$top" CMakeLists.txt LICENSE README.md CHANGELOG.md core nn docs
+    tar -cf "$stage/fit.tar" -C "$top" CMakeLists.txt LICENSE README.md CHANGELOG.md CONTRIBUTING.md core nn docs
     configure "-DFIT_ARCHIVE=$stage/fit.tar"
     build_with_library_of "$2" "$stage/build/_deps/fit-build/"
     ;;
