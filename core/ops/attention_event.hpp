@@ -2,7 +2,7 @@
 #include "fit/observer.hpp"
 #include "ops/attention.hpp"
 
-// What observers see and change of attention.
+// Reports attention to observers, and applies their edits.
 namespace fit::detail {
 
 /// Tells the observers of a call whose stats are known. mask is that of the options, boolean (B|1, H|1, 1|Sq,

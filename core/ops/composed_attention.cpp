@@ -79,7 +79,7 @@ AttentionResult composed_attention(const AttentionCall& c, const std::vector<Ten
   if (terms.alibi.defined()) scores = scores + alibi_bias(terms.alibi, c.Sq, c.Sk, scores.dtype());
   if (edits) scores = edits->scores(scores);
   const Tensor hidden = visible.defined() ? logical_not(visible) : Tensor();
-  // Of a row without a visible key the softmax is NaN. The second fill makes that 0, and lets no gradient into it.
+  // The softmax of a fully masked row is NaN. The second fill makes it 0, and lets no gradient into the row.
   const auto cleared = [&](const Tensor& w) { return hidden.defined() ? masked_fill(w, hidden, 0) : w; };
   Tensor weights = cleared(softmax(hidden.defined() ? masked_fill(scores, hidden, -INFINITY) : scores));  // as scores
   if (edits) weights = cleared(edits->weights(weights)), edits->tell(weights);

@@ -398,7 +398,7 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
     Tensor y = operands[0];
     Letters ly = f.operands[0];
     for (std::size_t i = 1; i < operands.size(); ++i) {
-      // What the result or a later operand still has is kept.
+      // Keeps the indices that the result or a later operand uses.
       const auto later = [&](char c) {
         return f.out.has(c) || std::any_of(f.operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, f.operands.end(),
                                            [c](const Letters& l) { return l.has(c); });

@@ -67,7 +67,7 @@ void each_run(const Shape& out, const Shape* const (&operands)[K], const Body& b
 
 constexpr std::int64_t bfloat16_block = 512;  // elements: blocks of three operands stay in the L1 cache
 
-/// What a kernel reads of a run of x: the run itself, or a block of BFloat16 as float. Stride 0 reads one number.
+/// The input of a kernel: a run of x, or a block of BFloat16 converted to float. Stride 0 repeats one number.
 template <class T>
 struct ReadBlock {
   const T* operator()(const T* x, std::int64_t, int) const { return x; }

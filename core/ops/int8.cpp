@@ -47,7 +47,7 @@ void quantize_group(const T* x, std::int64_t n, std::int8_t* values, T* scale) {
                                                              static_cast<W>(-largest), static_cast<W>(largest)));
 }
 
-// What kernels read; scales is m.scale() in float32.
+// The matrix as kernels read it. scales: m.scale() in float32.
 kernels::Int8Weights weights_of(const Int8Matrix& m, const Tensor& scales) {
   kernels::Int8Weights w;
   w.data = m.values().data<std::int8_t>().data();

@@ -7,7 +7,7 @@
 #include "fit/autocast.hpp"
 #include "fit/ops.hpp"
 
-// What operations do with bfloat16: each says it once, by a Precision.
+// Each operation states once, by a Precision, how it computes with bfloat16.
 namespace fit {
 
 /// How an operation computes with bfloat16 operands; after "or", how it does under Autocast(bfloat16).

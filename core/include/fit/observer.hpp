@@ -87,9 +87,9 @@ struct AttentionInfo {
 /// Attention that has been computed. Weights are computed when they are asked for.
 class AttentionEvent : public AttentionInfo {
  public:
-  /// Of all elements, [B, H, Sq, Sk], after softmax and before dropout, without a graph; float32 for bfloat16.
+  /// The weights of the batch, [B, H, Sq, Sk]: after softmax, before dropout, without a graph; float32 for bfloat16.
   Tensor weights() const;
-  /// Of one element of the batch, [H, Sq, Sk]: the same bits.
+  /// The weights of one element of the batch, [H, Sq, Sk]: the same bits.
   Tensor weights(std::int64_t element) const;
 
   using Weights = std::function<Tensor(std::int64_t first, std::int64_t count)>;
@@ -156,7 +156,7 @@ namespace detail {
 
 class ObserverList;
 
-/// What a thread is observed by, and what it is in: a chain on its stack, the newest first (ThreadState::observed).
+/// A link of the thread's chain, newest first (ThreadState::observed): an observer, a layer's call or an adjoint.
 struct ObserverLink {
   struct Told {};
   explicit ObserverLink(Observer* watching) : observer(watching) { link(); }

@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <utility>
 
-// What the macros of fit/option.hpp are made of.
+// The parts of the macros in fit/option.hpp.
 namespace fit::detail {
 
 template <class T>
