@@ -1,5 +1,5 @@
-// A GPT learns to add numbers of up to three digits, written as text: "123+989=2111". The sum is written from its last
-// digit on, the way one adds by hand. About three minutes on two cores.
+// A GPT learns to add numbers of up to three digits, written as text: "123+989=2111". The digits of the sum are in
+// reverse order, as in addition by hand. About three minutes on two cores.
 #include <iostream>
 
 #include "fit/fit.hpp"
@@ -14,14 +14,14 @@ const std::string alphabet = "0123456789+=";
 constexpr std::int64_t question_length = 2 * digits + 2, answer_length = digits + 1;
 constexpr std::int64_t ignored = -100;
 
-// The last `count` digits of n as tokens, zeros in front.
+// The last `count` digits of n as tokens, with leading zeros.
 std::vector<std::int64_t> digits_of(std::int64_t n, std::int64_t count) {
   std::vector<std::int64_t> list(static_cast<std::size_t>(count));
   for (auto digit = list.rbegin(); digit != list.rend(); ++digit, n /= 10) *digit = n % 10;
   return list;
 }
 
-// Rows "a+b=" [B, question_length] and the sums from their last digit on [B, answer_length], of pairs a * 1000 + b.
+// Rows "a+b=" [B, question_length] and the reversed sums [B, answer_length] for pairs a * 1000 + b.
 struct Problems {
   Tensor questions, answers;
 
@@ -58,7 +58,7 @@ Tensor answer(const nn::GPT& model, const Tensor& questions) {
   return ids[{range(), range(question_length)}];
 }
 
-// How many percent of the sums are right in all digits.
+// The percentage of sums with all digits right.
 double exact_match(nn::GPT& model, const Tensor& pairs) {
   const NoGrad no_grad;
   model.eval();
@@ -75,7 +75,7 @@ double exact_match(nn::GPT& model, const Tensor& pairs) {
 
 int main(int argc, char** argv) {
   return example::run(argc, argv, "Trains a GPT to add numbers of up to three digits.", [](example::Example& e) {
-    // All pairs in random order. The last of them are kept for the test.
+    // All pairs in random order. The last ones are for the test.
     const Tensor pairs = randperm((largest + 1) * (largest + 1));
     const Tensor test = pairs[{range(e.quick ? -100 : -10000)}], known = pairs[{range(0, -10000)}];
 
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
     std::cout << model.num_parameters() << " parameters, " << known.numel() << " pairs to learn from\n";
 
     plot::TrainingPage& page = e.follow("Addition", steps);
-    // The heads, as they look on 123+989=2111, while they learn.
+    // Records the heads on 123+989=2111 during the training.
     const Problems shown(full({1}, 123 * (largest + 1) + 989, int64));
     const Tensor problem = cat({shown.questions, shown.answers}, 1)[{range(), range(0, -1)}];
     std::vector<std::string> tokens;
@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
     film(0);
     for (int step = 1; step <= steps; ++step) {
       const Problems p(parallel.rows(index_select(known, 0, randint(0, known.numel(), {batch_size}))));
-      // The model reads the whole but the last digit. Only the digits of the sum are asked of it.
+      // The model reads everything except the last digit. Only the digits of the sum count in the loss.
       const Tensor text = cat({p.questions, p.answers}, 1);
       const Tensor silent = full({text.size(0), question_length - 1}, ignored, int64);
       optimizer.zero_grad();

@@ -1,19 +1,19 @@
 /// # The mathematics of attention
 ///
-/// Attention is a few products of matrices and a softmax. This lesson goes through what a transformer makes of them:
+/// Attention is a few matrix products and a softmax. This lesson shows how a transformer uses them:
 ///
-/// - positions, which attention by itself knows nothing of;
-/// - self-attention over ten tokens, and its weights as a picture;
-/// - several heads, compared with PyTorch's `nn.MultiheadAttention` on its own weights;
+/// - positions, which attention alone does not know;
+/// - self-attention over ten tokens, with a figure of its weights;
+/// - several heads, compared with PyTorch's `nn.MultiheadAttention` with the same weights;
 /// - the causal mask of a decoder;
-/// - cross-attention, by which a decoder looks at an encoder.
+/// - cross-attention, by which a decoder attends to an encoder.
 ///
-/// Throughout, one formula does the work:
+/// All of them use one formula:
 ///
 /// $$\text{Attention}(Q, K, V) = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 ///
-/// with $Q$ the matrix of queries, $K$ that of keys, $V$ that of values, and $d_k$ the number of features of a key. Row
-/// $i$ of the softmax holds the shares with which position $i$ mixes the values.
+/// $Q$, $K$ and $V$ are the matrices of queries, keys and values. $d_k$ is the number of features of a key. Row $i$ of
+/// the softmax holds the weights with which position $i$ mixes the values.
 #include <cmath>
 #include <iostream>
 
@@ -31,9 +31,8 @@ plot::Options named(const std::string& title, const std::string& x = "Key positi
 
 /// ## The formula as it stands
 ///
-/// The library has it as one function, `scaled_dot_product_attention`. Written out, with `transpose` for $K^\top$, it
-/// is no longer than the formula. A mask is 1 where a query may look; elsewhere the score becomes so negative that the
-/// softmax makes it 0.
+/// The library has one function for it, `scaled_dot_product_attention`. Here it is written out, with `transpose` for
+/// $K^\top$. A mask is 1 where a query may attend. Elsewhere the score becomes so negative that the softmax makes it 0.
 AttentionResult attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& mask = {}) {
   Tensor scores = matmul(Q, transpose(K)) / std::sqrt(static_cast<double>(Q.size(-1)));
   if (mask.defined()) scores = masked_fill(scores, mask == 0, -1e9);
@@ -45,28 +44,28 @@ AttentionResult attention(const Tensor& Q, const Tensor& K, const Tensor& V, con
 void lesson(example::Example& e) {
   /// ## Positions
   ///
-  /// Shuffle the tokens of a sentence, and attention gives the same outputs, shuffled: a sum does not know the order of
-  /// its terms. So the order has to be put into the tokens. The classical way adds to the token at position $t$ a
-  /// vector of waves, from fast ones in the first dimensions to very slow ones in the last:
+  /// If you shuffle the tokens of a sentence, attention gives the same outputs in shuffled order: a sum does not depend
+  /// on the order of its terms. So the tokens themselves must contain their order. The classical way adds a vector of
+  /// waves to the token at position $t$. The waves are fast in the first dimensions and very slow in the last:
   ///
   /// $$p_{t, 2i} = \sin\left(\frac{t}{10000^{2i / d}}\right), \qquad
   ///   p_{t, 2i + 1} = \cos\left(\frac{t}{10000^{2i / d}}\right)$$
   ///
-  /// Like the digits of a number, fast waves tell neighbours apart, slow ones tell which part of the text one is in.
-  /// And a step of fixed length turns each pair of sine and cosine by a fixed angle, whatever the position, so a model
-  /// can learn to look "three back" with one matrix.
+  /// Like the digits of a number, fast waves distinguish neighbours, and slow waves distinguish parts of the text. A
+  /// step of fixed length rotates each pair of sine and cosine by a fixed angle at every position. So a model can learn
+  /// to attend "three back" with one matrix.
   e.cell();
   const Tensor p = nn::sinusoidal_positions(100, 128);
   std::cout << "100 positions of 128 dimensions: " << p.shape() << '\n';
   e.claim("position 0 is 0, 1, 0, 1, …", equal(p[0].reshape({64, 2}), broadcast_to(tensor({0., 1.}), {64, 2})));
   e.picture("positions", plot::positional(128, 100));
 
-  /// On the left, each column is the vector of one position; on the right, some of its dimensions as curves over the
-  /// positions. Dimensions 4 and 5 are sine and cosine of the same wave; dimension 32 turns much more slowly.
+  /// On the left, the map shows the vectors of all positions. On the right, some dimensions are curves over the
+  /// positions. Dimensions 4 and 5 are sine and cosine of the same wave. Dimension 32 changes much more slowly.
   ///
   /// ## Self-attention over ten tokens
   ///
-  /// Ten random tokens with their positions added are query, key and value at once.
+  /// Ten random tokens plus their positions are query, key and value at once.
   e.cell();
   const Tensor x = randn({1, 10, 64}) + nn::sinusoidal_positions(10, 64);
   const auto [output, weights] = attention(x, x, x);
@@ -77,19 +76,19 @@ void lesson(example::Example& e) {
           distance(scaled_dot_product_attention(x, x, x), output) < 1e-5);
   e.picture("self_attention", plot::heatmap(weights[0], named("Self-attention weights")));
 
-  /// The diagonal stands out: a vector of 64 random features times itself is about 64, times another one about 0, give
-  /// or take 8. The projections of a layer, which come next, let a token look elsewhere.
+  /// The diagonal stands out. The dot product of a vector of 64 random features with itself is about 64. With another
+  /// vector it is 0 ± 8. The projections of a layer, which come next, let a token attend elsewhere.
   ///
   /// ## Several heads, and the comparison with PyTorch
   ///
-  /// A layer of multi-head attention first projects its input by three matrices, to queries, keys and values. It splits
-  /// each of them into $h$ heads of $d_k = d / h$ features, so that `(batch, positions, d)` becomes
-  /// `(batch, heads, positions, d_k)`; each head attends by itself, in a subspace of its own; the outputs are put side
-  /// by side again and projected once more.
+  /// A multi-head attention layer first projects its input by three matrices, to queries, keys and values. It splits
+  /// each of them into $h$ heads of $d_k = d / h$ features, so `(batch, positions, d)` becomes
+  /// `(batch, heads, positions, d_k)`. Each head attends in its own subspace. The outputs are concatenated and
+  /// projected once more.
   ///
-  /// Is it the same as everybody else's? The files read here hold the weights of a PyTorch `nn.MultiheadAttention(64,
-  /// 8)`, an input of shape `(2, 8, 64)`, and what PyTorch made of it. PyTorch keeps the three projections in one
-  /// matrix; `load_torch` cuts it apart.
+  /// Is the result the same as PyTorch's? The files hold the weights of a PyTorch `nn.MultiheadAttention(64, 8)`, an
+  /// input of shape `(2, 8, 64)`, and PyTorch's output. PyTorch stores the three projections in one matrix;
+  /// `load_torch` splits it.
   e.cell();
   const auto stored = [](const std::string& name) {
     return load_npy(std::string(EXAMPLES_DATA) + "/attention_mathematics/" + name + ".npy");
@@ -112,11 +111,11 @@ void lesson(example::Example& e) {
   e.claim("the weights of every head agree to 1e-5", weights_distance < 1e-5);
   e.picture("pytorch_heads", plot::heads(by_head, named("The eight heads of the stored layer", "Key", "Query")));
 
-  /// What differs is rounding: the two add the same numbers in another order.
+  /// The difference is rounding: both add the same numbers, in different orders.
   ///
   /// ## The causal mask
   ///
-  /// A decoder writes one token after the other, so while it learns, no position may see a later one. The mask is the
+  /// A decoder writes one token after the other. So in training, no position may attend to a later one. The mask is the
   /// lower triangle: row $i$ has ones up to column $i$.
   e.cell();
   const Tensor mask = create_look_ahead_mask(6);
@@ -128,7 +127,7 @@ void lesson(example::Example& e) {
                                                                                {1, 1, 1, 1, 1, 0},
                                                                                {1, 1, 1, 1, 1, 1}})));
 
-  /// With and without it, on the same six tokens:
+  /// Attention on the same six tokens, with and without the mask:
   e.cell();
   const Tensor six = randn({1, 6, 32});
   const Tensor full = attention(six, six, six).weights[0];
@@ -140,9 +139,9 @@ void lesson(example::Example& e) {
 
   /// ## Cross-attention
   ///
-  /// In a translation, the decoder that writes looks at the sentence that the encoder has read: queries come from one
-  /// sequence, keys and values from another. Nothing in the formula asks for equal lengths. Here five positions of a
-  /// decoder look at eight of an encoder, so the weights are five rows of eight shares.
+  /// In a translation, the decoder attends to the sentence that the encoder has read. Queries come from one sequence,
+  /// keys and values from another. The formula does not need equal lengths. Here five positions of a decoder attend to
+  /// eight positions of an encoder, so the weights are five rows of eight numbers.
   e.cell();
   const Tensor encoder = randn({1, 8, 64}), decoder = randn({1, 5, 64});
   const auto [looked_up, cross] = attention(decoder, encoder, encoder);
@@ -155,10 +154,10 @@ void lesson(example::Example& e) {
 
   /// ## In short
   ///
-  /// - Attention weighs the parts of its input anew for every input.
-  /// - The division by $\sqrt{d_k}$ keeps the softmax, and with it the gradient, alive where there are many features.
-  /// - Several heads look at several subspaces.
-  /// - Positions are added, as attention itself knows no order.
+  /// - Attention computes new weights for every input.
+  /// - The division by $\sqrt{d_k}$ prevents a saturated softmax, and so a vanishing gradient, for many features.
+  /// - Several heads attend in several subspaces.
+  /// - Positions are added, because attention itself does not depend on order.
   /// - A causal mask makes writing from left to right possible.
   /// - Cross-attention connects an encoder with a decoder.
   e.cell();

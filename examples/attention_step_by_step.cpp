@@ -1,13 +1,13 @@
 /// # Understanding attention, one step at a time
 ///
-/// A model that reads a sentence should not treat all words alike: to make sense of one word, some of the others matter
-/// much, most of them hardly. **Attention** lets a model find out which. For each position it computes a weighted sum
-/// of *values*, and the weights say how well that position's *query* fits the *key* of every other position. Queries,
-/// keys and values are all computed from the words themselves, so what matters is learned, not written down by anybody.
+/// A model that reads a sentence should not treat all words alike. For the meaning of one word, some of the others
+/// matter much, and most of them hardly. **Attention** lets a model find out which words matter. For each position it
+/// computes a weighted sum of *values*. The weights say how well the *query* of the position fits the *key* of every
+/// position. Queries, keys and values are computed from the words, so a model learns what matters.
 ///
-/// This lesson builds the mechanism by hand, looks at its weights, hides the future from it, splits it into heads, and
-/// ends with an exercise for pencil and paper. The page is made by the program that it shows: everything under a piece
-/// of code is what that code printed and drew when it ran.
+/// This lesson builds attention by hand, shows its weights, masks the future, and splits it into heads. It ends with an
+/// exercise for pencil and paper. The program makes this page: the text and figures below a piece of code are the
+/// output of that code.
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -20,22 +20,22 @@ using example::distance;
 
 /// ## 1. Scaled dot-product attention
 ///
-/// Everything else is built on one formula:
+/// One formula is the base of everything else:
 ///
 /// $$\text{Attention}(Q, K, V) = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 ///
-/// - $Q$ holds the **queries**, one row for each position: what it looks for.
-/// - $K$ holds the **keys**: what each position has to offer to a search.
-/// - $V$ holds the **values**: what a position hands over when it is looked at.
+/// - $Q$ holds the **queries**, one row for each position: the information that a position searches.
+/// - $K$ holds the **keys**: the description that a position offers to the search.
+/// - $V$ holds the **values**: the content that a position passes on when it is found.
 /// - $d_k$ is the number of features of a key.
 ///
-/// The product $Q K^\top$ compares each query with each key. Dividing by $\sqrt{d_k}$ keeps the scores small: a sum of
-/// $d_k$ products of random numbers has a spread of $\sqrt{d_k}$, and a softmax of large numbers gives everything to
-/// one key and passes hardly any gradient. The softmax turns each row of scores into shares that add up to 1. The
-/// second product mixes the values by these shares.
+/// The product $Q K^\top$ compares each query with each key. The division by $\sqrt{d_k}$ keeps the scores small: a sum
+/// of $d_k$ products of random numbers has a standard deviation of $\sqrt{d_k}$. A softmax of large numbers would give
+/// all weight to one key and pass hardly any gradient. The softmax turns each row of scores into weights that sum to 1.
+/// The second product mixes the values with these weights.
 ///
-/// Here is the formula as a function, one line a step, with a look at each result. A mask, if there is one, is 1 where
-/// a query may look and 0 where it may not; a score of $-10^9$ becomes a share of 0.
+/// Here is the formula as a function, one line for each step. It prints each result. A mask, if given, is 1 where a
+/// query may attend and 0 where it may not. A score of $-10^9$ becomes a weight of 0.
 void print_range(const char* name, const Tensor& x) {
   std::printf("%s: [%.3f, %.3f]\n", name, x.min().item(), x.max().item());
 }
@@ -66,7 +66,7 @@ std::string with_commas(std::int64_t n) {
 }
 
 void lesson(example::Example& e) {
-  /// To try it, take one sequence of four positions with eight random features each. The library has the same function,
+  /// As a test, take one sequence of four positions with eight random features each. The library has the same function,
   /// fused into one kernel that never stores the scores. It must give the same output.
   e.cell();
   const Tensor q = randn({1, 4, 8}), k = randn({1, 4, 8}), v = randn({1, 4, 8});
@@ -79,11 +79,11 @@ void lesson(example::Example& e) {
 
   /// ## 2. Four words
   ///
-  /// Random numbers show nothing. So here are four words whose features were chosen by hand, such that related words
-  /// share some of them. There are no parameters yet: each word is its own query, key and value.
+  /// Random numbers have no meaning. So here are four words with features chosen by hand. Related words have some
+  /// features in common. There are no parameters yet: each word is its own query, key and value.
   ///
-  /// In the picture, each **row** is a word that looks, and says how it divides its attention among the words of the
-  /// **columns**. A darker cell is a larger share. Point at one to read it.
+  /// In the figure, each **row** is the query of a word. It shows how the word divides its attention among the words of
+  /// the **columns**. A darker cell is a larger weight. Point at a cell to read its weight.
   e.cell();
   const std::vector<std::string> words{"The", "cat", "sat", "down"};
   const Tensor x = tensor({{{1.0, 0.5, 0.0, 0.5, 0.0, 0.0},     // an article
@@ -103,14 +103,14 @@ void lesson(example::Example& e) {
   e.claim("'cat' attends to itself most, by 0.388",
           argmax(shares[1]).item<int>() == 1 && std::abs(shares[{1, 1}].item() - 0.3877) < 1e-4);
 
-  /// The diagonal is dark because each word is most like itself. Off it, *sat* and *down* look at each other: their
-  /// features overlap most.
+  /// The diagonal is dark because each word is most similar to itself. Off the diagonal, *sat* and *down* attend to
+  /// each other, because their features overlap most.
   ///
   /// ## 3. Causal attention: no looking ahead
   ///
-  /// A language model learns to say which word comes next. If it could look at that word, it would learn to copy it,
-  /// and know nothing when it has to write by itself. So position $i$ may look at positions $j \le i$ only: itself, and
-  /// what came before. The mask for that is a lower triangle of ones.
+  /// A language model learns to predict the next word. If it could attend to that word, it would only learn to copy it,
+  /// and could not write by itself. So position $i$ may attend only to positions $j \le i$: itself and earlier
+  /// positions. The mask for that is a lower triangle of ones.
   e.cell();
   const Tensor mask = create_look_ahead_mask(4);
   std::cout << "1 = may attend, 0 = may not:\n" << mask[0].to(int64) << '\n';
@@ -121,8 +121,8 @@ void lesson(example::Example& e) {
           distance(scaled_dot_product_attention_with_weights(x, x, x, AttentionOptions().causal()).weights[0], past) <
               1e-6);
 
-  /// Side by side, on one scale. The upper triangle on the right is empty, and what it held before has gone to the
-  /// words that remain: the first word can only look at itself, so it does so with all its weight.
+  /// Here are both, on one scale. The upper triangle on the right is empty, and its weight has moved to the other
+  /// words. The first word can only attend to itself, so it gives itself all its weight.
   e.cell();
   look.vmin(0).vmax(1);
   plot::Options beside = look;
@@ -132,14 +132,14 @@ void lesson(example::Example& e) {
 
   /// ## 4. Several heads
   ///
-  /// One set of weights can express one kind of relation at a time. **Multi-head attention** computes several at once:
-  /// it projects the input to queries, keys and values for each of $h$ heads, lets each head attend by itself with
-  /// $d_k = d_{\text{model}} / h$ features, puts the results side by side, and mixes them by one more matrix:
+  /// One set of weights can express one kind of relation at a time. **Multi-head attention** computes several at once.
+  /// It projects the input to queries, keys and values for each of $h$ heads. Each head attends with
+  /// $d_k = d_{\text{model}} / h$ features. The results are concatenated and mixed by one more matrix:
   ///
   /// $$\text{head}_i = \text{Attention}(X W_i^Q, X W_i^K, X W_i^V), \qquad
   ///   Y = [\text{head}_1, \dots, \text{head}_h] \, W^O$$
   ///
-  /// It costs no more than one large head, and each head can learn a relation of its own.
+  /// It costs no more than one large head, and each head can learn its own relation.
   e.cell();
   nn::MultiHeadAttention mha(8, 2);
   mha.eval();
@@ -161,15 +161,15 @@ void lesson(example::Example& e) {
 
   /// ## 5. Why it works, and what it costs
   ///
-  /// - **All positions at once.** A recurrent network (RNN) has to read word after word. Here nothing waits: every pair
-  ///   can be computed at the same time, also in training.
-  /// - **Any distance in one step.** Two words are as near to each other at opposite ends of a text as side by side, so
-  ///   what is far away does not fade.
-  /// - **It can be looked at.** The weights say where the model looks, as the pictures on this page do.
-  /// - **It is flexible.** Anything can look at anything: a sentence at itself, at its past, at another sentence; and
-  ///   several heads see several relations.
+  /// - **All positions at once.** A recurrent network (RNN) must read word after word. Attention can compute all pairs
+  ///   at the same time, also in training.
+  /// - **Any distance in one step.** Two words at opposite ends of a text are as near to each other as neighbours, so
+  ///   distant words do not fade.
+  /// - **It can be shown.** The weights show the words to which the model attends, as the figures on this page do.
+  /// - **It is flexible.** A sentence can attend to itself, to its past, or to another sentence. Several heads find
+  ///   several relations.
   ///
-  /// The price is that $n$ positions make $n^2$ pairs, in time and, if the weights are stored, in memory:
+  /// The cost is $n^2$ pairs for $n$ positions, in time and, if the weights are stored, in memory:
   e.cell();
   std::cout << "Sequence length | Attention (n^2) | RNN (n)\n----------------+-----------------+--------\n";
   std::string last;
@@ -181,7 +181,7 @@ void lesson(example::Example& e) {
 
   /// ## 6. An exercise, to do by hand
   ///
-  /// Two queries, two keys, two values, and no scaling, so that the numbers stay simple:
+  /// Take two queries, two keys and two values, without scaling, so that the numbers stay simple:
   ///
   /// $$Q = \begin{bmatrix} 1 & 0 \\ 0 & 1 \end{bmatrix} \quad K = \begin{bmatrix} 1 & 1 \\ 1 & 0 \end{bmatrix} \quad
   ///   V = \begin{bmatrix} 2 & 0 \\ 0 & 3 \end{bmatrix}$$
@@ -204,14 +204,14 @@ void lesson(example::Example& e) {
 
   /// ## What to take along
   ///
-  /// 1. **Scaled dot-product attention** is similarity, softmax, weighted sum. A model uses it to look at what matters.
-  /// 2. **Its weights can be seen**: a row for each position that looks, shares that add up to 1.
-  /// 3. **A causal mask** keeps the future out, which a model that writes from left to right cannot do without.
-  /// 4. **Several heads** see several relations at once.
+  /// 1. **Scaled dot-product attention** is similarity, softmax, weighted sum. A model uses it to select what matters.
+  /// 2. **Its weights can be shown**: a row for each query, with weights that sum to 1.
+  /// 3. **A causal mask** masks the future. A model that writes from left to right needs it.
+  /// 4. **Several heads** find several relations at once.
   /// 5. **Everything is computed in parallel and reaches any distance**, at a cost of $n^2$.
   ///
-  /// Where to go on: `examples/run attention_mathematics` adds positions and cross-attention and compares with PyTorch;
-  /// `examples/run six_tokens` computes every number by hand; `examples/run demonstrate` trains a head and shows how it
+  /// Next lessons: `examples/run attention_mathematics` adds positions and cross-attention and compares with PyTorch.
+  /// `examples/run six_tokens` computes every number by hand. `examples/run demonstrate` trains a head and shows how it
   /// forms.
   e.cell();
   // not shown

@@ -1,11 +1,11 @@
-// A GPT of letters learns to write like Shakespeare. Sized for a minute on two cores.
+// A character-level GPT learns to write like Shakespeare. Sized for a minute on two cores.
 //
-// nanoGPT's configuration for a CPU: 4 layers of 4 heads, 128 wide, which see 64 letters back; no biases, no dropout, a
-// head that is the table of letters; weights from N(0, 0.02), those into the residual stream smaller; 2000 steps of 12
-// windows; AdamW with 0.9, 0.99 and a decay of matrices of 0.1; gradients clipped to a norm of 1; a rate that rises in
-// 100 steps and falls along a cosine to 1e-4.
-// What differs: the rate's peak, 2e-3 instead of 1e-3 (with which this ends at 1.905, and nanoGPT's model in PyTorch at
-// 1.901 and 1.920); windows that come once each before any comes again; GELU by its tanh form.
+// nanoGPT's configuration for a CPU: 4 layers, 4 heads, 128 features, a context of 64 letters; no biases, no dropout,
+// tied embeddings; initial weights from N(0, 0.02), smaller for residual projections; 2000 steps of 12 windows; AdamW
+// with betas 0.9 and 0.99 and weight decay 0.1 for matrices; gradients clipped to norm 1; linear warm-up of 100 steps,
+// then a cosine to 1e-4.
+// Differences: the peak rate is 2e-3 instead of 1e-3 (with 1e-3 this ends at 1.905, and nanoGPT's model in PyTorch at
+// 1.901 and 1.920); no window repeats before all were used; GELU uses the tanh approximation.
 #include <iostream>
 #include <memory>
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t context = 64, batch_size = 12;
 
-// The `context` letters that begin at each of `starts` [B], and those that follow them: [B, T] twice.
+// The `context` letters from each of `starts` [B], and the next letter of each: [B, T] twice.
 struct Batch {
   Tensor input, target;
 
@@ -32,8 +32,7 @@ struct Batch {
   }
 };
 
-// Where the windows of the batches begin: in random order, none twice before the text has been read. The next time
-// they are cut at other letters.
+// The starts of windows in random order. No window repeats within an epoch. Each epoch has another offset.
 class Windows {
  public:
   explicit Windows(const Tensor& text) : letters_(text.numel()) {}
@@ -52,7 +51,7 @@ class Windows {
   Tensor starts_;
 };
 
-// Nats a letter over the whole text, window after window.
+// The mean loss in nats per letter over all windows of the text.
 double mean_loss(nn::GPT& model, const Tensor& text) {
   const NoGrad no_grad;
   model.eval();
@@ -67,13 +66,13 @@ double mean_loss(nn::GPT& model, const Tensor& text) {
   return dist::mean(total / count, count);
 }
 
-// Letter by letter: each is drawn from the probabilities that follow from the last `context` ones.
+// Draws letter by letter, from the probabilities after the last `context` letters.
 Tensor write(nn::GPT& model, Tensor ids, std::int64_t count) {
   const NoGrad no_grad;
   model.eval();
   for (std::int64_t i = 0; i < count; ++i) {
     const Tensor seen = ids[{range(-context)}].unsqueeze(0);
-    const Tensor probabilities = softmax(model(seen)[{0, -1}] / 0.8);  // a little bolder than it is sure
+    const Tensor probabilities = softmax(model(seen)[{0, -1}] / 0.8);  // temperature 0.8
     const Tensor next = sum(cumsum(probabilities, 0) < rand({1}), 0, keepdims);
     ids = cat({ids, minimum(next, full({1}, probabilities.numel() - 1, int64))});
   }
@@ -101,15 +100,15 @@ int main(int argc, char** argv) {
     nn::GPT model(o);
     dist::DataParallel parallel(model);
 
-    // Weight decay pulls at matrices, not at the scales of the norms.
+    // Matrices have weight decay; the scales of norms have none.
     const auto [matrices, scales] = optim::split_by_decay(model);
-    // The peak rate was chosen on a last tenth of the training part: 2e-3 ends at 1.75, 1e-3 at 1.87 nats a letter.
+    // The peak rate was chosen on the last tenth of the training text: 2e-3 ends at 1.75, 1e-3 at 1.87 nats per letter.
     const auto decayed = optim::AdamWOptions().lr(2e-3).beta2(0.99).weight_decay(0.1);
     optim::AdamWOptions others = decayed;
     others.weight_decay(0);
     optim::AdamW optimizer({{matrices, decayed}, {scales, others}});
 
-    // The rate goes up along a line, then down along a cosine.
+    // Linear warm-up, then a cosine.
     const int steps = e.quick ? 20 : 2000, warm_up = e.quick ? 5 : 100;
     const auto up = std::make_shared<optim::LinearLR>(optimizer, 1.0 / (warm_up + 1), 1.0, warm_up);
     const auto down = std::make_shared<optim::CosineAnnealingLR>(optimizer, steps - warm_up, 1e-4);
@@ -117,7 +116,7 @@ int main(int argc, char** argv) {
 
     Windows windows(training);
     plot::TrainingPage& page = e.follow("Shakespeare", steps);
-    // The heads, as they look on a line of the validation, while they learn.
+    // Records the heads on a line of the validation text during the training.
     const Tensor line = validation[{range(0, 40)}];
     std::vector<std::string> letters;
     for (const char c : alphabet.decode(line)) letters.emplace_back(1, c);

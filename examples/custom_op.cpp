@@ -1,5 +1,4 @@
-// An operation of one's own, outside the library: check, forward and adjoint in one function, and the proof that its
-// gradient is right.
+// A custom operation outside the library: check, forward and adjoint in one function, and a check of its gradient.
 #include <cmath>
 #include <iostream>
 
@@ -10,7 +9,7 @@ using namespace fit;
 
 namespace {
 
-// x / (1 + |x|), element by element: [...] -> [...] (Bergstra et al. 2009).
+// x / (1 + |x|) elementwise: [...] -> [...] (Bergstra et al. 2009).
 Tensor softsign(const Tensor& x) {
   if (!is_floating(x.dtype()))
     throw Error(std::string("[softsign] x is ") + name_of(x.dtype()) + ": it must be float32 or float64");
@@ -22,11 +21,11 @@ Tensor softsign(const Tensor& x) {
     compute(x.data<float>().data(), y.fresh<float>());
   else
     compute(x.data<double>().data(), y.fresh<double>());
-  // dx = dy (1 - |y|)^2. It is made of operations, so it has a derivative, too; y alone must be kept.
+  // dx = dy (1 - |y|)^2. The adjoint consists of operations, so it has a derivative, too. Only y must be kept.
   return record("softsign", {x}, y, keep::output, [](Backward& b) { b.give(0, b.dy() * pow(1 - abs(b.y()), 2)); });
 }
 
-// The same with a slip in the adjoint.
+// The same with an error in the adjoint.
 Tensor wrong_softsign(const Tensor& x) {
   return record("wrong_softsign", {x}, softsign(x.detach()), keep::output,
                 [](Backward& b) { b.give(0, b.dy() * (1 - abs(b.y()))); });

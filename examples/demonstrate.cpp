@@ -1,10 +1,9 @@
 /// # Attention at work
 ///
-/// What does attention look at? What can it never see? What does it learn? This page shows it on one small sentence,
-/// and proves what it says: each statement with a mark is checked when the program runs, and the program fails if one
-/// is not true.
+/// This page shows on one small sentence what attention attends to, what a mask excludes, and what training changes.
+/// The program checks each statement with a mark, and fails if one is not true.
 ///
-/// The formula behind all of it, for queries $Q$, keys $K$ and values $V$ with $d_k$ features:
+/// The formula for queries $Q$, keys $K$ and values $V$ with $d_k$ features is:
 ///
 /// $$\text{Attention}(Q, K, V) = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #include <algorithm>
@@ -23,7 +22,7 @@ constexpr std::int64_t features = 32, head_count = 4;
 const std::vector<std::string> sentence = example::words("the tired cat sat on the mat and slept well");
 const auto length = static_cast<std::int64_t>(sentence.size());
 
-// Each word as a vector, its position added: [1, S, features].
+// Each word as a vector, plus its position: [1, S, features].
 Tensor embedded(const std::vector<std::string>& words) {
   const auto S = static_cast<std::int64_t>(words.size());
   return randn({1, S, features}) + nn::sinusoidal_positions(S, features);
@@ -39,7 +38,7 @@ bool rows_sum_to_one(const Tensor& weights) {
 
 double largest_gradient(const Tensor& p) { return p.has_grad() ? max(abs(p.grad())).item() : 0.0; }
 
-// Says which token came one position before: only attention can know.
+// Predicts the previous token, which only attention can know.
 constexpr std::int64_t vocabulary = 10;
 
 struct Previous : nn::Layer {
@@ -57,9 +56,9 @@ struct Previous : nn::Layer {
 void lesson(example::Example& e) {
   /// ## Self-attention: every word looks at every word
   ///
-  /// A layer of self-attention makes queries, keys and values of one and the same sequence. Four heads do it side by
-  /// side, each with eight of the 32 features. In the picture, a row is a word that looks; it divides its attention, 1
-  /// in all, among the words of the columns. The layer is not trained yet, so the heads look here and there.
+  /// A self-attention layer makes queries, keys and values from one sequence. It has four heads, each with eight of the
+  /// 32 features. In the figure, a row is the query of a word. Its weights for the words of the columns sum to 1. The
+  /// layer is not trained yet, so the weights have no meaning.
   e.cell();
   const Tensor x = embedded(sentence);
   nn::SelfAttention self(features, head_count);
@@ -74,15 +73,15 @@ void lesson(example::Example& e) {
   e.claim("what a word gives to all words adds up to 1", rows_sum_to_one(weights));
   e.claim("asking for the weights does not change a bit of the output", equal(self(x), y));
 
-  /// The mean of the heads, as a terminal shows it:
+  /// The mean of the heads in a terminal:
   e.cell();
   plot::print_heatmap(std::cout, mean_over_heads(weights),
                       plot::Options().title("Mean of the heads").x(sentence).y(sentence));
 
   /// ## Causal attention: nobody sees the future
   ///
-  /// A model that writes must not look at words that it has yet to write. To see that it can't, replace one word and
-  /// compare all outputs: before that word, not a bit may change.
+  /// A model that writes must not attend to words after the present one. As a test, the program replaces one word and
+  /// compares all outputs: before that word, not a bit may change.
   e.cell();
   nn::CausalSelfAttention causal(features, head_count);
   causal.eval();
@@ -102,8 +101,8 @@ void lesson(example::Example& e) {
 
   /// ## Cross-attention: one sentence looks at another
   ///
-  /// Queries may come from one sequence, keys and values from another one of another length. So a decoder looks at what
-  /// it translates.
+  /// Queries may come from one sequence, and keys and values from a sequence of another length. So a decoder attends to
+  /// the sentence that it translates.
   e.cell();
   const std::vector<std::string> translation = example::words("die müde Katze schlief gut");
   nn::CrossAttention cross(features, head_count);
@@ -126,9 +125,9 @@ void lesson(example::Example& e) {
 
   /// ## Padding and causal together
   ///
-  /// Sentences of a batch are filled up to the longest. What fills them must not count, whatever it is: here the
-  /// padding of the second sentence is replaced by other numbers, and then by NaN, which spoils everything that it
-  /// touches.
+  /// The sentences of a batch are padded to the longest. The padding must have no effect. As a test, the program
+  /// replaces the padding of the second sentence by other numbers, and then by NaN. A NaN would spread to every result
+  /// that uses it.
   e.cell();
   const Tensor ids = tensor({{5, 3, 8, 2, 9, 4}, {7, 1, 6, 0, 0, 0}});  // 0 is padding
   const Tensor mask = create_padding_mask(ids);
@@ -147,8 +146,8 @@ void lesson(example::Example& e) {
   e.claim("not a bit of a word's output depends on what lies in the padding", words_moved(other_padding) == 0);
   e.claim("even a NaN stays hidden there", words_moved(nan_padding) <= 1e-6);
 
-  /// With padding on the left and a causal mask, the first positions may see nothing at all. Elsewhere that gives NaN,
-  /// or weights that add up to 1 on what must not be seen. Here such a row is 0.
+  /// With padding on the left and a causal mask, the first positions may be fully masked. Other libraries give NaN, or
+  /// weights that sum to 1 on masked keys. Here such a row is 0.
   e.cell();
   const Tensor padded_first = create_padding_mask(tensor({{0, 0, 5, 7}}));
   const auto blind = causal(randn({1, 4, features}), padded_first, return_attention);
@@ -158,8 +157,8 @@ void lesson(example::Example& e) {
 
   /// ## Gradients reach every parameter, and the input
   ///
-  /// What gets no gradient does not learn. One parameter must not get one: the bias of the keys adds the same number,
-  /// $q \cdot b$, to all scores of a query, and a softmax ignores a shift.
+  /// A parameter without a gradient does not learn. Only one gradient must be 0: the bias of the keys adds the same
+  /// number, $q \cdot b$, to all scores of a query, and a softmax ignores a shift.
   e.cell();
   nn::SelfAttention learner(features, head_count);
   learner.eval();
@@ -181,10 +180,10 @@ void lesson(example::Example& e) {
 
   /// ## Fifty steps of training
   ///
-  /// The task: say which token came one position before this one. Nothing but attention can carry that from one
-  /// position to the next. The model is one embedding, one causal layer of four heads, and one linear layer.
+  /// The task is to predict the previous token. Only attention can carry it from one position to the next. The model is
+  /// an embedding, a causal layer with four heads, and a linear layer.
   ///
-  /// Every second step, the weights on one test sequence are added to a recording.
+  /// Every second step, the program adds the weights on one test sequence to a recording.
   e.cell();
   Previous model;
   optim::AdamW optimizer(model.named_parameters(), 0.01);
@@ -214,8 +213,7 @@ void lesson(example::Example& e) {
       "training_loss",
       plot::lines({curve}, plot::LineOptions().title("Fifty steps").xlabel("Step").ylabel("Cross-entropy (nats)")));
 
-  /// What has become of the heads? Before, they looked here and there. After fifty steps some of them look at the token
-  /// before: the line just below the diagonal.
+  /// After fifty steps, some heads attend to the previous token: the line just below the diagonal.
   e.cell();
   const Tensor trained = model(test).weights;
   double most = 0;
@@ -225,8 +223,8 @@ void lesson(example::Example& e) {
                                                   plot::heads(trained, record.queries(), "After")},
                                                  "Learning to look at the token before"));
 
-  /// And this is the whole recording. Move the slider, or press ▶, to see the heads form. Point at a weight to read it;
-  /// sort the heads by what they do; switch from the matrix to lines between the tokens.
+  /// This is the full recording. Move the slider, or press ▶, to see the heads form. Point at a weight to read it. You
+  /// can sort the heads by measures, and switch from the matrix to lines between the tokens.
   e.cell();
   e.page("training_heads", recording);
   // not shown

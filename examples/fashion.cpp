@@ -1,5 +1,5 @@
-// A small vision transformer tells clothes apart: an image of 28 x 28 pixels is cut into 7 x 7 patches, which attend to
-// each other. The pictures show where it looks. Sized for five minutes on two cores.
+// A small vision transformer classifies clothes. It splits an image of 28 x 28 pixels into 7 x 7 patches, which attend
+// to each other. The figures show the attention. Sized for five minutes on two cores.
 #include <iostream>
 
 #include "fit/fit.hpp"
@@ -14,7 +14,7 @@ const std::vector<std::string> class_names = {"T-shirt", "trousers", "pullover",
                                               "sandal",  "shirt",    "sneaker",  "bag",   "boot"};
 
 struct Images {
-  Tensor pixels;   // [N, patches, patch * patch], about normal
+  Tensor pixels;   // [N, patches, patch * patch], normalised
   Tensor classes;  // [N]
 
   Images(const std::string& folder, const std::string& name) {
@@ -42,8 +42,8 @@ nn::TransformerLayerOptions layer_options() {
 }
 
 struct VisionTransformer : nn::Layer {
-  // pixels [B, patches, patch * patch] -> logits [B, classes]. A token of its own stands in front of the patches and
-  // collects what decides.
+  // pixels [B, patches, patch * patch] -> logits [B, classes]. A class token before the patches collects the
+  // information for the decision.
   Tensor operator()(const Tensor& pixels, nn::TransformerWeights* weights = nullptr) const {
     const Tensor first = broadcast_to(summary, {pixels.size(0), 1, features});
     const Tensor x = cat({first, embed(pixels) + place(arange(patches))}, 1);
@@ -57,7 +57,7 @@ struct VisionTransformer : nn::Layer {
   nn::Linear out{features, 10};
 };
 
-// Of how many percent the likeliest class is the right one.
+// The accuracy in percent.
 double accuracy(VisionTransformer& model, const Images& images, std::int64_t count) {
   const NoGrad no_grad;
   model.eval();
@@ -70,7 +70,7 @@ double accuracy(VisionTransformer& model, const Images& images, std::int64_t cou
   return 100 * right / static_cast<double>(count);
 }
 
-// One image, and how much the summary's token attends to each patch in the last layer (the mean over heads).
+// An image, and the weights from the class token to each patch in the last layer (the mean over heads).
 plot::Figure look(VisionTransformer& model, const Images& images, std::int64_t i) {
   const NoGrad no_grad;
   model.eval();
@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     std::cout << model.num_parameters() << " parameters, " << training.classes.numel() << " images to learn from\n";
 
     plot::TrainingPage& page = e.follow("Fashion", all_steps);
-    // The heads, as they look on the first image of the test.
+    // Records the heads on the first test image.
     std::vector<std::string> tokens{"summary"};
     for (std::int64_t i = 0; i < patches; ++i)
       tokens.push_back(std::to_string(i / grid + 1) + ", " + std::to_string(i % grid + 1));

@@ -1,5 +1,5 @@
-// Fine-tuning with LoRA: a GPT of letters that has read Shakespeare learns first names, and what it learns are a few
-// small matrices beside its own, which stay as they are. About a minute on two cores.
+// Fine-tuning with LoRA: a character-level GPT, trained on Shakespeare, learns first names. It trains a few small
+// matrices beside its frozen weights. About a minute on two cores.
 #include <filesystem>
 #include <iostream>
 
@@ -18,7 +18,7 @@ nn::GPT model_for(const text::CharVocabulary& alphabet) {
   return nn::GPT(o);
 }
 
-// Lowers the loss on windows of a text by AdamW, on all that isn't frozen.
+// Trains all parameters that are not frozen with AdamW, on windows of a text.
 void train(example::Example& e, nn::GPT& model, const Tensor& text, int steps, double lr) {
   data::DataLoader loader(text::TextWindows(text, context), data::LoaderOptions().batch_size(batch_size).shuffle());
   optim::AdamW optimizer(optim::decay_groups(model, optim::AdamWOptions().lr(lr)));
@@ -37,7 +37,7 @@ void train(example::Example& e, nn::GPT& model, const Tensor& text, int steps, d
   }
 }
 
-// Nats a letter.
+// The mean loss in nats per letter.
 double mean_loss(nn::GPT& model, const Tensor& text) {
   const NoGrad no_grad;
   model.eval();

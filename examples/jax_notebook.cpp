@@ -1,13 +1,12 @@
 /// # Attention as a function and as a module
 ///
-/// Attention is the part of a transformer by which its positions learn of each other. This lesson has it in three
-/// forms:
+/// Attention passes information between the positions of a transformer. This lesson shows three forms:
 ///
 /// 1. self-attention as a plain function,
 /// 2. multi-head attention as a module with parameters,
 /// 3. masked self-attention, for models that write from left to right,
 ///
-/// and looks at the patterns of weights that each of them makes. The shapes are always `(batch, positions, features)`.
+/// and the patterns of their weights. The shapes are always `(batch, positions, features)`.
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -20,7 +19,7 @@ using example::distance;
 
 /// ## 1. Self-attention as a function
 ///
-/// Each query is compared with all keys, the softmax makes shares of the scores, and these mix the values:
+/// Each query is compared with all keys. The softmax turns the scores into weights, and these mix the values:
 ///
 /// $$\text{output} = \operatorname{softmax}\left(\frac{q k^\top}{\sqrt{d_k}}\right) v$$
 ///
@@ -38,8 +37,8 @@ plot::Options named(const std::string& title) {
 }
 
 void lesson(example::Example& e) {
-  /// Two sequences of four positions with eight features. Query, key and value are three draws of their own: the same
-  /// numbers for query and key would make every position look at itself.
+  /// There are two sequences of four positions with eight features. Query, key and value are drawn separately. With the
+  /// same numbers for query and key, every position would attend to itself.
   e.cell();
   const Tensor query = randn({2, 4, 8}), key = randn({2, 4, 8}), value = randn({2, 4, 8});
   const auto [output, weights] = simple_self_attention(query, key, value);
@@ -50,9 +49,9 @@ void lesson(example::Example& e) {
 
   /// ## 2. Multi-head attention as a module
   ///
-  /// A module has parameters: three linear projections make queries, keys and values of one input, a fourth one mixes
-  /// what the heads have found. With 64 features and four heads, each head has 16. Inside, `(batch, positions, 64)`
-  /// becomes `(batch, heads, positions, 16)`, every head attends by itself, and the way back puts them side by side.
+  /// A module has parameters. Three linear projections make queries, keys and values from one input. A fourth one mixes
+  /// the outputs of the heads. With 64 features and four heads, each head has 16. Inside, `(batch, positions, 64)`
+  /// becomes `(batch, heads, positions, 16)`. Every head attends separately. Then the outputs are concatenated.
   e.cell();
   nn::MultiHeadAttention mha(64, 4);
   mha.eval();
@@ -64,15 +63,15 @@ void lesson(example::Example& e) {
 
   /// ## 3. Looking at the patterns
   ///
-  /// The first head on the first sequence. The parameters are as they were drawn, so the pattern means nothing yet; but
+  /// This is the first head on the first sequence. The parameters are random, so the pattern has no meaning yet. But
   /// each row is already a distribution. Point at a cell to read its weight.
   e.cell();
   e.picture("random_head", plot::heatmap(by_head[{0, 0}], named("Attention pattern (head 0)")));
 
-  /// And now an input without any differences: ten times the same vector. All keys are then equal, so are all scores of
-  /// a query, and the softmax of equal numbers is uniform. Every weight must be $\frac{1}{10}$, in every head, whatever
-  /// the parameters are: attention cannot tell equal inputs apart, and no training would change that. This is why
-  /// transformers add positions to their inputs.
+  /// The next input has no differences: ten times the same vector. Then all keys are equal, all scores of a query are
+  /// equal, and the softmax is uniform. Every weight must be $\frac{1}{10}$, in every head, for any parameters.
+  /// Attention cannot distinguish equal inputs, and no training can change that. So transformers add positions to their
+  /// inputs.
   e.cell();
   const Tensor constant = ones({1, 10, 64});
   const Tensor uniform = mha(constant, constant, constant, {}, nn::return_attention).weights;
@@ -82,15 +81,15 @@ void lesson(example::Example& e) {
 
   /// ## 4. Masked self-attention
   ///
-  /// A model that writes from left to right may look at the past alone. One way to say so is to **add** a mask to the
-  /// scores before the softmax: 0 where a key may be seen, a very negative number where not. As $e^{-10^9}$ is 0, what
-  /// is hidden gets no weight, and what is seen shares all of it:
+  /// A model that writes from left to right may attend only to the past. One way is to **add** a mask to the scores
+  /// before the softmax: 0 for allowed keys, and a very negative number for masked keys. Because $e^{-10^9}$ is 0,
+  /// masked keys get no weight, and the allowed keys get all of it:
   ///
   /// $$\text{weights} = \operatorname{softmax}\left(\frac{q k^\top}{\sqrt{d_k}} + M\right), \qquad
   ///   M_{ij} = \begin{cases} 0 & \text{if } j \le i \\ -\infty & \text{if } j > i \end{cases}$$
   ///
-  /// The library has a `causal` option, which computes only what is seen. It gives the same as adding $-10^9$ or
-  /// $-\infty$:
+  /// The library has a `causal` option, which computes only the allowed pairs. The result is the same as with $-10^9$
+  /// or $-\infty$:
   e.cell();
   const auto causal = AttentionOptions().causal();
   const auto [past, past_weights] = scaled_dot_product_attention_with_weights(query, key, value, causal);
@@ -103,8 +102,8 @@ void lesson(example::Example& e) {
   }
   e.picture("masked", plot::heatmap(past_weights[0], named("Masked attention pattern")));
 
-  /// The triangle above the diagonal is empty. The first position sees itself alone and gives itself all its weight,
-  /// the second one divides it between two, and so on.
+  /// The triangle above the diagonal is empty. The first position attends only to itself, with all its weight. The
+  /// second one divides its weight between two positions, and so on.
   e.cell();
   // not shown
 }

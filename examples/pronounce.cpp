@@ -1,6 +1,6 @@
-// From spelling to sounds: an encoder-decoder learns how English words are pronounced from the CMU dictionary, and
-// finds the likeliest pronunciation by beam search. The picture shows which letters each sound comes from. Sized for
-// ten minutes on two cores.
+// From spelling to sounds: an encoder-decoder learns the pronunciation of English words from the CMU dictionary. Beam
+// search finds the most likely pronunciation. The figure shows the letters to which each sound attends. Sized for ten
+// minutes on two cores.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -20,8 +20,8 @@ struct Entry {
   std::vector<Sounds> pronunciations;
 };
 
-// Lines like ("abacus" nil (((ae) 1) ((b ax) 0) ((k ax s) 0))): syllables, each with its stress, which is left out.
-// "ax" is how the file writes an "ah" without stress.
+// Reads lines like ("abacus" nil (((ae) 1) ((b ax) 0) ((k ax s) 0))): syllables with stress. Ignores the stress. "ax"
+// in the file is an "ah" without stress.
 std::vector<Entry> read_dictionary(const std::string& folder) {
   std::map<std::string, std::vector<Sounds>> found;
   const std::string path =
@@ -38,7 +38,7 @@ std::vector<Entry> read_dictionary(const std::string& folder) {
     Sounds sounds = example::words(rest);
     for (std::string& sound : sounds)
       if (sound == "ax") sound = "ah";
-    std::vector<Sounds>& all = found[word];  // some words differ in stress alone, or are listed as noun and as verb
+    std::vector<Sounds>& all = found[word];  // some entries differ only in stress, or in noun and verb
     if (std::find(all.begin(), all.end(), sounds) == all.end()) all.push_back(sounds);
   }
   std::vector<Entry> entries;
@@ -49,7 +49,7 @@ std::vector<Entry> read_dictionary(const std::string& folder) {
 
 constexpr std::int64_t padding = 0, begin_token = 1, end_token = 2, first_sound = 3, letters = 27;
 
-// The sounds and their numbers.
+// The sounds and their ids.
 struct Inventory {
   std::vector<std::string> names;
 
@@ -80,7 +80,7 @@ Tensor letters_of(const std::string& word) {  // [S]
   return ids_of(tokens);
 }
 
-// begin, the sounds, end: [T].
+// begin, sounds, end: [T].
 Tensor sounds_of(const Sounds& sounds, const Inventory& inventory) {
   nn::Tokens tokens = {begin_token};
   for (const std::string& s : sounds) tokens.push_back(inventory.id(s));
@@ -88,7 +88,7 @@ Tensor sounds_of(const Sounds& sounds, const Inventory& inventory) {
   return ids_of(tokens);
 }
 
-// What there is to learn: each word with each of its pronunciations, {letters [S], sounds [T]}.
+// A dataset of words with each of their pronunciations, {letters [S], sounds [T]}.
 class Lessons final : public data::Dataset {
  public:
   Lessons(const std::vector<Entry>& entries, const Inventory& inventory) {
@@ -97,7 +97,7 @@ class Lessons final : public data::Dataset {
   }
   std::int64_t size() const override { return static_cast<std::int64_t>(lessons_.size()); }
   data::Example get(std::int64_t i) const override { return lessons_[static_cast<std::size_t>(i)]; }
-  // Sorts by the number of letters, then by that of sounds.
+  // The sort key: the number of letters, then the number of sounds.
   std::vector<std::int64_t> lengths() const {
     std::vector<std::int64_t> all;
     for (const data::Example& l : lessons_) all.push_back(100 * l[0].numel() + l[1].numel());
@@ -108,7 +108,7 @@ class Lessons final : public data::Dataset {
   std::vector<data::Example> lessons_;
 };
 
-// Insertions, deletions and replacements from one to the other (Levenshtein).
+// The number of insertions, deletions and replacements (Levenshtein distance).
 std::size_t edits(const Sounds& a, const Sounds& b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -132,12 +132,12 @@ std::vector<Sounds> pronounce(const nn::Transformer& model, const Inventory& inv
   return found;
 }
 
-// Edits in percent of the sounds of the nearest listed pronunciation.
+// The edit distance to the nearest listed pronunciation, in percent of its sounds.
 double phoneme_error_rate(nn::Transformer& model, std::vector<Entry> entries, const Inventory& inventory) {
   const NoGrad no_grad;
   model.eval();
   std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.word.size() < b.word.size(); });  // little to pad
+            [](const Entry& a, const Entry& b) { return a.word.size() < b.word.size(); });  // for less padding
   const std::size_t batch_size = 128;
   std::size_t wrong = 0, all = 0;
   for (std::size_t at = 0; at < entries.size(); at += batch_size) {
@@ -157,7 +157,7 @@ double phoneme_error_rate(nn::Transformer& model, std::vector<Entry> entries, co
   return 100 * static_cast<double>(wrong) / static_cast<double>(all);
 }
 
-// Which letters each sound of a word is taken from: the mean over the heads of the last layer.
+// The letters to which each sound of a word attends: the mean over the heads of the last layer.
 plot::Figure look(nn::Transformer& model, const Inventory& inventory, const std::string& word) {
   const NoGrad no_grad;
   model.eval();
@@ -173,7 +173,7 @@ plot::Figure look(nn::Transformer& model, const Inventory& inventory, const std:
   return plot::heatmap(mean(weights.cross.back()[0], 0), options);
 }
 
-// The letters and sounds of a word, for a film of the heads.
+// The letters and sounds of a word, for the animation of the heads.
 struct Sample {
   Tensor letters, sounds;  // [1, S], [1, T]
   std::vector<std::string> spelling, fed;
@@ -199,7 +199,7 @@ struct Sample {
 
 int main(int argc, char** argv) {
   const auto train = [](example::Example& e) {
-    // No word is in two parts: a tenth is held out to the end, a few words show how the training goes.
+    // Splits by word: a tenth is for the test, and a few words are for validation.
     const std::vector<Entry> entries = read_dictionary(e.data);
     const Inventory inventory(entries);
     const auto count = static_cast<std::int64_t>(entries.size());
@@ -214,7 +214,7 @@ int main(int argc, char** argv) {
     const Lessons lessons(part(0, training), inventory);
     const std::vector<Entry> validation = part(training, watched);
 
-    // Words of like lengths make a batch: mixed ones would be half padding.
+    // A batch has words of similar lengths. A mixed batch would be half padding.
     const auto batches = data::LoaderOptions()
                              .batch_size(64)
                              .drop_last()

@@ -1,5 +1,5 @@
 // An encoder and a decoder learn to copy and to reverse sequences of letters: "copy abcd" gives abcd, "reverse abcd"
-// gives dcba. The picture shows how: the decoder looks along the diagonal, or along the anti-diagonal. About a minute
+// gives dcba. The figure shows that the decoder attends along the diagonal, or along the anti-diagonal. About a minute
 // on two cores.
 #include <iostream>
 
@@ -16,7 +16,7 @@ constexpr std::int64_t vocabulary = 31;
 constexpr std::int64_t shortest = 4, longest = 12, context = longest + 1;
 constexpr std::int64_t features = 64, head_count = 4;
 
-// x + f(norm(x)) for each of its parts: attention to the source, then a small network for each position.
+// x + f(norm(x)) for each of its two parts: self-attention, then a small network for each position.
 struct EncoderBlock : nn::Layer {
   Tensor operator()(const Tensor& x, const Tensor& mask) const {  // [B, S, C] -> [B, S, C]
     const Tensor y = x + attention(attention_norm(x), mask);
@@ -28,7 +28,7 @@ struct EncoderBlock : nn::Layer {
   nn::FeedForward feed_forward{features, 4 * features};
 };
 
-// The same with two attentions: to what is written so far, and to the source.
+// The same with two attentions: to the letters written so far, and to the source.
 struct DecoderBlock : nn::Layer {
   // y [B, T, C], source [B, S, C] -> [B, T, C], and the weights of the attention to the source, [B, H, T, S].
   AttentionResult operator()(const Tensor& y, const Tensor& source, const Tensor& mask) const {
@@ -70,7 +70,7 @@ struct Model : nn::Layer {
 };
 
 struct Batch {
-  Tensor source, input, target;  // [B, context]: filled up with padding
+  Tensor source, input, target;  // [B, context], padded
 };
 
 Batch random_batch(std::int64_t count) {
@@ -103,7 +103,7 @@ Tensor answer(const Model& model, const Tensor& source) {
   return written[{range(), range(1)}];
 }
 
-// How many percent of new sequences come out right in every letter and at the end.
+// The percentage of new sequences with every letter and the end right.
 double exact_match(Model& model, std::int64_t count) {
   const NoGrad no_grad;
   model.eval();
@@ -118,10 +118,10 @@ std::vector<std::string> with_letters(std::vector<std::string> list, const Tenso
   return list;
 }
 
-// A task with eight letters, and what is to be written.
+// A task with eight letters, and the expected output.
 struct Sample {
   Tensor source, input;                         // [1, 9]
-  std::vector<std::string> read, fed, written;  // tokens of the source, of the input, of what follows from it
+  std::vector<std::string> read, fed, written;  // the tokens of source, input and output
 
   explicit Sample(std::int64_t task) {
     const Tensor text = tensor({{17, 4, 21, 4, 17, 18, 8, 13}});  // reversin
@@ -135,7 +135,7 @@ struct Sample {
   }
 };
 
-// Where the decoder looks while it writes: the mean over heads.
+// The decoder's attention to the source: the mean over heads.
 plot::Figure look(Model& model, const Sample& s) {
   const NoGrad no_grad;
   model.eval();

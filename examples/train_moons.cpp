@@ -1,4 +1,4 @@
-// Two half moons that no straight line separates: a classifier of three layers, and the map of what it learned.
+// A classifier of three layers for two half moons that no straight line separates, and a map of its decisions.
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -11,7 +11,7 @@ using namespace fit;
 
 namespace {
 
-// n points of each of two interleaved half circles, with noise: points [2n, 2], classes [2n].
+// n points on each of two interleaved half circles, with noise: points [2n, 2], classes [2n].
 std::pair<Tensor, Tensor> half_moons(std::int64_t n) {
   const xt::xarray<float> angle = xt::linspace(0.F, std::acos(-1.F), static_cast<std::size_t>(n));
   const auto x = xt::concatenate(xt::xtuple(xt::cos(angle), 1 - xt::cos(angle)));
@@ -26,7 +26,7 @@ double accuracy(const nn::Sequential& net, const Tensor& points, const Tensor& c
 }
 
 struct Map {
-  Tensor probability;  // [rows, columns], of the second class, north up
+  Tensor probability;  // of the second class, [rows, columns]; the first row is the top
   plot::Options options;
 };
 

@@ -1,5 +1,5 @@
-// A language model of letters: it reads 29,000 first names and invents new ones. Two transformer blocks with causal
-// attention; about a minute on two cores.
+// A character-level language model learns from 29,000 first names and invents new ones. It has two transformer blocks
+// with causal attention. About a minute on two cores.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -33,8 +33,8 @@ struct Batch {
   std::int64_t letters;  // targets that count
 };
 
-// "ada" is read as end a d a, and its targets are a d a end. Names are filled up to the longest: causal attention never
-// looks there from a letter, and the loss ignores targets there.
+// The input of "ada" is end a d a, and its targets are a d a end. Names are padded to the longest. With causal
+// attention no letter attends to the padding, and the loss ignores targets there.
 Batch batch_of(const std::vector<std::string>& names, Span<const std::int64_t> which) {
   std::size_t longest = 0;
   for (const std::int64_t i : which) longest = std::max(longest, names[static_cast<std::size_t>(i)].size());
@@ -81,7 +81,7 @@ Tensor loss_of(const NameModel& model, const Batch& b, nn::Reduction reduction) 
                            nn::CrossEntropyOptions().ignore_index(ignored).reduction(reduction));
 }
 
-// Nats a character.
+// The mean loss in nats per character.
 double validation_loss(NameModel& model, const std::vector<std::string>& names, const Tensor& which) {
   const NoGrad no_grad;
   model.eval();
@@ -96,7 +96,7 @@ double validation_loss(NameModel& model, const std::vector<std::string>& names, 
   return nats / static_cast<double>(letters);
 }
 
-// `count` names, letter by letter: the next one is drawn from the probabilities of the last position.
+// Draws `count` names, letter by letter, from the probabilities of the last position.
 std::vector<std::string> invent(NameModel& model, std::int64_t count) {
   const NoGrad no_grad;
   model.eval();
@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
     optim::AdamW optimizer(model.named_parameters(), peak);
     std::cout << count << " names, " << model.num_parameters() << " parameters, " << steps << " steps\n";
     plot::TrainingPage& page = e.follow("A model of names", steps);
-    // The heads, as they look on one name, while they learn.
+    // Records the heads on one name during the training.
     const std::string shown = "katharina";
     std::vector<std::string> letters{"(begin)"};
     for (const char letter : shown) letters.emplace_back(1, letter);
@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
     const auto start = std::chrono::steady_clock::now();
     double validated = 0;
     for (int step = 1; step <= steps; ++step) {
-      // A short warm-up, then down along a cosine.
+      // A short warm-up, then a cosine.
       const double warm_up = std::min(1.0, step / 50.0), progress = static_cast<double>(step) / steps;
       optimizer.set_lr(peak * warm_up * (0.02 + 0.49 * (1 + std::cos(std::acos(-1.0) * progress))));
       const Tensor which = parallel.rows(index_select(training, 0, randint(0, training.size(0), {128})));

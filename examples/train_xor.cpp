@@ -1,4 +1,4 @@
-// The exclusive or: the smallest thing that one layer cannot learn, and two can.
+// The exclusive or: the smallest problem that needs two layers.
 #include <fit/fit.hpp>
 #include <iostream>
 

@@ -60,12 +60,11 @@ RULES = [  # what is found, what stands before and after its first group then, w
 ]
 # Lines that no test can see by their kind: the compiler evaluates them, or they reserve memory.
 UNSEEN = re.compile(r"\b(constexpr|static_assert|template|reserve\(|Scratch<|integral_constant)")
-WHOLE = ["core/matmul", "core/kernels", "core/kernels/simd", "core/io", "core/ops/attention", "core/ops/cached_attention.cpp",
-         "core/ops/composed_attention.cpp", "core/ops/masked_products.cpp", "core/ops/matmul.cpp", "nn/optim", "nn/loss",
-         "nn/data"]  # where all that a file defines is changed, not adjoints alone
+WHOLE = ["core/matmul", "core/kernels", "core/kernels/simd", "core/io", "core/attention", "core/ops/matmul.cpp", "nn/optim",
+         "nn/loss", "nn/data"]  # where all that a file defines is changed, not adjoints alone
 AREAS = [  # in this order they are run
-    ("attention, its kernels", r"core/kernels/attention"),
-    ("attention, its ops and masks", r"core/ops/(\w*attention|masked)|core/kernels/masked"),
+    ("attention, its kernels", r"core/attention/(kernel|tasks|rows|tiles|visibility|reference)"),
+    ("attention, its ops and masks", r"core/attention/"),
     ("products", r"core/matmul|core/ops/(matmul|int8|linalg|einsum)"),
     ("optimisers, schedules", r"nn/optim|core/kernels/optim"),
     ("losses", r"nn/loss|core/ops/cross_entropy"),

@@ -1,4 +1,4 @@
-// checkpoint(): an operation whose adjoint computes its forward pass again.
+// checkpoint(): the adjoint of this operation repeats its forward pass.
 #include "fit/activation_checkpoint.hpp"
 
 #include <map>
@@ -19,11 +19,11 @@ constexpr const char* op = "checkpoint";
 
 using detail::Node;
 
-// The keys of the random numbers that f drew.
+// The keys of the random numbers drawn by f.
 class Tape final : public detail::DrawTape {
  public:
   enum class Mode { write, read };
-  // While one lives, this thread draws from the tape: writing it, or reading it from the beginning.
+  // A guard: while it lives, this thread draws through the tape, which writes the keys or repeats them from the start.
   class Running {
    public:
     Running(Tape& tape, Mode mode) : before_(std::exchange(detail::draw_tape, &tape)) {
@@ -41,7 +41,7 @@ class Tape final : public detail::DrawTape {
 
   std::uint64_t next_call(Generator& g) override {
     if (mode_ == Mode::write) {
-      DrawTape* const self = std::exchange(detail::draw_tape, outer_);  // which may be read at this moment
+      DrawTape* const self = std::exchange(detail::draw_tape, outer_);  // the outer tape may be in read mode
       draws_.push_back({&g, g.seed(), g.next_call()});
       detail::draw_tape = self;
       return draws_.back().call;
@@ -65,7 +65,7 @@ class Tape final : public detail::DrawTape {
 using Place = std::pair<Node*, std::uint32_t>;  // a node and one of its outputs
 using Detour = std::map<Place, Place>;
 
-// A tensor without elements for a place: record() and grad() look at its node alone.
+// An empty tensor for an output of a node. record() and grad() use only its node.
 Tensor placeholder(const Place& place) {
   Tensor t = Tensor::empty({0}, place.first->outputs[place.second].dtype);
   detail::hold(place.first->refs);
@@ -75,7 +75,7 @@ Tensor placeholder(const Place& place) {
 }
 Place place_of(const Tensor& t) { return {t.impl()->node, t.impl()->output}; }
 
-// Calls visit(edge) for each edge that leads out of what was recorded after node number `begin` on the way to `roots`.
+// Calls visit(edge) for each edge that leaves the part of the graph behind `roots` recorded after node number `begin`.
 template <class Visit>
 void each_entry(const std::vector<Tensor>& roots, std::uint64_t begin, const Visit& visit) {
   std::unordered_set<Node*> seen;
@@ -114,9 +114,9 @@ struct Checkpoint {
   std::function<Tensor(const Tensor&)> f;
   Tensor x;
   Tape tape;
-  BatchRows rows = batch_rows;  // when f was first computed
-  std::vector<Tensor> entries;  // stand-ins for x and what f captured, as far as they want gradients
-  std::vector<Used> used;       // x, and the leaves among those
+  BatchRows rows = batch_rows;  // at the first call of f
+  std::vector<Tensor> entries;  // placeholders for x and captured tensors that require gradients
+  std::vector<Used> used;       // x, and the leaves among them
 
   Tensor compute(Tape::Mode mode) {
     const Tape::Running running(tape, mode);
@@ -148,7 +148,7 @@ struct Checkpoint {
     const Tensor y = compute(Tape::Mode::read), dy = b.dy();
     if (!y.defined() || y.shape() != dy.shape() || !y.requires_grad())
       check::fail(op, "f gave something else when it was computed again: it must do the same each time");
-    // The graph around is being walked: leaves take the place of its tensors meanwhile.
+    // The enclosing graph is being traversed. So leaves temporarily replace its tensors.
     std::vector<Tensor> leaves, wanted;
     std::vector<int> numbers;
     Detour there, back;

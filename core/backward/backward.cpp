@@ -1,4 +1,4 @@
-// backward() and grad(): the walk from outputs to leaves, and what an adjoint sees on the way.
+// backward() and grad(): the traversal from outputs to leaves, and the Backward object of adjoints.
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +15,7 @@ namespace detail {
 
 namespace {
 
-// Where grad() puts a gradient.
+// The destination of a gradient of grad().
 struct Capture {
   Node* node;
   std::uint32_t output;
@@ -34,7 +34,7 @@ std::uint8_t next_depth(std::uint8_t outer) {
   return static_cast<std::uint8_t>(outer + 1);
 }
 
-// One running backward(). Nodes are taken in falling order of creation: all users of a node come before it.
+// One running backward(). It processes nodes in reverse order of creation: all users of a node come before the node.
 class Run {
  public:
   Run(bool retain, std::vector<Capture>* captures)
@@ -43,10 +43,10 @@ class Run {
     current = this;
   }
   ~Run() {
-    for (Node* n : heap_) finish(n);  // left over only by an exception
+    for (Node* n : heap_) finish(n);  // nonempty only after an exception
     heap_.clear();
     heap_.swap(spare);
-    thread_state.autocast = autocast_;  // an adjoint may have thrown
+    thread_state.autocast = autocast_;  // restores it if an adjoint threw
     current = outer_;
   }
   Run(const Run&) = delete;
@@ -55,7 +55,7 @@ class Run {
   void push(Node* n) {
     if (n->queued == depth_) return;
     if (n->queued) fail_walked(n->op);
-    heap_.push_back(n);  // first: it may fail
+    heap_.push_back(n);  // first, because it may throw
     n->queued = depth_;
     hold(n->refs);
     std::push_heap(heap_.begin(), heap_.end(), earlier);
@@ -99,10 +99,10 @@ class Run {
   bool retain_;
   std::vector<Capture>* captures_;
   Run* outer_;
-  const DType autocast_ = thread_state.autocast;  // between nodes; each runs under its own
+  const DType autocast_ = thread_state.autocast;  // between nodes; each node has its own
   std::uint8_t depth_;                            // 1 for the outermost
   LeafGradients leaves_;
-  static thread_local std::vector<Node*> spare;  // its room is used again
+  static thread_local std::vector<Node*> spare;  // its capacity is reused
 };
 thread_local Run* Run::current = nullptr;
 thread_local std::vector<Node*> Run::spare;
@@ -155,11 +155,11 @@ void Run::one(Node& n) {
     forget_edges(n);
     n.emptied = true;
     if (ObserverList* const all = n.hooks ? n.hooks->on_gradient.list() : nullptr)
-      all->clear();  // no gradient will come here again
+      all->clear();  // no further gradient can come here
   }
 }
 
-// Why there is no way from y to a tensor that wants gradients, where it was cut, and what cures it.
+// The reason why y is not connected to a tensor that requires a gradient, where it was cut, and the remedy.
 std::string why_cut(const TensorImpl& y) {
   if (!y.cut_at) return "was not computed from any that wants a gradient: call requires_grad_() on the inputs first";
   const std::string at = y.cut_at;
@@ -179,7 +179,7 @@ std::string why_cut(const TensorImpl& y) {
   return {};
 }
 
-// Gives the roots their gradients and walks the graph.
+// Seeds the outputs and traverses the graph.
 void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, GraphFlags flags,
           std::vector<Capture>* captures, const char* op) {
   const RecordGuard mode(flags & create_graph);
@@ -201,17 +201,17 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
     Node& n = *y.impl()->node;
     if (n.released) fail_released(n.op);
     if (!n.needed || n.detached) continue;
-    if (!n.leaf()) run.push(&n);  // before it is given something, which is taken back only from nodes in the queue
+    if (!n.leaf()) run.push(&n);  // before it gets a gradient: cleanup only frees gradients of queued nodes
     accumulate(n, n.outputs[y.impl()->output].grad, std::move(seed));
     run.leaves().gave(n);
   }
   run.all();
 }
 
-// Marks what lies between the outputs and the inputs of grad(), and puts everything back in the end.
+// Marks the nodes between the outputs and the inputs of grad(), and restores all marks at the end.
 class Marks {
  public:
-  // Delegates, so that what was marked is put back if the rest fails.
+  // A delegating constructor, so that the destructor restores the marks if the rest throws.
   Marks(const std::vector<Tensor>& outputs, std::vector<Capture>& captures) : Marks(captures) {
     for (const Tensor& y : outputs)
       if (y.requires_grad()) visit(y.impl()->node);
@@ -224,7 +224,7 @@ class Marks {
               [](const Reached& a, const Reached& b) { return a.node->sequence < b.node->sequence; });
     for (const Reached& r : reached_) {
       Node* const n = r.node;
-      n->needed = n->captured || n->released;  // where a released one led to is not known: the walk fails there
+      n->needed = n->captured || n->released;  // the edges of a released node are unknown: the traversal fails there
       for (int k = 0; k < n->input_count && !n->needed; ++k) n->needed = n->edges[k].node && n->edges[k].node->needed;
       if (!n->leaf() || !n->captured) continue;
       stashed_.emplace_back(n, Tensor());
@@ -254,7 +254,7 @@ class Marks {
  private:
   explicit Marks(std::vector<Capture>& captures) : captures_(captures) {}
 
-  // A node, and how it was marked before: an adjoint may call grad() itself, in the midst of another one.
+  // A node and its earlier marks: an adjoint may call grad() during another grad().
   struct Reached {
     Node* node;
     std::uint32_t marked_by;
@@ -311,11 +311,11 @@ void Tensor::backward(const Tensor& seed, GraphFlags flags) const {
   detail::walk({*this}, {seed}, flags, nullptr, "backward");
 }
 
-// ---- Backward: what an adjoint sees -------------------------------------------------------------------------------
+// ---- Backward: the argument of an adjoint --------------------------------------------------------------------------
 
 namespace {
 
-// An adjoint may be a user's: what it asks for must be there.
+// Adjoints may be written by users, so these check the indices.
 int counted(const detail::Node& n, const char* what, int i, int count) {
   if (i < 0 || i >= count)
     check::fail(n.op, "its adjoint asks for ", what, ' ', i, ": record() was given ", count, " of them");
@@ -381,7 +381,7 @@ Tensor Backward::x(int i) {
 Tensor Backward::take_x(int i) {
   Tensor t = x(i);
   if (detail::Run::current->retains()) return t;
-  node_.released = true;  // also where the adjoint throws later on
+  node_.released = true;  // even if the adjoint throws later
   if (detail::Storage* s = std::exchange(node_.saved[slot_of_x(i)].storage, nullptr)) detail::drop(s->refs);
   return t;
 }

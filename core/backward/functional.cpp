@@ -26,7 +26,7 @@ void check_inputs(const char* op, const std::vector<Tensor>& inputs) {
   }
 }
 
-// grad(), which leaves the graph and takes what doesn't depend for 0.
+// grad() that retains the graph and gives zeros for unused inputs.
 std::vector<Tensor> gradients(const Tensor& y, const std::vector<Tensor>& inputs, const Tensor& seed,
                               GraphFlags flags) {
   if (!y.requires_grad()) {
@@ -60,7 +60,7 @@ void check_vectors(const char* op, const std::vector<Tensor>& v, const std::vect
   for (std::size_t i = 0; i < v.size(); ++i) check_vector(op, ("input " + std::to_string(i)).c_str(), v[i], inputs[i]);
 }
 
-// sum_i a_i . b_i; undefined for none.
+// sum_i a_i . b_i; undefined for empty lists.
 Tensor dots(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   Tensor total;
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -15,7 +15,7 @@ namespace {
 
 using Values = std::vector<Tensor>;
 
-// Uniform in [-1, 1), at least 0.1 away from 0: a cotangent near 0 would hide an error behind it.
+// Uniform in [-1, 1), at least 0.1 away from 0: a cotangent near 0 would hide an error.
 Tensor random_cotangent(const Shape& shape, std::mt19937_64& random) {
   Tensor v = Tensor::empty(shape, float64);
   double* const p = v.fresh<double>();
@@ -26,7 +26,7 @@ Tensor random_cotangent(const Shape& shape, std::mt19937_64& random) {
   return v;
 }
 
-// The floating outputs, checked.
+// Calls f and returns its floating outputs, after checks.
 Values outputs_of(const TensorFunction& f, const Values& inputs) {
   Values y;
   for (const Tensor& t : f(inputs)) {
@@ -38,7 +38,7 @@ Values outputs_of(const TensorFunction& f, const Values& inputs) {
   return y;
 }
 
-// grad() for which what was not recorded is a constant.
+// grad() that treats outputs without graph as constants.
 Values gradients(const Values& outputs, const Values& inputs, const Values& seeds, GraphFlags flags = {}) {
   Values y, v;
   for (std::size_t k = 0; k < outputs.size(); ++k)
@@ -57,7 +57,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw(), b.raw(), static_cast<std::size_t>(a.numel() * size_of(a.dtype()))) == 0;
 }
 
-// sum over k of <up_k - down_k, seed_k>: differences first, so that large values which don't move cost no digits.
+// sum over k of <up_k - down_k, seed_k>. Subtracts first, so that large constant values cost no precision.
 double moved(const Values& up, const Values& down, const Values& seeds) {
   double sum = 0;
   for (std::size_t k = 0; k < up.size(); ++k) {
@@ -67,7 +67,7 @@ double moved(const Values& up, const Values& down, const Values& seeds) {
   return sum;
 }
 
-// Moves some elements of x, from `first` on, by step * direction, while it lives.
+// A guard: moves some elements of x, from `first` on, by step * direction while it lives.
 class Nudge {
  public:
   Nudge(const Tensor& x, std::int64_t first, const std::vector<double>& direction, double step)
@@ -93,8 +93,8 @@ class Checker {
   Checker(const GradCheckOptions& options, GradReport& report, std::mt19937_64& random)
       : options_(options), report_(report), random_(random) {}
 
-  // values(): what depends on x, as it stands; seeds: what it is multiplied by; analytic: d<values, seeds>/dx. Where
-  // `output` names an element, each element of x has an entry.
+  // Checks one input x. values() computes the functions of x; seeds are their cotangents; analytic is d<values,
+  // seeds>/dx. If `output` names an element, each element of x has its own entry.
   template <class F>
   void input(const std::string& name, int order, const Tensor& x, const Tensor& analytic, const Values& seeds,
              const F& values, const std::string& output = {}) {
@@ -139,7 +139,7 @@ class Checker {
     return s;
   }
 
-  // difference(step): the central difference.
+  // difference(step) is the central difference.
   template <class F>
   void compare(GradReport::Entry& entry, std::int64_t k, double analytic, const F& difference) const {
     const auto right = [&](double numeric) {  // false with NaN
@@ -150,7 +150,7 @@ class Checker {
     if (!right(numeric))
       if (const double l = limit(difference, numeric); right(l)) numeric = l;
     const double off = std::abs(analytic - numeric);
-    // Where both are zero up to noise, the relative error says nothing.
+    // If both are zero except for noise, the relative error is meaningless.
     const double relative =
         right(numeric) && off <= options_.atol() ? 0 : off / std::max(std::abs(analytic), std::abs(numeric));
     if (entry.worst < 0 || !(relative <= entry.relative_error)) {
@@ -163,8 +163,9 @@ class Checker {
     if (!right(numeric)) ++entry.wrong;
   }
 
-  // The limit of the differences for steps that go to 0, by Aitken's formula from three of them. Where the derivative
-  // has a kink, as that of x |x| at 0, differences are off by about the step. `first` where they do not converge.
+  // The limit of the differences for steps that go to 0: Aitken's formula for three of them. At a kink of the
+  // derivative, like that of x |x| at 0, differences have an error of about the step. Returns `first` without
+  // convergence.
   template <class F>
   double limit(const F& difference, double first) const {
     const double second = difference(options_.eps() / 4), third = difference(options_.eps() / 16);
@@ -178,7 +179,7 @@ class Checker {
   std::mt19937_64& random_;
 };
 
-// "[1, 2]": element i of a shape; "" of a number.
+// The index of element i of a shape, "[1, 2]"; "" for a scalar.
 std::string position(const Shape& shape, std::int64_t i) {
   if (shape.rank() == 0) return {};
   std::string text;
@@ -191,7 +192,7 @@ std::string position(const Shape& shape, std::int64_t i) {
   return '[' + text + ']';
 }
 
-// One row of the Jacobian for each element of the outputs.
+// Checks one row of the Jacobian for each element of the outputs.
 void check_jacobian(const TensorFunction& f, const Values& in, const Values& checked,
                     const std::vector<std::string>& names, const Values& y, Checker& check) {
   for (std::size_t k = 0; k < y.size(); ++k)
@@ -199,7 +200,7 @@ void check_jacobian(const TensorFunction& f, const Values& in, const Values& che
       Values unit;
       for (const Tensor& t : y) unit.push_back(zeros(t.shape(), float64));
       unit[k].fresh<double>()[i] = 1;
-      const Values row = gradients(outputs_of(f, in), checked, unit);  // the last one's inputs have been moved
+      const Values row = gradients(outputs_of(f, in), checked, unit);  // the last call had moved inputs
       for (std::size_t j = 0; j < checked.size(); ++j)
         check.input(
             names[j], 1, checked[j], row[j], unit,
@@ -258,7 +259,7 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
     });
   if (options.order() == 1) return report;
 
-  // <g(x, v), u>, u random, is a function of x and v; its derivatives are checked in the same way.
+  // <g(x, v), u>, u random, is a function of x and v; its derivatives are checked the same way.
   Values variables = checked;
   for (std::size_t k = 0; k < v.size(); ++k) {
     variables.push_back(v[k].requires_grad_());
@@ -273,7 +274,7 @@ GradReport check_gradients(const TensorFunction& f, const std::vector<Tensor>& i
 
 namespace {
 
-// "7", a direction, or "[1, 2]", an element.
+// A direction, "7", or an element, "[1, 2]".
 std::string place(const GradReport::Entry& e) {
   return e.projected || e.shape.rank() == 0 ? std::to_string(e.worst) : position(e.shape, e.worst);
 }

@@ -6,13 +6,12 @@
 
 namespace fit::detail {
 
-/// Adds g to a sum of gradients of `to`: the first is moved in, later ones are added, in place where nobody else holds
-/// it.
+/// Adds g to a sum of gradients of `to`. The first g is moved into `sum`. Later ones are added, in place if no other
+/// tensor shares the buffer.
 void accumulate(const Node& to, Tensor& sum, Tensor&& g);
 
-/// Finds out in a running backward() when the gradients of observed leaves are complete: it counts the edges that lead
-/// to them from all that the outputs were computed from, and counts down as nodes are passed. An observer of the thread
-/// observes all leaves.
+/// Detects in a running backward() when the gradients of observed leaves are complete. It counts the edges to these
+/// leaves in the graph of the outputs, and counts down as nodes are processed. A thread's observer observes all leaves.
 class LeafGradients {
  public:
   LeafGradients() = default;
@@ -26,7 +25,7 @@ class LeafGradients {
   LeafGradients(const LeafGradients&) = delete;
   LeafGradients& operator=(const LeafGradients&) = delete;
 
-  /// To be called at the beginning, where there are observers. Without it the others do nothing.
+  /// Call at the beginning if there are observers. Without it, the other functions do nothing.
   void begin(const std::vector<Tensor>& outputs) {
     static std::atomic<std::uint32_t> last{0};
     id_ = ++last;
@@ -49,29 +48,28 @@ class LeafGradients {
       found.pop_back();
       for (int i = 0; i < n->input_count; ++i) visit(n->edges[i].node);
     }
-    for (const Tensor& y :
-         outputs)  // a leaf that is an output itself gets its seed before the walk: no edge leads there
+    for (const Tensor& y : outputs)  // a leaf that is an output gets its seed before the traversal: it has no edge
       if (y.impl() && y.impl()->node) count_down(y.impl()->node);
   }
 
-  /// Something was added to n's gradient.
+  /// A gradient was added to n.
   void gave(Node& n) {
     if (id_ && n.hooks && n.hooks->pending) n.hooks->pending->given = true;
   }
 
-  /// n's adjoint has run; its edges are still there.
+  /// n's adjoint has ended; its edges still exist.
   void passed(Node& n) {
     if (!id_) return;
     for (int i = 0; i < n.input_count; ++i) count_down(n.edges[i].node);
   }
 
-  /// Tells of the leaves that have become complete.
+  /// Notifies for the leaves that are now complete.
   void call() {
     for (std::size_t i = 0; i < complete_.size(); ++i) call_once(*complete_[i]);
     complete_.clear();
   }
 
-  /// At the end: those on the way to which a node was given nothing, and so never passed.
+  /// At the end: notifies for leaves that were not counted down, because a node on the path got no gradient.
   void rest() {
     for (PendingLeaf& w : leaves_) call_once(w);
   }
@@ -103,30 +101,29 @@ class LeafGradients {
     tell_accumulated(*w.leaf);
   }
 
-  // The hooks see this pass's gradient alone; what they make of it is added to what was there before.
+  // The hooks get only this pass's gradient; their result is added to the earlier gradient.
   static void settle(PendingLeaf& w) {
     Tensor& sum = w.leaf->outputs[0].grad;
     Tensor mine = std::exchange(sum, std::move(w.before));
     w.aside = false;
     if (w.leaf->detached) return;
     call_grad_hooks(*w.leaf, 0, mine);
-    PendingLeaf* total =
-        w.outer;  // within another backward(), whose own part of the gradient is on its way to its hooks
+    PendingLeaf* total = w.outer;  // inside another backward(), its part of the gradient is set aside for its hooks
     while (total && total->outer && total->outer->aside) total = total->outer;
     accumulate(*w.leaf, total && total->aside ? total->before : sum, std::move(mine));
   }
 
-  // After an exception, or where nothing came.
+  // After an exception, or if no gradient came.
   static void put_back(PendingLeaf& w) noexcept {
     Tensor& sum = w.leaf->outputs[0].grad;
     Tensor part = std::exchange(sum, std::move(w.before));
     if (part.defined() && !w.leaf->detached) try {
         accumulate(*w.leaf, sum, std::move(part));
-      } catch (...) {  // no memory to add it up: what was there before is still there
+      } catch (...) {  // out of memory: the earlier gradient remains
       }
   }
 
-  std::uint32_t id_ = 0;  // 0: nothing is watched
+  std::uint32_t id_ = 0;  // 0: no leaf is observed
   std::deque<PendingLeaf> leaves_;
   std::vector<PendingLeaf*> complete_;
 };

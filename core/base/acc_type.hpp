@@ -6,10 +6,10 @@
 
 namespace fit {
 
-/// The accumulate type of T: kernels compute and add up elements of T in it. float for BFloat16, else T.
+/// The accumulate type of T, in which kernels compute and sum: float for BFloat16, otherwise T.
 template <class T>
 using AccT = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
-/// The same for a type at run time.
+/// Same for a DType.
 constexpr DType acc_dtype(DType t) { return t == bfloat16 ? float32 : t; }
 
 }  // namespace fit

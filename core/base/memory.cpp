@@ -81,7 +81,7 @@ struct Cache;
 struct Registry {
   std::mutex mutex;
   std::vector<Cache*> caches;
-  MemoryStats retired;  // of threads that have ended
+  MemoryStats retired;  // statistics of threads that have ended
 };
 Registry& registry() {
   static auto* r = new Registry;  // never destroyed: threads may end after main
@@ -133,14 +133,14 @@ class SharedPool {
   std::mutex mutex_;
   FreeList lists_[SizeClass::count];
   std::atomic<std::int64_t> bytes_{0};
-  MemoryStats live_;  // what was given back here, below 0: the threads that took it count it as live
+  MemoryStats live_;  // negative: blocks freed here still count as live in the threads that allocated them
 };
 
 // One size class in a thread's cache. The cache keeps a freed block only while it has allocated more blocks of this
 // size than were freed here. So batches that another thread allocates do not pile up.
 struct Bin {
   FreeList free;
-  Counter taken;  // less what has come back
+  Counter taken;  // minus the blocks that were freed
 };
 
 struct Cache {
@@ -153,7 +153,7 @@ struct Cache {
   }
   ~Cache();
 
-  // Whether a block that comes back is one of its own, and there is room for it.
+  // Whether the cache keeps a freed block: it has capacity, and has allocated more blocks of this size than were freed.
   bool keeps(SizeClass size) const {
     return bins[size.index].taken.get() > 0 &&
            cached_bytes.get() + static_cast<std::int64_t>(size.capacity) <= cache_limit.load(std::memory_order_relaxed);

@@ -5,7 +5,7 @@
 
 namespace fit::kernels {
 
-// Memory for the length of a scope, from the cache of buffers.
+// Memory for the duration of a scope, from the cache of buffers.
 template <class T>
 class Scratch {
  public:

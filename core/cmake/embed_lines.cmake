@@ -1,5 +1,5 @@
-# cmake -DOUT=FILE.cpp -DFILE=TEXT -DHEADER=HPP -DNAME=NAMESPACE::ARRAY -P embed_lines.cmake: the lines of TEXT, which has
-# neither quotes nor backslashes, as an array of strings that ends with a null.
+# cmake -DOUT=FILE.cpp -DFILE=TEXT -DHEADER=HPP -DNAME=NAMESPACE::ARRAY -P embed_lines.cmake: embeds the lines of TEXT
+# as a null-terminated array of strings. TEXT must not contain quotes or backslashes.
 file(READ ${FILE} text)
 string(REGEX REPLACE "([^\n]+)\n" "    \"\\1\",\n" lines "${text}")
 string(REGEX MATCH "^(.*)::([a-z_]+)$" _ ${NAME})

@@ -1,19 +1,19 @@
-# Sourced by examples/run, tests/run and .ci/run: installs what is missing, configures, builds.
-# FIT_PRESET names another preset of CMakePresets.json than `release`; its build tree is build/<preset>.
+# Sourced by examples/run, tests/run and .ci/run: installs missing packages, configures, builds.
+# FIT_PRESET selects a preset of CMakePresets.json (default `release`); its build tree is build/<preset>.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 preset=${FIT_PRESET:-release}
 build=$top/build/$preset
 me=$(realpath --relative-to="$top" "$0")
 
-usage() { sed -n '2,/^[^#]/s/^# //p' "$0"; }  # the comment that the command begins with
+usage() { sed -n '2,/^[^#]/s/^# //p' "$0"; }  # prints the leading comment of the command
 say() { printf '== %s\n' "$*"; }
 fail() { # fail MESSAGE [EXIT-CODE]
   printf '%s: %s\n' "$me" "$1" >&2
   exit "${2:-1}"
 }
 
-# Debian's name of each package that fit is built and tested with, and what it is for.
+# The Debian packages for building and testing fit, and their purpose.
 packages=(
   "g++: the compiler"
   "cmake: the build system"
@@ -29,7 +29,7 @@ packages=(
   "pkgconf: a test that a program finds fit through pkg-config"
 )
 
-# A tool counts wherever it comes from, a library only as a package.
+# Whether a dependency is installed: a tool from any source, a library as a Debian package.
 has() {
   case $1 in
     g++) command -v "${CXX:-c++}" ;;
@@ -41,16 +41,16 @@ has() {
     libxml2-utils) command -v xmllint ;;
     python3-pip) python3 -m pip --version 2>&1 ;;
     pkgconf) command -v pkg-config ;;
-    *)  # for this machine's processor, unless the name says for which, as zlib1g-dev:arm64
+    *)  # for this machine's processor, or for the one in the name (zlib1g-dev:arm64)
       local for="($(dpkg --print-architecture)|all)"
       case $1 in *:*) for=${1#*:} ;; esac
       dpkg-query -W -f='${db:Status-Status} ${Architecture}\n' "$1" 2>/dev/null | grep -xE "installed $for" ;;
   esac >/dev/null
 }
 
-# install_missing "PACKAGE: what for"...: nothing is downloaded, and no root needed, if all are there.
+# install_missing "PACKAGE: purpose"...: installs missing packages; if none is missing, needs no root.
 install_missing() {
-  # Without Debian's package tools, CMake says what it doesn't find.
+  # Without Debian's package tools, CMake reports missing packages.
   command -v dpkg-query >/dev/null && command -v apt-get >/dev/null || return 0
   local entry missing=() why=() root=()
   for entry; do
@@ -79,7 +79,7 @@ configure() {
     fail "CMake could not configure (its reason stands above); if the reason is an old build tree, delete build/$preset"
 }
 
-# build_targets TARGET...: all of them if none is given.
+# build_targets TARGET...: builds all targets if none is given.
 build_targets() {
   say "Building ${*:-everything} (the first time takes minutes)"
   cmake --build "$build" --parallel "$(nproc)" ${@:+--target "$@"} ||

@@ -1,4 +1,4 @@
-// Hooks of tensors: functions that are attached as observers.
+// Hooks of tensors: functions attached as observers.
 #include "graph/hooks.hpp"
 
 #include "tensor/check.hpp"

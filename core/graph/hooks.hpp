@@ -5,37 +5,37 @@
 #include "graph/node.hpp"
 #include "graph/observers.hpp"
 
-// Hooks of tensors, below their public face.
+// Internals of tensor hooks.
 namespace fit::detail {
 
-/// A leaf in a running backward().
+/// State of a leaf in a running backward().
 struct PendingLeaf {
   Node* leaf = nullptr;
-  std::uint32_t run = 0;   // which backward() that is
-  std::int64_t edges = 0;  // that lead to it and have not been gone along yet
-  bool given = false;      // something has come
+  std::uint32_t run = 0;   // identifies the backward()
+  std::int64_t edges = 0;  // edges to the leaf that are not processed yet
+  bool given = false;      // the leaf got a gradient in this pass
   bool called = false;
-  bool aside = false;  // what the leaf had before lies in `before`: its hooks want this pass's gradient alone
+  bool aside = false;  // the earlier gradient is in `before`, because hooks get this pass's gradient only
   Tensor before;
-  PendingLeaf* outer = nullptr;  // the same leaf in the backward() around this one
+  PendingLeaf* outer = nullptr;  // the same leaf in the enclosing backward()
 };
 
 /// The observers of a node's tensors.
 struct Hooks {
-  TensorImpl* tensor = nullptr;    // of a leaf; gone where the node is detached
-  Attached accumulated;            // of a leaf: told when the gradient is in grad()
-  Attached on_gradient;            // part: the output
+  TensorImpl* tensor = nullptr;    // of a leaf; dangling if the node is detached
+  Attached accumulated;            // of a leaf: notified when grad() is complete
+  Attached on_gradient;            // entries have the output as their part
   PendingLeaf* pending = nullptr;  // in the innermost running backward()
 };
-/// Those of a node; makes them.
+/// The hooks of a node; creates them if needed.
 Hooks& hooks_of(Node& n);
 
-/// How many observers all leaves of this process have.
+/// The number of observers of all leaves in this process.
 extern std::atomic<std::int64_t> hook_count;
 
-/// Tells the observers of a leaf, and those of the thread, that its grad() is complete.
+/// Notifies the observers of a leaf and of the thread that the leaf's grad() is complete.
 void tell_accumulated(Node& leaf);
-/// Lets the observers of an output see its gradient, and replace it.
+/// Passes the gradient of an output to its observers, which may replace it.
 void call_grad_hooks(Node& n, std::uint32_t output, Tensor& gradient);
 
 }  // namespace fit::detail

@@ -1,4 +1,4 @@
-// What a Tensor knows of the graph: whether it is a leaf, and its gradient.
+// Members of Tensor about the graph: leaves and gradients.
 #include <utility>
 
 #include "graph/node.hpp"
@@ -8,8 +8,8 @@ namespace fit {
 namespace detail {
 
 namespace {
-// Nobody can read this leaf's gradient any more. Left in place, one that was recorded (create_graph) would hold the
-// leaf that holds it.
+// No tensor can read this leaf's gradient any more. A gradient that was recorded (create_graph) would otherwise keep
+// the leaf alive, and the leaf the gradient.
 void abandon(Node& leaf) noexcept {
   leaf.detached = true;
   leaf.outputs[0].grad = Tensor();
@@ -55,7 +55,7 @@ Tensor& Tensor::requires_grad_(bool on) {
   return *this;
 }
 
-// Where x's gradient is kept: in its leaf node, or in that of retain_grad(); null if nowhere.
+// The node that holds x's gradient: its leaf node, or the one of retain_grad(); null if there is none.
 namespace {
 detail::Node* grad_keeper(const detail::TensorImpl& x) {
   return !x.node || x.node->leaf() ? x.node : x.node->outputs[x.output].retained;

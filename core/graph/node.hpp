@@ -4,23 +4,23 @@
 
 #include "fit/graph.hpp"
 
-// The graph's nodes. A tensor points to the node that made it; a node points to the nodes of its inputs, never to a
-// tensor's handle, so references run one way and no cycle can form.
+// The nodes of the graph. A tensor points to the node that computed it, and a node points to the nodes of its inputs,
+// never to a tensor. References have one direction, so no cycle can form.
 namespace fit::detail {
 
 struct Edge {
-  Node* node;  // null where the input wants no gradient
+  Node* node;  // null if the input requires no gradient
   std::uint32_t output;
 };
 
 struct Output {
   Shape shape;
   DType dtype;
-  Tensor grad;               // what has come back so far in a running backward(); of a leaf: its gradient
-  Node* retained = nullptr;  // where retain_grad() keeps it: a leaf node
+  Tensor grad;               // the gradient so far in a running backward(); of a leaf: its gradient
+  Node* retained = nullptr;  // a leaf node for retain_grad(), or null
 };
 
-// A value kept for the adjoint: the buffer without its graph, and the version that it had.
+// A value kept for the adjoint: the buffer without graph, and its version at that time.
 struct Saved {
   Storage* storage;  // null: not kept
   std::int64_t offset;
@@ -36,38 +36,38 @@ struct Node {
   std::uint16_t input_count = 0, output_count = 0, saved_count = 0, extras_at = 0;
   std::uint32_t kept_inputs = 0;
   bool keeps_outputs = false;
-  DType autocast = float32;      // under which it was recorded, and its adjoint runs
-  bool released = false;         // backward() has taken it apart
-  bool emptied = false;          // nothing is kept any more, and there are no edges
-  std::uint8_t queued = 0;       // waits in a running backward(): how deep that is nested
-  bool captured = false;         // grad() wants an output's gradient
-  bool needed = true;            // lies on the way to what grad() wants
-  bool detached = false;         // a leaf whose tensor is gone
-  std::uint32_t marked_by = 0;   // the grad() that has seen it last
-  std::uint32_t counted_by = 0;  // the backward() that has counted its edges last, for the hooks of leaves
-  SizeClass size;                // of its block
+  DType autocast = float32;      // at recording time; its adjoint uses it, too
+  bool released = false;         // backward() has freed the kept values
+  bool emptied = false;          // no kept values and no edges any more
+  std::uint8_t queued = 0;       // nesting depth of the backward() in whose queue it waits; 0: none
+  bool captured = false;         // grad() returns an output's gradient
+  bool needed = true;            // on a path to an input of grad()
+  bool detached = false;         // a leaf without a tensor: it was destroyed
+  std::uint32_t marked_by = 0;   // the last grad() that marked it
+  std::uint32_t counted_by = 0;  // the last backward() that counted its edges for hooks of leaves
+  SizeClass size;                // of its memory block
   std::uint64_t sequence = 0;    // creation number: inputs have smaller ones
   const char* op = nullptr;      // null for a leaf
   void (*adjoint)(Backward&, const void*) = nullptr;
   Edge* edges = nullptr;
   Output* outputs = nullptr;
   Saved* saved = nullptr;
-  void* closure = nullptr;            // of a leaf: its TensorImpl, unless that is gone
-  Hooks* hooks = nullptr;             // null if there never was one
-  std::shared_ptr<const void> owned;  // what the adjoint's closure points to
+  void* closure = nullptr;            // of a leaf: its TensorImpl, if alive
+  Hooks* hooks = nullptr;             // null if no hook was ever added
+  std::shared_ptr<const void> owned;  // the object to which the adjoint's closure points
 
   bool leaf() const { return op == nullptr; }
 };
 
 /// The creation number of the newest node of this thread.
 std::uint64_t newest_sequence() noexcept;
-/// A node and all that it was computed from, in the order of their making, leaves first.
+/// A node and all nodes from which it was computed, in creation order; leaves first.
 std::vector<Node*> nodes_behind(Node* last);
 
 Node* new_leaf(const Shape& shape, DType dtype);
 void drop_node(Node* n) noexcept;
 void free_hooks(Hooks* hooks) noexcept;
-/// Lets go of what a node keeps for its adjoint, and of the nodes of its inputs.
+/// Frees the values that a node keeps for its adjoint, or its edges.
 void forget_kept(Node& n) noexcept;
 void forget_edges(Node& n) noexcept;
 

@@ -1,4 +1,4 @@
-// Observers: attached, told, detached.
+// Attachment and notification of observers.
 #include "graph/observers.hpp"
 
 #include <algorithm>
@@ -82,7 +82,7 @@ Attachment ObserverList::add(std::shared_ptr<Observer> observer, std::uint32_t p
 }
 
 void ObserverList::remove(std::uint64_t id) noexcept {
-  std::shared_ptr<Observer> last_use;  // frees what it holds only when the list is whole again
+  std::shared_ptr<Observer> last_use;  // freed after the list is consistent again
   const std::lock_guard lock(mutex_);
   const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.id == id; });
   if (at == entries_.end()) return;
@@ -131,7 +131,7 @@ void Attached::replace(ObserverList* list) noexcept {
   ObserverList::release(before);
 }
 
-// ---- what is told -------------------------------------------------------------------------------------------------
+// ---- notification -------------------------------------------------------------------------------------------------
 
 void tell_op(const char* op, const Inputs& inputs, const Tensor* outputs, int count) {
   bool in_backward = false;
@@ -151,7 +151,7 @@ ObservedNode::ObservedNode(const Node& n) : event_(n) {
     event_.failed = true;
     try {
       left();
-    } catch (...) {  // the first exception goes on
+    } catch (...) {  // the first exception is rethrown
     }
     throw;
   }
@@ -169,7 +169,7 @@ ObservedNode::~ObservedNode() {
   event_.failed = true;
   try {
     left();
-  } catch (...) {  // the exception of the adjoint goes on
+  } catch (...) {  // the adjoint's exception continues
   }
 }
 

@@ -6,15 +6,15 @@
 
 #include "fit/observer.hpp"
 
-// Telling observers.
+// Notification of observers.
 namespace fit::detail {
 
-/// Observers attached to one object, told in the order in which they were attached. Handles share the list.
+/// Observers attached to one object, notified in the order of attachment. Attachments share the list.
 class ObserverList {
  public:
   struct Entry {
     std::uint64_t id;
-    std::uint32_t part;  // of a node: which output; else 0
+    std::uint32_t part;  // of a node: the output; otherwise 0
     std::shared_ptr<Observer> observer;
   };
 
@@ -24,7 +24,7 @@ class ObserverList {
   void clear() noexcept;
   bool empty() const noexcept { return size_.load(std::memory_order_acquire) == 0; }
 
-  /// Calls f for each observer of this part that is still attached when its turn comes.
+  /// Calls f for each observer of this part that is still attached at that moment.
   template <class F>
   void each(std::uint32_t part, const F& f) {
     const Held held(this);
@@ -54,14 +54,14 @@ class ObserverList {
   std::atomic<std::int64_t>* const total_;
 };
 
-/// The observers of this thread that may be told something, the newest first; those older than `end` are left out.
+/// The observers of this thread that are not muted, newest first. Links from `end` on are skipped.
 std::vector<Observer*> thread_observers(const ObserverLink* end = nullptr);
-/// Whether an observer watches this thread, and is not being told something.
+/// Whether an observer watches this thread and is not handling an event.
 bool may_tell(const Observer* observer);
-/// Whether an observer is being told something on this thread.
+/// Whether an observer is handling an event on this thread.
 bool being_told(const Observer* observer);
 
-/// Calls f for each observer of this thread that is still attached when its turn comes.
+/// Calls f for each observer of this thread that is still attached at that moment.
 template <class F>
 void tell_thread(const F& f, const ObserverLink* end = nullptr) {
   for (Observer* const o : thread_observers(end)) {
@@ -71,7 +71,7 @@ void tell_thread(const F& f, const ObserverLink* end = nullptr) {
   }
 }
 
-/// The same for the observers of a layer (list may be null), and then for those of the thread.
+/// Same, first for the observers of a layer (list may be null), then for those of the thread.
 template <class F>
 void tell_both(ObserverList* list, const F& f, const ObserverLink* end = nullptr) {
   if (list)
@@ -83,10 +83,10 @@ void tell_both(ObserverList* list, const F& f, const ObserverLink* end = nullptr
   tell_thread(f, end);
 }
 
-/// The observers of the layer whose call this thread is in, or null.
+/// The observers of the layer that this thread is calling, or null.
 ObserverList* attached_here();
 
-/// For events that end something: tells every observer, even if one throws; `failed` is then set for the others.
+/// For "left" events: notifies every observer, even if one throws; the later ones then see `failed`.
 class EachOne {
  public:
   explicit EachOne(bool& failed) : failed_(failed) {}
@@ -109,7 +109,7 @@ class EachOne {
   std::exception_ptr first_;
 };
 
-/// A node whose adjoint runs.
+/// Sends the events of a node while its adjoint runs.
 class ObservedNode {
  public:
   explicit ObservedNode(const Node& n);

@@ -1,4 +1,4 @@
-// The graph's nodes: made by record(), freed without recursion.
+// Creation of graph nodes by record(), and their destruction without recursion.
 #include <algorithm>
 #include <new>
 #include <unordered_set>
@@ -26,7 +26,7 @@ void forget_edges(Node& n) noexcept {
 namespace {
 
 thread_local std::uint64_t last_sequence = 0;
-thread_local Node* pending_free = nullptr;  // nodes whose count fell to zero, linked through closure
+thread_local Node* pending_free = nullptr;  // nodes with a reference count of zero, linked through closure
 thread_local bool freeing = false;
 
 Saved save(const Tensor& t) {
@@ -53,7 +53,7 @@ void destroy(Node* n) noexcept {
 
 constexpr std::size_t padded(std::size_t bytes) { return (bytes + 15) & ~std::size_t{15}; }
 
-// One block: the node, its edges, outputs, kept values, and the closure.
+// One memory block for the node, its edges, outputs, kept values and closure.
 Node* allocate_node(int inputs, int outputs, int saved, std::size_t closure) {
   const std::size_t at_edges = padded(sizeof(Node)), at_outputs = at_edges + padded(sizeof(Edge) * inputs),
                     at_saved = at_outputs + padded(sizeof(Output) * outputs),
@@ -93,7 +93,7 @@ void fail_extras() {
 
 void drop_node(Node* n) noexcept {
   if (!drop(n->refs)) return;
-  // A long chain would recurse as deep as it is long: nodes are listed instead, and freed one by one.
+  // Recursion would be as deep as the chain is long. So nodes are put into a list and freed one at a time.
   n->closure = pending_free;
   pending_free = n;
   if (freeing) return;
@@ -123,7 +123,7 @@ void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, 
         check::fail(op, "output ", k, " given to record() is input ", i,
                     " itself: give a tensor of its own, a clone()");
   }
-  // Without an instruction set that has it, counting bits is a call.
+  // Avoids __builtin_popcount if possible: it is a function call without the popcnt instruction.
   const int kept = mask == 0 || in.size() == 1 ? static_cast<int>(mask) : __builtin_popcount(mask),
             saved = kept + (keep.outputs ? count : 0) + keep.extra_count;
   Node* n = allocate_node(in.size(), count, saved, bytes);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr char magic[] = "\x93NUMPY";
 constexpr std::int64_t magic_size = 6;
-constexpr std::int64_t longest_header = 1 << 20;  // more than any array of ours could need
+constexpr std::int64_t longest_header = 1 << 20;  // more than any fit tensor needs
 
 struct Header {
   std::string descr;

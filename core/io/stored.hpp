@@ -12,7 +12,7 @@ namespace fit::io {
 struct Stored {
   std::string name;
   Shape shape;
-  DType dtype = DType::float32;      // as it is given
+  DType dtype = DType::float32;      // after reading
   std::function<Tensor()> read;      // null if the tensor is undefined
   const char* file_dtype = nullptr;  // the dtype in the file if reading converts it: "int32"
 

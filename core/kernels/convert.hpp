@@ -4,8 +4,8 @@
 #include "fit/bfloat16.hpp"
 #include "kernels/simd/isa.hpp"
 
-// Between BFloat16 and float over contiguous memory. Integer operations alone: the bits are those of BFloat16's own
-// conversions on every instruction set. Widening is exact.
+// Conversions between BFloat16 and float in contiguous memory. They use integer operations only, so every instruction
+// set gives the bits of BFloat16's own conversions. Widening is exact.
 namespace fit::kernels {
 
 template <class T>

@@ -9,7 +9,7 @@
 namespace fit::kernels {
 namespace {
 
-constexpr std::int64_t grain_bytes = 1 << 17;  // some ten microseconds of memory traffic
+constexpr std::int64_t grain_bytes = 1 << 17;  // about ten microseconds of memory traffic
 
 template <class W>
 void copy_run(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64_t n) {
@@ -21,7 +21,7 @@ void copy_run(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64_t n
     FIT_KERNELS(copy_table, W).strided(y, sy, x, sx, n);
 }
 
-// The copy seen as many 2-D transpositions: y walks along the innermost axis, x along axis `a`. Tiles of y are [h, w].
+// Copies as many 2-D transpositions: y is contiguous along the innermost axis, x along axis `a`. Tiles of y are [h, w].
 template <class W>
 void copy_transposed(const StridedLoop<2>& plan, int a, W* y, const W* x) {
   const std::int64_t n = plan.size[a], m = plan.inner();
@@ -46,7 +46,7 @@ void copy_transposed(const StridedLoop<2>& plan, int a, W* y, const W* x) {
   });
 }
 
-// Calls f with the number n, if it is at most 16, as a constant: a copy of so few words is a few moves and no call.
+// Calls f with n as a compile-time constant if n is at most 16: then a copy is a few moves, without a call.
 template <int N = 1, class F>
 bool with_few(std::int64_t n, const F& f) {
   if (n == N) return f(std::integral_constant<int, N>{}), true;

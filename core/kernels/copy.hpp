@@ -5,10 +5,10 @@
 #include "kernels/simd/isa.hpp"
 #include "kernels/strided_loop.hpp"
 
-// Copies between layouts. Elements are moved as they are, whatever their type: only their size counts. Exact.
+// Copies between layouts, independent of the type: only the element size matters. Exact.
 namespace fit::kernels {
 
-// Words that may stand for elements of any type of their size.
+// Words that may alias elements of any type of the same size.
 using Byte = unsigned char;
 struct [[gnu::may_alias]] Word2 {
   std::uint16_t bits;
@@ -20,25 +20,25 @@ struct [[gnu::may_alias]] Word8 {
   std::uint64_t bits;
 };
 
-/// Calls f with a word of an element's size: 1, 2, 4 or 8 bytes.
+/// Calls f with a word of the element size: 1, 2, 4 or 8 bytes.
 template <class F>
 void with_word(std::int64_t element_size, const F& f) {
   element_size == 1 ? f(Byte{}) : element_size == 2 ? f(Word2{}) : element_size == 4 ? f(Word4{}) : f(Word8{});
 }
 
-/// Steps between neighbours along each axis, in elements; negative ones walk backwards, 0 repeats.
+/// Distance of neighbours along each axis, in elements; may be negative, or 0 to repeat.
 using Strides = std::array<std::int64_t, Shape::max_rank>;
 
-/// Those of a contiguous array of this shape.
+/// The strides of a contiguous array.
 Strides row_major(const Shape& shape);
 
-/// y[i . sy] = x[i . sx] for every index i below `sizes`. The two must not overlap; sy has no 0.
+/// y[i . sy] = x[i . sx] for every index i below `sizes`. x and y must not overlap; no stride in sy is 0.
 void copy(const Shape& sizes, std::int64_t element_size, void* y, const Strides& sy, const void* x, const Strides& sx);
 
-/// Pieces of copies on one thread, compiled for each instruction set. W: Byte, Word2, Word4 or Word8.
+/// Single-threaded parts of a copy, compiled for each instruction set. W: Byte, Word2, Word4 or Word8.
 template <class W>
 struct CopyKernels {
-  /// out[c out_ld + r] = x[r ld + c], up to transposed_tile words.
+  /// out[c out_ld + r] = x[r ld + c], for at most transposed_tile words.
   void (*transpose)(std::int64_t rows, std::int64_t cols, const W* x, std::int64_t ld, W* out, std::int64_t out_ld);
   /// y[sy i] = x[sx i] for i < n.
   void (*strided)(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64_t n);
@@ -48,7 +48,7 @@ constexpr std::int64_t transposed_tile = std::int64_t{64} * 64;
 template <class IsaTag, class W>
 const CopyKernels<W>& copy_table();
 
-/// Bytes 0 … n - 1 set to 0, or copied.
+/// Sets `bytes` bytes to 0, or copies them.
 void zero(void* y, std::int64_t bytes);
 void copy(void* y, const void* x, std::int64_t bytes);
 

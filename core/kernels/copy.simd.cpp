@@ -7,8 +7,8 @@ namespace {
 
 template <class W>
 void transpose_tile(std::int64_t rows, std::int64_t cols, const W* x, std::int64_t ld, W* out, std::int64_t out_ld) {
-  // Rows a page apart drive each other out of the cache: where a store is less than a line, lines are put together
-  // elsewhere.
+  // Rows that are a page apart evict each other from the cache. If a store is shorter than a cache line, a buffer
+  // collects full lines first.
   constexpr std::int64_t page = 4096, word = sizeof(W);
   if (vector_bytes == 64 || word == 8 || out_ld * word % page != 0 || rows < 16)
     return transpose(rows, cols, x, ld, out, out_ld);
@@ -20,7 +20,7 @@ void transpose_tile(std::int64_t rows, std::int64_t cols, const W* x, std::int64
 
 template <class W>
 void copy_strided(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64_t n) {
-  // Of numbers the compiler makes vectors, which help with these steps; of structures it makes none.
+  // The compiler vectorises loops of numbers, which helps for these strides, but not of structures.
   typedef typename Words<W, 1>::Word Bits __attribute__((may_alias));
   Bits* __restrict to = reinterpret_cast<Bits*>(y);
   const Bits* __restrict from = reinterpret_cast<const Bits*>(x);

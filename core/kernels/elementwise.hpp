@@ -3,11 +3,11 @@
 
 #include "kernels/simd/isa.hpp"
 
-// Element by element over contiguous memory, float and double. Errors in units in the last place: add, sub, mul and div
-// 1/2, pow 1, neg, maximum and minimum 0. What compares and chooses is exact. Functions of one number: functions.hpp.
+// Elementwise kernels on contiguous memory, float and double. Errors in units in the last place: add, sub, mul and div
+// 1/2, pow 1, neg, maximum and minimum 0. Comparisons, choose and clamp are exact. Unary functions: functions.hpp.
 namespace fit::kernels {
 
-// z[i] = f(x[sx i], y[sy i]) for i < n; sx and sy are 0 (one number for all) or 1. z may be x or y.
+// z[i] = f(x[sx i], y[sy i]) for i < n. sx and sy are 1, or 0 for a single number. z may be x or y.
 template <class T>
 using Binary = void (*)(T* z, const T* x, const T* y, std::int64_t n, int sx, int sy);
 
@@ -15,7 +15,7 @@ using Binary = void (*)(T* z, const T* x, const T* y, std::int64_t n, int sx, in
 template <class T>
 using Unary = void (*)(T* y, const T* x, std::int64_t n);
 
-// z[i] = whether x[sx i] and y[sy i] compare so, as C++ has it for NaN.
+// z[i] = the comparison of x[sx i] and y[sy i], as in C++ for NaN.
 template <class T>
 using Comparison = void (*)(bool* z, const T* x, const T* y, std::int64_t n, int sx, int sy);
 
@@ -34,7 +34,7 @@ struct Elementwise {
 #undef X
   // z[i] = c[i] ? x[sx i] : y[sy i]
   void (*choose)(T* z, const bool* c, const T* x, const T* y, std::int64_t n, int sx, int sy);
-  // y[i] = x[i], but at least low and at most high; NaN stays. y may be x.
+  // y[i] = min(max(x[i], low), high); NaN stays. y may be x.
   void (*clamp)(T* y, const T* x, std::int64_t n, T low, T high);
 };
 

@@ -20,8 +20,8 @@ FIT_BINARY(Add, x + y)
 FIT_BINARY(Sub, x - y)
 FIT_BINARY(Mul, (x * y))
 FIT_BINARY(Div, x / y)
-// NaN if either is: x is tested for it, and where y is NaN, x > y is false, so that y is taken.
-// (xsimd's != is false for NaN, unlike C++'s.)
+// NaN if x or y is NaN: x is tested, and if y is NaN, x > y is false and y is taken. (xsimd's != is false for NaN,
+// unlike C++'s.)
 FIT_BINARY(Maximum, xsimd::select(x > y || xsimd::isnan(x), x, y))
 FIT_BINARY(Minimum, xsimd::select(x < y || xsimd::isnan(x), x, y))
 FIT_BINARY(Pow, math::pow(x, y))
@@ -31,7 +31,7 @@ template <class T>
 void neg(T* y, const T* x, std::int64_t n) {
   using V = Vec<T>;
   transform(
-      y, n, [](const V& v) { return V(-0.) - v; }, x);  // -0 where x is 0, which 0 - x is not
+      y, n, [](const V& v) { return V(-0.) - v; }, x);  // gives -0 for x = 0, unlike 0 - x
 }
 
 template <class Op, class T>
@@ -52,7 +52,7 @@ void binary(T* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
 
 template <class Op, class T>
 void compare(bool* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
-  // Loops with a stride known at compile time are made vectors of.
+  // The compiler vectorises loops with strides known at compile time.
   if (sx && sy)
     for (std::int64_t i = 0; i < n; ++i) z[i] = Op::f(x[i], y[i]);
   else if (sx)

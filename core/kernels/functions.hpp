@@ -5,16 +5,16 @@
 #include "kernels/simd/isa.hpp"
 #include "kernels/simd/math.hpp"
 
-// Functions of one number, float and double. Each is stated here once, and what it takes follows: kernels for every
-// instruction set, the operation (ops/functions.cpp) and its derivatives of every order.
+// Unary functions, float and double. Each is defined here once. From this come the kernels for every instruction set,
+// the operation (ops/functions.cpp) and its derivatives of every order.
 //
-//   f(x, p)        y on vectors V, where p is the function's parameter (a slope, say), if it has one
-//   df(dy, v, p)   dx = dy f'(x), computed from v: y if from_output, else x. Where a product would be infinity times
-//                  zero far out, x is cut off where the other factor has become 0 or 1.
-//   ddf(v, p)      the derivative of f'(v), as operations on a Tensor; undefined: 0
+//   f(x, p)        y on vectors V. p is the function's parameter (a slope, for example), if there is one.
+//   df(dy, v, p)   dx = dy f'(x), computed from v: y if from_output, else x. Where one factor is 0 or 1 already, x is
+//                  clamped, so that no product is infinity times 0.
+//   ddf(v, p)      the derivative of f'(v), as operations on a Tensor; undefined means 0
 //
-// docs/accuracy.md has their errors. A function that is added here is added to the list at the end, to fit/ops.hpp, and
-// to tests/core/ops_functions.cpp.
+// docs/accuracy.md lists the errors. To add a function, also add it to the list at the end, to fit/ops.hpp, and to
+// tests/core/ops_functions.cpp.
 namespace fit::kernels::functions {
 inline namespace FIT_ISA_NAMESPACE {
 
@@ -23,7 +23,7 @@ using xsimd::select;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// Beyond this e^(-x^2) and its like are 0; cutting off there keeps infinity times zero away.
+// Beyond 40, e^(-x^2) and similar factors are 0. The clamp avoids infinity times 0.
 template <class Tensor>
 Tensor near(const Tensor& x) {
   return clamp(x, -40, 40);
@@ -41,7 +41,7 @@ struct PiecewiseLinear {
     return {};
   }
 };
-// A function of steps: its slope is 0 everywhere.
+// A step function: its derivative is 0 everywhere.
 struct Steps : FromInput, PiecewiseLinear {
   template <class V>
   static V df(const V&, const V&, const V&) {
@@ -125,7 +125,7 @@ struct Expm1 : FromOutput {
   }
 };
 
-// 1 / (2 y)
+// f' = 1 / (2 y)
 struct Sqrt : FromOutput {
   template <class V>
   static V f(const V& x, const V&) {
@@ -141,7 +141,7 @@ struct Sqrt : FromOutput {
   }
 };
 
-// 1 / sqrt(x), and -y^3 / 2, factor by factor: y^3 alone may be infinite
+// f' = -y^3 / 2, factor by factor: y^3 alone may be infinite
 struct Rsqrt : FromOutput {
   template <class V>
   static V f(const V& x, const V&) {
@@ -202,7 +202,7 @@ struct Tan : FromOutput {
   }
 };
 
-// 1 / sqrt(1 - x^2), in factors that are exact near -1 and 1
+// f' = 1 / sqrt(1 - x^2), in factors that are exact near -1 and 1
 struct Asin : FromInput {
   template <class V>
   static V f(const V& x, const V&) {
@@ -233,7 +233,7 @@ struct Acos : FromInput {
   }
 };
 
-// 1 / (1 + x^2); far out r^2 / (1 + r^2) with r = 1 / x, where x^2 may be infinite
+// f' = 1 / (1 + x^2); r^2 / (1 + r^2) with r = 1 / x for large |x|, where x^2 may be infinite
 struct Atan : FromInput {
   template <class V>
   static V f(const V& x, const V&) {
@@ -266,7 +266,7 @@ struct Tanh : FromOutput {
   }
 };
 
-// 2 / sqrt(pi) e^(-x^2)
+// f' = 2 / sqrt(pi) e^(-x^2)
 struct Erf : FromInput {
   static constexpr double two_over_sqrt_pi = 1.12837916709551257390;
   template <class V>
@@ -299,7 +299,7 @@ struct Sigmoid : FromOutput {
   }
 };
 
-// x s with s = sigmoid(x), and s (1 + x (1 - s))
+// f = x s with s = sigmoid(x); f' = s (1 + x (1 - s))
 struct Silu : FromInput {
   template <class V>
   static V f(const V& x, const V&) {
@@ -420,7 +420,7 @@ struct LeakyRelu : FromInput, PiecewiseLinear {
   }
 };
 
-// alpha (e^x - 1) and alpha e^x where x <= 0
+// f = alpha (e^x - 1) and f' = alpha e^x for x <= 0
 struct Elu : FromInput {
   template <class V>
   static V f(const V& x, const V& alpha) {
@@ -437,7 +437,7 @@ struct Elu : FromInput {
   }
 };
 
-// x Phi(x), where Phi(-a) = e^(-a^2 / 2) mills(a), and Phi(x) + x phi(x) with the density phi = Phi'
+// f = x Phi(x), with Phi(-a) = e^(-a^2 / 2) mills(a); f' = Phi(x) + x phi(x), with the density phi = Phi'
 struct Gelu : FromInput {
   static constexpr double density = 0.39894228040143267794;  // phi(0) = 1 / sqrt(2 pi)
   template <class V>
@@ -451,7 +451,7 @@ struct Gelu : FromInput {
     const V tail = math::times_gaussian(math::mills(a) - V(density) * a, a, 0.5);
     return dy * select(x < V(0), tail, V(1) - tail);
   }
-  // phi' = -x phi, so phi (2 - x^2)
+  // f'' = phi (2 - x^2), because phi' = -x phi
   template <class Tensor>
   static Tensor ddf(const Tensor& x, double) {
     const Tensor square = pow(near(x), 2);
@@ -459,7 +459,7 @@ struct Gelu : FromInput {
   }
 };
 
-// x s with s = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), and s (1 + x (1 - s) 2 u')
+// f = x s with s = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3); f' = s (1 + x (1 - s) 2 u')
 struct GeluTanh : FromInput {
   static constexpr double scale = 2 * 0.79788456080286535588, cubic = 0.044715 * scale;
   template <class V>
@@ -473,7 +473,7 @@ struct GeluTanh : FromInput {
     const math::Sigmoid<V> s(c * math::polynomial(square, scale, cubic));
     return dy * s.times(V(1) + c * s.rest() * math::polynomial(square, scale, 3 * cubic));
   }
-  // With t = tanh u: f' = (1 + t) / 2 + x (1 - t^2) u' / 2, so (1 - t^2) (u' + x u'' / 2 - x t u'^2)
+  // With t = tanh u: f' = (1 + t) / 2 + x (1 - t^2) u' / 2, f'' = (1 - t^2) (u' + x u'' / 2 - x t u'^2)
   template <class Tensor>
   static Tensor ddf(const Tensor& x, double) {
     const Tensor c = near(x), square = c * c;
@@ -487,8 +487,7 @@ struct GeluTanh : FromInput {
 
 namespace fit::kernels {
 
-// clang-format off
-// Those whose operation is `Tensor name(const Tensor& x)`, those with a parameter, or of more types, and steps.
+// Functions with the signature `Tensor name(const Tensor& x)`; with a parameter or other types; step functions.
 #define FIT_SIMPLE_FUNCTIONS(X) \
   X(exp, Exp)                   \
   X(log, Log)                   \

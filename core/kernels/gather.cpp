@@ -11,7 +11,7 @@
 namespace fit::kernels {
 namespace {
 
-constexpr std::int64_t grain_elements = 1 << 14;  // apart in memory, so each costs more than in a plain pass
+constexpr std::int64_t grain_elements = 1 << 14;  // scattered in memory, so each costs more than in a contiguous pass
 std::int64_t grain_of(std::int64_t elements_each) {
   return std::max<std::int64_t>(1, grain_elements / std::max<std::int64_t>(1, elements_each));
 }
@@ -24,7 +24,7 @@ void add_run(T* y, const T* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(y[i] + x[i]);
 }
 
-// y[i] = x[step i + along ids[i]], and y[step i + along ids[i]] += x[i].
+// gather_run: y[i] = x[step i + along ids[i]]. scatter_run: y[step i + along ids[i]] += x[i].
 template <class W>
 void gather_run(W* y, const W* x, const std::int64_t* ids, std::int64_t n, std::int64_t step, std::int64_t along) {
   if (step == 0 && along == 1) return FIT_KERNELS(gather_table, W).line(y, x, ids, n);
@@ -38,8 +38,8 @@ void scatter_run(T* y, const T* x, const std::int64_t* ids, std::int64_t n, std:
   }
 }
 
-// Reads a line of x in order, which the processor does ahead, before ids jump about in it: where it stays in the
-// nearest cache, and there are as many ids as it has pieces of 64 bytes.
+// Prefetches a slice of x in order, before ids access it at random. Only if the slice fits in the L1 cache, and there
+// are at least as many ids as cache lines.
 template <class W>
 void prefetch_line(const W* x, std::int64_t n, std::int64_t ids) {
   constexpr std::int64_t piece = 64 / sizeof(W), nearest = 32768 / sizeof(W);
@@ -47,8 +47,8 @@ void prefetch_line(const W* x, std::int64_t n, std::int64_t ids) {
   for (std::int64_t i = 0; i < n; i += piece) __builtin_prefetch(x + i);
 }
 
-// Walks through ids of `shape` row by row. `at` is where the row's place in the other array begins, without the ids'
-// part, `step` how far apart neighbours of a row lie there.
+// Loops over the rows of ids of `shape`. `at` is the row's offset in the other array, without the ids' part; `step` is
+// the distance there between neighbours of a row.
 StridedLoop<2> walk_along(const Shape& shape, const Shape& other, int axis) {
   const Strides ids = row_major(shape), full = row_major(other);
   StridesOf<2> strides{};
@@ -79,7 +79,7 @@ void gather_rows(void* y, const void* x, const std::int64_t* ids, std::int64_t c
 template <class T>
 void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t count, const AxisView& a,
                       std::int64_t skip) {
-  // Threads share out the columns: every one walks through all ids, in order.
+  // Each thread has some of the columns, and goes through all ids in order.
   constexpr std::int64_t width = 128;
   const std::int64_t blocks = (a.inner + width - 1) / width;
   parallel_for(a.outer * blocks, grain_of(count * std::min(width, a.inner)), [&](std::int64_t unit, std::int64_t end) {
@@ -97,7 +97,7 @@ bool gather(void* y, const void* x, const std::int64_t* ids, const Shape& shape,
   if (shape.numel() == 0) return true;
   const StridedLoop<2> plan = walk_along(shape, x_shape, axis);
   const std::int64_t along = row_major(x_shape)[axis], step = plan.inner_stride(1), last = x_shape[axis] - 1;
-  constexpr std::int64_t part = 1024;  // ids that are checked and then read again from the cache
+  constexpr std::int64_t part = 1024;  // ids are checked, then read again from the cache
   std::atomic<bool> within{true};
   with_word(element_size, [&](auto word) {
     using W = decltype(word);
@@ -123,7 +123,7 @@ bool gather(void* y, const void* x, const std::int64_t* ids, const Shape& shape,
 template <class T>
 void scatter_add(T* y, const T* x, const std::int64_t* ids, const Shape& shape, const Shape& y_shape, int axis) {
   if (shape.numel() == 0) return;
-  // Threads share out the axes before `axis`: what lies apart there is written apart.
+  // The threads divide the axes before `axis`: their pieces are separate in y, too.
   const AxisView own(shape, axis), whole(y_shape, axis);
   const Shape inner(shape.begin() + axis, shape.rank() - axis), inner_y(y_shape.begin() + axis, shape.rank() - axis);
   const StridedLoop<2> plan = walk_along(inner, inner_y, 0);
@@ -131,7 +131,7 @@ void scatter_add(T* y, const T* x, const std::int64_t* ids, const Shape& shape, 
   const std::int64_t along = whole.inner, step = plan.inner_stride(1);
   parallel_for(own.outer, grain_of(inner.numel()), [&](std::int64_t o, std::int64_t end) {
     for (; o < end; ++o) {
-      std::int64_t rest = o, place = 0, stride = 1;  // of this piece in y, whose other axes may be larger
+      std::int64_t rest = o, place = 0, stride = 1;  // offset of this piece in y; y may be larger along the other axes
       for (int a = axis - 1; a >= 0; --a) {
         place += rest % outer[a] * stride;
         rest /= outer[a];

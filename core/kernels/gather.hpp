@@ -6,11 +6,11 @@
 #include "kernels/simd/isa.hpp"
 #include "kernels/strided_loop.hpp"
 
-// Moving elements by lists of ids, which have been checked but for those of gather(). No two threads ever write one
-// element, and each element's sums are added in the order of the list: results have the bits of plain loops.
+// Gather and scatter by lists of ids. The caller has checked the ids, except for gather(). Only one thread writes each
+// element, and adds in the order of the list: results have the bits of simple loops.
 namespace fit::kernels {
 
-/// Pieces on one thread, compiled for each instruction set. W: a word of with_word().
+/// Single-threaded parts, compiled for each instruction set. W: a word of with_word().
 template <class W>
 struct GatherKernels {
   /// y[i] = x[ids[i]] for i < n.
@@ -30,19 +30,18 @@ inline bool all_within(const std::int64_t* ids, std::int64_t n, std::int64_t low
   return FIT_KERNELS(id_table, std::int64_t).within(ids, n, low, last);
 }
 
-/// y[o, i, :] = x[o, ids[i], :] for i < count, but 0 where ids[i] is `skip`. x is [a.outer, a.n, a.inner], y
-/// [a.outer, count, a.inner].
+/// y[o, i, :] = x[o, ids[i], :] for i < count, or 0 where ids[i] is `skip`. x is [a.outer, a.n, a.inner], y [a.outer,
+/// count, a.inner].
 void gather_rows(void* y, const void* x, const std::int64_t* ids, std::int64_t count, const AxisView& a,
                  std::int64_t element_size, std::int64_t skip);
 
-/// y[o, ids[i], :] += x[o, i, :] for i < count, but not where ids[i] is `skip`. y is [a.outer, a.n,
-/// a.inner].
+/// y[o, ids[i], :] += x[o, i, :] for i < count, except where ids[i] is `skip`. y is [a.outer, a.n, a.inner].
 template <class T>
 void scatter_rows_add(T* y, const T* x, const std::int64_t* ids, std::int64_t count, const AxisView& a,
                       std::int64_t skip);
 
-/// y[o, i, k] = x[o, ids[o, i, k], k], where o and k run over the axes before and after `axis` of ids and y, whose
-/// shape is `shape`. x is of shape `x_shape`. False if an id is not below the axis's size in x: nothing was read there.
+/// y[o, i, k] = x[o, ids[o, i, k], k]; o and k are the axes before and after `axis`. ids and y have shape `shape`, x
+/// has `x_shape`. Returns false if an id is out of range; nothing is read there.
 bool gather(void* y, const void* x, const std::int64_t* ids, const Shape& shape, const Shape& x_shape, int axis,
             std::int64_t element_size);
 

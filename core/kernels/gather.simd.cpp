@@ -6,7 +6,7 @@ namespace fit::kernels {
 namespace {
 
 bool within(const std::int64_t* ids, std::int64_t n, std::int64_t low, std::int64_t last) {
-  // The first bit is set as soon as one id is below low or above last: without a branch, the loop is vectorised.
+  // The sign bit is set if any id is below low or above last. Without a branch the loop is vectorised.
   std::uint64_t signs = 0;
   const auto l = static_cast<std::uint64_t>(low), m = static_cast<std::uint64_t>(last);
   for (std::int64_t i = 0; i < n; ++i) {
@@ -18,7 +18,7 @@ bool within(const std::int64_t* ids, std::int64_t n, std::int64_t low, std::int6
 
 template <class W>
 void gather_line(W* y, const W* x, const std::int64_t* ids, std::int64_t n) {
-  // Of numbers the compiler makes vectors, of structures it makes none.
+  // The compiler vectorises loops of numbers, but not of structures.
   typedef typename Words<W, 1>::Word Bits __attribute__((may_alias));
   Bits* __restrict const to = reinterpret_cast<Bits*>(y);
   const Bits* __restrict const from = reinterpret_cast<const Bits*>(x);

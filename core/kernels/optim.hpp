@@ -7,12 +7,12 @@
 
 #include "kernels/simd/isa.hpp"
 
-// The optimisers' formulas, each once: what one step does to a parameter p with gradient g and averages s[0], s[1] ….
-// V is a number in run_plain(), which walks in plain loops, and a vector in the kernels (optim.simd.cpp), which read
-// and write everything once. Numbers are computed in double and used in the type of the elements. Rounded by operation.
+// The formulas of the optimisers: how one step changes a parameter p with gradient g and states s[0], s[1] …. V is a
+// number in run_plain(), which uses simple loops. V is a vector in the kernels (optim.simd.cpp), which read and write
+// each array once. Constants are computed in double and used in the elements' type. Rounded by operation.
 //
-// A further optimiser is a struct here and its name in OptimizerSteps; its options stand in fit/optim.hpp, and what
-// they are checked for in nn/optim/optimizers.cpp.
+// To add an optimiser, add a struct here and its name to OptimizerSteps. Its options are in fit/optim.hpp, their checks
+// in nn/optim/optimizers.cpp.
 namespace fit::kernels {
 
 template <class V, class = void>
@@ -24,7 +24,7 @@ struct ElementOf<V, std::void_t<typename V::value_type>> {
   using Type = typename V::value_type;
 };
 
-/// A constant of a formula, in all lanes.
+/// A constant in all lanes.
 template <class V>
 inline V constant(double x) {
   return V(static_cast<typename ElementOf<V>::Type>(x));
@@ -35,14 +35,14 @@ inline T sign(T x) {
   return static_cast<T>((x > 0) - (x < 0));
 }
 
-/// Where an optimiser is with a parameter.
+/// The progress of an optimiser on one parameter.
 struct StepCount {
   std::int64_t t = 1;        // the number of this step, from 1
-  bool is_new = true;        // whether the averages begin with it
-  double* scalar = nullptr;  // what a step leaves to the next beside them
+  bool is_new = true;        // whether the states start with this step
+  double* scalar = nullptr;  // a number that one step passes to the next, besides the states
 };
 
-// Which of the states s[k] a step works on: bit k. Each form that a step has is compiled.
+// The states s[k] that a step uses: bit k. Each variant of a step is compiled.
 template <unsigned... masks>
 using Masks = std::integer_sequence<unsigned, masks...>;
 
@@ -55,7 +55,7 @@ inline void decay(V& p, V& g, double lr, double weight_decay, bool decoupled) {
     g = g + constant<V>(weight_decay) * p;
 }
 
-// The averages of the gradient and of its square.
+// Moving averages of the gradient and of its square.
 template <class V>
 inline void moments(V& m, V& v, const V& g, double beta1, double beta2) {
   m = m + constant<V>(1 - beta1) * (g - m);
@@ -125,7 +125,7 @@ struct AdamStep {
 struct NAdamStep {
   double lr, beta1, beta2, eps, weight_decay;
   bool decoupled;
-  double rate, ahead, root;  // of m, of g; sqrt(1 - beta2^t)
+  double rate, ahead, root;  // factors of m and g; sqrt(1 - beta2^t)
 
   template <class Options>
   NAdamStep(const Options& o, const StepCount& count)
@@ -156,7 +156,7 @@ struct NAdamStep {
   }
 };
 
-// Liu et al. 2020: Adam, and SGD with its momentum as long as the variance of v is too large to divide by.
+// Liu et al. 2020: Adam; SGD with Adam's momentum while the variance of v is too large.
 struct RAdamStep {
   double lr, beta1, beta2, eps, weight_decay;
   bool decoupled, rectified;
@@ -190,7 +190,7 @@ struct RAdamStep {
   }
 };
 
-// Kingma & Ba 2015: Adam by the largest gradient.
+// Kingma & Ba 2015: Adam with the infinity norm.
 struct AdamaxStep {
   double beta1, beta2, eps, weight_decay;
   double rate;  // lr / (1 - beta1^t)
@@ -243,7 +243,7 @@ struct RmspropStep {
     V variance = v;
     if constexpr ((states & 2) != 0) {
       a = a + constant<V>(1 - alpha) * (g - a);
-      variance = max(v - a * a, constant<V>(0));  // rounding may bring it below
+      variance = max(v - a * a, constant<V>(0));  // rounding may make it negative
     }
     V d = g / (sqrt(variance) + constant<V>(eps));
     if constexpr ((states & 4) != 0) d = b = constant<V>(momentum) * b + d;
@@ -338,16 +338,16 @@ struct StepTypes {};
 using OptimizerSteps = StepTypes<SgdStep, AdamStep, NAdamStep, RAdamStep, AdamaxStep, RmspropStep, AdagradStep,
                                  LionStep, AdadeltaStep, AverageStep>;
 
-// ---- running them -------------------------------------------------------------------------------------------------
+// ---- running the steps --------------------------------------------------------------------------------------------
 
-// What a step works on. A state that it goes without may be null.
+// The arrays of a step. An unused state may be null.
 template <class T>
 struct StepArrays {
   static constexpr int max_states = 3;
   T* parameter;
   const T* gradient;
   T* state[max_states];
-  T sign = 1;  // -1: the gradient's opposite is taken (maximize)
+  T sign = 1;  // -1 negates the gradient (maximize)
 };
 
 // Calls f(std::integral_constant<unsigned, mask>) with the mask of the step's states.
@@ -356,7 +356,7 @@ inline void with_states(const Step& step, const F& f, Masks<masks...>) {
   (void)((step.states() == masks && (f(std::integral_constant<unsigned, masks>()), true)) || ...);
 }
 
-/// The plain form: element by element.
+/// Reference: element by element.
 template <class T, class Step>
 void run_plain(const Step& step, const StepArrays<T>& on, std::int64_t n) {
   constexpr int max_states = StepArrays<T>::max_states;
@@ -374,7 +374,7 @@ void run_plain(const Step& step, const StepArrays<T>& on, std::int64_t n) {
   with_states(step, run, typename Step::Forms());
 }
 
-// The fast form.
+// The vectorised kernel.
 template <class T, class Step>
 struct StepKernel {
   void (*run)(const Step& step, const StepArrays<T>& on, std::int64_t n);
@@ -384,7 +384,7 @@ template <class T, class Types>
 struct StepKernels;
 template <class T, class... Steps>
 struct StepKernels<T, StepTypes<Steps...>> : StepKernel<T, Steps>... {
-  // Sum of squares, in double, in an order that depends on n alone: 16 chains of additions.
+  // Sum of squares in double, with 16 chains of additions, in an order that depends on n only.
   double (*squares)(const T* x, std::int64_t n);
 };
 template <class T>

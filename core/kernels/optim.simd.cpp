@@ -5,12 +5,12 @@
 namespace fit::kernels {
 namespace {
 
-// One pass: what a step works on is loaded, updated and stored, vector by vector.
+// One pass: loads, updates and stores the arrays of a step, vector by vector.
 template <class T, class Step>
 void run(const Step& given, const StepArrays<T>& on, std::int64_t n) {
   using V = Vec<T>;
   static constexpr int max_states = StepArrays<T>::max_states;
-  const auto form = [&on, n, step = given](auto mask) {  // a copy of the step, which no store can change
+  const auto form = [&on, n, step = given](auto mask) {  // a local copy of the step: no store can alias it
     constexpr unsigned states = decltype(mask)::value;
     for_each_vector<V>(n, [&on, step, sign = V(on.sign)](std::int64_t i, auto at, int) {
       V p = at.template load<V>(on.parameter + i, T(0)), s[max_states];

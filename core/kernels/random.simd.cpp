@@ -7,7 +7,7 @@
 namespace fit::kernels {
 namespace {
 
-using Words = Vec<std::uint64_t>;  // one block's word in the low half of each lane; the high halves are never read
+using Words = Vec<std::uint64_t>;  // each lane has a word of one block in its low half; the high half is not used
 constexpr std::int64_t group = random_group, blocks = group / 4;
 
 // Products of the low halves.
@@ -57,7 +57,7 @@ void group_words(std::uint32_t* out, RandomKey key, std::int64_t g) {
   }
 }
 
-// 64 uniform numbers: 24 bits of the words for float, 53 of pairs of words for double.
+// 64 uniform numbers: from 24 bits of a word for float, 53 bits of two words for double.
 void group_uniform(float* u, RandomKey key, std::int64_t g) {
   alignas(64) std::uint32_t word[group];
   group_words(word, key, g);
@@ -87,7 +87,7 @@ void group_normal(T* z, RandomKey key, std::int64_t g) {
   }
 }
 
-// Fills out[0 … n) with elements first … by make(pointer to 64, group).
+// Fills out[0 … n) with the elements from `first`; make(pointer to 64 elements, group) computes one group.
 template <class T, class Make>
 void by_groups(T* out, std::int64_t first, std::int64_t n, const Make& make) {
   for (std::int64_t i = first; i < first + n;) {

@@ -3,12 +3,12 @@
 
 #include "kernels/simd/isa.hpp"
 
-// The steps of recurrent layers but for their products, float and double: gates, states and their gradients, a block of
-// rows and features at a time. The formulas stand in fit/recurrent.hpp and, made of operations, in ops/recurrent.cpp,
-// which the tests hold the kernels against. Rounded by operation; sigmoid and tanh as in simd/math.hpp.
+// The steps of recurrent layers without their matrix products, float and double: gates, states and gradients, for a
+// block of rows and features. The formulas are in fit/recurrent.hpp. ops/recurrent.cpp has their decomposition, against
+// which the tests compare the kernels. Rounded by operation; sigmoid and tanh as in simd/math.hpp.
 namespace fit::kernels {
 
-// What lies in rows of features; `row` elements from one row to the next. A null pointer: not there.
+// Rows of features, `row` elements apart. A null pointer means absent.
 template <class T>
 struct Rows {
   T* at = nullptr;
@@ -16,7 +16,7 @@ struct Rows {
 
   Rows block(std::int64_t i, std::int64_t j) const { return at ? Rows{at + i * row + j, row} : *this; }
 };
-// Gates side by side in each row; `gate` elements from one gate to the next.
+// Gates side by side in each row, `gate` elements apart.
 template <class T>
 struct Gates {
   T* at = nullptr;
@@ -25,8 +25,8 @@ struct Gates {
   Gates block(std::int64_t i, std::int64_t j) const { return at ? Gates{at + i * row + j, row, gate} : *this; }
 };
 
-// One step forwards. `kept`, where the backward pass is to come: the LSTM's i, f, g, o; the GRU's r, z, n and the h
-// part of n.
+// One forward step. `kept` stores values for the backward pass: i, f, g, o (LSTM), or r, z, n and the h part of n
+// (GRU).
 template <class T>
 struct StepForward {
   std::int64_t rows = 0, cols = 0;
@@ -36,17 +36,18 @@ struct StepForward {
   Rows<T> h, c;  // c may be last_c
 };
 
-// One step backwards.
+// One backward step.
 template <class T>
 struct StepBackward {
   std::int64_t rows = 0, cols = 0;
   Gates<const T> kept;
   Rows<const T> last;          // the LSTM's c, the GRU's h
   Rows<const T> c;             // after the step: LSTM
-  Rows<const T> dh, of_gates;  // of the step's output, and of the next step's gates; may be null
-  // Of the LSTM's c, of the GRU's h past its gates: that after the step, replaced by that before it.
+  Rows<const T> dh, of_gates;  // gradients of the output, directly and through the next step's gates; may be null
+  // Gradient of the LSTM's c, or of the GRU's h without its gates. On entry: after the step. On return: before the
+  // step.
   Rows<T> carry;
-  Gates<T> dx, dh_gates;  // of the gates' shares of x and of h; the LSTM has one, dx
+  Gates<T> dx, dh_gates;  // gradients of the x part and the h part of the gates; the LSTM has only dx
 };
 
 template <class T>

@@ -6,7 +6,7 @@
 namespace fit::kernels {
 namespace {
 
-// Calls f(i, access, r) for the vectors of each row.
+// Calls f(r, i, access) for the vectors of each row.
 template <class T, class F>
 void each_vector(std::int64_t rows, std::int64_t cols, const F& f) {
   for (std::int64_t r = 0; r < rows; ++r)

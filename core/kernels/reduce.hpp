@@ -9,7 +9,7 @@
 // additions; e^x 2 units in the last place; max, min and find are exact.
 namespace fit::kernels {
 
-/// The plain forms, of n numbers x from the accumulator a on. Each takes the centre c, whether it needs it or not.
+/// Reference implementations: they reduce n numbers x, starting with the accumulator a. Some ignore the centre c.
 namespace reference {
 
 /// a + x[0] + … + x[n - 1]
@@ -39,7 +39,7 @@ N prod(const N& a, const N* x, std::int64_t n, const N&) {
   return p;
 }
 
-/// The largest of a and x; NaN if there is one.
+/// Maximum of a and x; NaN if there is one.
 template <class N>
 N max(const N& a, const N* x, std::int64_t n, const N&) {
   using std::isnan;
@@ -49,7 +49,7 @@ N max(const N& a, const N* x, std::int64_t n, const N&) {
   return m;
 }
 
-/// The smallest of a and x; NaN if there is one.
+/// Minimum of a and x; NaN if there is one.
 template <class N>
 N min(const N& a, const N* x, std::int64_t n, const N&) {
   using std::isnan;
@@ -59,7 +59,7 @@ N min(const N& a, const N* x, std::int64_t n, const N&) {
   return m;
 }
 
-/// Index of the first element that is `value` or NaN; n if there is none.
+/// Index of the first element equal to `value` or NaN; n if there is none.
 template <class N>
 std::int64_t find(const N* x, std::int64_t n, const N& value) {
   using std::isnan;
@@ -70,10 +70,7 @@ std::int64_t find(const N* x, std::int64_t n, const N& value) {
 
 }  // namespace reference
 
-// Folds a block of numbers into accumulators: for all k < kept and r < reduced,
-//   acc[k] = combine(acc[k], term(x[ks k + rs r], centre[k])).
-// The block is contiguous along one of its axes: rs = 1 (rows), or ks = 1 (columns; also where reduced = 1). `centre`
-// may be null: 0.
+// The block is contiguous along one axis: rs = 1 (rows), or ks = 1 (columns; also if reduced = 1). A null centre is 0.
 template <class T>
 using Fold = void (*)(double* acc, const T* x, const double* centre, std::int64_t kept, std::int64_t ks,
                       std::int64_t reduced, std::int64_t rs);
@@ -83,10 +80,10 @@ struct Reduce {
   Fold<T> sum;      // x
   Fold<T> squares;  // (x - centre)^2
   Fold<T> exps;     // e^(x - centre)
-  Fold<T> prod;     // x, multiplied
+  Fold<T> prod;     // product of x
   Fold<T> max;      // NaN wins
   Fold<T> min;
-  // Index of the first element that is `value` or NaN; n if there is none.
+  // Index of the first element equal to `value` or NaN; n if there is none.
   std::int64_t (*find)(const T* x, std::int64_t n, T value);
 };
 

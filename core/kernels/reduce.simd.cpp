@@ -12,10 +12,10 @@ namespace {
 using Wide = Vec<double>;
 constexpr std::int64_t W = Wide::size;
 
-// Each is a term and a way to combine, on vectors and on single numbers alike.
+// Each reduction defines a term and how to combine terms, for vectors and numbers.
 struct Sum {
   static constexpr double identity = 0;
-  static constexpr bool chooses = false;  // one of the numbers, so that none need be widened
+  static constexpr bool chooses = false;  // selects one of the numbers, so they need no conversion to double
   template <class V>
   static V term(const V& x, const V&) {
     return x;
@@ -114,7 +114,7 @@ double fold_run(const T* x, std::int64_t n, double centre) {
   return total;
 }
 
-// Four rows at a time, so that the accumulators are read and written once for four.
+// Four rows at once, so that the accumulators are read and written once for four rows.
 template <class Op, class T>
 void fold_columns(double* acc, const T* x, const double* centre, std::int64_t n, std::int64_t rows, std::int64_t step) {
   const auto each = [&](auto get, std::int64_t r, auto a, auto c) {
@@ -137,7 +137,7 @@ void fold_columns(double* acc, const T* x, const double* centre, std::int64_t n,
   }
 }
 
-// Short rows become columns first: a row alone would hardly fill a vector.
+// Transposes short rows to columns first: a single row would not fill a vector.
 constexpr std::int64_t short_row = 32;
 template <class Op, class T>
 void fold_short_rows(double* acc, const T* x, const double* centre, std::int64_t kept, std::int64_t ks,

@@ -4,10 +4,10 @@
 
 #include "kernels/simd/isa.hpp"
 
-// Rotary positions: pairs of features turned by angles, float and double. Rounded by operation.
+// Rotary position embedding: rotates pairs of features, float and double. Rounded by operation.
 namespace fit::kernels {
 
-/// The plain form: (x, y) turned by an angle a is (x cos a - y sin a, x sin a + y cos a).
+/// Reference: (x, y) rotated by an angle a is (x cos a - y sin a, x sin a + y cos a).
 namespace reference {
 template <class N>
 std::pair<N, N> rotate(const N& x, const N& y, const N& cosine, const N& sine) {
@@ -15,8 +15,8 @@ std::pair<N, N> rotate(const N& x, const N& y, const N& cosine, const N& sine) {
 }
 }  // namespace reference
 
-// `heads` heads side by side, of 2 `pairs` features each; in every head, pair i (x, y) becomes
-// (x cosine[i] - y sine[i], x sine[i] + y cosine[i]). `to` and `from` don't overlap.
+// `heads` heads side by side, each of 2 `pairs` features. In every head, pair i (x, y) becomes (x cosine[i] - y
+// sine[i], x sine[i] + y cosine[i]). `to` and `from` must not overlap.
 template <class T>
 using Rotate = void (*)(T* to, const T* from, const T* cosine, const T* sine, std::int64_t pairs, std::int64_t heads);
 

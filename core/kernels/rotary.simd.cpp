@@ -1,6 +1,6 @@
 #include "kernels/rotary.hpp"
 
-// Plain loops, which the compiler vectorises for each instruction set.
+// Simple loops, which the compiler vectorises for each instruction set.
 namespace fit::kernels {
 namespace {
 

@@ -6,14 +6,14 @@
 #include "kernels/simd/nontemporal.hpp"
 #include "kernels/simd/reference.hpp"
 
-// Normalisation of contiguous rows of n numbers, float and double. `layer` subtracts the row's mean, `rms` does not
-// (its mean is 0). weight and bias, of n numbers, may be null. mean and rstd = 1 / sqrt(variance + eps) are one number
-// a row, in double: of rows far from 0 a float mean would lose what the differences keep. nontemporal: y or dx, aligned
-// to 64 bytes row by row, is stored past the caches (stores_nontemporal()). Rounded by operation, with at least 8
-// chains of additions along a row and 1 from row to row.
+// Normalisation of contiguous rows of n numbers, float and double. `layer` subtracts the row's mean; `rms` does not
+// (its mean is 0). weight and bias have n numbers and may be null. mean and rstd = 1 / sqrt(variance + eps) are one
+// double for each row: for rows far from 0, a float mean would lose the precision of the differences. nontemporal: y or
+// dx, with rows aligned to 64 bytes, bypasses the caches (stores_nontemporal()). Rounded by operation, with at least 8
+// chains of additions along a row and 1 across rows.
 namespace fit::kernels {
 
-/// The plain forms, of one row of n numbers.
+/// Reference implementations for one row of n numbers.
 namespace reference {
 
 /// y = (x - mean) / sqrt(variance + eps) weight + bias; weight and bias may be null
@@ -43,9 +43,9 @@ void rms_norm(N* y, const N* x, const N* weight, const N* bias, std::int64_t n, 
   }
 }
 
-/// The gradients of one row, from h = (x - mean) rstd: with g = dy weight,
+/// The gradients of one row. With h = (x - mean) rstd and g = dy weight:
 ///   dx = rstd (g - mean(g) - h mean(g h)), for rms without the term mean(g);
-///   dweight += dy h;  dbias += dy. Each of weight, dweight and dbias may be null.
+///   dweight += dy h;  dbias += dy. weight, dweight and dbias may be null.
 template <class N>
 void norm_backward(bool layer, N* dx, N* dweight, N* dbias, const N* h, const N& rstd, const N* dy, const N* weight,
                    std::int64_t n) {
@@ -63,13 +63,13 @@ void norm_backward(bool layer, N* dx, N* dweight, N* dbias, const N* h, const N&
 
 template <class T>
 struct NormRows {
-  // y = (x - mean) rstd weight + bias; leaves mean (layer) and rstd.
+  // y = (x - mean) rstd weight + bias; also returns mean (layer) and rstd.
   using Forward = void (*)(T* y, double* mean, double* rstd, const T* x, const T* weight, const T* bias,
                            std::int64_t rows, std::int64_t n, double eps, bool nontemporal);
   // With h = (x - mean) rstd and g = dy weight:
   //   dx = rstd (g - mean(g) - h mean(g h)), without the term mean(g) for rms;
   //   dweight += sum over the rows of dy h;  dbias += sum over the rows of dy.
-  // Each of dx, dweight and dbias may be null: not wanted. mean may be null: 0.
+  // dx, dweight and dbias may be null if not needed. A null mean means 0.
   using Backward = void (*)(T* dx, T* dweight, T* dbias, const T* x, const T* dy, const T* weight, const double* mean,
                             const double* rstd, std::int64_t rows, std::int64_t n, bool nontemporal);
   Forward layer, rms;

@@ -7,7 +7,7 @@
 namespace fit::kernels {
 namespace {
 
-// Subtracts a double from numbers of type T without losing what lies below T's precision: its leading part first.
+// Subtracts a double from numbers of type T without losing its digits beyond T's precision: in two parts, high and low.
 template <class T>
 struct Centre {
   using V = Vec<T>;
@@ -17,8 +17,8 @@ struct Centre {
   V from(const V& x) const { return (x - high) - low; }
 };
 
-// Mean and variance in two passes. The first need not be exact: with d = x - k for any k near the mean,
-// mean = k + mean(d), variance = mean(d^2) - mean(d)^2 (Chan, Golub and LeVeque 1983).
+// Mean and variance in two passes. The first mean may be inexact: with d = x - k for any k near the mean, mean = k +
+// mean(d), variance = mean(d^2) - mean(d)^2 (Chan, Golub and LeVeque 1983).
 template <class T>
 void moments(const T* x, std::int64_t n, double& mean, double& variance) {
   using V = Vec<T>;

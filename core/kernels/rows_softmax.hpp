@@ -7,12 +7,12 @@
 #include "kernels/simd/nontemporal.hpp"
 #include "kernels/simd/reference.hpp"
 
-// Softmax and its kin on lines of numbers, float and double. Rounded by operation; e^x 3 units in the last place
-// (float), 2 (double), or 0 where it is under the smallest normal number. Sums of e^x have at least 2 chains of
-// additions, the others 8, and side by side all have 1.
+// Softmax, log_softmax and their adjoints on slices of numbers, float and double. Rounded by operation; the error of
+// e^x is 3 units in the last place (float), 2 (double). e^x is 0 below the smallest normal number. Sums of e^x have at
+// least 2 chains of additions, other sums 8; slices side by side have 1.
 namespace fit::kernels {
 
-/// The plain forms, of one line of n numbers.
+/// Reference implementations for one slice of n numbers.
 namespace reference {
 
 template <class N>
@@ -30,7 +30,7 @@ N sum_of_exps(const N* x, std::int64_t n, const N& m) {
   return sum_of<N>(n, [&](std::int64_t i) { return exp(x[i] - m); });
 }
 
-/// y = e^(x - m) / sum(e^(x - m)), where m = max(x) keeps e^x from overflowing
+/// y = e^(x - m) / sum(e^(x - m)); m = max(x) prevents overflow of e^x
 template <class N>
 void softmax(N* y, const N* x, std::int64_t n) {
   using std::exp;
@@ -71,9 +71,9 @@ N cross_entropy(const N* x, std::int64_t n, std::int64_t target) {
 
 }  // namespace reference
 
-// `lines` lines of n numbers each, in one of two layouts. stride = 1: contiguous, one after another. Otherwise side by
-// side: the elements of a line are `stride` apart, and each line begins one element after the one before. nontemporal:
-// the result, contiguous lines aligned to 64 bytes, is stored past the caches (stores_nontemporal()).
+// `lines` slices of n numbers each, in one of two layouts. stride = 1: contiguous, one after another. Otherwise side by
+// side: the elements of a slice are `stride` apart, and the next slice begins one element later. nontemporal: the
+// result (contiguous slices aligned to 64 bytes) bypasses the caches (stores_nontemporal()).
 template <class T>
 struct SoftmaxRows {
   // y = e^(x - max) / sum(e^(x - max))
@@ -86,9 +86,9 @@ struct SoftmaxRows {
   // dx = dy - e^y sum(dy)
   void (*log_softmax_backward)(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride,
                                bool nontemporal);
-  // Of one contiguous line: its largest element, and sum(e^(x - max)).
+  // For one contiguous slice: its maximum, and sum(e^(x - max)).
   void (*max_and_sum)(const T* x, std::int64_t n, T& max, T& sum);
-  // y = e^(x - max) scale, on one contiguous line.
+  // y = e^(x - max) scale, for one contiguous slice.
   void (*scaled_exp)(T* y, const T* x, std::int64_t n, T max, T scale);
 };
 

@@ -9,7 +9,7 @@
 namespace fit::kernels {
 namespace {
 
-constexpr std::int64_t side_by_side = 256;  // lines at a time: their sums stay in the L1 cache
+constexpr std::int64_t side_by_side = 256;  // slices at once: their sums fit in the L1 cache
 
 template <class T>
 constexpr T lowest = -std::numeric_limits<T>::infinity();
@@ -25,7 +25,7 @@ struct Larger {
   }
 };
 
-// A NaN is left out here: it comes back through e^(NaN - max).
+// Ignores NaN, which returns through e^(NaN - max).
 template <class T>
 T row_max(const T* x, std::int64_t n) {
   using V = Vec<T>;
@@ -37,7 +37,7 @@ T row_max(const T* x, std::int64_t n) {
   return m.max();
 }
 
-// Sum of e^(x - max); the terms are put into y unless it is null. Long rows are summed by blocks, and these in double.
+// Sum of e^(x - max); if Store, the terms are stored in y. Long rows are summed in blocks, and the blocks in double.
 template <bool Store, class T>
 T row_exps(T* y, const T* x, std::int64_t n, T max) {
   using V = Vec<T>;
@@ -46,7 +46,7 @@ T row_exps(T* y, const T* x, std::int64_t n, T max) {
   for (std::int64_t at = 0; at < n; at += block) {
     Accumulators<V> sum(T(0));
     for_each_vector<V>(n - at < block ? n - at : block, [&](std::int64_t i, auto a, int j) {
-      __builtin_prefetch(x + n + at + i);  // the next line; past the last it does no harm
+      __builtin_prefetch(x + n + at + i);  // the next slice; harmless past the last one
       const V e = math::exp_normal(a.template load<V>(x + at + i, lowest<T>) - V(max));
       if constexpr (Store) a.store(e, y + at + i);
       sum.at[j] += e;
@@ -70,14 +70,14 @@ void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale) {
   });
 }
 
-// What a layout shares: body(first, count) for groups of lines side by side.
+// Calls body(first, count) for groups of slices side by side.
 template <class Body>
 void by_groups(std::int64_t lines, const Body& body) {
   for (std::int64_t first = 0; first < lines; first += side_by_side)
     body(first, lines - first < side_by_side ? lines - first : side_by_side);
 }
 
-// Calls f(i, access, offset) for the vectors across `count` lines, element after element of them.
+// Calls f(i, access, offset) for the vectors across `count` slices, for one element of all slices after another.
 template <class V, class F>
 void across_lines(std::int64_t count, std::int64_t n, std::int64_t stride, const F& f) {
   for (std::int64_t r = 0; r < n; ++r)
@@ -89,7 +89,7 @@ void fill(T (&p)[N], T value) {
   for (T& v : p) v = value;
 }
 
-// The largest elements of lines side by side, and the sums of e^(x - max); the terms are put into y.
+// Maxima of slices side by side, and the sums of e^(x - max); the terms are stored in y.
 template <class T>
 void lines_exps(T* max, T* sum, T* y, const T* x, std::int64_t count, std::int64_t n, std::int64_t stride) {
   using V = Vec<T>;
@@ -108,7 +108,7 @@ void softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t 
   using V = Vec<T>;
   if (stride == 1) {
     constexpr std::int64_t size = 4096;
-    alignas(64) T room[size];  // for the terms of a line whose results don't go through the cache
+    alignas(64) T room[size];  // buffer for the terms of a slice if y bypasses the cache
     for (std::int64_t l = 0; l < lines; ++l, x += n, y += n) {
       T* const terms = nontemporal && n <= size ? room : y;
       const V scale(T(1) / row_exps<true>(terms, x, n, row_max(x, n)));

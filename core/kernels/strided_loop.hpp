@@ -10,8 +10,8 @@ namespace fit {
 template <int K>
 using StridesOf = std::array<std::array<std::int64_t, K>, Shape::max_rank>;
 
-// A walk through K operands at once, reduced to the fewest axes: neighbouring axes along which every operand either
-// walks on or stands still are joined, axes of size 1 are left out.
+// A loop over K operands with as few axes as possible: adjacent axes with compatible strides in every operand are
+// joined, and axes of size 1 are dropped.
 template <int K>
 struct StridedLoop {
   int rank = 0;                             // joined axes, outermost first
@@ -36,14 +36,14 @@ struct StridedLoop {
 
   std::int64_t inner() const { return size[rank - 1]; }
   std::int64_t inner_stride(int k) const { return stride[rank - 1][k]; }
-  /// How often the innermost axis is walked.
+  /// The number of runs of the innermost axis.
   std::int64_t rows() const {
     std::int64_t n = 1;
     for (int a = 0; a + 1 < rank; ++a) n *= size[a];
     return n;
   }
 
-  /// Where a row begins: its index along each axis but the innermost, and in each operand.
+  /// The start of a row: its index along each axis except the innermost, and its offset in each operand.
   void locate(std::int64_t row, std::int64_t (&at)[Shape::max_rank], std::int64_t (&offset)[K]) const {
     for (int k = 0; k < K; ++k) offset[k] = 0;
     for (int a = rank - 2; a >= 0; --a) {
@@ -53,7 +53,7 @@ struct StridedLoop {
     }
   }
 
-  /// Calls body(row, offsets) for rows begin … end - 1: offsets[k] is where operand k's row begins.
+  /// Calls body(row, offsets) for rows begin … end - 1. offsets[k] is the start of the row in operand k.
   template <class Body>
   void each_row(std::int64_t begin, std::int64_t end, const Body& body) const {
     std::int64_t at[Shape::max_rank], offset[K];

@@ -8,7 +8,7 @@ namespace fit::kernels {
 
 template <class T>
 Route route(const GemmParams<T>& p) {
-  // Up to this many multiplications b stays in the L1 cache as it is.
+  // Up to this many multiplications, unpacked b fits the L1 cache.
   constexpr std::int64_t small_limit = std::int64_t{64} * 64 * 64;
   const bool small = p.m * p.n * p.k <= small_limit;
   if (p.m == 0 || p.n == 0) return Route::empty;
@@ -58,14 +58,14 @@ template void gemm(const GemmParams<float>&, const float*, const float*, float*)
 template void gemm(const GemmParams<double>&, const double*, const double*, double*);
 
 Tiling tiling(std::int64_t m, std::int64_t n, double flops) {
-  // A tile is worth some tens of microseconds; more than 32 would not be shared out more evenly.
+  // A tile takes some tens of microseconds. More than 32 tiles would not balance the load better.
   const auto wanted = static_cast<std::int64_t>(std::clamp(flops / (10 * parallel_flops), 1.0, 32.0));
   const auto cut = [](std::int64_t size, std::int64_t parts, std::int64_t multiple) {
     const std::int64_t part = (size + parts - 1) / parts;
     return std::max<std::int64_t>((part + multiple - 1) / multiple * multiple, multiple);
   };
-  // Some 96 rows by 256 columns: their parts of a and b, and the tile itself, fit the L2 cache. Few rows read b once,
-  // and are not cut for it.
+  // About 96 rows by 256 columns: the tile and its parts of a and b fit the L2 cache. Few rows read b only once, so the
+  // columns are not split for the cache.
   Tiling t{};
   const std::int64_t row_parts = std::clamp<std::int64_t>(m / 96, 1, wanted);
   const std::int64_t col_parts =

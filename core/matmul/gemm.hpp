@@ -6,32 +6,32 @@
 #include "fit/parallel.hpp"
 #include "matmul/gemm_kernels.hpp"
 
-// Matmul on the CPU: c = alpha op(a) op(b) + beta c. The words are those of the BLIS papers (Van Zee, van de Geijn
-// 2015). From the operation down:
+// Matmul on the CPU: c = alpha op(a) op(b) + beta c. The terms are those of the BLIS papers (Van Zee, van de Geijn
+// 2015). The levels, from top to bottom:
 //
 // - op (core/ops/matmul.cpp, einsum.cpp, int8.cpp): checks shapes, records the gradient, calls gemm_parallel().
-// - gemm (gemm.hpp, gemm_bf16.hpp, gemm_int8.hpp): chooses a route(), cuts c into tiles, shares them among threads.
+// - gemm (gemm.hpp, gemm_bf16.hpp, gemm_int8.hpp): chooses a route(), splits c into tiles for the threads.
 // - kernels (gemm_kernels*.hpp, .simd.cpp): compute one tile; each instruction set has a table of them.
-// - pack (gemm_kernels.simd.cpp, pack_bf16.hpp): copies b into panels of 64 columns, in the order of reading.
-// - gemv (gemv.hpp, gemv_bf16.hpp): 1 … 4 rows (1 … 24 of b'); reads b once, without packing.
-// - macro-kernel (micro_kernel.hpp, micro_kernel_bf16.hpp): calls the micro-kernel over blocks that fit the cache.
-// - micro-kernel (the same files): one block of c in registers while k runs.
+// - pack (gemm_kernels.simd.cpp, pack_bf16.hpp): copies b into panels of 64 columns, in reading order.
+// - gemv (gemv.hpp, gemv_bf16.hpp): 1 … 4 rows (1 … 24 for b'); reads b once, without packing.
+// - macro-kernel (micro_kernel.hpp, micro_kernel_bf16.hpp): calls the micro-kernel on blocks that fit the cache.
+// - micro-kernel (same files): keeps one block of c in registers during the loop over k.
 //
-// float, double: few rows go to gemv, small matrices stay unpacked, all else is packed. Without AVX2 what is not small
-// goes to OpenBLAS (openblas.hpp). bfloat16: native on avx512_bf16 and amx; elsewhere widened to float while it is
-// packed. int8 weights: gemv reads them as they are; more rows widen a block of weights and go on as above.
+// float, double: gemv for few rows, unpacked for small matrices, otherwise packed. Without AVX2, OpenBLAS
+// (openblas.hpp) computes all but small matrices. bfloat16: native on avx512_bf16 and amx; otherwise packing widens it
+// to float. int8 weights: gemv reads them directly; for more rows, blocks of weights are widened first.
 namespace fit::kernels {
 
 // How a matmul is computed.
 enum class Route {
   empty,     // nothing to do
   no_terms,  // k = 0: c = beta c
-  column,    // a single column: as a row, c' = op(b)' op(a)', for what lies together in memory is then one vector
-  gemv,      // few rows, as a token at a time through a layer: bound by reading b, which is read once, as it lies
-  unpacked,  // small: b stays in the cache as it lies
+  column,    // one column: computed as a row, c' = op(b)' op(a)', because its elements are contiguous
+  gemv,      // few rows, for example one token through a layer: limited by reading b, which is read once, not packed
+  unpacked,  // small: b fits the cache without packing
   packed,    // b is packed into panels
-  swapped,   // packed, but for c = alpha a b' where b is larger than a and c, as weights are over a small batch:
-             // c' = alpha b a' reads b as it lies; a is packed and c transposed instead
+  swapped,   // packed, for c = alpha a b' with b larger than a and c (weights and a small batch): c' = alpha b a' reads
+             // b directly; a is packed and c transposed instead
   openblas,
 };
 template <class T>
@@ -48,7 +48,7 @@ void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c);
 // The matmul of Route::column with a and b swapped.
 template <class T>
 GemmParams<T> as_row(const GemmParams<T>& p) {
-  const bool together = p.transpose_b || p.ldb == 1;  // the elements of b
+  const bool together = p.transpose_b || p.ldb == 1;  // whether the elements of b are contiguous
   GemmParams<T> row;
   row.m = 1;
   row.n = p.m;
@@ -63,11 +63,11 @@ GemmParams<T> as_row(const GemmParams<T>& p) {
   return row;
 }
 
-// Work that is worth a thread of its own.
+// Minimum of work for a thread.
 constexpr double parallel_flops = 4e5;
 
-// How c is cut: into tiles fixed by its shape alone, so that results depend on no thread count. Tiles that read
-// the same columns of b follow one another.
+// The tiles of c. They depend on its shape only, so that results don't depend on the number of threads. Consecutive
+// tiles read the same columns of b.
 struct Tiling {
   std::int64_t rows, cols;  // of a tile
   std::int64_t row_tiles, col_tiles;
@@ -77,13 +77,13 @@ struct Tiling {
 };
 Tiling tiling(std::int64_t m, std::int64_t n, double flops);
 
-// The same for few rows, where reading b takes the time: tiles of some 40 microseconds keep all threads at it.
+// Same for few rows, where reading b takes the time: tiles of about 40 microseconds keep all threads busy.
 inline Tiling gemv_tiling(std::int64_t m, std::int64_t n, std::int64_t k, std::size_t bytes_of_an_element) {
-  const double reading = 8.0 * static_cast<double>(bytes_of_an_element);  // counted as the operations of so many rows
+  const double reading = 8.0 * static_cast<double>(bytes_of_an_element);  // cost of reading, in rows of arithmetic
   return tiling(m, n, 2 * std::max(static_cast<double>(m), reading) * static_cast<double>(n) * static_cast<double>(k));
 }
 
-// All panels of op(b) one behind the other.
+// Packs all panels of op(b), one after another.
 template <class T>
 void pack_b_panels(const GemmParams<T>& p, const T* b, T* out) {
   const auto& kernels = FIT_KERNELS(gemm_table, T);
@@ -92,7 +92,7 @@ void pack_b_panels(const GemmParams<T>& p, const T* b, T* out) {
   });
 }
 
-// Route::swapped: tiles of c' are transposed into c.
+// Route::swapped: computes tiles of c' and transposes them into c.
 template <class T, class Done>
 void gemm_swapped(const GemmParams<T>& p, const T* a, const T* b, T* c, const Done& done) {
   GemmParams<T> swapped;  // c' = alpha b a'
@@ -148,8 +148,7 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, T* c,
   });
 }
 
-// Split over threads. After each tile is computed, and while it is in the cache, done(row, rows, col, cols) is called
-// for it.
+// Splits the matmul among threads. Calls done(row, rows, col, cols) after each tile, while it is in the cache.
 template <class T, class Done, class = IfWide<T>>
 void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const Done& done) {
   const Route way = route(p);
@@ -165,7 +164,7 @@ void gemm_parallel(const GemmParams<T>& p, const A* a, const B* b, C* c) {
   gemm_parallel(p, a, b, c, [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {});
 }
 
-// `count` matmuls of one form; pointers(i, a, b, c) sets where each begins: const T*, const B* and C*.
+// `count` matmuls of equal shape; pointers(i, a, b, c) sets the pointers of matmul i: const T*, const B* and C*.
 template <class T, class B = T, class C = T, class P, class Pointers>
 void gemm_batched(const GemmParams<P>& p, std::int64_t count, const Pointers& pointers) {
   const auto one = [&](std::int64_t i, bool split) {
@@ -175,7 +174,7 @@ void gemm_batched(const GemmParams<P>& p, std::int64_t count, const Pointers& po
     pointers(i, a, b, c);
     split ? gemm_parallel(p, a, b, c) : gemm(p, a, b, c);
   };
-  // A few large products are split one after the other, many are shared out whole.
+  // Splits each of a few large products; distributes many products without splitting them.
   const bool split = count < 8 && p.flops() > 16 * parallel_flops;
   const auto grain = static_cast<std::int64_t>(parallel_flops / (p.flops() + 1)) + 1;
   if (split)

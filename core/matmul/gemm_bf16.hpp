@@ -5,18 +5,16 @@
 #include "matmul/gemm.hpp"
 #include "matmul/gemm_kernels_bf16.hpp"
 
-// Matmul of BFloat16, split among threads. a, b and c may each be float or BFloat16; what is float is rounded on the
-// way. Where the processor has no instructions for BFloat16, a and b are widened part by part while they are packed,
-// and multiplied as floats are.
+// Matmul of BFloat16, split among threads. a, b and c may each be float or BFloat16; float operands are rounded while
+// they are packed. Processors without instructions for BFloat16 widen a and b while packing, and multiply floats.
 namespace fit::kernels {
 
-// Part of an operand in the form in which it is multiplied: `count` rows of op(a), or columns of op(b), from `first`
-// on, with their elements k0 … k0 + k - 1.
+// A part of a packed operand: `count` rows of op(a) or columns of op(b) from `first`, with elements k0 … k0 + k - 1.
 struct Bf16Part {
   std::int64_t first, count, k0, k;
 };
 
-// The rows of op(a), packed unless they can be used as they lie.
+// The rows of op(a). They are packed unless the memory layout is already right.
 template <class A>
 class Bf16PackedA {
  public:
@@ -33,7 +31,7 @@ class Bf16PackedA {
       bf16_kernels().operand<A>().pack_a(transposed_, part.count, part.k, at(part.first, part.k0), ld_, out,
                                          step(part.k));
   }
-  // Of `packed`, which begins at part's k0, a block takes what begins at its own.
+  // Points a block to its elements, from k0 on, in `packed`, which begins at part.k0.
   void use(const Bf16Part& part, const BFloat16* packed, std::int64_t k0, Bf16Block& block) const {
     block.a = lie_ ? reinterpret_cast<const BFloat16*>(at(part.first, k0)) : packed + (k0 - part.k0);
     block.lda = lie_ ? ld_ : step(part.k);
@@ -42,7 +40,7 @@ class Bf16PackedA {
   std::int64_t size;
 
  private:
-  // Packed rows a multiple of 4096 bytes apart would drive each other out of the cache.
+  // Avoids row strides of a multiple of 4096 bytes: such rows would evict each other from the cache.
   static std::int64_t step(std::int64_t k) {
     const std::int64_t filled = bf16_filled(k);
     return filled % 2048 == 0 ? filled + bf16_step : filled;
@@ -84,7 +82,7 @@ class Bf16PackedB {
   bool transposed_;
 };
 
-// On threads, or all of it on this one.
+// Distributes over threads, or runs on this thread.
 enum class Bf16Loop { here, threads };
 template <class Body>
 void bf16_loop(Bf16Loop loop, std::int64_t n, std::int64_t grain, const Body& body) {
@@ -92,7 +90,7 @@ void bf16_loop(Bf16Loop loop, std::int64_t n, std::int64_t grain, const Body& bo
 }
 
 // Calls multiply(block, first) for the parts of a product. The smaller operand is shared: it is packed once for all
-// tasks. Of the other, which is cut, each task packs what it needs, which then is in its cache.
+// tasks. The other operand is split: each task packs its own part, which then is in the task's cache.
 template <class Cut, class Shared, class Multiply>
 void gemm_bf16_tasks(const GemmParams<BFloat16>& p, Bf16Loop loop, const Cut& cut, const Shared& shared,
                      const Multiply& multiply) {
@@ -102,8 +100,8 @@ void gemm_bf16_tasks(const GemmParams<BFloat16>& p, Bf16Loop loop, const Cut& cu
     const std::int64_t first = i * panel_width, last = std::min(end * panel_width, shared.size);
     shared.pack({first, last - first, 0, p.k}, packed.get() + shared.room(first, p.k));
   });
-  // A task is worth some five microseconds at least; more than 256 rows or columns would not use the shared operand
-  // better.
+  // A task takes at least about five microseconds. More than 256 rows or columns would not reuse the shared operand
+  // more.
   const auto wanted = static_cast<std::int64_t>(std::clamp(p.flops() / (5 * parallel_flops), 1.0, 16.0));
   const std::int64_t step = std::min<std::int64_t>(panels((cut.size + wanted - 1) / wanted) * panel_width, 256);
   const std::int64_t count = std::min(step, cut.size), kc = std::min(p.k, bf16_kc);
@@ -127,7 +125,7 @@ void gemm_bf16_tasks(const GemmParams<BFloat16>& p, Bf16Loop loop, const Cut& cu
   });
 }
 
-// On the processor's instructions for BFloat16.
+// With the processor's instructions for BFloat16.
 template <class A, class B, class C>
 void gemm_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
   const Bf16PackedA<A> rows(p, a);
@@ -153,12 +151,12 @@ void gemm_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, 
     });
 }
 
-// The product of floats with the sizes of p, but alpha 1, beta 0 and operands without room between rows.
+// The float product of the same shape, but with alpha 1, beta 0 and contiguous operands.
 inline GemmParams<float> as_floats(const GemmParams<BFloat16>& p) {
   return contiguous<float>(p.m, p.n, p.k, p.transpose_a, p.transpose_b);
 }
 
-// x [rows, cols], widened.
+// Widens x [rows, cols].
 template <class From>
 void bf16_widened(Bf16Loop loop, std::int64_t rows, std::int64_t cols, const From* x, std::int64_t ld, float* out) {
   bf16_loop(loop, rows, (1 << 15) / cols + 1, [&](std::int64_t i, std::int64_t end) {
@@ -166,11 +164,11 @@ void bf16_widened(Bf16Loop loop, std::int64_t rows, std::int64_t cols, const Fro
   });
 }
 
-// All panels of op(b), widened: as pack_b_panels() of floats.
+// Packs all panels of op(b) as float, like pack_b_panels().
 template <class B>
 void pack_b_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const B* b, float* out) {
   const auto widen = bf16_kernels().operand<B>().widen;
-  constexpr std::int64_t part = 64;  // of k, that is widened before it is transposed
+  constexpr std::int64_t part = 64;  // elements along k that are widened, then transposed
   bf16_loop(loop, panels(p.n), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
     const Scratch<float> room(panel_width * part);
     for (; i < end; ++i) {
@@ -227,7 +225,7 @@ void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
   });
 }
 
-// Few rows: b is read once, as it lies.
+// For few rows: reads b once, without packing.
 template <class A, class C>
 void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c, const float* bias) {
   const auto native = p.transpose_b ? bf16_kernels().gemv_native : nullptr;
@@ -255,7 +253,7 @@ void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B
   });
 }
 
-// k > 0; c may be a single row.
+// For k > 0; c may be a single row.
 template <class A, class B, class C>
 void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
   if constexpr (std::is_same_v<B, BFloat16>)
@@ -283,7 +281,7 @@ void gemm(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c) {
   gemm_bf16(p, Bf16Loop::here, a, b, c, nullptr);
 }
 
-// Split over threads. c = alpha op(a) op(b) + beta c + bias, rounded once; bias is [n], or null.
+// Split among threads. c = alpha op(a) op(b) + beta c + bias, rounded once; bias is [n], or null.
 template <class A, class B, class C>
 void gemm_parallel(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c, const float* bias = nullptr) {
   gemm_bf16(p, Bf16Loop::threads, a, b, c, bias);

@@ -4,10 +4,10 @@
 #include "matmul/gemm_bf16.hpp"
 #include "matmul/gemm_kernels_int8.hpp"
 
-// Matmul with weights of 8 bits, split among threads.
+// Matmul with int8 weights, split among threads.
 namespace fit::kernels {
 
-/// Rows of weights [n, k] from `row` on.
+/// The weights from `row` on.
 inline Int8Weights rows_from(const Int8Weights& w, std::int64_t k, std::int64_t row) {
   Int8Weights part = w;
   part.data += row * w.ld;
@@ -15,7 +15,7 @@ inline Int8Weights rows_from(const Int8Weights& w, std::int64_t k, std::int64_t 
   return part;
 }
 
-/// Weights [n, k] as float or BFloat16, one behind the other.
+/// Converts weights [n, k] to float or BFloat16, contiguous.
 template <class X>
 void unpack_int8_parallel(std::int64_t n, std::int64_t k, const Int8Weights& w, X* out) {
   parallel_for(k == 0 ? 0 : n, (1 << 15) / (k + 1) + 1, [&](std::int64_t row, std::int64_t end) {
@@ -26,7 +26,7 @@ void unpack_int8_parallel(std::int64_t n, std::int64_t k, const Int8Weights& w, 
   });
 }
 
-// Few rows: weights are read once, as they lie.
+// For few rows: reads the weights once, without packing.
 template <class X, class C>
 void gemv_int8(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx, const Int8Weights& w, C* c,
                std::int64_t ldc, const float* bias) {
@@ -43,14 +43,15 @@ void gemv_int8(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::
   });
 }
 
-/// c [m, n] = x w' + bias, for x [m, k] and c with rows ldx and ldc apart; bias is [n], or null. A few rows are
-/// multiplied by the weights as they are, more by blocks of weights made floats or, where x is BFloat16, BFloat16.
+/// c [m, n] = x w' + bias, for x [m, k]; ldx and ldc are the row strides of x and c; bias is [n], or null. For few
+/// rows, the kernel reads int8 weights. For more rows, blocks of weights are first converted to float, or to BFloat16
+/// if x is BFloat16.
 template <class X, class C>
 void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
                         const Int8Weights& w, C* c, std::int64_t ldc, const float* bias) {
   if (m == 0 || n == 0) return;
   if (m <= gemv_max_m && k > 0) return gemv_int8(m, n, k, x, ldx, w, c, ldc, bias);
-  constexpr std::int64_t block_elements = 1 << 20;  // that stay in the cache
+  constexpr std::int64_t block_elements = 1 << 20;  // fits the cache
   const std::int64_t most = std::max(block_elements / (k + 1) / panel_width, std::int64_t{1}) * panel_width;
   const Scratch<X> unpacked(std::min(most, n) * k);
   for (std::int64_t col = 0; col < n; col += most) {

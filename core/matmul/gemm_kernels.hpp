@@ -5,13 +5,13 @@
 #include "kernels/simd/isa.hpp"
 #include "kernels/simd/reference.hpp"
 
-// The kernels of matmul, compiled for each instruction set; gemm.hpp chooses among them and splits the work among
-// threads. Rounded by operation, with at least 1 chain of additions along k: (k + 6) / 2 units in the last place of the
-// sum of |a b|, times alpha. Packing and transposing are exact.
+// The kernels of matmul, compiled for each instruction set; gemm.hpp selects them and splits the work among threads.
+// Rounded by operation, with at least 1 chain of additions along k: (k + 6) / 2 units in the last place of the sum of
+// |a b|, times alpha. Packing and transposing are exact.
 namespace fit::kernels {
 
-// c [m, n] = alpha op(a) op(b) + beta c, row-major, with row strides lda, ldb, ldc of the matrices as they lie in
-// memory: a is [m, k], or [k, m] if transposed; b is [k, n], or [n, k]. beta = 0 does not read c.
+// c [m, n] = alpha op(a) op(b) + beta c, row-major. lda, ldb, ldc are the row strides of the matrices in memory: a is
+// [m, k], or [k, m] if transposed; b is [k, n], or [n, k]. c is not read if beta = 0.
 template <class T>
 struct GemmParams {
   GemmParams() {}
@@ -23,7 +23,7 @@ struct GemmParams {
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
 };
 
-// alpha 1, beta 0, and no room between rows.
+// alpha 1, beta 0, contiguous matrices.
 template <class T>
 GemmParams<T> contiguous(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) {
   GemmParams<T> p;
@@ -38,32 +38,32 @@ GemmParams<T> contiguous(std::int64_t m, std::int64_t n, std::int64_t k, bool tr
   return p;
 }
 
-// b is packed into panels of this many columns, [k, panel_width] each: what a block of c reads then lies together.
+// b is packed into panels of this many columns, each [k, panel_width]: a block of c then reads contiguous memory.
 constexpr std::int64_t panel_width = 64;
 constexpr std::int64_t panels(std::int64_t n) { return (n + panel_width - 1) / panel_width; }
 
 template <class T>
 struct GemmKernels {
-  // Columns panel_width * panel … of op(b), as [k, panel_width]; beyond n nothing is written.
+  // Packs columns panel_width * panel … of op(b) as [k, panel_width]; does not write columns beyond n.
   void (*pack_b)(const GemmParams<T>& p, const T* b, std::int64_t panel, T* out);
-  // The matmul with b packed into panels one behind the other; scratch: gemm_packed_scratch(p) elements.
+  // Matmul with b packed into consecutive panels; scratch: gemm_packed_scratch(p) elements.
   void (*gemm_packed)(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* scratch);
   // out[c out_ld + r] = x[r ld + c].
   void (*transpose)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld);
-  // The matmul of small matrices, which stay in the cache as they lie; scratch: gemm_unpacked_scratch(p) elements.
+  // Matmul of small matrices, without packing; scratch: gemm_unpacked_scratch(p) elements.
   void (*gemm_unpacked)(const GemmParams<T>& p, const T* a, const T* b, T* c, T* scratch);
-  // The matmul for m up to gemv_max_m, or gemv_max_m_transposed where b is transposed; a is not transposed. b is
-  // read once, as it lies.
+  // Matmul for m up to gemv_max_m, or gemv_max_m_transposed if b is transposed; a is not transposed. Reads b once,
+  // without packing.
   void (*gemv)(const GemmParams<T>& p, const T* a, const T* b, T* c);
-  // Adds a row, [cols], to each of c [rows, cols]: the bias of a linear layer.
+  // Adds a row [cols] to each row of c [rows, cols]: the bias of a linear layer.
   void (*add_row)(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc);
 };
-// Up to so many rows, reading b takes longer than the operations.
+// Up to this many rows, reading b takes longer than the arithmetic.
 constexpr int gemv_max_m = 4, gemv_max_m_transposed = 24;
 
-/// The plain form, which the kernels are held against.
+/// Reference, against which the kernels are tested.
 namespace reference {
-/// c [m, n] = alpha a [m, k] b [k, n] + beta c, where a(i, l), b(l, j) and c(i, j) give the elements.
+/// c [m, n] = alpha a [m, k] b [k, n] + beta c; a(i, l), b(l, j) and c(i, j) return the elements.
 template <class N, class A, class B, class C>
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, N alpha, const A& a, const B& b, N beta, const C& c) {
   for (std::int64_t i = 0; i < m; ++i)
@@ -79,8 +79,7 @@ constexpr std::int64_t mc = 192, kc = 128;
 
 inline namespace FIT_ISA_NAMESPACE {
 
-// A transposed a whose rows lie more than a page apart is copied together first: the processor doesn't read ahead
-// there.
+// A transposed a with rows of a page or more apart is copied first: there the processor does not prefetch.
 template <class T>
 bool packs_a(const GemmParams<T>& p) {
   return p.transpose_a && p.lda * static_cast<std::int64_t>(sizeof(T)) >= 4096;

@@ -14,7 +14,7 @@ void gemm_block(const GemmParams<T>& p, const T* a, const T* b, std::int64_t ldb
                 : macro_kernel<false>(p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate);
 }
 
-// The rows of x, with out_ld from one to the next.
+// Copies the rows of x; out_ld is the row stride of the copy.
 template <class T>
 const T* copy_rows(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld) {
   using V = Vec<T>;

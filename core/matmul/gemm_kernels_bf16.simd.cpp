@@ -39,8 +39,8 @@ void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, s
 #if defined(__AVX512F__)
 constexpr std::int64_t panels_in_l2 = 1 << 18;  // elements
 
-// In blocks of Way::rows, and then what is left of the rows. A block of rows stays in the L1 cache while it meets so
-// many panels as stay in the L2 cache; then c is written in long lines.
+// Computes c in blocks of Way::rows, then the remaining rows. A block of rows stays in the L1 cache, and is multiplied
+// by as many panels as fit the L2 cache; so c is written in long runs.
 template <class Way, class To>
 void gemm_block(const Bf16Block& block, To* c) {
   alignas(64) float room[Way::rows * panel_width];

@@ -4,11 +4,11 @@
 #include "fit/bfloat16.hpp"
 #include "kernels/simd/isa.hpp"
 
-// The kernels of matmul with weights of 8 bits. gemm_int8.hpp splits the work among threads.
+// The kernels of matmul with int8 weights. gemm_int8.hpp splits the work among threads.
 namespace fit::kernels {
 
-// Weights [n, k], rows ld elements apart: element (j, l) is scales[j groups + l / group] data[j ld + l], where
-// groups = ceil(k / group). A group is a whole row (group >= k), or 32, 64 or 128 neighbours of one.
+// Weights [n, k] with row stride ld: element (j, l) is scales[j groups + l / group] data[j ld + l], where groups =
+// ceil(k / group). A group is a full row (group >= k), or 32, 64 or 128 neighbours in a row.
 struct Int8Weights {
   Int8Weights() {}
   const std::int8_t* data = nullptr;
@@ -18,11 +18,11 @@ struct Int8Weights {
 };
 
 struct Int8Kernels {
-  // c [m, n] = x w', m up to gemv_max_m, x [m, k] and c contiguous but for ldc. Weights are read once, as they lie,
-  // and made floats. Sums of a group are multiplied by its scale; rounded by operation.
+  // c [m, n] = x w', m up to gemv_max_m. x [m, k] is contiguous; c has row stride ldc. Reads the weights once, without
+  // packing, and converts them to float. The sum of each group is multiplied by its scale; rounded by operation.
   void (*gemv)(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const Int8Weights& w, float* c,
                std::int64_t ldc);
-  // Rows of weights, rounded once: out [rows, k].
+  // Converts rows of weights to out [rows, k], rounded once.
   void (*to_float)(std::int64_t rows, std::int64_t k, const Int8Weights& w, float* out);
   void (*to_bf16)(std::int64_t rows, std::int64_t k, const Int8Weights& w, BFloat16* out);
 };
@@ -30,7 +30,7 @@ struct Int8Kernels {
 template <class IsaTag, class T>
 const Int8Kernels& int8_table();
 
-/// Those for this processor.
+/// The kernels for this processor.
 inline const Int8Kernels& int8_kernels() { return FIT_KERNELS(int8_table, std::int8_t); }
 
 }  // namespace fit::kernels

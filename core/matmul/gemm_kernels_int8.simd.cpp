@@ -25,16 +25,16 @@ V load_int8(const std::int8_t* p) {
 #endif
 }
 
-// The first n lanes; the others are 0.
+// Loads the first n lanes; the others are 0.
 V load_int8(const std::int8_t* p, std::int64_t n) {
   std::int8_t part[V::size] = {};
   for (std::int64_t i = 0; i < n; ++i) part[i] = p[i];
   return load_int8(part);
 }
 
-// M rows of c and R columns, rows of w from `row` on, `step` from one to the next. Neighbouring vectors are added up
-// apart, so that they don't wait for one another. So much has to be done for a byte that the processor doesn't look far
-// ahead by itself.
+// Computes M rows of c and R columns: rows of w from `row` on, `step` apart. Neighbouring vectors have separate sums,
+// so that the additions are independent. The kernel prefetches: each byte needs so much work that the processor itself
+// does not prefetch far enough.
 constexpr int chains = 2;
 constexpr std::int64_t ahead = 1024;  // bytes
 template <int M, int R>

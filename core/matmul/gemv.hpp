@@ -5,17 +5,17 @@
 #include "kernels/simd/for_each_vector.hpp"
 #include "matmul/gemm_kernels.hpp"
 
-// gemv for up to a few rows: it is bound by reading b, and reads b once, as it lies. For *.simd.cpp files.
+// gemv for few rows. It is limited by reading b, and reads b once, without packing. For *.simd.cpp files only.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// Calls f(m), m a constant: one of 1 … most.
+// Calls f(m) with m, 1 … most, as a compile-time constant.
 template <int most, class F>
 void with_rows(std::int64_t m, const F& f) {
   if constexpr (most > 0) m == most ? f(std::integral_constant<int, most>()) : with_rows<most - 1>(m, f);
 }
 
-// Leaves beta c in c. Returns whether the matmul is added to it.
+// Multiplies c by beta. Returns whether the matmul is added to c.
 template <class T>
 bool apply_beta(const GemmParams<T>& p, T* c) {
   if (p.beta != T(0) && p.beta != T(1))
@@ -24,8 +24,8 @@ bool apply_beta(const GemmParams<T>& p, T* c) {
   return p.beta != T(0);
 }
 
-// Columns of c, rows of b, that are computed side by side: one in each of `streams`, if registers suffice for `sums`
-// vectors for each element of c, vectors of M rows of a and one of b.
+// The number of columns of c (rows of b) computed side by side: one for each of `streams`, or fewer if registers are
+// short. Registers hold `sums` vectors for each element of c, M vectors of a, and one of b.
 template <int M, int sums, int streams>
 constexpr int columns_at_once() {
   int columns = streams;
@@ -33,8 +33,8 @@ constexpr int columns_at_once() {
   return columns;
 }
 
-// Calls dots(R, j, step) for all of n columns: for the R of them that begin with j, `step` from one to the next, which
-// is as far apart as can be, and, where R doesn't divide n, for single ones at the end.
+// Calls dots(R, j, step) until all n columns are covered: for R columns j, j + step, …, which are as far apart as
+// possible. If R doesn't divide n, the last columns are single ones.
 template <int M, int sums = 1, class Dots>
 void each_columns(std::int64_t n, const Dots& dots) {
   const auto by = [&](auto R) {
@@ -46,7 +46,7 @@ void each_columns(std::int64_t n, const Dots& dots) {
                       : by(std::integral_constant<int, columns_at_once<M, sums, 4>()>());
 }
 
-// Calls store(i, r, dot) for the sums of lanes.
+// Calls store(i, r, dot) with the sums of the lanes.
 template <int M, int R, class V, class Store>
 inline void store_dots(const V (&sum)[R][M], const Store& store) {
   constexpr int N = std::min(R, 4);
@@ -57,7 +57,7 @@ inline void store_dots(const V (&sum)[R][M], const Store& store) {
   }
 }
 
-// M rows of c and R columns, `step` from one to the next: every vector of b that is read serves all rows of a.
+// M rows of c and R columns, `step` apart: each vector of b is read once for all rows of a.
 template <int M, int R, class T, class B>
 void dot_block(const GemmParams<T>& p, std::int64_t step, const T* a, const B* b, T* c) {
   using V = Vec<T>;
@@ -88,7 +88,7 @@ void gemv_dots(const GemmParams<T>& p, const T* a, const B* b, T* c) {
   });
 }
 
-// c (+)= the next R rows of b, times R columns of a: c stays in the cache, and b is read in R streams.
+// c (+)= R columns of a times R rows of b: c stays in the cache, and b is read in R streams.
 template <int M, int R, class T, class B>
 void axpy_block(const GemmParams<T>& p, std::int64_t k, const T* a, const B* b, T* c, bool add) {
   using V = Vec<T>;
@@ -115,13 +115,13 @@ void gemv_of(const GemmParams<T>& p, const T* a, const B* b, T* c) {
   for (; k < p.k; ++k) axpy_block<M, 1>(p, k, a, b, c, add || k > 0);
 }
 
-// See GemmKernels. b is of T or of narrower numbers.
+// See GemmKernels. b has type T, or a narrower one.
 template <class T, class B>
 void gemv(const GemmParams<T>& p, const T* a, const B* b, T* c) {
   if (p.m <= gemv_max_m) return with_rows<gemv_max_m>(p.m, [&](auto m) { gemv_of<m>(p, a, b, c); });
   constexpr int most = 6;
   if (p.m <= most) return with_rows<most>(p.m, [&](auto m) { gemv_dots<m>(p, a, b, c); });
-  // More rows in parts, which read b from the cache, but for the first.
+  // More rows are computed in parts; all parts except the first read b from the cache.
   const std::int64_t parts = (p.m + most - 1) / most, cols = (1 << 17) / p.k + 1;
   for (std::int64_t j = 0; j < p.n; j += cols)
     for (std::int64_t i = 0, part = 0; part < parts; ++part) {

@@ -4,12 +4,12 @@
 #include "matmul/gemv.hpp"
 #include "matmul/pack_bf16.hpp"
 
-// gemv() of bfloat16 on the processor's own instructions, two neighbours along k at a time; for files as pack_bf16.hpp
-// is for.
+// gemv() of bfloat16 with the processor's instructions, two neighbours along k at once. For the same files as
+// pack_bf16.hpp.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// M rows of c and R columns, as dot_block() of gemv.hpp. a [M, lda] is padded with zeros to a multiple of bf16_step.
+// M rows of c and R columns, like dot_block() of gemv.hpp. a [M, lda] is padded with zeros to a multiple of bf16_step.
 template <int M, int R>
 FIT_TARGET_AVX512_BF16 void gemv_bf16_block(const GemmParams<BFloat16>& p, std::int64_t step, const BFloat16* a,
                                             const BFloat16* b, float* sums) {

@@ -1,17 +1,17 @@
 #pragma once
 #include "kernels/simd/simd.hpp"
 
-// The micro-kernel, and the macro-kernel that calls it over matrices which lie in the cache: for *.simd.cpp files.
+// The micro-kernel, and the macro-kernel that calls it on matrices in the cache. For *.simd.cpp files only.
 //
 //   c [m, n] = alpha op(a) b  (+ c if accumulate)
 //
-// b and c are row-major with n contiguous; a is [m, k], or [k, m] if TransA: its elements are broadcast one by one, so
-// either way is as fast. The micro-kernel keeps MR rows by NV vectors of c in registers while k runs.
+// b and c are row-major with contiguous n. a is [m, k], or [k, m] if TransA; its elements are broadcast one at a time,
+// so both layouts have the same speed. The micro-kernel keeps MR rows by NV vectors of c in registers.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// The micro-kernel's size: its widest rows, in vectors, and its rows where a row has `vectors`. Its part of c, a row of
-// b and one element of a must fit the registers, with enough sums for additions not to wait for one another.
+// The size of the micro-kernel: its maximum width in vectors, and the number of rows for rows of `vectors`. The block
+// of c, a row of b and one element of a must fit the registers. Enough independent sums hide the latency.
 #if defined(__AVX512F__)
 constexpr int nr_vectors = 4;
 constexpr int mr(int vectors) { return vectors == 1 ? 16 : vectors <= 3 ? 8 : 6; }
@@ -49,7 +49,7 @@ inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t lda, 
   }
 }
 
-// All rows of c, by micro-kernels of MR rows, and by smaller ones for the rest.
+// Computes all rows of c by micro-kernels of MR rows, and the rest by smaller ones.
 template <class T, int MR, int NV, bool TransA, bool Full>
 void micro_kernels(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb,
                    T* c, std::int64_t ldc, bool accumulate, std::int64_t tail) {

@@ -4,18 +4,18 @@
 #include "matmul/gemv.hpp"
 #include "matmul/pack_bf16.hpp"
 
-// Micro-kernels of bfloat16 on the processor's own instructions; for files as pack_bf16.hpp is for.
+// Micro-kernels of bfloat16 with the processor's instructions. For the same files as pack_bf16.hpp.
 #define FIT_TARGET_AMX __attribute__((target("avx512bf16,amx-tile,amx-bf16")))
 
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// sums [m, cols] (stride ld) (+)= a [m, k] times the first `cols` columns of a panel of b; columns after them, up to a
-// multiple of 32, are undefined. Way::rows are so many rows as are best kept in the L1 cache. begin(rows) was called
-// before, end() is called after the last; m is `rows` then, or anything after begin(Way::rows), where Amx reads and
-// writes rows up to a multiple of 16.
+// sums [m, cols] (stride ld) (+)= a [m, k] times the first `cols` columns of a panel of b. Later columns, up to a
+// multiple of 32, are undefined. Way::rows is the best number of rows for the L1 cache. The caller calls begin(rows)
+// before and end() after all macro-kernels. m equals `rows`; after begin(Way::rows) it may be any number, and then Amx
+// reads and writes rows up to a multiple of 16.
 
-// vdpbf16ps adds the products of two pairs to a float, one after the other.
+// vdpbf16ps adds the products of two pairs to a float, one after another.
 struct Avx512Bf16 {
   static constexpr std::int64_t rows = 30;
   static void begin(std::int64_t) {}
@@ -41,7 +41,7 @@ struct Avx512Bf16 {
         _mm512_storeu_ps(sums + i * ld + j * 16, sum[i][j]);
   }
 
-  // Rows are shared out evenly: a block of few would wait for its own sums.
+  // Divides the rows evenly: a block of few rows would wait for its own sums.
   template <int V>
   static void columns(std::int64_t m, std::int64_t k, const BFloat16* a, std::int64_t lda, const BFloat16* b,
                       float* sums, std::int64_t ld, bool add) {
@@ -124,7 +124,7 @@ struct Amx {
 
   FIT_TARGET_AMX static void macro_kernel(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a,
                                           std::int64_t lda, const BFloat16* b, float* sums, std::int64_t ld, bool add) {
-    __asm__ volatile("" ::: "memory");  // the compiler doesn't know that tiles read memory
+    __asm__ volatile("" ::: "memory");  // the compiler does not know that tiles read memory
     for (std::int64_t i = 0; i < m; i += rows)
       for (std::int64_t j = 0; j < cols; j += 32)
         m - i > 16 ? columns<true>(k, a + i * lda, lda, b + 2 * j, sums + i * ld + j, ld, add)

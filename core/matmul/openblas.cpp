@@ -16,7 +16,7 @@ extern "C" void openblas_set_num_threads(int) __attribute__((weak));  // NOLINT(
 namespace fit::kernels {
 namespace {
 
-// FIT_OPENBLAS in the environment.
+// Whether the environment variable FIT_OPENBLAS is `what`.
 bool wished(const char* what) {
   const char* wish = std::getenv("FIT_OPENBLAS");
   return wish && std::strcmp(wish, what) == 0;

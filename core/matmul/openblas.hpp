@@ -1,17 +1,16 @@
 #pragma once
 #include "matmul/gemm_kernels.hpp"
 
-// OpenBLAS, where our own kernels have no vectors wide enough, and to compare.
+// OpenBLAS, for processors without wide vectors, and for comparisons.
 namespace fit::kernels {
 
-// Whether FIT_OPENBLAS=use in the environment sends all but small products there.
+// Whether the environment variable FIT_OPENBLAS=use selects OpenBLAS for all but small products.
 bool openblas_wanted();
 
-// Sets OpenBLAS to one thread a call, for the whole process, unless FIT_OPENBLAS=leave. Does it at the first call
-// alone.
+// Sets OpenBLAS to one thread for the process, unless FIT_OPENBLAS=leave. Only the first call has an effect.
 void pin_openblas();
 
-// On one thread. Throws Error for a size or stride beyond INT_MAX.
+// Runs on one thread. Throws Error for a size or stride above INT_MAX.
 template <class T>
 void openblas_gemm(const GemmParams<T>& p, const T* a, const T* b, T* c);
 

@@ -6,9 +6,9 @@
 #include "kernels/simd/transpose.hpp"
 #include "matmul/gemm_kernels_bf16.hpp"
 
-// Operands of float or BFloat16 put into the order in which BFloat16 are multiplied by the processor's own
-// instructions. For *.simd.cpp files that are compiled for AVX-512: only what bears this target may use more, and is
-// called where isa.hpp says that it is there.
+// Packs operands of float or BFloat16 into the order of the processor's instructions for BFloat16. For *.simd.cpp files
+// that are compiled for AVX-512: only functions with this target may use further instructions. They are called only if
+// the processor has them (isa.hpp).
 #define FIT_TARGET_AVX512_BF16 __attribute__((target("avx512bf16")))
 
 namespace fit::kernels {
@@ -19,12 +19,12 @@ struct Bf16Pair {
   BFloat16 even, odd;
 };
 
-// The first of n lanes, or all 16 of them.
+// A mask of the first n lanes; all 16 for n >= 16.
 inline __mmask16 lanes16(std::int64_t n) {
   return n < 16 ? static_cast<__mmask16>((1u << (n < 0 ? 0 : n)) - 1) : 0xffff;
 }
 
-// x [rows, cols] as BFloat16, each row filled up with zeros to `filled` elements, a multiple of bf16_step.
+// Copies x [rows, cols] as BFloat16. Each row is padded with zeros to `filled` elements, a multiple of bf16_step.
 FIT_TARGET_AVX512_BF16 inline void bf16_copy(std::int64_t rows, std::int64_t cols, std::int64_t filled, const float* x,
                                              std::int64_t ld, BFloat16* out, std::int64_t out_ld) {
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -50,7 +50,7 @@ inline void bf16_copy(std::int64_t rows, std::int64_t cols, std::int64_t filled,
   }
 }
 
-// Words 0, n, 1, n + 1, … of two vectors of n words, or of the two halves of one.
+// Permutation for interleaving: words 0, n, 1, n + 1, … of two vectors of n words, or of the two halves of one.
 struct Turns {
   alignas(64) std::uint16_t words[2][32] = {};
   constexpr explicit Turns(int n) {
@@ -60,12 +60,12 @@ struct Turns {
 };
 constexpr Turns turns_of_halves(16), turns_of_two(32);
 
-// 16 numbers of each of two rows, rounded, as pairs; turns: turns_of_halves[0].
+// Rounds 16 numbers of each of two rows and interleaves them as pairs; turns: turns_of_halves[0].
 FIT_TARGET_AVX512_BF16 inline __m512i bf16_pairs(const __m512& even, const __m512& odd, const __m512i& turns) {
   return _mm512_permutexvar_epi16(turns, (__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
 
-// Rows 2 i and 2 i + 1 of x [k, cols] as pairs, out [filled / 2, cols] with zeros after the last row.
+// Interleaves rows 2 i and 2 i + 1 of x [k, cols] as pairs: out [filled / 2, cols], with zeros after the last row.
 FIT_TARGET_AVX512_BF16 inline void bf16_zip(std::int64_t k, std::int64_t cols, std::int64_t filled, const float* x,
                                             std::int64_t ld, Bf16Pair* out, std::int64_t out_ld) {
   const __m512i turns = turns_of_halves[0];
@@ -101,7 +101,7 @@ inline void bf16_zip(std::int64_t k, std::int64_t cols, std::int64_t filled, con
   }
 }
 
-// Elements along k that are transposed at a time: what they are put together in stays in the L1 cache.
+// Elements along k that are transposed at once: their buffer fits the L1 cache.
 constexpr std::int64_t bf16_transpose_k = 64;
 
 template <class From>
@@ -130,7 +130,7 @@ void pack_b_bf16(bool transposed, std::int64_t cols, std::int64_t k, const From*
     const std::int64_t depth = filled - k0 < bf16_transpose_k ? filled - k0 : bf16_transpose_k;
     Bf16Pair* const to = pairs + k0 / 2 * panel_width;
     if constexpr (std::is_same_v<From, BFloat16>)
-      if (k0 + depth <= k && ld % 2 == 0) {  // whole pairs: they are transposed from where they lie
+      if (k0 + depth <= k && ld % 2 == 0) {  // only full pairs: transposed without a copy
         transpose(cols, depth / 2, reinterpret_cast<const Bf16Pair*>(x + k0), ld / 2, to, panel_width);
         continue;
       }

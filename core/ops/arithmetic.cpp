@@ -1,4 +1,4 @@
-// add, sub, mul, div, neg and their forms with numbers.
+// add, sub, mul, div, neg, for tensors and numbers.
 #include "ops/arithmetic.hpp"
 
 #include <utility>
@@ -8,7 +8,7 @@
 namespace fit {
 namespace {
 
-// The type that an operation on operands of type t works in: boolean counts as int64, and a quotient is floating.
+// The type in which an operation on type t computes: boolean becomes int64, and a quotient is floating.
 template <class Op>
 DType working_type(DType t) {
   if (is_floating(t)) return t;

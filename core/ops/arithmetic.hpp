@@ -4,7 +4,7 @@
 
 #include "ops/elementwise.hpp"
 
-// The four operations of arithmetic, for their out-of-place and in-place forms.
+// The four arithmetic operations, for their out-of-place and in-place versions.
 namespace fit {
 
 // An operation: its kernel for floating types and its formula for int64.
@@ -22,7 +22,7 @@ FIT_ARITHMETIC(Sub, sub, wrap(a - b))
 FIT_ARITHMETIC(Mul, mul, wrap((a * b)))
 #undef FIT_ARITHMETIC
 
-// A quotient is floating: int64 never gets here.
+// A quotient is floating: int64 does not get here.
 struct Div {
   static constexpr const char* name = "div";
   template <class T>
@@ -31,8 +31,7 @@ struct Div {
   }
 };
 
-/// Calls run(f, zero) with the operation's function on runs of type t (floating or int64; that of float for bfloat16)
-/// and a zero of it.
+/// Calls run(f, zero): f computes on runs of type t (floating or int64; float for bfloat16), and zero has type t.
 template <class Op, class Run>
 void with_kernel(DType t, const Run& run) {
   if (t == DType::float32)
@@ -45,7 +44,7 @@ void with_kernel(DType t, const Run& run) {
     run(each_pair<std::int64_t, std::int64_t, std::int64_t>(Op::whole), std::int64_t{});
 }
 
-/// Whether an operand of type t can be read as it is where a result of type z is made.
+/// Whether the kernel for a result of type z reads operands of type t without a conversion.
 inline bool readable_as(DType z, DType t) { return t == z || (z == float32 && t == bfloat16); }
 
 /// z = op(a, b), both readable_as z's type. z may be a or b.
@@ -64,7 +63,7 @@ void compute(Tensor& z, const Tensor& a, const Tensor& b) {
   b.dtype() == t ? mixed(BFloat16{}, 0.f) : mixed(BFloat16{}, BFloat16{});
 }
 
-/// z = op(a, s), or op(s, a); a is of z's type, and may be z.
+/// z = op(a, s), or op(s, a). a has z's type and may be z.
 template <class Op>
 void compute(Tensor& z, const Tensor& a, Scalar s, bool number_first = false) {
   with_kernel<Op>(z.dtype(), [&](const auto& f, auto zero) {

@@ -1,43 +1,15 @@
 // Masks for attention, and what a picture of its weights needs.
 #include <cmath>
 
+#include "attention/attend.hpp"
 #include "fit/ops.hpp"
-#include "ops/attention.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
 
-namespace {
-
-// Boolean (1, 1, Sq, Sk): least <= j - (i + Sk - Sq) <= most.
-Tensor band(std::int64_t queries, std::int64_t keys, std::int64_t least, std::int64_t most) {
-  Tensor mask = Tensor::empty({1, 1, queries, keys}, boolean);
-  bool* to = mask.fresh<bool>();
-  for (std::int64_t i = 0; i < queries; ++i)
-    for (std::int64_t j = 0; j < keys; ++j) {
-      const std::int64_t ahead = j - (i + keys - queries);
-      *to++ = least <= ahead && ahead <= most;
-    }
-  return mask;
-}
-
-}  // namespace
-
-Tensor detail::causal_mask(std::int64_t queries, std::int64_t keys) { return band(queries, keys, -queries - keys, 0); }
-
-Tensor detail::window_mask(std::int64_t queries, std::int64_t keys, std::int64_t window) {
-  return band(queries, keys, 1 - window, queries + keys);
-}
-
-Tensor detail::alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys, DType dtype) {
-  const Tensor i = reshape(arange(queries).to(float64) + static_cast<double>(keys - queries), {queries, 1});
-  const Tensor distance = abs(i - arange(keys).to(float64));  // [Sq, Sk]
-  return (reshape(slopes.to(float64), {1, slopes.numel(), 1, 1}) * neg(distance)).to(dtype);
-}
-
 Tensor create_look_ahead_mask(std::int64_t n) {
   if (n < 0) check::fail("create_look_ahead_mask", "the length is ", n, ": it must not be negative");
-  return detail::causal_mask(n, n).alias({1, n, n});
+  return detail::range_mask(detail::visibility({}, true, 0, n, n)).alias({1, n, n});
 }
 
 Tensor create_padding_mask(const Tensor& ids, std::int64_t pad_token_id) {
@@ -84,12 +56,10 @@ Tensor combine_masks(const Tensor& a, const Tensor& b) {
   constexpr const char* op = "combine_masks";
   const auto four_axes = [&](const char* name, const Tensor& x) {
     check::dtype(op, name, x, boolean);
-    const Shape& s = x.shape();
-    if (s.rank() == 2) return reshape(x, Shape{1, 1, s[0], s[1]});
-    if (s.rank() == 3) return reshape(x, Shape{s[0], 1, s[1], s[2]});
-    if (s.rank() != 4)
-      check::fail(op, name, " is ", s, ": it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
-    return x;
+    const Shape four = detail::mask_axes(x.shape());
+    if (four.rank() != 4)
+      check::fail(op, name, " is ", x.shape(), ": it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
+    return x.rank() == 4 ? x : reshape(x, four);
   };
   if (!a.defined()) return b;
   if (!b.defined()) return a;

@@ -16,9 +16,9 @@ bool is_weight(const Tensor& x) {
 
 namespace {
 
-std::mutex copies;  // guards which copy is kept, not its making
+std::mutex copies;  // guards the stored copies, not the conversion
 
-// The copy of this version, or an undefined tensor.
+// The stored copy of this version, or an undefined tensor.
 Tensor copy_of(const Tensor& x) {
   const detail::Storage& s = *x.impl()->storage;
   const std::lock_guard<std::mutex> lock(copies);

@@ -2,33 +2,33 @@
 #include "fit/autocast.hpp"
 #include "fit/tensor.hpp"
 
-// The operands of products under Autocast.
+// The operands of matrix products under Autocast.
 namespace fit {
 
-/// What a product of two types is computed in, and its result is: Autocast has bfloat16 in place of float32.
+/// The type in which a matrix product of types a and b computes, and of its result. Autocast makes float32 bfloat16.
 inline DType product_dtype(DType a, DType b) {
   const DType t = promote(a, b);
   return t == float32 ? autocast_dtype() : t;
 }
 
-/// Whether x is what is trained: a leaf, or one in another shape. A product takes it as it is, so that its gradient is
-/// never bfloat16.
+/// Whether x is trained: a leaf, or the reshape of a leaf. A matrix product does not convert it first, so its gradient
+/// is never bfloat16.
 bool is_weight(const Tensor& x);
 
-/// x as bfloat16, outside the graph. The copy of a float32 tensor is made once for each version: it is kept with the
-/// elements, and dropped with them or when they change. Several threads may ask at once.
+/// x as bfloat16, not recorded. A float32 tensor is converted once for each version: the copy is stored with the
+/// elements, and freed with them or when they change. Thread-safe.
 Tensor rounded(const Tensor& x);
 
-/// What a product is part of.
+/// Where a matrix product is used.
 enum class Use { inference, training, backward };
 
-/// What a product computed in bfloat16 reads of x: bfloat16, or float32 that it rounds while it packs it. In training a
-/// version of a weight is mostly read once forward and once backward. That moves fewer bytes without a copy, which is
-/// made when a version is read forward a second time.
+/// The operand x of a product that computes in bfloat16: as bfloat16, or as float32, which packing rounds. Training
+/// reads most versions of a weight once in forward and once in backward; this moves fewer bytes without a copy. So the
+/// copy is made when a version is read for the second time in forward.
 Tensor readable(const Tensor& x, Use use);
 
-/// An operand of a product that is computed in bfloat16, as it is recorded: converted, but for weights and what wants
-/// no gradient, which readable() reads. Products of one tensor keep one copy of it.
+/// The recorded operand of a product that computes in bfloat16. It is converted, unless it is a weight or requires no
+/// gradient; readable() then converts it. Several products of one tensor share one copy.
 Tensor lowered(const Tensor& x);
 
 }  // namespace fit

@@ -3,7 +3,7 @@
 
 namespace fit {
 
-/// Whether NumPy's rule repeats `from` to exactly `to`.
+/// Whether NumPy's rule broadcasts `from` to exactly `to`.
 inline bool broadcasts_to(const Shape& from, const Shape& to) {
   if (from.rank() > to.rank()) return false;
   for (int i = 1; i <= from.rank(); ++i)
@@ -11,8 +11,8 @@ inline bool broadcasts_to(const Shape& from, const Shape& to) {
   return true;
 }
 
-// How K operands broadcast to one shape. Operands are contiguous, so along the innermost joined axis each has stride 0
-// or 1.
+// Loops over K operands that broadcast to one shape. Operands are contiguous, so each has stride 0 or 1 along the
+// innermost joined axis.
 template <int K>
 struct Broadcast : StridedLoop<K> {
   Broadcast(const Shape& out, const Shape* const (&operands)[K]) : StridedLoop<K>(out, strides(out, operands)) {}

@@ -1,4 +1,4 @@
-// Comparisons, logic, isnan, isfinite, isinf, equal, allclose. Nothing here has a gradient.
+// Comparisons, logic, isnan, isfinite, isinf, equal, allclose. None of them has a gradient.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -9,7 +9,7 @@
 namespace fit {
 namespace {
 
-// What compares runs of T: a kernel for floating types, f otherwise.
+// The function that compares runs of T: a kernel for floating types, otherwise f.
 template <class T, class Kernel, class F>
 auto comparing(const Kernel& kernel, const F& f) {
   if constexpr (is_floating_element<T>)
@@ -35,7 +35,7 @@ template <class Kernel, class F>
 Tensor compare(const char* op, const Tensor& a, Scalar b, const Kernel& kernel, const F& f) {
   check::defined(op, "a", a);
   if (a.dtype() == boolean)
-    return compare(op, to_dtype_no_grad(a, int64), b, kernel, f);  // so that 2 is not taken for true
+    return compare(op, to_dtype_no_grad(a, int64), b, kernel, f);  // otherwise 2 would become true
   Tensor z = Tensor::empty(a.shape(), boolean);
   dispatch(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -98,7 +98,7 @@ Tensor isnan(const Tensor& x) {
   return test("isnan", x, [](auto v) { return v != v; });
 }
 Tensor isfinite(const Tensor& x) {
-  return test("isfinite", x, [](auto v) { return v - v == 0; });  // infinity less infinity is NaN
+  return test("isfinite", x, [](auto v) { return v - v == 0; });  // infinity - infinity is NaN
 }
 Tensor isinf(const Tensor& x) {
   return test("isinf", x, [](auto v) { return v - v != 0 && v == v; });

@@ -5,7 +5,7 @@
 namespace fit {
 namespace {
 
-// A tensor that leads no further back than to x: what a derivative by x is taken of while another one is under way.
+// A copy of x with its own node. Derivatives by it stop there, even while another derivative is being computed.
 Tensor identity_leaf(const Tensor& x) {
   return record("identity", {x}, x.alias(x.shape()), keep::nothing, [](Backward& b) { b.give(0, b.take_dy()); });
 }

@@ -6,11 +6,11 @@
 
 namespace fit {
 
-/// Computes the outputs of a fused operation from its inputs by other operations. Some may be undefined, as the inputs.
+/// The decomposition of a fused operation: computes its outputs by other operations. Any tensor may be undefined.
 using ComposedForm = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-/// Gives a node's inputs their gradients by way of its composed form, which can be differentiated again where what is
-/// fused can't.
+/// Computes a fused node's gradients through its decomposition. Unlike the fused adjoint, they are differentiable
+/// again.
 void give_composed(Backward& b, const ComposedForm& form);
 
 }  // namespace fit

@@ -1,4 +1,4 @@
-// conv1d and conv2d: the elements of every window side by side, and a matrix product.
+// conv1d and conv2d: im2col (the elements of every window side by side), then a matrix product.
 #include <algorithm>
 
 #include "fit/parallel.hpp"
@@ -42,7 +42,7 @@ Tensor patches(const char* op, const Tensor& x, const Windows& w) {
 
 namespace {
 
-// The adjoint: what lies in several windows is added up.
+// The adjoint (col2im): adds up elements that belong to several windows.
 Tensor patches_backward(const char* op, const Tensor& y, const Windows& w, const Shape& shape) {
   return with_precision(Precision::rounded, {y}, [&](const Tensor& y) {
     Tensor x = zeros(shape, y.dtype());
@@ -70,7 +70,7 @@ Tensor patches_backward(const char* op, const Tensor& y, const Windows& w, const
   });
 }
 
-// Of x [N, C, H, W] and weight [O, C / groups, K, L]; checked but for the windows.
+// The convolution of x [N, C, H, W] and weight [O, C / groups, K, L]. Only the windows are not checked yet.
 Tensor convolution(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, const Windows& w,
                    const std::vector<std::int64_t>& padding, std::int64_t groups) {
   return with_precision(Precision::rounded_or_native, {x, weight}, [&](const Tensor& given, const Tensor& weight) {
@@ -89,7 +89,7 @@ Tensor convolution(const char* op, const Tensor& x, const Tensor& weight, const 
   });
 }
 
-// The checks of conv1d and conv2d, whose windows slide along the last `axes` axes.
+// Checks the arguments of conv1d (axes = 1) or conv2d (axes = 2).
 void expect_convolution(const char* op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvOptions& o) {
   const char* const sizes =

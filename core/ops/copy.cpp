@@ -34,7 +34,7 @@ Tensor Tensor::to(DType target) const {
       });
     });
   });
-  // dx = dy, in x's type: give() converts
+  // dx = dy; give() converts to x's type
   return record("to", {*this}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.take_dy()); });
 }
 

@@ -17,14 +17,14 @@ namespace {
 /// Calls body(row) in parallel.
 template <class Body>
 void each_row(const Tensor& logits, const Body& body) {
-  constexpr std::int64_t work = 1 << 13;  // elements that are worth a thread
+  constexpr std::int64_t work = 1 << 13;  // minimum of elements for a thread
   parallel_for(logits.size(0), std::max<std::int64_t>(1, work / std::max<std::int64_t>(logits.size(1), 1)),
                [&](std::int64_t r, std::int64_t end) {
                  for (; r < end; ++r) body(r);
                });
 }
 
-/// Rows of logits as their kernels read and write them: where they lie, or BFloat16 in float.
+/// Access of a kernel to rows of logits: direct, or through a float buffer for BFloat16.
 template <class T>
 class RowRoom {
  public:
@@ -49,8 +49,8 @@ class RowRoom<BFloat16> {
   kernels::Scratch<float> row_;
 };
 
-/// dlogits = (softmax(logits) - one_hot(targets)) dy row by row, in one pass, over the logits where nobody else has
-/// them. `stats` [2, N] holds each row's largest logit and sum(e^(x - max)).
+/// dlogits = (softmax(logits) - one_hot(targets)) dy for each row, in one pass. Overwrites the logits if no other
+/// tensor shares them. `stats` [2, N] holds each row's max and sum(e^(x - max)).
 Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor& stats, const Tensor& dy,
                       std::int64_t ignore_index) {
   Tensor dx = logits.unique() ? logits : Tensor::empty(logits.shape(), logits.dtype());
@@ -80,7 +80,7 @@ Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor&
   return dx;
 }
 
-/// The same in terms of operations, for derivatives of higher order.
+/// Decomposition into operations, for higher derivatives.
 Tensor composed_gradient(const Tensor& logits, const Tensor& targets, const Tensor& dy, std::int64_t ignore_index) {
   return with_precision(Precision::rounded, {logits}, [&](const Tensor& logits) {
     const Tensor ignored = eq(targets, ignore_index);

@@ -1,4 +1,4 @@
-// Axes moved, taken apart and put up: movedim, unbind, diagonal, diag, meshgrid.
+// movedim, unbind, diagonal, diag, meshgrid.
 #include <algorithm>
 #include <numeric>
 
@@ -51,7 +51,7 @@ Tensor diag(const Tensor& x, std::int64_t offset) {
   check::defined("diag", "x", x);
   if (x.rank() == 2) return diagonal(x, offset);
   if (x.rank() != 1) check::fail("diag", "x has shape ", x.shape(), ": it must be a vector [N] or a matrix [M, N]");
-  constexpr std::int64_t furthest = std::int64_t{1} << 30;  // of which the square is a size
+  constexpr std::int64_t furthest = std::int64_t{1} << 30;  // its square is still a valid size
   if (offset > furthest || offset < -furthest || x.numel() > furthest)
     check::fail("diag", "x has ", x.numel(), " elements, the offset is ", offset, ": both must be below 2^30");
   const std::int64_t down = std::max<std::int64_t>(-offset, 0), right = std::max<std::int64_t>(offset, 0);

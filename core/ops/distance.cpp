@@ -1,4 +1,4 @@
-// Products and distances of vectors, made of other operations: dot, bmm, addmm, normalize, cosine_similarity, cdist.
+// Products and distances of vectors, by other operations: dot, bmm, addmm, normalize, cosine_similarity, cdist.
 #include <cmath>
 
 #include "fit/ops.hpp"

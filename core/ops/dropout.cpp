@@ -13,7 +13,7 @@ namespace fit {
 
 namespace {
 
-// Elements begin … end - 1 of x, of which the first has a number that is no multiple of the kernels' group.
+// Dropout of n elements whose first number is not a multiple of the kernels' group.
 template <class T>
 void drop_some(T* to, const T* from, kernels::RandomKey key, std::int64_t first, std::int64_t n, double p) {
   std::uint32_t word[kernels::random_group];

@@ -1,6 +1,6 @@
-// einsum: operands are contracted two by two, from the left. A pair becomes a stack of matrix products that address the
-// operands where they lie, as far as a leading dimension and offsets can: attention's heads are split and merged
-// without a copy. What can't be addressed is permuted first.
+// einsum: contracts operands pairwise, from the left. A pair becomes a batch of matrix products on strided operands,
+// without a copy where a leading dimension and offsets suffice: for example to split and merge attention heads. Other
+// operands are permuted first.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -17,7 +17,7 @@
 namespace fit {
 namespace {
 
-// The letters of one operand's axes; a plain value, so that an adjoint can hold it.
+// The letters of one operand's axes. Trivially copyable, so that an adjoint can capture it.
 struct Letters {
   char at[Shape::max_rank] = {};
   int count = 0;
@@ -43,7 +43,7 @@ Letters operator+(Letters a, const Letters& b) {
   return a;
 }
 
-// x with its axes brought from the order `from` into the order `to` (the same letters).
+// Permutes the axes of x from the order `from` to the order `to` (the same letters).
 Tensor arrange(const Tensor& x, const Letters& from, const Letters& to) {
   if (from == to) return x;
   std::vector<int> axes;
@@ -51,7 +51,7 @@ Tensor arrange(const Tensor& x, const Letters& from, const Letters& to) {
   return permute(x, axes);
 }
 
-// Where a letter stands in a table of all.
+// Index of a letter in Layout's tables.
 int place_of(char letter) { return static_cast<unsigned char>(letter); }
 
 // Size and stride of each letter's axis in a contiguous tensor.
@@ -71,7 +71,7 @@ struct Layout {
     for (const char c : group) n *= size[place_of(c)];
     return n;
   }
-  // The stride of the group seen as one axis; none if its axes don't lie one within the other.
+  // The stride of the group as one axis; nullopt if its axes can't be merged.
   std::optional<std::int64_t> joined(const Letters& group) const {
     std::int64_t inner = 0, span = 0;
     for (int i = group.count - 1; i >= 0; --i) {
@@ -87,7 +87,7 @@ struct Layout {
   }
 };
 
-// How a matrix lies in memory: rows `ld` apart, or, if transposed, columns.
+// The memory layout of a matrix: rows `ld` apart or, if transposed, columns `ld` apart.
 struct Matrix {
   bool transposed;
   std::int64_t ld;
@@ -98,7 +98,7 @@ std::optional<Matrix> as_matrix(const Layout& layout, const Letters& rows, const
   if (!r || !c) return std::nullopt;
   const std::int64_t m = layout.numel(rows), n = layout.numel(cols);
   if (n <= 1 || *c == 1) {
-    // One column: any stride of the rows will do as a leading dimension. One row: the leading dimension is not used.
+    // One column: the leading dimension may be any row stride. One row: the leading dimension is not used.
     if (n <= 1 && m > 1) return Matrix{false, *r};
     return m <= 1 || *r >= n ? std::optional(Matrix{false, m <= 1 ? std::max<std::int64_t>(n, 1) : *r}) : std::nullopt;
   }
@@ -118,7 +118,7 @@ struct Groups {
   }
 };
 
-// T: of the operands; C: of the result, T itself, or float for BFloat16.
+// T: type of the operands. C: type of the result; T, or float for BFloat16.
 template <class T, class C>
 void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, Tensor& out, const Letters& lo,
               const Groups& g, Matrix ma, Matrix mb, Matrix mo) {
@@ -158,8 +158,8 @@ void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters
   });
 }
 
-// The sum over the letters that are not in lo of a times b. Every letter of a or b is in the other or in lo. The result
-// has type t: that of the operands, or float32 for bfloat16.
+// Sums a times b over the letters that are not in lo. Each letter of a (or b) is also in b (or a), or in lo. The result
+// has type t: the operands' type, or float32 for bfloat16.
 Tensor contract(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, const Letters& lo, DType t);
 
 Tensor contract_forward(Tensor a, Letters la, Tensor b, Letters lb, const Letters& lo, DType t) {
@@ -217,7 +217,7 @@ Tensor contract(const Tensor& given_a, const Letters& la, const Tensor& given_b,
     y = contract_forward(low ? rounded(a) : a, la, low ? rounded(b) : b, lb, lo, t);
   }
   return record("einsum", {a, b}, std::move(y), keep::inputs, [la, lb, lo](Backward& g) {
-    // Each factor's gradient is the result's times the other factor, summed over what the factor has not.
+    // The gradient of a factor: dy times the other factor, summed over the letters that this factor lacks.
     if (g.wants(0)) g.give(0, contract(g.dy(), lo, g.x(1), lb, la, g.dtype(0)));
     if (g.wants(1)) g.give(1, contract(g.x(0), la, g.dy(), lo, lb, g.dtype(1)));
   });
@@ -232,10 +232,10 @@ struct Formula {
   check::fail("einsum", "\"", formula, "\": ", what);
 }
 
-// Letters for the axes that "..." stands for, from the last backwards: characters that can't be written.
+// Letters for the axes of "...", counted from the last: characters below 'A', which can't occur in a formula.
 char ellipsis_letter(int from_the_right) { return static_cast<char>(1 + from_the_right); }
 
-// Reads one operand's (or the result's) letters; `dots` is how many axes "..." stands for here.
+// Reads the letters of one operand or of the result. `dots` is the number of axes of "..." here.
 Letters read(const std::string& formula, const std::string& part, int dots) {
   Letters out;
   for (std::size_t i = 0; i < part.size(); ++i) {
@@ -260,7 +260,7 @@ int written(const std::string& part) {
   return static_cast<int>(std::count_if(part.begin(), part.end(), [](char c) { return c != '.'; }));
 }
 
-// While a letter stands twice in one operand, its two axes become one, the last, which is their diagonal.
+// Replaces two axes with the same letter by their diagonal, as the last axis, until each letter is unique.
 void take_diagonals(const std::string& formula, std::string& part, Tensor& x) {
   const std::size_t dots = part.find('.');
   const auto axis = [&](std::size_t i) {
@@ -282,7 +282,7 @@ void take_diagonals(const std::string& formula, std::string& part, Tensor& x) {
   }
 }
 
-// Takes the diagonals of operands that a letter asks for twice.
+// Also replaces operands with a repeated letter by their diagonals.
 Formula parse(const std::string& spaced, std::vector<Tensor>& operands) {
   std::string formula;
   for (const char c : spaced)
@@ -330,7 +330,7 @@ Formula parse(const std::string& spaced, std::vector<Tensor>& operands) {
   return f;
 }
 
-// Sizes of one letter must agree; axes of "..." may be 1 and are then dropped from their operand, to be broadcast.
+// Checks that sizes of equal letters agree. Removes axes of "..." with size 1 where another operand has another size.
 void agree(const std::string& formula, Formula& f, std::vector<Tensor>& operands) {
   std::int64_t size[128];
   std::fill(std::begin(size), std::end(size), -1);
@@ -356,7 +356,7 @@ void agree(const std::string& formula, Formula& f, std::vector<Tensor>& operands
     }
 }
 
-// x summed over its letters that are not in `keep`.
+// Sums x over its letters that are not in `keep`.
 Tensor sum_others(const Tensor& x, Letters& letters, const Letters& keep) {
   std::vector<int> axes;
   for (int a = 0; a < letters.count; ++a)
@@ -366,7 +366,7 @@ Tensor sum_others(const Tensor& x, Letters& letters, const Letters& keep) {
   return sum(x, axes);
 }
 
-// Whether an intermediate result is rounded on the way.
+// Whether there are intermediate results, which would be rounded.
 bool several_steps(const Formula& f) {
   if (f.operands.size() != 2) return f.operands.size() > 2;
   const auto lone = [&f](const Letters& a, const Letters& b) {
@@ -388,10 +388,10 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
     check::fail("einsum", "the operands are ", t,
                 ": one must be bfloat16, float32 or float64; convert with .to(float32)");
   agree(formula, f, operands);
-  // One product rounds once by itself; of several steps, each would round.
+  // A single product rounds once by itself. With several steps, each step would round.
   const Precision p = several_steps(f) ? Precision::rounded_or_native : Precision::native;
   t = compute_dtype(p, t);
-  const DType computed = product_dtype(t, t);  // of products
+  const DType computed = product_dtype(t, t);  // type of the matrix products
   return with_precision(p, operands, [&](std::vector<Tensor> operands) {
     for (Tensor& x : operands)
       if (computed == t || !is_floating(x.dtype())) x = x.to(t);

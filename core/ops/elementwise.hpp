@@ -10,26 +10,26 @@
 #include "tensor/check.hpp"
 #include "tensor/convert.hpp"
 
-// The forward of operations that work element by element: types, broadcasting and threads, once for all.
+// Forward of elementwise operations: types, broadcasting and threads.
 namespace fit {
 
-// Elements that are worth a thread of their own when each costs about as much as an addition.
+// Minimum of elements for a thread if each costs about one addition.
 constexpr std::int64_t elementwise_grain = 1 << 15;
 
-/// x in type t, outside the graph: for the forward of an operation whose adjoint converts back.
+/// x in type t, not recorded: for operations whose adjoint converts back.
 inline Tensor to_dtype_no_grad(const Tensor& x, DType t) {
   if (x.dtype() == t) return x;
   const NoGrad no_grad;
   return x.to(t);
 }
 
-/// int64 and boolean as float32, for functions that are floating.
+/// Converts int64 and boolean to float32, for floating functions.
 inline Tensor as_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : x.to(float32); }
 
-/// For int64: unsigned numbers wrap round where signed ones have no defined result.
+/// int64 arithmetic is done on unsigned numbers: they wrap around, while signed overflow is undefined.
 inline std::int64_t wrap(std::uint64_t v) { return static_cast<std::int64_t>(v); }
 
-/// The number in a tensor's type T. Throws Error for a fraction, or a whole number, that T can't hold.
+/// Converts the number to T. Throws Error if T can't hold it: a fraction for an integer type, or an overflow.
 template <class T>
 T number_as(const char* op, Scalar s) {
   if constexpr (is_floating_element<T>) {
@@ -42,8 +42,8 @@ T number_as(const char* op, Scalar s) {
   }
 }
 
-/// Calls body(z, at, stride, n) for runs that together are all elements of `out`: n neighbours from element z on, whose
-/// operands begin at at[k] and walk on by stride[k], 0 or 1. The operands' shapes broadcast to `out`.
+/// Calls body(z, at, stride, n) for runs that together cover `out`. A run is n consecutive elements from index z.
+/// Operand k begins at at[k] and advances by stride[k], 0 or 1. The operands' shapes broadcast to `out`.
 template <int K, class Body>
 void each_run(const Shape& out, const Shape* const (&operands)[K], const Body& body,
               std::int64_t grain = elementwise_grain) {
@@ -67,7 +67,7 @@ void each_run(const Shape& out, const Shape* const (&operands)[K], const Body& b
 
 constexpr std::int64_t bfloat16_block = 512;  // elements: blocks of three operands stay in the L1 cache
 
-/// The input of a kernel: a run of x, or a block of BFloat16 converted to float. Stride 0 repeats one number.
+/// Input of a kernel: a run of x, or a block of BFloat16 converted to float. Stride 0 repeats one number.
 template <class T>
 struct ReadBlock {
   const T* operator()(const T* x, std::int64_t, int) const { return x; }
@@ -81,7 +81,7 @@ struct ReadBlock<BFloat16> {
   float room[bfloat16_block];
 };
 
-/// Where a kernel writes a run of y, and what makes elements of it.
+/// Output of a kernel: room() is where it writes a run of y; done() then stores the elements of y.
 template <class T>
 struct WriteBlock {
   T* room(T* y) const { return y; }
@@ -94,8 +94,7 @@ struct WriteBlock<BFloat16> {
   float block[bfloat16_block];
 };
 
-/// f(z, x, y, n, sx, sy) as a function on runs of Z, X and Y. Calls f block by block if f takes float instead of
-/// BFloat16.
+/// Makes f(z, x, y, n, sx, sy) a function on runs of Z, X and Y: block by block if f takes float instead of BFloat16.
 template <class Z, class X, class Y, class F>
 auto by_blocks(const F& f) {
   if constexpr (std::is_invocable_v<F, Z*, const X*, const Y*, std::int64_t, int, int>)
@@ -113,7 +112,7 @@ auto by_blocks(const F& f) {
     };
 }
 
-/// The same for f(y, x, n).
+/// Same for f(y, x, n).
 template <class Y, class X, class F>
 auto by_blocks(const F& f) {
   if constexpr (std::is_invocable_v<F, Y*, const X*, std::int64_t>)
@@ -132,7 +131,7 @@ auto by_blocks(const F& f) {
 
 // --------------------------------------------------------------------------------------------------------------------
 
-/// z = x, or the one number x points to if its stride is 0.
+/// z = x; stride 0 repeats the number *x.
 template <class T>
 void copy_run(T* z, const T* x, std::int64_t n, int stride) {
   if (stride)
@@ -141,10 +140,10 @@ void copy_run(T* z, const T* x, std::int64_t n, int stride) {
     std::fill_n(z, n, *x);
 }
 
-constexpr std::int64_t short_row = 64;  // elements: fewer are not worth a call
+constexpr std::int64_t short_row = 64;  // elements: shorter rows are not worth a call
 
-/// An operand's short rows, one behind the other: those of `size` elements, `step` (0 or 1) apart, that begin `stride`
-/// apart.
+/// Copies short rows of an operand into one contiguous buffer: rows of `size` elements, `step` (0 or 1) apart. The rows
+/// begin `stride` apart.
 template <class T>
 class JoinedRows {
  public:
@@ -172,7 +171,7 @@ class JoinedRows {
   T rows_[most];
 };
 
-/// run_binary for operands that are repeated along short rows.
+/// run_binary for operands that broadcast along short rows.
 template <class Z, class X, class Y, class F>
 void run_short_rows(const Broadcast<2>& walk, Z* z, const X* x, const Y* y, const F& f, std::int64_t grain) {
   const std::int64_t size = walk.inner(), axis = walk.size[walk.rank - 2];
@@ -189,8 +188,8 @@ void run_short_rows(const Broadcast<2>& walk, Z* z, const X* x, const Y* y, cons
   });
 }
 
-/// z = f(a, b), where f(z, x, y, n, sx, sy) works on one contiguous run (see kernels::Binary; any element types, with
-/// float instead of BFloat16).
+/// z = f(a, b). f(z, x, y, n, sx, sy) computes one contiguous run (see kernels::Binary; any element types, with float
+/// instead of BFloat16).
 template <class Z, class X, class Y, class F>
 void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& function,
                 std::int64_t grain = elementwise_grain) {
@@ -214,7 +213,7 @@ void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& function,
       grain);
 }
 
-/// z = f(a, number), or f(number, a) if the number comes first. The number is not rounded to BFloat16.
+/// z = f(a, number), or f(number, a) if number_first. The number is not rounded to BFloat16.
 template <class Z, class X, class F>
 void run_with_number(Tensor& z, const Tensor& a, AccT<X> number, bool number_first, const F& f,
                      std::int64_t grain = elementwise_grain) {
@@ -228,7 +227,7 @@ void run_with_number(Tensor& z, const Tensor& a, AccT<X> number, bool number_fir
   });
 }
 
-/// y = f(x), where f(y, x, n) works on one contiguous run.
+/// y = f(x). f(y, x, n) computes one contiguous run.
 template <class Y, class X, class F>
 void run_unary(Tensor& y, const Tensor& x, const F& function) {
   const auto f = by_blocks<Y, X>(function);
@@ -237,7 +236,7 @@ void run_unary(Tensor& y, const Tensor& x, const F& function) {
   parallel_for(y.numel(), elementwise_grain, [&](std::int64_t i, std::int64_t end) { f(py + i, px + i, end - i); });
 }
 
-/// Calls run(sx, sy) with the strides, 0 or 1, as compile-time numbers, so that its loop is vectorised.
+/// Calls run(sx, sy) with the strides, 0 or 1, as compile-time constants, so that its loop is vectorised.
 template <class Run>
 void with_strides(int sx, int sy, const Run& run) {
   constexpr std::integral_constant<int, 0> still;
@@ -248,7 +247,7 @@ void with_strides(int sx, int sy, const Run& run) {
     sy ? run(still, on) : run(still, still);
 }
 
-/// A plain functor f(x, y) as a function on runs.
+/// Makes a scalar function f(x, y) a function on runs.
 template <class Z, class X, class Y, class F>
 auto each_pair(const F& f) {
   return [f](Z* z, const X* x, const Y* y, std::int64_t n, int stride_x, int stride_y) {
@@ -258,7 +257,7 @@ auto each_pair(const F& f) {
   };
 }
 
-/// A plain functor f(x) as a function on runs.
+/// Makes a scalar function f(x) a function on runs.
 template <class Y, class X, class F>
 auto each_one(const F& f) {
   return [f](Y* y, const X* x, std::int64_t n) {

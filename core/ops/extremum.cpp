@@ -11,7 +11,7 @@
 namespace fit {
 namespace {
 
-// The two directions: order(a, b) is the one of two that wins, and NaN wins over all.
+// The two directions. order(a, b) returns the larger (or smaller) number, or NaN if there is one.
 struct Largest {
   static constexpr const char* index_name = "argmax";
   static constexpr auto order = larger;
@@ -35,7 +35,7 @@ struct Smallest {
   }
 };
 
-/// Indices along one axis; it keeps size 1 if `keep` says so.
+/// argmax or argmin along one axis.
 template <class Which>
 Tensor indices(const Tensor& x, int axis, KeepDims keep) {
   const kernels::AxisView slices(x.shape(), axis);
@@ -48,7 +48,8 @@ Tensor indices(const Tensor& x, int axis, KeepDims keep) {
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const in = x.data<T>().data();
-    // `count` slices side by side, row after row: a later element wins if it is better, not if it is equal.
+    // `count` slices side by side, row by row. A later element replaces an earlier one if it is better, but not if
+    // equal.
     const auto run = [&](std::int64_t at, std::int64_t count) {
       T best[max_group];
       std::int64_t* const index =
@@ -70,7 +71,7 @@ Tensor indices(const Tensor& x, int axis, KeepDims keep) {
       for (std::int64_t l = 0; l < count; ++l) {
         const std::int64_t line = at + l * slices.n;
         if constexpr (std::is_floating_point_v<T>) {
-          if (slices.n < 16) {  // not worth a kernel
+          if (slices.n < 16) {  // too short for a kernel
             run(line, 1);
             continue;
           }
@@ -86,18 +87,18 @@ Tensor indices(const Tensor& x, int axis, KeepDims keep) {
   return y;
 }
 
-/// Among all elements.
+/// argmax or argmin of all elements.
 template <class Which>
 Tensor index_of(const Tensor& x) {
   check::defined(Which::index_name, "x", x);
   return indices<Which>(x.alias({x.numel()}), 0, KeepDims::no);
 }
 
-/// To whom the gradient of the extreme values along one axis goes: to the first of equals, or to all. Along several
-/// axes it is shared.
+/// Which elements get the gradient of an extreme value along one axis: the first of equal elements, or all. Along
+/// several axes equal elements share it.
 enum class Ties { first, shared };
 
-/// The extreme values. For one axis, the first is the one that indices() gives.
+/// max or min. Over one axis with Ties::first, the gradient goes to the element of indices().
 template <class Which>
 Tensor extreme(const char* op, const Tensor& x, const Axes& axes, KeepDims keep, Ties ties) {
   const Reduction r(op, x, axes);
@@ -121,7 +122,7 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, KeepDims keep,
                       b.give(0, scatter_add(zeros(b.shape(0), b.dtype(0)), axis, chosen, reshape(b.dy(), kept)));
                     });
     return record(op, {x}, std::move(y), keep::inputs | keep::output, [kept](Backward& b) {
-      // If the result is NaN, it is shared among the NaNs; otherwise there are none.
+      // If the result is NaN, the NaNs share the gradient; otherwise there are none.
       const Tensor x = b.x(0);
       const Tensor equal = logical_or(eq(x, reshape(b.y(), kept)), isnan(x)).to(x.dtype());
       const Tensor share = equal / sum_to(equal, kept);

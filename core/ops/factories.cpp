@@ -1,4 +1,4 @@
-// Tensors from nested braces, vectors, sizes and rules.
+// Tensors from nested braces, vectors and rules.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +9,7 @@
 namespace fit {
 // ---- from nested braces -------------------------------------------------------------------------------------------
 
-// Reads the braces: the shape from the first entries, the type from all of them.
+// Reads nested braces: the shape from the first entries, the type from all entries.
 struct NestedReader {
   static DType type_of(const Nested& n) {
     if (!n.list_) return is_floating(n.dtype_) ? DType::float32 : n.dtype_;
@@ -28,7 +28,7 @@ struct NestedReader {
     return sizes;
   }
 
-  // Writes the numbers of `n`, which lies at `path`, one after the other.
+  // Writes the numbers of `n` in order. `path` is the position of `n`, for errors.
   template <class T>
   static void read(const Nested& n, const Shape& shape, int axis, const std::string& path, T*& out) {
     const bool number = axis == shape.rank();
@@ -146,14 +146,14 @@ Tensor linspace(double start, double stop, std::int64_t count, DType dtype) {
   if (count < 0) check::fail("linspace", "count is ", count, ": it can't be negative");
   if (!is_floating(dtype)) check::fail("linspace", "dtype is ", dtype, ": it must be bfloat16, float32 or float64");
   Tensor y = Tensor::empty({count}, dtype);
-  // Half the way, which can't overflow, in half as many steps.
+  // (stop - start) / 2 can't overflow; it has half as many steps.
   const double step = count > 1 ? (stop / 2 - start / 2) / (static_cast<double>(count - 1) / 2) : 0;
   dispatch_floating(dtype, [&](auto kind) {
     using T = decltype(kind);
     if (!std::isfinite(static_cast<T>(start)) || !std::isfinite(static_cast<T>(stop)))
       check::fail("linspace", "start is ", start, ", stop ", stop, ": both must be finite in ", dtype);
     T* const p = y.fresh<T>();
-    // From the nearer end, so that both are exact and the row is symmetric.
+    // Computed from the nearer end, so that both ends are exact and the numbers are symmetric.
     for (std::int64_t i = 0, last = count - 1; i < count; ++i)
       p[i] = static_cast<T>(2 * i <= last ? start + static_cast<double>(i) * step
                                           : stop - static_cast<double>(last - i) * step);

@@ -1,7 +1,7 @@
-// Functions of one number: kernels/functions.hpp says what each computes.
+// Unary functions; kernels/functions.hpp has their formulas.
 //
-// All work alike: y = f(x; p) is one kernel, dx = dy f'(v; p) another, and that is an operation of its own, whose
-// derivative needs that of f'(v; p) as operations. v is x, or y where f' is cheaper from that.
+// Each has two kernels: y = f(x; p) and dx = dy f'(v; p). v is x, or y if f' is cheaper from y. The second kernel is an
+// operation itself; its derivative uses f''(v; p), composed of operations.
 #include "kernels/functions.hpp"
 
 #include "ops/elementwise.hpp"
@@ -43,7 +43,7 @@ Tensor forward(Function f, const Tensor& x, double p = 0) {
   return y;
 }
 
-// Autocast computes logarithms, exponentials, and functions that have poles in float32.
+// Autocast uses float32 for logarithms, exponentials and functions with poles.
 Precision precision_of(Function f) {
   switch (f) {
     case Function::exp:
@@ -73,7 +73,7 @@ Tensor apply(Function f, const Tensor& x, double p = 0) {
   });
 }
 
-// A function of steps, which leaves whole numbers as they are.
+// A step function, which leaves integers unchanged.
 Tensor step(Function f, const Tensor& x) {
   check::defined(rule_of(f).name, "x", x);
   if (!is_floating(x.dtype())) return x.clone();

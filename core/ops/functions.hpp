@@ -4,10 +4,10 @@
 
 namespace fit::detail {
 
-/// dy f'(v; p), as an operation. v is x, or y = f(x; p), as kernels/functions.hpp says for f.
+/// dy f'(v; p), as an operation. v is x, or y = f(x; p); kernels/functions.hpp says which.
 Tensor derivative(kernels::Function f, const Tensor& dy, const Tensor& v, double p = 0);
 
-/// x summed to `shape` as sum_to() does, given in floating type t: from bfloat16 to float32 without a rounding between.
+/// sum_to() with a result of floating type t: from bfloat16 to float32 without rounding in between.
 Tensor sum_to(const Tensor& x, const Shape& shape, DType t);
 
 }  // namespace fit::detail

@@ -1,5 +1,4 @@
-// Reading, writing and adding up by lists of ids: index_select, take, embedding, index_add; gather, take_along,
-// scatter, scatter_add.
+// Operations with lists of ids: index_select, take, embedding, index_add; gather, take_along, scatter, scatter_add.
 #include <algorithm>
 #include <atomic>
 
@@ -11,7 +10,7 @@
 namespace fit {
 namespace {
 
-// Where the id at position i of ids stands: "[1, 2]".
+// The index of element i of ids: "[1, 2]".
 std::string position(std::int64_t i, const Shape& shape) {
   std::int64_t at[Shape::max_rank];
   for (int a = shape.rank() - 1; a >= 0; --a) {
@@ -41,7 +40,7 @@ void expect_ids(const char* op, const Tensor& ids, std::int64_t low, std::int64_
 
 // ---- rows ---------------------------------------------------------------------------------------------------------
 
-// sum[ids] += v along an axis, but not where the id is `skip`; ids have been checked.
+// sum[ids] += v along an axis, except where the id is `skip`. The ids have been checked.
 void add_rows(Tensor& sum, int axis, const Tensor& ids, const Tensor& v, std::int64_t skip) {
   dispatch_compute(sum.dtype(), [&](auto kind) {
     using T = decltype(kind);
@@ -56,8 +55,8 @@ constexpr std::int64_t no_id = -1;
 Tensor select_rows_backward(const char* op, const Tensor& v, int axis, const Tensor& ids, const Shape& shape,
                             std::int64_t skip);
 
-// The rows of x at ids along an axis, 0 where the id is `zeroed`; the shape has them in the axis's place. Rows where
-// the id is `skip` give no gradient.
+// The rows of x at ids along an axis, or 0 where the id is `zeroed`; `shape` is the shape of the result. Rows where the
+// id is `skip` give no gradient.
 Tensor select_rows(const char* op, const Tensor& x, int axis, const Tensor& ids, const Shape& shape,
                    std::int64_t zeroed, std::int64_t skip) {
   Tensor y = Tensor::empty(shape, x.dtype());
@@ -71,7 +70,7 @@ Tensor select_rows(const char* op, const Tensor& x, int axis, const Tensor& ids,
   });
 }
 
-// Zeros of `shape` with the rows of v added at ids along the axis, but not where the id is `skip`.
+// Zeros of `shape`, with the rows of v added at ids along the axis, except where the id is `skip`.
 Tensor select_rows_backward(const char* op, const Tensor& v, int axis, const Tensor& ids, const Shape& shape,
                             std::int64_t skip) {
   return with_precision(Precision::rounded, {v}, [&](const Tensor& v) {
@@ -112,7 +111,7 @@ Tensor index_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src
   return with_precision(Precision::rounded, {x, src}, [&](const Tensor& x, const Tensor& src) {
     Tensor y = x.detach().clone();
     add_rows(y, axis, ids, src, no_id);
-    // dx = dy;  dsrc = dy where it was added
+    // dx = dy;  dsrc = dy at the elements to which src was added
     return record("index_add", {x, src}, std::move(y), keep::saved(ids), [axis](Backward& b) {
       b.give(0, b.dy());
       if (b.wants(1)) b.give(1, index_select(b.dy(), axis, b.saved(0)));
@@ -122,7 +121,7 @@ Tensor index_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src
 
 namespace {
 
-// Where a mask is true, counted in row-major order.
+// The flat indices where a mask is true.
 Tensor places(const Tensor& mask) {
   const auto on = mask.data<bool>();
   Tensor ids = Tensor::empty({std::count(on.begin(), on.end(), true)}, int64);
@@ -132,7 +131,7 @@ Tensor places(const Tensor& mask) {
   return ids;
 }
 
-// The sizes of `lead`, then those of x from an axis on.
+// The sizes of `lead`, followed by those of x from axis `from`.
 Shape joined(Shape lead, const Tensor& x, int from) {
   for (int a = from; a < x.rank(); ++a) lead = lead.inserted(lead.rank(), x.shape()[a]);
   return lead;
@@ -197,7 +196,7 @@ Tensor embedding(const Tensor& table, const Tensor& ids, std::int64_t padding_id
 
 namespace {
 
-// The checks that gather and scatter_add share, but for the ids'. Gives the axis counted from the front.
+// Checks shared by gather and scatter_add, except those of the ids' values. Returns the axis as a number >= 0.
 int expect_along(const char* op, const Tensor& x, int axis, const Tensor& ids) {
   axis = check::axis(op, x, axis);
   check::defined(op, "ids", ids);
@@ -242,7 +241,7 @@ Tensor take_along(const Tensor& x, int axis, const Tensor& ids) {
   return gather(wide(x), axis, wide(ids));
 }
 
-// Made of operations: x with 0 where something is written, plus what is written.
+// Composed of operations: x with 0 at the written elements, plus src.
 Tensor scatter(const Tensor& x, int axis, const Tensor& ids, const Tensor& src) {
   axis = expect_ids_along("scatter", x, axis, ids);
   check::shape("scatter", "src", src, ids.shape());
@@ -263,7 +262,7 @@ Tensor scatter_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& s
   return with_precision(Precision::rounded, {x, src}, [&](const Tensor& x, const Tensor& src) {
     Tensor y = x.detach().clone();
     scatter_into(y, axis, ids, src);
-    // dx = dy;  dsrc = dy where it was added
+    // dx = dy;  dsrc = dy at the elements to which src was added
     return record("scatter_add", {x, src}, std::move(y), keep::saved(ids), [axis](Backward& b) {
       b.give(0, b.dy());
       if (b.wants(1)) b.give(1, gather(b.dy(), axis, b.saved(0)));

@@ -1,4 +1,4 @@
-// group_norm and batch_norm: channels brought to one scale, in terms of operations.
+// group_norm and batch_norm, composed of operations.
 #include "fit/ops.hpp"
 #include "ops/precision.hpp"
 #include "tensor/check.hpp"
@@ -6,7 +6,7 @@
 namespace fit {
 namespace {
 
-// Of x [N, C, ...]: C, after the checks that both norms share.
+// Returns C of x [N, C, ...], after the checks that both norms share.
 std::int64_t channels_of(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   check::floating(op, "x", x);
   if (x.rank() < 2) check::fail(op, "x has shape ", x.shape(), ": it must be [N, C, ...]");
@@ -17,7 +17,7 @@ std::int64_t channels_of(const char* op, const Tensor& x, const Tensor& weight, 
   return c;
 }
 
-// [C] along axis 1 of x.
+// Reshapes v [C] to broadcast along axis 1 of x.
 Tensor along_channels(const Tensor& v, const Tensor& x) {
   Shape shape{v.numel()};
   for (int a = 2; a < x.rank(); ++a) shape = shape.inserted(a - 1, 1);

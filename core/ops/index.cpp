@@ -14,18 +14,18 @@ namespace {
 
 using kernels::Strides;
 
-// What the entries between the brackets name, in terms of the whole tensor's axes: element i along axis a is
-// start[a] + i step[a], or the list's entry i. Plain values, so that adjoints can hold one.
+// The elements that the brackets select: element i along axis a is start[a] + i step[a], or entry i of the list.
+// Trivially copyable, so that adjoints can capture it.
 struct Region {
-  Shape whole;   // of the tensor indexed
-  Shape taken;   // elements along each of its axes; 1 where a number stands
-  Shape result;  // without the numbers' axes, with the new ones
+  Shape whole;   // shape of the indexed tensor
+  Shape taken;   // number of elements along each axis; 1 for a number
+  Shape result;  // without the axes of numbers, with the new axes
   Strides start{}, step{};
-  int place[Shape::max_rank] = {};  // which axis of the result an axis is; -1: none
+  int place[Shape::max_rank] = {};  // index of the axis in the result; -1: none
   int list_axis = -1;
 };
 
-// A region and the list in it, as int64 [N] without negative numbers; undefined where there is none.
+// A region and its list, as int64 [N], not negative; undefined without a list.
 struct Place {
   Region region;
   Tensor list;
@@ -39,7 +39,7 @@ std::int64_t from_front(const char* op, std::int64_t i, int axis, const Shape& s
   return i < 0 ? i + n : i;
 }
 
-// Python's rule for start:stop:step over n elements. Gives the first, and how many there are.
+// Python's rule for start:stop:step over n elements. Returns the first element and the count.
 std::pair<std::int64_t, std::int64_t> resolve(const char* op, const Range& r, std::int64_t n) {
   if (r.step == 0) check::fail(op, "the step of a range is 0: it must not be");
   const bool back = r.step < 0;
@@ -49,7 +49,7 @@ std::pair<std::int64_t, std::int64_t> resolve(const char* op, const Range& r, st
   };
   const std::int64_t start = bound(r.start, back ? high : low), stop = bound(r.stop, back ? low : high);
   const std::int64_t span = back ? start - stop : stop - start;
-  // (span - 1) / |step| + 1, where |INT64_MIN| would not fit
+  // (span - 1) / |step| + 1 without |INT64_MIN|, which would overflow
   return {start, span <= 0 ? 0 : back ? (1 - span) / r.step + 1 : (span - 1) / r.step + 1};
 }
 
@@ -80,7 +80,7 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
   int axis = 0, rank = 0;
   const auto along = [&](std::int64_t start, std::int64_t step, std::int64_t n, bool stays) {
     r.start[axis] = n > 0 ? start : 0;
-    r.step[axis] = n > 1 ? step : 1;  // no stride overflows
+    r.step[axis] = n > 1 ? step : 1;  // so that no stride overflows
     r.place[axis] = stays ? rank : -1;
     if (stays) result[rank++] = n;
     taken[axis++] = n;
@@ -117,11 +117,11 @@ Place resolve(const char* op, const std::vector<Index>& where, const Shape& whol
   return p;
 }
 
-// Calls body(sizes, at, strides, row) once, or for each entry of the list: `sizes` elements of the whole, from `at` on,
-// are those that the part has at `row` of the list's axis.
+// Calls body(sizes, at, strides, row) once, or once for each entry of the list. The block has shape `sizes` and begins
+// at element `at` of the indexed tensor. In the result, it is at index `row` of the list's axis.
 template <class Body>
 void each_block(const Region& r, const Tensor& list, const Body& body) {
-  if (r.taken.numel() == 0) return;  // the axes may be of any size then, and positions along them overflow
+  if (r.taken.numel() == 0) return;  // then the axes may have any size, and offsets could overflow
   const Strides full = kernels::row_major(r.whole);
   Strides strides{};
   std::int64_t at = 0;
@@ -138,7 +138,7 @@ void each_block(const Region& r, const Tensor& list, const Body& body) {
   });
 }
 
-// The elements of x that the region names.
+// Reads the region of x.
 Tensor taken(const Tensor& x, const Region& r, const Tensor& list) {
   Tensor y = Tensor::empty(r.result, x.dtype());
   const std::int64_t size = size_of(x.dtype());
@@ -150,7 +150,7 @@ Tensor taken(const Tensor& x, const Region& r, const Tensor& list) {
   return y;
 }
 
-// Writes v, which broadcasts to the region's result and has y's type, into y.
+// Writes v into the region of y. v has y's type and broadcasts to the region's result.
 void write(Tensor& y, const Region& r, const Tensor& list, const Tensor& v) {
   const std::int64_t size = size_of(y.dtype());
   const Strides full = kernels::row_major(v.shape());
@@ -166,11 +166,12 @@ void write(Tensor& y, const Region& r, const Tensor& list, const Tensor& v) {
 
 Tensor slice_backward(const char* op, const Tensor& v, const Region& r);
 
-// Reading without a list.
+// Reads a region without a list.
 Tensor take(const char* op, const Tensor& x, const Region& r) {
   return record(op, {x}, taken(x, r, {}), keep::nothing, [op, r](Backward& b) {
     if (b.recording()) return b.give(0, slice_backward(op, b.dy(), r));
-    // dx = 0, but dy where it was read: into the sum so far, so that many slices of one tensor cost no more than it.
+    // dx = dy in the region, 0 elsewhere. Adds into the gradient in place: many slices of one tensor cost no more than
+    // one pass over it.
     Backward::Target t = b.target(0);
     Tensor part = b.dy();
     if (t.add) {
@@ -183,7 +184,7 @@ Tensor take(const char* op, const Tensor& x, const Region& r) {
   });
 }
 
-// Zeros with v in the region: the adjoint of reading, as reading is its adjoint.
+// Zeros with v written into the region: the adjoint of take(), and take() is its adjoint.
 Tensor slice_backward(const char* op, const Tensor& v, const Region& r) {
   Tensor y = zeros(r.whole, v.dtype());
   write(y, r, {}, v);
@@ -198,7 +199,7 @@ bool is_all(const Region& r) {
          std::all_of(r.step.begin(), r.step.begin() + n, by_one);
 }
 
-// Reading with a list: the other entries first, then the list's rows.
+// Reads a region with a list: first the other entries, then the rows of the list.
 Tensor read(const char* op, const Tensor& x, const Place& p) {
   if (!p.list.defined()) return take(op, x, p.region);
   Region rest = p.region;
@@ -211,17 +212,17 @@ Tensor read(const char* op, const Tensor& x, const Place& p) {
 
 constexpr const char* put_name = "index_put_";
 
-// y, which holds x's elements, with v written into the region.
+// Writes v into the region of y, which holds x's elements.
 Tensor put(Tensor y, const Tensor& x, const Place& p, const Tensor& v) {
   write(y, p.region, p.list, v);
   return record(put_name, {x, v}, std::move(y), keep::saved(p.list), [r = p.region](Backward& b) {
-    // dx = dy, but 0 in the region;  dv = dy[where], summed by give() to v's shape
+    // dx = dy, 0 in the region;  dv = dy[where], which give() sums to v's shape
     const Place p{r, b.has_saved(0) ? b.saved(0) : Tensor()};
     if (b.wants(0)) {
       const Tensor dy = b.dy();
       b.give(0, put(dy.detach().clone(), dy, p, zeros({}, dy.dtype())));
     }
-    if (b.wants(1)) b.give(1, read(put_name, reshape(b.dy(), r.whole), p));  // of a mask, rows are in one axis
+    if (b.wants(1)) b.give(1, read(put_name, reshape(b.dy(), r.whole), p));  // a mask's axes are joined into one
   });
 }
 
@@ -256,7 +257,7 @@ void put_in_place(Tensor& x, const Place& p, const Tensor& v) {
   const bool shared = v.impl()->storage == x.impl()->storage;
   const Tensor value = v.dtype() != x.dtype() ? v.to(x.dtype()) : shared ? v.clone() : v;
   if (must_record(put_name, x, value)) {
-    // Nobody else reads the buffer, so it is written in place and only the history is new.
+    // No other tensor reads the buffer, so the write is in place, and only the history is new.
     rebind_storage(x, put(x.alias(x.shape()), x, p, value));
   } else {
     x.before_write(put_name);
@@ -276,7 +277,7 @@ void index_put_(Tensor& x, const std::vector<Index>& where, const Tensor& v) {
 void index_put_(Tensor& x, const Tensor& where, const Tensor& v) {
   check::defined(put_name, "x", x, "where", where, "the value", v);
   const bool mask = where.dtype() == boolean;
-  // Those of a mask's axes are one here; ids of several axes are a list of that many.
+  // The axes of a mask are joined into one. Ids of several axes are one list.
   const int axes = mask ? where.rank() : 1;
   if (mask && (axes > x.rank() || !std::equal(where.shape().begin(), where.shape().end(), x.shape().begin())))
     check::fail(put_name, "x has shape ", x.shape(), ", the mask ", where.shape(),
@@ -313,7 +314,7 @@ void Indexed::operator=(const Tensor& v) && { put(v); }
 void Indexed::operator=(Scalar v) && { put(full({}, v, dtype())); }
 
 namespace {
-// What `op` has made of an element must still fit the tensor's type.
+// Checks that x's type can hold the result of `op`.
 const Tensor& fitting(const char* op, const Tensor& x, const Tensor& result) {
   if (is_floating(result.dtype()) && !is_floating(x.dtype()))
     check::fail(op, "the tensor is ", x.dtype(), ", the result ", result.dtype(),

@@ -1,4 +1,4 @@
-// Changes in place: add_, sub_, mul_, div_, fill_, zero_, copy_, and add_into for gradients.
+// Changes in place: add_, sub_, mul_, div_, fill_, zero_, copy_; and add_into for gradients.
 #include "ops/inplace.hpp"
 
 #include <utility>
@@ -11,7 +11,7 @@ namespace fit {
 namespace {
 
 void count_write(detail::Storage& s) noexcept {
-  // A write that races with another is an error of the caller's anyway: no locked instruction.
+  // Concurrent writes are a caller's error anyway, so this needs no locked instruction.
   s.version.store(s.version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   detail::forget_rounded(s);
 }
@@ -41,7 +41,7 @@ void rebind_storage(Tensor& x, const Tensor& result) {
   std::swap(to.offset, from.offset);
   std::swap(to.node, from.node);
   std::swap(to.output, from.output);
-  // The count goes on, also for an operation that has kept its own result.
+  // The version continues, also in the values that the node kept of its own result.
   to.storage->version.store(version, std::memory_order_relaxed);
   if (to.node)
     for (int i = 0; i < to.node->saved_count; ++i)
@@ -50,7 +50,7 @@ void rebind_storage(Tensor& x, const Tensor& result) {
 
 namespace {
 
-// The operand as an in-place operation on x reads it: of x's type, and no other part of the buffer that is written.
+// The operand of an in-place operation on x: in x's type, and copied if it overlaps x in the buffer.
 Tensor operand_for(const char* op, const Tensor& x, const Tensor& o) {
   if (check::broadcast(op, x.shape(), o.shape()) != x.shape())
     check::fail(op, "the operand of shape ", o.shape(), " does not broadcast to the tensor's own shape ", x.shape());
@@ -59,7 +59,7 @@ Tensor operand_for(const char* op, const Tensor& x, const Tensor& o) {
   return overlaps ? o.clone() : o;
 }
 
-// Arithmetic in place works in the tensor's own type, which must be able to hold the result.
+// Throws Error if the tensor's own type can't hold the result of in-place arithmetic.
 template <class Op>
 void expect_holds(const char* op, DType own, bool fractions) {
   if (own == DType::boolean || (own == DType::int64 && (std::is_same_v<Op, Div> || fractions)))
@@ -123,7 +123,7 @@ FIT_IN_PLACE(Div, div)
 
 namespace {
 
-// a op= b rebinds the name a, which would leave an optimiser, a layer or grad() with the old leaf.
+// a op= b assigns a new tensor to a; an optimiser, a layer or grad() would keep the old leaf.
 void expect_no_leaf(const char* op, const char* in_place, const Tensor& a) {
   if (a.defined() && a.requires_grad() && a.is_leaf())
     check::fail(op, "the tensor of shape ", a.shape(),

@@ -1,4 +1,4 @@
-// Weights in 8 bits: quantize, dequantize, and the products and tables that read them.
+// Weights in 8 bits: quantize, dequantize, linear and embedding.
 #include "fit/int8.hpp"
 
 #include <algorithm>
@@ -23,8 +23,8 @@ constexpr double largest = 127;
 
 std::int64_t groups_of(std::int64_t k, std::int64_t size) { return (k + size - 1) / size; }
 
-// The size of `groups` groups of a row of k, -1 if there is none. Groups of two sizes are never equally many, but for
-// one, which is a whole row.
+// The group size for `groups` groups in a row of k, or -1 if there is none. It is unique: two sizes give the same
+// number of groups only for one group, which is the full row.
 std::int64_t size_of_groups(std::int64_t k, std::int64_t groups) {
   if (groups == groups_of(k, std::max<std::int64_t>(k, 1))) return std::max<std::int64_t>(k, 1);
   for (const std::int64_t size : group_sizes)
@@ -32,7 +32,7 @@ std::int64_t size_of_groups(std::int64_t k, std::int64_t groups) {
   return -1;
 }
 
-// A group of n elements, which are finite.
+// Quantizes a group of n finite elements.
 template <class T>
 void quantize_group(const T* x, std::int64_t n, std::int8_t* values, T* scale) {
   using W = AccT<T>;
@@ -40,14 +40,14 @@ void quantize_group(const T* x, std::int64_t n, std::int8_t* values, T* scale) {
   for (std::int64_t i = 0; i < n; ++i) most = std::max(most, std::abs(static_cast<W>(x[i])));
   *scale = static_cast<T>(most / static_cast<W>(largest));
   const auto s = static_cast<W>(*scale);
-  // A scale below the smallest number is 0; one that has lost digits there would give numbers beyond 127.
+  // A scale may underflow to 0. A subnormal scale has lost digits: without the clamp, numbers could exceed 127.
   for (std::int64_t i = 0; i < n; ++i)
     values[i] = s == 0 ? std::int8_t{0}
                        : static_cast<std::int8_t>(std::clamp(std::nearbyint(static_cast<W>(x[i]) / s),
                                                              static_cast<W>(-largest), static_cast<W>(largest)));
 }
 
-// The matrix as kernels read it. scales: m.scale() in float32.
+// The operand of the kernels. scales: m.scale() as float32.
 kernels::Int8Weights weights_of(const Int8Matrix& m, const Tensor& scales) {
   kernels::Int8Weights w;
   w.data = m.values().data<std::int8_t>().data();
@@ -132,7 +132,7 @@ Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
   check::floating(op, "x", x);
   const DType t = product_dtype(x.dtype(), w.scale().dtype());
   if (t == float64) return linear(x, dequantize(w), bias);
-  const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 is read as bfloat16
+  const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 operands are read as bfloat16
   if (!cast) check::same_dtype(op, "x", x, "the scale of the int8 weight", w.scale());
   const std::int64_t n = w.values().shape()[0], k = w.values().shape()[1];
   if (x.rank() < 1 || x.shape().back() != k)

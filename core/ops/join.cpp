@@ -10,9 +10,9 @@
 namespace fit {
 namespace {
 
-constexpr std::size_t most_parts = 65535;  // that one node can have
+constexpr std::size_t most_parts = 65535;  // limit of inputs and outputs of a node
 
-// Moves a part, [outer, n, inner], into or out of the whole, [outer, N, inner], where it begins at `start`.
+// Copies a part, [outer, n, inner], into or out of the whole tensor, [outer, N, inner], from index `start` on.
 enum class Way { in, out };
 void move_part(Way way, Tensor& to, const Tensor& from, int axis, std::int64_t start) {
   const Shape &part = way == Way::in ? from.shape() : to.shape(), &whole = way == Way::in ? to.shape() : from.shape();
@@ -34,7 +34,7 @@ void expect_parts(const char* op, const std::vector<Tensor>& parts) {
   check::each_defined(op, "part", parts);
 }
 
-// Before a list of so many is made.
+// Checks the count before a list of this size is created.
 void expect_pieces(const char* op, std::int64_t count) {
   if (count > static_cast<std::int64_t>(most_parts))
     check::fail(op, "there would be ", count, " pieces: there can be at most ", most_parts);
@@ -47,7 +47,7 @@ Tensor cat(const std::vector<Tensor>& parts, int axis) {
   axis = check::axis("cat", parts[0], axis);
   const Shape& first = parts[0].shape();
   DType dtype = parts[0].dtype();
-  // Where each part begins, and in the end the whole size.
+  // The start index of each part, and the total size as the last one.
   Tensor starts = Tensor::empty({static_cast<std::int64_t>(parts.size()) + 1}, int64);
   std::int64_t *const start = starts.fresh<std::int64_t>(), total = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -106,7 +106,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
     move_part(Way::out, pieces.back(), x, axis, start);
     start += n;
   }
-  // dx = all dy, one after the other; pieces that were not used have a dy of zeros
+  // dx = all dy, concatenated; dy of an unused piece is zeros
   record("split", {x}, pieces, keep::nothing, [axis, count = static_cast<int>(sizes.size())](Backward& b) {
     std::vector<Tensor> dy;
     dy.reserve(static_cast<std::size_t>(count));

@@ -1,4 +1,4 @@
-// Alone in a file: xtensor-blas takes long to compile.
+// In its own file because xtensor-blas takes long to compile.
 #include "ops/lapack.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void copy(const E& from, Out to) {
   view(to) = from;
 }
 
-// Whether f() finds a result; xtensor-blas throws if LAPACK finds none.
+// Whether f() succeeds; xtensor-blas throws if LAPACK finds no result.
 template <class F>
 bool found(const F& f) {
   try {
@@ -44,7 +44,7 @@ bool inv(In a, Out y) {
 
 double det(In a) { return xt::linalg::det(view(a)); }
 
-int cholesky(In a, Out l) {  // xt::linalg::cholesky() would not tell which minor it is
+int cholesky(In a, Out l) {  // xt::linalg::cholesky() does not return the minor
   xt::xtensor<double, 2, xt::layout_type::column_major> m = view(a);
   const int minor = xt::lapack::potr(m, 'L');
   copy(xt::tril(m), l);

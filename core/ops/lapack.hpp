@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-// LAPACK by xtensor-blas, one matrix at a time. Matrices are row-major and float64, and no size is 0.
+// LAPACK through xtensor-blas, one matrix for each call. Matrices are row-major, float64 and not empty.
 namespace fit::lapack {
 
 /// A row-major matrix [rows, cols].
@@ -18,13 +18,12 @@ bool solve(In a, In b, Out x);
 /// The inverse; false if a is singular.
 bool inv(In a, Out y);
 double det(In a);
-/// The lower triangle of a's Cholesky decomposition, with zeros above it. Reads the lower triangle of a. Gives 0, or
+/// Cholesky decomposition of a: the lower triangle, with zeros above it. Reads the lower triangle of a. Returns 0, or
 /// the order of the first leading minor that is not positive.
 int cholesky(In a, Out l);
-/// Eigenvalues in ascending order, and eigenvectors as columns. Reads the lower triangle of a. false if they were not
-/// found.
+/// Eigenvalues in ascending order, and eigenvectors as columns. Reads the lower triangle of a. false if LAPACK fails.
 bool eigh(In a, double* values, Out vectors);
-/// a = u diag(s) vt; false if the values were not found.
+/// a = u diag(s) vt; false if LAPACK fails.
 bool svd(In a, Out u, double* s, Out vt);
 /// a = q r.
 void qr(In a, Out q, Out r);

@@ -11,9 +11,9 @@
 namespace fit {
 namespace {
 
-constexpr std::int64_t largest = 1 << 14;  // rows or columns: LAPACK's int holds several squares of it
+constexpr std::int64_t largest = 1 << 14;  // rows or columns: LAPACK's int can hold several times the square
 
-// Throws Error if x is no floating matrix or stack of matrices.
+// Throws Error unless x is floating and has at least two axes.
 void expect_matrices(const char* op, const char* name, const Tensor& x) {
   check::floating(op, name, x);
   if (x.rank() < 2) check::fail(op, name, " has shape ", x.shape(), ": it must be [..., M, N]");
@@ -26,7 +26,7 @@ void expect_square(const char* op, const char* name, const Tensor& x) {
   if (x.shape()[-1] != x.shape()[-2]) check::fail(op, name, " has shape ", x.shape(), ": it must be [..., N, N]");
 }
 
-// LAPACK may never return from NaN and infinity.
+// LAPACK may loop forever on NaN and infinity.
 void expect_finite(const char* op, const char* name, const Tensor& x) {
   if (!all(isfinite(x)).item<bool>())
     check::fail(op, name, " ", x.shape(), " holds NaN or infinity: a matrix must be finite");
@@ -40,12 +40,12 @@ void expect_finite(const char* op, const char* name, const Tensor& x) {
   check::fail(op, "the values of matrix ", k, " of x ", x.shape(), " were not found");
 }
 
-// The matrices of a stack, as float64: those of an operand, or those of a result, which are zeros before.
+// The matrices of a stack, in float64: copied from an operand, or zeros for a result.
 class Stack {
  public:
   explicit Stack(const Tensor& x) : all_(x.detach().to(float64)) {}
   explicit Stack(const Shape& shape) : all_(zeros(shape, float64)) {}
-  // How many matrices there are. None if a matrix has no elements.
+  // The number of matrices; 0 if a matrix has no elements.
   std::int64_t count() const { return all_.numel() == 0 ? 0 : all_.numel() / (rows() * cols()); }
   lapack::In operator[](std::int64_t k) const {
     return {all_.data<double>().data() + k * rows() * cols(), rows(), cols()};
@@ -59,24 +59,24 @@ class Stack {
   Tensor all_;
 };
 
-// x's shape with other matrices.
+// x's shape with matrices of another size.
 Shape with_matrices(const Tensor& x, std::int64_t rows, std::int64_t cols) {
   return x.shape().with(x.rank() - 2, rows).with(x.rank() - 1, cols);
 }
-// The same with one row of `n` numbers for each matrix.
+// x's shape with `n` numbers instead of each matrix.
 Shape with_values(const Tensor& x, std::int64_t n) { return x.shape().erased(x.rank() - 1).with(x.rank() - 2, n); }
 
 Tensor identity_like(const Tensor& x) { return eye(x.shape()[-1], -1, x.dtype()); }
 
 Tensor times_diagonal(const Tensor& x, const Tensor& d) { return x * unsqueeze(d, -2); }
 
-// The lower triangle with half of the diagonal.
+// The lower triangle, with half of the diagonal.
 Tensor lower_half(const Tensor& x) {
   const Tensor lower = tril(x);
   return lower - lower * (identity_like(x) * 0.5);
 }
 
-// a / difference, and 0 on the diagonal, where the difference is 0.
+// a / difference, with 0 on the diagonal, where the difference is 0.
 Tensor off_diagonal_quotient(const char* op, const Tensor& a, const Tensor& difference) {
   const Tensor on = eye(difference.shape()[-1], -1, boolean);
   const Tensor safe = masked_fill(difference, on, 1);
@@ -85,12 +85,12 @@ Tensor off_diagonal_quotient(const char* op, const Tensor& a, const Tensor& diff
   return masked_fill(a / safe, on, 0);
 }
 
-// body(x...) in float32 or float64. Autocast doesn't reach its products, nor those of its adjoints.
+// Calls body(x...) with operands in float32 or float64. Autocast is off, also for the products of its adjoints.
 template <std::size_t N, class Body>
 auto exactly(const detail::Inputs::Ref (&operands)[N], const Body& body) {
   return with_precision(Precision::float32, operands, [&](const auto&... x) {
     const Autocast off(float32);
-    kernels::pin_openblas();  // it has LAPACK, too
+    kernels::pin_openblas();  // OpenBLAS contains LAPACK, too
     return body(x...);
   });
 }
@@ -141,7 +141,7 @@ Tensor det(const Tensor& x) {
   return exactly({x}, [](const Tensor& x) {
     expect_finite("det", "x", x);
     const Stack in(x);
-    Tensor y = ones(x.shape().erased(x.rank() - 1).erased(x.rank() - 2), float64);  // of no elements: 1
+    Tensor y = ones(x.shape().erased(x.rank() - 1).erased(x.rank() - 2), float64);  // 1 for an empty matrix
     for (std::int64_t k = 0; k < in.count(); ++k) y.fresh<double>()[k] = lapack::det(in[k]);
     return record("det", {x}, y.to(x.dtype()), keep::inputs | keep::output, [](Backward& g) {
       const Tensor x = g.x(0);
@@ -182,7 +182,7 @@ std::pair<Tensor, Tensor> eigh(const Tensor& x) {
       if (!lapack::eigh(in[k], values.fresh<double>() + k * x.shape()[-1], vectors[k])) fail_values("eigh", x, k);
     std::vector<Tensor> y{values.to(x.dtype()), vectors.as(x.dtype())};
     record("eigh", {x}, y, keep::output, [](Backward& g) {
-      // dx = V (diag(dw) + (V^T dV) / (w_j - w_i)) V^T, made symmetric
+      // dx = V (diag(dw) + (V^T dV) / (w_j - w_i)) V^T, symmetrised
       const Tensor w = g.y(0), v = g.y(1);
       Tensor inner = identity_like(v) * unsqueeze(g.dy(0), -2);
       if (g.has_dy(1))
@@ -243,8 +243,8 @@ std::pair<Tensor, Tensor> qr(const Tensor& x) {
     std::vector<Tensor> y{q.as(x.dtype()), r.as(x.dtype())};
     record("qr", {x}, y, keep::output, [inner, n](Backward& g) {
       // Walter and Lehmann (2010), "Algorithmic differentiation of linear algebra functions with application in optimum
-      // experimental design": with M = r dr^T - dq^T q, whose lower triangle is copied to the upper one,
-      // dx = (dq + q M) r^-T. That is for a square r; further columns of x are q times those of r.
+      // experimental design": with M = r dr^T - dq^T q, lower triangle copied to the upper one, dx = (dq + q M) r^-T.
+      // This holds for a square r; further columns of x are q times those of r.
       const Tensor q = g.y(0), r = slice(g.y(1), -1, 0, inner), dr = slice(g.dy(1), -1, 0, inner);
       const Tensor further = slice(g.y(1), -1, inner, n), dfurther = slice(g.dy(1), -1, inner, n);
       if (any(diagonal(r.detach(), 0, -2, -1) == 0).item<bool>())

@@ -1,103 +1,91 @@
-// The products of attention over visible pairs of query and key. Each is the adjoint of the others.
-#include "kernels/masked_products.hpp"
+#include "ops/masked_products.hpp"
 
+#include <algorithm>
+#include <string>
+
+#include "attention/attend.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
-#include "ops/attention.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit::detail {
 namespace {
 
-enum class Kind { qk, pv, pt_q };
+// The roles of a product out of two operands, and how heads lie in x and y.
+struct Product {
+  int out;
+  bool first[3];  // [B, heads, S, features], else [B, S, heads, features]; s counts as first
 
-const char* formula(Kind kind, HeadLayout heads) {
-  const bool last = heads == HeadLayout::last;
-  switch (kind) {
-    case Kind::qk:
-      return last ? "bqhd,bkhd->bhqk" : "bhqd,bhkd->bhqk";
-    case Kind::pv:
-      return last ? "bhqk,bkhd->bqhd" : "bhqk,bhkd->bhqd";
-    default:
-      return last ? "bhqk,bqhd->bkhd" : "bhqk,bhqd->bhkd";
+  int a() const { return out == 0 ? 1 : 0; }
+  int b() const { return out == 2 ? 1 : 2; }
+  std::string formula() const {
+    const auto axes = [&](int role) -> std::string {
+      if (role == 0) return "bhqk";
+      return role == 1 ? first[1] ? "bhqd" : "bqhd" : first[2] ? "bhkd" : "bkhd";
+    };
+    return axes(a()) + ',' + axes(b()) + "->" + axes(out);
   }
-}
+  // Head h of element n of a tensor with this role.
+  template <class T>
+  kernels::ProductView<T> head(int role, const Tensor& x, std::int64_t n, std::int64_t h) const {
+    const std::int64_t D = x.size(3), heads = x.size(first[role] ? 1 : 2), S = x.size(first[role] ? 2 : 1);
+    T* const data = static_cast<T*>(const_cast<void*>(x.raw())) + n * heads * S * D + h * (first[role] ? S * D : D);
+    const std::int64_t row = first[role] ? D : heads * D;
+    if (role == 0) return {data, row, 1, 0};
+    return role == 1 ? kernels::ProductView<T>{data, row, 0, 1} : kernels::ProductView<T>{data, 0, row, 1};
+  }
+};
 
-// One head of a tensor of four axes.
+// Computes those heads again, pair by pair, whose operands have a NaN or an infinity.
 template <class T>
-kernels::MatrixView<T> view(const Tensor& x, HeadLayout heads, std::int64_t b, std::int64_t h) {
-  T* const data = static_cast<T*>(const_cast<void*>(x.raw()));
-  const std::int64_t features = x.size(3);
-  if (heads == HeadLayout::first) return {data + (b * x.size(1) + h) * x.size(2) * features, features};
-  return {data + (b * x.size(1) * x.size(2) + h) * features, x.size(2) * features};
-}
-
-kernels::MatrixView<const bool> view_mask(const Tensor& visible, std::int64_t b, std::int64_t h) {
-  const std::int64_t rows = visible.size(2), keys = visible.size(3);
-  const std::int64_t at = (visible.size(0) == 1 ? 0 : b) * visible.size(1) + (visible.size(1) == 1 ? 0 : h);
-  return {visible.data<bool>().data() + at * rows * keys, rows == 1 ? 0 : keys};
-}
-
-// Computes those heads anew, pair by pair, that have a NaN or an infinity among their operands.
-template <class T>
-void select_heads(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& visible, Kind kind, HeadLayout heads) {
-  const Tensor& s = kind == Kind::qk ? out : a;
-  const HeadLayout a_heads = kind == Kind::qk ? heads : HeadLayout::first;
-  const int rows = heads == HeadLayout::first ? 2 : 1;
-  const std::int64_t count = s.size(1);
-  parallel_for(s.size(0) * count, 1, [&](std::int64_t begin, std::int64_t end) {
+void repair_heads(const Product& p, Tensor& out, const Tensor& a, const Tensor& b, const Tensor& attends) {
+  const Tensor &s = p.out == 0 ? out : a, &y = p.out == 2 ? out : b;
+  const std::int64_t H = s.size(1), Sq = s.size(2), Sk = s.size(3), D = y.size(3);
+  const kernels::Visibility pairs = visibility(attends, false, 0, Sq, Sk);
+  const auto finite = [&](int role, const kernels::ProductView<const T>& x) {
+    return kernels::all_finite(x.data, role == 2 ? x.key : x.query, role == 2 ? Sk : Sq, role == 0 ? Sk : D);
+  };
+  parallel_for(s.size(0) * H, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t n = i / count, h = i % count;
-      const auto pa = view<const T>(a, a_heads, n, h), pb = view<const T>(b, heads, n, h);
-      if (kernels::all_finite(pa, a.size(kind == Kind::qk ? rows : 2), a.size(3)) &&
-          kernels::all_finite(pb, b.size(rows), b.size(3)))
-        continue;
-      const kernels::VisiblePairs pairs{s.size(2), s.size(3), b.size(3), view_mask(visible, n, h)};
-      if (kind == Kind::qk)
-        kernels::masked_qk(pairs, view<T>(out, HeadLayout::first, n, h), pa, pb);
-      else if (kind == Kind::pv)
-        kernels::masked_pv(pairs, view<T>(out, heads, n, h), pa, pb);
-      else
-        kernels::masked_pt_q(pairs, view<T>(out, heads, n, h), pa, pb);
+      const std::int64_t n = i / H, h = i % H;
+      const auto x = p.head<const T>(p.a(), a, n, h), z = p.head<const T>(p.b(), b, n, h);
+      if (finite(p.a(), x) && finite(p.b(), z)) continue;
+      const auto to = p.head<T>(p.out, out, n, h);
+      const std::int64_t rows = p.out == 2 ? Sk : Sq, stride = p.out == 2 ? to.key : to.query;
+      for (std::int64_t r = 0; r < rows; ++r) std::fill_n(to.data + r * stride, p.out == 0 ? Sk : D, T{0});
+      kernels::masked_product(pairs, n, h, D, to, x, z);
     }
   });
 }
 
-Tensor product(Kind kind, const Tensor& a, const Tensor& b, const Tensor& visible, HeadLayout heads) {
-  const NoGrad no_grad;  // recorded by the caller, with an adjoint that selects as well
-  Tensor out = einsum(formula(kind, heads), {a, b});
-  dispatch_compute_floating(out.dtype(),
-                            [&](auto zero) { select_heads<decltype(zero)>(out, a, b, visible, kind, heads); });
-  return out;
+Tensor masked_product(const Product& p, const Tensor& a, const Tensor& b, const Tensor& attends) {
+  constexpr const char* names[] = {"masked_qk", "masked_pv", "masked_pt_q"};
+  if (!attends.defined()) return einsum(p.formula(), {a, b});
+  Tensor out;
+  {
+    const NoGrad no_grad;
+    out = einsum(p.formula(), {a, b});
+    dispatch_compute_floating(out.dtype(), [&](auto zero) { repair_heads<decltype(zero)>(p, out, a, b, attends); });
+  }
+  return record(names[p.out], {a, b}, std::move(out), keep::inputs | keep::saved(attends), [p](Backward& g) {
+    // The gradient of an operand is the product of the other operand and dy, in the order of their roles.
+    const auto give = [&](int i, int role, int other_role, const Tensor& other) {
+      Product q = p;
+      q.out = role;
+      g.give(i, p.out < other_role ? masked_product(q, g.dy(), other, g.saved(0))
+                                   : masked_product(q, other, g.dy(), g.saved(0)));
+    };
+    if (g.wants(0)) give(0, p.a(), p.b(), g.x(1));
+    if (g.wants(1)) give(1, p.b(), p.a(), g.x(0));
+  });
 }
 
 }  // namespace
 
-Tensor masked_qk(const Tensor& x, const Tensor& y, const Tensor& visible, HeadLayout heads) {
-  if (!visible.defined()) return einsum(formula(Kind::qk, heads), {x, y});
-  return record("masked_qk", {x, y}, product(Kind::qk, x, y, visible, heads), keep::inputs | keep::saved(visible),
-                [heads](Backward& g) {
-                  if (g.wants(0)) g.give(0, masked_pv(g.dy(), g.x(1), g.saved(0), heads));
-                  if (g.wants(1)) g.give(1, masked_pt_q(g.dy(), g.x(0), g.saved(0), heads));
-                });
-}
-
-Tensor masked_pv(const Tensor& s, const Tensor& y, const Tensor& visible, HeadLayout heads) {
-  if (!visible.defined()) return einsum(formula(Kind::pv, heads), {s, y});
-  return record("masked_pv", {s, y}, product(Kind::pv, s, y, visible, heads), keep::inputs | keep::saved(visible),
-                [heads](Backward& g) {
-                  if (g.wants(0)) g.give(0, masked_qk(g.dy(), g.x(1), g.saved(0), heads));
-                  if (g.wants(1)) g.give(1, masked_pt_q(g.x(0), g.dy(), g.saved(0), heads));
-                });
-}
-
-Tensor masked_pt_q(const Tensor& s, const Tensor& x, const Tensor& visible, HeadLayout heads) {
-  if (!visible.defined()) return einsum(formula(Kind::pt_q, heads), {s, x});
-  return record("masked_pt_q", {s, x}, product(Kind::pt_q, s, x, visible, heads), keep::inputs | keep::saved(visible),
-                [heads](Backward& g) {
-                  if (g.wants(0)) g.give(0, masked_qk(g.x(1), g.dy(), g.saved(0), heads));
-                  if (g.wants(1)) g.give(1, masked_pv(g.x(0), g.dy(), g.saved(0), heads));
-                });
+Tensor masked_product(ProductRole out, const Tensor& a, const Tensor& b, const Tensor& attends, HeadLayout x_layout,
+                      HeadLayout y_layout) {
+  const bool x_first = x_layout == HeadLayout::first, y_first = y_layout == HeadLayout::first;
+  return masked_product({static_cast<int>(out), {true, x_first, y_first}}, a, b, attends);
 }
 
 }  // namespace fit::detail

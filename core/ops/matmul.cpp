@@ -1,4 +1,4 @@
-// matmul in all its forms, linear, outer.
+// All forms of matmul; linear; outer.
 #include <utility>
 
 #include "fit/ops.hpp"
@@ -22,7 +22,7 @@ void check_types(const char* op, const Tensor& a, const Tensor& b) {
 
 Shape leading(const Shape& s) { return Shape(s.begin(), s.rank() - 2); }
 
-// The sizes of a product of (stacks of) matrices, the stacks' leading axes broadcast.
+// The sizes of a product of matrices or stacks of matrices; the leading axes broadcast.
 struct Plan {
   bool ta, tb;
   std::int64_t m, n, k;
@@ -48,13 +48,13 @@ struct Plan {
   }
 };
 
-// P: what is multiplied; A, B and C: of the operands and the result. They are all one, but around BFloat16.
+// P: the type that is multiplied. A, B and C: the types of the operands and the result. They differ only for BFloat16.
 template <class P, class A, class B, class C>
 void run(const Plan& p, const A* a, const B* b, C* c, bool accumulate) {
   auto one = kernels::contiguous<P>(p.m, p.n, p.k, p.ta, p.tb);
   one.beta = accumulate ? 1 : 0;
   detail::count_product(p.m, p.n, p.k, p.batch.numel());
-  if (p.b_batch.numel() == 1 && !p.ta) {  // the stack of a is one tall matrix
+  if (p.b_batch.numel() == 1 && !p.ta) {  // the stack of a becomes one tall matrix
     one.m *= p.batch.numel();
     return kernels::gemm_parallel(one, a, b, c);
   }
@@ -70,7 +70,7 @@ void run(const Plan& p, const A* a, const B* b, C* c, bool accumulate) {
   });
 }
 
-// Calls f(a, b) with the elements of operands that are read as bfloat16; one of them may be float32.
+// Calls f(a, b) with the elements of the operands of a bfloat16 product. One may be float32, which is rounded later.
 template <class F>
 void with_narrow(const Tensor& a, const Tensor& b, Use use, const F& f) {
   const Tensor y = readable(b, use), x = y.dtype() == float32 ? rounded(a) : readable(a, use);
@@ -84,8 +84,8 @@ void with_narrow(const Tensor& a, const Tensor& b, Use use, const F& f) {
     f(px, py);
 }
 
-// c = op(a) op(b), or c += where `accumulate`, computed in type t: that of a, b and c, or bfloat16, as which a and b
-// are read; c may then be float32.
+// c = op(a) op(b), or c += op(a) op(b) if `accumulate`, computed in type t. For t = bfloat16, a and b are read as
+// bfloat16, and c may be float32. For other t, all three have type t.
 void product_into(Tensor& c, DType t, const Plan& p, const Tensor& a, const Tensor& b, bool accumulate, Use use) {
   if (t == bfloat16)
     return with_narrow(a, b, use, [&](const auto* x, const auto* y) {
@@ -98,7 +98,7 @@ void product_into(Tensor& c, DType t, const Plan& p, const Tensor& a, const Tens
   });
 }
 
-// Few rows read a weight as it lies: half the bytes, if there is a copy.
+// For few rows, the copy of a weight is better: it has half the bytes.
 Use use_of(const Tensor& weight, std::int64_t rows) {
   const bool trains = detail::thread_state.recording && weight.requires_grad() && rows > kernels::gemv_max_m;
   return trains ? Use::training : Use::inference;
@@ -112,11 +112,11 @@ Tensor rows_of(const Tensor& x) {
   return reshape(x, {rows, x.shape().back()});
 }
 
-// Of bfloat16 the result may be asked for in float32.
+// A bfloat16 product may return float32.
 enum class Result { own, float32 };
 Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result = Result::own);
 
-// Gives op(a) op(b) to input i: straight into its gradient where nothing stands against it.
+// Adds op(a) op(b) to the gradient of input i; writes directly into it if possible.
 void give_product(Backward& g, int i, const Tensor& a, bool ta, const Tensor& b, bool tb) {
   const DType t = product_dtype(a.dtype(), b.dtype()), own = g.dtype(i);
   const bool readable = t == bfloat16 ? own <= float32 : a.dtype() == own && b.dtype() == own;
@@ -137,7 +137,7 @@ Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result
   const Plan plan("matmul", a.shape(), ta, b.shape(), tb);
   Tensor c = Tensor::empty(plan.out, t == bfloat16 && result == Result::float32 ? float32 : t);
   product_into(c, t, plan, x, y, false, use_of(is_weight(x) ? x : y, plan.m));
-  // With A = op(a), B = op(b): dA = dC B', dB = A' dC; where an operand is transposed, so is its gradient.
+  // With A = op(a), B = op(b): dA = dC B', dB = A' dC. The gradient of a transposed operand is transposed.
   return record("matmul", {x, y}, std::move(c), keep::inputs, [ta, tb](Backward& g) {
     const Tensor dc = g.dy();
     if (g.wants(0)) {
@@ -146,7 +146,7 @@ Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb, Result result
     }
     if (g.wants(1)) {
       const Tensor a = g.x(0);
-      const bool folds = g.shape(1).rank() == 2 && !ta;  // one b for the whole stack: its gradient is one product, too
+      const bool folds = g.shape(1).rank() == 2 && !ta;  // b has no stack, so its gradient is one product
       const Tensor a2 = folds ? rows_of(a) : a, dc2 = folds ? rows_of(dc) : dc;
       tb ? give_product(g, 1, dc2, true, a2, ta) : give_product(g, 1, a2, !ta, dc2, false);
     }
@@ -177,7 +177,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check::floating("linear", "x", x);
   check::defined("linear", "weight", weight);
   const DType t = product_dtype(x.dtype(), weight.dtype());
-  const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 is read as bfloat16
+  const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 operands are read as bfloat16
   if (!cast) check::same_dtype("linear", "x", x, "weight", weight);
   if (weight.rank() != 2 || x.rank() < 1 || x.shape().back() != weight.shape()[1])
     check::fail("linear", "x is ", x.shape(), ", weight is ", weight.shape(),

@@ -1,4 +1,4 @@
-// Tensor's operations as members: each calls the function of its name.
+// Member functions of Tensor: each calls the free function with its name.
 #include "fit/ops.hpp"
 
 namespace fit {

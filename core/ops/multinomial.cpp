@@ -1,4 +1,3 @@
-// Ids drawn by weights.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +10,7 @@
 namespace fit {
 namespace {
 
-// Without drawing an id twice: those of the `count` largest weight / e, where the e are exponentially distributed.
+// Draws without replacement: the ids of the `count` largest weight / e, with e from the exponential distribution.
 void draw_once(std::int64_t* ids, std::int64_t count, const double* weight, std::int64_t n, const double* uniform) {
   std::vector<double> key(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i)
@@ -23,7 +22,7 @@ void draw_once(std::int64_t* ids, std::int64_t count, const double* weight, std:
     const double x = key[static_cast<std::size_t>(a)], y = key[static_cast<std::size_t>(b)];
     return x > y || (x == y && a < b);
   };
-  // An id of weight 0 may not take the place of one whose key is as small.
+  // Ids of weight 0 are never drawn.
   const auto chosen = std::partition(order.begin(), order.end(), [&](std::int64_t i) { return weight[i] > 0; });
   std::partial_sort(order.begin(), order.begin() + count, chosen, better);
   std::copy_n(order.begin(), count, ids);
@@ -32,7 +31,7 @@ void draw_once(std::int64_t* ids, std::int64_t count, const double* weight, std:
 void draw_again(std::int64_t* ids, std::int64_t count, const double* weight, std::int64_t n, const double* uniform) {
   std::vector<double> sums(static_cast<std::size_t>(n));
   std::partial_sum(weight, weight + n, sums.begin());
-  std::int64_t last = n - 1;  // that can be drawn
+  std::int64_t last = n - 1;  // with a weight above 0
   while (weight[last] == 0) --last;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t id = std::upper_bound(sums.begin(), sums.end(), uniform[i] * sums.back()) - sums.begin();

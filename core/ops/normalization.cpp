@@ -1,4 +1,4 @@
-// layer_norm and rms_norm: rows brought to one scale.
+// layer_norm and rms_norm.
 #include <cmath>
 #include <utility>
 
@@ -14,7 +14,7 @@ namespace {
 
 enum class Norm { layer, rms };
 
-constexpr std::int64_t work = 1 << 14;  // elements that are worth a thread
+constexpr std::int64_t work = 1 << 14;  // minimum of elements for a thread
 
 std::int64_t rows_of(const Tensor& x) { return x.numel() / std::max<std::int64_t>(x.shape().back(), 1); }
 
@@ -52,8 +52,8 @@ struct Gradients {
   Tensor x, weight, bias;
 };
 
-/// In one pass over x and dy. The rows are cut into at most 32 blocks, which depend on the shape alone; each sums up
-/// its own share of the gradients of weight and bias.
+/// In one pass over x and dy. The rows are split into at most 32 blocks, which depend on the shape only. Each block
+/// sums its part of the gradients of weight and bias.
 Gradients fused_gradients(Norm kind, const Tensor& x, const Tensor& dy, const Tensor& weight, const Tensor& mean,
                           const Tensor& rstd, bool want_x, bool want_weight, bool want_bias) {
   const std::int64_t n = x.shape().back(), rows = rows_of(x);
@@ -84,7 +84,7 @@ Gradients fused_gradients(Norm kind, const Tensor& x, const Tensor& dy, const Te
   return g;
 }
 
-/// The same in terms of operations, for derivatives of higher order.
+/// Decomposition into operations, for higher derivatives.
 Gradients composed_gradients(Norm kind, const Tensor& x, const Tensor& dy, const Tensor& weight, double eps) {
   const auto average = [](const Tensor& t) { return mean(t, -1, keepdims); };
   const Tensor centred = kind == Norm::layer ? x - average(x) : x;
@@ -96,7 +96,7 @@ Gradients composed_gradients(Norm kind, const Tensor& x, const Tensor& dy, const
   return {r * dx, sum_to(dy * h, row), sum_to(dy, row)};
 }
 
-// Of x, weight and bias of one type.
+// x, weight and bias have the same type.
 Tensor normalised(const char* op, Norm kind, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   Forward f = forward(kind, x, weight, bias, eps);
   return record(op, {x, weight, bias}, std::move(f.y), keep::input(0, 1) | keep::saved(f.mean, f.rstd),

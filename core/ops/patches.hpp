@@ -3,15 +3,15 @@
 
 namespace fit {
 
-/// How windows lie on the last two axes of x [N, C, H, W]; a plain value, so that an adjoint can hold it.
+/// The windows on the last two axes of x [N, C, H, W]. Trivially copyable, so that an adjoint can capture it.
 struct Windows {
   std::int64_t height, width;                          // of a window
-  std::int64_t stride_down = 1, stride_right = 1;      // from window to window
-  std::int64_t dilation_down = 1, dilation_right = 1;  // from element to element within one
+  std::int64_t stride_down = 1, stride_right = 1;      // between windows
+  std::int64_t dilation_down = 1, dilation_right = 1;  // between the elements of a window
 };
 
-/// The elements of every window: [N, C, height, width, windows down, windows right]. The windows have been checked to
-/// fit.
+/// The elements of every window (im2col): [N, C, height, width, windows down, windows right]. The caller checks that
+/// the windows fit.
 Tensor patches(const char* op, const Tensor& x, const Windows& w);
 
 }  // namespace fit

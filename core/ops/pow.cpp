@@ -10,7 +10,7 @@
 namespace fit {
 namespace {
 
-// A power is worth some thirty additions, one of float eight.
+// A power costs about as much as 32 additions; in float, as 8.
 template <class T>
 constexpr std::int64_t pow_grain = elementwise_grain / (std::is_same_v<T, float> ? 8 : 32);
 
@@ -32,7 +32,7 @@ auto power_runs() {
     return each_pair<T, T, T>(power);
 }
 
-// Whole and half exponents that are met often, without a call of pow.
+// Common integer and half exponents, without calls of pow.
 template <class T>
 bool run_fast_path(Tensor& y, const Tensor& x, double e) {
   using kernels::Function;
@@ -55,7 +55,7 @@ bool run_fast_path(Tensor& y, const Tensor& x, double e) {
   return true;
 }
 
-// For small |e|, x^(e-1) may be infinite though e x^(e-1) is not. The square of its root times e comes in two steps.
+// For small |e|, x^(e-1) may be infinite although e x^(e-1) is not. Then dy e is multiplied by its square root twice.
 bool may_overflow_alone(double e) { return e != 0 && std::abs(e) < 1 && e < 0.2; }
 
 // boolean counts as int64
@@ -107,14 +107,14 @@ Tensor pow(const Tensor& x, const Tensor& e) {
     });
     return record("pow", {x, e}, std::move(y), keep::inputs | keep::output, [](Backward& b) {
       const Tensor x = b.x(0).to(b.dy().dtype()), e = b.x(1).to(b.dy().dtype());
-      // dx = dy e x^(e-1), and 0 for e = 0, also where 1 / x is infinite or NaN
+      // dx = dy e x^(e-1); 0 for e = 0, even if 1 / x is infinite or NaN
       if (b.wants(0)) {
         const Tensor pole = logical_and(eq(e, 0), logical_not(isfinite(div(1, x))));
         const Tensor halved = logical_and(lt(abs(e), 1), ne(e, 0)), exponent = sub(e, 1);
         const Tensor root = pow(x, where(pole, 0, where(halved, mul(exponent, 0.5), exponent)));
         b.give(0, mul(mul(mul(b.dy(), e), root), where(halved, root, 1)));
       }
-      // de = dy y ln x, and 0 for x = 0 and e >= 0, where the logarithm is infinite
+      // de = dy y ln x; 0 for x = 0 and e >= 0, where the logarithm is infinite
       if (b.wants(1)) b.give(1, mul(b.dy(), mul(b.y(), log(where(logical_and(eq(x, 0), ge(e, 0)), 1, x)))));
     });
   });

@@ -7,19 +7,19 @@
 #include "fit/autocast.hpp"
 #include "fit/ops.hpp"
 
-// Each operation states once, by a Precision, how it computes with bfloat16.
+// How operations compute with bfloat16: each operation states its Precision once.
 namespace fit {
 
-/// How an operation computes with bfloat16 operands; after "or", how it does under Autocast(bfloat16).
+/// How an operation computes with bfloat16 operands. The part after "or" applies under Autocast(bfloat16).
 enum class Precision {
-  native,             ///< reads and writes bfloat16 itself, block by block or as a whole
-  native_or_float32,  ///< native; under Autocast it computes and gives float32: exponentials, logarithms, sums
-  rounded,            ///< computes in float32 and rounds its results once
-  rounded_or_native,  ///< rounded; under Autocast native: what is made of matrix products
-  float32             ///< computes in float32; rounded, but under Autocast float32: softmax, norms, losses
+  native,             ///< reads and writes bfloat16 directly
+  native_or_float32,  ///< native; under Autocast computes and returns float32: exponentials, logarithms, sums
+  rounded,            ///< computes in float32, rounds its results once
+  rounded_or_native,  ///< rounded; under Autocast native: compositions of matrix products
+  float32             ///< rounded; under Autocast returns float32: softmax, norms, losses
 };
 
-/// The type that such an operation computes in, for operands of type t.
+/// The type in which the operation computes, for operands of type t.
 inline DType compute_dtype(Precision p, DType t) {
   if (t != bfloat16 || p == Precision::native) return t;
   if (p == Precision::native_or_float32) return autocast_dtype() == bfloat16 ? float32 : bfloat16;
@@ -35,10 +35,10 @@ inline DType result_dtype(Precision p, DType t) {
 
 inline bool is_bfloat16(const Tensor& x) { return x.defined() && x.dtype() == bfloat16; }
 
-/// bfloat16 as float32; everything else, undefined tensors too, as it is. The gradient flows through.
+/// Converts bfloat16 to float32; other types and undefined tensors stay. The gradient flows through.
 inline Tensor to_float32(const Tensor& x) { return is_bfloat16(x) ? x.to(float32) : x; }
 
-/// float32 rounded to bfloat16; everything else as it is.
+/// Rounds float32 to bfloat16; other tensors stay.
 inline Tensor to_bfloat16(Tensor y) { return y.defined() && y.dtype() == float32 ? y.to(bfloat16) : y; }
 inline std::vector<Tensor> to_bfloat16(std::vector<Tensor> all) {
   for (Tensor& y : all) y = to_bfloat16(std::move(y));
@@ -81,9 +81,9 @@ auto with_precision(Precision p, const Inputs::Ref (&x)[N], const Body& body, st
 
 }  // namespace detail
 
-/// The one gate for bfloat16. Calls body(x...) with the operands converted to float32 if p asks for it, and rounds the
-/// results to bfloat16 then, unless an operand was float32 or float64. Operands may be undefined. The results are a
-/// Tensor or a vector of them.
+/// All operations handle bfloat16 through this function. If p requires float32, calls body(x...) with converted
+/// operands, and rounds the results to bfloat16. It does not round if an operand is float32 or float64. Operands may be
+/// undefined. body returns a Tensor or a vector of tensors.
 ///
 ///     return with_precision(Precision::float32, {x, weight}, [&](const Tensor& x, const Tensor& weight) {
 ///       return record(…);
@@ -92,7 +92,7 @@ template <std::size_t N, class Body>
 auto with_precision(Precision p, const detail::Inputs::Ref (&operands)[N], const Body& body) {
   return detail::with_precision(p, operands, body, std::make_index_sequence<N>());
 }
-/// The same for operands in a vector, which the body takes as one.
+/// Same for a vector of operands, which body takes as a vector.
 template <class V, class Body, class = std::enable_if_t<std::is_same_v<V, std::vector<Tensor>>>>
 auto with_precision(Precision p, const V& operands, const Body& body) {
   const detail::PrecisionGate gate(p, operands);
@@ -102,10 +102,5 @@ auto with_precision(Precision p, const V& operands, const Body& body) {
   for (const Tensor& x : operands) converted.push_back(to_float32(x));
   return gate.result(body(converted));
 }
-
-// The former names, which attention still calls.
-inline bool is_narrow(const Tensor& x) { return is_bfloat16(x); }
-inline Tensor widened(const Tensor& x) { return to_float32(x); }
-inline Tensor narrowed(const Tensor& y) { return autocast_dtype() == bfloat16 ? y : to_bfloat16(y); }
 
 }  // namespace fit

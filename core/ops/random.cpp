@@ -13,7 +13,7 @@
 namespace fit {
 namespace {
 
-constexpr std::int64_t grain = 1 << 13;  // numbers that are worth a thread; a multiple of the kernels' group
+constexpr std::int64_t grain = 1 << 13;  // minimum of numbers for a thread; a multiple of the kernels' group
 
 struct Uniform {
   template <class T>
@@ -28,7 +28,7 @@ struct Normal {
   }
 };
 
-/// Calls done(p, n) for each piece of y, once the kernel has filled it under the next key of g.
+/// Fills y with random numbers under the next key of g. Calls done(p, n) for each piece after its kernel.
 template <class Kind, class Done>
 void fill(Tensor& y, Generator& g, const Done& done) {
   const kernels::RandomKey key{g.seed(), g.next_call()};
@@ -51,7 +51,8 @@ Tensor filled(const char* op, const Shape& shape, DType dtype, Generator& g) {
   if (!is_floating(dtype)) check::fail(op, "dtype is ", dtype, ": it must be bfloat16, float32 or float64");
   if (dtype == bfloat16) {
     const Tensor y = filled<Kind>(op, shape, float32, g);
-    return (std::is_same_v<Kind, Uniform> ? minimum(y, full({}, 0x1.FEp-1)) : y).to(bfloat16);  // below 1
+    return (std::is_same_v<Kind, Uniform> ? minimum(y, full({}, 0x1.FEp-1)) : y).to(bfloat16);  // so that rounding does
+                                                                                                // not give 1
   }
   Tensor y = Tensor::empty(shape, dtype);
   fill<Kind>(y, g, [](auto*, std::int64_t) {});
@@ -77,7 +78,7 @@ void refill(const char* op, Tensor& x, double factor, double shift, Generator& g
   });
 }
 
-/// Calls body(i, word) for i < n with 32-bit words under the next key of g.
+/// Calls body(i, word) for i < n, with 32 random bits for each i, under the next key of g.
 template <class Body>
 void each_word(std::int64_t n, Generator& g, const Body& body) {
   const kernels::RandomKey key{g.seed(), g.next_call()};
@@ -94,13 +95,12 @@ void each_word(std::int64_t n, Generator& g, const Body& body) {
 
 __extension__ using Wide = unsigned __int128;
 
-/// A number below `range` from 64 random bits: the high half of their product (Lemire 2019). Its bias is at most
-/// range / 2^64.
+/// A number below `range` from 64 random bits: the high half of the product (Lemire 2019). The bias is <= range / 2^64.
 std::uint64_t below(std::uint64_t range, std::uint64_t bits) {
   return static_cast<std::uint64_t>(static_cast<Wide>(range) * bits >> 64);
 }
 
-/// 64 bits for each i < n.
+/// 64 random bits for each i < n.
 std::vector<std::uint64_t> long_words(std::int64_t n, Generator& g) {
   std::vector<std::uint64_t> bits(static_cast<std::size_t>(n));
   const kernels::RandomKey key{g.seed(), g.next_call()};

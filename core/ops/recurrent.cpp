@@ -25,10 +25,10 @@ struct Sizes {
   std::int64_t G, B, T, H, weight_bytes;
 };
 
-// One input: x, weight, bias, h and the LSTM's c.
+// x, weight, bias, h and, for the LSTM, c.
 using Operands = std::vector<Tensor>;
 
-// ---- the same made of operations: the definition, and what is differentiated again ----------------------------------
+// ---- decomposition into operations: the definition, used for higher derivatives -------------------------------------
 
 std::vector<Tensor> composed(Cell cell, const Operands& in) {
   std::vector<Tensor> steps;
@@ -50,9 +50,9 @@ std::vector<Tensor> composed(Cell cell, const Operands& in) {
   return {stack(steps, 1), c};
 }
 
-// ---- in blocks of rows and features ---------------------------------------------------------------------------------
+// ---- fused, in blocks of rows and features --------------------------------------------------------------------------
 
-// The matrices that all steps multiply by, packed once: `count` of [k, n], one below the other.
+// The weight matrices of all steps, packed once: `count` matrices [k, n], one below the other.
 template <class T>
 class Packed {
  public:
@@ -60,7 +60,7 @@ class Packed {
       : p_(p), size_(kernels::panels(p.n) * panel_width * p.k), panels_(count * size_) {
     for (std::int64_t i = 0; i < count; ++i) pack_b_panels(p, b + i * p.n * p.k, panels_.get() + i * size_);
   }
-  /// c [rows, cols] = a times columns j … of matrix i, added to what is there where `add`.
+  /// c [rows, cols] = a times columns j … of matrix i, or c += if `add`.
   void multiply(std::int64_t i, const kernels::Rows<const T>& a, std::int64_t rows, std::int64_t j, std::int64_t cols,
                 T* c, std::int64_t ldc, bool add) const {
     kernels::GemmParams<T> p = p_;
@@ -78,10 +78,10 @@ class Packed {
   kernels::Scratch<T> panels_;
 };
 
-// Calls body(t, row, rows, col, cols) for the blocks of all steps, one step after the other: a panel's columns of some
-// rows. Rows know nothing of each other: where there are enough, and the weight stays in each core's cache, a thread
-// goes through all steps with its own, and waits for nobody. Elsewhere threads share out the blocks of each step, by
-// columns first: each needs its part of the weight alone. No bit depends on it.
+// Calls body(t, row, rows, col, cols) for the blocks of all steps, step by step. A block is some rows and the columns
+// of one panel. Rows are independent. With enough rows, and a weight that fits each core's cache, a thread computes all
+// steps of its rows without waiting. Otherwise the threads share the blocks of each step, ordered by columns: a thread
+// then reads only its part of the weight. The result does not depend on the choice.
 enum class Direction { forwards, backwards };
 template <class Body>
 void each_step(const Sizes& s, Direction direction, const Body& body) {
@@ -111,12 +111,12 @@ void each_step(const Sizes& s, Direction direction, const Body& body) {
     });
 }
 
-// What the backward pass needs beside inputs and outputs.
+// Values for the backward pass, besides inputs and outputs.
 struct Kept {
-  Tensor gates, c;  // [B, T, 4 H], and the LSTM's [B, T, H]
+  Tensor gates, c;  // [B, T, 4 H]; for the LSTM [B, T, H]
 };
 
-// The h of all steps, and the LSTM's last c; `kept` may be null.
+// Computes h of all steps and, for the LSTM, the last c. `kept` may be null.
 template <class T>
 std::vector<Tensor> forward(Cell cell, const Operands& in, Kept* kept) {
   const Sizes s(cell, in[0], in[3]);
@@ -170,7 +170,7 @@ std::vector<Tensor> forward(Cell cell, const Operands& in, Kept* kept) {
   return {y, c};
 }
 
-// Node: inputs as in Operands, outputs as of forward(), saved as Kept.
+// The node's inputs are Operands, its outputs those of forward(), its saved values Kept.
 template <class T>
 void give_fused(Backward& b, Cell cell) {
   const bool lstm = cell == Cell::lstm;
@@ -229,7 +229,7 @@ void give_fused(Backward& b, Cell cell) {
   b.give(0, dx);
 }
 
-// ---- what both share ------------------------------------------------------------------------------------------------
+// ---- shared by both cells -------------------------------------------------------------------------------------------
 
 std::vector<Tensor> steps(Cell cell, const Operands& in) {
   const char* const op = name_of(cell);

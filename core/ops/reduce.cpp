@@ -1,4 +1,4 @@
-// Sums and their kin over axes.
+// sum, mean, var, std, prod, norm, any, all, cumsum, cumprod.
 #include "kernels/reduce.hpp"
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace fit {
 namespace {
 
-/// finish(i, total i) for the sums of x, in double for floating types and in int64 for the others.
+/// Calls finish(i, total) for each sum of x: in double for floating types, otherwise in int64.
 template <class T, class Finish>
 void each_sum(const Reduction& r, const Tensor& x, const Finish& finish) {
   if constexpr (is_floating_element<T>)
@@ -24,14 +24,14 @@ void each_sum(const Reduction& r, const Tensor& x, const Finish& finish) {
     r.fold(x.data<T>().data(), std::int64_t{0}, plain_fold<T, std::int64_t>(std::plus<>()), std::plus<>(), finish);
 }
 
-// What a sum or a product of T is given as.
+// The result type of a sum or a product of T.
 template <class T>
 using Total = std::conditional_t<is_floating_element<T>, T, std::int64_t>;
 DType total_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::int64; }
-// The same for a sum, which Autocast leaves in float32.
+// Same for a sum, which is float32 under Autocast.
 DType sum_dtype(const Tensor& x) { return result_dtype(Precision::native_or_float32, total_dtype(x)); }
 
-// In type t, which is total_dtype(x), or float32 for bfloat16.
+// Sum in type t: total_dtype(x), or float32 for bfloat16.
 Tensor sum_over(const Reduction& r, const Tensor& x, const Shape& result, DType t) {
   Tensor y = Tensor::empty(result, t);
   dispatch(x.dtype(), [&](auto zero) {
@@ -46,16 +46,16 @@ Tensor sum_over(const Reduction& r, const Tensor& x, const Shape& result, DType 
                 [kept = r.shape(keepdims)](Backward& b) { b.give(0, expand_grad(b.dy(), kept, b.shape(0))); });
 }
 
-/// a / b, and the constant 0 where b is 0.
+/// a / b; 0 without a gradient where b is 0.
 Tensor quotient_or_zero(const Tensor& a, const Tensor& b) {
   const Tensor zero = eq(b, 0);
   return masked_fill(div(a, masked_fill(b, zero, 1)), zero, 0);
 }
 
-/// g sign(x): the gradient of |x|, of which the derivative after x is 0 everywhere.
+/// g sign(x): the gradient of |x|. Its derivative by x is 0.
 Tensor times_sign(const Tensor& g, const Tensor& x) { return detail::derivative(kernels::Function::abs, g, x); }
 
-/// The sums of (x - mean)^2 in two passes, each finished by finish(i, sum).
+/// Calls finish(i, sum) for each sum of (x - mean)^2, computed in two passes.
 template <class T, class Finish>
 void each_deviation(const Reduction& r, const Tensor& x, const Finish& finish) {
   Tensor centre = Tensor::empty({r.outputs()}, float64);
@@ -65,7 +65,7 @@ void each_deviation(const Reduction& r, const Tensor& x, const Finish& finish) {
   fold_floating<T>(r, x, 0.0, kernels::reduce<T>().squares, c, std::plus<>(), finish);
 }
 
-/// The variance, or its root; NaN where no degrees of freedom are left.
+/// The variance, or its square root if `root`; NaN without degrees of freedom.
 Tensor var_or_std(const char* op, const Tensor& x, const Reduction& r, Correction correction, KeepDims keep,
                   bool root) {
   return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
@@ -80,7 +80,7 @@ Tensor var_or_std(const char* op, const Tensor& x, const Reduction& r, Correctio
     });
     return record(op, {x}, std::move(y), root ? keep::inputs | keep::output : keep::inputs,
                   [=, kept = r.shape(keepdims)](Backward& b) {
-                    // dvar/dx = 2 (x - mean) / (n - correction);  dstd = dvar / (2 std), and 0 at 0
+                    // dvar/dx = 2 (x - mean) / (n - correction);  dstd = dvar / (2 std), 0 if std is 0
                     const Tensor x = b.x(0), centred = x - sum_to(x, kept) / n;
                     const Tensor dy = root ? quotient_or_zero(b.dy(), b.y()) : b.dy() * 2;
                     b.give(0, centred * reshape(dy / freedom, kept));
@@ -88,7 +88,7 @@ Tensor var_or_std(const char* op, const Tensor& x, const Reduction& r, Correctio
   });
 }
 
-/// The product of all other elements of each row: of those before it, times those after it.
+/// For each element, the product of all others in its row: those before it times those after it.
 Tensor products_of_others(const Tensor& rows) {
   Tensor y = Tensor::empty(rows.shape(), rows.dtype());
   const std::int64_t n = rows.size(1);
@@ -114,8 +114,8 @@ Tensor products_of_others(const Tensor& rows) {
   return y;
 }
 
-/// The same for the axes that are 1 in `kept`, and, while gradients are recorded, by products that have gradients:
-/// the row repeated n times, each time with another element replaced by 1.
+/// Same over the axes that are 1 in `kept`. While gradients are recorded, it uses differentiable products: of n copies
+/// of the row, each with another element replaced by 1.
 Tensor products_of_others(const Tensor& x, const Shape& kept) {
   std::vector<int> order, back(static_cast<std::size_t>(x.rank()));
   for (const bool goes : {false, true})
@@ -130,7 +130,6 @@ Tensor products_of_others(const Tensor& x, const Shape& kept) {
   return permute(reshape(others, moved.shape()), back);
 }
 
-/// Whether any or all are true.
 Tensor any_or_all(const char* op, const Tensor& x, const Axes& axes, KeepDims keep, bool all) {
   const Reduction r(op, x, axes);
   Tensor y = Tensor::empty(r.shape(keep), boolean);
@@ -144,7 +143,7 @@ Tensor any_or_all(const char* op, const Tensor& x, const Axes& axes, KeepDims ke
   return y;
 }
 
-/// Running sums along an axis, from its end if `backwards`.
+/// Cumulative sums along an axis, from its end if `backwards`.
 Tensor running_sum(const Tensor& x, int axis, bool backwards) {
   Tensor y = Tensor::empty(x.shape(), total_dtype(x));
   const kernels::AxisView slices(x.shape(), axis);
@@ -153,7 +152,7 @@ Tensor running_sum(const Tensor& x, int axis, bool backwards) {
     using Sum = std::conditional_t<is_floating_element<T>, double, std::int64_t>;
     const T* const in = x.data<T>().data();
     Total<T>* const out = y.fresh<Total<T>>();
-    // `count` slices side by side, row after row
+    // `count` slices side by side, row by row
     const auto run = [&](std::int64_t at, std::int64_t count) {
       Sum sum[max_group] = {};
       for (std::int64_t i = 0; i < slices.n; ++i) {
@@ -164,7 +163,7 @@ Tensor running_sum(const Tensor& x, int axis, bool backwards) {
         }
       }
     };
-    // Lines one behind another: four at a time, so that their additions don't wait for one another.
+    // Contiguous slices: four at once, so that the additions are independent.
     const auto run_slices = [&](std::int64_t at, auto count) {
       Sum sum[count] = {};
       for (std::int64_t i = 0; i < slices.n; ++i) {
@@ -296,7 +295,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
       } else {
         y = p > 0 ? max(size, axes, keepdims) : min(size, axes, keepdims);
         if (!std::isinf(p)) {
-          // Powers of |x| / max |x|, or of |x| / min |x| where p < 0, neither overflow nor vanish.
+          // Powers of |x| / max |x| (|x| / min |x| for p < 0) neither overflow nor underflow.
           const Tensor scale = where(logical_and(gt(y, 0), isfinite(y)), y, 1);
           y = scale * pow(sum(pow(size / scale, p), axes, keepdims), 1 / p);
         }
@@ -304,8 +303,8 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
       }
     }
     return record("norm", {x}, std::move(y), keep::inputs | keep::output, [p, kept = r.shape(keepdims)](Backward& b) {
-      // dx = dy sign(x) (|x| / y)^(p-1); for p = +-infinity those that are largest or least share dy sign(x) among
-      // them. 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN: then none is the largest.
+      // dx = dy sign(x) (|x| / y)^(p-1). For p = +-infinity, the elements equal to the max or min share dy sign(x). dx
+      // is 0 where x or y is 0, for p = 0, and for p = +-infinity where y is NaN (no element equals it).
       const Tensor x = b.x(0), y = reshape(b.y(), kept), dy = reshape(b.dy(), kept);
       if (p == 0) return b.give(0, zeros_like(x));
       if (p == 1) return b.give(0, times_sign(expand_grad(dy, kept, x.shape()), x));
@@ -315,11 +314,11 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepDims keep) {
         const Tensor extreme = eq(size, y).to(x.dtype());
         return b.give(0, times_sign(extreme * quotient_or_zero(dy, sum_to(extreme, kept)), x));
       }
-      // Where x is 0, sign(x) is; there 1 stands for the ratio, of which no power is infinite. The ratio is turned over
-      // for p < 0, as y may be 0 then where x isn't.
+      // Where x is 0, sign(x) is 0, and 1 replaces the ratio to keep its power finite. For p < 0 the ratio is inverted,
+      // because y may be 0 where x is not.
       const Tensor ratio = masked_fill(p > 0 ? quotient_or_zero(size, y) : quotient_or_zero(y, size), eq(x, 0), 1);
       const Tensor dx = times_sign(pow(ratio, p > 0 ? p - 1 : 1 - p) * dy, x);
-      b.give(0, where(isnan(y), y, dx));  // sign() hides that y is NaN
+      b.give(0, where(isnan(y), y, dx));  // sign() would hide a NaN of y
     });
   });
 }
@@ -333,8 +332,8 @@ Tensor cumsum(const Tensor& x, int axis) {
                         [&](const Tensor& x) { return running_sum(x, axis, false); });
 }
 
-// By doubling: after k rounds, an element is the product of the last 2^k. Made of operations that have gradients of
-// every order, which are right with zeros too.
+// By doubling: after k rounds, an element is the product of the last 2^k. Composed of operations, so its gradients of
+// every order are correct with zeros, too.
 Tensor cumprod(const Tensor& x, int axis) {
   axis = slice_axis("cumprod", x, axis);
   return with_precision(Precision::float32, {x}, [&](const Tensor& x) {

@@ -30,7 +30,7 @@ void Reduction::plan(const Shape& shape, const bool (&goes)[Shape::max_rank]) {
     strides[a] = stride;
     stride *= shape[a];
   }
-  int result_rank = 0, last = -1;  // last: the axis before, other than those of size 1
+  int result_rank = 0, last = -1;  // last: the previous axis with a size other than 1
   for (int a = 0; a < rank; ++a) {
     const std::int64_t size = shape[a];
     kept[a] = goes[a] ? 1 : size;

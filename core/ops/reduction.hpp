@@ -8,29 +8,29 @@
 #include "kernels/reduce.hpp"
 #include "tensor/convert.hpp"
 
-// What every reduction shares: which axes go, how they lie in memory, and how the work is cut into pieces.
+// Shared by all reductions: the reduced axes, their memory layout, and the split of the work into pieces.
 namespace fit {
 
-/// The axes of x, parted into kept and reduced ones. Neighbours of one kind are joined, so that the innermost loop is
-/// as long as it can be; axes of size 1 are left out.
+/// The axes of x, divided into kept and reduced ones. Adjacent axes of one kind are joined, to make the innermost loop
+/// long; axes of size 1 are dropped.
 class Reduction {
  public:
-  /// Checks the axes in the name of `op`.
+  /// Checks the axes; errors name `op`.
   Reduction(const char* op, const Tensor& x, const Axes& axes);
-  /// Over the axes that are 1 in `kept`, of x's rank.
+  /// Reduces the axes that are 1 in `kept`, a shape of x's rank.
   Reduction(const Tensor& x, const Shape& kept);
 
   /// Shape of the result.
   const Shape& shape(KeepDims keep) const { return keep == KeepDims::yes ? kept_shape_ : result_shape_; }
   std::int64_t outputs() const { return result_shape_.numel(); }
-  /// How many elements go into each output.
+  /// The number of elements in each output.
   std::int64_t count() const { return count_; }
 
   /// Folds x into `outputs()` accumulators. `kernel(acc, x, first, kept, ks, reduced, rs)` folds a block (see
   /// kernels::Fold) into the accumulators of outputs first, first + 1 …; `combine(a, b)` joins two accumulators;
-  /// `finish(i, acc)` receives the result of output i, on any thread. Where there are few outputs and much to reduce,
-  /// the reduced axes are cut in pieces that depend on the shape alone, and joined in their order: the result does not
-  /// depend on the number of threads.
+  /// `finish(i, acc)` receives the result of output i, on any thread. With few outputs and many reduced elements, the
+  /// reduced axes are split into pieces and joined in order. The pieces depend on the shape only, so the result does
+  /// not depend on the number of threads.
   template <class Acc, class T, class Kernel, class Combine, class Finish>
   void fold(const T* x, Acc identity, const Kernel& kernel, const Combine& combine, const Finish& finish) const;
 
@@ -42,7 +42,7 @@ class Reduction {
     int rank = 0;
     Loop at[Shape::max_rank];
     Loop inner() const { return rank ? at[rank - 1] : Loop{1, 0}; }
-    // Where index `i` of the loops outside the innermost one begins.
+    // The offset for index `i` of the loops outside the innermost one.
     std::int64_t outer_offset(std::int64_t i) const {
       std::int64_t offset = 0;
       for (int a = rank - 2; a >= 0; --a) {
@@ -77,9 +77,9 @@ class Reduction {
 template <class Acc, class T, class Kernel, class Combine, class Finish>
 void Reduction::fold(const T* x, Acc identity, const Kernel& kernel, const Combine& combine,
                      const Finish& finish) const {
-  constexpr std::int64_t most = 512;       // accumulators at a time: they stay in the L1 cache
-  constexpr std::int64_t work = 1 << 15;   // elements that are worth a thread
-  constexpr std::int64_t most_tasks = 64;  // beyond these, cutting up the reduced axes gains nothing
+  constexpr std::int64_t most = 512;       // accumulators at once: they fit in the L1 cache
+  constexpr std::int64_t work = 1 << 15;   // minimum of elements for a thread
+  constexpr std::int64_t most_tasks = 64;  // more pieces of the reduced axes gain nothing
   const std::int64_t n = outputs(), ks = kept_.inner().stride, rs = reduced_.inner().stride;
   const std::int64_t chunk =
       rs == 1 ? std::clamp<std::int64_t>(work / std::max<std::int64_t>(count_, 1), 1, most) : most;
@@ -87,7 +87,7 @@ void Reduction::fold(const T* x, Acc identity, const Kernel& kernel, const Combi
   std::int64_t length = count_;
   if (chunks > 0 && chunks < most_tasks / 4) {
     const std::int64_t least = std::max(count_ * chunks / most_tasks, 2 * work / std::min(n, chunk));
-    const std::int64_t whole = rs == 1 ? 1024 : 16;  // so that the kernels' inner loops are full
+    const std::int64_t whole = rs == 1 ? 1024 : 16;  // keeps the kernels' inner loops full
     length = std::min(count_, (least + whole - 1) / whole * whole);
   }
   const std::int64_t pieces = count_ > length ? (count_ + length - 1) / length : 1;
@@ -116,7 +116,7 @@ void Reduction::fold(const T* x, Acc identity, const Kernel& kernel, const Combi
   for (std::int64_t i = 0; i < n; ++i) finish(i, sums[i]);
 }
 
-/// A kernel for fold() from a plain function: acc = f(acc, x). For types that need no vectors.
+/// Makes acc = f(acc, x) a kernel for fold(), without vectors.
 template <class T, class Acc, class F>
 auto plain_fold(const F& f) {
   return [f](Acc* acc, const T* x, std::int64_t, std::int64_t kept, std::int64_t ks, std::int64_t reduced,
@@ -131,12 +131,12 @@ auto plain_fold(const F& f) {
   };
 }
 
-/// Calls a kernel of float on blocks of BFloat16, which it converts in parts: some rows, or a part of one row.
+/// Calls a float kernel on blocks of BFloat16, converted in parts: some rows, or a part of one row.
 inline void fold_bfloat16(kernels::Fold<float> kernel, double* acc, const BFloat16* x, const double* centre,
                           std::int64_t kept, std::int64_t ks, std::int64_t reduced, std::int64_t rs) {
   constexpr std::int64_t most = 4096;
   float part[most];
-  const bool rows = rs == 1;  // else columns: what is reduced lies rs apart
+  const bool rows = rs == 1;  // otherwise columns: reduced elements are rs apart
   const std::int64_t length = rows ? reduced : kept, count = rows ? kept : reduced, step = rows ? ks : rs;
   for (std::int64_t j = 0, n; j < length; j += n) {
     n = std::min(most, length - j);
@@ -150,7 +150,7 @@ inline void fold_bfloat16(kernels::Fold<float> kernel, double* acc, const BFloat
   }
 }
 
-/// The same for floating types with a kernel of vectors; `centre` (one number an output) may be null.
+/// fold() for floating types with a vector kernel. `centre` (one number for each output) may be null.
 template <class T, class Combine, class Finish>
 void fold_floating(const Reduction& r, const Tensor& x, double identity, kernels::Fold<AccT<T>> kernel,
                    const double* centre, const Combine& combine, const Finish& finish) {
@@ -166,11 +166,11 @@ void fold_floating(const Reduction& r, const Tensor& x, double identity, kernels
       combine, finish);
 }
 
-/// The largest of each; NaN wins.
+/// The larger or the smaller number; NaN wins.
 constexpr auto larger = [](auto a, auto b) { return b > a || b != b ? b : a; };
 constexpr auto smaller = [](auto a, auto b) { return b < a || b != b ? b : a; };
 
-/// dy, of shape `kept` once its reduced axes are put back, repeated to `shape`: the gradient of a sum.
+/// The gradient of a sum: dy, reshaped to `kept` if its reduced axes are missing, broadcast to `shape`.
 Tensor expand_grad(const Tensor& dy, const Shape& kept, const Shape& shape);
 
 }  // namespace fit

@@ -1,4 +1,4 @@
-// Functions of two numbers that are computed one by one: remainder and atan2.
+// remainder and atan2: binary functions without vector kernels.
 #include <cmath>
 
 #include "ops/elementwise.hpp"
@@ -8,7 +8,7 @@
 namespace fit {
 namespace {
 
-// What is left of a over b, with the sign of b.
+// The remainder of a / b with the sign of b.
 template <class T>
 T remainder_of(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -16,7 +16,7 @@ T remainder_of(T a, T b) {
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
   } else {
     if (b == 0) check::fail("remainder", "b has a 0: a whole number modulo 0 is not defined; use .to(float32) for NaN");
-    if (b == -1) return 0;  // the smallest number over -1 would overflow
+    if (b == -1) return 0;  // INT64_MIN / -1 would overflow
     const T r = a % b;
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
   }
@@ -41,7 +41,7 @@ Tensor remainder(const Tensor& a, const Tensor& b) {
     });
     return record("remainder", {a, b}, std::move(z), keep::inputs | keep::output, [](Backward& g) {
       g.give(0, g.dy());
-      // db = -dz floor(a / b), where (a - z) / b is that number but for rounding
+      // db = -dz floor(a / b); (a - z) / b equals the floor except for rounding errors
       if (g.wants(1)) g.give(1, neg(mul(g.dy(), round(div(sub(g.x(0), g.y()), g.x(1))))));
     });
   });
@@ -70,8 +70,8 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
       run_binary<T, T, T>(z, up, right, each_pair<T, T, T>([](T v, T w) { return angle_of(v, w); }), grain);
     });
     return record("atan2", {y, x}, std::move(z), keep::inputs, [](Backward& g) {
-      // dy = dz x / (x^2 + y^2);  dx = -dz y / (x^2 + y^2);  0 at the origin. Both are divided by the larger of |x| and
-      // |y| first, whose square may be too large or too small for the type.
+      // dy = dz x / (x^2 + y^2);  dx = -dz y / (x^2 + y^2);  0 at the origin. x and y are first divided by max(|x|,
+      // |y|), because their squares may overflow or underflow.
       const Tensor larger = maximum(abs(g.x(0)), abs(g.x(1))).detach(), origin = larger == 0;
       const Tensor r = masked_fill(larger, origin, 1), y = g.x(0) / r, x = g.x(1) / r;
       const Tensor share = g.dy() / (r * masked_fill(x * x + y * y, origin, 1));

@@ -1,4 +1,4 @@
-// Axes read again by a rule: repeat, tile, repeat_interleave, roll, pad, unfold, fold.
+// repeat, tile, repeat_interleave, roll, pad, unfold, fold: index_select() with computed ids.
 #include <algorithm>
 #include <cstdlib>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t most = std::int64_t{1} << 62;  // elements
 
-// x whose element i along an axis is x's element from(i).
+// Element i of the result along an axis is element from(i) of x.
 template <class From>
 Tensor reread(const Tensor& x, int axis, std::int64_t count, const From& from) {
   Tensor ids = Tensor::empty({count}, int64);
@@ -18,7 +18,7 @@ Tensor reread(const Tensor& x, int axis, std::int64_t count, const From& from) {
   return index_select(x, axis, ids);
 }
 
-// How many elements `count` times n are.
+// count * n. Throws Error if count is negative, or if the result would have too many elements.
 std::int64_t times(const char* op, std::int64_t count, std::int64_t n) {
   if (count < 0) check::fail(op, "a count is ", count, ": it can't be negative");
   if (n > 0 && count > most / n) check::fail(op, "a count is ", count, ": the result would have too many elements");

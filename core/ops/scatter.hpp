@@ -6,8 +6,8 @@
 
 namespace fit {
 
-/// Gives input 0 a gradient that touches few elements: add(sum) puts it straight into the sum so far. While gradients
-/// are recorded, op() computes it as a tensor of its own; for bfloat16, too, so that it is added up in float32.
+/// Gives input 0 a gradient with few nonzero elements: add(sum) adds it to the gradient in place. op() computes it as a
+/// separate tensor instead while gradients are recorded, and for bfloat16, which must be added in float32.
 template <class Add, class Op>
 void give_sparse(Backward& b, const Add& add, const Op& op) {
   if (b.recording() || b.dtype(0) == bfloat16) return b.give(0, op());
@@ -16,7 +16,7 @@ void give_sparse(Backward& b, const Add& add, const Op& op) {
   add(t.grad);
 }
 
-/// sum[o, ids[o, i, k], k] += src[o, i, k] along an axis; ids have been checked.
+/// sum[o, ids[o, i, k], k] += src[o, i, k] along an axis. The ids have been checked.
 inline void scatter_into(Tensor& sum, int axis, const Tensor& ids, const Tensor& src) {
   dispatch_compute(sum.dtype(), [&](auto kind) {
     using T = decltype(kind);
@@ -26,7 +26,7 @@ inline void scatter_into(Tensor& sum, int axis, const Tensor& ids, const Tensor&
   });
 }
 
-/// Gives input 0 the gradient dy where its elements were read: at `ids` along an axis.
+/// Gives input 0 the gradient dy of the elements that were read at `ids` along an axis.
 inline void give_scattered(Backward& b, int axis, const Tensor& ids, const Tensor& dy) {
   give_sparse(
       b, [&](Tensor& sum) { scatter_into(sum, axis, ids, dy); },

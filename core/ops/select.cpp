@@ -1,4 +1,4 @@
-// Choosing between elements: maximum, minimum, where, masked_fill, clamp and its one-sided forms, nan_to_num.
+// maximum, minimum, where, masked_fill, clamp, clamp_min, clamp_max, nan_to_num.
 #include <cmath>
 #include <limits>
 
@@ -8,7 +8,7 @@
 namespace fit {
 namespace {
 
-// What a choice takes its elements from: a tensor, or one number for all.
+// An operand of a choice: a tensor, or one number.
 struct Source {
   Source(const Tensor& t) : tensor(&t) {}
   Source(Scalar s) : number(s) {}
@@ -29,7 +29,7 @@ struct Source {
   Scalar number = 0;
 };
 
-// condition ? a : b of type t; tensors among a and b have it already.
+// condition ? a : b in type t; tensors a and b have type t.
 Tensor choose(const char* op, const Tensor& condition, const Source& a, const Source& b, DType t) {
   Tensor z = Tensor::empty(check::broadcast(op, check::broadcast(op, condition.shape(), a.shape()), b.shape()), t);
   dispatch(t, [&](auto zero) {
@@ -52,7 +52,7 @@ Tensor choose(const char* op, const Tensor& condition, const Source& a, const So
   return z;
 }
 
-// maximum and minimum: `kernel` picks the function for floating types, `prefer(a, b)` says when a is the result.
+// maximum or minimum: `kernel` selects the function for floating types; `prefer(a, b)` is true if the result is a.
 template <class Kernel, class Prefer>
 Tensor extremum(const char* op, const Tensor& a, const Tensor& b, const Kernel& kernel, const Prefer& prefer) {
   check::defined(op, "a", a, "b", b);
@@ -69,7 +69,7 @@ Tensor extremum(const char* op, const Tensor& a, const Tensor& b, const Kernel& 
   return z;
 }
 
-// What reaches one operand of maximum or minimum: nothing where it lost, half where they tie.
+// The gradient of one operand of maximum or minimum: dz where it is chosen, dz / 2 on a tie, otherwise 0.
 Tensor share(const Tensor& dz, const Tensor& lost, const Tensor& tied) {
   return where(lost, 0, where(tied, mul(dz, 0.5), dz));
 }

@@ -1,4 +1,4 @@
-// reshape and its kin, which share the buffer; transpose, permute, broadcast_to and flip, which copy.
+// reshape, flatten, squeeze, unsqueeze, which share the buffer; transpose, permute, broadcast_to, flip, which copy.
 #include <algorithm>
 
 #include "fit/ops.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using kernels::Strides;
 
-// Another shape over x's elements. Its gradient is the same thing backwards.
+// Another shape of the same buffer; the gradient is reshaped back.
 Tensor reshaped(const char* op, const Tensor& x, const Shape& shape) {
   return record(op, {x}, x.alias(shape), keep::nothing, [](Backward& b) { b.give(0, reshape(b.dy(), b.shape(0))); });
 }
@@ -152,7 +152,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   for (int a = 0; a < x.rank(); ++a) sx[lead + a] = x.shape()[a] == 1 ? 0 : full[a];
   Tensor y = Tensor::empty(shape, x.dtype());
   kernels::copy(shape, size_of(x.dtype()), y.fresh<char>(), kernels::row_major(shape), x.raw(), sx);
-  // dx = dy, summed over the repeated axes by give()
+  // dx = dy; give() sums it over the repeated axes
   return record("broadcast_to", {x}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.take_dy()); });
 }
 

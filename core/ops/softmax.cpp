@@ -1,4 +1,4 @@
-// Normalised exponentials along an axis, and the logarithm of their sum.
+// softmax, log_softmax, logsumexp.
 #include <cmath>
 #include <functional>
 
@@ -12,7 +12,7 @@
 namespace fit {
 namespace {
 
-/// y = kernel(inputs...) line by line; the inputs have one floating type and one shape.
+/// y = kernel(inputs...) slice by slice. The inputs have the same floating type and shape.
 template <class Pick, class... X>
 Tensor by_slices(int axis, const Pick& pick, const Tensor& first, const X&... others) {
   Tensor y = Tensor::empty(first.shape(), first.dtype());
@@ -31,7 +31,7 @@ Tensor by_slices(int axis, const Pick& pick, const Tensor& first, const X&... ot
   return y;
 }
 
-/// Sums along an axis that stays.
+/// Sums along an axis, which keeps size 1.
 Tensor sum_along(const Tensor& x, int axis) { return sum(x, axis, keepdims); }
 
 /// dx = y (dy - sum(y dy)): the adjoint of softmax.
@@ -88,7 +88,7 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, KeepDims keep) {
     double* const top = max.fresh<double>();
     dispatch_compute_floating(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      // From an infinity nothing is subtracted: all of -inf then sums to 0, and one of inf to inf.
+      // An infinite maximum is not subtracted: then -inf only sums to 0, and inf to inf.
       fold_floating<T>(r, x, -INFINITY, kernels::reduce<T>().max, nullptr, larger,
                        [top](std::int64_t i, double m) { top[i] = std::isinf(m) ? 0 : m; });
       fold_floating<T>(r, x, 0.0, kernels::reduce<T>().exps, top, std::plus<>(),
@@ -98,7 +98,7 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, KeepDims keep) {
     });
     return record("logsumexp", {x}, std::move(y), keep::input(0) | keep::output,
                   [kept = r.shape(keepdims)](Backward& b) {
-                    // dx = dy e^(x - y); where y is -inf, so is x, and x - 0 gives the right 0.
+                    // dx = dy e^(x - y). Where y is -inf, so is x; e^(x - 0) gives the correct 0.
                     const Tensor y = reshape(b.y(), kept), finite = masked_fill(y, eq(y, -INFINITY), 0);
                     b.give(0, reshape(b.dy(), kept) * exp(b.x(0) - finite));
                   });

@@ -11,7 +11,7 @@
 namespace fit {
 namespace {
 
-// bfloat16 as a number that can be compared.
+// Converts bfloat16 to float for comparisons.
 template <class T>
 auto number(T v) {
   if constexpr (std::is_same_v<T, BFloat16>)
@@ -20,8 +20,7 @@ auto number(T v) {
     return v;
 }
 
-// A number that is the greater, the later an element of type T comes: -0 with 0, NaN last, and the other way round if
-// `descending`.
+// An unsigned key with the order of the elements: -0 equals 0, NaN is last. Reversed if `descending`.
 template <class T>
 auto key_of(T v, bool descending) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -41,7 +40,7 @@ auto key_of(T v, bool descending) {
   }
 }
 
-// An element's key and its place. Of 32 bits each they are one number.
+// An element's key and index. If both have 32 bits, they share one 64-bit number.
 struct Wide {
   std::uint64_t key, id;
   bool operator<(const Wide& o) const { return key != o.key ? key < o.key : id < o.id; }
@@ -58,8 +57,7 @@ std::uint64_t key_in(const Wide& item) { return item.key; }
 std::int64_t id_in(std::uint64_t item) { return static_cast<std::int64_t>(item & UINT32_MAX); }
 std::int64_t id_in(const Wide& item) { return static_cast<std::int64_t>(item.id); }
 
-// Items whose ids ascend, by their keys: digit by digit from the last one on, each pass keeping the order of the one
-// before. `other` is room for as many.
+// Radix sort by keys, from the least significant digit; stable. The ids must ascend. `other` is a buffer for n items.
 template <int bits, class Item>
 void sort_by_digits(Item* items, Item* other, std::int64_t n) {
   using Key = decltype(key_in(*items));
@@ -72,7 +70,7 @@ void sort_by_digits(Item* items, Item* other, std::int64_t n) {
   Item *from = items, *to = other;
   for (int d = 0; d < digits; ++d) {
     std::int64_t* const place = counts.data() + static_cast<std::size_t>(d) * values;
-    if (place[digit(from[0], d)] == n) continue;  // all have this digit
+    if (place[digit(from[0], d)] == n) continue;  // all items have this digit
     std::int64_t sum = 0;
     for (std::size_t v = 0; v < values; ++v) sum += std::exchange(place[v], sum);
     for (std::int64_t i = 0; i < n; ++i) to[place[digit(from[i], d)]++] = from[i];
@@ -86,15 +84,15 @@ void sort_items(Item* items, Item* other, std::int64_t n) {
   n < 8192 ? sort_by_digits<8>(items, other, n) : sort_by_digits<11>(items, other, n);
 }
 
-// The k items of a line that come first, at the front of `items`, which has room for room_for(k).
+// Moves the first k items of a slice in sorted order to the front of `items`, which has capacity room_for(k).
 std::int64_t room_for(std::int64_t k) { return std::max<std::int64_t>(4 * k, 512); }
 template <class Item, class T>
 void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
-  // Items that may be among them are collected; where there are too many, the k first of them stay, and who comes
-  // after the last of these is passed over, a block of elements at a time.
+  // Collects candidates. When the buffer is full, keeps the best k; later elements that are not better than the worst
+  // of them are skipped, a block at a time.
   constexpr std::int64_t block = 64;
   const std::int64_t room = room_for(k);
-  const auto ahead = [descending](T u, T v) {  // or NaN, which the keys then tell
+  const auto ahead = [descending](T u, T v) {  // also true for NaN, which the keys order
     return descending ? !(number(u) <= number(v)) : !(number(u) >= number(v));
   };
   std::int64_t held = 0;
@@ -102,7 +100,7 @@ void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool 
   bool full = false;
   for (std::int64_t i = 0; i < n; i += block) {
     const std::int64_t end = std::min(n, i + block);
-    int any = !full;  // a number, for loops of bool are not vectorised
+    int any = !full;  // int, because loops of bool are not vectorised
     for (std::int64_t l = i; full && l < end; ++l) any |= ahead(x[l], worst);
     if (!any) continue;
     for (std::int64_t l = i; l < end; ++l)
@@ -116,7 +114,7 @@ void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool 
   std::partial_sort(items, items + k, items + held);
 }
 
-// The first k of each line along an axis, in order: NaN is the largest, equals stay in theirs.
+// The first k elements of each slice along an axis, sorted: NaN is the largest, and equal elements keep their order.
 template <class Item, class T>
 void sort_lines(T* values, std::int64_t* ids, const T* x, const kernels::AxisView& a, std::int64_t k, bool descending) {
   const std::int64_t grain = std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(1, a.n));

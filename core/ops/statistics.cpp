@@ -1,4 +1,4 @@
-// What sorting and counting tell: median, quantile, unique, bincount, histogram.
+// median, quantile, unique, bincount, histogram: by sorting and counting.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 Tensor flat(const Tensor& x) { return reshape(x, Shape{x.numel()}); }
 
-// x, or a vector of one for a scalar, sorted along an axis, and what is needed to take elements by their place.
+// x (a scalar as a vector of one) sorted along an axis, for taking elements by rank.
 struct Sorted {
   Sorted(const char* op, const Tensor& given, int a) : axis(slice_axis(op, given, a)), scalar(given.rank() == 0) {
     const Tensor x = scalar ? flat(given) : given;
@@ -21,7 +21,7 @@ struct Sorted {
     std::tie(values, ids) = sort(x, axis);
     has_nan = isnan(slice(values.detach(), axis, n - 1, n));
   }
-  // Where to take element i of a line: the last one, which is NaN, if any is.
+  // The index of element i of a sorted slice; of the last element, a NaN, if the slice has NaN.
   Tensor place(std::int64_t i) const { return where(has_nan, n - 1, full(has_nan.shape(), i, int64)); }
   Tensor shaped(const Tensor& y, KeepDims keep) const {
     return scalar ? reshape(y, Shape{}) : keep == keepdims ? y : squeeze(y, axis);
@@ -70,7 +70,7 @@ Unique unique(const Tensor& x) {
   const Tensor &sorted = in_order.first, &order = in_order.second;
   const std::int64_t n = sorted.numel();
   Unique u{Tensor(), Tensor::empty(x.shape(), int64), Tensor()};
-  std::vector<std::int64_t> first, counts;  // of each number in the sorted row
+  std::vector<std::int64_t> first, counts;  // for each distinct number: index in `sorted`, and count
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto at = sorted.data<T>();

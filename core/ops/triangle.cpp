@@ -10,7 +10,7 @@
 namespace fit {
 namespace {
 
-// What lies on one side of a diagonal of the last two axes, and 0 on the other.
+// Copies one side of a diagonal of the last two axes; the other side is 0.
 Tensor triangle(const char* op, const Tensor& x, std::int64_t diagonal, bool lower) {
   check::defined(op, "x", x);
   if (x.rank() < 2) check::fail(op, "x has shape ", x.shape(), ": it must have two axes or more");
@@ -23,7 +23,7 @@ Tensor triangle(const char* op, const Tensor& x, std::int64_t diagonal, bool low
   parallel_for(rows, std::max<std::int64_t>(1, (1 << 15) / std::max<std::int64_t>(1, width)),
                [&](std::int64_t row, std::int64_t end) {
                  for (; row < end; ++row) {
-                   // tril keeps columns up to row + diagonal, triu those from there on
+                   // tril keeps columns up to row + diagonal, triu keeps columns from there
                    const std::int64_t edge = row % height + diagonal + (lower ? 1 : 0);
                    const std::int64_t split = std::clamp(edge, std::int64_t{0}, width) * size, all = width * size;
                    char* const t = to + row * all;

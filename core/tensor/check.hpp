@@ -5,7 +5,7 @@
 
 #include "fit/tensor.hpp"
 
-// Checks of arguments, all with one form of message: [op] what is wrong, the shapes or values, the rule.
+// Checks of arguments. All messages have the form: [op] the problem, the shapes or values, the rule.
 namespace fit::check {
 
 template <class... Parts>
@@ -16,7 +16,7 @@ template <class... Parts>
   throw Error(s.str());
 }
 
-/// stored(op, "x", x): it may not be an undefined tensor.
+/// stored(op, "x", x): x must be defined.
 inline void stored(const char* op, const char* name, const Tensor& x) {
   if (!x.defined()) fail(op, name, " is undefined: give it a value first (zeros, tensor, ...)");
 }
@@ -38,7 +38,7 @@ inline void each_defined(const char* op, const char* name, const std::vector<Ten
       defined(op, (std::string(name) + ' ' + std::to_string(i)).c_str(), all[i]);
 }
 
-/// The axis counted from the front.
+/// Checks the axis; returns it as a number >= 0.
 inline int axis(const char* op, const Shape& shape, int axis) {
   const int rank = shape.rank();
   if (rank == 0) fail(op, "axis ", axis, " is out of range for shape []: a scalar has no axes");

@@ -15,9 +15,9 @@ inline constexpr bool is_floating_element = std::is_floating_point_v<T> || std::
 template <class T>
 using Wide = AccT<T>;  // the former name, which attention still uses
 
-/// A number in another element type, always with a defined result: to boolean it is v != 0 (NaN is true); from a
-/// floating type to int64 the fraction is cut off, what is too large becomes the largest int64 there is (and likewise
-/// the smallest), and NaN becomes 0. To int8 likewise, whole numbers too.
+/// Converts a number to another element type, always with a defined result. To boolean: v != 0 (NaN is true). From a
+/// floating type to int64: the fraction is removed, values beyond int64 become its maximum or minimum, and NaN becomes
+/// 0. To int8: the same, also from integers.
 template <class To, class From>
 To convert(From v) {
   if constexpr (std::is_same_v<To, bool>) {

@@ -4,12 +4,12 @@
 
 namespace fit {
 
-/// What computes has no int8: for what gets by the checks of arguments.
+/// Operations don't compute in int8: the fallback if the checks of arguments missed it.
 [[noreturn]] inline void fail_int8() {
   throw Error("[dtype] int8 holds weights and is not computed with: convert it with .to(float32)");
 }
 
-/// Calls f with a value of the C++ type of t, which is not int8: dispatch(x.dtype(), [&](auto zero) { using T =
+/// Calls f with a zero of the C++ type of t, which is not int8: dispatch(x.dtype(), [&](auto zero) { using T =
 /// decltype(zero); ... }).
 template <class F>
 void dispatch(DType t, F&& f) {
@@ -29,19 +29,19 @@ void dispatch(DType t, F&& f) {
   }
 }
 
-/// The same for all that is stored.
+/// Same for all types, int8 included.
 template <class F>
 void dispatch_stored(DType t, F&& f) {
   t == DType::int8 ? f(std::int8_t{}) : dispatch(t, f);
 }
 
-/// The same for floating types; the caller has checked that t is one.
+/// Same for floating types; the caller has checked that t is floating.
 template <class F>
 void dispatch_floating(DType t, F&& f) {
   t == DType::float64 ? f(double{}) : t == DType::float32 ? f(float{}) : f(BFloat16{});
 }
 
-/// The same for the types of kernels, and for the floating ones among them: bfloat16 was converted to float32 before.
+/// Same for the types of kernels, or their floating types: bfloat16 was converted to float32 before.
 template <class F>
 void dispatch_compute(DType t, F&& f) {
   if (t == DType::bfloat16) throw Error("[dispatch] bfloat16 was not converted to float32: a fault of this library");

@@ -81,7 +81,7 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule s
         for (std::int64_t g; (g = next.fetch_add(1, std::memory_order_relaxed)) < grains;)
           call(body, g * grain, std::min(n, (g + 1) * grain));
       } else {
-        // Each thread gets complete grains: thread t takes those from t * grains / count to (t + 1) * grains / count.
+        // Each thread gets full grains: thread t takes those from t * grains / count to (t + 1) * grains / count.
         const std::int64_t begin = grains * t / count * grain, end = std::min(n, grains * (t + 1) / count * grain);
         if (begin < end) call(body, begin, end);
       }

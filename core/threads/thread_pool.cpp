@@ -100,7 +100,7 @@ class ThreadPool {
       try {
         for (; threads_ + 1 < count; ++threads_)
           std::thread([this, t = threads_ + 1, seen = round_.load()] { work(t, seen); }).detach();
-      } catch (const std::exception&) {  // no more threads, or no memory for one: those there are do the work
+      } catch (const std::exception&) {  // no thread or no memory left: the existing threads do the work
       }
     }
     return std::min(count, threads_ + 1);

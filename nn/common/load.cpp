@@ -12,14 +12,14 @@
 namespace fit::nn {
 namespace {
 
-// A name that does not fit, and what a message says of it.
+// A name that does not fit, and its text for the message.
 struct Misfit {
   std::string name, detail;
 };
 
 struct Comparison {
   std::vector<Misfit> missing, unexpected, misshapen;
-  std::vector<std::string> unknown;  // of the unexpected, those that are none of mine
+  std::vector<std::string> unknown;  // the unexpected names that are not mine
   std::vector<std::pair<Tensor, const io::Stored*>> copies;
 
   Misfits report() const {
@@ -47,7 +47,7 @@ bool same_buffer(const Tensor& a, const Tensor& b) {
 
 bool convertible(DType from, DType to) { return from == to || (is_floating(from) && is_floating(to)); }
 
-// Which of mine is the same tensor as an earlier one: its place, or that of the tensor itself.
+// For each of mine, the index of the first entry with the same tensor.
 std::vector<std::size_t> first_of_each(const StateDict& mine) {
   std::unordered_map<const void*, std::vector<std::size_t>> seen;
   std::vector<std::size_t> first;
@@ -119,9 +119,9 @@ std::string line(const char* what, const std::vector<Misfit>& misfits) {
   return list.empty() ? list : text("\n  ", what, ": ", list);
 }
 
-// What is unknown beside what is missing and most like it.
+// Pairs unknown names with the most similar missing names.
 std::string pairs(const Comparison& c) {
-  constexpr std::size_t most = 8;  // of a state that has other names altogether, some show it
+  constexpr std::size_t most = 8;  // a few pairs suffice if all names differ
   std::vector<std::string> missing = c.report().missing;
   std::string list;
   std::size_t found = 0;
@@ -136,7 +136,7 @@ std::string pairs(const Comparison& c) {
   return list.empty() ? list : "\n  perhaps: " + list;
 }
 
-// Of a state and a model of which one is quantised: what to do.
+// Advice if the state is quantised and the model is not, or vice versa.
 std::string quantized(const Comparison& c) {
   const auto has_int8 = [](const std::vector<Misfit>& misfits) {
     return std::any_of(misfits.begin(), misfits.end(), [](const Misfit& m) {
@@ -167,7 +167,7 @@ void load_values(const char* op, const std::string& owner, const StateDict& mine
 }
 
 void load_values(const char* op, const std::string& owner, const StateDict& mine, const StateDict& given) {
-  // What must be converted is converted first: once anything is written, nothing takes memory any more.
+  // Converts first, so that no allocation can fail after the first write.
   const NoGrad no_grad;
   std::unordered_map<std::string, DType> types;
   for (const auto& [name, to] : mine) types.emplace(name, to.dtype());

@@ -9,10 +9,10 @@
 
 namespace fit::nn {
 
-/// Copies the tensors of `given` into those of `mine` that have the same names, converting among floating types. If a
-/// name is missing, is not one of mine, is there twice, or has another shape, throws one Error that lists all of them,
-/// and changes nothing. `owner` stands for what is loaded in the message. Of mine that share a buffer, one is enough;
-/// if several are given, they must be equal.
+/// Copies the tensors of `given` into those of `mine` with the same names, and converts between floating types. Throws
+/// one Error that lists all missing, unexpected, duplicate and misshapen names, and then changes nothing. `owner` is
+/// the name of the loaded object in the message. Among tensors of mine that share a buffer, one suffices. If several
+/// are given, they must be equal.
 void load_values(const char* op, const std::string& owner, const StateDict& mine, const StateDict& given);
 void load_values(const char* op, const std::string& owner, const StateDict& mine, const std::vector<io::Stored>& given);
 
@@ -20,7 +20,7 @@ void load_values(const char* op, const std::string& owner, const StateDict& mine
 struct Misfits {
   std::vector<std::string> missing, unexpected, misfitting;
 };
-/// The same for those that fit. Returns the others.
+/// Loads the tensors that fit. Returns the names of the others.
 Misfits load_fitting(const StateDict& mine, const std::vector<io::Stored>& given);
 
 }  // namespace fit::nn

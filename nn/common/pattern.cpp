@@ -8,7 +8,7 @@
 namespace fit::nn {
 namespace {
 
-// Matches from here on.
+// Matches pattern from p on with name from n on.
 bool matches(const std::string& pattern, std::size_t p, const std::string& name, std::size_t n,
              std::vector<std::string>& letters) {
   for (; p < pattern.size() && pattern[p] != '*'; ++p, ++n)

@@ -4,8 +4,8 @@
 
 namespace fit {
 
-/// Undoes what a call has begun if it is left by an exception: nothing has changed when an Error is thrown. Where the
-/// call returns, it does nothing. `undo` must not throw.
+/// Calls `undo` if an exception leaves the scope, so that a call that throws changes nothing. It does nothing on a
+/// normal return. `undo` must not throw.
 template <class F>
 class Rollback {
  public:

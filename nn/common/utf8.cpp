@@ -9,7 +9,7 @@ std::size_t sequence_length(const std::string& text, std::size_t at) {
   if (at + n > text.size()) return 0;
   for (std::size_t k = 1; k < n; ++k)
     if (starts_code_point(text[at + k])) return 0;
-  // overlong forms, surrogates, beyond U+10FFFF
+  // overlong forms, surrogates, above U+10FFFF
   const bool out_of_range = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) >= 0xa0) ||
                             (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) >= 0x90);
   return out_of_range ? 0 : n;

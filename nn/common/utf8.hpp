@@ -4,11 +4,11 @@
 
 namespace fit::utf8 {
 
-/// Whether a byte begins a character, and does not go on with one.
+/// Whether a byte is the first byte of a character.
 inline bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
-/// Bytes of the character that begins at text[at]; 0 if what is there is not well-formed (RFC 3629): neither overlong
-/// forms nor surrogates nor what is beyond U+10FFFF.
+/// The number of bytes of the character at text[at], or 0 if it is not well-formed UTF-8 (RFC 3629). Overlong forms,
+/// surrogates and code points above U+10FFFF are not well-formed.
 std::size_t sequence_length(const std::string& text, std::size_t at);
 
 }  // namespace fit::utf8

@@ -16,7 +16,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// The lowest rank that `differs`, or -1.
+// The lowest rank on which `differs` is true, or -1.
 int first_rank(bool differs, World& w) {
   std::vector<double> who(static_cast<std::size_t>(w.size()));
   who[static_cast<std::size_t>(w.rank())] = differs;
@@ -26,7 +26,7 @@ int first_rank(bool differs, World& w) {
   return -1;
 }
 
-// Throws that rank's message on all.
+// Throws the message of `rank` on all ranks.
 [[noreturn]] void fail_as(int rank, std::string message, World& w) {
   std::uint64_t size = message.size();
   w.broadcast(&size, sizeof size, rank);

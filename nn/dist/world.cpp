@@ -10,7 +10,7 @@
 namespace fit::dist {
 namespace {
 
-// Of a world of one nothing is on its way.
+// The transfer of a world of one, which is always complete.
 struct Arrived final : Transfer {
   bool done() override { return true; }
   void wait() override {}

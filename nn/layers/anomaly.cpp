@@ -15,7 +15,7 @@
 namespace fit {
 namespace {
 
-// The values of a tensor: how many are NaN or infinite, the first of them, and the range of the others.
+// Statistics of a tensor: counts of NaN and infinite values, the index of the first one, the range of finite values.
 struct Values {
   std::int64_t nan = 0, infinite = 0, first = -1;
   double low = std::numeric_limits<double>::infinity(), high = -low;
@@ -75,7 +75,7 @@ Tensor value_of(const detail::Saved& s) {
   return Tensor(detail::new_impl(s.storage, s.offset, s.shape, s.dtype));
 }
 
-// Whether what came back, what was kept, and what the inputs have got so far are free of NaN and infinities.
+// Whether incoming gradients, saved tensors and the inputs' gradients so far have no NaN and no infinity.
 bool clean(const detail::Node& n) {
   for (int i = 0; i < n.output_count; ++i)
     if (!Values(n.outputs[i].grad).clean()) return false;
@@ -86,7 +86,7 @@ bool clean(const detail::Node& n) {
   return true;
 }
 
-// The dotted name of the layer that is being called, seen from the outermost; its class where that is the same.
+// The dotted name of the innermost called layer, relative to the outermost; the class name if both are the same.
 std::string place() {
   const LayerCall* const inner = innermost_call();
   if (!inner) return {};
@@ -104,8 +104,8 @@ class DetectAnomaly::Finder final : public Observer {
  public:
   // Throws Error if an output has a NaN or an infinity, and no input has one.
   void op_recorded(const OpEvent& e) override {
-    if (e.in_backward) return;                           // the gradients are looked at
-    bool clean = std::strcmp(e.op, "masked_fill") != 0;  // which puts in the value that it is given
+    if (e.in_backward) return;                           // node_left() checks the gradients
+    bool clean = std::strcmp(e.op, "masked_fill") != 0;  // it writes a given value, which may be infinite
     for (int i = 0; i < e.inputs.size() && clean; ++i) clean = Values(e.inputs[i]).clean();
     for (int k = 0; k < e.output_count; ++k) {
       const Tensor& y = e.outputs[k];
@@ -125,9 +125,9 @@ class DetectAnomaly::Finder final : public Observer {
     for (int k = 0; k < e.outputs(); ++k) b.came_back.push_back(e.gradient(k));
   }
 
-  // Throws Error if a gradient has got a NaN or an infinity, and neither it nor what came back had one before.
+  // Throws Error if an input's gradient gets a NaN or infinity, and everything was clean before the adjoint.
   void node_left(const NodeEvent& e) override {
-    if (before_.empty()) return;  // it was entered before this lived
+    if (before_.empty()) return;  // the node was entered before the Finder existed
     const Before before = std::move(before_.back());
     before_.pop_back();
     if (e.failed || !before.clean) return;
@@ -155,13 +155,13 @@ class DetectAnomaly::Finder final : public Observer {
  private:
   struct Before {
     bool clean = false;
-    std::vector<Tensor> came_back;  // the adjoint may let go of them
+    std::vector<Tensor> came_back;  // incoming gradients, which the adjoint may free
   };
   struct Made {
-    std::uint64_t sequence;  // of the node: its address may be another one's later
+    std::uint64_t sequence;  // identifies the node, because its address may be reused
     std::string place;
   };
-  std::vector<Before> before_;  // of the nodes whose adjoints run, each within the one before
+  std::vector<Before> before_;  // a stack of the nodes with running adjoints
   std::unordered_map<const detail::Node*, Made> made_;
   const Observe watching_{*this};
 };

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "attention/attend.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
 #include "tensor/check.hpp"
@@ -31,44 +32,20 @@ AttentionOptions ScaledDotProductAttention::options(const AttentionMasks& masks)
   return AttentionOptions(masks).dropout(training() ? dropout_ : 0).temperature(temperature_).scale(scale_);
 }
 
+AttentionResult ScaledDotProductAttention::attend(const Heads& q, const Heads& k, const Heads& v,
+                                                  const AttentionOptions& options) const {
+  return within(*this, [&] { return fit::attend(q, k, v, options); });
+}
+
 Tensor ScaledDotProductAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                           const AttentionMasks& masks) const {
-  return within(*this, [&] { return scaled_dot_product_attention(query, key, value, options(masks)); });
+  return attend(heads_first(query), heads_first(key), heads_first(value), options(masks)).output;
 }
 
 AttentionResult ScaledDotProductAttention::forward_with_weights(const Tensor& query, const Tensor& key,
                                                                 const Tensor& value,
                                                                 const AttentionMasks& masks) const {
-  return within(*this, [&] { return scaled_dot_product_attention_with_weights(query, key, value, options(masks)); });
-}
-
-Tensor ScaledDotProductAttention::multi_head(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
-                                             const AttentionMasks& masks) const {
-  return within(*this, [&] { return multi_head_attention(q, k, v, num_heads, options(masks)); });
-}
-
-AttentionResult ScaledDotProductAttention::multi_head_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                                   std::int64_t num_heads,
-                                                                   const AttentionMasks& masks) const {
-  return within(*this, [&] { return multi_head_attention_with_weights(q, k, v, num_heads, options(masks)); });
-}
-
-Tensor ScaledDotProductAttention::packed(const Tensor& qkv, std::int64_t num_heads, std::int64_t num_kv_heads,
-                                         const AttentionMasks& masks) const {
-  return within(*this, [&] { return packed_self_attention(qkv, num_heads, options(masks), num_kv_heads); });
-}
-
-Tensor ScaledDotProductAttention::cached(const Tensor& q, const Tensor& k, const Tensor& v, KVCache::Layer& cache,
-                                         std::int64_t length, std::int64_t num_heads,
-                                         const AttentionMasks& masks) const {
-  return within(*this,
-                [&] { return cached_attention(q, k, v, cache.keys, cache.values, length, num_heads, options(masks)); });
-}
-
-Tensor ScaledDotProductAttention::cached(const Tensor& qkv, KVCache::Layer& cache, std::int64_t length,
-                                         std::int64_t num_heads, const AttentionMasks& masks) const {
-  return within(
-      *this, [&] { return cached_self_attention(qkv, cache.keys, cache.values, length, num_heads, options(masks)); });
+  return attend(heads_first(query), heads_first(key), heads_first(value), options(masks).weights(true));
 }
 
 std::string ScaledDotProductAttention::describe() const {
@@ -133,7 +110,7 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_he
     *p = Parameter(init::normal_(Tensor::empty({1, 1, width}), 0, 1 / std::sqrt(static_cast<double>(width))));
 }
 
-// Behind k and v (B, Sk, F), what every query sees; gives the masks of all keys.
+// Appends keys and values to k and v (B, Sk, F), to which every query attends. Returns the masks of all keys.
 AttentionMasks MultiHeadAttention::append_keys(Tensor& k, Tensor& v, const AttentionMasks& given,
                                                std::int64_t queries) const {
   AttentionMasks masks = with_causal(given);
@@ -147,19 +124,18 @@ AttentionMasks MultiHeadAttention::append_keys(Tensor& k, Tensor& v, const Atten
     v = cat({v, broadcast_to(bias_v.value(), one)}, 1);
   }
   if (options_.add_zero_attn()) k = cat({k, zeros(one, k.dtype())}, 1), v = cat({v, zeros(one, v.dtype())}, 1);
-  // Causality and windows count from the last key: they are a mask before there are others.
+  // Causality and windows count from the last key: they become a mask before keys are appended.
   if (masks.causal() || masks.window() > 0) {
-    const Tensor last = arange(queries).unsqueeze(1) + (keys - queries), key = arange(keys).unsqueeze(0);
-    Tensor seen = masks.causal() ? le(key, last) : ones({queries, keys}, boolean);
-    if (masks.window() > 0) seen = logical_and(seen, gt(key, last - masks.window()));
-    masks.mask(masks.mask().defined() ? where(seen, masks.mask(), 0) : seen);
+    const auto visibility = fit::detail::visibility({}, masks.causal(), masks.window(), queries, keys);
+    const Tensor range = fit::detail::range_mask(visibility).alias({queries, keys});
+    masks.mask(masks.mask().defined() ? where(range, masks.mask(), 0) : range);
     masks.causal(false).window(0);
   }
-  const auto widened = [&](const Tensor& x, Scalar value) {
+  const auto extended = [&](const Tensor& x, Scalar value) {
     return x.defined() ? cat({x, full(x.shape().with(x.rank() - 1, more), value, x.dtype())}, -1) : x;
   };
-  masks.mask(widened(masks.mask(), 1));
-  masks.bias(widened(masks.bias(), 0));
+  masks.mask(extended(masks.mask(), 1));
+  masks.bias(extended(masks.bias(), 0));
   return masks;
 }
 
@@ -175,9 +151,9 @@ Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const
     check_inputs(*this, query, key, value);
     const Tensor q = w_q(query);          // (B, Sq, num_heads d_k)
     Tensor k = w_k(key), v = w_v(value);  // (B, Sk, num_kv_heads d_k)
-    const AttentionMasks all = append_keys(k, v, masks, q.size(1));
-    const Tensor context = attention.multi_head(q, k, v, num_heads_, all);  // (B, Sq, num_heads d_k)
-    return w_o(context);                                                    // (B, Sq, d_model)
+    const AttentionOptions o = attention.options(append_keys(k, v, masks, q.size(1)));
+    const AttentionResult r = attention.attend(heads_last(q, num_heads_), heads_last(k), heads_last(v), o);
+    return w_o(r.output);  // (B, Sq, num_heads d_k) -> (B, Sq, d_model)
   });
 }
 
@@ -186,8 +162,8 @@ AttentionResult MultiHeadAttention::forward_with_weights(const Tensor& query, co
   return within(*this, {query, key, value}, [&] {
     check_inputs(*this, query, key, value);
     Tensor k = w_k(key), v = w_v(value);
-    const AttentionMasks all = append_keys(k, v, masks, query.size(1));
-    const AttentionResult r = attention.multi_head_with_weights(w_q(query), k, v, num_heads_, all);
+    const AttentionOptions o = attention.options(append_keys(k, v, masks, query.size(1))).weights(true);
+    const AttentionResult r = attention.attend(heads_last(w_q(query), num_heads_), heads_last(k), heads_last(v), o);
     return AttentionResult{w_o(r.output), r.weights};  // (B, Sq, d_model), (B, num_heads, Sq, Sk)
   });
 }
@@ -195,8 +171,9 @@ AttentionResult MultiHeadAttention::forward_with_weights(const Tensor& query, co
 Tensor MultiHeadAttention::forward_unpadded(const Tensor& x, const Unpadding& padding) const {
   return within(*this, [&] {
     Tensor k = padding.restore(w_k(x)), v = padding.restore(w_v(x));
-    const AttentionMasks all = append_keys(k, v, padding.mask(), k.size(1));
-    return w_o(padding.remove(attention.multi_head(padding.restore(w_q(x)), k, v, num_heads_, all)));
+    const AttentionOptions o = attention.options(append_keys(k, v, padding.mask(), k.size(1)));
+    const Heads q = heads_last(padding.restore(w_q(x)), num_heads_);
+    return w_o(padding.remove(attention.attend(q, heads_last(k), heads_last(v), o).output));
   });
 }
 
@@ -207,9 +184,9 @@ Tensor MultiHeadAttention::forward_next(const Tensor& x, KVCache::Layer& kept, s
     check_inputs(*this, x, x, x);
     if (options_.add_bias_kv() || options_.add_zero_attn())
       check::fail(multi_head, "add_bias_kv or add_zero_attn is on: a cache has no place for such keys");
-    AttentionMasks all = masks;
-    all.causal(true);
-    return w_o(attention.cached(w_q(x), w_k(x), w_v(x), kept, length, num_heads_, all));
+    const AttentionCache cache{kept.keys, kept.values, length};
+    const AttentionOptions o = attention.options(masks).causal(true).cache(&cache);
+    return w_o(attention.attend(heads_last(w_q(x), num_heads_), heads_last(w_k(x)), heads_last(w_v(x)), o).output);
   });
 }
 

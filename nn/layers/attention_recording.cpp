@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention/attend.hpp"
 #include "fit/ops.hpp"
 #include "tensor/check.hpp"
 
@@ -31,11 +32,7 @@ Tensor element_of(const Tensor& weights, std::int64_t element) {
 // One element's mask as boolean [H|1, 1|Sq, Sk].
 Tensor mask_of(const Tensor& mask, std::int64_t element, const Shape& weights) {
   if (!mask.defined()) return {};
-  const Shape& s = mask.shape();
-  Shape four;
-  if (s.rank() == 2) four = {1, 1, s[0], s[1]};
-  if (s.rank() == 3) four = {s[0], 1, s[1], s[2]};
-  if (s.rank() == 4) four = s;
+  const Shape &s = mask.shape(), four = detail::mask_axes(s);
   const bool fits = four.rank() == 4 && (four[0] == 1 || element < four[0]) &&
                     (four[1] == 1 || four[1] == weights[0]) && (four[2] == 1 || four[2] == weights[1]) &&
                     four[3] == weights[2];
@@ -43,10 +40,10 @@ Tensor mask_of(const Tensor& mask, std::int64_t element, const Shape& weights) {
     check::fail(op, "mask is ", s, ", the weights of an element are ", weights,
                 ": the mask must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
   const Tensor shaped = reshape(mask.detach(), four);
-  const Tensor visible = Tensor(shaped[four[0] == 1 ? 0 : element]).to(float32);
-  for (const float v : visible.data<float>())
+  const Tensor kept = Tensor(shaped[four[0] == 1 ? 0 : element]).to(float32);
+  for (const float v : kept.data<float>())
     if (v != 0 && v != 1) check::fail(op, "mask has the value ", v, ": it must hold 1 (attend) and 0 (ignore)");
-  return visible != 0;
+  return kept != 0;
 }
 
 // Uses the query names for the keys of self-attention, and checks the number of names.
@@ -137,6 +134,8 @@ std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
                 ": it must be [H, Sq, Sk], with one key or more", self ? " and a key for each query" : "");
   const std::int64_t H = shape[0], Sq = shape[1], Sk = shape[2];
   const float* const weights = record.weights.data<float>().data();
+  kernels::Visibility visibility;
+  visibility.Sq = Sq, visibility.Sk = Sk;
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   struct Sums {
     HeadMeasures of{};
@@ -145,7 +144,7 @@ std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
   std::vector<Sums> sums(static_cast<std::size_t>(H));
   std::vector<double> total(static_cast<std::size_t>(Sk));  // over the heads, of one query
   for (std::int64_t i = 0; i < Sq; ++i) {
-    const std::int64_t at = i + Sk - Sq;
+    const std::int64_t at = visibility.place(i);
     const auto row = [&](std::int64_t h) { return weights + (h * Sq + i) * Sk; };
     const auto counts = [&](std::int64_t h) {
       double all = 0;

@@ -10,7 +10,7 @@
 namespace fit::nn {
 namespace {
 
-// Whether clone() is at work on this thread: elsewhere layers are not copied.
+// Whether clone() runs on this thread. Only clone() may copy layers.
 thread_local bool cloning = false;
 
 class Cloning {
@@ -34,12 +34,12 @@ Layer::Layer(const Layer& o) : Member(o), training_(o.training_) {
                 "how it is moved: ", o.name(), "(", o.name(), "&&) noexcept = default)");
 }
 
-// Where the tensors and layers of the original have gone.
+// Maps tensors and layers of the original to their copies.
 struct Layer::Copies {
   std::unordered_map<const void*, Tensor> tensors;
   std::unordered_map<const Layer*, std::shared_ptr<Layer>> layers;
 
-  // A tensor of its own for `value`, the same one wherever the original has the same.
+  // Sets `value` to a copy of `original`. Values that share a tensor share the copy.
   template <class Value>
   void copy(Value& value, const Value& original) {
     if (!original.defined()) {

@@ -9,7 +9,7 @@
 namespace fit::nn {
 namespace {
 
-// Weight [O, C / groups, K, …] of so many axes and bias [O].
+// Creates a weight [O, C / groups, K, …] with one K for each of `axes`, and a bias [O].
 void start(const char* layer, Parameter& weight, Parameter& bias, std::int64_t in, std::int64_t out, std::int64_t size,
            int axes, const ConvOptions& o) {
   positive(layer, "in_channels", in);

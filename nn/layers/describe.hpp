@@ -5,7 +5,7 @@
 
 namespace fit::nn {
 
-/// What describe() gives: the parts one after the other.
+/// Concatenates the parts of a description.
 template <class... Parts>
 std::string describe_all(const Parts&... parts) {
   std::ostringstream s;

@@ -1,4 +1,4 @@
-// diagnose(): follows each parameter through the operations of a call, and looks at the gradients in the end.
+// diagnose() follows each parameter through the operations of a call, and then checks the gradients.
 #include "fit/diagnose.hpp"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "attention/attend.hpp"
 #include "layers/keep_generator.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -30,10 +31,10 @@ struct Squares {
   double rms(const Tensor& x) const { return x.numel() == 0 ? 0 : std::sqrt(sum / static_cast<double>(x.numel())); }
 };
 
-// What becomes of each parameter during the call.
+// The status of a parameter in the call.
 struct Fate {
-  std::string last;  // operation that used it, or what came of it, and where
-  std::string cut;   // how the first way was cut; empty if none was
+  std::string last;  // the last operation that depends on it, with its layer
+  std::string cut;   // how its first path was cut; empty if none was
 };
 
 // Observes the computation of the loss.
@@ -61,21 +62,16 @@ class Diagnoser final : public Observer {
 
   void attention_computed(const AttentionEvent& e) override {
     const Tensor mask = e.mask_of(0);
-    const auto visible = [&](std::int64_t h, std::int64_t i, std::int64_t j) {
-      const std::int64_t last = i + e.Sk - e.Sq;  // the key at the query's own place
-      if (e.causal && j > last) return false;
-      if (e.window > 0 && j <= last - e.window) return false;
-      if (!mask.defined()) return true;
-      return mask.data<bool>()[((mask.size(0) == 1 ? 0 : h) * mask.size(1) + (mask.size(1) == 1 ? 0 : i)) * e.Sk + j];
-    };
+    const auto visibility =
+        fit::detail::visibility(mask.defined() ? mask.unsqueeze(0) : mask, e.causal, e.window, e.Sq, e.Sk);
     ActivationCount& counted = at("attention");
     const Tensor weights = e.weights(0).to(float64);
     const double* row = weights.data<double>().begin();
     for (std::int64_t h = 0; h < e.H; ++h)
       for (std::int64_t i = 0; i < e.Sq; ++i, row += e.Sk) {
-        int seen = 0;
-        for (std::int64_t j = 0; j < e.Sk && seen < 2; ++j) seen += visible(h, i, j);
-        if (seen > 1) count_row(counted, row, e.Sk);
+        int attended = 0;
+        for (std::int64_t j = 0; j < e.Sk && attended < 2; ++j) attended += visibility.attends(0, h, i, j);
+        if (attended > 1) count_row(counted, row, e.Sk);
       }
   }
 
@@ -95,7 +91,7 @@ class Diagnoser final : public Observer {
     return where.empty() ? op : op + (" in " + where);
   }
 
-  // Which parameters the results come from, by their buffers, as detach() and reshape() share those.
+  // Tracks which parameters the results depend on. Buffers identify tensors, because detach() and reshape() share them.
   void follow(const OpEvent& e) {
     const char* const op = e.op;
     std::vector<bool> live(fates.size());
@@ -118,7 +114,7 @@ class Diagnoser final : public Observer {
     for (int k = 0; k < e.output_count; ++k) {
       const Tensor& y = e.outputs[k];
       if (!y.defined()) continue;
-      held_.push_back(y);  // else its address would be another one's later
+      held_.push_back(y);  // so that its address is not reused
       std::vector<bool>& to = from_[y.impl()->storage];
       to.resize(live.size());
       for (std::size_t p = 0; p < live.size(); ++p) {
@@ -157,8 +153,8 @@ class Diagnoser final : public Observer {
     inputs[static_cast<std::size_t>(&counted - activations.data())] = y.numel() / units;
   }
 
-  // Of scores x. There is a choice where two of them are not hidden, by -inf or what is used in its place; the weight
-  // of one that is visible may be 0.
+  // x are the scores of y. A row counts if two or more scores are not masked, by -inf or a large negative number. The
+  // weight of an unmasked element may be 0.
   void look_at_softmax(const Tensor& x, const Tensor& y) {
     if (y.rank() == 0 || y.size(-1) < 2) return;
     const std::int64_t n = y.size(-1);
@@ -170,7 +166,7 @@ class Diagnoser final : public Observer {
       int seen = 0;
       for (std::int64_t j = 0; j < n; ++j) sum += v[r + j], seen += s[r + j] > -5e8;
       if (std::abs(sum - 1) < 1e-3 && seen > 1)
-        count_row(counted, v.begin() + r, n);  // else it went along another axis
+        count_row(counted, v.begin() + r, n);  // a sum other than 1 means softmax along another axis
     }
   }
 

@@ -28,7 +28,7 @@ void set_frozen(const char* op, const Layer& layer, const std::vector<std::strin
     if (matches[i] < patterns.size()) Tensor(all[i].second).requires_grad_(!frozen);
 }
 
-// What a Linear's weight is adapted by; null if it isn't.
+// The LoRA adapter of a Linear's weight; null if there is none.
 std::shared_ptr<LowRank> adapter_of(const Linear& linear) {
   for (const auto& [name, child] : linear.children())
     if (const auto* p = dynamic_cast<const detail::Parametrized*>(child); p && name == "weight" && p->parametrization)
@@ -36,7 +36,7 @@ std::shared_ptr<LowRank> adapter_of(const Linear& linear) {
   return nullptr;
 }
 
-// f(name, layer, adapter) for each that is adapted.
+// Calls f(name, layer, adapter) for each Linear with an adapter.
 template <class F>
 void each_adapted(const char* op, const Layer& model, const F& f) {
   bool any = false;
@@ -45,14 +45,14 @@ void each_adapted(const char* op, const Layer& model, const F& f) {
   if (!any) check::fail(op, model.name(), " has no adapters: add_lora() adds them");
 }
 
-// How many names have the memory of each tensor.
+// The number of names that share the memory of each tensor.
 std::unordered_map<const void*, int> names_of_each(const Layer& model) {
   std::unordered_map<const void*, int> count;
   for (const auto& [name, x] : model.state_dict()) ++count[x.raw()];
   return count;
 }
 
-// One layer's part of what lora_state_dict() gives.
+// The entries of lora_state_dict() for one layer.
 struct Stored {
   Tensor A, B, alpha;
 
@@ -62,7 +62,7 @@ struct Stored {
     return &alpha;
   }
   std::int64_t rank() const { return A.size(0); }
-  // What is wrong with it for this layer; empty if nothing is.
+  // Why the entries do not fit this layer; empty if they fit.
   std::string misfit(const Linear& linear) const {
     std::ostringstream s;
     const Shape weight{linear.out_features(), linear.in_features()};
@@ -85,7 +85,7 @@ struct Stored {
   }
 };
 
-// By the names of layers. What is no part of an adapter is told in `wrong`.
+// Groups the entries by layer. Adds a message to `wrong` for each name that is not part of an adapter.
 std::map<std::string, Stored> stored_adapters(const StateDict& state, std::string& wrong) {
   std::map<std::string, Stored> all;
   for (const auto& [name, x] : state) {
@@ -150,7 +150,7 @@ void load_lora_state_dict(Layer& model, const StateDict& state) {
   std::string wrong;
   std::map<std::string, Stored> adapters = stored_adapters(state, wrong);
   if (adapters.empty() && wrong.empty()) check::fail(op, "there are no adapters");
-  bool first = true;  // the model has none yet
+  bool first = true;  // the model has no adapters yet
   std::vector<std::pair<Linear*, Stored>> fitting;
   for (const auto& [name, linear] : model.named_layers<Linear>()) {
     const auto found = adapters.find(name);

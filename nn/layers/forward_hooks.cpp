@@ -48,11 +48,11 @@ ForwardHook add_forward_pre_hook(Layer& layer, OnForward f) {
   return add("register_forward_pre_hook", layer, std::move(f), true);
 }
 
-// ---- a call that is observed --------------------------------------------------------------------------------------
+// ---- observed calls -----------------------------------------------------------------------------------------------
 
 namespace {
 
-// The observed call of the layer that encloses a link, or null. Its observers are not told of calls within it.
+// The enclosing observed call of the same layer, or null. Its observers do not see nested calls.
 const ObserverLink* enclosing(const ObserverLink* at, const Layer& layer) {
   while (at && !(at->call && &at->call->layer == &layer)) at = at->outer;
   return at;
@@ -78,7 +78,7 @@ ObservedCall::ObservedCall(const Layer& layer, const fit::detail::Inputs& inputs
     call_.failed = true;
     try {
       left(nullptr);
-    } catch (...) {  // the first exception goes on
+    } catch (...) {  // the first exception is rethrown
     }
     throw;
   }
@@ -101,7 +101,7 @@ ObservedCall::~ObservedCall() {
   call_.failed = true;
   try {
     left(nullptr);
-  } catch (...) {  // the exception of the call goes on
+  } catch (...) {  // the exception of the call propagates
   }
 }
 

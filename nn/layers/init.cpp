@@ -43,7 +43,7 @@ Tensor overwrite(const char* op, Tensor t, const Tensor& values) {
   return t;
 }
 
-// The x with erf(x) = y, by Newton's method from Winitzki's approximation.
+// The x with erf(x) = y: Newton's method, starting at Winitzki's approximation.
 double inverse_erf(double y) {
   if (std::abs(y) >= 1) return std::copysign(INFINITY, y);
   const double l = std::log1p(-y * y), b = 2 / (M_PI * 0.147) + l / 2;
@@ -104,7 +104,7 @@ Tensor trunc_normal_(Tensor t, double mean, double std, double low, double high,
     check::fail("trunc_normal_", "std is ", std, ", low ", low, ", high ", high,
                 ": std must be above 0, and low below high");
   if (skipping) return t;
-  // The distribution function's inverse, of numbers uniform between its values at the two ends.
+  // Inverts the distribution function at numbers that are uniform between its values at low and high.
   const double from = std::erf((low - mean) / std * M_SQRT1_2), to = std::erf((high - mean) / std * M_SQRT1_2);
   Tensor values = rand(t.shape(), float64, g);
   for (double& v : values.edit<double>())
@@ -138,7 +138,7 @@ Tensor orthogonal_(Tensor t, double gain, Generator& g) {
   if (skipping || t.numel() == 0) return t;
   const bool wide = rows < columns;
   const NoGrad no_grad;
-  // q of a tall matrix of normal numbers is uniform among the orthogonal matrices if r's diagonal is positive.
+  // q of a tall normal matrix is uniformly distributed over orthogonal matrices if the diagonal of r is positive.
   const auto [q, r] = qr(randn(wide ? Shape{columns, rows} : Shape{rows, columns}, float64, g));
   const Tensor uniform = q * (1 - 2 * (diagonal(r) < 0).to(float64));
   return overwrite("orthogonal_", t, reshape(wide ? transpose(uniform) : uniform, t.shape()) * gain);

@@ -3,7 +3,7 @@
 
 namespace fit::nn::detail {
 
-/// The default generator is afterwards as it was before.
+/// Restores the state of the default generator at the end of the scope.
 class KeepGenerator {
  public:
   KeepGenerator() : seed_(default_generator().seed()), calls_(default_generator().calls()) {}

@@ -35,7 +35,7 @@ void KVCache::check_fits(const char* user, std::size_t num_layers, std::int64_t 
     check::fail(user, "the cache has batch ", batch_, ", and there are ", batch, " rows: they must agree");
   if (layers_.size() != num_layers)
     check::fail(user, "the cache has ", layers_.size(), " layers, the model ", num_layers, ": they must agree");
-  const bool types = dtype_ == dtype || (dtype_ <= float32 && dtype <= float32);  // bfloat16 and float32 go together
+  const bool types = dtype_ == dtype || (dtype_ <= float32 && dtype <= float32);  // bfloat16 and float32 mix
   if (kv_heads_ != kv_heads || head_size_ != head_size || !types)
     check::fail(user, "the cache is for ", kv_heads_, " heads of ", head_size_, " features, ", dtype_,
                 ", the model has ", kv_heads, " of ", head_size, ", ", dtype, ": they must agree");

@@ -18,7 +18,7 @@
 namespace fit::nn {
 namespace {
 
-// Gives `t` the type and the elements of `other` without changing which tensor it is.
+// Moves the type and the elements of `other` into `t`. Tensors that share `t` see the change.
 void rebind_storage(Tensor& t, const Tensor& other) {
   const bool trained = t.requires_grad();
   if (trained) t.requires_grad_(false);
@@ -93,7 +93,7 @@ void Layer::unfreeze() {
 void Layer::to(DType dtype) {
   if (!is_floating(dtype))
     check::fail("to", "dtype is ", dtype, ": the parameters of a layer are bfloat16, float32 or float64");
-  // What is given up goes back to the system meanwhile: no model needs room for all its parameters in both types.
+  // Returns freed memory to the system on the way. So a model never needs memory for all parameters in both types.
   constexpr std::int64_t much = 16 << 20;
   std::int64_t given_up = 0;
   each_value(*this, [&](const std::string&, const Field& field) {
@@ -132,19 +132,19 @@ std::vector<std::pair<std::string, Layer*>> Layer::all_layers() const {
     for (auto& [child_name, child] : layer.children())
       walk(name.empty() ? child_name : name + '.' + child_name, *child);
   };
-  walk({}, const_cast<Layer&>(*this));  // named_layers() gives the const back
+  walk({}, const_cast<Layer&>(*this));  // named_layers() const adds the const again
   return all;
 }
 
 namespace {
 
-// The entry of this dotted name, here or below.
+// The entry with this dotted name in `top` or its sublayers.
 Field find(const char* op, Layer& top, const std::string& name) {
   std::string_view rest = name;
   Layer* layer = &top;
   while (layer) {
     Layer* next = nullptr;
-    for (const Field& field : ListOf::checked(*layer)) {  // a name may have dots of its own: "blocks.0"
+    for (const Field& field : ListOf::checked(*layer)) {  // a field's name may contain dots: "blocks.0"
       const std::string_view own = field.name;
       if (rest == own) return field;
       if (field.layer && rest.size() > own.size() && rest.substr(0, own.size()) == own && rest[own.size()] == '.') {
@@ -197,7 +197,7 @@ void Layer::train(bool on) {
 
 namespace {
 
-// The dotted name of a layer below this one, if it is there. Asks for lists as they are: an Error is on its way.
+// The dotted name of a sublayer, if there is one. Reads the lists unchecked, because an Error is already in flight.
 std::optional<std::string> way_to(const Layer& from, const void* inner) {
   const Fields f = ListOf::raw(from);
   for (const Field& field : f.list()) {
@@ -212,7 +212,7 @@ std::optional<std::string> way_to(const Layer& from, const void* inner) {
 
 void detail::tell_where(const Layer& layer, Error& e) {
   if (e.seen_from() == &layer) return;
-  std::string path;  // what was thrown in a layer that is none of those below is known to be in this one
+  std::string path;  // empty if the layer that threw is not a listed sublayer: then this layer is reported
   if (const auto way = e.seen_from() ? way_to(layer, e.seen_from()) : std::nullopt) {
     path = e.where();
     path = path.empty() ? *way : *way + '.' + path;
@@ -238,7 +238,7 @@ std::string Layer::name() const {
   char* const readable = abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status);
   const std::string full = status == 0 ? readable : typeid(*this).name();
   std::free(readable);
-  std::string last;  // what stands after the last "::" outside of template arguments
+  std::string last;  // the text after the last "::" outside of template arguments
   int depth = 0;
   for (const char c : full) {
     depth += (c == '<') - (c == '>');

@@ -10,19 +10,19 @@
 
 namespace fit::nn {
 
-// ---- the members that live ----------------------------------------------------------------------------------------
+// ---- the living members -------------------------------------------------------------------------------------------
 
 namespace detail {
 
-// Layers are made and destroyed on any thread, so members are kept by the page of memory that they lie in, and each
-// bucket of pages has a lock of its own.
+// A registry of all members, in buckets by memory page. Each bucket has its own lock, because threads make and destroy
+// layers concurrently.
 struct Members {
   struct Bucket {
     std::mutex mutex;
     Member* first = nullptr;
   };
   static constexpr std::size_t count = 512;
-  static Bucket buckets[count];  // constant at the start and never destroyed: layers may be static objects
+  static Bucket buckets[count];  // constant-initialised and never destroyed: layers may be static objects
 
   static constexpr std::uintptr_t page_size = 4096;
   static Bucket& of_page(std::uintptr_t page) { return buckets[(page ^ (page >> 9)) % count]; }
@@ -42,7 +42,7 @@ struct Members {
     (m->previous_ ? m->previous_->next_ : b.first) = m->next_;
     if (m->next_) m->next_->previous_ = m->previous_;
   }
-  // Those that begin in [begin, end), in the order of their addresses.
+  // The members with addresses in [begin, end), in order.
   static std::vector<const Member*> within(const char* begin, const char* end) {
     std::vector<const Member*> found;
     const auto from = reinterpret_cast<std::uintptr_t>(begin), to = reinterpret_cast<std::uintptr_t>(end);
@@ -89,7 +89,7 @@ std::string kind_of(const Member* m) {
 
 }  // namespace
 
-// Where in the list something lies: " between 'a' and 'b'".
+// The listed neighbours of an address: " between 'a' and 'b'".
 std::string ListOf::neighbours(const Fields& f, const char* at) {
   const Fields::Span *before = nullptr, *after = nullptr;
   for (const Fields::Span& s : f.spans_) {

@@ -6,17 +6,17 @@
 
 namespace fit::nn {
 
-/// A layer's list. fields() is not const because one list serves for reading and writing. It only lists, so a const
-/// layer can be asked as well; this is the one place that casts, and callers with a const layer only read.
+/// Reads a layer's list. fields() is not const, because the entries serve for reading and writing. Only this class
+/// casts const away. Callers with a const layer only read.
 class ListOf {
  public:
-  /// As fields() gives it.
+  /// The unchecked list.
   static Fields raw(const Layer& layer) {
     Fields f;
     const_cast<Layer&>(layer).fields(f);
     return f;
   }
-  /// The entries, once they have been held against the object (the first time, see Layer).
+  /// The entries. The first call checks that the list is complete (see Layer).
   static std::vector<Field> checked(const Layer& layer) {
     Fields f = raw(layer);
     if (layer.checked_.load(std::memory_order_relaxed) != &typeid(layer)) {
@@ -32,7 +32,7 @@ class ListOf {
   static std::string neighbours(const Fields& f, const char* at);
 };
 
-/// Calls f(dotted name, field) for every defined parameter and buffer, here and below.
+/// Calls f(dotted name, field) for every defined parameter and buffer of this layer and its sublayers.
 template <class F>
 void each_value(const Layer& layer, const F& f, const std::string& prefix = {}) {
   for (const Field& field : ListOf::checked(layer)) {

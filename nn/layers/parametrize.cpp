@@ -109,7 +109,7 @@ void low_rank(Parameter& weight, std::int64_t rank, double alpha) {
   const DType dtype = floats.dtype();
   if (w.rank() != 2) check::fail("low_rank", "weight has shape ", w.shape(), ": it must be [out, in]");
   auto by = std::make_shared<LowRank>(w.size(0), w.size(1), rank, alpha);
-  if (dtype == float64) by->to(float64);  // beside bfloat16 they stay float32: an optimiser can train them
+  if (dtype == float64) by->to(float64);  // otherwise they stay float32, so that an optimiser can train them
   Tensor original = w;
   parametrize(weight, std::shared_ptr<UnaryLayer>(std::move(by)));
   if (!int8) original.requires_grad_(false);

@@ -8,8 +8,8 @@
 
 namespace fit::nn::detail {
 
-/// What a Parameter that is computed has in place of its tensor: listed under its name. It is computed from `original`
-/// or, once it is quantised, from int8 and scale; and by `parametrization`, unless that is null.
+/// The layer that replaces the tensor of a computed Parameter, under the same name. The value is parametrization(x), or
+/// x if `parametrization` is null. x is `original`, or the dequantised weights after quantisation.
 class Parametrized final : public Layer {
  public:
   Parametrized(Parameter p, std::shared_ptr<UnaryLayer> by) : original(std::move(p)), parametrization(std::move(by)) {}
@@ -25,7 +25,7 @@ class Parametrized final : public Layer {
   std::shared_ptr<UnaryLayer> parametrization;
 };
 
-/// For the library: what a Parameter has in place of its tensor, null if it has its tensor.
+/// Access to the Parametrized of a Parameter; null if the Parameter is an ordinary tensor.
 struct ParametrizedOf {
   static const std::shared_ptr<Parametrized>& get(const Parameter& p) { return p.parametrized_; }
   static void set(Parameter& p, std::shared_ptr<Parametrized> by) {
@@ -34,14 +34,14 @@ struct ParametrizedOf {
   }
 };
 
-/// The matrix that a layer computes with where it is quantised, and nothing is added to it.
+/// The int8 matrix of a quantised parameter without a parametrization; else nothing.
 inline std::optional<Int8Matrix> int8_of(const Parameter& p) {
   const auto& by = ParametrizedOf::get(p);
   if (!by || !by->quantized() || by->parametrization) return std::nullopt;
   return by->matrix();
 }
 
-/// Whether it can be given a parametrization: it has none yet.
+/// Whether the parameter has no parametrization yet.
 inline bool adaptable(const Parameter& p) { return !p.parametrized() || int8_of(p); }
 
 }  // namespace fit::nn::detail

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "attention/attend.hpp"
 #include "fit/ops.hpp"
-#include "ops/attention.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* op = "quantize_";
 
-// A weight [out, in], and the layer that has it.
+// A weight [out, in] and the name of its layer.
 struct Weight {
   std::string layer;
   Parameter* parameter;
@@ -29,7 +29,7 @@ std::vector<Weight> weights_of(Layer& model) {
   return all;
 }
 
-// Nobody but these may hold a tensor that is to be quantised.
+// Throws Error if another parameter or buffer shares a tensor to quantise.
 void expect_no_others(const Layer& model, const std::vector<Weight>& chosen) {
   std::unordered_map<const void*, const Weight*> held;
   for (const Weight& w : chosen) held.emplace(w.parameter->impl()->storage, &w);
@@ -53,7 +53,7 @@ std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o)
   for (const Weight& w : all) names.push_back(w.layer);
   const std::vector<std::size_t> matches =
       names == std::vector<std::string>{""} ? std::vector<std::size_t>{0} : first_matches(op, o.layers(), names);
-  std::unordered_map<const void*, std::shared_ptr<detail::Parametrized>> tables;  // by the tensors they are made of
+  std::unordered_map<const void*, std::shared_ptr<detail::Parametrized>> tables;  // by original tensor
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (matches[i] == o.layers().size()) continue;
     const Parameter& p = *all[i].parameter;

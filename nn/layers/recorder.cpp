@@ -15,7 +15,8 @@ namespace fit::nn {
 
 namespace {
 
-// Self-attention, unless the layer around attention has told queries and keys that differ, or there are fewer keys.
+// Cross-attention if the enclosing layer has different inputs for queries and keys, or if there are fewer keys than
+// queries; else self-attention.
 AttentionKind kind_of(const AttentionEvent& e) {
   const LayerCall* const outer = e.call->outer;
   const bool differ = outer && outer->inputs.size() > 1 && outer->inputs[0].raw() != outer->inputs[1].raw();
@@ -24,12 +25,12 @@ AttentionKind kind_of(const AttentionEvent& e) {
 
 }  // namespace
 
-// Attached to each layer; shared with calls that run in other threads when the recorder goes.
+// The observer of all layers. Calls on other threads may still use it when the recorder is destroyed.
 struct AttentionRecorder::State final : Observer {
-  std::unordered_map<const Layer*, std::string> names;  // does not change
-  AttentionRecorderOptions options;                     // nor does this
+  std::unordered_map<const Layer*, std::string> names;  // constant
+  AttentionRecorderOptions options;                     // constant
 
-  mutable std::mutex mutex;  // of what follows
+  mutable std::mutex mutex;  // guards the members below
   std::int64_t every, step = 0;
   std::map<std::string, std::int64_t> calls;  // in this step
   AttentionRecording recording;
@@ -52,7 +53,7 @@ struct AttentionRecorder::State final : Observer {
     const auto bytes =
         static_cast<std::size_t>(weights.numel()) * 4 + static_cast<std::size_t>(mask.defined() ? mask.numel() : 0);
     while (recording.bytes() + bytes > options.max_bytes()) {
-      // Of a single step nothing can be forgotten: what does not fit is left out.
+      // Records of a single step cannot be thinned out: drop the new one.
       const auto& records = recording.records();
       if (std::all_of(records.begin(), records.end(), [&](const AttentionRecord& r) { return r.step == step; })) return;
       every *= 2;
@@ -67,9 +68,9 @@ struct AttentionRecorder::State final : Observer {
 
 namespace {
 
-// The ScaledDotProductAttention within a layer, called "attention", goes by the name of the layer that it serves.
+// Names all layers. A ScaledDotProductAttention member "attention" gets the name of its layer.
 void list(const Layer& layer, const std::string& name, std::unordered_map<const Layer*, std::string>& names) {
-  names.emplace(&layer, name);  // a layer that is there twice keeps its first name
+  names.emplace(&layer, name);  // a shared layer keeps its first name
   for (const auto& [child, below] : layer.children()) {
     const bool serves = child == "attention" && dynamic_cast<const ScaledDotProductAttention*>(below);
     list(*below, serves ? name : name.empty() ? child : name + '.' + child, names);

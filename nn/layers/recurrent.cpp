@@ -40,7 +40,7 @@ void Recurrent::list(Fields& f) {
   }
 }
 
-// [layers and directions, B, H]
+// [num_layers * directions, B, H]
 Tensor Recurrent::initial(const char* name, const Tensor& given, const Tensor& x) const {
   const Shape shape{static_cast<std::int64_t>(weights_.size()), x.size(0), hidden_size_};
   if (!given.defined()) return zeros(shape, x.dtype());

@@ -15,13 +15,13 @@
 namespace fit::nn {
 namespace {
 
-// Counts of each layer while the model is called.
+// Counts calls and operations of each layer.
 class Calls final : public Observer {
  public:
   struct Seen {
     std::int64_t calls = 0, flops = 0;
     std::optional<Shape> output;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> made;  // the nodes with these numbers: from, behind, to
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> made;  // ranges (from, to] of node numbers
   };
 
   void flops_counted(std::int64_t count) override {
@@ -42,7 +42,7 @@ class Calls final : public Observer {
   const Seen& of(const Layer& layer) { return seen_[&layer]; }
 
  private:
-  // A summary within the call of another one has the operations to itself.
+  // In nested summaries, only the innermost counts operations.
   bool newest() const {
     for (const fit::detail::ObserverLink* at = fit::detail::thread_state.observed; at; at = at->outer)
       if (!at->muted && dynamic_cast<const Calls*>(at->observer)) return at->observer == this;
@@ -59,7 +59,7 @@ class Calls final : public Observer {
   const Observe watching_{*this};
 };
 
-// The bytes that each node keeps and no node before it: by the node's number.
+// The bytes that each node keeps and no earlier node keeps, by node number.
 std::map<std::uint64_t, std::int64_t> kept_bytes(const Tensor& result, const Layer& model) {
   std::map<std::uint64_t, std::int64_t> kept;
   if (!result.defined() || !result.impl()->node) return kept;
@@ -88,7 +88,7 @@ bool is_below(const std::string& name, const std::string& layer) {
   return layer.empty() || name.compare(0, layer.size() + 1, layer + '.') == 0;
 }
 
-// Numbers of parameters, each where it is first.
+// Counts each parameter in its first layer.
 void count_parameters(const Layer& model, ModelSummary& all) {
   std::map<const void*, std::string> first;
   std::int64_t total = 0;
@@ -118,7 +118,7 @@ std::string with_commas(std::int64_t n) {
   return s;
 }
 
-// With three digits and a unit of its own.
+// With three digits and a unit.
 std::string scaled(double v, double step, const std::vector<const char*>& units) {
   std::size_t unit = 0;
   while (v >= 0.9995 * step && unit + 1 < units.size()) v /= step, ++unit;
@@ -176,7 +176,7 @@ ModelSummary detail::summary_of_call(const Layer& model, const std::function<Ten
   const detail::KeepGenerator keep;
   const EnableGrad on;
   Calls calls;
-  // The model may not tell of itself.
+  // A custom model may lack nn::within().
   const Tensor result = within(model, call);
   const auto kept = kept_bytes(result, model);
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -187,7 +187,7 @@ ModelSummary detail::summary_of_call(const Layer& model, const std::function<Ten
       for (auto at = kept.upper_bound(from); at != kept.end() && at->first <= to; ++at)
         s.activation_bytes += at->second;
   }
-  // A list of layers is not called itself.
+  // A layer that was not called, such as a ModuleList, sums the costs of its sublayers.
   for (std::size_t i = all.layers.size(); i-- > 1;) {
     std::size_t parent = i;
     while (all.layers[parent].depth >= all.layers[i].depth) --parent;

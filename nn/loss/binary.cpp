@@ -16,9 +16,8 @@ void check_binary(const char* op, const Tensor& input, const Tensor& target) {
 
 Tensor cut_off(const Tensor& logarithm) { return clamp(logarithm, -100, infinity); }
 
-// -(y ln p + (1 - y) ln(1 - p)) with logarithms of at least -100. The gradient is not that of the cut-off formula,
-// which would be 0 where a prediction is quite wrong, but (p - y) / max(p (1 - p), 1e-12), where PyTorch has a
-// float, too.
+// -(y ln p + (1 - y) ln(1 - p)) with logarithms of at least -100. The gradient is (p - y) / max(p (1 - p), 1e-12). The
+// gradient of the clamped formula would be 0 for very wrong predictions. PyTorch's 1e-12 is a float, too.
 Tensor bce(const Tensor& probability, const Tensor& target) {
   Tensor loss;
   {
@@ -32,7 +31,7 @@ Tensor bce(const Tensor& probability, const Tensor& target) {
   });
 }
 
-// losses * weight, where there is one.
+// losses * weight, or losses if there is no weight.
 Tensor weighted(const char* op, const char* name, const Tensor& losses, const Tensor& weight) {
   if (!weight.defined()) return losses;
   if (check::broadcast(op, weight.shape(), losses.shape()) != losses.shape())
@@ -70,7 +69,7 @@ Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions
     if (!(options.gamma() >= 0 && options.gamma() <= std::numeric_limits<float>::max()))
       check::fail(op, "gamma is ", options.gamma(), ": it must be finite and not negative");
     if (!(options.alpha() <= 1)) check::fail(op, "alpha is ", options.alpha(), ": it must be at most 1");
-    // ln(p) = -softplus(-x) and ln(1 - p) = -softplus(x), so that (1 - p)^gamma = e^(-gamma softplus(x)).
+    // ln(p) = -softplus(-x) and ln(1 - p) = -softplus(x), so (1 - p)^gamma = e^(-gamma softplus(x)).
     const Tensor no = softplus(logits), yes = softplus(-logits);
     const Tensor ones = target * exp(-options.gamma() * no) * yes,
                  zeros = (1 - target) * exp(-options.gamma() * yes) * no;

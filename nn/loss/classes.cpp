@@ -3,20 +3,20 @@
 namespace fit::nn {
 namespace {
 
-// Rows of class scores and their targets, from [..., C] and [...].
+// Class scores [..., C] and targets [...] as rows.
 struct Rows {
   Tensor scores, ids;      // [N, C], [N]
   Tensor ignored;          // boolean [N]
-  Tensor weight, weights;  // [C] and [N], 0 where ignored; undefined where all classes count alike
+  Tensor weight, weights;  // [C] and [N], 0 for ignored rows; undefined without class weights
 
   Rows(const char* op, const char* name, const Tensor& x, const Tensor& targets, std::int64_t ignore_index,
        const Tensor& class_weight);
-  // ids, with 0 in place of ignore_index.
+  // ids, with 0 instead of ignore_index.
   Tensor safe_ids() const { return masked_fill(ids, ignored, 0); }
   Tensor reduced(const Tensor& losses, const Shape& shape, Reduction reduction) const;
 };
 
-// x with the axis of the classes last.
+// Moves the class axis to the end.
 Tensor classes_last(const char* op, const Tensor& x, int class_axis) {
   if (class_axis == -1) return x;
   const int axis = check::axis(op, x, class_axis);
@@ -60,7 +60,7 @@ Tensor Rows::reduced(const Tensor& losses, const Shape& shape, Reduction reducti
   return counted == 0 ? total * 0 : total / counted;
 }
 
-// -sum(weight targets log_softmax(logits)) with probabilities as targets.
+// -sum(weight targets log_softmax(logits)), where targets are probabilities.
 Tensor soft_cross_entropy(const char* op, const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& o) {
   if (logits.rank() == 0 || targets.shape() != logits.shape())
     check::fail(op, "targets is ", targets.dtype(), ' ', targets.shape(), ", logits ", logits.shape(),
@@ -79,7 +79,7 @@ Tensor soft_cross_entropy(const char* op, const Tensor& logits, const Tensor& ta
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& o) {
-  // With ids as targets, bfloat16 logits are kept as they are under Autocast. The rows' losses are float32 then, too.
+  // With ids as targets, Autocast keeps bfloat16 logits in bfloat16. The losses of the rows are float32.
   const bool ids = targets.defined() && targets.dtype() == int64;
   const Precision p = ids ? Precision::rounded_or_native : Precision::float32;
   return with_precision(p, {logits, targets}, [&](const Tensor& logits, const Tensor& targets) {

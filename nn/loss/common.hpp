@@ -12,7 +12,7 @@ inline Tensor reduced(const Tensor& losses, Reduction reduction) {
   return reduction == Reduction::none ? losses : reduction == Reduction::mean ? mean(losses) : sum(losses);
 }
 
-/// Whether all numbers are in low … high; NaN is not.
+/// Whether all numbers are in low … high. NaN is not.
 inline bool all_within(const Tensor& x, double low, double high) {
   bool within = true;
   dispatch(x.dtype(), [&](auto zero) {
@@ -29,7 +29,7 @@ inline void check_pair(const char* op, const Tensor& input, const Tensor& target
     check::fail(op, "input is ", input.shape(), ", target is ", target.shape(), ": they must be equal");
 }
 
-/// A tensor of weights, as describe() shows it.
+/// The text of a weight tensor in describe().
 inline std::string weight_of(const char* name, const Tensor& weight) {
   return weight.defined() ? describe_all(name, '=', weight.shape(), ", ") : std::string();
 }

@@ -7,8 +7,8 @@
 namespace fit::nn {
 namespace {
 
-// d^2 / 2 up to `bound`, a straight line from there on: c (d - c / 2) with c = min(d, bound). The gradient is the
-// difference itself, cut off at both bounds.
+// d^2 / 2 up to `bound`, then linear: c (d - c / 2) with c = min(d, bound). The gradient is the difference, clamped to
+// -bound … bound.
 Tensor huber(const Tensor& input, const Tensor& target, double bound) {
   Tensor losses;
   {
@@ -55,7 +55,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1O
     constexpr const char* op = "smooth_l1_loss";
     check_pair(op, input, target);
     if (!(options.beta() >= 0)) check::fail(op, "beta is ", options.beta(), ": it must not be negative");
-    if (options.beta() > 0 && options.beta() < std::numeric_limits<float>::min())  // 0 / 0 in float32
+    if (options.beta() > 0 && options.beta() < std::numeric_limits<float>::min())  // would give 0 / 0 in float32
       check::fail(op, "beta is ", options.beta(), ": it must be 0, or at least ", std::numeric_limits<float>::min());
     if (options.beta() == 0) return l1_loss(input, target, options.reduction());
     return reduced(huber(input, target, options.beta()) / options.beta(), options.reduction());

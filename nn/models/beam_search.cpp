@@ -16,7 +16,7 @@ struct Live {
   double log_probability = 0;
 };
 
-// One item of the batch: what is still growing, and what has ended.
+// One item of the batch: its live and ended hypotheses.
 struct Item {
   std::vector<Live> live;
   std::vector<Hypothesis> ended;
@@ -26,19 +26,19 @@ void check_options(std::int64_t batch, const BeamOptions& o) {
   if (batch < 0 || batch > INT32_MAX) check::fail(op, "batch is ", batch, ": it must be in 0 … ", INT32_MAX);
   if (o.num_beams() < 1) check::fail(op, "num_beams is ", o.num_beams(), ": it must be positive");
   if (o.max_length() < 1) check::fail(op, "max_length is ", o.max_length(), ": it must be positive");
-  // What scores are divided by, and multiplied with if the exponent is negative.
+  // The largest divisor of a score, or factor for a negative exponent.
   if (!std::isfinite(std::pow(static_cast<double>(o.max_length()), std::abs(o.length_penalty()))))
     check::fail(op, "length_penalty is ", o.length_penalty(), ", max_length is ", o.max_length(),
                 ": max_length to the power of it must be finite");
 }
 
-// ln of the probabilities of the tokens: float64 [rows, V].
+// The log probabilities of the tokens, float64 [rows, V].
 Tensor log_probabilities(const Tensor& logits, std::int64_t rows) {
   check::floating(op, "what the step gave", logits);
   if (logits.rank() != 2 || logits.size(0) != rows || logits.size(1) == 0)
     check::fail(op, "the step gave logits of shape ", logits.shape(), " for ", rows,
                 " rows: they must be [rows, V], V > 0");
-  const Tensor largest = max(logits, {1});  // NaN if one is
+  const Tensor largest = max(logits, {1});  // NaN if the row has a NaN
   for (std::int64_t row = 0; row < rows; ++row)
     if (const double x = largest[row].item(); !std::isfinite(x))
       check::fail(op, "row ", row, " of the step's logits ",
@@ -57,8 +57,8 @@ void end(Item& item, Live&& live, const BeamOptions& o) {
   if (static_cast<std::int64_t>(item.ended.size()) > o.num_beams()) item.ended.pop_back();
 }
 
-// Whether nothing that grows from here can come among the best any more. Log probabilities only fall; dividing them by
-// more helps most at the greatest length, or at this one if the exponent is negative.
+// Whether no live hypothesis can become one of the best. Log probabilities only fall. A score is best at the max length
+// for a positive exponent, else at the next length.
 bool finished(const Item& item, const BeamOptions& o) {
   if (item.live.empty()) return true;
   if (static_cast<std::int64_t>(item.ended.size()) < o.num_beams()) return false;
@@ -68,8 +68,8 @@ bool finished(const Item& item, const BeamOptions& o) {
   return item.live.front().log_probability / reach <= item.ended.back().score;
 }
 
-// Replaces the live hypotheses of an item, whose first row is `row`, by the best of what they grow into; notes of each
-// the row that it grew from.
+// Replaces the live hypotheses of an item by their best continuations, and adds the row of each one's predecessor to
+// `parents`. `row` is the first row of the item.
 void grow(Item& item, const Tensor& log_probabilities, std::int64_t row, const BeamOptions& o,
           std::vector<std::int64_t>& parents) {
   struct Candidate {
@@ -85,7 +85,7 @@ void grow(Item& item, const Tensor& log_probabilities, std::int64_t row, const B
         candidates.push_back({item.live[i].log_probability + *p, static_cast<std::int64_t>(i), token});
   const auto found = static_cast<std::int64_t>(candidates.size());
   const auto kept =
-      candidates.begin() + (o.num_beams() < found / 2 ? 2 * o.num_beams() : found);  // at most half of them end
+      candidates.begin() + (o.num_beams() < found / 2 ? 2 * o.num_beams() : found);  // one per beam may end
   std::partial_sort(candidates.begin(), kept, candidates.end(), [](const Candidate& a, const Candidate& b) {
     if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
     return a.from != b.from ? a.from < b.from : a.token < b.token;

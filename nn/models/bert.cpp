@@ -18,7 +18,7 @@ const BERTOptions& checked(const BERTOptions& o) {
   return o;
 }
 
-// Rows that start normal with standard deviation 0.02.
+// An embedding with normal initial values of standard deviation 0.02.
 Embedding table(std::int64_t size, std::int64_t d_model) {
   Embedding rows = [&] {
     const init::Skip undrawn;

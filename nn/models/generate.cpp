@@ -22,7 +22,7 @@ void check_sampling(const char* op, const SamplingOptions& o) {
   if (!(o.top_p() > 0 && o.top_p() <= 1)) check::fail(op, "top_p is ", o.top_p(), ": it must be in 0 … 1, above 0");
 }
 
-// What was possible stays possible, and finite.
+// Finite logits stay finite, and infinite ones stay infinite.
 double penalized(double logit, double penalty) {
   if (!std::isfinite(logit)) return logit;
   constexpr double largest = std::numeric_limits<double>::max();
@@ -59,7 +59,7 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
     check::fail(op, "all logits are -inf: no token is possible");
   if (o.temperature() == 0) return likeliest - x.begin();
 
-  // Likeliest first; of equals the lower token.
+  // The most likely token first; of equals the lower id.
   Tokens order(x.size());
   std::iota(order.begin(), order.end(), 0);
   const auto likelier = [&](std::int64_t a, std::int64_t b) { return x[a] != x[b] ? x[a] > x[b] : a < b; };
@@ -70,7 +70,7 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
   if (o.top_p() < 1) std::sort(order.begin(), order.end(), likelier);
   std::vector<double> probabilities;
   const double most = *likeliest;
-  for (const std::int64_t token : order)  // an infinite logit outweighs all others
+  for (const std::int64_t token : order)  // the comparison avoids inf - inf
     probabilities.push_back(x[token] == most ? 1 : std::exp((x[token] - most) / o.temperature()));
   double total = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
   if (o.top_p() < 1) {
@@ -81,7 +81,7 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
     total = kept;
   }
   double left = uniform * total;
-  std::size_t last = 0;  // rounding may leave a little behind the last that is possible
+  std::size_t last = 0;  // with rounding, `left` may stay positive after the last possible token
   for (std::size_t i = 0; i < probabilities.size(); ++i) {
     if (probabilities[i] == 0) continue;
     last = i;
@@ -92,8 +92,8 @@ std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const Sa
 
 namespace {
 
-// What the model reads of each row: its last tokens, as many as the context has, aligned at their ends; and a cache for
-// them, in which `more` positions find room, as far as the context goes.
+// The input of the model: the last tokens of each row, at most context_length, right-aligned. The cache has capacity
+// for these and `more` positions, within context_length.
 struct Window {
   Tensor ids;  // [rows, T]
   KVCache cache;
@@ -149,7 +149,7 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
     if (w.cache.length() + w.ids.size(1) > w.cache.max_length())
       w = Window::of(gpt, sequences, rows, o.max_new_tokens() - step, o.cache_dtype());
     const Tensor logits = gpt.forward_last(w.ids, w.cache);
-    const Tensor uniform = rand({B}, float64, generator);  // one for each row, ended or not
+    const Tensor uniform = rand({B}, float64, generator);  // one for each row, also for ended rows
     std::vector<std::int64_t> alive, places;
     Tokens next;
     for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -29,7 +29,7 @@ const char* name_of(Positions p) {
 
 namespace {
 
-// The options with nothing left to derive, once they are seen to be possible.
+// Checks the options and sets derived ones.
 GPTOptions completed(GPTOptions o) {
   constexpr const char* op = "GPT";
   if (o.num_kv_heads() == 0) o.num_kv_heads(o.num_heads());
@@ -81,7 +81,7 @@ GPTAttention::GPTAttention(const GPTOptions& o, const Tensor& rotary)
       proj(o.d_model(), o.d_model(), o.bias()),
       dropout(o.dropout()) {}
 
-// Queries, keys and values, side by side; queries and keys are rotated.
+// The concatenated queries, keys and values. Queries and keys are rotated.
 Tensor GPTAttention::rotated_qkv(const Tensor& x, std::int64_t offset) const {
   Tensor joint = qkv(x);
   if (!rotary_.defined()) return joint;
@@ -97,13 +97,14 @@ AttentionMasks GPTAttention::masks(const Tensor& mask) const {
 
 Tensor GPTAttention::forward(const Tensor& x) const {
   const Tensor joint = rotated_qkv(x, 0);  // (B, T, (num_heads + 2 num_kv_heads) D)
-  const Tensor context = attention.packed(joint, options_.num_heads(), options_.num_kv_heads(), masks({}));
-  return dropout(proj(context));  // (B, T, d_model)
+  const auto [q, k, v] = packed_heads(joint, options_.num_heads(), options_.num_kv_heads());
+  return dropout(proj(attention.attend(q, k, v, attention.options(masks({}))).output));  // (B, T, d_model)
 }
 
 Tensor GPTAttention::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
-  const Tensor joint = rotated_qkv(x, length);
-  return dropout(proj(attention.cached(joint, kept, length, options_.num_heads(), masks(mask))));
+  const auto [q, k, v] = packed_heads(rotated_qkv(x, length), options_.num_heads(), options_.num_kv_heads());
+  const AttentionCache cache{kept.keys, kept.values, length};
+  return dropout(proj(attention.attend(q, k, v, attention.options(masks(mask)).cache(&cache)).output));
 }
 
 std::string GPTAttention::describe() const {

@@ -23,7 +23,7 @@ const TransformerOptions& checked(const TransformerOptions& o) {
   return o;
 }
 
-// Every Linear here and below.
+// Initialises every Linear of the layer and its sublayers.
 void start(const Layer& layer) {
   if (const auto* linear = dynamic_cast<const Linear*>(&layer)) {
     init::xavier_uniform_(linear->weight);

@@ -21,13 +21,13 @@ LayerNorm norm_of(const TransformerLayerOptions& o) {
   return LayerNorm(o.d_model(), LayerNormOptions().bias(o.bias()).eps(o.eps()));
 }
 
-// What f makes of x, added to x, with the norm before or behind it.
+// x + f(norm(x)) if norm_first, else norm(x + f(x)).
 template <class F>
 Tensor residual(bool norm_first, const Tensor& x, const LayerNorm& norm, const F& f) {
   return norm_first ? x + f(norm(x)) : norm(x + f(x));
 }
 
-// Attention whose weights go to the end of a list, if there is one.
+// Attention to `memory`. Appends the weights to `weights` unless it is null.
 Tensor attend(const MultiHeadAttention& attention, const Tensor& query, const Tensor& memory,
               const AttentionMasks& masks, std::vector<Tensor>* weights) {
   if (!weights) return attention.forward(query, memory, memory, masks);
@@ -121,7 +121,9 @@ Tensor TransformerDecoderLayer::forward_next(const Tensor& x, KVCache::Layer& ke
         [&](const Tensor& z) {
           const MultiHeadAttention& a = cross_attn;
           return within(a, {z, memory.keys}, [&] {
-            return a.w_o(a.attention.multi_head(a.w_q(z), memory.keys, memory.values, a.num_heads(), memory_mask));
+            const Heads q = heads_last(a.w_q(z), a.num_heads());
+            const AttentionOptions o = a.attention.options(memory_mask);
+            return a.w_o(a.attention.attend(q, heads_last(memory.keys), heads_last(memory.values), o).output);
           });
         });
   });
@@ -164,7 +166,7 @@ Tensor TransformerEncoder::forward(const Tensor& x, const AttentionMasks& masks,
 Tensor TransformerEncoder::forward_unpadded(const Tensor& x, const Tensor& mask) const {
   const std::optional<Unpadding> padding = Unpadding::of(mask, x.shape());
   if (!padding) return forward(x, mask);
-  // What is dropped is drawn by its place in the batch, which several processes may divide.
+  // Dropout depends on the position in the padded batch, so that several processes drop the same elements as one.
   const bool drops = training() && layers.size() > 0 && layers[0].dropout.p() > 0;
   if (drops) return padding->zero_padding(forward(x, mask));
   return within(*this, [&] {
@@ -246,10 +248,10 @@ void DecoderCache::select(const std::vector<std::int64_t>& rows) {
       check::fail("DecoderCache", "row ", row, " of ", items.size(), ": there is none such");
     chosen_items.push_back(items[static_cast<std::size_t>(row)]);
   }
-  // All is chosen before anything is replaced.
+  // Computes everything before it replaces anything.
   std::vector<KVCache::Layer> chosen_memory = memory;
   Tensor chosen_mask = memory_mask;
-  if (items != chosen_items) {  // else the memory of each row is what it was
+  if (items != chosen_items) {  // otherwise each row keeps its memory
     const Tensor ids = tensor(rows, {static_cast<std::int64_t>(rows.size())});
     const auto chosen = [&](const Tensor& x) { return index_select(x, 0, ids); };
     for (KVCache::Layer& layer : chosen_memory) layer = {chosen(layer.keys), chosen(layer.values)};

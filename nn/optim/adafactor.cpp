@@ -20,8 +20,8 @@ double rms(const Tensor& x) { return std::sqrt(sum_of_squares(x) / static_cast<d
 // average + share (x - average)
 Tensor moved_to(const Tensor& average, const Tensor& x, double share) { return average + (x - average) * share; }
 
-// A step is taken whole or not at all: what it changes is computed beside what is there, and takes its place when
-// nothing can fail any more.
+// A new value of a tensor. A step computes all new values first and writes them when nothing can fail any more. So it
+// is complete or does nothing.
 struct Change {
   Tensor to, value;
   void make() {
@@ -32,13 +32,13 @@ struct Change {
 
 }  // namespace
 
-// Of a matrix (or several) the means of rows and columns, of others each element's square.
+// Row and column means for parameters with two axes or more, else one value for each element.
 template <>
 std::optional<Shape> GroupedOptimizer<AdafactorOptions>::state_shape(const Tensor& parameter, int k) const {
   const Shape& shape = parameter.shape();
   if ((k == variance) != (shape.rank() < 2)) return std::nullopt;
   if (k == variance) return shape;
-  return shape.with(shape.rank() - (k == row_var ? 1 : 2), 1);  // asked for where nothing may fail: it takes no memory
+  return shape.with(shape.rank() - (k == row_var ? 1 : 2), 1);  // does not allocate: callers are noexcept
 }
 
 template <>

@@ -9,14 +9,14 @@
 namespace fit::optim {
 namespace {
 
-// It may be infinite: then nothing is cut off.
+// The limit may be infinite, which disables clipping.
 void check_limit(const char* op, const char* name, double value) {
   if (!(value >= 0)) check::fail(op, name, " is ", value, ": it must not be negative");
 }
 
 }  // namespace
 
-// Of blocks whose size does not depend on the threads, added in their order.
+// Adds sums of blocks in order. The size of a block does not depend on the number of threads.
 double sum_of_squares(const Tensor& x) {
   if (x.dtype() == bfloat16) {
     const NoGrad no_grad;
@@ -42,7 +42,7 @@ double sum_of_squares(const Tensor& x) {
 bool all_finite(const Tensor& x) {
   if (std::isfinite(sum_of_squares(x))) return true;
   const NoGrad no_grad;
-  return all(isfinite(x)).item<bool>();  // the squares of numbers that are finite may overflow
+  return all(isfinite(x)).item<bool>();  // squares of finite numbers may overflow
 }
 
 namespace {
@@ -56,7 +56,7 @@ std::vector<Tensor> gradients(const char* op, const Parameters& parameters) {
   return all;
 }
 
-// Adds a gradient's part of the sum of |g|^p, or of the largest |g|. A NaN stays.
+// Adds a gradient to the sum of |g|^p, or to max |g| for infinite p. NaN propagates.
 void add_norm(double& total, const Tensor& g, double p) {
   if (p == 2) {
     total += sum_of_squares(g);

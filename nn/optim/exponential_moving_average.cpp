@@ -41,7 +41,7 @@ ExponentialMovingAverage::Applied::Applied(ExponentialMovingAverage& average) : 
   const NoGrad no_grad;
   for (const auto& [name, p] : average.parameters_) weights_.push_back(p.detach().clone());
   for (std::size_t i = 0; i < weights_.size(); ++i)
-    average.parameters_[i].second.copy_(average.averages_[i].second);  // of equal shape, and converted: it can't fail
+    average.parameters_[i].second.copy_(average.averages_[i].second);  // converts, and can't fail: the shapes are equal
   average.applied_ = true;
 }
 

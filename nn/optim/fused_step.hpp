@@ -22,18 +22,19 @@ inline void check_share(const char* op, const char* name, double value) {
   if (!(value >= 0 && value < 1)) check::fail(op, name, " is ", value, ": it must be at least 0 and less than 1");
 }
 
-/// One step of many parameters, run as if they lay one behind the other, so that threads share the work whatever the
-/// parameters' sizes.
+/// One step of many parameters. It treats them as one concatenated array, so that threads share the work evenly for any
+/// sizes.
 template <class Step>
 class FusedStep {
  public:
-  /// So many can be added without failing.
+  /// Reserves memory, so that add() cannot fail for this number of parameters.
   void reserve(std::size_t parameters) { segments_.reserve(parameters); }
 
   void add(Tensor& parameter, const Tensor& gradient, const Tensor* state, const Step& step) {
     add(parameter, gradient, state, step, 0, parameter.numel(), 1);
   }
-  /// Of `size` elements from `begin` on. The state has that many. The gradient is taken times sign, 1 or -1.
+  /// Adds `size` elements of a parameter, from `begin`. The state has `size` elements. The gradient is multiplied by
+  /// sign, 1 or -1.
   void add(Tensor& parameter, const Tensor& gradient, const Tensor* state, const Step& step, std::int64_t begin,
            std::int64_t size, int sign) {
     parameter.before_write("step");

@@ -3,10 +3,10 @@
 
 namespace fit::optim {
 
-/// Of all elements, in double, in an order that does not depend on the threads.
+/// The sum of squares of all elements, in double. The order of addition does not depend on the number of threads.
 double sum_of_squares(const Tensor& x);
 
-/// Whether no element is infinite or NaN.
+/// Whether all elements are finite.
 bool all_finite(const Tensor& x);
 
 }  // namespace fit::optim

@@ -21,15 +21,15 @@ constexpr const char* op = "LBFGS";
 double product(const Tensor& a, const Tensor& b) { return dot(a, b).item(); }
 double largest(const Tensor& x) { return x.numel() == 0 ? 0 : max(abs(x)).item(); }
 
-// A place along the line: how far, the loss, its gradient, and its slope along the direction.
+// A point of the line search: the step length, the loss, its gradient, and its slope along the direction.
 struct Place {
   double t = 0, loss = 0;
   Tensor gradient;
   double slope = 0;
 };
 
-// The minimum of the cubic through the losses and slopes of two places, kept within bounds; their middle, if it has
-// none.
+// The minimum of the cubic through the losses and slopes of two points, clamped to the bounds. The middle of the bounds
+// if the cubic has no minimum.
 double cubic_minimum(const Place& one, const Place& other, const std::optional<std::pair<double, double>>& given = {}) {
   const Place &a = one.t <= other.t ? one : other, &b = one.t <= other.t ? other : one;
   const auto [low, high] = given.value_or(std::pair(a.t, b.t));
@@ -64,7 +64,7 @@ void LBFGS::zero_grad() {
   for (auto& [name, p] : parameters_) p.zero_grad();
 }
 
-// A parameter whose type all trained ones have.
+// The first trained parameter. All trained parameters have its type.
 const StateDict::value_type& LBFGS::leading() const {
   const auto trained = [](const auto& named) { return named.second.requires_grad(); };
   const auto found = std::find_if(parameters_.begin(), parameters_.end(), trained);
@@ -112,7 +112,7 @@ LBFGS::Point LBFGS::evaluate(const std::function<Tensor()>& closure) const {
   return point;
 }
 
-// -H g, for the estimate H of the inverse Hessian that the history gives.
+// -H g, where H is the inverse Hessian estimated from the history.
 Tensor LBFGS::direction(const Tensor& g) {
   if (n_iter_ == 1) {
     old_dirs_.clear(), old_stps_.clear();
@@ -144,7 +144,7 @@ Tensor LBFGS::direction(const Tensor& g) {
   return q;
 }
 
-// To where loss <= start + c1 t slope and |slope there| <= c2 |slope|: brackets such a place, and then closes in on it.
+// Finds a step length t with loss <= start + c1 t slope and |slope at t| <= c2 |slope|: first a bracket of t, then t.
 LBFGS::Found LBFGS::search(const std::function<Point(double)>& at, double t, const Point& start, double slope,
                            std::int64_t most) const {
   constexpr double c1 = 1e-4, c2 = 0.9;
@@ -180,7 +180,7 @@ LBFGS::Found LBFGS::search(const std::function<Point(double)>& at, double t, con
   }
   if (iteration == most) bracket = {origin, now};
 
-  bool little = false;  // the last step came close to an end of the bracket
+  bool little = false;  // the last point was close to an end of the bracket
   std::size_t low = bracket.front().loss <= bracket.back().loss ? 0 : 1, high = 1 - low;
   if (bracket.size() == 1) low = 0;
   while (!done && iteration < most) {
@@ -226,7 +226,7 @@ double LBFGS::step(const std::function<Tensor()>& closure) {
   if (o.history_size() < 1) check::fail(op, "history_size is ", o.history_size(), ": it must be positive");
   if (!closure) check::fail(op, "the closure is empty: it must compute the gradients and give the loss");
   const std::int64_t most = o.max_eval() > 0 ? o.max_eval() : o.max_iter() * 5 / 4;
-  for (const auto& [name, p] : parameters_) check_trainable(op, name, p);  // one may have been unfrozen
+  for (const auto& [name, p] : parameters_) check_trainable(op, name, p);  // p may have been unfrozen
 
   const NoGrad no_grad;
   const LBFGS before(*this);

@@ -5,15 +5,15 @@
 
 namespace fit::optim {
 
-/// Throws Error in the name of `op` for a parameter that wants a gradient but is bfloat16 or no leaf. A frozen one
-/// passes: no optimiser changes it.
+/// Throws Error in the name of `op` for a trainable parameter that is bfloat16 or not a leaf. A frozen parameter
+/// passes, because no optimiser changes it.
 void check_trainable(const char* op, const std::string& name, const Tensor& parameter);
 
-/// Throws the Error in the name of `op` for parameters that are all frozen.
+/// Throws the Error in the name of `op` that all parameters are frozen.
 [[noreturn]] void fail_all_frozen(const char* op);
 
-/// The parameters, each with its name or its number behind those of `before`. Throws Error in the name of `op` for one
-/// that is not floating, can't be trained though it is not frozen, or is there already.
+/// The parameters with their names. A parameter without a name gets its number, counted on from `before`. Throws Error
+/// in the name of `op` for a parameter that is not floating, fails check_trainable(), or was given before.
 StateDict checked_parameters(const char* op, const Parameters& parameters, const StateDict& before);
 
 }  // namespace fit::optim

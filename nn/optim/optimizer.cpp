@@ -87,12 +87,12 @@ void Optimizer::set_lr(double lr) {
 
 std::optional<Shape> Optimizer::state_shape(const Tensor& parameter, int) const { return parameter.shape(); }
 
-// Whether the options and the parameter ask for states[k].
+// Whether the options and the parameter need states[k].
 bool Optimizer::needs(const Slot& slot, const StateSpec& spec, int k) const {
   return (spec.mask >> k & 1) != 0 && state_shape(slot.parameter, k).has_value();
 }
 
-// Everything that can be wrong is looked for before any parameter takes its step.
+// Checks everything before any parameter takes its step.
 void Optimizer::check_step(const Slot& slot, const StateSpec& spec) const {
   const Tensor& p = slot.parameter;
   for (int k = 0; k < StateSpec::max_states; ++k)
@@ -135,7 +135,7 @@ std::size_t Optimizer::parameter_count() const {
 
 namespace {
 
-// What stands for a state that an option asks for and no step has begun yet.
+// The placeholder for a state that an option needs before its first step.
 Tensor not_begun(const Tensor& parameter) { return zeros({0}, parameter.dtype()); }
 
 std::string option_name(const char* option, std::size_t group) {
@@ -166,7 +166,7 @@ StateDict Optimizer::state_dict() const {
 }
 
 void Optimizer::load_state_dict(const StateDict& state) {
-  // Everything is loaded into tensors of its own first, which take the places of the old ones once all is well.
+  // Loads into new tensors first. They replace the old ones after all checks.
   const std::unordered_map<std::string, Tensor> given(state.begin(), state.end());
   StateDict mine;
   std::vector<std::vector<Option>> options;

@@ -3,15 +3,15 @@
 #include "optim/fused_step.hpp"
 #include "optim/named.hpp"
 
-// What each optimiser is made of, beside its formula (core/kernels/optim.hpp): its name, the names of its averages, and
-// the one list of its options, from which checking, saving and loading follow.
+// The definition of each optimiser: its name, the names of its averages, and the list of its options. Checking, saving
+// and loading follow from the list. The formulas are in core/kernels/optim.hpp.
 namespace fit::optim {
 namespace {
 
-/// What an option may be.
+/// The range of an option.
 enum class Range { any, not_negative, below_1 };
 
-/// An option of an optimiser. Its value is a number: a switch is 0 or 1.
+/// An option of an optimiser. Its value is a number: a bool is 0 or 1.
 template <class O>
 struct Listed {
   const char* name;
@@ -54,7 +54,7 @@ struct Definition<SGDOptions> {
   static auto step(const SGDOptions& o, const kernels::StepCount& count) { return kernels::SgdStep(o, count); }
 };
 
-// Of Adam and its kin.
+// Common parts of Adam and its variants.
 template <class O>
 struct AdaptiveDefinition {
   static constexpr const char *states[] = {"exp_avg", "exp_avg_sq"}, *scalar = nullptr;
@@ -193,7 +193,7 @@ struct Definition<AdadeltaOptions> {
   }
 };
 
-// Its step is no kernel (adafactor.cpp): all that is asked of it here are its states.
+// Adafactor's step is not a kernel (see adafactor.cpp). Only states() is used here.
 template <>
 struct Definition<AdafactorOptions> {
   using O = AdafactorOptions;
@@ -272,7 +272,7 @@ GroupedOptimizer<Options>::GroupedOptimizer(const std::vector<Group<Options>>& g
 template <class Options>
 void GroupedOptimizer<Options>::add_param_group(const Group<Options>& group) {
   checked_spec(group.options);
-  options_.reserve(options_.size() + 1);  // nothing fails once the parameters are there
+  options_.reserve(options_.size() + 1);  // so that nothing fails after add()
   add(group.parameters);
   options_.push_back(group.options);
 }

@@ -57,7 +57,7 @@ StateDict ReduceLROnPlateau::state_dict() const {
 }
 
 void ReduceLROnPlateau::load_state_dict(const StateDict& state) {
-  const auto loaded = state_dict();  // tensors of its own, which the values are read into
+  const auto loaded = state_dict();  // new tensors that receive the values
   nn::load_values("load_state_dict", op, loaded, state);
   set_rates(optimizer_, loaded[0].second);
   best_ = loaded[1].second.item();

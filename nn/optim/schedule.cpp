@@ -36,7 +36,7 @@ void Schedule::step() {
     rates.push_back(lr < 0 ? 0 : lr);
   }
   for (std::size_t g = 0; g < base_.size(); ++g) optimizer_.set_lr(g, rates[g]);
-  // Only now: a constructor that throws has not made its rates the base of others.
+  // Set last, so that a constructor that throws does not set the base rates of later schedules.
   if (optimizer_.initial_lrs_.size() < base_.size()) optimizer_.initial_lrs_ = base_;
   count_step();
 }
@@ -66,7 +66,7 @@ void Schedule::set_momentum(double momentum) {
   }
 }
 
-// What step() of this and those inside may change, and gives back.
+// The values that step() of this schedule and the inner ones may change.
 Schedule::Snapshot Schedule::snapshot() const {
   Snapshot before;
   for (std::size_t g = 0; g < optimizer_.groups(); ++g) before.options.push_back(optimizer_.option_list(g));
@@ -103,10 +103,10 @@ StateDict Schedule::state_dict() const {
 }
 
 void Schedule::load_state_dict(const StateDict& state) {
-  const auto loaded = state_dict();  // tensors of its own, which the values are read into
+  const auto loaded = state_dict();  // new tensors that receive the values
   nn::load_values("load_state_dict", op_, loaded, state);
   for (std::size_t at = 1; at < loaded.size(); at += 2)
-    if (const auto position = loaded[at].second.item<std::int64_t>(); position < -1)  // -1: not begun
+    if (const auto position = loaded[at].second.item<std::int64_t>(); position < -1)  // -1: not started
       check::fail("load_state_dict", loaded[at].first, " is ", position,
                   ": it must be at least -1; nothing was loaded");
   set_rates(optimizer_, loaded[0].second);
@@ -147,7 +147,7 @@ void SequentialLR::step() {
 ChainedScheduler::ChainedScheduler(Optimizer& optimizer, List schedules)
     : Schedule("ChainedScheduler", optimizer, std::move(schedules)) {
   if (inner().empty()) check::fail("ChainedScheduler", "there are no schedules to chain");
-  count_step();  // the schedules have made theirs
+  count_step();  // the constructors of the inner schedules made their first step
 }
 
 void ChainedScheduler::step() {

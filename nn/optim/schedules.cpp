@@ -4,8 +4,8 @@
 #include "fit/schedule.hpp"
 #include "optim/fused_step.hpp"
 
-// The schedules of one formula. Where PyTorch computes a rate from the one before, so do these: then schedules can be
-// chained, and a rate that was set by hand is taken up.
+// The schedules with one formula. Like PyTorch, most compute a rate from the previous one. So schedules can be chained,
+// and a rate that was set by hand has an effect.
 namespace fit::optim {
 namespace {
 
@@ -144,7 +144,7 @@ double CosineAnnealingLR::next(std::int64_t t, double lr, double base) const {
   const auto wave = [&](std::int64_t at) {
     return 1 + std::cos(pi * static_cast<double>(at) / static_cast<double>(period_));
   };
-  if ((t - 1 - period_) % (2 * period_) == 0)  // from the lowest point, where the ratio is 0 / 0
+  if ((t - 1 - period_) % (2 * period_) == 0)  // after the lowest point, the ratio below is 0 / 0
     return lr + (base - low_) * (1 - std::cos(pi / static_cast<double>(period_))) / 2;
   return wave(t) / wave(t - 1) * (lr - low_) + low_;
 }

@@ -1,4 +1,4 @@
-// Averages that are divided among ranks.
+// Averages that are sharded among ranks.
 #include <cstring>
 
 #include "fit/dist.hpp"
@@ -18,14 +18,14 @@ char* bytes_at(const Tensor& x, std::int64_t element) {
   return static_cast<char*>(const_cast<void*>(x.raw())) + static_cast<std::size_t>(element) * size_of(x.dtype());
 }
 
-// Tensors of which each rank has the rows of dist::Rows(numel): gives every rank all of them.
+// Gathers tensors on all ranks. Each rank has the elements dist::Rows(numel) of each tensor.
 class Exchange {
  public:
   explicit Exchange(dist::World& world) : world_(world) {}
 
   void add(const Tensor& x) {
     tensors_.push_back(x);
-    piece_ += static_cast<std::size_t>(rows(x, 0).count) * size_of(x.dtype());  // rank 0 never has less than others
+    piece_ += static_cast<std::size_t>(rows(x, 0).count) * size_of(x.dtype());  // rank 0 has the largest part
     if (piece_ >= std::size_t{1} << 20) run();
   }
 

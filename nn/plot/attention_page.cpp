@@ -9,9 +9,9 @@
 #include "fit/error.hpp"
 #include "plot/colormap.hpp"
 #include "plot/encode.hpp"
+#include "plot/masked_pairs.hpp"
 #include "plot/page/assets.hpp"
 #include "plot/text.hpp"
-#include "plot/visibility.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {
@@ -27,17 +27,17 @@ struct Sheet {
   std::int64_t row_block = 1, col_block = 1;  // queries per row, keys per column
   std::vector<float> weights;                 // [heads, rows, cols]
   std::int64_t mask_heads = 0;                // 0: no pair is masked
-  std::vector<std::uint8_t> hidden;           // [mask_heads, rows, cols]
+  std::vector<std::uint8_t> masked;           // [mask_heads, rows, cols]: Masked
 };
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // The reason why each pair is masked, if any pair is.
-std::vector<std::uint8_t> hidden_pairs(const AttentionRecord& r, std::int64_t& mask_heads) {
+std::vector<std::uint8_t> reasons(const AttentionRecord& r, std::int64_t& mask_heads) {
   mask_heads = 0;
   if (!r.mask.defined() && !r.causal && r.window == 0) return {};
-  Visibility v = visibility(r.mask, r.causal, r.window, r.weights.size(1), r.weights.size(2));
-  if (std::all_of(v.why.begin(), v.why.end(), [](std::uint8_t why) { return why == visible; })) return {};
+  MaskedPairs v = masked_pairs(r.mask, r.causal, r.window, r.weights.size(1), r.weights.size(2));
+  if (std::all_of(v.why.begin(), v.why.end(), [](std::uint8_t why) { return why == attends; })) return {};
   mask_heads = v.heads;
   return std::move(v.why);
 }
@@ -49,10 +49,10 @@ Sheet sheet_of(const AttentionRecord& r, std::int64_t most) {
   s.row_block = ceil_div(Sq, most), s.col_block = ceil_div(Sk, most);
   s.rows = ceil_div(Sq, s.row_block), s.cols = ceil_div(Sk, s.col_block);
   const float* const from = r.weights.data<float>().data();
-  std::vector<std::uint8_t> pairs = hidden_pairs(r, s.mask_heads);
+  std::vector<std::uint8_t> pairs = reasons(r, s.mask_heads);
   if (s.row_block == 1 && s.col_block == 1) {
     s.weights.assign(from, from + H * Sq * Sk);
-    s.hidden = std::move(pairs);
+    s.masked = std::move(pairs);
     return s;
   }
   s.weights.resize(static_cast<std::size_t>(H * s.rows * s.cols), 0);
@@ -64,18 +64,18 @@ Sheet sheet_of(const AttentionRecord& r, std::int64_t most) {
       for (std::int64_t j = 0; j < Sk; ++j) to[j / s.col_block] += from[(h * Sq + i) * Sk + j] / in_block;
     }
   // A block is masked if all its pairs are. Its reason is that of its first pair.
-  s.hidden.resize(static_cast<std::size_t>(s.mask_heads * s.rows * s.cols));
-  for (std::int64_t block = 0; block < static_cast<std::int64_t>(s.hidden.size()); ++block) {
+  s.masked.resize(static_cast<std::size_t>(s.mask_heads * s.rows * s.cols));
+  for (std::int64_t block = 0; block < static_cast<std::int64_t>(s.masked.size()); ++block) {
     const std::int64_t h = block / (s.rows * s.cols), row = block / s.cols % s.rows, col = block % s.cols;
-    std::uint8_t why = visible;
+    std::uint8_t why = attends;
     bool all = true;
     for (std::int64_t i = row * s.row_block; all && i < std::min(Sq, (row + 1) * s.row_block); ++i)
       for (std::int64_t j = col * s.col_block; all && j < std::min(Sk, (col + 1) * s.col_block); ++j) {
         const std::uint8_t pair = pairs[static_cast<std::size_t>((h * Sq + i) * Sk + j)];
-        if (why == visible) why = pair;
-        all = pair != visible;
+        if (why == attends) why = pair;
+        all = pair != attends;
       }
-    s.hidden[static_cast<std::size_t>(block)] = all ? why : std::uint8_t{visible};
+    s.masked[static_cast<std::size_t>(block)] = all ? why : std::uint8_t{attends};
   }
   return s;
 }
@@ -134,7 +134,7 @@ class Page {
                {"block", block(encoded(s))},
                {"mask", nullptr}};
     if (s.mask_heads > 0) {
-      entry["mask"] = block(std::string(s.hidden.begin(), s.hidden.end()));
+      entry["mask"] = block(std::string(s.masked.begin(), s.masked.end()));
       entry["mask_heads"] = s.mask_heads;
     }
     for (const HeadMeasures& m : head_measures(r))

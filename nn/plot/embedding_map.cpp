@@ -51,7 +51,7 @@ class Names {
     for (const Point p : points) take({p.x - radius, p.y - radius, p.x + radius, p.y + radius});
   }
 
-  // False if there is no room.
+  // Returns false if every position overlaps something.
   bool write(Drawing& drawing, Point p, const std::string& name) {
     const double w = text_width(name, tick_size), up = 0.75 * tick_size, gap = radius_ + 2;
     const auto at = [&](double left, double line) { return Area{left, line - up, left + w, line + 0.22 * tick_size}; };

@@ -7,7 +7,7 @@
 
 namespace fit::plot {
 
-// zlib's format (RFC 1950): what a browser's DecompressionStream calls "deflate".
+// Compresses in zlib's format (RFC 1950), which a browser's DecompressionStream calls "deflate".
 std::string deflated(const std::string& bytes);
 
 std::string base64(const std::string& bytes);

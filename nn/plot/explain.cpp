@@ -4,15 +4,16 @@
 #include <map>
 #include <sstream>
 
+#include "attention/attend.hpp"
 #include "fit/ops.hpp"
-#include "plot/visibility.hpp"
+#include "plot/masked_pairs.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
 namespace {
 
-using plot::Hidden;
-using plot::Visibility;
+using plot::Masked;
+using plot::MaskedPairs;
 
 constexpr const char* op = "explain";
 constexpr std::int64_t most_cells = 40, most_cases = 4;
@@ -46,7 +47,7 @@ std::string subject(const char* one, const char* many, const std::vector<std::in
 }
 
 // Draws the pairs as rows of characters. Large masks are drawn in blocks; "+" is a partly masked block.
-void draw(std::ostream& out, const Visibility& v) {
+void draw(std::ostream& out, const MaskedPairs& v) {
   const std::int64_t by = std::max<std::int64_t>(1, (std::max(v.rows, v.cols) + most_cells - 1) / most_cells);
   static const char signs[] = {'#', '.', '-', 'x', '<'};
   const auto width = static_cast<int>(std::to_string(v.rows - 1).size());
@@ -58,12 +59,12 @@ void draw(std::ostream& out, const Visibility& v) {
       char sign = signs[v.at(0, q, k)];
       for (std::int64_t i = q; i < std::min(v.rows, q + by); ++i)
         for (std::int64_t j = k; j < std::min(v.cols, k + by); ++j)
-          if ((v.at(0, i, j) == plot::visible) != (sign == '#')) sign = '+';
+          if ((v.at(0, i, j) == plot::attends) != (sign == '#')) sign = '+';
       out << sign << (k + by < v.cols ? " " : "");
     }
     out << '\n';
   }
-  const auto has = [&](Hidden why) { return std::find(v.why.begin(), v.why.end(), why) != v.why.end(); };
+  const auto has = [&](Masked why) { return std::find(v.why.begin(), v.why.end(), why) != v.why.end(); };
   out << "  queries go down, keys go right"
       << (by > 1 ? ", " + std::to_string(by) + " at a time (+ some are seen)" : "") << ": # seen";
   if (has(plot::future)) out << ", . comes later";
@@ -74,13 +75,13 @@ void draw(std::ostream& out, const Visibility& v) {
 }
 
 // Sentences about one case. A sentence about a likely mistake begins with "!".
-void describe(std::ostream& out, const Visibility& v, bool has_mask) {
+void describe(std::ostream& out, const MaskedPairs& v, bool has_mask) {
   std::vector<std::int64_t> blind, padding;
   std::int64_t least = v.cols, most = 0;
-  std::map<Hidden, std::int64_t> keeps_off;  // why the keys of fully masked queries are masked
+  std::map<Masked, std::int64_t> keeps_off;  // why the keys of fully masked queries are masked
   for (std::int64_t q = 0; q < v.rows; ++q) {
     std::int64_t seen = 0;
-    for (std::int64_t k = 0; k < v.cols; ++k) seen += v.at(0, q, k) == plot::visible;
+    for (std::int64_t k = 0; k < v.cols; ++k) seen += v.at(0, q, k) == plot::attends;
     if (seen == 0) {
       blind.push_back(q);
       for (std::int64_t k = 0; k < v.cols; ++k) ++keeps_off[v.at(0, q, k)];
@@ -91,7 +92,7 @@ void describe(std::ostream& out, const Visibility& v, bool has_mask) {
   }
   for (std::int64_t k = 0; k < v.cols; ++k) {
     bool shown = false;
-    for (std::int64_t q = 0; q < v.rows; ++q) shown = shown || v.at(0, q, k) == plot::visible;
+    for (std::int64_t q = 0; q < v.rows; ++q) shown = shown || v.at(0, q, k) == plot::attends;
     if (!shown) padding.push_back(k);
   }
   const auto all = static_cast<std::int64_t>(blind.size()) == v.rows;
@@ -175,11 +176,7 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
 
   Tensor mask;  // boolean [B|1, H|1, 1|Sq, Sk]
   if (options.mask().defined()) {
-    const Shape& s = options.mask().shape();
-    Shape four;
-    if (s.rank() == 2) four = {1, 1, s[0], s[1]};
-    if (s.rank() == 3) four = {s[0], 1, s[1], s[2]};
-    if (s.rank() == 4) four = s;
+    const Shape &s = options.mask().shape(), four = detail::mask_axes(s);
     if (four.rank() != 4 || four[0] == 0 || four[1] == 0 || (four[2] != 1 && four[2] != queries) || four[3] != keys)
       check::fail(op, "the mask is ", s, " for ", queries, " queries and ", keys,
                   " keys: it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
@@ -193,12 +190,12 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
 
   // Sequences and heads with equal masks form one case.
   const std::int64_t B = mask.defined() ? mask.size(0) : 1, H = mask.defined() ? mask.size(1) : 1;
-  std::vector<std::pair<Visibility, std::vector<std::int64_t>>> cases;
+  std::vector<std::pair<MaskedPairs, std::vector<std::int64_t>>> cases;
   std::map<std::vector<std::uint8_t>, std::size_t> known;
   for (std::int64_t i = 0; i < B * H; ++i) {
     const Tensor one =
         mask.defined() ? reshape(Tensor(mask[{i / H, range(i % H, i % H + 1)}]), {1, mask.size(2), keys}) : mask;
-    Visibility v = plot::visibility(one, options.causal(), options.window(), queries, keys);
+    MaskedPairs v = plot::masked_pairs(one, options.causal(), options.window(), queries, keys);
     const auto [at, is_new] = known.emplace(v.why, cases.size());
     if (is_new) cases.emplace_back(std::move(v), std::vector<std::int64_t>());
     cases[at->second].second.push_back(i);

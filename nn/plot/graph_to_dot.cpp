@@ -37,7 +37,7 @@ std::string joined(const Layers& parts, std::size_t count) {
 }
 bool is_number(const std::string& s) { return !s.empty() && s.find_first_not_of("0123456789") == std::string::npos; }
 
-// The layers that two operations share. After a list's index the remaining names are kept.
+// The common layers of two operations. After a list's index the remaining names are kept.
 Layers between(const Layers& before, const Layers& after) {
   std::size_t n = 0;
   while (n < before.size() && n < after.size() && before[n] == after[n]) ++n;

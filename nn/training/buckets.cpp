@@ -29,19 +29,19 @@ double number_at(const Tensor& x, std::int64_t i) {
 
 DataParallel::Buckets::Buckets(World& world, const DataParallelOptions& options, StateDict parameters)
     : world_(world), options_(options), parameters_(std::move(parameters)), arrived_(parameters_.size()) {
-  std::vector<std::size_t> order;  // about the one in which backward() reaches them
+  std::vector<std::size_t> order;  // approximately the order in which backward() completes them
   for (std::size_t k = parameters_.size(); k-- > 0;) order.push_back(k);
   build(order);
 }
 
-// What is still on its way, because an exception was thrown, writes into memory that must then stay. Where there is no
-// memory to hold it, std::terminate() is right.
+// After an exception, unfinished transfers still write into their buffers, so these must stay alive. If that fails for
+// lack of memory, std::terminate() is right.
 DataParallel::Buckets::~Buckets() {
   for (Bucket& b : buckets_)
     if (b.transfer) new Bucket(std::move(b));  // NOLINT(bugprone-unhandled-exception-at-new)
 }
 
-// Buckets of one type each, of at most bucket_bytes unless a parameter alone is larger.
+// Fills buckets of one type each, with at most bucket_bytes, unless a single parameter is larger.
 void DataParallel::Buckets::build(const std::vector<std::size_t>& order) {
   buckets_.clear();
   places_.assign(parameters_.size(), {});
@@ -69,13 +69,13 @@ void DataParallel::Buckets::build(const std::vector<std::size_t>& order) {
 
 void DataParallel::Buckets::learn_order() {
   for (std::size_t k = parameters_.size(); k-- > 0;)
-    if (std::find(order_.begin(), order_.end(), k) == order_.end()) order_.push_back(k);  // never used: they come last
+    if (std::find(order_.begin(), order_.end(), k) == order_.end()) order_.push_back(k);  // unused parameters come last
   world_.broadcast(order_.data(), order_.size() * sizeof order_[0]);
   build(order_);
   learned_ = true;
 }
 
-// Copies a gradient, or zeros, to its place.
+// Copies a gradient, or zeros, into its bucket.
 void DataParallel::Buckets::fill(const Place& place) {
   Bucket& b = buckets_[place.bucket];
   const Member& m = b.members[place.member];
@@ -109,7 +109,7 @@ void DataParallel::Buckets::ready(std::size_t k) {
   if (options_.overlap() == Overlap::yes) send(false), poll();
 }
 
-// Sends off, in their order, the buckets that are full.
+// Sends full buckets, in order.
 void DataParallel::Buckets::send(bool all) {
   for (; sent_ < buckets_.size() && (all || buckets_[sent_].missing == 0); ++sent_) {
     Bucket& b = buckets_[sent_];
@@ -120,7 +120,7 @@ void DataParallel::Buckets::send(bool all) {
   }
 }
 
-// This rank's piece: what came from the ranks, added in their order.
+// Adds the received pieces of all ranks, in the order of ranks, to this rank's piece of the sum.
 void DataParallel::Buckets::add_up(Bucket& b) {
   dispatch_compute_floating(b.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -168,7 +168,7 @@ void DataParallel::Buckets::hand_out(Bucket& b) {
     put_back(b, b.members[i], number_at(b.flat, b.flags + static_cast<std::int64_t>(i)));
 }
 
-// `count`: how many ranks had a gradient.
+// `count` is the number of ranks with a gradient.
 void DataParallel::Buckets::put_back(const Bucket& b, const Member& m, double count) {
   auto& [name, p] = parameters_[m.parameter];
   if (count == 0) return;

@@ -7,17 +7,17 @@
 
 namespace fit::dist {
 
-/// The gradients of one step on their way. A bucket goes through phases: it fills; its pieces travel to the ranks that
-/// add them; the sums travel to all.
+/// The exchange of one step's gradients. A bucket has three phases: it is filled, its pieces go to the ranks that add
+/// them, and the sums go to all ranks.
 class DataParallel::Buckets {
  public:
   Buckets(World& world, const DataParallelOptions& options, StateDict parameters);
   ~Buckets();
-  /// The gradient of parameter k is complete.
+  /// Reports that the gradient of parameter k is complete.
   void ready(std::size_t k);
-  /// Moves on what is on its way.
+  /// Makes progress with the transfers.
   void poll();
-  /// Sends the rest, waits for all, and puts the sums where the gradients are.
+  /// Sends the remaining buckets, waits for all transfers, and copies the sums into the gradients.
   void finish();
   const Traffic& traffic() const { return traffic_; }
 
@@ -29,7 +29,7 @@ class DataParallel::Buckets {
   struct Bucket {
     DType dtype = float32;
     std::vector<Member> members;
-    std::int64_t flags = 0;  // where the members' flags lie: 1 for each that has a gradient
+    std::int64_t flags = 0;  // the position of the members' flags: 1 for a member with a gradient
     std::int64_t piece = 0;  // elements of a rank's piece
     std::size_t missing = 0;
     Tensor flat, received;
@@ -53,9 +53,9 @@ class DataParallel::Buckets {
   std::vector<Bucket> buckets_;
   std::vector<Place> places_;       // of each parameter
   std::vector<bool> arrived_;       // of this step
-  std::vector<std::size_t> order_;  // in which they arrived, until it has been learned
+  std::vector<std::size_t> order_;  // the order of arrival in the first step
   bool learned_ = false;
-  std::size_t sent_ = 0, added_ = 0;  // buckets that have passed these stations: in their order, the same on all ranks
+  std::size_t sent_ = 0, added_ = 0;  // the numbers of sent and added buckets; the order is the same on all ranks
   Traffic traffic_;
 };
 

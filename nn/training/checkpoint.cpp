@@ -28,7 +28,7 @@ struct File {
   CheckpointInfo info;
   StateDict tensors;
 
-  /// Those of one part, without its name.
+  /// The tensors of one part, without the prefix of the part.
   StateDict of(const std::string& part) const {
     StateDict state;
     const std::string prefix = part + '.';
@@ -42,7 +42,7 @@ struct File {
   throw FileError(std::string("[") + op + "] " + path + ": " + what);
 }
 
-// Of all tensors and strings but itself, in the order of their names.
+// The CRC-32 of all tensors and strings except the checksum itself, in the order of names.
 std::string checksum(const StateDict& tensors, std::map<std::string, std::string> strings) {
   strings.erase(checksum_key);
   uLong sum = crc32_z(0, nullptr, 0);
@@ -52,7 +52,7 @@ std::string checksum(const StateDict& tensors, std::map<std::string, std::string
   const auto add_text = [&](const std::string& text) { add(text.c_str(), text.size() + 1); };
   for (const auto& [key, value] : strings) add_text(key), add_text(value);
   for (const auto& [name, x] : std::map<std::string, Tensor>(tensors.begin(), tensors.end())) {
-    if (!x.defined()) continue;  // whoever writes it says so
+    if (!x.defined()) continue;  // writing the tensor throws an Error
     add_text(name), add_text(name_of(x.dtype())), add_text(x.shape().str());
     add(x.raw(), static_cast<std::size_t>(x.numel() * size_of(x.dtype())));
   }
@@ -88,7 +88,7 @@ File read(const std::string& path) {
   return file;
 }
 
-// Says which tensor a file does not give back as it was saved: "the part 'model' can't be loaded: …". Empty: none.
+// Names the first tensor that is not read back as it was saved: "the part 'model' can't be loaded: …"; empty if none.
 std::string lost_part(const std::string& written, const StateDict& saved) {
   const std::unordered_map<std::string, Tensor> given(saved.begin(), saved.end());
   for (const io::Stored& x : io::open_tensors(written)) {
@@ -111,7 +111,7 @@ std::string lost_part(const std::string& written, const StateDict& saved) {
   return {};
 }
 
-// Rank 0 reads, and tells the others what it has found.
+// Rank 0 reads the file and sends it to the other ranks.
 File read_for_all(const std::string& path) {
   dist::World& world = dist::world();
   if (world.size() == 1) return read(path);
@@ -220,11 +220,11 @@ void Checkpoint::load(const std::string& path) {
     if (std::none_of(parts_.begin(), parts_.end(), [&](const Part& p) { return p.name == part; }))
       wrong += "\n  unexpected: " + name + ' ' + tensor.shape().str() + ", of a part that isn't there";
   }
-  // Every part is tried, so that all that is wrong is told at once: asked where it can be asked, else loaded. What was
-  // loaded is put back if another doesn't fit.
+  // Tries every part, so that one Error lists everything: calls its check, or else loads it. If any part does not fit,
+  // restores the loaded parts.
   std::vector<std::pair<const Part*, StateDict>> loaded;
   const auto load = [&](const Part& p) {
-    loaded.emplace_back(&p, copy_of(p.save()));  // before: a load that fails half-way is undone, too
+    loaded.emplace_back(&p, copy_of(p.save()));  // first, so that a load that fails half-way is undone, too
     p.load(file.of(p.name));
   };
   try {
@@ -242,7 +242,7 @@ void Checkpoint::load(const std::string& path) {
   } catch (...) {
     for (const auto& [part, before] : loaded) try {
         part->load(before);
-      } catch (...) {  // no memory for that either: the others are still put back
+      } catch (...) {  // out of memory: still restore the other parts
       }
     throw;
   }

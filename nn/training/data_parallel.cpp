@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* op = "DataParallel";
 
-// The parameters whose gradients are summed already.
+// The parameters of all living DataParallel objects.
 std::unordered_set<const void*> taken;
 
 StateDict listed(const nn::Layer& model) {
@@ -25,7 +25,7 @@ StateDict listed(const nn::Layer& model) {
 
 }  // namespace
 
-// Moves on what is on its way, between the nodes of backward().
+// Makes progress with the transfers between the nodes of backward().
 struct DataParallel::Polling final : Observer {
   explicit Polling(Buckets& b) : buckets(b) {}
   void node_left(const NodeEvent& e) override {

@@ -8,7 +8,7 @@ namespace {
 volatile std::sig_atomic_t interrupt_noted = 0;
 constexpr int watched[] = {SIGINT, SIGTERM};
 
-// nohup, and a shell for what runs in the background, have a signal ignored: then it stays ignored.
+// nohup ignores a signal, and so does a shell for background jobs. An ignored signal stays ignored.
 bool ignored(int signal) {
   struct sigaction now {};
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;

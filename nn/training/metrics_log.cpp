@@ -12,7 +12,7 @@
 namespace fit {
 namespace {
 
-// Null stands for what is not finite; a whole number has no point.
+// Writes null for numbers that are not finite, and integers without a decimal point.
 std::string line_of(const MetricsLog::Row& row) {
   io::Json line{nlohmann::json(row)};
   for (const auto& [name, value] : row)
@@ -20,7 +20,7 @@ std::string line_of(const MetricsLog::Row& row) {
   return line.dump() + '\n';
 }
 
-// The rows up to a step. Lines that are no rows (the last one of a program that was killed) are left out.
+// The rows up to a step. Skips lines that are not rows, such as the last line of a killed program.
 std::vector<MetricsLog::Row> rows_to(std::int64_t last_step, const std::string& path) {
   std::vector<MetricsLog::Row> rows;
   std::ifstream in(path);
@@ -42,7 +42,7 @@ MetricsLog::MetricsLog(const std::string& path, std::int64_t keep_to) : path_(pa
   if (keep_to >= 0) rows_ = rows_to(keep_to, path);
   std::string old;
   for (const Row& row : rows_) old += line_of(row);
-  io::AtomicFile kept("MetricsLog", path);  // a program that is killed here must not take the old lines along
+  io::AtomicFile kept("MetricsLog", path);  // a program that is killed here must not lose the old lines
   kept.write(old.data(), old.size());
   kept.commit();
   file_ = std::make_shared<std::ofstream>(path, std::ios::app);

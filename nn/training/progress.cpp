@@ -28,7 +28,7 @@ std::string duration(double seconds) {
   return text;
 }
 
-constexpr int bar_width = 20, line_width = 79;  // of a terminal's 80: a line that is broken can't be drawn again
+constexpr int bar_width = 20, line_width = 79;  // a terminal has 80 columns; a wrapped line can't be redrawn
 
 }  // namespace
 

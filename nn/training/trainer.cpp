@@ -20,7 +20,7 @@ using End = TrainerResult::End;
 
 namespace {
 
-// The page measures the rate of the moment; that of the metrics is the mean since the beginning.
+// The page computes the current rate from tokens. The rate in the metrics is the mean since the start.
 MetricsLog::Row for_page(MetricsLog::Row row, std::int64_t tokens) {
   row.erase("rate");
   row["tokens"] = static_cast<double>(tokens);
@@ -98,7 +98,7 @@ TrainerResult Trainer::run() {
     save_after_error(bar);
     throw;
   } catch (...) {
-    if (!parallel_) save_after_error(bar);  // all would have to save
+    if (!parallel_) save_after_error(bar);  // saving needs all ranks
     throw;
   }
   save_last();
@@ -112,9 +112,9 @@ TrainerResult Trainer::run() {
 void Trainer::train(ProgressBar& bar, TrainerResult& result) {
   const std::int64_t before = checkpoint_.step;
   double loss = 0;
-  std::int64_t batches = 0, tokens = 0;  // of the step that runs
-  std::int64_t tokens_since = 0;         // the last row of the metrics
-  while (batches > 0 || !over())         // a step that has begun is finished, also where the epoch ends
+  std::int64_t batches = 0, tokens = 0;  // of the current step
+  std::int64_t tokens_since = 0;         // since the last row of the metrics
+  while (batches > 0 || !over())         // a started step is completed, also across epochs
     for (const Batch& batch : loader_) {
       if (batches == 0) optimizer_.zero_grad(), row_.clear();
       loss += backward(batch, batches);
@@ -143,7 +143,7 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
     }
 }
 
-// A new training, or the old one as it was saved.
+// Starts a new training, or resumes the saved one.
 void Trainer::begin() {
   if (options_.patience() > 0 && !validate_)
     check::fail("Trainer", "patience is ", options_.patience(),
@@ -170,7 +170,7 @@ void Trainer::begin() {
   model_.train();
 }
 
-// The loss of the last step before this run; NaN where the metrics don't have it.
+// The loss of the last step before this run; NaN if the metrics don't have it.
 double Trainer::loss_before() const {
   double loss = std::numeric_limits<double>::quiet_NaN();
   for (const MetricsLog::Row& row : metrics_.rows()) {
@@ -178,7 +178,7 @@ double Trainer::loss_before() const {
     if (step != row.end() && value != row.end() && step->second == static_cast<double>(checkpoint_.step))
       loss = value->second;
   }
-  dist::broadcast(loss, world_);  // rank 0 alone has the metrics
+  dist::broadcast(loss, world_);  // only rank 0 has the metrics
   return loss;
 }
 
@@ -191,7 +191,7 @@ Tensor Trainer::loss_of(const Batch& batch) const {
   return loss;
 }
 
-// The loss of one batch, as it counts for the step; leaves its gradients. `done` of the step's batches came before.
+// Adds the gradients of one batch. Returns its part of the step's loss. `done` is the number of earlier batches.
 double Trainer::backward(const Batch& batch, std::int64_t done) {
   if (parallel_) parallel_->rows(loader_.rows().of);
   const Tensor loss = loss_of(batch) / static_cast<double>(options_.accumulate());
@@ -210,7 +210,7 @@ void Trainer::step(double loss) {
                      ", whose loss is ", loss, ": the model is as the step before has left it");
   row_["loss"] = loss;
   row_["lr"] = optimizer_.lr();
-  // Without clipping it is needed only where it is told.
+  // Without clipping, the norm is computed only for logged steps.
   const std::int64_t next = checkpoint_.step + 1;
   if (options_.clip_norm() > 0 || next % options_.log_every() == 0 || next == options_.steps()) {
     const double most = options_.clip_norm() > 0 ? options_.clip_norm() : std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-// What the Trainer finds in its folder and leaves there, and what it tells of a training that goes wrong.
+// The Trainer's files, and its error messages.
 #include <cmath>
 #include <filesystem>
 
@@ -19,7 +19,7 @@ namespace {
 constexpr const char *last_name = "last.safetensors", *previous_name = "previous.safetensors",
                      *earlier_name = "earlier.safetensors";
 
-// A second name for a file, in the place of what had it; a copy, where the disk knows no second names.
+// Makes `to` a hard link to `from`, or a copy if the disk has no hard links. Replaces an old `to`.
 void link_file(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::remove(to, error);
@@ -28,7 +28,7 @@ void link_file(const std::string& from, const std::string& to) {
   if (error) throw FileError("[Trainer] " + from + " can't be kept as " + to + ": " + error.message());
 }
 
-// Of the first axis, the first row that holds what `wrong` finds; -1 if none does.
+// The first row (along the first axis) with an element for which `wrong` is true, or -1.
 template <class F>
 std::int64_t first_row(const Tensor& x, const F& wrong) {
   if (x.rank() == 0 || x.numel() == 0) return -1;
@@ -44,7 +44,7 @@ std::int64_t Trainer::restore() {
   const std::string last = path(last_name);
   if (!restored_ && options_.resume() && !options_.out().empty()) {
     double there = fs::exists(last);
-    dist::broadcast(there, world_);  // others need not see rank 0's disk
+    dist::broadcast(there, world_);  // other ranks may have no access to rank 0's disk
     if (there != 0) try {
         checkpoint_.load(last);
         last_is_ours_ = true;
@@ -59,13 +59,13 @@ std::int64_t Trainer::restore() {
   return checkpoint_.step;
 }
 
-// A training that is longer than this one will be is not overwritten.
+// Throws Error if the folder holds a longer training than this one.
 void Trainer::check_folder() {
   if (options_.out().empty() || last_is_ours_) return;
   double there = 0;
   if (writes() && fs::exists(path(last_name))) try {
       there = static_cast<double>(checkpoint_info(path(last_name)).step);
-    } catch (const FileError&) {  // it is none, or damaged
+    } catch (const FileError&) {  // not a checkpoint, or damaged
     }
   dist::broadcast(there, world_);
   if (there > static_cast<double>(options_.steps()))
@@ -106,8 +106,8 @@ void Trainer::note_place() {
   place_ = {loader_.state_dict(), g.seed(), g.calls(), true};
 }
 
-// What the step that failed has taken of the loader's batches and of the random numbers, it takes again when the
-// training goes on.
+// Resets the loader and the generator to the last complete step first. So the resumed training repeats the failed step
+// with the same batches and random numbers.
 void Trainer::save_after_error(ProgressBar& bar) noexcept try {
   if (options_.out().empty() || !place_.whole || checkpoint_.step == 0 || saved_step_ == checkpoint_.step) return;
   loader_.load_state_dict(place_.loader);
@@ -115,7 +115,7 @@ void Trainer::save_after_error(ProgressBar& bar) noexcept try {
   save_last();
   bar.print("An error ended it in step " + std::to_string(checkpoint_.step + 1) + "; the state after step " +
             std::to_string(checkpoint_.step) + " is saved in " + path(last_name));
-} catch (...) {  // the error that ended the training is the one to be told
+} catch (...) {  // run() rethrows the first error
 }
 
 void Trainer::tell_without_gradient(ProgressBar& bar, TrainerResult& result) const {
@@ -131,7 +131,7 @@ void Trainer::tell_without_gradient(ProgressBar& bar, TrainerResult& result) con
   if (count > 0) bar.print("Without a gradient in the first step, as the loss does not depend on them: " + list);
 }
 
-// Why a batch's loss may be what it is.
+// A likely reason for a loss that is not finite.
 std::string Trainer::cause_in(const Batch& batch) const {
   const NoGrad no_grad;
   const std::int64_t first = parallel_ ? loader_.rows().first : 0;

@@ -1,4 +1,4 @@
-// What the Trainer does among several ranks.
+// The Trainer with several ranks.
 #include <limits>
 #include <optional>
 
@@ -22,7 +22,7 @@ Trainer& Trainer::validation(data::DataLoader& loader, std::int64_t every) {
   return validation([this, &loader] { return validation_loss(loader); }, every);
 }
 
-// Rank 0's values for all; what else the training depends on must agree.
+// Sends the values of rank 0 to all ranks. Checks that all other parts agree.
 void Trainer::begin_ranks() {
   if (world_.size() == 1 || parallel_) return;
   parallel_ = std::make_unique<dist::DataParallel>(model_, options_.parallel(), world_);
@@ -38,7 +38,7 @@ void Trainer::begin_ranks() {
   if (validation_loader_) validation_loader_->divide(world_.rank(), world_.size());
 }
 
-// What this rank's part of a batch counts.
+// The weight of this rank's part of a batch.
 double Trainer::weight_of(const Batch& batch, const data::DataLoader& loader) const {
   const dist::Rows rows = loader.rows();
   if (rows.count == 0 || !weight_) return static_cast<double>(rows.count);
@@ -51,7 +51,8 @@ double Trainer::backward_ranks(const Tensor& loss, const Batch& batch, std::int6
   return weight_ ? parallel_->backward(loss, weight_of(batch, loader_)) : parallel_->backward(loss);
 }
 
-// At the end of a step: all tokens, whether anybody was interrupted, and whether rank 0 finds it time to save.
+// At the end of a step, the ranks agree on the number of tokens, on interruption of any rank, and on saving (rank 0
+// decides).
 void Trainer::agree(std::int64_t& tokens) {
   late_ = writes() && late();
   if (!parallel_) return;

@@ -13,7 +13,7 @@ LoadReport report(const Layer& layer, const std::vector<io::Stored>& theirs, con
   return {std::move(m.missing), std::move(m.unexpected), std::move(m.misfitting)};
 }
 
-// A map names weights. It has no names for what a weight is computed from.
+// A map names weights. It has no names for the tensors from which a weight is computed.
 void expect_plain(const Layer& layer) {
   for (const auto& [name, p] : layer.named_layers<detail::Parametrized>())
     check::fail("save_weights", name, p->parametrization ? " is parametrised" : " is int8",

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <memory>
 
+#include "attention/attend.hpp"
 #include "bench.hpp"
 #include "fit/fit.hpp"
-#include "ops/attention.hpp"
 
 namespace fit::bench {
 namespace {
@@ -74,10 +74,10 @@ Workload self_attention() {
             const Tensor g = randn({1, T, C});
             const Tensor y = layer.forward(x);
             const nn::MultiHeadAttention& m = exact->multihead_attn;
-            const Tensor q = m.w_q(z), k = m.w_k(z), v = m.w_v(z);
-            auto call = detail::joined_heads("bench", q, k, v, H);
-            const auto terms = detail::apply_options("bench", call, float64, {});
-            const Tensor w = m.w_o(detail::composed_attention(call, {q, k, v}, terms).output);
+            Heads q = heads_last(m.w_q(z), H), k = heads_last(m.w_k(z)), v = heads_last(m.w_v(z));
+            auto call = detail::check_operands("bench", q, k, v, nullptr);
+            const AttentionMasks masks = detail::check_options("bench", call, float64, {});
+            const Tensor w = m.w_o(detail::decomposed_attention(q, k, v, call, masks).output);
             expect_close("self-attention", y.detach(), w.detach(), 1e-4);
             y.backward(g);
             w.backward(g.to(float64));

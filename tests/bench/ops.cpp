@@ -4,10 +4,10 @@
 #include <cmath>
 #include <memory>
 
+#include "attention/attend.hpp"
 #include "bench.hpp"
 #include "fit/attention.hpp"
 #include "fit/nn/norm.hpp"
-#include "ops/attention.hpp"
 
 namespace fit::bench {
 namespace {
@@ -78,9 +78,10 @@ Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_
             const Tensor g = random(1, 1);
             const double tolerance = dtype == bfloat16 ? 0.02 : 1e-4;
             const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], options);
-            auto call = detail::separate_heads("bench", exact[0], exact[1], exact[2]);
-            const auto terms = detail::apply_options("bench", call, exact[0].dtype(), options);
-            const Tensor z = detail::composed_attention(call, exact, terms).output;
+            Heads eq = heads_first(exact[0]), ek = heads_first(exact[1]), ev = heads_first(exact[2]);
+            auto call = detail::check_operands("bench", eq, ek, ev, nullptr);
+            const AttentionMasks masks = detail::check_options("bench", call, exact[0].dtype(), options);
+            const Tensor z = detail::decomposed_attention(eq, ek, ev, call, masks).output;
             expect_close("attention", y.detach(), z.detach(), tolerance);
             if (!backward) return;
             y.backward(g);

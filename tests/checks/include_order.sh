@@ -2,7 +2,8 @@
 # include_order.sh DIR: in the tree DIR, each folder of core/ and nn/ includes only itself and what stands before it in
 # this list. One file includes xtensor's headers, and one Catch2's: they lie elsewhere in newer versions.
 set -euo pipefail
-order=(base threads kernels/simd matmul kernels tensor graph ops backward io  # core/
+shopt -s extglob
+order=(base threads kernels/simd matmul kernels attention/kernel tensor graph ops attention backward io  # core/
   common dist layers loss models weights optim data plot metrics training all)  # nn/
 declare -A rank folder=()  # the folder that a public header belongs to
 belongs() { for header in "${@:2}"; do folder[$header]=$1; done; }
@@ -10,7 +11,8 @@ belongs base error version bfloat16 shape memory option detail/option
 belongs threads parallel detail/thread_state
 belongs tensor tensor state_dict lookup detail/tensor_impl
 belongs graph graph autocast hooks observer
-belongs ops ops attention recurrent int8 random xtensor
+belongs ops ops recurrent int8 random xtensor
+belongs attention attention
 belongs backward gradcheck functional activation_checkpoint
 belongs io npy npz safetensors
 belongs dist dist mpi
@@ -34,6 +36,8 @@ folder_of() {
   case $1 in
     *fit/*) echo "${folder[${header%.hpp}]:-unknown}" ;;
     kernels/simd/*) echo kernels/simd ;;
+    attention/@(visibility|reference|kernel|tasks|rows|tiles).*) echo attention/kernel ;;  # they know no tensor
+    ops/@(attention_masks|masked_products).*) echo attention ;;  # operations beside attention
     *) echo "${1%%/*}" ;;
   esac
 }

@@ -151,7 +151,7 @@ void check_hard(const Problem& p) {
   };
   const Tensor plain = reference(p, false).weights;
   Results tiles;
-  for (const Form form : {Form::heads_first, Form::heads_last, Form::composed}) {
+  for (const Form form : {Form::heads_first, Form::heads_last, Form::decomposed}) {
     INFO("form " << static_cast<int>(form));
     const Results with = run(p, form, true), without = run(p, form, false);
     CHECK(same_bits(with.output, without.output));
@@ -234,7 +234,7 @@ TEST_CASE("values near the largest number are averaged", "[attention]") {
 TEST_CASE("a visible NaN shows where its weight is dropped, with a mask or without", "[attention]") {
   for (const bool mask : {false, true})
     for (const int where : {0, 1, 2, 3})
-      for (const Form form : {Form::heads_first, Form::heads_last, Form::composed, Form::packed})
+      for (const Form form : {Form::heads_first, Form::heads_last, Form::decomposed, Form::packed})
         for (unsigned seed = 0; seed < 30; ++seed) {
           INFO("mask " << mask << " operand " << where << " form " << static_cast<int>(form) << " seed " << seed);
           Problem p({1, 1, 2, 2, 3, 3}, float32, seed);

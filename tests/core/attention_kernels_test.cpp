@@ -1,5 +1,5 @@
+#include "attention/kernel.hpp"
 #include "fit/memory.hpp"
-#include "kernels/attention.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
@@ -13,7 +13,7 @@ namespace {
 constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
 
 template <class T>
-using W = kernels::SumOf<T>;
+using W = AccT<T>;
 
 // The spacing of numbers at 1.
 template <class T>

@@ -1,7 +1,6 @@
 #include "fit/attention.hpp"
 
-#include "kernels/masked_products.hpp"
-#include "ops/attention.hpp"
+#include "ops/masked_products.hpp"
 #include "support/attention_problem.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -294,7 +293,7 @@ TEST_CASE("a score that overflows behind the mask stays hidden") {
 TEST_CASE("a gradient that overflows behind the mask stays hidden") {
   for (const bool by_mask : {false, true})
     for (const double dropout : {0.0, 0.4})
-      for (const Form form : {Form::heads_first, Form::heads_last, Form::composed, Form::packed}) {
+      for (const Form form : {Form::heads_first, Form::heads_last, Form::decomposed, Form::packed}) {
         INFO("mask " << by_mask << " dropout " << dropout << " form " << static_cast<int>(form));
         Problem p({1, 2, 9, 9, 3, 3}, float64);
         p.options.dropout(dropout).causal(!by_mask);
@@ -313,7 +312,7 @@ TEST_CASE("a gradient that overflows behind the mask stays hidden") {
 }
 
 TEST_CASE("a NaN that is visible takes its whole row of weights") {
-  for (const Form form : {Form::heads_first, Form::heads_last, Form::composed})
+  for (const Form form : {Form::heads_first, Form::heads_last, Form::decomposed})
     for (const std::int64_t queries : {3, 40})
       for (const std::int64_t keys : {2, 5, 70})
         for (const DType dtype : {float32, float64}) {
@@ -334,21 +333,33 @@ TEST_CASE("pair by pair, the products over visible pairs are matrix products") {
   const std::vector<bool> seen{true, false, true, true, false, false, false, false, true, true, false, true};
   const Tensor visible = tensor(seen, {Q, K});
   const Tensor s = random_tensor({Q, K}, domain::real, random) * visible.to(float64);
-  const auto panel = [](const Tensor& t) {
-    return kernels::MatrixView<const double>{t.data<double>().data(), t.size(1)};
+  const auto of_scores = [](auto* data, std::int64_t row) {
+    return kernels::ProductView<std::remove_pointer_t<decltype(data)>>{data, row, 1, 0};
   };
-  const kernels::VisiblePairs pairs{Q, K, D, {visible.data<bool>().data(), K}};
+  const auto of_queries = [](auto* data, std::int64_t row) {
+    return kernels::ProductView<std::remove_pointer_t<decltype(data)>>{data, row, 0, 1};
+  };
+  const auto of_keys = [](auto* data, std::int64_t row) {
+    return kernels::ProductView<std::remove_pointer_t<decltype(data)>>{data, 0, row, 1};
+  };
+  const auto read = [](const Tensor& t, const auto& as) { return as(t.data<double>().data(), t.size(1)); };
+  kernels::Visibility pairs;
+  pairs.Sq = Q, pairs.Sk = K, pairs.mask = {visible.data<bool>().data(), 0, 0, K};
   const Tensor x5 = slice(x, 1, 0, D), y5 = slice(y, 1, 0, D);
   const auto expect = [&](const Shape& shape, const Tensor& expected, const auto& kernel) {
-    Tensor out = full(shape, 9, float64);
-    kernel(kernels::MatrixView<double>{out.fresh<double>(), shape[1]});
+    Tensor out = zeros(shape, float64);
+    kernel(out.fresh<double>());
     CHECK(max_difference(out, expected) < 1e-14);
   };
-  expect({Q, K}, matmul(x5, Transpose::no, y5, Transpose::yes) * visible.to(float64),
-         [&](auto out) { kernels::masked_qk(pairs, out, panel(x), panel(y)); });
-  expect({Q, D}, matmul(s, y5), [&](auto out) { kernels::masked_pv(pairs, out, panel(s), panel(y)); });
-  expect({K, D}, matmul(s, Transpose::yes, x5, Transpose::no),
-         [&](auto out) { kernels::masked_pt_q(pairs, out, panel(s), panel(x)); });
+  expect({Q, K}, matmul(x5, Transpose::no, y5, Transpose::yes) * visible.to(float64), [&](double* out) {
+    kernels::masked_product(pairs, 0, 0, D, of_scores(out, K), read(x, of_queries), read(y, of_keys));
+  });
+  expect({Q, D}, matmul(s, y5), [&](double* out) {
+    kernels::masked_product(pairs, 0, 0, D, of_queries(out, D), read(s, of_scores), read(y, of_keys));
+  });
+  expect({K, D}, matmul(s, Transpose::yes, x5, Transpose::no), [&](double* out) {
+    kernels::masked_product(pairs, 0, 0, D, of_keys(out, D), read(s, of_scores), read(x, of_queries));
+  });
 }
 
 TEST_CASE("dropout of attention") {

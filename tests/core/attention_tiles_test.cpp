@@ -1,5 +1,5 @@
+#include "attention/kernel.hpp"
 #include "fit/memory.hpp"
-#include "kernels/attention.hpp"
 #include "support/attention_problem.hpp"
 #include "support/variants.hpp"
 
@@ -175,7 +175,7 @@ TEST_CASE("scores that overflow give what the composed form gives", "[attention]
         p.q[{0, 1, 2}] = sign * 1e35;
         p.k[{0, 0, 7}] = 3e38;
         p.q[{0, 0}] = sign * (abs(p.q[{0, 0}]) * 10 + 2.0);
-        const Results tiles = run(p, Form::heads_first, true), plain = run(p, Form::composed, true);
+        const Results tiles = run(p, Form::heads_first, true), plain = run(p, Form::decomposed, true);
         CHECK(max_difference(tiles.output, plain.output) < 2e-5);
         CHECK(max_difference(tiles.weights, plain.weights) < 2e-5);
         CHECK(max_difference(tiles.dv, plain.dv) < 2e-5);

@@ -4,14 +4,14 @@
 
 #include "kernels/copy.hpp"
 #include "kernels/gather.hpp"
-#include "kernels/masked_products.hpp"
+#include "ops/masked_products.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
-// Kernels that move elements or skip them, each against plain loops: copy.hpp, gather.hpp, visible.hpp. Moves are
-// exact, and sums are added in the order of the list, so that they have the bits of plain loops.
+// Kernels that move elements or skip them, each against plain loops: copy.hpp, gather.hpp, masked_products.hpp. Moves
+// are exact, and sums are added in the order of the list, so that they have the bits of plain loops.
 namespace fit::test {
 namespace {
 
@@ -231,8 +231,23 @@ struct Matrix {
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < columns; ++j) (*this)(i, j) = static_cast<T>(between(-2, 2)(random));
   }
-  kernels::MatrixView<T> panel() { return {room.data(), stride}; }
-  kernels::MatrixView<const T> read() { return {room.data(), stride}; }
+  // As the scores, the queries or the keys of a product.
+  template <class U = const T>
+  kernels::ProductView<U> scores() {
+    return {room.data(), stride, 1, 0};
+  }
+  template <class U = const T>
+  kernels::ProductView<U> queries() {
+    return {room.data(), stride, 0, 1};
+  }
+  template <class U = const T>
+  kernels::ProductView<U> keys() {
+    return {room.data(), 0, stride, 1};
+  }
+  void clear() {
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) (*this)(i, j) = T(0);
+  }
 };
 
 // result(i, j) is within rounding of the sum of the terms, and what lies between the rows is left alone.
@@ -259,7 +274,8 @@ void check_visible(std::int64_t queries, std::int64_t keys, std::int64_t feature
   GuardedBuffer<bool> seen(queries * keys);
   for (std::int64_t i = 0; i < queries * keys; ++i) seen[i] = random() % 3 != 0;
   const auto visible = [&](std::int64_t q, std::int64_t k) { return seen[shared ? k : q * keys + k]; };
-  const kernels::VisiblePairs pairs{queries, keys, features, {seen.data(), shared ? 0 : keys}};
+  kernels::Visibility pairs;
+  pairs.Sq = queries, pairs.Sk = keys, pairs.mask = {seen.data(), 0, 0, shared ? 0 : keys};
   Matrix<T> x(queries, features, gap), y(keys, features, gap), s(queries, keys, gap),
       to_queries(queries, features, gap), to_keys(keys, features, gap);
   x.draw(random), y.draw(random);
@@ -270,7 +286,8 @@ void check_visible(std::int64_t queries, std::int64_t keys, std::int64_t feature
     if (hidden)
       for (std::int64_t d = 0; d < features; ++d) y(k, d) = std::numeric_limits<T>::quiet_NaN();
   }
-  kernels::masked_qk(pairs, s.panel(), x.read(), y.read());
+  s.clear(), to_queries.clear(), to_keys.clear();
+  kernels::masked_product(pairs, 0, 0, features, s.template scores<T>(), x.queries(), y.keys());
   check_sums("masked_qk", s, [&](std::int64_t q, std::int64_t k) {
     Terms terms;
     if (visible(q, k))
@@ -280,8 +297,8 @@ void check_visible(std::int64_t queries, std::int64_t keys, std::int64_t feature
   for (std::int64_t q = 0; q < queries; ++q)
     for (std::int64_t k = 0; k < keys; ++k)
       if (!visible(q, k)) s(q, k) = std::numeric_limits<T>::quiet_NaN();
-  kernels::masked_pv(pairs, to_queries.panel(), s.read(), y.read());
-  kernels::masked_pt_q(pairs, to_keys.panel(), s.read(), x.read());
+  kernels::masked_product(pairs, 0, 0, features, to_queries.template queries<T>(), s.scores(), y.keys());
+  kernels::masked_product(pairs, 0, 0, features, to_keys.template keys<T>(), s.scores(), x.queries());
   check_sums("masked_pv", to_queries, [&](std::int64_t q, std::int64_t d) {
     Terms terms;
     for (std::int64_t k = 0; k < keys; ++k)
@@ -294,15 +311,15 @@ void check_visible(std::int64_t queries, std::int64_t keys, std::int64_t feature
       if (visible(q, k)) terms.push_back(Rounded<T>(s(q, k)) * Rounded<T>(x(q, d)));
     return terms;
   });
-  CHECK(kernels::all_finite(x.read(), queries, features));
+  CHECK(kernels::all_finite(x.room.data(), x.stride, queries, features));
   for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
                            -std::numeric_limits<double>::infinity()}) {
     T& at = x(pick(random, 0, queries - 1), pick(random, 0, features - 1));
     const T before = at;
     at = static_cast<T>(bad);
-    CHECK_FALSE(kernels::all_finite(x.read(), queries, features));
+    CHECK_FALSE(kernels::all_finite(x.room.data(), x.stride, queries, features));
     at = bad > 0 ? std::numeric_limits<T>::max() : std::numeric_limits<T>::lowest();
-    CHECK(kernels::all_finite(x.read(), queries, features));
+    CHECK(kernels::all_finite(x.room.data(), x.stride, queries, features));
     at = before;
   }
 }

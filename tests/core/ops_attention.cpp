@@ -115,6 +115,39 @@ static std::vector<OpRow> attention_rows() {
           .on({{2, 4, 16}, {4, 4}})
           .on({{1, 4, 8}, {1, 4, 4, 4}})
           .optional(1),
+      OpRow("attend", "keys and values are parts of one tensor, with weights",
+            [](const auto& in) {
+              const AttentionOptions o = options({}, true).weights();
+              return both(attend(heads_last(in[0], 4), part(in[1], 1, 2, 2), part(in[1], 6, 2, 3), o));
+            })
+          .on({{2, 3, 8}, {2, 4, 13}})  // features 0, 5 and 12 are of no part
+          .on({{1, 2, 8}, {1, 2, 12}})
+          .rounds_weights()
+          .bad("parts of one tensor must not overlap",
+               [] {
+                 const Tensor x = zeros({1, 2, 12});
+                 attend(part(x, 0, 2, 2), part(x, 3, 2, 2), part(x, 8, 2, 2));
+               })
+          .bad("parts of one tensor must not overlap",
+               [] {
+                 const Tensor x = zeros({1, 2, 4});
+                 attend(part(x, 0, 2, 2), part(x, 0, 2, 2), part(x, 0, 2, 2));
+               })
+          .bad("a part must lie within the last axis",
+               [] {
+                 const Tensor x = zeros({1, 2, 12});
+                 attend(part(x, 0, 2, 2), part(x, 4, 2, 2), part(x, 9, 2, 2));
+               })
+          .bad("a part must lie within the last axis",
+               [] {
+                 const Tensor x = zeros({1, 2, 12});
+                 attend(part(x, -1, 2, 2), part(x, 4, 2, 2), part(x, 8, 2, 2));
+               })
+          .bad("all must have their heads first, or all last",
+               [] {
+                 const Tensor x = zeros({1, 2, 4});
+                 attend(heads_first(x), heads_last(x), heads_last(x));
+               }),
       OpRow("multi_head_attention", "causal, with a mask and weights",
             [](const auto& in) {
               return both(multi_head_attention_with_weights(in[0], in[1], in[2], 2,

@@ -143,6 +143,29 @@ TEST_CASE("what is not finite shows in a cache, but not from under a mask", "[ca
   CHECK(test::values(y) == test::values(packed_self_attention(qkv, 1, o)));
 }
 
+TEST_CASE("attention with a cache gives weights, too, of all keys, and the same output", "[cache]") {
+  Generator g(8);
+  for (const std::int64_t window : {0, 3}) {
+    const Tensor qkv = randn({2, 7, 24}, float64, g);
+    const auto o = AttentionOptions().causal().window(window);
+    const auto [q, k, v] = packed_heads(qkv, 4, 1);
+    const AttentionResult all = attend(q, k, v, AttentionOptions(o).weights());
+    Tensor keys = zeros({2, 1, 9, 4}, float64), values = zeros({2, 1, 9, 4}, float64);
+    for (std::int64_t length = 0; length < 7; length += length == 0 ? 4 : 1) {
+      const std::int64_t S = length == 0 ? 4 : 1;
+      Tensor other_keys = keys.clone(), other_values = values.clone();
+      const AttentionCache cache{keys, values, length};
+      const Tensor next = slice(qkv, 1, length, length + S);
+      const auto [nq, nk, nv] = packed_heads(next, 4, 1);
+      const AttentionResult r = attend(nq, nk, nv, AttentionOptions(o).weights().cache(&cache));
+      CHECK(r.weights.shape() == Shape{2, 4, S, length + S});
+      CHECK(max_difference(r.weights, slice(slice(all.weights, 2, length, length + S), 3, 0, length + S)) < 1e-14);
+      CHECK(max_difference(r.output, slice(all.output, 1, length, length + S)) < 1e-14);
+      CHECK(same_bits(cached_self_attention(next, other_keys, other_values, length, 4, o), r.output));
+    }
+  }
+}
+
 TEST_CASE("a cache's errors", "[cache]") {
   using Catch::Contains;
   const nn::GPT gpt = lively(small());

@@ -3,18 +3,18 @@
 #include <string>
 #include <type_traits>
 
-// The table of docs/accuracy.md: how many units in the last place a function may be off.
+// The table of docs/accuracy.md: the allowed errors of functions in units in the last place.
 namespace fit::test {
 
-/// A line of it, for float32 and float64: what was measured, and what is allowed.
+/// A line of the table: measured and allowed errors in float32 (narrow) and float64 (wide).
 struct Accuracy {
   double narrow = 0, narrow_bound = 0, wide = 0, wide_bound = 0;
 };
 
-/// By "function quantity", as "exp value".
+/// The lines by "function quantity", such as "exp value".
 const std::map<std::string, Accuracy>& accuracy_table();
 
-/// What is allowed in T. Throws Error if the table has no such line.
+/// The allowed error in T. Throws Error if the table has no such line.
 template <class T>
 double accuracy_bound(const std::string& name);
 

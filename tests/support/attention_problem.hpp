@@ -1,14 +1,14 @@
 #pragma once
+#include "attention/attend.hpp"
 #include "fit/attention.hpp"
-#include "ops/attention.hpp"
 #include "support/attention_reference.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-// A call of attention in all its forms, against plain loops.
+// Compares all forms of an attention call with the reference.
 namespace fit::test {
 
-/// One call of attention with all that it takes, and the cotangents of what it gives.
+/// The inputs and options of an attention call, and the cotangents of its outputs.
 struct Problem {
   AttentionSizes n;
   DType dtype = float64;
@@ -17,7 +17,7 @@ struct Problem {
   Tensor d_output, d_weights;
   AttentionOptions options;
 
-  /// kv_heads: heads of k and v; 0 for as many as of q.
+  /// kv_heads_or_0 is the number of heads of k and v; 0 for that of q.
   Problem(const AttentionSizes& n, DType dtype, unsigned seed = 1, std::int64_t kv_heads_or_0 = 0)
       : n(n), dtype(dtype), kv_heads(kv_heads_or_0 == 0 ? n.H : kv_heads_or_0), random(seed) {
     q = draw({n.B, n.H, n.Sq, n.D});
@@ -43,8 +43,8 @@ struct Results {
   Tensor output, weights, dq, dk, dv, dbias;
 };
 
-// Packed has no weights to give, and cached no gradients either, and no dropout.
-enum class Form { heads_first, heads_last, composed, packed, cached };
+// packed returns no weights. cached returns no weights and no gradients, and has no dropout.
+enum class Form { heads_first, heads_last, decomposed, packed, cached };
 
 inline Tensor merge(const Tensor& x) {  // (B, H, S, D) -> (B, S, H D)
   return reshape(permute(x, {0, 2, 1, 3}), Shape{x.size(0), x.size(2), x.size(1) * x.size(3)});
@@ -53,7 +53,15 @@ inline Tensor unmerge(const Tensor& x, std::int64_t heads) {
   return permute(reshape(x, Shape{x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
 }
 
-/// Outputs and gradients; without weights, theirs are left out of the cotangent.
+/// The decomposition of a call.
+inline AttentionResult decomposed(Heads q, Heads k, Heads v, const AttentionOptions& o) {
+  constexpr const char* op = "decomposition";
+  kernels::Attention<> a = detail::check_operands(op, q, k, v, nullptr);
+  const AttentionMasks masks = detail::check_options(op, a, q.x.dtype(), o);
+  return detail::decomposed_attention(q, k, v, a, masks);
+}
+
+/// Outputs and gradients. Without ask_weights, the cotangent of the weights is not used.
 inline Results run(const Problem& p, Form form, bool ask_weights) {
   Tensor q = p.q.clone().requires_grad_(), k = p.k.clone().requires_grad_(), v = p.v.clone().requires_grad_();
   AttentionOptions o = p.options;
@@ -66,10 +74,8 @@ inline Results run(const Problem& p, Form form, bool ask_weights) {
       r = scaled_dot_product_attention_with_weights(q, k, v, o);
     else
       r.output = scaled_dot_product_attention(q, k, v, o);
-  } else if (form == Form::composed) {
-    constexpr const char* op = "composed_attention";
-    detail::AttentionCall call = detail::separate_heads(op, q, k, v);
-    r = detail::composed_attention(call, {q, k, v}, detail::apply_options(op, call, q.dtype(), o));
+  } else if (form == Form::decomposed) {
+    r = decomposed(heads_first(q), heads_first(k), heads_first(v), o);
   } else if (form == Form::packed) {
     r.output = unmerge(packed_self_attention(cat({merge(q), merge(k), merge(v)}, 2), p.n.H, o, p.kv_heads), p.n.H);
   } else {
@@ -99,11 +105,11 @@ inline bool can_cache(const Problem& p) {
   return p.n.Sq <= p.n.Sk && p.n.D == p.n.Dv && p.n.H > 0 && p.n.D > 0 && p.options.dropout() == 0;
 }
 
-/// The output of the last Sq positions, the others of which stand in the cache already, with room behind them.
+/// The output of the last Sq positions. The cache holds the earlier positions and has capacity for more.
 inline Tensor run_cached(const Problem& p) {
   const std::int64_t length = p.n.Sk - p.n.Sq;
   const auto fill = [&](const Tensor& x) {
-    const double nan = std::numeric_limits<double>::quiet_NaN();  // what is not filled yet is not read
+    const double nan = std::numeric_limits<double>::quiet_NaN();  // unfilled positions must not be read
     return cat({slice(x, 2, 0, length), full({p.n.B, p.kv_heads, p.n.Sq + 3, p.n.D}, nan, p.dtype)}, 2);
   };
   const auto next = [&](const Tensor& x) { return merge(slice(x, 2, length, p.n.Sk)); };
@@ -116,14 +122,14 @@ inline Tensor run_cached(const Problem& p) {
   return unmerge(y, p.n.H);
 }
 
-/// What dropout multiplies the weights by: it depends on the generator, the call and the weight's index alone.
+/// The factor of dropout for each weight. It depends only on the generator, the call and the index of the weight.
 inline Tensor dropout_factor(const Problem& p) {
   const Tensor all = ones({p.n.B, p.n.H, p.n.Sq, p.n.Sk}, p.dtype);
   Generator generator(11);
   return p.options.dropout() > 0 ? dropout(all, p.options.dropout(), generator) : all;
 }
 
-/// weights: those to go on from, in place of the softmax.
+/// `weights`, if given, replace the softmax.
 inline AttentionReference reference(const Problem& p, bool ask_weights, const Tensor& weights = {}) {
   return reference_attention(p.n, p.q, p.k, p.v, p.options, p.scale(), dropout_factor(p), p.d_output,
                              ask_weights ? p.d_weights : zeros_like(p.d_weights), weights);
@@ -137,11 +143,11 @@ inline double difference(const Results& a, const AttentionReference& b) {
   return worst;
 }
 
-/// Against the reference: each layout and the composed form, with weights and without.
+/// Compares each layout and the decomposition with the reference, with and without weights.
 inline void check_problem(const Problem& p, double tolerance) {
   const AttentionReference expected = reference(p, false), expected_with = reference(p, true);
-  for (const Form form : {Form::heads_first, Form::heads_last, Form::composed}) {
-    if (form == Form::heads_last && p.n.H == 0) continue;  // no heads can't lie side by side
+  for (const Form form : {Form::heads_first, Form::heads_last, Form::decomposed}) {
+    if (form == Form::heads_last && p.n.H == 0) continue;  // 0 heads have no features to concatenate
     INFO("form " << static_cast<int>(form));
     const Results without = run(p, form, false), with = run(p, form, true);
     CHECK(difference(without, expected) <= tolerance);

@@ -1,11 +1,11 @@
 #pragma once
 #include <ostream>
 
+#include "attention/attend.hpp"
+#include "attention/reference.hpp"
 #include "fit/ops.hpp"
-#include "kernels/reference/attention.hpp"
-#include "ops/attention.hpp"
 
-// The plain form of attention (kernels/reference/attention.hpp) for tensors, in double.
+// The attention reference (attention/reference.hpp) for tensors, in double.
 namespace fit::test {
 
 struct AttentionSizes {
@@ -20,8 +20,8 @@ struct AttentionReference {
   Tensor dq, dk, dv, dbias;  // for the cotangents d_output and d_weights
 };
 
-/// q is (B, H, Sq, D), k and v (B, kv_heads, Sk, D | Dv); factor is what dropout multiplies each weight by, (B, H, Sq,
-/// Sk); mask and bias may be undefined or broadcast. weights: those to go on from, in place of the softmax.
+/// q is (B, H, Sq, D), k and v are (B, kv_heads, Sk, D | Dv). `factor` is dropout's factor for each weight,
+/// (B, H, Sq, Sk). Mask and bias may be undefined or broadcast. `weights`, if given, replace the softmax.
 inline AttentionReference reference_attention(const AttentionSizes& n, const Tensor& q, const Tensor& k,
                                               const Tensor& v, const AttentionOptions& o, double scale,
                                               const Tensor& factor, const Tensor& d_output, const Tensor& d_weights,
@@ -34,10 +34,10 @@ inline AttentionReference reference_attention(const AttentionSizes& n, const Ten
     return reshape(x, s.rank() == 2 ? Shape{1, 1, s[0], s[1]} : Shape{s[0], 1, s[1], s[2]});
   };
   const auto heads = [](const Tensor& x) {
-    return detail::view_heads(x.data<double>().data(), false, x.size(1), x.size(2), x.size(3));
+    return detail::view(Heads{x, HeadLayout::first, x.size(1), x.size(3)}, x.data<double>().data());
   };
   const auto edit_heads = [](Tensor& x) {
-    return detail::view_heads(x.fresh<double>(), false, x.size(1), x.size(2), x.size(3));
+    return detail::view(Heads{x, HeadLayout::first, x.size(1), x.size(3)}, x.fresh<double>());
   };
   const Tensor q64 = exact(q), k64 = exact(k), v64 = exact(v), F = exact(factor), dO = exact(d_output),
                dW = exact(d_weights), slopes = exact(o.alibi()), bias = four_axes(exact(o.bias()));
@@ -47,8 +47,8 @@ inline AttentionReference reference_attention(const AttentionSizes& n, const Ten
   a.B = n.B, a.H = n.H, a.kv_heads = k.size(1), a.Sq = n.Sq, a.Sk = n.Sk, a.D = n.D, a.Dv = n.Dv;
   a.scale = scale, a.causal = o.causal(), a.window = o.window();
   a.q = heads(q64), a.k = heads(k64), a.v = heads(v64);
-  if (mask.defined()) a.mask = detail::view_over_scores(mask.data<bool>().data(), mask);
-  if (bias.defined()) a.bias = detail::view_over_scores(bias.data<double>().data(), bias);
+  if (mask.defined()) a.mask = detail::view_scores(mask.data<bool>().data(), mask);
+  if (bias.defined()) a.bias = detail::view_scores(bias.data<double>().data(), bias);
   if (slopes.defined()) a.alibi = slopes.data<double>().data();
 
   AttentionReference r{zeros({n.B, n.H, n.Sq, n.Dv}, float64),
@@ -62,7 +62,7 @@ inline AttentionReference reference_attention(const AttentionSizes& n, const Ten
   if (!weights.defined()) kernels::reference::attention_weights(a, P);
   kernels::reference::attention_forward(a, P, F.data<double>().data(), edit_heads(r.output));
   kernels::AttentionGradients<double> to{edit_heads(r.dq), edit_heads(r.dk), edit_heads(r.dv), {}};
-  if (bias.defined()) to.dbias = detail::view_over_scores(r.dbias.fresh<double>(), r.dbias);
+  if (bias.defined()) to.dbias = detail::view_scores(r.dbias.fresh<double>(), r.dbias);
   kernels::reference::attention_backward(a, P, F.data<double>().data(), heads(dO), dW.data<double>().data(), to);
   if (bias.defined()) r.dbias = reshape(r.dbias, o.bias().shape());
   return r;

@@ -1,11 +1,11 @@
 #pragma once
-// The one way to Catch2, 2.13 or 3. Tests are written with the names of version 2.
+// Includes Catch2, version 2.13 or 3. Tests use the names of version 2.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 
 namespace Catch {
 namespace Matchers {
-// Of all kinds of text: what is left is taken for an element of a range.
+// Overloads for all types of text. Without them, version 3 would search for an element of a range.
 inline auto Contains(const char* text) { return ContainsSubstring(text); }
 inline auto Contains(const std::string& text) { return ContainsSubstring(text); }
 inline auto Contains(std::string& text) { return ContainsSubstring(text); }

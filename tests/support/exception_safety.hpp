@@ -12,10 +12,10 @@
 #include "fit/tensor.hpp"
 #include "support/catch.hpp"
 
-// error.hpp's promise: nothing has changed when an Error is thrown.
+// Checks the guarantee of error.hpp: a call that throws Error changes nothing.
 namespace fit::test {
 
-/// All that can be seen of an object, as bytes.
+/// The observable state of an object, as bytes.
 class State {
  public:
   State& operator()(const Tensor& x) {
@@ -46,7 +46,7 @@ class State {
   std::string bytes_;
 };
 
-/// An object that a call changes: what can be seen of it, the call with a bad argument, and an ordinary use.
+/// An object under test: its state, a call with a bad argument, and a normal use.
 struct Trial {
   std::function<std::string()> state;
   std::function<void()> bad;
@@ -58,7 +58,8 @@ struct ChangingCall {
   std::function<Trial()> make;
 };
 
-/// Of two equal objects one meets the Error: it must be as it was, and what follows must be what it is for the other.
+/// Makes two equal objects and lets the bad call throw on one. Its state must not change, and a later use must have the
+/// same effect on both.
 inline void check_unchanged(const ChangingCall& call) {
   INFO(call.name);
   manual_seed(11);
@@ -82,7 +83,7 @@ inline void check_unchanged(const ChangingCall& call) {
   manual_seed(12);
   other.use();
   CHECK((disturbed.state() == other.state()));
-  CHECK((other.state() != before));  // a use that changes nothing would tell nothing
+  CHECK((other.state() != before));  // a use without effect would prove nothing
 }
 
 }  // namespace fit::test

@@ -6,10 +6,10 @@
 
 #include "support/catch.hpp"
 
-// Files that tests write.
+// Temporary files of tests.
 namespace fit::test {
 
-/// A directory that goes with the test.
+/// A temporary directory. The destructor deletes it.
 struct Directory {
   std::filesystem::path path;
   Directory() {

@@ -14,12 +14,12 @@
 // Memory for kernels under test.
 namespace fit::test {
 
-/// Sizes that fill no vector, one, and several with a rest.
+/// Sizes below one vector, of one vector, and of several vectors with a remainder.
 constexpr std::int64_t odd_sizes[] = {0, 1, 3, 7, 16, 33, 257};
 
-/// n elements which begin `offset` elements behind a boundary of 64 bytes, between others that a kernel may neither
-/// write nor let into its results: all bytes are 255 at first, which as a floating number is NaN. Under the address
-/// sanitizer it may not even read them.
+/// n elements that start `offset` elements after a 64-byte boundary, between guard elements. A kernel must not write
+/// the guards or use them in results. All bytes start as 255, which is NaN in floating types. Under the address
+/// sanitizer, reading a guard is an error, too.
 template <class T>
 class GuardedBuffer {
  public:
@@ -36,7 +36,7 @@ class GuardedBuffer {
   T* data() { return reinterpret_cast<T*>(bytes_.data() + begin_); }
   T& operator[](std::int64_t i) { return data()[i]; }
   std::vector<T> values() { return std::vector<T>(data(), data() + n_); }
-  /// Whether the bytes around the elements are as they were.
+  /// Whether the bytes around the elements are unchanged.
   bool guards_intact() const {
     const auto untouched = [&](auto from, auto to) {
       return std::all_of(bytes_.begin() + from, bytes_.begin() + to, [](unsigned char b) { return b == 255; });
@@ -46,7 +46,7 @@ class GuardedBuffer {
     fence(true);
     return all;
   }
-  /// Whether element i is as it was at first.
+  /// Whether element i is unchanged.
   bool untouched(std::int64_t i) const {
     const unsigned char* const p = bytes_.data() + begin_ + i * size;
     return std::all_of(p, p + size, [](unsigned char b) { return b == 255; });
@@ -67,21 +67,21 @@ class GuardedBuffer {
   std::vector<unsigned char> bytes_;
 };
 
-/// Where numbers are drawn from.
+/// A random distribution.
 using Draw = std::function<double(std::mt19937_64&)>;
 
 inline Draw between(double low, double high) {
   return [=](std::mt19937_64& random) { return low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53; };
 }
 
-/// One of a few values now and then, otherwise another draw.
+/// Draws one of the values with probability 1 / one_in, otherwise from the other distribution.
 inline Draw sometimes(std::vector<double> values, const Draw& otherwise, unsigned one_in = 8) {
   return [=](std::mt19937_64& random) {
     return random() % one_in == 0 ? values[random() % values.size()] : otherwise(random);
   };
 }
 
-/// Any number of type T: of every size, also infinite, NaN, denormal and zero.
+/// Any number of type T, of every magnitude, also infinite, NaN, denormal and zero.
 template <class T>
 Draw anything() {
   return [usual = between(-2, 2), wide = between(-110, 110)](std::mt19937_64& random) -> double {

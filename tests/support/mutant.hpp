@@ -1,8 +1,8 @@
-// Errors that tests/mutate.py plants: all of them stand in one program, and the environment chooses one.
-//   FIT_MUTANT=n             the program has the error n; none without
-//   FIT_MUTANT_REACHED=file  writes a byte for each error when the program ends: 'r' where it was reached, 'x' where it
-//                            doesn't apply to the types there, '.' else
-// What the compiler evaluates isn't changed.
+// Errors that tests/mutate.py plants. One program contains all errors, and the environment selects one.
+//   FIT_MUTANT=n             enables the error n; by default there is none
+//   FIT_MUTANT_REACHED=file  writes a byte for each error when the program ends: 'r' if it was reached, 'x' if it does
+//                            not apply to the types, '.' otherwise
+// Constant expressions do not change.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -68,7 +68,7 @@ inline const bool does_not_apply = (inapplicable[id] = true);
 
 template <class Operation, class A>
 struct Pending {
-  A a;  // a reference: it lives as long as the whole expression
+  A a;  // a reference, valid until the end of the full expression
 };
 
 template <class Operation, class Result, class A, class B, class = void>
@@ -109,7 +109,7 @@ FIT_MUTANT_INLINE bool keep(bool wanted) {
 
 }  // namespace mutant
 
-// f(...), with g in place of f
+// Calls g(...) instead of f(...).
 #define FIT_MUTANT_CALL(ID, F, G)                                    \
   [&](auto&&... x) -> decltype(F(std::forward<decltype(x)>(x)...)) { \
     if (mutant::on<ID>()) return G(std::forward<decltype(x)>(x)...); \

@@ -9,26 +9,26 @@
 #include "fit/ops.hpp"
 #include "support/tensors.hpp"
 
-/// The table of operations: one row an operation (or a form of it), checked in every way that op_table_test.cpp knows.
-/// The rows of a family stand in ops_<family>.cpp:
+/// The table of operations, with one row for each operation, or for each form of it. op_table_test.cpp runs all checks
+/// on each row. The rows of a family are in ops_<family>.cpp:
 ///
 ///     namespace fit::test {
 ///     static std::vector<OpRow> arithmetic_rows() {
 ///       return {
 ///           OpRow("add", [](const auto& in) { return add(in[0], in[1]); })
 ///               .on({{2, 3}, {2, 3}})                  // the shapes of the inputs
-///               .on({{2, 3}, {3}})                     // as many sets as are worth it
+///               .on({{2, 3}, {3}})                     // any number of sets
 ///               .bad("[2] and [3] do not broadcast", [] { add(zeros({2}), zeros({3})); }),
 ///           OpRow("div", [](const auto& in) { return div(in[0], in[1]); })
-///               .from(domain::real, domain::nonzero)   // where the inputs lie: one for all, or one each
+///               .from(domain::real, domain::nonzero)   // the domains of the inputs: one for all, or one each
 ///               .on({{4}, {4}}),
 ///       };
 ///     }
 ///     static const RegisterOps arithmetic(arithmetic_rows);
 ///     }
 ///
-/// Inputs are tensors that can have a gradient; anything else (axes, ids, masks, a seeded generator) is made inside the
-/// function. A function may give several tensors (a vector); those that are not floating are left out of the gradients.
+/// Inputs are tensors that can have a gradient. The function makes everything else (axes, ids, masks, a seeded
+/// generator). A function may return a vector of tensors. Tensors that are not floating have no gradient checks.
 namespace fit::test {
 
 struct OpRow {
@@ -37,16 +37,16 @@ struct OpRow {
     std::function<void()> call;
   };
 
-  /// `op`: its name in the catalogue, which stands in brackets in its errors. `form` tells rows of one op apart.
+  /// `op` is the name in the catalogue, and in brackets in errors. `form` distinguishes rows of one op.
   OpRow(std::string op, TensorFunction f) : op(std::move(op)), f(std::move(f)) {}
   OpRow(std::string op, std::string form, TensorFunction f)
       : op(std::move(op)), form(std::move(form)), f(std::move(f)) {}
 
-  /// The shapes of the inputs; sizes 0 and 1 and rank 0 belong among them.
+  /// The shapes of the inputs. Include sizes 0 and 1 and rank 0.
   OpRow on(std::vector<Shape> set) && { return shapes.push_back(std::move(set)), std::move(*this); }
   /// Shapes large enough for several threads: for the checks of threads, and of gradients along random directions.
   OpRow large(std::vector<Shape> set) && { return large_shapes.push_back(std::move(set)), std::move(*this); }
-  /// Where inputs are drawn from; the last one stands for all further inputs.
+  /// The domains of the inputs. The last one is for all further inputs.
   template <class... D>
   OpRow from(const D&... d) && {
     return domains = {d...}, std::move(*this);
@@ -58,22 +58,22 @@ struct OpRow {
   }
   /// Has a first derivative only.
   OpRow once() && { return order = 1, std::move(*this); }
-  /// How far float32 may be from float64, relative to 1 + |value|: 1e-5 unless given.
+  /// The max difference of float32 from float64, relative to 1 + |value|. The default is 1e-5.
   OpRow within(double tolerance) && { return tolerance32 = tolerance, std::move(*this); }
-  /// In bfloat16 outputs are means of inputs by weights that are rounded, too: by half a unit of 2^-8 each.
+  /// In bfloat16, outputs are means of inputs with rounded weights. Each weight has an error of half a unit of 2^-8.
   OpRow rounds_weights() && { return bfloat16_weights = 0x1p-9, std::move(*this); }
-  /// The same in terms of other operations: values and gradients must agree, on every instruction set.
+  /// The decomposition into other operations. Values and gradients must agree on every instruction set.
   OpRow equals(TensorFunction composed_form) && {
     composed.push_back(std::move(composed_form));
     return std::move(*this);
   }
-  /// Does not obey the rule for such numbers ("zeros", "a zero", "equal numbers", "equal rows", "NaN", "huge numbers"):
-  /// why.
+  /// Disables a rule for special numbers ("zeros", "a zero", "equal numbers", "equal rows", "NaN", "huge numbers"),
+  /// with the reason.
   OpRow except(std::string numbers, std::string reason) && {
     exceptions[std::move(numbers)] = std::move(reason);
     return std::move(*this);
   }
-  /// The call must throw Error that begins with [op] and contains `text`.
+  /// The call must throw an Error that begins with [op] and contains `text`.
   OpRow bad(std::string text, std::function<void()> call) && {
     return errors.push_back({std::move(text), std::move(call)}), std::move(*this);
   }
@@ -88,12 +88,12 @@ struct OpRow {
   std::vector<int> optional_inputs;
   int order = 2;
   double tolerance32 = 1e-5, bfloat16_weights = 0;
-  std::vector<TensorFunction> composed;  // none or one
+  std::vector<TensorFunction> composed;  // at most one
   std::vector<Bad> errors;
   std::map<std::string, std::string> exceptions;
 };
 
-/// A static one of these adds a family to the table.
+/// A static object of this type adds a family to the table.
 struct RegisterOps {
   explicit RegisterOps(std::vector<OpRow> (*family)());
 };

@@ -8,11 +8,10 @@
 
 #include "kernels/simd/reference.hpp"
 
-// How far a kernel may be from its plain form.
+// Bounds for the difference between a kernel and its reference.
 namespace fit::test {
 
-/// |got - want| in units in the last place of want; infinity where one of two is NaN, or infinite where the other
-/// isn't.
+/// |got - want| in units in the last place of want; infinity if only one of the two is NaN or infinite.
 template <class T>
 double units_off(T got, long double want) {
   const T rounded = static_cast<T>(want);
@@ -24,9 +23,9 @@ double units_off(T got, long double want) {
   return static_cast<double>(std::abs(static_cast<long double>(got) - want) / unit);
 }
 
-/// A number of a plain form in long double, and how far from it the roundings of a kernel in T may lead: every
-/// operation hands the errors of its operands on and adds half a unit in the last place (running error analysis; Higham
-/// 2002, section 3.3). A kernel that computes the same formula is within that, fused or not.
+/// A number of a reference in long double, with a bound for the rounding errors of a kernel in T. Every operation
+/// passes on the errors of its operands and adds half a unit in the last place (running error analysis; Higham 2002,
+/// section 3.3). A kernel with the same formula stays within the bound, fused or not.
 template <class T>
 struct Rounded {
   long double value = 0, error = 0;
@@ -35,10 +34,10 @@ struct Rounded {
   Rounded(T exact) : value(exact) {}
   Rounded(long double v, long double e) : value(v), error(e) {}
 
-  /// The result of an operation, off by `handed_on` before it is rounded to within `units` in the last place.
+  /// The result of an operation: its error is `handed_on`, plus a rounding within `units` in the last place.
   static Rounded of(long double v, long double handed_on, double units = 0.5) {
     constexpr long double epsilon = std::numeric_limits<T>::epsilon(), least = std::numeric_limits<T>::denorm_min();
-    // The factor is for the roundings of long double.
+    // The factor allows for the rounding of long double.
     return {v, handed_on + static_cast<long double>(units) * (std::abs(v) * epsilon * 1.001L + least)};
   }
 
@@ -78,7 +77,7 @@ Rounded<T> sqrt(const Rounded<T>& a) {
   const long double root = std::sqrt(a.value), least = std::sqrt(std::max(a.value - a.error, 0.L));
   return Rounded<T>::of(root, a.error == 0 ? 0 : std::min(std::sqrt(a.error), a.error / (root + least)));
 }
-/// Where results under the smallest normal number may also be 0, `flushes`.
+/// With `flushes`, results below the smallest normal number may also be 0.
 template <class T>
 Rounded<T> exp(const Rounded<T>& a, double units, bool flushes = false) {
   const long double e = std::exp(a.value);
@@ -87,7 +86,7 @@ Rounded<T> exp(const Rounded<T>& a, double units, bool flushes = false) {
   if (flushes && e < 2 * static_cast<long double>(std::numeric_limits<T>::min())) r.error += e;
   return r;
 }
-/// With the units of math.hpp, and flushing.
+/// The same with the units of math.hpp and with flushing.
 template <class T>
 Rounded<T> exp(const Rounded<T>& a) {
   return exp(a, sizeof(T) == 4 ? 3 : 2, true);
@@ -118,7 +117,7 @@ struct Sum {
     error += t.error;
     ++terms;
   }
-  /// In so many chains of additions side by side.
+  /// The sum for additions in this number of parallel chains.
   Rounded<T> in_chains(double chains = 1) const {
     constexpr long double half = std::numeric_limits<T>::epsilon() / 2;
     const auto additions = static_cast<long double>(static_cast<double>(terms) / chains + 6);
@@ -132,7 +131,7 @@ Rounded<T> sum(const std::vector<Rounded<T>>& terms, double chains = 1) {
   return s.in_chains(chains);
 }
 
-/// While it lives, plain forms are taken to add up in so many chains.
+/// Sets the number of parallel chains in sums of references during its lifetime.
 class InChains {
  public:
   explicit InChains(double chains) : before_(std::exchange(now, chains)) {}
@@ -145,7 +144,7 @@ class InChains {
   double before_;
 };
 
-/// The largest difference between a kernel's results and those of its plain form, as a share of what rounding explains.
+/// The max difference between the results of a kernel and its reference, as a fraction of the rounding bound.
 struct Worst {
   double off = 0;
   std::int64_t at = -1;
@@ -156,7 +155,7 @@ struct Worst {
     const T nearest = static_cast<T>(plain.value);
     if (result == nearest || (std::isnan(result) && std::isnan(nearest))) return;
     const auto share = static_cast<double>(std::abs(static_cast<long double>(result) - plain.value) / plain.error);
-    if (share <= off) return;  // a NaN goes on
+    if (share <= off) return;  // NaN does not return
     off = std::isfinite(plain.error) && std::isfinite(share) ? share : std::numeric_limits<double>::infinity();
     at = i, got = static_cast<double>(result), want = static_cast<double>(plain.value);
   }
@@ -170,7 +169,7 @@ struct Worst {
 
 namespace fit::kernels::reference {
 
-/// The sums of the plain forms, in any order.
+/// Sums in references, for any order of additions.
 template <class T>
 struct Adder<test::Rounded<T>> {
   test::Sum<T> sum;

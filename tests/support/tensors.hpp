@@ -17,7 +17,7 @@ inline RotaryOptions rotary_options(RotaryLayout layout, std::int64_t features =
   return RotaryOptions().layout(layout).features(features).offset(offset);
 }
 
-/// Where inputs are drawn from: uniformly in low … high, at least 0.05 away from each point in `avoid` (kinks).
+/// A distribution of inputs: uniform in low … high, at least 0.05 away from each point in `avoid` (kinks).
 struct Domain {
   double low = -2, high = 2;
   std::vector<double> avoid = {};
@@ -35,7 +35,7 @@ inline const Domain nonzero{-2, 2, {0}};
 inline const Domain distinct{-2, 2, {}, true};
 }  // namespace domain
 
-/// Values that float32 represents exactly, so that both precisions compute from the same numbers.
+/// Draws values that float32 represents exactly, so that both precisions compute with the same numbers.
 inline Tensor random_tensor(const Shape& shape, const Domain& d, std::mt19937_64& random, DType dtype = float64) {
   const std::int64_t n = shape.numel();
   std::vector<double> values(static_cast<std::size_t>(n));
@@ -57,13 +57,13 @@ inline Tensor random_tensor(const Shape& shape, const Domain& d, std::mt19937_64
   return x.to(dtype);
 }
 
-/// Of x's shape and type, always the same.
+/// A fixed random tensor with the shape and type of x.
 inline Tensor random_like(const Tensor& x) {
   std::mt19937_64 random(5);
   return random_tensor(x.shape(), domain::real, random, x.dtype());
 }
 
-/// The elements in row-major order, of whatever type.
+/// The elements of a tensor of any type, in row-major order.
 inline std::vector<double> values(const Tensor& x) {
   const NoGrad no_grad;
   return x.to(float64).to_vector<double>();
@@ -74,7 +74,7 @@ inline bool same_bits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw(), b.raw(), static_cast<std::size_t>(a.numel() * size_of(a.dtype()))) == 0;
 }
 
-/// Largest |a - b| / (1 + |b|) over the elements; infinity where the shapes differ or one of two numbers is NaN.
+/// The max of |a - b| / (1 + |b|) over the elements; infinity if the shapes differ or only one of two numbers is NaN.
 inline double max_difference(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape()) return std::numeric_limits<double>::infinity();
   const NoGrad no_grad;

@@ -12,10 +12,10 @@
 
 namespace fit::test {
 
-/// One of several ranks that are threads of this process. It can gather and broadcast, and no more.
+/// A rank that is a thread of this process. It supports only all_gather(), broadcast() and barrier().
 class ThreadWorld : public dist::World {
  public:
-  /// Where the ranks meet.
+  /// The barrier of the ranks, and their pieces.
   struct Meeting {
     explicit Meeting(int size) : pieces(static_cast<std::size_t>(size)) {}
     void wait() {
@@ -64,7 +64,7 @@ class ThreadWorld : public dist::World {
   int rank_;
 };
 
-/// Runs f(world) on so many threads, each a rank.
+/// Runs f(world) on `size` threads, one for each rank.
 inline void on_ranks(int size, const std::function<void(dist::World&)>& f) {
   ThreadWorld::Meeting meeting(size);
   std::vector<std::thread> threads;

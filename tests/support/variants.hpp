@@ -6,10 +6,10 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-// One computation on every instruction set, and with every number of threads.
+// Runs a computation on every instruction set, and with several numbers of threads.
 namespace fit::test {
 
-/// Calls body() once for each of these instruction sets that this machine has, and goes back to the one before.
+/// Calls body() for each of these instruction sets that the machine supports. Restores the previous set.
 template <class Body>
 void each_of(std::initializer_list<kernels::Isa> sets, const Body& body) {
   struct Restore {
@@ -23,7 +23,7 @@ void each_of(std::initializer_list<kernels::Isa> sets, const Body& body) {
     }
 }
 
-/// Those that all kernels are compiled for, and those that kernels of BFloat16 tell apart.
+/// Calls body() for all instruction sets of ordinary kernels, or of bfloat16 kernels.
 template <class Body>
 void each_isa(const Body& body) {
   each_of({kernels::Isa::base, kernels::Isa::neon, kernels::Isa::avx2, kernels::Isa::avx512}, body);
@@ -34,7 +34,7 @@ void each_bfloat16_isa(const Body& body) {
   each_of({Isa::base, Isa::neon, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}, body);
 }
 
-/// f() gives a Tensor: the same bits with 1, 2 and 3 threads.
+/// Checks that the tensor f() has the same bits with 1, 2 and 3 threads.
 template <class F>
 void check_threads(const F& f) {
   struct Restore {

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,9 +18,11 @@
 ///     auto [z, weights] = scaled_dot_product_attention_with_weights(q, k, v, AttentionOptions().causal());
 ///
 /// z is y, bit for bit.
+///
+/// The functions differ in where they find the heads. All call attend().
 namespace fit {
 
-/// Who sees whom, and what is added to the scores. A mask alone stands for one: `attention(x, mask)`.
+/// Which query attends to which key, and the terms of the scores. A mask alone stands for one: `attention(x, mask)`.
 struct AttentionMasks {
   AttentionMasks() {}
   AttentionMasks(const Tensor& mask) : mask_(mask) {}
@@ -28,20 +31,26 @@ struct AttentionMasks {
   /// (B|1, H|1, 1|Sq, Sk), whatever the sizes happen to be. PyTorch's masks: see mask_from_torch().
   FIT_OPTION(Tensor, mask);
   /// Floating, added to the scaled scores (relative positions, ALiBi); the same shapes as the mask. It may want a
-  /// gradient. A row whose visible scores are all -inf has no softmax and gives NaN: to hide keys, use the mask.
+  /// gradient. A row whose scores are all -inf without a mask has no softmax and gives NaN: use the mask to mask keys.
   FIT_OPTION(Tensor, bias);
   /// Slopes [H], floating: alibi[h] |i + Sk - Sq - j| is subtracted from the scores (attention with linear biases,
   /// Press et al. 2022; nn::alibi_slopes() has the paper's). It takes no memory of the scores' size. A constant: no
   /// gradient reaches it.
   FIT_OPTION(Tensor, alibi);
-  /// Query i sees the keys j <= i + Sk - Sq: the last query sees all of them. Combines with the mask.
+  /// Query i attends to the keys j <= i + Sk - Sq: the last query to all of them. Combines with the mask.
   FIT_OPTION(bool, causal) = false;
-  /// How many keys back a query sees, itself among them: those with j > i + Sk - Sq - window. 0: all. Combines with the
-  /// mask and with causal.
+  /// The number of keys back that a query attends to, itself among them: those with j > i + Sk - Sq - window. 0: all.
+  /// Combines with the mask and with causal.
   FIT_OPTION(std::int64_t, window) = 0;
 };
 
-/// A call of attention, beside its operands.
+/// Keys and values of earlier positions, both [B, Hkv, Tmax, D]; the first `length` positions are filled.
+struct AttentionCache {
+  Tensor &keys, &values;
+  std::int64_t length;
+};
+
+/// The options of a call of attention.
 struct AttentionOptions : AttentionMasks {
   AttentionOptions() {}
   explicit AttentionOptions(const AttentionMasks& masks) : AttentionMasks(masks) {}
@@ -55,23 +64,58 @@ struct AttentionOptions : AttentionMasks {
   FIT_OPTION(double, temperature) = 1;
   /// The source of the random numbers of dropout; the default generator if null.
   FIT_OPTION(Generator*, generator) = nullptr;
+  /// For attend(): computes the weights, too.
+  FIT_OPTION(bool, weights) = false;
+  /// For attend(): k and v are written behind the positions of the cache, and the queries attend to all of them. The
+  /// heads must be last. Nothing is recorded or dropped.
+  FIT_OPTION(const AttentionCache*, cache) = nullptr;
   FIT_INHERITED_OPTIONS(AttentionMasks, mask, bias, alibi, causal, window)
 };
 
-/// What attention gives where its weights are asked for.
+/// The result of attention with weights.
 struct AttentionResult {
   /// As without weights, bit for bit.
   Tensor output;
   Tensor weights;  ///< of the scores' shape, before dropout, differentiable
 };
 
+/// Where heads lie in a tensor.
+enum class HeadLayout {
+  first,  ///< x is (B, H, S, D), (B, S, D) or (S, D)
+  last,   ///< x is [B, S, H D], as a projection gives it
+  part,   ///< the same in some features of x [B, S, F]
+};
+
+/// An operand of attend(): queries, keys or values, as heads_first(), heads_last(), part() and packed_heads() make it.
+struct Heads {
+  Tensor x;
+  HeadLayout layout = HeadLayout::first;
+  std::int64_t heads = 0;     ///< for keys and values with heads last, 0: as many as their features make
+  std::int64_t features = 0;  ///< of each head; 0 unless the layout is `part`
+  std::int64_t offset = 0;    ///< the first feature of a part
+};
+/// x (B, H, S, D), (B, S, D) or (S, D).
+Heads heads_first(const Tensor& x);
+/// x [B, S, heads * D]. Keys and values need no number of heads.
+Heads heads_last(const Tensor& x, std::int64_t heads = 0);
+/// The features offset … offset + heads * features - 1 of x [B, S, F]. The gradient of x is one tensor for all parts;
+/// parts of one tensor must not overlap.
+Heads part(const Tensor& x, std::int64_t offset, std::int64_t heads, std::int64_t features);
+/// The queries, keys and values that one projection gives side by side, qkv [B, S, (H + 2 Hkv) D]. num_kv_heads 0: as
+/// many as num_heads. Throws Error for another shape.
+std::array<Heads, 3> packed_heads(const Tensor& qkv, std::int64_t num_heads, std::int64_t num_kv_heads = 0);
+
+/// Attention of q to k and v, whose heads lie anywhere. The output has the layout of q: (…, Sq, Dv) with heads first,
+/// else [B, Sq, H Dv]. Weights (…, Sq, Sk) or (B, H, Sq, Sk) if the options ask for them. The functions below say more.
+AttentionResult attend(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options = {});
+
 /// q (…, Sq, D), k (…, Sk, D), v (…, Sk, Dv) -> (…, Sq, Dv), where … is (B, H), (B) or nothing, and is the same for all
 /// three, but that a number of query heads may share one head of k and v (grouped heads): H of k divides H of q.
 ///
-/// A query that may attend to nothing gets zero weights, a zero output and passes no gradient. Whatever is hidden (by
-/// mask, causality or window) has no effect, on output or gradients, even if it is NaN. What is visible takes part even
-/// where its weight is 0, be it by underflow or by dropout: 0 times NaN is NaN. So a visible NaN or infinity in q, k, v
-/// or bias always shows.
+/// A fully masked query, which may attend to no key, gets zero weights and a zero output, and passes no gradient. A key
+/// that a query may not attend to (by mask, causality or window) has no effect on it, neither on its output nor on
+/// gradients, even if it is NaN. A key that it attends to takes part even if its weight is 0, by underflow or by
+/// dropout: 0 times NaN is NaN. So a NaN or an infinity in q, k, v or bias always shows, unless it is masked.
 /// Throws Error for shapes that don't fit, types other than one floating type, a mask, bias or alibi of another shape,
 /// a mask with other values than 0 and 1, dropout outside 0 … 1, a temperature that is not positive, a negative window,
 /// and a scale that is not finite in the type of q.

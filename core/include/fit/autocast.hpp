@@ -6,7 +6,7 @@
 
 namespace fit {
 
-/// While one lives, this thread computes in low precision what bears it, and leaves the rest in float32:
+/// A guard: while it lives, this thread computes suitable operations in low precision, the others in float32:
 ///
 ///     Tensor loss;
 ///     {
@@ -15,17 +15,18 @@ namespace fit {
 ///     }
 ///     loss.backward();
 ///
-/// matmul() in all its forms, linear(), einsum(), attention and convolutions round operands of float32 to bfloat16,
-/// accumulate in float32 and give bfloat16. Softmax, norms, losses, sums, logarithms and exponentials take bfloat16,
-/// too, but compute and give float32. Everything else works in the types that it gets. float64 is left alone.
-/// (docs/low_precision.md has the table.)
+/// All forms of matmul(), linear(), einsum(), attention and convolutions round float32 operands to bfloat16, accumulate
+/// in float32 and return bfloat16. Softmax, norms, losses, sums, logarithms and exponentials also accept bfloat16, but
+/// compute in and return float32. All other operations compute in the types of their operands. float64 does not change.
+/// docs/low_precision.md has the table.
 ///
-/// Parameters stay float32, and so do their gradients: those of a leaf are never rounded to 16 bits on the way.
-/// Products round them while they read them, or make a copy in bfloat16, one for each version, where that is cheaper.
-/// What is kept for backward() is bfloat16 where operands are. backward() works as forward did, whatever lives then.
+/// Parameters and their gradients stay float32: the gradient of a leaf is never rounded to 16 bits. Matrix products
+/// round parameters while they read them. Where it is cheaper, they use a bfloat16 copy, made once for each version.
+/// The graph keeps bfloat16 for backward() where the operands are bfloat16. backward() uses the precision of the
+/// forward pass, with or without a guard.
 class Autocast {
  public:
-  /// bfloat16; or float32, which switches an outer one off. Throws Error for another type.
+  /// dtype is bfloat16; or float32, which switches off an outer guard. Throws Error for another type.
   explicit Autocast(DType dtype);
   ~Autocast() { detail::thread_state.autocast = before_; }
   Autocast(const Autocast&) = delete;
@@ -35,7 +36,7 @@ class Autocast {
   DType before_;
 };
 
-/// What this thread computes products of float32 in: bfloat16 within an Autocast, else float32.
+/// The type in which this thread computes matrix products of float32: bfloat16 under Autocast, otherwise float32.
 inline DType autocast_dtype() { return detail::thread_state.autocast; }
 
 }  // namespace fit

@@ -6,8 +6,8 @@
 namespace fit {
 
 namespace detail {
-/// x if it is a float, else of the two floats around it the one whose last bit is 1: rounded again, to fewer bits, it
-/// comes out as x itself would.
+/// Rounds x to odd: x itself if it is a float; otherwise the one of its two float neighbours with 1 as the last bit.
+/// Rounding the result to fewer bits then gives the same as rounding x directly.
 inline float odd_float(double x) {
   float f = static_cast<float>(x);
   if (static_cast<double>(f) == x || x != x) return f;
@@ -18,7 +18,7 @@ inline float odd_float(double x) {
   std::memcpy(&f, &b, sizeof f);
   return f;
 }
-/// The same for a whole number as a double.
+/// Same for an integer, as a double.
 inline double odd_double(std::int64_t n) {
   constexpr std::int64_t exact = std::int64_t{1} << 53;
   if (-exact <= n && n <= exact) return static_cast<double>(n);
@@ -26,11 +26,11 @@ inline double odd_double(std::int64_t n) {
 }
 }  // namespace detail
 
-/// A floating number of 16 bits: sign, the 8 bits of float's exponent, and the first 7 of its fraction. It reaches as
-/// far as float does (3.4e38) with 2 to 3 decimal digits. Every value is a float, exactly; a number becomes the nearest
-/// BFloat16, of two as near the even one. NaN stays NaN. It computes nothing: operations work in float.
+/// A floating-point number of 16 bits: sign, float's 8 exponent bits, and the first 7 bits of its fraction. It has the
+/// range of float (3.4e38) and 2 to 3 decimal digits. Every value is exactly a float. Conversion rounds to nearest,
+/// ties to even. NaN stays NaN. It has no arithmetic: operations compute in float.
 struct BFloat16 {
-  std::uint16_t bits;  // the upper half of the float's
+  std::uint16_t bits;  // the upper half of the float's bits
 
   BFloat16() = default;
   explicit BFloat16(float x) {
@@ -39,11 +39,11 @@ struct BFloat16 {
     const bool nan = (b & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(nan ? (b >> 16) | 0x40u : (b + 0x7fffu + (b >> 16 & 1u)) >> 16);
   }
-  /// The nearest to the number itself, which is not rounded to float first.
+  /// Rounds a double to the nearest BFloat16 directly, without rounding to float first.
   explicit BFloat16(double x) : BFloat16(detail::odd_float(x)) {}
   template <class I, class = std::enable_if_t<std::is_integral_v<I>>>
   explicit BFloat16(I n) : BFloat16(detail::odd_double(static_cast<std::int64_t>(n))) {}
-  /// The same value, exactly.
+  /// Exact.
   operator float() const {
     const std::uint32_t b = static_cast<std::uint32_t>(bits) << 16;
     float x;

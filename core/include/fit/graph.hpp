@@ -10,8 +10,7 @@
 #include "fit/memory.hpp"
 #include "fit/tensor.hpp"
 
-/// The graph of operations, and how to add an operation to it: one function with the check, the forward and the
-/// adjoint.
+/// The graph of operations, and how to add an operation: one function with the check, the forward and the adjoint.
 ///
 ///     Tensor square(const Tensor& x) {
 ///       Tensor y = …;                                                      // plain computation
@@ -19,19 +18,19 @@
 ///                     [](Backward& b) { b.give(0, 2 * b.x(0) * b.dy()); });  // dx = 2 x dy
 ///     }
 ///
-/// The adjoint calls operations, so it has a gradient itself: second derivatives come for free.
+/// The adjoint calls operations, so it is differentiable itself: second derivatives need no further code.
 namespace fit {
 
 class Backward;
 
-/// Whether operations are recorded on this thread.
+/// Whether this thread records operations.
 bool grad_enabled();
 
 namespace detail {
 template <class T>
 using IsTensor = std::enable_if_t<std::is_base_of_v<Tensor, T>>;
 
-/// Records or not while it lives; then as before.
+/// Switches recording on or off while it lives.
 class RecordGuard {
  public:
   explicit RecordGuard(bool on) : before_(std::exchange(thread_state.recording, on)) {}
@@ -44,7 +43,7 @@ class RecordGuard {
 };
 }  // namespace detail
 
-/// While one lives, this thread records nothing.
+/// A guard: while it lives, this thread records nothing.
 ///
 ///     { NoGrad no_grad;  w.sub_(0.1 * w.grad()); }
 class NoGrad : public detail::RecordGuard {
@@ -52,15 +51,15 @@ class NoGrad : public detail::RecordGuard {
   NoGrad() : RecordGuard(false) {}
 };
 
-/// Within a NoGrad, records again.
+/// A guard: switches recording on again within a NoGrad.
 class EnableGrad : public detail::RecordGuard {
  public:
   EnableGrad() : RecordGuard(true) {}
 };
 
-/// d(sum of outputs * grad_outputs) / d(each input), without touching anybody's grad(). An input may be any tensor that
-/// the outputs were computed from. grad_outputs: one for each output (may be undefined for those with one element).
-/// Throws Error for an input that the outputs don't depend on, unless allow_unused.
+/// d(sum of outputs * grad_outputs) / d(each input). It changes no tensor's grad(). An input may be any tensor from
+/// which the outputs were computed. grad_outputs has one tensor for each output; it may be undefined for outputs with
+/// one element. Throws Error if the outputs don't depend on an input, unless allow_unused is set.
 ///
 ///     Tensor dx = grad(sum(x * x), x);
 ///     std::vector<Tensor> d = grad(loss, {w, b}, create_graph);
@@ -70,7 +69,7 @@ inline std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::v
                                 GraphFlags flags = {}) {
   return grad(outputs, inputs, {}, flags);
 }
-// These are templates so that braces, {x}, always stand for a list.
+// Templates, so that braces, {x}, always mean a list.
 template <class Y, class = detail::IsTensor<Y>>
 std::vector<Tensor> grad(const Y& output, const std::vector<Tensor>& inputs, GraphFlags flags = {}) {
   return grad(std::vector<Tensor>{output}, inputs, {}, flags);
@@ -79,7 +78,7 @@ template <class Y, class X, class = detail::IsTensor<Y>, class = detail::IsTenso
 Tensor grad(const Y& output, const X& input, GraphFlags flags = {}) {
   return grad(std::vector<Tensor>{output}, std::vector<Tensor>{input}, {}, flags)[0];
 }
-/// With what the output is multiplied by, of its shape: a vector-Jacobian product.
+/// With grad_output, of the output's shape: a vector-Jacobian product.
 template <class Y, class X, class = detail::IsTensor<Y>, class = detail::IsTensor<X>>
 Tensor grad(const Y& output, const X& input, const Tensor& grad_output, GraphFlags flags = {}) {
   return grad(std::vector<Tensor>{output}, std::vector<Tensor>{input}, {grad_output}, flags)[0];
@@ -89,7 +88,7 @@ namespace detail {
 [[noreturn]] void fail_extras();
 }
 
-/// What a node keeps for its adjoint, beside plain values in the closure.
+/// The tensors that a node keeps for its adjoint. (Its closure holds plain values.)
 struct Keep {
   static constexpr int max_extras = 6;
   std::uint32_t inputs = 0;  // bit i: input i
@@ -107,16 +106,16 @@ struct Keep {
 };
 
 namespace keep {
-/// Nothing beside the plain values in the closure.
+/// No tensors.
 inline const Keep nothing{};
-inline const Keep inputs{~0u};      ///< all of them: b.x(i)
+inline const Keep inputs{~0u};      ///< all inputs: b.x(i)
 inline const Keep output{0, true};  ///< all outputs: b.y(i)
 /// Some inputs: keep::input(0, 2).
 template <class... I>
 Keep input(I... i) {
   return Keep{((1u << i) | ... | 0u)};
 }
-/// Values computed on the way, constants to every derivative: b.saved(i). An undefined one is left out but counted.
+/// Intermediate values, constants for every derivative: b.saved(i). An undefined value is not kept, but counts in i.
 template <class... T>
 Keep saved(const T&... t) {
   static_assert(sizeof...(T) <= Keep::max_extras);
@@ -135,7 +134,7 @@ class Inputs {
   };
 #pragma GCC diagnostic push
 #if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Winit-list-lifetime"  // lives for one call, and so does the list
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"  // the object and the list live for one call only
 #endif
   Inputs(std::initializer_list<Ref> list) : refs_(list.begin()), size_(static_cast<int>(list.size())) {}
 #pragma GCC diagnostic pop
@@ -156,7 +155,7 @@ inline bool wants_record(const Inputs& in) {
   return false;
 }
 
-/// Notes on a result that is not recorded where the way to a tensor that wants gradients was cut.
+/// For a result that is not recorded: stores where its connection to tensors that require gradients was cut.
 inline void note_cut(const char* op, const Inputs& in, const Tensor& y) {
   for (int i = 0; i < in.size(); ++i) {
     const TensorImpl* t = in[i].impl();
@@ -167,10 +166,10 @@ inline void note_cut(const char* op, const Inputs& in, const Tensor& y) {
   }
 }
 
-/// Tells the observers of this thread.
+/// Notifies the observers of this thread.
 void tell_op(const char* op, const Inputs& in, const Tensor* outputs, int count);
 
-/// Makes the node, ties the outputs to it and gives room for a closure of `bytes`.
+/// Creates the node, connects the outputs to it, and returns memory for a closure of `bytes`.
 void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, const Keep& keep,
                   void (*adjoint)(Backward&, const void*), std::size_t bytes);
 
@@ -188,8 +187,8 @@ void attach(const char* op, const Inputs& in, Tensor* outputs, int count, const 
 
 }  // namespace detail
 
-/// Ties `y`, freshly computed from `inputs`, into the graph, if operations are recorded and an input wants a gradient;
-/// otherwise nothing is kept. An undefined input is allowed: it wants none. The adjoint is any callable on Backward&.
+/// Connects `y`, newly computed from `inputs`, to the graph, if operations are recorded and an input requires a
+/// gradient. Otherwise the graph keeps nothing. Inputs may be undefined. The adjoint is any callable on Backward&.
 template <class F>
 Tensor record(const char* op, const detail::Inputs& inputs, Tensor y, const Keep& keep, const F& adjoint) {
   if (!is_floating(y.dtype())) return y;
@@ -201,7 +200,7 @@ Tensor record(const char* op, const detail::Inputs& inputs, Tensor y, const Keep
   return y;
 }
 
-/// The same for several outputs, which are one node. Outputs that are not floating are left alone.
+/// Same for several outputs of one node. Outputs that are not floating are ignored.
 template <class F>
 void record(const char* op, const detail::Inputs& inputs, std::vector<Tensor>& outputs, const Keep& keep,
             const F& adjoint) {
@@ -213,46 +212,45 @@ void record(const char* op, const detail::Inputs& inputs, std::vector<Tensor>& o
   if (detail::thread_state.observed) detail::tell_op(op, inputs, outputs.data(), static_cast<int>(outputs.size()));
 }
 
-/// What an adjoint works with.
+/// The argument of an adjoint: gradients of the outputs, kept tensors, and gradients of the inputs.
 class Backward {
  public:
-  /// Gradient of output i; zeros if nothing came back to that output.
+  /// Gradient of output i; zeros if the output got no gradient.
   Tensor dy(int i = 0);
-  /// dy(i) at its last use: the node lets go of it, so that it may be handed on or written over. Asking for it again
-  /// throws Error.
+  /// dy(i) at its last use: the node releases it, so that its buffer may be reused. Calling it again throws Error.
   Tensor take_dy(int i = 0);
-  /// Whether anything came back to that output.
+  /// Whether the output got a gradient.
   bool has_dy(int i) const;
-  /// What was kept. Throws Error if it was changed in place meanwhile.
+  /// The kept input i. Throws Error if it was changed in place since.
   Tensor x(int i);
-  /// x(i), of which the node lets go unless the graph is retained: what is then unique() nobody else will read, so that
-  /// the gradient may be written over it.
+  /// x(i), which the node releases unless the graph is retained. If the result is unique(), no other code reads it, so
+  /// the gradient may overwrite it.
   Tensor take_x(int i);
-  /// Output i, and value i of keep::saved(); both throw as x().
+  /// The kept output i, and value i of keep::saved(). Both throw as x() does.
   Tensor y(int i = 0);
   Tensor saved(int i);
-  /// Whether that value was defined.
+  /// Whether value i of keep::saved() is defined.
   bool has_saved(int i) const;
-  /// Whether input i wants a gradient. Asking saves work; give() drops what is not wanted.
+  /// Whether input i requires a gradient. Checking saves work; give() drops gradients that are not required.
   bool wants(int i) const;
-  /// Shape and type of an input that wants a gradient.
+  /// Shape and type of an input that requires a gradient.
   const Shape& shape(int i) const;
   DType dtype(int i) const;
-  /// How many there are.
+  /// The number of inputs.
   int inputs() const;
-  /// Adds g to the gradient of input i. g may have a broadcast shape (it is summed) and another floating type.
+  /// Adds g to the gradient of input i. g may have a broadcast shape (it is summed) or another floating type.
   void give(int i, Tensor g);
-  /// Whether gradients are recorded themselves (create_graph). Then everything must be made of operations.
+  /// Whether the gradients are recorded (create_graph). Then the adjoint must consist of operations.
   bool recording() const { return detail::thread_state.recording; }
-  /// For kernels that write or add in place: the gradient of input i, and whether to add to it (else it is
-  /// uninitialised). Not while recording().
+  /// For kernels that write in place: the gradient of input i, and whether to add to it (otherwise it is
+  /// uninitialised).
   struct Target {
     Tensor grad;
     bool add;
   };
-  /// See Target. Throws Error while recording().
+  /// Throws Error while recording().
   Target target(int i);
-  /// Says that this op has no derivative of this order: throws Error if gradients are being recorded.
+  /// For ops without a derivative of this order: throws Error while recording().
   void once_only() const;
 
   explicit Backward(detail::Node& node) : node_(node) {}
@@ -261,7 +259,7 @@ class Backward {
   int slot_of_x(int i) const;
   Tensor restore(int slot, detail::Node* node, int output);
   detail::Node& node_;
-  std::uint64_t taken_ = 0;  // bit i: output i, by take_dy()
+  std::uint64_t taken_ = 0;  // bit i: take_dy(i) was called
 };
 
 }  // namespace fit

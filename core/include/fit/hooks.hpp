@@ -6,40 +6,39 @@
 #include "fit/observer.hpp"
 #include "fit/tensor.hpp"
 
-/// Functions that are called while backward() runs: with a gradient as soon as it is complete, to look at it or to
-/// replace it. A gradient can so be sent, clipped or thrown away while the rest is still being computed. To be called
-/// between the nodes of the graph, see Observer::node_left() (observer.hpp).
+/// Hooks: functions that backward() calls with a gradient as soon as it is complete. A hook reads or replaces the
+/// gradient. It can send, clip or discard the gradient while the other gradients are still being computed.
+/// Observer::node_left() (observer.hpp) is called between the nodes of the graph.
 namespace fit {
 
-/// Holds a hook, and takes it away when destroyed.
+/// Holds a hook, and removes it when destroyed.
 using GradHook = Attachment;
 
 namespace detail {
 GradHook add_grad_hook(const Tensor& x, std::function<Tensor(const Tensor&)> f);
 }
 
-/// f(leaf) is called once in each backward() that gives the leaf something, as soon as nothing more can come: all that
-/// came is in leaf.grad() then, with what was there before, and the walk goes on to older nodes afterwards. f may
-/// change or replace the gradient. It runs on backward()'s thread, and records only under create_graph. What it throws
-/// comes out of backward(); the graph is then taken apart in part, and the gradients of leaves not yet reached are
-/// incomplete. Several hooks of a leaf run in the order in which they were registered. grad() calls none.
-/// Throws Error if `leaf` is no leaf that wants a gradient, or f is empty. A leaf that is told to want no gradient
-/// (requires_grad_(false)) forgets its hooks. As long as no hook exists, nothing is spent on them; while one does, each
-/// backward() goes through its graph once beforehand, to count what leads to those leaves.
-/// Called after PyTorch's Tensor.register_post_accumulate_grad_hook.
+/// Calls f(leaf) once in each backward() that gives the leaf a gradient, as soon as the gradient is complete.
+/// leaf.grad() then holds the new gradient plus the gradient from before. Afterwards backward() goes on to older nodes.
+/// f may change or replace the gradient. f runs on backward()'s thread, and records only under create_graph. An
+/// exception of f comes out of backward(); the graph is then partly freed, and leaves that were not reached have
+/// incomplete gradients. Several hooks of a leaf run in the order of registration. grad() calls no hooks. Throws Error
+/// if `leaf` is not a leaf that requires a gradient, or if f is empty. requires_grad_(false) removes the hooks of a
+/// leaf. Hooks cost nothing while none exists. While one exists, each backward() first goes through its graph once, to
+/// count the paths to these leaves. Like PyTorch's Tensor.register_post_accumulate_grad_hook.
 ///
 ///     const GradHook hook = register_post_accumulate_grad_hook(w, [](const Tensor& leaf) { leaf.grad().mul_(0.5); });
 [[nodiscard]] GradHook register_post_accumulate_grad_hook(const Tensor& leaf, std::function<void(const Tensor&)> f);
 
-/// f(gradient) is called in each backward() and grad() that comes to x, with the whole gradient of x in that pass. What
-/// it gives back takes the gradient's place, for x.grad() and for all that x was computed from; an f that gives
-/// nothing, or an undefined tensor, looks on. Of a leaf it sees what this pass brings, without what was in grad()
-/// before; hooks of register_post_accumulate_grad_hook() come afterwards. Several of one tensor run in the order in
-/// which they were registered, each with what the one before gave; retain_grad() keeps the last. It runs on
-/// backward()'s thread, and records only under create_graph. What it throws comes out of backward(). Throws Error if x
-/// wants no gradient or f is empty, and out of backward() if f gives another shape or type, or changes the gradient in
-/// place, which others may share. Once backward() has taken the graph apart, hooks of what was computed are gone.
-/// Called after PyTorch's Tensor.register_hook.
+/// Calls f(gradient) in each backward() and grad() that reaches x, with the complete gradient of x in this pass. The
+/// result of f replaces the gradient, for x.grad() and for all tensors from which x was computed. If f returns void or
+/// an undefined tensor, the gradient stays. For a leaf, the gradient is that of this pass, without the previous value
+/// of grad(); hooks of register_post_accumulate_grad_hook() run afterwards. Several hooks of a tensor run in the order
+/// of registration, each with the result of the one before; retain_grad() keeps the last result. f runs on backward()'s
+/// thread, and records only under create_graph. An exception of f comes out of backward(). Throws Error if x requires
+/// no gradient or f is empty. backward() throws Error if f returns another shape or type, or changes the (shared)
+/// gradient in place. Freeing the graph in backward() removes the hooks of tensors that are not leaves. Like PyTorch's
+/// Tensor.register_hook.
 ///
 ///     const GradHook hook = register_hook(h, [](const Tensor& g) { return clamp(g, -1, 1); });
 template <class F>

@@ -3,18 +3,18 @@
 
 #include "fit/state_dict.hpp"
 
-/// Looking into what load_safetensors(), load_npz() and state_dict() give.
+/// Access by name to the results of load_safetensors(), load_npz() and state_dict().
 ///
 ///     const StateDict all = load_safetensors("model.safetensors").tensors;
 ///     const Tensor table = at(all, "embeddings.weight");
 ///     encoder.load_state_dict(under(all, "encoder."));
 namespace fit {
 
-/// The tensor of this name. Throws Error, which names the most similar, if there is none.
+/// The tensor with this name. If there is none, throws Error with the most similar name.
 Tensor at(const StateDict& state, const std::string& name);
-/// Whether there is one of this name.
+/// Whether a tensor has this name.
 bool contains(const StateDict& state, const std::string& name);
-/// Those whose names begin with the prefix, without it, in their order.
+/// The tensors with this prefix in their names, in the same order; the prefix is removed.
 StateDict under(const StateDict& state, const std::string& prefix);
 
 }  // namespace fit

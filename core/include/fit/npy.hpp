@@ -3,16 +3,16 @@
 
 #include "fit/tensor.hpp"
 
-/// NumPy's array files (.npy), one array each.
+/// NumPy's array files (.npy): one array in each file.
 namespace fit {
 
-/// Writes x as format 1.0, byte by byte as numpy.save() does. The file is written whole or not at all: an old one of
-/// that name stays until the new one is complete. Throws FileError if it can't be written.
+/// Writes x in format 1.0; the bytes are those of numpy.save(). The write is atomic: an old file with this name stays
+/// until the new one is complete. Throws FileError if the file can't be written.
 void save_npy(const std::string& path, const Tensor& x);
 
-/// Reads formats 1.0, 2.0 and 3.0: <f4, <f8, <i8, |b1, and <i4 and |u1, which become int64; row- or column-major.
-/// Throws FileError, with the file, what was expected and what was found, for one that is missing, damaged, truncated,
-/// too long, or of another type.
+/// Reads formats 1.0, 2.0 and 3.0, row- or column-major: <f4, <f8, <i8, |b1, and <i4 and |u1, which become int64.
+/// Throws FileError for a missing, damaged, truncated or too long file, or another type. The message has the file, the
+/// expected and the found value.
 Tensor load_npy(const std::string& path);
 
 }  // namespace fit

@@ -9,7 +9,7 @@
 #include "fit/graph.hpp"
 #include "fit/tensor.hpp"
 
-/// Watching a run: operations, backward passes, layers and attention report to the observers of their thread.
+/// Observers of a run: operations, backward passes, layers and attention notify the observers of their thread.
 ///
 ///     struct OpCounter : Observer {
 ///       void op_recorded(const OpEvent& e) override { ++count[e.op]; }
@@ -31,28 +31,28 @@ class Observer;
 struct LayerCall {
   const nn::Layer& layer;
   const LayerCall* outer = nullptr;  ///< the observed call around this one on the same thread, or null
-  /// The arguments that the layer tells (nn::within()): x of a UnaryLayer; query, key and value of MultiHeadAttention.
-  /// A UnaryLayer computes with the tensor that an observer puts into inputs[0]. Other layers ignore replacements.
+  /// The arguments that the layer reports (nn::within()): x of a UnaryLayer; query, key and value of
+  /// MultiHeadAttention. An observer may replace inputs[0] of a UnaryLayer. Other layers ignore replacements.
   std::vector<Tensor> inputs;
-  /// Undefined before the end, and where the layer returns neither a Tensor nor an AttentionResult (its output stands
-  /// here). The caller gets the tensor that an observer puts here.
+  /// The result of the call. An observer may replace it; the caller then gets the replacement. For an AttentionResult,
+  /// it is the member output. Undefined before the end, and for layers that return another type.
   Tensor output;
-  bool failed = false;  ///< in layer_left(): an exception has ended the call
+  bool failed = false;  ///< in layer_left(): the call ended with an exception
 };
 
-/// The call of a layer that this thread is in, among those observed; null if there is none.
+/// The innermost observed layer call of this thread; null if there is none.
 const LayerCall* innermost_call();
 
 /// The result of an operation.
 struct OpEvent {
   const char* op;                ///< the name in errors: "matmul"
-  const detail::Inputs& inputs;  ///< inputs[0] … inputs[inputs.size() - 1]; an optional one may be undefined
+  const detail::Inputs& inputs;  ///< inputs[0] … inputs[inputs.size() - 1]; optional inputs may be undefined
   const Tensor* outputs;         ///< outputs[0] … outputs[output_count - 1]
   int output_count;              ///< 1 for most operations
   bool in_backward;              ///< computed by the adjoint of a node
 };
 
-/// A node of the graph in a backward pass.
+/// A node of the graph during a backward pass.
 class NodeEvent {
  public:
   explicit NodeEvent(const detail::Node& node) : node_(node) {}
@@ -60,11 +60,11 @@ class NodeEvent {
   const char* op() const;
   int inputs() const;
   int outputs() const;
-  /// The gradient of an output; undefined where none came back, or where the adjoint has let go of it.
+  /// The gradient of an output; undefined if the output got none, or if the adjoint has released it.
   Tensor gradient(int output) const;
-  /// The sum of the gradients that an input has got so far; undefined where there is none.
+  /// The sum of the gradients that an input has got so far; undefined if there is none.
   Tensor input_gradient(int input) const;
-  bool failed = false;  ///< in node_left(): an exception has ended the adjoint
+  bool failed = false;  ///< in node_left(): the adjoint ended with an exception
   /// For the library.
   const detail::Node& node() const { return node_; }
 
@@ -74,17 +74,17 @@ class NodeEvent {
 
 /// A call of attention.
 struct AttentionInfo {
-  std::int64_t B, H, Sq, Sk;  ///< Sk counts the keys of a cache, too
+  std::int64_t B, H, Sq, Sk;  ///< Sk includes the keys of a cache
   Tensor mask;                ///< boolean (B|1, H|1, 1|Sq, Sk), true = attend; undefined without one
   bool causal;                ///< see AttentionMasks
   std::int64_t window;        ///< see AttentionMasks; 0: all keys
-  const LayerCall* call;      ///< the layer that computes it, or null
+  const LayerCall* call;      ///< the layer that computes the attention, or null
 
   /// The mask of one element of the batch, [H|1, 1|Sq, Sk]; undefined without one.
   Tensor mask_of(std::int64_t element) const;
 };
 
-/// Attention that has been computed. Weights are computed when they are asked for.
+/// The result of a call of attention. The weights are computed on request.
 class AttentionEvent : public AttentionInfo {
  public:
   /// The weights of the batch, [B, H, Sq, Sk]: after softmax, before dropout, without a graph; float32 for bfloat16.
@@ -99,17 +99,17 @@ class AttentionEvent : public AttentionInfo {
   Weights weights_;
 };
 
-/// Sees a run. Each function is an event, and does nothing unless it is overridden. Events are told on the thread where
-/// they happen: within parallel_for() on several threads at once. An exception that an event throws comes out of the
-/// operation. An observer is not told what it computes during its own events; other observers are.
+/// Receives events. Each function is one event; its default does nothing. Events come on the thread where they happen:
+/// within parallel_for(), on several threads at once. An exception of an event comes out of the operation. While an
+/// observer handles an event, it gets no events for its own computations; other observers do.
 ///
-/// - Observe attaches an observer to a thread: it sees all events but gradient_computed().
-/// - nn::attach() attaches one to a layer: it sees the calls of this layer on any thread, and the attention that the
-///   layer computes itself. nn::register_forward_hook() does so with a function.
+/// - Observe attaches an observer to a thread: it gets all events except gradient_computed().
+/// - nn::attach() attaches an observer to a layer: it gets the calls of this layer on any thread, and the attention
+///   that the layer computes itself. nn::register_forward_hook() does this with a function.
 /// - register_hook() and register_post_accumulate_grad_hook() attach a function to a tensor.
 ///
-/// The layer's observers come first, in the order in which they were attached; then those of the thread, the newest
-/// first. Each entered has its left. Without observers an operation reads one pointer.
+/// The layer's observers come first, in the order of attachment; then the observers of the thread, the newest first.
+/// Each "entered" event has a "left" event. Without observers, an operation only reads one pointer.
 class Observer {
  public:
   Observer() = default;
@@ -117,36 +117,35 @@ class Observer {
   Observer& operator=(const Observer&) = delete;
   virtual ~Observer();
 
-  /// An operation with a floating result has been computed, whether the graph records it or not. An operation that
-  /// is made of others comes after them.
+  /// An operation with a floating result has ended, recorded in the graph or not. An operation that consists of others
+  /// comes after them.
   virtual void op_recorded(const OpEvent&) {}
-  /// Matrix products or attention are computed, of so many floating-point operations: 2 m n k for a product.
+  /// The count of floating-point operations of matrix products or attention: 2 m n k for a matrix product.
   virtual void flops_counted(std::int64_t) {}
 
   /// Before and after the adjoint of a node in backward() or grad().
   virtual void node_entered(const NodeEvent&) {}
   virtual void node_left(const NodeEvent&) {}
-  /// The gradient of a leaf is complete in a backward(): leaf.grad() has it.
+  /// The gradient of a leaf is complete in a backward(): leaf.grad() contains it.
   virtual void gradient_accumulated(const Tensor&) {}
-  /// The gradient of the tensor that it is attached to, of this pass. The tensor that an observer assigns takes its
-  /// place.
+  /// The gradient, in this pass, of the tensor to which the observer is attached. The observer may replace it.
   virtual void gradient_computed(Tensor&) {}
 
-  /// Around a call of a layer. A call within another one of the same layer belongs to the outer one.
+  /// Before and after a call of a layer. If a layer calls itself, only the outer call counts.
   virtual void layer_entered(LayerCall&) {}
   virtual void layer_left(LayerCall&) {}
 
-  /// Attention has been computed.
+  /// A call of attention has ended.
   virtual void attention_computed(const AttentionEvent&) {}
 
-  /// Whether the observer changes this call of attention. Then attention is computed by operations, so that gradients
-  /// flow through the edits, and edit_scores(), edit_weights() and edit_output() are called in turn. Each may assign
-  /// another tensor of the same shape and type; a change in place is an Error. Asked several times in a call: the
-  /// answer must be the same.
+  /// Whether the observer edits this call of attention. If so, attention is computed by operations, so that gradients
+  /// flow through the edits. edit_scores(), edit_weights() and edit_output() are then called in this order. Each may
+  /// assign another tensor of the same shape and type; a change in place throws Error. This function is called several
+  /// times and must return the same each time.
   virtual bool edits_attention(const AttentionInfo&) const { return false; }
-  /// Scores [B, H, Sq, Sk], scaled and with bias. Masked pairs stay masked, and have any score here.
+  /// Scores [B, H, Sq, Sk], with scale and bias. Masked pairs stay masked; their scores here are arbitrary.
   virtual void edit_scores(const AttentionInfo&, Tensor&) {}
-  /// Weights [B, H, Sq, Sk] after softmax and before dropout. Masked pairs get the weight 0 again.
+  /// Weights [B, H, Sq, Sk] after softmax, before dropout. Masked pairs are set to 0 again.
   virtual void edit_weights(const AttentionInfo&, Tensor&) {}
   /// The output of each head, [B, H, Sq, Dv].
   virtual void edit_output(const AttentionInfo&, Tensor&) {}
@@ -156,21 +155,21 @@ namespace detail {
 
 class ObserverList;
 
-/// A link of the thread's chain, newest first (ThreadState::observed): an observer, a layer's call or an adjoint.
+/// A link of the thread's chain (ThreadState::observed), newest first: an observer, a layer call or an adjoint.
 struct ObserverLink {
   struct Told {};
   explicit ObserverLink(Observer* watching) : observer(watching) { link(); }
-  /// While the observer is being told something.
+  /// Mutes the observer while it handles an event.
   ObserverLink(Observer* watching, Told) : observer(watching), muted(true) { link(); }
   ObserverLink(LayerCall* of, ObserverList* of_layer) : call(of), attached(of_layer) { link(); }
   ObserverLink() : adjoint(true) { link(); }
-  /// Takes itself out, wherever it is in the chain.
+  /// Removes itself from any position in the chain.
   ~ObserverLink();
   ObserverLink(const ObserverLink&) = delete;
   ObserverLink& operator=(const ObserverLink&) = delete;
 
   Observer* observer = nullptr;      // null for a call and an adjoint
-  bool muted = false;                // the observer is being told something
+  bool muted = false;                // the observer handles an event
   LayerCall* call = nullptr;         // a call of a layer
   ObserverList* attached = nullptr;  // observers of that layer, or null
   bool adjoint = false;              // the adjoint of a node
@@ -182,7 +181,7 @@ struct ObserverLink {
 
 }  // namespace detail
 
-/// While one lives, the observer watches this thread, and the tasks that it gives to parallel_for().
+/// A guard: while it lives, the observer watches this thread and the tasks that this thread gives to parallel_for().
 class Observe {
  public:
   explicit Observe(Observer& observer) : link_(&observer) {}
@@ -191,7 +190,7 @@ class Observe {
   detail::ObserverLink link_;
 };
 
-/// Holds an observer at a layer or a tensor, and detaches it when destroyed. The layer or tensor may be gone by then.
+/// Attaches an observer to a layer or a tensor; detaches it when destroyed. The layer or tensor may be destroyed first.
 class Attachment {
  public:
   Attachment() noexcept = default;
@@ -202,10 +201,10 @@ class Attachment {
     return *this;
   }
   ~Attachment() { remove(); }
-  /// Detaches the observer now. An observer may do so with itself and with others during an event.
+  /// Detaches the observer now. An observer may do this with itself and with others during an event.
   void remove() noexcept;
-  /// Leaves the observer attached for as long as the layer or the graph lives. One that is attached to a tensor must
-  /// then not hold this tensor, which would never be freed.
+  /// Keeps the observer attached as long as the layer or the graph lives. An observer of a tensor must then not hold
+  /// this tensor: it would never be freed.
   void keep() noexcept;
 
  private:
@@ -217,7 +216,7 @@ class Attachment {
 
 namespace detail {
 
-/// The observers of one object, which moves with it. The list is made when the first one comes.
+/// The observers of one object; they move with it. The list is created with the first observer.
 class Attached {
  public:
   Attached() noexcept = default;
@@ -227,14 +226,13 @@ class Attached {
     return *this;
   }
   ~Attached() { replace(nullptr); }
-  /// Whether there are observers now.
   bool any() const noexcept {
     const ObserverList* const all = list_.load(std::memory_order_acquire);
     return all && not_empty(*all);
   }
-  /// Null if there never was one.
+  /// Null if no observer was ever attached.
   ObserverList* list() const noexcept { return list_.load(std::memory_order_acquire); }
-  /// total: counts the observers of several objects together, or null.
+  /// total: a common counter for the observers of several objects, or null.
   Attachment add(std::shared_ptr<Observer> observer, std::uint32_t part = 0,
                  std::atomic<std::int64_t>* total = nullptr);
 

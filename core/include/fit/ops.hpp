@@ -10,12 +10,13 @@
 #include "fit/random.hpp"
 #include "fit/tensor.hpp"
 
-/// Every operation, what it computes, its shapes and what it throws.
+/// All operations: what they compute, their shapes, and the errors they throw.
 ///
-/// For all of them: operands broadcast as in NumPy; mixed types promote boolean < int64 < bfloat16 < float32 < float64;
-/// a C++ number never promotes; axes may be negative; results are new tensors. A wrong argument throws Error, with the
-/// op, the argument, the shapes and the rule. Gradients are PyTorch's, at kinks and ties too; where one is a choice, it
-/// is stated. bfloat16 is computed in float32 and rounded once; what Autocast does: docs/low_precision.md.
+/// Rules for all of them: operands broadcast as in NumPy. Mixed types promote boolean < int64 < bfloat16 < float32 <
+/// float64, and a C++ number never promotes. Axes may be negative. Results are new tensors. A wrong argument throws
+/// Error with the op, the argument, the shapes and the rule. Gradients are PyTorch's, at kinks and ties too; a comment
+/// states them where there is a choice. bfloat16 is computed in float32 and rounded once; docs/low_precision.md says
+/// what Autocast does.
 namespace fit {
 
 // ---- arithmetic: a and b broadcast. int64 stays int64, but a division gives float32. ------------------------------
@@ -43,8 +44,8 @@ inline Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
 inline Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
 Tensor neg(const Tensor& x);
 inline Tensor operator-(const Tensor& x) { return neg(x); }
-/// a += b makes a new tensor and calls it a. Throws Error for a leaf that wants a gradient: the name would then stand
-/// for another tensor than the one that is trained. a.add_(b) changes the tensor itself.
+/// a += b makes a new tensor and assigns it to the variable a. Throws Error if a is a leaf that requires a gradient:
+/// the variable would no longer be the trained tensor. Use a.add_(b) to change the tensor itself.
 Tensor& operator+=(Tensor& a, const Tensor& b);
 Tensor& operator-=(Tensor& a, const Tensor& b);
 Tensor& operator*=(Tensor& a, const Tensor& b);
@@ -53,13 +54,13 @@ Tensor& operator+=(Tensor& a, Scalar b);
 Tensor& operator-=(Tensor& a, Scalar b);
 Tensor& operator*=(Tensor& a, Scalar b);
 Tensor& operator/=(Tensor& a, Scalar b);
-/// x^e, element by element. d/dx = e x^(e-1), 0 where e = 0; d/de = x^e ln x, 0 where x = 0 and e >= 0.
+/// x^e, elementwise. d/dx = e x^(e-1), 0 where e = 0; d/de = x^e ln x, 0 where x = 0 and e >= 0.
 Tensor pow(const Tensor& x, Scalar e);
 Tensor pow(const Tensor& x, const Tensor& e);
 Tensor pow(Scalar x, const Tensor& e);
 Tensor square(const Tensor& x);      ///< x x; keeps int64
 Tensor reciprocal(const Tensor& x);  ///< 1 / x
-/// a - b floor(a / b), which has the sign of b, as Python's %. d/da = 1, d/db = -floor(a / b). int64 stays int64, and
+/// a - b floor(a / b); the sign is that of b, as in Python's %. d/da = 1, d/db = -floor(a / b). int64 stays int64, and
 /// throws Error for b = 0.
 Tensor remainder(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, Scalar b);
@@ -68,19 +69,19 @@ inline Tensor operator%(const Tensor& a, const Tensor& b) { return remainder(a, 
 inline Tensor operator%(const Tensor& a, Scalar b) { return remainder(a, b); }
 inline Tensor operator%(Scalar a, const Tensor& b) { return remainder(a, b); }
 
-// ---- functions of one number: floating types; int64 and boolean are converted to float32 ---------------------------
+// ---- unary functions: floating types; int64 and boolean are converted to float32 -----------------------------------
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor log1p(const Tensor& x);
 Tensor log2(const Tensor& x);
-Tensor expm1(const Tensor& x);  ///< e^x - 1, exact near 0
+Tensor expm1(const Tensor& x);  ///< e^x - 1, accurate near 0
 Tensor sqrt(const Tensor& x);
 Tensor rsqrt(const Tensor& x);  ///< 1 / sqrt(x)
 Tensor abs(const Tensor& x);    ///< gradient 0 at 0; keeps int64
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tan(const Tensor& x);
-Tensor asin(const Tensor& x);  ///< NaN beyond -1 … 1, as acos()
+Tensor asin(const Tensor& x);  ///< NaN outside -1 … 1, as acos()
 Tensor acos(const Tensor& x);
 Tensor atan(const Tensor& x);
 Tensor tanh(const Tensor& x);
@@ -90,39 +91,39 @@ Tensor log_sigmoid(const Tensor& x);                               ///< -ln(1 + 
 Tensor relu(const Tensor& x);                                      ///< max(x, 0); gradient 0 at 0
 Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);  ///< x > 0 ? x : slope x
 Tensor elu(const Tensor& x, double alpha = 1.0);                   ///< x > 0 ? x : alpha (e^x - 1)
-/// GELU (Hendrycks & Gimpel 2016). exact: x/2 (1 + erf(x / sqrt 2)); tanh: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715
-/// x^3))).
+/// GELU (Hendrycks & Gimpel 2016). exact: x/2 (1 + erf(x / sqrt 2)).
+/// tanh: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 enum class Gelu { exact, tanh };
 Tensor gelu(const Tensor& x, Gelu form = Gelu::exact);
 Tensor silu(const Tensor& x);      ///< x sigmoid(x)
 Tensor softplus(const Tensor& x);  ///< ln(1 + e^x), without overflow
-/// Cut off to low … high; the gradient passes where low <= x <= high.
+/// Limits x to low … high. The gradient passes where low <= x <= high.
 Tensor clamp(const Tensor& x, Scalar low, Scalar high);
 Tensor clamp_min(const Tensor& x, Scalar low);   ///< max(x, low); the gradient passes where x >= low
 Tensor clamp_max(const Tensor& x, Scalar high);  ///< min(x, high); the gradient passes where x <= high
-// Steps: gradient 0 everywhere; int64 and boolean are kept as they are.
+// Step functions: the gradient is 0 everywhere; int64 and boolean stay as they are.
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
-Tensor round(const Tensor& x);  ///< to the nearest whole number, of two the even one
+Tensor round(const Tensor& x);  ///< to the nearest integer, ties to even
 Tensor trunc(const Tensor& x);  ///< towards 0
 Tensor sign(const Tensor& x);   ///< -1, 0 or 1; NaN stays
-/// Numbers in place of NaN and the infinities: `nan`, and the largest and smallest numbers of the type unless others
-/// are given. The gradient passes where x is finite.
+/// Replaces NaN by `nan` and the infinities by `posinf` and `neginf`. The default of these two is the largest and the
+/// smallest number of the type. The gradient passes where x is finite.
 Tensor nan_to_num(const Tensor& x, double nan = 0);
 Tensor nan_to_num(const Tensor& x, double nan, double posinf, double neginf);
 
-// ---- two numbers, conditions --------------------------------------------------------------------------------------
-Tensor maximum(const Tensor& a, const Tensor& b);  ///< NaN if either is; the gradient is halved on a tie
-Tensor minimum(const Tensor& a, const Tensor& b);  ///< the same, with the smaller one
+// ---- binary functions, conditions ---------------------------------------------------------------------------------
+Tensor maximum(const Tensor& a, const Tensor& b);  ///< NaN if a or b is NaN; the gradient is halved on a tie
+Tensor minimum(const Tensor& a, const Tensor& b);  ///< as maximum()
 Tensor atan2(const Tensor& y, const Tensor& x);    ///< the angle of (x, y), in -pi … pi; gradient 0 at the origin
-/// condition ? a : b; the condition is boolean, all three broadcast. The gradient reaches only what was chosen, so a
-/// NaN in the other branch stays out of it.
+/// condition ? a : b. The condition is boolean, and all three broadcast. The gradient reaches only the chosen elements,
+/// so a NaN in the other branch has no effect.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
-/// x with `value` where the boolean mask is true; the mask broadcasts to the shape of x.
+/// x with `value` where the boolean mask is true. The mask broadcasts to the shape of x.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
-// Comparisons give boolean tensors. (== compares elements, as in NumPy: use allclose() or equal() for one answer.)
+// Comparisons give boolean tensors. == compares element by element, as in NumPy; allclose() and equal() give one bool.
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor ne(const Tensor& a, const Tensor& b);
 Tensor lt(const Tensor& a, const Tensor& b);
@@ -147,7 +148,7 @@ inline Tensor operator<(const Tensor& a, Scalar b) { return lt(a, b); }
 inline Tensor operator<=(const Tensor& a, Scalar b) { return le(a, b); }
 inline Tensor operator>(const Tensor& a, Scalar b) { return gt(a, b); }
 inline Tensor operator>=(const Tensor& a, Scalar b) { return ge(a, b); }
-// Logic on boolean tensors; other types count as x != 0.
+// Logical operations on boolean tensors. An element of another type is true if x != 0.
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_xor(const Tensor& a, const Tensor& b);
@@ -158,272 +159,270 @@ inline Tensor operator!(const Tensor& x) { return logical_not(x); }
 Tensor isnan(const Tensor& x);
 Tensor isfinite(const Tensor& x);
 Tensor isinf(const Tensor& x);
-/// One answer: same shape, type and values (NaN is not equal to NaN).
+/// Whether shape, type and all values are the same (NaN is not equal to NaN).
 bool equal(const Tensor& a, const Tensor& b);
-/// One answer: |a - b| <= atol + rtol |b| everywhere, shapes equal; NaN is close to nothing.
+/// Whether the shapes are equal and |a - b| <= atol + rtol |b| everywhere. NaN is close to nothing.
 bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
 
-// ---- reductions: over the axes given (all if none); keepdims leaves them with size 1. ------------------------------
-// float32 is accumulated in double, in an order fixed by the shape: the number of threads changes no bit.
-Tensor sum(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});   ///< boolean counts into int64
-Tensor mean(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< floating; NaN over nothing
+// ---- reductions: over the given axes (all by default); keepdims keeps them with size 1. ----------------------------
+// float32 is accumulated in double, in an order that depends on the shape only: the number of threads changes no bit.
+Tensor sum(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});   ///< boolean: the count of true, int64
+Tensor mean(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< floating; NaN for an empty range
 /// sum((x - mean)^2) / (n - correction), in two passes; NaN where n <= correction. Floating.
 Tensor var(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {});
 Tensor std(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1},
            KeepDims keep = {});  ///< gradient 0 at 0
-/// The same as std(), under a name that `using namespace fit` leaves unambiguous beside the namespace std.
+/// Same as std(), for code with `using namespace fit`: there the name std also means the namespace.
 Tensor stddev(const Tensor& x, const Axes& axes = {}, Correction correction = Correction{1}, KeepDims keep = {});
-Tensor prod(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< the gradient is right with zeros too
-/// Largest and smallest. Over one axis the gradient goes to the first such element (argmax); over all or several it is
-/// shared among equals. NaN wins. Throws Error over nothing.
+Tensor prod(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< the gradient is correct with zeros, too
+/// Maximum and minimum. Over one axis, the gradient goes to the first such element (argmax). Over all or several axes,
+/// equal elements share it. NaN wins. Throws Error for an empty range.
 Tensor max(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
 Tensor min(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
-/// The same, but the gradient is always shared among equals, over one axis too.
+/// Same, but equal elements always share the gradient, over one axis, too.
 Tensor amax(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
 Tensor amin(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
-/// {values, ids (int64)} of the largest and smallest along an axis: max(x, axis) and argmax(x, axis) in one.
+/// {values, ids (int64)} of the maximum or minimum along an axis: max(x, axis) and argmax(x, axis) in one call.
 std::pair<Tensor, Tensor> max_with_indices(const Tensor& x, int axis, KeepDims keep = {});
 std::pair<Tensor, Tensor> min_with_indices(const Tensor& x, int axis, KeepDims keep = {});
-/// {values, ids (int64)} along an axis of the element in the middle once they are sorted, of two the lower one; NaN
-/// where there is one.
+/// {values, ids (int64)} of the median along an axis: the middle element in sorted order, the lower one of two. NaN if
+/// there is a NaN.
 std::pair<Tensor, Tensor> median(const Tensor& x, int axis, KeepDims keep = {});
-Tensor median(const Tensor& x);  ///< of all elements, the value alone
-/// The number below which the share q (0 … 1) of the elements along an axis lies, between the two nearest in a straight
-/// line: for x sorted, and p = q (n - 1), x[floor p] + (p - floor p) (x[floor p + 1] - x[floor p]). Floating; NaN where
-/// there is one. Throws Error over nothing.
+Tensor median(const Tensor& x);  ///< of all elements; the value only
+/// The q-quantile (q in 0 … 1) along an axis, linearly interpolated. For sorted x and p = q (n - 1): x[floor p] + (p -
+/// floor p) (x[floor p + 1] - x[floor p]). Floating. NaN if there is a NaN. Throws Error for an empty range.
 Tensor quantile(const Tensor& x, double q, int axis, KeepDims keep = {});
 Tensor quantile(const Tensor& x, double q);  ///< of all elements
-/// (sum |x|^p)^(1/p); for p = infinity the largest |x|, for -infinity the least one, for 0 how many are not 0 (gradient
-/// 0). Elements that tie for the largest or the least share the gradient; it is 0 where the norm is 0. Where the
-/// norm is NaN the gradient is PyTorch's: NaN for all elements; for p = +-infinity 0, and for p = 1 sign(x). Of nothing
-/// 0; throws Error there for p < 0.
+/// (sum |x|^p)^(1/p). p = infinity: max |x|; p = -infinity: min |x|; p = 0: the count of nonzero elements (gradient 0).
+/// Elements that tie for the max or min share the gradient. The gradient is 0 where the norm is 0. Where the norm is
+/// NaN, the gradient is PyTorch's: NaN for all elements; 0 for p = +-infinity; sign(x) for p = 1. An empty range gives
+/// 0 for p >= 0, and throws Error for p < 0.
 Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, KeepDims keep = {});
-/// ln(sum(e^x)) without overflow; -inf where all are.
+/// ln(sum(e^x)) without overflow; -inf if all elements are -inf.
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});
-Tensor argmax(const Tensor& x, int axis, KeepDims keep = {});            ///< int64; the first of equals; NaN wins
-Tensor argmin(const Tensor& x, int axis, KeepDims keep = {});            ///< the same of the smallest
+Tensor argmax(const Tensor& x, int axis, KeepDims keep = {});            ///< int64; the first maximum; NaN wins
+Tensor argmin(const Tensor& x, int axis, KeepDims keep = {});            ///< int64; the first minimum; NaN wins
 Tensor argmax(const Tensor& x);                                          ///< over the flattened tensor
-Tensor argmin(const Tensor& x);                                          ///< the same of the smallest
+Tensor argmin(const Tensor& x);                                          ///< as argmax()
 Tensor any(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< boolean
 Tensor all(const Tensor& x, const Axes& axes = {}, KeepDims keep = {});  ///< boolean
-/// Sums of all elements so far, along an axis.
+/// Cumulative sum and product along an axis.
 Tensor cumsum(const Tensor& x, int axis);
-Tensor cumprod(const Tensor& x, int axis);  ///< the gradient is right with zeros too
-/// How often each of 0, 1, … stands in ids [N] (int64, none negative): [max(largest id + 1, minimum)]. With weights [N]
-/// their sums, with a gradient; without, counts (int64).
+Tensor cumprod(const Tensor& x, int axis);  ///< the gradient is correct with zeros, too
+/// Counts how often each of 0, 1, … occurs in ids [N] (int64, not negative): int64 [max(largest id + 1, minimum)]. With
+/// weights [N] it sums the weights of each id instead, with a gradient.
 Tensor bincount(const Tensor& ids, const Tensor& weights = {}, std::int64_t minimum = 0);
-/// {counts (int64) [bins], edges [bins + 1]} of the elements within low … high, in bins of one width. The last bin
-/// holds its upper edge too; the others don't. Without low and high, from the smallest to the largest. Floating,
-/// finite.
+/// {counts (int64) [bins], edges [bins + 1]} of the elements in low … high, in bins of equal width. Only the last bin
+/// includes its upper edge. low and high default to the minimum and maximum of x. x must be floating and finite.
 std::pair<Tensor, Tensor> histogram(const Tensor& x, std::int64_t bins);
 std::pair<Tensor, Tensor> histogram(const Tensor& x, std::int64_t bins, double low, double high);
-/// x summed over the axes along which `shape` was broadcast to x's shape: the gradient of broadcasting.
+/// Sums x over the axes along which `shape` was broadcast to x's shape: the gradient of broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
-// ---- rows: normalised exponentials, normalisation, dropout ---------------------------------------------------------
-/// e^(x_i - max) / sum_j e^(x_j - max) along an axis. A row of -inf alone gives NaN, as in PyTorch; attention treats
-/// its masked rows itself.
+// ---- softmax, normalisation, dropout, distances --------------------------------------------------------------------
+/// e^(x_i - max) / sum_j e^(x_j - max) along an axis. A slice of -inf only gives NaN, as in PyTorch; attention handles
+/// fully masked rows itself.
 Tensor softmax(const Tensor& x, int axis = -1);
 Tensor log_softmax(const Tensor& x, int axis = -1);
-/// x / (1 - p) with probability 1 - p, else 0 (p = 1: all 0). What survives depends on the generator's seed, the number
-/// of its call, and the element's index.
+/// x / (1 - p) with probability 1 - p, else 0 (p = 1: all 0). Which elements are kept depends on the generator's seed,
+/// the number of its call, and the element's index.
 Tensor dropout(const Tensor& x, double p, Generator& g = default_generator());
 /// (x - mean) / sqrt(var + eps) * weight + bias over the last axis, C (Ba et al. 2016; var without correction). weight
 /// and bias are [C] or undefined.
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 /// x / sqrt(mean(x^2) + eps) * weight over the last axis (Zhang & Sennrich 2019). weight is [C] or undefined.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6);
-/// x [N, C, ...] with its C channels in groups of neighbours, each brought to mean 0 and variance 1 over its channels
-/// and all further axes, times weight [C] plus bias [C] (Wu & He 2018). weight and bias may be undefined.
+/// Splits the C channels of x [N, C, ...] into groups of neighbours. Normalises each group, over its channels and all
+/// further axes, to mean 0 and variance 1. Then multiplies by weight [C] and adds bias [C] (Wu & He 2018). weight and
+/// bias may be undefined.
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight = {}, const Tensor& bias = {},
                   double eps = 1e-5);
-/// (x - mean) / sqrt(var + eps) * weight + bias, each [C], along axis 1 of x [N, C, ...] (Ioffe & Szegedy 2015): with
-/// statistics given. Those of the batch are taken where mean and var are undefined (var without correction).
+/// (x - mean) / sqrt(var + eps) * weight + bias along axis 1 of x [N, C, ...]; all four are [C] (Ioffe & Szegedy 2015).
+/// If mean and var are undefined, the statistics of the batch are used (var without correction).
 Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 /// x / max(norm(x, p), eps) along an axis.
 Tensor normalize(const Tensor& x, double p = 2, int axis = -1, double eps = 1e-12);
 /// sum(a b) / (max(|a|, eps) max(|b|, eps)) along an axis: the cosine of the angle between them. a and b broadcast.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis = -1, double eps = 1e-8);
-/// Distances norm(a_i - b_j, p), p >= 0, between rows of a [..., M, C] and b [..., N, C]: [..., M, N]. Leading axes
+/// Distances norm(a_i - b_j, p), p >= 0, of rows of a [..., M, C] and b [..., N, C]: [..., M, N]. Leading axes
 /// broadcast.
 Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 
 // ---- positions -----------------------------------------------------------------------------------------------------
-/// The two features of a head that are rotated together as pair i, of D: (2i, 2i + 1), or (i, i + D/2).
+/// Which two of a head's D features are rotated together as pair i: (2i, 2i + 1), or (i, i + D/2).
 enum class RotaryLayout { interleaved, half_split };
 struct RotaryOptions {
-  FIT_OPTION(RotaryLayout, layout) = RotaryLayout::half_split;  ///< Which features turn together.
-  /// How many of the W features are rotated, whole heads; the rest is copied. -1: all.
+  FIT_OPTION(RotaryLayout, layout) = RotaryLayout::half_split;  ///< Which features are rotated together.
+  /// How many of the W features are rotated (a multiple of the head size); the others are copied. -1: all.
   FIT_OPTION(std::int64_t, features) = -1;
   FIT_OPTION(std::int64_t, offset) = 0;  ///< The position of the first row.
   FIT_OPTION(bool, inverse) = false;     ///< Rotates back.
 };
-/// Rotary positions (Su et al. 2021): x [..., T, W] is heads of D features side by side. Pair i of a head at position t
-/// is rotated by the angle a whose cos and sin are table[offset + t][i]: (x cos a - y sin a, x sin a + y cos a). The
-/// table is [at least offset + T, D/2, 2], float64 (nn::rotary_table()), and gets no gradient.
+/// Rotary position embedding (Su et al. 2021). x [..., T, W] holds heads of D features, side by side. The pair (x, y)
+/// with index i at position t becomes (x cos a - y sin a, x sin a + y cos a), with (cos a, sin a) = table[offset +
+/// t][i]. The table is [at least offset + T, D/2, 2], float64 (see nn::rotary_table()), and gets no gradient.
 Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options = {});
 
-// ---- losses (fit/nn/loss.hpp has them as functions with reductions) ------------------------------------------------
-/// Row by row lse(x) - x[target], float [N], from logits x [N, C] and ids [N] (int64): -ln of the target's probability.
-/// 0, with no gradient, where the target is ignore_index. Throws Error for another target outside 0 … C - 1.
+// ---- losses (fit/nn/loss.hpp adds the reductions) ------------------------------------------------------------------
+/// -ln of the target's probability, lse(x) - x[target], for each row of logits x [N, C] and ids [N] (int64): [N]. 0
+/// without a gradient where the target is ignore_index. Throws Error for another target outside 0 … C - 1.
 Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index = -100);
 
-// ---- shape: reshape and its kin share the buffer, all others copy -------------------------------------------------
-/// One size may be -1: what is left.
+// ---- shape: reshape, flatten, squeeze and unsqueeze share the buffer, all others copy -----------------------------
+/// One size may be -1: it is inferred.
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& shape);
 Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> shape);
 Tensor flatten(const Tensor& x, int first = 0, int last = -1);  ///< axes first … last become one
-Tensor squeeze(const Tensor& x, int axis);                      ///< takes out an axis of size 1
-Tensor squeeze(const Tensor& x);                                ///< takes out all of them
-Tensor unsqueeze(const Tensor& x, int axis);                    ///< puts one in before `axis` of the result
+Tensor squeeze(const Tensor& x, int axis);                      ///< removes an axis of size 1
+Tensor squeeze(const Tensor& x);                                ///< removes all axes of size 1
+Tensor unsqueeze(const Tensor& x, int axis);                    ///< inserts an axis before `axis` of the result
 Tensor transpose(const Tensor& x, int a = -2, int b = -1);      ///< swaps two axes
 Tensor permute(const Tensor& x, const std::vector<int>& axes);  ///< axis i of the result is axis axes[i] of x
-/// x repeated along axes of size 1, and along new ones in front.
+/// Repeats x along axes of size 1, and along new leading axes.
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 Tensor movedim(const Tensor& x, int from, int to);  ///< axis `from` becomes axis `to`; the others keep their order
-/// x put side by side as often as told for each axis; where there are more counts than axes, axes of size 1 come first.
+/// Concatenates counts[i] copies of x along axis i. With more counts than axes, x gets leading axes of size 1.
 Tensor repeat(const Tensor& x, const std::vector<std::int64_t>& counts);
-/// The same, but where there are fewer counts than axes, they are those of the last axes (NumPy's tile).
+/// Same, but fewer counts than axes belong to the last axes (NumPy's tile).
 Tensor tile(const Tensor& x, const std::vector<std::int64_t>& counts);
 Tensor repeat_interleave(const Tensor& x, std::int64_t count, int axis);  ///< each element `count` times in a row
-Tensor roll(const Tensor& x, std::int64_t shift, int axis);  ///< y[i] = x[i - shift], what falls off comes in again
-/// What pad() puts beyond the ends of an axis: one value, the elements as in a mirror that stands on the outermost one,
-/// or the outermost one again and again.
+Tensor roll(const Tensor& x, std::int64_t shift, int axis);               ///< y[i] = x[i - shift], cyclic
+/// The elements that pad() adds: one value, the mirror image without the outermost element, or the outermost element.
 enum class PadMode { constant, reflect, replicate };
-/// Elements put before and after axes, PyTorch's order: {before the last, after the last, before the last but one, …}.
-/// Negative widths take elements away. reflect throws Error for more than the axis has beside its outermost one.
+/// Adds elements before and after axes, in PyTorch's order: {before the last, after the last, before the last but one,
+/// …}. Negative widths remove elements. reflect throws Error for a width of the axis's size or more.
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& widths, PadMode mode = PadMode::constant,
            Scalar value = 0);
-std::vector<Tensor> unbind(const Tensor& x, int axis = 0);  ///< its elements along an axis, which goes away
-/// Elements x[i][i + offset] of two axes, which go away; the diagonal becomes the last axis.
+std::vector<Tensor> unbind(const Tensor& x, int axis = 0);  ///< the slices along an axis; the axis is removed
+/// Elements x[i][i + offset] of two axes. The two axes are removed, and the diagonal becomes the last axis.
 Tensor diagonal(const Tensor& x, std::int64_t offset = 0, int a = 0, int b = 1);
 Tensor diag(const Tensor& x,
-            std::int64_t offset = 0);  ///< of [N] a matrix with that diagonal, of a matrix its diagonal
-/// Of vectors [N_0], [N_1], …: tensors [N_0, N_1, …], each of which varies along its own axis (indexing "ij").
+            std::int64_t offset = 0);  ///< [N] -> a matrix with this diagonal; a matrix -> its diagonal
+/// Vectors [N_0], [N_1], … -> tensors [N_0, N_1, …]; tensor i varies along axis i only (indexing "ij").
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors);
-/// Windows of `size` neighbours along an axis, whose first elements are `step` apart: the axis becomes their count,
-/// floor((n - size) / step) + 1, and a last axis of `size` is new.
+/// Windows of `size` neighbours along an axis, `step` apart. The axis becomes the number of windows, floor((n - size) /
+/// step) + 1, and a new last axis has `size`.
 Tensor unfold(const Tensor& x, int axis, std::int64_t size, std::int64_t step = 1);
-/// The adjoint of unfold(): windows, as it gives them, added up into an axis of n elements.
+/// The adjoint of unfold(): adds up windows into an axis of n elements.
 Tensor fold(const Tensor& windows, int axis, std::int64_t n, std::int64_t step = 1);
-/// Parts one behind the other along an axis; stack() along a new one, before `axis`. Shapes must agree elsewhere.
+/// Concatenates parts along an axis; stack() along a new axis, before `axis`. All other sizes must agree.
 Tensor cat(const std::vector<Tensor>& parts, int axis = 0);
 Tensor stack(const std::vector<Tensor>& parts, int axis = 0);
-/// Pieces of `size` along an axis (the last may be smaller), or of the sizes given.
+/// Pieces of `size` along an axis (the last may be smaller), or of the given sizes.
 std::vector<Tensor> split(const Tensor& x, std::int64_t size, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int axis = 0);
-std::vector<Tensor> chunk(const Tensor& x, int count, int axis = 0);  ///< as equal as they can be
-/// x[{...}]: see Index. At most one list among the entries.
+std::vector<Tensor> chunk(const Tensor& x, int count, int axis = 0);  ///< pieces as equal as possible
+/// x[{...}]: see Index. At most one entry is a list.
 Tensor index(const Tensor& x, const std::vector<Index>& where);
-/// Writes v, broadcast, into x[{...}]: x itself changes. A list must not name an element twice.
+/// Writes v, broadcast, into x[{...}]; x itself changes. A list must not contain an element twice.
 void index_put_(Tensor& x, const std::vector<Index>& where, const Tensor& v);
-/// Writes v, broadcast to the shape of take(x, where), there: x[mask] = v. Ids must not name a row twice.
+/// Same for x[mask] = v and x[ids] = v: v broadcasts to the shape of take(x, where). Ids must not contain a row twice.
 void index_put_(Tensor& x, const Tensor& where, const Tensor& v);
-/// Elements start, start + step, … (count of them) of one axis.
+/// Elements start, start + step, … up to stop (not included) of one axis.
 Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1);
 Tensor index_select(const Tensor& x, int axis,
                     const Tensor& ids);  ///< ids: int64 [N]; negative ones count from the end
-/// y[i][j] = x[ids[i][j]][j] for axis 0, and so on. ids: int64, of x's rank, not larger than x beside the axis.
+/// y[i][j] = x[ids[i][j]][j] for axis 0, and so on. ids: int64, x's rank, not larger than x along the other axes.
 Tensor gather(const Tensor& x, int axis, const Tensor& ids);
 /// A copy of x with src added: y[ids[i][j]][j] += src[i][j] for axis 0, and so on.
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
-/// A copy of x with src written: y[ids[i][j]][j] = src[i][j] for axis 0, and so on. No element may be named twice.
+/// A copy of x with src written: y[ids[i][j]][j] = src[i][j] for axis 0, and so on. ids must not name an element twice.
 Tensor scatter(const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
 /// A copy of x with slices of src added: y[ids[i]] += src[i] for axis 0, and so on. ids: int64 [N].
 Tensor index_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
-/// gather() whose x and ids broadcast beside the axis: x[ids[i][j]][j] with NumPy's take_along_axis.
+/// gather() with broadcasting: x and ids broadcast along all axes but `axis` (NumPy's take_along_axis).
 Tensor take_along(const Tensor& x, int axis, const Tensor& ids);
 /// The elements where the boolean mask is true, in row-major order: [N]. The mask broadcasts to the shape of x.
 Tensor masked_select(const Tensor& x, const Tensor& mask);
-Tensor nonzero(const Tensor& x);  ///< int64 [N, rank]: where x is not 0 (NaN counts), in row-major order
-/// x[ids], x[mask]: rows at ids [...] (int64; negative ones count from the end), [..., further axes]; or where a
+Tensor nonzero(const Tensor& x);  ///< int64 [N, rank]: indices of nonzero elements (and NaN), in row-major order
+/// x[ids]: rows at ids [...] (int64; negative ones count from the end), [..., further axes]. x[mask]: rows where a
 /// boolean mask of the first axes' shape is true, [N, further axes].
 Tensor take(const Tensor& x, const Tensor& where);
 /// Rows of table [V, C] at ids [...] (int64): [..., C]. The row padding_idx gets no gradient.
 Tensor embedding(const Tensor& table, const Tensor& ids, std::int64_t padding_idx = -1);
-/// From behind, along these axes.
+/// Reverses the order along these axes.
 Tensor flip(const Tensor& x, const Axes& axes);
 Tensor tril(const Tensor& x, std::int64_t diagonal = 0);  ///< 0 above the diagonal of the last two axes
 Tensor triu(const Tensor& x, std::int64_t diagonal = 0);  ///< 0 below it
-/// {values, ids (int64)} along an axis, stable; NaN sorts as the largest. The gradient is that of the values.
+/// {values, ids (int64)} along an axis, stable; NaN sorts as the largest. The gradient flows through the values.
 std::pair<Tensor, Tensor> sort(const Tensor& x, int axis = -1, SortOrder order = {});
-/// {values, ids (int64)} of the k largest, or smallest, along an axis, the most extreme first.
+/// {values, ids (int64)} of the k largest (or smallest) along an axis, sorted, the most extreme first.
 std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis = -1, Extremes which = {});
 Tensor argsort(const Tensor& x, int axis = -1, SortOrder order = {});  ///< the ids of sort()
-/// What unique() finds: each number once, in ascending order; for each element of x which of them it is (int64, x's
-/// shape); and how often each stands there (int64).
+/// The result of unique(): the distinct values in ascending order; for each element of x its index in values (int64,
+/// x's shape); how often each value occurs (int64).
 struct Unique {
   Tensor values, inverse, counts;
 };
-Unique unique(const Tensor& x);  ///< no gradient; all NaN are one
+Unique unique(const Tensor& x);  ///< no gradient; all NaN count as one value
 
-// ---- products -----------------------------------------------------------------------------------------------------
-/// NumPy's matmul: [..., M, K] x [..., K, N] -> [..., M, N], the leading axes broadcast; a vector on the left is a row,
-/// on the right a column, and that axis goes away again. One floating type, or mixed ones promoted.
+// ---- matrix products ----------------------------------------------------------------------------------------------
+/// NumPy's matmul: [..., M, K] x [..., K, N] -> [..., M, N]; leading axes broadcast. A vector on the left is a row, and
+/// a vector on the right is a column; the result has no axis for it. Floating types; mixed ones are promoted.
 Tensor matmul(const Tensor& a, const Tensor& b);
-/// Whether matmul() reads rows as columns.
+/// Whether matmul() transposes an operand.
 enum class Transpose : bool { no, yes };
-/// op(a) op(b) where op may transpose the last two axes; [..., M, K] x [..., K, N] after that. Both of rank >= 2.
+/// op(a) op(b) of shapes [..., M, K] x [..., K, N]; op may transpose the last two axes. Both ranks are >= 2.
 Tensor matmul(const Tensor& a, Transpose transpose_a, const Tensor& b, Transpose transpose_b);
 /// x [..., in] times weight [out, in] transposed, plus bias [out] (may be undefined): [..., out].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 Tensor outer(const Tensor& a, const Tensor& b);  ///< [M] x [N] -> [M, N]
 Tensor dot(const Tensor& a, const Tensor& b);    ///< [N] x [N] -> []: sum(a b)
 Tensor bmm(const Tensor& a, const Tensor& b);    ///< [B, M, K] x [B, K, N] -> [B, M, N]
-/// beta c + alpha a b for a [M, K], b [K, N] and c that broadcasts to [M, N]. c doesn't count where beta is 0.
+/// beta c + alpha a b for a [M, K], b [K, N], and c that broadcasts to [M, N]. c is ignored if beta is 0.
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1);
-/// Einstein's sum, NumPy's notation: einsum("bqhd,bkhd->bhqk", {q, k}). One or more operands; "..." stands for leading
-/// axes that broadcast; without "->" the letters that stand once are kept, in the order of the alphabet. A letter that
-/// stands twice in one operand takes the diagonal: einsum("ii", {x}) is the trace.
+/// Einstein summation in NumPy's notation: einsum("bqhd,bkhd->bhqk", {q, k}). Takes one or more operands. "..." stands
+/// for leading axes, which broadcast. Without "->", the result has the letters that occur once, in alphabetical order.
+/// A letter that occurs twice in one operand takes the diagonal: einsum("ii", {x}) is the trace.
 Tensor einsum(const std::string& formula, const std::vector<Tensor>& operands);
 
 // ---- convolutions and pools: sliding windows over the last one or two axes ------------------------------------------
-/// The same along each axis that the windows slide along.
+/// The options apply to each axis along which the windows slide.
 struct ConvOptions {
-  FIT_OPTION(std::int64_t, stride) = 1;    ///< The distance from window to window, in elements.
+  FIT_OPTION(std::int64_t, stride) = 1;    ///< The distance between windows, in elements.
   FIT_OPTION(std::int64_t, padding) = 0;   ///< The number of zeros before and after the axis.
-  FIT_OPTION(std::int64_t, dilation) = 1;  ///< The distance from element to element within a window.
-  FIT_OPTION(std::int64_t, groups) = 1;    ///< The number of groups of channels, each with outputs of its own.
+  FIT_OPTION(std::int64_t, dilation) = 1;  ///< The distance between the elements of a window.
+  FIT_OPTION(std::int64_t, groups) = 1;    ///< The number of groups of channels, each with its own outputs.
 };
-/// x [N, C, L] and weight [O, C / groups, K]: [N, O, M], M = floor((L + 2 padding - dilation (K - 1) - 1) / stride) +
-/// 1, y[n][o][m] = bias[o] + sum of weight[o][c][k] x[n][c][m stride + k dilation - padding]. bias is [O] or undefined.
+/// x [N, C, L], weight [O, C / groups, K] -> [N, O, M], M = floor((L + 2 padding - dilation (K - 1) - 1) / stride) + 1:
+/// y[n][o][m] = bias[o] + sum of weight[o][c][k] x[n][c][m stride + k dilation - padding]. bias is [O] or undefined.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
-/// The same over the last two axes: x [N, C, H, W], weight [O, C / groups, K, L].
+/// Same over the last two axes: x [N, C, H, W], weight [O, C / groups, K, L].
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
-/// How the windows of a pool lie.
+/// Options of the pools.
 struct PoolOptions {
-  FIT_OPTION(std::int64_t, stride) = 0;  ///< The distance from window to window; 0: the width of the window.
-  /// At most half a window. Padding has no effect on a maximum, and counts as zeros in a mean.
+  FIT_OPTION(std::int64_t, stride) = 0;  ///< The distance between windows; 0: the window's size.
+  /// At most half a window. A maximum ignores padding; a mean counts it as zeros.
   FIT_OPTION(std::int64_t, padding) = 0;
 };
-/// The largest, or the mean, of each window of `size` along the last axis (x [N, C, L]), or of size x size along the
-/// last two (x [N, C, H, W]). The gradient of a maximum goes to the first of equals.
+/// Maximum or mean of each window of `size` along the last axis (x [N, C, L]), or of size x size along the last two (x
+/// [N, C, H, W]). The gradient of a maximum goes to the first of equal elements.
 Tensor max_pool1d(const Tensor& x, std::int64_t size, const PoolOptions& options = {});
 Tensor max_pool2d(const Tensor& x, std::int64_t size, const PoolOptions& options = {});
 Tensor avg_pool1d(const Tensor& x, std::int64_t size, const PoolOptions& options = {});
 Tensor avg_pool2d(const Tensor& x, std::int64_t size, const PoolOptions& options = {});
 
-// ---- linear algebra: matrices are the last two axes, leading axes are taken one by one; LAPACK, in float64 ---------
-/// X with a X = b for a [..., N, N] and b [..., N, K], of equal leading axes. Throws Error where a is singular.
+// ---- linear algebra on the last two axes, for each index of the leading axes; LAPACK, in float64 ------------------
+/// Solves a X = b for a [..., N, N] and b [..., N, K] with equal leading axes. Throws Error if a is singular.
 Tensor solve(const Tensor& a, const Tensor& b);
-Tensor inv(const Tensor& x);  ///< the inverse of [..., N, N]; throws Error where it is singular
-Tensor det(const Tensor& x);  ///< [..., N, N] -> [...]; the gradient throws Error where it is 0
-/// The lower triangle L with L L^T = x, for x symmetric (only its lower triangle is read) and positive definite, else
-/// Error. The gradient is that for a symmetric x.
+Tensor inv(const Tensor& x);  ///< the inverse of [..., N, N]; throws Error if x is singular
+Tensor det(const Tensor& x);  ///< [..., N, N] -> [...]; the gradient throws Error if it is 0
+/// The lower triangular L with L L^T = x. x must be symmetric (only its lower triangle is read) and positive definite,
+/// otherwise Error. The gradient is that for a symmetric x.
 Tensor cholesky(const Tensor& x);
-/// {values [..., N] in ascending order, vectors [..., N, N], one a column} of a symmetric x, of which only the lower
-/// triangle is read. The gradient of the vectors throws Error where two values are equal.
+/// Eigenvalues [..., N], ascending, and eigenvectors [..., N, N], in columns, of a symmetric x. Only the lower triangle
+/// of x is read. The gradient of the vectors throws Error if two values are equal.
 std::pair<Tensor, Tensor> eigh(const Tensor& x);
-/// What svd() gives: x = u diag(s) v^T with u [..., M, K], s [..., K] descending and v [..., N, K], K = min(M, N).
+/// Result of svd(): x = u diag(s) v^T with u [..., M, K], s [..., K] descending and v [..., N, K], K = min(M, N).
 struct Svd {
   Tensor u, s, v;
 };
-/// The gradients of u and v throw Error where two singular values are equal, or one is 0.
+/// The gradients of u and v throw Error if two singular values are equal, or one is 0.
 Svd svd(const Tensor& x);
-/// {q [..., M, K], r [..., K, N]} with x = q r, K = min(M, N): q^T q = 1, and r is 0 below its diagonal, whose numbers
-/// have either sign. The gradient throws Error where the first K columns of x are dependent.
+/// {q [..., M, K], r [..., K, N]} with x = q r, K = min(M, N). q^T q = 1, and r is upper triangular; its diagonal may
+/// be negative. The gradient throws Error if the first K columns of x are linearly dependent.
 std::pair<Tensor, Tensor> qr(const Tensor& x);
 
 }  // namespace fit

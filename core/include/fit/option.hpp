@@ -1,7 +1,7 @@
 #pragma once
 #include "fit/detail/option.hpp"
 
-/// Options that are set by name, in a chain, as in libtorch. A struct declares each option in one line:
+/// Options that are set by name, in a chain, as in libtorch. Each option is one line of a struct:
 ///
 ///     struct ExampleOptions {
 ///       FIT_OPTION(double, lr) = 1e-3;        ///< The learning rate.
@@ -10,16 +10,14 @@
 ///
 ///     train(model, ExampleOptions().lr(3e-4).nesterov());
 ///
-/// `lr(x)` sets an option and returns the options; `lr()` reads it. A switch (bool, or std::optional of it) may be
-/// turned on without an argument, but in a temporary only: `ExampleOptions().nesterov()` is
-/// `ExampleOptions().nesterov(true)`. With a variable, `o.nesterov()` reads and `o.nesterov(true)` sets. A read whose
-/// value is not used is a warning.
+/// `lr(x)` sets an option and returns the options; `lr()` reads it. For a switch (bool or std::optional<bool>) of a
+/// temporary, no argument means true: `ExampleOptions().nesterov()` is `ExampleOptions().nesterov(true)`. For a
+/// variable, `o.nesterov()` reads and `o.nesterov(true)` sets. Ignoring the value of a read gives a warning.
 ///
-/// An integer becomes a floating option, and an option of std::optional takes the value. These do not compile: a
-/// floating number for an integer, a number for a bool, a bool for a number, and anything else that is not a number for
-/// one of them.
+/// An integer converts to a floating option, and a value to an option of std::optional. These do not compile: a
+/// floating number for an integer, a number for a bool, a bool for a number, and a non-number for any of them.
 
-/// FIT_OPTION(Type, name) = default;  declares an option in a struct: its setters, its getter and its storage, name_.
+/// FIT_OPTION(Type, name) = default;  declares an option of a struct: its setters, its getter and its member, name_.
 #define FIT_OPTION(Type, name)                                                                     \
  public:                                                                                           \
   template <class Other, ::std::enable_if_t<!::fit::detail::option_takes<Type, Other>(), int> = 0> \
@@ -29,8 +27,8 @@
  protected:                                                                                        \
   Type name##_
 
-/// FIT_INHERITED_OPTIONS(Base, a, b, …): in a struct derived from Base, the setters of these options of Base return the
-/// derived struct, so that a chain goes on with its own options. At most 12 names.
+/// FIT_INHERITED_OPTIONS(Base, a, b, …): for a struct derived from Base. Setters of these options of Base then return
+/// the derived struct, so that its own options can follow in the chain. At most 12 names.
 #define FIT_INHERITED_OPTIONS(Base, ...)                                                                      \
  public:                                                                                                      \
   FIT_OPTION_PICK_(__VA_ARGS__, FIT_OPTION_12_, FIT_OPTION_11_, FIT_OPTION_10_, FIT_OPTION_9_, FIT_OPTION_8_, \

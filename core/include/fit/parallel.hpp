@@ -2,16 +2,16 @@
 #include <cstdint>
 #include <type_traits>
 
-/// The one way to use several cores. OpenBLAS is kept at one thread a call; nothing else opens a parallel region.
+/// parallel_for() is the only way in which fit uses several cores. OpenBLAS uses one thread for each call.
 namespace fit {
 
-/// How many threads parallel_for may use: at first the cores that this process may run on (its affinity and its
-/// container's limit count), or OMP_NUM_THREADS where that is set. Results don't depend on it.
+/// The number of threads that parallel_for may use. Initially the cores available to this process (affinity and the
+/// container's limit), or OMP_NUM_THREADS if it is set. Results don't depend on it.
 int num_threads();
 void set_num_threads(int n);
 
-/// How parallel_for() shares its range out, in OpenMP's words: static_schedule gives each thread one piece,
-/// dynamic_schedule gives pieces of one grain, in order, to whichever thread is free: for work of uneven cost.
+/// How parallel_for() distributes its range, in OpenMP's terms. static_schedule gives each thread one piece.
+/// dynamic_schedule gives the next piece of one grain to any free thread, for work of uneven cost.
 enum class ParallelSchedule : bool { static_schedule, dynamic_schedule };
 inline constexpr ParallelSchedule dynamic_schedule = ParallelSchedule::dynamic_schedule;
 
@@ -20,11 +20,10 @@ using RangeBody = void (*)(const void* body, std::int64_t begin, std::int64_t en
 void run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule schedule, const void* body, RangeBody call);
 }  // namespace detail
 
-/// Calls body(begin, end) on pieces that together are 0 … n. Pieces begin at multiples of `grain`, the least that is
-/// worth a thread (some ten microseconds of work); up to one grain, inside another parallel_for, or while the threads
-/// serve another caller, it is one call on this thread. The state of recording is carried over; the first exception is
-/// thrown again here, after all have ended. A thread that can't be started is done without: nothing fails for want of
-/// one.
+/// Calls body(begin, end) for pieces that together cover 0 … n. Pieces begin at multiples of `grain`: the minimum that
+/// is worth a thread (about ten microseconds of work). It is one call on this thread if n <= grain, inside another
+/// parallel_for, or while the threads serve another caller. The tasks copy the state of recording. The first exception
+/// is rethrown here, after all tasks have ended. If a thread can't be started, the others do its work.
 template <class Body>
 void parallel_for(std::int64_t n, std::int64_t grain, ParallelSchedule schedule, const Body& body) {
   if (n <= grain) {

@@ -4,14 +4,14 @@
 
 #include "fit/tensor.hpp"
 
-/// Random numbers are counter-based (Philox 4x32-10, Salmon et al. 2011): element i of call c under seed s depends on
-/// (s, c, i) alone. Threads don't matter, and what is drawn again with the same key is the same.
+/// Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): element i of call c under seed s depends on (s,
+/// c, i) only. They don't depend on the number of threads, and the same key gives the same numbers again.
 namespace fit {
 
 class Generator;
 
 namespace detail {
-/// Takes the place of the generators' counts on this thread: what is computed again draws what was drawn before.
+/// Replaces the generators' counts on this thread: a computation that is repeated draws the same numbers again.
 class DrawTape {
  public:
   virtual std::uint64_t next_call(Generator& g) = 0;
@@ -22,7 +22,7 @@ class DrawTape {
 [[gnu::visibility("default")]] inline thread_local DrawTape* draw_tape = nullptr;
 }  // namespace detail
 
-/// A seed and a count of calls. Several threads may draw from one; which of them gets which call is then up to chance.
+/// A seed and a count of calls. Several threads may draw from one generator; the order of their calls is then random.
 class Generator {
  public:
   explicit Generator(std::uint64_t seed = 0) : seed_(seed) {}
@@ -32,9 +32,9 @@ class Generator {
     return *this;
   }
   std::uint64_t seed() const { return seed_.load(std::memory_order_relaxed); }
-  /// Calls drawn so far; setting it (with the seed) restores a state.
+  /// The number of calls so far. set_state() restores it.
   std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
-  /// Both at once.
+  /// Sets both.
   void set_state(std::uint64_t seed, std::uint64_t calls) {
     seed_.store(seed, std::memory_order_relaxed);
     calls_.store(calls, std::memory_order_relaxed);
@@ -48,28 +48,28 @@ class Generator {
   std::atomic<std::uint64_t> seed_, calls_{0};
 };
 
-/// The generator that everything random uses unless it is given another.
+/// The default of all functions with a generator.
 Generator& default_generator();
-/// Restarts the default generator: the same seed gives the same program run, whatever the number of threads.
+/// Restarts the default generator. The same seed gives the same results, for any number of threads.
 void manual_seed(std::uint64_t seed);
 
 /// Uniform in [0, 1).
 Tensor rand(const Shape& shape, DType dtype = float32, Generator& g = default_generator());
 /// Normal with mean 0 and standard deviation 1 (Box-Muller).
 Tensor randn(const Shape& shape, DType dtype = float32, Generator& g = default_generator());
-/// Whole numbers in low … high - 1, int64.
+/// Integers in low … high - 1, int64.
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Generator& g = default_generator());
 /// 1 with probability p, else 0; boolean.
 Tensor bernoulli(double p, const Shape& shape, Generator& g = default_generator());
 /// 0 … n - 1 in random order, int64.
 Tensor randperm(std::int64_t n, Generator& g = default_generator());
-/// rand() and randn() of x's shape and type.
+/// rand() and randn() with x's shape and type.
 Tensor rand_like(const Tensor& x, Generator& g = default_generator());
 Tensor randn_like(const Tensor& x, Generator& g = default_generator());
-/// Whether multinomial() may draw an id again.
+/// Whether multinomial() may draw the same id again.
 enum class Replacement : bool { no, yes };
-/// `count` ids from each row of weights [C] or [N, C] (floating, none negative, any sum), with a chance in proportion
-/// to their weight: int64 [count] or [N, count]. Throws Error for a row without enough that are not 0.
+/// Draws `count` ids from each row of weights [C] or [N, C] (floating, not negative, any sum) with probabilities
+/// proportional to the weights: int64 [count] or [N, count]. Throws Error if a row has too few nonzero weights.
 Tensor multinomial(const Tensor& weights, std::int64_t count, Replacement replacement = Replacement::no,
                    Generator& g = default_generator());
 
@@ -80,7 +80,7 @@ struct Philox {
 };
 Philox philox(std::uint64_t seed, std::uint64_t call, std::uint64_t index);
 
-/// Overwrites x with low + (high - low) rand(), or mean + std randn(), drawn where they stay.
+/// Overwrites x with low + (high - low) rand(), or mean + std randn(), without a temporary.
 void fill_uniform(const char* op, Tensor& x, double low, double high, Generator& g);
 void fill_normal(const char* op, Tensor& x, double mean, double std, Generator& g);
 }  // namespace detail

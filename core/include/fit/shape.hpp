@@ -9,31 +9,30 @@
 
 namespace fit {
 
-/// The type of a tensor's elements, in the order of promotion: an operation on two types gives the larger.
-/// Stored as: boolean bool (one byte), int8 std::int8_t, int64 std::int64_t, bfloat16 BFloat16, float32 float, float64
-/// double. What is bfloat16 is computed in float32 and rounded once. int8 holds weights (int8.hpp): it is stored,
-/// copied and converted by Tensor::to(), and other operations refuse it.
+/// The type of a tensor's elements, in the order of promotion: an operation on two types gives the larger. The C++
+/// types are: boolean bool (one byte), int8 std::int8_t, int64 std::int64_t, bfloat16 BFloat16, float32 float, float64
+/// double. bfloat16 is computed in float32 and rounded once. int8 is for weights (int8.hpp): it can be stored, copied
+/// and converted by Tensor::to(); other operations throw Error.
 enum class DType : std::uint8_t { boolean, int8, int64, bfloat16, float32, float64 };
 
-/// The types under short names.
+/// Short names of the types.
 inline constexpr DType boolean = DType::boolean, int8 = DType::int8, int64 = DType::int64, bfloat16 = DType::bfloat16,
                        float32 = DType::float32, float64 = DType::float64;
 
-/// Whether it is bfloat16, float32 or float64.
+/// Whether t is bfloat16, float32 or float64.
 constexpr bool is_floating(DType t) { return t >= DType::bfloat16; }
-/// Bytes of an element.
+/// Size of an element in bytes.
 constexpr std::int64_t size_of(DType t) {
   return t <= DType::int8 ? 1 : t == DType::bfloat16 ? 2 : t == DType::float32 ? 4 : 8;
 }
-/// The type of an operation on both: the larger one.
+/// The result type of an operation on both: the larger one.
 constexpr DType promote(DType a, DType b) { return a < b ? b : a; }
 /// "float32" and so on.
 const char* name_of(DType t);
 /// Writes name_of().
 std::ostream& operator<<(std::ostream& out, DType t);
 
-/// DType of a C++ type: dtype_of<float>() is float32. bool, std::int8_t, std::int64_t, BFloat16, float and double
-/// have one.
+/// DType of a C++ type: dtype_of<float>() is float32. For bool, std::int8_t, std::int64_t, BFloat16, float and double.
 template <class T>
 constexpr DType dtype_of();
 template <>
@@ -61,8 +60,8 @@ constexpr DType dtype_of<double>() {
   return DType::float64;
 }
 
-/// The sizes of a tensor's axes: up to max_rank of them, held inline. An empty Shape is that of a scalar.
-/// Throws Error for a negative size, for more axes than max_rank and for a count of elements beyond 2^62.
+/// The sizes of a tensor's axes, at most max_rank, stored inline. A scalar has an empty Shape. Throws Error for a
+/// negative size, more than max_rank axes, or more than 2^62 elements.
 class Shape {
  public:
   static constexpr int max_rank = 8;
@@ -72,19 +71,19 @@ class Shape {
   Shape(const std::vector<std::int64_t>& sizes) : Shape(sizes.data(), static_cast<int>(sizes.size())) {}
   Shape(const std::int64_t* sizes, int rank);
 
-  /// How many axes there are.
+  /// The number of axes.
   int rank() const { return rank_; }
-  /// The product of all sizes: how many elements there are.
+  /// The number of elements: the product of all sizes.
   std::int64_t numel() const { return numel_; }
-  /// Size of an axis; a negative one counts from the end. The axis is not checked: Tensor::size() does that.
+  /// Size of an axis; a negative axis counts from the end. Does not check the axis; Tensor::size() does.
   std::int64_t operator[](int axis) const { return sizes_[axis < 0 ? axis + rank_ : axis]; }
-  /// The sizes, one after the other.
+  /// The sizes, in order.
   const std::int64_t* begin() const { return sizes_; }
   const std::int64_t* end() const { return sizes_ + rank_; }
-  /// That of the last axis; there must be one.
+  /// Size of the last axis. The rank must be at least 1.
   std::int64_t back() const { return sizes_[rank_ - 1]; }
 
-  /// The same shape with one size changed, an axis put in before `axis`, or an axis taken out. Axes are not negative.
+  /// A copy with one size changed, an axis inserted before `axis`, or an axis removed. `axis` must not be negative.
   Shape with(int axis, std::int64_t size) const;
   Shape inserted(int axis, std::int64_t size) const;
   Shape erased(int axis) const;
@@ -92,7 +91,7 @@ class Shape {
   /// "[2, 3]"
   std::string str() const;
 
-  /// Whether they have as many axes, of the same sizes.
+  /// Whether ranks and sizes are equal.
   friend bool operator==(const Shape& a, const Shape& b) {
     if (a.rank_ != b.rank_) return false;
     for (int i = 0; i < a.rank_; ++i)

@@ -7,7 +7,7 @@
 
 namespace fit {
 
-/// Tensors by name, in an order: what layers, optimisers, schedules and loaders save, and what files hold.
+/// Named tensors in a fixed order: the state of layers, optimisers, schedules and loaders, and the contents of files.
 using StateDict = std::vector<std::pair<std::string, Tensor>>;
 
 }  // namespace fit

@@ -16,8 +16,8 @@ namespace fit {
 class Tensor;
 class Indexed;
 
-/// A C++ number given to an operation. It never promotes a tensor: x * 2 and x * 2.0 have the type of x. A fraction
-/// given to an int64 or boolean tensor is an error, not a truncation.
+/// A C++ number as an operand. It never promotes a tensor: x * 2 and x * 2.0 have the type of x. A number with a
+/// fraction throws Error for an int64 or boolean tensor; it is not truncated.
 class Scalar {
  public:
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
@@ -30,7 +30,7 @@ class Scalar {
                                           : DType::float64) {}
   DType dtype() const { return dtype_; }
   double value() const { return value_; }
-  /// The value as an integer; throws Error in the name of `op` if it is not a whole number.
+  /// The value as an integer. Throws Error in the name of `op` if it is not an integer.
   std::int64_t whole(const char* op) const;
 
  private:
@@ -39,7 +39,7 @@ class Scalar {
   DType dtype_;
 };
 
-/// A run of elements in memory (C++20's std::span, as much of it as is needed).
+/// A contiguous range of elements (the needed part of C++20's std::span).
 template <class T>
 class Span {
  public:
@@ -55,8 +55,8 @@ class Span {
   std::int64_t size_;
 };
 
-/// The axes that a reduction runs over. Axes() stands for all of them, a list for those in it, which may be none (the
-/// result is then x itself, as in NumPy). Negative axes count from the end.
+/// The axes of a reduction. Axes() means all axes. An empty list means none: the result is x, as in NumPy. Negative
+/// axes count from the end.
 class Axes {
  public:
   Axes() = default;
@@ -73,57 +73,56 @@ class Axes {
   bool all_ = true;
 };
 
-/// Whether a reduction leaves its axes in the result, with size 1: sum(x, -1, keepdims).
+/// Whether a reduction keeps its axes, with size 1: sum(x, -1, keepdims).
 enum class KeepDims : bool { no, yes };
 inline constexpr KeepDims keepdims = KeepDims::yes;
 
-/// What a variance divides by: n - correction. var(x, -1, Correction{0}) is the population's.
+/// A variance divides by n - correction. var(x, -1, Correction{0}) is the population variance.
 enum class Correction : std::int64_t {};
 
 /// The order of sort(): sort(x, -1, descending).
 enum class SortOrder : bool { ascending, descending };
 inline constexpr SortOrder descending = SortOrder::descending;
 
-/// Which elements topk() takes: topk(x, 3, -1, smallest).
+/// Which elements topk() returns: topk(x, 3, -1, smallest).
 enum class Extremes : bool { largest, smallest };
 inline constexpr Extremes smallest = Extremes::smallest;
 
-/// What backward() and grad() do beside finding gradients: y.backward(retain_graph), grad(y, x, create_graph). Several
-/// are joined by |.
+/// Flags of backward() and grad(): y.backward(retain_graph), grad(y, x, create_graph). Combine them with |.
 enum class GraphFlags : std::uint8_t { none = 0, retain_graph = 1, create_graph = 2, allow_unused = 4 };
-/// The graph stays whole, so that backward() can go through it again.
+/// Keeps the graph, so that another backward() can use it.
 inline constexpr GraphFlags retain_graph = GraphFlags::retain_graph;
-/// The gradients are recorded, so that they can be differentiated again. Retains the graph.
+/// Records the gradients, so that they are differentiable. Implies retain_graph.
 inline constexpr GraphFlags create_graph = GraphFlags::create_graph;
-/// grad() gives an undefined tensor for an input that the outputs don't depend on, in place of an error.
+/// If the outputs don't depend on an input, grad() returns an undefined tensor for it instead of throwing Error.
 inline constexpr GraphFlags allow_unused = GraphFlags::allow_unused;
-/// Both.
+/// Combines flags.
 constexpr GraphFlags operator|(GraphFlags a, GraphFlags b) {
   return static_cast<GraphFlags>(static_cast<int>(a) | static_cast<int>(b));
 }
-/// Whether both have a flag in common.
+/// Whether a and b have a common flag.
 constexpr bool operator&(GraphFlags a, GraphFlags b) { return (static_cast<int>(a) & static_cast<int>(b)) != 0; }
 
-/// Along one axis: every element from start up to stop (not included), in steps. Negative bounds count from the end,
-/// bounds past an end are cut off there, and a negative step walks backwards, all as in Python.
+/// A slice of one axis: every `step`-th element from start up to stop (not included), as in Python. Negative bounds
+/// count from the end. Bounds beyond the end are clamped. A negative step reverses the order.
 struct Range {
   static constexpr std::int64_t none = INT64_MIN;
   std::int64_t start = none, stop = none, step = 1;
 };
-/// range(): the whole axis. range(2): from 2 on. range(2, -1): from 2 up to the last but one.
+/// range(): all elements. range(2): all from index 2. range(2, -1): from index 2 up to the last but one.
 inline Range range(std::int64_t start = Range::none, std::int64_t stop = Range::none, std::int64_t step = 1) {
   return {start, stop, step};
 }
 
-/// One entry between the brackets of x[{...}]: a number (the axis goes away), a range(), a list of numbers (at most
-/// one; its axis stays where it is), `ellipsis` (as many axes as are left) or `newaxis` (a new axis of size 1). Numbers
-/// and those of a list count from the end if negative, and must name an element; a range's bounds are cut off.
+/// One entry of x[{...}]: a number (removes the axis), a range(), a list of numbers (at most one; the axis keeps its
+/// place), `ellipsis` (all remaining axes) or `newaxis` (a new axis of size 1). Negative numbers, also in a list, count
+/// from the end. They must be valid indices; the bounds of a range are clamped.
 ///
 ///     x[{0, range(1, -1)}]   x[{ellipsis, range(Range::none, Range::none, -1)}]   x[{{2, 0, 2}}]   x[{newaxis}]
 class Index {
  public:
   enum class Kind : std::uint8_t { number, range, list, ellipsis, newaxis };
-  Index() = delete;  // x[{{}, 0}]: the whole axis is range()
+  Index() = delete;  // x[{{}, 0}] does not compile: use range()
   template <class T, class = std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>>
   Index(T i) : kind(Kind::number), number(static_cast<std::int64_t>(i)) {}
   Index(Range r) : kind(Kind::range), span(r) {}
@@ -136,19 +135,19 @@ class Index {
   Range span;
   std::vector<std::int64_t> list;
 };
-/// What x[i] takes without braces: a whole number. A template, so that x[{0}] is a list of one.
+/// The type of i in x[i] without braces: an integer. A template, so that x[{0}] is a list with one number.
 template <class I>
 using IsIndex = std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>>;
-/// As many whole axes as are left, and a new axis of size 1.
+/// All remaining axes, and a new axis of size 1.
 inline const Index ellipsis{Index::Kind::ellipsis};
 inline const Index newaxis{Index::Kind::newaxis};
 
-/// An array of numbers with a shape and a type, which knows how it was computed, so that backward() can find gradients.
+/// An array of numbers with a shape and a type. It stores how it was computed: backward() computes gradients from that.
 ///
-/// A Tensor is a handle: copying it copies no data, and both copies see a change made through either. The elements lie
-/// contiguous in row-major order. reshape() and its kin share the buffer; EVERY OTHER OPERATION COPIES, slices and
-/// transposes included: writing into x[{0}] through an assignment changes x, but writing into a named copy of it does
-/// not.
+/// A Tensor is a handle: copying it copies no data, and changes through one copy are visible in the other. The elements
+/// are contiguous in row-major order. reshape(), flatten(), squeeze() and unsqueeze() share the buffer; EVERY OTHER
+/// OPERATION COPIES, including slices and transposes. So x[{0}] = v changes x, but a write into a named copy of x[{0}]
+/// does not.
 ///
 ///     Tensor w = tensor({{1., 2.}, {3., 4.}}).requires_grad_();
 ///     Tensor loss = sum(w * w);
@@ -157,15 +156,15 @@ inline const Index newaxis{Index::Kind::newaxis};
 ///                              //  [6., 8.]]
 class Tensor {
  public:
-  /// An undefined tensor: it stands for "none". Every use but defined() and assignment throws Error.
+  /// An undefined tensor, meaning "none". Every use except defined() and assignment throws Error.
   Tensor() noexcept {}
   /// Another handle to the same elements.
   Tensor(const Tensor& o) noexcept : impl_(o.impl_) {
     if (impl_) detail::hold(impl_->refs);
   }
-  /// Takes the handle over; `o` becomes undefined.
+  /// Moves the handle; `o` becomes undefined.
   Tensor(Tensor&& o) noexcept : impl_(std::exchange(o.impl_, nullptr)) {}
-  /// From now on a handle to the elements of `o`.
+  /// Makes this a handle to the elements of `o`.
   Tensor& operator=(const Tensor& o) noexcept {
     Tensor copy(o);
     std::swap(impl_, copy.impl_);
@@ -178,36 +177,36 @@ class Tensor {
   }
   ~Tensor() { reset(); }
 
-  // ---- what it is
-  /// False for Tensor(), which stands for "none".
+  // ---- properties
+  /// False for Tensor().
   bool defined() const { return impl_ != nullptr; }
-  /// The sizes of all axes.
+  /// The sizes of the axes.
   const Shape& shape() const { return get().shape; }
-  /// How many axes there are.
+  /// The number of axes.
   int rank() const { return get().shape.rank(); }
-  /// How many elements there are.
+  /// The number of elements.
   std::int64_t numel() const { return get().shape.numel(); }
   /// The type of the elements.
   DType dtype() const { return get().dtype; }
   /// Size of one axis; a negative axis counts from the end. Throws Error if there is no such axis.
   std::int64_t size(int axis) const;
 
-  // ---- its elements
-  /// The elements, to be read. T must be the C++ type of dtype(). The span is valid as long as this tensor's buffer is.
+  // ---- elements
+  /// Read access to the elements. T must be the C++ type of dtype(). The span is valid as long as this tensor's buffer.
   template <class T>
   Span<const T> data() const {
     expect_dtype(dtype_of<T>());
     return {static_cast<const T*>(raw()), numel()};
   }
-  /// The elements, to be written. Counts as a change: a backward() that needs the old values will throw. Throws
-  /// Error while operations are recorded if this tensor was computed from tensors that want gradients.
+  /// Write access to the elements. Counts as a change in place: a backward() that needs the old values throws Error.
+  /// Throws Error while operations are recorded if this tensor was computed from tensors that require gradients.
   template <class T>
   Span<T> edit() {
     expect_dtype(dtype_of<T>());
     before_write("edit");
     return {static_cast<T*>(const_cast<void*>(raw())), numel()};
   }
-  /// The one element of a tensor with one element, converted to T.
+  /// The only element of a tensor with one element, converted to T.
   template <class T = double>
   T item() const {
     if constexpr (std::is_integral_v<T>)
@@ -223,17 +222,17 @@ class Tensor {
   }
 
   // ---- copies
-  /// A copy with a buffer of its own; the gradient flows through it.
+  /// A copy with its own buffer; the gradient flows through it.
   Tensor clone() const;
-  /// The same buffer, cut off from the graph.
+  /// A tensor with the same buffer, without graph.
   Tensor detach() const;
-  /// The same values in another type; itself if it has that type already. The gradient is converted back. To boolean
-  /// it is x != 0 (NaN is true). From a floating type to int64 the fraction is cut off, what lies beyond int64 becomes
-  /// its largest or smallest number, and NaN becomes 0; to int8 likewise, from int64, too.
+  /// Converts to another type; returns this tensor if it has the type already. The gradient is converted back. To
+  /// boolean: x != 0 (NaN is true). From a floating type to int64: the fraction is removed, values beyond int64 become
+  /// its maximum or minimum, and NaN becomes 0. To int8: the same, also from int64.
   Tensor to(DType dtype) const;
 
-  // ---- indexing (the gradient flows through reading; see Index). What is read is const where assigning to it would
-  //      change nothing.
+  // ---- indexing (see Index; the gradient flows through reads). The result of a read is const, so that it can't be
+  // assigned to by mistake.
   const Tensor operator[](std::initializer_list<Index> where) const;
   template <class I, class = IsIndex<I>>
   const Tensor operator[](I i) const {
@@ -241,18 +240,17 @@ class Tensor {
   }
   /// take(x, where): rows at ids, or where a mask is true.
   const Tensor operator[](const Tensor& where) const;
-  /// Reads like the const form; x[{...}] = v also writes into x. v broadcasts to the shape of x[{...}].
+  /// Reads as the const version; x[{...}] = v also writes into x. v broadcasts to the shape of x[{...}].
   Indexed operator[](std::initializer_list<Index> where);
   template <class I, class = IsIndex<I>>
   Indexed operator[](I i);
-  /// The same with ids or a mask: x[mask] = v, where v broadcasts to the shape of x[mask].
+  /// Same with ids or a mask: x[mask] = v, where v broadcasts to the shape of x[mask].
   Indexed operator[](const Tensor& where);
 
-  // ---- changes in place, each counted by version(). They return the tensor itself. `o` broadcasts to this shape and
-  //      is converted to this type; arithmetic whose result an int64 or boolean tensor can't hold throws Error. While
-  //      operations are recorded, a tensor whose history wants gradients can be changed only if no other tensor and no
-  //      recorded operation shares its buffer; the change is then recorded too. A leaf that wants gradients can be
-  //      changed under NoGrad only.
+  // ---- changes in place; version() counts them. They return this tensor. `o` broadcasts to this shape and is
+  // converted to this type. Arithmetic throws Error if an int64 or boolean tensor can't hold the result. A leaf that
+  // requires a gradient can be changed under NoGrad only. While operations are recorded, a change of the result of a
+  // recorded operation is recorded, too; it throws Error if another tensor or a recorded operation shares the buffer.
   Tensor& add_(const Tensor& o);
   Tensor& sub_(const Tensor& o);
   Tensor& mul_(const Tensor& o);
@@ -264,40 +262,41 @@ class Tensor {
   Tensor& fill_(Scalar s);
   Tensor& zero_();
   Tensor& copy_(const Tensor& o);
-  /// Counts the changes in place.
+  /// The number of changes in place.
   std::uint32_t version() const { return get().storage->version.load(std::memory_order_relaxed); }
 
   // ---- gradients
   /// Whether operations on this tensor are recorded.
   bool requires_grad() const { return get().node != nullptr; }
-  /// Makes this a leaf whose gradient backward() leaves in grad(), or stops that. Floating types only; throws Error for
-  /// a tensor that was computed from others that want gradients (detach() it first).
+  /// Makes this a leaf that requires a gradient (backward() adds to its grad()), or with `false` one that does not.
+  /// Floating types only. Throws Error for a tensor computed from tensors that require gradients (detach() it first).
   Tensor& requires_grad_(bool on = true);
-  /// Whether it is a leaf: not the result of a recorded operation.
+  /// Whether this is a leaf: not the result of a recorded operation.
   bool is_leaf() const;
-  /// The gradient that backward() has summed up here so far; undefined before the first. It is the live one:
-  /// changing it in place changes what an optimiser sees.
+  /// The sum of the gradients of all backward() calls so far; undefined before the first. Not a copy: an optimiser sees
+  /// changes made to it in place.
   Tensor grad() const;
-  /// Whether there is one.
+  /// Whether grad() is defined.
   bool has_grad() const;
-  /// Puts another in its place, of the same shape and type, or none. Throws Error unless this is a leaf that wants one.
+  /// Replaces the gradient by one of the same shape and type, or by none. Throws Error unless this is a leaf that
+  /// requires a gradient.
   void set_grad(const Tensor& g);
-  /// Forgets the gradient.
+  /// Removes the gradient.
   void zero_grad();
-  /// Keeps the gradient of a tensor that is not a leaf as well.
+  /// Makes backward() set grad() of a tensor that is not a leaf, too.
   void retain_grad();
-  /// Sums d(this)/d(leaf) into the gradient of every leaf this was computed from. One element needs no seed; for
-  /// more, `seed` is what the result is multiplied by, of this tensor's shape. Unless the graph is retained it is taken
-  /// apart on the way, and a second backward() through it throws. (For derivatives of higher order fit::grad() is the
-  /// better tool.) Throws Error where nothing wants a gradient, and says where the graph was cut.
+  /// Adds d(this)/d(leaf) to the gradient of every leaf from which this tensor was computed. A tensor with more than
+  /// one element needs `seed`, the gradient of this tensor, of its shape. The graph is freed unless it is retained:
+  /// another backward() through it then throws Error. (For higher derivatives, fit::grad() is the better tool.) Throws
+  /// Error if no tensor requires a gradient; the message says where the graph was cut.
   void backward(const Tensor& seed, GraphFlags flags = {}) const;
   void backward(GraphFlags flags = {}) const { backward(Tensor(), flags); }
-  /// Name of the operation that made it; "leaf" or "none" otherwise.
+  /// The name of the operation that computed this tensor; "leaf" or "none" otherwise.
   const char* grad_fn() const;
 
-  // ---- operations as members: x.sum(-1) is sum(x, -1). fit/ops.hpp documents them. Free functions only are those of
-  //      several tensors of equal standing (cat, where, einsum, linear, maximum, …) and those that are a layer's
-  //      mathematics (layer_norm, gelu, dropout, embedding, …), as in PyTorch.
+  // ---- operations as members: x.sum(-1) is sum(x, -1). fit/ops.hpp documents them. As in PyTorch, these are free
+  // functions only: operations on several equivalent tensors (cat, where, einsum, linear, maximum, …) and the
+  // mathematics of layers (layer_norm, gelu, dropout, embedding, …).
   Tensor add(const Tensor& o) const;
   Tensor sub(const Tensor& o) const;
   Tensor mul(const Tensor& o) const;
@@ -423,32 +422,32 @@ class Tensor {
   Tensor inv() const;
   Tensor det() const;
 
-  /// NumPy's print-out, with the type where it is not the default one.
+  /// The text of NumPy's print, with the type if it is not the default.
   std::string str() const;
 
-  // ---- for the library and for operations of one's own
+  // ---- for the library and for user-defined operations
   /// An uninitialised tensor.
   static Tensor empty(const Shape& shape, DType dtype = float32);
-  /// Another shape over the same buffer; no graph. The counts of elements must agree.
+  /// A tensor with another shape and the same buffer, without graph. The counts of elements must agree.
   Tensor alias(const Shape& shape) const;
-  /// Where the elements begin.
+  /// The address of the first element.
   const void* raw() const {
     const detail::TensorImpl& t = get();
     return static_cast<const char*>(t.storage->data) + t.offset * size_of(t.dtype);
   }
-  /// For results not yet seen by anyone: writing does not count as a change.
+  /// Write access to a new result: does not count as a change in place.
   template <class T>
   T* fresh() {
     return static_cast<T*>(const_cast<void*>(raw()));
   }
-  /// Checks that a write is allowed and counts it.
+  /// Checks that a write is allowed, and counts it.
   void before_write(const char* op);
-  /// Whether this handle is the only one and its buffer is shared with nobody.
+  /// Whether no other handle and no other tensor shares the buffer.
   bool unique() const {
     return impl_->refs.load(std::memory_order_acquire) == 1 &&
            impl_->storage->refs.load(std::memory_order_acquire) == 1;
   }
-  /// For the library: the shared part, of which a handle is made, and of this handle.
+  /// For the library: makes a handle from its shared part, and returns the shared part.
   explicit Tensor(detail::TensorImpl* adopted) noexcept : impl_(adopted) {}
   detail::TensorImpl* impl() const { return impl_; }
 
@@ -475,21 +474,21 @@ class Tensor {
 /// Writes str().
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
 
-/// What x[{...}] and x[mask] give for an x that can be written: the elements read, and a target for =, +=, -=, *= and
-/// /=. Only the expression itself assigns into x; a named copy is a tensor of its own.
+/// The type of x[{...}] and x[mask] for a writable x: the elements, and a target for =, +=, -=, *= and /=. Only the
+/// expression itself assigns into x; a named copy is a separate tensor.
 class Indexed : public Tensor {
  public:
   Indexed(Tensor base, std::vector<Index> where);
   Indexed(Tensor base, Tensor ids);
   Indexed(const Indexed&) = default;
-  /// x[0][1] can be read, not assigned to: x[{0, 1}] can.
+  /// x[0][1] is read-only; x[{0, 1}] can be assigned to.
   const Tensor operator[](std::initializer_list<Index> where) const { return Tensor::operator[](where); }
   template <class I, class = IsIndex<I>>
   const Tensor operator[](I i) const {
     return Tensor::operator[](i);
   }
   const Tensor operator[](const Tensor& where) const { return Tensor::operator[](where); }
-  /// Writes into the tensor that the brackets belong to; v broadcasts to the shape of what they name.
+  /// Writes into x; v broadcasts to the shape of the indexed elements.
   void operator=(const Tensor& v) &&;
   void operator=(const Indexed& v) && { std::move(*this) = static_cast<const Tensor&>(v); }
   void operator=(Scalar v) &&;
@@ -504,7 +503,7 @@ class Indexed : public Tensor {
 
  private:
   void put(const Tensor& v);
-  Tensor base_, ids_;  // ids, or a mask; undefined where there is a list of entries
+  Tensor base_, ids_;  // ids or a mask; undefined if where_ is used
   std::vector<Index> where_;
 };
 
@@ -513,9 +512,9 @@ Indexed Tensor::operator[](I i) {
   return (*this)[{Index(i)}];
 }
 
-// ---- making tensors -----------------------------------------------------------------------------------------------
+// ---- creating tensors ---------------------------------------------------------------------------------------------
 
-/// Nested braces of numbers. All rows of one level must have one length.
+/// Nested braces of numbers. All rows of one level must have the same length.
 class Nested {
  public:
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
@@ -532,31 +531,31 @@ class Nested {
   bool list_ = false;
 };
 
-/// tensor({{1., 2.}, {3., 4.}}): float32 from fractions, int64 from whole numbers, boolean from true and false, or
-/// the type asked for.
+/// tensor({{1., 2.}, {3., 4.}}): float32 for floating numbers, int64 for integers, boolean for bools; or the given
+/// dtype.
 Tensor tensor(const Nested& values);
 Tensor tensor(const Nested& values, DType dtype);
-/// From a vector in row-major order; its type becomes the tensor's (double becomes float64).
+/// From a vector in row-major order, with the type of the vector (double becomes float64).
 Tensor tensor(const std::vector<float>& values, const Shape& shape);
 Tensor tensor(const std::vector<double>& values, const Shape& shape);
 Tensor tensor(const std::vector<std::int64_t>& values, const Shape& shape);
 Tensor tensor(const std::vector<bool>& values, const Shape& shape);
 
-/// Of this shape and type, all elements 0, 1 or `value`.
+/// A tensor with all elements 0, 1 or `value`.
 Tensor zeros(const Shape& shape, DType dtype = float32);
 Tensor ones(const Shape& shape, DType dtype = float32);
 Tensor full(const Shape& shape, Scalar value, DType dtype = float32);
-/// The same of the shape and type of x.
+/// Same, with the shape and type of x.
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, Scalar value);
 /// start, start + step, … up to stop (not included).
 Tensor arange(double start, double stop, double step, DType dtype = float32);
-/// 0, 1, … n - 1 as int64.
+/// 0, 1, … n - 1, int64.
 Tensor arange(std::int64_t n);
 /// `count` numbers from start to stop, both included.
 Tensor linspace(double start, double stop, std::int64_t count, DType dtype = float32);
-/// The identity matrix [n, m]; m = n where not given.
+/// The identity matrix [n, m]; m defaults to n.
 Tensor eye(std::int64_t n, std::int64_t m = -1, DType dtype = float32);
 /// [..., classes] with a 1 at each id of `ids` [...], int64. Throws Error for an id outside 0 … classes - 1.
 Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype = float32);

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The version of fit, as numbers and as text. Versions of one FIT_VERSION_MAJOR.FIT_VERSION_MINOR can take each
-/// other's places; before 1.0 the others can't. CMake and packages read it here.
+/// The version of fit, as numbers and as text. CMake and packages read it here. Versions with equal FIT_VERSION_MAJOR
+/// and FIT_VERSION_MINOR are compatible; before 1.0 other versions are not.
 ///
 ///     #if FIT_VERSION < 200  // before 0.2.0
 #define FIT_VERSION_MAJOR 0

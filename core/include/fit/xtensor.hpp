@@ -6,7 +6,7 @@
 #include <string>
 #include <type_traits>
 #include <vector>
-#if __has_include(<xtensor/containers/xadapt.hpp>)  // as xtensor lies from 0.26 on
+#if __has_include(<xtensor/containers/xadapt.hpp>)  // the paths since xtensor 0.26
 #include <xtensor/containers/xadapt.hpp>
 #include <xtensor/containers/xarray.hpp>
 #include <xtensor/core/xmath.hpp>
@@ -37,14 +37,14 @@ struct xt::temporary_container<fit::detail::SharedElements<T>> {
 };
 #endif
 
-/// Tensors and xtensor, both ways:
+/// Conversion between Tensor and xtensor:
 ///
 ///     Tensor x = from_xtensor(xt::sin(a) + 1);      // any expression, evaluated once, into the new tensor
 ///     xt::sum(as_xtensor<float>(x), {0});           // reads x's buffer, no copy
 ///     edit_xtensor<float>(x) *= 2;                  // writes into it; counts as a change in place
 ///
-/// What as_xtensor and edit_xtensor give keeps the tensor's elements alive, also if the tensor itself goes.
-/// The only file of fit that includes xtensor's headers.
+/// The results of as_xtensor and edit_xtensor keep the elements alive, even after the tensor is destroyed. Only this
+/// file of fit includes xtensor's headers.
 namespace fit {
 
 namespace detail {
@@ -52,7 +52,7 @@ namespace detail {
 template <class T>
 using xtensor_element = std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::int64_t, T>;
 
-// A tensor's elements as the storage of an xtensor container, which shares ownership of them. Their count is fixed.
+// A tensor's elements as the storage of an xtensor container, with shared ownership. Their count is fixed.
 template <class T>
 class SharedElements : public xt::xbuffer_adaptor<T*, xt::smart_ownership, std::shared_ptr<const Tensor>> {
   using Base = xt::xbuffer_adaptor<T*, xt::smart_ownership, std::shared_ptr<const Tensor>>;
@@ -67,7 +67,7 @@ class SharedElements : public xt::xbuffer_adaptor<T*, xt::smart_ownership, std::
     return *this;
   }
 
-  // xtensor's containers call it when an expression of another shape is assigned.
+  // xtensor's containers call this when an expression of another shape is assigned.
   void resize(std::size_t n) const {
     if (n != this->size())
       throw Error("[edit_xtensor] the tensor has shape " + shape_.str() + " with " + std::to_string(this->size()) +
@@ -78,7 +78,7 @@ class SharedElements : public xt::xbuffer_adaptor<T*, xt::smart_ownership, std::
   Shape shape_;
 };
 
-// The tensor's elements as an xtensor container that shares ownership of them.
+// An xtensor container of the tensor's elements, with shared ownership.
 template <class T>
 auto adapt(T* data, const Tensor& x) {
   using Sizes = std::vector<std::size_t>;
@@ -88,8 +88,7 @@ auto adapt(T* data, const Tensor& x) {
 
 }  // namespace detail
 
-/// A tensor with the elements of any xtensor expression: float, double, bool and int64 as they are, other whole numbers
-/// as int64.
+/// Evaluates an xtensor expression into a new tensor: float, double, bool and int64 stay, other integers become int64.
 template <class E>
 Tensor from_xtensor(const xt::xexpression<E>& expression) {
   using V = std::decay_t<typename E::value_type>;
@@ -108,16 +107,15 @@ Tensor from_xtensor(const xt::xexpression<E>& expression) {
   return y;
 }
 
-/// x's elements as a constant xtensor container, without a copy. T must be the C++ type of x.dtype(). A change of x in
-/// place shows in it.
+/// x's elements as a constant xtensor container, without a copy. T must be the C++ type of x.dtype(). The container
+/// shows later changes of x in place.
 template <class T>
 auto as_xtensor(const Tensor& x) {
   return detail::adapt(x.data<T>().data(), x);
 }
 
-/// x's elements as an xtensor container to be written, without a copy. Counts as one change in place, at the call,
-/// under the same rules as Tensor::edit(). Assigning an expression writes its values into x; one with another count of
-/// elements throws Error.
+/// x's elements as a writable xtensor container, without a copy. The call counts as one change in place, under the
+/// rules of Tensor::edit(). Assigning an expression writes its values into x; another number of elements throws Error.
 template <class T>
 auto edit_xtensor(Tensor& x) {
   return detail::adapt(x.edit<T>().data(), x);

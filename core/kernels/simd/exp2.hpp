@@ -4,8 +4,8 @@
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// 2^(n + f) for whole n and |f| <= 1/2: 2^f by the polynomial of degree 6, 1 at 0, whose largest relative error is
-// least: 3e-9. float only; without AVX-512 for n <= 127, and 0 for n < -126.
+// 2^(n + f) for integer n and |f| <= 1/2. 2^f is the minimax polynomial of degree 6 with value 1 at 0; its relative
+// error is 3e-9. float only. Without AVX-512, n <= 127, and the result is 0 for n < -126.
 template <class V>
 inline V pow2(const V& n, const V& f) {
   using T = typename V::value_type;
@@ -19,13 +19,13 @@ inline V pow2(const V& n, const V& f) {
 #if defined(__AVX512F__)
   return V(_mm512_maskz_scalef_ps(static_cast<__mmask16>(-1), p, n));
 #else
-  // Whatever ldexp makes of a smaller n is not chosen.
+  // ldexp is invalid for smaller n; that result is not selected.
   return xsimd::select(n < V(T(-126)), V(T(0)), xsimd::ldexp(p, xsimd::to_int(n)));
 #endif
 }
 
-// 2^x for x <= 127, with 0 for -inf and NaN for NaN; float: within 2 units in the last place
-// (tests/core/attention_tiles_test.cpp), and 0 under the smallest normal number unless there is AVX-512.
+// 2^x for x <= 127; 0 for -inf, NaN for NaN. float: within 2 units in the last place
+// (tests/core/attention_tiles_test.cpp), and 0 below the smallest normal number unless there is AVX-512.
 template <class V>
 inline V pow2(const V& x) {
   if constexpr (sizeof(typename V::value_type) == 8) {

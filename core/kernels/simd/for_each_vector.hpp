@@ -1,11 +1,11 @@
 #pragma once
 #include "kernels/simd/narrow.hpp"
 
-// Loops along a row by whole vectors, and its tail. For *.simd.cpp files only.
+// Loops along a row by full vectors, and its tail. For *.simd.cpp files only.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// A whole vector, and the first n lanes of one: what is left of a row. Lanes that are not there read as `fill`.
+// Access to a full vector (Full), or to the first n lanes at the end of a row (Tail). Absent lanes read as `fill`.
 struct Full {
   template <class V, class T>
   V load(const T* p, T) const {
@@ -20,7 +20,7 @@ struct Full {
     kernels::store(v, p);
   }
 };
-// A whole vector whose result is stored past the caches.
+// Access to a full vector; stores bypass the caches.
 struct NonTemporal : Full {
   template <class V, class T>
   void store(const V& v, T* p) const {
@@ -43,8 +43,8 @@ struct Tail {
   }
 };
 
-// Calls f(i, access, j) for the vectors beginning at i = 0, V::size … below n. Of `Unroll` neighbours each gets its own
-// j in 0 … Unroll - 1: the accumulator to use, so that sums don't wait for one another.
+// Calls f(i, access, j) for the vectors at i = 0, V::size … below n. `Unroll` neighbours get different j in 0 … Unroll
+// - 1: the accumulator to use, so that their sums are independent.
 template <class V, int Unroll = 1, class Access = Full, class F>
 inline void for_each_vector(std::int64_t n, const F& f) {
   constexpr std::int64_t W = V::size;
@@ -65,7 +65,7 @@ inline void for_each_vector_nontemporal(bool nontemporal, std::int64_t n, const 
   nontemporal ? for_each_vector<V, 1, NonTemporal>(n, f) : for_each_vector<V>(n, f);
 }
 
-// Four accumulators of a sum or a maximum, so that vectors don't wait for one another.
+// Four independent accumulators of a sum or a maximum, which hide the latency of additions.
 template <class V>
 struct Accumulators {
   using T = typename V::value_type;

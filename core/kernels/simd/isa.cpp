@@ -15,8 +15,8 @@ namespace fit::kernels {
 namespace {
 
 #if defined(__x86_64__)
-// Whether the processor has AMX for BFloat16, and the system grants this process its registers, which make what is
-// saved of a thread large: they are asked for once (Linux: Documentation/arch/x86/xstate.rst).
+// Whether the processor has AMX for BFloat16, and the system grants its registers to this process. They enlarge the
+// saved state of a thread, so the process must request them once (Linux: Documentation/arch/x86/xstate.rst).
 bool amx_granted() {
 #if defined(__linux__)
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -42,7 +42,7 @@ int fastest_streams() {
 bool available(Isa i) {
   if (i < narrowest || i > widest || i == Isa::neon) return false;
   if (i == Isa::base) return true;
-  // These built-ins ask the system too, whether it saves the wide registers.
+  // These built-ins also check that the system saves the wide registers.
   __builtin_cpu_init();
   if (i == Isa::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -79,8 +79,7 @@ Isa initial() {
 
 }  // namespace
 
-// Set before main; a static object of another file that computes earlier finds `base`, for which FIT_KERNELS gives what
-// always works.
+// Set before main. Static objects of other files that run earlier see `base`, which works on every processor.
 Isa chosen_isa = initial();
 
 int memory_streams = fastest_streams();

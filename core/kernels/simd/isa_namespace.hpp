@@ -1,13 +1,13 @@
 #pragma once
 
-// Of equal inline functions and templates the linker keeps any one, for the whole program: one that was compiled for a
-// wide instruction set would crash an older processor. So whatever headers share between *.simd.cpp files, which are
-// compiled once for each set (see isa.hpp and CMakeLists.txt), and others lies in an inline namespace of the set.
+// The linker keeps only one of several equal inline functions and templates. A version for a wide instruction set would
+// crash an older processor. *.simd.cpp files are compiled once for each set (see isa.hpp and CMakeLists.txt). So the
+// headers that they share use an inline namespace named after the set.
 #if !defined(FIT_ISA_NAMESPACE)
 #define FIT_ISA_NAMESPACE plain  // in files that are compiled once
 #endif
 
-// Loops over registers must be unrolled whole, or their arrays go to memory after every step.
+// Loops over registers must be fully unrolled; otherwise their arrays are stored to memory after every step.
 #if defined(__clang__)
 #define FIT_UNROLL _Pragma("unroll")
 #else

@@ -5,10 +5,10 @@
 
 #include "kernels/simd/exp2.hpp"
 
-// Functions on vectors, right everywhere: at infinities, NaN, -0 and denormal numbers. Errors in units in the last
-// place, as tests/core/functions_test.cpp checks them (float, double):
+// Functions on vectors, correct for infinities, NaN, -0 and denormal numbers. Errors in units in the last place,
+// checked by tests/core/functions_test.cpp (float, double):
 //   exp 3, 2   expm1 2, 2   log 1, 1   log1p 1, 1   sin 3, 3   cos 3, 3   tanh 2, 2   erf 3, 2   sigmoid 3, 3
-// What is not defined here is xsimd's.
+// Functions that are missing here are xsimd's.
 namespace fit::kernels::math {
 inline namespace FIT_ISA_NAMESPACE {
 
@@ -18,18 +18,18 @@ using Element = typename V::value_type;
 template <class V>
 inline constexpr bool is_float = std::is_same_v<Element<V>, float>;
 
-// The numbers low … high nearest to x; NaN stays. (The vector min and max give their second operand if one is NaN.)
+// Limits x to low … high; NaN stays. (The vector min and max return their second operand if one is NaN.)
 template <class V>
 inline V clamp(const V& x, Element<V> low, Element<V> high) {
   return xsimd::min(V(high), xsimd::max(V(low), x));
 }
 
-// e^x, but 0 where that is under the smallest normal number, and perhaps infinite a little early.
+// e^x, but 0 below the smallest normal number, and possibly infinite slightly too early.
 template <class V>
 inline V exp_normal(const V& x) {
 #if defined(__AVX512F__)
   if constexpr (is_float<V>) {
-    // x = (n + f) ln 2, with 1 / ln 2 in two parts. The product that n is taken off must not be rounded.
+    // x = (n + f) ln 2, with 1 / ln 2 in two parts. The product from which n is subtracted must not be rounded.
     const V c = clamp(x, -105, 90), high(1.44269502f), n = xsimd::nearbyint(c * high);
     return pow2(n, xsimd::fma(c, V(1.92596299e-8f), V(_mm512_fmsub_ps(c, high, n))));
   }
@@ -40,9 +40,9 @@ inline V exp_normal(const V& x) {
 template <class V>
 inline V exp(const V& x) {
 #if defined(__AVX512F__)
-  if constexpr (is_float<V>) return exp_normal(x);  // denormal and infinite in the right place
+  if constexpr (is_float<V>) return exp_normal(x);  // correct for denormal and infinite results
 #endif
-  // xsimd's gives infinity and zero a little before the result leaves the range: there e^x = (e^(x/2))^2.
+  // Near the ends of the range, xsimd::exp returns infinity or zero too early: there e^x = (e^(x/2))^2.
   const V y = xsimd::exp(x);
   const auto far = xsimd::abs(x) > V(is_float<V> ? 87 : 708);
   if (!xsimd::any(far)) return y;
@@ -54,7 +54,7 @@ template <class V>
 inline V log(const V& x) {
   const V y = xsimd::log(x);
   if constexpr (!is_float<V>) {
-    // xsimd's is wrong for denormal doubles: ln x = ln(2^54 x) - 54 ln 2.
+    // xsimd::log is wrong for denormal doubles: ln x = ln(2^54 x) - 54 ln 2.
     const auto denormal = x > V(0.) && x < V(std::numeric_limits<double>::min());
     if (xsimd::any(denormal)) {
       const V scaled = xsimd::log(x * V(0x1p54)) - V(37.42994775023704670);
@@ -64,7 +64,7 @@ inline V log(const V& x) {
   return y;
 }
 
-// e^x - 1. xsimd's is infinite a little early; far out 1 doesn't count.
+// e^x - 1. xsimd::expm1 is infinite slightly too early; for large x the 1 is negligible.
 template <class V>
 inline V expm1(const V& x) {
   const V y = xsimd::expm1(x);
@@ -106,8 +106,8 @@ template <class V>
 inline V erf(const V& x) {
   if constexpr (is_float<V>) {
     return xsimd::erf(x);
-  } else {  // xsimd's is off by 70 units
-    // x + x p(x^2) below 1, with a minimax fit p (error 7e-18), and 1 - erfc(x) from there on
+  } else {  // xsimd::erf has an error of 70 units
+    // x + x p(x^2) for |x| < 1, with a minimax fit p (error 7e-18); 1 - erfc(x) beyond
     const V a = xsimd::abs(x), square = x * x;
     const V p =
         polynomial(square, 0.1283791670955126, -0.3761263890318352, 0.112837916709442, -0.026866170643113415,
@@ -120,13 +120,12 @@ inline V erf(const V& x) {
 
 template <class V>
 inline V sigmoid(const V& x) {
-  // Only e to the power of what is negative is taken, so nothing overflows.
+  // The exponent is never positive, so nothing overflows.
   const V z = math::exp(-xsimd::abs(x));
   return xsimd::select(x < V(0), z, V(1)) / (V(1) + z);
 }
 
-// m e^x for x <= 0, where `power` is exp_normal(x): right to the last digits also where e^x alone is too small for
-// that.
+// m e^x for x <= 0; `power` is exp_normal(x). Accurate to the last digits, even if e^x alone is too small.
 template <class V>
 inline V times_exp(const V& m, const V& x, const V& power) {
   const auto far = x < V(is_float<V> ? -87 : -708);
@@ -135,7 +134,7 @@ inline V times_exp(const V& m, const V& x, const V& power) {
   return xsimd::select(far, (m * half) * half, m * power);
 }
 
-// s = sigmoid(x), as a factor and as 1 - s. (1 + tanh u) / 2 is sigmoid(2 u).
+// s = sigmoid(x), as a factor and as 1 - s. Note that (1 + tanh u) / 2 = sigmoid(2 u).
 template <class V>
 struct Sigmoid {
   explicit Sigmoid(const V& x)
@@ -150,7 +149,7 @@ struct Sigmoid {
   typename V::batch_bool_type negative;
 };
 
-// a^2 - square, where square is a^2 rounded.
+// The rounding error a^2 - square of square = a * a.
 template <class V>
 inline V square_error(const V& a, const V& square) {
 #if defined(__AVX512F__)
@@ -161,13 +160,13 @@ inline V square_error(const V& a, const V& square) {
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return xsimd::fma(a, a, -square);
 #else
-  // The two halves of a, whose products are exact (Dekker 1971).
+  // Splits a into two halves with exact products (Dekker 1971).
   const V c = a * V(is_float<V> ? 0x1p12 + 1 : 0x1p27 + 1), high = c - (c - a), low = a - high;
   return ((high * high - square) + V(2) * high * low) + low * low;
 #endif
 }
 
-// m e^(-f a^2), f = 1 or 1/2. The rounding error of a^2 would weigh as much as a^2 is large: it is made good.
+// m e^(-f a^2), f = 1 or 1/2. Corrects the rounding error of a^2, which grows with a.
 template <class V>
 inline V times_gaussian(const V& m, const V& a, Element<V> f) {
   const V square = a * a, x = V(-f) * square, error = V(f) * square_error(a, square);
@@ -178,7 +177,7 @@ inline V times_gaussian(const V& m, const V& a, Element<V> f) {
 template <class V>
 inline V mills(const V& a) {
   if constexpr (is_float<V>) {
-    // t p(t) with a minimax fit p (error 4e-8 of itself up to a = 14.5, beyond which e^(-a^2 / 2) is 0).
+    // t p(t) with a minimax fit p (relative error 4e-8 up to a = 14.5; beyond, e^(-a^2 / 2) is 0).
     const V t = V(1) / (V(1) + V(0.35f) * a);
     return t * polynomial(t, 0.139621302485466f, 0.1398635357618332f, 0.11982118338346481f, 0.10555292665958405f,
                           -0.023213393986225128f, 0.15932124853134155f, -0.25584039092063904f, 0.1440316140651703f,

@@ -2,11 +2,11 @@
 #include "fit/bfloat16.hpp"
 #include "kernels/simd/simd.hpp"
 
-// Vectors of float from BFloat16 in memory, and back: for *.simd.cpp files.
+// Loads vectors of float from BFloat16 in memory, and stores them back. For *.simd.cpp files only.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// The bits of a vector of float, as the compiler's vector. A BFloat16 is the upper half of a word.
+// The bits of a vector of float, as a compiler vector. A BFloat16 is the upper half of a word.
 typedef std::uint32_t FloatBits __attribute__((vector_size(sizeof(Vec<float>))));
 typedef float Floats __attribute__((vector_size(sizeof(Vec<float>))));
 typedef std::uint16_t HalfBits __attribute__((vector_size(sizeof(Vec<float>) / 2)));
@@ -22,7 +22,7 @@ inline Vec<float> float_of(const FloatBits& w) {
   return v;
 }
 
-// Rounds as BFloat16(float) does; what is left in the lower halves is rubble.
+// Rounds like BFloat16(float); the lower halves are undefined.
 inline FloatBits round_bf16(const Vec<float>& v) {
   Floats x;
   __builtin_memcpy(&x, &v, sizeof x);

@@ -6,8 +6,8 @@
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// Whether a result is too large to be found in the caches again once it is complete. Stored past them it costs one
-// pass over memory, not the two of a store that reads what it replaces.
+// Whether a result is too large to stay in the caches until it is complete. Then nontemporal stores save a pass over
+// memory, because they don't read the old contents.
 template <class T>
 bool stores_nontemporal(const T* to, std::int64_t rows, std::int64_t n) {
   constexpr std::int64_t large = 8 << 20, line = 64;  // bytes

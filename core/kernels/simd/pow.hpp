@@ -5,17 +5,17 @@
 
 #include "kernels/simd/simd.hpp"
 
-// x^e on vectors, with all of C's special cases; 1 unit in the last place. For *.simd.cpp files only.
+// x^e on vectors, with all special cases of C's pow; 1 unit in the last place. For *.simd.cpp files only.
 namespace fit::kernels::math {
 inline namespace FIT_ISA_NAMESPACE {
 
-// Vectors of the compiler, which convert between types.
+// Compiler vectors, which convert between types.
 constexpr int doubles = sizeof(Vec<double>) / sizeof(double);
 typedef double Doubles __attribute__((vector_size(doubles * sizeof(double))));
 typedef std::uint64_t DoubleBits __attribute__((vector_size(doubles * sizeof(double))));
 typedef float HalfFloats __attribute__((vector_size(doubles * sizeof(float))));
 
-// Up to 2^51: to the nearest whole number.
+// The nearest integer, for |x| up to 2^51.
 inline Doubles nearest(const Doubles& x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
 // c[0] + c[1] t + c[2] t^2 + …
@@ -26,8 +26,8 @@ inline Doubles series(const Doubles& t, const double (&c)[N]) {
   return p;
 }
 
-// log2 a for a > 0, finite and normal. With a = 2^k m and m near 1, log2 m is an odd function of (m - 1) / (m + 1): a
-// minimax fit, error 3e-14 of itself.
+// log2 a for a > 0, finite and normal. With a = 2^k m and m near 1, log2 m is an odd function of (m - 1) / (m + 1),
+// computed by a minimax fit (relative error 3e-14).
 inline Doubles log2_of(const Doubles& a) {
   constexpr std::uint64_t root_half = 0x3fe6a09e667f3bcd, two_52 = 0x4330000000000000;
   constexpr double c[] = {2.88539008177785,    0.9617966941134005, 0.5770779423468428,
@@ -37,25 +37,25 @@ inline Doubles log2_of(const Doubles& a) {
   return ((Doubles)(k | two_52) - (0x1p52 + 1023)) + s * series(s * s, c);
 }
 
-// 2^t for |t| <= 1000: a minimax fit between -1/2 and 1/2, error 8e-13 of itself.
+// 2^t for |t| <= 1000: a minimax fit for the fraction in -1/2 … 1/2 (relative error 8e-13).
 inline Doubles exp2_of(const Doubles& t) {
   constexpr double c[] = {0.9999999999997624,    0.6931471805465143,    0.24022650698879927,
                           0.05550410939342075,   0.009618128542962722,  0.0013333452061766655,
                           0.0001540385167825075, 1.530973755616362e-05, 1.3175873074298738e-06};
-  const Doubles n = t + 0x1.8p52;  // its last bits are t as a whole number
+  const Doubles n = t + 0x1.8p52;  // its last bits are t as an integer
   return (Doubles)((DoubleBits)series(t - (n - 0x1.8p52), c) + ((DoubleBits)n << 52));
 }
 
-// For doubles that were floats: 2^(e log2 |x|), which is far more exact than a float.
+// 2^(e log2 |x|) for doubles converted from float; much more accurate than float.
 inline Doubles pow_of(const Doubles& x, const Doubles& e) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const Doubles a = (Doubles)((DoubleBits)x & 0x7fffffffffffffff);
   const Doubles size = (Doubles)((DoubleBits)e & 0x7fffffffffffffff);
   const Doubles log = a == 0 ? -infinity : a < infinity ? log2_of(a) : a;
-  // 1 where the product would be 0 times infinity or NaN: x^0, 1^e, (-1)^infinity.
+  // 1 where e * log would be 0 times infinity or NaN: x^0, 1^e, (-1)^infinity.
   const Doubles t = ((e == 0) | (x == 1) | ((a == 1) & (size == infinity))) ? 0. : e * log;
   const Doubles y = exp2_of(t < -300 ? -300. : t > 300 ? 300. : t);
-  // Above 2^25 every float is even.
+  // Every float above 2^25 is even.
   const Doubles near = size > 0x1p25 ? 0x1p25 : e, half = near * 0.5;
   const auto whole = nearest(near) == near, odd = whole & (nearest(half) != half);
   const auto negative = (DoubleBits)x >> 63 != 0;

@@ -1,12 +1,12 @@
 #pragma once
 #include <cstdint>
 
-// The plain form of each family of kernels stands in its header, in namespace reference, and reads like its formula: a
-// template on the type of number. The kernels are tested against it (tests/core/*_kernels_test.cpp, gemm*_test.cpp),
-// with numbers that carry a bound of their rounding errors.
+// The reference implementation of each family of kernels is in its header, in namespace reference. It reads like the
+// formula and is a template on the type of number. Tests compare the kernels with it (tests/core/*_kernels_test.cpp,
+// gemm*_test.cpp), using numbers that carry a bound of their rounding errors.
 namespace fit::kernels::reference {
 
-/// Adds numbers up. (That of the tests bounds the error of a sum in any order.)
+/// Adds numbers. (A specialisation in the tests bounds the error of a sum in any order.)
 template <class N>
 struct Adder {
   N total = N(0);

@@ -6,8 +6,8 @@
 #include "kernels/simd/isa_namespace.hpp"
 
 #if defined(__aarch64__)
-// xsimd divides floats, and takes their roots, by an estimate that 32-bit processors need: 2 units off, and NaN for
-// the root of infinity.
+// xsimd uses estimates for division and square root of floats, which only 32-bit processors need: the error is 2 units,
+// and sqrt(infinity) is NaN.
 namespace xsimd::kernel {
 template <>
 inline batch<float, neon64> div<neon64>(batch<float, neon64> const& a, batch<float, neon64> const& b,
@@ -21,7 +21,7 @@ inline batch<float, neon64> sqrt<neon64>(batch<float, neon64> const& a, requires
 }  // namespace xsimd::kernel
 #endif
 
-// What *.simd.cpp files share: vectors of the widest kind that this file is compiled for.
+// Shared by *.simd.cpp files: vectors of the widest kind for which the file is compiled.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
@@ -44,7 +44,7 @@ inline void store(const V& v, T* p) {
   v.store_unaligned(p);
 }
 
-// The first n < V::size elements of p, the others `fill`. Nothing past them is read.
+// Loads the first n < V::size elements of p; the other lanes are `fill`. Does not read beyond them.
 template <class V, class T>
 inline V load_part(const T* p, std::int64_t n, T fill = T(0)) {
 #if defined(__AVX512F__)
@@ -60,7 +60,7 @@ inline V load_part(const T* p, std::int64_t n, T fill = T(0)) {
 #endif
 }
 
-// Which of c's first n elements are true, for all lanes or fewer; the others are false. Nothing past them is read.
+// Loads the first n <= V::size elements of c as a mask; the other lanes are false. Does not read beyond them.
 template <class V>
 inline typename V::batch_bool_type load_mask(const bool* c, std::int64_t n = V::size) {
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
@@ -74,7 +74,7 @@ inline typename V::batch_bool_type load_mask(const bool* c, std::int64_t n = V::
 #endif
 }
 
-// A vector of doubles from as many floats or doubles.
+// Loads a vector of doubles from floats or doubles.
 template <class V>
 inline V load_wide(const double* p) {
   return V::load_unaligned(p);
@@ -106,7 +106,7 @@ inline void store_part(const V& v, T* p, std::int64_t n) {
 #endif
 }
 
-// Stores a vector past the caches; p is aligned to 64 bytes. Others see it after fence_nontemporal_stores().
+// Stores a vector without the caches. p is aligned to 64 bytes. Other threads see it after fence_nontemporal_stores().
 template <class V, class T>
 inline void stream(const V& v, T* p) {
 #if defined(__AVX512F__)
@@ -129,7 +129,7 @@ inline void fence_nontemporal_stores() {
 #endif
 }
 
-// The largest and the sum of a vector's lanes. (NaN lanes may be lost in the largest.)
+// Maximum and sum of a vector's lanes. (The maximum may ignore NaN lanes.)
 template <class V>
 inline auto max_lanes(const V& v) {
   using T = typename V::value_type;
@@ -159,12 +159,11 @@ inline auto sum_lanes(const V& v) {
 #endif
 }
 
-// out[i] = the sum of the lanes of v[i step], for N vectors, 4 at most. The lanes are added in one order, whatever N
-// is.
+// out[i] = the sum of the lanes of v[i step], for N <= 4 vectors. The order of the additions does not depend on N.
 template <int N, int step, class V, class T>
 inline void sum_lanes(const V* v, T* out) {
 #if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) {  // each 128 bits of `all` have a part of the four sums
+  if constexpr (sizeof(T) == 4) {  // each 128 bits of `all` contain a part of the four sums
     const auto pair = [v](int i) {
       const __m512 a = v[i * step], b = i + 1 < N ? v[(i + 1) * step] : V(T(0));
       return _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));

@@ -4,8 +4,8 @@
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-/// out[i] = f(in[i]...) for i < n, in vectors: the tail goes through the same code as the rest, so that an element
-/// comes out the same wherever it stands. out may be one of the inputs.
+/// out[i] = f(in[i]...) for i < n, in vectors. The tail uses the same code, so the result of an element does not depend
+/// on its position. out may be one of the inputs.
 template <class T, class F, class... In>
 inline void transform(T* out, std::int64_t n, const F& f, const In*... in) {
   using V = Vec<T>;

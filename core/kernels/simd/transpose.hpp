@@ -6,7 +6,7 @@
 
 #include "kernels/simd/isa_namespace.hpp"
 
-// Transposition in registers, of words of 1, 2, 4 or 8 bytes: for *.simd.cpp files.
+// Transposition in registers, for words of 1, 2, 4 or 8 bytes. For *.simd.cpp files only.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
@@ -18,7 +18,7 @@ constexpr std::size_t vector_bytes = 32;
 constexpr std::size_t vector_bytes = 16;
 #endif
 
-// N words of T's size, as the compiler's vector: only their bits are moved.
+// N words of T's size, as a compiler vector; only their bits are moved.
 template <class T, int N>
 struct Words {
   using Word = std::conditional_t<sizeof(T) == 1, std::uint8_t,
@@ -26,15 +26,15 @@ struct Words {
                                                      std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
   typedef Word Vector __attribute__((vector_size(sizeof(T) * N)));
 
-  // The first halves of a and b if From is 0, the second halves if it is N: a word of a, one of b, and so on.
+  // Interleaves the first halves of a and b if From is 0, the second halves if From is N.
   template <std::size_t From, std::size_t... I>
   static Vector zip(const Vector& a, const Vector& b, std::index_sequence<I...>) {
     return __builtin_shufflevector(a, b, ((I + From) / 2 + I % 2 * N)...);
   }
 };
 
-// A block of N by N. Written in binary, row and column of a word are one number; each round of zipping rows i and
-// i + N / 2 turns it left by one bit, and after log2 N rounds they have changed places.
+// Transposes an N x N block. The row and column of a word, in binary, form one number. Each round interleaves rows i
+// and i + N / 2, which rotates this number left by one bit. After log2 N rounds row and column are exchanged.
 template <int N, class T>
 inline void transpose_block(const T* x, std::int64_t ld, T* out, std::int64_t out_ld) {
   using Row = Words<T, N>;
@@ -51,7 +51,7 @@ inline void transpose_block(const T* x, std::int64_t ld, T* out, std::int64_t ou
   FIT_UNROLL for (int i = 0; i < N; ++i) __builtin_memcpy(out + i * out_ld, &v[i], sizeof v[i]);
 }
 
-// In blocks of N, and what is left at the two edges in smaller ones.
+// Transposes in blocks of N, and the rest at the two edges in smaller blocks.
 template <int N, class T>
 inline void transpose_blocks(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out,
                              std::int64_t out_ld) {
@@ -72,7 +72,7 @@ template <class T>
 void transpose(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld) {
   constexpr int vector = vector_bytes / sizeof(T), line = 64 / sizeof(T);
   constexpr int block = vector < 16 ? vector : 16;
-  constexpr int part = line < 16 ? line : 16;  // columns at a time: the lines written stay in the cache
+  constexpr int part = line < 16 ? line : 16;  // columns at once: the cache lines written stay in the cache
   for (std::int64_t c = 0; c < cols; c += part)
     transpose_blocks<block>(rows, cols - c < part ? cols - c : part, x + c, ld, out + c * out_ld, out_ld);
 }

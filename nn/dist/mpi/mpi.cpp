@@ -18,7 +18,7 @@
 namespace fit::dist {
 namespace {
 
-// Whether a starter of MPI programs has made this process.
+// Whether an MPI launcher started this process.
 bool started_by_mpi() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
     if (std::getenv(name)) return true;
@@ -50,8 +50,8 @@ class MpiWorld final : public World {
   MpiWorld() {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    // The order of calls must be the same on all ranks on each of them. That in which pieces have arrived, and sums set
-    // out, is another one on each.
+    // Each communicator needs the same order of calls on all ranks. The order of all_to_all() relative to all_gather()
+    // depends on arrival times, so each has its own communicator.
     MPI_Comm_dup(MPI_COMM_WORLD, &pieces_);
     MPI_Comm_dup(MPI_COMM_WORLD, &sums_);
     MPI_Type_contiguous(static_cast<int>(unit), MPI_BYTE, &units_);
@@ -107,7 +107,7 @@ class MpiWorld final : public World {
 MpiWorld* running = nullptr;
 std::terminate_handler before = nullptr;
 
-// All ranks throw it with the same words: rank 0 says them, and ends the others.
+// All ranks throw an AgreedError: rank 0 prints it and ends the others.
 void leave_it_to_rank_0() {
   if (running->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(5));
 }
@@ -159,8 +159,8 @@ Mpi::Mpi() {
 Mpi::~Mpi() {
   if (!session_) return;
   if (std::uncaught_exceptions() > session_->exceptions) {
-    std::atexit(end_at_exit);               // whoever catches it may say why
-    static_cast<void>(session_.release());  // what is on its way needs it
+    std::atexit(end_at_exit);               // code that catches the exception may print it first
+    static_cast<void>(session_.release());  // unfinished transfers need it
     return;
   }
   std::set_terminate(before);

@@ -1,20 +1,19 @@
 #pragma once
 #include <memory>
 
-/// Where a NaN comes from.
+/// Finds the origin of a NaN.
 namespace fit {
 
-/// While one lives, this thread looks at the result of each operation and at each gradient. The first that has a NaN or
-/// an infinity, though nothing that it was made from has, is an Error that names the operation (log, or log_backward in
-/// a backward pass), the element, the range of what went in, and the layer by its dotted name. Infinities that
-/// masked_fill() is told to put in are none of them, nor is what no operation made: tensors from data.
+/// Checks the result of each operation and each gradient on this thread during its lifetime. Throws Error at the first
+/// result that has a NaN or infinity although its inputs have none. The Error names the operation (log, or log_backward
+/// in a backward pass), the element, the ranges of the inputs, and the layer. Infinities that masked_fill() writes are
+/// allowed. Tensors that no operation made, such as data, are not checked.
 ///
 ///     DetectAnomaly detect;
 ///     model.loss(x, y).backward();   // [log] its result has an infinity in 1 of 8 elements, the first at [0, 3];
 ///                                    //   input 0 is [2, 4] from 0 to 2.5, in encoder.layers.2
 ///
-/// Training runs several times slower meanwhile. Called after PyTorch's torch.autograd.detect_anomaly, which looks at
-/// gradients alone.
+/// Training is several times slower. PyTorch's torch.autograd.detect_anomaly checks only gradients.
 class DetectAnomaly {
  public:
   DetectAnomaly();

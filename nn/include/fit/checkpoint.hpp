@@ -12,8 +12,7 @@
 
 namespace fit {
 
-/// A training's whole state in one .safetensors file: what goes on from there gives, bit for bit, what would have come
-/// without the stop.
+/// The full state of a training in one .safetensors file. A resumed training gives the same bits as one without a stop.
 ///
 ///     Checkpoint checkpoint;
 ///     checkpoint.add("model", model).add("optimizer", optimizer).add("schedule", schedule).add("loader", loader);
@@ -21,19 +20,19 @@ namespace fit {
 ///     checkpoint.step = step;
 ///     checkpoint.save("out/last.safetensors");
 ///
-/// A part's tensors are there as "model.out.weight". A part is whatever has state_dict() and load_state_dict(): layers,
-/// optimisers, schedules, loaders. The default generator is always one.
+/// A part is an object with state_dict() and load_state_dict(): a layer, optimiser, schedule or loader. Its tensors are
+/// saved as "model.out.weight". The default generator is always a part.
 ///
-/// Of several ranks (dist::world()) each calls save() and load(): rank 0 writes, and reads for all, so that the file
-/// need not be seen by the others. A checkpoint of any number of ranks is the same, and can be gone on from by any.
+/// With several ranks (dist::world()), every rank calls save() and load(). Only rank 0 writes, and reads for all, so
+/// other ranks need no access to the file. The checkpoint does not depend on the number of ranks.
 class Checkpoint {
  public:
-  /// The format that is written. All up to it can be read. 2 has a checksum of everything, so that no damage passes.
+  /// The version of the written format. All versions up to it can be read. Version 2 adds a checksum of all data.
   static constexpr int version = 2;
 
   Checkpoint() { add("generator", default_generator()); }
 
-  /// The part must outlive this. Throws Error for a name that is empty, holds a '.', or is there already.
+  /// Adds a part, which must outlive the checkpoint. Throws Error for a name that is empty, holds a '.', or is in use.
   template <class Part>
   Checkpoint& add(const std::string& name, Part& part) {
     std::function<void(const StateDict&)> check;
@@ -42,22 +41,22 @@ class Checkpoint {
         name, [&part] { return part.state_dict(); }, [&part](const StateDict& s) { part.load_state_dict(s); }, check);
   }
   Checkpoint& add(const std::string& name, Generator& generator);
-  /// `check` throws what `load` would, and changes nothing. Without it, a part is loaded to see whether it fits, and
-  /// what it held before is loaded again if it, or another part, does not.
+  /// `check` throws the Error that `load` would throw, and changes nothing. Without `check`, Checkpoint::load() loads
+  /// the part to see whether it fits. If any part does not fit, it loads the old state again.
   Checkpoint& add(const std::string& name, std::function<StateDict()> save, std::function<void(const StateDict&)> load,
                   std::function<void(const StateDict&)> check = {});
 
-  /// Written whole or not at all: the old file of that name stays until the new one is on the disk, and has been read
-  /// back. Throws FileError if the new file can't be loaded, and names the part. The old file stays then.
+  /// Writes the file atomically. The old file stays until the new one is on the disk and has been read back. If the new
+  /// file can't be loaded, throws FileError with the name of the part, and the old file stays.
   void save(const std::string& path) const;
-  /// What save() would write: the tensors of all parts, as "model.out.weight", live handles where the parts give such.
+  /// The tensors that save() would write, as "model.out.weight". They are live handles if the parts return such.
   StateDict state_dict() const;
-  /// Puts everything back, `step` and `config` too. Throws FileError if the file is damaged, is no checkpoint, or is of
-  /// a later version, and one Error that lists every name that is missing, unexpected or misshapen in any part; nothing
-  /// has been changed then.
+  /// Loads all parts, `step` and `config`. Throws FileError if the file is damaged, is not a checkpoint, or has a later
+  /// version. Throws one Error that lists every missing, unexpected or misshapen name of all parts. Then nothing has
+  /// changed.
   void load(const std::string& path);
 
-  /// Numbers and strings that are saved along: the step of the training, and what tells how to make the model.
+  /// Saved values besides the parts: the step of the training, and strings to construct the model.
   std::int64_t step = 0;
   std::map<std::string, std::string> config;
 
@@ -79,19 +78,19 @@ class Checkpoint {
   std::vector<Part> parts_;
 };
 
-/// What a checkpoint says of itself, to make the model that it fits.
+/// The step and the strings of a checkpoint, to construct the model before loading it.
 struct CheckpointInfo {
   int version = 0;
   std::int64_t step = 0;
   std::map<std::string, std::string> config;
 };
-/// Throws as Checkpoint::load().
+/// Throws FileError like Checkpoint::load().
 CheckpointInfo checkpoint_info(const std::string& path);
 
-/// What one part had saved. Throws as Checkpoint::load().
+/// The state of one part. Throws FileError like Checkpoint::load().
 StateDict checkpoint_part(const std::string& path, const std::string& name);
 
-/// Loads one part out of a checkpoint, to use it without going on with its training: a layer, or an average of weights.
+/// Loads one part from a checkpoint without resuming the training, such as a layer or an average of weights.
 ///
 ///     load_from_checkpoint("out/best.safetensors", model);
 ///     load_from_checkpoint("out/best.safetensors", average, "average");  // and then average.apply()

@@ -15,14 +15,14 @@
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
-/// Data for training: examples, batches of them, and the order in which they come.
+/// Data for training: datasets of examples, batches, and the order of examples.
 ///
 ///     data::DataLoader loader(data::TensorDataset({x, y}), data::LoaderOptions().batch_size(32).shuffle());
 ///     for (int epoch = 0; epoch < 10; ++epoch)
 ///       for (const data::Batch& batch : loader) loss(net(batch[0]), batch[1]).backward();
 namespace fit::data {
 
-/// The fields of a batch, {input, target} for instance; or those of one example.
+/// The fields of a batch, for example {input, target}, or the fields of one example.
 class Batch : public std::vector<Tensor> {
  public:
   using std::vector<Tensor>::vector;
@@ -36,8 +36,8 @@ class Batch : public std::vector<Tensor> {
 /// The fields of one example.
 using Example = Batch;
 
-/// Examples that can be asked for by number. get() must give the same for the same number and may be called from
-/// another thread (DataLoader's prefetch), but not from two at once by one loader.
+/// Numbered examples. get() must always return the same example for a number. A DataLoader may call it from another
+/// thread (prefetch), but not from two threads at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -45,7 +45,7 @@ class Dataset {
   virtual Example get(std::int64_t i) const = 0;
 };
 
-/// A dataset that several may hold. A Dataset of any class is moved in: `data::DataLoader(MyDataset(...))`.
+/// A dataset with shared ownership. A Dataset of any class is moved in: `data::DataLoader(MyDataset(...))`.
 class SharedDataset {
  public:
   template <class D, class = std::enable_if_t<std::is_base_of_v<Dataset, std::decay_t<D>>>>
@@ -59,8 +59,8 @@ class SharedDataset {
   std::shared_ptr<const Dataset> dataset_;
 };
 
-/// Tensors whose first axes run over the examples: get(i) is {a[i], b[i], …}. Throws Error unless their first sizes are
-/// equal.
+/// Tensors with the examples along the first axis: get(i) is {a[i], b[i], …}. Throws Error unless the sizes of the
+/// first axes are equal.
 class TensorDataset final : public Dataset {
  public:
   explicit TensorDataset(std::vector<Tensor> tensors);
@@ -71,7 +71,7 @@ class TensorDataset final : public Dataset {
   std::vector<Tensor> tensors_;
 };
 
-/// Examples that are in memory already, of any lengths.
+/// Examples in memory, of any lengths.
 class ListDataset final : public Dataset {
  public:
   explicit ListDataset(std::vector<Example> examples) : examples_(std::move(examples)) {}
@@ -82,7 +82,7 @@ class ListDataset final : public Dataset {
   std::vector<Example> examples_;
 };
 
-/// Some examples of another dataset, by their numbers there.
+/// The examples of another dataset with the given numbers.
 class Subset final : public Dataset {
  public:
   Subset(SharedDataset dataset, std::vector<std::int64_t> ids);
@@ -95,13 +95,13 @@ class Subset final : public Dataset {
   std::vector<std::int64_t> ids_;
 };
 
-/// Parts of the given sizes, or of the given shares of all (rounded down; what is left goes to the parts in turn),
-/// drawn at random. Throws Error unless the sizes sum up to all, the shares to 1.
+/// Splits a dataset at random into parts of the given sizes or fractions. Fractions are rounded down, and the remaining
+/// examples go to the parts in turn. Throws Error unless the sizes sum to the dataset's, or the fractions to 1.
 std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector<std::int64_t>& sizes,
                                  Generator& g = default_generator());
 std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector<double>& shares,
                                  Generator& g = default_generator());
-/// random_split(dataset, {800, 200}) and random_split(dataset, {0.8, 0.2}).
+/// The same for lists: random_split(dataset, {800, 200}) or random_split(dataset, {0.8, 0.2}).
 template <class T>
 std::vector<Subset> random_split(const SharedDataset& dataset, std::initializer_list<T> parts,
                                  Generator& g = default_generator()) {
@@ -114,103 +114,103 @@ std::vector<Subset> random_split(const SharedDataset& dataset, std::initializer_
 /// Makes a batch of examples.
 using Collate = std::function<Batch(const std::vector<Example>&)>;
 
-/// Field by field, stacked along a new first axis. Throws Error unless the examples agree in fields and shapes.
+/// Stacks each field along a new first axis. Throws Error unless the examples have the same fields and shapes.
 Batch stack_collate(const std::vector<Example>& examples);
 
-/// For sequences: each field is filled up with its number in `padding` to the longest of the batch along its first
-/// axis, and stacked: [B, T, …]. The fields of rank 0 are stacked. One more field says what is real: the mask of the
-/// first field, boolean (B, 1, T), 1 where it is, as attention takes it and create_padding_mask() makes it.
+/// For sequences: pads the first axis of each field with its number in `padding` to the longest of the batch, and
+/// stacks: [B, T, …]. Fields of rank 0 are only stacked. The last field of the batch is the padding mask of the first
+/// field, boolean (B, 1, T), true at real elements, as create_padding_mask() makes it.
 Collate pad_collate(std::vector<Scalar> padding);
 
 // ---- the order of the examples ------------------------------------------------------------------------------------
 
-/// The numbers of the examples of one epoch, in their order. g is another one in each epoch.
+/// Returns the numbers of the examples of one epoch, in order. g differs in each epoch.
 using Sampler = std::function<std::vector<std::int64_t>(Generator& g, std::int64_t batch_size)>;
 
-/// `count` draws with replacement, example i with probability weights[i] / sum. Throws Error for a weight that is
-/// negative or not finite, and if all are 0.
+/// Draws `count` examples with replacement, example i with probability weights[i] / sum. Throws Error for a weight that
+/// is negative or not finite, and if all are 0.
 Sampler weighted_sampler(const std::vector<double>& weights, std::int64_t count);
 
-/// Batches of examples of like lengths, so that little is padded: shuffled, sorted by length within `pool` batches, cut
-/// into batches, and these shuffled.
+/// Batches of examples of similar lengths, for less padding. Shuffles the examples, sorts each group of `pool` batches
+/// by length, cuts it into batches, and shuffles the batches.
 Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool = 50);
 
 // ---- the loader ---------------------------------------------------------------------------------------------------
 
-/// What a rank makes of a batch that is divided among several: the whole, of which it keeps its rows, so that they are
-/// padded as in one process; or its own examples alone, which costs less where examples are slow to get. What
-/// stack_collate() makes is the same both ways, and made of the own examples always.
+/// What a rank collates if several ranks share a batch. whole: the full batch, of which the rank keeps its rows, so the
+/// padding is that of one process. own: only its own examples, which is faster if get() is slow. stack_collate() always
+/// uses the own examples, because the result is the same.
 enum class Collated { whole, own };
 
-/// How a DataLoader goes through its dataset.
+/// The options of DataLoader.
 struct LoaderOptions {
   FIT_OPTION(std::int64_t, batch_size) = 1;          ///< The examples of a batch.
   FIT_OPTION(bool, shuffle) = false;                 ///< Draws a new order in each epoch.
-  FIT_OPTION(bool, drop_last) = false;               ///< Leaves out a last batch that is smaller.
-  FIT_OPTION(Sampler, sampler);                      ///< Gives the order, instead of shuffle.
+  FIT_OPTION(bool, drop_last) = false;               ///< Leaves out a smaller last batch.
+  FIT_OPTION(Sampler, sampler);                      ///< Sets the order, instead of shuffle.
   FIT_OPTION(Collate, collate) = stack_collate;      ///< Makes a batch of examples.
-  FIT_OPTION(Collated, collated) = Collated::whole;  ///< Which examples collate is given at once.
-  FIT_OPTION(int, prefetch) = 0;                     ///< Batches that a further thread prepares ahead; 0: none.
+  FIT_OPTION(Collated, collated) = Collated::whole;  ///< The examples that a rank passes to collate.
+  FIT_OPTION(int, prefetch) = 0;                     ///< The number of batches that a thread prepares ahead; 0: none.
   FIT_OPTION(std::optional<std::uint64_t>, seed);    ///< The seed of the order; else the default generator's.
 };
 
-/// Batches of a dataset. Each range-for is one epoch, in an order that depends on (seed, epoch) alone: prefetching and
-/// threads don't change it. A position in the middle of an epoch can be saved and restored.
+/// Batches of a dataset. Each range-for is one epoch. The order depends only on (seed, epoch), not on prefetching or
+/// threads. A position in the middle of an epoch can be saved and restored.
 class DataLoader {
  public:
   explicit DataLoader(SharedDataset dataset, LoaderOptions options = {});
   DataLoader(SharedDataset dataset, std::int64_t batch_size);
   ~DataLoader();
 
-  /// What the batches come from.
+  /// The dataset.
   const Dataset& dataset() const { return *dataset_; }
-  /// Batches in an epoch.
+  /// The number of batches in an epoch.
   std::int64_t size() const;
-  /// Divides the batches among ranks: each loop gives this one its rows of each batch. Orders, sizes and positions are
-  /// those of whole batches, and so are the same on all ranks. Where a batch has fewer rows than there are ranks, the
-  /// last ranks get its last row, which must not count. The Trainer does this for its loaders.
+  /// Divides the batches among ranks: each loop returns this rank's rows of each batch. Order, size and position are
+  /// those of full batches, so they are the same on all ranks. If a batch has fewer rows than there are ranks, the last
+  /// ranks get its last row, which must not count. The Trainer calls this for its loaders.
   void divide(int rank, int size);
-  /// Which rows of the batch in hand, the last one that was handed out, this rank has.
+  /// This rank's rows of the current batch.
   dist::Rows rows() const;
-  /// The number of the epoch that runs or, before the first, will run.
+  /// The number of the current epoch, or of the first one before it starts.
   std::int64_t epoch() const { return epoch_; }
 
-  /// What a range-for needs: the end of a loop, and what keeps it running.
+  /// Types of range-for: the end of a loop, and a token of a running loop.
   struct End {};
   struct Loop {};
-  /// The place of a loop.
+  /// The position of a loop.
   class Iterator {
    public:
-    /// Stands at the first batch.
+    /// Starts at the first batch.
     Iterator(DataLoader* loader, std::shared_ptr<Loop> loop) : loader_(loader), loop_(std::move(loop)) { ++*this; }
-    /// The batch in hand.
+    /// The current batch.
     const Batch& operator*() const { return batch_; }
     const Batch* operator->() const { return &batch_; }
-    /// Goes to the next batch.
+    /// Moves to the next batch.
     Iterator& operator++() {
       if (!loader_->next(batch_)) loop_.reset();
       return *this;
     }
-    /// Whether there is a batch in hand.
+    /// Whether there is a current batch.
     bool operator!=(End) const { return loop_ != nullptr; }
 
    private:
     DataLoader* loader_;
-    std::shared_ptr<Loop> loop_;  // as long as there are batches: the loader knows by it that the loop runs
+    std::shared_ptr<Loop> loop_;  // lives while there are batches, and tells the loader that the loop runs
     Batch batch_;
   };
-  /// Begins the next epoch, also if the last one was left early; after load_state_dict(), what is left of the epoch
-  /// that was saved. Throws Error while another loop runs (its iterator lives and has not come to the end): two would
-  /// share one place. Throws what the dataset throws, too; the place is then what it was.
+  /// Starts the next epoch, also if the last loop ended early. After load_state_dict(), continues the saved epoch.
+  /// Throws Error while another loop runs (its iterator lives and is not at the end), because two loops would share one
+  /// position. Passes on exceptions of the dataset, and then keeps the position.
   Iterator begin();
   End end() const { return {}; }
 
-  /// Where the loop is: the seed, the epoch, the batches handed out, and what they depend on. The batch in hand counts.
+  /// The position: the seed, the epoch, the number of batches returned, and their settings. The current batch counts.
   StateDict state_dict() const;
-  /// The loop that runs, or else the next one, goes on from there. Throws Error, and has changed nothing, if the names
-  /// are others or the dataset or the batch size has another size.
+  /// The running loop, or else the next one, continues from there. Throws Error, and changes nothing, if the names
+  /// differ, or the size of the dataset or of the batches.
   void load_state_dict(const StateDict& state);
-  /// Throws what load_state_dict() would. A loop that runs doesn't notice.
+  /// Throws the Error that load_state_dict() would throw. Does not affect a running loop.
   void check_state_dict(const StateDict& state) const { place_of(state); }
 
  private:

@@ -9,7 +9,7 @@
 #include "fit/nn/layer.hpp"
 #include "fit/option.hpp"
 
-/// Why a model does not learn.
+/// Finds reasons why a model does not learn.
 ///
 ///     std::cout << nn::diagnose(model, [&] { return model.loss(x, y); });
 ///
@@ -17,19 +17,19 @@
 ///     encoder.1.mlp: 57 of 64 units of relu were 0 for all 320 inputs
 namespace fit::nn {
 
-/// What may be wrong.
+/// A kind of issue.
 enum class Ailment {
-  no_gradient,  ///< nothing came back to a parameter that is not frozen
+  no_gradient,  ///< a parameter that is not frozen got no gradient
   zero,         ///< a gradient that is 0 in all elements
-  vanishing,    ///< … whose root mean square is below DiagnoseOptions::vanishing
-  exploding,    ///< … above DiagnoseOptions::exploding
-  not_finite,   ///< … that has a NaN or an infinity
+  vanishing,    ///< a gradient with a root mean square below DiagnoseOptions::vanishing
+  exploding,    ///< a gradient with a root mean square above DiagnoseOptions::exploding
+  not_finite,   ///< a gradient with a NaN or an infinity
   dead_units,   ///< units of a ReLU that were 0 for all inputs of the call
-  saturated,    ///< rows of a softmax whose weight lies on one element
+  saturated,    ///< rows of a softmax with almost all weight on one element
 };
 const char* name_of(Ailment a);  ///< "no gradient", "dead units", …
 
-/// From where on diagnose() finds something wrong.
+/// The thresholds of diagnose().
 struct DiagnoseOptions {
   /// A gradient vanishes below this: Adam's eps, below which steps become smaller than the learning rate.
   FIT_OPTION(double, vanishing) = 1e-8;
@@ -39,57 +39,57 @@ struct DiagnoseOptions {
   FIT_OPTION(double, one_weight) = 0.999;  ///< A row is saturated if its largest weight is above this.
 };
 
-/// One thing that may be wrong.
+/// An issue of a parameter or layer.
 struct Finding {
-  std::string name;  ///< of the parameter or layer, dotted; the model's class for itself
-  Ailment what;      ///< of which kind
-  std::string text;  ///< in words
+  std::string name;  ///< the dotted name of the parameter or layer; the class name for the model itself
+  Ailment what;      ///< the kind
+  std::string text;  ///< the description
 };
 
-/// A parameter and its gradient. Frozen ones have none.
+/// A parameter and its gradient. Frozen parameters have none.
 struct ParameterGradient {
   std::string name;
   Shape shape;
-  double value_rms = 0;                ///< the root of the mean of the squared elements
-  std::optional<double> gradient_rms;  ///< not given where there is no gradient
+  double value_rms = 0;                ///< the root mean square of the elements
+  std::optional<double> gradient_rms;  ///< the same of the gradient; empty if there is none
 };
 
-/// ReLUs and softmaxes of the call, by layer.
+/// The ReLUs or softmaxes of a layer in the call.
 struct ActivationCount {
-  std::string name;         ///< of the innermost layer that was being called
+  std::string name;         ///< the innermost layer of the call
   std::string op;           ///< "relu", "softmax" or "attention"
-  std::int64_t count = 0;   ///< units of a ReLU; rows of a softmax that have a choice
-  std::int64_t silent = 0;  ///< units that were 0 for all inputs; rows whose weight lies on one element
+  std::int64_t count = 0;   ///< units of a ReLU; rows of a softmax with two or more elements
+  std::int64_t silent = 0;  ///< units that were 0 for all inputs; saturated rows
 };
 
-/// What diagnose() has seen.
+/// The result of diagnose().
 struct Diagnosis {
-  double loss = 0;                            ///< its value
-  std::vector<ParameterGradient> parameters;  ///< all of the model, in its order
+  double loss = 0;                            ///< the value of the loss
+  std::vector<ParameterGradient> parameters;  ///< all parameters, in the order of the model
   std::vector<ActivationCount> activations;   ///< in the order of their first calls
-  std::vector<Finding> findings;              ///< what may be wrong
+  std::vector<Finding> findings;              ///< the issues
 
-  /// Whether nothing was found.
+  /// Whether there are no findings.
   bool healthy() const { return findings.empty(); }
-  /// The findings, one a line, and below them a table of all gradients and activations.
+  /// The findings, one per line, and a table of all gradients and activations.
   std::string str() const;
 };
 /// Writes str().
 std::ostream& operator<<(std::ostream& out, const Diagnosis& diagnosis);
 
-/// Calls `loss`, which computes a tensor of one element by way of the model, differentiates it by the model's
-/// parameters, and says what it has seen. Gradients, the default generator and training or evaluation are afterwards as
-/// they were; all results of the call are kept until the end, so it takes more memory than a step.
+/// Calls `loss`, computes the gradients of the model's parameters, and reports issues. `loss` calls the model and
+/// returns a tensor of one element. Gradients, the default generator and the mode of the layers are then as before. All
+/// results of the call are kept until the end, so diagnose() needs more memory than a step.
 ///
-/// - Of a parameter without a gradient it tells the operation where its way to the loss was cut: the first that ran
-///   under NoGrad or after a detach(), else the last that used it, or what came of it.
-/// - A unit of a ReLU is an index of the last axis, or of the second where there are four or more (images).
-/// - A row of a softmax counts where it has a choice, that is, sees two elements or more; of attention, those of the
-///   first element of the batch are looked at.
-/// - The gradient of a key's bias, "w_k.bias", is 0 but for rounding, as it moves all scores of a row alike: it is no
-///   finding.
+/// - For a parameter without a gradient, it reports the operation where the path to the loss was cut: the first one
+///   under NoGrad or after a detach(). If there is none, it reports the last operation that depends on the parameter.
+/// - A unit of a ReLU is an index of the last axis, or of the second for four or more axes (images).
+/// - A row of a softmax counts if it has two or more unmasked elements. For attention, only rows of the first element
+///   of the batch count.
+/// - The gradient of a key's bias, "w_k.bias", is 0 except for rounding, because it shifts all scores of a row alike.
+///   This is not reported.
 ///
-/// Throws what `loss` throws, and Error if it gives no tensor of one element.
+/// Passes on exceptions of `loss`. Throws Error if `loss` does not return a tensor of one element.
 Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, const DiagnoseOptions& options = {});
 
 }  // namespace fit::nn

@@ -9,24 +9,24 @@
 #include "fit/error.hpp"
 #include "fit/state_dict.hpp"
 
-/// Processes that train together. Each has a rank, 0 … size - 1; what they say to each other goes through a World. By
-/// default there is one process. <fit/mpi.hpp> of the target fit::mpi brings in those that mpirun has started.
+/// Processes that train together. Each has a rank, 0 … size - 1, and communicates through a World. By default there is
+/// one process. <fit/mpi.hpp> of the target fit::mpi connects processes that mpirun started.
 ///
-/// All but rank(), size(), bytes_sent() and abort() is collective: every rank calls the same, in the same order, on the
-/// thread that made the world.
+/// All functions except rank(), size(), bytes_sent() and abort() are collective: every rank makes the same calls in the
+/// same order, on the thread that made the world.
 namespace fit::dist {
 
-/// Bytes on their way. Only while done() or wait() runs do they move.
+/// An asynchronous transfer of bytes. It makes progress only while done() or wait() runs.
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  /// Moves on, and says whether it has arrived.
+  /// Makes progress, and returns whether the transfer is complete.
   virtual bool done() = 0;
-  /// Returns when it has arrived.
+  /// Returns when the transfer is complete.
   virtual void wait() = 0;
 };
 
-/// The engine: it moves bytes, and computes nothing.
+/// The communication backend. It moves bytes, and computes nothing.
 class World {
  public:
   /// A piece of a transfer is a multiple of this many bytes.
@@ -39,34 +39,34 @@ class World {
 
   /// The number of this process, 0 … size() - 1.
   virtual int rank() const { return 0; }
-  /// How many processes there are.
+  /// The number of processes.
   virtual int size() const { return 1; }
-  /// Returns once every rank has called it.
+  /// Returns after every rank has called it.
   virtual void barrier() {}
-  /// Rank `from`'s bytes to all.
+  /// Sends the bytes of rank `from` to all ranks: (data, bytes, from).
   virtual void broadcast(void*, std::size_t, int = 0) {}
-  /// `from` holds a piece for each rank, and `to` gets one from each, in the order of ranks. Both must live until it
-  /// has arrived.
+  /// `from` holds a piece for each rank, and `to` receives one from each, in the order of ranks. Both must live until
+  /// the transfer is complete.
   virtual std::unique_ptr<Transfer> all_to_all(const void* from, void* to, std::size_t piece);
-  /// `all` holds a piece for each rank: this rank's is there, the others come.
+  /// `all` has space for a piece of each rank. It holds this rank's piece and receives the others.
   virtual std::unique_ptr<Transfer> all_gather(void* all, std::size_t piece);
   /// Prints the reason and this rank on stderr, and ends the processes of all ranks.
   [[noreturn]] virtual void abort(const std::string& reason);
-  /// What this rank has sent to others by all_to_all() and all_gather().
+  /// The bytes that this rank sent to others by all_to_all() and all_gather().
   double bytes_sent() const { return bytes_sent_; }
 
  protected:
-  /// Counts a piece sent to each of the others, for bytes_sent().
+  /// Counts a piece sent to each other rank, for bytes_sent().
   void count_sent(std::size_t piece) { bytes_sent_ += static_cast<double>(piece) * (size() - 1); }
 
  private:
   double bytes_sent_ = 0;
 };
 
-/// The world that this process is in.
+/// The world of this process.
 World& world();
 
-/// While one lives, world() is that. One at a time.
+/// Sets world() during its lifetime. Only one may exist at a time.
 class WorldScope {
  public:
   explicit WorldScope(World& world);
@@ -78,27 +78,27 @@ class WorldScope {
   World* before_;
 };
 
-/// What every rank finds out alike, and throws with the same words: it is told once.
+/// An Error that every rank throws with the same message. It is printed once.
 class AgreedError : public Error {
  public:
   using Error::Error;
 };
 
-/// For the last catch of a program: among several ranks, ends all of them with the message. Alone it does nothing.
+/// For the last catch of a program: ends all ranks with the message. In a world of one it does nothing.
 void end_all(const std::exception& error);
 
-/// The sum over the ranks of each number, added in the order of ranks: equal on all, to the bit.
+/// The sum of each number over the ranks, added in the order of ranks. All ranks get the same bits.
 std::vector<double> sum(const std::vector<double>& numbers, World& w = world());
-/// The mean over the ranks, each counted by its weight. NaN if the weights sum up to 0.
+/// The weighted mean over the ranks. NaN if the weights sum to 0.
 double mean(double value, double weight = 1, World& w = world());
 
-/// Rank 0's number or text to all.
+/// Sends the number or text of rank 0 to all ranks.
 void broadcast(double& value, World& w = world());
 void broadcast(std::string& text, World& w = world());
-/// Rank 0's names and tensors, in place of those that are given.
+/// Replaces names and tensors by those of rank 0.
 void broadcast(StateDict& state, World& w = world());
 
-/// The part of `count` rows that a rank has: the first ranks have one more where it doesn't come out even.
+/// A rank's part of `of` rows. If the division leaves a remainder, the first ranks have one row more.
 struct Rows {
   std::int64_t first = 0, count = 0, of = 0;
   Rows() = default;

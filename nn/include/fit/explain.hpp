@@ -5,25 +5,25 @@
 
 #include "fit/attention.hpp"
 
-/// What a mask does, in words and as a small picture, before any training is wasted on the wrong one.
+/// Explains a mask in words and as a small picture, to find a wrong mask before the training.
 ///
 ///     std::cout << explain(mask);
 ///     std::cout << explain(options, 6, 6);   // the mask, causal and window together, for 6 queries and 6 keys
 ///     std::cout << explain_padding(ids, 0);
 ///
-/// It says which queries see which keys, names those that see nothing and what keeps them from it, and says when a mask
-/// looks as if it meant the opposite (PyTorch's masks of nn.MultiheadAttention: true = hide).
+/// The text says which keys each query attends to. It names fully masked queries and the reason. It warns if a mask
+/// looks inverted (in PyTorch's nn.MultiheadAttention true = masked).
 namespace fit {
 
-/// Attention with these options of `queries` to `keys`. At most four different cases of the batch and the heads are
-/// drawn. Throws Error for what attention itself refuses.
+/// Explains attention with these options for the given numbers of queries and keys. Draws at most four different cases
+/// of batch and heads. Throws Error for options that attention refuses.
 std::string explain(const AttentionOptions& options, std::int64_t queries, std::int64_t keys);
 
-/// A mask of any of the shapes that AttentionOptions::mask may have. One that is the same for all queries is shown for
-/// as many as there are keys.
+/// Explains a mask of any shape that AttentionOptions::mask may have. A mask that is the same for all queries is shown
+/// with as many queries as keys.
 std::string explain(const Tensor& mask);
 
-/// What create_padding_mask(ids, pad_token_id) hides in self-attention. ids is (B, S), int64.
+/// Explains create_padding_mask(ids, pad_token_id) in self-attention. ids is (B, S), int64.
 std::string explain_padding(const Tensor& ids, std::int64_t pad_token_id = 0);
 
 }  // namespace fit

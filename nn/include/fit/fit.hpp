@@ -1,6 +1,6 @@
 #pragma once
 
-/// All of fit but <fit/xtensor.hpp>. It is light: no header of xtensor or OpenBLAS comes with it.
+/// All headers of fit except <fit/xtensor.hpp>. It includes no header of xtensor or OpenBLAS.
 #include "fit/activation_checkpoint.hpp"
 #include "fit/anomaly.hpp"
 #include "fit/attention.hpp"

@@ -13,27 +13,26 @@
 ///     // dot -Tsvg out/loss.dot > out/loss.svg
 namespace fit {
 
-/// What graph_to_dot() draws.
+/// The options of graph_to_dot().
 struct GraphToDotOptions {
-  /// With more nodes than this, layers are drawn as one node each: the largest that keep to it. If there are still too
-  /// many, only the nodes nearest to the loss are drawn, and a node says how many more there are.
+  /// A graph with more nodes draws whole layers as single nodes, the smallest layers that suffice. If there are still
+  /// too many nodes, only the nodes nearest to the loss are drawn, and one node shows the number of the others.
   FIT_OPTION(std::int64_t, max_nodes) = 200;
 };
 
-/// Operations with the shapes of their results, parameters with their names and shapes, and arrows from what is read to
-/// what is computed, the loss last. What wants no gradient is not in the graph. The same graph gives the same text.
+/// Draws operations with the shapes of their results, and parameters with names and shapes. Arrows lead from inputs to
+/// results. Tensors that require no gradient are not in the graph. The same graph gives the same text.
 ///
-/// A graph knows no layers. They are found by the names of parameters ("h.0.attn.proj.weight" is one of h.0.attn.proj):
-/// an operation that reads a parameter belongs to its layer; any other to the layer that those before and after it, in
-/// the order of their making, have in common ("h.0.mlp" between "h.0.mlp.fc" and "h.0.mlp.proj"). What follows the last
-/// parameter of an element of a list belongs to that element. A parameter of several names has them in the order of its
-/// uses.
+/// A graph has no layers. They are inferred from parameter names ("h.0.attn.proj.weight" belongs to h.0.attn.proj). An
+/// operation that reads a parameter belongs to its layer. Any other operation belongs to the common layer of the
+/// operations recorded before and after it ("h.0.mlp" between "h.0.mlp.fc" and "h.0.mlp.proj"). Operations after the
+/// last parameter of a list element belong to this element. Uses of a parameter with several names take them in order.
 ///
 /// Throws Error if the loss has no graph, or if backward() has freed it (retain_graph keeps it).
 std::string graph_to_dot(const Tensor& loss, const nn::Layer& model, const GraphToDotOptions& options = {});
-/// With names for some tensors: model.named_parameters(), or {{"x", x}}.
+/// The same with names for some tensors: model.named_parameters(), or {{"x", x}}.
 std::string graph_to_dot(const Tensor& loss, const StateDict& names, const GraphToDotOptions& options = {});
-/// Without names.
+/// The same without names.
 std::string graph_to_dot(const Tensor& loss, const GraphToDotOptions& options = {});
 
 }  // namespace fit

@@ -7,64 +7,65 @@
 #include "fit/option.hpp"
 #include "fit/plot.hpp"
 
-/// A program as a page that one reads like a notebook: prose, the code that ran, what it printed, its figures, its
-/// claims. One HTML file, which opens from the disk in any browser and asks for nothing else.
+/// Turns a program into a page like a notebook: prose, the code that ran, its output, figures and claims. The page is
+/// one HTML file that opens from the disk in any browser without a network.
 ///
 ///     int main() {
 ///       fit::Lesson lesson("out/lesson.html");
 ///
 ///       /// # Softmax
-///       /// It turns scores into shares: $p_i = \frac{e^{x_i}}{\sum_j e^{x_j}}$.
+///       /// It turns scores into fractions: $p_i = \frac{e^{x_i}}{\sum_j e^{x_j}}$.
 ///       lesson.cell();
 ///       const Tensor p = softmax(tensor({1., 2., 3.}));
 ///       std::cout << p << '\n';
-///       lesson.claim("the shares add up to 1", std::abs(sum(p).item() - 1) < 1e-6);
+///       lesson.claim("the fractions sum to 1", std::abs(sum(p).item() - 1) < 1e-6);
 ///     }
 ///
 /// The page shows the source file from its first line to its last:
 ///   * Lines that begin with three slashes are prose, in a subset of Markdown: # headings, lists, tables, **strong**,
 ///     *emphasis*, `code`, links, and formulas in a subset of LaTeX as $…$ and $$…$$.
-///   * What stands between two pieces of prose is code. Prose at the left margin explains what is defined under it.
-///     Prose in a function is followed by lesson.cell(), and what is printed from there on stands under that code.
-///   * From a line "// not shown" on, code is left out up to the next prose.
+///   * All lines between two pieces of prose are code. Prose at the left margin explains the definitions below it.
+///     After prose in a function, call lesson.cell(): the page shows the output from there below that code.
+///   * After a line "// not shown", code is left out up to the next prose.
 namespace fit {
 
-/// Where a Lesson goes.
+/// The options of Lesson.
 struct LessonOptions {
   FIT_OPTION(std::string, title);  ///< The title of the window; the first heading if empty.
-  /// The text of the program; if empty, the file in which the Lesson is made is read.
+  /// The text of the program; if empty, the file that constructs the Lesson.
   FIT_OPTION(std::string, source);
 };
 
-/// While one lives, what std::cout and printf print is kept for the page, and still printed. One at a time.
+/// Captures std::cout and printf for the page during its lifetime. The output is still printed. Only one Lesson may
+/// exist at a time.
 class Lesson {
  public:
-  /// Reads the source and writes a first page, on which nothing has run yet. Throws FileError if the source can't be
-  /// read or the page not written, and Error if the source is newer than the program (what would be shown is not what
-  /// runs), if it has no prose, if prose in a function has no cell() behind it, if a formula is not known, or if
-  /// another Lesson lives.
+  /// Reads the source and writes a first page without output. Throws FileError if the source can't be read or the page
+  /// can't be written. Throws Error if
+  /// - the source is newer than the program, so the page would not show the code that runs;
+  /// - the source has no prose, prose in a function without cell(), or an unknown formula;
+  /// - another Lesson exists.
   explicit Lesson(const std::string& path, const LessonOptions& options = {}, const char* file = __builtin_FILE());
-  /// Writes the page. An exception on its way through is told there in red, in its own words if nothing catches it. A
-  /// page that can't be written is told on stderr.
+  /// Writes the page. If an exception unwinds the stack, the page shows it in red, with its message if nothing catches
+  /// it. If the page can't be written, prints a message on stderr.
   ~Lesson();
   Lesson(const Lesson&) = delete;
   Lesson& operator=(const Lesson&) = delete;
 
-  /// A new cell begins in this line: what comes from now on stands under its code. Throws Error if the source has none
-  /// there.
+  /// Starts a new cell: later output is shown below its code. Throws Error if the source has no cell in this line.
   void cell(int line = __builtin_LINE());
-  /// A picture, whose cells show their values under the pointer.
+  /// Adds a figure. Its cells show their values under the pointer.
   void figure(const plot::Figure& figure, const std::string& caption = "");
-  /// The page of a recording (fit/attention_page.hpp), within this one.
+  /// Adds the page of a recording (fit/attention_page.hpp).
   void heads(const AttentionRecording& recording);
-  /// Prints "[ok] what" or "[FAILED] what"; on the page one that fails is red. Returns whether it holds.
+  /// Prints "[ok] what" or "[FAILED] what". A failed claim is red on the page. Returns `holds`.
   bool claim(const std::string& what, bool holds);
-  /// Something went wrong here: it is told in red.
+  /// Adds an error message in red.
   void error(const std::string& what);
-  /// How many claims there were, and how many of them failed.
+  /// The number of claims, and of failed claims.
   std::int64_t claims() const;
   std::int64_t failed() const;
-  /// Writes the page as it stands. Throws FileError.
+  /// Writes the page in its present state. Throws FileError.
   void write();
 
   struct State;

@@ -6,8 +6,8 @@
 #include "fit/plot.hpp"
 #include "fit/tensor.hpp"
 
-/// What classifiers and language models are judged by. `logits` are scores of classes [..., C] (logits or
-/// probabilities), `targets` the right classes [...] (int64), of which those that are ignore_index count for nothing.
+/// Metrics for classifiers and language models. `logits` are scores of classes [..., C] (logits or probabilities).
+/// `targets` are the true classes [...] (int64). Targets equal to ignore_index do not count.
 ///
 ///     metrics::ConfusionMatrix confusion(10);
 ///     for (const auto& batch : loader) confusion.add(net(batch[0]), batch[1]);
@@ -15,38 +15,38 @@
 ///     confusion.figure(names).save("confusion.svg");
 namespace fit::metrics {
 
-/// The share of targets that have the largest score; of equal scores the first counts. NaN if no target counts. Throws
+/// The fraction of targets with the largest score; of equal scores the first counts. NaN if no target counts. Throws
 /// Error for shapes that don't fit, targets outside 0 … C - 1 and scores that are NaN.
 double accuracy(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index = -100);
-/// The share of targets that are among the k largest scores. Throws Error for a k that is not in 1 … C, too.
+/// The fraction of targets among the k largest scores. Also throws Error for k outside 1 … C.
 double top_k_accuracy(const Tensor& logits, const Tensor& targets, std::int64_t k, std::int64_t ignore_index = -100);
-/// e^(mean cross entropy) of logits: how many tokens a model hesitates between. NaN if no target counts; infinity where
-/// that overflows.
+/// e^(mean cross entropy) of logits: the effective number of choices for a token. NaN if no target counts; infinity on
+/// overflow.
 double perplexity(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index = -100);
 
-/// How numbers of classes become one (scikit-learn's names): their mean; the mean weighted by how often each class is
-/// right; or of all decisions together, which for classes that exclude each other is the accuracy.
+/// How values per class are averaged (scikit-learn's names). macro: the mean. weighted: the mean weighted by the number
+/// of targets of each class. micro: over all predictions, which is the accuracy.
 enum class Average { macro, weighted, micro };
 
-/// How often class t was taken for class p.
+/// Counts how often class t was predicted as class p.
 class ConfusionMatrix {
  public:
   /// Throws Error unless there are 1 … 2^15 classes.
   explicit ConfusionMatrix(std::int64_t classes);
 
-  /// Adds decisions: from scores [..., C], the largest (of equals the first), or from classes [...] (int64). Throws
-  /// Error, and has added nothing, for shapes that don't fit, classes out of range and scores that are NaN.
+  /// Adds predictions: scores [..., C] (the largest counts, of equals the first) or classes [...] (int64). Throws
+  /// Error, and adds nothing, for shapes that don't fit, classes out of range and scores that are NaN.
   void add(const Tensor& predicted, const Tensor& targets, std::int64_t ignore_index = -100);
 
-  /// int64 [C, C]: how often, for the right class (row) and the one that was predicted (column).
+  /// The counts, int64 [C, C]: a row for each true class, a column for each predicted class.
   Tensor counts() const;
   std::int64_t total() const;
 
-  // ---- NaN where nothing was added. A class that was never predicted has precision 0, one that never was right recall
-  //      0, and F1 is 0 where both are, as scikit-learn has it.
+  // ---- NaN if nothing was added. As in scikit-learn, precision is 0 for a class that was never predicted, recall is 0
+  //      for a class without targets, and F1 is 0 if both are 0.
   double accuracy() const;
-  /// Of what was predicted as this class, the share that is; of what is this class, the share that was predicted so;
-  /// and their harmonic mean.
+  /// precision: the fraction of predictions of this class that are right. recall: the fraction of targets of this class
+  /// that were predicted. f1: their harmonic mean.
   double precision(std::int64_t c) const;
   double recall(std::int64_t c) const;
   double f1(std::int64_t c) const;
@@ -54,12 +54,12 @@ class ConfusionMatrix {
   double recall(Average average) const;
   double f1(Average average = Average::macro) const;
 
-  /// A heat map of shares of the rows, from 0 to 1. `names`: of the classes; their numbers if empty.
+  /// A heat map of the counts as fractions of their row. `names` are those of the classes; their numbers if empty.
   plot::Figure figure(const std::vector<std::string>& names = {}, const std::string& title = "Confusion") const;
 
  private:
   struct Class {
-    double right, predicted, both;  // how often
+    double right, predicted, both;  // counts
   };
   Class of(std::int64_t c) const;
   template <class F>

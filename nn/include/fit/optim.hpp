@@ -12,8 +12,8 @@
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
-/// Optimisers: they change parameters by their gradients. Formulas, names and defaults are PyTorch's. With the option
-/// maximize they go up where they would go down: -g takes the place of g.
+/// Optimisers. They update parameters by their gradients. Formulas, names and defaults are PyTorch's. The option
+/// maximize uses -g instead of g.
 ///
 ///     optim::AdamW optimizer(net.named_parameters(), 3e-4);
 ///     for (…) {
@@ -22,7 +22,7 @@
 ///       optimizer.step();
 ///     }
 ///
-/// Several backward() before one step() sum their gradients up, which makes a large batch of small ones, equally large:
+/// To accumulate gradients over several batches of equal size, call backward() several times before step():
 ///
 ///     for (int part = 0; part < parts; ++part) (loss(net(x[part]), y[part]) / parts).backward();
 ///     optimizer.step();
@@ -34,8 +34,8 @@ class World;
 }
 namespace fit::optim {
 
-/// What is to be trained: net.parameters(), net.named_parameters(), or {w, b}. Those without a name are called by
-/// their number, "0", "1" …
+/// The parameters to train: net.parameters(), net.named_parameters(), or {w, b}. A parameter without a name gets its
+/// number, "0", "1" …
 class Parameters {
  public:
   Parameters(const std::vector<Tensor>& list);
@@ -47,60 +47,59 @@ class Parameters {
   StateDict named_;
 };
 
-/// Parameters that have options of their own.
+/// Parameters with their own options.
 template <class Options>
 struct Group {
   Parameters parameters;
   Options options;
 };
 
-/// What an optimiser keeps for each parameter under its options, by PyTorch's names.
+/// The state that an optimiser keeps for each parameter, with PyTorch's names. It depends on the options.
 struct StateSpec {
   static constexpr int max_states = 3;
-  const char* states[max_states];  ///< tensors like the parameter
+  const char* states[max_states];  ///< names of tensors like the parameter
   unsigned mask;                   ///< bit k: states[k] is needed
-  const char* scalar;              ///< one number; null if there is none
+  const char* scalar;              ///< the name of a number; null if there is none
 };
 
-/// The base of all optimisers. A parameter without a gradient is left as it is, and so are its averages. A frozen
-/// one may have any floating type. A trained one must be float32 or float64: bfloat16 would lose small steps.
+/// The base of all optimisers. A step does not change parameters without a gradient, nor their averages. A frozen
+/// parameter may have any floating type. A trained one must be float32 or float64: bfloat16 would lose small steps.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Changes the parameters, in one pass over memory. Counts as a change of each (Tensor::version). Throws Error, and
-  /// has changed nothing, for options out of range and for a parameter whose type has changed since it was given here.
+  /// Updates the parameters in one pass over memory. Counts as a change of each parameter (Tensor::version). Throws
+  /// Error, and changes nothing, for options out of range and for a parameter whose type changed after construction.
   virtual void step() = 0;
-  /// Forgets the gradients.
+  /// Clears the gradients.
   void zero_grad();
   /// The name of the first parameter whose gradient holds an infinity or NaN; empty if there is none.
   std::string nonfinite_gradient() const;
 
-  /// How many groups of parameters there are.
+  /// The number of parameter groups.
   std::size_t groups() const { return slots_.size(); }
   /// The learning rate of a group.
   virtual double lr(std::size_t group = 0) const = 0;
-  /// Changes it.
+  /// Sets the learning rate of a group.
   virtual void set_lr(std::size_t group, double lr) = 0;
-  /// For all groups.
+  /// Sets the learning rate of all groups.
   void set_lr(double lr);
 
-  /// The averages and counts of steps ("0.weight.exp_avg", "0.weight.step") as live handles, and the options of the
-  /// groups ("lr.0", "beta1.0" …; a switch is 0 or 1). Parameters that have not been changed yet are not there. Where
-  /// an option was switched on after the last step, the average that it needs is still empty: its shape is [0].
+  /// The averages and step counts ("0.weight.exp_avg", "0.weight.step") as live handles, and the options of the groups
+  /// ("lr.0", "beta1.0" …; a bool is 0 or 1). Parameters without a step are not listed. If an option was switched on
+  /// after the last step, its average still has shape [0].
   StateDict state_dict() const;
-  /// Puts them back, the options too, whatever this optimiser was made with: what should differ is to be set
-  /// afterwards. (Those but lr may be missing, and then stay.) Throws one Error that lists every name that does not
-  /// fit, and then has changed nothing.
+  /// Loads the state and the options. To use other options, set them afterwards. Missing options keep their values; lr
+  /// must be there. Throws one Error that lists every name that does not fit, and then changes nothing.
   void load_state_dict(const StateDict& state);
 
-  /// Divides the averages among the ranks: from now on this one keeps 1 / size of those of each parameter, step()
-  /// changes that part, and the ranks give each other what they have changed. Every rank has the same bits as without,
-  /// and needs that much less memory. step(), state_dict() (whose averages are then whole, and copies) and shard()
-  /// itself must be called by all ranks. What is loaded is whole, too: by any number of ranks. The world must outlive
-  /// this. Throws Error if they are divided already, and for Adafactor. (ZeRO's first stage: Rajbhandari et al. 2020.)
+  /// Shards the averages among the ranks (ZeRO stage 1: Rajbhandari et al. 2020). Each rank keeps and updates 1 / size
+  /// of each parameter. Then the ranks exchange their parts. The results have the same bits as without sharding. All
+  /// ranks must call step(), state_dict() and shard(). state_dict() then returns full averages as copies.
+  /// load_state_dict() expects full averages, so the number of ranks may change. The world must outlive the optimiser.
+  /// Throws Error if the averages are sharded already, and for Adafactor.
   void shard(dist::World& world);
 
   /// An option by its name.
@@ -110,32 +109,32 @@ class Optimizer {
   };
 
  protected:
-  /// A parameter and what its steps leave behind.
+  /// A parameter and its state.
   struct Slot {
     std::string name;
     Tensor parameter;
     std::int64_t steps = 0;
     Tensor state[StateSpec::max_states] = {};
     double scalar = 1;
-    bool is_new = false;  // the states begin with this step
+    bool is_new = false;  // this step created the states
   };
 
-  /// `op`: the name in errors.
+  /// `op` is the name in errors.
   explicit Optimizer(const char* op) : op_(op) {}
-  /// Adds a group. Throws Error for a parameter that is no leaf of a floating type, or that is there already.
+  /// Adds a group. Throws Error for a parameter that is not a floating leaf, or that was added before.
   void add(const Parameters& parameters);
-  /// Throws Error for options that are not possible.
+  /// The states that a group's options need. Throws Error for invalid options.
   virtual StateSpec state_spec(std::size_t group) const = 0;
   /// A group's options, in the order of their list.
   virtual std::vector<Option> option_list(std::size_t group) const = 0;
-  /// The same under other options.
+  /// The same as state_spec() for other options.
   virtual StateSpec state_spec_under(const std::vector<Option>& options) const = 0;
-  /// The shape of states[k] of a parameter; none if it goes without. It is the parameter's, unless an optimiser says.
+  /// The shape of states[k] of a parameter; none if there is no such state. By default the parameter's shape.
   virtual std::optional<Shape> state_shape(const Tensor& parameter, int k) const;
-  /// Puts options in, in the order of option_list().
+  /// Sets a group's options, in the order of option_list().
   virtual void set_options(std::size_t group, const std::vector<Option>& options) = 0;
-  /// Calls f(slot, group) for every parameter that has a gradient, with its step counted and its states there. What can
-  /// fail is done before anything is changed; so that a step is taken whole or not at all, f must not throw.
+  /// Calls f(slot, group) for every parameter with a gradient, after counting its step and creating its states. All
+  /// checks and allocations come first, and f must not throw: so a step is complete or does nothing.
   template <class F>
   void each_with_gradient(const F& f) {
     std::vector<StateSpec> specs;
@@ -150,19 +149,19 @@ class Optimizer {
         if (begin_step(slot, specs[group], next)) f(slot, group);
   }
   std::size_t parameter_count() const;
-  /// The elements of a parameter that this rank keeps averages of.
+  /// The range of a parameter's elements for which this rank keeps averages.
   struct Part {
     std::int64_t begin, size;
   };
-  /// Which of the parameter's elements these are.
+  /// The range of this parameter.
   Part part_of(const Slot& slot) const;
-  /// After a step: what the ranks have changed, to all.
+  /// Exchanges the updated parts of all ranks after a step.
   void exchange_parameters();
 
  private:
-  friend class Schedule;  // which begins at initial_lrs_
+  friend class Schedule;  // reads and sets initial_lrs_
   void check_step(const Slot& slot, const StateSpec& spec) const;
-  /// Those that begin with this step, in the order in which begin_step() takes them.
+  /// Creates the states that this step needs for the first time, in the order of begin_step().
   std::vector<Tensor> new_states(const std::vector<StateSpec>& specs) const;
   bool begin_step(Slot& slot, const StateSpec& spec, std::vector<Tensor>::iterator& next) noexcept;
   bool needs(const Slot& slot, const StateSpec& spec, int k) const;
@@ -171,12 +170,12 @@ class Optimizer {
 
   const char* op_;
   std::vector<std::vector<Slot>> slots_;
-  dist::World* world_ = nullptr;     // null: this process keeps all averages
-  std::vector<double> initial_lrs_;  // as the first schedule found them
+  dist::World* world_ = nullptr;     // null: not sharded
+  std::vector<double> initial_lrs_;  // the rates before the first schedule
 };
 
-/// An optimiser whose groups have options of one type. What all of them do with their options (checking, saving,
-/// loading, the step) follows from their list in nn/optim/optimizers.cpp.
+/// The base of optimisers with one type of options. Checking, saving, loading and the step follow from the list of
+/// options in nn/optim/optimizers.cpp.
 template <class Options>
 class GroupedOptimizer : public Optimizer {
  public:
@@ -184,30 +183,30 @@ class GroupedOptimizer : public Optimizer {
   GroupedOptimizer(const Parameters& parameters, double lr);
   explicit GroupedOptimizer(const std::vector<Group<Options>>& groups);
 
-  /// The class's formula, for each parameter that has a gradient.
+  /// Applies the class's formula to each parameter with a gradient.
   void step() override;
-  /// A further group. Schedules that are there already leave its rate alone.
+  /// Adds a group. Existing schedules do not change its rate.
   void add_param_group(const Group<Options>& group);
 
-  /// They may be changed between steps. Throws Error if there is no such group.
+  /// The options of a group. They may be changed between steps. Throws Error if there is no such group.
   Options& options(std::size_t group = 0);
   const Options& options(std::size_t group = 0) const;
-  /// As Optimizer has it.
+  /// See Optimizer.
   double lr(std::size_t group = 0) const override { return options(group).lr(); }
-  /// As Optimizer has it.
+  /// See Optimizer.
   void set_lr(std::size_t group, double lr) override { options(group).lr(lr); }
   using Optimizer::set_lr;
 
  protected:
-  /// What Optimizer asks for, from the list of these options.
+  /// See Optimizer.
   StateSpec state_spec(std::size_t group) const override;
-  /// As Optimizer has it.
+  /// See Optimizer.
   StateSpec state_spec_under(const std::vector<Option>& list) const override;
-  /// As Optimizer has it.
+  /// See Optimizer.
   std::optional<Shape> state_shape(const Tensor& parameter, int k) const override;
-  /// As Optimizer has it.
+  /// See Optimizer.
   std::vector<Option> option_list(std::size_t group) const override;
-  /// As Optimizer has it.
+  /// See Optimizer.
   void set_options(std::size_t group, const std::vector<Option>& list) override;
 
  private:
@@ -218,13 +217,14 @@ class GroupedOptimizer : public Optimizer {
 struct SGDOptions {
   FIT_OPTION(double, lr) = 1e-3;         ///< The learning rate.
   FIT_OPTION(double, momentum) = 0;      ///< The decay of the average of gradients m; 0: no average.
-  FIT_OPTION(double, dampening) = 0;     ///< The part of each gradient that does not reach m.
+  FIT_OPTION(double, dampening) = 0;     ///< The fraction of each gradient that is not added to m.
   FIT_OPTION(double, weight_decay) = 0;  ///< The decay of the parameters, added to the gradients.
   FIT_OPTION(bool, nesterov) = false;    ///< Nesterov's momentum: needs momentum, and no dampening.
   FIT_OPTION(bool, maximize) = false;    ///< Goes up instead of down.
 };
 
-/// g += weight_decay p;  m = momentum m + (1 - dampening) g, at first g;  p -= lr m, with Nesterov lr (g + momentum m).
+/// g += weight_decay p;  m = momentum m + (1 - dampening) g (first step: m = g);
+/// p -= lr m, with nesterov p -= lr (g + momentum m).
 class SGD final : public GroupedOptimizer<SGDOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
@@ -261,7 +261,7 @@ struct AdamWOptions {
   FIT_OPTION(bool, maximize) = false;       ///< Goes up instead of down.
 };
 
-/// Adam with decay apart from the averages (Loshchilov & Hutter 2019): p *= 1 - lr weight_decay takes the place of
+/// Adam with decoupled weight decay (Loshchilov & Hutter 2019): p *= 1 - lr weight_decay instead of
 /// g += weight_decay p.
 class AdamW final : public GroupedOptimizer<AdamWOptions> {
  public:
@@ -300,9 +300,9 @@ struct RAdamOptions {
 };
 
 /// Rectified Adam (Liu et al. 2020). m and v as Adam's; R = 2 / (1 - beta2) - 1, r = R - 2 t beta2^t / (1 - beta2^t).
-/// Where r > 5, the variance of v is small enough for
-/// p -= lr m / (1 - beta1^t) sqrt(1 - beta2^t) / (sqrt(v) + eps) sqrt((r - 4) (r - 2) R / ((R - 4) (R - 2) r));
-/// in the first steps, where it is not, p -= lr m / (1 - beta1^t).
+/// If r > 5, the variance of v is small enough for
+/// p -= lr m / (1 - beta1^t) sqrt(1 - beta2^t) / (sqrt(v) + eps) sqrt((r - 4) (r - 2) R / ((R - 4) (R - 2) r)).
+/// Otherwise (in the first steps) p -= lr m / (1 - beta1^t).
 class RAdam final : public GroupedOptimizer<RAdamOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
@@ -318,7 +318,7 @@ struct AdamaxOptions {
   FIT_OPTION(bool, maximize) = false;    ///< Goes up instead of down.
 };
 
-/// Adam by the largest gradient (Kingma & Ba 2015). m as Adam's; u = max(beta2 u, |g| + eps);
+/// Adam with the infinity norm (Kingma & Ba 2015). m as Adam's; u = max(beta2 u, |g| + eps);
 /// p -= lr / (1 - beta1^t) m / u
 class Adamax final : public GroupedOptimizer<AdamaxOptions> {
  public:
@@ -348,12 +348,12 @@ struct AdagradOptions {
   FIT_OPTION(double, lr) = 1e-2;                      ///< The learning rate.
   FIT_OPTION(double, lr_decay) = 0;                   ///< How fast the rate falls with the steps.
   FIT_OPTION(double, weight_decay) = 0;               ///< The decay of the parameters, added to the gradients.
-  FIT_OPTION(double, initial_accumulator_value) = 0;  ///< Where the sum of squares begins.
+  FIT_OPTION(double, initial_accumulator_value) = 0;  ///< The initial sum of squares.
   FIT_OPTION(double, eps) = 1e-10;                    ///< Added to the root in the denominator.
   FIT_OPTION(bool, maximize) = false;                 ///< Goes up instead of down.
 };
 
-/// Duchi et al. 2011. With g += weight_decay p first: s += g^2, from initial_accumulator_value on;
+/// Duchi et al. 2011. With g += weight_decay p first: s += g^2, starting at initial_accumulator_value;
 /// p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)
 class Adagrad final : public GroupedOptimizer<AdagradOptions> {
  public:
@@ -370,7 +370,7 @@ struct LionOptions {
 };
 
 /// Chen et al. 2023: p -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay p);  m = beta2 m + (1 - beta2) g.
-/// It wants a learning rate 3 to 10 times smaller than AdamW's, and a weight decay larger by as much.
+/// Use a learning rate 3 to 10 times smaller than AdamW's, and a weight decay larger by the same factor.
 class Lion final : public GroupedOptimizer<LionOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
@@ -396,38 +396,38 @@ class Adadelta final : public GroupedOptimizer<AdadeltaOptions> {
 struct AdafactorOptions {
   FIT_OPTION(double, lr) = 1e-2;           ///< The learning rate.
   FIT_OPTION(double, beta2_decay) = -0.8;  ///< The exponent of the averages' decay.
-  /// The least mean square of a gradient; 0: the eps of the parameter's type (PyTorch: None).
+  /// The min mean square of a gradient; 0: the eps of the parameter's type (PyTorch: None).
   FIT_OPTION(double, eps1) = 0;
-  FIT_OPTION(double, eps2) = 1e-3;       ///< The least root mean square of a parameter, as the rate's factor.
+  FIT_OPTION(double, eps2) = 1e-3;       ///< The min root mean square of a parameter, as the rate's factor.
   FIT_OPTION(double, d) = 1;             ///< The root mean square above which an update is clipped.
   FIT_OPTION(double, weight_decay) = 0;  ///< The decay of the parameters, beside the gradients.
   FIT_OPTION(bool, maximize) = false;    ///< Goes up instead of down.
 };
 
-/// Shazeer & Stern 2018: of a matrix' squared gradients it keeps the means of rows and columns, a sum of sizes in place
-/// of their product. In step t, with b = t^beta2_decay: r += b (mean(g^2, -1) - r);  c += b (mean(g^2, -2) - c);
-/// v = r c / max(mean(r, -2), eps1); of a parameter with less than two axes, v += b (g^2 - v).
+/// Shazeer & Stern 2018: for a matrix [m, n] it keeps only the row and column means of squared gradients, m + n numbers
+/// instead of m n. In step t, with b = t^beta2_decay: r += b (mean(g^2, -1) - r);  c += b (mean(g^2, -2) - c);
+/// v = r c / max(mean(r, -2), eps1). For a parameter with less than two axes, v += b (g^2 - v).
 /// p *= 1 - lr weight_decay;  u = g / sqrt(max(v, eps1^2));
-/// p -= min(lr, 1 / sqrt(t)) max(eps2, rms(p)) u / max(1, rms(u) / d), with the p before its decay in rms(p).
-/// It can't be divided among ranks: there is next to nothing to divide.
+/// p -= min(lr, 1 / sqrt(t)) max(eps2, rms(p)) u / max(1, rms(u) / d), where rms(p) is of p before the decay.
+/// It does not support shard(): its state is small.
 class Adafactor final : public GroupedOptimizer<AdafactorOptions> {
  public:
   using GroupedOptimizer::GroupedOptimizer;
 };
 
-/// All that there are but LBFGS (fit/lbfgs.hpp): the tests go through them.
+/// All optimisers except LBFGS (fit/lbfgs.hpp). The tests iterate over them.
 using AllOptimizers = std::tuple<SGD, Adam, AdamW, NAdam, RAdam, Adamax, RMSprop, Adagrad, Lion, Adadelta, Adafactor>;
 
 // ---- groups -------------------------------------------------------------------------------------------------------
 
-/// The parameters of a net that weight decay should pull at, and the others. First the matrices (two axes or more),
-/// then the biases and norms, and on request the embeddings. A matrix that an embedding shares with another layer
-/// counts as an embedding.
+/// The parameters of a net with weight decay, and those without. Matrices (two axes or more) have decay; biases and
+/// norms have none. With DecayEmbeddings::no, embeddings have none either. A matrix that an embedding shares with
+/// another layer counts as an embedding.
 enum class DecayEmbeddings : bool { no, yes };
 std::pair<Parameters, Parameters> split_by_decay(const nn::Layer& net,
                                                  DecayEmbeddings embeddings = DecayEmbeddings::yes);
 
-/// The same as groups for an optimiser, the second with weight_decay(0). One that would be empty is left out.
+/// The same as groups for an optimiser, the second with weight_decay(0). An empty group is left out.
 ///
 ///     optim::AdamW optimizer(optim::decay_groups(net, optim::AdamWOptions().lr(3e-4)));
 template <class Options>
@@ -440,14 +440,14 @@ std::vector<Group<Options>> decay_groups(const nn::Layer& net, const Options& op
   return groups;
 }
 
-/// The parameters of each group, divided by their names: those that match patterns[0], those of the others that match
-/// patterns[1] …, and behind them those that match none. In patterns `*` stands for one or more letters, dots too.
-/// Throws Error, with the most similar name, for a pattern that no name of any group matches.
+/// Splits the parameters of each group by the first pattern that their names match: `result[group][pattern]`. The last
+/// entry has the parameters without a match. `*` matches one or more characters, also dots. If a pattern matches no
+/// name of any group, throws Error with the most similar name.
 std::vector<std::vector<StateDict>> split_by_name(const std::vector<StateDict>& groups,
                                                   const std::vector<std::string>& patterns);
 
-/// Groups whose parameters have rates of their own by their names; those that match no pattern keep their group's, and
-/// all other options stay. Of several patterns that match, the first counts.
+/// Splits groups by learning rates for parameter names. Parameters that match no pattern keep the rate of their group.
+/// Other options stay. If several patterns match, the first counts.
 ///
 ///     optim::AdamW optimizer(optim::with_rates(optim::decay_groups(net, options), {{"head.*", 1e-3}, {"h.0.*",
 ///     1e-5}}));
@@ -473,9 +473,9 @@ std::vector<Group<Options>> with_rates(const std::vector<Group<Options>>& groups
 
 // ---- averages of weights ------------------------------------------------------------------------------------------
 
-/// The exponential moving average of weights, which often generalises better than the weights themselves. It begins at
-/// their values; update(), after each step, makes it average = decay average + (1 - decay) weight. The average of a
-/// bfloat16 parameter is float32: bfloat16 has too few digits for the steps. apply() rounds it.
+/// The exponential moving average of weights, which often generalises better than the weights. It starts at their
+/// values. Call update() after each step: average = decay average + (1 - decay) weight. The average of a bfloat16
+/// parameter is float32, because bfloat16 has too few digits for the steps. apply() rounds it.
 ///
 ///     optim::ExponentialMovingAverage average(net.named_parameters(), 0.999);
 ///     …  optimizer.step();  average.update();
@@ -486,10 +486,10 @@ class ExponentialMovingAverage {
   ExponentialMovingAverage(const ExponentialMovingAverage&) = delete;
   ExponentialMovingAverage& operator=(const ExponentialMovingAverage&) = delete;
 
-  /// Throws Error while the averages are applied: they would be averaged with themselves.
+  /// Updates the averages. Throws Error while they are applied: each would be averaged with itself.
   void update();
 
-  /// While it lives, the parameters have the averages' values; then they get their own back.
+  /// Gives the parameters the values of the averages during its lifetime. The destructor restores the weights.
   class Applied {
    public:
     explicit Applied(ExponentialMovingAverage& average);
@@ -501,12 +501,12 @@ class ExponentialMovingAverage {
     ExponentialMovingAverage& average_;
     std::vector<Tensor> weights_;
   };
-  /// Throws Error if they are applied already. The average must outlive the scope.
+  /// Applies the averages. Throws Error if they are applied already. The average must outlive the scope.
   [[nodiscard]] Applied apply() { return Applied(*this); }
 
   /// The averages under the parameters' names, as live handles.
   StateDict state_dict() const { return averages_; }
-  /// Copies them in. Throws one Error that lists every name that does not fit, and then has changed nothing.
+  /// Loads the averages. Throws one Error that lists every name that does not fit, and then changes nothing.
   void load_state_dict(const StateDict& state);
 
  private:
@@ -517,18 +517,17 @@ class ExponentialMovingAverage {
 
 // ---- clipping -----------------------------------------------------------------------------------------------------
 
-/// Scales all gradients together so that their norm (the root of the sum of all squares) is at most max_norm, and
-/// returns what it was before. Parameters without a gradient count for nothing. A norm that is NaN makes all gradients
-/// NaN, an infinite one makes them NaN where they are infinite and 0 elsewhere, as in PyTorch; or, with
-/// error_if_nonfinite, it throws Error and changes nothing.
+/// Scales all gradients by one factor so that their joint 2-norm is at most max_norm. Returns the norm before.
+/// Parameters without a gradient do not count. A NaN norm makes all gradients NaN. An infinite norm makes infinite
+/// gradients NaN and others 0, as in PyTorch. With error_if_nonfinite, both throw Error and change nothing.
 enum class ErrorIfNonfinite : bool { no, yes };
 inline constexpr ErrorIfNonfinite error_if_nonfinite = ErrorIfNonfinite::yes;
 double clip_grad_norm_(const Parameters& parameters, double max_norm, ErrorIfNonfinite = ErrorIfNonfinite::no);
-/// The same by another norm: the sum of all |g|^norm_type to the power of 1 / norm_type; the largest |g| if norm_type
-/// is infinite. Throws Error unless norm_type is positive.
+/// The same with the p-norm for p = norm_type: (sum |g|^p)^(1/p), or max |g| for infinite p. Throws Error unless
+/// norm_type is positive.
 double clip_grad_norm_(const Parameters& parameters, double max_norm, double norm_type,
                        ErrorIfNonfinite = ErrorIfNonfinite::no);
-/// Cuts every element of the gradients off to -limit … limit.
+/// Clamps every element of the gradients to -limit … limit.
 void clip_grad_value_(const Parameters& parameters, double limit);
 
 }  // namespace fit::optim

@@ -11,70 +11,69 @@
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
 
-/// Schedules: they change an optimiser's learning rates, step by step. Names, defaults and values are PyTorch's.
+/// Learning rate schedules. Names, defaults and values are PyTorch's.
 ///
 ///     optim::SGD optimizer(net.named_parameters(), 0.1);
 ///     optim::CosineAnnealingLR schedule(optimizer, steps);
 ///     for (…) { …  optimizer.step();  schedule.step(); }
 ///
-/// Making one sets the rates of position 0; the first step() those of position 1. The base rate of a group is the rate
-/// that the first schedule found. Each group goes its own way from there. A rate below 0, to which rounding or a chain
-/// may lead, becomes 0.
+/// The constructor sets the rates of position 0; the first step() sets those of position 1. Each group has its own base
+/// rate: its rate before the first schedule. A negative rate, from rounding or a chain of schedules, becomes 0.
 namespace fit::optim {
 
-/// The base of all schedules but ReduceLROnPlateau. The optimiser must outlive them.
+/// The base of all schedules except ReduceLROnPlateau. The optimiser must outlive them.
 class Schedule {
  public:
   virtual ~Schedule() = default;
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
 
-  /// Goes one position on, and sets the rates. Throws Error, and has changed nothing, where the schedule has ended.
+  /// Moves to the next position and sets the rates. Throws Error, and changes nothing, after the end of the schedule.
   virtual void step();
-  /// How often step() has been called (PyTorch: last_epoch).
+  /// The number of calls of step() (PyTorch: last_epoch).
   std::int64_t position() const { return position_; }
 
-  /// The optimiser's rates ("lr"), the position and base rates ("position", "base_lr"), those of chained schedules
-  /// after their number ("0.position").
+  /// The optimiser's rates ("lr"), the position and the base rates ("position", "base_lr"). Inner schedules have their
+  /// number as a prefix ("0.position").
   StateDict state_dict() const;
-  /// Puts them back, the optimiser's rates as well. Throws one Error that lists every name that does not fit, and then
-  /// has changed nothing.
+  /// Loads the state and the optimiser's rates. Throws one Error that lists every name that does not fit, and then
+  /// changes nothing.
   void load_state_dict(const StateDict& state);
 
  protected:
-  /// Schedules within this one.
+  /// Inner schedules.
   using List = std::vector<std::shared_ptr<Schedule>>;
   Schedule(const char* op, Optimizer& optimizer, List inner = {});
-  /// The rate of a group at position t, `lr` before. A constructor ends with step() to position 0.
+  /// The rate of a group at position t, from its rate `lr` at t - 1. A constructor calls step() last, for position 0.
   virtual double next(std::int64_t t, double lr, double base) const;
-  /// The same where groups differ in more than their rates.
+  /// The same if the formula depends on the group.
   virtual double next_of(std::size_t /*group*/, std::int64_t t, double lr, double base) const {
     return next(t, lr, base);
   }
-  /// Those within this one.
+  /// The inner schedules.
   const List& inner() const { return inner_; }
-  /// Goes to position 0 again, from the base rates.
+  /// Sets the base rates and moves to position 0.
   void restart();
-  /// Sets the rates back to the base rates, and the position to where the next step() leads to 0.
+  /// Sets the base rates, and the position to -1, so that the next step() moves to 0.
   void rewind();
-  /// Goes one position on, and changes nothing else.
+  /// Increases the position only.
   void count_step() { ++position_; }
   /// Throws Error unless every group has the option "momentum" or "beta1".
   void check_momentum() const;
-  /// Sets it, for all groups.
+  /// Sets this option for all groups.
   void set_momentum(double momentum);
-  /// What step() may change, to be put back if it fails halfway.
+  /// The values that step() may change, to restore them after an Error.
   struct Snapshot {
     std::vector<std::vector<Optimizer::Option>> options;  // of the groups
-    std::vector<std::int64_t> positions;                  // of this and of those inside
+    std::vector<std::int64_t> positions;                  // of this and the inner schedules
   };
-  /// What there is now, and how to go back to it.
+  /// Takes a snapshot, or restores it.
   Snapshot snapshot() const;
   void restore(const Snapshot& before);
 
  private:
-  friend class SequentialLR;  // which restarts the others
-  /// Calls f(schedule, prefix of its names) for this one and those inside.
+  friend class SequentialLR;  // restarts the inner schedules
+  /// Calls f(schedule, prefix of its names) for this schedule and the inner ones.
   template <class Self, class F>
   static void each(Self& self, const F& f, const std::string& prefix = {});
 
@@ -85,7 +84,7 @@ class Schedule {
   List inner_;
 };
 
-/// Times gamma every step_size steps.
+/// Multiplies the rate by gamma every step_size steps.
 class StepLR final : public Schedule {
  public:
   explicit StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma = 0.1);
@@ -96,7 +95,7 @@ class StepLR final : public Schedule {
   double gamma_;
 };
 
-/// Times gamma at each of the milestones.
+/// Multiplies the rate by gamma at each milestone.
 class MultiStepLR final : public Schedule {
  public:
   MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma = 0.1);
@@ -107,7 +106,7 @@ class MultiStepLR final : public Schedule {
   double gamma_;
 };
 
-/// Times gamma in each step.
+/// Multiplies the rate by gamma in each step.
 class ExponentialLR final : public Schedule {
  public:
   ExponentialLR(Optimizer& optimizer, double gamma);
@@ -117,7 +116,7 @@ class ExponentialLR final : public Schedule {
   double gamma_;
 };
 
-/// Warm-up: from start_factor to end_factor times the rate within total_iters steps, in a straight line.
+/// Linear warm-up: from start_factor to end_factor times the rate within total_iters steps.
 class LinearLR final : public Schedule {
  public:
   explicit LinearLR(Optimizer& optimizer, double start_factor = 1. / 3, double end_factor = 1,
@@ -129,7 +128,7 @@ class LinearLR final : public Schedule {
   std::int64_t total_;
 };
 
-/// factor times the rate until total_iters steps have been taken.
+/// factor times the rate for the first total_iters steps.
 class ConstantLR final : public Schedule {
  public:
   explicit ConstantLR(Optimizer& optimizer, double factor = 1. / 3, std::int64_t total_iters = 5);
@@ -140,7 +139,7 @@ class ConstantLR final : public Schedule {
   std::int64_t total_;
 };
 
-/// base (1 - t / total_iters)^power, and then 0.
+/// base (1 - t / total_iters)^power, then 0.
 class PolynomialLR final : public Schedule {
  public:
   explicit PolynomialLR(Optimizer& optimizer, std::int64_t total_iters = 5, double power = 1);
@@ -151,10 +150,10 @@ class PolynomialLR final : public Schedule {
   double power_;
 };
 
-/// What a rate is multiplied with at position t.
+/// The factor of a rate at position t.
 using LRLambda = std::function<double(std::int64_t t)>;
 
-/// base lr_lambda(t): of one function for all groups, or one each. The functions are not saved.
+/// base lr_lambda(t), with one function for all groups, or one for each. The functions are not saved.
 class LambdaLR final : public Schedule {
  public:
   LambdaLR(Optimizer& optimizer, const LRLambda& lr_lambda);
@@ -165,7 +164,7 @@ class LambdaLR final : public Schedule {
   std::vector<LRLambda> lambdas_;
 };
 
-/// Times lr_lambda(t) in each step.
+/// Multiplies the rate by lr_lambda(t) in each step.
 class MultiplicativeLR final : public Schedule {
  public:
   MultiplicativeLR(Optimizer& optimizer, const LRLambda& lr_lambda);
@@ -176,8 +175,8 @@ class MultiplicativeLR final : public Schedule {
   std::vector<LRLambda> lambdas_;
 };
 
-/// Loshchilov & Hutter 2017, without restarts: eta_min + (base - eta_min) (1 + cos(pi t / T_max)) / 2. It rises again
-/// after T_max.
+/// Loshchilov & Hutter 2017, without restarts: eta_min + (base - eta_min) (1 + cos(pi t / T_max)) / 2. The rate rises
+/// again after T_max.
 class CosineAnnealingLR final : public Schedule {
  public:
   explicit CosineAnnealingLR(Optimizer& optimizer, std::int64_t T_max, double eta_min = 0);
@@ -188,7 +187,7 @@ class CosineAnnealingLR final : public Schedule {
   double low_;
 };
 
-/// The same with restarts: from base to eta_min in T_0 steps, then in T_0 T_mult, T_0 T_mult^2 …
+/// The same with restarts: from base to eta_min in T_0 steps, then again in T_0 T_mult, T_0 T_mult^2 … steps.
 class CosineAnnealingWarmRestarts final : public Schedule {
  public:
   explicit CosineAnnealingWarmRestarts(Optimizer& optimizer, std::int64_t T_0, std::int64_t T_mult = 1,
@@ -200,26 +199,26 @@ class CosineAnnealingWarmRestarts final : public Schedule {
   double low_;
 };
 
-/// Along a half wave, or in a straight line.
+/// Along a half cosine wave, or linear.
 enum class Anneal { cos, linear };
 
 /// The options of OneCycleLR.
 struct OneCycleOptions {
   FIT_OPTION(double, pct_start) = 0.3;                ///< The fraction of the steps in which the rate rises.
-  FIT_OPTION(Anneal, anneal_strategy) = Anneal::cos;  ///< The form of the rise and the fall.
+  FIT_OPTION(Anneal, anneal_strategy) = Anneal::cos;  ///< The shape of the rise and the fall.
   FIT_OPTION(double, div_factor) = 25;                ///< The first rate is max_lr / div_factor.
   FIT_OPTION(double, final_div_factor) = 1e4;         ///< The last rate is the first / final_div_factor.
-  FIT_OPTION(bool, three_phase) = false;              ///< Falls as slowly as it rises, and then to the last rate.
-  /// Whether the momentum (or beta1) moves against the rate (PyTorch: true).
+  FIT_OPTION(bool, three_phase) = false;              ///< Falls to the first rate as slowly as it rose, then further.
+  /// Whether the momentum (or beta1) falls while the rate rises, and rises while it falls (PyTorch: true).
   FIT_OPTION(bool, cycle_momentum) = false;
   FIT_OPTION(double, base_momentum) = 0.85;  ///< The momentum at the highest rate.
   FIT_OPTION(double, max_momentum) = 0.95;   ///< The momentum at the first and last rate.
 };
 
-/// Smith & Topin 2017: from max_lr / div_factor up to max_lr and down to max_lr / div_factor / final_div_factor; in
-/// three phases, down as slowly as up, and then on. The rates that the groups had are not used. With cycle_momentum the
-/// momentum falls from max_momentum to base_momentum while the rate rises, and rises again. Throws Error when stepped
-/// past total_steps, and if there is to be momentum where the optimiser knows none.
+/// Smith & Topin 2017: from max_lr / div_factor up to max_lr, and down to max_lr / div_factor / final_div_factor. With
+/// three_phase, first down to max_lr / div_factor in the time of the rise. The groups' own rates are not used. With
+/// cycle_momentum the momentum falls from max_momentum to base_momentum while the rate rises, and then rises again.
+/// Throws Error past total_steps, and for cycle_momentum if the optimiser has no momentum.
 class OneCycleLR final : public Schedule {
  public:
   OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_steps, const OneCycleOptions& options = {});
@@ -244,7 +243,7 @@ class NoamLR final : public Schedule {
   std::int64_t warmup_;
 };
 
-/// One schedule after the other: the second begins, at its position 0, when the first milestone is reached, and so on.
+/// Runs schedules one after the other. At each milestone, the next schedule starts at its position 0.
 ///
 ///     auto warmup = std::make_shared<optim::LinearLR>(optimizer, 0.01, 1, 100);
 ///     auto cosine = std::make_shared<optim::CosineAnnealingLR>(optimizer, steps - 100);
@@ -258,7 +257,7 @@ class SequentialLR final : public Schedule {
   std::vector<std::int64_t> milestones_;
 };
 
-/// All in each step, one after the other: each changes the rate that the one before has left.
+/// Runs all schedules in each step, in order. Each changes the rate that the previous schedule set.
 class ChainedScheduler final : public Schedule {
  public:
   ChainedScheduler(Optimizer& optimizer, List schedules);
@@ -274,23 +273,23 @@ struct PlateauOptions {
   FIT_OPTION(double, factor) = 0.1;                        ///< The factor of the rate.
   FIT_OPTION(std::int64_t, patience) = 10;                 ///< The steps without improvement that change nothing.
   FIT_OPTION(double, threshold) = 1e-4;                    ///< A smaller change of the number is no improvement.
-  FIT_OPTION(Threshold, threshold_mode) = Threshold::rel;  ///< What the threshold is relative to.
-  FIT_OPTION(std::int64_t, cooldown) = 0;                  ///< The steps after a change that are not judged.
-  FIT_OPTION(double, min_lr) = 0;                          ///< The lowest rate.
-  FIT_OPTION(double, eps) = 1e-8;                          ///< The rate stays if it would change by no more.
+  FIT_OPTION(Threshold, threshold_mode) = Threshold::rel;  ///< Whether the threshold is relative or absolute.
+  FIT_OPTION(std::int64_t, cooldown) = 0;                  ///< The steps after a change that do not count.
+  FIT_OPTION(double, min_lr) = 0;                          ///< The min rate.
+  FIT_OPTION(double, eps) = 1e-8;                          ///< Changes of the rate up to this are not made.
 };
 
-/// Times factor when a number, mostly the loss of validation, has not improved for patience steps.
+/// Multiplies the rates by factor if a number, usually the validation loss, has not improved for patience steps.
 class ReduceLROnPlateau {
  public:
   explicit ReduceLROnPlateau(Optimizer& optimizer, const PlateauOptions& options = {});
 
-  /// Takes the number in, and changes the rates if it is time to.
+  /// Records the number, and changes the rates after `patience` steps without improvement.
   void step(double metric);
   /// The best number so far.
   double best() const { return best_; }
 
-  /// "lr", "best", "num_bad_epochs" and "cooldown_counter"; as a Schedule's.
+  /// "lr", "best", "num_bad_epochs" and "cooldown_counter". The rules are those of Schedule.
   StateDict state_dict() const;
   void load_state_dict(const StateDict& state);
 

@@ -21,7 +21,7 @@
 #include "fit/state_dict.hpp"
 #include "fit/training_page.hpp"
 
-/// A training loop, and the pieces it is made of, which serve a loop of one's own as well.
+/// A training loop, and its components, which a custom loop can use, too.
 ///
 ///     const auto loss = [&](const data::Batch& b) { return nn::cross_entropy(model(b[0]), b[1]); };
 ///     Trainer trainer(model, optimizer, loader, loss, TrainerOptions().steps(2000).out("out/names"));
@@ -29,29 +29,29 @@
 ///     trainer.run();
 namespace fit {
 
-// ---- pieces -------------------------------------------------------------------------------------------------------
+// ---- components ---------------------------------------------------------------------------------------------------
 
-/// How a ProgressBar shows itself. automatic: a bar if the stream is std::cerr or std::cout on a terminal, else lines.
+/// How progress is shown. automatic: a bar if the stream is std::cerr or std::cout on a terminal, else lines.
 enum class Display { automatic, bar, lines, none };
 
-/// "120/2000 [#...................]   6 %  loss 1.2345  38512 tokens/s  0:42 left": one line that is drawn again, at
-/// most ten times a second, or where that can't be, a line every few seconds.
+/// "120/2000 [#...................]   6 %  loss 1.2345  38512 tokens/s  0:42 left". The line is redrawn at most ten
+/// times a second. Display::lines prints a new line every few seconds.
 class ProgressBar {
  public:
-  /// `done` of the steps have been taken before (a training that is resumed).
+  /// `done` is the number of steps of the run before, if a training is resumed.
   explicit ProgressBar(std::int64_t steps, std::int64_t done = 0, Display display = Display::automatic);
   ProgressBar(std::int64_t steps, std::int64_t done, Display display, std::ostream& out, double seconds_between = 5);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// After `step` steps, of which the last had `tokens` tokens (0: there are none, and steps a second are shown).
+  /// Shows the state after `step` steps. The last step had `tokens` tokens; for 0, the rate is in steps per second.
   void update(std::int64_t step, double loss, std::int64_t tokens = 0);
   /// Writes a line above the bar.
   void print(const std::string& line);
   /// Shows the last state and ends the line.
   void finish();
-  /// Tokens a second since the beginning, or steps.
+  /// Tokens per second since the start, or steps per second.
   double rate() const;
 
  private:
@@ -67,19 +67,19 @@ class ProgressBar {
   Clock::time_point start_ = Clock::now();
   double loss_ = std::numeric_limits<double>::quiet_NaN();
   std::int64_t tokens_ = 0;
-  bool open_ = false, stale_ = false;  // the line is not ended; what was drawn is not the last state
+  bool open_ = false, stale_ = false;  // the line is not ended; the drawn state is not the last one
 };
 
-/// Numbers by name, a JSON object a line. A number that is not finite is written as null.
+/// A log of numbers by name, one JSON object per line. A number that is not finite is written as null.
 class MetricsLog {
  public:
   using Row = std::map<std::string, double>;
-  /// Begins a new file. With keep_to >= 0, goes on with an old one whose lines up to that "step" are kept. Throws
-  /// FileError if it can't be written. An empty path keeps the rows in memory only.
+  /// Starts a new file. With keep_to >= 0, keeps the lines of the old file up to that "step". Throws FileError if it
+  /// can't be written. With an empty path, the rows stay in memory.
   explicit MetricsLog(const std::string& path = "", std::int64_t keep_to = -1);
-  /// Adds a line. A disk that is full ends no training: it is told on stderr, once.
+  /// Adds a row. If the disk is full, prints one message on stderr; the training goes on.
   void add(const Row& row);
-  /// All lines.
+  /// All rows.
   const std::vector<Row>& rows() const { return rows_; }
 
  private:
@@ -88,19 +88,19 @@ class MetricsLog {
   std::vector<Row> rows_;
 };
 
-/// Watches a number that should fall.
+/// Tells when a number that should fall makes no more progress.
 class EarlyStopping {
  public:
-  /// stop() after `patience` updates without one that is lower than the best by more than min_delta; 0: never.
+  /// Progress is a value below the best by more than min_delta. With patience 0, stop() is always false.
   explicit EarlyStopping(int patience = 0, double min_delta = 0) : patience_(patience), min_delta_(min_delta) {}
-  /// Whether it is the best so far. A NaN never is.
+  /// Records a value. Returns whether it is the best so far; NaN never is.
   bool update(double value);
-  /// Whether `patience` updates have brought no progress.
+  /// Whether the last `patience` updates made no progress.
   bool stop() const { return patience_ > 0 && since_best_ >= patience_; }
-  /// The best number; infinity if there was none.
+  /// The best number; infinity before the first.
   double best() const { return best_; }
 
-  /// The best number, and how long ago it was.
+  /// The best number, and the number of updates since.
   StateDict state_dict() const;
   void load_state_dict(const StateDict& state);
 
@@ -110,8 +110,8 @@ class EarlyStopping {
   std::int64_t since_best_ = 0;
 };
 
-/// While one lives, the first Ctrl-C (or SIGTERM) is only noted, and the loop can save and end; a second one ends the
-/// program. One at a time.
+/// Catches Ctrl-C and SIGTERM during its lifetime. The first signal sets interrupted(), so the loop can save and end.
+/// The second ends the program. Only one guard may exist at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -122,35 +122,35 @@ class InterruptGuard {
 
  private:
   struct Handlers;
-  std::unique_ptr<Handlers> handlers_;  // those before it
+  std::unique_ptr<Handlers> handlers_;  // the previous ones
 };
 
 // ---- the loop -----------------------------------------------------------------------------------------------------
 
 /// The options of a Trainer.
 struct TrainerOptions {
-  FIT_OPTION(std::int64_t, steps) = 1000;  ///< The steps of the whole training.
-  /// A folder for last.safetensors, previous.safetensors (what last.safetensors was before), best.safetensors,
-  /// metrics.jsonl, loss.svg, and training.html, a page that redraws itself while the training runs
-  /// (fit/training_page.hpp). Empty: nothing is written. What the folder holds of another training is kept as
-  /// earlier.safetensors when this one first saves; one of more steps than this one's is an Error.
+  FIT_OPTION(std::int64_t, steps) = 1000;  ///< The total number of steps of the training.
+  /// The folder for last.safetensors, previous.safetensors (the last.safetensors before), best.safetensors,
+  /// metrics.jsonl, loss.svg and training.html, a live page (fit/training_page.hpp). Empty: no files. At the first
+  /// save, the checkpoint of another training becomes earlier.safetensors. If that training has more steps than this
+  /// one, an Error is thrown.
   FIT_OPTION(std::string, out);
-  FIT_OPTION(std::string, title) = "Training";  ///< The title of that page.
-  FIT_OPTION(bool, resume) = false;             ///< Goes on from out/last.safetensors, if it is there.
-  FIT_OPTION(std::int64_t, accumulate) = 1;     ///< The batches of a step, which lowers the mean of their losses.
-  FIT_OPTION(std::int64_t, log_every) = 1;      ///< The steps from one line of metrics to the next.
+  FIT_OPTION(std::string, title) = "Training";  ///< The title of training.html.
+  FIT_OPTION(bool, resume) = false;             ///< Resumes from out/last.safetensors, if it exists.
+  FIT_OPTION(std::int64_t, accumulate) = 1;     ///< The batches per step. A step minimises the mean of their losses.
+  FIT_OPTION(std::int64_t, log_every) = 1;      ///< The steps between two lines of metrics.
   FIT_OPTION(std::int64_t, save_every) = 0;     ///< Steps between two last.safetensors; 0: after each validation.
-  FIT_OPTION(double, save_minutes) = 5;         ///< It is also saved after so long without; 0: not by time.
-  FIT_OPTION(double, clip_norm) = 0;            ///< The largest norm of all gradients together; 0: no clipping.
+  FIT_OPTION(double, save_minutes) = 5;         ///< Also saves this many minutes after the last save; 0: never.
+  FIT_OPTION(double, clip_norm) = 0;            ///< The max joint norm of all gradients; 0: no clipping.
   /// bfloat16: losses and validations are computed under Autocast (fit/autocast.hpp).
   FIT_OPTION(DType, autocast) = float32;
-  /// The training ends after so many validations without progress; 0: never. Else it needs a validation.
+  /// Ends the training after so many validations without progress; 0: never. Other values need a validation.
   FIT_OPTION(int, patience) = 0;
-  FIT_OPTION(double, min_delta) = 0;                  ///< The least change that counts as progress.
-  FIT_OPTION(Display, display) = Display::automatic;  ///< Where progress is shown.
-  /// How gradients travel among several ranks.
+  FIT_OPTION(double, min_delta) = 0;                  ///< The min decrease that counts as progress.
+  FIT_OPTION(Display, display) = Display::automatic;  ///< How progress is shown.
+  /// How several ranks exchange gradients.
   FIT_OPTION(dist::DataParallelOptions, parallel);
-  /// Whether each of several ranks keeps its part of the optimiser's averages only (Optimizer::shard()).
+  /// Whether several ranks shard the optimiser's averages (Optimizer::shard()).
   FIT_OPTION(bool, shard_optimizer) = false;
 };
 
@@ -159,49 +159,48 @@ struct TrainerResult {
   enum class End { done, stopped_early, interrupted };
   End end = End::done;
   std::int64_t step = 0;
-  /// Of the last step, also where it was taken before this run (from metrics.jsonl); NaN if that is not known.
+  /// The loss of the last step. If a previous run took it, it comes from metrics.jsonl, or is NaN if not known.
   double loss = std::numeric_limits<double>::quiet_NaN();
   double best_validation = std::numeric_limits<double>::infinity();  ///< infinity if there was none
-  /// The trainable parameters that had no gradient in the first step. They are shown once, too: the loss does not
-  /// depend on them.
+  /// The trainable parameters without a gradient in the first step. The loss does not depend on them. They are also
+  /// printed once.
   std::vector<std::string> without_gradient = {};
 };
 
-/// For each batch: loss and backward(); then clipping, optimizer.step(), schedule.step(). All that it is given must
-/// outlive it.
+/// Runs for each batch: loss and backward(), clipping, optimizer.step(), schedule.step(). All arguments must outlive
+/// the Trainer.
 ///
-/// Of several ranks (dist::world(), as it is when the Trainer is made) each runs the same program, seeded alike. Each
-/// computes its rows of the loader's batches, and all take the steps that one process would take; rank 0 alone writes
-/// files and shows progress. Ctrl-C on any of them ends all after the same step.
+/// With several ranks (dist::world() at construction), each rank runs the same program with the same seed. Each rank
+/// computes its rows of the loader's batches. The steps are those of one process. Only rank 0 writes files and shows
+/// progress. Ctrl-C on any rank ends all ranks after the same step.
 class Trainer {
  public:
-  /// `loss` makes a batch's loss, one number. A loss or a gradient that is not finite throws Error, which names the
-  /// step (and the parameter, or the field and row of the batch that hold NaN), before it can spoil the model or the
-  /// optimiser; and a model that holds such a number is not saved over one that doesn't. Throws Error for options out
-  /// of range.
+  /// `loss` returns a batch's loss, one number. If a loss or gradient is not finite, throws Error before the model or
+  /// the optimiser changes. The Error names the step, and the parameter, or the field and row of the batch with NaN. A
+  /// model with numbers that are not finite is never saved. Throws Error for options out of range.
   Trainer(nn::Layer& model, optim::Optimizer& optimizer, data::DataLoader& loader,
           std::function<Tensor(const data::Batch&)> loss, TrainerOptions options = {});
 
-  /// Stepped after each step of the optimiser, and saved.
+  /// Sets the schedule. It is stepped after each step of the optimiser, and saved.
   template <class Schedule>
   Trainer& schedule(Schedule& schedule) {
     checkpoint_.add("schedule", schedule);
     step_schedule_ = [&schedule] { schedule.step(); };
     return *this;
   }
-  /// `validate` gives a number that should fall. It is called every `every` steps and after the last one, without
-  /// recording and with the model in evaluation. The best one's state is kept in best.safetensors.
-  /// (Every rank calls it, and what rank 0 gets counts for all.)
+  /// `validate` returns a number that should fall. It is called every `every` steps and after the last step, under
+  /// NoGrad and with the model in evaluation. best.safetensors keeps the best state. Every rank calls it, and the
+  /// number of rank 0 counts.
   Trainer& validation(std::function<double()> validate, std::int64_t every);
-  /// The same with the mean loss over a loader's batches, each counted by weight(); ranks divide them.
+  /// The same with the mean loss over a loader's batches, weighted by weight(). The ranks share the batches.
   Trainer& validation(data::DataLoader& loader, std::int64_t every);
-  /// Called after each step, before its validation: for what else goes along, such as an average of the weights.
+  /// Calls f after each step, before its validation, for example to update an average of the weights.
   Trainer& after_step(std::function<void()> f);
-  /// How many tokens a batch has, for the rate; if not given, the elements of its first field, if they are int64.
+  /// Counts the tokens of a batch, for the rate. The default is the number of elements of an int64 first field, else 0.
   Trainer& tokens(std::function<std::int64_t(const data::Batch&)> count);
-  /// What `look(step)` records is shown on the page of the training, as a film of the heads. It is called before the
-  /// first step, every `every` steps and after the last one, without recording of gradients and with the model in
-  /// evaluation. When 64 MB are full, every other step is forgotten and `every` doubled.
+  /// Shows the recordings of `look(step)` on the training page, as an animation of the heads. It is called before the
+  /// first step, every `every` steps and after the last step, under NoGrad and with the model in evaluation. When the
+  /// recordings exceed 64 MB, every other step is deleted and `every` is doubled.
   ///
   ///     trainer.heads([&](std::int64_t step) {
   ///       nn::AttentionRecorder recorder(model);
@@ -210,24 +209,24 @@ class Trainer {
   ///       return recorder.recording();
   ///     }, 100);
   Trainer& heads(std::function<AttentionRecording(std::int64_t step)> look, std::int64_t every);
-  /// The number that a batch's loss is the mean of: of targets that aren't padding, say. By it the ranks' parts of a
-  /// batch are counted, and the batches of a validation. If not given, the rows count.
+  /// The number of items over which a batch's loss is a mean, for example targets without padding. It weights the
+  /// ranks' parts of a batch, and the batches of a validation. The default is the number of rows.
   Trainer& weight(std::function<double(const data::Batch&)> count);
-  /// To add parts and strings that are to be saved as well.
+  /// The checkpoint, to add parts and strings.
   Checkpoint& checkpoint() { return checkpoint_; }
-  /// Adds a number to the metrics of the step that runs: from within the loss, the validation or after_step().
+  /// Adds a number to the metrics of the current step. Call it in the loss, the validation or after_step().
   void log(const std::string& name, double value) { row_[name] = value; }
-  /// The numbers of all steps that were logged.
+  /// The logged numbers of all steps.
   const MetricsLog& metrics() const { return metrics_; }
 
-  /// Where options.resume is set and out/last.safetensors is there: puts everything back as it was saved, the
-  /// optimiser's options, too. What should differ, such as a smaller rate, is to be set between this and run(), which
-  /// does it otherwise. Comes behind schedule() and what is added to the checkpoint. Returns the step to go on from.
+  /// If options.resume is set and out/last.safetensors exists, loads the saved state, also the optimiser's options.
+  /// Call it after schedule() and additions to the checkpoint. To change an option, such as the rate, set it between
+  /// restore() and run(). Otherwise run() calls restore(). Returns the step to resume from.
   std::int64_t restore();
 
-  /// Trains up to options.steps. Ctrl-C saves, says how to go on, and returns. An exception that leaves the loop saves
-  /// the state after the last whole step, too, and goes on its way (among several ranks, where all throw it). Throws
-  /// Error for patience without a validation, and if the folder holds a longer training that isn't to be resumed.
+  /// Trains up to options.steps. Ctrl-C saves, prints how to resume, and returns. An exception in the loop saves the
+  /// state after the last complete step, and leaves run(); with several ranks, only if all throw it. Throws Error for
+  /// patience without a validation, and if the folder holds a longer training and resume is not set.
   TrainerResult run();
 
  private:
@@ -274,13 +273,13 @@ class Trainer {
   std::int64_t validate_every_ = 0, look_every_ = 0;
   data::DataLoader* validation_loader_ = nullptr;
   dist::World& world_;
-  std::unique_ptr<dist::DataParallel> parallel_;  // null in a process that is alone
+  std::unique_ptr<dist::DataParallel> parallel_;  // null in a world of one
   bool interrupted_ = false;                      // any of the ranks
   bool restored_ = false;
   bool last_is_ours_ = false;  // out/last.safetensors is of this training
-  bool late_ = false;          // it is time to save
+  bool late_ = false;          // save_minutes have passed
   std::chrono::steady_clock::time_point saved_;
-  /// What goes on between two steps, as the last whole step has left it.
+  /// The loader and the generator after the last complete step.
   struct Place {
     StateDict loader;
     std::uint64_t seed = 0, calls = 0;  // of the default generator
@@ -290,9 +289,9 @@ class Trainer {
   std::int64_t saved_step_ = -1;
   Checkpoint checkpoint_;
   MetricsLog metrics_;
-  MetricsLog::Row row_;  // of the step that runs
+  MetricsLog::Row row_;  // of the current step
   EarlyStopping early_;
-  std::optional<plot::TrainingPage> page_;  // while it runs
+  std::optional<plot::TrainingPage> page_;  // during run()
   AttentionRecording seen_;
 };
 

@@ -4,7 +4,7 @@
 
 namespace fit::plot {
 
-// Captures what the program prints through std::cout and stdio while it lives, and still prints it. Only one may live
+// Captures the output through std::cout and stdio during its lifetime. The output is still printed. Only one may exist
 // at a time. Direct writes to the file descriptor, such as those of child processes, are not captured.
 class OutputCapture {
  public:

@@ -4,7 +4,7 @@
 namespace fit::plot {
 
 // Converts a formula in a subset of LaTeX to MathML Core, which browsers render without a font or script of the page.
-// Display style is for a line of its own. Supported: letters, numbers, ^ and _, {groups}, \frac, \sqrt, \text,
+// Display style is for a separate line. Supported: letters, numbers, ^ and _, {groups}, \frac, \sqrt, \text,
 // \mathbf, \operatorname, \left and \right, Greek letters, signs such as \cdot and \in, functions such as \max, and
 // \begin{pmatrix|bmatrix|cases} with & and \\. Throws Error that names an unsupported command.
 enum class MathStyle { inside, display };

@@ -27,7 +27,7 @@ bool is_harmless(const std::string& address) {
 
 std::string inline_html(const std::string& s);
 
-// What stands between two `mark`s at s[at], if it does; `at` is then behind them.
+// If s[at] starts a text between two `mark`s, sets `inside` to the text, and moves `at` past the second mark.
 bool take_between(const std::string& s, std::size_t& at, const std::string& mark, std::string& inside) {
   if (s.compare(at, mark.size(), mark) != 0) return false;
   const std::size_t begin = at + mark.size(), end = s.find(mark, begin);

@@ -15,7 +15,7 @@ struct OptionValue<std::optional<T>> {
   using Type = T;
 };
 
-/// Whether an option of type T may be set from a U, as far as numbers are concerned.
+/// Whether a value of type U may set an option of type T. Only numbers are restricted.
 template <class T, class U>
 constexpr bool option_takes() {
   using To = typename OptionValue<T>::Type;
@@ -28,15 +28,15 @@ constexpr bool option_takes() {
   return std::is_floating_point_v<To> || std::is_integral_v<From>;
 }
 
-/// The result of a getter: a number as it is, and a reference to anything else.
+/// The result of a getter: a number by value, other types by reference.
 template <class T>
 using OptionRead = std::conditional_t<std::is_scalar_v<T>, T, const T&>;
 
 #pragma GCC diagnostic push
 #if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 warns of the move of an empty std::optional
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false positive of GCC 12 for a moved empty std::optional
 #endif
-/// `name()` of temporary options: a switch is turned on, another option is read.
+/// `name()` of a temporary: sets a switch to true, reads another option.
 template <class Options, class T>
 auto call_on_temporary(Options& options, T& value) {
   if constexpr (std::is_same_v<typename OptionValue<T>::Type, bool>) {
@@ -50,7 +50,7 @@ auto call_on_temporary(Options& options, T& value) {
 
 }  // namespace fit::detail
 
-// The setters. `this` tells the struct, so that they return a derived one where it repeats them.
+// The setters. The type of `this` makes them return the derived struct where it repeats them.
 #define FIT_OPTION_SETTERS_(Type, name)                                               \
   auto name(Type value)&->decltype(*this) {                                           \
     name##_ = ::std::move(value);                                                     \
@@ -62,7 +62,7 @@ auto call_on_temporary(Options& options, T& value) {
   }                                                                                   \
   [[nodiscard]] auto name()&& { return ::fit::detail::call_on_temporary(*this, name##_); }
 
-// FIT_OPTION_PICK_(names…, FIT_OPTION_12_, …, FIT_OPTION_1_, 0) is the macro for as many names.
+// FIT_OPTION_PICK_(names…, FIT_OPTION_12_, …, FIT_OPTION_1_, 0) is the macro for the number of names.
 #define FIT_OPTION_PICK_(a, b, c, d, e, f, g, h, i, j, k, l, pick, ...) pick
 #define FIT_OPTION_1_(Base, name) \
   using Base::name;               \

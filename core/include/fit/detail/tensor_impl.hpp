@@ -5,29 +5,29 @@
 #include "fit/memory.hpp"
 #include "fit/shape.hpp"
 
-// What a Tensor points to. Counts are atomic, so tensors may be shared between threads; the contents are not locked.
+// The data behind a Tensor. Counts are atomic, so threads may share tensors; the contents have no lock.
 namespace fit::detail {
 
 struct Node;
 
-/// A buffer, shared by the tensors that reshape() makes of one another and by what the graph has kept.
+/// A buffer. Tensors made by reshape() and values kept by the graph share it.
 struct Storage {
   std::atomic<std::uint32_t> refs{1};
-  std::atomic<std::uint32_t> version{0};  // counts writes: backward() compares it with the one it was recorded at
-  SizeClass size;                         // of the cache's block that this header begins
-  void* data = nullptr;                   // 64-byte aligned, but for a file's
-  std::size_t mapped = 0;  // bytes of a file that lie at data (tensor/mapped.hpp); 0: data lie behind this header
-  // The elements as bfloat16, once Autocast has wanted them; good for one version (ops/autocast.hpp).
+  std::atomic<std::uint32_t> version{0};  // counts writes; backward() compares it with the recorded version
+  SizeClass size;                         // of the cache's block, which begins with this header
+  void* data = nullptr;                   // 64-byte aligned, except for a mapped file
+  std::size_t mapped = 0;  // mapped bytes of a file at data (tensor/mapped.hpp); 0: data follows this header
+  // A bfloat16 copy of the elements for Autocast, valid for rounded_version (ops/autocast.hpp).
   std::atomic<Storage*> rounded{nullptr};
   std::uint32_t rounded_version = 0;
-  std::uint32_t read_version = UINT32_MAX;  // that training has read last without a copy
+  std::uint32_t read_version = UINT32_MAX;  // the version that training last read without a copy
 };
 
-/// Why a tensor without a node can't be differentiated, although something it came from could.
+/// Why a tensor has no node although a tensor from which it was computed has one.
 enum class Cut : std::uint8_t {
   no_grad,  // an operation was not recorded
   detach,   // detach() was called
-  frozen,   // a leaf was told to want no gradient any more
+  frozen,   // requires_grad_(false) was called for a leaf
 };
 
 struct TensorImpl {
@@ -36,27 +36,27 @@ struct TensorImpl {
       : dtype(dtype), storage(storage), offset(offset), shape(shape) {}
   std::atomic<std::uint32_t> refs{1};
   DType dtype;
-  // The tensor that a leaf node (or retain_grad()'s) was made for: it alone can read the gradient.
+  // The tensor for which a leaf node (or retain_grad()'s) was created: only this tensor can read the gradient.
   bool owns_grad = false;
-  std::uint16_t output = 0;  // which of the node's outputs this is
+  std::uint16_t output = 0;  // index of the output of the node
   Storage* storage;
   std::int64_t offset;           // in elements
-  Node* node = nullptr;          // null where no gradient is wanted
-  const char* cut_at = nullptr;  // the first operation behind the cut, "" before there is one; null: nothing was cut
+  Node* node = nullptr;          // null: requires no gradient
+  const char* cut_at = nullptr;  // the first operation after the cut, "" before there is one; null: not cut
   Shape shape;
-  Cut cut = Cut::no_grad;  // read only where cut_at is not null
+  Cut cut = Cut::no_grad;  // valid if cut_at is not null
 };
 
-/// True if the caller held the last reference. A count of one needs no locked instruction: nobody else can raise it.
+/// True if the caller held the last reference. A count of one needs no locked instruction: no other thread raises it.
 inline bool drop(std::atomic<std::uint32_t>& refs) noexcept {
   return refs.load(std::memory_order_acquire) == 1 || refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 inline void hold(std::atomic<std::uint32_t>& refs) noexcept { refs.fetch_add(1, std::memory_order_relaxed); }
 
 Storage* new_storage(std::size_t bytes);
-/// Lets go of the copy in bfloat16.
+/// Frees the bfloat16 copy.
 void forget_rounded(Storage& s) noexcept;
-/// Gives a file's pages back.
+/// Unmaps the file.
 void unmap(Storage& s) noexcept;
 inline void free_storage(Storage* s) noexcept {
   if (s->rounded.load(std::memory_order_relaxed)) forget_rounded(*s);

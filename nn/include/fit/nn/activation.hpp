@@ -11,7 +11,7 @@ namespace fit::nn {
 
 namespace detail {
 
-/// A layer that is one function without arguments.
+/// A layer that calls one unary function without options.
 template <class Self, Tensor (*f)(const Tensor&)>
 class Plain : public UnaryLayer {
  public:
@@ -29,14 +29,14 @@ class Sigmoid final : public detail::Plain<Sigmoid, fit::sigmoid> {};
 class Softplus final : public detail::Plain<Softplus, fit::softplus> {};
 class LogSigmoid final : public detail::Plain<LogSigmoid, fit::log_sigmoid> {};
 
-/// x itself.
+/// Returns x.
 class Identity final : public UnaryLayer {
  public:
   Tensor forward(const Tensor& x) const override;
   FIT_FIELDS()
 };
 
-/// Axes first … last become one; the first, of batches, stays by default.
+/// Merges axes first … last into one. By default the first axis (the batch) stays.
 class Flatten final : public UnaryLayer {
  public:
   explicit Flatten(int first = 1, int last = -1) : first_(first), last_(last) {}
@@ -48,8 +48,8 @@ class Flatten final : public UnaryLayer {
   int first_, last_;
 };
 
-/// A function as a layer: nn::Lambda([](const Tensor& x) { return x * x; }). What the function holds is not listed: no
-/// parameters, and copies of it share what it refers to.
+/// A function as a layer: nn::Lambda([](const Tensor& x) { return x * x; }). The layer lists no parameters of the
+/// function. A clone shares everything that the function refers to.
 class Lambda final : public UnaryLayer {
  public:
   /// Throws Error for an empty function.
@@ -85,7 +85,7 @@ class LeakyReLU final : public UnaryLayer {
   double negative_slope_;
 };
 
-/// x times the share of a normal distribution below x: exact, or by tanh.
+/// x Phi(x), where Phi is the normal distribution function: exact, or with the tanh approximation.
 class GELU final : public UnaryLayer {
  public:
   explicit GELU(Gelu form = Gelu::exact) : form_(form) {}

@@ -56,23 +56,10 @@ class ScaledDotProductAttention final : public AttentionLayer {
   AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                        const AttentionMasks& masks = {}) const override;
 
-  /// The same for heads that lie side by side, and those of one projection: fit::multi_head_attention() and
-  /// fit::packed_self_attention().
-  Tensor multi_head(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
-                    const AttentionMasks& masks = {}) const;
-  AttentionResult multi_head_with_weights(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
-                                          const AttentionMasks& masks = {}) const;
-  Tensor packed(const Tensor& qkv, std::int64_t num_heads, std::int64_t num_kv_heads,
-                const AttentionMasks& masks = {}) const;
-  /// The same for what stands behind `length` positions in a cache, which takes it up: fit::cached_attention() and
-  /// fit::cached_self_attention().
-  Tensor cached(const Tensor& q, const Tensor& k, const Tensor& v, KVCache::Layer& cache, std::int64_t length,
-                std::int64_t num_heads, const AttentionMasks& masks = {}) const;
-  Tensor cached(const Tensor& qkv, KVCache::Layer& cache, std::int64_t length, std::int64_t num_heads,
-                const AttentionMasks& masks = {}) const;
+  /// fit::attend() with heads anywhere, with a cache, or with weights, under the options that options() makes.
+  AttentionResult attend(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options) const;
 
-  /// What the functions of fit/attention.hpp are called with: this layer's numbers, and its dropout if it is in
-  /// training.
+  /// The options of fit::attend() with this layer's numbers, and its dropout in training.
   AttentionOptions options(const AttentionMasks& masks = {}) const;
 
   /// The probability in training.
@@ -90,12 +77,12 @@ class ScaledDotProductAttention final : public AttentionLayer {
 /// token by itself costs no more than the tokens that are there. Attention alone needs the sequences.
 class Unpadding {
  public:
-  /// For a mask (B, 1, S) or (B, 1, 1, S) that hides padding, as create_padding_mask() makes it, and sequences of its
-  /// sizes. Nothing if the mask is another one, or hides nothing, or all.
+  /// For a mask (B, 1, S) or (B, 1, 1, S) of padding, as create_padding_mask() makes it, and sequences of its sizes.
+  /// Nothing if the mask is another one, or masks no token, or all.
   static std::optional<Unpadding> of(const Tensor& mask, const Shape& sequences);
   /// (B, S, C) -> [N, C].
   Tensor remove(const Tensor& x) const;
-  /// [N, C] -> (B, S, C). In place of padding stands the first token: hide it by the mask, or zero it.
+  /// [N, C] -> (B, S, C). The first token stands for padding: mask it, or zero it.
   Tensor restore(const Tensor& x) const;
   /// x (B, S, C) with 0 in place of padding.
   Tensor zero_padding(const Tensor& x) const;
@@ -119,8 +106,8 @@ struct MultiHeadAttentionOptions {
   /// Above 1 the weights become more alike, below 1 less.
   FIT_OPTION(double, temperature) = 1.0;
   FIT_OPTION(std::optional<double>, scale);  ///< The factor of the scores, instead of 1 / (sqrt(d_k) temperature).
-  /// Appends a trained key and value, bias_k and bias_v, which every query sees. The weights have a column for them.
-  /// Not with alibi, and not with a cache.
+  /// Appends a trained key and value, bias_k and bias_v, to which every query attends. The weights have a column for
+  /// them. Not with alibi, and not with a cache.
   FIT_OPTION(bool, add_bias_kv) = false;
   /// Appends a key and value of zeros, after those of add_bias_kv; otherwise the same.
   FIT_OPTION(bool, add_zero_attn) = false;
@@ -235,7 +222,8 @@ class CrossAttention final : public detail::AroundMultiHead<CrossAttention> {
   }
 };
 
-/// Self-attention in which a position sees itself and what is before it; a mask (of padding, say) hides more.
+/// Self-attention in which a position attends to itself and the positions before it. A mask, say of padding, combines
+/// with that.
 class CausalSelfAttention final : public detail::AroundMultiHead<CausalSelfAttention> {
  public:
   using AroundMultiHead::AroundMultiHead;

@@ -8,33 +8,34 @@
 #include "fit/nn/layer.hpp"
 #include "fit/option.hpp"
 
-/// Records the weights of every attention layer inside a model, which knows nothing of it.
+/// Records the weights of every attention layer in a model. The model needs no change.
 ///
 ///     nn::AttentionRecorder recorder(model, nn::AttentionRecorderOptions().every(50));
 ///     for (int step = 0; step <= 1000; ++step) {
 ///       recorder.step(step);
-///       …                                          // the training as it was
+///       …                                          // the training step, unchanged
 ///     }
 ///     AttentionRecording recording = recorder.recording();
 ///     recording.name_tokens("encoder", source_words);
 ///     plot::write_attention_page("out/attention.html", recording);
 namespace fit::nn {
 
-/// What an AttentionRecorder keeps.
+/// The options of AttentionRecorder.
 struct AttentionRecorderOptions {
-  FIT_OPTION(std::int64_t, every) = 1;    ///< Records the steps that this divides.
-  FIT_OPTION(std::int64_t, element) = 0;  ///< The element of the batch; a batch that is smaller is not recorded.
-  /// The calls of a layer that are recorded in one step: a cache makes many of them, and so do batches to a step.
+  FIT_OPTION(std::int64_t, every) = 1;    ///< Records the steps that are multiples of this.
+  FIT_OPTION(std::int64_t, element) = 0;  ///< The recorded element of the batch. Smaller batches are not recorded.
+  /// The max number of recorded calls of a layer in one step. Generation with a cache makes many calls, and so does
+  /// gradient accumulation.
   FIT_OPTION(std::int64_t, calls) = 1;
-  /// The largest size of the records. Where it is not enough, every other step is forgotten and `every` doubled, so
-  /// that the whole training stays in view; what does not fit within one step is left out.
+  /// The max size of the records. When it is reached, every other step is deleted and `every` is doubled, so the
+  /// records span the whole training. Records of a single step that do not fit are dropped.
   FIT_OPTION(std::size_t, max_bytes) = std::size_t{256} << 20;
 };
 
-/// While one lives, calls of the model's layers are recorded under their dotted names: weights of each head, before
-/// dropout, in training and in evaluation, with a cache, from any thread. The bits of outputs and gradients stay the
-/// same. A layer of your own is recorded where it computes attention within nn::within(). The model must stay where it
-/// is as long as this lives.
+/// Records the attention calls of the model's layers under their dotted names, during its lifetime. It records the
+/// weights of each head before dropout: in training and evaluation, with a cache, from any thread. Outputs and
+/// gradients keep the same bits. A custom layer is recorded if it computes attention within nn::within(). Do not move
+/// the model while the recorder lives.
 class AttentionRecorder {
  public:
   /// Throws Error for options that are not positive, or a negative element.
@@ -43,11 +44,11 @@ class AttentionRecorder {
   AttentionRecorder(const AttentionRecorder&) = delete;
   AttentionRecorder& operator=(const AttentionRecorder&) = delete;
 
-  /// What is called from now on belongs to this step, which must not be negative. It is 0 at first.
+  /// Sets the step of the next calls, 0 at first. Throws Error for a negative step.
   void step(std::int64_t step);
-  /// What there is so far.
+  /// The records so far.
   AttentionRecording recording() const;
-  /// Steps from one record to the next, after what had to be forgotten.
+  /// The steps between two records. It grows when records are deleted: see max_bytes.
   std::int64_t every() const;
 
   struct State;

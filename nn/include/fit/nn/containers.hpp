@@ -14,7 +14,7 @@ namespace detail {
 
 [[noreturn]] void fail_position(const Layer& list, std::size_t i, std::size_t size);
 
-/// Layers in a row, named by their positions: moved in, or shared through a shared_ptr.
+/// A list of layers, named by their positions. Layers are moved in, or shared by shared_ptr.
 template <class Base, class L>
 class LayerList : public Base {
  public:
@@ -49,7 +49,7 @@ class LayerList : public Base {
   Iterator<const L> end() const { return {layers_.data() + size()}; }
 
   using Base::replace;  // by a dotted name
-  /// Puts another layer in the place of layer i. Throws Error past the end.
+  /// Replaces layer i. Throws Error past the end.
   template <class T>
   void replace(std::size_t i, std::shared_ptr<T> layer) {
     at(i);
@@ -77,7 +77,7 @@ class LayerList : public Base {
 
 }  // namespace detail
 
-/// Layers one after the other: each takes what the one before it gives.
+/// Calls its layers in order. The output of each layer is the input of the next.
 ///
 ///     nn::Sequential net(nn::Linear(2, 16), nn::ReLU(), nn::Linear(16, 1));
 class Sequential final : public detail::LayerList<UnaryLayer, UnaryLayer> {
@@ -92,7 +92,7 @@ class Sequential final : public detail::LayerList<UnaryLayer, UnaryLayer> {
   void fields(Fields& f) override { f.self(*this), list(f); }
 };
 
-/// A list of layers, which is one member of a layer's list:
+/// A list of layers as one member of a layer:
 ///
 ///     nn::ModuleList<Block> blocks;                    // FIT_FIELDS(blocks); blocks.add(Block(32))
 ///     for (const auto& block : blocks) x = block(x);

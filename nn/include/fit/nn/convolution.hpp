@@ -5,10 +5,10 @@
 #include "fit/nn/layer.hpp"
 #include "fit/ops.hpp"
 
-/// Layers of images and of sequences with channels: [N, C, H, W] and [N, C, L].
+/// Layers for images [N, C, H, W] and for sequences with channels [N, C, L].
 namespace fit::nn {
 
-/// conv1d(x, weight, bias, options): x [N, C, L]. Both start uniform in ±1/sqrt(C / groups K), as in PyTorch.
+/// conv1d(x, weight, bias, options): x [N, C, L]. Parameters start uniform in ±1/sqrt(C / groups K), as in PyTorch.
 class Conv1d final : public UnaryLayer {
  public:
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
@@ -23,7 +23,7 @@ class Conv1d final : public UnaryLayer {
   ConvOptions options_;
 };
 
-/// conv2d(x, weight, bias, options): x [N, C, H, W], with windows kernel_size high and wide.
+/// conv2d(x, weight, bias, options): x [N, C, H, W], with square kernels of kernel_size.
 class Conv2d final : public UnaryLayer {
  public:
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,

@@ -7,16 +7,16 @@
 
 namespace fit::nn {
 
-/// In training, each element is 0 with probability p, and what survives is divided by 1 - p (Srivastava et al. 2014);
-/// in evaluation, x itself.
+/// In training, sets each element to 0 with probability p, and divides the others by 1 - p (Srivastava et al. 2014). In
+/// evaluation, returns x itself.
 class Dropout final : public UnaryLayer {
  public:
-  /// A generator other than the default one must outlive the layer.
+  /// `generator` must outlive the layer.
   explicit Dropout(double p = 0.5, Generator& generator = default_generator());
   Tensor forward(const Tensor& x) const override;
   FIT_FIELDS()
   std::string describe() const override;
-  /// The probability.
+  /// The probability of a 0.
   double p() const { return p_; }
 
  private:

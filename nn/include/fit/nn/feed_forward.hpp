@@ -11,7 +11,7 @@
 
 namespace fit::nn {
 
-/// What stands between the two projections of a FeedForward.
+/// The function between the two projections of a FeedForward.
 enum class Activation {
   relu,
   gelu,       ///< the exact form
@@ -28,7 +28,7 @@ struct FeedForwardOptions {
   FIT_OPTION(bool, bias) = true;                          ///< Whether the projections have a bias.
 };
 
-/// proj(activation(fc(x))): [..., d_model] -> [..., d_model] by way of `hidden` features, each position on its own.
+/// proj(activation(fc(x))) for each position: [..., d_model] -> [..., hidden] -> [..., d_model].
 class FeedForward final : public UnaryLayer {
   std::int64_t d_model_, hidden_;
   FeedForwardOptions options_;

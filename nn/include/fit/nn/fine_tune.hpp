@@ -7,27 +7,27 @@
 #include "fit/option.hpp"
 #include "fit/state_dict.hpp"
 
-/// Training that goes on from weights that are there: a few small matrices beside the frozen ones (LoRA), or some of
-/// the parameters, by their names. Rates of their own by name: optim::with_rates().
+/// Fine-tuning of pretrained weights: LoRA trains small matrices beside frozen weights, and freeze() selects parameters
+/// by name. optim::with_rates() sets learning rates by name.
 ///
 ///     nn::load_weights(gpt, "gpt.safetensors");
 ///     nn::add_lora(gpt, nn::LoraOptions().rank(8).alpha(16).layers({"h.*.attn.qkv"}));
-///     optim::AdamW optimizer(gpt.named_parameters(), 1e-3);  // changes what is not frozen
+///     optim::AdamW optimizer(gpt.named_parameters(), 1e-3);  // changes parameters that are not frozen
 ///     …
-///     save_safetensors("adapter.safetensors", nn::lora_state_dict(gpt));  // a thousandth of the model, say
+///     save_safetensors("adapter.safetensors", nn::lora_state_dict(gpt));  // for example 1/1000 of the model's size
 ///
-/// and where it is used:
+/// and to use the adapters:
 ///
 ///     nn::load_weights(gpt, "gpt.safetensors");
 ///     nn::load_lora_state_dict(gpt, load_safetensors("adapter.safetensors").tensors);
-///     nn::merge_lora(gpt);  // as fast as without
+///     nn::merge_lora(gpt);  // as fast as without adapters
 namespace fit::nn {
 
 // ---- parameters by name -------------------------------------------------------------------------------------------
 
-/// Freeze, or unfreeze, the parameters that match one of the patterns, in which `*` stands for one or more letters,
-/// dots too: {"wte.*", "h.0.*"}. The others stay as they are. Throw Error, with the most similar name, and have changed
-/// nothing, for a pattern that no parameter matches.
+/// Freezes, or unfreezes, the parameters that match one of the patterns. `*` matches one or more characters, also dots:
+/// {"wte.*", "h.0.*"}. Other parameters do not change. If a pattern matches no parameter, throws Error with the most
+/// similar name, and changes nothing.
 void freeze(Layer& layer, const std::vector<std::string>& patterns);
 void unfreeze(Layer& layer, const std::vector<std::string>& patterns);
 
@@ -37,30 +37,30 @@ void unfreeze(Layer& layer, const std::vector<std::string>& patterns);
 struct LoraOptions {
   FIT_OPTION(std::int64_t, rank) = 8;  ///< The rank of B A.
   FIT_OPTION(double, alpha) = 16;      ///< B A is multiplied by alpha / rank.
-  /// The patterns of the Linear layers that are changed, as those of freeze().
+  /// Patterns for the names of the Linear layers to adapt, as in freeze().
   FIT_OPTION(std::vector<std::string>, layers) = {"*"};
 };
 
-/// LoRA (Hu et al. 2021): freezes the model and gives the weight W [out, in] of each Linear that is asked for two
-/// matrices that are trained, so that it computes with W + alpha / rank B A: A [rank, in] starts normal with standard
-/// deviation 1 / sqrt(in), B [out, rank] with zeros, and so the model starts as it was. What else should be trained is
-/// unfrozen afterwards. A weight that layers share, as a tied head does, is passed over.
+/// LoRA (Hu et al. 2021): freezes the model, and adds two trainable matrices to the weight W [out, in] of each matching
+/// Linear. The layer computes with W + alpha / rank B A. A [rank, in] starts normal with standard deviation
+/// 1 / sqrt(in). B [out, rank] starts at 0, so the model's outputs do not change at first. To train other parameters,
+/// too, unfreeze them afterwards. Weights that several layers share, such as a tied head, are skipped.
 ///
-/// A and B are float32, or float64 beside a float64 W. Beside a bfloat16 or int8 W they stay float32, so that an
-/// optimiser can train them; the sum has W's type. Convert the model (to()) before, not after.
+/// A and B are float64 for a float64 W, else float32: so an optimiser can train them beside a bfloat16 or int8 W. The
+/// sum has the type of W. Convert the model (to()) before add_lora(), not after.
 ///
-/// Returns the layers' names. Throws Error, and has changed nothing, for a rank below 1, an alpha that isn't finite, a
-/// pattern that no Linear matches, a weight that is parametrised already, or if nothing is left to adapt.
+/// Returns the names of the layers. Throws Error, and changes nothing, for a rank below 1, an alpha that is not finite,
+/// a pattern that matches no Linear, a weight that is parametrised already, or if no weight remains.
 std::vector<std::string> add_lora(Layer& model, const LoraOptions& options = {});
 
-/// The adapters alone, live: for the layer "h.0.attn.qkv", "h.0.attn.qkv.lora_A.weight", "….lora_B.weight" (PEFT's
-/// names) and "….lora_alpha", a number. Throws Error if there are none.
+/// Only the adapters, as live handles. For the layer "h.0.attn.qkv": "h.0.attn.qkv.lora_A.weight", "….lora_B.weight"
+/// (PEFT's names) and the number "….lora_alpha". Throws Error if there are none.
 StateDict lora_state_dict(const Layer& model);
-/// Puts such adapters in: copied into those that the model has, and added as add_lora() does where it has none. Throws
-/// one Error for all that doesn't fit, and then has changed nothing.
+/// Copies adapters into those of the model. A layer without an adapter gets one, as from add_lora(). Throws one Error
+/// that lists everything that does not fit, and then changes nothing.
 void load_lora_state_dict(Layer& model, const StateDict& state);
-/// Each weight becomes W + alpha / rank B A, and the adapters are gone: the model has the names that it had before, and
-/// computes as fast. All stays frozen that was. Throws Error if there are none.
+/// Replaces each weight by W + alpha / rank B A and removes the adapters. Names and speed are again those of the model
+/// without adapters. Frozen parameters stay frozen. Throws Error if there are no adapters.
 void merge_lora(Layer& model);
 
 }  // namespace fit::nn

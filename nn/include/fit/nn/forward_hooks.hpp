@@ -7,16 +7,15 @@
 
 #include "fit/nn/layer.hpp"
 
-/// Functions that are called when a layer is called: to look at what goes in and comes out, or to put something else in
-/// its place.
+/// Hooks: functions that run at each call of a layer. They see its input or output, and can replace it.
 namespace fit::nn {
 
-/// Holds a hook, and takes it away when destroyed.
+/// Holds a hook. The destructor removes the hook.
 using ForwardHook = Attachment;
 
-/// Attaches an observer to a layer: it sees the calls of this layer on any thread (layer_entered(), layer_left()), and
-/// the attention that the layer computes itself, not what layers below compute (attention_computed() and edits). The
-/// rules of register_forward_hook() hold. Throws Error if observer is null.
+/// Attaches an observer to a layer. It sees the layer's calls on any thread (layer_entered(), layer_left()). It sees
+/// and edits the attention of the layer itself (attention_computed()), but not of sublayers. The rules are those of
+/// register_forward_hook(). Throws Error if observer is null.
 [[nodiscard]] Attachment attach(const Layer& layer, std::shared_ptr<Observer> observer);
 
 namespace detail {
@@ -38,13 +37,13 @@ OnForward on_forward(F f) {
 }
 }  // namespace detail
 
-/// f(layer, output) is called after each call of the layer that gives a Tensor, or an AttentionResult: then `output` is
-/// the result's. What it gives back takes the output's place; an f that gives nothing, or an undefined tensor, looks
-/// on. Several run in the order in which they were registered, each with what the one before gave. A call within
-/// another of the same layer is part of that one. What f throws comes out of the call. Hooks belong to the object: they
-/// move with the layer, and a clone() has none. They may come and go while other threads call the layer; f itself must
-/// bear as many threads as call it. A layer without hooks pays nothing for them. Throws Error if f is empty. Called
-/// after PyTorch's Module.register_forward_hook.
+/// Calls f(layer, output) after each call of the layer that returns a Tensor or an AttentionResult (then with its
+/// output). A tensor that f returns replaces the output. If f returns nothing or an undefined tensor, the output stays.
+/// Hooks run in the order of registration, each with the previous hook's result. A nested call of the same layer calls
+/// no hook. The call passes on an exception of f. Hooks belong to the object: they move with the layer, and clone() has
+/// none. Hooks may be added and removed while other threads call the layer. f must be thread-safe if several threads
+/// call the layer. A layer without hooks has no cost. Throws Error if f is empty. PyTorch's name:
+/// Module.register_forward_hook.
 ///
 ///     const auto hook = nn::register_forward_hook(net.layer("encoder.0"), [&](const nn::Layer&, const Tensor& y) {
 ///       kept = y.detach();
@@ -54,8 +53,7 @@ template <class F>
   return detail::add_forward_hook(layer, detail::on_forward(std::move(f)));
 }
 
-/// f(layer, input) is called before each call layer(input), with the same rules. What it gives back is what the layer
-/// computes with.
+/// Calls f(layer, input) before each call layer(input), with the same rules. The result of f replaces the input.
 template <class F>
 [[nodiscard]] ForwardHook register_forward_pre_hook(UnaryLayer& layer, F f) {
   return detail::add_forward_pre_hook(layer, detail::on_forward(std::move(f)));

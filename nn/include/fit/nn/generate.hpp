@@ -8,84 +8,83 @@
 #include "fit/random.hpp"
 #include "fit/tensor.hpp"
 
-/// Sequences from models: sampled, token after token, or searched for.
+/// Generates sequences with models, by sampling or by beam search.
 namespace fit::nn {
 
 class GPT;
 class Transformer;
 
-/// The numbers of a text's tokens.
+/// The token ids of a text.
 using Tokens = std::vector<std::int64_t>;
 
-/// How the next token is chosen from logits. What is stated applies in this order.
+/// How the next token is chosen from logits. The options apply in this order.
 struct SamplingOptions {
-  /// Tokens that the sequence has already become less likely: a positive logit is divided by this, a negative one
-  /// multiplied (Keskar et al. 2019).
+  /// Lowers the logits of tokens that the sequence already holds (Keskar et al. 2019). Positive logits are divided by
+  /// this, negative logits are multiplied.
   FIT_OPTION(double, repetition_penalty) = 1;
-  /// The divisor of the logits; 0 chooses the likeliest token.
+  /// The divisor of the logits; 0 chooses the most likely token.
   FIT_OPTION(double, temperature) = 1;
-  /// Draws from the k likeliest only; 0: from all.
+  /// Draws only from the k most likely tokens; 0: from all.
   FIT_OPTION(std::int64_t, top_k) = 0;
-  /// Draws from the likeliest only, as many as it takes for their probabilities to sum to this (Holtzman et al. 2020);
-  /// always at least one.
+  /// Draws only from the smallest set of most likely tokens whose probabilities sum to this (Holtzman et al. 2020). The
+  /// set has at least one token.
   FIT_OPTION(double, top_p) = 1;
 };
 
-/// The next token from logits [V], given the sequence so far. `uniform` is a random number in [0, 1).
-/// Throws Error for options or a number out of range (temperature and penalty must be finite), logits that are NaN or
-/// all -inf, or a sequence with tokens outside 0 … V - 1.
+/// Chooses the next token from logits [V] after a sequence. `uniform` is a random number in [0, 1). Throws Error for
+/// options or `uniform` out of range (temperature and penalty must be finite), for logits that are NaN or all -inf, and
+/// for a sequence with tokens outside 0 … V - 1.
 std::int64_t sample_token(const Tensor& logits, const Tokens& sequence, const SamplingOptions& options, double uniform);
 
-/// What happens where a text grows longer than the model's context. slide: the model sees the last context_length
-/// tokens, each time anew, so that every further token costs a whole pass.
+/// The behaviour when a text outgrows the model's context. slide: the model reads the last context_length tokens again
+/// for each new token, so each token costs a full forward pass.
 enum class PastContext { error, slide };
 
 /// The options of generate().
 struct GenerateOptions : SamplingOptions {
-  FIT_OPTION(std::int64_t, max_new_tokens) = 0;                ///< The most tokens that are appended to a row.
+  FIT_OPTION(std::int64_t, max_new_tokens) = 0;                ///< The max number of tokens appended to a row.
   FIT_OPTION(PastContext, past_context) = PastContext::error;  ///< When the sequence outgrows the context.
-  FIT_OPTION(Tokens, stop_tokens);                             ///< A row ends behind one of these.
-  FIT_OPTION(Generator*, generator) = nullptr;  ///< The source of random numbers; the default one if null.
-  /// The type of the keys and values in the cache; the model's if not given. bfloat16 takes half the memory of float32.
+  FIT_OPTION(Tokens, stop_tokens);                             ///< A row ends after one of these.
+  FIT_OPTION(Generator*, generator) = nullptr;  ///< The random number generator; the default one if null.
+  /// The type of keys and values in the cache; the model's if not given. bfloat16 needs half the memory of float32.
   FIT_OPTION(std::optional<DType>, cache_dtype);
   FIT_INHERITED_OPTIONS(SamplingOptions, repetition_penalty, temperature, top_k, top_p)
 };
 
-/// What follows each prompt: up to max_new_tokens tokens, the stop token (if one came) last. Prompts may differ in
-/// length; what a row becomes does not depend on the others but for the numbers drawn. Throws Error for an empty
-/// prompt, if the longest prompt and max_new_tokens together pass the context length (unless past_context is slide),
-/// and if the model has dropout and is in training; the generator is then as it was.
+/// Continues each prompt by up to max_new_tokens tokens, and returns the new tokens, with the stop token (if any) last.
+/// Prompts may differ in length. Rows do not depend on each other, except through the random numbers drawn. Throws
+/// Error for an empty prompt, and if the model has dropout and is in training. Unless past_context is slide, throws
+/// Error if the longest prompt plus max_new_tokens exceeds the context length. An Error leaves the generator unchanged.
 std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts, const GenerateOptions& options);
 
 // ---- beam search --------------------------------------------------------------------------------------------------
 
 /// The options of beam_search().
 struct BeamOptions {
-  FIT_OPTION(std::int64_t, num_beams) = 4;   ///< The hypotheses that are followed.
-  FIT_OPTION(std::int64_t, max_length) = 0;  ///< The longest result, with the end token.
-  FIT_OPTION(std::int64_t, begin) = 0;       ///< The token that a result begins with.
+  FIT_OPTION(std::int64_t, num_beams) = 4;   ///< The number of hypotheses kept at each step.
+  FIT_OPTION(std::int64_t, max_length) = 0;  ///< The max length of a result, with the end token.
+  FIT_OPTION(std::int64_t, begin) = 0;       ///< The first token of every result.
   FIT_OPTION(std::int64_t, end) = 0;         ///< The token that ends a result.
-  /// Hypotheses are compared by log probability / length^this: 0 favours short ones, above 1 long ones.
+  /// The score is log probability / length^length_penalty: 0 favours short hypotheses, above 1 long ones.
   FIT_OPTION(double, length_penalty) = 1;
 };
 
-/// A sequence that beam_search() has found.
+/// A result of beam_search().
 struct Hypothesis {
-  Tokens tokens;           ///< without the begin token; the end token, if it came, is the last
+  Tokens tokens;           ///< without the begin token; the end token, if any, is the last
   double log_probability;  ///< of all its tokens
   double score;            ///< log_probability / length^length_penalty
 };
 
-/// One step of a model for a number of rows: row i continues what was row parents[i] of the step before with tokens[i].
-/// In the first step the parents are 0, 1, … and the tokens are `begin`. Gives logits [rows, V].
+/// One step of a model. Row i appends tokens[i] to row parents[i] of the previous step. In the first step the parents
+/// are 0, 1, … and the tokens are `begin`. Returns logits [rows, V].
 using BeamStep = std::function<Tensor(const Tokens& tokens, const std::vector<std::int64_t>& parents)>;
 
-/// For each of `batch` items the num_beams best hypotheses that were found (or as many as there are), best first.
-/// Throws Error for options out of range, logits of another shape, and rows of logits that hold NaN or +inf, or are
-/// all -inf.
+/// Returns up to num_beams hypotheses for each of `batch` items, best first. Throws Error for options out of range,
+/// for logits of another shape, and for a row of logits that holds NaN or +inf, or only -inf.
 std::vector<std::vector<Hypothesis>> beam_search(const BeamStep& step, std::int64_t batch, const BeamOptions& options);
 
-/// For source sequences [B, S] (int64), with a mask that hides padding, as create_padding_mask() makes it.
+/// The same for source sequences [B, S] (int64) with a padding mask, as create_padding_mask() makes it.
 std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Tensor& source,
                                                  const Tensor& source_mask, const BeamOptions& options);
 

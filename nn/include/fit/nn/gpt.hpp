@@ -17,39 +17,39 @@
 #include "fit/ops.hpp"
 #include "fit/option.hpp"
 
-/// A transformer that has a decoder only (Radford et al. 2019), with the names of GPT-2's parameters: wte, wpe,
-/// h.0.ln_1, h.0.attn.qkv, h.0.attn.proj, h.0.ln_2, h.0.mlp.fc, h.0.mlp.proj, ln_f, head.
+/// A decoder-only transformer (Radford et al. 2019). The parameters have GPT-2's names: wte, wpe, h.0.ln_1,
+/// h.0.attn.qkv, h.0.attn.proj, h.0.ln_2, h.0.mlp.fc, h.0.mlp.proj, ln_f, head.
 namespace fit::nn {
 
-/// How a model knows where a token stands.
+/// How a model encodes the position of a token.
 enum class Positions {
   none,
-  learned,     ///< a trained vector for each position, added to the token's
+  learned,     ///< a trained vector for each position, added to the token's vector
   sinusoidal,  ///< sinusoidal_positions(), added to the token's vector
-  rotary,      ///< queries and keys turn, see fit::rotary()
-  alibi,       ///< scores fall with the distance, see AttentionOptions::alibi
+  rotary,      ///< queries and keys are rotated, see fit::rotary()
+  alibi,       ///< a bias lowers scores with the distance, see AttentionOptions::alibi
 };
 const char* name_of(Positions p);  ///< "none", "learned", …
 
-/// What a GPT is made of; sizes without a default must be set.
+/// The options of GPT. Set every size whose default is 0, unless its comment says otherwise.
 struct GPTOptions {
   FIT_OPTION(std::int64_t, vocab_size) = 0;      ///< The number of tokens.
-  FIT_OPTION(std::int64_t, context_length) = 0;  ///< The longest sequence.
+  FIT_OPTION(std::int64_t, context_length) = 0;  ///< The max length of a sequence.
   FIT_OPTION(std::int64_t, num_layers) = 0;      ///< The number of blocks.
-  FIT_OPTION(std::int64_t, num_heads) = 0;       ///< The heads of the queries.
-  FIT_OPTION(std::int64_t, d_model) = 0;         ///< The features of a token.
-  FIT_OPTION(double, dropout) = 0;               ///< Of embeddings, attention weights and additions to the residual.
+  FIT_OPTION(std::int64_t, num_heads) = 0;       ///< The number of query heads.
+  FIT_OPTION(std::int64_t, d_model) = 0;         ///< The number of features of a token.
+  FIT_OPTION(double, dropout) = 0;               ///< For embeddings, attention weights and residual branches.
   FIT_OPTION(bool, bias) = true;                 ///< Whether projections and norms have a bias.
-  /// The heads of keys and values, which may be fewer than those of queries; num_heads if 0.
+  /// The number of key and value heads; num_heads if 0. Fewer than num_heads gives grouped-query attention.
   FIT_OPTION(std::int64_t, num_kv_heads) = 0;
-  FIT_OPTION(Positions, positions) = Positions::learned;       ///< How the model knows positions.
-  FIT_OPTION(bool, tie_weights) = true;                        ///< The head is the table of embeddings.
+  FIT_OPTION(Positions, positions) = Positions::learned;       ///< How the model encodes positions.
+  FIT_OPTION(bool, tie_weights) = true;                        ///< The head shares its weight with wte.
   FIT_OPTION(std::int64_t, hidden) = 0;                        ///< The hidden features of the MLP; 4 d_model if 0.
   FIT_OPTION(Activation, activation) = Activation::gelu_tanh;  ///< The activation of the MLP.
   FIT_OPTION(RotaryLayout, rotary_layout) = RotaryLayout::half_split;  ///< For Positions::rotary.
   FIT_OPTION(double, rotary_base) = 10000;                             ///< For Positions::rotary.
-  FIT_OPTION(std::int64_t, window) = 0;  ///< How many positions back a position sees, with itself; 0: all.
-  /// Computes each block again in backward(), instead of keeping its results: see checkpoint().
+  FIT_OPTION(std::int64_t, window) = 0;  ///< How many last positions a query attends to, with its own; 0: all.
+  /// Recomputes each block in backward() instead of keeping its results: see checkpoint().
   FIT_OPTION(bool, checkpoint_blocks) = false;
 };
 
@@ -59,16 +59,16 @@ class GPTAttention final : public UnaryLayer {
   Tensor rotary_;  // rotary_table(), or undefined
 
  public:
-  /// The table for rotary positions, where they are asked for, is made if it isn't given.
+  /// `rotary` is the table for Positions::rotary. The constructor makes it if it is not given.
   explicit GPTAttention(const GPTOptions& options, const Tensor& rotary = {});
   Tensor forward(const Tensor& x) const override;
-  /// x stands behind `length` positions, which `kept` holds; they are joined by those of x. `mask` is over all of them.
+  /// x comes after the `length` positions in `kept`. Its keys and values are appended there. `mask` covers all keys.
   Tensor forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
   using UnaryLayer::operator();
   FIT_FIELDS(qkv, attention, proj, dropout)
   std::string describe() const override;
 
-  Linear qkv;  // [(num_heads + 2 num_kv_heads) D, d_model]: queries, keys and values one below the other
+  Linear qkv;  // [(num_heads + 2 num_kv_heads) D, d_model]: rows for queries, then keys, then values
   ScaledDotProductAttention attention;
   Linear proj;  // [d_model, d_model]
   Dropout dropout;
@@ -78,14 +78,14 @@ class GPTAttention final : public UnaryLayer {
   AttentionMasks masks(const Tensor& mask) const;
 };
 
-/// x + attn(ln_1(x)), and to that + mlp(ln_2(…)).
+/// y = x + attn(ln_1(x)), then y + mlp(ln_2(y)).
 class GPTBlock final : public UnaryLayer {
   GPTOptions options_;
 
  public:
   explicit GPTBlock(const GPTOptions& options, const Tensor& rotary = {});
   Tensor forward(const Tensor& x) const override;
-  /// As GPTAttention's, in the block.
+  /// The arguments are those of GPTAttention::forward().
   Tensor forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
   FIT_FIELDS(ln_1, attn, ln_2, mlp)
 
@@ -95,8 +95,8 @@ class GPTBlock final : public UnaryLayer {
   FeedForward mlp;
 };
 
-/// The model. Weights start normal with standard deviation 0.02, those that write to the residual stream (proj) with
-/// 0.02 / sqrt(2 num_layers), biases at 0.
+/// The model. The initial weights are normal with standard deviation 0.02. For the output projections of residual
+/// branches (proj) it is 0.02 / sqrt(2 num_layers). Biases start at 0.
 ///
 ///     nn::GPT gpt(nn::GPTOptions().vocab_size(65).context_length(64).num_layers(4).num_heads(4).d_model(128));
 ///     gpt.loss(ids, targets).backward();
@@ -105,28 +105,28 @@ class GPT final : public Layer {
   Tensor sinusoids_;  // [context_length, d_model], or undefined
 
  public:
-  /// Throws Error for sizes that are not positive, or heads that don't divide d_model.
+  /// Throws Error for sizes that are not positive, or if num_heads does not divide d_model.
   explicit GPT(const GPTOptions& options);
 
   /// ids [B, T] (int64) -> logits [B, T, vocab_size]. Throws Error if T is more than context_length.
   Tensor forward(const Tensor& ids) const;
   Tensor operator()(const Tensor& ids) const { return forward(ids); }
 
-  /// The logits of the positions that follow those in the cache, which grows by them: what forward() of the whole gives
-  /// there, to rounding. ids [B, T] may be a prompt, a piece of one, or one token a row. Records nothing. Throws Error
-  /// if the context length or the cache's would be passed; the cache then holds what it held.
+  /// The logits of the positions after those in the cache. The cache grows by T positions. The result equals forward()
+  /// of the full sequence, except for rounding. ids [B, T] is a prompt, a part of one, or one token per row. Builds no
+  /// graph. Throws Error past the context length or the cache's max_length; the cache is then unchanged.
   Tensor forward(const Tensor& ids, KVCache& cache) const;
   Tensor operator()(const Tensor& ids, KVCache& cache) const { return forward(ids, cache); }
-  /// The same for the last of them alone: [B, vocab_size].
+  /// The same for the last position only: [B, vocab_size].
   Tensor forward_last(const Tensor& ids, KVCache& cache) const;
-  /// An empty cache for `batch` sequences of up to max_length tokens (context_length if 0), of the
-  /// model's type unless one is given: bfloat16 takes half the room of float32.
+  /// An empty cache for `batch` sequences of up to max_length tokens (context_length if 0). The default dtype is the
+  /// model's. bfloat16 needs half the memory of float32.
   KVCache make_cache(std::int64_t batch, std::int64_t max_length = 0, std::optional<DType> dtype = {}) const;
 
-  /// The mean cross entropy of targets [B, T], of which those that are ignore_index count for nothing.
+  /// The mean cross entropy for targets [B, T]. Targets equal to ignore_index do not count.
   Tensor loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index = -100) const;
 
-  /// What it was made with.
+  /// The options, with num_kv_heads and hidden filled in.
   const GPTOptions& options() const { return options_; }
   FIT_FIELDS(wte, wpe, dropout, h, ln_f, head)
   std::string describe() const override;
@@ -141,9 +141,9 @@ class GPT final : public Layer {
  private:
   GPT(const GPTOptions& options, const init::Skip&);  // without initial values
 
-  Tensor embedded(const Tensor& ids, const KVCache* cache) const;  // what the first block reads: [B, T, d_model]
-  Tensor hidden(const Tensor& ids) const;                          // what the head reads
-  Tensor hidden(const Tensor& ids, KVCache& cache) const;          // which still has to advance
+  Tensor embedded(const Tensor& ids, const KVCache* cache) const;  // the input of the first block: [B, T, d_model]
+  Tensor hidden(const Tensor& ids) const;                          // the input of the head
+  Tensor hidden(const Tensor& ids, KVCache& cache) const;          // the caller calls cache.advance()
 };
 
 }  // namespace fit::nn

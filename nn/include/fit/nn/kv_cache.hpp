@@ -7,13 +7,13 @@
 
 namespace fit::nn {
 
-/// The keys and values of the positions that a causal model has seen, so that each further token costs one position.
-/// All memory is taken once, [batch, kv_heads, max_length, head_size] twice for each layer; nothing is joined or moved.
-/// It is moved, not copied: two that write to the same memory would spoil each other. select() makes rows of rows.
+/// The keys and values of the past positions of a causal model. With it, a new token costs one position. The
+/// constructor allocates all memory: two tensors [batch, kv_heads, max_length, head_size] for each layer. A cache can
+/// be moved but not copied: two caches would write to the same memory. select() copies rows.
 ///
 ///     nn::KVCache cache = gpt.make_cache(1);
-///     Tensor logits = gpt(prompt, cache);              // all at once, or in pieces
-///     logits = gpt(tensor({{token}}), cache);          // one more
+///     Tensor logits = gpt(prompt, cache);              // in one call, or in parts
+///     logits = gpt(tensor({{token}}), cache);          // one more token
 class KVCache {
  public:
   struct Layer {
@@ -25,39 +25,39 @@ class KVCache {
   KVCache(KVCache&&) = default;
   KVCache& operator=(KVCache&&) = default;
 
-  /// How many layers, rows and positions it has room for.
+  /// The number of layers.
   std::size_t num_layers() const { return layers_.size(); }
   /// Throws Error if there is no such layer.
   Layer& operator[](std::size_t layer);
-  /// Rows, and positions that each has room for.
+  /// The number of rows, and the capacity of each row in positions.
   std::int64_t batch() const { return batch_; }
   std::int64_t max_length() const { return max_length_; }
-  /// Throws Error in the name of `op` unless it has so many layers and rows, and heads of this number, size and type.
+  /// Throws Error in the name of `op` unless the sizes and the type are those of the cache. float32 and bfloat16 mix.
   void check_fits(const char* op, std::size_t num_layers, std::int64_t batch, std::int64_t kv_heads,
                   std::int64_t head_size, DType dtype) const;
-  /// Positions seen so far.
+  /// The number of positions stored so far.
   std::int64_t length() const { return length_; }
 
-  /// Throws Error unless so many positions more find room.
+  /// Throws Error if the capacity does not suffice for so many more positions.
   void check_room(std::int64_t positions) const;
-  /// Counts further positions, which all layers have written: what stands behind length() is not read, so whoever
-  /// writes calls this last, and an Error in between has changed nothing. Throws Error past max_length.
+  /// Increases length() after all layers have written the new positions. Positions past length() are never read, so an
+  /// Error before this call leaves the cache unchanged. Throws Error past max_length.
   void advance(std::int64_t positions);
-  /// Forgets all positions from `length` on.
+  /// Removes all positions from `length` on.
   void truncate(std::int64_t length);
-  /// Row i becomes a copy of what row rows[i] was: for beam search. There may be more or fewer rows than before.
+  /// Replaces row i by a copy of the old row rows[i], for beam search. The number of rows may change.
   void select(const std::vector<std::int64_t>& rows);
 
-  /// For sequences of unequal length, aligned at their ends: the first padding[b] positions of row b hold nothing, and
-  /// nobody attends to them. To be set before the first position.
+  /// For right-aligned sequences of unequal length. The first padding[b] positions of row b are padding, and no query
+  /// attends to them. Call it before the first position is stored.
   void set_padding(std::vector<std::int64_t> padding);
-  /// As set_padding() left it; empty without padding.
+  /// The padding of each row; empty if there is none.
   const std::vector<std::int64_t>& padding() const { return padding_; }
-  /// The positions of the next `count` tokens, not counting padding: [count], or [B, count] if there is any. Throws
-  /// Error if they find no room.
+  /// The positions of the next `count` tokens, without the padding: [count], or [B, count] if there is padding. Throws
+  /// Error past max_length.
   Tensor positions(std::int64_t count) const;
-  /// The mask that hides the padding among the first `keys` positions, (B, 1, keys); undefined without padding. Throws
-  /// Error for more than max_length.
+  /// The mask (B, 1, keys) that masks the padding in the first `keys` positions; undefined without padding. Throws
+  /// Error past max_length.
   Tensor mask(std::int64_t keys) const;
 
  private:

@@ -22,8 +22,8 @@ namespace fit {
 struct AttentionResult;
 }
 
-/// What every layer has in common. A layer says once, in FIT_FIELDS, what it is made of; parameters, dotted names,
-/// train and eval, printing, saving, loading and cloning follow from that list.
+/// The base class of all layers. A layer lists its members once, in FIT_FIELDS. Parameters, dotted names, train() and
+/// eval(), printing, saving, loading and cloning follow from that list.
 namespace fit::nn {
 
 class Fields;
@@ -36,8 +36,8 @@ class Parametrized;
 struct ParametrizedOf;
 class ObservedCall;
 
-/// What may be a member of a layer. It knows its address as long as it lives, which is how the members that a layer
-/// holds but does not list are found.
+/// The base of Parameter, Buffer and Layer. Each member registers its address while it lives. Layer uses the addresses
+/// to find members that its list lacks.
 class Member {
  public:
   enum class Kind { parameter, buffer, layer };
@@ -57,30 +57,29 @@ class Member {
 
 }  // namespace detail
 
-/// A tensor that is trained: a leaf that wants a gradient. Copying it shares it, as with every Tensor, so
-/// `head.weight = embedding.weight` ties two layers. An undefined one stands for "none" (a layer without bias).
+/// A trainable tensor: a leaf that requires a gradient. A copy shares the data, as with every Tensor, so
+/// `head.weight = embedding.weight` ties two layers. An undefined parameter means "none" (a layer without bias).
 class Parameter : public Tensor, public detail::Member {
  public:
   Parameter() noexcept : Member(Kind::parameter) {}
-  /// Shares the buffer of `value`, cut off from its graph. Throws Error if it is not floating.
+  /// Shares the buffer of `value`, detached from its graph. Throws Error if `value` is not floating.
   explicit Parameter(const Tensor& value);
 
-  /// What a layer computes with: the tensor itself, or what is computed for it (see parametrize.hpp and quantize.hpp).
+  /// The tensor that a layer computes with: this one, or a computed one (see parametrize.hpp and quantize.hpp).
   Tensor value() const { return parametrized_ ? computed() : Tensor(*this); }
-  /// The same for linear() and embedding(), which read int8 as it lies: an Int8Matrix if the parameter is quantised and
-  /// nothing is added to it, else value().
+  /// The same for linear() and embedding(), which can read int8 directly. It is an Int8Matrix if the parameter is
+  /// quantised and has no parametrization, else value().
   Weight operand() const;
-  /// What is trained and saved: the tensor itself, or that from which value() is computed. It has the same shape, and
-  /// is int8 once it is quantised.
+  /// The tensor that is trained and saved: this one, or the tensor from which value() is computed. The shape is the
+  /// same. The type is int8 after quantisation.
   const Tensor& original() const;
-  /// Whether value() is computed from others.
+  /// Whether value() is computed from other tensors.
   bool parametrized() const { return parametrized_ != nullptr; }
 
-  /// A frozen parameter gets no gradient, and so no optimiser changes it; whatever shares it is frozen too. What is
-  /// int8 is frozen for good: unfreeze() throws Error.
+  /// A frozen parameter gets no gradient, so no optimiser changes it. Parameters that share its tensor are frozen, too.
+  /// An int8 parameter stays frozen: unfreeze() throws Error.
   void freeze();
   void unfreeze();
-  /// Whether it is frozen.
   bool frozen() const { return original().defined() && !original().requires_grad(); }
 
  private:
@@ -91,18 +90,18 @@ class Parameter : public Tensor, public detail::Member {
   std::shared_ptr<detail::Parametrized> parametrized_;
 };
 
-/// A tensor that is saved with the layer but not trained. An undefined one stands for "none".
+/// A tensor that is saved with the layer but not trained. An undefined buffer means "none".
 class Buffer : public Tensor, public detail::Member {
  public:
   Buffer() noexcept : Member(Kind::buffer) {}
-  /// Shares the buffer of `value`, cut off from its graph.
+  /// Shares the buffer of `value`, detached from its graph.
   explicit Buffer(const Tensor& value) : Tensor(value.defined() ? value.detach() : value), Member(Kind::buffer) {}
 };
 
 /// Names and tensors, in the order of the lists.
 using fit::StateDict;
 
-/// The base of all layers. A layer of one's own:
+/// The base of all layers. A custom layer:
 ///
 ///     struct Net : nn::UnaryLayer {
 ///       Tensor forward(const Tensor& x) const override { return out(relu(hidden(x))); }
@@ -110,11 +109,11 @@ using fit::StateDict;
 ///       nn::Linear hidden{2, 16}, out{16, 1};
 ///     };
 ///
-/// A layer is moved or cloned: copying one throws Error. Its forward() is const and may run on several threads at once.
+/// A layer can be moved or cloned. Copying a layer throws Error. forward() is const and may run on several threads.
 ///
-/// What asks a layer for its list (named_parameters(), state_dict(), train(), clone() …) throws Error if the object
-/// holds a Parameter, Buffer or Layer that the list does not name, as a member or in a std::optional. It looks once at
-/// each layer. What a std::vector or a pointer holds lies elsewhere and is not found: several layers are a ModuleList.
+/// Functions that read the list (named_parameters(), state_dict(), train(), clone() …) throw Error if it is incomplete:
+/// if a Parameter, Buffer or Layer that is a member, also in a std::optional, is not listed. The check runs once for
+/// each layer. It does not find members inside a std::vector or behind a pointer: use ModuleList for several layers.
 class Layer : public detail::Member {
  public:
   virtual ~Layer() = default;
@@ -127,39 +126,39 @@ class Layer : public detail::Member {
   }
   Layer& operator=(const Layer&) = delete;
 
-  /// The one list: every Parameter, Buffer and Layer that is a member, with its name. FIT_FIELDS writes it; where it is
-  /// known at run time only, see Fields.
+  /// Lists every member that is a Parameter, Buffer or Layer, with its name. FIT_FIELDS defines this function. See
+  /// Fields for a list that is known only at run time.
   virtual void fields(Fields& f) = 0;
-  /// The arguments as they are printed: "in_features=2, out_features=16, bias=true".
+  /// The arguments for printing: "in_features=2, out_features=16, bias=true".
   virtual std::string describe() const { return {}; }
   /// The name of the class, without namespaces.
   std::string name() const;
 
   // ---- parameters
-  /// Handles to all parameters here and below. One that several layers share is there once, under its first name.
+  /// All parameters of this layer and its sublayers, as handles. A shared one is listed once, under its first name.
   std::vector<Tensor> parameters() const;
   StateDict named_parameters() const;
-  /// The same of the buffers.
+  /// The same for the buffers.
   StateDict named_buffers() const;
-  /// How many numbers the parameters have.
+  /// The number of elements of all parameters.
   std::int64_t num_parameters() const;
-  /// The same without those that are frozen.
+  /// The same without frozen parameters.
   std::int64_t num_trainable_parameters() const;
-  /// Forgets the gradients.
+  /// Clears the gradients.
   void zero_grad();
-  /// Freezes or unfreezes all parameters here and below.
+  /// Freezes or unfreezes all parameters of this layer and its sublayers.
   void freeze();
   void unfreeze();
-  /// Converts the floating parameters and buffers in place: whoever shares them (an optimiser) sees it. Gradients are
-  /// forgotten. Throws Error unless dtype is floating.
+  /// Converts the floating parameters and buffers in place, also for an optimiser that shares them. Clears the
+  /// gradients. Throws Error unless dtype is floating.
   void to(DType dtype);
 
   // ---- children
-  /// The layers that this one lists, by their names.
+  /// The direct sublayers, by name.
   std::vector<std::pair<std::string, Layer*>> children();
   std::vector<std::pair<std::string, const Layer*>> children() const;
-  /// This layer, under "", and all below by their dotted names; one that is shared is there once, under its first name.
-  /// named_layers<nn::Linear>(): those of that class.
+  /// This layer, under "", and all sublayers by their dotted names. A shared layer is listed once, under its first
+  /// name. named_layers<nn::Linear>() lists only layers of that class.
   template <class L = Layer>
   std::vector<std::pair<std::string, L*>> named_layers() {
     return layers_of<L>(*this);
@@ -168,17 +167,16 @@ class Layer : public detail::Member {
   std::vector<std::pair<std::string, const L*>> named_layers() const {
     return layers_of<const L>(*this);
   }
-  /// The parameter, or the layer, of this dotted name. Throws Error if there is none.
+  /// The parameter, or the layer, with this dotted name. Throws Error if there is none.
   Parameter& parameter(const std::string& name);
   Layer& layer(const std::string& name);
-  /// Puts another layer in the place of the one of this dotted name, which is held by a std::shared_ptr, as in
-  /// Sequential and ModuleList. (One that is a member is assigned to: net.fc = nn::Linear(2, 3).) Throws Error if it is
-  /// not, or holds another class.
+  /// Replaces the layer with this dotted name. A std::shared_ptr must hold it, as in Sequential and ModuleList. Throws
+  /// Error otherwise, or if the pointer is to another class. (Assign to a member: net.fc = nn::Linear(2, 3).)
   void replace(const std::string& name, const std::shared_ptr<Layer>& layer);
-  /// Calls f on all layers below and then on this one.
+  /// Calls f on all sublayers and then on this layer.
   void apply(const std::function<void(Layer&)>& f);
 
-  // ---- training or evaluation, which dropout follows; a new layer is in training. Reaches all layers below.
+  // ---- the mode of this layer and all sublayers: training (the default) or evaluation. Dropout reads it.
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
@@ -188,28 +186,28 @@ class Layer : public detail::Member {
 
   // ---- saving
   /// All parameters and buffers under their dotted names ("multihead_attn.w_q.weight"), as live handles outside the
-  /// graph; clone() those that must not follow later changes. A shared parameter is there under each of its names.
+  /// graph. clone() a tensor to keep its present values. A shared parameter is listed under each of its names.
   StateDict state_dict() const;
-  /// Copies the values in, converting types among floating ones. Throws one Error that lists every missing, unexpected
-  /// and misfitting name, and then has changed nothing.
+  /// Copies the values, and converts between floating types. Throws one Error that lists every missing, unexpected and
+  /// misfitting name, and then changes nothing.
   void load_state_dict(const StateDict& state);
 
-  /// A deep copy: what the class's copy constructor makes, in which every parameter and buffer listed here and below
-  /// then has a tensor of its own, and what is held by std::shared_ptr is a clone, too. What shares a tensor or a layer
-  /// here shares one there; values, frozen parameters and the training state are kept, gradients are not. It draws no
-  /// random numbers. A Tensor that is a plain member is shared. fit::nn::clone(layer) keeps the static type.
+  /// A deep copy. The copy constructor of the class makes the object. Then each listed parameter and buffer, also of
+  /// sublayers, gets its own tensor, and a layer held by std::shared_ptr is cloned. Tensors and layers that are shared
+  /// here are shared in the clone, too. Values, frozen parameters and the mode are kept; gradients are not. No random
+  /// number is drawn. A Tensor that is a plain member stays shared. fit::nn::clone(layer) keeps the static type.
   std::shared_ptr<Layer> clone() const;
 
-  /// An indented list of this layer and those below, as PyTorch prints it.
+  /// An indented list of this layer and its sublayers, in PyTorch's format.
   std::string str() const;
 
  protected:
-  /// For classes of one's own.
+  /// For derived classes.
   Layer() noexcept : Member(Kind::layer) {}
-  /// For clone() alone: throws Error elsewhere.
+  /// Only clone() may copy: throws Error elsewhere.
   Layer(const Layer& o);
-  /// What clone() starts from: this object copied. To be overridden where a member can't be copied (a std::unique_ptr,
-  /// a std::mutex): it then gives a new layer of this class, made with the same arguments, and clone() the values.
+  /// A copy of this object, which clone() starts from. Override it if a member can't be copied (a std::unique_ptr, a
+  /// std::mutex): return a new layer of this class with the same arguments. clone() then copies the values.
   virtual std::shared_ptr<Layer> copy() const;
 
  private:
@@ -229,14 +227,14 @@ class Layer : public detail::Member {
   void take(const Layer& from, Copies& copies);
 
   bool training_ = true;
-  mutable std::atomic<const std::type_info*> checked_{nullptr};  // the class whose list was held against the object
+  mutable std::atomic<const std::type_info*> checked_{nullptr};  // the class for which the list was checked
   mutable fit::detail::Attached attached_;
 };
 
 /// Writes str().
 std::ostream& operator<<(std::ostream& out, const Layer& layer);
 
-/// layer.clone() as its own type.
+/// layer.clone() with the static type of `layer`.
 template <class L>
 std::shared_ptr<L> clone(const L& layer) {
   return std::dynamic_pointer_cast<L>(static_cast<const Layer&>(layer).clone());
@@ -245,22 +243,22 @@ std::shared_ptr<L> clone(const L& layer) {
 namespace detail {
 void tell_where(const Layer& layer, Error& e);
 
-/// A call of a layer that is observed. One within another of the same layer is not told.
+/// A layer's call under observation. Observers do not see a nested call of the same layer.
 class ObservedCall {
  public:
   ObservedCall(const Layer& layer, const fit::detail::Inputs& inputs);
   ~ObservedCall();
   ObservedCall(const ObservedCall&) = delete;
   ObservedCall& operator=(const ObservedCall&) = delete;
-  /// The first argument, or what an observer has put in its place; null if there are none.
+  /// The first argument, or an observer's replacement; null if there is no argument.
   const Tensor* first() const;
-  /// Tells the observers the output (null if there is none), which they may replace.
+  /// Shows the output (null if there is none) to the observers, which may replace it.
   void left(Tensor* output);
 
  private:
   LayerCall call_;
   const Tensor* given_;
-  std::optional<fit::detail::ObserverLink> link_;  // none within another call of the layer
+  std::optional<fit::detail::ObserverLink> link_;  // none in a nested call of the layer
   bool done_ = false;
 };
 
@@ -299,15 +297,15 @@ auto observed(const Layer& layer, const fit::detail::Inputs& inputs, const F& f)
 }
 }  // namespace detail
 
-/// Calls f for a layer with these arguments: observers see the call, and an Error that comes out of it says in which of
-/// the layers below it was thrown. Where nothing is thrown and no observer watches, it costs nothing. UnaryLayer and
-/// the layers of the library do so by themselves; others write
+/// Calls f as a call of this layer with these arguments. Observers see the call. An Error that f throws names the layer
+/// that threw it. Without observers and errors it costs nothing. UnaryLayer and all layers of the library use it. Other
+/// layers write
 ///
 ///     Tensor operator()(const Tensor& ids, const Tensor& mask) const {
 ///       return nn::within(*this, [&] { return out(attention(token(ids), mask)); });
 ///     }
 ///
-/// An f that takes a Tensor gets the first argument, which an observer may have replaced.
+/// If f takes a Tensor, it gets the first argument, or an observer's replacement.
 template <class F>
 decltype(auto) within(const Layer& layer, const fit::detail::Inputs& inputs, const F& f) {
   try {
@@ -318,14 +316,14 @@ decltype(auto) within(const Layer& layer, const fit::detail::Inputs& inputs, con
     throw;
   }
 }
-/// The same without telling the arguments.
+/// The same, but observers do not see the arguments.
 template <class F>
 decltype(auto) within(const Layer& layer, const F& f) {
   static_assert(std::is_invocable_v<const F&>, "f takes no argument, unless within() is given arguments");
   return within(layer, fit::detail::Inputs(std::initializer_list<fit::detail::Inputs::Ref>()), f);
 }
 
-/// A layer from one tensor to one, which Sequential can take.
+/// A layer with one input tensor and one output tensor. Sequential holds such layers.
 class UnaryLayer : public Layer {
  public:
   virtual Tensor forward(const Tensor& x) const = 0;
@@ -334,7 +332,7 @@ class UnaryLayer : public Layer {
   }
 };
 
-/// One entry of a layer's list: a name and one of the three.
+/// One entry of a layer's list: a name, and a parameter, buffer or layer.
 struct Field {
   std::string name;
   Parameter* parameter = nullptr;
@@ -344,16 +342,16 @@ struct Field {
   /// The parameter's or buffer's tensor.
   Tensor& value() const { return parameter ? static_cast<Tensor&>(*parameter) : *buffer; }
 
-  /// For a layer held by std::shared_ptr: puts another one in its place. False if its type does not fit.
+  /// Replaces a layer that is held by std::shared_ptr. Returns false if the type does not fit.
   bool (*put)(void* held, const std::shared_ptr<Layer>& layer) = nullptr;
   void* held = nullptr;
 };
 
-/// Takes down what a layer lists. A member is a Parameter, a Buffer, a layer, or a std::optional, std::vector,
-/// std::array, std::shared_ptr or std::unique_ptr of what may be a member: those that are empty are passed over, those
-/// of several are named by their positions ("blocks.0"). An undefined parameter is listed like any other.
+/// Collects the members that a layer lists. A member is a Parameter, a Buffer, a layer, or a std::optional,
+/// std::vector, std::array, std::shared_ptr or std::unique_ptr of members. An empty pointer or optional is skipped.
+/// Elements of a vector or array are named by position ("blocks.0"). An undefined parameter is listed, too.
 ///
-/// A list that is known at run time only is written by hand:
+/// Write the function by hand if the list is known only at run time:
 ///
 ///     void fields(nn::Fields& f) override {
 ///       f.self(*this);                                            // always first
@@ -361,7 +359,7 @@ struct Field {
 ///     }
 class Fields {
  public:
-  /// Says whose members follow: the class is taken from the static type.
+  /// Sets the layer that the next members belong to. Its class is the static type.
   template <class Self>
   void self(Self& layer);
   template <class T>
@@ -369,7 +367,7 @@ class Fields {
     spans_.push_back({name, reinterpret_cast<const char*>(&member), sizeof member});
     add(name, member);
   }
-  /// What FIT_FIELDS calls: self(), and each member by its name; the names stand between commas.
+  /// FIT_FIELDS calls this: it calls self() and adds each member. Commas separate the names.
   template <class Self, class... Members>
   void of(Self& layer, const char* names, const std::tuple<Members&...>& members) {
     self(layer);
@@ -380,7 +378,7 @@ class Fields {
  private:
   friend class ListOf;
   friend class Layer;
-  /// Where a member lies that is listed under this name, or a layer as a whole.
+  /// The bytes of a listed member, or of a whole layer.
   struct Span {
     std::string name;
     const char* begin;
@@ -462,8 +460,8 @@ void Fields::add(const std::string& name, std::shared_ptr<T>& member) {
   };
 }
 
-/// The list of a layer's members, once, in the class: FIT_FIELDS(hidden, out). FIT_FIELDS() for a layer without any.
-/// Those of a base class are named, too.
+/// Lists the members of a layer, once, in the class: FIT_FIELDS(hidden, out), or FIT_FIELDS() if there are none. List
+/// the members of a base class, too.
 #define FIT_FIELDS(...) \
   void fields(::fit::nn::Fields& fields_of_) override { fields_of_.of(*this, #__VA_ARGS__, ::std::tie(__VA_ARGS__)); }
 

@@ -8,14 +8,14 @@
 
 namespace fit::nn {
 
-/// y = x weight^T + bias: x [..., in] -> [..., out]. Both start uniform in ±1/sqrt(in), as in PyTorch; init.hpp has
-/// other ways (`init::xavier_uniform_(linear.weight)`).
+/// y = x weight^T + bias: x [..., in] -> [..., out]. Both parameters start uniform in ±1/sqrt(in), as in PyTorch.
+/// init.hpp has other initialisers (`init::xavier_uniform_(linear.weight)`).
 class Linear final : public UnaryLayer {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
   template <class T, class = std::enable_if_t<!std::is_same_v<T, bool>>>
-  Linear(std::int64_t, std::int64_t, T) = delete;  // a number is no bias
-  /// Shares these, which ties it to the layers that have them: [out, in], and [out] or undefined.
+  Linear(std::int64_t, std::int64_t, T) = delete;  // rejects a number for the bool
+  /// Shares the parameters of other layers (tied weights): [out, in], and [out] or undefined.
   explicit Linear(const Parameter& weight, const Parameter& bias = {});
   Tensor forward(const Tensor& x) const override;
   FIT_FIELDS(weight, bias)
@@ -29,8 +29,8 @@ class Linear final : public UnaryLayer {
   Parameter weight, bias;  // [out, in], [out] or undefined
 };
 
-/// Rows of a table: ids [...] (int64, 0 … num_embeddings - 1) -> [..., embedding_dim]. The rows start normal with
-/// standard deviation 1. The row `padding_idx`, if one is given, starts as zeros and gets no gradient.
+/// Looks up rows of a table: ids [...] (int64, 0 … num_embeddings - 1) -> [..., embedding_dim]. The rows start normal
+/// with standard deviation 1. The row `padding_idx`, if given, starts at 0 and gets no gradient.
 class Embedding final : public UnaryLayer {
  public:
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::int64_t padding_idx = -1);

@@ -14,8 +14,8 @@ struct LayerNormOptions {
   FIT_OPTION(bool, bias) = true;   ///< Whether there is a bias.
 };
 
-/// (x - mean) / sqrt(var + eps) * weight + bias over the last axis, which has `size` elements: x [..., C] -> [..., C].
-/// Starts with weight 1 and bias 0.
+/// (x - mean) / sqrt(var + eps) * weight + bias over the last axis, of size C: x [..., C] -> [..., C]. Starts with
+/// weight 1 and bias 0.
 class LayerNorm final : public UnaryLayer {
  public:
   explicit LayerNorm(std::int64_t size, double eps = 1e-5);
@@ -30,7 +30,7 @@ class LayerNorm final : public UnaryLayer {
   double eps_;
 };
 
-/// x / sqrt(mean(x^2) + eps) * weight over the last axis, which has `size` elements. Starts with weight 1.
+/// x / sqrt(mean(x^2) + eps) * weight over the last axis, of size C. Starts with weight 1.
 class RMSNorm final : public UnaryLayer {
  public:
   explicit RMSNorm(std::int64_t size, double eps = 1e-6);
@@ -59,9 +59,9 @@ class GroupNorm final : public UnaryLayer {
   double eps_;
 };
 
-/// batch_norm() of x [N, C, ...]: in training by the statistics of the batch, which are also taken into running ones
-/// (new = (1 - momentum) old + momentum batch's; the variance with its correction); in evaluation by the running ones.
-/// For PyTorch's BatchNorm1d and BatchNorm2d alike.
+/// batch_norm() of x [N, C, ...], like PyTorch's BatchNorm1d and BatchNorm2d. Training uses the batch statistics, and
+/// updates the running ones: new = (1 - momentum) old + momentum batch, with the unbiased variance. Evaluation uses the
+/// running statistics.
 class BatchNorm final : public UnaryLayer {
  public:
   explicit BatchNorm(std::int64_t channels, double eps = 1e-5, double momentum = 0.1);
@@ -70,7 +70,7 @@ class BatchNorm final : public UnaryLayer {
   std::string describe() const override;
 
   Parameter weight, bias;            // [C]
-  Buffer running_mean, running_var;  // [C]: 0 and 1 at first
+  Buffer running_mean, running_var;  // [C], initially 0 and 1
 
  private:
   double eps_, momentum_;

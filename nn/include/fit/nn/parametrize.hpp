@@ -7,20 +7,20 @@
 
 #include "fit/nn/layer.hpp"
 
-/// Parameters that are computed from others, as with PyTorch's torch.nn.utils.parametrize.
+/// Parameters that are computed from other tensors, like PyTorch's torch.nn.utils.parametrize.
 ///
-///     nn::parametrize(layer.weight, nn::LowRank(8, 3, 2));   // W + B A / 2 in place of W
+///     nn::parametrize(layer.weight, nn::LowRank(8, 3, 2));   // W + B A / 2 instead of W
 ///
-/// Layers compute with p.value(). A parametrised p trains, saves and lists what it is computed from: "fc.weight"
-/// becomes "fc.weight.original", and the parameters of the layer that computes it "fc.weight.parametrization.…". As a
-/// tensor, p is then undefined, so that whoever forgets value() gets an Error and no old numbers. (A bias that may be
-/// absent is not missed that way: ask it for value().) An optimiser is to be made after parameters were parametrised,
-/// and anew once they no longer are.
+/// Layers compute with p.value(). A parametrised p trains, saves and lists the tensors that it is computed from:
+/// "fc.weight" becomes "fc.weight.original", and the computing layer's parameters are "fc.weight.parametrization.…".
+/// The tensor p itself is then undefined. So code that forgets value() gets an Error instead of old numbers. (This does
+/// not catch an optional bias: always use its value().) Create the optimiser after parametrize(), and create a new one
+/// after remove_parametrization().
 namespace fit::nn {
 
-/// From now on p.value() is by(p's tensor), computed at each call. Throws Error, and has changed nothing, if p is
-/// undefined or parametrised already (a Sequential does several things in a row), or `by` gives another shape or type.
-/// Of a quantised p (quantize.hpp), `by` gets what the int8 weights stand for.
+/// Makes p.value() return by(tensor of p), computed at each call. For a quantised p (quantize.hpp), `by` gets the
+/// dequantised weights. Throws Error, and changes nothing, if p is undefined, or `by` returns another shape or type.
+/// The same if p is parametrised already: use a Sequential for several layers.
 void parametrize(Parameter& p, std::shared_ptr<UnaryLayer> by);
 template <class L, class = std::enable_if_t<std::is_base_of_v<UnaryLayer, std::decay_t<L>>>>
 void parametrize(Parameter& p, L&& by) {
@@ -28,12 +28,12 @@ void parametrize(Parameter& p, L&& by) {
   parametrize(p, std::shared_ptr<UnaryLayer>(std::make_shared<L>(std::move(by))));
 }
 
-/// The value becomes the tensor of p, a new one that is frozen if the original was. Throws Error if p is neither
-/// parametrised nor quantised.
+/// Stores the value of p as a new tensor of p, frozen if the original was. Throws Error if p is neither parametrised
+/// nor quantised.
 void remove_parametrization(Parameter& p);
 
-/// x + alpha / rank * B A, of x's type, for x [out, in]: A [rank, in] starts normal with standard deviation 1/sqrt(in),
-/// B [out, rank] with zeros, so that x changes only with training (Hu et al. 2021).
+/// x + alpha / rank * B A for x [out, in], in the type of x (Hu et al. 2021). A [rank, in] starts normal with standard
+/// deviation 1/sqrt(in). B [out, rank] starts at 0, so the layer first returns x.
 class LowRank final : public UnaryLayer {
  public:
   /// Throws Error for a rank below 1.
@@ -49,9 +49,9 @@ class LowRank final : public UnaryLayer {
   double alpha_;
 };
 
-/// LoRA: parametrises a weight [out, in] with LowRank and freezes the original. A and B are float64 beside a float64
-/// weight, else float32, so that they can be trained beside a bfloat16 weight, too. For a whole model there is
-/// add_lora() (fit/nn/fine_tune.hpp).
+/// LoRA: parametrises a weight [out, in] with LowRank and freezes the original. A and B are float64 for a float64
+/// weight, else float32: they stay trainable when the weight is bfloat16. add_lora() (fit/nn/fine_tune.hpp) does this
+/// for a model.
 void low_rank(Parameter& weight, std::int64_t rank, double alpha = 1);
 
 }  // namespace fit::nn

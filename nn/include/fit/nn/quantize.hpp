@@ -6,41 +6,41 @@
 #include "fit/nn/layer.hpp"
 #include "fit/option.hpp"
 
-/// Weights in 8 bits, for inference: a quarter of the memory, and generation as fast as it can be read.
+/// Weights in 8 bits, for inference. They need a quarter of the memory of float32, and generation is faster.
 ///
 ///     nn::load_weights(gpt, "gpt.safetensors");
 ///     nn::quantize_(gpt);
 ///     nn::save_weights("gpt_int8.safetensors", gpt);
 ///
-/// and where it is used:
+/// and to use the file:
 ///
 ///     nn::GPT gpt(options);
-///     nn::quantize_(gpt);  // the same options: the weights that it has don't matter
+///     nn::quantize_(gpt);  // with the same options; the initial weights don't matter
 ///     nn::load_weights(gpt, "gpt_int8.safetensors");
 namespace fit::nn {
 
 /// The options of quantize_().
 struct Int8WeightOnlyOptions {
-  /// The neighbours in a row that share a scale: 32, 64, 128, or 0 for a row.
+  /// The number of neighbours in a row that share a scale: 32, 64, 128, or 0 for the full row.
   FIT_OPTION(std::int64_t, group_size) = 0;
-  /// The patterns of the Linear and Embedding layers that are quantized.
+  /// Patterns for the names of the Linear and Embedding layers to quantise.
   FIT_OPTION(std::vector<std::string>, layers) = {"*"};
 };
 
-/// Turns the weights of Linear and Embedding layers into int8 with scales (quantize() in fit/int8.hpp says how), as
-/// torchao's quantize_() with Int8WeightOnlyConfig, and freezes the model. Biases and all other parameters stay as they
-/// are. In a pattern `*` stands for one or more letters, dots too: {"h.*", "head"}. A weight that several layers share,
-/// as a tied head and its embedding, is one int8 table for all of them, if one is asked for.
+/// Converts the weights of Linear and Embedding layers to int8 with scales (see quantize() in fit/int8.hpp), like
+/// torchao's quantize_() with Int8WeightOnlyConfig. Freezes the model. Biases and other parameters keep their values.
+/// In a pattern `*` matches one or more characters, also dots: {"h.*", "head"}. Layers that share a weight, such as a
+/// tied head and its embedding, share one int8 table if any of them matches.
 ///
-/// What was `weight` is then the buffers `weight.int8` [out, in] and `weight.scale` [out, groups], which state_dict()
-/// lists and .safetensors files hold as I8 and as the scale's type. A quantised weight is no parameter and can't be
-/// trained: unfreeze() of it throws, and so does an optimiser that is left with nothing to train. Gradients go through
-/// it to what comes before, and add_lora() adapts it: matrices in float32 are trained beside the int8 weights.
-/// remove_parametrization() turns a weight back, but for what was rounded off.
+/// The parameter `weight` becomes two buffers: `weight.int8` [out, in] and `weight.scale` [out, groups]. state_dict()
+/// lists them. .safetensors files store them as I8 and in the type of the scale. A quantised weight is not a parameter
+/// and cannot be trained: unfreeze() throws, and so does an optimiser that has nothing to train. Gradients flow through
+/// it to earlier layers. add_lora() adapts it: it trains float32 matrices beside the int8 weight.
+/// remove_parametrization() converts a weight back; the rounding stays.
 ///
-/// Returns the layers' names. Throws Error, and has changed nothing, for another group size, a pattern that no Linear
-/// or Embedding matches, a weight that is parametrised or quantised already, shared with another kind of layer, or has
-/// a NaN or an infinity, and if there is nothing to quantise.
+/// Returns the names of the layers. Throws Error, and changes nothing, if
+/// - the group size is another, a pattern matches no Linear or Embedding, or there is nothing to quantise;
+/// - a weight is parametrised or quantised already, holds NaN or infinity, or is shared with another kind of layer.
 std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& options = {});
 
 }  // namespace fit::nn

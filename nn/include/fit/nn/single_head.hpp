@@ -9,19 +9,19 @@
 #include "fit/nn/linear.hpp"
 #include "fit/option.hpp"
 
-/// Self-attention with one head and no output projection, from d_in to d_out features, as one builds it up step by
-/// step: from bare parameters, with Linear projections, causal, and finally several heads side by side. x is (S, d_in)
-/// or (B, S, d_in), the result (S, d_out) or (B, S, d_out), the weights of one head (S, S) or (B, S, S).
+/// Self-attention with one head and no output projection, built up step by step: bare parameters, Linear projections,
+/// causal attention, and several heads. x is (S, d_in) or (B, S, d_in). The result is (S, d_out) or (B, S, d_out). The
+/// weights of one head are (S, S) or (B, S, S).
 namespace fit::nn {
 
-/// Projections as bare parameters: softmax(x W_query (x W_key)^T / sqrt(d_out)) x W_value.
+/// Attention with bare parameters: softmax(x W_query (x W_key)^T / sqrt(d_out)) x W_value.
 class BareSingleHeadAttention final : public UnaryLayer {
  public:
   /// The parameters are uniform in [0, 1).
   BareSingleHeadAttention(std::int64_t d_in, std::int64_t d_out);
 
   Tensor forward(const Tensor& x) const override;
-  /// The same, and the weights of the one head.
+  /// Also returns the weights of the head.
   AttentionResult forward_with_weights(const Tensor& x) const;
   FIT_FIELDS(W_query, W_key, W_value)
   std::string describe() const override;
@@ -34,13 +34,13 @@ struct SingleHeadAttentionOptions {
   FIT_OPTION(bool, qkv_bias) = true;  ///< Whether the projections have a bias.
 };
 
-/// Linear projections in place of the bare parameters.
+/// The same with Linear projections instead of bare parameters.
 class SingleHeadAttention final : public UnaryLayer {
  public:
   SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, const SingleHeadAttentionOptions& options = {});
 
   Tensor forward(const Tensor& x) const override;
-  /// The same, and the weights of the one head.
+  /// Also returns the weights of the head.
   AttentionResult forward_with_weights(const Tensor& x) const;
   FIT_FIELDS(W_query, W_key, W_value)
 
@@ -53,7 +53,7 @@ struct CausalAttentionOptions {
   FIT_OPTION(bool, qkv_bias) = false;  ///< Whether the projections have a bias.
 };
 
-/// A position sees itself and what is before it; dropout acts on the weights, in training.
+/// Causal attention: a position attends to itself and earlier positions. In training, dropout acts on the weights.
 class CausalAttention final : public UnaryLayer {
  public:
   CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout = 0.0);
@@ -74,7 +74,7 @@ class CausalAttention final : public UnaryLayer {
   Tensor mask_for(const Tensor& x) const;
 };
 
-/// Several causal heads, their outputs side by side: (…, S, num_heads d_out).
+/// Several causal heads with concatenated outputs: (…, S, num_heads d_out).
 class MultiHeadAttentionWrapper final : public UnaryLayer {
  public:
   MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout,

@@ -6,7 +6,7 @@
 #include "fit/nn/layer.hpp"
 #include "fit/state_dict.hpp"
 
-/// Weights of models that others have trained, and of ours for others: maps from their names to ours, and back.
+/// Loads and saves weights under the names of other libraries. A NameMap maps their names to ours, and back.
 ///
 ///     nn::TransformerEncoder encoder(options, 6);
 ///     nn::load_weights(encoder, "encoder.safetensors", nn::torch_names(encoder));  // from PyTorch
@@ -15,88 +15,87 @@ namespace fit::nn {
 
 // ---- maps ---------------------------------------------------------------------------------------------------------
 
-/// One step of a NameMap. In names, `*` stands for one or more letters, dots too; those that the n-th `*` stood for are
-/// put in place of the n-th of the other side, so both sides have as many.
+/// One step of a NameMap. In names, `*` matches one or more characters, also dots. The text of the n-th `*` replaces
+/// the n-th `*` of the other side, so both sides have the same number.
 struct NameRule {
   enum class Kind { rename, transpose, split, join, drop, strip, refuse };
   Kind kind;
   std::vector<std::string> theirs, ours;
-  std::vector<std::int64_t> sizes;  ///< of the parts of a split or join along the first axis; equal ones if empty
-  std::string why;                  ///< a name is refused
+  std::vector<std::int64_t> sizes;  ///< of the parts of a split or join along the first axis; equal parts if empty
+  std::string why;                  ///< the reason of a refuse()
 };
 
-/// Steps from their names to ours, one after the other, each of which takes the names that it matches as the one before
-/// it left them, and lets the others pass. From ours to theirs, their opposites are taken in the opposite order.
+/// Steps from their names to ours, in order. Each step changes the matching names of the previous step's result, and
+/// keeps the others. From ours to theirs, the inverse steps run in reverse order.
 using NameMap = std::vector<NameRule>;
 
-/// Throw Error if the two sides have not the same number of `*`.
+/// Renames. All rules throw Error if the two sides differ in their number of `*`.
 NameRule rename(const std::string& theirs, const std::string& ours);
-/// A matrix that has rows where ours has columns, as GPT-2's: [in, out] <-> [out, in].
+/// Renames and transposes a matrix, such as GPT-2's: [in, out] <-> [out, in].
 NameRule transpose(const std::string& theirs, const std::string& ours);
-/// One tensor of theirs is several of ours, one below the other along the first axis: in_proj_weight <-> w_q, w_k, w_v.
+/// Splits their tensor into several of ours along the first axis: in_proj_weight <-> w_q, w_k, w_v.
 NameRule split(const std::string& theirs, const std::vector<std::string>& ours,
                const std::vector<std::int64_t>& sizes = {});
-/// Several of theirs are one of ours.
+/// Concatenates several of their tensors to one of ours.
 NameRule join(const std::vector<std::string>& theirs, const std::string& ours,
               const std::vector<std::int64_t>& sizes = {});
-/// What they save and we don't need: not taken, and not given back.
+/// Ignores tensors that we don't need. to_theirs() does not restore them.
 NameRule drop(const std::string& theirs);
-/// What all of their names begin with: "bert.". Taken away where it stands, and put before all names on the way back.
+/// Removes a prefix of their names, such as "bert.", if it is there. to_theirs() adds it to all names.
 NameRule prefix(const std::string& theirs);
-/// The same without the way back: "module." and "_orig_mod.", which wrappers leave behind.
+/// Removes a prefix that wrappers add: "module." or "_orig_mod.". to_theirs() does not add it.
 NameRule strip(const std::string& theirs);
-/// What we have no counterpart for: throws Error with the name and the reason if it is there.
+/// Throws Error with the name and the reason if a tensor matches: we have no counterpart.
 NameRule refuse(const std::string& theirs, const std::string& why);
 
-/// The steps with `before` in front of every name, on both sides: for a layer that is a part of another.
+/// The steps with the prefix `before` on every name of both sides: for a sublayer.
 NameMap within_names(const std::string& before, const NameMap& map);
 
-/// Their tensors under our names, or ours under theirs. Both throw Error for a tensor whose shape a step can't take,
-/// for parts of which some are missing, and for a name that is refused.
+/// Their tensors under our names, or ours under theirs. Both throw Error for a shape that a step cannot process, for a
+/// join with missing parts, and for a refused name.
 StateDict to_ours(const StateDict& theirs, const NameMap& map);
 StateDict to_theirs(const StateDict& ours, const NameMap& map);
 
-// ---- maps that are there ------------------------------------------------------------------------------------------
+// ---- ready maps ---------------------------------------------------------------------------------------------------
 
-/// PyTorch's names of a layer and of those below: of MultiHeadAttention (joint projections, or separate ones with kdim
-/// or vdim), TransformerEncoderLayer, TransformerDecoderLayer, their stacks, Transformer. Others (Linear, Embedding,
-/// LayerNorm, RMSNorm, one's own) have the same names. Throws Error where PyTorch's layer has no counterpart:
+/// PyTorch's names for a layer and its sublayers: MultiHeadAttention (joint projections, or separate ones with kdim or
+/// vdim), TransformerEncoderLayer, TransformerDecoderLayer, their stacks, Transformer. Other layers (Linear, Embedding,
+/// LayerNorm, RMSNorm, custom layers) have the same names. Throws Error for options that PyTorch's layer lacks:
 /// num_kv_heads, swiglu.
 NameMap torch_names(const Layer& layer);
-/// Hugging Face's names of GPT-2, for nn::GPT with GPTOptions' defaults. The file may leave out "transformer." before
-/// all names, and the head, which is tied.
+/// Hugging Face's names of GPT-2, for nn::GPT with the default GPTOptions. The file may lack the prefix "transformer.",
+/// and the tied head.
 NameMap gpt2_names();
-/// nanoGPT's, for nn::GPT with Activation::gelu.
+/// nanoGPT's names, for nn::GPT with Activation::gelu.
 NameMap nanogpt_names();
-/// Hugging Face's names of BERT, for nn::BERT. What stands behind the encoder's output (the pooler, heads) is dropped.
+/// Hugging Face's names of BERT, for nn::BERT. Drops the layers after the encoder (pooler, heads).
 NameMap bert_names();
 
 // ---- loading and saving -------------------------------------------------------------------------------------------
 
-/// What did not fit, under our names.
+/// The tensors that did not fit, under our names.
 struct LoadReport {
-  std::vector<std::string> missing;     ///< the layer has it, the state has not
-  std::vector<std::string> unexpected;  ///< the state has it, the layer has not; or it is there twice
+  std::vector<std::string> missing;     ///< in the layer, but not in the state
+  std::vector<std::string> unexpected;  ///< in the state, but not in the layer; or twice in the state
   std::vector<std::string> misfitting;  ///< of another shape or type
 };
 
-/// Loads a state that has their names. As load_state_dict(), it throws one Error that lists every missing, unexpected
-/// and misfitting name (ours), pairs wrong names with the most similar right ones, and then has changed nothing. Of
-/// tied parameters one is enough.
+/// Loads a state with their names. Throws one Error that lists every missing, unexpected and misfitting name (ours),
+/// with the most similar right name, and then changes nothing. For tied parameters, one of them suffices.
 void load_weights(Layer& layer, const StateDict& theirs, const NameMap& map = {});
-/// The same from a .safetensors file, the .safetensors.index.json of one in several parts, or an .npz. Of the former
-/// two one tensor at a time is in memory, beside the layer. FileError: the file is damaged, and nothing has been
-/// changed; but a disk that fails after the file was found to be whole leaves the layer with what had been read.
+/// The same from a .safetensors file, the .safetensors.index.json of a file in several parts, or an .npz. Except for an
+/// .npz, only one tensor at a time is in memory beside the layer. Throws FileError for a damaged file, and then changes
+/// nothing. If the disk fails after this check, the layer keeps the tensors that were read.
 void load_weights(Layer& layer, const std::string& path, const NameMap& map = {});
 
-/// Loads what fits, and returns what does not: PyTorch's load_state_dict(strict=False), but that a wrong shape is
-/// returned, too.
+/// Loads the tensors that fit, and returns the names of the others, like PyTorch's load_state_dict(strict=False). Wrong
+/// shapes are also returned.
 LoadReport load_fitting_weights(Layer& layer, const StateDict& theirs, const NameMap& map = {});
 LoadReport load_fitting_weights(Layer& layer, const std::string& path, const NameMap& map = {});
 
-/// Writes the layer's state under their names as .safetensors, or as .npz if the path ends so. Throws Error if a map is
-/// given and a weight is int8 or parametrised (LoRA), for which maps have no names. merge_lora() or
-/// remove_parametrization() makes it a weight again. Without a map it is saved as it is.
+/// Writes the layer's state under their names, as .npz if the path ends so, else as .safetensors. Without a map, any
+/// state is saved. With a map, throws Error for an int8 or parametrised (LoRA) weight, because maps have no names for
+/// it: call merge_lora() or remove_parametrization() first.
 void save_weights(const std::string& path, const Layer& layer, const NameMap& map = {});
 
 }  // namespace fit::nn

@@ -3,22 +3,22 @@
 
 #include "fit/dist.hpp"
 
-/// Ranks that mpirun has started (target fit::mpi).
+/// Ranks started by mpirun (target fit::mpi).
 namespace fit::dist {
 
-/// The first thing in main(): while it lives, dist::world() is that of all processes that mpirun (or srun) has started.
-/// A program that was started without is alone: MPI is then not even begun, and everything works as in one process.
+/// Connects the processes that mpirun (or srun) started: dist::world() is their world during its lifetime. Construct it
+/// first in main(). Without mpirun it does not start MPI, and the program runs as one process.
 ///
 ///     int main() {
 ///       const fit::dist::Mpi mpi;
 ///       …
 ///     }
 ///
-/// A rank that ends by an exception ends all others: one that main() doesn't catch is printed with the rank; where the
-/// exception passes this object on its way to a catch, all are ended when this process ends. One that main() catches
-/// while this lives goes to dist::end_all(). A rank that is killed or crashes is told by mpirun, which ends the others.
-/// Unless OMP_NUM_THREADS says otherwise, the ranks on a machine share its cores among their threads.
-/// One in a program, on the main thread.
+/// A rank that ends by an exception ends all others. An exception that main() doesn't catch is printed with the rank.
+/// If an exception destroys this object and is caught later, all ranks end when this process ends. If main() catches it
+/// while this object lives, pass it to dist::end_all(). If a rank is killed or crashes, mpirun reports it and ends the
+/// others. The ranks on a machine divide its cores among their threads, unless OMP_NUM_THREADS is set. A program has
+/// only one Mpi, on the main thread.
 class Mpi {
  public:
   Mpi();

@@ -1,23 +1,20 @@
 #pragma once
+#include "attention/attend.hpp"
 #include "fit/observer.hpp"
-#include "ops/attention.hpp"
 
-// Reports attention to observers, and applies their edits.
+// Tells observers of attention, and lets them change it.
 namespace fit::detail {
 
-/// Tells the observers of a call whose stats are known. mask is that of the options, boolean (B|1, H|1, 1|Sq,
-/// Sk + skipped); the call has skipped the first keys.
-template <class T>
-void tell_attention(const kernels::Attention<T>& call, kernels::SoftmaxStats<const Wide<T>> stats, const Tensor& mask,
-                    std::int64_t skipped = 0);
+/// Tells the observers of a call; weights(first, count) computes the weights of elements of the batch.
+void tell_attention(const AttentionInfo& info, AttentionEvent::Weights weights);
 
-/// The observers who change a call of attention.
+/// The observers that change a call of attention.
 class AttentionEdits {
  public:
-  AttentionEdits(const AttentionCall& call, const Tensor& mask);
+  AttentionEdits(const kernels::Attention<>& call, const Tensor& mask);
   /// Whether there are any.
   bool wanted() const;
-  /// Each gives x, or what the observers have put in its place.
+  /// Each returns x, or the tensor that the observers put there instead.
   Tensor scores(const Tensor& x) const { return edited("the scores", &Observer::edit_scores, x); }
   Tensor weights(const Tensor& x) const { return edited("the weights", &Observer::edit_weights, x); }
   /// x [B, H, Sq, Dv], or [B, Sq, H, Dv] with heads last.

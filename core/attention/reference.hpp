@@ -2,18 +2,11 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention.hpp"
+#include "attention/kernel.hpp"
 
-// Attention as the formula has it, in plain loops: what the tiles of kernels/attention.hpp are tested against. It
-// stores the weights P [B, H, Sq, Sk]; F is what dropout multiplies them by, of the same shape.
+// The formula of attention in plain loops. Kernels are tested against it. It stores the weights P [B, H, Sq, Sk]; F, of
+// the same shape, are the factors of dropout.
 namespace fit::kernels::reference {
-
-/// Whether query i may attend to key j.
-template <class T>
-bool sees(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
-  const std::int64_t ahead = j - (i + a.Sk - a.Sq);
-  return (!a.causal || ahead <= 0) && (a.window == 0 || ahead > -a.window) && (!a.mask.data || a.mask.at(b, h, i)[j]);
-}
 
 template <class T>
 T dot(const T* x, const T* y, std::int64_t n) {
@@ -32,25 +25,25 @@ template <class T, class F>
 void each_query(const Attention<T>& a, const F& row) {
   for (std::int64_t b = 0; b < a.B; ++b)
     for (std::int64_t h = 0; h < a.H; ++h)
-      for (std::int64_t i = 0; i < a.Sq; ++i) row(b, h, h / (a.H / a.kv_heads), i, (b * a.H + h) * a.Sq + i);
+      for (std::int64_t i = 0; i < a.Sq; ++i) row(b, h, h / a.group(), i, (b * a.H + h) * a.Sq + i);
 }
 
-/// P = softmax over the visible keys of scale q k' + bias - alibi |i + Sk - Sq - j|; 0 where hidden.
+/// P = softmax of scale q k' + bias - alibi |place(i) - j| over the keys that query i attends to; 0 for other keys.
 template <class T>
 void attention_weights(const Attention<T>& a, T* P) {
   each_query(a, [&](auto b, auto h, auto kv, auto i, auto r) {
     T* const p = P + r * a.Sk;
     T m = -std::numeric_limits<T>::infinity(), l = 0;
     for (std::int64_t j = 0; j < a.Sk; ++j) {
-      if (!sees(a, b, h, i, j)) continue;
+      if (!a.attends(b, h, i, j)) continue;
       p[j] = static_cast<T>(a.scale) * dot(a.q.at(b, h, i), a.k.at(b, kv, j), a.D);
       if (a.bias.data) p[j] += a.bias.at(b, h, i)[j];
-      if (a.alibi) p[j] -= a.alibi[h] * static_cast<T>(std::abs(i + a.Sk - a.Sq - j));
+      if (a.alibi) p[j] -= a.alibi[h] * static_cast<T>(std::abs(a.place(i) - j));
       m = std::fmax(m, p[j]);
     }
     for (std::int64_t j = 0; j < a.Sk; ++j)
-      if (sees(a, b, h, i, j)) l += p[j] = std::exp(p[j] - m);
-    for (std::int64_t j = 0; j < a.Sk; ++j) p[j] = sees(a, b, h, i, j) ? p[j] / l : T(0);
+      if (a.attends(b, h, i, j)) l += p[j] = std::exp(p[j] - m);
+    for (std::int64_t j = 0; j < a.Sk; ++j) p[j] = a.attends(b, h, i, j) ? p[j] / l : T(0);
   });
 }
 
@@ -60,7 +53,7 @@ void attention_forward(const Attention<T>& a, const T* P, const T* F, const Head
   each_query(a, [&](auto b, auto h, auto kv, auto i, auto r) {
     for (std::int64_t d = 0; d < a.Dv; ++d) out.at(b, h, i)[d] = 0;
     for (std::int64_t j = 0; j < a.Sk; ++j)
-      if (sees(a, b, h, i, j)) add_scaled(out.at(b, h, i), F[r * a.Sk + j] * P[r * a.Sk + j], a.v.at(b, kv, j), a.Dv);
+      if (a.attends(b, h, i, j)) add_scaled(out.at(b, h, i), F[r * a.Sk + j] * P[r * a.Sk + j], a.v.at(b, kv, j), a.Dv);
   });
 }
 
@@ -77,9 +70,9 @@ void attention_backward(const Attention<T>& a, const T* P, const T* F, const Hea
     };
     T mean = 0;
     for (std::int64_t j = 0; j < a.Sk; ++j)
-      if (sees(a, b, h, i, j)) mean += p[j] * dP(j);
+      if (a.attends(b, h, i, j)) mean += p[j] * dP(j);
     for (std::int64_t j = 0; j < a.Sk; ++j) {
-      if (!sees(a, b, h, i, j)) continue;
+      if (!a.attends(b, h, i, j)) continue;
       const T dS = p[j] * (dP(j) - mean);
       add_scaled(d.dq.at(b, h, i), static_cast<T>(a.scale) * dS, a.k.at(b, kv, j), a.D);
       add_scaled(d.dk.at(b, kv, j), static_cast<T>(a.scale) * dS, a.q.at(b, h, i), a.D);

@@ -1,0 +1,314 @@
+#include "attention/attend.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "attention/event.hpp"
+#include "fit/ops.hpp"
+#include "ops/composed.hpp"
+#include "ops/flop_counter.hpp"
+#include "ops/precision.hpp"
+#include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
+
+namespace fit {
+namespace detail {
+namespace {
+
+// The call as the kernels take it. The first `skipped` keys are left out.
+template <class T>
+kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const Heads& k, const Heads& v,
+                            const AttentionMasks& masks, std::int64_t skipped = 0) {
+  using W = AccT<T>;
+  const auto data = [](const Tensor& x) { return x.defined() ? x.raw() : nullptr; };
+  kernels::Attention<T> call;
+  static_cast<kernels::Attention<>&>(call) = a;
+  call.q = view(q, q.x.data<T>().data());
+  call.k = view(k, k.x.data<T>().data());
+  call.v = view(v, v.x.data<T>().data());
+  call.mask = view_scores(static_cast<const bool*>(data(masks.mask())), masks.mask());
+  call.bias = view_scores(static_cast<const W*>(data(masks.bias())), masks.bias());
+  call.alibi = static_cast<const W*>(data(masks.alibi()));
+  if (skipped == 0) return call;
+  call.k.data += skipped * call.k.row;
+  call.v.data += skipped * call.v.row;
+  if (call.mask.data) call.mask.data += skipped;
+  if (call.bias.data) call.bias.data += skipped;
+  return call;
+}
+
+// The two numbers of each row in one tensor, [2, B, H, Sq].
+template <class T>
+kernels::SoftmaxStats<T> stats_in(const kernels::Attention<>& a, T* data) {
+  return {data, data + a.B * a.H * a.Sq};
+}
+
+// The weights [count, H, Sq, skipped + Sk] of some elements of the batch.
+template <class T>
+Tensor weights_of(kernels::Attention<T> a, const kernels::SoftmaxStats<const AccT<T>>& stats, std::int64_t skipped,
+                  std::int64_t first, std::int64_t count) {
+  const NoGrad no_grad;
+  constexpr DType dtype = dtype_of<AccT<T>>();
+  a.B = count;
+  a.q.data = a.q.at(first, 0, 0);
+  a.k.data = a.k.at(first, 0, 0);
+  a.v.data = a.v.at(first, 0, 0);
+  if (a.mask.data) a.mask.data = a.mask.at(first, 0, 0);
+  if (a.bias.data) a.bias.data = a.bias.at(first, 0, 0);
+  const std::int64_t rows = first * a.H * a.Sq;
+  Tensor weights = Tensor::empty({count, a.H, a.Sq, a.Sk}, dtype);
+  kernels::attention_weights<T>(a, {stats.m + rows, stats.inv_l + rows}, weights.fresh<AccT<T>>());
+  return skipped > 0 ? cat({zeros({count, a.H, a.Sq, skipped}, dtype), weights}, -1) : weights;
+}
+
+// Writes keys or values behind the first `length` positions of the cache, in its type.
+void append(const Heads& from, Tensor& cache, std::int64_t length) {
+  Heads same = from;
+  same.x = from.x.to(cache.dtype());
+  const Heads to{cache, HeadLayout::first, from.heads, from.features, 0};
+  dispatch_floating(cache.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto in = view(same, same.x.data<T>().data());
+    const auto out = view(to, cache.fresh<T>());
+    for (std::int64_t b = 0; b < same.x.size(0); ++b)
+      for (std::int64_t h = 0; h < from.heads; ++h)
+        for (std::int64_t s = 0; s < same.x.size(1); ++s)
+          std::copy_n(in.at(b, h, s), from.features, out.at(b, h, length + s));
+  });
+}
+
+// The heads of the output y.
+Heads contexts(const Heads& q, const kernels::Attention<>& a, const Tensor& y) {
+  return {y, q.layout == HeadLayout::first ? HeadLayout::first : HeadLayout::last, a.H, a.Dv, 0};
+}
+
+// Index of the first operand that is a part of the same tensor as operand i: both have one input of the node.
+std::size_t input_of(const std::array<const Heads*, 3>& operands, std::size_t i) {
+  const auto is_part = [&](std::size_t j) { return operands[j]->layout == HeadLayout::part; };
+  for (std::size_t j = 0; j < i; ++j)
+    if (is_part(i) && is_part(j) && operands[i]->x.impl() == operands[j]->x.impl()) return j;
+  return i;
+}
+
+// The adjoint of a call. The node's inputs are the tensors of q, k and v, undefined where input_of() names another one,
+// and then the bias, which may be undefined. Saved: stats, mask, alibi.
+struct Adjoint {
+  struct Place {
+    std::size_t input;
+    HeadLayout layout;
+    std::int64_t offset;
+  };
+  static constexpr int bias = 3;
+
+  kernels::Attention<> a;
+  Place places[3];
+  bool weights;  // are an output
+  bool check;    // see kernels::attention_backward
+
+  // q, k and v in the inputs x, or the same places in gradients.
+  std::array<Heads, 3> heads(const Tensor* x) const {
+    const auto at = [&](const Place& p, std::int64_t heads, std::int64_t features) {
+      return Heads{x[p.input], p.layout, heads, features, p.offset};
+    };
+    return {at(places[0], a.H, a.D), at(places[1], a.kv_heads, a.D), at(places[2], a.kv_heads, a.Dv)};
+  }
+  AttentionMasks masks(Backward& b, const Tensor& bias) const {
+    AttentionMasks m(b.saved(1));
+    return m.bias(bias).alibi(b.saved(2));
+  }
+
+  void operator()(Backward& b) const {
+    if (b.recording() || (weights && b.has_dy(1)))
+      by_operations(b);
+    else
+      in_tiles(b);
+  }
+
+  // The decomposition can be differentiated again, and has the gradient of the weights.
+  void by_operations(Backward& b) const {
+    give_composed(b, [&](const std::vector<Tensor>& x) -> std::vector<Tensor> {
+      const auto [q, k, v] = heads(x.data());
+      const AttentionResult r = decomposed_attention(q, k, v, a, masks(b, x[bias]));
+      return {r.output, weights ? r.weights : Tensor()};
+    });
+  }
+
+  void in_tiles(Backward& b) const {
+    const Tensor x[4] = {b.x(0), b.x(1), b.x(2), b.x(bias)};
+    Tensor dx[4];
+    const std::array<Heads, 3> operands = heads(x);
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (!x[i].defined()) continue;
+      std::int64_t covered = 0;
+      for (std::size_t j = 0; j < 3; ++j)
+        if (places[j].input == i) covered += operands[j].heads * operands[j].features;
+      const bool whole = places[i].layout != HeadLayout::part || covered == x[i].size(-1);
+      dx[i] = whole ? Tensor::empty(x[i].shape(), x[i].dtype()) : zeros(x[i].shape(), x[i].dtype());
+    }
+    if (b.wants(bias)) dx[bias] = Tensor::empty(x[bias].shape(), x[bias].dtype());
+    const Tensor stats = b.saved(0), dout = b.dy(0);
+    const Heads out = contexts(operands[0], a, b.y(0));
+    dispatch_floating(out.x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      using W = AccT<T>;
+      std::array<Heads, 3> d = heads(dx);  // destroyed before dx is given: give() copies a gradient that is shared
+      const auto gradient = [](Heads& h) { return view(h, h.x.fresh<T>()); };
+      kernels::AttentionGradients<T> to{gradient(d[0]), gradient(d[1]), gradient(d[2]), {}};
+      if (b.wants(bias)) to.dbias = view_scores(dx[bias].fresh<W>(), dx[bias]);
+      const auto call = lower<T>(a, operands[0], operands[1], operands[2], masks(b, x[bias]));
+      kernels::attention_backward<T>(call, view(out, out.x.data<T>().data()), stats_in(a, stats.data<W>().data()),
+                                     view(out, dout.data<T>().data()), to, check);
+    });
+    for (int i = 0; i < 4; ++i)
+      if (dx[i].defined()) b.give(i, std::move(dx[i]));
+  }
+};
+
+}  // namespace
+
+Shape output_shape(const Heads& q, const kernels::Attention<>& a) {
+  return q.layout == HeadLayout::first ? q.x.shape().with(q.x.rank() - 1, a.Dv) : Shape{a.B, a.Sq, a.H * a.Dv};
+}
+
+Shape weights_shape(const Heads& q, const kernels::Attention<>& a) {
+  return q.layout == HeadLayout::first ? q.x.shape().with(q.x.rank() - 1, a.Sk) : Shape{a.B, a.H, a.Sq, a.Sk};
+}
+
+AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_k, const Heads& given_v,
+                       const AttentionOptions& options) {
+  const AttentionCache* const cache = options.cache();
+  const RecordGuard recording(thread_state.recording && !cache);
+  std::array<Heads, 3> operands{given_q, given_k, given_v};
+  Heads &q = operands[0], &k = operands[1], &v = operands[2];
+  Adjoint adjoint{{}, {}, options.weights(), false};
+  Tensor inputs[3];
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Tensor& x = operands[i].x;
+    const std::size_t input = input_of({&given_q, &given_k, &given_v}, i);
+    adjoint.places[i] = {input, operands[i].layout, operands[i].offset};
+    if (input == i) inputs[i] = x.defined() && x.dtype() == float32 ? x.to(autocast_dtype()) : x;
+    operands[i].x = inputs[input];
+  }
+
+  kernels::Attention<>& a = adjoint.a;
+  a = check_operands(op, q, k, v, cache);
+  const DType dtype = cache ? cache->keys.dtype() : q.x.dtype(), result = q.x.dtype();
+  const DType wide = acc_dtype(dtype);  // of scores
+  const AttentionMasks masks = check_options(op, a, wide, options);
+  const kernels::Attention<> all_keys = a;
+  std::int64_t skipped = 0;
+  if (cache) {
+    // Keys before the windows of all queries are not read. A single query then attends to all keys that are left.
+    skipped = a.range(0).first;
+    a.Sk -= skipped;
+    if (a.Sq == 1) a.causal = false, a.window = 0;
+    q.x = q.x.to(dtype);
+  }
+  Tensor output = Tensor::empty(output_shape(q, a), dtype), weights;
+  for (const std::int64_t size : {a.B, a.H, a.Sq, a.Sk, a.D, a.Dv})
+    if (size == 0) return cache ? AttentionResult{output.to(result), {}} : decomposed_attention(q, k, v, a, masks);
+  if (thread_state.observed) tell_flops(2 * a.B * a.H * a.pairs() * (a.D + a.Dv));
+
+  Tensor stats = Tensor::empty({2, a.B, a.H, a.Sq}, wide);
+  if (cache) {
+    cache->keys.before_write(op);
+    cache->values.before_write(op);
+    append(k, cache->keys, cache->length);
+    append(v, cache->values, cache->length);
+    k = {cache->keys, HeadLayout::first, a.kv_heads, a.D, 0};
+    v = {cache->values, HeadLayout::first, a.kv_heads, a.Dv, 0};
+  }
+  if (thread_state.observed)
+    if (const AttentionEdits edits(all_keys, masks.mask()); edits.wanted()) {
+      if (cache) k.x = slice(k.x, 2, 0, all_keys.Sk), v.x = slice(v.x, 2, 0, all_keys.Sk);
+      AttentionResult edited = decomposed_attention(q, k, v, all_keys, masks, &edits);
+      return {edited.output.to(result), edited.weights};
+    }
+  dispatch_floating(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using W = AccT<T>;
+    const kernels::Attention<T> call = lower<T>(a, q, k, v, masks, skipped);
+    const kernels::SoftmaxStats<W> rows = stats_in(a, stats.fresh<W>());
+    adjoint.check = !kernels::attention_forward<T>(call, view(contexts(q, a, output), output.fresh<T>()), rows);
+    const auto weights_from = [=](std::int64_t first, std::int64_t count) {
+      return weights_of<T>(call, {rows.m, rows.inv_l}, skipped, first, count);
+    };
+    if (options.weights()) weights = weights_from(0, a.B).alias(weights_shape(q, all_keys));
+    if (thread_state.observed)
+      tell_attention({a.B, a.H, a.Sq, all_keys.Sk, masks.mask(), a.causal, a.window, innermost_call()}, weights_from);
+  });
+  if (options.weights() && dtype == bfloat16 && autocast_dtype() != bfloat16) {
+    const NoGrad no_grad;
+    weights = to_bfloat16(weights);
+  }
+  if (cache) return {output.to(result), weights};
+  const Keep kept = keep::inputs | keep::output | keep::saved(stats, masks.mask(), masks.alibi());
+  if (!options.weights())
+    return {record("attention", {inputs[0], inputs[1], inputs[2], masks.bias()}, std::move(output), kept, adjoint), {}};
+  std::vector<Tensor> results{std::move(output), std::move(weights)};
+  record("attention", {inputs[0], inputs[1], inputs[2], masks.bias()}, results, kept, adjoint);
+  return {results[0], results[1]};
+}
+
+}  // namespace detail
+
+// ---- the public functions ----------------------------------------------------------------------------------------
+
+namespace {
+
+// Hkv of the keys [B, Hkv, Tmax, D]; 0 if they are not such.
+std::int64_t heads_of(const AttentionCache& cache) {
+  return cache.keys.defined() && cache.keys.rank() == 4 ? cache.keys.size(1) : 0;
+}
+
+}  // namespace
+
+AttentionResult attend(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options) {
+  return detail::attend("attend", q, k, v, options);
+}
+
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const AttentionOptions& options) {
+  return detail::attend("scaled_dot_product_attention", heads_first(q), heads_first(k), heads_first(v), options).output;
+}
+
+AttentionResult scaled_dot_product_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                          const AttentionOptions& options) {
+  return detail::attend("scaled_dot_product_attention", heads_first(q), heads_first(k), heads_first(v),
+                        AttentionOptions(options).weights(true));
+}
+
+Tensor multi_head_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t num_heads,
+                            const AttentionOptions& options) {
+  return detail::attend("multi_head_attention", heads_last(q, num_heads), heads_last(k), heads_last(v), options).output;
+}
+
+AttentionResult multi_head_attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                  std::int64_t num_heads, const AttentionOptions& options) {
+  return detail::attend("multi_head_attention", heads_last(q, num_heads), heads_last(k), heads_last(v),
+                        AttentionOptions(options).weights(true));
+}
+
+Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const AttentionOptions& options,
+                             std::int64_t num_kv_heads) {
+  const auto [q, k, v] = packed_heads(qkv, num_heads, num_kv_heads);
+  return detail::attend("packed_self_attention", q, k, v, options).output;
+}
+
+Tensor cached_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& keys, Tensor& values,
+                        std::int64_t length, std::int64_t num_heads, const AttentionOptions& options) {
+  const AttentionCache cache{keys, values, length};
+  const std::int64_t kv_heads = heads_of(cache);
+  return detail::attend("cached_attention", heads_last(q, num_heads), heads_last(k, kv_heads), heads_last(v, kv_heads),
+                        AttentionOptions(options).cache(&cache))
+      .output;
+}
+
+Tensor cached_self_attention(const Tensor& qkv, Tensor& keys, Tensor& values, std::int64_t length,
+                             std::int64_t num_heads, const AttentionOptions& options) {
+  const AttentionCache cache{keys, values, length};
+  const auto [q, k, v] = packed_heads(qkv, num_heads, heads_of(cache));
+  return detail::attend("cached_self_attention", q, k, v, AttentionOptions(options).cache(&cache)).output;
+}
+
+}  // namespace fit

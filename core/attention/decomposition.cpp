@@ -1,0 +1,87 @@
+// Attention made of operations: the definition. Derivatives of higher order are taken of it.
+#include <cmath>
+
+#include "attention/attend.hpp"
+#include "attention/event.hpp"
+#include "fit/autocast.hpp"
+#include "fit/ops.hpp"
+#include "ops/dropout.hpp"
+#include "ops/masked_products.hpp"
+#include "ops/precision.hpp"
+
+namespace fit::detail {
+namespace {
+
+// The heads with four axes, [B, heads, S, features] or [B, S, heads, features], in float32 or float64. Each head is
+// repeated for the query heads that share it: `count` in all.
+Tensor split_heads(const Heads& h, const kernels::Attention<>& a, std::int64_t count) {
+  const bool first = h.layout == HeadLayout::first;
+  const int axis = first ? 1 : 2;
+  const std::int64_t S = h.x.size(first ? -2 : 1), end = h.offset + h.heads * h.features;
+  const Tensor x = to_float32(h.layout == HeadLayout::part ? slice(h.x, 2, h.offset, end) : h.x);
+  const Tensor four = reshape(x, first ? Shape{a.B, h.heads, S, h.features} : Shape{a.B, S, h.heads, h.features});
+  if (h.heads == count) return four;
+  const Shape groups = four.shape().inserted(axis + 1, count / h.heads);
+  return reshape(broadcast_to(unsqueeze(four, axis + 1), groups), four.shape().with(axis, count));
+}
+
+// The pairs that attend; undefined if all do.
+Tensor attending_pairs(const kernels::Attention<>& a, const Tensor& mask) {
+  if (!a.causal && a.window == 0) return mask;
+  return mask.defined() ? logical_and(mask, range_mask(a)) : range_mask(a);
+}
+
+// The factors of dropout.
+Tensor dropout_factors(const kernels::Attention<>& a, const Tensor& weights) {
+  const NoGrad no_grad;
+  return dropout_at(ones_like(weights), a.dropout, a.key.seed, a.key.call, a.first_weight);
+}
+
+AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
+                        const AttentionMasks& masks, const AttentionEdits* edits) {
+  const Autocast off(float32);  // nothing here is rounded
+  const Tensor Q = split_heads(q, a, a.H), K = split_heads(k, a, a.H), V = split_heads(v, a, a.H);
+  const Tensor attends = attending_pairs(a, masks.mask());  // (B|1, H|1, 1|Sq, Sk)
+
+  Tensor scores = masked_product(ProductRole::scores, Q, K, attends, q.layout, k.layout) * a.scale;  // [B, H, Sq, Sk]
+  if (masks.bias().defined()) scores = scores + masks.bias();
+  if (masks.alibi().defined()) scores = scores + alibi_bias(masks.alibi(), a.Sq, a.Sk, scores.dtype());
+  if (edits) scores = edits->scores(scores);
+  const Tensor masked = attends.defined() ? logical_not(attends) : Tensor();
+  // The softmax of a fully masked row is NaN. The second fill makes it 0, and lets no gradient into the row.
+  const auto cleared = [&](const Tensor& w) { return masked.defined() ? masked_fill(w, masked, 0) : w; };
+  Tensor weights = cleared(softmax(masked.defined() ? masked_fill(scores, masked, -INFINITY) : scores));
+  if (edits) weights = cleared(edits->weights(weights)), edits->tell(weights);
+  // A product, not a choice: a NaN shows even if it is dropped.
+  const Tensor dropped = a.dropout > 0 ? weights * dropout_factors(a, weights) : weights;
+  Tensor output = masked_product(ProductRole::queries, dropped, V, attends, q.layout, k.layout);
+  if (edits) output = edits->output(output, q.layout);
+  return {reshape(output, output_shape(q, a)), reshape(weights, weights_shape(q, a))};
+}
+
+}  // namespace
+
+Tensor range_mask(const kernels::Visibility& v) {
+  Tensor mask = Tensor::empty({1, 1, v.Sq, v.Sk}, boolean);
+  bool* to = mask.fresh<bool>();
+  for (std::int64_t i = 0; i < v.Sq; ++i) {
+    const kernels::Interval keys = v.range(i);
+    for (std::int64_t j = 0; j < v.Sk; ++j) *to++ = j >= keys.first && j < keys.end;
+  }
+  return mask;
+}
+
+Tensor alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys, DType dtype) {
+  const Tensor i = reshape(arange(queries).to(float64) + static_cast<double>(keys - queries), {queries, 1});
+  const Tensor distance = abs(i - arange(keys).to(float64));  // [Sq, Sk]
+  return (reshape(slopes.to(float64), {1, slopes.numel(), 1, 1}) * neg(distance)).to(dtype);
+}
+
+AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
+                                     const AttentionMasks& masks, const AttentionEdits* edits) {
+  const AttentionResult r = compute(q, k, v, a, masks, edits);
+  const auto rounded = [](const Tensor& w) { return autocast_dtype() == bfloat16 ? w : to_bfloat16(w); };
+  return is_bfloat16(q.x) ? AttentionResult{r.output.to(bfloat16), rounded(r.weights)} : r;
+}
+
+}  // namespace fit::detail

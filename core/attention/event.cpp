@@ -1,0 +1,62 @@
+#include "attention/event.hpp"
+
+#include "fit/ops.hpp"
+#include "graph/observers.hpp"
+#include "tensor/check.hpp"
+
+namespace fit {
+
+Tensor AttentionInfo::mask_of(std::int64_t element) const {
+  return mask.defined() ? Tensor(mask[mask.size(0) == 1 ? 0 : element]) : mask;
+}
+
+Tensor AttentionEvent::weights() const { return weights_(0, B); }
+Tensor AttentionEvent::weights(std::int64_t element) const {
+  if (element < 0 || element >= B) check::fail("AttentionEvent", "element is ", element, ": it must be in 0 … ", B - 1);
+  return reshape(weights_(element, 1), {H, Sq, Sk});
+}
+
+namespace detail {
+void tell_attention(const AttentionInfo& info, AttentionEvent::Weights weights) {
+  const AttentionEvent event(info, std::move(weights));
+  tell_both(attached_here(), [&](Observer& o) { o.attention_computed(event); });
+}
+
+AttentionEdits::AttentionEdits(const kernels::Attention<>& c, const Tensor& mask)
+    : info_{c.B, c.H, c.Sq, c.Sk, mask, c.causal, c.window, innermost_call()} {}
+
+bool AttentionEdits::wanted() const {
+  bool any = false;
+  tell_both(attached_here(), [&](const Observer& o) { any = any || o.edits_attention(info_); });
+  return any;
+}
+
+Tensor AttentionEdits::edited(const char* name, Edit edit, Tensor x) const {
+  constexpr const char* op = "attention";
+  tell_both(attached_here(), [&](Observer& o) {
+    if (!o.edits_attention(info_)) return;
+    Tensor now = x;
+    const std::uint32_t version = x.version();
+    (o.*edit)(info_, now);
+    if (x.version() != version)
+      check::fail(op, "an observer has changed ", name, " of shape ", x.shape(), " in place: assign another tensor");
+    check::shape(op, name, now, x.shape());
+    check::dtype(op, name, now, x.dtype());
+    x = std::move(now);
+  });
+  return x;
+}
+
+Tensor AttentionEdits::output(const Tensor& x, HeadLayout heads) const {
+  const auto edit = [&](const Tensor& y) { return edited("the output", &Observer::edit_output, y); };
+  return heads == HeadLayout::first ? edit(x) : transpose(edit(transpose(x, 1, 2)), 1, 2);
+}
+
+void AttentionEdits::tell(const Tensor& weights) const {
+  tell_attention(info_, [shown = weights.detach()](std::int64_t first, std::int64_t count) {
+    return slice(shown, 0, first, first + count);
+  });
+}
+
+}  // namespace detail
+}  // namespace fit

@@ -1,0 +1,215 @@
+#include "attention/kernel.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "attention/tasks.hpp"
+#include "base/scratch.hpp"
+#include "fit/parallel.hpp"
+
+namespace fit::kernels {
+namespace {
+
+// Operations of the forward pass for one head, about.
+double flops_of_head(const Attention<>& a) {
+  const double pairs = static_cast<double>(a.Sq) * static_cast<double>(a.Sk) * (a.causal && a.Sq == a.Sk ? 0.5 : 1.0);
+  return 2.0 * static_cast<double>(a.D + a.Dv) * pairs;
+}
+
+// How many heads, or parts of heads, are worth a thread.
+std::int64_t grain_of(double flops) { return static_cast<std::int64_t>(2e5 / (flops + 1)) + 1; }
+
+// Packs the keys and values of all heads.
+template <class T>
+void pack_all_keys(const Attention<T>& a, AttentionPass pass, AccT<T>* out) {
+  const auto& table = attention_table(a);
+  const std::int64_t size = table.keys_size(a, pass);
+  if (size == 0) return;
+  parallel_for(a.B * a.kv_heads, grain_of(8.0 * static_cast<double>(size)), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) table.pack_keys(a, i / a.kv_heads, i % a.kv_heads, pass, out + i * size);
+  });
+}
+
+// A thread between begin() and end(), with its workspace.
+template <class T>
+class Session {
+ public:
+  explicit Session(const Attention<T>& a) : table_(attention_table(a)), workspace_(attention_workspace(a)) {
+    table_.begin();
+  }
+  ~Session() { table_.end(); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  AccT<T>* workspace() const { return workspace_.get(); }
+
+ private:
+  const AttentionTable<T>& table_;
+  Scratch<AccT<T>> workspace_;
+};
+
+// Calls each(block, keys, workspace) for all blocks of queries. keys: packed, of their head. Blocks do not depend on
+// each other, so neither way of packing changes a bit.
+template <class T, class Each>
+void over_queries(const Attention<T>& a, const Each& each) {
+  using W = AccT<T>;
+  constexpr AttentionPass pass = AttentionPass::forward;
+  const auto& table = attention_table(a);
+  const std::int64_t heads = a.B * a.kv_heads, size = query_step(a), per_query_head = (a.Sq + size - 1) / size;
+  const std::int64_t per_head = per_query_head * a.group(), keys_size = table.keys_size(a, pass);
+  // With few queries reading the keys and values takes most of the time.
+  const double flops = (few_queries(a) ? 8 : 1) * flops_of_head(a);
+  // With many heads a thread packs one at a time, and attends to its keys while they are in the cache.
+  const bool one_at_a_time = heads >= std::int64_t{4} * num_threads();
+  const Scratch<W> all(one_at_a_time ? 0 : heads * keys_size);
+  if (!one_at_a_time) pack_all_keys(a, pass, all.get());
+  const std::int64_t grain = one_at_a_time ? grain_of(flops * static_cast<double>(a.group())) * per_head
+                                           : grain_of(flops / static_cast<double>(per_query_head));
+  parallel_for(heads * per_head, grain, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
+    const Scratch<W> own(one_at_a_time ? keys_size : 0);
+    const Session<T> session(a);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t head = i / per_head, b = head / a.kv_heads, h = i / per_query_head % a.H;
+      if (one_at_a_time && keys_size > 0 && i % per_head == 0)
+        table.pack_keys(a, b, head % a.kv_heads, pass, own.get());
+      // Late blocks come first: if attention is causal they cost more than early ones.
+      const std::int64_t first = (per_query_head - 1 - i % per_query_head) * size;
+      each({b, h, first, std::min(size, a.Sq - first)}, one_at_a_time ? own.get() : all.get() + head * keys_size,
+           session.workspace());
+    }
+  });
+}
+
+// attention_backward(), once. Returns false if a gradient is not finite, some pair may not attend, and `check` is off.
+template <class T>
+bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const AccT<T>>& stats,
+                   const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check) {
+  using W = AccT<T>;
+  constexpr AttentionPass pass = AttentionPass::backward;
+  const auto& table = attention_table(a);
+  const std::int64_t group = a.group(), heads = a.B * a.kv_heads, query_heads = a.B * a.H;
+  const std::int64_t keys_size = table.keys_size(a, pass), queries_size = table.queries_size(a);
+  const std::int64_t dq_row = filled_to(table.step, a.D), dq_size = filled_to(table.step, a.Sq) * dq_row;
+  const Scratch<W> delta(query_heads * a.Sq);
+  // delta and packed queries of a head.
+  const auto prepare = [&](std::int64_t b, std::int64_t h, W* queries) {
+    W* const to = delta.get() + (b * a.H + h) * a.Sq;
+    table.row_dots(a.Sq, a.Dv, dout.at(b, h, 0), dout.row, out.at(b, h, 0), out.row, to);
+    // delta is the sum over the keys of P dP. If dout is not finite, no dP is finite, and dP - delta is NaN.
+    const auto infinite = [](T x) { return !std::isfinite(static_cast<W>(x)); };
+    for (std::int64_t i = 0; i < a.Sq; ++i)
+      if (!std::isfinite(to[i]) && std::any_of(dout.at(b, h, i), dout.at(b, h, i) + a.Dv, infinite))
+        to[i] = std::numeric_limits<W>::quiet_NaN();
+    if (queries_size > 0) table.pack_queries(a, dout, b, h, queries);
+  };
+  std::atomic<bool> ok{true};
+  const auto note = [&](bool finite) {
+    if (!finite && !check && a.restricts()) ok = false;
+  };
+  const W scale = static_cast<W>(a.scale);
+  const BackwardTasks tasks(a, d.dbias);
+  // The first sum of dbias is dbias itself.
+  const std::int64_t bias_size =
+      d.dbias.data ? (d.dbias.batch ? a.B : 1) * (d.dbias.head ? a.H : 1) * (d.dbias.row ? a.Sq : 1) * a.Sk : 0;
+  const Scratch<W> bias_sums((tasks.dbias_sums - 1) * bias_size);
+  std::fill_n(d.dbias.data, bias_size, W(0));
+  std::fill_n(bias_sums.get(), (tasks.dbias_sums - 1) * bias_size, W(0));
+  // queries, dq: of the heads that share the keys of the task, one after another.
+  const auto run = [&](const BackwardTask& t, const W* keys, const W* queries, W* dq, W* workspace) {
+    AttentionGradients<T> to = d;
+    const std::int64_t sum = tasks.dbias_sum(t.slot);
+    if (sum > 0) to.dbias.data = bias_sums.get() + (sum - 1) * bias_size;
+    note(table.backward(a, t, keys, queries, stats, delta.get(), dout, check, dq, to, workspace));
+  };
+
+  if (tasks.dq_sums == 1) {  // each task is a head of keys
+    const double flops = 2.5 * flops_of_head(a) * static_cast<double>(group * tasks.heads_of_slot);
+    parallel_for(tasks.slots, grain_of(flops), dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
+      const Scratch<W> keys(keys_size), queries(group * queries_size), dq(group * dq_size);
+      const Session<T> session(a);
+      tasks.each(begin, end, [&](const BackwardTask& t) {
+        const std::int64_t h0 = t.head * group;
+        table.pack_keys(a, t.batch, t.head, pass, keys.get());
+        for (std::int64_t g = 0; g < group; ++g) prepare(t.batch, h0 + g, queries.get() + g * queries_size);
+        std::fill_n(dq.get(), group * dq_size, W(0));
+        run(t, keys.get(), queries.get(), dq.get(), session.workspace());
+        for (std::int64_t g = 0; g < group; ++g)
+          note(table.copy_finite(a.Sq, a.D, scale, dq.get() + g * dq_size, dq_row, d.dq.at(t.batch, h0 + g, 0),
+                                 d.dq.row));
+      });
+    });
+  } else {
+    const std::int64_t all_dq = query_heads * dq_size;
+    const Scratch<W> keys(heads * keys_size), queries(query_heads * queries_size), sums(tasks.dq_sums * all_dq);
+    pack_all_keys(a, pass, keys.get());
+    parallel_for(query_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        prepare(i / a.H, i % a.H, queries.get() + i * queries_size);
+        for (std::int64_t s = 0; s < tasks.dq_sums; ++s)
+          std::fill_n(sums.get() + s * all_dq + i * dq_size, dq_size, W(0));
+      }
+    });
+    parallel_for(tasks.slots, 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
+      const Session<T> session(a);
+      tasks.each(begin, end, [&](const BackwardTask& t) {
+        const std::int64_t head = t.batch * a.kv_heads + t.head;
+        run(t, keys.get() + head * keys_size, queries.get() + head * group * queries_size,
+            sums.get() + tasks.dq_sum(t.slot) * all_dq + head * group * dq_size, session.workspace());
+      });
+    });
+    parallel_for(query_heads * a.Sq, grain_of(static_cast<double>(a.D * (tasks.dq_sums + 1))),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t r = begin; r < end; ++r) {
+                     const std::int64_t head = r / a.Sq, i = r % a.Sq;
+                     W* const sum = sums.get() + head * dq_size + i * dq_row;
+                     for (std::int64_t s = 1; s < tasks.dq_sums; ++s)
+                       for (std::int64_t c = 0; c < a.D; ++c) sum[c] += sum[s * all_dq + c];
+                     note(table.copy_finite(1, a.D, scale, sum, 0, d.dq.at(head / a.H, head % a.H, i), 0));
+                   }
+                 });
+  }
+  for (std::int64_t s = 0; s + 1 < tasks.dbias_sums; ++s)
+    for (std::int64_t i = 0; i < bias_size; ++i) d.dbias.data[i] += bias_sums.get()[s * bias_size + i];
+  return ok;
+}
+
+}  // namespace
+
+template <class T>
+bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const SoftmaxStats<AccT<T>>& stats) {
+  using W = AccT<T>;
+  const auto& table = attention_table(a);
+  std::atomic<bool> finite{true};
+  over_queries(a, [&](const QueryBlock& q, const W* keys, W* workspace) {
+    if (!table.forward(a, q, keys, out, stats, workspace)) finite = false;
+  });
+  return finite;
+}
+
+template <class T>
+void attention_weights(const Attention<T>& a, const SoftmaxStats<const AccT<T>>& stats, AccT<T>* w) {
+  using W = AccT<T>;
+  const auto& table = attention_table(a);
+  over_queries(
+      a, [&](const QueryBlock& q, const W* keys, W* workspace) { table.weights(a, q, keys, stats, w, workspace); });
+}
+
+template <class T>
+void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const AccT<T>>& stats,
+                        const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check) {
+  if (!backward_pass(a, out, stats, dout, d, check)) backward_pass(a, out, stats, dout, d, true);
+}
+
+#define FIT_ATTENTION(T)                                                                                     \
+  template bool attention_forward<T>(const Attention<T>&, const HeadView<T>&, const SoftmaxStats<AccT<T>>&); \
+  template void attention_weights<T>(const Attention<T>&, const SoftmaxStats<const AccT<T>>&, AccT<T>*);     \
+  template void attention_backward<T>(const Attention<T>&, const HeadView<const T>&,                         \
+                                      const SoftmaxStats<const AccT<T>>&, const HeadView<const T>&,          \
+                                      const AttentionGradients<T>&, bool);
+FIT_ATTENTION(BFloat16)
+FIT_ATTENTION(float)
+FIT_ATTENTION(double)
+#undef FIT_ATTENTION
+
+}  // namespace fit::kernels

@@ -1,0 +1,206 @@
+#pragma once
+#include <cmath>
+#include <limits>
+
+#include "attention/kernel.hpp"
+#include "kernels/simd/exp2.hpp"
+#include "kernels/simd/matrix_rows.hpp"
+#include "kernels/simd/transform.hpp"
+
+// Rows of a tile of scores: masking, bias, softmax, dropout. For *.simd.cpp files.
+//
+// Letters: N = key_block keys; m and l as in the paper: the maximum of a row, and the sum of e^(score - m); W: the type
+// of scores.
+namespace fit::kernels {
+inline namespace FIT_ISA_NAMESPACE {
+
+constexpr std::int64_t N = key_block;
+
+// 0, 1, … in the lanes.
+template <class W>
+Vec<W> lane_numbers() {
+  alignas(64) W lanes[Vec<W>::size];
+  for (std::size_t l = 0; l < Vec<W>::size; ++l) lanes[l] = static_cast<W>(l);
+  return Vec<W>::load_aligned(lanes);
+}
+
+// Query i of a tile with the keys j0 … j0 + count - 1. Below, j counts keys from j0, up to `width`: whole vectors.
+template <class T>
+struct Row {
+  using W = AccT<T>;
+  using V = Vec<W>;
+  const Attention<T>& a;
+  std::int64_t b, h, i, j0, count, width;
+  std::int64_t from, to;  // the keys that range(i) leaves
+  const bool* mask;       // from j0 on; null: no mask
+
+  Row(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0, std::int64_t count,
+      std::int64_t width)
+      : a(a), b(b), h(h), i(i), j0(j0), count(count), width(width) {
+    const Interval keys = a.range(i);
+    from = keys.first - j0;
+    to = keys.end - j0 < count ? keys.end - j0 : count;
+    mask = a.mask.data ? a.mask.at(b, h, i) + j0 : nullptr;
+  }
+
+  // Of this row among all [B, H, Sq].
+  std::int64_t index() const { return (b * a.H + h) * a.Sq + i; }
+  // Whether the query attends to every key of the block, and nothing is added to its products.
+  bool plain() const { return to >= width && from <= 0 && !a.bias.data && !a.alibi && !mask; }
+  // How many lanes of the vector at j lie before `to`.
+  std::int64_t lanes_at(std::int64_t j) const {
+    constexpr std::int64_t size = V::size;
+    return to - j < 0 ? 0 : to - j < size ? to - j : size;
+  }
+  // x at j if the query attends to that key, else `masked`. A choice, not a product: x may be NaN.
+  V select(std::int64_t j, V x, const V& masked, const V& lane_numbers) const {
+    const std::int64_t left = lanes_at(j);
+    if (mask != nullptr) x = xsimd::select(load_mask<V>(mask + j, left), x, masked);
+    if (left < static_cast<std::int64_t>(V::size)) x = xsimd::select(lane_numbers < V(static_cast<W>(left)), x, masked);
+    if (j < from) x = xsimd::select(lane_numbers < V(static_cast<W>(from - j)), masked, x);
+    return x;
+  }
+};
+
+// Finishes a row of products times `factor`: adds the bias, and writes -inf where the query does not attend. Returns
+// the maximum of each lane.
+template <class T, class W>
+Vec<W> finish_scores(const Row<T>& r, const Vec<W>& factor, W* s) {
+  using V = Vec<W>;
+  const Attention<T>& a = r.a;
+  const V lanes = lane_numbers<W>(), masked(-std::numeric_limits<W>::infinity());
+  V max = masked;
+  for (std::int64_t j = 0; j < r.width; j += V::size) {
+    V x = load<V>(s + j) * factor;
+    if (a.bias.data) {
+      const W* const bias = a.bias.at(r.b, r.h, r.i) + r.j0 + j;
+      const std::int64_t left = r.lanes_at(j);
+      x = x + (left == static_cast<std::int64_t>(V::size) ? load<V>(bias) : load_part<V>(bias, left));
+    }
+    if (a.alibi) {
+      const V distance = xsimd::abs(lanes + V(static_cast<W>(r.j0 + j - a.place(r.i))));
+      x = x - V(a.alibi[r.h]) * distance;
+    }
+    x = r.select(j, x, masked, lanes);
+    x.store_unaligned(s + j);
+    max = xsimd::max(max, x);
+  }
+  return max;
+}
+
+// Makes scores of a row of products, which are multiplied by the scale already if `Scaled`. Returns the maximum of each
+// lane.
+template <bool Scaled, class T, class W>
+Vec<W> row_scores(const Row<T>& r, W* s) {
+  using V = Vec<W>;
+  const V factor(Scaled ? W(1) : static_cast<W>(r.a.scale));
+  if (!r.plain()) return finish_scores(r, factor, s);
+  V max(-std::numeric_limits<W>::infinity());
+  for (std::int64_t j = 0; j < r.width; j += V::size) {
+    V x = load<V>(s + j);
+    if constexpr (!Scaled) {
+      x = x * factor;
+      x.store_unaligned(s + j);
+    }
+    max = xsimd::max(max, x);
+  }
+  return max;
+}
+
+// e^x for x <= 8. log2(e) multiplies the difference of a score and m, which is small where it matters: scores may be as
+// large as the type allows.
+template <class V>
+V exp_of(const V& x) {
+  constexpr double log2_e = 1.4426950408889634;
+  return pow2(x * V(static_cast<typename V::value_type>(log2_e)));
+}
+
+// The factors of dropout for a row of weights: 0 or 1 / (1 - p); 0 from `count` to `width`.
+template <class T, class W>
+void drop_factors(const Row<T>& r, W* factors) {
+  alignas(64) std::uint32_t words[N];
+  random<W>().words(words, r.a.key, r.a.first_weight + r.index() * r.a.Sk + r.j0, r.count);
+  const std::uint32_t limit = drop_limit(r.a.dropout);
+  const W keep = static_cast<W>(keep_scale(r.a.dropout));
+  for (std::int64_t j = 0; j < r.count; ++j) factors[j] = words[j] <= limit ? W(0) : keep;
+  for (std::int64_t j = r.count; j < r.width; ++j) factors[j] = 0;
+}
+
+template <class W>
+void multiply_row(W* x, const W* factors, std::int64_t width) {
+  transform(
+      x, width, [](const Vec<W>& a, const Vec<W>& b) { return a * b; }, x, factors);
+}
+
+// Applies dropout to a row of weights.
+template <class T, class W>
+void drop(const Row<T>& r, W* weights) {
+  if (r.a.dropout == 0) return;
+  alignas(64) W factors[N];
+  drop_factors(r, factors);
+  multiply_row(weights, factors, r.width);
+}
+
+// Writes 0 over x where the query does not attend.
+template <class T, class W>
+void clear_masked(const Row<T>& r, W* x) {
+  using V = Vec<W>;
+  const V lanes = lane_numbers<W>(), zero(W(0));
+  for (std::int64_t j = 0; j < r.width; j += V::size) r.select(j, load<V>(x + j), zero, lanes).store_unaligned(x + j);
+}
+
+// The running softmax of a block of queries.
+template <class W>
+struct Softmax {
+  using V = Vec<W>;
+  W* m;  // [query_block]: -inf before the first key
+  W* l;  // [query_block, lanes]: lane by lane
+  // m need not be the maximum: any score near it keeps the exponentials in range, and a new m costs a pass over o.
+  static constexpr W slack = 5;
+
+  Softmax(W* buffer, std::int64_t rows) : m(buffer), l(buffer + query_block) {
+    for (std::int64_t i = 0; i < rows; ++i) m[i] = -std::numeric_limits<W>::infinity();
+    for (std::int64_t i = 0; i < rows * static_cast<std::int64_t>(V::size); ++i) l[i] = 0;
+  }
+  W* lanes(std::int64_t i) const { return l + i * static_cast<std::int64_t>(V::size); }
+
+  // Makes exponentials of row i of scores s with the maximum `max`. o [cols] is the row's context so far.
+  void add(std::int64_t i, const V& max, std::int64_t width, W* s, W* o, std::int64_t cols) const {
+    V sum = load<V>(lanes(i));
+    if (xsimd::any(max > V(m[i] + slack))) {
+      const W high = max_lanes(max);
+      if (m[i] != -std::numeric_limits<W>::infinity()) {
+        const W shrink = std::exp(m[i] - high);
+        sum = sum * V(shrink);
+        copy_scaled(o, shrink, cols, o);
+      }
+      m[i] = high;
+    }
+    // In a row without a key so far all scores are -inf, and so are their differences from 0.
+    const V from(m[i] == -std::numeric_limits<W>::infinity() ? W(0) : m[i]);
+    for (std::int64_t j = 0; j < width; j += V::size) {
+      const V p = exp_of(load<V>(s + j) - from);
+      p.store_unaligned(s + j);
+      sum = sum + p;
+    }
+    sum.store_unaligned(lanes(i));
+  }
+};
+
+// Makes weights of a row of products s. Masked ones are exactly 0: e^-inf, unless the row has no softmax. Calls
+// more(j, weights) for each vector, before it is stored and masked weights are cleared.
+template <bool Scaled, class T, class W, class More>
+void row_weights(const Row<T>& r, const SoftmaxStats<const W>& stats, W* s, const More& more) {
+  using V = Vec<W>;
+  if (!Scaled || !r.plain()) row_scores<Scaled>(r, s);
+  const V m(stats.m[r.index()]), inv_l(stats.inv_l[r.index()]);
+  for (std::int64_t j = 0; j < r.width; j += V::size) {
+    const V weight = exp_of(load<V>(s + j) - m) * inv_l;
+    weight.store_unaligned(s + j);
+    more(j, weight);
+  }
+  if (std::isnan(stats.inv_l[r.index()])) clear_masked(r, s);
+}
+
+}  // namespace FIT_ISA_NAMESPACE
+}  // namespace fit::kernels

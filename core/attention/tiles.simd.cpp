@@ -1,0 +1,246 @@
+#include "attention/tiles.hpp"
+
+#include "attention/kernel.hpp"
+#include "attention/rows.hpp"
+
+// Letters as in rows.hpp. Tiles: VectorTiles or Bf16Tiles, of tiles.hpp.
+namespace fit::kernels {
+namespace {
+
+// c [m, n] += op(a) b as macro_kernel<TransA>, but a row of b that is not finite is multiplied only for the rows of c
+// that attend to it: attends(row of c, row of b). a is 0 for all other rows of c, and finite or NaN for these: weights
+// are, and a key or query that is not finite has scores that are not, so their gradients are 0 or NaN.
+template <bool TransA, class T, class W, class Attends>
+void attended_product(std::int64_t m, std::int64_t n, std::int64_t k, const W* a, const T* b, std::int64_t ldb, W* c,
+                      std::int64_t ldc, const Attends& attends, Arena<W> arena) {
+  W* const finite = arena.take(query_block * n);
+  for (std::int64_t p = 0; p < k; ++p) {
+    const T* const from = b + p * ldb;
+    W* const to = finite + p * n;
+    if (sum_lanes(copy_scaled(from, W(1), n, to)) == W(0)) continue;
+    for (std::int64_t j = 0; j < n; ++j) to[j] = 0;
+    for (std::int64_t i = 0; i < m; ++i) {
+      if (!attends(i, p)) continue;
+      const W weight = a[TransA ? p * N + i : i * N + p];
+      for (std::int64_t j = 0; j < n; ++j) c[i * ldc + j] += weight * static_cast<W>(from[j]);
+    }
+  }
+  macro_kernel<TransA>(m, n, k, W(1), a, N, finite, n, c, ldc, true);
+}
+
+// The keys from j0 on that a block of queries reads: up to the last key of the last query.
+inline std::int64_t keys_from(std::int64_t j0, std::int64_t end) { return end - j0 < N ? end - j0 : N; }
+
+// Multiplies a block of queries by the keys of `range`, tile by tile. Calls each_row(i, row, its products in s) for the
+// queries, and then each_tile(first key, number of keys).
+template <class T, class W, class Tiles, class EachRow, class EachTile>
+void over_keys(const Attention<T>& a, const QueryBlock& q, const Interval& range, Tiles& tiles, W* s,
+               const EachRow& each_row, const EachTile& each_tile) {
+  tiles.take_queries(q.first, q.rows);
+  for (std::int64_t j0 = range.first / N * N; j0 < range.end; j0 += N) {
+    const std::int64_t count = keys_from(j0, range.end);
+    tiles.take_keys(j0, count);
+    tiles.scores(count, s);
+    for (std::int64_t i = 0; i < q.rows; ++i)
+      each_row(i, Row<T>(a, q.batch, q.head, q.first + i, j0, count, Tiles::width(count)), s + i * N);
+    each_tile(j0, count);
+  }
+}
+
+// The contexts of a block of queries from weights that are normalised first: no context is larger than the values.
+template <class Tiles, class T, class W>
+void exact_contexts(const Attention<T>& a, const QueryBlock& q, Tiles& tiles, const HeadView<T>& out,
+                    const SoftmaxStats<const W>& stats, W* s, W* o, const Arena<W>& arena) {
+  for (std::int64_t c = 0; c < q.rows * a.Dv; ++c) o[c] = 0;
+  over_keys(
+      a, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
+      [&](std::int64_t, const Row<T>& row, W* x) {
+        row_weights<Tiles::scaled>(row, stats, x, [](std::int64_t, const Vec<W>&) {});
+        drop(row, x);
+      },
+      [&](std::int64_t j0, std::int64_t count) {
+        const auto attends = [&](std::int64_t i, std::int64_t j) {
+          return a.attends(q.batch, q.head, q.first + i, j0 + j);
+        };
+        attended_product<false>(q.rows, a.Dv, count, s, a.v.at(q.batch, q.head / a.group(), j0), a.v.row, o, a.Dv,
+                                attends, arena);
+      });
+  for (std::int64_t i = 0; i < q.rows; ++i) copy_scaled(o + i * a.Dv, W(1), a.Dv, out.at(q.batch, q.head, q.first + i));
+}
+
+template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
+bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const HeadView<T>& out,
+             const SoftmaxStats<W>& stats, W* workspace) {
+  Arena<W> arena(workspace);
+  const std::int64_t o_row = filled_to(Tiles::step, a.Dv);
+  W* const s = arena.take(query_block * N);
+  W* const o = arena.take(query_block * o_row);
+  const Softmax<W> softmax(arena.take(query_block * N), q.rows);
+  Tiles tiles(a, q.batch, q.head, keys, nullptr, nullptr, arena);
+  const Interval range = a.keys_of({q.first, q.first + q.rows});
+  const std::int64_t begin = range.first / N * N;
+  if (range.end == 0)
+    for (std::int64_t c = 0; c < q.rows * o_row; ++c) o[c] = 0;
+
+  over_keys(
+      a, q, range, tiles, s,
+      [&](std::int64_t i, const Row<T>& row, W* x) {
+        softmax.add(i, row_scores<Tiles::scaled>(row, x), row.width, x, o + i * o_row, row.j0 > begin ? a.Dv : 0);
+        drop(row, x);
+      },
+      [&](std::int64_t j0, std::int64_t count) { tiles.contexts(count, s, o, o_row, j0 > begin); });
+  const std::int64_t row = (q.batch * a.H + q.head) * a.Sq + q.first;
+  Vec<W> zero(W(0));
+  for (std::int64_t i = 0; i < q.rows; ++i) {
+    W m = softmax.m[i], inv_l = 1 / sum_lanes(load<Vec<W>>(softmax.lanes(i)));
+    if (!std::isfinite(m + inv_l)) {
+      const Interval query{q.first + i, q.first + i + 1};
+      const bool fully_masked = std::isinf(inv_l) && a.tile(q.batch, q.head, query, {0, a.Sk}) == TileState::empty;
+      m = 0;
+      inv_l = fully_masked ? W(0) : std::numeric_limits<W>::quiet_NaN();
+    }
+    zero = zero + copy_scaled(o + i * o_row, inv_l, a.Dv, out.at(q.batch, q.head, q.first + i));
+    stats.m[row + i] = m;
+    stats.inv_l[row + i] = inv_l;
+  }
+  if (sum_lanes(zero) == W(0)) return true;
+  exact_contexts(a, q, tiles, out, SoftmaxStats<const W>{stats.m, stats.inv_l}, s, o, arena);
+  return false;
+}
+
+template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
+void weights(const Attention<T>& a, const QueryBlock& q, const W* keys, const SoftmaxStats<const W>& stats, W* w,
+             W* workspace) {
+  Arena<W> arena(workspace);
+  W* const s = arena.take(query_block * N);
+  Tiles tiles(a, q.batch, q.head, keys, nullptr, nullptr, arena);
+  over_keys(
+      a, q, {0, a.Sk}, tiles, s,
+      [&](std::int64_t, const Row<T>& row, W* x) {
+        row_weights<Tiles::scaled>(row, stats, x, [](std::int64_t, const Vec<W>&) {});
+        for (std::int64_t j = 0; j < row.count; ++j) w[row.index() * a.Sk + row.j0 + j] = x[j];
+      },
+      [](std::int64_t, std::int64_t) {});
+}
+
+// One head of queries over one block of keys: adds to dk, dv, dq (of queries 0 …) and dbias.
+template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
+void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t j0, const W* keys,
+                   const W* queries, const SoftmaxStats<const W>& stats, const W* delta, const HeadView<const T>& dout,
+                   bool check, W* dq, W* dk, W* dv, const HeadView<W>& dbias, Arena<W> arena) {
+  using V = Vec<W>;
+  const std::int64_t kv = h / a.group();
+  const std::int64_t k_row = filled_to(Tiles::step, a.D), v_row = filled_to(Tiles::step, a.Dv);
+  W* const p = arena.take(query_block * N);
+  W* const ds = arena.take(query_block * N);
+  const std::int64_t all = keys_from(j0, a.Sk);
+  Tiles tiles(a, b, h, keys, queries, &dout, arena);
+  tiles.take_keys(j0, all);
+  // dq is added to in whole steps.
+  const Interval range = a.queries_of({j0, j0 + all});
+  const std::int64_t padded_end = filled_to(Tiles::step, range.end), end = padded_end < a.Sq ? padded_end : a.Sq;
+  const std::int64_t step = query_step(a);
+  for (std::int64_t i0 = range.first / Tiles::step * Tiles::step; i0 < end; i0 += step) {
+    const std::int64_t rows = end - i0 < step ? end - i0 : step;
+    const std::int64_t limit = a.range(i0 + rows - 1).end - j0, count = limit < all ? limit : all;
+    const std::int64_t width = Tiles::width(count);
+    tiles.take_queries(i0, rows);
+    tiles.scores(count, p);
+    tiles.dweights(count, ds);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const Row<T> r(a, b, h, i0 + i, j0, count, width);
+      W* const weight = p + i * N;
+      W* const dscore = ds + i * N;
+      alignas(64) W factors[N];
+      if (a.dropout > 0) {
+        drop_factors(r, factors);
+        multiply_row(dscore, factors, width);
+      }
+      const V sum(delta[r.index()]);
+      row_weights<Tiles::scaled>(r, stats, weight, [&](std::int64_t j, const V& w) {  // dS = P (dP - delta)
+        (w * (load<V>(dscore + j) - sum)).store_unaligned(dscore + j);
+      });
+      if (check) clear_masked(r, dscore);
+      if (dbias.data) {
+        W* const to = dbias.at(b, h, i0 + i) + j0;
+        transform(
+            to, count, [](const V& x, const V& y) { return x + y; }, to, dscore);
+      }
+      if (a.dropout > 0) multiply_row(weight, factors, width);
+    }
+    W* const dq_at = dq + i0 * k_row;
+    if (!check) {
+      tiles.gradients(count, p, ds, dq_at, dk, dv);
+      continue;
+    }
+    const auto attends = [&](std::int64_t i, std::int64_t j) { return a.attends(b, h, i0 + i, j0 + j); };
+    const auto attended_by = [&](std::int64_t j, std::int64_t i) { return attends(i, j); };
+    attended_product<true>(count, a.Dv, rows, p, dout.at(b, h, i0), dout.row, dv, v_row, attended_by, arena);
+    attended_product<true>(count, a.D, rows, ds, a.q.at(b, h, i0), a.q.row, dk, k_row, attended_by, arena);
+    attended_product<false>(rows, a.D, count, ds, a.k.at(b, kv, j0), a.k.row, dq_at, k_row, attends, arena);
+  }
+}
+
+// Writes the sums of a block of keys, [N, padded features] or, transposed, [padded features, N], times factor.
+template <class T, class W>
+bool write_gradient(bool transposed, std::int64_t rows, std::int64_t features, std::int64_t row, W factor,
+                    const W* sums, T* to, std::int64_t to_row, Arena<W> arena) {
+  if (!transposed) return copy_finite(rows, features, factor, sums, row, to, to_row);
+  W* const straight = arena.take(N * row);
+  transpose(features, rows, sums, N, straight, row);  // NOLINT(readability-suspicious-call-argument)
+  return copy_finite(rows, features, factor, straight, row, to, to_row);
+}
+
+template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
+bool backward(const Attention<T>& a, const BackwardTask& task, const W* keys, const W* queries,
+              const SoftmaxStats<const W>& stats, const W* delta, const HeadView<const T>& dout, bool check, W* dq,
+              const AttentionGradients<T>& d, W* workspace) {
+  const std::int64_t k_row = filled_to(Tiles::step, a.D), v_row = filled_to(Tiles::step, a.Dv);
+  const std::int64_t dq_size = filled_to(Tiles::step, a.Sq) * k_row, b = task.batch, kv = task.head;
+  const bool transposed = Tiles::transposed && !check;
+  bool finite = true;
+  for (std::int64_t j0 = task.first_key; j0 <= task.last_key; j0 += N) {
+    Arena<W> arena(workspace);
+    W* const dk = arena.take(N * k_row);
+    W* const dv = arena.take(N * v_row);
+    const std::int64_t rows = keys_from(j0, a.Sk), used = Tiles::transposed ? N : rows;
+    for (std::int64_t i = 0; i < used * k_row; ++i) dk[i] = 0;
+    for (std::int64_t i = 0; i < used * v_row; ++i) dv[i] = 0;
+    for (std::int64_t g = 0; g < a.group(); ++g)
+      backward_head<Tiles>(a, b, kv * a.group() + g, j0, keys, queries + g * Tiles::queries_size(a), stats, delta, dout,
+                           check, dq + g * dq_size, dk, dv, d.dbias, arena);
+    finite &=
+        write_gradient(transposed, rows, a.D, k_row, static_cast<W>(a.scale), dk, d.dk.at(b, kv, j0), d.dk.row, arena);
+    finite &= write_gradient(transposed, rows, a.Dv, v_row, W(1), dv, d.dv.at(b, kv, j0), d.dv.row, arena);
+  }
+  return finite;
+}
+
+template <class Tiles, class T = typename Tiles::T>
+constexpr AttentionTable<T> table_of() {
+  return {Tiles::step,         Tiles::begin,   Tiles::end,     Tiles::keys_size, Tiles::pack_keys, Tiles::queries_size,
+          Tiles::pack_queries, forward<Tiles>, weights<Tiles>, row_dots<T>,      backward<Tiles>,  copy_finite<T>};
+}
+
+}  // namespace
+
+template <class IsaTag, class T>
+const AttentionTables<T>& attention_tables() {
+  static constexpr AttentionTable<T> vectors = table_of<VectorTiles<T>>();
+  static constexpr AttentionTables<T> same{vectors, vectors};
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    static constexpr AttentionTables<T> amx{vectors, table_of<Bf16Tiles<Amx>>()},
+        avx512_bf16{vectors, table_of<Bf16Tiles<Avx512Bf16>>()};
+    if (chosen_isa == Isa::amx) return amx;
+    if (chosen_isa == Isa::avx512_bf16) return avx512_bf16;
+  }
+#endif
+  return same;
+}
+
+template const AttentionTables<BFloat16>& attention_tables<FIT_ISA, BFloat16>();
+template const AttentionTables<float>& attention_tables<FIT_ISA, float>();
+template const AttentionTables<double>& attention_tables<FIT_ISA, double>();
+
+}  // namespace fit::kernels

@@ -1,0 +1,67 @@
+#pragma once
+#include <cstdint>
+
+// Which query attends to which key. Nothing else states this rule.
+namespace fit::kernels {
+
+/// Matrices [B, H, S, D] in memory: element (b, h, s, d) is data[b batch + h head + s row + d]. So they may lie as
+/// [B, H, S, D], as [B, S, H, D] or as a part of [B, S, F]. A stride of 0 repeats.
+template <class T>
+struct HeadView {
+  T* data = nullptr;
+  std::int64_t batch = 0, head = 0, row = 0;
+  T* at(std::int64_t b, std::int64_t h, std::int64_t s) const { return data + b * batch + h * head + s * row; }
+};
+
+/// Keys or queries first … end - 1.
+struct Interval {
+  std::int64_t first = 0, end = 0;
+};
+
+/// The part of a tile (some queries, some keys) whose pairs attend.
+enum class TileState { empty, partial, full };
+
+/// Query i attends to key j if j lies in range(i) and the mask is true there. Query i stands at key place(i): the last
+/// query at the last key.
+struct Visibility {
+  std::int64_t Sq = 0, Sk = 0;
+  bool causal = false;        // no key after place(i)
+  std::int64_t window = 0;    // no key before the last `window` keys up to place(i); 0: no window
+  HeadView<const bool> mask;  // [B, H, Sq, Sk]: true = attend; data null: no mask
+
+  // Kernels of all instruction sets inline these functions (kernels/simd/isa.hpp).
+  [[gnu::always_inline]] std::int64_t place(std::int64_t i) const { return i + Sk - Sq; }
+  /// The keys that causality and the window leave to query i. Both bounds grow with i.
+  [[gnu::always_inline]] Interval range(std::int64_t i) const {
+    const std::int64_t next = place(i) + 1;
+    return {window > 0 && next > window ? next - window : 0, causal ? inside(next, Sk) : Sk};
+  }
+  /// The keys that causality and the window leave to any query of an interval that is not empty.
+  [[gnu::always_inline]] Interval keys_of(Interval queries) const {
+    return {range(queries.first).first, range(queries.end - 1).end};
+  }
+  /// The queries to which causality and the window leave any key of an interval that is not empty.
+  [[gnu::always_inline]] Interval queries_of(Interval keys) const {
+    const std::int64_t last = keys.end - 1 - place(0);  // the query that stands at the last key
+    return {causal ? inside(keys.first - place(0), Sq) : 0,
+            window > 0 && window < Sq - last ? inside(last + window, Sq) : Sq};
+  }
+  [[gnu::always_inline]] bool attends(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    const Interval keys = range(i);
+    return j >= keys.first && j < keys.end && (!mask.data || mask.at(b, h, i)[j]);
+  }
+
+  /// Whether some pair may not attend.
+  bool restricts() const { return causal || window > 0 || mask.data; }
+  /// How many pairs causality and the window leave, for one head.
+  std::int64_t pairs() const;
+  /// Reads the mask, if there is one, at most once for each pair of the tile.
+  TileState tile(std::int64_t b, std::int64_t h, Interval queries, Interval keys) const;
+
+ private:
+  [[gnu::always_inline]] static std::int64_t inside(std::int64_t n, std::int64_t size) {
+    return n < 0 ? 0 : n > size ? size : n;
+  }
+};
+
+}  // namespace fit::kernels

@@ -1,0 +1,47 @@
+#pragma once
+#include "base/acc_type.hpp"
+#include "kernels/simd/for_each_vector.hpp"
+
+// Scaled copies and dot products of rows; those of BFloat16 are computed in float. For *.simd.cpp files.
+namespace fit::kernels {
+inline namespace FIT_ISA_NAMESPACE {
+
+// to = factor x. Returns a vector whose lanes add up to 0, or to NaN if a number is not finite.
+template <class X, class Y, class W = AccT<X>>
+Vec<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
+  using V = Vec<W>;
+  const V f(factor), zero(W(0));  // x times 0 is 0 or NaN
+  V sum(W(0));
+  for_each_vector<V>(n, [&](std::int64_t c, auto access, int) {
+    const V y = access.template load<V>(x + c, X(0.f)) * f;
+    access.store(y, to + c);
+    sum = sum + y * zero;
+  });
+  return sum;
+}
+
+// The same for a matrix [rows, cols]. Returns whether all numbers are finite.
+template <class T, class W = AccT<T>>
+bool copy_finite(std::int64_t rows, std::int64_t cols, W factor, const W* x, std::int64_t x_row, T* to,
+                 std::int64_t to_row) {
+  Vec<W> zero(W(0));
+  for (std::int64_t r = 0; r < rows; ++r) zero = zero + copy_scaled(x + r * x_row, factor, cols, to + r * to_row);
+  return sum_lanes(zero) == W(0);
+}
+
+// dots[r] = sum over c of x[r, c] y[r, c]
+template <class T, class W = AccT<T>>
+void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, const T* y, std::int64_t y_row,
+              W* dots) {
+  using V = Vec<W>;
+  for (std::int64_t r = 0; r < rows; ++r, x += x_row, y += y_row) {
+    V sum(W(0));
+    for_each_vector<V>(cols, [&](std::int64_t c, auto access, int) {
+      sum = sum + access.template load<V>(x + c, T(0.f)) * access.template load<V>(y + c, T(0.f));
+    });
+    dots[r] = sum_lanes(sum);
+  }
+}
+
+}  // namespace FIT_ISA_NAMESPACE
+}  // namespace fit::kernels

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# attention_chain.sh DIR: the table of docs/design.md under "From the call to the comparison" is true. Each function
+# stands in its file and is called by one of the two before it (a loop calls what the one before gives it); the last one
+# holds the comparison. There are at most 7. Each
+# struct stands in its file, and at most 3 carry the rule.
+set -euo pipefail
+cd "$1"
+wrong=0
+fail() { echo "docs/design.md, $1"; wrong=1; }
+
+# body FILE FUNCTION: the definition, up to the brace in the column of its first line
+body() {
+  awk -v name="$2" '
+    !inside && $0 !~ /^ *\/\// && $0 ~ ("(^|[ >*&])" name "\\(") && $0 !~ /^ *(return|if|for|while) / {
+      match($0, /^ */); indent = RLENGTH; text = ""; inside = 1; opened = 0
+    }
+    inside {
+      text = text $0 "\n"
+      if (!opened && $0 ~ /;$/ && $0 !~ /\{/) { inside = 0; next }   # a declaration or a call
+      if ($0 ~ /\{/) opened = 1
+      match($0, /^ */)
+      if (opened && RLENGTH == indent && $0 ~ /^ *\}/) { printf "%s", text; exit }
+    }' "$1"
+}
+
+rows() { sed -n "/^### From the call to the comparison/,/^## /p" docs/design.md | sed -nE "s/^\|.*\| \`([a-zA-Z_/.]+)\` \| $1 \|\$/\1 \2/p"; }
+
+before="" last="" functions=0
+while read -r file name; do
+  functions=$((functions + 1))
+  text=$(body "$file" "$name")
+  [ -n "$text" ] || { fail "$file does not define $name()"; continue; }
+  if [ -n "$before" ] && ! grep -qE "\b$name(<[^>]*>)?( [a-z]+)?\(" <<<"$before"; then
+    fail "neither of the two functions before calls $name()"
+  fi
+  before=$last$text last=$text
+done < <(rows '`([A-Za-z_]+)`')
+((functions >= 2 && functions <= 7)) || fail "$functions functions are listed: there must be 2 … 7"
+grep -q 'causal ?' <<<"$last" || fail "the last function listed does not compare"
+
+structs=0 bases=""
+while read -r file name; do
+  structs=$((structs + 1))
+  grep -qE "^struct $name\b[^;]*\{" "$file" || fail "$file does not define struct $name"
+  bases+=" $name"
+done < <(rows 'struct `([A-Za-z_]+)`')
+((structs >= 1 && structs <= 3)) || fail "$structs structs are listed: there must be 1 … 3"
+# What else in the folder carries causality?
+for file in core/attention/*.hpp; do
+  while read -r name; do
+    grep -qw "$name" <<<"$bases" || fail "struct $name in $file carries causality, and is not listed"
+  done < <(awk '/^struct [A-Za-z]+/ { name = $2; sub(/[^A-Za-z].*/, "", name) } /^  bool causal/ { print name }' "$file" | grep -v Tapped || true)
+done
+exit $wrong
