@@ -126,7 +126,7 @@ struct Adjoint {
 
   // The decomposition can be differentiated again, and has the gradient of the weights.
   void by_operations(Backward& b) const {
-    give_composed(b, [&](const std::vector<Tensor>& x) -> std::vector<Tensor> {
+    give_by_decomposition(b, [&](const std::vector<Tensor>& x) -> std::vector<Tensor> {
       const auto [q, k, v] = heads(x.data());
       const AttentionResult r = decomposed_attention(q, k, v, a, masks(b, x[bias]));
       return {r.output, weights ? r.weights : Tensor()};
@@ -207,7 +207,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   Tensor output = Tensor::empty(output_shape(q, a), dtype), weights;
   for (const std::int64_t size : {a.B, a.H, a.Sq, a.Sk, a.D, a.Dv})
     if (size == 0) return cache ? AttentionResult{output.to(result), {}} : decomposed_attention(q, k, v, a, masks);
-  if (thread_state.observed) tell_flops(2 * a.B * a.H * a.pairs() * (a.D + a.Dv));
+  if (thread_state.observed) notify_flops(2 * a.B * a.H * a.pairs() * (a.D + a.Dv));
 
   Tensor stats = Tensor::empty({2, a.B, a.H, a.Sq}, wide);
   if (cache) {
@@ -235,7 +235,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     };
     if (options.weights()) weights = weights_from(0, a.B).alias(weights_shape(q, all_keys));
     if (thread_state.observed)
-      tell_attention({a.B, a.H, a.Sq, all_keys.Sk, masks.mask(), a.causal, a.window, innermost_call()}, weights_from);
+      notify_attention({a.B, a.H, a.Sq, all_keys.Sk, masks.mask(), a.causal, a.window, innermost_call()}, weights_from);
   });
   if (options.weights() && dtype == bfloat16 && autocast_dtype() != bfloat16) {
     const NoGrad no_grad;

@@ -17,9 +17,9 @@ Tensor AttentionEvent::weights(std::int64_t element) const {
 }
 
 namespace detail {
-void tell_attention(const AttentionInfo& info, AttentionEvent::Weights weights) {
+void notify_attention(const AttentionInfo& info, AttentionEvent::Weights weights) {
   const AttentionEvent event(info, std::move(weights));
-  tell_both(attached_here(), [&](Observer& o) { o.attention_computed(event); });
+  notify_both(attached_here(), [&](Observer& o) { o.attention_computed(event); });
 }
 
 AttentionEdits::AttentionEdits(const kernels::Attention<>& c, const Tensor& mask)
@@ -27,13 +27,13 @@ AttentionEdits::AttentionEdits(const kernels::Attention<>& c, const Tensor& mask
 
 bool AttentionEdits::wanted() const {
   bool any = false;
-  tell_both(attached_here(), [&](const Observer& o) { any = any || o.edits_attention(info_); });
+  notify_both(attached_here(), [&](const Observer& o) { any = any || o.edits_attention(info_); });
   return any;
 }
 
 Tensor AttentionEdits::edited(const char* name, Edit edit, Tensor x) const {
   constexpr const char* op = "attention";
-  tell_both(attached_here(), [&](Observer& o) {
+  notify_both(attached_here(), [&](Observer& o) {
     if (!o.edits_attention(info_)) return;
     Tensor now = x;
     const std::uint32_t version = x.version();
@@ -53,7 +53,7 @@ Tensor AttentionEdits::output(const Tensor& x, HeadLayout heads) const {
 }
 
 void AttentionEdits::tell(const Tensor& weights) const {
-  tell_attention(info_, [shown = weights.detach()](std::int64_t first, std::int64_t count) {
+  notify_attention(info_, [shown = weights.detach()](std::int64_t first, std::int64_t count) {
     return slice(shown, 0, first, first + count);
   });
 }

@@ -6,7 +6,7 @@
 namespace fit::detail {
 
 /// Tells the observers of a call; weights(first, count) computes the weights of elements of the batch.
-void tell_attention(const AttentionInfo& info, AttentionEvent::Weights weights);
+void notify_attention(const AttentionInfo& info, AttentionEvent::Weights weights);
 
 /// The observers that change a call of attention.
 class AttentionEdits {

@@ -436,7 +436,7 @@ Backward::Target Backward::target(int i) {
 
 void Backward::once_only() const {
   if (recording())
-    check::fail(node_.op, "has no derivative of this order: leave out create_graph, or use its composed form");
+    check::fail(node_.op, "has no derivative of this order: leave out create_graph, or use its decomposition");
 }
 
 }  // namespace fit

@@ -68,9 +68,9 @@ double moved(const Values& up, const Values& down, const Values& seeds) {
 }
 
 // A guard: moves some elements of x, from `first` on, by step * direction while it lives.
-class Nudge {
+class Perturbation {
  public:
-  Nudge(const Tensor& x, std::int64_t first, const std::vector<double>& direction, double step)
+  Perturbation(const Tensor& x, std::int64_t first, const std::vector<double>& direction, double step)
       : x_(x), first_(first), count_(static_cast<std::int64_t>(direction.size())) {
     const auto at = x.data<double>().begin() + first;
     before_.assign(at, at + count_);
@@ -78,9 +78,9 @@ class Nudge {
     double* const p = x_.edit<double>().begin() + first;
     for (std::int64_t i = 0; i < count_; ++i) p[i] += step * direction[static_cast<std::size_t>(i)];
   }
-  ~Nudge() { std::copy(before_.begin(), before_.end(), x_.fresh<double>() + first_); }
-  Nudge(const Nudge&) = delete;
-  Nudge& operator=(const Nudge&) = delete;
+  ~Perturbation() { std::copy(before_.begin(), before_.end(), x_.fresh<double>() + first_); }
+  Perturbation(const Perturbation&) = delete;
+  Perturbation& operator=(const Perturbation&) = delete;
 
  private:
   Tensor x_;
@@ -110,7 +110,7 @@ class Checker {
       const std::int64_t first = entry.projected ? 0 : k;
       const std::vector<double> direction = entry.projected ? signs(x.numel()) : std::vector<double>{1};
       const auto values_at = [&](double step) {
-        const Nudge nudge(x, first, direction, step);
+        const Perturbation perturbation(x, first, direction, step);
         Values v = values();
         for (Tensor& t : v) t = t.detach().clone();  // it may share the buffer of x
         return v;

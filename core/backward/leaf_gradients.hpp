@@ -98,7 +98,7 @@ class LeafGradients {
     if (!w.given || w.called) return;
     w.called = true;
     if (w.aside) settle(w);
-    tell_accumulated(*w.leaf);
+    notify_accumulated(*w.leaf);
   }
 
   // The hooks get only this pass's gradient; their result is added to the earlier gradient.

@@ -36,7 +36,7 @@ struct OnGradient final : Observer {
 
 }  // namespace
 
-void tell_accumulated(Node& leaf) {
+void notify_accumulated(Node& leaf) {
   const auto tell = [&](Observer& o) {
     if (leaf.detached) return;
     TensorImpl* const t = leaf.hooks->tensor;
@@ -44,7 +44,7 @@ void tell_accumulated(Node& leaf) {
     o.gradient_accumulated(Tensor(t));
   };
   if (ObserverList* const all = leaf.hooks->accumulated.list()) all->each(0, tell);
-  if (thread_state.observed) tell_thread(tell);
+  if (thread_state.observed) notify_thread(tell);
 }
 
 void call_grad_hooks(Node& n, std::uint32_t output, Tensor& gradient) {

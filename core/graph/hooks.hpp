@@ -34,7 +34,7 @@ Hooks& hooks_of(Node& n);
 extern std::atomic<std::int64_t> hook_count;
 
 /// Notifies the observers of a leaf and of the thread that the leaf's grad() is complete.
-void tell_accumulated(Node& leaf);
+void notify_accumulated(Node& leaf);
 /// Passes the gradient of an output to its observers, which may replace it.
 void call_grad_hooks(Node& n, std::uint32_t output, Tensor& gradient);
 

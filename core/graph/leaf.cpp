@@ -57,19 +57,19 @@ Tensor& Tensor::requires_grad_(bool on) {
 
 // The node that holds x's gradient: its leaf node, or the one of retain_grad(); null if there is none.
 namespace {
-detail::Node* grad_keeper(const detail::TensorImpl& x) {
+detail::Node* grad_node(const detail::TensorImpl& x) {
   return !x.node || x.node->leaf() ? x.node : x.node->outputs[x.output].retained;
 }
 }  // namespace
 
 Tensor Tensor::grad() const {
-  const detail::Node* const keeper = grad_keeper(get());
-  return keeper ? keeper->outputs[0].grad : Tensor();
+  const detail::Node* const node = grad_node(get());
+  return node ? node->outputs[0].grad : Tensor();
 }
 
 bool Tensor::has_grad() const {
-  const detail::Node* const keeper = grad_keeper(get());
-  return keeper && keeper->outputs[0].grad.defined();
+  const detail::Node* const node = grad_node(get());
+  return node && node->outputs[0].grad.defined();
 }
 
 void Tensor::set_grad(const Tensor& g) {
@@ -83,7 +83,7 @@ void Tensor::set_grad(const Tensor& g) {
 }
 
 void Tensor::zero_grad() {
-  if (detail::Node* const keeper = grad_keeper(get())) keeper->outputs[0].grad = Tensor();
+  if (detail::Node* const node = grad_node(get())) node->outputs[0].grad = Tensor();
 }
 
 void Tensor::retain_grad() {

@@ -39,7 +39,7 @@ ObserverLink::~ObserverLink() {
     }
 }
 
-bool being_told(const Observer* observer) {
+bool is_notified(const Observer* observer) {
   for (const ObserverLink* at = thread_state.observed; at; at = at->outer)
     if (at->muted && at->observer == observer) return true;
   return false;
@@ -133,20 +133,20 @@ void Attached::replace(ObserverList* list) noexcept {
 
 // ---- notification -------------------------------------------------------------------------------------------------
 
-void tell_op(const char* op, const Inputs& inputs, const Tensor* outputs, int count) {
+void notify_op(const char* op, const Inputs& inputs, const Tensor* outputs, int count) {
   bool in_backward = false;
   for (const ObserverLink* at = thread_state.observed; at; at = at->outer) in_backward |= at->adjoint;
   const OpEvent event{op, inputs, outputs, count, in_backward};
-  tell_thread([&](Observer& o) { o.op_recorded(event); });
+  notify_thread([&](Observer& o) { o.op_recorded(event); });
 }
 
-void tell_flops(std::int64_t count) {
-  tell_thread([&](Observer& o) { o.flops_counted(count); });
+void notify_flops(std::int64_t count) {
+  notify_thread([&](Observer& o) { o.flops_counted(count); });
 }
 
 ObservedNode::ObservedNode(const Node& n) : event_(n) {
   try {
-    tell_thread([&](Observer& o) { o.node_entered(event_); });
+    notify_thread([&](Observer& o) { o.node_entered(event_); });
   } catch (...) {
     event_.failed = true;
     try {
@@ -160,7 +160,7 @@ ObservedNode::ObservedNode(const Node& n) : event_(n) {
 void ObservedNode::left() {
   done_ = true;
   EachOne each(event_.failed);
-  tell_thread([&](Observer& o) { each([&] { o.node_left(event_); }); });
+  notify_thread([&](Observer& o) { each([&] { o.node_left(event_); }); });
   each.rethrow();
 }
 

@@ -59,11 +59,11 @@ std::vector<Observer*> thread_observers(const ObserverLink* end = nullptr);
 /// Whether an observer watches this thread and is not handling an event.
 bool may_tell(const Observer* observer);
 /// Whether an observer is handling an event on this thread.
-bool being_told(const Observer* observer);
+bool is_notified(const Observer* observer);
 
 /// Calls f for each observer of this thread that is still attached at that moment.
 template <class F>
-void tell_thread(const F& f, const ObserverLink* end = nullptr) {
+void notify_thread(const F& f, const ObserverLink* end = nullptr) {
   for (Observer* const o : thread_observers(end)) {
     if (!may_tell(o)) continue;
     const ObserverLink muted(o, ObserverLink::Told());
@@ -73,14 +73,14 @@ void tell_thread(const F& f, const ObserverLink* end = nullptr) {
 
 /// Same, first for the observers of a layer (list may be null), then for those of the thread.
 template <class F>
-void tell_both(ObserverList* list, const F& f, const ObserverLink* end = nullptr) {
+void notify_both(ObserverList* list, const F& f, const ObserverLink* end = nullptr) {
   if (list)
     list->each(0, [&](Observer& o) {
-      if (being_told(&o)) return;
+      if (is_notified(&o)) return;
       const ObserverLink muted(&o, ObserverLink::Told());
       f(o);
     });
-  tell_thread(f, end);
+  notify_thread(f, end);
 }
 
 /// The observers of the layer that this thread is calling, or null.
@@ -125,6 +125,6 @@ class ObservedNode {
   bool done_ = false;
 };
 
-void tell_flops(std::int64_t count);
+void notify_flops(std::int64_t count);
 
 }  // namespace fit::detail

@@ -124,11 +124,11 @@ template <class T>
 void scatter_add(T* y, const T* x, const std::int64_t* ids, const Shape& shape, const Shape& y_shape, int axis) {
   if (shape.numel() == 0) return;
   // The threads divide the axes before `axis`: their pieces are separate in y, too.
-  const AxisView own(shape, axis), whole(y_shape, axis);
+  const AxisView own(shape, axis), result(y_shape, axis);
   const Shape inner(shape.begin() + axis, shape.rank() - axis), inner_y(y_shape.begin() + axis, shape.rank() - axis);
   const StridedLoop<2> plan = walk_along(inner, inner_y, 0);
   const Shape outer(shape.begin(), axis), outer_y(y_shape.begin(), axis);
-  const std::int64_t along = whole.inner, step = plan.inner_stride(1);
+  const std::int64_t along = result.inner, step = plan.inner_stride(1);
   parallel_for(own.outer, grain_of(inner.numel()), [&](std::int64_t o, std::int64_t end) {
     for (; o < end; ++o) {
       std::int64_t rest = o, place = 0, stride = 1;  // offset of this piece in y; y may be larger along the other axes

@@ -171,11 +171,11 @@ struct RAdamStep {
         weight_decay(o.weight_decay()),
         decoupled(o.decoupled_weight_decay()) {
     const double t = static_cast<double>(count.t), power = std::pow(beta2, t);
-    const double most = 2 / (1 - beta2) - 1, length = most - 2 * t * power / (1 - power);
-    rectified = length > 5;
+    const double rho_inf = 2 / (1 - beta2) - 1, rho = rho_inf - 2 * t * power / (1 - power);
+    rectified = rho > 5;
     rate = lr / (1 - std::pow(beta1, t));
     if (rectified)
-      rate *= std::sqrt((1 - power) * (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length));
+      rate *= std::sqrt((1 - power) * (rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho));
   }
 
   using Forms = Masks<3>;

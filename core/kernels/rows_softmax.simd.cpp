@@ -108,11 +108,11 @@ void softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t 
   using V = Vec<T>;
   if (stride == 1) {
     constexpr std::int64_t size = 4096;
-    alignas(64) T room[size];  // buffer for the terms of a slice if y bypasses the cache
+    alignas(64) T buffer[size];  // buffer for the terms of a slice if y bypasses the cache
     for (std::int64_t l = 0; l < lines; ++l, x += n, y += n) {
-      T* const terms = nontemporal && n <= size ? room : y;
+      T* const terms = nontemporal && n <= size ? buffer : y;
       const V scale(T(1) / row_exps<true>(terms, x, n, row_max(x, n)));
-      for_each_vector_nontemporal<V>(terms == room, n, [&](std::int64_t i, auto a, int) {
+      for_each_vector_nontemporal<V>(terms == buffer, n, [&](std::int64_t i, auto a, int) {
         a.store(a.template load<V>(terms + i, T(0)) * scale, y + i);
       });
     }

@@ -25,7 +25,7 @@ class Bf16PackedA {
         transposed_(p.transpose_a),
         lie_(std::is_same_v<A, BFloat16> && !transposed_ && p.k == bf16_filled(p.k)) {}
 
-  std::int64_t room(std::int64_t rows, std::int64_t k) const { return lie_ ? 0 : rows * step(k); }
+  std::int64_t packed_size(std::int64_t rows, std::int64_t k) const { return lie_ ? 0 : rows * step(k); }
   void pack(const Bf16Part& part, BFloat16* out) const {
     if (!lie_)
       bf16_kernels().operand<A>().pack_a(transposed_, part.count, part.k, at(part.first, part.k0), ld_, out,
@@ -58,7 +58,7 @@ class Bf16PackedB {
  public:
   Bf16PackedB(const GemmParams<BFloat16>& p, const B* b) : size(p.n), b_(b), ld_(p.ldb), transposed_(p.transpose_b) {}
 
-  std::int64_t room(std::int64_t cols, std::int64_t k) const { return panels(cols) * step(k); }
+  std::int64_t packed_size(std::int64_t cols, std::int64_t k) const { return panels(cols) * step(k); }
   void pack(const Bf16Part& part, BFloat16* out) const {
     for (std::int64_t j = 0; j < part.count; j += panel_width) {
       const std::int64_t col = part.first + j;
@@ -95,10 +95,10 @@ template <class Cut, class Shared, class Multiply>
 void gemm_bf16_tasks(const GemmParams<BFloat16>& p, Bf16Loop loop, const Cut& cut, const Shared& shared,
                      const Multiply& multiply) {
   const Bf16Part all{0, shared.size, 0, p.k};
-  const Scratch<BFloat16> packed(shared.room(shared.size, p.k));
+  const Scratch<BFloat16> packed(shared.packed_size(shared.size, p.k));
   bf16_loop(loop, panels(shared.size), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
     const std::int64_t first = i * panel_width, last = std::min(end * panel_width, shared.size);
-    shared.pack({first, last - first, 0, p.k}, packed.get() + shared.room(first, p.k));
+    shared.pack({first, last - first, 0, p.k}, packed.get() + shared.packed_size(first, p.k));
   });
   // A task takes at least about five microseconds. More than 256 rows or columns would not reuse the shared operand
   // more.
@@ -106,7 +106,7 @@ void gemm_bf16_tasks(const GemmParams<BFloat16>& p, Bf16Loop loop, const Cut& cu
   const std::int64_t step = std::min<std::int64_t>(panels((cut.size + wanted - 1) / wanted) * panel_width, 256);
   const std::int64_t count = std::min(step, cut.size), kc = std::min(p.k, bf16_kc);
   bf16_loop(loop, (cut.size + step - 1) / step, 1, [&](std::int64_t task, std::int64_t end) {
-    const Scratch<BFloat16> own(cut.room(count, kc));
+    const Scratch<BFloat16> own(cut.packed_size(count, kc));
     const Scratch<float> sums(p.k > kc ? panels(count) * panel_width * panels(shared.size) * panel_width : 0);
     for (; task < end; ++task)
       for (std::int64_t k0 = 0; k0 < p.k; k0 += kc) {
@@ -170,7 +170,7 @@ void pack_b_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const B* b, fl
   const auto widen = bf16_kernels().operand<B>().widen;
   constexpr std::int64_t part = 64;  // elements along k that are widened, then transposed
   bf16_loop(loop, panels(p.n), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
-    const Scratch<float> room(panel_width * part);
+    const Scratch<float> buffer(panel_width * part);
     for (; i < end; ++i) {
       const std::int64_t col = i * panel_width, cols = std::min(panel_width, p.n - col);
       float* const panel = out + col * p.k;
@@ -180,8 +180,8 @@ void pack_b_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const B* b, fl
       }
       for (std::int64_t k = 0; k < p.k; k += part) {
         const std::int64_t count = std::min(part, p.k - k);
-        widen(cols, count, b + col * p.ldb + k, p.ldb, room.get(), part);
-        FIT_KERNELS(gemm_table, float).transpose(cols, count, room.get(), part, panel + k * panel_width, panel_width);
+        widen(cols, count, b + col * p.ldb + k, p.ldb, buffer.get(), part);
+        FIT_KERNELS(gemm_table, float).transpose(cols, count, buffer.get(), part, panel + k * panel_width, panel_width);
       }
     }
   });

@@ -52,12 +52,12 @@ void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X*
   if (m == 0 || n == 0) return;
   if (m <= gemv_max_m && k > 0) return gemv_int8(m, n, k, x, ldx, w, c, ldc, bias);
   constexpr std::int64_t block_elements = 1 << 20;  // fits the cache
-  const std::int64_t most = std::max(block_elements / (k + 1) / panel_width, std::int64_t{1}) * panel_width;
-  const Scratch<X> unpacked(std::min(most, n) * k);
-  for (std::int64_t col = 0; col < n; col += most) {
+  const std::int64_t block_cols = std::max(block_elements / (k + 1) / panel_width, std::int64_t{1}) * panel_width;
+  const Scratch<X> unpacked(std::min(block_cols, n) * k);
+  for (std::int64_t col = 0; col < n; col += block_cols) {
     GemmParams<X> p;
     p.m = m;
-    p.n = std::min(most, n - col);
+    p.n = std::min(block_cols, n - col);
     p.k = p.ldb = k;
     p.transpose_b = true;
     p.lda = ldx;

@@ -43,7 +43,7 @@ constexpr std::int64_t panels_in_l2 = 1 << 18;  // elements
 // by as many panels as fit the L2 cache; so c is written in long runs.
 template <class Way, class To>
 void gemm_block(const Bf16Block& block, To* c) {
-  alignas(64) float room[Way::rows * panel_width];
+  alignas(64) float buffer[Way::rows * panel_width];
   static_assert(panels_in_l2 / bf16_kc >= panel_width);
   const std::int64_t together = panels_in_l2 / block.k / panel_width * panel_width;
   const auto blocks = [&](std::int64_t from, std::int64_t to, std::int64_t rows) {
@@ -52,7 +52,7 @@ void gemm_block(const Bf16Block& block, To* c) {
     const auto one = [&](std::int64_t i, std::int64_t j) {
       const BFloat16* const panel = block.panels + j / panel_width * block.panel_step;
       const std::int64_t cols = block.n - j < panel_width ? block.n - j : panel_width;
-      float* const sums = block.sums ? block.sums + j * block.m + i * panel_width : room;
+      float* const sums = block.sums ? block.sums + j * block.m + i * panel_width : buffer;
       Way::macro_kernel(rows, cols, block.k, block.a + i * block.lda, block.lda, panel, sums, panel_width,
                         !block.first);
       if (!block.last) return;
@@ -69,9 +69,9 @@ void gemm_block(const Bf16Block& block, To* c) {
         for (std::int64_t j = first; j < block.n && j < first + together; j += panel_width) one(i, j);
     Way::end();
   };
-  const std::int64_t whole = block.m / Way::rows * Way::rows;
-  blocks(0, whole, Way::rows);
-  blocks(whole, block.m, block.m - whole);
+  const std::int64_t full = block.m / Way::rows * Way::rows;
+  blocks(0, full, Way::rows);
+  blocks(full, block.m, block.m - full);
   if (block.nontemporal) fence_nontemporal_stores();
 }
 

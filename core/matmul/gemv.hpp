@@ -9,10 +9,11 @@
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// Calls f(m) with m, 1 … most, as a compile-time constant.
-template <int most, class F>
+// Calls f(m) with m, 1 … max_rows, as a compile-time constant.
+template <int max_rows, class F>
 void with_rows(std::int64_t m, const F& f) {
-  if constexpr (most > 0) m == most ? f(std::integral_constant<int, most>()) : with_rows<most - 1>(m, f);
+  if constexpr (max_rows > 0)
+    m == max_rows ? f(std::integral_constant<int, max_rows>()) : with_rows<max_rows - 1>(m, f);
 }
 
 // Multiplies c by beta. Returns whether the matmul is added to c.
@@ -119,10 +120,10 @@ void gemv_of(const GemmParams<T>& p, const T* a, const B* b, T* c) {
 template <class T, class B>
 void gemv(const GemmParams<T>& p, const T* a, const B* b, T* c) {
   if (p.m <= gemv_max_m) return with_rows<gemv_max_m>(p.m, [&](auto m) { gemv_of<m>(p, a, b, c); });
-  constexpr int most = 6;
-  if (p.m <= most) return with_rows<most>(p.m, [&](auto m) { gemv_dots<m>(p, a, b, c); });
+  constexpr int max_rows = 6;
+  if (p.m <= max_rows) return with_rows<max_rows>(p.m, [&](auto m) { gemv_dots<m>(p, a, b, c); });
   // More rows are computed in parts; all parts except the first read b from the cache.
-  const std::int64_t parts = (p.m + most - 1) / most, cols = (1 << 17) / p.k + 1;
+  const std::int64_t parts = (p.m + max_rows - 1) / max_rows, cols = (1 << 17) / p.k + 1;
   for (std::int64_t j = 0; j < p.n; j += cols)
     for (std::int64_t i = 0, part = 0; part < parts; ++part) {
       GemmParams<T> some = p;

@@ -45,10 +45,10 @@ struct Avx512Bf16 {
   template <int V>
   static void columns(std::int64_t m, std::int64_t k, const BFloat16* a, std::int64_t lda, const BFloat16* b,
                       float* sums, std::int64_t ld, bool add) {
-    constexpr int most = 6;
-    for (std::int64_t blocks = (m + most - 1) / most; blocks > 0; --blocks) {
+    constexpr int max_rows = 6;
+    for (std::int64_t blocks = (m + max_rows - 1) / max_rows; blocks > 0; --blocks) {
       const std::int64_t some = (m + blocks - 1) / blocks;
-      with_rows<most>(some, [&](auto M) { micro_kernel<M, V>(k, a, lda, b, sums, ld, add); });
+      with_rows<max_rows>(some, [&](auto M) { micro_kernel<M, V>(k, a, lda, b, sums, ld, add); });
       m -= some;
       a += some * lda;
       sums += some * ld;

@@ -8,14 +8,14 @@
 namespace fit {
 
 // An operation: its kernel for floating types and its formula for int64.
-#define FIT_ARITHMETIC(Name, kernel_name, formula)                                  \
-  struct Name {                                                                     \
-    static constexpr const char* name = #kernel_name;                               \
-    template <class T>                                                              \
-    static kernels::Binary<T> kernel() {                                            \
-      return kernels::elementwise<T>().kernel_name;                                 \
-    }                                                                               \
-    static std::int64_t whole(std::uint64_t a, std::uint64_t b) { return formula; } \
+#define FIT_ARITHMETIC(Name, kernel_name, formula)                                     \
+  struct Name {                                                                        \
+    static constexpr const char* name = #kernel_name;                                  \
+    template <class T>                                                                 \
+    static kernels::Binary<T> kernel() {                                               \
+      return kernels::elementwise<T>().kernel_name;                                    \
+    }                                                                                  \
+    static std::int64_t integers(std::uint64_t a, std::uint64_t b) { return formula; } \
   };
 FIT_ARITHMETIC(Add, add, wrap(a + b))
 FIT_ARITHMETIC(Sub, sub, wrap(a - b))
@@ -41,7 +41,7 @@ void with_kernel(DType t, const Run& run) {
   else if (t == DType::bfloat16)
     return run(Op::template kernel<float>(), BFloat16{});
   if constexpr (!std::is_same_v<Op, Div>)
-    run(each_pair<std::int64_t, std::int64_t, std::int64_t>(Op::whole), std::int64_t{});
+    run(each_pair<std::int64_t, std::int64_t, std::int64_t>(Op::integers), std::int64_t{});
 }
 
 /// Whether the kernel for a result of type z reads operands of type t without a conversion.

@@ -12,7 +12,7 @@ Tensor identity_leaf(const Tensor& x) {
 
 }  // namespace
 
-void give_composed(Backward& b, const ComposedForm& form) {
+void give_by_decomposition(Backward& b, const Decomposition& form) {
   const bool again = b.recording();
   std::vector<int> wanted;
   std::vector<Tensor> x, inputs, outputs, seeds, gradients;

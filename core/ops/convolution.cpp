@@ -96,9 +96,9 @@ void expect_convolution(const char* op, int axes, const Tensor& x, const Tensor&
       axes == 1 ? "x [N, C, L] and weight [O, C / groups, K]" : "x [N, C, H, W] and weight [O, C / groups, K, L]";
   check::floating(op, "x", x);
   check::floating(op, "weight", weight);
-  constexpr std::int64_t most = std::int64_t{1} << 30;
+  constexpr std::int64_t largest = std::int64_t{1} << 30;
   if (o.stride() < 1 || o.dilation() < 1 || o.padding() < 0 || o.groups() < 1 ||
-      std::max({o.stride(), o.dilation(), o.padding(), o.groups()}) > most)
+      std::max({o.stride(), o.dilation(), o.padding(), o.groups()}) > largest)
     check::fail(op, "stride ", o.stride(), ", padding ", o.padding(), ", dilation ", o.dilation(), ", groups ",
                 o.groups(), ": padding can't be negative, the others must be positive, and all at most 2^30");
   if (x.rank() != axes + 2 || weight.rank() != axes + 2 || x.shape()[1] != weight.shape()[1] * o.groups() ||

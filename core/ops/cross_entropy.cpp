@@ -26,22 +26,22 @@ void each_row(const Tensor& logits, const Body& body) {
 
 /// Access of a kernel to rows of logits: direct, or through a float buffer for BFloat16.
 template <class T>
-class RowRoom {
+class RowBuffer {
  public:
-  explicit RowRoom(std::int64_t) {}
+  explicit RowBuffer(std::int64_t) {}
   const T* read(const T* row) const { return row; }
-  T* room(T* row) const { return row; }
+  T* buffer(T* row) const { return row; }
   void done(T*) const {}
 };
 template <>
-class RowRoom<BFloat16> {
+class RowBuffer<BFloat16> {
  public:
-  explicit RowRoom(std::int64_t n) : n_(n), row_(n) {}
+  explicit RowBuffer(std::int64_t n) : n_(n), row_(n) {}
   const float* read(const BFloat16* row) const {
     kernels::widen(row_.get(), row, n_);
     return row_.get();
   }
-  float* room(BFloat16*) const { return row_.get(); }
+  float* buffer(BFloat16*) const { return row_.get(); }
   void done(BFloat16* row) const { kernels::round(row, row_.get(), n_); }
 
  private:
@@ -69,12 +69,12 @@ Tensor fused_gradient(const Tensor& logits, const Tensor& targets, const Tensor&
         std::fill_n(to + r * n, n, T(0));
         return;
       }
-      const RowRoom<T> room(n);
-      const W* const row = room.read(x + r * n);
-      W* const out = room.room(to + r * n);
+      const RowBuffer<T> row_buffer(n);
+      const W* const row = row_buffer.read(x + r * n);
+      W* const out = row_buffer.buffer(to + r * n);
       exps(out, row, n, max[r], g[r] / max[rows + r]);
       out[target[r]] -= g[r];
-      room.done(to + r * n);
+      row_buffer.done(to + r * n);
     });
   });
   return dx;
@@ -117,8 +117,8 @@ Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int6
         loss[r] = max[r] = sum[r] = 0;
         return;
       }
-      const RowRoom<T> room(n);
-      const W* const row = room.read(x + r * n);
+      const RowBuffer<T> row_buffer(n);
+      const W* const row = row_buffer.read(x + r * n);
       max_and_sum(row, n, max[r], sum[r]);
       loss[r] = std::log(sum[r]) + (max[r] - row[target[r]]);
     });

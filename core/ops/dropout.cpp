@@ -42,7 +42,7 @@ Tensor dropout_at(const Tensor& x, double p, std::uint64_t seed, std::uint64_t c
       const std::int64_t step = std::is_same_v<T, W> ? end - begin : bfloat16_block;
       for (std::int64_t i = head + begin; i < head + end; i += step) {
         const std::int64_t n = std::min(step, head + end - i);
-        kernels::random<W>().dropout(write.room(to + i), read(from + i, n, 1), {seed, call}, first + i, n,
+        kernels::random<W>().dropout(write.buffer(to + i), read(from + i, n, 1), {seed, call}, first + i, n,
                                      kernels::drop_limit(p), static_cast<W>(kernels::keep_scale(p)));
         write.done(to + i, n);
       }

@@ -35,10 +35,10 @@ T number_as(const char* op, Scalar s) {
   if constexpr (is_floating_element<T>) {
     return static_cast<T>(s.value());
   } else {
-    const std::int64_t whole = s.whole(op);
-    if (std::is_same_v<T, std::int8_t> && whole != convert<std::int8_t>(whole))
-      check::fail(op, "the number ", whole, " does not fit int8: it must be in -128 … 127");
-    return static_cast<T>(whole);
+    const std::int64_t integer = s.to_integer(op);
+    if (std::is_same_v<T, std::int8_t> && integer != convert<std::int8_t>(integer))
+      check::fail(op, "the number ", integer, " does not fit int8: it must be in -128 … 127");
+    return static_cast<T>(integer);
   }
 }
 
@@ -75,21 +75,21 @@ struct ReadBlock {
 template <>
 struct ReadBlock<BFloat16> {
   const float* operator()(const BFloat16* x, std::int64_t n, int stride) {
-    kernels::widen(room, x, stride ? n : 1);
-    return room;
+    kernels::widen(buffer, x, stride ? n : 1);
+    return buffer;
   }
-  float room[bfloat16_block];
+  float buffer[bfloat16_block];
 };
 
-/// Output of a kernel: room() is where it writes a run of y; done() then stores the elements of y.
+/// Output of a kernel: buffer() is where it writes a run of y; done() then stores the elements of y.
 template <class T>
 struct WriteBlock {
-  T* room(T* y) const { return y; }
+  T* buffer(T* y) const { return y; }
   void done(T*, std::int64_t) const {}
 };
 template <>
 struct WriteBlock<BFloat16> {
-  float* room(BFloat16*) { return block; }
+  float* buffer(BFloat16*) { return block; }
   void done(BFloat16* y, std::int64_t n) const { kernels::round(y, block, n); }
   float block[bfloat16_block];
 };
@@ -106,7 +106,7 @@ auto by_blocks(const F& f) {
       WriteBlock<Z> of_z;
       for (std::int64_t i = 0; i < n; i += bfloat16_block) {
         const std::int64_t m = std::min(bfloat16_block, n - i);
-        f(of_z.room(z + i), of_x(x + sx * i, m, sx), of_y(y + sy * i, m, sy), m, sx, sy);
+        f(of_z.buffer(z + i), of_x(x + sx * i, m, sx), of_y(y + sy * i, m, sy), m, sx, sy);
         of_z.done(z + i, m);
       }
     };
@@ -123,7 +123,7 @@ auto by_blocks(const F& f) {
       WriteBlock<Y> of_y;
       for (std::int64_t i = 0; i < n; i += bfloat16_block) {
         const std::int64_t m = std::min(bfloat16_block, n - i);
-        f(of_y.room(y + i), of_x(x + i, m, 1), m);
+        f(of_y.buffer(y + i), of_x(x + i, m, 1), m);
         of_y.done(y + i, m);
       }
     };
@@ -147,7 +147,7 @@ constexpr std::int64_t short_row = 64;  // elements: shorter rows are not worth 
 template <class T>
 class JoinedRows {
  public:
-  static constexpr std::int64_t most = 16 * short_row;  // elements at a time
+  static constexpr std::int64_t capacity = 16 * short_row;  // elements at a time
 
   template <int K>
   JoinedRows(const StridedLoop<K>& walk, int k)
@@ -168,7 +168,7 @@ class JoinedRows {
   const std::int64_t stride_;
   const T* last_ = nullptr;
   std::int64_t count_ = 0;
-  T rows_[most];
+  T rows_[capacity];
 };
 
 /// run_binary for operands that broadcast along short rows.
@@ -181,7 +181,7 @@ void run_short_rows(const Broadcast<2>& walk, Z* z, const X* x, const Y* y, cons
     while (row < end) {
       std::int64_t index[Shape::max_rank], at[2];
       walk.locate(row, index, at);
-      const std::int64_t n = std::min({end - row, axis - index[walk.rank - 2], JoinedRows<X>::most / size});
+      const std::int64_t n = std::min({end - row, axis - index[walk.rank - 2], JoinedRows<X>::capacity / size});
       f(z + row * size, rows_of_x(x + at[0], n), rows_of_y(y + at[1], n), n * size, 1, 1);
       row += n;
     }
@@ -201,7 +201,7 @@ void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& function,
     parallel_for(z.numel(), grain, [&](std::int64_t i, std::int64_t end) { f(pz + i, px + i, py + i, end - i, 1, 1); });
     return;
   }
-  if (z.numel() > JoinedRows<X>::most) {
+  if (z.numel() > JoinedRows<X>::capacity) {
     const Broadcast<2> walk(z.shape(), {&a.shape(), &b.shape()});
     if (walk.rank > 1 && walk.inner() < short_row) return run_short_rows(walk, pz, px, py, f, grain);
   }

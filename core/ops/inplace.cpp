@@ -86,7 +86,7 @@ template <class Op, class Form>
 Tensor& change(const char* op, Tensor& x, Scalar s, const Form& out_of_place) {
   check::defined(op, "the tensor", x);
   expect_holds<Op>(op, x.dtype(), false);
-  if (!is_floating(x.dtype())) s.whole(op);
+  if (!is_floating(x.dtype())) s.to_integer(op);
   if (must_record(op, x, {})) {
     rebind_storage(x, out_of_place(x, s));
   } else {

@@ -36,9 +36,9 @@ std::int64_t size_of_groups(std::int64_t k, std::int64_t groups) {
 template <class T>
 void quantize_group(const T* x, std::int64_t n, std::int8_t* values, T* scale) {
   using W = AccT<T>;
-  W most = 0;
-  for (std::int64_t i = 0; i < n; ++i) most = std::max(most, std::abs(static_cast<W>(x[i])));
-  *scale = static_cast<T>(most / static_cast<W>(largest));
+  W max_abs = 0;
+  for (std::int64_t i = 0; i < n; ++i) max_abs = std::max(max_abs, std::abs(static_cast<W>(x[i])));
+  *scale = static_cast<T>(max_abs / static_cast<W>(largest));
   const auto s = static_cast<W>(*scale);
   // A scale may underflow to 0. A subnormal scale has lost digits: without the clamp, numbers could exceed 127.
   for (std::int64_t i = 0; i < n; ++i)

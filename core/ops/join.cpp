@@ -10,34 +10,34 @@
 namespace fit {
 namespace {
 
-constexpr std::size_t most_parts = 65535;  // limit of inputs and outputs of a node
+constexpr std::size_t max_parts = 65535;  // limit of inputs and outputs of a node
 
 // Copies a part, [outer, n, inner], into or out of the whole tensor, [outer, N, inner], from index `start` on.
 enum class Way { in, out };
 void move_part(Way way, Tensor& to, const Tensor& from, int axis, std::int64_t start) {
-  const Shape &part = way == Way::in ? from.shape() : to.shape(), &whole = way == Way::in ? to.shape() : from.shape();
+  const Shape &part = way == Way::in ? from.shape() : to.shape(), &all = way == Way::in ? to.shape() : from.shape();
   const auto [outer, n, inner] = kernels::AxisView(part, axis);
-  const kernels::Strides part_rows{n * inner, 1}, whole_rows{whole[axis] * inner, 1};
+  const kernels::Strides part_rows{n * inner, 1}, all_rows{all[axis] * inner, 1};
   const std::int64_t size = size_of(to.dtype()), at = start * inner * size;
   char* const y = to.fresh<char>();
   const char* const x = static_cast<const char*>(from.raw());
   const Shape block{outer, n * inner};
   if (way == Way::in)
-    kernels::copy(block, size, y + at, whole_rows, x, part_rows);
+    kernels::copy(block, size, y + at, all_rows, x, part_rows);
   else
-    kernels::copy(block, size, y, part_rows, x + at, whole_rows);
+    kernels::copy(block, size, y, part_rows, x + at, all_rows);
 }
 
 void expect_parts(const char* op, const std::vector<Tensor>& parts) {
-  if (parts.empty() || parts.size() > most_parts)
-    check::fail(op, parts.size(), " parts: there must be between 1 and ", most_parts);
+  if (parts.empty() || parts.size() > max_parts)
+    check::fail(op, parts.size(), " parts: there must be between 1 and ", max_parts);
   check::each_defined(op, "part", parts);
 }
 
 // Checks the count before a list of this size is created.
 void expect_pieces(const char* op, std::int64_t count) {
-  if (count > static_cast<std::int64_t>(most_parts))
-    check::fail(op, "there would be ", count, " pieces: there can be at most ", most_parts);
+  if (count > static_cast<std::int64_t>(max_parts))
+    check::fail(op, "there would be ", count, " pieces: there can be at most ", max_parts);
 }
 
 }  // namespace
@@ -88,18 +88,18 @@ Tensor stack(const std::vector<Tensor>& parts, int axis) {
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int axis) {
   axis = check::axis("split", x, axis);
-  const std::int64_t whole = x.shape()[axis];
+  const std::int64_t size = x.shape()[axis];
   expect_pieces("split", static_cast<std::int64_t>(sizes.size()));
-  std::int64_t left = whole, start = 0;
+  std::int64_t left = size, start = 0;
   for (const std::int64_t n : sizes) {
     if (n < 0 || n > left)
       check::fail("split", "a size is ", n, " where ", left, " are left of axis ", axis, " of shape ", x.shape(),
-                  ": the sizes must add up to ", whole);
+                  ": the sizes must add up to ", size);
     left -= n;
   }
   if (left > 0)
     check::fail("split", sizes.size(), " sizes that leave ", left, " of axis ", axis, " of shape ", x.shape(),
-                ": they must add up to ", whole);
+                ": they must add up to ", size);
   std::vector<Tensor> pieces;
   for (const std::int64_t n : sizes) {
     pieces.push_back(Tensor::empty(x.shape().with(axis, n), x.dtype()));

@@ -121,9 +121,9 @@ void give_product(Backward& g, int i, const Tensor& a, bool ta, const Tensor& b,
   const DType t = product_dtype(a.dtype(), b.dtype()), own = g.dtype(i);
   const bool readable = t == bfloat16 ? own <= float32 : a.dtype() == own && b.dtype() == own;
   const Plan plan("matmul", a.shape(), ta, b.shape(), tb);
-  const bool whole = plan.out == g.shape(i);
-  if (g.recording() || !readable || !whole)
-    return g.give(i, product(a, ta, b, tb, whole && own == bfloat16 ? Result::own : Result::float32));
+  const bool full_shape = plan.out == g.shape(i);
+  if (g.recording() || !readable || !full_shape)
+    return g.give(i, product(a, ta, b, tb, full_shape && own == bfloat16 ? Result::own : Result::float32));
   Backward::Target target = g.target(i);
   product_into(target.grad, t, plan, a, b, target.add, plan.m > kernels::gemv_max_m ? Use::backward : Use::inference);
 }

@@ -269,7 +269,7 @@ std::vector<Tensor> steps(Cell cell, const Operands& in) {
     if (cell == Cell::gru) y.pop_back();
     record(op, in, y, keep::inputs | keep::output | keep::saved(kept.gates, kept.c), [cell](Backward& b) {
       if (b.recording())
-        give_composed(b, [cell](const Operands& in) { return composed(cell, in); });
+        give_by_decomposition(b, [cell](const Operands& in) { return composed(cell, in); });
       else
         dispatch_compute_floating(b.x(0).dtype(), [&](auto zero) { give_fused<decltype(zero)>(b, cell); });
     });

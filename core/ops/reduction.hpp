@@ -77,18 +77,19 @@ class Reduction {
 template <class Acc, class T, class Kernel, class Combine, class Finish>
 void Reduction::fold(const T* x, Acc identity, const Kernel& kernel, const Combine& combine,
                      const Finish& finish) const {
-  constexpr std::int64_t most = 512;       // accumulators at once: they fit in the L1 cache
-  constexpr std::int64_t work = 1 << 15;   // minimum of elements for a thread
-  constexpr std::int64_t most_tasks = 64;  // more pieces of the reduced axes gain nothing
+  constexpr std::int64_t max_accumulators = 512;  // accumulators at once: they fit in the L1 cache
+  constexpr std::int64_t work = 1 << 15;          // minimum of elements for a thread
+  constexpr std::int64_t max_tasks = 64;          // more pieces of the reduced axes gain nothing
   const std::int64_t n = outputs(), ks = kept_.inner().stride, rs = reduced_.inner().stride;
   const std::int64_t chunk =
-      rs == 1 ? std::clamp<std::int64_t>(work / std::max<std::int64_t>(count_, 1), 1, most) : most;
+      rs == 1 ? std::clamp<std::int64_t>(work / std::max<std::int64_t>(count_, 1), 1, max_accumulators)
+              : max_accumulators;
   const std::int64_t chunks = (n + chunk - 1) / chunk;
   std::int64_t length = count_;
-  if (chunks > 0 && chunks < most_tasks / 4) {
-    const std::int64_t least = std::max(count_ * chunks / most_tasks, 2 * work / std::min(n, chunk));
-    const std::int64_t whole = rs == 1 ? 1024 : 16;  // keeps the kernels' inner loops full
-    length = std::min(count_, (least + whole - 1) / whole * whole);
+  if (chunks > 0 && chunks < max_tasks / 4) {
+    const std::int64_t min_length = std::max(count_ * chunks / max_tasks, 2 * work / std::min(n, chunk));
+    const std::int64_t multiple = rs == 1 ? 1024 : 16;  // keeps the kernels' inner loops full
+    length = std::min(count_, (min_length + multiple - 1) / multiple * multiple);
   }
   const std::int64_t pieces = count_ > length ? (count_ + length - 1) / length : 1;
   Tensor partial = pieces > 1 ? Tensor::empty({pieces, n}, dtype_of<Acc>()) : Tensor();
@@ -96,7 +97,7 @@ void Reduction::fold(const T* x, Acc identity, const Kernel& kernel, const Combi
   const std::int64_t each = std::min(n, chunk) * length;
   parallel_for(chunks * pieces, each >= work ? 1 : work / std::max<std::int64_t>(each, 1),
                [&](std::int64_t begin, std::int64_t end) {
-                 Acc local[most];
+                 Acc local[max_accumulators];
                  for (std::int64_t task = begin; task < end; ++task) {
                    const std::int64_t first = task % chunks * chunk, last = std::min(n, first + chunk);
                    const std::int64_t piece = task / chunks;
@@ -134,14 +135,14 @@ auto plain_fold(const F& f) {
 /// Calls a float kernel on blocks of BFloat16, converted in parts: some rows, or a part of one row.
 inline void fold_bfloat16(kernels::Fold<float> kernel, double* acc, const BFloat16* x, const double* centre,
                           std::int64_t kept, std::int64_t ks, std::int64_t reduced, std::int64_t rs) {
-  constexpr std::int64_t most = 4096;
-  float part[most];
+  constexpr std::int64_t capacity = 4096;
+  float part[capacity];
   const bool rows = rs == 1;  // otherwise columns: reduced elements are rs apart
   const std::int64_t length = rows ? reduced : kept, count = rows ? kept : reduced, step = rows ? ks : rs;
   for (std::int64_t j = 0, n; j < length; j += n) {
-    n = std::min(most, length - j);
+    n = std::min(capacity, length - j);
     for (std::int64_t i = 0, m; i < count; i += m) {
-      m = std::min(most / n, count - i);
+      m = std::min(capacity / n, count - i);
       for (std::int64_t k = 0; k < m; ++k) kernels::widen(part + k * n, x + (i + k) * step + j, n);
       const std::int64_t first = rows ? i : j;  // output
       const double* const c = centre ? centre + first : nullptr;

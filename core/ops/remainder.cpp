@@ -49,13 +49,13 @@ Tensor remainder(const Tensor& a, const Tensor& b) {
 
 Tensor remainder(const Tensor& a, Scalar b) {
   check::defined("remainder", "a", a);
-  if (!is_floating(a.dtype())) return remainder(a, full({}, b.whole("remainder"), int64));
+  if (!is_floating(a.dtype())) return remainder(a, full({}, b.to_integer("remainder"), int64));
   return with_precision(Precision::rounded, {a}, [&](const Tensor& a) { return remainder(a, full({}, b, a.dtype())); });
 }
 
 Tensor remainder(Scalar a, const Tensor& b) {
   check::defined("remainder", "b", b);
-  if (!is_floating(b.dtype())) return remainder(full({}, a.whole("remainder"), int64), b);
+  if (!is_floating(b.dtype())) return remainder(full({}, a.to_integer("remainder"), int64), b);
   return with_precision(Precision::rounded, {b}, [&](const Tensor& b) { return remainder(full({}, a, b.dtype()), b); });
 }
 

@@ -8,7 +8,7 @@
 namespace fit {
 namespace {
 
-constexpr std::int64_t most = std::int64_t{1} << 62;  // elements
+constexpr std::int64_t max_elements = std::int64_t{1} << 62;  // elements
 
 // Element i of the result along an axis is element from(i) of x.
 template <class From>
@@ -21,7 +21,8 @@ Tensor reread(const Tensor& x, int axis, std::int64_t count, const From& from) {
 // count * n. Throws Error if count is negative, or if the result would have too many elements.
 std::int64_t times(const char* op, std::int64_t count, std::int64_t n) {
   if (count < 0) check::fail(op, "a count is ", count, ": it can't be negative");
-  if (n > 0 && count > most / n) check::fail(op, "a count is ", count, ": the result would have too many elements");
+  if (n > 0 && count > max_elements / n)
+    check::fail(op, "a count is ", count, ": the result would have too many elements");
   return count * n;
 }
 
@@ -79,17 +80,17 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& widths, PadMode mod
   check::defined("pad", "x", x);
   if (widths.size() % 2 != 0 || static_cast<int>(widths.size()) > 2 * x.rank())
     check::fail("pad", widths.size(), " widths for shape ", x.shape(), ": two for each axis, from the last one on");
-  if (!is_floating(x.dtype())) value.whole("pad");
+  if (!is_floating(x.dtype())) value.to_integer("pad");
   Tensor y = x;
   for (std::size_t k = 0; k + 1 < widths.size(); k += 2) {
     const int axis = x.rank() - 1 - static_cast<int>(k / 2);
-    const std::int64_t whole = x.shape()[axis];
-    if (std::max(widths[k], widths[k + 1]) > most / 4 || std::min(widths[k], widths[k + 1]) < -whole ||
-        std::min<std::int64_t>(widths[k], 0) + std::min<std::int64_t>(widths[k + 1], 0) < -whole)
+    const std::int64_t size = x.shape()[axis];
+    if (std::max(widths[k], widths[k + 1]) > max_elements / 4 || std::min(widths[k], widths[k + 1]) < -size ||
+        std::min<std::int64_t>(widths[k], 0) + std::min<std::int64_t>(widths[k + 1], 0) < -size)
       check::fail("pad", "the widths ", widths[k], " and ", widths[k + 1], " don't suit axis ", axis, " of shape ",
                   x.shape(), ": at most all of its elements can be taken away");
     const std::int64_t before = std::max<std::int64_t>(widths[k], 0), after = std::max<std::int64_t>(widths[k + 1], 0);
-    if (widths[k] < 0 || widths[k + 1] < 0) y = slice(y, axis, before - widths[k], whole - (after - widths[k + 1]));
+    if (widths[k] < 0 || widths[k + 1] < 0) y = slice(y, axis, before - widths[k], size - (after - widths[k + 1]));
     const std::int64_t n = y.shape()[axis];
     if (before == 0 && after == 0) continue;
     if (mode == PadMode::constant) {

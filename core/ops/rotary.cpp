@@ -50,10 +50,10 @@ Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options
                        sine[i] = static_cast<N>(options.inverse() ? -angle[2 * i + 1] : angle[2 * i + 1]);
                      }
                      if constexpr (is_bfloat16) {
-                       N *const wide = sine + D / 2, *const turned = wide + rotated;
+                       N *const wide = sine + D / 2, *const rotated_row = wide + rotated;
                        kernels::widen(wide, from + row * W, rotated);
-                       rotate(turned, wide, cosine, sine, D / 2, rotated / D);
-                       kernels::round(to + row * W, turned, rotated);
+                       rotate(rotated_row, wide, cosine, sine, D / 2, rotated / D);
+                       kernels::round(to + row * W, rotated_row, rotated);
                      } else {
                        rotate(to + row * W, from + row * W, cosine, sine, D / 2, rotated / D);
                      }

@@ -178,10 +178,10 @@ Tensor clamp_max(const Tensor& x, Scalar high) {
 
 Tensor nan_to_num(const Tensor& x, double nan) {
   check::defined("nan_to_num", "x", x);
-  const double most = x.dtype() == bfloat16  ? 0x1.FEp127
-                      : x.dtype() == float32 ? double{std::numeric_limits<float>::max()}
-                                             : std::numeric_limits<double>::max();
-  return nan_to_num(x, nan, most, -most);
+  const double max = x.dtype() == bfloat16  ? 0x1.FEp127
+                     : x.dtype() == float32 ? double{std::numeric_limits<float>::max()}
+                                            : std::numeric_limits<double>::max();
+  return nan_to_num(x, nan, max, -max);
 }
 
 Tensor nan_to_num(const Tensor& x, double nan, double posinf, double neginf) {

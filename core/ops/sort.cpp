@@ -84,18 +84,18 @@ void sort_items(Item* items, Item* other, std::int64_t n) {
   n < 8192 ? sort_by_digits<8>(items, other, n) : sort_by_digits<11>(items, other, n);
 }
 
-// Moves the first k items of a slice in sorted order to the front of `items`, which has capacity room_for(k).
-std::int64_t room_for(std::int64_t k) { return std::max<std::int64_t>(4 * k, 512); }
+// Moves the first k items of a slice in sorted order to the front of `items`, which has capacity capacity_for(k).
+std::int64_t capacity_for(std::int64_t k) { return std::max<std::int64_t>(4 * k, 512); }
 template <class Item, class T>
 void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
   // Collects candidates. When the buffer is full, keeps the best k; later elements that are not better than the worst
   // of them are skipped, a block at a time.
   constexpr std::int64_t block = 64;
-  const std::int64_t room = room_for(k);
+  const std::int64_t capacity = capacity_for(k);
   const auto ahead = [descending](T u, T v) {  // also true for NaN, which the keys order
     return descending ? !(number(u) <= number(v)) : !(number(u) >= number(v));
   };
-  std::int64_t held = 0;
+  std::int64_t count = 0;
   T worst{};
   bool full = false;
   for (std::int64_t i = 0; i < n; i += block) {
@@ -104,14 +104,14 @@ void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool 
     for (std::int64_t l = i; full && l < end; ++l) any |= ahead(x[l], worst);
     if (!any) continue;
     for (std::int64_t l = i; l < end; ++l)
-      if (!full || ahead(x[l], worst)) items[held++] = item<Item>(key_of(number(x[l]), descending), l);
-    if (held + block <= room) continue;
-    std::nth_element(items, items + k - 1, items + held);
-    held = k;
+      if (!full || ahead(x[l], worst)) items[count++] = item<Item>(key_of(number(x[l]), descending), l);
+    if (count + block <= capacity) continue;
+    std::nth_element(items, items + k - 1, items + count);
+    count = k;
     worst = x[id_in(items[k - 1])];
     full = true;
   }
-  std::partial_sort(items, items + k, items + held);
+  std::partial_sort(items, items + k, items + count);
 }
 
 // The first k elements of each slice along an axis, sorted: NaN is the largest, and equal elements keep their order.
@@ -120,7 +120,7 @@ void sort_lines(T* values, std::int64_t* ids, const T* x, const kernels::AxisVie
   const std::int64_t grain = std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(1, a.n));
   const bool few = k < a.n / 8;
   parallel_for(a.outer * a.inner, grain, [&](std::int64_t line, std::int64_t end) {
-    std::vector<Item> items(static_cast<std::size_t>(few ? room_for(k) : 2 * a.n));
+    std::vector<Item> items(static_cast<std::size_t>(few ? capacity_for(k) : 2 * a.n));
     const std::unique_ptr<T[]> side(a.inner > 1 ? new T[static_cast<std::size_t>(a.n)] : nullptr);
     for (; line < end; ++line) {
       const std::int64_t o = line / a.inner, c = line % a.inner;

@@ -52,16 +52,16 @@ class Printer {
       for (const std::int64_t i : shown_) cells_.push_back(std::to_string(p[i]));
     } else {
       // NumPy's rule, relaxed for integers: scientific notation if magnitudes differ widely or are extreme.
-      double most = 0, least = INFINITY;
+      double largest = 0, smallest = INFINITY;
       bool whole = true;
       for (const std::int64_t i : shown_) {
         const double v = std::abs(static_cast<double>(p[i]));
         if (!std::isfinite(v)) continue;
         whole = whole && v == std::floor(v);
-        most = std::max(most, v);
-        if (v > 0) least = std::min(least, v);
+        largest = std::max(largest, v);
+        if (v > 0) smallest = std::min(smallest, v);
       }
-      const bool powers = most >= 1e8 || (!whole && (least < 1e-4 || most / least > 1000));
+      const bool powers = largest >= 1e8 || (!whole && (smallest < 1e-4 || largest / smallest > 1000));
       for (const std::int64_t i : shown_) cells_.push_back(number(p[i], powers, whole));
     }
   }
@@ -89,19 +89,19 @@ class Printer {
     const std::string new_line = "\n" + indent;
     const std::string between = last ? ", " : "," + std::string(static_cast<std::size_t>(x_.rank() - axis - 2), '\n');
     const std::int64_t n = x_.shape()[axis];
-    std::size_t room = line_width;  // characters left in the current line
+    std::size_t space = line_width;  // characters left in the current line
     std::string s = "[";
     for (std::int64_t i = 0; i < n; ++i) {
       const bool gap = cut(axis) && i == edge;
       if (gap) i = n - edge - 1;
       const std::string item = gap ? "..." : block(axis + 1);
-      if (last && i > 0 && indent.size() + item.size() + 2 > room) {
+      if (last && i > 0 && indent.size() + item.size() + 2 > space) {
         s += "," + new_line;
-        room = line_width;
+        space = line_width;
       } else if (i > 0) {
         s += last ? between : between + new_line;
       }
-      room -= item.size() + 2;
+      space -= item.size() + 2;
       s += item;
     }
     return s + "]";

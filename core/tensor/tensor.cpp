@@ -40,7 +40,7 @@ TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, 
 
 }  // namespace detail
 
-std::int64_t Scalar::whole(const char* op) const {
+std::int64_t Scalar::to_integer(const char* op) const {
   const bool integer = dtype_ == DType::boolean || dtype_ == DType::int64;
   if (!integer && value_ != std::floor(value_))
     check::fail(op, "the number ", value_,

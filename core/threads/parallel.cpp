@@ -67,13 +67,13 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule s
                           RangeBody call) {
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t grains = (n + grain - 1) / grain;
-  const int most = static_cast<int>(std::min<std::int64_t>(grains, inside ? 1 : num_threads()));
-  if (most <= 1) return call(body, 0, n);
+  const int max_threads = static_cast<int>(std::min<std::int64_t>(grains, inside ? 1 : num_threads()));
+  if (max_threads <= 1) return call(body, 0, n);
   std::mutex mutex;
   std::exception_ptr first;
   std::atomic<std::int64_t> next{0};
   const detail::ThreadState state = detail::thread_state;
-  run_on_threads(most, [&](int t, int count) {
+  run_on_threads(max_threads, [&](int t, int count) {
     const detail::ThreadState before = std::exchange(detail::thread_state, state);
     inside = true;
     try {

@@ -82,11 +82,11 @@ class ThreadPool {
   void run(int count, const void* task, void (*call)(const void*, int, int)) {
     const std::unique_lock<std::mutex> mine(busy_, std::try_to_lock);
     if (!mine) return call(task, 0, 1);
-    count = ensure_threads(std::min(count, most));
+    count = ensure_threads(std::min(count, max_threads));
     task_ = task;
     call_ = call;
     pending_ = count - 1;
-    round_ = (round_ / (most + 1) + 1) * (most + 1) + static_cast<std::uint64_t>(count);
+    round_ = (round_ / (max_threads + 1) + 1) * (max_threads + 1) + static_cast<std::uint64_t>(count);
     start_.signal();
     call(task, 0, count);
     end_.wait(count <= cores_, [this] { return pending_ == 0; });
@@ -110,14 +110,14 @@ class ThreadPool {
     for (;;) {
       start_.wait(t < cores_, [&] { return round_ != seen; });
       seen = round_;
-      const int count = static_cast<int>(seen % (most + 1));
+      const int count = static_cast<int>(seen % (max_threads + 1));
       if (t >= count) continue;
       call_(task_, t, count);
       if (--pending_ == 0) end_.signal();
     }
   }
 
-  static constexpr int most = (1 << 16) - 1;
+  static constexpr int max_threads = (1 << 16) - 1;
   const int cores_ = cores();
   std::mutex busy_;
   int threads_ = 0;  // without the caller

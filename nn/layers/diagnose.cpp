@@ -32,7 +32,7 @@ struct Squares {
 };
 
 // The status of a parameter in the call.
-struct Fate {
+struct Status {
   std::string last;  // the last operation that depends on it, with its layer
   std::string cut;   // how its first path was cut; empty if none was
 };
@@ -41,7 +41,7 @@ struct Fate {
 class Diagnoser final : public Observer {
  public:
   Diagnoser(const Layer& model, const StateDict& parameters, const DiagnoseOptions& options)
-      : fates(parameters.size()), options_(options) {
+      : statuses(parameters.size()), options_(options) {
     for (const auto& [name, layer] : model.named_layers()) names_.emplace(layer, name.empty() ? model.name() : name);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       std::vector<bool>& from = from_[parameters[i].second.impl()->storage];
@@ -75,7 +75,7 @@ class Diagnoser final : public Observer {
       }
   }
 
-  std::vector<Fate> fates;
+  std::vector<Status> statuses;
   std::unordered_set<const Layer*> called;
   std::vector<ActivationCount> activations;
   std::vector<std::int64_t> inputs;  // of each activation
@@ -86,7 +86,7 @@ class Diagnoser final : public Observer {
       if (const auto name = names_.find(&c->layer); name != names_.end()) return name->second;
     return {};
   }
-  std::string told(const char* op) const {
+  std::string location(const char* op) const {
     const std::string where = place();
     return where.empty() ? op : op + (" in " + where);
   }
@@ -94,7 +94,7 @@ class Diagnoser final : public Observer {
   // Tracks which parameters the results depend on. Buffers identify tensors, because detach() and reshape() share them.
   void follow(const OpEvent& e) {
     const char* const op = e.op;
-    std::vector<bool> live(fates.size());
+    std::vector<bool> live(statuses.size());
     for (int i = 0; i < e.inputs.size(); ++i) {
       const fit::detail::TensorImpl* const x = e.inputs[i].impl();
       if (!x) continue;
@@ -104,13 +104,13 @@ class Diagnoser final : public Observer {
         if (!from->second[p]) continue;
         if (x->node)
           live[p] = true;
-        else if (fates[p].cut.empty())
-          fates[p].cut =
-              (x->cut == fit::detail::Cut::no_grad ? "by NoGrad before " : "by a detach() before ") + told(op);
+        else if (statuses[p].cut.empty())
+          statuses[p].cut =
+              (x->cut == fit::detail::Cut::no_grad ? "by NoGrad before " : "by a detach() before ") + location(op);
       }
     }
     for (std::size_t p = 0; p < live.size(); ++p)
-      if (live[p]) fates[p].last = told(op);
+      if (live[p]) statuses[p].last = location(op);
     for (int k = 0; k < e.output_count; ++k) {
       const Tensor& y = e.outputs[k];
       if (!y.defined()) continue;
@@ -121,8 +121,8 @@ class Diagnoser final : public Observer {
         if (!live[p]) continue;
         if (y.impl()->node)
           to[p] = true;
-        else if (fates[p].cut.empty())
-          fates[p].cut = "at " + told(op) + ", which ran under NoGrad";
+        else if (statuses[p].cut.empty())
+          statuses[p].cut = "at " + location(op) + ", which ran under NoGrad";
       }
     }
   }
@@ -192,12 +192,13 @@ bool ends_with(const std::string& s, const std::string& end) {
 }
 bool bias_of_keys(const std::string& name) { return ends_with(name, "w_k.bias") || ends_with(name, "W_key.bias"); }
 
-std::string of_no_gradient(const Fate& fate, const std::string& name, const Layer& model, const Diagnoser& diagnoser) {
-  if (!fate.cut.empty())
-    return (fate.last.empty() ? "The" : "It was used by " + fate.last + "; the") + " way to the loss was cut " +
-           fate.cut;
-  if (!fate.last.empty())
-    return "The last operation that used it, or what came of it, was " + fate.last +
+std::string of_no_gradient(const Status& status, const std::string& name, const Layer& model,
+                           const Diagnoser& diagnoser) {
+  if (!status.cut.empty())
+    return (status.last.empty() ? "The" : "It was used by " + status.last + "; the") + " way to the loss was cut " +
+           status.cut;
+  if (!status.last.empty())
+    return "The last operation that used it, or what came of it, was " + status.last +
            ", and the loss does not depend on that";
   const std::size_t dot = name.find_last_of('.');
   const std::string owner = dot == std::string::npos ? "" : name.substr(0, dot);
@@ -209,19 +210,19 @@ std::string of_no_gradient(const Fate& fate, const std::string& name, const Laye
 
 }  // namespace
 
-const char* name_of(Ailment a) {
+const char* name_of(Issue a) {
   switch (a) {
-    case Ailment::no_gradient:
+    case Issue::no_gradient:
       return "no gradient";
-    case Ailment::zero:
+    case Issue::zero:
       return "zero gradient";
-    case Ailment::vanishing:
+    case Issue::vanishing:
       return "vanishing gradient";
-    case Ailment::exploding:
+    case Issue::exploding:
       return "exploding gradient";
-    case Ailment::not_finite:
+    case Issue::not_finite:
       return "gradient that is not finite";
-    case Ailment::dead_units:
+    case Issue::dead_units:
       return "dead units";
     default:
       return "saturated softmax";
@@ -255,30 +256,28 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
 
   std::size_t next = 0;
   for (const auto& [name, p] : model.named_parameters()) {
-    ParameterGradient told{name, p.shape(), Squares(p).rms(p), std::nullopt};
+    ParameterGradient entry{name, p.shape(), Squares(p).rms(p), std::nullopt};
     if (p.requires_grad()) {
       const Tensor& g = gradients[next];
-      const Fate& fate = diagnoser.fates[next++];
-      const auto found = [&](Ailment what, const std::string& text) {
-        all.findings.push_back({told.name, what, text});
-      };
+      const Status& status = diagnoser.statuses[next++];
+      const auto found = [&](Issue what, const std::string& text) { all.findings.push_back({entry.name, what, text}); };
       if (!g.defined()) {
-        found(Ailment::no_gradient, of_no_gradient(fate, name, model, diagnoser));
+        found(Issue::no_gradient, of_no_gradient(status, name, model, diagnoser));
       } else if (g.numel() > 0) {
         const Squares squares(g);
         const double rms = squares.rms(g);
-        told.gradient_rms = rms;
+        entry.gradient_rms = rms;
         if (!squares.finite)
-          found(Ailment::not_finite, "It has a NaN or an infinity: DetectAnomaly finds where it comes from");
+          found(Issue::not_finite, "It has a NaN or an infinity: DetectAnomaly finds where it comes from");
         else if (rms > options.exploding())
-          found(Ailment::exploding, "Its root mean square is " + short_of(rms));
+          found(Issue::exploding, "Its root mean square is " + short_of(rms));
         else if (rms == 0 && !bias_of_keys(name))
-          found(Ailment::zero, "All " + std::to_string(g.numel()) + " elements are 0");
+          found(Issue::zero, "All " + std::to_string(g.numel()) + " elements are 0");
         else if (rms > 0 && rms < options.vanishing() && !bias_of_keys(name))
-          found(Ailment::vanishing, "Its root mean square is " + short_of(rms));
+          found(Issue::vanishing, "Its root mean square is " + short_of(rms));
       }
     }
-    all.parameters.push_back(std::move(told));
+    all.parameters.push_back(std::move(entry));
   }
 
   all.activations = diagnoser.activations;
@@ -289,7 +288,7 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
     if (a.silent == 0 || share < (units ? options.dead() : options.saturated())) continue;
     const std::string of = std::to_string(a.silent) + " of " + std::to_string(a.count);
     all.findings.push_back(
-        {a.name, units ? Ailment::dead_units : Ailment::saturated,
+        {a.name, units ? Issue::dead_units : Issue::saturated,
          units ? of + " units of relu were 0 for all " + std::to_string(diagnoser.inputs[i]) + " inputs"
                : of + " rows of " + a.op + " have a weight above " + short_of(options.one_weight())});
   }

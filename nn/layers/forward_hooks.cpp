@@ -61,7 +61,7 @@ const ObserverLink* enclosing(const ObserverLink* at, const Layer& layer) {
 template <class F>
 void tell(const ObserverLink& link, const F& f) {
   const ObserverLink* const outer = enclosing(link.outer, link.call->layer);
-  tell_both(outer ? nullptr : link.attached, f, outer);
+  notify_both(outer ? nullptr : link.attached, f, outer);
 }
 
 }  // namespace

@@ -41,13 +41,13 @@ void KVCache::check_fits(const char* user, std::size_t num_layers, std::int64_t 
                 ", the model has ", kv_heads, " of ", head_size, ", ", dtype, ": they must agree");
 }
 
-void KVCache::check_room(std::int64_t positions) const {
+void KVCache::check_capacity(std::int64_t positions) const {
   if (positions < 0 || positions > max_length_ - length_)
     check::fail(op, "it holds ", length_, " positions, and ", positions, " more come: there is room for ", max_length_);
 }
 
 void KVCache::advance(std::int64_t positions) {
-  check_room(positions);
+  check_capacity(positions);
   length_ += positions;
 }
 
@@ -87,7 +87,7 @@ void KVCache::set_padding(std::vector<std::int64_t> padding) {
 }
 
 Tensor KVCache::positions(std::int64_t count) const {
-  check_room(count);
+  check_capacity(count);
   Tensor at = Tensor::empty(padding_.empty() ? Shape{count} : Shape{batch_, count}, int64);
   std::int64_t* to = at.fresh<std::int64_t>();
   for (std::int64_t i = 0; i < at.numel(); ++i) {

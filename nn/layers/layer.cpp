@@ -210,7 +210,7 @@ std::optional<std::string> way_to(const Layer& from, const void* inner) {
 
 }  // namespace
 
-void detail::tell_where(const Layer& layer, Error& e) {
+void detail::add_layer_path(const Layer& layer, Error& e) {
   if (e.seen_from() == &layer) return;
   std::string path;  // empty if the layer that threw is not a listed sublayer: then this layer is reported
   if (const auto way = e.seen_from() ? way_to(layer, e.seen_from()) : std::nullopt) {

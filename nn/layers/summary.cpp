@@ -18,7 +18,7 @@ namespace {
 // Counts calls and operations of each layer.
 class Calls final : public Observer {
  public:
-  struct Seen {
+  struct Entry {
     std::int64_t calls = 0, flops = 0;
     std::optional<Shape> output;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> made;  // ranges (from, to] of node numbers
@@ -33,13 +33,13 @@ class Calls final : public Observer {
     const Open begin = open_.back();
     open_.pop_back();
     if (call.failed) return;
-    Seen& s = seen_[&call.layer];
+    Entry& s = entries_[&call.layer];
     if (!s.output && call.output.defined()) s.output = call.output.shape();
     ++s.calls;
     s.flops += flops_ - begin.flops;
     s.made.emplace_back(begin.sequence, fit::detail::newest_sequence());
   }
-  const Seen& of(const Layer& layer) { return seen_[&layer]; }
+  const Entry& of(const Layer& layer) { return entries_[&layer]; }
 
  private:
   // In nested summaries, only the innermost counts operations.
@@ -55,7 +55,7 @@ class Calls final : public Observer {
   };
   std::int64_t flops_ = 0;
   std::vector<Open> open_;
-  std::unordered_map<const Layer*, Seen> seen_;
+  std::unordered_map<const Layer*, Entry> entries_;
   const Observe watching_{*this};
 };
 
@@ -180,7 +180,7 @@ ModelSummary detail::summary_of_call(const Layer& model, const std::function<Ten
   const Tensor result = within(model, call);
   const auto kept = kept_bytes(result, model);
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const Calls::Seen& seen = calls.of(*layers[i]);
+    const Calls::Entry& seen = calls.of(*layers[i]);
     LayerSummary& s = all.layers[i];
     s.calls = seen.calls, s.flops = seen.flops, s.output = seen.output;
     for (const auto& [from, to] : seen.made)

@@ -170,7 +170,7 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
     const GPTOptions& o = options_;
     cache->check_fits("GPT", h.size(), ids.size(0), o.num_kv_heads(), o.d_model() / o.num_heads(),
                       ln_f.weight.original().dtype());
-    cache->check_room(ids.size(1));
+    cache->check_capacity(ids.size(1));
   }
   Tensor x = wte(ids);
   const std::int64_t T = ids.size(1);

@@ -226,7 +226,7 @@ Tensor TransformerDecoder::forward_next(const Tensor& x, DecoderCache& cache) co
   if (cache.memory.size() != layers.size())
     check::fail(op, "the cache has a memory for ", cache.memory.size(), " layers, the model ", layers.size(),
                 ": they must agree");
-  cache.self.check_room(x.size(1));
+  cache.self.check_capacity(x.size(1));
   const std::int64_t length = cache.self.length();
   Tensor out = within(*this, [&] {
     Tensor y = x;

@@ -105,9 +105,9 @@ LBFGS::Point LBFGS::evaluate(const std::function<Tensor()>& closure) const {
     point.loss = loss.to(float64).item();
   }
   point.gradient = gradient();
-  const double most = largest(point.gradient);
-  if (!std::isfinite(point.loss) || !std::isfinite(most))
-    check::fail(op, "the loss is ", point.loss, ", the largest gradient ", most,
+  const double max_gradient = largest(point.gradient);
+  if (!std::isfinite(point.loss) || !std::isfinite(max_gradient))
+    check::fail(op, "the loss is ", point.loss, ", the largest gradient ", max_gradient,
                 ": both must be finite; a smaller lr, or LineSearch::strong_wolfe, may help");
   return point;
 }

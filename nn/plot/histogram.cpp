@@ -81,8 +81,8 @@ Figure histogram(const StateDict& values, const HistogramOptions& options) {
   std::vector<double> all;
   for (const auto& s : series) all.insert(all.end(), s.begin(), s.end());
   if (all.empty()) check::fail(op, "there is no finite value among ", not_finite, ": there must be one at least");
-  const auto [least, most] = std::minmax_element(all.begin(), all.end());
-  double low = options.low().value_or(*least), high = options.high().value_or(*most);
+  const auto [min, max] = std::minmax_element(all.begin(), all.end());
+  double low = options.low().value_or(*min), high = options.high().value_or(*max);
   const bool whole = !options.low() && !options.high() && !options.bins() && std::abs(low) < 1e9 &&
                      std::abs(high) < 1e9 &&
                      std::all_of(all.begin(), all.end(), [](double v) { return v == std::floor(v); });

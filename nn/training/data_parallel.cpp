@@ -66,7 +66,7 @@ DataParallel::DataParallel(const DataParallelOptions& options, World& world, con
   buckets_ = std::make_unique<Buckets>(world, options, trained);
   if (world.size() == 1) return;
   taken.insert(seen.begin(), seen.end());
-  seen_ = {seen.begin(), seen.end()};
+  parameters_ = {seen.begin(), seen.end()};
   for (std::size_t k = 0; k < trained.size(); ++k)
     hooks_.push_back(register_post_accumulate_grad_hook(trained[k].second, [this, k](const Tensor&) {
       if (!quiet_) buckets_->ready(k);
@@ -75,7 +75,7 @@ DataParallel::DataParallel(const DataParallelOptions& options, World& world, con
 
 DataParallel::~DataParallel() {
   batch_rows = {};
-  for (const void* p : seen_) taken.erase(p);
+  for (const void* p : parameters_) taken.erase(p);
 }
 
 const Traffic& DataParallel::traffic() const { return buckets_->traffic(); }

@@ -122,7 +122,7 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
       if (++batches < options_.accumulate()) continue;
       agree(tokens);
       step(loss);
-      if (checkpoint_.step == before + 1) tell_without_gradient(bar, result);
+      if (checkpoint_.step == before + 1) warn_without_gradient(bar, result);
       bar.update(checkpoint_.step, loss, tokens);
       row_["rate"] = bar.rate();
       result.loss = std::exchange(loss, 0);
@@ -139,7 +139,7 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
         tokens_since = 0;
       }
       if (over()) break;
-      if (late_ || due(options_.save_every() > 0 ? options_.save_every() : validate_every_)) save_last();
+      if (save_due_ || due(options_.save_every() > 0 ? options_.save_every() : validate_every_)) save_last();
     }
 }
 
@@ -241,15 +241,15 @@ void Trainer::validate() {
 
 void Trainer::look() {
   if (!page_) return;
-  constexpr std::size_t most_bytes = std::size_t{64} << 20;
+  constexpr std::size_t max_bytes = std::size_t{64} << 20;
   const NoGrad no_grad;
   model_.eval();
   const Rollback train([this] { model_.train(); });
-  seen_.append(look_(checkpoint_.step));
+  recording_.append(look_(checkpoint_.step));
   model_.train();
-  while (seen_.bytes() > most_bytes && look_every_ <= options_.steps()) seen_.keep_every(look_every_ *= 2);
-  seen_.title = options_.title();
-  page_->heads(seen_);
+  while (recording_.bytes() > max_bytes && look_every_ <= options_.steps()) recording_.keep_every(look_every_ *= 2);
+  recording_.title = options_.title();
+  page_->heads(recording_);
 }
 
 bool Trainer::over() const { return checkpoint_.step >= options_.steps() || early_.stop() || interrupted(); }

@@ -93,10 +93,10 @@ void Trainer::save_last() {
   last_is_ours_ = true;
   saved_step_ = checkpoint_.step;
   saved_ = std::chrono::steady_clock::now();
-  late_ = false;
+  save_due_ = false;
 }
 
-bool Trainer::late() const {
+bool Trainer::save_due() const {
   const std::chrono::duration<double, std::ratio<60>> minutes = std::chrono::steady_clock::now() - saved_;
   return options_.save_minutes() > 0 && minutes.count() >= options_.save_minutes();
 }
@@ -118,7 +118,7 @@ void Trainer::save_after_error(ProgressBar& bar) noexcept try {
 } catch (...) {  // run() rethrows the first error
 }
 
-void Trainer::tell_without_gradient(ProgressBar& bar, TrainerResult& result) const {
+void Trainer::warn_without_gradient(ProgressBar& bar, TrainerResult& result) const {
   constexpr std::size_t most = 5;
   std::string list;
   std::size_t count = 0;

@@ -54,13 +54,14 @@ double Trainer::backward_ranks(const Tensor& loss, const Batch& batch, std::int6
 // At the end of a step, the ranks agree on the number of tokens, on interruption of any rank, and on saving (rank 0
 // decides).
 void Trainer::agree(std::int64_t& tokens) {
-  late_ = writes() && late();
+  save_due_ = writes() && save_due();
   if (!parallel_) return;
   const double mine = loader_.rows().count == 0 ? 0 : static_cast<double>(tokens);
-  const std::vector<double> all = dist::sum({mine, InterruptGuard::interrupted() ? 1. : 0., late_ ? 1. : 0.}, world_);
+  const std::vector<double> all =
+      dist::sum({mine, InterruptGuard::interrupted() ? 1. : 0., save_due_ ? 1. : 0.}, world_);
   tokens = static_cast<std::int64_t>(all[0]);
   interrupted_ = all[1] > 0;
-  late_ = all[2] > 0;
+  save_due_ = all[2] > 0;
 }
 
 double Trainer::validation_loss(data::DataLoader& loader) {

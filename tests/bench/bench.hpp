@@ -23,7 +23,7 @@ struct Workload {
   double budget;  // seconds to measure for
   // Makes the data and gives back one step.
   std::function<std::function<void()>()> make;
-  // Compares the result with the plain form; throws if it is wrong. Runs in a process of its own.
+  // Compares the result with the reference; throws if it is wrong. Runs in a process of its own.
   std::function<void()> check;
 };
 

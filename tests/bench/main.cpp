@@ -2,7 +2,7 @@
 //
 //     bench [--only NAME[,NAME]] [--threads N] [--quick] [--check] [--products] [--growth] [--list]
 //
-// Each workload's result is first checked against its plain form. median_s, min_s and max_s are of one step; growth_mb
+// Each workload's result is first checked against its reference. median_s, min_s and max_s are of one step; growth_mb
 // is how much the peak memory has grown since the program began; limit says which limit of the machine binds the
 // workload (gemm: the rate of a large matrix product, gemm_bf16: of one of bfloat16, memory: that of y += a x over
 // large arrays, read: that of a sum over one), share how much of it was reached. The limits are measured in the same
@@ -158,7 +158,7 @@ int run(int argc, char** argv) {
   app.add_option("--only", only, "the workloads to run")->delimiter(',');
   app.add_option("--threads", threads, "how many threads to use")->check(CLI::Range(1, 1024));
   app.add_flag("--quick", quick, "a second for each, instead of several");
-  app.add_flag("--check", check, "only compare the results with the plain forms");
+  app.add_flag("--check", check, "only compare the results with the references");
   app.add_flag("--growth", growth, "instead, how time grows with the length of a sequence and with the batch");
   app.add_flag("--products", products,
                "instead, products of matrices in twelve sizes; FIT_OPENBLAS=use has OpenBLAS's");

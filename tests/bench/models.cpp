@@ -122,7 +122,7 @@ Workload gpt(const char* name, std::int64_t layers, std::int64_t heads, std::int
             };
           },
           [=] {
-            // A smaller model of the same kind in double precision: its attention is the composed form's to 1e-12.
+            // A smaller model of the same kind in double precision: its attention is the decomposition's to 1e-12.
             nn::GPT model(gpt_options(2, heads, C, 65, T));
             const auto exact = nn::clone(model);
             exact->to(float64);

@@ -25,7 +25,7 @@ struct Measurable {
   FunctionRow::LeastSize size_of_slope = [](double) { return 0.; };
 };
 
-// The functions of one number that accuracy.npy knows, powers, and functions of two numbers.
+// The unary functions that accuracy.npy knows, powers, and functions of two numbers.
 std::vector<Measurable> measurable() {
   std::vector<Measurable> all;
   for (const FunctionRow& row : function_rows())

@@ -129,7 +129,7 @@ double off_one(const Tensor& weights) {
   return worst;
 }
 
-// Weights against the plain form's, as far as the rounding of scores allows; all else against the plain form that goes
+// Weights against the reference's, as far as the rounding of scores allows; all else against the reference that goes
 // on from the same weights: however large the scores are, what follows from the weights is as exact.
 void check_hard(const Problem& p) {
   const double eps = p.dtype == float32 ? 0x1p-23 : 0x1p-52, epsilons = 8 * eps * static_cast<double>(p.n.Sk + 16);

@@ -5,7 +5,7 @@
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
-// The kernels of attention.hpp, each against its plain form with the rounding of every operation: heads side by side
+// The kernels of attention.hpp, each against its reference with the rounding of every operation: heads side by side
 // with room between them, off any alignment. What the operation makes of them is in attention_test.cpp.
 namespace fit::test {
 namespace {
@@ -457,11 +457,11 @@ void check_rows(std::int64_t rows, std::int64_t cols) {
 
 }  // namespace
 
-TEST_CASE("attention's kernels are within the rounding of their plain forms", "[kernels][attention]") {
+TEST_CASE("attention's kernels are within the rounding of their references", "[kernels][attention]") {
   each_isa([] { check_calls<float>(), check_calls<double>(); });
 }
 
-TEST_CASE("attention's kernels of bfloat16 are within the rounding of their plain forms", "[kernels][attention]") {
+TEST_CASE("attention's kernels of bfloat16 are within the rounding of their references", "[kernels][attention]") {
   each_bfloat16_isa([] { check_calls<BFloat16>(); });
 }
 

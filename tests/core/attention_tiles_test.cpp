@@ -160,7 +160,7 @@ TEST_CASE("attention takes memory that grows with the length, not with its squar
   }
 }
 
-TEST_CASE("scores that overflow give what the composed form gives", "[attention]") {
+TEST_CASE("scores that overflow give what the decomposition gives", "[attention]") {
   for (const double sign : {-1.0, 1.0})
     for (const int hidden : {0, 1, 2, 3})
       for (const std::int64_t queries : {5, 40}) {

@@ -12,7 +12,7 @@
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
-// Kernels that compute element by element, each against its plain form: elementwise.hpp, functions.hpp, optim.hpp.
+// Kernels that compute element by element, each against its reference: elementwise.hpp, functions.hpp, optim.hpp.
 // A constant of a formula is one of T, and then exact.
 template <class T>
 struct fit::kernels::ElementOf<fit::test::Rounded<T>, void> {
@@ -30,7 +30,7 @@ struct Row {
   std::function<void(Rounded<T>* a)> plain;  // on one element of each array, in place
 };
 
-// Every size from several places in memory: what the plain form changes, and that all else is left alone.
+// Every size from several places in memory: what the reference changes, and that all else is left alone.
 template <class T>
 void check(const Row<T>& row) {
   std::mt19937_64 random(7);
@@ -260,7 +260,7 @@ struct AnyOptions {
   FIT_OPTION(bool, decoupled_weight_decay) = false;
 };
 
-// Arrays: parameter, gradient, and the states that the step has. The plain form is the library's own, of such numbers.
+// Arrays: parameter, gradient, and the states that the step has. The reference is the library's own, of such numbers.
 template <class T, class Step>
 Row<T> step_row(const Step& step) {
   const unsigned states = step.states();
@@ -318,7 +318,7 @@ std::vector<Row<T>> step_rows(kernels::StepTypes<Steps...>) {
 
 }  // namespace
 
-TEST_CASE("elementwise kernels are within their bounds of the plain form", "[kernels]") {
+TEST_CASE("elementwise kernels are within their bounds of the reference", "[kernels]") {
   each_isa([] {
     check(binary_rows<float>());
     check(binary_rows<double>());
@@ -340,14 +340,14 @@ TEST_CASE("comparisons and choices are those of plain loops", "[kernels]") {
   });
 }
 
-TEST_CASE("functions of one number and their derivatives are within their bounds of the plain form", "[kernels]") {
+TEST_CASE("unary functions and their derivatives are within their bounds of the reference", "[kernels]") {
   each_isa([] {
     check(function_kernel_rows<float>());
     check(function_kernel_rows<double>());
   });
 }
 
-TEST_CASE("steps of optimisers are within the rounding of their plain form", "[kernels]") {
+TEST_CASE("steps of optimisers are within the rounding of their reference", "[kernels]") {
   each_isa([] {
     check(step_rows<float>(kernels::OptimizerSteps()));
     check(step_rows<double>(kernels::OptimizerSteps()));
@@ -355,7 +355,7 @@ TEST_CASE("steps of optimisers are within the rounding of their plain form", "[k
 }
 
 // By hand: in its first step, Adam moves by the rate, whatever the gradient.
-TEST_CASE("the plain form of a step can be read and run", "[kernels]") {
+TEST_CASE("the reference of a step can be read and run", "[kernels]") {
   const auto o = AnyOptions().weight_decay(0).eps(0);
   double p = 1, g = -3, m = 0, v = 0;
   kernels::run_plain(kernels::AdamStep(o, false, {}), kernels::StepArrays<double>{&p, &g, {&m, &v, nullptr}}, 1);

@@ -74,7 +74,7 @@ Tensor slope(const std::function<Tensor(const Tensor&)>& f, const std::vector<do
 
 }  // namespace
 
-TEST_CASE("functions of one number are within a few units of the truth", "[functions]") {
+TEST_CASE("unary functions are within a few units of the truth", "[functions]") {
   const Tensor narrow = points<float>(), wide = points<double>();
   each_isa([&] {
     for (const FunctionRow& f : function_rows()) {

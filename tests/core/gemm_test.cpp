@@ -207,7 +207,7 @@ void check_transpose(std::int64_t rows, std::int64_t cols) {
   CHECK(right);
 }
 
-// `count` products with each operand somewhere of its own; the plain form is one product after the other.
+// `count` products with each operand somewhere of its own; the reference is one product after the other.
 template <class T>
 void check_batch(std::int64_t count, std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb) {
   INFO(count << " of " << m << " x " << k << " x " << n << ' ' << ta << tb << ", " << sizeof(T) << " bytes");

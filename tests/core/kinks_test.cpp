@@ -19,7 +19,7 @@ void check_kink_of_two(const std::string& op, const std::function<Tensor(const T
 
 }  // namespace
 
-TEST_CASE("functions of one number, at their kinks and far out", "[kinks]") {
+TEST_CASE("unary functions, at their kinks and far out", "[kinks]") {
   check_kink("abs", [](const Tensor& x) { return abs(x); });
   check_kink("relu", [](const Tensor& x) { return relu(x); });
   check_kink("leaky_relu", [](const Tensor& x) { return leaky_relu(x); });

@@ -263,7 +263,7 @@ TEST_CASE("every op: int8 is refused, but where it is stored", "[ops][int8]") {
   });
 }
 
-TEST_CASE("every fused op: values and gradients are those of its composed form", "[ops]") {
+TEST_CASE("every fused op: values and gradients are those of its decomposition", "[ops]") {
   each_row([](const OpRow& row) {
     if (row.composed.empty()) return;
     OpRow composed = row;

@@ -9,7 +9,7 @@
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
-// Kernels that work on rows, each against its plain form: reduce.hpp, rows_softmax.hpp, rows_norm.hpp, rotary.hpp, and
+// Kernels that work on rows, each against its reference: reduce.hpp, rows_softmax.hpp, rows_norm.hpp, rotary.hpp, and
 // the sum of squares of optim.hpp.
 namespace fit::test {
 namespace {
@@ -415,14 +415,14 @@ TEST_CASE("reductions are within the rounding of plain sums, in rows and in colu
   });
 }
 
-TEST_CASE("softmax of lines in every layout is within the rounding of its plain form", "[kernels]") {
+TEST_CASE("softmax of lines in every layout is within the rounding of its reference", "[kernels]") {
   each_isa([] {
     check_softmaxes<float>();
     check_softmaxes<double>();
   });
 }
 
-TEST_CASE("norms of rows and their gradients are within the rounding of their plain form", "[kernels]") {
+TEST_CASE("norms of rows and their gradients are within the rounding of their reference", "[kernels]") {
   each_isa([] {
     check_norms<float>();
     check_norms<double>();
@@ -456,7 +456,7 @@ TEST_CASE("an instruction set is chosen where this machine has it", "[kernels]")
   CHECK(kernels::isa() == now);
 }
 
-TEST_CASE("rotary turns are within the rounding of their plain form", "[kernels]") {
+TEST_CASE("rotary turns are within the rounding of their reference", "[kernels]") {
   each_isa([] {
     for (const bool half : {false, true})
       for (const std::int64_t pairs : odd_sizes)

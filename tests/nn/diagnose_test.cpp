@@ -12,7 +12,7 @@ namespace fit::test {
 namespace {
 
 using Catch::Matchers::Contains;
-using nn::Ailment;
+using nn::Issue;
 
 const nn::Finding* found(const nn::Diagnosis& d, const std::string& name) {
   for (const nn::Finding& f : d.findings)
@@ -20,7 +20,7 @@ const nn::Finding* found(const nn::Diagnosis& d, const std::string& name) {
   return nullptr;
 }
 
-void check_finding(const nn::Diagnosis& d, const std::string& name, Ailment what, const std::string& text) {
+void check_finding(const nn::Diagnosis& d, const std::string& name, Issue what, const std::string& text) {
   INFO(d);
   const nn::Finding* const f = found(d, name);
   REQUIRE(f);
@@ -46,20 +46,20 @@ nn::Diagnosis diagnosis(const Net& net, const Tensor& x = rand({6, 4})) {
 TEST_CASE("a parameter without a gradient is told with the operation that cut it off", "[diagnose]") {
   manual_seed(1);
   const Tensor x = rand({6, 4});
-  check_finding(diagnosis(Net([](const Tensor& h) { return tanh(h.detach()); })), "hidden.weight", Ailment::no_gradient,
+  check_finding(diagnosis(Net([](const Tensor& h) { return tanh(h.detach()); })), "hidden.weight", Issue::no_gradient,
                 "used by linear in hidden; the way to the loss was cut by a detach() before tanh in Net");
   const auto without_grad = [](const Tensor& h) {
     const NoGrad no_grad;
     return exp(h);
   };
-  check_finding(diagnosis(Net(without_grad)), "hidden.bias", Ailment::no_gradient,
+  check_finding(diagnosis(Net(without_grad)), "hidden.bias", Issue::no_gradient,
                 "the way to the loss was cut at exp in Net, which ran under NoGrad");
   check_finding(diagnosis(Net([](const Tensor& h) {
                   return argmax(h, 1, KeepDims{}).to(float32).unsqueeze(-1) * ones({1, 8});
                 })),
-                "hidden.weight", Ailment::no_gradient, "was linear in hidden, and the loss does not depend on that");
+                "hidden.weight", Issue::no_gradient, "was linear in hidden, and the loss does not depend on that");
   const nn::Diagnosis plain = diagnosis(Net([](const Tensor& h) { return tanh(h); }));
-  check_finding(plain, "unused.weight", Ailment::no_gradient, "No operation used it: unused was not called");
+  check_finding(plain, "unused.weight", Issue::no_gradient, "No operation used it: unused was not called");
   CHECK(plain.findings.size() == 2);  // its weight and its bias
 }
 
@@ -76,13 +76,13 @@ TEST_CASE("a loss without any graph cuts off all, and a frozen parameter is no f
 }
 
 TEST_CASE("zero, vanishing, exploding and infinite gradients", "[diagnose]") {
-  check_finding(diagnosis(Net([](const Tensor& h) { return h * 0; })), "hidden.weight", Ailment::zero,
+  check_finding(diagnosis(Net([](const Tensor& h) { return h * 0; })), "hidden.weight", Issue::zero,
                 "All 32 elements are 0");
-  check_finding(diagnosis(Net([](const Tensor& h) { return h * 1e-12; })), "hidden.weight", Ailment::vanishing,
+  check_finding(diagnosis(Net([](const Tensor& h) { return h * 1e-12; })), "hidden.weight", Issue::vanishing,
                 "Its root mean square is");
-  check_finding(diagnosis(Net([](const Tensor& h) { return h * 1e6; })), "hidden.weight", Ailment::exploding,
+  check_finding(diagnosis(Net([](const Tensor& h) { return h * 1e6; })), "hidden.weight", Issue::exploding,
                 "Its root mean square is");
-  check_finding(diagnosis(Net([](const Tensor& h) { return sqrt(h * 0); })), "hidden.weight", Ailment::not_finite,
+  check_finding(diagnosis(Net([](const Tensor& h) { return sqrt(h * 0); })), "hidden.weight", Issue::not_finite,
                 "DetectAnomaly");
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("dead units of a ReLU are counted over all inputs", "[diagnose]") {
     net.hidden.bias.copy_(tensor({-100., 1., -100., 1., -100., 1., 1., 1.}));
   }
   const nn::Diagnosis d = diagnosis(net);
-  check_finding(d, "Net", Ailment::dead_units, "3 of 8 units of relu were 0 for all 6 inputs");
+  check_finding(d, "Net", Issue::dead_units, "3 of 8 units of relu were 0 for all 6 inputs");
   REQUIRE(d.activations.size() == 1);
   CHECK(d.activations[0].count == 8);
   CHECK(d.activations[0].silent == 3);
@@ -115,7 +115,7 @@ TEST_CASE("dead units of a ReLU are counted over all inputs", "[diagnose]") {
     nn::Parameter weight{tensor({1., -1., 1., -1.}).reshape({1, 4, 1, 1})};
   } images;
   const nn::Diagnosis of_images = nn::diagnose(images, [&] { return mean(images(ones({2, 4, 3, 3}))); });
-  check_finding(of_images, "Images", Ailment::dead_units, "2 of 4 units of relu were 0 for all 18 inputs");
+  check_finding(of_images, "Images", Issue::dead_units, "2 of 4 units of relu were 0 for all 18 inputs");
 }
 
 TEST_CASE("saturated attention and softmax are counted where there is a choice", "[diagnose]") {
@@ -135,7 +135,7 @@ TEST_CASE("saturated attention and softmax are counted where there is a choice",
   }
   d = looked_at();
   const auto saturated = std::find_if(d.findings.begin(), d.findings.end(),
-                                      [](const nn::Finding& f) { return f.what == Ailment::saturated; });
+                                      [](const nn::Finding& f) { return f.what == Issue::saturated; });
   INFO(d);
   REQUIRE(saturated != d.findings.end());
   CHECK_THAT(saturated->text, Contains("of 8 rows of attention have a weight above 0.999"));
@@ -145,9 +145,9 @@ TEST_CASE("saturated attention and softmax are counted where there is a choice",
     nn::Parameter weight{tensor({100., 0., 0.})};
   } plain;
   const auto of_inputs = [&](const Tensor& z) { return nn::diagnose(plain, [&] { return sum(square(plain(z))); }); };
-  check_finding(of_inputs(ones({4, 3})), "Plain", Ailment::saturated, "4 of 4 rows of softmax");
+  check_finding(of_inputs(ones({4, 3})), "Plain", Issue::saturated, "4 of 4 rows of softmax");
   const Tensor row = tensor({900., 0., 0.}), hidden = tensor({0., -1e9, -std::numeric_limits<double>::infinity()});
-  check_finding(of_inputs(row * ones({4, 1})), "Plain", Ailment::saturated, "4 of 4 rows of softmax");  // e^-1000 is 0
+  check_finding(of_inputs(row * ones({4, 1})), "Plain", Issue::saturated, "4 of 4 rows of softmax");  // e^-1000 is 0
   CHECK_FALSE(found(of_inputs(hidden + zeros({4, 1})), "Plain"));
 }
 

@@ -167,7 +167,7 @@ inline void note_cut(const char* op, const Inputs& in, const Tensor& y) {
 }
 
 /// Notifies the observers of this thread.
-void tell_op(const char* op, const Inputs& in, const Tensor* outputs, int count);
+void notify_op(const char* op, const Inputs& in, const Tensor* outputs, int count);
 
 /// Creates the node, connects the outputs to it, and returns memory for a closure of `bytes`.
 void* attach_node(const char* op, const Inputs& in, Tensor* outputs, int count, const Keep& keep,
@@ -196,7 +196,7 @@ Tensor record(const char* op, const detail::Inputs& inputs, Tensor y, const Keep
     detail::attach(op, inputs, &y, 1, keep, adjoint);
   else
     detail::note_cut(op, inputs, y);
-  if (detail::thread_state.observed) detail::tell_op(op, inputs, &y, 1);
+  if (detail::thread_state.observed) detail::notify_op(op, inputs, &y, 1);
   return y;
 }
 
@@ -209,7 +209,7 @@ void record(const char* op, const detail::Inputs& inputs, std::vector<Tensor>& o
   else
     for (const Tensor& y : outputs)
       if (y.defined()) detail::note_cut(op, inputs, y);
-  if (detail::thread_state.observed) detail::tell_op(op, inputs, outputs.data(), static_cast<int>(outputs.size()));
+  if (detail::thread_state.observed) detail::notify_op(op, inputs, outputs.data(), static_cast<int>(outputs.size()));
 }
 
 /// The argument of an adjoint: gradients of the outputs, kept tensors, and gradients of the inputs.

@@ -31,7 +31,7 @@ class Scalar {
   DType dtype() const { return dtype_; }
   double value() const { return value_; }
   /// The value as an integer. Throws Error in the name of `op` if it is not an integer.
-  std::int64_t whole(const char* op) const;
+  std::int64_t to_integer(const char* op) const;
 
  private:
   double value_;

@@ -69,11 +69,11 @@ Isa initial() {
               {Isa::avx512, "avx512"}, {Isa::avx2, "avx2"},
               {Isa::neon, "neon"},     {Isa::base, "base"}};
   const char* const asked = std::getenv("FIT_ISA");
-  Isa most = Isa::amx;
+  Isa limit = Isa::amx;
   for (const auto& set : sets)
-    if (asked && std::strcmp(asked, set.name) == 0) most = set.isa;
+    if (asked && std::strcmp(asked, set.name) == 0) limit = set.isa;
   for (const auto& set : sets)
-    if (set.isa <= most && available(set.isa)) return set.isa;
+    if (set.isa <= limit && available(set.isa)) return set.isa;
   return narrowest;
 }
 

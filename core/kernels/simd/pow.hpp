@@ -57,10 +57,10 @@ inline Doubles pow_of(const Doubles& x, const Doubles& e) {
   const Doubles y = exp2_of(t < -300 ? -300. : t > 300 ? 300. : t);
   // Every float above 2^25 is even.
   const Doubles near = size > 0x1p25 ? 0x1p25 : e, half = near * 0.5;
-  const auto whole = nearest(near) == near, odd = whole & (nearest(half) != half);
+  const auto is_integer = nearest(near) == near, odd = is_integer & (nearest(half) != half);
   const auto negative = (DoubleBits)x >> 63 != 0;
   const Doubles signed_y = (negative & odd) ? -y : y;
-  return (negative & ~whole & (a > 0) & (a < infinity)) ? std::numeric_limits<double>::quiet_NaN() : signed_y;
+  return (negative & ~is_integer & (a > 0) & (a < infinity)) ? std::numeric_limits<double>::quiet_NaN() : signed_y;
 }
 
 template <class V>

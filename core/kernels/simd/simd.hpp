@@ -141,9 +141,9 @@ inline auto max_lanes(const V& v) {
 #else
   alignas(64) T lanes[V::size];
   v.store_aligned(lanes);
-  T most = lanes[0];
-  for (std::size_t l = 1; l < V::size; ++l) most = lanes[l] > most ? lanes[l] : most;
-  return most;
+  T max = lanes[0];
+  for (std::size_t l = 1; l < V::size; ++l) max = lanes[l] > max ? lanes[l] : max;
+  return max;
 #endif
 }
 

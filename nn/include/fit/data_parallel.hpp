@@ -113,7 +113,7 @@ class DataParallel {
   Rows rows_;
   bool quiet_ = false;
   std::unique_ptr<Buckets> buckets_;
-  std::vector<const void*> seen_;  // its parameters: no other DataParallel may sum their gradients
+  std::vector<const void*> parameters_;  // its parameters: no other DataParallel may sum their gradients
   std::vector<GradHook> hooks_;
 };
 

@@ -18,7 +18,7 @@
 namespace fit::nn {
 
 /// A kind of issue.
-enum class Ailment {
+enum class Issue {
   no_gradient,  ///< a parameter that is not frozen got no gradient
   zero,         ///< a gradient that is 0 in all elements
   vanishing,    ///< a gradient with a root mean square below DiagnoseOptions::vanishing
@@ -27,7 +27,7 @@ enum class Ailment {
   dead_units,   ///< units of a ReLU that were 0 for all inputs of the call
   saturated,    ///< rows of a softmax with almost all weight on one element
 };
-const char* name_of(Ailment a);  ///< "no gradient", "dead units", …
+const char* name_of(Issue a);  ///< "no gradient", "dead units", …
 
 /// The thresholds of diagnose().
 struct DiagnoseOptions {
@@ -42,7 +42,7 @@ struct DiagnoseOptions {
 /// An issue of a parameter or layer.
 struct Finding {
   std::string name;  ///< the dotted name of the parameter or layer; the class name for the model itself
-  Ailment what;      ///< the kind
+  Issue what;        ///< the kind
   std::string text;  ///< the description
 };
 

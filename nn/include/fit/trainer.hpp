@@ -249,9 +249,9 @@ class Trainer {
   void save_last();
   void save_after_error(ProgressBar& bar) noexcept;
   void check_folder();
-  void tell_without_gradient(ProgressBar& bar, TrainerResult& result) const;
+  void warn_without_gradient(ProgressBar& bar, TrainerResult& result) const;
   std::string cause_in(const data::Batch& batch) const;
-  bool late() const;
+  bool save_due() const;
   bool due(std::int64_t every) const {
     return every > 0 && (checkpoint_.step % every == 0 || checkpoint_.step == options_.steps());
   }
@@ -277,7 +277,7 @@ class Trainer {
   bool interrupted_ = false;                      // any of the ranks
   bool restored_ = false;
   bool last_is_ours_ = false;  // out/last.safetensors is of this training
-  bool late_ = false;          // save_minutes have passed
+  bool save_due_ = false;      // save_minutes have passed
   std::chrono::steady_clock::time_point saved_;
   /// The loader and the generator after the last complete step.
   struct Place {
@@ -292,7 +292,7 @@ class Trainer {
   MetricsLog::Row row_;  // of the current step
   EarlyStopping early_;
   std::optional<plot::TrainingPage> page_;  // during run()
-  AttentionRecording seen_;
+  AttentionRecording recording_;
 };
 
 }  // namespace fit

@@ -10,16 +10,16 @@
 namespace fit::plot {
 namespace {
 
-constexpr std::size_t most_kept = std::size_t{1} << 20;  // a page is not a log
+constexpr std::size_t max_kept = std::size_t{1} << 20;  // a page is not a log
 
 // Shared by threads: a mutex protects the text.
 class Kept {
  public:
   void add(const char* text, std::size_t size) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const std::size_t room = most_kept - std::min(most_kept, text_.size());
-    text_.append(text, std::min(size, room));
-    lost_ += size - std::min(size, room);
+    const std::size_t space = max_kept - std::min(max_kept, text_.size());
+    text_.append(text, std::min(size, space));
+    lost_ += size - std::min(size, space);
   }
   std::string take() {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -114,7 +114,7 @@ std::atomic<Lesson::State*> living{nullptr};
 std::terminate_handler terminate_before = nullptr;
 
 // An uncaught exception ends the program without running destructors.
-[[noreturn]] void tell_and_terminate() {
+[[noreturn]] void report_and_terminate() {
   if (Lesson::State* const state = living.exchange(nullptr)) {
     try {
       if (std::current_exception()) throw;
@@ -138,7 +138,7 @@ Lesson::Lesson(const std::string& path, const LessonOptions& options, const char
   if (!living.compare_exchange_strong(none, state_.get()))
     check::fail("Lesson", "another one lives: there is one at a time, for it keeps what the program prints");
   state_->capture = std::make_unique<plot::OutputCapture>();
-  terminate_before = std::set_terminate(tell_and_terminate);
+  terminate_before = std::set_terminate(report_and_terminate);
 }
 
 Lesson::~Lesson() {

@@ -39,7 +39,7 @@ class KVCache {
   std::int64_t length() const { return length_; }
 
   /// Throws Error if the capacity does not suffice for so many more positions.
-  void check_room(std::int64_t positions) const;
+  void check_capacity(std::int64_t positions) const;
   /// Increases length() after all layers have written the new positions. Positions past length() are never read, so an
   /// Error before this call leaves the cache unchanged. Throws Error past max_length.
   void advance(std::int64_t positions);

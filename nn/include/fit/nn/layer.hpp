@@ -241,7 +241,7 @@ std::shared_ptr<L> clone(const L& layer) {
 }
 
 namespace detail {
-void tell_where(const Layer& layer, Error& e);
+void add_layer_path(const Layer& layer, Error& e);
 
 /// A layer's call under observation. Observers do not see a nested call of the same layer.
 class ObservedCall {
@@ -312,7 +312,7 @@ decltype(auto) within(const Layer& layer, const fit::detail::Inputs& inputs, con
     if (fit::detail::thread_state.observed || layer.hooked()) return detail::observed(layer, inputs, f);
     return detail::call_with(f, inputs.size() > 0 ? &inputs[0] : nullptr);
   } catch (Error& e) {
-    detail::tell_where(layer, e);
+    detail::add_layer_path(layer, e);
     throw;
   }
 }
