@@ -4,6 +4,7 @@
 #include <array>
 
 #include "attention/event.hpp"
+#include "attention/plan.hpp"
 #include "fit/ops.hpp"
 #include "ops/composed.hpp"
 #include "ops/flop_counter.hpp"
@@ -15,10 +16,19 @@ namespace fit {
 namespace detail {
 namespace {
 
+// The pairs that a mask leaves, without the first `skipped` keys.
+TilePlan plan_mask(const kernels::Attention<>& a, const Tensor& mask, std::int64_t skipped) {
+  if (!mask.defined()) return {};
+  kernels::Visibility v = a;
+  v.mask = view_scores(mask.data<bool>().data(), mask);
+  v.mask.data += skipped;
+  return plan_tiles(v, a.B, a.H);
+}
+
 // The call as the kernels take it. The first `skipped` keys are left out.
 template <class T>
 kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const Heads& k, const Heads& v,
-                            const AttentionMasks& masks, std::int64_t skipped = 0) {
+                            const AttentionMasks& masks, const TilePlan& plan, std::int64_t skipped = 0) {
   using W = AccT<T>;
   const auto data = [](const Tensor& x) { return x.defined() ? x.raw() : nullptr; };
   kernels::Attention<T> call;
@@ -26,13 +36,12 @@ kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const
   call.q = view(q, q.x.data<T>().data());
   call.k = view(k, k.x.data<T>().data());
   call.v = view(v, v.x.data<T>().data());
-  call.mask = view_scores(static_cast<const bool*>(data(masks.mask())), masks.mask());
+  call.table = plan.table();
   call.bias = view_scores(static_cast<const W*>(data(masks.bias())), masks.bias());
   call.alibi = static_cast<const W*>(data(masks.alibi()));
   if (skipped == 0) return call;
   call.k.data += skipped * call.k.row;
   call.v.data += skipped * call.v.row;
-  if (call.mask.data) call.mask.data += skipped;
   if (call.bias.data) call.bias.data += skipped;
   return call;
 }
@@ -53,7 +62,7 @@ Tensor weights_of(kernels::Attention<T> a, const kernels::SoftmaxStats<const Acc
   a.q.data = a.q.at(first, 0, 0);
   a.k.data = a.k.at(first, 0, 0);
   a.v.data = a.v.at(first, 0, 0);
-  if (a.mask.data) a.mask.data = a.mask.at(first, 0, 0);
+  if (a.table.tiles.data) a.table.tiles.data = a.table.tiles.at(first, 0, 0);
   if (a.bias.data) a.bias.data = a.bias.at(first, 0, 0);
   const std::int64_t rows = first * a.H * a.Sq;
   Tensor weights = Tensor::empty({count, a.H, a.Sq, a.Sk}, dtype);
@@ -91,7 +100,8 @@ std::size_t input_of(const std::array<const Heads*, 3>& operands, std::size_t i)
 }
 
 // The adjoint of a call. The node's inputs are the tensors of q, k and v, undefined where input_of() names another one,
-// and then the bias, which may be undefined. Saved: stats, mask, alibi.
+// and then the bias, which may be undefined. Saved: stats, mask, alibi, the plan of
+// tiles.
 struct Adjoint {
   struct Place {
     std::size_t input;
@@ -155,7 +165,7 @@ struct Adjoint {
       const auto gradient = [](Heads& h) { return view(h, h.x.fresh<T>()); };
       kernels::AttentionGradients<T> to{gradient(d[0]), gradient(d[1]), gradient(d[2]), {}};
       if (b.wants(bias)) to.dbias = view_scores(dx[bias].fresh<W>(), dx[bias]);
-      const auto call = lower<T>(a, operands[0], operands[1], operands[2], masks(b, x[bias]));
+      const auto call = lower<T>(a, operands[0], operands[1], operands[2], masks(b, x[bias]), {b.saved(3), b.saved(4)});
       kernels::attention_backward<T>(call, view(out, out.x.data<T>().data()), stats_in(a, stats.data<W>().data()),
                                      view(out, dout.data<T>().data()), to, check);
     });
@@ -224,10 +234,11 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
       AttentionResult edited = decomposed_attention(q, k, v, all_keys, masks, &edits);
       return {edited.output.to(result), edited.weights};
     }
+  const TilePlan plan = plan_mask(a, masks.mask(), skipped);
   dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
     using W = AccT<T>;
-    const kernels::Attention<T> call = lower<T>(a, q, k, v, masks, skipped);
+    const kernels::Attention<T> call = lower<T>(a, q, k, v, masks, plan, skipped);
     const kernels::SoftmaxStats<W> rows = stats_in(a, stats.fresh<W>());
     adjoint.check = !kernels::attention_forward<T>(call, view(contexts(q, a, output), output.fresh<T>()), rows);
     const auto weights_from = [=](std::int64_t first, std::int64_t count) {
@@ -242,7 +253,8 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     weights = to_bfloat16(weights);
   }
   if (cache) return {output.to(result), weights};
-  const Keep kept = keep::inputs | keep::output | keep::saved(stats, masks.mask(), masks.alibi());
+  const Keep kept =
+      keep::inputs | keep::output | keep::saved(stats, masks.mask(), masks.alibi(), plan.tiles, plan.bits);
   if (!options.weights())
     return {record("attention", {inputs[0], inputs[1], inputs[2], masks.bias()}, std::move(output), kept, adjoint), {}};
   std::vector<Tensor> results{std::move(output), std::move(weights)};

@@ -8,9 +8,9 @@
 //   out[i]       = sum over j of (weights[i, j] after dropout) v[j]
 //
 // To read this folder: reference.hpp has the formula in loops, decomposition.cpp in operations; visibility.hpp says
-// which query attends to which key; attend.cpp is the operation with its adjoint, arguments.cpp its checks, event.cpp
-// its observers. It calls the kernel: kernel.hpp, cut into tasks by kernel.cpp and tasks.hpp, computed in tiles by
-// tiles.simd.cpp, with rows.hpp for the rows of a tile, and tiles.hpp for the products.
+// which query attends to which key, and plan.hpp for which tiles; attend.cpp is the operation with its adjoint,
+// arguments.cpp its checks, event.cpp its observers. It calls the kernel: kernel.hpp, cut into tasks by kernel.cpp and
+// tasks.hpp, computed in tiles by tiles.simd.cpp, with rows.hpp for the rows of a tile, and tiles.hpp for the products.
 namespace fit::detail {
 
 /// fit::attend() for the public function `op`, whose name is in errors.
@@ -64,8 +64,12 @@ kernels::HeadView<T> view_scores(T* data, const Tensor& x) {
 /// Which query attends to which key, for a boolean mask (B|1, H|1, 1|Sq, Sk), or none.
 inline kernels::Visibility visibility(const Tensor& mask, bool causal, std::int64_t window, std::int64_t Sq,
                                       std::int64_t Sk) {
-  return {Sq, Sk, causal, window,
-          mask.defined() ? view_scores(mask.data<bool>().data(), mask) : kernels::HeadView<const bool>{}};
+  return {Sq,
+          Sk,
+          causal,
+          window,
+          mask.defined() ? view_scores(mask.data<bool>().data(), mask) : kernels::HeadView<const bool>{},
+          {}};
 }
 
 }  // namespace fit::detail

@@ -84,7 +84,7 @@ void attention_backward(const Attention<T>& a, const HeadView<const T>& out, con
 // ---- compiled for each instruction set ---------------------------------------------------------------------------
 
 // Queries, keys and values are read in blocks of this many.
-constexpr std::int64_t key_block = 64, query_block = 64;
+constexpr std::int64_t key_block = tile_size, query_block = tile_size;
 
 /// n rounded up to a multiple of `step`.
 constexpr std::int64_t filled_to(std::int64_t step, std::int64_t n) { return (n + step - 1) / step * step; }

@@ -24,6 +24,26 @@ Vec<W> lane_numbers() {
   return Vec<W>::load_aligned(lanes);
 }
 
+// The lowest bits as a mask, one for each lane.
+template <class V>
+typename V::batch_bool_type mask_of_bits(std::uint64_t bits) {
+#if defined(__AVX512F__)
+  return static_cast<typename V::batch_bool_type::register_type>(bits);
+#else
+  using W = typename V::value_type;
+  if constexpr (sizeof(W) == 4) {
+    using Bits = xsimd::batch<std::int32_t, typename V::arch_type>;
+    alignas(64) std::int32_t lanes[V::size];
+    for (std::size_t l = 0; l < V::size; ++l) lanes[l] = std::int32_t{1} << l;
+    return xsimd::to_float(Bits(static_cast<std::int32_t>(bits)) & Bits::load_aligned(lanes)) != V(0);
+  } else {
+    alignas(64) W lanes[V::size];
+    for (std::size_t l = 0; l < V::size; ++l) lanes[l] = static_cast<W>(bits >> l & 1);
+    return V::load_aligned(lanes) != V(0);
+  }
+#endif
+}
+
 // Query i of a tile with the keys j0 … j0 + count - 1. Below, j counts keys from j0, up to `width`: whole vectors.
 template <class T>
 struct Row {
@@ -31,34 +51,31 @@ struct Row {
   using V = Vec<W>;
   const Attention<T>& a;
   std::int64_t b, h, i, j0, count, width;
-  std::int64_t from, to;  // the keys that range(i) leaves
-  const bool* mask;       // from j0 on; null: no mask
+  std::int64_t to;        // no key from here on is read
+  std::uint64_t attends;  // bit j: the query attends to key j
 
   Row(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0, std::int64_t count,
       std::int64_t width)
       : a(a), b(b), h(h), i(i), j0(j0), count(count), width(width) {
-    const Interval keys = a.range(i);
-    from = keys.first - j0;
-    to = keys.end - j0 < count ? keys.end - j0 : count;
-    mask = a.mask.data ? a.mask.at(b, h, i) + j0 : nullptr;
+    const std::int64_t end = a.range(i).end - j0;
+    to = end < count ? end : count;
+    attends = a.row(b, h, i, j0) & Visibility::bits_below(count);
   }
 
   // Of this row among all [B, H, Sq].
   std::int64_t index() const { return (b * a.H + h) * a.Sq + i; }
-  // Whether the query attends to every key of the block, and nothing is added to its products.
-  bool plain() const { return to >= width && from <= 0 && !a.bias.data && !a.alibi && !mask; }
+  // Whether the query attends to every key of the block.
+  bool full() const { return (~attends & Visibility::bits_below(width)) == 0; }
+  // Whether nothing is added to its products, besides.
+  bool plain() const { return full() && !a.bias.data && !a.alibi; }
   // How many lanes of the vector at j lie before `to`.
   std::int64_t lanes_at(std::int64_t j) const {
     constexpr std::int64_t size = V::size;
     return to - j < 0 ? 0 : to - j < size ? to - j : size;
   }
   // x at j if the query attends to that key, else `masked`. A choice, not a product: x may be NaN.
-  V select(std::int64_t j, V x, const V& masked, const V& lane_numbers) const {
-    const std::int64_t left = lanes_at(j);
-    if (mask != nullptr) x = xsimd::select(load_mask<V>(mask + j, left), x, masked);
-    if (left < static_cast<std::int64_t>(V::size)) x = xsimd::select(lane_numbers < V(static_cast<W>(left)), x, masked);
-    if (j < from) x = xsimd::select(lane_numbers < V(static_cast<W>(from - j)), masked, x);
-    return x;
+  V select(std::int64_t j, const V& x, const V& masked) const {
+    return xsimd::select(mask_of_bits<V>(attends >> j), x, masked);
   }
 };
 
@@ -81,7 +98,7 @@ Vec<W> finish_scores(const Row<T>& r, const Vec<W>& factor, W* s) {
       const V distance = xsimd::abs(lanes + V(static_cast<W>(r.j0 + j - a.place(r.i))));
       x = x - V(a.alibi[r.h]) * distance;
     }
-    x = r.select(j, x, masked, lanes);
+    x = r.select(j, x, masked);
     x.store_unaligned(s + j);
     max = xsimd::max(max, x);
   }
@@ -145,8 +162,8 @@ void drop(const Row<T>& r, W* weights) {
 template <class T, class W>
 void clear_masked(const Row<T>& r, W* x) {
   using V = Vec<W>;
-  const V lanes = lane_numbers<W>(), zero(W(0));
-  for (std::int64_t j = 0; j < r.width; j += V::size) r.select(j, load<V>(x + j), zero, lanes).store_unaligned(x + j);
+  const V zero(W(0));
+  for (std::int64_t j = 0; j < r.width; j += V::size) r.select(j, load<V>(x + j), zero).store_unaligned(x + j);
 }
 
 // The running softmax of a block of queries.

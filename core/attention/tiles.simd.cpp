@@ -31,13 +31,14 @@ void attended_product(std::int64_t m, std::int64_t n, std::int64_t k, const W* a
 // The keys from j0 on that a block of queries reads: up to the last key of the last query.
 inline std::int64_t keys_from(std::int64_t j0, std::int64_t end) { return end - j0 < N ? end - j0 : N; }
 
-// Multiplies a block of queries by the keys of `range`, tile by tile. Calls each_row(i, row, its products in s) for the
-// queries, and then each_tile(first key, number of keys).
+// Multiplies a block of queries by the keys of `range`, tile by tile, but for empty tiles. Calls each_row(i, row, its
+// products in s) for the queries, and then each_tile(first key, number of keys).
 template <class T, class W, class Tiles, class EachRow, class EachTile>
 void over_keys(const Attention<T>& a, const QueryBlock& q, const Interval& range, Tiles& tiles, W* s,
                const EachRow& each_row, const EachTile& each_tile) {
   tiles.take_queries(q.first, q.rows);
   for (std::int64_t j0 = range.first / N * N; j0 < range.end; j0 += N) {
+    if (a.skips(q.batch, q.head, q.first, j0)) continue;
     const std::int64_t count = keys_from(j0, range.end);
     tiles.take_keys(j0, count);
     tiles.scores(count, s);
@@ -78,17 +79,19 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
   const Softmax<W> softmax(arena.take(query_block * N), q.rows);
   Tiles tiles(a, q.batch, q.head, keys, nullptr, nullptr, arena);
   const Interval range = a.keys_of({q.first, q.first + q.rows});
-  const std::int64_t begin = range.first / N * N;
-  if (range.end == 0)
-    for (std::int64_t c = 0; c < q.rows * o_row; ++c) o[c] = 0;
+  bool any = false;  // whether o holds contexts
 
   over_keys(
       a, q, range, tiles, s,
       [&](std::int64_t i, const Row<T>& row, W* x) {
-        softmax.add(i, row_scores<Tiles::scaled>(row, x), row.width, x, o + i * o_row, row.j0 > begin ? a.Dv : 0);
+        softmax.add(i, row_scores<Tiles::scaled>(row, x), row.width, x, o + i * o_row, any ? a.Dv : 0);
         drop(row, x);
       },
-      [&](std::int64_t j0, std::int64_t count) { tiles.contexts(count, s, o, o_row, j0 > begin); });
+      [&](std::int64_t, std::int64_t count) {
+        tiles.contexts(count, s, o, o_row, any);
+        any = true;
+      });
+  for (std::int64_t c = 0; !any && c < q.rows * o_row; ++c) o[c] = 0;
   const std::int64_t row = (q.batch * a.H + q.head) * a.Sq + q.first;
   Vec<W> zero(W(0));
   for (std::int64_t i = 0; i < q.rows; ++i) {
@@ -114,8 +117,10 @@ void weights(const Attention<T>& a, const QueryBlock& q, const W* keys, const So
   Arena<W> arena(workspace);
   W* const s = arena.take(query_block * N);
   Tiles tiles(a, q.batch, q.head, keys, nullptr, nullptr, arena);
+  const std::int64_t first = ((q.batch * a.H + q.head) * a.Sq + q.first) * a.Sk;
+  for (std::int64_t c = 0; c < q.rows * a.Sk; ++c) w[first + c] = 0;
   over_keys(
-      a, q, {0, a.Sk}, tiles, s,
+      a, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
       [&](std::int64_t, const Row<T>& row, W* x) {
         row_weights<Tiles::scaled>(row, stats, x, [](std::int64_t, const Vec<W>&) {});
         for (std::int64_t j = 0; j < row.count; ++j) w[row.index() * a.Sk + row.j0 + j] = x[j];
@@ -136,11 +141,12 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
   const std::int64_t all = keys_from(j0, a.Sk);
   Tiles tiles(a, b, h, keys, queries, &dout, arena);
   tiles.take_keys(j0, all);
-  // dq is added to in whole steps.
+  // dq is added to in whole steps. With a table, blocks of queries are those of its tiles.
   const Interval range = a.queries_of({j0, j0 + all});
   const std::int64_t padded_end = filled_to(Tiles::step, range.end), end = padded_end < a.Sq ? padded_end : a.Sq;
-  const std::int64_t step = query_step(a);
-  for (std::int64_t i0 = range.first / Tiles::step * Tiles::step; i0 < end; i0 += step) {
+  const std::int64_t step = query_step(a), align = a.table.tiles.data ? step : Tiles::step;
+  for (std::int64_t i0 = range.first / align * align; i0 < end; i0 += step) {
+    if (a.skips(b, h, i0, j0)) continue;
     const std::int64_t rows = end - i0 < step ? end - i0 : step;
     const std::int64_t limit = a.range(i0 + rows - 1).end - j0, count = limit < all ? limit : all;
     const std::int64_t width = Tiles::width(count);

@@ -21,6 +21,26 @@ struct Interval {
 /// The part of a tile (some queries, some keys) whose pairs attend.
 enum class TileState { empty, partial, full };
 
+/// Queries and keys of a tile.
+constexpr std::int64_t tile_size = 64;
+
+/// The pairs that a mask or a predicate leaves, tile by tile. plan.hpp makes it.
+struct TileTable {
+  static constexpr std::int64_t empty = -1, full = -2;
+  HeadView<const std::int64_t> tiles;   // [B, H, blocks of queries, blocks of keys]: empty, full or a number of a tile
+  const std::uint64_t* bits = nullptr;  // [tiles, queries of a tile]: bit j says whether the query attends to key j
+
+  // Kernels of all instruction sets inline these functions (kernels/simd/isa.hpp).
+  [[gnu::always_inline]] std::int64_t tile(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    return tiles.at(b, h, i / tile_size)[j / tile_size];
+  }
+  /// The bits of query i in the tile of key j.
+  [[gnu::always_inline]] std::uint64_t row(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    const std::int64_t t = tile(b, h, i, j);
+    return t == full ? ~std::uint64_t{0} : t == empty ? 0 : bits[t * tile_size + i % tile_size];
+  }
+};
+
 /// Query i attends to key j if j lies in range(i) and the mask is true there. Query i stands at key place(i): the last
 /// query at the last key.
 struct Visibility {
@@ -28,8 +48,8 @@ struct Visibility {
   bool causal = false;        // no key after place(i)
   std::int64_t window = 0;    // no key before the last `window` keys up to place(i); 0: no window
   HeadView<const bool> mask;  // [B, H, Sq, Sk]: true = attend; data null: no mask
+  TileTable table;            // instead of the mask: kernels read this alone; tiles.data null: none
 
-  // Kernels of all instruction sets inline these functions (kernels/simd/isa.hpp).
   [[gnu::always_inline]] std::int64_t place(std::int64_t i) const { return i + Sk - Sq; }
   /// The keys that causality and the window leave to query i. Both bounds grow with i.
   [[gnu::always_inline]] Interval range(std::int64_t i) const {
@@ -46,17 +66,38 @@ struct Visibility {
     return {causal ? inside(keys.first - place(0), Sq) : 0,
             window > 0 && window < Sq - last ? inside(last + window, Sq) : Sq};
   }
+  /// Whether the mask leaves the pair.
+  [[gnu::always_inline]] bool unmasked(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    if (table.tiles.data) return table.row(b, h, i, j) >> (j % tile_size) & 1;
+    return !mask.data || mask.at(b, h, i)[j];
+  }
   [[gnu::always_inline]] bool attends(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     const Interval keys = range(i);
-    return j >= keys.first && j < keys.end && (!mask.data || mask.at(b, h, i)[j]);
+    return j >= keys.first && j < keys.end && unmasked(b, h, i, j);
+  }
+  /// Whether the table says that no pair of a tile attends.
+  [[gnu::always_inline]] bool skips(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    return table.tiles.data && table.tile(b, h, i, j) == TileTable::empty;
+  }
+  /// The keys of the tile of key j to which query i attends, as bits.
+  [[gnu::always_inline]] std::uint64_t row(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    const Interval keys = range(i);
+    const std::int64_t first = j / tile_size * tile_size;
+    const std::uint64_t left = bits_below(keys.end - first) & ~bits_below(keys.first - first);
+    return table.tiles.data ? left & table.row(b, h, i, j) : left;
   }
 
   /// Whether some pair may not attend.
-  bool restricts() const { return causal || window > 0 || mask.data; }
+  bool restricts() const { return causal || window > 0 || mask.data || table.tiles.data; }
   /// How many pairs causality and the window leave, for one head.
   std::int64_t pairs() const;
   /// Reads the mask, if there is one, at most once for each pair of the tile.
   TileState tile(std::int64_t b, std::int64_t h, Interval queries, Interval keys) const;
+
+  /// The lowest n bits; none for n < 0, all for n > 63.
+  [[gnu::always_inline]] static std::uint64_t bits_below(std::int64_t n) {
+    return n <= 0 ? 0 : n >= tile_size ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
+  }
 
  private:
   [[gnu::always_inline]] static std::int64_t inside(std::int64_t n, std::int64_t size) {

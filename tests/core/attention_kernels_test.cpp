@@ -1,4 +1,5 @@
 #include "attention/kernel.hpp"
+#include "attention/plan.hpp"
 #include "fit/memory.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
@@ -100,6 +101,7 @@ struct Call {
   std::vector<W<T>> slopes;
   std::vector<W<T>> factor;  // what dropout multiplies each weight by
   kernels::Attention<T> a;
+  detail::TilePlan plan;
 
   explicit Call(const Form& f)
       : f(f),
@@ -115,7 +117,7 @@ struct Call {
     a.B = f.B, a.H = f.H, a.kv_heads = f.kv_heads, a.Sq = f.Sq, a.Sk = f.Sk, a.D = f.D, a.Dv = f.Dv;
     a.scale = double(W<T>(0.7)), a.causal = f.causal, a.window = f.window;
     a.q = q.read(), a.k = k.read(), a.v = v.read();
-    if (f.mask) a.mask = mask.read();
+    read_mask();
     if (f.bias) a.bias = bias.read();
     for (std::int64_t h = 0; h < f.H; ++h) slopes.push_back(W<T>(0.3) / static_cast<W<T>>(h + 1));
     if (f.alibi) a.alibi = slopes.data();
@@ -127,6 +129,13 @@ struct Call {
       factor.push_back(f.dropout == 0                        ? W<T>(1)
                        : w <= kernels::drop_limit(f.dropout) ? W<T>(0)
                                                              : static_cast<W<T>>(kernels::keep_scale(f.dropout)));
+  }
+  void read_mask() {
+    if (!f.mask) return;
+    kernels::Visibility masked = a;
+    masked.mask = mask.read();
+    plan = detail::plan_tiles(masked, f.B, f.H);
+    a.table = plan.table();
   }
   std::int64_t row(std::int64_t b, std::int64_t h, std::int64_t i) const { return (b * f.H + h) * f.Sq + i; }
   std::int64_t kv(std::int64_t h) const { return h / (f.H / f.kv_heads); }
@@ -284,6 +293,7 @@ void check_hidden(std::int64_t B, std::int64_t Sk, T rubbish) {
   const Form f{B, 1, 1, 9, Sk, 3, 3, false, 0, true, true, 0.2};
   Call<T> c(f);
   c.mask.each([](bool& m, std::int64_t, std::int64_t, std::int64_t i, std::int64_t j) { m = j != 5 && i != 4; });
+  c.read_mask();
   Stack<T> d_out(B, 1, 9, 3);
   d_out.draw(c.random);
   struct Result {

@@ -146,6 +146,33 @@ TEST_CASE("a sliding window, clipped to the tiles or within one", "[attention]")
   }
 }
 
+TEST_CASE("tiles that a mask empties or fills, on every instruction set and any number of threads", "[attention]") {
+  const AttentionSizes sizes[] = {{2, 2, 200, 200, 5, 5}, {1, 2, 70, 330, 3, 4}, {1, 1, 300, 130, 4, 2}};
+  each_isa([&] {
+    unsigned seed = 0;
+    for (const AttentionSizes& n : sizes)
+      for (const std::int64_t document : {64, 90, 128})
+        for (const bool is_causal : {false, true}) {
+          INFO(n << " documents of " << document << " causal " << is_causal);
+          ++seed;
+          Problem p(n, seed % 2 ? float64 : float32, seed);
+          const auto places = [&](std::int64_t count) { return floor(arange(count).to(float64) / double(document)); };
+          Tensor mask = reshape(places(n.Sq), {n.Sq, 1}) == reshape(places(n.Sk), {1, n.Sk});
+          if (seed % 3 == 0) mask = logical_and(mask, p.draw_mask({n.Sq, n.Sk}));
+          p.options.mask(mask).causal(is_causal);
+          if (seed % 4 == 0) p.options.window(100);
+          if (seed % 5 == 0) p.options.dropout(0.3);
+          const double tolerance = p.dtype == float64 ? 1e-12 : 3e-5;
+          check_problem(p, tolerance);
+          check_threads([&] { return run(p, Form::heads_last, false).dk; });
+          // A NaN shows in the queries of its document alone.
+          p.k[{0, 0, n.Sk - 1}] = nan;
+          p.v[{0, 0, 0}] = nan;
+          check_problem(p, tolerance);
+        }
+  });
+}
+
 TEST_CASE("attention takes memory that grows with the length, not with its square", "[attention]") {
   struct Restore {
     int before = num_threads();

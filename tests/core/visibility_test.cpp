@@ -1,9 +1,8 @@
-#include "attention/visibility.hpp"
-
 #include <limits>
 #include <random>
 #include <vector>
 
+#include "attention/plan.hpp"
 #include "support/catch.hpp"
 
 // Which query attends to which key, against the rule pair by pair.
@@ -45,11 +44,16 @@ void each_mask(const Visibility& v, const F& f) {
       for (std::int64_t i = 0; i < B * H * S * v.Sk; ++i) data[static_cast<std::size_t>(i)] = random() % 100 < dense;
       Visibility masked = v;
       masked.mask = {data.get(), B > 1 ? H * S * v.Sk : 0, H > 1 ? S * v.Sk : 0, S > 1 ? v.Sk : 0};
+      const detail::TilePlan plan = detail::plan_tiles(masked, 2, 2);
+      Visibility planned = v;
+      planned.table = plan.table();
       INFO("mask [" << B << ", " << H << ", " << S << ", Sk], " << dense << " % true");
-      f(masked, [&](std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+      const auto mask = [&](std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
         return data[static_cast<std::size_t>((((B > 1 ? b : 0) * H + (H > 1 ? h : 0)) * S + (S > 1 ? i : 0)) * v.Sk +
                                              j)];
-      });
+      };
+      f(masked, mask);
+      f(planned, mask);
     }
 }
 
@@ -134,6 +138,48 @@ TEST_CASE("the state of a tile says whether none, some or all of its pairs atten
     check(v, [](auto...) { return true; });
     each_mask(v, check);
   });
+}
+
+TEST_CASE("a table of tiles has the mask's pairs, knows empty and full tiles, and keeps equal tiles once",
+          "[attention]") {
+  const std::int64_t T = 300, blocks = 5;
+  const auto mask = std::make_unique<bool[]>(static_cast<std::size_t>(T * T));
+  const auto fill = [&](const auto& attends) {
+    for (std::int64_t i = 0; i < T; ++i)
+      for (std::int64_t j = 0; j < T; ++j) mask[static_cast<std::size_t>(i * T + j)] = attends(i, j);
+  };
+  Visibility v;
+  v.Sq = v.Sk = T, v.mask = {mask.get(), 0, 0, T};
+  const auto planned = [&](const auto& check) {
+    const detail::TilePlan plan = detail::plan_tiles(v, 3, 2);
+    Visibility p = v;
+    p.table = plan.table();
+    std::int64_t most = -1;
+    for (std::int64_t i = 0; i < T; ++i)
+      for (std::int64_t j = 0; j < T; ++j) {
+        const bool attends = v.attends(0, 0, i, j);
+        if (p.attends(2, 1, i, j) != attends || (p.row(2, 1, i, j) >> j % 64 & 1) != attends) FAIL(i << ", " << j);
+      }
+    for (std::int64_t i = 0; i < blocks; ++i)
+      for (std::int64_t j = 0; j < blocks; ++j) {
+        most = std::max(most, p.table.tile(2, 1, 64 * i, 64 * j));
+        check(p, i, j);
+      }
+    return most + 1;  // kept tiles
+  };
+  fill([](std::int64_t i, std::int64_t j) { return i / 128 == j / 128; });
+  CHECK(planned([](const Visibility& p, std::int64_t i, std::int64_t j) {
+          CHECK(p.table.tile(0, 0, 64 * i, 64 * j) ==
+                (i / 2 == j / 2 ? kernels::TileTable::full : kernels::TileTable::empty));
+          CHECK(p.skips(0, 0, 64 * i, 64 * j) == (i / 2 != j / 2));
+        }) == 0);
+  fill([](std::int64_t i, std::int64_t j) { return j % 64 == 3 || i == j; });
+  CHECK(planned([](auto...) {}) <= 4);  // on and off the diagonal, and at the two edges
+  v.causal = true, v.window = 70;
+  fill([](auto...) { return true; });
+  CHECK(planned([](const Visibility& p, std::int64_t i, std::int64_t j) {
+          CHECK(p.skips(0, 0, 64 * i, 64 * j) == (j > i || j < i - 2));
+        }) == 0);
 }
 
 TEST_CASE("a window as large as a number can be is no window", "[attention]") {
