@@ -18,7 +18,7 @@ namespace {
 
 constexpr char magic[] = "\x93NUMPY";
 constexpr std::int64_t magic_size = 6;
-constexpr std::int64_t longest_header = 1 << 20;  // more than any fit tensor needs
+constexpr std::int64_t longest_npy_header = 1 << 20;  // more than any fit tensor needs
 
 struct Header {
   std::string descr;
@@ -27,9 +27,9 @@ struct Header {
 };
 
 // Reads the header, a Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
-class HeaderReader {
+class NpyHeaderReader {
  public:
-  HeaderReader(const io::InputFile& file, const std::string& text) : file_(file), text_(text) {}
+  NpyHeaderReader(const io::InputFile& file, const std::string& text) : file_(file), text_(text) {}
 
   Header read() {
     Header h;
@@ -130,7 +130,7 @@ Shape checked_shape(const io::InputFile& in, const std::vector<std::int64_t>& si
   }
 }
 
-Header read_header(io::InputFile& in) {
+Header read_npy_header(io::InputFile& in) {
   char begin[magic_size + 2];
   if (in.size() < magic_size + 4)
     in.fail("expected at least ", magic_size + 4, " bytes of an .npy file, found ", in.size());
@@ -141,12 +141,12 @@ Header read_header(io::InputFile& in) {
   if (major < 1 || major > 3 || minor != 0) in.fail("expected format 1.0, 2.0 or 3.0, found ", major, ".", minor);
   std::uint32_t length = 0;  // little-endian, 2 bytes in format 1.0, then 4
   in.read(&length, major == 1 ? 2 : 4);
-  if (length > longest_header || length > in.left())
+  if (length > longest_npy_header || length > in.left())
     in.fail("the header is said to have ", length, " bytes, but there are ", in.left(), " left in the file (and ",
-            longest_header, " are the most)");
+            longest_npy_header, " are the most)");
   std::string text(length, '\0');
   in.read(text.data(), length);
-  return HeaderReader(in, text).read();
+  return NpyHeaderReader(in, text).read();
 }
 
 // Reads elements of type T without conversion.
@@ -159,7 +159,7 @@ Tensor elements(io::InputFile& in, const Shape& shape) {
 
 // Reads elements of type T and converts them to int64.
 template <class T>
-Tensor widened(io::InputFile& in, const Shape& shape) {
+Tensor npy_to_int64(io::InputFile& in, const Shape& shape) {
   std::vector<T> narrow(static_cast<std::size_t>(shape.numel()));
   in.read(narrow.data(), shape.numel() * static_cast<std::int64_t>(sizeof(T)));
   Tensor y = Tensor::empty(shape, int64);
@@ -167,7 +167,7 @@ Tensor widened(io::InputFile& in, const Shape& shape) {
   return y;
 }
 
-Tensor booleans(io::InputFile& in, const Shape& shape) {
+Tensor npy_booleans(io::InputFile& in, const Shape& shape) {
   Tensor y = elements<bool>(in, shape);
   const auto* byte = static_cast<const unsigned char*>(y.raw());
   for (std::int64_t i = 0; i < shape.numel(); ++i)
@@ -185,14 +185,11 @@ io::NpyArray io::read_npy(InputFile& in) {
     const char* converted_from = nullptr;
   };
   static const Format formats[] = {
-      {"<f4", 4, elements<float>},
-      {"<f8", 8, elements<double>},
-      {"<i8", 8, elements<std::int64_t>},
-      {"<i4", 4, widened<std::int32_t>, "int32"},
-      {"|b1", 1, booleans},
-      {"|u1", 1, widened<std::uint8_t>, "uint8"},
+      {"<f4", 4, elements<float>},        {"<f8", 8, elements<double>},
+      {"<i8", 8, elements<std::int64_t>}, {"<i4", 4, npy_to_int64<std::int32_t>, "int32"},
+      {"|b1", 1, npy_booleans},           {"|u1", 1, npy_to_int64<std::uint8_t>, "uint8"},
   };
-  const Header h = read_header(in);
+  const Header h = read_npy_header(in);
   Shape shape = checked_shape(in, h.shape);
   if (h.fortran_order) shape = checked_shape(in, {h.shape.rbegin(), h.shape.rend()});
   const auto format =

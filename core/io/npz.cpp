@@ -15,7 +15,7 @@ namespace fit {
 namespace {
 
 const std::string ending = ".npy";
-constexpr std::size_t longest_name = 4096;
+constexpr std::size_t longest_npz_name = 4096;
 
 }  // namespace
 
@@ -51,8 +51,9 @@ void save_npz(const std::string& path, const StateDict& tensors) {
   std::unordered_set<std::string> names;
   std::int64_t bytes = 0;
   for (const auto& [name, x] : tensors) {
-    if (name.empty() || name.size() > longest_name)
-      check::fail(op, "the name '", io::shown(name), "' has ", name.size(), " bytes: it must have 1 to ", longest_name);
+    if (name.empty() || name.size() > longest_npz_name)
+      check::fail(op, "the name '", io::shown(name), "' has ", name.size(), " bytes: it must have 1 to ",
+                  longest_npz_name);
     if (!names.insert(name).second) check::fail(op, "the name '", io::shown(name), "' is there twice");
     if (!x.defined()) check::fail(op, "the tensor '", io::shown(name), "' is undefined");
     io::expect_npy_type(op, "the tensor '" + io::shown(name) + '\'', x);

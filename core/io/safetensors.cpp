@@ -91,7 +91,7 @@ struct Format {
 };
 
 template <class From>
-Tensor widened(io::InputFile& in, const Shape& shape) {
+Tensor to_int64(io::InputFile& in, const Shape& shape) {
   return converted<From, std::int64_t>(in, shape, [](From v) { return std::int64_t{v}; });
 }
 
@@ -101,8 +101,8 @@ const Format formats[] = {
     {"I64", 8, DType::int64},
     {"BOOL", 1, DType::boolean, booleans},
     {"I8", 1, DType::int8},
-    {"I32", 4, DType::int64, widened<std::int32_t>, "int32"},
-    {"U8", 1, DType::int64, widened<std::uint8_t>, "uint8"},
+    {"I32", 4, DType::int64, to_int64<std::int32_t>, "int32"},
+    {"U8", 1, DType::int64, to_int64<std::uint8_t>, "uint8"},
     {"F16", 2, DType::float32,
      [](auto& in, const auto& shape) { return converted<std::uint16_t, float>(in, shape, half_to_float); }, "float16"},
     {"BF16", 2, DType::bfloat16},

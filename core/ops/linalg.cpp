@@ -11,14 +11,14 @@
 namespace fit {
 namespace {
 
-constexpr std::int64_t largest = 1 << 14;  // rows or columns: LAPACK's int can hold several times the square
+constexpr std::int64_t max_side = 1 << 14;  // rows or columns: LAPACK's int can hold several times the square
 
 // Throws Error unless x is floating and has at least two axes.
 void expect_matrices(const char* op, const char* name, const Tensor& x) {
   check::floating(op, name, x);
   if (x.rank() < 2) check::fail(op, name, " has shape ", x.shape(), ": it must be [..., M, N]");
-  if (x.shape()[-1] > largest || x.shape()[-2] > largest)
-    check::fail(op, name, " has shape ", x.shape(), ": a matrix may have at most ", largest, " rows and columns");
+  if (x.shape()[-1] > max_side || x.shape()[-2] > max_side)
+    check::fail(op, name, " has shape ", x.shape(), ": a matrix may have at most ", max_side, " rows and columns");
 }
 
 void expect_square(const char* op, const char* name, const Tensor& x) {

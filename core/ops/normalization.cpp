@@ -16,7 +16,7 @@ enum class Norm { layer, rms };
 
 constexpr std::int64_t work = 1 << 14;  // minimum of elements for a thread
 
-std::int64_t rows_of(const Tensor& x) { return x.numel() / std::max<std::int64_t>(x.shape().back(), 1); }
+std::int64_t row_count(const Tensor& x) { return x.numel() / std::max<std::int64_t>(x.shape().back(), 1); }
 
 struct Forward {
   Tensor y, mean, rstd;  // mean is undefined for rms
@@ -28,7 +28,7 @@ const T* pointer(const Tensor& t) {
 }
 
 Forward forward(Norm kind, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const std::int64_t n = x.shape().back(), rows = rows_of(x);
+  const std::int64_t n = x.shape().back(), rows = row_count(x);
   Forward f{Tensor::empty(x.shape(), x.dtype()), kind == Norm::layer ? Tensor::empty({rows}, float64) : Tensor(),
             Tensor::empty({rows}, float64)};
   if (x.numel() == 0) return f;
@@ -56,7 +56,7 @@ struct Gradients {
 /// sums its part of the gradients of weight and bias.
 Gradients fused_gradients(Norm kind, const Tensor& x, const Tensor& dy, const Tensor& weight, const Tensor& mean,
                           const Tensor& rstd, bool want_x, bool want_weight, bool want_bias) {
-  const std::int64_t n = x.shape().back(), rows = rows_of(x);
+  const std::int64_t n = x.shape().back(), rows = row_count(x);
   const std::int64_t block = std::max<std::int64_t>(16, (rows + 31) / 32), blocks = (rows + block - 1) / block;
   Gradients g;
   if (want_x) g.x = Tensor::empty(x.shape(), x.dtype());

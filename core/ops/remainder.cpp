@@ -25,7 +25,7 @@ T remainder_of(T a, T b) {
 double angle_of(double y, double x) { return std::atan2(y, x); }
 float angle_of(float y, float x) { return std::atan2(y, x); }
 
-constexpr std::int64_t grain = elementwise_grain / 8;
+constexpr std::int64_t remainder_grain = elementwise_grain / 8;
 
 }  // namespace
 
@@ -37,7 +37,8 @@ Tensor remainder(const Tensor& a, const Tensor& b) {
     Tensor z = Tensor::empty(check::broadcast("remainder", a.shape(), b.shape()), t);
     dispatch_compute(t, [&](auto zero) {
       using T = decltype(zero);
-      if constexpr (!std::is_same_v<T, bool>) run_binary<T, T, T>(z, x, y, each_pair<T, T, T>(remainder_of<T>), grain);
+      if constexpr (!std::is_same_v<T, bool>)
+        run_binary<T, T, T>(z, x, y, each_pair<T, T, T>(remainder_of<T>), remainder_grain);
     });
     return record("remainder", {a, b}, std::move(z), keep::inputs | keep::output, [](Backward& g) {
       g.give(0, g.dy());
@@ -67,7 +68,7 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
     Tensor z = Tensor::empty(check::broadcast("atan2", y.shape(), x.shape()), t);
     dispatch_compute_floating(t, [&](auto zero) {
       using T = decltype(zero);
-      run_binary<T, T, T>(z, up, right, each_pair<T, T, T>([](T v, T w) { return angle_of(v, w); }), grain);
+      run_binary<T, T, T>(z, up, right, each_pair<T, T, T>([](T v, T w) { return angle_of(v, w); }), remainder_grain);
     });
     return record("atan2", {y, x}, std::move(z), keep::inputs, [](Backward& g) {
       // dy = dz x / (x^2 + y^2);  dx = -dz y / (x^2 + y^2);  0 at the origin. x and y are first divided by max(|x|,

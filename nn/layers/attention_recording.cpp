@@ -11,21 +11,21 @@
 namespace fit {
 namespace {
 
-constexpr const char* op = "AttentionRecording";
+constexpr const char* recording_op = "AttentionRecording";
 
 // A copy of one element's weights, [H, Sq, Sk].
 Tensor element_of(const Tensor& weights, std::int64_t element) {
-  check::floating(op, "weights", weights);
+  check::floating(recording_op, "weights", weights);
   const Shape& s = weights.shape();
   if (s.rank() < 3 || s.rank() > 4 || weights.numel() == 0)
-    check::fail(op, "weights is ", s, ": it must be (B, H, Sq, Sk) or (H, Sq, Sk), with no axis of size 0");
+    check::fail(recording_op, "weights is ", s, ": it must be (B, H, Sq, Sk) or (H, Sq, Sk), with no axis of size 0");
   const std::int64_t batch = s.rank() == 4 ? s[0] : 1;
   if (element < 0 || element >= batch)
-    check::fail(op, "element is ", element, ", weights is ", s, ": it must be in 0 … ", batch - 1);
+    check::fail(recording_op, "element is ", element, ", weights is ", s, ": it must be in 0 … ", batch - 1);
   const Tensor plain = weights.detach();
   Tensor kept = (s.rank() == 4 ? Tensor(plain[element]) : plain.clone()).to(float32);
   for (const float w : kept.data<float>())
-    if (w < 0) check::fail(op, "weights has the value ", w, ": attention weights are not negative");
+    if (w < 0) check::fail(recording_op, "weights has the value ", w, ": attention weights are not negative");
   return kept;
 }
 
@@ -37,12 +37,13 @@ Tensor mask_of(const Tensor& mask, std::int64_t element, const Shape& weights) {
                     (four[1] == 1 || four[1] == weights[0]) && (four[2] == 1 || four[2] == weights[1]) &&
                     four[3] == weights[2];
   if (!fits)
-    check::fail(op, "mask is ", s, ", the weights of an element are ", weights,
+    check::fail(recording_op, "mask is ", s, ", the weights of an element are ", weights,
                 ": the mask must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
   const Tensor shaped = reshape(mask.detach(), four);
   const Tensor kept = Tensor(shaped[four[0] == 1 ? 0 : element]).to(float32);
   for (const float v : kept.data<float>())
-    if (v != 0 && v != 1) check::fail(op, "mask has the value ", v, ": it must hold 1 (attend) and 0 (ignore)");
+    if (v != 0 && v != 1)
+      check::fail(recording_op, "mask has the value ", v, ": it must hold 1 (attend) and 0 (ignore)");
   return kept != 0;
 }
 
@@ -57,7 +58,7 @@ void check_tokens(AttentionRecord& r) {
   }
   const auto check = [&](const char* name, std::size_t given, std::size_t needed) {
     if (given != 0 && given != needed)
-      check::fail(op, given, " names of ", name, " for the weights ", r.weights.shape(), " of '", r.layer,
+      check::fail(recording_op, given, " names of ", name, " for the weights ", r.weights.shape(), " of '", r.layer,
                   "': there must be ", needed, ", or none");
   };
   check("queries", r.queries.size(), queries);
@@ -80,9 +81,9 @@ void AttentionRecording::add(const std::string& layer, const Tensor& weights, co
   r.mask = mask_of(o.mask(), o.element(), r.weights.shape());
   r.causal = o.causal();
   r.window = o.window();
-  if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
+  if (o.window() < 0) check::fail(recording_op, "window is ", o.window(), ": it must not be negative");
   if (r.kind == AttentionKind::self && r.weights.size(2) < r.weights.size(1))
-    check::fail(op, "weights is ", weights.shape(), " in self-attention: there must be a key for each query");
+    check::fail(recording_op, "weights is ", weights.shape(), " in self-attention: there must be a key for each query");
   r.queries = o.queries();
   r.keys = o.keys();
   check_tokens(r);
@@ -111,12 +112,12 @@ void AttentionRecording::name_tokens(const std::string& layer, const std::vector
     r.keys = keys;
     check_tokens(r);
   }
-  if (!any) check::fail(op, "there is no record of '", layer, "' or a layer below");
+  if (!any) check::fail(recording_op, "there is no record of '", layer, "' or a layer below");
   records_ = std::move(named);
 }
 
 void AttentionRecording::keep_every(std::int64_t every) {
-  if (every < 1) check::fail(op, "every is ", every, ": it must be positive");
+  if (every < 1) check::fail(recording_op, "every is ", every, ": it must be positive");
   const auto forgotten = [&](const AttentionRecord& r) { return r.step % every != 0; };
   for (const AttentionRecord& r : records_)
     if (forgotten(r)) bytes_ -= bytes_of(r.weights) + bytes_of(r.mask);

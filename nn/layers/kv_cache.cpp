@@ -8,7 +8,7 @@
 namespace fit::nn {
 namespace {
 
-constexpr const char* op = "KVCache";
+constexpr const char* kv_cache_op = "KVCache";
 
 }  // namespace
 
@@ -16,16 +16,17 @@ KVCache::KVCache(std::int64_t num_layers, std::int64_t batch, std::int64_t kv_he
                  std::int64_t head_size, DType dtype)
     : batch_(batch), kv_heads_(kv_heads), max_length_(max_length), head_size_(head_size), dtype_(dtype) {
   if (num_layers < 0 || batch < 0 || kv_heads < 0 || max_length < 0 || head_size < 0)
-    check::fail(op, "sizes are ", num_layers, " layers, batch ", batch, ", ", kv_heads, " heads, max_length ",
+    check::fail(kv_cache_op, "sizes are ", num_layers, " layers, batch ", batch, ", ", kv_heads, " heads, max_length ",
                 max_length, ", head_size ", head_size, ": none may be negative");
-  if (!is_floating(dtype)) check::fail(op, "dtype is ", dtype, ": keys and values are bfloat16, float32 or float64");
+  if (!is_floating(dtype))
+    check::fail(kv_cache_op, "dtype is ", dtype, ": keys and values are bfloat16, float32 or float64");
   const Shape shape{batch, kv_heads, max_length, head_size};
   for (std::int64_t i = 0; i < num_layers; ++i)
     layers_.push_back({Tensor::empty(shape, dtype), Tensor::empty(shape, dtype)});
 }
 
 KVCache::Layer& KVCache::operator[](std::size_t layer) {
-  if (layer >= layers_.size()) check::fail(op, "there is no layer ", layer, ": there are ", layers_.size());
+  if (layer >= layers_.size()) check::fail(kv_cache_op, "there is no layer ", layer, ": there are ", layers_.size());
   return layers_[layer];
 }
 
@@ -43,7 +44,8 @@ void KVCache::check_fits(const char* user, std::size_t num_layers, std::int64_t 
 
 void KVCache::check_capacity(std::int64_t positions) const {
   if (positions < 0 || positions > max_length_ - length_)
-    check::fail(op, "it holds ", length_, " positions, and ", positions, " more come: there is room for ", max_length_);
+    check::fail(kv_cache_op, "it holds ", length_, " positions, and ", positions, " more come: there is room for ",
+                max_length_);
 }
 
 void KVCache::advance(std::int64_t positions) {
@@ -53,14 +55,14 @@ void KVCache::advance(std::int64_t positions) {
 
 void KVCache::truncate(std::int64_t length) {
   if (length < 0 || length > length_)
-    check::fail(op, "length is ", length, ": it must be in 0 … ", length_, ", the positions that it holds");
+    check::fail(kv_cache_op, "length is ", length, ": it must be in 0 … ", length_, ", the positions that it holds");
   length_ = length;
 }
 
 void KVCache::select(const std::vector<std::int64_t>& rows) {
   const auto count = static_cast<std::int64_t>(rows.size());
   for (const std::int64_t row : rows)
-    if (row < 0 || row >= batch_) check::fail(op, "row ", row, " of ", batch_, ": there is none such");
+    if (row < 0 || row >= batch_) check::fail(kv_cache_op, "row ", row, " of ", batch_, ": there is none such");
   bool same = count == batch_;
   for (std::int64_t i = 0; same && i < count; ++i) same = rows[static_cast<std::size_t>(i)] == i;
   if (same) return;
@@ -79,10 +81,11 @@ void KVCache::select(const std::vector<std::int64_t>& rows) {
 
 void KVCache::set_padding(std::vector<std::int64_t> padding) {
   if (static_cast<std::int64_t>(padding.size()) != batch_)
-    check::fail(op, "padding has ", padding.size(), " numbers: there must be one for each of the ", batch_, " rows");
+    check::fail(kv_cache_op, "padding has ", padding.size(), " numbers: there must be one for each of the ", batch_,
+                " rows");
   for (const std::int64_t p : padding)
-    if (p < 0 || p > max_length_) check::fail(op, "a padding is ", p, ": it must be in 0 … ", max_length_);
-  if (length_ > 0) check::fail(op, "it holds ", length_, " positions: the padding comes before the first");
+    if (p < 0 || p > max_length_) check::fail(kv_cache_op, "a padding is ", p, ": it must be in 0 … ", max_length_);
+  if (length_ > 0) check::fail(kv_cache_op, "it holds ", length_, " positions: the padding comes before the first");
   padding_ = std::move(padding);
 }
 
@@ -99,7 +102,8 @@ Tensor KVCache::positions(std::int64_t count) const {
 
 Tensor KVCache::mask(std::int64_t keys) const {
   if (keys < 0 || keys > max_length_)
-    check::fail(op, "keys is ", keys, ": it must be in 0 … ", max_length_, ", the positions there is room for");
+    check::fail(kv_cache_op, "keys is ", keys, ": it must be in 0 … ", max_length_,
+                ", the positions there is room for");
   if (padding_.empty()) return {};
   Tensor mask = Tensor::empty({batch_, 1, keys}, boolean);
   bool* to = mask.fresh<bool>();

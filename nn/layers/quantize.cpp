@@ -11,7 +11,7 @@
 namespace fit::nn {
 namespace {
 
-constexpr const char* op = "quantize_";
+constexpr const char* quantize_op = "quantize_";
 
 // A weight [out, in] and the name of its layer.
 struct Weight {
@@ -38,7 +38,7 @@ void expect_no_others(const Layer& model, const std::vector<Weight>& chosen) {
     if (found == held.end()) return;
     for (const Weight& w : chosen)
       if (w.parameter == field.parameter) return;
-    check::fail(op, found->second->name(), " is shared with ", name,
+    check::fail(quantize_op, found->second->name(), " is shared with ", name,
                 ", which is no weight of a Linear or an Embedding: it can't be int8");
   });
 }
@@ -47,25 +47,26 @@ void expect_no_others(const Layer& model, const std::vector<Weight>& chosen) {
 
 std::vector<std::string> quantize_(Layer& model, const Int8WeightOnlyOptions& o) {
   const std::vector<Weight> all = weights_of(model);
-  if (all.empty()) check::fail(op, model.name(), " has no Linear and no Embedding");
+  if (all.empty()) check::fail(quantize_op, model.name(), " has no Linear and no Embedding");
   std::vector<std::string> names;
   names.reserve(all.size());
   for (const Weight& w : all) names.push_back(w.layer);
-  const std::vector<std::size_t> matches =
-      names == std::vector<std::string>{""} ? std::vector<std::size_t>{0} : first_matches(op, o.layers(), names);
+  const std::vector<std::size_t> matches = names == std::vector<std::string>{""}
+                                               ? std::vector<std::size_t>{0}
+                                               : first_matches(quantize_op, o.layers(), names);
   std::unordered_map<const void*, std::shared_ptr<detail::Parametrized>> tables;  // by original tensor
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (matches[i] == o.layers().size()) continue;
     const Parameter& p = *all[i].parameter;
     if (p.parametrized())
-      check::fail(op, all[i].name(), " is ",
+      check::fail(quantize_op, all[i].name(), " is ",
                   detail::int8_of(p) ? "int8 already" : "parametrised: merge_lora() or remove_parametrization() first");
     auto& table = tables[p.impl()];
     if (table) continue;
     try {
       table = std::make_shared<detail::Parametrized>(quantize(p.detach(), o.group_size()));
     } catch (const Error& e) {
-      check::fail(op, all[i].name(), ": ", e.what());
+      check::fail(quantize_op, all[i].name(), ": ", e.what());
     }
   }
   std::vector<Weight> chosen;

@@ -9,7 +9,7 @@
 namespace fit::nn {
 namespace {
 
-constexpr const char* op = "beam_search";
+constexpr const char* beam_search_op = "beam_search";
 
 struct Live {
   Tokens tokens;
@@ -23,25 +23,26 @@ struct Item {
 };
 
 void check_options(std::int64_t batch, const BeamOptions& o) {
-  if (batch < 0 || batch > INT32_MAX) check::fail(op, "batch is ", batch, ": it must be in 0 … ", INT32_MAX);
-  if (o.num_beams() < 1) check::fail(op, "num_beams is ", o.num_beams(), ": it must be positive");
-  if (o.max_length() < 1) check::fail(op, "max_length is ", o.max_length(), ": it must be positive");
+  if (batch < 0 || batch > INT32_MAX)
+    check::fail(beam_search_op, "batch is ", batch, ": it must be in 0 … ", INT32_MAX);
+  if (o.num_beams() < 1) check::fail(beam_search_op, "num_beams is ", o.num_beams(), ": it must be positive");
+  if (o.max_length() < 1) check::fail(beam_search_op, "max_length is ", o.max_length(), ": it must be positive");
   // The largest divisor of a score, or factor for a negative exponent.
   if (!std::isfinite(std::pow(static_cast<double>(o.max_length()), std::abs(o.length_penalty()))))
-    check::fail(op, "length_penalty is ", o.length_penalty(), ", max_length is ", o.max_length(),
+    check::fail(beam_search_op, "length_penalty is ", o.length_penalty(), ", max_length is ", o.max_length(),
                 ": max_length to the power of it must be finite");
 }
 
 // The log probabilities of the tokens, float64 [rows, V].
 Tensor log_probabilities(const Tensor& logits, std::int64_t rows) {
-  check::floating(op, "what the step gave", logits);
+  check::floating(beam_search_op, "what the step gave", logits);
   if (logits.rank() != 2 || logits.size(0) != rows || logits.size(1) == 0)
-    check::fail(op, "the step gave logits of shape ", logits.shape(), " for ", rows,
+    check::fail(beam_search_op, "the step gave logits of shape ", logits.shape(), " for ", rows,
                 " rows: they must be [rows, V], V > 0");
   const Tensor largest = max(logits, {1});  // NaN if the row has a NaN
   for (std::int64_t row = 0; row < rows; ++row)
     if (const double x = largest[row].item(); !std::isfinite(x))
-      check::fail(op, "row ", row, " of the step's logits ",
+      check::fail(beam_search_op, "row ", row, " of the step's logits ",
                   std::isnan(x) ? "holds NaN"
                   : x > 0       ? "holds +inf"
                                 : "is -inf everywhere: no token is possible");
@@ -108,7 +109,7 @@ void grow(Item& item, const Tensor& log_probabilities, std::int64_t row, const B
 
 std::vector<std::vector<Hypothesis>> beam_search(const BeamStep& step, std::int64_t batch, const BeamOptions& o) {
   check_options(batch, o);
-  if (!step) check::fail(op, "the step is empty: it must give logits");
+  if (!step) check::fail(beam_search_op, "the step is empty: it must give logits");
   const NoGrad no_grad;
   std::vector<Item> items(static_cast<std::size_t>(batch));
   Tokens tokens;

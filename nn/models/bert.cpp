@@ -8,13 +8,13 @@
 namespace fit::nn {
 namespace {
 
-constexpr const char* op = "BERT";
+constexpr const char* bert_op = "BERT";
 
 const BERTOptions& checked(const BERTOptions& o) {
-  positive(op, "vocab_size", o.vocab_size());
-  positive(op, "max_length", o.max_length());
-  positive(op, "num_segments", o.num_segments());
-  positive(op, "d_model", o.d_model());
+  positive(bert_op, "vocab_size", o.vocab_size());
+  positive(bert_op, "max_length", o.max_length());
+  positive(bert_op, "num_segments", o.num_segments());
+  positive(bert_op, "d_model", o.d_model());
   return o;
 }
 
@@ -40,12 +40,12 @@ BERT::BERT(const BERTOptions& o)
       encoder(o, o.num_layers()) {}
 
 Tensor BERT::forward(const Tensor& ids, const Tensor& mask, const Tensor& segments, TransformerWeights* weights) const {
-  check::defined(op, "ids", ids);
+  check::defined(bert_op, "ids", ids);
   if (ids.rank() != 2 || ids.size(1) > options_.max_length())
-    check::fail(op, "ids has shape ", ids.shape(), ": it must be [B, T], T at most max_length, ",
+    check::fail(bert_op, "ids has shape ", ids.shape(), ": it must be [B, T], T at most max_length, ",
                 options_.max_length());
   if (segments.defined() && segments.shape() != ids.shape())
-    check::fail(op, "segments has shape ", segments.shape(), ", ids ", ids.shape(), ": they must be equal");
+    check::fail(bert_op, "segments has shape ", segments.shape(), ", ids ", ids.shape(), ": they must be equal");
   return within(*this, [&] {
     const Tensor of_segment = segments.defined() ? segment(segments) : segment(zeros({1}, int64));
     const Tensor x = dropout(norm(word(ids) + position(arange(ids.size(1))) + of_segment));

@@ -4,7 +4,7 @@
 namespace fit::optim {
 namespace {
 
-constexpr const char* op = "ExponentialMovingAverage";
+constexpr const char* average_op = "ExponentialMovingAverage";
 
 // The type of an average. bfloat16 has too few digits for a step of 1 - decay.
 DType average_dtype(const Tensor& parameter) { return parameter.dtype() == bfloat16 ? float32 : parameter.dtype(); }
@@ -12,24 +12,24 @@ DType average_dtype(const Tensor& parameter) { return parameter.dtype() == bfloa
 }  // namespace
 
 ExponentialMovingAverage::ExponentialMovingAverage(const Parameters& parameters, double decay) : decay_(decay) {
-  if (!(decay >= 0 && decay <= 1)) check::fail(op, "decay is ", decay, ": it must be in 0 … 1");
+  if (!(decay >= 0 && decay <= 1)) check::fail(average_op, "decay is ", decay, ": it must be in 0 … 1");
   for (const auto& [given, p] : parameters.named()) {
     const std::string name = given.empty() ? std::to_string(parameters_.size()) : given;
-    if (!p.defined()) check::fail(op, "the parameter ", name, " is undefined");
-    check::floating(op, name.c_str(), p);
+    if (!p.defined()) check::fail(average_op, "the parameter ", name, " is undefined");
+    check::floating(average_op, name.c_str(), p);
     parameters_.emplace_back(name, p);
     averages_.emplace_back(name, p.detach().to(average_dtype(p)).clone());
   }
 }
 
 void ExponentialMovingAverage::update() {
-  if (applied_) check::fail(op, "update() while the averages are applied: end the scope of apply() first");
+  if (applied_) check::fail(average_op, "update() while the averages are applied: end the scope of apply() first");
   const NoGrad no_grad;
   std::vector<Tensor> weights;
   for (const auto& [name, p] : parameters_) {
     const Tensor& average = averages_[weights.size()].second;
     weights.push_back(p.dtype() == bfloat16 ? p.to(average_dtype(p)) : p);
-    check::same_dtype(op, "the average", average, name.c_str(), weights.back());
+    check::same_dtype(average_op, "the average", average, name.c_str(), weights.back());
   }
   FusedStep<kernels::AverageStep> step;
   for (std::size_t i = 0; i < weights.size(); ++i) step.add(averages_[i].second, weights[i], nullptr, {decay_});
@@ -37,7 +37,7 @@ void ExponentialMovingAverage::update() {
 }
 
 ExponentialMovingAverage::Applied::Applied(ExponentialMovingAverage& average) : average_(average) {
-  if (average.applied_) check::fail(op, "apply() while the averages are applied: they are there already");
+  if (average.applied_) check::fail(average_op, "apply() while the averages are applied: they are there already");
   const NoGrad no_grad;
   for (const auto& [name, p] : average.parameters_) weights_.push_back(p.detach().clone());
   for (std::size_t i = 0; i < weights_.size(); ++i)
@@ -52,7 +52,7 @@ ExponentialMovingAverage::Applied::~Applied() {
 }
 
 void ExponentialMovingAverage::load_state_dict(const StateDict& state) {
-  nn::load_values("load_state_dict", op, averages_, state);
+  nn::load_values("load_state_dict", average_op, averages_, state);
 }
 
 }  // namespace fit::optim

@@ -16,7 +16,7 @@ namespace fit::optim {
 
 namespace {
 
-constexpr const char* op = "LBFGS";
+constexpr const char* lbfgs_op = "LBFGS";
 
 double product(const Tensor& a, const Tensor& b) { return dot(a, b).item(); }
 double largest(const Tensor& x) { return x.numel() == 0 ? 0 : max(abs(x)).item(); }
@@ -50,13 +50,13 @@ struct LBFGS::Found {
 };
 
 LBFGS::LBFGS(const Parameters& parameters, const LBFGSOptions& options)
-    : parameters_(checked_parameters(op, parameters, {})), options_(options) {
-  if (parameters_.empty()) check::fail(op, "there are no parameters: there is nothing to train");
+    : parameters_(checked_parameters(lbfgs_op, parameters, {})), options_(options) {
+  if (parameters_.empty()) check::fail(lbfgs_op, "there are no parameters: there is nothing to train");
   const auto& [first, one] = leading();
-  if (!one.requires_grad()) fail_all_frozen(op);
+  if (!one.requires_grad()) fail_all_frozen(lbfgs_op);
   for (const auto& [name, p] : parameters_)
     if (p.requires_grad() && p.dtype() != one.dtype())
-      check::fail(op, "the parameter ", name, " is ", p.dtype(), ", ", first, ' ', one.dtype(),
+      check::fail(lbfgs_op, "the parameter ", name, " is ", p.dtype(), ", ", first, ' ', one.dtype(),
                   ": all must have one type");
 }
 
@@ -100,14 +100,14 @@ LBFGS::Point LBFGS::evaluate(const std::function<Tensor()>& closure) const {
     const EnableGrad recording;
     const Tensor loss = closure();
     if (!loss.defined() || loss.numel() != 1)
-      check::fail(op, "the loss is ", loss.defined() ? "of shape " + loss.shape().str() : "undefined",
+      check::fail(lbfgs_op, "the loss is ", loss.defined() ? "of shape " + loss.shape().str() : "undefined",
                   ": the closure must give one number");
     point.loss = loss.to(float64).item();
   }
   point.gradient = gradient();
   const double max_gradient = largest(point.gradient);
   if (!std::isfinite(point.loss) || !std::isfinite(max_gradient))
-    check::fail(op, "the loss is ", point.loss, ", the largest gradient ", max_gradient,
+    check::fail(lbfgs_op, "the loss is ", point.loss, ", the largest gradient ", max_gradient,
                 ": both must be finite; a smaller lr, or LineSearch::strong_wolfe, may help");
   return point;
 }
@@ -218,15 +218,15 @@ LBFGS::Found LBFGS::search(const std::function<Point(double)>& at, double t, con
 
 double LBFGS::step(const std::function<Tensor()>& closure) {
   const LBFGSOptions& o = options_;
-  check_not_negative(op, "lr", o.lr());
-  check_not_negative(op, "tolerance_grad", o.tolerance_grad());
-  check_not_negative(op, "tolerance_change", o.tolerance_change());
-  if (o.max_iter() < 1) check::fail(op, "max_iter is ", o.max_iter(), ": it must be positive");
-  if (o.max_eval() < 0) check::fail(op, "max_eval is ", o.max_eval(), ": it must not be negative");
-  if (o.history_size() < 1) check::fail(op, "history_size is ", o.history_size(), ": it must be positive");
-  if (!closure) check::fail(op, "the closure is empty: it must compute the gradients and give the loss");
+  check_not_negative(lbfgs_op, "lr", o.lr());
+  check_not_negative(lbfgs_op, "tolerance_grad", o.tolerance_grad());
+  check_not_negative(lbfgs_op, "tolerance_change", o.tolerance_change());
+  if (o.max_iter() < 1) check::fail(lbfgs_op, "max_iter is ", o.max_iter(), ": it must be positive");
+  if (o.max_eval() < 0) check::fail(lbfgs_op, "max_eval is ", o.max_eval(), ": it must not be negative");
+  if (o.history_size() < 1) check::fail(lbfgs_op, "history_size is ", o.history_size(), ": it must be positive");
+  if (!closure) check::fail(lbfgs_op, "the closure is empty: it must compute the gradients and give the loss");
   const std::int64_t most = o.max_eval() > 0 ? o.max_eval() : o.max_iter() * 5 / 4;
-  for (const auto& [name, p] : parameters_) check_trainable(op, name, p);  // p may have been unfrozen
+  for (const auto& [name, p] : parameters_) check_trainable(lbfgs_op, name, p);  // p may have been unfrozen
 
   const NoGrad no_grad;
   const LBFGS before(*this);
@@ -312,7 +312,7 @@ void LBFGS::load_state_dict(const StateDict& state) {
         {"prev_loss", loss}, {"old_dirs", dirs}, {"old_stps", stps}};
     mine.insert(mine.end(), more.begin(), more.end());
   }
-  nn::load_values("load_state_dict", op, mine, state);
+  nn::load_values("load_state_dict", lbfgs_op, mine, state);
   loaded.n_iter_ = steps.item<std::int64_t>();
   loaded.func_evals_ = evaluations.item<std::int64_t>();
   if (loaded.n_iter_ < 0 || loaded.func_evals_ < 0 || (loaded.n_iter_ > 0) != begun)

@@ -9,7 +9,7 @@
 namespace fit::optim {
 namespace {
 
-constexpr const char* op = "ReduceLROnPlateau";
+constexpr const char* plateau_op = "ReduceLROnPlateau";
 
 }  // namespace
 
@@ -18,12 +18,13 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const PlateauOptions&
       options_(options),
       best_(options.mode() == PlateauOptions::Mode::min ? std::numeric_limits<double>::infinity()
                                                         : -std::numeric_limits<double>::infinity()) {
-  check_share(op, "factor", options.factor());
-  check_not_negative(op, "threshold", options.threshold());
-  check_not_negative(op, "min_lr", options.min_lr());
-  check_not_negative(op, "eps", options.eps());
+  check_share(plateau_op, "factor", options.factor());
+  check_not_negative(plateau_op, "threshold", options.threshold());
+  check_not_negative(plateau_op, "min_lr", options.min_lr());
+  check_not_negative(plateau_op, "eps", options.eps());
   if (options.patience() < 0 || options.cooldown() < 0)
-    check::fail(op, "patience is ", options.patience(), ", cooldown ", options.cooldown(), ": neither may be negative");
+    check::fail(plateau_op, "patience is ", options.patience(), ", cooldown ", options.cooldown(),
+                ": neither may be negative");
 }
 
 bool ReduceLROnPlateau::better(double metric) const {
@@ -58,7 +59,7 @@ StateDict ReduceLROnPlateau::state_dict() const {
 
 void ReduceLROnPlateau::load_state_dict(const StateDict& state) {
   const auto loaded = state_dict();  // new tensors that receive the values
-  nn::load_values("load_state_dict", op, loaded, state);
+  nn::load_values("load_state_dict", plateau_op, loaded, state);
   set_rates(optimizer_, loaded[0].second);
   best_ = loaded[1].second.item();
   bad_ = loaded[2].second.item<std::int64_t>();

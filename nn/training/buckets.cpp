@@ -13,7 +13,7 @@
 namespace fit::dist {
 namespace {
 
-constexpr const char* op = "DataParallel";
+constexpr const char* buckets_op = "DataParallel";
 
 char* bytes_at(const Tensor& x, std::int64_t element) {
   return static_cast<char*>(const_cast<void*>(x.raw())) + element * static_cast<std::int64_t>(size_of(x.dtype()));
@@ -98,7 +98,7 @@ void DataParallel::Buckets::ready(std::size_t k) {
   if (arrived_[k]) {
     if (place.bucket < sent_)
       check::fail(
-          op, "the parameter ", parameters_[k].first,
+          buckets_op, "the parameter ", parameters_[k].first,
           " gets a gradient by a second backward(), and the first one's is on its way: hold no_sync() during all "
           "but the last");
     ++buckets_[place.bucket].missing;
@@ -178,7 +178,7 @@ void DataParallel::Buckets::put_back(const Bucket& b, const Member& m, double co
                       " ranks: give it one on all, or let it count as zero (Missing::zero)");
   Tensor g = p.grad();
   if (!g.defined()) p.set_grad(g = Tensor::empty(p.shape(), p.dtype()));
-  g.before_write(op);
+  g.before_write(buckets_op);
   std::memcpy(bytes_at(g, 0), bytes_at(b.flat, m.at), bytes_of(b.dtype, m.size));
 }
 

@@ -18,7 +18,7 @@
 namespace fit {
 namespace {
 
-constexpr const char* op = "Checkpoint";
+constexpr const char* checkpoint_op = "Checkpoint";
 constexpr const char* version_key = "fit.checkpoint";
 constexpr const char* step_key = "fit.step";
 constexpr const char* checksum_key = "fit.crc32";  // from version 2 on
@@ -39,7 +39,7 @@ struct File {
 };
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw FileError(std::string("[") + op + "] " + path + ": " + what);
+  throw FileError(std::string("[") + checkpoint_op + "] " + path + ": " + what);
 }
 
 // The CRC-32 of all tensors and strings except the checksum itself, in the order of names.
@@ -159,10 +159,10 @@ Tensor words_of(const Generator& g) {
 Checkpoint& Checkpoint::add(const std::string& name, std::function<StateDict()> save,
                             std::function<void(const StateDict&)> load, std::function<void(const StateDict&)> check) {
   if (name.empty() || name.find('.') != std::string::npos)
-    check::fail(op, "a part is called '", name, "': a name must not be empty or hold a '.'");
+    check::fail(checkpoint_op, "a part is called '", name, "': a name must not be empty or hold a '.'");
   for (const Part& p : parts_)
-    if (p.name == name) check::fail(op, "there are two parts '", name, "'");
-  if (!save || !load) check::fail(op, "the part '", name, "' lacks a function: it must be saved and loaded");
+    if (p.name == name) check::fail(checkpoint_op, "there are two parts '", name, "'");
+  if (!save || !load) check::fail(checkpoint_op, "the part '", name, "' lacks a function: it must be saved and loaded");
   parts_.push_back({name, std::move(save), std::move(load), std::move(check)});
   return *this;
 }
@@ -236,7 +236,7 @@ void Checkpoint::load(const std::string& path) {
       } catch (const Error& e) {
         wrong += "\n" + p.name + ": " + e.what();
       }
-    if (!wrong.empty()) check::fail(op, path, " does not fit; nothing was loaded:", wrong);
+    if (!wrong.empty()) check::fail(checkpoint_op, path, " does not fit; nothing was loaded:", wrong);
     for (const Part& p : parts_)
       if (p.check) load(p);
   } catch (...) {

@@ -12,7 +12,7 @@
 namespace fit::dist {
 namespace {
 
-constexpr const char* op = "DataParallel";
+constexpr const char* data_parallel_op = "DataParallel";
 
 // The parameters of all living DataParallel objects.
 std::unordered_set<const void*> taken;
@@ -36,19 +36,19 @@ struct DataParallel::Polling final : Observer {
 
 DataParallel::DataParallel(nn::Layer& model, const DataParallelOptions& options, World& world)
     : DataParallel(options, world, listed(model)) {
-  check_agree(op, "buffers", model.state_dict(), world);
-  broadcast_values(op, model.state_dict(), world);
+  check_agree(data_parallel_op, "buffers", model.state_dict(), world);
+  broadcast_values(data_parallel_op, model.state_dict(), world);
 }
 
 DataParallel::DataParallel(const optim::Parameters& parameters, const DataParallelOptions& options, World& world)
     : DataParallel(options, world, parameters.named()) {
-  broadcast_values(op, parameters.named(), world);
+  broadcast_values(data_parallel_op, parameters.named(), world);
 }
 
 DataParallel::DataParallel(const DataParallelOptions& options, World& world, const StateDict& parameters)
     : world_(world) {
-  if (options.bucket_bytes() < 1) check::fail(op, "bucket_bytes is 0: it must be at least 1");
-  check_agree(op, "parameters", parameters, world);
+  if (options.bucket_bytes() < 1) check::fail(data_parallel_op, "bucket_bytes is 0: it must be at least 1");
+  check_agree(data_parallel_op, "parameters", parameters, world);
   StateDict trained;
   std::unordered_set<const void*> seen;
   for (const auto& [name, p] : parameters)
@@ -81,9 +81,9 @@ DataParallel::~DataParallel() {
 const Traffic& DataParallel::traffic() const { return buckets_->traffic(); }
 
 Rows DataParallel::rows(std::int64_t of) {
-  if (of < 1) check::fail(op, "the batch has no rows: there is nothing to divide");
+  if (of < 1) check::fail(data_parallel_op, "the batch has no rows: there is nothing to divide");
   if (rows_.of > 0 && rows_.of != of)
-    check::fail(op, "rows() is asked for a part of ", of, " rows, and before of ", rows_.of,
+    check::fail(data_parallel_op, "rows() is asked for a part of ", of, " rows, and before of ", rows_.of,
                 " of the same batch: they must be equal; backward() ends a batch");
   rows_ = Rows(of, world_.rank(), world_.size());
   Rows part = rows_;
@@ -93,7 +93,8 @@ Rows DataParallel::rows(std::int64_t of) {
 }
 
 Tensor DataParallel::rows(const Tensor& x) {
-  if (x.rank() < 1) check::fail(op, "rows() is given a tensor without axes: its first axis must run over the rows");
+  if (x.rank() < 1)
+    check::fail(data_parallel_op, "rows() is given a tensor without axes: its first axis must run over the rows");
   const Rows part = rows(x.size(0));
   return world_.size() == 1 ? x : slice(x, 0, part.first, part.first + part.count);
 }
@@ -103,7 +104,7 @@ double DataParallel::backward(const Tensor& loss) {
 }
 
 double DataParallel::backward(const Tensor& loss, double weight) {
-  if (!(weight >= 0)) check::fail(op, "weight is ", weight, ": it must not be negative");
+  if (!(weight >= 0)) check::fail(data_parallel_op, "weight is ", weight, ": it must not be negative");
   if (world_.size() == 1) return weighted_backward(loss, 1);
   const double all = sum({weight}, world_)[0];
   if (all == 0) throw AgreedError("[DataParallel] the weights of all ranks are 0: the batch has nothing that counts");
@@ -114,7 +115,7 @@ double DataParallel::weighted_backward(const Tensor& loss, double share) {
   rows_ = {};
   batch_rows = {};
   if (!loss.defined() || loss.numel() != 1)
-    check::fail(op, "the loss is ", loss.defined() ? "of shape " + loss.shape().str() : "undefined",
+    check::fail(data_parallel_op, "the loss is ", loss.defined() ? "of shape " + loss.shape().str() : "undefined",
                 ": it must be one number");
   if (world_.size() == 1) {
     loss.backward();

@@ -1,23 +1,44 @@
 #!/usr/bin/env bash
-# docs_programs.sh PAGE DIR: writes each C++ block of a page that has a main() to DIR/<page>_<number>.cpp and, if the
-# next block is ```text, what the program prints to the same name with .txt. Prints the names of the programs.
-# A ```python block that begins with "# NAME.py" is written to DIR/NAME.py, for the programs of the page to run.
+# docs_programs.sh PAGE DIR [mpi]: prints the names <page>_<number> of the C++ blocks of a page that have a main(), and
+# writes into DIR
+#   <page>.cpp          these programs as functions, for tests/checks/docs_main.cpp; those over MPI only with `mpi`
+#   <page>_<number>.txt what a program prints, if the block after it is ```text
+#   NAME.py             each ```python block that begins with "# NAME.py", for the programs of the page to run
 set -euo pipefail
+page=$(realpath "$1") base=$(basename "$1" .md)
 mkdir -p "$2"
-rm -f "$2/$(basename "$1" .md)"_*
-awk -v dir="$2" -v base="$2/$(basename "$1" .md)_" '
-  /^```/ && !kind { kind = substr($0, 4); text = ""; next }
+rm -f "$2/${base}"_*.txt
+awk -v page="$page" -v base="$base" -v dir="$2" -v mpi="${3:-}" '
+  # A program becomes a namespace, main() a function in it. Includes stay outside. Line numbers are those of the page.
+  function add_program(name, text, line,    lines, n, i, in_main) {
+    n = split(text, lines, "\n") - 1
+    programs = programs "namespace docs_" name " {\n#line " line " \"" page "\"\n"
+    for (i = 1; i <= n; ++i) {
+      if (lines[i] ~ /^#include/) {
+        includes = includes lines[i] "\n"
+        lines[i] = ""
+      }
+      if (sub(/^int main\(/, "int program(", lines[i])) in_main = 1
+      if (in_main && (lines[i] == "}" || lines[i] ~ /^int program.*}$/)) sub(/}$/, "return 0; }", lines[i])
+      programs = programs lines[i] "\n"
+    }
+    programs = programs "}\nstatic const docs::Program docs_" name "_entry(\"" name "\", docs_" name "::program);\n"
+  }
+  /^```/ && !kind { kind = substr($0, 4); text = ""; first = NR + 1; next }
   /^```$/ {
     if (kind == "cpp" && text ~ /int main\(/) {
-      name = base (++count)
-      printf "%s", text > (name ".cpp")
-      print name ".cpp"
+      name = base "_" ++count
+      if (text !~ /fit\/mpi.hpp/ || mpi) {
+        add_program(name, text, first)
+        print name (text ~ /python3/ ? " python3" : "")
+      }
     } else {
       if (kind == "python" && match(text, /^# [a-z_]+\.py/)) printf "%s", text > (dir "/" substr(text, 3, RLENGTH - 2))
-      if (kind == "text" && name) printf "%s", text > (name ".txt")
+      if (kind == "text" && name) printf "%s", text > (dir "/" name ".txt")
       name = ""
     }
     kind = ""
     next
   }
-  { text = text $0 "\n" }' "$1"
+  { text = text $0 "\n" }
+  END { if (count) printf "%s#include \"docs_program.hpp\"\n%s", includes, programs > (dir "/" base ".cpp") }' "$1"
