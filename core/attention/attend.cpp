@@ -5,6 +5,7 @@
 
 #include "attention/event.hpp"
 #include "attention/plan.hpp"
+#include "fit/named_values.hpp"
 #include "fit/ops.hpp"
 #include "ops/composed.hpp"
 #include "ops/flop_counter.hpp"
@@ -99,6 +100,13 @@ std::size_t input_of(const std::array<const Heads*, 3>& operands, std::size_t i)
   return i;
 }
 
+// The first `length` positions of a cache.
+Heads filled(const Heads& cached, std::int64_t length) {
+  Heads h = cached;
+  h.x = slice(h.x, 2, 0, length);
+  return h;
+}
+
 // The adjoint of a call. The node's inputs are the tensors of q, k and v, undefined where input_of() names another one,
 // and then the bias, which may be undefined. Saved: stats, mask, alibi, the plan of
 // tiles.
@@ -190,18 +198,25 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   const RecordGuard recording(thread_state.recording && !cache);
   std::array<Heads, 3> operands{given_q, given_k, given_v};
   Heads &q = operands[0], &k = operands[1], &v = operands[2];
-  Adjoint adjoint{{}, {}, options.weights(), false};
-  Tensor inputs[3];
   for (std::size_t i = 0; i < 3; ++i) {
-    const Tensor& x = operands[i].x;
     const std::size_t input = input_of({&given_q, &given_k, &given_v}, i);
-    adjoint.places[i] = {input, operands[i].layout, operands[i].offset};
-    if (input == i) inputs[i] = x.defined() && x.dtype() == float32 ? x.to(autocast_dtype()) : x;
-    operands[i].x = inputs[input];
+    Tensor& x = operands[i].x;
+    if (input < i)
+      x = operands[input].x;
+    else if (x.defined() && x.dtype() == float32)
+      x = x.to(autocast_dtype());
   }
 
+  Adjoint adjoint{{}, {}, options.weights(), false};
   kernels::Attention<>& a = adjoint.a;
   a = check_operands(op, q, k, v, cache);
+  if (thread_state.observed) q = observed_heads("q", q), k = observed_heads("k", k), v = observed_heads("v", v);
+  Tensor inputs[3];
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::size_t input = input_of({&q, &k, &v}, i);
+    adjoint.places[i] = {input, operands[i].layout, operands[i].offset};
+    if (input == i) inputs[i] = operands[i].x;
+  }
   const DType dtype = cache ? cache->keys.dtype() : q.x.dtype(), result = q.x.dtype();
   const DType wide = acc_dtype(dtype);  // of scores
   const AttentionMasks masks = check_options(op, a, wide, options);
@@ -214,6 +229,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     if (a.Sq == 1) a.causal = false, a.window = 0;
     q.x = q.x.to(dtype);
   }
+  const auto offered = [&](Tensor y) { return thread_state.observed ? observed_heads("z", contexts(q, a, y)).x : y; };
   Tensor output = Tensor::empty(output_shape(q, a), dtype), weights;
   for (const std::int64_t size : {a.B, a.H, a.Sq, a.Sk, a.D, a.Dv})
     if (size == 0) return cache ? AttentionResult{output.to(result), {}} : decomposed_attention(q, k, v, a, masks);
@@ -230,9 +246,9 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   }
   if (thread_state.observed)
     if (const AttentionEdits edits(all_keys, masks.mask()); edits.wanted()) {
-      if (cache) k.x = slice(k.x, 2, 0, all_keys.Sk), v.x = slice(v.x, 2, 0, all_keys.Sk);
-      AttentionResult edited = decomposed_attention(q, k, v, all_keys, masks, &edits);
-      return {edited.output.to(result), edited.weights};
+      if (cache) k = filled(k, all_keys.Sk), v = filled(v, all_keys.Sk);
+      const AttentionResult edited = decomposed_attention(q, k, v, all_keys, masks, &edits);
+      return {offered(edited.output.to(result)), edited.weights};
     }
   const TilePlan plan = plan_mask(a, masks.mask(), skipped);
   dispatch_floating(dtype, [&](auto zero) {
@@ -248,18 +264,22 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     if (thread_state.observed)
       notify_attention({a.B, a.H, a.Sq, all_keys.Sk, masks.mask(), a.causal, a.window, innermost_call()}, weights_from);
   });
+  if (fit::value_wanted("scores"))
+    observed("scores", attention_scores(q, cache ? filled(k, all_keys.Sk) : k, all_keys, masks));
   if (options.weights() && dtype == bfloat16 && autocast_dtype() != bfloat16) {
     const NoGrad no_grad;
     weights = to_bfloat16(weights);
   }
-  if (cache) return {output.to(result), weights};
+  if (cache) return {offered(output.to(result)), weights};
   const Keep kept =
       keep::inputs | keep::output | keep::saved(stats, masks.mask(), masks.alibi(), plan.tiles, plan.bits);
   if (!options.weights())
-    return {record("attention", {inputs[0], inputs[1], inputs[2], masks.bias()}, std::move(output), kept, adjoint), {}};
+    return {
+        offered(record("attention", {inputs[0], inputs[1], inputs[2], masks.bias()}, std::move(output), kept, adjoint)),
+        {}};
   std::vector<Tensor> results{std::move(output), std::move(weights)};
   record("attention", {inputs[0], inputs[1], inputs[2], masks.bias()}, results, kept, adjoint);
-  return {results[0], results[1]};
+  return {offered(results[0]), results[1]};
 }
 
 }  // namespace detail

@@ -34,6 +34,9 @@ class AttentionEdits;
 AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
                                      const AttentionMasks& masks, const AttentionEdits* edits = nullptr);
 
+/// The scores, [B, H, Sq, Sk], -inf for masked pairs, without a graph.
+Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks);
+
 /// The shapes of the results.
 Shape output_shape(const Heads& q, const kernels::Attention<>& a);
 Shape weights_shape(const Heads& q, const kernels::Attention<>& a);

@@ -4,6 +4,7 @@
 #include "attention/attend.hpp"
 #include "attention/event.hpp"
 #include "fit/autocast.hpp"
+#include "fit/named_values.hpp"
 #include "fit/ops.hpp"
 #include "ops/dropout.hpp"
 #include "ops/masked_products.hpp"
@@ -37,21 +38,29 @@ Tensor dropout_factors(const kernels::Attention<>& a, const Tensor& weights) {
   return dropout_at(ones_like(weights), a.dropout, a.key.seed, a.key.call, a.first_weight);
 }
 
+// The scores [B, H, Sq, Sk]. Those of masked pairs are arbitrary.
+Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks,
+                 const Tensor& attends) {
+  const Tensor Q = split_heads(q, a, a.H), K = split_heads(k, a, a.H);
+  Tensor scores = masked_product(ProductRole::scores, Q, K, attends, q.layout, k.layout) * a.scale;
+  if (masks.bias().defined()) scores = scores + masks.bias();
+  return masks.alibi().defined() ? scores + alibi_bias(masks.alibi(), a.Sq, a.Sk, scores.dtype()) : scores;
+}
+
 AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
                         const AttentionMasks& masks, const AttentionEdits* edits) {
   const Autocast off(float32);  // nothing here is rounded
-  const Tensor Q = split_heads(q, a, a.H), K = split_heads(k, a, a.H), V = split_heads(v, a, a.H);
+  const Tensor V = split_heads(v, a, a.H);
   const Tensor attends = attending_pairs(a, masks.mask());  // (B|1, H|1, 1|Sq, Sk)
 
-  Tensor scores = masked_product(ProductRole::scores, Q, K, attends, q.layout, k.layout) * a.scale;  // [B, H, Sq, Sk]
-  if (masks.bias().defined()) scores = scores + masks.bias();
-  if (masks.alibi().defined()) scores = scores + alibi_bias(masks.alibi(), a.Sq, a.Sk, scores.dtype());
+  Tensor scores = scores_of(q, k, a, masks, attends);
   if (edits) scores = edits->scores(scores);
   const Tensor masked = attends.defined() ? logical_not(attends) : Tensor();
+  if (masked.defined()) scores = masked_fill(scores, masked, -INFINITY);
   // The softmax of a fully masked row is NaN. The second fill makes it 0, and lets no gradient into the row.
   const auto cleared = [&](const Tensor& w) { return masked.defined() ? masked_fill(w, masked, 0) : w; };
-  Tensor weights = cleared(softmax(masked.defined() ? masked_fill(scores, masked, -INFINITY) : scores));
-  if (edits) weights = cleared(edits->weights(weights)), edits->tell(weights);
+  Tensor weights = cleared(softmax(scores));
+  if (edits) weights = cleared(edits->weights(weights)), edits->tell(weights), observed("scores", scores.detach());
   // A product, not a choice: a NaN shows even if it is dropped.
   const Tensor dropped = a.dropout > 0 ? weights * dropout_factors(a, weights) : weights;
   Tensor output = masked_product(ProductRole::queries, dropped, V, attends, q.layout, k.layout);
@@ -60,6 +69,14 @@ AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const ke
 }
 
 }  // namespace
+
+Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks) {
+  const NoGrad no_grad;
+  const Autocast off(float32);
+  const Tensor attends = attending_pairs(a, masks.mask());
+  const Tensor scores = scores_of(q, k, a, masks, attends);
+  return attends.defined() ? masked_fill(scores, logical_not(attends), -INFINITY) : scores;
+}
 
 Tensor range_mask(const kernels::Visibility& v) {
   Tensor mask = Tensor::empty({1, 1, v.Sq, v.Sk}, boolean);

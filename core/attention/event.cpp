@@ -1,5 +1,6 @@
 #include "attention/event.hpp"
 
+#include "fit/named_values.hpp"
 #include "fit/ops.hpp"
 #include "graph/observers.hpp"
 #include "tensor/check.hpp"
@@ -34,15 +35,8 @@ bool AttentionEdits::wanted() const {
 Tensor AttentionEdits::edited(const char* name, Edit edit, Tensor x) const {
   constexpr const char* op = "attention";
   notify_both(attached_here(), [&](Observer& o) {
-    if (!o.edits_attention(info_)) return;
-    Tensor now = x;
-    const std::uint32_t version = x.version();
-    (o.*edit)(info_, now);
-    if (x.version() != version)
-      check::fail(op, "an observer has changed ", name, " of shape ", x.shape(), " in place: assign another tensor");
-    check::shape(op, name, now, x.shape());
-    check::dtype(op, name, now, x.dtype());
-    x = std::move(now);
+    if (o.edits_attention(info_))
+      x = detail::edited(op, name, std::move(x), [&](Tensor& now) { (o.*edit)(info_, now); });
   });
   return x;
 }
@@ -56,6 +50,23 @@ void AttentionEdits::tell(const Tensor& weights) const {
   notify_attention(info_, [shown = weights.detach()](std::int64_t first, std::int64_t count) {
     return slice(shown, 0, first, first + count);
   });
+}
+
+Heads observed_heads(const char* name, const Heads& h) {
+  if (!fit::value_wanted(name)) return h;
+  const Shape& s = h.x.shape();
+  const bool first = h.layout == HeadLayout::first;
+  Tensor x = h.x;
+  if (first) {
+    x = reshape(x, {s.rank() > 2 ? s[0] : 1, s.rank() > 3 ? s[1] : 1, s[s.rank() - 2], s[s.rank() - 1]});
+  } else {
+    if (h.layout == HeadLayout::part) x = slice(x, 2, h.offset, h.offset + h.heads * h.features);
+    x = transpose(reshape(x, {s[0], s[1], h.heads, h.features}), 1, 2);
+  }
+  const Tensor y = observed(name, x);  // [B, heads, S, features]
+  if (y.impl() == x.impl()) return h;
+  if (first) return {reshape(y, s), HeadLayout::first, h.heads, h.features, 0};
+  return {reshape(transpose(y, 1, 2), {s[0], s[1], h.heads * h.features}), HeadLayout::last, h.heads, h.features, 0};
 }
 
 }  // namespace detail

@@ -8,6 +8,10 @@ namespace fit::detail {
 /// Tells the observers of a call; weights(first, count) computes the weights of elements of the batch.
 void notify_attention(const AttentionInfo& info, AttentionEvent::Weights weights);
 
+/// Offers heads to the observers as a value [B, heads, S, features] (see fit/named_values.hpp). Returns h itself unless
+/// they replace it.
+Heads observed_heads(const char* name, const Heads& h);
+
 /// The observers that change a call of attention.
 class AttentionEdits {
  public:

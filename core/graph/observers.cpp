@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fit/named_values.hpp"
 #include "graph/node.hpp"
 
 namespace fit {
@@ -138,6 +139,26 @@ void notify_op(const char* op, const Inputs& inputs, const Tensor* outputs, int 
   for (const ObserverLink* at = thread_state.observed; at; at = at->outer) in_backward |= at->adjoint;
   const OpEvent event{op, inputs, outputs, count, in_backward};
   notify_thread([&](Observer& o) { o.op_recorded(event); });
+}
+
+bool value_wanted(const char* name) {
+  const ValueInfo info{name, innermost_call()};
+  bool any = false;
+  notify_both(attached_here(), [&](const Observer& o) {
+    const auto* const reader = dynamic_cast<const ValueObserver*>(&o);
+    any = any || (reader && reader->wants_value(info));
+  });
+  return any;
+}
+
+Tensor notify_value(const char* name, Tensor value) {
+  const ValueInfo info{name, innermost_call()};
+  notify_both(attached_here(), [&](Observer& o) {
+    auto* const reader = dynamic_cast<ValueObserver*>(&o);
+    if (reader && reader->wants_value(info))
+      value = edited("observed", name, std::move(value), [&](Tensor& x) { reader->value_computed(info, x); });
+  });
+  return value;
 }
 
 void notify_flops(std::int64_t count) {

@@ -2,9 +2,11 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "fit/observer.hpp"
+#include "tensor/check.hpp"
 
 // Notification of observers.
 namespace fit::detail {
@@ -126,5 +128,19 @@ class ObservedNode {
 };
 
 void notify_flops(std::int64_t count);
+
+/// x, or the tensor that edit(x) puts in its place. Throws Error in the name of `op` if edit changes x in place, or its
+/// shape or type. `name` is x in errors.
+template <class F>
+Tensor edited(const char* op, const std::string& name, Tensor x, const F& edit) {
+  Tensor now = x;
+  const std::uint32_t version = x.version();
+  edit(now);
+  if (x.version() != version)
+    check::fail(op, "an observer has changed ", name, " of shape ", x.shape(), " in place: assign another tensor");
+  check::shape(op, name.c_str(), now, x.shape());
+  check::dtype(op, name.c_str(), now, x.dtype());
+  return now;
+}
 
 }  // namespace fit::detail

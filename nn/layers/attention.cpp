@@ -6,6 +6,7 @@
 #include "attention/attend.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
+#include "layers/project_heads.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -153,7 +154,7 @@ Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const
     Tensor k = w_k(key), v = w_v(value);  // (B, Sk, num_kv_heads d_k)
     const AttentionOptions o = attention.options(append_keys(k, v, masks, q.size(1)));
     const AttentionResult r = attention.attend(heads_last(q, num_heads_), heads_last(k), heads_last(v), o);
-    return w_o(r.output);  // (B, Sq, num_heads d_k) -> (B, Sq, d_model)
+    return project_heads(w_o, r.output, num_heads_);  // (B, Sq, num_heads d_k) -> (B, Sq, d_model)
   });
 }
 
@@ -164,7 +165,8 @@ AttentionResult MultiHeadAttention::forward_with_weights(const Tensor& query, co
     Tensor k = w_k(key), v = w_v(value);
     const AttentionOptions o = attention.options(append_keys(k, v, masks, query.size(1))).weights(true);
     const AttentionResult r = attention.attend(heads_last(w_q(query), num_heads_), heads_last(k), heads_last(v), o);
-    return AttentionResult{w_o(r.output), r.weights};  // (B, Sq, d_model), (B, num_heads, Sq, Sk)
+    return AttentionResult{project_heads(w_o, r.output, num_heads_),
+                           r.weights};  // (B, Sq, d_model), (B, num_heads, Sq, Sk)
   });
 }
 
@@ -173,7 +175,7 @@ Tensor MultiHeadAttention::forward_unpadded(const Tensor& x, const Unpadding& pa
     Tensor k = padding.restore(w_k(x)), v = padding.restore(w_v(x));
     const AttentionOptions o = attention.options(append_keys(k, v, padding.mask(), k.size(1)));
     const Heads q = heads_last(padding.restore(w_q(x)), num_heads_);
-    return w_o(padding.remove(attention.attend(q, heads_last(k), heads_last(v), o).output));
+    return project_heads(w_o, padding.remove(attention.attend(q, heads_last(k), heads_last(v), o).output), num_heads_);
   });
 }
 
@@ -186,7 +188,8 @@ Tensor MultiHeadAttention::forward_next(const Tensor& x, KVCache::Layer& kept, s
       check::fail(multi_head, "add_bias_kv or add_zero_attn is on: a cache has no place for such keys");
     const AttentionCache cache{kept.keys, kept.values, length};
     const AttentionOptions o = attention.options(masks).causal(true).cache(&cache);
-    return w_o(attention.attend(heads_last(w_q(x), num_heads_), heads_last(w_k(x)), heads_last(w_v(x)), o).output);
+    const Heads q = heads_last(w_q(x), num_heads_);
+    return project_heads(w_o, attention.attend(q, heads_last(w_k(x)), heads_last(w_v(x)), o).output, num_heads_);
   });
 }
 

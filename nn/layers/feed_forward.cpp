@@ -1,5 +1,6 @@
 #include "fit/nn/feed_forward.hpp"
 
+#include "fit/named_values.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
 #include "layers/sizes.hpp"
@@ -32,19 +33,20 @@ FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedFo
       dropout(o.dropout()) {}
 
 Tensor FeedForward::forward(const Tensor& x) const {
-  const auto between = [&](const Tensor& h) {
+  const Tensor h = fc(x), pre = observed("pre", gate ? (*gate)(x) : h);
+  const auto activated = [&] {
     switch (options_.activation()) {
       case Activation::relu:
-        return relu(h);
+        return relu(pre);
       case Activation::gelu:
-        return gelu(h);
+        return gelu(pre);
       case Activation::gelu_tanh:
-        return gelu(h, Gelu::tanh);
+        return gelu(pre, Gelu::tanh);
       default:
-        return silu((*gate)(x)) * h;
+        return silu(pre) * h;
     }
   };
-  return dropout(proj(inner_dropout(between(fc(x)))));
+  return dropout(proj(inner_dropout(observed("post", activated()))));
 }
 
 std::string FeedForward::describe() const {

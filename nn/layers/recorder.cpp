@@ -9,6 +9,7 @@
 #include "fit/nn/attention_recorder.hpp"
 #include "fit/nn/forward_hooks.hpp"
 #include "fit/ops.hpp"
+#include "layers/layer_names.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -66,19 +67,6 @@ struct AttentionRecorder::State final : Observer {
   }
 };
 
-namespace {
-
-// Names all layers. A ScaledDotProductAttention member "attention" gets the name of its layer.
-void list(const Layer& layer, const std::string& name, std::unordered_map<const Layer*, std::string>& names) {
-  names.emplace(&layer, name);  // a shared layer keeps its first name
-  for (const auto& [child, below] : layer.children()) {
-    const bool serves = child == "attention" && dynamic_cast<const ScaledDotProductAttention*>(below);
-    list(*below, serves ? name : name.empty() ? child : name + '.' + child, names);
-  }
-}
-
-}  // namespace
-
 // ---- AttentionRecorder --------------------------------------------------------------------------------------------
 
 AttentionRecorder::AttentionRecorder(const Layer& model, const AttentionRecorderOptions& options)
@@ -88,7 +76,7 @@ AttentionRecorder::AttentionRecorder(const Layer& model, const AttentionRecorder
     check::fail(op, "every is ", options.every(), ", calls is ", options.calls(), ", max_bytes is ",
                 options.max_bytes(), ": all must be positive");
   if (options.element() < 0) check::fail(op, "element is ", options.element(), ": it must not be negative");
-  list(model, "", state_->names);
+  state_->names = layer_names(model);
   for (auto& [layer, name] : state_->names)
     if (name.empty()) name = model.name();
   state_->options = options;

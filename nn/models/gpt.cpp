@@ -2,11 +2,14 @@
 
 #include <cmath>
 
+#include "attention/event.hpp"
 #include "fit/activation_checkpoint.hpp"
+#include "fit/named_values.hpp"
 #include "fit/nn/loss.hpp"
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
+#include "layers/project_heads.hpp"
 #include "layers/sizes.hpp"
 #include "tensor/check.hpp"
 
@@ -85,6 +88,13 @@ GPTAttention::GPTAttention(const GPTOptions& o, const Tensor& rotary)
 Tensor GPTAttention::rotated_qkv(const Tensor& x, std::int64_t offset) const {
   Tensor joint = qkv(x);
   if (!rotary_.defined()) return joint;
+  if (value_wanted("q_unrotated") || value_wanted("k_unrotated")) {
+    const auto [q, k, v] = packed_heads(joint, options_.num_heads(), options_.num_kv_heads());
+    using fit::detail::observed_heads;
+    joint = cat(
+        {features_of(observed_heads("q_unrotated", q)), features_of(observed_heads("k_unrotated", k)), features_of(v)},
+        -1);
+  }
   const std::int64_t features = (options_.num_heads() + options_.num_kv_heads()) * 2 * rotary_.size(1);
   return rotary(joint, rotary_, RotaryOptions().layout(options_.rotary_layout()).features(features).offset(offset));
 }
@@ -98,13 +108,17 @@ AttentionMasks GPTAttention::masks(const Tensor& mask) const {
 Tensor GPTAttention::forward(const Tensor& x) const {
   const Tensor joint = rotated_qkv(x, 0);  // (B, T, (num_heads + 2 num_kv_heads) D)
   const auto [q, k, v] = packed_heads(joint, options_.num_heads(), options_.num_kv_heads());
-  return dropout(proj(attention.attend(q, k, v, attention.options(masks({}))).output));  // (B, T, d_model)
+  const Tensor z = attention.attend(q, k, v, attention.options(masks({}))).output;
+  return dropout(project_heads(proj, z, options_.num_heads()));  // (B, T, d_model)
 }
 
 Tensor GPTAttention::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
-  const auto [q, k, v] = packed_heads(rotated_qkv(x, length), options_.num_heads(), options_.num_kv_heads());
-  const AttentionCache cache{kept.keys, kept.values, length};
-  return dropout(proj(attention.attend(q, k, v, attention.options(masks(mask)).cache(&cache)).output));
+  return within(*this, {x}, [&](const Tensor& in) {
+    const auto [q, k, v] = packed_heads(rotated_qkv(in, length), options_.num_heads(), options_.num_kv_heads());
+    const AttentionCache cache{kept.keys, kept.values, length};
+    const Tensor z = attention.attend(q, k, v, attention.options(masks(mask)).cache(&cache)).output;
+    return dropout(project_heads(proj, z, options_.num_heads()));
+  });
 }
 
 std::string GPTAttention::describe() const {
@@ -121,14 +135,25 @@ GPTBlock::GPTBlock(const GPTOptions& o, const Tensor& rotary)
       ln_2(o.d_model(), norm_options(o)),
       mlp(o.d_model(), options_.hidden(), feed_forward(o)) {}
 
+namespace {
+
+template <class Attend>
+Tensor residual(const GPTBlock& block, const Tensor& given, const Attend& attend) {
+  const Tensor x = observed("resid_pre", given);
+  const Tensor y = observed("resid_mid", x + attend(block.ln_1(x)));
+  return observed("resid_post", y + block.mlp(block.ln_2(y)));
+}
+
+}  // namespace
+
 Tensor GPTBlock::forward(const Tensor& x) const {
-  const Tensor y = x + attn(ln_1(x));
-  return y + mlp(ln_2(y));
+  return residual(*this, x, [&](const Tensor& z) { return attn(z); });
 }
 
 Tensor GPTBlock::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
-  const Tensor y = x + attn.forward(ln_1(x), kept, length, mask);
-  return y + mlp(ln_2(y));
+  return within(*this, {x}, [&](const Tensor& in) {
+    return residual(*this, in, [&](const Tensor& z) { return attn.forward(z, kept, length, mask); });
+  });
 }
 
 // ---- GPT ----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
+#include "fit/named_values.hpp"
 #include "fit/nn/transformer.hpp"
 #include "fit/ops.hpp"
+#include "layers/project_heads.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -21,10 +23,10 @@ LayerNorm norm_of(const TransformerLayerOptions& o) {
   return LayerNorm(o.d_model(), LayerNormOptions().bias(o.bias()).eps(o.eps()));
 }
 
-// x + f(norm(x)) if norm_first, else norm(x + f(x)).
+// x + f(norm(x)) if norm_first, else norm(x + f(x)). `name` is that of the result for observers.
 template <class F>
-Tensor residual(bool norm_first, const Tensor& x, const LayerNorm& norm, const F& f) {
-  return norm_first ? x + f(norm(x)) : norm(x + f(x));
+Tensor residual(const char* name, bool norm_first, const Tensor& x, const LayerNorm& norm, const F& f) {
+  return observed(name, norm_first ? x + f(norm(x)) : norm(x + f(x)));
 }
 
 // Attention to `memory`. Appends the weights to `weights` unless it is null.
@@ -49,10 +51,11 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& 
       dropout(o.dropout()) {}
 
 template <class Attend>
-Tensor TransformerEncoderLayer::around(const Tensor& x, const Attend& attend) const {
+Tensor TransformerEncoderLayer::around(const Tensor& given, const Attend& attend) const {
   const bool first = options_.norm_first();
-  const Tensor y = residual(first, x, norm1, [&](const Tensor& z) { return dropout(attend(z)); });
-  return residual(first, y, norm2, mlp);
+  const Tensor x = observed("resid_pre", given);
+  const Tensor y = residual("resid_mid", first, x, norm1, [&](const Tensor& z) { return dropout(attend(z)); });
+  return residual("resid_post", first, y, norm2, mlp);
 }
 
 Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionMasks& masks) const {
@@ -88,11 +91,12 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& 
       dropout(o.dropout()) {}
 
 template <class Self, class Cross>
-Tensor TransformerDecoderLayer::around(const Tensor& x, const Self& self, const Cross& cross) const {
+Tensor TransformerDecoderLayer::around(const Tensor& given, const Self& self, const Cross& cross) const {
   const bool first = options_.norm_first();
-  const Tensor y = residual(first, x, norm1, [&](const Tensor& z) { return dropout(self(z)); });
-  const Tensor w = residual(first, y, norm2, [&](const Tensor& z) { return dropout(cross(z)); });
-  return residual(first, w, norm3, mlp);
+  const Tensor x = observed("resid_pre", given);
+  const Tensor y = residual("resid_mid", first, x, norm1, [&](const Tensor& z) { return dropout(self(z)); });
+  const Tensor w = residual("resid_cross", first, y, norm2, [&](const Tensor& z) { return dropout(cross(z)); });
+  return residual("resid_post", first, w, norm3, mlp);
 }
 
 Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
@@ -123,7 +127,8 @@ Tensor TransformerDecoderLayer::forward_next(const Tensor& x, KVCache::Layer& ke
           return within(a, {z, memory.keys}, [&] {
             const Heads q = heads_last(a.w_q(z), a.num_heads());
             const AttentionOptions o = a.attention.options(memory_mask);
-            return a.w_o(a.attention.attend(q, heads_last(memory.keys), heads_last(memory.values), o).output);
+            const Tensor out = a.attention.attend(q, heads_last(memory.keys), heads_last(memory.values), o).output;
+            return project_heads(a.w_o, out, a.num_heads());
           });
         });
   });

@@ -4,13 +4,13 @@
 set -euo pipefail
 shopt -s extglob
 order=(base threads kernels/simd matmul kernels attention/kernel tensor graph ops attention backward io  # core/
-  common dist layers loss models weights optim data plot metrics training all)  # nn/
+  common dist layers loss models lens weights optim data plot metrics training all)  # nn/
 declare -A rank folder=()  # the folder that a public header belongs to
 belongs() { for header in "${@:2}"; do folder[$header]=$1; done; }
 belongs base error version bfloat16 shape memory option detail/option
 belongs threads parallel detail/thread_state
 belongs tensor tensor state_dict lookup detail/tensor_impl
-belongs graph graph autocast hooks observer
+belongs graph graph autocast hooks named_values observer
 belongs ops ops recurrent int8 random xtensor
 belongs attention attention
 belongs backward gradcheck functional activation_checkpoint
@@ -21,6 +21,7 @@ belongs layers nn/{activation,attention,attention_recorder,containers,convolutio
   anomaly attention_recording diagnose summary
 belongs loss nn/loss
 belongs models nn/{bert,generate,gpt,transformer}
+belongs lens nn/lens
 belongs weights nn/weights
 belongs optim optim schedule lbfgs
 belongs data data readers text tokenizers

@@ -1,0 +1,275 @@
+#include "fit/nn/lens.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+
+#include "common/pattern.hpp"
+#include "fit/attention.hpp"
+#include "fit/named_values.hpp"
+#include "fit/nn/attention.hpp"
+#include "fit/ops.hpp"
+#include "layers/layer_names.hpp"
+#include "tensor/check.hpp"
+#include "tensor/similar.hpp"
+
+namespace fit::nn {
+namespace {
+constexpr const char* op = "Lens";
+}
+
+struct Lens::Edit {
+  std::string pattern;
+  Where where;
+  LensEdit what;
+};
+
+struct Lens::State {
+  std::unordered_map<const Layer*, std::string> layers;
+  Call call;  // null if the model's call does not take one tensor
+  std::vector<Edit> edits;
+};
+
+// ---- edits --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Boolean, of rank `rank` and size 1 along the other axes: which indices along an axis are listed.
+Tensor listed(const std::string& name, const char* what, const std::vector<std::int64_t>& indices, const Shape& shape,
+              int axis) {
+  const std::int64_t size = shape[axis];
+  Shape along = shape;
+  for (int a = 0; a < shape.rank(); ++a) along = along.with(a, a == axis ? size : 1);
+  Tensor chosen = zeros({size});
+  for (std::int64_t i : indices) {
+    if (i < -size || i >= size)
+      check::fail(op, what, ' ', i, " is edited in '", name, "', which is ", shape, ": there are ", size);
+    chosen[i] = 1.0;
+  }
+  return reshape(chosen != 0, along);
+}
+
+// Boolean, broadcastable to the shape: the part that an edit replaces; undefined for all.
+Tensor selection(const std::string& name, const Where& where, const Shape& shape) {
+  const int rank = shape.rank();
+  Tensor all;
+  const auto choose = [&](const char* what, const std::vector<std::int64_t>& indices, int axis, int least_rank) {
+    if (indices.empty()) return;
+    if (rank < least_rank) check::fail(op, what, "s of '", name, "' are edited, which is ", shape, ": it has none");
+    const Tensor one = listed(name, what, indices, shape, axis);
+    all = all.defined() ? logical_and(all, one) : one;
+  };
+  choose("element", where.elements(), 0, 3);
+  choose("head", where.heads(), rank - 3, 4);
+  choose("position", where.positions(), rank - 2, 2);
+  choose("feature", where.features(), rank - 1, 1);
+  return all;
+}
+
+Tensor edited(const Lens::Edit& edit, const std::string& name, const Tensor& x) {
+  const Tensor given = edit.what(name, x);
+  check::defined(op, "the result of an edit", given);
+  const Tensor y = broadcast_to(given.to(x.dtype()), x.shape());
+  const Tensor chosen = selection(name, edit.where, x.shape());
+  return chosen.defined() ? fit::where(chosen, y, x) : y;
+}
+
+}  // namespace
+
+LensEdit zero() {
+  return [](const Tensor& x) { return zeros_like(x); };
+}
+
+LensEdit mean_of(const LensRun& run) {
+  return [run](const std::string& name, const Tensor&) {
+    const Tensor x = run[name];
+    return x.rank() == 4 ? mean(x, {0, 2}, keepdims) : x.rank() == 3 ? mean(x, {0, 1}, keepdims) : mean(x, 0, keepdims);
+  };
+}
+
+LensEdit from(const LensRun& run) {
+  return [run](const std::string& name, const Tensor& x) {
+    const Tensor& other = run[name];
+    if (other.shape() != x.shape())
+      check::fail("from", "'", name, "' is ", x.shape(), " here and ", other.shape(),
+                  " in the other run: the shapes must be equal");
+    return other;
+  };
+}
+
+// ---- the observer of a run ----------------------------------------------------------------------------------------
+
+namespace {
+
+// Keeps and edits the values of one run. The tasks of parallel_for() may call it concurrently.
+class Watch final : public ValueObserver {
+ public:
+  Watch(const std::unordered_map<const Layer*, std::string>& layers, const std::vector<Lens::Edit>& edits,
+        const std::vector<std::string>& keep)
+      : layers_(layers), edits_(edits), keep_(keep) {}
+
+  bool wants_value(const ValueInfo& info) const override {
+    const Plan* const plan = info.call ? plan_of(info.call->layer, info.name) : nullptr;
+    return plan && (plan->kept || !plan->edits.empty());
+  }
+  void value_computed(const ValueInfo& info, Tensor& x) override {
+    if (info.name == std::string("scores"))  // edited by edit_scores()
+      keep(plan_of(info.call->layer, info.name), [&] { return x; });
+    else
+      take(info.call->layer, info.name, x);
+  }
+  void layer_entered(LayerCall& call) override {
+    if (!call.inputs.empty() && dynamic_cast<const UnaryLayer*>(&call.layer)) take(call.layer, "in", call.inputs[0]);
+  }
+  void layer_left(LayerCall& call) override {
+    // The output of a ScaledDotProductAttention is z.
+    if (!call.failed && call.output.defined() && !dynamic_cast<const ScaledDotProductAttention*>(&call.layer))
+      take(call.layer, "out", call.output);
+  }
+
+  bool edits_attention(const AttentionInfo& info) const override {
+    return edits(info, "scores") || edits(info, "weights");
+  }
+  void edit_scores(const AttentionInfo& info, Tensor& x) override { change(info, "scores", x); }
+  void edit_weights(const AttentionInfo& info, Tensor& x) override { change(info, "weights", x); }
+  void attention_computed(const AttentionEvent& e) override {
+    if (!e.call) return;
+    keep(plan_of(e.call->layer, "weights"), [&] { return e.weights(); });
+  }
+
+  const std::vector<std::string>& offered() const { return offered_; }
+  std::vector<std::pair<std::string, std::vector<Tensor>>> values() { return std::move(values_); }
+
+ private:
+  // What happens to a value.
+  struct Plan {
+    std::string name;
+    bool kept = false;
+    std::vector<const Lens::Edit*> edits = {};
+  };
+
+  // Null if the layer is not one of the model. The values of the model are "out" and so on.
+  const Plan* plan_of(const Layer& layer, const char* suffix) const {
+    const auto at = layers_.find(&layer);
+    if (at == layers_.end()) return nullptr;
+    const std::lock_guard lock(mutex_);
+    const auto [place, added] = plans_.try_emplace({&layer, suffix});
+    Plan& plan = place->second;
+    if (added) {
+      plan.name = at->second.empty() ? suffix : at->second + '.' + suffix;
+      const auto matches = [&](const std::string& pattern) { return match(pattern, plan.name).has_value(); };
+      plan.kept = std::any_of(keep_.begin(), keep_.end(), matches);
+      for (const Lens::Edit& e : edits_)
+        if (matches(e.pattern)) plan.edits.push_back(&e);
+      offered_.push_back(plan.name);
+    }
+    return &plan;
+  }
+
+  bool edits(const AttentionInfo& info, const char* suffix) const {
+    const Plan* const plan = info.call ? plan_of(info.call->layer, suffix) : nullptr;
+    return plan && !plan->edits.empty();
+  }
+  void change(const AttentionInfo& info, const char* suffix, Tensor& x) const {
+    if (const Plan* const plan = plan_of(info.call->layer, suffix)) change(*plan, x);
+  }
+  static void change(const Plan& plan, Tensor& x) {
+    for (const Lens::Edit* const e : plan.edits) x = edited(*e, plan.name, x);
+  }
+  template <class F>
+  void keep(const Plan* plan, const F& value) {
+    if (!plan || !plan->kept) return;
+    Tensor x = value();
+    const std::lock_guard lock(mutex_);
+    auto at = std::find_if(values_.begin(), values_.end(), [&](const auto& v) { return v.first == plan->name; });
+    if (at == values_.end()) at = values_.insert(at, {plan->name, {}});
+    at->second.push_back(std::move(x));
+  }
+  void take(const Layer& layer, const char* suffix, Tensor& x) {
+    const Plan* const plan = plan_of(layer, suffix);
+    if (!plan) return;
+    change(*plan, x);
+    keep(plan, [&] { return x; });
+  }
+
+  const std::unordered_map<const Layer*, std::string>& layers_;
+  const std::vector<Lens::Edit>& edits_;
+  const std::vector<std::string>& keep_;
+  mutable std::mutex mutex_;  // guards the members below; a Plan is constant
+  mutable std::map<std::pair<const Layer*, std::string>, Plan> plans_;
+  mutable std::vector<std::string> offered_;
+  std::vector<std::pair<std::string, std::vector<Tensor>>> values_;
+};
+
+}  // namespace
+
+// ---- LensRun ------------------------------------------------------------------------------------------------------
+
+const std::vector<Tensor>& LensRun::calls(const std::string& name) const {
+  for (const auto& [kept, calls] : values_)
+    if (kept == name) return calls;
+  const std::vector<std::string> all = names();
+  const std::string* const near = most_similar(name, all);
+  check::fail("LensRun", "the run has kept no value '", name, '\'', near ? ": do you mean '" + *near + "'?" : "");
+}
+
+std::vector<std::string> LensRun::names(const std::string& pattern) const {
+  std::vector<std::string> found;
+  for (const auto& [name, calls] : values_)
+    if (match(pattern, name)) found.push_back(name);
+  return found;
+}
+
+// ---- Lens ---------------------------------------------------------------------------------------------------------
+
+Lens::Lens(const Layer& model, Call call)
+    : state_(std::make_shared<State>(State{layer_names(model), std::move(call), {}})) {}
+
+Lens Lens::with(const std::string& pattern, const Where& where, LensEdit edit) const {
+  Lens other = *this;
+  State state = *state_;
+  state.edits.push_back({pattern, where, std::move(edit)});
+  other.state_ = std::make_shared<State>(std::move(state));
+  return other;
+}
+
+std::function<Tensor()> Lens::call_of(const Tensor& input) const {
+  if (!state_->call) check::fail(op, "the model's call does not take one tensor: give a function that calls it");
+  return [this, input] { return state_->call(input); };
+}
+
+LensRun Lens::observe(const std::function<Tensor()>& f, const std::vector<std::string>& keep,
+                      std::vector<std::string>* offered) const {
+  LensRun run;
+  Watch watch(state_->layers, state_->edits, keep);
+  {
+    const Observe watching(watch);
+    run.output = f();
+  }
+  std::vector<std::string> patterns = keep;
+  for (const Edit& e : state_->edits) patterns.push_back(e.pattern);
+  first_matches(op, patterns, watch.offered());
+  run.values_ = watch.values();
+  if (offered) *offered = watch.offered();
+  return run;
+}
+
+LensRun Lens::run(const std::function<Tensor()>& f, const std::vector<std::string>& keep) const {
+  if (!keep.empty() || !state_->edits.empty()) return observe(f, keep, nullptr);
+  LensRun run;
+  run.output = f();
+  return run;
+}
+
+std::vector<std::string> Lens::names(const std::function<Tensor()>& f) const {
+  std::vector<std::string> offered;
+  observe(f, {}, &offered);
+  return offered;
+}
+
+LensRun Lens::run(const Tensor& input, const std::vector<std::string>& keep) const { return run(call_of(input), keep); }
+std::vector<std::string> Lens::names(const Tensor& input) const { return names(call_of(input)); }
+
+}  // namespace fit::nn
