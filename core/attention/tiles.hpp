@@ -1,4 +1,5 @@
 #pragma once
+#include "attention/arena.hpp"
 #include "attention/rows.hpp"
 #include "kernels/simd/transpose.hpp"
 #include "matmul/micro_kernel.hpp"
@@ -19,22 +20,6 @@
 // the queries of take_queries() and the first `count` keys of take_keys(). Tiles are [query_block, N], N = key_block.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
-
-// Hands out a workspace from front to back.
-template <class W>
-class Arena {
- public:
-  explicit Arena(W* workspace) : next_(workspace) {}
-  W* take(std::int64_t n) {
-    W* const at = next_;
-    next_ += n;
-    return at;
-  }
-  BFloat16* take_bf16(std::int64_t n) { return reinterpret_cast<BFloat16*>(take(n / 2)); }
-
- private:
-  W* next_;
-};
 
 template <class Operand>
 class VectorTiles {

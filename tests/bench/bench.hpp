@@ -34,6 +34,7 @@ std::vector<Workload> op_workloads();  // attention's in float32 among them
 std::vector<Workload> model_workloads();
 std::vector<Workload> low_precision_workloads();
 std::vector<Workload> everyday_workloads();
+std::vector<Workload> linear_attention_workloads();
 std::vector<Workload> product_workloads();  // bench --products
 
 // One kind of work in growing sizes, each twice the one before.

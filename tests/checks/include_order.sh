@@ -12,7 +12,7 @@ belongs threads parallel detail/thread_state
 belongs tensor tensor state_dict lookup detail/tensor_impl
 belongs graph graph autocast hooks named_values observer
 belongs ops ops recurrent int8 random xtensor
-belongs attention attention
+belongs attention attention linear_attention
 belongs backward gradcheck functional activation_checkpoint
 belongs io npy npz safetensors
 belongs dist dist mpi
@@ -37,7 +37,7 @@ folder_of() {
   case $1 in
     *fit/*) echo "${folder[${header%.hpp}]:-unknown}" ;;
     kernels/simd/*) echo kernels/simd ;;
-    attention/@(visibility|reference|kernel|tasks|rows|tiles).*) echo attention/kernel ;;  # they know no tensor
+    attention/@(visibility|reference|kernel|tasks|rows|tiles|arena|linear_@(kernel|pairs|reference)).*) echo attention/kernel ;;  # they know no tensor
     ops/@(attention_masks|masked_products).*) echo attention ;;  # operations beside attention
     *) echo "${1%%/*}" ;;
   esac

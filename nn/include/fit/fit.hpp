@@ -23,6 +23,7 @@
 #include "fit/int8.hpp"
 #include "fit/lbfgs.hpp"
 #include "fit/lesson.hpp"
+#include "fit/linear_attention.hpp"
 #include "fit/lookup.hpp"
 #include "fit/memory.hpp"
 #include "fit/metrics.hpp"
