@@ -45,17 +45,18 @@ Workload tiny_ops(bool backward) {
           }};
 }
 
-Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_t T, std::int64_t D, bool causal,
-                   bool backward, DType dtype) {
-  const auto options = AttentionOptions().causal(causal);
+// `make` makes the options; they leave a fraction of the pairs.
+Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_t T, std::int64_t D,
+                   const std::function<AttentionOptions()>& make, double fraction, bool backward, DType dtype) {
   const auto random = [=](std::int64_t batch, std::int64_t heads) { return randn({batch, heads, T, D}).to(dtype); };
-  const double flops = (backward ? 14.0 : 4.0) * static_cast<double>(B * H * T * T * D) * (causal ? 0.5 : 1.0);
+  const double flops = (backward ? 14.0 : 4.0) * static_cast<double>(B * H * T * T * D) * fraction;
   return {name,
           Limit::gemm,
           flops,
           4.0,
           [=]() -> std::function<void()> {
             Tensor q = random(B, H), k = random(B, H), v = random(B, H);
+            const AttentionOptions options = make();
             if (!backward)
               return [=] {
                 const NoGrad no_grad;
@@ -76,6 +77,7 @@ Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_
               exact.push_back(x.back().detach().to(T <= 1024 ? float64 : float32).requires_grad_());
             }
             const Tensor g = random(1, 1);
+            const AttentionOptions options = make();
             const double tolerance = dtype == bfloat16 ? 0.02 : 1e-4;
             const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], options);
             Heads eq = heads_first(exact[0]), ek = heads_first(exact[1]), ev = heads_first(exact[2]);
@@ -88,6 +90,36 @@ Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_
             z.backward(g.to(z.dtype()));
             for (std::size_t i = 0; i < 3; ++i) expect_close("its gradient", x[i].grad(), exact[i].grad(), tolerance);
           }};
+}
+
+Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_t T, std::int64_t D, bool causal,
+                   bool backward, DType dtype) {
+  return attention(
+      name, B, H, T, D, [causal] { return AttentionOptions().causal(causal); }, causal ? 0.5 : 1, backward, dtype);
+}
+
+// Boolean (T, T): documents of equal length, one after another.
+Tensor documents(std::int64_t T, std::int64_t count) {
+  const Tensor document = floor(arange(T).to(float64) / static_cast<double>(T / count));
+  return reshape(document, {T, 1}) == reshape(document, {1, T});
+}
+
+// Attention of fewer pairs.
+std::vector<Workload> masked_attention() {
+  return {
+      attention(
+          "sdpa_fwdbwd_b1h8t4096d64_causal_8documents", 1, 8, 4096, 64,
+          [] { return AttentionOptions().causal().mask(documents(4096, 8)); }, 0.5 / 8, true, float32),
+      attention(
+          "sdpa_fwdbwd_b1h8t8192d64_causal_window256", 1, 8, 8192, 64,
+          [] { return AttentionOptions().causal().window(256); }, 256.0 / 8192, true, float32),
+      attention(
+          "sdpa_fwdbwd_b1h8t1024d64_random_mask", 1, 8, 1024, 64,
+          [] {
+            return AttentionOptions().mask(rand({1024, 1024}) > 0.3);
+          },
+          1, true, float32),
+  };
 }
 
 // A function of x [rows, cols], forward and backward, that can't do with less than `passes` readings and writings of
@@ -206,7 +238,8 @@ std::vector<Workload> op_workloads() {
       linear_layer("linear_768x128x512", 768, 128, 512),
       linear_layer("linear_256x768x3072", 256, 768, 3072),
   };
-  all.insert(all.end(), others.begin(), others.end());
+  for (const std::vector<Workload>& more : {masked_attention(), others})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
