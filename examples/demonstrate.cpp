@@ -42,7 +42,7 @@ double largest_gradient(const Tensor& p) { return p.has_grad() ? max(abs(p.grad(
 constexpr std::int64_t vocabulary = 10;
 
 struct Previous : nn::Layer {
-  AttentionResult operator()(const Tensor& ids) const {
+  AttentionResult forward(const Tensor& ids) const {
     const auto [y, weights] =
         attention(embedding(ids) + nn::sinusoidal_positions(ids.size(1), features), return_attention);
     return {out(y), weights};

@@ -44,7 +44,7 @@ nn::TransformerLayerOptions layer_options() {
 struct VisionTransformer : nn::Layer {
   // pixels [B, patches, patch * patch] -> logits [B, classes]. A class token before the patches collects the
   // information for the decision.
-  Tensor operator()(const Tensor& pixels, nn::TransformerWeights* weights = nullptr) const {
+  Tensor forward(const Tensor& pixels, nn::TransformerWeights* weights = nullptr) const {
     const Tensor first = broadcast_to(summary, {pixels.size(0), 1, features});
     const Tensor x = cat({first, embed(pixels) + place(arange(patches))}, 1);
     return out(encoder.forward(x, {}, weights)[{range(), 0}]);

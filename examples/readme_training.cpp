@@ -4,7 +4,7 @@
 using namespace fit;
 
 struct Reverser : nn::Layer {  // digits [B, 8] -> scores for each place and digit, [B, 8, 10]
-  Tensor operator()(const Tensor& digits) const { return out(attention(digit(digits) + place(arange(8)))); }
+  Tensor forward(const Tensor& digits) const { return out(attention(digit(digits) + place(arange(8)))); }
   FIT_FIELDS(digit, place, attention, out)
 
   nn::Embedding digit{10, 32}, place{8, 32};

@@ -18,7 +18,7 @@ constexpr std::int64_t features = 64, head_count = 4;
 
 // x + f(norm(x)) for each of its two parts: self-attention, then a small network for each position.
 struct EncoderBlock : nn::Layer {
-  Tensor operator()(const Tensor& x, const Tensor& mask) const {  // [B, S, C] -> [B, S, C]
+  Tensor forward(const Tensor& x, const Tensor& mask) const {  // [B, S, C] -> [B, S, C]
     const Tensor y = x + attention(attention_norm(x), mask);
     return y + feed_forward(feed_forward_norm(y));
   }
@@ -31,7 +31,7 @@ struct EncoderBlock : nn::Layer {
 // The same with two attentions: to the letters written so far, and to the source.
 struct DecoderBlock : nn::Layer {
   // y [B, T, C], source [B, S, C] -> [B, T, C], and the weights of the attention to the source, [B, H, T, S].
-  AttentionResult operator()(const Tensor& y, const Tensor& source, const Tensor& mask) const {
+  AttentionResult forward(const Tensor& y, const Tensor& source, const Tensor& mask) const {
     const Tensor written = y + self(self_norm(y));
     const auto [found, weights] = cross(cross_norm(written), source, mask, nn::return_attention);
     const Tensor z = written + found;
@@ -46,7 +46,7 @@ struct DecoderBlock : nn::Layer {
 
 struct Model : nn::Layer {
   // source [B, S], written [B, T] -> logits [B, T, vocabulary], and the last block's weights [B, H, T, S].
-  AttentionResult operator()(const Tensor& source, const Tensor& written) const {
+  AttentionResult forward(const Tensor& source, const Tensor& written) const {
     const Tensor mask = create_padding_mask(source, padding);
     Tensor x = token(source) + place(arange(source.size(1)));
     for (const EncoderBlock& block : encoder) x = block(x, mask);

@@ -1,7 +1,7 @@
 #include "fit/nn/forward_hooks.hpp"
 
-#include "fit/attention.hpp"
 #include "graph/observers.hpp"
+#include "layers/list.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -25,15 +25,25 @@ class OnCall final : public Observer {
   bool before_;
 };
 
+void check_calls(const char* op, const Layer& layer) {
+  if (ListOf::has_own_call(layer))
+    check::fail(op, layer.name(),
+                " has a call operator of its own, which no hook sees: name it forward, and FIT_FIELDS ",
+                "makes the call operator");
+}
+
 ForwardHook add(const char* op, const Layer& layer, detail::OnForward f, bool before) {
   if (!f) check::fail(op, "the hook is empty: it must be a function");
+  check_calls(op, layer);
   return attach(layer, std::make_shared<OnCall>(std::move(f), before));
 }
 
 }  // namespace
 
 Attachment attach(const Layer& layer, std::shared_ptr<Observer> observer) {
-  if (!observer) check::fail("attach", "the observer is null: give one made by std::make_shared");
+  constexpr const char* op = "attach";
+  if (!observer) check::fail(op, "the observer is null: give one made by std::make_shared");
+  check_calls(op, layer);
   return layer.attached_.add(std::move(observer));
 }
 
@@ -66,11 +76,10 @@ void tell(const ObserverLink& link, const F& f) {
 
 }  // namespace
 
-ObservedCall::ObservedCall(const Layer& layer, const fit::detail::Inputs& inputs)
-    : call_{layer, innermost_call(), {}, {}, false}, given_(inputs.size() > 0 ? &inputs[0] : nullptr) {
+ObservedCall::ObservedCall(const Layer& layer, std::vector<Tensor> inputs)
+    : call_{layer, innermost_call(), std::move(inputs), {}, false} {
   const ObserverLink* const outer = enclosing(fit::detail::thread_state.observed, layer);
   if (outer && thread_observers(outer).empty()) return;
-  for (int i = 0; i < inputs.size(); ++i) call_.inputs.push_back(inputs[i]);
   link_.emplace(&call_, layer.attached_.list());
   try {
     tell(*link_, [&](Observer& o) { o.layer_entered(call_); });
@@ -83,8 +92,6 @@ ObservedCall::ObservedCall(const Layer& layer, const fit::detail::Inputs& inputs
     throw;
   }
 }
-
-const Tensor* ObservedCall::first() const { return link_ && given_ ? &call_.inputs[0] : given_; }
 
 void ObservedCall::left(Tensor* output) {
   if (!link_) return;
@@ -104,8 +111,6 @@ ObservedCall::~ObservedCall() {
   } catch (...) {  // the exception of the call propagates
   }
 }
-
-Tensor* output_of(AttentionResult& result) { return &result.output; }
 
 }  // namespace detail
 }  // namespace fit::nn

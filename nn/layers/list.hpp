@@ -25,6 +25,8 @@ class ListOf {
     }
     return std::move(f.list_);
   }
+  /// Whether the layer's class defines a call operator, which calls no hook.
+  static bool has_own_call(const Layer& layer) { return raw(layer).own_call_; }
 
  private:
   static void check(const Layer& layer, const Fields& f);

@@ -176,7 +176,6 @@ ModelSummary detail::summary_of_call(const Layer& model, const std::function<Ten
   const detail::KeepGenerator keep;
   const EnableGrad on;
   Calls calls;
-  // A custom model may lack nn::within().
   const Tensor result = within(model, call);
   const auto kept = kept_bytes(result, model);
   for (std::size_t i = 0; i < layers.size(); ++i) {

@@ -17,7 +17,7 @@ belongs backward gradcheck functional activation_checkpoint
 belongs io npy npz safetensors
 belongs dist dist mpi
 belongs layers nn/{activation,attention,attention_recorder,containers,convolution,dropout,feed_forward,fine_tune} \
-  nn/{forward_hooks,init,kv_cache,layer,linear,norm,parametrize,position,quantize,recurrent,single_head} \
+  nn/{forward_hooks,init,kv_cache,layer,linear,norm,parameter,parametrize,position,quantize,recurrent,single_head} \
   anomaly attention_recording diagnose summary
 belongs loss nn/loss
 belongs models nn/{bert,generate,gpt,transformer}

@@ -19,7 +19,7 @@ namespace {
 
 struct Model : nn::Layer {
   explicit Model(std::int64_t width) : out(width, 12) {}
-  Tensor operator()(const Tensor& ids) const { return out(dropout(attention(token(ids)))); }  // [B, T] -> [B, T, 12]
+  Tensor forward(const Tensor& ids) const { return out(dropout(attention(token(ids)))); }  // [B, T] -> [B, T, 12]
   FIT_FIELDS(token, attention, dropout, out)
   nn::Embedding token{12, 16};
   nn::CausalSelfAttention attention{16, 2, 0.2};

@@ -25,7 +25,7 @@ struct Sequences : data::Dataset {
 constexpr std::int64_t padding = 11;
 
 struct Model : nn::Layer {
-  Tensor operator()(const Tensor& ids, const Tensor& mask) const {  // [B, T], (B, 1, T) -> [B, T, 12]
+  Tensor forward(const Tensor& ids, const Tensor& mask) const {  // [B, T], (B, 1, T) -> [B, T, 12]
     const Tensor x = token(ids);
     return out(dropout(x + attention(norm(x), mask)));
   }

@@ -163,7 +163,7 @@ TEST_CASE("heads of their own, and a layer without projections") {
 TEST_CASE("a layer of one's own is recorded where it computes attention itself, and cross-attention from a cache") {
   struct Own final : nn::UnaryLayer {
     Tensor forward(const Tensor& x) const override { return scaled_dot_product_attention(q(x), x, x); }
-    FIT_FIELDS(q)
+    FIT_FIELDS_ONLY(q)
     nn::Linear q{4, 4};
   };
   const nn::Sequential model(nn::Linear(4, 4), Own());

@@ -111,7 +111,7 @@ TEST_CASE("dead units of a ReLU are counted over all inputs", "[diagnose]") {
   // Channels of images stand on the second axis.
   struct Images final : nn::UnaryLayer {
     Tensor forward(const Tensor& x) const override { return relu(x * weight); }
-    FIT_FIELDS(weight)
+    FIT_FIELDS_ONLY(weight)
     nn::Parameter weight{tensor({1., -1., 1., -1.}).reshape({1, 4, 1, 1})};
   } images;
   const nn::Diagnosis of_images = nn::diagnose(images, [&] { return mean(images(ones({2, 4, 3, 3}))); });
@@ -141,7 +141,7 @@ TEST_CASE("saturated attention and softmax are counted where there is a choice",
   CHECK_THAT(saturated->text, Contains("of 8 rows of attention have a weight above 0.999"));
   struct Plain final : nn::UnaryLayer {
     Tensor forward(const Tensor& z) const override { return softmax(z + weight); }
-    FIT_FIELDS(weight)
+    FIT_FIELDS_ONLY(weight)
     nn::Parameter weight{tensor({100., 0., 0.})};
   } plain;
   const auto of_inputs = [&](const Tensor& z) { return nn::diagnose(plain, [&] { return sum(square(plain(z))); }); };

@@ -122,7 +122,7 @@ TEST_CASE("a layer that is shared between two that are cloned together stays sha
 
 TEST_CASE("what can't be copied says how to go on, and clone() then fills in the values") {
   struct Locked : nn::Layer {
-    FIT_FIELDS(fc)
+    FIT_FIELDS_ONLY(fc)
     std::mutex mutex;
     nn::Linear fc{2, 2};
   };
@@ -130,7 +130,7 @@ TEST_CASE("what can't be copied says how to go on, and clone() then fills in the
                     "[clone] Locked has a member that can't be copied: override copy(), to make "
                     "another Locked with the same arguments");
   struct Owner final : nn::Layer {
-    FIT_FIELDS(fc)
+    FIT_FIELDS_ONLY(fc)
     std::shared_ptr<nn::Layer> copy() const override { return std::make_shared<Owner>(); }
     std::unique_ptr<nn::Linear> fc = std::make_unique<nn::Linear>(2, 2);
   };
@@ -142,7 +142,7 @@ TEST_CASE("what can't be copied says how to go on, and clone() then fills in the
   CHECK(disjoint(*copy, owner));
 
   struct Liar final : nn::Layer {
-    FIT_FIELDS()
+    FIT_FIELDS_ONLY()
     std::shared_ptr<nn::Layer> copy() const override { return std::make_shared<Owner>(); }
   };
   CHECK_THROWS_WITH(Liar().clone(), "[clone] copy() of Liar gives a Owner: it must give a Liar");
@@ -150,7 +150,7 @@ TEST_CASE("what can't be copied says how to go on, and clone() then fills in the
     explicit Grows(std::size_t n) {
       for (std::size_t i = 0; i < n; ++i) list.add(nn::ReLU());
     }
-    FIT_FIELDS(list)
+    FIT_FIELDS_ONLY(list)
     std::shared_ptr<nn::Layer> copy() const override { return std::make_shared<Grows>(list.size() + 1); }
     nn::ModuleList<> list;
   };

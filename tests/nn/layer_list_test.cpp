@@ -119,7 +119,7 @@ TEST_CASE("names are words, and each stands for one member") {
 TEST_CASE("a list says whose it is") {
   CHECK_THAT(told<Wrong::self>(), Contains("[Forgetful] its fields() does not say whose members it lists"));
   struct Inner : nn::Layer {
-    FIT_FIELDS(fc)
+    FIT_FIELDS_ONLY(fc)
     nn::Linear fc{2, 2};
   };
   struct Outer final : Inner {
@@ -127,7 +127,7 @@ TEST_CASE("a list says whose it is") {
   };
   CHECK_THROWS_WITH(Outer().parameters(), Contains("[Outer] has no list of its own") && Contains("FIT_FIELDS"));
   struct Both final : Inner {
-    FIT_FIELDS(fc, more)
+    FIT_FIELDS_ONLY(fc, more)
     nn::Linear more{2, 2};
   };
   CHECK(names(Both()).size() == 4);
@@ -145,7 +145,7 @@ TEST_CASE("whatever asks for the list finds what is missing in it") {
   nn::Sequential net;
   struct Wrapped final : nn::UnaryLayer {
     Tensor forward(const Tensor& x) const override { return x; }
-    FIT_FIELDS()
+    FIT_FIELDS_ONLY()
     nn::Linear fc{2, 2};
   };
   net.add(Wrapped());

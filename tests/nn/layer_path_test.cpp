@@ -39,25 +39,23 @@ std::string told(const F& f) {
 }
 
 struct Plain final : nn::Layer {
-  Tensor operator()(const Tensor& x, const Tensor& y) const {
-    return nn::within(*this, [&] { return two(one(x)) + y; });
-  }
+  Tensor forward(const Tensor& x, const Tensor& y) const { return two(one(x)) + y; }
   FIT_FIELDS(one, two)
   nn::Linear one{2, 3};
   std::vector<nn::Linear> many;
   nn::Sequential two{nn::Linear(3, 3), nn::Linear(4, 3)};
 };
 
-struct Silent final : nn::Layer {  // does not say so
-  Tensor operator()(const Tensor& x) const { return inner(x, x); }
+struct Middle final : nn::Layer {
+  Tensor forward(const Tensor& x) const { return inner(x, x); }
   FIT_FIELDS(inner)
   Plain inner;
 };
 
 struct Around final : nn::UnaryLayer {
-  Tensor forward(const Tensor& x) const override { return silent(x); }
-  FIT_FIELDS(silent)
-  Silent silent;
+  Tensor forward(const Tensor& x) const override { return middle(x); }
+  FIT_FIELDS(middle)
+  Middle middle;
 };
 
 }  // namespace
@@ -67,8 +65,8 @@ TEST_CASE("an Error names the layer it was thrown in, by the way to it") {
   CHECK_THROWS_WITH(plain(zeros({4, 2}), zeros({4, 3})),
                     "[Linear] x is [4, 3], weight is [3, 4]: the last of x must be in_features = 4, in two.1");
   CHECK(told([&] { plain(zeros({4, 5}), zeros({4, 3})); }) == "one");
-  CHECK(told([] { Around()(zeros({4, 2})); }) == "silent.inner.two.1");
-  CHECK(told([] { nn::Sequential(Around(), nn::ReLU())(zeros({4, 2})); }) == "0.silent.inner.two.1");
+  CHECK(told([] { Around()(zeros({4, 2})); }) == "middle.inner.two.1");
+  CHECK(told([] { nn::Sequential(Around(), nn::ReLU())(zeros({4, 2})); }) == "0.middle.inner.two.1");
   // A layer by itself is no place, and keeps the message as it is.
   CHECK_THROWS_WITH(nn::Linear(3, 2)(zeros({5})), EndsWith("in_features = 3"));
 }
@@ -76,7 +74,7 @@ TEST_CASE("an Error names the layer it was thrown in, by the way to it") {
 TEST_CASE("what is thrown between the inner layers is thrown in the layer itself") {
   struct Adds final : nn::UnaryLayer {
     Tensor forward(const Tensor& x) const override { return fc(x) + zeros({7}); }
-    FIT_FIELDS(fc)
+    FIT_FIELDS_ONLY(fc)
     nn::Linear fc{2, 3};
   };
   CHECK(told([] { nn::Sequential(nn::ReLU(), Adds())(zeros({2})); }) == "1");
@@ -86,7 +84,7 @@ TEST_CASE("a layer that is not below does not mislead") {
   static const nn::Sequential elsewhere(nn::ReLU(), nn::Linear(9, 9));
   struct Calls final : nn::UnaryLayer {
     Tensor forward(const Tensor& x) const override { return elsewhere(x); }
-    FIT_FIELDS()
+    FIT_FIELDS_ONLY()
   };
   CHECK(told([] { elsewhere(zeros({2})); }) == "1");
   CHECK(told([] { nn::Sequential(nn::ReLU(), nn::Sequential(Calls()))(zeros({2})); }) == "1.0");
@@ -135,7 +133,7 @@ TEST_CASE("every kind of layer of the library takes part") {
   CHECK(told([&] { attention(x, x, x); }) == "attention");
   struct Holds final : nn::UnaryLayer {
     Tensor forward(const Tensor& x) const override { return self(x); }
-    FIT_FIELDS(self, loss)
+    FIT_FIELDS_ONLY(self, loss)
     nn::SelfAttention self{8, 2};
     nn::MSELoss loss;
   };
@@ -168,7 +166,7 @@ TEST_CASE("an Error keeps its type and its way through a copy, and is told anew 
   };
   struct Throws final : nn::UnaryLayer {
     Tensor forward(const Tensor&) const override { throw Own("[own] no"); }
-    FIT_FIELDS()
+    FIT_FIELDS_ONLY()
   };
   const nn::Sequential net{nn::ReLU(), Throws()};
   try {
@@ -217,7 +215,7 @@ TEST_CASE("parameters and layers are found by their names, and layers held by po
   CHECK(&gpt.h[1] == block.get());
 
   struct Listed final : nn::Layer {
-    FIT_FIELDS(blocks)
+    FIT_FIELDS_ONLY(blocks)
     std::vector<nn::Sequential> blocks;
   };
   Listed listed;

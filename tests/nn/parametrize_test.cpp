@@ -255,7 +255,7 @@ TEST_CASE("what can't be parametrised is refused, and nothing has changed") {
   // An Error in what computes it is told with its name.
   struct Picky final : nn::UnaryLayer {
     Tensor forward(const Tensor& w) const override { return allowed ? w : matmul(w, w); }
-    FIT_FIELDS()
+    FIT_FIELDS_ONLY()
     std::shared_ptr<bool> on = std::make_shared<bool>(true);
     bool& allowed = *on;
   };

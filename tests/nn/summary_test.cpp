@@ -19,7 +19,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 struct Net : nn::Layer {
-  Tensor operator()(const Tensor& x, const Tensor& gate) const { return out(relu(hidden(x)) * gate) + out(x); }
+  Tensor forward(const Tensor& x, const Tensor& gate) const { return out(relu(hidden(x)) * gate) + out(x); }
   FIT_FIELDS(hidden, out, unused)
   nn::Linear hidden{8, 8}, out{8, 8}, unused{8, 3};
 };

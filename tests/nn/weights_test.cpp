@@ -386,7 +386,7 @@ TEST_CASE("a file's own type is told where it does not fit", "[weights]") {
   told(small, file("I64", 8), {rename("w", "weight")}, "weight is int64, here float32");
   told(one, file("U8", 1), {split("w", {"weight", "bias"})}, "weight is uint8, here float32");
   struct Counts final : Layer {
-    FIT_FIELDS(w)
+    FIT_FIELDS_ONLY(w)
     Buffer w{zeros({2, 1}, int64)};
   } counts;
   told(counts, file("F16", 2), {}, "w is float16, here int64");

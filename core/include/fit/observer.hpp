@@ -31,11 +31,10 @@ class Observer;
 struct LayerCall {
   const nn::Layer& layer;
   const LayerCall* outer = nullptr;  ///< the observed call around this one on the same thread, or null
-  /// The arguments that the layer reports (nn::within()): x of a UnaryLayer; query, key and value of
-  /// MultiHeadAttention. An observer may replace inputs[0] of a UnaryLayer. Other layers ignore replacements.
+  /// The arguments that are tensors. An observer may replace them: forward() then gets the replacements.
   std::vector<Tensor> inputs;
-  /// The result of the call. An observer may replace it; the caller then gets the replacement. For an AttentionResult,
-  /// it is the member output. Undefined before the end, and for layers that return another type.
+  /// The result of the call: the Tensor, its member `output`, or the first tensor of a pair or tuple. An observer may
+  /// replace it; the caller then gets the replacement. Undefined before the end, and for other types.
   Tensor output;
   bool failed = false;  ///< in layer_left(): the call ended with an exception
 };

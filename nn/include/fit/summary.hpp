@@ -22,7 +22,7 @@ struct LayerSummary {
   std::string name;  ///< dotted; "" for the model itself
   std::string class_name;
   int depth = 0;                ///< 0 for the model itself
-  std::int64_t calls = 0;       ///< observed calls; a custom class is observed if it uses nn::within() (layer.hpp)
+  std::int64_t calls = 0;       ///< observed calls
   std::optional<Shape> output;  ///< of the first call
   std::int64_t parameters = 0;  ///< the number of elements; a shared parameter counts only in its first layer
   double share = 0;             ///< the fraction of all parameters of the model

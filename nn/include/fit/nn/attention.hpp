@@ -65,7 +65,7 @@ class ScaledDotProductAttention final : public AttentionLayer {
   /// The probability in training.
   double dropout() const { return dropout_; }
 
-  FIT_FIELDS()
+  FIT_FIELDS_ONLY()
   std::string describe() const override;
 
  private:
@@ -148,7 +148,7 @@ class MultiHeadAttention final : public AttentionLayer {
   /// What it was made with.
   const MultiHeadAttentionOptions& options() const { return options_; }
 
-  FIT_FIELDS(w_q, w_k, w_v, w_o, bias_k, bias_v, attention)
+  FIT_FIELDS_ONLY(w_q, w_k, w_v, w_o, bias_k, bias_v, attention)
   std::string describe() const override;
 
   Linear w_q, w_k, w_v, w_o;            // the projections of query, key, value and the heads' outputs

@@ -34,7 +34,7 @@ struct AttentionRecorderOptions {
 
 /// Records the attention calls of the model's layers under their dotted names, during its lifetime. It records the
 /// weights of each head before dropout: in training and evaluation, with a cache, from any thread. Outputs and
-/// gradients keep the same bits. A custom layer is recorded if it computes attention within nn::within(). Do not move
+/// gradients keep the same bits. A custom layer is recorded if forward() computes the attention. Do not move
 /// the model while the recorder lives.
 class AttentionRecorder {
  public:

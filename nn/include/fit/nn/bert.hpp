@@ -34,7 +34,6 @@ class BERT final : public Layer {
   /// encoder's layers and their hooks see only the N real tokens, [N, d_model]. Throws Error past max_length.
   Tensor forward(const Tensor& ids, const Tensor& mask = {}, const Tensor& segments = {},
                  TransformerWeights* weights = nullptr) const;
-  Tensor operator()(const Tensor& ids, const Tensor& mask = {}) const { return forward(ids, mask); }
 
   /// The options of the constructor.
   const BERTOptions& options() const { return options_; }

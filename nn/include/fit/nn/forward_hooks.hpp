@@ -37,13 +37,14 @@ OnForward on_forward(F f) {
 }
 }  // namespace detail
 
-/// Calls f(layer, output) after each call of the layer that returns a Tensor or an AttentionResult (then with its
-/// output). A tensor that f returns replaces the output. If f returns nothing or an undefined tensor, the output stays.
+/// Calls f(layer, output) after each call of the layer that returns a Tensor, a struct with a Tensor `output` such as
+/// AttentionResult, or a pair or tuple that begins with a Tensor. A tensor that f returns replaces this one. If f
+/// returns nothing or an undefined tensor, the output stays.
 /// Hooks run in the order of registration, each with the previous hook's result. A nested call of the same layer calls
 /// no hook. The call passes on an exception of f. Hooks belong to the object: they move with the layer, and clone() has
 /// none. Hooks may be added and removed while other threads call the layer. f must be thread-safe if several threads
-/// call the layer. A layer without hooks has no cost. Throws Error if f is empty. PyTorch's name:
-/// Module.register_forward_hook.
+/// call the layer. A layer without hooks has no cost. Throws Error if f is empty, or if the class defines
+/// its call operator itself instead of forward(). PyTorch's name: Module.register_forward_hook.
 ///
 ///     const auto hook = nn::register_forward_hook(net.layer("encoder.0"), [&](const nn::Layer&, const Tensor& y) {
 ///       kept = y.detach();
@@ -53,9 +54,10 @@ template <class F>
   return detail::add_forward_hook(layer, detail::on_forward(std::move(f)));
 }
 
-/// Calls f(layer, input) before each call layer(input), with the same rules. The result of f replaces the input.
+/// Calls f(layer, input) before each call layer(input, …), with the same rules. `input` is the first argument that is a
+/// Tensor. The result of f replaces it.
 template <class F>
-[[nodiscard]] ForwardHook register_forward_pre_hook(UnaryLayer& layer, F f) {
+[[nodiscard]] ForwardHook register_forward_pre_hook(Layer& layer, F f) {
   return detail::add_forward_pre_hook(layer, detail::on_forward(std::move(f)));
 }
 

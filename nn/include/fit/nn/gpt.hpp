@@ -64,7 +64,6 @@ class GPTAttention final : public UnaryLayer {
   Tensor forward(const Tensor& x) const override;
   /// x comes after the `length` positions in `kept`. Its keys and values are appended there. `mask` covers all keys.
   Tensor forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
-  using UnaryLayer::operator();
   FIT_FIELDS(qkv, attention, proj, dropout)
   std::string describe() const override;
 
@@ -110,13 +109,11 @@ class GPT final : public Layer {
 
   /// ids [B, T] (int64) -> logits [B, T, vocab_size]. Throws Error if T is more than context_length.
   Tensor forward(const Tensor& ids) const;
-  Tensor operator()(const Tensor& ids) const { return forward(ids); }
 
   /// The logits of the positions after those in the cache. The cache grows by T positions. The result equals forward()
   /// of the full sequence, except for rounding. ids [B, T] is a prompt, a part of one, or one token per row. Builds no
   /// graph. Throws Error past the context length or the cache's max_length; the cache is then unchanged.
   Tensor forward(const Tensor& ids, KVCache& cache) const;
-  Tensor operator()(const Tensor& ids, KVCache& cache) const { return forward(ids, cache); }
   /// The same for the last position only: [B, vocab_size].
   Tensor forward_last(const Tensor& ids, KVCache& cache) const;
   /// An empty cache for `batch` sequences of up to max_length tokens (context_length if 0). The default dtype is the

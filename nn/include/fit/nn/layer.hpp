@@ -13,14 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "fit/int8.hpp"
+#include "fit/nn/parameter.hpp"
 #include "fit/observer.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
-
-namespace fit {
-struct AttentionResult;
-}
 
 /// The base class of all layers. A layer lists its members once, in FIT_FIELDS. Parameters, dotted names, train() and
 /// eval(), printing, saving, loading and cloning follow from that list.
@@ -32,71 +28,10 @@ class UnaryLayer;
 
 namespace detail {
 
-class Parametrized;
-struct ParametrizedOf;
 class ObservedCall;
-
-/// The base of Parameter, Buffer and Layer. Each member registers its address while it lives. Layer uses the addresses
-/// to find members that its list lacks.
-class Member {
- public:
-  enum class Kind { parameter, buffer, layer };
-  Kind kind() const { return kind_; }
-
- protected:
-  explicit Member(Kind kind) noexcept;
-  Member(const Member& o) noexcept : Member(o.kind_) {}
-  Member& operator=(const Member&) noexcept { return *this; }
-  ~Member();
-
- private:
-  friend struct Members;
-  Kind kind_;
-  Member *previous_, *next_;
-};
+struct NoForward {};
 
 }  // namespace detail
-
-/// A trainable tensor: a leaf that requires a gradient. A copy shares the data, as with every Tensor, so
-/// `head.weight = embedding.weight` ties two layers. An undefined parameter means "none" (a layer without bias).
-class Parameter : public Tensor, public detail::Member {
- public:
-  Parameter() noexcept : Member(Kind::parameter) {}
-  /// Shares the buffer of `value`, detached from its graph. Throws Error if `value` is not floating.
-  explicit Parameter(const Tensor& value);
-
-  /// The tensor that a layer computes with: this one, or a computed one (see parametrize.hpp and quantize.hpp).
-  Tensor value() const { return parametrized_ ? computed() : Tensor(*this); }
-  /// The same for linear() and embedding(), which can read int8 directly. It is an Int8Matrix if the parameter is
-  /// quantised and has no parametrization, else value().
-  Weight operand() const;
-  /// The tensor that is trained and saved: this one, or the tensor from which value() is computed. The shape is the
-  /// same. The type is int8 after quantisation.
-  const Tensor& original() const;
-  /// Whether value() is computed from other tensors.
-  bool parametrized() const { return parametrized_ != nullptr; }
-
-  /// A frozen parameter gets no gradient, so no optimiser changes it. Parameters that share its tensor are frozen, too.
-  /// An int8 parameter stays frozen: unfreeze() throws Error.
-  void freeze();
-  void unfreeze();
-  bool frozen() const { return original().defined() && !original().requires_grad(); }
-
- private:
-  friend class Fields;
-  friend struct detail::ParametrizedOf;
-  Tensor computed() const;
-
-  std::shared_ptr<detail::Parametrized> parametrized_;
-};
-
-/// A tensor that is saved with the layer but not trained. An undefined buffer means "none".
-class Buffer : public Tensor, public detail::Member {
- public:
-  Buffer() noexcept : Member(Kind::buffer) {}
-  /// Shares the buffer of `value`, detached from its graph.
-  explicit Buffer(const Tensor& value) : Tensor(value.defined() ? value.detach() : value), Member(Kind::buffer) {}
-};
 
 /// Names and tensors, in the order of the lists.
 using fit::StateDict;
@@ -181,6 +116,9 @@ class Layer : public detail::Member {
   void eval() { train(false); }
   bool training() const { return training_; }
 
+  /// Derived classes hide it by their own forward(…), which a call runs: see FIT_FIELDS.
+  void forward(detail::NoForward) const;
+
   /// Whether observers are attached, see forward_hooks.hpp.
   bool hooked() const { return attached_.any(); }
 
@@ -246,80 +184,233 @@ void add_layer_path(const Layer& layer, Error& e);
 /// A layer's call under observation. Observers do not see a nested call of the same layer.
 class ObservedCall {
  public:
-  ObservedCall(const Layer& layer, const fit::detail::Inputs& inputs);
+  ObservedCall(const Layer& layer, std::vector<Tensor> inputs);
   ~ObservedCall();
   ObservedCall(const ObservedCall&) = delete;
   ObservedCall& operator=(const ObservedCall&) = delete;
-  /// The first argument, or an observer's replacement; null if there is no argument.
-  const Tensor* first() const;
+  /// The arguments, or an observer's replacements.
+  const Tensor* inputs() const { return call_.inputs.data(); }
   /// Shows the output (null if there is none) to the observers, which may replace it.
   void left(Tensor* output);
 
  private:
   LayerCall call_;
-  const Tensor* given_;
   std::optional<fit::detail::ObserverLink> link_;  // none in a nested call of the layer
   bool done_ = false;
 };
 
-Tensor* output_of(AttentionResult& result);
-
-template <class F>
-decltype(auto) call_with(const F& f, const Tensor* first) {
-  if constexpr (std::is_invocable_v<const F&, const Tensor&>)
-    return f(*first);
-  else
-    return f();
+/// The tensor of a result that observers see and may replace: the result itself, its member `output`, or the first
+/// tensor of a pair or tuple. Null if there is none.
+template <class R>
+Tensor* output_of(R&, long) {
+  return nullptr;
+}
+template <class R>
+auto output_of(R& r, int) -> std::enable_if_t<std::is_same_v<decltype(R::output), Tensor>, Tensor*> {
+  return &r.output;
+}
+template <class B>
+Tensor* output_of(std::pair<Tensor, B>& r, int) {
+  return &r.first;
+}
+template <class... B>
+Tensor* output_of(std::tuple<Tensor, B...>& r, int) {
+  return &std::get<0>(r);
 }
 
-template <class F>
-auto observed(const Layer& layer, const fit::detail::Inputs& inputs, const F& f)
-    -> decltype(call_with(f, static_cast<const Tensor*>(nullptr))) {
-  using Result = decltype(call_with(f, static_cast<const Tensor*>(nullptr)));
-  ObservedCall call(layer, inputs);
+/// f(inputs) as an observed call.
+template <class F, class Result = std::invoke_result_t<const F&, const Tensor*>>
+Result observed(const Layer& layer, std::vector<Tensor> inputs, const F& f) {
+  ObservedCall call(layer, std::move(inputs));
   if constexpr (std::is_void_v<Result>) {
-    call_with(f, call.first());
+    f(call.inputs());
     call.left(nullptr);
   } else {
-    decltype(auto) result = call_with(f, call.first());
+    Result result = f(call.inputs());
     if constexpr (std::is_same_v<Result, Tensor>) {
       call.left(&result);
-    } else if constexpr (std::is_same_v<Result, AttentionResult>) {
-      call.left(output_of(result));
     } else if constexpr (std::is_base_of_v<Tensor, std::decay_t<Result>>) {
       Tensor shown = result;
       call.left(&shown);
     } else {
-      call.left(nullptr);
+      call.left(output_of(result, 0));
     }
     return result;
   }
 }
-}  // namespace detail
 
-/// Calls f as a call of this layer with these arguments. Observers see the call. An Error that f throws names the layer
-/// that threw it. Without observers and errors it costs nothing. UnaryLayer and all layers of the library use it. Other
-/// layers write
-///
-///     Tensor operator()(const Tensor& ids, const Tensor& mask) const {
-///       return nn::within(*this, [&] { return out(attention(token(ids), mask)); });
-///     }
-///
-/// If f takes a Tensor, it gets the first argument, or an observer's replacement.
-template <class F>
-decltype(auto) within(const Layer& layer, const fit::detail::Inputs& inputs, const F& f) {
+template <class F, class Seen>
+auto named_call(const Layer& layer, const F& plain, const Seen& seen) -> decltype(plain()) {
   try {
-    if (fit::detail::thread_state.observed || layer.hooked()) return detail::observed(layer, inputs, f);
-    return detail::call_with(f, inputs.size() > 0 ? &inputs[0] : nullptr);
+    if (fit::detail::thread_state.observed || layer.hooked()) return seen();
+    return plain();
   } catch (Error& e) {
-    detail::add_layer_path(layer, e);
+    add_layer_path(layer, e);
     throw;
   }
 }
-/// The same, but observers do not see the arguments.
+
+// ---- the call operator: layer(a...) is layer.forward(a...) as a call of the layer
+
+/// An argument that stands for any: finds call operators that FIT_CALL did not make.
+struct AnyArgument {
+  template <class T>
+  operator T() const;
+};
+
+template <class L, class... A>
+using ForwardResult = decltype(std::declval<L&>().forward(std::declval<A>()...));
+template <class Void, class L, class... A>
+struct Takes : std::false_type {};
+template <class L, class... A>
+struct Takes<std::void_t<ForwardResult<L, A...>>, L, A...> : std::true_type {};
+/// Whether layer.forward(a...) compiles.
+template <class L, class... A>
+inline constexpr bool takes = Takes<void, L, A...>::value;
+
+template <class A>
+inline constexpr bool is_tensor = std::is_base_of_v<Tensor, std::decay_t<A>>;
+/// Tensors are passed as const Tensor&, so that observers can replace them, unless forward() needs another form.
+template <class A>
+using AsConst = std::conditional_t<is_tensor<A>, const Tensor&, A&&>;
+
+template <class P, class A>
+P pass(A& a, const Tensor* given) {
+  if constexpr (std::is_same_v<P, const Tensor&>)
+    return given ? *given : static_cast<P>(a);
+  else
+    return static_cast<P>(a);
+}
+
+template <class L, class... P, std::size_t... i>
+ForwardResult<L, P...> forward_given(L& layer, const Tensor* inputs, std::index_sequence<i...>, P... a) {
+  const Tensor* const given[] = {(is_tensor<P> ? inputs++ : nullptr)..., inputs};
+  (void)given;
+  return layer.forward(pass<P>(a, given[i])...);
+}
+
+template <class L, class... P>
+ForwardResult<L, P...> call_as(L& layer, P... a) {
+  return named_call(
+      layer, [&]() -> ForwardResult<L, P...> { return layer.forward(static_cast<P>(a)...); },
+      [&]() -> ForwardResult<L, P...> {
+        std::vector<Tensor> inputs;
+        const auto add = [&](const auto& argument) {
+          if constexpr (is_tensor<decltype(argument)>) inputs.push_back(argument);
+        };
+        (add(a), ...);
+        (void)add;
+        return observed(layer, std::move(inputs), [&](const Tensor* in) -> ForwardResult<L, P...> {
+          return forward_given<L, P...>(layer, in, std::index_sequence_for<P...>(), static_cast<P>(a)...);
+        });
+      });
+}
+
+template <class L, class... A>
+auto call_layer(L& layer, A&&... a)
+    -> std::enable_if_t<(!std::is_same_v<std::decay_t<A>, AnyArgument> && ...), ForwardResult<L, A...>> {
+  if constexpr (takes<L, AsConst<A>...>)
+    if constexpr (std::is_same_v<ForwardResult<L, AsConst<A>...>, ForwardResult<L, A...>>)
+      return call_as<L, AsConst<A>...>(layer, static_cast<AsConst<A>>(a)...);
+    else
+      return call_as<L, A&&...>(layer, std::forward<A>(a)...);
+  else
+    return call_as<L, A&&...>(layer, std::forward<A>(a)...);
+}
+
+/// Whether the class has a call operator that FIT_CALL did not make.
+template <class L>
+struct HasOwnCall
+    : std::disjunction<std::is_invocable<L&, AnyArgument>, std::is_invocable<L&, AnyArgument, AnyArgument>,
+                       std::is_invocable<L&, AnyArgument, AnyArgument, AnyArgument>> {};
+template <class L, class = void>
+struct HasForward : std::true_type {};
+template <class L>
+struct HasForward<L, std::enable_if_t<std::is_same_v<decltype(&L::forward), void (Layer::*)(NoForward) const>>>
+    : std::false_type {};
+
+template <class L, class = void>
+struct HasFitCall : std::false_type {};
+template <class L>
+struct HasFitCall<L, std::void_t<typename L::FitClass>> : std::true_type {};
+
+/// For arguments that forward() does not take. A class with its own call operator has no such overload.
+template <class L, class... A>
+using IfNotTaken =
+    std::enable_if_t<std::conjunction_v<std::negation<std::is_same<A, AnyArgument>>...,
+                                        std::bool_constant<!takes<L, const A&...>>, std::negation<HasOwnCall<L>>>,
+                     Tensor>;
+template <class L, class... A>
+Tensor not_taken() {
+  static_assert(HasForward<L>::value,
+                "this layer has no forward(): write its computation as a member forward(...), which a call runs");
+  static_assert(!HasForward<L>::value || takes<L, const A&...>,
+                "forward() of this layer does not take these arguments: compare their number, order and types with its "
+                "declaration. It must be public, and const if the layer is const");
+  return {};
+}
+
+// A braced argument has no type of its own. It gets the type of forward()'s parameter, if forward() has one overload.
+// So the call operator must know its class: NoteClass defines the function that ClassOf declares.
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wnon-template-friend"
+#endif
+template <class Tag>
+struct ClassOf {
+  friend auto class_of(ClassOf);
+};
+#pragma GCC diagnostic pop
+template <class Tag, class This>
+struct NoteClass {
+  friend auto class_of(ClassOf<Tag>) { return This(); }
+};
+
+struct BracesNeedOneForwardWithThisParameter {
+  BracesNeedOneForwardWithThisParameter() = delete;
+};
+template <int i, class... A>
+struct TypeAt {
+  using type = BracesNeedOneForwardWithThisParameter;
+};
+template <class A, class... More>
+struct TypeAt<0, A, More...> {
+  using type = std::remove_cv_t<std::remove_reference_t<A>>;
+};
+template <int i, class A, class... More>
+struct TypeAt<i, A, More...> : TypeAt<i - 1, More...> {};
+template <int i, class F>
+struct ParameterOf : TypeAt<i> {};
+template <int i, class R, class L, class... A>
+struct ParameterOf<i, R (L::*)(A...)> : TypeAt<i, A...> {};
+template <int i, class R, class L, class... A>
+struct ParameterOf<i, R (L::*)(A...) const> : TypeAt<i, A...> {};
+template <int i, class L, class = void>
+struct ForwardParameter : TypeAt<i> {};
+template <int i, class L>
+struct ForwardParameter<i, L, std::void_t<decltype(&L::forward)>> : ParameterOf<i, decltype(&L::forward)> {};
+template <int i, class Tag>
+struct Braced : ForwardParameter<i, std::remove_pointer_t<decltype(class_of(ClassOf<Tag>()))>> {};
+
+}  // namespace detail
+
+/// Calls f as a call of this layer, for members other than forward(), such as a loss or a decoding step: an Error that
+/// f throws names the layer, and observers see the call, with the tensors in `inputs`. Without observers and errors it
+/// costs nothing.
+///
+///     Tensor loss(const Tensor& x, const Tensor& y) const {
+///       return nn::within(*this, {x, y}, [&] { return nn::cross_entropy(out(x), y); });
+///     }
+template <class F>
+decltype(auto) within(const Layer& layer, const fit::detail::Inputs& inputs, const F& f) {
+  return detail::named_call(layer, f, [&]() -> decltype(f()) {
+    std::vector<Tensor> all;
+    for (int i = 0; i < inputs.size(); ++i) all.push_back(inputs[i]);
+    return detail::observed(layer, std::move(all), [&](const Tensor*) -> decltype(f()) { return f(); });
+  });
+}
 template <class F>
 decltype(auto) within(const Layer& layer, const F& f) {
-  static_assert(std::is_invocable_v<const F&>, "f takes no argument, unless within() is given arguments");
   return within(layer, fit::detail::Inputs(std::initializer_list<fit::detail::Inputs::Ref>()), f);
 }
 
@@ -327,9 +418,7 @@ decltype(auto) within(const Layer& layer, const F& f) {
 class UnaryLayer : public Layer {
  public:
   virtual Tensor forward(const Tensor& x) const = 0;
-  Tensor operator()(const Tensor& x) const {
-    return within(*this, {x}, [&](const Tensor& in) { return forward(in); });
-  }
+  Tensor operator()(const Tensor& x) const { return detail::call_layer(*this, x); }
 };
 
 /// One entry of a layer's list: a name, and a parameter, buffer or layer.
@@ -417,6 +506,7 @@ class Fields {
   const std::type_info* type_ = nullptr;
   Span self_{};
   std::shared_ptr<Layer> (*copy_)(const Layer&) = nullptr;  // null if the class can't be copied
+  bool own_call_ = false;                                   // the class defines a call operator, which calls no hook
 };
 
 template <class Self>
@@ -424,6 +514,7 @@ void Fields::self(Self& layer) {
   static_assert(std::is_base_of_v<Layer, Self>, "this is for what derives from fit::nn::Layer");
   type_ = &typeid(Self);
   self_ = {{}, reinterpret_cast<const char*>(&layer), sizeof layer};
+  own_call_ = detail::HasOwnCall<Self>::value && (!detail::HasForward<Self>::value || detail::HasFitCall<Self>::value);
   if constexpr (std::is_copy_constructible_v<Self> && !std::is_abstract_v<Self>)
     copy_ = [](const Layer& l) -> std::shared_ptr<Layer> {
       return std::make_shared<Self>(static_cast<const Self&>(l));
@@ -460,9 +551,48 @@ void Fields::add(const std::string& name, std::shared_ptr<T>& member) {
   };
 }
 
-/// Lists the members of a layer, once, in the class: FIT_FIELDS(hidden, out), or FIT_FIELDS() if there are none. List
-/// the members of a base class, too.
-#define FIT_FIELDS(...) \
+/// Lists the members of a layer, once, in the public part of the class: FIT_FIELDS(hidden, out), or FIT_FIELDS() if
+/// there are none. List the members of a base class, too. Makes the call operator: layer(a, b) runs layer.forward(a,
+/// b), for every forward() that the class has. Hooks and observers see the call, and an Error names the layer.
+#define FIT_FIELDS(...)        \
+  FIT_FIELDS_ONLY(__VA_ARGS__) \
+  FIT_CALL
+
+/// The list without the call operator: for a class inside a function, where C++ allows no templates. The base class
+/// then has the call operator (UnaryLayer), or none is needed.
+#define FIT_FIELDS_ONLY(...) \
   void fields(::fit::nn::Fields& fields_of_) override { fields_of_.of(*this, #__VA_ARGS__, ::std::tie(__VA_ARGS__)); }
+
+/// The call operator without the list: for a class that writes fields() by hand.
+// clang-format off
+#define FIT_CALL                                                                               \
+  struct FitClass {};                                                                          \
+  auto fit_class() -> decltype(::fit::nn::detail::NoteClass<FitClass, decltype(this)>());      \
+  FIT_CALL_OVERLOADS()                                                                         \
+  FIT_CALL_OVERLOADS(const)                                                                    \
+  template <class... FitA>                                                                     \
+  auto operator()(const FitA&...) const                                                        \
+      -> ::fit::nn::detail::IfNotTaken<::std::remove_pointer_t<decltype(this)>, FitA...> {     \
+    return ::fit::nn::detail::not_taken<::std::remove_pointer_t<decltype(this)>, FitA...>();   \
+  }
+// The overloads with one to three arguments take braces.
+#define FIT_CALL_OVERLOADS(qualifier)                                                                         \
+  template <class... FitA>                                                                                    \
+  auto operator()(FitA&&... fit_a) FIT_CALL_WITH(qualifier, static_cast<FitA&&>(fit_a)...)                    \
+  template <int fit_i = 0, class FitA = FIT_BRACED(fit_i)>                                                    \
+  auto operator()(FitA&& fit_a) FIT_CALL_WITH(qualifier, static_cast<FitA&&>(fit_a))                          \
+  template <int fit_i = 0, class FitA = FIT_BRACED(fit_i), class FitB = FIT_BRACED(fit_i + 1)>                \
+  auto operator()(FitA&& fit_a, FitB&& fit_b)                                                                 \
+      FIT_CALL_WITH(qualifier, static_cast<FitA&&>(fit_a), static_cast<FitB&&>(fit_b))                        \
+  template <int fit_i = 0, class FitA = FIT_BRACED(fit_i), class FitB = FIT_BRACED(fit_i + 1),                \
+            class FitC = FIT_BRACED(fit_i + 2)>                                                               \
+  auto operator()(FitA&& fit_a, FitB&& fit_b, FitC&& fit_c)                                                   \
+      FIT_CALL_WITH(qualifier, static_cast<FitA&&>(fit_a), static_cast<FitB&&>(fit_b), static_cast<FitC&&>(fit_c))
+#define FIT_CALL_WITH(qualifier, ...)                                                                         \
+  qualifier -> decltype(::fit::nn::detail::call_layer(*this, __VA_ARGS__)) {                                  \
+    return ::fit::nn::detail::call_layer(*this, __VA_ARGS__);                                                 \
+  }
+#define FIT_BRACED(i) typename ::fit::nn::detail::Braced<i, FitClass>::type
+// clang-format on
 
 }  // namespace fit::nn

@@ -162,9 +162,7 @@ class LossLayer : public Base {
 class Loss : public Layer {
  public:
   virtual Tensor forward(const Tensor& input, const Tensor& target) const = 0;
-  Tensor operator()(const Tensor& input, const Tensor& target) const {
-    return within(*this, [&] { return forward(input, target); });
-  }
+  FIT_CALL
 };
 
 /// A loss as a layer, made from its function.
@@ -239,9 +237,7 @@ struct CosineEmbeddingLoss final : LossLayer<CosineEmbeddingLoss, CosineEmbeddin
   Tensor forward(const Tensor& a, const Tensor& b, const Tensor& target) const {
     return cosine_embedding_loss(a, b, target, options());
   }
-  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& target) const {
-    return within(*this, [&] { return forward(a, b, target); });
-  }
+  FIT_CALL
 };
 
 }  // namespace fit::nn

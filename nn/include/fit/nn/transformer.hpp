@@ -50,7 +50,6 @@ class TransformerEncoderLayer final : public Layer {
   AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const;
   /// The same for sequences without their padding: x [N, d_model] -> [N, d_model].
   Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const;
-  Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   FIT_FIELDS(self_attn, norm1, mlp, norm2, dropout)
 
   MultiHeadAttention self_attn;
@@ -91,9 +90,6 @@ class TransformerDecoderLayer final : public Layer {
   /// x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model). Appends the weights to `weights` unless it is null.
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
                  TransformerWeights* weights = nullptr) const;
-  Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {}) const {
-    return forward(x, memory, masks);
-  }
   /// The keys and values of a memory, for all steps.
   KVCache::Layer project_memory(const Tensor& memory) const;
   /// x comes after the `length` positions in `kept`. Its keys and values are appended there. Builds no graph.
@@ -123,7 +119,6 @@ class TransformerEncoder final : public Layer {
   /// The same for a padding mask, as create_padding_mask() makes it. The output is 0 at padding. Without dropout, only
   /// attention computes with padding: the other layers skip it. A mask without padding goes to forward().
   Tensor forward_unpadded(const Tensor& x, const Tensor& mask) const;
-  Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   FIT_FIELDS(layers, norm)
 
   ModuleList<TransformerEncoderLayer> layers;
@@ -139,9 +134,6 @@ class TransformerDecoder final : public Layer {
   /// x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model). Appends the weights to `weights` unless it is null.
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
                  TransformerWeights* weights = nullptr) const;
-  Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {}) const {
-    return forward(x, memory, masks);
-  }
   /// A cache for up to max_length positions.
   DecoderCache make_cache(const Tensor& memory, const Tensor& memory_mask, std::int64_t max_length) const;
   /// The outputs for the next positions. They equal causal forward() of the full sequence, except for rounding. Builds
@@ -180,9 +172,6 @@ class Transformer final : public Layer {
   /// masks padding, as create_padding_mask() makes it. Throws Error past max_length.
   Tensor forward(const Tensor& source, const Tensor& target, const Tensor& source_mask = {},
                  TransformerWeights* weights = nullptr) const;
-  Tensor operator()(const Tensor& source, const Tensor& target, const Tensor& source_mask = {}) const {
-    return forward(source, target, source_mask);
-  }
   /// The memory for the decoder, [B, S, d_model]; 0 at padding.
   Tensor encode(const Tensor& source, const Tensor& source_mask = {}) const;
   /// A cache for decoding targets of these sources.
