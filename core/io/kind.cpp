@@ -17,6 +17,10 @@ FileKind kind_of(InputFile& file) {
   if (b[0] == 'P' && b[1] == 'K' && b[2] < '\x09' && b[3] < '\x09') return FileKind::zip;
   if (b[0] == '\x80' && b[1] >= 1 && b[1] <= 5) return FileKind::pickle;  // the opcode PROTO and its version
   if (b[0] == '{') return FileKind::json;
+  if (std::equal(b, b + 6, "\x93NUMPY")) return FileKind::npy;
+  // The length would be far above 4 GB, so it is no .safetensors file: eight printable characters are text.
+  const auto printable = [](char c) { return (c >= ' ' && c != 0x7f) || c == '\n' || c == '\r' || c == '\t'; };
+  if (file.size() >= 8 && std::all_of(b, b + 8, printable)) return FileKind::text;
   return FileKind::safetensors;
 }
 
@@ -32,6 +36,8 @@ void refuse_pickle(const InputFile& file) {
 void refuse_others(InputFile& file) {
   const FileKind kind = kind_of(file);
   if (kind == FileKind::pickle) refuse_pickle(file);
+  if (kind == FileKind::npy) file.fail("it is an .npy file: load_npy() reads it");
+  if (kind == FileKind::text) file.fail("it is text, not .safetensors: the readers of fit/readers.hpp read text");
   if (kind != FileKind::zip) return;
   if (holds_pickle(ZipReader(file))) refuse_pickle(file);
   file.fail("it is a zip file: if it is an .npz, load_npz() reads it");

@@ -4,7 +4,7 @@
 namespace fit::io {
 
 /// Guesses the format of a file of tensors from its first bytes.
-enum class FileKind { safetensors, json, zip, pickle };
+enum class FileKind { safetensors, json, zip, pickle, npy, text };
 FileKind kind_of(InputFile& file);
 
 /// Throws FileError that shows how to convert a pickle to .safetensors in Python. A pickle may run code when read.

@@ -250,10 +250,21 @@ Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, s
 
 namespace {
 
+// Throws Error if x's integer type can't hold a floating value exactly.
+void expect_integers(const Tensor& x, const Tensor& v) {
+  if (is_floating(x.dtype()) || x.dtype() == boolean || !is_floating(v.dtype())) return;
+  const NoGrad no_grad;
+  const Tensor lost = v.to(x.dtype()).to(v.dtype()) != v;
+  if (any(lost).item<bool>())
+    check::fail(put_name, "the tensor is ", x.dtype(), ", the value ", v.dtype(), " with ",
+                v.masked_select(lost)[0].item(), ": convert the value with .to(), or the tensor with .to(float32)");
+}
+
 void put_in_place(Tensor& x, const Place& p, const Tensor& v) {
   if (!broadcasts_to(v.shape(), p.region.result))
     check::fail(put_name, "the value has shape ", v.shape(), ": it does not broadcast to ", p.region.result,
                 ", the shape of what is written");
+  expect_integers(x, v);
   const bool shared = v.impl()->storage == x.impl()->storage;
   const Tensor value = v.dtype() != x.dtype() ? v.to(x.dtype()) : shared ? v.clone() : v;
   if (must_record(put_name, x, value)) {

@@ -94,7 +94,7 @@ double Tensor::item_double() const {
 
 std::int64_t Tensor::item_int() const {
   if (dtype() == DType::int64 && numel() == 1) return data<std::int64_t>()[0];
-  return convert<std::int64_t>(item_double());
+  return Scalar(item_double()).to_integer("item");
 }
 
 }  // namespace fit

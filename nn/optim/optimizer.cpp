@@ -1,7 +1,10 @@
+#include <atomic>
+#include <cstdio>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "common/load.hpp"
+#include "dist/launched.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
 #include "optim/grad_norm.hpp"
@@ -102,7 +105,28 @@ void Optimizer::check_step(const Slot& slot, const StateSpec& spec) const {
   if (has_step(p)) check_trainable(op_, slot.name, p);  // it may have been unfrozen
 }
 
+namespace {
+
+// Says once in a process that a step changes nothing.
+template <class Slots>
+void warn_without_gradient(const char* op, const Slots& slots) {
+  static std::atomic<bool> said{false};
+  if (said.load(std::memory_order_relaxed)) return;
+  for (const auto& group : slots)
+    for (const auto& slot : group)
+      if (has_step(slot.parameter)) return;
+  if (said.exchange(true)) return;
+  std::fprintf(stderr,
+               "[%s] step() changes nothing: no parameter has a gradient. Call backward() on a loss that was computed "
+               "from them, before step() and after zero_grad().\n",
+               op);
+}
+
+}  // namespace
+
 std::vector<Tensor> Optimizer::new_states(const std::vector<StateSpec>& specs) const {
+  dist::warn_if_apart();
+  warn_without_gradient(op_, slots_);
   std::vector<Tensor> made;
   for (std::size_t group = 0; group < slots_.size(); ++group)
     for (const Slot& slot : slots_[group])

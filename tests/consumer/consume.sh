@@ -9,6 +9,19 @@ trap 'rm -rf "$stage"' EXIT
 
 top=$here/../..
 
+# Without a build type, fit's own sources are optimised; with Debug they are not.
+check_optimised() {
+  local name=$1
+  ninja -C "$stage/build" -t commands | grep -m1 -E -- "-c .*/core/tensor/tensor.cpp" | grep -qF -- " -O3 -DNDEBUG" ||
+    { echo "$name without a build type compiles fit without optimisation"; exit 1; }
+  cmake -DCMAKE_BUILD_TYPE=Debug "$stage/build" >/dev/null
+  if ninja -C "$stage/build" -t commands | grep -m1 -E -- "-c .*/core/tensor/tensor.cpp" | grep -qE -- " -O[123]"; then
+    echo "$name with Debug compiles fit with optimisation"
+    exit 1
+  fi
+  cmake -DCMAKE_BUILD_TYPE= "$stage/build" >/dev/null
+}
+
 configure() { cmake -S "$here/$way" -B "$stage/build" -G Ninja "$@"; }
 
 # Building the library once more would take minutes: the one that is there takes the place of that in the folder $2, and
@@ -85,11 +98,13 @@ case $way in
     ;;
   subdirectory)
     configure "-DFIT_SOURCE_DIR=$top"
+    check_optimised add_subdirectory
     build_with_library_of "$2" "$stage/build/fit/"
     ;;
   fetchcontent)
     tar -cf "$stage/fit.tar" -C "$top" CMakeLists.txt LICENSE README.md CHANGELOG.md CONTRIBUTING.md core nn docs
     configure "-DFIT_ARCHIVE=$stage/fit.tar"
+    check_optimised FetchContent
     build_with_library_of "$2" "$stage/build/_deps/fit-build/"
     ;;
 esac

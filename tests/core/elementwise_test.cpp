@@ -242,7 +242,11 @@ TEST_CASE("conversions have a defined result for every number", "[elementwise]")
   CHECK(truths(x.to(boolean)) == Truths{true, true, true, true, true, true, true, false});
   CHECK(truths(tensor({2, 0}).to(boolean)) == Truths{true, false});
   CHECK(values(tensor({true, false}).to(float32)) == Numbers{1, 0});
-  CHECK(tensor({nan}).item<std::int64_t>() == 0);
+  CHECK(tensor({3.}).item<std::int64_t>() == 3);
+  CHECK_THROWS_WITH(tensor({2.7}).item<std::int64_t>(),
+                    Catch::Contains("[item] the number 2.7") && Catch::Contains("is not whole"));
+  CHECK_THROWS_AS(tensor({nan}).item<std::int64_t>(), Error);
+  CHECK_THROWS_AS(tensor({infinity}).item<std::int64_t>(), Error);
   CHECK(values(arange(100001).to(float32).to(boolean).to(int64)).back() == 1);
 }
 

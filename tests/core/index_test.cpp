@@ -1,3 +1,4 @@
+#include <cmath>
 #include <type_traits>
 
 #include "fit/ops.hpp"
@@ -228,6 +229,18 @@ TEST_CASE("many slices of one tensor add up their gradients", "[index]") {
   for (int i = 0; i < 3; ++i) total = total + x[i] * (i + 1) + x[{i, range(none, none, -1)}];
   sum(total * tensor({1., 2., 3., 4.}, float64)).backward();
   CHECK(values(x.grad()) == V{5, 5, 5, 5, 6, 7, 8, 9, 7, 9, 11, 13});
+}
+
+TEST_CASE("a write into integers takes floating values that are whole, and no others", "[index]") {
+  Tensor a = tensor({1, 2, 3});
+  a[0] = tensor(5.);
+  a[{range(1)}] = tensor({7., 8.});
+  CHECK(a.to_vector<std::int64_t>() == std::vector<std::int64_t>{5, 7, 8});
+  const auto lost = Contains("[index_put_] the tensor is int64, the value float32 with 2.7");
+  CHECK_THROWS_WITH((a[0] = tensor(2.7)), lost);
+  CHECK_THROWS_WITH((a[a > 6] = tensor({1., 2.7})), lost);
+  CHECK_THROWS_AS((a[0] = tensor(std::nan(""))), Error);
+  CHECK(a.to_vector<std::int64_t>() == std::vector<std::int64_t>{5, 7, 8});
 }
 
 }  // namespace fit::test

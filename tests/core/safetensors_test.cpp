@@ -164,6 +164,8 @@ TEST_CASE("safetensors: a damaged file is refused, and told why", "[safetensors]
       {file_of("{}", "", UINT64_MAX), "is said to have 18446744073709551615 bytes"},
       {file_of("{}", "", UINT64_MAX - 7), "is said to have"},
       {file_of("{}", "", 100'000'001), "is said to have 100000001 bytes"},
+      {"\x93NUMPY\x01\x00 and so on", "it is an .npy file: load_npy() reads it"},
+      {"name,age\nAda,36\n", "it is text, not .safetensors"},
       {little_endian(0, 8), "byte 8: expected the header to begin with '{'"},
       {file_of(" {}", ""), "byte 8: expected the header to begin with '{', found ' {}'"},
       {file_of("[]", ""), "begin with '{'"},

@@ -1,0 +1,14 @@
+// Steps of a training that trains nothing, or alone beside others: what the library says on stderr.
+#include "fit/nn/linear.hpp"
+#include "fit/ops.hpp"
+#include "fit/optim.hpp"
+
+using namespace fit;
+
+int main() {
+  nn::Linear layer(2, 1);
+  optim::SGD optimizer(layer.named_parameters(), 0.1);
+  for (int i = 0; i < 3; ++i) optimizer.step();
+  sum(layer(ones({1, 2}))).backward();
+  optimizer.step();
+}

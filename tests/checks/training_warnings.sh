@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# training_warnings.sh PROGRAM: a step without any gradient is told once, and so are processes that a launcher started
+# together and that train apart.
+set -euo pipefail
+unset OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_STEP_NUM_TASKS
+says() {  # TIMES TEXT: the last run said TEXT so many times
+  [[ $(grep -cF -- "$2" <<<"$said" || true) == "$1" ]] || { echo "'$2' should stand $1 times in:"; echo "$said"; exit 1; }
+}
+said=$("$1" 2>&1)
+says 1 "[SGD] step() changes nothing: no parameter has a gradient"
+says 0 "processes were started together"
+for variable in OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_STEP_NUM_TASKS; do
+  said=$(env $variable=4 "$1" 2>&1)
+  says 1 "[dist] 4 processes were started together, but this one trains alone"
+  said=$(env $variable=1 "$1" 2>&1)
+  says 0 "processes were started together"
+done
