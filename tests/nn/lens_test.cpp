@@ -65,6 +65,13 @@ Tensor apply(nn::GPT& gpt, const std::string& layer, const Tensor& x) {
   return dynamic_cast<nn::UnaryLayer&>(gpt.layer(layer))(x);
 }
 
+struct Mixer final : nn::UnaryLayer {
+  Tensor forward(const Tensor& x) const override { return out(fit::observed("mixed", attention(x) + x)); }
+  FIT_FIELDS(attention, out)
+  nn::SelfAttention attention{8, 2, 0.0};
+  nn::Linear out{8, 3};
+};
+
 const auto every_kind = {Positions::none, Positions::learned, Positions::sinusoidal, Positions::rotary,
                          Positions::alibi};
 
@@ -328,14 +335,7 @@ TEST_CASE("gradients under edits are those of the network by hand", "[lens]") {
 }
 
 TEST_CASE("a layer of one's own offers values, and has the names of its parts", "[lens]") {
-  struct Net final : nn::Layer {
-    Tensor operator()(const Tensor& x) const {
-      return nn::within(*this, [&] { return out(fit::observed("mixed", attention(x) + x)); });
-    }
-    FIT_FIELDS(attention, out)
-    nn::SelfAttention attention{8, 2, 0.0};
-    nn::Linear out{8, 3};
-  } net;
+  const Mixer net;
   const Tensor x = randn({1, 4, 8});
   const Lens lens(net);
   const LensRun run = lens.run(x, {"mixed", "attention.multihead_attn.z"});

@@ -123,7 +123,10 @@ class Lens {
   Lens(const Layer& model, Call call);
   template <class Model>
   static Call caller(const Model& model) {
-    if constexpr (std::is_invocable_r_v<Tensor, const Model&, const Tensor&>)
+    // The call operator of FIT_FIELDS fails to compile for arguments that forward() does not take.
+    if constexpr (detail::HasForward<Model>::value && !detail::takes<const Model, const Tensor&>)
+      return nullptr;
+    else if constexpr (std::is_invocable_r_v<Tensor, const Model&, const Tensor&>)
       return [&model](const Tensor& x) -> Tensor { return model(x); };
     else
       return nullptr;
