@@ -18,4 +18,5 @@ if [ -s "$site/warnings.txt" ]; then
   sed "s|^$PWD/||" "$site/warnings.txt"
   exit 1
 fi
+docs/reference/site.py README.md "$site/html"
 echo "$site/html/index.html"

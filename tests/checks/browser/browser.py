@@ -112,12 +112,14 @@ class Browser:
 
 class Page:
     """A page that is opened from the disk. What it asks for and complains of is kept; it may ask for the files that
-    lie beside it and are named `beside`."""
+    lie beside it and are named `beside`. Unless it remembers, it knows nothing of the pages
+    before it. A page of a `site` may ask for the files of that folder."""
 
-    def __init__(self, browser, path, width=1600, height=1000, dark=False, beside=()):
+    def __init__(self, browser, path, width=1600, height=1000, dark=False, beside=(), remembers=False, site=None):
         self.browser = browser
         self.beside = tuple(pathlib.Path(path).resolve().with_name(name).as_uri() for name in beside)
         self.url = pathlib.Path(path).resolve().as_uri()
+        self.site = pathlib.Path(site).resolve().as_uri() + "/" if site else None
         target = browser.call("Target.createTarget", url="about:blank")["targetId"]
         self.target = target
         self.session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -127,9 +129,11 @@ class Page:
         self.resize(width, height)
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        if not remembers:
+            self.call("Page.addScriptToEvaluateOnNewDocument", source="localStorage.clear()")
         browser.events.clear()
         self.call("Page.navigate", url=self.url)
-        self.wait("document.documentElement?.dataset.ready === 'true'")
+        self.wait("document.readyState === 'complete'" if site else "document.documentElement?.dataset.ready === 'true'")
 
     def close(self):
         self.browser.call("Target.closeTarget", targetId=self.target)
@@ -175,6 +179,11 @@ class Page:
             self.mouse(kind, x, y, button="left", clickCount=1)
         self.settle()
 
+    def tap(self, x, y):
+        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        self.settle()
+
     def key(self, key):
         text = {"text": key} if len(key) == 1 else {}
         if key == "Enter":
@@ -183,11 +192,11 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key)
         self.settle()
 
-    def screenshot(self, path):
+    def screenshot(self, path, most=20000):
         path = pathlib.Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         self.js("document.activeElement && document.activeElement.blur()")
-        height = self.js("document.documentElement.scrollHeight")
+        height = min(most, self.js("document.documentElement.scrollHeight"))
         width = self.js("innerWidth")
         picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
                             clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})["data"]
@@ -213,6 +222,7 @@ class Page:
                 found.append("dialog: " + params["message"])
             elif method == "Network.requestWillBeSent":
                 url = params["request"]["url"]
-                if url != self.url and not url.startswith(("data:", "blob:")) and url.split("?")[0] not in self.beside:
+                if url != self.url and not url.startswith(("data:", "blob:")) and url.split("?")[0] not in self.beside \
+                        and not (self.site and url.startswith(self.site)):
                     found.append("request: " + url)
         return found
