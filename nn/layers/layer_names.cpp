@@ -5,11 +5,11 @@
 namespace fit::nn {
 namespace {
 
-void list(const Layer& layer, const std::string& name, std::unordered_map<const Layer*, std::string>& names) {
+void add_names(const Layer& layer, const std::string& name, std::unordered_map<const Layer*, std::string>& names) {
   names.emplace(&layer, name);
   for (const auto& [child, below] : layer.children()) {
     const bool serves = child == "attention" && dynamic_cast<const ScaledDotProductAttention*>(below);
-    list(*below, serves ? name : name.empty() ? child : name + '.' + child, names);
+    add_names(*below, serves ? name : name.empty() ? child : name + '.' + child, names);
   }
 }
 
@@ -17,7 +17,7 @@ void list(const Layer& layer, const std::string& name, std::unordered_map<const 
 
 std::unordered_map<const Layer*, std::string> layer_names(const Layer& model) {
   std::unordered_map<const Layer*, std::string> names;
-  list(model, "", names);
+  add_names(model, "", names);
   return names;
 }
 

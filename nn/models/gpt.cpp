@@ -113,12 +113,10 @@ Tensor GPTAttention::forward(const Tensor& x) const {
 }
 
 Tensor GPTAttention::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
-  return within(*this, {x}, [&](const Tensor& in) {
-    const auto [q, k, v] = packed_heads(rotated_qkv(in, length), options_.num_heads(), options_.num_kv_heads());
-    const AttentionCache cache{kept.keys, kept.values, length};
-    const Tensor z = attention.attend(q, k, v, attention.options(masks(mask)).cache(&cache)).output;
-    return dropout(project_heads(proj, z, options_.num_heads()));
-  });
+  const auto [q, k, v] = packed_heads(rotated_qkv(x, length), options_.num_heads(), options_.num_kv_heads());
+  const AttentionCache cache{kept.keys, kept.values, length};
+  const Tensor z = attention.attend(q, k, v, attention.options(masks(mask)).cache(&cache)).output;
+  return dropout(project_heads(proj, z, options_.num_heads()));
 }
 
 std::string GPTAttention::describe() const {
@@ -138,7 +136,7 @@ GPTBlock::GPTBlock(const GPTOptions& o, const Tensor& rotary)
 namespace {
 
 template <class Attend>
-Tensor residual(const GPTBlock& block, const Tensor& given, const Attend& attend) {
+Tensor through_block(const GPTBlock& block, const Tensor& given, const Attend& attend) {
   const Tensor x = observed("resid_pre", given);
   const Tensor y = observed("resid_mid", x + attend(block.ln_1(x)));
   return observed("resid_post", y + block.mlp(block.ln_2(y)));
@@ -147,13 +145,11 @@ Tensor residual(const GPTBlock& block, const Tensor& given, const Attend& attend
 }  // namespace
 
 Tensor GPTBlock::forward(const Tensor& x) const {
-  return residual(*this, x, [&](const Tensor& z) { return attn(z); });
+  return through_block(*this, x, [&](const Tensor& z) { return attn(z); });
 }
 
 Tensor GPTBlock::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
-  return within(*this, {x}, [&](const Tensor& in) {
-    return residual(*this, in, [&](const Tensor& z) { return attn.forward(z, kept, length, mask); });
-  });
+  return through_block(*this, x, [&](const Tensor& z) { return attn(z, kept, length, mask); });
 }
 
 // ---- GPT ----------------------------------------------------------------------------------------------------------
@@ -218,7 +214,7 @@ Tensor GPT::hidden(const Tensor& ids, KVCache& cache) const {
   const std::int64_t length = cache.length();
   const Tensor mask = cache.mask(length + ids.size(1));
   std::size_t layer = 0;
-  for (const GPTBlock& block : h) x = block.forward(x, cache[layer++], length, mask);
+  for (const GPTBlock& block : h) x = block(x, cache[layer++], length, mask);
   return ln_f(x);
 }
 

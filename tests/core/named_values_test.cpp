@@ -1,5 +1,10 @@
 #include "fit/named_values.hpp"
 
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "fit/attention.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"

@@ -335,7 +335,7 @@ TEST_CASE("gradients under edits are those of the network by hand", "[lens]") {
 }
 
 TEST_CASE("a layer of one's own offers values, and has the names of its parts", "[lens]") {
-  const Mixer net;
+  Mixer net;
   const Tensor x = randn({1, 4, 8});
   const Lens lens(net);
   const LensRun run = lens.run(x, {"mixed", "attention.multihead_attn.z"});
