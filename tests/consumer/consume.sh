@@ -11,12 +11,13 @@ top=$here/../..
 
 # Without a build type, fit's own sources are optimised; with Debug they are not.
 check_optimised() {
-  local name=$1
-  ninja -C "$stage/build" -t commands | grep -m1 -E -- "-c .*/core/tensor/tensor.cpp" | grep -qF -- " -O3 -DNDEBUG" ||
-    { echo "$name without a build type compiles fit without optimisation"; exit 1; }
+  local commands
+  commands=$(ninja -C "$stage/build" -t commands | grep -E -- "-c .*/core/tensor/tensor.cpp")
+  grep -qF -- " -O3 -DNDEBUG" <<<"$commands" || { echo "$1 without a build type compiles fit without optimisation"; exit 1; }
   cmake -DCMAKE_BUILD_TYPE=Debug "$stage/build" >/dev/null
-  if ninja -C "$stage/build" -t commands | grep -m1 -E -- "-c .*/core/tensor/tensor.cpp" | grep -qE -- " -O[123]"; then
-    echo "$name with Debug compiles fit with optimisation"
+  commands=$(ninja -C "$stage/build" -t commands | grep -E -- "-c .*/core/tensor/tensor.cpp")
+  if grep -qE -- " -O[123]" <<<"$commands"; then
+    echo "$1 with Debug compiles fit with optimisation"
     exit 1
   fi
   cmake -DCMAKE_BUILD_TYPE= "$stage/build" >/dev/null
