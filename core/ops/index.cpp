@@ -257,7 +257,8 @@ void expect_integers(const Tensor& x, const Tensor& v) {
   const Tensor lost = v.to(x.dtype()).to(v.dtype()) != v;
   if (any(lost).item<bool>())
     check::fail(put_name, "the tensor is ", x.dtype(), ", the value ", v.dtype(), " with ",
-                v.masked_select(lost)[0].item(), ": convert the value with .to(), or the tensor with .to(float32)");
+                v.flatten().masked_select(lost.flatten())[0].item(),
+                ": convert the value with .to(), or the tensor with .to(float32)");
 }
 
 void put_in_place(Tensor& x, const Place& p, const Tensor& v) {
