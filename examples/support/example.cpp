@@ -147,7 +147,7 @@ int Example::finish() {
 
 // With a file it is a lesson.
 int run_as(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
-           const std::string& data, const char* file) {
+           const std::string& data, const char* file, const Flags& flags) {
 #ifdef FIT_MPI
   const fit::dist::Mpi ranks;
 #endif
@@ -164,6 +164,9 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
   if (!file) app.add_flag("--bf16", narrow, "products and attention in bfloat16 (fit/autocast.hpp)");
   if (!file) app.add_flag("--int8", e.int8, "measures what was trained with int8 weights, too (fit/nn/quantize.hpp)");
   app.add_flag("--quick", e.quick, "a few steps only, as the tests do it");
+  for (const auto& [flag, effect] : flags)
+    app.add_flag_callback(
+        flag, [&e, name = flag] { e.flags_.insert(name); }, effect);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -186,13 +189,13 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
 }
 
 int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
-        const std::string& data) {
-  return run_as(argc, argv, about, body, data, nullptr);
+        const std::string& data, const Flags& flags) {
+  return run_as(argc, argv, about, body, data, nullptr, flags);
 }
 
 int lesson(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
            const char* file) {
-  return run_as(argc, argv, about, body, "", file);
+  return run_as(argc, argv, about, body, "", file, {});
 }
 
 std::string data_file(const std::string& path, const std::string& package, const std::string& command) {

@@ -2,7 +2,9 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,9 @@
 /// What the examples share: the ranks that mpirun starts, their command line, the claims that they prove, the quality
 /// that they reach, the pictures that they leave.
 namespace example {
+
+/// Flags that one example has, and what they do: {{"--today", "…"}}.
+using Flags = std::map<std::string, std::string>;
 
 class Example {
  public:
@@ -33,6 +38,8 @@ class Example {
   bool int8 = false;
   /// --threads N: how many to use.
   int threads;
+  /// Whether a flag of its own was given.
+  bool given(const std::string& flag) const { return flags_.count(flag) > 0; }
 
   explicit Example(std::string name);
   /// Prints a heading.
@@ -74,7 +81,7 @@ class Example {
 
  private:
   friend int run_as(int, char**, const std::string&, const std::function<void(Example&)>&, const std::string&,
-                    const char*);
+                    const char*, const Flags&);
   std::string path(const std::string& name) const { return out + '/' + name_ + '/' + name; }
   void quality(const std::string& what, double reached, const char* relation, double goal, bool holds);
   void compare(const std::string& what, double wide, double narrow) const;
@@ -82,6 +89,7 @@ class Example {
 
   std::string name_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::set<std::string> flags_;
   std::vector<std::string> failed_, pictures_;
   std::unique_ptr<fit::Lesson> lesson_;  // null: it is none
   std::unique_ptr<fit::plot::TrainingPage> training_;
@@ -94,7 +102,7 @@ class Example {
 /// anything else failed (its name is printed), 2 if the command line was wrong. With a folder for data there is --data.
 /// Among several ranks (fit/dist.hpp) rank 0 alone prints and writes, and one that fails ends all.
 int run(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,
-        const std::string& data = "");
+        const std::string& data = "", const Flags& flags = {});
 
 /// The same for a program that is a lesson: its page is DIR/EXAMPLE/EXAMPLE.html.
 int lesson(int argc, char** argv, const std::string& about, const std::function<void(Example&)>& body,

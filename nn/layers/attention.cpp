@@ -22,6 +22,17 @@ void check_numbers(const char* op, double dropout, double temperature, const std
 
 }  // namespace
 
+// ---- AttentionLayer ------------------------------------------------------------------------------------------------
+
+Tensor AttentionLayer::forward_unpadded(const Tensor& x, const Unpadding& padding) const {
+  const Tensor all = padding.restore(x);
+  return padding.remove((*this)(all, all, all, padding.mask()));
+}
+
+Tensor AttentionLayer::forward_next(const Tensor&, KVCache::Layer&, std::int64_t, const AttentionMasks&) const {
+  check::fail(name().c_str(), "it has no forward_next(): decoding with a cache needs it");
+}
+
 // ---- ScaledDotProductAttention ------------------------------------------------------------------------------------
 
 ScaledDotProductAttention::ScaledDotProductAttention(double dropout, double temperature, std::optional<double> scale)
@@ -190,6 +201,22 @@ Tensor MultiHeadAttention::forward_next(const Tensor& x, KVCache::Layer& kept, s
     const AttentionOptions o = attention.options(masks).causal(true).cache(&cache);
     const Heads q = heads_last(w_q(x), num_heads_);
     return project_heads(w_o, attention.attend(q, heads_last(w_k(x)), heads_last(w_v(x)), o).output, num_heads_);
+  });
+}
+
+KVCache::LayerShape MultiHeadAttention::cache_shape() const {
+  return {options_.num_kv_heads().value_or(num_heads_), d_k()};
+}
+
+KVCache::Layer MultiHeadAttention::project_memory(const Tensor& memory) const { return {w_k(memory), w_v(memory)}; }
+
+Tensor MultiHeadAttention::forward_projected(const Tensor& query, const KVCache::Layer& memory,
+                                             const AttentionMasks& masks) const {
+  return within(*this, {query, memory.keys}, [&] {
+    const Heads q = heads_last(w_q(query), num_heads_);
+    const AttentionOptions o = attention.options(masks);
+    const Tensor z = attention.attend(q, heads_last(memory.keys), heads_last(memory.values), o).output;
+    return project_heads(w_o, z, num_heads_);
   });
 }
 

@@ -16,18 +16,25 @@ const char* name_of(Activation a) {
       return "gelu";
     case Activation::gelu_tanh:
       return "gelu_tanh";
-    default:
+    case Activation::swiglu:
       return "swiglu";
+    case Activation::geglu:
+      return "geglu";
+    default:
+      return "squared_relu";
   }
 }
+
+namespace {
+bool gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu; }
+}  // namespace
 
 FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedForwardOptions& o)
     : d_model_(positive("FeedForward", "d_model", d_model)),
       hidden_(positive("FeedForward", "hidden", hidden)),
       options_(o),
       fc(d_model, hidden, o.bias()),
-      gate(o.activation() == Activation::swiglu ? std::optional<Linear>(std::in_place, d_model, hidden, o.bias())
-                                                : std::nullopt),
+      gate(gated(o.activation()) ? std::optional<Linear>(std::in_place, d_model, hidden, o.bias()) : std::nullopt),
       proj(hidden, d_model, o.bias()),
       inner_dropout(o.inner_dropout()),
       dropout(o.dropout()) {}
@@ -42,8 +49,12 @@ Tensor FeedForward::forward(const Tensor& x) const {
         return gelu(pre);
       case Activation::gelu_tanh:
         return gelu(pre, Gelu::tanh);
-      default:
+      case Activation::swiglu:
         return silu(pre) * h;
+      case Activation::geglu:
+        return gelu(pre) * h;
+      default:
+        return square(relu(pre));
     }
   };
   return dropout(proj(inner_dropout(observed("post", activated()))));

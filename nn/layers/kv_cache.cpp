@@ -12,17 +12,17 @@ constexpr const char* kv_cache_op = "KVCache";
 
 }  // namespace
 
-KVCache::KVCache(std::int64_t num_layers, std::int64_t batch, std::int64_t kv_heads, std::int64_t max_length,
-                 std::int64_t head_size, DType dtype)
-    : batch_(batch), kv_heads_(kv_heads), max_length_(max_length), head_size_(head_size), dtype_(dtype) {
-  if (num_layers < 0 || batch < 0 || kv_heads < 0 || max_length < 0 || head_size < 0)
-    check::fail(kv_cache_op, "sizes are ", num_layers, " layers, batch ", batch, ", ", kv_heads, " heads, max_length ",
-                max_length, ", head_size ", head_size, ": none may be negative");
+KVCache::KVCache(const std::vector<LayerShape>& layers, std::int64_t batch, std::int64_t max_length, DType dtype)
+    : batch_(batch), max_length_(max_length), dtype_(dtype) {
   if (!is_floating(dtype))
     check::fail(kv_cache_op, "dtype is ", dtype, ": keys and values are bfloat16, float32 or float64");
-  const Shape shape{batch, kv_heads, max_length, head_size};
-  for (std::int64_t i = 0; i < num_layers; ++i)
+  for (const LayerShape& s : layers) {
+    if (batch < 0 || s.kv_heads < 0 || max_length < 0 || s.head_size < 0)
+      check::fail(kv_cache_op, "sizes are batch ", batch, ", ", s.kv_heads, " heads, max_length ", max_length,
+                  ", head_size ", s.head_size, ": none may be negative");
+    const Shape shape{batch, s.kv_heads, max_length, s.head_size};
     layers_.push_back({Tensor::empty(shape, dtype), Tensor::empty(shape, dtype)});
+  }
 }
 
 KVCache::Layer& KVCache::operator[](std::size_t layer) {
@@ -30,16 +30,19 @@ KVCache::Layer& KVCache::operator[](std::size_t layer) {
   return layers_[layer];
 }
 
-void KVCache::check_fits(const char* user, std::size_t num_layers, std::int64_t batch, std::int64_t kv_heads,
-                         std::int64_t head_size, DType dtype) const {
+void KVCache::check_fits(const char* user, const std::vector<LayerShape>& layers, std::int64_t batch,
+                         DType dtype) const {
   if (batch_ != batch)
     check::fail(user, "the cache has batch ", batch_, ", and there are ", batch, " rows: they must agree");
-  if (layers_.size() != num_layers)
-    check::fail(user, "the cache has ", layers_.size(), " layers, the model ", num_layers, ": they must agree");
+  if (layers_.size() != layers.size())
+    check::fail(user, "the cache has ", layers_.size(), " layers, the model ", layers.size(), ": they must agree");
   const bool types = dtype_ == dtype || (dtype_ <= float32 && dtype <= float32);  // bfloat16 and float32 mix
-  if (kv_heads_ != kv_heads || head_size_ != head_size || !types)
-    check::fail(user, "the cache is for ", kv_heads_, " heads of ", head_size_, " features, ", dtype_,
-                ", the model has ", kv_heads, " of ", head_size, ", ", dtype, ": they must agree");
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Shape& kept = layers_[i].keys.shape();
+    if (kept[1] != layers[i].kv_heads || kept[3] != layers[i].head_size || !types)
+      check::fail(user, "the cache is for ", kept[1], " heads of ", kept[3], " features, ", dtype_, ", the model has ",
+                  layers[i].kv_heads, " of ", layers[i].head_size, ", ", dtype, ": they must agree");
+  }
 }
 
 void KVCache::check_capacity(std::int64_t positions) const {

@@ -172,6 +172,10 @@ Layer& Layer::layer(const std::string& name) {
   return *found.layer;
 }
 
+void Layer::fail_class(const std::string& name, const Layer& found) const {
+  check::fail("layer", '\'', name, "' of ", this->name(), " is a ", found.name(), ", not of the class wanted");
+}
+
 void Layer::replace(const std::string& name, const std::shared_ptr<Layer>& layer) {
   constexpr const char* op = "replace";
   const Field found = find(op, *this, name);

@@ -1,6 +1,8 @@
 #include "fit/nn/position.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "attention/attend.hpp"
 #include "fit/ops.hpp"
@@ -21,19 +23,63 @@ Tensor sinusoidal_positions(std::int64_t T, std::int64_t C) {
   return positions;
 }
 
+namespace {
+
+// The angle of pair i at position 1, for R rotated features.
+std::vector<double> angles(std::int64_t R, const RotaryTableOptions& o) {
+  const double pi = std::acos(-1.), features = static_cast<double>(R);
+  const bool ntk = o.scaling() == RotaryScaling::ntk && R > 2;
+  const double base = ntk ? o.base() * std::pow(o.factor(), features / (features - 2)) : o.base();
+  // The pair that turns so often in original_length.
+  const auto pair_of = [&](double turns) {
+    return features * std::log(static_cast<double>(o.original_length()) / (turns * 2 * pi)) / (2 * std::log(base));
+  };
+  double low = 0, high = 0;
+  if (o.scaling() == RotaryScaling::yarn) {
+    low = std::max(std::floor(pair_of(o.beta_fast())), 0.);
+    high = std::min(std::ceil(pair_of(o.beta_slow())), features - 1);
+    if (low == high) high += 0.001;
+  }
+  std::vector<double> all;
+  for (std::int64_t i = 0; i < R / 2; ++i) {
+    const double angle = std::pow(base, -2.0 * static_cast<double>(i) / features);
+    double slowed = 0;  // how much of the angle is divided by the factor
+    if (o.scaling() == RotaryScaling::linear) slowed = 1;
+    if (o.scaling() == RotaryScaling::yarn) slowed = std::clamp((static_cast<double>(i) - low) / (high - low), 0., 1.);
+    all.push_back(slowed == 0 ? angle : angle / o.factor() * slowed + angle * (1 - slowed));
+  }
+  return all;
+}
+
+}  // namespace
+
 Tensor rotary_table(std::int64_t T, std::int64_t D, double base) {
+  return rotary_table(T, D, RotaryTableOptions().base(base));
+}
+
+Tensor rotary_table(std::int64_t T, std::int64_t D, const RotaryTableOptions& o) {
   constexpr const char* op = "rotary_table";
   if (T < 0 || D < 0 || D % 2 != 0)
     check::fail(op, "T is ", T, ", D is ", D, ": neither may be negative, and D must be even");
-  if (!(base > 0)) check::fail(op, "base is ", base, ": it must be positive");
+  if (!(o.base() > 0)) check::fail(op, "base is ", o.base(), ": it must be positive");
+  if (o.features() < 0 || o.features() > D || o.features() % 2 != 0)
+    check::fail(op, "features is ", o.features(), ", D is ", D, ": it must be even and in 0 … D");
+  if (!(o.factor() > 0) || std::isinf(o.factor()))
+    check::fail(op, "factor is ", o.factor(), ": it must be positive and finite");
+  const bool yarn = o.scaling() == RotaryScaling::yarn;
+  if (yarn && (o.original_length() < 1 || !(o.beta_slow() > 0) || !(o.beta_fast() >= o.beta_slow())))
+    check::fail(op, "original_length is ", o.original_length(), ", beta_fast ", o.beta_fast(), ", beta_slow ",
+                o.beta_slow(), ": yarn needs a positive length, and beta_fast >= beta_slow > 0");
+  const std::vector<double> angle = angles(o.features() == 0 ? D : o.features(), o);
+  const double length = yarn && o.factor() > 1 ? 0.1 * std::log(o.factor()) + 1 : 1;
   Tensor table = Tensor::empty({T, D / 2, 2}, float64);
   auto* to = table.fresh<double>();
   for (std::int64_t t = 0; t < T; ++t)
-    for (std::int64_t i = 0; i < D / 2; ++i) {
-      const double angle =
-          static_cast<double>(t) * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(D));
-      *to++ = std::cos(angle);
-      *to++ = std::sin(angle);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(D / 2); ++i) {
+      const bool rotates = i < angle.size();
+      const double at = rotates ? static_cast<double>(t) * angle[i] : 0;
+      *to++ = rotates ? length * std::cos(at) : 1;
+      *to++ = rotates ? length * std::sin(at) : 0;
     }
   return table;
 }

@@ -6,7 +6,6 @@
 #include "fit/activation_checkpoint.hpp"
 #include "fit/named_values.hpp"
 #include "fit/nn/loss.hpp"
-#include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
 #include "layers/project_heads.hpp"
@@ -44,80 +43,115 @@ GPTOptions completed(GPTOptions o) {
   positive(op, "num_kv_heads", o.num_kv_heads());
   if (o.hidden() == 0) o.hidden(4 * o.d_model());
   positive(op, "hidden", o.hidden());
-  if (o.d_model() % o.num_heads() != 0)
+  if (o.head_size() == 0 && o.d_model() % o.num_heads() != 0)
     check::fail(op, "d_model is ", o.d_model(), ", num_heads is ", o.num_heads(), ": num_heads must divide d_model");
+  if (o.head_size() == 0) o.head_size(o.d_model() / o.num_heads());
+  positive(op, "head_size", o.head_size());
   if (o.num_heads() % o.num_kv_heads() != 0)
     check::fail(op, "num_heads is ", o.num_heads(), ", num_kv_heads is ", o.num_kv_heads(),
                 ": num_kv_heads must divide num_heads");
-  if (o.positions() == Positions::rotary && o.d_model() / o.num_heads() % 2 != 0)
-    check::fail(op, "d_model is ", o.d_model(), ", num_heads is ", o.num_heads(),
+  if (o.positions() == Positions::rotary && o.head_size() % 2 != 0)
+    check::fail(op, "d_model is ", o.d_model(), ", num_heads is ", o.num_heads(), ", head_size ", o.head_size(),
                 ": rotary positions want an even number of features in a head");
   if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
+  for (const std::int64_t window : o.windows())
+    if (window < 0) check::fail(op, "a window of windows is ", window, ": it must not be negative");
+  if (!(o.logit_cap() >= 0) || std::isinf(o.logit_cap()))
+    check::fail(op, "logit_cap is ", o.logit_cap(), ": it must be finite and not negative");
   return o;
 }
 
 Tensor table_of(const GPTOptions& o, const Tensor& given) {
   if (given.defined() || o.positions() != Positions::rotary) return given;
-  return rotary_table(o.context_length(), o.d_model() / o.num_heads(), o.rotary_base());
+  return rotary_table(o.context_length(), o.head_size(), o.rotary());
 }
 
-LayerNormOptions norm_options(const GPTOptions& o) { return LayerNormOptions().bias(o.bias()); }
-
-FeedForwardOptions feed_forward(const GPTOptions& o) {
-  return FeedForwardOptions().activation(o.activation()).dropout(o.dropout()).bias(o.bias());
+std::shared_ptr<UnaryLayer> norm_of(const GPTOptions& o) {
+  if (o.norm() == Norm::rms) return std::make_shared<RMSNorm>(o.d_model(), o.norm_eps());
+  return std::make_shared<LayerNorm>(o.d_model(), LayerNormOptions().bias(o.bias()).eps(o.norm_eps()));
 }
 
-void start(const Linear& linear, double std) {
+std::shared_ptr<UnaryLayer> norm_at(NormPlace place, const GPTOptions& o) {
+  return o.norm_place() == place || o.norm_place() == NormPlace::both ? norm_of(o) : nullptr;
+}
+
+FeedForward feed_forward(const GPTOptions& o) {
+  const auto f = FeedForwardOptions().activation(o.activation()).dropout(o.dropout()).bias(o.bias());
+  return FeedForward(o.d_model(), o.hidden(), f);
+}
+
+void start_linear(const Linear& linear, double std) {
   init::normal_(linear.weight, 0, std);
   if (linear.bias.defined()) init::zeros_(linear.bias);
+}
+
+bool ends_with(const std::string& s, const std::string& end) {
+  return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
 }
 
 }  // namespace
 
 // ---- GPTAttention -------------------------------------------------------------------------------------------------
 
-GPTAttention::GPTAttention(const GPTOptions& o, const Tensor& rotary)
-    : options_(completed(o)),
-      rotary_(table_of(o, rotary)),
-      qkv(o.d_model(), (options_.num_heads() + 2 * options_.num_kv_heads()) * (o.d_model() / o.num_heads()), o.bias()),
-      attention(o.dropout()),
-      proj(o.d_model(), o.d_model(), o.bias()),
-      dropout(o.dropout()) {}
+GPTAttention::GPTAttention(const GPTOptions& given, const Tensor& rotary)
+    : options_(completed(given)),
+      rotary_(table_of(options_, rotary)),
+      qkv(given.d_model(), (options_.num_heads() + 2 * options_.num_kv_heads()) * options_.head_size(),
+          given.qkv_bias().value_or(given.bias())),
+      attention(given.dropout()),
+      proj(options_.num_heads() * options_.head_size(), given.d_model(), given.bias()),
+      dropout(given.dropout()) {
+  const GPTOptions& o = options_;
+  if (o.qk_norm()) q_norm.emplace(o.head_size(), o.norm_eps()), k_norm.emplace(o.head_size(), o.norm_eps());
+  if (o.value_embeddings()) value_embedding.emplace(o.vocab_size(), o.num_kv_heads() * o.head_size());
+  if (o.head_gates()) gate.emplace(o.d_model(), o.num_heads(), o.bias());
+}
 
-// The concatenated queries, keys and values. Queries and keys are rotated.
-Tensor GPTAttention::rotated_qkv(const Tensor& x, std::int64_t offset) const {
+// The concatenated queries, keys and values (B, T, (num_heads + 2 num_kv_heads) D).
+Tensor GPTAttention::projected(const Tensor& x, const SequenceContext& context) const {
+  const GPTOptions& o = options_;
+  const std::int64_t D = o.head_size(), turned = (o.num_heads() + o.num_kv_heads()) * D;  // queries and keys
   Tensor joint = qkv(x);
+  if (q_norm) {
+    const auto normalized = [&](const RMSNorm& norm, std::int64_t begin, std::int64_t heads) {
+      const Tensor some = slice(joint, -1, begin, begin + heads * D);
+      return reshape(norm(reshape(some, {x.size(0), x.size(1), heads, D})), some.shape());
+    };
+    joint = cat({normalized(*q_norm, 0, o.num_heads()), normalized(*k_norm, o.num_heads() * D, o.num_kv_heads()),
+                 slice(joint, -1, turned, joint.size(-1))},
+                -1);
+  }
   if (!rotary_.defined()) return joint;
   if (value_wanted("q_unrotated") || value_wanted("k_unrotated")) {
-    const auto [q, k, v] = packed_heads(joint, options_.num_heads(), options_.num_kv_heads());
+    const auto [q, k, v] = packed_heads(joint, o.num_heads(), o.num_kv_heads());
     using fit::detail::observed_heads;
     joint = cat(
         {features_of(observed_heads("q_unrotated", q)), features_of(observed_heads("k_unrotated", k)), features_of(v)},
         -1);
   }
-  const std::int64_t features = (options_.num_heads() + options_.num_kv_heads()) * 2 * rotary_.size(1);
-  return rotary(joint, rotary_, RotaryOptions().layout(options_.rotary_layout()).features(features).offset(offset));
+  return rotary(joint, rotary_, RotaryOptions().layout(o.rotary_layout()).features(turned).offset(context.length()));
 }
 
-AttentionMasks GPTAttention::masks(const Tensor& mask) const {
-  auto m = AttentionMasks(mask).causal().window(options_.window());
-  if (options_.positions() == Positions::alibi) m.alibi(alibi_slopes(options_.num_heads()));
-  return m;
+Tensor GPTAttention::forward(const Tensor& x, const SequenceContext& context) const {
+  const GPTOptions& o = options_;
+  const Tensor joint = projected(x, context);
+  auto [q, k, v] = packed_heads(joint, o.num_heads(), o.num_kv_heads());
+  if (value_embedding) {
+    check::defined("GPTAttention", "ids of the context, which value_embeddings needs", context.ids);
+    const std::int64_t width = o.num_kv_heads() * o.head_size();
+    v = heads_last(slice(joint, -1, joint.size(-1) - width, joint.size(-1)) + (*value_embedding)(context.ids));
+  }
+  AttentionOptions masked = context.options(attention.options()).window(o.window());
+  if (o.positions() == Positions::alibi) masked.alibi(alibi_slopes(o.num_heads()));
+  Tensor y = attention.attend(q, k, v, masked).output;  // (B, T, num_heads D)
+  if (gate) {
+    const Tensor by_head = reshape(y, {x.size(0), x.size(1), o.num_heads(), o.head_size()});
+    y = reshape(by_head * unsqueeze(sigmoid((*gate)(x)), -1), y.shape());
+  }
+  return dropout(project_heads(proj, y, o.num_heads()));  // (B, T, d_model)
 }
 
-Tensor GPTAttention::forward(const Tensor& x) const {
-  const Tensor joint = rotated_qkv(x, 0);  // (B, T, (num_heads + 2 num_kv_heads) D)
-  const auto [q, k, v] = packed_heads(joint, options_.num_heads(), options_.num_kv_heads());
-  const Tensor z = attention.attend(q, k, v, attention.options(masks({}))).output;
-  return dropout(project_heads(proj, z, options_.num_heads()));  // (B, T, d_model)
-}
-
-Tensor GPTAttention::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
-  const auto [q, k, v] = packed_heads(rotated_qkv(x, length), options_.num_heads(), options_.num_kv_heads());
-  const AttentionCache cache{kept.keys, kept.values, length};
-  const Tensor z = attention.attend(q, k, v, attention.options(masks(mask)).cache(&cache)).output;
-  return dropout(project_heads(proj, z, options_.num_heads()));
-}
+KVCache::LayerShape GPTAttention::cache_shape() const { return {options_.num_kv_heads(), options_.head_size()}; }
 
 std::string GPTAttention::describe() const {
   return describe_all("d_model=", options_.d_model(), ", num_heads=", options_.num_heads(),
@@ -126,59 +160,83 @@ std::string GPTAttention::describe() const {
 
 // ---- GPTBlock -----------------------------------------------------------------------------------------------------
 
+// Braces fix the order in which initial values are drawn.
 GPTBlock::GPTBlock(const GPTOptions& o, const Tensor& rotary)
-    : options_(completed(o)),
-      ln_1(o.d_model(), norm_options(o)),
-      attn(options_, rotary),
-      ln_2(o.d_model(), norm_options(o)),
-      mlp(o.d_model(), options_.hidden(), feed_forward(o)) {}
-
-namespace {
-
-template <class Attend>
-Tensor through_block(const GPTBlock& block, const Tensor& given, const Attend& attend) {
-  const Tensor x = observed("resid_pre", given);
-  const Tensor y = observed("resid_mid", x + attend(block.ln_1(x)));
-  return observed("resid_post", y + block.mlp(block.ln_2(y)));
+    : GPTBlock{norm_at(NormPlace::before, o), GPTAttention(o, rotary), norm_at(NormPlace::before, o),
+               feed_forward(completed(o))} {
+  post_ln_1 = norm_at(NormPlace::after, o);
+  post_ln_2 = norm_at(NormPlace::after, o);
 }
 
-}  // namespace
-
-Tensor GPTBlock::forward(const Tensor& x) const {
-  return through_block(*this, x, [&](const Tensor& z) { return attn(z); });
-}
-
-Tensor GPTBlock::forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask) const {
-  return through_block(*this, x, [&](const Tensor& z) { return attn(z, kept, length, mask); });
+Tensor GPTBlock::forward(const Tensor& x, const SequenceContext& context) const {
+  const auto norm = [](const std::shared_ptr<UnaryLayer>& layer, const Tensor& z) { return layer ? (*layer)(z) : z; };
+  const Tensor in = observed("resid_pre", x);
+  const Tensor y = observed("resid_mid", in + norm(post_ln_1, (*attn)(norm(ln_1, in), context)));
+  return observed("resid_post", y + norm(post_ln_2, (*mlp)(norm(ln_2, y))));
 }
 
 // ---- GPT ----------------------------------------------------------------------------------------------------------
 
-GPT::GPT(const GPTOptions& o, const init::Skip&)
+namespace {
+
+ModuleList<SequenceLayer> blocks_of(const GPTOptions& o) {
+  const init::Skip undrawn;
+  ModuleList<SequenceLayer> blocks;
+  const Tensor rotary = table_of(o, {});
+  const auto layers = static_cast<std::size_t>(o.num_layers());
+  for (std::size_t i = 0; i < layers; ++i) {
+    GPTOptions of_block = o;
+    if (!o.windows().empty()) of_block.window(o.windows()[i % o.windows().size()]);
+    blocks.add(GPTBlock(of_block, rotary));
+  }
+  return blocks;
+}
+
+// The heads are those of the blocks.
+GPTOptions without_blocks(GPTOptions o, const ModuleList<SequenceLayer>& blocks) {
+  o.num_layers(static_cast<std::int64_t>(blocks.size()));
+  if (o.num_heads() == 0) o.num_heads(1);
+  return o;
+}
+
+}  // namespace
+
+GPT::GPT(const GPTOptions& o, ModuleList<SequenceLayer> blocks, const init::Skip&)
     : options_(completed(o)),
       wte(o.vocab_size(), o.d_model()),
       dropout(o.dropout()),
-      ln_f(o.d_model(), norm_options(o)),
+      h(std::move(blocks)),
+      ln_f(norm_of(o)),
       head(o.tie_weights() ? Linear(wte.weight) : Linear(o.d_model(), o.vocab_size(), false)) {
   if (o.positions() == Positions::learned) wpe.emplace(o.context_length(), o.d_model());
   if (o.positions() == Positions::sinusoidal) sinusoids_ = sinusoidal_positions(o.context_length(), o.d_model());
-  const Tensor rotary = table_of(options_, {});
-  for (std::int64_t i = 0; i < o.num_layers(); ++i) h.add(GPTBlock(options_, rotary));
 }
 
-GPT::GPT(const GPTOptions& o) : GPT(o, init::Skip()) {
+GPT::GPT(const GPTOptions& o) : GPT(o, blocks_of(completed(o)), init::Skip()) { start(h); }
+
+GPT::GPT(const GPTOptions& o, ModuleList<SequenceLayer> blocks)
+    : GPT(without_blocks(o, blocks), ModuleList<SequenceLayer>(), init::Skip()) {
+  h = std::move(blocks);
+  start({});
+}
+
+void GPT::start(const ModuleList<SequenceLayer>& blocks) {
   constexpr double std = 0.02;
-  const double residual = std / std::sqrt(2.0 * static_cast<double>(o.num_layers()));
+  const double residual = std / std::sqrt(2.0 * static_cast<double>(h.size()));
   init::normal_(wte.weight, 0, std);
   if (wpe) init::normal_(wpe->weight, 0, std);
-  for (GPTBlock& block : h) {
-    start(block.attn.qkv, std);
-    start(block.attn.proj, residual);
-    start(block.mlp.fc, std);
-    if (block.mlp.gate) start(*block.mlp.gate, std);
-    start(block.mlp.proj, residual);
+  for (const SequenceLayer& block : blocks) {
+    for (const auto& [name, linear] : block.named_layers<Linear>())
+      start_linear(*linear, ends_with(name, ".proj") ? residual : std);
+    for (const auto& [name, table] : block.named_layers<Embedding>()) init::normal_(table->weight, 0, std);
   }
-  if (!o.tie_weights()) start(head, std);
+  if (!options_.tie_weights()) start_linear(head, std);
+}
+
+std::vector<KVCache::LayerShape> GPT::cache_shapes() const {
+  std::vector<KVCache::LayerShape> shapes;
+  for (const SequenceLayer& block : h) shapes.push_back(block.cache_shape());
+  return shapes;
 }
 
 Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
@@ -187,13 +245,11 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
   if (ids.rank() != 2 || before + ids.size(1) > options_.context_length())
     check::fail("GPT", "ids has shape ", ids.shape(), " behind ", before,
                 " positions: it must be [B, T], and all together at most context_length, ", options_.context_length());
+  Tensor x = wte(ids);
   if (cache) {
-    const GPTOptions& o = options_;
-    cache->check_fits("GPT", h.size(), ids.size(0), o.num_kv_heads(), o.d_model() / o.num_heads(),
-                      ln_f.weight.original().dtype());
+    cache->check_fits("GPT", cache_shapes(), ids.size(0), x.dtype());
     cache->check_capacity(ids.size(1));
   }
-  Tensor x = wte(ids);
   const std::int64_t T = ids.size(1);
   if (wpe || sinusoids_.defined()) {
     const Tensor at = cache ? cache->positions(T) : arange(T);
@@ -202,32 +258,38 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
   return dropout(x);
 }
 
-Tensor GPT::hidden(const Tensor& ids) const {
-  Tensor x = embedded(ids, nullptr);
-  for (const GPTBlock& block : h)
-    x = options_.checkpoint_blocks() ? checkpoint([&block](const Tensor& z) { return block(z); }, x) : block(x);
-  return ln_f(x);
+Tensor GPT::hidden(const Tensor& ids, KVCache* cache) const {
+  Tensor x = embedded(ids, cache);
+  SequenceContext context;
+  context.ids = ids;
+  if (cache) context.mask = cache->mask(cache->length() + ids.size(1));
+  for (std::size_t i = 0; i < h.size(); ++i) {
+    const SequenceLayer& block = h[i];
+    std::optional<AttentionCache> kept;
+    if (cache) kept.emplace(AttentionCache{(*cache)[i].keys, (*cache)[i].values, cache->length()});
+    context.cache = kept ? &*kept : nullptr;
+    x = options_.checkpoint_blocks() ? checkpoint([&block, context](const Tensor& z) { return block(z, context); }, x)
+                                     : block(x, context);
+  }
+  return (*ln_f)(x);
 }
 
-Tensor GPT::hidden(const Tensor& ids, KVCache& cache) const {
-  Tensor x = embedded(ids, &cache);
-  const std::int64_t length = cache.length();
-  const Tensor mask = cache.mask(length + ids.size(1));
-  std::size_t layer = 0;
-  for (const GPTBlock& block : h) x = block(x, cache[layer++], length, mask);
-  return ln_f(x);
+Tensor GPT::logits(const Tensor& x) const {
+  const Tensor y = head(x);
+  const double cap = options_.logit_cap();
+  return cap > 0 ? tanh(y / cap) * cap : y;
 }
 
 Tensor GPT::forward(const Tensor& ids) const {
-  return within(*this, [&] { return head(hidden(ids)); });
+  return within(*this, [&] { return logits(hidden(ids, nullptr)); });
 }
 
 Tensor GPT::forward(const Tensor& ids, KVCache& cache) const {
   const NoGrad no_grad;
   return within(*this, [&] {
-    Tensor logits = head(hidden(ids, cache));
+    Tensor y = logits(hidden(ids, &cache));
     cache.advance(ids.size(1));
-    return logits;
+    return y;
   });
 }
 
@@ -237,16 +299,16 @@ Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
   if (ids.rank() != 2 || ids.size(1) == 0)
     check::fail("GPT", "ids has shape ", ids.shape(), ": it must be [B, T], T > 0");
   return within(*this, [&] {
-    Tensor logits = head(index(hidden(ids, cache), {range(), -1}));
+    Tensor y = logits(index(hidden(ids, &cache), {range(), -1}));
     cache.advance(ids.size(1));
-    return logits;
+    return y;
   });
 }
 
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length, std::optional<DType> dtype) const {
-  const GPTOptions& o = options_;
-  return KVCache(o.num_layers(), batch, o.num_kv_heads(), max_length == 0 ? o.context_length() : max_length,
-                 o.d_model() / o.num_heads(), dtype.value_or(ln_f.weight.original().dtype()));
+  const NoGrad no_grad;
+  const DType own = wte(zeros({1}, int64)).dtype();  // int8 weights compute in another type
+  return KVCache(cache_shapes(), batch, max_length == 0 ? options_.context_length() : max_length, dtype.value_or(own));
 }
 
 Tensor GPT::loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index) const {

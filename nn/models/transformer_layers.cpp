@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "fit/named_values.hpp"
 #include "fit/nn/transformer.hpp"
 #include "fit/ops.hpp"
@@ -23,17 +25,21 @@ LayerNorm norm_of(const TransformerLayerOptions& o) {
   return LayerNorm(o.d_model(), LayerNormOptions().bias(o.bias()).eps(o.eps()));
 }
 
+MultiHeadAttention attention_of(const TransformerLayerOptions& o) {
+  return MultiHeadAttention(o.d_model(), o.num_heads(), attention_options(o));
+}
+
 // x + f(norm(x)) if norm_first, else norm(x + f(x)). `name` is that of the result for observers.
 template <class F>
-Tensor residual(const char* name, bool norm_first, const Tensor& x, const LayerNorm& norm, const F& f) {
+Tensor residual(const char* name, bool norm_first, const Tensor& x, const UnaryLayer& norm, const F& f) {
   return observed(name, norm_first ? x + f(norm(x)) : norm(x + f(x)));
 }
 
 // Attention to `memory`. Appends the weights to `weights` unless it is null.
-Tensor attend(const MultiHeadAttention& attention, const Tensor& query, const Tensor& memory,
-              const AttentionMasks& masks, std::vector<Tensor>* weights) {
-  if (!weights) return attention.forward(query, memory, memory, masks);
-  const AttentionResult r = attention.forward_with_weights(query, memory, memory, masks);
+Tensor attend(const AttentionLayer& attention, const Tensor& query, const Tensor& memory, const AttentionMasks& masks,
+              std::vector<Tensor>* weights) {
+  if (!weights) return attention(query, memory, memory, masks);
+  const AttentionResult r = attention(query, memory, memory, masks, return_attention);
   weights->push_back(r.weights);
   return r.output;
 }
@@ -42,36 +48,40 @@ Tensor attend(const MultiHeadAttention& attention, const Tensor& query, const Te
 
 // ---- TransformerEncoderLayer --------------------------------------------------------------------------------------
 
+AttentionResult EncoderLayer::forward_with_weights(const Tensor& x, const AttentionMasks& masks) const {
+  return {(*this)(x, masks), {}};
+}
+
+Tensor EncoderLayer::forward_unpadded(const Tensor& x, const Unpadding& padding) const {
+  return padding.remove((*this)(padding.restore(x), padding.mask()));
+}
+
+// Braces fix the order in which initial values are drawn.
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& o)
-    : options_(o),
-      self_attn(o.d_model(), o.num_heads(), attention_options(o)),
-      norm1(norm_of(o)),
-      mlp(feed_forward(o)),
-      norm2(norm_of(o)),
-      dropout(o.dropout()) {}
+    : TransformerEncoderLayer{attention_of(o), norm_of(o), feed_forward(o), norm_of(o), o} {}
 
 template <class Attend>
 Tensor TransformerEncoderLayer::around(const Tensor& given, const Attend& attend) const {
-  const bool first = options_.norm_first();
+  const bool first = norm_first_;
   const Tensor x = observed("resid_pre", given);
-  const Tensor y = residual("resid_mid", first, x, norm1, [&](const Tensor& z) { return dropout(attend(z)); });
-  return residual("resid_post", first, y, norm2, mlp);
+  const Tensor y = residual("resid_mid", first, x, *norm1, [&](const Tensor& z) { return dropout(attend(z)); });
+  return residual("resid_post", first, y, *norm2, *mlp);
 }
 
 Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionMasks& masks) const {
-  return within(*this, [&] { return around(x, [&](const Tensor& z) { return self_attn.forward(z, z, z, masks); }); });
+  return within(*this, [&] { return around(x, [&](const Tensor& z) { return (*self_attn)(z, z, z, masks); }); });
 }
 
 Tensor TransformerEncoderLayer::forward_unpadded(const Tensor& x, const Unpadding& padding) const {
   return within(*this,
-                [&] { return around(x, [&](const Tensor& z) { return self_attn.forward_unpadded(z, padding); }); });
+                [&] { return around(x, [&](const Tensor& z) { return self_attn->forward_unpadded(z, padding); }); });
 }
 
 AttentionResult TransformerEncoderLayer::forward_with_weights(const Tensor& x, const AttentionMasks& masks) const {
   return within(*this, [&] {
     AttentionResult r;
     const Tensor y = around(x, [&](const Tensor& z) {
-      r = self_attn.forward_with_weights(z, z, z, masks);
+      r = (*self_attn)(z, z, z, masks, return_attention);
       return r.output;
     });
     return AttentionResult{y, r.weights};
@@ -80,23 +90,22 @@ AttentionResult TransformerEncoderLayer::forward_with_weights(const Tensor& x, c
 
 // ---- TransformerDecoderLayer --------------------------------------------------------------------------------------
 
+Tensor DecoderLayer::forward_next(const Tensor&, KVCache::Layer&, std::int64_t, const KVCache::Layer&,
+                                  const Tensor&) const {
+  check::fail(name().c_str(), "it has no forward_next(): decoding with a cache needs it");
+}
+
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& o)
-    : options_(o),
-      self_attn(o.d_model(), o.num_heads(), attention_options(o)),
-      norm1(norm_of(o)),
-      cross_attn(o.d_model(), o.num_heads(), attention_options(o)),
-      norm2(norm_of(o)),
-      mlp(feed_forward(o)),
-      norm3(norm_of(o)),
-      dropout(o.dropout()) {}
+    : TransformerDecoderLayer{attention_of(o), norm_of(o), attention_of(o), norm_of(o), feed_forward(o),
+                              norm_of(o),      o} {}
 
 template <class Self, class Cross>
 Tensor TransformerDecoderLayer::around(const Tensor& given, const Self& self, const Cross& cross) const {
-  const bool first = options_.norm_first();
+  const bool first = norm_first_;
   const Tensor x = observed("resid_pre", given);
-  const Tensor y = residual("resid_mid", first, x, norm1, [&](const Tensor& z) { return dropout(self(z)); });
-  const Tensor w = residual("resid_cross", first, y, norm2, [&](const Tensor& z) { return dropout(cross(z)); });
-  return residual("resid_post", first, w, norm3, mlp);
+  const Tensor y = residual("resid_mid", first, x, *norm1, [&](const Tensor& z) { return dropout(self(z)); });
+  const Tensor w = residual("resid_cross", first, y, *norm2, [&](const Tensor& z) { return dropout(cross(z)); });
+  return residual("resid_post", first, w, *norm3, *mlp);
 }
 
 Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
@@ -105,15 +114,15 @@ Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, c
   self.causal(self.causal() || masks.causal());
   return within(*this, [&] {
     return around(
-        x, [&](const Tensor& z) { return attend(self_attn, z, z, self, weights ? &weights->self : nullptr); },
+        x, [&](const Tensor& z) { return attend(*self_attn, z, z, self, weights ? &weights->self : nullptr); },
         [&](const Tensor& z) {
-          return attend(cross_attn, z, memory, masks.memory(), weights ? &weights->cross : nullptr);
+          return attend(*cross_attn, z, memory, masks.memory(), weights ? &weights->cross : nullptr);
         });
   });
 }
 
 KVCache::Layer TransformerDecoderLayer::project_memory(const Tensor& memory) const {
-  return within(*this, [&] { return KVCache::Layer{cross_attn.w_k(memory), cross_attn.w_v(memory)}; });
+  return within(*this, [&] { return cross_attn->project_memory(memory); });
 }
 
 Tensor TransformerDecoderLayer::forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
@@ -121,16 +130,8 @@ Tensor TransformerDecoderLayer::forward_next(const Tensor& x, KVCache::Layer& ke
   const NoGrad no_grad;
   return within(*this, [&] {
     return around(
-        x, [&](const Tensor& z) { return self_attn.forward_next(z, kept, length); },
-        [&](const Tensor& z) {
-          const MultiHeadAttention& a = cross_attn;
-          return within(a, {z, memory.keys}, [&] {
-            const Heads q = heads_last(a.w_q(z), a.num_heads());
-            const AttentionOptions o = a.attention.options(memory_mask);
-            const Tensor out = a.attention.attend(q, heads_last(memory.keys), heads_last(memory.values), o).output;
-            return project_heads(a.w_o, out, a.num_heads());
-          });
-        });
+        x, [&](const Tensor& z) { return self_attn->forward_next(z, kept, length); },
+        [&](const Tensor& z) { return cross_attn->forward_projected(z, memory, memory_mask); });
   });
 }
 
@@ -138,30 +139,35 @@ Tensor TransformerDecoderLayer::forward_next(const Tensor& x, KVCache::Layer& ke
 
 namespace {
 
-template <class L>
-void fill(ModuleList<L>& layers, std::optional<LayerNorm>& norm, const TransformerLayerOptions& o,
+template <class L, class Base>
+void fill(ModuleList<Base>& layers, std::shared_ptr<UnaryLayer>& norm, const TransformerLayerOptions& o,
           std::int64_t num_layers, const char* op) {
   if (num_layers < 0) check::fail(op, "num_layers is ", num_layers, ": it must not be negative");
   for (std::int64_t i = 0; i < num_layers; ++i) layers.add(L(o));
-  if (o.final_norm().value_or(o.norm_first())) norm.emplace(norm_of(o));
+  if (o.final_norm().value_or(o.norm_first())) norm = std::make_shared<LayerNorm>(norm_of(o));
+}
+
+bool has_dropout(const Layer& layer) {
+  const auto all = layer.named_layers<Dropout>();
+  return std::any_of(all.begin(), all.end(), [](const auto& one) { return one.second->p() > 0; });
 }
 
 }  // namespace
 
 TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& o, std::int64_t num_layers) {
-  fill(layers, norm, o, num_layers, "TransformerEncoder");
+  fill<TransformerEncoderLayer>(layers, norm, o, num_layers, "TransformerEncoder");
 }
 
 Tensor TransformerEncoder::forward(const Tensor& x, const AttentionMasks& masks, TransformerWeights* weights) const {
   return within(*this, [&] {
     Tensor y = x;
-    for (const TransformerEncoderLayer& layer : layers) {
+    for (const EncoderLayer& layer : layers) {
       if (weights) {
         const AttentionResult r = layer.forward_with_weights(y, masks);
         weights->self.push_back(r.weights);
         y = r.output;
       } else {
-        y = layer.forward(y, masks);
+        y = layer(y, masks);
       }
     }
     return norm ? (*norm)(y) : y;
@@ -172,62 +178,57 @@ Tensor TransformerEncoder::forward_unpadded(const Tensor& x, const Tensor& mask)
   const std::optional<Unpadding> padding = Unpadding::of(mask, x.shape());
   if (!padding) return forward(x, mask);
   // Dropout depends on the position in the padded batch, so that several processes drop the same elements as one.
-  const bool drops = training() && layers.size() > 0 && layers[0].dropout.p() > 0;
-  if (drops) return padding->zero_padding(forward(x, mask));
+  if (training() && has_dropout(*this)) return padding->zero_padding(forward(x, mask));
   return within(*this, [&] {
     Tensor y = padding->remove(x);
-    for (const TransformerEncoderLayer& layer : layers) y = layer.forward_unpadded(y, *padding);
+    for (const EncoderLayer& layer : layers) y = layer.forward_unpadded(y, *padding);
     return padding->zero_padding(padding->restore(norm ? (*norm)(y) : y));
   });
 }
 
-TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& o, std::int64_t num_layers) : options_(o) {
-  fill(layers, norm, o, num_layers, "TransformerDecoder");
+TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& o, std::int64_t num_layers) {
+  fill<TransformerDecoderLayer>(layers, norm, o, num_layers, "TransformerDecoder");
 }
 
 Tensor TransformerDecoder::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                    TransformerWeights* weights) const {
   return within(*this, [&] {
     Tensor y = x;
-    for (const TransformerDecoderLayer& layer : layers) y = layer.forward(y, memory, masks, weights);
+    for (const DecoderLayer& layer : layers) y = layer.forward(y, memory, masks, weights);
     return norm ? (*norm)(y) : y;
   });
 }
 
 namespace {
-void check_features(const char* op, const char* name, const Tensor& x, std::int64_t d_model) {
-  check::floating(op, name, x);
-  if (x.rank() != 3 || x.size(2) != d_model)
-    check::fail(op, name, " has shape ", x.shape(), ": it must be (B, S, ", d_model, ")");
-}
 
-std::int64_t kv_heads_of(const TransformerLayerOptions& o) {
-  return o.num_kv_heads() == 0 ? o.num_heads() : o.num_kv_heads();
+void check_input(const char* op, const char* name, const Tensor& x) {
+  check::floating(op, name, x);
+  if (x.rank() != 3) check::fail(op, name, " has shape ", x.shape(), ": it must be (B, S, d_model)");
 }
 
 }  // namespace
 
+std::vector<KVCache::LayerShape> TransformerDecoder::cache_shapes() const {
+  std::vector<KVCache::LayerShape> shapes;
+  for (const DecoderLayer& layer : layers) shapes.push_back(layer.cache_shape());
+  return shapes;
+}
+
 DecoderCache TransformerDecoder::make_cache(const Tensor& memory, const Tensor& memory_mask,
                                             std::int64_t max_length) const {
-  check_features("TransformerDecoder", "memory", memory, options_.d_model());
+  check_input("TransformerDecoder", "memory", memory);
   const NoGrad no_grad;
-  const TransformerLayerOptions& o = options_;
-  DecoderCache cache{KVCache(static_cast<std::int64_t>(layers.size()), memory.size(0), kv_heads_of(o), max_length,
-                             o.d_model() / o.num_heads(), memory.dtype()),
-                     {},
-                     memory_mask,
-                     {}};
+  DecoderCache cache{KVCache(cache_shapes(), memory.size(0), max_length, memory.dtype()), {}, memory_mask, {}};
   for (std::int64_t b = 0; b < memory.size(0); ++b) cache.items.push_back(b);
-  for (const TransformerDecoderLayer& layer : layers) cache.memory.push_back(layer.project_memory(memory));
+  for (const DecoderLayer& layer : layers) cache.memory.push_back(layer.project_memory(memory));
   return cache;
 }
 
 Tensor TransformerDecoder::forward_next(const Tensor& x, DecoderCache& cache) const {
   constexpr const char* op = "TransformerDecoder";
-  const TransformerLayerOptions& o = options_;
   const NoGrad no_grad;
-  check_features(op, "x", x, o.d_model());
-  cache.self.check_fits(op, layers.size(), x.size(0), kv_heads_of(o), o.d_model() / o.num_heads(), x.dtype());
+  check_input(op, "x", x);
+  cache.self.check_fits(op, cache_shapes(), x.size(0), x.dtype());
   if (cache.memory.size() != layers.size())
     check::fail(op, "the cache has a memory for ", cache.memory.size(), " layers, the model ", layers.size(),
                 ": they must agree");
@@ -236,7 +237,7 @@ Tensor TransformerDecoder::forward_next(const Tensor& x, DecoderCache& cache) co
   Tensor out = within(*this, [&] {
     Tensor y = x;
     std::size_t i = 0;
-    for (const TransformerDecoderLayer& layer : layers) {
+    for (const DecoderLayer& layer : layers) {
       y = layer.forward_next(y, cache.self[i], length, cache.memory[i], cache.memory_mask);
       ++i;
     }

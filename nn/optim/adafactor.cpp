@@ -1,9 +1,7 @@
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 
-#include "common/rollback.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
@@ -20,16 +18,6 @@ double rms(const Tensor& x) { return std::sqrt(sum_of_squares(x) / static_cast<d
 // average + share (x - average)
 Tensor moved_to(const Tensor& average, const Tensor& x, double share) { return average + (x - average) * share; }
 
-// A new value of a tensor. A step computes all new values first and writes them when nothing can fail any more. So it
-// is complete or does nothing.
-struct Change {
-  Tensor to, value;
-  void make() {
-    to.before_write("step");
-    std::memcpy(to.fresh<void>(), value.raw(), static_cast<std::size_t>(to.numel()) * size_of(to.dtype()));
-  }
-};
-
 }  // namespace
 
 // Row and column means for parameters with two axes or more, else one value for each element.
@@ -44,19 +32,7 @@ std::optional<Shape> GroupedOptimizer<AdafactorOptions>::state_shape(const Tenso
 template <>
 void GroupedOptimizer<AdafactorOptions>::step() {
   const NoGrad no_grad;
-  std::vector<Slot*> begun;
-  std::vector<Change> changes;
-  begun.reserve(parameter_count());
-  changes.reserve(3 * parameter_count());
-  const Rollback undo([&]() noexcept {
-    for (Slot* slot : begun) {
-      --slot->steps;
-      if (!slot->is_new) continue;
-      for (Tensor& state : slot->state) state = Tensor();
-    }
-  });
-  each_with_gradient([&](Slot& slot, std::size_t group) {
-    begun.push_back(&slot);
+  each_change([&](Slot& slot, std::size_t group, std::vector<Change>& changes) {
     const AdafactorOptions& o = options(group);
     Tensor& p = slot.parameter;
     if (p.numel() == 0) return;
@@ -81,7 +57,6 @@ void GroupedOptimizer<AdafactorOptions>::step() {
     const double shrink = std::max(1., rms(update) / o.d());
     changes.push_back({p, p * (1 - o.lr() * o.weight_decay()) - update * (rate / shrink)});
   });
-  for (Change& change : changes) change.make();
 }
 
 }  // namespace fit::optim

@@ -5,6 +5,7 @@
 #include "fit/optim.hpp"
 #include "optim/fused_step.hpp"
 #include "optim/grad_norm.hpp"
+#include "optim/named.hpp"
 
 namespace fit::optim {
 namespace {
@@ -47,10 +48,14 @@ bool all_finite(const Tensor& x) {
 
 namespace {
 
-std::vector<Tensor> gradients(const char* op, const Parameters& parameters) {
+std::vector<Tensor> gradients(const char* op, const Parameters& parameters, double limit) {
   std::vector<Tensor> all;
   for (const auto& [name, p] : parameters.named()) {
     if (!p.defined()) check::fail(op, "the parameter ", name.empty() ? "without a name" : name, " is undefined");
+    if (!std::isinf(limit) && steps_in_backward(p))
+      check::fail(op, "a StepInBackward updates the parameter ", name,
+                  " within backward(), before the other gradients are known, and frees its gradient: there is nothing "
+                  "left to clip. Call optimizer.step() after backward() and clipping instead");
     if (p.has_grad()) all.push_back(p.grad());
   }
   return all;
@@ -80,7 +85,7 @@ double clip_grad_norm_(const Parameters& parameters, double max_norm, double nor
   if (!(norm_type > 0)) check::fail("clip_grad_norm_", "norm_type is ", norm_type, ": it must be positive");
   const NoGrad no_grad;
   double total = 0;
-  std::vector<Tensor> all = gradients("clip_grad_norm_", parameters);
+  std::vector<Tensor> all = gradients("clip_grad_norm_", parameters, max_norm);
   for (const Tensor& g : all) add_norm(total, g, norm_type);
   if (!std::isinf(norm_type)) total = norm_type == 2 ? std::sqrt(total) : std::pow(total, 1 / norm_type);
   if (check == error_if_nonfinite && !std::isfinite(total))
@@ -94,7 +99,7 @@ double clip_grad_norm_(const Parameters& parameters, double max_norm, double nor
 void clip_grad_value_(const Parameters& parameters, double limit) {
   check_limit("clip_grad_value_", "limit", limit);
   const NoGrad no_grad;
-  for (Tensor& g : gradients("clip_grad_value_", parameters)) g.copy_(clamp(g, -limit, limit));
+  for (Tensor& g : gradients("clip_grad_value_", parameters, limit)) g.copy_(clamp(g, -limit, limit));
 }
 
 }  // namespace fit::optim

@@ -9,6 +9,9 @@ namespace fit::optim {
 /// passes, because no optimiser changes it.
 void check_trainable(const char* op, const std::string& name, const Tensor& parameter);
 
+/// Whether a StepInBackward updates this parameter.
+bool steps_in_backward(const Tensor& parameter);
+
 /// Throws the Error in the name of `op` that all parameters are frozen.
 [[noreturn]] void fail_all_frozen(const char* op);
 

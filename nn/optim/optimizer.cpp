@@ -1,9 +1,12 @@
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstring>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "common/load.hpp"
+#include "common/rollback.hpp"
 #include "dist/launched.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
@@ -77,6 +80,14 @@ void Optimizer::zero_grad() {
     for (Slot& slot : group) slot.parameter.zero_grad();
 }
 
+std::vector<Tensor> Optimizer::trained() const {
+  std::vector<Tensor> all;
+  for (const auto& group : slots_)
+    for (const Slot& slot : group)
+      if (slot.parameter.requires_grad()) all.push_back(slot.parameter);
+  return all;
+}
+
 std::string Optimizer::nonfinite_gradient() const {
   for (const auto& group : slots_)
     for (const Slot& slot : group)
@@ -90,6 +101,25 @@ void Optimizer::set_lr(double lr) {
 
 std::optional<Shape> Optimizer::state_shape(const Tensor& parameter, int) const { return parameter.shape(); }
 
+bool Optimizer::takes_step(const Slot& slot) const {
+  return (!only_ || slot.parameter.impl() == only_) && has_step(slot.parameter);
+}
+
+void Optimizer::step(const Tensor& parameter) {
+  if (world_) check::fail(op_, "its averages are divided among the ranks: all parameters must take a step together");
+  const auto mine = [&](const Slot& slot) { return slot.parameter.impl() == parameter.impl(); };
+  if (!parameter.defined() || std::none_of(slots_.begin(), slots_.end(), [&](const auto& group) {
+        return std::any_of(group.begin(), group.end(), mine);
+      }))
+    check::fail(op_, "the parameter of step() is not one of the optimiser's");
+  struct Only {
+    const void*& only;
+    ~Only() { only = nullptr; }
+  } const guard{only_};
+  only_ = parameter.impl();
+  step();
+}
+
 // Whether the options and the parameter need states[k].
 bool Optimizer::needs(const Slot& slot, const StateSpec& spec, int k) const {
   return (spec.mask >> k & 1) != 0 && state_shape(slot.parameter, k).has_value();
@@ -99,10 +129,11 @@ bool Optimizer::needs(const Slot& slot, const StateSpec& spec, int k) const {
 void Optimizer::check_step(const Slot& slot, const StateSpec& spec) const {
   const Tensor& p = slot.parameter;
   for (int k = 0; k < StateSpec::max_states; ++k)
-    if (const Tensor& s = slot.state[k]; needs(slot, spec, k) && s.defined() && s.dtype() != p.dtype() && has_step(p))
+    if (const Tensor& s = slot.state[k];
+        needs(slot, spec, k) && s.defined() && s.dtype() != p.dtype() && takes_step(slot))
       check::fail(op_, "the parameter ", slot.name, " is ", p.dtype(), ", its ", spec.states[k], " ", s.dtype(),
                   ": make the optimiser after the layer has been converted");
-  if (has_step(p)) check_trainable(op_, slot.name, p);  // it may have been unfrozen
+  if (takes_step(slot)) check_trainable(op_, slot.name, p);  // it may have been unfrozen
 }
 
 namespace {
@@ -131,14 +162,14 @@ std::vector<Tensor> Optimizer::new_states(const std::vector<StateSpec>& specs) c
   for (std::size_t group = 0; group < slots_.size(); ++group)
     for (const Slot& slot : slots_[group])
       for (int k = 0; k < StateSpec::max_states; ++k)
-        if (needs(slot, specs[group], k) && !slot.state[k].defined() && has_step(slot.parameter))
+        if (needs(slot, specs[group], k) && !slot.state[k].defined() && takes_step(slot))
           made.push_back(
               zeros(world_ ? Shape{part_of(slot).size} : *state_shape(slot.parameter, k), slot.parameter.dtype()));
   return made;
 }
 
 bool Optimizer::begin_step(Slot& slot, const StateSpec& spec, std::vector<Tensor>::iterator& next) noexcept {
-  if (!has_step(slot.parameter)) return false;
+  if (!takes_step(slot)) return false;
   slot.is_new = false;
   for (int k = 0; k < StateSpec::max_states; ++k)
     if (needs(slot, spec, k) && !slot.state[k].defined()) {
@@ -147,6 +178,27 @@ bool Optimizer::begin_step(Slot& slot, const StateSpec& spec, std::vector<Tensor
     }
   ++slot.steps;
   return true;
+}
+
+void Optimizer::each_change(const std::function<void(Slot&, std::size_t, std::vector<Change>&)>& f) {
+  std::vector<Slot*> begun;
+  std::vector<Change> changes;
+  begun.reserve(parameter_count());
+  const Rollback undo([&]() noexcept {
+    for (Slot* slot : begun) {
+      --slot->steps;
+      if (!slot->is_new) continue;
+      for (Tensor& state : slot->state) state = Tensor();
+    }
+  });
+  each_with_gradient([&](Slot& slot, std::size_t group) {
+    begun.push_back(&slot);
+    f(slot, group, changes);
+  });
+  for (Change& c : changes) {
+    c.to.before_write("step");
+    std::memcpy(c.to.fresh<void>(), c.value.raw(), static_cast<std::size_t>(c.to.numel()) * size_of(c.to.dtype()));
+  }
 }
 
 std::size_t Optimizer::parameter_count() const {

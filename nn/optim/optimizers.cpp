@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "fit/muon.hpp"
 #include "optim/fused_step.hpp"
 #include "optim/named.hpp"
 
@@ -218,6 +219,38 @@ struct Definition<AdafactorOptions> {
   static States step(const AdafactorOptions&, const kernels::StepCount&) { return {}; }
 };
 
+// Muon's step is not a kernel (see muon.cpp). Only states() is used here.
+template <>
+struct Definition<MuonOptions> {
+  using O = MuonOptions;
+  static constexpr const char *name = "Muon", *states[] = {"momentum_buffer", "exp_avg", "exp_avg_sq"},
+                              *scalar = nullptr;
+  template <class F>
+  static void options(const F& f) {
+    f(LISTED(lr, not_negative));
+    f(LISTED(momentum, below_1));
+    f(LISTED(weight_decay, not_negative));
+    f(LISTED(nesterov, any));
+    f(LISTED(ns_steps, not_negative));
+    f(LISTED(eps, not_negative));
+    f(LISTED(match_rms_adamw, any));
+    f(LISTED(bfloat16, any));
+    f(LISTED(maximize, any));
+    f(LISTED(adamw, any));
+    f(LISTED(beta1, below_1));
+    f(LISTED(beta2, below_1));
+    f(LISTED(adamw_eps, not_negative));
+  }
+  static void check_together(const MuonOptions& o) {
+    if (o.ns_steps() > 99) check::fail(name, "ns_steps is ", o.ns_steps(), ": it must be in 0 … 99");
+  }
+  struct States {
+    unsigned mask;
+    unsigned states() const { return mask; }
+  };
+  static States step(const MuonOptions& o, const kernels::StepCount&) { return {o.adamw() ? 6u : 1u}; }
+};
+
 // ---- what follows from a definition -------------------------------------------------------------------------------
 
 template <class Options>
@@ -337,6 +370,8 @@ template <>
 std::optional<Shape> GroupedOptimizer<AdafactorOptions>::state_shape(const Tensor& parameter, int k) const;
 template <>
 void GroupedOptimizer<AdafactorOptions>::step();
+template <>
+void GroupedOptimizer<MuonOptions>::step();
 
 template class GroupedOptimizer<SGDOptions>;
 template class GroupedOptimizer<AdamOptions>;
@@ -349,5 +384,6 @@ template class GroupedOptimizer<AdagradOptions>;
 template class GroupedOptimizer<LionOptions>;
 template class GroupedOptimizer<AdadeltaOptions>;
 template class GroupedOptimizer<AdafactorOptions>;
+template class GroupedOptimizer<MuonOptions>;
 
 }  // namespace fit::optim

@@ -149,6 +149,29 @@ double CosineAnnealingLR::next(std::int64_t t, double lr, double base) const {
   return wave(t) / wave(t - 1) * (lr - low_) + low_;
 }
 
+WarmupStableDecayLR::WarmupStableDecayLR(Optimizer& optimizer, std::int64_t steps, std::int64_t warmup,
+                                         std::int64_t decay, double min_factor)
+    : Schedule("WarmupStableDecayLR", optimizer),
+      steps_(steps),
+      warmup_(warmup),
+      decay_(decay),
+      min_factor_(min_factor) {
+  constexpr const char* op = "WarmupStableDecayLR";
+  check_positive(op, "steps", steps);
+  if (warmup < 0 || decay < 0 || warmup > steps - decay)
+    check::fail(op, "warmup is ", warmup, ", decay ", decay, ", steps ", steps,
+                ": neither may be negative, and together they must be at most steps");
+  if (!(min_factor >= 0 && min_factor <= 1)) check::fail(op, "min_factor is ", min_factor, ": it must be in 0 … 1");
+  step();
+}
+
+double WarmupStableDecayLR::next(std::int64_t t, double, double base) const {
+  if (t < warmup_) return base * static_cast<double>(t + 1) / static_cast<double>(warmup_);
+  if (t < steps_ - decay_ || decay_ == 0) return base;
+  const double left = static_cast<double>(std::max<std::int64_t>(0, steps_ - t)) / static_cast<double>(decay_);
+  return base * (left + (1 - left) * min_factor_);
+}
+
 CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer, std::int64_t T_0, std::int64_t T_mult,
                                                          double eta_min)
     : Schedule("CosineAnnealingWarmRestarts", optimizer), first_(T_0), factor_(T_mult), low_(eta_min) {

@@ -1,4 +1,5 @@
 #include "fit/nn/attention.hpp"
+#include "fit/nn/gpt.hpp"
 #include "fit/nn/transformer.hpp"
 #include "fit/nn/weights.hpp"
 #include "tensor/check.hpp"
@@ -26,17 +27,19 @@ NameMap own_names(const MultiHeadAttention& a) {
   return map;
 }
 
-NameMap around_feed_forward(const FeedForward& mlp) {
-  if (mlp.gate) check::fail("torch_names", "the feed-forward layer is swiglu: PyTorch's layers have relu and gelu");
+NameMap around_feed_forward(const UnaryLayer& layer) {
+  const auto* const mlp = dynamic_cast<const FeedForward*>(&layer);
+  if (!mlp) check::fail("torch_names", "the feed-forward layer is a ", layer.name(), ": PyTorch's layers have no such");
+  if (mlp->gate) check::fail("torch_names", "the feed-forward layer is swiglu: PyTorch's layers have relu and gelu");
   return {rename("linear1.*", "mlp.fc.*"), rename("linear2.*", "mlp.proj.*")};
 }
 
 NameMap own_names(const Layer& layer) {
   if (const auto* a = dynamic_cast<const MultiHeadAttention*>(&layer)) return own_names(*a);
-  if (const auto* e = dynamic_cast<const TransformerEncoderLayer*>(&layer)) return around_feed_forward(e->mlp);
+  if (const auto* e = dynamic_cast<const TransformerEncoderLayer*>(&layer)) return around_feed_forward(*e->mlp);
   const auto* const d = dynamic_cast<const TransformerDecoderLayer*>(&layer);
   if (!d) return {};
-  NameMap map = around_feed_forward(d->mlp);
+  NameMap map = around_feed_forward(*d->mlp);
   map.push_back(rename("multihead_attn.*", "cross_attn.*"));
   return map;
 }
@@ -73,6 +76,32 @@ NameMap gpt2_names() {
       transpose("h.*.mlp.c_proj.weight", "h.*.mlp.proj.weight"),
       rename("h.*.mlp.c_proj.bias", "h.*.mlp.proj.bias"),
   };
+}
+
+NameMap llama_names(const GPT& gpt) {
+  const GPTOptions& o = gpt.options();
+  const std::int64_t keys = o.num_kv_heads() * o.head_size();
+  const std::vector<std::int64_t> sizes = {o.num_heads() * o.head_size(), keys, keys};
+  NameMap map = {
+      rename("model.embed_tokens.weight", "wte.weight"),
+      rename("model.norm.weight", "ln_f.weight"),
+      rename("lm_head.weight", "head.weight"),
+      rename("model.layers.*", "h.*"),
+      drop("h.*.self_attn.rotary_emb.inv_freq"),
+      rename("h.*.input_layernorm.weight", "h.*.ln_1.weight"),
+      rename("h.*.post_attention_layernorm.weight", "h.*.ln_2.weight"),
+      rename("h.*.self_attn.o_proj.*", "h.*.attn.proj.*"),
+      rename("h.*.self_attn.q_norm.weight", "h.*.attn.q_norm.weight"),
+      rename("h.*.self_attn.k_norm.weight", "h.*.attn.k_norm.weight"),
+      rename("h.*.mlp.up_proj.*", "h.*.mlp.fc.*"),
+      rename("h.*.mlp.gate_proj.*", "h.*.mlp.gate.*"),
+      rename("h.*.mlp.down_proj.*", "h.*.mlp.proj.*"),
+  };
+  for (const std::string kind : {".weight", ".bias"})
+    if (kind == ".weight" || o.qkv_bias().value_or(o.bias()))
+      map.push_back(join({"h.*.self_attn.q_proj" + kind, "h.*.self_attn.k_proj" + kind, "h.*.self_attn.v_proj" + kind},
+                         "h.*.attn.qkv" + kind, sizes));
+  return map;
 }
 
 NameMap nanogpt_names() {

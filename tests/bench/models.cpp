@@ -1,6 +1,7 @@
 // Layers and models, with their optimisers.
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "attention/attend.hpp"
 #include "bench.hpp"
@@ -94,17 +95,22 @@ nn::GPTOptions gpt_options(std::int64_t layers, std::int64_t heads, std::int64_t
   return nn::GPTOptions().vocab_size(vocab).context_length(T).num_layers(layers).num_heads(heads).d_model(C);
 }
 
+enum class Step { after_backward, in_backward };
+
 // One step of AdamW.
 Workload gpt(const char* name, std::int64_t layers, std::int64_t heads, std::int64_t C, std::int64_t vocab,
-             std::int64_t B, std::int64_t T) {
+             std::int64_t B, std::int64_t T, Step step = Step::after_backward) {
   struct Setup {
-    explicit Setup(const nn::GPTOptions& o) : model(o), optimizer(model.named_parameters(), 1e-3) {}
+    Setup(const nn::GPTOptions& o, Step step) : model(o), optimizer(model.named_parameters(), 1e-3) {
+      if (step == Step::in_backward) fused.emplace(optimizer);
+    }
     nn::GPT model;
     optim::AdamW optimizer;
+    std::optional<optim::StepInBackward> fused;
     Tensor ids, targets;
   };
   const auto make = [=] {
-    auto s = std::make_shared<Setup>(gpt_options(layers, heads, C, vocab, T));
+    auto s = std::make_shared<Setup>(gpt_options(layers, heads, C, vocab, T), step);
     s->ids = randint(0, vocab, {B, T}), s->targets = randint(0, vocab, {B, T});
     return s;
   };
@@ -186,6 +192,7 @@ std::vector<Workload> model_workloads() {
           gpt("gpt_char_l4h4c128_b12t64", 4, 4, 128, 65, 12, 64),
           gpt("gpt_small_l6h6c384_b8t256", 6, 6, 384, 65, 8, 256),
           gpt("gpt2_124m_b4t64", 12, 12, 768, 50257, 4, 64),
+          gpt("gpt2_124m_b4t64_in_backward", 12, 12, 768, 50257, 4, 64, Step::in_backward),
           decode(Weights::float32),
           decode(Weights::float32, 8, 32)};
 }

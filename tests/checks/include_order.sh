@@ -17,13 +17,13 @@ belongs backward gradcheck functional activation_checkpoint
 belongs io npy npz safetensors
 belongs dist dist mpi
 belongs layers nn/{activation,attention,attention_recorder,containers,convolution,dropout,feed_forward,fine_tune} \
-  nn/{forward_hooks,init,kv_cache,layer,linear,norm,parameter,parametrize,position,quantize,recurrent,single_head} \
+  nn/{forward_hooks,init,kv_cache,layer,linear,norm,parameter,parametrize,position,quantize,recurrent,sequence_layer,single_head} \
   anomaly attention_recording diagnose summary
 belongs loss nn/loss
 belongs models nn/{bert,generate,gpt,transformer}
 belongs lens nn/lens
 belongs weights nn/weights
-belongs optim optim schedule lbfgs
+belongs optim optim schedule lbfgs muon step_in_backward
 belongs data data readers text tokenizers
 belongs plot plot attention_page explain graph_to_dot lesson training_page
 belongs metrics metrics

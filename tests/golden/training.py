@@ -246,6 +246,30 @@ def further_keys():
             save(f"{case}/theirs/{n}", p.grad)
 
 
+def muon():
+    """Paths of Muon: its formula in float64 ("exact": its iteration without the rounding to bfloat16), and as it is."""
+    for n, shape in {"tall": (7, 4), "wide": (3, 6)}.items():
+        start, gradients = torch.randn(shape), torch.randn(20, *shape)
+        save(f"muon/{n}/start", start)
+        save(f"muon/{n}/gradients", gradients)
+        for name, options in {
+            "plain": dict(),
+            "all": dict(lr=0.02, weight_decay=0.3, momentum=0.8, nesterov=False, ns_steps=3,
+                        adjust_lr_fn="match_rms_adamw"),
+        }.items():
+            for exact in True, False:
+                rounded = torch.Tensor.bfloat16
+                torch.Tensor.bfloat16 = (lambda x: x.clone()) if exact else rounded
+                p = start.clone().requires_grad_()
+                optimiser, path = torch.optim.Muon([p], **options), []
+                for g in gradients:
+                    p.grad = g.clone()
+                    optimiser.step()
+                    path.append(p.detach().clone())
+                torch.Tensor.bfloat16 = rounded
+                save(f"muon/{n}/{name}{'_exact' if exact else ''}", torch.stack(path))
+
+
 optimisers()
 lbfgs()
 schedules()
@@ -254,4 +278,5 @@ recurrent()
 further_keys()
 line_searches()
 told_losses()
+muon()
 numpy.savez_compressed(pathlib.Path(__file__).parent / "training.npz", **tensors)

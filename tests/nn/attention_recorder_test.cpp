@@ -175,7 +175,7 @@ TEST_CASE("a layer of one's own is recorded where it computes attention itself, 
   nn::TransformerDecoderLayer decoder(o);
   decoder.eval();
   const nn::AttentionRecorder of_decoder(decoder);
-  nn::KVCache cache(1, 1, 2, 6, 4);
+  nn::KVCache cache({{2, 4}}, 1, 6);
   decoder.forward_next(randn({1, 1, 8}), cache[0], 0, decoder.project_memory(randn({1, 5, 8})), {});
   const AttentionRecording recording = of_decoder.recording();
   REQUIRE(recording.records().size() == 2);

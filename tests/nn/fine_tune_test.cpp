@@ -79,7 +79,7 @@ TEST_CASE("LoRA on a GPT: adapters alone are trained, saved, loaded elsewhere, a
   CHECK(same_bits(A.detach(), at(adapters, "h.0.attn.qkv.lora_A.weight")));
   CHECK(same_bits((*base)(ids).detach(), tuned));
 
-  const Tensor w = base->h[0].attn.qkv.weight.original().detach().clone();
+  const Tensor w = base->layer<nn::Linear>("h.0.attn.qkv").weight.original().detach().clone();
   nn::merge_lora(*base);
   CHECK(names_of(base->state_dict()) == plain);
   CHECK(max_difference((*base)(ids).detach(), tuned) < 1e-6);
@@ -87,7 +87,7 @@ TEST_CASE("LoRA on a GPT: adapters alone are trained, saved, loaded elsewhere, a
   // W + alpha / rank B A
   const Tensor expected =
       w + 2 * matmul(at(adapters, "h.0.attn.qkv.lora_B.weight"), at(adapters, "h.0.attn.qkv.lora_A.weight"));
-  CHECK(max_difference(base->h[0].attn.qkv.weight.detach(), expected) < 1e-7);
+  CHECK(max_difference(base->layer<nn::Linear>("h.0.attn.qkv").weight.detach(), expected) < 1e-7);
 }
 
 TEST_CASE("LoRA on a bfloat16 base, and on its int8 weights: trained in float32, saved, resumed, loaded and merged") {
@@ -139,7 +139,7 @@ TEST_CASE("LoRA on a bfloat16 base, and on its int8 weights: trained in float32,
   nn::load_lora_state_dict(used, load_safetensors(d.file("adapter")).tensors);
   CHECK(same_bits(used(ids).detach(), tuned));
   nn::merge_lora(used);
-  CHECK(used.h[0].attn.qkv.weight.dtype() == bfloat16);
+  CHECK(used.layer<nn::Linear>("h.0.attn.qkv").weight.dtype() == bfloat16);
   CHECK(same_bits(used(ids).detach(), tuned));  // the sum was rounded to bfloat16 before, too
 }
 
@@ -183,7 +183,7 @@ TEST_CASE("adapters that can't be added or loaded are refused, and nothing has c
                    "be [rank, 8] and [24, rank]") &&
           Contains("h.0.attn.proj: one of lora_A.weight, lora_B.weight and lora_alpha is missing"));
   CHECK(trainable(gpt).size() == all);
-  CHECK_FALSE(gpt.h[1].attn.qkv.weight.parametrized());
+  CHECK_FALSE(gpt.layer<nn::Linear>("h.1.attn.qkv").weight.parametrized());
 
   nn::GPT third = small_gpt();
   nn::add_lora(third);
@@ -200,10 +200,10 @@ TEST_CASE("parameters are frozen by the patterns of their names") {
     CHECK(p.requires_grad() == (name.rfind("h.1.", 0) == 0 || name.rfind("ln_f.", 0) == 0));
   }
   nn::unfreeze(gpt, {"h.0.ln_1.bias"});
-  CHECK(gpt.h[0].ln_1.weight.frozen());
-  CHECK_FALSE(gpt.h[0].ln_1.bias.frozen());
+  CHECK(gpt.layer<nn::LayerNorm>("h.0.ln_1").weight.frozen());
+  CHECK_FALSE(gpt.layer<nn::LayerNorm>("h.0.ln_1").bias.frozen());
   CHECK_THROWS_WITH(nn::freeze(gpt, {"h.1.*", "h.2.*"}), Contains("[freeze] nothing is called 'h.2.*'"));
-  CHECK_FALSE(gpt.h[1].ln_1.bias.frozen());
+  CHECK_FALSE(gpt.layer<nn::LayerNorm>("h.1.ln_1").bias.frozen());
   CHECK_THROWS_WITH(nn::unfreeze(gpt, {"wte.wait"}), Contains("do you mean 'wte.weight'?"));
 }
 

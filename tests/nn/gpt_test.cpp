@@ -5,6 +5,7 @@
 #include "fit/memory.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/nn/loss.hpp"
+#include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
 #include "fit/parallel.hpp"
@@ -58,12 +59,12 @@ TEST_CASE("a GPT starts as GPT-2 does", "[gpt]") {
   nn::GPT gpt(o);
   CHECK(deviation(gpt.wte.weight) == Approx(0.02).epsilon(0.05));
   CHECK(deviation(gpt.wpe->weight) == Approx(0.02).epsilon(0.05));
-  for (const nn::GPTBlock& block : gpt.h) {
-    CHECK(deviation(block.attn.qkv.weight) == Approx(0.02).epsilon(0.05));
-    CHECK(deviation(block.attn.proj.weight) == Approx(0.005).epsilon(0.05));
-    CHECK(deviation(block.mlp.fc.weight) == Approx(0.02).epsilon(0.05));
-    CHECK(deviation(block.mlp.proj.weight) == Approx(0.005).epsilon(0.05));
-    CHECK(equal(block.attn.qkv.bias, zeros({192})));
+  for (nn::SequenceLayer& block : gpt.h) {
+    CHECK(deviation(block.parameter("attn.qkv.weight")) == Approx(0.02).epsilon(0.05));
+    CHECK(deviation(block.parameter("attn.proj.weight")) == Approx(0.005).epsilon(0.05));
+    CHECK(deviation(block.parameter("mlp.fc.weight")) == Approx(0.02).epsilon(0.05));
+    CHECK(deviation(block.parameter("mlp.proj.weight")) == Approx(0.005).epsilon(0.05));
+    CHECK(equal(block.parameter("attn.qkv.bias"), zeros({192})));
   }
   CHECK(gpt.loss(zeros({1, 4}, int64), ones({1, 4}, int64)).item() == Approx(std::log(300.0)).epsilon(0.02));
 }
@@ -77,7 +78,7 @@ TEST_CASE("a GPT draws each of its matrices once, and takes no memory beside the
     empty_cache();
     const MemoryStats before = memory_stats();
     const std::uint64_t calls = default_generator().calls();
-    const nn::GPT gpt(o);
+    nn::GPT gpt(o);
     CHECK(default_generator().calls() - calls == matrices);
     const MemoryStats after = memory_stats();
     // Blocks are up to a quarter larger than what they hold.
@@ -85,7 +86,8 @@ TEST_CASE("a GPT draws each of its matrices once, and takes no memory beside the
     CHECK(after.cached_bytes - before.cached_bytes < 64 * 1024);
     const auto copy = nn::clone(gpt);
     CHECK(default_generator().calls() - calls == matrices);
-    CHECK(equal(copy->h[1].mlp.fc.weight.detach(), gpt.h[1].mlp.fc.weight.detach()));
+    CHECK(equal(copy->layer<nn::Linear>("h.1.mlp.fc").weight.detach(),
+                gpt.layer<nn::Linear>("h.1.mlp.fc").weight.detach()));
   }
 }
 
@@ -178,6 +180,82 @@ TEST_CASE("training a GPT asks the system for nothing from the third step on", "
   }
 }
 
+TEST_CASE("each option of a GPT is its formula", "[gpt]") {
+  manual_seed(5);
+  const Tensor ids = tensor({{1, 2, 3, 4, 5}}), x = randn({1, 5, 16}, float64);
+  const auto block = [](const nn::GPTOptions& o) {
+    nn::GPTBlock b(o);
+    b.to(float64);
+    for (const auto& [name, p] : b.named_parameters()) nn::init::normal_(p, p.rank() == 1 ? 1 : 0, 0.3);
+    return b;
+  };
+  const auto rms = [](const Tensor& z, const Tensor& w) { return z / sqrt(mean(square(z), -1, keepdims) + 1e-5) * w; };
+
+  SECTION("norms before and after") {
+    nn::GPTBlock b = block(small().norm(nn::Norm::rms).norm_place(nn::NormPlace::both));
+    const auto w = [&](const char* name) { return b.parameter(name); };
+    const Tensor y = x + rms((*b.attn)(rms(x, w("ln_1.weight"))), w("post_ln_1.weight"));
+    const Tensor z = y + rms((*b.mlp)(rms(y, w("ln_2.weight"))), w("post_ln_2.weight"));
+    CHECK(max_difference(b(x), z) < 1e-12);
+    nn::GPTBlock after = block(small().norm_place(nn::NormPlace::after));
+    CHECK_FALSE(after.ln_1);
+    const Tensor a = x + (*after.post_ln_1)((*after.attn)(x));
+    CHECK(max_difference(after(x), a + (*after.post_ln_2)((*after.mlp)(a))) < 1e-12);
+  }
+  SECTION("queries and keys with norms, gates of heads") {
+    nn::GPTBlock b = block(small().qk_norm().head_gates().num_kv_heads(2));
+    auto& a = b.layer<nn::GPTAttention>("attn");
+    const Tensor joint = a.qkv(x);
+    const auto heads = [](const Tensor& part) { return reshape(part, {1, 5, part.size(2) / 4, 4}); };
+    const auto flat = [](const Tensor& part) { return reshape(part, {1, 5, -1}); };
+    const Tensor q = flat(rms(heads(slice(joint, 2, 0, 16)), a.q_norm->weight));
+    const Tensor k = flat(rms(heads(slice(joint, 2, 16, 24)), a.k_norm->weight));
+    const Tensor y = multi_head_attention(q, k, slice(joint, 2, 24, 32), 4, AttentionOptions().causal());
+    const Tensor gated = flat(heads(y) * unsqueeze(sigmoid((*a.gate)(x)), -1));
+    CHECK(max_difference(a(x), a.proj(gated)) < 1e-12);
+  }
+  SECTION("value embeddings") {
+    nn::GPT gpt(small().value_embeddings().num_kv_heads(2));
+    gpt.to(float64);
+    auto& a = gpt.layer<nn::GPTAttention>("h.1.attn");
+    nn::init::normal_(a.value_embedding->weight);
+    nn::SequenceContext context;
+    context.ids = ids;
+    const Tensor joint = a.qkv(x), more = index_select(a.value_embedding->weight, 0, ids.flatten()).unsqueeze(0);
+    const Tensor y = multi_head_attention(slice(joint, 2, 0, 16), slice(joint, 2, 16, 24),
+                                          slice(joint, 2, 24, 32) + more, 4, AttentionOptions().causal());
+    CHECK(max_difference(a(x, context), a.proj(y)) < 1e-12);
+    CHECK_THROWS_WITH(a(x), Catch::Contains("value_embeddings needs"));
+  }
+  SECTION("a cap on the logits, and windows by layer") {
+    nn::GPT gpt(small()), capped(small().logit_cap(0.5));
+    for (nn::GPT* g : {&gpt, &capped}) g->to(float64);
+    capped.load_state_dict(gpt.state_dict());
+    CHECK(max_difference(capped(ids), 0.5 * tanh(gpt(ids) / 0.5)) < 1e-12);
+    nn::GPT windows(small().windows({2, 0})), all(small());
+    windows.load_state_dict(all.state_dict());
+    const Tensor h = randn({1, 5, 16});
+    CHECK(same_bits(windows.h[1](h), all.h[1](h)));
+    all.h.replace(0, nn::GPTBlock(small().window(2)));
+    all.load_state_dict(windows.state_dict());
+    CHECK(same_bits(windows(ids), all(ids)));
+  }
+  SECTION("part of a head rotates") {
+    const Tensor table = nn::rotary_table(5, 8, nn::RotaryTableOptions().features(4)), part = nn::rotary_table(5, 4);
+    for (std::int64_t t = 0; t < 5; ++t)
+      for (std::int64_t i = 0; i < 4; ++i)
+        for (std::int64_t k = 0; k < 2; ++k)
+          CHECK(table[{t, i, k}].item() == (i < 2 ? part[{t, i, k}].item() : 1. - static_cast<double>(k)));
+    // The first 4 of 8 interleaved features rotate as a head of 4.
+    const Tensor z = randn({5, 8}, float64), y = rotary(z, table, RotaryOptions().layout(RotaryLayout::interleaved));
+    CHECK(same_bits(slice(y, 1, 4, 8), slice(z, 1, 4, 8)));
+    CHECK(same_bits(slice(y, 1, 0, 4),
+                    rotary(slice(z, 1, 0, 4), part, RotaryOptions().layout(RotaryLayout::interleaved))));
+    const auto ntk = nn::RotaryTableOptions().scaling(nn::RotaryScaling::ntk).factor(3);
+    CHECK(max_difference(nn::rotary_table(5, 8, ntk), nn::rotary_table(5, 8, 1e4 * std::pow(3, 8. / 6))) < 1e-14);
+  }
+}
+
 TEST_CASE("a GPT's errors", "[gpt]") {
   using Catch::Contains;
   nn::GPTOptions o = small();
@@ -189,6 +267,14 @@ TEST_CASE("a GPT's errors", "[gpt]") {
   o = small();
   o.num_kv_heads(3);
   CHECK_THAT(message(o), Contains("num_heads is 4, num_kv_heads is 3: num_kv_heads must divide num_heads"));
+  CHECK_THAT(message(small().windows({2, -1})), Contains("a window of windows is -1: it must not be negative"));
+  CHECK_THAT(message(small().logit_cap(-1)), Contains("logit_cap is -1: it must be finite and not negative"));
+  CHECK_THAT(message(small().positions(nn::Positions::rotary).rotary(nn::RotaryTableOptions().features(3))),
+             Contains("[rotary_table] features is 3, D is 4"));
+  CHECK_THAT(
+      message(
+          small().positions(nn::Positions::rotary).rotary(nn::RotaryTableOptions().scaling(nn::RotaryScaling::yarn))),
+      Contains("original_length is 0"));
   const nn::GPT gpt(small());
   CHECK_THROWS_WITH(gpt(zeros({1, 9}, int64)), Contains("ids has shape [1, 9]") && Contains("context_length, 8"));
   CHECK_THROWS_WITH(gpt(zeros({4}, int64)), Contains("[B, T]"));

@@ -62,6 +62,28 @@ TEST_CASE("with a cache, a GPT gives what it gives without", "[cache]") {
       }
 }
 
+TEST_CASE("with a cache, a GPT of each option gives what it gives without", "[cache]") {
+  const auto check = [](const char* name, const nn::GPTOptions& o) {
+    INFO(name);
+    const nn::GPT gpt = lively(o);
+    check_pieces(gpt, {12});
+    check_pieces(gpt, {5, 4, 1, 1, 1});
+  };
+  const nn::GPTOptions o = small(nn::Positions::rotary);
+  const auto table = nn::RotaryTableOptions();
+  check("RMSNorm", nn::GPTOptions(o).norm(nn::Norm::rms));
+  check("norms after", nn::GPTOptions(o).norm_place(nn::NormPlace::after));
+  check("norms before and after", nn::GPTOptions(o).norm_place(nn::NormPlace::both));
+  check("qk_norm", nn::GPTOptions(o).qk_norm().num_kv_heads(2));
+  check("part of a head", nn::GPTOptions(o).rotary(nn::RotaryTableOptions(table).features(2)));
+  check("ntk", nn::GPTOptions(o).rotary(nn::RotaryTableOptions(table).scaling(nn::RotaryScaling::ntk).factor(2)));
+  check("windows", nn::GPTOptions(o).windows({2, 0, 5}));
+  check("gates", nn::GPTOptions(o).head_gates());
+  check("value embeddings", nn::GPTOptions(o).value_embeddings().num_kv_heads(2));
+  check("logit cap", nn::GPTOptions(o).logit_cap(2));
+  check("head size", nn::GPTOptions(o).head_size(6));
+}
+
 TEST_CASE("positions matter in each of their kinds", "[cache]") {
   for (const nn::Positions positions :
        {nn::Positions::learned, nn::Positions::sinusoidal, nn::Positions::rotary, nn::Positions::alibi}) {
@@ -100,7 +122,7 @@ TEST_CASE("a causal attention layer goes on with a cache", "[cache]") {
   layer.to(float64);
   const Tensor x = randn({2, 5, 8}, float64),
                mask = tensor({{{false, true, true, true, true}}, {{true, true, true, true, true}}});
-  nn::KVCache cache(1, 2, 2, 5, 4, float64);
+  nn::KVCache cache({{2, 4}}, 2, 5, float64);
   const Tensor first = layer.forward_next(slice(x, 1, 0, 3), cache[0], 0, slice(mask, 2, 0, 3));
   const Tensor rest = layer.forward_next(slice(x, 1, 3, 5), cache[0], 3, mask);
   CHECK(max_difference(cat({first, rest}, 1), layer(x, mask)) < 1e-13);
@@ -175,7 +197,7 @@ TEST_CASE("a cache's errors", "[cache]") {
                     Contains("behind 11 positions") && Contains("context_length, 12"));
   CHECK(cache.length() == 11);
   CHECK_THROWS_WITH(gpt(zeros({2, 1}, int64), cache), Contains("the cache has batch 1"));
-  nn::KVCache shallow(1, 1, 4, 12, 6, float64);
+  nn::KVCache shallow({{4, 6}}, 1, 12, float64);
   CHECK_THROWS_WITH(gpt(zeros({1, 2}, int64), shallow), Contains("the cache has 1 layers, the model 3"));
   CHECK(shallow.length() == 0);
   nn::KVCache less = gpt.make_cache(1, 3);
@@ -186,14 +208,14 @@ TEST_CASE("a cache's errors", "[cache]") {
   CHECK_THROWS_WITH(cache.set_padding({0}), Contains("the padding comes before the first"));
   CHECK_THROWS_WITH(less.set_padding({0, 1}), Contains("one for each of the 1 rows"));
   CHECK_THROWS_WITH(less.set_padding({4}), Contains("it must be in 0 … 3"));
-  CHECK_THROWS_WITH(nn::KVCache(1, -1, 1, 1, 1), Contains("none may be negative"));
-  CHECK_THROWS_WITH(nn::KVCache(1, 1, 1, 1, 1, int64), Contains("dtype is int64"));
+  CHECK_THROWS_WITH(nn::KVCache({{1, 1}}, -1, 1), Contains("none may be negative"));
+  CHECK_THROWS_WITH(nn::KVCache({{1, 1}}, 1, 1, int64), Contains("dtype is int64"));
   CHECK_THROWS_WITH(less.advance(INT64_MAX), Contains("there is room for 3"));
   CHECK_THROWS_WITH(cache.advance(INT64_MAX), Contains("it holds 11 positions, and 9223372036854775807 more"));
   CHECK_THROWS_WITH(cache.positions(INT64_MAX), Contains("there is room for 12"));
   CHECK_THROWS_WITH(cache.mask(13), Contains("keys is 13: it must be in 0 … 12"));
   CHECK_THROWS_WITH(cache[3], Contains("there is no layer 3: there are 3"));
-  nn::KVCache narrow(3, 1, 4, 12, 5, float64), single(3, 1, 4, 12, 6);
+  nn::KVCache narrow({{4, 5}, {4, 5}, {4, 5}}, 1, 12, float64), single({{4, 6}, {4, 6}, {4, 6}}, 1, 12);
   CHECK_THROWS_WITH(gpt(zeros({1, 1}, int64), narrow), Contains("the cache is for 4 heads of 5 features, float64, the "
                                                                 "model has 4 of 6, float64"));
   CHECK_THROWS_WITH(gpt(zeros({1, 1}, int64), single), Contains("4 heads of 6 features, float32"));

@@ -100,16 +100,16 @@ TEST_CASE("a clone keeps what was replaced in a layer of the library") {
   const auto o = nn::GPTOptions().vocab_size(5).context_length(4).num_layers(2).num_heads(2).d_model(8).positions(
       nn::Positions::rotary);
   nn::GPT gpt(o);
-  gpt.ln_f = nn::LayerNorm(8, 0.5);
-  gpt.h[1].ln_1 = nn::LayerNorm(8, 0.75);
-  gpt.h[0].attn.proj = nn::Linear(8, 8, false);
+  gpt.layer<nn::LayerNorm>("ln_f") = nn::LayerNorm(8, 0.5);
+  gpt.layer<nn::LayerNorm>("h.1.ln_1") = nn::LayerNorm(8, 0.75);
+  gpt.layer<nn::Linear>("h.0.attn.proj") = nn::Linear(8, 8, false);
   gpt.h.replace(1, nn::GPTBlock(o));
   const Tensor ids = tensor({{0, 3, 1}});
   const auto copy = nn::clone(gpt);
   CHECK(same_bits((*copy)(ids), gpt(ids)));
   CHECK(disjoint(*copy, gpt));
   CHECK(copy->wte.weight.impl() == copy->head.weight.impl());
-  CHECK_FALSE(copy->h[0].attn.proj.bias.defined());
+  CHECK_FALSE(copy->layer<nn::Linear>("h.0.attn.proj").bias.defined());
 }
 
 TEST_CASE("a layer that is shared between two that are cloned together stays shared between their clones") {

@@ -97,7 +97,7 @@ TEST_CASE("every kind of layer of the library takes part") {
 
   nn::GPT gpt(small_gpt());
   CHECK(told([&] { gpt(tensor({{1, 9}})); }) == "wte");
-  gpt.h[2].mlp.fc = misfit();
+  gpt.layer<nn::Linear>("h.2.mlp.fc") = misfit();
   CHECK(told([&] { gpt(ids); }) == "h.2.mlp.fc");
   CHECK(told([&] { gpt.loss(ids, ids); }) == "h.2.mlp.fc");
   CHECK(told([&] {
@@ -109,24 +109,24 @@ TEST_CASE("every kind of layer of the library takes part") {
           gpt.forward_last(ids, cache);
         }) == "h.2.mlp.fc");
   CHECK(told([&] { gpt.h[2](x); }) == "mlp.fc");
-  gpt.h[0].attn.qkv = misfit();
+  gpt.layer<nn::Linear>("h.0.attn.qkv") = misfit();
   CHECK(told([&] { gpt(ids); }) == "h.0.attn.qkv");
 
   nn::Transformer model(small());
   CHECK(told([&] { model(tensor({{7}}), ids); }) == "source_embedding");
-  model.decoder.layers[1].cross_attn.w_o = misfit();
+  model.decoder.layer<nn::Linear>("layers.1.cross_attn.w_o") = misfit();
   CHECK(told([&] { model(ids, ids); }) == "decoder.layers.1.cross_attn.w_o");
   nn::DecoderCache cache = model.make_cache(ids);
   CHECK(told([&] { model.decode(tensor({{1}}), cache); }) == "decoder.layers.1.cross_attn.w_o");
   CHECK(told([&] { model.decoder(x, x); }) == "layers.1.cross_attn.w_o");
   CHECK(told([&] { model.decoder.layers[1](x, x); }) == "cross_attn.w_o");
-  model.encoder.layers[2].norm2 = nn::LayerNorm(5);
+  model.encoder.layer<nn::LayerNorm>("layers.2.norm2") = nn::LayerNorm(5);
   CHECK(told([&] { model(ids, ids); }) == "encoder.layers.2.norm2");
   CHECK(told([&] { model.encoder(x); }) == "layers.2.norm2");
   CHECK(told([&] { model.encoder.layers[2].forward_with_weights(x); }) == "norm2");
   CHECK(told([&] { model.encoder.layers[0](zeros({2, 8})); }) == "self_attn");
-  model.encoder.layers[1].mlp.proj = misfit();
-  CHECK(told([&] { model.encoder.layers[1].mlp(x); }) == "proj");
+  model.encoder.layer<nn::Linear>("layers.1.mlp.proj") = misfit();
+  CHECK(told([&] { model.encoder.layer<nn::FeedForward>("layers.1.mlp")(x); }) == "proj");
 
   nn::MultiHeadAttention attention(8, 2);
   attention.w_k = nn::Linear(8, 6);
@@ -191,19 +191,21 @@ TEST_CASE("named_layers() gives every layer once, by class if one is asked for")
   CHECK(names[1] == "h.0.attn.proj");
   const nn::GPT& seen = gpt;
   static_assert(std::is_same_v<decltype(seen.named_layers<nn::Linear>()[0].second), const nn::Linear*>);
-  CHECK(seen.named_layers<nn::GPTBlock>()[2] == std::pair<std::string, const nn::GPTBlock*>("h.2", &gpt.h[2]));
+  CHECK(seen.named_layers<nn::GPTBlock>()[2] == std::pair<std::string, const nn::GPTBlock*>("h.2", &gpt.layer<nn::GPTBlock>("h.2")));
   const auto shared = std::make_shared<nn::Linear>(2, 2);
   CHECK(nn::Sequential(shared, shared).named_layers().size() == 2);
 }
 
 TEST_CASE("parameters and layers are found by their names, and layers held by pointer are replaced") {
   nn::GPT gpt(small_gpt());
-  CHECK(gpt.parameter("h.1.mlp.fc.weight").impl() == gpt.h[1].mlp.fc.weight.impl());
-  CHECK(&gpt.layer("h.1.mlp") == &gpt.h[1].mlp);
+  CHECK(gpt.parameter("h.1.mlp.fc.weight").impl() == gpt.layer<nn::Linear>("h.1.mlp.fc").weight.impl());
+  CHECK(&gpt.layer("h.1.mlp") == gpt.layer<nn::GPTBlock>("h.1").mlp.get());
   CHECK_THROWS_WITH(gpt.parameter("h.1.mlp.fc.wait"), "[parameter] GPT has nothing that is called 'h.1.mlp.fc.wait'");
   CHECK_THROWS_WITH(gpt.parameter("h.3"), "[parameter] GPT has nothing that is called 'h.3'");
   CHECK_THROWS_WITH(gpt.parameter("h.1.mlp"), "[parameter] 'h.1.mlp' of GPT is not a parameter");
   CHECK_THROWS_WITH(gpt.layer("h.1.mlp.fc.weight"), "[layer] 'h.1.mlp.fc.weight' of GPT is not a layer");
+  CHECK_THROWS_WITH(gpt.layer<nn::Linear>("h.1.mlp"),
+                    "[layer] 'h.1.mlp' of GPT is a FeedForward, not of the class wanted");
   const auto block = std::make_shared<nn::GPTBlock>(small_gpt());
   gpt.replace("h.1", block);
   CHECK(&gpt.h[1] == block.get());

@@ -75,16 +75,26 @@ std::vector<LayerRow> transformer_rows() {
   nn::GPTOptions grouped = small_gpt(), plain = small_gpt();
   grouped.num_kv_heads(2).activation(nn::Activation::swiglu).positions(nn::Positions::sinusoidal);
   plain.bias(false).tie_weights(false);
+  nn::GPTOptions today = small_gpt(), gemma = small_gpt(), wide = small_gpt();
+  today.positions(nn::Positions::rotary).norm(nn::Norm::rms).qk_norm(true).activation(nn::Activation::squared_relu);
+  today.value_embeddings(true).head_gates(true).logit_cap(15).windows({2, 0}).bias(false).num_kv_heads(2);
+  gemma.norm_place(nn::NormPlace::both).activation(nn::Activation::geglu).num_kv_heads(1).qkv_bias(false);
+  wide.head_size(3).norm_place(nn::NormPlace::after).norm(nn::Norm::rms);
   return {
       feed_forward(nn::Activation::relu),
       feed_forward(nn::Activation::gelu),
       feed_forward(nn::Activation::gelu_tanh),
       feed_forward(nn::Activation::swiglu),
+      feed_forward(nn::Activation::geglu),
+      feed_forward(nn::Activation::squared_relu),
       layer_row([] { return nn::GPTAttention(small_gpt()); }).on({{2, 3, 8}}),
       layer_row([grouped] { return nn::GPTBlock(grouped); }).on({{2, 3, 8}}),
       layer_row([] { return nn::GPT(small_gpt()); }).with(ids),
       layer_row([grouped] { return nn::GPT(grouped); }).with(ids),
       layer_row([plain] { return nn::GPT(plain); }).with(ids),
+      layer_row([today] { return nn::GPT(today); }).with(ids),
+      layer_row([gemma] { return nn::GPT(gemma); }).with(ids),
+      layer_row([wide] { return nn::GPT(wide); }).with(ids),
   };
 }
 const RegisterLayers transformer(transformer_rows);

@@ -184,7 +184,7 @@ const std::vector<ChangingCall>& calls() {
                }),
       decoding("GPT, where the second block fails",
                [](Decoding& d) {
-                 const Replaced broken(d.gpt.h[1].ln_2.weight, ones({3}));
+                 const Replaced broken(d.gpt.layer<nn::LayerNorm>("h.1.ln_2").weight, ones({3}));
                  d.gpt(tensor({{1}, {2}}), d.cache);
                }),
       decoding("GPT, where the head fails",
@@ -206,7 +206,7 @@ const std::vector<ChangingCall>& calls() {
                   }),
       translating("Transformer::decode, where the second layer fails",
                   [](Translating& t) {
-                    const Replaced broken(t.model.decoder.layers[1].norm3.weight, ones({3}));
+                    const Replaced broken(t.model.decoder.layer<nn::LayerNorm>("layers.1.norm3").weight, ones({3}));
                     t.model.decode(tensor({{1}, {2}}), t.cache);
                   }),
       translating("Transformer::decode, where the head fails",
@@ -228,7 +228,7 @@ const std::vector<ChangingCall>& calls() {
          auto gpt = std::make_shared<nn::GPT>(Decoding::options());
          auto g = std::make_shared<Generator>(3);
          const auto write = [=](double weight) {
-           const Replaced broken(gpt->ln_f.bias, full({8}, weight));
+           const Replaced broken(gpt->layer<nn::LayerNorm>("ln_f").bias, full({8}, weight));
            const auto o = nn::GenerateOptions().max_new_tokens(2).generator(g.get());
            return nn::generate(*gpt, {{1, 2}}, o);
          };

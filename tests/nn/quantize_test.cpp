@@ -84,9 +84,9 @@ TEST_CASE("quantize_: a GPT's weights, and a tied head's table once", "[int8]") 
   CHECK(find("wte.weight.int8").raw() == find("head.weight.int8").raw());
   CHECK(find("wte.weight.int8").dtype() == int8);
   CHECK(find("wte.weight.scale").shape() == Shape{23, 1});
-  CHECK(gpt.h[0].attn.qkv.in_features() == 32);
-  CHECK(gpt.h[0].attn.qkv.out_features() == 96);
-  CHECK(gpt.h[0].attn.qkv.weight.frozen());
+  CHECK(gpt.layer<nn::Linear>("h.0.attn.qkv").in_features() == 32);
+  CHECK(gpt.layer<nn::Linear>("h.0.attn.qkv").out_features() == 96);
+  CHECK(gpt.layer<nn::Linear>("h.0.attn.qkv").weight.frozen());
   CHECK(gpt.num_trainable_parameters() == 0);
 
   const Tensor after = gpt(ids);
@@ -114,14 +114,15 @@ TEST_CASE("quantize_: layers by the patterns of their names, and groups", "[int8
   nn::GPT gpt(gpt_options(false));
   CHECK(nn::quantize_(gpt, only({"h.*.mlp.*"}, 32)) ==
         std::vector<std::string>{"h.0.mlp.fc", "h.0.mlp.proj", "h.1.mlp.fc", "h.1.mlp.proj"});
-  CHECK(gpt.h[0].mlp.proj.weight.original().dtype() == int8);
-  CHECK(gpt.h[0].attn.qkv.weight.original().dtype() == float32);
+  CHECK(gpt.layer<nn::Linear>("h.0.mlp.proj").weight.original().dtype() == int8);
+  CHECK(gpt.layer<nn::Linear>("h.0.attn.qkv").weight.original().dtype() == float32);
   CHECK(has(gpt.state_dict(), "wte.weight"));
   const Tensor ids = some_ids(2, 9);
   CHECK(max_difference(gpt(ids), (*[&] {
                          const auto wide = nn::clone(gpt);
                          for (auto& block : wide->h)
-                           remove_parametrization(block.mlp.fc.weight), remove_parametrization(block.mlp.proj.weight);
+                           for (const char* name : {"mlp.fc", "mlp.proj"})
+                             remove_parametrization(block.layer<nn::Linear>(name).weight);
                          return wide;
                        }())(ids)) < 1e-4);
   for (const auto& [name, x] : gpt.state_dict())
@@ -134,12 +135,12 @@ TEST_CASE("quantize_: layers by the patterns of their names, and groups", "[int8
   CHECK(alone.weight.original().dtype() == int8);
 
   nn::GPT fresh(gpt_options());
-  const auto unchanged = [&] { return !fresh.h[0].attn.qkv.weight.parametrized() && !fresh.wte.weight.parametrized(); };
+  const auto unchanged = [&] { return !fresh.layer<nn::Linear>("h.0.attn.qkv").weight.parametrized() && !fresh.wte.weight.parametrized(); };
   CHECK_THROWS_WITH(nn::quantize_(fresh, only({"hed"})), Contains("nothing is called 'hed'") && Contains("'head'"));
   CHECK_THROWS_WITH(nn::quantize_(fresh, only({"*"}, 5)), Contains("group_size is 5"));
   {
     const NoGrad no_grad;
-    fresh.h[1].mlp.fc.weight[{2, 3}] = NAN;
+    fresh.layer<nn::Linear>("h.1.mlp.fc").weight[{2, 3}] = NAN;
   }
   CHECK_THROWS_WITH(nn::quantize_(fresh), Contains("h.1.mlp.fc.weight") && Contains("NaN or an infinity in row 2"));
   CHECK(unchanged());
@@ -230,7 +231,7 @@ TEST_CASE("quantize_: LoRA beside int8 weights", "[int8]") {
   nn::quantize_(gpt);
   const Tensor ids = some_ids(4, 9), input = ids[{range(), range(0, -1)}], target = ids[{range(), range(1)}];
   const Tensor before = gpt(input).detach();
-  const auto table = gpt.h[0].attn.qkv.weight.original().clone();
+  const auto table = gpt.layer<nn::Linear>("h.0.attn.qkv").weight.original().clone();
   CHECK(nn::add_lora(gpt, nn::LoraOptions().rank(4).alpha(8).layers({"h.*.attn.*"})).size() == 4);
   CHECK(max_difference(gpt(input).detach(), before) < 1e-4);
   optim::AdamW optimizer(gpt.parameters(), 2e-2);
@@ -243,7 +244,7 @@ TEST_CASE("quantize_: LoRA beside int8 weights", "[int8]") {
     (step == 0 ? first : last) = loss.item();
   }
   CHECK(last < first - 0.3);
-  CHECK(equal(gpt.h[0].attn.qkv.weight.original(), table));
+  CHECK(equal(gpt.layer<nn::Linear>("h.0.attn.qkv").weight.original(), table));
   const StateDict adapters = nn::lora_state_dict(gpt);
   const Tensor trained = gpt(input).detach();
   nn::GPT other(gpt_options());
@@ -256,8 +257,8 @@ TEST_CASE("quantize_: LoRA beside int8 weights", "[int8]") {
   CHECK(max_difference(other(input).detach(), trained) < 1e-5);
   nn::merge_lora(gpt);
   CHECK(max_difference(gpt(input).detach(), trained) < 1e-4);
-  CHECK(gpt.h[0].attn.qkv.weight.original().dtype() == float32);
-  CHECK(gpt.h[0].mlp.fc.weight.original().dtype() == int8);
+  CHECK(gpt.layer<nn::Linear>("h.0.attn.qkv").weight.original().dtype() == float32);
+  CHECK(gpt.layer<nn::Linear>("h.0.mlp.fc").weight.original().dtype() == int8);
 }
 
 TEST_CASE("quantize_: a trained model loses little", "[int8]") {

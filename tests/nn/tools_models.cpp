@@ -42,7 +42,7 @@ std::vector<ToolRow> model_rows() {
                 const Tensor plain = s.logits();
                 Tensor seen;
                 const auto look = nn::register_forward_hook(
-                    s.model.ln_f, [&](const nn::Layer&, const Tensor& y) { seen = y.detach(); });
+                    *s.model.ln_f, [&](const nn::Layer&, const Tensor& y) { seen = y.detach(); });
                 CHECK(same_bits(s.logits(), plain));
                 CHECK(seen.shape() == Shape{2, 5, 8});
                 const auto before = nn::register_forward_pre_hook(

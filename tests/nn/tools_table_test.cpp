@@ -46,6 +46,7 @@ const std::set<std::string> others = {"fit.hpp",
                                       "nn/norm.hpp",
                                       "nn/position.hpp",
                                       "nn/recurrent.hpp",
+                                      "nn/sequence_layer.hpp",
                                       "nn/single_head.hpp",
                                       "nn/transformer.hpp"};
 

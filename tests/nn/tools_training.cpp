@@ -104,6 +104,28 @@ std::vector<ToolRow> training_rows() {
               })
           .refuses({"bfloat16"}, not_trained)
           .refuses({"int8"}, all_frozen),
+      ToolRow("muon.hpp", "Muon",
+              [](ToolSubject& s) {
+                optim::Muon optimizer(
+                    optim::muon_groups(s.model, optim::MuonOptions().lr(0.01), optim::AdamWOptions().lr(1e-3)));
+                const Tensor loss = s.loss();
+                loss.backward();
+                optimizer.step();
+                CHECK(s.loss().item() < loss.item());
+              })
+          .refuses({"bfloat16"}, not_trained)
+          .refuses({"int8"}, all_frozen),
+      ToolRow("step_in_backward.hpp", "StepInBackward",
+              [](ToolSubject& s) {
+                optim::SGD optimizer(s.model.named_parameters(), 0.1);
+                const optim::StepInBackward fused(optimizer);
+                const Tensor loss = s.loss();
+                loss.backward();
+                CHECK(s.loss().item() < loss.item());
+                for (const auto& [name, p] : s.model.named_parameters()) CHECK_FALSE(p.has_grad());
+              })
+          .refuses({"bfloat16"}, not_trained)
+          .refuses({"int8"}, all_frozen),
       ToolRow("schedule.hpp", "CosineAnnealingLR",
               [](ToolSubject& s) {
                 optim::SGD optimizer(s.model.named_parameters(), 0.1);

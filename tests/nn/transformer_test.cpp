@@ -96,8 +96,7 @@ TEST_CASE("the norm at the end of a stack is an option, and so is the norms' eps
   CHECK_FALSE(nn::TransformerDecoder(o, 1).norm);
   o.eps(0.5);
   const nn::TransformerDecoderLayer layer(o);
-  for (const nn::LayerNorm* norm : {&layer.norm1, &layer.norm2, &layer.norm3})
-    CHECK(norm->describe() == "12, eps=0.5, bias=true");
+  for (const auto& norm : {layer.norm1, layer.norm2, layer.norm3}) CHECK(norm->describe() == "12, eps=0.5, bias=true");
 }
 
 TEST_CASE("BERT says what it can't read", "[transformer]") {
@@ -142,21 +141,23 @@ TEST_CASE("a Transformer starts as documented, and draws each of its matrices on
     empty_cache();
     const MemoryStats before = memory_stats();
     const std::uint64_t calls = default_generator().calls();
-    const nn::Transformer model(o);
+    nn::Transformer model(o);
     CHECK(default_generator().calls() - calls == matrices);
     const MemoryStats after = memory_stats();
     CHECK(after.cached_bytes - before.cached_bytes < 64 * 1024);
     const auto copy = nn::clone(model);
     CHECK(default_generator().calls() - calls == matrices);
-    CHECK(same_bits(copy->decoder.layers[1].mlp.fc.weight.detach(), model.decoder.layers[1].mlp.fc.weight.detach()));
+    CHECK(same_bits(copy->decoder.layer<nn::Linear>("layers.1.mlp.fc").weight.detach(),
+                    model.decoder.layer<nn::Linear>("layers.1.mlp.fc").weight.detach()));
 
     CHECK(std(model.source_embedding.weight.detach()).item() == Approx(1 / std::sqrt(128.)).epsilon(0.1));
-    const nn::TransformerDecoderLayer& layer = model.decoder.layers[0];
-    CHECK(std(layer.mlp.fc.weight.detach()).item() == Approx(std::sqrt(2. / (128 + 512))).epsilon(0.05));
-    CHECK(std(layer.cross_attn.w_k.weight.detach()).item() == Approx(std::sqrt(2. / (128 + 128))).epsilon(0.05));
-    CHECK(equal(layer.mlp.fc.bias.detach(), zeros({512})));
-    CHECK(equal(layer.cross_attn.w_o.bias.detach(), zeros({128})));
-    CHECK(equal(layer.norm3.weight.detach(), ones({128})));
+    nn::DecoderLayer& layer = model.decoder.layers[0];
+    const auto value = [&](const char* name) { return layer.parameter(name).detach(); };
+    CHECK(std(value("mlp.fc.weight")).item() == Approx(std::sqrt(2. / (128 + 512))).epsilon(0.05));
+    CHECK(std(value("cross_attn.w_k.weight")).item() == Approx(std::sqrt(2. / (128 + 128))).epsilon(0.05));
+    CHECK(equal(value("mlp.fc.bias"), zeros({512})));
+    CHECK(equal(value("cross_attn.w_o.bias"), zeros({128})));
+    CHECK(equal(value("norm3.weight"), ones({128})));
     if (!tied) CHECK(std(model.head.weight.detach()).item() == Approx(std::sqrt(2. / (128 + 6))).epsilon(0.1));
   }
 }
@@ -169,7 +170,7 @@ TEST_CASE("an encoder passes mask, bias and causality on to its layers", "[trans
     const Tensor mask = tensor({{{true, true, true, true}}, {{true, true, true, false}}});
     const auto all = AttentionMasks(mask).bias(bias).causal();
     Tensor by_layer = x;
-    for (const nn::TransformerEncoderLayer& layer : encoder.layers) by_layer = layer.forward(by_layer, all);
+    for (const nn::EncoderLayer& layer : encoder.layers) by_layer = layer.forward(by_layer, all);
     if (encoder.norm) by_layer = (*encoder.norm)(by_layer);
     const Tensor y = encoder.forward(x, all);
     CHECK(same_bits(y, by_layer));
@@ -192,8 +193,8 @@ TEST_CASE("an encoder passes mask, bias and causality on to its layers", "[trans
 TEST_CASE("a feed-forward layer is the formula of its activation", "[transformer]") {
   manual_seed(2);
   const Tensor x = randn({2, 3, 4}, float64);
-  for (const nn::Activation a :
-       {nn::Activation::relu, nn::Activation::gelu, nn::Activation::gelu_tanh, nn::Activation::swiglu}) {
+  for (const nn::Activation a : {nn::Activation::relu, nn::Activation::gelu, nn::Activation::gelu_tanh,
+                                 nn::Activation::swiglu, nn::Activation::geglu, nn::Activation::squared_relu}) {
     INFO(name_of(a));
     nn::FeedForward layer(4, 9, nn::FeedForwardOptions().activation(a));
     layer.to(float64);
@@ -207,7 +208,12 @@ TEST_CASE("a feed-forward layer is the formula of its activation", "[transformer
       const Tensor g = linear(x, layer.gate->weight, layer.gate->bias);
       between = h * g / (1 + exp(-g));
     }
-    CHECK(layer.gate.has_value() == (a == nn::Activation::swiglu));
+    if (a == nn::Activation::geglu) {
+      const Tensor g = linear(x, layer.gate->weight, layer.gate->bias);
+      between = h * g * 0.5 * (1 + erf(g / std::sqrt(2.)));
+    }
+    if (a == nn::Activation::squared_relu) between = pow(maximum(h, zeros_like(h)), 2);
+    CHECK(layer.gate.has_value() == (a == nn::Activation::swiglu || a == nn::Activation::geglu));
     CHECK(max_difference(layer(x), linear(between, layer.proj.weight, layer.proj.bias)) < 1e-13);
   }
 }
@@ -224,12 +230,12 @@ TEST_CASE("a Transformer is embeddings with positions, two stacks and a head", "
       return index_select(table.weight, 0, ids.flatten()).reshape({2, ids.size(1), 12}) * std::sqrt(12.) + places;
     };
     Tensor memory = embedded(model.source_embedding, source);
-    for (const nn::TransformerEncoderLayer& layer : model.encoder.layers) memory = layer(memory, mask);
+    for (const nn::EncoderLayer& layer : model.encoder.layers) memory = layer(memory, mask);
     if (first) memory = (*model.encoder.norm)(memory);
-    CHECK(model.encoder.norm.has_value() == first);
+    CHECK((model.encoder.norm != nullptr) == first);
     const auto masks = nn::DecoderMasks().memory(mask);
     Tensor y = embedded(model.target_embedding, target);
-    for (const nn::TransformerDecoderLayer& layer : model.decoder.layers) y = layer(y, memory, masks);
+    for (const nn::DecoderLayer& layer : model.decoder.layers) y = layer(y, memory, masks);
     if (first) y = (*model.decoder.norm)(y);
     CHECK(max_difference(model(source, target, mask), matmul(y, transpose(model.target_embedding.weight))) < 1e-12);
   }

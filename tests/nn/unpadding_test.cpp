@@ -85,14 +85,14 @@ TEST_CASE("a BERT's padding costs nothing and changes nothing", "[unpadding]") {
   CHECK(max_difference(where(mask.reshape({4, 5, 1}), with_weights, 0), y) < 1e-5);
   // Each layer sees the 9 tokens that are there.
   std::int64_t seen = 0;
-  const auto hook = nn::register_forward_hook(bert.encoder.layers[0].mlp,
+  const auto hook = nn::register_forward_hook(bert.encoder.layer("layers.0.mlp"),
                                               [&](const nn::Layer&, const Tensor& x) { seen = x.numel() / 8; });
   bert(ids, mask);
   CHECK(seen == 9);
   // Where there is dropout, all: what is dropped is drawn by its place in the batch.
   o.dropout(0.5);
   nn::BERT dropping(o);
-  const auto all = nn::register_forward_hook(dropping.encoder.layers[0].mlp,
+  const auto all = nn::register_forward_hook(dropping.encoder.layer("layers.0.mlp"),
                                              [&](const nn::Layer&, const Tensor& x) { seen = x.numel() / 8; });
   CHECK(sum(abs(dropping(ids, mask)[{2}])).item() == 0);
   CHECK(seen == 20);

@@ -154,8 +154,8 @@ TEST_CASE("GPT-2, nanoGPT and BERT by their names", "[golden][weights]") {
   const auto attention_of = [](nn::GPT& model, const Tensor& ids) {
     std::vector<Tensor> weights;
     Tensor x = model.wte(ids) + (*model.wpe)(arange(ids.size(1)));
-    for (const nn::GPTBlock& block : model.h) {
-      const Tensor qkv = block.attn.qkv(block.ln_1(x));
+    for (nn::SequenceLayer& block : model.h) {
+      const Tensor qkv = block.layer<nn::Linear>("attn.qkv")(block.layer<nn::LayerNorm>("ln_1")(x));
       const std::vector<Tensor> parts = chunk(qkv, 3, -1);
       weights.push_back(
           multi_head_attention_with_weights(parts[0], parts[1], parts[2], 2, AttentionOptions().causal()).weights);
@@ -189,7 +189,7 @@ TEST_CASE("names with and without what wrappers put before them", "[weights]") {
     bare.emplace_back(name.substr(std::string("transformer.").size()), tensor);
   bare.emplace_back("h.0.attn.bias", ones({1, 1, 8, 8}));  // as in the first files of GPT-2
   nn::load_weights(gpt, bare, nn::gpt2_names());
-  CHECK(max_difference(gpt.h[1].mlp.fc.weight, at(bare, "h.1.mlp.c_fc.weight").transpose()) < 1e-6);
+  CHECK(max_difference(gpt.layer<nn::Linear>("h.1.mlp.fc").weight, at(bare, "h.1.mlp.c_fc.weight").transpose()) < 1e-6);
 
   for (const auto& [name, tensor] : under(all_cases(), "nanogpt/state/"))
     compiled.emplace_back("_orig_mod." + name, tensor);
@@ -350,7 +350,7 @@ TEST_CASE("a file is loaded one tensor at a time, and what is written is read ba
   nn::TransformerEncoder from(o, 4), to(o, 4);
   for (const char* name : {"x.safetensors", "x.npz"}) {
     nn::save_weights(d.file(name), from, nn::torch_names(from));
-    for (nn::Parameter* p : {&to.layers[3].mlp.fc.weight, &to.layers[0].self_attn.w_k.weight}) nn::init::zeros_(*p);
+    for (nn::Parameter* p : {&to.layer<nn::Linear>("layers.3.mlp.fc").weight, &to.layer<nn::Linear>("layers.0.self_attn.w_k").weight}) nn::init::zeros_(*p);
     nn::load_weights(to, d.file(name), nn::torch_names(to));
     for (const auto& [parameter, tensor] : from.state_dict()) CHECK(same_bits(at(to.state_dict(), parameter), tensor));
   }

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -73,8 +74,13 @@ class Optimizer {
   /// Updates the parameters in one pass over memory. Counts as a change of each parameter (Tensor::version). Throws
   /// Error, and changes nothing, for options out of range and for a parameter whose type changed after construction.
   virtual void step() = 0;
+  /// The step of one parameter, as if only this one had a gradient. Throws Error if it is not one of the optimiser's,
+  /// and for sharded averages.
+  void step(const Tensor& parameter);
   /// Clears the gradients.
   void zero_grad();
+  /// The parameters that are not frozen.
+  std::vector<Tensor> trained() const;
   /// The name of the first parameter whose gradient holds an infinity or NaN; empty if there is none.
   std::string nonfinite_gradient() const;
 
@@ -101,6 +107,8 @@ class Optimizer {
   /// load_state_dict() expects full averages, so the number of ranks may change. The world must outlive the optimiser.
   /// Throws Error if the averages are sharded already, and for Adafactor.
   void shard(dist::World& world);
+  /// Whether the averages are sharded.
+  bool sharded() const { return world_ != nullptr; }
 
   /// An option by its name.
   struct Option {
@@ -148,6 +156,13 @@ class Optimizer {
       for (Slot& slot : slots_[group])
         if (begin_step(slot, specs[group], next)) f(slot, group);
   }
+  /// A new value of a parameter or a state.
+  struct Change {
+    Tensor to, value;
+  };
+  /// For a formula that consists of operations. f(slot, group, changes) computes new values, and may throw. They are
+  /// written when all are there. So a step is complete or does nothing.
+  void each_change(const std::function<void(Slot&, std::size_t, std::vector<Change>&)>& f);
   std::size_t parameter_count() const;
   /// The range of a parameter's elements for which this rank keeps averages.
   struct Part {
@@ -160,6 +175,7 @@ class Optimizer {
 
  private:
   friend class Schedule;  // reads and sets initial_lrs_
+  bool takes_step(const Slot& slot) const;
   void check_step(const Slot& slot, const StateSpec& spec) const;
   /// Creates the states that this step needs for the first time, in the order of begin_step().
   std::vector<Tensor> new_states(const std::vector<StateSpec>& specs) const;
@@ -171,6 +187,7 @@ class Optimizer {
   const char* op_;
   std::vector<std::vector<Slot>> slots_;
   dist::World* world_ = nullptr;     // null: not sharded
+  const void* only_ = nullptr;       // the parameter of step(parameter); null: all
   std::vector<double> initial_lrs_;  // the rates before the first schedule
 };
 
@@ -185,6 +202,7 @@ class GroupedOptimizer : public Optimizer {
 
   /// Applies the class's formula to each parameter with a gradient.
   void step() override;
+  using Optimizer::step;
   /// Adds a group. Existing schedules do not change its rate.
   void add_param_group(const Group<Options>& group);
 

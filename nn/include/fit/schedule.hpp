@@ -199,6 +199,21 @@ class CosineAnnealingWarmRestarts final : public Schedule {
   double low_;
 };
 
+/// Warm-up, a constant rate, and a decay (warmup-stable-decay, Hu et al. 2024, MiniCPM), over `steps` steps in all. At
+/// position t: base (t + 1) / warmup for t < warmup; then base; in the last `decay` steps it falls on a line to
+/// base min_factor, which holds at t = steps and after. The constant part can be continued from a checkpoint with more
+/// steps, and a decay can be made from each of its points.
+class WarmupStableDecayLR final : public Schedule {
+ public:
+  WarmupStableDecayLR(Optimizer& optimizer, std::int64_t steps, std::int64_t warmup, std::int64_t decay,
+                      double min_factor = 0);
+
+ private:
+  double next(std::int64_t t, double lr, double base) const override;
+  std::int64_t steps_, warmup_, decay_;
+  double min_factor_;
+};
+
 /// Along a half cosine wave, or linear.
 enum class Anneal { cos, linear };
 

@@ -24,23 +24,62 @@ namespace fit::nn {
 struct ReturnAttention {};
 inline constexpr ReturnAttention return_attention{};
 
-/// What takes query, key and value.
+/// The tokens of a padded batch (B, S, C) without the padding, one behind the other, [N, C]: what layers do to each
+/// token by itself costs no more than the tokens that are there. Attention alone needs the sequences.
+class Unpadding {
+ public:
+  /// For a mask (B, 1, S) or (B, 1, 1, S) of padding, as create_padding_mask() makes it, and sequences of its sizes.
+  /// Nothing if the mask is another one, or masks no token, or all.
+  static std::optional<Unpadding> of(const Tensor& mask, const Shape& sequences);
+  /// (B, S, C) -> [N, C].
+  Tensor remove(const Tensor& x) const;
+  /// [N, C] -> (B, S, C). The first token stands for padding: mask it, or zero it.
+  Tensor restore(const Tensor& x) const;
+  /// x (B, S, C) with 0 in place of padding.
+  Tensor zero_padding(const Tensor& x) const;
+  const Tensor& mask() const { return mask_; }
+
+ private:
+  Tensor mask_, visible_;  // visible_: boolean (B, S, 1)
+  Tensor rows_, places_;   // [N]: of the tokens among all places; [B S]: of the places among the tokens
+};
+
+/// Attention of a query to keys and values. An encoder or decoder layer calls it through this class, so a custom class
+/// works there, too. It defines the first two functions, and forward_next() with cache_shape() to decode with a cache.
 class AttentionLayer : public Layer {
  public:
   virtual Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
                          const AttentionMasks& masks = {}) const = 0;
   virtual AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                                const AttentionMasks& masks = {}) const = 0;
+
+  /// Self-attention of sequences without their padding: x [N, C] -> [N, C].
+  virtual Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const;
+  /// Causal self-attention of x, which comes after the `length` positions in `kept`. Its keys and values are appended
+  /// there. A mask or bias covers all keys. Builds no graph. The default throws Error.
+  virtual Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
+                              const AttentionMasks& masks = {}) const;
+  /// What forward_next() keeps of each position; nothing by default.
+  virtual KVCache::LayerShape cache_shape() const { return {}; }
+  /// The part of attention to a memory that does not depend on the query, computed once for all steps of decoding:
+  /// projected keys and values. By default the memory itself, twice.
+  virtual KVCache::Layer project_memory(const Tensor& memory) const { return {memory, memory}; }
+  /// Attention to a memory of project_memory(). By default forward().
+  virtual Tensor forward_projected(const Tensor& query, const KVCache::Layer& memory,
+                                   const AttentionMasks& masks = {}) const {
+    return (*this)(query, memory.keys, memory.values, masks);
+  }
+
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                     const AttentionMasks& masks = {}) const {
-    return forward(query, key, value, masks);
+    return within(*this, {query, key, value}, [&] { return forward(query, key, value, masks); });
   }
   AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMasks& masks,
                              ReturnAttention) const {
-    return forward_with_weights(query, key, value, masks);
+    return within(*this, {query, key, value}, [&] { return forward_with_weights(query, key, value, masks); });
   }
   AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, ReturnAttention) const {
-    return forward_with_weights(query, key, value);
+    return (*this)(query, key, value, {}, return_attention);
   }
 };
 
@@ -71,26 +110,6 @@ class ScaledDotProductAttention final : public AttentionLayer {
  private:
   double dropout_, temperature_;
   std::optional<double> scale_;
-};
-
-/// The tokens of a padded batch (B, S, C) without the padding, one behind the other, [N, C]: what layers do to each
-/// token by itself costs no more than the tokens that are there. Attention alone needs the sequences.
-class Unpadding {
- public:
-  /// For a mask (B, 1, S) or (B, 1, 1, S) of padding, as create_padding_mask() makes it, and sequences of its sizes.
-  /// Nothing if the mask is another one, or masks no token, or all.
-  static std::optional<Unpadding> of(const Tensor& mask, const Shape& sequences);
-  /// (B, S, C) -> [N, C].
-  Tensor remove(const Tensor& x) const;
-  /// [N, C] -> (B, S, C). The first token stands for padding: mask it, or zero it.
-  Tensor restore(const Tensor& x) const;
-  /// x (B, S, C) with 0 in place of padding.
-  Tensor zero_padding(const Tensor& x) const;
-  const Tensor& mask() const { return mask_; }
-
- private:
-  Tensor mask_, visible_;  // visible_: boolean (B, S, 1)
-  Tensor rows_, places_;   // [N]: of the tokens among all places; [B S]: of the places among the tokens
 };
 
 /// The options of MultiHeadAttention.
@@ -131,13 +150,13 @@ class MultiHeadAttention final : public AttentionLayer {
   AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                        const AttentionMasks& masks = {}) const override;
 
-  /// Self-attention of sequences without their padding: x [N, d_model] -> [N, d_model].
-  Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const;
-
-  /// Causal self-attention of x, which stands behind `length` positions: `kept` holds their keys and values, and takes
-  /// up those of x. A mask or bias is over all of them. Records nothing.
+  Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const override;
   Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
-                      const AttentionMasks& masks = {}) const;
+                      const AttentionMasks& masks = {}) const override;
+  KVCache::LayerShape cache_shape() const override;
+  KVCache::Layer project_memory(const Tensor& memory) const override;
+  Tensor forward_projected(const Tensor& query, const KVCache::Layer& memory,
+                           const AttentionMasks& masks = {}) const override;
 
   /// Features of the queries and of the result.
   std::int64_t d_model() const { return d_model_; }

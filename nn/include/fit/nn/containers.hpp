@@ -12,6 +12,17 @@ namespace fit::nn {
 
 namespace detail {
 
+/// A layer that is handed in: shared, or moved in.
+template <class L, class T>
+std::shared_ptr<L> hold(std::shared_ptr<T> layer) {
+  return layer;
+}
+template <class L, class T, class = std::enable_if_t<std::is_base_of_v<Layer, std::decay_t<T>>>>
+std::shared_ptr<L> hold(T&& layer) {
+  static_assert(!std::is_lvalue_reference_v<T>, "a layer is not copied: std::move() it in, or give a shared_ptr");
+  return std::make_shared<T>(std::move(layer));
+}
+
 [[noreturn]] void fail_position(const Layer& list, std::size_t i, std::size_t size);
 
 /// A list of layers, named by their positions. Layers are moved in, or shared by shared_ptr.
@@ -23,14 +34,10 @@ class LayerList : public Base {
   L& operator[](std::size_t i) { return *at(i); }
   const L& operator[](std::size_t i) const { return *at(i); }
 
+  /// Adds a layer that is moved in, or held by a std::shared_ptr.
   template <class T>
-  void add(std::shared_ptr<T> layer) {
-    layers_.push_back(std::move(layer));
-  }
-  template <class T, class = std::enable_if_t<std::is_base_of_v<Layer, std::decay_t<T>>>>
   void add(T&& layer) {
-    static_assert(!std::is_lvalue_reference_v<T>, "a layer is not copied: std::move() it in, or give a shared_ptr");
-    layers_.push_back(std::make_shared<T>(std::move(layer)));
+    layers_.push_back(hold<L>(std::forward<T>(layer)));
   }
 
   template <class Item>
@@ -51,14 +58,9 @@ class LayerList : public Base {
   using Base::replace;  // by a dotted name
   /// Replaces layer i. Throws Error past the end.
   template <class T>
-  void replace(std::size_t i, std::shared_ptr<T> layer) {
-    at(i);
-    layers_[i] = std::move(layer);
-  }
-  template <class T, class = std::enable_if_t<std::is_base_of_v<Layer, std::decay_t<T>>>>
   void replace(std::size_t i, T&& layer) {
-    static_assert(!std::is_lvalue_reference_v<T>, "a layer is not copied: std::move() it in, or give a shared_ptr");
-    replace(i, std::make_shared<T>(std::move(layer)));
+    at(i);
+    layers_[i] = hold<L>(std::forward<T>(layer));
   }
 
  protected:

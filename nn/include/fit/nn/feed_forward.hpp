@@ -14,9 +14,11 @@ namespace fit::nn {
 /// The function between the two projections of a FeedForward.
 enum class Activation {
   relu,
-  gelu,       ///< the exact form
-  gelu_tanh,  ///< the form of GPT-2
-  swiglu,     ///< silu(gate(x)) * fc(x), with a third projection (Shazeer 2020)
+  gelu,          ///< the exact form
+  gelu_tanh,     ///< the form of GPT-2
+  swiglu,        ///< silu(gate(x)) * fc(x), with a third projection (Shazeer 2020)
+  geglu,         ///< gelu(gate(x)) * fc(x), likewise
+  squared_relu,  ///< relu(fc(x))^2 (So et al. 2021)
 };
 const char* name_of(Activation a);  ///< "relu", "gelu", …
 
@@ -40,7 +42,7 @@ class FeedForward final : public UnaryLayer {
   std::string describe() const override;
 
   Linear fc;                   // [hidden, d_model]
-  std::optional<Linear> gate;  // [hidden, d_model] for swiglu, else none
+  std::optional<Linear> gate;  // [hidden, d_model] for swiglu and geglu, else none
   Linear proj;                 // [d_model, hidden]
   Dropout inner_dropout, dropout;
 };

@@ -3,6 +3,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fit/attention.hpp"
 #include "fit/nn/attention.hpp"
@@ -14,6 +16,8 @@
 #include "fit/nn/layer.hpp"
 #include "fit/nn/linear.hpp"
 #include "fit/nn/norm.hpp"
+#include "fit/nn/position.hpp"
+#include "fit/nn/sequence_layer.hpp"
 #include "fit/ops.hpp"
 #include "fit/option.hpp"
 
@@ -31,6 +35,15 @@ enum class Positions {
 };
 const char* name_of(Positions p);  ///< "none", "learned", …
 
+/// The norms of a model: LayerNorm or RMSNorm.
+enum class Norm { layer, rms };
+/// Where the norms of a residual branch f are.
+enum class NormPlace {
+  before,  ///< x + f(norm(x)), as in GPT-2
+  after,   ///< x + norm(f(x)), as in OLMo 2
+  both,    ///< x + norm(f(norm(x))), as in Gemma 2
+};
+
 /// The options of GPT. Set every size whose default is 0, unless its comment says otherwise.
 struct GPTOptions {
   FIT_OPTION(std::int64_t, vocab_size) = 0;      ///< The number of tokens.
@@ -47,51 +60,71 @@ struct GPTOptions {
   FIT_OPTION(std::int64_t, hidden) = 0;                        ///< The hidden features of the MLP; 4 d_model if 0.
   FIT_OPTION(Activation, activation) = Activation::gelu_tanh;  ///< The activation of the MLP.
   FIT_OPTION(RotaryLayout, rotary_layout) = RotaryLayout::half_split;  ///< For Positions::rotary.
-  FIT_OPTION(double, rotary_base) = 10000;                             ///< For Positions::rotary.
+  FIT_OPTION(RotaryTableOptions, rotary);                              ///< For Positions::rotary: base, scaling …
   FIT_OPTION(std::int64_t, window) = 0;  ///< How many last positions a query attends to, with its own; 0: all.
+  /// A window for each layer, instead of `window`: layer i has windows[i % size]. {128, 128, 0} is a usual pattern.
+  FIT_OPTION(std::vector<std::int64_t>, windows);
+  FIT_OPTION(std::int64_t, head_size) = 0;                ///< The features of a head; d_model / num_heads if 0.
+  FIT_OPTION(std::optional<bool>, qkv_bias);              ///< Whether qkv has a bias; `bias` if not given.
+  FIT_OPTION(Norm, norm) = Norm::layer;                   ///< The kind of all norms.
+  FIT_OPTION(double, norm_eps) = 1e-5;                    ///< The eps of all norms.
+  FIT_OPTION(NormPlace, norm_place) = NormPlace::before;  ///< Where the norms of a block are.
+  FIT_OPTION(bool, qk_norm) = false;           ///< RMSNorm of each query and key, before they are rotated (Qwen 3).
+  FIT_OPTION(bool, head_gates) = false;        ///< Multiplies head h by sigmoid(gate(x)[h]) (Qiu et al. 2025).
+  FIT_OPTION(bool, value_embeddings) = false;  ///< Adds an embedding of each token to its values (Zhou et al. 2024).
+  FIT_OPTION(double, logit_cap) = 0;           ///< The logits become cap tanh(logits / cap) (Gemma 2); 0: no cap.
   /// Recomputes each block in backward() instead of keeping its results: see checkpoint().
   FIT_OPTION(bool, checkpoint_blocks) = false;
 };
 
 /// Causal self-attention with one projection for queries, keys and values: x (B, T, d_model) -> (B, T, d_model).
-class GPTAttention final : public UnaryLayer {
+class GPTAttention final : public SequenceLayer {
   GPTOptions options_;
   Tensor rotary_;  // rotary_table(), or undefined
 
  public:
   /// `rotary` is the table for Positions::rotary. The constructor makes it if it is not given.
   explicit GPTAttention(const GPTOptions& options, const Tensor& rotary = {});
-  Tensor forward(const Tensor& x) const override;
-  /// x comes after the `length` positions in `kept`. Its keys and values are appended there. `mask` covers all keys.
-  Tensor forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
-  FIT_FIELDS(qkv, attention, proj, dropout)
+  using SequenceLayer::forward;
+  Tensor forward(const Tensor& x, const SequenceContext& context) const override;
+  KVCache::LayerShape cache_shape() const override;
+  FIT_FIELDS(qkv, q_norm, k_norm, value_embedding, attention, gate, proj, dropout)
   std::string describe() const override;
 
   Linear qkv;  // [(num_heads + 2 num_kv_heads) D, d_model]: rows for queries, then keys, then values
+  std::optional<RMSNorm> q_norm, k_norm;     // [D], or none
+  std::optional<Embedding> value_embedding;  // [vocab_size, num_kv_heads D], or none
   ScaledDotProductAttention attention;
-  Linear proj;  // [d_model, d_model]
+  std::optional<Linear> gate;  // [num_heads, d_model], or none
+  Linear proj;                 // [d_model, num_heads D]
   Dropout dropout;
 
  private:
-  Tensor rotated_qkv(const Tensor& x, std::int64_t offset) const;
-  AttentionMasks masks(const Tensor& mask) const;
+  Tensor projected(const Tensor& x, const SequenceContext& context) const;
 };
 
-/// y = x + attn(ln_1(x)), then y + mlp(ln_2(y)).
-class GPTBlock final : public UnaryLayer {
-  GPTOptions options_;
-
+/// A block: y = x + post_ln_1(attn(ln_1(x))), then y + post_ln_2(mlp(ln_2(y))). A norm that is null is left out.
+class GPTBlock final : public SequenceLayer {
  public:
+  /// The block of GPT(options).
   explicit GPTBlock(const GPTOptions& options, const Tensor& rotary = {});
-  Tensor forward(const Tensor& x) const override;
-  /// The arguments are those of GPTAttention::forward().
-  Tensor forward(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const Tensor& mask = {}) const;
-  FIT_FIELDS(ln_1, attn, ln_2, mlp)
+  /// A block of layers that are moved in, or given as std::shared_ptr:
+  ///
+  ///     nn::GPTBlock block(nn::RMSNorm(64), Attention(), nn::RMSNorm(64), nn::FeedForward(64, 256));
+  template <class Norm1, class Attention, class Norm2, class MLP>
+  GPTBlock(Norm1 ln_1, Attention attn, Norm2 ln_2, MLP mlp)
+      : ln_1(detail::hold<UnaryLayer>(std::move(ln_1))),
+        attn(detail::hold<SequenceLayer>(std::move(attn))),
+        ln_2(detail::hold<UnaryLayer>(std::move(ln_2))),
+        mlp(detail::hold<UnaryLayer>(std::move(mlp))) {}
+  using SequenceLayer::forward;
+  Tensor forward(const Tensor& x, const SequenceContext& context) const override;
+  KVCache::LayerShape cache_shape() const override { return attn->cache_shape(); }
+  FIT_FIELDS(ln_1, attn, post_ln_1, ln_2, mlp, post_ln_2)
 
-  LayerNorm ln_1;
-  GPTAttention attn;
-  LayerNorm ln_2;
-  FeedForward mlp;
+  std::shared_ptr<UnaryLayer> ln_1;
+  std::shared_ptr<SequenceLayer> attn;
+  std::shared_ptr<UnaryLayer> ln_2, mlp, post_ln_1, post_ln_2;
 };
 
 /// The model. The initial weights are normal with standard deviation 0.02. For the output projections of residual
@@ -106,6 +139,12 @@ class GPT final : public Layer {
  public:
   /// Throws Error for sizes that are not positive, or if num_heads does not divide d_model.
   explicit GPT(const GPTOptions& options);
+  /// A GPT of these blocks, with their initial values. The options describe the rest: tokens, positions, final norm.
+  ///
+  ///     nn::ModuleList<nn::SequenceLayer> blocks;
+  ///     for (int i = 0; i < 4; ++i) blocks.add(MyBlock());
+  ///     nn::GPT gpt(nn::GPTOptions().vocab_size(65).context_length(64).d_model(128), std::move(blocks));
+  GPT(const GPTOptions& options, ModuleList<SequenceLayer> blocks);
 
   /// ids [B, T] (int64) -> logits [B, T, vocab_size]. Throws Error if T is more than context_length.
   Tensor forward(const Tensor& ids) const;
@@ -131,16 +170,18 @@ class GPT final : public Layer {
   Embedding wte;                 // [vocab_size, d_model]
   std::optional<Embedding> wpe;  // [context_length, d_model] for learned positions, else none
   Dropout dropout;
-  ModuleList<GPTBlock> h;
-  LayerNorm ln_f;
+  ModuleList<SequenceLayer> h;
+  std::shared_ptr<UnaryLayer> ln_f;
   Linear head;  // [vocab_size, d_model], without bias
 
  private:
-  GPT(const GPTOptions& options, const init::Skip&);  // without initial values
+  GPT(const GPTOptions& options, ModuleList<SequenceLayer> blocks, const init::Skip&);  // without initial values
 
+  void start(const ModuleList<SequenceLayer>& blocks);             // draws initial values, also those of these blocks
   Tensor embedded(const Tensor& ids, const KVCache* cache) const;  // the input of the first block: [B, T, d_model]
-  Tensor hidden(const Tensor& ids) const;                          // the input of the head
-  Tensor hidden(const Tensor& ids, KVCache& cache) const;          // the caller calls cache.advance()
+  Tensor logits(const Tensor& x) const;                            // of the head
+  Tensor hidden(const Tensor& ids, KVCache* cache) const;  // the input of the head; the caller calls cache.advance()
+  std::vector<KVCache::LayerShape> cache_shapes() const;
 };
 
 }  // namespace fit::nn

@@ -19,9 +19,12 @@ class KVCache {
   struct Layer {
     Tensor keys, values;
   };
+  /// What a layer keeps of each position.
+  struct LayerShape {
+    std::int64_t kv_heads = 0, head_size = 0;
+  };
   /// Throws Error for a size that is negative, and for a type that is not floating.
-  KVCache(std::int64_t num_layers, std::int64_t batch, std::int64_t kv_heads, std::int64_t max_length,
-          std::int64_t head_size, DType dtype = float32);
+  KVCache(const std::vector<LayerShape>& layers, std::int64_t batch, std::int64_t max_length, DType dtype = float32);
   KVCache(KVCache&&) = default;
   KVCache& operator=(KVCache&&) = default;
 
@@ -33,8 +36,7 @@ class KVCache {
   std::int64_t batch() const { return batch_; }
   std::int64_t max_length() const { return max_length_; }
   /// Throws Error in the name of `op` unless the sizes and the type are those of the cache. float32 and bfloat16 mix.
-  void check_fits(const char* op, std::size_t num_layers, std::int64_t batch, std::int64_t kv_heads,
-                  std::int64_t head_size, DType dtype) const;
+  void check_fits(const char* op, const std::vector<LayerShape>& layers, std::int64_t batch, DType dtype) const;
   /// The number of positions stored so far.
   std::int64_t length() const { return length_; }
 
@@ -61,10 +63,10 @@ class KVCache {
   Tensor mask(std::int64_t keys) const;
 
  private:
-  std::int64_t batch_, kv_heads_, max_length_, head_size_, length_ = 0;
+  std::int64_t batch_, max_length_, length_ = 0;
   DType dtype_;
   std::vector<std::int64_t> padding_;
-  std::vector<Layer> layers_;
+  std::vector<Layer> layers_;  // [batch, kv_heads, max_length, head_size]
 };
 
 }  // namespace fit::nn

@@ -105,6 +105,13 @@ class Layer : public detail::Member {
   /// The parameter, or the layer, with this dotted name. Throws Error if there is none.
   Parameter& parameter(const std::string& name);
   Layer& layer(const std::string& name);
+  /// The same as its class: gpt.layer<nn::Linear>("h.0.mlp.fc"). Throws Error if the layer is of another class.
+  template <class L>
+  L& layer(const std::string& name) {
+    Layer& found = layer(name);
+    if (auto* const one = dynamic_cast<L*>(&found)) return *one;
+    fail_class(name, found);
+  }
   /// Replaces the layer with this dotted name. A std::shared_ptr must hold it, as in Sequential and ModuleList. Throws
   /// Error otherwise, or if the pointer is to another class. (Assign to a member: net.fc = nn::Linear(2, 3).)
   void replace(const std::string& name, const std::shared_ptr<Layer>& layer);
@@ -153,6 +160,7 @@ class Layer : public detail::Member {
   friend class detail::ObservedCall;
   friend Attachment attach(const Layer& layer, std::shared_ptr<Observer> observer);
   std::vector<std::pair<std::string, Layer*>> all_layers() const;
+  [[noreturn]] void fail_class(const std::string& name, const Layer& found) const;
   template <class L>
   static std::vector<std::pair<std::string, L*>> layers_of(const Layer& top) {
     std::vector<std::pair<std::string, L*>> found;

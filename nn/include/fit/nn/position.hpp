@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "fit/option.hpp"
 #include "fit/tensor.hpp"
 
 namespace fit::nn {
@@ -11,8 +12,30 @@ namespace fit::nn {
 /// An odd C ends with a sine. Throws Error if T or C is negative.
 Tensor sinusoidal_positions(std::int64_t T, std::int64_t C);
 
+/// How rotary angles change when a model reads more positions than it was trained on.
+enum class RotaryScaling {
+  none,
+  linear,  ///< Every angle is divided by the factor (Chen et al. 2023).
+  ntk,     ///< The base is multiplied by factor^(D / (D - 2)): slow pairs slow down, fast ones stay.
+  yarn,    ///< Pairs with few turns slow down, those with many stay; scores are scaled, too (Peng et al. 2023).
+};
+
+/// The options of rotary_table().
+struct RotaryTableOptions {
+  FIT_OPTION(double, base) = 10000;        ///< The base of the angles.
+  FIT_OPTION(std::int64_t, features) = 0;  ///< How many of the D features rotate, an even number; 0: all.
+  FIT_OPTION(RotaryScaling, scaling) = RotaryScaling::none;  ///< How angles change for more positions.
+  FIT_OPTION(double, factor) = 1;                            ///< For scaling: how many times as many positions.
+  FIT_OPTION(std::int64_t, original_length) = 0;             ///< For yarn: the positions of the training. Must be set.
+  FIT_OPTION(double, beta_fast) = 32;  ///< For yarn: pairs with more turns in original_length stay.
+  FIT_OPTION(double, beta_slow) = 1;   ///< For yarn: pairs with fewer turns are divided by the factor.
+};
+
 /// The table for rotary(), [T, D/2, 2] float64: cos and sin of t / base^(2i / D) for pair i at position t. D is even.
 Tensor rotary_table(std::int64_t T, std::int64_t D, double base = 10000);
+/// The same with options. If only R < D features rotate, the first R/2 pairs have the angles for D = R, and the others
+/// have angle 0. For yarn, cos and sin are multiplied by 0.1 ln(factor) + 1.
+Tensor rotary_table(std::int64_t T, std::int64_t D, const RotaryTableOptions& options);
 
 /// The slopes of attention with linear biases (Press et al. 2022), [H] float64, for AttentionOptions::alibi. If H is a
 /// power of 2: 2^(-8/H), 2^(-16/H), … Otherwise, with P the largest power of 2 below H: the slopes for P, followed by

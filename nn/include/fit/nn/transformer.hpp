@@ -39,24 +39,44 @@ struct TransformerWeights {
   std::vector<Tensor> self, cross;
 };
 
+/// A layer of an encoder: x (B, S, C) -> (B, S, C). A custom one defines the first function.
+class EncoderLayer : public Layer {
+ public:
+  /// The masks select the keys of each query.
+  virtual Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const = 0;
+  /// The same with the weights of each head, (B, H, S, S); undefined by default.
+  virtual AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const;
+  /// The same for sequences without their padding: x [N, C] -> [N, C]. By default forward() with padding.
+  virtual Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const;
+  Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const {
+    return within(*this, {x}, [&] { return forward(x, masks); });
+  }
+};
+
 /// Self-attention and feed-forward: x (B, S, d_model) -> (B, S, d_model).
-class TransformerEncoderLayer final : public Layer {
-  TransformerLayerOptions options_;
+class TransformerEncoderLayer final : public EncoderLayer {
+  bool norm_first_;
 
  public:
   explicit TransformerEncoderLayer(const TransformerLayerOptions& options);
-  /// The masks select the keys of each query. The weights are those of each head: (B, H, S, S).
-  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const;
-  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const;
-  /// The same for sequences without their padding: x [N, d_model] -> [N, d_model].
-  Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const;
+  /// A layer of layers that are moved in, or given as std::shared_ptr. Of the options, dropout and norm_first count.
+  template <class Attention, class Norm1, class MLP, class Norm2>
+  TransformerEncoderLayer(Attention self_attn, Norm1 norm1, MLP mlp, Norm2 norm2,
+                          const TransformerLayerOptions& options = {})
+      : norm_first_(options.norm_first()),
+        self_attn(detail::hold<AttentionLayer>(std::move(self_attn))),
+        norm1(detail::hold<UnaryLayer>(std::move(norm1))),
+        mlp(detail::hold<UnaryLayer>(std::move(mlp))),
+        norm2(detail::hold<UnaryLayer>(std::move(norm2))),
+        dropout(options.dropout()) {}
+  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const override;
+  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const override;
+  Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const override;
   FIT_FIELDS(self_attn, norm1, mlp, norm2, dropout)
 
-  MultiHeadAttention self_attn;
-  LayerNorm norm1;
-  FeedForward mlp;
-  LayerNorm norm2;
-  Dropout dropout;
+  std::shared_ptr<AttentionLayer> self_attn;
+  std::shared_ptr<UnaryLayer> norm1, mlp, norm2;
+  Dropout dropout;  // of the result of self_attn
 
  private:
   template <class Attend>
@@ -81,29 +101,57 @@ struct DecoderCache {
   void select(const std::vector<std::int64_t>& rows);
 };
 
+/// A layer of a decoder: x (B, T, C), memory (B, S, C) -> (B, T, C). A custom one defines the first function, and
+/// forward_next() with cache_shape() to decode with a cache.
+class DecoderLayer : public Layer {
+ public:
+  /// Appends the weights of its attention to `weights` unless it is null.
+  virtual Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
+                         TransformerWeights* weights = nullptr) const = 0;
+  /// What forward_next() reads of a memory, computed once for all steps: keys and values. By default the memory, twice.
+  virtual KVCache::Layer project_memory(const Tensor& memory) const { return {memory, memory}; }
+  /// x comes after the `length` positions in `kept`. Its keys and values are appended there. Builds no graph. The
+  /// default throws Error.
+  virtual Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const KVCache::Layer& memory,
+                              const Tensor& memory_mask) const;
+  /// What forward_next() keeps of each position; nothing by default.
+  virtual KVCache::LayerShape cache_shape() const { return {}; }
+  Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {}) const {
+    return within(*this, {x, memory}, [&] { return forward(x, memory, masks); });
+  }
+};
+
 /// Self-attention, attention to the memory (the encoder's output), and feed-forward.
-class TransformerDecoderLayer final : public Layer {
-  TransformerLayerOptions options_;
+class TransformerDecoderLayer final : public DecoderLayer {
+  bool norm_first_;
 
  public:
   explicit TransformerDecoderLayer(const TransformerLayerOptions& options);
-  /// x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model). Appends the weights to `weights` unless it is null.
+  /// A layer of layers that are moved in, or given as std::shared_ptr. Of the options, dropout and norm_first count.
+  template <class Self, class Norm1, class Cross, class Norm2, class MLP, class Norm3>
+  TransformerDecoderLayer(Self self_attn, Norm1 norm1, Cross cross_attn, Norm2 norm2, MLP mlp, Norm3 norm3,
+                          const TransformerLayerOptions& options = {})
+      : norm_first_(options.norm_first()),
+        self_attn(detail::hold<AttentionLayer>(std::move(self_attn))),
+        norm1(detail::hold<UnaryLayer>(std::move(norm1))),
+        cross_attn(detail::hold<AttentionLayer>(std::move(cross_attn))),
+        norm2(detail::hold<UnaryLayer>(std::move(norm2))),
+        mlp(detail::hold<UnaryLayer>(std::move(mlp))),
+        norm3(detail::hold<UnaryLayer>(std::move(norm3))),
+        dropout(options.dropout()) {}
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
-                 TransformerWeights* weights = nullptr) const;
-  /// The keys and values of a memory, for all steps.
-  KVCache::Layer project_memory(const Tensor& memory) const;
-  /// x comes after the `length` positions in `kept`. Its keys and values are appended there. Builds no graph.
+                 TransformerWeights* weights = nullptr) const override;
+  KVCache::Layer project_memory(const Tensor& memory) const override;
   Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const KVCache::Layer& memory,
-                      const Tensor& memory_mask) const;
+                      const Tensor& memory_mask) const override;
+  KVCache::LayerShape cache_shape() const override { return self_attn->cache_shape(); }
   FIT_FIELDS(self_attn, norm1, cross_attn, norm2, mlp, norm3, dropout)
 
-  MultiHeadAttention self_attn;
-  LayerNorm norm1;
-  MultiHeadAttention cross_attn;
-  LayerNorm norm2;
-  FeedForward mlp;
-  LayerNorm norm3;
-  Dropout dropout;
+  std::shared_ptr<AttentionLayer> self_attn;
+  std::shared_ptr<UnaryLayer> norm1;
+  std::shared_ptr<AttentionLayer> cross_attn;
+  std::shared_ptr<UnaryLayer> norm2, mlp, norm3;
+  Dropout dropout;  // of the results of self_attn and cross_attn
 
  private:
   template <class Self, class Cross>
@@ -114,6 +162,9 @@ class TransformerDecoderLayer final : public Layer {
 class TransformerEncoder final : public Layer {
  public:
   TransformerEncoder(const TransformerLayerOptions& options, std::int64_t num_layers);
+  /// A stack of these layers, and a norm unless it is null.
+  explicit TransformerEncoder(ModuleList<EncoderLayer> layers, std::shared_ptr<UnaryLayer> norm = {})
+      : layers(std::move(layers)), norm(std::move(norm)) {}
   /// Calls all layers with the same masks. Appends the weights of each layer to `weights` unless it is null.
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}, TransformerWeights* weights = nullptr) const;
   /// The same for a padding mask, as create_padding_mask() makes it. The output is 0 at padding. Without dropout, only
@@ -121,16 +172,17 @@ class TransformerEncoder final : public Layer {
   Tensor forward_unpadded(const Tensor& x, const Tensor& mask) const;
   FIT_FIELDS(layers, norm)
 
-  ModuleList<TransformerEncoderLayer> layers;
-  std::optional<LayerNorm> norm;
+  ModuleList<EncoderLayer> layers;
+  std::shared_ptr<UnaryLayer> norm;  // or null
 };
 
 /// A stack of decoder layers. With final_norm (by default if norm_first is set), a norm follows.
 class TransformerDecoder final : public Layer {
-  TransformerLayerOptions options_;
-
  public:
   TransformerDecoder(const TransformerLayerOptions& options, std::int64_t num_layers);
+  /// A stack of these layers, and a norm unless it is null.
+  explicit TransformerDecoder(ModuleList<DecoderLayer> layers, std::shared_ptr<UnaryLayer> norm = {})
+      : layers(std::move(layers)), norm(std::move(norm)) {}
   /// x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model). Appends the weights to `weights` unless it is null.
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
                  TransformerWeights* weights = nullptr) const;
@@ -141,8 +193,11 @@ class TransformerDecoder final : public Layer {
   Tensor forward_next(const Tensor& x, DecoderCache& cache) const;
   FIT_FIELDS(layers, norm)
 
-  ModuleList<TransformerDecoderLayer> layers;
-  std::optional<LayerNorm> norm;
+  ModuleList<DecoderLayer> layers;
+  std::shared_ptr<UnaryLayer> norm;  // or null
+
+ private:
+  std::vector<KVCache::LayerShape> cache_shapes() const;
 };
 
 /// The options of Transformer. Set every size whose default is 0, unless its comment says otherwise.

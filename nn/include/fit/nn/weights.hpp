@@ -13,6 +13,8 @@
 ///     nn::save_weights("back.safetensors", encoder, nn::torch_names(encoder));     // and back
 namespace fit::nn {
 
+class GPT;
+
 // ---- maps ---------------------------------------------------------------------------------------------------------
 
 /// One step of a NameMap. In names, `*` matches one or more characters, also dots. The text of the n-th `*` replaces
@@ -66,6 +68,9 @@ NameMap torch_names(const Layer& layer);
 /// Hugging Face's names of GPT-2, for nn::GPT with the default GPTOptions. The file may lack the prefix "transformer.",
 /// and the tied head.
 NameMap gpt2_names();
+/// Hugging Face's names of Llama, and of models with the same parts: Mistral, Qwen 2 and Qwen 3. docs/weights.md has
+/// the options of such a GPT.
+NameMap llama_names(const GPT& gpt);
 /// nanoGPT's names, for nn::GPT with Activation::gelu.
 NameMap nanogpt_names();
 /// Hugging Face's names of BERT, for nn::BERT. Drops the layers after the encoder (pooler, heads).

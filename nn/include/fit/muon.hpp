@@ -1,0 +1,53 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fit/optim.hpp"
+#include "fit/option.hpp"
+
+namespace fit::optim {
+
+/// The options of Muon: see its formula. A group with adamw takes the step of AdamW instead.
+struct MuonOptions {
+  FIT_OPTION(double, lr) = 1e-3;           ///< The learning rate.
+  FIT_OPTION(double, momentum) = 0.95;     ///< The decay of the average of gradients m.
+  FIT_OPTION(double, weight_decay) = 0.1;  ///< The decay of the parameters, beside the gradients.
+  FIT_OPTION(bool, nesterov) = true;       ///< Nesterov's momentum.
+  FIT_OPTION(std::int64_t, ns_steps) = 5;  ///< The steps of the Newton-Schulz iteration, 0 … 99.
+  FIT_OPTION(double, eps) = 1e-7;          ///< The min norm by which the iteration divides.
+  /// The rate's factor for a matrix [m, n] is 0.2 sqrt(max(m, n)) instead of sqrt(max(1, m / n)). The update then has
+  /// the size of AdamW's, whose rate and decay can be used (Liu et al. 2025).
+  FIT_OPTION(bool, match_rms_adamw) = false;
+  FIT_OPTION(bool, bfloat16) = false;  ///< Iterates in bfloat16, as PyTorch does, instead of the parameter's type.
+  FIT_OPTION(bool, maximize) = false;  ///< Goes up instead of down.
+  FIT_OPTION(bool, adamw) = false;     ///< The group takes the step of AdamW, with lr, weight_decay and the following.
+  FIT_OPTION(double, beta1) = 0.9;     ///< For adamw: the decay of the average of gradients.
+  FIT_OPTION(double, beta2) = 0.95;    ///< For adamw: the decay of the average of squared gradients.
+  FIT_OPTION(double, adamw_eps) = 1e-8;  ///< For adamw: added to the root in the denominator.
+};
+
+/// Momentum, orthogonalised by a Newton-Schulz iteration (Jordan et al. 2024), for the matrices of hidden layers:
+/// m = momentum m + (1 - momentum) g;  u = nesterov ? momentum m + (1 - momentum) g : m;  X = u / max(|u|, eps);
+/// ns_steps times X = (a + b X X^T + c (X X^T)^2) X with a, b, c = 3.4445, -4.7750, 2.0315;
+/// p *= 1 - lr weight_decay;  p -= lr sqrt(max(1, m / n)) X for p [m, n].
+/// Embeddings, the head, norms and biases belong to groups with adamw, as its authors advise:
+///
+///     optim::Muon optimizer(optim::muon_groups(gpt, optim::MuonOptions().lr(0.02), optim::AdamWOptions().lr(3e-3)));
+///
+/// Throws Error for a parameter that is no matrix in a group without adamw. Names, defaults and values are PyTorch's,
+/// except that the iteration is not in bfloat16.
+class Muon final : public GroupedOptimizer<MuonOptions> {
+ public:
+  explicit Muon(const Parameters& parameters, const MuonOptions& options = {});
+  Muon(const Parameters& parameters, double lr) : Muon(parameters, MuonOptions().lr(lr)) {}
+  explicit Muon(const std::vector<Group<MuonOptions>>& groups);
+};
+
+/// The matrices of a net's Linear layers with `muon`, all else with `adamw`. A matrix that an embedding shares counts
+/// as an embedding. So do the matrices that match a pattern of `others`; a pattern may match nothing.
+std::vector<Group<MuonOptions>> muon_groups(const nn::Layer& net, const MuonOptions& muon, const AdamWOptions& adamw,
+                                            const std::vector<std::string>& others = {"head.weight"});
+
+}  // namespace fit::optim

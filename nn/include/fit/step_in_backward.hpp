@@ -1,0 +1,38 @@
+#pragma once
+#include <vector>
+
+#include "fit/hooks.hpp"
+#include "fit/optim.hpp"
+
+namespace fit::optim {
+
+/// While it lives, backward() updates each parameter of the optimiser as soon as the parameter's gradient is complete,
+/// and frees the gradient. So gradients take the memory of a few parameters, not of all (Lv et al. 2023, LOMO;
+/// PyTorch's "optimizer step in backward"). The parameters get the same bits as by optimizer.step() after backward(),
+/// which then finds no gradient and does nothing: the loop stays as it is.
+///
+///     optim::AdamW optimizer(gpt.named_parameters(), 3e-4);
+///     const optim::StepInBackward fused(optimizer);
+///     for (…) {
+///       gpt.loss(ids, targets).backward();   // and the step
+///       schedule.step();
+///     }
+///
+/// What needs all gradients together is impossible: clip_grad_norm_() throws Error for these parameters. So does a sum
+/// of the gradients of several backward() calls or ranks. A parameter that is used in several calls of checkpoint()
+/// would take several steps. An Error of a step comes out of backward(), after the steps of some parameters.
+class StepInBackward {
+ public:
+  /// The optimiser must outlive this object. Throws Error for sharded averages, in a world of several ranks, and if a
+  /// parameter has such an object already. Parameters that are frozen now, or added later, take no step in backward().
+  explicit StepInBackward(Optimizer& optimizer);
+  ~StepInBackward();
+  StepInBackward(const StepInBackward&) = delete;
+  StepInBackward& operator=(const StepInBackward&) = delete;
+
+ private:
+  std::vector<Tensor> parameters_;
+  std::vector<GradHook> hooks_;
+};
+
+}  // namespace fit::optim

@@ -1,0 +1,53 @@
+#include "fit/step_in_backward.hpp"
+
+#include <mutex>
+#include <unordered_set>
+
+#include "fit/dist.hpp"
+#include "optim/named.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::optim {
+namespace {
+
+constexpr const char* step_in_backward_op = "StepInBackward";
+
+// The parameters that take their step within backward().
+struct Stepped {
+  std::mutex mutex;
+  std::unordered_set<const void*> tensors;
+};
+Stepped& stepped() {
+  static Stepped* const all = new Stepped;  // never destroyed: an object may be static
+  return *all;
+}
+
+}  // namespace
+
+bool steps_in_backward(const Tensor& parameter) {
+  const std::lock_guard<std::mutex> lock(stepped().mutex);
+  return stepped().tensors.count(parameter.impl()) > 0;
+}
+
+StepInBackward::StepInBackward(Optimizer& optimizer) : parameters_(optimizer.trained()) {
+  if (optimizer.sharded() || dist::world().size() > 1)
+    check::fail(step_in_backward_op, "there are ", dist::world().size(),
+                " ranks: their gradients are summed after backward(), when these would be freed already");
+  for (const Tensor& p : parameters_)
+    if (steps_in_backward(p))
+      check::fail(step_in_backward_op, "a parameter of shape ", p.shape(), " takes its step in backward() already");
+  for (const Tensor& p : parameters_)
+    hooks_.push_back(register_post_accumulate_grad_hook(p, [&optimizer](const Tensor& leaf) {
+      optimizer.step(leaf);
+      Tensor(leaf).zero_grad();
+    }));
+  const std::lock_guard<std::mutex> lock(stepped().mutex);
+  for (const Tensor& p : parameters_) stepped().tensors.insert(p.impl());
+}
+
+StepInBackward::~StepInBackward() {
+  const std::lock_guard<std::mutex> lock(stepped().mutex);
+  for (const Tensor& p : parameters_) stepped().tensors.erase(p.impl());
+}
+
+}  // namespace fit::optim

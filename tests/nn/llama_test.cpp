@@ -1,0 +1,103 @@
+// GPTs with the parts of Llama and Qwen 3, beside Hugging Face's (tests/golden/llama.py).
+#include "fit/lookup.hpp"
+#include "fit/nn/generate.hpp"
+#include "fit/nn/gpt.hpp"
+#include "fit/nn/loss.hpp"
+#include "fit/nn/position.hpp"
+#include "fit/nn/weights.hpp"
+#include "fit/ops.hpp"
+#include "fit/safetensors.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test {
+namespace {
+
+const StateDict& cases() {
+  static const StateDict all = load_safetensors(FIT_GOLDEN_DIR "/llama.safetensors").tensors;
+  return all;
+}
+
+StateDict under(const std::string& before) {
+  StateDict some;
+  for (const auto& [name, x] : cases())
+    if (name.rfind(before, 0) == 0) some.emplace_back(name.substr(before.size()), x);
+  return some;
+}
+
+nn::GPTOptions llama() {
+  return nn::GPTOptions()
+      .vocab_size(13)
+      .context_length(16)
+      .num_layers(2)
+      .num_heads(4)
+      .num_kv_heads(2)
+      .d_model(16)
+      .hidden(24)
+      .bias(false)
+      .tie_weights(false)
+      .positions(nn::Positions::rotary)
+      .norm(nn::Norm::rms)
+      .norm_eps(1e-6)
+      .activation(nn::Activation::swiglu);
+}
+
+void check_model(const std::string& name, const nn::GPTOptions& o) {
+  INFO(name);
+  nn::GPT gpt(o);
+  const StateDict theirs = under(name + "/state/");
+  const nn::NameMap names = nn::llama_names(gpt);
+  nn::load_weights(gpt, theirs, names);
+  for (const auto& [key, x] : nn::to_theirs(gpt.state_dict(), names)) {
+    INFO(key);
+    CHECK(same_bits(x.detach(), at(theirs, key)));
+  }
+  const Tensor ids = at(cases(), name + "/ids"), expected = at(cases(), name + "/logits"), logits = gpt(ids);
+  const double size = max(abs(expected)).item();
+  CHECK(max_difference(logits, expected) < 1e-4 * size);
+  gpt.loss(ids[{range(), range(0, -1)}], ids[{range(), range(1)}]).backward();
+  StateDict gradients;
+  for (const auto& [key, p] : gpt.named_parameters()) gradients.emplace_back(key, p.grad());
+  const StateDict ours = nn::to_theirs(gradients, names);
+  for (const auto& [key, g] : under(name + "/gradient/")) {
+    INFO(key);
+    CHECK(max_difference(at(ours, key), g) < 1e-4 * std::max(1., max(abs(g)).item()));
+  }
+  // Token by token.
+  const NoGrad no_grad;
+  nn::KVCache cache = gpt.make_cache(2);
+  std::vector<Tensor> steps;
+  for (std::int64_t t = 0; t < ids.size(1); ++t) steps.push_back(gpt(slice(ids, 1, t, t + 1), cache));
+  CHECK(max_difference(cat(steps, 1), expected) < 1e-4 * size);
+  const std::vector<std::int64_t> text = at(cases(), name + "/generated").flatten().to_vector<std::int64_t>();
+  const nn::Tokens prompt(text.begin(), text.begin() + 4), rest(text.begin() + 4, text.end());
+  CHECK(nn::generate(gpt, {prompt}, nn::GenerateOptions().max_new_tokens(10).temperature(0))[0] == rest);
+}
+
+}  // namespace
+
+TEST_CASE("Llama and Qwen 3 by their names", "[golden][weights]") {
+  check_model("llama", llama());
+  check_model("yarn", llama().tie_weights(true).rotary(
+                          nn::RotaryTableOptions().scaling(nn::RotaryScaling::yarn).factor(4).original_length(4)));
+  check_model("qwen3", llama().tie_weights(true).head_size(6).qk_norm().norm_eps(1e-5).rotary(
+                           nn::RotaryTableOptions().base(100)));
+}
+
+TEST_CASE("scaled rotary positions have Hugging Face's angles", "[golden]") {
+  const auto check = [](const std::string& kind, const nn::RotaryTableOptions& o) {
+    INFO(kind);
+    const std::vector<float> expected = at(cases(), "rope/" + kind).to_vector<float>();
+    const Tensor table = nn::rotary_table(2, 16, o);
+    REQUIRE(expected.size() == 9);
+    for (std::int64_t i = 0; i < 8; ++i) {
+      const double cosine = table[{1, i, 0}].item(), sine = table[{1, i, 1}].item();
+      CHECK(std::atan2(sine, cosine) == Approx(expected[static_cast<std::size_t>(i)]).epsilon(1e-6));
+      CHECK(std::hypot(sine, cosine) == Approx(expected[8]).epsilon(1e-6));
+    }
+  };
+  check("linear", nn::RotaryTableOptions().scaling(nn::RotaryScaling::linear).factor(8));
+  check("yarn", nn::RotaryTableOptions().scaling(nn::RotaryScaling::yarn).factor(8).original_length(64));
+}
+
+}  // namespace fit::test

@@ -1,0 +1,128 @@
+#include "fit/step_in_backward.hpp"
+
+#include "fit/graph.hpp"
+#include "fit/memory.hpp"
+#include "fit/muon.hpp"
+#include "fit/nn/gpt.hpp"
+#include "fit/observer.hpp"
+#include "fit/ops.hpp"
+#include "fit/schedule.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace fit::test {
+namespace {
+
+using Catch::Contains;
+using optim::StepInBackward;
+
+nn::GPTOptions small() {
+  return nn::GPTOptions().vocab_size(9).context_length(8).num_layers(2).num_heads(2).d_model(8).dropout(0.1);
+}
+
+// The parameters and averages after 6 steps.
+template <class Make>
+StateDict trained(const nn::GPTOptions& o, const Make& make, bool within) {
+  manual_seed(7);
+  nn::GPT gpt(o);
+  gpt.layer("h.0.ln_1").freeze();
+  const auto optimizer = make(gpt);
+  optim::CosineAnnealingLR schedule(*optimizer, 6);
+  const auto fused = within ? std::make_unique<StepInBackward>(*optimizer) : nullptr;
+  for (int i = 0; i < 6; ++i) {
+    const Tensor ids = randint(0, 9, {3, 8});
+    optimizer->zero_grad();
+    gpt.loss(ids, ids).backward();
+    for (const Tensor& p : gpt.parameters()) CHECK(p.has_grad() == (!within && p.requires_grad()));
+    optimizer->step();
+    schedule.step();
+  }
+  StateDict all = optimizer->state_dict();
+  for (const auto& [name, x] : gpt.state_dict()) all.emplace_back(name, x.detach().clone());
+  return all;
+}
+
+template <class Make>
+void check_same(const nn::GPTOptions& o, const Make& make) {
+  const StateDict plain = trained(o, make, false), within = trained(o, make, true);
+  REQUIRE(plain.size() == within.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    INFO(plain[i].first);
+    CHECK(plain[i].first == within[i].first);
+    CHECK(same_bits(plain[i].second, within[i].second));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a step within backward() gives the bits of a step after it", "[optim]") {
+  const auto adamw = [](nn::GPT& gpt) { return std::make_unique<optim::AdamW>(gpt.named_parameters(), 1e-2); };
+  check_same(small(), adamw);
+  check_same(small().tie_weights(false).bias(false), adamw);
+  check_same(small().checkpoint_blocks(true), adamw);
+  check_same(small(), [](nn::GPT& gpt) { return std::make_unique<optim::SGD>(gpt.named_parameters(), 0.1, 0.9); });
+  check_same(small(), [](nn::GPT& gpt) { return std::make_unique<optim::Adafactor>(gpt.named_parameters()); });
+  check_same(small(), [](nn::GPT& gpt) {
+    return std::make_unique<optim::Muon>(optim::muon_groups(gpt, optim::MuonOptions(), optim::AdamWOptions()));
+  });
+}
+
+namespace {
+
+// The most bytes in use between two nodes of a backward pass.
+struct Peak final : Observer {
+  void node_left(const NodeEvent&) override { bytes = std::max(bytes, memory_stats().live_bytes); }
+  std::int64_t bytes = 0;
+};
+
+}  // namespace
+
+TEST_CASE("gradients take little memory if backward() makes the step", "[optim][memory]") {
+  const auto peak = [](bool within) {
+    nn::GPT gpt(small().num_layers(8).d_model(64).vocab_size(16));
+    optim::AdamW optimizer(gpt.named_parameters(), 1e-3);
+    const auto fused = within ? std::make_unique<StepInBackward>(optimizer) : nullptr;
+    const Tensor ids = zeros({1, 2}, int64);
+    Peak most;
+    for (int i = 0; i < 3; ++i) {
+      optimizer.zero_grad();
+      const std::int64_t before = memory_stats().live_bytes;
+      const Tensor loss = gpt.loss(ids, ids);
+      most.bytes = 0;
+      const Observe watching(most);
+      loss.backward();
+      most.bytes -= before;
+      optimizer.step();
+    }
+    return std::pair(most.bytes, gpt.num_parameters() * 4);
+  };
+  const auto [plain, parameters] = peak(false);
+  CHECK(plain > parameters);
+  CHECK(peak(true).first < parameters / 4);
+}
+
+TEST_CASE("what a step within backward() refuses", "[optim]") {
+  Tensor a = ones({2}).requires_grad_(), b = ones({2}).requires_grad_(), other = ones({2}).requires_grad_();
+  optim::SGD optimizer({a, b}, 0.5);
+  {
+    const StepInBackward fused(optimizer);
+    CHECK_THROWS_WITH(StepInBackward(optimizer), Contains("takes its step in backward() already"));
+    sum(a * b).backward();
+    CHECK(equal(a.detach(), full({2}, 0.5)));
+    CHECK(equal(b.detach(), full({2}, 0.5)));
+    CHECK_THROWS_WITH(optim::clip_grad_norm_({a, b}, 1.0),
+                      Contains("[clip_grad_norm_]") && Contains("before the other gradients are known"));
+    CHECK_THROWS_WITH(optim::clip_grad_value_({b}, 1.0), Contains("[clip_grad_value_]"));
+    CHECK_NOTHROW(optim::clip_grad_norm_({other}, 1.0));
+  }
+  sum(a * b).backward();
+  CHECK(equal(a.detach(), full({2}, 0.5)));
+  CHECK(a.has_grad());
+  CHECK_NOTHROW(optim::clip_grad_norm_({a, b}, 1.0));
+  optimizer.step(a);
+  CHECK_FALSE(equal(a.detach(), full({2}, 0.5)));
+  CHECK(equal(b.detach(), full({2}, 0.5)));
+  CHECK_THROWS_WITH(optimizer.step(other), Contains("not one of the optimiser's"));
+}
+
+}  // namespace fit::test
