@@ -160,11 +160,11 @@ struct Rsqrt : FromOutput {
 struct Sin : FromInput {
   template <class V>
   static V f(const V& x, const V&) {
-    return xsimd::sin(x);
+    return math::sin(x);
   }
   template <class V>
   static V df(const V& dy, const V& x, const V&) {
-    return dy * xsimd::cos(x);
+    return dy * math::cos(x);
   }
   template <class Tensor>
   static Tensor ddf(const Tensor& x, double) {
@@ -175,11 +175,11 @@ struct Sin : FromInput {
 struct Cos : FromInput {
   template <class V>
   static V f(const V& x, const V&) {
-    return xsimd::cos(x);
+    return math::cos(x);
   }
   template <class V>
   static V df(const V& dy, const V& x, const V&) {
-    return -dy * xsimd::sin(x);
+    return -dy * math::sin(x);
   }
   template <class Tensor>
   static Tensor ddf(const Tensor& x, double) {
@@ -190,7 +190,7 @@ struct Cos : FromInput {
 struct Tan : FromOutput {
   template <class V>
   static V f(const V& x, const V&) {
-    return xsimd::tan(x);
+    return math::tan(x);
   }
   template <class V>
   static V df(const V& dy, const V& y, const V&) {

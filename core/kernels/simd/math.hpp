@@ -24,6 +24,20 @@ inline V clamp(const V& x, Element<V> low, Element<V> high) {
   return xsimd::min(V(high), xsimd::max(V(low), x));
 }
 
+// v, of which the compiler knows nothing. So it can't fuse a product with an addition that follows, which it might do
+// in one of two branches only: then a lane would depend on the branch that its neighbours take.
+template <class V>
+inline V opaque(V v) {
+#if defined(__AVX512F__)
+  __asm__("" : "+v"(v.data));
+#elif defined(__x86_64__)
+  __asm__("" : "+x"(v.data));
+#else
+  __asm__("" : "+w"(v.data));
+#endif
+  return v;
+}
+
 // e^x, but 0 below the smallest normal number, and possibly infinite slightly too early.
 template <class V>
 inline V exp_normal(const V& x) {
@@ -118,6 +132,76 @@ inline V erf(const V& x) {
   }
 }
 
+// Subtracts n quarter turns, n pi / 2, from x >= 0: |rest| is at most about pi / 4. Returns n modulo 4. Three ways, as
+// in xsimd; but the size of a lane alone decides on its way, not the sizes of its neighbours.
+template <class V>
+inline V quarter_turns(const V& x, V& rest) {
+  namespace constants = xsimd::constants;
+  rest = x;
+  if (xsimd::all(x < V(0.78))) return V(0);  // n is 0 below, too
+  const V n = xsimd::nearbyint(x * constants::twoopi<V>());
+  rest = xsimd::fnma(n, constants::pio2_1<V>(), x);
+  rest = xsimd::fnma(n, constants::pio2_2<V>(), rest);
+  rest = xsimd::fnma(n, constants::pio2_3<V>(), rest);
+  V turns = xsimd::kernel::detail::quadrant(n);
+  const auto far = x > constants::twentypi<V>();
+  if (!xsimd::any(far)) return turns;
+  // More digits of pi / 2.
+  const V first = xsimd::fnma(n, constants::pio2_1<V>(), x), second = n * constants::pio2_2<V>(), t = first - second;
+  const V third = n * constants::pio2_3<V>(), u = t - third;
+  rest = xsimd::select(far, u - xsimd::fms(n, constants::pio2_3t<V>(), (t - u) - third), rest);
+  const auto very_far = x > constants::mediumpi<V>();
+  if (!xsimd::any(very_far)) return turns;
+  alignas(64) Element<V> xs[V::size], rests[V::size], all[V::size];
+  x.store_aligned(xs);
+  rest.store_aligned(rests);
+  turns.store_aligned(all);
+  const V limit = constants::mediumpi<V>();
+  for (std::size_t i = 0; i < V::size; ++i) {
+    if (!(xs[i] > limit.get(0))) continue;
+    double y[2] = {std::numeric_limits<double>::quiet_NaN(), 0};
+    all[i] =
+        std::isinf(xs[i]) ? Element<V>(0) : static_cast<Element<V>>(xsimd::detail::__ieee754_rem_pio2(xs[i], y) & 3);
+    rests[i] = static_cast<Element<V>>(y[0]);
+  }
+  rest = V::load_aligned(rests);
+  return V::load_aligned(all);
+}
+
+// (-1)^(turns / 2) times the sine of rest if turns is even, else the cosine.
+template <class V>
+inline V sine_of(const V& turns, const V& rest, const V& sign) {
+  const auto second_half = turns >= V(2);
+  const auto odd = turns - xsimd::select(second_half, V(2), V(0)) != V(0);
+  const V square = rest * rest;
+  const V y =
+      xsimd::select(odd, xsimd::kernel::detail::cos_eval(square), xsimd::kernel::detail::sin_eval(square, rest));
+  return y ^ sign ^ xsimd::select(second_half, xsimd::constants::signmask<V>(), V(0));
+}
+
+template <class V>
+inline V sin(const V& x) {
+  V rest;
+  const V turns = quarter_turns(xsimd::abs(x), rest);
+  return sine_of(turns, rest, xsimd::bitofsign(x));
+}
+
+// sin(x + pi / 2)
+template <class V>
+inline V cos(const V& x) {
+  V rest;
+  const V turns = quarter_turns(xsimd::abs(x), rest) + V(1);
+  return sine_of(xsimd::select(turns == V(4), V(0), turns), rest, V(0));
+}
+
+template <class V>
+inline V tan(const V& x) {
+  V rest;
+  const V turns = quarter_turns(xsimd::abs(x), rest);
+  const auto even = turns == V(0) || turns == V(2);
+  return xsimd::kernel::detail::tan_eval(rest, even) ^ xsimd::bitofsign(x);
+}
+
 template <class V>
 inline V sigmoid(const V& x) {
   // The exponent is never positive, so nothing overflows.
@@ -128,10 +212,11 @@ inline V sigmoid(const V& x) {
 // m e^x for x <= 0; `power` is exp_normal(x). Accurate to the last digits, even if e^x alone is too small.
 template <class V>
 inline V times_exp(const V& m, const V& x, const V& power) {
+  const V y = opaque(m * power);
   const auto far = x < V(is_float<V> ? -87 : -708);
-  if (!xsimd::any(far)) return m * power;
+  if (!xsimd::any(far)) return y;
   const V half = exp_normal(V(0.5) * x);
-  return xsimd::select(far, (m * half) * half, m * power);
+  return xsimd::select(far, (m * half) * half, y);
 }
 
 // s = sigmoid(x), as a factor and as 1 - s. Note that (1 + tanh u) / 2 = sigmoid(2 u).
