@@ -1,6 +1,9 @@
 #include "fit/nn/recurrent.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
@@ -40,6 +43,94 @@ void Recurrent::list(Fields& f) {
   }
 }
 
+namespace {
+
+// Sequences of unequal lengths, the longest first: then each step has the first so many rows. Neighbouring steps with
+// the same rows are one run. Packed are the steps of all runs, [N, features].
+class Packing {
+ public:
+  Packing(const char* op, const Tensor& x, const Tensor& lengths) : B_(x.size(0)), T_(x.size(1)) {
+    if (!lengths.defined()) return;
+    check::defined(op, "lengths", lengths);
+    if (lengths.dtype() != int64 || lengths.shape() != Shape{B_})
+      check::fail(op, "lengths is ", lengths.dtype(), ' ', lengths.shape(), ", x has shape ", x.shape(),
+                  ": lengths must be int64 [", B_, "]");
+    const std::vector<std::int64_t> sizes = lengths.to_vector<std::int64_t>();
+    for (const std::int64_t n : sizes)
+      if (n < 1 || n > T_)
+        check::fail(op, "a length is ", n, ", x has shape ", x.shape(), ": lengths must be in 1 … ", T_);
+    std::vector<std::int64_t> order(sizes.size()), back(sizes.size());
+    const auto size = [&](std::int64_t row) { return sizes[static_cast<std::size_t>(row)]; };
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return size(a) > size(b); });
+    for (std::size_t i = 0; i < order.size(); ++i)
+      back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    const std::int64_t N = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+    std::vector<std::int64_t> pack[2], unpack[2];
+    for (auto& to : unpack) to.assign(static_cast<std::size_t>(B_ * T_), N);
+    for (std::int64_t rows = B_, step = 0; rows > 0;) {
+      const std::int64_t end = size(order[static_cast<std::size_t>(rows - 1)]);
+      runs_.push_back({rows, end - step});
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t t = step, row = order[static_cast<std::size_t>(r)]; t < end; ++t)
+          for (const int backwards : {0, 1}) {
+            const std::int64_t from = row * T_ + (backwards ? size(row) - 1 - t : t);
+            unpack[backwards][static_cast<std::size_t>(from)] = static_cast<std::int64_t>(pack[backwards].size());
+            pack[backwards].push_back(from);
+          }
+      for (step = end; rows > 0 && size(order[static_cast<std::size_t>(rows - 1)]) == end;) --rows;
+    }
+    order_ = tensor(order, {B_});
+    back_ = tensor(back, {B_});
+    for (const int i : {0, 1}) pack_[i] = tensor(pack[i], {N}), unpack_[i] = tensor(unpack[i], {B_, T_});
+  }
+
+  // Runs one direction of a layer on x [B, T, in] from the state h and c. project() makes gates of features; run(gates
+  // [rows, steps, …], h, c) returns h of all steps, and the last h and c. Returns the same for [B, T].
+  template <class Project, class Run>
+  std::array<Tensor, 3> each_run(bool backwards, const Tensor& x, Tensor h, Tensor c, const Project& project,
+                                 const Run& run) const {
+    if (!order_.defined()) {
+      const auto in_order = [&](const Tensor& t) { return backwards ? flip(t, {1}) : t; };
+      const auto [y, last_h, last_c] = run(in_order(project(x)), h, c);
+      return {in_order(y), last_h, last_c};
+    }
+    const Tensor gates = project(take(reshape(x, {B_ * T_, x.size(2)}), pack_[backwards]));
+    h = index_select(h, 0, order_);
+    c = index_select(c, 0, order_);
+    std::vector<Tensor> outputs, last_h, last_c;
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const auto [rows, steps] = runs_[i];
+      const Tensor part = reshape(slice(gates, 0, at, at + rows * steps), {rows, steps, gates.size(1)});
+      const auto [y, next_h, next_c] = run(part, slice(h, 0, 0, rows), slice(c, 0, 0, rows));
+      outputs.push_back(reshape(y, {rows * steps, y.size(2)}));
+      const std::int64_t left = i + 1 < runs_.size() ? runs_[i + 1].rows : 0;
+      last_h.push_back(slice(next_h, 0, left, rows));
+      last_c.push_back(slice(next_c, 0, left, rows));
+      h = next_h, c = next_c;
+      at += rows * steps;
+    }
+    outputs.push_back(zeros({1, h.size(1)}, h.dtype()));  // of padding
+    const auto whole = [&](std::vector<Tensor>& parts) {
+      std::reverse(parts.begin(), parts.end());
+      return index_select(cat(parts), 0, back_);
+    };
+    return {take(cat(outputs), unpack_[backwards]), whole(last_h), whole(last_c)};
+  }
+
+ private:
+  struct RunOfSteps {
+    std::int64_t rows, steps;
+  };
+  std::int64_t B_, T_;
+  std::vector<RunOfSteps> runs_;
+  Tensor order_, back_;         // [B]: from the sequences to the longest first, and back
+  Tensor pack_[2], unpack_[2];  // [N] of [B T], and [B, T] of N, N for padding; forwards and backwards
+};
+
+}  // namespace
+
 // [num_layers * directions, B, H]
 Tensor Recurrent::initial(const char* name, const Tensor& given, const Tensor& x) const {
   const Shape shape{static_cast<std::int64_t>(weights_.size()), x.size(0), hidden_size_};
@@ -48,12 +139,13 @@ Tensor Recurrent::initial(const char* name, const Tensor& given, const Tensor& x
   return given;
 }
 
-RecurrentResult Recurrent::run(const Tensor& x, const RecurrentState& state) const {
+RecurrentResult Recurrent::run(const Tensor& x, const RecurrentState& state, const Tensor& lengths) const {
   check_last(name_, x, "input_size", input_size_, "weight_ih_l0", weights_[0].weight_ih.original());
   if (x.rank() != 3 || x.size(1) == 0)
     check::fail(name_, "x has shape ", x.shape(), ": it must be [B, T, ", input_size_, "] with T at least 1");
   const std::vector<Tensor> h = unbind(initial("the state's h", state.h, x)),
                             c = unbind(initial("the state's c", state.c, x));
+  const Packing packing(name_, x, lengths);
   std::vector<Tensor> last_h, last_c;
   Tensor input = x;  // of a layer
   for (std::size_t i = 0; i < weights_.size(); i += directions()) {
@@ -61,12 +153,15 @@ RecurrentResult Recurrent::run(const Tensor& x, const RecurrentState& state) con
     std::vector<Tensor> outputs;  // of the directions
     for (std::size_t k = i; k < i + directions(); ++k) {
       const Weights& w = weights_[k];
-      const auto in_order = [&](const Tensor& t) { return k > i ? flip(t, {1}) : t; };
-      const Tensor of_x = linear(input, w.weight_ih.value(), w.bias_ih.value());
-      const Steps all = steps(in_order(of_x), w.weight_hh.value(), w.bias_hh.value(), h[k], c[k]);
-      last_h.push_back(squeeze(slice(all.h, 1, x.size(1) - 1, x.size(1)), 1));
-      last_c.push_back(all.c);
-      outputs.push_back(in_order(all.h));
+      const auto of_x = [&](const Tensor& t) { return linear(t, w.weight_ih.value(), w.bias_ih.value()); };
+      const auto run_of = [&](const Tensor& gates, const Tensor& h, const Tensor& c) {
+        const Steps all = steps(gates, w.weight_hh.value(), w.bias_hh.value(), h, c);
+        return std::array<Tensor, 3>{all.h, squeeze(slice(all.h, 1, -1, all.h.size(1)), 1), all.c};
+      };
+      const auto [y, after_h, after_c] = packing.each_run(k > i, input, h[k], c[k], of_x, run_of);
+      last_h.push_back(after_h);
+      last_c.push_back(after_c);
+      outputs.push_back(y);
     }
     input = outputs.size() == 1 ? outputs[0] : cat(outputs, -1);
   }

@@ -1,4 +1,4 @@
-// LSTM and GRU beside PyTorch's (tests/golden/training.py).
+// LSTM and GRU beside PyTorch's (tests/golden/training.py, packed.py).
 #include "fit/nn/recurrent.hpp"
 
 #include "fit/lookup.hpp"
@@ -17,8 +17,7 @@ namespace {
 
 // Outputs, last states and all gradients, in double to 1e-12 and in float to 1e-5.
 template <class L>
-void agrees(const std::string& name, const RecurrentOptions& options) {
-  static const StateDict all = load_npz(FIT_GOLDEN_DIR "/training.npz");
+void agrees(const StateDict& all, const std::string& name, const RecurrentOptions& options) {
   const StateDict golden = under(all, "recurrent/" + name + '/');
   for (const DType dtype : {float64, float32}) {
     INFO(name << ' ' << dtype);
@@ -30,7 +29,8 @@ void agrees(const std::string& name, const RecurrentOptions& options) {
     layer.to(dtype);
     layer.load_state_dict(under(golden, "state/"));
     const Tensor x = leaf("x"), h = leaf("h0"), c = leaf("c0");
-    const nn::RecurrentResult result = layer(x, {h, c});
+    const nn::RecurrentResult result =
+        contains(golden, "lengths") ? layer(x, {h, c}, at(golden, "lengths")) : layer(x, {h, c});
     Tensor total = zeros({}, dtype);
     const auto check = [&](const std::string& what, const Tensor& ours) {
       INFO(what);
@@ -53,14 +53,41 @@ void agrees(const std::string& name, const RecurrentOptions& options) {
 }  // namespace
 
 TEST_CASE("recurrent layers agree with PyTorch, whose weights they load by name", "[golden]") {
-  agrees<nn::LSTM>("lstm_plain", {});
-  agrees<nn::GRU>("gru_plain", {});
   const auto deep = RecurrentOptions().num_layers(3).bias(false);
-  agrees<nn::LSTM>("lstm_deep", deep);
-  agrees<nn::GRU>("gru_deep", deep);
   const auto both = RecurrentOptions().num_layers(2).bidirectional();
-  agrees<nn::LSTM>("lstm_both", both);
-  agrees<nn::GRU>("gru_both", both);
+  for (const char* file : {FIT_GOLDEN_DIR "/training.npz", FIT_GOLDEN_DIR "/packed.npz"}) {
+    INFO(file);
+    const StateDict all = load_npz(file);
+    agrees<nn::LSTM>(all, "lstm_plain", {});
+    agrees<nn::GRU>(all, "gru_plain", {});
+    agrees<nn::LSTM>(all, "lstm_deep", deep);
+    agrees<nn::GRU>(all, "gru_deep", deep);
+    agrees<nn::LSTM>(all, "lstm_both", both);
+    agrees<nn::GRU>(all, "gru_both", both);
+  }
+}
+
+TEST_CASE("a recurrent layer does not read the padding behind a sequence") {
+  const nn::LSTM lstm(3, 4, RecurrentOptions().num_layers(2).bidirectional());
+  const Tensor x = randn({3, 6, 3}), lengths = tensor({2, 6, 4});
+  Tensor dirty = x.clone();
+  index_put_(dirty, {0, range(2)}, full({}, std::nan("")));
+  index_put_(dirty, {2, range(4)}, full({}, std::nan("")));
+  dirty.requires_grad_();
+  const nn::RecurrentResult all = lstm(dirty, {}, lengths);
+  sum(all.output).backward();
+  CHECK(sum(abs(slice(all.output[0], 0, 2, 6))).item() == 0);
+  for (const Tensor& p : lstm.parameters()) CHECK(std::isfinite(sum(p.grad()).item()));
+  CHECK(sum(abs(slice(dirty.grad()[0], 0, 2, 6))).item() == 0);
+  for (const std::int64_t row : {0, 1, 2}) {
+    INFO("row " << row);
+    const std::int64_t n = lengths.data<std::int64_t>()[row];
+    const nn::RecurrentResult one = lstm(unsqueeze(slice(x[row], 0, 0, n), 0), {});
+    CHECK(max_difference(slice(all.output[row], 0, 0, n), one.output[0]) < 1e-6);
+    CHECK(max_difference(index(all.state.h, {range(), row}), index(one.state.h, {range(), 0})) < 1e-6);
+    CHECK(max_difference(index(all.state.c, {range(), row}), index(one.state.c, {range(), 0})) < 1e-6);
+  }
+  CHECK(same_bits(lstm(x, {}, full({3}, 6, int64)).output, lstm(x, {}, {}).output));
 }
 
 TEST_CASE("a recurrent layer goes on from its state, and drops only between layers") {
@@ -90,4 +117,12 @@ TEST_CASE("recurrent layers refuse bad arguments") {
   CHECK_THROWS_WITH(lstm(ones({2, 0, 3})), "[LSTM] x has shape [2, 0, 3]: it must be [B, T, 3] with T at least 1");
   CHECK_THROWS_WITH(lstm(ones({2, 4, 3}), {ones({1, 2, 2}), {}}),
                     "[LSTM] the state's h has shape [1, 2, 2]: it must be [2, 2, 2]");
+  const Tensor x = ones({2, 4, 3});
+  CHECK_THROWS_WITH(lstm(x, {}, tensor({1, 2, 3})),
+                    "[LSTM] lengths is int64 [3], x has shape [2, 4, 3]: lengths must be int64 [2]");
+  CHECK_THROWS_WITH(lstm(x, {}, tensor({1., 2.})),
+                    "[LSTM] lengths is float32 [2], x has shape [2, 4, 3]: lengths must be int64 [2]");
+  for (const std::int64_t n : {0, 5})
+    CHECK_THROWS_WITH(lstm(x, {}, tensor(std::vector<std::int64_t>{1, n}, {2})),
+                      "[LSTM] a length is " + std::to_string(n) + ", x has shape [2, 4, 3]: lengths must be in 1 … 4");
 }

@@ -35,11 +35,17 @@ struct RecurrentResult {
 class Recurrent : public UnaryLayer {
  public:
   /// The outputs of all steps of x [B, T, in] (T >= 1), from a state of zeros: [B, T, H], or [B, T, 2 H].
-  Tensor forward(const Tensor& x) const override { return run(x, {}).output; }
+  Tensor forward(const Tensor& x) const override { return run(x, {}, {}).output; }
   using UnaryLayer::operator();
   /// The same from a given state. Also returns the state after the last step.
   RecurrentResult operator()(const Tensor& x, const RecurrentState& state) const {
-    return within(*this, [&] { return run(x, state); });
+    return within(*this, [&] { return run(x, state, {}); });
+  }
+  /// The same for sequences of unequal lengths: int64 [B], each 1 … T (PyTorch: pack_padded_sequence). Row b has
+  /// lengths[b] steps. The padding behind is not read, and the outputs there are 0. The state is the one after the last
+  /// step of each row; the backward direction begins at that step. An undefined tensor means T for all rows.
+  RecurrentResult operator()(const Tensor& x, const RecurrentState& state, const Tensor& lengths) const {
+    return within(*this, [&] { return run(x, state, lengths); });
   }
   std::string describe() const override;
   /// The number of features of x, and of h.
@@ -66,7 +72,7 @@ class Recurrent : public UnaryLayer {
   void list(Fields& f);
 
  private:
-  RecurrentResult run(const Tensor& x, const RecurrentState& state) const;
+  RecurrentResult run(const Tensor& x, const RecurrentState& state, const Tensor& lengths) const;
   Tensor initial(const char* name, const Tensor& given, const Tensor& x) const;
   std::size_t directions() const { return options_.bidirectional() ? 2 : 1; }
 
