@@ -5,6 +5,7 @@
 
 #include "attention/event.hpp"
 #include "attention/plan.hpp"
+#include "fit/batch_invariant.hpp"
 #include "fit/named_values.hpp"
 #include "fit/ops.hpp"
 #include "ops/composed.hpp"
@@ -210,6 +211,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   Adjoint adjoint{{}, {}, options.weights(), false};
   kernels::Attention<>& a = adjoint.a;
   a = check_operands(op, q, k, v, cache);
+  a.batch_invariant = batch_invariant();
   if (thread_state.observed) q = observed_heads("q", q), k = observed_heads("k", k), v = observed_heads("v", v);
   Tensor inputs[3];
   for (std::size_t i = 0; i < 3; ++i) {
@@ -223,10 +225,12 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   const kernels::Attention<> all_keys = a;
   std::int64_t skipped = 0;
   if (cache) {
-    // Keys before the windows of all queries are not read. A single query then attends to all keys that are left.
-    skipped = a.range(0).first;
+    // Blocks of keys before the windows of all queries are not read. A single query needs no causality, and no window
+    // if it attends to all keys that are left.
+    const std::int64_t first = a.range(0).first;
+    skipped = first / kernels::key_block * kernels::key_block;
     a.Sk -= skipped;
-    if (a.Sq == 1) a.causal = false, a.window = 0;
+    if (a.Sq == 1) a.causal = false, a.window = skipped == first ? 0 : a.window;
     q.x = q.x.to(dtype);
   }
   const auto offered = [&](Tensor y) { return thread_state.observed ? observed_heads("z", contexts(q, a, y)).x : y; };

@@ -137,7 +137,7 @@ void fold_columns(double* acc, const T* x, const double* centre, std::int64_t n,
   }
 }
 
-// Transposes short rows to columns first: a single row would not fill a vector.
+// Transposes short rows to columns first: a row would not fill a vector.
 constexpr std::int64_t short_row = 32;
 template <class Op, class T>
 void fold_short_rows(double* acc, const T* x, const double* centre, std::int64_t kept, std::int64_t ks,
@@ -155,7 +155,7 @@ template <class Op, class T>
 void fold(double* acc, const T* x, const double* centre, std::int64_t kept, std::int64_t ks, std::int64_t reduced,
           std::int64_t rs) {
   if (rs != 1) return fold_columns<Op>(acc, x, centre, kept, reduced, rs);
-  if (reduced <= short_row && kept > 1) return fold_short_rows<Op>(acc, x, centre, kept, ks, reduced);
+  if (reduced <= short_row) return fold_short_rows<Op>(acc, x, centre, kept, ks, reduced);
   for (std::int64_t k = 0; k < kept; ++k)
     acc[k] = Op::combine(acc[k], fold_run<Op>(x + k * ks, reduced, centre ? centre[k] : 0.0));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fit/batch_invariant.hpp"
 #include "matmul/openblas.hpp"
 
 namespace fit::kernels {
@@ -14,12 +15,14 @@ Route route(const GemmParams<T>& p) {
   if (p.m == 0 || p.n == 0) return Route::empty;
   if (p.k == 0) return Route::no_terms;
   if (p.n == 1 && p.m > 1 && p.ldc == 1) return Route::column;
+  const bool swaps = p.transpose_b && !p.transpose_a && p.beta == T(0) && p.m * (p.n + p.k) < p.n * p.k;
+  if (batch_invariant())
+    return small || p.m <= gemv_max_m_transposed ? Route::unpacked : swaps ? Route::swapped : Route::packed;
   if (p.m <= gemv_max_m && !p.transpose_a && (p.transpose_b || !small)) return Route::gemv;
   if (small) return Route::unpacked;
   if (chosen_isa < Isa::avx2 || openblas_wanted()) return Route::openblas;
   if (p.m <= gemv_max_m_transposed && p.transpose_b && !p.transpose_a) return Route::gemv;
-  return p.transpose_b && !p.transpose_a && p.beta == T(0) && p.m * (p.n + p.k) < p.n * p.k ? Route::swapped
-                                                                                            : Route::packed;
+  return swaps ? Route::swapped : Route::packed;
 }
 
 template Route route(const GemmParams<float>&);

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 
+#include "fit/batch_invariant.hpp"
 #include "kernels/simd/nontemporal.hpp"
 #include "matmul/gemm.hpp"
 #include "matmul/gemm_kernels_bf16.hpp"
@@ -257,7 +258,7 @@ void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B
 template <class A, class B, class C>
 void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
   if constexpr (std::is_same_v<B, BFloat16>)
-    if (p.m <= gemv_max_m && !p.transpose_a) return gemv_bf16(p, loop, a, b, c, bias);
+    if (p.m <= gemv_max_m && !p.transpose_a && !batch_invariant()) return gemv_bf16(p, loop, a, b, c, bias);
   chosen_isa >= Isa::avx512_bf16 ? gemm_bf16_native(p, loop, a, b, c, bias) : gemm_bf16_widened(p, loop, a, b, c, bias);
 }
 

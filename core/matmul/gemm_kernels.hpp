@@ -50,7 +50,8 @@ struct GemmKernels {
   void (*gemm_packed)(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* scratch);
   // out[c out_ld + r] = x[r ld + c].
   void (*transpose)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld);
-  // Matmul of small matrices, without packing; scratch: gemm_unpacked_scratch(p) elements.
+  // Matmul of small matrices or few rows, without packing, in the same order of additions as gemm_packed; scratch:
+  // gemm_unpacked_scratch(p) elements.
   void (*gemm_unpacked)(const GemmParams<T>& p, const T* a, const T* b, T* c, T* scratch);
   // Matmul for m up to gemv_max_m, or gemv_max_m_transposed if b is transposed; a is not transposed. Reads b once,
   // without packing.
@@ -90,7 +91,7 @@ std::int64_t gemm_packed_scratch(const GemmParams<T>& p) {
 }
 template <class T>
 std::int64_t gemm_unpacked_scratch(const GemmParams<T>& p) {
-  return p.transpose_b ? p.n * p.k : 0;
+  return p.transpose_b ? kc * panel_width : 0;
 }
 
 }  // namespace FIT_ISA_NAMESPACE

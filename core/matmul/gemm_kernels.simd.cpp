@@ -58,9 +58,17 @@ void gemm_packed(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* s
 template <class T>
 void gemm_unpacked(const GemmParams<T>& p, const T* a, const T* b, T* c, T* scratch) {
   const bool add = apply_beta(p, c);
-  if (!p.transpose_b) return gemm_block(p, a, b, p.ldb, c, add);
-  transpose(p.n, p.k, b, p.ldb, scratch, p.n);
-  gemm_block(p, a, scratch, p.n, c, add);
+  const std::int64_t width = p.transpose_b ? panel_width : p.n;
+  for (std::int64_t j0 = 0; j0 < p.n; j0 += width)
+    for (std::int64_t k0 = 0; k0 < p.k; k0 += kc) {
+      GemmParams<T> part = p;
+      part.n = p.n - j0 < width ? p.n - j0 : width;
+      part.k = p.k - k0 < kc ? p.k - k0 : kc;
+      const T* const part_a = a + k0 * (p.transpose_a ? p.lda : 1);
+      if (p.transpose_b) transpose(part.n, part.k, b + j0 * p.ldb + k0, p.ldb, scratch, panel_width);
+      gemm_block(part, part_a, p.transpose_b ? scratch : b + k0 * p.ldb, p.transpose_b ? panel_width : p.ldb, c + j0,
+                 add || k0 > 0);
+    }
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "fit/batch_invariant.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/convert.hpp"
@@ -30,7 +31,7 @@ class Reduction {
   /// kernels::Fold) into the accumulators of outputs first, first + 1 …; `combine(a, b)` joins two accumulators;
   /// `finish(i, acc)` receives the result of output i, on any thread. With few outputs and many reduced elements, the
   /// reduced axes are split into pieces and joined in order. The pieces depend on the shape only, so the result does
-  /// not depend on the number of threads.
+  /// not depend on the number of threads. In the mode BatchInvariant they depend on the reduced axes only.
   template <class Acc, class T, class Kernel, class Combine, class Finish>
   void fold(const T* x, Acc identity, const Kernel& kernel, const Combine& combine, const Finish& finish) const;
 
@@ -86,7 +87,9 @@ void Reduction::fold(const T* x, Acc identity, const Kernel& kernel, const Combi
               : max_accumulators;
   const std::int64_t chunks = (n + chunk - 1) / chunk;
   std::int64_t length = count_;
-  if (chunks > 0 && chunks < max_tasks / 4) {
+  if (batch_invariant()) {
+    length = std::min(count_, 2 * work);
+  } else if (chunks > 0 && chunks < max_tasks / 4) {
     const std::int64_t min_length = std::max(count_ * chunks / max_tasks, 2 * work / std::min(n, chunk));
     const std::int64_t multiple = rs == 1 ? 1024 : 16;  // keeps the kernels' inner loops full
     length = std::min(count_, (min_length + multiple - 1) / multiple * multiple);
@@ -142,7 +145,7 @@ inline void fold_bfloat16(kernels::Fold<float> kernel, double* acc, const BFloat
   for (std::int64_t j = 0, n; j < length; j += n) {
     n = std::min(capacity, length - j);
     for (std::int64_t i = 0, m; i < count; i += m) {
-      m = std::min(capacity / n, count - i);
+      m = std::min(rows ? capacity / n : capacity / n / 4 * 4, count - i);  // columns: whole groups of the kernel
       for (std::int64_t k = 0; k < m; ++k) kernels::widen(part + k * n, x + (i + k) * step + j, n);
       const std::int64_t first = rows ? i : j;  // output
       const double* const c = centre ? centre + first : nullptr;

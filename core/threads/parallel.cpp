@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "fit/batch_invariant.hpp"
 #include "fit/detail/thread_state.hpp"
 #include "fit/error.hpp"
 #include "threads/thread_pool.hpp"
@@ -73,8 +74,10 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule s
   std::exception_ptr first;
   std::atomic<std::int64_t> next{0};
   const detail::ThreadState state = detail::thread_state;
+  const bool invariant = batch_invariant();
   run_on_threads(max_threads, [&](int t, int count) {
     const detail::ThreadState before = std::exchange(detail::thread_state, state);
+    const BatchInvariantGuard mode(invariant);
     inside = true;
     try {
       if (schedule == dynamic_schedule) {

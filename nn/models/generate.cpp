@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "common/rollback.hpp"
+#include "fit/batch_invariant.hpp"
 #include "fit/nn/gpt.hpp"
 #include "fit/ops.hpp"
 #include "tensor/check.hpp"
@@ -118,15 +121,129 @@ struct Window {
   }
 };
 
+// The random numbers of a row, one for each new token. They do not depend on the other rows.
+class Draws {
+ public:
+  explicit Draws(Generator& generator)
+      : own_(static_cast<std::uint64_t>(randint(0, std::int64_t{1} << 62, {1}, generator).item<std::int64_t>())) {}
+  double at(std::size_t token) {
+    while (drawn_.size() <= token) drawn_.push_back(rand({1}, float64, own_).item());
+    return drawn_[token];
+  }
+
+ private:
+  Generator own_;
+  std::vector<double> drawn_;
+};
+
+// The texts of a call.
+struct Texts {
+  const GPT& gpt;
+  const GenerateOptions& o;
+  std::vector<Tokens> sequences, results;
+  std::vector<Draws> draws;
+
+  // Appends the token after logits [V]. Returns whether the row goes on.
+  bool append(std::size_t row, const Tensor& logits) {
+    const std::int64_t token = sample_token(logits, sequences[row], o, draws[row].at(results[row].size()));
+    sequences[row].push_back(token);
+    results[row].push_back(token);
+    return static_cast<std::int64_t>(results[row].size()) < o.max_new_tokens() &&
+           std::count(o.stop_tokens().begin(), o.stop_tokens().end(), token) == 0;
+  }
+};
+
+// Continues some rows side by side.
+void continue_rows(Texts& texts, std::vector<std::int64_t> rows) {
+  const GenerateOptions& o = texts.o;
+  Window w = Window::of(texts.gpt, texts.sequences, rows, o.max_new_tokens(), o.cache_dtype());
+  for (std::int64_t step = 0; !rows.empty(); ++step) {
+    if (w.cache.length() + w.ids.size(1) > w.cache.max_length())
+      w = Window::of(texts.gpt, texts.sequences, rows, o.max_new_tokens() - step, o.cache_dtype());
+    const Tensor logits = texts.gpt.forward_last(w.ids, w.cache);
+    std::vector<std::int64_t> alive, places;
+    Tokens next;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto row = static_cast<std::size_t>(rows[i]);
+      if (!texts.append(row, logits[static_cast<std::int64_t>(i)])) continue;
+      alive.push_back(rows[i]);
+      places.push_back(static_cast<std::int64_t>(i));
+      next.push_back(texts.sequences[row].back());
+    }
+    w.cache.select(places);
+    rows = std::move(alive);
+    w.ids = tensor(next, {static_cast<std::int64_t>(next.size()), 1});
+  }
+}
+
+// A model with the cache of one sequence.
+struct Reader {
+  const GPT& gpt;
+  KVCache cache;
+
+  // The logits [new tokens, V] after the tokens of the sequence that are not in the cache yet.
+  Tensor read(const Tokens& sequence) {
+    const Tokens unread(sequence.begin() + cache.length(), sequence.end());
+    return gpt(tensor(unread, {1, static_cast<std::int64_t>(unread.size())}), cache)[0];
+  }
+  // Forgets all tokens behind the first `length`.
+  void forget(std::int64_t length) { cache.truncate(std::min(length, cache.length())); }
+};
+
+// Speculative decoding (Leviathan et al. 2023) of one row. The assistant proposes tokens with the random numbers of the
+// row, the model reads all of them at once, and draws with the same numbers: as long as both draw the same token, the
+// next proposal counts. So the text is the model's own.
+void continue_with_assistant(Texts& texts, std::size_t row) {
+  const GenerateOptions& o = texts.o;
+  Tokens& sequence = texts.sequences[row];
+  const Tokens& result = texts.results[row];
+  const std::int64_t length = static_cast<std::int64_t>(sequence.size()) + o.max_new_tokens();
+  Reader model{texts.gpt, texts.gpt.make_cache(1, length, o.cache_dtype())};
+  Reader assistant{*o.assistant_model(), o.assistant_model()->make_cache(1, length)};
+  for (bool goes_on = true; goes_on;) {
+    const auto known = static_cast<std::int64_t>(sequence.size());
+    const std::int64_t proposals = std::min(o.num_assistant_tokens(), length - known - 1);
+    Tokens proposed = sequence;
+    for (std::int64_t i = 0; i < proposals; ++i) {
+      const double uniform = texts.draws[row].at(result.size() + static_cast<std::size_t>(i));
+      proposed.push_back(sample_token(assistant.read(proposed)[-1], proposed, o, uniform));
+    }
+    const Tensor logits = model.read(proposed);
+    for (std::int64_t i = 0, at = known; i <= proposals && goes_on; ++i, ++at) {
+      goes_on = texts.append(row, logits[i - proposals - 1]);
+      if (i < proposals && sequence.back() != proposed[static_cast<std::size_t>(at)]) break;
+    }
+    model.forget(static_cast<std::int64_t>(sequence.size()) - 1);
+    assistant.forget(static_cast<std::int64_t>(sequence.size()) - 1);
+  }
+}
+
+void check_model(const char* op, const char* name, const GPT& gpt) {
+  if (gpt.training() && gpt.options().dropout() > 0)
+    check::fail(op, name, " has dropout and is in training: call its eval() first");
+}
+
+void check_assistant(const char* op, const GPT& gpt, const GenerateOptions& o, std::int64_t longest) {
+  const GPTOptions& mine = o.assistant_model()->options();
+  check_model(op, "the assistant_model", *o.assistant_model());
+  if (o.num_assistant_tokens() < 1)
+    check::fail(op, "num_assistant_tokens is ", o.num_assistant_tokens(), ": it must be at least 1");
+  if (mine.vocab_size() != gpt.options().vocab_size())
+    check::fail(op, "the assistant_model has vocab_size ", mine.vocab_size(), ", the model ",
+                gpt.options().vocab_size(), ": they must agree");
+  const std::int64_t context = std::min(mine.context_length(), gpt.options().context_length());
+  if (o.max_new_tokens() > context - longest)
+    check::fail(op, "the longest prompt has ", longest, " tokens, and max_new_tokens is ", o.max_new_tokens(),
+                ": with an assistant_model they must be at most both context lengths, ", context);
+}
+
 }  // namespace
 
 std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts, const GenerateOptions& o) {
   constexpr const char* op = "generate";
   check_sampling(op, o);
   if (o.max_new_tokens() < 0) check::fail(op, "max_new_tokens is ", o.max_new_tokens(), ": it must not be negative");
-  if (gpt.training() && gpt.options().dropout() > 0)
-    check::fail(op, "the model has dropout and is in training: call its eval() first");
-  const auto B = static_cast<std::int64_t>(prompts.size());
+  check_model(op, "the model", gpt);
   std::int64_t longest = 0;
   for (const Tokens& prompt : prompts) {
     if (prompt.empty()) check::fail(op, "a prompt is empty: it must have at least one token");
@@ -136,38 +253,23 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
     check::fail(op, "the longest prompt has ", longest, " tokens, and max_new_tokens is ", o.max_new_tokens(),
                 ": together they must be at most context_length, ", gpt.options().context_length(),
                 ", or past_context must be PastContext::slide");
-  std::vector<Tokens> results(prompts.size());
-  if (B == 0 || o.max_new_tokens() == 0) return results;
+  if (o.assistant_model()) check_assistant(op, gpt, o, longest);
+  Texts texts{gpt, o, prompts, std::vector<Tokens>(prompts.size()), {}};
+  if (prompts.empty() || o.max_new_tokens() == 0) return texts.results;
 
-  std::vector<std::int64_t> rows(prompts.size());
-  std::iota(rows.begin(), rows.end(), 0);
-  std::vector<Tokens> sequences = prompts;
-  Window w = Window::of(gpt, sequences, rows, o.max_new_tokens(), o.cache_dtype());
   Generator& generator = o.generator() ? *o.generator() : default_generator();
   const Rollback draw_again([&, before = generator] { generator = before; });
-  for (std::int64_t step = 0; step < o.max_new_tokens() && !rows.empty(); ++step) {
-    if (w.cache.length() + w.ids.size(1) > w.cache.max_length())
-      w = Window::of(gpt, sequences, rows, o.max_new_tokens() - step, o.cache_dtype());
-    const Tensor logits = gpt.forward_last(w.ids, w.cache);
-    const Tensor uniform = rand({B}, float64, generator);  // one for each row, also for ended rows
-    std::vector<std::int64_t> alive, places;
-    Tokens next;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const auto row = static_cast<std::size_t>(rows[i]);
-      const std::int64_t token =
-          sample_token(logits[static_cast<std::int64_t>(i)], sequences[row], o, uniform.data<double>()[rows[i]]);
-      sequences[row].push_back(token);
-      results[row].push_back(token);
-      if (std::count(o.stop_tokens().begin(), o.stop_tokens().end(), token)) continue;
-      alive.push_back(rows[i]);
-      places.push_back(static_cast<std::int64_t>(i));
-      next.push_back(token);
-    }
-    w.cache.select(places);
-    rows = std::move(alive);
-    w.ids = tensor(next, {static_cast<std::int64_t>(next.size()), 1});
+  // Rows that share a window have its length; in the mode BatchInvariant none is padded.
+  std::map<std::size_t, std::vector<std::int64_t>> together;
+  for (std::size_t row = 0; row < prompts.size(); ++row) {
+    texts.draws.emplace_back(generator);
+    together[batch_invariant() ? prompts[row].size() : 0].push_back(static_cast<std::int64_t>(row));
   }
-  return results;
+  const fit::detail::BatchInvariantGuard mode(batch_invariant() || o.assistant_model());
+  for (const auto& [size, rows] : together)
+    if (!o.assistant_model()) continue_rows(texts, rows);
+  for (std::size_t row = 0; row < prompts.size() && o.assistant_model(); ++row) continue_with_assistant(texts, row);
+  return texts.results;
 }
 
 }  // namespace fit::nn

@@ -127,13 +127,15 @@ TEST_CASE("generation past the context sees the last tokens, row by row", "[gene
   const auto together = nn::generate(gpt, prompts, o);
   std::vector<Tokens> all = prompts;  // by the whole model, token for token
   std::map<std::int64_t, int> found;
+  std::vector<Generator> draws;  // each row draws from its own
+  for (std::size_t i = 0; i < 3; ++i)
+    draws.emplace_back(static_cast<std::uint64_t>(randint(0, std::int64_t{1} << 62, {1}, same).item<std::int64_t>()));
   for (std::size_t step = 0; step < 20; ++step) {
-    const Tensor uniform = rand({3}, float64, same);
     for (std::size_t i = 0; i < 3; ++i) {
       const auto seen = static_cast<std::ptrdiff_t>(std::min<std::size_t>(all[i].size(), 12));
       const NoGrad no_grad;
       const Tensor logits = gpt(tensor(Tokens(all[i].end() - seen, all[i].end()), {1, seen}))[{0, -1}];
-      all[i].push_back(nn::sample_token(logits, all[i], o, uniform.data<double>()[static_cast<std::int64_t>(i)]));
+      all[i].push_back(nn::sample_token(logits, all[i], o, rand({1}, float64, draws[i]).item()));
       CHECK(together[i][step] == all[i].back());
       ++found[all[i].back()];
     }

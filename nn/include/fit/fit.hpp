@@ -7,6 +7,7 @@
 #include "fit/attention_page.hpp"
 #include "fit/attention_recording.hpp"
 #include "fit/autocast.hpp"
+#include "fit/batch_invariant.hpp"
 #include "fit/bfloat16.hpp"
 #include "fit/checkpoint.hpp"
 #include "fit/data.hpp"

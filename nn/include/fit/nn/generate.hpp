@@ -48,13 +48,22 @@ struct GenerateOptions : SamplingOptions {
   FIT_OPTION(Generator*, generator) = nullptr;  ///< The random number generator; the default one if null.
   /// The type of keys and values in the cache; the model's if not given. bfloat16 needs half the memory of float32.
   FIT_OPTION(std::optional<DType>, cache_dtype);
+  /// A smaller model with the same vocabulary, for speculative decoding (Leviathan et al. 2023): it proposes
+  /// num_assistant_tokens tokens, which the model then reads at once. The text is exactly the one of the mode
+  /// BatchInvariant without an assistant; it comes faster if most proposals are right. Null: none.
+  FIT_OPTION(const GPT*, assistant_model) = nullptr;
+  FIT_OPTION(std::int64_t, num_assistant_tokens) = 4;  ///< The number of tokens that the assistant proposes at a time.
   FIT_INHERITED_OPTIONS(SamplingOptions, repetition_penalty, temperature, top_k, top_p)
 };
 
 /// Continues each prompt by up to max_new_tokens tokens, and returns the new tokens, with the stop token (if any) last.
-/// Prompts may differ in length. Rows do not depend on each other, except through the random numbers drawn. Throws
-/// Error for an empty prompt, and if the model has dropout and is in training. Unless past_context is slide, throws
-/// Error if the longest prompt plus max_new_tokens exceeds the context length. An Error leaves the generator unchanged.
+/// Prompts may differ in length. Rows do not depend on each other: each draws from a stream of its own, whose seed
+/// comes from the generator, one for each prompt. In the mode BatchInvariant (fit/batch_invariant.hpp) texts are the
+/// same for any number of prompts in a call, even where two tokens are almost equally likely; prompts of one length are
+/// then computed together. Throws Error for an empty prompt, and if a model has dropout and is in training. Unless
+/// past_context is slide, throws Error if the longest prompt plus max_new_tokens exceeds the context length; with an
+/// assistant also if it exceeds that of the assistant, and if the vocabularies differ. An Error leaves the generator
+/// unchanged.
 std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts, const GenerateOptions& options);
 
 // ---- beam search --------------------------------------------------------------------------------------------------
