@@ -8,7 +8,7 @@ order=(base threads kernels/simd matmul kernels attention/kernel tensor graph op
 declare -A rank folder=()  # the folder that a public header belongs to
 belongs() { for header in "${@:2}"; do folder[$header]=$1; done; }
 belongs base error version bfloat16 shape memory option detail/option
-belongs threads parallel detail/thread_state
+belongs threads batch_invariant parallel detail/thread_state
 belongs tensor tensor state_dict lookup detail/tensor_impl
 belongs graph graph autocast hooks named_values observer
 belongs ops ops recurrent int8 random xtensor

@@ -6,6 +6,7 @@ namespace fit {
 bool batch_invariant();
 
 namespace detail {
+/// Switches the mode on or off while it lives.
 class BatchInvariantGuard {
  public:
   explicit BatchInvariantGuard(bool on);
