@@ -145,7 +145,7 @@ void warn_without_gradient(const char* op, const Slots& slots) {
   if (said.load(std::memory_order_relaxed)) return;
   for (const auto& group : slots)
     for (const auto& slot : group)
-      if (has_step(slot.parameter)) return;
+      if (has_step(slot.parameter) || steps_in_backward(slot.parameter)) return;
   if (said.exchange(true)) return;
   std::fprintf(stderr,
                "[%s] step() changes nothing: no parameter has a gradient. Call backward() on a loss that was computed "

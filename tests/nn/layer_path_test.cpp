@@ -191,7 +191,8 @@ TEST_CASE("named_layers() gives every layer once, by class if one is asked for")
   CHECK(names[1] == "h.0.attn.proj");
   const nn::GPT& seen = gpt;
   static_assert(std::is_same_v<decltype(seen.named_layers<nn::Linear>()[0].second), const nn::Linear*>);
-  CHECK(seen.named_layers<nn::GPTBlock>()[2] == std::pair<std::string, const nn::GPTBlock*>("h.2", &gpt.layer<nn::GPTBlock>("h.2")));
+  CHECK(seen.named_layers<nn::GPTBlock>()[2] ==
+        std::pair<std::string, const nn::GPTBlock*>("h.2", &gpt.layer<nn::GPTBlock>("h.2")));
   const auto shared = std::make_shared<nn::Linear>(2, 2);
   CHECK(nn::Sequential(shared, shared).named_layers().size() == 2);
 }

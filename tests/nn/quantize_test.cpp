@@ -135,7 +135,9 @@ TEST_CASE("quantize_: layers by the patterns of their names, and groups", "[int8
   CHECK(alone.weight.original().dtype() == int8);
 
   nn::GPT fresh(gpt_options());
-  const auto unchanged = [&] { return !fresh.layer<nn::Linear>("h.0.attn.qkv").weight.parametrized() && !fresh.wte.weight.parametrized(); };
+  const auto unchanged = [&] {
+    return !fresh.layer<nn::Linear>("h.0.attn.qkv").weight.parametrized() && !fresh.wte.weight.parametrized();
+  };
   CHECK_THROWS_WITH(nn::quantize_(fresh, only({"hed"})), Contains("nothing is called 'hed'") && Contains("'head'"));
   CHECK_THROWS_WITH(nn::quantize_(fresh, only({"*"}, 5)), Contains("group_size is 5"));
   {

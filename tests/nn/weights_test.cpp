@@ -350,7 +350,9 @@ TEST_CASE("a file is loaded one tensor at a time, and what is written is read ba
   nn::TransformerEncoder from(o, 4), to(o, 4);
   for (const char* name : {"x.safetensors", "x.npz"}) {
     nn::save_weights(d.file(name), from, nn::torch_names(from));
-    for (nn::Parameter* p : {&to.layer<nn::Linear>("layers.3.mlp.fc").weight, &to.layer<nn::Linear>("layers.0.self_attn.w_k").weight}) nn::init::zeros_(*p);
+    for (nn::Parameter* p :
+         {&to.layer<nn::Linear>("layers.3.mlp.fc").weight, &to.layer<nn::Linear>("layers.0.self_attn.w_k").weight})
+      nn::init::zeros_(*p);
     nn::load_weights(to, d.file(name), nn::torch_names(to));
     for (const auto& [parameter, tensor] : from.state_dict()) CHECK(same_bits(at(to.state_dict(), parameter), tensor));
   }
