@@ -9,7 +9,7 @@ namespace fit {
 /// when their gradients are needed. This saves memory for the price of computing f twice (Chen et al. 2016, "Training
 /// deep nets with sublinear memory cost"). Like PyTorch's torch.utils.checkpoint.
 ///
-///     for (const nn::GPTBlock& block : model.h) x = checkpoint([&](const Tensor& z) { return block(z); }, x);
+///     for (const nn::SequenceLayer& block : model.h) x = checkpoint([&](const Tensor& z) { return block(z); }, x);
 ///
 /// Tensors and parameters that f captures get gradients, too. The second call of f draws the same random numbers. The
 /// value has the same bits as f(x), and so have the gradients of tensors that only f uses. Gradients of tensors that

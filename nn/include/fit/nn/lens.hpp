@@ -165,7 +165,7 @@ Tensor patch_sweep(const Lens& lens, const LensRun& other, const std::function<T
 /// [values, S] float32: the probability of targets [B, S], mean over the batch, if the values of the run that match the
 /// pattern were the last of the model. `unembed` makes logits of them (nostalgebraist 2020):
 ///
-///     logit_lens(run, [&](const Tensor& x) { return gpt.head(gpt.ln_f(x)); }, targets)
+///     logit_lens(run, [&](const Tensor& x) { return gpt.head((*gpt.ln_f)(x)); }, targets)
 Tensor logit_lens(const LensRun& run, const std::function<Tensor(const Tensor&)>& unembed, const Tensor& targets,
                   const std::string& pattern = "*.resid_post");
 
