@@ -24,17 +24,18 @@ void add_run(T* y, const T* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(y[i] + x[i]);
 }
 
-// gather_run: y[i] = x[step i + along ids[i]]. scatter_run: y[step i + along ids[i]] += x[i].
+// gather_run: y[i] = x[step i + along ids[i]]. scatter_run: y[step i + along ids[i]] = join(that, x[i]).
 template <class W>
 void gather_run(W* y, const W* x, const std::int64_t* ids, std::int64_t n, std::int64_t step, std::int64_t along) {
   if (step == 0 && along == 1) return FIT_KERNELS(gather_table, W).line(y, x, ids, n);
   for (std::int64_t i = 0; i < n; ++i) y[i] = x[step * i + along * ids[i]];
 }
-template <class T>
-void scatter_run(T* y, const T* x, const std::int64_t* ids, std::int64_t n, std::int64_t step, std::int64_t along) {
+template <class T, class Join>
+void scatter_run(T* y, const T* x, const std::int64_t* ids, std::int64_t n, std::int64_t step, std::int64_t along,
+                 const Join& join) {
   for (std::int64_t i = 0; i < n; ++i) {
-    T& sum = y[step * i + along * ids[i]];
-    sum = static_cast<T>(sum + x[i]);
+    T& at = y[step * i + along * ids[i]];
+    at = static_cast<T>(join(at, x[i]));
   }
 }
 
@@ -54,6 +55,35 @@ StridedLoop<2> walk_along(const Shape& shape, const Shape& other, int axis) {
   StridesOf<2> strides{};
   for (int a = 0; a < shape.rank(); ++a) strides[a] = {ids[a], a == axis ? 0 : full[a]};
   return StridedLoop<2>(shape, strides);
+}
+
+// y[o, ids[o, i, k], k] = join(that, x[o, i, k]).
+template <class T, class Join>
+void scatter(T* y, const T* x, const std::int64_t* ids, const Shape& shape, const Shape& y_shape, int axis,
+             const Join& join) {
+  if (shape.numel() == 0) return;
+  // The threads divide the axes before `axis`: their pieces are separate in y, too.
+  const AxisView own(shape, axis), result(y_shape, axis);
+  const Shape inner(shape.begin() + axis, shape.rank() - axis), inner_y(y_shape.begin() + axis, shape.rank() - axis);
+  const StridedLoop<2> plan = walk_along(inner, inner_y, 0);
+  const Shape outer(shape.begin(), axis), outer_y(y_shape.begin(), axis);
+  const std::int64_t along = result.inner, step = plan.inner_stride(1);
+  parallel_for(own.outer, grain_of(inner.numel()), [&](std::int64_t o, std::int64_t end) {
+    for (; o < end; ++o) {
+      std::int64_t rest = o, place = 0, stride = 1;  // offset of this piece in y; y may be larger along the other axes
+      for (int a = axis - 1; a >= 0; --a) {
+        place += rest % outer[a] * stride;
+        rest /= outer[a];
+        stride *= outer_y[a];
+      }
+      T* const to = y + place * inner_y.numel();
+      const T* const from = x + o * inner.numel();
+      const std::int64_t* const id = ids + o * inner.numel();
+      plan.each_row(0, plan.rows(), [&](std::int64_t, const std::int64_t* at) {
+        scatter_run(to + at[1], from + at[0], id + at[0], plan.inner(), step, along, join);
+      });
+    }
+  });
 }
 
 }  // namespace
@@ -122,34 +152,22 @@ bool gather(void* y, const void* x, const std::int64_t* ids, const Shape& shape,
 
 template <class T>
 void scatter_add(T* y, const T* x, const std::int64_t* ids, const Shape& shape, const Shape& y_shape, int axis) {
-  if (shape.numel() == 0) return;
-  // The threads divide the axes before `axis`: their pieces are separate in y, too.
-  const AxisView own(shape, axis), result(y_shape, axis);
-  const Shape inner(shape.begin() + axis, shape.rank() - axis), inner_y(y_shape.begin() + axis, shape.rank() - axis);
-  const StridedLoop<2> plan = walk_along(inner, inner_y, 0);
-  const Shape outer(shape.begin(), axis), outer_y(y_shape.begin(), axis);
-  const std::int64_t along = result.inner, step = plan.inner_stride(1);
-  parallel_for(own.outer, grain_of(inner.numel()), [&](std::int64_t o, std::int64_t end) {
-    for (; o < end; ++o) {
-      std::int64_t rest = o, place = 0, stride = 1;  // offset of this piece in y; y may be larger along the other axes
-      for (int a = axis - 1; a >= 0; --a) {
-        place += rest % outer[a] * stride;
-        rest /= outer[a];
-        stride *= outer_y[a];
-      }
-      T* const to = y + place * inner_y.numel();
-      const T* const from = x + o * inner.numel();
-      const std::int64_t* const id = ids + o * inner.numel();
-      plan.each_row(0, plan.rows(), [&](std::int64_t, const std::int64_t* at) {
-        scatter_run(to + at[1], from + at[0], id + at[0], plan.inner(), step, along);
-      });
-    }
-  });
+  scatter(y, x, ids, shape, y_shape, axis, [](T a, T b) { return a + b; });
+}
+template <class T>
+void scatter_max(T* y, const T* x, const std::int64_t* ids, const Shape& shape, const Shape& y_shape, int axis) {
+  scatter(y, x, ids, shape, y_shape, axis, [](T a, T b) { return a >= b || a != a ? a : b; });
+}
+template <class T>
+void scatter_min(T* y, const T* x, const std::int64_t* ids, const Shape& shape, const Shape& y_shape, int axis) {
+  scatter(y, x, ids, shape, y_shape, axis, [](T a, T b) { return a <= b || a != a ? a : b; });
 }
 
 #define FIT_SCATTER(T)                                                                                               \
   template void scatter_rows_add<T>(T*, const T*, const std::int64_t*, std::int64_t, const AxisView&, std::int64_t); \
-  template void scatter_add<T>(T*, const T*, const std::int64_t*, const Shape&, const Shape&, int);
+  template void scatter_add<T>(T*, const T*, const std::int64_t*, const Shape&, const Shape&, int);                  \
+  template void scatter_max<T>(T*, const T*, const std::int64_t*, const Shape&, const Shape&, int);                  \
+  template void scatter_min<T>(T*, const T*, const std::int64_t*, const Shape&, const Shape&, int);
 FIT_SCATTER(std::int64_t)
 FIT_SCATTER(float)
 FIT_SCATTER(double)

@@ -49,4 +49,10 @@ bool gather(void* y, const void* x, const std::int64_t* ids, const Shape& shape,
 template <class T>
 void scatter_add(T* y, const T* x, const std::int64_t* ids, const Shape& shape, const Shape& y_shape, int axis);
 
+/// Same with the larger or the smaller of the two instead of the sum. NaN wins.
+template <class T>
+void scatter_max(T* y, const T* x, const std::int64_t* ids, const Shape& shape, const Shape& y_shape, int axis);
+template <class T>
+void scatter_min(T* y, const T* x, const std::int64_t* ids, const Shape& shape, const Shape& y_shape, int axis);
+
 }  // namespace fit::kernels

@@ -209,13 +209,13 @@ int expect_along(const char* op, const Tensor& x, int axis, const Tensor& ids) {
   return axis;
 }
 
+}  // namespace
+
 int expect_ids_along(const char* op, const Tensor& x, int axis, const Tensor& ids) {
   axis = expect_along(op, x, axis, ids);
   expect_ids(op, ids, 0, x.shape()[axis], "the axis");
   return axis;
 }
-
-}  // namespace
 
 Tensor gather(const Tensor& x, int axis, const Tensor& ids) {
   axis = expect_along("gather", x, axis, ids);

@@ -38,6 +38,13 @@ bool solve(In a, In b, Out x) {
   return found([&] { copy(xt::linalg::solve(view(a), view(b)), x); });
 }
 
+bool lstsq(In a, In b, Out x) {
+  return found([&] {
+    const auto result = xt::linalg::lstsq(view(a), view(b));
+    copy(std::get<0>(result), x);
+  });
+}
+
 bool inv(In a, Out y) {
   return found([&] { copy(xt::linalg::inv(view(a)), y); });
 }

@@ -15,6 +15,8 @@ using Out = Matrix<double>;
 
 /// x with a x = b; false if a is singular.
 bool solve(In a, In b, Out x);
+/// The least x that minimises |a x - b|; false if LAPACK fails.
+bool lstsq(In a, In b, Out x);
 /// The inverse; false if a is singular.
 bool inv(In a, Out y);
 double det(In a);

@@ -1,4 +1,4 @@
-// Linear algebra: the checks and adjoints of solve, inv, det, cholesky, eigh, svd and qr. lapack.cpp computes.
+// Linear algebra: the checks and adjoints of solve, lstsq, inv, det, cholesky, eigh, svd and qr. lapack.cpp computes.
 #include <algorithm>
 #include <vector>
 
@@ -24,6 +24,17 @@ void expect_matrices(const char* op, const char* name, const Tensor& x) {
 void expect_square(const char* op, const char* name, const Tensor& x) {
   expect_matrices(op, name, x);
   if (x.shape()[-1] != x.shape()[-2]) check::fail(op, name, " has shape ", x.shape(), ": it must be [..., N, N]");
+}
+
+// The rule of a system a x = b: [..., M, N] and [..., M, K] with equal leading axes.
+void expect_system(const char* op, const char* shapes, const Tensor& a, const Tensor& b) {
+  check::floating(op, "b", b);
+  bool fits = b.rank() == a.rank();
+  for (int i = 0; i + 1 < a.rank() && fits; ++i) fits = a.shape()[i] == b.shape()[i];
+  if (!fits)
+    check::fail(op, "a has shape ", a.shape(), ", b ", b.shape(), ": they must be ", shapes,
+                " with equal leading axes");
+  expect_matrices(op, "b", b);
 }
 
 // LAPACK may loop forever on NaN and infinity.
@@ -99,13 +110,7 @@ auto exactly(const detail::Inputs::Ref (&operands)[N], const Body& body) {
 
 Tensor solve(const Tensor& a, const Tensor& b) {
   expect_square("solve", "a", a);
-  check::floating("solve", "b", b);
-  bool fits = b.rank() == a.rank();
-  for (int i = 0; i + 1 < a.rank() && fits; ++i) fits = a.shape()[i] == b.shape()[i];
-  if (!fits)
-    check::fail("solve", "a has shape ", a.shape(), ", b ", b.shape(),
-                ": they must be [..., N, N] and [..., N, K] with equal leading axes");
-  expect_matrices("solve", "b", b);
+  expect_system("solve", "[..., N, N] and [..., N, K]", a, b);
   return exactly({a, b}, [](const Tensor& a, const Tensor& b) {
     expect_finite("solve", "a", a);
     const Stack left(a), right(b);
@@ -116,6 +121,32 @@ Tensor solve(const Tensor& a, const Tensor& b) {
       // db = a^-T dx;  da = -db x^T
       const Tensor a = g.x(0).to(g.dy().dtype()), db = solve(transpose(a), g.dy());
       if (g.wants(0)) g.give(0, -matmul(db, Transpose::no, g.y(), Transpose::yes));
+      g.give(1, db);
+    });
+  });
+}
+
+Tensor lstsq(const Tensor& a, const Tensor& b) {
+  expect_matrices("lstsq", "a", a);
+  expect_system("lstsq", "[..., M, N] and [..., M, K]", a, b);
+  return exactly({a, b}, [](const Tensor& a, const Tensor& b) {
+    expect_finite("lstsq", "a", a);
+    expect_finite("lstsq", "b", b);
+    const Stack left(a), right(b);
+    Stack x(with_matrices(b, a.shape()[-1], b.shape()[-1]));
+    for (std::int64_t k = 0; k < std::min(left.count(), x.count()); ++k)
+      if (!lapack::lstsq(left[k], right[k], x[k])) fail_values("lstsq", a, k);
+    return record("lstsq", {a, b}, x.as(promote(a.dtype(), b.dtype())), keep::inputs | keep::output, [](Backward& g) {
+      // Golub and Pereyra (1973), "The differentiation of pseudo-inverses": with x = p b for the pseudo-inverse p, and
+      // p v = lstsq(a, v): db = p^T dx; da = -db x^T + (b - a x) (p db)^T + p^T x (dx - a^T db)^T
+      const DType t = g.dy().dtype();
+      const Tensor a = g.x(0).to(t), up = transpose(a), dx = g.dy(), db = lstsq(up, dx);
+      if (g.wants(0)) {
+        const Tensor x = g.y(), rest = g.x(1).to(t) - matmul(a, x), further = dx - matmul(up, db);
+        g.give(0, matmul(rest, Transpose::no, lstsq(a, db), Transpose::yes) +
+                      matmul(lstsq(up, x), Transpose::no, further, Transpose::yes) -
+                      matmul(db, Transpose::no, x, Transpose::yes));
+      }
       g.give(1, db);
     });
   });

@@ -161,6 +161,14 @@ Tensor bernoulli(double p, const Shape& shape, Generator& g) {
   return y;
 }
 
+Tensor bernoulli(const Tensor& p, Generator& g) {
+  check::floating("bernoulli", "p", p);
+  const NoGrad no_grad;
+  if (!all(p >= 0 && p <= 1).item<bool>())
+    check::fail("bernoulli", "p ", p.shape(), " has numbers outside 0 … 1: they are probabilities");
+  return (rand(p.shape(), p.dtype() == float64 ? float64 : float32, g) < p).to(p.dtype());
+}
+
 Tensor randperm(std::int64_t n, Generator& g) {
   if (n < 0) check::fail("randperm", "n is ", n, ": it can't be negative");
   Tensor y = Tensor::empty({n}, DType::int64);

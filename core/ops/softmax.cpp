@@ -1,6 +1,7 @@
-// softmax, log_softmax, logsumexp.
+// softmax, log_softmax, gumbel_softmax, logsumexp.
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "kernels/rows_softmax.hpp"
 #include "ops/axis_slices.hpp"
@@ -77,6 +78,20 @@ Tensor log_softmax(const Tensor& x, int axis) {
         a, [](const auto& kernels) { return kernels.log_softmax; }, x);
     return record("log_softmax", {x}, std::move(y), keep::output,
                   [a](Backward& b) { b.give(0, log_softmax_backward(b.y(), b.dy(), a)); });
+  });
+}
+
+Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options, Generator& g) {
+  constexpr const char* op = "gumbel_softmax";
+  check::floating(op, "logits", logits);
+  const int axis = slice_axis(op, logits, options.axis());
+  if (!(options.tau() > 0)) check::fail(op, "tau is ", options.tau(), ": it must be positive");
+  return with_precision(Precision::float32, {logits}, [&](const Tensor& logits) {
+    const Tensor u = clamp_min(rand_like(logits, g), std::numeric_limits<float>::min());
+    const Tensor soft = softmax((logits - log(-log(u))) / options.tau(), axis);
+    if (!options.hard()) return soft;
+    const Tensor hard = zeros_like(soft), chosen = argmax(soft.detach(), axis, keepdims);
+    return scatter(hard, axis, chosen, ones(chosen.shape(), soft.dtype())) + (soft - soft.detach());
   });
 }
 

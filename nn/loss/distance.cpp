@@ -71,6 +71,30 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions&
   });
 }
 
+Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
+                         const GaussianNLLOptions& options) {
+  constexpr const char* op = "gaussian_nll_loss";
+  check::floating(op, "var", var);
+  return with_precision(
+      Precision::float32, {input, target, var}, [&](const Tensor& input, const Tensor& target, const Tensor& var) {
+        check_pair(op, input, target);
+        const Shape& shape = input.shape();
+        const int last = shape.rank() - 1;
+        const bool lacks_axis = last >= 0 && var.shape() == shape.erased(last);
+        if (var.shape() != shape && !lacks_axis && !(last >= 0 && var.shape() == shape.with(last, 1)))
+          check::fail(op, "input is ", shape, ", var ", var.shape(),
+                      ": var must have this shape, or no last axis, or size 1 there");
+        if (!(options.eps() > 0)) check::fail(op, "eps is ", options.eps(), ": it must be positive");
+        if (any(var < 0).item<bool>()) check::fail(op, "var has negative numbers: a variance can't be negative");
+        // As in PyTorch, the gradient passes where the variance is limited.
+        const Tensor limited = record("gaussian_nll_loss", {var}, clamp_min(var.detach(), options.eps()), keep::nothing,
+                                      [](Backward& b) { b.give(0, b.take_dy()); });
+        const Tensor v = lacks_axis ? unsqueeze(limited, -1) : limited;
+        const double constant = options.full() ? std::log(2 * 3.14159265358979323846) : 0;
+        return reduced((log(v) + square(input - target) / v + constant) * 0.5, options.reduction());
+      });
+}
+
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options) {
   return with_precision(Precision::float32, {input, target}, [&](const Tensor& input, const Tensor& target) {
     check_pair("kl_div", input, target);
@@ -105,6 +129,9 @@ std::string describe(const SmoothL1Options& o) {
   return describe_all("beta=", o.beta(), ", ", describe(o.reduction()));
 }
 std::string describe(const HuberOptions& o) { return describe_all("delta=", o.delta(), ", ", describe(o.reduction())); }
+std::string describe(const GaussianNLLOptions& o) {
+  return describe_all("full=", o.full(), ", eps=", o.eps(), ", ", describe(o.reduction()));
+}
 std::string describe(const KLDivOptions& o) {
   return describe_all("log_target=", o.log_target(), ", ", describe(o.reduction()));
 }

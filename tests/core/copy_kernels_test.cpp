@@ -181,8 +181,13 @@ void check_element_moves(const Shape& ids_shape, const Shape& whole, int axis) {
   GuardedBuffer<T> x = numbers<T>(whole.numel(), random), y(ids_shape.numel(), 3);
   kernels::gather(y.data(), x.data(), ids.data(), ids_shape, whole, axis, sizeof(T));
   GuardedBuffer<T> sums = numbers<T>(whole.numel(), random), terms = numbers<T>(ids_shape.numel(), random);
-  std::vector<T> expected = sums.values();
+  std::vector<T> expected = sums.values(), high = expected, low = expected;
+  GuardedBuffer<T> highest(whole.numel()), lowest(whole.numel());
+  std::copy(expected.begin(), expected.end(), highest.data());
+  std::copy(expected.begin(), expected.end(), lowest.data());
   kernels::scatter_add(sums.data(), terms.data(), ids.data(), ids_shape, whole, axis);
+  kernels::scatter_max(highest.data(), terms.data(), ids.data(), ids_shape, whole, axis);
+  kernels::scatter_min(lowest.data(), terms.data(), ids.data(), ids_shape, whole, axis);
   bool gathered = y.guards_intact();
   const Strides steps = kernels::row_major(whole);
   std::int64_t i = 0;
@@ -190,11 +195,15 @@ void check_element_moves(const Shape& ids_shape, const Shape& whole, int axis) {
     index[static_cast<std::size_t>(axis)] = ids[i];
     const std::int64_t at = dot(whole, index, steps);
     gathered = gathered && y[i] == x[at];
-    T& sum = expected[static_cast<std::size_t>(at)];
-    sum = static_cast<T>(sum + terms[i++]);
+    const auto place = static_cast<std::size_t>(at);
+    expected[place] = static_cast<T>(expected[place] + terms[i]);
+    high[place] = std::max(high[place], terms[i]);
+    low[place] = std::min(low[place], terms[i++]);
   });
   CHECK(gathered);
   CHECK(sums.values() == expected);
+  CHECK(highest.values() == high);
+  CHECK(lowest.values() == low);
   CHECK(sums.guards_intact());
 }
 

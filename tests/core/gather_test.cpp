@@ -28,6 +28,27 @@ TEST_CASE("index_select picks along an axis", "[gather]") {
   CHECK_THROWS_WITH(index_select(x, 0, tensor({-3})), Contains("the id at [0] is -3"));
 }
 
+TEST_CASE("scatter_reduce joins whole numbers, rounds once, and lets NaN win", "[gather]") {
+  const Tensor x = tensor({5, 5, 5}), ids = tensor({0, 0, 2}), src = tensor({7, 1, -3});
+  const auto of = [&](Reduce r, IncludeSelf s) { return ints(scatter_reduce(x, 0, ids, src, r, s)); };
+  CHECK(of(Reduce::sum, IncludeSelf::yes) == I{13, 5, 2});
+  CHECK(of(Reduce::sum, IncludeSelf::no) == I{8, 5, -3});
+  CHECK(of(Reduce::amax, IncludeSelf::yes) == I{7, 5, 5});
+  CHECK(of(Reduce::amax, IncludeSelf::no) == I{7, 5, -3});
+  CHECK(of(Reduce::amin, IncludeSelf::yes) == I{1, 5, -3});
+  CHECK(of(Reduce::amin, IncludeSelf::no) == I{1, 5, -3});
+  const Tensor third = scatter_reduce(zeros({1}, bfloat16), 0, tensor({0, 0}), full({2}, 0.5, bfloat16), Reduce::mean);
+  CHECK(third.dtype() == bfloat16);
+  CHECK(third.item() == full({}, 1. / 3, bfloat16).item());
+  for (const Reduce r : {Reduce::amax, Reduce::amin}) {
+    const Tensor y = scatter_reduce(zeros({2}), 0, tensor({0, 0, 0}), tensor({1., NAN, 2.}), r);
+    CHECK(std::isnan(y[0].item()));
+    CHECK(y[1].item() == 0);
+  }
+  CHECK_THROWS_WITH(scatter_reduce(tensor({true}), 0, tensor({0}), tensor({true}), Reduce::sum),
+                    Contains("x is boolean"));
+}
+
 TEST_CASE("gather and scatter_add", "[gather]") {
   const Tensor x = arange(12).reshape({3, 4});
   CHECK(ints(gather(x, 1, tensor({{3, 0}, {1, 1}}))) == I{3, 0, 5, 5});

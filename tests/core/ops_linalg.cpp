@@ -36,6 +36,23 @@ std::vector<OpRow> linear_algebra() {
                [] {
                  solve(zeros({2, 2}), zeros({2, 1}));
                }),
+      OpRow("lstsq",
+            [](const auto& in) {
+              const Tensor a = in[0] * 0.2;
+              return lstsq(a + eye(a.size(-2), a.size(-1), a.dtype()), in[1]);
+            })
+          .on({{4, 2}, {4, 2}})
+          .on({{2, 3}, {2, 1}})
+          .on({{2, 2, 2}, {2, 2, 1}})
+          .within(1e-4)
+          .bad("a has shape [3, 2], b [2, 1]: they must be [..., M, N] and [..., M, K] with equal leading axes",
+               [] {
+                 lstsq(ones({3, 2}), zeros({2, 1}));
+               })
+          .bad("b [2, 1] holds NaN or infinity",
+               [] {
+                 lstsq(eye(2), full({2, 1}, NAN));
+               }),
       OpRow("inv", [](const auto& in) { return inv(regular(in[0])); })
           .on({{3, 3}})
           .on({{2, 2, 2}})

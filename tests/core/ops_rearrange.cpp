@@ -5,6 +5,17 @@ namespace fit::test {
 
 static const Tensor mask23() { return tensor({{true, false, true}, {false, false, true}}); }
 
+// Two elements share an id, one is named once, one by none.
+static OpRow scatter_reduce_row(const char* form, Reduce reduce, IncludeSelf include_self) {
+  return OpRow("scatter_reduce", form,
+               [=](const auto& in) {
+                 return scatter_reduce(in[0], 1, tensor({{2, 0, 2}, {1, 0, 0}}), in[1], reduce, include_self);
+               })
+      .from(domain::distinct)
+      .on({{2, 4}, {2, 3}})
+      .on({{3, 3}, {2, 3}});
+}
+
 static std::vector<OpRow> rearranging() {
   const auto padded = [](PadMode mode, const std::vector<std::int64_t>& widths) {
     return [=](const auto& in) { return pad(in[0], widths, mode, mode == PadMode::constant ? 1.5 : 0); };
@@ -113,6 +124,51 @@ static std::vector<OpRow> rearranging() {
                [] {
                  scatter(zeros({1, 3}), 1, tensor({{1, 1}}), zeros({1, 2}));
                }),
+      OpRow("segment_softmax",
+            [](const auto& in) {
+              return segment_softmax(in[0], tensor({1, 0, 1, 3, 1}));
+            })
+          .equals([](const auto& in) {
+            const Tensor x = in[0], of_1 = softmax(index_select(x, 0, tensor({0, 2, 4})), 0);
+            const Tensor one = ones_like(x[0]);  // ids 0 and 3 occur once
+            return stack({of_1[0], one, of_1[1], one, of_1[2]});
+          })
+          .on({{5}})
+          .on({{5, 2}})
+          .on({{5, 0}})
+          .bad("ids has shape [2]: it must be [3]",
+               [] {
+                 segment_softmax(zeros({3}), tensor({0, 1}));
+               })
+          .bad("an id is -1: it must not be negative",
+               [] {
+                 segment_softmax(zeros({2}), tensor({0, -1}));
+               })
+          .bad("x is int64", [] { segment_softmax(tensor({1}), tensor({0})); }),
+      OpRow("segment_softmax", "along the last axis",
+            [](const auto& in) {
+              return segment_softmax(in[0], tensor({2, 0, 2}), -1);
+            })
+          .on({{2, 3}})
+          .on({{2, 2, 3}}),
+      scatter_reduce_row("sum", Reduce::sum, IncludeSelf::yes)
+          .bad("src has shape [1, 1]: it must be [1, 2]",
+               [] {
+                 scatter_reduce(zeros({1, 3}), 1, tensor({{0, 1}}), zeros({1, 1}), Reduce::sum);
+               })
+          .bad("the id at [0, 1] is 3: the axis has 3 of them",
+               [] {
+                 scatter_reduce(zeros({1, 3}), 1, tensor({{0, 3}}), zeros({1, 2}), Reduce::amax);
+               })
+          .bad("x is int64: it must be bfloat16, float32 or float64",
+               [] { scatter_reduce(tensor({1}), 0, tensor({0}), tensor({2}), Reduce::mean); }),
+      scatter_reduce_row("sum, replaced", Reduce::sum, IncludeSelf::no),
+      scatter_reduce_row("mean", Reduce::mean, IncludeSelf::yes),
+      scatter_reduce_row("mean, replaced", Reduce::mean, IncludeSelf::no),
+      scatter_reduce_row("amax", Reduce::amax, IncludeSelf::yes),
+      scatter_reduce_row("amax, replaced", Reduce::amax, IncludeSelf::no),
+      scatter_reduce_row("amin", Reduce::amin, IncludeSelf::yes),
+      scatter_reduce_row("amin, replaced", Reduce::amin, IncludeSelf::no),
       OpRow("index_add",
             [](const auto& in) {
               return index_add(in[0], 0, tensor({2, 0, 2}), in[1]);

@@ -122,6 +122,36 @@ static std::vector<OpRow> row_ops() {
           .bad("p is 1.5: it must be in 0 … 1", [] { dropout(zeros({2}), 1.5); })
           .bad("p is -0.1: it must be in 0 … 1", [] { dropout(zeros({2}), -0.1); })
           .bad("x is int64", [] { dropout(zeros({2}, int64), 0.5); }),
+      OpRow("glu", [](const auto& in) { return glu(in[0]); })
+          .equals([](const auto& in) {
+            const std::vector<Tensor> half = chunk(in[0], 2, -1);
+            return half[0] * sigmoid(half[1]);
+          })
+          .on({{2, 6}})
+          .on({{3, 1, 2}})
+          .on({{2, 0}})
+          .large({{257, 130}})
+          .bad("axis 1 of shape [2, 3] has an odd size",
+               [] {
+                 glu(zeros({2, 3}));
+               })
+          .bad("x is int64", [] { glu(zeros({2}, int64)); }),
+      OpRow("glu", "along the first axis", [](const auto& in) { return glu(in[0], 0); }).on({{4, 3}}),
+      OpRow("gumbel_softmax",
+            [](const auto& in) {
+              Generator g(3);
+              return gumbel_softmax(in[0], GumbelSoftmaxOptions().tau(0.7).axis(0), g);
+            })
+          .equals([](const auto& in) {
+            Generator g(3);
+            const Tensor u = rand(in[0].shape(), in[0].dtype(), g);
+            return softmax((in[0] - log(-log(u))) / 0.7, 0);
+          })
+          .on({{4, 3}})
+          .on({{5}})
+          .large({{33, 129}})
+          .bad("tau is 0: it must be positive", [] { gumbel_softmax(zeros({2}), GumbelSoftmaxOptions().tau(0)); })
+          .bad("axis 1 is out of range", [] { gumbel_softmax(zeros({2}), GumbelSoftmaxOptions().axis(1)); }),
   };
 }
 static const RegisterOps rows(row_ops);

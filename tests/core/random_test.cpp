@@ -187,6 +187,13 @@ TEST_CASE("randint, bernoulli, randperm", "[random]") {
 
   for (const double p : {0.0, 0.3, 1.0})
     CHECK(std::abs(sum(bernoulli(p, {100000}, g)).item() - p * 1e5) <= (p == 0.3 ? 700 : 0));
+  const Tensor drawn = bernoulli(broadcast_to(tensor({0., 0.3, 1.}), {100000, 3}), g), ones = sum(drawn, 0);
+  CHECK(drawn.dtype() == float32);
+  CHECK(ones[0].item() == 0);
+  CHECK(std::abs(ones[1].item() - 0.3e5) <= 700);
+  CHECK(ones[2].item() == 1e5);
+  CHECK(bernoulli(full({2}, 0.5, bfloat16), g).dtype() == bfloat16);
+  CHECK_THROWS_WITH(bernoulli(tensor({0.5, 1.2}), g), Catch::Contains("p [2] has numbers outside 0 … 1"));
   CHECK_THROWS_WITH(bernoulli(1.2, {1}, g), "[bernoulli] p is 1.2: it must be in 0 … 1");
 
   for (const std::int64_t n : {0, 1, 2, 257}) {

@@ -390,6 +390,62 @@ def norms_that_count_or_choose():
         save_with_gradients(f"kinks/{name}", {"y": f(*inputs.values())}, inputs)
 
 
+def graphs_and_gates():
+    ids, edges = torch.tensor([[0, 2, 0, 0], [1, 1, 0, 2]]), torch.tensor([2, 0, 2, 5, 0, 2])
+    for reduce in "sum", "mean", "amax", "amin":
+        for kind, include in {"joined": True, "replaced": False}.items():
+            x, src = leaf(2, 3), leaf(2, 4)
+            y = x.scatter_reduce(1, ids, src, reduce, include_self=include)
+            save_with_gradients(f"scatter_reduce/{reduce}_{kind}", {"y": y}, {"x": x, "src": src}, ids=ids)
+    for reduce in "amax", "amin":  # equal elements
+        x = torch.tensor([[1.0, 2.0, 0.5]], requires_grad=True)
+        src = torch.tensor([[1.0, 0.0, 1.0, 2.0]], requires_grad=True)
+        y = x.scatter_reduce(1, torch.tensor([[0, 1, 0, 1]]), src, reduce)
+        save_with_gradients(f"scatter_reduce/{reduce}_ties", {"y": y}, {"x": x, "src": src})
+    x, along = leaf(6, 2), edges[:, None].expand(6, 2)
+    e = (x - torch.full((6, 2), -torch.inf).scatter_reduce(0, along, x, "amax").detach().gather(0, along)).exp()
+    y = e / torch.zeros(6, 2).scatter_add(0, along, e).gather(0, along)
+    save_with_gradients("segment_softmax", {"y": y}, {"x": x}, ids=edges)
+    x = leaf(3, 4)
+    save_with_gradients("glu", {"y": F.glu(x, 1)}, {"x": x})
+    for name, shape in {"tall": (4, 3), "wide": (2, 3), "square": (3, 3)}.items():
+        a, b = leaf(2, *shape), leaf(2, shape[0], 2)
+        save_with_gradients(f"lstsq/{name}", {"y": torch.linalg.lstsq(a, b).solution}, {"a": a, "b": b})
+    for name, size in {"full": 4, "one": 1}.items():
+        for reduction in "mean", "sum", "none":
+            x, target, var = leaf(3, 4), leaf(3, 4), (torch.rand(3, size) + 0.1).float().double()
+            var[0, 0] = 0.01
+            var.requires_grad_()
+            y = F.gaussian_nll_loss(x, target, var, full=name == "one", eps=0.05, reduction=reduction)
+            save_with_gradients(f"gaussian_nll/{name}_{reduction}", {"y": y}, {"x": x, "target": target, "var": var})
+
+
+def distributions():
+    from torch import distributions as D
+
+    def positive(*shape):
+        return (torch.rand(shape) + 0.25).float().double().requires_grad_()
+
+    def case(name, make, p, q, value):
+        """p and q: two sets of parameters; value: some samples."""
+        one, other = make(*p), make(*q)
+        outputs = {"log_prob": one.log_prob(value), "entropy": one.entropy(), "kl": D.kl_divergence(one, other)}
+        inputs = {f"p{i}": t for i, t in enumerate(p)} | {f"q{i}": t for i, t in enumerate(q)}
+        save_with_gradients(f"distributions/{name}", outputs, inputs, value=value)
+
+    bits, classes = (torch.rand(5, 2, 3) < 0.5).double(), torch.randint(0, 4, (5, 2))
+    case("normal", D.Normal, (leaf(2, 3), positive(2, 3)), (leaf(2, 3), positive(2, 3)), randn(5, 2, 3))
+    low, high = leaf(2, 3), leaf(2, 3)
+    high.data += 9
+    case("uniform", D.Uniform, (low, high),
+         (torch.nn.Parameter(low.detach() - 1), torch.nn.Parameter(high.detach() + 1)), low.detach() + torch.rand(5, 2, 3))
+    half = [torch.nn.Parameter(positive(2, 3).detach() / 2) for _ in range(2)]
+    case("bernoulli", D.Bernoulli, half[:1], half[1:], bits)
+    case("bernoulli_logits", lambda x: D.Bernoulli(logits=x), (leaf(2, 3),), (leaf(2, 3),), bits)
+    case("categorical", D.Categorical, (positive(2, 4),), (positive(2, 4),), classes)
+    case("categorical_logits", lambda x: D.Categorical(logits=x), (leaf(2, 4),), (leaf(2, 4),), classes)
+
+
 elementary()
 kinks()
 losses()
@@ -400,6 +456,8 @@ scaled_dot_product_attention()
 losses_with_options()
 transformer_layers()
 norms_that_count_or_choose()
+graphs_and_gates()
+distributions()
 
 here = pathlib.Path(__file__).parent
 lines, offset = [f"fit-golden 1 torch {torch.__version__} seed {SEED}"], 0

@@ -144,6 +144,34 @@ TEST_CASE("layers agree with PyTorch", "[golden]") {
   check_layer("log_softmax", nn::LogSoftmax());
 }
 
+TEST_CASE("scatter_reduce, segment_softmax, glu and lstsq agree with PyTorch", "[golden]") {
+  const Tensor ids = Golden("scatter_reduce/sum_joined")("ids");
+  for (const auto& [name, reduce] : {std::pair("sum", Reduce::sum), std::pair("mean", Reduce::mean),
+                                     std::pair("amax", Reduce::amax), std::pair("amin", Reduce::amin)}) {
+    const auto check = [&, reduce = reduce, name = std::string(name)](const char* kind, const Tensor& ids,
+                                                                      IncludeSelf include_self) {
+      check_function("scatter_reduce/" + name + '_' + kind, {"x", "src"},
+                     [&](const Values& in) { return scatter_reduce(in[0], 1, ids, in[1], reduce, include_self); });
+    };
+    check("joined", ids, IncludeSelf::yes);
+    check("replaced", ids, IncludeSelf::no);
+    if (reduce == Reduce::amax || reduce == Reduce::amin) check("ties", tensor({{0, 1, 0, 1}}), IncludeSelf::yes);
+  }
+  check_function("segment_softmax", {"x"},
+                 [](const Values& in) { return segment_softmax(in[0], Golden("segment_softmax")("ids")); });
+  check_function("glu", {"x"}, [](const Values& in) { return glu(in[0], 1); });
+  for (const std::string shape : {"tall", "wide", "square"}) {
+    const Golden golden("lstsq/" + shape);
+    INFO(shape);
+    const Tensor a = leaf_of(golden, "a", float64), b = leaf_of(golden, "b", float64), y = lstsq(a, b);
+    y.backward(golden("d_y"));
+    // Their driver is another one: rounding is multiplied by the condition of a.
+    CHECK(max_difference(y, golden("y")) < 1e-11);
+    CHECK(max_difference(a.grad(), golden("d_a")) < 1e-10);
+    CHECK(max_difference(b.grad(), golden("d_b")) < 1e-11);
+  }
+}
+
 TEST_CASE("losses agree with PyTorch", "[golden]") {
   const std::pair<std::string, nn::Reduction> reductions[] = {
       {"mean", nn::Reduction::mean}, {"sum", nn::Reduction::sum}, {"none", nn::Reduction::none}};
@@ -210,6 +238,10 @@ TEST_CASE("losses with all options agree with PyTorch", "[golden]") {
       return focal_loss(x, yes.to(x.dtype()), FocalOptions().alpha(0.6).gamma(0.5).reduction(r));
     });
 
+    for (const std::string var : {"full", "one"})
+      check_function("gaussian_nll/" + var + suffix, {"x", "target", "var"}, [&](const Values& in) {
+        return gaussian_nll_loss(in[0], in[1], in[2], GaussianNLLOptions().full(var == "one").eps(0.05).reduction(r));
+      });
     of_both("l1", [&](const Tensor& x, const Tensor& t) { return l1_loss(x, t, r); });
     of_both("smooth_l1", [&](const Tensor& x, const Tensor& t) {
       return smooth_l1_loss(x, t, SmoothL1Options().beta(1).reduction(r));

@@ -279,6 +279,17 @@ TEST_CASE("distances") {
   CHECK_THROWS_WITH(nn::cosine_embedding_loss(a, b, tensor({1, 1})), Contains("a is [3, 2], b [3, 2], target [2]"));
 }
 
+TEST_CASE("the variance of a Gaussian loss") {
+  const Tensor x = tensor({{1., 2.}, {3., 4.}}), y = zeros({2, 2}), var = tensor({0.5, 2.});
+  const auto each = nn::GaussianNLLOptions().reduction(Reduction::none);
+  CHECK(equal(nn::gaussian_nll_loss(x, y, var, each), nn::gaussian_nll_loss(x, y, reshape(var, {2, 1}), each)));
+  CHECK(nn::gaussian_nll_loss(x, y, var, each)[{1, 0}].item() == Approx((std::log(2.) + 4.5) / 2));
+  CHECK_THROWS_WITH(nn::gaussian_nll_loss(x, y, ones({3})), Contains("input is [2, 2], var [3]: var must have this"));
+  CHECK_THROWS_WITH(nn::gaussian_nll_loss(x, y, -var), Contains("var has negative numbers"));
+  CHECK_THROWS_WITH(nn::gaussian_nll_loss(x, y, var, nn::GaussianNLLOptions().eps(0)), Contains("eps is 0"));
+  CHECK(nn::GaussianNLLLoss().str() == "GaussianNLLLoss(full=false, eps=1e-06, reduction=mean)");
+}
+
 TEST_CASE("losses as layers hold their options") {
   CHECK(nn::NLLLoss(nn::NLLOptions().ignore_index(-1)).str() == "NLLLoss(ignore_index=-1, reduction=mean)");
   CHECK(nn::BCEWithLogitsLoss(nn::BCEWithLogitsOptions().pos_weight(ones({3}))).str() ==
@@ -385,6 +396,12 @@ TEST_CASE("derivatives of the losses") {
     check("huber_loss",
           [&](const auto& in) { return nn::huber_loss(in[0], in[1], nn::HuberOptions().delta(0.5).reduction(r)); },
           {randn({3, 2}, float64), randn({3, 2}, float64)});
+    check("gaussian_nll_loss",
+          [&](const auto& in) {
+            return nn::gaussian_nll_loss(in[0], in[1], square(in[2]) + 0.1,
+                                         nn::GaussianNLLOptions().full().reduction(r));
+          },
+          {randn({3, 2}, float64), randn({3, 2}, float64), randn({3}, float64)});
     check("kl_div",
           [&](const auto& in) { return nn::kl_div(in[0], in[1], nn::KLDivOptions().log_target().reduction(r)); },
           {randn({3, 2}, float64), randn({3, 2}, float64)});
@@ -435,6 +452,9 @@ std::vector<LayerRow> loss_rows() {
                 pair)
           .with(scores_and_ids),
       layer_row([] { return nn::NLLLoss(); }, pair).with(scores_and_ids),
+      layer_row([] { return nn::GaussianNLLLoss(); },
+                [](const auto& loss, const auto& in) { return loss(in[0], in[1], square(in[2]) + 0.1); })
+          .on({{3, 4}, {3, 4}, {3, 4}}),
       layer_row([] { return nn::CosineEmbeddingLoss(); },
                 [](const auto& loss, const auto& in) {
                   return loss(in[0], in[1], tensor({1, -1, 1}));

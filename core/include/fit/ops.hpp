@@ -227,6 +227,22 @@ Tensor log_softmax(const Tensor& x, int axis = -1);
 /// x / (1 - p) with probability 1 - p, else 0 (p = 1: all 0). Which elements are kept depends on the generator's seed,
 /// the number of its call, and the element's index.
 Tensor dropout(const Tensor& x, double p, Generator& g = default_generator());
+/// Gated linear unit (Dauphin et al. 2017): a sigmoid(b) for the first and the second half of x along an axis of even
+/// size.
+Tensor glu(const Tensor& x, int axis = -1);
+/// The options of gumbel_softmax().
+struct GumbelSoftmaxOptions {
+  FIT_OPTION(double, tau) = 1;     ///< The temperature. A small one gives samples close to one-hot.
+  FIT_OPTION(bool, hard) = false;  ///< Returns one-hot samples, with the gradient of the soft ones.
+  FIT_OPTION(int, axis) = -1;      ///< The axis of the classes.
+};
+/// softmax((logits + g) / tau), g = -ln(-ln(u)), u uniform in (0, 1): a sample of classes that passes on gradients
+/// (Jang et al. 2017).
+Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options = {},
+                      Generator& g = default_generator());
+/// softmax() over the slices that have the same id, for the edges of a graph: along axis 0, y[i] = e^(x[i] - max) /
+/// sum_j e^(x[j] - max) over all j with ids[j] = ids[i]. ids: int64 [N], not negative, N the size of the axis.
+Tensor segment_softmax(const Tensor& x, const Tensor& ids, int axis = 0);
 /// (x - mean) / sqrt(var + eps) * weight + bias over the last axis, C (Ba et al. 2016; var without correction). weight
 /// and bias are [C] or undefined.
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
@@ -328,6 +344,14 @@ Tensor index_select(const Tensor& x, int axis,
 Tensor gather(const Tensor& x, int axis, const Tensor& ids);
 /// A copy of x with src added: y[ids[i][j]][j] += src[i][j] for axis 0, and so on.
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
+/// How scatter_reduce() joins elements with the same id. amax and amin: equal elements share the gradient; NaN wins.
+enum class Reduce { sum, mean, amax, amin };
+/// Whether scatter_reduce() also joins the element of x. With no, ids that occur replace it.
+enum class IncludeSelf : bool { no, yes };
+/// A copy of x, joined with src: y[ids[i][j]][j] = reduce(x[ids[i][j]][j], src[i][j], …) for axis 0, and so on.
+/// Elements that no id names are those of x. mean needs a floating type.
+Tensor scatter_reduce(const Tensor& x, int axis, const Tensor& ids, const Tensor& src, Reduce reduce,
+                      IncludeSelf include_self = IncludeSelf::yes);
 /// A copy of x with src written: y[ids[i][j]][j] = src[i][j] for axis 0, and so on. ids must not name an element twice.
 Tensor scatter(const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
 /// A copy of x with slices of src added: y[ids[i]] += src[i] for axis 0, and so on. ids: int64 [N].
@@ -407,6 +431,9 @@ Tensor avg_pool2d(const Tensor& x, std::int64_t size, const PoolOptions& options
 // ---- linear algebra on the last two axes, for each index of the leading axes; LAPACK, in float64 ------------------
 /// Solves a X = b for a [..., N, N] and b [..., N, K] with equal leading axes. Throws Error if a is singular.
 Tensor solve(const Tensor& a, const Tensor& b);
+/// Least squares: the x [..., N, K] with the smallest |a x - b| for a [..., M, N] and b [..., M, K] with equal leading
+/// axes; of several, the one with the smallest |x|. The gradient assumes that the rank of a does not change nearby.
+Tensor lstsq(const Tensor& a, const Tensor& b);
 Tensor inv(const Tensor& x);  ///< the inverse of [..., N, N]; throws Error if x is singular
 Tensor det(const Tensor& x);  ///< [..., N, N] -> [...]; the gradient throws Error if it is 0
 /// The lower triangular L with L L^T = x. x must be symmetric (only its lower triangle is read) and positive definite,

@@ -61,6 +61,8 @@ Tensor randn(const Shape& shape, DType dtype = float32, Generator& g = default_g
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Generator& g = default_generator());
 /// 1 with probability p, else 0; boolean.
 Tensor bernoulli(double p, const Shape& shape, Generator& g = default_generator());
+/// 1 with probability p, else 0, for each element of p (floating): p's shape and type, without a gradient.
+Tensor bernoulli(const Tensor& p, Generator& g = default_generator());
 /// 0 … n - 1 in random order, int64.
 Tensor randperm(std::int64_t n, Generator& g = default_generator());
 /// rand() and randn() with x's shape and type.

@@ -108,6 +108,19 @@ struct HuberOptions {
 /// With d = |input - target|: d^2 / 2 if d <= delta, else delta (d - delta / 2).
 Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions& options = {});
 
+/// The options of gaussian_nll_loss().
+struct GaussianNLLOptions {
+  FIT_OPTION(bool, full) = false;                      ///< Adds the constant ln(2 pi) / 2.
+  FIT_OPTION(double, eps) = 1e-6;                      ///< The smallest variance; the gradient passes below it, too.
+  FIT_OPTION(Reduction, reduction) = Reduction::mean;  ///< The reduction over elements.
+};
+
+/// -ln of the density of a normal distribution with mean `input` and variance `var`: (ln v + (input - target)^2 / v) /
+/// 2 with v = max(var, eps). var has the shape of input, or lacks its last axis, or has size 1 there. Throws Error for
+/// a negative variance.
+Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
+                         const GaussianNLLOptions& options = {});
+
 /// The options of kl_div().
 struct KLDivOptions {
   FIT_OPTION(bool, log_target) = false;                ///< Whether the targets are logarithms, too.
@@ -140,6 +153,7 @@ std::string describe(const BCEWithLogitsOptions& options);
 std::string describe(const FocalOptions& options);
 std::string describe(const SmoothL1Options& options);
 std::string describe(const HuberOptions& options);
+std::string describe(const GaussianNLLOptions& options);
 std::string describe(const KLDivOptions& options);
 std::string describe(const CosineEmbeddingOptions& options);
 
@@ -229,6 +243,17 @@ struct HuberLoss final : LossOf<HuberLoss, HuberOptions, huber_loss> {
 };
 struct KLDivLoss final : LossOf<KLDivLoss, KLDivOptions, kl_div> {
   using LossOf::LossOf;
+};
+/// gaussian_nll_loss() as a layer.
+struct GaussianNLLLoss final : LossLayer<GaussianNLLLoss, GaussianNLLOptions, Layer> {
+  using LossLayer::LossLayer;
+  /// gaussian_nll_loss() with these options.
+  Tensor forward(const Tensor& input, const Tensor& target, const Tensor& var) const {
+    return gaussian_nll_loss(input, target, var, options());
+  }
+  Tensor operator()(const Tensor& input, const Tensor& target, const Tensor& var) const {
+    return within(*this, [&] { return forward(input, target, var); });
+  }
 };
 /// cosine_embedding_loss() as a layer.
 struct CosineEmbeddingLoss final : LossLayer<CosineEmbeddingLoss, CosineEmbeddingOptions, Layer> {

@@ -1,0 +1,103 @@
+// scatter_reduce and segment_softmax.
+#include <limits>
+
+#include "ops/precision.hpp"
+#include "ops/scatter.hpp"
+#include "tensor/check.hpp"
+
+namespace fit {
+namespace {
+
+// 1 where an element is the result or NaN (then the result is NaN, too), else 0.
+Tensor is_extreme(const Tensor& x, const Tensor& extreme) { return (x == extreme || isnan(x)).to(x.dtype()); }
+
+// y with elements of src instead of smaller (or larger) ones. `replaced`: where x was left out; undefined if nowhere.
+Tensor extreme_of(const Tensor& x, int axis, const Tensor& ids, const Tensor& src, bool largest,
+                  const Tensor& replaced) {
+  Tensor y = x.detach().clone();
+  dispatch_compute(x.dtype(), [&](auto kind) {
+    using T = decltype(kind);
+    if constexpr (!std::is_same_v<T, bool>) {
+      using Limits = std::numeric_limits<T>;
+      const T high = Limits::has_infinity ? Limits::infinity() : Limits::max();
+      const T low = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+      if (replaced.defined()) y = masked_fill(y, replaced, largest ? low : high);
+      (largest ? kernels::scatter_max<T> : kernels::scatter_min<T>)(y.fresh<T>(), src.data<T>().data(),
+                                                                    ids.data<std::int64_t>().data(), ids.shape(),
+                                                                    y.shape(), axis);
+    }
+  });
+  return record("scatter_reduce", {x, src}, std::move(y), keep::inputs | keep::output | keep::saved(ids, replaced),
+                [axis](Backward& b) {
+                  // dy is divided among all elements that are equal to the result.
+                  const Tensor ids = b.saved(0);
+                  Tensor from_x = is_extreme(b.x(0), b.y());
+                  if (b.has_saved(1)) from_x = masked_fill(from_x, b.saved(1), 0);
+                  const Tensor from_src = is_extreme(b.x(1), gather(b.y(), axis, ids));
+                  const Tensor share = b.dy() / scatter_add(from_x, axis, ids, from_src);
+                  if (b.wants(0)) b.give(0, from_x * share);
+                  if (b.wants(1)) b.give(1, from_src * gather(share, axis, ids));
+                });
+}
+
+}  // namespace
+
+Tensor scatter_reduce(const Tensor& x, int axis, const Tensor& ids, const Tensor& src, Reduce reduce,
+                      IncludeSelf include_self) {
+  constexpr const char* op = "scatter_reduce";
+  axis = expect_ids_along(op, x, axis, ids);
+  check::shape(op, "src", src, ids.shape());
+  check::same_dtype(op, "x", x, "src", src);
+  if (x.dtype() == boolean) check::fail(op, "x is boolean: it must be a type of numbers");
+  if (reduce == Reduce::mean) check::floating(op, "x", x);
+  const Tensor counts = scatter_add(zeros(x.shape(), int64), axis, ids, ones_like(ids));
+  Tensor replaced;
+  if (include_self == IncludeSelf::no) replaced = counts > 0;
+  return with_precision(Precision::rounded, {x, src}, [&](const Tensor& x, const Tensor& src) {
+    if (reduce == Reduce::amax || reduce == Reduce::amin)
+      return extreme_of(x, axis, ids, src, reduce == Reduce::amax, replaced);
+    const Tensor sums = scatter_add(replaced.defined() ? masked_fill(x, replaced, 0) : x, axis, ids, src);
+    if (reduce == Reduce::sum) return sums;
+    return sums / (replaced.defined() ? clamp_min(counts, 1) : counts + 1).to(x.dtype());
+  });
+}
+
+namespace {
+
+// The sums of the slices of x with equal ids, for each slice.
+Tensor segment_sums(const Tensor& x, const Tensor& ids, int axis, std::int64_t segments) {
+  return index_select(index_add(zeros(x.shape().with(axis, segments), x.dtype()), axis, ids, x), axis, ids);
+}
+
+}  // namespace
+
+Tensor segment_softmax(const Tensor& x, const Tensor& ids, int axis) {
+  constexpr const char* op = "segment_softmax";
+  check::floating(op, "x", x);
+  axis = check::axis(op, x, axis);
+  check::dtype(op, "ids", ids, int64);
+  check::shape(op, "ids", ids, {x.shape()[axis]});
+  if (any(ids < 0).item<bool>())
+    check::fail(op, "an id is ", min(ids).item<std::int64_t>(), ": it must not be negative");
+  const std::int64_t segments = ids.numel() == 0 ? 0 : max(ids).item<std::int64_t>() + 1;
+  return with_precision(Precision::float32, {x}, [&](const Tensor& x) {
+    Tensor y;
+    {
+      const NoGrad no_grad;
+      Shape column = x.shape();
+      for (int a = 0; a < x.rank(); ++a) column = column.with(a, a == axis ? x.shape()[axis] : 1);
+      const Tensor largest =
+          scatter_reduce(full(x.shape().with(axis, segments), -std::numeric_limits<double>::infinity(), x.dtype()),
+                         axis, broadcast_to(reshape(ids, column), x.shape()), x, Reduce::amax);
+      const Tensor e = exp(x - index_select(largest, axis, ids));
+      y = e / segment_sums(e, ids, axis, segments);
+    }
+    return record(op, {x}, std::move(y), keep::output | keep::saved(ids), [axis, segments](Backward& b) {
+      // dx = y (dy - sum(y dy)) over each segment
+      const Tensor y = b.y(), weighted = y * b.dy();
+      b.give(0, weighted - y * segment_sums(weighted, b.saved(0), axis, segments));
+    });
+  });
+}
+
+}  // namespace fit

@@ -1,0 +1,173 @@
+#include "fit/distributions.hpp"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "fit/graph.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::distributions {
+namespace {
+
+constexpr double pi = 3.14159265358979323846, infinity = std::numeric_limits<double>::infinity();
+
+Tensor wide(const Tensor& x, const Shape& shape) { return x.shape() == shape ? x : broadcast_to(x, shape); }
+
+// Broadcasts two parameters.
+std::pair<Tensor, Tensor> parameters(const char* op, const char* a_name, const Tensor& a, const char* b_name,
+                                     const Tensor& b) {
+  check::floating(op, a_name, a);
+  check::floating(op, b_name, b);
+  check::same_dtype(op, a_name, a, b_name, b);
+  const Shape shape = check::broadcast(op, a.shape(), b.shape());
+  return {wide(a, shape), wide(b, shape)};
+}
+
+void expect(const char* op, const Tensor& holds, const char* problem) {
+  if (!all(holds).item<bool>()) check::fail(op, problem);
+}
+
+// [first..., second...]
+Shape joined(const Shape& first, const Shape& second) {
+  Shape s = first;
+  for (const std::int64_t n : second) s = s.inserted(s.rank(), n);
+  return s;
+}
+
+// The probabilities, away from 0 and 1 by the smallest eps with 1 + eps > 1.
+Tensor limited(const Tensor& probs) {
+  const double eps = probs.dtype() == float64 ? 0x1p-52 : probs.dtype() == float32 ? 0x1p-23 : 0x1p-7;
+  return clamp(probs, eps, 1 - eps);
+}
+
+void expect_probabilities(const char* op, const Tensor& probs) {
+  check::floating(op, "probs", probs);
+  expect(op, probs >= 0 && probs <= 1, "probs has numbers outside 0 … 1: they are probabilities");
+}
+
+// Whether the last axis has classes.
+void expect_classes(const char* name, const Tensor& x) {
+  check::floating("Categorical", name, x);
+  if (x.rank() == 0 || x.shape().back() == 0)
+    check::fail("Categorical", name, " has shape ", x.shape(), ": it must be [..., C] with C >= 1");
+}
+
+}  // namespace
+
+// ---- Normal -------------------------------------------------------------------------------------------------------
+
+Normal::Normal(const Tensor& loc, const Tensor& scale) {
+  std::tie(loc_, scale_) = parameters("Normal", "loc", loc, "scale", scale);
+  expect("Normal", scale > 0, "scale has numbers that are not positive: it is a standard deviation");
+}
+Tensor Normal::rsample(const Shape& shape, Generator& g) const {
+  return loc_ + scale_ * randn(joined(shape, loc_.shape()), loc_.dtype(), g);
+}
+Tensor Normal::sample(const Shape& shape, Generator& g) const {
+  const NoGrad no_grad;
+  return rsample(shape, g);
+}
+Tensor Normal::log_prob(const Tensor& value) const {
+  return square((value - loc_) / scale_) * -0.5 - log(scale_) - 0.5 * std::log(2 * pi);
+}
+Tensor Normal::entropy() const { return 0.5 + 0.5 * std::log(2 * pi) + log(scale_); }
+
+Tensor kl_divergence(const Normal& p, const Normal& q) {
+  const Tensor ratio = square(p.scale() / q.scale());
+  return (ratio + square((p.loc() - q.loc()) / q.scale()) - 1 - log(ratio)) * 0.5;
+}
+
+// ---- Uniform ------------------------------------------------------------------------------------------------------
+
+Uniform::Uniform(const Tensor& low, const Tensor& high) {
+  std::tie(low_, high_) = parameters("Uniform", "low", low, "high", high);
+  expect("Uniform", low_ < high_, "low is not less than high everywhere");
+}
+Tensor Uniform::rsample(const Shape& shape, Generator& g) const {
+  return low_ + (high_ - low_) * rand(joined(shape, low_.shape()), low_.dtype(), g);
+}
+Tensor Uniform::sample(const Shape& shape, Generator& g) const {
+  const NoGrad no_grad;
+  return rsample(shape, g);
+}
+Tensor Uniform::log_prob(const Tensor& value) const {
+  const Tensor inside = value >= low_ && value < high_;
+  return where(inside, -log(high_ - low_), -infinity);
+}
+Tensor Uniform::entropy() const { return log(high_ - low_); }
+
+Tensor kl_divergence(const Uniform& p, const Uniform& q) {
+  const Tensor inside = q.low() <= p.low() && q.high() >= p.high();
+  return where(inside, log((q.high() - q.low()) / (p.high() - p.low())), infinity);
+}
+
+// ---- Bernoulli ----------------------------------------------------------------------------------------------------
+
+Bernoulli::Bernoulli(const Tensor& probs) : probs_(probs) {
+  expect_probabilities("Bernoulli", probs);
+  const Tensor p = limited(probs);
+  logits_ = log(p) - log1p(-p);
+}
+Bernoulli Bernoulli::from_logits(const Tensor& logits) {
+  check::floating("Bernoulli", "logits", logits);
+  return {sigmoid(logits), logits};
+}
+Tensor Bernoulli::sample(const Shape& shape, Generator& g) const {
+  const NoGrad no_grad;
+  return bernoulli(wide(probs_, joined(shape, probs_.shape())), g);
+}
+Tensor Bernoulli::log_prob(const Tensor& value) const {
+  check::floating("Bernoulli", "value", value);
+  expect("Bernoulli", value == 0 || value == 1, "value has other numbers than 0 and 1");
+  return value * logits_ - softplus(logits_);
+}
+Tensor Bernoulli::entropy() const { return softplus(logits_) - probs_ * logits_; }
+
+Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q) {
+  // Of one of the two values: share ln(share / other), 0 for share 0, and inf if q excludes what p may give.
+  const auto part = [](const Tensor& share, const Tensor& other, const Tensor& difference) {
+    return where(share == 0, 0, where(other == 0, infinity, share * difference));
+  };
+  const Tensor ones = part(p.probs(), q.probs(), softplus(-q.logits()) - softplus(-p.logits()));
+  return ones + part(1 - p.probs(), 1 - q.probs(), softplus(q.logits()) - softplus(p.logits()));
+}
+
+// ---- Categorical --------------------------------------------------------------------------------------------------
+
+Categorical::Categorical(const Tensor& probs) {
+  expect_classes("probs", probs);
+  const Tensor sums = sum(probs, -1, keepdims);
+  expect("Categorical", probs >= 0, "probs has negative numbers");
+  expect("Categorical", sums > 0 && isfinite(sums), "the sum of probs is not positive and finite");
+  probs_ = probs / sums;
+  logits_ = log(limited(probs_));
+}
+Categorical Categorical::from_logits(const Tensor& logits) {
+  expect_classes("logits", logits);
+  return {softmax(logits), log_softmax(logits)};
+}
+Tensor Categorical::sample(const Shape& shape, Generator& g) const {
+  const NoGrad no_grad;
+  const std::int64_t classes = probs_.shape().back(), rows = probs_.numel() / classes;
+  const Tensor ids = multinomial(reshape(probs_, {rows, classes}), shape.numel(), Replacement::yes, g);  // [rows, n]
+  return reshape(transpose(ids), joined(shape, probs_.shape().erased(probs_.rank() - 1)));
+}
+Tensor Categorical::log_prob(const Tensor& value) const {
+  check::dtype("Categorical", "value", value, int64);
+  const std::int64_t classes = logits_.shape().back();
+  if (!all(value >= 0 && value < classes).item<bool>())
+    check::fail("Categorical", "value has ids outside 0 … ", classes - 1, ": there are ", classes, " classes");
+  const Shape batch = logits_.shape().erased(logits_.rank() - 1);
+  const Shape shape = check::broadcast("Categorical", value.shape(), batch);
+  const Tensor rows = wide(logits_, shape.inserted(shape.rank(), classes));
+  return squeeze(gather(rows, -1, unsqueeze(wide(value, shape), -1)), -1);
+}
+Tensor Categorical::entropy() const { return -sum(where(probs_ == 0, 0, probs_ * logits_), -1); }
+
+Tensor kl_divergence(const Categorical& p, const Categorical& q) {
+  const Tensor each = p.probs() * (p.logits() - q.logits());
+  return sum(where(p.probs() == 0, 0, where(q.probs() == 0, infinity, each)), -1);
+}
+
+}  // namespace fit::distributions
