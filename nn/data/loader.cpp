@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <string>
 #include <thread>
 
+#include "common/keyed_draws.hpp"
 #include "common/load.hpp"
 #include "common/rollback.hpp"
 #include "fit/data.hpp"
@@ -63,65 +64,116 @@ Sampler bucket_sampler(std::vector<std::int64_t> lengths, std::int64_t pool) {
   };
 }
 
-// ---- prefetching --------------------------------------------------------------------------------------------------
+// ---- workers ------------------------------------------------------------------------------------------------------
 
-// A thread that makes the batches of an index range, at most `ahead` in advance.
-class DataLoader::Prefetcher {
+// Threads that make the batches of an index range in order, at most `ahead` in advance. Each takes the next example;
+// the thread with the last example of a batch collates it.
+class DataLoader::Workers {
  public:
-  Prefetcher(const DataLoader& loader, std::int64_t begin, std::int64_t end, int ahead)
-      : ahead_(static_cast<std::size_t>(ahead)), thread_([this, &loader, begin, end] { run(loader, begin, end); }) {}
-
-  ~Prefetcher() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      stop_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
+  Workers(const DataLoader& loader, std::int64_t begin, std::int64_t end, int ahead, int threads)
+      : loader_(loader), first_(begin), filled_(begin), end_(end), slots_(static_cast<std::size_t>(ahead)) {
+    for (Slot& s : slots_) s.examples.reserve(static_cast<std::size_t>(loader.options_.batch_size()));
+    threads_.reserve(static_cast<std::size_t>(threads));
+    const Rollback joined([this] { stop(); });
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
   }
+
+  ~Workers() { stop(); }
 
   /// The next batch. Rethrows the exception of the thread that made it.
   Batch take() {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return !ready_.empty() || error_; });
-    if (ready_.empty()) std::rethrow_exception(error_);
-    Batch batch = std::move(ready_.front());
-    ready_.pop_front();
+    Slot& s = slot(first_);
+    changed_.wait(lock, [&] { return s.ready; });
+    if (s.error) std::rethrow_exception(s.error);
+    Batch batch = std::move(s.batch);
+    s.ready = false;
+    s.taken = 0;
+    ++first_;
     changed_.notify_all();
     return batch;
   }
 
  private:
-  void run(const DataLoader& loader, std::int64_t begin, std::int64_t end) {
+  // A batch that is being made.
+  struct Slot {
+    std::vector<Example> examples;
+    std::int64_t taken = 0, missing = 0;  // examples that threads began, and that are not here yet
+    std::exception_ptr error;             // of the first example that failed
+    std::int64_t failed_at = 0;
+    Batch batch;
+    bool ready = false;
+  };
+
+  Slot& slot(std::int64_t index) { return slots_[static_cast<std::size_t>(index) % slots_.size()]; }
+
+  void stop() noexcept {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& t : threads_) t.join();
+  }
+
+  void run() {
     fit::detail::stay_on_this_thread();  // the thread pool serves the training
-    for (std::int64_t i = begin; i < end; ++i) {
-      std::exception_ptr error;
-      Batch batch;
-      try {
-        batch = loader.make(i);
-      } catch (...) {
-        error = std::current_exception();
-      }
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [&] { return ready_.size() < ahead_ || stop_; });
-      try {
-        if (!error) ready_.push_back(std::move(batch));
-      } catch (...) {
-        error = std::current_exception();
-      }
-      error_ = error;
-      changed_.notify_all();
-      if (stop_ || error) return;
+    const auto more = [this] { return filled_ < end_ && filled_ < first_ + static_cast<std::int64_t>(slots_.size()); };
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return stop_ || filled_ == end_ || more(); });
+      if (stop_ || filled_ == end_) return;
+      one(lock);
     }
   }
 
-  const std::size_t ahead_;
+  // Gets the next example. Unlocked while the loader works.
+  void one(std::unique_lock<std::mutex>& lock) {
+    const std::int64_t index = filled_;
+    Slot& s = slot(index);
+    const auto [first, end] = loader_.examples_of(index);
+    if (s.taken == 0) s.examples.resize(static_cast<std::size_t>(s.missing = end - first));
+    const std::int64_t i = s.taken++;
+    if (s.taken == end - first) ++filled_;
+    try {
+      lock.unlock();
+      Example example = loader_.example(index, first + i);
+      lock.lock();
+      s.examples[static_cast<std::size_t>(i)] = std::move(example);
+    } catch (...) {
+      lock.lock();
+      if (!s.error || i < s.failed_at) s.error = std::current_exception(), s.failed_at = i;
+      if (filled_ == index) s.missing -= end - first - s.taken;  // no thread begins the others
+      filled_ = end_;
+    }
+    if (--s.missing == 0) finish(index, s, lock);
+    changed_.notify_all();
+  }
+
+  void finish(std::int64_t index, Slot& s, std::unique_lock<std::mutex>& lock) {
+    try {
+      if (!s.error) {
+        lock.unlock();
+        s.batch = loader_.collated(index, s.examples);
+        lock.lock();
+      }
+    } catch (...) {
+      lock.lock();
+      s.error = std::current_exception();
+      filled_ = end_;
+    }
+    s.examples.clear();
+    s.ready = true;
+  }
+
+  const DataLoader& loader_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Batch> ready_;
-  std::exception_ptr error_;
+  std::int64_t first_, filled_;  // the next batch to return, and the one whose examples are taken now
+  const std::int64_t end_;
+  std::vector<Slot> slots_;
   bool stop_ = false;
-  std::thread thread_;  // declared last: it uses the members above
+  std::vector<std::thread> threads_;
 };
 
 // ---- the loader ---------------------------------------------------------------------------------------------------
@@ -133,13 +185,12 @@ DataLoader::DataLoader(SharedDataset dataset, LoaderOptions options)
   if (options_.batch_size() < 1)
     check::fail("DataLoader", "batch_size is ", options_.batch_size(), ": it must be at least 1");
   if (options_.prefetch() < 0) check::fail("DataLoader", "prefetch is ", options_.prefetch(), ": it can't be negative");
+  if (options_.workers() < 0) check::fail("DataLoader", "workers is ", options_.workers(), ": it can't be negative");
   if (options_.shuffle() && options_.sampler())
     check::fail("DataLoader", "shuffle and a sampler are given: the sampler alone sets the order");
   if (!options_.collate()) check::fail("DataLoader", "collate is empty: it makes a batch of the examples");
   order_ = order_of(seed_, epoch_);
 }
-
-namespace {}  // namespace
 
 DataLoader::DataLoader(SharedDataset dataset, std::int64_t batch_size)
     : DataLoader(std::move(dataset), LoaderOptions().batch_size(batch_size)) {}
@@ -176,7 +227,7 @@ DataLoader::Iterator DataLoader::begin() {
     check::fail("DataLoader",
                 "a loop over this loader has not ended, and another one begins: they would share its "
                 "place; make a second loader (they may share the dataset)");
-  prefetcher_.reset();
+  workers_.reset();
   const bool another = !resumed_ && done_ > 0;
   std::vector<std::int64_t> order = order_of(seed_, epoch_ + another);
   const Rollback same_place([this, epoch = epoch_, done = done_, resumed = resumed_, before = order_]() mutable {
@@ -192,14 +243,22 @@ DataLoader::Iterator DataLoader::begin() {
 
 bool DataLoader::next(Batch& batch) {
   if (done_ == size()) {
-    prefetcher_.reset();
+    workers_.reset();
     resumed_ = false;
     return false;
   }
-  if (options_.prefetch() > 0 && !prefetcher_)
-    prefetcher_ = std::make_unique<Prefetcher>(*this, done_, size(), options_.prefetch());
-  const Rollback make_it_again([this] { prefetcher_.reset(); });
-  batch = prefetcher_ ? prefetcher_->take() : make(done_);
+  const int threads = options_.workers(), ahead = options_.prefetch();
+  if ((threads > 0 || ahead > 0) && !workers_)
+    workers_ = std::make_unique<Workers>(*this, done_, size(), ahead > 0 ? ahead : 2, std::max(threads, 1));
+  const Rollback make_it_again([this] { workers_.reset(); });
+  if (workers_) {
+    batch = workers_->take();
+  } else {
+    std::vector<Example> examples;
+    const auto [first, end] = examples_of(done_);
+    for (std::int64_t i = first; i < end; ++i) examples.push_back(example(done_, i));
+    batch = collated(done_, examples);
+  }
   ++done_;
   resumed_ = false;  // a running loop continues at the loaded position, too
   return true;
@@ -215,23 +274,52 @@ dist::Rows DataLoader::rows() const { return done_ > 0 ? rows_of(done_ - 1) : di
 void DataLoader::divide(int rank, int size) {
   if (size < 1 || rank < 0 || rank >= size)
     check::fail("DataLoader", "rank is ", rank, " of ", size, ": it must be one of 0 … size - 1");
-  prefetcher_.reset();
+  workers_.reset();
   rank_ = rank;
   ranks_ = size;
 }
 
-Batch DataLoader::make(std::int64_t index) const {
-  const NoGrad no_grad;
-  dist::Rows rows = rows_of(index);
-  if (rows.count == 0) rows.first = rows.of - 1, rows.count = 1;  // an empty shard repeats one row with weight 0
+namespace {
+
+// An empty part of a batch repeats one row, with weight 0.
+dist::Rows not_empty(dist::Rows rows) {
+  if (rows.count == 0) rows.first = rows.of - 1, rows.count = 1;
+  return rows;
+}
+
+}  // namespace
+
+DataLoader::Span DataLoader::examples_of(std::int64_t index) const {
+  const dist::Rows rows = not_empty(rows_of(index));
   const auto* const collate = options_.collate().target<Batch (*)(const std::vector<Example>&)>();
   const bool own = options_.collated() == Collated::own || (collate && *collate == stack_collate);
-  const std::int64_t first = own ? rows.first : 0, end = own ? rows.first + rows.count : rows.of;
-  std::vector<Example> examples;
-  for (std::int64_t i = first; i < end; ++i)
-    examples.push_back(dataset_->get(order_[static_cast<std::size_t>(index * options_.batch_size() + i)]));
+  return own ? Span{rows.first, rows.first + rows.count} : Span{0, rows.of};
+}
+
+Example DataLoader::example(std::int64_t index, std::int64_t i) const {
+  const NoGrad no_grad;
+  const std::int64_t place = index * options_.batch_size() + i, id = order_[static_cast<std::size_t>(place)];
+  const KeyedDraws draws(seed_, static_cast<std::uint64_t>(epoch_), static_cast<std::uint64_t>(place));
+  const auto name = [id] { return "example " + std::to_string(id) + " of the dataset"; };
+  try {
+    return dataset_->get(id);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (Error& e) {
+    e.set_where(e.where().empty() ? name() : e.where() + ", in " + name(), dataset_.operator->());
+    throw;
+  } catch (const std::exception& e) {
+    std::throw_with_nested(Error("[DataLoader] " + name() + ": " + e.what()));
+  }
+}
+
+Batch DataLoader::collated(std::int64_t index, const std::vector<Example>& examples) const {
+  const NoGrad no_grad;
+  // Keyed beyond all places of examples: collate may draw, too.
+  const KeyedDraws draws(seed_, static_cast<std::uint64_t>(epoch_), ~static_cast<std::uint64_t>(index));
+  const dist::Rows rows = not_empty(rows_of(index));
   Batch batch = options_.collate()(examples);
-  if (!own && rows.count < rows.of)
+  if (static_cast<std::int64_t>(examples.size()) == rows.of && rows.count < rows.of)
     for (Tensor& field : batch)
       if (field.rank() > 0 && field.size(0) == rows.of) field = slice(field, 0, rows.first, rows.first + rows.count);
   return batch;
@@ -268,7 +356,7 @@ DataLoader::Place DataLoader::place_of(const StateDict& state) const {
 
 void DataLoader::load_state_dict(const StateDict& state) {
   Place place = place_of(state);
-  prefetcher_.reset();
+  workers_.reset();
   seed_ = place.seed;
   epoch_ = place.epoch;
   done_ = place.done;

@@ -1,8 +1,14 @@
 #include "fit/data.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <functional>
 #include <numeric>
 #include <set>
+#include <stdexcept>
+#include <thread>
 
 #include "fit/attention.hpp"
 #include "fit/graph.hpp"
@@ -51,6 +57,15 @@ TensorDataset numbers(std::int64_t n) { return TensorDataset({arange(n)}); }
 struct Sequences : data::Dataset {
   std::int64_t size() const override { return 5; }
   data::Example get(std::int64_t i) const override { return {full({i + 1}, i, int64), full({}, i, int64)}; }
+};
+
+// Examples that a function makes.
+struct Made : data::Dataset {
+  explicit Made(std::function<data::Example(std::int64_t)> f, std::int64_t n = 256) : make(std::move(f)), count(n) {}
+  std::int64_t size() const override { return count; }
+  data::Example get(std::int64_t i) const override { return make(i); }
+  std::function<data::Example(std::int64_t)> make;
+  std::int64_t count;
 };
 
 struct Failing : data::Dataset {
@@ -193,16 +208,115 @@ TEST_CASE("data: a sampler that fails while a position is loaded leaves the load
   CHECK(joined(batches(loader)) == count_to(5));
 }
 
-TEST_CASE("data: what a dataset throws arrives in the loop", "[data]") {
-  for (const int prefetch : {0, 1, 4}) {
-    DataLoader loader(Failing(), data::LoaderOptions().batch_size(2).prefetch(prefetch));
+TEST_CASE("data: what a dataset throws arrives in the loop, with the number of the example", "[data]") {
+  for (const auto& [workers, prefetch] : {std::pair(0, 0), {0, 1}, {0, 4}, {1, 0}, {4, 3}}) {
+    const auto options = data::LoaderOptions().batch_size(2).prefetch(prefetch).workers(workers);
+    DataLoader loader(Failing(), options);
     std::vector<Ids> seen;
     const auto run = [&] {
       for (const Batch& b : loader) seen.push_back(b[0].to_vector<std::int64_t>());
     };
     CHECK_THROWS_AS(run(), FileError);
     CHECK(seen == std::vector<Ids>{{0, 1}, {2, 3}});
+    const auto again = [&] { loader.load_state_dict(loader.state_dict()), run(); };
+    CHECK_THROWS_WITH(again(), "example 4 can't be read, in example 4 of the dataset");
+
+    DataLoader other(Made([](std::int64_t i) -> data::Example {
+                       if (i > 2) throw std::runtime_error("no picture " + std::to_string(i));
+                       return {full({}, i, int64)};
+                     }),
+                     options);
+    try {
+      for ([[maybe_unused]] const Batch& b : other) continue;
+      FAIL("nothing was thrown");
+    } catch (const Error& e) {
+      CHECK(e.what() == std::string("[DataLoader] example 3 of the dataset: no picture 3"));
+      CHECK_THROWS_AS(std::rethrow_if_nested(e), std::runtime_error);
+    }
   }
+}
+
+TEST_CASE("data: batches have the same bits with any number of workers, random numbers too", "[data]") {
+  const Made noisy(
+      [](std::int64_t i) -> data::Example {
+        return {rand({3}) + static_cast<double>(i), randint(0, 9, {2})};
+      },
+      24);
+  const auto collate = [](const std::vector<data::Example>& examples) {
+    Batch batch = data::stack_collate(examples);
+    batch.push_back(rand({2}));
+    return batch;
+  };
+  manual_seed(3);
+  auto options = data::LoaderOptions().batch_size(4).shuffle().collate(collate);
+  const auto two_epochs = [&] {
+    DataLoader loader(noisy, options);
+    std::vector<Batch> all;
+    for (int epoch = 0; epoch < 2; ++epoch)
+      for (const Batch& b : loader) {
+        all.push_back(b);
+        (void)rand({5});  // the training's own random numbers
+      }
+    return all;
+  };
+  const std::vector<Batch> expected = two_epochs();
+  REQUIRE(expected.size() == 12);
+  CHECK(!same_bits(expected[0][0], expected[6][0]));
+  const auto same = [](const Batch& a, const Batch& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_bits);
+  };
+  for (const auto& [workers, prefetch] : {std::pair(0, 2), {1, 0}, {3, 0}, {4, 1}, {8, 5}}) {
+    INFO(workers << " workers, prefetch " << prefetch);
+    options.workers(workers).prefetch(prefetch);
+    CHECK(std::equal(expected.begin(), expected.end(), two_epochs().begin(), same));
+  }
+  // A resumed epoch, and the part of one rank.
+  DataLoader loader(noisy, options), resumed(noisy, options), whole(noisy, options);
+  auto first = loader.begin();
+  ++first;
+  resumed.load_state_dict(loader.state_dict());
+  CHECK(same(*resumed.begin(), expected[2]));
+  whole.divide(1, 2);
+  CHECK(same_bits((*whole.begin())[1], slice(expected[0][1], 0, 2, 4)));
+}
+
+TEST_CASE("data: workers share the work of slow examples", "[data]") {
+  const Made slow([](std::int64_t i) -> data::Example {
+    std::this_thread::sleep_for(std::chrono::milliseconds(4));
+    return {full({}, i, int64)};
+  });
+  const auto seconds = [&](int workers, std::int64_t batch_size) {
+    DataLoader loader(slow, data::LoaderOptions().batch_size(batch_size).workers(workers));
+    const auto start = std::chrono::steady_clock::now();
+    CHECK(joined(batches(loader)) == count_to(256));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  const double one = seconds(1, 32);
+  CHECK(one > 1);
+  for (const std::int64_t batch_size : {32, 256}) CHECK(seconds(4, batch_size) < one / 3);
+}
+
+TEST_CASE("data: workers stop at once, and hold no more batches than asked for", "[data]") {
+  std::atomic<int> calls{0};
+  const auto get = [&](std::int64_t i) -> data::Example {
+    ++calls;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return {full({}, i, int64)};
+  };
+  const Made examples(get, 1 << 20);
+  int after = 0;
+  {
+    DataLoader loader(examples, data::LoaderOptions().batch_size(5).workers(3).prefetch(2));
+    auto it = loader.begin();
+    ++it;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    CHECK(calls <= 4 * 5);  // two batches were taken, two are ready
+    CHECK(calls > 2 * 5);
+    ++it;
+    after = calls;
+  }
+  CHECK(calls <= after + 3);  // each worker ends the example it is at
+  CHECK_THROWS_WITH(DataLoader(examples, data::LoaderOptions().workers(-1)), Contains("workers is -1"));
 }
 
 TEST_CASE("data: a padding mask is one that attention takes, also where B = T", "[data]") {

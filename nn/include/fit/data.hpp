@@ -36,8 +36,10 @@ class Batch : public std::vector<Tensor> {
 /// The fields of one example.
 using Example = Batch;
 
-/// Numbered examples. get() must always return the same example for a number. A DataLoader may call it from another
-/// thread (prefetch), but not from two threads at once.
+/// Numbered examples. A DataLoader calls get() from another thread with prefetch, and from several threads at once with
+/// two or more workers. get() may draw from the default generator (rand(), bernoulli() …): in a DataLoader, the numbers
+/// depend on (seed, epoch, place of the example in the epoch) only, so they are the same for any number of workers, and
+/// after a training is resumed.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -150,12 +152,15 @@ struct LoaderOptions {
   FIT_OPTION(Sampler, sampler);                      ///< Sets the order, instead of shuffle.
   FIT_OPTION(Collate, collate) = stack_collate;      ///< Makes a batch of examples.
   FIT_OPTION(Collated, collated) = Collated::whole;  ///< The examples that a rank passes to collate.
-  FIT_OPTION(int, prefetch) = 0;                     ///< The number of batches that a thread prepares ahead; 0: none.
-  FIT_OPTION(std::optional<std::uint64_t>, seed);    ///< The seed of the order; else the default generator's.
+  /// The number of threads that call get(), each for another example. 0: the thread of the loop, or one for prefetch.
+  FIT_OPTION(int, workers) = 0;
+  /// The number of batches prepared ahead, which memory must hold; 0: two if there are workers, else none.
+  FIT_OPTION(int, prefetch) = 0;
+  FIT_OPTION(std::optional<std::uint64_t>, seed);  ///< The seed of the order; else the default generator's.
 };
 
-/// Batches of a dataset. Each range-for is one epoch. The order depends only on (seed, epoch), not on prefetching or
-/// threads. A position in the middle of an epoch can be saved and restored.
+/// Batches of a dataset. Each range-for is one epoch. The order depends only on (seed, epoch), and batches don't depend
+/// on workers or prefetching. A position in the middle of an epoch can be saved and restored.
 class DataLoader {
  public:
   explicit DataLoader(SharedDataset dataset, LoaderOptions options = {});
@@ -201,7 +206,8 @@ class DataLoader {
   };
   /// Starts the next epoch, also if the last loop ended early. After load_state_dict(), continues the saved epoch.
   /// Throws Error while another loop runs (its iterator lives and is not at the end), because two loops would share one
-  /// position. Passes on exceptions of the dataset, and then keeps the position.
+  /// position. Passes on exceptions of the dataset, and then keeps the position: an Error gets the number of the
+  /// example, and keeps its type; another std::exception is nested in such an Error.
   Iterator begin();
   End end() const { return {}; }
 
@@ -214,7 +220,7 @@ class DataLoader {
   void check_state_dict(const StateDict& state) const { place_of(state); }
 
  private:
-  class Prefetcher;
+  class Workers;
   struct Place {
     std::uint64_t seed;
     std::int64_t epoch, done;
@@ -226,7 +232,12 @@ class DataLoader {
   std::int64_t batches_in(const std::vector<std::int64_t>& order) const;
   bool next(Batch& batch);
   dist::Rows rows_of(std::int64_t index) const;
-  Batch make(std::int64_t index) const;
+  struct Span {
+    std::int64_t first, end;
+  };
+  Span examples_of(std::int64_t index) const;
+  Example example(std::int64_t index, std::int64_t i) const;
+  Batch collated(std::int64_t index, const std::vector<Example>& examples) const;
 
   SharedDataset dataset_;
   LoaderOptions options_;
@@ -236,7 +247,7 @@ class DataLoader {
   bool resumed_ = false;
   std::weak_ptr<Loop> running_;
   std::vector<std::int64_t> order_;
-  std::unique_ptr<Prefetcher> prefetcher_;
+  std::unique_ptr<Workers> workers_;
 };
 
 }  // namespace fit::data

@@ -1,0 +1,30 @@
+#pragma once
+#include <cstdint>
+#include <utility>
+
+#include "fit/random.hpp"
+
+namespace fit {
+
+/// A guard: while it lives, random numbers of this thread depend only on their generator's seed, on (key, a, b), and on
+/// the draws since the guard was made. So they are the same on any thread, and no generator's count moves on.
+class KeyedDraws final : public detail::DrawTape {
+ public:
+  KeyedDraws(std::uint64_t key, std::uint64_t a, std::uint64_t b) : outer_(std::exchange(detail::draw_tape, this)) {
+    const detail::Philox words = detail::philox(key, a, b);
+    // The upper half of the call numbers: generators count from 0.
+    next_ = (std::uint64_t{words.word[0]} << 32 | words.word[1]) | std::uint64_t{1} << 63;
+  }
+  ~KeyedDraws() { detail::draw_tape = outer_; }
+  KeyedDraws(const KeyedDraws&) = delete;
+  KeyedDraws& operator=(const KeyedDraws&) = delete;
+
+  /// The next key, for any generator.
+  std::uint64_t next_call(Generator&) override { return next_++; }
+
+ private:
+  DrawTape* outer_;
+  std::uint64_t next_;
+};
+
+}  // namespace fit
