@@ -4,7 +4,7 @@
 set -euo pipefail
 shopt -s extglob
 order=(base threads kernels/simd matmul kernels attention/kernel tensor graph ops attention backward io  # core/
-  common dist layers loss models lens weights optim data plot metrics training all)  # nn/
+  common dist layers loss distributions models lens weights optim data plot metrics training all)  # nn/
 declare -A rank folder=()  # the folder that a public header belongs to
 belongs() { for header in "${@:2}"; do folder[$header]=$1; done; }
 belongs base error version bfloat16 shape memory option detail/option
@@ -17,14 +17,16 @@ belongs backward gradcheck functional activation_checkpoint
 belongs io npy npz safetensors
 belongs dist dist mpi
 belongs layers nn/{activation,attention,attention_recorder,containers,convolution,dropout,feed_forward,fine_tune} \
-  nn/{forward_hooks,init,kv_cache,layer,linear,norm,parameter,parametrize,position,quantize,recurrent,sequence_layer,single_head} \
+  nn/{forward_hooks,init,kv_cache,layer,linear,norm,parameter,parametrize,per_sample_grad,position,quantize} \
+  nn/{recurrent,sequence_layer,single_head} \
   anomaly attention_recording diagnose summary
 belongs loss nn/loss
+belongs distributions distributions
 belongs models nn/{bert,generate,gpt,transformer}
 belongs lens nn/lens
 belongs weights nn/weights
 belongs optim optim schedule lbfgs muon step_in_backward
-belongs data data readers text tokenizers
+belongs data data readers text tokenizers transforms
 belongs plot plot attention_page explain graph_to_dot lesson training_page
 belongs metrics metrics
 belongs training data_parallel checkpoint trainer
