@@ -87,7 +87,8 @@ Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options,
   const int axis = slice_axis(op, logits, options.axis());
   if (!(options.tau() > 0)) check::fail(op, "tau is ", options.tau(), ": it must be positive");
   return with_precision(Precision::float32, {logits}, [&](const Tensor& logits) {
-    const Tensor u = clamp_min(rand_like(logits, g), std::numeric_limits<float>::min());
+    // float32, so that both types get the same noise
+    const Tensor u = clamp_min(rand(logits.shape(), float32, g), std::numeric_limits<float>::min()).to(logits.dtype());
     const Tensor soft = softmax((logits - log(-log(u))) / options.tau(), axis);
     if (!options.hard()) return soft;
     const Tensor hard = zeros_like(soft), chosen = argmax(soft.detach(), axis, keepdims);

@@ -251,9 +251,7 @@ struct GaussianNLLLoss final : LossLayer<GaussianNLLLoss, GaussianNLLOptions, La
   Tensor forward(const Tensor& input, const Tensor& target, const Tensor& var) const {
     return gaussian_nll_loss(input, target, var, options());
   }
-  Tensor operator()(const Tensor& input, const Tensor& target, const Tensor& var) const {
-    return within(*this, [&] { return forward(input, target, var); });
-  }
+  FIT_CALL
 };
 /// cosine_embedding_loss() as a layer.
 struct CosineEmbeddingLoss final : LossLayer<CosineEmbeddingLoss, CosineEmbeddingOptions, Layer> {
