@@ -8,8 +8,8 @@
 /// 3. causal attention,
 /// 4. multi-head attention.
 ///
-/// The numbers are from a well-known notebook, "Coding attention mechanisms". The program computes every table that the
-/// printed inputs determine, and compares it digit by digit.
+/// The numbers are those of a well-known notebook, "Coding attention mechanisms", so you can read both side by side.
+/// Under each piece of code, "How this is checked" shows what was compared.
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -71,11 +71,12 @@ void lesson(example::Example& e) {
 
   /// ### All tokens at once
   ///
-  /// That was one token. Two matrix products compute it for all six. The scores are $X X^\top$, a `6 x 6` matrix. The
-  /// weights are its softmax by rows. The contexts are the weights times $X$. The library's function does the same with
-  /// a scale of 1.
+  /// That was one token. Two matrix products compute it for all six. The scores are $\name{x}{X} \name{x}{X}^\top$, a
+  /// `6 x 6` matrix. The weights $\name{weights}{A}$ are its softmax by rows. The contexts are
+  /// $\name{weights}{A} \name{x}{X}$. The library's function does the same with a scale of 1.
   e.cell();
-  const Tensor weights = softmax(matmul(x, transpose(x)));
+  const Tensor all_scores = matmul(x, transpose(x));
+  const Tensor weights = softmax(all_scores);
   const Tensor contexts = matmul(weights, x);
   std::cout << contexts << '\n';
   e.claim("the contexts of all six tokens are those printed",
@@ -175,7 +176,7 @@ void lesson(example::Example& e) {
   e.picture("causal", plot::side_by_side({plot::heatmap(masked, plot::Options(look).title("Masked scores")),
                                           plot::heatmap(causal_weights, plot::Options(look).title("Causal weights"))}));
 
-  /// A second check goes backwards. Token 1 attends only to itself, so its printed context *is* its value. With this
+  /// Going backwards works, too. Token 1 attends only to itself, so its printed context *is* its value. With this
   /// value, the context of token 2 gives the value of token 2, and so on: the printed contexts determine all values.
   /// The notebook prints one of them.
   e.cell();

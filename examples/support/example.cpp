@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <numeric>
 #include <sstream>
 #include <utility>
 
@@ -34,6 +37,42 @@ void check_folder(const std::string& out) {
                          "' is not a folder that may be written to: name another");
 }
 
+// Text in a colour of the terminal (32 is green, 31 is red), if it shows colours.
+std::string paint(const std::string& text, int color) {
+  const char* no_color = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) && !(no_color && *no_color) ? "\x1b[" + std::to_string(color) + "m" + text + "\x1b[0m"
+                                                           : text;
+}
+
+// The number of letters to insert, delete or replace to get from a to b.
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// "Did you mean --quick?" for an unknown option, if one is near; else the names of all.
+std::string suggestion(const CLI::App& app, const std::string& unknown) {
+  std::string best, all;
+  std::size_t least = 3;
+  for (const CLI::Option* const option : app.get_options()) {
+    const std::string name = "--" + option->get_lnames().front();
+    all += ' ' + name;
+    if (const std::size_t d = edit_distance(name, unknown.substr(0, unknown.find('='))); d < least)
+      least = d, best = name;
+  }
+  return best.empty() ? "The options are" + all + ", and --help says what they do." : "Did you mean " + best + "?";
+}
+
 }  // namespace
 
 Example::Example(std::string name) : threads(fit::num_threads()), name_(std::move(name)) {}
@@ -47,7 +86,7 @@ void Example::claim(const std::string& what, bool holds) {
   if (lesson_)
     lesson_->claim(what, holds);
   else
-    std::cout << (holds ? "  [ok]     " : "  [FAILED] ") << what << '\n';
+    std::cout << paint(holds ? "  [ok]     " : "  [FAILED] ", holds ? 32 : 31) << what << '\n';
   if (!holds) failed_.push_back(what);
 }
 
@@ -169,6 +208,10 @@ int run_as(int argc, char** argv, const std::string& about, const std::function<
         flag, [&e, name = flag] { e.flags_.insert(name); }, effect);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    const std::string unknown = app.remaining().front();
+    std::cerr << "There is no option '" << unknown << "'. " << suggestion(app, unknown) << '\n';
+    return 2;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "fit/error.hpp"
-#include "plot/colormap.hpp"
 #include "plot/encode.hpp"
 #include "plot/masked_pairs.hpp"
 #include "plot/page/assets.hpp"
+#include "plot/page/heads.hpp"
 #include "plot/text.hpp"
 #include "tensor/check.hpp"
 
@@ -114,6 +114,37 @@ bool has_nan(const Sheet& s) {
   return std::any_of(s.weights.begin(), s.weights.end(), [](float w) { return !std::isfinite(w); });
 }
 
+struct RepetitionScores {
+  double duplicate = NAN, induction = NAN;
+};
+
+// What each head of self-attention with names gives to earlier tokens with the query's name, and to the tokens right
+// after them (Olsson et al. 2022): means over the queries that have one. NaN if there are none.
+std::vector<RepetitionScores> repetition_scores(const AttentionRecord& r) {
+  const std::int64_t H = r.weights.size(0), Sq = r.weights.size(1), Sk = r.weights.size(2);
+  std::vector<RepetitionScores> scores(static_cast<std::size_t>(H));
+  if (r.kind != AttentionKind::self || r.keys.empty()) return scores;
+  const float* const weights = r.weights.data<float>().data();
+  for (std::int64_t h = 0; h < H; ++h) {
+    double duplicate = 0, induction = 0;
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < Sq; ++i) {
+      const std::int64_t at = i + Sk - Sq;
+      const float* const row = weights + (h * Sq + i) * Sk;
+      if (!std::isfinite(row[0])) continue;
+      bool repeated = false;
+      for (std::int64_t j = 0; j < at; ++j)
+        if (r.keys[static_cast<std::size_t>(j)] == r.keys[static_cast<std::size_t>(at)])
+          repeated = true, duplicate += row[j], induction += row[j + 1];
+      count += repeated;
+    }
+    if (count > 0)
+      scores[static_cast<std::size_t>(h)] = {duplicate / static_cast<double>(count),
+                                             induction / static_cast<double>(count)};
+  }
+  return scores;
+}
+
 json number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
 
 // Collects the data of a page. Texts and blocks that several records share are stored once.
@@ -140,6 +171,11 @@ class Page {
     for (const HeadMeasures& m : head_measures(r))
       entry["measures"].push_back({number(m.entropy), number(m.distance), number(m.self), number(m.previous),
                                    number(m.first), number(m.agreement)});
+    const auto scores = repetition_scores(r);
+    for (std::size_t h = 0; h < scores.size(); ++h) {
+      entry["measures"][h].push_back(number(scores[h].duplicate));
+      entry["measures"][h].push_back(number(scores[h].induction));
+    }
     std::vector<std::string> notes;
     if (s.row_block > 1 || s.col_block > 1)
       notes.push_back(std::to_string(r.weights.size(1)) + " queries and " + std::to_string(r.weights.size(2)) +
@@ -157,25 +193,15 @@ class Page {
     for (auto& [at, index] : frames_) index = n++;
   }
 
-  std::string html(const std::string& title) const {
-    json data{{"title", printable(title)}, {"layers", layers_.list}, {"entries", entries_}, {"frames", json::array()}};
+  std::string html() const {
+    json data{{"layers", layers_.list}, {"entries", entries_}, {"frames", json::array()}};
     for (const auto& frame : frames_) data["frames"].push_back({frame.first.first, frame.first.second});
     for (const auto& list : tokens_.list) data["tokens"].push_back(json::parse(list));
-    for (const auto& [name, map] : {std::pair("blues", Colormap::blues), std::pair("night", Colormap::night),
-                                    std::pair("viridis", Colormap::viridis)})
-      for (const Rgb c : palette(map)) data["palettes"][name].push_back({c.r, c.g, c.b});
-    std::string blocks;
-    for (std::size_t i = 0; i < blocks_.list.size(); ++i)
-      blocks += "<script type=\"text/plain\" id=\"block-" + std::to_string(i) + "\">" + blocks_.list[i] + "</script>\n";
-    // JSON without '<' can neither close nor open an element, so a browser never runs it.
-    std::string text;
-    for (const char c : data.dump(-1, ' ', true, json::error_handler_t::replace))
-      text += c == '<' ? std::string("\\u003c") : std::string(1, c);
-    return page::filled(page::attention_html, {{"{{title}}", escape_xml(title)},
-                                               {"{{style}}", std::string(page::theme_css) + page::attention_css},
-                                               {"{{data}}", text},
-                                               {"{{blocks}}", blocks},
-                                               {"{{script}}", page::attention_js}});
+    std::string scripts = "<script type=\"application/json\" class=\"data\">" +
+                          page::script_json(data.dump(-1, ' ', true, json::error_handler_t::replace)) + "</script>\n";
+    for (const std::string& bytes : blocks_.list)
+      scripts += "<script type=\"text/plain\" class=\"block\">" + bytes + "</script>\n";
+    return page::filled(page::heads_html, {{"{{data}}", scripts}});
   }
 
  private:
@@ -228,13 +254,23 @@ class Page {
 
 }  // namespace
 
-std::string attention_page(const AttentionRecording& recording, const AttentionPageOptions& options) {
+std::string heads_html(const AttentionRecording& recording, const AttentionPageOptions& options) {
   if (recording.records().empty()) check::fail(op, "the recording is empty: there is nothing to show");
   if (options.max_tokens() < 1) check::fail(op, "max_tokens is ", options.max_tokens(), ": it must be positive");
   Page page(options);
   page.number_frames(recording);
   for (const AttentionRecord& r : recording.records()) page.add(r);
-  return page.html(recording.title);
+  return page.html();
+}
+
+std::string attention_page(const AttentionRecording& recording, const AttentionPageOptions& options) {
+  const std::string title = escape_xml(printable(recording.title)), heads = heads_html(recording, options);
+  return page::filled(page::attention_html,
+                      {{"{{title}}", title},
+                       {"{{style}}", std::string(page::shared_css) + page::heads_css + page::attention_css},
+                       {"{{heading}}", title},
+                       {"{{heads}}", heads},
+                       {"{{script}}", page::shared_js + page::palettes_js() + page::heads_js + page::attention_js}});
 }
 
 void write_attention_page(const std::string& path, const AttentionRecording& recording,

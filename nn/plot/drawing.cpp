@@ -18,6 +18,8 @@ const Look& look_of(Theme theme) {
       rgb(0xe4e7eb),
       rgb(0xd0d4d9),
       rgb(0xaab1b9),
+      rgb(0xeceff2),
+      rgb(0xb4bcc6),
       {rgb(0x0072b2), rgb(0xd55e00), rgb(0x009e73), rgb(0xcc79a7), rgb(0xe69f00), rgb(0x56b4e9), rgb(0x000000)}};
   static const Look dark{
       rgb(0x0d1117),
@@ -26,6 +28,8 @@ const Look& look_of(Theme theme) {
       rgb(0x2a313a),
       rgb(0x3d444d),
       rgb(0x7d8590),
+      rgb(0x2a313a),
+      rgb(0x566170),
       {rgb(0x56b4e9), rgb(0xf0883e), rgb(0x2fc79a), rgb(0xe29bc6), rgb(0xf0d442), rgb(0x4f8ef7), rgb(0xe6edf3)}};
   return theme == Theme::light ? light : dark;
 }

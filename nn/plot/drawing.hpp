@@ -17,6 +17,7 @@ inline constexpr std::int64_t longest_title = 120, longest_label = 60;  // code 
 struct Look {
   Rgb ground, ink, soft_ink, grid;
   Rgb not_finite, stroke;  // colours of cells without a value
+  Rgb masked, hatch;       // of masked cells; the pages have the same (page/shared/theme.css)
   std::vector<Rgb> series;
 };
 const Look& look_of(Theme theme);
@@ -32,7 +33,8 @@ struct TextStyle {
   Anchor anchor = Anchor::start;
   Rgb fill{0, 0, 0};
   bool bold = false;
-  double rotate = 0;  // degrees, clockwise around (x, y)
+  double rotate = 0;      // degrees, clockwise around (x, y)
+  const char* name = "";  // its class
 };
 
 struct Text {

@@ -53,8 +53,11 @@ Cells cell_size(const Matrix& m, bool values, bool words, double area) {
 ColumnLabels column_labels(const std::vector<std::string>& labels, double step) {
   ColumnLabels l;
   const auto n = static_cast<std::int64_t>(labels.size());
-  const std::int64_t flat = label_stride(n, step, widest_label(labels, 1) + 6);
-  if (flat == 1 || are_numbers(labels)) {
+  // Names of a letter or two never turn.
+  const bool letters =
+      std::all_of(labels.begin(), labels.end(), [](const std::string& s) { return code_points(s) <= 2; });
+  const std::int64_t flat = label_stride(n, step, widest_label(labels, 1) + (letters ? 2 : 6));
+  if (flat == 1 || letters || are_numbers(labels)) {
     l.height = tick_size + 2;
     l.stride = flat;
     return l;
@@ -82,31 +85,76 @@ struct Panel {
   double height() const { return cell.h * static_cast<double>(matrix.rows); }
 
   void draw_cells(Drawing& drawing, double left, double top) const {
-    if (matrix.rows * matrix.cols > most_rects) return draw_image(drawing, left, top);
-    const double gap = std::min(cell.w, cell.h) >= 14 ? 1 : 0;
-    if (gap == 0) drawing.add(GroupBegin{0, 0, true});
-    for (std::int64_t r = 0; r < matrix.rows; ++r)
-      for (std::int64_t c = 0; c < matrix.cols; ++c)
-        draw_cell(drawing, r, c, left + static_cast<double>(c) * cell.w, top + static_cast<double>(r) * cell.h, gap);
-    if (gap == 0) drawing.add(GroupEnd{});
+    const bool as_image = matrix.rows * matrix.cols > most_rects;
+    const double gap = !as_image && std::min(cell.w, cell.h) >= 14 ? 1 : 0;
+    const auto each_cell = [&](auto draw) {
+      for (std::int64_t r = 0; r < matrix.rows; ++r)
+        for (std::int64_t c = 0; c < matrix.cols; ++c)
+          draw(r, c, left + static_cast<double>(c) * cell.w, top + static_cast<double>(r) * cell.h);
+    };
+    if (as_image) {
+      draw_image(drawing, left, top);
+    } else {
+      if (gap == 0) drawing.add(GroupBegin{0, 0, true});
+      each_cell([&](auto r, auto c, double x, double y) { draw_cell(drawing, r, c, x, y, gap); });
+      if (gap == 0) drawing.add(GroupEnd{});
+    }
+    draw_hatch(drawing, left, top);
+    if (values && !as_image)
+      each_cell([&](auto r, auto c, double x, double y) { draw_value(drawing, r, c, x, y, gap); });
+  }
+
+  Rgb color(std::int64_t r, std::int64_t c) const {
+    return matrix.is_masked(r, c) ? look.masked : scale.color(matrix.at(r, c));
   }
 
   void draw_cell(Drawing& drawing, std::int64_t r, std::int64_t c, double left, double top, double gap) const {
-    const double v = matrix.at(r, c);
-    const Rgb color = scale.color(v);
     const std::string names = y[static_cast<std::size_t>(r)] + " → " + x[static_cast<std::size_t>(c)];
-    drawing.add(Box{left, top, cell.w - gap, cell.h - gap, color, 1, "cell", names + ": " + matrix.text(r, c)});
-    if (!std::isfinite(v)) drawing.line(left, top + cell.h - gap, left + cell.w - gap, top, look.stroke);
-    if (values)
-      drawing.text(left + (cell.w - gap) / 2, top + (cell.h - gap) / 2 + tick_size * 0.36, matrix.text(r, c),
-                   {tick_size, Anchor::middle, is_light(color) ? rgb(0x1f2328) : rgb(0xffffff)});
+    drawing.add(Box{left, top, cell.w - gap, cell.h - gap, color(r, c), 1, "cell", names + ": " + matrix.text(r, c)});
+    if (!std::isfinite(matrix.at(r, c)) && !matrix.is_masked(r, c))
+      drawing.line(left, top + cell.h - gap, left + cell.w - gap, top, look.stroke);
+  }
+
+  void draw_value(Drawing& drawing, std::int64_t r, std::int64_t c, double left, double top, double gap) const {
+    drawing.text(left + (cell.w - gap) / 2, top + (cell.h - gap) / 2 + tick_size * 0.36, matrix.text(r, c),
+                 {tick_size, Anchor::middle, is_light(color(r, c)) ? rgb(0x1f2328) : rgb(0xffffff), false, 0,
+                  matrix.is_masked(r, c) ? "" : "on-cell"});
+  }
+
+  // Slanted lines over all masked cells, 8 apart. Cells side by side share their lines.
+  void draw_hatch(Drawing& drawing, double left, double top) const {
+    if (matrix.masked.empty()) return;
+    constexpr double distance = 8;
+    Path hatch{{}, look.hatch, 1, 1, "hatch"};
+    for (double sum = distance / 2; sum < width() + height(); sum += distance) {  // the line x + y = sum
+      const double begin = std::max(0.0, sum - height()), end = std::min(width(), sum);
+      std::vector<double> at{begin, end};  // where the line enters a cell
+      for (std::int64_t c = 1; c < matrix.cols; ++c) at.push_back(static_cast<double>(c) * cell.w);
+      for (std::int64_t r = 1; r < matrix.rows; ++r) at.push_back(sum - static_cast<double>(r) * cell.h);
+      at.erase(std::remove_if(at.begin(), at.end(), [&](double v) { return v < begin || v > end; }), at.end());
+      std::sort(at.begin(), at.end());
+      bool drawn = false;
+      for (std::size_t i = 0; i + 1 < at.size(); ++i) {
+        const double middle = (at[i] + at[i + 1]) / 2;
+        const auto c = std::min(matrix.cols - 1, static_cast<std::int64_t>(middle / cell.w));
+        const auto r = std::min(matrix.rows - 1, static_cast<std::int64_t>((sum - middle) / cell.h));
+        const bool masked = matrix.is_masked(r, c);
+        if (masked && !drawn) hatch.steps.push_back({Step::Kind::move, left + at[i], top + sum - at[i]});
+        if (masked && drawn) hatch.steps.pop_back();
+        if (masked) hatch.steps.push_back({Step::Kind::line, left + at[i + 1], top + sum - at[i + 1]});
+        drawn = masked;
+      }
+    }
+    if (!hatch.steps.empty()) drawing.add(std::move(hatch));
   }
 
   void draw_image(Drawing& drawing, double left, double top) const {
     std::vector<std::uint8_t> indices;
-    for (const double v : matrix.values) indices.push_back(static_cast<std::uint8_t>(scale.index(v)));
+    for (std::size_t i = 0; i < matrix.values.size(); ++i)
+      indices.push_back(static_cast<std::uint8_t>(
+          !matrix.masked.empty() && matrix.masked[i] ? palette_size : scale.index(matrix.values[i])));
     std::vector<Rgb> colors(palette(scale.map).begin(), palette(scale.map).end());
-    colors.push_back(look.not_finite);
+    colors.push_back(matrix.masked.empty() ? look.not_finite : look.masked);
     drawing.add(
         Image{left, top, width(), height(), matrix.cols, matrix.rows, std::move(indices), std::move(colors), false});
   }

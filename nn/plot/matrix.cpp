@@ -18,18 +18,23 @@ Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most) {
   m.row_block = (all_rows - 1) / most + 1, m.col_block = (all_cols - 1) / most + 1;
   m.rows = (all_rows - 1) / m.row_block + 1, m.cols = (all_cols - 1) / m.col_block + 1;
   m.values.assign(static_cast<std::size_t>(m.rows * m.cols), 0);
+  std::vector<std::int64_t> counts(m.values.size(), 0);
   m.whole = m.row_block == 1 && m.col_block == 1;
-  const auto in_block = [](std::int64_t i, std::int64_t block, std::int64_t size) {
-    return static_cast<double>(std::min(block, size - i * block));
-  };
   for (std::int64_t r = 0; r < m.rows; ++r) {  // converts a few rows at a time to float64
     const std::int64_t begin = r * m.row_block, end = std::min(all_rows, begin + m.row_block);
     const std::vector<double> part = Tensor(x[{range(begin, end)}]).to(float64).to_vector<double>();
-    double* const to = m.values.data() + r * m.cols;
-    for (std::size_t i = 0; i < part.size(); ++i) to[static_cast<std::int64_t>(i) % all_cols / m.col_block] += part[i];
-    for (std::int64_t c = 0; c < m.cols; ++c)
-      to[c] /= in_block(r, m.row_block, all_rows) * in_block(c, m.col_block, all_cols);
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (part[i] == -std::numeric_limits<double>::infinity()) continue;
+      const auto to = static_cast<std::size_t>(r * m.cols + static_cast<std::int64_t>(i) % all_cols / m.col_block);
+      m.values[to] += part[i], ++counts[to];
+    }
   }
+  if (std::find(counts.begin(), counts.end(), 0) != counts.end()) m.masked.assign(counts.size(), false);
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] > 0)
+      m.values[i] /= static_cast<double>(counts[i]);
+    else
+      m.masked[i] = true, m.values[i] = -std::numeric_limits<double>::infinity();
   m.whole = m.whole && std::all_of(m.values.begin(), m.values.end(), [](double v) {
               return !std::isfinite(v) || (v == std::floor(v) && std::abs(v) < 1e6);
             });
@@ -72,8 +77,9 @@ Rgb Scale::color(double v) const {
 Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const Matrix& m : matrices)
-    for (const double v : m.values)
-      if (std::isfinite(v)) low = std::min(low, v), high = std::max(high, v);
+    for (std::size_t i = 0; i < m.values.size(); ++i)
+      if (const double v = m.values[i]; std::isfinite(v) && (m.masked.empty() || !m.masked[i]))
+        low = std::min(low, v), high = std::max(high, v);
   if (low > high) low = 0, high = 1;
   Colormap map = options.colormap().value_or(Colormap::viridis);
   if (options.theme() == Theme::dark && map == Colormap::blues) map = Colormap::night;

@@ -11,14 +11,20 @@ namespace fit::plot {
 struct Matrix {
   std::int64_t rows, cols;
   std::vector<double> values;
+  std::vector<bool> masked;                   // empty if no cell is
   bool whole;                                 // all values are integers: printed without decimals
   std::int64_t row_block = 1, col_block = 1;  // rows and columns averaged into one value
   double at(std::int64_t r, std::int64_t c) const { return values[static_cast<std::size_t>(r * cols + c)]; }
+  // Whether the cell is a masked score, -inf.
+  bool is_masked(std::int64_t r, std::int64_t c) const {
+    return !masked.empty() && masked[static_cast<std::size_t>(r * cols + c)];
+  }
   std::string text(std::int64_t r, std::int64_t c) const;
 };
 
 // The checked matrix of a picture: rank 2, no axis of size 0. Above `most` rows or columns, blocks are averaged. A
-// block with a non-finite value is not finite.
+// block with NaN or inf is not finite. Scores of -inf are masked: they are left out, and a block is masked if all its
+// values are.
 Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
 // Labels along an axis: the given names, or 0, 1, …. A block has the label of its first element.

@@ -15,8 +15,8 @@ class Writer {
   void operator()(const Text& t) {
     static constexpr const char* anchors[] = {"start", "middle", "end"};
     const TextStyle& style = t.style;
-    out_ += "<text" + attribute("x", t.x) + attribute("y", t.y) + attribute("font-size", style.size) +
-            attribute("fill", style.fill.hex());
+    out_ += "<text" + named(style.name) + attribute("x", t.x) + attribute("y", t.y) +
+            attribute("font-size", style.size) + attribute("fill", style.fill.hex());
     if (style.anchor != Anchor::start) out_ += attribute("text-anchor", anchors[static_cast<int>(style.anchor)]);
     if (style.bold) out_ += attribute("font-weight", 600);
     if (style.rotate != 0)

@@ -1,3 +1,6 @@
+#include "plot/terminal.hpp"
+
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,15 +17,6 @@ namespace {
 constexpr char shades[] = " .:-=+*#%@";
 constexpr std::int64_t most_cells = 32, most_label = 12;
 
-bool has_colors(std::ostream& out, Colors colors) {
-  if (colors != Colors::automatic) return colors == Colors::always;
-  const char* no_color = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  if ((no_color && *no_color) || (term && std::strcmp(term, "dumb") == 0)) return false;
-  if (&out == &std::cout) return isatty(STDOUT_FILENO);
-  return (&out == &std::cerr || &out == &std::clog) && isatty(STDERR_FILENO);
-}
-
 std::string color_code(int ground, Rgb c) {
   return "\x1b[" + std::to_string(ground) + ";2;" + std::to_string(c.r) + ';' + std::to_string(c.g) + ';' +
          std::to_string(c.b) + 'm';
@@ -38,8 +32,19 @@ std::string centered(const std::string& s, std::int64_t width) {
   return spaces(before) + s + spaces(width - code_points(s) - before);
 }
 
-char shade(const Scale& scale, double v) {
-  const int i = scale.index(v);
+// The columns of the terminal that the stream writes to; 0: not known, or no terminal.
+std::int64_t terminal_width(const std::ostream& out) {
+  const int file = &out == &std::cout ? STDOUT_FILENO : STDERR_FILENO;
+  const bool is_terminal = (&out == &std::cout || &out == &std::cerr || &out == &std::clog) && isatty(file);
+  winsize size{};
+  if (is_terminal && ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* columns = std::getenv("COLUMNS");
+  return columns ? std::strtol(columns, nullptr, 10) : 0;
+}
+
+char shade(const Scale& scale, const Matrix& m, std::int64_t r, std::int64_t c) {
+  if (m.is_masked(r, c)) return '/';
+  const int i = scale.index(m.at(r, c));
   return i == palette_size ? '?' : shades[i * (static_cast<int>(sizeof shades) - 1) / palette_size];
 }
 
@@ -73,37 +78,57 @@ void print_column_labels(std::ostream& out, const std::vector<std::string>& labe
 
 }  // namespace
 
+bool has_colors(const std::ostream& out, Colors colors) {
+  if (colors != Colors::automatic) return colors == Colors::always;
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  if ((no_color && *no_color) || (term && std::strcmp(term, "dumb") == 0)) return false;
+  if (&out == &std::cout) return isatty(STDOUT_FILENO);
+  return (&out == &std::cerr || &out == &std::clog) && isatty(STDERR_FILENO);
+}
+
 void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& options, Colors colors) {
   const char* op = "plot::print_heatmap";
-  const Matrix m = matrix_of(op, matrix, most_cells);
+  const bool colored = has_colors(out, colors);
+  const std::int64_t width = terminal_width(out);
   const auto labels = [&](const char* name, const std::vector<std::string>& given, std::int64_t size,
                           std::int64_t block) {
     std::vector<std::string> all = labels_of(op, name, given, size, block);
     for (std::string& label : all) label = shorten(label, most_label);
     return all;
   };
+  // Values are left out, and then cells are averaged, until the map fits.
+  Matrix m = matrix_of(op, matrix, most_cells);
+  bool values = wants_values(m, options);
+  std::vector<std::string> y;
+  std::int64_t cell = 2, margin = 0;
+  const auto measure = [&] {
+    y = labels("row", options.y(), matrix.size(0), m.row_block);
+    margin = longest(y) + 1;
+    cell = 2;
+    if (values)
+      for (std::int64_t r = 0; r < m.rows; ++r)
+        for (std::int64_t c = 0; c < m.cols; ++c)
+          if (!m.is_masked(r, c)) cell = std::max(cell, code_points(m.text(r, c)) + (colored ? 2 : 4));
+    return width == 0 || margin + cell * m.cols <= width;
+  };
+  if (!measure() && values && !options.annotate()) values = false, measure();
+  for (std::int64_t most = m.cols; !measure() && most > 1;) m = matrix_of(op, matrix, --most), values = false;
   const auto x = labels("column", options.x(), matrix.size(1), m.col_block);
-  const auto y = labels("row", options.y(), matrix.size(0), m.row_block);
   const Scale scale = scale_of({m}, options);
-  const bool colored = has_colors(out, colors), values = wants_values(m, options);
-
-  std::int64_t cell = 2;
-  if (values)
-    for (std::int64_t r = 0; r < m.rows; ++r)
-      for (std::int64_t c = 0; c < m.cols; ++c) cell = std::max(cell, code_points(m.text(r, c)) + (colored ? 2 : 4));
-  const std::int64_t margin = longest(y) + 1;
+  const Rgb masked = look_of(options.theme()).masked;
 
   if (!options.title().empty()) out << spaces(margin) << shorten(printable(options.title()), longest_title) << '\n';
   for (std::int64_t r = 0; r < m.rows; ++r) {
     out << right_aligned(y[static_cast<std::size_t>(r)], margin - 1) << ' ';
     for (std::int64_t c = 0; c < m.cols; ++c) {
-      const std::string text = values ? m.text(r, c) : "";
+      const std::string text = values && !m.is_masked(r, c) ? m.text(r, c) : "";
       if (colored) {
-        const Rgb color = scale.color(m.at(r, c));
+        const Rgb color = m.is_masked(r, c) ? masked : scale.color(m.at(r, c));
         out << background(color) << foreground(is_light(color) ? Rgb{0, 0, 0} : Rgb{255, 255, 255})
             << centered(text, cell);
       } else {
-        const std::string ground(static_cast<std::size_t>(values ? 2 : cell), shade(scale, m.at(r, c)));
+        const std::string ground(static_cast<std::size_t>(values ? 2 : cell), shade(scale, m, r, c));
         out << ground << (values ? right_aligned(text, cell - 3) + ' ' : "");
       }
     }

@@ -2,12 +2,15 @@
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
+#include "common/interrupt.hpp"
 #include "fit/attention_page.hpp"
 #include "fit/error.hpp"
 #include "plot/page/assets.hpp"
@@ -92,6 +95,7 @@ struct TrainingPage::State {
     options.before({});
     silent = path.empty();
     if (silent) return;
+    if (InterruptNote::count() == 0) guard.emplace();
     replace(stem + ".js", script());
     replace(stem + ".html", html(""));
   }
@@ -115,25 +119,22 @@ struct TrainingPage::State {
            {"step", step},
            {"first", first},
            {"seconds", seconds_since(start)},
+           {"written", std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
            {"state", states[static_cast<int>(state)]},
            {"rate", has_tokens ? "Tokens a second" : "Steps a second"},
            {"heads", heads_written},
            {"series", json::object()}};
     for (const auto& [series, values] : all) d["series"][printable(series)] = values.columns();
-    // No '<': the data can neither close nor open an element.
-    std::string text;
-    for (const char c : d.dump(-1, ' ', true, json::error_handler_t::replace))
-      text += c == '<' ? std::string("\\u003c") : std::string(1, c);
-    return text;
+    return page::script_json(d.dump(-1, ' ', true, json::error_handler_t::replace));
   }
   std::string script() const { return "show(" + data() + ");\n"; }
   std::string html(const std::string& numbers) const {
     return page::filled(page::training_html, {{"{{title}}", escape_xml(options.title())},
-                                              {"{{style}}", std::string(page::theme_css) + page::training_css},
+                                              {"{{style}}", std::string(page::shared_css) + page::training_css},
                                               {"{{source}}", escape_xml(name(".js"))},
                                               {"{{heads}}", escape_xml(name("_heads.html"))},
                                               {"{{data}}", numbers},
-                                              {"{{script}}", std::string(page::theme_js) + page::training_js}});
+                                              {"{{script}}", std::string(page::shared_js) + page::training_js}});
   }
 
   void write_heads() {
@@ -178,6 +179,7 @@ struct TrainingPage::State {
   AttentionRecording recording;
   bool heads_changed = false;
   std::int64_t heads_written = 0;
+  std::optional<InterruptNote> guard;  // none if the loop around has one
 };
 
 TrainingPage::TrainingPage(const std::string& path, const TrainingPageOptions& options)
@@ -197,6 +199,11 @@ void TrainingPage::add(const TrainingRow& row) {
   else
     s.counted += count > 0 ? count : steps;
   s.has_tokens = s.has_tokens || count > 0;
+  if (s.guard && InterruptNote::count() == 1 && InterruptNote::signal() != 0) {
+    finish(TrainingState::stopped);
+    std::cerr << "Stopped at step " << s.step << std::endl;
+    std::raise(InterruptNote::signal());  // ends the program, as it would have without the page
+  }
   if (seconds_since(s.written) < s.wait) return;
   s.measure();
   s.guarded([&] { s.write(); });
@@ -210,6 +217,7 @@ void TrainingPage::heads(AttentionRecording recording) {
 void TrainingPage::finish(TrainingState state) {
   State& s = *state_;
   s.state = state;
+  s.guard.reset();
   s.guarded([&] {
     s.write();
     replace(s.stem + ".html", s.html(s.data()));

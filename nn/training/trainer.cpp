@@ -87,8 +87,8 @@ Trainer& Trainer::heads(std::function<AttentionRecording(std::int64_t)> look, st
 }
 
 TrainerResult Trainer::run() {
-  begin();
   const InterruptGuard interrupt;
+  begin();
   ProgressBar bar(options_.steps(), checkpoint_.step, world_.rank() == 0 ? options_.display() : Display::none);
   TrainerResult result;
   result.loss = loss_before();

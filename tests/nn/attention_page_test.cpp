@@ -27,12 +27,15 @@ std::string between(const std::string& text, const std::string& begin, const std
 }
 
 json data_of(const std::string& html) {
-  return json::parse(between(html, "<script type=\"application/json\" id=\"data\">", "</script>"));
+  return json::parse(between(html, "<script type=\"application/json\" class=\"data\">", "</script>"));
 }
 
 // A block of the page, unpacked.
 std::vector<unsigned char> block_of(const std::string& html, const json& number, std::size_t size) {
-  const std::string text = between(html, "id=\"block-" + number.dump() + "\">", "</script>");
+  const std::string begin = "class=\"block\">";
+  std::size_t at = 0;
+  for (std::size_t i = 0; i <= number.get<std::size_t>(); ++i) at = html.find(begin, at) + begin.size();
+  const std::string text = html.substr(at, html.find("</script>", at) - at);
   const std::string alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::vector<unsigned char> packed;
   std::uint32_t bits = 0;
@@ -202,4 +205,24 @@ TEST_CASE("the page is written where it is asked for") {
   CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == plot::attention_page(recording));
   CHECK_THROWS_WITH(plot::write_attention_page((folder / "a").string(), recording), Contains((folder / "a").string()));
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("duplicate and induction scores count what earlier equal tokens get, and what follows them") {
+  // a b c a b: the last two have an earlier equal, at 0 and 1; induction looks at 1 and 2
+  Tensor w = zeros({3, 5, 5});
+  for (std::int64_t q = 0; q < 5; ++q) {
+    w[{0, q, q < 3 ? 0 : q - 3}] = 1;
+    w[{1, q, q < 3 ? 0 : q - 2}] = 1;
+    w[{2, q, 0}] = 1;
+  }
+  const auto scores = [&](const AttentionRecordOptions& o, std::size_t head) {
+    const json m = data_of(plot::attention_page(recorded(w, o)))["entries"][0]["measures"][head];
+    return json{m[6], m[7]};
+  };
+  const auto names = AttentionRecordOptions().queries({"a", "b", "c", "a", "b"});
+  CHECK(scores(names, 0) == json{1.0, 0.0});
+  CHECK(scores(names, 1) == json{0.0, 1.0});
+  CHECK(scores(names, 2) == json{0.5, 0.0});
+  CHECK(scores({}, 0) == json{nullptr, nullptr});
+  CHECK(scores(AttentionRecordOptions().queries({"a", "b", "c", "d", "e"}), 0) == json{nullptr, nullptr});
 }

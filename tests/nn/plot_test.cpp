@@ -138,11 +138,33 @@ TEST_CASE("what is not finite is hatched, and the colours come from the rest") {
   const double inf = std::numeric_limits<double>::infinity();
   const std::string svg = plot::heatmap(tensor({{0., NAN}, {1., -inf}}), {}).svg();
   CHECK(cell_color(svg, "0 → 1") == "#d0d4d9");
-  CHECK(cell_color(svg, "1 → 1") == "#d0d4d9");
+  CHECK(cell_color(svg, "1 → 1") == "#eceff2");  // a score of -inf is masked
   CHECK(cell_color(svg, "0 → 0") == "#440154");
   CHECK(cell_color(svg, "1 → 0") == "#fde725");
-  CHECK(count(svg, "<line") - count(plot::heatmap(tensor({{0., 0.}, {1., 1.}}), {}).svg(), "<line") == 2);
+  CHECK(count(svg, "<line") - count(plot::heatmap(tensor({{0., 0.}, {1., 1.}}), {}).svg(), "<line") == 1);
+  CHECK(count(svg, "class=\"hatch\"") == 1);
+  // a large map is an image; its hatching is the same
+  const Tensor scores = masked_fill(ones({100, 100}), tril(ones({100, 100}, boolean)) == 0, -inf);
+  CHECK(count(plot::heatmap(scores).svg(), "class=\"hatch\"") == 1);
+  CHECK(terminal(scores, plot::Options().colorbar(false), plot::Colors::never).find("////") != std::string::npos);
   CHECK(well_formed(plot::heatmap(full({2, 2}, NAN), {}).svg()));
+}
+
+TEST_CASE("names of a letter or two never turn") {
+  const std::vector<std::string> letters(40, "m"), long_names(40, "monday");
+  CHECK(count(plot::heatmap(ones({40, 40}), plot::Options().x(letters)).svg(), "rotate(") == 0);
+  CHECK(count(plot::heatmap(ones({40, 40}), plot::Options().x(long_names)).svg(), "rotate(") > 0);
+}
+
+TEST_CASE("a heat map in the terminal fits its width") {
+  const char* const given = std::getenv("COLUMNS");
+  const std::string before = given ? given : "";
+  setenv("COLUMNS", "30", 1);
+  std::istringstream lines(terminal(rand({32, 32}), plot::Options().colorbar(false), plot::Colors::never));
+  std::size_t rows = 0;
+  for (std::string line; std::getline(lines, line); ++rows) CHECK(line.size() <= 30);
+  given ? setenv("COLUMNS", before.c_str(), 1) : unsetenv("COLUMNS");
+  CHECK(rows > 8);
 }
 
 TEST_CASE("a constant matrix has one colour, in the middle of its scale") {

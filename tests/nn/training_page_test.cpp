@@ -1,11 +1,17 @@
 // What is in the files. How the page looks and behaves is tested in a browser: tests/checks/browser.
 #include "fit/training_page.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "fit/ops.hpp"
+#include "fit/trainer.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
@@ -143,4 +149,31 @@ TEST_CASE("training page: the loss as a picture") {
   page.add({{"step", 2}, {"loss", 1}, {"validation", 1}});
   CHECK_THAT(page.loss(plot::LineOptions().title("Loss").xlabel("Step").ylabel("Nats")).svg(),
              Contains("training") && Contains("validation"));
+}
+
+TEST_CASE("training page: Ctrl-C shows the training as stopped, and then ends the program") {
+  const test::Directory folder;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::signal(signal, SIG_DFL);
+      if (!std::freopen("/dev/null", "w", stderr)) _exit(2);
+      TrainingPage page(folder.file("training.html"), TrainingPageOptions().seconds_between(1000));
+      for (int step = 1;; ++step) {
+        if (step == 244) std::raise(signal);
+        page.add({{"step", step}, {"loss", 1.0}});
+        if (step > 300) _exit(0);
+      }
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK((WIFSIGNALED(status) && WTERMSIG(status) == signal));
+    CHECK(numbers(folder)["state"] == "stopped");
+    CHECK(numbers(folder)["step"] == 244);
+  }
+  const InterruptGuard own;  // a loop with a guard ends itself
+  TrainingPage page(folder.file("guarded.html"), always());
+  std::raise(SIGINT);
+  page.add({{"step", 1}, {"loss", 1.0}});
+  CHECK(numbers(folder, "guarded.js")["state"] == "running");
 }

@@ -8,10 +8,11 @@
 #include <iterator>
 #include <sstream>
 
-#include "fit/attention_page.hpp"
 #include "fit/error.hpp"
 #include "plot/lesson/capture.hpp"
 #include "plot/lesson/page.hpp"
+#include "plot/page/heads.hpp"
+#include "plot/terminal.hpp"
 #include "plot/text.hpp"
 #include "tensor/check.hpp"
 
@@ -73,18 +74,18 @@ struct Lesson::State {
 
   void add(Kind kind, const std::string& content, const std::string& caption = "") {
     collect();
-    current().outputs.push_back({kind, content, caption});
+    outputs().push_back({kind, content, caption});
   }
   // The text printed so far belongs to the current cell.
   void collect() {
     if (!capture) return;
     std::string text = capture->take();
     if (text.empty()) return;
-    auto& outputs = current().outputs;
-    if (!outputs.empty() && outputs.back().kind == Kind::text)
-      outputs.back().content += text;
+    auto& to = outputs();
+    if (!to.empty() && to.back().kind == Kind::text)
+      to.back().content += text;
     else
-      outputs.push_back({Kind::text, std::move(text)});
+      to.push_back({Kind::text, std::move(text)});
   }
   void write() {
     collect();
@@ -97,7 +98,7 @@ struct Lesson::State {
       std::cerr << error.what() << std::endl;
     }
   }
-  plot::LessonCell& current() { return cells[running]; }
+  std::vector<plot::CellOutput>& outputs() { return cells[running].outputs; }
 
   std::string path, title;
   std::vector<plot::Heading> headings;
@@ -175,14 +176,16 @@ void Lesson::figure(const plot::Figure& figure, const std::string& caption) {
 }
 
 void Lesson::heads(const AttentionRecording& recording) {
-  state_->add(Kind::heads, plot::attention_page(recording), recording.title);
+  state_->add(Kind::heads, plot::heads_html(recording), plot::printable(recording.title));
 }
 
 bool Lesson::claim(const std::string& what, bool holds) {
   state_->add(holds ? Kind::holds : Kind::fails, what);
   ++state_->claims;
   if (!holds) ++state_->failed;
-  state_->capture->print((holds ? "  [ok]     " : "  [FAILED] ") + what + '\n');
+  const bool colors = plot::has_colors(std::cout);
+  const std::string mark = holds ? "  [ok]     " : "  [FAILED] ";
+  state_->capture->print((colors ? (holds ? "\x1b[32m" : "\x1b[31m") + mark + "\x1b[0m" : mark) + what + '\n');
   return holds;
 }
 

@@ -170,6 +170,10 @@ class Formula {
     if (name == "operatorname" || name == "mathrm")
       return element("mi", escape_xml(braced_text()), " mathvariant=\"normal\"");
     if (name == "mathbf") return element("mi", escape_xml(braced_text()), " class=\"bold\"");
+    if (name == "name") {
+      const std::string variable = escape_xml(braced_text());
+      return element("mrow", argument(), " data-name=\"" + variable + "\" tabindex=\"0\"");
+    }
     if (name == "mathbb" && braced_text() == "R") return identifier("ℝ");
     if (name == "left") return brackets();
     if (name == "begin") return table(braced_text());

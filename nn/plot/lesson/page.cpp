@@ -31,13 +31,6 @@ std::string without_tags(const std::string& html) {
   return text;
 }
 
-// Escapes a document for the attribute srcdoc="…".
-std::string attribute_text(const std::string& document) {
-  std::string s;
-  for (const char c : document) s += c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
-  return s;
-}
-
 // Converts terminal colours ("38;2;r;g;b" …) to a style. Ignores other codes.
 std::string style_of(const std::string& codes) {
   std::vector<long> n;
@@ -71,33 +64,52 @@ std::string line_html(const std::string& whole) {
 std::string output_html(const CellOutput& o) {
   switch (o.kind) {
     case Kind::text:
-      return "<pre class=\"printed\">" + terminal_html(o.content) + "</pre>\n";
+      return "<pre class=\"printed scrolls\">" + terminal_html(o.content) + "</pre>\n";
     case Kind::figure:
-      return "<figure>" + o.content +
+      return "<figure class=\"scrolls\">" + o.content +
              (o.caption.empty() ? "" : "<figcaption>" + escape_xml(o.caption) + "</figcaption>") + "</figure>\n";
     case Kind::heads:
-      return "<iframe class=\"heads\" title=\"" + escape_xml(o.caption) + "\" srcdoc=\"" + attribute_text(o.content) +
-             "\"></iframe>\n";
+      return "<section class=\"recording\"><h4>" + escape_xml(o.caption) + "</h4>\n" + o.content + "</section>\n";
+    case Kind::error:
+      return "<pre class=\"error\" role=\"alert\">" + escaped_lines(o.content) + "</pre>\n";
     case Kind::holds:
       return "<p class=\"claim\">" + escape_xml(o.content) + "</p>\n";
-    case Kind::fails:
-      return "<p class=\"claim failed\" role=\"alert\">" + escape_xml(o.content) + "</p>\n";
     default:
-      return "<pre class=\"error\" role=\"alert\">" + escaped_lines(o.content) + "</pre>\n";
+      return "<p class=\"claim failed\" role=\"alert\">" + escape_xml(o.content) + "</p>\n";
   }
+}
+
+std::string code_html(const std::string& code) {
+  return "<pre class=\"code scrolls\" tabindex=\"0\" aria-label=\"Code\"><code>" + escaped_lines(code) +
+         "</code></pre>\n";
+}
+
+// Claims that hold fold behind a line, with the code that checks and draws. Failed claims stand in the open.
+std::string outputs_html(const std::vector<CellOutput>& outputs, const std::string& checks) {
+  std::string html, held;
+  int count = 0;
+  for (const CellOutput& o : outputs)
+    if (o.kind == Kind::holds)
+      held += output_html(o), ++count;
+    else
+      html += output_html(o);
+  if (count == 0 && checks.empty()) return html;
+  const bool checked =
+      std::any_of(outputs.begin(), outputs.end(), [](const CellOutput& o) { return o.kind == Kind::fails; });
+  const std::string title = count == 0 && checked ? "How this is checked"
+                            : count == 0          ? "How this is drawn"
+                            : count == 1          ? "How this is checked: 1 claim holds"
+                                                  : "How this is checked: " + std::to_string(count) + " claims hold";
+  return html + "<details class=\"checks" + (count > 0 ? " held" : "") + "\"><summary>" + title + "</summary>\n" +
+         held + (checks.empty() ? "" : code_html(checks)) + "</details>\n";
 }
 
 std::string cell_html(const LessonCell& cell) {
   std::string html = "<section class=\"cell\">\n";
   if (!cell.prose.empty()) html += "<div class=\"prose\">" + cell.prose + "</div>\n";
-  if (!cell.source.code.empty())
-    html += "<pre class=\"code\" tabindex=\"0\" aria-label=\"Code\"><code>" + escaped_lines(cell.source.code) +
-            "</code></pre>\n";
-  if (!cell.outputs.empty()) {
-    html += "<div class=\"outputs\">\n";
-    for (const CellOutput& o : cell.outputs) html += output_html(o);
-    html += "</div>\n";
-  }
+  if (!cell.source.code.empty()) html += code_html(cell.source.code);
+  const std::string outputs = outputs_html(cell.outputs, cell.reached ? cell.source.checks : "");
+  if (!outputs.empty()) html += "<div class=\"outputs\">\n" + outputs + "</div>\n";
   if (cell.source.marked && !cell.reached) html += "<p class=\"unreached\">This part did not run.</p>\n";
   return html + "</section>\n";
 }
@@ -141,12 +153,17 @@ std::string lesson_html(const std::string& title, const std::vector<Heading>& he
   const std::string name = !title.empty()     ? escape_xml(title)
                            : headings.empty() ? "Lesson"
                                               : without_tags(headings.front().html);
+  // The view of heads is a part of pages that show some.
+  const bool heads = body.find("class=\"heads-view\"") != std::string::npos;
+  const std::string style = std::string(page::shared_css) + (heads ? page::heads_css : "") + page::lesson_css;
+  const std::string script =
+      page::shared_js + (heads ? page::palettes_js() + page::heads_js : std::string()) + page::lesson_js;
   return page::filled(page::lesson_html, {{"{{title}}", name},
-                                          {"{{style}}", std::string(page::theme_css) + page::lesson_css},
+                                          {"{{style}}", style},
                                           {"{{summary}}", summary_html(cells)},
                                           {"{{contents}}", contents_html(headings)},
                                           {"{{cells}}", body},
-                                          {"{{script}}", std::string(page::theme_js) + page::lesson_js}});
+                                          {"{{script}}", script}});
 }
 
 }  // namespace fit::plot

@@ -11,7 +11,7 @@ namespace fit::plot {
 // One item of output below the code of a cell.
 struct CellOutput {
   enum class Kind { text, figure, heads, holds, fails, error } kind;
-  std::string content;  // text, claims, errors: verbatim; figures: SVG; heads: a complete page
+  std::string content;  // text, claims, errors: verbatim; figures: SVG; heads: HTML
   std::string caption = "";
 };
 

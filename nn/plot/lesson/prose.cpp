@@ -57,7 +57,7 @@ std::string inline_html(const std::string& s) {
     if (take_between(s, at, "`", inside))
       part = "<code>" + escape_xml(inside) + "</code>";
     else if (take_between(s, at, "$$", inside))
-      part = mathml(inside, MathStyle::display);
+      part = "<span class=\"formula scrolls\" tabindex=\"0\">" + mathml(inside, MathStyle::display) + "</span>";
     else if (take_between(s, at, "$", inside))
       part = mathml(inside, MathStyle::inside);
     else if (take_between(s, at, "**", inside))

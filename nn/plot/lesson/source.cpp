@@ -1,6 +1,7 @@
 #include "plot/lesson/source.hpp"
 
 #include <algorithm>
+#include <regex>
 #include <sstream>
 
 #include "tensor/check.hpp"
@@ -44,6 +45,54 @@ std::string tidy(std::vector<std::string> lines) {
   return text;
 }
 
+// Whether a statement that begins like this checks or draws.
+bool begins_check(const std::string& line, const std::string& next) {
+  static const std::regex check(
+      R"((const auto \w+ =\s*plot::\w*Options\(.*|(return )?\w+\.(claim|at_least|at_most|figure|picture|heads|page)\(.*))");
+  const bool goes_on = !line.empty() && line.back() == '=';
+  return std::regex_match(after_spaces(line) + (goes_on ? after_spaces(next) : ""), check);
+}
+
+// The brackets that a line opens, minus those that it closes. Brackets in texts and comments do not count.
+int open_brackets(const std::string& line) {
+  int open = 0;
+  char quote = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (quote && line[i] == '\\')
+      ++i;
+    else if (quote)
+      quote = line[i] == quote ? 0 : quote;
+    else if (line[i] == '"' || line[i] == '\'')
+      quote = line[i];
+    else if (line.compare(i, 2, "//") == 0)
+      break;
+    else if (line[i] == '(' || line[i] == '{' || line[i] == '[')
+      ++open;
+    else if (line[i] == ')' || line[i] == '}' || line[i] == ']')
+      --open;
+  }
+  return open;
+}
+
+// Moves the statements that check or draw from `code` to the result.
+std::vector<std::string> take_checks(std::vector<std::string>& code) {
+  std::vector<std::string> rest, checks;
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    if (!begins_check(code[i], i + 1 < code.size() ? code[i + 1] : "")) {
+      rest.push_back(code[i]);
+      continue;
+    }
+    for (int open = 0; i < code.size(); ++i) {
+      checks.push_back(code[i]);
+      open += open_brackets(code[i]);
+      const std::size_t end = code[i].find_last_not_of(" \t");
+      if (open <= 0 && end != std::string::npos && code[i][end] == ';') break;
+    }
+  }
+  code = std::move(rest);
+  return checks;
+}
+
 }  // namespace
 
 std::vector<SourceCell> source_cells(const std::string& name, const std::string& text) {
@@ -54,6 +103,7 @@ std::vector<SourceCell> source_cells(const std::string& name, const std::string&
   int number = 0, inner_prose = 0;  // line of a prose block in a function that has no cell() yet
   const auto begin_cell = [&] {
     cells.back().last = number - 1;
+    if (cells.back().marked) cells.back().checks = tidy(take_checks(code));
     cells.back().code = tidy(std::exchange(code, {}));
     cells.emplace_back();
     cells.back().first = number;

@@ -6,17 +6,27 @@
 // Styles and scripts of the pages. The build embeds the files of this folder (core/cmake/embed.cmake).
 namespace fit::plot::page {
 
+// The joined files of a folder. shared holds the colours, the theme and the controls of all pages.
 extern const char* const attention_html;
 extern const char* const attention_css;
 extern const char* const attention_js;
+extern const char* const heads_html;
+extern const char* const heads_css;
+extern const char* const heads_js;
 extern const char* const lesson_html;
 extern const char* const lesson_css;
 extern const char* const lesson_js;
-extern const char* const theme_css;
-extern const char* const theme_js;
+extern const char* const shared_css;
+extern const char* const shared_js;
 extern const char* const training_html;
 extern const char* const training_css;
 extern const char* const training_js;
+
+// The colours of weights: `const PALETTES = {"blues": [[r, g, b], …], "night": …};`.
+std::string palettes_js();
+
+// Text of JSON for a script element: without '<' it can neither close nor open one.
+std::string script_json(const std::string& json);
 
 // Replaces each "{{name}}" of a template. The values are in the template's order, and are not searched themselves.
 using Parts = std::vector<std::pair<std::string, std::string>>;

@@ -1,3 +1,4 @@
+#include "plot/colormap.hpp"
 #include "plot/page/assets.hpp"
 
 namespace fit::plot::page {
@@ -11,6 +12,23 @@ std::string filled(const std::string& page, const Parts& parts) {
     from = at + name.size();
   }
   return out + page.substr(from);
+}
+
+std::string script_json(const std::string& json) {
+  std::string text;
+  for (const char c : json) text += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  return text;
+}
+
+std::string palettes_js() {
+  std::string js = "const PALETTES = {";
+  for (const auto& [name, map] : {std::pair("blues", Colormap::blues), std::pair("night", Colormap::night)}) {
+    js += std::string(name) + ":[";
+    for (const Rgb c : palette(map))
+      js += '[' + std::to_string(c.r) + ',' + std::to_string(c.g) + ',' + std::to_string(c.b) + "],";
+    js += "],";
+  }
+  return js + "};\n";
 }
 
 }  // namespace fit::plot::page

@@ -27,17 +27,17 @@ def weight(h, q, k, step, sees):
 def cell(page, q, k):
     """Where a weight is drawn, in the window."""
     return page.js(f"""(() => {{
-      const d = document.getElementById('stage').dataset, box = document.getElementById('marks').getBoundingClientRect();
+      const d = document.querySelector('.heads-view .stage').dataset, box = document.querySelector('.heads-view .marks').getBoundingClientRect();
       return [box.left + Number(d.left) + ({k} + 0.5) * Number(d.cellWidth), box.top + Number(d.top) + ({q} + 0.5) * Number(d.cellHeight)];
     }})()""")
 
 
 def tip(page):
-    return page.js("document.getElementById('tip').hidden ? null : document.getElementById('tip').textContent")
+    return page.js("document.querySelector('.heads-view .tip').hidden ? null : document.querySelector('.heads-view .tip').textContent")
 
 
 def picture(page):
-    return page.js("document.getElementById('picture').toDataURL()")
+    return page.js("document.querySelector('.heads-view .picture').toDataURL()")
 
 
 def choose(page, layer, head):
@@ -50,7 +50,7 @@ def download(page, button, folder, kind):
     for old in folder.glob("*"):
         old.unlink()
     page.browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder.resolve()))
-    page.js(f"document.getElementById('{button}').click()")
+    page.js(f"document.querySelector('.heads-view .{button}').click()")
     end = time.monotonic() + 30
     while time.monotonic() < end:
         files = [f for f in folder.glob("*." + kind) if f.stat().st_size]
@@ -96,7 +96,7 @@ def hovering(page):
     page.move(*cell(page, 4, 8))
     check("a padded key is said to be padding", tip(page).endswith(": padding"), tip(page))
     check("the query's list begins with its largest weight",
-          float(page.js("document.querySelector('#query-list li span').textContent")) > 0.1)
+          float(page.js("document.querySelector('.query-list li span').textContent")) > 0.1)
     choose(page, 1, 0)
     page.move(*cell(page, 0, 3))
     check("what comes later is said to do so", tip(page).endswith(": comes later"), tip(page))
@@ -113,9 +113,9 @@ def slider(page):
     choose(page, 0, 2)
     pictures, values = [], []
     for frame in range(4):
-        page.js(f"""(() => {{ const s = document.getElementById('frame'); s.value = {frame};
+        page.js(f"""(() => {{ const s = document.querySelector('.heads-view .frame'); s.value = {frame};
                     s.dispatchEvent(new Event('input')); }})()""")
-        page.wait(f"document.getElementById('frame-label').textContent.includes('{frame + 1} of 4')")
+        page.wait(f"document.querySelector('.heads-view .frame-label').textContent.includes('{frame + 1} of 4')")
         page.settle()
         pictures.append(picture(page))
         page.move(*cell(page, 4, 6))
@@ -138,14 +138,14 @@ def keyboard(page):
     check("p goes back, around the end", page.js(selected) == "decoder.cross_attn, head 4", page.js(selected))
     page.key("n")
     page.key(",")
-    check(", goes a step back", page.js("document.getElementById('frame').value") == "2")
+    check(", goes a step back", page.js("document.querySelector('.heads-view .frame').value") == "2")
     page.key(".")
-    check(". goes a step on", page.js("document.getElementById('frame').value") == "3")
-    page.js("document.getElementById('stage').focus()")
+    check(". goes a step on", page.js("document.querySelector('.heads-view .frame').value") == "3")
+    page.js("document.querySelector('.heads-view .stage').focus()")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"):
         page.key(key)
     exact, largest = weight(0, 1, 2, STEPS[-1], lambda j: j < 7)
-    said = page.js("document.getElementById('status').textContent")
+    said = page.js("document.querySelector('.heads-view .status').textContent")
     check("arrow keys go from weight to weight, and say them",
           said.startswith("“tired” → “cat”: ") and abs(float(said.rsplit(": ", 1)[1]) - exact) <= largest / 510 + 0.0005, said)
     page.key("Enter")
@@ -157,10 +157,10 @@ def keyboard(page):
     page.key("ArrowRight")
     check("arrow keys go from head to head in the list", page.js(selected) == "encoder.self_attn, head 2", page.js(selected))
     page.key("ArrowDown")
-    check("and from layer to layer", page.js(selected) == "decoder.self_attn, head 2", page.js(selected))
+    check("and from layer to layer", page.js(selected).startswith("decoder.self_attn, head 2"), page.js(selected))
     before = picture(page)
     page.key("v")
-    check("v shows the lines", page.js("document.getElementById('stage').dataset.view") == "lines" and picture(page) != before)
+    check("v shows the lines", page.js("document.querySelector('.heads-view .stage').dataset.view") == "lines" and picture(page) != before)
     page.key("v")
     page.key("d")
     check("d turns the light off", page.js("document.documentElement.dataset.theme") == "dark" and picture(page) != before)
@@ -169,23 +169,23 @@ def keyboard(page):
 
 
 def sorting(page):
-    page.js("(() => { const s = document.getElementById('sort'); s.value = 0; s.dispatchEvent(new Event('change')); })()")
+    page.js("(() => { const s = document.querySelector('.heads-view .sort'); s.value = 0; s.dispatchEvent(new Event('change')); })()")
     page.settle()
-    values = page.js("[...document.querySelectorAll('.head span')].map(s => parseFloat(s.textContent))")
+    values = page.js("[...document.querySelectorAll('.head .value')].map(s => parseFloat(s.textContent))")
     check("heads are sorted by their entropy", len(values) == 12 and values == sorted(values, reverse=True), values)
-    page.js("document.getElementById('direction').click()")
+    page.js("document.querySelector('.heads-view .direction').click()")
     page.settle()
-    values = page.js("[...document.querySelectorAll('.head span')].map(s => parseFloat(s.textContent))")
+    values = page.js("[...document.querySelectorAll('.head .value')].map(s => parseFloat(s.textContent))")
     check("and the other way round", values == sorted(values), values)
-    page.js("(() => { const s = document.getElementById('sort'); s.value = -1; s.dispatchEvent(new Event('change')); })()")
+    page.js("(() => { const s = document.querySelector('.heads-view .sort'); s.value = -1; s.dispatchEvent(new Event('change')); })()")
     page.settle()
 
 
 def lines(page):
     choose(page, 0, 1)
-    page.js("document.getElementById('as-lines').click()")
+    page.js("document.querySelector('.heads-view .as-lines').click()")
     page.settle()
-    box = page.js("(() => { const b = document.getElementById('marks').getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()")
+    box = page.js("(() => { const b = document.querySelector('.heads-view .marks').getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()")
     page.move(box[0] + 30, box[1] + box[3] / 2)
     check("a query's lines can be shown", (tip(page) or "").startswith("query “on”"), tip(page))
     page.move(box[0] + box[2] - 30, box[1] + 34)
@@ -195,7 +195,7 @@ def lines(page):
 
 def exports(page, folder):
     for view in ("as-matrix", "as-lines"):
-        page.js(f"document.getElementById('{view}').click()")
+        page.js(f"document.querySelector('.heads-view .{view}').click()")
         page.settle()
         svg = download(page, "save-svg", folder / "saved", "svg")
         check(f"{view}: the SVG is well formed", is_svg(svg))
@@ -203,7 +203,7 @@ def exports(page, folder):
         check(f"{view}: it names the layer and the tokens", "head " in text and "encoder.self_attn" in text and "mat" in text)
         png = download(page, "save-png", folder / "saved", "png")
         check(f"{view}: the PNG decodes", is_png(png))
-    page.js("document.getElementById('as-matrix').click()")
+    page.js("document.querySelector('.heads-view .as-matrix').click()")
     page.settle()
 
 
@@ -219,12 +219,12 @@ def hostile(open_page, folder):
         page.move(*cell(page, q, min(q, 2)))
     page.move(*cell(page, 3, 0))
     check("a row of NaN is said to be one", tip(page).endswith(": not finite"), tip(page))
-    check("and noted", "not finite" in page.js("document.getElementById('notes').textContent"))
+    check("and noted", "not finite" in page.js("document.querySelector('.heads-view .notes').textContent"))
     choose(page, 0, 1)
     page.move(*cell(page, 5, 0))
     check("a row that sees nothing is said to be one", tip(page).endswith(": sees nothing"), tip(page))
     for view in ("as-lines", "as-matrix"):
-        page.js(f"document.getElementById('{view}').click()")
+        page.js(f"document.querySelector('.heads-view .{view}').click()")
         page.settle()
         check(f"hostile names: {view} as SVG is well formed", is_svg(download(page, "save-svg", folder / "saved", "svg")))
     page.screenshot(folder / "hostile.png")
@@ -240,7 +240,7 @@ def large(open_page, folder):
     before = page.busy()
     moves = 60
     page.js(f"""(async () => {{
-      const marks = document.getElementById('marks'), box = marks.getBoundingClientRect();
+      const marks = document.querySelector('.heads-view .marks'), box = marks.getBoundingClientRect();
       for (let i = 0; i < {moves}; ++i) {{
         const at = {{ clientX: box.left + 150 + i * 5, clientY: box.top + 160 + i * 4, bubbles: true }};
         await new Promise(requestAnimationFrame);
@@ -253,17 +253,17 @@ def large(open_page, folder):
     check("256 tokens open soon", opened < 2000, opened)
     check("256 tokens follow the pointer", move < 32, move)
     page.screenshot(folder / "large.png")
-    shown = """(() => { const list = document.getElementById('list').getBoundingClientRect();
+    shown = """(() => { const list = document.querySelector('.heads-view .list').getBoundingClientRect();
       const head = document.querySelector('.head[aria-selected="true"]').getBoundingClientRect();
       return head.top >= list.top - 1 && head.bottom <= list.bottom + 1; })()"""
     for key, to in (("p", "last"), ("n", "first")):
         page.key(key)
         check(f"the list scrolls to the {to} head", page.js(shown))
     choose(page, 0, 1)  # one that looks everywhere
-    page.js("document.getElementById('as-lines').click()")
+    page.js("document.querySelector('.heads-view .as-lines').click()")
     page.settle()
-    check("the lines of 256 tokens are the strongest", " strongest of " in page.js("document.getElementById('notes').textContent"),
-          page.js("document.getElementById('notes').textContent"))
+    check("the lines of 256 tokens are the strongest", " strongest of " in page.js("document.querySelector('.heads-view .notes').textContent"),
+          page.js("document.querySelector('.heads-view .notes').textContent"))
     check("256 tokens: no error, no request", not page.problems(), page.problems())
     page.close()
 
@@ -283,7 +283,7 @@ def main():
         page = open_page("training")
         check("a thumbnail for each of 3 x 4 heads", page.js("document.querySelectorAll('.head').length") == 12)
         check("each has something drawn", page.js("""(() => {
-              const canvas = document.querySelector('#list canvas');
+              const canvas = document.querySelector('.list canvas');
               return [...document.querySelectorAll('.head i')].every(i => new Set(new Uint32Array(canvas.getContext('2d')
                 .getImageData(i.offsetLeft, i.offsetTop, i.clientWidth, i.clientHeight).data.buffer)).size > 2);
             })()"""))
@@ -299,7 +299,7 @@ def main():
         page.close()
         hostile(open_page, folder)
         large(open_page, folder)
-        for width in (800, 1600):
+        for width in (390, 800, 1400):
             for dark in (False, True):
                 for name in ("training", "model"):
                     page = open_page(name, width=width, dark=dark)
@@ -309,7 +309,7 @@ def main():
                     page.screenshot(folder / f"{name}_{width}_{'dark' if dark else 'light'}.png")
                     check(f"{name} at {width} pixels: nothing is cut off",
                           page.js("document.documentElement.scrollWidth <= innerWidth"))
-                    page.js("document.getElementById('as-lines').click()")
+                    page.js("document.querySelector('.heads-view .as-lines').click()")
                     page.settle()
                     page.screenshot(folder / f"{name}_{width}_{'dark' if dark else 'light'}_lines.png")
                     check(f"{name} at {width} pixels: no error, no request", not page.problems(), page.problems())

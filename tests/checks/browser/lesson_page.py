@@ -35,10 +35,14 @@ def texts(page, selector):
 
 
 def contents(page):
-    check("five cells", page.js("document.querySelectorAll('section.cell').length") == 5)
-    code = texts(page, ".code")
-    check("each has its code", len(code) == 5 and "#include <cstdio>" in code[0] and code[1].startswith("std::cout <<") and
-          code[4].rstrip().endswith("lesson.heads(recording);"), code)
+    check("six cells", page.js("document.querySelectorAll('section.cell').length") == 6)
+    code = texts(page, ".cell > .code-box .code")
+    check("each has its code", len(code) == 6 and "#include <cstdio>" in code[0] and code[1].startswith("std::cout <<") and
+          code[4].rstrip().endswith("softmax(randn({3, 6, 6})));"), code)
+    checks = texts(page, ".checks .code")
+    check("what checks and draws is folded", len(checks) >= 4 and checks[0] == 'lesson.claim("one is one", 1 == 1);\n' and
+          "plot::Options()" in checks[1] and "plot::heads" in checks[1] and not page.js("document.querySelector('.checks').open"), checks)
+    check("code can be copied", page.js("document.querySelectorAll('.code-box').length === document.querySelectorAll('.copy').length && document.querySelectorAll('.copy').length >= 9"))
     check("code is without its indentation and marks", not any(".cell()" in c or c.startswith(" ") for c in code))
     check("what is not shown is not", not any("argv" in c or "throws" in c for c in code))
     check("code is coloured", page.js("document.querySelectorAll('.code .keyword').length") > 3)
@@ -47,11 +51,11 @@ def contents(page):
           printed[0] == 'from cout <script>alert("printed")</script> & ]]>\nfrom printf\n', printed)
     check("colours of a terminal, without its control characters", printed[1] == "a bred�\n" and
           page.js("getComputedStyle(document.querySelector('.printed span')).backgroundColor") == "rgb(255, 0, 0)", printed)
-    check("a claim that holds", texts(page, ".claim:not(.failed)") == ["one is one"])
+    check("a claim that holds", texts(page, ".checks .claim")[0] == "one is one")
     check("one that fails", texts(page, ".claim.failed") == ["one is two </p><script>alert(2)</script>"])
     check("the sum of them", texts(page, "#summary") == ["1 of 2 claims hold"])
-    check("contents", texts(page, "nav a") == ["What it prints", "What it draws", "What fails", "Heads"])
-    check("no element came of any text", page.js("document.scripts.length") == 1)
+    check("contents", texts(page, "nav a") == ["What it prints", "What it draws", "What fails", "Heads", "What answers"])
+    check("no element came of any text", page.js("[...document.scripts].every(s => ['module', 'application/json', 'text/plain'].includes(s.type))"))
     check("the title", page.js("document.title") == "A lesson for the test")
 
 
@@ -96,21 +100,54 @@ def figures(page):
     page.move(5, 5)
 
 
+def keys(page):
+    page.js("document.querySelector('figure svg').focus()")
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        page.key(key)
+    check("arrow keys go from cell to cell", (tip(page) or "").startswith("q → b: "), tip(page))
+    check("and it is said", page.js("document.getElementById('said').textContent") == tip(page))
+    page.key("Escape")
+    check("Escape lets go of it", tip(page) is None)
+    page.js("document.activeElement.blur()")
+    x, y = middle(page, "document.querySelectorAll('figure .cell')[7]")
+    page.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    page.tap(x, y)
+    check("a tap shows the value", (tip(page) or "").startswith("q → c: "), tip(page))
+    page.call("Emulation.setTouchEmulationEnabled", enabled=False)
+    page.move(5, 5)
+
+
+def symbols(page):
+    page.move(*middle(page, "document.querySelector('math [data-name]')"))
+    check("a symbol marks its name in the code", page.js("[...document.querySelectorAll('.code .named')].map(e => e.textContent)")[:1] == ["scores"])
+    page.move(5, 5)
+    check("while it is pointed at", page.js("document.querySelectorAll('.named').length") == 0)
+
+
 def heads(page):
-    page.wait("document.querySelector('iframe').contentDocument?.documentElement.dataset.ready === 'true'")
-    check("the heads are a page within the page", page.js("document.querySelector('iframe').contentDocument.querySelectorAll('.head').length") == 3)
-    page.js("new Promise(done => setTimeout(done, 1000))")  # the page scrolls smoothly
+    check("the heads are a part of the page", page.js("document.querySelectorAll('.heads-view .head').length") == 3 and
+          page.js("document.querySelectorAll('iframe').length") == 0)
     check("the page is not scrolled to them", page.js("scrollY") == 0, page.js("scrollY"))
-    check("and have their title", page.js("document.querySelector('iframe').contentDocument.title") == '"quoted" & </iframe>')
+    check("and have their title", page.js("document.querySelector('.recording h4').textContent") == '"quoted" & </iframe>')
+    picture = "document.querySelector('.heads-view .picture').toDataURL()"
+    before = page.js(picture)
+    page.js("document.getElementById('theme').click()")
+    check("the button reaches the heads", page.js(picture) != before)
+    page.js("document.getElementById('theme').click()")
+    check("nothing of the matrix is cut off", page.js("(() => { const s = document.querySelector('.heads-view .stage'); return s.scrollWidth <= s.clientWidth; })()"))
 
 
 def looks(page, dark, what):
     check(f"{what}: nothing is cut off", page.js("document.documentElement.scrollWidth <= innerWidth"))
+    check(f"{what}: labels can be read", page.js("""[...document.querySelectorAll('figure text')].every(t =>
+          t.getBoundingClientRect().height === 0 || Number(t.getAttribute('font-size')) * t.ownerSVGElement.getBoundingClientRect().width / t.ownerSVGElement.viewBox.baseVal.width >= 9)"""))
+    check(f"{what}: what goes on has a shadow", page.js("""[...document.querySelectorAll('pre, .formula, figure')].every(e =>
+          e.scrollWidth <= e.clientWidth + 1 || e.classList.contains('scrolls') || e.className)"""))
     check(f"{what}: dark or light", page.js("document.documentElement.dataset.theme") == ("dark" if dark else "light"))
     check(f"{what}: words stand out from the ground", page.js("""(() => {
       const light = (color) => color.match(/\\d+/g).slice(0, 3).reduce((sum, v) => sum + Number(v), 0) / 3;
       const ground = light(getComputedStyle(document.body).backgroundColor);
-      const bad = [...document.querySelectorAll('p, li, h1, h2, .printed, math, figure text:not(.on-cell)')].filter((e) => {
+      const bad = [...document.querySelectorAll('p:not(.unseen), li, h1, h2, .printed, math, figure text:not(.on-cell)')].filter((e) => {
         const style = getComputedStyle(e), ink = e.namespaceURI.endsWith('svg') ? style.fill : style.color;
         return Math.abs(light(ink) - ground) < 80; });
       return bad.length === 0 || bad[0].outerHTML; })()""") is True)
@@ -138,6 +175,8 @@ def main():
         formulas_stand(page)
         heads(page)
         figures(page)
+        keys(page)
+        symbols(page)
         page.js("document.getElementById('theme').click()")
         check("the button makes it dark", page.js("document.documentElement.dataset.theme") == "dark")
         check("the lesson: no dialog, no error, no request", not page.problems(), page.problems())
@@ -147,13 +186,13 @@ def main():
         check("what was thrown is told", texts(page, ".error") == ["something <b>went</b> wrong\n"], texts(page, ".error"))
         check("in red", page.js("getComputedStyle(document.querySelector('.error')).color") == RED[False])
         check("after what ran", "from printf" in texts(page, ".printed")[0] and texts(page, ".claim") == ["one is one"])
-        check("what did not run says so", page.js("document.querySelectorAll('.unreached').length") == 3)
+        check("what did not run says so", page.js("document.querySelectorAll('.unreached').length") == 4)
         check("so does the summary", texts(page, "#summary.bad") == ["1 of 1 claims hold; it ended with an error"])
         check("thrown: no dialog, no error, no request", not page.problems(), page.problems())
         page.close()
 
         for path in pages:
-            for width in (800, 1600):
+            for width in (390, 800, 1400):
                 for dark in (False, True):
                     page = browser.Page(b, path, width=width, dark=dark)
                     what = f"{path.stem}, {width} pixels, {'dark' if dark else 'light'}"
@@ -166,7 +205,7 @@ def main():
                     else:
                         check(f"{what}: all claims hold, all of it ran", page.js("""document.querySelectorAll('.failed, .error, .unreached').length === 0 &&
                               document.querySelectorAll('.claim').length >= 6 && document.querySelectorAll('figure svg').length >= 2 &&
-                              document.querySelectorAll('.code').length >= 6 && document.querySelectorAll('.printed').length >= 4"""))
+                              document.querySelectorAll('.cell > .code-box').length >= 5 && document.querySelectorAll('.printed').length >= 4"""))
                     page.screenshot(folder / f"{path.stem}_{width}_{'dark' if dark else 'light'}.png")
                     check(f"{what}: no error, no request", not page.problems(), page.problems())
                     page.close()

@@ -59,4 +59,11 @@ int main(int argc, char** argv) {
   recording.title = "\"quoted\" & </iframe>";
   recording.add("layer", softmax(randn({3, 6, 6})));
   lesson.heads(recording);
+
+  /// ## What answers
+  ///
+  /// The weights $\name{scores}{S}$.
+  lesson.cell();
+  const Tensor scores = values();
+  std::cout << scores.shape() << '\n';
 }

@@ -17,7 +17,7 @@ function kindOf({ comment, text, number, directive, word }, next) {
   if (number) return "number";
   if (directive || KEYWORDS.has(word)) return "keyword";
   if (/^[A-Z]/.test(word) || /^(std|fit|nn|plot|optim|int64_t)$/.test(word)) return "type";
-  return next === "(" ? "call" : null;
+  return next === "(" ? "call" : word ? "plain" : null;
 }
 
 function colorCode(code) {
@@ -28,10 +28,32 @@ function colorCode(code) {
     if (!kind) continue;
     parts.push(text.slice(end, match.index));
     const span = document.createElement("span");
-    span.className = kind;
+    span.className = match.groups.word ? kind + " word" : kind;
     span.textContent = match[0];
     parts.push(span);
     end = after;
   }
   code.replaceChildren(...parts, text.slice(end));
+}
+
+// Each piece of code has a button that copies it.
+function addCopyButton(pre) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.textContent = "Copy";
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(pre.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(pre);
+      button.textContent = "Selected";
+    }
+    setTimeout(() => (button.textContent = "Copy"), 1500);
+  });
+  const box = document.createElement("div");
+  box.className = "code-box";
+  pre.replaceWith(box);
+  box.append(pre, button);
 }

@@ -1,18 +1,48 @@
-// Heat maps tell the value under the pointer, and mark its row and column.
-const SVG = "http://www.w3.org/2000/svg";
-
+// Heat maps tell the value that is pointed at, tapped, or reached by the arrow keys, and mark its row and column.
 // The cells are rectangles with a title, which the browser would show too late and too small.
 function prepare(svg) {
   const names = [...svg.querySelectorAll("text")].filter((text) => text.getAttribute("font-weight")).map((text) => text.textContent);
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", names.join(", ") || "Figure");
+  // On a narrow page a figure scrolls: it does not shrink until its labels can't be read.
+  svg.style.minWidth = 0.85 * Number(svg.getAttribute("width")) + "px";
   for (const cell of svg.querySelectorAll("rect.cell")) {
     const title = cell.querySelector("title");
     cell.dataset.says = title.textContent;
     title.remove();
-    const text = cell.nextElementSibling, number = (element, name) => Number(element.getAttribute(name));
-    if (text?.tagName === "text" && number(text, "y") > number(cell, "y")) text.classList.add("on-cell");
   }
+  if (!svg.querySelector("rect.cell")) return;
+  svg.tabIndex = 0;
+  svg.setAttribute("role", "application");
+  svg.addEventListener("keydown", (event) => onFigureKey(svg, event));
+  svg.addEventListener("blur", () => showCell(null));
+}
+
+// Arrow keys go to the nearest cell in their direction.
+let reached = null;
+function onFigureKey(svg, event) {
+  const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+  if (event.key === "Escape") return showCell(null);
+  if (!way) return;
+  event.preventDefault();
+  const cells = [...svg.querySelectorAll("rect.cell")];
+  const from = reached && svg.contains(reached) ? reached.getBoundingClientRect() : null;
+  let best = from ? null : cells[0], least = Infinity;
+  for (const cell of from ? cells : []) {
+    const box = cell.getBoundingClientRect(), dx = box.left - from.left, dy = box.top - from.top;
+    const along = dx * way[0] + dy * way[1], aside = Math.abs(dx * way[1]) + Math.abs(dy * way[0]);
+    if (along > 0.5 && along + 20 * aside < least) [best, least] = [cell, along + 20 * aside];
+  }
+  if (best) showCell(best);
+}
+
+// Marks a cell and says it where it stands.
+function showCell(cell) {
+  reached = cell;
+  mark(cell);
+  const box = cell?.getBoundingClientRect();
+  showTip(cell?.dataset.says, box && { clientX: box.right, clientY: box.bottom });
+  document.getElementById("said").textContent = cell?.dataset.says ?? "";
 }
 
 // A map of many cells is an image, one pixel a cell. Its colours are those of the bar beside it, the image that is one
@@ -95,7 +125,9 @@ async function onMove(event) {
 
 function followPointer() {
   for (const svg of document.querySelectorAll("figure svg")) prepare(svg);
-  document.addEventListener("pointermove", onMove);
+  // A finger that moves scrolls; one that taps points.
+  document.addEventListener("pointermove", (event) => event.pointerType === "touch" || onMove(event));
+  document.addEventListener("click", onMove);
   document.addEventListener("pointerleave", () => { mark(null); showTip(null); });
   document.addEventListener("scroll", () => { mark(null); showTip(null); }, { passive: true });
 }

@@ -11,7 +11,12 @@ function followReading() {
 }
 
 for (const code of document.querySelectorAll(".code code")) colorCode(code);
+document.querySelectorAll(".code").forEach(addCopyButton);
 followTheme();
+for (const root of document.querySelectorAll(".heads-view")) await new HeadsView(root).show();
 followPointer();
+document.querySelectorAll("math [data-name]").forEach(prepareSymbol);
 followReading();
+// Paper has no folds.
+window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((details) => (details.open = true)));
 document.documentElement.dataset.ready = "true";

@@ -1,5 +1,6 @@
-// One chart of one or two curves over the steps.
-const SVG = "http://www.w3.org/2000/svg", MARGIN = { left: 56, right: 10, top: 8, bottom: 24 };
+// One chart of one or two curves over the steps. All charts share `view`: a step that is pointed at shows in
+// each of them.
+const MARGIN = { left: 56, right: 10, top: 8, bottom: 24 };
 
 const short = (value) => {
   if (value === 0) return "0";
@@ -7,13 +8,6 @@ const short = (value) => {
   if (size >= 1e5 || size < 1e-3) return value.toExponential(2);
   return size >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4)));
 };
-
-function element(name, attributes, text) {
-  const e = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
-  if (text !== undefined) e.textContent = text;
-  return e;
-}
 
 // Round numbers between low and high, about `count` of them.
 function ticks(low, high, count) {
@@ -23,6 +17,9 @@ function ticks(low, high, count) {
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i) list.push(Number((i * step).toPrecision(10)));
   return list;
 }
+
+// from, to: the steps that are shown, null for all; at: the step that is pointed at; smoothing: percent of the points.
+const view = { from: null, to: null, at: null, smoothing: 0 };
 
 class Chart {
   // curves: [{ name of the series, label, color }]
@@ -51,9 +48,54 @@ class Chart {
         this.draw();
       });
     }
-    this.svg = this.box.appendChild(element("svg", { role: "img", "aria-label": title }));
-    this.svg.addEventListener("pointermove", (event) => this.point(event));
-    this.svg.addEventListener("pointerleave", () => this.leave());
+    this.svg = this.box.appendChild(svgElement("svg", { role: "application", tabindex: 0, "aria-label": title + ". Arrow keys move through the steps." }));
+    this.svg.addEventListener("pointermove", (event) => this.onMove(event));
+    this.svg.addEventListener("pointerdown", (event) => this.onDown(event));
+    this.svg.addEventListener("pointerup", (event) => this.onUp(event));
+    this.svg.addEventListener("pointerleave", () => this.dragged === undefined && pointAt(null));
+    this.svg.addEventListener("dblclick", () => showSteps(null, null));
+    this.svg.addEventListener("keydown", (event) => this.onKey(event));
+    this.svg.addEventListener("blur", () => pointAt(null));
+  }
+
+  onMove(event) {
+    const at = this.stepAt(event);
+    if (this.dragged !== undefined) {
+      const [x1, x2] = [this.x(this.dragged), this.x(at)].sort((a, b) => a - b);
+      this.chosen.setAttribute("x", x1);
+      this.chosen.setAttribute("width", x2 - x1);
+    }
+    pointAt(at, this, event);
+  }
+
+  onDown(event) {
+    if (event.button !== 0 || event.pointerType === "touch" || !this.x) return;
+    this.dragged = this.stepAt(event);
+    this.svg.setPointerCapture(event.pointerId);
+  }
+
+  onUp(event) {
+    const from = this.dragged, to = this.stepAt(event);
+    this.dragged = undefined;
+    this.chosen?.setAttribute("width", 0);
+    if (from !== undefined && Math.abs(this.x(from) - this.x(to)) > 8) showSteps(Math.min(from, to), Math.max(from, to));
+  }
+
+  onKey(event) {
+    const curve = this.series?.find(({ x }) => x.length), xs = curve?.x.filter((x) => x >= this.first && x <= this.last);
+    if (event.key === "Escape") return showSteps(null, null);
+    const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity }[event.key];
+    if (!by || !xs?.length) return;
+    event.preventDefault();
+    const now = view.at === null ? -1 : nearest(xs, view.at);
+    pointAt(xs[Math.max(0, Math.min(xs.length - 1, now + by))], this);
+  }
+
+  // The step under the pointer.
+  stepAt(event) {
+    const { left, width } = this.svg.getBoundingClientRect();
+    const share = (event.clientX - left - MARGIN.left) / (width - MARGIN.left - MARGIN.right);
+    return this.first + Math.max(0, Math.min(1, share)) * (this.last - this.first);
   }
 
   show(series, steps) {
@@ -74,7 +116,8 @@ class Chart {
   // Where the values lie: outliers of a curve's band don't squeeze the curve.
   range() {
     const shown = (v) => !this.log || v > 0;
-    const values = this.series.flatMap((curve) => curve.y).filter(shown);
+    const inside = (x) => x >= this.first && x <= this.last;
+    const values = this.series.flatMap((curve) => curve.y.filter((_, i) => inside(curve.x[i]))).filter(shown);
     let low = Math.min(...values), high = Math.max(...values);
     if (!values.length) [low, high] = this.log ? [0.1, 1] : [0, 1];
     if (this.log) return low === high ? [low / 2, high * 2] : [low, high];
@@ -87,65 +130,88 @@ class Chart {
     if (!this.series?.length) return;
     const { width, height } = this.svg.getBoundingClientRect();
     if (width === 0) return;
+    this.first = view.from ?? 0;
+    this.last = view.to ?? Math.max(1, ...this.series.map((curve) => curve.x.at(-1) ?? 0));
     const [low, high] = this.range(), scale = this.log ? Math.log10 : (v) => v;
-    const last = Math.max(1, ...this.series.map((curve) => curve.x.at(-1) ?? 0));
-    this.x = (step) => MARGIN.left + (width - MARGIN.left - MARGIN.right) * (step / last);
+    this.x = (step) => MARGIN.left + ((width - MARGIN.left - MARGIN.right) * (step - this.first)) / (this.last - this.first);
     this.y = (v) => MARGIN.top + (height - MARGIN.top - MARGIN.bottom) * (1 - (scale(v) - scale(low)) / (scale(high) - scale(low)));
     const parts = [];
     const across = this.log ? ticks(Math.log10(low), Math.log10(high), 5).map((v) => 10 ** v) : ticks(low, high, height > 250 ? 6 : 4);
     for (const v of across) {
-      parts.push(element("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: this.y(v), y2: this.y(v) }));
-      parts.push(element("text", { x: MARGIN.left - 7, y: this.y(v) + 4, "text-anchor": "end" }, short(Number(v.toPrecision(3)))));
+      parts.push(svgElement("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: this.y(v), y2: this.y(v) }));
+      parts.push(svgElement("text", { x: MARGIN.left - 7, y: this.y(v) + 4, "text-anchor": "end" }, short(Number(v.toPrecision(3)))));
     }
-    for (const step of ticks(0, last, width > 700 ? 10 : 4).filter(Number.isInteger))
-      parts.push(element("text", { x: this.x(step), y: height - 6, "text-anchor": this.x(step) > width - 30 ? "end" : "middle" }, step.toLocaleString("en")));
+    for (const step of ticks(this.first, this.last, width > 700 ? 10 : 4).filter(Number.isInteger))
+      parts.push(svgElement("text", { x: this.x(step), y: height - 6, "text-anchor": this.x(step) > width - 30 ? "end" : "middle" }, step.toLocaleString("en")));
     const inside = (v) => Math.max(MARGIN.top, Math.min(height - MARGIN.bottom, this.y(v)));
     const path = (xs, ys) => xs.map((x, i) => (this.log && !(ys[i] > 0) ? "" : `${i ? "L" : "M"}${this.x(x).toFixed(1)} ${inside(ys[i]).toFixed(1)}`)).join("").replace(/^L/, "M");
+    // In a part of the steps the curves go on beyond the axes: they are cut there.
+    const clip = "clip-" + this.box.dataset.number, curves = svgElement("g", { "clip-path": `url(#${clip})` });
+    const area = svgElement("clipPath", { id: clip });
+    area.append(svgElement("rect", { x: MARGIN.left - 3, y: 0, width: Math.max(0, width - MARGIN.left - MARGIN.right + 6), height }));
+    parts.push(area, curves);
     for (const curve of this.series) {
       const color = `var(--${curve.color})`;
       if (curve.low && !this.log)
-        parts.push(element("path", { class: "band", fill: color, d: path(curve.x, curve.high) + path([...curve.x].reverse(), [...curve.low].reverse()).replace(/^M/, "L") + "Z" }));
-      const noisy = curve.y.length >= 200 && curve.name !== "lr";
-      parts.push(element("path", { class: "curve", stroke: color, "stroke-opacity": noisy ? 0.28 : 1, d: path(curve.x, curve.y) }));
-      if (noisy) parts.push(element("path", { class: "curve", stroke: color, d: path(curve.x, smooth(curve.y)) }));
+        curves.append(svgElement("path", { class: "band", fill: color, d: path(curve.x, curve.high) + path([...curve.x].reverse(), [...curve.low].reverse()).replace(/^M/, "L") + "Z" }));
+      const smoothed = view.smoothing > 0 && curve.y.length > 2 && curve.name !== "lr";
+      curves.append(svgElement("path", { class: "curve", stroke: color, "stroke-opacity": smoothed ? 0.28 : 1, d: path(curve.x, curve.y) }));
+      if (smoothed) curves.append(svgElement("path", { class: "curve smooth", stroke: color, d: path(curve.x, smooth(curve.y, view.smoothing)) }));
       if (curve.y.length <= 60)
-        curve.x.forEach((x, i) => parts.push(element("circle", { class: "dot", cx: this.x(x), cy: inside(curve.y[i]), r: 2.6, fill: color })));
+        curve.x.forEach((x, i) => curves.append(svgElement("circle", { class: "dot", cx: this.x(x), cy: inside(curve.y[i]), r: 2.6, fill: color })));
     }
-    this.cursor = element("line", { class: "cursor", y1: MARGIN.top, y2: height - MARGIN.bottom, visibility: "hidden" });
+    this.chosen = svgElement("rect", { class: "chosen", x: 0, width: 0, y: MARGIN.top, height: Math.max(0, height - MARGIN.top - MARGIN.bottom) });
+    parts.push(this.chosen);
+    this.cursor = svgElement("line", { class: "cursor", y1: MARGIN.top, y2: height - MARGIN.bottom, visibility: "hidden" });
     this.svg.replaceChildren(...parts, this.cursor);
+    this.point();
   }
 
-  point(event) {
-    if (!this.series?.length) return;
-    const at = event.clientX - this.svg.getBoundingClientRect().left;
-    const lines = [];
-    let step = null;
-    for (const curve of this.series) {
-      if (!curve.x.length) continue;
-      const i = curve.x.reduce((best, x, k) => (Math.abs(this.x(x) - at) < Math.abs(this.x(curve.x[best]) - at) ? k : best), 0);
-      step ??= curve.x[i];
-      lines.push(`${curve.label}: ${short(curve.y[i])}` + (curve.low ? ` (${short(curve.low[i])} … ${short(curve.high[i])})` : ""));
-    }
-    if (step === null) return;
-    this.cursor.setAttribute("visibility", "visible");
-    for (const name of ["x1", "x2"]) this.cursor.setAttribute(name, this.x(step));
-    const tip = document.getElementById("tip");
-    tip.hidden = false;
-    tip.textContent = [`step ${step.toLocaleString("en")}`, ...lines].join("\n");
-    const box = tip.getBoundingClientRect();
-    tip.style.left = Math.min(innerWidth - box.width - 4, event.clientX + 14) + "px";
-    tip.style.top = Math.max(4, event.clientY - box.height - 10) + "px";
+  // The line at the step that is pointed at.
+  point() {
+    if (!this.x) return;
+    const shown = view.at !== null && view.at >= this.first && view.at <= this.last;
+    this.cursor.setAttribute("visibility", shown ? "visible" : "hidden");
+    if (shown) for (const name of ["x1", "x2"]) this.cursor.setAttribute(name, this.x(view.at));
   }
 
-  leave() {
-    this.cursor?.setAttribute("visibility", "hidden");
-    document.getElementById("tip").hidden = true;
+  // The values at a step, a line for each curve.
+  values(step) {
+    return (this.series ?? []).filter(({ x }) => x.length).map((curve) => {
+      const i = nearest(curve.x, step);
+      return `${curve.label}: ${short(curve.y[i])}` + (curve.low ? ` (${short(curve.low[i])} … ${short(curve.high[i])})` : "");
+    });
   }
 }
 
-// The mean of each value and its neighbours, a fortieth of all.
-function smooth(values) {
-  const half = Math.ceil(values.length / 80), sums = [0];
+// Where in a list the number nearest to `step` is.
+function nearest(xs, step) { return xs.reduce((best, x, i) => (Math.abs(x - step) < Math.abs(xs[best] - step) ? i : best), 0); }
+
+// Shows a step in all charts, and its values beside `event` or, of keys, beside the line.
+function pointAt(step, chart = null, event = null) {
+  const tip = document.getElementById("tip"), xs = chart?.series?.find(({ x }) => x.length)?.x;
+  view.at = step === null || !xs ? null : xs[nearest(xs, step)];
+  charts.forEach((each) => each.point());
+  tip.hidden = view.at === null;
+  if (tip.hidden) return;
+  tip.textContent = [`step ${view.at.toLocaleString("en")}`, ...chart.values(view.at)].join("\n");
+  if (!event) document.getElementById("said").textContent = tip.textContent.replaceAll("\n", ", ");
+  const place = chart.svg.getBoundingClientRect(), box = tip.getBoundingClientRect();
+  const x = event?.clientX ?? place.left + chart.x(view.at), y = event?.clientY ?? place.top + 60;
+  tip.style.left = Math.max(4, Math.min(innerWidth - box.width - 4, x + 14)) + "px";
+  tip.style.top = Math.max(4, y - box.height - 10) + "px";
+}
+
+// Shows a part of the steps in all charts, or all.
+function showSteps(from, to) {
+  Object.assign(view, { from, to });
+  document.getElementById("all").hidden = from === null;
+  charts.forEach((chart) => chart.draw());
+}
+
+// The mean of each value and its neighbours, `percent` of all.
+function smooth(values, percent) {
+  const half = Math.ceil((values.length * percent) / 200), sums = [0];
   for (const v of values) sums.push(sums.at(-1) + v);
   return values.map((_, i) => {
     const from = Math.max(0, i - half), to = Math.min(values.length, i + half + 1);

@@ -4,27 +4,33 @@ const CHARTS = [
   { title: "Gradient norm", curves: [{ name: "grad_norm", label: "norm", color: "first" }] },
 ];
 const charts = new Map();
-let shown = null, headsShown = 0, news = Date.now();
+let shown = null, headsShown = 0;
 
 function duration(seconds) {
   const s = Math.round(seconds), two = (n) => String(n).padStart(2, "0");
   return s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)}` : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
 }
 
+// Tokens or steps a second, over the last ten samples: one alone says little.
+function speed(rate) {
+  const last = rate.y.slice(-10).sort((a, b) => a - b);
+  return last[Math.floor(last.length / 2)];
+}
+
 function showStatus(data) {
-  const state = { running: "running", done: "done", stopped: "stopped" }[data.state];
+  const state = data.state;
   document.documentElement.classList.remove("running", "done", "stopped");
   document.documentElement.classList.add(state);
-  const parts = [state, `step <b>${data.step.toLocaleString("en")}</b>` + (data.steps ? ` of ${data.steps.toLocaleString("en")}` : "")];
+  const parts = [state === "stopped" ? "stopped at" : state, `step <b>${data.step.toLocaleString("en")}</b>` + (data.steps ? ` of ${data.steps.toLocaleString("en")}` : "")];
   const last = (name) => data.series[name]?.y.at(-1);
   if (last("loss") !== undefined) parts.push(`loss <b>${short(last("loss"))}</b>`);
   if (last("validation") !== undefined) parts.push(`validation <b>${short(last("validation"))}</b>`);
-  if (last("rate") !== undefined) parts.push(`${short(last("rate"))} ${data.rate.toLowerCase()}`);
+  if (last("rate") !== undefined) parts.push(`${short(speed(data.series.rate))} ${data.rate.toLowerCase()}`);
   parts.push(duration(data.seconds) + " so far");
   const done = data.step - data.first;
   if (data.state === "running" && data.steps && done > 0) parts.push(duration(data.seconds / done * (data.steps - data.step)) + " left");
-  const silent = (Date.now() - news) / 1000;
-  if (data.state === "running" && silent > 30) parts.push(`<b>no news for ${duration(silent)}</b>`);
+  const silent = Date.now() / 1000 - data.written;
+  if (data.state === "running" && silent > 30) parts.push(`<b>no news for ${duration(silent)}: it may have been killed</b>`);
   document.getElementById("status").innerHTML = '<span class="dot"></span>' + parts.join(" · ");
   const progress = document.getElementById("progress"), share = data.steps ? Math.min(100, 100 * data.step / data.steps) : 0;
   progress.hidden = !data.steps;
@@ -48,9 +54,16 @@ function showHeads(data) {
   else newer.hidden = headsShown === data.heads;
 }
 
+function setSmoothing(percent) {
+  view.smoothing = percent;
+  document.getElementById("smoothing").value = percent;
+  document.getElementById("smoothing-label").textContent = percent ? percent + " % of the steps" : "off";
+  charts.forEach((chart) => chart.draw());
+}
+
 // Called by the file of numbers.
 function show(data) {
-  if (data.seconds !== shown?.seconds) news = Date.now();
+  if (shown === null) setSmoothing(Math.max(0, ...Object.values(data.series).map(({ y }) => y.length)) >= 200 ? 3 : 0);
   shown = data;
   document.getElementById("title").textContent = data.title;
   showStatus(data);
@@ -61,6 +74,7 @@ function show(data) {
     if (!curves.some((curve) => data.series[curve.name])) continue;
     if (!charts.has(title)) {
       charts.set(title, new Chart(title, curves, wide));
+      charts.get(title).box.dataset.number = charts.size;
       document.getElementById("charts").append(charts.get(title).box);
     }
     charts.get(title).show(data.series, data.steps);
@@ -82,6 +96,15 @@ function load() {
 }
 
 followTheme();
+// The page of heads in the frame takes the theme, and says how high it is.
+const frame = document.querySelector("#heads iframe");
+frame.addEventListener("load", () => tellTheme(frame));
+window.addEventListener("message", ({ source, data }) => {
+  if (source === frame.contentWindow && data?.fitHeight) frame.style.height = data.fitHeight + "px";
+});
+document.getElementById("smoothing").addEventListener("input", (event) => setSmoothing(Number(event.target.value)));
+document.getElementById("all").addEventListener("click", () => showSteps(null, null));
+document.addEventListener("theme", () => charts.forEach((chart) => chart.draw()));
 window.addEventListener("resize", () => charts.forEach((chart) => chart.draw()));
 const inside = document.getElementById("data").textContent;
 if (inside) show(JSON.parse(inside));

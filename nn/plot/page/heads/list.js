@@ -1,10 +1,12 @@
 // The list of all heads: a row of thumbnails for each layer, or all in the order of a measure.
 
 class HeadList {
-  constructor(element, choose) {
+  constructor(element, source, choose) {
     this.element = element;
+    this.source = source; // data.js
     this.choose = choose; // called with a layer and a head
-    this.buttons = new Map(); // "layer/head" -> { button, place, caption }
+    this.short = shortNames(source.layers);
+    this.buttons = new Map(); // "layer/head" -> { button, place, caption, value }
     // One canvas behind all buttons: a browser that has to put a hundred together is slow to follow the pointer.
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("aria-hidden", "true");
@@ -16,17 +18,17 @@ class HeadList {
   }
 
   // How many heads a layer has, whatever the step.
-  static count(layer) { return entries[layer].reduce((most, entry) => Math.max(most, entry ? entry.heads : 0), 0); }
+  count(layer) { return this.source.frames.reduce((most, _, frame) => Math.max(most, this.source.entry(layer, frame)?.heads ?? 0), 0); }
 
   // All heads as [layer, head], in the order in which they are shown.
   order(state) {
     const all = [];
-    data.layers.forEach((_, layer) => {
-      for (let head = 0; head < HeadList.count(layer); ++head) all.push([layer, head]);
+    this.source.layers.forEach((_, layer) => {
+      for (let head = 0, count = this.count(layer); head < count; ++head) all.push([layer, head]);
     });
     if (state.sort === null) return all;
     const sign = state.descending ? -1 : 1;
-    const value = ([layer, head]) => entries[layer][state.frame]?.measures[head]?.[state.sort] ?? null;
+    const value = ([layer, head]) => this.source.entry(layer, state.frame)?.measures[head]?.[state.sort] ?? null;
     return all
       .map((item) => [item, value(item)])
       .sort(([, a], [, b]) => (a === null ? (b === null ? 0 : 1) : b === null ? -1 : sign * (a - b)))
@@ -40,16 +42,16 @@ class HeadList {
     if (key !== this.shown) this.build(order, state);
     this.shown = key;
     const ratio = window.devicePixelRatio || 1;
+    const { layers } = this.source, measure = state.sort === null ? null : MEASURES[state.sort];
     for (const [layer, head] of order) {
-      const { button, place, caption } = this.buttons.get(layer + "/" + head);
-      const it = heads[layer][head];
-      const measure = state.sort === null ? null : MEASURES[state.sort];
-      const value = it && measure ? measureText(measure, it.measures()[state.sort]) : "";
-      const name = (state.sort === null ? "" : data.layers[layer] + " · ") + (head + 1);
-      caption.textContent = value || name;
-      button.title = data.layers[layer] + ", head " + (head + 1);
-      button.setAttribute("aria-label", `${data.layers[layer]}, head ${head + 1}` +
-        (it ? "" : ", not recorded at this step") + (value ? `, ${measure.name} ${value}` : ""));
+      const { button, place, caption, value } = this.buttons.get(layer + "/" + head), it = heads[layer][head];
+      const role = it ? roleOf(it.measures) : "", number = it && measure ? measureText(measure, it.measures[state.sort]) : "";
+      // Layer and head stay in every order; under them the measure of the order, or what the head does.
+      caption.textContent = (state.sort === null ? "" : this.short[layer] + " · ") + (head + 1);
+      value.textContent = measure ? number : role;
+      button.title = [`${layers[layer]}, head ${head + 1}`, ...(number ? [`${measure.name} ${number}`] : []), ...(role ? [role] : [])].join("\n");
+      button.setAttribute("aria-label", `${layers[layer]}, head ${head + 1}` + (it ? "" : ", not recorded at this step") +
+        (number ? `, ${measure.name} ${number}` : "") + (role ? `, ${role}` : ""));
       if (it) place.style.aspectRatio = Math.max(0.25, Math.min(4, it.cols / it.rows));
     }
     this.canvas.width = this.canvas.height = 0; // so that it does not count in the size of the list
@@ -72,7 +74,8 @@ class HeadList {
   build(order, state) {
     this.buttons.clear();
     this.element.replaceChildren(this.canvas);
-    this.element.style.setProperty("--columns", Math.max(4, ...data.layers.map((_, layer) => HeadList.count(layer))));
+    this.element.style.setProperty("--columns", Math.max(4, ...this.source.layers.map((_, layer) => this.count(layer))));
+    this.element.classList.toggle("sorted", state.sort !== null);
     let row = null, of = -1;
     for (const [layer, head] of order) {
       if (row === null || (state.sort === null && layer !== of)) {
@@ -80,7 +83,7 @@ class HeadList {
           const name = document.createElement("div");
           name.className = "layer-name";
           name.setAttribute("role", "presentation");
-          name.textContent = data.layers[layer];
+          name.textContent = this.source.layers[layer];
           this.element.append(name);
         }
         row = document.createElement("div");
@@ -94,10 +97,11 @@ class HeadList {
       button.className = "head";
       button.setAttribute("role", "option");
       Object.assign(button.dataset, { layer, head });
-      const place = document.createElement("i"), caption = document.createElement("span");
-      button.append(place, caption);
+      const place = document.createElement("i"), caption = document.createElement("span"), value = document.createElement("span");
+      value.className = "value";
+      button.append(place, caption, value);
       row.append(button);
-      this.buttons.set(layer + "/" + head, { button, place, caption });
+      this.buttons.set(layer + "/" + head, { button, place, caption, value });
     }
   }
 

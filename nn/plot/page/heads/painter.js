@@ -1,7 +1,6 @@
 // Two ways to draw the same picture: on a canvas, and as SVG. A view draws itself with whichever it is given.
 
 const FONT = '"Helvetica Neue", Helvetica, Arial, "DejaVu Sans", sans-serif';
-const SVG = "http://www.w3.org/2000/svg";
 
 const ruler = newCanvas(1, 1).getContext("2d");
 function textWidth(text, size = 11, bold = false) {
@@ -15,10 +14,11 @@ function groundOf(text, size, bold, anchor) {
   return [anchor === "middle" ? -width / 2 : anchor === "end" ? 2 - width : -2, -size * 0.65, width, size * 1.3];
 }
 
-// How hidden pairs are hatched, as lines in a square of 8 x 8.
+// How masked pairs are hatched, by reason, as lines in a square of 8 x 8. Figures of C++ look the same.
 const HATCHES = {
-  2: [[0, 8, 8, 0]],
-  3: [[0, 0, 8, 8]],
+  1: [[0, 8, 8, 0]],
+  2: [[0, 0, 8, 8]],
+  3: [[4, 0, 4, 8]],
   4: [[0, 4, 8, 4]],
   blind: [[0, 8, 8, 0], [0, 0, 8, 8]],
 };
@@ -32,6 +32,12 @@ class CanvasPainter {
   rect(x, y, w, h, fill) {
     this.context.fillStyle = fill;
     this.context.fillRect(x, y, w, h);
+  }
+
+  fade(x, y, w, h, fill, opacity) {
+    this.context.globalAlpha = opacity;
+    this.rect(x, y, w, h, fill);
+    this.context.globalAlpha = 1;
   }
 
   frame(x, y, w, h, color, width) {
@@ -131,6 +137,7 @@ class SvgPainter {
   }
 
   rect(x, y, w, h, fill) { this.add("rect", { x, y, width: w, height: h, fill }); }
+  fade(x, y, w, h, fill, opacity) { this.add("rect", { x, y, width: w, height: h, fill, "fill-opacity": opacity }); }
   frame(x, y, w, h, color, width) {
     this.add("rect", { x, y, width: w, height: h, fill: "none", stroke: color, "stroke-width": width });
   }

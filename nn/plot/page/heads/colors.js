@@ -5,18 +5,16 @@ const theme = { dark: false, ink: "", soft: "", line: "", panel: "", accent: "",
 // The style sheet alone says what the colours of the page are; the pictures follow it.
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
-  theme.dark = document.documentElement.dataset.theme === "dark";
+  theme.dark = isDark();
   for (const name of Object.keys(theme)) if (name !== "dark") theme[name] = style.getPropertyValue("--" + name).trim();
 }
 
-function paletteOf(state) {
-  const name = state.palette !== "auto" ? state.palette : theme.dark ? "night" : "blues";
-  return data.palettes[name];
-}
+// One colour map for weights: white to blue, on a dark page nearly black to light blue. C++ gives its colours.
+function palette() { return PALETTES[theme.dark ? "night" : "blues"]; }
 
 const LOG_FLOOR = 1e-3; // the logarithmic scale's lowest value
 
-// The largest value of the scale on which a head is drawn; of "row", the fraction of the row's largest.
+// The top of the scale on which a head is drawn; of "row", the fraction of the row's largest.
 function topOf(head, scale) { return scale === "head" ? head.largest : 1; }
 
 // Where on the scale a weight lies, from 0 to 1.
@@ -38,6 +36,11 @@ function ticksOf(head, scale) {
   const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9) + (Math.round(step / power * 10) === 25 ? 1 : 0)));
   const ticks = [];
   for (let i = 0; i * step <= top * 1.0001; ++i) ticks.push({ at: (i * step) / top, text: (i * step).toFixed(digits) });
+  // Larger weights have the colour of the top.
+  if (scale === "head" && head.clipped) {
+    if (ticks.at(-1).at > 0.93) ticks.pop();
+    ticks.push({ at: 1, text: "≥ " + top.toFixed(Math.max(2, digits)) });
+  }
   return ticks;
 }
 
@@ -79,7 +82,7 @@ function rasterize(head, state, limit = Infinity) {
       if (v > best[pixel]) best[pixel] = v;
     }
   }
-  const palette = paletteOf(state).map(packed), last = palette.length - 1;
+  const colors = palette().map(packed), last = colors.length - 1;
   const concealed = packed(rgbOf(theme.hidden));
   const canvas = newCanvas(width, height);
   const context = canvas.getContext("2d");
@@ -88,19 +91,19 @@ function rasterize(head, state, limit = Infinity) {
   for (let i = 0; i < pixels.length; ++i) {
     let v = best[i];
     if (v >= 0 && scale === "log") v = v <= LOG_FLOOR ? 0 : 1 - Math.log(v) / Math.log(LOG_FLOOR);
-    pixels[i] = v < 0 ? concealed : palette[Math.min(last, Math.round(v * last))];
+    pixels[i] = v < 0 ? concealed : colors[Math.min(last, Math.round(v * last))];
   }
   context.putImageData(image, 0, 0);
   return canvas;
 }
 
 // The scale's colours as a strip, the largest on top.
-function barImage(state) {
-  const palette = paletteOf(state);
-  const canvas = newCanvas(1, palette.length);
+function barImage() {
+  const colors = palette().map(packed).reverse();
+  const canvas = newCanvas(1, colors.length);
   const context = canvas.getContext("2d");
-  const image = context.createImageData(1, palette.length);
-  new Int32Array(image.data.buffer).set(palette.map(packed).reverse());
+  const image = context.createImageData(1, colors.length);
+  new Int32Array(image.data.buffer).set(colors);
   context.putImageData(image, 0, 0);
   return canvas;
 }

@@ -9,7 +9,8 @@ const matrixView = {
     // Key names lie flat if they fit over their columns, else they slant, and stand upright where columns are narrow.
     const across = (head.cols > 0 ? room.width - gutter - bar - 12 : 0) / head.cols;
     const side = Math.max(0.5, Math.min(54, across, (room.height - 60) / head.rows));
-    const flat = keyWidth + 6 <= side;
+    // Names of a letter or two never turn: where there are too many, some are left out.
+    const flat = keyWidth + 6 <= side || keys.every((key) => Array.from(key).length <= 2);
     const turn = flat ? 0 : side >= 15 ? -45 : -90;
     const over = flat ? 20 : keyWidth * (turn === -45 ? Math.SQRT1_2 : 1) + 12;
     const beyond = turn === -45 ? Math.max(0, keyWidth * Math.SQRT1_2 - bar) : 0;
@@ -18,7 +19,7 @@ const matrixView = {
     const thick = (n) => Math.max(cell, Math.min(54, 90 / n));
     const cw = head.cols * thick(head.cols) <= room.width - gutter - bar - 12 ? thick(head.cols) : cell, ch = thick(head.rows);
     const width = gutter + cw * head.cols + bar + beyond + 12, height = over + ch * head.rows + 8;
-    return { head, queries, keys, turn, cw, ch, left: gutter, top: over, width: Math.ceil(Math.max(width, 260)), height: Math.ceil(Math.max(height, 130)) };
+    return { head, scale: state.scale, queries, keys, turn, cw, ch, left: gutter, top: over, width: Math.ceil(Math.max(width, 260)), height: Math.ceil(Math.max(height, 130)) };
   },
 
   paint(painter, l, state) {
@@ -35,7 +36,7 @@ const matrixView = {
     if (Math.min(cw, ch) >= 34) this.paintValues(painter, l, state);
     painter.frame(left, top, width, height, theme.line, 1);
     for (let q = 0, step = stride(ch); q < head.rows; q += step) this.queryLabel(painter, l, q, theme.soft, false);
-    for (let k = 0, step = stride(cw, l.turn === 0 ? widest(l.keys) + 6 : 13); k < head.cols; k += step) this.keyLabel(painter, l, k, theme.soft, false);
+    for (let k = 0, step = stride(cw, l.turn === 0 ? widest(l.keys) + 4 : 13); k < head.cols; k += step) this.keyLabel(painter, l, k, theme.soft, false);
     this.paintBar(painter, l, state);
   },
 
@@ -49,7 +50,7 @@ const matrixView = {
     else painter.text(x, l.top - 7, text, { color, bold, ground, turn: l.turn });
   },
 
-  // Runs of pairs that are hidden for one reason are hatched at once.
+  // Runs of pairs that are masked for one reason are hatched at once.
   paintHidden(painter, l) {
     const { head, cw, ch, left, top } = l;
     for (let q = 0; q < head.rows; ++q) {
@@ -78,11 +79,11 @@ const matrixView = {
   },
 
   paintValues(painter, l, state) {
-    const palette = paletteOf(state);
+    const colors = palette();
     for (let q = 0; q < l.head.rows; ++q)
       for (let k = 0; k < l.head.cols; ++k) {
         if (l.head.reason(q, k) || l.head.blind(q) || !l.head.finite(q)) continue;
-        const background = palette[Math.round(position(l.head, q, k, state.scale) * (palette.length - 1))];
+        const background = colors[Math.round(position(l.head, q, k, state.scale) * (colors.length - 1))];
         painter.text(l.left + (k + 0.5) * l.cw, l.top + (q + 0.5) * l.ch, l.head.value(q, k).toFixed(2),
           { anchor: "middle", color: isLight(background) ? "#1f2328" : "#ffffff" });
       }
@@ -90,7 +91,7 @@ const matrixView = {
 
   paintBar(painter, l, state) {
     const x = l.left + l.cw * l.head.cols + 16, height = Math.max(80, Math.min(l.ch * l.head.rows, 280));
-    painter.image(x, l.top, 11, height, barImage(state));
+    painter.image(x, l.top, 11, height, barImage());
     for (const tick of ticksOf(l.head, state.scale)) {
       const y = l.top + height * (1 - tick.at);
       painter.line(x + 11, y, x + 14, y, theme.soft);

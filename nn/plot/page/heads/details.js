@@ -2,22 +2,21 @@
 
 const MOST_WEIGHTS = 8;
 
-function showMeasures(head) {
-  const list = document.getElementById("measures");
+function showMeasures(list, head) {
   list.replaceChildren();
   MEASURES.forEach((measure, i) => {
     const name = document.createElement("dt"), value = document.createElement("dd");
     name.textContent = measure.name;
     name.title = measure.about;
-    value.textContent = measureText(measure, head.measures()[i]);
+    value.textContent = measureText(measure, head.measures[i]);
     list.append(name, value);
   });
 }
 
 // The largest of some weights, with their names, as bars.
-function showWeights(part, title, weights, why) {
-  document.getElementById(part + "-title").textContent = title;
-  const list = document.getElementById(part + "-list");
+function showWeights(root, part, title, weights, why) {
+  root.querySelector(`.${part}-title`).textContent = title;
+  const list = root.querySelector(`.${part}-list`);
   list.replaceChildren();
   weights.sort((a, b) => b.value - a.value);
   const top = weights.length ? weights[0].value : 0;
@@ -44,19 +43,19 @@ function showWeights(part, title, weights, why) {
 
 function quoted(token) { return "“" + label(token, 40) + "”"; }
 
-function showDetails(head, cell) {
-  const query = document.getElementById("query-part"), key = document.getElementById("key-part");
+function showDetails(root, head, cell) {
+  const query = root.querySelector(".query-part"), key = root.querySelector(".key-part");
   query.hidden = cell === null || cell.q === null;
   key.hidden = cell === null || cell.k === null;
-  document.getElementById("invitation").hidden = cell !== null;
+  root.querySelector(".invitation").hidden = cell !== null;
   if (cell === null) return;
   if (cell.q !== null) {
     const weights = Array.from({ length: head.cols }, (_, k) => ({ token: head.keys[k], at: k, value: head.finite(cell.q) && !head.reason(cell.q, k) ? head.value(cell.q, k) : 0 }));
-    showWeights("query", `${quoted(head.queries[cell.q])} looks at`, weights, head.finite(cell.q) ? "nothing: every key is hidden" : "its weights are not finite");
+    showWeights(root, "query", `${quoted(head.queries[cell.q])} looks at`, weights, head.finite(cell.q) ? "nothing: every key is hidden" : "its weights are not finite");
   }
   if (cell.k !== null) {
     const weights = Array.from({ length: head.rows }, (_, q) => ({ token: head.queries[q], at: q, value: head.finite(q) && !head.reason(q, cell.k) ? head.value(q, cell.k) : 0 }));
-    showWeights("key", `${quoted(head.keys[cell.k])} is looked at by`, weights, "nobody");
+    showWeights(root, "key", `${quoted(head.keys[cell.k])} is looked at by`, weights, "nobody");
   }
 }
 
@@ -68,12 +67,11 @@ function sentence(head, cell) {
 }
 
 // What of the marks is there in this head, with a patch of how it looks.
-function showLegend(head) {
-  const list = document.getElementById("legend");
+function showLegend(list, head) {
   list.replaceChildren();
   const there = new Set();
   if (head.hidden) for (const reason of head.hidden) there.add(reason);
-  const names = { 1: "comes later (causal)", 2: "padding", 3: "hidden by the mask", 4: "outside the window" };
+  const names = { 1: "comes later (causal)", 2: "padding", 3: "masked", 4: "outside the window" };
   const patches = [...there].filter((reason) => reason !== 0).sort().map((reason) => [reason, theme.hidden, names[reason]]);
   let blind = false, strange = false;
   for (let q = 0; q < head.rows; ++q) {
@@ -96,8 +94,7 @@ function showLegend(head) {
   }
 }
 
-function showNotes(notes) {
-  const list = document.getElementById("notes");
+function showNotes(list, notes) {
   list.replaceChildren();
   for (const note of notes) {
     const item = document.createElement("li");

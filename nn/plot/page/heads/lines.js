@@ -1,6 +1,7 @@
 // A head as lines from each query, on the left, to the keys that it looks at, on the right.
 
-const MOST_LINES = 3000;
+// So many lines for a token are drawn: more is a wall.
+const LINES_FOR_A_TOKEN = 4, LEAST_LINES = 300;
 
 const linesView = {
   layout(head, room, state) {
@@ -13,7 +14,7 @@ const linesView = {
     const pitch = (n) => Math.min(height / n, 40);
     const start = (n) => top + (height - pitch(n) * n) / 2;
     return {
-      head, queries, keys, left, right, top, width, height: height + top + 10,
+      head, scale: state.scale, queries, keys, left, right, top, width, height: height + top + 10,
       qy: (q) => start(head.rows) + (q + 0.5) * pitch(head.rows),
       ky: (k) => start(head.cols) + (k + 0.5) * pitch(head.cols),
       qPitch: pitch(head.rows), kPitch: pitch(head.cols), qStart: start(head.rows), kStart: start(head.cols),
@@ -51,10 +52,11 @@ const linesView = {
 
   paintMarks(painter, l, cell) {
     const { head } = l;
+    painter.fade(l.left, 0, l.right - l.left, l.height, theme.panel, 0.75); // the other lines, and no name
     const lines = [];
     const add = (q, k) => {
       if (head.reason(q, k) || !head.finite(q)) return;
-      const at = position(head, q, k, page.state.scale);
+      const at = position(head, q, k, l.scale);
       if (at > 0.004) lines.push({ q, k, at });
     };
     const side = cell.q !== null ? "query" : "key";
@@ -109,11 +111,12 @@ function strongest(head, scale) {
       bin[i] = Math.floor(position(head, q, k, scale) * 255);
       if (bin[i] > 0) ++counts[bin[i]], ++all;
     }
+  const most = Math.max(LEAST_LINES, LINES_FOR_A_TOKEN * Math.max(head.rows, head.cols));
   let least = 255;
-  for (let n = counts[255]; least > 1 && n + counts[least - 1] <= MOST_LINES; n += counts[least]) --least;
+  for (let n = counts[255]; least > 1 && n + counts[least - 1] <= most; n += counts[least]) --least;
   const shown = [];
   for (let q = 0, i = 0; q < head.rows; ++q)
     for (let k = 0; k < head.cols; ++k, ++i)
-      if (bin[i] >= least && shown.length < MOST_LINES) shown.push({ q, k, at: bin[i] / 255 });
+      if (bin[i] >= least && shown.length < most) shown.push({ q, k, at: bin[i] / 255 });
   return { shown: shown.sort((a, b) => a.at - b.at), all };
 }

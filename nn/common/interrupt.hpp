@@ -1,0 +1,22 @@
+#pragma once
+#include <signal.h>
+
+namespace fit {
+
+// Notes SIGINT and SIGTERM during its lifetime. The second signal ends the program. InterruptGuard and pages of a
+// training use it.
+class InterruptNote {
+ public:
+  InterruptNote();
+  ~InterruptNote();
+  InterruptNote(const InterruptNote&) = delete;
+  InterruptNote& operator=(const InterruptNote&) = delete;
+
+  static int count();   // the number of notes that exist
+  static int signal();  // the signal that came during the last one, or 0
+
+ private:
+  struct sigaction before_[2];
+};
+
+}  // namespace fit

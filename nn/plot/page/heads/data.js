@@ -1,0 +1,177 @@
+// What a view of heads shows. A source has
+//   layers            their names
+//   frames            [step, call] of each frame
+//   entry(l, f)       { heads, measures } of a layer at a frame, or undefined if it was not recorded
+//   headsOf(l, f)     a promise of the layer's Heads, empty if it was not recorded
+// RecordedSource reads the recording in the page. Other pages compute theirs.
+
+// A number of C++ names the reason why a pair is masked; here are the words.
+const REASONS = ["", "comes later", "padding", "masked", "outside the window"];
+
+// In the order of the numbers in the page. A head is called `role` where the measure passes `threshold`.
+const MEASURES = [
+  { name: "Entropy", unit: " nats", digits: 2, about: "0 if one key gets everything, more the more keys share it" },
+  { name: "Mean distance", unit: "", digits: 1, about: "tokens from the query to what it looks at" },
+  { name: "On itself", unit: "", digits: 3, about: "weight on the query's own position", role: "self", threshold: 0.5 },
+  { name: "On the previous", unit: "", digits: 3, about: "weight on the position before", role: "previous token", threshold: 0.5 },
+  { name: "On the first", unit: "", digits: 3, about: "weight on the first key", role: "first token", threshold: 0.5 },
+  { name: "Agreement", unit: "", digits: 3, about: "weight that is where the layer's other heads have theirs, too" },
+  { name: "Duplicate", unit: "", digits: 3, about: "weight on earlier tokens that equal the query's token", role: "duplicate", threshold: 0.4 },
+  { name: "Induction", unit: "", digits: 3, about: "weight on tokens that followed an earlier token equal to the query's", role: "induction", threshold: 0.4 },
+];
+
+// "previous token 0.90" for measures of a head in which one passes its threshold, else "".
+function roleOf(measures) {
+  let role = "", most = 0;
+  MEASURES.forEach((measure, i) => {
+    const value = measures?.[i] ?? 0;
+    if (measure.role && value >= measure.threshold && value > most) [role, most] = [`${measure.role} ${value.toFixed(2)}`, value];
+  });
+  return role;
+}
+
+class RecordedSource {
+  constructor(root) {
+    this.data = JSON.parse(root.querySelector("script.data").textContent);
+    this.layers = this.data.layers;
+    this.frames = this.data.frames;
+    this.entries = this.layers.map(() => []);
+    for (const entry of this.data.entries) this.entries[entry.layer][entry.frame] = entry;
+    this.packed = [...root.querySelectorAll("script.block")];
+    // Blocks that were unpacked, the last used ones last, as many as fit into the memory set aside.
+    this.unpacked = new Map();
+    this.unpackedBytes = 0;
+  }
+
+  entry(layer, frame) { return this.entries[layer][frame]; }
+
+  async headsOf(layer, frame) {
+    const entry = this.entry(layer, frame);
+    if (!entry) return [];
+    const { heads, rows, cols, notes } = entry;
+    const bytes = await this.block(entry.block);
+    const masked = entry.mask === null ? null : await this.block(entry.mask);
+    return Array.from({ length: heads }, (_, index) => {
+      const maskHead = entry.mask_heads === heads ? index : 0;
+      return new Head({
+        index, rows, cols, notes,
+        self: entry.kind === "self",
+        queries: this.data.tokens[entry.queries],
+        keys: this.data.tokens[entry.keys],
+        rowLargest: new Float32Array(bytes.buffer, index * rows * 4, rows),
+        codes: bytes.subarray(heads * rows * 4 + index * rows * cols, heads * rows * 4 + (index + 1) * rows * cols),
+        hidden: masked && masked.subarray(maskHead * rows * cols, (maskHead + 1) * rows * cols),
+        measures: entry.measures[index],
+      });
+    });
+  }
+
+  async block(number) {
+    let bytes = this.unpacked.get(number);
+    if (bytes) {
+      this.unpacked.delete(number);
+      this.unpacked.set(number, bytes);
+      return bytes;
+    }
+    const packed = atob(this.packed[number].textContent);
+    const input = new Uint8Array(packed.length);
+    for (let i = 0; i < packed.length; ++i) input[i] = packed.charCodeAt(i);
+    const stream = new Blob([input]).stream().pipeThrough(new DecompressionStream("deflate"));
+    bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+    if (!this.unpacked.has(number)) {
+      this.unpacked.set(number, bytes);
+      this.unpackedBytes += bytes.length;
+    }
+    for (const [old, { length }] of this.unpacked) {
+      if (this.unpackedBytes <= 256e6 || old === number) break;
+      this.unpacked.delete(old);
+      this.unpackedBytes -= length;
+    }
+    return bytes;
+  }
+}
+
+// One head at one step: weights as fractions of their row's largest, in 255 steps.
+class Head {
+  // { index, rows, cols, self, queries, keys, rowLargest, codes, hidden, measures, notes }; hidden: reasons, or null.
+  constructor(parts) {
+    Object.assign(this, parts);
+    this.notes ??= [];
+    this.largest = this.scaleTop();
+  }
+
+  // A head of computed weights, rows x cols. Rows of zeros attend to nothing.
+  static of({ weights, rows, cols, ...parts }) {
+    const rowLargest = new Float32Array(rows), codes = new Uint8Array(rows * cols);
+    for (let q = 0; q < rows; ++q) {
+      for (let k = 0; k < cols; ++k) {
+        const v = weights[q * cols + k];
+        rowLargest[q] = Number.isFinite(v) && !Number.isNaN(rowLargest[q]) ? Math.max(rowLargest[q], v) : NaN;
+      }
+      if (rowLargest[q] > 0) for (let k = 0; k < cols; ++k) codes[q * cols + k] = Math.round((weights[q * cols + k] / rowLargest[q]) * 255);
+    }
+    return new Head({ self: true, hidden: null, measures: [], ...parts, rows, cols, rowLargest, codes });
+  }
+
+  // The top of the default scale: nine of ten rows have their largest weight below it. Rows that attend to a few keys
+  // only, such as the first ones of a causal head, have large weights whatever the head does: they don't count.
+  scaleTop() {
+    const tops = [], few = [];
+    for (let q = 0; q < this.rows; ++q) {
+      if (!(this.rowLargest[q] > 0)) continue;
+      let keys = this.cols;
+      if (this.hidden) for (let k = 0; k < this.cols; ++k) keys -= this.hidden[q * this.cols + k] !== 0;
+      (keys > 1 ? tops : few).push(this.rowLargest[q]);
+    }
+    const list = (tops.length ? tops : few).sort((a, b) => a - b);
+    this.clipped = list.length > 0 && list.at(-1) > list[Math.floor(0.9 * (list.length - 1))] * 1.001;
+    return list[Math.floor(0.9 * (list.length - 1))] ?? 1;
+  }
+
+  value(q, k) { return (this.codes[q * this.cols + k] / 255) * this.rowLargest[q]; }
+  reason(q, k) { return this.hidden ? this.hidden[q * this.cols + k] : 0; }
+  finite(q) { return !Number.isNaN(this.rowLargest[q]); }
+
+  // Whether the query is fully masked: softmax gives every other row something.
+  blind(q) { return this.rowLargest[q] === 0; }
+
+  // Whether no query may attend to the key.
+  padded(k) {
+    for (let q = 0; q < this.rows; ++q) if (this.reason(q, k) === 0) return false;
+    return this.hidden !== null && this.rows > 0 && this.reason(this.rows - 1, k) === 2;
+  }
+
+  describe(q, k) {
+    if (!this.finite(q)) return "not finite";
+    if (this.blind(q)) return "sees nothing";
+    const reason = this.reason(q, k);
+    return reason ? REASONS[reason] : weightText(this.value(q, k));
+  }
+}
+
+function weightText(v) {
+  if (v === 0) return "0";
+  return v < 0.001 ? v.toExponential(1) : v.toFixed(3);
+}
+
+function measureText(measure, value) {
+  return value === null || value === undefined ? "–" : value.toFixed(measure.digits) + measure.unit;
+}
+
+function frameText([step, call]) {
+  return "Step " + step.toLocaleString("en") + (call ? ", call " + (call + 1) : "");
+}
+
+// A token as it is shown: not too long, and to be seen even if it is made of spaces.
+function label(token, limit = 24) {
+  const letters = Array.from(token);
+  const text = letters.length > limit ? letters.slice(0, limit - 1).join("") + "…" : token;
+  return /^\s*$/u.test(text) ? "␣".repeat(Math.max(1, Math.min(letters.length, 3))) : text;
+}
+
+// Names of layers without the dotted parts that all of them end with.
+function shortNames(layers) {
+  const parts = layers.map((name) => name.split("."));
+  while (layers.length > 1 && parts.every((p) => p.length > 1 && p.at(-1) === parts[0].at(-1))) parts.forEach((p) => p.pop());
+  return parts.map((p) => p.join("."));
+}
