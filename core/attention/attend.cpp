@@ -254,6 +254,8 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
       const AttentionResult edited = decomposed_attention(q, k, v, all_keys, masks, &edits);
       return {offered(edited.output.to(result)), edited.weights};
     }
+  if (fit::value_wanted("scores"))
+    observed("scores", attention_scores(q, cache ? filled(k, all_keys.Sk) : k, all_keys, masks));
   const TilePlan plan = plan_mask(a, masks.mask(), skipped);
   dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -268,8 +270,6 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     if (thread_state.observed)
       notify_attention({a.B, a.H, a.Sq, all_keys.Sk, masks.mask(), a.causal, a.window, innermost_call()}, weights_from);
   });
-  if (fit::value_wanted("scores"))
-    observed("scores", attention_scores(q, cache ? filled(k, all_keys.Sk) : k, all_keys, masks));
   if (options.weights() && dtype == bfloat16 && autocast_dtype() != bfloat16) {
     const NoGrad no_grad;
     weights = to_bfloat16(weights);

@@ -155,8 +155,9 @@ TEST_CASE("what is printed stands under the code of its cell, and is still print
        {"<title>A lesson</title>", "1 of 2 claims hold", "<h1 id=\"part-1\">A lesson</h1>", "<em>nothing</em>",
         "#include &lt;iostream&gt;", "<h2 id=\"part-2\">First</h2>", "std::cout &lt;&lt; 1;", "from cout from printf",
         "<h2 id=\"part-3\">Second</h2>", "<pre class=\"printed scrolls\">&lt;b&gt;&amp;\n",
-        "<p class=\"claim\">it &lt;holds&gt;</p>", "<figure class=\"scrolls\"><svg", "A caption",
-        "<pre class=\"printed scrolls\">after\n", "<p class=\"claim failed\" role=\"alert\">it fails</p>"}) {
+        "<figure class=\"scrolls\"><svg", "A caption", "<pre class=\"printed scrolls\">after\n",
+        "<p class=\"claim failed\" role=\"alert\">it fails</p>", "How this is checked: 1 claim holds",
+        "<p class=\"claim\">it &lt;holds&gt;</p>"}) {
     const std::size_t at = html.find(what, before);
     INFO(what);
     REQUIRE(at != std::string::npos);

@@ -49,6 +49,23 @@ std::vector<ToolRow> model_rows() {
                     s.model.head, [](const nn::Layer&, const Tensor& x) { return x * 0; });
                 CHECK(max(abs(s.logits())).item() == 0);
               }),
+      ToolRow("nn/lens.hpp", "run",
+              [](ToolSubject& s) {
+                const nn::LensRun run = nn::Lens(s.model).run(s.ids, {"h.0.resid_pre"});
+                CHECK(same_bits(run.output, s.logits()));
+                CHECK(run["h.0.resid_pre"].shape() == Shape{2, 5, 8});
+              }),
+      ToolRow("nn/per_sample_grad.hpp", "per_sample_grad",
+              [](ToolSubject& s) {
+                const auto loss = [](const nn::GPT& gpt, const Tensor& ids, const Tensor& targets) {
+                  return gpt.loss(ids, targets);
+                };
+                const std::vector<Tensor> each = nn::per_sample_grad(loss, s.model, s.ids, s.targets);
+                if (s.trains()) s.loss().backward();
+                const auto parameters = s.model.parameters();
+                for (std::size_t i = 0; i < each.size(); ++i)
+                  if (each[i].defined()) CHECK(near(mean(each[i].to(float64), 0), parameters[i].grad(), 0.05));
+              }),
       ToolRow("nn/fine_tune.hpp", "add_lora, freeze and merge_lora",
               [](ToolSubject& s) {
                 const Tensor plain = s.logits();
