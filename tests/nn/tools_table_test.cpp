@@ -33,7 +33,7 @@ nn::GPT gpt_of(const WeightForm& form) {
   return model;
 }
 
-// The headers of layers have their rows in the table of layers. fit.hpp has nothing of its own.
+// The headers of layers have their rows in the table of layers. fit.hpp and distributions.hpp hold no weights.
 const std::set<std::string> others = {
     "fit.hpp",           "distributions.hpp",   "nn/parameter.hpp",      "nn/activation.hpp",
     "nn/attention.hpp",  "nn/bert.hpp",         "nn/containers.hpp",     "nn/convolution.hpp",
