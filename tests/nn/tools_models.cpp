@@ -65,7 +65,8 @@ std::vector<ToolRow> model_rows() {
                 const auto parameters = s.model.parameters();
                 for (std::size_t i = 0; i < each.size(); ++i)
                   if (each[i].defined()) CHECK(near(mean(each[i].to(float64), 0), parameters[i].grad(), 0.05));
-              }),
+              })
+          .refuses({"int8"}, "all leaves it came from are frozen"),
       ToolRow("nn/fine_tune.hpp", "add_lora, freeze and merge_lora",
               [](ToolSubject& s) {
                 const Tensor plain = s.logits();

@@ -34,12 +34,24 @@ nn::GPT gpt_of(const WeightForm& form) {
 }
 
 // The headers of layers have their rows in the table of layers. fit.hpp and distributions.hpp hold no weights.
-const std::set<std::string> others = {
-    "fit.hpp",           "distributions.hpp",   "nn/parameter.hpp",      "nn/activation.hpp",
-    "nn/attention.hpp",  "nn/bert.hpp",         "nn/containers.hpp",     "nn/convolution.hpp",
-    "nn/dropout.hpp",    "nn/feed_forward.hpp", "nn/linear.hpp",         "nn/norm.hpp",
-    "nn/position.hpp",   "nn/recurrent.hpp",    "nn/sequence_layer.hpp", "nn/single_head.hpp",
-    "nn/transformer.hpp"};
+const std::set<std::string> others = {"fit.hpp",
+                                      "distributions.hpp",
+                                      "nn/parameter.hpp",
+                                      "nn/activation.hpp",
+                                      "nn/attention.hpp",
+                                      "nn/bert.hpp",
+                                      "nn/containers.hpp",
+                                      "nn/convolution.hpp",
+                                      "nn/dropout.hpp",
+                                      "nn/feed_forward.hpp",
+                                      "nn/linear.hpp",
+                                      "nn/norm.hpp",
+                                      "nn/position.hpp",
+                                      "nn/recurrent.hpp",
+                                      "nn/sequence_layer.hpp",
+                                      "nn/single_head.hpp",
+                                      "nn/transformer.hpp",
+                                      "transforms.hpp"};
 
 }  // namespace
 

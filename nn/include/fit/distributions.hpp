@@ -53,7 +53,7 @@ class Bernoulli {
  public:
   explicit Bernoulli(const Tensor& probs);             ///< probabilities, in 0 … 1
   static Bernoulli from_logits(const Tensor& logits);  ///< ln(p / (1 - p))
-  const Tensor& probs() const { return probs_; }
+  const Tensor& probs() const { return probs_; }       ///< the probabilities
   /// ln(p / (1 - p)), with p limited to eps … 1 - eps of its type unless given as logits.
   const Tensor& logits() const { return logits_; }
   Tensor sample(const Shape& shape = {}, Generator& g = default_generator()) const;
@@ -70,7 +70,7 @@ class Categorical {
  public:
   explicit Categorical(const Tensor& probs);             ///< [..., C], not negative; divided by their sum
   static Categorical from_logits(const Tensor& logits);  ///< probabilities softmax(logits)
-  const Tensor& probs() const { return probs_; }
+  const Tensor& probs() const { return probs_; }         ///< the probabilities
   /// ln(probs), with probs limited to eps … 1 - eps of their type unless given as logits.
   const Tensor& logits() const { return logits_; }
   Tensor sample(const Shape& shape = {}, Generator& g = default_generator()) const;

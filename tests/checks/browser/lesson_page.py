@@ -37,8 +37,8 @@ def texts(page, selector):
 def contents(page):
     check("six cells", page.js("document.querySelectorAll('section.cell').length") == 6)
     code = texts(page, ".cell > .code-box .code")
-    check("each has its code", len(code) == 6 and "#include <cstdio>" in code[0] and code[1].startswith("std::cout <<") and
-          code[4].rstrip().endswith("softmax(randn({3, 6, 6})));"), code)
+    check("each has its code, but the one that only draws", len(code) == 5 and "#include <cstdio>" in code[0] and code[1].startswith("std::cout <<") and
+          code[3].rstrip().endswith("softmax(randn({3, 6, 6})));"), code)
     checks = texts(page, ".checks .code")
     check("what checks and draws is folded", len(checks) >= 4 and checks[0] == 'lesson.claim("one is one", 1 == 1);\n' and
           "plot::Options()" in checks[1] and "plot::heads" in checks[1] and not page.js("document.querySelector('.checks').open"), checks)

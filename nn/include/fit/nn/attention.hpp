@@ -69,7 +69,7 @@ class AttentionLayer : public Layer {
                                    const AttentionMasks& masks = {}) const {
     return (*this)(query, memory.keys, memory.values, masks);
   }
-
+  /// These are calls of this layer: forward(), and with weights forward_with_weights().
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                     const AttentionMasks& masks = {}) const {
     return within(*this, {query, key, value}, [&] { return forward(query, key, value, masks); });
@@ -77,10 +77,10 @@ class AttentionLayer : public Layer {
   AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMasks& masks,
                              ReturnAttention) const {
     return within(*this, {query, key, value}, [&] { return forward_with_weights(query, key, value, masks); });
-  }
+  }  ///< output and weights
   AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, ReturnAttention) const {
     return (*this)(query, key, value, {}, return_attention);
-  }
+  }  ///< output and weights
 };
 
 /// softmax(Q K^T / (sqrt(D) temperature)) V, without parameters, for query, key and value as

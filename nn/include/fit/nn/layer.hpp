@@ -583,7 +583,7 @@ void Fields::add(const std::string& name, std::shared_ptr<T>& member) {
       -> ::fit::nn::detail::IfNotTaken<::std::remove_pointer_t<decltype(this)>, FitA...> {     \
     return ::fit::nn::detail::not_taken<::std::remove_pointer_t<decltype(this)>, FitA...>();   \
   }
-// The overloads with one to three arguments take braces.
+/// For FIT_CALL only. The overloads with one to three arguments take braces.
 #define FIT_CALL_OVERLOADS(qualifier)                                                                         \
   template <class... FitA>                                                                                    \
   auto operator()(FitA&&... fit_a) FIT_CALL_WITH(qualifier, static_cast<FitA&&>(fit_a)...)                    \
@@ -599,8 +599,8 @@ void Fields::add(const std::string& name, std::shared_ptr<T>& member) {
 #define FIT_CALL_WITH(qualifier, ...)                                                                         \
   qualifier -> decltype(::fit::nn::detail::call_layer(*this, __VA_ARGS__)) {                                  \
     return ::fit::nn::detail::call_layer(*this, __VA_ARGS__);                                                 \
-  }
-#define FIT_BRACED(i) typename ::fit::nn::detail::Braced<i, FitClass>::type
+  }  ///< for FIT_CALL only: calls the layer
+#define FIT_BRACED(i) typename ::fit::nn::detail::Braced<i, FitClass>::type  ///< for FIT_CALL only
 // clang-format on
 
 }  // namespace fit::nn

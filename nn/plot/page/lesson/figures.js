@@ -126,8 +126,11 @@ async function onMove(event) {
 function followPointer() {
   for (const svg of document.querySelectorAll("figure svg")) prepare(svg);
   // A finger that moves scrolls; one that taps points.
-  document.addEventListener("pointermove", (event) => event.pointerType === "touch" || onMove(event));
+  // A browser also reports a pointer that rests while the page moves below it.
+  document.addEventListener("pointermove", (event) => {
+    if (event.pointerType !== "touch" && (event.movementX || event.movementY)) onMove(event);
+  });
   document.addEventListener("click", onMove);
   document.addEventListener("pointerleave", () => { mark(null); showTip(null); });
-  document.addEventListener("scroll", () => { mark(null); showTip(null); }, { passive: true });
+  document.addEventListener("scroll", () => showCell(reached), { passive: true });
 }
