@@ -31,7 +31,7 @@ void attended_product(std::int64_t m, std::int64_t n, std::int64_t k, const W* a
 // The keys from j0 on that a block of queries reads: up to the last key of the last query.
 inline std::int64_t keys_from(std::int64_t j0, std::int64_t end) { return end - j0 < N ? end - j0 : N; }
 
-// Multiplies a block of queries by the keys of `range`, tile by tile, but for empty tiles. Calls each_row(i, row, its
+// Multiplies a block of queries by the keys of `range`, tile by tile, without empty tiles. Calls each_row(i, row, its
 // products in s) for the queries, and then each_tile(first key, number of keys).
 template <class T, class W, class Tiles, class EachRow, class EachTile>
 void over_keys(const Attention<T>& a, const QueryBlock& q, const Interval& range, Tiles& tiles, W* s,

@@ -125,7 +125,7 @@ Tensor Bernoulli::log_prob(const Tensor& value) const {
 Tensor Bernoulli::entropy() const { return softplus(logits_) - probs_ * logits_; }
 
 Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q) {
-  // Of one of the two values: share ln(share / other), 0 for share 0, and inf if q excludes what p may give.
+  // The term of one value: share ln(share / other). It is 0 for share 0, and inf if q excludes the value.
   const auto part = [](const Tensor& share, const Tensor& other, const Tensor& difference) {
     return where(share == 0, 0, where(other == 0, infinity, share * difference));
   };

@@ -110,7 +110,7 @@ GPTAttention::GPTAttention(const GPTOptions& given, const Tensor& rotary)
 // The concatenated queries, keys and values (B, T, (num_heads + 2 num_kv_heads) D).
 Tensor GPTAttention::projected(const Tensor& x, const SequenceContext& context) const {
   const GPTOptions& o = options_;
-  const std::int64_t D = o.head_size(), turned = (o.num_heads() + o.num_kv_heads()) * D;  // queries and keys
+  const std::int64_t D = o.head_size(), rotated = (o.num_heads() + o.num_kv_heads()) * D;  // queries and keys
   Tensor joint = qkv(x);
   if (q_norm) {
     const auto normalized = [&](const RMSNorm& norm, std::int64_t begin, std::int64_t heads) {
@@ -118,7 +118,7 @@ Tensor GPTAttention::projected(const Tensor& x, const SequenceContext& context) 
       return reshape(norm(reshape(some, {x.size(0), x.size(1), heads, D})), some.shape());
     };
     joint = cat({normalized(*q_norm, 0, o.num_heads()), normalized(*k_norm, o.num_heads() * D, o.num_kv_heads()),
-                 slice(joint, -1, turned, joint.size(-1))},
+                 slice(joint, -1, rotated, joint.size(-1))},
                 -1);
   }
   if (!rotary_.defined()) return joint;
@@ -129,7 +129,7 @@ Tensor GPTAttention::projected(const Tensor& x, const SequenceContext& context) 
         {features_of(observed_heads("q_unrotated", q)), features_of(observed_heads("k_unrotated", k)), features_of(v)},
         -1);
   }
-  return rotary(joint, rotary_, RotaryOptions().layout(o.rotary_layout()).features(turned).offset(context.length()));
+  return rotary(joint, rotary_, RotaryOptions().layout(o.rotary_layout()).features(rotated).offset(context.length()));
 }
 
 Tensor GPTAttention::forward(const Tensor& x, const SequenceContext& context) const {

@@ -27,7 +27,7 @@
 /// | (B, H, T) | (B, H, T) | gated DeltaNet (Yang et al. 2025, arXiv 2412.06464) |
 /// | (B, H, T, D) | (B, H, T) | Kimi delta attention (arXiv 2510.26692) |
 namespace fit {
-/// What a call of linear_attention() may set.
+/// Options of linear_attention().
 struct LinearAttentionOptions {
   /// The logarithm of a_t, as in the papers: (H), (B, H, T), or (B, H, T, D) with a factor for each feature of the
   /// keys. It should not be positive: then the state fades. -inf clears the state before step t.

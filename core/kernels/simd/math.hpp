@@ -24,8 +24,8 @@ inline V clamp(const V& x, Element<V> low, Element<V> high) {
   return xsimd::min(V(high), xsimd::max(V(low), x));
 }
 
-// v, of which the compiler knows nothing. So it can't fuse a product with an addition that follows, which it might do
-// in one of two branches only: then a lane would depend on the branch that its neighbours take.
+// Returns v, hidden from the optimiser. It could otherwise fuse a product with the next addition in one branch only.
+// Then a lane would depend on the branch that its neighbours take.
 template <class V>
 inline V opaque(V v) {
 #if defined(__AVX512F__)

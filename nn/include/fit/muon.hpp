@@ -18,7 +18,7 @@ struct MuonOptions {
   FIT_OPTION(std::int64_t, ns_steps) = 5;  ///< The steps of the Newton-Schulz iteration, 0 … 99.
   FIT_OPTION(double, eps) = 1e-7;          ///< The min norm by which the iteration divides.
   /// The rate's factor for a matrix [m, n] is 0.2 sqrt(max(m, n)) instead of sqrt(max(1, m / n)). The update then has
-  /// the size of AdamW's, whose rate and decay can be used (Liu et al. 2025).
+  /// the size of AdamW's, so AdamW's rate and decay can be used (Liu et al. 2025).
   FIT_OPTION(bool, match_rms_adamw) = false;
   FIT_OPTION(bool, bfloat16) = false;  ///< Iterates in bfloat16, as PyTorch does, instead of the parameter's type.
   FIT_OPTION(bool, maximize) = false;  ///< Goes up instead of down.

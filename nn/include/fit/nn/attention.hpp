@@ -35,7 +35,7 @@ class Unpadding {
   Tensor remove(const Tensor& x) const;
   /// [N, C] -> (B, S, C). The first token stands for padding: mask it, or zero it.
   Tensor restore(const Tensor& x) const;
-  /// x (B, S, C) with 0 in place of padding.
+  /// x (B, S, C) with 0 at padding.
   Tensor zero_padding(const Tensor& x) const;
   const Tensor& mask() const { return mask_; }
 
@@ -59,7 +59,7 @@ class AttentionLayer : public Layer {
   /// there. A mask or bias covers all keys. Builds no graph. The default throws Error.
   virtual Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
                               const AttentionMasks& masks = {}) const;
-  /// What forward_next() keeps of each position; nothing by default.
+  /// The shapes that forward_next() caches for each position; empty by default.
   virtual KVCache::LayerShape cache_shape() const { return {}; }
   /// The part of attention to a memory that does not depend on the query, computed once for all steps of decoding:
   /// projected keys and values. By default the memory itself, twice.

@@ -57,8 +57,8 @@ struct GenerateOptions : SamplingOptions {
 };
 
 /// Continues each prompt by up to max_new_tokens tokens, and returns the new tokens, with the stop token (if any) last.
-/// Prompts may differ in length. Rows do not depend on each other: each draws from a stream of its own, whose seed
-/// comes from the generator, one for each prompt. In the mode BatchInvariant (fit/batch_invariant.hpp) texts are the
+/// Prompts may differ in length. Rows do not depend on each other: each draws from its own stream. The generator
+/// gives each stream a seed. In the mode BatchInvariant (fit/batch_invariant.hpp) texts are the
 /// same for any number of prompts in a call, even where two tokens are almost equally likely; prompts of one length are
 /// then computed together. Throws Error for an empty prompt, and if a model has dropout and is in training. Unless
 /// past_context is slide, throws Error if the longest prompt plus max_new_tokens exceeds the context length; with an

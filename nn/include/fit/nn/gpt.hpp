@@ -37,7 +37,7 @@ const char* name_of(Positions p);  ///< "none", "learned", …
 
 /// The norms of a model: LayerNorm or RMSNorm.
 enum class Norm { layer, rms };
-/// Where the norms of a residual branch f are.
+/// The places of the norms of a residual branch f.
 enum class NormPlace {
   before,  ///< x + f(norm(x)), as in GPT-2
   after,   ///< x + norm(f(x)), as in OLMo 2

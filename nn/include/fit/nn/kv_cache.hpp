@@ -19,7 +19,7 @@ class KVCache {
   struct Layer {
     Tensor keys, values;
   };
-  /// What a layer keeps of each position.
+  /// The heads and features that a layer caches for each position.
   struct LayerShape {
     std::int64_t kv_heads = 0, head_size = 0;
   };

@@ -62,7 +62,7 @@ class LensRun {
   std::vector<std::pair<std::string, std::vector<Tensor>>> values_;
 };
 
-/// What an edit puts in the place of a value: a function of the tensor, or of its name and the tensor. The result is
+/// The new value of an edit: a function of the old tensor, or of its name and the tensor. The result is
 /// broadcast to the value's shape.
 class LensEdit {
  public:
@@ -144,7 +144,7 @@ class Lens {
 // attention layer, in the order of the computation. Each result is a matrix for plot::heatmap(). NaN stands where a
 // layer has fewer heads than another.
 
-/// What ablate_heads() puts in the place of a head's output.
+/// The value with which ablate_heads() replaces the output of a head.
 enum class Ablation {
   zero,
   mean,  ///< the head's mean over the batch and the positions

@@ -114,7 +114,7 @@ class DecoderLayer : public Layer {
   /// default throws Error.
   virtual Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const KVCache::Layer& memory,
                               const Tensor& memory_mask) const;
-  /// What forward_next() keeps of each position; nothing by default.
+  /// The shapes that forward_next() caches for each position; empty by default.
   virtual KVCache::LayerShape cache_shape() const { return {}; }
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {}) const {
     return within(*this, {x, memory}, [&] { return forward(x, memory, masks); });
