@@ -1,0 +1,252 @@
+/// # How a transformer learns to repeat
+///
+/// Read this: *Mr Dursley was … Mr*: you know what comes next, because you have seen it before. A transformer learns
+/// this with two layers, and not with one: two heads must work together. Elhage et al. (2021) and Olsson et al. (2022)
+/// found such **induction heads** in language models of every size.
+///
+/// This lesson trains a model, finds the two heads, and proves what they do. The tool is `nn::Lens`. It reads every
+/// value inside a run, and changes it: *what happens without this head? what happens with this value from another
+/// text?*
+#include <iostream>
+
+#include "fit/fit.hpp"
+#include "support/example.hpp"
+
+using namespace fit;
+
+/// ## 1. The task
+///
+/// Each sequence is a random segment of letters that repeats. The length of the segment differs from sequence to
+/// sequence, so the answer is not always at the same distance. In the first segment nothing can be predicted. After it,
+/// every letter can.
+constexpr std::int64_t letters = 26, T = 36, shortest = 8, longest = 16;
+
+// ids [B, T], and the next letters [B, T]: -100 where they can't be known.
+struct Repeats {
+  Tensor ids, next;
+};
+
+Repeats repeats(std::int64_t B) {
+  const Tensor segment = randint(0, letters, {B, longest}), length = randint(shortest, longest + 1, {B, 1});
+  const Tensor place = arange(T + 1).unsqueeze(0), all = gather(segment, 1, place % length);
+  const Tensor next = where(place < length, full({B, T + 1}, -100, int64), all);
+  return {all[{range(), range(0, T)}], next[{range(), range(1, T + 1)}]};
+}
+
+/// ## 2. The model
+///
+/// Two layers of attention with two heads each, and nothing else: no feed-forward layers. Each layer adds to the
+/// **residual stream**, the vectors that pass through the model. `observed` offers it to a lens under a name. The
+/// layers of fit inside already offer their values.
+constexpr std::int64_t C = 64, heads = 2;
+
+struct Block final : nn::UnaryLayer {
+  Tensor forward(const Tensor& given) const override {
+    const Tensor x = observed("resid_pre", given);
+    return observed("resid_post", x + attention(norm(x)));
+  }
+  FIT_FIELDS(norm, attention)
+  nn::LayerNorm norm{C};
+  nn::CausalSelfAttention attention{C, heads, 0.0};
+};
+
+struct Model final : nn::UnaryLayer {
+  Model() { h.add(Block()), h.add(Block()); }
+  Tensor forward(const Tensor& ids) const override {
+    Tensor x = token(ids) + place(arange(ids.size(1)));
+    for (const Block& block : h) x = block(x);
+    return logits(x);
+  }
+  Tensor logits(const Tensor& x) const { return out(norm(x)); }
+  FIT_FIELDS(token, place, h, norm, out)
+  nn::Embedding token{letters, C}, place{T, C};
+  nn::ModuleList<Block> h;
+  nn::LayerNorm norm{C};
+  nn::Linear out{C, letters};
+};
+// not shown
+
+std::string value(std::int64_t layer, const char* suffix) {
+  return "h." + std::to_string(layer) + ".attention.multihead_attn." + suffix;
+}
+
+std::vector<std::string> names(const Tensor& ids) {
+  std::vector<std::string> all;
+  for (const std::int64_t id : ids.data<std::int64_t>()) all.emplace_back(1, static_cast<char>('a' + id));
+  return all;
+}
+
+plot::Options look(const std::string& title) {
+  return plot::Options().title(title).xlabel("Head").ylabel("Layer").annotate(true);
+}
+
+// The head with the largest number in a row [heads].
+std::int64_t best(const Tensor& row) { return argmax(row).item<int>(); }
+
+void lesson(example::Example& e) {
+  /// Training takes half a minute. Every few steps, the program asks what each head does on new sequences:
+  ///
+  /// - the **previous-token score**: its mean weight on the letter before,
+  /// - the **induction score**: its mean weight on the letters *behind* earlier copies of the present letter. There
+  ///   stands the answer.
+  e.cell();
+  Model model;
+  optim::AdamW optimizer(model.named_parameters(), optim::AdamWOptions().lr(2e-3).weight_decay(0.01));
+  const int steps = e.quick ? 300 : 800, every = 20;
+  const Repeats test = repeats(32);
+  const auto loss_of = [&](const Repeats& r) { return nn::cross_entropy(model(r.ids), r.next); };
+  const nn::Lens lens(model);
+  plot::Curve loss{"loss"}, previous{"previous token, layer 0"}, induction{"induction, layer 1"};
+  AttentionRecording recording;
+  recording.title = "Two layers learn to repeat";
+  const auto note = [&](int step) {
+    const NoGrad no_grad;
+    const nn::HeadScores scores = head_scores(lens.run(test.ids, {"*.weights"}), test.ids);
+    for (plot::Curve* const curve : {&loss, &previous, &induction}) curve->x.push_back(step);
+    loss.y.push_back(loss_of(test).item());
+    previous.y.push_back(max(scores.previous[0]).item());
+    induction.y.push_back(max(scores.induction[1]).item());
+    if (step % (4 * every) != 0) return;
+    nn::AttentionRecorder recorder(model);
+    recorder.step(step);
+    model(test.ids[{range(0, 1)}]);
+    recording.append(recorder.recording());
+    e.progress("step", step, steps, "loss", loss.y.back());
+  };
+  for (int step = 0; step <= steps; ++step) {
+    if (step % every == 0) note(step);
+    const Tensor now = loss_of(repeats(64));
+    optimizer.zero_grad();
+    now.backward();
+    optimizer.step();
+  }
+  recording.name_tokens("", names(test.ids[0]), names(test.ids[0]));
+
+  /// At first the loss stays near $\ln 26 \approx 3.26$, which is guessing. After some fifty steps it falls steeply,
+  /// and at the same time both scores rise: the model has found the trick.
+  ///
+  /// A part of the loss remains. If a letter stands twice in the segment, there are two possible answers. To tell them
+  /// apart, a head must look back by two letters, and this takes longer to learn.
+  e.cell();
+  const auto axes = [](const char* of) { return plot::LineOptions().xlabel("Step").ylabel(of); };
+  e.picture("loss", plot::lines({loss}, axes("Loss")));
+  e.picture("forming", plot::lines({previous, induction}, axes("Best score")));
+  const NoGrad no_grad;
+  const Tensor known = test.next >= 0;
+  const Tensor right = logical_and(argmax(model(test.ids), -1) == test.next, known);
+  e.at_least("share of right letters that can be known", sum(right).item() / sum(known).item(), 0.9);
+
+  /// ## 3. Find the heads
+  ///
+  /// `lens.run` calls the model and keeps the values whose names match. `head_scores` makes one number of each head's
+  /// weights.
+  e.cell();
+  const nn::LensRun run = lens.run(test.ids, {"*.weights", "*.resid_pre", "*.resid_post"});
+  const nn::HeadScores scores = head_scores(run, test.ids);
+  const std::int64_t before = best(scores.previous[0]), inducing = best(scores.induction[1]);
+  std::cout << "head " << before
+            << " of layer 0 attends to the previous letter: " << scores.previous[{0, before}].item() << "\nhead "
+            << inducing << " of layer 1 attends behind earlier copies: " << scores.induction[{1, inducing}].item()
+            << '\n';
+  e.picture("scores", plot::side_by_side({plot::heatmap(scores.previous, look("Previous token").vmin(0).vmax(1)),
+                                          plot::heatmap(scores.induction, look("Induction").vmin(0).vmax(1))}));
+  /// The induction head cannot stand in layer 0. It looks for letters *behind* a copy of the present one. So the keys
+  /// must know which letter stands before them, and only an earlier layer can tell them.
+  e.cell();
+  e.claim("a head of layer 0 gives a third of its weight, or more, to the previous letter",
+          scores.previous[{0, before}].item() > 1. / 3);
+  e.claim("no head of layer 1 does that", max(scores.previous[1]).item() < 0.1);
+  e.claim("a head of layer 1 gives most of its weight to the answer", scores.induction[{1, inducing}].item() > 0.5);
+  e.claim("no head of layer 0 gives a quarter to it", max(scores.induction[0]).item() < 0.25);
+  e.page("heads", recording);
+
+  /// ## 4. Remove each head
+  ///
+  /// A pattern is a hint, not a proof. So we take each head away and measure the loss. `ablate_heads` sets the output
+  /// of one head to zero, or to its mean, in one run for each head. Several heads of a layer may share the work:
+  /// without one of them, the others still answer.
+  e.cell();
+  const auto measure = [&] { return loss_of(test); };
+  const double plain = measure().item();
+  const Tensor zeroed = ablate_heads(lens, measure), averaged = ablate_heads(lens, measure, nn::Ablation::mean);
+  std::cout << "loss " << plain << "; each head removed adds\n" << zeroed << '\n';
+  e.picture("ablation", plot::side_by_side({plot::heatmap(zeroed, look("Loss without the head")),
+                                            plot::heatmap(averaged, look("With the head's mean"))}));
+  e.claim("in layer 0, the loss rises most without the previous-token head", best(zeroed[0]) == before);
+  e.claim("in layer 1, the loss rises most without the induction head", best(zeroed[1]) == inducing);
+  e.claim("without either of them, the loss is at least twice as large",
+          zeroed[{0, before}].item() > plain && zeroed[{1, inducing}].item() > plain);
+
+  /// ## 5. The two heads work together
+  ///
+  /// Now change one head and watch the *other*. We keep the previous-token head, but let it attend to its own letter:
+  /// `lens.with` replaces its weights by the identity. Everything else runs as before.
+  e.cell();
+  const nn::Lens blinded = lens.with(value(0, "weights"), nn::head(before),
+                                     [](const Tensor& w) { return broadcast_to(eye(w.size(-1)), w.shape()); });
+  const nn::HeadScores blind = head_scores(blinded.run(test.ids, {"*.weights"}), test.ids);
+  std::cout << "induction score: " << scores.induction[{1, inducing}].item() << " before, "
+            << blind.induction[{1, inducing}].item() << " when head " << before << " of layer 0 is blinded\n";
+  e.claim("the induction head is lost without the previous-token head",
+          blind.induction[{1, inducing}].item() < 0.5 * scores.induction[{1, inducing}].item());
+
+  /// ## 6. Follow one letter through the model
+  ///
+  /// Take a text that ends with the second *e*. The answer is *f*, because *f* stood behind the first *e*. In a second
+  /// text, *x* stands there. The model answers *x*. Then we **patch**: one vector of the residual stream, at one layer
+  /// and position, comes from the run of the first text. The number is how much that changes the model's mind: the
+  /// logit of *f* minus the logit of *x*.
+  e.cell();
+  const Tensor text = tensor({{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4}});
+  Tensor other = text.clone();
+  other[{0, 5}] = 23;
+  const nn::LensRun clean = lens.run(text, {"*.resid_pre", "*.z"});
+  const auto mind = [&] {
+    const Tensor last = model(other)[{0, -1}];
+    return last[5] - last[23];
+  };
+  const Tensor sweep = patch_sweep(lens, clean, mind), by_head = patch_heads(lens, clean, mind);
+  e.picture("patching", plot::heatmap(sweep, plot::Options()
+                                                 .title("Patched residual before each layer")
+                                                 .x(names(other[0]))
+                                                 .y({"layer 0", "layer 1"})
+                                                 .xlabel("Position")
+                                                 .bar_label("Logit of f minus logit of x")));
+  e.claim("the model answers f to the first text and x to the second",
+          argmax(model(text)[{0, -1}]).item<int>() == 5 && argmax(model(other)[{0, -1}]).item<int>() == 23);
+  e.claim("before both layers, the answer stands at position 5 alone", best(sweep[0]) == 5 && best(sweep[1]) == 5);
+  e.claim("of all heads, the induction head carries it to the end", best(by_head.flatten()) == heads + inducing);
+
+  /// ## 7. Read the residual stream
+  ///
+  /// The **logit lens** asks what the model would answer if it stopped early: it applies the last norm and the output
+  /// layer to the residual stream after each layer. Here is the probability of the right letter, on average over the
+  /// sequences:
+  e.cell();
+  const auto unembed = [&](const Tensor& x) { return model.logits(x); };
+  const Tensor targets = where(known, test.next, zeros({1}, int64));
+  const Tensor early = cat({logit_lens(run, unembed, targets, "h.0.resid_pre"), logit_lens(run, unembed, targets)}, 0);
+  e.picture("logit_lens",
+            plot::heatmap(early[{range(), range(longest, T)}], plot::Options()
+                                                                   .title("Probability of the right letter")
+                                                                   .y({"embedding", "after layer 0", "after layer 1"})
+                                                                   .xlabel("Position behind the first segment")
+                                                                   .vmin(0)
+                                                                   .vmax(1)));
+  const Tensor means = mean(early[{range(), range(longest, T)}], 1);
+  std::cout << "mean probability: " << means << '\n';
+  e.claim("the answer appears in layer 1", means[1].item() < 0.25 && means[2].item() > 0.75);
+
+  /// So the mechanism is: head A of layer 0 copies each letter to its right neighbour. Head B of layer 1 searches, with
+  /// the present letter as query, for a position that has this letter as its *left neighbour*, and copies the letter
+  /// there.
+  ///
+  /// To try: train one layer (`h.add` once) and watch the loss. Give all segments the same length, and look for a head
+  /// that needs no partner.
+  e.cell();
+  std::cout << "head " << before << " of layer 0, then head " << inducing << " of layer 1\n";
+}
+
+int main(int argc, char** argv) {
+  return example::lesson(argc, argv, "Two heads that learn together to repeat a sequence, found and proved.", lesson);
+}
