@@ -89,17 +89,20 @@ void check_cache(const char* op, const Heads& q, const Heads& k, const Heads& v,
   if (q.x.dtype() == float64 || keys.dtype() == float64 || !is_floating(keys.dtype()))
     check::same_dtype(op, "q", q.x, "keys", keys);
   check::same_dtype(op, "keys", keys, "values", values);
-  if (keys.rank() != 4 || values.shape() != keys.shape())
-    check::fail(op, "keys is ", keys.shape(), ", values is ", values.shape(), ": both must be [B, Hkv, Tmax, D]");
+  if (keys.rank() != 4 || values.rank() != 4 || values.shape().with(3, keys.size(3)) != keys.shape())
+    check::fail(op, "keys is ", keys.shape(), ", values is ", values.shape(),
+                ": they must be [B, Hkv, Tmax, D] and [B, Hkv, Tmax, Dv]");
   const std::int64_t length = cache.length, Tmax = keys.size(2);
   if (length < 0) check::fail(op, "length is ", length, ": it must not be negative");
   if (a.Sk > Tmax || length > Tmax - a.Sk)
     check::fail(op, "length is ", length, ", S is ", a.Sk, ": length + S must be at most Tmax, ", Tmax);
-  if (q.layout == HeadLayout::first || a.Sq != a.Sk || a.D != a.Dv || keys.shape() != Shape{a.B, a.kv_heads, Tmax, a.D})
+  if (q.layout == HeadLayout::first || a.Sq != a.Sk || keys.shape() != Shape{a.B, a.kv_heads, Tmax, a.D} ||
+      values.size(3) != a.Dv)
     check::fail(op, "q is ", q.x.shape(), ", k is ", k.x.shape(), ", v is ", v.x.shape(),
-                ", keys [B, Hkv, Tmax, D] is ", keys.shape(), ", num_heads ", q.heads, ": ",
+                ", keys [B, Hkv, Tmax, D] is ", keys.shape(), ", values [B, Hkv, Tmax, Dv] is ", values.shape(),
+                ", num_heads ", q.heads, ": ",
                 q.layout == HeadLayout::part ? "qkv must be [B, S, (num_heads + 2 Hkv) D]"
-                                             : "q must be [B, S, num_heads D], k and v [B, S, Hkv D]");
+                                             : "q must be [B, S, num_heads D], k [B, S, Hkv D], v [B, S, Hkv Dv]");
   check_distinct(op, "keys", keys, "values", values);
   for (const Heads* const h : {&q, &k, &v}) {
     check_distinct(op, "the input", h->x, "keys", keys);
@@ -198,6 +201,11 @@ AttentionMasks check_options(const char* op, kernels::Attention<>& a, DType dtyp
     if (o.alibi().requires_grad())
       check::fail(op, "alibi wants a gradient: slopes are constants; what is to be learned is a bias");
     masks.alibi(o.alibi().to(dtype));
+  }
+  if (o.sink().defined()) {
+    check::floating(op, "sink", o.sink());
+    check::shape(op, "sink", o.sink(), {a.H});
+    masks.sink(o.sink().to(dtype));
   }
   if (o.dropout() == 0 || o.cache()) return masks;
   Generator& g = o.generator() ? *o.generator() : default_generator();

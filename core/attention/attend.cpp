@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 
 #include "attention/event.hpp"
 #include "attention/plan.hpp"
@@ -41,6 +43,7 @@ kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const
   call.table = plan.table();
   call.bias = view_scores(static_cast<const W*>(data(masks.bias())), masks.bias());
   call.alibi = static_cast<const W*>(data(masks.alibi()));
+  call.sink = static_cast<const W*>(data(masks.sink()));
   if (skipped == 0) return call;
   call.k.data += skipped * call.k.row;
   call.v.data += skipped * call.v.row;
@@ -70,6 +73,16 @@ Tensor weights_of(kernels::Attention<T> a, const kernels::SoftmaxStats<const Acc
   Tensor weights = Tensor::empty({count, a.H, a.Sq, a.Sk}, dtype);
   kernels::attention_weights<T>(a, {stats.m + rows, stats.inv_l + rows}, weights.fresh<AccT<T>>());
   return skipped > 0 ? cat({zeros({count, a.H, a.Sq, skipped}, dtype), weights}, -1) : weights;
+}
+
+// m - log(inv_l) of each row; -inf in a fully masked one.
+template <class W>
+Tensor lse_of(const kernels::SoftmaxStats<W>& stats, const Shape& shape) {
+  Tensor lse = Tensor::empty(shape, dtype_of<W>());
+  W* const to = lse.fresh<W>();
+  for (std::int64_t i = 0; i < lse.numel(); ++i)
+    to[i] = stats.inv_l[i] == 0 ? -std::numeric_limits<W>::infinity() : stats.m[i] - std::log(stats.inv_l[i]);
+  return lse;
 }
 
 // Writes keys or values behind the first `length` positions of the cache, in its type.
@@ -109,19 +122,20 @@ Heads filled(const Heads& cached, std::int64_t length) {
 }
 
 // The adjoint of a call. The node's inputs are the tensors of q, k and v, undefined where input_of() names another one,
-// and then the bias, which may be undefined. Saved: stats, mask, alibi, the plan of
-// tiles.
+// and then the bias and the sink, which may be undefined. Outputs: that of attention, and then the weights and lse, if
+// they were asked for. Saved: stats, mask, alibi, the plan of tiles.
 struct Adjoint {
   struct Place {
     std::size_t input;
     HeadLayout layout;
     std::int64_t offset;
   };
-  static constexpr int bias = 3;
+  static constexpr int bias = 3, sink = 4;
 
   kernels::Attention<> a;
   Place places[3];
   bool weights;  // are an output
+  bool lse;      // is one
   bool check;    // see kernels::attention_backward
 
   // q, k and v in the inputs x, or the same places in gradients.
@@ -131,9 +145,9 @@ struct Adjoint {
     };
     return {at(places[0], a.H, a.D), at(places[1], a.kv_heads, a.D), at(places[2], a.kv_heads, a.Dv)};
   }
-  AttentionMasks masks(Backward& b, const Tensor& bias) const {
+  AttentionMasks masks(Backward& b, const Tensor& bias, const Tensor& sink) const {
     AttentionMasks m(b.saved(1));
-    return m.bias(bias).alibi(b.saved(2));
+    return m.bias(bias).alibi(b.saved(2)).sink(sink);
   }
 
   void operator()(Backward& b) const {
@@ -147,14 +161,22 @@ struct Adjoint {
   void by_operations(Backward& b) const {
     give_by_decomposition(b, [&](const std::vector<Tensor>& x) -> std::vector<Tensor> {
       const auto [q, k, v] = heads(x.data());
-      const AttentionResult r = decomposed_attention(q, k, v, a, masks(b, x[bias]));
-      return {r.output, weights ? r.weights : Tensor()};
+      const AttentionResult r = decomposed_attention(q, k, v, a, masks(b, x[bias], x[sink]));
+      return outputs(r);
     });
   }
 
+  // Those of the node.
+  std::vector<Tensor> outputs(const AttentionResult& r) const {
+    std::vector<Tensor> all{r.output};
+    if (weights) all.push_back(r.weights);
+    if (lse) all.push_back(r.lse);
+    return all;
+  }
+
   void in_tiles(Backward& b) const {
-    const Tensor x[4] = {b.x(0), b.x(1), b.x(2), b.x(bias)};
-    Tensor dx[4];
+    const Tensor x[5] = {b.x(0), b.x(1), b.x(2), b.x(bias), b.x(sink)};
+    Tensor dx[5];
     const std::array<Heads, 3> operands = heads(x);
     for (std::size_t i = 0; i < 3; ++i) {
       if (!x[i].defined()) continue;
@@ -165,20 +187,25 @@ struct Adjoint {
       dx[i] = whole ? Tensor::empty(x[i].shape(), x[i].dtype()) : zeros(x[i].shape(), x[i].dtype());
     }
     if (b.wants(bias)) dx[bias] = Tensor::empty(x[bias].shape(), x[bias].dtype());
-    const Tensor stats = b.saved(0), dout = b.dy(0);
+    if (b.wants(sink)) dx[sink] = Tensor::empty(x[sink].shape(), x[sink].dtype());
+    const int lse_at = weights ? 2 : 1;
+    const Tensor stats = b.saved(0), dout = b.dy(0), dlse = lse && b.has_dy(lse_at) ? b.dy(lse_at) : Tensor();
     const Heads out = contexts(operands[0], a, b.y(0));
     dispatch_floating(out.x.dtype(), [&](auto zero) {
       using T = decltype(zero);
       using W = AccT<T>;
       std::array<Heads, 3> d = heads(dx);  // destroyed before dx is given: give() copies a gradient that is shared
       const auto gradient = [](Heads& h) { return view(h, h.x.fresh<T>()); };
-      kernels::AttentionGradients<T> to{gradient(d[0]), gradient(d[1]), gradient(d[2]), {}};
+      kernels::AttentionGradients<T> to{gradient(d[0]), gradient(d[1]), gradient(d[2]), {}, nullptr};
       if (b.wants(bias)) to.dbias = view_scores(dx[bias].fresh<W>(), dx[bias]);
-      const auto call = lower<T>(a, operands[0], operands[1], operands[2], masks(b, x[bias]), {b.saved(3), b.saved(4)});
+      if (b.wants(sink)) to.dsink = dx[sink].fresh<W>();
+      const auto call =
+          lower<T>(a, operands[0], operands[1], operands[2], masks(b, x[bias], x[sink]), {b.saved(3), b.saved(4)});
       kernels::attention_backward<T>(call, view(out, out.x.data<T>().data()), stats_in(a, stats.data<W>().data()),
-                                     view(out, dout.data<T>().data()), to, check);
+                                     view(out, dout.data<T>().data()), to, check,
+                                     dlse.defined() ? dlse.data<W>().data() : nullptr);
     });
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < 5; ++i)
       if (dx[i].defined()) b.give(i, std::move(dx[i]));
   }
 };
@@ -191,6 +218,11 @@ Shape output_shape(const Heads& q, const kernels::Attention<>& a) {
 
 Shape weights_shape(const Heads& q, const kernels::Attention<>& a) {
   return q.layout == HeadLayout::first ? q.x.shape().with(q.x.rank() - 1, a.Sk) : Shape{a.B, a.H, a.Sq, a.Sk};
+}
+
+Shape lse_shape(const Heads& q, const kernels::Attention<>& a) {
+  const Shape s = weights_shape(q, a);
+  return s.erased(s.rank() - 1);
 }
 
 AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_k, const Heads& given_v,
@@ -208,7 +240,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
       x = x.to(autocast_dtype());
   }
 
-  Adjoint adjoint{{}, {}, options.weights(), false};
+  Adjoint adjoint{{}, {}, options.weights(), options.lse(), false};
   kernels::Attention<>& a = adjoint.a;
   a = check_operands(op, q, k, v, cache);
   a.batch_invariant = batch_invariant();
@@ -234,9 +266,9 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     q.x = q.x.to(dtype);
   }
   const auto offered = [&](Tensor y) { return thread_state.observed ? observed_heads("z", contexts(q, a, y)).x : y; };
-  Tensor output = Tensor::empty(output_shape(q, a), dtype), weights;
+  Tensor output = Tensor::empty(output_shape(q, a), dtype), weights, lse;
   for (const std::int64_t size : {a.B, a.H, a.Sq, a.Sk, a.D, a.Dv})
-    if (size == 0) return cache ? AttentionResult{output.to(result), {}} : decomposed_attention(q, k, v, a, masks);
+    if (size == 0) return cache ? AttentionResult{output.to(result), {}, {}} : decomposed_attention(q, k, v, a, masks);
   if (thread_state.observed) notify_flops(2 * a.B * a.H * a.pairs() * (a.D + a.Dv));
 
   Tensor stats = Tensor::empty({2, a.B, a.H, a.Sq}, wide);
@@ -252,7 +284,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     if (const AttentionEdits edits(all_keys, masks.mask()); edits.wanted()) {
       if (cache) k = filled(k, all_keys.Sk), v = filled(v, all_keys.Sk);
       const AttentionResult edited = decomposed_attention(q, k, v, all_keys, masks, &edits);
-      return {offered(edited.output.to(result)), edited.weights};
+      return {offered(edited.output.to(result)), edited.weights, edited.lse};
     }
   if (fit::value_wanted("scores"))
     observed("scores", attention_scores(q, cache ? filled(k, all_keys.Sk) : k, all_keys, masks));
@@ -266,6 +298,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     const auto weights_from = [=](std::int64_t first, std::int64_t count) {
       return weights_of<T>(call, {rows.m, rows.inv_l}, skipped, first, count);
     };
+    if (options.lse()) lse = lse_of(rows, lse_shape(q, a));
     if (options.weights()) weights = weights_from(0, a.B).alias(weights_shape(q, all_keys));
     if (thread_state.observed)
       notify_attention({a.B, a.H, a.Sq, all_keys.Sk, masks.mask(), a.causal, a.window, innermost_call()}, weights_from);
@@ -274,16 +307,12 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     const NoGrad no_grad;
     weights = to_bfloat16(weights);
   }
-  if (cache) return {offered(output.to(result)), weights};
+  if (cache) return {offered(output.to(result)), weights, lse};
   const Keep kept =
       keep::inputs | keep::output | keep::saved(stats, masks.mask(), masks.alibi(), plan.tiles, plan.bits);
-  if (!options.weights())
-    return {
-        offered(record("attention", {inputs[0], inputs[1], inputs[2], masks.bias()}, std::move(output), kept, adjoint)),
-        {}};
-  std::vector<Tensor> results{std::move(output), std::move(weights)};
-  record("attention", {inputs[0], inputs[1], inputs[2], masks.bias()}, results, kept, adjoint);
-  return {offered(results[0]), results[1]};
+  std::vector<Tensor> results = adjoint.outputs({std::move(output), std::move(weights), std::move(lse)});
+  record("attention", {inputs[0], inputs[1], inputs[2], masks.bias(), masks.sink()}, results, kept, adjoint);
+  return {offered(results[0]), options.weights() ? results[1] : Tensor(), options.lse() ? results.back() : Tensor()};
 }
 
 }  // namespace detail

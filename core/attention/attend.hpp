@@ -4,7 +4,7 @@
 
 // Attention:
 //   scores[i, j] = scale q[i] k[j] + bias[i, j] - alibi |place(i) - j|
-//   weights[i]   = softmax of scores[i] over the keys j that query i attends to; 0 for other keys
+//   weights[i]   = softmax of scores[i] over the keys j that query i attends to, and of the sink; 0 for other keys
 //   out[i]       = sum over j of (weights[i, j] after dropout) v[j]
 //
 // To read this folder: reference.hpp has the formula in loops, decomposition.cpp in operations; visibility.hpp says
@@ -40,6 +40,8 @@ Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention
 /// The shapes of the results.
 Shape output_shape(const Heads& q, const kernels::Attention<>& a);
 Shape weights_shape(const Heads& q, const kernels::Attention<>& a);
+/// The shape of lse, without the last axis of the weights.
+Shape lse_shape(const Heads& q, const kernels::Attention<>& a);
 
 /// Boolean (1, 1, Sq, Sk): the pairs that causality and the window leave.
 Tensor range_mask(const kernels::Visibility& v);

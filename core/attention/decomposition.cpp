@@ -59,13 +59,18 @@ AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const ke
   if (masked.defined()) scores = masked_fill(scores, masked, -INFINITY);
   // The softmax of a fully masked row is NaN. The second fill makes it 0, and lets no gradient into the row.
   const auto cleared = [&](const Tensor& w) { return masked.defined() ? masked_fill(w, masked, 0) : w; };
-  Tensor weights = cleared(softmax(scores));
+  Tensor logits = scores;
+  if (masks.sink().defined())  // one more column, without a value
+    logits = cat({logits, broadcast_to(reshape(masks.sink(), {1, a.H, 1, 1}), {a.B, a.H, a.Sq, 1})}, -1);
+  Tensor weights = softmax(logits);
+  weights = cleared(masks.sink().defined() ? slice(weights, -1, 0, a.Sk) : weights);
   if (edits) weights = cleared(edits->weights(weights)), edits->tell(weights), observed("scores", scores.detach());
   // A product, not a choice: a NaN shows even if it is dropped.
   const Tensor dropped = a.dropout > 0 ? weights * dropout_factors(a, weights) : weights;
   Tensor output = masked_product(ProductRole::queries, dropped, V, attends, q.layout, k.layout);
   if (edits) output = edits->output(output, q.layout);
-  return {reshape(output, output_shape(q, a)), reshape(weights, weights_shape(q, a))};
+  const Tensor lse = logits.size(-1) > 0 ? logsumexp(logits, {-1}) : full({a.B, a.H, a.Sq}, -INFINITY, logits.dtype());
+  return {reshape(output, output_shape(q, a)), reshape(weights, weights_shape(q, a)), reshape(lse, lse_shape(q, a))};
 }
 
 }  // namespace
@@ -98,7 +103,7 @@ AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads
                                      const AttentionMasks& masks, const AttentionEdits* edits) {
   const AttentionResult r = compute(q, k, v, a, masks, edits);
   const auto rounded = [](const Tensor& w) { return autocast_dtype() == bfloat16 ? w : to_bfloat16(w); };
-  return is_bfloat16(q.x) ? AttentionResult{r.output.to(bfloat16), rounded(r.weights)} : r;
+  return is_bfloat16(q.x) ? AttentionResult{r.output.to(bfloat16), rounded(r.weights), r.lse} : r;
 }
 
 }  // namespace fit::detail

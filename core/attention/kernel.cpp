@@ -84,23 +84,31 @@ void over_queries(const Attention<T>& a, const Each& each) {
 // attention_backward(), once. Returns false if a gradient is not finite, some pair may not attend, and `check` is off.
 template <class T>
 bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const AccT<T>>& stats,
-                   const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check) {
+                   const HeadView<const T>& dout, const AccT<T>* dlse, const AttentionGradients<T>& d, bool check) {
   using W = AccT<T>;
   constexpr AttentionPass pass = AttentionPass::backward;
   const auto& table = attention_table(a);
   const std::int64_t group = a.group(), heads = a.B * a.kv_heads, query_heads = a.B * a.H;
   const std::int64_t keys_size = table.keys_size(a, pass), queries_size = table.queries_size(a);
   const std::int64_t dq_row = filled_to(table.step, a.D), dq_size = filled_to(table.step, a.Sq) * dq_row;
-  const Scratch<W> delta(query_heads * a.Sq);
-  // delta and packed queries of a head.
+  const Scratch<W> delta(query_heads * a.Sq), sink_sums(query_heads);
+  // delta, dsink and packed queries of a head.
   const auto prepare = [&](std::int64_t b, std::int64_t h, W* queries) {
     W* const to = delta.get() + (b * a.H + h) * a.Sq;
     table.row_dots(a.Sq, a.Dv, dout.at(b, h, 0), dout.row, out.at(b, h, 0), out.row, to);
     // delta is the sum over the keys of P dP. If dout is not finite, no dP is finite, and dP - delta is NaN.
     const auto infinite = [](T x) { return !std::isfinite(static_cast<W>(x)); };
-    for (std::int64_t i = 0; i < a.Sq; ++i)
-      if (!std::isfinite(to[i]) && std::any_of(dout.at(b, h, i), dout.at(b, h, i) + a.Dv, infinite))
-        to[i] = std::numeric_limits<W>::quiet_NaN();
+    for (std::int64_t i = 0; i < a.Sq; ++i) {
+      if (std::isfinite(to[i]) || std::none_of(dout.at(b, h, i), dout.at(b, h, i) + a.Dv, infinite)) continue;
+      const bool fully_masked = d.dsink && a.tile(b, h, {i, i + 1}, {0, a.Sk}) == TileState::empty;
+      to[i] = fully_masked ? W(0) : std::numeric_limits<W>::quiet_NaN();
+    }
+    const std::int64_t head = b * a.H + h, first = head * a.Sq;
+    for (std::int64_t i = 0; dlse && i < a.Sq; ++i) to[i] -= dlse[first + i];
+    W sum = 0;
+    for (std::int64_t i = 0; d.dsink && i < a.Sq; ++i)
+      sum -= std::exp(a.sink[h] - stats.m[first + i]) * stats.inv_l[first + i] * to[i];
+    sink_sums.get()[head] = sum;
     if (queries_size > 0) table.pack_queries(a, dout, b, h, queries);
   };
   std::atomic<bool> ok{true};
@@ -169,6 +177,10 @@ bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const So
                    }
                  });
   }
+  for (std::int64_t h = 0; d.dsink && h < a.H; ++h) {
+    d.dsink[h] = 0;
+    for (std::int64_t b = 0; b < a.B; ++b) d.dsink[h] += sink_sums.get()[b * a.H + h];
+  }
   for (std::int64_t s = 0; s + 1 < tasks.dbias_sums; ++s)
     for (std::int64_t i = 0; i < bias_size; ++i) d.dbias.data[i] += bias_sums.get()[s * bias_size + i];
   return ok;
@@ -197,8 +209,9 @@ void attention_weights(const Attention<T>& a, const SoftmaxStats<const AccT<T>>&
 
 template <class T>
 void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const AccT<T>>& stats,
-                        const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check) {
-  if (!backward_pass(a, out, stats, dout, d, check)) backward_pass(a, out, stats, dout, d, true);
+                        const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check,
+                        const AccT<T>* dlse) {
+  if (!backward_pass(a, out, stats, dout, dlse, d, check)) backward_pass(a, out, stats, dout, dlse, d, true);
 }
 
 #define FIT_ATTENTION(T)                                                                                     \
@@ -206,7 +219,7 @@ void attention_backward(const Attention<T>& a, const HeadView<const T>& out, con
   template void attention_weights<T>(const Attention<T>&, const SoftmaxStats<const AccT<T>>&, AccT<T>*);     \
   template void attention_backward<T>(const Attention<T>&, const HeadView<const T>&,                         \
                                       const SoftmaxStats<const AccT<T>>&, const HeadView<const T>&,          \
-                                      const AttentionGradients<T>&, bool);
+                                      const AttentionGradients<T>&, bool, const AccT<T>*);
 FIT_ATTENTION(BFloat16)
 FIT_ATTENTION(float)
 FIT_ATTENTION(double)

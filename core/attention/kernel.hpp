@@ -23,7 +23,7 @@
 namespace fit::kernels {
 
 /// A call:  scores = scale q k' + bias - alibi |place(i) - j|,  weights = softmax of the scores that the query attends
-/// to, out = (weights after dropout) v.
+/// to, and of the sink, out = (weights after dropout) v.
 template <class T = void>
 struct Attention;
 
@@ -46,6 +46,7 @@ struct Attention : Attention<void> {
   HeadView<const T> q, k, v;  // [B, H, Sq, D], [B, kv_heads, Sk, D], [B, kv_heads, Sk, Dv]
   HeadView<const W> bias;     // [B, H, Sq, Sk]; data null: none
   const W* alibi = nullptr;   // [H]: a slope for each head, or null
+  const W* sink = nullptr;    // [H]: a score for each head that has no value, or null
 };
 
 /// Two numbers of each row's softmax, [B, H, Sq] each: weight = exp(score - m) inv_l, where m is a score near the
@@ -72,15 +73,18 @@ template <class T>
 struct AttentionGradients {
   HeadView<T> dq, dk, dv;
   HeadView<AccT<T>> dbias;
+  AccT<T>* dsink = nullptr;  // [H], or null
 };
 
-/// With the weights P, and F, the factors of dropout:
-///   dS = P (F (dout v') - sum(dout out));  dq = scale dS k;  dk = scale dS' q;  dv = (F P)' dout;  dbias = dS
+/// With the weights P, F, the factors of dropout, and dlse [B, H, Sq] of log(l) + m, which may be null:
+///   delta = sum(dout out) - dlse;  dsink = -sum over the rows of e^(sink - m) inv_l delta
+///   dS = P (F (dout v') - delta);  dq = scale dS k;  dk = scale dS' q;  dv = (F P)' dout;  dbias = dS
 /// If some pair may not attend and a gradient is not finite, all is computed again, and numbers that are not finite are
 /// multiplied only for pairs that attend. `check` says that this is likely: it is then done at once.
 template <class T>
 void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const AccT<T>>& stats,
-                        const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check);
+                        const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check,
+                        const AccT<T>* dlse = nullptr);
 
 // ---- compiled for each instruction set ---------------------------------------------------------------------------
 
@@ -127,7 +131,7 @@ struct AttentionTable {
   void (*row_dots)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, const T* y, std::int64_t y_row,
                    W* dots);
   // Writes dk and dv of a task; adds dS k to dq [heads, padded Sq, padded D], and dS to dbias. queries: packed, of all
-  // heads that share the keys. delta: the dots of dout and out. With `check`, operands that are not finite are
+  // heads that share the keys. delta: see attention_backward(). With `check`, operands that are not finite are
   // multiplied only for pairs that attend. Returns whether dk and dv are finite.
   bool (*backward)(const Attention<T>& a, const BackwardTask& task, const W* keys, const W* queries,
                    const SoftmaxStats<const W>& stats, const W* delta, const HeadView<const T>& dout, bool check, W* dq,

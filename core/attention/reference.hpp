@@ -28,12 +28,13 @@ void each_query(const Attention<T>& a, const F& row) {
       for (std::int64_t i = 0; i < a.Sq; ++i) row(b, h, h / a.group(), i, (b * a.H + h) * a.Sq + i);
 }
 
-/// P = softmax of scale q k' + bias - alibi |place(i) - j| over the keys that query i attends to; 0 for other keys.
+/// P = softmax of scale q k' + bias - alibi |place(i) - j| over the keys that query i attends to, and of the sink; 0
+/// for other keys.
 template <class T>
 void attention_weights(const Attention<T>& a, T* P) {
   each_query(a, [&](auto b, auto h, auto kv, auto i, auto r) {
     T* const p = P + r * a.Sk;
-    T m = -std::numeric_limits<T>::infinity(), l = 0;
+    T m = a.sink ? a.sink[h] : -std::numeric_limits<T>::infinity();
     for (std::int64_t j = 0; j < a.Sk; ++j) {
       if (!a.attends(b, h, i, j)) continue;
       p[j] = static_cast<T>(a.scale) * dot(a.q.at(b, h, i), a.k.at(b, kv, j), a.D);
@@ -41,6 +42,7 @@ void attention_weights(const Attention<T>& a, T* P) {
       if (a.alibi) p[j] -= a.alibi[h] * static_cast<T>(std::abs(a.place(i) - j));
       m = std::fmax(m, p[j]);
     }
+    T l = a.sink ? std::exp(a.sink[h] - m) : T(0);
     for (std::int64_t j = 0; j < a.Sk; ++j)
       if (a.attends(b, h, i, j)) l += p[j] = std::exp(p[j] - m);
     for (std::int64_t j = 0; j < a.Sk; ++j) p[j] = a.attends(b, h, i, j) ? p[j] / l : T(0);
@@ -59,7 +61,7 @@ void attention_forward(const Attention<T>& a, const T* P, const T* F, const Head
 
 /// Adds to the gradients, from those of the output and of the weights:
 ///   dP = F (dout v') + dweights,  dS = P (dP - sum over j of P dP)
-///   dq = scale dS k,  dk = scale dS' q,  dv = (F P)' dout,  dbias = dS
+///   dq = scale dS k,  dk = scale dS' q,  dv = (F P)' dout,  dbias = dS,  dsink = -(1 - sum over j of P) (sum of P dP)
 template <class T>
 void attention_backward(const Attention<T>& a, const T* P, const T* F, const HeadView<const T>& dout, const T* dweights,
                         const AttentionGradients<T>& d) {
@@ -68,9 +70,10 @@ void attention_backward(const Attention<T>& a, const T* P, const T* F, const Hea
     const auto dP = [&](std::int64_t j) {
       return F[r * a.Sk + j] * dot(dout.at(b, h, i), a.v.at(b, kv, j), a.Dv) + dweights[r * a.Sk + j];
     };
-    T mean = 0;
+    T mean = 0, total = 0;
     for (std::int64_t j = 0; j < a.Sk; ++j)
-      if (a.attends(b, h, i, j)) mean += p[j] * dP(j);
+      if (a.attends(b, h, i, j)) mean += p[j] * dP(j), total += p[j];
+    if (d.dsink) d.dsink[h] -= (1 - total) * mean;
     for (std::int64_t j = 0; j < a.Sk; ++j) {
       if (!a.attends(b, h, i, j)) continue;
       const T dS = p[j] * (dP(j) - mean);

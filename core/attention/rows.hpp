@@ -175,9 +175,11 @@ struct Softmax {
   // m need not be the maximum: any score near it keeps the exponentials in range, and a new m costs a pass over o.
   static constexpr W slack = 5;
 
-  Softmax(W* buffer, std::int64_t rows) : m(buffer), l(buffer + query_block) {
-    for (std::int64_t i = 0; i < rows; ++i) m[i] = -std::numeric_limits<W>::infinity();
+  // A sink is the first score.
+  Softmax(W* buffer, std::int64_t rows, const W* sink) : m(buffer), l(buffer + query_block) {
+    for (std::int64_t i = 0; i < rows; ++i) m[i] = sink ? *sink : -std::numeric_limits<W>::infinity();
     for (std::int64_t i = 0; i < rows * static_cast<std::int64_t>(V::size); ++i) l[i] = 0;
+    for (std::int64_t i = 0; i < rows; ++i) *lanes(i) = m[i] == -std::numeric_limits<W>::infinity() ? W(0) : W(1);
   }
   W* lanes(std::int64_t i) const { return l + i * static_cast<std::int64_t>(V::size); }
 

@@ -76,7 +76,7 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
   const std::int64_t o_row = filled_to(Tiles::step, a.Dv);
   W* const s = arena.take(query_block * N);
   W* const o = arena.take(query_block * o_row);
-  const Softmax<W> softmax(arena.take(query_block * N), q.rows);
+  const Softmax<W> softmax(arena.take(query_block * N), q.rows, a.sink ? a.sink + q.head : nullptr);
   Tiles tiles(a, q.batch, q.head, keys, nullptr, nullptr, arena);
   const Interval range = a.keys_of({q.first, q.first + q.rows});
   bool any = false;  // whether o holds contexts

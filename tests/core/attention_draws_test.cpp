@@ -93,7 +93,9 @@ Drawn draw_problem(unsigned seed) {
     default:
       d.kind = "ordinary";
   }
-  if (!draw.one_in(2)) return d;
+  const bool finite = !draw.one_in(2);
+  if (draw.one_in(3)) o.sink(p.draw({n.H}) * draw.of({1.0, -100.0, 100.0}));
+  if (finite) return d;
   Tensor bias = o.bias();
   Tensor* const targets[] = {&p.q, &p.k, &p.v, &p.d_output, &bias};
   for (std::int64_t count = 1 + draw(2); count > 0; --count) {
@@ -136,7 +138,8 @@ void check_hard(const Problem& p) {
   const double scores =
       std::abs(p.scale()) * static_cast<double>(p.n.D) * largest(p.q) * largest(p.k) +
       (p.options.bias().defined() ? largest(p.options.bias()) : 0) +
-      (p.options.alibi().defined() ? largest(p.options.alibi()) * static_cast<double>(p.n.Sk + p.n.Sq) : 0);
+      (p.options.alibi().defined() ? largest(p.options.alibi()) * static_cast<double>(p.n.Sk + p.n.Sq) : 0) +
+      (p.options.sink().defined() ? largest(p.options.sink()) : 0);
   const double dropped = 1 / (p.options.dropout() < 1 ? 1 - p.options.dropout() : 1);
   const double v = largest(p.v) * dropped, d_output = largest(p.d_output);
   const double dP = 1 + v * d_output * static_cast<double>(p.n.Dv) + largest(p.d_weights);
@@ -148,6 +151,7 @@ void check_hard(const Problem& p) {
     CHECK(off(got.dk, right.dk, dP * around) <= epsilons);
     if (right.dbias.defined())
       CHECK(off(got.dbias, right.dbias, dP * static_cast<double>(p.n.B * p.n.H * p.n.Sq)) <= epsilons);
+    if (right.dsink.defined()) CHECK(off(got.dsink, right.dsink, dP * static_cast<double>(p.n.B * p.n.Sq)) <= epsilons);
   };
   const Tensor plain = reference(p, false).weights;
   Results tiles;
@@ -155,7 +159,7 @@ void check_hard(const Problem& p) {
     INFO("form " << static_cast<int>(form));
     const Results with = run(p, form, true), without = run(p, form, false);
     CHECK(same_bits(with.output, without.output));
-    CHECK(off_one(with.weights) < (p.dtype == float32 ? 1e-6 : 1e-14));
+    if (!p.options.sink().defined()) CHECK(off_one(with.weights) < (p.dtype == float32 ? 1e-6 : 1e-14));
     CHECK(off(with.weights, plain, 1 + scores) <= epsilons);
     check(with, reference(p, true, with.weights));
     check(without, reference(p, false, with.weights));

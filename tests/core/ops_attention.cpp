@@ -70,6 +70,55 @@ static std::vector<OpRow> attention_rows() {
                   in[0], in[1], in[2], AttentionOptions().dropout(0.4).scale(0.7).generator(&g)));
             })
           .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}}),
+      OpRow("attend", "with a sink, lse and weights",
+            [](const auto& in) {
+              const AttentionOptions o = options(mask_with_empty_row(), true).sink(in[3]).lse().weights();
+              const AttentionResult r = attend(heads_first(in[0]), heads_first(in[1]), heads_first(in[2]), o);
+              return std::vector<Tensor>{r.output, r.weights, r.lse};
+            })
+          .on({{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}, {2}})
+          .on({{1, 4, 3, 2}, {1, 2, 4, 2}, {1, 2, 4, 3}, {4}})
+          .optional(3)
+          .except("bfloat16", "lse is float32")
+          .except("NaN", "lse of a fully masked row is -inf, or its sink")
+          .bad("sink has shape [3]: it must be [2]",
+               [] {
+                 const Tensor x = zeros({1, 2, 3, 4});
+                 attend(heads_first(x), heads_first(x), heads_first(x), AttentionOptions().sink(zeros({3})));
+               }),
+      OpRow("scaled_dot_product_attention", "with a sink, a window and dropout",
+            [](const auto& in) {
+              Generator g(5);
+              const auto o = AttentionOptions().causal().window(40).sink(in[3]).dropout(0.3).generator(&g);
+              return scaled_dot_product_attention(in[0], in[1], in[2], o);
+            })
+          .on({{2, 2, 3, 2}, {2, 2, 3, 2}, {2, 2, 3, 3}, {2}})
+          .rounds_weights()
+          .large({{2, 3, 130, 8}, {2, 3, 130, 8}, {2, 3, 130, 8}, {3}})
+          .optional(3),
+      OpRow("merge_attention",
+            [](const auto& in) {
+              const AttentionResult r = merge_attention({{in[0], {}, in[1]}, {in[2], {}, in[3]}});
+              return std::vector<Tensor>{r.output, r.lse};
+            })
+          .on({{2, 2, 3, 2}, {2, 2, 3}, {2, 2, 3, 2}, {2, 2, 3}})
+          .on({{2, 3, 4}, {2, 2, 3}, {2, 3, 4}, {2, 2, 3}})  // heads last
+          .on({{3, 2}, {3}, {3, 2}, {3}})
+          .on({{0, 2}, {0}, {0, 2}, {0}})
+          .except("bfloat16", "it is made of operations, which round one by one")
+          .bad("there are no parts", [] { merge_attention({}); })
+          .bad("lse of part 0 is undefined: give it, by attend() with AttentionOptions().lse()",
+               [] {
+                 merge_attention({{zeros({2, 3}), {}, {}}});
+               })
+          .bad("lse of part 1 has shape [3]: it must be [2]",
+               [] {
+                 merge_attention({{zeros({2, 3}), {}, zeros({2})}, {zeros({2, 3}), {}, zeros({3})}});
+               })
+          .bad("output is [2, 3], lse is [4]",
+               [] {
+                 merge_attention({{zeros({2, 3}), {}, zeros({4})}});
+               }),
       OpRow("multi_head_attention", [](const auto& in) { return multi_head_attention(in[0], in[1], in[2], 2); })
           .on({{2, 3, 4}, {2, 2, 4}, {2, 2, 6}})
           .on({{1, 2, 4}, {1, 3, 2}, {1, 3, 3}})  // grouped heads

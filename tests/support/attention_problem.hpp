@@ -40,7 +40,7 @@ struct Problem {
 };
 
 struct Results {
-  Tensor output, weights, dq, dk, dv, dbias;
+  Tensor output, weights, dq, dk, dv, dbias, dsink;
 };
 
 // packed returns no weights. cached returns no weights and no gradients, and has no dropout.
@@ -68,6 +68,7 @@ inline Results run(const Problem& p, Form form, bool ask_weights) {
   Generator generator(11);
   o.generator(&generator);
   if (o.bias().defined()) o.bias(o.bias().clone().requires_grad_());
+  if (o.sink().defined()) o.sink(o.sink().clone().requires_grad_());
   AttentionResult r;
   if (form == Form::heads_first) {
     if (ask_weights)
@@ -90,19 +91,25 @@ inline Results run(const Problem& p, Form form, bool ask_weights) {
     outputs.push_back(r.weights);
     seeds.push_back(p.d_weights);
   }
-  if (o.bias().defined()) inputs.push_back(o.bias());
+  for (const Tensor& x : {o.bias(), o.sink()})
+    if (x.defined()) inputs.push_back(x);
   const std::vector<Tensor> g = grad(outputs, inputs, seeds, allow_unused);
   const auto gradient = [&](std::size_t i) {
     return i >= g.size() ? Tensor() : g[i].defined() ? g[i] : zeros_like(inputs[i]);
   };
-  return {r.output.detach(), ask_weights ? r.weights.detach() : Tensor(), gradient(0), gradient(1), gradient(2),
-          gradient(3)};
+  return {r.output.detach(),
+          ask_weights ? r.weights.detach() : Tensor(),
+          gradient(0),
+          gradient(1),
+          gradient(2),
+          o.bias().defined() ? gradient(3) : Tensor(),
+          o.sink().defined() ? gradient(inputs.size() - 1) : Tensor()};
 }
 
 inline bool can_pack(const Problem& p) { return p.n.Sq == p.n.Sk && p.n.D == p.n.Dv && p.n.H > 0 && p.n.D > 0; }
 
 inline bool can_cache(const Problem& p) {
-  return p.n.Sq <= p.n.Sk && p.n.D == p.n.Dv && p.n.H > 0 && p.n.D > 0 && p.options.dropout() == 0;
+  return p.n.Sq <= p.n.Sk && p.n.H > 0 && p.n.D > 0 && p.n.Dv > 0 && p.options.dropout() == 0;
 }
 
 /// The output of the last Sq positions. The cache holds the earlier positions and has capacity for more.
@@ -110,14 +117,16 @@ inline Tensor run_cached(const Problem& p) {
   const std::int64_t length = p.n.Sk - p.n.Sq;
   const auto fill = [&](const Tensor& x) {
     const double nan = std::numeric_limits<double>::quiet_NaN();  // unfilled positions must not be read
-    return cat({slice(x, 2, 0, length), full({p.n.B, p.kv_heads, p.n.Sq + 3, p.n.D}, nan, p.dtype)}, 2);
+    return cat({slice(x, 2, 0, length), full({p.n.B, p.kv_heads, p.n.Sq + 3, x.size(3)}, nan, p.dtype)}, 2);
   };
   const auto next = [&](const Tensor& x) { return merge(slice(x, 2, length, p.n.Sk)); };
   Tensor keys = fill(p.k), values = fill(p.v), keys_2 = keys.clone(), values_2 = values.clone();
   const Tensor q = merge(p.q), k = next(p.k), v = next(p.v);
   const Tensor y = cached_attention(q, k, v, keys, values, length, p.n.H, p.options);
-  CHECK(same_bits(cached_self_attention(cat({q, k, v}, 2), keys_2, values_2, length, p.n.H, p.options), y));
   CHECK(same_bits(slice(keys, 2, 0, p.n.Sk), p.k));
+  CHECK(same_bits(slice(values, 2, 0, p.n.Sk), p.v));
+  if (p.n.D != p.n.Dv) return unmerge(y, p.n.H);
+  CHECK(same_bits(cached_self_attention(cat({q, k, v}, 2), keys_2, values_2, length, p.n.H, p.options), y));
   CHECK(same_bits(slice(values_2, 2, 0, p.n.Sk), p.v));
   return unmerge(y, p.n.H);
 }
@@ -140,6 +149,7 @@ inline double difference(const Results& a, const AttentionReference& b) {
                            max_difference(a.dv, b.dv)});
   if (a.weights.defined()) worst = std::max(worst, max_difference(a.weights, b.weights));
   if (b.dbias.defined()) worst = std::max(worst, max_difference(a.dbias, b.dbias));
+  if (b.dsink.defined()) worst = std::max(worst, max_difference(a.dsink, b.dsink));
   return worst;
 }
 

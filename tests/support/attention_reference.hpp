@@ -16,8 +16,8 @@ struct AttentionSizes {
 };
 
 struct AttentionReference {
-  Tensor output, weights;    // float64
-  Tensor dq, dk, dv, dbias;  // for the cotangents d_output and d_weights
+  Tensor output, weights;           // float64
+  Tensor dq, dk, dv, dbias, dsink;  // for the cotangents d_output and d_weights
 };
 
 /// q is (B, H, Sq, D), k and v are (B, kv_heads, Sk, D | Dv). `factor` is dropout's factor for each weight,
@@ -40,7 +40,8 @@ inline AttentionReference reference_attention(const AttentionSizes& n, const Ten
     return detail::view(Heads{x, HeadLayout::first, x.size(1), x.size(3)}, x.fresh<double>());
   };
   const Tensor q64 = exact(q), k64 = exact(k), v64 = exact(v), F = exact(factor), dO = exact(d_output),
-               dW = exact(d_weights), slopes = exact(o.alibi()), bias = four_axes(exact(o.bias()));
+               dW = exact(d_weights), slopes = exact(o.alibi()), sink = exact(o.sink()),
+               bias = four_axes(exact(o.bias()));
   const Tensor mask = o.mask().defined() ? four_axes(o.mask().to(boolean)) : Tensor();
 
   kernels::Attention<double> a;
@@ -50,19 +51,22 @@ inline AttentionReference reference_attention(const AttentionSizes& n, const Ten
   if (mask.defined()) a.mask = detail::view_scores(mask.data<bool>().data(), mask);
   if (bias.defined()) a.bias = detail::view_scores(bias.data<double>().data(), bias);
   if (slopes.defined()) a.alibi = slopes.data<double>().data();
+  if (sink.defined()) a.sink = sink.data<double>().data();
 
   AttentionReference r{zeros({n.B, n.H, n.Sq, n.Dv}, float64),
                        weights.defined() ? weights.to(float64).clone() : zeros({n.B, n.H, n.Sq, n.Sk}, float64),
                        zeros(q.shape(), float64),
                        zeros(k.shape(), float64),
                        zeros(v.shape(), float64),
-                       bias.defined() ? zeros(bias.shape(), float64) : Tensor()};
+                       bias.defined() ? zeros(bias.shape(), float64) : Tensor(),
+                       sink.defined() ? zeros(sink.shape(), float64) : Tensor()};
   if (n.H == 0) return r;
   double* const P = r.weights.fresh<double>();
   if (!weights.defined()) kernels::reference::attention_weights(a, P);
   kernels::reference::attention_forward(a, P, F.data<double>().data(), edit_heads(r.output));
-  kernels::AttentionGradients<double> to{edit_heads(r.dq), edit_heads(r.dk), edit_heads(r.dv), {}};
+  kernels::AttentionGradients<double> to{edit_heads(r.dq), edit_heads(r.dk), edit_heads(r.dv), {}, nullptr};
   if (bias.defined()) to.dbias = detail::view_scores(r.dbias.fresh<double>(), r.dbias);
+  if (sink.defined()) to.dsink = r.dsink.fresh<double>();
   kernels::reference::attention_backward(a, P, F.data<double>().data(), heads(dO), dW.data<double>().data(), to);
   if (bias.defined()) r.dbias = reshape(r.dbias, o.bias().shape());
   return r;

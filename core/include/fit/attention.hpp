@@ -1,8 +1,11 @@
 #pragma once
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "fit/option.hpp"
@@ -37,6 +40,10 @@ struct AttentionMasks {
   /// Press et al. 2022; nn::alibi_slopes() has the paper's). It takes no memory of the scores' size. A constant: no
   /// gradient reaches it.
   FIT_OPTION(Tensor, alibi);
+  /// A logit for each head [H], floating: it takes part in the softmax, as a key without a value would, so a query can
+  /// attend to nothing (StreamingLLM, Xiao et al. 2024; gpt-oss, OpenAI 2025). The weights of a row then sum to less
+  /// than 1. With zeros the softmax is e^x / (1 + sum of e^x), "off by one". It may want a gradient.
+  FIT_OPTION(Tensor, sink);
   /// Query i attends to the keys j <= i + Sk - Sq: the last query to all of them. Combines with the mask.
   FIT_OPTION(bool, causal) = false;
   /// The number of keys back that a query attends to, itself among them: those with j > i + Sk - Sq - window. 0: all.
@@ -44,7 +51,7 @@ struct AttentionMasks {
   FIT_OPTION(std::int64_t, window) = 0;
 };
 
-/// Keys and values of earlier positions, both [B, Hkv, Tmax, D]; the first `length` positions are filled.
+/// Keys [B, Hkv, Tmax, D] and values [B, Hkv, Tmax, Dv] of earlier positions; the first `length` positions are filled.
 struct AttentionCache {
   Tensor &keys, &values;
   std::int64_t length;
@@ -66,18 +73,31 @@ struct AttentionOptions : AttentionMasks {
   FIT_OPTION(Generator*, generator) = nullptr;
   /// For attend(): computes the weights, too.
   FIT_OPTION(bool, weights) = false;
+  /// For attend(): computes the logarithm of the softmax's denominator, too.
+  FIT_OPTION(bool, lse) = false;
   /// For attend(): k and v are written behind the positions of the cache, and the queries attend to all of them. The
   /// heads must be last. Nothing is recorded or dropped.
   FIT_OPTION(const AttentionCache*, cache) = nullptr;
-  FIT_INHERITED_OPTIONS(AttentionMasks, mask, bias, alibi, causal, window)
+  FIT_INHERITED_OPTIONS(AttentionMasks, mask, bias, alibi, sink, causal, window)
 };
 
-/// The result of attention with weights.
+/// The result of attend(). What was not asked for is undefined. `auto [output, weights] = …` names the first two.
 struct AttentionResult {
-  /// As without weights, bit for bit.
+  /// As without weights and lse, bit for bit.
   Tensor output;
   Tensor weights;  ///< of the scores' shape, before dropout, differentiable
+  /// (B, H, Sq), differentiable: log of the sum of e^score over the keys that the query attends to, and of e^sink. -inf
+  /// for a fully masked query without a sink. float32 for bfloat16 operands.
+  Tensor lse{};
 };
+
+template <std::size_t I, class Result, class = std::enable_if_t<std::is_same_v<std::decay_t<Result>, AttentionResult>>>
+decltype(auto) get(Result&& r) {
+  if constexpr (I == 0)
+    return (std::forward<Result>(r).output);
+  else
+    return (std::forward<Result>(r).weights);
+}
 
 /// Where heads lie in a tensor.
 enum class HeadLayout {
@@ -105,8 +125,18 @@ Heads part(const Tensor& x, std::int64_t offset, std::int64_t heads, std::int64_
 /// many as num_heads. Throws Error for another shape.
 std::array<Heads, 3> packed_heads(const Tensor& qkv, std::int64_t num_heads, std::int64_t num_kv_heads = 0);
 
+/// Attention to all keys from its parts: `parts` have the output and lse of the same queries for parts of the keys. So
+/// keys may be divided among calls or machines. With L = log(sum over the parts of e^lse):
+///
+///     output = sum over the parts of e^(lse - L) output,  lse = L
+///
+/// Exact, for attention without dropout; a part that a query does not attend to (lse -inf) has no effect on it. A sink
+/// belongs to one part only. Differentiable. Throws Error if there is no part, a part without lse, or if shapes differ.
+AttentionResult merge_attention(const std::vector<AttentionResult>& parts);
+
 /// Attention of q to k and v, whose heads lie anywhere. The output has the layout of q: (…, Sq, Dv) with heads first,
-/// else [B, Sq, H Dv]. Weights (…, Sq, Sk) or (B, H, Sq, Sk) if the options ask for them. The functions below say more.
+/// else [B, Sq, H Dv]. Weights (…, Sq, Sk) or (B, H, Sq, Sk), and lse of that shape without Sk, if the
+/// options ask for them. The functions below say more.
 AttentionResult attend(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options = {});
 
 /// q (…, Sq, D), k (…, Sk, D), v (…, Sk, Dv) -> (…, Sq, Dv), where … is (B, H), (B) or nothing, and is the same for all
@@ -116,9 +146,9 @@ AttentionResult attend(const Heads& q, const Heads& k, const Heads& v, const Att
 /// that a query may not attend to (by mask, causality or window) has no effect on it, neither on its output nor on
 /// gradients, even if it is NaN. A key that it attends to takes part even if its weight is 0, by underflow or by
 /// dropout: 0 times NaN is NaN. So a NaN or an infinity in q, k, v or bias always shows, unless it is masked.
-/// Throws Error for shapes that don't fit, types other than one floating type, a mask, bias or alibi of another shape,
-/// a mask with other values than 0 and 1, dropout outside 0 … 1, a temperature that is not positive, a negative window,
-/// and a scale that is not finite in the type of q.
+/// Throws Error for shapes that don't fit, types other than one floating type, a mask, bias, alibi or sink of another
+/// shape, a mask with other values than 0 and 1, dropout outside 0 … 1, a temperature that is not positive, a negative
+/// window, and a scale that is not finite in the type of q.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 /// The same output, bit for bit, and the weights: (…, Sq, Sk).
@@ -139,12 +169,12 @@ AttentionResult multi_head_attention_with_weights(const Tensor& q, const Tensor&
 Tensor packed_self_attention(const Tensor& qkv, std::int64_t num_heads, const AttentionOptions& options = {},
                              std::int64_t num_kv_heads = 0);
 
-/// The next S positions of sequences whose earlier keys and values are kept: `keys` and `values` are [B, Hkv, Tmax, D],
-/// of which the first `length` positions are filled. Writes k and v [B, S, Hkv D] behind them, and gives the attention
-/// of q [B, S, H D] to all length + S: [B, S, H D]. A mask or bias is one for scores (B, H, S, length + S).
-/// bfloat16 keys and values are multiplied by queries rounded to bfloat16, and the context is rounded, too.
-/// Records nothing, and drops nothing. Throws Error as multi_head_attention() does, if length is negative or length + S
-/// is more than Tmax, and if keys, values and an input share memory; then nothing has been written.
+/// The next S positions of sequences whose earlier keys and values are kept: `keys` are [B, Hkv, Tmax, D], `values`
+/// [B, Hkv, Tmax, Dv]; the first `length` positions are filled. Writes k [B, S, Hkv D] and v [B, S, Hkv Dv] behind
+/// them, and gives the attention of q [B, S, H D] to all length + S: [B, S, H Dv]. A mask or bias is one for scores (B,
+/// H, S, length + S). bfloat16 keys and values are multiplied by queries rounded to bfloat16, and the context is
+/// rounded, too. Records nothing, and drops nothing. Throws Error as multi_head_attention() does, if length is negative
+/// or length + S is more than Tmax, and if keys, values and an input share memory; then nothing has been written.
 Tensor cached_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& keys, Tensor& values,
                         std::int64_t length, std::int64_t num_heads, const AttentionOptions& options = {});
 /// The same for queries, keys and values side by side: qkv [B, S, (H + 2 Hkv) D].
@@ -190,3 +220,10 @@ struct AttentionView {
 AttentionView attention_visualization_helper(const Tensor& weights, const std::vector<std::string>& tokens = {});
 
 }  // namespace fit
+
+template <>
+struct std::tuple_size<fit::AttentionResult> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I>
+struct std::tuple_element<I, fit::AttentionResult> {
+  using type = fit::Tensor;
+};
