@@ -151,4 +151,31 @@ Collate pad_collate(std::vector<Scalar> padding) {
   };
 }
 
+Batch pack_collate(const std::vector<Example>& examples) {
+  constexpr const char* op = "pack_collate";
+  check_fields(op, examples);
+  if (examples[0].empty() || examples[0][0].rank() == 0)
+    check::fail(op, "the first field must be a sequence: its examples are numbered");
+  std::vector<Tensor> ids, positions;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const Example& e = examples[i];
+    const std::int64_t length = e[0].size(0);
+    for (std::size_t field = 0; field < e.size(); ++field)
+      if (e[field].rank() > 0 && (e[field].size(0) != length || length == 0))
+        check::fail(op, "field ", field, " of example ", i, " is ", e[field].shape(), ", field 0 is ", e[0].shape(),
+                    ": sequences of an example must have one length, which is not 0");
+    ids.push_back(full({length}, static_cast<std::int64_t>(i), int64));
+    positions.push_back(arange(length));
+  }
+  Batch batch;
+  for (std::size_t field = 0; field < examples[0].size(); ++field) {
+    std::vector<Tensor> column;
+    for (const Example& e : examples) column.push_back(e[field]);
+    batch.push_back(column[0].rank() == 0 ? stack(column) : unsqueeze(cat(column), 0));
+  }
+  batch.push_back(unsqueeze(cat(ids), 0));
+  batch.push_back(unsqueeze(cat(positions), 0));
+  return batch;
+}
+
 }  // namespace fit::data

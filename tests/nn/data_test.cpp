@@ -333,6 +333,24 @@ TEST_CASE("data: a padding mask is one that attention takes, also where B = T", 
   }
 }
 
+TEST_CASE("data: sequences are packed in one row, with their numbers and positions", "[data]") {
+  DataLoader loader(Sequences(), data::LoaderOptions().batch_size(3).collate(data::pack_collate));
+  const Batch b = *loader.begin();
+  CHECK(same_bits(b[0], tensor({{0, 1, 1, 2, 2, 2}})));
+  CHECK(same_bits(b[1], arange(3)));
+  CHECK(same_bits(b[2], tensor({{0, 1, 1, 2, 2, 2}})));
+  CHECK(same_bits(b[3], tensor({{0, 0, 1, 0, 1, 2}})));
+  CHECK(b.size() == 4);
+  const Batch wide = data::pack_collate({{ones({2, 3}), arange(2)}, {zeros({1, 3}), arange(1)}});
+  CHECK(wide[0].shape() == Shape{1, 3, 3});
+  CHECK(same_bits(wide[1], tensor({{0, 1, 0}})));
+  CHECK_THROWS_WITH(data::pack_collate({}), Contains("no examples"));
+  CHECK_THROWS_WITH(data::pack_collate({{tensor(1.)}}), Contains("the first field must be a sequence"));
+  CHECK_THROWS_WITH(data::pack_collate({{arange(2), arange(3)}}),
+                    Contains("field 1 of example 0 is [3], field 0 is [2]"));
+  CHECK_THROWS_WITH(data::pack_collate({{arange(2)}, {arange(0)}}), Contains("field 0 of example 1 is [0]"));
+}
+
 TEST_CASE("data: a field that is not there is told", "[data]") {
   DataLoader loader(numbers(4), 2);
   for (const Batch& b : loader)

@@ -123,6 +123,11 @@ Batch stack_collate(const std::vector<Example>& examples);
 /// stacks: [B, T, …]. Fields of rank 0 are only stacked. The last field of the batch is the padding mask of the first
 /// field, boolean (B, 1, T), true at real elements, as create_padding_mask() makes it.
 Collate pad_collate(std::vector<Scalar> padding);
+/// For sequences: joins the examples along the first axis in one row without padding, [1, N, …]; N is the sum of their
+/// lengths. Fields of rank 0 are stacked. Two fields follow, int64 [1, N]: the number of the example that each element
+/// comes from, for document_mask(), and its position there, for rotary() or an embedding. Throws Error unless all
+/// sequences of an example have one length, which is not 0.
+Batch pack_collate(const std::vector<Example>& examples);
 
 // ---- the order of the examples ------------------------------------------------------------------------------------
 
