@@ -4,6 +4,7 @@
 
 #include "fit/ops.hpp"
 #include "tensor/check.hpp"
+#include "tensor/dispatch.hpp"
 
 namespace fit::nn {
 namespace {
@@ -17,11 +18,11 @@ KVCache::KVCache(const std::vector<LayerShape>& layers, std::int64_t batch, std:
   if (!is_floating(dtype))
     check::fail(kv_cache_op, "dtype is ", dtype, ": keys and values are bfloat16, float32 or float64");
   for (const LayerShape& s : layers) {
-    if (batch < 0 || s.kv_heads < 0 || max_length < 0 || s.head_size < 0)
+    if (batch < 0 || s.kv_heads < 0 || max_length < 0 || s.head_size < 0 || s.value_size < 0)
       check::fail(kv_cache_op, "sizes are batch ", batch, ", ", s.kv_heads, " heads, max_length ", max_length,
-                  ", head_size ", s.head_size, ": none may be negative");
-    const Shape shape{batch, s.kv_heads, max_length, s.head_size};
-    layers_.push_back({Tensor::empty(shape, dtype), Tensor::empty(shape, dtype)});
+                  ", head_size ", s.head_size, ", value_size ", s.value_size, ": none may be negative");
+    const Shape keys{batch, s.kv_heads, max_length, s.head_size};
+    layers_.push_back({Tensor::empty(keys, dtype), Tensor::empty(keys.with(3, s.values()), dtype)});
   }
 }
 
@@ -39,9 +40,11 @@ void KVCache::check_fits(const char* user, const std::vector<LayerShape>& layers
   const bool types = dtype_ == dtype || (dtype_ <= float32 && dtype <= float32);  // bfloat16 and float32 mix
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const Shape& kept = layers_[i].keys.shape();
-    if (kept[1] != layers[i].kv_heads || kept[3] != layers[i].head_size || !types)
-      check::fail(user, "the cache is for ", kept[1], " heads of ", kept[3], " features, ", dtype_, ", the model has ",
-                  layers[i].kv_heads, " of ", layers[i].head_size, ", ", dtype, ": they must agree");
+    const std::int64_t values = layers_[i].values.size(3);
+    if (kept[1] != layers[i].kv_heads || kept[3] != layers[i].head_size || values != layers[i].values() || !types)
+      check::fail(user, "the cache is for ", kept[1], " heads of ", kept[3], " features, values of ", values, ", ",
+                  dtype_, ", the model has ", layers[i].kv_heads, " of ", layers[i].head_size, ", values of ",
+                  layers[i].values(), ", ", dtype, ": they must agree");
   }
 }
 
@@ -60,6 +63,27 @@ void KVCache::truncate(std::int64_t length) {
   if (length < 0 || length > length_)
     check::fail(kv_cache_op, "length is ", length, ": it must be in 0 … ", length_, ", the positions that it holds");
   length_ = length;
+}
+
+void KVCache::keep(std::int64_t length, const std::vector<std::int64_t>& places) {
+  if (length < 0 || length > length_)
+    check::fail(kv_cache_op, "length is ", length, ": it must be in 0 … ", length_, ", the positions that it holds");
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (places[i] < (i == 0 ? 0 : places[i - 1] + 1) || places[i] >= length_ - length)
+      check::fail(kv_cache_op, "place ", i, " is ", places[i], ": places must increase, and be in 0 … ",
+                  length_ - length - 1, ", behind the ", length, " positions that stay");
+  const auto compact = [&](Tensor& x) {
+    const std::int64_t width = x.size(3);
+    dispatch_floating(x.dtype(), [&](auto zero) {
+      auto* row = x.fresh<decltype(zero)>();
+      for (std::int64_t r = 0; r < x.size(0) * x.size(1); ++r, row += max_length_ * width)
+        for (std::size_t i = 0; i < places.size(); ++i)
+          std::copy_n(row + (length + places[i]) * width, places[i] == static_cast<std::int64_t>(i) ? 0 : width,
+                      row + (length + static_cast<std::int64_t>(i)) * width);
+    });
+  };
+  for (Layer& layer : layers_) compact(layer.keys), compact(layer.values);
+  length_ = length + static_cast<std::int64_t>(places.size());
 }
 
 void KVCache::select(const std::vector<std::int64_t>& rows) {
@@ -113,6 +137,26 @@ Tensor KVCache::mask(std::int64_t keys) const {
   for (const std::int64_t hidden : padding_)
     for (std::int64_t j = 0; j < keys; ++j) *to++ = j >= hidden;
   return mask;
+}
+
+TokenTree::TokenTree(const std::vector<std::int64_t>& parents, std::int64_t length) {
+  const auto T = static_cast<std::int64_t>(parents.size());
+  if (length < 0) check::fail("TokenTree", "length is ", length, ": it must not be negative");
+  positions = Tensor::empty({T}, int64);
+  mask = Tensor::empty({T, length + T}, boolean);
+  auto* const at = positions.fresh<std::int64_t>();
+  bool* const attends = mask.fresh<bool>();
+  for (std::int64_t i = 0; i < T; ++i) {
+    const std::int64_t parent = parents[static_cast<std::size_t>(i)];
+    if (parent < -1 || parent >= i)
+      check::fail("TokenTree", "the parent of token ", i, " is ", parent, ": it must be in -1 … ", i - 1);
+    bool* const row = attends + i * (length + T);
+    std::fill_n(row, length, true);
+    std::fill_n(row + length, T, false);
+    if (parent >= 0) std::copy_n(attends + parent * (length + T) + length, T, row + length);
+    row[length + i] = true;
+    at[i] = parent < 0 ? length : at[parent] + 1;
+  }
 }
 
 }  // namespace fit::nn

@@ -1,5 +1,6 @@
 #include "fit/nn/gpt.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "attention/event.hpp"
@@ -129,7 +130,8 @@ Tensor GPTAttention::projected(const Tensor& x, const SequenceContext& context) 
         {features_of(observed_heads("q_unrotated", q)), features_of(observed_heads("k_unrotated", k)), features_of(v)},
         -1);
   }
-  return rotary(joint, rotary_, RotaryOptions().layout(o.rotary_layout()).features(rotated).offset(context.length()));
+  const auto turn = RotaryOptions().layout(o.rotary_layout()).features(rotated).positions(context.positions);
+  return rotary(joint, rotary_, RotaryOptions(turn).offset(context.positions.defined() ? 0 : context.length()));
 }
 
 Tensor GPTAttention::forward(const Tensor& x, const SequenceContext& context) const {
@@ -199,6 +201,22 @@ GPTOptions without_blocks(GPTOptions o, const ModuleList<SequenceLayer>& blocks)
   return o;
 }
 
+// Positions of one's own for ids [B, T].
+void check_positions(const GPTOptions& o, const Tensor& ids, const Tensor& positions) {
+  check::dtype("GPT", "positions", positions, int64);
+  if (positions.shape() != Shape{ids.size(1)} && positions.shape() != ids.shape())
+    check::fail("GPT", "positions is ", positions.shape(), ", ids is ", ids.shape(),
+                ": positions must be [T] or [B, T]");
+  for (const std::int64_t p : positions.data<std::int64_t>())
+    if (p < 0 || p >= o.context_length())
+      check::fail("GPT", "a position is ", p, ": it must be in 0 … context_length - 1, ", o.context_length() - 1);
+  const bool window =
+      o.window() > 0 || std::any_of(o.windows().begin(), o.windows().end(), [](auto w) { return w > 0; });
+  if (window || o.positions() == Positions::alibi)
+    check::fail("GPT", "positions are given, and the model has ", window ? "a window" : "ALiBi",
+                ", which counts keys: leave the positions out");
+}
+
 }  // namespace
 
 GPT::GPT(const GPTOptions& o, ModuleList<SequenceLayer> blocks, const init::Skip&)
@@ -239,12 +257,13 @@ std::vector<KVCache::LayerShape> GPT::cache_shapes() const {
   return shapes;
 }
 
-Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
+Tensor GPT::embedded(const Tensor& ids, const KVCache* cache, const Tensor& positions) const {
   check::defined("GPT", "ids", ids);
-  const std::int64_t before = cache ? cache->length() : 0;
-  if (ids.rank() != 2 || before + ids.size(1) > options_.context_length())
+  const std::int64_t before = cache ? cache->length() : 0, context = options_.context_length();
+  if (ids.rank() != 2 || (!positions.defined() && before + ids.size(1) > context))
     check::fail("GPT", "ids has shape ", ids.shape(), " behind ", before,
-                " positions: it must be [B, T], and all together at most context_length, ", options_.context_length());
+                " positions: it must be [B, T], and all together at most context_length, ", context);
+  if (positions.defined()) check_positions(options_, ids, positions);
   Tensor x = wte(ids);
   if (cache) {
     cache->check_fits("GPT", cache_shapes(), ids.size(0), x.dtype());
@@ -252,17 +271,22 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache) const {
   }
   const std::int64_t T = ids.size(1);
   if (wpe || sinusoids_.defined()) {
-    const Tensor at = cache ? cache->positions(T) : arange(T);
+    const Tensor at = positions.defined() ? positions : cache ? cache->positions(T) : arange(T);
     x = x + (wpe ? (*wpe)(at) : embedding(sinusoids_, at).to(x.dtype()));
   }
   return dropout(x);
 }
 
-Tensor GPT::hidden(const Tensor& ids, KVCache* cache) const {
-  Tensor x = embedded(ids, cache);
+Tensor GPT::hidden(const Tensor& ids, KVCache* cache, const Tensor& positions, const Tensor& mask) const {
+  Tensor x = embedded(ids, cache, positions);
   SequenceContext context;
   context.ids = ids;
-  if (cache) context.mask = cache->mask(cache->length() + ids.size(1));
+  context.positions = positions;
+  context.mask = mask;
+  if (cache && !cache->padding().empty()) {
+    if (!positions.defined()) context.positions = cache->positions(ids.size(1));
+    context.mask = combine_masks(cache->mask(cache->length() + ids.size(1)), mask);
+  }
   for (std::size_t i = 0; i < h.size(); ++i) {
     const SequenceLayer& block = h[i];
     std::optional<AttentionCache> kept;
@@ -284,10 +308,12 @@ Tensor GPT::forward(const Tensor& ids) const {
   return within(*this, [&] { return logits(hidden(ids, nullptr)); });
 }
 
-Tensor GPT::forward(const Tensor& ids, KVCache& cache) const {
+Tensor GPT::forward(const Tensor& ids, KVCache& cache) const { return forward(ids, cache, {}); }
+
+Tensor GPT::forward(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask) const {
   const NoGrad no_grad;
   return within(*this, [&] {
-    Tensor y = logits(hidden(ids, &cache));
+    Tensor y = logits(hidden(ids, &cache, positions, mask));
     cache.advance(ids.size(1));
     return y;
   });

@@ -41,6 +41,33 @@ static std::vector<OpRow> rotary_ops() {
                [table] {
                  rotary(zeros({2, 4}, int64), table);
                }),
+      OpRow("rotary", "positions by ids",
+            [](const auto& in) {
+              const Tensor each = reshape(remainder(7 * arange(in[0].numel() / 4), 40), {-1, in[0].size(-2)});
+              const auto at = [](const Tensor& p) { return RotaryOptions().positions(p); };
+              const Tensor y = rotary(in[0], nn::rotary_table(40, 4), at(each[0]));
+              return rotary(y, nn::rotary_table(40, 4), at(reshape(each, y.shape().erased(y.rank() - 1))));
+            })
+          .on({{2, 3, 4}})
+          .on({{1, 4}})
+          .large({{70, 33, 4}})
+          .except("bfloat16", "it is two calls, which round one by one")
+          .bad("positions is [3], x is [2, 4]: positions must be [T], or [..., T] as x [..., T, W]",
+               [table] {
+                 rotary(zeros({2, 4}), table, RotaryOptions().positions(arange(3)));
+               })
+          .bad("a position is 3, table is [3, 2, 2]: it must be in 0 … 2",
+               [table] {
+                 rotary(zeros({2, 4}), table, RotaryOptions().positions(tensor({0, 3})));
+               })
+          .bad("positions is float32: it must be int64",
+               [table] {
+                 rotary(zeros({2, 4}), table, RotaryOptions().positions(zeros({2})));
+               })
+          .bad("offset is 1, and positions are given",
+               [table] {
+                 rotary(zeros({2, 4}), table, RotaryOptions().offset(1).positions(arange(2)));
+               }),
   };
 }
 static const RegisterOps rotary_rows(rotary_ops);

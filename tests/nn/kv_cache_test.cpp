@@ -216,9 +216,9 @@ TEST_CASE("a cache's errors", "[cache]") {
   CHECK_THROWS_WITH(cache.mask(13), Contains("keys is 13: it must be in 0 … 12"));
   CHECK_THROWS_WITH(cache[3], Contains("there is no layer 3: there are 3"));
   nn::KVCache narrow({{4, 5}, {4, 5}, {4, 5}}, 1, 12, float64), single({{4, 6}, {4, 6}, {4, 6}}, 1, 12);
-  CHECK_THROWS_WITH(gpt(zeros({1, 1}, int64), narrow), Contains("the cache is for 4 heads of 5 features, float64, the "
-                                                                "model has 4 of 6, float64"));
-  CHECK_THROWS_WITH(gpt(zeros({1, 1}, int64), single), Contains("4 heads of 6 features, float32"));
+  CHECK_THROWS_WITH(gpt(zeros({1, 1}, int64), narrow), Contains("the cache is for 4 heads of 5 features, values of 5, "
+                                                                "float64, the model has 4 of 6, values of 6, float64"));
+  CHECK_THROWS_WITH(gpt(zeros({1, 1}, int64), single), Contains("4 heads of 6 features, values of 6, float32"));
   CHECK_THROWS_WITH(gpt.forward_last(Tensor(), less), Contains("[GPT] ids is undefined"));
   Tensor keys = zeros({1, 2, 4, 3}), values = zeros({1, 2, 4, 3});
   CHECK_THROWS_WITH(cached_self_attention(zeros({1, 1, 12}), keys, values, 0, 2),
@@ -256,7 +256,7 @@ TEST_CASE("attention with a cache refuses before it writes", "[cache]") {
   refused(keys, keys, 0, {}, "keys and values share their memory");
   Tensor four = zeros({1, 2, 1, 3}), three = reshape(four, {1, 1, 6});
   CHECK_THROWS_WITH(cached_attention(three, three, three, four, values, 0, 2),
-                    Contains("both must be [B, Hkv, Tmax, D]"));
+                    Contains("they must be [B, Hkv, Tmax, D] and [B, Hkv, Tmax, Dv]"));
   Tensor other = zeros({1, 2, 1, 3});
   CHECK_THROWS_WITH(cached_attention(three, three, three, four, other, 0, 2), Contains("the input and keys share"));
   CHECK_THROWS_WITH(cached_attention(ones({1, 1, 6}), ones({1, 1, 3}), ones({1, 1, 6}), keys, values, 0, 2),

@@ -26,6 +26,25 @@ TEST_CASE("rotary turns the pairs that its layout names", "[position]") {
   }
 }
 
+TEST_CASE("rotary takes the position of each row from ids", "[position]") {
+  const Tensor table = nn::rotary_table(9, 4), x = randn({2, 3, 8}, float64), ids = tensor({{7, 0, 7}, {1, 8, 2}});
+  for (const auto layout : {RotaryLayout::half_split, RotaryLayout::interleaved})
+    for (const std::int64_t features : {4, 8}) {
+      const auto o = rotary_options(layout, features);
+      const Tensor y = rotary(x, table, RotaryOptions(o).positions(ids));
+      const Tensor same = rotary(x, table, RotaryOptions(o).positions(ids[0]));
+      for (int b = 0; b < 2; ++b)
+        for (int t = 0; t < 3; ++t) {
+          INFO(b << ' ' << t);
+          const auto at = [&](const Tensor& id) {
+            return rotary(reshape(x[{b, t}], {1, 8}), table, RotaryOptions(o).offset(id.item<std::int64_t>()))[0];
+          };
+          CHECK(same_bits(y[{b, t}], at(ids[{b, t}])));
+          CHECK(same_bits(same[{b, t}], at(ids[{0, t}])));
+        }
+    }
+}
+
 TEST_CASE("rotary on every instruction set, for every number of threads", "[position]") {
   // Pairs that fill no vector, one and several; rows that are shared among threads.
   for (const auto layout : {RotaryLayout::half_split, RotaryLayout::interleaved})

@@ -273,11 +273,14 @@ struct RotaryOptions {
   /// How many of the W features are rotated (a multiple of the head size); the others are copied. -1: all.
   FIT_OPTION(std::int64_t, features) = -1;
   FIT_OPTION(std::int64_t, offset) = 0;  ///< The position of the first row.
-  FIT_OPTION(bool, inverse) = false;     ///< Rotates back.
+  /// The position of each row instead, int64: [T], or [..., T] as x has it. For packed sequences and trees of tokens.
+  FIT_OPTION(Tensor, positions);
+  FIT_OPTION(bool, inverse) = false;  ///< Rotates back.
 };
 /// Rotary position embedding (Su et al. 2021). x [..., T, W] holds heads of D features, side by side. The pair (x, y)
 /// with index i at position t becomes (x cos a - y sin a, x sin a + y cos a), with (cos a, sin a) = table[offset +
-/// t][i]. The table is [at least offset + T, D/2, 2], float64 (see nn::rotary_table()), and gets no gradient.
+/// t][i], or table[positions[t]][i]. The table is [positions, D/2, 2], float64 (see nn::rotary_table()), and gets no
+/// gradient. Throws Error for a position that is not in the table.
 Tensor rotary(const Tensor& x, const Tensor& table, const RotaryOptions& options = {});
 
 // ---- losses (fit/nn/loss.hpp adds the reductions) ------------------------------------------------------------------

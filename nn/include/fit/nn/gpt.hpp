@@ -153,7 +153,12 @@ class GPT final : public Layer {
   /// of the full sequence, except for rounding. ids [B, T] is a prompt, a part of one, or one token per row. Builds no
   /// graph. Throws Error past the context length or the cache's max_length; the cache is then unchanged.
   Tensor forward(const Tensor& ids, KVCache& cache) const;
-  /// The same for the last position only: [B, vocab_size].
+  /// The same with positions of one's own, int64 [T] or [B, T] (undefined: as above), and with a mask, (1|T, keys),
+  /// (B|1, 1|T, keys) or (B|1, heads|1, 1|T, keys), where keys are those in the cache and T more. It combines with
+  /// causality, by the order in the cache. For trees of proposed tokens: see TokenTree. Only the positions must be
+  /// below context_length then. Throws Error for positions with ALiBi or a window, which count keys.
+  Tensor forward(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask = {}) const;
+  /// The logits of the last position only: [B, vocab_size].
   Tensor forward_last(const Tensor& ids, KVCache& cache) const;
   /// An empty cache for `batch` sequences of up to max_length tokens (context_length if 0). The default dtype is the
   /// model's. bfloat16 needs half the memory of float32.
@@ -177,10 +182,12 @@ class GPT final : public Layer {
  private:
   GPT(const GPTOptions& options, ModuleList<SequenceLayer> blocks, const init::Skip&);  // without initial values
 
-  void start(const ModuleList<SequenceLayer>& blocks);             // draws initial values, also those of these blocks
-  Tensor embedded(const Tensor& ids, const KVCache* cache) const;  // the input of the first block: [B, T, d_model]
-  Tensor logits(const Tensor& x) const;                            // of the head
-  Tensor hidden(const Tensor& ids, KVCache* cache) const;  // the input of the head; the caller calls cache.advance()
+  void start(const ModuleList<SequenceLayer>& blocks);  // draws initial values, also those of these blocks
+  // The input of the first block: [B, T, d_model].
+  Tensor embedded(const Tensor& ids, const KVCache* cache, const Tensor& positions) const;
+  Tensor logits(const Tensor& x) const;  // of the head
+  // The input of the head; the caller calls cache.advance().
+  Tensor hidden(const Tensor& ids, KVCache* cache, const Tensor& positions = {}, const Tensor& mask = {}) const;
   std::vector<KVCache::LayerShape> cache_shapes() const;
 };
 

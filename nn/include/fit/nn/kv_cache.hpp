@@ -8,8 +8,8 @@
 namespace fit::nn {
 
 /// The keys and values of the past positions of a causal model. With it, a new token costs one position. The
-/// constructor allocates all memory: two tensors [batch, kv_heads, max_length, head_size] for each layer. A cache can
-/// be moved but not copied: two caches would write to the same memory. select() copies rows.
+/// constructor allocates all memory: keys [batch, kv_heads, max_length, head_size] and values of value_size for each
+/// layer. A cache can be moved but not copied: two caches would write to the same memory. select() copies rows.
 ///
 ///     nn::KVCache cache = gpt.make_cache(1);
 ///     Tensor logits = gpt(prompt, cache);              // in one call, or in parts
@@ -22,6 +22,8 @@ class KVCache {
   /// The heads and features that a layer caches for each position.
   struct LayerShape {
     std::int64_t kv_heads = 0, head_size = 0;
+    std::int64_t value_size = 0;  ///< The features of a value; 0: head_size.
+    std::int64_t values() const { return value_size == 0 ? head_size : value_size; }
   };
   /// Throws Error for a size that is negative, and for a type that is not floating.
   KVCache(const std::vector<LayerShape>& layers, std::int64_t batch, std::int64_t max_length, DType dtype = float32);
@@ -47,6 +49,9 @@ class KVCache {
   void advance(std::int64_t positions);
   /// Removes all positions from `length` on.
   void truncate(std::int64_t length);
+  /// Keeps the first `length` positions, and behind them the positions length + places[0], length + places[1] …, in
+  /// increasing order: the accepted tokens of a TokenTree. Throws Error for others.
+  void keep(std::int64_t length, const std::vector<std::int64_t>& places);
   /// Replaces row i by a copy of the old row rows[i], for beam search. The number of rows may change.
   void select(const std::vector<std::int64_t>& rows);
 
@@ -66,7 +71,22 @@ class KVCache {
   std::int64_t batch_, max_length_, length_ = 0;
   DType dtype_;
   std::vector<std::int64_t> padding_;
-  std::vector<Layer> layers_;  // [batch, kv_heads, max_length, head_size]
+  std::vector<Layer> layers_;  // [batch, kv_heads, max_length, head_size | value_size]
+};
+
+/// A tree of proposed tokens, which a model reads in one call (Miao et al. 2024, SpecInfer):
+///
+///     const nn::TokenTree tree({-1, 0, 0, 1}, cache.length());  // two continuations of token 0; token 3 follows 1
+///     Tensor logits = gpt(proposals, cache, tree.positions, tree.mask);
+///     cache.keep(length, {0, 1, 3});                            // the branch that is accepted
+///
+/// Each token attends to the positions before the tree, to its ancestors and to itself.
+struct TokenTree {
+  /// parents[i] < i is the parent of token i; -1: the token follows the `length` positions before the tree. Throws
+  /// Error for another parent.
+  TokenTree(const std::vector<std::int64_t>& parents, std::int64_t length);
+  Tensor positions;  ///< [T] (int64): length + the depth of the token.
+  Tensor mask;       ///< Boolean (T, length + T).
 };
 
 }  // namespace fit::nn

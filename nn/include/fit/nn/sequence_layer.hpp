@@ -12,7 +12,9 @@ struct SequenceContext {
   /// Keys and values of the positions before x. attend() appends those of x. Null: x starts the sequence.
   const AttentionCache* cache = nullptr;
   Tensor mask;  ///< Over all keys, see AttentionMasks::mask; undefined: none.
-  Tensor ids;   ///< The tokens of x, [B, T] (int64). Undefined if the layer is not called by a model.
+  /// The positions of x, int64 [T] or [B, T]. Undefined: they follow those in the cache.
+  Tensor positions;
+  Tensor ids;  ///< The tokens of x, [B, T] (int64). Undefined if the layer is not called by a model.
 
   /// The number of positions before x.
   std::int64_t length() const { return cache ? cache->length : 0; }
