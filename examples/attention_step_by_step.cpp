@@ -97,7 +97,6 @@ void lesson(example::Example& e) {
                   .y(words)
                   .xlabel("Keys (attending to)")
                   .ylabel("Queries (attending from)")
-                  .colormap(plot::Colormap::blues)
                   .bar_label("Attention weight");
   e.picture("words", plot::heatmap(shares, look));
   e.claim("'cat' attends to itself most, by 0.388",
@@ -106,6 +105,40 @@ void lesson(example::Example& e) {
   /// The diagonal is dark because each word is most similar to itself. Off the diagonal, *sat* and *down* attend to
   /// each other, because their features overlap most.
   ///
+  /// ### Temperature
+  ///
+  /// A **temperature** divides the scores once more, before the softmax.
+  e.cell();
+  e.ask("What do the weights become when the temperature grows without end?",
+        "Each word gets 1/4: all scores go to 0, and $e^0 = 1$ for each of them. When the temperature goes to 0, the "
+        "largest score gets everything.");
+
+  /// Move the slider: small temperatures sharpen the weights, large ones level them.
+  e.cell();
+  e.vary("temperature", {0.1, 0.25, 0.5, 1, 2, 4, 16}, [&](double temperature) {
+    const auto o = AttentionOptions().temperature(temperature);
+    const Tensor weights = scaled_dot_product_attention_with_weights(x, x, x, o).weights[0];
+    e.figure(plot::heatmap(weights, plot::Options().x(words).y(words).vmin(0).vmax(1)));
+    e.claim("0.1 gives more than 0.88 of each row to one word, 16 less than 0.27",
+            temperature == 0.1 ? min(max(weights, -1)).item() > 0.88 : temperature < 16 || max(weights).item() < 0.27);
+  });
+
+  /// ### Attention does not know the order
+  ///
+  /// **Shuffle** the words: their weights move with them, and no weight changes. "The cat sat down" and "down sat cat
+  /// The" are the same to attention. That is why transformers add positions to the words.
+  e.cell();
+  const std::vector<Tensor> orders{tensor({0, 1, 2, 3}), tensor({3, 2, 1, 0}), tensor({2, 0, 3, 1})};
+  e.vary("order", {"as written", "reversed", "shuffled"}, [&](std::size_t i) {
+    const Tensor order = orders[i], moved = index_select(x, 1, order);
+    const Tensor weights = attention(moved, moved, moved).weights[0];
+    std::vector<std::string> names;
+    for (const auto word : order.to_vector<std::int64_t>()) names.push_back(words[static_cast<std::size_t>(word)]);
+    e.figure(plot::heatmap(weights, plot::Options().x(names).y(names).vmin(0).vmax(1)));
+    e.claim("every weight is the one of the same two words as written",
+            distance(weights, index_select(index_select(shares, 0, order), 1, order)) < 1e-6);
+  });
+
   /// ## 3. Causal attention: no looking ahead
   ///
   /// A language model learns to predict the next word. If it could attend to that word, it would only learn to copy it,
@@ -126,7 +159,7 @@ void lesson(example::Example& e) {
   e.cell();
   look.vmin(0).vmax(1);
   plot::Options beside = look;
-  look.title("Full"), beside.title("Causal");
+  look.title("Full"), beside.title("Causal").mask(mask[0] != 0);
   e.picture("words_causal", plot::side_by_side({plot::heatmap(shares, look), plot::heatmap(past, beside)},
                                                "The same words, all seen and only the past seen"));
 
@@ -154,7 +187,6 @@ void lesson(example::Example& e) {
                        .title("Two heads, not yet trained")
                        .xlabel("Keys")
                        .ylabel("Queries")
-                       .colormap(plot::Colormap::blues)
                        .annotate()
                        .bar_label("Attention weight");
   e.picture("two_heads", plot::heads(by_head, two));

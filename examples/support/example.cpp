@@ -75,6 +75,10 @@ std::string suggestion(const CLI::App& app, const std::string& unknown) {
 
 }  // namespace
 
+void print_claim(const std::string& what, bool holds) {
+  std::cout << paint(holds ? "  [ok]     " : "  [FAILED] ", holds ? 32 : 31) << what << '\n';
+}
+
 Example::Example(std::string name) : threads(fit::num_threads()), name_(std::move(name)) {}
 
 void Example::section(const std::string& title) { std::cout << "\n== " << title << '\n'; }
@@ -86,7 +90,7 @@ void Example::claim(const std::string& what, bool holds) {
   if (lesson_)
     lesson_->claim(what, holds);
   else
-    std::cout << paint(holds ? "  [ok]     " : "  [FAILED] ", holds ? 32 : 31) << what << '\n';
+    print_claim(what, holds);
   if (!holds) failed_.push_back(what);
 }
 
@@ -126,8 +130,8 @@ void Example::progress(const std::string& unit, int done, int of, const std::str
   std::cout << line.str() << std::flush;
 }
 
-void Example::picture(const std::string& name, const fit::plot::Figure& figure) {
-  if (lesson_) lesson_->figure(figure);
+void Example::picture(const std::string& name, const fit::plot::Figure& figure, int line) {
+  if (lesson_) lesson_->figure(figure, "", line);
   if (fit::dist::world().rank() > 0) return;
   pictures_.push_back(path(name + ".svg"));
   figure.save(pictures_.back());

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <set>
@@ -21,6 +22,9 @@ namespace example {
 
 /// Flags that one example has, and what they do: {{"--today", "…"}}.
 using Flags = std::map<std::string, std::string>;
+
+/// Prints "[ok] what" or "[FAILED] what", in colours where the terminal has them.
+void print_claim(const std::string& what, bool holds);
 
 class Example {
  public:
@@ -46,6 +50,17 @@ class Example {
   void section(const std::string& title);
   /// A new cell of the lesson begins in this line (fit/lesson.hpp).
   void cell(int line = __builtin_LINE());
+  /// Of a lesson: a question, cases behind a slider, and a product that explains itself (fit/lesson.hpp).
+  void ask(const std::string& question, const std::string& answer) { lesson_->ask(question, answer); }
+  void vary(const std::string& name, std::initializer_list<double> values, const std::function<void(double)>& f) {
+    lesson_->vary(name, values, f);
+  }
+  void vary(const std::string& name, const std::vector<std::string>& cases, const std::function<void(std::size_t)>& f) {
+    lesson_->vary(name, cases, f);
+  }
+  fit::Tensor product(const fit::Tensor& a, const fit::Tensor& b) { return lesson_->product(a, b); }
+  /// Shows a picture in the lesson without saving it.
+  void figure(const fit::plot::Figure& figure, int line = __builtin_LINE()) { lesson_->figure(figure, "", line); }
   /// Prints whether a claim holds; one that does not makes the program fail in the end.
   void claim(const std::string& what, bool holds);
   /// Prints the quality that a training reached beside the one that it should reach, and the time since the program's
@@ -67,7 +82,7 @@ class Example {
   /// Prints how far a training is, and the time since the program's start: "step  200 of 2000  loss 2.345  12.3 s".
   void progress(const std::string& unit, int done, int of, const std::string& what, double value) const;
   /// Saves a picture as DIR/EXAMPLE/NAME.svg. A lesson shows it as well, and the page of a recording.
-  void picture(const std::string& name, const fit::plot::Figure& figure);
+  void picture(const std::string& name, const fit::plot::Figure& figure, int line = __builtin_LINE());
   /// Saves the page of a recording as DIR/EXAMPLE/NAME.html.
   void page(const std::string& name, const fit::AttentionRecording& recording);
   /// The page of a training, DIR/EXAMPLE/training.html, which redraws itself from now on.

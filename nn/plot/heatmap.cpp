@@ -116,6 +116,7 @@ struct Panel {
   }
 
   void draw_value(Drawing& drawing, std::int64_t r, std::int64_t c, double left, double top, double gap) const {
+    if (matrix.is_masked(r, c) && matrix.at(r, c) == 0) return;
     drawing.text(left + (cell.w - gap) / 2, top + (cell.h - gap) / 2 + tick_size * 0.36, matrix.text(r, c),
                  {tick_size, Anchor::middle, is_light(color(r, c)) ? rgb(0x1f2328) : rgb(0xffffff), false, 0,
                   matrix.is_masked(r, c) ? "" : "on-cell"});
@@ -304,7 +305,7 @@ Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t al
 }  // namespace
 
 Figure heatmap(const Tensor& matrix, const Options& options) {
-  const Matrix m = matrix_of("plot::heatmap", matrix, most_drawn);
+  const Matrix m = matrix_of("plot::heatmap", matrix, most_drawn, options.mask());
   return grid("plot::heatmap", {m}, matrix.size(0), matrix.size(1), options, false);
 }
 
@@ -318,11 +319,14 @@ Figure heads(const Tensor& weights, const Options& options) {
   const Tensor shown = rank == 4 ? Tensor(weights[0]) : weights;
   std::vector<Matrix> matrices;
   for (std::int64_t h = 0; h < shown.size(0); ++h) {
-    matrices.push_back(matrix_of(op, shown[h], most_drawn));
+    const Tensor& mask = options.mask();
+    const bool own = mask.defined() && mask.rank() == 3 && mask.size(0) == shown.size(0);  // one for each head
+    const bool shared = mask.defined() && mask.rank() == 3 && mask.size(0) == 1;
+    matrices.push_back(matrix_of(op, shown[h], most_drawn, own ? Tensor(mask[h]) : shared ? Tensor(mask[0]) : mask));
     matrices.back().whole = false;
   }
   Options shared = options;
-  if (!shared.vmin() && !diverges(shared.colormap().value_or(Colormap::viridis))) shared.vmin(0);
+  if (!shared.vmin() && !diverges(shared.colormap().value_or(Colormap::blues))) shared.vmin(0);
   return grid(op, matrices, shown.size(1), shown.size(2), shared, true);
 }
 

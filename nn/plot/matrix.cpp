@@ -5,15 +5,34 @@
 #include <limits>
 
 #include "fit/graph.hpp"
+#include "fit/ops.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {
 
-Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most) {
+namespace {
+
+// The mask as [rows, cols] bytes; empty if there is none.
+std::vector<std::uint8_t> mask_of(const char* op, const Tensor& mask, const fit::Shape& shape) {
+  if (!mask.defined()) return {};
+  check::dtype(op, "mask", mask, boolean);
+  bool fits = mask.rank() <= 2;
+  for (int axis = 1; fits && axis <= mask.rank(); ++axis)
+    fits = mask.size(-axis) == 1 || mask.size(-axis) == shape[-axis];
+  if (!fits) check::fail(op, "mask is ", mask.shape(), ", the matrix is ", shape, ": it must broadcast to the matrix");
+  std::vector<std::uint8_t> attends;
+  for (const double v : broadcast_to(mask, shape).to(float64).to_vector<double>()) attends.push_back(v != 0);
+  return attends;
+}
+
+}  // namespace
+
+Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most, const Tensor& mask) {
   if (x.rank() != 2 || x.numel() == 0)
     check::fail(op, "the matrix has shape ", x.shape(), ": it must have two axes, rows and columns, none of size 0");
   const NoGrad no_grad;
   const std::int64_t all_rows = x.size(0), all_cols = x.size(1);
+  const std::vector<std::uint8_t> attends = mask_of(op, mask, x.shape());
   Matrix m{};
   m.row_block = (all_rows - 1) / most + 1, m.col_block = (all_cols - 1) / most + 1;
   m.rows = (all_rows - 1) / m.row_block + 1, m.cols = (all_cols - 1) / m.col_block + 1;
@@ -24,7 +43,8 @@ Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most) {
     const std::int64_t begin = r * m.row_block, end = std::min(all_rows, begin + m.row_block);
     const std::vector<double> part = Tensor(x[{range(begin, end)}]).to(float64).to_vector<double>();
     for (std::size_t i = 0; i < part.size(); ++i) {
-      if (part[i] == -std::numeric_limits<double>::infinity()) continue;
+      const bool counts_here = attends.empty() || attends[static_cast<std::size_t>(begin * all_cols) + i];
+      if (!counts_here || part[i] == -std::numeric_limits<double>::infinity()) continue;
       const auto to = static_cast<std::size_t>(r * m.cols + static_cast<std::int64_t>(i) % all_cols / m.col_block);
       m.values[to] += part[i], ++counts[to];
     }
@@ -34,7 +54,7 @@ Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most) {
     if (counts[i] > 0)
       m.values[i] /= static_cast<double>(counts[i]);
     else
-      m.masked[i] = true, m.values[i] = -std::numeric_limits<double>::infinity();
+      m.masked[i] = true, m.values[i] = attends.empty() ? -std::numeric_limits<double>::infinity() : 0;
   m.whole = m.whole && std::all_of(m.values.begin(), m.values.end(), [](double v) {
               return !std::isfinite(v) || (v == std::floor(v) && std::abs(v) < 1e6);
             });
@@ -43,6 +63,7 @@ Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most) {
 
 std::string Matrix::text(std::int64_t r, std::int64_t c) const {
   const double v = at(r, c);
+  if (is_masked(r, c) && v == 0) return "masked";
   if (std::isnan(v)) return "NaN";
   if (std::isinf(v)) return v < 0 ? "−∞" : "∞";
   return fixed(v, whole ? 0 : std::abs(v) < 99.5 ? 3 : 1);
@@ -81,7 +102,7 @@ Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
       if (const double v = m.values[i]; std::isfinite(v) && (m.masked.empty() || !m.masked[i]))
         low = std::min(low, v), high = std::max(high, v);
   if (low > high) low = 0, high = 1;
-  Colormap map = options.colormap().value_or(Colormap::viridis);
+  Colormap map = options.colormap().value_or(Colormap::blues);
   if (options.theme() == Theme::dark && map == Colormap::blues) map = Colormap::night;
   if (options.theme() == Theme::dark && map == Colormap::rdbu) map = Colormap::dusk;
   if (diverges(map)) {

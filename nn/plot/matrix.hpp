@@ -15,7 +15,7 @@ struct Matrix {
   bool whole;                                 // all values are integers: printed without decimals
   std::int64_t row_block = 1, col_block = 1;  // rows and columns averaged into one value
   double at(std::int64_t r, std::int64_t c) const { return values[static_cast<std::size_t>(r * cols + c)]; }
-  // Whether the cell is a masked score, -inf.
+  // Whether the cell is masked, by the mask or by a score of -inf.
   bool is_masked(std::int64_t r, std::int64_t c) const {
     return !masked.empty() && masked[static_cast<std::size_t>(r * cols + c)];
   }
@@ -23,9 +23,10 @@ struct Matrix {
 };
 
 // The checked matrix of a picture: rank 2, no axis of size 0. Above `most` rows or columns, blocks are averaged. A
-// block with NaN or inf is not finite. Scores of -inf are masked: they are left out, and a block is masked if all its
-// values are.
-Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most = std::numeric_limits<std::int64_t>::max());
+// block with a non-finite value is not finite. mask is broadcast to x, or undefined: masked values are left out, and a
+// block is masked if all its values are.
+Matrix matrix_of(const char* op, const Tensor& x, std::int64_t most = std::numeric_limits<std::int64_t>::max(),
+                 const Tensor& mask = {});
 
 // Labels along an axis: the given names, or 0, 1, …. A block has the label of its first element.
 std::vector<std::string> labels_of(const char* op, const char* name, const std::vector<std::string>& given,

@@ -98,7 +98,7 @@ void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& optio
     return all;
   };
   // Values are left out, and then cells are averaged, until the map fits.
-  Matrix m = matrix_of(op, matrix, most_cells);
+  Matrix m = matrix_of(op, matrix, most_cells, options.mask());
   bool values = wants_values(m, options);
   std::vector<std::string> y;
   std::int64_t cell = 2, margin = 0;
@@ -113,7 +113,8 @@ void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& optio
     return width == 0 || margin + cell * m.cols <= width;
   };
   if (!measure() && values && !options.annotate()) values = false, measure();
-  for (std::int64_t most = m.cols; !measure() && most > 1;) m = matrix_of(op, matrix, --most), values = false;
+  for (std::int64_t most = m.cols; !measure() && most > 1;)
+    m = matrix_of(op, matrix, --most, options.mask()), values = false;
   const auto x = labels("column", options.x(), matrix.size(1), m.col_block);
   const Scale scale = scale_of({m}, options);
   const Rgb masked = look_of(options.theme()).masked;

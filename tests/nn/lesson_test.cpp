@@ -154,10 +154,9 @@ TEST_CASE("what is printed stands under the code of its cell, and is still print
   for (const char* const what :
        {"<title>A lesson</title>", "1 of 2 claims hold", "<h1 id=\"part-1\">A lesson</h1>", "<em>nothing</em>",
         "#include &lt;iostream&gt;", "<h2 id=\"part-2\">First</h2>", "std::cout &lt;&lt; 1;", "from cout from printf",
-        "<h2 id=\"part-3\">Second</h2>", "<pre class=\"printed scrolls\">&lt;b&gt;&amp;\n",
-        "<figure class=\"scrolls\"><svg", "A caption", "<pre class=\"printed scrolls\">after\n",
-        "<p class=\"claim failed\" role=\"alert\">it fails</p>", "How this is checked: 1 claim holds",
-        "<p class=\"claim\">it &lt;holds&gt;</p>"}) {
+        "<h2 id=\"part-3\">Second</h2>", "<pre class=\"printed scrolls\">&lt;b&gt;&amp;\n", "<figure class=\"scrolls\"",
+        "A caption", "<pre class=\"printed scrolls\">after\n", "<p class=\"claim failed\" role=\"alert\">it fails</p>",
+        "How this is checked: 1 claim holds", "<p class=\"claim\">it &lt;holds&gt;</p>"}) {
     const std::size_t at = html.find(what, before);
     INFO(what);
     REQUIRE(at != std::string::npos);
@@ -214,6 +213,81 @@ TEST_CASE("a lesson that can't be is an error") {
   Lesson lesson(folder.file("page.html"), given(three_cells));
   CHECK_THROWS_WITH(Lesson(folder.file("other.html"), given(three_cells)), Contains("another one lives"));
   CHECK_THROWS_WITH(lesson.cell(3), Contains("line 3"));
+}
+
+TEST_CASE("questions and what checks are not in the shown code, what varies is") {
+  const auto cells = source_cells("a.cpp", R"(/// a
+  e.cell();
+  const Tensor w = f();
+  e.ask("How much?",
+        "Two.");
+  e.vary("k", {1, 2}, [&](double k) {
+    std::cout << k;
+    e.claim("it holds",
+            k > 0);
+    e.figure(heatmap(w * k));
+  });
+  e.figure(heatmap(w));
+)");
+  REQUIRE(cells.size() == 1);
+  CHECK(cells[0].code ==
+        "const Tensor w = f();\ne.vary(\"k\", {1, 2}, [&](double k) {\n  std::cout << k;\n  e.figure(heatmap(w * "
+        "k));\n});\n");
+  CHECK(cells[0].checks == "e.claim(\"it holds\",\n        k > 0);\ne.figure(heatmap(w));\n");
+}
+
+TEST_CASE("a figure is drawn from the names in its statement") {
+  const std::string text = "a = 1;\n  e.figure(\n      heatmap(w, o.title(\"not x\")));\nb = w;\n";
+  for (const int line : {2, 3}) CHECK(names_at(text, line) == " e figure heatmap w o title ");
+  CHECK(names_at(text, 4) == " b w ");
+  CHECK(names_at(text, 0) == "");
+  CHECK(names_at(text, 9) == "");
+}
+
+TEST_CASE("cases keep their own output, and their claims count") {
+  const test::Directory folder;
+  Terminal terminal;
+  Lesson lesson(folder.file("page.html"), given(three_cells));
+  lesson.cell(first_line);
+  std::vector<double> seen;
+  lesson.vary("d_k", {1, 0.5}, [&](double d_k) {
+    seen.push_back(d_k);
+    std::cout << "d_k is " << d_k << '\n';
+    lesson.claim("it is positive", d_k > 0);
+  });
+  lesson.vary("order", {"sorted", "shuffled"}, [](std::size_t i) { std::cout << "case " << i << '\n'; });
+  std::cout << "behind\n";
+  lesson.write();
+  CHECK(seen == std::vector<double>{1, 0.5});
+  CHECK(lesson.claims() == 2);
+  const std::string html = test::get(folder.file("page.html"));
+  std::size_t before = 0;
+  for (const char* const what :
+       {"2 of 2 claims hold", "max=\"1\"", "data-value=\"1\"", "d_k is 1\n", "it is positive", "data-value=\"0.5\"",
+        "d_k is 0.5\n", "data-value=\"sorted\"", "case 0", "data-value=\"shuffled\"", "case 1", "behind"}) {
+    const std::size_t at = html.find(what, before);
+    INFO(what);
+    REQUIRE(at != std::string::npos);
+    before = at;
+  }
+  CHECK_THROWS_WITH(lesson.vary("k", {}, [](double) {}), Contains("no cases of k"));
+  CHECK_THROWS_WITH(lesson.vary("k", {1}, [&](double) { lesson.vary("j", {1}, [](double) {}); }),
+                    Contains("inside vary()"));
+  CHECK_THROWS_WITH(lesson.vary("k", {1}, [&](double) { lesson.cell(second_line); }), Contains("inside vary()"));
+  lesson.vary("k", {3}, [](double k) { std::cout << "after errors " << k << '\n'; });
+  lesson.write();
+  place(test::get(folder.file("page.html")), "after errors 3");
+}
+
+TEST_CASE("a product gives its result, and refuses what can't be shown") {
+  const test::Directory folder;
+  Terminal terminal;
+  Lesson lesson(folder.file("page.html"), given(three_cells));
+  lesson.cell(first_line);
+  CHECK(equal(lesson.product(tensor({{1., 2.}}), tensor({{3.}, {4.}})), tensor({{11.}})));
+  CHECK_THROWS_WITH(lesson.product(ones({2, 3}), ones({2, 3})), Contains("a is [2, 3], b is [2, 3]"));
+  CHECK_THROWS_WITH(lesson.product(ones({13, 2}), ones({2, 2})), Contains("at most 12"));
+  CHECK_THROWS_WITH(lesson.product(ones({2}), ones({2})), Contains("(m, k) and (k, n)"));
 }
 
 TEST_CASE("an error on its way through a page that can't be written any more is told, not thrown") {

@@ -76,8 +76,8 @@ TEST_CASE("a heat map has a cell for each element, with its value and the names 
 TEST_CASE("the first and the last colour stand for vmin and vmax, and what is beyond is cut off") {
   plot::Options options;
   const std::string by_data = plot::heatmap(weights(), options).svg();
-  CHECK(cell_color(by_data, "1 → 0") == "#440154");
-  CHECK(cell_color(by_data, "1 → 1") == "#fde725");
+  CHECK(cell_color(by_data, "1 → 0") == "#f7fbff");
+  CHECK(cell_color(by_data, "1 → 1") == "#08306b");
   options.vmin(0.25).vmax(0.5).colormap(plot::Colormap::blues);
   const std::string given = plot::heatmap(weights(), options).svg();
   CHECK(cell_color(given, "0 → 1") == "#f7fbff");
@@ -96,8 +96,8 @@ TEST_CASE("the diverging colours are white at 0 and as far to both sides") {
 
 TEST_CASE("the text in a cell is dark on light colours and light on dark ones") {
   const std::string svg = plot::heatmap(weights(), {}).svg();
-  CHECK(count(svg, "fill=\"#1f2328\" text-anchor=\"middle\">1.000<") == 1);  // on yellow
-  CHECK(count(svg, "fill=\"#ffffff\" text-anchor=\"middle\">0.000<") == 2);  // on dark violet
+  CHECK(count(svg, "fill=\"#ffffff\" text-anchor=\"middle\">1.000<") == 1);  // on dark blue
+  CHECK(count(svg, "fill=\"#1f2328\" text-anchor=\"middle\">0.000<") == 2);  // on white
 }
 
 TEST_CASE("values are shown in small heat maps, or as asked") {
@@ -139,15 +139,35 @@ TEST_CASE("what is not finite is hatched, and the colours come from the rest") {
   const std::string svg = plot::heatmap(tensor({{0., NAN}, {1., -inf}}), {}).svg();
   CHECK(cell_color(svg, "0 → 1") == "#d0d4d9");
   CHECK(cell_color(svg, "1 → 1") == "#eceff2");  // a score of -inf is masked
-  CHECK(cell_color(svg, "0 → 0") == "#440154");
-  CHECK(cell_color(svg, "1 → 0") == "#fde725");
+  CHECK(cell_color(svg, "0 → 0") == "#f7fbff");
+  CHECK(cell_color(svg, "1 → 0") == "#08306b");
   CHECK(count(svg, "<line") - count(plot::heatmap(tensor({{0., 0.}, {1., 1.}}), {}).svg(), "<line") == 1);
   CHECK(count(svg, "class=\"hatch\"") == 1);
-  // a large map is an image; its hatching is the same
-  const Tensor scores = masked_fill(ones({100, 100}), tril(ones({100, 100}, boolean)) == 0, -inf);
-  CHECK(count(plot::heatmap(scores).svg(), "class=\"hatch\"") == 1);
-  CHECK(terminal(scores, plot::Options().colorbar(false), plot::Colors::never).find("////") != std::string::npos);
   CHECK(well_formed(plot::heatmap(full({2, 2}, NAN), {}).svg()));
+}
+
+TEST_CASE("masked cells are hatched grey, and are not part of the scale") {
+  const Tensor w = tensor({{0.5, 7., 7.}, {0.25, 0.75, 7.}, {0.25, 0.25, 0.5}});
+  const auto options = plot::Options().mask(tril(ones({3, 3}, boolean)));
+  const std::string svg = plot::heatmap(w, options).svg();
+  for (const char* cell : {"0 → 1", "0 → 2", "1 → 2"}) CHECK(cell_color(svg, cell) == "#eceff2");
+  CHECK(cell_color(svg, "1 → 1") == "#08306b");
+  CHECK(cell_color(svg, "1 → 0") == "#f7fbff");
+  CHECK(count(svg, "<title>0 → 1: masked</title>") == 1);
+  CHECK(count(svg, "class=\"hatch\"") == 1);
+  CHECK(count(svg, ">7.000</text>") == 0);
+  // heads: one mask for all of them, or one for each
+  const Tensor two = stack({w, w});
+  for (const Tensor& mask :
+       {tril(ones({3, 3}, boolean)), tril(ones({1, 3, 3}, boolean)), tril(ones({2, 3, 3}, boolean))})
+    CHECK(count(plot::heads(two, plot::Options().mask(mask)).svg(), "#eceff2") == 6);
+  // a large map is an image; its hatching is the same
+  CHECK(count(plot::heatmap(ones({100, 100}), plot::Options().mask(tril(ones({100, 100}, boolean)))).svg(),
+              "class=\"hatch\"") == 1);
+  CHECK(terminal(w, plot::Options(options).colorbar(false).annotate(false), plot::Colors::never).find("////") !=
+        std::string::npos);
+  CHECK_THROWS_WITH(plot::heatmap(w, plot::Options().mask(ones({2, 3}, boolean))), Contains("must broadcast"));
+  CHECK_THROWS_WITH(plot::heatmap(w, plot::Options().mask(ones({3, 3}))), Contains("mask"));
 }
 
 TEST_CASE("names of a letter or two never turn") {
@@ -232,7 +252,7 @@ TEST_CASE("heads share a scale and one colour bar") {
   CHECK(count(svg, ">Head 2<") == 1);
   CHECK(count(svg, "<image") == 1);
   CHECK(count(svg, ">Attention weight<") == 1);
-  CHECK(count(svg, "fill=\"#fde725\"") == 1);  // 1 is there in the first head only
+  CHECK(count(svg, "fill=\"#08306b\"") == 1);  // 1 is there in the first head only
   Tensor batch = full({2, 2, 3, 3}, 7);        // the first is drawn, whatever the others are
   std::copy(w.data<float>().begin(), w.data<float>().end(), batch.edit<float>().begin());
   CHECK(plot::heads(batch, words, "Two heads").svg() == svg);
@@ -396,8 +416,8 @@ TEST_CASE("the terminal's heat map has a coloured background for each cell") {
   const std::string text =
       terminal(weights(), plot::Options().title("").x(words).y(words).colorbar(false), plot::Colors::always);
   CHECK(count(text, "\x1b[48;2;") == 9);
-  CHECK(count(text, "\x1b[48;2;253;231;37m\x1b[38;2;0;0;0m 1.000 ") == 1);
-  CHECK(count(text, "\x1b[48;2;68;1;84m\x1b[38;2;255;255;255m 0.000 ") == 2);
+  CHECK(count(text, "\x1b[48;2;8;48;107m\x1b[38;2;255;255;255m 1.000 ") == 1);
+  CHECK(count(text, "\x1b[48;2;247;251;255m\x1b[38;2;0;0;0m 0.000 ") == 2);
   CHECK(count(text, "\x1b[0m\n") == 3);
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fit/attention_recording.hpp"
 #include "fit/option.hpp"
@@ -23,10 +26,13 @@
 ///
 /// The page shows the source file from its first line to its last:
 ///   * Lines that begin with three slashes are prose, in a subset of Markdown: # headings, lists, tables, **strong**,
-///     *emphasis*, `code`, links, and formulas in a subset of LaTeX as $…$ and $$…$$.
+///     *emphasis*, `code`, links, and formulas in a subset of LaTeX as $…$ and $$…$$. In a formula, \name{weights}{A}
+///     shows A. Pointing at it marks the name `weights` in the code, and the figures that are drawn from it.
 ///   * All lines between two pieces of prose are code. Prose at the left margin explains the definitions below it.
 ///     After prose in a function, call lesson.cell(): the page shows the output from there below that code.
 ///   * After a line "// not shown", code is left out up to the next prose.
+///   * Claims, figures and their options stand behind the line "How this is checked", not in the shown code. A call of
+///     vary() stays in the code with its figures. Questions and answers are in no code.
 namespace fit {
 
 /// The options of Lesson.
@@ -54,12 +60,24 @@ class Lesson {
 
   /// Starts a new cell: later output is shown below its code. Throws Error if the source has no cell in this line.
   void cell(int line = __builtin_LINE());
-  /// Adds a figure. Its cells show their values under the pointer.
-  void figure(const plot::Figure& figure, const std::string& caption = "");
+  /// Adds a figure. Its cells show their values under the pointer. The names in the statement of this line are what it
+  /// is drawn from.
+  void figure(const plot::Figure& figure, const std::string& caption = "", int line = __builtin_LINE());
   /// Adds the page of a recording (fit/attention_page.hpp).
   void heads(const AttentionRecording& recording);
   /// Prints "[ok] what" or "[FAILED] what". A failed claim is red on the page. Returns `holds`.
   bool claim(const std::string& what, bool holds);
+  /// Adds a question. The page hides the answer until the reader enters a guess. Both are prose (see above).
+  void ask(const std::string& question, const std::string& answer);
+  /// Calls f with each value. The page shows the output of one call, with a slider over the values:
+  ///     lesson.vary("d_k", {1, 16, 256}, [&](double d_k) { lesson.figure(plot::heatmap(softmax(scores * d_k))); });
+  /// Throws Error if there are no values, for vary() inside vary(), and for cell() inside vary().
+  void vary(const std::string& name, std::initializer_list<double> values, const std::function<void(double)>& f);
+  /// The same for cases with names, {"sorted", "shuffled"}: f gets the index.
+  void vary(const std::string& name, const std::vector<std::string>& cases, const std::function<void(std::size_t)>& f);
+  /// Adds the product of two matrices (m, k) and (k, n), and returns it. Pointing at a number of the result marks its
+  /// row and column and shows the sum; it can play. Throws Error if the shapes do not fit, or above 12 rows or columns.
+  Tensor product(const Tensor& a, const Tensor& b);
   /// Adds an error message in red.
   void error(const std::string& what);
   /// The number of claims, and of failed claims.

@@ -40,11 +40,14 @@ struct Options {
   /// The value of the first colour; by default the min of the data. A diverging map is symmetric about 0.
   FIT_OPTION(std::optional<double>, vmin);
   FIT_OPTION(std::optional<double>, vmax);        ///< The value of the last colour; by default the max of the data.
-  FIT_OPTION(std::optional<Colormap>, colormap);  ///< viridis if not given; rdbu in a difference.
-  FIT_OPTION(std::optional<bool>, annotate);      ///< Writes values into cells; by default up to 12 rows and columns.
-  FIT_OPTION(bool, colorbar) = true;              ///< Whether there is a colour bar.
-  FIT_OPTION(std::string, bar_label);             ///< The name of the colour bar.
-  FIT_OPTION(Theme, theme) = Theme::light;        ///< The background.
+  FIT_OPTION(std::optional<Colormap>, colormap);  ///< blues if not given; rdbu in a difference.
+  /// Which cells count, as a mask of attention: boolean, broadcast to the matrix or to the heads; true = attends.
+  /// Masked cells are hatched grey, and are not part of the scale. Scores of -inf are drawn in the same way.
+  FIT_OPTION(Tensor, mask);
+  FIT_OPTION(std::optional<bool>, annotate);  ///< Writes values into cells; by default up to 12 rows and columns.
+  FIT_OPTION(bool, colorbar) = true;          ///< Whether there is a colour bar.
+  FIT_OPTION(std::string, bar_label);         ///< The name of the colour bar.
+  FIT_OPTION(Theme, theme) = Theme::light;    ///< The background.
 };
 
 class Drawing;
@@ -72,9 +75,9 @@ class Figure {
   std::shared_ptr<const Drawing> drawing_;
 };
 
-/// A matrix [rows, columns] as coloured cells. Cells that are not finite are grey with a diagonal stroke. An axis with
-/// more than 64 labels shows every k-th. More than 1024 rows or columns are drawn as means of blocks, with a note.
-/// Throws Error for another rank, for an axis of size 0 and for a wrong number of labels.
+/// A matrix [rows, columns] as coloured cells. NaN and inf are grey with a diagonal stroke. An axis with more than 64
+/// labels shows every k-th. More than 1024 rows or columns are drawn as means of blocks, with a note. Throws Error for
+/// another rank, for an axis of size 0, for a wrong number of labels, and for a mask that does not fit.
 Figure heatmap(const Tensor& matrix, const Options& options = {});
 
 /// A grid of heat maps with one scale and one colour bar, one map for each head of weights (H, Sq, Sk), or of the first
@@ -175,8 +178,8 @@ Figure positional(std::int64_t d_model, std::int64_t T, Theme theme = Theme::lig
 /// the environment's NO_COLOR is empty and TERM is not "dumb".
 enum class Colors { automatic, never, always };
 
-/// Prints a matrix in the terminal, in 24-bit colours or in the shades " .:-=+*#%@". More than 32 rows or columns are
-/// averaged to 32. Labels are those of heatmap().
+/// Prints a matrix in the terminal, in 24-bit colours or in the shades " .:-=+*#%@"; masked cells are "/". More than 32
+/// rows or columns are averaged to 32, or to fewer if the terminal is narrow. Labels are those of heatmap().
 void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& options = {},
                    Colors colors = Colors::automatic);
 

@@ -1,5 +1,6 @@
 #include "fit/lesson.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <filesystem>
@@ -8,9 +9,12 @@
 #include <iterator>
 #include <sstream>
 
+#include "common/rollback.hpp"
 #include "fit/error.hpp"
+#include "fit/ops.hpp"
 #include "plot/lesson/capture.hpp"
 #include "plot/lesson/page.hpp"
+#include "plot/lesson/prose.hpp"
 #include "plot/page/heads.hpp"
 #include "plot/terminal.hpp"
 #include "plot/text.hpp"
@@ -58,8 +62,8 @@ struct Lesson::State {
   State(std::string page_path, const LessonOptions& options, const std::string& file)
       : path(std::move(page_path)), title(options.title()) {
     bool any = false;
-    for (plot::SourceCell& cell :
-         plot::source_cells(file, options.source().empty() ? source_of(file) : options.source())) {
+    source = options.source().empty() ? source_of(file) : options.source();
+    for (plot::SourceCell& cell : plot::source_cells(file, source)) {
       any = any || !cell.prose.empty();
       try {
         std::string prose = plot::prose_html(cell.prose, headings);
@@ -98,12 +102,17 @@ struct Lesson::State {
       std::cerr << error.what() << std::endl;
     }
   }
-  std::vector<plot::CellOutput>& outputs() { return cells[running].outputs; }
+  // Where output goes: to the current cell, or to the current case of vary().
+  std::vector<plot::CellOutput>& outputs() {
+    auto& all = cells[running].outputs;
+    return varies ? all[all.size() - 1].cases.back().second : all;
+  }
 
-  std::string path, title;
+  std::string path, title, source;
   std::vector<plot::Heading> headings;
   std::vector<plot::LessonCell> cells;
   std::size_t running = 0;
+  bool varies = false;  // in vary()
   std::int64_t claims = 0, failed = 0;
   int exceptions = std::uncaught_exceptions();
   std::unique_ptr<plot::OutputCapture> capture;
@@ -159,6 +168,7 @@ void Lesson::print_headings(const std::string& prose) {
 }
 
 void Lesson::cell(int line) {
+  if (state_->varies) check::fail("Lesson", "cell() is called inside vary(): its cases are parts of one cell");
   state_->collect();
   for (std::size_t i = 0; i < state_->cells.size(); ++i) {
     const plot::SourceCell& source = state_->cells[i].source;
@@ -171,8 +181,9 @@ void Lesson::cell(int line) {
   check::fail("Lesson", "cell() was called in line ", line, ", where the source has none on a line of its own");
 }
 
-void Lesson::figure(const plot::Figure& figure, const std::string& caption) {
+void Lesson::figure(const plot::Figure& figure, const std::string& caption, int line) {
   state_->add(Kind::figure, figure.svg(), caption);
+  state_->outputs().back().names = plot::names_at(state_->source, line);
 }
 
 void Lesson::heads(const AttentionRecording& recording) {
@@ -187,6 +198,55 @@ bool Lesson::claim(const std::string& what, bool holds) {
   const std::string mark = holds ? "  [ok]     " : "  [FAILED] ";
   state_->capture->print((colors ? (holds ? "\x1b[32m" : "\x1b[31m") + mark + "\x1b[0m" : mark) + what + '\n');
   return holds;
+}
+
+void Lesson::ask(const std::string& question, const std::string& answer) {
+  std::vector<plot::Heading> none;
+  const std::string html = "<div class=\"question\"><div class=\"prose\">" + plot::prose_html(question, none) +
+                           "</div><form><input type=\"text\" aria-label=\"Your guess\" placeholder=\"Your guess\"> "
+                           "<button disabled>Show the answer</button></form><div class=\"answer prose\" hidden>" +
+                           plot::prose_html(answer, none) + "</div></div>\n";
+  state_->add(Kind::question, html);
+}
+
+void Lesson::vary(const std::string& name, const std::vector<std::string>& cases,
+                  const std::function<void(std::size_t)>& f) {
+  State& s = *state_;
+  if (cases.empty()) check::fail("Lesson", "vary() has no cases of ", name, ": give one at least");
+  if (s.varies) check::fail("Lesson", "vary() is called inside vary(): the page has one slider for each");
+  s.add(Kind::vary, name);
+  const std::size_t at = s.cells[s.running].outputs.size() - 1, cell = s.running;
+  s.varies = true;
+  const Rollback after_error([&s] { s.varies = false; });
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    s.cells[cell].outputs[at].cases.push_back({cases[i], {}});
+    f(i);
+    s.collect();
+  }
+  s.varies = false;
+}
+
+void Lesson::vary(const std::string& name, std::initializer_list<double> values, const std::function<void(double)>& f) {
+  std::vector<std::string> cases;
+  for (const double v : values) {
+    std::ostringstream text;
+    text << v;
+    cases.push_back(text.str());
+  }
+  vary(name, cases, [&](std::size_t i) { f(values.begin()[i]); });
+}
+
+Tensor Lesson::product(const Tensor& a, const Tensor& b) {
+  constexpr std::int64_t max_size = 12;
+  check::defined("Lesson::product", "a", a, "b", b);
+  if (a.rank() != 2 || b.rank() != 2 || a.size(1) != b.size(0))
+    check::fail("Lesson::product", "a is ", a.shape(), ", b is ", b.shape(), ": they must be (m, k) and (k, n)");
+  if (std::max({a.size(0), a.size(1), b.size(1)}) > max_size)
+    check::fail("Lesson::product", "a is ", a.shape(), ", b is ", b.shape(), ": at most ", max_size,
+                " rows and columns can be shown");
+  const Tensor c = matmul(a, b);
+  state_->add(Kind::product, plot::product_html(a, b, c));
+  return c;
 }
 
 void Lesson::error(const std::string& what) { state_->add(Kind::error, what); }

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <iomanip>
 #include <sstream>
 
+#include "fit/ops.hpp"
 #include "plot/colormap.hpp"
 #include "plot/page/assets.hpp"
 #include "plot/text.hpp"
@@ -61,15 +64,33 @@ std::string line_html(const std::string& whole) {
   return html;
 }
 
-std::string output_html(const CellOutput& o) {
+std::string outputs_html(const std::vector<CellOutput>& outputs, const std::string& code);
+
+// A slider over the cases. Each case is hidden until the slider is at it.
+std::string vary_html(const CellOutput& o, const std::string& checks) {
+  std::string html = "<div class=\"vary\"><label><code>" + escape_xml(o.content) +
+                     "</code> <input type=\"range\" min=\"0\" max=\"" + std::to_string(o.cases.size() - 1) +
+                     "\" value=\"0\" step=\"1\"> <output></output></label>\n";
+  for (const auto& [value, outputs] : o.cases)
+    html +=
+        "<div class=\"case\" data-value=\"" + escape_xml(value) + "\">" + outputs_html(outputs, checks) + "</div>\n";
+  return html + "</div>\n";
+}
+
+std::string output_html(const CellOutput& o, const std::string& checks) {
   switch (o.kind) {
     case Kind::text:
       return "<pre class=\"printed scrolls\">" + terminal_html(o.content) + "</pre>\n";
     case Kind::figure:
-      return "<figure class=\"scrolls\">" + o.content +
+      return "<figure class=\"scrolls\" data-names=\"" + escape_xml(o.names) + "\">" + o.content +
              (o.caption.empty() ? "" : "<figcaption>" + escape_xml(o.caption) + "</figcaption>") + "</figure>\n";
     case Kind::heads:
       return "<section class=\"recording\"><h4>" + escape_xml(o.caption) + "</h4>\n" + o.content + "</section>\n";
+    case Kind::vary:
+      return vary_html(o, checks);
+    case Kind::question:
+    case Kind::product:
+      return o.content;
     case Kind::error:
       return "<pre class=\"error\" role=\"alert\">" + escaped_lines(o.content) + "</pre>\n";
     case Kind::holds:
@@ -84,15 +105,25 @@ std::string code_html(const std::string& code) {
          "</code></pre>\n";
 }
 
-// Claims that hold fold behind a line, with the code that checks and draws. Failed claims stand in the open.
-std::string outputs_html(const std::vector<CellOutput>& outputs, const std::string& checks) {
+bool has_claims(const std::pair<std::string, std::vector<CellOutput>>& one) {
+  return std::any_of(one.second.begin(), one.second.end(),
+                     [](const CellOutput& o) { return o.kind == Kind::holds || o.kind == Kind::fails; });
+}
+
+// Claims that hold fold behind a line, with the code that checks and draws. Failed claims stand in the open. If the
+// cases of vary() have claims, the code stands with them.
+std::string outputs_html(const std::vector<CellOutput>& outputs, const std::string& code) {
+  const bool in_cases = std::any_of(outputs.begin(), outputs.end(), [](const CellOutput& o) {
+    return std::any_of(o.cases.begin(), o.cases.end(), has_claims);
+  });
+  const std::string checks = in_cases ? "" : code;
   std::string html, held;
   int count = 0;
   for (const CellOutput& o : outputs)
     if (o.kind == Kind::holds)
-      held += output_html(o), ++count;
+      held += output_html(o, ""), ++count;
     else
-      html += output_html(o);
+      html += output_html(o, in_cases ? code : "");
   if (count == 0 && checks.empty()) return html;
   const bool checked =
       std::any_of(outputs.begin(), outputs.end(), [](const CellOutput& o) { return o.kind == Kind::fails; });
@@ -124,12 +155,15 @@ std::string contents_html(const std::vector<Heading>& headings) {
 
 std::string summary_html(const std::vector<LessonCell>& cells) {
   std::size_t held = 0, failed = 0, errors = 0;
-  for (const LessonCell& cell : cells)
-    for (const CellOutput& o : cell.outputs) {
+  const std::function<void(const std::vector<CellOutput>&)> count = [&](const std::vector<CellOutput>& outputs) {
+    for (const CellOutput& o : outputs) {
       held += o.kind == Kind::holds;
       failed += o.kind == Kind::fails;
       errors += o.kind == Kind::error;
+      for (const auto& one : o.cases) count(one.second);
     }
+  };
+  for (const LessonCell& cell : cells) count(cell.outputs);
   std::string text =
       held + failed == 0 ? "" : std::to_string(held) + " of " + std::to_string(held + failed) + " claims hold";
   if (errors > 0) text += std::string(text.empty() ? "" : "; ") + "it ended with an error";
@@ -144,6 +178,28 @@ std::string terminal_html(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) html += line_html(line) + '\n';
   return html;
+}
+
+std::string product_html(const Tensor& a, const Tensor& b, const Tensor& c) {
+  const auto table = [](const char* name, const Tensor& m) {
+    const Tensor values = m.to(float64);
+    std::string html = std::string("<table class=\"matrix\" data-of=\"") + name + "\">";
+    for (std::int64_t i = 0; i < m.size(0); ++i) {
+      html += "<tr>";
+      for (std::int64_t j = 0; j < m.size(1); ++j) {
+        std::ostringstream cell;
+        cell << std::setprecision(4) << values[{i, j}].item();
+        html += "<td>" + cell.str() + "</td>";
+      }
+      html += "</tr>";
+    }
+    return html + "</table>";
+  };
+  return "<div class=\"product\" tabindex=\"0\" role=\"application\" aria-label=\"A matrix product. Arrow keys move "
+         "over the result.\"><div class=\"factors scrolls\">" +
+         table("a", a) + "<span>·</span>" + table("b", b) + "<span>=</span>" + table("c", c) +
+         "</div><p class=\"sum\" role=\"status\">Point at a number of the result.</p><button type=\"button\" "
+         "class=\"play\">▶ Play</button></div>\n";
 }
 
 std::string lesson_html(const std::string& title, const std::vector<Heading>& headings,

@@ -1,8 +1,10 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "fit/tensor.hpp"
 #include "plot/lesson/prose.hpp"
 #include "plot/lesson/source.hpp"
 
@@ -10,9 +12,11 @@ namespace fit::plot {
 
 // One item of output below the code of a cell.
 struct CellOutput {
-  enum class Kind { text, figure, heads, holds, fails, error } kind;
-  std::string content;  // text, claims, errors: verbatim; figures: SVG; heads: HTML
+  enum class Kind { text, figure, heads, holds, fails, error, question, product, vary } kind;
+  std::string content;  // text, claims, errors: verbatim; figures: SVG; else HTML; vary: the name
   std::string caption = "";
+  std::string names = "";  // of figures: the names in the statement that draws, each between spaces
+  std::vector<std::pair<std::string, std::vector<CellOutput>>> cases = {};  // of vary: value and outputs
 };
 
 struct LessonCell {
@@ -21,6 +25,9 @@ struct LessonCell {
   bool reached = false;
   std::vector<CellOutput> outputs = {};
 };
+
+// A matrix product as three tables; the page explains each number.
+std::string product_html(const Tensor& a, const Tensor& b, const Tensor& c);
 
 // Converts terminal output to HTML. Keeps colours; of a line redrawn with '\r' keeps the last state.
 std::string terminal_html(const std::string& text);

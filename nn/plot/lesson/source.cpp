@@ -48,7 +48,7 @@ std::string tidy(std::vector<std::string> lines) {
 // Whether a statement that begins like this checks or draws.
 bool begins_check(const std::string& line, const std::string& next) {
   static const std::regex check(
-      R"((const auto \w+ =\s*plot::\w*Options\(.*|(return )?\w+\.(claim|at_least|at_most|figure|picture|heads|page)\(.*))");
+      R"((const auto \w+ =\s*plot::\w*Options\(.*|(return )?\w+\.(claim|at_least|at_most|figure|picture|heads|page|ask|product)\(.*))");
   const bool goes_on = !line.empty() && line.back() == '=';
   return std::regex_match(after_spaces(line) + (goes_on ? after_spaces(next) : ""), check);
 }
@@ -74,16 +74,29 @@ int open_brackets(const std::string& line) {
   return open;
 }
 
-// Moves the statements that check or draw from `code` to the result.
+// Whether a statement that begins like this calls one of these functions of the lesson.
+bool begins_call(const std::string& line, const std::string& functions) {
+  return std::regex_match(after_spaces(line), std::regex(R"(\w+\.()" + functions + R"()\(.*)"));
+}
+
+// Moves the statements that check or draw from `code` to the result. Questions are left out: they hold the answers.
+// What vary() does stays in the code, except for its claims.
 std::vector<std::string> take_checks(std::vector<std::string>& code) {
-  std::vector<std::string> rest, checks;
+  std::vector<std::string> rest, checks, questions;
+  int in_vary = 0;         // open brackets
+  std::size_t margin = 0;  // of the call of vary()
   for (std::size_t i = 0; i < code.size(); ++i) {
-    if (!begins_check(code[i], i + 1 < code.size() ? code[i + 1] : "")) {
+    const bool stays = in_vary > 0 && !begins_call(code[i], "claim");
+    if (stays || begins_call(code[i], "vary") || !begins_check(code[i], i + 1 < code.size() ? code[i + 1] : "")) {
+      if (in_vary == 0) margin = indentation(code[i]);
+      if (in_vary > 0 || begins_call(code[i], "vary")) in_vary += open_brackets(code[i]);
       rest.push_back(code[i]);
       continue;
     }
+    auto& to = begins_call(code[i], "ask") ? questions : checks;
+    const std::size_t further = in_vary > 0 ? indentation(code[i]) - std::min(margin, indentation(code[i])) : 0;
     for (int open = 0; i < code.size(); ++i) {
-      checks.push_back(code[i]);
+      to.push_back(code[i].substr(std::min(further, indentation(code[i]))));
       open += open_brackets(code[i]);
       const std::size_t end = code[i].find_last_not_of(" \t");
       if (open <= 0 && end != std::string::npos && code[i][end] == ';') break;
@@ -141,6 +154,30 @@ std::vector<SourceCell> source_cells(const std::string& name, const std::string&
   begin_cell();
   cells.pop_back();
   return cells;
+}
+
+std::string names_at(const std::string& text, int line) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string each; std::getline(in, each);) lines.push_back(each);
+  const auto count = static_cast<int>(lines.size());
+  if (line < 1 || line > count) return "";
+  const auto at = [&](int number) { return after_spaces(lines[static_cast<std::size_t>(number - 1)]); };
+  const auto ends = [&](int number) {
+    const std::string s = at(number);
+    return s.empty() || s.back() == ';' || s.back() == '{' || s.back() == '}' || begins_with(s, "//");
+  };
+  int first = line, last = line;
+  while (first > 1 && !ends(first - 1)) --first;
+  while (last < count && !ends(last)) ++last;
+  std::string names = " ";
+  for (int number = first; number <= last; ++number) {
+    const std::string s = std::regex_replace(at(number), std::regex(R"("(\\.|[^"\\])*")"), " ");
+    const std::regex word("[A-Za-z_][A-Za-z_0-9]*");
+    for (std::sregex_iterator i(s.begin(), s.end(), word), end; i != end; ++i)
+      if (names.find(' ' + i->str() + ' ') == std::string::npos) names += i->str() + ' ';
+  }
+  return names;
 }
 
 }  // namespace fit::plot

@@ -17,4 +17,7 @@ struct SourceCell {
 // is not followed by a cell().
 std::vector<SourceCell> source_cells(const std::string& name, const std::string& text);
 
+// The names in the statement that contains a line of the text, each between spaces: " lesson figure weights ".
+std::string names_at(const std::string& text, int line);
+
 }  // namespace fit::plot

@@ -4,6 +4,7 @@ DIR in a browser, and reads them. Screenshots are left in DIR."""
 import pathlib
 import subprocess
 import sys
+import time
 
 import browser
 from browser import check
@@ -53,15 +54,17 @@ def contents(page):
           page.js("getComputedStyle(document.querySelector('.printed span')).backgroundColor") == "rgb(255, 0, 0)", printed)
     check("a claim that holds", texts(page, ".checks .claim")[0] == "one is one")
     check("one that fails", texts(page, ".claim.failed") == ["one is two </p><script>alert(2)</script>"])
-    check("the sum of them", texts(page, "#summary") == ["1 of 2 claims hold"])
+    check("the sum of them", texts(page, "#summary") == ["4 of 5 claims hold"])
     check("contents", texts(page, "nav a") == ["What it prints", "What it draws", "What fails", "Heads", "What answers"])
     check("no element came of any text", page.js("[...document.scripts].every(s => ['module', 'application/json', 'text/plain'].includes(s.type))"))
     check("the title", page.js("document.title") == "A lesson for the test")
 
 
 def formulas(page, what):
+    page.js("document.querySelectorAll('.answer').forEach(a => (a.hidden = false))")
     boxes = page.js("""[...document.querySelectorAll('math')].map(m => { const r = m.getBoundingClientRect();
       return [r.width, r.height, m.namespaceURI.endsWith('MathML'), m.querySelectorAll('merror').length]; })""")
+    page.js("document.querySelectorAll('.answer').forEach(a => (a.hidden = true))")
     check(f"{what}: {len(boxes)} formulas are set", len(boxes) > 0 and all(w > 3 and h > 5 and ml and not e for w, h, ml, e in boxes), boxes)
 
 
@@ -72,7 +75,7 @@ def formulas_stand(page):
 
 
 def figures(page):
-    check("three figures", page.js("document.querySelectorAll('figure svg').length") == 3)
+    check("three figures, and one for each case", page.js("document.querySelectorAll('figure svg').length") == 6)
     check("a caption", texts(page, "figcaption") == ["A caption & more"])
     for row, column in [(0, 1), (2, 3), (3, 4)]:
         said = hover(page, *middle(page, f"document.querySelectorAll('figure')[0].querySelectorAll('.cell')[{row * 5 + column}]"))
@@ -117,9 +120,35 @@ def keys(page):
     page.move(5, 5)
 
 
-def symbols(page):
+def answers(page):
+    check("the answer is hidden", page.js("document.querySelector('.answer').hidden && document.querySelector('.question button').disabled"))
+    page.js("""(() => { const guess = document.querySelector('.question input'); guess.value = '3'; guess.dispatchEvent(new Event('input')); })()""")
+    page.js("document.querySelector('.question button').click()")
+    check("until there is a guess", not page.js("document.querySelector('.answer').hidden") and
+          texts(page, ".answer p") == ["Two, <b>always</b>."], texts(page, ".answer p"))
+    code = page.js("[...document.querySelectorAll('section.cell')].at(-1).textContent")
+    check("the code does not tell it", "lesson.ask" not in code)
+    check("the code of the cases is shown, without their claims", "lesson.figure(plot::heatmap(scores * d_k))" in texts(page, ".cell > .code-box .code")[-1] and
+          "d_k is positive" not in texts(page, ".cell > .code-box .code")[-1])
+    shown = "[...document.querySelectorAll('.case')].filter(c => !c.hidden).map(c => c.querySelector('.printed').textContent)"
+    check("the slider shows one case", page.js(shown)[:1] == ["d_k is 1\n"], page.js(shown))
+    check("cases may have names", texts(page, ".vary output")[1] == "first")
+    page.js("""(() => { const s = document.querySelector('.vary input'); s.value = 2; s.dispatchEvent(new Event('input')); })()""")
+    check("and then another", page.js(shown)[:1] == ["d_k is 16\n"] and texts(page, ".vary output")[0] == "16", page.js(shown))
+    page.move(*middle(page, "document.querySelectorAll('[data-of=c] td')[2]"))
+    check("a number of a product tells its sum", texts(page, ".sum") == ["3 · 5 + (-4) · 7 = -13"] and
+          page.js("[...document.querySelectorAll('td.on')].map(t => t.textContent).join()") == "3,-4,5,7", texts(page, ".sum"))
+    page.js("document.querySelector('.product').focus()")
+    page.key("ArrowRight")
+    check("so do the arrow keys", texts(page, ".sum") == ["3 · 6 + (-4) · 8 = -14"], texts(page, ".sum"))
+    page.js("document.querySelector('.product .play').click()")
+    check("it plays from the first number on", texts(page, ".sum") == ["1 · 5 + 2 · 7 = 19"] and "Pause" in texts(page, ".product .play")[0])
+    page.wait("document.querySelector('.sum').textContent === '1 · 6 + 2 · 8 = 22'")
+    page.js("document.querySelector('.product .play').click()")
+    check("until it is paused", "Play" in texts(page, ".product .play")[0])
     page.move(*middle(page, "document.querySelector('math [data-name]')"))
     check("a symbol marks its name in the code", page.js("[...document.querySelectorAll('.code .named')].map(e => e.textContent)")[:1] == ["scores"])
+    check("and the figures that are drawn from it", page.js("[...document.querySelectorAll('figure')].map((f, i) => f.matches('.named') ? i : -1).filter(i => i >= 0)") == [3, 4, 5])
     page.move(5, 5)
     check("while it is pointed at", page.js("document.querySelectorAll('.named').length") == 0)
 
@@ -135,6 +164,41 @@ def heads(page):
     check("the button reaches the heads", page.js(picture) != before)
     page.js("document.getElementById('theme').click()")
     check("nothing of the matrix is cut off", page.js("(() => { const s = document.querySelector('.heads-view .stage'); return s.scrollWidth <= s.clientWidth; })()"))
+
+
+def printed(b, path):
+    """On paper: white, nothing folded or clipped, every case of a slider, answers."""
+    page = browser.Page(b, path, width=700, dark=True)
+    page.wait("document.readyState === 'complete'")
+    page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    page.js("window.dispatchEvent(new Event('beforeprint'))")
+    page.settle()
+    ink = page.js("getComputedStyle(document.querySelector('h1')).color")
+    check("the ink of a printed lesson is dark", sum(int(v) for v in ink[4:-1].split(",")[:3]) < 300, ink)
+    check("code is wrapped, not clipped", page.js("[...document.querySelectorAll('.code')].every(c => c.offsetHeight === 0 || c.scrollWidth <= c.clientWidth + 1)"))
+    check("nothing is folded", page.js("[...document.querySelectorAll('details')].every(d => d.open)"))
+    check("figures stay on the paper", page.js("[...document.querySelectorAll('figure svg')].every(s => s.getBoundingClientRect().right <= innerWidth + 1)"))
+    check("all cases and answers are printed", page.js("[...document.querySelectorAll('.case, .answer')].every(e => e.getBoundingClientRect().height > 0)"))
+    page.close()
+
+
+def reloads(b, folder):
+    """examples/run NAME --watch: the page follows the program."""
+    reload_page = pathlib.Path(__file__).resolve().parents[3] / "examples/support/reload_page.sh"
+    text = (folder / "lesson.html").read_text()
+    watched = folder / "watched.html"
+    watched.write_text(text)
+    subprocess.run([reload_page, watched], check=True)
+    page = browser.Page(b, watched, beside=["watched.html.js"])
+    page.js("window.same = true")
+    time.sleep(1.5)
+    check("a page that is watched stays as long as nothing is built", page.js("window.same === true"))
+    watched.write_text(text.replace("What it prints", "What it prints now"))
+    subprocess.run([reload_page, watched], check=True)
+    page.wait("document.querySelector('nav a')?.textContent === 'What it prints now'", 20)
+    page.wait("document.documentElement.dataset.ready === 'true'")
+    check("and shows what was built then", page.js("window.same === undefined"))
+    page.close()
 
 
 def looks(page, dark, what):
@@ -176,12 +240,14 @@ def main():
         heads(page)
         figures(page)
         keys(page)
-        symbols(page)
+        answers(page)
         page.js("document.getElementById('theme').click()")
         check("the button makes it dark", page.js("document.documentElement.dataset.theme") == "dark")
         check("the lesson: no dialog, no error, no request", not page.problems(), page.problems())
         page.close()
 
+        reloads(b, folder)
+        printed(b, folder / "lesson.html")
         page = browser.Page(b, folder / "thrown.html")
         check("what was thrown is told", texts(page, ".error") == ["something <b>went</b> wrong\n"], texts(page, ".error"))
         check("in red", page.js("getComputedStyle(document.querySelector('.error')).color") == RED[False])

@@ -65,5 +65,12 @@ int main(int argc, char** argv) {
   /// The weights $\name{scores}{S}$.
   lesson.cell();
   const Tensor scores = values();
-  std::cout << scores.shape() << '\n';
+  lesson.ask("How much is *one* and one?", "Two, <b>always</b>.");
+  lesson.vary("d_k", {1, 4, 16}, [&](double d_k) {
+    std::cout << "d_k is " << d_k << '\n';
+    lesson.claim("d_k is positive", d_k > 0);
+    lesson.figure(plot::heatmap(scores * d_k));
+  });
+  lesson.vary("case", {"first", "second"}, [&](std::size_t i) { std::cout << "case " << i << '\n'; });
+  lesson.product(tensor({{1., 2.}, {3., -4.}}), tensor({{5., 6.}, {7., 8.}}));
 }

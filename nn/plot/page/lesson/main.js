@@ -15,7 +15,7 @@ document.querySelectorAll(".code").forEach(addCopyButton);
 followTheme();
 for (const root of document.querySelectorAll(".heads-view")) await new HeadsView(root).show();
 followPointer();
-document.querySelectorAll("math [data-name]").forEach(prepareSymbol);
+prepareAnswers();
 followReading();
 // Paper has no folds.
 window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((details) => (details.open = true)));
