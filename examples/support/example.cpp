@@ -144,6 +144,13 @@ void Example::page(const std::string& name, const fit::AttentionRecording& recor
   fit::plot::write_attention_page(pictures_.back(), recording);
 }
 
+void Example::model(const std::string& name, const fit::nn::GPT& gpt, const fit::text::Vocabulary& vocabulary,
+                    const std::vector<std::string>& samples, const fit::plot::ModelPageOptions& options) {
+  if (fit::dist::world().rank() > 0) return;
+  pictures_.push_back(path(name + ".html"));
+  fit::plot::write_model_page(pictures_.back(), gpt, vocabulary, samples, options);
+}
+
 fit::plot::TrainingPage& Example::follow(const std::string& title, std::int64_t steps) {
   heads_.title = title;
   const auto o = fit::plot::TrainingPageOptions().title(title).steps(steps);

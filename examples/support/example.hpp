@@ -11,6 +11,7 @@
 
 #include "fit/attention_page.hpp"
 #include "fit/lesson.hpp"
+#include "fit/model_page.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/nn/quantize.hpp"
 #include "fit/plot.hpp"
@@ -85,6 +86,9 @@ class Example {
   void picture(const std::string& name, const fit::plot::Figure& figure, int line = __builtin_LINE());
   /// Saves the page of a recording as DIR/EXAMPLE/NAME.html.
   void page(const std::string& name, const fit::AttentionRecording& recording);
+  /// Saves a page in which the model runs as DIR/EXAMPLE/NAME.html.
+  void model(const std::string& name, const fit::nn::GPT& gpt, const fit::text::Vocabulary& vocabulary,
+             const std::vector<std::string>& samples, const fit::plot::ModelPageOptions& options);
   /// The page of a training, DIR/EXAMPLE/training.html, which redraws itself from now on.
   fit::plot::TrainingPage& follow(const std::string& title, std::int64_t steps);
   /// Adds to that page what the heads of `model` do while it reads, in evaluation and without gradients. `name` gives

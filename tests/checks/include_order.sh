@@ -27,7 +27,7 @@ belongs lens nn/lens
 belongs weights nn/weights
 belongs optim optim schedule lbfgs muon step_in_backward
 belongs data data readers text tokenizers transforms
-belongs plot plot attention_page explain graph_to_dot lesson training_page
+belongs plot plot attention_page explain comparison_page graph_to_dot lesson model_page training_page
 belongs metrics metrics
 belongs training data_parallel checkpoint trainer
 belongs all fit

@@ -1,0 +1,61 @@
+#include "fit/comparison_page.hpp"
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "plot/page/assets.hpp"
+#include "plot/page/heads.hpp"
+#include "plot/text.hpp"
+#include "tensor/check.hpp"
+
+namespace fit::plot {
+namespace {
+
+using nlohmann::json;
+constexpr const char* op = "plot::comparison_page";
+
+// name -> [[step, value], …], without what is not finite.
+std::map<std::string, json> series_of(const ComparedRun& run) {
+  std::map<std::string, json> series;
+  for (const TrainingRow& row : run.rows) {
+    const auto step = row.find("step");
+    if (step == row.end()) check::fail(op, "a row of '", run.name, "' has no step");
+    for (const auto& [name, value] : row)
+      if (name != "step" && std::isfinite(value)) series[name].push_back({step->second, value});
+  }
+  return series;
+}
+
+}  // namespace
+
+std::string comparison_page(const ComparedRun& a, const ComparedRun& b, const std::string& title) {
+  json data{{"names", {printable(a.name), printable(b.name)}}, {"charts", json::array()}};
+  std::map<std::string, json> first = series_of(a), second = series_of(b);
+  for (const auto& [name, points] : first)
+    if (second.count(name)) data["charts"].push_back({{"name", printable(name)}, {"runs", {points, second[name]}}});
+  const bool heads = !a.heads.records().empty() && !b.heads.records().empty();
+  if (data["charts"].empty() && !heads)
+    check::fail(op, "'", a.name, "' and '", b.name, "' have no number in common, and not both have heads");
+
+  std::string views;
+  for (const ComparedRun* const run : {&a, &b})
+    if (heads)
+      views += "<div class=\"run\"><h2>" + escape_xml(printable(run->name)) + "</h2>\n" + heads_html(run->heads) +
+               "</div>\n";
+  const std::string escaped = escape_xml(printable(title));
+  return page::filled(page::comparison_html,
+                      {{"{{title}}", escaped},
+                       {"{{style}}", std::string(page::shared_css) + page::heads_css + page::comparison_css},
+                       {"{{heading}}", escaped},
+                       {"{{heads}}", views},
+                       {"{{data}}", page::script_json(data.dump(-1, ' ', true, json::error_handler_t::replace))},
+                       {"{{script}}", page::shared_js + page::palettes_js() + page::heads_js + page::comparison_js}});
+}
+
+void write_comparison_page(const std::string& path, const ComparedRun& a, const ComparedRun& b,
+                           const std::string& title) {
+  write_text("plot::write_comparison_page", path, comparison_page(a, b, title));
+}
+
+}  // namespace fit::plot

@@ -1,0 +1,114 @@
+// Two runs: their curves over each other, their heads in pairs.
+const data = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+
+// The weight that two heads share, mean over the queries; null if their shapes differ.
+function similarity(a, b) {
+  if (a.rows !== b.rows || a.cols !== b.cols) return null;
+  let sum = 0;
+  for (let q = 0; q < a.rows; ++q) for (let k = 0; k < a.cols; ++k) sum += Math.min(a.value(q, k), b.value(q, k)) || 0;
+  return sum / a.rows;
+}
+
+// Pairs { a, b, shared }, the most similar one first; each head is in one pair at most.
+function matched(heads) {
+  const all = [];
+  for (const a of heads[0]) for (const b of heads[1]) {
+    const shared = similarity(a.head, b.head);
+    if (shared !== null) all.push({ a, b, shared });
+  }
+  const taken = new Set();
+  return all.sort((p, q) => q.shared - p.shared).filter(({ a, b }) => {
+    if (taken.has(a) || taken.has(b)) return false;
+    taken.add(a).add(b);
+    return true;
+  });
+}
+
+const lastHeads = async ({ source }) =>
+  (await Promise.all(source.layers.map((_, layer) => source.headsOf(layer, source.frames.length - 1))))
+    .flatMap((heads, layer) => heads.map((head, index) => ({ head, layer, index, name: `${source.layers[layer]}, head ${index + 1}` })));
+
+// b minus a: a cell is red where the second run has more weight, blue where the first has. The strongest is the largest.
+function drawDifference({ a, b, shared }) {
+  const { rows, cols, queries, keys } = a.head, canvas = byId("difference"), ratio = window.devicePixelRatio || 1;
+  const gutter = 72, side = Math.max(3, Math.min(30, (canvas.parentElement.clientWidth - gutter - 8) / cols));
+  const width = gutter + cols * side, height = 26 + rows * side;
+  canvas.width = width * ratio;
+  canvas.height = height * ratio;
+  canvas.style.width = width + "px";
+  canvas.style.height = height + "px";
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  let most = 0, at = [0, 0];
+  const difference = (q, k) => b.head.value(q, k) - a.head.value(q, k);
+  for (let q = 0; q < rows; ++q) for (let k = 0; k < cols; ++k) if (Math.abs(difference(q, k)) > Math.abs(most)) (most = difference(q, k)), (at = [q, k]);
+  const style = getComputedStyle(document.documentElement);
+  for (let q = 0; q < rows; ++q)
+    for (let k = 0; k < cols; ++k) {
+      const v = difference(q, k), hidden = a.head.reason(q, k) !== 0;
+      context.globalAlpha = hidden ? 1 : Math.abs(v) / Math.max(Math.abs(most), 1e-3);
+      context.fillStyle = hidden ? theme.hidden : style.getPropertyValue(v > 0 ? "--accent" : "--link").trim();
+      context.fillRect(gutter + k * side, 26 + q * side, side - (side > 8 ? 1 : 0), side - (side > 8 ? 1 : 0));
+    }
+  context.globalAlpha = 1;
+  context.fillStyle = theme.soft;
+  context.font = "11px sans-serif";
+  const every = Math.ceil(14 / side), across = Math.ceil(34 / side);
+  context.textAlign = "right";
+  for (let q = 0; q < rows; q += every) context.fillText(label(queries[q], 7), gutter - 6, 26 + (q + 0.5) * side + 4);
+  context.textAlign = "center";
+  for (let k = 0; k < cols; k += across) context.fillText(label(keys[k], 5), gutter + (k + 0.5) * side, 18);
+  canvas.dataset.most = most;
+  const [more, less] = most > 0 ? [1, 0] : [0, 1], where = `${quoted(queries[at[0]])} → ${quoted(keys[at[1]])}`;
+  byId("difference-title").textContent = `${data.names[0]}: ${a.name} · ${data.names[1]}: ${b.name} · similarity ${shared.toFixed(3)}`;
+  byId("difference-note").textContent = Math.abs(most) < 0.005
+    ? "The two heads are equal."
+    : `The largest difference: ${where}, where ${data.names[more]} has ${Math.abs(most).toFixed(3)} more than ${data.names[less]}. The colours are those of the runs.`;
+  canvas.setAttribute("aria-label", `Difference of the weights. ${byId("difference-note").textContent}`);
+}
+
+document.addEventListener("DOMContentLoaded", async () => {
+  followTheme();
+  byId("names").append(...data.names.map((name, i) => {
+    const key = document.createElement("span"), line = document.createElement("i");
+    line.style.background = `var(${COLORS[i]})`;
+    key.append(line, name);
+    return key;
+  }));
+  const charts = data.charts.map((chart) => new ComparedCurves(chart, data.names));
+  byId("charts").append(...charts.map(({ box }) => box));
+  charts.forEach((chart) => chart.draw());
+  const views = [...document.querySelectorAll(".heads-view")].map((root) => new HeadsView(root));
+  await Promise.all(views.map((view) => view.show()));
+  let chosen = null;
+  if (views.length) {
+    const pairs = matched(await Promise.all(views.map(lastHeads)));
+    const choose = async (i) => {
+      chosen = pairs[i];
+      [...byId("pairs").children].forEach((button, k) => button.setAttribute("aria-selected", k === i));
+      drawDifference(chosen);
+      const ends = [chosen.a, chosen.b];
+      await Promise.all(views.map((view, k) => view.set({ layer: ends[k].layer, head: ends[k].index, frame: view.source.frames.length - 1 })));
+    };
+    byId("pairs").append(...pairs.map(({ a, b, shared }, i) => {
+      const button = document.createElement("button"), number = document.createElement("b");
+      button.type = "button";
+      button.setAttribute("role", "option");
+      number.textContent = shared.toFixed(3);
+      button.append(number, `${a.name} ↔ ${b.name}`);
+      button.addEventListener("click", () => choose(i));
+      return button;
+    }));
+    byId("matched").hidden = pairs.length === 0;
+    if (pairs.length) await choose(0);
+  }
+  const redraw = () => {
+    charts.forEach((chart) => chart.draw());
+    if (chosen) drawDifference(chosen);
+  };
+  document.addEventListener("theme", redraw);
+  window.addEventListener("resize", redraw);
+  performance.mark("ready");
+  document.documentElement.dataset.ready = "true";
+});

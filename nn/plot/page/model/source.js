@@ -1,0 +1,56 @@
+// The heads of the model as it stands now, for the view of all heads (heads/data.js).
+
+MEASURES.push({ name: "Moved", unit: "", digits: 3, about: "weight that went to other keys because of the switches" });
+
+class LiveSource {
+  constructor() {
+    this.layers = Array.from({ length: config.num_layers }, (_, layer) => `h.${layer}.attn`);
+    this.frames = [[0, 0]];
+    this.heads = this.layers.map(() => []);
+  }
+
+  entry(layer) { return { heads: config.num_heads, measures: this.heads[layer].map((head) => head.measures) }; }
+  async headsOf(layer) { return this.heads[layer]; }
+
+  // What the worker computed for these tokens.
+  take(ids, { weights, moved }) {
+    const T = ids.length, names = ids.map(shownId);
+    this.heads = this.layers.map((_, layer) => {
+      const hidden = hiddenPairs(T, config.windows[layer]), measures = headMeasures(weights[layer], ids);
+      return weights[layer].map((w, index) =>
+        Head.of({ index, weights: w, rows: T, cols: T, queries: names, keys: names, hidden, measures: [...measures[index], moved[layer][index]] }));
+    });
+  }
+}
+
+// The reasons (heads/data.js) why pairs are masked.
+function hiddenPairs(T, window) {
+  const hidden = new Uint8Array(T * T);
+  for (let q = 0; q < T; ++q)
+    for (let k = 0; k < T; ++k) hidden[q * T + k] = k > q ? 1 : window > 0 && k <= q - window ? 4 : 0;
+  return hidden;
+}
+
+// As head_measures() and the page of a recording have them, in the order of MEASURES.
+function headMeasures(heads, ids) {
+  const T = ids.length, mean = (sum, count) => (count > 0 ? sum / count : null);
+  return heads.map((w) => {
+    let entropy = 0, distance = 0, self = 0, previous = 0, first = 0, agreement = 0, duplicate = 0, induction = 0, repeated = 0;
+    for (let q = 0; q < T; ++q) {
+      let copies = 0;
+      for (let k = 0; k <= q; ++k) {
+        const v = w[q * T + k], others = heads.reduce((sum, other) => sum + other[q * T + k], 0) - v;
+        if (v > 0) entropy -= v * Math.log(v);
+        distance += v * (q - k);
+        agreement += Math.min(v, others / Math.max(1, heads.length - 1));
+        if (k < q && ids[k] === ids[q]) ++copies, (duplicate += v), (induction += w[q * T + k + 1]);
+      }
+      self += w[q * T + q];
+      first += w[q * T];
+      if (q > 0) previous += w[q * T + q - 1];
+      if (copies) ++repeated;
+    }
+    return [mean(entropy, T), mean(distance, T), mean(self, T), mean(previous, T - 1), mean(first, T),
+      heads.length > 1 ? mean(agreement, T) : null, mean(duplicate, repeated), mean(induction, repeated)];
+  });
+}

@@ -1,0 +1,95 @@
+// From a text to tokens, and from logits to probabilities.
+
+const numbers = new Map(data.tokens.map((token, id) => [token, id]));
+
+// The ids of a text behind the prefix. Throws an Error for the reader.
+function encode(text) {
+  const ids = Array.from(data.prefix + text, (letter) => {
+    const id = numbers.get(letter);
+    if (id === undefined) throw new Error(`The model does not know “${letter}”. It knows: ${data.tokens.map(shown).join("")}`);
+    return id;
+  });
+  if (ids.length === 0) throw new Error("Type a text.");
+  if (ids.length > config.context_length) throw new Error(`The text has ${ids.length} tokens; the model reads at most ${config.context_length}.`);
+  return ids;
+}
+
+// A token as it is shown: white space must be seen.
+function shown(token) { return token.replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣"); }
+const shownId = (id) => shown(data.tokens[id]);
+
+// The probabilities behind position t, among the `top` most probable tokens (0: all).
+function probabilities(logits, t, temperature = 1, top = 0) {
+  const row = Array.from(logits.subarray(t * vocab, (t + 1) * vocab), (v) => v / temperature);
+  const least = top > 0 && top < vocab ? [...row].sort((a, b) => b - a)[top - 1] : -Infinity;
+  const largest = row.reduce((a, b) => Math.max(a, b)), e = row.map((v) => (v >= least ? Math.exp(v - largest) : 0));
+  const sum = e.reduce((a, b) => a + b);
+  return e.map((v) => v / sum);
+}
+
+// The loss of each token behind the first, in nats.
+function losses(logits, ids) {
+  return ids.slice(1).map((id, t) => -Math.log(Math.max(probabilities(logits, t)[id], 1e-30)));
+}
+
+const meanOf = (list) => list.reduce((a, b) => a + b, 0) / Math.max(1, list.length);
+
+// One token at random.
+function drawToken(p) {
+  let rest = Math.random();
+  const id = p.findIndex((v) => (rest -= v) < 0);
+  return id >= 0 ? id : p.indexOf(Math.max(...p));
+}
+
+// ---- the views of a text
+
+// The tokens, coloured by their loss; `chosen` is a position, or -1.
+function showTokens(element, ids, logits, chosen) {
+  const loss = losses(logits, ids);
+  element.replaceChildren(...ids.map((id, t) => {
+    const span = document.createElement("span");
+    span.textContent = shownId(id);
+    span.id = `${element.id}-${t}`;
+    span.dataset.at = t;
+    span.setAttribute("role", "option");
+    span.setAttribute("aria-selected", t === chosen);
+    if (t > 0) {
+      span.style.background = `color-mix(in srgb, var(--accent) ${Math.min(60, 12 * loss[t - 1]).toFixed(0)}%, transparent)`;
+      span.title = `loss ${loss[t - 1].toFixed(2)}: the model gave it ${percent(Math.exp(-loss[t - 1]))}`;
+    }
+    return span;
+  }));
+  if (chosen >= 0) element.setAttribute("aria-activedescendant", `${element.id}-${chosen}`);
+  return meanOf(loss);
+}
+
+const percent = (p) => (100 * p).toFixed(p < 0.001 ? 2 : 1) + " %";
+
+// The most probable tokens as bars. `before` are the probabilities with everything on, if something is off.
+function showBars(list, p, before, choose, count = 8) {
+  const order = [...p.keys()].sort((a, b) => p[b] - p[a]).slice(0, count).filter((id) => p[id] > 0);
+  const top = Math.max(p[order[0]], ...order.map((id) => before?.[id] ?? 0));
+  list.replaceChildren(...order.map((id) => {
+    const item = document.createElement("li"), button = document.createElement("button"), name = document.createElement("b");
+    const bars = document.createElement("span"), bar = document.createElement("i"), value = document.createElement("small");
+    button.type = "button";
+    button.dataset.value = p[id];
+    button.disabled = !choose;
+    button.style.opacity = 1;
+    name.textContent = shownId(id);
+    value.textContent = percent(p[id]);
+    bar.style.width = (100 * p[id]) / top + "%";
+    bars.append(bar);
+    button.setAttribute("aria-label", `${shownId(id)}, ${percent(p[id])}` + (before ? `, ${percent(before[id])} with everything on` : ""));
+    if (before) {
+      const line = document.createElement("s");
+      line.style.width = (100 * before[id]) / top + "%";
+      bars.append(line);
+      button.title = `${percent(before[id])} with everything on`;
+    }
+    if (choose) button.addEventListener("click", () => choose(id));
+    button.append(name, bars, value);
+    item.append(button);
+    return item;
+  }));
+}

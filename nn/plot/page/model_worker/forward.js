@@ -1,0 +1,192 @@
+// The forward pass of a GPT, as nn/models/gpt.cpp computes it. A tensor is a Float32Array in row-major order: T positions,
+// C features of the model, H heads and K key heads of D features. A weight is { shape, values }.
+
+// x [T, In] times w [Out, In] transposed, plus bias [Out]: [T, Out]. Four rows times two columns at a time read each number
+// less often.
+function linear(x, T, w, bias) {
+  const [Out, In] = w.shape, m = w.values, y = new Float32Array(T * Out), blockRows = T - (T % 4), blockCols = Out - (Out % 2);
+  for (let t = 0; t < blockRows; t += 4) {
+    const x0 = t * In, x1 = x0 + In, x2 = x1 + In, x3 = x2 + In;
+    for (let o = 0; o < blockCols; o += 2) {
+      const row = o * In, next = row + In, at = t * Out + o;
+      let a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0;
+      for (let i = 0; i < In; ++i) {
+        const u = m[row + i], v = m[next + i], p = x[x0 + i], q = x[x1 + i], r = x[x2 + i], s = x[x3 + i];
+        a += u * p;
+        b += u * q;
+        c += u * r;
+        d += u * s;
+        e += v * p;
+        f += v * q;
+        g += v * r;
+        h += v * s;
+      }
+      [a, b, c, d].forEach((value, k) => { y[at + k * Out] = value; });
+      [e, f, g, h].forEach((value, k) => { y[at + k * Out + 1] = value; });
+    }
+  }
+  for (let t = 0; t < T; ++t)
+    for (let o = t < blockRows ? blockCols : 0; o < Out; ++o)
+      for (let i = 0; i < In; ++i) y[t * Out + o] += m[o * In + i] * x[t * In + i];
+  if (bias) for (let i = 0; i < y.length; ++i) y[i] += bias.values[i % Out];
+  return y;
+}
+
+// Each row of x [rows, C], from `at` on and `stride` apart, in place.
+// LayerNorm: (x - mean) / sqrt(var + eps) weight + bias. RMSNorm: x / sqrt(mean(x²) + eps) weight.
+function normalize(x, rows, stride, at, kind, eps, weight, bias) {
+  const C = weight.values.length;
+  for (let r = 0; r < rows; ++r, at += stride) {
+    let mean = 0, squares = 0;
+    if (kind === "layer") for (let c = 0; c < C; ++c) mean += x[at + c] / C;
+    for (let c = 0; c < C; ++c) squares += (x[at + c] - mean) ** 2;
+    const scale = 1 / Math.sqrt(squares / C + eps);
+    for (let c = 0; c < C; ++c) x[at + c] = (x[at + c] - mean) * scale * weight.values[c] + (bias ? bias.values[c] : 0);
+  }
+}
+
+// The error function. Abramowitz and Stegun 7.1.26: the error is below 2e-7.
+function erf(x) {
+  const t = 1 / (1 + 0.3275911 * Math.abs(x));
+  const y = 1 - ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t * Math.exp(-x * x);
+  return x < 0 ? -y : y;
+}
+
+const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+const gelu = (x) => 0.5 * x * (1 + erf(x * Math.SQRT1_2));
+const ACTIVATIONS = {
+  relu: (x) => Math.max(0, x),
+  gelu,
+  gelu_tanh: (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+  swiglu: (x) => x * sigmoid(x),
+  geglu: gelu,
+  squared_relu: (x) => Math.max(0, x) ** 2,
+};
+
+// Rotates the pairs of queries and keys by t times the angle of the pair, in place. joint is [T, F].
+function rotate(joint, T, F, heads, D, { layout, angles, lengths }) {
+  const half = layout === "half_split";
+  for (let t = 0; t < T; ++t)
+    for (let i = 0; i < D / 2; ++i) {
+      const cos = lengths[i] * Math.cos(t * angles[i]), sin = lengths[i] * Math.sin(t * angles[i]);
+      for (let h = 0; h < heads; ++h) {
+        const at = t * F + h * D, a = half ? at + i : at + 2 * i, b = half ? a + D / 2 : a + 1, u = joint[a], v = joint[b];
+        joint[a] = u * cos - v * sin;
+        joint[b] = u * sin + v * cos;
+      }
+    }
+}
+
+// Causal attention of the joint queries, keys and values [T, (H + 2 K) D]: the weights of each head [T, T], and z [T, H D].
+function attend(joint, T, config, window) {
+  const { num_heads: H, num_kv_heads: K, head_size: D } = config, F = (H + 2 * K) * D, scale = 1 / Math.sqrt(D);
+  const z = new Float32Array(T * H * D), scores = new Float64Array(T), weights = [];
+  for (let h = 0; h < H; ++h) {
+    const q = h * D, k = (H + Math.floor((h * K) / H)) * D, v = k + K * D, slope = config.alibi?.[h] ?? 0;
+    const of = (weights[h] = new Float32Array(T * T));
+    for (let i = 0; i < T; ++i) {
+      const first = window > 0 ? Math.max(0, i - window + 1) : 0;
+      let largest = -Infinity, sum = 0;
+      for (let j = first; j <= i; ++j) {
+        let dot = 0;
+        for (let d = 0, a = i * F + q, b = j * F + k; d < D; ++d) dot += joint[a + d] * joint[b + d];
+        scores[j] = dot * scale - slope * (i - j);
+        if (scores[j] > largest) largest = scores[j];
+      }
+      for (let j = first; j <= i; ++j) sum += scores[j] = Math.exp(scores[j] - largest);
+      for (let j = first; j <= i; ++j) {
+        const w = (of[i * T + j] = scores[j] / sum);
+        for (let d = 0, a = (i * H + h) * D, b = j * F + v; d < D; ++d) z[a + d] += w * joint[b + d];
+      }
+    }
+  }
+  return { weights, z };
+}
+
+// Replaces features from … from + count of x [T, F] by 0, by their mean over the positions, or by those of `other`.
+function edit(x, T, F, from, count, how, other) {
+  for (let c = from; c < from + count; ++c) {
+    let mean = 0;
+    if (how === "mean") for (let t = 0; t < T; ++t) mean += x[t * F + c] / T;
+    for (let t = 0; t < T; ++t) x[t * F + c] = how === "other" ? other[t * F + c] : mean;
+  }
+}
+
+// { logits [T, vocab], weights [layer][head], zs and mlps by layer }. `off` has "layer.head" and "layer.mlp"; their output is
+// replaced as `how` says: "zero", "mean" or "other", the output in `other`, a result for a text of as many tokens.
+function forward(config, weightOf, ids, off = new Set(), how = "zero", other = null) {
+  const { d_model: C, num_heads: H, num_kv_heads: K, head_size: D } = config, T = ids.length, F = (H + 2 * K) * D;
+  const has = (name) => weightOf(name + ".weight") !== null;
+  const project = (x, name) => linear(x, T, weightOf(name + ".weight"), weightOf(name + ".bias"));
+  const normed = (x, name) => {
+    if (!has(name)) return x;
+    const y = x.slice();
+    normalize(y, T, C, 0, config.norm, config.norm_eps, weightOf(name + ".weight"), weightOf(name + ".bias"));
+    return y;
+  };
+  const add = (x, y) => { for (let i = 0; i < x.length; ++i) x[i] += y[i]; };
+
+  const x = embed(config, weightOf, ids), result = { weights: [], zs: [], mlps: [] };
+  for (let layer = 0; layer < config.num_layers; ++layer) {
+    const name = `h.${layer}.`, attn = name + "attn.", input = normed(x, name + "ln_1");
+    const joint = project(input, attn + "qkv");
+    if (config.qk_norm)
+      for (let h = 0; h < H + K; ++h)
+        normalize(joint, T, F, h * D, "rms", config.norm_eps, weightOf(attn + (h < H ? "q_norm.weight" : "k_norm.weight")));
+    if (config.rotary) rotate(joint, T, F, H + K, D, config.rotary);
+    const added = weightOf(attn + "value_embedding.weight")?.values;
+    if (added) for (let t = 0; t < T; ++t) for (let i = 0; i < K * D; ++i) joint[t * F + (H + K) * D + i] += added[ids[t] * K * D + i];
+    const { weights, z } = attend(joint, T, config, config.windows[layer]);
+    for (let h = 0; h < H; ++h) if (off.has(`${layer}.${h}`)) edit(z, T, H * D, h * D, D, how, other?.zs[layer]);
+    result.weights.push(weights);
+    result.zs.push(z);
+    let gated = z;
+    if (has(attn + "gate")) {
+      const gates = project(input, attn + "gate");
+      gated = z.map((v, i) => v * sigmoid(gates[Math.floor(i / D)]));
+    }
+    add(x, normed(project(gated, attn + "proj"), name + "post_ln_1"));
+    const mlp = feedForward(normed(x, name + "ln_2"), name + "mlp.", project, has, ACTIVATIONS[config.activation]);
+    if (off.has(`${layer}.mlp`)) edit(mlp, T, C, 0, C, how, other?.mlps[layer]);
+    result.mlps.push(mlp);
+    add(x, normed(mlp, name + "post_ln_2"));
+  }
+  result.logits = linear(normed(x, "ln_f"), T, weightOf("head.weight") ?? weightOf("wte.weight"), null);
+  const cap = config.logit_cap;
+  if (cap > 0) result.logits.forEach((v, i, logits) => { logits[i] = cap * Math.tanh(v / cap); });
+  return result;
+}
+
+function feedForward(x, name, project, has, activation) {
+  const hidden = project(x, name + "fc");
+  if (has(name + "gate")) {
+    const gate = project(x, name + "gate");
+    for (let i = 0; i < hidden.length; ++i) hidden[i] *= activation(gate[i]);
+  } else for (let i = 0; i < hidden.length; ++i) hidden[i] = activation(hidden[i]);
+  return project(hidden, name + "proj");
+}
+
+// Embeddings of the tokens, plus those of the positions if they are added: [T, C].
+function embed({ d_model: C, positions }, weightOf, ids) {
+  const x = new Float32Array(ids.length * C), wte = weightOf("wte.weight").values, wpe = weightOf("wpe.weight")?.values;
+  ids.forEach((id, t) => {
+    for (let c = 0; c < C; ++c) {
+      let place = wpe ? wpe[t * C + c] : 0;
+      if (positions === "sinusoidal") place = (c % 2 ? Math.cos : Math.sin)(t / 10000 ** ((c - (c % 2)) / C));
+      x[t * C + c] = wte[id * C + c] + place;
+    }
+  });
+  return x;
+}
+
+// The mean loss of the tokens behind the first, in nats.
+function meanLoss(logits, ids, vocab) {
+  let total = 0;
+  for (let t = 0; t + 1 < ids.length; ++t) {
+    let largest = -Infinity, sum = 0;
+    for (let v = t * vocab; v < (t + 1) * vocab; ++v) largest = Math.max(largest, logits[v]);
+    for (let v = t * vocab; v < (t + 1) * vocab; ++v) sum += Math.exp(logits[v] - largest);
+    total += largest + Math.log(sum) - logits[t * vocab + ids[t + 1]];
+  }
+  return total / Math.max(1, ids.length - 1);
+}

@@ -1,0 +1,92 @@
+// What the page asks for (model/ask.js): the page stays alive while this computes.
+
+let config = null;
+let packed = []; // of each snapshot, its weights in base64
+const unpacked = new Map(); // snapshot -> its tensors by name; the last used ones last
+const plain = new Map(); // what was computed lately without edits
+const MOST_NUMBERS = 16e6, MOST_PLAIN = 4;
+
+// A map's value, computed if it is missing. The map keeps the `most` last used ones.
+function kept(map, key, most, make) {
+  const value = map.has(key) ? map.get(key) : make();
+  map.delete(key);
+  map.set(key, value);
+  for (const old of map.keys()) if (map.size > most) map.delete(old);
+  return value;
+}
+
+// IEEE 754 binary16 as float32
+function floats(halves) {
+  const out = new Float32Array(halves.length);
+  for (let i = 0; i < halves.length; ++i) {
+    const sign = halves[i] & 0x8000 ? -1 : 1, exponent = (halves[i] >> 10) & 31, fraction = halves[i] & 1023;
+    out[i] = sign * (exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25));
+  }
+  return out;
+}
+
+async function unpack(base64) {
+  const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const buffer = await new Response(stream).arrayBuffer();
+  const values = config.float32 ? new Float32Array(buffer) : floats(new Uint16Array(buffer)), tensors = new Map();
+  let at = 0;
+  for (const { name, shape } of config.tensors) tensors.set(name, { shape, values: values.subarray(at, (at += shape.reduce((a, b) => a * b, 1))) });
+  return (name) => tensors.get(name) ?? null;
+}
+
+function weightsOf(snapshot) {
+  return kept(unpacked, snapshot, Math.max(2, Math.floor(MOST_NUMBERS / config.parameters)), () => unpack(packed[snapshot]));
+}
+
+async function plainRun(snapshot, ids) {
+  const weightOf = await weightsOf(snapshot);
+  return kept(plain, snapshot + ":" + ids, MOST_PLAIN, () => forward(config, weightOf, ids));
+}
+
+// Of each query the weight that went to other keys, mean over the queries: 0 … 1.
+function moved(weights, before, T) {
+  let sum = 0;
+  for (let i = 0; i < weights.length; ++i) sum += Math.abs(weights[i] - before[i]) / 2;
+  return sum / T;
+}
+
+const tasks = {
+  start(given) {
+    ({ config, packed } = given);
+  },
+
+  // The text with parts off, and without; the second text.
+  async run({ snapshot, ids, off, how, second }) {
+    const before = await plainRun(snapshot, ids), other = second ? await plainRun(snapshot, second) : null;
+    const now = off.size ? forward(config, await weightsOf(snapshot), ids, off, how, other) : before;
+    return {
+      logits: now.logits, weights: now.weights, before: before.logits, second: other && other.logits,
+      moved: now.weights.map((heads, layer) => heads.map((w, head) => moved(w, before.weights[layer][head], ids.length))),
+    };
+  },
+
+  // How much the loss of the text rises without each head and each MLP: [layer][head, …, MLP].
+  async matter({ snapshot, ids, how, second }) {
+    const weightOf = await weightsOf(snapshot), other = second ? await plainRun(snapshot, second) : null;
+    const loss = ({ logits }) => meanLoss(logits, ids, config.vocab_size), before = loss(await plainRun(snapshot, ids));
+    return Array.from({ length: config.num_layers }, (_, layer) => Array.from({ length: config.num_heads + 1 }, (_, head) =>
+      loss(forward(config, weightOf, ids, new Set([partName(layer, head, config)]), how, other)) - before));
+  },
+
+  // The loss of the text.
+  async loss({ snapshot, ids }) {
+    return meanLoss((await plainRun(snapshot, ids)).logits, ids, config.vocab_size);
+  },
+};
+
+// "layer.head", or "layer.mlp" for the number behind the last head.
+function partName(layer, head, { num_heads }) { return `${layer}.${head === num_heads ? "mlp" : head}`; }
+
+self.onmessage = async ({ data: { id, task, given } }) => {
+  try {
+    self.postMessage({ id, result: await tasks[task](given) });
+  } catch (error) {
+    self.postMessage({ id, error: String(error) });
+  }
+};

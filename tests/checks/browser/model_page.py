@@ -1,0 +1,259 @@
+"""model_page.py PROGRAM DIR: opens the pages that PROGRAM (model_pages.cpp) writes into DIR in a browser, and uses them as
+a reader would. Screenshots are left in DIR."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import browser
+from browser import check
+
+# The page's worker once more, for questions of the test.
+WORKER = """(() => {
+  const config = JSON.parse(document.getElementById('data').textContent).config;
+  const worker = new Worker(URL.createObjectURL(new Blob([document.getElementById('worker').textContent], { type: 'text/javascript' })));
+  let count = 0;
+  window.askModel = (task, given) => new Promise((done, failed) => {
+    const mine = ++count;
+    worker.addEventListener('message', ({ data: { id, result, error } }) => { if (id === mine) error ? failed(error) : done(result); });
+    worker.postMessage({ id: mine, task, given });
+  });
+  return askModel('start', { config, packed: [...document.querySelectorAll('script.block')].map(b => b.textContent) }).then(() => true);
+})()"""
+
+
+def of(page, element, what="textContent"):
+    return page.js(f"document.querySelector('{element}').{what}")
+
+
+def after(page, act):
+    """Does something, and waits until the page has computed."""
+    before = int(page.js("document.documentElement.dataset.computed"))
+    page.js(act)
+    page.wait(f"Number(document.documentElement.dataset.computed) > {before}")
+    page.settle()
+
+
+def type_text(page, text, field="text"):
+    after(page, f"""(() => {{ const t = document.getElementById('{field}'); t.value = {json.dumps(text)};
+                    t.dispatchEvent(new Event('input')); }})()""")
+
+
+def choose(page, select, value):
+    after(page, f"""(() => {{ const s = document.getElementById('{select}'); s.value = {json.dumps(value)};
+                    s.dispatchEvent(new Event('change')); }})()""")
+
+
+def switch(page, part):
+    after(page, f"document.querySelector('#parts [data-part=\"{part}\"]').click()")
+
+
+def distance(a, b):
+    return max(abs(x - y) for x, y in zip(a, b)) if len(a) == len(b) else float("inf")
+
+
+def kind(open_page, folder, name):
+    page = open_page(name)
+    truth = json.loads((folder / (name + ".json")).read_text())
+    page.wait("document.documentElement.dataset.checked === 'true'")
+    page.js(WORKER)
+
+    def logits(off, how):
+        return page.js(f"""askModel('run', {{ snapshot: 0, ids: {truth['ids']}, off: new Set({json.dumps(off)}), how: '{how}', second: {truth['second']} }})
+                           .then(r => [...r.logits])""")
+
+    worst, size = distance(logits([], "zero"), truth["logits"]), max(map(abs, truth["logits"]))
+    print(f"       {name}: logits up to {size:.1f} differ by {worst:.1e}")
+    check(f"{name}: logits are C++'s to 1e-4", worst < 1e-4, worst)
+    check(f"{name}: the badge says so", of(page, "#badge").startswith("agrees with C++ to") and of(page, "#badge", "className") == "good", of(page, "#badge"))
+    for edit in truth["edits"]:
+        got = logits([edit["part"]], edit["how"])
+        check(f"{name}: {edit['part']} with {edit['how']} is nn::Lens's to 1e-4", distance(got, edit["logits"]) < 1e-4, distance(got, edit["logits"]))
+        check(f"{name}: {edit['part']} with {edit['how']} changes something", distance(got, truth["logits"]) > 1e-3)
+    page.js("document.getElementById('matter').click()")
+    page.wait("document.querySelector('#parts [data-value]') !== null")
+    heads = page.js("[...document.querySelectorAll('#parts button')].filter(b => !b.dataset.part.endsWith('mlp')).map(b => Number(b.dataset.value))")
+    check(f"{name}: which heads matter is ablate_heads", distance(heads, truth["matter"]) < 1e-4, heads, truth["matter"])
+    check(f"{name}: no error, no request", not page.problems(), page.problems())
+    page.close()
+
+
+def wrong_logits(open_page, folder):
+    """A page whose logits are not C++'s says so."""
+    text = (folder / "kind_learned.html").read_text()
+    at = text.index('"logits":[') + len('"logits":[')
+    end = text.index(",", at)
+    (folder / "wrong.html").write_text(text[:at] + str(float(text[at:end]) + 0.01) + text[end:])
+    page = open_page("wrong")
+    page.wait("document.documentElement.dataset.checked === 'true'")
+    check("other logits than C++'s are told", of(page, "#badge", "className") == "bad" and "differ from C++'s by 0.010" in of(page, "#badge"), of(page, "#badge"))
+    page.close()
+
+
+def bars(page, field="bars"):
+    return page.js(f"[...document.querySelectorAll('#{field} button')].map(b => [b.querySelector('b').textContent, Number(b.dataset.value)])")
+
+
+def reading(page):
+    check("the title is text", page.js("document.title") == "</title><script>alert(1)</script>")
+    check("the last step is shown first", of(page, "#snapshot-label") == "Step 80")
+    check("it is sure of the next letter", bars(page)[0][0] == "k" and bars(page)[0][1] > 0.5, bars(page))
+    check("a bar for each likely token", len(bars(page)) == 8 and sum(v for _, v in bars(page)) <= 1.0001)
+    check("tokens have losses", page.js("document.querySelectorAll('#tokens span[title^=loss]').length") == 10)
+    type_text(page, "stuvw")
+    check("typing changes the prediction", bars(page)[0][0] == "x", bars(page))
+    check("and the heads", page.js("document.querySelector('.heads-view .stage').getAttribute('aria-label')").endswith("Arrow keys move from weight to weight. Escape lets go of it.") and
+          "6 queries" in page.js("document.querySelector('.heads-view .stage').getAttribute('aria-label')"))
+    page.js("(() => { const t = document.getElementById('text'); t.value = 'stuv!'; t.dispatchEvent(new Event('input')); })()")
+    page.wait("!document.getElementById('problem').hidden")
+    check("an unknown letter is named", "“!”" in of(page, "#problem"), of(page, "#problem"))
+    page.js("(() => { const t = document.getElementById('text'); t.value = 'a'.repeat(40); t.dispatchEvent(new Event('input')); })()")
+    page.wait("document.getElementById('problem').textContent.includes('at most 40')")
+    check("a text that is too long is told", True)
+    type_text(page, "stuvw")
+    check("a good text ends the complaint", page.js("document.getElementById('problem').hidden"))
+
+
+def sampling(page):
+    page.js("(() => { const k = document.getElementById('top-k'); k.value = 1; k.dispatchEvent(new Event('input')); })()")
+    page.settle()
+    check("one token of the most probable ones is certain", bars(page) == [["x", 1]], bars(page))
+    after(page, "document.getElementById('sample-one').click()")
+    check("sampling appends it", page.js("document.getElementById('text').value") == "stuvwx")
+    page.js("document.getElementById('sample-many').click()")
+    page.wait("document.getElementById('text').value.length === 26")
+    check("and twenty more", page.js("document.getElementById('text').value").startswith("stuvwxyz"), page.js("document.getElementById('text').value"))
+    page.js("(() => { const k = document.getElementById('top-k'); k.value = 0; k.dispatchEvent(new Event('input')); })()")
+    before = bars(page)
+    page.js("(() => { const t = document.getElementById('temperature'); t.value = 2; t.dispatchEvent(new Event('input')); })()")
+    page.settle()
+    check("a higher temperature flattens", bars(page)[0][1] < before[0][1], bars(page), before)
+    page.js("(() => { const t = document.getElementById('temperature'); t.value = 1; t.dispatchEvent(new Event('input')); })()")
+    type_text(page, "abc")
+    after(page, "document.querySelectorAll('#bars button')[1].click()")
+    check("a click on a bar appends its token", len(page.js("document.getElementById('text').value")) == 4)
+    type_text(page, "abcdefgh")
+
+
+def switching(page):
+    plain = bars(page)
+    switch(page, "0.mlp")
+    check("a switch changes the prediction", bars(page) != plain)
+    check("the bars say what it was", page.js("document.querySelectorAll('#bars s').length") == len(bars(page)))
+    check("later heads say how much of their weight moved", any("moved" in t for t in page.js(
+        "[...document.querySelectorAll('#parts [data-part^=\"1.\"] span:last-child')].map(s => s.textContent)")))
+    check("in words, too", "→" in of(page, "#effect") and "Loss of this text" in of(page, "#effect"), of(page, "#effect"))
+    off = bars(page)
+    choose(page, "how", "mean")
+    check("the mean is another thing than zero", bars(page) != off)
+    check("without a second text there is no third choice", page.js("document.querySelector('#how [value=other]').disabled"))
+    type_text(page, "tuvwxyza", "second")
+    check("the second text has its own prediction", bars(page, "second-bars")[0][0] == "b", bars(page, "second-bars"))
+    choose(page, "how", "other")
+    patched = bars(page)
+    check("a part takes its value from the second text", patched != plain and patched != off)
+    type_text(page, "tuv", "second")
+    check("texts of other lengths can't give it", page.js("document.querySelector('#how [value=other]').disabled") and page.js("document.getElementById('how').value") == "zero")
+    after(page, "document.getElementById('all-on').click()")
+    check("all on again: as before", distance([v for _, v in bars(page)], [v for _, v in plain]) < 1e-9)
+
+
+def slider(page):
+    type_text(page, "abcdefgh")
+    page.wait("document.querySelector('#losses svg') !== null")
+    check("the loss of the text over the steps is a curve", "at first" in page.js("document.querySelector('#losses svg').getAttribute('aria-label')"))
+    first = page.js("document.querySelector('#losses svg').getAttribute('aria-label')").split(": ")[1].split(" at first, ")
+    check("it falls", float(first[0]) > 2 * float(first[1].split()[0]), first)
+    surest = []
+    for i in range(5):
+        after(page, f"""(() => {{ const s = document.getElementById('snapshot'); s.value = {i}; s.dispatchEvent(new Event('input')); }})()""")
+        surest.append(bars(page)[0][1])
+    check("the slider moves the model", len(set(surest)) == 5 and surest[-1] > 3 * surest[0], surest)
+    check("the heads move as well", of(page, "#snapshot-label") == "Step 80")
+
+
+def keyboard(page):
+    page.js("document.getElementById('tokens').focus()")
+    title = of(page, "#next-title")
+    page.key("ArrowLeft")
+    check("arrow keys choose the token", of(page, "#next-title") != title and "(8 of 9)" in of(page, "#next-title"), of(page, "#next-title"))
+    page.key("End")
+    check("End goes back", of(page, "#next-title") == title)
+    page.js("document.querySelector('#parts [data-part=\"1.2\"]').focus()")
+    before = int(page.js("document.documentElement.dataset.computed"))
+    page.key("Enter")
+    page.wait(f"Number(document.documentElement.dataset.computed) > {before}")
+    check("Enter turns a switch", page.js("document.querySelector('#parts [data-part=\"1.2\"]').getAttribute('aria-checked')") == "false")
+    after(page, "document.getElementById('all-on').click()")
+    page.js("document.querySelector('.heads-view .stage').focus()")
+    for key in ("ArrowDown", "ArrowDown"):
+        page.key(key)
+    check("and move through a head", page.js("document.querySelector('.heads-view .tip').textContent").startswith("“a” → “↵”"),
+          page.js("document.querySelector('.heads-view .tip').textContent"))
+    check("controls have names for screen readers", page.js("""[...document.querySelectorAll('button, select, input, textarea, [role=application], [role=listbox]')]
+          .every(e => e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.textContent.trim() || e.labels?.length)"""))
+
+
+def large(open_page):
+    page = open_page("large")
+    opened = page.js("performance.getEntriesByName('ready')[0].startTime")
+    page.wait("document.documentElement.dataset.checked === 'true'")
+    check("a million parameters agree with C++", of(page, "#badge", "className") == "good", of(page, "#badge"))
+    times = page.js("""(async () => {
+      const text = document.getElementById('text'), times = [];
+      for (let i = 0; i < 7; ++i) {
+        const before = document.documentElement.dataset.computed, start = performance.now();
+        text.value = text.value.slice(0, -1) + 'abcdefg'[i];
+        text.dispatchEvent(new Event('input'));
+        while (document.documentElement.dataset.computed === before) await new Promise(done => setTimeout(done, 1));
+        times.push(performance.now() - start);
+      }
+      return times.sort((a, b) => a - b);
+    })()""")
+    print(f"       a million parameters: open in {opened:.0f} ms; a key at {page.js('document.querySelectorAll(chr).length'.replace('chr', repr('#tokens span')))} tokens in {times[0]:.0f} ms, median {times[3]:.0f} ms")
+    check("a million parameters: no error, no request", not page.problems(), page.problems())
+    page.close()
+
+
+def main():
+    program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    chromium = browser.find()
+    if not chromium:
+        print("skipped: chromium is missing; apt-get install chromium")
+        return 77
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run([program, folder], check=True)
+    with browser.Browser(chromium) as b:
+        def open_page(name, **how):
+            return browser.Page(b, folder / (name + ".html"), **how)
+
+        for path in sorted(folder.glob("kind_*.html")):
+            kind(open_page, folder, path.stem)
+        wrong_logits(open_page, folder)
+        page = open_page("training")
+        reading(page)
+        sampling(page)
+        switching(page)
+        slider(page)
+        keyboard(page)
+        check("no error, no request", not page.problems(), page.problems())
+        page.close()
+        large(open_page)
+        for width in (390, 800, 1400):
+            for dark in (False, True):
+                page = open_page("training", width=width, dark=dark)
+                switch(page, "0.1")
+                page.js("document.getElementById('matter').click()")
+                page.wait("document.querySelector('#parts [data-value]') !== null")
+                page.wait("document.querySelector('#losses svg') !== null")
+                type_text(page, "bcdefghijk", "second")
+                page.screenshot(folder / f"training_{width}_{'dark' if dark else 'light'}.png")
+                check(f"{width} pixels: nothing is cut off", page.js("document.documentElement.scrollWidth <= innerWidth"))
+                check(f"{width} pixels: no error, no request", not page.problems(), page.problems())
+                page.close()
+    return browser.verdict()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+// model_pages DIR: writes the pages that model_page.py opens, and beside each what C++ computes for its texts.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "fit/fit.hpp"
+
+using namespace fit;
+using nlohmann::json;
+
+namespace {
+
+const std::string alphabet = "\n abcdefghijklmnopqrstuvwxyz";  // 28 characters
+const std::string text = "the model reads a text", second = "a text reads the model";
+
+// Weights that make logits of some size, and norms that are not the identity.
+void fill(nn::GPT& gpt) {
+  const NoGrad no_grad;
+  for (auto& [name, x] : gpt.named_parameters()) {
+    Tensor values = randn(x.shape()) * (x.rank() == 2 ? 0.25 : 0.2);
+    if (name.find("norm.weight") != std::string::npos || name.find("ln_") != std::string::npos) values = values + 1;
+    Tensor(x).copy_(values);
+  }
+  gpt.eval();
+}
+
+json list(const Tensor& logits) { return logits.to_vector<float>(); }
+
+// The logits as they are, and with parts off, by nn::Lens.
+json expected(const nn::GPT& gpt, const text::CharVocabulary& vocabulary) {
+  const NoGrad no_grad;
+  const Tensor ids = vocabulary.encode(text).unsqueeze(0), others = vocabulary.encode(second).unsqueeze(0);
+  json all{{"ids", ids.to_vector<std::int64_t>()}, {"second", others.to_vector<std::int64_t>()}};
+  all["logits"] = list(gpt(ids));
+  const nn::Lens lens(gpt);
+  const std::vector<std::string> parts{"*.attn.z", "*.mlp.out"};
+  const nn::LensRun own = lens.run(ids, parts), other = lens.run(others, parts);
+  for (const auto& [how, value] : {std::pair<std::string, nn::LensEdit>("zero", nn::zero()),
+                                   {"mean", nn::mean_of(own)},
+                                   {"other", nn::from(other)}}) {
+    const Tensor head = lens.with("h.0.attn.z", nn::head(1), value).run(ids, {}).output;
+    const Tensor mlp = lens.with("h.1.mlp.out", value).run(ids, {}).output;
+    all["edits"].push_back({{"how", how}, {"part", "0.1"}, {"logits", list(head)}});
+    all["edits"].push_back({{"how", how}, {"part", "1.mlp"}, {"logits", list(mlp)}});
+  }
+  // What "Which matter?" shows for the heads.
+  const Tensor targets = ids[{range(), range(1, ids.size(1))}];
+  const auto loss = [&] { return nn::cross_entropy(gpt(ids)[{range(), range(0, ids.size(1) - 1)}], targets); };
+  all["matter"] = nn::ablate_heads(lens, loss).to_vector<float>();
+  return all;
+}
+
+nn::GPTOptions small() {
+  return nn::GPTOptions().vocab_size(28).context_length(40).num_layers(2).num_heads(4).d_model(32);
+}
+
+void kinds(const std::string& folder, const text::CharVocabulary& vocabulary) {
+  using P = nn::Positions;
+  using A = nn::Activation;
+  const auto yarn = nn::RotaryTableOptions().scaling(nn::RotaryScaling::yarn).factor(4).original_length(16);
+  const auto part = nn::RotaryTableOptions().base(500).features(4);
+  const std::vector<std::pair<std::string, nn::GPTOptions>> all{
+      {"learned", small()},
+      {"sinusoidal", small().positions(P::sinusoidal).activation(A::relu).norm_place(nn::NormPlace::after)},
+      {"rotary_grouped", small()
+                             .positions(P::rotary)
+                             .num_kv_heads(2)
+                             .norm(nn::Norm::rms)
+                             .activation(A::swiglu)
+                             .tie_weights(false)
+                             .bias(false)
+                             .qkv_bias(true)
+                             .hidden(48)},
+      {"rotary_yarn", small()
+                          .positions(P::rotary)
+                          .rotary(yarn)
+                          .rotary_layout(RotaryLayout::interleaved)
+                          .norm_place(nn::NormPlace::both)
+                          .activation(A::gelu)
+                          .norm_eps(1e-3)},
+      {"rotary_today", small()
+                           .positions(P::rotary)
+                           .rotary(part)
+                           .norm(nn::Norm::rms)
+                           .activation(A::squared_relu)
+                           .qk_norm(true)
+                           .logit_cap(15)
+                           .value_embeddings(true)
+                           .head_gates(true)
+                           .num_kv_heads(1)},
+      {"alibi", small().positions(P::alibi).windows({5, 0}).activation(A::geglu).head_size(12)},
+      {"none", small().positions(P::none).bias(false).window(7).num_heads(2)}};
+  for (const auto& [name, options] : all) {
+    nn::GPT gpt(options);
+    fill(gpt);
+    const auto o = plot::ModelPageOptions().title("Kind: " + name).float32(true);
+    plot::write_model_page(folder + "/kind_" + name + ".html", gpt, vocabulary, {text, second}, o);
+    std::ofstream(folder + "/kind_" + name + ".json") << expected(gpt, vocabulary);
+  }
+}
+
+// A model that learns to count through the alphabet, at five steps.
+void training(const std::string& folder, const text::CharVocabulary& vocabulary) {
+  nn::GPT gpt(small().dropout(0.1));
+  optim::AdamW optimizer(gpt.named_parameters(), 4e-3);
+  std::vector<plot::ModelSnapshot> snapshots;
+  for (int step = 0; step <= 80; ++step) {
+    if (step % 20 == 0) snapshots.push_back(plot::model_snapshot(gpt, step));
+    const Tensor starts = randint(0, 26, {16, 1}), ids = 2 + (starts + arange(24)) % 26;
+    const Tensor loss = gpt.loss(ids[{range(), range(0, 23)}], ids[{range(), range(1, 24)}]);
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+  }
+  const auto o = plot::ModelPageOptions().title("</title><script>alert(1)</script>").prefix("\n").snapshots(snapshots);
+  plot::write_model_page(folder + "/training.html", gpt, vocabulary, {"abcdefghij", "klmnopqrst uvwxyz"}, o);
+}
+
+// A million parameters, float16.
+void large(const std::string& folder, const text::CharVocabulary& vocabulary) {
+  nn::GPT gpt(nn::GPTOptions().vocab_size(28).context_length(64).num_layers(4).num_heads(4).d_model(144).bias(false));
+  const auto o = plot::ModelPageOptions().title(std::to_string(gpt.num_parameters()) + " parameters");
+  std::string long_text;
+  while (long_text.size() < 64) long_text += "a line of letters ";
+  plot::write_model_page(folder + "/large.html", gpt, vocabulary, {long_text.substr(0, 63)}, o);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const std::string folder = argv[1];
+  manual_seed(3);
+  const text::CharVocabulary vocabulary(alphabet);
+  kinds(folder, vocabulary);
+  training(folder, vocabulary);
+  large(folder, vocabulary);
+}

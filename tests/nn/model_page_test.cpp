@@ -1,0 +1,162 @@
+// What is in the file, and what is refused. How the page computes is tested in a browser: tests/checks/browser.
+#include "fit/model_page.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "fit/nn/norm.hpp"
+#include "fit/nn/quantize.hpp"
+#include "fit/ops.hpp"
+#include "fit/random.hpp"
+#include "support/catch.hpp"
+
+using namespace fit;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+using plot::ModelPageOptions;
+
+namespace {
+
+const text::CharVocabulary letters("abcdefgh");
+
+nn::GPTOptions small() {
+  return nn::GPTOptions().vocab_size(8).context_length(12).num_layers(2).num_heads(2).d_model(8);
+}
+
+json data_of(const std::string& html) {
+  const std::string begin = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t from = html.find(begin);
+  REQUIRE(from != std::string::npos);
+  return json::parse(html.substr(from + begin.size(), html.find("</script>", from) - from - begin.size()));
+}
+
+std::string page(const nn::GPT& gpt, const ModelPageOptions& o = {}) {
+  return plot::model_page(gpt, letters, {"abc"}, o);
+}
+
+}  // namespace
+
+TEST_CASE("the page of a model has its options, its samples, and logits that C++ computed") {
+  nn::GPT gpt(small().dropout(0.3));
+  const json data = data_of(page(gpt, ModelPageOptions().prefix("h").float32(true)));
+  CHECK(data["config"]["num_heads"] == 2);
+  CHECK(data["config"]["head_size"] == 4);
+  CHECK(data["config"]["windows"] == json({0, 0}));
+  CHECK(data["config"]["parameters"] == gpt.num_parameters());
+  CHECK(data["tokens"].size() == 8);
+  CHECK(data["checks"][0]["ids"] == json({7, 0, 1, 2}));
+  CHECK(data["rounding"] == 0);
+  gpt.eval();
+  const auto logits = gpt(tensor({{7, 0, 1, 2}})).to_vector<float>();
+  CHECK(data["checks"][0]["logits"].get<std::vector<float>>() == logits);
+  for (const json& t : data["config"]["tensors"]) CHECK(t["name"] != "head.weight");  // it is wte.weight
+}
+
+TEST_CASE("writing a page draws no random number and leaves the model in training") {
+  nn::GPT gpt(small());
+  manual_seed(5);
+  const Tensor expected = rand({3});
+  manual_seed(5);
+  page(gpt);
+  CHECK(equal(rand({3}), expected));
+  CHECK(gpt.training());
+}
+
+TEST_CASE("weights of a page are float16, rounded to the nearest") {
+  nn::GPT gpt(small());
+  // 1 + 2^-11 lies between two numbers, and the even one is 1; 2^-24 is the smallest; the last one is rounded up.
+  const std::vector<double> given{1 + std::ldexp(1, -11), 1 + 3 * std::ldexp(1, -11), std::ldexp(1, -24), 65519};
+  const std::vector<double> stored{1, 1 + std::ldexp(1, -9), std::ldexp(1, -24), 65504};
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const NoGrad no_grad;
+    gpt.ln_f->parameter("weight").copy_(full({8}, given[i]));
+    const json data = data_of(page(gpt));
+    nn::GPT rounded(small());
+    rounded.load_state_dict(gpt.state_dict());
+    for (auto& [name, x] : rounded.named_parameters())
+      if (name != "ln_f.weight")
+        for (float& v : Tensor(x).edit<float>())
+          v = std::abs(v) < std::ldexp(1, -14)
+                  ? std::ldexp(std::nearbyint(std::ldexp(v, 24)), -24)
+                  : std::ldexp(std::nearbyint(std::ldexp(v, 10 - std::ilogb(v))), std::ilogb(v) - 10);
+    rounded.ln_f->parameter("weight").copy_(full({8}, stored[i]));
+    rounded.eval();
+    CHECK(data["checks"][0]["logits"].get<std::vector<float>>() == rounded(tensor({{0, 1, 2}})).to_vector<float>());
+  }
+}
+
+TEST_CASE("snapshots are in the page, and half the space does not depend on the model's type") {
+  nn::GPT gpt(small());
+  const std::vector<plot::ModelSnapshot> two{plot::model_snapshot(gpt, 0), plot::model_snapshot(gpt, 30)};
+  const std::string html = page(gpt, ModelPageOptions().snapshots(two));
+  CHECK(data_of(html)["snapshots"] == json({{{"step", 0}}, {{"step", 30}}}));
+  gpt.to(float64);
+  CHECK(data_of(page(gpt))["config"]["tensors"] == data_of(html)["config"]["tensors"]);
+}
+
+TEST_CASE("texts in a page can't become elements of it") {
+  const text::CharVocabulary signs("</script>");
+  const nn::GPT gpt(small().vocab_size(signs.size()));
+  const std::string html = plot::model_page(gpt, signs, {"</script>"}, ModelPageOptions().title("<b>{{data}}"));
+  CHECK(data_of(html)["samples"][0] == "</script>");
+  CHECK_THAT(html, Contains("<title>&lt;b&gt;{{data}}</title>"));
+}
+
+TEST_CASE("what the page can't compute is an Error that names it") {
+  const auto refuses = [](const nn::GPT& gpt, const std::string& what) {
+    CHECK_THROWS_WITH(page(gpt), Contains("[plot::model_page]") && Contains(what));
+  };
+  refuses(nn::GPT(small().d_model(1024)), "parameters: a page holds at most 8000000");
+
+  nn::GPT other_norm(small());
+  other_norm.ln_f = std::make_shared<nn::RMSNorm>(8);
+  refuses(other_norm, "'ln_f' is a RMSNorm(8");
+
+  nn::GPT other_eps(small());
+  other_eps.ln_f = std::make_shared<nn::LayerNorm>(8, 1e-3);
+  refuses(other_eps, "'ln_f' is a LayerNorm(8, eps=0.001");
+
+  nn::ModuleList<nn::SequenceLayer> blocks;
+  blocks.add(nn::GPTBlock(small().window(2)));
+  refuses(nn::GPT(small(), std::move(blocks)), "its blocks must be those of its options");
+
+  nn::GPT int8(small());
+  nn::quantize_(int8);
+  refuses(int8, "weight");
+
+  nn::GPT not_finite(small());
+  {
+    const NoGrad no_grad;
+    not_finite.ln_f->parameter("weight").copy_(full({8}, std::numeric_limits<double>::infinity()));
+  }
+  refuses(not_finite, "'ln_f.weight' has the value inf: weights must be finite");
+
+  nn::GPT too_large(small());
+  {
+    const NoGrad no_grad;
+    too_large.ln_f->parameter("weight").copy_(full({8}, 65520));
+  }
+  refuses(too_large, "float16 ends at 65504; use float32()");
+  CHECK_NOTHROW(page(too_large, ModelPageOptions().float32(true)));
+}
+
+TEST_CASE("vocabularies, samples and snapshots of a page must fit the model") {
+  const nn::GPT gpt(small());
+  const auto refuses = [&](const text::Vocabulary& vocabulary, const std::vector<std::string>& samples,
+                           const ModelPageOptions& o, const std::string& what) {
+    CHECK_THROWS_WITH(plot::model_page(gpt, vocabulary, samples, o), Contains(what));
+  };
+  refuses(text::BytePairVocabulary({}), {"a"}, {}, "a text::CharVocabulary only");
+  refuses(text::CharVocabulary("abc"), {"a"}, {}, "the vocabulary has 3 tokens, the model 8");
+  refuses(letters, {}, {}, "no samples");
+  refuses(letters, {""}, {}, "has 0 tokens");
+  refuses(letters, {"abc", "abcdefghabcde"}, {}, "has 13 tokens: it must have 1 … 12");
+  refuses(letters, {"z"}, {}, "'z' at byte 0");
+  nn::GPT longer(small().context_length(13));
+  refuses(letters, {"a"}, ModelPageOptions().snapshots({plot::model_snapshot(longer, 0)}), "wpe.weight");
+  const auto same = plot::model_snapshot(gpt, 4);
+  refuses(letters, {"a"}, ModelPageOptions().snapshots({same, same}), "steps must rise");
+  CHECK_THROWS_AS(plot::write_model_page("/dev/null/page.html", gpt, letters, {"a"}), FileError);
+}
