@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "attention/attend.hpp"
+#include "attention/plan.hpp"
 #include "fit/ops.hpp"
 #include "ops/batch_rows.hpp"
 #include "tensor/check.hpp"
@@ -189,6 +190,11 @@ AttentionMasks check_options(const char* op, kernels::Attention<>& a, DType dtyp
   const Shape scores{a.B, a.H, a.Sq, a.Sk};
   AttentionMasks masks;
   if (o.mask().defined()) masks.mask(four_axes(op, "mask", to_boolean(op, o.mask()), scores));
+  if (o.attends().defined()) {
+    kernels::Visibility v = a;
+    check_ranges(op, Expression(o.attends().node(), a.Sk - a.Sq), a.B, a.H, v);
+    masks.attends(o.attends());
+  }
   if (o.bias().defined()) {
     if (!is_floating(o.bias().dtype()))
       check::fail(op, "bias is ", o.bias().dtype(),

@@ -20,13 +20,15 @@ namespace fit {
 namespace detail {
 namespace {
 
-// The pairs that a mask leaves, without the first `skipped` keys.
-TilePlan plan_mask(const kernels::Attention<>& a, const Tensor& mask, std::int64_t skipped) {
-  if (!mask.defined()) return {};
+// The pairs that a mask and an expression leave.
+TilePlan plan_pairs(const kernels::Attention<>& a, const AttentionMasks& masks) {
+  const Tensor& mask = masks.mask();
+  if (!mask.defined() && !masks.attends().defined()) return {};
   kernels::Visibility v = a;
-  v.mask = view_scores(mask.data<bool>().data(), mask);
-  v.mask.data += skipped;
-  return plan_tiles(v, a.B, a.H);
+  if (mask.defined()) v.mask = view_scores(mask.data<bool>().data(), mask);
+  if (!masks.attends().defined()) return plan_tiles(v, a.B, a.H);
+  const Expression attends(masks.attends().node(), a.Sk - a.Sq);
+  return plan_tiles(v, a.B, a.H, &attends);
 }
 
 // The call as the kernels take it. The first `skipped` keys are left out.
@@ -45,6 +47,7 @@ kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const
   call.alibi = static_cast<const W*>(data(masks.alibi()));
   call.sink = static_cast<const W*>(data(masks.sink()));
   if (skipped == 0) return call;
+  if (plan.defined()) call.table.tiles.data += skipped / kernels::tile_size;
   call.k.data += skipped * call.k.row;
   call.v.data += skipped * call.v.row;
   if (call.bias.data) call.bias.data += skipped;
@@ -123,7 +126,7 @@ Heads filled(const Heads& cached, std::int64_t length) {
 
 // The adjoint of a call. The node's inputs are the tensors of q, k and v, undefined where input_of() names another one,
 // and then the bias and the sink, which may be undefined. Outputs: that of attention, and then the weights and lse, if
-// they were asked for. Saved: stats, mask, alibi, the plan of tiles.
+// they were asked for. Saved: stats, alibi, the plan of tiles.
 struct Adjoint {
   struct Place {
     std::size_t input;
@@ -145,10 +148,10 @@ struct Adjoint {
     };
     return {at(places[0], a.H, a.D), at(places[1], a.kv_heads, a.D), at(places[2], a.kv_heads, a.Dv)};
   }
-  AttentionMasks masks(Backward& b, const Tensor& bias, const Tensor& sink) const {
-    AttentionMasks m(b.saved(1));
-    return m.bias(bias).alibi(b.saved(2)).sink(sink);
+  AttentionMasks terms(Backward& b, const Tensor& bias, const Tensor& sink) const {
+    return AttentionMasks().bias(bias).alibi(b.saved(1)).sink(sink);
   }
+  static TilePlan plan(Backward& b) { return {b.saved(2), b.saved(3)}; }
 
   void operator()(Backward& b) const {
     if (b.recording() || (weights && b.has_dy(1)))
@@ -161,7 +164,9 @@ struct Adjoint {
   void by_operations(Backward& b) const {
     give_by_decomposition(b, [&](const std::vector<Tensor>& x) -> std::vector<Tensor> {
       const auto [q, k, v] = heads(x.data());
-      const AttentionResult r = decomposed_attention(q, k, v, a, masks(b, x[bias], x[sink]));
+      AttentionMasks masks = terms(b, x[bias], x[sink]);
+      if (const TilePlan pairs = plan(b); pairs.defined()) masks.mask(pairs.mask(a.Sq, a.Sk));
+      const AttentionResult r = decomposed_attention(q, k, v, a, masks);
       return outputs(r);
     });
   }
@@ -199,8 +204,7 @@ struct Adjoint {
       kernels::AttentionGradients<T> to{gradient(d[0]), gradient(d[1]), gradient(d[2]), {}, nullptr};
       if (b.wants(bias)) to.dbias = view_scores(dx[bias].fresh<W>(), dx[bias]);
       if (b.wants(sink)) to.dsink = dx[sink].fresh<W>();
-      const auto call =
-          lower<T>(a, operands[0], operands[1], operands[2], masks(b, x[bias], x[sink]), {b.saved(3), b.saved(4)});
+      const auto call = lower<T>(a, operands[0], operands[1], operands[2], terms(b, x[bias], x[sink]), plan(b));
       kernels::attention_backward<T>(call, view(out, out.x.data<T>().data()), stats_in(a, stats.data<W>().data()),
                                      view(out, dout.data<T>().data()), to, check,
                                      dlse.defined() ? dlse.data<W>().data() : nullptr);
@@ -271,6 +275,11 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     if (size == 0) return cache ? AttentionResult{output.to(result), {}, {}} : decomposed_attention(q, k, v, a, masks);
   if (thread_state.observed) notify_flops(2 * a.B * a.H * a.pairs() * (a.D + a.Dv));
 
+  const TilePlan plan = plan_pairs(all_keys, masks);
+  // As observers get it.
+  const auto pairs_mask = [&] {
+    return masks.attends().defined() && attention_observed() ? plan.mask(a.Sq, all_keys.Sk) : masks.mask();
+  };
   Tensor stats = Tensor::empty({2, a.B, a.H, a.Sq}, wide);
   if (cache) {
     cache->keys.before_write(op);
@@ -281,14 +290,13 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     v = {cache->values, HeadLayout::first, a.kv_heads, a.Dv, 0};
   }
   if (thread_state.observed)
-    if (const AttentionEdits edits(all_keys, masks.mask()); edits.wanted()) {
+    if (const AttentionEdits edits(all_keys, pairs_mask()); edits.wanted()) {
       if (cache) k = filled(k, all_keys.Sk), v = filled(v, all_keys.Sk);
       const AttentionResult edited = decomposed_attention(q, k, v, all_keys, masks, &edits);
       return {offered(edited.output.to(result)), edited.weights, edited.lse};
     }
   if (fit::value_wanted("scores"))
     observed("scores", attention_scores(q, cache ? filled(k, all_keys.Sk) : k, all_keys, masks));
-  const TilePlan plan = plan_mask(a, masks.mask(), skipped);
   dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
     using W = AccT<T>;
@@ -301,15 +309,14 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     if (options.lse()) lse = lse_of(rows, lse_shape(q, a));
     if (options.weights()) weights = weights_from(0, a.B).alias(weights_shape(q, all_keys));
     if (thread_state.observed)
-      notify_attention({a.B, a.H, a.Sq, all_keys.Sk, masks.mask(), a.causal, a.window, innermost_call()}, weights_from);
+      notify_attention({a.B, a.H, a.Sq, all_keys.Sk, pairs_mask(), a.causal, a.window, innermost_call()}, weights_from);
   });
   if (options.weights() && dtype == bfloat16 && autocast_dtype() != bfloat16) {
     const NoGrad no_grad;
     weights = to_bfloat16(weights);
   }
   if (cache) return {offered(output.to(result)), weights, lse};
-  const Keep kept =
-      keep::inputs | keep::output | keep::saved(stats, masks.mask(), masks.alibi(), plan.tiles, plan.bits);
+  const Keep kept = keep::inputs | keep::output | keep::saved(stats, masks.alibi(), plan.tiles, plan.bits);
   std::vector<Tensor> results = adjoint.outputs({std::move(output), std::move(weights), std::move(lse)});
   record("attention", {inputs[0], inputs[1], inputs[2], masks.bias(), masks.sink()}, results, kept, adjoint);
   return {offered(results[0]), options.weights() ? results[1] : Tensor(), options.lse() ? results.back() : Tensor()};

@@ -43,6 +43,8 @@ Shape weights_shape(const Heads& q, const kernels::Attention<>& a);
 /// The shape of lse, without the last axis of the weights.
 Shape lse_shape(const Heads& q, const kernels::Attention<>& a);
 
+/// The pairs that an expression leaves, boolean (B|1, H|1, Sq, Sk). Those that causality or the window mask may be any.
+Tensor evaluate_mask(const AttentionMask& attends, std::int64_t B, std::int64_t H, std::int64_t Sq, std::int64_t Sk);
 /// Boolean (1, 1, Sq, Sk): the pairs that causality and the window leave.
 Tensor range_mask(const kernels::Visibility& v);
 

@@ -27,7 +27,12 @@ Tensor split_heads(const Heads& h, const kernels::Attention<>& a, std::int64_t c
 }
 
 // The pairs that attend; undefined if all do.
-Tensor attending_pairs(const kernels::Attention<>& a, const Tensor& mask) {
+Tensor attending_pairs(const kernels::Attention<>& a, const AttentionMasks& masks) {
+  Tensor mask = masks.mask();
+  if (masks.attends().defined()) {
+    const Tensor left = evaluate_mask(masks.attends(), a.B, a.H, a.Sq, a.Sk);
+    mask = mask.defined() ? logical_and(mask, left) : left;
+  }
   if (!a.causal && a.window == 0) return mask;
   return mask.defined() ? logical_and(mask, range_mask(a)) : range_mask(a);
 }
@@ -51,7 +56,7 @@ AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const ke
                         const AttentionMasks& masks, const AttentionEdits* edits) {
   const Autocast off(float32);  // nothing here is rounded
   const Tensor V = split_heads(v, a, a.H);
-  const Tensor attends = attending_pairs(a, masks.mask());  // (B|1, H|1, 1|Sq, Sk)
+  const Tensor attends = attending_pairs(a, masks);  // (B|1, H|1, 1|Sq, Sk)
 
   Tensor scores = scores_of(q, k, a, masks, attends);
   if (edits) scores = edits->scores(scores);
@@ -78,7 +83,7 @@ AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const ke
 Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks) {
   const NoGrad no_grad;
   const Autocast off(float32);
-  const Tensor attends = attending_pairs(a, masks.mask());
+  const Tensor attends = attending_pairs(a, masks);
   const Tensor scores = scores_of(q, k, a, masks, attends);
   return attends.defined() ? masked_fill(scores, logical_not(attends), -INFINITY) : scores;
 }

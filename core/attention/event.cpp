@@ -18,6 +18,12 @@ Tensor AttentionEvent::weights(std::int64_t element) const {
 }
 
 namespace detail {
+bool attention_observed() {
+  bool any = false;
+  notify_both(attached_here(), [&](const Observer&) { any = true; });
+  return any;
+}
+
 void notify_attention(const AttentionInfo& info, AttentionEvent::Weights weights) {
   const AttentionEvent event(info, std::move(weights));
   notify_both(attached_here(), [&](Observer& o) { o.attention_computed(event); });

@@ -5,6 +5,9 @@
 // Tells observers of attention, and lets them change it.
 namespace fit::detail {
 
+/// Whether an observer would be told of a call here.
+bool attention_observed();
+
 /// Tells the observers of a call; weights(first, count) computes the weights of elements of the batch.
 void notify_attention(const AttentionInfo& info, AttentionEvent::Weights weights);
 

@@ -1,4 +1,4 @@
-// The tiles that a mask leaves.
+// The tiles that a mask or an expression leaves.
 #include "attention/plan.hpp"
 
 #include <algorithm>
@@ -14,6 +14,7 @@ namespace {
 
 using kernels::Interval;
 using kernels::tile_size;
+using kernels::TileState;
 using kernels::TileTable;
 using kernels::Visibility;
 
@@ -54,13 +55,54 @@ std::uint64_t packed(const bool* x, std::int64_t n) {
   return bits;
 }
 
+Bounds whole(std::int64_t first, std::int64_t last) {
+  return {static_cast<double>(first), static_cast<double>(last), false};
+}
+
+// An expression for the queries of a row of tiles, of one head of one element.
+struct Question {
+  const Expression& e;
+  const Visibility& v;
+  std::int64_t b, h;
+  Interval queries;
+
+  // Calls answer(keys, state) for parts of the keys: halves, as long as there is no single answer for whole tiles.
+  template <class Answer>
+  void ask(Interval keys, const Answer& answer) const {
+    const PairBounds pairs(v, whole(b, b), whole(h, h), queries, keys);
+    const Bounds value = pairs.empty() ? Bounds{} : e.bounds(pairs).back();
+    const std::int64_t tiles = (keys.end - keys.first + tile_size - 1) / tile_size;
+    if (value.single() || tiles == 1)
+      return answer(keys, !value.single() ? TileState::partial : value.low == 0 ? TileState::empty : TileState::full);
+    const std::int64_t middle = keys.first + tiles / 2 * tile_size;
+    ask({keys.first, middle}, answer);
+    ask({middle, keys.end}, answer);
+  }
+  // The answers of query i for n <= 64 keys from j0 on.
+  std::uint64_t row(std::int64_t i, std::int64_t j0, std::int64_t n) const {
+    double values[tile_size];
+    e.row(static_cast<double>(b), static_cast<double>(h), static_cast<double>(v.place(i)), static_cast<double>(j0), n,
+          values);
+    std::uint64_t bits = 0;
+    for (std::int64_t j = 0; j < n; ++j) bits |= std::uint64_t{values[j] != 0} << j;
+    return bits;
+  }
+};
+
 }  // namespace
 
-TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H) {
+void check_ranges(const char* op, const Expression& attends, std::int64_t B, std::int64_t H, const Visibility& v) {
+  if (B * H * v.Sq * v.Sk > 0)
+    attends.check_ranges(op, PairBounds(v, whole(0, B - 1), whole(0, H - 1), {0, v.Sq}, {0, v.Sk}), float64);
+}
+
+TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const Expression* attends) {
+  const auto reads = [&](SymbolOp leaf) { return attends && attends->reads(leaf); };
   const std::int64_t columns = (v.Sk + tile_size - 1) / tile_size;
-  const bool one_row = v.mask.row == 0;  // one row of tiles serves all queries
+  const bool one_row = v.mask.row == 0 && !reads(SymbolOp::query) && !reads(SymbolOp::row);  // serves all queries
   const std::int64_t rows = one_row ? 1 : (v.Sq + tile_size - 1) / tile_size;
-  const std::int64_t heads = v.mask.head == 0 ? 1 : H, elements = v.mask.batch == 0 ? 1 : B;
+  const std::int64_t heads = v.mask.head == 0 && !reads(SymbolOp::head) ? 1 : H;
+  const std::int64_t elements = v.mask.batch == 0 && !reads(SymbolOp::batch) ? 1 : B;
   TilePlan plan{Tensor::empty({elements, heads, rows, columns}, int64), {}};
   std::int64_t* const tiles = plan.tiles.fresh<std::int64_t>();
   std::fill_n(tiles, plan.tiles.numel(), TileTable::empty);
@@ -68,22 +110,36 @@ TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H) {
   const auto plan_row = [&](std::int64_t r) {
     const std::int64_t b = r / (heads * rows), h = r / rows % heads, i0 = r % rows * tile_size;
     const std::int64_t count = one_row ? 1 : std::min(tile_size, v.Sq - i0);
-    const Interval keys = one_row ? Interval{0, v.Sk} : v.keys_of({i0, i0 + count});
-    for (std::int64_t j0 = keys.first / tile_size * tile_size; j0 < keys.end; j0 += tile_size) {
+    const Interval range = one_row ? Interval{0, v.Sk} : v.keys_of({i0, i0 + count});
+    // The tile of key j0, for the answer of the expression.
+    const auto tile_of = [&](std::int64_t j0, TileState answer) {
       const std::int64_t n = std::min(tile_size, v.Sk - j0);
       const std::uint64_t all = Visibility::bits_below(n);
       TileBits bits{};
       std::uint64_t any = 0, every = all;
       for (std::int64_t i = 0; i < count; ++i) {
-        const std::uint64_t row = packed(v.mask.at(b, h, i0 + i) + j0, n);
+        std::uint64_t row = v.mask.data ? packed(v.mask.at(b, h, i0 + i) + j0, n) : all;
+        if (answer == TileState::partial) row &= Question{*attends, v, b, h, {}}.row(i0 + i, j0, n);
         bits[static_cast<std::size_t>(i)] = row;
         any |= row, every &= row;
       }
       if (one_row) bits.fill(bits[0]);
-      tiles[r * columns + j0 / tile_size] = any == 0       ? TileTable::empty
-                                            : every == all ? TileTable::full
-                                                           : partial[static_cast<std::size_t>(r)].number(bits);
-    }
+      return any == 0       ? TileTable::empty
+             : every == all ? TileTable::full
+                            : partial[static_cast<std::size_t>(r)].number(bits);
+    };
+    const auto fill = [&](Interval keys, TileState answer) {
+      if (answer == TileState::empty) return;
+      for (std::int64_t j0 = keys.first; j0 < keys.end; j0 += tile_size)
+        tiles[r * columns + j0 / tile_size] =
+            answer == TileState::full && !v.mask.data ? TileTable::full : tile_of(j0, answer);
+    };
+    const Interval keys{range.first / tile_size * tile_size, range.end};
+    if (keys.first >= keys.end) return;
+    if (attends)
+      Question{*attends, v, b, h, {i0, one_row ? v.Sq : i0 + count}}.ask(keys, fill);
+    else
+      fill(keys, TileState::full);
   };
   const std::int64_t grain = 1 + (std::int64_t{1} << 16) / (tile_size * v.Sk + 1);
   parallel_for(elements * heads * rows, grain, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
@@ -102,6 +158,19 @@ TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H) {
   if (!numbering.all.empty())
     std::memcpy(plan.bits.fresh<std::int64_t>(), numbering.all.data(), numbering.all.size() * sizeof(TileBits));
   return plan;
+}
+
+Tensor TilePlan::mask(std::int64_t Sq, std::int64_t Sk) const {
+  const Shape& s = tiles.shape();
+  const kernels::TileTable rows = table();
+  const std::int64_t queries = s[2] == 1 && Sq > tile_size ? 1 : Sq;
+  Tensor mask = Tensor::empty({s[0], s[1], queries, Sk}, boolean);
+  bool* to = mask.fresh<bool>();
+  for (std::int64_t b = 0; b < s[0]; ++b)
+    for (std::int64_t h = 0; h < s[1]; ++h)
+      for (std::int64_t i = 0; i < queries; ++i)
+        for (std::int64_t j = 0; j < Sk; ++j) *to++ = rows.row(b, h, i, j) >> (j % tile_size) & 1;
+  return mask;
 }
 
 TileTable TilePlan::table() const {

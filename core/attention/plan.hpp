@@ -1,4 +1,5 @@
 #pragma once
+#include "attention/expression.hpp"
 #include "attention/visibility.hpp"
 #include "fit/tensor.hpp"
 
@@ -13,10 +14,17 @@ struct TilePlan {
   /// Undefined tensors if there is no mask.
   bool defined() const { return tiles.defined(); }
   kernels::TileTable table() const;
+  /// The pairs as a mask, boolean (B|1, H|1, 1|Sq, Sk).
+  Tensor mask(std::int64_t Sq, std::int64_t Sk) const;
 };
 
-/// The pairs that v.mask leaves to the queries of H heads of B elements of the batch. Tiles in which causality and the
-/// window leave nothing are empty.
-TilePlan plan_tiles(const kernels::Visibility& v, std::int64_t B, std::int64_t H);
+/// The pairs that v.mask and `attends` leave to the queries of H heads of B elements of the batch. Either may be
+/// absent. Tiles in which causality and the window leave nothing are empty. An expression is asked for its bounds over
+/// many tiles at once, and for single pairs only in tiles where it has no single answer.
+TilePlan plan_tiles(const kernels::Visibility& v, std::int64_t B, std::int64_t H, const Expression* attends = nullptr);
+
+/// Throws Error in the name of `op` if an index of the expression leaves its table for a pair of the call.
+void check_ranges(const char* op, const Expression& attends, std::int64_t B, std::int64_t H,
+                  const kernels::Visibility& v);
 
 }  // namespace fit::detail

@@ -130,6 +130,10 @@ AttentionMasks MultiHeadAttention::append_keys(Tensor& k, Tensor& v, const Atten
   if (more == 0) return masks;
   if (masks.alibi().defined())
     check::fail(multi_head, "alibi is given, and add_bias_kv or add_zero_attn is on: such keys are at no distance");
+  if (masks.attends().defined()) {
+    const Tensor pairs = to_tensor(masks.attends(), k.size(0), num_heads_, queries, keys);
+    masks.mask(combine_masks(masks.mask(), pairs)).attends({});
+  }
   const Shape one = k.shape().with(1, 1);
   if (options_.add_bias_kv()) {
     k = cat({k, broadcast_to(bias_k.value(), one)}, 1);

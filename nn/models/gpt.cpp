@@ -210,6 +210,10 @@ void check_positions(const GPTOptions& o, const Tensor& ids, const Tensor& posit
   for (const std::int64_t p : positions.data<std::int64_t>())
     if (p < 0 || p >= o.context_length())
       check::fail("GPT", "a position is ", p, ": it must be in 0 … context_length - 1, ", o.context_length() - 1);
+}
+
+// Throws Error if the distance of keys in a cache matters: it is not that of positions of one's own.
+void check_no_distances(const GPTOptions& o) {
   const bool window =
       o.window() > 0 || std::any_of(o.windows().begin(), o.windows().end(), [](auto w) { return w > 0; });
   if (window || o.positions() == Positions::alibi)
@@ -277,15 +281,16 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache, const Tensor& posi
   return dropout(x);
 }
 
-Tensor GPT::hidden(const Tensor& ids, KVCache* cache, const Tensor& positions, const Tensor& mask) const {
+Tensor GPT::hidden(const Tensor& ids, KVCache* cache, const Tensor& positions, const AttentionMasks& masks) const {
   Tensor x = embedded(ids, cache, positions);
   SequenceContext context;
   context.ids = ids;
   context.positions = positions;
-  context.mask = mask;
+  context.mask = masks.mask();
+  context.attends = masks.attends();
   if (cache && !cache->padding().empty()) {
     if (!positions.defined()) context.positions = cache->positions(ids.size(1));
-    context.mask = combine_masks(cache->mask(cache->length() + ids.size(1)), mask);
+    context.mask = combine_masks(cache->mask(cache->length() + ids.size(1)), masks.mask());
   }
   for (std::size_t i = 0; i < h.size(); ++i) {
     const SequenceLayer& block = h[i];
@@ -308,11 +313,16 @@ Tensor GPT::forward(const Tensor& ids) const {
   return within(*this, [&] { return logits(hidden(ids, nullptr)); });
 }
 
+Tensor GPT::forward(const Tensor& ids, const Tensor& documents, const Tensor& positions) const {
+  return within(*this, [&] { return logits(hidden(ids, nullptr, positions, document_mask(documents))); });
+}
+
 Tensor GPT::forward(const Tensor& ids, KVCache& cache) const { return forward(ids, cache, {}); }
 
 Tensor GPT::forward(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask) const {
   const NoGrad no_grad;
   return within(*this, [&] {
+    if (positions.defined()) check_no_distances(options_);
     Tensor y = logits(hidden(ids, &cache, positions, mask));
     cache.advance(ids.size(1));
     return y;

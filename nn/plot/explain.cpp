@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "attention/attend.hpp"
+#include "attention/plan.hpp"
 #include "fit/ops.hpp"
 #include "plot/masked_pairs.hpp"
 #include "tensor/check.hpp"
@@ -172,6 +173,7 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
   if (options.causal()) out << ", causal";
   if (options.window() > 0) out << ", window " << options.window();
   if (options.mask().defined()) out << ", mask " << options.mask().shape() << " (true = attend)";
+  if (options.attends().defined()) out << ", where " << options.attends().str();
   out << ":\n";
 
   Tensor mask;  // boolean [B|1, H|1, 1|Sq, Sk]
@@ -186,6 +188,12 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
         check::fail(op, "the mask has the value ", v,
                     ": it must hold 1 (attend) and 0 (ignore); what is to be added to the scores is a bias");
     mask = reshape(numbers, four) != 0;
+  }
+  if (options.attends().defined()) {
+    const detail::Expression e(options.attends().node(), keys - queries);
+    const std::int64_t B = e.extent(detail::SymbolOp::batch), H = e.extent(detail::SymbolOp::head);
+    detail::check_ranges(op, e, B, H, detail::visibility({}, options.causal(), options.window(), queries, keys));
+    mask = combine_masks(mask, detail::evaluate_mask(options.attends(), B, H, queries, keys));
   }
 
   // Sequences and heads with equal masks form one case.

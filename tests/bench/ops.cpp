@@ -111,6 +111,13 @@ std::vector<Workload> masked_attention() {
           "sdpa_fwdbwd_b1h8t4096d64_causal_8documents", 1, 8, 4096, 64,
           [] { return AttentionOptions().causal().mask(documents(4096, 8)); }, 0.5 / 8, true, float32),
       attention(
+          "sdpa_fwdbwd_b1h8t4096d64_causal_document_mask", 1, 8, 4096, 64,
+          [] {
+            const AttentionMask mask = document_mask_from_lengths(full({8}, 512, int64));
+            return AttentionOptions().causal().attends(mask);
+          },
+          0.5 / 8, true, float32),
+      attention(
           "sdpa_fwdbwd_b1h8t8192d64_causal_window256", 1, 8, 8192, 64,
           [] { return AttentionOptions().causal().window(256); }, 256.0 / 8192, true, float32),
       attention(

@@ -96,6 +96,22 @@ static std::vector<OpRow> attention_rows() {
           .rounds_weights()
           .large({{2, 3, 130, 8}, {2, 3, 130, 8}, {2, 3, 130, 8}, {3}})
           .optional(3),
+      OpRow("scaled_dot_product_attention", "with an expression of pairs",
+            [](const auto& in) {
+              const AttentionMask mask = document_mask(tensor({0, 0, 1, 1})) | AttentionMask([](At at) {
+                                           return (at.query + 2 * at.key + at.head) % 3 == 1;
+                                         });
+              return scaled_dot_product_attention(in[0], in[1], in[2], AttentionOptions().causal().attends(mask));
+            })
+          .on({{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}})
+          .on({{1, 4, 4, 2}, {1, 2, 4, 2}, {1, 2, 4, 2}})
+          .on({{4, 2}, {4, 2}, {4, 2}})
+          .rounds_weights()
+          .bad("index 0 of the table [3] reaches 3",
+               [] {
+                 const Tensor x = zeros({4, 2});
+                 scaled_dot_product_attention(x, x, x, AttentionOptions().attends(document_mask(zeros({3}, int64))));
+               }),
       OpRow("merge_attention",
             [](const auto& in) {
               const AttentionResult r = merge_attention({{in[0], {}, in[1]}, {in[2], {}, in[3]}});

@@ -163,4 +163,19 @@ TEST_CASE("values may have another width than keys in a cache", "[cache]") {
                                                                                  "2 of 3, values of 3"));
 }
 
+TEST_CASE("documents packed in one row give what each gives alone", "[cache]") {
+  const Tensor ids = drawn_ids(2, 14, 1), documents = tensor({0, 0, 0, 0, 0, 1, 2, 2, 2, 2, 2, 2, 2, 2});
+  const Tensor places = tensor({0, 1, 2, 3, 4, 0, 0, 1, 2, 3, 4, 5, 6, 7});
+  const auto rows = [](const Tensor& x) { return broadcast_to(x, {2, 14}); };
+  for (const nn::Positions positions : {nn::Positions::none, nn::Positions::learned, nn::Positions::sinusoidal,
+                                        nn::Positions::rotary, nn::Positions::alibi})
+    for (const std::int64_t window : {0, 3}) {
+      INFO(name_of(positions) << " window " << window);
+      const nn::GPT gpt = lively(positions, window);
+      const Tensor packed = gpt(ids, rows(documents), rows(places));
+      for (const auto& [from, to] : std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 5}, {5, 6}, {6, 14}})
+        CHECK(max_difference(slice(packed, 1, from, to), gpt(slice(ids, 1, from, to))) < 1e-12);
+    }
+}
+
 }  // namespace fit::test

@@ -42,7 +42,8 @@ inline AttentionReference reference_attention(const AttentionSizes& n, const Ten
   const Tensor q64 = exact(q), k64 = exact(k), v64 = exact(v), F = exact(factor), dO = exact(d_output),
                dW = exact(d_weights), slopes = exact(o.alibi()), sink = exact(o.sink()),
                bias = four_axes(exact(o.bias()));
-  const Tensor mask = o.mask().defined() ? four_axes(o.mask().to(boolean)) : Tensor();
+  Tensor mask = o.mask().defined() ? four_axes(o.mask().to(boolean)) : Tensor();
+  if (o.attends().defined()) mask = combine_masks(mask, to_tensor(o.attends(), n.B, n.H, n.Sq, n.Sk));
 
   kernels::Attention<double> a;
   a.B = n.B, a.H = n.H, a.kv_heads = k.size(1), a.Sq = n.Sq, a.Sk = n.Sk, a.D = n.D, a.Dv = n.Dv;

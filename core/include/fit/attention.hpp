@@ -10,6 +10,7 @@
 
 #include "fit/option.hpp"
 #include "fit/random.hpp"
+#include "fit/score.hpp"
 #include "fit/tensor.hpp"
 
 /// Scaled dot-product attention (Vaswani et al. 2017): softmax(Q K^T / sqrt(D)) V, with masks, and the masks' makers.
@@ -29,6 +30,7 @@ namespace fit {
 struct AttentionMasks {
   AttentionMasks() {}
   AttentionMasks(const Tensor& mask) : mask_(mask) {}
+  AttentionMasks(const AttentionMask& attends) : attends_(attends) {}
 
   /// 1 (true) = attend, 0 = ignore: boolean, or numbers that are 0 or 1. Of shape (1|Sq, Sk), (B|1, 1|Sq, Sk) or
   /// (B|1, H|1, 1|Sq, Sk), whatever the sizes happen to be. PyTorch's masks: see mask_from_torch().
@@ -49,6 +51,9 @@ struct AttentionMasks {
   /// The number of keys back that a query attends to, itself among them: those with j > i + Sk - Sq - window. 0: all.
   /// Combines with the mask and with causal.
   FIT_OPTION(std::int64_t, window) = 0;
+  /// A mask as an expression (fit/score.hpp): `[&](At at) { return at.query - at.key < 64; }`, document_mask(ids) ….
+  /// Combines with the mask, causal and window. Nothing of the scores' size is stored.
+  FIT_OPTION(AttentionMask, attends);
 };
 
 /// Keys [B, Hkv, Tmax, D] and values [B, Hkv, Tmax, Dv] of earlier positions; the first `length` positions are filled.
@@ -78,7 +83,7 @@ struct AttentionOptions : AttentionMasks {
   /// For attend(): k and v are written behind the positions of the cache, and the queries attend to all of them. The
   /// heads must be last. Nothing is recorded or dropped.
   FIT_OPTION(const AttentionCache*, cache) = nullptr;
-  FIT_INHERITED_OPTIONS(AttentionMasks, mask, bias, alibi, sink, causal, window)
+  FIT_INHERITED_OPTIONS(AttentionMasks, mask, bias, alibi, sink, causal, window, attends)
 };
 
 /// The result of attend(). What was not asked for is undefined. `auto [output, weights] = …` names the first two.

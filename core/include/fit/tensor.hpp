@@ -15,6 +15,7 @@ namespace fit {
 
 class Tensor;
 class Indexed;
+class Symbol;
 
 /// A C++ number as an operand. It never promotes a tensor: x * 2 and x * 2.0 have the type of x. A number with a
 /// fraction throws Error for an int64 or boolean tensor; it is not truncated.
@@ -246,6 +247,11 @@ class Tensor {
   Indexed operator[](I i);
   /// Same with ids or a mask: x[mask] = v, where v broadcasts to the shape of x[mask].
   Indexed operator[](const Tensor& where);
+  /// An element of a table in the expression of a score, for a Symbol (fit/score.hpp).
+  template <class S, class = std::enable_if_t<std::is_same_v<S, Symbol>>>
+  S operator[](const S& index) const {
+    return S::lookup(*this, index);
+  }
 
   // ---- changes in place; version() counts them. They return this tensor. `o` broadcasts to this shape and is
   // converted to this type. Arithmetic throws Error if an int64 or boolean tensor can't hold the result. A leaf that
@@ -488,6 +494,10 @@ class Indexed : public Tensor {
     return Tensor::operator[](i);
   }
   const Tensor operator[](const Tensor& where) const { return Tensor::operator[](where); }
+  template <class S, class = std::enable_if_t<std::is_same_v<S, Symbol>>>
+  S operator[](const S& index) const {
+    return Tensor::operator[](index);
+  }
   /// Writes into x; v broadcasts to the shape of the indexed elements.
   void operator=(const Tensor& v) &&;
   void operator=(const Indexed& v) && { std::move(*this) = static_cast<const Tensor&>(v); }

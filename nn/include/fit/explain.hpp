@@ -8,7 +8,7 @@
 /// Explains a mask in words and as a small picture, to find a wrong mask before the training.
 ///
 ///     std::cout << explain(mask);
-///     std::cout << explain(options, 6, 6);   // the mask, causal and window together, for 6 queries and 6 keys
+///     std::cout << explain(options, 6, 6);   // mask, expression, causal and window together, for 6 queries and 6 keys
 ///     std::cout << explain_padding(ids, 0);
 ///
 /// The text says which keys each query attends to. It names fully masked queries and the reason. It warns if a mask

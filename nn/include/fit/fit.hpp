@@ -73,6 +73,7 @@
 #include "fit/recurrent.hpp"
 #include "fit/safetensors.hpp"
 #include "fit/schedule.hpp"
+#include "fit/score.hpp"
 #include "fit/shape.hpp"
 #include "fit/step_in_backward.hpp"
 #include "fit/summary.hpp"

@@ -148,6 +148,10 @@ class GPT final : public Layer {
 
   /// ids [B, T] (int64) -> logits [B, T, vocab_size]. Throws Error if T is more than context_length.
   Tensor forward(const Tensor& ids) const;
+  /// The same for documents packed in each row, as data::pack_collate() makes them: `documents` and `positions` are
+  /// int64 [B, T]. A token attends within its document, and has its position there: the logits are those of each
+  /// document alone. Only the positions must be below context_length.
+  Tensor forward(const Tensor& ids, const Tensor& documents, const Tensor& positions) const;
 
   /// The logits of the positions after those in the cache. The cache grows by T positions. The result equals forward()
   /// of the full sequence, except for rounding. ids [B, T] is a prompt, a part of one, or one token per row. Builds no
@@ -187,7 +191,8 @@ class GPT final : public Layer {
   Tensor embedded(const Tensor& ids, const KVCache* cache, const Tensor& positions) const;
   Tensor logits(const Tensor& x) const;  // of the head
   // The input of the head; the caller calls cache.advance().
-  Tensor hidden(const Tensor& ids, KVCache* cache, const Tensor& positions = {}, const Tensor& mask = {}) const;
+  Tensor hidden(const Tensor& ids, KVCache* cache, const Tensor& positions = {},
+                const AttentionMasks& masks = {}) const;
   std::vector<KVCache::LayerShape> cache_shapes() const;
 };
 

@@ -11,15 +11,18 @@ namespace fit::nn {
 struct SequenceContext {
   /// Keys and values of the positions before x. attend() appends those of x. Null: x starts the sequence.
   const AttentionCache* cache = nullptr;
-  Tensor mask;  ///< Over all keys, see AttentionMasks::mask; undefined: none.
+  Tensor mask;            ///< Over all keys, see AttentionMasks::mask; undefined: none.
+  AttentionMask attends;  ///< See AttentionMasks::attends; undefined: none.
   /// The positions of x, int64 [T] or [B, T]. Undefined: they follow those in the cache.
   Tensor positions;
   Tensor ids;  ///< The tokens of x, [B, T] (int64). Undefined if the layer is not called by a model.
 
   /// The number of positions before x.
   std::int64_t length() const { return cache ? cache->length : 0; }
-  /// These options, made causal, with the mask and the cache.
-  AttentionOptions options(AttentionOptions options = {}) const { return options.causal(true).mask(mask).cache(cache); }
+  /// These options, made causal, with the masks and the cache.
+  AttentionOptions options(AttentionOptions options = {}) const {
+    return options.causal(true).mask(mask).attends(attends).cache(cache);
+  }
 };
 
 /// A layer of a decoder-only model: x (B, T, C) -> (B, T, C). A position depends on itself and the positions before it.

@@ -1,0 +1,307 @@
+// Symbols: what calls a lambda leaves. Kinds are checked here.
+#include <array>
+#include <cmath>
+#include <sstream>
+
+#include "attention/expression.hpp"
+#include "tensor/check.hpp"
+
+namespace fit {
+namespace {
+
+using detail::SymbolKind;
+using detail::SymbolNode;
+using Op = detail::SymbolOp;
+using Node = detail::SymbolNodes;
+
+constexpr const char* op_name = "score";
+
+// Precedence as in C++, from loose to tight.
+struct Notation {
+  const char* text;
+  int level;  // 0: a function
+};
+Notation notation(Op op) {
+  switch (op) {
+    case Op::logical_or:
+      return {" || ", 1};
+    case Op::logical_and:
+      return {" && ", 2};
+    case Op::equal:
+      return {" == ", 3};
+    case Op::not_equal:
+      return {" != ", 3};
+    case Op::less:
+      return {" < ", 4};
+    case Op::less_equal:
+      return {" <= ", 4};
+    case Op::add:
+      return {" + ", 5};
+    case Op::subtract:
+      return {" - ", 5};
+    case Op::multiply:
+      return {" * ", 6};
+    case Op::divide:
+      return {" / ", 6};
+    case Op::remainder:
+      return {" % ", 6};
+    case Op::negative:
+      return {"-", 7};
+    case Op::logical_not:
+      return {"!", 7};
+    case Op::absolute:
+      return {"abs", 0};
+    case Op::floor:
+      return {"floor", 0};
+    case Op::exp:
+      return {"exp", 0};
+    case Op::log:
+      return {"log", 0};
+    case Op::sqrt:
+      return {"sqrt", 0};
+    case Op::sin:
+      return {"sin", 0};
+    case Op::cos:
+      return {"cos", 0};
+    case Op::tanh:
+      return {"tanh", 0};
+    case Op::sigmoid:
+      return {"sigmoid", 0};
+    case Op::softplus:
+      return {"softplus", 0};
+    case Op::relu:
+      return {"relu", 0};
+    case Op::square:
+      return {"square", 0};
+    case Op::pow:
+      return {"pow", 0};
+    case Op::minimum:
+      return {"min", 0};
+    case Op::maximum:
+      return {"max", 0};
+    case Op::where:
+      return {"where", 0};
+    case Op::score:
+      return {"s", 0};
+    case Op::batch:
+      return {"batch", 0};
+    case Op::head:
+      return {"head", 0};
+    case Op::query:
+      return {"query", 0};
+    case Op::row:
+      return {"row", 0};
+    case Op::key:
+      return {"key", 0};
+    case Op::number:
+    case Op::lookup:
+      break;
+  }
+  return {"", 0};
+}
+
+std::string table_name(const Tensor& t) { return "table" + t.shape().str(); }
+
+void print(std::ostream& out, const SymbolNode& n, int outer) {
+  const auto [text, level] = notation(n.op);
+  if (n.op == Op::number) {
+    if (n.kind == SymbolKind::condition)
+      out << (n.number != 0 ? "true" : "false");
+    else
+      out << n.number;
+  } else if (n.op == Op::lookup) {
+    out << table_name(n.table);
+    for (const Node& index : n.args) print(out << '[', *index, 0), out << ']';
+  } else if (level == 0) {
+    out << text;
+    for (std::size_t i = 0; i < n.args.size(); ++i) print(out << (i == 0 ? "(" : ", "), *n.args[i], 0);
+    if (n.op == Op::pow) out << ", " << n.number;
+    if (!n.args.empty()) out << ')';
+  } else {
+    if (level < outer) out << '(';
+    if (n.args.size() == 1) print(out << text, *n.args[0], level);
+    const bool associative = n.op == Op::logical_and || n.op == Op::logical_or;
+    if (n.args.size() == 2) print(out, *n.args[0], level), print(out << text, *n.args[1], level + !associative);
+    if (level < outer) out << ')';
+  }
+}
+
+std::string shown(const SymbolNode& n) {
+  std::ostringstream out;
+  out.precision(12);
+  print(out, n, 0);
+  return out.str();
+}
+
+const char* name_of(SymbolKind kind) {
+  return kind == SymbolKind::number ? "a number" : kind == SymbolKind::integer ? "an integer" : "a condition";
+}
+
+// A finished value: a lookup has all its indices.
+const Node& complete(const Node& n) {
+  if (n->op == Op::lookup && static_cast<int>(n->args.size()) != n->table.rank())
+    check::fail(op_name, shown(*n), " has ", n->args.size(), " of ", n->table.rank(),
+                " indices: a table needs one for each axis");
+  return n;
+}
+
+[[noreturn]] void fail_kind(const SymbolNode& whole, const SymbolNode& part, const char* rule) {
+  check::fail(op_name, "in ", shown(whole), ", ", shown(part), " is ", name_of(part.kind), ": ", rule);
+}
+
+// The kind of the result. Throws Error if the arguments have kinds that do not fit.
+SymbolKind kind_of(const SymbolNode& n) {
+  const auto is = [&](std::size_t i, SymbolKind kind) { return n.args[i]->kind == kind; };
+  const auto no_condition = [&](std::size_t from = 0) {
+    for (std::size_t i = from; i < n.args.size(); ++i)
+      if (is(i, SymbolKind::condition))
+        fail_kind(n, *n.args[i], "a number is needed; where(condition, a, b) makes one");
+  };
+  const auto conditions = [&](std::size_t end) {
+    for (std::size_t i = 0; i < end; ++i)
+      if (!is(i, SymbolKind::condition)) fail_kind(n, *n.args[i], "a condition is needed, such as a < b");
+  };
+  const auto joined = [&](std::size_t from = 0) {
+    for (std::size_t i = from; i < n.args.size(); ++i)
+      if (!is(i, SymbolKind::integer)) return SymbolKind::number;
+    return SymbolKind::integer;
+  };
+  switch (n.op) {
+    case Op::logical_and:
+    case Op::logical_or:
+    case Op::logical_not:
+      conditions(n.args.size());
+      return SymbolKind::condition;
+    case Op::less:
+    case Op::less_equal:
+      no_condition();
+      return SymbolKind::condition;
+    case Op::equal:
+    case Op::not_equal:
+      if (!is(0, SymbolKind::condition) || !is(1, SymbolKind::condition)) no_condition();
+      return SymbolKind::condition;
+    case Op::where:
+      conditions(1);
+      if (is(1, SymbolKind::condition) && is(2, SymbolKind::condition)) return SymbolKind::condition;
+      no_condition(1);
+      return joined(1);
+    case Op::floor:
+      no_condition();
+      return SymbolKind::integer;
+    case Op::remainder:
+      no_condition();
+      if (joined() != SymbolKind::integer)
+        fail_kind(n, is(0, SymbolKind::integer) ? *n.args[1] : *n.args[0], "% is for integers");
+      return SymbolKind::integer;
+    case Op::add:
+    case Op::subtract:
+    case Op::multiply:
+    case Op::divide:
+    case Op::negative:
+    case Op::absolute:
+    case Op::minimum:
+    case Op::maximum:
+    case Op::square:
+      no_condition();
+      return joined();
+    default:
+      no_condition();
+      return SymbolKind::number;
+  }
+}
+
+Node made(Op op, std::vector<Node> args, double number = 0) {
+  for (const Node& a : args) complete(a);
+  SymbolNode n{op, SymbolKind::number, number, {}, std::move(args)};
+  n.kind = kind_of(n);
+  return std::make_shared<const SymbolNode>(std::move(n));
+}
+
+SymbolKind kind_of_elements(const Tensor& t) {
+  return t.dtype() == boolean ? SymbolKind::condition : t.dtype() == int64 ? SymbolKind::integer : SymbolKind::number;
+}
+
+Node looked_up(const Tensor& table, std::vector<Node> indices) {
+  return std::make_shared<const SymbolNode>(
+      SymbolNode{Op::lookup, kind_of_elements(table), 0, table, std::move(indices)});
+}
+
+}  // namespace
+
+Symbol::Symbol(bool condition, bool integer, double value, std::int64_t integer_value)
+    : node_(std::make_shared<const SymbolNode>(SymbolNode{Op::number,
+                                                          condition ? SymbolKind::condition
+                                                          : integer ? SymbolKind::integer
+                                                                    : SymbolKind::number,
+                                                          value,
+                                                          {}})) {
+  constexpr std::int64_t limit = std::int64_t{1} << 53;
+  if (integer && (integer_value > limit || integer_value < -limit))
+    check::fail(op_name, "the integer ", integer_value, " is too large: it must be within 2^53");
+}
+
+Symbol::Symbol(const Tensor& number) {
+  check::defined(op_name, "a captured tensor", number);
+  if (number.rank() != 0)
+    check::fail(op_name, "a captured tensor of shape ", number.shape(),
+                " stands for a number: it must have no axes, or an index for each: table[at.head][at.key]");
+  node_ = looked_up(number, {});
+}
+
+Symbol::Symbol(Op leaf)
+    : node_(std::make_shared<const SymbolNode>(
+          SymbolNode{leaf, leaf == Op::score ? SymbolKind::number : SymbolKind::integer, 0, {}})) {}
+
+Symbol Symbol::operator[](const Symbol& index) const {
+  const SymbolNode& t = *node_;
+  if (t.op != Op::lookup) check::fail(op_name, shown(t), " is no table: it has no index ", index.str());
+  if (static_cast<int>(t.args.size()) == t.table.rank())
+    check::fail(op_name, shown(t), " has an index for each axis: ", index.str(), " is one too many");
+  complete(index.node_);
+  if (index.node_->kind != SymbolKind::integer)
+    check::fail(op_name, "the index ", index.str(), " of ", shown(t), " is ", name_of(index.node_->kind),
+                ": it must be an integer; floor() makes one");
+  std::vector<Node> indices = t.args;
+  indices.push_back(index.node_);
+  return Symbol(looked_up(t.table, std::move(indices)));
+}
+
+Symbol Symbol::lookup(const Tensor& table, const Symbol& index) {
+  check::defined(op_name, "a captured table", table);
+  return Symbol(looked_up(table, {}))[index];
+}
+
+std::string Symbol::str() const { return node_ ? shown(*node_) : "nothing"; }
+
+Symbol Symbol::of(Op op, const Symbol& a) { return Symbol(made(op, {a.node_})); }
+Symbol Symbol::of(Op op, const Symbol& a, const Symbol& b) { return Symbol(made(op, {a.node_, b.node_})); }
+Symbol Symbol::of(Op op, const Symbol& a, const Symbol& b, const Symbol& c) {
+  return Symbol(made(op, {a.node_, b.node_, c.node_}));
+}
+Symbol Symbol::power(const Symbol& x, double e) { return Symbol(made(Op::pow, {x.node_}, e)); }
+
+At::At() : batch(Op::batch), head(Op::head), query(Op::query), key(Op::key), row(Op::row) {}
+
+AttentionMask::AttentionMask(const Symbol& s) : node_(complete(s.node_)) {
+  if (node_->kind != SymbolKind::condition)
+    check::fail("attends", s.str(), " is ", name_of(node_->kind),
+                ": a mask is a condition, such as at.query >= at.key");
+}
+
+AttentionMask AttentionMask::combined(Op op, const AttentionMask& a, const AttentionMask& b) {
+  if (!a.defined() || !b.defined()) {
+    const AttentionMask& other = a.defined() ? a : b;
+    return op == Op::logical_and ? other : AttentionMask();
+  }
+  return AttentionMask(Symbol(made(op, {a.node_, b.node_})));
+}
+
+AttentionMask AttentionMask::negated(const AttentionMask& a) {
+  return AttentionMask(a.defined() ? !Symbol(a.node_) : Symbol(false));
+}
+
+namespace detail {
+std::string written(const SymbolNode& n) { return shown(n); }
+}  // namespace detail
+
+}  // namespace fit
