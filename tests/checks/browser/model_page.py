@@ -71,6 +71,12 @@ def kind(open_page, folder, name):
         got = logits([edit["part"]], edit["how"])
         check(f"{name}: {edit['part']} with {edit['how']} is nn::Lens's to 1e-4", distance(got, edit["logits"]) < 1e-4, distance(got, edit["logits"]))
         check(f"{name}: {edit['part']} with {edit['how']} changes something", distance(got, truth["logits"]) > 1e-3)
+    page.js(WORKER)
+    begin = truth["ids"][:15] + truth["second"][15:]
+    page.js(f"askModel('run', {{ snapshot: 0, ids: {begin}, off: new Set(), how: 'zero', second: null }}).then(() => true)")
+    check(f"{name}: logits behind a known beginning are the same", distance(logits([], "zero"), truth["logits"]) < 1e-4)
+    edit = truth["edits"][0]
+    check(f"{name}: edits, too", distance(logits([edit["part"]], edit["how"]), edit["logits"]) < 1e-4)
     page.js("document.getElementById('matter').click()")
     page.wait("document.querySelector('#parts [data-value]') !== null")
     heads = page.js("[...document.querySelectorAll('#parts button')].filter(b => !b.dataset.part.endsWith('mlp')).map(b => Number(b.dataset.value))")

@@ -63,12 +63,13 @@ const ACTIVATIONS = {
   squared_relu: (x) => Math.max(0, x) ** 2,
 };
 
-// Rotates the pairs of queries and keys by t times the angle of the pair, in place. joint is [T, F].
-function rotate(joint, T, F, heads, D, { layout, angles, lengths }) {
+// Rotates the pairs of queries and keys by their position times the angle of the pair, in place. joint is [rows, F], from
+// the position `first` on.
+function rotate(joint, rows, first, F, heads, D, { layout, angles, lengths }) {
   const half = layout === "half_split";
-  for (let t = 0; t < T; ++t)
+  for (let t = 0; t < rows; ++t)
     for (let i = 0; i < D / 2; ++i) {
-      const cos = lengths[i] * Math.cos(t * angles[i]), sin = lengths[i] * Math.sin(t * angles[i]);
+      const angle = (first + t) * angles[i], cos = lengths[i] * Math.cos(angle), sin = lengths[i] * Math.sin(angle);
       for (let h = 0; h < heads; ++h) {
         const at = t * F + h * D, a = half ? at + i : at + 2 * i, b = half ? a + D / 2 : a + 1, u = joint[a], v = joint[b];
         joint[a] = u * cos - v * sin;
@@ -78,13 +79,14 @@ function rotate(joint, T, F, heads, D, { layout, angles, lengths }) {
 }
 
 // Causal attention of the joint queries, keys and values [T, (H + 2 K) D]: the weights of each head [T, T], and z [T, H D].
-function attend(joint, T, config, window) {
+// Only the queries from `begin` on are computed.
+function attend(joint, T, config, window, begin) {
   const { num_heads: H, num_kv_heads: K, head_size: D } = config, F = (H + 2 * K) * D, scale = 1 / Math.sqrt(D);
   const z = new Float32Array(T * H * D), scores = new Float64Array(T), weights = [];
   for (let h = 0; h < H; ++h) {
     const q = h * D, k = (H + Math.floor((h * K) / H)) * D, v = k + K * D, slope = config.alibi?.[h] ?? 0;
     const of = (weights[h] = new Float32Array(T * T));
-    for (let i = 0; i < T; ++i) {
+    for (let i = begin; i < T; ++i) {
       const first = window > 0 ? Math.max(0, i - window + 1) : 0;
       let largest = -Infinity, sum = 0;
       for (let j = first; j <= i; ++j) {
@@ -112,49 +114,72 @@ function edit(x, T, F, from, count, how, other) {
   }
 }
 
-// { logits [T, vocab], weights [layer][head], zs and mlps by layer }. `off` has "layer.head" and "layer.mlp"; their output is
-// replaced as `how` says: "zero", "mean" or "other", the output in `other`, a result for a text of as many tokens.
-function forward(config, weightOf, ids, off = new Set(), how = "zero", other = null) {
-  const { d_model: C, num_heads: H, num_kv_heads: K, head_size: D } = config, T = ids.length, F = (H + 2 * K) * D;
+// { ids, logits [T, vocab], weights [layer][head], and by layer joints, zs, mlps }. `off` has "layer.head" and "layer.mlp";
+// their output is replaced as `how` says: "zero", "mean" or "other", the output in `other`, a result for a text of as many
+// tokens. `past` is a result without edits: tokens that begin its text, too, are not computed again.
+function forward(config, weightOf, ids, { off = new Set(), how = "zero", other = null, past = null } = {}) {
+  const { d_model: C, num_heads: H, num_kv_heads: K, head_size: D } = config, F = (H + 2 * K) * D;
+  const T = ids.length, known = Math.min(T - 1, sharedTokens(past?.ids, ids)), rows = T - known;
   const has = (name) => weightOf(name + ".weight") !== null;
-  const project = (x, name) => linear(x, T, weightOf(name + ".weight"), weightOf(name + ".bias"));
+  const project = (x, name) => linear(x, rows, weightOf(name + ".weight"), weightOf(name + ".bias"));
   const normed = (x, name) => {
     if (!has(name)) return x;
     const y = x.slice();
-    normalize(y, T, C, 0, config.norm, config.norm_eps, weightOf(name + ".weight"), weightOf(name + ".bias"));
+    normalize(y, rows, C, 0, config.norm, config.norm_eps, weightOf(name + ".weight"), weightOf(name + ".bias"));
     return y;
   };
   const add = (x, y) => { for (let i = 0; i < x.length; ++i) x[i] += y[i]; };
+  // The rows of all tokens [T, width], of these new ones.
+  const behindPast = (rowsOfPast, width, now) => {
+    if (known === 0) return now;
+    const all = new Float32Array(T * width);
+    all.set(rowsOfPast.subarray(0, known * width));
+    all.set(now, known * width);
+    return all;
+  };
 
-  const x = embed(config, weightOf, ids), result = { weights: [], zs: [], mlps: [] };
+  const x = embed(config, weightOf, ids, known), result = { ids, weights: [], joints: [], zs: [], mlps: [] };
   for (let layer = 0; layer < config.num_layers; ++layer) {
     const name = `h.${layer}.`, attn = name + "attn.", input = normed(x, name + "ln_1");
     const joint = project(input, attn + "qkv");
     if (config.qk_norm)
       for (let h = 0; h < H + K; ++h)
-        normalize(joint, T, F, h * D, "rms", config.norm_eps, weightOf(attn + (h < H ? "q_norm.weight" : "k_norm.weight")));
-    if (config.rotary) rotate(joint, T, F, H + K, D, config.rotary);
+        normalize(joint, rows, F, h * D, "rms", config.norm_eps, weightOf(attn + (h < H ? "q_norm.weight" : "k_norm.weight")));
+    if (config.rotary) rotate(joint, rows, known, F, H + K, D, config.rotary);
     const added = weightOf(attn + "value_embedding.weight")?.values;
-    if (added) for (let t = 0; t < T; ++t) for (let i = 0; i < K * D; ++i) joint[t * F + (H + K) * D + i] += added[ids[t] * K * D + i];
-    const { weights, z } = attend(joint, T, config, config.windows[layer]);
+    if (added)
+      for (let t = 0; t < rows; ++t) for (let i = 0; i < K * D; ++i) joint[t * F + (H + K) * D + i] += added[ids[known + t] * K * D + i];
+    result.joints.push(behindPast(past?.joints[layer], F, joint));
+    const { weights, z } = attend(result.joints[layer], T, config, config.windows[layer], known);
+    if (known > 0) {
+      z.set(past.zs[layer].subarray(0, known * H * D));
+      weights.forEach((w, h) => { for (let i = 0; i < known; ++i) w.set(past.weights[layer][h].subarray(i * past.ids.length, i * past.ids.length + known), i * T); });
+    }
     for (let h = 0; h < H; ++h) if (off.has(`${layer}.${h}`)) edit(z, T, H * D, h * D, D, how, other?.zs[layer]);
     result.weights.push(weights);
     result.zs.push(z);
-    let gated = z;
+    let gated = z.subarray(known * H * D);
     if (has(attn + "gate")) {
       const gates = project(input, attn + "gate");
-      gated = z.map((v, i) => v * sigmoid(gates[Math.floor(i / D)]));
+      gated = gated.map((v, i) => v * sigmoid(gates[Math.floor(i / D)]));
     }
     add(x, normed(project(gated, attn + "proj"), name + "post_ln_1"));
     const mlp = feedForward(normed(x, name + "ln_2"), name + "mlp.", project, has, ACTIVATIONS[config.activation]);
     if (off.has(`${layer}.mlp`)) edit(mlp, T, C, 0, C, how, other?.mlps[layer]);
-    result.mlps.push(mlp);
+    result.mlps.push(behindPast(past?.mlps[layer], C, mlp));
     add(x, normed(mlp, name + "post_ln_2"));
   }
-  result.logits = linear(normed(x, "ln_f"), T, weightOf("head.weight") ?? weightOf("wte.weight"), null);
-  const cap = config.logit_cap;
-  if (cap > 0) result.logits.forEach((v, i, logits) => { logits[i] = cap * Math.tanh(v / cap); });
+  const logits = linear(normed(x, "ln_f"), rows, weightOf("head.weight") ?? weightOf("wte.weight"), null), cap = config.logit_cap;
+  if (cap > 0) logits.forEach((v, i) => { logits[i] = cap * Math.tanh(v / cap); });
+  result.logits = behindPast(past?.logits, config.vocab_size, logits);
   return result;
+}
+
+// With how many equal tokens two texts begin.
+function sharedTokens(a, b) {
+  let n = 0;
+  while (a && n < Math.min(a.length, b.length) && a[n] === b[n]) ++n;
+  return n;
 }
 
 function feedForward(x, name, project, has, activation) {
@@ -166,16 +191,15 @@ function feedForward(x, name, project, has, activation) {
   return project(hidden, name + "proj");
 }
 
-// Embeddings of the tokens, plus those of the positions if they are added: [T, C].
-function embed({ d_model: C, positions }, weightOf, ids) {
-  const x = new Float32Array(ids.length * C), wte = weightOf("wte.weight").values, wpe = weightOf("wpe.weight")?.values;
-  ids.forEach((id, t) => {
+// Embeddings of the tokens from `first` on, plus those of the positions if they are added: [T - first, C].
+function embed({ d_model: C, positions }, weightOf, ids, first) {
+  const x = new Float32Array((ids.length - first) * C), wte = weightOf("wte.weight").values, wpe = weightOf("wpe.weight")?.values;
+  for (let t = first; t < ids.length; ++t)
     for (let c = 0; c < C; ++c) {
       let place = wpe ? wpe[t * C + c] : 0;
       if (positions === "sinusoidal") place = (c % 2 ? Math.cos : Math.sin)(t / 10000 ** ((c - (c % 2)) / C));
-      x[t * C + c] = wte[id * C + c] + place;
+      x[(t - first) * C + c] = wte[ids[t] * C + c] + place;
     }
-  });
   return x;
 }
 

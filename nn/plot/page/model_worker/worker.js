@@ -3,7 +3,7 @@
 let config = null;
 let packed = []; // of each snapshot, its weights in base64
 const unpacked = new Map(); // snapshot -> its tensors by name; the last used ones last
-const plain = new Map(); // what was computed lately without edits
+const plain = new Map(); // what was computed lately without edits: snapshot and ids -> { snapshot, run }
 const MOST_NUMBERS = 16e6, MOST_PLAIN = 4;
 
 // A map's value, computed if it is missing. The map keeps the `most` last used ones.
@@ -41,7 +41,10 @@ function weightsOf(snapshot) {
 
 async function plainRun(snapshot, ids) {
   const weightOf = await weightsOf(snapshot);
-  return kept(plain, snapshot + ":" + ids, MOST_PLAIN, () => forward(config, weightOf, ids));
+  // Mostly the reader has typed a letter behind a text that is known.
+  const past = [...plain.values()].filter((known) => known.snapshot === snapshot).map(({ run }) => run)
+    .reduce((best, run) => (sharedTokens(run.ids, ids) > sharedTokens(best?.ids, ids) ? run : best), null);
+  return kept(plain, snapshot + ":" + ids, MOST_PLAIN, () => ({ snapshot, run: forward(config, weightOf, ids, { past }) })).run;
 }
 
 // Of each query the weight that went to other keys, mean over the queries: 0 … 1.
@@ -59,7 +62,7 @@ const tasks = {
   // The text with parts off, and without; the second text.
   async run({ snapshot, ids, off, how, second }) {
     const before = await plainRun(snapshot, ids), other = second ? await plainRun(snapshot, second) : null;
-    const now = off.size ? forward(config, await weightsOf(snapshot), ids, off, how, other) : before;
+    const now = off.size ? forward(config, await weightsOf(snapshot), ids, { off, how, other }) : before;
     return {
       logits: now.logits, weights: now.weights, before: before.logits, second: other && other.logits,
       moved: now.weights.map((heads, layer) => heads.map((w, head) => moved(w, before.weights[layer][head], ids.length))),
@@ -71,7 +74,7 @@ const tasks = {
     const weightOf = await weightsOf(snapshot), other = second ? await plainRun(snapshot, second) : null;
     const loss = ({ logits }) => meanLoss(logits, ids, config.vocab_size), before = loss(await plainRun(snapshot, ids));
     return Array.from({ length: config.num_layers }, (_, layer) => Array.from({ length: config.num_heads + 1 }, (_, head) =>
-      loss(forward(config, weightOf, ids, new Set([partName(layer, head, config)]), how, other)) - before));
+      loss(forward(config, weightOf, ids, { off: new Set([partName(layer, head, config)]), how, other })) - before));
   },
 
   // The loss of the text.
