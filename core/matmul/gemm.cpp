@@ -16,6 +16,8 @@ Route route(const GemmParams<T>& p) {
   if (p.k == 0) return Route::no_terms;
   if (p.n == 1 && p.m > 1 && p.ldc == 1) return Route::column;
   const bool swaps = p.transpose_b && !p.transpose_a && p.beta == T(0) && p.m * (p.n + p.k) < p.n * p.k;
+  if (batch_invariant() && p.m <= gemv_in_order_max_m && p.transpose_b && !p.transpose_a && p.alpha == 1 && p.beta == 0)
+    return Route::gemv_in_order;
   if (batch_invariant())
     return small || p.m <= gemv_max_m_transposed ? Route::unpacked : swaps ? Route::swapped : Route::packed;
   if (p.m <= gemv_max_m && !p.transpose_a && (p.transpose_b || !small)) return Route::gemv;
@@ -42,6 +44,8 @@ void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
       return gemm(as_row(p), b, a, c);
     case Route::gemv:
       return kernels.gemv(p, a, b, c);
+    case Route::gemv_in_order:
+      return kernels.gemv_in_order(p, a, b, c);
     case Route::unpacked: {
       const Scratch<T> scratch(gemm_unpacked_scratch(p));
       return kernels.gemm_unpacked(p, a, b, c, scratch.get());

@@ -22,7 +22,8 @@
 // to float. int8 weights: gemv reads them directly; for more rows, blocks of weights are widened first.
 //
 // In the mode BatchInvariant neither gemv nor OpenBLAS is used. The other kernels add up an element of c in an order
-// that depends on k alone: float and double in chains along blocks of kc, one block after another.
+// that depends on k alone: float and double in chains along blocks of kc, one block after another. For few rows,
+// gemv_in_order (gemv_in_order.hpp) does so without packing.
 namespace fit::kernels {
 
 // How a matmul is computed.
@@ -31,10 +32,11 @@ enum class Route {
   no_terms,  // k = 0: c = beta c
   column,    // one column: computed as a row, c' = op(b)' op(a)', because its elements are contiguous
   gemv,      // few rows, for example one token through a layer: limited by reading b, which is read once, not packed
-  unpacked,  // small, or few rows in BatchInvariant: b is read without packing, by blocks that fit the cache
-  packed,    // b is packed into panels
-  swapped,   // packed, for c = alpha a b' with b larger than a and c (weights and a small batch): c' = alpha b a' reads
-             // b directly; a is packed and c transposed instead
+  gemv_in_order,  // the same in BatchInvariant, in the order of many rows
+  unpacked,       // small, or few rows in BatchInvariant: b is read without packing, by blocks that fit the cache
+  packed,         // b is packed into panels
+  swapped,  // packed, for c = alpha a b' with b larger than a and c (weights and a small batch): c' = alpha b a' reads
+            // b directly; a is packed and c transposed instead
   openblas,
 };
 template <class T>
@@ -125,7 +127,8 @@ void gemm_swapped(const GemmParams<T>& p, const T* a, const T* b, T* c, const Do
 
 template <class T, class Done>
 void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, T* c, const Done& done) {
-  const bool few_rows = way == Route::gemv || (way == Route::unpacked && p.m <= gemv_max_m_transposed);
+  const bool few_rows =
+      way == Route::gemv || way == Route::gemv_in_order || (way == Route::unpacked && p.m <= gemv_max_m_transposed);
   const Tiling t = few_rows ? gemv_tiling(p.m, p.n, p.k, sizeof(T)) : tiling(p.m, p.n, p.flops());
   const bool packed = way == Route::packed;
   const Scratch<T> scratch(packed ? panels(p.n) * panel_width * p.k : 0);

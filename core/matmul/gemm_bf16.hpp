@@ -226,10 +226,16 @@ void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
   });
 }
 
+// Whether gemv_bf16() adds in the order of many rows, as BatchInvariant asks.
+inline bool gemv_bf16_in_order(const GemmParams<BFloat16>& p) {
+  return chosen_isa < Isa::avx512_bf16 && p.transpose_b && p.alpha == 1 && p.beta == 0;
+}
+
 // For few rows: reads b once, without packing.
 template <class A, class C>
 void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c, const float* bias) {
   const auto native = p.transpose_b ? bf16_kernels().gemv_native : nullptr;
+  const auto widened = batch_invariant() ? bf16_kernels().gemv_in_order : bf16_kernels().gemv;
   GemmParams<float> f = as_floats(p);
   f.ldb = p.ldb;
   GemmParams<BFloat16> narrow = p;
@@ -246,8 +252,7 @@ void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B
       const BFloat16* const part_b = b + col * (p.transpose_b ? p.ldb : 1);
       float* const part_sums = sums.get() + col;
       const auto part = [cols](auto product) { return product.n = cols, product; };
-      native ? native(part(narrow), rows.get(), part_b, part_sums)
-             : bf16_kernels().gemv(part(f), wide.get(), part_b, part_sums);
+      native ? native(part(narrow), rows.get(), part_b, part_sums) : widened(part(f), wide.get(), part_b, part_sums);
       bf16_kernels().result<C>().finish(p.m, cols, p.alpha, part_sums, p.n, p.beta, bias ? bias + col : nullptr,
                                         c + col, p.ldc);
     }
@@ -258,7 +263,8 @@ void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B
 template <class A, class B, class C>
 void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
   if constexpr (std::is_same_v<B, BFloat16>)
-    if (p.m <= gemv_max_m && !p.transpose_a && !batch_invariant()) return gemv_bf16(p, loop, a, b, c, bias);
+    if (p.m <= gemv_max_m && !p.transpose_a && (!batch_invariant() || gemv_bf16_in_order(p)))
+      return gemv_bf16(p, loop, a, b, c, bias);
   chosen_isa >= Isa::avx512_bf16 ? gemm_bf16_native(p, loop, a, b, c, bias) : gemm_bf16_widened(p, loop, a, b, c, bias);
 }
 

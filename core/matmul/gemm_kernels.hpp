@@ -56,11 +56,15 @@ struct GemmKernels {
   // Matmul for m up to gemv_max_m, or gemv_max_m_transposed if b is transposed; a is not transposed. Reads b once,
   // without packing.
   void (*gemv)(const GemmParams<T>& p, const T* a, const T* b, T* c);
+  // Same for transposed b, alpha 1 and beta 0, in the same order of additions as gemm_packed.
+  void (*gemv_in_order)(const GemmParams<T>& p, const T* a, const T* b, T* c);
   // Adds a row [cols] to each row of c [rows, cols]: the bias of a linear layer.
   void (*add_row)(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int64_t ldc);
 };
 // Up to this many rows, reading b takes longer than the arithmetic.
 constexpr int gemv_max_m = 4, gemv_max_m_transposed = 24;
+// Up to this many rows, transposing blocks of b in registers for each four rows is faster than packing them once.
+constexpr int gemv_in_order_max_m = 8;
 
 /// Reference, against which the kernels are tested.
 namespace reference {

@@ -2,7 +2,7 @@
 
 #include "kernels/simd/for_each_vector.hpp"
 #include "kernels/simd/transpose.hpp"
-#include "matmul/gemv.hpp"
+#include "matmul/gemv_in_order.hpp"
 #include "matmul/micro_kernel.hpp"
 
 namespace fit::kernels {
@@ -85,8 +85,8 @@ void add_row(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int6
 
 template <class IsaTag, class T>
 const GemmKernels<T>& gemm_table() {
-  static constexpr GemmKernels<T> table{pack_b<T>,        gemm_packed<T>, transpose<T>,
-                                        gemm_unpacked<T>, gemv<T, T>,     add_row<T>};
+  static constexpr GemmKernels<T> table{pack_b<T>,  gemm_packed<T>,      transpose<T>, gemm_unpacked<T>,
+                                        gemv<T, T>, gemv_in_order<T, T>, add_row<T>};
   return table;
 }
 

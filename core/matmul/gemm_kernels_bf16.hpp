@@ -76,8 +76,10 @@ struct Bf16Kernels {
   Bf16Result<BFloat16> to_bf16;
   // Like gemv of GemmKernels, for m up to gemv_max_m.
   void (*gemv)(const GemmParams<float>& p, const float* a, const BFloat16* b, float* c);
-  // Same for b' with the processor's instructions for BFloat16; writes sums instead of c. a is padded like that of a
-  // block. Null if there are none.
+  // Like gemv_in_order of GemmKernels, for m up to gemv_max_m.
+  void (*gemv_in_order)(const GemmParams<float>& p, const float* a, const BFloat16* b, float* c);
+  // Like gemv for b' with the processor's instructions for BFloat16; writes sums instead of c. a is padded like that of
+  // a block. Null if there are none.
   void (*gemv_native)(const GemmParams<BFloat16>& p, const BFloat16* a, const BFloat16* b, float* sums);
 
   template <class From>

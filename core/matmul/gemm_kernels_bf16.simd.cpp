@@ -1,6 +1,6 @@
 #include "matmul/gemm_kernels_bf16.hpp"
 
-#include "matmul/gemv.hpp"
+#include "matmul/gemv_in_order.hpp"
 #if defined(__AVX512F__)
 #include "matmul/gemv_bf16.hpp"
 #include "matmul/micro_kernel_bf16.hpp"
@@ -82,6 +82,7 @@ constexpr Bf16Kernels native() {
           {gemm_block<Way, float>, finish<Full, float>},
           {gemm_block<Way, BFloat16>, finish<Full, BFloat16>},
           gemv<float, BFloat16>,
+          gemv_in_order<float, BFloat16>,
           gemv_bf16_native};
 }
 #endif
@@ -100,6 +101,7 @@ const Bf16Kernels& bf16_table() {
                                        {nullptr, finish<Full, float>},
                                        {nullptr, finish<Full, BFloat16>},
                                        gemv<float, BFloat16>,
+                                       gemv_in_order<float, BFloat16>,
                                        nullptr};
   return widened;
 }

@@ -1,5 +1,6 @@
 // The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters; of attention and
-// of decoding, with all in bfloat16. NAME_int8: with int8 weights.
+// of decoding, with all in bfloat16. NAME_int8: with int8 weights. NAME_invariant: in the
+// mode BatchInvariant.
 #include <algorithm>
 
 #include "bench.hpp"
@@ -62,8 +63,10 @@ std::vector<Workload> low_precision_workloads() {
   add({"linear_768x128x512", "linear_256x768x3072"}, op_workloads(), under_autocast);
   add({"mha_b8t128c512h8", "gpt_char_l4h4c128_b12t64", "gpt_small_l6h6c384_b8t256", "gpt2_124m_b4t64"},
       model_workloads(), under_autocast);
-  all.push_back(decode(Weights::bfloat16));
-  all.push_back(decode(Weights::int8));
+  for (const Weights weights : {Weights::bfloat16, Weights::int8}) {
+    all.push_back(decode(weights));
+    all.push_back(invariant(decode(weights)));
+  }
   return all;
 }
 

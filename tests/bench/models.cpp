@@ -143,18 +143,11 @@ Workload gpt(const char* name, std::int64_t layers, std::int64_t heads, std::int
           }};
 }
 
-// The logits of a batch in evaluation, as usual or in the mode BatchInvariant.
-enum class Mode { usual, batch_invariant };
-Workload forward(Mode mode) {
+// The logits of a batch in evaluation.
+Workload forward() {
   constexpr std::int64_t layers = 6, C = 384, vocab = 65, B = 8, T = 256;
   const auto parameters = static_cast<double>(12 * layers * C * C + vocab * C);
-  const auto logits = [mode](const nn::GPT& model, const Tensor& ids) {
-    const NoGrad no_grad;
-    std::optional<BatchInvariant> on;
-    if (mode == Mode::batch_invariant) on.emplace();
-    return model(ids);
-  };
-  return {std::string("gpt_forward_l6h6c384_b8t256") + (mode == Mode::usual ? "" : "_invariant"),
+  return {"gpt_forward_l6h6c384_b8t256",
           Limit::gemm,
           (2 * parameters + 4.0 * static_cast<double>(layers * C * T)) * static_cast<double>(B * T),
           8.0,
@@ -162,14 +155,18 @@ Workload forward(Mode mode) {
             auto model = std::make_shared<nn::GPT>(gpt_options(layers, 6, C, vocab, T));
             model->eval();
             const Tensor ids = randint(0, vocab, {B, T});
-            return [=] { (void)logits(*model, ids); };
+            return [=] {
+              const NoGrad no_grad;
+              (void)model->forward(ids);
+            };
           },
           [=] {
+            const NoGrad no_grad;
             const nn::GPT model(gpt_options(2, 6, C, vocab, T));
             const auto exact = nn::clone(model);
             exact->to(float64);
             const Tensor ids = randint(0, vocab, {2, T});
-            expect_close("the logits", logits(model, ids), exact->forward(ids).detach(), 1e-4);
+            expect_close("the logits", model(ids), exact->forward(ids), 1e-4);
           }};
 }
 
@@ -216,6 +213,21 @@ Workload decode(Weights weights, std::int64_t B, std::int64_t tokens) {
           }};
 }
 
+Workload invariant(Workload w) {
+  w.name += "_invariant";
+  w.make = [make = w.make]() -> std::function<void()> {
+    return [step = make()] {
+      const BatchInvariant mode;
+      step();
+    };
+  };
+  w.check = [check = w.check] {
+    const BatchInvariant mode;
+    check();
+  };
+  return w;
+}
+
 std::vector<Workload> model_workloads() {
   return {mlp_moons(),
           self_attention(),
@@ -223,9 +235,10 @@ std::vector<Workload> model_workloads() {
           gpt("gpt_small_l6h6c384_b8t256", 6, 6, 384, 65, 8, 256),
           gpt("gpt2_124m_b4t64", 12, 12, 768, 50257, 4, 64),
           gpt("gpt2_124m_b4t64_in_backward", 12, 12, 768, 50257, 4, 64, Step::in_backward),
-          forward(Mode::usual),
-          forward(Mode::batch_invariant),
+          forward(),
+          invariant(forward()),
           decode(Weights::float32),
+          invariant(decode(Weights::float32)),
           decode(Weights::float32, 8, 32)};
 }
 

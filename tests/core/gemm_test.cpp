@@ -75,6 +75,12 @@ const Way<T> ways[] = {
               p.k > 0;
      },
      [](const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) { table<T>().gemv(p, a, b, c); }},
+    {"gemv in order",
+     [](const kernels::GemmParams<T>& p) {
+       return p.m <= kernels::gemv_in_order_max_m && !p.transpose_a && p.transpose_b && p.alpha == 1 && p.beta == 0 &&
+              p.k > 0;
+     },
+     [](const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) { table<T>().gemv_in_order(p, a, b, c); }},
 };
 
 // Products, in every way, of matrices that begin off any alignment and have `room` elements between their rows.
@@ -303,6 +309,31 @@ TEST_CASE("each of a few rows has the bits that it has alone", "[gemm]") {
       CHECK(std::equal(some.begin(), some.end(), all.begin()));
       CHECK(std::equal(last.begin(), last.end(), all.begin() + (m - 1) * n));
     }
+  });
+}
+
+TEST_CASE("gemv in order has the bits of a packed product", "[gemm]") {
+  const auto check = [](auto type) {
+    using T = decltype(type);
+    std::mt19937_64 random(2);
+    for (const std::int64_t k : {1, 7, 16, 127, 128, 129, 300})
+      for (const std::int64_t n : {1, 5, 17, 64, 100})
+        for (const std::int64_t m : {1, 2, 3, 4, 5, 8}) {
+          INFO(m << " x " << k << " x " << n << " of " << sizeof(T) << " bytes");
+          GuardedBuffer<T> a = drawn<T>(m * k, 1, between(-2, 2), random),
+                           b = drawn<T>(n * k, 3, between(-2, 2), random);
+          const kernels::GemmParams<T> p = kernels::contiguous<T>(m, n, k, false, true);
+          GuardedBuffer<T> panels(kernels::panels(n) * kernels::panel_width * k), packed(m * n), in_order(m * n);
+          for (std::int64_t i = 0; i < kernels::panels(n); ++i)
+            table<T>().pack_b(p, b.data(), i, panels.data() + i * kernels::panel_width * k);
+          table<T>().gemm_packed(p, a.data(), panels.data(), packed.data(), nullptr);
+          table<T>().gemv_in_order(p, a.data(), b.data(), in_order.data());
+          CHECK(in_order.values() == packed.values());
+        }
+  };
+  each_isa([&] {
+    check(0.0F);
+    check(0.0);
   });
 }
 

@@ -96,6 +96,15 @@ TEST_CASE("a GPT gives a sequence the same logits in any company", "[batch_invar
     }
     check_gpt(small(nn::Positions::rotary).num_kv_heads(2).window(40), weights);
     check_gpt(small(nn::Positions::alibi).num_kv_heads(1).window(100).tie_weights(false), weights);
+    check_gpt(small(nn::Positions::rotary)
+                  .norm(nn::Norm::rms)
+                  .activation(nn::Activation::swiglu)
+                  .qk_norm(true)
+                  .head_gates(true)
+                  .value_embeddings(true)
+                  .logit_cap(20)
+                  .windows({40, 0}),
+              weights);
   });
 }
 
@@ -153,12 +162,19 @@ TEST_CASE("recurrent layers give a sequence the same outputs in any company", "[
   Generator g(6);
   const Tensor x = randn({9, 12, 30}, float32, g);
   each_isa([&] {
-    const nn::LSTM lstm(30, 20, nn::RecurrentOptions().num_layers(2).bidirectional());
-    const Tensor lengths = tensor({12, 3, 7, 7, 1, 12, 5, 9, 2}), all = lstm(x, {}, lengths).output;
-    for (std::int64_t row = 0; row < 9; ++row) {
-      const std::int64_t n = lengths.data<std::int64_t>()[row];
-      CHECK(same_bits(lstm(part(part(x, 0, row, row + 1), 1, 0, n)), part(part(all, 0, row, row + 1), 1, 0, n)));
-    }
+    const auto options = nn::RecurrentOptions().num_layers(2).bidirectional();
+    const nn::LSTM lstm(30, 20, options);
+    const nn::GRU gru(30, 20, options);
+    const Tensor lengths = tensor({12, 3, 7, 7, 1, 12, 5, 9, 2});
+    const auto check = [&](const auto& layer) {
+      const Tensor all = layer(x, {}, lengths).output;
+      for (std::int64_t row = 0; row < 9; ++row) {
+        const std::int64_t n = lengths.data<std::int64_t>()[row];
+        CHECK(same_bits(layer(part(part(x, 0, row, row + 1), 1, 0, n)), part(part(all, 0, row, row + 1), 1, 0, n)));
+      }
+    };
+    check(lstm);
+    check(gru);
   });
 }
 

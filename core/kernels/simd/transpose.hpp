@@ -33,14 +33,13 @@ struct Words {
   }
 };
 
-// Transposes an N x N block. The row and column of a word, in binary, form one number. Each round interleaves rows i
-// and i + N / 2, which rotates this number left by one bit. After log2 N rounds row and column are exchanged.
+// Transposes N x N words. The row and column of a word, in binary, form one number. Each round interleaves rows i and
+// i + N / 2, which rotates this number left by one bit. After log2 N rounds row and column are exchanged.
 template <int N, class T>
-inline void transpose_block(const T* x, std::int64_t ld, T* out, std::int64_t out_ld) {
+inline void transpose_words(typename Words<T, N>::Vector (&v)[N]) {
   using Row = Words<T, N>;
   constexpr std::make_index_sequence<N> lanes;
-  typename Row::Vector v[N], w[N];
-  FIT_UNROLL for (int i = 0; i < N; ++i) __builtin_memcpy(&v[i], x + i * ld, sizeof v[i]);
+  typename Row::Vector w[N];
   FIT_UNROLL for (int round = 1; round < N; round *= 2) {
     FIT_UNROLL for (int i = 0; i < N / 2; ++i) {
       w[2 * i] = Row::template zip<0>(v[i], v[i + N / 2], lanes);
@@ -48,6 +47,14 @@ inline void transpose_block(const T* x, std::int64_t ld, T* out, std::int64_t ou
     }
     FIT_UNROLL for (int i = 0; i < N; ++i) v[i] = w[i];
   }
+}
+
+// Transposes an N x N block.
+template <int N, class T>
+inline void transpose_block(const T* x, std::int64_t ld, T* out, std::int64_t out_ld) {
+  typename Words<T, N>::Vector v[N];
+  FIT_UNROLL for (int i = 0; i < N; ++i) __builtin_memcpy(&v[i], x + i * ld, sizeof v[i]);
+  transpose_words<N, T>(v);
   FIT_UNROLL for (int i = 0; i < N; ++i) __builtin_memcpy(out + i * out_ld, &v[i], sizeof v[i]);
 }
 
