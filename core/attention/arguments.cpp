@@ -185,7 +185,7 @@ AttentionMasks check_options(const char* op, kernels::Attention<>& a, DType dtyp
   if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
   a.scale = scale_of(op, a.D, dtype, o);
   a.causal = o.causal();
-  a.window = o.window() < a.Sk ? o.window() : 0;
+  a.window = o.window() < (a.causal ? a.Sk : std::max(a.Sq, a.Sk)) ? o.window() : 0;
 
   const Shape scores{a.B, a.H, a.Sq, a.Sk};
   AttentionMasks masks;

@@ -282,10 +282,10 @@ PairBounds::PairBounds(const kernels::Visibility& v, Bounds b, Bounds h, Interva
   query = bounds(v.place(queries.first), v.place(queries.end - 1));
   key = bounds(keys.first, keys.end - 1);
   ahead = plus(key, times(-1, query));
-  const double back = v.window > 0 ? static_cast<double>(v.window) - 1 : infinity;
-  if (v.causal) query.low = std::max(query.low, key.low), key.high = std::min(key.high, query.high);
+  const double back = v.window > 0 ? static_cast<double>(v.window) - 1 : infinity, forth = v.causal ? 0 : back;
+  query.low = std::max(query.low, key.low - forth), key.high = std::min(key.high, query.high + forth);
   query.high = std::min(query.high, key.high + back), key.low = std::max(key.low, query.low - back);
-  if (v.causal) ahead.high = std::min(ahead.high, 0.);
+  ahead.high = std::min(ahead.high, forth);
   ahead.low = std::max(ahead.low, -back);
 }
 

@@ -46,7 +46,7 @@ struct TileTable {
 struct Visibility {
   std::int64_t Sq = 0, Sk = 0;
   bool causal = false;        // no key after place(i)
-  std::int64_t window = 0;    // no key before the last `window` keys up to place(i); 0: no window
+  std::int64_t window = 0;    // no key at a distance of `window` or more from place(i); 0: no window
   HeadView<const bool> mask;  // [B, H, Sq, Sk]: true = attend; data null: no mask
   TileTable table;            // instead of the mask: kernels read this alone; tiles.data null: none
 
@@ -54,7 +54,8 @@ struct Visibility {
   /// The keys that causality and the window leave to query i. Both bounds grow with i.
   [[gnu::always_inline]] Interval range(std::int64_t i) const {
     const std::int64_t next = place(i) + 1;
-    return {window > 0 && next > window ? next - window : 0, causal ? inside(next, Sk) : Sk};
+    const std::int64_t end = causal ? next : window > 0 && window <= Sk - next ? next + window - 1 : Sk;
+    return {window > 0 && next > window ? next - window : 0, inside(end, Sk)};
   }
   /// The keys that causality and the window leave to any query of an interval that is not empty.
   [[gnu::always_inline]] Interval keys_of(Interval queries) const {
@@ -62,8 +63,11 @@ struct Visibility {
   }
   /// The queries to which causality and the window leave any key of an interval that is not empty.
   [[gnu::always_inline]] Interval queries_of(Interval keys) const {
-    const std::int64_t last = keys.end - 1 - place(0);  // the query that stands at the last key
-    return {causal ? inside(keys.first - place(0), Sq) : 0,
+    // The queries that stand at the first and the last key.
+    const std::int64_t first = keys.first - place(0), last = keys.end - 1 - place(0);
+    return {causal                          ? inside(first, Sq)
+            : window > 0 && window <= first ? inside(first - window + 1, Sq)
+                                            : 0,
             window > 0 && window < Sq - last ? inside(last + window, Sq) : Sq};
   }
   /// Whether the mask leaves the pair.

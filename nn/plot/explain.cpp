@@ -122,7 +122,7 @@ void describe(std::ostream& out, const MaskedPairs& v, bool has_mask) {
     out << "  The mask hides the keys within the window, and the window the others.\n";
   else if (by_mask)
     out << "  The mask alone hides all of their keys.\n";
-  else if (by_causal)
+  else if (by_causal || by_window)
     out << "  There are more queries than keys: the last query stands at the last key, so the first ones stand before "
            "all.\n";
 }

@@ -22,7 +22,7 @@ MaskedPairs masked_pairs(const Tensor& mask, bool causal, std::int64_t window, s
     for (std::int64_t i = 0; i < queries; ++i)
       for (std::int64_t j = 0; j < keys; ++j, ++at) {
         if (v.attends(0, h, i, j)) continue;
-        if (j >= v.range(i).end)
+        if (causal && j >= v.range(i).end)
           pairs.why[at] = future;
         else if (v.mask.data && !v.mask.at(0, h, i)[j])
           pairs.why[at] = padding[static_cast<std::size_t>(j)] ? padded : masked;

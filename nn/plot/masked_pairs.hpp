@@ -12,7 +12,7 @@ enum Masked : std::uint8_t {
   future,          // the key comes later, and attention is causal
   padded,          // the mask masks the key for all queries
   masked,          // the mask masks the key for this query
-  outside_window,  // the key is too far back
+  outside_window,  // the key is too far away
 };
 
 // All pairs of query and key, [heads, rows, cols]; heads is 1 if all are alike.

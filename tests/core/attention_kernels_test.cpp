@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include "attention/kernel.hpp"
 #include "attention/plan.hpp"
 #include "fit/memory.hpp"
@@ -141,8 +143,8 @@ struct Call {
   std::int64_t kv(std::int64_t h) const { return h / (f.H / f.kv_heads); }
   R dropped(std::int64_t r, std::int64_t j) const { return R(factor[static_cast<std::size_t>(r * f.Sk + j)]); }
   bool sees(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
-    return (!f.causal || j <= i + f.Sk - f.Sq) && (f.window == 0 || j > i + f.Sk - f.Sq - f.window) &&
-           (!f.mask || mask(b, h, i, j));
+    const std::int64_t ahead = j - (i + f.Sk - f.Sq);
+    return (!f.causal || ahead <= 0) && (f.window == 0 || std::abs(ahead) < f.window) && (!f.mask || mask(b, h, i, j));
   }
   // scale q k + bias - alibi |i + Sk - Sq - j|
   R score(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {

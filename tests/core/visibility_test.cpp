@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <limits>
 #include <random>
 #include <vector>
@@ -13,10 +14,10 @@ using kernels::Interval;
 using kernels::TileState;
 using kernels::Visibility;
 
-// j <= i + Sk - Sq and j > i + Sk - Sq - window
+// j <= i + Sk - Sq if causal, and |i + Sk - Sq - j| < window
 bool in_range(const Visibility& v, std::int64_t i, std::int64_t j) {
   const std::int64_t ahead = j - (i + v.Sk - v.Sq);
-  return (!v.causal || ahead <= 0) && (v.window == 0 || ahead > -v.window);
+  return (!v.causal || ahead <= 0) && (v.window == 0 || std::abs(ahead) < v.window);
 }
 
 template <class F>

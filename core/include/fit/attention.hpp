@@ -48,8 +48,8 @@ struct AttentionMasks {
   FIT_OPTION(Tensor, sink);
   /// Query i attends to the keys j <= i + Sk - Sq: the last query to all of them. Combines with the mask.
   FIT_OPTION(bool, causal) = false;
-  /// The number of keys back that a query attends to, itself among them: those with j > i + Sk - Sq - window. 0: all.
-  /// Combines with the mask and with causal.
+  /// Query i attends to the keys at a distance |i + Sk - Sq - j| < window: on both sides, and with causal those back.
+  /// 0: all. Combines with the mask and with causal.
   FIT_OPTION(std::int64_t, window) = 0;
   /// A mask as an expression (fit/score.hpp): `[&](At at) { return at.query - at.key < 64; }`, document_mask(ids) ….
   /// Combines with the mask, causal and window. Nothing of the scores' size is stored.
