@@ -360,7 +360,7 @@ SafeTensors load_safetensors(const std::string& path, Bfloat16As bf16) {
   SafeTensors all;
   for (const io::Stored& x : open_safetensors(path, Large::mapped, &all.metadata)) {
     const Tensor t = x.read();
-    all.tensors.emplace_back(x.name, t.dtype() == bfloat16 && bf16 == Bfloat16As::float32 ? t.to(float32) : t);
+    all.tensors.emplace_back(x.name, t.dtype() == bfloat16 && bf16 == Bfloat16As::converted ? t.to(float32) : t);
   }
   return all;
 }

@@ -171,6 +171,8 @@ Tensor eye(std::int64_t n, std::int64_t m, DType dtype) {
   return y;
 }
 
+Tensor eye(std::int64_t n, DType dtype) { return eye(n, n, dtype); }
+
 Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype) {
   check::dtype("one_hot", "ids", ids, int64);
   if (classes < 0) check::fail("one_hot", "classes is ", classes, ": it can't be negative");

@@ -136,4 +136,10 @@ std::vector<Tensor> chunk(const Tensor& x, int count, int axis) {
   return split(x, sizes, axis);
 }
 
+void detail::to_array(const char* op, const Tensor& x, std::vector<Tensor> pieces, Tensor* array, std::size_t n) {
+  if (pieces.size() != n)
+    check::fail(op, "there are ", pieces.size(), " pieces of shape ", x.shape(), ": ", op, "<", n, "> must give ", n);
+  std::move(pieces.begin(), pieces.end(), array);
+}
+
 }  // namespace fit

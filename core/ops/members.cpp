@@ -134,6 +134,10 @@ Tensor Tensor::gather(int axis, const Tensor& ids) const { return fit::gather(*t
 Tensor Tensor::scatter_add(int axis, const Tensor& ids, const Tensor& src) const {
   return fit::scatter_add(*this, axis, ids, src);
 }
+Tensor Tensor::scatter_reduce(int axis, const Tensor& ids, const Tensor& src, Reduce reduce,
+                              IncludeSelf include_self) const {
+  return fit::scatter_reduce(*this, axis, ids, src, reduce, include_self);
+}
 Tensor Tensor::scatter(int axis, const Tensor& ids, const Tensor& src) const {
   return fit::scatter(*this, axis, ids, src);
 }

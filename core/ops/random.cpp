@@ -123,6 +123,10 @@ Tensor rand(const Shape& shape, DType dtype, Generator& g) { return filled<Unifo
 
 Tensor randn(const Shape& shape, DType dtype, Generator& g) { return filled<Normal>("randn", shape, dtype, g); }
 
+Tensor rand(const Shape& shape, Generator& g) { return rand(shape, float32, g); }
+
+Tensor randn(const Shape& shape, Generator& g) { return randn(shape, float32, g); }
+
 Tensor rand_like(const Tensor& x, Generator& g) {
   check::floating("rand_like", "x", x);
   return rand(x.shape(), x.dtype(), g);

@@ -125,4 +125,20 @@ std::string Tensor::str() const {
 
 std::ostream& operator<<(std::ostream& out, const Tensor& x) { return out << x.str(); }
 
+namespace detail {
+
+// For fit_show(). The text lives until the next call.
+const char* text_of(const Tensor& x) {
+  static std::string text;
+  try {
+    text = x.str();
+    if (x.defined()) text += ", shape " + x.shape().str();
+  } catch (const std::exception& e) {
+    text = e.what();
+  }
+  return text.c_str();
+}
+
+}  // namespace detail
+
 }  // namespace fit

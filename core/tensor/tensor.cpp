@@ -10,6 +10,9 @@
 namespace fit {
 namespace detail {
 
+// A debugger calls it: this links it into every program.
+[[gnu::used]] static const auto shown = &fit_show;
+
 Storage* new_storage(std::size_t bytes) {
   constexpr std::size_t header = 64;
   static_assert(sizeof(Storage) <= header);

@@ -84,7 +84,7 @@ std::shared_ptr<Layer> Layer::copy() const {
   if (!f.copy_)
     check::fail("clone", name(), " has a member that can't be copied: override copy(), to make another ", name(),
                 " with the same arguments");
-  return f.copy_(*this);
+  return std::shared_ptr<Layer>(f.copy_(*this));
 }
 
 std::shared_ptr<Layer> Layer::clone(Copies& copies) const {

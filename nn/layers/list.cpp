@@ -77,6 +77,20 @@ std::string Fields::next(const char*& names) {
   return name.rfind("this->", 0) == 0 ? name.substr(6) : name;
 }
 
+void Fields::add_span(const std::string& name, const void* begin, std::size_t size) {
+  spans_.push_back({name, static_cast<const char*>(begin), size});
+}
+
+void Fields::add_buffer(const std::string& name, Buffer& b) {
+  list_.push_back({name});
+  list_.back().buffer = &b;
+}
+
+void Fields::add_layer(const std::string& name, Layer& layer) {
+  list_.push_back({name});
+  list_.back().layer = &layer;
+}
+
 namespace {
 
 using detail::Member;

@@ -45,6 +45,21 @@ build_with_prefix() {
   done
 }
 
+# A program with the checked containers of libstdc++ would not link with a library without them: configuring says so, and
+# so does the compiler where CMake does not know.
+refuses_other_containers() {
+  if cmake -S "$here/installed" -B "$stage/checked" -G Ninja "-DCMAKE_PREFIX_PATH=$1" -DCMAKE_CXX_FLAGS=-D_GLIBCXX_DEBUG \
+    >"$stage/refused" 2>&1 || ! grep -q "compiled without _GLIBCXX_DEBUG" <(tr -s ' \n' ' ' <"$stage/refused"); then
+    cat "$stage/refused"
+    exit 1
+  fi
+  if "$CXX" -std=c++17 -fsyntax-only -D_GLIBCXX_DEBUG "-I$1/include" "$here/main.cpp" 2>"$stage/refused" ||
+    ! grep -q "error.*compiled without _GLIBCXX_DEBUG" "$stage/refused"; then
+    head -20 "$stage/refused"
+    exit 1
+  fi
+}
+
 # libfit.so in the build tree $2, of the objects that are in $1/libfit.a: they are those of a shared library, too.
 link_shared() {
   local name word words=() objects="-Wl,--whole-archive $1/libfit.a -Wl,--no-whole-archive"
@@ -72,6 +87,7 @@ case $way in
   installed)
     cmake --install "$2" --prefix "$stage/prefix" >/dev/null
     build_with_prefix "$stage/prefix"
+    refuses_other_containers "$stage/prefix"
     ;;
   deb)
     command -v dpkg-deb >/dev/null || { echo "dpkg-deb is missing: skipped"; exit 77; }

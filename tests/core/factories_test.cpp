@@ -57,6 +57,14 @@ TEST_CASE("vectors keep their type", "[factories]") {
   CHECK(tensor(std::vector<std::int64_t>{}, {0}).dtype() == int64);
   CHECK(tensor(std::vector<bool>{true, false}, {2}).to_vector<bool>() == std::vector<bool>{true, false});
   CHECK_THROWS_WITH(tensor(std::vector<float>{1, 2}, {3}), Contains("the vector has 2 values, shape [3] has 3"));
+
+  const Tensor one_axis = tensor(std::vector<double>{1, 2, 3});
+  CHECK(one_axis.dtype() == float64);
+  CHECK(one_axis.shape() == Shape{3});
+  CHECK(tensor(std::vector<int>{4, 5}).to_vector<std::int64_t>() == std::vector<std::int64_t>{4, 5});
+  CHECK(tensor(std::vector<std::uint8_t>{200}).dtype() == int64);
+  CHECK(tensor(std::vector<bool>{true, false}).dtype() == boolean);
+  CHECK(tensor(std::vector<float>{}).shape() == Shape{0});
 }
 
 TEST_CASE("zeros, ones, full", "[factories]") {
@@ -107,6 +115,9 @@ TEST_CASE("eye and one_hot", "[factories]") {
   CHECK(values(eye(2, 3, int64)) == std::vector<double>{1, 0, 0, 0, 1, 0});
   CHECK(values(eye(3, 1, boolean)) == std::vector<double>{1, 0, 0});
   CHECK(eye(0).shape() == Shape{0, 0});
+  CHECK(values(eye(2, float64)) == std::vector<double>{1, 0, 0, 1});
+  CHECK(eye(2, float64).dtype() == float64);
+  CHECK(eye(2, boolean).dtype() == boolean);
   CHECK_THROWS_AS(eye(-2), Error);
 
   const Tensor h = one_hot(tensor({{2, 0}, {1, 1}}), 3);

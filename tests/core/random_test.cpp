@@ -160,8 +160,8 @@ TEST_CASE("rand and randn: range, moments, and what they depend on", "[random]")
         return make(Shape{70001}, t, g);
       };
     };
-    check_threads(drawn(rand));
-    check_threads(drawn(randn));
+    check_threads(drawn([](const Shape& s, DType d, Generator& g) { return rand(s, d, g); }));
+    check_threads(drawn([](const Shape& s, DType d, Generator& g) { return randn(s, d, g); }));
     Generator g(3);
     const Tensor first = randn({77}, t, g);
     each_isa([&] {
@@ -170,6 +170,15 @@ TEST_CASE("rand and randn: range, moments, and what they depend on", "[random]")
     });
   }
   CHECK_THROWS_WITH(rand({2}, int64), "[rand] dtype is int64: it must be bfloat16, float32 or float64");
+}
+
+TEST_CASE("a generator follows the shape", "[random]") {
+  Generator g(8);
+  const Tensor u = rand({3}, g), z = randn({3}, g), n = randint(0, 9, {3}, g);
+  g.set_state(8, 0);
+  CHECK(same_bits(u, rand({3}, float32, g)));
+  CHECK(same_bits(z, randn({3}, float32, g)));
+  CHECK(same_bits(n, randint(0, 9, {3}, g)));
 }
 
 TEST_CASE("randint, bernoulli, randperm", "[random]") {

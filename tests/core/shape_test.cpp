@@ -162,6 +162,26 @@ TEST_CASE("split and chunk", "[shape]") {
   CHECK(same_bits(cat(chunk(x, 2, 1), 1), x));
 }
 
+TEST_CASE("pieces of a known number are bound by name, with gradients", "[shape]") {
+  Tensor x = arange(12).reshape({2, 6}).to(float64).requires_grad_();
+  const auto [mu, log_var] = chunk<2>(x, -1);
+  CHECK(same_bits(log_var, x.detach()[{range(), range(3)}]));
+  sum(log_var * 2 + mu).backward();
+  CHECK(ints(x.grad().to(int64)) == std::vector<std::int64_t>{1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2});
+  const auto [a, b] = split<2>(x, {2, 4}, 1);
+  const auto [c, d] = x.split<2>({2, 4}, 1);
+  CHECK((a.shape() == Shape{2, 2} && same_bits(b, d) && same_bits(a, c)));
+  const auto [q, k, v] = split<3>(x, 2, 1);
+  CHECK(same_bits(v, x.split<3>(2, 1)[2]));
+  const auto [first, second] = unbind<2>(x);
+  CHECK(same_bits(second, x.detach()[1]));
+  CHECK(same_bits(x.unbind<2>()[0], first));
+  CHECK(same_bits(x.chunk<3>(1)[1], k));
+  CHECK(q.shape() == Shape{2, 2});
+  CHECK_THROWS_WITH((split<2>(x, 2, 1)), "[split] there are 3 pieces of shape [2, 6]: split<2> must give 2");
+  CHECK_THROWS_WITH(unbind<3>(x), Catch::Contains("there are 2 pieces of shape [2, 6]: unbind<3> must give 3"));
+}
+
 TEST_CASE("the gradient of split is right when only some pieces are used", "[shape]") {
   const Tensor x = ones({5}, float64).requires_grad_();
   const auto pieces = split(x, 2);

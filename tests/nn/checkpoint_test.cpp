@@ -70,7 +70,7 @@ TEST_CASE("checkpoint: one error lists all that does not fit, and nothing has ch
   struct Other : SmallModel {
     void fields(nn::Fields& f) override {
       SmallModel::fields(f);
-      f.of(*this, "extra", std::tie(extra));
+      f.of(*this, "extra")(extra);
     }
     nn::Linear extra{2, 3};
   };

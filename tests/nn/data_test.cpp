@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <exception>
 #include <functional>
 #include <numeric>
@@ -14,6 +15,7 @@
 #include "fit/graph.hpp"
 #include "fit/nn/attention.hpp"
 #include "fit/ops.hpp"
+#include "fit/trainer.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
@@ -319,6 +321,28 @@ TEST_CASE("data: workers stop at once, and hold no more batches than asked for",
   }
   CHECK(calls < 1000);  // of 5000 that it may prepare
   CHECK_THROWS_WITH(DataLoader(examples, data::LoaderOptions().workers(-1)), Contains("workers is -1"));
+}
+
+TEST_CASE("data: Ctrl-C ends a loop, and its workers join at once", "[data]") {
+  std::atomic<int> calls{0};
+  int batches = 0;
+  {
+    const InterruptGuard guard;
+    const Made examples(
+        [&](std::int64_t i) -> data::Example {
+          ++calls;
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          return {full({}, i, int64)};
+        },
+        1 << 20);
+    DataLoader loader(examples, data::LoaderOptions().batch_size(5).workers(3).prefetch(1000));
+    for ([[maybe_unused]] const Batch& b : loader) {
+      if (++batches == 3) std::raise(SIGINT);
+      if (InterruptGuard::interrupted()) break;
+    }
+  }
+  CHECK(batches == 3);
+  CHECK(calls < 1000);  // of 5000 that they may prepare
 }
 
 TEST_CASE("data: a padding mask is one that attention takes, also where B = T", "[data]") {

@@ -7,6 +7,7 @@
 #include "fit/nn/activation.hpp"
 #include "fit/nn/containers.hpp"
 #include "fit/nn/dropout.hpp"
+#include "fit/nn/forward_hooks.hpp"
 #include "fit/nn/linear.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
@@ -253,4 +254,55 @@ TEST_CASE("ModuleList is walked and grows") {
   for (auto& layer : list) layer.weight.freeze();
   CHECK(list.num_trainable_parameters() == 6);
   CHECK(names(list.named_parameters())[2] == "1.weight");
+}
+
+TEST_CASE("ModuleList is made of layers in braces") {
+  const nn::ModuleList list{nn::Linear(2, 3), nn::ReLU()};
+  static_assert(std::is_same_v<decltype(list), const nn::ModuleList<nn::UnaryLayer>>);
+  CHECK(list.size() == 2);
+  const auto shared = std::make_shared<nn::Linear>(2, 2);
+  nn::ModuleList<nn::Linear> linears{shared, nn::Linear(2, 1)};
+  CHECK(&linears[0] == shared.get());
+  const nn::ModuleList<nn::Linear> moved(std::move(linears));
+  CHECK(moved.size() == 2);
+  CHECK(nn::clone(moved)->size() == 2);
+  static_assert(!std::is_constructible_v<nn::ModuleList<>, nn::Linear&>);  // a layer is not copied
+}
+
+TEST_CASE("a layer is found by its dotted name and class") {
+  Net net;
+  nn::Linear& fc = net.layer<nn::Linear>("blocks.0.fc");
+  CHECK(&fc == net.named_layers<nn::Linear>()[0].second);
+  CHECK_THROWS_WITH(net.layer<nn::Linear>("blocks.0.drop"), Contains("Dropout"));
+  CHECK_THROWS_WITH(net.layer<nn::Linear>("blocks.0.fd"), Contains("blocks.0.fd"));
+  // A hook on any Layer&.
+  int calls = 0;
+  const auto hook = nn::register_forward_hook(net.layer("blocks.1"), [&](const nn::Layer&, const Tensor&) { ++calls; });
+  (void)net(ones({3}));
+  CHECK(calls == 1);
+}
+
+TEST_CASE("the parameters of a model as one vector, and back") {
+  nn::Sequential net(nn::Linear(2, 3), nn::Linear(3, 1));
+  const std::vector<Tensor> parameters = net.parameters();
+  const Tensor flat = nn::parameters_to_vector(parameters);
+  CHECK(flat.shape() == Shape{13});
+  CHECK(same_bits(flat.detach()[{range(0, 6)}].reshape({3, 2}), parameters[0].detach()));
+  // The gradient flows: d(flat . flat) / dp = 2 p.
+  CHECK(same_bits(grad(sum(square(flat)), parameters)[2], (parameters[2] * 2).detach()));
+  const Tensor moved = flat.detach() + 1;
+  nn::vector_to_parameters(moved, parameters);
+  CHECK(same_bits(nn::parameters_to_vector(net.parameters()).detach(), moved));
+  CHECK(parameters[0].is_leaf());
+  // Directions for hvp(): a vector in the shapes of the parameters.
+  std::vector<Tensor> directions;
+  for (const Tensor& p : parameters) directions.push_back(zeros_like(p));
+  nn::vector_to_parameters(arange(13).to(float64), directions);
+  CHECK(directions[3].item() == 12);
+  CHECK(directions[0].dtype() == float32);
+  CHECK_THROWS_WITH(nn::vector_to_parameters(zeros({12}), parameters),
+                    Contains("vector is [12], the parameters have 13 elements together"));
+  CHECK(same_bits(nn::parameters_to_vector(net.parameters()).detach(), moved));
+  CHECK_THROWS_WITH(nn::parameters_to_vector({tensor({1, 2})}), Contains("parameters"));
+  CHECK(nn::parameters_to_vector({}).shape() == Shape{0});
 }

@@ -333,6 +333,34 @@ Tensor stack(const std::vector<Tensor>& parts, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, std::int64_t size, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int axis = 0);
 std::vector<Tensor> chunk(const Tensor& x, int count, int axis = 0);  ///< pieces as equal as possible
+namespace detail {
+/// Moves n tensors into an array. Throws Error in the name of `op` if there are more or fewer.
+void to_array(const char* op, const Tensor& x, std::vector<Tensor> pieces, Tensor* array, std::size_t n);
+template <std::size_t n>
+std::array<Tensor, n> as_array(const char* op, const Tensor& x, std::vector<Tensor> pieces) {
+  std::array<Tensor, n> array;
+  to_array(op, x, std::move(pieces), array.data(), n);
+  return array;
+}
+}  // namespace detail
+/// The same with a number of pieces that is known to the compiler: `auto [mu, log_var] = chunk<2>(x, -1)`. split()
+/// throws Error if the pieces are more or fewer, and unbind() if the axis has another size.
+template <std::size_t n>
+std::array<Tensor, n> chunk(const Tensor& x, int axis = 0) {
+  return detail::as_array<n>("chunk", x, chunk(x, static_cast<int>(n), axis));
+}
+template <std::size_t n>
+std::array<Tensor, n> split(const Tensor& x, std::int64_t size, int axis = 0) {
+  return detail::as_array<n>("split", x, split(x, size, axis));
+}
+template <std::size_t n>
+std::array<Tensor, n> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int axis = 0) {
+  return detail::as_array<n>("split", x, split(x, sizes, axis));
+}
+template <std::size_t n>
+std::array<Tensor, n> unbind(const Tensor& x, int axis = 0) {
+  return detail::as_array<n>("unbind", x, unbind(x, axis));
+}
 /// x[{...}]: see Index. At most one entry is a list.
 Tensor index(const Tensor& x, const std::vector<Index>& where);
 /// Writes v, broadcast, into x[{...}]; x itself changes. A list must not contain an element twice.
@@ -347,10 +375,6 @@ Tensor index_select(const Tensor& x, int axis,
 Tensor gather(const Tensor& x, int axis, const Tensor& ids);
 /// A copy of x with src added: y[ids[i][j]][j] += src[i][j] for axis 0, and so on.
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
-/// How scatter_reduce() joins elements with the same id. amax and amin: equal elements share the gradient; NaN wins.
-enum class Reduce { sum, mean, amax, amin };
-/// Whether scatter_reduce() also joins the element of x. With no, ids that occur replace it.
-enum class IncludeSelf : bool { no, yes };
 /// A copy of x, joined with src: y[ids[i][j]][j] = reduce(x[ids[i][j]][j], src[i][j], …) for axis 0, and so on.
 /// Elements that no id names are those of x. mean needs a floating type.
 Tensor scatter_reduce(const Tensor& x, int axis, const Tensor& ids, const Tensor& src, Reduce reduce,
@@ -454,5 +478,22 @@ Svd svd(const Tensor& x);
 /// {q [..., M, K], r [..., K, N]} with x = q r, K = min(M, N). q^T q = 1, and r is upper triangular; its diagonal may
 /// be negative. The gradient throws Error if the first K columns of x are linearly dependent.
 std::pair<Tensor, Tensor> qr(const Tensor& x);
+
+template <std::size_t n>
+std::array<Tensor, n> Tensor::unbind(int axis) const {
+  return fit::unbind<n>(*this, axis);
+}
+template <std::size_t n>
+std::array<Tensor, n> Tensor::split(std::int64_t size, int axis) const {
+  return fit::split<n>(*this, size, axis);
+}
+template <std::size_t n>
+std::array<Tensor, n> Tensor::split(const std::vector<std::int64_t>& sizes, int axis) const {
+  return fit::split<n>(*this, sizes, axis);
+}
+template <std::size_t n>
+std::array<Tensor, n> Tensor::chunk(int axis) const {
+  return fit::chunk<n>(*this, axis);
+}
 
 }  // namespace fit

@@ -55,8 +55,10 @@ void manual_seed(std::uint64_t seed);
 
 /// Uniform in [0, 1).
 Tensor rand(const Shape& shape, DType dtype = float32, Generator& g = default_generator());
+Tensor rand(const Shape& shape, Generator& g);
 /// Normal with mean 0 and standard deviation 1 (Box-Muller).
 Tensor randn(const Shape& shape, DType dtype = float32, Generator& g = default_generator());
+Tensor randn(const Shape& shape, Generator& g);
 /// Integers in low … high - 1, int64.
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Generator& g = default_generator());
 /// 1 with probability p, else 0; boolean.

@@ -31,9 +31,9 @@ enum class FloatsAs : bool { own, f16 };
 void save_safetensors(const std::string& path, const StateDict& tensors,
                       const std::map<std::string, std::string>& metadata = {}, FloatsAs floats = FloatsAs::own);
 
-/// The type for BF16 tensors: float32, or bfloat16 as stored.
-enum class Bfloat16As : bool { float32, bfloat16 };
-inline constexpr Bfloat16As keep_bfloat16 = Bfloat16As::bfloat16;
+/// The type for BF16 tensors: converted to float32, or bfloat16 as stored.
+enum class Bfloat16As : bool { converted, stored };
+inline constexpr Bfloat16As keep_bfloat16 = Bfloat16As::stored;
 
 /// Reads F32, F64, I64, I8 and BOOL unchanged, I32 and U8 as int64, F16 as float32, and BF16 as float32 unless
 /// keep_bfloat16 is given. The tensors keep the order of the file. The reader does not trust the file: a damaged,
@@ -48,6 +48,6 @@ inline constexpr Bfloat16As keep_bfloat16 = Bfloat16As::bfloat16;
 ///
 /// For a model in several files, pass "model.safetensors.index.json". It reads the files named there, from the same
 /// folder; they must have exactly the listed tensors. A pickle (.pt) throws FileError, with Python code to convert it.
-SafeTensors load_safetensors(const std::string& path, Bfloat16As bf16 = Bfloat16As::float32);
+SafeTensors load_safetensors(const std::string& path, Bfloat16As bf16 = Bfloat16As::converted);
 
 }  // namespace fit

@@ -7,6 +7,12 @@
 
 #include "fit/bfloat16.hpp"
 
+#if defined(_GLIBCXX_DEBUG) && !defined(FIT_GLIBCXX_DEBUG)
+#error \
+    "this fit was compiled without _GLIBCXX_DEBUG, which changes the layout of std::vector: compile fit with it, too, \
+or use _GLIBCXX_ASSERTIONS instead"
+#endif
+
 namespace fit {
 
 /// The type of a tensor's elements, in the order of promotion: an operation on two types gives the larger. The C++

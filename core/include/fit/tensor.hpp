@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstddef>
 #include <initializer_list>
 #include <iosfwd>
@@ -88,6 +89,11 @@ inline constexpr SortOrder descending = SortOrder::descending;
 /// Which elements topk() returns: topk(x, 3, -1, smallest).
 enum class Extremes : bool { largest, smallest };
 inline constexpr Extremes smallest = Extremes::smallest;
+
+/// How scatter_reduce() joins elements with the same id. amax and amin: equal elements share the gradient; NaN wins.
+enum class Reduce { sum, mean, amax, amin };
+/// Whether scatter_reduce() also joins the element of x. With no, ids that occur replace it.
+enum class IncludeSelf : bool { no, yes };
 
 /// Flags of backward() and grad(): y.backward(retain_graph), grad(y, x, create_graph). Combine them with |.
 enum class GraphFlags : std::uint8_t { none = 0, retain_graph = 1, create_graph = 2, allow_unused = 4 };
@@ -401,15 +407,25 @@ class Tensor {
   Tensor repeat_interleave(std::int64_t count, int axis) const;
   Tensor roll(std::int64_t shift, int axis) const;
   std::vector<Tensor> unbind(int axis = 0) const;
+  template <std::size_t n>
+  std::array<Tensor, n> unbind(int axis = 0) const;
   Tensor diagonal(std::int64_t offset = 0, int a = 0, int b = 1) const;
   Tensor diag(std::int64_t offset = 0) const;
   Tensor unfold(int axis, std::int64_t size, std::int64_t step = 1) const;
   std::vector<Tensor> split(std::int64_t size, int axis = 0) const;
   std::vector<Tensor> split(const std::vector<std::int64_t>& sizes, int axis = 0) const;
   std::vector<Tensor> chunk(int count, int axis = 0) const;
+  template <std::size_t n>
+  std::array<Tensor, n> split(std::int64_t size, int axis = 0) const;
+  template <std::size_t n>
+  std::array<Tensor, n> split(const std::vector<std::int64_t>& sizes, int axis = 0) const;
+  template <std::size_t n>
+  std::array<Tensor, n> chunk(int axis = 0) const;
   Tensor index_select(int axis, const Tensor& ids) const;
   Tensor gather(int axis, const Tensor& ids) const;
   Tensor scatter_add(int axis, const Tensor& ids, const Tensor& src) const;
+  Tensor scatter_reduce(int axis, const Tensor& ids, const Tensor& src, Reduce reduce,
+                        IncludeSelf include_self = IncludeSelf::yes) const;
   Tensor scatter(int axis, const Tensor& ids, const Tensor& src) const;
   Tensor index_add(int axis, const Tensor& ids, const Tensor& src) const;
   Tensor take_along(int axis, const Tensor& ids) const;
@@ -479,6 +495,10 @@ class Tensor {
 
 /// Writes str().
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
+
+/// The text of a tensor and its shape, for debuggers: `print fit_show(x)`. Valid until the next call. Every program has
+/// it.
+extern "C" const char* fit_show(const Tensor& x);
 
 /// The type of x[{...}] and x[mask] for a writable x: the elements, and a target for =, +=, -=, *= and /=. Only the
 /// expression itself assigns into x; a named copy is a separate tensor.
@@ -550,6 +570,16 @@ Tensor tensor(const std::vector<float>& values, const Shape& shape);
 Tensor tensor(const std::vector<double>& values, const Shape& shape);
 Tensor tensor(const std::vector<std::int64_t>& values, const Shape& shape);
 Tensor tensor(const std::vector<bool>& values, const Shape& shape);
+/// The same with one axis, [values.size()]. Other integers become int64.
+template <class T>
+Tensor tensor(const std::vector<T>& values) {
+  static_assert(std::is_arithmetic_v<T>, "a tensor is made from a vector of numbers");
+  const Shape shape{static_cast<std::int64_t>(values.size())};
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, std::int64_t>)
+    return tensor(std::vector<std::int64_t>(values.begin(), values.end()), shape);
+  else
+    return tensor(values, shape);
+}
 
 /// A tensor with all elements 0, 1 or `value`.
 Tensor zeros(const Shape& shape, DType dtype = float32);
@@ -567,6 +597,7 @@ Tensor arange(std::int64_t n);
 Tensor linspace(double start, double stop, std::int64_t count, DType dtype = float32);
 /// The identity matrix [n, m]; m defaults to n.
 Tensor eye(std::int64_t n, std::int64_t m = -1, DType dtype = float32);
+Tensor eye(std::int64_t n, DType dtype);
 /// [..., classes] with a 1 at each id of `ids` [...], int64. Throws Error for an id outside 0 … classes - 1.
 Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype = float32);
 

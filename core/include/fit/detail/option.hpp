@@ -60,7 +60,10 @@ auto call_on_temporary(Options& options, T& value) {
     name##_ = ::std::move(value);                                                     \
     return ::std::move(*this);                                                        \
   }                                                                                   \
-  [[nodiscard]] auto name()&& { return ::fit::detail::call_on_temporary(*this, name##_); }
+  template <int = 0> /* compiled where it is called */                                \
+  [[nodiscard]] auto name()&& {                                                       \
+    return ::fit::detail::call_on_temporary(*this, name##_);                          \
+  }
 
 // FIT_OPTION_PICK_(names…, FIT_OPTION_12_, …, FIT_OPTION_1_, 0) is the macro for the number of names.
 #define FIT_OPTION_PICK_(a, b, c, d, e, f, g, h, i, j, k, l, pick, ...) pick

@@ -31,9 +31,9 @@ enum class Cut : std::uint8_t {
 };
 
 struct TensorImpl {
-  /// Takes over one reference to `storage`.
-  TensorImpl(Storage* storage, std::int64_t offset, const Shape& shape, DType dtype)
-      : dtype(dtype), storage(storage), offset(offset), shape(shape) {}
+  /// Takes over one reference to the storage.
+  TensorImpl(Storage* held, std::int64_t first, const Shape& sizes, DType type)
+      : dtype(type), storage(held), offset(first), shape(sizes) {}
   std::atomic<std::uint32_t> refs{1};
   DType dtype;
   // The tensor for which a leaf node (or retain_grad()'s) was created: only this tensor can read the gradient.

@@ -83,8 +83,8 @@ class AttentionLayer : public Layer {
   }  ///< output and weights
 };
 
-/// softmax(Q K^T / (sqrt(D) temperature)) V, without parameters, for query, key and value as
-/// fit::scaled_dot_product_attention() takes them; the weights have the shape of the scores. Dropout acts in training.
+/// softmax(Q K^T / (sqrt(D) temperature)) V, without parameters. In training, its default dropout is 0.1. It takes
+/// query, key and value as fit::scaled_dot_product_attention() does; the weights have the shape of the scores.
 class ScaledDotProductAttention final : public AttentionLayer {
  public:
   /// `scale` takes the place of 1 / (sqrt(D) temperature).
@@ -132,7 +132,7 @@ struct MultiHeadAttentionOptions {
   FIT_OPTION(bool, add_zero_attn) = false;
 };
 
-/// Attention in several heads side by side (Vaswani et al. 2017):
+/// Attention in several heads side by side (Vaswani et al. 2017), by default with a dropout of 0.1 in training:
 /// w_o(concat over heads of softmax(q_h k_h^T / (sqrt(d_k) temperature)) v_h), where q, k, v = w_q(query), w_k(key),
 /// w_v(value) and head h has the features h d_k … (h + 1) d_k - 1.
 class MultiHeadAttention final : public AttentionLayer {
@@ -190,14 +190,14 @@ class AroundMultiHead : public Layer {
   AroundMultiHead(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options)
       : multihead_attn(d_model, num_heads, options) {}
 
-  void fields(Fields& f) override { f.of(static_cast<Self&>(*this), "multihead_attn", std::tie(multihead_attn)); }
+  void fields(Fields& f) override { f.of(static_cast<Self&>(*this), "multihead_attn")(multihead_attn); }
 
   MultiHeadAttention multihead_attn;
 };
 
 }  // namespace detail
 
-/// Attention of a sequence to itself: query, key and value are x.
+/// Attention of a sequence to itself, by default with a dropout of 0.1 in training: query, key and value are x.
 class SelfAttention final : public detail::AroundMultiHead<SelfAttention> {
  public:
   using AroundMultiHead::AroundMultiHead;
@@ -216,7 +216,8 @@ class SelfAttention final : public detail::AroundMultiHead<SelfAttention> {
   AttentionResult operator()(const Tensor& x, ReturnAttention) const { return forward_with_weights(x); }
 };
 
-/// Attention of one sequence to another, of any length: queries from a decoder, keys and values from an encoder.
+/// Attention of one sequence to another, of any length, by default with a dropout of 0.1 in training: queries from a
+/// decoder, keys and values from an encoder.
 class CrossAttention final : public detail::AroundMultiHead<CrossAttention> {
  public:
   using AroundMultiHead::AroundMultiHead;
@@ -241,8 +242,8 @@ class CrossAttention final : public detail::AroundMultiHead<CrossAttention> {
   }
 };
 
-/// Self-attention in which a position attends to itself and the positions before it. A mask, say of padding, combines
-/// with that.
+/// Self-attention to a position itself and those before it, by default with a dropout of 0.1 in training. A mask, say
+/// of padding, combines with that.
 class CausalSelfAttention final : public detail::AroundMultiHead<CausalSelfAttention> {
  public:
   using AroundMultiHead::AroundMultiHead;

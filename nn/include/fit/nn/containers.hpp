@@ -23,6 +23,11 @@ std::shared_ptr<L> hold(T&& layer) {
   return std::make_shared<T>(std::move(layer));
 }
 
+/// Layers that are moved in, or pointers: a layer is not copied.
+template <class... Layers>
+using IfHandedIn = std::enable_if_t<(
+    !(std::is_lvalue_reference_v<Layers> && std::is_base_of_v<Layer, std::remove_reference_t<Layers>>)&&...)>;
+
 [[noreturn]] void fail_position(const Layer& list, std::size_t i, std::size_t size);
 
 /// A list of layers, named by their positions. Layers are moved in, or shared by shared_ptr.
@@ -84,9 +89,7 @@ class LayerList : public Base {
 ///     nn::Sequential net(nn::Linear(2, 16), nn::ReLU(), nn::Linear(16, 1));
 class Sequential final : public detail::LayerList<UnaryLayer, UnaryLayer> {
  public:
-  template <class... Layers,
-            class = std::enable_if_t<(!(std::is_lvalue_reference_v<Layers> &&
-                                        std::is_base_of_v<Layer, std::remove_reference_t<Layers>>)&&...)>>
+  template <class... Layers, class = detail::IfHandedIn<Layers...>>
   explicit Sequential(Layers&&... layers) {
     (add(std::forward<Layers>(layers)), ...);
   }
@@ -96,12 +99,17 @@ class Sequential final : public detail::LayerList<UnaryLayer, UnaryLayer> {
 
 /// A list of layers as one member of a layer:
 ///
-///     nn::ModuleList<Block> blocks;                    // FIT_FIELDS(blocks); blocks.add(Block(32))
+///     nn::ModuleList<Block> blocks{Block(32), Block(32)};   // FIT_FIELDS(blocks); blocks.add(Block(32)) adds one
 ///     for (const auto& block : blocks) x = block(x);
 template <class L = UnaryLayer>
 class ModuleList final : public detail::LayerList<Layer, L> {
  public:
   ModuleList() = default;
+  /// Layers that are moved in, or held by std::shared_ptr.
+  template <class... Layers, class = detail::IfHandedIn<Layers...>>
+  explicit ModuleList(Layers&&... layers) {
+    (this->add(std::forward<Layers>(layers)), ...);
+  }
   void fields(Fields& f) override { f.self(*this), this->list(f); }
 };
 

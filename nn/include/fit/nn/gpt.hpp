@@ -112,11 +112,11 @@ class GPTBlock final : public SequenceLayer {
   ///
   ///     nn::GPTBlock block(nn::RMSNorm(64), Attention(), nn::RMSNorm(64), nn::FeedForward(64, 256));
   template <class Norm1, class Attention, class Norm2, class MLP>
-  GPTBlock(Norm1 ln_1, Attention attn, Norm2 ln_2, MLP mlp)
-      : ln_1(detail::hold<UnaryLayer>(std::move(ln_1))),
-        attn(detail::hold<SequenceLayer>(std::move(attn))),
-        ln_2(detail::hold<UnaryLayer>(std::move(ln_2))),
-        mlp(detail::hold<UnaryLayer>(std::move(mlp))) {}
+  GPTBlock(Norm1 norm1, Attention attention, Norm2 norm2, MLP feed_forward)
+      : ln_1(detail::hold<UnaryLayer>(std::move(norm1))),
+        attn(detail::hold<SequenceLayer>(std::move(attention))),
+        ln_2(detail::hold<UnaryLayer>(std::move(norm2))),
+        mlp(detail::hold<UnaryLayer>(std::move(feed_forward))) {}
   using SequenceLayer::forward;
   Tensor forward(const Tensor& x, const SequenceContext& context) const override;
   KVCache::LayerShape cache_shape() const override { return attn->cache_shape(); }

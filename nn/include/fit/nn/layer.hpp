@@ -326,11 +326,15 @@ auto call_layer(L& layer, A&&... a)
     return call_as<L, A&&...>(layer, std::forward<A>(a)...);
 }
 
+template <class Void, class L, class... A>
+struct CallCompiles : std::false_type {};
+template <class L, class... A>
+struct CallCompiles<std::void_t<decltype(std::declval<L&>()(std::declval<A>()...))>, L, A...> : std::true_type {};
 /// Whether the class has a call operator that FIT_CALL did not make.
 template <class L>
-struct HasOwnCall
-    : std::disjunction<std::is_invocable<L&, AnyArgument>, std::is_invocable<L&, AnyArgument, AnyArgument>,
-                       std::is_invocable<L&, AnyArgument, AnyArgument, AnyArgument>> {};
+struct HasOwnCall : std::bool_constant<CallCompiles<void, L, AnyArgument>::value ||
+                                       CallCompiles<void, L, AnyArgument, AnyArgument>::value ||
+                                       CallCompiles<void, L, AnyArgument, AnyArgument, AnyArgument>::value> {};
 template <class L, class = void>
 struct HasForward : std::true_type {};
 template <class L>
@@ -461,14 +465,14 @@ class Fields {
   void self(Self& layer);
   template <class T>
   void operator()(const std::string& name, T& member) {
-    spans_.push_back({name, reinterpret_cast<const char*>(&member), sizeof member});
+    add_span(name, &member, sizeof member);
     add(name, member);
   }
-  /// FIT_FIELDS calls this: it calls self() and adds each member. Commas separate the names.
-  template <class Self, class... Members>
-  void of(Self& layer, const char* names, const std::tuple<Members&...>& members) {
+  /// FIT_FIELDS calls of(*this, "hidden, out")(hidden, out): self(), and then each member under its name.
+  template <class Self>
+  auto of(Self& layer, const char* names) {
     self(layer);
-    std::apply([&](auto&... member) { ((*this)(next(names), member), ...); }, members);
+    return Named{*this, names};
   }
   const std::vector<Field>& list() const { return list_; }
 
@@ -482,10 +486,23 @@ class Fields {
     std::size_t size;
     bool holds(const char* p) const { return begin <= p && p < begin + size; }
   };
+  /// Adds members. Commas separate their names.
+  struct Named {
+    Fields& fields;
+    const char* names;
+    template <class... Members>
+    void operator()(Members&... members) {
+      (fields(next(names), members), ...);
+    }
+  };
 
   static std::string next(const char*& names);
 
+  // Compiled once, as each class instantiates the templates.
+  void add_span(const std::string& name, const void* begin, std::size_t size);
   void add_parameter(const std::string& name, Parameter& p);
+  void add_buffer(const std::string& name, Buffer& b);
+  void add_layer(const std::string& name, Layer& layer);
   template <class T>
   void add(const std::string& name, T& member);
   template <class T>
@@ -513,8 +530,8 @@ class Fields {
   std::vector<Span> spans_;
   const std::type_info* type_ = nullptr;
   Span self_{};
-  std::shared_ptr<Layer> (*copy_)(const Layer&) = nullptr;  // null if the class can't be copied
-  bool own_call_ = false;                                   // the class defines a call operator, which calls no hook
+  Layer* (*copy_)(const Layer&) = nullptr;  // a new copy, owned by the caller; null if the class can't be copied
+  bool own_call_ = false;                   // the class defines a call operator, which calls no hook
 };
 
 template <class Self>
@@ -524,9 +541,7 @@ void Fields::self(Self& layer) {
   self_ = {{}, reinterpret_cast<const char*>(&layer), sizeof layer};
   own_call_ = detail::HasOwnCall<Self>::value && (!detail::HasForward<Self>::value || detail::HasFitCall<Self>::value);
   if constexpr (std::is_copy_constructible_v<Self> && !std::is_abstract_v<Self>)
-    copy_ = [](const Layer& l) -> std::shared_ptr<Layer> {
-      return std::make_shared<Self>(static_cast<const Self&>(l));
-    };
+    copy_ = [](const Layer& l) -> Layer* { return new Self(static_cast<const Self&>(l)); };
   else
     copy_ = nullptr;
 }
@@ -536,13 +551,12 @@ void Fields::add(const std::string& name, T& member) {
   static_assert(std::is_base_of_v<Parameter, T> || std::is_base_of_v<Buffer, T> || std::is_base_of_v<Layer, T>,
                 "a layer lists Parameters, Buffers (for a Tensor that is saved), layers, and std::optional, vector, "
                 "array, shared_ptr and unique_ptr of them");
-  if constexpr (std::is_base_of_v<Parameter, T>) return add_parameter(name, member);
-  Field field{name};
-  if constexpr (std::is_base_of_v<Buffer, T>)
-    field.buffer = &member;
+  if constexpr (std::is_base_of_v<Parameter, T>)
+    add_parameter(name, member);
+  else if constexpr (std::is_base_of_v<Buffer, T>)
+    add_buffer(name, member);
   else if constexpr (std::is_base_of_v<Layer, T>)
-    field.layer = &member;
-  list_.push_back(std::move(field));
+    add_layer(name, member);
 }
 
 template <class T>
@@ -569,7 +583,7 @@ void Fields::add(const std::string& name, std::shared_ptr<T>& member) {
 /// The list without the call operator: for a class inside a function, where C++ allows no templates. The base class
 /// then has the call operator (UnaryLayer), or none is needed.
 #define FIT_FIELDS_ONLY(...) \
-  void fields(::fit::nn::Fields& fields_of_) override { fields_of_.of(*this, #__VA_ARGS__, ::std::tie(__VA_ARGS__)); }
+  void fields(::fit::nn::Fields& fields_of_) override { fields_of_.of(*this, #__VA_ARGS__)(__VA_ARGS__); }
 
 /// The call operator without the list: for a class that writes fields() by hand.
 // clang-format off

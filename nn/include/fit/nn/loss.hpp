@@ -199,7 +199,7 @@ class WeightedLossOf : public LossOf<Self, Options, function> {
   /// The options with the present weights.
   Options options() const override { return LossOf<Self, Options, function>::options().weight(weight); }
   /// See Layer.
-  void fields(Fields& f) override { f.of(static_cast<Self&>(*this), "weight", std::tie(weight)); }
+  void fields(Fields& f) override { f.of(static_cast<Self&>(*this), "weight")(weight); }
 
   Buffer weight;
 };

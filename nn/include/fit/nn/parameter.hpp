@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "fit/int8.hpp"
 #include "fit/tensor.hpp"
@@ -75,5 +76,12 @@ class Buffer : public Tensor, public detail::Member {
   /// Shares the buffer of `value`, detached from its graph.
   explicit Buffer(const Tensor& value) : Tensor(value.defined() ? value.detach() : value), Member(Kind::buffer) {}
 };
+
+/// All elements of the tensors one behind the other, [N], for example of model.parameters() or of their gradients. The
+/// gradient flows through. Floating types; mixed ones are promoted. PyTorch's torch.nn.utils.parameters_to_vector.
+Tensor parameters_to_vector(const std::vector<Tensor>& parameters);
+/// The way back: copies the elements of `vector` [N] into the tensors, in place and not recorded. Throws Error, and
+/// changes nothing, unless the tensors have N elements together.
+void vector_to_parameters(const Tensor& vector, const std::vector<Tensor>& parameters);
 
 }  // namespace fit::nn

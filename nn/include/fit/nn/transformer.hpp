@@ -53,7 +53,7 @@ class EncoderLayer : public Layer {
   }
 };
 
-/// Self-attention and feed-forward: x (B, S, d_model) -> (B, S, d_model).
+/// Self-attention and feed-forward, by default with a dropout of 0.1 in training: x (B, S, d_model) -> (B, S, d_model).
 class TransformerEncoderLayer final : public EncoderLayer {
   bool norm_first_;
 
@@ -61,13 +61,13 @@ class TransformerEncoderLayer final : public EncoderLayer {
   explicit TransformerEncoderLayer(const TransformerLayerOptions& options);
   /// A layer of layers that are moved in, or given as std::shared_ptr. Of the options, dropout and norm_first count.
   template <class Attention, class Norm1, class MLP, class Norm2>
-  TransformerEncoderLayer(Attention self_attn, Norm1 norm1, MLP mlp, Norm2 norm2,
+  TransformerEncoderLayer(Attention attention, Norm1 first_norm, MLP feed_forward, Norm2 second_norm,
                           const TransformerLayerOptions& options = {})
       : norm_first_(options.norm_first()),
-        self_attn(detail::hold<AttentionLayer>(std::move(self_attn))),
-        norm1(detail::hold<UnaryLayer>(std::move(norm1))),
-        mlp(detail::hold<UnaryLayer>(std::move(mlp))),
-        norm2(detail::hold<UnaryLayer>(std::move(norm2))),
+        self_attn(detail::hold<AttentionLayer>(std::move(attention))),
+        norm1(detail::hold<UnaryLayer>(std::move(first_norm))),
+        mlp(detail::hold<UnaryLayer>(std::move(feed_forward))),
+        norm2(detail::hold<UnaryLayer>(std::move(second_norm))),
         dropout(options.dropout()) {}
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const override;
   AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const override;
@@ -121,7 +121,8 @@ class DecoderLayer : public Layer {
   }
 };
 
-/// Self-attention, attention to the memory (the encoder's output), and feed-forward.
+/// Self-attention, attention to the memory and feed-forward, by default with a dropout of 0.1 in training. The memory
+/// is the encoder's output.
 class TransformerDecoderLayer final : public DecoderLayer {
   bool norm_first_;
 
@@ -129,15 +130,15 @@ class TransformerDecoderLayer final : public DecoderLayer {
   explicit TransformerDecoderLayer(const TransformerLayerOptions& options);
   /// A layer of layers that are moved in, or given as std::shared_ptr. Of the options, dropout and norm_first count.
   template <class Self, class Norm1, class Cross, class Norm2, class MLP, class Norm3>
-  TransformerDecoderLayer(Self self_attn, Norm1 norm1, Cross cross_attn, Norm2 norm2, MLP mlp, Norm3 norm3,
-                          const TransformerLayerOptions& options = {})
+  TransformerDecoderLayer(Self self, Norm1 first_norm, Cross cross, Norm2 second_norm, MLP feed_forward,
+                          Norm3 third_norm, const TransformerLayerOptions& options = {})
       : norm_first_(options.norm_first()),
-        self_attn(detail::hold<AttentionLayer>(std::move(self_attn))),
-        norm1(detail::hold<UnaryLayer>(std::move(norm1))),
-        cross_attn(detail::hold<AttentionLayer>(std::move(cross_attn))),
-        norm2(detail::hold<UnaryLayer>(std::move(norm2))),
-        mlp(detail::hold<UnaryLayer>(std::move(mlp))),
-        norm3(detail::hold<UnaryLayer>(std::move(norm3))),
+        self_attn(detail::hold<AttentionLayer>(std::move(self))),
+        norm1(detail::hold<UnaryLayer>(std::move(first_norm))),
+        cross_attn(detail::hold<AttentionLayer>(std::move(cross))),
+        norm2(detail::hold<UnaryLayer>(std::move(second_norm))),
+        mlp(detail::hold<UnaryLayer>(std::move(feed_forward))),
+        norm3(detail::hold<UnaryLayer>(std::move(third_norm))),
         dropout(options.dropout()) {}
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
                  TransformerWeights* weights = nullptr) const override;
@@ -163,8 +164,8 @@ class TransformerEncoder final : public Layer {
  public:
   TransformerEncoder(const TransformerLayerOptions& options, std::int64_t num_layers);
   /// A stack of these layers, and a norm unless it is null.
-  explicit TransformerEncoder(ModuleList<EncoderLayer> layers, std::shared_ptr<UnaryLayer> norm = {})
-      : layers(std::move(layers)), norm(std::move(norm)) {}
+  explicit TransformerEncoder(ModuleList<EncoderLayer> stack, std::shared_ptr<UnaryLayer> last = {})
+      : layers(std::move(stack)), norm(std::move(last)) {}
   /// Calls all layers with the same masks. Appends the weights of each layer to `weights` unless it is null.
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}, TransformerWeights* weights = nullptr) const;
   /// The same for a padding mask, as create_padding_mask() makes it. The output is 0 at padding. Without dropout, only
@@ -181,8 +182,8 @@ class TransformerDecoder final : public Layer {
  public:
   TransformerDecoder(const TransformerLayerOptions& options, std::int64_t num_layers);
   /// A stack of these layers, and a norm unless it is null.
-  explicit TransformerDecoder(ModuleList<DecoderLayer> layers, std::shared_ptr<UnaryLayer> norm = {})
-      : layers(std::move(layers)), norm(std::move(norm)) {}
+  explicit TransformerDecoder(ModuleList<DecoderLayer> stack, std::shared_ptr<UnaryLayer> last = {})
+      : layers(std::move(stack)), norm(std::move(last)) {}
   /// x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model). Appends the weights to `weights` unless it is null.
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
                  TransformerWeights* weights = nullptr) const;
