@@ -64,6 +64,9 @@ TEST_CASE("what isn't one number needs a seed", "[graph]") {
   CHECK_THROWS_WITH(y.backward(), Contains("[2, 3]") && Contains("sum() or mean()") && Contains("pass a seed"));
   CHECK_THROWS_WITH(grad({y}, {w}), Contains("[grad]") && Contains("[2, 3]") && Contains("seed"));
   CHECK_THROWS_WITH(y.backward(ones({3, 2}, float64)), Contains("[3, 2]") && Contains("[2, 3]"));
+  CHECK_THROWS_WITH(grad({y}, {w}, {ones_like(y), ones_like(y)}),
+                    "[grad] 2 grad_outputs for 1 outputs: at most one for each");
+  CHECK(values(grad({y}, {w}, {ones_like(y)}, retain_graph)[0]) == V{2, 4, 6, 8, 10, 12});  // the graph is still there
   CHECK_THROWS_WITH(sum(tensor({1., 2.})).backward(), Contains("requires_grad_()"));
   CHECK_FALSE(w.has_grad());
 

@@ -65,6 +65,10 @@ TEST_CASE("lists, ellipsis, new axes", "[index]") {
   CHECK(x[{ellipsis}].shape() == Shape{2, 3, 4});
   CHECK(ints(x[{1, ellipsis, range(0, 1)}]) == I{12, 16, 20});
   CHECK(x[{newaxis, 0, newaxis, ellipsis, newaxis}].shape() == Shape{1, 1, 3, 4, 1});
+  CHECK_THROWS_WITH((x[{ellipsis, 1, ellipsis}]), Catch::Contains("2 ellipses: there can be at most one"));
+  CHECK(x[{newaxis, newaxis, newaxis, newaxis, newaxis}].shape() == Shape{1, 1, 1, 1, 1, 2, 3, 4});
+  CHECK_THROWS_WITH((x[{ellipsis, newaxis, newaxis, newaxis, newaxis, newaxis, newaxis}]),
+                    Catch::Contains("the result has more than 8 axes"));
   CHECK(ints(x[{0, {2, 0, 2}, 0}]) == I{8, 0, 8});
   CHECK(ints(x[{0, {-1}, range(none, none, -1)}]) == I{11, 10, 9, 8});
   // A list's axis stays where it is, also between numbers.

@@ -102,6 +102,12 @@ TEST_CASE("argsort, unique, bincount and histogram count", "[statistics]") {
   CHECK(values(histogram(tensor({-1., 0., 0.5, 1., nan}), 2, 0, 1).first) == V{1, 2});
   CHECK_THROWS_WITH(histogram(tensor({1., infinity}), 3), Catch::Contains("[histogram]"));
   CHECK_THROWS_WITH(histogram(tensor({1.}), 0), Catch::Contains("[histogram] bins is 0"));
+  for (const auto& [low, high] : {std::pair(1., 0.), {0., 0.}, {0., infinity}, {nan, 1.}})
+    CHECK_THROWS_WITH(histogram(tensor({1.}), 3, low, high),
+                      Catch::Contains("both must be finite, and low below high"));
+  for (const std::int64_t id : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()})
+    CHECK_THROWS_WITH(bincount(tensor({1, id})),
+                      "[bincount] an id is " + std::to_string(id) + ": it must be 0 or more, and can be counted");
   CHECK(values(cumprod(tensor({{1, 2}, {3, 4}, {5, 6}}), 0)) == V{1, 2, 3, 8, 15, 48});
 }
 

@@ -193,6 +193,10 @@ TEST_CASE("checkpoint: other files are refused", "[checkpoint]") {
 
   CHECK_THROWS_WITH(c.add("model", *t.model), Contains("there are two parts 'model'"));
   CHECK_THROWS_WITH(c.add("a.b", *t.model), Contains("must not be empty or hold a '.'"));
+  const auto nothing = [] { return StateDict(); };
+  CHECK_THROWS_WITH(c.add("half", nothing, nullptr), Contains("the part 'half' lacks a function"));
+  CHECK_THROWS_WITH(c.add("half", nullptr, [](const StateDict&) {}), Contains("the part 'half' lacks a function"));
+  CHECK_NOTHROW(c.add("half", nothing, [](const StateDict&) {}));  // what was refused is not there
 }
 
 TEST_CASE("checkpoint: a layer alone can be loaded, and the file asked what it is", "[checkpoint]") {

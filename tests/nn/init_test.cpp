@@ -128,6 +128,7 @@ TEST_CASE("Xavier and Kaiming initialisers have the spread of their formulas") {
   check_spread(init::kaiming_normal_(blank({300, 25, 4}), 0, init::Fan::out), std::sqrt(2. / 1200));
   CHECK(init::gain(init::Nonlinearity::selu) == 0.75);
   CHECK(init::gain(init::Nonlinearity::sigmoid) == 1);
+  CHECK(init::gain(init::Nonlinearity::linear) == 1);
   CHECK(init::xavier_uniform_(blank({0, 3})).numel() == 0);
 }
 

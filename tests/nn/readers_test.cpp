@@ -125,4 +125,12 @@ TEST_CASE("readers: IDX", "[readers]") {
   CHECK_THROWS_WITH(data::read_idx(d.file("none")), Contains("there is no such file"));
 }
 
+TEST_CASE("readers: a delimiter that can't divide fields is refused", "[readers]") {
+  const Directory d;
+  put(d.file("c"), "a,b\n1,2\n");
+  for (const char delimiter : {'"', '\n', '\r'})
+    CHECK_THROWS_WITH(data::read_csv(d.file("c"), data::CsvOptions().delimiter(delimiter)),
+                      "[read_csv] the delimiter is a quote or the end of a line: it must be another character");
+}
+
 }  // namespace fit::test
