@@ -160,6 +160,10 @@ TEST_CASE("bad assignments change nothing", "[index]") {
   CHECK_THROWS_WITH((x[{range(0, 2)}] = tensor({1, 2, 3})),
                     Contains("[index_put_] the value has shape [3]: it does not broadcast to [2]"));
   CHECK_THROWS_WITH((x[{range(0, 1)}] = tensor({{1}})), Contains("does not broadcast to [1]"));
+  for (const Shape& shape : {Shape{3}, Shape{4, 1}}) {
+    const Tensor mask = ones(shape, boolean);
+    CHECK_THROWS_WITH((x[mask] = 1), Contains("the mask " + shape.str()) && Contains("those of the first axes"));
+  }
   CHECK_THROWS_WITH((index_put_(x, {{1, 2, -3}}, tensor(1))),
                     Contains("the list for axis 0 of shape [4] names element 1 more than once"));
   CHECK_THROWS_WITH((x[{4}] = 1), Contains("index 4 is out of range"));

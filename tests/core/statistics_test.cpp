@@ -126,6 +126,8 @@ TEST_CASE("multinomial draws by weight", "[statistics]") {
   }
   CHECK(std::abs(first / 4000. - 0.75) < 0.03);
   CHECK(multinomial(ones({3, 5}), 2).shape() == Shape{3, 2});
+  CHECK_THROWS_WITH(multinomial(ones({2, 3, 5}), 2),
+                    "[multinomial] weights has shape [2, 3, 5]: it must be [C] or [N, C]");
   CHECK_THROWS_WITH(multinomial(weights, 3), Catch::Contains("2 weights that are not 0, 3 ids"));
   CHECK_THROWS_WITH(multinomial(tensor({-1.}), 1), Catch::Contains("not negative"));
   CHECK(rand_like(weights, g).dtype() == float32);

@@ -248,6 +248,9 @@ TEST_CASE("schedules refuse bad arguments") {
   CHECK_THROWS_WITH(ChainedScheduler(optimizer, {nullptr}), Contains("schedule 0 is null"));
   CHECK_THROWS_WITH(ReduceLROnPlateau(optimizer, PlateauOptions().mode(PlateauOptions::Mode::min).factor(1)),
                     Contains("factor is 1"));
+  CHECK_THROWS_WITH(ReduceLROnPlateau(optimizer, PlateauOptions().patience(-1)),
+                    Contains("patience is -1, cooldown 0: neither may be negative"));
+  CHECK_THROWS_WITH(ReduceLROnPlateau(optimizer, PlateauOptions().cooldown(-2)), Contains("cooldown -2: neither"));
   CHECK_THROWS_WITH(StepLR(optimizer, 2, INFINITY), Contains("gamma is inf"));
   CHECK_THROWS_WITH(CosineAnnealingLR(optimizer, INT64_MAX), Contains("it must be at most 2^53"));
   CosineAnnealingWarmRestarts far(optimizer, 1 << 11, std::int64_t{1} << 53);  // their product is 2^64
