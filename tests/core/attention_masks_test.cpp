@@ -4,6 +4,7 @@
 #include "fit/explain.hpp"
 #include "fit/memory.hpp"
 #include "fit/nn/attention.hpp"
+#include "fit/nn/attention_recorder.hpp"
 #include "support/attention_problem.hpp"
 #include "support/variants.hpp"
 
@@ -261,6 +262,10 @@ TEST_CASE("layers and explain take masks as expressions", "[attention]") {
     const nn::MultiHeadAttention layer(8, 2, nn::MultiHeadAttentionOptions().dropout(0).add_zero_attn(more_keys));
     CHECK(max_difference(layer(x, x, x, mask), layer(x, x, x, same)) < 1e-6);
   }
+  nn::MultiHeadAttention layer(8, 2, 0.0);
+  nn::AttentionRecorder recorder(layer);
+  layer(x, x, x, mask);
+  CHECK(equal(recorder.recording().records().at(0).mask, same[0]));  // as pages draw it
   const std::string text = explain(AttentionOptions().causal().attends(mask), 9, 9);
   CHECK_THAT(text, Catch::Contains("causal, where table[9][query] == table[9][key]:"));
   CHECK_THAT(text, Catch::Contains("  3  x x x # . . . . ."));
