@@ -7,12 +7,10 @@
 #include "fit/score.hpp"
 #include "fit/tensor.hpp"
 
-// Expressions of scores and masks (fit/score.hpp): what a lambda leaves, as a list of steps without repetition. The
-// list has four readers: bounds(), which bounds each step over some pairs; row(), which computes it for the keys of a
-// tile; evaluate(), which computes it by operations; and score_program.hpp, which lowers it for kernels.
+// Expressions of masks (fit/score.hpp): what a lambda leaves, as a list of steps without repetition. The list has three
+// readers: bounds(), which bounds each step over some pairs; row(), which computes it for the keys of a tile; and
+// evaluate(), which computes it by operations.
 namespace fit::detail {
-
-enum class SymbolKind { number, integer, condition };
 
 /// A call of Symbol's functions.
 struct SymbolNode {

@@ -228,15 +228,10 @@ Node looked_up(const Tensor& table, std::vector<Node> indices) {
 
 }  // namespace
 
-Symbol::Symbol(bool condition, bool integer, double value, std::int64_t integer_value)
-    : node_(std::make_shared<const SymbolNode>(SymbolNode{Op::number,
-                                                          condition ? SymbolKind::condition
-                                                          : integer ? SymbolKind::integer
-                                                                    : SymbolKind::number,
-                                                          value,
-                                                          {}})) {
+Symbol::Symbol(SymbolKind kind, double value, std::int64_t integer_value)
+    : node_(std::make_shared<const SymbolNode>(SymbolNode{Op::number, kind, value, {}})) {
   constexpr std::int64_t limit = std::int64_t{1} << 53;
-  if (integer && (integer_value > limit || integer_value < -limit))
+  if (kind == SymbolKind::integer && (integer_value > limit || integer_value < -limit))
     check::fail(op_name, "the integer ", integer_value, " is too large: it must be within 2^53");
 }
 

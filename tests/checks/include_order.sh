@@ -12,7 +12,7 @@ belongs threads batch_invariant parallel detail/thread_state
 belongs tensor tensor state_dict lookup detail/tensor_impl
 belongs graph graph autocast hooks named_values observer
 belongs ops ops recurrent int8 random xtensor
-belongs attention attention linear_attention
+belongs attention attention linear_attention score
 belongs backward gradcheck functional activation_checkpoint
 belongs io npy npz safetensors
 belongs dist dist mpi

@@ -16,6 +16,7 @@ class Tensor;
 
 namespace detail {
 struct SymbolNode;
+enum class SymbolKind { number, integer, condition };
 enum class SymbolOp : unsigned char {
   number,
   score,
@@ -64,7 +65,10 @@ class Symbol {
  public:
   template <class N, class = std::enable_if_t<std::is_arithmetic_v<N>>>
   Symbol(N n)
-      : Symbol(std::is_same_v<N, bool>, std::is_integral_v<N>, static_cast<double>(n), static_cast<std::int64_t>(n)) {}
+      : Symbol(std::is_same_v<N, bool> ? detail::SymbolKind::condition
+               : std::is_integral_v<N> ? detail::SymbolKind::integer
+                                       : detail::SymbolKind::number,
+               static_cast<double>(n), std::is_integral_v<N> ? static_cast<std::int64_t>(n) : 0) {}
   /// The only element of a tensor.
   Symbol(const Tensor& number);
   /// table[i][j]: the next axis of a captured tensor. Each axis needs an index; int64 and boolean tensors give integers
@@ -123,7 +127,7 @@ class Symbol {
 
   explicit Symbol(Node node) : node_(std::move(node)) {}
   explicit Symbol(Op leaf);
-  Symbol(bool condition, bool integer, double value, std::int64_t integer_value);
+  Symbol(detail::SymbolKind kind, double value, std::int64_t integer_value);
   static Symbol of(Op op, const Symbol& a);
   static Symbol of(Op op, const Symbol& a, const Symbol& b);
   static Symbol of(Op op, const Symbol& a, const Symbol& b, const Symbol& c);
