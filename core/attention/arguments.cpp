@@ -41,6 +41,10 @@ Tensor four_axes(const char* op, const char* name, const Tensor& x, const Shape&
   const Shape four = mask_axes(x.shape());
   bool fits = four.rank() == 4 && four[3] == scores[3];
   for (int axis = 0; axis < 3 && fits; ++axis) fits = four[axis] == 1 || four[axis] == scores[axis];
+  if (fits && name == std::string("bias") && x.rank() == 3 && four[0] > 1 && scores[1] > 1)
+    check::fail(op, "the bias is ", x.shape(), ", the scores (B, H, Sq, Sk) are ", scores,
+                ": the first of three axes could be B or H; give four, bias.unsqueeze(0) for one by head, or "
+                "bias.unsqueeze(1) for one by sequence");
   if (!fits)
     check::fail(op, "the ", name, " is ", x.shape(), ", the scores (B, H, Sq, Sk) are ", scores, ": the ", name,
                 " must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");

@@ -167,8 +167,7 @@ struct Checkpoint {
     const std::vector<Tensor> gradients =
         grad({y}, wanted, {dy}, recording ? allow_unused | create_graph : allow_unused);
     if (recording) redirect(gradients, begin, back);
-    for (std::size_t k = 0; k < gradients.size(); ++k)
-      if (gradients[k].defined()) b.give(numbers[k], gradients[k]);
+    for (std::size_t k = 0; k < gradients.size(); ++k) b.give(numbers[k], gradients[k]);
   }
 
  private:

@@ -112,6 +112,14 @@ thread_local std::vector<Node*> Run::spare;
               " was taken apart by an earlier backward(): pass retain_graph to that one to go through it twice");
 }
 
+// The same behind a newer operation: there, the graph is more often old by mistake.
+[[noreturn]] void fail_old(const char* op) {
+  check::fail(
+      "backward", "the graph at ", op,
+      " is from before an earlier backward(), which took it apart: compute its result anew in each step, not in a "
+      "constructor or before the loop. To go through one graph twice, pass retain_graph to the first backward()");
+}
+
 }  // namespace
 
 void accumulate(const Node& to, Tensor& sum, Tensor&& g) {
@@ -135,10 +143,10 @@ void Run::one(Node& n) {
   if (n.captured)
     for (Capture& c : *captures_)
       if (c.node == &n) *c.result = n.outputs[c.output].grad;
-  if (n.released) fail_released(n.op);
+  if (n.released) fail_old(n.op);
   Backward b(n);
-  bool wanted = false;
-  for (int i = 0; i < n.input_count && !wanted; ++i) wanted = b.wants(i);
+  std::uint64_t wanted = 0;  // bit i: input i; the inputs from 63 on share a bit
+  for (int i = 0; i < n.input_count; ++i) wanted |= std::uint64_t{b.wants(i)} << std::min(i, 63);
   thread_state.autocast = n.autocast;
   if (wanted && thread_state.observed) {
     ObservedNode seen(n);
@@ -147,6 +155,7 @@ void Run::one(Node& n) {
   } else if (wanted) {
     n.adjoint(b, n.closure);
   }
+  b.expect_given(wanted);
   thread_state.autocast = autocast_;
   leaves_.passed(n);
   if (!retain_) {
@@ -403,8 +412,18 @@ const Shape& Backward::shape(int i) const { return wanted(node_, i).shape; }
 DType Backward::dtype(int i) const { return wanted(node_, i).dtype; }
 int Backward::inputs() const { return node_.input_count; }
 
+void Backward::fail_forgotten(std::uint64_t forgotten) const {
+  for (int i = 0; i < node_.input_count; ++i)
+    if (forgotten >> std::min(i, 63) & 1 && wants(i))
+      check::fail(node_.op, "its adjoint gives input ", i, " of shape ", shape(i),
+                  " no gradient, though it wants one: call b.give(", i, ", …), or b.give(", i,
+                  ", Tensor()) if the outputs do not depend on it");
+}
+
 void Backward::give(int i, Tensor g) {
   if (!wants(i)) return;
+  note_given(i);
+  if (!g.defined()) return;
   detail::Node* to = node_.edges[i].node;
   detail::Output& o = to->outputs[node_.edges[i].output];
   if (g.shape() != o.shape) {
@@ -421,6 +440,7 @@ void Backward::give(int i, Tensor g) {
 
 Backward::Target Backward::target(int i) {
   wanted(node_, i);
+  note_given(i);
   detail::Node* to = node_.edges[i].node;
   detail::Output& o = to->outputs[node_.edges[i].output];
   const bool add = o.grad.defined();

@@ -33,14 +33,32 @@ void refuse_pickle(const InputFile& file) {
       "  safetensors.torch.save_file({k: v.clone().contiguous() for k, v in state.items()}, \"model.safetensors\")");
 }
 
-void refuse_others(InputFile& file) {
+namespace {
+
+// Whether a file that kind_of() takes for .safetensors begins as one does: kind_of() takes damaged files for one, too.
+bool begins_with_header(InputFile& file) {
+  char b[9] = {};
+  if (file.size() < static_cast<std::int64_t>(sizeof b)) return false;
+  file.read(b, sizeof b);
+  file.seek(0);
+  return b[8] == '{' && std::all_of(b + 4, b + 8, [](char c) { return c == 0; });
+}
+
+}  // namespace
+
+void refuse_others(InputFile& file, FileKind expected) {
+  file.seek(0);
   const FileKind kind = kind_of(file);
+  if (kind == expected) return;
   if (kind == FileKind::pickle) refuse_pickle(file);
   if (kind == FileKind::npy) file.fail("it is an .npy file: load_npy() reads it");
-  if (kind == FileKind::text) file.fail("it is text, not .safetensors: the readers of fit/readers.hpp read text");
-  if (kind != FileKind::zip) return;
-  if (holds_pickle(ZipReader(file))) refuse_pickle(file);
-  file.fail("it is a zip file: if it is an .npz, load_npz() reads it");
+  if (kind == FileKind::text) file.fail("it is text: the readers of fit/readers.hpp read text");
+  if (kind == FileKind::zip) {
+    if (holds_pickle(ZipReader(file))) refuse_pickle(file);
+    file.fail("it is a zip file: if it is an .npz, load_npz() reads it");
+  }
+  if (kind == FileKind::safetensors && begins_with_header(file))
+    file.fail("it is a .safetensors file: load_safetensors() reads it");
 }
 
 std::vector<Stored> stored(const StateDict& state) {

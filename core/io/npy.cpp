@@ -6,6 +6,7 @@
 
 #include "fit/ops.hpp"
 #include "io/atomic_file.hpp"
+#include "io/kind.hpp"
 #include "io/npy.hpp"
 #include "tensor/check.hpp"
 
@@ -133,9 +134,11 @@ Shape checked_shape(const io::InputFile& in, const std::vector<std::int64_t>& si
 Header read_npy_header(io::InputFile& in) {
   char begin[magic_size + 2];
   if (in.size() < magic_size + 4)
-    in.fail("expected at least ", magic_size + 4, " bytes of an .npy file, found ", in.size());
+    io::refuse_others(in, io::FileKind::npy),
+        in.fail("expected at least ", magic_size + 4, " bytes of an .npy file, found ", in.size());
   in.read(begin, sizeof begin);
-  if (std::memcmp(begin, magic, magic_size) != 0) in.fail("it is no .npy file: expected it to begin with \\x93NUMPY");
+  if (std::memcmp(begin, magic, magic_size) != 0)
+    io::refuse_others(in, io::FileKind::npy), in.fail("it is no .npy file: expected it to begin with \\x93NUMPY");
   const int major = static_cast<unsigned char>(begin[magic_size]);
   const int minor = static_cast<unsigned char>(begin[magic_size + 1]);
   if (major < 1 || major > 3 || minor != 0) in.fail("expected format 1.0, 2.0 or 3.0, found ", major, ".", minor);

@@ -22,6 +22,7 @@ constexpr std::size_t longest_npz_name = 4096;
 std::vector<io::Stored> io::open_npz(const std::string& path) {
   constexpr const char* op = "load_npz";
   io::InputFile file(op, path);
+  io::refuse_others(file, io::FileKind::zip);
   if (io::kind_of(file) != io::FileKind::zip) file.fail("it is no .npz file: expected a zip file");
   io::ZipReader zip(file);
   if (io::holds_pickle(zip)) io::refuse_pickle(file);

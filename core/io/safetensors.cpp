@@ -283,7 +283,7 @@ std::vector<io::Stored> stored_in(const std::shared_ptr<io::InputFile>& file, co
 std::vector<io::Stored> open_one(const std::string& path, Large large,
                                  std::map<std::string, std::string>* metadata = nullptr) {
   const auto file = std::make_shared<io::InputFile>(op, path);
-  io::refuse_others(*file);
+  io::refuse_others(*file, io::FileKind::safetensors);
   const io::Json json = read_header(*file);
   const HeaderReader header(*file, json, file->left());
   if (metadata) *metadata = header.metadata();

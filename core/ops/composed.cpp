@@ -36,11 +36,12 @@ void give_by_decomposition(Backward& b, const Decomposition& form) {
       outputs.push_back(y[i]);
       seeds.push_back(b.dy(output));
     }
-    if (outputs.empty()) return;
-    gradients = grad(outputs, inputs, seeds, again ? allow_unused | create_graph : allow_unused);
+    if (outputs.empty())
+      gradients.resize(inputs.size());
+    else
+      gradients = grad(outputs, inputs, seeds, again ? allow_unused | create_graph : allow_unused);
   }
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (gradients[i].defined()) b.give(wanted[i], std::move(gradients[i]));
+  for (std::size_t i = 0; i < wanted.size(); ++i) b.give(wanted[i], std::move(gradients[i]));
 }
 
 }  // namespace fit

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <sstream>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "fit/graph.hpp"
 #include "tensor/check.hpp"
@@ -15,11 +16,12 @@ namespace {
 // A name that does not fit, and its text for the message.
 struct Misfit {
   std::string name, detail;
+  Shape shape = {};
 };
 
 struct Comparison {
   std::vector<Misfit> missing, unexpected, misshapen;
-  std::vector<std::string> unknown;  // the unexpected names that are not mine
+  std::vector<Misfit> unknown;  // the unexpected names that are not mine
   std::vector<std::pair<Tensor, const io::Stored*>> copies;
 
   Misfits report() const {
@@ -104,11 +106,12 @@ Comparison compare(const StateDict& mine, const std::vector<io::Stored>& given) 
       c.misshapen.push_back({name, text(name, " and ", other->name, " differ, here they are one tensor")});
   }
   for (const std::size_t i : absent)
-    if (!taken[first[i]]) c.missing.push_back({mine[i].first, text(mine[i].first, ' ', mine[i].second.shape())});
+    if (!taken[first[i]])
+      c.missing.push_back({mine[i].first, text(mine[i].first, ' ', mine[i].second.shape()), mine[i].second.shape()});
   for (const io::Stored& g : given)
     if (left.erase(g.name)) {
-      c.unknown.push_back(g.name);
-      c.unexpected.push_back({g.name, text(g.name, ' ', g.read ? g.shape.str() : "undefined")});
+      c.unexpected.push_back({g.name, text(g.name, ' ', g.read ? g.shape.str() : "undefined"), g.shape});
+      c.unknown.push_back(c.unexpected.back());
     }
   return c;
 }
@@ -119,21 +122,42 @@ std::string line(const char* what, const std::vector<Misfit>& misfits) {
   return list.empty() ? list : text("\n  ", what, ": ", list);
 }
 
-// Pairs unknown names with the most similar missing names.
+// Pairs unknown names with the most similar missing names of the same shape.
 std::string pairs(const Comparison& c) {
   constexpr std::size_t most = 8;  // a few pairs suffice if all names differ
-  std::vector<std::string> missing = c.report().missing;
+  std::vector<Misfit> missing = c.missing;
   std::string list;
   std::size_t found = 0;
-  for (const std::string& name : c.unknown) {
+  for (const Misfit& given : c.unknown) {
     if (found == most) break;
-    const std::string* const near = most_similar(name, missing);
+    std::vector<std::string> names;
+    for (const Misfit& m : missing)
+      if (m.shape == given.shape) names.push_back(m.name);
+    const std::string* const near = most_similar(given.name, names);
     if (!near) continue;
-    list += text(list.empty() ? "" : ", ", name, " for ", *near);
-    missing.erase(std::find(missing.begin(), missing.end(), std::string(*near)));
+    list += text(list.empty() ? "" : ", ", given.name, " for ", *near);
+    missing.erase(std::find_if(missing.begin(), missing.end(), [&](const Misfit& m) { return m.name == *near; }));
     ++found;
   }
   return list.empty() ? list : "\n  perhaps: " + list;
+}
+
+// Advice if all that is missing is there behind one prefix: "model.out.weight" for "out.weight".
+std::string prefixed(const Comparison& c) {
+  if (c.missing.empty()) return {};
+  std::unordered_set<std::string> given;
+  for (const Misfit& g : c.unknown) given.insert(g.name);
+  for (const Misfit& g : c.unknown) {
+    const std::size_t dot = g.name.find('.');
+    if (dot == std::string::npos || g.name.substr(dot + 1) != c.missing[0].name) continue;
+    const std::string prefix = g.name.substr(0, dot + 1);
+    const auto behind = [&](const Misfit& m) { return given.count(prefix + m.name) > 0; };
+    if (!std::all_of(c.missing.begin(), c.missing.end(), behind)) continue;
+    return text("\n  all that is missing is there, with the names of a part '", prefix.substr(0, dot),
+                "': load_from_checkpoint() loads a part of a checkpoint, and load_weights() with {nn::strip(\"", prefix,
+                "\")} takes the names off");
+  }
+  return {};
 }
 
 // Advice if the state is quantised and the model is not, or vice versa.
@@ -162,7 +186,8 @@ void load_values(const char* op, const std::string& owner, const StateDict& mine
   const Comparison c = compare(mine, given);
   if (!c.fits())
     check::fail(op, "the state does not fit this ", owner, "; nothing was loaded:", line("missing", c.missing),
-                line("unexpected", c.unexpected), pairs(c), line("misshapen", c.misshapen), quantized(c));
+                line("unexpected", c.unexpected), prefixed(c).empty() ? pairs(c) : prefixed(c),
+                line("misshapen", c.misshapen), quantized(c));
   copy(c);
 }
 

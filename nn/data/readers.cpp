@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "io/input_file.hpp"
+#include "io/kind.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -36,6 +37,10 @@ class CsvReader {
       : file_("read_csv", path), text_(file_.rest()), delimiter_(delimiter) {
     if (delimiter == '"' || delimiter == '\n' || delimiter == '\r')
       check::fail("read_csv", "the delimiter is a quote or the end of a line: it must be another character");
+    if (text_.find('\0') != std::string::npos) {
+      io::refuse_others(file_, io::FileKind::text);
+      file_.fail("it is no text: it holds a byte of 0");
+    }
     if (text_.compare(0, 3, "\xEF\xBB\xBF") == 0) at_ = 3;  // the byte order mark
   }
 
@@ -194,8 +199,11 @@ Tensor read_idx(const std::string& path, DType dtype) {
   MaybeCompressed in(path);
   const auto fail = [&](const auto&... parts) { in.file().fail(parts...); };
   unsigned char magic[4] = {};
-  if (in.some(magic, 4) != 4 || magic[0] != 0 || magic[1] != 0)
+  if (in.some(magic, 4) != 4 || magic[0] != 0 || magic[1] != 0) {
+    io::InputFile other("read_idx", path);
+    io::refuse_others(other, io::FileKind::idx);
     fail("it is no IDX file: expected it to begin with two bytes of 0");
+  }
   if (magic[2] != 8) fail("the type is ", int{magic[2]}, ": expected 8, unsigned bytes");
   if (magic[3] > Shape::max_rank) fail("it has ", int{magic[3]}, " axes: ", int{Shape::max_rank}, " are the most");
   std::vector<std::int64_t> sizes;

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "attention/attend.hpp"
+#include "graph/node.hpp"
 #include "layers/keep_generator.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -79,6 +80,11 @@ class Diagnoser final : public Observer {
   std::unordered_set<const Layer*> called;
   std::vector<ActivationCount> activations;
   std::vector<std::int64_t> inputs;  // of each activation
+  struct Leaf {
+    Tensor leaf;
+    std::string reader, place;  // the operation that read it first, and its layer
+  };
+  std::vector<Leaf> unlisted;  // leaves that require a gradient and are no parameters of the model
 
  private:
   std::string place() const {
@@ -99,6 +105,8 @@ class Diagnoser final : public Observer {
       const fit::detail::TensorImpl* const x = e.inputs[i].impl();
       if (!x) continue;
       const auto from = from_.find(x->storage);
+      if (from == from_.end() && x->node && x->node->leaf() && unlisted_.insert(x).second)
+        unlisted.push_back({e.inputs[i], location(op), place()});
       if (from == from_.end()) continue;
       for (std::size_t p = 0; p < live.size(); ++p) {
         if (!from->second[p]) continue;
@@ -178,6 +186,7 @@ class Diagnoser final : public Observer {
   const DiagnoseOptions options_;
   std::unordered_map<const fit::detail::Storage*, std::vector<bool>> from_;
   std::vector<Tensor> held_;
+  std::unordered_set<const fit::detail::TensorImpl*> unlisted_;
   std::unordered_map<const Layer*, std::string> names_;
 };
 
@@ -224,6 +233,8 @@ const char* name_of(Issue a) {
       return "gradient that is not finite";
     case Issue::dead_units:
       return "dead units";
+    case Issue::untrained:
+      return "not trained";
     default:
       return "saturated softmax";
   }
@@ -250,10 +261,14 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
                 ": it must be one floating number");
   all.loss = value.to(float64).item<double>();
 
-  std::vector<Tensor> leaves, gradients(trained.size());
+  std::vector<Tensor> leaves;
   for (const auto& [name, p] : trained) leaves.push_back(p);
+  for (const Diagnoser::Leaf& l : diagnoser.unlisted) leaves.push_back(l.leaf);
+  std::vector<Tensor> gradients(leaves.size());
   if (value.requires_grad() && !leaves.empty()) gradients = grad({value}, leaves, allow_unused);
 
+  std::unordered_set<const void*> optimised;
+  for (const Tensor& p : options.trained()) optimised.insert(p.impl());
   std::size_t next = 0;
   for (const auto& [name, p] : model.named_parameters()) {
     ParameterGradient entry{name, p.shape(), Squares(p).rms(p), std::nullopt};
@@ -261,6 +276,8 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
       const Tensor& g = gradients[next];
       const Status& status = diagnoser.statuses[next++];
       const auto found = [&](Issue what, const std::string& text) { all.findings.push_back({entry.name, what, text}); };
+      if (g.defined() && !optimised.empty() && !optimised.count(p.impl()))
+        found(Issue::untrained, "The optimiser does not have it: make the optimiser from the parameters of this model");
       if (!g.defined()) {
         found(Issue::no_gradient, of_no_gradient(status, name, model, diagnoser));
       } else if (g.numel() > 0) {
@@ -279,6 +296,14 @@ Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, cons
     }
     all.parameters.push_back(std::move(entry));
   }
+
+  for (const Diagnoser::Leaf& l : diagnoser.unlisted)
+    if (gradients[next++].defined() && !optimised.count(l.leaf.impl()))
+      all.findings.push_back(
+          {l.place, Issue::untrained,
+           "A leaf of shape " + l.leaf.shape().str() + " that " + l.reader +
+               " reads gets a gradient, but is no parameter of the model. If it is a member, make it a "
+               "Parameter and list it in FIT_FIELDS; layers behind pointers must be listed, too"});
 
   all.activations = diagnoser.activations;
   for (std::size_t i = 0; i < all.activations.size(); ++i) {

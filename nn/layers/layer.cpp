@@ -216,6 +216,7 @@ std::optional<std::string> way_to(const Layer& from, const void* inner) {
 
 void detail::add_layer_path(const Layer& layer, Error& e) {
   if (e.seen_from() == &layer) return;
+  if (!e.seen_from() && layer.moved_from()) e = Error('[' + layer.name() + "] " + moved_from_text);
   std::string path;  // empty if the layer that threw is not a listed sublayer: then this layer is reported
   if (const auto way = e.seen_from() ? way_to(layer, e.seen_from()) : std::nullopt) {
     path = e.where();

@@ -68,6 +68,14 @@ Member::~Member() { Members::remove(this); }
 
 // ---- the list -----------------------------------------------------------------------------------------------------
 
+namespace {
+
+bool is_word(const std::string& s) {
+  return !s.empty() && std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+}  // namespace
+
 // The name up to the next comma, without spaces and "this->".
 std::string Fields::next(const char*& names) {
   std::string name;
@@ -89,6 +97,13 @@ void Fields::add_buffer(const std::string& name, Buffer& b) {
 void Fields::add_layer(const std::string& name, Layer& layer) {
   list_.push_back({name});
   list_.back().layer = &layer;
+}
+
+std::string Fields::key_name(const std::string& name, const std::string& key) {
+  if (!is_word(key))
+    check::fail("fields", "the map ", name, " has the key '", key, "', which is part of the names of parameters: it ",
+                "must be a word of letters, digits and _");
+  return name + '.' + key;
 }
 
 namespace {
@@ -119,13 +134,13 @@ std::string ListOf::neighbours(const Fields& f, const char* at) {
 void ListOf::check_names(const Layer& layer, const Fields& f) {
   std::set<std::string> names;
   for (const Fields::Span& s : f.spans_) {
-    const bool word = !s.name.empty() && std::all_of(s.name.begin(), s.name.end(),
-                                                     [](unsigned char c) { return std::isalnum(c) || c == '_'; });
-    if (!word)
+    if (!is_word(s.name))
       check::fail(layer.name().c_str(), "lists the name '", s.name, "': it must be a word of letters, digits and _");
     if (!names.insert(s.name).second) check::fail(layer.name().c_str(), "lists the name '", s.name, "' twice");
   }
 }
+
+void ListOf::fail_moved(const Layer& layer) { check::fail(layer.name().c_str(), moved_from_text); }
 
 void ListOf::check(const Layer& layer, const Fields& f) {
   const std::string name = layer.name();

@@ -6,6 +6,10 @@
 
 namespace fit::nn {
 
+/// For errors about a layer that Layer::moved_from() tells of.
+inline constexpr const char* moved_from_text =
+    "this layer was moved from: use the one that std::move() made of it, or assign a new layer";
+
 /// Reads a layer's list. fields() is not const, because the entries serve for reading and writing. Only this class
 /// casts const away. Callers with a const layer only read.
 class ListOf {
@@ -18,6 +22,7 @@ class ListOf {
   }
   /// The entries. The first call checks that the list is complete (see Layer).
   static std::vector<Field> checked(const Layer& layer) {
+    if (layer.moved_from()) fail_moved(layer);
     Fields f = raw(layer);
     if (layer.checked_.load(std::memory_order_relaxed) != &typeid(layer)) {
       check(layer, f);
@@ -29,6 +34,7 @@ class ListOf {
   static bool has_own_call(const Layer& layer) { return raw(layer).own_call_; }
 
  private:
+  [[noreturn]] static void fail_moved(const Layer& layer);
   static void check(const Layer& layer, const Fields& f);
   static void check_names(const Layer& layer, const Fields& f);
   static std::string neighbours(const Fields& f, const char* at);

@@ -105,6 +105,14 @@ bool Optimizer::takes_step(const Slot& slot) const {
   return (!only_ || slot.parameter.impl() == only_) && has_step(slot.parameter);
 }
 
+void Optimizer::step(ErrorIfNonfinite nonfinite) {
+  if (nonfinite == ErrorIfNonfinite::yes)
+    if (const std::string name = nonfinite_gradient(); !name.empty())
+      check::fail(op_, "the gradient of ", name, " holds an infinity or NaN: nothing was changed. DetectAnomaly finds ",
+                  "the operation it comes from; clip_grad_norm_() keeps gradients small");
+  step();
+}
+
 void Optimizer::step(const Tensor& parameter) {
   if (world_) check::fail(op_, "its averages are divided among the ranks: all parameters must take a step together");
   const auto mine = [&](const Slot& slot) { return slot.parameter.impl() == parameter.impl(); };
@@ -120,6 +128,13 @@ void Optimizer::step(const Tensor& parameter) {
   step();
 }
 
+bool Optimizer::has_stepped() const {
+  for (const auto& group : slots_)
+    for (const Slot& slot : group)
+      if (slot.steps > 0) return true;
+  return false;
+}
+
 // Whether the options and the parameter need states[k].
 bool Optimizer::needs(const Slot& slot, const StateSpec& spec, int k) const {
   return (spec.mask >> k & 1) != 0 && state_shape(slot.parameter, k).has_value();
@@ -128,6 +143,10 @@ bool Optimizer::needs(const Slot& slot, const StateSpec& spec, int k) const {
 // Checks everything before any parameter takes its step.
 void Optimizer::check_step(const Slot& slot, const StateSpec& spec) const {
   const Tensor& p = slot.parameter;
+  if (p.requires_grad() && p.impl()->refs.load(std::memory_order_relaxed) == 1)
+    check::fail(op_, "the parameter ", slot.name, " of shape ", p.shape(),
+                " belongs to nothing but this optimiser: its layer was replaced or destroyed. Make the optimiser after "
+                "the layers are in place, from the model that is trained");
   for (int k = 0; k < StateSpec::max_states; ++k)
     if (const Tensor& s = slot.state[k];
         needs(slot, spec, k) && s.defined() && s.dtype() != p.dtype() && takes_step(slot))

@@ -1,6 +1,8 @@
 #include "fit/schedule.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 
 #include "common/load.hpp"
 #include "common/rollback.hpp"
@@ -29,7 +31,23 @@ void Schedule::each(Self& self, const F& f, const std::string& prefix) {
     each(static_cast<Self&>(*self.inner_[i]), f, prefix + std::to_string(i) + '.');
 }
 
+namespace {
+
+// Says once in a process that the first rate of a schedule is never used.
+void warn_before_optimizer(const char* op) {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  std::fprintf(
+      stderr,
+      "[%s] step() was called before the optimiser's first step(), so the rate of position 0 is not used: call "
+      "optimizer.step() first, then schedule.step().\n",
+      op);
+}
+
+}  // namespace
+
 void Schedule::step() {
+  if (position_ >= 0 && !optimizer_.has_stepped()) warn_before_optimizer(op_);
   std::vector<double> rates;
   for (std::size_t g = 0; g < base_.size(); ++g) {
     const double lr = next_of(g, position_ + 1, optimizer_.lr(g), base_[g]);

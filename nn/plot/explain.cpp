@@ -76,7 +76,7 @@ void draw(std::ostream& out, const MaskedPairs& v) {
 }
 
 // Sentences about one case. A sentence about a likely mistake begins with "!".
-void describe(std::ostream& out, const MaskedPairs& v, bool has_mask) {
+void describe(std::ostream& out, const MaskedPairs& v, bool has_mask, bool by_head) {
   std::vector<std::int64_t> blind, padding;
   std::int64_t least = v.cols, most = 0;
   std::map<Masked, std::int64_t> keeps_off;  // why the keys of fully masked queries are masked
@@ -111,11 +111,17 @@ void describe(std::ostream& out, const MaskedPairs& v, bool has_mask) {
           << (padding.size() == 1 ? "it" : "them") << ".\n";
   }
   if (blind.empty()) return;
+  const bool by_mask = keeps_off[plot::padded] + keeps_off[plot::masked] > 0;
+  if (all && by_head && by_mask) {
+    out << "! Switched off: the mask hides every key from every query of this head. Its output is zero, and no "
+           "gradient "
+           "passes.\n";
+    return;
+  }
   out << "! " << (all ? std::string("No query sees any key") : subject("Query", "Queries", blind, "see") + " nothing")
       << ": weights and output are zero there, and no gradient passes.\n";
-  const bool by_mask = keeps_off[plot::padded] + keeps_off[plot::masked] > 0;
   const bool by_causal = keeps_off[plot::future] > 0, by_window = keeps_off[plot::outside_window] > 0;
-  if (has_mask && by_mask && by_causal)
+  if (has_mask && by_mask && by_causal && !all)
     out << "  The mask hides the keys up to there, causal those that come later: padding on the left does that. Leave\n"
            "  these queries out of the loss, or put the padding on the right.\n";
   else if (by_mask && by_window)
@@ -142,10 +148,18 @@ std::string inverted(const Tensor& mask) {  // boolean [B, H, 1|Sq, Sk]
              "  set causal.\n";
   }
   if (rows != 1) return {};
-  // For each sequence: are the unmasked keys at the end?
+  // For each sequence: are the unmasked keys at the end? A head that sees nothing, beside one that sees, is switched
+  // off.
+  const std::int64_t heads = mask.size(1);
+  const auto sees = [&](std::int64_t row) {
+    return std::find(m + row * cols, m + (row + 1) * cols, true) != m + (row + 1) * cols;
+  };
   std::int64_t at_end = 0, at_start = 0, nothing = 0;
   for (std::int64_t row = 0; row < all; ++row) {
     const bool* const r = m + row * cols;
+    bool other = false;
+    for (std::int64_t h = 0; h < heads; ++h) other = other || sees(row / heads * heads + h);
+    if (other && !sees(row)) continue;
     const bool suffix = std::is_sorted(r, r + cols), prefix = std::is_sorted(r, r + cols, std::greater<bool>());
     if (suffix && prefix)
       nothing += !r[0];
@@ -225,7 +239,7 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
       out << ":\n";
     }
     draw(out, v);
-    describe(out, v, mask.defined());
+    describe(out, v, mask.defined(), H > 1);
   }
   if (mask.defined()) out << inverted(mask);
   return out.str();

@@ -67,7 +67,10 @@ File read(const std::string& path) {
     const std::string& text = all.metadata[key];
     std::int64_t n = -1;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-    if (text.empty()) fail(path, std::string("it has no '") + key + "' in its metadata: it is no checkpoint");
+    if (text.empty())
+      fail(path, std::string("it has no '") + key +
+                     "' in its metadata: it is no checkpoint. load_weights() loads a file of one "
+                     "layer's weights");
     if (error != std::errc() || end != text.data() + text.size() || n < 0)
       fail(path, std::string("'") + key + "' must be a whole number of 0 or more, and is '" + text + "'");
     return n;
@@ -220,6 +223,7 @@ void Checkpoint::load(const std::string& path) {
     if (std::none_of(parts_.begin(), parts_.end(), [&](const Part& p) { return p.name == part; }))
       wrong += "\n  unexpected: " + name + ' ' + tensor.shape().str() + ", of a part that isn't there";
   }
+  if (!wrong.empty()) wrong += "\n  (load_from_checkpoint() loads one part and leaves the others)";
   // Tries every part, so that one Error lists everything: calls its check, or else loads it. If any part does not fit,
   // restores the loaded parts.
   std::vector<std::pair<const Part*, StateDict>> loaded;

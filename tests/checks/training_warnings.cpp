@@ -2,13 +2,16 @@
 #include "fit/nn/linear.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
+#include "fit/schedule.hpp"
 
 using namespace fit;
 
 int main() {
   nn::Linear layer(2, 1);
   optim::SGD optimizer(layer.named_parameters(), 0.1);
-  for (int i = 0; i < 3; ++i) optimizer.step();
+  optim::StepLR schedule(optimizer, 2);
+  for (int i = 0; i < 3; ++i) optimizer.step(), schedule.step();
   sum(layer(ones({1, 2}))).backward();
   optimizer.step();
+  schedule.step();
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# training_warnings.sh PROGRAM: a step without any gradient is told once, and so are processes that a launcher started
-# together and that train apart.
+# training_warnings.sh PROGRAM: a step without any gradient is told once, and so are a schedule that is stepped before
+# the optimiser, and processes that a launcher started together and that train apart.
 set -euo pipefail
 unset OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_STEP_NUM_TASKS
 says() {  # TIMES TEXT: the last run said TEXT so many times
@@ -8,6 +8,7 @@ says() {  # TIMES TEXT: the last run said TEXT so many times
 }
 said=$("$1" 2>&1)
 says 1 "[SGD] step() changes nothing: no parameter has a gradient"
+says 1 "[StepLR] step() was called before the optimiser's first step()"
 says 0 "processes were started together"
 for variable in OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_STEP_NUM_TASKS; do
   said=$(env $variable=4 "$1" 2>&1)

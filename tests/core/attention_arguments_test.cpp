@@ -38,6 +38,20 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
       CHECK(of(masked(ones(shape))) == expected);
       CHECK(of(AttentionOptions().bias(ones(shape))).find("the bias is " + shape.str()) != std::string::npos);
     }
+    // With as many heads as sequences, three axes of a bias would fit by accident.
+    const Tensor square = ones({3, 3, 4, 5}), bias = ones({3, 4, 4});
+    const auto biased = [&](const Tensor& b) {
+      return message_of([&] { scaled_dot_product_attention(square, square, square, AttentionOptions().bias(b)); });
+    };
+    CHECK(biased(bias) ==
+          "[scaled_dot_product_attention] the bias is [3, 4, 4], the scores (B, H, Sq, Sk) are [3, 3, 4, 4]: the first "
+          "of "
+          "three axes could be B or H; give four, bias.unsqueeze(0) for one by head, or bias.unsqueeze(1) for one by "
+          "sequence");
+    for (const Tensor& fine : {bias.unsqueeze(0), bias.unsqueeze(1), ones({1, 4, 4}), ones({4, 4}), ones({1, 4})})
+      CHECK(biased(fine) == "nothing was thrown");
+    const Tensor one_head = ones({3, 4, 5});
+    CHECK_NOTHROW(scaled_dot_product_attention(one_head, one_head, one_head, AttentionOptions().bias(bias)));
     for (const double bad : {-1e9, 0.5, 2.0, nan}) {
       Tensor mask = ones({4, 4});
       mask[{1, 2}] = bad;

@@ -470,4 +470,16 @@ TEST_CASE("an adjoint may call grad() on what leads back to its input, while ano
   CHECK_FALSE(x.has_grad());
 }
 
+TEST_CASE("a tensor from before an earlier backward() is told from a loss that is walked twice", "[graph]") {
+  const Tensor w = leaf({1, 2});
+  const Tensor scaled = w * 2;  // as a layer may compute it in its constructor
+  sum(scaled * w).backward();
+  CHECK_THROWS_WITH(sum(scaled * w).backward(),
+                    Contains("[backward] the graph at mul is from before an earlier backward()") &&
+                        Contains("compute its result anew in each step, not in a constructor"));
+  const Tensor loss = sum(w * w);
+  loss.backward();
+  CHECK_THROWS_WITH(loss.backward(), Contains("the graph at sum was taken apart") && Contains("pass retain_graph"));
+}
+
 }  // namespace fit::test

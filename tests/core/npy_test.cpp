@@ -92,7 +92,7 @@ TEST_CASE("npy: damaged files are errors that say what was expected and found", 
   const std::vector<std::pair<std::string, std::string>> damaged = {
       {"", "expected at least 10 bytes of an .npy file, found 0"},
       {std::string("\x93NUMPY\1\0", 8), "found 8"},
-      {"PK\3\4" + npy(good, one), "it is no .npy file"},
+      {"QK\3\4" + npy(good, one), "it is no .npy file"},
       {npy(good, one, 4), "expected format 1.0, 2.0 or 3.0, found 4.0"},
       {npy(good, one, 0), "found 0.0"},
       {npy(good, one, 1, 60000), "the header is said to have 60000 bytes"},

@@ -2,6 +2,8 @@
 
 #include <zlib.h>
 
+#include <functional>
+
 #include "fit/lookup.hpp"
 #include "fit/npy.hpp"
 #include "fit/ops.hpp"
@@ -226,7 +228,7 @@ TEST_CASE("npz: what is damaged or hostile is refused", "[npz]") {
   refused(with([](Zip& z) { z.deflate(), z.size = z.packed_size * 1032; }), "does not unpack");  // deflate's best
   refused(with([](Zip& z) { z.count = 2; }), "entry 1 of its directory is damaged");
   refused(with([](Zip& z) { z.size = z.packed_size = 0xFFFFFFFF; }), "its 64-bit sizes are not there");
-  refused(with([](Zip& z) { z = Zip("not an array"); }), "array 'x': it is no .npy file");
+  refused(with([](Zip& z) { z = Zip("not an array"); }), "array 'x': it is text");
   const std::string whole = Zip(good).bytes();
   for (std::size_t n = 0; n < whole.size(); n += 7)
     CHECK_THROWS_AS(load_npz(put(d.file("x"), whole.substr(0, n))), FileError);
@@ -251,7 +253,7 @@ TEST_CASE("a pickle is refused with the Python that converts it", "[safetensors]
   CHECK_THROWS_WITH(load_npz(d.file("model.pt")), Contains("it is a pickle"));
   save_npz(d.file("x.npz"), {{"x", ones({1})}});
   CHECK_THROWS_WITH(load_safetensors(d.file("x.npz")), Contains("if it is an .npz, load_npz() reads it"));
-  CHECK_THROWS_WITH(load_npz(put(d.file("y"), std::string(30, 'x'))), Contains("it is no .npz file"));
+  CHECK_THROWS_WITH(load_npz(put(d.file("y"), std::string(30, 'x'))), Contains("it is text: the readers of"));
   // a header of 640 bytes begins as a pickle does
   save_safetensors(d.file("z"), {{std::string(582, 'n'), ones({1})}});
   REQUIRE(get(d.file("z")).substr(0, 2) == "\x80\x02");
@@ -289,6 +291,33 @@ TEST_CASE("safetensors: a model in several files", "[safetensors]") {
   std::filesystem::resize_file(put(d.file("model.safetensors.index.json"), std::string("{") + std::string(7, ' ')),
                                100000000);
   CHECK_THROWS_WITH(load_safetensors(d.file("model.safetensors.index.json")), Contains("expected valid JSON"));
+}
+
+TEST_CASE("each reader says what another file is, and which call reads it", "[safetensors]") {
+  const Directory d;
+  save_npz(d.file("npz"), {{"x", ones({1})}});
+  save_npy(d.file("npy"), ones({1}));
+  save_safetensors(d.file("safetensors"), {{"x", ones({1})}});
+  put(d.file("text"), "name,age\nAda,36\n");
+  put(d.file("pickle"), std::string("\x80\x02}q\x00.", 6));
+  const std::pair<const char*, const char*> files[] = {
+      {"npz", "if it is an .npz, load_npz() reads it"},
+      {"npy", "it is an .npy file: load_npy() reads it"},
+      {"safetensors", "it is a .safetensors file: load_safetensors() "},
+      {"text", "it is text: the readers of fit/readers.hpp read text"},
+      {"pickle", "it is a pickle"}};
+  const std::pair<const char*, std::function<void(const std::string&)>> readers[] = {
+      {"npz", [](const std::string& path) { load_npz(path); }},
+      {"npy", [](const std::string& path) { load_npy(path); }},
+      {"safetensors", [](const std::string& path) { load_safetensors(path); }}};
+  for (const auto& [own, read] : readers)
+    for (const auto& [name, text] : files) {
+      INFO(own << " reads " << name);
+      if (own == std::string(name))
+        CHECK_NOTHROW(read(d.file(name)));
+      else
+        CHECK_THROWS_WITH(read(d.file(name)), Contains(text));
+    }
 }
 
 }  // namespace fit::test

@@ -209,4 +209,33 @@ TEST_CASE("keep::inputs has room for 31", "[record]") {
   CHECK_THROWS_WITH(join(32, keep::inputs), Contains("[join]") && Contains("31"));
 }
 
+TEST_CASE("an adjoint that forgets an input is told, and one that gives none is not", "[record]") {
+  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  const auto product = [&](const auto& of_y) {
+    return sum(record("product", {x, y}, x.detach() * y.detach(), keep::inputs, [of_y](Backward& b) {
+      b.give(0, b.dy() * b.x(1));
+      of_y(b);
+    }));
+  };
+  const auto forgotten = [](Backward&) {};
+  CHECK_THROWS_WITH(product(forgotten).backward(),
+                    "[product] its adjoint gives input 1 of shape [2] no gradient, though it wants one: call b.give(1, "
+                    "…), or b.give(1, Tensor()) if the outputs do not depend on it");
+  CHECK_THROWS_WITH(grad(product(forgotten), y), Contains("[product] its adjoint gives input 1"));
+  CHECK(values(grad(product(forgotten), x)) == V{3, 4});  // y is not wanted
+  Tensor(x).zero_grad();
+  product([](Backward& b) { b.give(1, Tensor()); }).backward();
+  CHECK(values(x.grad()) == V{3, 4});
+  CHECK_FALSE(y.has_grad());
+  // The inputs from 63 on are checked together.
+  const auto last = [&](int given) {
+    std::vector<Tensor> inputs(70, x);
+    return record("many", inputs, zeros({2}, float64), keep::nothing, [given](Backward& b) {
+      for (int i = 0; i < given; ++i) b.give(i, b.dy());
+    });
+  };
+  CHECK(values(grad(sum(last(70)), x)) == V{70, 70});
+  CHECK_THROWS_WITH(grad(sum(last(63)), x), Contains("[many] its adjoint gives input 63"));
+}
+
 }  // namespace fit::test

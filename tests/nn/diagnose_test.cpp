@@ -172,4 +172,30 @@ TEST_CASE("a diagnosis leaves everything as it was, and a healthy transformer ha
   CHECK_THROWS_WITH(nn::diagnose(gpt, nullptr), Contains("[diagnose] the loss is empty"));
 }
 
+TEST_CASE("what gets a gradient and is not trained is found", "[diagnose]") {
+  struct Hidden final : nn::UnaryLayer {
+    Tensor forward(const Tensor& x) const override { return behind->forward(listed(x)) * scale; }
+    FIT_FIELDS_ONLY(listed)
+    nn::Linear listed{2, 2};
+    std::unique_ptr<nn::Linear> behind = std::make_unique<nn::Linear>(2, 1, false);
+    Tensor scale = ones({1}).requires_grad_();
+  } net;
+  const auto loss = [&] { return sum(square(net(ones({4, 2})))); };
+  nn::Diagnosis d = nn::diagnose(net, loss);
+  std::vector<std::string> texts;
+  for (const nn::Finding& f : d.findings)
+    if (f.what == Issue::untrained) texts.push_back(f.name + ": " + f.text);
+  REQUIRE(texts.size() == 2);
+  CHECK_THAT(texts[0], Contains("Hidden: A leaf of shape [1, 2] that linear in Hidden reads gets a gradient, but is no "
+                                "parameter of the model"));
+  CHECK_THAT(texts[1], Contains("Hidden: A leaf of shape [1] that mul in Hidden reads"));
+
+  optim::SGD some({net.listed.weight, net.scale, net.behind->weight}, 0.1);
+  d = nn::diagnose(net, loss, nn::DiagnoseOptions().trained(some.trained()));
+  check_finding(d, "listed.bias", Issue::untrained, "The optimiser does not have it");
+  CHECK(d.findings.size() == 1);
+  optim::SGD all({net.listed.weight, net.listed.bias, net.scale, net.behind->weight}, 0.1);
+  CHECK(nn::diagnose(net, loss, nn::DiagnoseOptions().trained(all.trained())).healthy());
+}
+
 }  // namespace fit::test

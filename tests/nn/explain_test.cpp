@@ -91,3 +91,14 @@ TEST_CASE("explain refuses what attention refuses") {
   CHECK_THROWS_WITH(explain(AttentionOptions(), 0, 3), Contains("0 queries"));
   CHECK_THROWS_WITH(explain_padding(ones({2, 2})), Contains("create_padding_mask"));
 }
+
+TEST_CASE("a head that is switched off is no padding") {
+  Tensor mask = ones({1, 3, 1, 4}, boolean);
+  mask[{0, 1}] = false;
+  for (const bool causal : {false, true}) {
+    const std::string text = explain(AttentionOptions().causal(causal).mask(mask), 4, 4);
+    CHECK_THAT(text, Contains("\nHead 1:\n"));
+    CHECK_THAT(text, Contains("! Switched off: the mask hides every key from every query of this head."));
+    CHECK_THAT(text, !Contains("padding") && !Contains("No query sees"));
+  }
+}

@@ -194,3 +194,41 @@ TEST_CASE("a list that is known at run time only is written by hand") {
   CHECK(names(layer) == std::vector<std::string>{"left.weight", "left.bias", "right.weight"});
   CHECK(names(*layer.clone()) == names(layer));
 }
+
+TEST_CASE("a std::map of members is listed by its keys") {
+  struct Heads final : nn::Layer {
+    Tensor forward(const Tensor& x) const { return layers.at("left")(x) + shared.at("right")->forward(x); }
+    FIT_FIELDS_ONLY(layers, shared)
+    std::map<std::string, nn::Linear> layers;
+    std::map<std::string, std::shared_ptr<nn::Linear>> shared;
+  } heads;
+  heads.layers.emplace("left", nn::Linear(2, 1, false));
+  heads.shared.emplace("right", std::make_shared<nn::Linear>(2, 1, false));
+  CHECK(names(heads) == std::vector<std::string>{"layers.left.weight", "shared.right.weight"});
+  CHECK(names(*heads.clone()) == names(heads));
+  heads.replace("shared.right", std::make_shared<nn::Linear>(2, 1));
+  CHECK(names(heads).size() == 3);
+  heads.layers.emplace("in.valid", nn::Linear(2, 1));
+  CHECK_THROWS_WITH(heads.parameters(), Contains("the map layers has the key 'in.valid'"));
+}
+
+TEST_CASE("a layer that was moved from says so, and is whole again after an assignment") {
+  nn::Linear layer(2, 3);
+  nn::Linear other = std::move(layer);
+  CHECK(layer.moved_from());
+  CHECK_FALSE(other.moved_from());
+  const std::string expected =
+      "[Linear] this layer was moved from: use the one that std::move() made of it, or assign a new layer";
+  CHECK_THROWS_WITH(layer(ones({1, 2})), expected);
+  CHECK_THROWS_WITH(layer.named_parameters(), expected);
+  CHECK_THROWS_WITH(layer.state_dict(), expected);
+  CHECK(other(ones({1, 2})).shape() == Shape{1, 3});
+  layer = nn::Linear(2, 4);
+  CHECK(layer(ones({1, 2})).shape() == Shape{1, 4});
+  CHECK(layer.parameters().size() == 2);
+
+  nn::Sequential net(nn::Linear(2, 3), nn::ReLU());
+  const nn::Sequential moved = std::move(net);
+  CHECK_THROWS_WITH(net.parameters(), Contains("[Sequential] this layer was moved from"));
+  CHECK(moved.parameters().size() == 2);
+}

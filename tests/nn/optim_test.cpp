@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <tuple>
 
 #include "fit/checkpoint.hpp"
+#include "fit/lbfgs.hpp"
 #include "fit/nn/activation.hpp"
 #include "fit/nn/containers.hpp"
 #include "fit/nn/linear.hpp"
@@ -696,4 +699,44 @@ TEST_CASE("clipping: of gradients that are summed in several blocks, and of empt
   CHECK(optim::clip_grad_norm_({many, none}, INFINITY) == Approx(std::sqrt(square)));
   CHECK(optim::clip_grad_norm_({many, none}, INFINITY, 1) == Approx(32768 + 3. * 7232));
   CHECK(optim::clip_grad_norm_({none, many}, INFINITY, INFINITY) == 3);
+}
+
+TEST_CASE("an optimiser tells of parameters that nobody else holds") {
+  nn::Sequential net(nn::Linear(2, 3), nn::Linear(3, 1));
+  optim::SGD optimizer(net.named_parameters(), 0.1);
+  const auto step = [&] {
+    optimizer.zero_grad();
+    sum(net(ones({4, 2}))).backward();
+    optimizer.step();
+  };
+  step();
+  net.replace(1, nn::Linear(3, 1));
+  const Tensor before = net.parameters()[0].detach().clone();
+  CHECK_THROWS_WITH(step(), Contains("[SGD] the parameter 1.weight of shape [1, 3] belongs to nothing but this "
+                                     "optimiser: its layer was replaced or destroyed. Make the optimiser after"));
+  CHECK(same_bits(net.parameters()[0].detach(), before));
+  net.replace(1, nn::Linear(3, 1));
+  std::optional<nn::Linear> gone(std::in_place, 2, 1);
+  optim::Adam adam(gone->parameters(), 0.1);
+  gone.reset();
+  CHECK_THROWS_WITH(adam.step(), Contains("[Adam] the parameter 0 of shape [1, 2] belongs to nothing"));
+}
+
+TEST_CASE("a step with error_if_nonfinite names the gradient and keeps the parameters") {
+  nn::Linear layer(2, 1);
+  optim::Adam optimizer(layer.named_parameters(), 0.1);
+  const auto step = [&](double scale) {
+    optimizer.zero_grad();
+    (sum(layer(ones({1, 2}))) * scale).backward();
+    optimizer.step(optim::error_if_nonfinite);
+  };
+  step(1);
+  const Tensor weight = layer.weight.detach().clone();
+  for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    CHECK_THROWS_WITH(step(bad),
+                      Contains("[Adam] the gradient of weight holds an infinity or NaN: nothing was changed"));
+    CHECK(same_bits(layer.weight.detach(), weight));
+  }
+  step(1);
+  CHECK_FALSE(same_bits(layer.weight.detach(), weight));
 }

@@ -2,6 +2,10 @@
 
 #include <zlib.h>
 
+#include "fit/npy.hpp"
+#include "fit/npz.hpp"
+#include "fit/ops.hpp"
+#include "fit/safetensors.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
@@ -99,7 +103,7 @@ TEST_CASE("readers: IDX", "[readers]") {
     CHECK_THROWS_WITH(data::read_idx(d.file("bad")), Contains("[read_idx] " + d.file("bad")) && Contains(why));
   };
   refused("", "it is no IDX file");
-  refused("PNG and so on", "it is no IDX file");
+  refused("PNG and so on", "it is text: the readers");
   refused(idx(13, {1}, "1234"), "the type is 13: expected 8");
   refused(idx(8, {2}, "1"), "expected 2 bytes for shape [2], found 1");
   refused(idx(8, {2}, "123"), "expected 2 bytes for shape [2], found more");
@@ -131,6 +135,18 @@ TEST_CASE("readers: a delimiter that can't divide fields is refused", "[readers]
   for (const char delimiter : {'"', '\n', '\r'})
     CHECK_THROWS_WITH(data::read_csv(d.file("c"), data::CsvOptions().delimiter(delimiter)),
                       "[read_csv] the delimiter is a quote or the end of a line: it must be another character");
+}
+
+TEST_CASE("read_csv and read_idx say what a file of tensors is") {
+  const Directory d;
+  save_npz(d.file("npz"), {{"x", ones({1})}});
+  save_npy(d.file("npy"), ones({1}));
+  save_safetensors(d.file("safetensors"), {{"x", ones({1})}});
+  for (const auto& [name, text] : {std::pair("npz", "load_npz() reads it"), std::pair("npy", "load_npy() reads it"),
+                                   std::pair("safetensors", "load_safetensors() reads it")}) {
+    CHECK_THROWS_WITH(data::read_csv(d.file(name)), Contains(text));
+    CHECK_THROWS_WITH(data::read_idx(d.file(name)), Contains(text));
+  }
 }
 
 }  // namespace fit::test

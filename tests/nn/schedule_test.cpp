@@ -186,7 +186,8 @@ TEST_CASE("a schedule takes up a rate that was set by hand, and the base rate is
 
 TEST_CASE("a rate that falls to 0 does not round below it") {
   for (const double start : {0.1, 1. / 3, 1.}) {
-    optim::SGD optimizer({leaf()}, 0.02);
+    const Tensor w = leaf();
+    optim::SGD optimizer({w}, 0.02);
     optim::LinearLR schedule(optimizer, start, 0, 5);
     for (int t = 0; t < 8; ++t) {
       optimizer.step();

@@ -409,4 +409,21 @@ TEST_CASE("looking up by name and by prefix", "[weights]") {
   CHECK(below[1].first == "b");
 }
 
+TEST_CASE("loading pairs names of one shape only, and tells of names behind a prefix", "[weights]") {
+  nn::Linear layer(2, 3);
+  CHECK_THROWS_WITH(nn::load_weights(layer, {{"weights", ones({5, 5})}, {"biases", ones({3})}}),
+                    Contains("perhaps: biases for bias") && !Contains("weights for"));
+  CHECK_THROWS_WITH(nn::load_weights(layer, {{"weights", ones({5, 5})}}), !Contains("perhaps"));
+  StateDict behind;
+  for (const auto& [name, x] : layer.state_dict()) behind.emplace_back("model." + name, x);
+  behind.emplace_back("generator.seed_and_calls", tensor({1, 2}));
+  CHECK_THROWS_WITH(
+      layer.load_state_dict(behind),
+      Contains("all that is missing is there, with the names of a part 'model': load_from_checkpoint() loads "
+               "a part of a checkpoint, and load_weights() with {nn::strip(\"model.\")}") &&
+          !Contains("perhaps"));
+  behind.pop_back();
+  CHECK_NOTHROW(nn::load_weights(layer, behind, {nn::strip("model.")}));
+}
+
 }  // namespace fit::test

@@ -35,8 +35,9 @@ struct AttentionMasks {
   /// 1 (true) = attend, 0 = ignore: boolean, or numbers that are 0 or 1. Of shape (1|Sq, Sk), (B|1, 1|Sq, Sk) or
   /// (B|1, H|1, 1|Sq, Sk), whatever the sizes happen to be. PyTorch's masks: see mask_from_torch().
   FIT_OPTION(Tensor, mask);
-  /// Floating, added to the scaled scores (relative positions, ALiBi); the same shapes as the mask. It may want a
-  /// gradient. A row whose scores are all -inf without a mask has no softmax and gives NaN: use the mask to mask keys.
+  /// Floating, added to the scaled scores (relative positions, ALiBi): (1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk). Three axes
+  /// could be (B, Sq, Sk) or (H, Sq, Sk): they are refused, unless the input has no heads. It may want a gradient. A
+  /// row whose scores are all -inf without a mask has no softmax and gives NaN: use the mask to mask keys.
   FIT_OPTION(Tensor, bias);
   /// Slopes [H], floating: alibi[h] |i + Sk - Sq - j| is subtracted from the scores (attention with linear biases,
   /// Press et al. 2022; nn::alibi_slopes() has the paper's). It takes no memory of the scores' size. A constant: no

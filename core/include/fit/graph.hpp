@@ -238,7 +238,9 @@ class Backward {
   DType dtype(int i) const;
   /// The number of inputs.
   int inputs() const;
-  /// Adds g to the gradient of input i. g may have a broadcast shape (it is summed) or another floating type.
+  /// Adds g to the gradient of input i. g may have a broadcast shape (it is summed) or another floating type. An
+  /// undefined g means none: the outputs do not depend on input i. backward() throws Error if the adjoint forgets an
+  /// input that requires a gradient.
   void give(int i, Tensor g);
   /// Whether the gradients are recorded (create_graph). Then the adjoint must consist of operations.
   bool recording() const { return detail::thread_state.recording; }
@@ -254,12 +256,20 @@ class Backward {
   void once_only() const;
 
   explicit Backward(detail::Node& node) : node_(node) {}
+  /// For the library: throws Error if an input of `wanted` (bit i: input i; from 63 on they share a bit) got nothing
+  /// from give() and target().
+  void expect_given(std::uint64_t wanted) const {
+    if (wanted & ~given_) fail_forgotten(wanted & ~given_);
+  }
 
  private:
+  void note_given(int i) { given_ |= std::uint64_t{1} << (i < 63 ? i : 63); }
+  void fail_forgotten(std::uint64_t forgotten) const;
   int slot_of_x(int i) const;
   Tensor restore(int slot, detail::Node* node, int output);
   detail::Node& node_;
   std::uint64_t taken_ = 0;  // bit i: take_dy(i) was called
+  std::uint64_t given_ = 0;  // bit i: give(i) or target(i) was called; from 63 on they share a bit
 };
 
 }  // namespace fit

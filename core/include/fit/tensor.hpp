@@ -12,6 +12,12 @@
 #include "fit/error.hpp"
 #include "fit/shape.hpp"
 
+// x[0, 1] is x[1], by C++'s comma: the elements are x[{0, 1}]. g++ warns of a comma there from C++20 on, and here
+// always.
+#if defined(__GNUC__) && !defined(__clang__) && __cplusplus < 202002L
+#pragma GCC diagnostic warning "-Wcomma-subscript"
+#endif
+
 namespace fit {
 
 class Tensor;

@@ -154,6 +154,8 @@ Mpi::Mpi() {
   running = &session_->world;
   before = std::set_terminate(end_by_exception);
   share_cores();
+  const dist::World& world = session_->world;
+  if (world.rank() == 0 && world.size() > 1) std::fprintf(stderr, "[dist] %d ranks train together\n", world.size());
 }
 
 Mpi::~Mpi() {

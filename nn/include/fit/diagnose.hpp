@@ -26,6 +26,7 @@ enum class Issue {
   not_finite,   ///< a gradient with a NaN or an infinity
   dead_units,   ///< units of a ReLU that were 0 for all inputs of the call
   saturated,    ///< rows of a softmax with almost all weight on one element
+  untrained,    ///< a leaf that got a gradient, but that neither the model's list nor options.trained has
 };
 const char* name_of(Issue a);  ///< "no gradient", "dead units", …
 
@@ -37,6 +38,9 @@ struct DiagnoseOptions {
   FIT_OPTION(double, dead) = 0.25;         ///< The fraction of dead units from which a ReLU is reported.
   FIT_OPTION(double, saturated) = 0.5;     ///< The fraction of saturated rows from which a softmax is reported.
   FIT_OPTION(double, one_weight) = 0.999;  ///< A row is saturated if its largest weight is above this.
+  /// What an optimiser trains, optimizer.trained(): reports parameters that got a gradient and are not among it. Empty:
+  /// not examined.
+  FIT_OPTION(std::vector<Tensor>, trained);
 };
 
 /// An issue of a parameter or layer.
@@ -88,6 +92,9 @@ std::ostream& operator<<(std::ostream& out, const Diagnosis& diagnosis);
 ///   of the batch count.
 /// - The gradient of a key's bias, "w_k.bias", is 0 except for rounding, because it shifts all scores of a row alike.
 ///   This is not reported.
+/// - A leaf that got a gradient and is no parameter of the model is reported: a member that FIT_FIELDS does not list or
+///   can't find, such as a Tensor, or a layer behind a pointer. With options.trained, parameters of the model that are
+///   not among it are reported, too.
 ///
 /// Passes on exceptions of `loss`. Throws Error if `loss` does not return a tensor of one element.
 Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, const DiagnoseOptions& options = {});

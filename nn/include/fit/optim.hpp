@@ -20,7 +20,7 @@
 ///     for (…) {
 ///       optimizer.zero_grad();
 ///       loss(net(x), y).backward();
-///       optimizer.step();
+///       optimizer.step(optim::error_if_nonfinite);
 ///     }
 ///
 /// To accumulate gradients over several batches of equal size, call backward() several times before step():
@@ -42,6 +42,7 @@ class Parameters {
   Parameters(const std::vector<Tensor>& list);
   Parameters(std::initializer_list<Tensor> list) : Parameters(std::vector<Tensor>(list)) {}
   Parameters(StateDict named) : named_(std::move(named)) {}
+  Parameters(const nn::Layer&) = delete;  // give layer.named_parameters()
   const StateDict& named() const { return named_; }
 
  private:
@@ -54,6 +55,10 @@ struct Group {
   Parameters parameters;
   Options options;
 };
+
+/// Whether infinities and NaN in gradients throw Error, for a step and for clipping.
+enum class ErrorIfNonfinite : bool { no, yes };
+inline constexpr ErrorIfNonfinite error_if_nonfinite = ErrorIfNonfinite::yes;
 
 /// The state that an optimiser keeps for each parameter, with PyTorch's names. It depends on the options.
 struct StateSpec {
@@ -72,8 +77,12 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Updates the parameters in one pass over memory. Counts as a change of each parameter (Tensor::version). Throws
-  /// Error, and changes nothing, for options out of range and for a parameter whose type changed after construction.
+  /// Error, and changes nothing, for options out of range, for a parameter whose type changed after construction, and
+  /// for one that only the optimiser still holds, because its layer was replaced or destroyed.
   virtual void step() = 0;
+  /// The same. With error_if_nonfinite, it first throws Error with the name of a parameter whose gradient holds an
+  /// infinity or NaN: the parameters then keep their last good values.
+  void step(ErrorIfNonfinite nonfinite);
   /// The step of one parameter, as if only this one had a gradient. Throws Error if it is not one of the optimiser's,
   /// and for sharded averages.
   void step(const Tensor& parameter);
@@ -175,6 +184,7 @@ class Optimizer {
 
  private:
   friend class Schedule;  // reads and sets initial_lrs_
+  bool has_stepped() const;
   bool takes_step(const Slot& slot) const;
   void check_step(const Slot& slot, const StateSpec& spec) const;
   /// Creates the states that this step needs for the first time, in the order of begin_step().
@@ -538,8 +548,6 @@ class ExponentialMovingAverage {
 /// Scales all gradients by one factor so that their joint 2-norm is at most max_norm. Returns the norm before.
 /// Parameters without a gradient do not count. A NaN norm makes all gradients NaN. An infinite norm makes infinite
 /// gradients NaN and others 0, as in PyTorch. With error_if_nonfinite, both throw Error and change nothing.
-enum class ErrorIfNonfinite : bool { no, yes };
-inline constexpr ErrorIfNonfinite error_if_nonfinite = ErrorIfNonfinite::yes;
 double clip_grad_norm_(const Parameters& parameters, double max_norm, ErrorIfNonfinite = ErrorIfNonfinite::no);
 /// The same with the p-norm for p = norm_type: (sum |g|^p)^(1/p), or max |g| for infinite p. Throws Error unless
 /// norm_type is positive.

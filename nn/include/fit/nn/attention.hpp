@@ -143,6 +143,7 @@ class MultiHeadAttention final : public AttentionLayer {
   /// Throws Error unless num_heads divides d_model.
   MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, double dropout = 0.1, bool bias = true);
   MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options);
+  explicit MultiHeadAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   /// query (B, Sq, d_model), key (B, Sk, kdim), value (B, Sk, vdim) -> (B, Sq, d_model).
   Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -201,6 +202,7 @@ class AroundMultiHead : public Layer {
 class SelfAttention final : public detail::AroundMultiHead<SelfAttention> {
  public:
   using AroundMultiHead::AroundMultiHead;
+  explicit SelfAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   /// x (B, S, d_model) -> (B, S, d_model).
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const {
@@ -221,6 +223,7 @@ class SelfAttention final : public detail::AroundMultiHead<SelfAttention> {
 class CrossAttention final : public detail::AroundMultiHead<CrossAttention> {
  public:
   using AroundMultiHead::AroundMultiHead;
+  explicit CrossAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   /// query (B, Sq, d_model), key_value (B, Sk, d_model) -> (B, Sq, d_model).
   Tensor forward(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const {
@@ -247,6 +250,7 @@ class CrossAttention final : public detail::AroundMultiHead<CrossAttention> {
 class CausalSelfAttention final : public detail::AroundMultiHead<CausalSelfAttention> {
  public:
   using AroundMultiHead::AroundMultiHead;
+  explicit CausalSelfAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   /// x (B, S, d_model) -> (B, S, d_model).
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const {

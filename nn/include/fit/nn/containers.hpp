@@ -28,6 +28,13 @@ template <class... Layers>
 using IfHandedIn = std::enable_if_t<(
     !(std::is_lvalue_reference_v<Layers> && std::is_base_of_v<Layer, std::remove_reference_t<Layers>>)&&...)>;
 
+template <class L, class T>
+struct IsHeld : std::is_base_of<L, T> {};
+template <class L, class T>
+struct IsHeld<L, std::shared_ptr<T>> : std::is_convertible<T*, L*> {};
+template <class L, class T>
+inline constexpr bool is_held = IsHeld<L, std::decay_t<T>>::value;
+
 [[noreturn]] void fail_position(const Layer& list, std::size_t i, std::size_t size);
 
 /// A list of layers, named by their positions. Layers are moved in, or shared by shared_ptr.
@@ -42,7 +49,11 @@ class LayerList : public Base {
   /// Adds a layer that is moved in, or held by a std::shared_ptr.
   template <class T>
   void add(T&& layer) {
-    layers_.push_back(hold<L>(std::forward<T>(layer)));
+    static_assert(
+        is_held<L, T>,
+        "this list holds layers: give nn::ReLU() instead of the function relu, nn::Lambda(f) for a function of "
+        "your own, a layer that is moved in, or a std::shared_ptr to one");
+    if constexpr (is_held<L, T>) layers_.push_back(hold<L>(std::forward<T>(layer)));
   }
 
   template <class Item>

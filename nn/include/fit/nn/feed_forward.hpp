@@ -37,6 +37,7 @@ class FeedForward final : public UnaryLayer {
 
  public:
   FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedForwardOptions& options = {});
+  explicit FeedForward(...) = delete;  // give (d_model, hidden, FeedForwardOptions()…)
   Tensor forward(const Tensor& x) const override;
   FIT_FIELDS(fc, gate, proj, inner_dropout, dropout)
   std::string describe() const override;

@@ -139,6 +139,7 @@ class GPT final : public Layer {
  public:
   /// Throws Error for sizes that are not positive, or if num_heads does not divide d_model.
   explicit GPT(const GPTOptions& options);
+  explicit GPT(...) = delete;  // give one GPTOptions()…
   /// A GPT of these blocks, with their initial values. The options describe the rest: tokens, positions, final norm.
   ///
   ///     nn::ModuleList<nn::SequenceLayer> blocks;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <iosfwd>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,13 +49,21 @@ using fit::StateDict;
 ///
 /// Functions that read the list (named_parameters(), state_dict(), train(), clone() …) throw Error if it is incomplete:
 /// if a Parameter, Buffer or Layer that is a member, also in a std::optional, is not listed. The check runs once for
-/// each layer. It does not find members inside a std::vector or behind a pointer: use ModuleList for several layers.
+/// each layer. It does not find unlisted members inside a std::vector or std::map or behind a pointer, nor a Tensor
+/// that requires a gradient: diagnose() reports these. Use ModuleList for several layers.
+///
+/// After a move, the list of the layer that was moved from throws Error, and an Error of its call says so.
 class Layer : public detail::Member {
  public:
   virtual ~Layer() = default;
-  Layer(Layer&& o) noexcept : Member(o), training_(o.training_), attached_(std::move(o.attached_)) {}
+  Layer(Layer&& o) noexcept
+      : Member(o),
+        training_(o.training_),
+        moved_from_(std::exchange(o.moved_from_, true)),
+        attached_(std::move(o.attached_)) {}
   Layer& operator=(Layer&& o) noexcept {
     training_ = o.training_;
+    moved_from_ = std::exchange(o.moved_from_, true);
     attached_ = std::move(o.attached_);
     checked_.store(nullptr, std::memory_order_relaxed);
     return *this;
@@ -128,6 +137,8 @@ class Layer : public detail::Member {
 
   /// Whether observers are attached, see forward_hooks.hpp.
   bool hooked() const { return attached_.any(); }
+  /// Whether another layer was made from this one by std::move(), and none was assigned to it since.
+  bool moved_from() const { return moved_from_; }
 
   // ---- saving
   /// All parameters and buffers under their dotted names ("multihead_attn.w_q.weight"), as live handles outside the
@@ -172,7 +183,7 @@ class Layer : public detail::Member {
   std::shared_ptr<Layer> clone(Copies& copies) const;
   void take(const Layer& from, Copies& copies);
 
-  bool training_ = true;
+  bool training_ = true, moved_from_ = false;
   mutable std::atomic<const std::type_info*> checked_{nullptr};  // the class for which the list was checked
   mutable fit::detail::Attached attached_;
 };
@@ -449,8 +460,9 @@ struct Field {
 };
 
 /// Collects the members that a layer lists. A member is a Parameter, a Buffer, a layer, or a std::optional,
-/// std::vector, std::array, std::shared_ptr or std::unique_ptr of members. An empty pointer or optional is skipped.
-/// Elements of a vector or array are named by position ("blocks.0"). An undefined parameter is listed, too.
+/// std::vector, std::array, std::map, std::shared_ptr or std::unique_ptr of members. An empty pointer or optional is
+/// skipped. Elements of a vector or array are named by position ("blocks.0"), those of a map by their keys, which are
+/// strings ("heads.left"). An undefined parameter is listed, too.
 ///
 /// Write the function by hand if the list is known only at run time:
 ///
@@ -497,6 +509,8 @@ class Fields {
   };
 
   static std::string next(const char*& names);
+  /// "heads.left". Throws Error unless the key is a word.
+  static std::string key_name(const std::string& name, const std::string& key);
 
   // Compiled once, as each class instantiates the templates.
   void add_span(const std::string& name, const void* begin, std::size_t size);
@@ -519,6 +533,10 @@ class Fields {
   void add(const std::string& name, std::vector<T>& members) {
     std::size_t i = 0;
     for (T& member : members) add(name + '.' + std::to_string(i++), member);
+  }
+  template <class T>
+  void add(const std::string& name, std::map<std::string, T>& members) {
+    for (auto& [key, member] : members) add(key_name(name, key), member);
   }
   template <class T, std::size_t n>
   void add(const std::string& name, std::array<T, n>& members) {
@@ -550,7 +568,7 @@ template <class T>
 void Fields::add(const std::string& name, T& member) {
   static_assert(std::is_base_of_v<Parameter, T> || std::is_base_of_v<Buffer, T> || std::is_base_of_v<Layer, T>,
                 "a layer lists Parameters, Buffers (for a Tensor that is saved), layers, and std::optional, vector, "
-                "array, shared_ptr and unique_ptr of them");
+                "array, map from std::string, shared_ptr and unique_ptr of them");
   if constexpr (std::is_base_of_v<Parameter, T>)
     add_parameter(name, member);
   else if constexpr (std::is_base_of_v<Buffer, T>)

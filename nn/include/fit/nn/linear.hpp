@@ -17,6 +17,7 @@ class Linear final : public UnaryLayer {
   Linear(std::int64_t, std::int64_t, T) = delete;  // rejects a number for the bool
   /// Shares the parameters of other layers (tied weights): [out, in], and [out] or undefined.
   explicit Linear(const Parameter& weight, const Parameter& bias = {});
+  explicit Linear(...) = delete;  // give (in_features, out_features, bias = true), or (weight, bias)
   Tensor forward(const Tensor& x) const override;
   FIT_FIELDS(weight, bias)
   std::string describe() const override;
@@ -34,6 +35,7 @@ class Linear final : public UnaryLayer {
 class Embedding final : public UnaryLayer {
  public:
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::int64_t padding_idx = -1);
+  explicit Embedding(...) = delete;  // give (num_embeddings, embedding_dim, padding_idx = -1)
   Tensor forward(const Tensor& ids) const override;
   FIT_FIELDS(weight)
   std::string describe() const override;

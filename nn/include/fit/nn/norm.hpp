@@ -20,6 +20,7 @@ class LayerNorm final : public UnaryLayer {
  public:
   explicit LayerNorm(std::int64_t size, double eps = 1e-5);
   LayerNorm(std::int64_t size, const LayerNormOptions& options);
+  explicit LayerNorm(...) = delete;  // give (size, eps = 1e-5), or (size, LayerNormOptions()…)
   Tensor forward(const Tensor& x) const override;
   FIT_FIELDS(weight, bias)
   std::string describe() const override;
@@ -34,6 +35,7 @@ class LayerNorm final : public UnaryLayer {
 class RMSNorm final : public UnaryLayer {
  public:
   explicit RMSNorm(std::int64_t size, double eps = 1e-6);
+  explicit RMSNorm(...) = delete;  // give (size, eps = 1e-6)
   Tensor forward(const Tensor& x) const override;
   FIT_FIELDS(weight)
   std::string describe() const override;

@@ -88,6 +88,7 @@ class LSTM final : public Recurrent {
  public:
   /// Throws Error for sizes or a number of layers that are not positive, and a dropout outside 0 … 1.
   LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
+  explicit LSTM(...) = delete;  // give (input_size, hidden_size, RecurrentOptions()…)
   void fields(Fields& f) override { f.self(*this), list(f); }
 
  protected:
@@ -100,6 +101,7 @@ class LSTM final : public Recurrent {
 class GRU final : public Recurrent {
  public:
   GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
+  explicit GRU(...) = delete;  // give (input_size, hidden_size, RecurrentOptions()…)
   void fields(Fields& f) override { f.self(*this), list(f); }
 
  protected:

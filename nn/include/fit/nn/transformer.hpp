@@ -59,6 +59,7 @@ class TransformerEncoderLayer final : public EncoderLayer {
 
  public:
   explicit TransformerEncoderLayer(const TransformerLayerOptions& options);
+  explicit TransformerEncoderLayer(...) = delete;  // give one TransformerLayerOptions()…
   /// A layer of layers that are moved in, or given as std::shared_ptr. Of the options, dropout and norm_first count.
   template <class Attention, class Norm1, class MLP, class Norm2>
   TransformerEncoderLayer(Attention attention, Norm1 first_norm, MLP feed_forward, Norm2 second_norm,
@@ -128,6 +129,7 @@ class TransformerDecoderLayer final : public DecoderLayer {
 
  public:
   explicit TransformerDecoderLayer(const TransformerLayerOptions& options);
+  explicit TransformerDecoderLayer(...) = delete;  // give one TransformerLayerOptions()…
   /// A layer of layers that are moved in, or given as std::shared_ptr. Of the options, dropout and norm_first count.
   template <class Self, class Norm1, class Cross, class Norm2, class MLP, class Norm3>
   TransformerDecoderLayer(Self self, Norm1 first_norm, Cross cross, Norm2 second_norm, MLP feed_forward,
@@ -223,6 +225,7 @@ class Transformer final : public Layer {
  public:
   /// Throws Error for sizes that are not positive.
   explicit Transformer(const TransformerOptions& options);
+  explicit Transformer(...) = delete;  // give one TransformerOptions()…
 
   /// source [B, S], target [B, T] (int64) -> logits [B, T, target_vocab] of the token after each target. source_mask
   /// masks padding, as create_padding_mask() makes it. Throws Error past max_length.

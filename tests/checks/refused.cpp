@@ -1,0 +1,38 @@
+// Programs with one mistake each, which refused.sh compiles alone. The compiler must say the text behind "says:".
+#include <fit/fit.hpp>
+
+using namespace fit;
+
+#if MISTAKE == 1  // says: give layer.named_parameters()
+void mistake(nn::Linear& layer) { optim::Adam optimizer(layer, 0.1); }
+#elif MISTAKE == 2   // says: give layer.named_parameters()
+void mistake(nn::Linear& layer) { optim::clip_grad_norm_(layer, 1.0); }
+#elif MISTAKE == 3   // says: give nn::ReLU() instead of the function relu
+void mistake() { nn::Sequential net(nn::Linear(2, 3), relu); }
+#elif MISTAKE == 4   // says: give nn::ReLU() instead of the function relu
+void mistake(nn::ModuleList<>& list) { list.add(3); }
+#elif MISTAKE == 5   // says: give (in_features, out_features, bias = true), or (weight, bias)
+void mistake() { nn::Linear layer("fc", 3); }
+#elif MISTAKE == 6   // says: give (num_embeddings, embedding_dim, padding_idx = -1)
+void mistake() { nn::Embedding layer(3); }
+#elif MISTAKE == 7   // says: give (d_model, num_heads, dropout), or options at the end
+void mistake() { nn::MultiHeadAttention layer(32, 4, nn::GPTOptions()); }
+#elif MISTAKE == 8   // says: give (d_model, num_heads, dropout), or options at the end
+void mistake() { nn::SelfAttention layer("attention"); }
+#elif MISTAKE == 9   // says: give one GPTOptions()
+void mistake() { nn::GPT gpt(65, 64); }
+#elif MISTAKE == 10  // says: give one TransformerLayerOptions()
+void mistake() { nn::TransformerEncoderLayer layer(32, 4); }
+#elif MISTAKE == 11  // says: give (size, eps = 1e-6)
+void mistake() { nn::RMSNorm norm(nn::LayerNormOptions{}); }
+#elif MISTAKE == 12  // says: a layer lists Parameters, Buffers (for a Tensor that is saved), layers
+struct Net : nn::UnaryLayer {
+  Tensor forward(const Tensor& x) const override { return x * scale; }
+  FIT_FIELDS(scale)
+  Tensor scale;
+};
+#elif MISTAKE == 13  // says: comma
+Tensor mistake(const Tensor& x) { return x[0, 1]; }
+#elif MISTAKE == 14  // says: comma
+void mistake(Tensor& x, int i, int j) { x[i, j] = 3; }
+#endif

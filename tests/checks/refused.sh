@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# refused.sh CXX INCLUDE_DIR...: each mistake in refused.cpp ends in an error, or in a warning without -Wall, that says
+# the cure in a few lines. The same file without a mistake compiles.
+set -euo pipefail
+cxx=$1 source=${BASH_SOURCE[0]%/*}/refused.cpp
+shift
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+printf '#include <fit/fit.hpp>\n' >"$stage/all.hpp"  # compiled once
+flags=(-std=c++17 "${@/#/-I}")
+"$cxx" "${flags[@]}" -x c++-header -o "$stage/all.hpp.gch" "$stage/all.hpp"
+said() { "$cxx" "${flags[@]}" -fsyntax-only "${@:2}" -DMISTAKE="$1" "$source" >"$stage/said" 2>&1; }
+said 0 -include "$stage/all.hpp" || { echo "without a mistake:" && cat "$stage/said" && exit 1; }
+count=0
+while read -r number text; do
+  if [[ $text == comma ]]; then
+    said "$number" || true  # a warning; without the precompiled header, in which g++ forgets pragmas
+  else
+    ! said "$number" -include "$stage/all.hpp" || { echo "mistake $number compiles" && exit 1; }
+  fi
+  grep -qF -- "$text" "$stage/said" || { echo "mistake $number: not said: $text" && cat "$stage/said" && exit 1; }
+  lines=$(grep -vc '^In file included\|^  *from ' "$stage/said")
+  ((lines <= 16)) || { echo "mistake $number: $lines lines" && cat "$stage/said" && exit 1; }
+  count=$((count + 1))
+done < <(sed -n 's/^#\(el\)\?if MISTAKE == \([0-9]*\) *\/\/ says: /\2 /p' "$source")
+((count >= 14)) || { echo "only $count mistakes were read" && exit 1; }
+echo "$count mistakes are told"
