@@ -1,5 +1,6 @@
 #include "fit/training_page.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include "common/interrupt.hpp"
 #include "fit/attention_page.hpp"
 #include "fit/error.hpp"
+#include "fit/graph.hpp"
 #include "plot/page/assets.hpp"
 #include "plot/text.hpp"
 #include "tensor/check.hpp"
@@ -72,6 +74,39 @@ struct Series {
   }
 };
 
+// How many values have which magnitude, by step: class 0 is below 1e-10, then come two classes a decade. The last one
+// is from 1e4 on, and has what is not finite.
+struct Magnitudes {
+  static constexpr int lowest = -10, highest = 4, classes = 2 + 2 * (highest - lowest);
+  static constexpr std::size_t most_columns = 60;
+  std::vector<double> steps;
+  std::vector<std::vector<std::int64_t>> counts;
+  std::int64_t in_column = 1, in_last = 0;  // steps
+
+  void add(double step, const Tensor& values) {
+    if (counts.empty() || in_last == in_column) {
+      if (counts.size() == most_columns) halve();
+      steps.push_back(step), counts.emplace_back(classes, 0), in_last = 0;
+    }
+    steps.back() = step, ++in_last;
+    for (const float v : values.detach().to(float32).to_vector<float>()) ++counts.back()[class_of(v)];
+  }
+  static std::size_t class_of(float v) {
+    if (v == 0) return 0;
+    const double at = std::isfinite(v) ? 1 + 2 * (std::log10(std::abs(static_cast<double>(v))) - lowest) : classes;
+    return static_cast<std::size_t>(std::clamp(std::floor(at), 0.0, classes - 1.0));
+  }
+  void halve() {
+    for (std::size_t i = 0; i < counts.size() / 2; ++i) {
+      steps[i] = steps[2 * i + 1];
+      for (std::size_t k = 0; k < counts[i].size(); ++k) counts[i][k] = counts[2 * i][k] + counts[2 * i + 1][k];
+    }
+    steps.resize(steps.size() / 2), counts.resize(counts.size() / 2);
+    in_column *= 2, in_last = in_column;
+  }
+  json columns() const { return {{"x", steps}, {"counts", counts}}; }
+};
+
 // Replaces the file atomically: a reader sees the old file or the new one.
 void replace(const std::string& path, const std::string& text) {
   write_text(op, path + ".new", text);
@@ -124,6 +159,8 @@ struct TrainingPage::State {
            {"rate", has_tokens ? "Tokens a second" : "Steps a second"},
            {"heads", heads_written},
            {"series", json::object()}};
+    for (const auto& [parameter, kinds] : magnitudes)
+      for (const auto& [kind, values] : kinds) d["histograms"][printable(parameter)][kind] = values.columns();
     for (const auto& [series, values] : all) d["series"][printable(series)] = values.columns();
     return page::script_json(d.dump(-1, ' ', true, json::error_handler_t::replace));
   }
@@ -170,6 +207,7 @@ struct TrainingPage::State {
   TrainingPageOptions options;
   TrainingState state = TrainingState::running;
   std::map<std::string, Series> all;
+  std::map<std::string, std::map<std::string, Magnitudes>> magnitudes;  // by parameter; "weights" and "gradients"
   double step = 0, first = -1;
   bool has_tokens = false;
   bool silent = false;  // no path, or writing has failed
@@ -212,6 +250,16 @@ void TrainingPage::add(const TrainingRow& row) {
 void TrainingPage::heads(AttentionRecording recording) {
   state_->recording = std::move(recording);
   state_->heads_changed = true;
+}
+
+void TrainingPage::histograms(std::int64_t step, const StateDict& parameters) {
+  const NoGrad no_grad;
+  for (const auto& [name, parameter] : parameters) {
+    auto& kinds = state_->magnitudes[name];
+    kinds["weights"].add(static_cast<double>(step), parameter);
+    if (const Tensor gradient = parameter.grad(); gradient.defined())
+      kinds["gradients"].add(static_cast<double>(step), gradient);
+  }
 }
 
 void TrainingPage::finish(TrainingState state) {

@@ -216,6 +216,8 @@ void Trainer::step(double loss) {
     const double most = options_.clip_norm() > 0 ? options_.clip_norm() : std::numeric_limits<double>::infinity();
     row_["grad_norm"] = optim::clip_grad_norm_(model_.parameters(), most);
   }
+  if (page_ && options_.histograms_every() > 0 && next % options_.histograms_every() == 0)
+    page_->histograms(next, model_.named_parameters());
   place_.whole = false;
   optimizer_.step();
   if (step_schedule_) step_schedule_();

@@ -33,6 +33,39 @@ json numbers(const test::Directory& folder, const std::string& name = "training.
 
 }  // namespace
 
+TEST_CASE("training page: histograms count the magnitudes of weights and gradients") {
+  const test::Directory folder;
+  TrainingPage page(folder.file("training.html"), always());
+  Tensor w = tensor({0., 1e-12, -0.5, 0.2, 3., 1e9});
+  w.requires_grad_();
+  sum(w * 2.0).backward();
+  const Tensor frozen = tensor({-INFINITY, NAN, 1.});
+  page.histograms(5, {{"w", w}, {"</script>", frozen}});
+  page.add({{"step", 5}, {"loss", 1}});
+  const json of_w = numbers(folder)["histograms"]["w"], of_frozen = numbers(folder)["histograms"]["</script>"];
+  CHECK(of_w["weights"]["x"] == json{5});
+  const auto counts = of_w["weights"]["counts"][0].get<std::vector<int>>();
+  REQUIRE(counts.size() == 30);
+  CHECK(counts[0] == 2);   // 0, and below 1e-10
+  CHECK(counts[20] == 1);  // 0.5 is between 10^-0.5 and 1
+  CHECK(counts[19] == 1);  // 0.2 is between 0.1 and 10^-0.5
+  CHECK(counts[21] == 1);  // 3 is between 1 and 10^0.5
+  CHECK(counts[29] == 1);
+  CHECK(of_w["gradients"]["counts"][0][21] == 6);
+  CHECK(of_frozen["weights"]["counts"][0][29] == 2);
+  CHECK_FALSE(of_frozen.contains("gradients"));
+  for (int step = 6; step < 206; ++step) page.histograms(step, {{"w", w}});
+  page.add({{"step", 205}, {"loss", 1}});
+  const json many = numbers(folder)["histograms"]["w"]["weights"];
+  CHECK(many["x"].size() == many["counts"].size());
+  CHECK(many["x"].size() <= 60);
+  CHECK(many["x"].back() == 205);
+  std::int64_t all = 0;
+  for (const auto& column : many["counts"])
+    for (const auto& n : column) all += n.get<std::int64_t>();
+  CHECK(all == 201 * 6);
+}
+
 TEST_CASE("training page: what is added is in the file beside the page") {
   const test::Directory folder;
   TrainingPageOptions o = always();

@@ -135,13 +135,14 @@ struct TrainerOptions {
   /// save, the checkpoint of another training becomes earlier.safetensors. If that training has more steps than this
   /// one, an Error is thrown.
   FIT_OPTION(std::string, out);
-  FIT_OPTION(std::string, title) = "Training";  ///< The title of training.html.
-  FIT_OPTION(bool, resume) = false;             ///< Resumes from out/last.safetensors, if it exists.
-  FIT_OPTION(std::int64_t, accumulate) = 1;     ///< The batches per step. A step minimises the mean of their losses.
-  FIT_OPTION(std::int64_t, log_every) = 1;      ///< The steps between two lines of metrics.
-  FIT_OPTION(std::int64_t, save_every) = 0;     ///< Steps between two last.safetensors; 0: after each validation.
-  FIT_OPTION(double, save_minutes) = 5;         ///< Also saves this many minutes after the last save; 0: never.
-  FIT_OPTION(double, clip_norm) = 0;            ///< The max joint norm of all gradients; 0: no clipping.
+  FIT_OPTION(std::string, title) = "Training";     ///< The title of training.html.
+  FIT_OPTION(bool, resume) = false;                ///< Resumes from out/last.safetensors, if it exists.
+  FIT_OPTION(std::int64_t, accumulate) = 1;        ///< The batches per step. A step minimises the mean of their losses.
+  FIT_OPTION(std::int64_t, log_every) = 1;         ///< The steps between two lines of metrics.
+  FIT_OPTION(std::int64_t, save_every) = 0;        ///< Steps between two last.safetensors; 0: after each validation.
+  FIT_OPTION(double, save_minutes) = 5;            ///< Also saves this many minutes after the last save; 0: never.
+  FIT_OPTION(std::int64_t, histograms_every) = 0;  ///< Steps between two histograms of weights and gradients; 0: none.
+  FIT_OPTION(double, clip_norm) = 0;               ///< The max joint norm of all gradients; 0: no clipping.
   /// bfloat16: losses and validations are computed under Autocast (fit/autocast.hpp).
   FIT_OPTION(DType, autocast) = float32;
   /// Ends the training after so many validations without progress; 0: never. Other values need a validation.

@@ -8,6 +8,7 @@
 #include "fit/attention_recording.hpp"
 #include "fit/option.hpp"
 #include "fit/plot.hpp"
+#include "fit/state_dict.hpp"
 
 /// A live page of a training. The Trainer writes one. In a custom loop:
 ///
@@ -53,6 +54,10 @@ class TrainingPage {
   void add(const TrainingRow& row);
   /// Shows the heads below the charts. Writes PATH_heads.html when add() or finish() writes.
   void heads(AttentionRecording recording);
+  /// Adds the distributions of all parameters and of their gradients at a step: how many values have which magnitude,
+  /// by half decades from 1e-10 to 1e4. Call it between backward() and the optimizer's step. Counts all values, and
+  /// keeps at most 60 columns: a column sums its steps. Gradients that are not there are left out.
+  void histograms(std::int64_t step, const StateDict& parameters);
   /// Writes everything. The page then contains its numbers and no longer reads PATH.js.
   void finish(TrainingState state = TrainingState::done);
 

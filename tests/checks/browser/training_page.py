@@ -74,6 +74,59 @@ def hovering(page):
     page.js("document.querySelector('.chart button').click()")
 
 
+def steering(page):
+    """By keys and by dragging: one step in all charts, a part of the steps, smoothing."""
+    loss = "document.querySelector('[data-series=\"loss\"] svg')"
+    cursors = "[...document.querySelectorAll('.cursor')].map(c => [c.getAttribute('visibility'), Math.round(Number(c.getAttribute('x1')))])"
+    page.js(loss + ".focus()")
+    for _ in range(3):
+        page.key("ArrowRight")
+    check("arrow keys go from step to step", page.js("view.at") == 3, page.js("view.at"))
+    check("and say the values", page.js("document.getElementById('said').textContent").startswith("step 3, training: 0.3333"),
+          page.js("document.getElementById('said').textContent"))
+    check("the step is marked in every chart", all(v == "visible" and x > 0 for v, x in page.js(cursors)) and len(page.js(cursors)) >= 4, page.js(cursors))
+    page.key("End")
+    check("End goes to the last one", page.js("view.at") == 20)
+    page.js("document.activeElement.blur()")
+    check("and leaving the chart lets go of it", page.js("view.at") is None)
+    box = page.js(f"(() => {{ const r = {loss}.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})()")
+    from_x, to_x = (box[0] + page.js(f"charts.get('Loss').x({step})") for step in (5, 10))
+    y = box[1] + box[3] / 2
+    page.mouse("mouseMoved", from_x, y)
+    page.mouse("mousePressed", from_x, y, button="left", clickCount=1)
+    page.mouse("mouseMoved", to_x, y, button="left", buttons=1)
+    page.mouse("mouseReleased", to_x, y, button="left", clickCount=1)
+    page.settle()
+    shown = page.js("[...charts.values()].map(c => [c.first, c.last])")
+    check("dragging enlarges these steps in all charts", all(abs(a - 5) < 0.3 and abs(z - 10) < 0.3 for a, z in shown), shown)
+    page.js("document.getElementById('all').click()")
+    check("a button shows all again", page.js("[...charts.values()].every(c => c.first === 0) && document.getElementById('all').hidden"))
+    curve = "document.querySelector('[data-series=\"loss\"] .curve.smooth')?.getAttribute('d') ?? null"
+    check("nothing is smoothed without being asked for", page.js(curve) is None)
+    page.js("(() => { const s = document.getElementById('smoothing'); s.value = 20; s.dispatchEvent(new Event('input')); })()")
+    smooth = page.js(curve)
+    check("smoothing draws a second curve, and keeps the first", smooth is not None and page.js("document.querySelectorAll('[data-series=\"loss\"] .curve').length") >= 2)
+    page.js("(() => { const s = document.getElementById('smoothing'); s.value = 0; s.dispatchEvent(new Event('input')); })()")
+    check("the speed is that of ten samples, not of the last", page.js("speed({ y: [10, 10, 10, 10, 10, 10, 10, 10, 10, 1000] })") == 10 and
+          page.js("speed({ y: [...Array(20).fill(99), ...Array(10).fill(7)] })") == 7)
+
+
+def distributions(page, what):
+    shown = page.js("[...document.querySelectorAll('#histograms .chart')].map(c => c.hidden ? 0 : c.querySelectorAll('.share').length)")
+    check(f"{what}: weights and gradients have histograms", len(shown) == 2 and min(shown) >= 6, shown)
+    first = "document.querySelector('[data-histogram=weights] svg').innerHTML"
+    before = page.js(first)
+    page.js("(() => { const m = document.getElementById('parameter'); m.selectedIndex = 2; m.dispatchEvent(new Event('change')); })()")
+    check(f"{what}: of every parameter", page.js("document.getElementById('parameter').options.length > 5") and page.js(first) != before)
+    page.js("document.querySelector('[data-histogram=gradients] svg').focus()")
+    page.key("ArrowLeft")
+    words = page.js("document.getElementById('said').textContent")
+    share = page.js("(() => { const h = histograms[1], { column, k } = h.at; return 100 * h.columns.counts[column][k] / h.columns.counts[column].reduce((a, b) => a + b); })()")
+    said = float(words.split(": ")[1].split(" ")[0])
+    check(f"{what}: arrow keys say a share", words.startswith("step ") and " % from 1e" in words and abs(said - share) <= max(0.5, share / 20), words, share)
+    page.js("document.activeElement.blur()")
+
+
 def heads(page, training):
     check("no heads yet", page.js("document.getElementById('heads').hidden"))
     training.tell("heads", "row")
@@ -98,6 +151,7 @@ def main():
         check("a page that is opened has the first point", page.js("shown.step") == 1)
         follows(page, training)
         hovering(page)
+        steering(page)
         heads(page, training)
         training.tell("end")
         page.wait("shown.state === 'done'")
@@ -123,7 +177,8 @@ def main():
                     if name != "training":
                         titles = page.js("[...document.querySelectorAll('.chart h2')].map(h => h.textContent)")
                         check(f"{what}: what a Trainer knows", titles[:3] == ["Loss", "Learning rate", "Gradient norm"] and drawn(page, "loss") == 12 and
-                              page.js("shown.series.validation.x.length === 3 && shown.series.grad_norm.x.length === 12 && shown.heads > 0"), titles)
+                              page.js("Object.keys(shown.histograms).length > 5") and page.js("shown.series.validation.x.length === 3 && shown.series.grad_norm.x.length === 12 && shown.heads > 0"), titles)
+                        distributions(page, what)
                     page.screenshot(folder / f"{name.replace('/', '_')}_{width}_{'dark' if dark else 'light'}.png")
                     check(f"{what}: no error, no request", not page.problems(), page.problems())
                     page.close()

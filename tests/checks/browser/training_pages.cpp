@@ -22,7 +22,7 @@ void trained(const std::string& out) {
   optim::AdamW optimizer(model.named_parameters(), 1e-2);
   const data::TensorDataset windows({randint(0, 8, {32, 9})});
   data::DataLoader loader(windows, data::LoaderOptions().batch_size(8));
-  const auto t = TrainerOptions().steps(12).out(out).title("A small GPT").display(Display::none);
+  const auto t = TrainerOptions().steps(12).out(out).title("A small GPT").display(Display::none).histograms_every(2);
   Trainer trainer(
       model, optimizer, loader,
       [&](const data::Batch& b) {

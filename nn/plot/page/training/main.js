@@ -79,6 +79,7 @@ function show(data) {
     }
     charts.get(title).show(data.series, data.steps);
   }
+  showHistograms(data.histograms);
   showHeads(data);
   document.documentElement.dataset.ready = "true";
 }
@@ -105,7 +106,7 @@ window.addEventListener("message", ({ source, data }) => {
 document.getElementById("smoothing").addEventListener("input", (event) => setSmoothing(Number(event.target.value)));
 document.getElementById("all").addEventListener("click", () => showSteps(null, null));
 document.addEventListener("theme", () => charts.forEach((chart) => chart.draw()));
-window.addEventListener("resize", () => charts.forEach((chart) => chart.draw()));
+window.addEventListener("resize", () => [...charts.values(), ...histograms].forEach((chart) => chart.draw()));
 const inside = document.getElementById("data").textContent;
 if (inside) show(JSON.parse(inside));
 else load();
