@@ -264,7 +264,111 @@ def large(open_page, folder):
     page.settle()
     check("the lines of 256 tokens are the strongest", " strongest of " in page.js("document.querySelector('.heads-view .notes').textContent"),
           page.js("document.querySelector('.heads-view .notes').textContent"))
+    many_lines(page, folder)
+    sorted_names(page)
     check("256 tokens: no error, no request", not page.problems(), page.problems())
+    page.close()
+
+
+def scale(page):
+    """A causal row that sees one key has the weight 1: the scale must not reach to it."""
+    choose(page, 1, 0)
+    page.js("(() => { const s = document.querySelector('.heads-view .scale'); s.value = 'head'; s.dispatchEvent(new Event('change')); })()")
+    page.settle()
+    exact = max(weight(0, q, k, STEPS[-1], lambda j: j <= q)[0] for q in range(1, 4) for k in range(q + 1))
+    # The second largest weight has the colour of the top, or nearly: the darkest half of the colours is in use.
+    light = page.js("""(() => { const d = document.querySelector('.heads-view .stage').dataset, c = document.querySelector('.heads-view .picture');
+      const r = c.width / c.clientWidth, colors = [];
+      for (let q = 1; q < 4; ++q) for (let k = 0; k <= q; ++k) {
+        const at = c.getContext('2d').getImageData((Number(d.left) + (k + 0.1) * Number(d.cellWidth)) * r, (Number(d.top) + (q + 0.1) * Number(d.cellHeight)) * r, 1, 1).data;
+        colors.push((at[0] + at[1] + at[2]) / 3);
+      }
+      return Math.min(...colors); })()""")
+    check("the largest weight of a causal head is dark, although the first row sees one key", exact < 0.9 and light < 90, exact, light)
+
+
+def sorted_names(page):
+    page.js("(() => { const s = document.querySelector('.heads-view .sort'); s.value = 0; s.dispatchEvent(new Event('change')); })()")
+    page.settle()
+    names = page.js("""[...document.querySelectorAll('.head')].map(h => { const s = h.querySelector('span');
+      return [s.textContent, s.scrollWidth <= s.clientWidth + 1, s.getBoundingClientRect().height, h.dataset.layer, h.dataset.head]; })""")
+    short = {name for name, *_ in names}
+    check("sorted thumbnails keep layer and head", len(short) == len(names) == 144 and
+          all(name.endswith(" · " + str(int(head) + 1)) and height > 8 for name, _, height, _, head in names), names[:3])
+    check("and none is cut", all(whole for _, whole, *_ in names), [n for n in names if not n[1]][:3])
+    page.js("(() => { const s = document.querySelector('.heads-view .sort'); s.value = -1; s.dispatchEvent(new Event('change')); })()")
+    page.settle()
+
+
+def printed(open_page):
+    page = open_page("training", dark=True)
+    page.js("document.querySelector('.heads-view .list').scrollTop = 0")
+    page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    page.js("window.dispatchEvent(new Event('beforeprint'))")
+    page.settle()
+    ground = page.js("getComputedStyle(document.body).backgroundColor")
+    check("paper is white", ground in ("rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"), ground)
+    ink = page.js("getComputedStyle(document.querySelector('.head-name')).color")
+    check("and its ink dark", sum(int(v) for v in ink[4:-1].split(",")[:3]) < 300, ink)
+    check("thumbnails stand where their captions are", page.js("""(() => {
+          const canvas = document.querySelector('.list canvas'), c = canvas.getBoundingClientRect(), list = document.querySelector('.list').getBoundingClientRect();
+          return c.bottom <= list.bottom + 2 && [...document.querySelectorAll('.head i')].every(i => { const b = i.getBoundingClientRect();
+            const r = canvas.width / canvas.clientWidth;
+            return new Set(new Uint32Array(canvas.getContext('2d').getImageData((b.left - c.left) * r, (b.top - c.top) * r, b.width * r, b.height * r).data.buffer)).size > 2; }); })()"""))
+    page.close()
+
+
+def many_lines(page, folder):
+    """What 256 tokens look like as lines: some hundred lines, names that stay, files with names of their own."""
+    shown = page.js("document.querySelector('.heads-view .notes').textContent")
+    count = int(re.search(r"(\d[\d,]*) strongest", shown).group(1).replace(",", ""))
+    check("they are no wall", count <= 4 * 256, shown)
+    box = page.js("(() => { const b = document.querySelector('.heads-view .marks').getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()")
+    page.move(box[0] + 30, box[1] + box[3] / 2)
+    clear = page.js("""(() => { const c = document.querySelector('.heads-view .marks'), r = c.width / c.clientWidth;
+      const left = Number(document.querySelector('.heads-view .stage').dataset.left);
+      const pixels = c.getContext('2d').getImageData(0, 0, (left - 4) * r, c.height).data;
+      let covered = 0;
+      for (let i = 3; i < pixels.length; i += 4) covered += pixels[i] > 0;
+      return covered / (pixels.length / 4); })()""")
+    check("pointing at one leaves the other names as they are", clear < 0.2, clear)
+    page.move(5, 5)
+    names = []
+    for view in ("as-lines", "as-matrix"):
+        page.js(f"document.querySelector('.heads-view .{view}').click()")
+        page.settle()
+        names.append(download(page, "save-svg", folder / "saved", "svg").name)
+    check("the files of both views have different names", names[0] != names[1], names)
+
+
+def touched(open_page):
+    page = open_page("large", width=390)
+    sizes = page.js("[...document.querySelectorAll('.head')].map(h => { const b = h.getBoundingClientRect(); return Math.min(b.width, b.height); })")
+    check("on a phone, 12 heads can be met by a finger", min(sizes) >= 44, min(sizes))
+    page.close()
+
+
+def remembered(b, folder):
+    path = folder / "training.html"
+    page = browser.Page(b, path, remembers=True)
+    page.js("localStorage.clear()")
+    dark = page.js("document.documentElement.dataset.theme") == "dark"
+    page.key("d")
+    choose(page, 1, 2)
+    page.key(",")
+    page.key("v")
+    page.wait("location.hash.includes('view=lines')", 10)  # it is written soon, not at once
+    address = page.js("location.hash")
+    state = "[document.documentElement.dataset.theme, document.querySelector('.head[aria-selected=\"true\"]').getAttribute('aria-label'), document.querySelector('.heads-view .frame').value, document.querySelector('.heads-view .stage').dataset.view]"
+    before = page.js(state)
+    page.call("Page.navigate", url="about:blank")
+    page.wait("location.href === 'about:blank'")
+    page.call("Page.navigate", url=path.resolve().as_uri() + address)
+    page.wait("document.documentElement?.dataset.ready === 'true'")
+    page.settle()
+    check("the address leads back to head, step and view", page.js(state)[1:] == before[1:] and before[2] == "2" and before[3] == "lines", page.js(state), before, address)
+    check("the theme is remembered", page.js(state)[0] == before[0] == ("light" if dark else "dark"), page.js(state))
+    page.js("localStorage.clear()")
     page.close()
 
 
@@ -295,10 +399,14 @@ def main():
         sorting(page)
         lines(page)
         exports(page, folder)
+        scale(page)
         check("no error, no request", not page.problems(), page.problems())
         page.close()
         hostile(open_page, folder)
         large(open_page, folder)
+        printed(open_page)
+        touched(open_page)
+        remembered(b, folder)
         for width in (390, 800, 1400):
             for dark in (False, True):
                 for name in ("training", "model"):
