@@ -40,6 +40,12 @@ Shape score_shape(const AttentionSizes& n, Draw& draw) {
   return draw.of({Shape{Sq, n.Sk}, Shape{B, Sq, n.Sk}, Shape{B, H, Sq, n.Sk}});
 }
 
+// Three axes of a bias could be B or H.
+Shape bias_shape(const AttentionSizes& n, Draw& draw) {
+  const Shape s = score_shape(n, draw);
+  return s.rank() == 3 ? s.inserted(1, 1) : s;
+}
+
 struct Drawn {
   Problem p;
   std::string kind;
@@ -61,7 +67,7 @@ Drawn draw_problem(unsigned seed) {
   if (draw.one_in(3)) o.dropout(draw.of({0.3, 0.8, 1.0}));
   if (!draw.one_in(3)) o.mask(p.draw_mask(score_shape(n, draw)));
   if (draw.one_in(4)) o.mask(zeros(score_shape(n, draw), boolean));
-  if (draw.one_in(3)) o.bias(p.draw(score_shape(n, draw)));
+  if (draw.one_in(3)) o.bias(p.draw(bias_shape(n, draw)));
   if (draw.one_in(4)) o.alibi(abs(p.draw({n.H})));
   const auto constant_rows = [&](const Tensor& x) { return broadcast_to(slice(x, 2, 0, 1), x.shape()); };
   const double huge = std::pow(10, dtype == float32 ? draw(39) : draw(309));
@@ -74,7 +80,7 @@ Drawn draw_problem(unsigned seed) {
     case 1:
       d.kind = "equal keys under a huge bias";
       p.k = constant_rows(p.k);
-      o.bias(full(score_shape(n, draw), draw.of({1.0, -1.0, -3.0}) * huge, dtype)).alibi({});
+      o.bias(full(bias_shape(n, draw), draw.of({1.0, -1.0, -3.0}) * huge, dtype)).alibi({});
       break;
     case 2:
       d.kind = "keys hidden by a large negative bias";

@@ -112,7 +112,7 @@ TEST_CASE("attention with an expression agrees with plain loops", "[attention]")
         if (seed % 5 == 1) p.options.mask(p.draw_mask({n.Sq, n.Sk}));
         if (seed % 7 == 0) p.options.dropout(0.3);
         if (seed % 3 == 1) p.options.sink(p.draw({n.H}));
-        if (seed % 6 == 0) p.options.bias(p.draw({n.H, 1, n.Sk}));
+        if (seed % 6 == 0) p.options.bias(p.draw({1, n.H, 1, n.Sk}));
         check_problem(p, tolerance);
         check_threads([&] { return run(p, Form::heads_last, false).dk; });
         check_threads([&] { return run(p, Form::heads_first, false).dq; });

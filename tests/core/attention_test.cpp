@@ -38,7 +38,7 @@ TEST_CASE("attention agrees with plain loops: masks x causal x bias x dropout x 
   for (const AttentionSizes& n : sizes)
     for (const MaskKind& mask : mask_kinds(n))
       for (const bool is_causal : {false, true})
-        for (const Shape& bias : {Shape{}, Shape{n.Sq, n.Sk}, Shape{n.B, 1, n.Sk}, Shape{1, n.H, n.Sq, n.Sk}})
+        for (const Shape& bias : {Shape{}, Shape{n.Sq, n.Sk}, Shape{n.B, 1, 1, n.Sk}, Shape{1, n.H, n.Sq, n.Sk}})
           for (const double dropout : {0.0, 0.5})
             for (const DType dtype : {float32, float64}) {
               INFO(n << " mask " << mask.name << " causal " << is_causal << " bias " << bias << " dropout " << dropout

@@ -49,7 +49,7 @@ void check_powers(double least, double tolerance) {
 }
 
 std::vector<Shape> bias_shapes(const AttentionSizes& n) {
-  return {{n.Sq, n.Sk},           {1, n.Sk},        {n.B, 1, n.Sk}, {n.B, n.Sq, n.Sk}, {1, n.H, n.Sq, n.Sk},
+  return {{n.Sq, n.Sk},           {1, n.Sk},        {n.B, 1, 1, n.Sk}, {n.B, 1, n.Sq, n.Sk}, {1, n.H, n.Sq, n.Sk},
           {n.B, n.H, n.Sq, n.Sk}, {1, n.H, 1, n.Sk}};
 }
 
