@@ -116,9 +116,8 @@ void lesson(example::Example& e) {
   /// one score ran away (Gemma 2, 2024).
   e.cell();
   const auto capped = [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&) {
-    const Tensor s = matmul(q, transpose(k)) / std::sqrt(static_cast<double>(q.size(-1)));  // (1, H, T, T)
-    const Tensor later = !create_look_ahead_mask(q.size(2));
-    return matmul(softmax(masked_fill(2 * tanh(s / 2), later, -INFINITY)), v);
+    const auto cap = [](Score s, At) { return 2 * tanh(s / 2); };
+    return scaled_dot_product_attention(q, k, v, AttentionOptions().causal().score(cap));
   };
   museum.show("capped", capped);
   const Tensor long_plain = Museum::map(plain, 50 * q, k)[{0, -1}],
@@ -149,9 +148,8 @@ void lesson(example::Example& e) {
   /// positions without any vector for them.
   e.cell();
   const auto table = [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& b) {
-    const Tensor places = arange(q.size(2)), back = clamp(unsqueeze(places, 1) - places, 0, 15);  // [T, T]
-    const Tensor bias = reshape(index_select(b, 1, reshape(back, {-1})), {1, b.size(0), q.size(2), q.size(2)});
-    return scaled_dot_product_attention(q, k, v, AttentionOptions().causal().bias(bias));
+    const auto relative = [&](Score s, At at) { return s + b[at.head][min(at.query - at.key, 15)]; };
+    return scaled_dot_product_attention(q, k, v, AttentionOptions().causal().score(relative));
   };
   museum.show("T5 table", table, (0.5 * randn({H, 16})).requires_grad_());
   Tensor b = zeros({H, 16}).requires_grad_();

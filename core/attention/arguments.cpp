@@ -115,6 +115,17 @@ void check_cache(const char* op, const Heads& q, const Heads& k, const Heads& v,
   }
 }
 
+void check_score(const char* op, const Expression& e, const kernels::Attention<>& a, DType dtype) {
+  constexpr int max_tables = 16, max_axes = kernels::ScoreStep<float>::max_axes;
+  if (e.tables.size() > max_tables)
+    check::fail(op, "score captures ", e.tables.size(), " tensors: at most ", max_tables, " are possible");
+  for (const Tensor& t : e.tables)
+    if (t.rank() > max_axes)
+      check::fail(op, "in ", e.text(), ", the table ", t.shape(), " has ", t.rank(), " axes: at most ", max_axes,
+                  " are possible");
+  check_ranges(op, e, a.B, a.H, a, dtype);
+}
+
 }  // namespace
 
 Shape mask_axes(const Shape& s) {
@@ -198,6 +209,10 @@ AttentionMasks check_options(const char* op, kernels::Attention<>& a, DType dtyp
     kernels::Visibility v = a;
     check_ranges(op, Expression(o.attends().node(), a.Sk - a.Sq), a.B, a.H, v);
     masks.attends(o.attends());
+  }
+  if (o.score().defined()) {
+    masks.score(o.score());
+    check_score(op, *score_expression(masks, a), a, dtype);
   }
   if (o.bias().defined()) {
     if (!is_floating(o.bias().dtype()))

@@ -7,6 +7,7 @@
 
 #include "attention/event.hpp"
 #include "attention/plan.hpp"
+#include "attention/score_lowering.hpp"
 #include "fit/batch_invariant.hpp"
 #include "fit/named_values.hpp"
 #include "fit/ops.hpp"
@@ -31,10 +32,22 @@ TilePlan plan_pairs(const kernels::Attention<>& a, const AttentionMasks& masks) 
   return plan_tiles(v, a.B, a.H, &attends);
 }
 
+// wanted: the tables that get gradients; none if it is empty.
+template <class W>
+std::optional<LoweredScore<W>> lower_score(const std::optional<Expression>& e, std::vector<bool> wanted = {},
+                                           std::int64_t skipped_keys = 0, std::int64_t skipped_elements = 0) {
+  std::optional<LoweredScore<W>> lowered;
+  if (!e) return lowered;
+  wanted.resize(e->tables.size());
+  lowered.emplace(*e, wanted, skipped_keys, skipped_elements);
+  return lowered;
+}
+
 // The call as the kernels take it. The first `skipped` keys are left out.
 template <class T>
 kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const Heads& k, const Heads& v,
-                            const AttentionMasks& masks, const TilePlan& plan, std::int64_t skipped = 0) {
+                            const AttentionMasks& masks, const TilePlan& plan,
+                            const std::optional<LoweredScore<AccT<T>>>& score, std::int64_t skipped = 0) {
   using W = AccT<T>;
   const auto data = [](const Tensor& x) { return x.defined() ? x.raw() : nullptr; };
   kernels::Attention<T> call;
@@ -46,6 +59,7 @@ kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const
   call.bias = view_scores(static_cast<const W*>(data(masks.bias())), masks.bias());
   call.alibi = static_cast<const W*>(data(masks.alibi()));
   call.sink = static_cast<const W*>(data(masks.sink()));
+  if (score) call.score = score->program(), call.score_steps = call.score->count;
   if (skipped == 0) return call;
   if (plan.defined()) call.table.tiles.data += skipped / kernels::tile_size;
   call.k.data += skipped * call.k.row;
@@ -62,9 +76,12 @@ kernels::SoftmaxStats<T> stats_in(const kernels::Attention<>& a, T* data) {
 
 // The weights [count, H, Sq, skipped + Sk] of some elements of the batch.
 template <class T>
-Tensor weights_of(kernels::Attention<T> a, const kernels::SoftmaxStats<const AccT<T>>& stats, std::int64_t skipped,
-                  std::int64_t first, std::int64_t count) {
+Tensor weights_of(kernels::Attention<T> a, const std::optional<Expression>& score,
+                  const kernels::SoftmaxStats<const AccT<T>>& stats, std::int64_t skipped, std::int64_t first,
+                  std::int64_t count) {
   const NoGrad no_grad;
+  const auto lowered = lower_score<AccT<T>>(score, {}, skipped, first);
+  if (lowered) a.score = lowered->program();
   constexpr DType dtype = dtype_of<AccT<T>>();
   a.B = count;
   a.q.data = a.q.at(first, 0, 0);
@@ -125,15 +142,16 @@ Heads filled(const Heads& cached, std::int64_t length) {
 }
 
 // The adjoint of a call. The node's inputs are the tensors of q, k and v, undefined where input_of() names another one,
-// and then the bias and the sink, which may be undefined. Outputs: that of attention, and then the weights and lse, if
-// they were asked for. Saved: stats, alibi, the plan of tiles.
+// and then the bias and the sink, which may be undefined, and the tables of a function of scores. Outputs: that of
+// attention, and then the weights and lse, if they were asked for. Saved: stats, alibi, the plan of tiles, the code of
+// that function.
 struct Adjoint {
   struct Place {
     std::size_t input;
     HeadLayout layout;
     std::int64_t offset;
   };
-  static constexpr int bias = 3, sink = 4;
+  static constexpr int bias = 3, sink = 4, tables = 5;
 
   kernels::Attention<> a;
   Place places[3];
@@ -152,6 +170,11 @@ struct Adjoint {
     return AttentionMasks().bias(bias).alibi(b.saved(1)).sink(sink);
   }
   static TilePlan plan(Backward& b) { return {b.saved(2), b.saved(3)}; }
+  std::optional<Expression> score(Backward& b, std::vector<Tensor> its_tables) const {
+    std::optional<Expression> e;
+    if (b.has_saved(4)) e.emplace(b.saved(4), std::move(its_tables), a.Sk - a.Sq);
+    return e;
+  }
 
   void operator()(Backward& b) const {
     if (b.recording() || (weights && b.has_dy(1)))
@@ -166,7 +189,8 @@ struct Adjoint {
       const auto [q, k, v] = heads(x.data());
       AttentionMasks masks = terms(b, x[bias], x[sink]);
       if (const TilePlan pairs = plan(b); pairs.defined()) masks.mask(pairs.mask(a.Sq, a.Sk));
-      const AttentionResult r = decomposed_attention(q, k, v, a, masks);
+      const std::optional<Expression> function = score(b, {x.begin() + tables, x.end()});
+      const AttentionResult r = decomposed_attention(q, k, v, a, masks, nullptr, function ? &*function : nullptr);
       return outputs(r);
     });
   }
@@ -193,6 +217,10 @@ struct Adjoint {
     }
     if (b.wants(bias)) dx[bias] = Tensor::empty(x[bias].shape(), x[bias].dtype());
     if (b.wants(sink)) dx[sink] = Tensor::empty(x[sink].shape(), x[sink].dtype());
+    std::vector<Tensor> its_tables;
+    std::vector<bool> wanted;
+    for (int i = tables; i < b.inputs(); ++i) its_tables.push_back(b.x(i)), wanted.push_back(b.wants(i));
+    const std::optional<Expression> function = score(b, its_tables);
     const int lse_at = weights ? 2 : 1;
     const Tensor stats = b.saved(0), dout = b.dy(0), dlse = lse && b.has_dy(lse_at) ? b.dy(lse_at) : Tensor();
     const Heads out = contexts(operands[0], a, b.y(0));
@@ -204,10 +232,23 @@ struct Adjoint {
       kernels::AttentionGradients<T> to{gradient(d[0]), gradient(d[1]), gradient(d[2]), {}, nullptr};
       if (b.wants(bias)) to.dbias = view_scores(dx[bias].fresh<W>(), dx[bias]);
       if (b.wants(sink)) to.dsink = dx[sink].fresh<W>();
-      const auto call = lower<T>(a, operands[0], operands[1], operands[2], terms(b, x[bias], x[sink]), plan(b));
+      const auto lowered = lower_score<W>(function, wanted);
+      Tensor dtables;
+      if (lowered) {
+        dtables = Tensor::empty({lowered->program()->gradients}, dtype_of<W>());
+        to.dtables = dtables.fresh<W>();
+      }
+      const auto call =
+          lower<T>(a, operands[0], operands[1], operands[2], terms(b, x[bias], x[sink]), plan(b), lowered);
       kernels::attention_backward<T>(call, view(out, out.x.data<T>().data()), stats_in(a, stats.data<W>().data()),
                                      view(out, dout.data<T>().data()), to, check,
                                      dlse.defined() ? dlse.data<W>().data() : nullptr);
+      for (std::size_t t = 0; t < its_tables.size(); ++t) {
+        const std::int64_t first = wanted[t] ? lowered->gradient(t) : -1;
+        if (first < 0) continue;
+        const Tensor part = slice(dtables, 0, first, first + its_tables[t].numel());
+        b.give(tables + static_cast<int>(t), reshape(part, its_tables[t].shape()));
+      }
     });
     for (int i = 0; i < 5; ++i)
       if (dx[i].defined()) b.give(i, std::move(dx[i]));
@@ -276,6 +317,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   if (thread_state.observed) notify_flops(2 * a.B * a.H * a.pairs() * (a.D + a.Dv));
 
   const TilePlan plan = plan_pairs(all_keys, masks);
+  const std::optional<Expression> score = score_expression(masks, all_keys);
   // As observers get it.
   const auto pairs_mask = [&] {
     return masks.attends().defined() && attention_observed() ? plan.mask(a.Sq, all_keys.Sk) : masks.mask();
@@ -300,11 +342,12 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
     using W = AccT<T>;
-    const kernels::Attention<T> call = lower<T>(a, q, k, v, masks, plan, skipped);
+    const auto lowered = lower_score<W>(score, {}, skipped);
+    const kernels::Attention<T> call = lower<T>(a, q, k, v, masks, plan, lowered, skipped);
     const kernels::SoftmaxStats<W> rows = stats_in(a, stats.fresh<W>());
     adjoint.check = !kernels::attention_forward<T>(call, view(contexts(q, a, output), output.fresh<T>()), rows);
-    const auto weights_from = [=](std::int64_t first, std::int64_t count) {
-      return weights_of<T>(call, {rows.m, rows.inv_l}, skipped, first, count);
+    const auto weights_from = [&, call, rows, skipped](std::int64_t first, std::int64_t count) {
+      return weights_of<T>(call, score, {rows.m, rows.inv_l}, skipped, first, count);
     };
     if (options.lse()) lse = lse_of(rows, lse_shape(q, a));
     if (options.weights()) weights = weights_from(0, a.B).alias(weights_shape(q, all_keys));
@@ -316,9 +359,12 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     weights = to_bfloat16(weights);
   }
   if (cache) return {offered(output.to(result)), weights, lse};
-  const Keep kept = keep::inputs | keep::output | keep::saved(stats, masks.alibi(), plan.tiles, plan.bits);
+  const Tensor code = score ? score->code() : Tensor();
+  const Keep kept = keep::inputs | keep::output | keep::saved(stats, masks.alibi(), plan.tiles, plan.bits, code);
   std::vector<Tensor> results = adjoint.outputs({std::move(output), std::move(weights), std::move(lse)});
-  record("attention", {inputs[0], inputs[1], inputs[2], masks.bias(), masks.sink()}, results, kept, adjoint);
+  std::vector<Tensor> all{inputs[0], inputs[1], inputs[2], masks.bias(), masks.sink()};
+  if (score) all.insert(all.end(), score->tables.begin(), score->tables.end());
+  record("attention", all, results, kept, adjoint);
   return {offered(results[0]), options.weights() ? results[1] : Tensor(), options.lse() ? results.back() : Tensor()};
 }
 

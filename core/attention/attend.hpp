@@ -1,4 +1,8 @@
 #pragma once
+#include <optional>
+#include <vector>
+
+#include "attention/expression.hpp"
 #include "attention/kernel.hpp"
 #include "fit/attention.hpp"
 
@@ -29,10 +33,14 @@ Shape mask_axes(const Shape& s);
 
 class AttentionEdits;
 
+/// A function of the scores for a call; nothing if masks.score() is undefined.
+std::optional<Expression> score_expression(const AttentionMasks& masks, const kernels::Attention<>& a);
+
 /// Attention by operations: the definition, which is differentiated again for second derivatives. edits: the observers
-/// that change the call, or null.
+/// that change the call, or null. score: instead of masks.score().
 AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                                     const AttentionMasks& masks, const AttentionEdits* edits = nullptr);
+                                     const AttentionMasks& masks, const AttentionEdits* edits = nullptr,
+                                     const Expression* score = nullptr);
 
 /// The scores, [B, H, Sq, Sk], -inf for masked pairs, without a graph.
 Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks);

@@ -45,20 +45,24 @@ Tensor dropout_factors(const kernels::Attention<>& a, const Tensor& weights) {
 
 // The scores [B, H, Sq, Sk]. Those of masked pairs are arbitrary.
 Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks,
-                 const Tensor& attends) {
+                 const Expression* score, const Tensor& attends) {
   const Tensor Q = split_heads(q, a, a.H), K = split_heads(k, a, a.H);
   Tensor scores = masked_product(ProductRole::scores, Q, K, attends, q.layout, k.layout) * a.scale;
   if (masks.bias().defined()) scores = scores + masks.bias();
-  return masks.alibi().defined() ? scores + alibi_bias(masks.alibi(), a.Sq, a.Sk, scores.dtype()) : scores;
+  if (masks.alibi().defined()) scores = scores + alibi_bias(masks.alibi(), a.Sq, a.Sk, scores.dtype());
+  if (!score) return scores;
+  const Tensor masked = attends.defined() ? logical_not(attends) : Tensor();
+  return broadcast_to(score->evaluate(scores, score->tables, masked, scores.shape()).to(scores.dtype()),
+                      scores.shape());
 }
 
 AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                        const AttentionMasks& masks, const AttentionEdits* edits) {
+                        const AttentionMasks& masks, const AttentionEdits* edits, const Expression* score) {
   const Autocast off(float32);  // nothing here is rounded
   const Tensor V = split_heads(v, a, a.H);
   const Tensor attends = attending_pairs(a, masks);  // (B|1, H|1, 1|Sq, Sk)
 
-  Tensor scores = scores_of(q, k, a, masks, attends);
+  Tensor scores = scores_of(q, k, a, masks, score, attends);
   if (edits) scores = edits->scores(scores);
   const Tensor masked = attends.defined() ? logical_not(attends) : Tensor();
   if (masked.defined()) scores = masked_fill(scores, masked, -INFINITY);
@@ -80,11 +84,17 @@ AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const ke
 
 }  // namespace
 
+std::optional<Expression> score_expression(const AttentionMasks& masks, const kernels::Attention<>& a) {
+  if (!masks.score().defined()) return {};
+  return Expression(masks.score().node(), a.Sk - a.Sq);
+}
+
 Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks) {
   const NoGrad no_grad;
   const Autocast off(float32);
   const Tensor attends = attending_pairs(a, masks);
-  const Tensor scores = scores_of(q, k, a, masks, attends);
+  const std::optional<Expression> score = score_expression(masks, a);
+  const Tensor scores = scores_of(q, k, a, masks, score ? &*score : nullptr, attends);
   return attends.defined() ? masked_fill(scores, logical_not(attends), -INFINITY) : scores;
 }
 
@@ -105,8 +115,10 @@ Tensor alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys,
 }
 
 AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                                     const AttentionMasks& masks, const AttentionEdits* edits) {
-  const AttentionResult r = compute(q, k, v, a, masks, edits);
+                                     const AttentionMasks& masks, const AttentionEdits* edits,
+                                     const Expression* score) {
+  const std::optional<Expression> own = score ? std::nullopt : score_expression(masks, a);
+  const AttentionResult r = compute(q, k, v, a, masks, edits, own ? &*own : score);
   const auto rounded = [](const Tensor& w) { return autocast_dtype() == bfloat16 ? w : to_bfloat16(w); };
   return is_bfloat16(q.x) ? AttentionResult{r.output.to(bfloat16), rounded(r.weights), r.lse} : r;
 }

@@ -1,11 +1,10 @@
-// The list of steps that a lambda leaves: its making, its text, its bounds, and its value by operations.
+// The list of steps that a lambda leaves: its making, its values row by row, and its value by operations.
 #include "attention/expression.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <sstream>
 #include <tuple>
 #include <unordered_map>
 
@@ -18,10 +17,6 @@ namespace {
 
 using Op = SymbolOp;
 using Step = Expression::Step;
-using kernels::Interval;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr Bounds anything{-infinity, infinity, true};
 
 // The form of an integer from those of its arguments.
 std::optional<LinearForm> form_of(const Step& s, const std::vector<Step>& steps, std::int64_t first_key) {
@@ -99,201 +94,37 @@ class Builder {
   std::map<std::tuple<Op, SymbolKind, double, int, std::vector<int>>, int> of_value_;
 };
 
-Bounds times(double factor, const Bounds& x) {
-  if (factor == 0) return {0, 0, false};
-  return factor > 0 ? Bounds{factor * x.low, factor * x.high, x.nan} : Bounds{factor * x.high, factor * x.low, x.nan};
-}
-Bounds plus(const Bounds& a, const Bounds& b) {
-  if (std::isinf(a.low + b.low) || std::isinf(a.high + b.high)) return anything;
-  return {a.low + b.low, a.high + b.high, a.nan || b.nan};
-}
-Bounds joined(const Bounds& a, const Bounds& b) {
-  return {std::min(a.low, b.low), std::max(a.high, b.high), a.nan || b.nan};
-}
-// The range of four results.
-Bounds corners(double a, double b, double c, double d, bool nan) {
-  const auto [low, high] = std::minmax({a, b, c, d});
-  return std::isfinite(a + b + c + d) ? Bounds{low, high, nan} : anything;
-}
-Bounds condition(bool never, bool always) { return {always ? 1. : 0., never ? 0. : 1., false}; }
-
-// A function that grows, rounded somehow.
-template <class F>
-Bounds growing(const F& f, const Bounds& x) {
-  const double low = f(x.low), high = f(x.high);
-  if (std::isnan(low) || std::isnan(high)) return anything;
-  return {low - 1e-5 * std::abs(low), high + 1e-5 * std::abs(high), x.nan};
-}
-
-Bounds bounds_of(const LinearForm& f, const PairBounds& p) {
-  // Of query and key, as much as possible is a multiple of key - query.
-  double ahead = 0, query = f.query, key = f.key;
-  if (query * key < 0) ahead = std::abs(query) < std::abs(key) ? -query : key, query += ahead, key -= ahead;
-  Bounds sum{f.constant, f.constant, false};
-  for (const auto& [factor, x] :
-       {std::make_pair(f.batch, p.batch), std::make_pair(f.head, p.head), std::make_pair(query, p.query),
-        std::make_pair(key, p.key), std::make_pair(ahead, p.ahead)})
-    sum = plus(sum, times(factor, x));
-  return sum;
-}
-
-// The elements of an int64 or boolean table in a box.
-Bounds bounds_of_elements(const Tensor& table, const std::vector<Interval>& box) {
-  if (table.dtype() == boolean && table.numel() == 0) return {0, 1, false};
-  Bounds all{infinity, -infinity, false};
-  const auto visit = [&](const auto* data) {
-    const auto walk = [&](const auto& self, int axis, std::int64_t offset) -> void {
-      if (axis == table.rank()) {
-        const double x = static_cast<double>(data[offset]);
-        all.low = std::min(all.low, x), all.high = std::max(all.high, x);
-        return;
-      }
-      const Interval& along = box[static_cast<std::size_t>(axis)];
-      for (std::int64_t i = along.first; i < along.end; ++i) self(self, axis + 1, offset * table.size(axis) + i);
-    };
-    walk(walk, 0, 0);
-  };
-  if (table.dtype() == boolean)
-    visit(table.data<bool>().data());
-  else
-    visit(table.data<std::int64_t>().data());
-  return all;
-}
-
-// Of a lookup with indices in these bounds.
-Bounds bounds_of_lookup(const Tensor& table, const std::vector<Bounds>& indices) {
-  if (is_floating(table.dtype())) return anything;
-  std::vector<Interval> box;
-  std::int64_t volume = 1;
-  for (int axis = 0; axis < table.rank(); ++axis) {
-    const Bounds& b = indices[static_cast<std::size_t>(axis)];
-    const double end = static_cast<double>(table.size(axis));
-    const Interval along{static_cast<std::int64_t>(std::clamp(b.low, 0., end)),
-                         static_cast<std::int64_t>(std::clamp(b.high + 1, 0., end))};
-    if (along.first >= along.end) return anything;
-    box.push_back(along);
-    volume *= along.end - along.first;
-  }
-  return volume == 0 ? anything : bounds_of_elements(table, box);
-}
-
-Bounds bounds_of_step(const Step& s, const std::vector<Bounds>& known, const std::vector<Tensor>& tables,
-                      const PairBounds& p) {
-  const auto arg = [&](std::size_t i) -> const Bounds& { return known[static_cast<std::size_t>(s.args[i])]; };
-  if (s.form) return bounds_of(*s.form, p);
-  if (s.op == Op::lookup) {
-    std::vector<Bounds> indices;
-    for (std::size_t i = 0; i < s.args.size(); ++i) indices.push_back(arg(i));
-    return bounds_of_lookup(tables[static_cast<std::size_t>(s.table)], indices);
-  }
-  bool nan = false;
-  for (std::size_t i = 0; i < s.args.size(); ++i) nan = nan || arg(i).nan;
-  switch (s.op) {
-    case Op::number:
-      return {s.number, s.number, std::isnan(s.number)};
-    case Op::add:
-      return plus(arg(0), arg(1));
-    case Op::subtract:
-      return plus(arg(0), times(-1, arg(1)));
-    case Op::negative:
-      return times(-1, arg(0));
-    case Op::multiply: {
-      const Bounds &a = arg(0), &b = arg(1);
-      return corners(a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high, nan);
-    }
-    case Op::divide: {
-      const Bounds &a = arg(0), &b = arg(1);
-      if (b.low <= 0 && b.high >= 0) return anything;
-      const Bounds q = corners(a.low / b.low, a.low / b.high, a.high / b.low, a.high / b.high, nan);
-      return s.kind == SymbolKind::integer ? Bounds{std::floor(q.low), std::floor(q.high), q.nan} : q;
-    }
-    case Op::remainder: {
-      const Bounds &a = arg(0), &b = arg(1);
-      if (b.low <= 0 && b.high >= 0) return anything;
-      if (b.single() && std::floor(a.low / b.low) == std::floor(a.high / b.low)) {
-        const double base = std::floor(a.low / b.low) * b.low;
-        return {a.low - base, a.high - base, nan};
-      }
-      return b.low > 0 ? Bounds{0, b.high - 1, nan} : Bounds{b.low + 1, 0, nan};
-    }
-    case Op::minimum:
-      return {std::min(arg(0).low, arg(1).low), std::min(arg(0).high, arg(1).high), nan};
-    case Op::maximum:
-      return {std::max(arg(0).low, arg(1).low), std::max(arg(0).high, arg(1).high), nan};
-    case Op::absolute:
-    case Op::square: {
-      const Bounds& x = arg(0);
-      const double most = std::max(std::abs(x.low), std::abs(x.high));
-      const double least = x.low <= 0 && x.high >= 0 ? 0 : std::min(std::abs(x.low), std::abs(x.high));
-      return s.op == Op::absolute ? Bounds{least, most, nan} : Bounds{least * least, most * most, nan};
-    }
-    case Op::floor:
-      return {std::floor(arg(0).low), std::floor(arg(0).high), nan};
-    case Op::relu:
-      return {std::max(arg(0).low, 0.), std::max(arg(0).high, 0.), nan};
-    case Op::exp:
-      return growing([](double x) { return std::exp(x); }, arg(0));
-    case Op::log:
-      return arg(0).low < 0 ? anything : growing([](double x) { return std::log(x); }, arg(0));
-    case Op::sqrt:
-      return growing([](double x) { return std::sqrt(x); }, arg(0));
-    case Op::tanh:
-      return growing([](double x) { return std::tanh(x); }, arg(0));
-    case Op::sigmoid:
-      return growing([](double x) { return 1 / (1 + std::exp(-x)); }, arg(0));
-    case Op::less:
-      return condition(nan ? false : arg(0).low >= arg(1).high, !nan && arg(0).high < arg(1).low);
-    case Op::less_equal:
-      return condition(nan ? false : arg(0).low > arg(1).high, !nan && arg(0).high <= arg(1).low);
-    case Op::equal:
-    case Op::not_equal: {
-      const Bounds &a = arg(0), &b = arg(1);
-      const bool same = !nan && a.single() && b.single() && a.low == b.low;
-      const bool apart = !nan && (a.high < b.low || b.high < a.low);
-      return s.op == Op::equal ? condition(apart, same) : condition(same, apart);
-    }
-    case Op::logical_and:
-      return {std::min(arg(0).low, arg(1).low), std::min(arg(0).high, arg(1).high), false};
-    case Op::logical_or:
-      return {std::max(arg(0).low, arg(1).low), std::max(arg(0).high, arg(1).high), false};
-    case Op::logical_not:
-      return {1 - arg(0).high, 1 - arg(0).low, false};
-    case Op::where:
-      return arg(0).single() ? arg(arg(0).low != 0 ? 1 : 2) : joined(arg(1), arg(2));
-    default:
-      return anything;
-  }
-}
-
-std::string digits(double x) {
-  std::ostringstream out;
-  out.precision(15);
-  out << x;
-  return out.str();
-}
-
 }  // namespace
-
-PairBounds::PairBounds(const kernels::Visibility& v, Bounds b, Bounds h, Interval queries, Interval keys)
-    : batch(b), head(h) {
-  const auto bounds = [](std::int64_t low, std::int64_t high) {
-    return Bounds{static_cast<double>(low), static_cast<double>(high), false};
-  };
-  query = bounds(v.place(queries.first), v.place(queries.end - 1));
-  key = bounds(keys.first, keys.end - 1);
-  ahead = plus(key, times(-1, query));
-  const double back = v.window > 0 ? static_cast<double>(v.window) - 1 : infinity, forth = v.causal ? 0 : back;
-  query.low = std::max(query.low, key.low - forth), key.high = std::min(key.high, query.high + forth);
-  query.high = std::min(query.high, key.high + back), key.low = std::max(key.low, query.low - back);
-  ahead.high = std::min(ahead.high, forth);
-  ahead.low = std::max(ahead.low, -back);
-}
-
-bool PairBounds::empty() const { return query.low > query.high || key.low > key.high || ahead.low > ahead.high; }
 
 Expression::Expression(const SymbolNodes& root, std::int64_t first_key_or_0)
     : first_key(first_key_or_0), text_(written(*root)) {
   Builder(*this).step(*root);
+}
+
+Tensor Expression::code() const {
+  std::vector<double> all;
+  for (const Step& s : steps) {
+    const auto n = [](auto x) { return static_cast<double>(x); };
+    all.insert(all.end(), {n(s.op), n(s.kind), s.number, n(s.table), n(s.args.size())});
+    for (const int a : s.args) all.push_back(a);
+  }
+  Tensor code = Tensor::empty({static_cast<std::int64_t>(all.size())}, float64);
+  std::copy(all.begin(), all.end(), code.fresh<double>());
+  return code;
+}
+
+Expression::Expression(const Tensor& code, std::vector<Tensor> its_tables, std::int64_t first_key_or_0)
+    : tables(std::move(its_tables)), first_key(first_key_or_0) {
+  const auto data = code.data<double>();
+  for (std::int64_t at = 0; at < data.size();) {
+    const auto next = [&] { return static_cast<int>(data[at++]); };
+    Step s{};
+    s.op = static_cast<SymbolOp>(next()), s.kind = static_cast<SymbolKind>(next());
+    s.number = data[at++], s.table = next();
+    for (int n = next(); n > 0; --n) s.args.push_back(next());
+    s.form = form_of(s, steps, first_key);
+    steps.push_back(std::move(s));
+  }
 }
 
 bool Expression::reads(SymbolOp leaf) const {
@@ -307,38 +138,6 @@ std::int64_t Expression::extent(SymbolOp leaf) const {
       if (steps[static_cast<std::size_t>(s.args[axis])].op == leaf)
         least = std::min(least, tables[static_cast<std::size_t>(s.table)].size(static_cast<int>(axis)));
   return least == std::numeric_limits<std::int64_t>::max() ? 1 : least;
-}
-
-std::vector<Bounds> Expression::bounds(const PairBounds& pairs) const {
-  std::vector<Bounds> all;
-  all.reserve(steps.size());
-  for (const Step& s : steps) all.push_back(bounds_of_step(s, all, tables, pairs));
-  return all;
-}
-
-void Expression::check_ranges(const char* op, const PairBounds& pairs, DType dtype) const {
-  if (pairs.empty()) return;
-  const std::vector<Bounds> all = bounds(pairs);
-  const double limit = dtype == float64 ? 0x1p52 : 0x1p24;
-  for (std::size_t n = 0; n < steps.size(); ++n) {
-    const Step& s = steps[n];
-    if (s.kind == SymbolKind::integer && all[n].low < all[n].high + 1) {
-      const double worst = std::max(std::abs(all[n].low), std::abs(all[n].high));
-      if (worst > limit && std::isfinite(worst))
-        check::fail(op, "in ", text(), ", an integer reaches ", digits(worst), ": integers must be within ",
-                    dtype == float64 ? "2^52" : "2^24 for float32", " to be exact");
-    }
-    if (s.op != SymbolOp::lookup) continue;
-    const Tensor& table = tables[static_cast<std::size_t>(s.table)];
-    for (std::size_t axis = 0; axis < s.args.size(); ++axis) {
-      const Bounds& index = all[static_cast<std::size_t>(s.args[axis])];
-      const std::int64_t size = table.size(static_cast<int>(axis));
-      if (index.low >= 0 && index.high < static_cast<double>(size) && !index.nan) continue;
-      check::fail(op, "in ", text(), ", index ", axis, " of the table ", table.shape(),
-                  index.nan ? " may be NaN" : " reaches " + digits(index.low < 0 ? index.low : index.high),
-                  ": it must be in 0 … ", size - 1, " for all pairs that causality and the window leave");
-    }
-  }
 }
 
 void Expression::row(double batch, double head, double query, double key, std::int64_t n, double* out) const {

@@ -60,6 +60,9 @@ class Expression {
 
   /// first_key: query i stands at i + first_key, which is Sk - Sq.
   Expression(const SymbolNodes& root, std::int64_t first_key);
+  /// From its steps as numbers, which a node of the graph saves, and its tables.
+  Expression(const Tensor& code, std::vector<Tensor> tables, std::int64_t first_key);
+  Tensor code() const;
 
   std::vector<Step> steps;     // the last is the result
   std::vector<Tensor> tables;  // each once

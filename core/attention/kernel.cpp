@@ -123,20 +123,30 @@ bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const So
   const Scratch<W> bias_sums((tasks.dbias_sums - 1) * bias_size);
   std::fill_n(d.dbias.data, bias_size, W(0));
   std::fill_n(bias_sums.get(), (tasks.dbias_sums - 1) * bias_size, W(0));
+  // Groups of slots share gradients of tables: their number depends on shapes alone, and stays small.
+  const std::int64_t tables_size = a.score ? a.score->gradients : 0;
+  const std::int64_t slots_of_group = tables_size > 0 ? (tasks.slots + 31) / 32 : 1;
+  const std::int64_t groups = (tasks.slots + slots_of_group - 1) / slots_of_group;
+  const Scratch<W> tables_sums(groups * tables_size);
+  std::fill_n(tables_sums.get(), groups * tables_size, W(0));
+  const auto each_task = [&](std::int64_t begin, std::int64_t end, const auto& each) {
+    tasks.each(begin * slots_of_group, std::min(end * slots_of_group, tasks.slots), each);
+  };
   // queries, dq: of the heads that share the keys of the task, one after another.
   const auto run = [&](const BackwardTask& t, const W* keys, const W* queries, W* dq, W* workspace) {
     AttentionGradients<T> to = d;
     const std::int64_t sum = tasks.dbias_sum(t.slot);
     if (sum > 0) to.dbias.data = bias_sums.get() + (sum - 1) * bias_size;
+    to.dtables = tables_sums.get() + t.slot / slots_of_group * tables_size;
     note(table.backward(a, t, keys, queries, stats, delta.get(), dout, check, dq, to, workspace));
   };
 
   if (tasks.dq_sums == 1) {  // each task is a head of keys
-    const double flops = 2.5 * flops_of_head(a) * static_cast<double>(group * tasks.heads_of_slot);
-    parallel_for(tasks.slots, grain_of(flops), dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
+    const double flops = 2.5 * flops_of_head(a) * static_cast<double>(group * tasks.heads_of_slot * slots_of_group);
+    parallel_for(groups, grain_of(flops), dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
       const Scratch<W> keys(keys_size), queries(group * queries_size), dq(group * dq_size);
       const Session<T> session(a);
-      tasks.each(begin, end, [&](const BackwardTask& t) {
+      each_task(begin, end, [&](const BackwardTask& t) {
         const std::int64_t h0 = t.head * group;
         table.pack_keys(a, t.batch, t.head, pass, keys.get());
         for (std::int64_t g = 0; g < group; ++g) prepare(t.batch, h0 + g, queries.get() + g * queries_size);
@@ -158,9 +168,9 @@ bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const So
           std::fill_n(sums.get() + s * all_dq + i * dq_size, dq_size, W(0));
       }
     });
-    parallel_for(tasks.slots, 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(groups, 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
       const Session<T> session(a);
-      tasks.each(begin, end, [&](const BackwardTask& t) {
+      each_task(begin, end, [&](const BackwardTask& t) {
         const std::int64_t head = t.batch * a.kv_heads + t.head;
         run(t, keys.get() + head * keys_size, queries.get() + head * group * queries_size,
             sums.get() + tasks.dq_sum(t.slot) * all_dq + head * group * dq_size, session.workspace());
@@ -183,6 +193,9 @@ bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const So
   }
   for (std::int64_t s = 0; s + 1 < tasks.dbias_sums; ++s)
     for (std::int64_t i = 0; i < bias_size; ++i) d.dbias.data[i] += bias_sums.get()[s * bias_size + i];
+  std::copy_n(tables_sums.get(), tables_size, d.dtables);
+  for (std::int64_t s = 1; s < groups; ++s)
+    for (std::int64_t i = 0; i < tables_size; ++i) d.dtables[i] += tables_sums.get()[s * tables_size + i];
   return ok;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "attention/score_program.hpp"
 #include "attention/visibility.hpp"
 #include "base/acc_type.hpp"
 #include "kernels/random.hpp"
@@ -22,8 +23,8 @@
 // BFloat16. Other processors convert blocks of operands to float. Sums are float, and rounded once when written.
 namespace fit::kernels {
 
-/// A call:  scores = scale q k' + bias - alibi |place(i) - j|,  weights = softmax of the scores that the query attends
-/// to, and of the sink, out = (weights after dropout) v.
+/// A call:  scores = score(scale q k' + bias - alibi |place(i) - j|),  weights = softmax of the scores that the query
+/// attends to, and of the sink, out = (weights after dropout) v.
 template <class T = void>
 struct Attention;
 
@@ -35,6 +36,7 @@ struct Attention<void> : Visibility {
   double dropout = 0;  // of weights; element (b, h, i, j) has number first_weight + ((b H + h) Sq + i) Sk + j
   RandomKey key{};     // with the number decides which weights are dropped
   std::int64_t first_weight = 0;
+  int score_steps = 0;           // of the function of scores
   bool batch_invariant = false;  // BatchInvariant: few queries are computed in the order of many
 
   [[gnu::always_inline]] std::int64_t group() const { return H / kv_heads; }  // query heads that share one of k and v
@@ -43,10 +45,11 @@ struct Attention<void> : Visibility {
 template <class T>
 struct Attention : Attention<void> {
   using W = AccT<T>;
-  HeadView<const T> q, k, v;  // [B, H, Sq, D], [B, kv_heads, Sk, D], [B, kv_heads, Sk, Dv]
-  HeadView<const W> bias;     // [B, H, Sq, Sk]; data null: none
-  const W* alibi = nullptr;   // [H]: a slope for each head, or null
-  const W* sink = nullptr;    // [H]: a score for each head that has no value, or null
+  HeadView<const T> q, k, v;               // [B, H, Sq, D], [B, kv_heads, Sk, D], [B, kv_heads, Sk, Dv]
+  HeadView<const W> bias;                  // [B, H, Sq, Sk]; data null: none
+  const W* alibi = nullptr;                // [H]: a slope for each head, or null
+  const W* sink = nullptr;                 // [H]: a score for each head that has no value, or null
+  const ScoreProgram<W>* score = nullptr;  // a function of the scores, or null
 };
 
 /// Two numbers of each row's softmax, [B, H, Sq] each: weight = exp(score - m) inv_l, where m is a score near the
@@ -73,12 +76,14 @@ template <class T>
 struct AttentionGradients {
   HeadView<T> dq, dk, dv;
   HeadView<AccT<T>> dbias;
-  AccT<T>* dsink = nullptr;  // [H], or null
+  AccT<T>* dsink = nullptr;    // [H], or null
+  AccT<T>* dtables = nullptr;  // of the tables of `score`, one after another
 };
 
 /// With the weights P, F, the factors of dropout, and dlse [B, H, Sq] of log(l) + m, which may be null:
 ///   delta = sum(dout out) - dlse;  dsink = -sum over the rows of e^(sink - m) inv_l delta
 ///   dS = P (F (dout v') - delta);  dq = scale dS k;  dk = scale dS' q;  dv = (F P)' dout;  dbias = dS
+/// With a function of the scores, dS is multiplied by its derivative, and its tables get gradients, too.
 /// If some pair may not attend and a gradient is not finite, all is computed again, and numbers that are not finite are
 /// multiplied only for pairs that attend. `check` says that this is likely: it is then done at once.
 template <class T>
@@ -130,9 +135,9 @@ struct AttentionTable {
   // dots[r] = sum over c of x[r, c] y[r, c]
   void (*row_dots)(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, const T* y, std::int64_t y_row,
                    W* dots);
-  // Writes dk and dv of a task; adds dS k to dq [heads, padded Sq, padded D], and dS to dbias. queries: packed, of all
-  // heads that share the keys. delta: see attention_backward(). With `check`, operands that are not finite are
-  // multiplied only for pairs that attend. Returns whether dk and dv are finite.
+  // Writes dk and dv of a task; adds dS k to dq [heads, padded Sq, padded D], dS to dbias, and to dtables. queries:
+  // packed, of all heads that share the keys. delta: see attention_backward(). With `check`, operands that are not
+  // finite are multiplied only for pairs that attend. Returns whether dk and dv are finite.
   bool (*backward)(const Attention<T>& a, const BackwardTask& task, const W* keys, const W* queries,
                    const SoftmaxStats<const W>& stats, const W* delta, const HeadView<const T>& dout, bool check, W* dq,
                    const AttentionGradients<T>& d, W* workspace);
@@ -141,9 +146,10 @@ struct AttentionTable {
                       std::int64_t to_row);
 };
 
-/// The size of the workspace of forward, weights and backward: five tiles, and six blocks of features.
+/// The size of the workspace of forward, weights and backward: five tiles, six blocks of features, and two rows for
+/// each step of a function of scores.
 inline std::int64_t attention_workspace(const Attention<>& a) {
-  return query_block * (5 * key_block + 6 * filled_to(64, a.D > a.Dv ? a.D : a.Dv));
+  return query_block * (5 * key_block + 6 * filled_to(64, a.D > a.Dv ? a.D : a.Dv)) + 2 * key_block * a.score_steps;
 }
 
 /// The rows of a block of queries. Short causal heads waste less above the diagonal in small blocks.

@@ -91,9 +91,10 @@ struct Question {
 
 }  // namespace
 
-void check_ranges(const char* op, const Expression& attends, std::int64_t B, std::int64_t H, const Visibility& v) {
+void check_ranges(const char* op, const Expression& e, std::int64_t B, std::int64_t H, const Visibility& v,
+                  DType dtype) {
   if (B * H * v.Sq * v.Sk > 0)
-    attends.check_ranges(op, PairBounds(v, whole(0, B - 1), whole(0, H - 1), {0, v.Sq}, {0, v.Sk}), float64);
+    e.check_ranges(op, PairBounds(v, whole(0, B - 1), whole(0, H - 1), {0, v.Sq}, {0, v.Sk}), dtype);
 }
 
 TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const Expression* attends) {

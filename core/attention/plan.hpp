@@ -23,8 +23,9 @@ struct TilePlan {
 /// many tiles at once, and for single pairs only in tiles where it has no single answer.
 TilePlan plan_tiles(const kernels::Visibility& v, std::int64_t B, std::int64_t H, const Expression* attends = nullptr);
 
-/// Throws Error in the name of `op` if an index of the expression leaves its table for a pair of the call.
-void check_ranges(const char* op, const Expression& attends, std::int64_t B, std::int64_t H,
-                  const kernels::Visibility& v);
+/// Throws Error in the name of `op` if an index of the expression leaves its table for a pair of the call, or if an
+/// integer is not exact in `dtype`.
+void check_ranges(const char* op, const Expression& e, std::int64_t B, std::int64_t H, const kernels::Visibility& v,
+                  DType dtype = float64);
 
 }  // namespace fit::detail

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "attention/kernel.hpp"
+#include "attention/score_rows.hpp"
 #include "kernels/simd/exp2.hpp"
 #include "kernels/simd/matrix_rows.hpp"
 #include "kernels/simd/transform.hpp"
@@ -50,13 +51,14 @@ struct Row {
   using W = AccT<T>;
   using V = Vec<W>;
   const Attention<T>& a;
+  ScoreRows<W>& score;
   std::int64_t b, h, i, j0, count, width;
   std::int64_t to;        // no key from here on is read
   std::uint64_t attends;  // bit j: the query attends to key j
 
-  Row(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0, std::int64_t count,
-      std::int64_t width)
-      : a(a), b(b), h(h), i(i), j0(j0), count(count), width(width) {
+  Row(const Attention<T>& a, ScoreRows<W>& score, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
+      std::int64_t count, std::int64_t width)
+      : a(a), score(score), b(b), h(h), i(i), j0(j0), count(count), width(width) {
     const std::int64_t end = a.range(i).end - j0;
     to = end < count ? end : count;
     attends = a.row(b, h, i, j0) & Visibility::bits_below(count);
@@ -67,7 +69,7 @@ struct Row {
   // Whether the query attends to every key of the block.
   bool full() const { return (~attends & Visibility::bits_below(width)) == 0; }
   // Whether nothing is added to its products, besides.
-  bool plain() const { return full() && !a.bias.data && !a.alibi; }
+  bool plain() const { return full() && !a.bias.data && !a.alibi && !a.score; }
   // How many lanes of the vector at j lie before `to`.
   std::int64_t lanes_at(std::int64_t j) const {
     constexpr std::int64_t size = V::size;
@@ -79,14 +81,19 @@ struct Row {
   }
 };
 
-// Finishes a row of products times `factor`: adds the bias, and writes -inf where the query does not attend. Returns
-// the maximum of each lane.
+// Finishes a row of products times `factor`: adds the bias, applies the function of scores, and writes -inf where the
+// query does not attend. Returns the maximum of each lane.
 template <class T, class W>
 Vec<W> finish_scores(const Row<T>& r, const Vec<W>& factor, W* s) {
   using V = Vec<W>;
   const Attention<T>& a = r.a;
   const V lanes = lane_numbers<W>(), masked(-std::numeric_limits<W>::infinity());
   V max = masked;
+  const auto finish = [&](std::int64_t j, const V& x) {
+    const V y = r.select(j, x, masked);
+    y.store_unaligned(s + j);
+    max = xsimd::max(max, y);
+  };
   for (std::int64_t j = 0; j < r.width; j += V::size) {
     V x = load<V>(s + j) * factor;
     if (a.bias.data) {
@@ -98,10 +105,14 @@ Vec<W> finish_scores(const Row<T>& r, const Vec<W>& factor, W* s) {
       const V distance = xsimd::abs(lanes + V(static_cast<W>(r.j0 + j - a.place(r.i))));
       x = x - V(a.alibi[r.h]) * distance;
     }
-    x = r.select(j, x, masked);
-    x.store_unaligned(s + j);
-    max = xsimd::max(max, x);
+    if (a.score)
+      x.store_unaligned(s + j);
+    else
+      finish(j, x);
   }
+  if (!a.score) return max;
+  r.score.forward(r, s);
+  for (std::int64_t j = 0; j < r.width; j += V::size) finish(j, load<V>(s + j));
   return max;
 }
 

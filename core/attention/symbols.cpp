@@ -277,6 +277,11 @@ Symbol Symbol::power(const Symbol& x, double e) { return Symbol(made(Op::pow, {x
 
 At::At() : batch(Op::batch), head(Op::head), query(Op::query), key(Op::key), row(Op::row) {}
 
+ScoreFunction::ScoreFunction(const Symbol& s) : node_(complete(s.node_)) {
+  if (node_->kind == SymbolKind::condition)
+    check::fail(op_name, s.str(), " is a condition: a score is a number; where(condition, a, b) makes one");
+}
+
 AttentionMask::AttentionMask(const Symbol& s) : node_(complete(s.node_)) {
   if (node_->kind != SymbolKind::condition)
     check::fail("attends", s.str(), " is ", name_of(node_->kind),

@@ -34,8 +34,8 @@ inline std::int64_t keys_from(std::int64_t j0, std::int64_t end) { return end - 
 // Multiplies a block of queries by the keys of `range`, tile by tile, without empty tiles. Calls each_row(i, row, its
 // products in s) for the queries, and then each_tile(first key, number of keys).
 template <class T, class W, class Tiles, class EachRow, class EachTile>
-void over_keys(const Attention<T>& a, const QueryBlock& q, const Interval& range, Tiles& tiles, W* s,
-               const EachRow& each_row, const EachTile& each_tile) {
+void over_keys(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock& q, const Interval& range, Tiles& tiles,
+               W* s, const EachRow& each_row, const EachTile& each_tile) {
   tiles.take_queries(q.first, q.rows);
   for (std::int64_t j0 = range.first / N * N; j0 < range.end; j0 += N) {
     if (a.skips(q.batch, q.head, q.first, j0)) continue;
@@ -43,18 +43,18 @@ void over_keys(const Attention<T>& a, const QueryBlock& q, const Interval& range
     tiles.take_keys(j0, count);
     tiles.scores(count, s);
     for (std::int64_t i = 0; i < q.rows; ++i)
-      each_row(i, Row<T>(a, q.batch, q.head, q.first + i, j0, count, Tiles::width(count)), s + i * N);
+      each_row(i, Row<T>(a, score, q.batch, q.head, q.first + i, j0, count, Tiles::width(count)), s + i * N);
     each_tile(j0, count);
   }
 }
 
 // The contexts of a block of queries from weights that are normalised first: no context is larger than the values.
 template <class Tiles, class T, class W>
-void exact_contexts(const Attention<T>& a, const QueryBlock& q, Tiles& tiles, const HeadView<T>& out,
-                    const SoftmaxStats<const W>& stats, W* s, W* o, const Arena<W>& arena) {
+void exact_contexts(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock& q, Tiles& tiles,
+                    const HeadView<T>& out, const SoftmaxStats<const W>& stats, W* s, W* o, const Arena<W>& arena) {
   for (std::int64_t c = 0; c < q.rows * a.Dv; ++c) o[c] = 0;
   over_keys(
-      a, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
+      a, score, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
       [&](std::int64_t, const Row<T>& row, W* x) {
         row_weights<Tiles::scaled>(row, stats, x, [](std::int64_t, const Vec<W>&) {});
         drop(row, x);
@@ -77,12 +77,13 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
   W* const s = arena.take(query_block * N);
   W* const o = arena.take(query_block * o_row);
   const Softmax<W> softmax(arena.take(query_block * N), q.rows, a.sink ? a.sink + q.head : nullptr);
+  ScoreRows<W> score(a.score, q.batch, q.head, false, arena);
   Tiles tiles(a, q.batch, q.head, keys, nullptr, nullptr, arena);
   const Interval range = a.keys_of({q.first, q.first + q.rows});
   bool any = false;  // whether o holds contexts
 
   over_keys(
-      a, q, range, tiles, s,
+      a, score, q, range, tiles, s,
       [&](std::int64_t i, const Row<T>& row, W* x) {
         softmax.add(i, row_scores<Tiles::scaled>(row, x), row.width, x, o + i * o_row, any ? a.Dv : 0);
         drop(row, x);
@@ -107,7 +108,7 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
     stats.inv_l[row + i] = inv_l;
   }
   if (sum_lanes(zero) == W(0)) return true;
-  exact_contexts(a, q, tiles, out, SoftmaxStats<const W>{stats.m, stats.inv_l}, s, o, arena);
+  exact_contexts(a, score, q, tiles, out, SoftmaxStats<const W>{stats.m, stats.inv_l}, s, o, arena);
   return false;
 }
 
@@ -116,11 +117,12 @@ void weights(const Attention<T>& a, const QueryBlock& q, const W* keys, const So
              W* workspace) {
   Arena<W> arena(workspace);
   W* const s = arena.take(query_block * N);
+  ScoreRows<W> score(a.score, q.batch, q.head, false, arena);
   Tiles tiles(a, q.batch, q.head, keys, nullptr, nullptr, arena);
   const std::int64_t first = ((q.batch * a.H + q.head) * a.Sq + q.first) * a.Sk;
   for (std::int64_t c = 0; c < q.rows * a.Sk; ++c) w[first + c] = 0;
   over_keys(
-      a, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
+      a, score, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
       [&](std::int64_t, const Row<T>& row, W* x) {
         row_weights<Tiles::scaled>(row, stats, x, [](std::int64_t, const Vec<W>&) {});
         for (std::int64_t j = 0; j < row.count; ++j) w[row.index() * a.Sk + row.j0 + j] = x[j];
@@ -128,17 +130,18 @@ void weights(const Attention<T>& a, const QueryBlock& q, const W* keys, const So
       [](std::int64_t, std::int64_t) {});
 }
 
-// One head of queries over one block of keys: adds to dk, dv, dq (of queries 0 …) and dbias.
+// One head of queries over one block of keys: adds to dk, dv, dq (of queries 0 …), dbias and dtables.
 template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
 void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::int64_t j0, const W* keys,
                    const W* queries, const SoftmaxStats<const W>& stats, const W* delta, const HeadView<const T>& dout,
-                   bool check, W* dq, W* dk, W* dv, const HeadView<W>& dbias, Arena<W> arena) {
+                   bool check, W* dq, W* dk, W* dv, const HeadView<W>& dbias, W* dtables, Arena<W> arena) {
   using V = Vec<W>;
   const std::int64_t kv = h / a.group();
   const std::int64_t k_row = filled_to(Tiles::step, a.D), v_row = filled_to(Tiles::step, a.Dv);
   W* const p = arena.take(query_block * N);
   W* const ds = arena.take(query_block * N);
   const std::int64_t all = keys_from(j0, a.Sk);
+  ScoreRows<W> score(a.score, b, h, true, arena);
   Tiles tiles(a, b, h, keys, queries, &dout, arena);
   tiles.take_keys(j0, all);
   // dq is added to in whole steps. With a table, blocks of queries are those of its tiles.
@@ -154,7 +157,7 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
     tiles.scores(count, p);
     tiles.dweights(count, ds);
     for (std::int64_t i = 0; i < rows; ++i) {
-      const Row<T> r(a, b, h, i0 + i, j0, count, width);
+      const Row<T> r(a, score, b, h, i0 + i, j0, count, width);
       W* const weight = p + i * N;
       W* const dscore = ds + i * N;
       alignas(64) W factors[N];
@@ -166,6 +169,7 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
       row_weights<Tiles::scaled>(r, stats, weight, [&](std::int64_t j, const V& w) {  // dS = P (dP - delta)
         (w * (load<V>(dscore + j) - sum)).store_unaligned(dscore + j);
       });
+      if (a.score) score.backward(r, dscore, dtables);
       if (check) clear_masked(r, dscore);
       if (dbias.data) {
         W* const to = dbias.at(b, h, i0 + i) + j0;
@@ -214,7 +218,7 @@ bool backward(const Attention<T>& a, const BackwardTask& task, const W* keys, co
     for (std::int64_t i = 0; i < used * v_row; ++i) dv[i] = 0;
     for (std::int64_t g = 0; g < a.group(); ++g)
       backward_head<Tiles>(a, b, kv * a.group() + g, j0, keys, queries + g * Tiles::queries_size(a), stats, delta, dout,
-                           check, dq + g * dq_size, dk, dv, d.dbias, arena);
+                           check, dq + g * dq_size, dk, dv, d.dbias, d.dtables, arena);
     finite &=
         write_gradient(transposed, rows, a.D, k_row, static_cast<W>(a.scale), dk, d.dk.at(b, kv, j0), d.dk.row, arena);
     finite &= write_gradient(transposed, rows, a.Dv, v_row, W(1), dv, d.dv.at(b, kv, j0), d.dv.row, arena);

@@ -121,6 +121,23 @@ std::vector<Workload> masked_attention() {
           "sdpa_fwdbwd_b1h8t8192d64_causal_window256", 1, 8, 8192, 64,
           [] { return AttentionOptions().causal().window(256); }, 256.0 / 8192, true, float32),
       attention(
+          "sdpa_fwdbwd_b1h8t1024d64_score_cap", 1, 8, 1024, 64,
+          [] { return AttentionOptions().score([](Score s, At) { return 30 * tanh(s / 30); }); }, 1, true, float32),
+      attention(
+          "sdpa_fwdbwd_b1h8t1024d64_score_t5", 1, 8, 1024, 64,
+          [] {
+            // T5's 32 buckets of distances in both directions, of a learned table.
+            const Tensor distance = arange(2048) - 1024, far = abs(distance);
+            const Tensor log_far =
+                8 + floor(log(maximum(far, full({}, 1, int64)).to(float64) / 8.0) / std::log(16.0) * 8);
+            const Tensor bucket = (distance > 0).to(float64) * 16 +
+                                  where(far < 8, far.to(float64), minimum(log_far, full({}, 15, float64)));
+            const Tensor ids = bucket.to(int64), table = randn({8, 32}).requires_grad_();
+            return AttentionOptions().score(
+                [&](Score s, At at) { return s + table[at.head][ids[at.key - at.query + 1024]]; });
+          },
+          1, true, float32),
+      attention(
           "sdpa_fwdbwd_b1h8t1024d64_random_mask", 1, 8, 1024, 64,
           [] {
             return AttentionOptions().mask(rand({1024, 1024}) > 0.3);

@@ -7,7 +7,7 @@ order=(base threads kernels/simd matmul kernels attention/kernel tensor graph op
   common dist layers loss distributions models lens weights optim data plot metrics training all)  # nn/
 declare -A rank folder=()  # the folder that a public header belongs to
 belongs() { for header in "${@:2}"; do folder[$header]=$1; done; }
-belongs base error version bfloat16 shape memory option detail/option
+belongs base detail/symbol_op error version bfloat16 shape memory option detail/option
 belongs threads batch_invariant parallel detail/thread_state
 belongs tensor tensor state_dict lookup detail/tensor_impl
 belongs graph graph autocast hooks named_values observer
@@ -39,7 +39,7 @@ folder_of() {
   case $1 in
     *fit/*) echo "${folder[${header%.hpp}]:-unknown}" ;;
     kernels/simd/*) echo kernels/simd ;;
-    attention/@(visibility|reference|kernel|tasks|rows|tiles|arena|linear_@(kernel|pairs|reference)).*) echo attention/kernel ;;  # they know no tensor
+    attention/@(visibility|reference|kernel|tasks|rows|tiles|arena|score_@(program|rows)|linear_@(kernel|pairs|reference)).*) echo attention/kernel ;;  # they know no tensor
     ops/@(attention_masks|masked_products).*) echo attention ;;  # operations beside attention
     *) echo "${1%%/*}" ;;
   esac

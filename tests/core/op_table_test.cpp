@@ -493,7 +493,7 @@ TEST_CASE("every op: bad inputs are errors that say what is wrong", "[ops]") {
         CHECK_NOTHROW(row.f(in));
       else
         CHECK_THROWS_WITH(row.f(in),
-                          Catch::Matches(R"(\[()" + row.op + R"(|size|clone|mul)\] .* is undefined: give it.*)"));
+                          Catch::Matches(R"(\[()" + row.op + R"(|size|clone|mul|score)\] .* is undefined: give it.*)"));
     }
   });
 }

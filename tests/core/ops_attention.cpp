@@ -14,7 +14,7 @@ Tensor mask_with_empty_row() {
   return tensor({{true, false, true, true}, {false, false, false, false}, {false, true, false, true}});
 }
 
-std::vector<Tensor> both(const AttentionResult& r) { return {r.output, r.weights}; }
+std::vector<Tensor> output_and_weights(const AttentionResult& r) { return {r.output, r.weights}; }
 
 }  // namespace
 
@@ -37,7 +37,8 @@ static std::vector<OpRow> attention_rows() {
                }),
       OpRow(op, "causal, fewer queries than keys, and more",
             [](const auto& in) {
-              return both(scaled_dot_product_attention_with_weights(in[0], in[1], in[2], options({}, true)));
+              return output_and_weights(
+                  scaled_dot_product_attention_with_weights(in[0], in[1], in[2], options({}, true)));
             })
           .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}})
           .on({{4, 2}, {2, 2}, {2, 2}})
@@ -47,7 +48,7 @@ static std::vector<OpRow> attention_rows() {
             [](const auto& in) {
               AttentionOptions o = options(mask_with_empty_row());
               o.bias(in[3]).temperature(1.5);
-              return both(scaled_dot_product_attention_with_weights(in[0], in[1], in[2], o));
+              return output_and_weights(scaled_dot_product_attention_with_weights(in[0], in[1], in[2], o));
             })
           .on({{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}, {3, 4}})
           .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}, {2, 1, 4}})
@@ -66,7 +67,7 @@ static std::vector<OpRow> attention_rows() {
       OpRow(op, "with dropout, scaled",
             [](const auto& in) {
               Generator g(5);
-              return both(scaled_dot_product_attention_with_weights(
+              return output_and_weights(scaled_dot_product_attention_with_weights(
                   in[0], in[1], in[2], AttentionOptions().dropout(0.4).scale(0.7).generator(&g)));
             })
           .on({{2, 3, 2}, {2, 4, 2}, {2, 4, 3}}),
@@ -111,6 +112,22 @@ static std::vector<OpRow> attention_rows() {
                [] {
                  const Tensor x = zeros({4, 2});
                  scaled_dot_product_attention(x, x, x, AttentionOptions().attends(document_mask(zeros({3}, int64))));
+               }),
+      OpRow("scaled_dot_product_attention", "with a function of the scores",
+            [](const auto& in) {
+              const ScoreFunction f = [&](Score s, At at) {
+                return 2 * tanh(s / 2) + in[3][at.head][at.key - at.query + 4];
+              };
+              return scaled_dot_product_attention(in[0], in[1], in[2], AttentionOptions().causal().score(f));
+            })
+          .on({{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}, {2, 8}})
+          .on({{1, 4, 4, 2}, {1, 2, 4, 2}, {1, 2, 4, 2}, {4, 8}})
+          .rounds_weights()
+          .bad("index 1 of the table [2, 4] reaches 5",
+               [] {
+                 const Tensor x = zeros({1, 2, 6, 2}), table = zeros({2, 4});
+                 scaled_dot_product_attention(
+                     x, x, x, AttentionOptions().score([&](Score s, At at) { return s + table[at.head][at.key]; }));
                }),
       OpRow("merge_attention",
             [](const auto& in) {
@@ -183,7 +200,7 @@ static std::vector<OpRow> attention_rows() {
       OpRow("attend", "keys and values are parts of one tensor, with weights",
             [](const auto& in) {
               const AttentionOptions o = options({}, true).weights();
-              return both(attend(heads_last(in[0], 4), part(in[1], 1, 2, 2), part(in[1], 6, 2, 3), o));
+              return output_and_weights(attend(heads_last(in[0], 4), part(in[1], 1, 2, 2), part(in[1], 6, 2, 3), o));
             })
           .on({{2, 3, 8}, {2, 4, 13}})  // features 0, 5 and 12 are of no part
           .on({{1, 2, 8}, {1, 2, 12}})
@@ -215,8 +232,8 @@ static std::vector<OpRow> attention_rows() {
                }),
       OpRow("multi_head_attention", "causal, with a mask and weights",
             [](const auto& in) {
-              return both(multi_head_attention_with_weights(in[0], in[1], in[2], 2,
-                                                            options(mask_with_empty_row().to(float32), true)));
+              return output_and_weights(multi_head_attention_with_weights(
+                  in[0], in[1], in[2], 2, options(mask_with_empty_row().to(float32), true)));
             })
           .on({{2, 3, 4}, {2, 4, 4}, {2, 4, 2}}),
   };

@@ -55,6 +55,9 @@ struct AttentionMasks {
   /// A mask as an expression (fit/score.hpp): `[&](At at) { return at.query - at.key < 64; }`, document_mask(ids) ….
   /// Combines with the mask, causal and window. Nothing of the scores' size is stored.
   FIT_OPTION(AttentionMask, attends);
+  /// A function of the scores (fit/score.hpp), after scale, bias and alibi: `[](Score s, At) { return tanh(s); }`.
+  /// Gradients reach the tensors that it captured. Nothing of the scores' size is stored.
+  FIT_OPTION(ScoreFunction, score);
 };
 
 /// Keys [B, Hkv, Tmax, D] and values [B, Hkv, Tmax, Dv] of earlier positions; the first `length` positions are filled.
@@ -84,7 +87,7 @@ struct AttentionOptions : AttentionMasks {
   /// For attend(): k and v are written behind the positions of the cache, and the queries attend to all of them. The
   /// heads must be last. Nothing is recorded or dropped.
   FIT_OPTION(const AttentionCache*, cache) = nullptr;
-  FIT_INHERITED_OPTIONS(AttentionMasks, mask, bias, alibi, sink, causal, window, attends)
+  FIT_INHERITED_OPTIONS(AttentionMasks, mask, bias, alibi, sink, causal, window, attends, score)
 };
 
 /// The result of attend(). What was not asked for is undefined. `auto [output, weights] = …` names the first two.
@@ -97,6 +100,7 @@ struct AttentionResult {
   Tensor lse{};
 };
 
+/// For `auto [output, weights] = …`: part I of a result.
 template <std::size_t I, class Result, class = std::enable_if_t<std::is_same_v<std::decay_t<Result>, AttentionResult>>>
 decltype(auto) get(Result&& r) {
   if constexpr (I == 0)
@@ -229,7 +233,8 @@ AttentionView attention_visualization_helper(const Tensor& weights, const std::v
 
 template <>
 struct std::tuple_size<fit::AttentionResult> : std::integral_constant<std::size_t, 2> {};
+/// The type of a part of a result.
 template <std::size_t I>
 struct std::tuple_element<I, fit::AttentionResult> {
-  using type = fit::Tensor;
+  using type = fit::Tensor;  ///< Each part is a tensor.
 };

@@ -5,9 +5,13 @@
 #include <type_traits>
 #include <utility>
 
-/// Masks of attention as expressions. A lambda of one line is called with symbols, and leaves an expression, which
-/// attention evaluates in its tiles: nothing of size Sq x Sk is stored, and masked tiles are not computed.
+#include "fit/detail/symbol_op.hpp"
+
+/// Scores and masks of attention as expressions. A lambda of one line is called with symbols, and leaves an expression,
+/// which attention evaluates in its tiles: nothing of size Sq x Sk is stored, and masked tiles are not computed.
 ///
+///     const Tensor y = scaled_dot_product_attention(q, k, v, AttentionOptions().causal().score(
+///         [&](Score s, At at) { return 30 * tanh(s / 30) + table[at.head][at.key - at.query + 128]; }));
 ///     const Tensor z = scaled_dot_product_attention(q, k, v, AttentionOptions().attends(
 ///         [&](At at) { return at.query - at.key < 64 || at.key % 64 == 0; }));
 namespace fit {
@@ -17,45 +21,6 @@ class Tensor;
 namespace detail {
 struct SymbolNode;
 enum class SymbolKind { number, integer, condition };
-enum class SymbolOp : unsigned char {
-  number,
-  score,
-  batch,
-  head,
-  query,
-  row,
-  key,
-  lookup,
-  negative,
-  absolute,
-  floor,
-  logical_not,
-  exp,
-  log,
-  sqrt,
-  sin,
-  cos,
-  tanh,
-  sigmoid,
-  softplus,
-  relu,
-  square,
-  pow,
-  add,
-  subtract,
-  multiply,
-  divide,
-  remainder,
-  minimum,
-  maximum,
-  less,
-  less_equal,
-  equal,
-  not_equal,
-  logical_and,
-  logical_or,
-  where
-};
 }  // namespace detail
 
 /// A part of an expression: a floating number, an integer or a condition. A C++ number and a tensor without axes
@@ -69,13 +34,13 @@ class Symbol {
                : std::is_integral_v<N> ? detail::SymbolKind::integer
                                        : detail::SymbolKind::number,
                static_cast<double>(n), std::is_integral_v<N> ? static_cast<std::int64_t>(n) : 0) {}
-  /// The only element of a tensor.
+  /// The only element of a tensor. It may want a gradient.
   Symbol(const Tensor& number);
   /// table[i][j]: the next axis of a captured tensor. Each axis needs an index; int64 and boolean tensors give integers
   /// and conditions. The range of each index is checked before attention runs, over all pairs that causality and the
   /// window leave.
   Symbol operator[](const Symbol& index) const;
-  /// As it is written, such as "query - key < 64".
+  /// As it is written, such as "30 * tanh(s / 30)".
   std::string str() const;
 
   friend Symbol operator+(const Symbol& a, const Symbol& b) { return of(Op::add, a, b); }
@@ -120,6 +85,7 @@ class Symbol {
 
  private:
   friend struct At;
+  friend class ScoreFunction;
   friend class AttentionMask;
   friend class Tensor;
   using Op = detail::SymbolOp;
@@ -144,6 +110,25 @@ struct At {
   const Symbol query;  ///< the query's place among the keys, as for causality: i + Sk - Sq
   const Symbol key;
   const Symbol row;  ///< the query's number i
+};
+
+/// The score of a pair of query and key, with the scale, bias and alibi.
+using Score = Symbol;
+
+/// A function of the scores, before the softmax: made of a lambda of (Score, At) that returns a number. The lambda is
+/// called once, here. Tensors that it indexes are captured: of at most 4 axes; floating ones may want gradients.
+class ScoreFunction {
+ public:
+  ScoreFunction() {}
+  template <class F, class = std::enable_if_t<std::is_invocable_r_v<Symbol, const F&, Score, At>>>
+  ScoreFunction(const F& f) : ScoreFunction(static_cast<Symbol>(f(Symbol(detail::SymbolOp::score), At()))) {}
+  bool defined() const { return node_ != nullptr; }
+  std::string str() const { return Symbol(node_).str(); }
+  const std::shared_ptr<const detail::SymbolNode>& node() const { return node_; }
+
+ private:
+  explicit ScoreFunction(const Symbol& s);
+  std::shared_ptr<const detail::SymbolNode> node_;
 };
 
 /// Which query attends to which key, as an expression: made of a lambda of (At) that returns a condition, or of other

@@ -43,6 +43,7 @@ class Parameters {
   Parameters(std::initializer_list<Tensor> list) : Parameters(std::vector<Tensor>(list)) {}
   Parameters(StateDict named) : named_(std::move(named)) {}
   Parameters(const nn::Layer&) = delete;  // give layer.named_parameters()
+  /// The parameters by name.
   const StateDict& named() const { return named_; }
 
  private:

@@ -23,6 +23,7 @@ class KVCache {
   struct LayerShape {
     std::int64_t kv_heads = 0, head_size = 0;
     std::int64_t value_size = 0;  ///< The features of a value; 0: head_size.
+    /// The features of a value.
     std::int64_t values() const { return value_size == 0 ? head_size : value_size; }
   };
   /// Throws Error for a size that is negative, and for a type that is not floating.

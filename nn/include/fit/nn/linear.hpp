@@ -39,6 +39,7 @@ class Embedding final : public UnaryLayer {
   Tensor forward(const Tensor& ids) const override;
   FIT_FIELDS(weight)
   std::string describe() const override;
+  /// The id whose row gets no gradient; -1: none.
   std::int64_t padding_idx() const { return padding_idx_; }
 
   Parameter weight;  // [num_embeddings, embedding_dim]

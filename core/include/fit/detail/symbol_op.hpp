@@ -1,0 +1,46 @@
+#pragma once
+
+namespace fit::detail {
+
+/// What a part of an expression computes (fit/score.hpp).
+enum class SymbolOp : unsigned char {
+  number,
+  score,
+  batch,
+  head,
+  query,
+  row,
+  key,
+  lookup,
+  negative,
+  absolute,
+  floor,
+  logical_not,
+  exp,
+  log,
+  sqrt,
+  sin,
+  cos,
+  tanh,
+  sigmoid,
+  softplus,
+  relu,
+  square,
+  pow,
+  add,
+  subtract,
+  multiply,
+  divide,
+  remainder,
+  minimum,
+  maximum,
+  less,
+  less_equal,
+  equal,
+  not_equal,
+  logical_and,
+  logical_or,
+  where
+};
+
+}  // namespace fit::detail
