@@ -19,8 +19,8 @@ for ranks in 1 2 4; do
   (cd "$stage/$ranks" 2>/dev/null && find . -type f | sort || true) >"$stage/files$ranks"
 done
 for ranks in 2 4; do
-  [[ $(head -1 "$stage/said$ranks") == "[dist] $ranks ranks train together" ]] ||
-    { echo "the first line does not say how many ranks train" && cat "$stage/said$ranks" && exit 1; }
+  grep -qxF "[dist] $ranks ranks train together" "$stage/said$ranks" ||
+    { echo "no line says how many ranks train" && cat "$stage/said$ranks" && exit 1; }
 done
 [ -s "$stage/numbers1" ] || { echo "it printed no numbers" && cat "$stage/said1" && exit 1; }
 for ranks in 2 4; do

@@ -16,7 +16,7 @@
 
 // How far functions of one and two numbers and their derivatives are from the exact values of golden/accuracy.py, on
 // every instruction set; and that the table of docs/accuracy.md says the same.
-namespace fit::test {
+namespace fit::test::accuracy_test {
 namespace {
 
 struct Measurable {
@@ -147,4 +147,4 @@ TEST_CASE("functions and derivatives are as exact as docs/accuracy.md says", "[a
   CHECK(agrees);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::accuracy_test

@@ -8,7 +8,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::activation_checkpoint_test {
 namespace {
 
 using Catch::Contains;
@@ -144,4 +144,4 @@ TEST_CASE("checkpoint() of what records nothing is f", "[checkpoint]") {
   CHECK_FALSE(checkpoint([](const Tensor& z) { return exp(z); }, x).requires_grad());
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::activation_checkpoint_test

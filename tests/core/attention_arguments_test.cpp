@@ -6,10 +6,8 @@
 #include "support/tensors.hpp"
 
 // What attention refuses, how masks are made, and what a picture of weights needs.
-namespace fit::test {
+namespace fit::test::attention_arguments_test {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
 
 std::string message_of(const std::function<void()>& call) {
   try {
@@ -203,4 +201,4 @@ TEST_CASE("the visualization helper averages heads and measures entropy") {
   CHECK_THROWS_WITH(attention_visualization_helper(ones({0, 2, 3, 3})), Catch::Contains("weights is [0, 2, 3, 3]"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::attention_arguments_test

@@ -2,14 +2,13 @@
 
 #include "fit/memory.hpp"
 #include "support/attention_problem.hpp"
+#include "support/tensors.hpp"
 #include "support/variants.hpp"
 
 // Attention where it is hard: drawn problems with scores and values near the limits of their type, ties, rows without
 // keys, and NaN beside every option.
-namespace fit::test {
+namespace fit::test::attention_draws_test {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // The largest magnitude of what is finite in x.
 double largest(const Tensor& x) {
@@ -19,9 +18,9 @@ double largest(const Tensor& x) {
   return most;
 }
 
-class Draw {
+class Choices {
  public:
-  explicit Draw(unsigned seed) : random_(seed) {}
+  explicit Choices(unsigned seed) : random_(seed) {}
   std::int64_t operator()(std::int64_t n) { return static_cast<std::int64_t>(random_() >> 1) % n; }
   bool one_in(std::int64_t n) { return (*this)(n) == 0; }
   template <class T>
@@ -34,14 +33,14 @@ class Draw {
 };
 
 // Numbers for scores (B, H, Sq, Sk): of any shape that broadcasts to it.
-Shape score_shape(const AttentionSizes& n, Draw& draw) {
+Shape score_shape(const AttentionSizes& n, Choices& draw) {
   const std::int64_t B = draw.of({n.B, std::int64_t{1}}), H = draw.of({n.H, std::int64_t{1}}),
                      Sq = draw.of({n.Sq, std::int64_t{1}});
   return draw.of({Shape{Sq, n.Sk}, Shape{B, Sq, n.Sk}, Shape{B, H, Sq, n.Sk}});
 }
 
 // Three axes of a bias could be B or H.
-Shape bias_shape(const AttentionSizes& n, Draw& draw) {
+Shape bias_shape(const AttentionSizes& n, Choices& draw) {
   const Shape s = score_shape(n, draw);
   return s.rank() == 3 ? s.inserted(1, 1) : s;
 }
@@ -52,7 +51,7 @@ struct Drawn {
 };
 
 Drawn draw_problem(unsigned seed) {
-  Draw draw(seed);
+  Choices draw(seed);
   const std::int64_t kv_heads = 1 + draw(2), S = draw.of<std::int64_t>({1, 2, 3, 5, 9, 33, 64, 70, 131});
   AttentionSizes n{1 + draw(2), kv_heads * (1 + draw(2)), S, S, draw.of<std::int64_t>({1, 2, 3, 8, 17}), 0};
   n.Dv = draw.one_in(2) ? n.D : draw.of<std::int64_t>({1, 3, 9, 16});
@@ -84,7 +83,7 @@ Drawn draw_problem(unsigned seed) {
       break;
     case 2:
       d.kind = "keys hidden by a large negative bias";
-      o.bias(where(p.draw_mask(score_shape(n, draw)), zeros({1}, dtype), draw.of({-1e4, -1e9, -3e38})));
+      o.bias(where(p.draw_mask(bias_shape(n, draw)), zeros({1}, dtype), draw.of({-1e4, -1e9, -3e38})));
       break;
     case 3:
       d.kind = "values near the limit";
@@ -298,4 +297,4 @@ TEST_CASE("linear biases lose no digits with the length", "[attention]") {
   CHECK(max_difference(y, exact) < 8e-7);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::attention_draws_test

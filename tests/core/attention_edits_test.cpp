@@ -6,7 +6,7 @@
 #include "support/tensors.hpp"
 
 // What observers see of attention, and change.
-namespace fit::test {
+namespace fit::test::attention_edits_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -260,4 +260,4 @@ TEST_CASE("a replacement that does not fit, or a change in place, is an error", 
   CHECK_THROWS_WITH(x.attention(), Contains("[attention] an observer has changed the output") && Contains("in place"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::attention_edits_test

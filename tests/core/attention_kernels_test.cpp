@@ -6,14 +6,13 @@
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
+#include "support/tensors.hpp"
 #include "support/variants.hpp"
 
 // The kernels of attention.hpp, each against its reference with the rounding of every operation: heads side by side
 // with room between them, off any alignment. What the operation makes of them is in attention_test.cpp.
-namespace fit::test {
+namespace fit::test::attention_kernels_test {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
 
 template <class T>
 using W = AccT<T>;
@@ -71,14 +70,14 @@ struct Stack {
   }
 };
 
-struct Form {
+struct AttentionForm {
   std::int64_t B, H, kv_heads, Sq, Sk, D, Dv;
   bool causal;
   std::int64_t window;
   bool mask, bias;
   double dropout;
   bool alibi = false;
-  friend std::ostream& operator<<(std::ostream& out, const Form& f) {
+  friend std::ostream& operator<<(std::ostream& out, const AttentionForm& f) {
     return out << "B " << f.B << " H " << f.H << " of " << f.kv_heads << " Sq " << f.Sq << " Sk " << f.Sk << " D "
                << f.D << " Dv " << f.Dv << " causal " << f.causal << " window " << f.window << " mask " << f.mask
                << " bias " << f.bias << " dropout " << f.dropout << " alibi " << f.alibi;
@@ -95,7 +94,7 @@ Rounded<T> exp_of(const Rounded<T>& a, double units) {
 template <class T>
 struct Call {
   using R = Rounded<W<T>>;
-  Form f;
+  AttentionForm f;
   std::mt19937_64 random{11};
   Stack<T> q, k, v;
   Stack<W<T>> bias;
@@ -105,7 +104,7 @@ struct Call {
   kernels::Attention<T> a;
   detail::TilePlan plan;
 
-  explicit Call(const Form& f)
+  explicit Call(const AttentionForm& f)
       : f(f),
         q(f.B, f.H, f.Sq, f.D),
         k(f.B, f.kv_heads, f.Sk, f.D),
@@ -166,7 +165,7 @@ struct Call {
 
 // check: whether the backward pass looks out for what isn't finite.
 template <class T>
-void check_call(const Form& f, bool check) {
+void check_call(const AttentionForm& f, bool check) {
   using R = Rounded<W<T>>;
   const bool native = kernels::isa() >= kernels::Isa::avx512_bf16 && f.Sq >= 8;
   // Weights and their gradients as they are multiplied.
@@ -272,7 +271,7 @@ void check_call(const Form& f, bool check) {
 
 template <class T>
 void check_calls() {
-  const Form forms[] = {
+  const AttentionForm forms[] = {
       {4, 4, 2, 9, 5, 3, 3, false, 0, false, false, 0},        {1, 1, 1, 64, 70, 3, 24, false, 0, false, false, 0},
       {1, 1, 1, 64, 7, 3, 64, false, 0, false, false, 0},      {1, 1, 1, 1, 1, 1, 1, false, 0, false, false, 0},
       {1, 1, 1, 3, 7, 3, 5, true, 0, false, true, 0},          {2, 2, 1, 7, 33, 5, 3, false, 0, true, false, 0},
@@ -283,7 +282,7 @@ void check_calls() {
       {2, 8, 2, 5, 16, 16, 16, true, 0, false, false, 0},      {1, 1, 1, 300, 129, 2, 2, true, 65, false, false, 0.1},
       {2, 2, 1, 40, 70, 3, 5, true, 0, false, false, 0, true}, {1, 3, 3, 70, 33, 3, 3, false, 0, true, true, 0.2, true},
       {4, 2, 2, 66, 64, 8, 8, true, 0, false, true, 0}};
-  for (const Form& f : forms)
+  for (const AttentionForm& f : forms)
     for (const bool check : {false, true}) check_call<T>(f, check);
 }
 
@@ -292,7 +291,7 @@ void check_calls() {
 template <class T>
 void check_hidden(std::int64_t B, std::int64_t Sk, T rubbish) {
   INFO(B << " heads, " << Sk << " keys, " << sizeof(T) << " bytes, " << static_cast<double>(rubbish));
-  const Form f{B, 1, 1, 9, Sk, 3, 3, false, 0, true, true, 0.2};
+  const AttentionForm f{B, 1, 1, 9, Sk, 3, 3, false, 0, true, true, 0.2};
   Call<T> c(f);
   c.mask.each([](bool& m, std::int64_t, std::int64_t, std::int64_t i, std::int64_t j) { m = j != 5 && i != 4; });
   c.read_mask();
@@ -302,7 +301,7 @@ void check_hidden(std::int64_t B, std::int64_t Sk, T rubbish) {
     Stack<T> out, dq, dk, dv;
     Stack<W<T>> dbias;
     bool finite;
-    Result(const Form& f)
+    Result(const AttentionForm& f)
         : out(f.B, 1, f.Sq, f.Dv),
           dq(f.B, 1, f.Sq, f.D),
           dk(f.B, 1, f.Sk, f.D),
@@ -352,7 +351,7 @@ void fill_cache(int byte) {
 // All that the kernels give for a call, after the cache of buffers was filled with `byte`.
 template <class T>
 std::vector<double> results_after(int byte, Call<T>& c, bool check) {
-  const Form& f = c.f;
+  const AttentionForm& f = c.f;
   Stack<T> out(f.B, f.H, f.Sq, f.Dv), d_out(f.B, f.H, f.Sq, f.Dv);
   Stack<T> dq(f.B, f.H, f.Sq, f.D), dk(f.B, f.kv_heads, f.Sk, f.D), dv(f.B, f.kv_heads, f.Sk, f.Dv);
   Stack<W<T>> w(f.B, f.H, f.Sq, f.Sk, 0), m(f.B, f.H, f.Sq, 1, 0), inv_l(f.B, f.H, f.Sq, 1, 0);
@@ -370,7 +369,7 @@ std::vector<double> results_after(int byte, Call<T>& c, bool check) {
 }
 
 template <class T>
-void check_old_memory(const Form& f) {
+void check_old_memory(const AttentionForm& f) {
   Call<T> c(f);
   for (const bool check : {false, true}) {
     INFO(f << ", check " << check << ", " << sizeof(T) << " bytes");
@@ -385,7 +384,7 @@ void check_old_memory(const Form& f) {
 template <class T>
 void check_shared_bias(std::int64_t Sk, bool batch, bool head, bool row) {
   INFO(Sk << " keys, a bias for each" << (batch ? " element" : "") << (head ? " head" : "") << (row ? " row" : ""));
-  const Form f{4, 4, 2, 9, Sk, 3, 3, false, 0, false, true, 0};
+  const AttentionForm f{4, 4, 2, 9, Sk, 3, 3, false, 0, false, true, 0};
   Call<T> c(f);
   const std::int64_t B = batch ? f.B : 1, H = head ? f.H : 1, S = row ? f.Sq : 1;
   Stack<W<T>> shared(B, H, S, Sk, 0), d_each(f.B, f.H, f.Sq, Sk, 0);
@@ -494,12 +493,12 @@ TEST_CASE("attention's kernels don't let in what stood in their memory before", 
     ~Restore() { set_num_threads(before); }
   } restore;
   set_num_threads(1);  // whose cache is filled
-  const Form forms[] = {{1, 1, 1, 10, 7, 3, 3, false, 0, false, false, 0},
-                        {2, 2, 1, 33, 66, 5, 33, false, 0, true, false, 0.2},
-                        {4, 1, 1, 130, 65, 3, 2, true, 0, false, false, 0},
-                        {1, 2, 2, 70, 150, 40, 3, true, 20, false, false, 0}};
+  const AttentionForm forms[] = {{1, 1, 1, 10, 7, 3, 3, false, 0, false, false, 0},
+                                 {2, 2, 1, 33, 66, 5, 33, false, 0, true, false, 0.2},
+                                 {4, 1, 1, 130, 65, 3, 2, true, 0, false, false, 0},
+                                 {1, 2, 2, 70, 150, 40, 3, true, 20, false, false, 0}};
   const auto check_all = [&](auto zero) {
-    for (const Form& f : forms) check_old_memory<decltype(zero)>(f);
+    for (const AttentionForm& f : forms) check_old_memory<decltype(zero)>(f);
   };
   each_isa([&] { check_all(float()), check_all(double()); });
   each_bfloat16_isa([&] { check_all(BFloat16()); });
@@ -526,4 +525,4 @@ TEST_CASE("attention's rows are multiplied and copied as by plain loops", "[kern
   });
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::attention_kernels_test

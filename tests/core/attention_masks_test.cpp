@@ -9,7 +9,7 @@
 #include "support/variants.hpp"
 
 // Masks as expressions: their makers, their tiles, and attention with them.
-namespace fit::test {
+namespace fit::test::attention_masks_test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -273,4 +273,4 @@ TEST_CASE("layers and explain take masks as expressions", "[attention]") {
   CHECK_THAT(explain(AttentionOptions().attends(document_mask(each)), 9, 9), Catch::Contains("Sequence 1:"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::attention_masks_test

@@ -7,7 +7,7 @@
 #include "support/variants.hpp"
 
 // Sinks, lse, and attention merged from parts of the keys.
-namespace fit::test {
+namespace fit::test::attention_parts_test {
 namespace {
 
 Tensor drawn(const Shape& shape, std::uint64_t seed, DType dtype = float64) {
@@ -184,4 +184,4 @@ TEST_CASE("attention: the gradients of a sink and of lse do not depend on thread
   });
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::attention_parts_test

@@ -7,7 +7,7 @@
 #include "support/catch.hpp"
 
 // The tasks of attention's backward pass.
-namespace fit::test {
+namespace fit::test::attention_tasks_test {
 namespace {
 
 using kernels::BackwardTask;
@@ -108,4 +108,4 @@ TEST_CASE("the tasks of a backward pass can be printed", "[attention]") {
         "{batch 2, head 0, keys 0 … 8, slot 2}\n");
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::attention_tasks_test

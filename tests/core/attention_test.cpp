@@ -5,10 +5,8 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::attention_test {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
 
 struct MaskKind {
   const char* name;
@@ -475,4 +473,4 @@ TEST_CASE("attention of nothing") {
                        tensor({{3.}})) < 1e-6);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::attention_test

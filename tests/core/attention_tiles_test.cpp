@@ -1,13 +1,12 @@
 #include "attention/kernel.hpp"
 #include "fit/memory.hpp"
 #include "support/attention_problem.hpp"
+#include "support/tensors.hpp"
 #include "support/variants.hpp"
 
 // Attention in tiles: sizes around the tiles' own, instruction sets, threads, memory, and what overflows.
-namespace fit::test {
+namespace fit::test::attention_tiles_test {
 namespace {
-
-constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 
 // e^x as the tiles compute it: weights of one query 1 and keys x.
 template <class T>
@@ -223,4 +222,4 @@ TEST_CASE("weights add up to 1 however few queries there are and however large t
   }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::attention_tiles_test

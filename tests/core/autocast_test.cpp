@@ -16,7 +16,7 @@
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 
-namespace fit::test {
+namespace fit::test::autocast_test {
 namespace {
 
 Tensor drawn(const Shape& shape, DType dtype = float32) {
@@ -405,4 +405,4 @@ TEST_CASE("autocast: what is kept for backward() is bfloat16", "[autocast]") {
   CHECK(static_cast<double>(kept()) < 0.65 * static_cast<double>(plain));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::autocast_test

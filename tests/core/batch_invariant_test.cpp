@@ -14,7 +14,7 @@
 #include "support/variants.hpp"
 
 // In the mode BatchInvariant a row has the same bits with any number of other rows, and at any place among them.
-namespace fit::test {
+namespace fit::test::batch_invariant_test {
 namespace {
 
 using Rows = std::function<Tensor(const Tensor&)>;
@@ -164,4 +164,4 @@ TEST_CASE("without the mode few rows are added up in another order", "[batch_inv
   CHECK(same_bits(linear(slice(x, 0, 0, 1), w, {}), slice(linear(x, w, {}), 0, 0, 1)));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::batch_invariant_test

@@ -6,7 +6,7 @@
 #include "support/tensors.hpp"
 
 // Dropout in a part of a batch drops what it does in the whole.
-namespace fit::test {
+namespace fit::test::batch_rows_test {
 namespace {
 
 struct Part {
@@ -66,4 +66,4 @@ TEST_CASE("what isn't divided is dropped as ever", "[batch_rows]") {
   CHECK(same_bits(dropout(x, 0.5, other), whole));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::batch_rows_test

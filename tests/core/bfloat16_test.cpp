@@ -15,7 +15,7 @@
 #include "support/variants.hpp"
 #include "tensor/convert.hpp"
 
-namespace fit::test {
+namespace fit::test::bfloat16_test {
 namespace {
 
 BFloat16 of_bits(unsigned bits) {
@@ -202,4 +202,4 @@ TEST_CASE("bfloat16: the number of threads changes no bit", "[bfloat16]") {
   check_threads([&] { return gelu(a * a); });
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::bfloat16_test

@@ -12,7 +12,7 @@
 
 // Kernels that move elements or skip them, each against plain loops: copy.hpp, gather.hpp, masked_products.hpp. Moves
 // are exact, and sums are added in the order of the list, so that they have the bits of plain loops.
-namespace fit::test {
+namespace fit::test::copy_kernels_test {
 namespace {
 
 using kernels::Strides;
@@ -382,4 +382,4 @@ TEST_CASE("products over visible pairs are within the rounding of plain sums", "
           }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::copy_kernels_test

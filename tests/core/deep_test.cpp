@@ -6,7 +6,7 @@
 
 // A million operations in a row: built, walked and freed without recursion. tests/CMakeLists.txt runs these with a
 // stack of 256 kB as well, which a recursion a few thousand deep would overflow.
-namespace fit::test {
+namespace fit::test::deep_test {
 namespace {
 
 constexpr int length = 1000000;
@@ -57,4 +57,4 @@ TEST_CASE("a chain of a million ops is walked and freed", "[deep]") {
   CHECK(memory_stats().live_blocks == base);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::deep_test

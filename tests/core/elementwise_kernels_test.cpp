@@ -19,7 +19,7 @@ struct fit::kernels::ElementOf<fit::test::Rounded<T>, void> {
   using Type = T;
 };
 
-namespace fit::test {
+namespace fit::test::elementwise_kernels_test {
 namespace {
 
 template <class T>
@@ -370,4 +370,4 @@ TEST_CASE("the reference of a step can be read and run", "[kernels]") {
   }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::elementwise_kernels_test

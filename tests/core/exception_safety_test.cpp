@@ -11,7 +11,7 @@
 #include "support/files.hpp"
 
 // Every call of core that changes something, met by an Error: see support/exception_safety.hpp.
-namespace fit::test {
+namespace fit::test::exception_safety_test {
 namespace {
 
 using Make = std::function<Tensor()>;
@@ -183,4 +183,4 @@ TEST_CASE("nothing has changed when an Error is thrown: core", "[exception_safet
   set_num_threads(threads);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::exception_safety_test

@@ -7,7 +7,7 @@
 #include "support/tensors.hpp"
 
 // Tensors from nested braces, vectors and rules.
-namespace fit::test {
+namespace fit::test::factories_test {
 
 using Catch::Matchers::Contains;
 
@@ -152,4 +152,4 @@ TEST_CASE("linspace reaches both ends without overflow, symmetrically", "[factor
   CHECK(same_bits(x, neg(flip(x, {0}))));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::factories_test

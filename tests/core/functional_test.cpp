@@ -6,7 +6,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::functional_test {
 namespace {
 
 using Catch::Contains;
@@ -260,4 +260,4 @@ TEST_CASE("a derivative of a function is connected to what wants a gradient, and
   CHECK_THROWS_AS(jacobian(changes, plain), Error);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::functional_test

@@ -14,15 +14,13 @@
 #include "support/variants.hpp"
 
 // Functions of one number: how far each may be from the true value, on every instruction set that the processor has.
-namespace fit {
+namespace fit::test::functions_test {
 namespace {
 
 using test::each_isa;
 using test::function_rows;
 using test::FunctionRow;
 using test::units_off;
-
-constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 
 // Numbers over the whole range of T, more of them where functions bend, and every special one.
 template <class T>
@@ -39,10 +37,10 @@ Tensor points() {
   for (const double range : {1., 12., 110., 800.})
     for (int i = 0; i < 20000; ++i)
       v.push_back(static_cast<T>(range * (static_cast<double>(random() >> 11) * 0x1p-52 - 1)));
-  for (const double x : {0.,           -0.,    1.,     -1.,    infinity, -infinity, nan,
-                         1e-40,        -1e-40, 5e-324, 1e-310, 88.7,     88.72,     88.73,
-                         -87.4,        -103.9, -104.,  709.7,  709.78,   709.79,    -745.1,
-                         -746.,        1e6,    -1e6,   1e22,   3.4e38,   1e300,     2.2250738585072014e-308,
+  for (const double x : {0.,           -0.,    1.,     -1.,    inf,    -inf,   nan,
+                         1e-40,        -1e-40, 5e-324, 1e-310, 88.7,   88.72,  88.73,
+                         -87.4,        -103.9, -104.,  709.7,  709.78, 709.79, -745.1,
+                         -746.,        1e6,    -1e6,   1e22,   3.4e38, 1e300,  2.2250738585072014e-308,
                          1.1754944e-38})
     v.push_back(static_cast<T>(x));
   return tensor(v, {static_cast<std::int64_t>(v.size())});
@@ -87,7 +85,7 @@ TEST_CASE("unary functions are within a few units of the truth", "[functions]") 
 TEST_CASE("powers of every special number are C's, and others within a unit", "[functions]") {
   const double special[] = {0,         -0.,   1,        -1,    3,    -3,    2,        -2,        0.5,
                             -0.5,      1.5,   -2.5,     1e-40, 3e38, -3e38, 16777215, -16777215, 16777216,
-                            8388607.5, 0.999, 33554434, 127,   -149, nan,   infinity, -infinity};
+                            8388607.5, 0.999, 33554434, 127,   -149, nan,   inf,      -inf};
   std::vector<float> x, e;
   for (const double a : special)
     for (const double b : special) x.push_back(static_cast<float>(a)), e.push_back(static_cast<float>(b));
@@ -120,7 +118,7 @@ TEST_CASE("powers of every special number are C's, and others within a unit", "[
 TEST_CASE("the negative of zero is negative zero, on every instruction set", "[functions]") {
   each_isa([] {
     for (const DType t : {float32, float64})
-      for (const double v : values(1 / neg(zeros({19}, t)))) CHECK(v == -infinity);
+      for (const double v : values(1 / neg(zeros({19}, t)))) CHECK(v == -inf);
   });
 }
 
@@ -172,7 +170,7 @@ TEST_CASE("a power of two types has its gradients in the wider one", "[functions
 }
 
 TEST_CASE("the gradient of a power is 0 where the exponent is 0, whatever the base", "[functions]") {
-  const Tensor x = tensor({0., -0., 1e-40, nan, infinity, 3.}, float32).requires_grad_();
+  const Tensor x = tensor({0., -0., 1e-40, nan, inf, 3.}, float32).requires_grad_();
   pow(x, zeros({6})).backward(ones({6}));
   CHECK(values(x.grad()) == std::vector<double>(6, 0.));
 }
@@ -200,11 +198,11 @@ TEST_CASE("gradients at kinks, ties and edges are PyTorch's", "[functions]") {
   CHECK(at([](const Tensor& x) { return pow(x, 1); }, {0, 1}) == std::vector<double>{1, 1});
   CHECK(at([](const Tensor& x) { return pow(x, zeros({2}, float64)); }, {0, 2}) == std::vector<double>{0, 0});
   CHECK(at([](const Tensor& e) { return pow(0, e); }, {0, 1, 2}) == std::vector<double>{0, 0, 0});
-  CHECK(at([](const Tensor& e) { return pow(0, e); }, {-1})[0] == -infinity);
+  CHECK(at([](const Tensor& e) { return pow(0, e); }, {-1})[0] == -inf);
 }
 
 TEST_CASE("gradients far out are finite and right", "[functions]") {
-  const std::vector<double> far = {-infinity, -1e300, -800, 800, 1e300, infinity}, step = {0, 0, 0, 1, 1, 1};
+  const std::vector<double> far = {-inf, -1e300, -800, 800, 1e300, inf}, step = {0, 0, 0, 1, 1, 1};
   for (const auto f : {+[](const Tensor& x) { return gelu(x); }, +[](const Tensor& x) { return gelu(x, Gelu::tanh); },
                        +[](const Tensor& x) { return silu(x); }, +[](const Tensor& x) { return softplus(x); },
                        +[](const Tensor& x) { return elu(x); }, +[](const Tensor& x) { return relu(x); }})
@@ -213,4 +211,4 @@ TEST_CASE("gradients far out are finite and right", "[functions]") {
     CHECK(values(slope(f, far)) == std::vector<double>(6, 0.));
 }
 
-}  // namespace fit
+}  // namespace fit::test::functions_test

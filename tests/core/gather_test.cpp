@@ -5,7 +5,7 @@
 
 // index_select, gather, scatter_add, embedding, flip, tril, triu: values, and gradients that the table of operations
 // can't check.
-namespace fit::test {
+namespace fit::test::gather_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -138,4 +138,4 @@ TEST_CASE("flip, tril, triu", "[gather]") {
   CHECK(same_bits(tril(batch)[1], tril(x)));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::gather_test

@@ -5,26 +5,26 @@
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
+#include "support/tensors.hpp"
 #include "support/variants.hpp"
 
 // Products of BFloat16, on every instruction set that tells them apart: odd sizes, off any alignment, with room between
 // rows; operands and results of float and of BFloat16.
-namespace fit::test {
+namespace fit::test::gemm_bf16_test {
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr float inf = std::numeric_limits<float>::infinity();
 
-struct Form {
+struct ProductForm {
   bool ta, tb;
   std::int64_t room;  // elements between rows
   float alpha, beta;
 };
-const Form forms[] = {{false, false, 0, 1, 0}, {false, true, 0, 1, 0},   {true, false, 0, 1, 1},
-                      {true, true, 3, 1, 0},   {false, true, 2, 1, 1},   {false, false, 3, -0.5F, 0.25F},
-                      {false, true, 1, 2, 0},  {true, false, 2, 1, 0.5F}};
+const ProductForm forms[] = {{false, false, 0, 1, 0}, {false, true, 0, 1, 0},   {true, false, 0, 1, 1},
+                             {true, true, 3, 1, 0},   {false, true, 2, 1, 1},   {false, false, 3, -0.5F, 0.25F},
+                             {false, true, 1, 2, 0},  {true, false, 2, 1, 0.5F}};
 
-kernels::GemmParams<BFloat16> product_of(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) {
+kernels::GemmParams<BFloat16> product_of(std::int64_t m, std::int64_t n, std::int64_t k, const ProductForm& f) {
   kernels::GemmParams<BFloat16> p;
   p.m = m, p.n = n, p.k = k, p.transpose_a = f.ta, p.transpose_b = f.tb;
   p.lda = (f.ta ? m : k) + f.room, p.ldb = (f.tb ? k : n) + f.room, p.ldc = n + f.room;
@@ -55,7 +55,7 @@ Rounded<float> as_result(Rounded<float> sum) {
 }
 
 template <class A, class B, class C>
-void check(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) {
+void check(std::int64_t m, std::int64_t n, std::int64_t k, const ProductForm& f) {
   using R = Rounded<float>;
   INFO(m << " x " << k << " x " << n << (f.ta ? ", a transposed" : "") << (f.tb ? ", b transposed" : "") << ", room "
          << f.room << ", alpha " << f.alpha << ", beta " << f.beta << ", bytes " << sizeof(A) << sizeof(B)
@@ -94,7 +94,7 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) {
   }
 }
 
-void check_types(std::int64_t m, std::int64_t n, std::int64_t k, const Form& f) {
+void check_types(std::int64_t m, std::int64_t n, std::int64_t k, const ProductForm& f) {
   check<BFloat16, BFloat16, float>(m, n, k, f);
   check<BFloat16, BFloat16, BFloat16>(m, n, k, f);
   check<float, BFloat16, BFloat16>(m, n, k, f);
@@ -178,12 +178,12 @@ TEST_CASE("products of bfloat16 of small whole numbers are exact, however they a
   } const sizes[] = {{5, 33, 0},    {2, 37, 64},    {16, 24, 67},    {30, 17, 31},   {63, 33, 64},
                      {7, 70, 1059}, {33, 66, 1059}, {70, 7, 1059},   {16, 70, 2048}, {7, 70, 2048},
                      {3, 300, 300}, {70, 300, 300}, {200, 200, 110}, {90, 66, 131}};
-  const Form scales[] = {{false, false, 0, 1, 0}, {false, false, 5, 1, 1}, {false, false, 0, -2, 2}};
+  const ProductForm scales[] = {{false, false, 0, 1, 0}, {false, false, 5, 1, 1}, {false, false, 0, -2, 2}};
   std::size_t turn = 0;
   for (const auto& s : sizes)
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) {
-        const Form& f = scales[turn++ % std::size(scales)];
+        const ProductForm& f = scales[turn++ % std::size(scales)];
         const auto with = [&](auto check) { check(s.m, s.n, s.k, ta, tb, f.room, int(f.alpha), int(f.beta)); };
         with(check_exactly<BFloat16, BFloat16, float>);
         with(check_exactly<float, BFloat16, BFloat16>);
@@ -274,8 +274,8 @@ TEST_CASE("what is not finite goes through products of bfloat16, and what is den
         GuardedBuffer<BFloat16> a = matrix<BFloat16>(m, k, k, between(1, 2), random);
         GuardedBuffer<BFloat16> b = matrix<BFloat16>(transposed ? n : k, p.ldb, p.ldb, between(1, 2), random);
         a[0 * k + 44] = BFloat16(static_cast<float>(nan));
-        a[1 * k + 3] = BFloat16(infinity);
-        b[transposed ? 36 * k + 7 : 7 * n + 36] = BFloat16(-infinity);
+        a[1 * k + 3] = BFloat16(inf);
+        b[transposed ? 36 * k + 7 : 7 * n + 36] = BFloat16(-inf);
         const std::vector<float> c = multiplied<float>(p, a, b);
         const std::vector<BFloat16> narrow = multiplied<BFloat16>(p, a, b);
         for (std::int64_t i = 0; i < m; ++i)
@@ -286,12 +286,12 @@ TEST_CASE("what is not finite goes through products of bfloat16, and what is den
             if (is_nan) {
               CHECK((std::isnan(got) && std::isnan(rounded)));
             } else {
-              const float want = i == 1 ? infinity : j == 36 ? -infinity : 0;
+              const float want = i == 1 ? inf : j == 36 ? -inf : 0;
               CHECK((want == 0 ? std::isfinite(got) : got == want));
               CHECK(rounded == static_cast<float>(BFloat16(got)));
             }
           }
-        // Of floats: what rounds to infinity does, and NaN of any bits stays.
+        // Of floats: what rounds to inf does, and NaN of any bits stays.
         GuardedBuffer<float> wide(m * k);
         for (std::int64_t i = 0; i < m * k; ++i) wide[i] = 0;
         wide[0] = std::numeric_limits<float>::max();
@@ -301,7 +301,7 @@ TEST_CASE("what is not finite goes through products of bfloat16, and what is den
         for (std::int64_t i = 0; i < n * k; ++i) ones[i] = BFloat16(1);
         GuardedBuffer<float> d(m * n);
         kernels::gemm(p, wide.data(), ones.data(), d.data());
-        CHECK(d[0] == infinity);
+        CHECK(d[0] == inf);
         CHECK(std::isnan(d[n]));
         // 2^-130 times 2^20, k times, or 0.
         for (std::int64_t i = 0; i < m * k; ++i) wide[i] = 0x1p-130F;
@@ -312,4 +312,4 @@ TEST_CASE("what is not finite goes through products of bfloat16, and what is den
   });
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::gemm_bf16_test

@@ -8,7 +8,7 @@
 #include "support/variants.hpp"
 
 // Products with weights of 8 bits, on every instruction set, at odd sizes and off any alignment.
-namespace fit::test {
+namespace fit::test::gemm_int8_test {
 namespace {
 
 template <class X, class C>
@@ -71,4 +71,4 @@ TEST_CASE("products with weights of 8 bits, on every instruction set", "[gemm][i
   check<float, float>(400, 70, 170, 128);  // several tiles of rows
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::gemm_int8_test

@@ -14,10 +14,8 @@
 #include "support/variants.hpp"
 
 // Products below the operations: strides, old memory, what isn't finite, instruction sets and threads.
-namespace fit::test {
+namespace fit::test::gemm_test {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // A way to compute products, for those that it can.
 template <class T>
@@ -493,4 +491,4 @@ TEST_CASE("a weight used twice gets the sum of both gradients", "[gemm]") {
   }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::gemm_test

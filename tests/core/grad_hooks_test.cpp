@@ -6,7 +6,7 @@
 #include "support/tensors.hpp"
 
 // register_hook(): the gradient of any tensor, looked at and replaced.
-namespace fit::test {
+namespace fit::test::grad_hooks_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -174,4 +174,4 @@ TEST_CASE("what can't have a gradient can't have a hook", "[hooks]") {
   CHECK_THROWS_WITH(register_hook(leaf({1}), std::function<void(const Tensor&)>()), Contains("the hook is empty"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::grad_hooks_test

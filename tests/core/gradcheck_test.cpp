@@ -8,7 +8,7 @@
 #include "support/tensors.hpp"
 
 // The checker is checked: it must catch what can go wrong in an adjoint, and pass what is right.
-namespace fit::test {
+namespace fit::test::gradcheck_test {
 namespace {
 
 using Values = std::vector<Tensor>;
@@ -210,4 +210,4 @@ TEST_CASE("check_gradients refuses what it can't check", "[gradcheck]") {
   CHECK_THROWS_WITH(check_gradients(square<leave>, {inputs_of({3})}, third), Contains("order is 3"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::gradcheck_test

@@ -5,7 +5,7 @@
 #include "support/tensors.hpp"
 
 // backward() and grad(): what they add up, in which order they walk, what they refuse.
-namespace fit::test {
+namespace fit::test::graph_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -482,4 +482,4 @@ TEST_CASE("a tensor from before an earlier backward() is told from a loss that i
   CHECK_THROWS_WITH(loss.backward(), Contains("the graph at sum was taken apart") && Contains("pass retain_graph"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::graph_test

@@ -6,7 +6,7 @@
 #include "support/tensors.hpp"
 
 // Hooks of leaves: called once, when the gradient is complete; and what is called between nodes.
-namespace fit::test {
+namespace fit::test::hooks_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -251,4 +251,4 @@ TEST_CASE("what can't have a hook", "[hooks]") {
   CHECK_THROWS_WITH((void)register_post_accumulate_grad_hook(w, {}), Contains("empty"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::hooks_test

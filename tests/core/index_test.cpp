@@ -7,7 +7,7 @@
 
 // x[{...}]: what it reads, what it writes, and what writing does to the graph. Errors of reading and gradients of both
 // stand in the table of operations, too.
-namespace fit::test {
+namespace fit::test::index_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -251,4 +251,4 @@ TEST_CASE("a write into integers takes floating values that are whole, and no ot
   CHECK(a.to_vector<std::int64_t>() == std::vector<std::int64_t>{5, 7, 8});
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::index_test

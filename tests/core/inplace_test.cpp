@@ -4,7 +4,7 @@
 #include "support/catch.hpp"
 
 // Changes in place: what they compute, what they count, what they record, and when they are refused.
-namespace fit {
+namespace fit::test::inplace_test {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -182,4 +182,4 @@ TEST_CASE("backward through a value that was changed is an error", "[inplace]") 
   CHECK_THROWS_WITH(z.backward(), says("changed in place"));
 }
 
-}  // namespace fit
+}  // namespace fit::test::inplace_test

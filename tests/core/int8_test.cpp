@@ -14,7 +14,7 @@
 #include "support/variants.hpp"
 
 // The type int8, and weights in it. Kernels: gemm_int8_test.cpp.
-namespace fit::test {
+namespace fit::test::int8_test {
 namespace {
 
 using Catch::Contains;
@@ -171,4 +171,4 @@ TEST_CASE("int8: the gradients by x and by the bias", "[int8]") {
   }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::int8_test

@@ -9,7 +9,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::interface_test {
 namespace {
 
 using Catch::Contains;
@@ -269,4 +269,4 @@ TEST_CASE("An adjoint that gives a gradient of a wrong shape is named", "[interf
   CHECK(values(x.grad())[0] == 4);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::interface_test

@@ -6,7 +6,7 @@
 #include "support/tensors.hpp"
 
 // Values and gradients where a derivative is a choice or a plain formula breaks down: as PyTorch has them.
-namespace fit::test {
+namespace fit::test::kinks_test {
 namespace {
 
 void check_kink(const std::string& op, const std::function<Tensor(const Tensor&)>& f) {
@@ -153,4 +153,4 @@ TEST_CASE("softmax and its kin with -inf and far apart", "[kinks]") {
   check_kink("log_softmax", [](const Tensor& x) { return log_softmax(x, 1); });
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::kinks_test

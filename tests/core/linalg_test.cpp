@@ -4,7 +4,7 @@
 #include "support/tensors.hpp"
 
 // Linear algebra, convolutions, pools and distances by value. The numbers are PyTorch's.
-namespace fit::test {
+namespace fit::test::linalg_test {
 namespace {
 
 using V = std::vector<double>;
@@ -143,4 +143,4 @@ TEST_CASE("products and distances of vectors", "[linalg]") {
   CHECK(values(normalize(zeros({2}))) == V{0, 0});
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::linalg_test

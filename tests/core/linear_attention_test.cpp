@@ -10,7 +10,7 @@
 
 // Linear attention against its loops, against transformers' gated delta rule, and step by step. Its derivatives and
 // decompositions are in ops_linear_attention.cpp.
-namespace fit::test {
+namespace fit::test::linear_attention_test {
 namespace {
 
 using Options = LinearAttentionOptions;
@@ -248,4 +248,4 @@ TEST_CASE("linear attention: bfloat16 is computed in float32, and the state stay
   CHECK(same_bits(state, exact));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::linear_attention_test

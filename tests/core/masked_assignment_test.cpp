@@ -5,7 +5,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::masked_assignment_test {
 using Catch::Contains;
 using fit::test::same_bits;
 
@@ -77,3 +77,5 @@ TEST_CASE("what can't be written by a mask is refused, and nothing has changed")
                     Contains("where (ids, or a mask) is float32: it must be int64"));
   CHECK(same_bits(x, ones({2, 3})));
 }
+
+}  // namespace fit::test::masked_assignment_test

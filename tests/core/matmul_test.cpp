@@ -5,7 +5,7 @@
 #include "support/tensors.hpp"
 
 // Products against plain loops in double: every pair of ranks, odd sizes, and einsum's notation.
-namespace fit::test {
+namespace fit::test::matmul_test {
 namespace {
 
 Tensor draw(const Shape& shape, std::uint64_t seed, DType dtype) {
@@ -133,4 +133,4 @@ TEST_CASE("einsum gives a tensor of its own", "[matmul]") {
   CHECK(values(x) == std::vector<double>(4, 1));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::matmul_test

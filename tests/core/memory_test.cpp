@@ -9,7 +9,7 @@
 #include "support/tensors.hpp"
 
 // The cache of blocks, and that whatever the graph took comes back to it.
-namespace fit::test {
+namespace fit::test::memory_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -334,4 +334,4 @@ TEST_CASE("tensors without elements may have axes of any size", "[memory]") {
   CHECK(matmul(zeros({n / 4, 0, 3}), zeros({3, 4})).shape() == Shape{n / 4, 0, 4});
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::memory_test

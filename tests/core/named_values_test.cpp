@@ -11,7 +11,7 @@
 #include "support/tensors.hpp"
 
 // Values that attention offers to observers.
-namespace fit::test {
+namespace fit::test::named_values_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -81,4 +81,4 @@ TEST_CASE("a value that does not fit, or is changed in place, is an error", "[ob
   CHECK(same_bits(observed("y", ones({2})), ones({2})));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::named_values_test

@@ -14,7 +14,7 @@
 #include "support/variants.hpp"
 
 // A unary function gives one value for one input, whatever its neighbours in the vector are, and wherever it stands.
-namespace fit::test {
+namespace fit::test::neighbours_test {
 namespace {
 
 using Unary = std::function<Tensor(const Tensor&)>;
@@ -94,4 +94,4 @@ TEST_CASE("a power gives one value whatever the neighbours are", "[neighbours]")
   });
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::neighbours_test

@@ -7,7 +7,7 @@
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 
-namespace fit::test {
+namespace fit::test::norm_test {
 namespace {
 
 // The definitions, in terms of operations.
@@ -143,4 +143,4 @@ TEST_CASE("norms: mixed types promote, what is not finite stays in its row", "[n
   });
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::norm_test

@@ -6,7 +6,7 @@
 #include "support/tensors.hpp"
 
 // .npy files: what is written, byte for byte; what is read; and that nothing damaged is taken for an array.
-namespace fit::test {
+namespace fit::test::npy_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -199,4 +199,4 @@ TEST_CASE("npy: a failed write leaves the old file and nothing else", "[npy]") {
   CHECK(std::distance(fs::directory_iterator(d.path), fs::directory_iterator()) == 1);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::npy_test

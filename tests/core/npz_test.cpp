@@ -13,7 +13,7 @@
 #include "support/tensors.hpp"
 
 // .npz archives both ways, .safetensors in several files, and what is refused: pickles, and hostile files of each kind.
-namespace fit::test {
+namespace fit::test::npz_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -320,4 +320,4 @@ TEST_CASE("each reader says what another file is, and which call reads it", "[sa
     }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::npz_test

@@ -10,7 +10,7 @@
 #include "support/tensors.hpp"
 
 // Observers of a thread: what they are told, in which order, and how they come and go.
-namespace fit::test {
+namespace fit::test::observer_test {
 namespace {
 
 using V = std::vector<double>;
@@ -209,4 +209,4 @@ TEST_CASE("a node that was entered is left, also by an exception", "[observer]")
   CHECK(nodes.calls == Calls{"into sum", "out of sum", "into fragile", "failed fragile"});
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::observer_test

@@ -8,7 +8,7 @@
 
 // Numbers of every kind through every operation: what comes out, NaN and infinities included, is the same on every
 // instruction set and with any number of threads. (PyTorch's common_methods_invocations.py has these sets of numbers.)
-namespace fit::test {
+namespace fit::test::op_values_test {
 namespace {
 
 using Values = std::vector<Tensor>;
@@ -102,4 +102,4 @@ TEST_CASE("every op: numbers of every kind give the same on every instruction se
     }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::op_values_test

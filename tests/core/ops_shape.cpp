@@ -343,11 +343,11 @@ std::vector<OpRow> gather_rows() {
 }
 const RegisterOps gathers(gather_rows);
 
-std::vector<Tensor> both(const std::pair<Tensor, Tensor>& p) { return {p.first, p.second}; }
+std::vector<Tensor> values_and_ids(const std::pair<Tensor, Tensor>& p) { return {p.first, p.second}; }
 
 std::vector<OpRow> sort_rows() {
   return {
-      OpRow("sort", [](const auto& in) { return both(sort(in[0])); })
+      OpRow("sort", [](const auto& in) { return values_and_ids(sort(in[0])); })
           .except("NaN", "it sorts as the largest, and others take its place")
           .from(domain::distinct)
           .on({{5}})
@@ -356,18 +356,20 @@ std::vector<OpRow> sort_rows() {
           .on({{2, 1}})
           .large({{300, 70}})
           .bad("axis -1 is out of range for shape []", [] { sort(zeros({})); }),
-      OpRow("sort", "descending, the first axis", [](const auto& in) { return both(sort(in[0], 0, descending)); })
+      OpRow("sort", "descending, the first axis",
+            [](const auto& in) { return values_and_ids(sort(in[0], 0, descending)); })
           .except("NaN", "it sorts as the largest, and others take its place")
           .from(domain::distinct)
           .on({{4, 3}}),
-      OpRow("topk", [](const auto& in) { return both(topk(in[0], 2)); })
+      OpRow("topk", [](const auto& in) { return values_and_ids(topk(in[0], 2)); })
           .except("NaN", "it sorts as the largest, and others take its place")
           .from(domain::distinct)
           .on({{5}})
           .on({{3, 2}})
           .bad("k is 4: axis 0 of shape [3] allows 0 … 3", [] { topk(zeros({3}), 4); })
           .bad("k is -1", [] { topk(zeros({3}), -1); }),
-      OpRow("topk", "smallest, the first axis", [](const auto& in) { return both(topk(in[0], 2, 0, smallest)); })
+      OpRow("topk", "smallest, the first axis",
+            [](const auto& in) { return values_and_ids(topk(in[0], 2, 0, smallest)); })
           .except("NaN", "it sorts as the largest, and others take its place")
           .from(domain::distinct)
           .on({{4, 3}}),

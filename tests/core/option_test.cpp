@@ -9,7 +9,7 @@
 
 #include "support/catch.hpp"
 
-namespace fit::test {
+namespace fit::test::option_test {
 namespace {
 
 enum class Kind { a, b };
@@ -184,4 +184,4 @@ TEST_CASE("wrong names and types of options do not compile", "[option]") {
   SUCCEED("the compiler has checked it");
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::option_test

@@ -8,7 +8,7 @@
 #include "support/tensors.hpp"
 
 // What operations do with bfloat16. Which of them give float32 under Autocast: autocast_test.cpp.
-namespace fit::test {
+namespace fit::test::precision_test {
 namespace {
 
 // The types that a body saw and that its caller got.
@@ -134,4 +134,4 @@ TEST_CASE("precision: every op gives the bits of float32, rounded once or kept",
   for (const std::string& op : products) CHECK(seen.count(op) == 1);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::precision_test

@@ -6,7 +6,7 @@
 #include "support/catch.hpp"
 
 // What a tensor looks like in print, to the character.
-namespace fit::test {
+namespace fit::test::print_test {
 
 TEST_CASE("print: brackets, columns, blank lines between matrices", "[print]") {
   CHECK(tensor({{1., 2.}, {3., 4.}}).str() == "[[1., 2.],\n [3., 4.]]");
@@ -82,4 +82,4 @@ TEST_CASE("print: long rows are broken, many elements left out", "[print]") {
   }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::print_test

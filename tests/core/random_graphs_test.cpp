@@ -11,7 +11,7 @@
 // Small random programs: operations, broadcasts, shared subexpressions and writes in place, held against the same
 // program in plain loops over double, and their gradients against central differences of that. FIT_GRAPHS sets how many
 // are tried; FIT_GRAPH_SEED with which one to begin.
-namespace fit::test {
+namespace fit::test::random_graphs_test {
 namespace {
 
 std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
@@ -123,7 +123,7 @@ std::vector<double> softmax_of(std::vector<double> line) {
   for (double& e : line) e /= sum;
   return line;
 }
-std::vector<double> sum_of(const std::vector<double>& line) {
+std::vector<double> line_sum(const std::vector<double>& line) {
   double sum = 0;
   for (const double e : line) sum += e;
   return {sum};
@@ -248,9 +248,10 @@ struct Program {
         return {"softmax" + at, [=](auto& all) { all.push_back(softmax(all[a], axis)); },
                 [=](auto& all) { all.push_back(lines(all[a], axis, softmax_of)); }};
       case 1:
-        return {
-            "sum" + at, [=](auto& all) { all.push_back(tanh(sum(all[a], {axis}, keepdims))); },
-            [=](auto& all) { all.push_back(map(lines(all[a], axis, sum_of), [](double v) { return std::tanh(v); })); }};
+        return {"sum" + at, [=](auto& all) { all.push_back(tanh(sum(all[a], {axis}, keepdims))); },
+                [=](auto& all) {
+                  all.push_back(map(lines(all[a], axis, line_sum), [](double v) { return std::tanh(v); }));
+                }};
       case 2:
         return {"log_softmax" + at, [=](auto& all) { all.push_back(tanh(log_softmax(all[a], axis))); },
                 [=](auto& all) {
@@ -376,4 +377,4 @@ TEST_CASE("random programs: values are those of plain loops, gradients those of 
   }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::random_graphs_test

@@ -13,7 +13,7 @@
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 
-namespace fit::test {
+namespace fit::test::random_test {
 namespace {
 
 // Mean, variance, and the fourth moment around the mean over the square of the variance.
@@ -294,4 +294,4 @@ TEST_CASE("dropout: of nothing, of everything, and of what is not finite", "[ran
   });
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::random_test

@@ -3,7 +3,7 @@
 #include "support/tensors.hpp"
 
 // Repeating, padding, windows, masks and lists by value. The numbers are PyTorch's.
-namespace fit::test {
+namespace fit::test::rearrange_test {
 namespace {
 
 using V = std::vector<double>;
@@ -88,4 +88,4 @@ TEST_CASE("the trace by a letter that stands twice", "[rearrange]") {
   CHECK(values(einsum("iji->j", {reshape(arange(8), {2, 2, 2}).to(float32)})) == V{5, 9});
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::rearrange_test

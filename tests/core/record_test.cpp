@@ -9,7 +9,7 @@
 //
 // An adjoint that captures a Tensor (or anything else with a destructor) does not compile: record() says "an adjoint
 // captures plain values only".
-namespace fit::test {
+namespace fit::test::record_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -238,4 +238,4 @@ TEST_CASE("an adjoint that forgets an input is told, and one that gives none is 
   CHECK_THROWS_WITH(grad(sum(last(63)), x), Contains("[many] its adjoint gives input 63"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::record_test

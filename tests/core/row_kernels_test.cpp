@@ -7,14 +7,13 @@
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
+#include "support/tensors.hpp"
 #include "support/variants.hpp"
 
 // Kernels that work on rows, each against its reference: reduce.hpp, rows_softmax.hpp, rows_norm.hpp, rotary.hpp, and
 // the sum of squares of optim.hpp.
-namespace fit::test {
+namespace fit::test::row_kernels_test {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 
 // ---- reduce -----------------------------------------------------------------------------------------------------
 
@@ -33,13 +32,13 @@ std::vector<FoldRow<T>> folds() {
   namespace plain = kernels::reference;
   const auto& k = kernels::reduce<T>();
   const Draw usual = between(-2, 2), positive = between(0, 2);
-  const Draw with_nan = sometimes({nan}, sometimes({-infinity, infinity, 0}, usual, 20), 200);
+  const Draw with_nan = sometimes({nan}, sometimes({-inf, inf, 0}, usual, 20), 200);
   return {{"sum", k.sum, plain::sum<Wide>, usual, usual},
           {"squares", k.squares, plain::squares<Wide>, usual, positive},
           {"exps", k.exps, plain::exps<Wide>, between(-30, 30), positive},
           {"prod", k.prod, plain::prod<Wide>, sometimes({0}, between(0.5, 2), 1000), usual},
-          {"max", k.max, plain::max<Wide>, with_nan, sometimes({-infinity, nan}, usual)},
-          {"min", k.min, plain::min<Wide>, with_nan, sometimes({infinity, nan}, usual)}};
+          {"max", k.max, plain::max<Wide>, with_nan, sometimes({-inf, nan}, usual)},
+          {"min", k.min, plain::min<Wide>, with_nan, sometimes({inf, nan}, usual)}};
 }
 
 template <class T>
@@ -174,7 +173,7 @@ void check_softmax(const Lines& lines, std::int64_t offset) {
   const auto& k = kernels::softmax_rows<T>();
   std::mt19937_64 random(static_cast<std::uint64_t>(lines.n));
   // Not of -inf alone: a line's first element is finite.
-  GuardedBuffer<T> x = drawn_lines<T>(lines, offset, sometimes({-infinity, -200}, between(-30, 30), 30), random);
+  GuardedBuffer<T> x = drawn_lines<T>(lines, offset, sometimes({-inf, -200}, between(-30, 30), 30), random);
   for (std::int64_t l = 0; l < lines.count; ++l) x[lines.at(l, 0)] = T(0.5);
   GuardedBuffer<T> y(lines.room(), offset), log_y(lines.room(), offset), dx(lines.room(), offset),
       log_dx(lines.room(), offset);
@@ -467,4 +466,4 @@ TEST_CASE("rotary turns are within the rounding of their reference", "[kernels]"
   });
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::row_kernels_test

@@ -15,7 +15,7 @@
 #include "support/tensors.hpp"
 
 // .safetensors files: what is written, byte for byte; what is read; and that nothing damaged or hostile is accepted.
-namespace fit::test {
+namespace fit::test::safetensors_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -323,4 +323,4 @@ TEST_CASE("safetensors: what can't be saved is refused, and the old file stays",
   CHECK(std::distance(fs::directory_iterator(d.path), {}) == 1);  // no temporary file is left
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::safetensors_test

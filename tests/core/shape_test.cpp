@@ -8,7 +8,7 @@
 
 // reshape and its kin, transpose, permute, broadcast_to, cat, stack, split, chunk: values. Errors and gradients stand
 // in the table of operations.
-namespace fit::test {
+namespace fit::test::shape_test {
 namespace {
 
 using I = std::vector<std::int64_t>;
@@ -189,4 +189,4 @@ TEST_CASE("the gradient of split is right when only some pieces are used", "[sha
   CHECK(values(x.grad()) == std::vector<double>{0, 0, 3, 3, 0});
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::shape_test

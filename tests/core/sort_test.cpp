@@ -7,7 +7,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::sort_test {
 namespace {
 
 using I = std::vector<std::int64_t>;
@@ -131,4 +131,4 @@ TEST_CASE("long and short lines are sorted as std::stable_sort does, and topk gi
     }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::sort_test

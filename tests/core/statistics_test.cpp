@@ -6,11 +6,10 @@
 #include "support/tensors.hpp"
 
 // Steps, remainders, orders and counts by value. The numbers are PyTorch's and NumPy's.
-namespace fit::test {
+namespace fit::test::statistics_test {
 namespace {
 
 using V = std::vector<double>;
-constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
@@ -29,7 +28,7 @@ TEST_CASE("steps round as NumPy does and leave whole numbers alone", "[statistic
 
 TEST_CASE("a remainder has the sign of what it is divided by", "[statistics]") {
   CHECK(values(tensor({-7, 7, -7, 7}) % tensor({3, -3, -3, 3})) == V{2, -2, -1, 1});
-  CHECK(values(tensor({-7., 7., -7., 7., 5.5}) % tensor({3., -3., -3., 3., infinity})) == V{2, -2, -1, 1, 5.5});
+  CHECK(values(tensor({-7., 7., -7., 7., 5.5}) % tensor({3., -3., -3., 3., inf})) == V{2, -2, -1, 1, 5.5});
   CHECK(values(tensor({-1, 5}) % 4) == V{3, 1});
   CHECK(values(7 % tensor({4., -4.})) == V{3, -1});
   CHECK((tensor({5}) % 3).dtype() == int64);
@@ -38,7 +37,7 @@ TEST_CASE("a remainder has the sign of what it is divided by", "[statistics]") {
 }
 
 TEST_CASE("infinities and NaN are told and replaced", "[statistics]") {
-  const Tensor x = tensor({nan, infinity, -infinity, 2.});
+  const Tensor x = tensor({nan, inf, -inf, 2.});
   CHECK(values(isinf(x)) == V{0, 1, 1, 0});
   CHECK(values(isinf(tensor({1, 2}))) == V{0, 0});
   const double most = std::numeric_limits<float>::max();
@@ -47,7 +46,7 @@ TEST_CASE("infinities and NaN are told and replaced", "[statistics]") {
   CHECK(values(clamp_min(x, 0))[3] == 2);
   CHECK(values(clamp_max(tensor({1, 5}), 3)) == V{1, 3});
   CHECK(values(clamp_min(tensor({1, 5}), 3)) == V{3, 5});
-  Tensor leaf = tensor({nan, infinity, 3.}).requires_grad_();
+  Tensor leaf = tensor({nan, inf, 3.}).requires_grad_();
   sum(nan_to_num(leaf)).backward();
   CHECK(values(leaf.grad()) == V{0, 0, 1});
 }
@@ -100,9 +99,9 @@ TEST_CASE("argsort, unique, bincount and histogram count", "[statistics]") {
   CHECK(values(counts) == V{1, 2, 1, 1});
   CHECK(values(edges) == V{0, 1, 2, 3, 4});
   CHECK(values(histogram(tensor({-1., 0., 0.5, 1., nan}), 2, 0, 1).first) == V{1, 2});
-  CHECK_THROWS_WITH(histogram(tensor({1., infinity}), 3), Catch::Contains("[histogram]"));
+  CHECK_THROWS_WITH(histogram(tensor({1., inf}), 3), Catch::Contains("[histogram]"));
   CHECK_THROWS_WITH(histogram(tensor({1.}), 0), Catch::Contains("[histogram] bins is 0"));
-  for (const auto& [low, high] : {std::pair(1., 0.), {0., 0.}, {0., infinity}, {nan, 1.}})
+  for (const auto& [low, high] : {std::pair(1., 0.), {0., 0.}, {0., inf}, {nan, 1.}})
     CHECK_THROWS_WITH(histogram(tensor({1.}), 3, low, high),
                       Catch::Contains("both must be finite, and low below high"));
   for (const std::int64_t id : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()})
@@ -135,4 +134,4 @@ TEST_CASE("multinomial draws by weight", "[statistics]") {
   CHECK(values(full_like(tensor({1, 2}), 7)) == V{7, 7});
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::statistics_test

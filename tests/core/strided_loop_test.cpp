@@ -5,7 +5,7 @@
 #include "support/catch.hpp"
 
 // The walk through operands of one shape and different strides, which copies, broadcasts and gather share.
-namespace fit::test {
+namespace fit::test::strided_loop_test {
 namespace {
 
 using Loop = StridedLoop<2>;
@@ -55,4 +55,4 @@ TEST_CASE("rows are walked in order, wherever it begins", "[strided_loop]") {
   }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::strided_loop_test

@@ -12,7 +12,7 @@
 #include "support/tensors.hpp"
 
 // Recording on and off, parallel_for, and several threads on one set of parameters.
-namespace fit::test {
+namespace fit::test::threads_test {
 namespace {
 
 using V = std::vector<double>;
@@ -268,4 +268,4 @@ TEST_CASE("a graph may be built on one thread and walked on another", "[threads]
   CHECK(values(x.grad()) == V{6, 24});
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::threads_test

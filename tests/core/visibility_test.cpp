@@ -7,7 +7,7 @@
 #include "support/catch.hpp"
 
 // Which query attends to which key, against the rule pair by pair.
-namespace fit::test {
+namespace fit::test::visibility_test {
 namespace {
 
 using kernels::Interval;
@@ -190,4 +190,4 @@ TEST_CASE("a window as large as a number can be is no window", "[attention]") {
   CHECK((v.queries_of({0, 3}).first == 4 && v.queries_of({0, 3}).end == 7));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::visibility_test

@@ -5,7 +5,7 @@
 #include "support/tensors.hpp"
 
 // xtensor expressions to tensors, and tensors as xtensor containers.
-namespace fit::test {
+namespace fit::test::xtensor_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -112,4 +112,4 @@ TEST_CASE("what adaptors show outlives the tensor", "[xtensor]") {
   CHECK(values(another[0]) == V{5});
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::xtensor_test

@@ -6,7 +6,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::anomaly_test {
 namespace {
 
 using Catch::Contains;
@@ -99,4 +99,4 @@ TEST_CASE("a training step under DetectAnomaly has the same bits", "[anomaly]") 
   for (std::size_t i = 0; i < once.size(); ++i) CHECK(same_bits(once[i], again[i]));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::anomaly_test

@@ -6,7 +6,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::attention_layers_test {
 namespace {
 
 Tensor random(const Shape& shape, unsigned seed = 1, DType dtype = float32) {
@@ -496,4 +496,4 @@ TEST_CASE("MultiHeadAttentionWrapper puts its heads side by side") {
   CHECK_THROWS_WITH(nn::MultiHeadAttentionWrapper(3, 2, 6, 0.0, 0), Catch::Contains("num_heads is 0"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::attention_layers_test

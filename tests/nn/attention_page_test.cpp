@@ -13,7 +13,7 @@
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 
-using namespace fit;
+namespace fit::test::attention_page_test {
 using Catch::Matchers::Contains;
 using nlohmann::json;
 
@@ -226,3 +226,5 @@ TEST_CASE("duplicate and induction scores count what earlier equal tokens get, a
   CHECK(scores({}, 0) == json{nullptr, nullptr});
   CHECK(scores(AttentionRecordOptions().queries({"a", "b", "c", "d", "e"}), 0) == json{nullptr, nullptr});
 }
+
+}  // namespace fit::test::attention_page_test

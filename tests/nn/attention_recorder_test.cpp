@@ -13,7 +13,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::attention_recorder_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -265,4 +265,4 @@ TEST_CASE("a recorder refuses options that make no sense") {
   CHECK_THROWS_WITH(recorder.step(-1), Contains("step is -1"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::attention_recorder_test

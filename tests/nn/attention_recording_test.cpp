@@ -6,7 +6,7 @@
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 
-using namespace fit;
+namespace fit::test::attention_recording_test {
 using Catch::Matchers::Contains;
 
 namespace {
@@ -193,3 +193,5 @@ TEST_CASE("with a cache, a query stands behind the keys before it") {
   CHECK(m.distance == 0);
   CHECK(m.previous == 0);
 }
+
+}  // namespace fit::test::attention_recording_test

@@ -12,7 +12,7 @@
 #include "support/tensors.hpp"
 
 // Gradients under Autocast beside PyTorch's autocast, on the transformers of tests/golden/autocast.py.
-namespace fit::test {
+namespace fit::test::autocast_gradients_test {
 namespace {
 
 // 24 random bits for each place: SplitMix64, seeded by the name (FNV-1a).
@@ -115,4 +115,4 @@ TEST_CASE("autocast: the gradients of random transformers are as near float64's 
   }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::autocast_gradients_test

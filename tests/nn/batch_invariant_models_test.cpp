@@ -16,7 +16,7 @@
 #include "support/variants.hpp"
 
 // In the mode BatchInvariant a sequence has the same bits alone and in company, padded or not, from a cache or whole.
-namespace fit::test {
+namespace fit::test::batch_invariant_models_test {
 namespace {
 
 constexpr std::int64_t vocabulary = 50, context = 160;
@@ -247,4 +247,4 @@ TEST_CASE("errors of assistants", "[batch_invariant]") {
                     "[generate] the assistant_model has dropout and is in training: call its eval() first");
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::batch_invariant_models_test

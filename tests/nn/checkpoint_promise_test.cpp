@@ -9,7 +9,7 @@
 #include "support/files.hpp"
 
 // The promise of checkpoints: what is saved can be loaded. Layers are in layer_table_test.cpp.
-namespace fit::test {
+namespace fit::test::checkpoint_promise_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -273,4 +273,4 @@ TEST_CASE("a checkpoint that can't be loaded is not saved over one that can", "[
   refused(good, "what was written can't be loaded");
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::checkpoint_promise_test

@@ -9,7 +9,7 @@
 #include "support/files.hpp"
 
 // Checkpoints: what goes on from one is what would have come, and what does not fit changes nothing.
-namespace fit::test {
+namespace fit::test::checkpoint_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -262,4 +262,4 @@ TEST_CASE("checkpoint: a file of each version still loads", "[checkpoint]") {
   CHECK(max_difference(s.layer.weight.detach(), tensor({{0.21, -1.58}})) < 1e-6);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::checkpoint_test

@@ -8,7 +8,7 @@
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 
-using namespace fit;
+namespace fit::test::comparison_page_test {
 using Catch::Matchers::Contains;
 using nlohmann::json;
 using plot::ComparedRun;
@@ -45,3 +45,5 @@ TEST_CASE("a comparison needs something that both runs have") {
   CHECK_THAT(plot::comparison_page(heads, heads), Contains("class=\"run\""));
   CHECK_THROWS_AS(plot::write_comparison_page("/dev/null/page.html", loss, loss), FileError);
 }
+
+}  // namespace fit::test::comparison_page_test

@@ -16,7 +16,7 @@
 
 // Files that were damaged at random: each is read, or refused with a FileError; nothing else, least of all a crash.
 // FIT_MUTATIONS sets how many of each kind are tried: 100000, with the address sanitizer, after a change of a reader.
-namespace fit::test {
+namespace fit::test::corrupted_files_test {
 namespace {
 
 int mutations() {
@@ -185,4 +185,4 @@ TEST_CASE("corrupted files: IDX, as it is and compressed", "[corrupted]") {
     check_corrupted(good, [](const std::string& path) { data::read_idx(path); });
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::corrupted_files_test

@@ -11,7 +11,7 @@
 #include "support/files.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::custom_parts_test {
 namespace {
 
 // Attention with separate projections, and keys that are normalised.
@@ -46,11 +46,11 @@ struct ParallelBlock final : nn::SequenceLayer {
   Gated mlp;
 };
 
-nn::GPTOptions small() {
+nn::GPTOptions small_gpt() {
   return nn::GPTOptions().vocab_size(9).context_length(8).num_layers(2).num_heads(2).d_model(8);
 }
 
-nn::GPT handed_in(nn::GPTOptions o = small()) {
+nn::GPT handed_in(nn::GPTOptions o = small_gpt()) {
   nn::ModuleList<nn::SequenceLayer> blocks;
   blocks.add(ParallelBlock());
   blocks.add(nn::GPTBlock(nn::RMSNorm(8), Attention(), nn::LayerNorm(8), std::make_shared<Gated>()));
@@ -122,7 +122,7 @@ TEST_CASE("blocks that are handed in are computed again with the same bits", "[g
   const Tensor ids = randint(0, 9, {2, 8});
   for (const bool again : {false, true}) {
     manual_seed(5);
-    nn::GPT gpt = handed_in(small().checkpoint_blocks(again));
+    nn::GPT gpt = handed_in(small_gpt().checkpoint_blocks(again));
     gpt.loss(ids, ids).backward();
     for (const Tensor& p : gpt.parameters()) gradients[again].push_back(p.grad());
   }
@@ -130,7 +130,7 @@ TEST_CASE("blocks that are handed in are computed again with the same bits", "[g
 }
 
 TEST_CASE("GPT-2's parts, handed in, are GPT-2", "[gpt]") {
-  const nn::GPTOptions o = small();
+  const nn::GPTOptions o = small_gpt();
   nn::GPT gpt(o);
   nn::ModuleList<nn::SequenceLayer> blocks;
   for (int i = 0; i < 2; ++i)
@@ -222,4 +222,4 @@ TEST_CASE("an encoder and a decoder of layers that are handed in", "[transformer
   CHECK_THROWS_WITH(nn::torch_names(encoder), Catch::Contains("the feed-forward layer is a Gated"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::custom_parts_test

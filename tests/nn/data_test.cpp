@@ -20,7 +20,7 @@
 #include "support/tensors.hpp"
 
 // Datasets, batches, and the order in which they come.
-namespace fit::test {
+namespace fit::test::data_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -580,4 +580,4 @@ TEST_CASE("data: options out of range are told", "[data]") {
   CHECK_THROWS_WITH(DataLoader(numbers(3), data::LoaderOptions().prefetch(-1)), Contains("prefetch is -1"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::data_test

@@ -12,7 +12,7 @@
 
 // 50 steps of a transformer with dropout: parameters, averages of the optimiser and random state are the same to the
 // bit, whatever the threads, the load, what memory held before, and where it was interrupted.
-namespace fit::test {
+namespace fit::test::determinism_test {
 namespace {
 
 // FNV-1a, of everything that a training leaves behind.
@@ -173,4 +173,4 @@ TEST_CASE("one model may be asked by several threads at once, with the bits that
     CHECK(same_bits(together[static_cast<std::size_t>(i)], alone[static_cast<std::size_t>(i)]));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::determinism_test

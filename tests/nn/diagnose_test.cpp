@@ -8,7 +8,7 @@
 #include "support/tensors.hpp"
 
 // diagnose(): each ailment is made on purpose, and found; a healthy model has none.
-namespace fit::test {
+namespace fit::test::diagnose_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -198,4 +198,4 @@ TEST_CASE("what gets a gradient and is not trained is found", "[diagnose]") {
   CHECK(nn::diagnose(net, loss, nn::DiagnoseOptions().trained(all.trained())).healthy());
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::diagnose_test

@@ -10,7 +10,7 @@ using namespace fit;
 using Catch::Contains;
 namespace d = fit::distributions;
 
-namespace fit::test {
+namespace fit::test::distributions_test {
 namespace {
 
 // log_prob, entropy and kl_divergence, and the gradients of their sum, as torch.distributions computes them. make()
@@ -50,8 +50,6 @@ TEST_CASE("distributions agree with torch.distributions", "[golden]") {
   check_distribution("categorical", {"0"}, [](const auto& p) { return d::Categorical(p[0]); });
   check_distribution("categorical_logits", {"0"}, [](const auto& p) { return d::Categorical::from_logits(p[0]); });
 }
-
-}  // namespace fit::test
 
 TEST_CASE("samples of distributions have their shape, mean and spread") {
   const Tensor loc = tensor({{1., -2.}, {0., 5.}}), scale = tensor({0.5, 2.});
@@ -127,3 +125,5 @@ TEST_CASE("distributions refuse wrong parameters and values") {
   CHECK_THROWS_WITH(d::Categorical(one).log_prob(tensor({1})), Contains("value has ids outside 0 … 0: there are 1"));
   CHECK_THROWS_WITH(d::Categorical(one).log_prob(one), Contains("value is float32: it must be int64"));
 }
+
+}  // namespace fit::test::distributions_test

@@ -3,7 +3,7 @@
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 
-using namespace fit;
+namespace fit::test::explain_test {
 using Catch::Matchers::Contains;
 
 TEST_CASE("padding and causal together: the picture, what queries see, and what gets no weight") {
@@ -102,3 +102,5 @@ TEST_CASE("a head that is switched off is no padding") {
     CHECK_THAT(text, !Contains("padding") && !Contains("No query sees"));
   }
 }
+
+}  // namespace fit::test::explain_test

@@ -8,7 +8,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::extra_keys_test {
 using Catch::Contains;
 using fit::test::max_difference;
 using fit::test::same_bits;
@@ -69,3 +69,5 @@ TEST_CASE("a query that sees no other key attends to the further ones") {
   CHECK_THROWS_WITH(attention.forward_next(x, cache[0], 0), Contains("a cache has no place for such keys"));
   CHECK_THAT(attention.str(), Contains("add_bias_kv=true, add_zero_attn=true"));
 }
+
+}  // namespace fit::test::extra_keys_test

@@ -16,7 +16,7 @@
 #include "support/catch.hpp"
 #include "support/text.hpp"
 
-using namespace fit;
+namespace fit::test::figures_test {
 using Catch::Matchers::Contains;
 using fit::test::count;
 
@@ -448,3 +448,5 @@ TEST_CASE("a legend that is too long says how much is left out") {
   CHECK(count(svg, ">c12<") == 1);
   CHECK(count(svg, ">c13<") == 0);
 }
+
+}  // namespace fit::test::figures_test

@@ -18,7 +18,7 @@
 #include "support/tensors.hpp"
 
 // What is no file, a file that changes under the reader, and disks that take no more: errors, and the old file stays.
-namespace fit::test {
+namespace fit::test::file_faults_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -267,4 +267,4 @@ TEST_CASE("a tensor may be saved over the file that it was loaded from", "[files
   CHECK(same_bits(load_safetensors(d.file("m")).tensors.at(0).second, arange(1000)));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::file_faults_test

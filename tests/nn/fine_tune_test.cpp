@@ -6,7 +6,7 @@
 #include "support/files.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::fine_tune_test {
 using Catch::Contains;
 using fit::test::max_difference;
 using fit::test::same_bits;
@@ -230,3 +230,5 @@ TEST_CASE("groups have rates of their own by name, and keep their other options"
   CHECK(same_bits(gpt.wpe->weight.detach(), table));  // a rate of 0
   CHECK_THROWS_WITH(optim::with_rates(groups, {{"g.*", 1}}), Contains("[split_by_name] nothing is called 'g.*'"));
 }
+
+}  // namespace fit::test::fine_tune_test

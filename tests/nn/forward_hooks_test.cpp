@@ -8,7 +8,7 @@
 #include "support/tensors.hpp"
 
 // Hooks around the calls of layers.
-namespace fit::test {
+namespace fit::test::forward_hooks_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -216,4 +216,4 @@ TEST_CASE("hooks come and go while other threads call the layer", "[observer]") 
   CHECK_FALSE(layer.hooked());
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::forward_hooks_test

@@ -9,7 +9,7 @@
 
 // The files that fuzzing begins with (tests/fuzz), each as it is and changed at random, so many times for each target
 // as FIT_MUTATIONS says. tests/fuzz/run goes on from there, led by what the program's branches do.
-namespace fit::test {
+namespace fit::test::fuzz_test {
 namespace {
 
 const char* const corpus_folder = FIT_GOLDEN_DIR "/../fuzz/corpus";
@@ -109,4 +109,4 @@ TEST_CASE("a hostile file of a few bytes takes no memory", "[fuzz]") {
     }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::fuzz_test

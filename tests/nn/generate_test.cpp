@@ -9,7 +9,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::generate_test {
 namespace {
 
 using nn::Tokens;
@@ -365,4 +365,4 @@ TEST_CASE("numbers that are not finite draw no token", "[generate]") {
   CHECK_THROWS_WITH(nn::generate(gpt, {{1}}, g), Contains("at most context_length, 12"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::generate_test

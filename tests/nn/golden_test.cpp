@@ -13,7 +13,7 @@
 #include "support/tensors.hpp"
 
 // Layers, losses, optimisers and attention against PyTorch's values and gradients, in both precisions.
-namespace fit::test {
+namespace fit::test::golden_test {
 namespace {
 
 using Values = std::vector<Tensor>;
@@ -343,4 +343,4 @@ TEST_CASE("scaled_dot_product_attention agrees with PyTorch's", "[golden]") {
   check_sdpa("three_axes");
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::golden_test

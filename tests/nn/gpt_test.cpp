@@ -12,7 +12,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::gpt_test {
 namespace {
 
 nn::GPTOptions small(std::int64_t vocab = 11, std::int64_t context = 8, std::int64_t layers = 2) {
@@ -283,4 +283,4 @@ TEST_CASE("a GPT's errors", "[gpt]") {
   CHECK(gpt(zeros({0, 3}, int64)).shape() == Shape{0, 3, 11});
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::gpt_test

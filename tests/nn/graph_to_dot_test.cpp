@@ -11,7 +11,7 @@
 #include "support/catch.hpp"
 #include "support/text.hpp"
 
-using namespace fit;
+namespace fit::test::graph_to_dot_test {
 using Catch::Matchers::Contains;
 using fit::test::count;
 
@@ -165,3 +165,5 @@ TEST_CASE("without a graph there is an Error that says why") {
   loss.backward();
   CHECK_THROWS_WITH(graph_to_dot(loss), Contains("backward() has freed the graph"));
 }
+
+}  // namespace fit::test::graph_to_dot_test

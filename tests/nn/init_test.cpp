@@ -6,7 +6,7 @@
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 
-using namespace fit;
+namespace fit::test::init_test {
 using namespace fit::nn;
 using Catch::Contains;
 
@@ -158,3 +158,5 @@ TEST_CASE("initialisers refuse what they can't do") {
   CHECK_THROWS_WITH(init::normal_(blank(), 0, -1), Contains("std is -1"));
   CHECK_THROWS_AS(init::normal_(zeros({2}, int64)), Error);
 }
+
+}  // namespace fit::test::init_test

@@ -7,7 +7,7 @@
 
 // Errors that others had, by where they were found, as far as no other test stands for them: docs/reliability.md has
 // the whole list.
-namespace fit::test {
+namespace fit::test::known_errors_test {
 namespace {
 
 using V = std::vector<double>;
@@ -142,4 +142,4 @@ TEST_CASE("micrograd#64: a value that is used again by what comes after its firs
   CHECK(values(grad(sum(d), a)) == V{8 + 2});  // d = 4 a a + 2 a
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::known_errors_test

@@ -12,7 +12,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::kv_cache_test {
 namespace {
 
 nn::GPTOptions small(nn::Positions positions = nn::Positions::learned) {
@@ -264,4 +264,4 @@ TEST_CASE("attention with a cache refuses before it writes", "[cache]") {
   CHECK_THROWS_WITH(cached_attention(ones({6}), ones({6}), ones({6}), keys, values, 0, 2), Contains("q is [6]"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::kv_cache_test

@@ -9,7 +9,7 @@
 #include "support/tensors.hpp"
 
 // The call operator that FIT_FIELDS makes around forward().
-namespace fit::test {
+namespace fit::test::layer_call_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -191,4 +191,4 @@ TEST_CASE("a class with a call operator of its own is told so", "[layer_call]") 
   CHECK_NOTHROW(nn::register_forward_hook(list, [](const nn::Layer&, const Tensor&) {}).remove());
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::layer_call_test

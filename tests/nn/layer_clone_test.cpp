@@ -15,7 +15,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::layer_clone_test {
 using Catch::Contains;
 using fit::test::same_bits;
 
@@ -164,3 +164,5 @@ TEST_CASE("what can't be copied says how to go on, and clone() then fills in the
   borrower.borrowed = &lent;
   CHECK_THROWS_WITH(borrower.clone(), Contains("lists 'borrowed', which it neither holds nor shares"));
 }
+
+}  // namespace fit::test::layer_clone_test

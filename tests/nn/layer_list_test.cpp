@@ -13,7 +13,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::layer_list_test {
 using Catch::Contains;
 
 namespace {
@@ -232,3 +232,5 @@ TEST_CASE("a layer that was moved from says so, and is whole again after an assi
   CHECK_THROWS_WITH(net.parameters(), Contains("[Sequential] this layer was moved from"));
   CHECK(moved.parameters().size() == 2);
 }
+
+}  // namespace fit::test::layer_list_test

@@ -5,12 +5,12 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::layer_path_test {
 using Catch::EndsWith;
 
 namespace {
 
-nn::TransformerOptions small() {
+nn::TransformerOptions small_transformer() {
   return nn::TransformerOptions()
       .d_model(8)
       .num_heads(2)
@@ -112,7 +112,7 @@ TEST_CASE("every kind of layer of the library takes part") {
   gpt.layer<nn::Linear>("h.0.attn.qkv") = misfit();
   CHECK(told([&] { gpt(ids); }) == "h.0.attn.qkv");
 
-  nn::Transformer model(small());
+  nn::Transformer model(small_transformer());
   CHECK(told([&] { model(tensor({{7}}), ids); }) == "source_embedding");
   model.decoder.layer<nn::Linear>("layers.1.cross_attn.w_o") = misfit();
   CHECK(told([&] { model(ids, ids); }) == "decoder.layers.1.cross_attn.w_o");
@@ -234,3 +234,5 @@ TEST_CASE("parameters and layers are found by their names, and layers held by po
   gpt.h.replace("0", block);
   CHECK(&gpt.h[0] == block.get());
 }
+
+}  // namespace fit::test::layer_path_test

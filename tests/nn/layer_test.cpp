@@ -13,7 +13,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::layer_test {
 using Catch::Contains;
 using fit::test::same_bits;
 
@@ -306,3 +306,5 @@ TEST_CASE("the parameters of a model as one vector, and back") {
   CHECK_THROWS_WITH(nn::parameters_to_vector({tensor({1, 2})}), Contains("parameters"));
   CHECK(nn::parameters_to_vector({}).shape() == Shape{0});
 }
+
+}  // namespace fit::test::layer_test

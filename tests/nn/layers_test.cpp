@@ -12,7 +12,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::layers_test {
 using Catch::Contains;
 using fit::test::same_bits;
 
@@ -144,3 +144,5 @@ TEST_CASE("the norms are those of their formulas") {
   CHECK_THROWS_WITH(nn::RMSNorm(-3), Contains("[RMSNorm] size is -3"));
   CHECK_THROWS_WITH(nn::LayerNorm(3, -1), Contains("[LayerNorm] eps is -1"));
 }
+
+}  // namespace fit::test::layers_test

@@ -9,7 +9,7 @@
 #include "support/tensors.hpp"
 
 // A lens reads and edits runs.
-namespace fit::test {
+namespace fit::test::lens_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -459,4 +459,4 @@ TEST_CASE("integrated gradients sum to the difference; a rollout's rows sum to 1
   CHECK(same_bits(rollout, tril(rollout)));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::lens_test

@@ -13,7 +13,7 @@
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
-using namespace fit;
+namespace fit::test::lesson_test {
 using namespace fit::plot;
 using Catch::Matchers::Contains;
 
@@ -303,3 +303,5 @@ TEST_CASE("an error on its way through a page that can't be written any more is 
   std::cerr.rdbuf(before);
   CHECK_THAT(said.str(), Contains("[Lesson] cannot write"));
 }
+
+}  // namespace fit::test::lesson_test

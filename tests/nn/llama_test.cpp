@@ -10,7 +10,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::llama_test {
 namespace {
 
 const StateDict& cases() {
@@ -100,4 +100,4 @@ TEST_CASE("scaled rotary positions have Hugging Face's angles", "[golden]") {
   check("yarn", nn::RotaryTableOptions().scaling(nn::RotaryScaling::yarn).factor(8).original_length(64));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::llama_test

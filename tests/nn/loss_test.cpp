@@ -425,7 +425,7 @@ TEST_CASE("derivatives of the losses") {
 
 // ---- the losses as layers, in the table of all ----------------------------------------------------------------------
 
-namespace fit::test {
+namespace fit::test::loss_test {
 namespace {
 
 std::vector<LayerRow> loss_rows() {
@@ -465,7 +465,6 @@ std::vector<LayerRow> loss_rows() {
 const RegisterLayers losses(loss_rows);
 
 }  // namespace
-}  // namespace fit::test
 
 TEST_CASE("losses: what is just at a bound") {
   const Tensor x = arange(2).to(float32);
@@ -480,3 +479,5 @@ TEST_CASE("losses: what is just at a bound") {
   const Tensor logits = cat({zeros({1, 1}), full({1, 1}, -INFINITY)}, -1), first = zeros({1}, int64);
   CHECK(nn::cross_entropy(logits, first).item() == 0);
 }
+
+}  // namespace fit::test::loss_test

@@ -18,7 +18,7 @@
 #include "support/variants.hpp"
 
 // Whole models in bfloat16, and under Autocast.
-namespace fit::test {
+namespace fit::test::low_precision_test {
 namespace {
 
 nn::GPTOptions small_options(nn::Positions positions = nn::Positions::learned) {
@@ -303,4 +303,4 @@ TEST_CASE("low precision: BF16 and F16 in files", "[bfloat16]") {
   CHECK(same_bits(at(back, "whole"), whole));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::low_precision_test

@@ -7,7 +7,7 @@
 #include "support/catch.hpp"
 #include "support/text.hpp"
 
-using namespace fit;
+namespace fit::test::metrics_test {
 using Catch::Contains;
 using metrics::Average;
 
@@ -95,3 +95,5 @@ TEST_CASE("what a confusion matrix can't count is refused, and nothing is added"
   CHECK_THROWS_WITH(m.f1(3), "[ConfusionMatrix] there is no class 3: it must be in 0 … 2");
   CHECK(m.total() == 0);
 }
+
+}  // namespace fit::test::metrics_test

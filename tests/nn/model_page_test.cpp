@@ -12,7 +12,7 @@
 #include "fit/random.hpp"
 #include "support/catch.hpp"
 
-using namespace fit;
+namespace fit::test::model_page_test {
 using Catch::Matchers::Contains;
 using nlohmann::json;
 using plot::ModelPageOptions;
@@ -160,3 +160,5 @@ TEST_CASE("vocabularies, samples and snapshots of a page must fit the model") {
   refuses(letters, {"a"}, ModelPageOptions().snapshots({same, same}), "steps must rise");
   CHECK_THROWS_AS(plot::write_model_page("/dev/null/page.html", gpt, letters, {"a"}), FileError);
 }
+
+}  // namespace fit::test::model_page_test

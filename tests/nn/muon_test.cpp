@@ -12,7 +12,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::muon_test {
 namespace {
 
 using Catch::Contains;
@@ -39,7 +39,7 @@ double distance(const std::string& form, const std::string& path, const MuonOpti
   return worst;
 }
 
-nn::GPTOptions small() {
+nn::GPTOptions muon_gpt() {
   return nn::GPTOptions().vocab_size(9).context_length(8).num_layers(2).num_heads(2).d_model(8);
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("Muon follows PyTorch's path", "[golden][muon]") {
 TEST_CASE("Muon takes the hidden matrices, and AdamW the rest", "[muon]") {
   manual_seed(1);
   for (const bool tied : {true, false}) {
-    nn::GPT gpt(small().tie_weights(tied).value_embeddings().qk_norm());
+    nn::GPT gpt(muon_gpt().tie_weights(tied).value_embeddings().qk_norm());
     const auto adamw = optim::AdamWOptions().lr(3e-3).weight_decay(0).beta2(0.99);
     const auto groups = optim::muon_groups(gpt, MuonOptions().lr(0.02), adamw);
     REQUIRE(groups.size() == 2);
@@ -93,7 +93,7 @@ TEST_CASE("Muon trains, goes on from its state, and takes a schedule", "[muon]")
   const auto groups = [](nn::GPT& gpt) {
     return optim::muon_groups(gpt, MuonOptions().lr(0.02), optim::AdamWOptions().lr(3e-3));
   };
-  nn::GPT first(small());
+  nn::GPT first(muon_gpt());
   const Tensor ids = randint(0, 9, {4, 8});
   Muon optimizer(groups(first));
   optim::WarmupStableDecayLR schedule(optimizer, 40, 5, 10);
@@ -160,4 +160,4 @@ TEST_CASE("warm-up, a constant rate and a decay", "[schedule]") {
   CHECK_THROWS_WITH(optim::WarmupStableDecayLR(optimizer, 10, 1, 1, 2), Contains("min_factor is 2"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::muon_test

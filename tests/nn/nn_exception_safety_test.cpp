@@ -10,7 +10,7 @@
 #include "support/files.hpp"
 
 // Every call of layers and models that changes something, met by an Error: see support/exception_safety.hpp.
-namespace fit::test {
+namespace fit::test::nn_exception_safety_test {
 namespace {
 
 // ---- layers -------------------------------------------------------------------------------------------------------
@@ -244,4 +244,4 @@ TEST_CASE("nothing has changed when an Error is thrown: nn", "[exception_safety]
   for (const ChangingCall& call : calls()) check_unchanged(call);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::nn_exception_safety_test

@@ -7,12 +7,11 @@
 #include "fit/optim.hpp"
 #include "fit/schedule.hpp"
 #include "support/exception_safety.hpp"
+#include "support/tensors.hpp"
 
 // Every call of optimisers and schedules that changes something, met by an Error: see support/exception_safety.hpp.
-namespace fit::test {
+namespace fit::test::optim_exception_safety_test {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // Two parameters, the second of another size, after two steps.
 template <class Optimizer>
@@ -144,7 +143,7 @@ ChangingCall clipping(const char* name, const Bad& bad) {
             auto all = std::make_shared<std::vector<Tensor>>();
             for (int i = 0; i < 2; ++i) all->push_back(ones({2}).requires_grad_());
             (*all)[0].set_grad(tensor({3., 4.}));
-            (*all)[1].set_grad(tensor({1., infinity}));
+            (*all)[1].set_grad(tensor({1., inf}));
             return Trial{[=] { return State()(*all); }, [=] { bad(*all); }, [=] { optim::clip_grad_value_(*all, 1); }};
           }};
 }
@@ -298,4 +297,4 @@ TEST_CASE("nothing has changed when an Error is thrown: optim", "[exception_safe
   for (const ChangingCall& call : calls()) check_unchanged(call);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::optim_exception_safety_test

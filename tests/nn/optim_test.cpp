@@ -21,7 +21,7 @@
 #include "support/tensors.hpp"
 #include "support/thread_world.hpp"
 
-using namespace fit;
+namespace fit::test::optim_test {
 using Catch::Contains;
 using fit::test::same_bits;
 
@@ -740,3 +740,5 @@ TEST_CASE("a step with error_if_nonfinite names the gradient and keeps the param
   step(1);
   CHECK_FALSE(same_bits(layer.weight.detach(), weight));
 }
+
+}  // namespace fit::test::optim_test

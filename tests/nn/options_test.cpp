@@ -4,7 +4,7 @@
 #include "fit/fit.hpp"
 #include "support/catch.hpp"
 
-namespace fit::test {
+namespace fit::test::options_test {
 namespace {
 
 #define FIT_COMPILES(name, ...)     \
@@ -67,4 +67,4 @@ TEST_CASE("shorthands for options mean what they stand for", "[option]") {
   CHECK(optimizer.options().weight_decay() == 0);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::options_test

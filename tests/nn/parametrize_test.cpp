@@ -8,7 +8,7 @@
 #include "support/files.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::parametrize_test {
 using Catch::Contains;
 using fit::test::max_difference;
 using fit::test::same_bits;
@@ -266,3 +266,5 @@ TEST_CASE("what can't be parametrised is refused, and nothing has changed") {
   *on = false;
   CHECK_THROWS_WITH(nn::Sequential(std::move(net))(ones({1, 3})), Contains(", in 0.out.weight.parametrization"));
 }
+
+}  // namespace fit::test::parametrize_test

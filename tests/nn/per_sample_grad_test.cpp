@@ -13,7 +13,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::per_sample_grad_test {
 using Catch::Contains;
 using test::max_difference;
 
@@ -108,3 +108,5 @@ TEST_CASE("per-sample gradients: what does not fit is told") {
   CHECK_THROWS_WITH(nn::per_sample_grad(both, net, zeros({3, 4}), zeros({2})),
                     Contains("the batch has tensors of shapes [3, 4] and [2]"));
 }
+
+}  // namespace fit::test::per_sample_grad_test

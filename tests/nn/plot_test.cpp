@@ -19,7 +19,7 @@
 #include "support/catch.hpp"
 #include "support/text.hpp"
 
-using namespace fit;
+namespace fit::test::plot_test {
 using Catch::Matchers::Contains;
 using fit::test::count;
 
@@ -434,3 +434,5 @@ TEST_CASE("the terminal's heat map averages a large matrix and writes long label
   const std::string down = terminal(zeros({13, 13}), plot::Options().x(names).y(names), plot::Colors::never);
   CHECK(count(down, "é") == 13 + 13);
 }
+
+}  // namespace fit::test::plot_test

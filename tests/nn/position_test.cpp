@@ -9,7 +9,7 @@
 #include "support/tensors.hpp"
 #include "support/variants.hpp"
 
-namespace fit::test {
+namespace fit::test::position_test {
 
 TEST_CASE("rotary turns the pairs that its layout names", "[position]") {
   const Tensor table = nn::rotary_table(3, 4, 100);  // angles t and t / 10
@@ -139,4 +139,4 @@ TEST_CASE("the makers of positions refuse what is not possible", "[position]") {
   CHECK(nn::alibi_bias(2, 0, 3).shape() == Shape{1, 2, 0, 3});
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::position_test

@@ -7,8 +7,7 @@
 #include "support/files.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
-using namespace fit::test;
+namespace fit::test::quantize_test {
 using Catch::Contains;
 
 namespace {
@@ -285,3 +284,5 @@ TEST_CASE("quantize_: a trained model loses little", "[int8]") {
   CHECK(narrow != wide);
   CHECK(std::abs(narrow - wide) < 0.01);
 }
+
+}  // namespace fit::test::quantize_test

@@ -11,7 +11,7 @@
 #include "support/tensors.hpp"
 
 // Readers of text, CSV and IDX files.
-namespace fit::test {
+namespace fit::test::readers_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -149,4 +149,4 @@ TEST_CASE("read_csv and read_idx say what a file of tensors is") {
   }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::readers_test

@@ -7,7 +7,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::recurrent_test {
 using Catch::Contains;
 using fit::test::max_difference;
 using fit::test::same_bits;
@@ -126,3 +126,5 @@ TEST_CASE("recurrent layers refuse bad arguments") {
     CHECK_THROWS_WITH(lstm(x, {}, tensor(std::vector<std::int64_t>{1, n}, {2})),
                       "[LSTM] a length is " + std::to_string(n) + ", x has shape [2, 4, 3]: lengths must be in 1 … 4");
 }
+
+}  // namespace fit::test::recurrent_test

@@ -9,7 +9,7 @@
 #include "support/files.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::released_test {
 using fit::test::max_difference;
 using fit::test::same_bits;
 
@@ -104,3 +104,5 @@ TEST_CASE("logs and vocabularies of released versions load", "[released]") {
     CHECK(same_bits(pairs.encode(released::sample), learned.encode(released::sample)));
   });
 }
+
+}  // namespace fit::test::released_test

@@ -3,7 +3,7 @@
 #include "support/catch.hpp"
 
 // The same seed gives the same run, bit by bit, whatever the number of threads.
-namespace fit::test {
+namespace fit::test::reproducible_test {
 namespace {
 
 struct Threads {
@@ -69,4 +69,4 @@ TEST_CASE("reproducible: 30 steps are the same for 1, 2 and 3 threads, with and 
   CHECK(wide_run(5, 2, 0).losses != one.losses);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::reproducible_test

@@ -10,7 +10,7 @@
 #include "support/golden.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::schedule_test {
 using Catch::Contains;
 using fit::test::Golden;
 using fit::test::same_bits;
@@ -287,3 +287,5 @@ TEST_CASE("schedules: what is just at a bound") {
     CHECK(rate_after(mode, 0.5) == 1);     // a change of eps is none
   }
 }
+
+}  // namespace fit::test::schedule_test

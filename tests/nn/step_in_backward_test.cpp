@@ -10,13 +10,13 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::step_in_backward_test {
 namespace {
 
 using Catch::Contains;
 using optim::StepInBackward;
 
-nn::GPTOptions small() {
+nn::GPTOptions gpt_options() {
   return nn::GPTOptions().vocab_size(9).context_length(8).num_layers(2).num_heads(2).d_model(8).dropout(0.1);
 }
 
@@ -57,12 +57,13 @@ void check_same(const nn::GPTOptions& o, const Make& make) {
 
 TEST_CASE("a step within backward() gives the bits of a step after it", "[optim]") {
   const auto adamw = [](nn::GPT& gpt) { return std::make_unique<optim::AdamW>(gpt.named_parameters(), 1e-2); };
-  check_same(small(), adamw);
-  check_same(small().tie_weights(false).bias(false), adamw);
-  check_same(small().checkpoint_blocks(true), adamw);
-  check_same(small(), [](nn::GPT& gpt) { return std::make_unique<optim::SGD>(gpt.named_parameters(), 0.1, 0.9); });
-  check_same(small(), [](nn::GPT& gpt) { return std::make_unique<optim::Adafactor>(gpt.named_parameters()); });
-  check_same(small(), [](nn::GPT& gpt) {
+  check_same(gpt_options(), adamw);
+  check_same(gpt_options().tie_weights(false).bias(false), adamw);
+  check_same(gpt_options().checkpoint_blocks(true), adamw);
+  check_same(gpt_options(),
+             [](nn::GPT& gpt) { return std::make_unique<optim::SGD>(gpt.named_parameters(), 0.1, 0.9); });
+  check_same(gpt_options(), [](nn::GPT& gpt) { return std::make_unique<optim::Adafactor>(gpt.named_parameters()); });
+  check_same(gpt_options(), [](nn::GPT& gpt) {
     return std::make_unique<optim::Muon>(optim::muon_groups(gpt, optim::MuonOptions(), optim::AdamWOptions()));
   });
 }
@@ -79,7 +80,7 @@ struct Peak final : Observer {
 
 TEST_CASE("gradients take little memory if backward() makes the step", "[optim][memory]") {
   const auto peak = [](bool within) {
-    nn::GPT gpt(small().num_layers(8).d_model(64).vocab_size(16));
+    nn::GPT gpt(gpt_options().num_layers(8).d_model(64).vocab_size(16));
     optim::AdamW optimizer(gpt.named_parameters(), 1e-3);
     const auto fused = within ? std::make_unique<StepInBackward>(optimizer) : nullptr;
     const Tensor ids = zeros({1, 2}, int64);
@@ -125,4 +126,4 @@ TEST_CASE("what a step within backward() refuses", "[optim]") {
   CHECK_THROWS_WITH(optimizer.step(other), Contains("not one of the optimiser's"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::step_in_backward_test

@@ -13,7 +13,7 @@
 #include "fit/recurrent.hpp"
 #include "support/catch.hpp"
 
-using namespace fit;
+namespace fit::test::summary_test {
 using Catch::Matchers::Contains;
 
 namespace {
@@ -223,3 +223,5 @@ TEST_CASE("a summary is printed as a table") {
   CHECK_THAT(nn::summary(model, randn({5, 40})).str(), Contains("3,003 of them trained"));
   CHECK_THAT(nn::summary(model, randn({5, 40})).str(0), !Contains("ReLU") && Contains("Sequential"));
 }
+
+}  // namespace fit::test::summary_test

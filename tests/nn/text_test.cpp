@@ -8,7 +8,7 @@
 #include "support/tensors.hpp"
 
 // Vocabularies and windows of text.
-namespace fit::test {
+namespace fit::test::text_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -168,4 +168,4 @@ TEST_CASE("text: windows of a long text", "[text]") {
   CHECK_THROWS_WITH(text::TextWindows(zeros({3}), 1), Contains("must be int64"));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::text_test

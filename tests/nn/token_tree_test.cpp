@@ -8,7 +8,7 @@
 #include "support/tensors.hpp"
 
 // Positions and masks of one's own with a cache, and values of another width than keys.
-namespace fit::test {
+namespace fit::test::token_tree_test {
 namespace {
 
 using Places = std::vector<std::int64_t>;
@@ -178,4 +178,4 @@ TEST_CASE("documents packed in one row give what each gives alone", "[cache]") {
     }
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::token_tree_test

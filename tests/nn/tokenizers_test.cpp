@@ -8,7 +8,7 @@
 #include "support/tensors.hpp"
 
 // The tokenizers of pretrained models against Hugging Face's, on 1000 strings (tests/golden/tokens.py).
-namespace fit::test {
+namespace fit::test::tokenizers_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -186,4 +186,4 @@ TEST_CASE("GPT-2's files: what does not fit is refused", "[tokenizers]") {
   CHECK(text::GPT2Vocabulary::load(put(d.file("v"), good), put(d.file("m"), "")).encode("the").numel() == 3);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::tokenizers_test

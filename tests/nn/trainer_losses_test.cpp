@@ -11,7 +11,7 @@
 #include "support/files.hpp"
 #include "support/text.hpp"
 
-namespace fit::test {
+namespace fit::test::trainer_losses_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -191,4 +191,4 @@ TEST_CASE("trainer: parameters without a gradient are told once") {
   CHECK(Trained(quiet(2)).trainer.run().without_gradient.empty());
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::trainer_losses_test

@@ -14,7 +14,7 @@
 #include "support/files.hpp"
 
 // The training loop and its pieces.
-namespace fit::test {
+namespace fit::test::trainer_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -519,4 +519,4 @@ TEST_CASE("trainer: the first Ctrl-C is noted, the second ends the program", "[t
   std::signal(SIGINT, before);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::trainer_test

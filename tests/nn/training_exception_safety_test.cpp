@@ -10,7 +10,7 @@
 #include "support/files.hpp"
 
 // Every call of data and training that changes something, met by an Error: see support/exception_safety.hpp.
-namespace fit::test {
+namespace fit::test::training_exception_safety_test {
 namespace {
 
 struct Fragile : data::Dataset {
@@ -162,4 +162,4 @@ TEST_CASE("nothing has changed when an Error is thrown: training", "[exception_s
   for (const ChangingCall& call : calls()) check_unchanged(call);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::training_exception_safety_test

@@ -11,7 +11,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::training_golden_test {
 using Catch::Contains;
 using fit::test::max_difference;
 using fit::test::same_bits;
@@ -323,3 +323,5 @@ TEST_CASE("LBFGS leaves the parameters where they were if a loss is not finite, 
   CHECK_THROWS_WITH(optimizer.load_state_dict({{"n_iter", full({}, 3, int64)}, {"func_evals", full({}, 3, int64)}}),
                     Contains("that is no state of LBFGS"));
 }
+
+}  // namespace fit::test::training_golden_test

@@ -15,7 +15,7 @@
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
-using namespace fit;
+namespace fit::test::training_page_test {
 using namespace fit::plot;
 using Catch::Matchers::Contains;
 using nlohmann::json;
@@ -210,3 +210,5 @@ TEST_CASE("training page: Ctrl-C shows the training as stopped, and then ends th
   page.add({{"step", 1}, {"loss", 1.0}});
   CHECK(numbers(folder, "guarded.js")["state"] == "running");
 }
+
+}  // namespace fit::test::training_page_test

@@ -13,7 +13,7 @@
 #include "support/golden.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::transformer_test {
 namespace {
 
 nn::TransformerOptions small(bool norm_first = false) {
@@ -302,4 +302,4 @@ TEST_CASE("a Transformer's errors", "[transformer]") {
   CHECK(model.head.weight.raw() == model.target_embedding.weight.raw());
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::transformer_test

@@ -6,7 +6,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-using namespace fit;
+namespace fit::test::transforms_test {
 using Catch::Contains;
 using test::same_bits;
 
@@ -79,3 +79,5 @@ TEST_CASE("transforms refuse what does not fit") {
   CHECK_THROWS_WITH(data::compose({nullptr}), Contains("a transform is empty"));
   CHECK_THROWS_WITH(data::MapDataset(data::TensorDataset({zeros({2})}), nullptr), Contains("the transform is empty"));
 }
+
+}  // namespace fit::test::transforms_test

@@ -4,7 +4,7 @@
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
 
-namespace fit::test {
+namespace fit::test::unpadding_test {
 namespace {
 
 nn::TransformerLayerOptions layer_options(bool norm_first) {
@@ -101,4 +101,4 @@ TEST_CASE("a BERT's padding costs nothing and changes nothing", "[unpadding]") {
   CHECK(seen == 9);
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::unpadding_test

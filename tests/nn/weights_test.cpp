@@ -18,7 +18,7 @@
 #include "support/tensors.hpp"
 
 // Models of PyTorch, transformers and nanoGPT under our names and back (tests/golden/weights.py).
-namespace fit::test {
+namespace fit::test::weights_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -426,4 +426,4 @@ TEST_CASE("loading pairs names of one shape only, and tells of names behind a pr
   CHECK_NOTHROW(nn::load_weights(layer, behind, {nn::strip("model.")}));
 }
 
-}  // namespace fit::test
+}  // namespace fit::test::weights_test

@@ -13,6 +13,8 @@
 // Inputs for tests, and comparisons of results.
 namespace fit::test {
 
+inline constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+
 inline RotaryOptions rotary_options(RotaryLayout layout, std::int64_t features = -1, std::int64_t offset = 0) {
   return RotaryOptions().layout(layout).features(features).offset(offset);
 }
