@@ -33,14 +33,17 @@ void chain_block(const GemmParams<T>& p, const T* a, const B* b, T* c, std::int6
     FIT_UNROLL for (int r = 0; r < R; ++r) FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = V(T(0));
     const std::int64_t end = p.k - k0 < kc ? p.k : k0 + kc;
     const auto add = [&](std::int64_t l, auto count) {
-      FIT_UNROLL for (int r = 0; r < R; ++r) {
+      const auto add_vector = [&](auto r) {
         V w[V::size];
         load_columns(b + r * W * p.ldb + l, p.ldb, Full ? W : cols - r * W, count, w);
         const auto add_column = [&](std::int64_t t) {
           FIT_UNROLL for (int i = 0; i < M; ++i) sum[r][i] = sum[r][i] + V(a[i * p.lda + l + t]) * w[t];
         };
         FIT_UNROLL for (int t = 0; t < W; ++t) if (t < count) add_column(t);
-      }
+      };
+      static_assert(R <= 2);
+      add_vector(std::integral_constant<int, 0>());
+      if constexpr (R == 2) add_vector(std::integral_constant<int, 1>());
     };
     std::int64_t l = k0;
     for (; l + W <= end; l += W) add(l, std::integral_constant<std::int64_t, W>());
