@@ -71,7 +71,8 @@ void load(nn::GPT& twin, const StateDict& weights, bool wide) {
   for (const auto& [name, x] : weights) {
     if (!is_floating(x.dtype()))
       check::fail(op, "'", name, "' is ", x.dtype(), ": the weights of a page must be floating");
-    for (const float v : x.detach().to(float32).clone().data<float>())
+    const Tensor values = x.detach().to(float32).clone();
+    for (const float v : values.data<float>())
       if (!std::isfinite(v) || (!wide && std::abs(v) >= 65520))
         check::fail(op, "'", name, "' has the value ", v,
                     std::isfinite(v) ? ": float16 ends at 65504; use float32()" : ": weights must be finite");
@@ -125,12 +126,14 @@ StateDict tensors_of(const nn::GPT& twin) {
 // The bytes of all tensors, one after the other, little-endian.
 std::string packed(const StateDict& tensors, bool wide) {
   std::string bytes;
-  for (const auto& [name, x] : tensors)
-    for (const float v : x.detach().clone().data<float>()) {
+  for (const auto& [name, x] : tensors) {
+    const Tensor values = x.detach().clone();
+    for (const float v : values.data<float>()) {
       std::uint32_t bits = float16_of(wide ? 0 : v).bits;
       if (wide) std::memcpy(&bits, &v, sizeof bits);
       for (int k = 0; k < (wide ? 4 : 2); ++k) bytes += static_cast<char>(bits >> (8 * k) & 0xff);
     }
+  }
   return bytes;
 }
 
