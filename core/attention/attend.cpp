@@ -362,9 +362,14 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   const Tensor code = score ? score->code() : Tensor();
   const Keep kept = keep::inputs | keep::output | keep::saved(stats, masks.alibi(), plan.tiles, plan.bits, code);
   std::vector<Tensor> results = adjoint.outputs({std::move(output), std::move(weights), std::move(lse)});
-  std::vector<Tensor> all{inputs[0], inputs[1], inputs[2], masks.bias(), masks.sink()};
-  if (score) all.insert(all.end(), score->tables.begin(), score->tables.end());
-  record("attention", all, results, kept, adjoint);
+  const auto recorded = [&](const Inputs& in) { record("attention", in, results, kept, adjoint); };
+  if (score) {
+    std::vector<Tensor> all{inputs[0], inputs[1], inputs[2], masks.bias(), masks.sink()};
+    all.insert(all.end(), score->tables.begin(), score->tables.end());
+    recorded(all);
+  } else {
+    recorded({inputs[0], inputs[1], inputs[2], masks.bias(), masks.sink()});
+  }
   return {offered(results[0]), options.weights() ? results[1] : Tensor(), options.lse() ? results.back() : Tensor()};
 }
 

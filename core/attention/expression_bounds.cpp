@@ -45,7 +45,7 @@ Bounds growing(const F& f, const Bounds& x) {
 }
 
 Bounds bounds_of(const LinearForm& f, const PairBounds& p) {
-  // Of query and key, as much as possible is a multiple of key - query.
+  // Writes q query + k key with key - query where q and k have opposite signs: its bounds are tighter.
   double ahead = 0, query = f.query, key = f.key;
   if (query * key < 0) ahead = std::abs(query) < std::abs(key) ? -query : key, query += ahead, key -= ahead;
   Bounds sum{f.constant, f.constant, false};
@@ -79,7 +79,7 @@ Bounds bounds_of_elements(const Tensor& table, const std::vector<Interval>& box)
   return all;
 }
 
-// Of a lookup with indices in these bounds.
+// The bounds of a lookup, from the bounds of its indices.
 Bounds bounds_of_lookup(const Tensor& table, const std::vector<Bounds>& indices) {
   if (is_floating(table.dtype())) return anything;
   std::vector<Interval> box;

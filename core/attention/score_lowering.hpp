@@ -16,7 +16,7 @@ class LoweredScore {
   LoweredScore(LoweredScore&&) = default;  // keeps the steps where they are
 
   const kernels::ScoreProgram<W>* program() const { return &program_; }
-  /// Where the gradient of table t begins in those of all tables, or -1.
+  /// The offset of table t's gradient in the gradients of all tables; -1: table t gets none.
   std::int64_t gradient(std::size_t t) const { return gradients_[t]; }
 
  private:

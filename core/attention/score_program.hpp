@@ -41,7 +41,7 @@ struct ScoreStep {
   bool linear_indices = false;
   ScoreIndex index[max_axes] = {};
   std::int64_t gradient = -1;
-  // A function of one number, as FunctionKernels has it.
+  // For a unary function: its kernels in FunctionKernels; otherwise null.
   void (*forward)(W*, const W*, std::int64_t, W) = nullptr;
   void (*backward)(W*, const W*, const W*, std::int64_t, W) = nullptr;
   bool from_output = false;

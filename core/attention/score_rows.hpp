@@ -176,7 +176,7 @@ class ScoreRows {
     }
   }
 
-  // Adds to the gradients of the arguments of step k, whose gradient is g.
+  // g is the gradient of step k. Adds the gradients of its arguments.
   void pass(int k, W* g) const {
     const Step& s = program_->steps[k];
     const int p = s.args[0], q = s.args[1];

@@ -1,5 +1,5 @@
-// What debuggers find in each program. Without headers, and with debug information (CMakeLists.txt): so they know the
-// types of fit_show(), and the program grows by little.
+// Debuggers call fit_show(). CMakeLists.txt compiles this file with debug information, so they know its types. It
+// includes no header, so the program grows by little.
 namespace fit {
 class Tensor;
 namespace detail {

@@ -48,7 +48,7 @@ void check_softmax(Properties& is, const Functions& given) {
            [&] { return near(gradient(softmax(x), dp), slope([](const Tensor& t) { return softmax(t); }, x, dp)); });
 }
 
-// What any attention does: rows of weights sum to 1, and the order of the keys has no effect.
+// Properties of any attention: rows of weights sum to 1, and the order of the keys has no effect.
 template <class F>
 void check_mean(Properties& is, const F& attention, const Tensor& q, const Tensor& k, const Tensor& v) {
   is.holds("equal values come out as they are", [&] {

@@ -51,7 +51,7 @@ class Example {
   void section(const std::string& title);
   /// A new cell of the lesson begins in this line (fit/lesson.hpp).
   void cell(int line = __builtin_LINE());
-  /// Of a lesson: a question, cases behind a slider, and a product that explains itself (fit/lesson.hpp).
+  /// Add a question, cases behind a slider and a product to the lesson, as in fit/lesson.hpp.
   void ask(const std::string& question, const std::string& answer) { lesson_->ask(question, answer); }
   void vary(const std::string& name, std::initializer_list<double> values, const std::function<void(double)>& f) {
     lesson_->vary(name, values, f);

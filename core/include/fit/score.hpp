@@ -46,7 +46,7 @@ class Symbol {
   friend Symbol operator+(const Symbol& a, const Symbol& b) { return of(Op::add, a, b); }
   friend Symbol operator-(const Symbol& a, const Symbol& b) { return of(Op::subtract, a, b); }
   friend Symbol operator*(const Symbol& a, const Symbol& b) { return of(Op::multiply, a, b); }
-  /// Of integers: floor(a / b), as Python's //. Then % has the sign of b: a == a / b * b + a % b.
+  /// For integers, a / b is floor(a / b), as Python's //. a % b has the sign of b, and a == a / b * b + a % b.
   friend Symbol operator/(const Symbol& a, const Symbol& b) { return of(Op::divide, a, b); }
   friend Symbol operator%(const Symbol& a, const Symbol& b) { return of(Op::remainder, a, b); }
   friend Symbol operator-(const Symbol& a) { return of(Op::negative, a); }
@@ -172,8 +172,9 @@ AttentionMask prefix_mask(std::int64_t length);
 AttentionMask prefix_mask(const Tensor& length);
 /// Keys of the query's document: ids (T) or (B, T), int64, have the document of each position.
 AttentionMask document_mask(const Tensor& ids);
-/// The same for documents one after another, whose ends are cumulative: offsets int64 [documents + 1], 0, …, T, as
-/// flash-attention's cu_seqlens. Throws Error if the first is not 0, if they decrease, and for an empty document.
+/// The same for documents one after another: document i has the places offsets[i] … offsets[i + 1] - 1. offsets: int64
+/// [documents + 1], 0, …, T, as flash-attention's cu_seqlens. Throws Error if the first is not 0, if they decrease, and
+/// for an empty document.
 AttentionMask document_mask_from_offsets(const Tensor& offsets);
 /// The same from the lengths of the documents, int64 [documents].
 AttentionMask document_mask_from_lengths(const Tensor& lengths);

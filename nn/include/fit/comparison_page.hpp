@@ -8,7 +8,7 @@
 /// A page that compares two runs, for any browser. It is one file that opens from the disk without a network.
 namespace fit::plot {
 
-/// What is known of a run.
+/// A run to compare.
 struct ComparedRun {
   std::string name;               ///< "with dropout"
   std::vector<TrainingRow> rows;  ///< Numbers by name, with the step: see TrainingPage::add(). There may be none.

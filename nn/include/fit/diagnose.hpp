@@ -38,8 +38,8 @@ struct DiagnoseOptions {
   FIT_OPTION(double, dead) = 0.25;         ///< The fraction of dead units from which a ReLU is reported.
   FIT_OPTION(double, saturated) = 0.5;     ///< The fraction of saturated rows from which a softmax is reported.
   FIT_OPTION(double, one_weight) = 0.999;  ///< A row is saturated if its largest weight is above this.
-  /// What an optimiser trains, optimizer.trained(): reports parameters that got a gradient and are not among it. Empty:
-  /// not examined.
+  /// The parameters that an optimiser trains: optimizer.trained(). diagnose() reports other parameters that got a
+  /// gradient. Empty: it does not look for them.
   FIT_OPTION(std::vector<Tensor>, trained);
 };
 

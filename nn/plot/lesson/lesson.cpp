@@ -102,7 +102,7 @@ struct Lesson::State {
       std::cerr << error.what() << std::endl;
     }
   }
-  // Where output goes: to the current cell, or to the current case of vary().
+  // The outputs of the current cell, or of the current case of vary().
   std::vector<plot::CellOutput>& outputs() {
     auto& all = cells[running].outputs;
     return varies ? all[all.size() - 1].cases.back().second : all;

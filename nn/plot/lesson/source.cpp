@@ -80,7 +80,7 @@ bool begins_call(const std::string& line, const std::string& functions) {
 }
 
 // Moves the statements that check or draw from `code` to the result. Questions are left out: they hold the answers.
-// What vary() does stays in the code, except for its claims.
+// The body of vary() stays in the code, without its claims.
 std::vector<std::string> take_checks(std::vector<std::string>& code) {
   std::vector<std::string> rest, checks, questions;
   int in_vary = 0;         // open brackets

@@ -2,7 +2,7 @@
 
 namespace fit::detail {
 
-/// What a part of an expression computes (fit/score.hpp).
+/// The operation of a node of an expression (fit/score.hpp).
 enum class SymbolOp : unsigned char {
   number,
   score,
