@@ -1,7 +1,8 @@
-// The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters; of attention and
-// of decoding, with all in bfloat16. NAME_int8: with int8 weights. NAME_invariant: in the
-// mode BatchInvariant.
+// The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters; of attention,
+// decoding and the encoder, with all in bfloat16. NAME_int8: with int8 weights. NAME_invariant: in the mode
+// BatchInvariant.
 #include <algorithm>
+#include <utility>
 
 #include "bench.hpp"
 #include "fit/fit.hpp"
@@ -67,6 +68,7 @@ std::vector<Workload> low_precision_workloads() {
     all.push_back(decode(weights));
     all.push_back(invariant(decode(weights)));
   }
+  for (Workload& w : encoders(Weights::bfloat16)) all.push_back(std::move(w));
   return all;
 }
 

@@ -1,7 +1,9 @@
 // Layers and models, with their optimisers.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "attention/attend.hpp"
 #include "bench.hpp"
@@ -170,6 +172,48 @@ Workload forward() {
           }};
 }
 
+// For inference.
+void prepare(nn::Layer& model, Weights weights) {
+  model.eval();
+  if (weights == Weights::bfloat16) model.to(bfloat16);
+  if (weights == Weights::int8) nn::quantize_(model);
+}
+
+const char* suffix(Weights weights) {
+  return weights == Weights::float32 ? "" : weights == Weights::bfloat16 ? "_bf16" : "_int8";
+}
+
+// The last hidden states of a BERT encoder with the sizes of all-MiniLM-L6-v2.
+Workload encoder(Weights weights, std::int64_t B, std::int64_t T) {
+  constexpr std::int64_t layers = 6, C = 384;
+  const auto options = [](std::int64_t num_layers, std::int64_t vocab) {
+    return nn::BERTOptions().num_layers(num_layers).vocab_size(vocab).d_model(C).num_heads(12);
+  };
+  return {"encoder_l6h12c384_b" + std::to_string(B) + "t" + std::to_string(T) + suffix(weights),
+          weights == Weights::bfloat16 ? Limit::gemm_bf16 : Limit::gemm,
+          static_cast<double>(layers * B * T) * static_cast<double>(24 * C * C + 4 * C * T),
+          4.0,
+          [=]() -> std::function<void()> {
+            auto model = std::make_shared<nn::BERT>(options(layers, 30522));
+            prepare(*model, weights);
+            const Tensor ids = randint(0, 30522, {B, T});
+            return [=] {
+              const NoGrad no_grad;
+              (void)model->forward(ids);
+            };
+          },
+          [=] {
+            const NoGrad no_grad;
+            nn::BERT model(options(2, 65));
+            prepare(model, weights);
+            const auto exact = nn::clone(model);
+            exact->to(float64);
+            const Tensor ids = randint(0, 65, {std::min<std::int64_t>(B, 2), T});
+            expect_close("the hidden states", model(ids), exact->forward(ids),
+                         weights == Weights::bfloat16 ? 0.05 : 1e-4);
+          }};
+}
+
 }  // namespace
 
 // Tokens one after the other, each the most likely after those before it, in B rows.
@@ -177,22 +221,15 @@ Workload decode(Weights weights, std::int64_t B, std::int64_t tokens) {
   constexpr std::int64_t C = 768, vocab = 50257, layers = 12;
   const auto options = gpt_options(layers, 12, C, vocab, tokens + 1);
   const double parameters = static_cast<double>(12 * layers * C * C + vocab * C);
-  const auto prepare = [weights](nn::GPT& model) {
-    model.eval();
-    if (weights == Weights::bfloat16) model.to(bfloat16);
-    if (weights == Weights::int8) nn::quantize_(model);
-  };
   const int bytes = weights == Weights::float32 ? 4 : weights == Weights::bfloat16 ? 2 : 1;
   return {"decode_l12h12c768_" + (B > 1 ? "b" + std::to_string(B) + "_" : "") + std::to_string(tokens) + "tokens" +
-              (weights == Weights::float32    ? ""
-               : weights == Weights::bfloat16 ? "_bf16"
-                                              : "_int8"),
+              suffix(weights),
           Limit::read,
           bytes * parameters * static_cast<double>(tokens),
           8.0,
           [=]() -> std::function<void()> {
             auto model = std::make_shared<nn::GPT>(options);
-            prepare(*model);
+            prepare(*model, weights);
             return [=] {
               const NoGrad no_grad;
               nn::KVCache cache = model->make_cache(B, tokens);
@@ -203,7 +240,7 @@ Workload decode(Weights weights, std::int64_t B, std::int64_t tokens) {
           [=] {
             // Token by token gives what all at once does.
             nn::GPT model(gpt_options(2, 12, C, 65, 33));
-            prepare(model);
+            prepare(model, weights);
             const NoGrad no_grad;
             const Tensor ids = randint(0, 65, {B, 33});
             nn::KVCache cache = model.make_cache(B);
@@ -228,18 +265,24 @@ Workload invariant(Workload w) {
   return w;
 }
 
+std::vector<Workload> encoders(Weights weights) {
+  return {encoder(weights, 1, 16), encoder(weights, 1, 128), encoder(weights, 32, 64), encoder(weights, 32, 128)};
+}
+
 std::vector<Workload> model_workloads() {
-  return {mlp_moons(),
-          self_attention(),
-          gpt("gpt_char_l4h4c128_b12t64", 4, 4, 128, 65, 12, 64),
-          gpt("gpt_small_l6h6c384_b8t256", 6, 6, 384, 65, 8, 256),
-          gpt("gpt2_124m_b4t64", 12, 12, 768, 50257, 4, 64),
-          gpt("gpt2_124m_b4t64_in_backward", 12, 12, 768, 50257, 4, 64, Step::in_backward),
-          forward(),
-          invariant(forward()),
-          decode(Weights::float32),
-          invariant(decode(Weights::float32)),
-          decode(Weights::float32, 8, 32)};
+  std::vector<Workload> all{mlp_moons(),
+                            self_attention(),
+                            gpt("gpt_char_l4h4c128_b12t64", 4, 4, 128, 65, 12, 64),
+                            gpt("gpt_small_l6h6c384_b8t256", 6, 6, 384, 65, 8, 256),
+                            gpt("gpt2_124m_b4t64", 12, 12, 768, 50257, 4, 64),
+                            gpt("gpt2_124m_b4t64_in_backward", 12, 12, 768, 50257, 4, 64, Step::in_backward),
+                            forward(),
+                            invariant(forward()),
+                            decode(Weights::float32),
+                            invariant(decode(Weights::float32)),
+                            decode(Weights::float32, 8, 32)};
+  for (Workload& w : encoders(Weights::float32)) all.push_back(std::move(w));
+  return all;
 }
 
 Growing growing_gpt() {
