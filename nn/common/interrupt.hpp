@@ -3,7 +3,7 @@
 
 namespace fit {
 
-// Notes SIGINT and SIGTERM during its lifetime. The second signal ends the program. InterruptGuard and pages of a
+// Records SIGINT and SIGTERM during its lifetime. The second signal ends the program. InterruptGuard and the pages of a
 // training use it.
 class InterruptNote {
  public:
@@ -12,8 +12,8 @@ class InterruptNote {
   InterruptNote(const InterruptNote&) = delete;
   InterruptNote& operator=(const InterruptNote&) = delete;
 
-  static int count();   // the number of notes that exist
-  static int signal();  // the signal that came during the last one, or 0
+  static int count();   // the number of living objects
+  static int signal();  // the signal that came during the lifetime of the last one, or 0
 
  private:
   struct sigaction before_[2];

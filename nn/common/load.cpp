@@ -142,7 +142,7 @@ std::string pairs(const Comparison& c) {
   return list.empty() ? list : "\n  perhaps: " + list;
 }
 
-// Advice if all that is missing is there behind one prefix: "model.out.weight" for "out.weight".
+// Advice if every missing name was given with the same prefix: "model.out.weight" instead of "out.weight".
 std::string prefixed(const Comparison& c) {
   if (c.missing.empty()) return {};
   std::unordered_set<std::string> given;
@@ -153,9 +153,9 @@ std::string prefixed(const Comparison& c) {
     const std::string prefix = g.name.substr(0, dot + 1);
     const auto behind = [&](const Misfit& m) { return given.count(prefix + m.name) > 0; };
     if (!std::all_of(c.missing.begin(), c.missing.end(), behind)) continue;
-    return text("\n  all that is missing is there, with the names of a part '", prefix.substr(0, dot),
+    return text("\n  every missing name was given with the prefix '", prefix,
                 "': load_from_checkpoint() loads a part of a checkpoint, and load_weights() with {nn::strip(\"", prefix,
-                "\")} takes the names off");
+                "\")} removes the prefix");
   }
   return {};
 }

@@ -88,8 +88,7 @@ std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector
   return random_split(dataset, sizes, g);
 }
 
-// ---- collating examples into a batch
-// ------------------------------------------------------------------------------------------
+// ---- collating examples into a batch -------------------------------------------------------------------------------
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 namespace fit::nn {
 
-/// For errors about a layer that Layer::moved_from() tells of.
+/// The text of errors about a layer for which Layer::moved_from() is true.
 inline constexpr const char* moved_from_text =
     "this layer was moved from: use the one that std::move() made of it, or assign a new layer";
 

@@ -37,7 +37,7 @@ std::vector<std::string> kept(const char* op, const LensRun& run, const std::str
   return names;
 }
 
-// How much the measure changes for each value and each of its `count` parts, which `where` names.
+// The change of the measure for each value and each of its `count` parts. `where` selects a part.
 Tensor changes(const char* op, const Lens& lens, const std::vector<std::string>& names, const LensRun& sizes, int axis,
                const std::function<Tensor()>& measure, Where (*where)(std::int64_t), const LensEdit& edit) {
   const NoGrad no_grad;
@@ -97,7 +97,8 @@ namespace {
 
 constexpr const char* attribution = "logit_attribution";
 
-// The part of the last norm's output that is linear in a part of its input x [C]: (part - mean) / deviation · weight.
+// The last norm with a fixed deviation. It is then linear: a part of the input x [C] gives the part (part - mean) /
+// deviation · weight of the output.
 struct FrozenNorm {
   Tensor weight, bias;  // bias: undefined if there is none
   double scale = 0;
@@ -116,7 +117,7 @@ struct FrozenNorm {
     const Tensor y = output - (bias.defined() ? bias : zeros({1}, float64));
     scale = (fit::sum(part * y) / fit::sum(part * part)).item();
   }
-  // What rows [..., C] of the input give along a direction [C] of the output.
+  // The outputs for rows [..., C] of the input, along a direction [C].
   Tensor along(const Tensor& rows, const Tensor& direction) const {
     const Tensor x = centred ? rows - mean(rows, -1, keepdims) : rows;
     return matmul(x, unsqueeze(weight * direction * scale, -1)).squeeze(-1);

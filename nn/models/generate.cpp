@@ -191,8 +191,8 @@ struct Reader {
 };
 
 // Speculative decoding (Leviathan et al. 2023) of one row. The assistant proposes tokens with the random numbers of the
-// row, the model reads all of them at once, and draws with the same numbers: as long as both draw the same token, the
-// next proposal counts. So the text is the model's own.
+// row. The model reads all proposals at once, and draws with the same numbers. A proposal counts if both drew the same
+// token, and all proposals before it count. So the text is the one that the model alone would write.
 void continue_with_assistant(Texts& texts, std::size_t row) {
   const GenerateOptions& o = texts.o;
   Tokens& sequence = texts.sequences[row];

@@ -201,7 +201,7 @@ GPTOptions without_blocks(GPTOptions o, const ModuleList<SequenceLayer>& blocks)
   return o;
 }
 
-// Positions of one's own for ids [B, T].
+// Checks the positions that a caller gives for ids [B, T].
 void check_positions(const GPTOptions& o, const Tensor& ids, const Tensor& positions) {
   check::dtype("GPT", "positions", positions, int64);
   if (positions.shape() != Shape{ids.size(1)} && positions.shape() != ids.shape())
@@ -212,7 +212,7 @@ void check_positions(const GPTOptions& o, const Tensor& ids, const Tensor& posit
       check::fail("GPT", "a position is ", p, ": it must be in 0 … context_length - 1, ", o.context_length() - 1);
 }
 
-// Throws Error if the distance of keys in a cache matters: it is not that of positions of one's own.
+// Throws Error if the model uses distances of keys: they count keys in the cache, not given positions.
 void check_no_distances(const GPTOptions& o) {
   const bool window =
       o.window() > 0 || std::any_of(o.windows().begin(), o.windows().end(), [](auto w) { return w > 0; });
@@ -343,7 +343,7 @@ Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
 
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length, std::optional<DType> dtype) const {
   const NoGrad no_grad;
-  const DType own = wte(zeros({1}, int64)).dtype();  // int8 weights compute in another type
+  const DType own = wte(zeros({1}, int64)).dtype();  // not the type of int8 weights
   return KVCache(cache_shapes(), batch, max_length == 0 ? options_.context_length() : max_length, dtype.value_or(own));
 }
 

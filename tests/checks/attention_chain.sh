@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# attention_chain.sh DIR: the table of docs/design.md under "From the call to the comparison" is true. Each function
-# stands in its file and is called by one of the two before it (a loop calls what the one before gives it); the last one
-# holds the comparison. There are at most 7. Each
-# struct stands in its file, and at most 3 carry the rule.
+# attention_chain.sh DIR: checks the table of docs/design.md under "From the call to the comparison". Each function is
+# defined in its file. One of the two functions before it calls it (a loop calls the function that it was given). The last
+# function holds the comparison. There are at most 7 functions, and at most 3 structs with the rule, each in its file.
 set -euo pipefail
 cd "$1"
 wrong=0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# killed_training.sh PROGRAM [STEPS [SEED]]   kills a training again and again at random moments: what is on the disk can
-# always be gone on from, and ends as the training that nobody killed
+# killed_training.sh PROGRAM [STEPS [SEED]]   kills a training again and again at random moments. The training must always
+# resume from its files, and end with the result of a training that was not killed.
 set -euo pipefail
 program=$1 steps=${2:-25} RANDOM=${3:-1}
 stage=$(mktemp -d)

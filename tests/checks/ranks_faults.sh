@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# ranks_faults.sh PROGRAM MPIRUN throw|mismatch|killed|interrupted|resumed   what becomes of a training of several ranks
-# when one of them fails: all end in seconds, with a message that names the rank, and the last checkpoint can be gone on
-# from, on any number of ranks. FIT_KILLS says how many are killed.
+# ranks_faults.sh PROGRAM MPIRUN throw|mismatch|killed|interrupted|resumed   one rank of a training fails. All ranks must
+# end in seconds, with a message that names the rank. Any number of ranks must resume from the last checkpoint. FIT_KILLS
+# is the number of trainings that are killed.
 set -euo pipefail
 program=$1 mpirun=$2 RANDOM=7
 stage=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# training_warnings.sh PROGRAM: a step without any gradient is told once, and so are a schedule that is stepped before
-# the optimiser, and processes that a launcher started together and that train apart.
+# training_warnings.sh PROGRAM: each of these gives one warning: a step without any gradient; a schedule that is stepped
+# before the optimiser; processes that a launcher started together and that train separately.
 set -euo pipefail
 unset OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_STEP_NUM_TASKS
 says() {  # TIMES TEXT: the last run said TEXT so many times

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # weak_symbols.sh TAG OBJECT...
-# Of equal weak functions the linker keeps any one, for the whole program. So an object compiled for a wide instruction
-# set must not define a weak function that a plain file could define as well, or the program dies on an older processor.
-# Those whose mangled name carries TAG (avx2, avx512: xsimd's architectures, and the tags of core/kernels/simd/isa.hpp)
-# belong to that set alone.
+# The linker keeps any one of several equal weak functions, for the whole program. So an object compiled for a wide
+# instruction set must not define a weak function that a plain file may define, too: the program would crash on an older
+# processor. Functions whose mangled name contains TAG (avx2, avx512: xsimd's architectures, and the tags of
+# core/kernels/simd/isa.hpp) belong to one set only.
 set -euo pipefail
 tag=$1
 shift

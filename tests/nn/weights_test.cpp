@@ -419,8 +419,8 @@ TEST_CASE("loading pairs names of one shape only, and tells of names behind a pr
   behind.emplace_back("generator.seed_and_calls", tensor({1, 2}));
   CHECK_THROWS_WITH(
       layer.load_state_dict(behind),
-      Contains("all that is missing is there, with the names of a part 'model': load_from_checkpoint() loads "
-               "a part of a checkpoint, and load_weights() with {nn::strip(\"model.\")}") &&
+      Contains("every missing name was given with the prefix 'model.': load_from_checkpoint() loads a part of a "
+               "checkpoint, and load_weights() with {nn::strip(\"model.\")} removes the prefix") &&
           !Contains("perhaps"));
   behind.pop_back();
   CHECK_NOTHROW(nn::load_weights(layer, behind, {nn::strip("model.")}));
