@@ -10,6 +10,7 @@
 // they are packed. Processors without instructions for BFloat16 widen a and b while packing, and multiply floats.
 namespace fit::kernels {
 
+// LCOV_EXCL_START(avx512_bf16): other processors widen to float.
 // A part of a packed operand: `count` rows of op(a) or columns of op(b) from `first`, with elements k0 … k0 + k - 1.
 struct Bf16Part {
   std::int64_t first, count, k0, k;
@@ -152,6 +153,8 @@ void gemm_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, 
     });
 }
 
+// LCOV_EXCL_STOP
+
 // The float product of the same shape, but with alpha 1, beta 0 and contiguous operands.
 inline GemmParams<float> as_floats(const GemmParams<BFloat16>& p) {
   return contiguous<float>(p.m, p.n, p.k, p.transpose_a, p.transpose_b);
@@ -228,7 +231,8 @@ void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
 
 // Whether gemv_bf16() adds in the order of many rows, as BatchInvariant asks.
 inline bool gemv_bf16_in_order(const GemmParams<BFloat16>& p) {
-  return chosen_isa < Isa::avx512_bf16 && p.transpose_b && p.alpha == 1 && p.beta == 0;
+  return chosen_isa < Isa::avx512_bf16 &&  // LCOV_EXCL_BR_LINE(avx512_bf16)
+         p.transpose_b && p.alpha == 1 && p.beta == 0;
 }
 
 // For few rows: reads b once, without packing.

@@ -50,13 +50,12 @@ void rebind_storage(Tensor& x, const Tensor& result) {
 
 namespace {
 
-// The operand of an in-place operation on x: in x's type, and copied if it overlaps x in the buffer.
+// The operand of an in-place operation on x, in x's type. Tensors that share a buffer share its beginning: element i of
+// the operand is read before element i of x is written.
 Tensor operand_for(const char* op, const Tensor& x, const Tensor& o) {
   if (check::broadcast(op, x.shape(), o.shape()) != x.shape())
     check::fail(op, "the operand of shape ", o.shape(), " does not broadcast to the tensor's own shape ", x.shape());
-  if (o.dtype() != x.dtype()) return o.to(x.dtype());
-  const bool overlaps = o.impl()->storage == x.impl()->storage && o.raw() != x.raw();
-  return overlaps ? o.clone() : o;
+  return o.dtype() == x.dtype() ? o : o.to(x.dtype());
 }
 
 // Throws Error if the tensor's own type can't hold the result of in-place arithmetic.

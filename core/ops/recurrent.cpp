@@ -58,7 +58,8 @@ class Packed {
  public:
   Packed(kernels::GemmParams<T> p, const T* b, std::int64_t count)
       : p_(p), size_(kernels::panels(p.n) * panel_width * p.k), panels_(count * size_) {
-    for (std::int64_t i = 0; i < count; ++i) pack_b_panels(p, b + i * p.n * p.k, panels_.get() + i * size_);
+    for (std::int64_t i = 0; i < count && size_ > 0; ++i)
+      pack_b_panels(p, b + i * p.n * p.k, panels_.get() + i * size_);
   }
   /// c [rows, cols] = a times columns j … of matrix i, or c += if `add`.
   void multiply(std::int64_t i, const kernels::Rows<const T>& a, std::int64_t rows, std::int64_t j, std::int64_t cols,

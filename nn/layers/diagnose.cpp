@@ -113,8 +113,7 @@ class Diagnoser final : public Observer {
         if (x->node)
           live[p] = true;
         else if (statuses[p].cut.empty())
-          statuses[p].cut =
-              (x->cut == fit::detail::Cut::no_grad ? "by NoGrad before " : "by a detach() before ") + location(op);
+          statuses[p].cut = "by a detach() before " + location(op);
       }
     }
     for (std::size_t p = 0; p < live.size(); ++p)

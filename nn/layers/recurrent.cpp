@@ -95,7 +95,10 @@ class Packing {
       const auto [y, last_h, last_c] = run(in_order(project(x)), h, c);
       return {in_order(y), last_h, last_c};
     }
-    const Tensor gates = project(take(reshape(x, {B_ * T_, x.size(2)}), pack_[backwards]));
+    Tensor gates = project(take(reshape(x, {B_ * T_, x.size(2)}), pack_[backwards]));
+    // The state is not rounded between the runs, whose lengths depend on the other sequences.
+    const DType type = promote(gates.dtype(), h.dtype());
+    if (type == bfloat16) gates = gates.to(float32);
     h = index_select(h, 0, order_);
     c = index_select(c, 0, order_);
     std::vector<Tensor> outputs, last_h, last_c;
@@ -114,9 +117,9 @@ class Packing {
     outputs.push_back(zeros({1, h.size(1)}, h.dtype()));  // of padding
     const auto whole = [&](std::vector<Tensor>& parts) {
       std::reverse(parts.begin(), parts.end());
-      return index_select(cat(parts), 0, back_);
+      return index_select(cat(parts), 0, back_).to(type);
     };
-    return {take(cat(outputs), unpack_[backwards]), whole(last_h), whole(last_c)};
+    return {take(cat(outputs), unpack_[backwards]).to(type), whole(last_h), whole(last_c)};
   }
 
  private:

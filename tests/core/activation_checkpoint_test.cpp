@@ -136,6 +136,43 @@ TEST_CASE("checkpoint() tells what it can't compute again", "[checkpoint]") {
   CHECK_THROWS_WITH(checkpoint([](const Tensor& z) { return z; }, Tensor()), Contains("x is undefined"));
 }
 
+TEST_CASE("checkpoint() within checkpoint(), up to 255 deep", "[checkpoint]") {
+  using F = std::function<Tensor(const Tensor&, int)>;
+  const F nest = [&](const Tensor& x, int depth) {
+    if (depth == 0) return x * 2;
+    return checkpoint([&nest, depth](const Tensor& z) { return nest(z, depth - 1); }, x);
+  };
+  Tensor x = ones({2}).requires_grad_();
+  sum(nest(x, 100)).backward();
+  CHECK(equal(x.grad(), full({2}, 2)));
+  CHECK_THROWS_WITH(sum(nest(x, 300)).backward(), Contains("more than 255 calls of backward() and grad() are nested"));
+  CHECK(equal(x.grad(), full({2}, 2)));
+}
+
+TEST_CASE("checkpoint() passes gradients on that are missing or not wanted", "[checkpoint]") {
+  // f uses w, but its gradient is lost on the way: it stays without one.
+  Tensor x = ones({2}).requires_grad_(), w = ones({2}).requires_grad_();
+  const auto lost = [&](const Tensor& z) {
+    return record("lost", {z, w}, z.detach() * 2, keep::nothing, [](Backward& b) {
+      b.give(0, b.dy() * 2);
+      b.give(1, Tensor());
+    });
+  };
+  sum(checkpoint(lost, x)).backward();
+  CHECK(equal(x.grad(), full({2}, 2)));
+  CHECK_FALSE(w.has_grad());
+  // A leaf that f made itself, and that is gone.
+  const auto own = [](const Tensor& z) { return z * ones({2}).requires_grad_(); };
+  x.zero_grad();
+  sum(checkpoint(own, x)).backward();
+  CHECK(equal(x.grad(), ones({2})));
+  // The value was there before: nothing is recorded in f.
+  const Tensor before = x * 3;
+  x.zero_grad();
+  sum(checkpoint([&](const Tensor&) { return before; }, x)).backward();
+  CHECK(equal(x.grad(), full({2}, 3)));
+}
+
 TEST_CASE("checkpoint() of what records nothing is f", "[checkpoint]") {
   const Tensor x = randn({3}).requires_grad_();
   CHECK(checkpoint([](const Tensor& z) { return z; }, x).is_leaf());

@@ -249,6 +249,12 @@ TEST_CASE("a derivative of a function is connected to what wants a gradient, and
     CHECK_FALSE(jacobian(weighted, plain).requires_grad());
     CHECK_FALSE(vjp(cube, plain, w).requires_grad());
   }
+  // What does not depend on x has no slope, and is connected to nothing.
+  const auto constant = [](const Tensor&) { return ones({2}, float64); };
+  CHECK(equal(jacobian(constant, x), zeros({2, 2}, float64)));
+  CHECK_FALSE(jacobian(constant, x).requires_grad());
+  CHECK(equal(jvp(constant, x, ones({2}, float64)), zeros({2}, float64)));
+  CHECK_THROWS_WITH(jacobian([](const Tensor&) { return Tensor(); }, x), Contains("[jacobian] y is undefined"));
   // Through a function that is computed again.
   const auto slopes = [&](const Tensor& z) { return jacobian(weighted, z * z); };
   const Tensor again = sum(checkpoint(slopes, x)), direct = sum(slopes(x));

@@ -199,6 +199,18 @@ TEST_CASE("check_gradients works on the leaves themselves, and puts them back", 
   CHECK(same_bits(weight, before));
 }
 
+TEST_CASE("check_gradients takes inputs of every kind: undefined, whole numbers, no leaves, scalars", "[gradcheck]") {
+  const Tensor ids = tensor({2, 0}), x = inputs_of({3}), inner = x.clone().requires_grad_() * 2;
+  const auto chosen = [](const Values& in) { return index_select(in[0], 0, in[1]) * (in[2].defined() ? 2. : 3.); };
+  CHECK(ok(chosen, {x, ids, Tensor()}));
+  CHECK(ok(chosen, {inner, ids, Tensor()}));
+  // An error in a scalar output is told without a place.
+  std::ostringstream text;
+  text << check_gradients([](const Values& in) { return sum(square<flip_one>(in)); }, {inputs_of({3})},
+                          GradCheckOptions().jacobian(true));
+  CHECK_THAT(text.str(), Catch::Matchers::Contains("output 0"));
+}
+
 TEST_CASE("check_gradients refuses what it can't check", "[gradcheck]") {
   using Catch::Matchers::Contains;
   int calls = 0;
@@ -206,6 +218,18 @@ TEST_CASE("check_gradients refuses what it can't check", "[gradcheck]") {
                     Contains("[check_gradients] two calls") && Contains("output 0"));
   CHECK_THROWS_WITH(check_gradients([&](const Values& in) { return in[0].to(float32); }, {inputs_of({3})}),
                     Contains("shape [3] is float32") && Contains("a layer does so after to(float64)"));
+  CHECK_THROWS_WITH(check_gradients(
+                        [&](const Values& in) {
+                          return ++calls % 2 == 1 ? Values{in[0] * 1., in[0] * 2.} : Values{in[0] * 1.};
+                        },
+                        {inputs_of({3})}),
+                    Contains("two calls with the same inputs gave different results in output 1"));
+  CHECK_THROWS_WITH(check_gradients(
+                        [&](const Values& in) {
+                          return ++calls % 2 == 1 ? in[0] * 1. : reshape(in[0] * 1., {3, 1});
+                        },
+                        {inputs_of({3})}),
+                    Contains("different results in output 0"));
   const auto third = GradCheckOptions().order(3);
   CHECK_THROWS_WITH(check_gradients(square<leave>, {inputs_of({3})}, third), Contains("order is 3"));
 }

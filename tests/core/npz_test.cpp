@@ -120,6 +120,11 @@ TEST_CASE("npz: no more than 4 GB are saved", "[npz]") {
   refused(largest + 1, "1 tensors of 4294967296 bytes: an .npz has at most 65534 and 4 GB");
   CHECK_THROWS_WITH(save_npz("no/where.npz", {{"abc", Tensor::empty({1 << 30}, float32)}, {"d", ones({1})}}),
                     Contains("2 tensors of 4294969356 bytes"));
+  StateDict many;
+  for (int i = 0; i < 65534; ++i) many.emplace_back(std::to_string(i), zeros({0}));
+  CHECK_THROWS_WITH(save_npz("no/where.npz", many), Contains("can't be created"));
+  many.emplace_back("one more", zeros({0}));
+  CHECK_THROWS_WITH(save_npz("no/where.npz", many), Contains("[save_npz] 65535 tensors of"));
 }
 
 TEST_CASE("npz: what NumPy writes", "[npz]") {
@@ -143,6 +148,27 @@ TEST_CASE("npz: deflated members, and sizes of 64 bits", "[npz]") {
   zip.size = zip.packed_size = 0xFFFFFFFF;
   zip.extra = number(1, 2) + number(16, 2) + number(zip.data.size(), 8) + number(zip.packed.size(), 8);
   CHECK(equal(at(load_npz(put(d.file("y"), zip.bytes())), "x"), x));
+
+  // Each of the three may be in the field alone, behind other fields.
+  const std::string other = number(7, 2) + number(3, 2) + "abc";
+  const auto alone = [&](const auto& moved, std::uint64_t value, const std::string& cut = "") {
+    Zip one(npy_bytes(d, x));
+    moved(one) = 0xFFFFFFFF;
+    one.extra = cut.empty() ? other + number(1, 2) + number(8, 2) + number(value, 8) : cut;
+    return put(d.file("z"), one.bytes());
+  };
+  const auto size = [](Zip& z) -> std::uint64_t& { return z.size; };
+  const auto packed = [](Zip& z) -> std::uint64_t& { return z.packed_size; };
+  const auto begin = [](Zip& z) -> std::uint64_t& { return z.begin; };
+  const std::uint64_t all = npy_bytes(d, x).size();
+  CHECK(equal(at(load_npz(alone(size, all)), "x"), x));
+  CHECK(equal(at(load_npz(alone(packed, all)), "x"), x));
+  CHECK(equal(at(load_npz(alone(begin, 0)), "x"), x));
+  for (const std::string& cut : {other, number(1, 2) + number(4, 2) + number(0, 4), number(1, 2) + number(8, 2)}) {
+    CHECK_THROWS_WITH(load_npz(alone(size, all, cut)), Contains("its 64-bit sizes are not there"));
+    CHECK_THROWS_WITH(load_npz(alone(packed, all, cut)), Contains("its 64-bit sizes are not there"));
+    CHECK_THROWS_WITH(load_npz(alone(begin, 0, cut)), Contains("its 64-bit sizes are not there"));
+  }
 }
 
 TEST_CASE("npz: several members, with comments and further fields", "[npz]") {
@@ -168,6 +194,15 @@ TEST_CASE("npz: several members, with comments and further fields", "[npz]") {
     const std::string cut = entries.substr(0, a.entry().size() + left);
     refused(members + cut + end_of_zip(2, cut.size(), members.size()), "entry 1 of its directory is damaged");
   }
+  // Together they are said to have more bytes than the file, or they have one name.
+  Zip greedy = b;
+  greedy.size = greedy.packed_size = members.size() + a.entry().size() + b.entry().size() + end_of_zip(2, 0, 0).size();
+  const std::string more = a.entry() + greedy.entry();
+  refused(members + more + end_of_zip(2, more.size(), members.size()), "more bytes than the file's");
+  Zip again = b;
+  again.name = "a.npy", again.begin = a.local().size();
+  const std::string same = a.entry() + again.entry(), of_same = a.local() + again.local();
+  refused(of_same + same + end_of_zip(2, same.size(), of_same.size()), "the array 'a' is there twice");
   b.name = "", b.extra = "", b.comment = "";
   refused(b.local() + b.entry() + end_of_zip(1, b.entry().size(), b.local().size()), "member '' is no array");
 }
@@ -218,6 +253,7 @@ TEST_CASE("npz: what is damaged or hostile is refused", "[npz]") {
   refused(with([](Zip& z) { z.size = z.packed_size = 1 << 20; }), "more bytes than the file's");
   refused(with([](Zip& z) { z.deflate(), z.size = 4000000000; }), "is said to have 4000000000 bytes in");
   refused(with([](Zip& z) { z.deflate(), z.size += 1; }), "does not unpack");
+  refused(with([](Zip& z) { z.deflate(), z.packed += "xx", z.packed_size += 2; }), "does not unpack");
   refused(with([](Zip& z) { z.deflate(), z.packed[5] ^= 4; }), "x.npy");
   refused(with([](Zip& z) { z.packed.back() ^= 1; }), "its checksum is not that");
   refused(with([](Zip& z) { z.begin = 7; }), "is not where the directory says");
@@ -246,9 +282,11 @@ TEST_CASE("a pickle is refused with the Python that converts it", "[safetensors]
                       Contains("it is a pickle") && Contains("\n  import torch, safetensors.torch\n") &&
                           Contains("\n  state = torch.load(") && Contains("\n  safetensors.torch.save_file("));
   }
-  for (const char* other : {"PK\x09\1", "PK\1\x09", "\x80\6}q"})  // neither a zip file nor a pickle
+  for (const std::string& other : {std::string("PK\x09\1"), std::string("PK\1\x09"), std::string("\x80\6}q"),
+                                   std::string("\x80\0}q", 4), std::string("a\x7f")})  // no zip file, pickle or text
     CHECK_THROWS_WITH(load_safetensors(put(d.file("other"), other + std::string(8, 'x'))),
                       Contains("byte 0: the header is said to have"));
+  CHECK_THROWS_WITH(load_safetensors(put(d.file("other"), "a\r\n\tb\r\n\tc")), Contains("it is text"));
   put(d.file("model.pt"), torch.bytes());
   CHECK_THROWS_WITH(load_npz(d.file("model.pt")), Contains("it is a pickle"));
   save_npz(d.file("x.npz"), {{"x", ones({1})}});
@@ -283,6 +321,8 @@ TEST_CASE("safetensors: a model in several files", "[safetensors]") {
   refused("{" + a + R"(, "z": "c.safetensors"})", "c.safetensors: there is no such file");
   refused(R"({"x": "../a.safetensors"})", "expected the name of a file of the same folder");
   refused(R"({"x": "/etc/passwd"})", "expected the name of a file of the same folder");
+  for (const char* const path : {".", "..", "a\\\\b", "a\\u0000b", ""})
+    refused(std::string(R"({"x": ")") + path + "\"}", "expected the name of a file of the same folder");
   refused(R"({"x": 3})", "expected the name of a file of the same folder");
   refused("[]", "expected an index");
   refused("{", "expected valid JSON");
@@ -291,6 +331,9 @@ TEST_CASE("safetensors: a model in several files", "[safetensors]") {
   std::filesystem::resize_file(put(d.file("model.safetensors.index.json"), std::string("{") + std::string(7, ' ')),
                                100000000);
   CHECK_THROWS_WITH(load_safetensors(d.file("model.safetensors.index.json")), Contains("expected valid JSON"));
+  std::filesystem::resize_file(d.file("model.safetensors.index.json"), 100000001);
+  CHECK_THROWS_WITH(load_safetensors(d.file("model.safetensors.index.json")),
+                    Contains("the index has more than 100000000 bytes"));
 }
 
 TEST_CASE("each reader says what another file is, and which call reads it", "[safetensors]") {

@@ -316,6 +316,8 @@ TEST_CASE("safetensors: what can't be saved is refused, and the old file stays",
   message({{"a", x}, {"a", x}}, "the name 'a' is there twice");
   message({{"__metadata__", x}}, "is that of the strings");
   message({{"a\n", x}}, "can't be printed");
+  message({{"a\x7f", x}}, "can't be printed");
+  message({{std::string(4097, 'n'), x}}, "is longer than 4096 bytes");
   message({{"a\xFF", x}}, "not valid UTF-8");
   message({{"a", Tensor()}}, "the tensor 'a' is undefined");
   CHECK(get(d.file("x")) == before);

@@ -41,6 +41,32 @@ TEST_CASE("the first operation that makes a NaN or an infinity is named, with it
   CHECK_THROWS_WITH(net(ones({2, 4})), Contains("[log]") && Contains("in body.1"));
 }
 
+TEST_CASE("inputs of every kind are put into words", "[anomaly]") {
+  const DetectAnomaly detect;
+  const Tensor x = tensor({0., 1.});
+  CHECK_THROWS_WITH(fit::pow(x, tensor({-1, 2})), Contains("[pow] its result has an infinity in 1 of 2 elements") &&
+                                                      Contains("input 0 is [2] from 0 to 1; input 1 is [2] int64"));
+  CHECK_THROWS_WITH(log(tensor(-1.)), Contains("[log] its result has a NaN in 1 of 1 elements, the first at []"));
+  CHECK_NOTHROW(log(zeros({0})));
+}
+
+TEST_CASE("an adjoint is told only if everything before it was clean", "[anomaly]") {
+  Tensor x = tensor({0., 1.}).requires_grad_();
+  const Tensor bad = tensor({static_cast<double>(INFINITY), 1.});
+  const DetectAnomaly detect;
+  CHECK_NOTHROW(sqrt(x).backward(bad));  // what comes back has an infinity already
+  x.zero_grad();
+  CHECK_NOTHROW(sum(x * bad).backward());  // a saved tensor has one
+  // x has a gradient with an infinity now: the next adjoint adds to it.
+  CHECK_NOTHROW(sum(sqrt(x)).backward());
+  // The adjoint of div keeps both inputs: both are told.
+  Tensor a = tensor({1.}).requires_grad_(), b = tensor({1e-30}).requires_grad_();
+  CHECK_THROWS_WITH(sum(a / b).backward(), Contains("[div_backward] the gradient of input 1 has an infinity"));
+  // Where no layer was called, no place is told.
+  Tensor y = tensor({0.}).requires_grad_();
+  CHECK_THROWS_WITH(sum(sqrt(y)).backward(), !Contains("recorded in"));
+}
+
 TEST_CASE("the first adjoint that makes one is named, with the layer that it was recorded in", "[anomaly]") {
   const DetectAnomaly detect;
   Tensor x = tensor({0., 1.}).requires_grad_();

@@ -115,7 +115,11 @@ TEST_CASE("a recording refuses what cannot be attention") {
     CHECK_THROWS_WITH(recording.add("a", full({2, 1, 3, 3}, 0.3), o), Contains(why));
   };
   refuses(AttentionRecordOptions().element(2), "0 … 1");
-  refuses(AttentionRecordOptions().mask(ones({2, 3}, boolean)), "mask is [2, 3]");
+  refuses(AttentionRecordOptions().element(-1), "0 … 1");
+  for (const Shape& s : {Shape{2, 3}, Shape{3}, Shape{3, 4}, Shape{2, 2, 1, 3}, Shape{1, 1, 1, 1, 3}})
+    refuses(AttentionRecordOptions().mask(ones(s, boolean)), ("mask is " + s.str()).c_str());
+  refuses(AttentionRecordOptions().element(1).mask(ones({1, 3, 3, 3}, boolean)), "mask is [1, 3, 3, 3]");
+  CHECK_THROWS_WITH(recording.add("a", ones({1, 1, 1, 3, 3})), Contains("weights is [1, 1, 1, 3, 3]"));
   refuses(AttentionRecordOptions().mask(full({1, 3}, 0.5)), "0.5");
   refuses(AttentionRecordOptions().window(-1), "window is -1");
   refuses(AttentionRecordOptions().queries({"a", "b"}), "2 names of queries");
@@ -182,6 +186,11 @@ TEST_CASE("a record that was changed is looked at before it is measured") {
   CHECK_THROWS_WITH(head_measures(changed), Contains("[head_measures] weights is [1, 3, 2] in self-attention"));
   changed.weights = zeros({1, 3, 0});
   CHECK_THROWS_WITH(head_measures(changed), Contains("with one key or more"));
+  changed.weights = zeros({3, 3});
+  CHECK_THROWS_WITH(head_measures(changed), Contains("weights is [3, 3] in self-attention"));
+  changed.kind = AttentionKind::cross;
+  CHECK_THROWS_WITH(head_measures(changed),
+                    "[head_measures] weights is [3, 3]: it must be [H, Sq, Sk], with one key or more");
   changed.weights = Tensor();
   CHECK_THROWS_WITH(head_measures(changed), Contains("weights is undefined"));
 }

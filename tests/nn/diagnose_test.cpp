@@ -63,6 +63,58 @@ TEST_CASE("a parameter without a gradient is told with the operation that cut it
   CHECK(plain.findings.size() == 2);  // its weight and its bias
 }
 
+TEST_CASE("what cuts a parameter off is told wherever it is", "[diagnose]") {
+  const auto alias_without_grad = [](const Tensor& h) {
+    const NoGrad no_grad;
+    return reshape(h, h.shape());
+  };
+  check_finding(diagnosis(Net([&](const Tensor& h) { return tanh(alias_without_grad(h)); })), "hidden.weight",
+                Issue::no_gradient,
+                "used by reshape in Net; the way to the loss was cut at reshape in Net, which ran under NoGrad");
+  struct Mixed final : nn::UnaryLayer {
+    Tensor forward(const Tensor& x) const override { return inner(x) + fit::exp(cut.value().detach()); }
+    FIT_FIELDS_ONLY(inner, cut, alone)
+    struct Inner final : nn::UnaryLayer {
+      Tensor forward(const Tensor& x) const override { return x * used.value(); }
+      FIT_FIELDS_ONLY(used, spare)
+      nn::Parameter used{ones({2})}, spare{ones({2})};
+    } inner;
+    nn::Parameter cut{ones({2})}, alone{ones({2})};
+  } mixed;
+  const auto loss = [&] { return mean(square(mixed(ones({3, 2})))); };
+  const nn::Diagnosis d = nn::diagnose(mixed, loss);
+  check_finding(d, "cut", Issue::no_gradient, "The way to the loss was cut by a detach() before exp in Mixed");
+  check_finding(d, "alone", Issue::no_gradient, "No operation used it");
+  check_finding(d, "inner.spare", Issue::no_gradient, "No operation used it");
+  for (const char* const name : {"alone", "inner.spare"}) CHECK_THAT(found(d, name)->text, !Contains("not called"));
+  CHECK_THROWS_WITH(nn::diagnose(mixed, [] { return tensor(1); }),
+                    "[diagnose] the loss is of shape [] and type int64: it must be one floating number");
+  mixed.freeze();
+  CHECK(nn::diagnose(mixed, loss).findings.empty());  // nothing is trained
+}
+
+TEST_CASE("operations in one layer are counted by their kind, and where nothing can be said, none is", "[diagnose]") {
+  const nn::Diagnosis d = diagnosis(Net([](const Tensor& h) {
+    const Tensor none = relu(zeros({0, 3})), one = relu(sum(h)), single = softmax(ones({2, 1}));
+    return relu(h) + relu(h * 2) + softmax(h) + softmax(h, 0) + none.numel() + one * 0 + sum(single) * 0;
+  }));
+  INFO(d);
+  REQUIRE(d.activations.size() == 2);
+  CHECK(d.activations[0].op == "relu");
+  CHECK(d.activations[0].count == 1 + 8 + 8);  // the sum is one unit
+  CHECK(d.activations[1].op == "softmax");
+  CHECK(d.activations[1].count == 6);  // 8 columns of a softmax along the first axis are no rows
+}
+
+TEST_CASE("a query that a mask leaves one key has no choice", "[diagnose]") {
+  nn::MultiHeadAttention attention(8, 2);
+  const Tensor x = randn({1, 3, 8}), mask = tensor({{true, false, false}, {true, true, false}, {true, true, true}});
+  const nn::Diagnosis d =
+      nn::diagnose(attention, [&] { return mean(square(attention(x, x, x, AttentionMasks().mask(mask)))); });
+  REQUIRE(d.activations.size() == 1);
+  CHECK(d.activations[0].count == 4);  // two queries in two heads
+}
+
 TEST_CASE("a loss without any graph cuts off all, and a frozen parameter is no finding", "[diagnose]") {
   Net net([](const Tensor& h) { return tanh(h); });
   const Tensor x = rand({6, 4});

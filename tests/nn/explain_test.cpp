@@ -2,6 +2,7 @@
 
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
+#include "support/refusals.hpp"
 
 namespace fit::test::explain_test {
 using Catch::Matchers::Contains;
@@ -81,6 +82,49 @@ TEST_CASE("masks for each head are told apart") {
   mask[{0, 1, 0, 2}] = false;
   const std::string text = explain(mask);
   CHECK_THAT(text, Contains("\nHead 0:\n") && Contains("\nHead 1:\n") && Contains("x hidden by the mask"));
+}
+
+TEST_CASE("what hides keys together is named") {
+  // The mask hides the keys in the window, the window all others.
+  CHECK_THAT(explain(AttentionOptions().window(1).mask(tensor({{1, 1}, {1, 0}})), 2, 2),
+             Contains("Query 1 sees nothing") &&
+                 Contains("The mask hides the keys within the window, and the window the others."));
+  Tensor mask = ones({2, 2, 1, 4}, boolean);  // sequence 1: head 0 sees less than head 1
+  mask[{1, 0, 0, range(2)}] = false;
+  const std::string both = explain(AttentionOptions().mask(mask), 1, 4);
+  CHECK_THAT(both, Contains("Sequence 0 head 0, 0 head 1, 1 head 1:\n") && Contains("Sequence 1 head 0:\n"));
+  const std::string list = explain(AttentionOptions().mask(tensor({{1, 0, 1, 0, 1, 0}})), 1, 6);
+  CHECK_THAT(list, Contains("Keys 1, 3 and 5 get no weight"));
+  CHECK_THAT(explain(AttentionOptions().mask(tensor({{{0, 0, 1}}, {{0, 0, 0}}})), 1, 3),
+             Contains("stands at the end of each sequence, and 1 sequence is hidden altogether"));
+  CHECK_THAT(explain(AttentionOptions().mask(tensor({{{0, 0, 0}}, {{0, 0, 0}}})), 1, 3),
+             Contains("stands at the end of no sequence, and 2 sequences are hidden altogether"));
+}
+
+TEST_CASE("explain refuses sizes and masks that don't fit", "[refusals]") {
+  const auto with = [](const Tensor& mask, std::int64_t queries = 2, std::int64_t keys = 3) {
+    return [=] { return explain(AttentionOptions().mask(mask), queries, keys); };
+  };
+  check_refused({
+      {"0 queries and 3 keys", [] { return explain(AttentionOptions(), 0, 3); }},
+      {"2 queries and 0 keys", [] { return explain(AttentionOptions(), 2, 0); }},
+      {"window is -1", [] { return explain(AttentionOptions().window(-1), 2, 3); }},
+      {"the mask is [3] for 2 queries and 3 keys", with(ones({3}))},
+      {"the mask is [0, 1, 2, 3]", with(ones({0, 1, 2, 3}))},
+      {"the mask is [1, 0, 2, 3]", with(ones({1, 0, 2, 3}))},
+      {"the mask is [3, 3]", with(ones({3, 3}))},
+      {"the mask is [2, 4]", with(ones({2, 4}))},
+      {"the mask has the value 0.5", with(full({2, 3}, 0.5))},
+      {"the mask is [3]", [] { return explain(ones({3})); }},
+      {"the mask is [1, 1, 1, 1, 3]",
+       [] {
+         return explain(ones({1, 1, 1, 1, 3}));
+       }},
+      {"the mask is [0, 3]",
+       [] {
+         return explain(ones({0, 3}));
+       }},
+  });
 }
 
 TEST_CASE("explain refuses what attention refuses") {

@@ -298,8 +298,125 @@ TEST_CASE("nothing to draw is an Error in every figure") {
   CHECK_THROWS_AS(plot::embedding_map(full({5, 4}, NAN)), Error);
   auto h = plot::HistogramOptions().bins(0);
   CHECK_THROWS_WITH(plot::histogram(ones({3}), h), Contains("bins is 0"));
+  h.bins(1001);
+  CHECK_THROWS_WITH(plot::histogram(ones({3}), h), Contains("bins is 1001: it must be in 1 … 1000"));
+  h.bins(2).low(-1.5e308).high(1.5e308);
+  CHECK_THROWS_WITH(plot::histogram(ones({3}), h), Contains("low must be less than high, and both finite"));
+  CHECK_THROWS_WITH(plot::embedding_map(ones({4})), Contains("[4]"));
+  CHECK_THROWS_WITH(plot::heads(ones({1, 1, 1, 3, 3})), Contains("[1, 1, 1, 3, 3]"));
+  CHECK_THROWS_WITH(plot::heads(ones({3, 3})), Contains("[3, 3]"));
+  CHECK_THROWS_WITH(plot::token_lines(ones({1, 1, 1, 3, 3})), Contains("[1, 1, 1, 3, 3]"));
+  CHECK_THROWS_WITH(plot::difference(ones({1, 1, 1, 3, 3}), ones({1, 1, 1, 3, 3})), Contains("[1, 1, 1, 3, 3]"));
+  CHECK_THROWS_WITH(plot::positional(0, 8), Contains("d_model is 0, T is 8"));
+  CHECK_THROWS_WITH(plot::positional(8, 0), Contains("d_model is 8, T is 0"));
+  for (const double bad : {0., -1., static_cast<double>(NAN), static_cast<double>(INFINITY)})
+    CHECK_THROWS_WITH(plot::heatmap(ones({2, 2})).png(bad), Contains("it must be positive and finite"));
+  CHECK_THROWS_WITH(plot::heatmap(ones({2, 2}), plot::Options().vmin(2).vmax(1)),
+                    Contains("vmin must be less than vmax"));
+  CHECK_THROWS_WITH(plot::heatmap(ones({2, 2}), plot::Options().vmin(-1.5e308).vmax(1.5e308)), Contains("both finite"));
   h.bins(10).low(2).high(1);
   CHECK_THROWS_WITH(plot::histogram(ones({3}), h), Contains("low must be less than high"));
+}
+
+TEST_CASE("a histogram chooses its bins by the values, and its axis by its options") {
+  const auto labels = [](const std::string& svg, const std::string& label) { return count(svg, '>' + label + '<'); };
+  const auto logarithmic = plot::HistogramOptions().log_y(true);
+  const std::string log = plot::histogram(tensor({1., 1., 1., 2.}), logarithmic).svg();
+  CHECK(count(log, "class=\"bar\"") == 2);
+  CHECK(labels(log, "1") >= 1);
+  CHECK(labels(log, "0") == 0);  // a logarithm begins above 0
+  CHECK(count(plot::histogram(tensor({0., 0., 5.}), plot::HistogramOptions().low(-0.5).high(0.5)).svg(),
+              "1 value is outside, and left out.") == 1);
+  // Whole numbers that are too large to have a bin each, and constants.
+  for (const double sign : {1., -1.})
+    CHECK(count(plot::histogram(tensor({sign * 2e9, sign * 3e9})).svg(), "class=\"bar\"") == 2);
+  CHECK(count(plot::histogram(tensor({0.5, 0.5})).svg(), "class=\"bar\"") == 1);
+  CHECK(count(plot::histogram(zeros({3}), plot::HistogramOptions().bins(3)).svg(), "class=\"bar\"") == 1);
+  CHECK(count(plot::histogram(full({3}, 2.5), plot::HistogramOptions().high(5)).svg(), "class=\"bar\"") == 1);
+  CHECK(count(plot::histogram(full({3}, 2.5), plot::HistogramOptions().low(0)).svg(), "class=\"bar\"") == 1);
+}
+
+TEST_CASE("grids of heads are nearly square, and values and names are drawn on request") {
+  for (const std::int64_t heads : {1, 3, 4, 5, 6, 7, 8, 12, 13}) {
+    const plot::Figure f = plot::heads(softmax(rand({heads, 4, 4})));
+    CHECK(count(f.svg(), ">Head ") == heads);
+    if (heads > 3) CHECK(f.width() < 2.5 * f.height());
+  }
+  const Tensor w = full({2, 3, 3}, 0.25);
+  CHECK(count(plot::heads(w).svg(), ">0.250<") == 0);
+  CHECK(count(plot::heads(w, plot::Options().annotate(true)).svg(), ">0.250<") == 18);
+  // An image has no values in it.
+  CHECK(count(plot::heatmap(ones({70, 90}), plot::Options().annotate(true)).svg(), ">1<") == 0);
+  CHECK(count(plot::heatmap(full({2, 2}, 1234567.)).svg(), "<title>0 → 0: 1234567.0</title>") == 1);
+  CHECK(count(plot::heatmap(tensor({{100.5, -1.5}})).svg(), "<title>0 → 0: 100.5</title>") == 1);
+  CHECK(count(plot::heatmap(tensor({{static_cast<double>(INFINITY), 1.}})).svg(), "<title>0 → 0: ∞</title>") == 1);
+  // No cell is wide enough to be crossed by a line of the hatch: nothing is hatched.
+  const Tensor tall = ones({1, 2});
+  CHECK(count(plot::heatmap(tall, plot::Options().mask(tensor({{false, true}}))).svg(), "class=\"hatch\"") == 1);
+  const std::vector<std::string> words(300, "word");
+  CHECK(count(plot::heatmap(ones({300, 2}), plot::Options().y(words)).svg(), ">word<") <= 64);
+  CHECK(
+      count(plot::heatmap(ones({2, 2}), plot::Options().theme(plot::Theme::dark).colormap(plot::Colormap::blues)).svg(),
+            "<svg") == 1);
+}
+
+TEST_CASE("axes have readable numbers, whatever their range is") {
+  const auto svg = [](const std::vector<double>& y, const plot::LineOptions& o = {}) {
+    return plot::lines({{"", y}}, o).svg();
+  };
+  CHECK(count(svg({0, 4e6}), ">2e+06<") + count(svg({0, 4e6}), ">2000000<") == 1);
+  CHECK(count(svg({0, 1e-9}), "e-10<") > 0);
+  const auto log = plot::LineOptions().log_y(true);
+  CHECK(count(svg({5, 5.0001}, log), "class=\"curve\"") == 1);  // between two powers of ten: round numbers
+  CHECK(count(svg({1, 1e20}, log), ">1e+20<") + count(svg({1, 1e20}, log), ">1e20<") <= 1);
+  CHECK(count(svg({0, 0}), "class=\"curve\"") == 1);
+  CHECK_THROWS_WITH(svg({-1, 0}, log), Contains("no point can be drawn"));
+  CHECK_THROWS_WITH(svg({NAN}), Contains("there must be a finite x at least"));
+  std::vector<plot::Curve> gap{{"", {1, 2, 3}}};
+  gap[0].x = {1, -1, 10};
+  CHECK(count(plot::lines(gap, plot::LineOptions().log_x(true)).svg(), "class=\"curve\"") == 1);
+}
+
+TEST_CASE("points of an embedding map shrink when there are many, and names keep inside the field") {
+  const auto radius = [](std::int64_t n) {
+    manual_seed(3);
+    const std::string svg = plot::embedding_map(randn({n, 3})).svg();
+    double r = 0;
+    REQUIRE(std::sscanf(svg.c_str() + svg.find(" r=\""), " r=\"%lf\"", &r) == 1);
+    return r;
+  };
+  CHECK(radius(10) > radius(501));
+  CHECK(radius(501) > radius(3001));
+  // Names at the corners turn inwards.
+  const std::string corners =
+      plot::embedding_map(tensor({{-1., -1.}, {-1., 1.}, {1., -1.}, {1., 1.}}),
+                          {std::string(15, 'a'), std::string(15, 'b'), std::string(15, 'c'), std::string(15, 'd')})
+          .svg();
+  for (const char letter : {'a', 'b', 'c', 'd'})
+    CHECK(count(corners, '>' + std::string(15, letter) + '<') == 2);  // the name, and what a pointer shows
+  CHECK(count(plot::embedding_map(tensor({{1., 0.}, {0., 1.}})).svg(), "Component 2 (0.0 % of the variance)") == 1);
+}
+
+TEST_CASE("letters without a width, and text of any bytes") {
+  for (const char32_t c : {U'\u0301', U'\u200b', U'\u202b', U'\u2061', U'\ufe0f', U'\ufeff', U'\u00ad'})
+    CHECK(plot::glyph(c).advance == 0);
+  for (const char32_t c : {U'a', U'\u02ff', U'\u0370', U'\u200a', U'\u2010', U'\u2029', U'\u202f', U'\u205f', U'\u2070',
+                           U'\ufdff', U'\ufe10', U'\u00ac', U'\u00ae'})
+    CHECK(plot::glyph(c).advance > 0);
+  CHECK(plot::printable("a\u2028b\u2029c") == "a b c");
+  CHECK(plot::printable("\u2066\u202a") == "\ufffd\ufffd");
+  CHECK(plot::printable("\u2065\u206a") == "\u2065\u206a");
+  CHECK(plot::shorten("é→x", 2) == "é…");
+  CHECK(plot::coordinate(2) == "2");
+  const auto figure = plot::heatmap(ones({2, 2}));
+  const auto before = std::filesystem::current_path();
+  const auto folder = std::filesystem::temp_directory_path() / "fit-figure-here";
+  std::filesystem::create_directories(folder);
+  std::filesystem::current_path(folder);
+  figure.save("here.svg");  // without a folder
+  CHECK(std::filesystem::exists("here.svg"));
+  std::filesystem::current_path(before);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("what is not finite is left out with a note") {

@@ -185,6 +185,38 @@ TEST_CASE("adapters that can't be added or loaded are refused, and nothing has c
   CHECK(trainable(gpt).size() == all);
   CHECK_FALSE(gpt.layer<nn::Linear>("h.1.attn.qkv").weight.parametrized());
 
+  // Each part of an adapter may be wrong alone.
+  const StateDict good = nn::lora_state_dict(other);
+  const auto with = [&](std::size_t i, const Tensor& x) {
+    StateDict changed = good;
+    changed[i].second = x;  // 0: h.0.attn.qkv.lora_A.weight, 1: lora_B.weight, 2: lora_alpha
+    return changed;
+  };
+  for (const auto& [changed, why] : std::vector<std::pair<StateDict, std::string>>{
+           {with(0, Tensor()), "is missing"},
+           {with(1, Tensor()), "is missing"},
+           {with(2, Tensor()), "is missing"},
+           {with(0, ones({2, 8}, int64)), "lora_A is int64 [2, 8]"},
+           {with(1, ones({24, 2}, int64)), "lora_B int64 [24, 2]"},
+           {with(0, ones({16})), "lora_A is float32 [16]"},
+           {with(1, ones({48})), "lora_B float32 [48]"},
+           {with(0, ones({0, 8})), "lora_A is float32 [0, 8]"},
+           {with(1, ones({24, 3})), "lora_B float32 [24, 3]"},
+           {with(2, ones({2})), "it must be one finite number"},
+           {with(2, tensor(static_cast<double>(INFINITY))), "lora_alpha is inf"},
+           {with(2, tensor(5.)), "it has rank 2 and alpha 5, the adapter that is there 2 and 4"}}) {
+    INFO(why);
+    nn::GPT& to = why.find("the adapter that is there") == std::string::npos ? gpt : other;
+    CHECK_THROWS_WITH(nn::load_lora_state_dict(to, changed), Contains("nothing was loaded") && Contains(why));
+  }
+  CHECK_THROWS_WITH(nn::load_lora_state_dict(gpt, {{"x", ones({1})}, {"lora_alpha", ones({1})}}),
+                    Contains("unexpected: x\n") && Contains("unexpected: lora_alpha"));
+  nn::GPT scaled = small_gpt();
+  nn::parametrize(scaled.layer<nn::Linear>("h.0.attn.qkv").weight, nn::Lambda([](const Tensor& w) { return w * 2; }));
+  CHECK_THROWS_WITH(nn::load_lora_state_dict(scaled, good),
+                    Contains("h.0.attn.qkv: the weight is parametrised already"));
+  CHECK_THROWS_WITH(nn::merge_lora(scaled), "[merge_lora] GPT has no adapters: add_lora() adds them");
+
   nn::GPT third = small_gpt();
   nn::add_lora(third);
   CHECK_THROWS_WITH(nn::load_lora_state_dict(third, nn::lora_state_dict(other)),

@@ -76,6 +76,35 @@ TEST_CASE("formulas become MathML") {
   CHECK_THAT(mathml("\\sum_{j=1}^n x_j", MathStyle::display), Contains("<munderover><mo>∑</mo>"));
   CHECK_THAT(set("\\sum_j x_j"), Contains("<msub><mo>∑</mo>"));
   CHECK_THAT(mathml("x", MathStyle::display), Contains("<math display=\"block\">"));
+  for (const auto& [latex, part] :
+       {std::pair("\\mathrm{d}x", "<mi mathvariant=\"normal\">d</mi><mi>x</mi>"),
+        std::pair("\\operatorname{softmax}", "<mi mathvariant=\"normal\">softmax</mi>"),
+        std::pair("\\mathbf{x}", "<mi class=\"bold\">x</mi>"),
+        std::pair("\\mathbb{R}^n", "<msup><mi>ℝ</mi><mi>n</mi></msup>"),
+        std::pair("\\name{w}{W_1}", "<mrow data-name=\"w\" tabindex=\"0\"><mrow><msub><mi>W</mi>"),
+        std::pair("a\\quad b", "<mi>a</mi><mspace width=\"1em\"/><mi>b</mi>"),
+        std::pair("\\exp x", "<mi>exp</mi><mo>\u2061</mo><mi>x</mi>"),
+        std::pair("\\max_j x_j", "<msub><mi>max</mi><mi>j</mi></msub>"),
+        std::pair("f'(x)", "<mi>f</mi><mo>′</mo><mo stretchy=\"false\">(</mo>"),
+        std::pair("|x|", "<mo stretchy=\"false\">|</mo>"),
+        std::pair("3.", "<mn>3</mn><mo>.</mo>"),
+        std::pair("3.x", "<mn>3</mn><mo>.</mo><mi>x</mi>"),
+        std::pair("é", "<mi>é</mi>"),
+        std::pair("\\text{ and }", "<mtext>\u00a0and\u00a0</mtext>"),
+        std::pair("\\text{}", "<mtext></mtext>"),
+        std::pair("x\\ ", "<mspace width=\"0.3em\"/>"),
+        std::pair("\\left\\{ x \\right\\}",
+                  "<mo fence=\"true\">{</mo><mrow><mi>x</mi></mrow><mo fence=\"true\">}</mo>"),
+        std::pair("\\left. x \\right|", "<mrow><mrow><mi>x</mi></mrow><mo fence=\"true\">|</mo></mrow>"),
+        std::pair("\\left( x \\right.", "<mo fence=\"true\">(</mo><mrow><mi>x</mi></mrow></mrow>"),
+        std::pair("\\begin{pmatrix} 1 \\end{pmatrix}", "<mo fence=\"true\">(</mo><mtable>"),
+        std::pair("\\begin{cases} 1 \\\\ 0 \\end{cases}", "<mo fence=\"true\">{</mo><mtable class=\"cases\">")}) {
+    INFO(latex);
+    CHECK_THAT(set(latex), Contains(part));
+  }
+  CHECK_THAT(mathml("\\sum_j", MathStyle::display), Contains("<munder><mo>∑</mo><mi>j</mi></munder>"));
+  CHECK_THAT(mathml("\\sum^n", MathStyle::display), Contains("<mover><mo>∑</mo><mi>n</mi></mover>"));
+  CHECK_THAT(mathml("\\alpha_j^2", MathStyle::display), Contains("<msubsup><mi>α</mi>"));
 }
 
 TEST_CASE("a formula that is not known is an error that names it") {
@@ -84,7 +113,11 @@ TEST_CASE("a formula that is not known is an error that names it") {
         std::pair("x_", "something is missing"), std::pair("^2", "nothing stands before ^"),
         std::pair("\\frac{1}", "something"), std::pair("\\left( x", "a \\right is missing"),
         std::pair("\\", "is not known"), std::pair("\\text", "a { is missing"),
-        std::pair("\\begin{bmatrix} 1", "\\end{bmatrix} is missing")})
+        std::pair("\\begin{bmatrix} 1", "\\end{bmatrix} is missing"), std::pair("_2", "nothing stands before _"),
+        std::pair("\\text{a", "a } is missing"), std::pair("\\left", "a bracket is missing at its end"),
+        std::pair("\\left( x \\right", "a bracket is missing at its end"),
+        std::pair("\\begin{align} 1 \\end{align}", "\\begin{align} is not known"),
+        std::pair("\\mathbb{Q}", "\\mathbb is not known")})
     CHECK_THROWS_WITH(set(formula), Contains(why));
 }
 
@@ -100,6 +133,17 @@ TEST_CASE("prose becomes HTML, and HTML in it stays text") {
   CHECK(html_of("<script>alert(1)</script> & ]]>") == "<p>&lt;script&gt;alert(1)&lt;/script&gt; &amp; ]]&gt;</p>\n");
   CHECK(html_of("[a](docs/b.html)") == "<p><a href=\"docs/b.html\">a</a></p>\n");
   CHECK_THAT(html_of("[a](javascript:alert)"), !Contains("href"));
+  for (const char* const address : {"https://a.b/c", "http://a.b/c", "#part-1"})
+    CHECK_THAT(html_of(std::string("[a](") + address + ")"),
+               Contains(std::string("<a href=\"") + address + "\">a</a>"));
+  for (const char* const text : {"[a", "[a](b", "*a", "a * b", "``", "$a", "####### a", "#a", "1.a", "12", "###"})
+    CHECK(html_of(text) == "<p>" + std::string(text) + "</p>\n");  // no mark-up: stays as it is
+  CHECK_THAT(html_of("$$x$$"), Contains("<span class=\"formula scrolls\" tabindex=\"0\"><math display=\"block\">"));
+  for (const auto& [text, next] :
+       {std::pair("a\n# b", "<h1"), std::pair("a\n- b", "<ul>"), std::pair("a\n| b |", "<table>")})
+    CHECK_THAT(html_of(text), Contains("<p>a</p>\n" + std::string(next)));  // ends the paragraph
+  CHECK(html_of("- a\nb") == "<ul>\n<li>a</li>\n</ul>\n<p>b</p>\n");
+  CHECK(html_of("| a |\nb") == "<table>\n<tr><th>a</th></tr>\n</table>\n<p>b</p>\n");
   std::vector<Heading> headings;
   prose_html("# A\n## B `c`", headings);
   REQUIRE(headings.size() == 2);
@@ -124,6 +168,11 @@ TEST_CASE("a source is cut into prose and code") {
   const auto twice = source_cells("a.cpp", "/// a\n  l.cell();\n  f();\n  l.cell();\n  g();\n");
   REQUIRE(twice.size() == 2);
   CHECK(twice[1].code == "g();\n");
+  const auto edges = source_cells("a.cpp", "///\n///a\nint x;\n/// b\n\n\n  l.cell();\n\n  f();\n  // a.cell();\n");
+  REQUIRE(edges.size() == 2);
+  CHECK(edges[0].prose == "\n");
+  CHECK(edges[0].code == "///a\nint x;\n");        // no prose: the space is missing
+  CHECK(edges[1].code == "f();\n// a.cell();\n");  // no mark: it is not alone
   CHECK_THROWS_WITH(source_cells("a.cpp", "void f() {\n  /// prose\n  g();\n}\n"),
                     Contains("a.cpp:2: prose in a function"));
   CHECK_THROWS_AS(source_cells("a.cpp", "void f() {\n  /// prose\n"), Error);
@@ -173,6 +222,8 @@ TEST_CASE("what a terminal would show of a text") {
   CHECK(terminal_html("\x1b[48;2;1;2;255mx\x1b[0my\x1b[Kz") == "<span style=\"background:#0102ff;\">x</span>yz\n");
   CHECK(terminal_html("\x1b[48;2;1;2;255m\x1b[38;2;0;0;0mx") ==
         "<span style=\"background:#0102ff;color:#000000;\">x</span>\n");
+  CHECK(terminal_html("\x1b[38;5;1;2;3mx") == "x\n");  // colours of a table
+  CHECK(terminal_html("\x1b[58;2;1;2;3mx") == "x\n");  // the colour of underlines
   CHECK(terminal_html("\x1b[") == "\n");
   CHECK(terminal_html("\x1b[31") == "\n");
   CHECK(terminal_html(std::string("\0\x07", 2)) == "  \n");
@@ -234,6 +285,55 @@ TEST_CASE("questions and what checks are not in the shown code, what varies is")
         "const Tensor w = f();\ne.vary(\"k\", {1, 2}, [&](double k) {\n  std::cout << k;\n  e.figure(heatmap(w * "
         "k));\n});\n");
   CHECK(cells[0].checks == "e.claim(\"it holds\",\n        k > 0);\ne.figure(heatmap(w));\n");
+}
+
+TEST_CASE("a statement that checks ends behind its last bracket, whatever is quoted in it") {
+  const auto cells = source_cells("a.cpp", R"(/// a
+  l.cell();
+  const auto o =
+      plot::Options().title("(");
+  l.claim("a \" (", f(')') == x[1]);  // (
+  return l.figure(heatmap(w, {
+      1, 2}));
+  y = 3;
+  const auto p =
+      f();
+)");
+  REQUIRE(cells.size() == 1);
+  CHECK(cells[0].code == "y = 3;\nconst auto p =\n    f();\n");
+  CHECK(cells[0].checks ==
+        "const auto o =\n    plot::Options().title(\"(\");\nl.claim(\"a \\\" (\", f(')') == x[1]);  // (\nreturn "
+        "l.figure(heatmap(w, {\n    1, 2}));\n");
+}
+
+TEST_CASE("a page names itself, its parts, its drawings and its errors") {
+  const test::Directory folder;
+  Terminal terminal;
+  const auto page = [&](const LessonOptions& options, const std::function<void(Lesson&)>& run) {
+    {
+      Lesson lesson(folder.file("page.html"), options);
+      run(lesson);
+    }
+    return test::get(folder.file("page.html"));
+  };
+  const std::string code = "  lesson.cell();\n  lesson.figure(f);\n";
+  CHECK_THAT(page(given("/// only prose\n" + code).title("A <title>"), [](Lesson&) {}),
+             Contains("<title>A &lt;title&gt;</title>"));
+  CHECK_THAT(page(given("/// only prose\n" + code), [](Lesson&) {}), Contains("<title>Lesson</title>"));
+  const std::string parts = page(given("/// # A\n/// ## B\n/// ### C\n/// #### D\n" + code), [](Lesson& lesson) {
+    lesson.cell(5);
+    lesson.figure(plot::heatmap(ones({2, 2})));
+  });
+  CHECK_THAT(parts, Contains("<li class=\"level-2\"><a href=\"#part-2\">B</a>") &&
+                        Contains("<li class=\"level-3\"><a href=\"#part-3\">C</a>") && !Contains("level-4"));
+  CHECK_THAT(parts, Contains("How this is drawn") && !Contains("<figcaption>"));
+  CHECK_THAT(page(given("/// a\n" + code), [](Lesson& lesson) { lesson.cell(2), lesson.claim("no", false); }),
+             Contains("How this is checked</summary>") && Contains("0 of 1 claims hold"));
+  CHECK_THAT(page(given("/// a\n" + code),
+                  [](Lesson& lesson) {
+                    lesson.cell(2), lesson.claim("a", true), lesson.claim("b", true), lesson.error("why");
+                  }),
+             Contains("How this is checked: 2 claims hold") && Contains("2 of 2 claims hold; it ended with an error"));
 }
 
 TEST_CASE("a figure is drawn from the names in its statement") {

@@ -127,6 +127,29 @@ TEST_CASE("Muon trains, goes on from its state, and takes a schedule", "[muon]")
   CHECK(contains(optimizer.state_dict(), "wte.weight.exp_avg_sq"));
 }
 
+TEST_CASE("Muon that maximises is Muon of the negative gradient, and passes an empty matrix over", "[muon]") {
+  const auto stepped = [](bool maximize, double sign) {
+    Tensor matrix = arange(6).to(float32).reshape({2, 3}).requires_grad_(), vector = ones({3}).requires_grad_();
+    Tensor empty = zeros({0, 3}).requires_grad_();
+    const MuonOptions options = MuonOptions().maximize(maximize);
+    Muon optimizer(std::vector<optim::Group<MuonOptions>>{{{matrix, empty}, options},
+                                                          {{vector}, MuonOptions(options).adamw(true)}});
+    for (int i = 0; i < 3; ++i) {
+      matrix.set_grad(tensor({{1., 2., -1.}, {0.5, 3., i * 1.}}) * sign);
+      vector.set_grad(tensor({1., -2., 3.}) * sign);
+      empty.set_grad(zeros({0, 3}));
+      optimizer.step();
+    }
+    return std::pair(matrix.detach(), vector.detach());
+  };
+  const auto up = stepped(true, 1), down = stepped(false, -1);
+  CHECK(same_bits(up.first, down.first));
+  CHECK(same_bits(up.second, down.second));
+  CHECK_FALSE(same_bits(up.first, stepped(false, 1).first));
+  // A net whose parameters are all hidden matrices has one group.
+  CHECK(optim::muon_groups(nn::Linear(2, 3, false), MuonOptions(), optim::AdamWOptions()).size() == 1);
+}
+
 TEST_CASE("Muon's errors change nothing", "[muon]") {
   Tensor matrix = ones({2, 3}).requires_grad_(), vector = ones({3}).requires_grad_();
   CHECK_THROWS_WITH(Muon({matrix, vector}), Contains("[Muon] the parameter") && Contains("only a matrix"));

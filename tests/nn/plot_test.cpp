@@ -16,7 +16,9 @@
 #include "fit/ops.hpp"
 #include "plot/drawing.hpp"
 #include "plot/encode.hpp"
+#include "plot/terminal.hpp"
 #include "support/catch.hpp"
+#include "support/pseudo_terminal.hpp"
 #include "support/text.hpp"
 
 namespace fit::test::plot_test {
@@ -177,14 +179,57 @@ TEST_CASE("names of a letter or two never turn") {
 }
 
 TEST_CASE("a heat map in the terminal fits its width") {
-  const char* const given = std::getenv("COLUMNS");
-  const std::string before = given ? given : "";
-  setenv("COLUMNS", "30", 1);
+  const Environment width("COLUMNS", "30");
   std::istringstream lines(terminal(rand({32, 32}), plot::Options().colorbar(false), plot::Colors::never));
   std::size_t rows = 0;
   for (std::string line; std::getline(lines, line); ++rows) CHECK(line.size() <= 30);
-  given ? setenv("COLUMNS", before.c_str(), 1) : unsetenv("COLUMNS");
   CHECK(rows > 8);
+}
+
+TEST_CASE("streams to a terminal have colours, unless the environment forbids them") {
+  const Environment term("TERM", "xterm"), no_color("NO_COLOR", nullptr), columns("COLUMNS", nullptr);
+  bool out = false, error = false, log = false, other = false, dumb = true, forbidden = true, empty = false;
+  {
+    const PseudoTerminal terminal;  // no check inside: its message would be lost
+    std::ostringstream text;
+    out = plot::has_colors(std::cout), error = plot::has_colors(std::cerr), log = plot::has_colors(std::clog);
+    other = plot::has_colors(text);
+    {
+      const Environment set("TERM", "dumb");
+      dumb = plot::has_colors(std::cout);
+    }
+    {
+      const Environment set("NO_COLOR", "1");
+      forbidden = plot::has_colors(std::cout);
+    }
+    {
+      const Environment set("NO_COLOR", "");
+      const Environment unknown("TERM", nullptr);
+      empty = plot::has_colors(std::cout);
+    }
+  }
+  CHECK((out && error && log && empty));
+  CHECK_FALSE((other || dumb || forbidden));
+  const Environment set("NO_COLOR", "1");
+  std::ostringstream text;
+  CHECK(plot::has_colors(text, plot::Colors::always));
+  CHECK_FALSE(plot::has_colors(text, plot::Colors::never));
+}
+
+TEST_CASE("a coloured heat map shows masked cells, its values and its colour bar, and drops values that don't fit") {
+  const Tensor m = tensor({{0.25, 0.5}, {1., std::nan("")}}), mask = tensor({{true, true}, {false, true}});
+  const auto options = plot::Options().mask(mask);
+  const std::string text = terminal(m, options, plot::Colors::always);
+  CHECK_THAT(text, Contains("0.25") && Contains("0.5") && !Contains("1.0"));
+  CHECK(count(text, "\x1b[0m") == 3);  // two rows and the bar
+  CHECK(count(text, "\x1b[48;2;") > 4 + 16);
+  CHECK_THAT(terminal(m, options, plot::Colors::never), Contains("??") && Contains("//"));
+  const Environment narrow("COLUMNS", "8");
+  CHECK_THAT(terminal(m, options, plot::Colors::never), !Contains("0.25 "));
+  CHECK_THAT(terminal(m, plot::Options(options).annotate(true).colorbar(false), plot::Colors::never),
+             !Contains("0.25"));
+  const Environment tiny("COLUMNS", "1");  // one cell is the least
+  CHECK(count(terminal(ones({4, 4}), plot::Options().colorbar(false), plot::Colors::never), "\n") == 2);
 }
 
 TEST_CASE("a constant matrix has one colour, in the middle of its scale") {

@@ -12,6 +12,8 @@
 #include "nn/trained.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/pseudo_terminal.hpp"
+#include "support/text.hpp"
 
 // The training loop and its pieces.
 namespace fit::test::trainer_test {
@@ -389,6 +391,7 @@ TEST_CASE("trainer: arguments out of range are told", "[trainer]") {
   refused("clip_norm is nan", quiet(3).clip_norm(NAN));
   refused("save_every is -1", quiet(3).save_every(-1));
   refused("patience is -1", quiet(3).patience(-1));
+  refused("log_every is 0", quiet(3).log_every(0));
   refused("min_delta is NaN", quiet(3).min_delta(NAN));
   CHECK_THROWS_WITH(Trainer(*t.model, *t.optimizer, t.loader, {}, quiet(3)), Contains("loss is empty"));
   const auto several = [](const data::Batch&) { return ones({2}).requires_grad_(); };
@@ -402,6 +405,12 @@ TEST_CASE("trainer: arguments out of range are told", "[trainer]") {
   Trained zero(quiet(0));
   CHECK(zero.trainer.run().step == 0);
   CHECK_THROWS_WITH(zero.trainer.validation([] { return 0.; }, 0), Contains("every 0 steps"));
+  CHECK_THROWS_WITH(zero.trainer.validation(std::function<double()>(), 1), Contains("validation is empty"));
+  CHECK_THROWS_WITH(zero.trainer.tokens(nullptr), Contains("tokens is empty"));
+  CHECK_THROWS_WITH(zero.trainer.weight(nullptr), Contains("weight is empty"));
+  Trainer lost(
+      *t.model, *t.optimizer, t.loader, [](const data::Batch&) { return Tensor(); }, quiet(3));
+  CHECK_THROWS_WITH(lost.run(), Contains("the loss is undefined in step 1: it must be one number"));
 }
 
 TEST_CASE("trainer: the progress bar", "[trainer]") {
@@ -443,6 +452,30 @@ TEST_CASE("trainer: the progress bar", "[trainer]") {
   }
   CHECK(wide.str().find('\033') <= 80);
   CHECK_THAT(wide.str(), Contains("99999999/100000000 [#") && Contains(" left"));
+
+  std::ostringstream slow;  // hours are left: one step of a billion is made
+  {
+    ProgressBar bar(1000000000000, 0, Display::lines, slow, 0);
+    bar.update(1, 1);
+    ProgressBar endless(0, 0, Display::lines, slow, 0);
+    endless.update(5, 1);
+  }
+  CHECK_THAT(slow.str(),
+             Catch::Matches("1/1000000000000   0 %[^\n]* [0-9]+:[0-9][0-9]:[0-9][0-9] left\n5/0 100 %[^\n]*\n"));
+
+  // On a terminal a bar is drawn, elsewhere lines are printed.
+  std::string on_terminal;
+  {
+    const PseudoTerminal terminal;
+    for (std::ostream* const out : {&std::cout, &std::cerr}) {
+      std::stringbuf text;
+      std::streambuf* const before = out->rdbuf(&text);
+      ProgressBar(4, 0, Display::automatic, *out).update(1, 2);
+      out->rdbuf(before);
+      on_terminal += text.str();
+    }
+  }
+  CHECK(count(on_terminal, "\r1/4 [#####") == 2);
 
   std::ostringstream none;
   ProgressBar(10, 0, Display::none, none).update(1, 1);

@@ -19,12 +19,14 @@ namespace {
 // saved state of a thread, so the process must request them once (Linux: Documentation/arch/x86/xstate.rst).
 bool amx_granted() {
 #if defined(__linux__)
+  // LCOV_EXCL_START(avx512_bf16): asked only where there are instructions for BFloat16.
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & amx_bf16) || !(d & amx_tile)) return false;
   constexpr long request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   static const bool granted = syscall(SYS_arch_prctl, request, tile_data) == 0;
   return granted;
+  // LCOV_EXCL_STOP
 #else
   return false;
 #endif
@@ -37,8 +39,9 @@ constexpr Isa narrowest = Isa::base, widest = Isa::amx;
 #endif
 int fastest_streams() {
   __builtin_cpu_init();
-  return __builtin_cpu_is("intel") ? 8 : 4;
+  return __builtin_cpu_is("intel") ? 8 : 4;  // LCOV_EXCL_BR_LINE: a machine has one kind of processor
 }
+// LCOV_EXCL_START: a machine has one kind of processor.
 bool available(Isa i) {
   if (i < narrowest || i > widest || i == Isa::neon) return false;
   if (i == Isa::base) return true;
@@ -51,6 +54,7 @@ bool available(Isa i) {
   if (i == Isa::avx512) return avx512;
   return avx512 && __builtin_cpu_supports("avx512bf16") && (i == Isa::avx512_bf16 || amx_granted());
 }
+// LCOV_EXCL_STOP
 #else
 #if defined(__aarch64__)
 constexpr Isa narrowest = Isa::neon;
@@ -74,7 +78,7 @@ Isa initial() {
     if (asked && std::strcmp(asked, set.name) == 0) limit = set.isa;
   for (const auto& set : sets)
     if (set.isa <= limit && available(set.isa)) return set.isa;
-  return narrowest;
+  return narrowest;  // LCOV_EXCL_LINE: a build for wider instructions than the processor has
 }
 
 }  // namespace
