@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "fit/nn/gpt.hpp"
 #include "fit/nn/lens.hpp"
@@ -97,7 +98,7 @@ namespace {
 
 constexpr const char* attribution = "logit_attribution";
 
-// The last norm with a fixed deviation. It is then linear: a part of the input x [C] gives the part (part - mean) /
+// A norm with a fixed deviation. It is then linear: a part of the input x [C] gives the part (part - mean) /
 // deviation · weight of the output.
 struct FrozenNorm {
   Tensor weight, bias;  // bias: undefined if there is none
@@ -111,16 +112,16 @@ struct FrozenNorm {
     } else if (const auto* rms = dynamic_cast<const RMSNorm*>(&norm)) {
       weight = rms->weight.value().to(float64);
     } else {
-      check::fail(attribution, "the last norm is a ", norm.name(), ": it must be a LayerNorm or an RMSNorm");
+      check::fail(attribution, "a norm is a ", norm.name(), ": it must be a LayerNorm or an RMSNorm");
     }
     const Tensor part = (centred ? x - mean(x) : x) * weight;  // the norm is this times a number
     const Tensor y = output - (bias.defined() ? bias : zeros({1}, float64));
-    scale = (fit::sum(part * y) / fit::sum(part * part)).item();
+    const double size = fit::sum(part * part).item();
+    scale = size > 0 ? fit::sum(part * y).item() / size : 0;
   }
-  // The outputs for rows [..., C] of the input, along a direction [C].
-  Tensor along(const Tensor& rows, const Tensor& direction) const {
-    const Tensor x = centred ? rows - mean(rows, -1, keepdims) : rows;
-    return matmul(x, unsqueeze(weight * direction * scale, -1)).squeeze(-1);
+  // What parts [..., C] of the input add to the output.
+  Tensor of(const Tensor& parts) const {
+    return (centred ? parts - mean(parts, -1, keepdims) : parts) * weight * scale;
   }
 };
 
@@ -131,9 +132,7 @@ LogitAttribution logit_attribution(const GPT& model, const Tensor& ids, std::int
   if (model.training() && model.options().dropout() > 0)
     check::fail(op, "the model has dropout and is in training: call its eval() first");
   const NoGrad no_grad;
-  const Lens lens(model);
-  const LensRun run =
-      lens.run(ids, {"*.resid_pre", "*.resid_post", "*.head_out", "*.attn.out", "*.mlp.out", "ln_f.out", "out"});
+  const LensRun run = Lens(model).run(ids, {"*.resid_pre", "*.resid_post", "*.head_out", "*.out"});
   const std::int64_t T = ids.size(1), vocab = run.output.size(-1), at = position < 0 ? position + T : position;
   if (at < 0 || at >= T) check::fail(op, "position is ", position, ", ids has shape ", ids.shape(), ": there are ", T);
   if (token < 0 || token >= vocab) check::fail(op, "token is ", token, ": it must be in 0 … ", vocab - 1);
@@ -141,30 +140,38 @@ LogitAttribution logit_attribution(const GPT& model, const Tensor& ids, std::int
     const Tensor x = run[name][0];  // [S, C] or [H, S, C]
     return squeeze(slice(x, x.rank() - 2, at, at + 1), -2).to(float64);
   };
-  const std::vector<std::string> blocks = run.names("*.resid_post"), attentions = run.names("*.head_out");
-  const auto layers = model.named_layers();
-  const auto last = std::find_if(layers.begin(), layers.end(), [](const auto& layer) { return layer.first == "ln_f"; });
-  const FrozenNorm norm(*last->second, value(blocks.back()), value("ln_f.out"));
-  const Tensor direction = model.head.weight.value()[token].to(float64);
-  const auto effect = [&](const Tensor& part) { return norm.along(part, direction); };
+  std::map<std::string, const Layer*> layers;
+  for (const auto& [name, layer] : model.named_layers()) layers[name] = layer;
+  const FrozenNorm last(*layers.at("ln_f"), value(run.names("*.resid_post").back()), value("ln_f.out"));
+  const Tensor direction = unsqueeze(model.head.weight.value()[token].to(float64), -1);
+  const auto effect = [&](const Tensor& part) { return matmul(last.of(part), direction).squeeze(-1); };
 
+  // A branch adds its output to the residual, or the output of the norm behind it.
+  const auto parent = [](const std::string& name) { return name.substr(0, name.rfind('.')); };
+  const auto added = [&](const std::string& branch, const char* behind, const Tensor& parts) {
+    const auto norm = layers.find(parent(branch) + '.' + behind);
+    const Tensor all = value((norm == layers.end() ? branch : norm->first) + ".out");
+    const Tensor each = norm == layers.end() ? parts : FrozenNorm(*norm->second, value(branch + ".out"), all).of(parts);
+    return std::pair(all, each);
+  };
   LogitAttribution result;
   std::vector<Tensor> heads, biases, mlps;
-  for (const std::string& name : attentions) {
-    const Tensor parts = value(name), all = value(name.substr(0, name.rfind('.')) + ".out");
+  for (const std::string& name : run.names("*.head_out")) {
+    const auto [all, parts] = added(parent(name), "post_ln_1", value(name));
     heads.push_back(effect(parts));
     biases.push_back(effect(all - sum(parts, 0)));
   }
-  for (const std::string& name : run.names("*.mlp.out")) mlps.push_back(effect(value(name)));
+  for (const std::string& name : run.names("*.mlp.out"))
+    mlps.push_back(effect(added(parent(name), "post_ln_2", value(name)).first));
   result.heads = stack(heads).to(float32);
   result.attention_bias = stack(biases).to(float32);
   result.mlps = mlps.empty() ? zeros({0}) : stack(mlps).to(float32);
   result.embedding = effect(value(run.names("*.resid_pre").front())).item();
-  result.constant = norm.bias.defined() ? sum(norm.bias * direction).item() : 0;
-  result.logit = run.output[{0, at, token}].item();
+  result.constant = last.bias.defined() ? matmul(last.bias, direction).item() : 0;
+  result.logit = run["head.out"][{0, at, token}].item();
   if (!(std::abs(result.sum() - result.logit) <= 1e-3 * (1 + std::abs(result.logit))))
     check::fail(op, "the terms sum to ", result.sum(), ", the logit is ", result.logit,
-                ": the blocks must add to the residual");
+                ": the blocks must add to the residual, as GPTBlock does; ablate_heads() needs no such sum");
   return result;
 }
 

@@ -88,6 +88,12 @@ TEST_CASE("a run that keeps every value has the bits of the plain run, and atten
       CHECK(same_bits(run.output, plain));
       CHECK(same_bits(run["out"], plain));
       CHECK(same_bits(lens.run(ids, {}).output, plain));
+      // A lens that neither keeps nor edits is the plain call: no observer is attached, so its speed is the same.
+      const auto unobserved = [&] {
+        CHECK(detail::thread_state.observed == nullptr);
+        return gpt(ids);
+      };
+      CHECK(same_bits(lens.run(unobserved, {}).output, plain));
       CHECK(run["h.0.attn.z"].shape() == Shape{2, 4, 7, 4});
       CHECK(run["h.0.attn.k"].shape() == Shape{2, kv_heads == 0 ? 4 : kv_heads, 7, 4});
       CHECK(run.names() == lens.names(ids));
@@ -258,7 +264,9 @@ TEST_CASE("edits of encoders and decoders equal the network by hand", "[lens]") 
 }
 
 TEST_CASE("a patched run equals the blocks called by hand with the other values", "[lens]") {
-  nn::GPT gpt = gpt_of(small());
+  const Positions positions =
+      GENERATE(Positions::none, Positions::learned, Positions::sinusoidal, Positions::rotary, Positions::alibi);
+  nn::GPT gpt = gpt_of(small(positions, GENERATE(0, 2)));
   manual_seed(8);
   const Tensor ids = some_ids(), other_ids = randint(0, 11, {2, 7});
   const Lens lens(gpt);
@@ -270,6 +278,20 @@ TEST_CASE("a patched run equals the blocks called by hand with the other values"
     check_close(lens.with(name, position(2), nn::from(other)).run(ids, {}).output, expected);
   check_close(lens.with("h.1.resid_pre", position(-5), nn::from(other)).run(ids, {}).output, expected);
   check_close(lens.with("h.1.resid_pre", nn::from(other)).run(ids, {}).output, gpt(other_ids));
+  // Token by token with a cache: position 2 is in the second call.
+  const auto cached = [&](const Lens& with, const Tensor& text, std::vector<LensRun>* runs) {
+    nn::KVCache cache = gpt.make_cache(2);
+    std::vector<Tensor> logits;
+    for (std::int64_t t = 0; t < 7; t += 2) {
+      const auto call = [&] { return gpt(slice(text, 1, t, std::min<std::int64_t>(t + 2, 7)), cache); };
+      runs->push_back((t == 2 ? with : Lens(gpt)).run(call, {"h.1.resid_pre"}));
+      logits.push_back(runs->back().output);
+    }
+    return cat(logits, 1);
+  };
+  std::vector<LensRun> runs, others;
+  cached(lens, other_ids, &others);
+  check_close(cached(lens.with("h.1.resid_pre", position(0), nn::from(others[1])), ids, &runs), expected);
   // One neuron.
   Tensor post = run["h.1.mlp.post"].detach().clone();
   post[{0, range(), 9}] = 0.5;
@@ -404,10 +426,32 @@ TEST_CASE("the contributions of a logit_attribution sum to the logit", "[lens]")
       CHECK(bias == (max(abs(a.attention_bias)).item() > 1e-9));
       CHECK(logit_attribution(gpt, ids, 3).logit == Approx(gpt(ids)[{0, 6, 3}].item()).epsilon(1e-12));
     }
+  // Norms behind the branches scale what these add.
+  for (const nn::NormPlace place : {nn::NormPlace::after, nn::NormPlace::both})
+    for (const nn::Norm norm : {nn::Norm::layer, nn::Norm::rms}) {
+      nn::GPT gpt = gpt_of(small(Positions::rotary).norm_place(place).norm(norm).logit_cap(2));
+      const Lens lens(gpt);
+      const nn::LogitAttribution a = logit_attribution(gpt, ids, 3, 4);
+      CHECK(a.logit == Approx(lens.run(ids)["head.out"][{0, 4, 3}].item()).epsilon(1e-12));
+      CHECK(a.sum() == Approx(a.logit).margin(1e-5));
+      // By hand, for the last layer: the norm's output without a part of its input, at the same scale.
+      const LensRun run = lens.run(ids);
+      const auto at = [&](const std::string& name) { return run[name][{0, 4}]; };
+      const Tensor head_out = run["h.1.attn.head_out"][{0, 2, 4}], w = gpt.parameter("h.1.post_ln_1.weight");
+      const Tensor x = at("h.1.attn.out"), y = at("h.1.post_ln_1.out");
+      const auto centred = [&](const Tensor& z) { return norm == nn::Norm::layer ? z - mean(z) : z; };
+      const auto deviation = [](const Tensor& z) { return sqrt(mean(z * z) + 1e-5); };
+      const Tensor part = centred(head_out) / deviation(centred(x)) * w, last = at("h.1.resid_post");
+      const Tensor through = centred(part) / deviation(centred(last)) * gpt.parameter("ln_f.weight");
+      CHECK(a.heads[{1, 2}].item() == Approx(sum(through * gpt.head.weight.value()[3]).item()).margin(1e-5));
+      CHECK(max_difference(at("h.1.resid_pre") + y, at("h.1.resid_mid")) < 1e-12);
+    }
   nn::GPT other = gpt_of(small().dropout(0.5));
   const auto twice = [](const nn::Layer&, const Tensor& y) { return y * 2; };
   const auto doubled = nn::register_forward_hook(other.layer("h.0"), twice);
-  CHECK_THROWS_WITH(logit_attribution(other, ids, 3), Contains("the blocks must add to the residual"));
+  CHECK_THROWS_WITH(
+      logit_attribution(other, ids, 3),
+      Contains("the blocks must add to the residual, as GPTBlock does; ablate_heads() needs no such sum"));
   other.train();
   CHECK_THROWS_WITH(logit_attribution(other, ids, 3), Contains("the model has dropout and is in training"));
   CHECK_THROWS_WITH(logit_attribution(gpt_of(small()), ids, 11), Contains("token is 11: it must be in 0 … 10"));

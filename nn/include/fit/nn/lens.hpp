@@ -172,16 +172,18 @@ Tensor logit_lens(const LensRun& run, const std::function<Tensor(const Tensor&)>
 /// Terms that sum to a logit.
 struct LogitAttribution {
   Tensor heads;           ///< [layers, heads]
-  Tensor attention_bias;  ///< [layers]: the bias of the output projections
+  Tensor attention_bias;  ///< [layers]: the bias of the output projections, and of a norm behind them
   Tensor mlps;            ///< [layers]
   double embedding = 0;   ///< the residual before the first block
   double constant = 0;    ///< the bias of the last norm
-  double logit = 0;       ///< what the model computes
+  double logit = 0;       ///< what the model computes, before logit_cap
   double sum() const;     ///< of all terms; the logit, except for rounding
 };
 /// The direct effect of each part of a GPT on the logit of `token` after position `position` of the first sequence of
-/// ids [B, T]. The scale of the last norm is that of the run (Elhage et al. 2021). Throws Error if the model is in
-/// training with dropout, and if the terms don't sum to the logit: then the blocks don't add to the residual.
+/// ids [B, T]. The scale of the last norm, and of norms behind attention and MLP, is that of the run (Elhage et al.
+/// 2021). Throws Error if the model is in training with dropout, and if the terms don't sum to the logit: then the
+/// blocks don't add to the residual. A model that normalises the residual itself, as BERT does, has no such sum: use
+/// ablate_heads() or patch_heads().
 LogitAttribution logit_attribution(const GPT& model, const Tensor& ids, std::int64_t token, std::int64_t position = -1);
 
 /// [layers, heads] float32 each: mean weights over the queries, from the weights of self-attention. NaN if no query has
