@@ -1,3 +1,4 @@
+#include <algorithm>
 
 #include "data/unicode.hpp"
 #include "fit/readers.hpp"
@@ -10,7 +11,7 @@ namespace {
 
 constexpr const char* op = "GPT2Vocabulary";
 constexpr std::size_t most_tokens = 10'000'000;
-const std::string end_of_text = "<|endoftext|>";
+const std::string whole_token = "<|endoftext|>";
 
 std::uint64_t key_of(std::int64_t a, std::int64_t b) {
   return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b);
@@ -88,8 +89,8 @@ GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::st
     const auto id = value.get<std::size_t>();
     seen[id] = true;
     const std::string bytes = bytes_of(token);
-    v.tokens_[id] = token == end_of_text || bytes.empty() ? token : bytes;
-    if (token == end_of_text) v.end_of_text_ = static_cast<std::int64_t>(id);
+    v.tokens_[id] = token == whole_token || bytes.empty() ? token : bytes;
+    if (token == whole_token) v.end_of_text_ = static_cast<std::int64_t>(id);
     ids[token] = static_cast<std::int64_t>(id);
   }
   for (const char32_t c : characters_of_bytes()) {
@@ -100,7 +101,7 @@ GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::st
     v.bytes_.push_back(found->second);
   }
 
-  std::int64_t rank = 0, number = 0;
+  std::int64_t number = 0;
   for (const std::string& line : data::read_lines(merges_txt)) {
     ++number;
     if (line.empty() || (number == 1 && line.compare(0, 9, "#version:") == 0)) continue;
@@ -113,7 +114,8 @@ GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::st
       return found->second;
     };
     const std::string a = line.substr(0, blank), b = blank == std::string::npos ? "" : line.substr(blank + 1);
-    v.merges_.emplace(key_of(id(a), id(b)), Merge{rank++, id(a + b)});
+    const Merge merge{id(a), id(b), id(a + b)};
+    if (v.ranks_.emplace(key_of(merge.first, merge.second), v.merges_.size()).second) v.merges_.push_back(merge);
   }
   return v;
 }
@@ -127,18 +129,16 @@ void GPT2Vocabulary::add_word(std::vector<std::int64_t>& ids, const std::string&
   std::vector<std::int64_t> parts;
   for (const char c : word) parts.push_back(bytes_[static_cast<unsigned char>(c)]);
   while (parts.size() > 1) {
-    const Merge* first = nullptr;
-    std::uint64_t pair = 0;
-    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-      const auto found = merges_.find(key_of(parts[i], parts[i + 1]));
-      if (found != merges_.end() && (!first || found->second.rank < first->rank))
-        first = &found->second, pair = found->first;
-    }
-    if (!first) break;
+    std::size_t rank = merges_.size();
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i)
+      if (const auto found = ranks_.find(key_of(parts[i], parts[i + 1])); found != ranks_.end())
+        rank = std::min(rank, found->second);
+    if (rank == merges_.size()) break;
+    const Merge& merge = merges_[rank];
     std::size_t to = 0;  // joins all such pairs from the left
     for (std::size_t from = 0; from < parts.size(); ++to) {
-      const bool here = from + 1 < parts.size() && key_of(parts[from], parts[from + 1]) == pair;
-      parts[to] = here ? first->joined : parts[from];
+      const bool here = from + 1 < parts.size() && parts[from] == merge.first && parts[from + 1] == merge.second;
+      parts[to] = here ? merge.joined : parts[from];
       from += here ? 2 : 1;
     }
     parts.resize(to);
@@ -159,11 +159,11 @@ void GPT2Vocabulary::add_words(std::vector<std::int64_t>& ids, const std::string
 Tensor GPT2Vocabulary::encode(const std::string& text) const {
   std::vector<std::int64_t> ids;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = end_of_text_ < 0 ? std::string::npos : text.find(end_of_text, at);
+    const std::size_t end = end_of_text_ < 0 ? std::string::npos : text.find(whole_token, at);
     add_words(ids, text.substr(at, end - at));
     if (end == std::string::npos) break;
     ids.push_back(end_of_text_);
-    at = end + end_of_text.size();
+    at = end + whole_token.size();
   }
   return tensor(ids, {static_cast<std::int64_t>(ids.size())});
 }

@@ -1,14 +1,12 @@
 #include "fit/nn/layer.hpp"
 
-#include <cxxabi.h>
-
-#include <cstdlib>
 #include <optional>
 #include <ostream>
 #include <string_view>
 #include <typeinfo>
 #include <unordered_set>
 
+#include "common/class_name.hpp"
 #include "common/load.hpp"
 #include "fit/attention.hpp"
 #include "fit/memory.hpp"
@@ -238,23 +236,7 @@ void Layer::load_state_dict(const StateDict& state) { load_values("load_state_di
 
 // ---- printing -----------------------------------------------------------------------------------------------------
 
-std::string Layer::name() const {
-  int status = 0;
-  char* const readable = abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status);
-  const std::string full = status == 0 ? readable : typeid(*this).name();
-  std::free(readable);
-  std::string last;  // the text after the last "::" outside of template arguments
-  int depth = 0;
-  for (const char c : full) {
-    depth += (c == '<') - (c == '>');
-    if (depth > 0 || c == '>') continue;
-    if (c == ':')
-      last.clear();
-    else
-      last += c;
-  }
-  return last;
-}
+std::string Layer::name() const { return class_name(typeid(*this)); }
 
 std::string Layer::str() const {
   std::string lines;

@@ -266,11 +266,10 @@ std::string heads_html(const AttentionRecording& recording, const AttentionPageO
 std::string attention_page(const AttentionRecording& recording, const AttentionPageOptions& options) {
   const std::string title = escape_xml(printable(recording.title)), heads = heads_html(recording, options);
   return page::filled(page::attention_html,
-                      {{"{{title}}", title},
-                       {"{{style}}", std::string(page::shared_css) + page::heads_css + page::attention_css},
+                      {{"{{head}}", page::head(title, std::string(page::heads_css) + page::attention_css)},
                        {"{{heading}}", title},
                        {"{{heads}}", heads},
-                       {"{{script}}", page::shared_js + page::palettes_js() + page::heads_js + page::attention_js}});
+                       {"{{script}}", page::shared_js + page::heads_script() + page::attention_js}});
 }
 
 void write_attention_page(const std::string& path, const AttentionRecording& recording,

@@ -45,12 +45,11 @@ std::string comparison_page(const ComparedRun& a, const ComparedRun& b, const st
                "</div>\n";
   const std::string escaped = escape_xml(printable(title));
   return page::filled(page::comparison_html,
-                      {{"{{title}}", escaped},
-                       {"{{style}}", std::string(page::shared_css) + page::heads_css + page::comparison_css},
+                      {{"{{head}}", page::head(escaped, std::string(page::heads_css) + page::comparison_css)},
                        {"{{heading}}", escaped},
                        {"{{heads}}", views},
                        {"{{data}}", page::script_json(data.dump(-1, ' ', true, json::error_handler_t::replace))},
-                       {"{{script}}", page::shared_js + page::palettes_js() + page::heads_js + page::comparison_js}});
+                       {"{{script}}", page::shared_js + page::heads_script() + page::comparison_js}});
 }
 
 void write_comparison_page(const std::string& path, const ComparedRun& a, const ComparedRun& b,

@@ -5,12 +5,16 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
+#include "common/class_name.hpp"
+#include "data/unicode.hpp"
 #include "fit/autocast.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
+#include "fit/tokenizers.hpp"
 #include "plot/encode.hpp"
 #include "plot/page/assets.hpp"
 #include "plot/page/heads.hpp"
@@ -190,11 +194,72 @@ Tensor ids_of(const text::Vocabulary& vocabulary, const std::string& sample, con
   return ids;
 }
 
-void check_vocabulary(const text::Vocabulary& vocabulary, std::int64_t size) {
-  if (!dynamic_cast<const text::CharVocabulary*>(&vocabulary))
-    check::fail(op, "the vocabulary is not one of characters: the page reads text with a text::CharVocabulary only");
+// ---- vocabularies: the page does what these classes do (page/model/vocabulary.js)
+// ------------------------------------
+
+// A part of a class of characters of a regular expression, from ranges as in data/unicode.hpp.
+std::string ranges_of(const std::vector<std::int32_t>& table) {
+  std::ostringstream all;
+  all << std::hex;
+  std::int32_t end = 0;
+  for (std::size_t i = 0; i + 1 < table.size(); i += 2) {
+    const std::int32_t begin = end + table[i];
+    end = begin + table[i + 1];
+    all << "\\u{" << begin << "}-\\u{" << end - 1 << '}';
+  }
+  return all.str();
+}
+
+// The pattern of the words within which pairs are joined, from classes of characters. `blank` is white space that
+// leaves the last space to the next word.
+std::string words_of(const std::string& letters, const std::string& numbers, const std::string& spaces,
+                     const std::string& blank) {
+  return " ?[" + letters + "]+| ?[" + numbers + "]+| ?[^" + spaces + letters + numbers + "]+|" + blank + "|[" + spaces +
+         "]+";
+}
+
+json pairs_of(const text::BytePairVocabulary& vocabulary) {
+  json pairs{{"whole", nullptr}, {"end", nullptr}, {"merges", json::array()}};
+  for (std::int64_t id = 0; id < 256; ++id) pairs["bytes"].push_back(id);
+  for (const auto& [a, b] : vocabulary.merges()) pairs["merges"].push_back({a, b, 256 + pairs["merges"].size()});
+  pairs["words"] = words_of("A-Za-z\\u{80}-\\u{10ffff}", "0-9", "\\t-\\r ", "[\\t-\\r ]+(?= [^\\t-\\r ])");
+  return pairs;
+}
+
+json pairs_of(const text::GPT2Vocabulary& vocabulary) {
+  json pairs{{"whole", nullptr}, {"end", nullptr}, {"merges", json::array()}, {"bytes", vocabulary.bytes()}};
+  if (vocabulary.end_of_text() >= 0)
+    pairs["whole"] = vocabulary.token(vocabulary.end_of_text()), pairs["end"] = vocabulary.end_of_text();
+  for (const auto& [a, b, joined] : vocabulary.merges()) pairs["merges"].push_back({a, b, joined});
+  using namespace unicode::tables;
+  const std::string S = ranges_of(spaces);
+  pairs["words"] =
+      "'(?:[stmd]|re|ve|ll)|" + words_of(ranges_of(letters), ranges_of(numbers), S, '[' + S + "]+(?![^" + S + "])");
+  return pairs;
+}
+
+// Bytes, each as the character of the same number.
+std::string characters_of(const std::string& bytes) {
+  std::string text;
+  for (const char byte : bytes) unicode::append(text, static_cast<unsigned char>(byte));
+  return text;
+}
+
+// Puts the vocabulary into the data of the page.
+void add_vocabulary(json& data, const text::Vocabulary& vocabulary, std::int64_t size) {
+  if (const auto* const own = dynamic_cast<const text::BytePairVocabulary*>(&vocabulary))
+    data["pairs"] = pairs_of(*own);
+  else if (const auto* const gpt2 = dynamic_cast<const text::GPT2Vocabulary*>(&vocabulary))
+    data["pairs"] = pairs_of(*gpt2);
+  else if (!dynamic_cast<const text::CharVocabulary*>(&vocabulary))
+    check::fail(op, "the vocabulary is a ", class_name(typeid(vocabulary)), ": the page reads text with a ",
+                "text::CharVocabulary, text::BytePairVocabulary or text::GPT2Vocabulary");
   if (vocabulary.size() != size)
     check::fail(op, "the vocabulary has ", vocabulary.size(), " tokens, the model ", size, ": they must be equal");
+  for (std::int64_t id = 0; id < size; ++id) {
+    const std::string& token = vocabulary.token(id);
+    data["tokens"].push_back(data.contains("pairs") ? characters_of(token) : token);
+  }
 }
 
 }  // namespace
@@ -212,11 +277,10 @@ std::string model_page(const nn::GPT& model, const text::Vocabulary& vocabulary,
   nn::GPT twin = twin_of(model.options());
   twin.eval();
   check_supported(model, twin);
-  check_vocabulary(vocabulary, model.options().vocab_size());
   if (samples.empty()) check::fail(op, "there are no samples: give one text or more");
 
   json data{{"config", config_of(twin, wide)}, {"prefix", options.prefix()}, {"samples", samples}};
-  for (std::int64_t id = 0; id < vocabulary.size(); ++id) data["tokens"].push_back(vocabulary.token(id));
+  add_vocabulary(data, vocabulary, model.options().vocab_size());
 
   std::vector<ModelSnapshot> snapshots = options.snapshots();
   if (snapshots.empty()) snapshots.push_back({0, model.state_dict()});
@@ -240,20 +304,21 @@ std::string model_page(const nn::GPT& model, const text::Vocabulary& vocabulary,
     if (data["checks"].size() == checked_samples) continue;
     const Tensor ids = all[{range(0, std::min(all.numel(), checked_tokens))}], logits = logits_of(twin, ids);
     rounding = std::max(rounding, max(abs(logits - logits_of(exact, ids))).item());
-    data["checks"].push_back({{"ids", ids.to_vector<std::int64_t>()}, {"logits", logits.to_vector<float>()}});
+    data["checks"].push_back(
+        {{"text", sample}, {"ids", ids.to_vector<std::int64_t>()}, {"logits", logits.to_vector<float>()}});
   }
   data["rounding"] = rounding;
 
   const std::string title = escape_xml(printable(options.title()));
-  return page::filled(page::model_html,
-                      {{"{{title}}", title},
-                       {"{{style}}", std::string(page::shared_css) + page::heads_css + page::model_css},
-                       {"{{heading}}", title},
-                       {"{{heads}}", page::filled(page::heads_html, {{"{{data}}", ""}})},
-                       {"{{data}}", page::script_json(data.dump(-1, ' ', true, json::error_handler_t::replace))},
-                       {"{{blocks}}", blocks},
-                       {"{{worker}}", page::model_worker_js},
-                       {"{{script}}", page::shared_js + page::palettes_js() + page::heads_js + page::model_js}});
+  return page::filled(
+      page::model_html,
+      {{"{{head}}", page::head(title, std::string(page::heads_css) + page::model_css, " blob:; worker-src blob:")},
+       {"{{heading}}", title},
+       {"{{heads}}", page::filled(page::heads_html, {{"{{data}}", ""}})},
+       {"{{data}}", page::script_json(data.dump(-1, ' ', true, json::error_handler_t::replace))},
+       {"{{blocks}}", blocks},
+       {"{{worker}}", std::string(page::packed_js) + page::model_worker_js},
+       {"{{script}}", page::shared_js + page::heads_script() + page::model_js}});
 }
 
 void write_model_page(const std::string& path, const nn::GPT& model, const text::Vocabulary& vocabulary,

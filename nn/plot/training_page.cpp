@@ -166,8 +166,8 @@ struct TrainingPage::State {
   }
   std::string script() const { return "show(" + data() + ");\n"; }
   std::string html(const std::string& numbers) const {
-    return page::filled(page::training_html, {{"{{title}}", escape_xml(options.title())},
-                                              {"{{style}}", std::string(page::shared_css) + page::training_css},
+    return page::filled(page::training_html, {{"{{head}}", page::head(escape_xml(options.title()), page::training_css,
+                                                                      " 'self' file:; frame-src 'self' file:")},
                                               {"{{source}}", escape_xml(name(".js"))},
                                               {"{{heads}}", escape_xml(name("_heads.html"))},
                                               {"{{data}}", numbers},

@@ -10,6 +10,7 @@
 #include "fit/nn/quantize.hpp"
 #include "fit/ops.hpp"
 #include "fit/random.hpp"
+#include "fit/tokenizers.hpp"
 #include "support/catch.hpp"
 
 namespace fit::test::model_page_test {
@@ -47,11 +48,31 @@ TEST_CASE("the page of a model has its options, its samples, and logits that C++
   CHECK(data["config"]["parameters"] == gpt.num_parameters());
   CHECK(data["tokens"].size() == 8);
   CHECK(data["checks"][0]["ids"] == json({7, 0, 1, 2}));
+  CHECK(data["checks"][0]["text"] == "abc");
   CHECK(data["rounding"] == 0);
   gpt.eval();
   const auto logits = gpt(tensor({{7, 0, 1, 2}})).to_vector<float>();
   CHECK(data["checks"][0]["logits"].get<std::vector<float>>() == logits);
   for (const json& t : data["config"]["tensors"]) CHECK(t["name"] != "head.weight");  // it is wte.weight
+}
+
+TEST_CASE("the page of a model has the pairs of a vocabulary of byte pairs") {
+  const auto own = text::BytePairVocabulary::train("ein Äffchen, zwei Äffchen, drei Äffchen", 260);
+  const auto gpt2 =
+      text::GPT2Vocabulary::load(FIT_GOLDEN_DIR "/tokens/vocab.json", FIT_GOLDEN_DIR "/tokens/merges.txt");
+  const auto data = [](const text::Vocabulary& vocabulary) {
+    return data_of(plot::model_page(nn::GPT(small().vocab_size(vocabulary.size())), vocabulary, {"Äff"}));
+  };
+  const json a = data(own), b = data(gpt2);
+  CHECK(a["tokens"].size() == 260);
+  CHECK(a["tokens"][255] == "\u00ff");  // a token's bytes are characters of the same numbers
+  CHECK(a["pairs"]["merges"][0] == json({own.merges()[0].first, own.merges()[0].second, 256}));
+  CHECK(a["pairs"]["end"].is_null());
+  CHECK(a["checks"][0]["ids"].get<std::vector<std::int64_t>>() == own.encode("Äff").to_vector<std::int64_t>());
+  CHECK(b["pairs"]["whole"] == "<|endoftext|>");
+  CHECK(b["pairs"]["end"] == 0);
+  CHECK(b["pairs"]["merges"].size() == gpt2.merges().size());
+  CHECK(b["pairs"]["bytes"][255] == gpt2.bytes()[255]);
 }
 
 TEST_CASE("writing a page draws no random number and leaves the model in training") {
@@ -148,7 +169,14 @@ TEST_CASE("vocabularies, samples and snapshots of a page must fit the model") {
                            const ModelPageOptions& o, const std::string& what) {
     CHECK_THROWS_WITH(plot::model_page(gpt, vocabulary, samples, o), Contains(what));
   };
-  refuses(text::BytePairVocabulary({}), {"a"}, {}, "a text::CharVocabulary only");
+  struct Words final : text::Vocabulary {
+    std::int64_t size() const override { return 8; }
+    Tensor encode(const std::string&) const override { return zeros({1}, int64); }
+    const std::string& token(std::int64_t) const override { return word; }
+    std::string word = "word";
+  };
+  refuses(Words(), {"a"}, {}, "the vocabulary is a Words: the page reads text with a text::CharVocabulary");
+  refuses(text::BytePairVocabulary({}), {"a"}, {}, "the vocabulary has 256 tokens, the model 8");
   refuses(text::CharVocabulary("abc"), {"a"}, {}, "the vocabulary has 3 tokens, the model 8");
   refuses(letters, {}, {}, "no samples");
   refuses(letters, {""}, {}, "has 0 tokens");

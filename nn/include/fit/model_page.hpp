@@ -38,12 +38,14 @@ struct ModelPageOptions {
 ///   * switches heads and MLPs off: their output is zero, its mean over the text, or that in a second text. The page
 ///     shows what changes in the prediction and in later heads, and can try all parts in turn;
 ///   * moves through the snapshots of the training.
-/// A badge compares the page's logits with those of C++ for the first two samples, from the same stored weights.
+/// A badge compares the page's tokens and logits with those of C++ for the first two samples, from the same stored
+/// weights.
 ///
 /// The page computes a GPT as its options describe it, with all of them. Throws Error, which names the part, for
 ///   * a model with other layers, other weights (int8, parametrised) or other blocks than nn::GPT(model.options());
 ///   * more than 8 million parameters;
-///   * a vocabulary that is not a text::CharVocabulary of vocab_size tokens;
+///   * a vocabulary of another size than vocab_size, or that is no text::CharVocabulary, text::BytePairVocabulary or
+///     text::GPT2Vocabulary;
 ///   * no sample, or a sample with prefix that is empty, longer than context_length, or has unknown characters;
 ///   * snapshots with other names or shapes, or steps that do not rise;
 ///   * weights that are not finite, or beyond float16 (65504) without `float32`.

@@ -61,6 +61,11 @@ class WordPieces {
 /// and decoding restores it. "<|endoftext|>" in a text is one token, if the vocabulary has it.
 class GPT2Vocabulary final : public Vocabulary {
  public:
+  /// Two neighbours, and the token that replaces them.
+  struct Merge {
+    std::int64_t first, second, joined;
+  };
+
   /// Reads "vocab.json", a map from tokens to ids, and "merges.txt", one pair per line. Throws FileError for other
   /// files, or if they don't fit each other.
   static GPT2Vocabulary load(const std::string& vocab_json, const std::string& merges_txt);
@@ -69,18 +74,22 @@ class GPT2Vocabulary final : public Vocabulary {
   /// Throws Error if the text is not UTF-8.
   Tensor encode(const std::string& text) const override;
   const std::string& token(std::int64_t id) const override;
+  /// In the order in which they are applied.
+  const std::vector<Merge>& merges() const { return merges_; }
+  /// The tokens of the bytes 0 … 255.
+  const std::vector<std::int64_t>& bytes() const { return bytes_; }
+  /// The token "<|endoftext|>", or -1 if there is none.
+  std::int64_t end_of_text() const { return end_of_text_; }
 
  private:
   GPT2Vocabulary() = default;
   void add_words(std::vector<std::int64_t>& ids, const std::string& text) const;
   void add_word(std::vector<std::int64_t>& ids, const std::string& word) const;
 
-  struct Merge {
-    std::int64_t rank, joined;
-  };
   std::vector<std::string> tokens_;  // as bytes
-  std::vector<std::int64_t> bytes_;  // the token of each byte
-  std::unordered_map<std::uint64_t, Merge> merges_;
+  std::vector<std::int64_t> bytes_;
+  std::vector<Merge> merges_;
+  std::unordered_map<std::uint64_t, std::size_t> ranks_;  // two neighbours -> place in merges_
   std::int64_t end_of_text_ = -1;
 };
 

@@ -211,11 +211,9 @@ std::string lesson_html(const std::string& title, const std::vector<Heading>& he
                                               : without_tags(headings.front().html);
   // The view of heads is a part of pages that show some.
   const bool heads = body.find("class=\"heads-view\"") != std::string::npos;
-  const std::string style = std::string(page::shared_css) + (heads ? page::heads_css : "") + page::lesson_css;
-  const std::string script =
-      page::shared_js + (heads ? page::palettes_js() + page::heads_js : std::string()) + page::lesson_js;
-  return page::filled(page::lesson_html, {{"{{title}}", name},
-                                          {"{{style}}", style},
+  const std::string style = std::string(heads ? page::heads_css : "") + page::lesson_css;
+  const std::string script = page::shared_js + (heads ? page::heads_script() : std::string()) + page::lesson_js;
+  return page::filled(page::lesson_html, {{"{{head}}", page::head(name, style)},
                                           {"{{summary}}", summary_html(cells)},
                                           {"{{contents}}", contents_html(headings)},
                                           {"{{cells}}", body},

@@ -23,14 +23,16 @@ extern const char* const model_html;
 extern const char* const model_css;
 extern const char* const model_js;
 extern const char* const model_worker_js;
+extern const char* const packed_js;
 extern const char* const shared_css;
+extern const char* const shared_html;
 extern const char* const shared_js;
 extern const char* const training_html;
 extern const char* const training_css;
 extern const char* const training_js;
 
-// The colours of weights: `const PALETTES = {"blues": [[r, g, b], …], "night": …};`.
-std::string palettes_js();
+// The script of pages that show heads: the views, what they unpack blocks with, and the colours of weights.
+std::string heads_script();
 
 // Text of JSON for a script element: without '<' it can neither close nor open one.
 std::string script_json(const std::string& json);
@@ -38,5 +40,9 @@ std::string script_json(const std::string& json);
 // Replaces each "{{name}}" of a template. The values are in the template's order, and are not searched themselves.
 using Parts = std::vector<std::pair<std::string, std::string>>;
 std::string filled(const std::string& page, const Parts& parts);
+
+// The start of a page, before its body. The title is HTML. The style is that of all pages, then `css`. `sources` goes
+// on with the list of scripts that the browser allows: "'unsafe-inline'".
+std::string head(const std::string& title, const std::string& css, const std::string& sources = "");
 
 }  // namespace fit::plot::page

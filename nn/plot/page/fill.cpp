@@ -14,21 +14,25 @@ std::string filled(const std::string& page, const Parts& parts) {
   return out + page.substr(from);
 }
 
+std::string head(const std::string& title, const std::string& css, const std::string& sources) {
+  return filled(shared_html, {{"{{sources}}", sources}, {"{{title}}", title}, {"{{style}}", shared_css + css}});
+}
+
 std::string script_json(const std::string& json) {
   std::string text;
   for (const char c : json) text += c == '<' ? std::string("\\u003c") : std::string(1, c);
   return text;
 }
 
-std::string palettes_js() {
-  std::string js = "const PALETTES = {";
+std::string heads_script() {
+  std::string js = "const PALETTES = {";  // {blues: [[r, g, b], …], night: …}
   for (const auto& [name, map] : {std::pair("blues", Colormap::blues), std::pair("night", Colormap::night)}) {
     js += std::string(name) + ":[";
     for (const Rgb c : palette(map))
       js += '[' + std::to_string(c.r) + ',' + std::to_string(c.g) + ',' + std::to_string(c.b) + "],";
     js += "],";
   }
-  return js + "};\n";
+  return js + "};\n" + packed_js + heads_js;
 }
 
 }  // namespace fit::plot::page

@@ -1,18 +1,14 @@
 """attention_page.py PROGRAM DIR: opens the pages that PROGRAM (attention_pages.cpp) writes into DIR in a browser, and uses
 them as a reader would. Screenshots are left in DIR."""
 
-import json
-import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import time
 import xml.etree.ElementTree
 import zlib
 
 import browser
-
 from browser import check
 
 STEPS = [0, 10, 100, 900]
@@ -287,6 +283,30 @@ def scale(page):
     check("the largest weight of a causal head is dark, although the first row sees one key", exact < 0.9 and light < 90, exact, light)
 
 
+def over_time(open_page):
+    """What a head does, and since when."""
+    page = open_page("model")
+    choose(page, 0, 0)
+    said = page.js("document.querySelector('.head[data-layer=\"0\"][data-head=\"0\"] .value').textContent")
+    check("a thumbnail says what its head does", said.startswith("previous token 0.9"), said)
+    curves = dict(page.js("[...document.querySelectorAll('.measure-curve')].map(c => [c.querySelector('span').textContent, c.querySelector('svg').getAttribute('aria-label')])"))
+    check("each measure is a curve", len(curves) == 8 and {"Duplicate", "Induction"} <= set(curves), list(curves))
+    first, last = re.search(r": ([\d.]+) at first, ([\d.]+) at last", curves["On the previous"]).groups()
+    check("it rises when the head forms", float(first) < 0.2 and float(last) > 0.9, curves["On the previous"])
+    box = page.js("""(() => { const c = [...document.querySelectorAll('.measure-curve')].find(c => c.querySelector('span').textContent === 'On the previous');
+      const b = c.querySelector('svg').getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()""")
+    page.click(box[0] + box[2] / 4, box[1] + box[3] / 2)
+    page.wait("document.querySelector('.heads-view .frame').value === '1'", 10)
+    check("a click on a curve goes to its step", page.js("document.querySelector('.heads-view .frame-label').textContent").startswith("Step 50"))
+    colors = page.js("""(() => { const d = document.querySelector('.heads-view .stage').dataset, c = document.querySelector('.heads-view .picture'), r = c.width / c.clientWidth;
+      const at = (name) => Number(d[name]) * r, pixels = c.getContext('2d').getImageData(at('left') + 20 * at('cellWidth'), at('top') + 2 * at('cellHeight'), 9 * at('cellWidth'), 9 * at('cellHeight')).data;
+      const all = new Map();
+      for (let i = 0; i < pixels.length; i += 4) all.set(pixels.slice(i, i + 3).join(), pixels.slice(i, i + 3));
+      return [...all.values()].map((v) => [...v]); })()""")
+    check("what a mask hides is hatched in grey", len(colors) > 1 and all(max(v) - min(v) < 24 for v in colors), colors[:5])
+    page.close()
+
+
 def sorted_names(page):
     page.js("(() => { const s = document.querySelector('.heads-view .sort'); s.value = 0; s.dispatchEvent(new Event('change')); })()")
     page.settle()
@@ -372,58 +392,47 @@ def remembered(b, folder):
     page.close()
 
 
-def main():
-    program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-    chromium = browser.find()
-    if not chromium:
-        print("skipped: chromium is missing; apt-get install chromium")
-        return 77
-    folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run([program, folder], check=True)
-    with browser.Browser(chromium) as b:
-        def open_page(name, **how):
-            return browser.Page(b, folder / (name + ".html"), **how)
+def test(b, program, folder):
+    folder = browser.written(program, folder)
 
-        page = open_page("training")
-        check("a thumbnail for each of 3 x 4 heads", page.js("document.querySelectorAll('.head').length") == 12)
-        check("each has something drawn", page.js("""(() => {
-              const canvas = document.querySelector('.list canvas');
-              return [...document.querySelectorAll('.head i')].every(i => new Set(new Uint32Array(canvas.getContext('2d')
-                .getImageData(i.offsetLeft, i.offsetTop, i.clientWidth, i.clientHeight).data.buffer)).size > 2);
-            })()"""))
-        check("controls have names for screen readers", page.js("""[...document.querySelectorAll('button, select, input, [role=application], [role=listbox]')]
-              .every(e => e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length)"""))
-        hovering(page)
-        slider(page)
-        keyboard(page)
-        sorting(page)
-        lines(page)
-        exports(page, folder)
-        scale(page)
-        check("no error, no request", not page.problems(), page.problems())
-        page.close()
-        hostile(open_page, folder)
-        large(open_page, folder)
-        printed(open_page)
-        touched(open_page)
-        remembered(b, folder)
-        for width in (390, 800, 1400):
-            for dark in (False, True):
-                for name in ("training", "model"):
-                    page = open_page(name, width=width, dark=dark)
-                    if name == "model":
-                        choose(page, 1, 1)
-                        page.click(*cell(page, 20, 9))
-                    page.screenshot(folder / f"{name}_{width}_{'dark' if dark else 'light'}.png")
-                    check(f"{name} at {width} pixels: nothing is cut off",
-                          page.js("document.documentElement.scrollWidth <= innerWidth"))
-                    page.js("document.querySelector('.heads-view .as-lines').click()")
-                    page.settle()
-                    page.screenshot(folder / f"{name}_{width}_{'dark' if dark else 'light'}_lines.png")
-                    check(f"{name} at {width} pixels: no error, no request", not page.problems(), page.problems())
-                    page.close()
-    return browser.verdict()
+    def open_page(name, **how):
+        return browser.Page(b, folder / (name + ".html"), **how)
+
+    page = open_page("training")
+    check("a thumbnail for each of 3 x 4 heads", page.js("document.querySelectorAll('.head').length") == 12)
+    check("each has something drawn", page.js("""(() => {
+          const canvas = document.querySelector('.list canvas');
+          return [...document.querySelectorAll('.head i')].every(i => new Set(new Uint32Array(canvas.getContext('2d')
+            .getImageData(i.offsetLeft, i.offsetTop, i.clientWidth, i.clientHeight).data.buffer)).size > 2);
+        })()"""))
+    check("controls have names for screen readers", page.js("""[...document.querySelectorAll('button, select, input, [role=application], [role=listbox]')]
+          .every(e => e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length)"""))
+    hovering(page)
+    slider(page)
+    keyboard(page)
+    sorting(page)
+    lines(page)
+    exports(page, folder)
+    scale(page)
+    check("no error, no request", not page.problems(), page.problems())
+    page.close()
+    over_time(open_page)
+    hostile(open_page, folder)
+    large(open_page, folder)
+    printed(open_page)
+    touched(open_page)
+    remembered(b, folder)
+    for width, dark, name in browser.looks():
+        for kind in ("training", "model"):
+            page = open_page(kind, width=width, dark=dark)
+            if kind == "model":
+                choose(page, 1, 1)
+                page.click(*cell(page, 20, 9))
+            page.screenshot(folder / f"{kind}_{name}.png")
+            page.js("document.querySelector('.heads-view .as-lines').click()")
+            page.settle()
+            browser.look(page, f"{kind}, {name}", folder / f"{kind}_{name}_lines.png")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    browser.main(test)

@@ -29,6 +29,41 @@ def verdict():
     return 1 if FAILED else 0
 
 
+def looks():
+    """The widths and themes in which pages are looked at: width, dark, and a name for both."""
+    for width in (390, 800, 1400):
+        for dark in (False, True):
+            yield width, dark, f"{width}_{'dark' if dark else 'light'}"
+
+
+def look(page, what, picture, most=20000):
+    """The last look at a page: a screenshot; nothing is cut off, and nothing went wrong."""
+    check(f"{what}: nothing is cut off", page.js("document.documentElement.scrollWidth <= innerWidth"),
+          page.js("document.documentElement.scrollWidth"))
+    page.screenshot(picture, most)
+    check(f"{what}: no dialog, no error, no request", not page.problems(), page.problems())
+    page.close()
+
+
+def written(program, folder, **how):
+    """The folder, after the program has written its pages into it."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run([program, folder], check=True, **how)
+    return folder
+
+
+def main(test):
+    """Calls test(browser, *ARGUMENTS), and ends the program with its verdict."""
+    chromium = find()
+    if not chromium:
+        print("skipped: chromium is missing; apt-get install chromium")
+        sys.exit(77)
+    with Browser(chromium) as b:
+        test(b, *sys.argv[1:])
+    sys.exit(verdict())
+
+
 def find():
     """chromium's path, or None."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

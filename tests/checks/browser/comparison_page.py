@@ -1,10 +1,6 @@
 """comparison_page.py PROGRAM DIR: opens the page that PROGRAM (comparison_pages.cpp) writes into DIR in a browser.
 Screenshots are left in DIR."""
 
-import pathlib
-import subprocess
-import sys
-
 import browser
 from browser import check
 
@@ -39,27 +35,15 @@ def pairs(page):
     check("the title says which", "plain: h.0.attn, head 3 · with <dropout>: h.0.attn, head 1" in texts(page, "#difference-title")[0], texts(page, "#difference-title"))
 
 
-def main():
-    program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-    chromium = browser.find()
-    if not chromium:
-        print("skipped: chromium is missing; apt-get install chromium")
-        return 77
-    folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run([program, folder], check=True)
-    with browser.Browser(chromium) as b:
-        for width in (390, 800, 1400):
-            for dark in (False, True):
-                page = browser.Page(b, folder / "comparison.html", width=width, dark=dark)
-                curves(page)
-                pairs(page)
-                check("names are text", page.js("document.title") == "With & without" and page.js("document.querySelectorAll('dropout').length") == 0)
-                page.screenshot(folder / f"comparison_{width}_{'dark' if dark else 'light'}.png")
-                check(f"{width} pixels: nothing is cut off", page.js("document.documentElement.scrollWidth <= innerWidth"))
-                check(f"{width} pixels: no error, no request", not page.problems(), page.problems())
-                page.close()
-    return browser.verdict()
+def test(b, program, folder):
+    folder = browser.written(program, folder)
+    for width, dark, name in browser.looks():
+        page = browser.Page(b, folder / "comparison.html", width=width, dark=dark)
+        curves(page)
+        pairs(page)
+        check("names are text", page.js("document.title") == "With & without" and page.js("document.querySelectorAll('dropout').length") == 0)
+        browser.look(page, name, folder / f"comparison_{name}.png")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    browser.main(test)

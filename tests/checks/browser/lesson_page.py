@@ -3,7 +3,6 @@ DIR in a browser, and reads them. Screenshots are left in DIR."""
 
 import pathlib
 import subprocess
-import sys
 import time
 
 import browser
@@ -202,7 +201,6 @@ def reloads(b, folder):
 
 
 def looks(page, dark, what):
-    check(f"{what}: nothing is cut off", page.js("document.documentElement.scrollWidth <= innerWidth"))
     check(f"{what}: labels can be read", page.js("""[...document.querySelectorAll('figure text')].every(t =>
           t.getBoundingClientRect().height === 0 || Number(t.getAttribute('font-size')) * t.ownerSVGElement.getBoundingClientRect().width / t.ownerSVGElement.viewBox.baseVal.width >= 9)"""))
     check(f"{what}: what goes on has a shadow", page.js("""[...document.querySelectorAll('pre, .formula, figure')].every(e =>
@@ -217,14 +215,8 @@ def looks(page, dark, what):
       return bad.length === 0 || bad[0].outerHTML; })()""") is True)
 
 
-def main():
-    program, folder, examples = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
-    chromium = browser.find()
-    if not chromium:
-        print("skipped: chromium is missing; apt-get install chromium")
-        return 77
-    folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run([program, folder], check=True, stdout=subprocess.DEVNULL)
+def test(b, program, folder, *examples):
+    folder = browser.written(program, folder, stdout=subprocess.DEVNULL)
     thrown = subprocess.run([program, folder, "throw"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     check("an exception that nobody catches ends the program", thrown.returncode != 0)
     pages = [folder / "lesson.html"]
@@ -232,51 +224,46 @@ def main():
         subprocess.run([example, "--quick", "--out", folder], check=True, stdout=subprocess.DEVNULL)
         name = pathlib.Path(example).name
         pages.append(folder / name / (name + ".html"))
-    with browser.Browser(chromium) as b:
-        page = browser.Page(b, pages[0])
-        page.wait("document.readyState === 'complete'")
-        contents(page)
-        formulas_stand(page)
-        heads(page)
-        figures(page)
-        keys(page)
-        answers(page)
-        page.js("document.getElementById('theme').click()")
-        check("the button makes it dark", page.js("document.documentElement.dataset.theme") == "dark")
-        check("the lesson: no dialog, no error, no request", not page.problems(), page.problems())
-        page.close()
+    page = browser.Page(b, pages[0])
+    page.wait("document.readyState === 'complete'")
+    contents(page)
+    formulas_stand(page)
+    heads(page)
+    figures(page)
+    keys(page)
+    answers(page)
+    page.js("document.getElementById('theme').click()")
+    check("the button makes it dark", page.js("document.documentElement.dataset.theme") == "dark")
+    check("the lesson: no dialog, no error, no request", not page.problems(), page.problems())
+    page.close()
 
-        reloads(b, folder)
-        printed(b, folder / "lesson.html")
-        page = browser.Page(b, folder / "thrown.html")
-        check("what was thrown is told", texts(page, ".error") == ["something <b>went</b> wrong\n"], texts(page, ".error"))
-        check("in red", page.js("getComputedStyle(document.querySelector('.error')).color") == RED[False])
-        check("after what ran", "from printf" in texts(page, ".printed")[0] and texts(page, ".claim") == ["one is one"])
-        check("what did not run says so", page.js("document.querySelectorAll('.unreached').length") == 4)
-        check("so does the summary", texts(page, "#summary.bad") == ["1 of 1 claims hold; it ended with an error"])
-        check("thrown: no dialog, no error, no request", not page.problems(), page.problems())
-        page.close()
+    reloads(b, folder)
+    printed(b, folder / "lesson.html")
+    page = browser.Page(b, folder / "thrown.html")
+    check("what was thrown is told", texts(page, ".error") == ["something <b>went</b> wrong\n"], texts(page, ".error"))
+    check("in red", page.js("getComputedStyle(document.querySelector('.error')).color") == RED[False])
+    check("after what ran", "from printf" in texts(page, ".printed")[0] and texts(page, ".claim") == ["one is one"])
+    check("what did not run says so", page.js("document.querySelectorAll('.unreached').length") == 4)
+    check("so does the summary", texts(page, "#summary.bad") == ["1 of 1 claims hold; it ended with an error"])
+    check("thrown: no dialog, no error, no request", not page.problems(), page.problems())
+    page.close()
 
-        for path in pages:
-            for width in (390, 800, 1400):
-                for dark in (False, True):
-                    page = browser.Page(b, path, width=width, dark=dark)
-                    what = f"{path.stem}, {width} pixels, {'dark' if dark else 'light'}"
-                    page.wait("document.readyState === 'complete'")
-                    looks(page, dark, what)
-                    formulas(page, what)
-                    if path == pages[0]:
-                        check(f"{what}: a failed claim is red",
-                              page.js("getComputedStyle(document.querySelector('.claim.failed')).color") == RED[dark])
-                    else:
-                        check(f"{what}: all claims hold, all of it ran", page.js("""document.querySelectorAll('.failed, .error, .unreached').length === 0 &&
-                              document.querySelectorAll('.claim').length >= 6 && document.querySelectorAll('figure svg').length >= 2 &&
-                              document.querySelectorAll('.cell > .code-box').length >= 5 && document.querySelectorAll('.printed').length >= 1"""))
-                    page.screenshot(folder / f"{path.stem}_{width}_{'dark' if dark else 'light'}.png")
-                    check(f"{what}: no error, no request", not page.problems(), page.problems())
-                    page.close()
-    return browser.verdict()
+    for path in pages:
+        for width, dark, name in browser.looks():
+            page = browser.Page(b, path, width=width, dark=dark)
+            what = f"{path.stem}, {name}"
+            page.wait("document.readyState === 'complete'")
+            looks(page, dark, what)
+            formulas(page, what)
+            if path == pages[0]:
+                check(f"{what}: a failed claim is red",
+                      page.js("getComputedStyle(document.querySelector('.claim.failed')).color") == RED[dark])
+            else:
+                check(f"{what}: all claims hold, all of it ran", page.js("""document.querySelectorAll('.failed, .error, .unreached').length === 0 &&
+                      document.querySelectorAll('.claim').length >= 6 && document.querySelectorAll('figure svg').length >= 2 &&
+                      document.querySelectorAll('.cell > .code-box').length >= 5 && document.querySelectorAll('.printed').length >= 1"""))
+            browser.look(page, what, folder / f"{path.stem}_{name}.png")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    browser.main(test)

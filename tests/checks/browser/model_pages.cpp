@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fit/fit.hpp"
+#include "fit/lookup.hpp"
 
 using namespace fit;
 using nlohmann::json;
@@ -98,6 +99,40 @@ void kinds(const std::string& folder, const text::CharVocabulary& vocabulary) {
   }
 }
 
+// The strings of tests/golden/tokens.py, which are hard to cut.
+std::vector<std::string> hard_texts() {
+  const StateDict arrays = load_npz(FIT_GOLDEN_DIR "/tokens/tokens.npz");
+  const auto bytes = at(arrays, "text").to_vector<std::int64_t>();
+  std::vector<std::string> texts;
+  std::int64_t begin = 0;
+  for (const std::int64_t end : at(arrays, "text_ends").to_vector<std::int64_t>()) {
+    texts.emplace_back(bytes.begin() + begin, bytes.begin() + end);
+    begin = end;
+  }
+  return texts;
+}
+
+// Models of byte pairs, and the tokens of many texts.
+void pairs(const std::string& folder) {
+  const std::vector<std::string> texts = hard_texts();
+  std::string all;
+  for (const std::string& t : texts) all += t + '\n';
+  const auto own = text::BytePairVocabulary::train(all, 500);
+  const std::string golden = FIT_GOLDEN_DIR "/tokens/";
+  const auto gpt2 = text::GPT2Vocabulary::load(golden + "vocab.json", golden + "merges.txt");
+  for (const auto& [name, vocabulary] :
+       {std::pair<std::string, const text::Vocabulary*>("own", &own), {"gpt2", &gpt2}}) {
+    nn::GPT gpt(small().vocab_size(vocabulary->size()).context_length(64));
+    fill(gpt);
+    const auto o = plot::ModelPageOptions().title("Byte pairs: " + name);
+    plot::write_model_page(folder + "/pairs_" + name + ".html", gpt, *vocabulary, {"Ein Äffchen 🐒 isst, didn't it?"},
+                           o);
+    json truth{{"texts", texts}};
+    for (const std::string& t : texts) truth["ids"].push_back(vocabulary->encode(t).to_vector<std::int64_t>());
+    std::ofstream(folder + "/pairs_" + name + ".json") << truth;
+  }
+}
+
 // A model that learns to count through the alphabet, at five steps.
 void training(const std::string& folder, const text::CharVocabulary& vocabulary) {
   nn::GPT gpt(small().dropout(0.1));
@@ -121,7 +156,7 @@ void large(const std::string& folder, const text::CharVocabulary& vocabulary) {
   const auto o = plot::ModelPageOptions().title(std::to_string(gpt.num_parameters()) + " parameters");
   std::string long_text;
   while (long_text.size() < 64) long_text += "a line of letters ";
-  plot::write_model_page(folder + "/large.html", gpt, vocabulary, {long_text.substr(0, 63)}, o);
+  plot::write_model_page(folder + "/large.html", gpt, vocabulary, {long_text.substr(0, 64)}, o);
 }
 
 }  // namespace
@@ -132,6 +167,7 @@ int main(int argc, char** argv) {
   manual_seed(3);
   const text::CharVocabulary vocabulary(alphabet);
   kinds(folder, vocabulary);
+  pairs(folder);
   training(folder, vocabulary);
   large(folder, vocabulary);
 }

@@ -3,7 +3,6 @@ Screenshots are left in DIR."""
 
 import pathlib
 import subprocess
-import sys
 import time
 
 import browser
@@ -127,6 +126,17 @@ def distributions(page, what):
     page.js("document.activeElement.blur()")
 
 
+def endings(page):
+    """What the page says of a training that was stopped, and of one that says nothing any more."""
+    page.js("showStatus({ ...shown, state: 'stopped', step: 12 })")
+    check("a stopped training says where", status(page).startswith("stopped at step 12 of 40 ·"), status(page))
+    page.js("showStatus({ ...shown, state: 'running', seconds: 1000, written: Date.now() / 1000 - 65 })")
+    check("silence is counted from the last write", "no news for 1:05" in status(page), status(page))
+    page.js("showStatus({ ...shown, state: 'running', seconds: 1000, written: Date.now() / 1000 - 5 })")
+    check("and not at once", "no news" not in status(page), status(page))
+    page.js("showStatus(shown)")
+
+
 def heads(page, training):
     check("no heads yet", page.js("document.getElementById('heads').hidden"))
     training.tell("heads", "row")
@@ -137,53 +147,44 @@ def heads(page, training):
     check("and the newer ones", True)
 
 
-def main():
-    program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-    chromium = browser.find()
-    if not chromium:
-        print("skipped: chromium is missing; apt-get install chromium")
-        return 77
+def test(b, program, folder):
+    folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     training = Training(program, folder)
     training.tell("row")
-    with browser.Browser(chromium) as b:
-        page = browser.Page(b, folder / "training.html", beside=BESIDE)
-        check("a page that is opened has the first point", page.js("shown.step") == 1)
-        follows(page, training)
-        hovering(page)
-        steering(page)
-        heads(page, training)
-        training.tell("end")
-        page.wait("shown.state === 'done'")
-        check("it says that it is done", status(page).startswith("done") and "left" not in status(page), status(page))
-        page.screenshot(folder / "training_followed.png")
-        check("followed: no dialog, no error, no request but for the files beside it", not page.problems(), page.problems())
-        page.close()
+    page = browser.Page(b, folder / "training.html", beside=BESIDE)
+    check("a page that is opened has the first point", page.js("shown.step") == 1)
+    follows(page, training)
+    hovering(page)
+    steering(page)
+    heads(page, training)
+    training.tell("end")
+    page.wait("shown.state === 'done'")
+    check("it says that it is done", status(page).startswith("done") and "left" not in status(page), status(page))
+    endings(page)
+    page.screenshot(folder / "training_followed.png")
+    check("followed: no dialog, no error, no request but for the files beside it", not page.problems(), page.problems())
+    page.close()
 
-        page = browser.Page(b, folder / "training.html", beside=("training_heads.html",))
-        time.sleep(1.5)  # a page that still asked would have
-        check("the page of a training that is done needs no numbers beside it", not page.problems() and drawn(page, "loss") == 22,
-              page.problems(), drawn(page, "loss"))
-        page.close()
-        check("the Trainer's page was written", training.process.wait(60) == 0)
-        for name in ("training", "trained/training"):
-            for width in (800, 1600):
-                for dark in (False, True):
-                    page = browser.Page(b, folder / (name + ".html"), width=width, dark=dark, beside=BESIDE)
-                    page.wait("document.readyState === 'complete'")
-                    what = f"{name}, {width} pixels, {'dark' if dark else 'light'}"
-                    check(f"{what}: nothing is cut off", page.js("document.documentElement.scrollWidth <= innerWidth"))
-                    check(f"{what}: its theme", page.js("document.documentElement.dataset.theme") == ("dark" if dark else "light"))
-                    if name != "training":
-                        titles = page.js("[...document.querySelectorAll('.chart h2')].map(h => h.textContent)")
-                        check(f"{what}: what a Trainer knows", titles[:3] == ["Loss", "Learning rate", "Gradient norm"] and drawn(page, "loss") == 12 and
-                              page.js("Object.keys(shown.histograms).length > 5") and page.js("shown.series.validation.x.length === 3 && shown.series.grad_norm.x.length === 12 && shown.heads > 0"), titles)
-                        distributions(page, what)
-                    page.screenshot(folder / f"{name.replace('/', '_')}_{width}_{'dark' if dark else 'light'}.png")
-                    check(f"{what}: no error, no request", not page.problems(), page.problems())
-                    page.close()
-    return browser.verdict()
+    page = browser.Page(b, folder / "training.html", beside=("training_heads.html",))
+    time.sleep(1.5)  # a page that still asked would have
+    check("the page of a training that is done needs no numbers beside it", not page.problems() and drawn(page, "loss") == 22,
+          page.problems(), drawn(page, "loss"))
+    page.close()
+    check("the Trainer's page was written", training.process.wait(60) == 0)
+    for page_name in ("training", "trained/training"):
+        for width, dark, name in browser.looks():
+            page = browser.Page(b, folder / (page_name + ".html"), width=width, dark=dark, beside=BESIDE)
+            page.wait("document.readyState === 'complete'")
+            what = f"{page_name}, {name}"
+            check(f"{what}: its theme", page.js("document.documentElement.dataset.theme") == ("dark" if dark else "light"))
+            if page_name != "training":
+                titles = page.js("[...document.querySelectorAll('.chart h2')].map(h => h.textContent)")
+                check(f"{what}: what a Trainer knows", titles[:3] == ["Loss", "Learning rate", "Gradient norm"] and drawn(page, "loss") == 12 and
+                      page.js("Object.keys(shown.histograms).length > 5") and page.js("shown.series.validation.x.length === 3 && shown.series.grad_norm.x.length === 12 && shown.heads > 0"), titles)
+                distributions(page, what)
+            browser.look(page, what, folder / f"{page_name.replace('/', '_')}_{name}.png")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    browser.main(test)

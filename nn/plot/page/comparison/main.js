@@ -32,13 +32,13 @@ const lastHeads = async ({ source }) =>
 // b minus a: a cell is red where the second run has more weight, blue where the first has. The strongest is the largest.
 function drawDifference({ a, b, shared }) {
   const { rows, cols, queries, keys } = a.head, canvas = byId("difference"), ratio = window.devicePixelRatio || 1;
-  const gutter = 72, side = Math.max(3, Math.min(30, (canvas.parentElement.clientWidth - gutter - 8) / cols));
+  const gutter = 72, side = Math.max(3, Math.min(40, (canvas.parentElement.clientWidth - gutter - 8) / cols));
   const width = gutter + cols * side, height = 26 + rows * side;
   canvas.width = width * ratio;
   canvas.height = height * ratio;
   canvas.style.width = width + "px";
   canvas.style.height = height + "px";
-  const context = canvas.getContext("2d");
+  const context = canvas.getContext("2d"), painter = new CanvasPainter(context);
   context.scale(ratio, ratio);
   let most = 0, at = [0, 0];
   const difference = (q, k) => b.head.value(q, k) - a.head.value(q, k);
@@ -46,10 +46,12 @@ function drawDifference({ a, b, shared }) {
   const style = getComputedStyle(document.documentElement);
   for (let q = 0; q < rows; ++q)
     for (let k = 0; k < cols; ++k) {
-      const v = difference(q, k), hidden = a.head.reason(q, k) !== 0;
+      const v = difference(q, k), hidden = a.head.reason(q, k);
+      const place = [gutter + k * side, 26 + q * side, side - (side > 8 ? 1 : 0), side - (side > 8 ? 1 : 0)];
       context.globalAlpha = hidden ? 1 : Math.abs(v) / Math.max(Math.abs(most), 1e-3);
       context.fillStyle = hidden ? theme.hidden : style.getPropertyValue(v > 0 ? "--accent" : "--link").trim();
-      context.fillRect(gutter + k * side, 26 + q * side, side - (side > 8 ? 1 : 0), side - (side > 8 ? 1 : 0));
+      context.fillRect(...place);
+      if (hidden) painter.hatch(...place, hidden, theme.hatch);
     }
   context.globalAlpha = 1;
   context.fillStyle = theme.soft;

@@ -73,11 +73,7 @@ class RecordedSource {
       this.unpacked.set(number, bytes);
       return bytes;
     }
-    const packed = atob(this.packed[number].textContent);
-    const input = new Uint8Array(packed.length);
-    for (let i = 0; i < packed.length; ++i) input[i] = packed.charCodeAt(i);
-    const stream = new Blob([input]).stream().pipeThrough(new DecompressionStream("deflate"));
-    bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+    bytes = new Uint8Array(await inflated(this.packed[number].textContent));
     if (!this.unpacked.has(number)) {
       this.unpacked.set(number, bytes);
       this.unpackedBytes += bytes.length;

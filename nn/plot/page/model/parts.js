@@ -28,7 +28,7 @@ class PartSwitches {
     for (const [part, { button, words, moved }] of this.buttons) {
       const [layer, head] = part.split("."), v = off.size ? movedBy[layer][head] ?? 0 : 0;
       button.setAttribute("aria-checked", !off.has(part));
-      moved.textContent = off.has(part) ? "off" : v >= 0.001 ? `moved ${v.toFixed(2)}` : "";
+      moved.textContent = off.has(part) ? "off" : v >= 0.005 ? `moved ${v.toFixed(2)}` : "";
       button.setAttribute("aria-label", [words, moved.textContent, this.buttons.get(part).matter.textContent].filter(Boolean).join(", "));
     }
   }

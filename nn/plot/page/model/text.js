@@ -1,14 +1,8 @@
 // From a text to tokens, and from logits to probabilities.
 
-const numbers = new Map(data.tokens.map((token, id) => [token, id]));
-
-// The ids of a text behind the prefix. Throws an Error for the reader.
-function encode(text) {
-  const ids = Array.from(data.prefix + text, (letter) => {
-    const id = numbers.get(letter);
-    if (id === undefined) throw new Error(`The model does not know “${letter}”. It knows: ${data.tokens.map(shown).join("")}`);
-    return id;
-  });
+// The ids of a text behind the prefix, or those given. Throws an Error for the reader.
+function idsOf(text, given = null) {
+  const ids = given ?? vocabulary.encode(data.prefix + text);
   if (ids.length === 0) throw new Error("Type a text.");
   if (ids.length > config.context_length) throw new Error(`The text has ${ids.length} tokens; the model reads at most ${config.context_length}.`);
   return ids;
@@ -16,7 +10,7 @@ function encode(text) {
 
 // A token as it is shown: white space must be seen.
 function shown(token) { return token.replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣"); }
-const shownId = (id) => shown(data.tokens[id]);
+const shownId = (id) => vocabulary.shown(id);
 
 // The probabilities behind position t, among the `top` most probable tokens (0: all).
 function probabilities(logits, t, temperature = 1, top = 0) {
@@ -29,7 +23,10 @@ function probabilities(logits, t, temperature = 1, top = 0) {
 
 // The loss of each token behind the first, in nats.
 function losses(logits, ids) {
-  return ids.slice(1).map((id, t) => -Math.log(Math.max(probabilities(logits, t)[id], 1e-30)));
+  return ids.slice(1).map((id, t) => {
+    const row = logits.subarray(t * vocab, (t + 1) * vocab), largest = row.reduce((a, b) => Math.max(a, b));
+    return largest + Math.log(row.reduce((sum, v) => sum + Math.exp(v - largest), 0)) - row[id];
+  });
 }
 
 const meanOf = (list) => list.reduce((a, b) => a + b, 0) / Math.max(1, list.length);
@@ -51,6 +48,7 @@ function showTokens(element, ids, logits, chosen) {
     span.textContent = shownId(id);
     span.id = `${element.id}-${t}`;
     span.dataset.at = t;
+    span.dataset.id = id;
     span.setAttribute("role", "option");
     span.setAttribute("aria-selected", t === chosen);
     if (t > 0) {
@@ -69,6 +67,7 @@ const percent = (p) => (100 * p).toFixed(p < 0.001 ? 2 : 1) + " %";
 function showBars(list, p, before, choose, count = 8) {
   const order = [...p.keys()].sort((a, b) => p[b] - p[a]).slice(0, count).filter((id) => p[id] > 0);
   const top = Math.max(p[order[0]], ...order.map((id) => before?.[id] ?? 0));
+  list.style.setProperty("--name", Math.min(16, Math.max(...order.map((id) => shownId(id).length))) + "ch");
   list.replaceChildren(...order.map((id) => {
     const item = document.createElement("li"), button = document.createElement("button"), name = document.createElement("b");
     const bars = document.createElement("span"), bar = document.createElement("i"), value = document.createElement("small");

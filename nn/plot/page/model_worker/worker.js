@@ -17,18 +17,17 @@ function kept(map, key, most, make) {
 
 // IEEE 754 binary16 as float32
 function floats(halves) {
-  const out = new Float32Array(halves.length);
+  const out = new Float32Array(halves.length), bits = new Uint32Array(out.buffer);
   for (let i = 0; i < halves.length; ++i) {
-    const sign = halves[i] & 0x8000 ? -1 : 1, exponent = (halves[i] >> 10) & 31, fraction = halves[i] & 1023;
-    out[i] = sign * (exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25));
+    const sign = halves[i] & 0x8000, rest = halves[i] & 0x7fff;
+    if (rest >= 1024) bits[i] = (sign << 16) | ((rest << 13) + 0x38000000); // the exponent begins at -126, not at -14
+    else out[i] = (sign ? -1 : 1) * rest * 2 ** -24;
   }
   return out;
 }
 
 async function unpack(base64) {
-  const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const buffer = await new Response(stream).arrayBuffer();
+  const buffer = await inflated(base64);
   const values = config.float32 ? new Float32Array(buffer) : floats(new Uint16Array(buffer)), tensors = new Map();
   let at = 0;
   for (const { name, shape } of config.tensors) tensors.set(name, { shape, values: values.subarray(at, (at += shape.reduce((a, b) => a * b, 1))) });

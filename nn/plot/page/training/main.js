@@ -21,7 +21,8 @@ function showStatus(data) {
   const state = data.state;
   document.documentElement.classList.remove("running", "done", "stopped");
   document.documentElement.classList.add(state);
-  const parts = [state === "stopped" ? "stopped at" : state, `step <b>${data.step.toLocaleString("en")}</b>` + (data.steps ? ` of ${data.steps.toLocaleString("en")}` : "")];
+  const step = `step <b>${data.step.toLocaleString("en")}</b>` + (data.steps ? ` of ${data.steps.toLocaleString("en")}` : "");
+  const parts = state === "stopped" ? ["stopped at " + step] : [state, step];
   const last = (name) => data.series[name]?.y.at(-1);
   if (last("loss") !== undefined) parts.push(`loss <b>${short(last("loss"))}</b>`);
   if (last("validation") !== undefined) parts.push(`validation <b>${short(last("validation"))}</b>`);
