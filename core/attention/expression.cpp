@@ -1,4 +1,4 @@
-// The list of steps that a lambda leaves: its making, its values row by row, and its value by operations.
+// The list of steps of a lambda: how it is made, computed row by row, and computed by operations.
 #include "attention/expression.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "fit/ops.hpp"
-#include "tensor/check.hpp"
+#include "kernels/functions.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit::detail {
@@ -17,6 +17,16 @@ namespace {
 
 using Op = SymbolOp;
 using Step = Expression::Step;
+
+#define FUNCTION(op, name)                                                               \
+  {                                                                                      \
+    Op::op, #name, kernels::Function::name, [](const Tensor& x) { return fit::name(x); } \
+  }
+constexpr SymbolFunction symbol_functions[] = {
+    FUNCTION(absolute, abs),    FUNCTION(floor, floor),       FUNCTION(exp, exp),  FUNCTION(log, log),
+    FUNCTION(sqrt, sqrt),       FUNCTION(sin, sin),           FUNCTION(cos, cos),  FUNCTION(tanh, tanh),
+    FUNCTION(sigmoid, sigmoid), FUNCTION(softplus, softplus), FUNCTION(relu, relu)};
+#undef FUNCTION
 
 // The form of an integer from those of its arguments.
 std::optional<LinearForm> form_of(const Step& s, const std::vector<Step>& steps, std::int64_t first_key) {
@@ -96,6 +106,12 @@ class Builder {
 
 }  // namespace
 
+const SymbolFunction* function_of(SymbolOp op) {
+  for (const SymbolFunction& f : symbol_functions)
+    if (f.op == op) return &f;
+  return nullptr;
+}
+
 Expression::Expression(const SymbolNodes& root, std::int64_t first_key_or_0)
     : first_key(first_key_or_0), text_(written(*root)) {
   Builder(*this).step(*root);
@@ -145,28 +161,22 @@ void Expression::row(double batch, double head, double query, double key, std::i
   thread_local std::vector<double> values;
   values.resize(steps.size() * N);
   const auto at = [&](int step) { return values.data() + static_cast<std::int64_t>(step) * N; };
-  for (std::size_t k = 0; k < steps.size(); ++k) {
-    const Step& s = steps[k];
-    double* const y = at(static_cast<int>(k));
+  const auto compute = [&](const Step& s, double* y) {
     const auto arg = [&](std::size_t i) { return at(s.args[i]); };
-    const auto unary = [&](const auto& f) {
-      const double* const a = arg(0);
-      for (std::int64_t j = 0; j < n; ++j) y[j] = f(a[j]);
-    };
-    const auto binary = [&](const auto& f) {
-      const double *const a = arg(0), *const b = arg(1);
-      for (std::int64_t j = 0; j < n; ++j) y[j] = f(a[j], b[j]);
-    };
+    const auto unary = [&](const auto& f) { std::transform(arg(0), arg(0) + n, y, f); };
+    const auto binary = [&](const auto& f) { std::transform(arg(0), arg(0) + n, arg(1), y, f); };
     if (s.form) {
       const LinearForm& f = *s.form;
       const double start = f.constant + f.batch * batch + f.head * head + f.query * query + f.key * key;
       for (std::int64_t j = 0; j < n; ++j) y[j] = start + f.key * static_cast<double>(j);
-      continue;
+      return;
     }
+    if (const SymbolFunction* const f = function_of(s.op))
+      return kernels::function<double>(f->kernel).forward(y, arg(0), n, 0);
     switch (s.op) {
       case Op::number:
         std::fill_n(y, n, s.number);
-        break;
+        return;
       case Op::lookup: {
         const Tensor& table = tables[static_cast<std::size_t>(s.table)];
         dispatch(table.dtype(), [&](auto zero) {
@@ -182,101 +192,50 @@ void Expression::row(double batch, double head, double query, double key, std::i
             y[j] = inside ? static_cast<double>(data[flat]) : 0;
           }
         });
-        break;
+        return;
       }
       case Op::negative:
-        unary([](double a) { return -a; });
-        break;
-      case Op::absolute:
-        unary([](double a) { return std::abs(a); });
-        break;
-      case Op::floor:
-        unary([](double a) { return std::floor(a); });
-        break;
+        return unary([](double a) { return -a; });
       case Op::logical_not:
-        unary([](double a) { return 1 - a; });
-        break;
-      case Op::exp:
-        unary([](double a) { return std::exp(a); });
-        break;
-      case Op::log:
-        unary([](double a) { return std::log(a); });
-        break;
-      case Op::sqrt:
-        unary([](double a) { return std::sqrt(a); });
-        break;
-      case Op::sin:
-        unary([](double a) { return std::sin(a); });
-        break;
-      case Op::cos:
-        unary([](double a) { return std::cos(a); });
-        break;
-      case Op::tanh:
-        unary([](double a) { return std::tanh(a); });
-        break;
-      case Op::sigmoid:
-        unary([](double a) { return 1 / (1 + std::exp(-a)); });
-        break;
-      case Op::softplus:
-        unary([](double a) { return std::max(a, 0.) + std::log1p(std::exp(-std::abs(a))); });
-        break;
-      case Op::relu:
-        unary([](double a) { return a <= 0 ? 0 : a; });
-        break;
+        return unary([](double a) { return 1 - a; });
       case Op::square:
-        unary([](double a) { return a * a; });
-        break;
+        return unary([](double a) { return a * a; });
       case Op::pow:
-        unary([&](double a) { return std::pow(a, s.number); });
-        break;
+        return unary([&](double a) { return std::pow(a, s.number); });
       case Op::add:
-        binary([](double a, double b) { return a + b; });
-        break;
+        return binary([](double a, double b) { return a + b; });
       case Op::subtract:
-        binary([](double a, double b) { return a - b; });
-        break;
+        return binary([](double a, double b) { return a - b; });
       case Op::multiply:
-        binary([](double a, double b) { return a * b; });
-        break;
+        return binary([](double a, double b) { return a * b; });
       case Op::divide:
-        binary([&](double a, double b) { return s.kind == SymbolKind::integer ? std::floor(a / b) : a / b; });
-        break;
+        return binary([&](double a, double b) { return s.kind == SymbolKind::integer ? std::floor(a / b) : a / b; });
       case Op::remainder:
-        binary([](double a, double b) { return a - b * std::floor(a / b); });
-        break;
+        return binary([](double a, double b) { return a - b * std::floor(a / b); });
       case Op::minimum:
-        binary([](double a, double b) { return a < b || std::isnan(a) ? a : b; });
-        break;
+        return binary([](double a, double b) { return a < b || std::isnan(a) ? a : b; });
       case Op::maximum:
-        binary([](double a, double b) { return a > b || std::isnan(a) ? a : b; });
-        break;
+        return binary([](double a, double b) { return a > b || std::isnan(a) ? a : b; });
       case Op::less:
-        binary([](double a, double b) -> double { return a < b; });
-        break;
+        return binary([](double a, double b) { return a < b; });
       case Op::less_equal:
-        binary([](double a, double b) -> double { return a <= b; });
-        break;
+        return binary([](double a, double b) { return a <= b; });
       case Op::equal:
-        binary([](double a, double b) -> double { return a == b; });
-        break;
+        return binary([](double a, double b) { return a == b; });
       case Op::not_equal:
-        binary([](double a, double b) -> double { return a != b; });
-        break;
+        return binary([](double a, double b) { return a != b; });
       case Op::logical_and:
-        binary([](double a, double b) { return a * b; });
-        break;
+        return binary([](double a, double b) { return a * b; });
       case Op::logical_or:
-        binary([](double a, double b) { return std::max(a, b); });
-        break;
-      case Op::where: {
-        const double *const c = arg(0), *const a = arg(1), *const b = arg(2);
-        for (std::int64_t j = 0; j < n; ++j) y[j] = c[j] != 0 ? a[j] : b[j];
-        break;
-      }
+        return binary([](double a, double b) { return std::max(a, b); });
+      case Op::where:
+        for (std::int64_t j = 0; j < n; ++j) y[j] = arg(0)[j] != 0 ? arg(1)[j] : arg(2)[j];
+        return;
       default:
-        break;  // places are forms; there is no score
+        return;  // places are forms; a mask reads no score
     }
-  }
+  };
+  for (std::size_t k = 0; k < steps.size(); ++k) compute(steps[k], at(static_cast<int>(k)));
   std::copy_n(at(static_cast<int>(steps.size()) - 1), n, out);
 }
 
@@ -297,6 +256,8 @@ Tensor Expression::evaluate(const Tensor& scores, const std::vector<Tensor>& val
     const auto arg = [&](std::size_t i) { return s.kind == SymbolKind::number ? any(i).to(dtype) : any(i); };
     // Both sides of a comparison as numbers of one type.
     const auto side = [&](std::size_t i) { return any(0).dtype() == any(1).dtype() ? any(i) : any(i).to(dtype); };
+    if (const SymbolFunction* const f = function_of(s.op))
+      return f->operation(arg(0)).to(s.kind == SymbolKind::integer ? float64 : dtype);
     switch (s.op) {
       case Op::number:
         return s.kind == SymbolKind::condition ? full({}, s.number, boolean)
@@ -328,30 +289,8 @@ Tensor Expression::evaluate(const Tensor& scores, const std::vector<Tensor>& val
       }
       case Op::negative:
         return -arg(0);
-      case Op::absolute:
-        return abs(arg(0));
-      case Op::floor:
-        return floor(any(0)).to(float64);
       case Op::logical_not:
         return logical_not(any(0));
-      case Op::exp:
-        return exp(arg(0));
-      case Op::log:
-        return log(arg(0));
-      case Op::sqrt:
-        return sqrt(arg(0));
-      case Op::sin:
-        return sin(arg(0));
-      case Op::cos:
-        return cos(arg(0));
-      case Op::tanh:
-        return tanh(arg(0));
-      case Op::sigmoid:
-        return sigmoid(arg(0));
-      case Op::softplus:
-        return softplus(arg(0));
-      case Op::relu:
-        return relu(arg(0));
       case Op::square:
         return arg(0) * arg(0);
       case Op::pow:
@@ -382,12 +321,11 @@ Tensor Expression::evaluate(const Tensor& scores, const std::vector<Tensor>& val
         return logical_and(any(0), any(1));
       case Op::logical_or:
         return logical_or(any(0), any(1));
-      case Op::where: {
-        const auto choice = [&](std::size_t i) { return s.kind == SymbolKind::number ? any(i).to(dtype) : any(i); };
-        return where(any(0), choice(1), choice(2));
-      }
+      case Op::where:
+        return where(any(0), arg(1), arg(2));
+      default:
+        return {};
     }
-    return {};
   };
   for (const Step& s : steps) all.push_back(cleared(s, value(s)));
   return all.back();

@@ -7,10 +7,24 @@
 #include "fit/score.hpp"
 #include "fit/tensor.hpp"
 
-// Expressions of masks (fit/score.hpp): what a lambda leaves, as a list of steps without repetition. The list has three
-// readers: bounds(), which bounds each step over some pairs; row(), which computes it for the keys of a tile; and
-// evaluate(), which computes it by operations.
+// Expressions of masks and scores (fit/score.hpp): the calls that a lambda recorded, as a list of steps without
+// repetition. bounds() bounds each step over some pairs. row() computes the steps for the keys of a tile, evaluate() by
+// operations. kernels compute those of scores (score_lowering.hpp).
+namespace fit::kernels {
+enum class Function;
+}
+
 namespace fit::detail {
+
+/// A function of one argument.
+struct SymbolFunction {
+  SymbolOp op;
+  const char* name;
+  kernels::Function kernel;
+  Tensor (*operation)(const Tensor&);
+};
+/// Null for other operations.
+const SymbolFunction* function_of(SymbolOp op);
 
 /// A call of Symbol's functions.
 struct SymbolNode {
@@ -32,10 +46,10 @@ struct Bounds {
   bool single() const { return low == high; }
 };
 
-/// Pairs of query and key: elements, heads and places in these bounds, and key - query, too.
+/// Bounds of the pairs in question: of the element, the head, the places of query and key, and of key - query.
 struct PairBounds {
   Bounds batch, head, query, key, ahead;
-  /// The pairs of some queries and keys that causality and the window leave. None of the intervals may be empty.
+  /// The pairs of some queries and keys that causality and the window allow. None of the intervals may be empty.
   PairBounds(const kernels::Visibility& v, Bounds batch, Bounds head, kernels::Interval queries,
              kernels::Interval keys);
   bool empty() const;
@@ -70,7 +84,7 @@ class Expression {
 
   /// Whether a step reads the batch, the head, ….
   bool reads(SymbolOp leaf) const;
-  /// The least size of the tables' axes that this leaf is the index of; 1 if there is none.
+  /// The least size of the axes of tables whose index is this leaf; 1 if there is none.
   std::int64_t extent(SymbolOp leaf) const;
   const std::string& text() const { return text_; }
 

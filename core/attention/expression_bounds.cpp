@@ -1,11 +1,12 @@
-// Bounds of an expression's steps over some pairs: whether a tile has one answer, and whether an index leaves its
-// table.
+// Bounds of an expression's steps over some pairs. They say whether all pairs of a tile have one answer, and whether an
+// index leaves its table.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
 
 #include "attention/expression.hpp"
+#include "kernels/functions.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::detail {
@@ -36,10 +37,11 @@ Bounds corners(double a, double b, double c, double d, bool nan) {
 }
 Bounds condition(bool never, bool always) { return {always ? 1. : 0., never ? 0. : 1., false}; }
 
-// A function that grows, rounded somehow.
-template <class F>
-Bounds growing(const F& f, const Bounds& x) {
-  const double low = f(x.low), high = f(x.high);
+// A function that grows, with a margin for rounding.
+Bounds growing(Op op, const Bounds& x) {
+  const auto f = kernels::function<double>(function_of(op)->kernel).forward;
+  double low = 0, high = 0;
+  f(&low, &x.low, 1, 0), f(&high, &x.high, 1, 0);
   if (std::isnan(low) || std::isnan(high)) return anything;
   return {low - 1e-5 * std::abs(low), high + 1e-5 * std::abs(high), x.nan};
 }
@@ -150,16 +152,14 @@ Bounds bounds_of_step(const Step& s, const std::vector<Bounds>& known, const std
       return {std::floor(arg(0).low), std::floor(arg(0).high), nan};
     case Op::relu:
       return {std::max(arg(0).low, 0.), std::max(arg(0).high, 0.), nan};
-    case Op::exp:
-      return growing([](double x) { return std::exp(x); }, arg(0));
     case Op::log:
-      return arg(0).low < 0 ? anything : growing([](double x) { return std::log(x); }, arg(0));
+      if (arg(0).low < 0) return anything;
+      return growing(s.op, arg(0));
+    case Op::exp:
     case Op::sqrt:
-      return growing([](double x) { return std::sqrt(x); }, arg(0));
     case Op::tanh:
-      return growing([](double x) { return std::tanh(x); }, arg(0));
     case Op::sigmoid:
-      return growing([](double x) { return 1 / (1 + std::exp(-x)); }, arg(0));
+      return growing(s.op, arg(0));
     case Op::less:
       return condition(nan ? false : arg(0).low >= arg(1).high, !nan && arg(0).high < arg(1).low);
     case Op::less_equal:
@@ -201,11 +201,12 @@ PairBounds::PairBounds(const kernels::Visibility& v, Bounds b, Bounds h, Interva
   query = bounds(v.place(queries.first), v.place(queries.end - 1));
   key = bounds(keys.first, keys.end - 1);
   ahead = plus(key, times(-1, query));
-  const double back = v.window > 0 ? static_cast<double>(v.window) - 1 : infinity, forth = v.causal ? 0 : back;
-  query.low = std::max(query.low, key.low - forth), key.high = std::min(key.high, query.high + forth);
-  query.high = std::min(query.high, key.high + back), key.low = std::max(key.low, query.low - back);
-  ahead.high = std::min(ahead.high, forth);
-  ahead.low = std::max(ahead.low, -back);
+  const Interval allowed = v.distances();
+  const double nearest = static_cast<double>(allowed.first), farthest = static_cast<double>(allowed.end - 1);
+  query.low = std::max(query.low, key.low - farthest), key.high = std::min(key.high, query.high + farthest);
+  query.high = std::min(query.high, key.high - nearest), key.low = std::max(key.low, query.low + nearest);
+  ahead.high = std::min(ahead.high, farthest);
+  ahead.low = std::max(ahead.low, nearest);
 }
 
 bool PairBounds::empty() const { return query.low > query.high || key.low > key.high || ahead.low > ahead.high; }
@@ -237,7 +238,7 @@ void Expression::check_ranges(const char* op, const PairBounds& pairs, DType dty
       if (index.low >= 0 && index.high < static_cast<double>(size) && !index.nan) continue;
       check::fail(op, "in ", text(), ", index ", axis, " of the table ", table.shape(),
                   index.nan ? " may be NaN" : " reaches " + digits(index.low < 0 ? index.low : index.high),
-                  ": it must be in 0 … ", size - 1, " for all pairs that causality and the window leave");
+                  ": it must be in 0 … ", size - 1, " for all pairs that causality and the window allow");
     }
   }
 }

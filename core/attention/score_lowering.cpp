@@ -10,37 +10,7 @@
 namespace fit::detail {
 namespace {
 
-using kernels::Function;
 using kernels::PairForm;
-
-std::optional<Function> function_of(SymbolOp op) {
-  switch (op) {
-    case SymbolOp::absolute:
-      return Function::abs;
-    case SymbolOp::floor:
-      return Function::floor;
-    case SymbolOp::exp:
-      return Function::exp;
-    case SymbolOp::log:
-      return Function::log;
-    case SymbolOp::sqrt:
-      return Function::sqrt;
-    case SymbolOp::sin:
-      return Function::sin;
-    case SymbolOp::cos:
-      return Function::cos;
-    case SymbolOp::tanh:
-      return Function::tanh;
-    case SymbolOp::sigmoid:
-      return Function::sigmoid;
-    case SymbolOp::softplus:
-      return Function::softplus;
-    case SymbolOp::relu:
-      return Function::relu;
-    default:
-      return {};
-  }
-}
 
 PairForm integer_form(const LinearForm& f, std::int64_t skipped_keys, std::int64_t skipped_elements) {
   const auto n = [](double x) { return static_cast<std::int64_t>(x); };
@@ -122,10 +92,10 @@ LoweredScore<W>::LoweredScore(const Expression& e, const std::vector<bool>& want
       for (std::size_t i = 0; i < from.args.size(); ++i) s.args[i] = argument(from.args[i]);
     }
     if (from.kind != SymbolKind::number) s.differentiable = false;
-    if (const std::optional<Function> f = function_of(from.op); f && !s.linear) {
-      s.forward = kernels::function<W>(*f).forward;
-      s.backward = kernels::function<W>(*f).backward;
-      s.from_output = kernels::functions_from_output[static_cast<int>(*f)];
+    if (const SymbolFunction* const f = function_of(from.op); f && !s.linear) {
+      s.forward = kernels::function<W>(f->kernel).forward;
+      s.backward = kernels::function<W>(f->kernel).backward;
+      s.from_output = kernels::functions_from_output[static_cast<int>(f->kernel)];
     }
     place[k] = static_cast<int>(steps_.size());
     steps_.push_back(s);

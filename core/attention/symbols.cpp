@@ -1,7 +1,8 @@
-// Symbols: what calls a lambda leaves. Kinds are checked here.
+// Symbols record the calls that a lambda makes with them. This file checks kinds.
 #include <array>
 #include <cmath>
 #include <sstream>
+#include <utility>
 
 #include "attention/expression.hpp"
 #include "tensor/check.hpp"
@@ -19,84 +20,22 @@ constexpr const char* op_name = "score";
 // Precedence as in C++, from loose to tight.
 struct Notation {
   const char* text;
-  int level;  // 0: a function
+  int level;  // 0: a function, or a value
 };
 Notation notation(Op op) {
-  switch (op) {
-    case Op::logical_or:
-      return {" || ", 1};
-    case Op::logical_and:
-      return {" && ", 2};
-    case Op::equal:
-      return {" == ", 3};
-    case Op::not_equal:
-      return {" != ", 3};
-    case Op::less:
-      return {" < ", 4};
-    case Op::less_equal:
-      return {" <= ", 4};
-    case Op::add:
-      return {" + ", 5};
-    case Op::subtract:
-      return {" - ", 5};
-    case Op::multiply:
-      return {" * ", 6};
-    case Op::divide:
-      return {" / ", 6};
-    case Op::remainder:
-      return {" % ", 6};
-    case Op::negative:
-      return {"-", 7};
-    case Op::logical_not:
-      return {"!", 7};
-    case Op::absolute:
-      return {"abs", 0};
-    case Op::floor:
-      return {"floor", 0};
-    case Op::exp:
-      return {"exp", 0};
-    case Op::log:
-      return {"log", 0};
-    case Op::sqrt:
-      return {"sqrt", 0};
-    case Op::sin:
-      return {"sin", 0};
-    case Op::cos:
-      return {"cos", 0};
-    case Op::tanh:
-      return {"tanh", 0};
-    case Op::sigmoid:
-      return {"sigmoid", 0};
-    case Op::softplus:
-      return {"softplus", 0};
-    case Op::relu:
-      return {"relu", 0};
-    case Op::square:
-      return {"square", 0};
-    case Op::pow:
-      return {"pow", 0};
-    case Op::minimum:
-      return {"min", 0};
-    case Op::maximum:
-      return {"max", 0};
-    case Op::where:
-      return {"where", 0};
-    case Op::score:
-      return {"s", 0};
-    case Op::batch:
-      return {"batch", 0};
-    case Op::head:
-      return {"head", 0};
-    case Op::query:
-      return {"query", 0};
-    case Op::row:
-      return {"row", 0};
-    case Op::key:
-      return {"key", 0};
-    case Op::number:
-    case Op::lookup:
-      break;
-  }
+  if (const detail::SymbolFunction* const f = detail::function_of(op)) return {f->name, 0};
+  constexpr std::pair<Op, Notation> notations[] = {
+      {Op::logical_or, {" || ", 1}}, {Op::logical_and, {" && ", 2}}, {Op::equal, {" == ", 3}},
+      {Op::not_equal, {" != ", 3}},  {Op::less, {" < ", 4}},         {Op::less_equal, {" <= ", 4}},
+      {Op::add, {" + ", 5}},         {Op::subtract, {" - ", 5}},     {Op::multiply, {" * ", 6}},
+      {Op::divide, {" / ", 6}},      {Op::remainder, {" % ", 6}},    {Op::negative, {"-", 7}},
+      {Op::logical_not, {"!", 7}},   {Op::square, {"square", 0}},    {Op::pow, {"pow", 0}},
+      {Op::minimum, {"min", 0}},     {Op::maximum, {"max", 0}},      {Op::where, {"where", 0}},
+      {Op::score, {"s", 0}},         {Op::batch, {"batch", 0}},      {Op::head, {"head", 0}},
+      {Op::query, {"query", 0}},     {Op::row, {"row", 0}},          {Op::key, {"key", 0}},
+  };
+  for (const auto& [known, n] : notations)
+    if (known == op) return n;
   return {"", 0};
 }
 
