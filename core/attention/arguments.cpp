@@ -1,4 +1,4 @@
-// What attention accepts: shapes, caches, masks, biases and numbers.
+// The checks of attention's arguments: shapes, caches, masks, biases and numbers.
 #include <algorithm>
 #include <cmath>
 
@@ -90,7 +90,7 @@ void check_cache(const char* op, const Heads& q, const Heads& k, const Heads& v,
                  const AttentionCache& cache) {
   const Tensor &keys = cache.keys, &values = cache.values;
   check::defined(op, "keys", keys);
-  // bfloat16 and float32 go together.
+  // A bfloat16 cache may serve float32 queries, and vice versa.
   if (q.x.dtype() == float64 || keys.dtype() == float64 || !is_floating(keys.dtype()))
     check::same_dtype(op, "q", q.x, "keys", keys);
   check::same_dtype(op, "keys", keys, "values", values);
@@ -153,9 +153,9 @@ kernels::Attention<> check_operands(const char* op, Heads& q, Heads& k, Heads& v
     if ((h->layout == HeadLayout::first) != first) fail_shapes("all must have their heads first, or all last");
     if (first) h->heads = rank > 3 ? h->x.size(1) : 1, h->features = h->x.size(-1);
     if (h->layout != HeadLayout::part) continue;
-    const std::int64_t room = h->x.size(2) - h->offset;
-    if (h->offset < 0 || h->heads < 1 || h->features < 0 || room < 0 ||
-        (h->features > 0 && h->heads > room / h->features))
+    const std::int64_t left = h->x.size(2) - h->offset;
+    if (h->offset < 0 || h->heads < 1 || h->features < 0 || left < 0 ||
+        (h->features > 0 && h->heads > left / h->features))
       fail_shapes("a part must lie within the last axis");
     for (Heads* const other : all)
       if (other != h && other->layout == HeadLayout::part && other->x.impl() == h->x.impl() &&
@@ -216,8 +216,7 @@ AttentionMasks check_options(const char* op, kernels::Attention<>& a, DType dtyp
   }
   if (o.bias().defined()) {
     if (!is_floating(o.bias().dtype()))
-      check::fail(op, "bias is ", o.bias().dtype(),
-                  ": it must be bfloat16, float32 or float64; 0 and 1 that hide keys are a mask");
+      check::fail(op, "bias is ", o.bias().dtype(), ": it must be bfloat16, float32 or float64; a mask holds 0 and 1");
     masks.bias(four_axes(op, "bias", o.bias(), scores).to(dtype));
   }
   if (o.alibi().defined()) {

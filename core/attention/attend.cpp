@@ -21,7 +21,7 @@ namespace fit {
 namespace detail {
 namespace {
 
-// The pairs that a mask and an expression leave.
+// The pairs that a mask and an expression allow.
 TilePlan plan_pairs(const kernels::Attention<>& a, const AttentionMasks& masks) {
   const Tensor& mask = masks.mask();
   if (!mask.defined() && !masks.attends().defined()) return {};
@@ -32,7 +32,7 @@ TilePlan plan_pairs(const kernels::Attention<>& a, const AttentionMasks& masks) 
   return plan_tiles(v, a.B, a.H, &attends);
 }
 
-// wanted: the tables that get gradients; none if it is empty.
+// wanted: the tables that get gradients. Empty: none.
 template <class W>
 std::optional<LoweredScore<W>> lower_score(const std::optional<Expression>& e, std::vector<bool> wanted = {},
                                            std::int64_t skipped_keys = 0, std::int64_t skipped_elements = 0) {
@@ -43,7 +43,7 @@ std::optional<LoweredScore<W>> lower_score(const std::optional<Expression>& e, s
   return lowered;
 }
 
-// The call as the kernels take it. The first `skipped` keys are left out.
+// The call in the form of the kernels, without the first `skipped` keys.
 template <class T>
 kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const Heads& k, const Heads& v,
                             const AttentionMasks& masks, const TilePlan& plan,
@@ -52,9 +52,7 @@ kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const
   const auto data = [](const Tensor& x) { return x.defined() ? x.raw() : nullptr; };
   kernels::Attention<T> call;
   static_cast<kernels::Attention<>&>(call) = a;
-  call.q = view(q, q.x.data<T>().data());
-  call.k = view(k, k.x.data<T>().data());
-  call.v = view(v, v.x.data<T>().data());
+  call.q = view<T>(q), call.k = view<T>(k), call.v = view<T>(v);
   call.table = plan.table();
   call.bias = view_scores(static_cast<const W*>(data(masks.bias())), masks.bias());
   call.alibi = static_cast<const W*>(data(masks.alibi()));
@@ -68,7 +66,7 @@ kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const
   return call;
 }
 
-// The two numbers of each row in one tensor, [2, B, H, Sq].
+// stats [2, B, H, Sq]: both numbers of each row, in one tensor.
 template <class T>
 kernels::SoftmaxStats<T> stats_in(const kernels::Attention<>& a, T* data) {
   return {data, data + a.B * a.H * a.Sq};
@@ -105,14 +103,14 @@ Tensor lse_of(const kernels::SoftmaxStats<W>& stats, const Shape& shape) {
   return lse;
 }
 
-// Writes keys or values behind the first `length` positions of the cache, in its type.
+// Writes keys or values behind the first `length` positions of the cache, in the type of the cache.
 void append(const Heads& from, Tensor& cache, std::int64_t length) {
   Heads same = from;
   same.x = from.x.to(cache.dtype());
   const Heads to{cache, HeadLayout::first, from.heads, from.features, 0};
   dispatch_floating(cache.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const auto in = view(same, same.x.data<T>().data());
+    const auto in = view<T>(same);
     const auto out = view(to, cache.fresh<T>());
     for (std::int64_t b = 0; b < same.x.size(0); ++b)
       for (std::int64_t h = 0; h < from.heads; ++h)
@@ -126,7 +124,7 @@ Heads contexts(const Heads& q, const kernels::Attention<>& a, const Tensor& y) {
   return {y, q.layout == HeadLayout::first ? HeadLayout::first : HeadLayout::last, a.H, a.Dv, 0};
 }
 
-// Index of the first operand that is a part of the same tensor as operand i: both have one input of the node.
+// The first operand that is a part of the same tensor as operand i. Parts of one tensor share an input of the node.
 std::size_t input_of(const std::array<const Heads*, 3>& operands, std::size_t i) {
   const auto is_part = [&](std::size_t j) { return operands[j]->layout == HeadLayout::part; };
   for (std::size_t j = 0; j < i; ++j)
@@ -141,10 +139,11 @@ Heads filled(const Heads& cached, std::int64_t length) {
   return h;
 }
 
-// The adjoint of a call. The node's inputs are the tensors of q, k and v, undefined where input_of() names another one,
-// and then the bias and the sink, which may be undefined, and the tables of a function of scores. Outputs: that of
-// attention, and then the weights and lse, if they were asked for. Saved: stats, alibi, the plan of tiles, the code of
-// that function.
+// The adjoint of a call. The node has
+//   inputs: the tensors of q, k and v (undefined where input_of() names another one), the bias and the sink (which may
+//     be undefined), the tables of the function of scores;
+//   outputs: that of attention, and then the weights and lse, if the options ask for them;
+//   saved values: stats, alibi, the plan of tiles, the code of the function of scores.
 struct Adjoint {
   struct Place {
     std::size_t input;
@@ -155,11 +154,11 @@ struct Adjoint {
 
   kernels::Attention<> a;
   Place places[3];
-  bool weights;  // are an output
-  bool lse;      // is one
+  bool weights;  // whether they are an output
+  bool lse;      // whether it is an output
   bool check;    // see kernels::attention_backward
 
-  // q, k and v in the inputs x, or the same places in gradients.
+  // q, k and v, as parts of the inputs x; or their gradients, as parts of the gradients x.
   std::array<Heads, 3> heads(const Tensor* x) const {
     const auto at = [&](const Place& p, std::int64_t heads, std::int64_t features) {
       return Heads{x[p.input], p.layout, heads, features, p.offset};
@@ -189,13 +188,11 @@ struct Adjoint {
       const auto [q, k, v] = heads(x.data());
       AttentionMasks masks = terms(b, x[bias], x[sink]);
       if (const TilePlan pairs = plan(b); pairs.defined()) masks.mask(pairs.mask(a.Sq, a.Sk));
-      const std::optional<Expression> function = score(b, {x.begin() + tables, x.end()});
-      const AttentionResult r = decomposed_attention(q, k, v, a, masks, nullptr, function ? &*function : nullptr);
-      return outputs(r);
+      return outputs(decomposed_attention(q, k, v, a, masks, score(b, {x.begin() + tables, x.end()})));
     });
   }
 
-  // Those of the node.
+  // The outputs of the node.
   std::vector<Tensor> outputs(const AttentionResult& r) const {
     std::vector<Tensor> all{r.output};
     if (weights) all.push_back(r.weights);
@@ -229,7 +226,7 @@ struct Adjoint {
       using W = AccT<T>;
       std::array<Heads, 3> d = heads(dx);  // destroyed before dx is given: give() copies a gradient that is shared
       const auto gradient = [](Heads& h) { return view(h, h.x.fresh<T>()); };
-      kernels::AttentionGradients<T> to{gradient(d[0]), gradient(d[1]), gradient(d[2]), {}, nullptr};
+      kernels::AttentionGradients<T> to{gradient(d[0]), gradient(d[1]), gradient(d[2]), {}};
       if (b.wants(bias)) to.dbias = view_scores(dx[bias].fresh<W>(), dx[bias]);
       if (b.wants(sink)) to.dsink = dx[sink].fresh<W>();
       const auto lowered = lower_score<W>(function, wanted);
@@ -240,8 +237,8 @@ struct Adjoint {
       }
       const auto call =
           lower<T>(a, operands[0], operands[1], operands[2], terms(b, x[bias], x[sink]), plan(b), lowered);
-      kernels::attention_backward<T>(call, view(out, out.x.data<T>().data()), stats_in(a, stats.data<W>().data()),
-                                     view(out, dout.data<T>().data()), to, check,
+      kernels::attention_backward<T>(call, view<T>(out), stats_in(a, stats.data<W>().data()),
+                                     view<T>(contexts(operands[0], a, dout)), to, check,
                                      dlse.defined() ? dlse.data<W>().data() : nullptr);
       for (std::size_t t = 0; t < its_tables.size(); ++t) {
         const std::int64_t first = wanted[t] ? lowered->gradient(t) : -1;
@@ -297,13 +294,13 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     if (input == i) inputs[i] = operands[i].x;
   }
   const DType dtype = cache ? cache->keys.dtype() : q.x.dtype(), result = q.x.dtype();
-  const DType wide = acc_dtype(dtype);  // of scores
+  const DType wide = acc_dtype(dtype);  // the type of scores
   const AttentionMasks masks = check_options(op, a, wide, options);
   const kernels::Attention<> all_keys = a;
   std::int64_t skipped = 0;
   if (cache) {
-    // Blocks of keys before the windows of all queries are not read. A single query needs no causality, and no window
-    // if it attends to all keys that are left.
+    // The kernel skips the blocks of keys that no window reaches. A single query needs no causality. It needs no window
+    // if the window begins at the first key that is not skipped.
     const std::int64_t first = a.range(0).first;
     skipped = first / kernels::key_block * kernels::key_block;
     a.Sk -= skipped;
@@ -312,13 +309,14 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   }
   const auto offered = [&](Tensor y) { return thread_state.observed ? observed_heads("z", contexts(q, a, y)).x : y; };
   Tensor output = Tensor::empty(output_shape(q, a), dtype), weights, lse;
+  const std::optional<Expression> score = score_expression(masks, all_keys);
   for (const std::int64_t size : {a.B, a.H, a.Sq, a.Sk, a.D, a.Dv})
-    if (size == 0) return cache ? AttentionResult{output.to(result), {}, {}} : decomposed_attention(q, k, v, a, masks);
+    if (size == 0)
+      return cache ? AttentionResult{output.to(result), {}} : decomposed_attention(q, k, v, a, masks, score);
   if (thread_state.observed) notify_flops(2 * a.B * a.H * a.pairs() * (a.D + a.Dv));
 
   const TilePlan plan = plan_pairs(all_keys, masks);
-  const std::optional<Expression> score = score_expression(masks, all_keys);
-  // As observers get it.
+  // The mask that observers get.
   const auto pairs_mask = [&] {
     return masks.attends().defined() && attention_observed() ? plan.mask(a.Sq, all_keys.Sk) : masks.mask();
   };
@@ -334,11 +332,11 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   if (thread_state.observed)
     if (const AttentionEdits edits(all_keys, pairs_mask()); edits.wanted()) {
       if (cache) k = filled(k, all_keys.Sk), v = filled(v, all_keys.Sk);
-      const AttentionResult edited = decomposed_attention(q, k, v, all_keys, masks, &edits);
+      const AttentionResult edited = decomposed_attention(q, k, v, all_keys, masks, score, &edits);
       return {offered(edited.output.to(result)), edited.weights, edited.lse};
     }
   if (fit::value_wanted("scores"))
-    observed("scores", attention_scores(q, cache ? filled(k, all_keys.Sk) : k, all_keys, masks));
+    observed("scores", attention_scores(q, cache ? filled(k, all_keys.Sk) : k, all_keys, masks, score));
   dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
     using W = AccT<T>;
@@ -362,14 +360,9 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   const Tensor code = score ? score->code() : Tensor();
   const Keep kept = keep::inputs | keep::output | keep::saved(stats, masks.alibi(), plan.tiles, plan.bits, code);
   std::vector<Tensor> results = adjoint.outputs({std::move(output), std::move(weights), std::move(lse)});
-  const auto recorded = [&](const Inputs& in) { record("attention", in, results, kept, adjoint); };
-  if (score) {
-    std::vector<Tensor> all{inputs[0], inputs[1], inputs[2], masks.bias(), masks.sink()};
-    all.insert(all.end(), score->tables.begin(), score->tables.end());
-    recorded(all);
-  } else {
-    recorded({inputs[0], inputs[1], inputs[2], masks.bias(), masks.sink()});
-  }
+  std::vector<Tensor> all{inputs[0], inputs[1], inputs[2], masks.bias(), masks.sink()};
+  if (score) all.insert(all.end(), score->tables.begin(), score->tables.end());
+  record("attention", all, results, kept, adjoint);
   return {offered(results[0]), options.weights() ? results[1] : Tensor(), options.lse() ? results.back() : Tensor()};
 }
 
@@ -379,7 +372,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
 
 namespace {
 
-// Hkv of the keys [B, Hkv, Tmax, D]; 0 if they are not such.
+// Hkv of the keys [B, Hkv, Tmax, D]; 0 for another shape.
 std::int64_t heads_of(const AttentionCache& cache) {
   return cache.keys.defined() && cache.keys.rank() == 4 ? cache.keys.size(1) : 0;
 }

@@ -11,39 +11,48 @@
 //   weights[i]   = softmax of scores[i] over the keys j that query i attends to, and of the sink; 0 for other keys
 //   out[i]       = sum over j of (weights[i, j] after dropout) v[j]
 //
-// To read this folder: reference.hpp has the formula in loops, decomposition.cpp in operations; visibility.hpp says
-// which query attends to which key, and plan.hpp for which tiles; attend.cpp is the operation with its adjoint,
-// arguments.cpp its checks, event.cpp its observers. It calls the kernel: kernel.hpp, cut into tasks by kernel.cpp and
-// tasks.hpp, computed in tiles by tiles.simd.cpp, with rows.hpp for the rows of a tile, and tiles.hpp for the products.
+// Read the files of this folder in this order:
+//   reference.hpp      the formula in loops
+//   decomposition.cpp  the formula in operations
+//   visibility.hpp     which query attends to which key; plan.hpp: which tiles are empty or full
+//   attend.cpp         the operation and its adjoint; arguments.cpp: its checks; event.cpp: its observers
+//   kernel.hpp         the kernel's interface; kernel.cpp and tasks.hpp cut a call into tasks
+//   tiles.simd.cpp     the tiles of a task; rows.hpp: the rows of a tile; tiles.hpp: the products of a tile
+//   expression.hpp     lambdas for masks and scores, as lists of steps; score_program.hpp: the list in the kernel
+//   linear_attention.cpp and linear_*  linear attention, an operation of its own
 namespace fit::detail {
 
 /// fit::attend() for the public function `op`, whose name is in errors.
 AttentionResult attend(const char* op, const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options);
 
-/// Checks the operands and the cache, and computes heads and features that are not given. The result has the sizes; Sk
-/// counts the keys of the cache, too. Throws Error in the name of `op`.
+/// Checks the operands and the cache, and computes heads and features that are not given. Returns the sizes; Sk
+/// includes the keys of the cache. Throws Error in the name of `op`.
 kernels::Attention<> check_operands(const char* op, Heads& q, Heads& k, Heads& v, const AttentionCache* cache);
 
-/// Checks the options, and puts the numbers into `a`. Draws the number of the call from the generator, if there is
-/// dropout. The result has a boolean mask and a bias, both with four axes, and slopes; `dtype` is that of the scores.
+/// Checks the options, and writes their numbers to `a`. With dropout, draws the key of the call from the generator.
+/// Returns the tensors: a boolean mask and a bias with four axes, slopes and sinks. `dtype` is the type of the scores.
 AttentionMasks check_options(const char* op, kernels::Attention<>& a, DType dtype, const AttentionOptions& options);
 
-/// (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk) as four axes; a scalar's shape for another rank.
+/// (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk) as four axes. Returns the shape of a scalar for another rank.
 Shape mask_axes(const Shape& s);
 
 class AttentionEdits;
 
-/// A function of the scores for a call; nothing if masks.score() is undefined.
+/// The function of the scores of a call; nothing if masks.score() is undefined.
 std::optional<Expression> score_expression(const AttentionMasks& masks, const kernels::Attention<>& a);
 
-/// Attention by operations: the definition, which is differentiated again for second derivatives. edits: the observers
-/// that change the call, or null. score: instead of masks.score().
+/// x with four axes, as the heads lie: [B, heads, S, features] or [B, S, heads, features].
+Tensor split_heads(const Heads& h);
+
+/// Attention by operations: the definition, which is differentiated again for second derivatives. score: the function
+/// of the scores, if there is one; masks.score() is not read. edits: the observers that change the call, or null.
 AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                                     const AttentionMasks& masks, const AttentionEdits* edits = nullptr,
-                                     const Expression* score = nullptr);
+                                     const AttentionMasks& masks, const std::optional<Expression>& score,
+                                     const AttentionEdits* edits = nullptr);
 
 /// The scores, [B, H, Sq, Sk], -inf for masked pairs, without a graph.
-Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks);
+Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks,
+                        const std::optional<Expression>& score);
 
 /// The shapes of the results.
 Shape output_shape(const Heads& q, const kernels::Attention<>& a);
@@ -51,23 +60,29 @@ Shape weights_shape(const Heads& q, const kernels::Attention<>& a);
 /// The shape of lse, without the last axis of the weights.
 Shape lse_shape(const Heads& q, const kernels::Attention<>& a);
 
-/// The pairs that an expression leaves, boolean (B|1, H|1, Sq, Sk). Those that causality or the window mask may be any.
+/// The pairs that an expression allows, boolean (B|1, H|1, Sq, Sk). Pairs that causality or the window masks may have
+/// any value.
 Tensor evaluate_mask(const AttentionMask& attends, std::int64_t B, std::int64_t H, std::int64_t Sq, std::int64_t Sk);
-/// Boolean (1, 1, Sq, Sk): the pairs that causality and the window leave.
+/// The pairs that causality and the window allow, boolean (1, 1, Sq, Sk).
 Tensor range_mask(const kernels::Visibility& v);
 
 /// -slopes[h] |i + Sk - Sq - j|, (1, H, Sq, Sk).
 Tensor alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys, DType dtype);
 
-/// The heads h of `data`, the elements of h.x or of a tensor like it.
+/// Where the heads of h lie in `data`: the elements of h.x, or of a tensor with its shape.
 template <class T>
 kernels::HeadView<T> view(const Heads& h, T* data) {
   const std::int64_t S = h.x.size(h.layout == HeadLayout::first ? -2 : 1), D = h.features, F = h.x.size(-1);
   if (h.layout == HeadLayout::first) return {data, h.heads * S * D, S * D, D};
   return {data + h.offset, S * F, D, F};
 }
+/// The heads of h, for reading.
+template <class T>
+kernels::HeadView<const T> view(const Heads& h) {
+  return view(h, h.x.data<T>().data());
+}
 
-/// Numbers over the scores, (B|1, H|1, 1|Sq, Sk), with strides of 0 along axes of size 1; nothing if x is undefined.
+/// The elements of x (B|1, H|1, 1|Sq, Sk), repeated along axes of size 1. The data is null if x is undefined.
 template <class T>
 kernels::HeadView<T> view_scores(T* data, const Tensor& x) {
   if (!x.defined()) return {};
@@ -76,15 +91,13 @@ kernels::HeadView<T> view_scores(T* data, const Tensor& x) {
   return {data, stride(0, s[1] * s[2] * s[3]), stride(1, s[2] * s[3]), stride(2, s[3])};
 }
 
-/// Which query attends to which key, for a boolean mask (B|1, H|1, 1|Sq, Sk), or none.
+/// The rule for a call. mask: boolean (B|1, H|1, 1|Sq, Sk), or undefined.
 inline kernels::Visibility visibility(const Tensor& mask, bool causal, std::int64_t window, std::int64_t Sq,
                                       std::int64_t Sk) {
-  return {Sq,
-          Sk,
-          causal,
-          window,
-          mask.defined() ? view_scores(mask.data<bool>().data(), mask) : kernels::HeadView<const bool>{},
-          {}};
+  kernels::Visibility v;
+  v.Sq = Sq, v.Sk = Sk, v.causal = causal, v.window = window;
+  if (mask.defined()) v.mask = view_scores(mask.data<bool>().data(), mask);
+  return v;
 }
 
 }  // namespace fit::detail

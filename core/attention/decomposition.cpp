@@ -1,4 +1,4 @@
-// Attention made of operations: the definition. Derivatives of higher order are taken of it.
+// Attention made of operations: the definition. Higher derivatives differentiate it.
 #include <cmath>
 
 #include "attention/attend.hpp"
@@ -13,14 +13,11 @@
 namespace fit::detail {
 namespace {
 
-// The heads with four axes, [B, heads, S, features] or [B, S, heads, features], in float32 or float64. Each head is
-// repeated for the query heads that share it: `count` in all.
-Tensor split_heads(const Heads& h, const kernels::Attention<>& a, std::int64_t count) {
-  const bool first = h.layout == HeadLayout::first;
-  const int axis = first ? 1 : 2;
-  const std::int64_t S = h.x.size(first ? -2 : 1), end = h.offset + h.heads * h.features;
-  const Tensor x = to_float32(h.layout == HeadLayout::part ? slice(h.x, 2, h.offset, end) : h.x);
-  const Tensor four = reshape(x, first ? Shape{a.B, h.heads, S, h.features} : Shape{a.B, S, h.heads, h.features});
+// The heads of split_heads(), in float32 or float64. Each head is repeated for the query heads that share it: `count`
+// in all.
+Tensor shared_heads(const Heads& h, std::int64_t count) {
+  const int axis = h.layout == HeadLayout::first ? 1 : 2;
+  const Tensor four = to_float32(split_heads(h));
   if (h.heads == count) return four;
   const Shape groups = four.shape().inserted(axis + 1, count / h.heads);
   return reshape(broadcast_to(unsqueeze(four, axis + 1), groups), four.shape().with(axis, count));
@@ -45,8 +42,8 @@ Tensor dropout_factors(const kernels::Attention<>& a, const Tensor& weights) {
 
 // The scores [B, H, Sq, Sk]. Those of masked pairs are arbitrary.
 Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks,
-                 const Expression* score, const Tensor& attends) {
-  const Tensor Q = split_heads(q, a, a.H), K = split_heads(k, a, a.H);
+                 const std::optional<Expression>& score, const Tensor& attends) {
+  const Tensor Q = shared_heads(q, a.H), K = shared_heads(k, a.H);
   Tensor scores = masked_product(ProductRole::scores, Q, K, attends, q.layout, k.layout) * a.scale;
   if (masks.bias().defined()) scores = scores + masks.bias();
   if (masks.alibi().defined()) scores = scores + alibi_bias(masks.alibi(), a.Sq, a.Sk, scores.dtype());
@@ -57,9 +54,10 @@ Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, 
 }
 
 AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                        const AttentionMasks& masks, const AttentionEdits* edits, const Expression* score) {
+                        const AttentionMasks& masks, const std::optional<Expression>& score,
+                        const AttentionEdits* edits) {
   const Autocast off(float32);  // nothing here is rounded
-  const Tensor V = split_heads(v, a, a.H);
+  const Tensor V = shared_heads(v, a.H);
   const Tensor attends = attending_pairs(a, masks);  // (B|1, H|1, 1|Sq, Sk)
 
   Tensor scores = scores_of(q, k, a, masks, score, attends);
@@ -84,17 +82,25 @@ AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const ke
 
 }  // namespace
 
+Tensor split_heads(const Heads& h) {
+  const Shape& s = h.x.shape();
+  if (h.layout == HeadLayout::first)
+    return reshape(h.x, {s.rank() > 2 ? s[0] : 1, h.heads, s[s.rank() - 2], h.features});
+  const std::int64_t end = h.offset + h.heads * h.features;
+  return reshape(h.layout == HeadLayout::part ? slice(h.x, 2, h.offset, end) : h.x, {s[0], s[1], h.heads, h.features});
+}
+
 std::optional<Expression> score_expression(const AttentionMasks& masks, const kernels::Attention<>& a) {
   if (!masks.score().defined()) return {};
   return Expression(masks.score().node(), a.Sk - a.Sq);
 }
 
-Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks) {
+Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks,
+                        const std::optional<Expression>& score) {
   const NoGrad no_grad;
   const Autocast off(float32);
   const Tensor attends = attending_pairs(a, masks);
-  const std::optional<Expression> score = score_expression(masks, a);
-  const Tensor scores = scores_of(q, k, a, masks, score ? &*score : nullptr, attends);
+  const Tensor scores = scores_of(q, k, a, masks, score, attends);
   return attends.defined() ? masked_fill(scores, logical_not(attends), -INFINITY) : scores;
 }
 
@@ -115,10 +121,9 @@ Tensor alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys,
 }
 
 AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                                     const AttentionMasks& masks, const AttentionEdits* edits,
-                                     const Expression* score) {
-  const std::optional<Expression> own = score ? std::nullopt : score_expression(masks, a);
-  const AttentionResult r = compute(q, k, v, a, masks, edits, own ? &*own : score);
+                                     const AttentionMasks& masks, const std::optional<Expression>& score,
+                                     const AttentionEdits* edits) {
+  const AttentionResult r = compute(q, k, v, a, masks, score, edits);
   const auto rounded = [](const Tensor& w) { return autocast_dtype() == bfloat16 ? w : to_bfloat16(w); };
   return is_bfloat16(q.x) ? AttentionResult{r.output.to(bfloat16), rounded(r.weights), r.lse} : r;
 }

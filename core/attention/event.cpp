@@ -62,13 +62,7 @@ Heads observed_heads(const char* name, const Heads& h) {
   if (!fit::value_wanted(name)) return h;
   const Shape& s = h.x.shape();
   const bool first = h.layout == HeadLayout::first;
-  Tensor x = h.x;
-  if (first) {
-    x = reshape(x, {s.rank() > 2 ? s[0] : 1, s.rank() > 3 ? s[1] : 1, s[s.rank() - 2], s[s.rank() - 1]});
-  } else {
-    if (h.layout == HeadLayout::part) x = slice(x, 2, h.offset, h.offset + h.heads * h.features);
-    x = transpose(reshape(x, {s[0], s[1], h.heads, h.features}), 1, 2);
-  }
+  const Tensor x = first ? split_heads(h) : transpose(split_heads(h), 1, 2);
   const Tensor y = observed(name, x);  // [B, heads, S, features]
   if (y.impl() == x.impl()) return h;
   if (first) return {reshape(y, s), HeadLayout::first, h.heads, h.features, 0};

@@ -12,7 +12,7 @@
 namespace fit::kernels {
 namespace {
 
-// Operations of the forward pass for one head, about.
+// About how many operations the forward pass takes for one head.
 double flops_of_head(const Attention<>& a) {
   const double pairs = static_cast<double>(a.Sq) * static_cast<double>(a.Sk) * (a.causal && a.Sq == a.Sk ? 0.5 : 1.0);
   return 2.0 * static_cast<double>(a.D + a.Dv) * pairs;
@@ -58,9 +58,9 @@ void over_queries(const Attention<T>& a, const Each& each) {
   const auto& table = attention_table(a);
   const std::int64_t heads = a.B * a.kv_heads, size = query_step(a), per_query_head = (a.Sq + size - 1) / size;
   const std::int64_t per_head = per_query_head * a.group(), keys_size = table.keys_size(a, pass);
-  // With few queries reading the keys and values takes most of the time.
+  // With few queries, reading the keys and values takes most of the time.
   const double flops = (few_queries(a) ? 8 : 1) * flops_of_head(a);
-  // With many heads a thread packs one at a time, and attends to its keys while they are in the cache.
+  // With many heads, a thread packs one head at a time, and uses its keys while they are in the cache.
   const bool one_at_a_time = heads >= std::int64_t{4} * num_threads();
   const Scratch<W> all(one_at_a_time ? 0 : heads * keys_size);
   if (!one_at_a_time) pack_all_keys(a, pass, all.get());
@@ -73,7 +73,7 @@ void over_queries(const Attention<T>& a, const Each& each) {
       const std::int64_t head = i / per_head, b = head / a.kv_heads, h = i / per_query_head % a.H;
       if (one_at_a_time && keys_size > 0 && i % per_head == 0)
         table.pack_keys(a, b, head % a.kv_heads, pass, own.get());
-      // Late blocks come first: if attention is causal they cost more than early ones.
+      // Late blocks come first: in causal attention they cost more than early ones.
       const std::int64_t first = (per_query_head - 1 - i % per_query_head) * size;
       each({b, h, first, std::min(size, a.Sq - first)}, one_at_a_time ? own.get() : all.get() + head * keys_size,
            session.workspace());
@@ -81,67 +81,74 @@ void over_queries(const Attention<T>& a, const Each& each) {
   });
 }
 
-// attention_backward(), once. Returns false if a gradient is not finite, some pair may not attend, and `check` is off.
+// `count` arrays of `size` sums, for tasks that add concurrently. `out` is the first array. total() adds the others
+// to it.
+template <class W>
+class PartialSums {
+ public:
+  PartialSums(std::int64_t count, std::int64_t size, W* out)
+      : count_(count), size_(size), out_(out), others_((count - 1) * size) {
+    for (std::int64_t s = 0; s < count; ++s) std::fill_n(at(s), size, W(0));
+  }
+  W* at(std::int64_t s) const { return s == 0 ? out_ : others_.get() + (s - 1) * size_; }
+  void total() const {
+    for (std::int64_t s = 1; s < count_; ++s)
+      for (std::int64_t i = 0; i < size_; ++i) out_[i] += at(s)[i];
+  }
+
+ private:
+  const std::int64_t count_, size_;
+  W* const out_;
+  const Scratch<W> others_;
+};
+
+// attention_backward(), once.
 template <class T>
-bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const AccT<T>>& stats,
-                   const HeadView<const T>& dout, const AccT<T>* dlse, const AttentionGradients<T>& d, bool check) {
+struct BackwardPass {
   using W = AccT<T>;
-  constexpr AttentionPass pass = AttentionPass::backward;
-  const auto& table = attention_table(a);
+  static constexpr AttentionPass pass = AttentionPass::backward;
+  const Attention<T>& a;
+  const HeadView<const T>& out;
+  const SoftmaxStats<const W>& stats;
+  const HeadView<const T>& dout;
+  const W* const dlse;
+  const AttentionGradients<T>& d;
+  const bool check;
+
+  const AttentionTable<T>& table = attention_table(a);
   const std::int64_t group = a.group(), heads = a.B * a.kv_heads, query_heads = a.B * a.H;
   const std::int64_t keys_size = table.keys_size(a, pass), queries_size = table.queries_size(a);
   const std::int64_t dq_row = filled_to(table.step, a.D), dq_size = filled_to(table.step, a.Sq) * dq_row;
-  const Scratch<W> delta(query_heads * a.Sq), sink_sums(query_heads);
-  // delta, dsink and packed queries of a head.
-  const auto prepare = [&](std::int64_t b, std::int64_t h, W* queries) {
-    W* const to = delta.get() + (b * a.H + h) * a.Sq;
-    table.row_dots(a.Sq, a.Dv, dout.at(b, h, 0), dout.row, out.at(b, h, 0), out.row, to);
-    // delta is the sum over the keys of P dP. If dout is not finite, no dP is finite, and dP - delta is NaN.
-    const auto infinite = [](T x) { return !std::isfinite(static_cast<W>(x)); };
-    for (std::int64_t i = 0; i < a.Sq; ++i) {
-      if (std::isfinite(to[i]) || std::none_of(dout.at(b, h, i), dout.at(b, h, i) + a.Dv, infinite)) continue;
-      const bool fully_masked = d.dsink && a.tile(b, h, {i, i + 1}, {0, a.Sk}) == TileState::empty;
-      to[i] = fully_masked ? W(0) : std::numeric_limits<W>::quiet_NaN();
-    }
-    const std::int64_t head = b * a.H + h, first = head * a.Sq;
-    for (std::int64_t i = 0; dlse && i < a.Sq; ++i) to[i] -= dlse[first + i];
-    W sum = 0;
-    for (std::int64_t i = 0; d.dsink && i < a.Sq; ++i)
-      sum -= std::exp(a.sink[h] - stats.m[first + i]) * stats.inv_l[first + i] * to[i];
-    sink_sums.get()[head] = sum;
-    if (queries_size > 0) table.pack_queries(a, dout, b, h, queries);
-  };
-  std::atomic<bool> ok{true};
-  const auto note = [&](bool finite) {
-    if (!finite && !check && a.restricts()) ok = false;
-  };
-  const W scale = static_cast<W>(a.scale);
-  const BackwardTasks tasks(a, d.dbias);
-  // The first sum of dbias is dbias itself.
-  const std::int64_t bias_size =
-      d.dbias.data ? (d.dbias.batch ? a.B : 1) * (d.dbias.head ? a.H : 1) * (d.dbias.row ? a.Sq : 1) * a.Sk : 0;
-  const Scratch<W> bias_sums((tasks.dbias_sums - 1) * bias_size);
-  std::fill_n(d.dbias.data, bias_size, W(0));
-  std::fill_n(bias_sums.get(), (tasks.dbias_sums - 1) * bias_size, W(0));
+  const BackwardTasks tasks{a, d.dbias};
   // Groups of slots share gradients of tables: their number depends on shapes alone, and stays small.
   const std::int64_t tables_size = a.score ? a.score->gradients : 0;
   const std::int64_t slots_of_group = tables_size > 0 ? (tasks.slots + 31) / 32 : 1;
   const std::int64_t groups = (tasks.slots + slots_of_group - 1) / slots_of_group;
-  const Scratch<W> tables_sums(groups * tables_size);
-  std::fill_n(tables_sums.get(), groups * tables_size, W(0));
-  const auto each_task = [&](std::int64_t begin, std::int64_t end, const auto& each) {
-    tasks.each(begin * slots_of_group, std::min(end * slots_of_group, tasks.slots), each);
-  };
-  // queries, dq: of the heads that share the keys of the task, one after another.
-  const auto run = [&](const BackwardTask& t, const W* keys, const W* queries, W* dq, W* workspace) {
-    AttentionGradients<T> to = d;
-    const std::int64_t sum = tasks.dbias_sum(t.slot);
-    if (sum > 0) to.dbias.data = bias_sums.get() + (sum - 1) * bias_size;
-    to.dtables = tables_sums.get() + t.slot / slots_of_group * tables_size;
-    note(table.backward(a, t, keys, queries, stats, delta.get(), dout, check, dq, to, workspace));
-  };
+  const std::int64_t bias_size =
+      d.dbias.data ? (d.dbias.batch ? a.B : 1) * (d.dbias.head ? a.H : 1) * (d.dbias.row ? a.Sq : 1) * a.Sk : 0;
+  const Scratch<W> delta{query_heads * a.Sq}, sink_sums{query_heads};
+  const PartialSums<W> bias_sums{tasks.dbias_sums, bias_size, d.dbias.data},
+      tables_sums{groups, tables_size, d.dtables};
+  std::atomic<bool> ok{true};
 
-  if (tasks.dq_sums == 1) {  // each task is a head of keys
+  // Returns false if a gradient is not finite, some pair may not attend, and `check` is off.
+  bool run() {
+    if (tasks.dq_sums == 1)
+      by_heads();
+    else
+      by_blocks();
+    for (std::int64_t h = 0; d.dsink && h < a.H; ++h) {
+      d.dsink[h] = 0;
+      for (std::int64_t b = 0; b < a.B; ++b) d.dsink[h] += sink_sums.get()[b * a.H + h];
+    }
+    bias_sums.total();
+    tables_sums.total();
+    return ok;
+  }
+
+ private:
+  // Each task is a head of keys.
+  void by_heads() {
     const double flops = 2.5 * flops_of_head(a) * static_cast<double>(group * tasks.heads_of_slot * slots_of_group);
     parallel_for(groups, grain_of(flops), dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
       const Scratch<W> keys(keys_size), queries(group * queries_size), dq(group * dq_size);
@@ -151,13 +158,16 @@ bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const So
         table.pack_keys(a, t.batch, t.head, pass, keys.get());
         for (std::int64_t g = 0; g < group; ++g) prepare(t.batch, h0 + g, queries.get() + g * queries_size);
         std::fill_n(dq.get(), group * dq_size, W(0));
-        run(t, keys.get(), queries.get(), dq.get(), session.workspace());
+        compute(t, keys.get(), queries.get(), dq.get(), session.workspace());
         for (std::int64_t g = 0; g < group; ++g)
-          note(table.copy_finite(a.Sq, a.D, scale, dq.get() + g * dq_size, dq_row, d.dq.at(t.batch, h0 + g, 0),
-                                 d.dq.row));
+          note(table.copy_finite(a.Sq, a.D, static_cast<W>(a.scale), dq.get() + g * dq_size, dq_row,
+                                 d.dq.at(t.batch, h0 + g, 0), d.dq.row));
       });
     });
-  } else {
+  }
+
+  // Each task is a block of keys of a head. The sums of dq are added up at the end.
+  void by_blocks() {
     const std::int64_t all_dq = query_heads * dq_size;
     const Scratch<W> keys(heads * keys_size), queries(query_heads * queries_size), sums(tasks.dq_sums * all_dq);
     pack_all_keys(a, pass, keys.get());
@@ -172,32 +182,59 @@ bool backward_pass(const Attention<T>& a, const HeadView<const T>& out, const So
       const Session<T> session(a);
       each_task(begin, end, [&](const BackwardTask& t) {
         const std::int64_t head = t.batch * a.kv_heads + t.head;
-        run(t, keys.get() + head * keys_size, queries.get() + head * group * queries_size,
-            sums.get() + tasks.dq_sum(t.slot) * all_dq + head * group * dq_size, session.workspace());
+        compute(t, keys.get() + head * keys_size, queries.get() + head * group * queries_size,
+                sums.get() + tasks.dq_sum(t.slot) * all_dq + head * group * dq_size, session.workspace());
       });
     });
-    parallel_for(query_heads * a.Sq, grain_of(static_cast<double>(a.D * (tasks.dq_sums + 1))),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t r = begin; r < end; ++r) {
-                     const std::int64_t head = r / a.Sq, i = r % a.Sq;
-                     W* const sum = sums.get() + head * dq_size + i * dq_row;
-                     for (std::int64_t s = 1; s < tasks.dq_sums; ++s)
-                       for (std::int64_t c = 0; c < a.D; ++c) sum[c] += sum[s * all_dq + c];
-                     note(table.copy_finite(1, a.D, scale, sum, 0, d.dq.at(head / a.H, head % a.H, i), 0));
-                   }
-                 });
+    const std::int64_t grain = grain_of(static_cast<double>(a.D * (tasks.dq_sums + 1)));
+    parallel_for(query_heads * a.Sq, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        const std::int64_t head = r / a.Sq, i = r % a.Sq;
+        W* const sum = sums.get() + head * dq_size + i * dq_row;
+        for (std::int64_t s = 1; s < tasks.dq_sums; ++s)
+          for (std::int64_t c = 0; c < a.D; ++c) sum[c] += sum[s * all_dq + c];
+        note(table.copy_finite(1, a.D, static_cast<W>(a.scale), sum, 0, d.dq.at(head / a.H, head % a.H, i), 0));
+      }
+    });
   }
-  for (std::int64_t h = 0; d.dsink && h < a.H; ++h) {
-    d.dsink[h] = 0;
-    for (std::int64_t b = 0; b < a.B; ++b) d.dsink[h] += sink_sums.get()[b * a.H + h];
+
+  template <class Each>
+  void each_task(std::int64_t begin, std::int64_t end, const Each& each) const {
+    tasks.each(begin * slots_of_group, std::min(end * slots_of_group, tasks.slots), each);
   }
-  for (std::int64_t s = 0; s + 1 < tasks.dbias_sums; ++s)
-    for (std::int64_t i = 0; i < bias_size; ++i) d.dbias.data[i] += bias_sums.get()[s * bias_size + i];
-  std::copy_n(tables_sums.get(), tables_size, d.dtables);
-  for (std::int64_t s = 1; s < groups; ++s)
-    for (std::int64_t i = 0; i < tables_size; ++i) d.dtables[i] += tables_sums.get()[s * tables_size + i];
-  return ok;
-}
+
+  // delta, dsink and packed queries of a head.
+  void prepare(std::int64_t b, std::int64_t h, W* queries) const {
+    const std::int64_t head = b * a.H + h, first = head * a.Sq;
+    W* const to = delta.get() + first;
+    table.row_dots(a.Sq, a.Dv, dout.at(b, h, 0), dout.row, out.at(b, h, 0), out.row, to);
+    // delta is the sum over the keys of P dP. If dout is not finite, no dP is finite, and dP - delta is NaN.
+    const auto infinite = [](T x) { return !std::isfinite(static_cast<W>(x)); };
+    for (std::int64_t i = 0; i < a.Sq; ++i) {
+      if (std::isfinite(to[i]) || std::none_of(dout.at(b, h, i), dout.at(b, h, i) + a.Dv, infinite)) continue;
+      const bool fully_masked = d.dsink && a.tile(b, h, {i, i + 1}, {0, a.Sk}) == TileState::empty;
+      to[i] = fully_masked ? W(0) : std::numeric_limits<W>::quiet_NaN();
+    }
+    for (std::int64_t i = 0; dlse && i < a.Sq; ++i) to[i] -= dlse[first + i];
+    W sum = 0;
+    for (std::int64_t i = 0; d.dsink && i < a.Sq; ++i)
+      sum -= std::exp(a.sink[h] - stats.m[first + i]) * stats.inv_l[first + i] * to[i];
+    sink_sums.get()[head] = sum;
+    if (queries_size > 0) table.pack_queries(a, dout, b, h, queries);
+  }
+
+  // queries, dq: of the heads that share the keys of the task, one after another.
+  void compute(const BackwardTask& t, const W* keys, const W* queries, W* dq, W* workspace) {
+    AttentionGradients<T> to = d;
+    to.dbias.data = bias_sums.at(tasks.dbias_sum(t.slot));
+    to.dtables = tables_sums.at(t.slot / slots_of_group);
+    note(table.backward(a, t, keys, queries, stats, delta.get(), dout, check, dq, to, workspace));
+  }
+
+  void note(bool finite) {
+    if (!finite && !check && a.restricts()) ok = false;
+  }
+};
 
 }  // namespace
 
@@ -224,7 +261,8 @@ template <class T>
 void attention_backward(const Attention<T>& a, const HeadView<const T>& out, const SoftmaxStats<const AccT<T>>& stats,
                         const HeadView<const T>& dout, const AttentionGradients<T>& d, bool check,
                         const AccT<T>* dlse) {
-  if (!backward_pass(a, out, stats, dout, dlse, d, check)) backward_pass(a, out, stats, dout, dlse, d, true);
+  if (!BackwardPass<T>{a, out, stats, dout, dlse, d, check}.run())
+    BackwardPass<T>{a, out, stats, dout, dlse, d, true}.run();
 }
 
 #define FIT_ATTENTION(T)                                                                                     \

@@ -152,7 +152,7 @@ inline std::int64_t attention_workspace(const Attention<>& a) {
   return query_block * (5 * key_block + 6 * filled_to(64, a.D > a.Dv ? a.D : a.Dv)) + 2 * key_block * a.score_steps;
 }
 
-/// The rows of a block of queries. Short causal heads waste less above the diagonal in small blocks.
+/// The rows of a block of queries. For short causal heads, small blocks compute fewer pairs above the diagonal.
 inline std::int64_t query_step(const Attention<>& a) {
   return a.causal && a.Sq <= 4 * query_block ? query_block / 2 : query_block;
 }

@@ -15,12 +15,11 @@ namespace {
 
 constexpr const char* op = "linear_attention";
 
-// The inputs of the node; those that are optional may be undefined.
+// The inputs of the node. Optional ones may be undefined.
 enum Input : std::size_t { Q, K, V, decay, beta, initial_state, count };
 using Operands = std::vector<Tensor>;
 
-// ---- the definition, step by step: higher derivatives are taken of it
-// ------------------------------------------------
+// ---- the definition, step by step, for higher derivatives ----------------------------------------------------------
 
 std::vector<Tensor> decomposed(const Operands& in, double scale) {
   const auto column = [](const Tensor& x) { return unsqueeze(x, -1); };
@@ -43,8 +42,7 @@ std::vector<Tensor> decomposed(const Operands& in, double scale) {
   return {outputs.empty() ? in[V] * 1 : stack(outputs, 2), outputs.empty() ? S * 1 : S};
 }
 
-// ---- fused
-// -----------------------------------------------------------------------------------------------------------
+// ---- fused ---------------------------------------------------------------------------------------------------------
 
 template <class T>
 kernels::LinearAttention<T> lower(const Operands& in, double scale) {
@@ -118,8 +116,7 @@ LinearAttentionResult recurrence(const Operands& in, double scale) {
   return {y[0], y[1]};
 }
 
-// ---- arguments
-// -------------------------------------------------------------------------------------------------------
+// ---- arguments -----------------------------------------------------------------------------------------------------
 
 // (H), (B, H, T) or (B, H, T, D) as one of the last two.
 Tensor check_decay(const Tensor& x, const Shape& q) {

@@ -1,4 +1,4 @@
-// The tiles that a mask or an expression leaves.
+// The tiles that a mask or an expression allows.
 #include "attention/plan.hpp"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "attention/attend.hpp"
 #include "fit/parallel.hpp"
 
 namespace fit::detail {
@@ -28,7 +29,7 @@ struct Hash {
   }
 };
 
-// Numbers different tiles in the order in which they come.
+// Gives different tiles different numbers, from 0 on.
 class Numbering {
  public:
   std::int64_t number(const TileBits& bits) {
@@ -66,7 +67,7 @@ struct Question {
   std::int64_t b, h;
   Interval queries;
 
-  // Calls answer(keys, state) for parts of the keys: halves, as long as there is no single answer for whole tiles.
+  // Calls answer(keys, state) for parts of the keys. Without a single answer, it asks again for each half of the tiles.
   template <class Answer>
   void ask(Interval keys, const Answer& answer) const {
     const PairBounds pairs(v, whole(b, b), whole(h, h), queries, keys);
@@ -176,9 +177,7 @@ Tensor TilePlan::mask(std::int64_t Sq, std::int64_t Sk) const {
 
 TileTable TilePlan::table() const {
   if (!defined()) return {};
-  const Shape& s = tiles.shape();
-  const auto stride = [&](int axis, std::int64_t step) { return s[axis] == 1 ? 0 : step; };
-  return {{tiles.data<std::int64_t>().data(), stride(0, s[1] * s[2] * s[3]), stride(1, s[2] * s[3]), stride(2, s[3])},
+  return {view_scores(tiles.data<std::int64_t>().data(), tiles),
           reinterpret_cast<const std::uint64_t*>(bits.data<std::int64_t>().data())};
 }
 

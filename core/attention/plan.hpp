@@ -18,9 +18,9 @@ struct TilePlan {
   Tensor mask(std::int64_t Sq, std::int64_t Sk) const;
 };
 
-/// The pairs that v.mask and `attends` leave to the queries of H heads of B elements of the batch. Either may be
-/// absent. Tiles in which causality and the window leave nothing are empty. An expression is asked for its bounds over
-/// many tiles at once, and for single pairs only in tiles where it has no single answer.
+/// The pairs that v.mask and `attends` allow, for H heads of B elements of the batch. Either may be absent. Tiles in
+/// which causality and the window allow no pair are empty. An expression is first bounded over many tiles at once. It
+/// is computed pair by pair only in tiles where the bounds give no single answer.
 TilePlan plan_tiles(const kernels::Visibility& v, std::int64_t B, std::int64_t H, const Expression* attends = nullptr);
 
 /// Throws Error in the name of `op` if an index of the expression leaves its table for a pair of the call, or if an

@@ -24,7 +24,7 @@ enum class TileState { empty, partial, full };
 /// Queries and keys of a tile.
 constexpr std::int64_t tile_size = 64;
 
-/// The pairs that a mask or a predicate leaves, tile by tile. plan.hpp makes it.
+/// The pairs that a mask or an expression allows, tile by tile. plan.hpp makes it.
 struct TileTable {
   static constexpr std::int64_t empty = -1, full = -2;
   HeadView<const std::int64_t> tiles;   // [B, H, blocks of queries, blocks of keys]: empty, full or a number of a tile
@@ -51,17 +51,21 @@ struct Visibility {
   TileTable table;            // instead of the mask: kernels read this alone; tiles.data null: none
 
   [[gnu::always_inline]] std::int64_t place(std::int64_t i) const { return i + Sk - Sq; }
-  /// The keys that causality and the window leave to query i. Both bounds grow with i.
+  /// The numbers key - place(i) of the pairs that causality and the window allow.
+  Interval distances() const {
+    return {window > 0 && window < Sk ? 1 - window : 1 - Sk, causal ? 1 : window > 0 && window < Sq ? window : Sq};
+  }
+  /// The keys that causality and the window allow for query i. Both bounds grow with i.
   [[gnu::always_inline]] Interval range(std::int64_t i) const {
     const std::int64_t next = place(i) + 1;
     const std::int64_t end = causal ? next : window > 0 && window <= Sk - next ? next + window - 1 : Sk;
     return {window > 0 && next > window ? next - window : 0, inside(end, Sk)};
   }
-  /// The keys that causality and the window leave to any query of an interval that is not empty.
+  /// The keys that causality and the window allow for any query of an interval that is not empty.
   [[gnu::always_inline]] Interval keys_of(Interval queries) const {
     return {range(queries.first).first, range(queries.end - 1).end};
   }
-  /// The queries to which causality and the window leave any key of an interval that is not empty.
+  /// The queries for which causality and the window allow any key of an interval that is not empty.
   [[gnu::always_inline]] Interval queries_of(Interval keys) const {
     // The queries that stand at the first and the last key.
     const std::int64_t first = keys.first - place(0), last = keys.end - 1 - place(0);
@@ -70,7 +74,7 @@ struct Visibility {
                                             : 0,
             window > 0 && window < Sq - last ? inside(last + window, Sq) : Sq};
   }
-  /// Whether the mask leaves the pair.
+  /// Whether the mask allows the pair.
   [[gnu::always_inline]] bool unmasked(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     if (table.tiles.data) return table.row(b, h, i, j) >> (j % tile_size) & 1;
     return !mask.data || mask.at(b, h, i)[j];
@@ -93,7 +97,7 @@ struct Visibility {
 
   /// Whether some pair may not attend.
   bool restricts() const { return causal || window > 0 || mask.data || table.tiles.data; }
-  /// How many pairs causality and the window leave, for one head.
+  /// How many pairs causality and the window allow, for one head.
   std::int64_t pairs() const;
   /// Reads the mask, if there is one, at most once for each pair of the tile.
   TileState tile(std::int64_t b, std::int64_t h, Interval queries, Interval keys) const;

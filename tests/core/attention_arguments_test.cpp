@@ -57,7 +57,7 @@ TEST_CASE("errors of attention name the argument, the shapes and the rule") {
     }
     CHECK(of(masked(full({4, 4}, 3, int64))).find("has the value 3 at element 0") != std::string::npos);
     CHECK(of(AttentionOptions().bias(ones({4, 4}, boolean)))
-              .find("bias is boolean: it must be bfloat16, float32 or float64; 0 and 1 that hide keys are a mask") !=
+              .find("bias is boolean: it must be bfloat16, float32 or float64; a mask holds 0 and 1") !=
           std::string::npos);
   }
   SECTION("numbers") {

@@ -58,7 +58,7 @@ inline AttentionResult decomposed(Heads q, Heads k, Heads v, const AttentionOpti
   constexpr const char* op = "decomposition";
   kernels::Attention<> a = detail::check_operands(op, q, k, v, nullptr);
   const AttentionMasks masks = detail::check_options(op, a, q.x.dtype(), o);
-  return detail::decomposed_attention(q, k, v, a, masks);
+  return detail::decomposed_attention(q, k, v, a, masks, detail::score_expression(masks, a));
 }
 
 /// Outputs and gradients. Without ask_weights, the cotangent of the weights is not used.
