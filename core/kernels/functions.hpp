@@ -8,10 +8,10 @@
 // Unary functions, float and double. Each is defined here once. From this come the kernels for every instruction set,
 // the operation (ops/functions.cpp) and its derivatives of every order.
 //
-//   f(x, p)        y on vectors V. p is the function's parameter (a slope, for example), if there is one.
-//   df(dy, v, p)   dx = dy f'(x), computed from v: y if from_output, else x. Where one factor is 0 or 1 already, x is
-//                  clamped, so that no product is infinity times 0.
-//   ddf(v, p)      the derivative of f'(v), as operations on a Tensor; undefined means 0
+//   FIT_F(x)     y = f(x), on vectors V. p is the function's parameter (a slope, for example), if there is one.
+//   FIT_DF(v)    dx = dy f'(x), computed from v: y if from_output, else x. Where one factor is 0 or 1 already, x is
+//                clamped, so that no product is infinity times 0.
+//   FIT_DDF(v)   the derivative of f'(v), as operations on a Tensor; undefined means 0
 //
 // docs/accuracy.md lists the errors. To add a function, also add it to the list at the end, to fit/ops.hpp, and to
 // tests/core/ops_functions.cpp.
@@ -29,6 +29,16 @@ Tensor near(const Tensor& x) {
   return clamp(x, -40, 40);
 }
 
+#define FIT_F(x)     \
+  template <class V> \
+  static V f(const V& x, [[maybe_unused]] const V& p)
+#define FIT_DF(v)    \
+  template <class V> \
+  static V df([[maybe_unused]] const V& dy, [[maybe_unused]] const V& v, [[maybe_unused]] const V& p)
+#define FIT_DDF(v)        \
+  template <class Tensor> \
+  static Tensor ddf([[maybe_unused]] const Tensor& v, [[maybe_unused]] double p)
+
 struct FromInput {
   static constexpr bool from_output = false;
 };
@@ -36,300 +46,144 @@ struct FromOutput {
   static constexpr bool from_output = true;
 };
 struct PiecewiseLinear {
-  template <class Tensor>
-  static Tensor ddf(const Tensor&, double) {
-    return {};
-  }
+  FIT_DDF(x) { return {}; }
 };
 // A step function: its derivative is 0 everywhere.
 struct Steps : FromInput, PiecewiseLinear {
-  template <class V>
-  static V df(const V&, const V&, const V&) {
-    return V(0);
-  }
+  FIT_DF(x) { return V(0); }
 };
 
 struct Exp : FromOutput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return math::exp(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& y, const V&) {
-    return dy * y;
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& y, double) {
-    return ones_like(y);
-  }
+  FIT_F(x) { return math::exp(x); }
+  FIT_DF(y) { return dy * y; }
+  FIT_DDF(y) { return ones_like(y); }
 };
 
 struct Log : FromInput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return math::log(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
-    return dy / x;
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
-    return -pow(x, -2);
-  }
+  FIT_F(x) { return math::log(x); }
+  FIT_DF(x) { return dy / x; }
+  FIT_DDF(x) { return -pow(x, -2); }
 };
 
 struct Log1p : FromInput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return xsimd::log1p(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
-    return dy / (V(1) + x);
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
-    return -pow(x + 1, -2);
-  }
+  FIT_F(x) { return xsimd::log1p(x); }
+  FIT_DF(x) { return dy / (V(1) + x); }
+  FIT_DDF(x) { return -pow(x + 1, -2); }
 };
 
 struct Log2 : FromInput {
   static constexpr double one_over_ln_2 = 1.44269504088896340736;
-  template <class V>
-  static V f(const V& x, const V&) {
-    return math::log2(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
-    return V(one_over_ln_2) * dy / x;
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
-    return pow(x, -2) * -one_over_ln_2;
-  }
+  FIT_F(x) { return math::log2(x); }
+  FIT_DF(x) { return V(one_over_ln_2) * dy / x; }
+  FIT_DDF(x) { return pow(x, -2) * -one_over_ln_2; }
 };
 
 struct Expm1 : FromOutput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return math::expm1(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& y, const V&) {
-    return dy * (y + V(1));
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& y, double) {
-    return ones_like(y);
-  }
+  FIT_F(x) { return math::expm1(x); }
+  FIT_DF(y) { return dy * (y + V(1)); }
+  FIT_DDF(y) { return ones_like(y); }
 };
 
 // f' = 1 / (2 y)
 struct Sqrt : FromOutput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return xsimd::sqrt(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& y, const V&) {
-    return V(0.5) * dy / y;
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& y, double) {
-    return pow(y, -2) * -0.5;
-  }
+  FIT_F(x) { return xsimd::sqrt(x); }
+  FIT_DF(y) { return V(0.5) * dy / y; }
+  FIT_DDF(y) { return pow(y, -2) * -0.5; }
 };
 
 // f' = -y^3 / 2, factor by factor: y^3 alone may be infinite
 struct Rsqrt : FromOutput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return V(1) / xsimd::sqrt(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& y, const V&) {
-    return V(-0.5) * dy * y * y * y;
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& y, double) {
-    return y * y * -1.5;
-  }
+  FIT_F(x) { return V(1) / xsimd::sqrt(x); }
+  FIT_DF(y) { return V(-0.5) * dy * y * y * y; }
+  FIT_DDF(y) { return y * y * -1.5; }
 };
 
 struct Sin : FromInput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return math::sin(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
-    return dy * math::cos(x);
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
-    return -sin(x);
-  }
+  FIT_F(x) { return math::sin(x); }
+  FIT_DF(x) { return dy * math::cos(x); }
+  FIT_DDF(x) { return -sin(x); }
 };
 
 struct Cos : FromInput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return math::cos(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
-    return -dy * math::sin(x);
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
-    return -cos(x);
-  }
+  FIT_F(x) { return math::cos(x); }
+  FIT_DF(x) { return -dy * math::sin(x); }
+  FIT_DDF(x) { return -cos(x); }
 };
 
 struct Tan : FromOutput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return math::tan(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& y, const V&) {
-    return dy * (V(1) + y * y);
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& y, double) {
-    return y * 2;
-  }
+  FIT_F(x) { return math::tan(x); }
+  FIT_DF(y) { return dy * (V(1) + y * y); }
+  FIT_DDF(y) { return y * 2; }
 };
 
 // f' = 1 / sqrt(1 - x^2), in factors that are exact near -1 and 1
 struct Asin : FromInput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return xsimd::asin(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
-    return dy / xsimd::sqrt((V(1) - x) * (V(1) + x));
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
-    return x * pow((1 - x) * (1 + x), -1.5);
-  }
+  FIT_F(x) { return xsimd::asin(x); }
+  FIT_DF(x) { return dy / xsimd::sqrt((V(1) - x) * (V(1) + x)); }
+  FIT_DDF(x) { return x * pow((1 - x) * (1 + x), -1.5); }
 };
 
 struct Acos : FromInput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return xsimd::acos(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
-    return -Asin::df(dy, x, x);
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
-    return -Asin::ddf(x, 0);
-  }
+  FIT_F(x) { return xsimd::acos(x); }
+  FIT_DF(x) { return -Asin::df(dy, x, x); }
+  FIT_DDF(x) { return -Asin::ddf(x, 0); }
 };
 
 // f' = 1 / (1 + x^2); r^2 / (1 + r^2) with r = 1 / x for large |x|, where x^2 may be infinite
 struct Atan : FromInput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return xsimd::atan(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
+  FIT_F(x) { return xsimd::atan(x); }
+  FIT_DF(x) {
     const auto far = xsimd::abs(x) > V(1);
     const V c = select(far, V(1) / x, x), square = c * c;
     return dy * (select(far, square, V(1)) / (V(1) + square));
   }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
-    return x * -2 * pow(1 + x * x, -2);
-  }
+  FIT_DDF(x) { return x * -2 * pow(1 + x * x, -2); }
 };
 
 struct Tanh : FromOutput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return xsimd::tanh(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& y, const V&) {
-    return dy * (V(1) - y * y);
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& y, double) {
-    return y * -2;
-  }
+  FIT_F(x) { return xsimd::tanh(x); }
+  FIT_DF(y) { return dy * (V(1) - y * y); }
+  FIT_DDF(y) { return y * -2; }
 };
 
 // f' = 2 / sqrt(pi) e^(-x^2)
 struct Erf : FromInput {
   static constexpr double two_over_sqrt_pi = 1.12837916709551257390;
-  template <class V>
-  static V f(const V& x, const V&) {
-    return math::erf(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
-    return dy * math::times_gaussian(V(two_over_sqrt_pi), clamp(x, -40, 40), 1);
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
+  FIT_F(x) { return math::erf(x); }
+  FIT_DF(x) { return dy * math::times_gaussian(V(two_over_sqrt_pi), clamp(x, -40, 40), 1); }
+  FIT_DDF(x) {
     const Tensor c = near(x);
     return exp(-(c * c)) * c * (-2 * two_over_sqrt_pi);
   }
 };
 
 struct Sigmoid : FromOutput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return math::sigmoid(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& y, const V&) {
-    return dy * (y * (V(1) - y));
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& y, double) {
-    return 1 - y * 2;
-  }
+  FIT_F(x) { return math::sigmoid(x); }
+  FIT_DF(y) { return dy * (y * (V(1) - y)); }
+  FIT_DDF(y) { return 1 - y * 2; }
 };
 
 // f = x s with s = sigmoid(x); f' = s (1 + x (1 - s))
 struct Silu : FromInput {
-  template <class V>
-  static V f(const V& x, const V&) {
+  FIT_F(x) {
     const V c = clamp(x, -1000, infinity);
     return math::Sigmoid<V>(c).times(c);
   }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
+  FIT_DF(x) {
     const V c = clamp(x, -1000, 1000);
     const math::Sigmoid<V> s(c);
     return dy * s.times(V(1) + c * s.rest());
   }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
+  FIT_DDF(x) {
     const Tensor c = clamp(x, -1000, 1000), s = sigmoid(c);
     return s * (1 - s) * (2 + c * (1 - s * 2));
   }
 };
 
 struct Softplus : FromInput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return clamp(x, 0, infinity) + xsimd::log1p(math::exp(-xsimd::abs(x)));
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
-    return dy * math::sigmoid(x);
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
+  FIT_F(x) { return clamp(x, 0, infinity) + xsimd::log1p(math::exp(-xsimd::abs(x))); }
+  FIT_DF(x) { return dy * math::sigmoid(x); }
+  FIT_DDF(x) {
     const Tensor s = sigmoid(x);
     return s * (1 - s);
   }
@@ -337,123 +191,74 @@ struct Softplus : FromInput {
 
 // -softplus(-x)
 struct LogSigmoid : FromInput {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return clamp(x, -infinity, 0) - xsimd::log1p(math::exp(-xsimd::abs(x)));
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
-    return dy * math::sigmoid(-x);
-  }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
+  FIT_F(x) { return clamp(x, -infinity, 0) - xsimd::log1p(math::exp(-xsimd::abs(x))); }
+  FIT_DF(x) { return dy * math::sigmoid(-x); }
+  FIT_DDF(x) {
     const Tensor s = sigmoid(x);
     return -(s * (1 - s));
   }
 };
 
 struct Floor : Steps {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return xsimd::floor(x);
-  }
+  FIT_F(x) { return xsimd::floor(x); }
 };
 
 struct Ceil : Steps {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return xsimd::ceil(x);
-  }
+  FIT_F(x) { return xsimd::ceil(x); }
 };
 
 struct Round : Steps {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return xsimd::nearbyint(x);
-  }
+  FIT_F(x) { return xsimd::nearbyint(x); }
 };
 
 struct Trunc : Steps {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return xsimd::trunc(x);
-  }
+  FIT_F(x) { return xsimd::trunc(x); }
 };
 
 struct Sign : Steps {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return select(x > V(0), V(1), select(x < V(0), V(-1), x));
-  }
+  FIT_F(x) { return select(x > V(0), V(1), select(x < V(0), V(-1), x)); }
 };
 
 struct Relu : FromOutput, PiecewiseLinear {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return select(x <= V(0), V(0), x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& y, const V&) {
-    return select(y <= V(0), V(0), dy);
-  }
+  FIT_F(x) { return select(x <= V(0), V(0), x); }
+  FIT_DF(y) { return select(y <= V(0), V(0), dy); }
 };
 
 struct Abs : FromInput, PiecewiseLinear {
-  template <class V>
-  static V f(const V& x, const V&) {
-    return xsimd::abs(x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
-    return select(x > V(0), dy, select(x < V(0), -dy, V(0)));
-  }
+  FIT_F(x) { return xsimd::abs(x); }
+  FIT_DF(x) { return select(x > V(0), dy, select(x < V(0), -dy, V(0))); }
 };
 
+// p: the slope
 struct LeakyRelu : FromInput, PiecewiseLinear {
-  template <class V>
-  static V f(const V& x, const V& slope) {
-    return select(x > V(0), x, slope * x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V& slope) {
-    return select(x > V(0), dy, slope * dy);
-  }
+  FIT_F(x) { return select(x > V(0), x, p * x); }
+  FIT_DF(x) { return select(x > V(0), dy, p * dy); }
 };
 
-// f = alpha (e^x - 1) and f' = alpha e^x for x <= 0
+// f = p (e^x - 1) and f' = p e^x for x <= 0; p: alpha
 struct Elu : FromInput {
-  template <class V>
-  static V f(const V& x, const V& alpha) {
-    return select(x <= V(0), alpha * xsimd::expm1(x), x);
-  }
-  template <class V>
-  static V df(const V& dy, const V& x, const V& alpha) {
+  FIT_F(x) { return select(x <= V(0), p * xsimd::expm1(x), x); }
+  FIT_DF(x) {
     const V c = clamp(x, -1000, 0);
-    return select(x > V(0), dy, dy * math::times_exp(alpha, c, math::exp_normal(c)));
+    return select(x > V(0), dy, dy * math::times_exp(p, c, math::exp_normal(c)));
   }
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double alpha) {
-    return where(x >= 0, 0, exp(clamp(x, -1000, 0)) * alpha);
-  }
+  FIT_DDF(x) { return where(x >= 0, 0, exp(clamp(x, -1000, 0)) * p); }
 };
 
 // f = x Phi(x), with Phi(-a) = e^(-a^2 / 2) mills(a); f' = Phi(x) + x phi(x), with the density phi = Phi'
 struct Gelu : FromInput {
   static constexpr double density = 0.39894228040143267794;  // phi(0) = 1 / sqrt(2 pi)
-  template <class V>
-  static V f(const V& x, const V&) {
+  FIT_F(x) {
     const V a = xsimd::min(V(40), xsimd::abs(x));
     return clamp(x, 0, infinity) - math::times_gaussian(a * math::mills(a), a, 0.5);
   }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
+  FIT_DF(x) {
     const V a = xsimd::min(V(40), xsimd::abs(x));
     const V tail = math::times_gaussian(math::mills(a) - V(density) * a, a, 0.5);
     return dy * select(x < V(0), tail, V(1) - tail);
   }
   // f'' = phi (2 - x^2), because phi' = -x phi
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
+  FIT_DDF(x) {
     const Tensor square = pow(near(x), 2);
     return exp(square * -0.5) * density * (2 - square);
   }
@@ -462,25 +267,26 @@ struct Gelu : FromInput {
 // f = x s with s = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3); f' = s (1 + x (1 - s) 2 u')
 struct GeluTanh : FromInput {
   static constexpr double scale = 2 * 0.79788456080286535588, cubic = 0.044715 * scale;
-  template <class V>
-  static V f(const V& x, const V&) {
+  FIT_F(x) {
     const V c = clamp(x, -40, infinity);
     return math::Sigmoid<V>(c * math::polynomial(c * c, scale, cubic)).times(c);
   }
-  template <class V>
-  static V df(const V& dy, const V& x, const V&) {
+  FIT_DF(x) {
     const V c = clamp(x, -40, 40), square = c * c;
     const math::Sigmoid<V> s(c * math::polynomial(square, scale, cubic));
     return dy * s.times(V(1) + c * s.rest() * math::polynomial(square, scale, 3 * cubic));
   }
   // With t = tanh u: f' = (1 + t) / 2 + x (1 - t^2) u' / 2, f'' = (1 - t^2) (u' + x u'' / 2 - x t u'^2)
-  template <class Tensor>
-  static Tensor ddf(const Tensor& x, double) {
+  FIT_DDF(x) {
     const Tensor c = near(x), square = c * c;
     const Tensor t = tanh(c * (scale + square * cubic) * 0.5), du = (scale + square * (3 * cubic)) * 0.5;
     return (1 - t * t) * (du + square * (1.5 * cubic) - c * t * du * du);
   }
 };
+
+#undef FIT_F
+#undef FIT_DF
+#undef FIT_DDF
 
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels::functions
