@@ -90,21 +90,30 @@ struct SgdStep {
   }
 };
 
-// Kingma & Ba 2015; amsgrad: Reddi et al. 2018.
-struct AdamStep {
+// The options that Adam and its variants share.
+struct AdamNumbers {
   double lr, beta1, beta2, eps, weight_decay;
-  bool amsgrad, decoupled;
-  double rate, root;  // lr / (1 - beta1^t), sqrt(1 - beta2^t)
+  bool decoupled;
 
   template <class Options>
-  AdamStep(const Options& o, bool decoupled_decay, const StepCount& count)
+  AdamNumbers(const Options& o, bool decoupled_decay)
       : lr(o.lr()),
         beta1(o.beta1()),
         beta2(o.beta2()),
         eps(o.eps()),
         weight_decay(o.weight_decay()),
+        decoupled(decoupled_decay) {}
+};
+
+// Kingma & Ba 2015; amsgrad: Reddi et al. 2018.
+struct AdamStep : AdamNumbers {
+  bool amsgrad;
+  double rate, root;  // lr / (1 - beta1^t), sqrt(1 - beta2^t)
+
+  template <class Options>
+  AdamStep(const Options& o, bool decoupled_decay, const StepCount& count)
+      : AdamNumbers(o, decoupled_decay),
         amsgrad(o.amsgrad()),
-        decoupled(decoupled_decay),
         rate(lr / (1 - std::pow(beta1, static_cast<double>(count.t)))),
         root(std::sqrt(1 - std::pow(beta2, static_cast<double>(count.t)))) {}
 
@@ -122,19 +131,11 @@ struct AdamStep {
 };
 
 // Dozat 2016: Adam with Nesterov's momentum, mu(t) = beta1 (1 - 0.96^(t momentum_decay) / 2).
-struct NAdamStep {
-  double lr, beta1, beta2, eps, weight_decay;
-  bool decoupled;
+struct NAdamStep : AdamNumbers {
   double rate, ahead, root;  // factors of m and g; sqrt(1 - beta2^t)
 
   template <class Options>
-  NAdamStep(const Options& o, const StepCount& count)
-      : lr(o.lr()),
-        beta1(o.beta1()),
-        beta2(o.beta2()),
-        eps(o.eps()),
-        weight_decay(o.weight_decay()),
-        decoupled(o.decoupled_weight_decay()) {
+  NAdamStep(const Options& o, const StepCount& count) : AdamNumbers(o, o.decoupled_weight_decay()) {
     const double t = static_cast<double>(count.t);
     const auto mu = [&](double at) { return beta1 * (1 - 0.5 * std::pow(0.96, at * o.momentum_decay())); };
     double& product = *count.scalar;  // mu(1) … mu(t)
@@ -157,19 +158,12 @@ struct NAdamStep {
 };
 
 // Liu et al. 2020: Adam; SGD with Adam's momentum while the variance of v is too large.
-struct RAdamStep {
-  double lr, beta1, beta2, eps, weight_decay;
-  bool decoupled, rectified;
+struct RAdamStep : AdamNumbers {
+  bool rectified;
   double rate;
 
   template <class Options>
-  RAdamStep(const Options& o, const StepCount& count)
-      : lr(o.lr()),
-        beta1(o.beta1()),
-        beta2(o.beta2()),
-        eps(o.eps()),
-        weight_decay(o.weight_decay()),
-        decoupled(o.decoupled_weight_decay()) {
+  RAdamStep(const Options& o, const StepCount& count) : AdamNumbers(o, o.decoupled_weight_decay()) {
     const double t = static_cast<double>(count.t), power = std::pow(beta2, t);
     const double rho_inf = 2 / (1 - beta2) - 1, rho = rho_inf - 2 * t * power / (1 - power);
     rectified = rho > 5;

@@ -30,226 +30,143 @@ Listed<O> listed(const char* name, double (*get)(const O&), void (*set)(O&, doub
   listed<O>(                                                               \
       #option, [](const O& o) { return static_cast<double>(o.option()); }, \
       [](O& o, double value) { o.option(static_cast<decltype(o.option())>(value)); }, Range::range)
+#define ANY(option) LISTED(option, any)
+#define NOT_NEGATIVE(option) LISTED(option, not_negative)
+#define BELOW_1(option) LISTED(option, below_1)
+// Makes options(f), which calls f for each of the options.
+#define OPTIONS(...)                                         \
+  template <class F>                                         \
+  static void options(const F& f) {                          \
+    for (const Listed<O>& option : {__VA_ARGS__}) f(option); \
+  }
+
+// The defaults of a definition. Step: the formula, or what says which states there are.
+template <class Options, class Step>
+struct DefinitionBase {
+  using O = Options;
+  static constexpr const char* scalar = nullptr;  // of StepCount: its name in files
+  static void check_together(const O&) {}
+  static Step step(const O& o, const kernels::StepCount& count) { return Step(o, count); }
+};
 
 template <class Options>
 struct Definition;
 
 template <>
-struct Definition<SGDOptions> {
-  using O = SGDOptions;
-  static constexpr const char *name = "SGD", *states[] = {"momentum_buffer"}, *scalar = nullptr;
-  template <class F>
-  static void options(const F& f) {
-    f(LISTED(lr, not_negative));
-    f(LISTED(momentum, not_negative));
-    f(LISTED(dampening, any));
-    f(LISTED(weight_decay, not_negative));
-    f(LISTED(nesterov, any));
-    f(LISTED(maximize, any));
-  }
-  static void check_together(const SGDOptions& o) {
+struct Definition<SGDOptions> : DefinitionBase<SGDOptions, kernels::SgdStep> {
+  static constexpr const char *name = "SGD", *states[] = {"momentum_buffer"};
+  OPTIONS(NOT_NEGATIVE(lr), NOT_NEGATIVE(momentum), ANY(dampening), NOT_NEGATIVE(weight_decay), ANY(nesterov),
+          ANY(maximize))
+  static void check_together(const O& o) {
     if (o.nesterov() && (o.momentum() == 0 || o.dampening() != 0))
       check::fail(name, "momentum is ", o.momentum(), ", dampening ", o.dampening(),
                   ": nesterov needs momentum and no dampening");
   }
-  static auto step(const SGDOptions& o, const kernels::StepCount& count) { return kernels::SgdStep(o, count); }
 };
 
-// Common parts of Adam and its variants.
-template <class O>
-struct AdaptiveDefinition {
-  static constexpr const char *states[] = {"exp_avg", "exp_avg_sq"}, *scalar = nullptr;
-  template <class F>
-  static void options(const F& f) {
-    f(LISTED(lr, not_negative));
-    f(LISTED(beta1, below_1));
-    f(LISTED(beta2, below_1));
-    f(LISTED(eps, not_negative));
-    f(LISTED(weight_decay, not_negative));
-    f(LISTED(maximize, any));
-  }
-  static void check_together(const O&) {}
-};
+#define ADAM_OPTIONS \
+  NOT_NEGATIVE(lr), BELOW_1(beta1), BELOW_1(beta2), NOT_NEGATIVE(eps), NOT_NEGATIVE(weight_decay), ANY(maximize)
 
-template <class O>
-struct AmsgradDefinition : AdaptiveDefinition<O> {
+template <class O, bool decoupled>
+struct AmsgradDefinition : DefinitionBase<O, kernels::AdamStep> {
   static constexpr const char* states[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
-  template <class F>
-  static void options(const F& f) {
-    AdaptiveDefinition<O>::options(f);
-    f(LISTED(amsgrad, any));
-  }
+  OPTIONS(ADAM_OPTIONS, ANY(amsgrad))
+  static auto step(const O& o, const kernels::StepCount& count) { return kernels::AdamStep(o, decoupled, count); }
 };
 
 template <>
-struct Definition<AdamOptions> : AmsgradDefinition<AdamOptions> {
+struct Definition<AdamOptions> : AmsgradDefinition<AdamOptions, false> {
   static constexpr const char* name = "Adam";
-  static auto step(const AdamOptions& o, const kernels::StepCount& count) { return kernels::AdamStep(o, false, count); }
 };
 
 template <>
-struct Definition<AdamWOptions> : AmsgradDefinition<AdamWOptions> {
+struct Definition<AdamWOptions> : AmsgradDefinition<AdamWOptions, true> {
   static constexpr const char* name = "AdamW";
-  static auto step(const AdamWOptions& o, const kernels::StepCount& count) { return kernels::AdamStep(o, true, count); }
 };
 
 template <>
-struct Definition<NAdamOptions> : AdaptiveDefinition<NAdamOptions> {
-  using O = NAdamOptions;
-  static constexpr const char *name = "NAdam", *scalar = "mu_product";
-  template <class F>
-  static void options(const F& f) {
-    AdaptiveDefinition<O>::options(f);
-    f(LISTED(momentum_decay, not_negative));
-    f(LISTED(decoupled_weight_decay, any));
-  }
-  static auto step(const NAdamOptions& o, const kernels::StepCount& count) { return kernels::NAdamStep(o, count); }
+struct Definition<NAdamOptions> : DefinitionBase<NAdamOptions, kernels::NAdamStep> {
+  static constexpr const char *name = "NAdam", *states[] = {"exp_avg", "exp_avg_sq"}, *scalar = "mu_product";
+  OPTIONS(ADAM_OPTIONS, NOT_NEGATIVE(momentum_decay), ANY(decoupled_weight_decay))
 };
 
 template <>
-struct Definition<RAdamOptions> : AdaptiveDefinition<RAdamOptions> {
-  using O = RAdamOptions;
-  static constexpr const char* name = "RAdam";
-  template <class F>
-  static void options(const F& f) {
-    AdaptiveDefinition<O>::options(f);
-    f(LISTED(decoupled_weight_decay, any));
-  }
-  static auto step(const RAdamOptions& o, const kernels::StepCount& count) { return kernels::RAdamStep(o, count); }
+struct Definition<RAdamOptions> : DefinitionBase<RAdamOptions, kernels::RAdamStep> {
+  static constexpr const char *name = "RAdam", *states[] = {"exp_avg", "exp_avg_sq"};
+  OPTIONS(ADAM_OPTIONS, ANY(decoupled_weight_decay))
 };
 
 template <>
-struct Definition<AdamaxOptions> : AdaptiveDefinition<AdamaxOptions> {
+struct Definition<AdamaxOptions> : DefinitionBase<AdamaxOptions, kernels::AdamaxStep> {
   static constexpr const char *name = "Adamax", *states[] = {"exp_avg", "exp_inf"};
-  static auto step(const AdamaxOptions& o, const kernels::StepCount& count) { return kernels::AdamaxStep(o, count); }
+  OPTIONS(ADAM_OPTIONS)
 };
 
 template <>
-struct Definition<RMSpropOptions> {
-  using O = RMSpropOptions;
-  static constexpr const char *name = "RMSprop", *states[] = {"square_avg", "grad_avg", "momentum_buffer"},
-                              *scalar = nullptr;
-  template <class F>
-  static void options(const F& f) {
-    f(LISTED(lr, not_negative));
-    f(LISTED(alpha, below_1));
-    f(LISTED(eps, not_negative));
-    f(LISTED(weight_decay, not_negative));
-    f(LISTED(momentum, not_negative));
-    f(LISTED(centered, any));
-    f(LISTED(maximize, any));
-  }
-  static void check_together(const RMSpropOptions&) {}
-  static auto step(const RMSpropOptions& o, const kernels::StepCount& count) { return kernels::RmspropStep(o, count); }
+struct Definition<RMSpropOptions> : DefinitionBase<RMSpropOptions, kernels::RmspropStep> {
+  static constexpr const char *name = "RMSprop", *states[] = {"square_avg", "grad_avg", "momentum_buffer"};
+  OPTIONS(NOT_NEGATIVE(lr), BELOW_1(alpha), NOT_NEGATIVE(eps), NOT_NEGATIVE(weight_decay), NOT_NEGATIVE(momentum),
+          ANY(centered), ANY(maximize))
 };
 
 template <>
-struct Definition<AdagradOptions> {
-  using O = AdagradOptions;
-  static constexpr const char *name = "Adagrad", *states[] = {"sum"}, *scalar = nullptr;
-  template <class F>
-  static void options(const F& f) {
-    f(LISTED(lr, not_negative));
-    f(LISTED(lr_decay, not_negative));
-    f(LISTED(weight_decay, not_negative));
-    f(LISTED(initial_accumulator_value, not_negative));
-    f(LISTED(eps, not_negative));
-    f(LISTED(maximize, any));
-  }
-  static void check_together(const AdagradOptions&) {}
-  static auto step(const AdagradOptions& o, const kernels::StepCount& count) { return kernels::AdagradStep(o, count); }
+struct Definition<AdagradOptions> : DefinitionBase<AdagradOptions, kernels::AdagradStep> {
+  static constexpr const char *name = "Adagrad", *states[] = {"sum"};
+  OPTIONS(NOT_NEGATIVE(lr), NOT_NEGATIVE(lr_decay), NOT_NEGATIVE(weight_decay), NOT_NEGATIVE(initial_accumulator_value),
+          NOT_NEGATIVE(eps), ANY(maximize))
 };
 
 template <>
-struct Definition<LionOptions> {
-  using O = LionOptions;
-  static constexpr const char *name = "Lion", *states[] = {"exp_avg"}, *scalar = nullptr;
-  template <class F>
-  static void options(const F& f) {
-    f(LISTED(lr, not_negative));
-    f(LISTED(beta1, below_1));
-    f(LISTED(beta2, below_1));
-    f(LISTED(weight_decay, not_negative));
-    f(LISTED(maximize, any));
-  }
-  static void check_together(const LionOptions&) {}
-  static auto step(const LionOptions& o, const kernels::StepCount& count) { return kernels::LionStep(o, count); }
+struct Definition<LionOptions> : DefinitionBase<LionOptions, kernels::LionStep> {
+  static constexpr const char *name = "Lion", *states[] = {"exp_avg"};
+  OPTIONS(NOT_NEGATIVE(lr), BELOW_1(beta1), BELOW_1(beta2), NOT_NEGATIVE(weight_decay), ANY(maximize))
 };
 
 template <>
-struct Definition<AdadeltaOptions> {
-  using O = AdadeltaOptions;
-  static constexpr const char *name = "Adadelta", *states[] = {"square_avg", "acc_delta"}, *scalar = nullptr;
-  template <class F>
-  static void options(const F& f) {
-    f(LISTED(lr, not_negative));
-    f(LISTED(rho, below_1));
-    f(LISTED(eps, not_negative));
-    f(LISTED(weight_decay, not_negative));
-    f(LISTED(maximize, any));
-  }
-  static void check_together(const AdadeltaOptions&) {}
-  static auto step(const AdadeltaOptions& o, const kernels::StepCount& count) {
-    return kernels::AdadeltaStep(o, count);
-  }
+struct Definition<AdadeltaOptions> : DefinitionBase<AdadeltaOptions, kernels::AdadeltaStep> {
+  static constexpr const char *name = "Adadelta", *states[] = {"square_avg", "acc_delta"};
+  OPTIONS(NOT_NEGATIVE(lr), BELOW_1(rho), NOT_NEGATIVE(eps), NOT_NEGATIVE(weight_decay), ANY(maximize))
 };
 
-// Adafactor's step is not a kernel (see adafactor.cpp). Only states() is used here.
+// Adafactor's step is not a kernel (see adafactor.cpp).
+struct AdafactorStates {
+  AdafactorStates(const AdafactorOptions&, const kernels::StepCount&) {}
+  unsigned states() const { return 7; }
+};
 template <>
-struct Definition<AdafactorOptions> {
-  using O = AdafactorOptions;
-  static constexpr const char *name = "Adafactor", *states[] = {"row_var", "col_var", "variance"}, *scalar = nullptr;
-  template <class F>
-  static void options(const F& f) {
-    f(LISTED(lr, not_negative));
-    f(LISTED(beta2_decay, any));
-    f(LISTED(eps1, not_negative));
-    f(LISTED(eps2, not_negative));
-    f(LISTED(d, not_negative));
-    f(LISTED(weight_decay, not_negative));
-    f(LISTED(maximize, any));
-  }
-  static void check_together(const AdafactorOptions& o) {
+struct Definition<AdafactorOptions> : DefinitionBase<AdafactorOptions, AdafactorStates> {
+  static constexpr const char *name = "Adafactor", *states[] = {"row_var", "col_var", "variance"};
+  OPTIONS(NOT_NEGATIVE(lr), ANY(beta2_decay), NOT_NEGATIVE(eps1), NOT_NEGATIVE(eps2), NOT_NEGATIVE(d),
+          NOT_NEGATIVE(weight_decay), ANY(maximize))
+  static void check_together(const O& o) {
     if (o.beta2_decay() > 0) check::fail(name, "beta2_decay is ", o.beta2_decay(), ": it must not be positive");
     if (o.d() < 1) check::fail(name, "d is ", o.d(), ": it must be at least 1");
   }
-  struct States {
-    unsigned states() const { return 7; }
-  };
-  static States step(const AdafactorOptions&, const kernels::StepCount&) { return {}; }
 };
 
-// Muon's step is not a kernel (see muon.cpp). Only states() is used here.
+// Muon's step is not a kernel (see muon.cpp).
+struct MuonStates {
+  MuonStates(const MuonOptions& o, const kernels::StepCount&) : adamw(o.adamw()) {}
+  unsigned states() const { return adamw ? 6u : 1u; }
+  bool adamw;
+};
 template <>
-struct Definition<MuonOptions> {
-  using O = MuonOptions;
-  static constexpr const char *name = "Muon", *states[] = {"momentum_buffer", "exp_avg", "exp_avg_sq"},
-                              *scalar = nullptr;
-  template <class F>
-  static void options(const F& f) {
-    f(LISTED(lr, not_negative));
-    f(LISTED(momentum, below_1));
-    f(LISTED(weight_decay, not_negative));
-    f(LISTED(nesterov, any));
-    f(LISTED(ns_steps, not_negative));
-    f(LISTED(eps, not_negative));
-    f(LISTED(match_rms_adamw, any));
-    f(LISTED(bfloat16, any));
-    f(LISTED(maximize, any));
-    f(LISTED(adamw, any));
-    f(LISTED(beta1, below_1));
-    f(LISTED(beta2, below_1));
-    f(LISTED(adamw_eps, not_negative));
-  }
-  static void check_together(const MuonOptions& o) {
+struct Definition<MuonOptions> : DefinitionBase<MuonOptions, MuonStates> {
+  static constexpr const char *name = "Muon", *states[] = {"momentum_buffer", "exp_avg", "exp_avg_sq"};
+  OPTIONS(NOT_NEGATIVE(lr), BELOW_1(momentum), NOT_NEGATIVE(weight_decay), ANY(nesterov), NOT_NEGATIVE(ns_steps),
+          NOT_NEGATIVE(eps), ANY(match_rms_adamw), ANY(bfloat16), ANY(maximize), ANY(adamw), BELOW_1(beta1),
+          BELOW_1(beta2), NOT_NEGATIVE(adamw_eps))
+  static void check_together(const O& o) {
     if (o.ns_steps() > 99) check::fail(name, "ns_steps is ", o.ns_steps(), ": it must be in 0 … 99");
   }
-  struct States {
-    unsigned mask;
-    unsigned states() const { return mask; }
-  };
-  static States step(const MuonOptions& o, const kernels::StepCount&) { return {o.adamw() ? 6u : 1u}; }
 };
+
+#undef ADAM_OPTIONS
+#undef OPTIONS
+#undef BELOW_1
+#undef NOT_NEGATIVE
+#undef ANY
+#undef LISTED
 
 // ---- what follows from a definition -------------------------------------------------------------------------------
 
