@@ -12,9 +12,6 @@ namespace fit {
 template <class T>
 inline constexpr bool is_floating_element = std::is_floating_point_v<T> || std::is_same_v<T, BFloat16>;
 
-template <class T>
-using Wide = AccT<T>;  // the former name, which attention still uses
-
 /// Converts a number to another element type, always with a defined result. To boolean: v != 0 (NaN is true). From a
 /// floating type to int64: the fraction is removed, values beyond int64 become its maximum or minimum, and NaN becomes
 /// 0. To int8: the same, also from integers.

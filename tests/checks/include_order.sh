@@ -9,14 +9,14 @@ declare -A rank folder=()  # the folder that a public header belongs to
 belongs() { for header in "${@:2}"; do folder[$header]=$1; done; }
 belongs base detail/symbol_op error version bfloat16 shape memory option detail/option
 belongs threads batch_invariant parallel detail/thread_state
-belongs tensor tensor state_dict lookup detail/tensor_impl
+belongs tensor index tensor state_dict lookup detail/tensor_impl
 belongs graph graph autocast hooks named_values observer
 belongs ops ops recurrent int8 random xtensor
 belongs attention attention linear_attention score
 belongs backward gradcheck functional activation_checkpoint
 belongs io npy npz safetensors
 belongs dist dist mpi
-belongs layers nn/{activation,attention,attention_recorder,containers,convolution,dropout,feed_forward,fine_tune} \
+belongs layers nn/{activation,attention,attention_recorder,containers,convolution,dropout,feed_forward,fields,fine_tune} \
   nn/{forward_hooks,init,kv_cache,layer,linear,norm,parameter,parametrize,per_sample_grad,position,quantize} \
   nn/{recurrent,sequence_layer,single_head} \
   anomaly attention_recording diagnose summary

@@ -150,7 +150,7 @@ AttentionResult merge_attention(const std::vector<AttentionResult>& parts);
 AttentionResult attend(const Heads& q, const Heads& k, const Heads& v, const AttentionOptions& options = {});
 
 /// q (…, Sq, D), k (…, Sk, D), v (…, Sk, Dv) -> (…, Sq, Dv), where … is (B, H), (B) or nothing, and is the same for all
-/// three, but that a number of query heads may share one head of k and v (grouped heads): H of k divides H of q.
+/// three. Except for grouped heads: several heads of q may share one head of k and v, and H of k divides H of q.
 ///
 /// A fully masked query, which may attend to no key, gets zero weights and a zero output, and passes no gradient. A key
 /// that a query may not attend to (by mask, causality or window) has no effect on it, neither on its output nor on
@@ -200,20 +200,20 @@ Tensor create_look_ahead_mask(std::int64_t n);
 
 /// Both masks at once, boolean with four axes: each is read as attention reads it, (1|Sq, Sk), (B|1, 1|Sq, Sk) or
 /// (B|1, H|1, 1|Sq, Sk). (`a && b` aligns axes from the right, and takes the B of three axes for the H of four.) An
-/// undefined one hides nothing.
+/// undefined mask allows all pairs.
 Tensor combine_masks(const Tensor& a, const Tensor& b);
 
-/// Where a PyTorch mask comes from, because its meaning hangs on that.
+/// The function of PyTorch that takes a mask. It decides what the mask means.
 enum class TorchMask {
-  key_padding,  ///< nn.MultiheadAttention's key_padding_mask, (Sk) or (B, Sk): true = hide
-  multihead,    ///< nn.MultiheadAttention's attn_mask, (Sq, Sk) or (B H, Sq, Sk): true = hide
+  key_padding,  ///< nn.MultiheadAttention's key_padding_mask, (Sk) or (B, Sk): true = ignore
+  multihead,    ///< nn.MultiheadAttention's attn_mask, (Sq, Sk) or (B H, Sq, Sk): true = ignore
   sdpa,  ///< F.scaled_dot_product_attention's attn_mask, (Sq, Sk), (H|1, Sq, Sk) or (B|1, H|1, Sq, Sk): true = attend
 };
 struct MaskAndBias {
   Tensor mask, bias;  ///< one is defined
 };
 /// PyTorch's mask as ours, with four axes: a boolean one becomes a mask, a floating one (which is added) a bias.
-/// num_heads is needed for a multihead mask of three axes alone. Throws Error for int64.
+/// Only a multihead mask of three axes needs num_heads. Throws Error for int64.
 MaskAndBias mask_from_torch(const Tensor& mask, TorchMask kind, std::int64_t num_heads = 1);
 
 // ---- looking at weights -------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@
 
 #include "fit/detail/symbol_op.hpp"
 
-/// Scores and masks of attention as expressions. A lambda of one line is called with symbols, and leaves an expression,
-/// which attention evaluates in its tiles: nothing of size Sq x Sk is stored, and masked tiles are not computed.
+/// Scores and masks of attention as expressions. You write a lambda of one line. fit calls it once, with symbols, which
+/// record an expression. Attention evaluates the expression in its tiles: nothing of size Sq x Sk is stored, and masked
+/// tiles are not computed.
 ///
 ///     const Tensor y = scaled_dot_product_attention(q, k, v, AttentionOptions().causal().score(
 ///         [&](Score s, At at) { return 30 * tanh(s / 30) + table[at.head][at.key - at.query + 128]; }));
@@ -38,7 +39,7 @@ class Symbol {
   Symbol(const Tensor& number);
   /// table[i][j]: the next axis of a captured tensor. Each axis needs an index; int64 and boolean tensors give integers
   /// and conditions. The range of each index is checked before attention runs, over all pairs that causality and the
-  /// window leave.
+  /// window allow.
   Symbol operator[](const Symbol& index) const;
   /// As it is written, such as "30 * tanh(s / 30)".
   std::string str() const;
@@ -142,8 +143,8 @@ class AttentionMask {
   std::string str() const { return Symbol(node_).str(); }
   const std::shared_ptr<const detail::SymbolNode>& node() const { return node_; }
 
-  /// Pairs that both masks leave, that one of them leaves, and that the mask does not leave. An undefined mask leaves
-  /// all.
+  /// Pairs that both masks allow, that one of them allows, and that the mask does not allow. An undefined mask allows
+  /// all pairs.
   friend AttentionMask operator&(const AttentionMask& a, const AttentionMask& b) {
     return combined(detail::SymbolOp::logical_and, a, b);
   }
@@ -167,7 +168,7 @@ AttentionMask sliding_window_mask(std::int64_t n);
 AttentionMask global_tokens(std::int64_t n);
 /// Positions where `tokens`, boolean (T) or (B, T), is true attend to all, and all attend to them.
 AttentionMask global_tokens(const Tensor& tokens);
-/// Keys before `length`, and for later ones keys up to the query: a number, or int64 (B).
+/// Keys before `length`, and keys up to the query. length: a number, or int64 (B).
 AttentionMask prefix_mask(std::int64_t length);
 AttentionMask prefix_mask(const Tensor& length);
 /// Keys of the query's document: ids (T) or (B, T), int64, have the document of each position.
@@ -182,7 +183,7 @@ AttentionMask document_mask_from_lengths(const Tensor& lengths);
 /// from 0.
 AttentionMask block_mask(const Tensor& blocks, std::int64_t block_size);
 
-/// The pairs that a mask leaves, as a boolean tensor (B|1, H|1, Sq, Sk).
+/// The pairs that a mask allows, as a boolean tensor (B|1, H|1, Sq, Sk).
 Tensor to_tensor(const AttentionMask& mask, std::int64_t B, std::int64_t H, std::int64_t Sq, std::int64_t Sk);
 
 }  // namespace fit

@@ -153,12 +153,12 @@ enum class Ablation {
 /// [layers, heads] float32: how much the measure changes without the head.
 Tensor ablate_heads(const Lens& lens, const std::function<Tensor()>& measure, Ablation ablation = Ablation::zero);
 
-/// [layers, heads] float32: how much the measure changes if the head's output is that of another run, which has kept
+/// [layers, heads] float32: how much the measure changes if the head's output comes from another run, which has kept
 /// "*.z".
 Tensor patch_heads(const Lens& lens, const LensRun& other, const std::function<Tensor()>& measure);
 
-/// [values, positions] float32: how much the measure changes if a value [B, S, C] that matches the pattern is, at one
-/// position, that of another run, which has kept it.
+/// [values, positions] float32: how much the measure changes if one position of a value [B, S, C] comes from another
+/// run, which has kept it. The pattern selects the values.
 Tensor patch_sweep(const Lens& lens, const LensRun& other, const std::function<Tensor()>& measure,
                    const std::string& pattern = "*.resid_pre");
 
@@ -197,8 +197,8 @@ struct HeadScores {
 HeadScores head_scores(const LensRun& run, const Tensor& ids);
 
 /// The attribution of the measure to the elements of a value, in the value's shape: (x - x0) times the mean gradient
-/// between x0 and x (Sundararajan et al. 2017), by the midpoint rule. The attributions sum to measure(x) - measure(x0),
-/// the more exactly the more steps. x0 is the baseline, 0 if not given.
+/// between x0 and x (Sundararajan et al. 2017), by the midpoint rule. The attributions sum to measure(x) - measure(x0);
+/// more steps make the sum more exact. x0 is the baseline, 0 if not given.
 Tensor integrated_gradients(const Lens& lens, const std::string& name, const std::function<Tensor()>& measure,
                             const Tensor& baseline = {}, std::int64_t steps = 32);
 

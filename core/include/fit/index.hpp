@@ -1,0 +1,50 @@
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+/// What the brackets of x[{...}] take: numbers, ranges, lists, new axes.
+namespace fit {
+
+/// A slice of one axis: every `step`-th element from start up to stop (not included), as in Python. Negative bounds
+/// count from the end. Bounds beyond the end are clamped. A negative step reverses the order.
+struct Range {
+  static constexpr std::int64_t none = INT64_MIN;
+  std::int64_t start = none, stop = none, step = 1;
+};
+/// range(): all elements. range(2): all from index 2. range(2, -1): from index 2 up to the last but one.
+inline Range range(std::int64_t start = Range::none, std::int64_t stop = Range::none, std::int64_t step = 1) {
+  return {start, stop, step};
+}
+
+/// One entry of x[{...}]: a number (removes the axis), a range(), a list of numbers (at most one; the axis keeps its
+/// place), `ellipsis` (all remaining axes) or `newaxis` (a new axis of size 1). Negative numbers, also in a list, count
+/// from the end. They must be valid indices; the bounds of a range are clamped.
+///
+///     x[{0, range(1, -1)}]   x[{ellipsis, range(Range::none, Range::none, -1)}]   x[{{2, 0, 2}}]   x[{newaxis}]
+class Index {
+ public:
+  enum class Kind : std::uint8_t { number, range, list, ellipsis, newaxis };
+  Index() = delete;  // x[{{}, 0}] does not compile: use range()
+  template <class T, class = std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>>
+  Index(T i) : kind(Kind::number), number(static_cast<std::int64_t>(i)) {}
+  Index(Range r) : kind(Kind::range), span(r) {}
+  Index(std::vector<std::int64_t> l) : kind(Kind::list), list(std::move(l)) {}
+  Index(std::initializer_list<std::int64_t> l) : kind(Kind::list), list(l) {}
+  explicit Index(Kind k) : kind(k) {}
+
+  Kind kind;
+  std::int64_t number = 0;
+  Range span;
+  std::vector<std::int64_t> list;
+};
+/// The type of i in x[i] without braces: an integer. A template, so that x[{0}] is a list with one number.
+template <class I>
+using IsIndex = std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>>;
+/// All remaining axes, and a new axis of size 1.
+inline const Index ellipsis{Index::Kind::ellipsis};
+inline const Index newaxis{Index::Kind::newaxis};
+
+}  // namespace fit
