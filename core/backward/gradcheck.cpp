@@ -9,6 +9,7 @@
 
 #include "fit/graph.hpp"
 #include "tensor/check.hpp"
+#include "tensor/position.hpp"
 
 namespace fit {
 namespace {
@@ -178,19 +179,6 @@ class Checker {
   GradReport& report_;
   std::mt19937_64& random_;
 };
-
-// The index of element i of a shape, "[1, 2]"; "" for a scalar.
-std::string position(const Shape& shape, std::int64_t i) {
-  if (shape.rank() == 0) return {};
-  std::string text;
-  std::int64_t size = shape.numel();
-  for (const std::int64_t n : shape) {
-    size /= n;
-    text += (text.empty() ? "" : ", ") + std::to_string(i / size);
-    i %= size;
-  }
-  return '[' + text + ']';
-}
 
 // Checks one row of the Jacobian for each element of the outputs.
 void check_jacobian(const TensorFunction& f, const Values& in, const Values& checked,

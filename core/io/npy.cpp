@@ -163,10 +163,10 @@ Tensor elements(io::InputFile& in, const Shape& shape) {
 // Reads elements of type T and converts them to int64.
 template <class T>
 Tensor npy_to_int64(io::InputFile& in, const Shape& shape) {
-  std::vector<T> narrow(static_cast<std::size_t>(shape.numel()));
-  in.read(narrow.data(), shape.numel() * static_cast<std::int64_t>(sizeof(T)));
+  std::vector<T> stored(static_cast<std::size_t>(shape.numel()));
+  in.read(stored.data(), shape.numel() * static_cast<std::int64_t>(sizeof(T)));
   Tensor y = Tensor::empty(shape, int64);
-  std::copy(narrow.begin(), narrow.end(), y.fresh<std::int64_t>());
+  std::copy(stored.begin(), stored.end(), y.fresh<std::int64_t>());
   return y;
 }
 

@@ -71,20 +71,20 @@ N cross_entropy(const N* x, std::int64_t n, std::int64_t target) {
 
 }  // namespace reference
 
-// `lines` slices of n numbers each, in one of two layouts. stride = 1: contiguous, one after another. Otherwise side by
-// side: the elements of a slice are `stride` apart, and the next slice begins one element later. nontemporal: the
+// `slices` slices of n numbers each, in one of two layouts. stride = 1: contiguous, one after another. Otherwise side
+// by side: the elements of a slice are `stride` apart, and the next slice begins one element later. nontemporal: the
 // result (contiguous slices aligned to 64 bytes) bypasses the caches (stores_nontemporal()).
 template <class T>
 struct SoftmaxRows {
   // y = e^(x - max) / sum(e^(x - max))
-  void (*softmax)(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool nontemporal);
+  void (*softmax)(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride, bool nontemporal);
   // y = x - max - ln(sum(e^(x - max)))
-  void (*log_softmax)(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool nontemporal);
+  void (*log_softmax)(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride, bool nontemporal);
   // dx = y (dy - sum(y dy))
-  void (*softmax_backward)(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride,
+  void (*softmax_backward)(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t n, std::int64_t stride,
                            bool nontemporal);
   // dx = dy - e^y sum(dy)
-  void (*log_softmax_backward)(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride,
+  void (*log_softmax_backward)(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t n, std::int64_t stride,
                                bool nontemporal);
   // For one contiguous slice: its maximum, and sum(e^(x - max)).
   void (*max_and_sum)(const T* x, std::int64_t n, T& max, T& sum);

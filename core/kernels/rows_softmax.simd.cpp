@@ -72,14 +72,14 @@ void scaled_exp(T* y, const T* x, std::int64_t n, T max, T scale) {
 
 // Calls body(first, count) for groups of slices side by side.
 template <class Body>
-void by_groups(std::int64_t lines, const Body& body) {
-  for (std::int64_t first = 0; first < lines; first += side_by_side)
-    body(first, lines - first < side_by_side ? lines - first : side_by_side);
+void by_groups(std::int64_t slices, const Body& body) {
+  for (std::int64_t first = 0; first < slices; first += side_by_side)
+    body(first, slices - first < side_by_side ? slices - first : side_by_side);
 }
 
 // Calls f(i, access, offset) for the vectors across `count` slices, for one element of all slices after another.
 template <class V, class F>
-void across_lines(std::int64_t count, std::int64_t n, std::int64_t stride, const F& f) {
+void across_slices(std::int64_t count, std::int64_t n, std::int64_t stride, const F& f) {
   for (std::int64_t r = 0; r < n; ++r)
     for_each_vector<V>(count, [&](std::int64_t i, auto a, int) { f(i, a, r * stride + i); });
 }
@@ -89,76 +89,63 @@ void fill(T (&p)[N], T value) {
   for (T& v : p) v = value;
 }
 
-// Maxima of slices side by side, and the sums of e^(x - max); the terms are stored in y.
-template <class T>
-void lines_exps(T* max, T* sum, T* y, const T* x, std::int64_t count, std::int64_t n, std::int64_t stride) {
+// Softmax of slices side by side, or log_softmax if Log.
+template <bool Log, class T>
+void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride) {
   using V = Vec<T>;
-  across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-    Larger()(load<V>(max + i), a.template load<V>(x + at, T(0))).store_unaligned(max + i);
-  });
-  across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-    const V e = math::exp_normal(a.template load<V>(x + at, T(0)) - load<V>(max + i));
-    a.store(e, y + at);
-    (load<V>(sum + i) + e).store_unaligned(sum + i);
-  });
-}
-
-template <class T>
-void softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool nontemporal) {
-  using V = Vec<T>;
-  if (stride == 1) {
-    constexpr std::int64_t size = 4096;
-    alignas(64) T buffer[size];  // buffer for the terms of a slice if y bypasses the cache
-    for (std::int64_t l = 0; l < lines; ++l, x += n, y += n) {
-      T* const terms = nontemporal && n <= size ? buffer : y;
-      const V scale(T(1) / row_exps<true>(terms, x, n, row_max(x, n)));
-      for_each_vector_nontemporal<V>(terms == buffer, n, [&](std::int64_t i, auto a, int) {
-        a.store(a.template load<V>(terms + i, T(0)) * scale, y + i);
-      });
-    }
-    if (nontemporal) fence_nontemporal_stores();
-    return;
-  }
-  by_groups(lines, [&](std::int64_t first, std::int64_t count) {
-    T max[side_by_side], sum[side_by_side];
-    fill(max, lowest<T>);
-    fill(sum, T(0));
-    T* const to = y + first;
-    lines_exps(max, sum, to, x + first, count, n, stride);
-    for (T& s : sum) s = T(1) / s;
-    across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-      a.store(a.template load<V>(to + at, T(0)) * load<V>(sum + i), to + at);
-    });
-  });
-}
-
-template <class T>
-void log_softmax(T* y, const T* x, std::int64_t lines, std::int64_t n, std::int64_t stride, bool nontemporal) {
-  using V = Vec<T>;
-  if (stride == 1) {
-    for (std::int64_t l = 0; l < lines; ++l, x += n, y += n) {
-      T max, sum;
-      max_and_sum(x, n, max, sum);
-      const V m(max), log_sum(std::log(sum));
-      for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
-        a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i);
-      });
-    }
-    if (nontemporal) fence_nontemporal_stores();
-    return;
-  }
-  by_groups(lines, [&](std::int64_t first, std::int64_t count) {
-    T max[side_by_side], sum[side_by_side];
+  by_groups(slices, [&](std::int64_t first, std::int64_t count) {
+    T max[side_by_side], sum[side_by_side];  // of each slice: the maximum, and the sum of e^(x - max)
     fill(max, lowest<T>);
     fill(sum, T(0));
     T* const to = y + first;
     const T* const from = x + first;
-    lines_exps(max, sum, to, from, count, n, stride);
-    for (T& s : sum) s = std::log(s);
-    across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-      a.store(a.template load<V>(from + at, T(0)) - load<V>(max + i) - load<V>(sum + i), to + at);
+    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      Larger()(load<V>(max + i), a.template load<V>(from + at, T(0))).store_unaligned(max + i);
+    });
+    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      const V e = math::exp_normal(a.template load<V>(from + at, T(0)) - load<V>(max + i));
+      a.store(e, to + at);
+      (load<V>(sum + i) + e).store_unaligned(sum + i);
+    });
+    for (T& s : sum) s = Log ? std::log(s) : T(1) / s;
+    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+      if constexpr (Log)
+        a.store(a.template load<V>(from + at, T(0)) - load<V>(max + i) - load<V>(sum + i), to + at);
+      else
+        a.store(a.template load<V>(to + at, T(0)) * load<V>(sum + i), to + at);
     });
   });
+}
+
+template <class T>
+void softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride, bool nontemporal) {
+  using V = Vec<T>;
+  if (stride != 1) return softmax_across<false>(y, x, slices, n, stride);
+  constexpr std::int64_t size = 4096;
+  alignas(64) T buffer[size];  // buffer for the terms of a slice if y bypasses the cache
+  for (std::int64_t l = 0; l < slices; ++l, x += n, y += n) {
+    T* const terms = nontemporal && n <= size ? buffer : y;
+    const V scale(T(1) / row_exps<true>(terms, x, n, row_max(x, n)));
+    for_each_vector_nontemporal<V>(terms == buffer, n, [&](std::int64_t i, auto a, int) {
+      a.store(a.template load<V>(terms + i, T(0)) * scale, y + i);
+    });
+  }
+  if (nontemporal) fence_nontemporal_stores();
+}
+
+template <class T>
+void log_softmax(T* y, const T* x, std::int64_t slices, std::int64_t n, std::int64_t stride, bool nontemporal) {
+  using V = Vec<T>;
+  if (stride != 1) return softmax_across<true>(y, x, slices, n, stride);
+  for (std::int64_t l = 0; l < slices; ++l, x += n, y += n) {
+    T max, sum;
+    max_and_sum(x, n, max, sum);
+    const V m(max), log_sum(std::log(sum));
+    for_each_vector_nontemporal<V>(nontemporal, n, [&](std::int64_t i, auto a, int) {
+      a.store(a.template load<V>(x + i, T(0)) - m - log_sum, y + i);
+    });
+  }
+  if (nontemporal) fence_nontemporal_stores();
 }
 
 // The two adjoints: dx = result(y, dy, sum(term(y, dy))).
@@ -184,11 +171,11 @@ struct LogSoftmax {
 };
 
 template <class Op, class T>
-void backward(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n, std::int64_t stride,
+void backward(T* dx, const T* y, const T* dy, std::int64_t slices, std::int64_t n, std::int64_t stride,
               bool nontemporal) {
   using V = Vec<T>;
   if (stride == 1) {
-    for (std::int64_t l = 0; l < lines; ++l, dx += n, y += n, dy += n) {
+    for (std::int64_t l = 0; l < slices; ++l, dx += n, y += n, dy += n) {
       Accumulators<V> sums(T(0));
       for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
         sums.at[j] += Op::term(a.template load<V>(y + i, T(0)), a.template load<V>(dy + i, T(0)));
@@ -201,16 +188,16 @@ void backward(T* dx, const T* y, const T* dy, std::int64_t lines, std::int64_t n
     if (nontemporal) fence_nontemporal_stores();
     return;
   }
-  by_groups(lines, [&](std::int64_t first, std::int64_t count) {
+  by_groups(slices, [&](std::int64_t first, std::int64_t count) {
     T sum[side_by_side];
     fill(sum, T(0));
     T* const to = dx + first;
     const T *const py = y + first, *const pdy = dy + first;
-    across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const V t = Op::term(a.template load<V>(py + at, T(0)), a.template load<V>(pdy + at, T(0)));
       (load<V>(sum + i) + t).store_unaligned(sum + i);
     });
-    across_lines<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
+    across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const V v = a.template load<V>(py + at, T(0)), dv = a.template load<V>(pdy + at, T(0));
       a.store(Op::result(v, dv, load<V>(sum + i)), to + at);
     });

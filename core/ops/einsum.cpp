@@ -158,6 +158,15 @@ void multiply(const Tensor& a, const Letters& la, const Tensor& b, const Letters
   });
 }
 
+// x as a matrix [rows, cols]. Permutes its axes to batch, rows, cols if its memory layout is no matrix.
+Matrix to_matrix(Tensor& x, Letters& letters, const Letters& batch, const Letters& rows, const Letters& cols) {
+  if (const auto m = as_matrix(Layout(x.shape(), letters), rows, cols)) return *m;
+  const Letters order = batch + rows + cols;
+  x = arrange(x, letters, order);
+  letters = order;
+  return *as_matrix(Layout(x.shape(), letters), rows, cols);
+}
+
 // Sums a times b over the letters that are not in lo. Each letter of a (or b) is also in b (or a), or in lo. The result
 // has type t: the operands' type, or float32 for bfloat16.
 Tensor contract(const Tensor& a, const Letters& la, const Tensor& b, const Letters& lb, const Letters& lo, DType t);
@@ -171,20 +180,7 @@ Tensor contract_forward(Tensor a, Letters la, Tensor b, Letters lb, const Letter
     sizes[i] = shape[static_cast<int>(std::find(from.begin(), from.end(), lo.at[i]) - from.begin())];
   }
   Shape shape(sizes, lo.count);
-  auto ma = as_matrix(Layout(a.shape(), la), g.m, g.k);
-  if (!ma) {
-    const Letters order = g.batch + g.m + g.k;
-    a = arrange(a, la, order);
-    la = order;
-    ma = as_matrix(Layout(a.shape(), la), g.m, g.k);
-  }
-  auto mb = as_matrix(Layout(b.shape(), lb), g.k, g.n);
-  if (!mb) {
-    const Letters order = g.batch + g.k + g.n;
-    b = arrange(b, lb, order);
-    lb = order;
-    mb = as_matrix(Layout(b.shape(), lb), g.k, g.n);
-  }
+  const Matrix ma = to_matrix(a, la, g.batch, g.m, g.k), mb = to_matrix(b, lb, g.batch, g.k, g.n);
   Letters order = lo;
   auto mo = as_matrix(Layout(shape, order), g.m, g.n);
   if (!mo) {
@@ -198,9 +194,9 @@ Tensor contract_forward(Tensor a, Letters la, Tensor b, Letters lb, const Letter
   dispatch_floating(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if (t == a.dtype())
-      multiply<T, T>(a, la, b, lb, out, order, g, *ma, *mb, *mo);
+      multiply<T, T>(a, la, b, lb, out, order, g, ma, mb, *mo);
     else
-      multiply<T, AccT<T>>(a, la, b, lb, out, order, g, *ma, *mb, *mo);
+      multiply<T, AccT<T>>(a, la, b, lb, out, order, g, ma, mb, *mo);
   });
   return arrange(out, order, lo);
 }

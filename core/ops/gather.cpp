@@ -6,25 +6,16 @@
 #include "ops/precision.hpp"
 #include "ops/scatter.hpp"
 #include "tensor/check.hpp"
+#include "tensor/position.hpp"
 
 namespace fit {
 namespace {
-
-// The index of element i of ids: "[1, 2]".
-std::string position(std::int64_t i, const Shape& shape) {
-  std::int64_t at[Shape::max_rank];
-  for (int a = shape.rank() - 1; a >= 0; --a) {
-    at[a] = i % shape[a];
-    i /= shape[a];
-  }
-  return Shape(at, shape.rank()).str();
-}
 
 [[noreturn]] void fail_id(const char* op, const Tensor& ids, std::int64_t low, std::int64_t n, const char* of) {
   const auto all = ids.data<std::int64_t>();
   std::int64_t i = 0;
   while (i + 1 < all.size() && all[i] >= low && all[i] < n) ++i;
-  check::fail(op, "the id at ", position(i, ids.shape()), " is ", all[i], ": ", of, " has ", n,
+  check::fail(op, "the id at ", position(ids.shape(), i), " is ", all[i], ": ", of, " has ", n,
               " of them, so it must be in ", low, " … ", n - 1);
 }
 

@@ -152,32 +152,24 @@ Tensor running_sum(const Tensor& x, int axis, bool backwards) {
     using Sum = std::conditional_t<is_floating_element<T>, double, std::int64_t>;
     const T* const in = x.data<T>().data();
     Total<T>* const out = y.fresh<Total<T>>();
-    // `count` slices side by side, row by row
-    const auto run = [&](std::int64_t at, std::int64_t count) {
-      Sum sum[max_group] = {};
+    // `count` slices, `step` apart, at most `most`; an element of all slices after another.
+    const auto run = [&](auto most, std::int64_t at, auto count, auto step) {
+      Sum sum[most] = {};
       for (std::int64_t i = 0; i < slices.n; ++i) {
-        const std::int64_t row = at + (backwards ? slices.n - 1 - i : i) * slices.inner;
+        const std::int64_t first = at + (backwards ? slices.n - 1 - i : i) * slices.inner;
         for (std::int64_t l = 0; l < count; ++l) {
-          sum[l] += static_cast<Sum>(in[row + l]);
-          out[row + l] = static_cast<Total<T>>(sum[l]);
+          sum[l] += static_cast<Sum>(in[first + l * step]);
+          out[first + l * step] = static_cast<Total<T>>(sum[l]);
         }
       }
     };
-    // Contiguous slices: four at once, so that the additions are independent.
-    const auto run_slices = [&](std::int64_t at, auto count) {
-      Sum sum[count] = {};
-      for (std::int64_t i = 0; i < slices.n; ++i) {
-        const std::int64_t column = at + (backwards ? slices.n - 1 - i : i);
-        for (std::int64_t l = 0; l < count; ++l) {
-          sum[l] += static_cast<Sum>(in[column + l * slices.n]);
-          out[column + l * slices.n] = static_cast<Total<T>>(sum[l]);
-        }
-      }
-    };
+    using Beside = std::integral_constant<int, 1>;
     each_group_of_slices(slices, [&](std::int64_t at, std::int64_t count) {
-      if (slices.inner > 1) return run(at, count);
-      for (; count >= 4; count -= 4, at += 4 * slices.n) run_slices(at, std::integral_constant<int, 4>());
-      for (; count > 0; --count, at += slices.n) run_slices(at, std::integral_constant<int, 1>());
+      if (slices.inner > 1) return run(std::integral_constant<int, max_group>(), at, count, Beside());
+      // Contiguous slices: four at once, so that the additions are independent.
+      constexpr std::integral_constant<int, 4> four;
+      for (; count >= 4; count -= 4, at += 4 * slices.n) run(four, at, four, slices.n);
+      for (; count > 0; --count, at += slices.n) run(four, at, Beside(), slices.n);
     });
   });
   return record("cumsum", {x}, std::move(y), keep::nothing,

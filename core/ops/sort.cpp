@@ -116,7 +116,8 @@ void select_items(Item* items, const T* x, std::int64_t n, std::int64_t k, bool 
 
 // The first k elements of each slice along an axis, sorted: NaN is the largest, and equal elements keep their order.
 template <class Item, class T>
-void sort_lines(T* values, std::int64_t* ids, const T* x, const kernels::AxisView& a, std::int64_t k, bool descending) {
+void sort_slices(T* values, std::int64_t* ids, const T* x, const kernels::AxisView& a, std::int64_t k,
+                 bool descending) {
   const std::int64_t grain = std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(1, a.n));
   const bool few = k < a.n / 8;
   parallel_for(a.outer * a.inner, grain, [&](std::int64_t line, std::int64_t end) {
@@ -151,10 +152,10 @@ std::pair<Tensor, Tensor> sorted(const char* op, const Tensor& x, std::int64_t k
   if (shape.numel() > 0)
     dispatch(x.dtype(), [&](auto kind) {
       using T = decltype(kind);
-      const kernels::AxisView lines(x.shape(), axis);
+      const kernels::AxisView slices(x.shape(), axis);
       using Item = std::conditional_t<sizeof(key_of(number(T{}), false)) == 4, std::uint64_t, Wide>;
-      const auto sort = lines.n < INT32_MAX ? sort_lines<Item, T> : sort_lines<Wide, T>;
-      sort(y[0].fresh<T>(), y[1].fresh<std::int64_t>(), x.data<T>().data(), lines, k, descending);
+      const auto sort = slices.n < INT32_MAX ? sort_slices<Item, T> : sort_slices<Wide, T>;
+      sort(y[0].fresh<T>(), y[1].fresh<std::int64_t>(), x.data<T>().data(), slices, k, descending);
     });
   record(op, {x}, y, keep::saved(y[1]), [axis](Backward& b) { give_scattered(b, axis, b.saved(0), b.dy()); });
   return {y[0], y[1]};

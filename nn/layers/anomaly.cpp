@@ -11,6 +11,7 @@
 #include "graph/node.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
+#include "tensor/position.hpp"
 
 namespace fit {
 namespace {
@@ -58,14 +59,7 @@ std::string in_words(const Tensor& x) {
 std::string what(const Values& v, const Shape& shape) {
   std::ostringstream s;
   s << (v.nan ? "a NaN" : "an infinity") << " in " << v.nan + v.infinite << " of " << shape.numel()
-    << " elements, the first at [";
-  std::int64_t left = v.first, size = shape.numel();
-  for (int a = 0; a < shape.rank(); ++a) {
-    size /= shape[a];
-    s << (a ? ", " : "") << left / size;
-    left %= size;
-  }
-  s << ']';
+    << " elements, the first at " << position(shape, v.first);
   return s.str();
 }
 
