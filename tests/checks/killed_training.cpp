@@ -5,42 +5,16 @@
 #include <iostream>
 #include <memory>
 
-// killed_training OUT STEPS SAMPLER [MICROSECONDS]   trains, going on where the folder's last run ended; dies after the
-// microseconds, wherever it is
+#include "../support/padded_sequences.hpp"
+
+// killed_training OUT STEPS SAMPLER [MICROSECONDS]   resumes the training in the folder OUT. A signal kills it after
+// the microseconds.
 using namespace fit;
-
-namespace {
-
-// Sequences of 2 to 9 tokens, each the last one's successor.
-struct Sequences : data::Dataset {
-  std::int64_t size() const override { return 37; }
-  std::int64_t length(std::int64_t i) const { return 2 + i * 5 % 8; }
-  data::Example get(std::int64_t i) const override {
-    std::vector<std::int64_t> ids;
-    for (std::int64_t t = 0; t < length(i); ++t) ids.push_back((i + t) % 11);
-    return {tensor(ids, {length(i)})};
-  }
-};
-
-struct Model : nn::Layer {
-  Tensor forward(const Tensor& ids, const Tensor& mask) const {  // [B, T], (B, 1, T) -> [B, T, 12]
-    const Tensor x = token(ids);
-    return out(dropout(x + attention(norm(x), mask)));
-  }
-  FIT_FIELDS(token, norm, attention, dropout, out)
-  nn::Embedding token{12, 16};
-  nn::LayerNorm norm{16};
-  nn::CausalSelfAttention attention{16, 2, 0.2};
-  nn::Dropout dropout{0.2};
-  nn::Linear out{16, 12};
-};
-
-}  // namespace
 
 int main(int, char** argv) {
   manual_seed(3);
   set_num_threads(1);
-  const Sequences sequences;
+  const test::Sequences sequences;
   std::vector<std::int64_t> lengths;
   std::vector<double> weights;
   for (std::int64_t i = 0; i < sequences.size(); ++i)
@@ -48,12 +22,12 @@ int main(int, char** argv) {
   const auto batches = data::LoaderOptions()
                            .batch_size(4)
                            .prefetch(2)
-                           .collate(data::pad_collate({11}))
+                           .collate(data::pad_collate({test::Sequences::padding}))
                            .sampler(argv[3] == std::string("weighted") ? data::weighted_sampler(weights, 33)
                                                                        : data::bucket_sampler(lengths, 3));
   data::DataLoader loader(sequences, batches);
 
-  Model model;
+  test::SequenceModel model;
   optim::AdamW optimizer(optim::decay_groups(model, optim::AdamWOptions().lr(1e-2)));
   const auto up = std::make_shared<optim::LinearLR>(optimizer, 0.1, 1, 7);
   const auto down = std::make_shared<optim::CosineAnnealingLR>(optimizer, 50);
@@ -63,7 +37,7 @@ int main(int, char** argv) {
   const auto loss = [&](const data::Batch& b) {
     const std::int64_t T = b[0].size(1);
     const Tensor input = b[0][{range(), range(0, T - 1)}], real = b[1][{range(), range(), range(0, T - 1)}];
-    const auto o = nn::CrossEntropyOptions().ignore_index(11);
+    const auto o = nn::CrossEntropyOptions().ignore_index(test::Sequences::padding);
     return nn::cross_entropy(model(input, real), b[0][{range(), range(1, T)}], o);
   };
   const auto options = TrainerOptions()

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "dist/training.hpp"
+#include "support/padded_sequences.hpp"
 
 // The Trainer and its loader among several ranks.
 namespace fit::test {
@@ -11,31 +12,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-// Sequences of 2 to 9 tokens, each the last one's successor.
-struct Sequences : data::Dataset {
-  std::int64_t size() const override { return 37; }
-  std::int64_t length(std::int64_t i) const { return 2 + i * 5 % 8; }
-  data::Example get(std::int64_t i) const override {
-    std::vector<std::int64_t> ids;
-    for (std::int64_t t = 0; t < length(i); ++t) ids.push_back((i * i + t) % 11);
-    return {tensor(ids, {length(i)})};
-  }
-};
-
-constexpr std::int64_t padding = 11;
-
-struct Model : nn::Layer {
-  Tensor forward(const Tensor& ids, const Tensor& mask) const {  // [B, T], (B, 1, T) -> [B, T, 12]
-    const Tensor x = token(ids);
-    return out(dropout(x + attention(norm(x), mask)));
-  }
-  FIT_FIELDS(token, norm, attention, dropout, out)
-  nn::Embedding token{12, 16};
-  nn::LayerNorm norm{16};
-  nn::CausalSelfAttention attention{16, 2, 0.2};
-  nn::Dropout dropout{0.2};
-  nn::Linear out{16, 12};
-};
+constexpr std::int64_t padding = Sequences::padding;
 
 struct Plan {
   std::string out;
@@ -69,7 +46,7 @@ Done train(const Plan& plan, dist::World& world) {
   whole.sampler({}).batch_size(6);
   data::DataLoader validation(sequences, whole);
 
-  Model model;
+  SequenceModel model;
   model.to(plan.dtype);
   optim::SGD optimizer(optim::decay_groups(model, optim::SGDOptions().lr(0.2).momentum(0.9).weight_decay(1e-3)));
   optim::CosineAnnealingLR schedule(optimizer, 30);

@@ -4,23 +4,12 @@
     pip install torch==2.13.0 numpy && python3 tests/golden/packed.py
 """
 
-import pathlib
-
-import numpy
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-assert torch.__version__.startswith("2.13.0"), torch.__version__
-torch.manual_seed(33)
-torch.set_num_threads(1)
-torch.set_default_dtype(torch.float64)
-tensors = {}
+from npz import save, start, write
 
-
-def save(name, value):
-    tensors[name] = value.detach().clone().numpy()
-
-
+start(33)
 # Of each layer: state/NAME, x, lengths and the state before; output, h, c; their cotangents d_…, and gradients.
 lengths = torch.tensor([3, 6, 1, 6, 4])
 for kind, make in ("lstm", torch.nn.LSTM), ("gru", torch.nn.GRU):
@@ -54,4 +43,4 @@ for kind, make in ("lstm", torch.nn.LSTM), ("gru", torch.nn.GRU):
         for n, p in layer.named_parameters():
             save(f"{case}/state/{n}", p)
             save(f"{case}/grad/{n}", p.grad)
-numpy.savez_compressed(pathlib.Path(__file__).parent / "packed.npz", **tensors)
+write()

@@ -5,21 +5,12 @@ attention with further keys.
     pip install torch==2.13.0 numpy && python3 tests/golden/training.py
 """
 
-import pathlib
-
-import numpy
 import torch
 from torch.optim import lr_scheduler as lr
 
-assert torch.__version__.startswith("2.13.0"), torch.__version__
-torch.manual_seed(17)
-torch.set_num_threads(1)
-torch.set_default_dtype(torch.float64)
-tensors = {}
+from npz import save, start, write
 
-
-def save(name, value):
-    tensors[name] = value.detach().clone().numpy()
+start(17)
 
 
 def optimisers():
@@ -279,4 +270,4 @@ further_keys()
 line_searches()
 told_losses()
 muon()
-numpy.savez_compressed(pathlib.Path(__file__).parent / "training.npz", **tensors)
+write()

@@ -4,12 +4,11 @@
 #include <cmath>
 
 #include "fit/graph.hpp"
-#include "fit/lookup.hpp"
 #include "fit/nn/gpt.hpp"
-#include "fit/npz.hpp"
 #include "fit/ops.hpp"
 #include "fit/schedule.hpp"
 #include "support/catch.hpp"
+#include "support/optimizer_path.hpp"
 #include "support/tensors.hpp"
 
 namespace fit::test::muon_test {
@@ -19,24 +18,8 @@ using Catch::Contains;
 using optim::Muon;
 using optim::MuonOptions;
 
-Tensor golden(const std::string& name) {
-  static const StateDict all = load_npz(FIT_GOLDEN_DIR "/training.npz");
-  return at(all, name);
-}
-
-// The largest distance from PyTorch's 20 places.
 double distance(const std::string& form, const std::string& path, const MuonOptions& o, DType dtype) {
-  const Tensor places = golden("muon/" + form + '/' + path),
-               gradients = golden("muon/" + form + "/gradients").to(dtype);
-  Tensor p = golden("muon/" + form + "/start").to(dtype).clone().requires_grad_();
-  Muon optimizer({p}, o);
-  double worst = 0;
-  for (std::int64_t t = 0; t < places.size(0); ++t) {
-    p.set_grad(gradients[t].clone());
-    optimizer.step();
-    worst = std::max(worst, max_difference(p.detach().to(float64), places[t]));
-  }
-  return worst;
+  return distance_from_path<Muon>("muon/" + form, path, o, dtype);
 }
 
 nn::GPTOptions muon_gpt() {

@@ -9,7 +9,6 @@
 
 #include "fit/checkpoint.hpp"
 #include "fit/lbfgs.hpp"
-#include "fit/lookup.hpp"
 #include "fit/nn/activation.hpp"
 #include "fit/nn/containers.hpp"
 #include "fit/nn/linear.hpp"
@@ -18,7 +17,6 @@
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "support/catch.hpp"
-#include "support/exception_safety.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
 #include "support/thread_world.hpp"
@@ -292,128 +290,6 @@ TEST_CASE("weight decay is for matrices, and for embeddings on request") {
   CHECK(optim::decay_groups(nn::Linear(2, 2, false), optim::SGDOptions().lr(0.1)).size() == 1);
 }
 
-TEST_CASE("a large batch in parts gives the gradient of the whole") {
-  manual_seed(3);
-  nn::Sequential net(nn::Linear(3, 4), nn::Tanh(), nn::Linear(4, 2));
-  net.to(float64);
-  const Tensor x = randn({6, 3}, float64), y = randn({6, 2}, float64);
-  const auto gradients = [&] {
-    std::vector<Tensor> all;
-    for (const Tensor& p : net.parameters()) all.push_back(p.grad().clone());
-    net.zero_grad();
-    return all;
-  };
-  nn::mse_loss(net(x), y).backward();
-  const auto whole = gradients();
-  for (int part = 0; part < 3; ++part)
-    (nn::mse_loss(net(slice(x, 0, 2 * part, 2 * part + 2)), slice(y, 0, 2 * part, 2 * part + 2)) / 3).backward();
-  const auto parts = gradients();
-  for (std::size_t i = 0; i < whole.size(); ++i) CHECK(allclose(parts[i], whole[i], 1e-12, 1e-14));
-}
-
-TEST_CASE("training in parts is training on the whole, with clipping and ignored targets") {
-  const auto train = [](int parts) {
-    manual_seed(3);
-    nn::Sequential net(nn::Linear(3, 8), nn::Tanh(), nn::Linear(8, 4));
-    net.to(float64);
-    optim::AdamW optimizer(net.named_parameters(), 0.05);
-    Generator random(5);
-    for (int step = 0; step < 5; ++step) {
-      const Tensor x = randn({12, 3}, float64, random), y = randint(-1, 4, {12}, random);  // -1: ignored
-      const double counted = sum(y >= 0).item();
-      const std::int64_t size = 12 / parts;
-      optimizer.zero_grad();
-      for (int part = 0; part < parts; ++part) {
-        const auto of = [&](const Tensor& all) { return slice(all, 0, part * size, (part + 1) * size); };
-        (nn::cross_entropy(net(of(x)), of(y),
-                           nn::CrossEntropyOptions().ignore_index(-1).reduction(nn::Reduction::sum)) /
-         counted)
-            .backward();
-      }
-      optim::clip_grad_norm_(net.parameters(), 0.1);
-      optimizer.step();
-    }
-    return cat({flatten(net.parameters()[0].detach()), flatten(net.parameters()[2].detach())});
-  };
-  for (const int parts : {2, 3, 12}) CHECK(allclose(train(parts), train(1), 1e-9, 1e-11));
-}
-
-// ---- averages of weights ------------------------------------------------------------------------------------------
-
-TEST_CASE("the moving average follows the weights, and takes their places for a scope") {
-  manual_seed(4);
-  nn::Linear layer(9, 5);
-  optim::ExponentialMovingAverage average(layer.named_parameters(), 0.75);
-  std::vector<double> expected = layer.weight.detach().to(float64).to_vector<double>();
-  for (int t = 0; t < 4; ++t) {
-    {
-      const NoGrad no_grad;
-      layer.weight.add_(randn({5, 9}));
-    }
-    average.update();
-    const std::vector<float> now = layer.weight.detach().to_vector<float>();
-    for (std::size_t i = 0; i < now.size(); ++i) expected[i] = 0.75 * expected[i] + 0.25 * now[i];
-  }
-  const Tensor weight = layer.weight.detach().clone(), averaged = average.state_dict()[0].second.clone();
-  CHECK(allclose(averaged, tensor(expected, {5, 9}).to(float32)));
-  {
-    const auto scope = average.apply();
-    CHECK(same_bits(layer.weight.detach(), averaged));
-    CHECK_THROWS_WITH(average.update(), Contains("update() while the averages are applied"));
-    CHECK_THROWS_WITH(average.apply(), Contains("apply() while"));
-  }
-  CHECK(same_bits(layer.weight.detach(), weight));
-  CHECK(layer.weight.requires_grad());
-  CHECK_NOTHROW(average.update());
-}
-
-TEST_CASE("the average of bfloat16 weights is float32: their digits would lose its steps") {
-  nn::Linear layer(9, 5);
-  layer.to(bfloat16);
-  optim::ExponentialMovingAverage average(layer.named_parameters(), 0.999), other(layer.named_parameters());
-  std::vector<double> expected = test::values(layer.weight.detach());
-  for (int t = 0; t < 20; ++t) {
-    {
-      const NoGrad no_grad;
-      layer.weight.add_(0.25);
-    }
-    average.update();
-    const std::vector<double> now = test::values(layer.weight.detach());
-    for (std::size_t i = 0; i < now.size(); ++i) expected[i] = 0.999 * expected[i] + 0.001 * now[i];
-  }
-  const Tensor averaged = average.state_dict()[0].second, weight = layer.weight.detach().clone();
-  CHECK(averaged.dtype() == float32);
-  CHECK(test::max_difference(averaged, tensor(expected, {5, 9})) < 1e-6);
-  {
-    const auto scope = average.apply();
-    CHECK(same_bits(layer.weight.detach(), averaged.to(bfloat16)));
-  }
-  CHECK(same_bits(layer.weight.detach(), weight));
-  StateDict narrow = average.state_dict();  // as earlier versions saved them
-  for (auto& [name, x] : narrow) x = x.to(bfloat16);
-  other.load_state_dict(narrow);
-  CHECK(same_bits(other.state_dict()[0].second, averaged.to(bfloat16).to(float32)));
-}
-
-TEST_CASE("averages are saved by name, and loaded whole or not at all") {
-  nn::Linear layer(2, 2);
-  optim::ExponentialMovingAverage average(layer.named_parameters(), 0.9), other(layer.named_parameters(), 0.9);
-  auto state = average.state_dict();
-  CHECK(state[0].first == "weight");
-  CHECK(state[1].first == "bias");
-  CHECK_FALSE(state[0].second.requires_grad());
-  state[0].second = full({2, 2}, 7.);
-  other.load_state_dict(state);
-  CHECK(same_bits(other.state_dict()[0].second, full({2, 2}, 7.)));
-  state[1].first = "b";
-  CHECK_THROWS_WITH(average.load_state_dict(state), Contains("missing: bias [2]") && Contains("unexpected: b [2]"));
-  CHECK_FALSE(same_bits(average.state_dict()[0].second, state[0].second));
-  CHECK_THROWS_WITH(optim::ExponentialMovingAverage({layer.weight}, 1.5), Contains("decay is 1.5"));
-  CHECK_THROWS_WITH(optim::ExponentialMovingAverage({Tensor()}), Contains("the parameter 0 is undefined"));
-  layer.to(float64);
-  CHECK_THROWS_WITH(average.update(), Contains("the average is float32, weight is float64"));
-}
-
 TEST_CASE("optimisers refuse bad arguments") {
   const Tensor p = leaf(ones({2}));
   CHECK_THROWS_WITH(optim::SGD({p}, -1.), Contains("[SGD] lr is -1"));
@@ -636,45 +512,6 @@ TEST_CASE("a group can be added later") {
   CHECK(optimizer.state_dict().back().first == "1.step");
 }
 
-// ---- clipping -----------------------------------------------------------------------------------------------------
-
-TEST_CASE("clipping by norm scales all gradients together") {
-  Tensor a = leaf(zeros({2})), b = leaf(zeros({1}, float64)), c = leaf(zeros({3}));
-  const auto set = [&] {
-    a.set_grad(tensor({3., 0.}));
-    b.set_grad(tensor({4.}, float64));
-  };
-  set();
-  CHECK(optim::clip_grad_norm_({a, b, c}, 10) == 5);
-  CHECK(a.grad().to_vector<float>()[0] == 3);
-  CHECK(optim::clip_grad_norm_({a, b, c}, 1) == 5);
-  CHECK(a.grad().to_vector<float>()[0] == Approx(0.6));
-  CHECK(b.grad().item() == Approx(0.8));
-  CHECK(optim::clip_grad_norm_({c}, 1) == 0);
-  set();
-  a.set_grad(tensor({INFINITY, 0.}));
-  CHECK_THROWS_WITH(optim::clip_grad_norm_({a, b}, 1, optim::error_if_nonfinite),
-                    Contains("the norm of the gradients is inf"));
-  CHECK(b.grad().item() == 4);
-  CHECK(std::isinf(optim::clip_grad_norm_({a, b}, 1)));
-  CHECK(std::isnan(a.grad().to_vector<float>()[0]));
-  CHECK_THROWS_WITH(optim::clip_grad_norm_({a}, -1), Contains("max_norm is -1"));
-}
-
-TEST_CASE("the norm is summed in double") {
-  Tensor p = leaf(zeros({300001}));
-  p.set_grad(full({300001}, 1e-3));
-  CHECK(optim::clip_grad_norm_({p}, 100) == Approx(static_cast<double>(1e-3f) * std::sqrt(300001.)).epsilon(1e-13));
-}
-
-TEST_CASE("clipping by value cuts every element off") {
-  Tensor p = leaf(zeros({4}));
-  p.set_grad(tensor({-3., -0.5, 0.5, 3.}));
-  optim::clip_grad_value_({p}, 1);
-  CHECK(p.grad().to_vector<float>() == std::vector<float>{-1, -.5f, .5f, 1});
-  CHECK_THROWS_AS(optim::clip_grad_value_({p}, -1), Error);
-}
-
 // ---- learning -----------------------------------------------------------------------------------------------------
 
 TEST_CASE("a small network learns XOR") {
@@ -691,16 +528,6 @@ TEST_CASE("a small network learns XOR") {
   }
   CHECK(before > 0.5);
   CHECK(loss(net(x), y).item() < 0.05);
-}
-
-TEST_CASE("clipping: of gradients that are summed in several blocks, and of empty ones") {
-  Tensor many = zeros({40000}).requires_grad_(), none = zeros({0}).requires_grad_();
-  many.set_grad(cat({full({32768}, 1.), full({7232}, 3.)}));
-  none.set_grad(zeros({0}));
-  const double square = 32768 + 9. * 7232;
-  CHECK(optim::clip_grad_norm_({many, none}, INFINITY) == Approx(std::sqrt(square)));
-  CHECK(optim::clip_grad_norm_({many, none}, INFINITY, 1) == Approx(32768 + 3. * 7232));
-  CHECK(optim::clip_grad_norm_({none, many}, INFINITY, INFINITY) == 3);
 }
 
 TEST_CASE("an optimiser tells of parameters that nobody else holds") {
@@ -722,61 +549,6 @@ TEST_CASE("an optimiser tells of parameters that nobody else holds") {
   optim::Adam adam(gone->parameters(), 0.1);
   gone.reset();
   CHECK_THROWS_WITH(adam.step(), Contains("[Adam] the parameter 0 of shape [1, 2] belongs to nothing"));
-}
-
-TEST_CASE("LBFGS goes on from its state, ends at the minimum, and leaves alone what was frozen") {
-  Tensor w = leaf(tensor({3., -2.}, float64)), frozen = leaf(tensor({5.}, float64));
-  const auto options = optim::LBFGSOptions().max_iter(1).lr(0.5);
-  optim::LBFGS lbfgs(StateDict{{"w", w}, {"frozen", frozen}}, options);
-  const auto closure_of = [](optim::LBFGS& o, const Tensor& x) {
-    return [&o, x] {
-      o.zero_grad();
-      const Tensor loss = sum(square(x));
-      loss.backward();
-      return loss;
-    };
-  };
-  frozen.set_grad(ones({1}, float64));
-  frozen.requires_grad_(false);
-  lbfgs.step(closure_of(lbfgs, w));
-  CHECK(frozen.item() == 5);
-  const StateDict state = lbfgs.state_dict();  // after one iteration there is no history yet
-  CHECK(at(state, "old_dirs").shape() == Shape{0, 3});
-  Tensor v = leaf(w.detach());
-  optim::LBFGS other(StateDict{{"w", v}, {"frozen", frozen}}, options);
-  other.load_state_dict(state);
-  for (int i = 0; i < 40; ++i) {
-    lbfgs.step(closure_of(lbfgs, w)), other.step(closure_of(other, v));
-    CHECK(same_bits(w.detach(), v.detach()));
-  }
-  CHECK(max(abs(w)).item() < 1e-4);
-  // At the minimum a step gives the loss and changes nothing.
-  Tensor zero = leaf(zeros({2}, float64));
-  optim::LBFGS there({zero});
-  CHECK(there.step(closure_of(there, zero)) == 0);
-  CHECK(there.state_dict().size() == 2);
-  Tensor none = leaf(zeros({0}, float64));
-  optim::LBFGS empty({none});
-  CHECK(empty.step(closure_of(empty, none)) == 0);
-
-  const auto with = [&](const std::string& name, const Tensor& x) {
-    StateDict changed = state;
-    for (auto& [key, value] : changed)
-      if (key == name) value = x;
-    return changed;
-  };
-  const std::string before = test::State()(other.state_dict());
-  for (const auto& [changed, why] : std::vector<std::pair<StateDict, std::string>>{
-           {with("n_iter", tensor(-1)), "n_iter is -1"},
-           {with("n_iter", tensor(0)), "n_iter is 0, func_evals 1, and d is there: that is no state of LBFGS"},
-           {with("func_evals", tensor(-1)), "func_evals -1"},
-           {{{"n_iter", tensor(3)}, {"func_evals", tensor(3)}}, "n_iter is 3, func_evals 3, and d is not there"},
-           {with("old_dirs", Tensor()), "old_dirs"},
-           {with("old_dirs", zeros({3}, float64)), "old_dirs"}}) {
-    INFO(why);
-    CHECK_THROWS_WITH(other.load_state_dict(changed), Contains(why));
-    CHECK(std::string(test::State()(other.state_dict())) == before);
-  }
 }
 
 TEST_CASE("a step with error_if_nonfinite names the gradient and keeps the parameters") {

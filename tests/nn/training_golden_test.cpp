@@ -3,12 +3,11 @@
 
 #include "fit/graph.hpp"
 #include "fit/lbfgs.hpp"
-#include "fit/lookup.hpp"
-#include "fit/npz.hpp"
 #include "fit/ops.hpp"
 #include "fit/optim.hpp"
 #include "fit/schedule.hpp"
 #include "support/catch.hpp"
+#include "support/optimizer_path.hpp"
 #include "support/tensors.hpp"
 
 namespace fit::test::training_golden_test {
@@ -18,10 +17,7 @@ using fit::test::same_bits;
 
 namespace {
 
-Tensor golden(const std::string& name) {
-  static const StateDict all = load_npz(FIT_GOLDEN_DIR "/training.npz");
-  return at(all, name);
-}
+Tensor golden(const std::string& name) { return training_golden(name); }
 
 // Each of PyTorch's 30 places, in double to 1e-12 and in float to 1e-4.
 template <class Optimizer, class Options>
@@ -29,17 +25,8 @@ void follows(const std::string& name, const Options& options) {
   for (const std::string kind : {"vector", "matrix"})
     for (const DType dtype : {float64, float32}) {
       INFO(name << ' ' << kind << ' ' << dtype);
-      const Tensor path = golden("optimisers/" + kind + '/' + name),
-                   gradients = golden("optimisers/" + kind + "/gradients").to(dtype);
-      Tensor p = golden("optimisers/" + kind + "/start").to(dtype).clone().requires_grad_();
-      Optimizer optimizer({p}, options);
-      double worst = 0;
-      for (std::int64_t t = 0; t < path.size(0); ++t) {
-        p.set_grad(gradients[t].clone());
-        optimizer.step();
-        worst = std::max(worst, max_difference(p.detach().to(float64), path[t]));
-      }
-      CHECK(worst < (dtype == float64 ? 1e-12 : 1e-4));
+      CHECK(distance_from_path<Optimizer>("optimisers/" + kind, name, options, dtype) <
+            (dtype == float64 ? 1e-12 : 1e-4));
     }
 }
 
