@@ -34,12 +34,11 @@ TilePlan plan_pairs(const kernels::Attention<>& a, const AttentionMasks& masks) 
 
 // wanted: the tables that get gradients. Empty: none.
 template <class W>
-std::optional<LoweredScore<W>> lower_score(const std::optional<Expression>& e, std::vector<bool> wanted = {},
-                                           std::int64_t skipped_keys = 0, std::int64_t skipped_elements = 0) {
+std::optional<LoweredScore<W>> lower_score(const std::optional<Expression>& e, std::vector<bool> wanted = {}) {
   std::optional<LoweredScore<W>> lowered;
   if (!e) return lowered;
   wanted.resize(e->tables.size());
-  lowered.emplace(*e, wanted, skipped_keys, skipped_elements);
+  lowered.emplace(*e, wanted);
   return lowered;
 }
 
@@ -57,8 +56,9 @@ kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const
   call.bias = view_scores(static_cast<const W*>(data(masks.bias())), masks.bias());
   call.alibi = static_cast<const W*>(data(masks.alibi()));
   call.sink = static_cast<const W*>(data(masks.sink()));
-  if (score) call.score = score->program(), call.score_steps = call.score->count;
+  if (score) call.score = score->program(), call.score_workspace = call.score->workspace;
   if (skipped == 0) return call;
+  call.skipped_keys = skipped;
   if (plan.defined()) call.table.tiles.data += skipped / kernels::tile_size;
   call.k.data += skipped * call.k.row;
   call.v.data += skipped * call.v.row;
@@ -72,16 +72,14 @@ kernels::SoftmaxStats<T> stats_in(const kernels::Attention<>& a, T* data) {
   return {data, data + a.B * a.H * a.Sq};
 }
 
-// The weights [count, H, Sq, skipped + Sk] of some elements of the batch.
+// The weights [count, H, Sq, skipped_keys + Sk] of some elements of the batch.
 template <class T>
-Tensor weights_of(kernels::Attention<T> a, const std::optional<Expression>& score,
-                  const kernels::SoftmaxStats<const AccT<T>>& stats, std::int64_t skipped, std::int64_t first,
+Tensor weights_of(kernels::Attention<T> a, const kernels::SoftmaxStats<const AccT<T>>& stats, std::int64_t first,
                   std::int64_t count) {
   const NoGrad no_grad;
-  const auto lowered = lower_score<AccT<T>>(score, {}, skipped, first);
-  if (lowered) a.score = lowered->program();
   constexpr DType dtype = dtype_of<AccT<T>>();
   a.B = count;
+  a.skipped_elements = first;
   a.q.data = a.q.at(first, 0, 0);
   a.k.data = a.k.at(first, 0, 0);
   a.v.data = a.v.at(first, 0, 0);
@@ -90,7 +88,7 @@ Tensor weights_of(kernels::Attention<T> a, const std::optional<Expression>& scor
   const std::int64_t rows = first * a.H * a.Sq;
   Tensor weights = Tensor::empty({count, a.H, a.Sq, a.Sk}, dtype);
   kernels::attention_weights<T>(a, {stats.m + rows, stats.inv_l + rows}, weights.fresh<AccT<T>>());
-  return skipped > 0 ? cat({zeros({count, a.H, a.Sq, skipped}, dtype), weights}, -1) : weights;
+  return a.skipped_keys > 0 ? cat({zeros({count, a.H, a.Sq, a.skipped_keys}, dtype), weights}, -1) : weights;
 }
 
 // m - log(inv_l) of each row; -inf in a fully masked one.
@@ -340,12 +338,12 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
     using W = AccT<T>;
-    const auto lowered = lower_score<W>(score, {}, skipped);
+    const auto lowered = lower_score<W>(score);
     const kernels::Attention<T> call = lower<T>(a, q, k, v, masks, plan, lowered, skipped);
     const kernels::SoftmaxStats<W> rows = stats_in(a, stats.fresh<W>());
     adjoint.check = !kernels::attention_forward<T>(call, view(contexts(q, a, output), output.fresh<T>()), rows);
-    const auto weights_from = [&, call, rows, skipped](std::int64_t first, std::int64_t count) {
-      return weights_of<T>(call, score, {rows.m, rows.inv_l}, skipped, first, count);
+    const auto weights_from = [call, rows](std::int64_t first, std::int64_t count) {
+      return weights_of<T>(call, {rows.m, rows.inv_l}, first, count);
     };
     if (options.lse()) lse = lse_of(rows, lse_shape(q, a));
     if (options.weights()) weights = weights_from(0, a.B).alias(weights_shape(q, all_keys));

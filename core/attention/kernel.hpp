@@ -36,7 +36,8 @@ struct Attention<void> : Visibility {
   double dropout = 0;  // of weights; element (b, h, i, j) has number first_weight + ((b H + h) Sq + i) Sk + j
   RandomKey key{};     // with the number decides which weights are dropped
   std::int64_t first_weight = 0;
-  int score_steps = 0;           // of the function of scores
+  // Of the function of scores: its workspace, and how many keys and elements of the batch before these are left out.
+  std::int64_t score_workspace = 0, skipped_keys = 0, skipped_elements = 0;
   bool batch_invariant = false;  // BatchInvariant: few queries are computed in the order of many
 
   [[gnu::always_inline]] std::int64_t group() const { return H / kv_heads; }  // query heads that share one of k and v
@@ -146,10 +147,10 @@ struct AttentionTable {
                       std::int64_t to_row);
 };
 
-/// The size of the workspace of forward, weights and backward: five tiles, six blocks of features, and two rows for
-/// each step of a function of scores.
+/// The size of the workspace of forward, weights and backward: five tiles, six blocks of features, and that of a
+/// function of scores.
 inline std::int64_t attention_workspace(const Attention<>& a) {
-  return query_block * (5 * key_block + 6 * filled_to(64, a.D > a.Dv ? a.D : a.Dv)) + 2 * key_block * a.score_steps;
+  return query_block * (5 * key_block + 6 * filled_to(64, a.D > a.Dv ? a.D : a.Dv)) + a.score_workspace;
 }
 
 /// The rows of a block of queries. For short causal heads, small blocks compute fewer pairs above the diagonal.

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "attention/kernel.hpp"
-#include "attention/score_rows.hpp"
 #include "kernels/simd/exp2.hpp"
 #include "kernels/simd/matrix_rows.hpp"
 #include "kernels/simd/transform.hpp"
@@ -45,20 +44,25 @@ typename V::batch_bool_type mask_of_bits(std::uint64_t bits) {
 #endif
 }
 
-// Query i of a tile with the keys j0 … j0 + count - 1. Below, j counts keys from j0, up to `width`: whole vectors.
+// Queries i0 … i0 + rows - 1 of head h with the keys j0 … j0 + count - 1. Rows of scores are computed up to `width`
+// keys: whole vectors.
+struct TilePlace {
+  std::int64_t b, h, i0, rows, j0, count, width;
+};
+
+// Query i of a call, in a tile. Below, j counts keys from j0, up to `width`.
 template <class T>
 struct Row {
   using W = AccT<T>;
   using V = Vec<W>;
   const Attention<T>& a;
-  ScoreRows<W>& score;
   std::int64_t b, h, i, j0, count, width;
   std::int64_t to;        // no key from here on is read
   std::uint64_t attends;  // bit j: the query attends to key j
 
-  Row(const Attention<T>& a, ScoreRows<W>& score, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j0,
-      std::int64_t count, std::int64_t width)
-      : a(a), score(score), b(b), h(h), i(i), j0(j0), count(count), width(width) {
+  // The query with number `row` of the tile.
+  Row(const Attention<T>& a, const TilePlace& t, std::int64_t row)
+      : a(a), b(t.b), h(t.h), i(t.i0 + row), j0(t.j0), count(t.count), width(t.width) {
     const std::int64_t end = a.range(i).end - j0;
     to = end < count ? end : count;
     attends = a.row(b, h, i, j0) & Visibility::bits_below(count);
@@ -68,8 +72,8 @@ struct Row {
   std::int64_t index() const { return (b * a.H + h) * a.Sq + i; }
   // Whether the query attends to every key of the block.
   bool full() const { return (~attends & Visibility::bits_below(width)) == 0; }
-  // Whether nothing is added to its products, besides.
-  bool plain() const { return full() && !a.bias.data && !a.alibi && !a.score; }
+  // Whether a bias or alibi is added to its products.
+  bool biased() const { return a.bias.data || a.alibi; }
   // How many lanes of the vector at j lie before `to`.
   std::int64_t lanes_at(std::int64_t j) const {
     constexpr std::int64_t size = V::size;
@@ -81,48 +85,60 @@ struct Row {
   }
 };
 
-// Finishes a row of products times `factor`: adds the bias, applies the function of scores, and writes -inf where the
-// query does not attend. Returns the maximum of each lane.
+// Products x, times `factor`, of the keys from j on, with the bias and alibi.
 template <class T, class W>
-Vec<W> finish_scores(const Row<T>& r, const Vec<W>& factor, W* s) {
+Vec<W> biased_score(const Row<T>& r, std::int64_t j, const Vec<W>& lanes, const Vec<W>& factor, Vec<W> x) {
   using V = Vec<W>;
   const Attention<T>& a = r.a;
-  const V lanes = lane_numbers<W>(), masked(-std::numeric_limits<W>::infinity());
-  V max = masked;
-  const auto finish = [&](std::int64_t j, const V& x) {
-    const V y = r.select(j, x, masked);
-    y.store_unaligned(s + j);
-    max = xsimd::max(max, y);
-  };
-  for (std::int64_t j = 0; j < r.width; j += V::size) {
-    V x = load<V>(s + j) * factor;
-    if (a.bias.data) {
-      const W* const bias = a.bias.at(r.b, r.h, r.i) + r.j0 + j;
-      const std::int64_t left = r.lanes_at(j);
-      x = x + (left == static_cast<std::int64_t>(V::size) ? load<V>(bias) : load_part<V>(bias, left));
-    }
-    if (a.alibi) {
-      const V distance = xsimd::abs(lanes + V(static_cast<W>(r.j0 + j - a.place(r.i))));
-      x = x - V(a.alibi[r.h]) * distance;
-    }
-    if (a.score)
-      x.store_unaligned(s + j);
-    else
-      finish(j, x);
+  x = x * factor;
+  if (a.bias.data) {
+    const W* const bias = a.bias.at(r.b, r.h, r.i) + r.j0 + j;
+    const std::int64_t left = r.lanes_at(j);
+    x = x + (left == static_cast<std::int64_t>(V::size) ? load<V>(bias) : load_part<V>(bias, left));
   }
-  if (!a.score) return max;
-  r.score.forward(r, s);
-  for (std::int64_t j = 0; j < r.width; j += V::size) finish(j, load<V>(s + j));
+  if (a.alibi) {
+    const V distance = xsimd::abs(lanes + V(static_cast<W>(r.j0 + j - a.place(r.i))));
+    x = x - V(a.alibi[r.h]) * distance;
+  }
+  return x;
+}
+
+// s = score(j, s) for the keys of a row, -inf where the query does not attend. Returns the maximum of each lane.
+template <class T, class W, class Score>
+Vec<W> masked_scores(const Row<T>& r, W* s, const Score& score) {
+  using V = Vec<W>;
+  const V masked(-std::numeric_limits<W>::infinity());
+  V max = masked;
+  for (std::int64_t j = 0; j < r.width; j += V::size) {
+    const V x = r.select(j, score(j, load<V>(s + j)), masked);
+    x.store_unaligned(s + j);
+    max = xsimd::max(max, x);
+  }
   return max;
 }
 
-// Makes scores of a row of products, which are multiplied by the scale already if `Scaled`. Returns the maximum of each
-// lane.
+// Makes of a row of products what a function of scores takes: adds the bias and alibi, and multiplies by the scale
+// unless `Scaled`.
+template <bool Scaled, class T, class W>
+void biased_scores(const Row<T>& r, W* s) {
+  const Vec<W> factor(Scaled ? W(1) : static_cast<W>(r.a.scale)), lanes = lane_numbers<W>();
+  for (std::int64_t j = 0; j < r.width; j += Vec<W>::size)
+    biased_score(r, j, lanes, factor, load<Vec<W>>(s + j)).store_unaligned(s + j);
+}
+
+// Makes scores of a row of products, which are multiplied by the scale already if `Scaled`; of results of a function of
+// scores nothing is to be made. Returns the maximum of each lane.
 template <bool Scaled, class T, class W>
 Vec<W> row_scores(const Row<T>& r, W* s) {
   using V = Vec<W>;
+  if constexpr (!Scaled)
+    if (r.a.score) return row_scores<true>(r, s);
   const V factor(Scaled ? W(1) : static_cast<W>(r.a.scale));
-  if (!r.plain()) return finish_scores(r, factor, s);
+  if (r.a.score && !r.full()) return masked_scores(r, s, [](std::int64_t, const V& x) { return x; });
+  if (!r.a.score && (!r.full() || r.biased())) {
+    const V lanes = lane_numbers<W>();
+    return masked_scores(r, s, [&](std::int64_t j, const V& x) { return biased_score(r, j, lanes, factor, x); });
+  }
   V max(-std::numeric_limits<W>::infinity());
   for (std::int64_t j = 0; j < r.width; j += V::size) {
     V x = load<V>(s + j);
@@ -217,19 +233,20 @@ struct Softmax {
   }
 };
 
-// Makes weights of a row of products s. Masked ones are exactly 0: e^-inf, unless the row has no softmax. Calls
-// more(j, weights) for each vector, before it is stored and masked weights are cleared.
+// Makes weights w of a row of products s, which may be w. Masked ones are exactly 0: e^-inf, unless the row has no
+// softmax. Calls more(j, weights) for each vector, before it is stored and masked weights are cleared.
 template <bool Scaled, class T, class W, class More>
-void row_weights(const Row<T>& r, const SoftmaxStats<const W>& stats, W* s, const More& more) {
+void row_weights(const Row<T>& r, const SoftmaxStats<const W>& stats, W* s, W* w, const More& more) {
   using V = Vec<W>;
-  if (!Scaled || !r.plain()) row_scores<Scaled>(r, s);
+  const bool scores = r.a.score || (Scaled && !r.biased());
+  if (!scores || !r.full()) row_scores<Scaled>(r, s);
   const V m(stats.m[r.index()]), inv_l(stats.inv_l[r.index()]);
   for (std::int64_t j = 0; j < r.width; j += V::size) {
     const V weight = exp_of(load<V>(s + j) - m) * inv_l;
-    weight.store_unaligned(s + j);
+    weight.store_unaligned(w + j);
     more(j, weight);
   }
-  if (std::isnan(stats.inv_l[r.index()])) clear_masked(r, s);
+  if (std::isnan(stats.inv_l[r.index()])) clear_masked(r, w);
 }
 
 }  // namespace FIT_ISA_NAMESPACE

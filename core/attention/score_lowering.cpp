@@ -2,6 +2,7 @@
 #include "attention/score_lowering.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "fit/graph.hpp"
@@ -11,11 +12,23 @@ namespace fit::detail {
 namespace {
 
 using kernels::PairForm;
+using kernels::ScoreLevel;
 
-PairForm integer_form(const LinearForm& f, std::int64_t skipped_keys, std::int64_t skipped_elements) {
+PairForm integer_form(const LinearForm& f) {
   const auto n = [](double x) { return static_cast<std::int64_t>(x); };
-  return {n(f.constant) + n(f.query + f.key) * skipped_keys + n(f.batch) * skipped_elements, n(f.batch), n(f.head),
-          n(f.query), n(f.key)};
+  return {n(f.constant), n(f.batch), n(f.head), n(f.query), n(f.key)};
+}
+
+ScoreLevel level_of(const PairForm& f) {
+  if (f.query == 0) return f.key == 0 ? ScoreLevel::head : ScoreLevel::key;
+  if (f.key == 0) return ScoreLevel::query;
+  return f.query == -f.key ? ScoreLevel::distance : ScoreLevel::pair;
+}
+
+// Of what depends on both.
+ScoreLevel joined(ScoreLevel a, ScoreLevel b) {
+  if (a == b || b == ScoreLevel::head) return a;
+  return a == ScoreLevel::head ? b : ScoreLevel::pair;
 }
 
 // Which steps are computed: indices that are forms are not.
@@ -27,53 +40,77 @@ std::vector<bool> used_steps(const Expression& e) {
     if (!used[k] || s.form) continue;
     for (const int a : s.args) {
       const std::size_t i = static_cast<std::size_t>(a);
-      const bool all = std::all_of(s.args.begin(), s.args.end(),
-                                   [&](int x) { return e.steps[static_cast<std::size_t>(x)].form.has_value(); });
-      if (s.op != SymbolOp::lookup || (!all && !(e.steps[i].form && e.steps[i].form->key == 0))) used[i] = true;
+      if (s.op != SymbolOp::lookup || !e.steps[i].form) used[i] = true;
     }
   }
   return used;
 }
 
+// The value of a step that is a number.
+std::optional<double> constant(const Expression::Step& s) {
+  if (s.op == SymbolOp::number) return s.number;
+  if (s.form && s.form->is_constant()) return s.form->constant;
+  return {};
+}
+
+// The arguments of a step that may get gradients, in the order in which kernels give them.
+template <class W>
+std::vector<int> receivers(const kernels::ScoreStep<W>& s) {
+  if (s.spread || s.forward) return {0};
+  switch (s.op) {
+    case SymbolOp::negative:
+    case SymbolOp::square:
+    case SymbolOp::pow:
+      return {0};
+    case SymbolOp::where:
+      return {1, 2};
+    case SymbolOp::add:
+    case SymbolOp::subtract:
+    case SymbolOp::multiply:
+    case SymbolOp::divide:
+    case SymbolOp::minimum:
+    case SymbolOp::maximum:
+      return {0, 1};
+    default:
+      return {};
+  }
+}
+
 }  // namespace
 
 template <class W>
-LoweredScore<W>::LoweredScore(const Expression& e, const std::vector<bool>& wanted, std::int64_t skipped_keys,
-                              std::int64_t skipped_elements) {
+LoweredScore<W>::LoweredScore(const Expression& e, const std::vector<bool>& wanted) {
   const NoGrad no_grad;
-  std::int64_t gradients = 0;
   for (std::size_t t = 0; t < e.tables.size(); ++t) {
     tables_.push_back(e.tables[t].to(dtype_of<W>()));
-    gradients_.push_back(wanted[t] ? gradients : -1);
-    if (wanted[t]) gradients += e.tables[t].numel();
+    gradients_.push_back(wanted[t] ? program_.gradients : -1);
+    if (wanted[t]) program_.gradients += e.tables[t].numel();
   }
+  program_.score = -1;
   const std::vector<bool> used = used_steps(e);
   std::vector<int> place(e.steps.size(), 0);
   for (std::size_t k = 0; k < e.steps.size(); ++k) {
     if (!used[k]) continue;
     const Expression::Step& from = e.steps[k];
-    kernels::ScoreStep<W> s;
+    Step s;
     s.op = from.op;
     s.integer = from.kind == SymbolKind::integer;
     s.number = static_cast<W>(from.number);
-    s.varies = from.op == SymbolOp::score;
-    s.differentiable = from.op == SymbolOp::score;
-    const auto needs = [&](const PairForm& f) { s.varies = s.varies || f.query != 0 || f.key != 0; };
     const auto argument = [&](int a) {
       const int at = place[static_cast<std::size_t>(a)];
-      s.varies = s.varies || steps_[static_cast<std::size_t>(at)].varies;
-      s.differentiable = s.differentiable || steps_[static_cast<std::size_t>(at)].differentiable;
+      s.level = joined(s.level, step(at).level);
+      s.differentiable = s.differentiable || step(at).differentiable;
       return at;
     };
     if (from.form) {
       s.linear = true;
-      s.form = integer_form(*from.form, skipped_keys, skipped_elements);
-      needs(s.form);
+      s.form = integer_form(*from.form);
+      s.level = level_of(s.form);
     } else if (from.op == SymbolOp::lookup) {
       const std::size_t t = static_cast<std::size_t>(from.table);
       const Tensor& table = tables_[t];
       s.table = table.template data<W>().data();
-      s.gradient = gradients_[t];
+      s.table_gradient = gradients_[t];
       s.axes = table.rank();
       s.linear_indices = true;
       std::int64_t stride = table.numel();
@@ -83,11 +120,18 @@ LoweredScore<W>::LoweredScore(const Expression& e, const std::vector<bool>& want
         stride /= std::max<std::int64_t>(table.size(axis), 1);
         kernels::ScoreIndex& index = s.index[axis];
         index = {form.has_value(), {}, 0, table.size(axis), stride};
-        if (form) index.form = integer_form(*form, skipped_keys, skipped_elements), needs(index.form);
-        if (!form) s.linear_indices = false;
-        if (used[static_cast<std::size_t>(a)]) index.step = argument(a);
+        if (form) {
+          index.form = integer_form(*form);
+          s.level = joined(s.level, level_of(index.form));
+        } else {
+          s.linear_indices = false;
+          index.step = argument(a);
+        }
       }
-      s.differentiable = s.gradient >= 0;
+      s.differentiable = s.table_gradient >= 0;
+    } else if (from.op == SymbolOp::score) {
+      s.level = ScoreLevel::pair;
+      s.differentiable = true;
     } else {
       for (std::size_t i = 0; i < from.args.size(); ++i) s.args[i] = argument(from.args[i]);
     }
@@ -97,10 +141,79 @@ LoweredScore<W>::LoweredScore(const Expression& e, const std::vector<bool>& want
       s.backward = kernels::function<W>(f->kernel).backward;
       s.from_output = kernels::functions_from_output[static_cast<int>(f->kernel)];
     }
-    place[k] = static_cast<int>(steps_.size());
-    steps_.push_back(s);
+    if (from.op == SymbolOp::divide && !s.linear && !s.integer)
+      if (const auto n = constant(e.steps[static_cast<std::size_t>(from.args[1])]); n && std::isnormal(W(1 / *n))) {
+        Step reciprocal;
+        reciprocal.op = SymbolOp::number, reciprocal.number = static_cast<W>(1 / *n);
+        s.op = SymbolOp::multiply, s.args[1] = append(reciprocal);
+      }
+    // Pairs read numbers of queries one by one: they are written out for all pairs.
+    if (s.level == ScoreLevel::pair && !s.linear) {
+      const auto spread = [&](int& a) {
+        if (step(a).level == ScoreLevel::query) a = append_spread(a);
+      };
+      for (std::size_t i = 0; !s.table && i < from.args.size(); ++i) spread(s.args[i]);
+      for (int axis = 0; axis < s.axes; ++axis)
+        if (!s.index[axis].linear) spread(s.index[axis].step);
+    }
+    place[k] = append(s);
+    if (from.op == SymbolOp::score) program_.score = place[k];
   }
-  program_ = {steps_.data(), static_cast<int>(steps_.size()), gradients};
+  if (steps_.back().level != ScoreLevel::pair) append_spread(static_cast<int>(steps_.size()) - 1);
+  place_numbers();
+  program_.steps = steps_.data(), program_.count = static_cast<int>(steps_.size());
+}
+
+template <class W>
+int LoweredScore<W>::append(const Step& s) {
+  steps_.push_back(s);
+  return static_cast<int>(steps_.size()) - 1;
+}
+
+template <class W>
+int LoweredScore<W>::append_spread(int a) {
+  Step s;
+  s.op = SymbolOp::number;
+  s.spread = true;
+  s.level = ScoreLevel::pair;
+  s.differentiable = step(a).differentiable;
+  s.args[0] = a;
+  return append(s);
+}
+
+// Shares out the workspace. Gradients go from the result to the steps that it depends on by numbers.
+template <class W>
+void LoweredScore<W>::place_numbers() {
+  const auto take = [&](ScoreLevel level) {
+    const std::int64_t at = program_.workspace;
+    program_.workspace += kernels::score_numbers(level);
+    return at;
+  };
+  for (Step& s : steps_) s.value = take(s.level);
+  std::vector<bool> reached(steps_.size());
+  reached.back() = true;
+  for (std::size_t k = steps_.size(); k-- > 0;) {
+    Step& s = steps_[k];
+    s.differentiable = s.differentiable && reached[k];
+    if (!s.differentiable) continue;
+    if (s.level != ScoreLevel::pair) s.gradient = take(s.level);
+    // An argument may take the place of the step, after the step has given to the others.
+    const auto takes_over = [&](int i) {
+      const std::size_t a = static_cast<std::size_t>(s.args[i]);
+      return steps_[a].level == ScoreLevel::pair && !reached[a];
+    };
+    std::vector<int> order;
+    for (const int i : receivers(s))
+      if (step(s.args[i]).differentiable) order.push_back(i);
+    s.reversed = order.size() == 2 && takes_over(order[0]) && !takes_over(order[1]);
+    if (s.reversed) std::swap(order[0], order[1]);
+    for (const int i : order) {
+      const std::size_t a = static_cast<std::size_t>(s.args[i]);
+      s.overwrites[i] = takes_over(i);
+      if (s.overwrites[i]) steps_[a].gradient = i == order.back() ? s.gradient : take(ScoreLevel::pair);
+      reached[a] = true;
+    }
+  }
 }
 
 template class LoweredScore<float>;

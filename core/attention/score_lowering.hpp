@@ -6,13 +6,12 @@
 
 namespace fit::detail {
 
-/// An expression as kernels take it, with its tables in W. wanted[t]: whether table t gets a gradient. The first
-/// `skipped` keys and elements of the batch are left out of the call.
+/// An expression as kernels take it, with its tables in W. wanted[t]: whether table t gets a gradient. A division by a
+/// number becomes a product with its reciprocal.
 template <class W>
 class LoweredScore {
  public:
-  LoweredScore(const Expression& e, const std::vector<bool>& wanted, std::int64_t skipped_keys = 0,
-               std::int64_t skipped_elements = 0);
+  LoweredScore(const Expression& e, const std::vector<bool>& wanted);
   LoweredScore(LoweredScore&&) = default;  // keeps the steps where they are
 
   const kernels::ScoreProgram<W>* program() const { return &program_; }
@@ -20,6 +19,12 @@ class LoweredScore {
   std::int64_t gradient(std::size_t t) const { return gradients_[t]; }
 
  private:
+  using Step = kernels::ScoreStep<W>;
+  Step& step(int k) { return steps_[static_cast<std::size_t>(k)]; }
+  int append(const Step& s);
+  int append_spread(int a);
+  void place_numbers();
+
   std::vector<Tensor> tables_;
   std::vector<std::int64_t> gradients_;
   std::vector<kernels::ScoreStep<W>> steps_;

@@ -1,11 +1,18 @@
 #pragma once
 #include <cstdint>
 
+#include "attention/visibility.hpp"
 #include "fit/detail/symbol_op.hpp"
 
-// A function of the scores as kernels compute it: a list of steps over the keys of a row. score_lowering.cpp makes it
-// of an Expression.
+// A function of the scores as kernels compute it: a list of steps. score_lowering.cpp makes it of an Expression.
 namespace fit::kernels {
+
+/// What the values of a step differ by, within a head. A step is computed once for each of them: for a head, for the
+/// keys or the queries of a tile, for the distances key - place of its pairs, or for the pairs of a block of rows.
+enum class ScoreLevel : unsigned char { head, key, query, distance, pair };
+
+/// Queries of a tile whose pairs are computed together: their values stay in the first cache.
+constexpr std::int64_t score_block = 8;
 
 /// constant + batch b + head h + query place + key j
 struct PairForm {
@@ -28,19 +35,25 @@ template <class W>
 struct ScoreStep {
   static constexpr int max_axes = 4;
   detail::SymbolOp op{};
+  ScoreLevel level = ScoreLevel::head;
   bool linear = false;          // its value is `form`
+  bool spread = false;          // its value is its argument, of another level, for all pairs
   bool integer = false;         // a / b is rounded down
-  bool varies = false;          // within a head; otherwise it is computed once for a head
   bool differentiable = false;  // its gradient is wanted
   int args[3] = {};             // earlier steps
   W number = 0;                 // of a number, and the exponent of pow
   PairForm form;
-  // A lookup. gradient: where its table's gradient begins, or -1.
+  // Where its values and its gradient are in the workspace. Steps may share a gradient: the one that is computed from
+  // the other takes its place. -1: the gradient is that of the result.
+  std::int64_t value = 0, gradient = -1;
+  bool overwrites[3] = {};  // the gradient of an argument: nothing has been added to it yet
+  bool reversed = false;    // gradients are given to the last argument first
+  // A lookup. table_gradient: where its table's gradient begins, or -1.
   const W* table = nullptr;
   int axes = 0;
   bool linear_indices = false;
   ScoreIndex index[max_axes] = {};
-  std::int64_t gradient = -1;
+  std::int64_t table_gradient = -1;
   // For a unary function: its kernels in FunctionKernels; otherwise null.
   void (*forward)(W*, const W*, std::int64_t, W) = nullptr;
   void (*backward)(W*, const W*, const W*, std::int64_t, W) = nullptr;
@@ -49,9 +62,17 @@ struct ScoreStep {
 
 template <class W>
 struct ScoreProgram {
-  const ScoreStep<W>* steps;  // the last is the result
+  const ScoreStep<W>* steps;  // the last is the result, and is of level pair
   int count;
+  int score;               // the step that is the score, or -1
+  std::int64_t workspace;  // in numbers of W
   std::int64_t gradients;  // numbers in the gradients of all tables
 };
+
+/// The numbers of a step in the workspace.
+constexpr std::int64_t score_numbers(ScoreLevel level) {
+  const bool one_side = level == ScoreLevel::key || level == ScoreLevel::query;
+  return level == ScoreLevel::pair ? score_block * tile_size : one_side ? tile_size : 2 * tile_size;
+}
 
 }  // namespace fit::kernels

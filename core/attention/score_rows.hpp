@@ -1,15 +1,19 @@
 #pragma once
 #include "attention/arena.hpp"
+#include "attention/rows.hpp"
 #include "attention/score_program.hpp"
-#include "attention/visibility.hpp"
 #include "kernels/simd/pow.hpp"
-#include "kernels/simd/transform.hpp"
 
-// A function of the scores, for the keys of a row, forward and backward. For *.simd.cpp files.
+// A function of the scores, for the rows of a tile, forward and backward. For *.simd.cpp files.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
-// Elements of a table for the keys of a row: first + step j for from <= j < to. Other keys have none: causality or the
+// Pairs in a line: number x is the query at place + by_place x, with the key + by_key x.
+struct Line {
+  std::int64_t place, key, by_place, by_key;
+};
+
+// Elements of a table for the numbers of a line: first + step x for from <= x < to. Others have none: causality or the
 // window masks them.
 struct Stretch {
   std::int64_t first = 0, step = 0, from = 0, to = 0;
@@ -18,84 +22,219 @@ struct Stretch {
 // a / b rounded down, for b > 0.
 inline std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
+// Of one head. For each tile: take_tile(), and forward() for blocks of score_block rows, in order; with gradients,
+// backward() after each forward(), and leave_tile(). At the end leave_head().
 template <class W>
 class ScoreRows {
-  static constexpr std::int64_t N = tile_size;
   using V = Vec<W>;
   using Op = detail::SymbolOp;
   using Step = ScoreStep<W>;
+  using Level = ScoreLevel;
+  static constexpr Level levels_of_tile[] = {Level::key, Level::query, Level::distance};
+
+  // Rows of numbers in memory.
+  struct View {
+    W* first;
+    std::int64_t row;
+    W* at(std::int64_t r) const { return first + r * row; }
+  };
 
  public:
-  // Takes memory for a value of each step, and with `gradients` for a gradient.
-  ScoreRows(const ScoreProgram<W>* program, std::int64_t b, std::int64_t h, bool gradients, Arena<W>& arena)
-      : program_(program), b_(b), h_(h) {
-    if (!program) return;
-    values_ = arena.take(program->count * N);
-    if (gradients) gradients_ = arena.take(program->count * N);
-    place_ = j0_ = 0, width_ = N;
-    for (int k = 0; k < program->count; ++k)
-      if (!program->steps[k].varies) compute(k);
+  template <class T>
+  ScoreRows(const Attention<T>& a, std::int64_t b, std::int64_t h, Arena<W>& arena)
+      : program_(a.score), b_(b + a.skipped_elements), h_(h) {
+    if (!program_) return;
+    workspace_ = arena.take(program_->workspace);
+    enter(Level::head);
+    compute();
+    clear_gradients();
   }
   explicit operator bool() const { return program_; }
 
-  // s = the function of s, for `width` keys from j0 on.
-  template <class Row>
-  void forward(const Row& r, W* s) {
-    place_ = r.a.place(r.i), j0_ = r.j0, width_ = r.width;
-    for (int k = 0; k < program_->count; ++k) {
-      if (program_->steps[k].op == Op::score)
-        copy(s, value(k));
-      else if (program_->steps[k].varies)
-        compute(k);
+  template <class T>
+  void take_tile(const Attention<T>& a, const TilePlace& tile) {
+    tile_ = tile, place_ = a.place(tile.i0) + a.skipped_keys, j0_ = tile.j0 + a.skipped_keys;
+    for (auto& bits : attended_) bits[0] = bits[1] = 0;
+    for (const Level level : levels_of_tile) {
+      enter(level);
+      compute();
+      clear_gradients();
     }
-    copy(value(program_->count - 1), s);
   }
 
-  // After forward() of the row: from the gradient ds of its result makes that of its argument, and adds to those of the
-  // tables.
-  template <class Row>
-  void backward(const Row& r, W* ds, W* tables) {
-    const int last = program_->count - 1;
-    for (int k = 0; k < last; ++k)
-      if (program_->steps[k].differentiable) fill(gradient(k), W(0));
-    copy(ds, gradient(last));
-    bool reached = false;
-    for (int k = last; k >= 0; --k) {
-      const Step& s = program_->steps[k];
-      if (!s.differentiable) continue;
-      W* const g = gradient(k);
-      if (s.op == Op::score || s.op == Op::lookup)  // 0 times infinity is NaN: masked pairs have no gradient
-        for (std::int64_t j = 0; j < width_; j += V::size) r.select(j, load<V>(g + j), V(W(0))).store_unaligned(g + j);
-      if (s.op == Op::score)
-        copy(g, ds), reached = true;
-      else if (s.op == Op::lookup)
-        scatter(s, g, r.count, tables + s.gradient);
-      else
-        pass(k, g);
+  // Of score_block rows of the tile from `first` on, or of those that are left: s [rows, N] are products, times the
+  // scale if `Scaled`. The result is written to `out`, which may be s. Null: it stays here, with all that backward()
+  // needs, in result(). Returns how many rows there are.
+  template <bool Scaled, class T>
+  std::int64_t forward(const Attention<T>& a, std::int64_t first, W* s, W* out) {
+    first_ = first, rows_ = tile_.rows - first < score_block ? tile_.rows - first : score_block;
+    if (!Scaled || a.bias.data || a.alibi)
+      for (std::int64_t r = 0; r < rows_; ++r) biased_scores<Scaled>(Row<T>(a, tile_, first + r), s + r * N);
+    scores_ = s, out_ = out;
+    enter(Level::pair);
+    compute();
+    return rows_;
+  }
+  W* result(std::int64_t r) const { return value(program_->count - 1) + r * N; }
+
+  // From the gradient ds of the result makes that of the scores, and adds to those of the tables. attends: of each row,
+  // bit j says that the query attends to key j.
+  void backward(const std::uint64_t* attends, W* ds, W* tables) {
+    attends_ = attends, ds_ = ds;
+    note_attended();
+    pass_down([&](const Step& s) {
+      for (std::int64_t r = 0; r < rows_; ++r) scatter(s, r, tile_.width, tables);
+    });
+    const int k = program_->score;
+    const W* const g = k < 0 || !program_->steps[k].differentiable ? nullptr : gradients(program_->steps[k]).first;
+    for (std::int64_t r = 0; r < rows_; ++r) {  // 0 times infinity is NaN: masked pairs have no gradient
+      if (full(r) && g == ds) continue;
+      for (std::int64_t j = 0; j < tile_.width; j += V::size)
+        attended(r, j, g ? load<V>(g + r * N + j) : V(W(0))).store_unaligned(ds + r * N + j);
     }
-    if (!reached) fill(ds, W(0));
+  }
+  void leave_tile(W* tables) {
+    for (const Level level : levels_of_tile) {
+      enter(level);
+      attends_ = attended_[static_cast<int>(level)];
+      pass_down([&](const Step& s) { scatter(s, 0, size_, tables); });
+    }
+  }
+  void leave_head(W* tables) {
+    if (!any_) return;
+    enter(Level::head);
+    for (int k = 0; k < program_->count; ++k) {  // the sums of lanes go to the first
+      const Step& s = program_->steps[k];
+      if (s.level != Level::head || !s.differentiable) continue;
+      W* const g = gradients(s).first;
+      V sum(W(0));
+      for (std::int64_t x = 0; x < size_; x += V::size) sum = sum + load<V>(g + x);
+      const W all = sum_lanes(sum);
+      V(W(0)).store_unaligned(g);
+      g[0] = all;
+    }
+    const std::uint64_t one = 1;
+    size_ = V::size, attends_ = &one;
+    pass_down([&](const Step& s) { scatter(s, 0, 1, tables); });
   }
 
  private:
-  W* value(int k) const { return values_ + k * N; }
-  W* gradient(int k) const { return gradients_ + k * N; }
+  // What is computed next: steps of this level, as `lines_` lines of `size_` numbers.
+  void enter(Level level) {
+    level_ = level;
+    lines_ = level == Level::pair ? rows_ : 1;
+    size_ = level == Level::head       ? 2 * N
+            : level == Level::query    ? filled_to(V::size, tile_.rows)
+            : level == Level::distance ? filled_to(V::size, tile_.width + tile_.rows - 1)
+                                       : tile_.width;
+  }
+  Line line(std::int64_t r) const {
+    switch (level_) {
+      case Level::head:
+        return {0, 0, 0, 0};
+      case Level::key:
+        return {0, j0_, 0, 1};
+      case Level::query:
+        return {place_, 0, 1, 0};
+      case Level::distance:  // the last query is the farthest behind the first key
+        return {0, j0_ - place_ - (tile_.rows - 1), 0, 1};
+      default:
+        return {place_ + first_ + r, j0_, 0, 1};
+    }
+  }
+  // The numbers of a step, as the lines of this level read them.
+  View view(const Step& s, W* at) const {
+    if (level_ != Level::pair) return {at, 0};
+    if (s.level == Level::pair) return {at, N};
+    if (s.level == Level::distance) return {at + tile_.rows - 1 - first_, -1};
+    return {at, 0};
+  }
+  W* value(int k) const {
+    if (k == program_->score) return scores_;
+    return out_ && k == program_->count - 1 ? out_ : workspace_ + program_->steps[k].value;
+  }
+  View values(int k) const { return view(program_->steps[k], value(k)); }
+  View gradients(const Step& s) const { return view(s, s.gradient < 0 ? ds_ : workspace_ + s.gradient); }
 
-  void copy(const W* from, W* to) const {
-    for (std::int64_t j = 0; j < width_; j += V::size) load<V>(from + j).store_unaligned(to + j);
+  // Whether all pairs of a row attend.
+  bool full(std::int64_t r) const {
+    return level_ == Level::pair && (~attends_[r] & Visibility::bits_below(tile_.width)) == 0;
   }
-  void fill(W* to, W x) const {
-    for (std::int64_t j = 0; j < width_; j += V::size) V(x).store_unaligned(to + j);
+  // Number x of line r, or 0 if no pair that it stands for attends.
+  V attended(std::int64_t r, std::int64_t j, const V& x) const {
+    return xsimd::select(mask_of_bits<V>(attends_[r + j / N] >> j % N), x, V(W(0)));
   }
+  // The keys, queries and distances of the tile with a pair that attends.
+  void note_attended() {
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      const std::uint64_t bits = attends_[r];
+      const std::int64_t i = first_ + r, shift = tile_.rows - 1 - i;
+      attended_[static_cast<int>(Level::key)][0] |= bits;
+      attended_[static_cast<int>(Level::query)][0] |= std::uint64_t{bits != 0} << i;
+      std::uint64_t* const distances = attended_[static_cast<int>(Level::distance)];
+      distances[0] |= bits << shift;
+      distances[1] |= shift > 0 ? bits >> (N - shift) : 0;
+      any_ = any_ || bits != 0;
+    }
+  }
+
+  void compute() const {
+    for (int k = 0; k < program_->count; ++k)
+      if (program_->steps[k].level == level_ && k != program_->score) compute(k);
+  }
+  void clear_gradients() const {
+    for (int k = 0; k < program_->count; ++k) {
+      const Step& s = program_->steps[k];
+      if (s.level != level_ || !s.differentiable) continue;
+      W* const g = gradients(s).first;
+      for (std::int64_t x = 0; x < size_; x += V::size) V(W(0)).store_unaligned(g + x);
+    }
+  }
+  // The steps of the level, from the last on, give gradients to their arguments; lookups call each().
+  template <class Lookup>
+  void pass_down(const Lookup& each) const {
+    for (int k = program_->count - 1; k >= 0; --k) {
+      const Step& s = program_->steps[k];
+      if (s.level != level_ || !s.differentiable || k == program_->score) continue;
+      if (s.op == Op::lookup)
+        each(s);
+      else
+        pass(k);
+    }
+  }
+
+  // y = f(x...), line by line.
   template <class F, class... X>
-  void map(W* y, const F& f, const X*... x) const {
-    for (std::int64_t j = 0; j < width_; j += V::size) f(load<V>(x + j)...).store_unaligned(y + j);
+  void map(const View& y, const F& f, const X&... x) const {
+    for (std::int64_t r = 0; r < lines_; ++r) {
+      W* const to = y.at(r);
+      for (std::int64_t j = 0; j < size_; j += V::size) f(load<V>(x.at(r) + j)...).store_unaligned(to + j);
+    }
   }
-  // y += f(x...)
+  // The gradient of argument i of a step: f(x...).
   template <class F, class... X>
-  void add(int k, const F& f, const X*... x) const {
-    if (!program_->steps[k].differentiable) return;
-    W* const y = gradient(k);
-    for (std::int64_t j = 0; j < width_; j += V::size) (load<V>(y + j) + f(load<V>(x + j)...)).store_unaligned(y + j);
+  void give(const Step& s, int i, const F& f, const X&... x) const {
+    const Step& to = program_->steps[s.args[i]];
+    if (!to.differentiable) return;
+    const View y = gradients(to);
+    if (s.overwrites[i]) return map(y, f, x...);
+    const auto add = [&](const V& old, const auto&... v) { return old + f(v...); };
+    if (level_ == to.level) return map(y, add, y, x...);
+    for (std::int64_t r = 0; r < lines_; ++r) {  // 0 times infinity is NaN: pairs that do not attend are left out
+      W* const sum = y.at(r);
+      if (full(r))
+        for (std::int64_t j = 0; j < size_; j += V::size)
+          add(load<V>(sum + j), load<V>(x.at(r) + j)...).store_unaligned(sum + j);
+      else
+        for (std::int64_t j = 0; j < size_; j += V::size)
+          (load<V>(sum + j) + attended(r, j, f(load<V>(x.at(r) + j)...))).store_unaligned(sum + j);
+    }
+  }
+  // Calls each(offset, n) for the runs of numbers of a step of this level.
+  template <class Each>
+  void each_run(const Each& each) const {
+    if (size_ == N) return each(std::int64_t{0}, lines_ * N);
+    for (std::int64_t r = 0; r < lines_; ++r) each(r * N, size_);
   }
   template <class Bool>
   static V truth(const Bool& b) {
@@ -104,16 +243,21 @@ class ScoreRows {
 
   void compute(int k) const {
     const Step& s = program_->steps[k];
-    W* const y = value(k);
-    if (s.linear) return fill_linear(s.form, y);
-    const W *const a = value(s.args[0]), *const b = value(s.args[1]), *const c = value(s.args[2]);
+    const View y = values(k), a = values(s.args[0]), b = values(s.args[1]), c = values(s.args[2]);
     const V zero(W(0));
-    if (s.forward) return s.forward(y, a, width_, W(0));
+    if (s.spread) return spread(s, y);
+    if (s.linear) {
+      for (std::int64_t r = 0; r < lines_; ++r) fill_linear(s.form, line(r), y.at(r));
+      return;
+    }
+    if (s.forward)
+      return each_run([&](std::int64_t at, std::int64_t n) { s.forward(y.first + at, a.first + at, n, 0); });
     switch (s.op) {
       case Op::number:
-        return fill(y, s.number);
+        return map(y, [n = V(s.number)] { return n; });
       case Op::lookup:
-        return gather(s, y);
+        for (std::int64_t r = 0; r < lines_; ++r) gather(s, r, y.at(r));
+        return;
       case Op::negative:
         return map(
             y, [](const V& x) { return -x; }, a);
@@ -176,83 +320,122 @@ class ScoreRows {
     }
   }
 
-  // g is the gradient of step k. Adds the gradients of its arguments.
-  void pass(int k, W* g) const {
+  // Adds the gradients of the arguments of step k, from its own.
+  void pass(int k) const {
     const Step& s = program_->steps[k];
-    const int p = s.args[0], q = s.args[1];
-    const W *const y = value(k), *const a = value(p), *const b = value(q);
+    const View dy = gradients(s), y = values(k), a = values(s.args[0]), b = values(s.args[1]);
     const V zero(W(0)), half(W(0.5));
+    if (s.spread) return spread_gradient(s, dy);
     if (s.backward) {
-      alignas(64) W d[N];
-      s.backward(d, g, s.from_output ? y : a, width_, W(0));
-      return add(
-          p, [](const V& x) { return x; }, static_cast<const W*>(d));
+      const Step& to = program_->steps[s.args[0]];
+      const View from = s.from_output ? y : a, dx = gradients(to);
+      each_run([&](std::int64_t at, std::int64_t n) {
+        if (s.overwrites[0]) return s.backward(dx.first + at, dy.first + at, from.first + at, n, 0);
+        alignas(64) W d[score_block * N];
+        s.backward(d, dy.first + at, from.first + at, n, 0);
+        for (std::int64_t x = 0; x < n; x += V::size)
+          (load<V>(dx.first + at + x) + load<V>(d + x)).store_unaligned(dx.first + at + x);
+      });
+      return;
     }
-    const W* const dy = g;
+    const auto both = [&](const auto& p, const auto& q) {
+      if (s.reversed) return q(), p();
+      p(), q();
+    };
     switch (s.op) {
       case Op::negative:
-        return add(
-            p, [](const V& d) { return -d; }, dy);
+        return give(
+            s, 0, [](const V& d) { return -d; }, dy);
       case Op::square:
-        return add(
-            p, [](const V& d, const V& x) { return (d + d) * x; }, dy, a);
+        return give(
+            s, 0, [](const V& d, const V& x) { return (d + d) * x; }, dy, a);
       case Op::pow:
-        if (s.number == W(0)) return;
-        return add(
-            p, [e = s.number](const V& d, const V& x) { return d * V(e) * math::pow(x, V(e - W(1))); }, dy, a);
+        return give(
+            s, 0,
+            [e = s.number](const V& d, const V& x) {
+              return e == W(0) ? V(W(0)) : d * V(e) * math::pow(x, V(e - W(1)));
+            },
+            dy, a);
       case Op::add:
-        add(
-            p, [](const V& d) { return d; }, dy);
-        return add(
-            q, [](const V& d) { return d; }, dy);
-      case Op::subtract:
-        add(
-            p, [](const V& d) { return d; }, dy);
-        return add(
-            q, [](const V& d) { return -d; }, dy);
-      case Op::multiply:
-        add(
-            p, [](const V& d, const V& x) { return d * x; }, dy, b);
-        return add(
-            q, [](const V& d, const V& x) { return d * x; }, dy, a);
+      case Op::subtract: {
+        const auto same = [](const V& d) { return d; };
+        const auto opposite = [](const V& d) { return -d; };
+        return both([&] { give(s, 0, same, dy); },
+                    [&] { s.op == Op::add ? give(s, 1, same, dy) : give(s, 1, opposite, dy); });
+      }
+      case Op::multiply: {
+        const auto times = [](const V& d, const V& x) { return d * x; };
+        return both([&] { give(s, 0, times, dy, b); }, [&] { give(s, 1, times, dy, a); });
+      }
       case Op::divide:
-        add(
-            p, [](const V& d, const V& x) { return d / x; }, dy, b);
-        return add(
-            q, [](const V& d, const V& x, const V& z) { return -d * z / x; }, dy, b, y);
+        return both(
+            [&] {
+              give(
+                  s, 0, [](const V& d, const V& x) { return d / x; }, dy, b);
+            },
+            [&] {
+              give(
+                  s, 1, [](const V& d, const V& x, const V& z) { return -d * z / x; }, dy, b, y);
+            });
       case Op::minimum:
       case Op::maximum: {  // equal arguments share the gradient
         const auto part = [&](const V& d, const V& mine, const V& other, const V& z) {
           return xsimd::select(mine == other, half * d, xsimd::select((mine == z) | (mine != mine), d, zero));
         };
-        add(p, part, dy, a, b, y);
-        return add(q, part, dy, b, a, y);
+        return both([&] { give(s, 0, part, dy, a, b, y); }, [&] { give(s, 1, part, dy, b, a, y); });
       }
-      case Op::where:
-        add(
-            q, [&](const V& d, const V& o) { return xsimd::select(o != zero, d, zero); }, dy, a);
-        return add(
-            s.args[2], [&](const V& d, const V& o) { return xsimd::select(o != zero, zero, d); }, dy, a);
+      case Op::where:  // the condition has no gradient
+        return both(
+            [&] {
+              give(
+                  s, 1, [&](const V& d, const V& o) { return xsimd::select(o != zero, d, zero); }, dy, a);
+            },
+            [&] {
+              give(
+                  s, 2, [&](const V& d, const V& o) { return xsimd::select(o != zero, zero, d); }, dy, a);
+            });
       default:
         return;
     }
   }
 
-  void fill_linear(const PairForm& f, W* y) const {
-    const std::int64_t start = f.at(b_, h_, place_, j0_);
-    for (std::int64_t j = 0; j < width_; ++j) y[j] = static_cast<W>(start + f.key * j);
+  // The values of the argument, for all pairs.
+  void spread(const Step& s, const View& y) const {
+    const View x = values(s.args[0]);
+    if (program_->steps[s.args[0]].level != Level::query)
+      return map(
+          y, [](const V& v) { return v; }, x);
+    for (std::int64_t r = 0; r < lines_; ++r)
+      for (std::int64_t j = 0; j < size_; j += V::size) V(x.first[first_ + r]).store_unaligned(y.at(r) + j);
+  }
+  void spread_gradient(const Step& s, const View& dy) const {
+    const Step& to = program_->steps[s.args[0]];
+    if (to.level != Level::query)
+      return give(
+          s, 0, [](const V& d) { return d; }, dy);
+    for (std::int64_t r = 0; r < lines_; ++r) {
+      V sum(W(0));
+      for (std::int64_t j = 0; j < size_; j += V::size) sum = sum + attended(r, j, load<V>(dy.at(r) + j));
+      gradients(to).first[first_ + r] += sum_lanes(sum);
+    }
+  }
+
+  void fill_linear(const PairForm& f, const Line& at, W* y) const {
+    const std::int64_t start = f.at(b_, h_, at.place, at.key), step = f.query * at.by_place + f.key * at.by_key;
+    for (std::int64_t x = 0; x < size_; ++x) y[x] = static_cast<W>(start + step * x);
   }
 
   // For indices that are forms.
-  Stretch stretch(const Step& s) const {
-    Stretch all{0, 0, 0, width_};
+  Stretch stretch(const Step& s, const Line& at) const {
+    Stretch all{0, 0, 0, size_};
     for (int axis = 0; axis < s.axes; ++axis) {
       const ScoreIndex& index = s.index[axis];
-      const std::int64_t start = index.form.at(b_, h_, place_, j0_), step = index.form.key;
-      std::int64_t from = 0, to = width_;
+      const PairForm& f = index.form;
+      const std::int64_t start = f.at(b_, h_, at.place, at.key), step = f.query * at.by_place + f.key * at.by_key;
+      std::int64_t from = 0, to = size_;
       if (step == 0) {
         if (start < 0 || start >= index.size) to = 0;
-      } else {  // the keys with 0 <= start + step j < size, along the axis from the end if it runs backwards
+      } else {  // the numbers with 0 <= start + step x < size, along the axis from the end if it runs backwards
         const std::int64_t x = step > 0 ? start : index.size - 1 - start, by = step > 0 ? step : -step;
         from = -floor_div(x, by), to = floor_div(index.size - 1 - x, by) + 1;
       }
@@ -264,63 +447,76 @@ class ScoreRows {
     return all;
   }
 
-  // The element of key j, or -1.
-  void elements(const Step& s, std::int64_t* at) const {
-    for (std::int64_t j = 0; j < width_; ++j) at[j] = 0;
+  // The element of each number of a line, or -1.
+  void elements(const Step& s, std::int64_t r, std::int64_t* at) const {
+    for (std::int64_t x = 0; x < size_; ++x) at[x] = 0;
     for (int axis = 0; axis < s.axes; ++axis) {
       const ScoreIndex& index = s.index[axis];
-      if (index.linear && index.form.key == 0) {
-        const std::int64_t i = index.form.at(b_, h_, place_, j0_);
-        const bool inside = i >= 0 && i < index.size;
-        for (std::int64_t j = 0; j < width_; ++j) at[j] = inside && at[j] >= 0 ? at[j] + i * index.stride : -1;
+      const auto add = [&](std::int64_t x, bool inside, std::int64_t i) {
+        at[x] = inside && at[x] >= 0 ? at[x] + i * index.stride : -1;
+      };
+      if (index.linear) {
+        const Line of = line(r);
+        const PairForm& f = index.form;
+        const std::int64_t start = f.at(b_, h_, of.place, of.key), step = f.query * of.by_place + f.key * of.by_key;
+        for (std::int64_t x = 0; x < size_; ++x) {
+          const std::int64_t i = start + step * x;
+          add(x, i >= 0 && i < index.size, i);
+        }
         continue;
       }
-      const W* const x = value(index.step);
+      const W* const i = values(index.step).at(r);
       const W size = static_cast<W>(index.size);
-      for (std::int64_t j = 0; j < width_; ++j) {
-        const bool inside = x[j] >= W(0) && x[j] < size;
-        const std::int64_t i = static_cast<std::int64_t>(inside ? x[j] : W(0));
-        at[j] = inside && at[j] >= 0 ? at[j] + i * index.stride : -1;
+      for (std::int64_t x = 0; x < size_; ++x) {
+        const bool inside = i[x] >= W(0) && i[x] < size;
+        add(x, inside, static_cast<std::int64_t>(inside ? i[x] : W(0)));
       }
     }
   }
 
-  void gather(const Step& s, W* y) const {
+  void gather(const Step& s, std::int64_t r, W* y) const {
     if (!s.linear_indices) {
-      alignas(64) std::int64_t at[N];
-      elements(s, at);
-      for (std::int64_t j = 0; j < width_; ++j) y[j] = at[j] >= 0 ? s.table[at[j]] : W(0);
+      alignas(64) std::int64_t at[2 * N];
+      elements(s, r, at);
+      for (std::int64_t x = 0; x < size_; ++x) y[x] = at[x] >= 0 ? s.table[at[x]] : W(0);
       return;
     }
-    const Stretch x = stretch(s);
-    for (std::int64_t j = 0; j < x.from; ++j) y[j] = W(0);
-    for (std::int64_t j = x.to; j < width_; ++j) y[j] = W(0);
-    for (std::int64_t j = x.from; j < x.to; ++j) y[j] = s.table[x.first + x.step * j];
+    const Stretch t = stretch(s, line(r));
+    for (std::int64_t x = 0; x < t.from; ++x) y[x] = W(0);
+    for (std::int64_t x = t.to; x < size_; ++x) y[x] = W(0);
+    for (std::int64_t x = t.from; x < t.to; ++x) y[x] = s.table[t.first + t.step * x];
   }
 
-  void scatter(const Step& s, const W* g, std::int64_t count, W* to) const {
+  // Adds the first n numbers of the gradient of a line to that of the table.
+  void scatter(const Step& s, std::int64_t r, std::int64_t n, W* tables) const {
+    const W* const g = gradients(s).at(r);
+    W* const to = tables + s.table_gradient;
+    const auto attends = [&](std::int64_t x) { return attends_[r + x / N] >> x % N & 1; };
     if (!s.linear_indices) {
-      alignas(64) std::int64_t at[N];
-      elements(s, at);
-      for (std::int64_t j = 0; j < count; ++j)
-        if (at[j] >= 0) to[at[j]] += g[j];
+      alignas(64) std::int64_t at[2 * N];
+      elements(s, r, at);
+      for (std::int64_t x = 0; x < n; ++x)
+        if (at[x] >= 0 && attends(x)) to[at[x]] += g[x];
       return;
     }
-    const Stretch x = stretch(s);
-    const std::int64_t end = count < x.to ? count : x.to;
-    if (x.step != 0) {
-      for (std::int64_t j = x.from; j < end; ++j) to[x.first + x.step * j] += g[j];
-    } else if (x.from < end) {
-      V sum(W(0));  // beyond the attended keys g is 0
-      for (std::int64_t j = 0; j < width_; j += V::size) sum = sum + load<V>(g + j);
-      to[x.first] += sum_lanes(sum);
-    }
+    const Stretch t = stretch(s, line(r));
+    for (std::int64_t x = t.from; x < t.to && x < n; ++x)
+      if (attends(x)) to[t.first + t.step * x] += g[x];
   }
 
   const ScoreProgram<W>* program_;
   std::int64_t b_, h_;
-  W *values_ = nullptr, *gradients_ = nullptr;
-  std::int64_t place_ = 0, j0_ = 0, width_ = 0;
+  W *workspace_ = nullptr, *scores_ = nullptr, *out_ = nullptr, *ds_ = nullptr;
+  // The tile, the block of rows in it, and what is computed.
+  TilePlace tile_{};
+  std::int64_t place_ = 0, j0_ = 0, first_ = 0, rows_ = 0;
+  Level level_ = Level::head;
+  std::int64_t lines_ = 0, size_ = 0;
+  // Of the lines of this level: bit x % N of word r + x / N says that number x of line r stands for a pair that
+  // attends.
+  const std::uint64_t* attends_ = nullptr;
+  std::uint64_t attended_[3 + 1][2] = {};  // of the tile: attends_ for a level
+  bool any_ = false;                       // whether a pair of the head attends
 };
 
 }  // namespace FIT_ISA_NAMESPACE

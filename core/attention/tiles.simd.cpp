@@ -2,6 +2,7 @@
 
 #include "attention/kernel.hpp"
 #include "attention/rows.hpp"
+#include "attention/score_rows.hpp"
 
 // Letters as in rows.hpp. Tiles: VectorTiles or Bf16Tiles, of tiles.hpp.
 namespace fit::kernels {
@@ -32,7 +33,8 @@ void attended_product(std::int64_t m, std::int64_t n, std::int64_t k, const W* a
 inline std::int64_t keys_from(std::int64_t j0, std::int64_t end) { return end - j0 < N ? end - j0 : N; }
 
 // Multiplies a block of queries by the keys of `range`, tile by tile, without empty tiles. Calls each_row(i, row, its
-// products in s) for the queries, and then each_tile(first key, number of keys).
+// products in s) for the queries, and then each_tile(first key, number of keys). With a function of scores, its results
+// are given instead of products.
 template <class T, class W, class Tiles, class EachRow, class EachTile>
 void over_keys(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock& q, const Interval& range, Tiles& tiles,
                W* s, const EachRow& each_row, const EachTile& each_tile) {
@@ -42,8 +44,13 @@ void over_keys(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock& q, 
     const std::int64_t count = keys_from(j0, range.end);
     tiles.take_keys(j0, count);
     tiles.scores(count, s);
-    for (std::int64_t i = 0; i < q.rows; ++i)
-      each_row(i, Row<T>(a, score, q.batch, q.head, q.first + i, j0, count, Tiles::width(count)), s + i * N);
+    const TilePlace tile{q.batch, q.head, q.first, q.rows, j0, count, Tiles::width(count)};
+    if (score) {
+      score.take_tile(a, tile);
+      for (std::int64_t i = 0; i < q.rows; i += score_block)
+        score.template forward<Tiles::scaled>(a, i, s + i * N, s + i * N);
+    }
+    for (std::int64_t i = 0; i < q.rows; ++i) each_row(i, Row<T>(a, tile, i), s + i * N);
     each_tile(j0, count);
   }
 }
@@ -56,7 +63,7 @@ void exact_contexts(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock
   over_keys(
       a, score, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
       [&](std::int64_t, const Row<T>& row, W* x) {
-        row_weights<Tiles::scaled>(row, stats, x, [](std::int64_t, const Vec<W>&) {});
+        row_weights<Tiles::scaled>(row, stats, x, x, [](std::int64_t, const Vec<W>&) {});
         drop(row, x);
       },
       [&](std::int64_t j0, std::int64_t count) {
@@ -77,7 +84,7 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
   W* const s = arena.take(query_block * N);
   W* const o = arena.take(query_block * o_row);
   const Softmax<W> softmax(arena.take(query_block * N), q.rows, a.sink ? a.sink + q.head : nullptr);
-  ScoreRows<W> score(a.score, q.batch, q.head, false, arena);
+  ScoreRows<W> score(a, q.batch, q.head, arena);
   Tiles tiles(a, q.batch, q.head, keys, nullptr, nullptr, arena);
   const Interval range = a.keys_of({q.first, q.first + q.rows});
   bool any = false;  // whether o holds contexts
@@ -117,14 +124,14 @@ void weights(const Attention<T>& a, const QueryBlock& q, const W* keys, const So
              W* workspace) {
   Arena<W> arena(workspace);
   W* const s = arena.take(query_block * N);
-  ScoreRows<W> score(a.score, q.batch, q.head, false, arena);
+  ScoreRows<W> score(a, q.batch, q.head, arena);
   Tiles tiles(a, q.batch, q.head, keys, nullptr, nullptr, arena);
   const std::int64_t first = ((q.batch * a.H + q.head) * a.Sq + q.first) * a.Sk;
   for (std::int64_t c = 0; c < q.rows * a.Sk; ++c) w[first + c] = 0;
   over_keys(
       a, score, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
       [&](std::int64_t, const Row<T>& row, W* x) {
-        row_weights<Tiles::scaled>(row, stats, x, [](std::int64_t, const Vec<W>&) {});
+        row_weights<Tiles::scaled>(row, stats, x, x, [](std::int64_t, const Vec<W>&) {});
         for (std::int64_t j = 0; j < row.count; ++j) w[row.index() * a.Sk + row.j0 + j] = x[j];
       },
       [](std::int64_t, std::int64_t) {});
@@ -140,8 +147,9 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
   const std::int64_t k_row = filled_to(Tiles::step, a.D), v_row = filled_to(Tiles::step, a.Dv);
   W* const p = arena.take(query_block * N);
   W* const ds = arena.take(query_block * N);
+  W* const scores = a.score ? arena.take(query_block * N) : p;
   const std::int64_t all = keys_from(j0, a.Sk);
-  ScoreRows<W> score(a.score, b, h, true, arena);
+  ScoreRows<W> score(a, b, h, arena);
   Tiles tiles(a, b, h, keys, queries, &dout, arena);
   tiles.take_keys(j0, all);
   // dq is added to in whole steps. With a table, blocks of queries are those of its tiles.
@@ -154,29 +162,43 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
     const std::int64_t limit = a.range(i0 + rows - 1).end - j0, count = limit < all ? limit : all;
     const std::int64_t width = Tiles::width(count);
     tiles.take_queries(i0, rows);
-    tiles.scores(count, p);
+    tiles.scores(count, scores);
     tiles.dweights(count, ds);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const Row<T> r(a, score, b, h, i0 + i, j0, count, width);
-      W* const weight = p + i * N;
+    const TilePlace tile{b, h, i0, rows, j0, count, width};
+    if (score) score.take_tile(a, tile);
+    for (std::int64_t first = 0; first < rows;) {
+      const std::int64_t some =
+          score ? score.template forward<Tiles::scaled>(a, first, scores + first * N, nullptr) : rows;
+      std::uint64_t attends[score_block];
+      for (std::int64_t i = first; i < first + some; ++i) {
+        const Row<T> r(a, tile, i);
+        W* const weight = p + i * N;
+        W* const dscore = ds + i * N;
+        alignas(64) W factors[N];
+        if (a.dropout > 0) {
+          drop_factors(r, factors);
+          multiply_row(dscore, factors, width);
+        }
+        const V sum(delta[r.index()]);
+        W* const from = score ? score.result(i - first) : weight;
+        row_weights<Tiles::scaled>(r, stats, from, weight, [&](std::int64_t j, const V& w) {  // dS = P (dP - delta)
+          (w * (load<V>(dscore + j) - sum)).store_unaligned(dscore + j);
+        });
+        if (a.dropout > 0) multiply_row(weight, factors, width);
+        if (score) attends[i - first] = r.attends;
+      }
+      if (score) score.backward(attends, ds + first * N, dtables);
+      first += some;
+    }
+    if (score) score.leave_tile(dtables);
+    for (std::int64_t i = 0; i < rows && (check || dbias.data); ++i) {
+      const Row<T> r(a, tile, i);
       W* const dscore = ds + i * N;
-      alignas(64) W factors[N];
-      if (a.dropout > 0) {
-        drop_factors(r, factors);
-        multiply_row(dscore, factors, width);
-      }
-      const V sum(delta[r.index()]);
-      row_weights<Tiles::scaled>(r, stats, weight, [&](std::int64_t j, const V& w) {  // dS = P (dP - delta)
-        (w * (load<V>(dscore + j) - sum)).store_unaligned(dscore + j);
-      });
-      if (a.score) score.backward(r, dscore, dtables);
       if (check) clear_masked(r, dscore);
-      if (dbias.data) {
-        W* const to = dbias.at(b, h, i0 + i) + j0;
-        transform(
-            to, count, [](const V& x, const V& y) { return x + y; }, to, dscore);
-      }
-      if (a.dropout > 0) multiply_row(weight, factors, width);
+      if (!dbias.data) continue;
+      W* const to = dbias.at(b, h, i0 + i) + j0;
+      transform(
+          to, count, [](const V& x, const V& y) { return x + y; }, to, dscore);
     }
     W* const dq_at = dq + i0 * k_row;
     if (!check) {
@@ -189,6 +211,7 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
     attended_product<true>(count, a.D, rows, ds, a.q.at(b, h, i0), a.q.row, dk, k_row, attended_by, arena);
     attended_product<false>(rows, a.D, count, ds, a.k.at(b, kv, j0), a.k.row, dq_at, k_row, attends, arena);
   }
+  if (score) score.leave_head(dtables);
 }
 
 // Writes the sums of a block of keys, [N, padded features] or, transposed, [padded features, N], times factor.

@@ -104,45 +104,42 @@ Tensor documents(std::int64_t T, std::int64_t count) {
   return reshape(document, {T, 1}) == reshape(document, {1, T});
 }
 
-// Attention of fewer pairs.
-std::vector<Workload> masked_attention() {
+// T5's 32 buckets of distances in both directions, of a learned table.
+AttentionOptions t5_buckets() {
+  const Tensor distance = arange(2048) - 1024, far = abs(distance);
+  const Tensor log_far = 8 + floor(log(maximum(far, full({}, 1, int64)).to(float64) / 8.0) / std::log(16.0) * 8);
+  const Tensor bucket =
+      (distance > 0).to(float64) * 16 + where(far < 8, far.to(float64), minimum(log_far, full({}, 15, float64)));
+  const Tensor ids = bucket.to(int64), table = randn({8, 32}).requires_grad_();
+  return AttentionOptions().score([&](Score s, At at) { return s + table[at.head][ids[at.key - at.query + 1024]]; });
+}
+
+// Attention with functions of the scores, and of fewer pairs. attention_variants.py times the rows that have a forward
+// pass alone beside PyTorch.
+std::vector<Workload> attention_variants() {
+  const auto plain = [] { return AttentionOptions(); };
+  const auto cap = [] { return AttentionOptions().score([](Score s, At) { return 30 * tanh(s / 30); }); };
+  const auto document = [] {
+    return AttentionOptions().causal().attends(document_mask_from_lengths(full({8}, 512, int64)));
+  };
+  const auto window = [] { return AttentionOptions().causal().window(256); };
+  const auto mask = [] { return AttentionOptions().causal().mask(documents(4096, 8)); };
+  const auto random = [] { return AttentionOptions().mask(rand({1024, 1024}) > 0.3); };
+  const double by_document = 0.5 / 8, by_window = 256.0 / 8192;
+  const DType f = float32;
   return {
-      attention(
-          "sdpa_fwdbwd_b1h8t4096d64_causal_8documents", 1, 8, 4096, 64,
-          [] { return AttentionOptions().causal().mask(documents(4096, 8)); }, 0.5 / 8, true, float32),
-      attention(
-          "sdpa_fwdbwd_b1h8t4096d64_causal_document_mask", 1, 8, 4096, 64,
-          [] {
-            const AttentionMask mask = document_mask_from_lengths(full({8}, 512, int64));
-            return AttentionOptions().causal().attends(mask);
-          },
-          0.5 / 8, true, float32),
-      attention(
-          "sdpa_fwdbwd_b1h8t8192d64_causal_window256", 1, 8, 8192, 64,
-          [] { return AttentionOptions().causal().window(256); }, 256.0 / 8192, true, float32),
-      attention(
-          "sdpa_fwdbwd_b1h8t1024d64_score_cap", 1, 8, 1024, 64,
-          [] { return AttentionOptions().score([](Score s, At) { return 30 * tanh(s / 30); }); }, 1, true, float32),
-      attention(
-          "sdpa_fwdbwd_b1h8t1024d64_score_t5", 1, 8, 1024, 64,
-          [] {
-            // T5's 32 buckets of distances in both directions, of a learned table.
-            const Tensor distance = arange(2048) - 1024, far = abs(distance);
-            const Tensor log_far =
-                8 + floor(log(maximum(far, full({}, 1, int64)).to(float64) / 8.0) / std::log(16.0) * 8);
-            const Tensor bucket = (distance > 0).to(float64) * 16 +
-                                  where(far < 8, far.to(float64), minimum(log_far, full({}, 15, float64)));
-            const Tensor ids = bucket.to(int64), table = randn({8, 32}).requires_grad_();
-            return AttentionOptions().score(
-                [&](Score s, At at) { return s + table[at.head][ids[at.key - at.query + 1024]]; });
-          },
-          1, true, float32),
-      attention(
-          "sdpa_fwdbwd_b1h8t1024d64_random_mask", 1, 8, 1024, 64,
-          [] {
-            return AttentionOptions().mask(rand({1024, 1024}) > 0.3);
-          },
-          1, true, float32),
+      attention("sdpa_fwd_b1h8t1024d64", 1, 8, 1024, 64, plain, 1, false, f),
+      attention("sdpa_fwdbwd_b1h8t1024d64", 1, 8, 1024, 64, plain, 1, true, f),
+      attention("sdpa_fwd_b1h8t1024d64_score_cap", 1, 8, 1024, 64, cap, 1, false, f),
+      attention("sdpa_fwdbwd_b1h8t1024d64_score_cap", 1, 8, 1024, 64, cap, 1, true, f),
+      attention("sdpa_fwd_b1h8t1024d64_score_t5", 1, 8, 1024, 64, t5_buckets, 1, false, f),
+      attention("sdpa_fwdbwd_b1h8t1024d64_score_t5", 1, 8, 1024, 64, t5_buckets, 1, true, f),
+      attention("sdpa_fwd_b1h8t4096d64_causal_document_mask", 1, 8, 4096, 64, document, by_document, false, f),
+      attention("sdpa_fwdbwd_b1h8t4096d64_causal_document_mask", 1, 8, 4096, 64, document, by_document, true, f),
+      attention("sdpa_fwd_b1h8t8192d64_causal_window256", 1, 8, 8192, 64, window, by_window, false, f),
+      attention("sdpa_fwdbwd_b1h8t8192d64_causal_window256", 1, 8, 8192, 64, window, by_window, true, f),
+      attention("sdpa_fwdbwd_b1h8t4096d64_causal_8documents", 1, 8, 4096, 64, mask, by_document, true, f),
+      attention("sdpa_fwdbwd_b1h8t1024d64_random_mask", 1, 8, 1024, 64, random, 1, true, f),
   };
 }
 
@@ -262,7 +259,7 @@ std::vector<Workload> op_workloads() {
       linear_layer("linear_768x128x512", 768, 128, 512),
       linear_layer("linear_256x768x3072", 256, 768, 3072),
   };
-  for (const std::vector<Workload>& more : {masked_attention(), others})
+  for (const std::vector<Workload>& more : {attention_variants(), others})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

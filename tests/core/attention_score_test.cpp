@@ -1,6 +1,8 @@
 #include <functional>
 
 #include "fit/gradcheck.hpp"
+#include "fit/memory.hpp"
+#include "fit/npz.hpp"
 #include "fit/parallel.hpp"
 #include "support/attention_problem.hpp"
 #include "support/variants.hpp"
@@ -167,6 +169,32 @@ TEST_CASE("A table by distance equals a bias") {
   check_near("dtable", dy[1], dz[1], 1e-12);
 }
 
+TEST_CASE("Sinks and a cap: values and gradients are those of transformers", "[golden]") {
+  const StateDict all = load_npz(FIT_GOLDEN_DIR "/attention_terms.npz");
+  const double cap = at(all, "cap").item();
+  for (const DType dtype : {float64, float32})
+    for (const std::string name : {"sink", "cap"}) {
+      const double tolerance = dtype == float64 ? 1e-12 : 1e-5;
+      const auto saved = [&](const std::string& field) { return at(all, name + "_" + field); };
+      const auto leaf = [&](const char* field) { return saved(field).to(dtype).clone().detach().requires_grad_(); };
+      std::vector<std::pair<std::string, Tensor>> leaves{{"q", leaf("q")}, {"k", leaf("k")}, {"v", leaf("v")}};
+      auto o = AttentionOptions().mask(at(all, "attends")).weights();
+      if (name == "sink") {
+        leaves.emplace_back("sinks", leaf("sinks"));
+        o.causal(true).sink(leaves.back().second);
+      } else {
+        o.score([&](Score s, At) { return cap * tanh(s / cap); });
+      }
+      const auto [y, weights] =
+          attend(heads_first(leaves[0].second), heads_first(leaves[1].second), heads_first(leaves[2].second), o);
+      check_near(name, y, saved("y"), tolerance);
+      check_near(name + ", weights", slice(weights, 2, 67, 70), saved("weights"), tolerance);
+      sum(y * saved("d_y").to(dtype)).backward();
+      for (const auto& [field, x] : leaves)
+        check_near(name + ", gradient of " + field, x.grad(), saved("d_" + field), tolerance);
+    }
+}
+
 TEST_CASE("Gradients of a function of scores are right to second order") {
   Generator g(1);
   const auto draw = [&](const Shape& s) { return randn(s, float64, g); };
@@ -312,6 +340,54 @@ TEST_CASE("Masked pairs get no gradient from a function of scores") {
   const ScoreFunction f = [&](Score s, At at) { return s + table[at.key] / max(at.query - at.key + 1, 0); };
   const Tensor y = scaled_dot_product_attention(q, q, q, AttentionOptions().causal().score(f));
   for (const Tensor& d : grad(sum(y * y), {q, table})) CHECK(all(isfinite(d)).item() == 1);
+}
+
+TEST_CASE("With a function of scores, a NaN behind an empty tile stays hidden, and a visible one shows") {
+  for (const Function& f : functions())
+    for (const bool causal : {false, true}) {
+      INFO(f.name << ", causal " << causal);
+      const Captured c = capture(float32);
+      Generator g(5);
+      const Tensor q = randn({B, H, T, 8}, float32, g), k = randn({B, H, T, 8}, float32, g);
+      const auto o = AttentionOptions().causal(causal).score(f.make(c));
+      // Of q, k, v and what is captured; the keys from 128 on are a tile.
+      const auto results = [&](const Tensor& mask, std::int64_t key, double value) {
+        Tensor keys = k.clone(), values = k.clone();
+        keys[{range(), range(), key}] = value;
+        values[{range(), range(), key}] = value;
+        std::vector<Tensor> leaves{q.clone().requires_grad_(), keys.requires_grad_(), values.requires_grad_()};
+        const Tensor y = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], AttentionOptions(o).mask(mask));
+        std::vector<Tensor> all = gradients(y, c, leaves);
+        all.push_back(y.detach());
+        return all;
+      };
+      const Tensor before = reshape(arange(T) < 128, {1, T}), others = reshape(arange(T) != 70, {1, T});
+      for (const auto& [mask, key] : {std::pair{before, 140}, {others, 70}}) {
+        const auto finite = results(mask, key, 0), hidden = results(mask, key, NAN);
+        for (std::size_t i = 0; i < finite.size(); ++i) check_near(std::to_string(i), finite[i], hidden[i], 1e-5);
+      }
+      if (std::string(f.name) == "constant in s") continue;  // reads no score
+      const Tensor y = results(others, 71, NAN).back(), seen = all(isnan(y), {-1});
+      CHECK(equal(seen, broadcast_to(arange(T) >= (causal ? 71 : 0), {B, H, T})));
+    }
+}
+
+TEST_CASE("A function of scores takes no memory of the scores' size") {
+  const Tensor table = zeros({1, 8192}).requires_grad_();
+  const auto footprint = [&](std::int64_t n) {
+    const Tensor q = randn({1, 1, n, 16}).requires_grad_();
+    const auto o = AttentionOptions().causal().score(
+        [&](Score s, At at) { return 2 * tanh(s / 2) + table[at.head][at.query - at.key]; });
+    empty_cache();
+    const MemoryStats before = memory_stats();
+    sum(scaled_dot_product_attention(q, q, q, o)).backward();
+    const MemoryStats after = memory_stats();
+    return after.live_bytes + after.cached_bytes - before.live_bytes - before.cached_bytes;
+  };
+  footprint(1024);  // the gradient of the table
+  const std::int64_t shorter = footprint(1024), longer = footprint(2048);
+  CHECK(longer < shorter * 5 / 2);
+  CHECK(longer < 2048 * 2048);
 }
 
 TEST_CASE("Bad functions of scores are errors") {

@@ -11,25 +11,13 @@ import pathlib
 import numpy as np
 import torch
 import transformers.models.qwen3_next.modeling_qwen3_next as qwen
+from in_float64 import InFloat64, leaf
 
 assert torch.__version__.startswith("2.13.0"), torch.__version__
-
-
-class InFloat64:
-    """The module torch, in which float32 means float64: transformers' function converts its operands to float32."""
-
-    def __getattr__(self, name):
-        return torch.float64 if name == "float32" else getattr(torch, name)
-
 
 qwen.torch = InFloat64()
 torch.manual_seed(7)
 B, H, T, D, Dv = 2, 2, 70, 8, 6
-
-
-def leaf(values):
-    return values.float().double().requires_grad_()
-
 
 inputs = {
     "q": leaf(torch.randn(B, H, T, D)),
