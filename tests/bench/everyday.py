@@ -1,37 +1,16 @@
 #!/usr/bin/env python3
-"""Times everyday.cpp's rows beside PyTorch's, turn by turn on one machine: BENCH [--only NAME[,NAME]] [--rounds N]
+"""Times everyday.cpp's rows beside PyTorch's, as beside.py says: BENCH [--only NAME[,NAME]] [--rounds N]
 
-Each side runs in a process of its own, with the same number of threads; of each, the best round's median counts.
 Needs PyTorch, and for the rows of files the package safetensors.
 """
-import argparse
-import json
 import os
-import subprocess
-import sys
 import tempfile
-import time
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-
-def median(step, budget=1.0):
-    step(), step()
-    times, end = [], time.perf_counter() + budget
-    while (time.perf_counter() < end and len(times) < 2000) or len(times) < 3:
-        begin = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - begin)
-    return sorted(times)[len(times) // 2]
-
-
-def without_gradients(f):
-    def step():
-        with torch.no_grad():
-            f()
-    return step
+from beside import main, without_gradients
 
 
 def recurrent(kind, B, T, I, H, backward):
@@ -158,40 +137,5 @@ ROWS = {
 }
 
 
-def run(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if done.returncode != 0:  # it has said why
-        sys.exit(f"failed: {' '.join(command)}")
-    return done.stdout.splitlines()[-1]
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("bench", help="the program `bench`")
-    parser.add_argument("--only", help="the rows, with commas between")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    if args.one:
-        print(median(ROWS[args.one]()))
-        return
-    names = args.only.split(",") if args.only else list(ROWS)
-    for name in names:
-        if name not in ROWS:
-            parser.error(f"there is no row {name}: {', '.join(ROWS)}")
-    for name in names:
-        ours, theirs = [], []
-        for _ in range(args.rounds):
-            ours.append(json.loads(run([args.bench, "--quick", "--threads", str(args.threads), "--only", name])))
-            theirs.append(float(run([sys.executable, __file__, args.bench, "--threads", str(args.threads),
-                                     "--one", name])))
-        best = min(ours, key=lambda row: row["median_s"])
-        share = f"{best['share']:.2f} of {best['limit']}" if best["limit"] != "none" else ""
-        print(f"{name:32} ours {best['median_s'] * 1e3:9.4f} ms  PyTorch {min(theirs) * 1e3:9.4f} ms  "
-              f"ratio {best['median_s'] / min(theirs):.3f}  {share}", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, {name: {"PyTorch": row} for name, row in ROWS.items()})
