@@ -134,8 +134,9 @@ void lesson(example::Example& e) {
   const Tensor past = attention(six, six, six, mask).weights[0];
   e.claim("with it, nothing above the diagonal has weight", equal(past, tril(past)));
   e.claim("the rows still sum to 1", distance(sum(past, -1), ones({6})) < 1e-5);
-  e.picture("causal_masking", plot::side_by_side({plot::heatmap(full, named("Attention without mask")),
-                                                  plot::heatmap(past, named("Attention with causal mask"))}));
+  e.picture("causal_masking",
+            plot::side_by_side({plot::heatmap(full, named("Attention without mask")),
+                                plot::heatmap(past, named("Attention with causal mask").mask(mask[0] != 0))}));
 
   /// ## Cross-attention
   ///

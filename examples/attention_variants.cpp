@@ -48,7 +48,9 @@ class Museum {
     const Tensor weights = map(attend, q, k, p)[0];
     std::string file = name;
     std::replace(file.begin(), file.end(), ' ', '_');
-    e_.picture(file, plot::heatmap(weights.detach(), plot::Options().title(name).xlabel("Key").ylabel("Query")));
+    auto look = plot::Options().title(name).xlabel("Key").ylabel("Query").mask(tril(ones({T, T})) != 0);
+    if (min(weights).item() < 0) look.colormap(plot::Colormap::rdbu);
+    e_.picture(file, plot::heatmap(weights.detach(), look));
     std::vector<Tensor> inputs;
     for (const Tensor& x : {slice(q, 2, 0, 5), slice(k, 2, 0, 5), slice(v, 2, 0, 5), p})
       if (x.defined()) inputs.push_back(x.detach().to(float64));

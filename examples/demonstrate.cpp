@@ -31,6 +31,12 @@ Tensor embedded(const std::vector<std::string>& words) {
 
 Tensor mean_over_heads(const Tensor& weights) { return attention_visualization_helper(weights).attention_matrix; }
 
+plot::Figure causal_heads(const Tensor& weights, const std::vector<std::string>& tokens, const std::string& title) {
+  const auto look = plot::Options().title(title).x(tokens).y(tokens).xlabel("Key").ylabel("Query");
+  const Tensor earlier = tril(ones({weights.size(-2), weights.size(-1)})) != 0;
+  return plot::heads(weights, plot::Options(look).bar_label("Attention weight").mask(earlier));
+}
+
 bool rows_sum_to_one(const Tensor& weights) {
   const Tensor sums = sum(weights, -1);
   return distance(sums, ones_like(sums)) < 1e-5;
@@ -97,7 +103,7 @@ void lesson(example::Example& e) {
   e.claim("before the replaced word, not a bit of the output changes",
           equal(z[{range(), before}], causal_y[{range(), before}]));
   e.claim("from there on, everything changes", min(max(abs(z[{0, after}] - causal_y[{0, after}]), -1)).item() > 1e-4);
-  e.picture("causal_attention", plot::heads(causal_weights, sentence, "Causal self-attention"));
+  e.picture("causal_attention", causal_heads(causal_weights, sentence, "Causal self-attention"));
 
   /// ## Cross-attention: one sentence looks at another
   ///
@@ -219,8 +225,8 @@ void lesson(example::Example& e) {
   double most = 0;
   for (const HeadMeasures& head : head_measures(recording.records().back())) most = std::max(most, head.previous);
   e.claim("one head gives most of its weight to the token before", most > 0.5);
-  e.picture("training_heads", plot::side_by_side({plot::heads(untrained, record.queries(), "Before"),
-                                                  plot::heads(trained, record.queries(), "After")},
+  e.picture("training_heads", plot::side_by_side({causal_heads(untrained, record.queries(), "Before"),
+                                                  causal_heads(trained, record.queries(), "After")},
                                                  "Learning to look at the token before"));
 
   /// This is the full recording. Move the slider, or press ▶, to see the heads form. Point at a weight to read it. You

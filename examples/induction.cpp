@@ -207,11 +207,10 @@ void lesson(example::Example& e) {
   };
   const Tensor sweep = patch_sweep(lens, clean, mind), by_head = patch_heads(lens, clean, mind);
   e.picture("patching", plot::heatmap(sweep, plot::Options()
-                                                 .title("Patched residual before each layer")
+                                                 .title("Logit of f minus logit of x, by patched residual")
                                                  .x(names(other[0]))
                                                  .y({"layer 0", "layer 1"})
-                                                 .xlabel("Position")
-                                                 .bar_label("Logit of f minus logit of x")));
+                                                 .xlabel("Position")));
   e.claim("the model answers f to the first text and x to the second",
           argmax(model(text)[{0, -1}]).item<int>() == 5 && argmax(model(other)[{0, -1}]).item<int>() == 23);
   e.claim("before both layers, the answer stands at position 5 alone", best(sweep[0]) == 5 && best(sweep[1]) == 5);

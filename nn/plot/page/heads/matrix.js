@@ -131,7 +131,7 @@ const matrixView = {
   },
 };
 
-function widest(labels) { return labels.reduce((most, text) => Math.max(most, textWidth(text)), 0); }
+function widest(labels) { return labels.reduce((most, text) => Math.max(most, textWidth(text, 11, true)), 0); }
 
 // Every how many-th label is shown, if one needs so much room.
 function stride(step, room = 13) {
