@@ -172,21 +172,14 @@ void bf16_widened(Bf16Loop loop, std::int64_t rows, std::int64_t cols, const Fro
 template <class B>
 void pack_b_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const B* b, float* out) {
   const auto widen = bf16_kernels().operand<B>().widen;
-  constexpr std::int64_t part = 64;  // elements along k that are widened, then transposed
   bf16_loop(loop, panels(p.n), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
-    const Scratch<float> buffer(panel_width * part);
+    const Scratch<float> columns(panel_width * p.k);
     for (; i < end; ++i) {
       const std::int64_t col = i * panel_width, cols = std::min(panel_width, p.n - col);
-      float* const panel = out + col * p.k;
-      if (!p.transpose_b) {
-        widen(p.k, cols, b + col, p.ldb, panel, panel_width);
-        continue;
-      }
-      for (std::int64_t k = 0; k < p.k; k += part) {
-        const std::int64_t count = std::min(part, p.k - k);
-        widen(cols, count, b + col * p.ldb + k, p.ldb, buffer.get(), part);
-        FIT_KERNELS(gemm_table, float).transpose(cols, count, buffer.get(), part, panel + k * panel_width, panel_width);
-      }
+      const GemmParams<float> f = contiguous<float>(p.m, cols, p.k, false, p.transpose_b);
+      p.transpose_b ? widen(cols, p.k, b + col * p.ldb, p.ldb, columns.get(), f.ldb)
+                    : widen(p.k, cols, b + col, p.ldb, columns.get(), f.ldb);
+      FIT_KERNELS(gemm_table, float).pack_b(f, columns.get(), 0, out + col * p.k);
     }
   });
 }

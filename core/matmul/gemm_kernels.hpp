@@ -38,13 +38,15 @@ GemmParams<T> contiguous(std::int64_t m, std::int64_t n, std::int64_t k, bool tr
   return p;
 }
 
-// b is packed into panels of this many columns, each [k, panel_width]: a block of c then reads contiguous memory.
+// b is packed into panels of this many columns, each k panel_width elements. A panel has a part for each kc rows, and a
+// part has slices [rows, slice_width]: a micro-kernel then reads contiguous memory.
 constexpr std::int64_t panel_width = 64;
 constexpr std::int64_t panels(std::int64_t n) { return (n + panel_width - 1) / panel_width; }
 
 template <class T>
 struct GemmKernels {
-  // Packs columns panel_width * panel … of op(b) as [k, panel_width]; does not write columns beyond n.
+  std::int64_t slice_width, kc;
+  // Packs columns panel_width * panel … of op(b); does not write columns beyond n.
   void (*pack_b)(const GemmParams<T>& p, const T* b, std::int64_t panel, T* out);
   // Matmul with b packed into consecutive panels; scratch: gemm_packed_scratch(p) elements.
   void (*gemm_packed)(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* scratch);
@@ -79,10 +81,15 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, N alpha, const A& a, c
 }
 }  // namespace reference
 
-// A block of a is [mc, kc] and fits the L2 cache. A part of a panel of b is [kc, panel_width] and fits about L1.
-constexpr std::int64_t mc = 192, kc = 128;
-
 inline namespace FIT_ISA_NAMESPACE {
+
+// A block of a is [mc, kc] and fits the L2 cache. A slice of b is [kc, slice_width] and fits the L1 cache.
+constexpr std::int64_t mc = 192;
+#if defined(__AVX512F__)
+constexpr std::int64_t kc = 128;
+#else
+constexpr std::int64_t kc = 384;
+#endif
 
 // A transposed a with rows of a page or more apart is copied first: there the processor does not prefetch.
 template <class T>

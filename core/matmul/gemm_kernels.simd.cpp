@@ -9,14 +9,15 @@ namespace fit::kernels {
 namespace {
 
 template <class T>
-void gemm_block(const GemmParams<T>& p, const T* a, const T* b, std::int64_t ldb, T* c, bool accumulate) {
-  p.transpose_a ? macro_kernel<true>(p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate)
-                : macro_kernel<false>(p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate);
+void gemm_block(const GemmParams<T>& p, const T* a, const T* b, std::int64_t ldb, std::int64_t slice_step, T* c,
+                bool accumulate) {
+  p.transpose_a ? macro_kernel<true>(p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate, slice_step)
+                : macro_kernel<false>(p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate, slice_step);
 }
 
 // Copies the rows of x; out_ld is the row stride of the copy.
 template <class T>
-const T* copy_rows(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld) {
+void copy_rows(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld) {
   using V = Vec<T>;
   for (std::int64_t r = 0; r < rows; ++r) {
     const T* const from = x + r * ld;
@@ -25,14 +26,20 @@ const T* copy_rows(std::int64_t rows, std::int64_t cols, const T* x, std::int64_
     for (; j + static_cast<std::int64_t>(V::size) <= cols; j += V::size) load<V>(from + j).store_unaligned(to + j);
     if (j < cols) store_part(load_part<V>(from + j, cols - j), to + j, cols - j);
   }
-  return out;
 }
 
 template <class T>
 void pack_b(const GemmParams<T>& p, const T* b, std::int64_t panel, T* out) {
-  const std::int64_t j0 = panel * panel_width, left = p.n - j0, width = left < panel_width ? left : panel_width;
-  if (p.transpose_b) return transpose(width, p.k, b + j0 * p.ldb, p.ldb, out, panel_width);
-  copy_rows(p.k, width, b + j0, p.ldb, out, panel_width);
+  const std::int64_t j0 = panel * panel_width, end = p.n - j0 < panel_width ? p.n : j0 + panel_width;
+  for (std::int64_t k0 = 0; k0 < p.k; k0 += kc, out += kc * panel_width) {
+    const std::int64_t k = p.k - k0 < kc ? p.k - k0 : kc;
+    T* to = out;
+    for (std::int64_t j = j0; j < end; j += slice_width<T>(), to += k * slice_width<T>()) {
+      const std::int64_t width = end - j < slice_width<T>() ? end - j : slice_width<T>();
+      p.transpose_b ? transpose(width, k, b + j * p.ldb + k0, p.ldb, to, slice_width<T>())
+                    : copy_rows(k, width, b + k0 * p.ldb + j, p.ldb, to, slice_width<T>());
+    }
+  }
 }
 
 template <class T>
@@ -45,12 +52,14 @@ void gemm_packed(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* s
       part.m = p.m - i0 < mc ? p.m - i0 : mc;
       const T* part_a = a + (p.transpose_a ? k0 * p.lda + i0 : i0 * p.lda + k0);
       if (packs_a(p)) {
-        part_a = copy_rows(part.k, part.m, part_a, p.lda, scratch, part.m);
+        copy_rows(part.k, part.m, part_a, p.lda, scratch, part.m);
+        part_a = scratch;
         part.lda = part.m;
       }
       for (std::int64_t j0 = 0; j0 < p.n; j0 += panel_width) {
         part.n = p.n - j0 < panel_width ? p.n - j0 : panel_width;
-        gemm_block(part, part_a, packed + j0 * p.k + k0 * panel_width, panel_width, c + i0 * p.ldc + j0, add || k0 > 0);
+        gemm_block(part, part_a, packed + j0 * p.k + k0 * panel_width, slice_width<T>(), part.k * slice_width<T>(),
+                   c + i0 * p.ldc + j0, add || k0 > 0);
       }
     }
 }
@@ -58,16 +67,16 @@ void gemm_packed(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* s
 template <class T>
 void gemm_unpacked(const GemmParams<T>& p, const T* a, const T* b, T* c, T* scratch) {
   const bool add = apply_beta(p, c);
-  const std::int64_t width = p.transpose_b ? panel_width : p.n;
+  const std::int64_t width = p.transpose_b ? slice_width<T>() : p.n;
   for (std::int64_t j0 = 0; j0 < p.n; j0 += width)
     for (std::int64_t k0 = 0; k0 < p.k; k0 += kc) {
       GemmParams<T> part = p;
       part.n = p.n - j0 < width ? p.n - j0 : width;
       part.k = p.k - k0 < kc ? p.k - k0 : kc;
       const T* const part_a = a + k0 * (p.transpose_a ? p.lda : 1);
-      if (p.transpose_b) transpose(part.n, part.k, b + j0 * p.ldb + k0, p.ldb, scratch, panel_width);
-      gemm_block(part, part_a, p.transpose_b ? scratch : b + k0 * p.ldb, p.transpose_b ? panel_width : p.ldb, c + j0,
-                 add || k0 > 0);
+      if (p.transpose_b) transpose(part.n, part.k, b + j0 * p.ldb + k0, p.ldb, scratch, width);
+      gemm_block(part, part_a, p.transpose_b ? scratch : b + k0 * p.ldb, p.transpose_b ? width : p.ldb,
+                 slice_width<T>(), c + j0, add || k0 > 0);
     }
 }
 
@@ -85,8 +94,8 @@ void add_row(std::int64_t rows, std::int64_t cols, const T* row, T* c, std::int6
 
 template <class IsaTag, class T>
 const GemmKernels<T>& gemm_table() {
-  static constexpr GemmKernels<T> table{pack_b<T>,  gemm_packed<T>,      transpose<T>, gemm_unpacked<T>,
-                                        gemv<T, T>, gemv_in_order<T, T>, add_row<T>};
+  static constexpr GemmKernels<T> table{slice_width<T>(), kc,         pack_b<T>,           gemm_packed<T>, transpose<T>,
+                                        gemm_unpacked<T>, gemv<T, T>, gemv_in_order<T, T>, add_row<T>};
   return table;
 }
 

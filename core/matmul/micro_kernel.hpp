@@ -20,6 +20,12 @@ constexpr int nr_vectors = 2;
 constexpr int mr(int vectors) { return vectors == 1 ? 8 : 6; }
 #endif
 
+// The columns of the largest block of c.
+template <class T>
+constexpr std::int64_t slice_width() {
+  return nr_vectors * static_cast<std::int64_t>(Vec<T>::size);
+}
+
 template <class T, int MR, int NV, bool TransA, bool Full>
 inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
                          std::int64_t ldc, bool accumulate, std::int64_t tail) {
@@ -80,17 +86,19 @@ void micro_kernels_of(std::int64_t vectors, std::int64_t m, std::int64_t k, T al
   }
 }
 
+// Slices of b begin slice_step apart: slice_width() if its rows are complete.
 template <bool TransA, class T>
 void macro_kernel(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b,
-                  std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate) {
+                  std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
+                  std::int64_t slice_step = slice_width<T>()) {
   constexpr std::int64_t W = Vec<T>::size;
-  for (std::int64_t j = 0; j < n; j += nr_vectors * W) {
+  for (std::int64_t j = 0; j < n; j += slice_width<T>(), b += slice_step) {
     const std::int64_t left = n - j, all = (left + W - 1) / W, vectors = all < nr_vectors ? all : nr_vectors;
     const std::int64_t tail = left - (vectors - 1) * W;
     if (tail >= W)
-      micro_kernels_of<TransA, true>(vectors, m, k, alpha, a, lda, b + j, ldb, c + j, ldc, accumulate, W);
+      micro_kernels_of<TransA, true>(vectors, m, k, alpha, a, lda, b, ldb, c + j, ldc, accumulate, W);
     else
-      micro_kernels_of<TransA, false>(vectors, m, k, alpha, a, lda, b + j, ldb, c + j, ldc, accumulate, tail);
+      micro_kernels_of<TransA, false>(vectors, m, k, alpha, a, lda, b, ldb, c + j, ldc, accumulate, tail);
   }
 }
 

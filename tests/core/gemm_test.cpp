@@ -52,8 +52,10 @@ const Way<T> ways[] = {
        bool right = packed.guards_intact();
        for (std::int64_t l = 0; l < p.k; ++l)
          for (std::int64_t j = 0; j < kernels::panels(p.n) * kernels::panel_width; ++j) {
-           const std::int64_t at =
-               j / kernels::panel_width * panel + l * kernels::panel_width + j % kernels::panel_width;
+           const std::int64_t width = table<T>().slice_width, first = l / table<T>().kc * table<T>().kc;
+           const std::int64_t rows = std::min(p.k - first, table<T>().kc), of_panel = j % kernels::panel_width;
+           const std::int64_t at = j / kernels::panel_width * panel + first * kernels::panel_width +
+                                   of_panel / width * rows * width + (l - first) * width + of_panel % width;
            right = right &&
                    (j < p.n ? packed[at] == b[p.transpose_b ? j * p.ldb + l : l * p.ldb + j] : packed.untouched(at));
          }
