@@ -125,15 +125,17 @@ void gemm_swapped(const GemmParams<T>& p, const T* a, const T* b, T* c, const Do
   });
 }
 
+// kept: all panels of op(b), or null.
 template <class T, class Done>
-void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, T* c, const Done& done) {
-  const bool few_rows =
-      way == Route::gemv || way == Route::gemv_in_order || (way == Route::unpacked && p.m <= gemv_max_m_transposed);
+void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const T* kept, T* c, const Done& done) {
+  const bool few_rows = way == Route::gemv || way == Route::gemv_in_order ||
+                        ((way == Route::unpacked || kept) && p.m <= gemv_max_m_transposed);
   const Tiling t = few_rows ? gemv_tiling(p.m, p.n, p.k, sizeof(T)) : tiling(p.m, p.n, p.flops());
   const bool packed = way == Route::packed;
-  const Scratch<T> scratch(packed ? panels(p.n) * panel_width * p.k : 0);
+  const Scratch<T> scratch(packed && !kept ? panels(p.n) * panel_width * p.k : 0);
+  const T* const all_panels = kept ? kept : scratch.get();
   const auto& kernels = FIT_KERNELS(gemm_table, T);
-  if (packed) pack_b_panels(p, b, scratch.get());
+  if (packed && !kept) pack_b_panels(p, b, scratch.get());
   parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
     const Scratch<T> rows(packed ? gemm_packed_scratch(p) : 0);
     for (std::int64_t i = begin; i < end; ++i) {
@@ -145,7 +147,7 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, T* c,
       const T* const part_b = b + col * (p.transpose_b ? p.ldb : 1);
       T* const part_c = c + row * p.ldc + col;
       if (packed)
-        kernels.gemm_packed(part, part_a, scratch.get() + col * p.k, part_c, rows.get());
+        kernels.gemm_packed(part, part_a, all_panels + col * p.k, part_c, rows.get());
       else if (way == Route::gemv)
         kernels.gemv(part, part_a, part_b, part_c);
       else
@@ -155,14 +157,25 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, T* c,
   });
 }
 
-// Splits the matmul among threads. Calls done(row, rows, col, cols) after each tile, while it is in the cache.
+// Whether gemm_parallel() would read panels of op(b) that are packed already, and packing would take a notable part of
+// its time.
+template <class T>
+bool takes_panels(const GemmParams<T>& p) {
+  constexpr std::int64_t max_m = 128;
+  const Route way = route(p);
+  return p.m > gemv_max_m && p.m <= max_m && (way == Route::gemv || way == Route::packed || way == Route::swapped);
+}
+
+// Splits the matmul among threads. Calls done(row, rows, col, cols) after each tile, while it is in the cache. kept:
+// all panels of op(b) if takes_panels(p), or null.
 template <class T, class Done, class = IfWide<T>>
-void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const Done& done) {
+void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const Done& done, const T* kept = nullptr) {
+  if (kept) return gemm_tiled(p, Route::packed, a, b, kept, c, done);
   const Route way = route(p);
   if (way == Route::swapped) return gemm_swapped(p, a, b, c, done);
-  if (way != Route::column) return gemm_tiled(p, way, a, b, c, done);
+  if (way != Route::column) return gemm_tiled(p, way, a, b, kept, c, done);
   const GemmParams<T> row = as_row(p);
-  gemm_tiled(row, route(row), b, a, c,
+  gemm_tiled(row, route(row), b, a, kept, c,
              [&](std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) { done(j, n, i, m); });
 }
 

@@ -4,15 +4,19 @@
 // operation itself; its derivative uses f''(v; p), composed of operations.
 #include "kernels/functions.hpp"
 
+#include <utility>
+
 #include "ops/elementwise.hpp"
 #include "ops/functions.hpp"
 #include "ops/precision.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {
-namespace {
 
+using detail::apply;
 using kernels::Function;
+
+namespace {
 
 struct Rule {
   const char *name, *backward_name;
@@ -63,16 +67,6 @@ Precision precision_of(Function f) {
   }
 }
 
-Tensor apply(Function f, const Tensor& x, double p = 0) {
-  const Rule& rule = rule_of(f);
-  check::defined(rule.name, "x", x);
-  return with_precision(precision_of(f), {x}, [&](const Tensor& x) {
-    return record(
-        rule.name, {x}, forward(f, x, p), rule.from_output ? keep::output : keep::inputs,
-        [f, p](Backward& b) { b.give(0, detail::derivative(f, b.dy(), rule_of(f).from_output ? b.y() : b.x(0), p)); });
-  });
-}
-
 // A step function, which leaves integers unchanged.
 Tensor step(Function f, const Tensor& x) {
   check::defined(rule_of(f).name, "x", x);
@@ -82,6 +76,18 @@ Tensor step(Function f, const Tensor& x) {
 }
 
 }  // namespace
+
+Tensor detail::record_function(Function f, const Tensor& x, Tensor y, double p) {
+  const Rule& rule = rule_of(f);
+  return record(rule.name, {x}, std::move(y), rule.from_output ? keep::output : keep::inputs,
+                [f, p](Backward& b) { b.give(0, derivative(f, b.dy(), rule_of(f).from_output ? b.y() : b.x(0), p)); });
+}
+
+Tensor detail::apply(Function f, const Tensor& x, double p) {
+  check::defined(rule_of(f).name, "x", x);
+  return with_precision(precision_of(f), {x},
+                        [&](const Tensor& x) { return record_function(f, x, forward(f, x, p), p); });
+}
 
 Tensor detail::derivative(Function f, const Tensor& dy, const Tensor& v, double p) {
   Tensor dx = Tensor::empty(dy.shape(), dy.dtype());

@@ -1,8 +1,19 @@
 #pragma once
+#include "fit/int8.hpp"
 #include "fit/ops.hpp"
 #include "kernels/functions.hpp"
 
 namespace fit::detail {
+
+/// f(x; p)
+Tensor apply(kernels::Function f, const Tensor& x, double p = 0);
+
+/// Records y, which is f(x; p) computed elsewhere, as apply() does. For types in which f computes natively.
+Tensor record_function(kernels::Function f, const Tensor& x, Tensor y, double p = 0);
+
+/// f(linear(x, weight, bias)), as two operations of the graph. In float32 and float64, f is computed while a tile of
+/// the product is in the cache. Without a graph, the result of linear() is not stored.
+Tensor apply_to_linear(kernels::Function f, const Tensor& x, const Weight& weight, const Tensor& bias);
 
 /// dy f'(v; p), as an operation. v is x, or y = f(x; p); kernels/functions.hpp says which.
 Tensor derivative(kernels::Function f, const Tensor& dy, const Tensor& v, double p = 0);

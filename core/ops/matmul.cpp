@@ -1,5 +1,6 @@
 // All forms of matmul; linear; outer.
 #include <utility>
+#include <variant>
 
 #include "fit/ops.hpp"
 #include "matmul/gemm_bf16.hpp"
@@ -7,6 +8,8 @@
 #include "ops/broadcast.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/flop_counter.hpp"
+#include "ops/functions.hpp"
+#include "ops/product_copy.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -173,7 +176,22 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return squeeze(matmul(a, reshape(b, {k, 1})), -1);
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+namespace {
+
+// The weight of a product in panels, kept with it; undefined if the product does not read such.
+template <class T>
+Tensor kept_panels(const kernels::GemmParams<T>& p, const Tensor& weight) {
+  if (detail::thread_state.recording || !kernels::takes_panels(p)) return {};
+  const auto form = static_cast<detail::ProductForm>(p.k * 8 + static_cast<std::int64_t>(kernels::chosen_isa));
+  return detail::product_copy(weight, form, [&] {
+    Tensor all = Tensor::empty({kernels::panels(p.n) * kernels::panel_width, p.k}, weight.dtype());
+    kernels::pack_b_panels(p, static_cast<const T*>(weight.raw()), all.fresh<T>());
+    return all;
+  });
+}
+
+// linear(), and f of it: two operations, computed in one pass. f may be null.
+Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check::floating("linear", "x", x);
   check::defined("linear", "weight", weight);
   const DType t = product_dtype(x.dtype(), weight.dtype());
@@ -188,7 +206,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     check::shape("linear", "bias", bias, Shape{out});
   }
   const Tensor read = t == bfloat16 ? lowered(x) : x;
-  Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, out), t);
+  Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, out), t), of_y;
+  const bool fused = f && t != bfloat16, keeps_y = !fused || detail::wants_record({read, weight, bias});
+  if (fused) of_y = keeps_y ? Tensor::empty(y.shape(), t) : y;
   dispatch_floating(t, [&](auto zero) {
     using T = decltype(zero);
     std::int64_t rows = 1;
@@ -202,16 +222,23 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                   [&](const auto* px, const auto* pw) { kernels::gemm_parallel(p, px, pw, y.fresh<T>(), pb); });
     } else {
       T* const py = y.fresh<T>();
+      T* const pf = fused ? of_y.fresh<T>() : nullptr;
       const T* const pb = bias.defined() ? static_cast<const T*>(bias.raw()) : nullptr;
+      const Tensor kept = kept_panels(p, weight);
       const auto add_row = FIT_KERNELS(kernels::gemm_table, T).add_row;
-      kernels::gemm_parallel(p, static_cast<const T*>(x.raw()), static_cast<const T*>(weight.raw()), py,
-                             [&](std::int64_t row, std::int64_t count, std::int64_t col, std::int64_t cols) {
-                               if (pb) add_row(count, cols, pb + col, py + row * out + col, out);
-                             });
+      const auto apply = fused ? kernels::function<T>(*f).forward : nullptr;
+      kernels::gemm_parallel(
+          p, static_cast<const T*>(x.raw()), static_cast<const T*>(weight.raw()), py,
+          [&](std::int64_t row, std::int64_t count, std::int64_t col, std::int64_t cols) {
+            const std::int64_t first = row * out + col;
+            if (pb) add_row(count, cols, pb + col, py + first, out);
+            for (std::int64_t i = first; apply && i < first + count * out; i += out) apply(pf + i, py + i, cols, T(0));
+          },
+          kept.defined() ? static_cast<const T*>(kept.raw()) : nullptr);
     }
   });
   // dx = dy W, dW = dy' x, db = the sum of dy over its rows
-  return record("linear", {read, weight, bias}, std::move(y), keep::input(0, 1), [](Backward& g) {
+  y = record("linear", {read, weight, bias}, std::move(y), keep::input(0, 1), [](Backward& g) {
     const Tensor dy = g.dy();
     if (g.wants(0)) {
       const bool vector = dy.rank() == 1;
@@ -223,6 +250,19 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     if (g.wants(1)) give_product(g, 1, rows_of(dy), true, rows_of(g.x(0)), false);
     if (g.wants(2)) g.give(2, dy);
   });
+  if (!f) return y;
+  return fused ? detail::record_function(*f, y, std::move(of_y)) : detail::apply(*f, y);
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return linear_then(nullptr, x, weight, bias);
+}
+
+Tensor detail::apply_to_linear(kernels::Function f, const Tensor& x, const Weight& weight, const Tensor& bias) {
+  if (const auto* const matrix = std::get_if<Tensor>(&weight)) return linear_then(&f, x, *matrix, bias);
+  return apply(f, linear(x, weight, bias));
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {

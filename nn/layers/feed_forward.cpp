@@ -3,6 +3,7 @@
 #include "fit/named_values.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
+#include "layers/linear_function.hpp"
 #include "layers/sizes.hpp"
 #include "tensor/check.hpp"
 
@@ -27,6 +28,21 @@ const char* name_of(Activation a) {
 
 namespace {
 bool gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu; }
+
+// The function of a projection.
+kernels::Function function_of(Activation a) {
+  switch (a) {
+    case Activation::gelu:
+    case Activation::geglu:
+      return kernels::Function::gelu;
+    case Activation::gelu_tanh:
+      return kernels::Function::gelu_tanh;
+    case Activation::swiglu:
+      return kernels::Function::silu;
+    default:
+      return kernels::Function::relu;
+  }
+}
 }  // namespace
 
 FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedForwardOptions& o)
@@ -40,24 +56,10 @@ FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedFo
       dropout(o.dropout()) {}
 
 Tensor FeedForward::forward(const Tensor& x) const {
-  const Tensor h = fc(x), pre = observed("pre", gate ? (*gate)(x) : h);
-  const auto activated = [&] {
-    switch (options_.activation()) {
-      case Activation::relu:
-        return relu(pre);
-      case Activation::gelu:
-        return gelu(pre);
-      case Activation::gelu_tanh:
-        return gelu(pre, Gelu::tanh);
-      case Activation::swiglu:
-        return silu(pre) * h;
-      case Activation::geglu:
-        return gelu(pre) * h;
-      default:
-        return square(relu(pre));
-    }
-  };
-  return dropout(proj(inner_dropout(observed("post", activated()))));
+  const Tensor h = gate ? fc(x) : Tensor(),
+               y = apply_to_linear(function_of(options_.activation()), gate ? *gate : fc, x);
+  const Tensor post = gate ? y * h : options_.activation() == Activation::squared_relu ? square(y) : y;
+  return dropout(proj(inner_dropout(observed("post", post))));
 }
 
 std::string FeedForward::describe() const {

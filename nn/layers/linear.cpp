@@ -2,9 +2,11 @@
 
 #include <cmath>
 
+#include "fit/named_values.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
 #include "layers/describe.hpp"
+#include "layers/linear_function.hpp"
 #include "layers/sizes.hpp"
 #include "tensor/check.hpp"
 
@@ -27,6 +29,14 @@ Linear::Linear(const Parameter& w, const Parameter& b) : weight(w), bias(b) {
 Tensor Linear::forward(const Tensor& x) const {
   check_last("Linear", x, "in_features", in_features(), "weight", weight.original());
   return linear(x, weight.operand(), bias.value());
+}
+
+Tensor apply_to_linear(kernels::Function f, const Linear& layer, const Tensor& x) {
+  if (fit::detail::thread_state.observed || layer.hooked()) return fit::detail::apply(f, observed("pre", layer(x)));
+  return within(layer, [&] {
+    check_last("Linear", x, "in_features", layer.in_features(), "weight", layer.weight.original());
+    return fit::detail::apply_to_linear(f, x, layer.weight.operand(), layer.bias.value());
+  });
 }
 
 std::string Linear::describe() const {
