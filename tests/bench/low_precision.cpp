@@ -1,5 +1,6 @@
 // The standard workloads in low precision: NAME_bf16 is NAME under Autocast, with float32 parameters; of attention,
-// decoding and the encoder, with all in bfloat16. NAME_int8: with int8 weights. NAME_invariant: in the mode
+// decoding and the encoder, with all in bfloat16. NAME_int8: with int8 weights, one scale a row or 32
+// numbers. NAME_invariant: in the mode
 // BatchInvariant.
 #include <algorithm>
 #include <utility>
@@ -68,6 +69,9 @@ std::vector<Workload> low_precision_workloads() {
     all.push_back(decode(weights));
     all.push_back(invariant(decode(weights)));
   }
+  all.push_back(decode(Weights::int8_group32));
+  for (const Weights weights : {Weights::bfloat16, Weights::int8, Weights::int8_group32})
+    all.push_back(prompt(weights));
   for (Workload& w : encoders(Weights::bfloat16)) all.push_back(std::move(w));
   return all;
 }

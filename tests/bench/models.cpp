@@ -177,10 +177,14 @@ void prepare(nn::Layer& model, Weights weights) {
   model.eval();
   if (weights == Weights::bfloat16) model.to(bfloat16);
   if (weights == Weights::int8) nn::quantize_(model);
+  if (weights == Weights::int8_group32) nn::quantize_(model, nn::Int8WeightOnlyOptions().group_size(32));
 }
 
 const char* suffix(Weights weights) {
-  return weights == Weights::float32 ? "" : weights == Weights::bfloat16 ? "_bf16" : "_int8";
+  return weights == Weights::float32    ? ""
+         : weights == Weights::bfloat16 ? "_bf16"
+         : weights == Weights::int8     ? "_int8"
+                                        : "_int8_group32";
 }
 
 // The last hidden states of a BERT encoder with the sizes of all-MiniLM-L6-v2.
@@ -250,6 +254,35 @@ Workload decode(Weights weights, std::int64_t B, std::int64_t tokens) {
           }};
 }
 
+// The logits after the last of 512 tokens.
+Workload prompt(Weights weights) {
+  constexpr std::int64_t C = 768, vocab = 50257, layers = 12, T = 512;
+  const auto parameters = static_cast<double>(12 * layers * C * C);
+  return {std::string("prompt_l12h12c768_512tokens") + suffix(weights),
+          weights == Weights::bfloat16 ? Limit::gemm_bf16 : Limit::gemm,
+          (2 * parameters + 2.0 * static_cast<double>(layers * C * T)) * static_cast<double>(T) + 2.0 * C * vocab,
+          4.0,
+          [=]() -> std::function<void()> {
+            auto model = std::make_shared<nn::GPT>(gpt_options(layers, 12, C, vocab, T));
+            prepare(*model, weights);
+            const Tensor ids = randint(0, vocab, {1, T});
+            return [=] {
+              const NoGrad no_grad;
+              nn::KVCache cache = model->make_cache(1, T);
+              (void)model->forward_last(ids, cache);
+            };
+          },
+          [=] {
+            const NoGrad no_grad;
+            nn::GPT model(gpt_options(2, 12, C, 65, 33));
+            prepare(model, weights);
+            const Tensor ids = randint(0, 65, {1, 33});
+            nn::KVCache cache = model.make_cache(1);
+            expect_close("the last logits", model.forward_last(ids, cache), index(model(ids), {range(), -1}),
+                         weights == Weights::bfloat16 ? 0.05 : 1e-4);
+          }};
+}
+
 Workload invariant(Workload w) {
   w.name += "_invariant";
   w.make = [make = w.make]() -> std::function<void()> {
@@ -280,7 +313,8 @@ std::vector<Workload> model_workloads() {
                             invariant(forward()),
                             decode(Weights::float32),
                             invariant(decode(Weights::float32)),
-                            decode(Weights::float32, 8, 32)};
+                            decode(Weights::float32, 8, 32),
+                            prompt(Weights::float32)};
   for (Workload& w : encoders(Weights::float32)) all.push_back(std::move(w));
   return all;
 }
