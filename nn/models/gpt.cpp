@@ -57,8 +57,11 @@ GPTOptions completed(GPTOptions o) {
   if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
   for (const std::int64_t window : o.windows())
     if (window < 0) check::fail(op, "a window of windows is ", window, ": it must not be negative");
-  if (!(o.logit_cap() >= 0) || std::isinf(o.logit_cap()))
-    check::fail(op, "logit_cap is ", o.logit_cap(), ": it must be finite and not negative");
+  const auto check_cap = [](const char* name, double cap) {
+    if (!(cap >= 0) || std::isinf(cap)) check::fail(op, name, " is ", cap, ": it must be finite and not negative");
+  };
+  check_cap("logit_cap", o.logit_cap());
+  check_cap("attention_logit_cap", o.attention_logit_cap());
   return o;
 }
 
@@ -145,6 +148,8 @@ Tensor GPTAttention::forward(const Tensor& x, const SequenceContext& context) co
   }
   AttentionOptions masked = context.options(attention.options()).window(o.window());
   if (o.positions() == Positions::alibi) masked.alibi(alibi_slopes(o.num_heads()));
+  if (const double cap = o.attention_logit_cap(); cap > 0)
+    masked.score([&](Score s, At) { return cap * tanh(s / cap); });
   Tensor y = attention.attend(q, k, v, masked).output;  // (B, T, num_heads D)
   if (gate) {
     const Tensor by_head = reshape(y, {x.size(0), x.size(1), o.num_heads(), o.head_size()});

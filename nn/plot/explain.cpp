@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "attention/attend.hpp"
 #include "attention/plan.hpp"
@@ -188,6 +189,7 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
   if (options.window() > 0) out << ", window " << options.window();
   if (options.mask().defined()) out << ", mask " << options.mask().shape() << " (true = attend)";
   if (options.attends().defined()) out << ", where " << options.attends().str();
+  if (options.score().defined()) out << ", scores s replaced by " << options.score().str();
   out << ":\n";
 
   Tensor mask;  // boolean [B|1, H|1, 1|Sq, Sk]
@@ -203,10 +205,16 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
                     ": it must hold 1 (attend) and 0 (ignore); what is to be added to the scores is a bias");
     mask = reshape(numbers, four) != 0;
   }
-  if (options.attends().defined()) {
-    const detail::Expression e(options.attends().node(), keys - queries);
+  // The batch and heads that an expression needs.
+  const auto checked = [&](const detail::SymbolNodes& node) {
+    const detail::Expression e(node, keys - queries);
     const std::int64_t B = e.extent(detail::SymbolOp::batch), H = e.extent(detail::SymbolOp::head);
     detail::check_ranges(op, e, B, H, detail::visibility({}, options.causal(), options.window(), queries, keys));
+    return std::pair(B, H);
+  };
+  if (options.score().defined()) checked(options.score().node());
+  if (options.attends().defined()) {
+    const auto [B, H] = checked(options.attends().node());
     mask = combine_masks(mask, detail::evaluate_mask(options.attends(), B, H, queries, keys));
   }
 

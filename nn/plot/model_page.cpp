@@ -170,6 +170,7 @@ json config_of(const nn::GPT& twin, bool wide) {
               {"norm_eps", o.norm_eps()},
               {"qk_norm", o.qk_norm()},
               {"logit_cap", o.logit_cap()},
+              {"attention_logit_cap", o.attention_logit_cap()},
               {"float32", wide},
               {"parameters", twin.num_parameters()}};
   for (std::int64_t i = 0; i < o.num_layers(); ++i) {

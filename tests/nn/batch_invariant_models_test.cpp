@@ -103,6 +103,7 @@ TEST_CASE("a GPT gives a sequence the same logits in any company", "[batch_invar
                   .head_gates(true)
                   .value_embeddings(true)
                   .logit_cap(20)
+                  .attention_logit_cap(5)
                   .windows({40, 0}),
               weights);
   });

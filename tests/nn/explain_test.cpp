@@ -147,4 +147,15 @@ TEST_CASE("a head that is switched off is no padding") {
   }
 }
 
+TEST_CASE("a function of the scores is told as it is written") {
+  const Tensor table = zeros({2, 9});
+  const auto o = AttentionOptions().causal().attends(sliding_window_mask(2)).score([&](Score s, At at) {
+    return 30 * tanh(s / 30) + table[at.head][at.key - at.query + 4];
+  });
+  CHECK_THAT(explain(o, 4, 4),
+             Contains("4 keys, causal, where query - key < 2 && key - query < 2, scores s replaced by "
+                      "30 * tanh(s / 30) + table[2, 9][head][key - query + 4]:\n"));
+  CHECK_THROWS_WITH(explain(o, 8, 8), Contains("index 1 of the table [2, 9] reaches -3: it must be in 0 … 8"));
+}
+
 }  // namespace fit::test::explain_test

@@ -232,6 +232,16 @@ TEST_CASE("each option of a GPT is its formula", "[gpt]") {
     for (nn::GPT* g : {&gpt, &capped}) g->to(float64);
     capped.load_state_dict(gpt.state_dict());
     CHECK(max_difference(capped(ids), 0.5 * tanh(gpt(ids) / 0.5)) < 1e-12);
+    auto& a = capped.layer<nn::GPTAttention>("h.1.attn");
+    nn::init::normal_(a.qkv.weight);
+    nn::GPTAttention attention(small().attention_logit_cap(0.1));
+    attention.to(float64);
+    attention.load_state_dict(a.state_dict());
+    const auto [q, k, v] = packed_heads(a.qkv(x), 4);
+    const auto masks = AttentionOptions().causal().score([](Score s, At) { return 0.1 * tanh(s / 0.1); });
+    const Tensor y = attention(x);
+    CHECK(max_difference(y, a.proj(attend(q, k, v, masks).output)) < 1e-12);
+    CHECK(max_difference(y, a(x)) > 1e-3);
     nn::GPT windows(small().windows({2, 0})), all(small());
     windows.load_state_dict(all.state_dict());
     const Tensor h = randn({1, 5, 16});
@@ -269,6 +279,7 @@ TEST_CASE("a GPT's errors", "[gpt]") {
   CHECK_THAT(message(o), Contains("num_heads is 4, num_kv_heads is 3: num_kv_heads must divide num_heads"));
   CHECK_THAT(message(small().windows({2, -1})), Contains("a window of windows is -1: it must not be negative"));
   CHECK_THAT(message(small().logit_cap(-1)), Contains("logit_cap is -1: it must be finite and not negative"));
+  CHECK_THAT(message(small().attention_logit_cap(-1)), Contains("attention_logit_cap is -1: it must be finite"));
   CHECK_THAT(message(small().positions(nn::Positions::rotary).rotary(nn::RotaryTableOptions().features(3))),
              Contains("[rotary_table] features is 3, D is 4"));
   CHECK_THAT(

@@ -81,6 +81,7 @@ TEST_CASE("with a cache, a GPT of each option gives what it gives without", "[ca
   check("gates", nn::GPTOptions(o).head_gates());
   check("value embeddings", nn::GPTOptions(o).value_embeddings().num_kv_heads(2));
   check("logit cap", nn::GPTOptions(o).logit_cap(2));
+  check("attention logit cap", nn::GPTOptions(o).attention_logit_cap(0.5).num_kv_heads(2));
   check("head size", nn::GPTOptions(o).head_size(6));
 }
 

@@ -79,6 +79,7 @@ std::vector<LayerRow> transformer_rows() {
   today.positions(nn::Positions::rotary).norm(nn::Norm::rms).qk_norm(true).activation(nn::Activation::squared_relu);
   today.value_embeddings(true).head_gates(true).logit_cap(15).windows({2, 0}).bias(false).num_kv_heads(2);
   gemma.norm_place(nn::NormPlace::both).activation(nn::Activation::geglu).num_kv_heads(1).qkv_bias(false);
+  gemma.attention_logit_cap(2);
   wide.head_size(3).norm_place(nn::NormPlace::after).norm(nn::Norm::rms);
   return {
       feed_forward(nn::Activation::relu),

@@ -85,6 +85,7 @@ void kinds(const std::string& folder, const text::CharVocabulary& vocabulary) {
                            .activation(A::squared_relu)
                            .qk_norm(true)
                            .logit_cap(15)
+                           .attention_logit_cap(2)
                            .value_embeddings(true)
                            .head_gates(true)
                            .num_kv_heads(1)},

@@ -69,10 +69,11 @@ struct GPTOptions {
   FIT_OPTION(Norm, norm) = Norm::layer;                   ///< The kind of all norms.
   FIT_OPTION(double, norm_eps) = 1e-5;                    ///< The eps of all norms.
   FIT_OPTION(NormPlace, norm_place) = NormPlace::before;  ///< Where the norms of a block are.
-  FIT_OPTION(bool, qk_norm) = false;           ///< RMSNorm of each query and key, before they are rotated (Qwen 3).
-  FIT_OPTION(bool, head_gates) = false;        ///< Multiplies head h by sigmoid(gate(x)[h]) (Qiu et al. 2025).
-  FIT_OPTION(bool, value_embeddings) = false;  ///< Adds an embedding of each token to its values (Zhou et al. 2024).
-  FIT_OPTION(double, logit_cap) = 0;           ///< The logits become cap tanh(logits / cap) (Gemma 2); 0: no cap.
+  FIT_OPTION(bool, qk_norm) = false;            ///< RMSNorm of each query and key, before they are rotated (Qwen 3).
+  FIT_OPTION(bool, head_gates) = false;         ///< Multiplies head h by sigmoid(gate(x)[h]) (Qiu et al. 2025).
+  FIT_OPTION(bool, value_embeddings) = false;   ///< Adds an embedding of each token to its values (Zhou et al. 2024).
+  FIT_OPTION(double, logit_cap) = 0;            ///< The logits become cap tanh(logits / cap) (Gemma 2); 0: no cap.
+  FIT_OPTION(double, attention_logit_cap) = 0;  ///< The same for the scores of attention (attn_logit_softcapping).
   /// Recomputes each block in backward() instead of keeping its results: see checkpoint().
   FIT_OPTION(bool, checkpoint_blocks) = false;
 };

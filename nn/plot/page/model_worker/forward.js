@@ -82,7 +82,8 @@ function rotate(joint, rows, first, F, heads, D, { layout, angles, lengths }) {
 // Causal attention of the joint queries, keys and values [T, (H + 2 K) D]: the weights of each head [T, T], and z [T, H D].
 // Only the queries from `begin` on are computed.
 function attend(joint, T, config, window, begin) {
-  const { num_heads: H, num_kv_heads: K, head_size: D } = config, F = (H + 2 * K) * D, scale = 1 / Math.sqrt(D);
+  const { num_heads: H, num_kv_heads: K, head_size: D, attention_logit_cap: cap } = config, F = (H + 2 * K) * D;
+  const scale = 1 / Math.sqrt(D);
   const z = new Float32Array(T * H * D), scores = new Float64Array(T), weights = [];
   for (let h = 0; h < H; ++h) {
     const q = h * D, k = (H + Math.floor((h * K) / H)) * D, v = k + K * D, slope = config.alibi?.[h] ?? 0;
@@ -94,6 +95,7 @@ function attend(joint, T, config, window, begin) {
         let dot = 0;
         for (let d = 0, a = i * F + q, b = j * F + k; d < D; ++d) dot += joint[a + d] * joint[b + d];
         scores[j] = dot * scale - slope * (i - j);
+        if (cap > 0) scores[j] = cap * Math.tanh(scores[j] / cap);
         if (scores[j] > largest) largest = scores[j];
       }
       for (let j = first; j <= i; ++j) sum += scores[j] = Math.exp(scores[j] - largest);
