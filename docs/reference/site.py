@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """site.py README HTML: writes HTML/site_pages.js, the guides in the order in which README names them, and
 HTML/site_index.js, what the search of the site finds: the sections of the guides with their text, and public names. A
-guide that README does not name is an error."""
+guide that README does not name is an error. A picture NAME.png or NAME.svg leads to HTML/pages/NAME.html, if it is there."""
 import html.parser
 import json
 import pathlib
@@ -82,6 +82,13 @@ missing = sorted(set(guides) - {name.lower() for name in seen})
 if missing:
     sys.exit("README.md does not name these guides under \"Read the documents\": " + ", ".join(missing))
 (site / "site_pages.js").write_text("const SITE_PAGES = " + json.dumps(order, ensure_ascii=False) + ";\n")
+
+for page in [site / "index.html", *guides.values()]:
+    source = re.sub(r'<object type="image/svg\+xml" data="([^"]+)"[^>]*>(.*?)</object>', r'<img src="\1" alt="\2">', page.read_text())
+    for live in site.glob("pages/*.html"):
+        picture = rf'(?:<a [^>]*>)?(<img [^>]*"{live.stem}\.(?:png|svg)"[^>]*>)(?:</a>)?'
+        source = re.sub(picture, rf'<a class="live" href="pages/{live.name}">\1<span>Open the live page</span></a>', source)
+    page.write_text(source)
 
 index = []
 for page in [site / "index.html", *guides.values()]:

@@ -1,5 +1,6 @@
-"""screenshots.py OUT IMAGES: what stands at the top of a lesson and of a training's page below OUT, where the examples
-attention_step_by_step and reverse have left them, as IMAGES/lesson.png and IMAGES/training.png."""
+"""screenshots.py OUT IMAGES [NAME...]: what stands at the top of the pages of a lesson, a training and a model below OUT, where the
+examples attention_step_by_step, reverse and train_names have left them, as IMAGES/lesson.png, training.png and
+model_page.png; those named, or all."""
 
 import base64
 import pathlib
@@ -8,15 +9,28 @@ import sys
 import browser
 
 
+MIDDLE = "document.querySelector('figure').scrollIntoView({ block: 'center', behavior: 'instant' })"
+# A text whose next letter is open, and which heads matter for it.
+ASK = """new Promise((done) => {
+  const text = document.getElementById('text');
+  text.value = 'mari';
+  text.dispatchEvent(new Event('input'));
+  setTimeout(() => document.getElementById('matter').click(), 1500);
+  setTimeout(done, 3000);
+})"""
+PAGES = [("attention_step_by_step/attention_step_by_step", "lesson", 820, MIDDLE), ("reverse/training", "training", 820, "0"),
+         ("train_names/model", "model_page", 960, ASK)]
+
+
 def main():
-    out, images = map(pathlib.Path, sys.argv[1:])
+    out, images = map(pathlib.Path, sys.argv[1:3])
     with browser.Browser(browser.find()) as b:
-        for page, at, name in (("attention_step_by_step/attention_step_by_step", "document.querySelector('figure')", "lesson"),
-                               ("reverse/training", None, "training")):
-            p = browser.Page(b, out / (page + ".html"), width=1100, height=820)
+        for page, name, height, first in PAGES:
+            if sys.argv[3:] and name not in sys.argv[3:]:
+                continue
+            p = browser.Page(b, out / (page + ".html"), width=1100, height=height)
             p.wait("document.readyState === 'complete'")
-            if at:
-                p.js(f"{at}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
+            p.js(first)
             p.settle()
             picture = p.call("Page.captureScreenshot", format="png")["data"]
             (images / (name + ".png")).write_bytes(base64.b64decode(picture))
