@@ -336,6 +336,11 @@ int saved_of(const detail::Node& n, int i) {
 }
 const detail::Edge& edge_of(const detail::Node& n, int i) { return n.edges[counted(n, "input", i, n.input_count)]; }
 
+bool wants_gradient(const detail::Node& n, int i) {
+  const detail::Node* const to = edge_of(n, i).node;
+  return to && to->needed && !to->detached;
+}
+
 const detail::Output& wanted(const detail::Node& n, int i) {
   const detail::Edge& e = edge_of(n, i);
   if (!e.node)
@@ -404,10 +409,7 @@ Tensor Backward::y(int i) {
 Tensor Backward::saved(int i) { return restore(saved_of(node_, i), nullptr, 0); }
 bool Backward::has_saved(int i) const { return node_.saved[saved_of(node_, i)].storage != nullptr; }
 
-bool Backward::wants(int i) const {
-  const detail::Node* to = edge_of(node_, i).node;
-  return to && to->needed && !to->detached;
-}
+bool Backward::wants(int i) const { return wants_gradient(node_, i); }
 const Shape& Backward::shape(int i) const { return wanted(node_, i).shape; }
 DType Backward::dtype(int i) const { return wanted(node_, i).dtype; }
 int Backward::inputs() const { return node_.input_count; }
@@ -421,7 +423,7 @@ void Backward::fail_forgotten(std::uint64_t forgotten) const {
 }
 
 void Backward::give(int i, Tensor g) {
-  if (!wants(i)) return;
+  if (!wants_gradient(node_, i)) return;
   note_given(i);
   if (!g.defined()) return;
   detail::Node* to = node_.edges[i].node;

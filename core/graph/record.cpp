@@ -12,6 +12,11 @@
 namespace fit {
 namespace detail {
 
+void store_cut(const char* op, const TensorImpl& from, const Tensor& y) {
+  y.impl()->cut = from.node ? Cut::no_grad : from.cut;
+  y.impl()->cut_at = from.cut_at && *from.cut_at ? from.cut_at : op;
+}
+
 void forget_kept(Node& n) noexcept {
   for (int i = 0; i < n.saved_count; ++i)
     if (Storage* s = std::exchange(n.saved[i].storage, nullptr); s && drop(s->refs)) free_storage(s);

@@ -2,9 +2,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <sstream>
 #include <string>
 
+#include "base/joined.hpp"
 #include "fit/error.hpp"
 
 namespace fit::io {
@@ -29,10 +29,7 @@ class InputFile {
 
   template <class... Parts>
   [[noreturn]] void fail(const Parts&... parts) const {
-    std::ostringstream s;
-    s << '[' << op_ << "] " << path_ << ": ";
-    (s << ... << parts);
-    throw FileError(s.str());
+    throw FileError(joined('[', op_, "] ", path_, ": ", parts...));
   }
 
  private:

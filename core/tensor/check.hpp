@@ -1,33 +1,31 @@
 #pragma once
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/joined.hpp"
 #include "fit/tensor.hpp"
 
 // Checks of arguments. All messages have the form: [op] the problem, the shapes or values, the rule.
 namespace fit::check {
 
+[[noreturn, gnu::cold]] void fail_parts(const char* op, std::initializer_list<Part> parts);
 template <class... Parts>
 [[noreturn]] void fail(const char* op, const Parts&... parts) {
-  std::ostringstream s;
-  s << '[' << op << "] ";
-  (s << ... << parts);
-  throw Error(s.str());
+  fail_parts(op, {Part(parts)...});
 }
 
 /// stored(op, "x", x): x must be defined.
+[[noreturn, gnu::cold]] void fail_undefined(const char* op, const char* name);
 inline void stored(const char* op, const char* name, const Tensor& x) {
-  if (!x.defined()) fail(op, name, " is undefined: give it a value first (zeros, tensor, ...)");
+  if (!x.defined()) fail_undefined(op, name);
 }
 
 /// defined(op, "a", a, "b", b): no argument may be undefined or int8. The checks below include this one.
+[[noreturn, gnu::cold]] void fail_int8(const char* op, const char* name, const Tensor& x);
 template <class... Others>
 void defined(const char* op, const char* name, const Tensor& x, const Others&... others) {
   stored(op, name, x);
-  if (x.dtype() == int8)
-    fail(op, name, " is int8 of shape ", x.shape(),
-         ", which holds weights and is not computed with: convert it with .to(float32), or dequantize() it");
+  if (x.dtype() == int8) fail_int8(op, name, x);
   if constexpr (sizeof...(others) > 0) defined(op, others...);
 }
 
@@ -74,18 +72,9 @@ inline void shape(const char* op, const char* name, const Tensor& x, const Shape
 }
 
 /// NumPy's rule: sizes are compared from the right, and must be equal or 1.
+Shape broadcast_unequal(const char* op, const Shape& a, const Shape& b);
 inline Shape broadcast(const char* op, const Shape& a, const Shape& b) {
-  if (a == b) return a;
-  const int rank = a.rank() > b.rank() ? a.rank() : b.rank();
-  std::int64_t sizes[Shape::max_rank];
-  for (int i = 1; i <= rank; ++i) {
-    const std::int64_t x = i <= a.rank() ? a[-i] : 1, y = i <= b.rank() ? b[-i] : 1;
-    if (x != y && x != 1 && y != 1)
-      fail(op, "shapes ", a, " and ", b, " do not broadcast: at axis ", -i, " the sizes ", x, " and ", y,
-           " must be equal, or one of them 1");
-    sizes[rank - i] = x == 1 ? y : x;
-  }
-  return Shape(sizes, rank);
+  return a == b ? a : broadcast_unequal(op, a, b);
 }
 
 }  // namespace fit::check

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <sstream>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/joined.hpp"
 #include "fit/graph.hpp"
 #include "tensor/check.hpp"
 #include "tensor/similar.hpp"
@@ -35,13 +35,6 @@ struct Comparison {
   }
   bool fits() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
 };
-
-template <class... Parts>
-std::string text(const Parts&... parts) {
-  std::ostringstream s;
-  (s << ... << parts);
-  return s.str();
-}
 
 bool same_buffer(const Tensor& a, const Tensor& b) {
   return a.raw() == b.raw() && a.shape() == b.shape() && a.dtype() == b.dtype();
@@ -97,20 +90,20 @@ Comparison compare(const StateDict& mine, const std::vector<io::Stored>& given) 
     if (!from.read)
       c.misshapen.push_back({name, name + " is undefined"});
     else if (from.shape != to.shape())
-      c.misshapen.push_back({name, text(name, " is ", from.shape, ", here ", to.shape())});
+      c.misshapen.push_back({name, joined(name, " is ", from.shape, ", here ", to.shape())});
     else if (!convertible(from.dtype, to.dtype()))
-      c.misshapen.push_back({name, text(name, " is ", from.dtype_name(), ", here ", to.dtype())});
+      c.misshapen.push_back({name, joined(name, " is ", from.dtype_name(), ", here ", to.dtype())});
     else if (!other)
       other = &from, c.copies.emplace_back(to, &from);
     else if (!same_values(*other, from))
-      c.misshapen.push_back({name, text(name, " and ", other->name, " differ, here they are one tensor")});
+      c.misshapen.push_back({name, joined(name, " and ", other->name, " differ, here they are one tensor")});
   }
   for (const std::size_t i : absent)
     if (!taken[first[i]])
-      c.missing.push_back({mine[i].first, text(mine[i].first, ' ', mine[i].second.shape()), mine[i].second.shape()});
+      c.missing.push_back({mine[i].first, joined(mine[i].first, ' ', mine[i].second.shape()), mine[i].second.shape()});
   for (const io::Stored& g : given)
     if (left.erase(g.name)) {
-      c.unexpected.push_back({g.name, text(g.name, ' ', g.read ? g.shape.str() : "undefined"), g.shape});
+      c.unexpected.push_back({g.name, joined(g.name, ' ', g.read ? g.shape.str() : "undefined"), g.shape});
       c.unknown.push_back(c.unexpected.back());
     }
   return c;
@@ -119,7 +112,7 @@ Comparison compare(const StateDict& mine, const std::vector<io::Stored>& given) 
 std::string line(const char* what, const std::vector<Misfit>& misfits) {
   std::string list;
   for (const Misfit& m : misfits) list += (list.empty() ? "" : ", ") + m.detail;
-  return list.empty() ? list : text("\n  ", what, ": ", list);
+  return list.empty() ? list : joined("\n  ", what, ": ", list);
 }
 
 // Pairs unknown names with the most similar missing names of the same shape.
@@ -135,7 +128,7 @@ std::string pairs(const Comparison& c) {
       if (m.shape == given.shape) names.push_back(m.name);
     const std::string* const near = most_similar(given.name, names);
     if (!near) continue;
-    list += text(list.empty() ? "" : ", ", given.name, " for ", *near);
+    list += joined(list.empty() ? "" : ", ", given.name, " for ", *near);
     missing.erase(std::find_if(missing.begin(), missing.end(), [&](const Misfit& m) { return m.name == *near; }));
     ++found;
   }
@@ -153,7 +146,7 @@ std::string prefixed(const Comparison& c) {
     const std::string prefix = g.name.substr(0, dot + 1);
     const auto behind = [&](const Misfit& m) { return given.count(prefix + m.name) > 0; };
     if (!std::all_of(c.missing.begin(), c.missing.end(), behind)) continue;
-    return text("\n  every missing name was given with the prefix '", prefix,
+    return joined("\n  every missing name was given with the prefix '", prefix,
                 "': load_from_checkpoint() loads a part of a checkpoint, and load_weights() with {nn::strip(\"", prefix,
                 "\")} removes the prefix");
   }

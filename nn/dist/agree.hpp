@@ -1,7 +1,7 @@
 #pragma once
-#include <sstream>
 #include <string>
 
+#include "base/joined.hpp"
 #include "fit/dist.hpp"
 
 namespace fit::dist {
@@ -20,10 +20,7 @@ void check_same(const char* op, const StateDict& state, const std::string& cure,
 /// Throws an AgreedError. All ranks must call it with the same message.
 template <class... Parts>
 [[noreturn]] void fail_alike(const char* op, const Parts&... parts) {
-  std::ostringstream s;
-  s << '[' << op << "] ";
-  (s << ... << parts);
-  throw AgreedError(s.str());
+  throw AgreedError(joined('[', op, "] ", parts...));
 }
 
 }  // namespace fit::dist

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "layers/describe.hpp"
+#include "base/joined.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -12,7 +12,7 @@ Tensor Identity::forward(const Tensor& x) const {
   return x;
 }
 
-std::string Flatten::describe() const { return describe_all("first=", first_, ", last=", last_); }
+std::string Flatten::describe() const { return joined("first=", first_, ", last=", last_); }
 
 Lambda::Lambda(std::function<Tensor(const Tensor&)> f) : f_(std::move(f)) {
   if (!f_) check::fail("Lambda", "the function is empty: give one");
@@ -23,14 +23,14 @@ Tensor Lambda::forward(const Tensor& x) const {
   return f_(x);
 }
 
-std::string ELU::describe() const { return describe_all("alpha=", alpha_); }
+std::string ELU::describe() const { return joined("alpha=", alpha_); }
 
-std::string LeakyReLU::describe() const { return describe_all("negative_slope=", negative_slope_); }
+std::string LeakyReLU::describe() const { return joined("negative_slope=", negative_slope_); }
 
 std::string GELU::describe() const { return form_ == Gelu::tanh ? "form=tanh" : "form=exact"; }
 
-std::string Softmax::describe() const { return describe_all("axis=", axis_); }
+std::string Softmax::describe() const { return joined("axis=", axis_); }
 
-std::string LogSoftmax::describe() const { return describe_all("axis=", axis_); }
+std::string LogSoftmax::describe() const { return joined("axis=", axis_); }
 
 }  // namespace fit::nn

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "base/joined.hpp"
 #include "fit/nn/init.hpp"
-#include "layers/describe.hpp"
 #include "layers/sizes.hpp"
 
 namespace fit::nn {
@@ -25,9 +25,9 @@ void start(const char* layer, Parameter& weight, Parameter& bias, std::int64_t i
 }
 
 std::string described(const Tensor& weight, const ConvOptions& o) {
-  return describe_all("in_channels=", weight.size(1) * o.groups(), ", out_channels=", weight.size(0),
-                      ", kernel_size=", weight.size(2), ", stride=", o.stride(), ", padding=", o.padding(),
-                      ", dilation=", o.dilation(), ", groups=", o.groups());
+  return joined("in_channels=", weight.size(1) * o.groups(), ", out_channels=", weight.size(0),
+                ", kernel_size=", weight.size(2), ", stride=", o.stride(), ", padding=", o.padding(),
+                ", dilation=", o.dilation(), ", groups=", o.groups());
 }
 
 }  // namespace

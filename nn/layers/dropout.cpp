@@ -1,7 +1,7 @@
 #include "fit/nn/dropout.hpp"
 
+#include "base/joined.hpp"
 #include "fit/ops.hpp"
-#include "layers/describe.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -12,6 +12,6 @@ Dropout::Dropout(double p, Generator& generator) : p_(p), generator_(&generator)
 
 Tensor Dropout::forward(const Tensor& x) const { return training() && p_ > 0 ? dropout(x, p_, *generator_) : x; }
 
-std::string Dropout::describe() const { return describe_all("p=", p_); }
+std::string Dropout::describe() const { return joined("p=", p_); }
 
 }  // namespace fit::nn

@@ -1,8 +1,8 @@
 #include "fit/nn/feed_forward.hpp"
 
+#include "base/joined.hpp"
 #include "fit/named_values.hpp"
 #include "fit/ops.hpp"
-#include "layers/describe.hpp"
 #include "layers/linear_function.hpp"
 #include "layers/sizes.hpp"
 #include "tensor/check.hpp"
@@ -63,7 +63,7 @@ Tensor FeedForward::forward(const Tensor& x) const {
 }
 
 std::string FeedForward::describe() const {
-  return describe_all("d_model=", d_model_, ", hidden=", hidden_, ", activation=", name_of(options_.activation()));
+  return joined("d_model=", d_model_, ", hidden=", hidden_, ", activation=", name_of(options_.activation()));
 }
 
 }  // namespace fit::nn

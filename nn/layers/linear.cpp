@@ -2,10 +2,10 @@
 
 #include <cmath>
 
+#include "base/joined.hpp"
 #include "fit/named_values.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
-#include "layers/describe.hpp"
 #include "layers/linear_function.hpp"
 #include "layers/sizes.hpp"
 #include "tensor/check.hpp"
@@ -40,7 +40,7 @@ Tensor apply_to_linear(kernels::Function f, const Linear& layer, const Tensor& x
 }
 
 std::string Linear::describe() const {
-  return describe_all("in_features=", in_features(), ", out_features=", out_features(), ", bias=", has_bias());
+  return joined("in_features=", in_features(), ", out_features=", out_features(), ", bias=", has_bias());
 }
 
 Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::int64_t padding_idx)
@@ -58,8 +58,8 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, st
 Tensor Embedding::forward(const Tensor& ids) const { return embedding(weight.operand(), ids, padding_idx_); }
 
 std::string Embedding::describe() const {
-  return describe_all("num_embeddings=", weight.original().size(0), ", embedding_dim=", weight.original().size(1),
-                      ", padding_idx=", padding_idx_);
+  return joined("num_embeddings=", weight.original().size(0), ", embedding_dim=", weight.original().size(1),
+                ", padding_idx=", padding_idx_);
 }
 
 }  // namespace fit::nn

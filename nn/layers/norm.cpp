@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/joined.hpp"
 #include "fit/ops.hpp"
-#include "layers/describe.hpp"
 #include "layers/sizes.hpp"
 
 namespace fit::nn {
@@ -34,7 +34,7 @@ Tensor LayerNorm::forward(const Tensor& x) const {
 }
 
 std::string LayerNorm::describe() const {
-  return describe_all(weight.original().numel(), ", eps=", eps_, ", bias=", bias.original().defined());
+  return joined(weight.original().numel(), ", eps=", eps_, ", bias=", bias.original().defined());
 }
 
 RMSNorm::RMSNorm(std::int64_t size, double eps) : weight(ones_of("RMSNorm", size, eps)), eps_(eps) {}
@@ -45,7 +45,7 @@ Tensor RMSNorm::forward(const Tensor& x) const {
   return rms_norm(x, w, eps_);
 }
 
-std::string RMSNorm::describe() const { return describe_all(weight.original().numel(), ", eps=", eps_); }
+std::string RMSNorm::describe() const { return joined(weight.original().numel(), ", eps=", eps_); }
 
 GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, double eps) : groups_(groups), eps_(eps) {
   positive("GroupNorm", "groups", groups);
@@ -58,7 +58,7 @@ GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, double eps) : g
 Tensor GroupNorm::forward(const Tensor& x) const { return group_norm(x, groups_, weight.value(), bias.value(), eps_); }
 
 std::string GroupNorm::describe() const {
-  return describe_all("groups=", groups_, ", channels=", weight.original().numel(), ", eps=", eps_);
+  return joined("groups=", groups_, ", channels=", weight.original().numel(), ", eps=", eps_);
 }
 
 BatchNorm::BatchNorm(std::int64_t channels, double eps, double momentum) : eps_(eps), momentum_(momentum) {
@@ -86,7 +86,7 @@ Tensor BatchNorm::forward(const Tensor& x) const {
 }
 
 std::string BatchNorm::describe() const {
-  return describe_all("channels=", weight.original().numel(), ", eps=", eps_, ", momentum=", momentum_);
+  return joined("channels=", weight.original().numel(), ", eps=", eps_, ", momentum=", momentum_);
 }
 
 }  // namespace fit::nn

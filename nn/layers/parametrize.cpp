@@ -2,10 +2,10 @@
 
 #include <cmath>
 
+#include "base/joined.hpp"
 #include "fit/graph.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
-#include "layers/describe.hpp"
 #include "layers/parametrized.hpp"
 #include "layers/sizes.hpp"
 #include "tensor/check.hpp"
@@ -99,7 +99,7 @@ Tensor LowRank::forward(const Tensor& x) const {
   return (x + matmul(b, a) * (alpha_ / static_cast<double>(a.size(0)))).to(x.dtype());
 }
 
-std::string LowRank::describe() const { return describe_all("rank=", A.original().size(0), ", alpha=", alpha_); }
+std::string LowRank::describe() const { return joined("rank=", A.original().size(0), ", alpha=", alpha_); }
 
 void low_rank(Parameter& weight, std::int64_t rank, double alpha) {
   const auto int8 = detail::int8_of(weight);

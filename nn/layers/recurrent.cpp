@@ -5,10 +5,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/joined.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/ops.hpp"
 #include "fit/recurrent.hpp"
-#include "layers/describe.hpp"
 #include "layers/sizes.hpp"
 
 namespace fit::nn {
@@ -172,9 +172,9 @@ RecurrentResult Recurrent::run(const Tensor& x, const RecurrentState& state, con
 }
 
 std::string Recurrent::describe() const {
-  return describe_all("input_size=", input_size_, ", hidden_size=", hidden_size_,
-                      ", num_layers=", options_.num_layers(), ", bias=", options_.bias(),
-                      ", dropout=", options_.dropout(), ", bidirectional=", options_.bidirectional());
+  return joined("input_size=", input_size_, ", hidden_size=", hidden_size_, ", num_layers=", options_.num_layers(),
+                ", bias=", options_.bias(), ", dropout=", options_.dropout(),
+                ", bidirectional=", options_.bidirectional());
 }
 
 LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)

@@ -85,7 +85,7 @@ std::string describe(const BCEWithLogitsOptions& o) {
   return weight_of("weight", o.weight()) + weight_of("pos_weight", o.pos_weight()) + describe(o.reduction());
 }
 std::string describe(const FocalOptions& o) {
-  return describe_all("alpha=", o.alpha(), ", gamma=", o.gamma(), ", ", describe(o.reduction()));
+  return joined("alpha=", o.alpha(), ", gamma=", o.gamma(), ", ", describe(o.reduction()));
 }
 
 }  // namespace fit::nn

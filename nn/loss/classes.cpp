@@ -118,17 +118,16 @@ Tensor nll_loss(const Tensor& input, const Tensor& targets, const NLLOptions& o)
 // ---- as layers, printed ---------------------------------------------------------------------------------------------
 
 static std::string axis_of(int class_axis) {
-  return class_axis == -1 ? std::string() : describe_all(", class_axis=", class_axis);
+  return class_axis == -1 ? std::string() : joined(", class_axis=", class_axis);
 }
 
 std::string describe(const CrossEntropyOptions& o) {
-  return describe_all(weight_of("weight", o.weight()), "ignore_index=", o.ignore_index(),
-                      ", label_smoothing=", o.label_smoothing(), axis_of(o.class_axis()), ", ",
-                      describe(o.reduction()));
+  return joined(weight_of("weight", o.weight()), "ignore_index=", o.ignore_index(),
+                ", label_smoothing=", o.label_smoothing(), axis_of(o.class_axis()), ", ", describe(o.reduction()));
 }
 std::string describe(const NLLOptions& o) {
-  return describe_all(weight_of("weight", o.weight()), "ignore_index=", o.ignore_index(), axis_of(o.class_axis()), ", ",
-                      describe(o.reduction()));
+  return joined(weight_of("weight", o.weight()), "ignore_index=", o.ignore_index(), axis_of(o.class_axis()), ", ",
+                describe(o.reduction()));
 }
 
 }  // namespace fit::nn

@@ -1,7 +1,7 @@
 #pragma once
+#include "base/joined.hpp"
 #include "fit/nn/loss.hpp"
 #include "fit/ops.hpp"
-#include "layers/describe.hpp"
 #include "ops/precision.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
@@ -31,7 +31,7 @@ inline void check_pair(const char* op, const Tensor& input, const Tensor& target
 
 /// The text of a weight tensor in describe().
 inline std::string weight_of(const char* name, const Tensor& weight) {
-  return weight.defined() ? describe_all(name, '=', weight.shape(), ", ") : std::string();
+  return weight.defined() ? joined(name, '=', weight.shape(), ", ") : std::string();
 }
 
 }  // namespace fit::nn

@@ -125,21 +125,19 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
 
 // ---- as layers, printed ---------------------------------------------------------------------------------------------
 
-std::string describe(const SmoothL1Options& o) {
-  return describe_all("beta=", o.beta(), ", ", describe(o.reduction()));
-}
-std::string describe(const HuberOptions& o) { return describe_all("delta=", o.delta(), ", ", describe(o.reduction())); }
+std::string describe(const SmoothL1Options& o) { return joined("beta=", o.beta(), ", ", describe(o.reduction())); }
+std::string describe(const HuberOptions& o) { return joined("delta=", o.delta(), ", ", describe(o.reduction())); }
 std::string describe(const GaussianNLLOptions& o) {
-  return describe_all("full=", o.full(), ", eps=", o.eps(), ", ", describe(o.reduction()));
+  return joined("full=", o.full(), ", eps=", o.eps(), ", ", describe(o.reduction()));
 }
 std::string describe(const KLDivOptions& o) {
-  return describe_all("log_target=", o.log_target(), ", ", describe(o.reduction()));
+  return joined("log_target=", o.log_target(), ", ", describe(o.reduction()));
 }
 std::string describe(const CosineEmbeddingOptions& o) {
-  return describe_all("margin=", o.margin(), ", ", describe(o.reduction()));
+  return joined("margin=", o.margin(), ", ", describe(o.reduction()));
 }
 std::string describe(const Reduction& r) {
-  return describe_all("reduction=", r == Reduction::none ? "none" : r == Reduction::mean ? "mean" : "sum");
+  return joined("reduction=", r == Reduction::none ? "none" : r == Reduction::mean ? "mean" : "sum");
 }
 
 }  // namespace fit::nn

@@ -1,7 +1,7 @@
 #include "fit/nn/bert.hpp"
 
+#include "base/joined.hpp"
 #include "fit/ops.hpp"
-#include "layers/describe.hpp"
 #include "layers/sizes.hpp"
 #include "tensor/check.hpp"
 
@@ -55,8 +55,8 @@ Tensor BERT::forward(const Tensor& ids, const Tensor& mask, const Tensor& segmen
 
 std::string BERT::describe() const {
   const BERTOptions& o = options_;
-  return describe_all("vocab_size=", o.vocab_size(), ", max_length=", o.max_length(), ", d_model=", o.d_model(),
-                      ", num_heads=", o.num_heads());
+  return joined("vocab_size=", o.vocab_size(), ", max_length=", o.max_length(), ", d_model=", o.d_model(),
+                ", num_heads=", o.num_heads());
 }
 
 }  // namespace fit::nn

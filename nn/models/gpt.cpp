@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "attention/event.hpp"
+#include "base/joined.hpp"
 #include "fit/activation_checkpoint.hpp"
 #include "fit/named_values.hpp"
 #include "fit/nn/loss.hpp"
 #include "fit/ops.hpp"
-#include "layers/describe.hpp"
 #include "layers/project_heads.hpp"
 #include "layers/sizes.hpp"
 #include "tensor/check.hpp"
@@ -161,8 +161,8 @@ Tensor GPTAttention::forward(const Tensor& x, const SequenceContext& context) co
 KVCache::LayerShape GPTAttention::cache_shape() const { return {options_.num_kv_heads(), options_.head_size()}; }
 
 std::string GPTAttention::describe() const {
-  return describe_all("d_model=", options_.d_model(), ", num_heads=", options_.num_heads(),
-                      ", num_kv_heads=", options_.num_kv_heads());
+  return joined("d_model=", options_.d_model(), ", num_heads=", options_.num_heads(),
+                ", num_kv_heads=", options_.num_kv_heads());
 }
 
 // ---- GPTBlock -----------------------------------------------------------------------------------------------------
@@ -358,9 +358,9 @@ Tensor GPT::loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_i
 
 std::string GPT::describe() const {
   const GPTOptions& o = options_;
-  return describe_all("vocab_size=", o.vocab_size(), ", context_length=", o.context_length(),
-                      ", num_layers=", o.num_layers(), ", num_heads=", o.num_heads(), ", d_model=", o.d_model(),
-                      ", positions=", name_of(o.positions()), ", tie_weights=", o.tie_weights());
+  return joined("vocab_size=", o.vocab_size(), ", context_length=", o.context_length(), ", num_layers=", o.num_layers(),
+                ", num_heads=", o.num_heads(), ", d_model=", o.d_model(), ", positions=", name_of(o.positions()),
+                ", tie_weights=", o.tie_weights());
 }
 
 }  // namespace fit::nn

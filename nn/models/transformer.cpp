@@ -2,12 +2,12 @@
 
 #include <cmath>
 
+#include "base/joined.hpp"
 #include "common/rollback.hpp"
 #include "fit/nn/generate.hpp"
 #include "fit/nn/init.hpp"
 #include "fit/nn/position.hpp"
 #include "fit/ops.hpp"
-#include "layers/describe.hpp"
 #include "layers/sizes.hpp"
 #include "tensor/check.hpp"
 
@@ -97,8 +97,8 @@ Tensor Transformer::decode(const Tensor& target, DecoderCache& cache) const {
 
 std::string Transformer::describe() const {
   const TransformerOptions& o = options_;
-  return describe_all("source_vocab=", o.source_vocab(), ", target_vocab=", o.target_vocab(), ", d_model=", o.d_model(),
-                      ", num_heads=", o.num_heads(), ", norm_first=", o.norm_first());
+  return joined("source_vocab=", o.source_vocab(), ", target_vocab=", o.target_vocab(), ", d_model=", o.d_model(),
+                ", num_heads=", o.num_heads(), ", norm_first=", o.norm_first());
 }
 
 std::vector<std::vector<Hypothesis>> beam_search(const Transformer& model, const Tensor& source,

@@ -156,14 +156,10 @@ inline bool wants_record(const Inputs& in) {
 }
 
 /// For a result that is not recorded: stores where its connection to tensors that require gradients was cut.
+void store_cut(const char* op, const TensorImpl& from, const Tensor& y);
 inline void note_cut(const char* op, const Inputs& in, const Tensor& y) {
-  for (int i = 0; i < in.size(); ++i) {
-    const TensorImpl* t = in[i].impl();
-    if (!t || (!t->node && !t->cut_at)) continue;
-    y.impl()->cut = t->node ? Cut::no_grad : t->cut;
-    y.impl()->cut_at = t->cut_at && *t->cut_at ? t->cut_at : op;
-    return;
-  }
+  for (int i = 0; i < in.size(); ++i)
+    if (const TensorImpl* const t = in[i].impl(); t && (t->node || t->cut_at)) return store_cut(op, *t, y);
 }
 
 /// Notifies the observers of this thread.

@@ -27,10 +27,11 @@ inline constexpr DType boolean = DType::boolean, int8 = DType::int8, int64 = DTy
 
 /// Whether t is bfloat16, float32 or float64.
 constexpr bool is_floating(DType t) { return t >= DType::bfloat16; }
-/// Size of an element in bytes.
-constexpr std::int64_t size_of(DType t) {
-  return t <= DType::int8 ? 1 : t == DType::bfloat16 ? 2 : t == DType::float32 ? 4 : 8;
+namespace detail {
+inline constexpr std::int64_t element_sizes[] = {1, 1, 8, 2, 4, 8};  // in the order of DType
 }
+/// Size of an element in bytes.
+constexpr std::int64_t size_of(DType t) { return detail::element_sizes[static_cast<int>(t)]; }
 /// The result type of an operation on both: the larger one.
 constexpr DType promote(DType a, DType b) { return a < b ? b : a; }
 /// "float32" and so on.

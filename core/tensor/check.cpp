@@ -1,0 +1,33 @@
+#include "tensor/check.hpp"
+
+#include <algorithm>
+
+namespace fit::check {
+
+void fail_parts(const char* op, std::initializer_list<Part> parts) {
+  throw Error(joined('[', op, "] ", joined_parts(parts)));
+}
+
+void fail_undefined(const char* op, const char* name) {
+  fail(op, name, " is undefined: give it a value first (zeros, tensor, ...)");
+}
+
+void fail_int8(const char* op, const char* name, const Tensor& x) {
+  fail(op, name, " is int8 of shape ", x.shape(),
+       ", which holds weights and is not computed with: convert it with .to(float32), or dequantize() it");
+}
+
+Shape broadcast_unequal(const char* op, const Shape& a, const Shape& b) {
+  const int rank = std::max(a.rank(), b.rank());
+  std::int64_t sizes[Shape::max_rank];
+  for (int i = 1; i <= rank; ++i) {
+    const std::int64_t x = i <= a.rank() ? a[-i] : 1, y = i <= b.rank() ? b[-i] : 1;
+    if (x != y && x != 1 && y != 1)
+      fail(op, "shapes ", a, " and ", b, " do not broadcast: at axis ", -i, " the sizes ", x, " and ", y,
+           " must be equal, or one of them 1");
+    sizes[rank - i] = x == 1 ? y : x;
+  }
+  return Shape(sizes, rank);
+}
+
+}  // namespace fit::check
