@@ -173,7 +173,7 @@ struct Checkpoint {
  private:
   void use(const detail::TensorImpl& t) {
     detail::hold(t.storage->refs);
-    Tensor same(detail::new_impl(t.storage, t.offset, t.shape, t.dtype));
+    Tensor same(detail::new_impl(t.storage, t.shape, t.dtype));
     used.push_back({same, same.version()});
   }
 };

@@ -359,7 +359,7 @@ Tensor Backward::restore(int slot, detail::Node* node, int output) {
                 " needs for its gradient was changed in place after it was recorded (version ", s.version, " then, ",
                 s.storage->version.load(), " now): change a clone() of it instead");
   detail::hold(s.storage->refs);
-  detail::TensorImpl* t = detail::new_impl(s.storage, s.offset, s.shape, s.dtype);
+  detail::TensorImpl* t = detail::new_impl(s.storage, s.shape, s.dtype);
   if (detail::thread_state.recording && node) {
     detail::hold(node->refs);
     t->node = node;

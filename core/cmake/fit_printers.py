@@ -58,7 +58,7 @@ class GdbTensor:
             return "undefined"
         t = self.value["impl_"].dereference()
         dtype = int(t["dtype"])
-        start = int(t["storage"]["data"]) + int(t["offset"]) * TYPES[dtype][2]
+        start = int(t["storage"]["data"])
         read = lambda address, size: gdb.selected_inferior().read_memory(address, size).tobytes()
         return tensor_text(dtype, GdbShape(t["shape"]).sizes(), int(t["shape"]["numel_"]), start, int(t["node"]), read)
 
@@ -156,7 +156,7 @@ def lldb_tensor(value, _):
     t = pointer.Dereference()
     number = lambda of, *names: number(of.GetChildMemberWithName(names[0]), *names[1:]) if names else of.GetValueAsUnsigned()
     dtype = number(t, "dtype")
-    start = number(t.GetChildMemberWithName("storage").Dereference(), "data") + number(t, "offset") * TYPES[dtype][2]
+    start = number(t.GetChildMemberWithName("storage").Dereference(), "data")
     read = lambda address, size: value.GetProcess().ReadMemory(address, size, lldb.SBError())
     shape = t.GetChildMemberWithName("shape")
     return tensor_text(dtype, lldb_sizes(shape), number(shape, "numel_"), start, number(t, "node"), read)

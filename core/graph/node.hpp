@@ -23,7 +23,6 @@ struct Output {
 // A value kept for the adjoint: the buffer without graph, and its version at that time.
 struct Saved {
   Storage* storage;  // null: not kept
-  std::int64_t offset;
   std::uint32_t version;
   DType dtype;
   Shape shape;

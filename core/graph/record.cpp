@@ -35,10 +35,10 @@ thread_local Node* pending_free = nullptr;  // nodes with a reference count of z
 thread_local bool freeing = false;
 
 Saved save(const Tensor& t) {
-  if (!t.defined()) return {nullptr, 0, 0, float32, {}};
+  if (!t.defined()) return {nullptr, 0, float32, {}};
   const TensorImpl& i = *t.impl();
   hold(i.storage->refs);
-  return {i.storage, i.offset, i.storage->version.load(std::memory_order_relaxed), i.dtype, i.shape};
+  return {i.storage, i.storage->version.load(std::memory_order_relaxed), i.dtype, i.shape};
 }
 
 void destroy(Node* n) noexcept {

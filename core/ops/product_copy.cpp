@@ -19,7 +19,7 @@ Tensor find_product_copy(const Tensor& x, ProductForm form) {
   Storage* const copy = s.rounded.load();
   if (!copy || form_of(*copy) != form || s.rounded_version != s.version.load(std::memory_order_relaxed)) return {};
   hold(copy->refs);
-  return Tensor(new_impl(copy, 0, x.shape(), form == bfloat16_form ? bfloat16 : x.dtype()));
+  return Tensor(new_impl(copy, x.shape(), form == bfloat16_form ? bfloat16 : x.dtype()));
 }
 
 void keep_product_copy(const Tensor& x, std::uint32_t version, ProductForm form, const Tensor& y) {

@@ -30,7 +30,7 @@ void forget_rounded(Storage& s) noexcept {
   if (copy && drop(copy->refs)) free_storage(copy);
 }
 
-TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, DType dtype) {
+TensorImpl* new_impl(Storage* storage, const Shape& shape, DType dtype) {
   void* block = nullptr;
   try {
     block = acquire(size_class(sizeof(TensorImpl)));
@@ -38,7 +38,7 @@ TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, 
     if (drop(storage->refs)) free_storage(storage);
     throw;
   }
-  return new (block) TensorImpl(storage, offset, shape, dtype);
+  return new (block) TensorImpl(storage, shape, dtype);
 }
 
 }  // namespace detail
@@ -68,12 +68,12 @@ Tensor Tensor::empty(const Shape& shape, DType dtype) {
     check::fail("tensor", "shape ", shape, " in ", dtype, " takes more than ", max_bytes,
                 " bytes: more than a machine can address");
   detail::Storage* s = detail::new_storage(static_cast<std::size_t>(shape.numel() * size_of(dtype)));
-  return Tensor(detail::new_impl(s, 0, shape, dtype));
+  return Tensor(detail::new_impl(s, shape, dtype));
 }
 
 Tensor Tensor::alias(const Shape& shape) const {
   detail::hold(get().storage->refs);
-  return Tensor(detail::new_impl(impl_->storage, impl_->offset, shape, impl_->dtype));
+  return Tensor(detail::new_impl(impl_->storage, shape, impl_->dtype));
 }
 
 std::int64_t Tensor::size(int axis) const {

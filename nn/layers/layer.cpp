@@ -21,7 +21,6 @@ void rebind_storage(Tensor& t, const Tensor& other) {
   const bool trained = t.requires_grad();
   if (trained) t.requires_grad_(false);
   std::swap(t.impl()->storage, other.impl()->storage);
-  std::swap(t.impl()->offset, other.impl()->offset);
   std::swap(t.impl()->dtype, other.impl()->dtype);
   if (trained) t.requires_grad_();
 }

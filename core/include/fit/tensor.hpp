@@ -421,10 +421,7 @@ class Tensor {
   /// A tensor with another shape and the same buffer, without graph. The counts of elements must agree.
   Tensor alias(const Shape& shape) const;
   /// The address of the first element.
-  const void* raw() const {
-    const detail::TensorImpl& t = get();
-    return static_cast<const char*>(t.storage->data) + t.offset * size_of(t.dtype);
-  }
+  const void* raw() const { return get().storage->data; }
   /// Write access to a new result: does not count as a change in place.
   template <class T>
   T* fresh() {

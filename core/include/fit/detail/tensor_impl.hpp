@@ -32,15 +32,13 @@ enum class Cut : std::uint8_t {
 
 struct TensorImpl {
   /// Takes over one reference to the storage.
-  TensorImpl(Storage* held, std::int64_t first, const Shape& sizes, DType type)
-      : dtype(type), storage(held), offset(first), shape(sizes) {}
+  TensorImpl(Storage* held, const Shape& sizes, DType type) : dtype(type), storage(held), shape(sizes) {}
   std::atomic<std::uint32_t> refs{1};
   DType dtype;
   // The tensor for which a leaf node (or retain_grad()'s) was created: only this tensor can read the gradient.
   bool owns_grad = false;
-  std::uint16_t output = 0;  // index of the output of the node
-  Storage* storage;
-  std::int64_t offset;           // in elements
+  std::uint16_t output = 0;      // index of the output of the node
+  Storage* storage;              // its first element is the tensor's
   Node* node = nullptr;          // null: requires no gradient
   const char* cut_at = nullptr;  // the first operation after the cut, "" before there is one; null: not cut
   Shape shape;
@@ -64,7 +62,7 @@ inline void free_storage(Storage* s) noexcept {
   release(s, s->size);
 }
 /// Takes over one reference to `storage`.
-TensorImpl* new_impl(Storage* storage, std::int64_t offset, const Shape& shape, DType dtype);
+TensorImpl* new_impl(Storage* storage, const Shape& shape, DType dtype);
 void free_impl(TensorImpl* t) noexcept;
 
 }  // namespace fit::detail
