@@ -38,7 +38,6 @@ void rebind_storage(Tensor& x, const Tensor& result) {
   detail::TensorImpl &to = *x.impl(), &from = *result.impl();
   const std::uint32_t version = to.storage->version.load(std::memory_order_relaxed) + 1;
   std::swap(to.storage, from.storage);
-  std::swap(to.offset, from.offset);
   std::swap(to.node, from.node);
   std::swap(to.output, from.output);
   // The version continues, also in the values that the node kept of its own result.

@@ -43,7 +43,8 @@ static std::vector<OpRow> rotary_ops() {
                }),
       OpRow("rotary", "positions by ids",
             [](const auto& in) {
-              const Tensor each = reshape(remainder(7 * arange(in[0].numel() / 4), 40), {-1, in[0].size(-2)});
+              const std::int64_t T = in[0].size(-2);
+              const Tensor each = reshape(remainder(7 * arange(in[0].numel() / 4), 40), {-1, T});
               const auto at = [](const Tensor& p) { return RotaryOptions().positions(p); };
               const Tensor y = rotary(in[0], nn::rotary_table(40, 4), at(each[0]));
               return rotary(y, nn::rotary_table(40, 4), at(reshape(each, y.shape().erased(y.rank() - 1))));
