@@ -1,6 +1,7 @@
 #include <functional>
 
 #include "fit/gradcheck.hpp"
+#include "fit/lookup.hpp"
 #include "fit/memory.hpp"
 #include "fit/npz.hpp"
 #include "fit/parallel.hpp"
