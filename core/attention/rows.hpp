@@ -87,7 +87,8 @@ struct Row {
 
 // Products x, times `factor`, of the keys from j on, with the bias and alibi.
 template <class T, class W>
-Vec<W> biased_score(const Row<T>& r, std::int64_t j, const Vec<W>& lanes, const Vec<W>& factor, Vec<W> x) {
+[[gnu::always_inline]] inline Vec<W> biased_score(const Row<T>& r, std::int64_t j, const Vec<W>& lanes,
+                                                  const Vec<W>& factor, Vec<W> x) {
   using V = Vec<W>;
   const Attention<T>& a = r.a;
   x = x * factor;

@@ -83,7 +83,8 @@ Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_
             Heads eq = heads_first(exact[0]), ek = heads_first(exact[1]), ev = heads_first(exact[2]);
             auto call = detail::check_operands("bench", eq, ek, ev, nullptr);
             const AttentionMasks masks = detail::check_options("bench", call, exact[0].dtype(), options);
-            const Tensor z = detail::decomposed_attention(eq, ek, ev, call, masks, {}).output;
+            const Tensor z =
+                detail::decomposed_attention(eq, ek, ev, call, masks, detail::score_expression(masks, call)).output;
             expect_close("attention", y.detach(), z.detach(), tolerance);
             if (!backward) return;
             y.backward(g);

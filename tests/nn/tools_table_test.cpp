@@ -39,6 +39,7 @@ const std::set<std::string> others = {"fit.hpp",
                                       "comparison_page.hpp",  // reads recordings
                                       "model_page.hpp",       // model_page_test: what it takes and refuses
                                       "nn/parameter.hpp",
+                                      "nn/fields.hpp",
                                       "nn/activation.hpp",
                                       "nn/attention.hpp",
                                       "nn/bert.hpp",
