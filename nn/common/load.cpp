@@ -147,8 +147,8 @@ std::string prefixed(const Comparison& c) {
     const auto behind = [&](const Misfit& m) { return given.count(prefix + m.name) > 0; };
     if (!std::all_of(c.missing.begin(), c.missing.end(), behind)) continue;
     return joined("\n  every missing name was given with the prefix '", prefix,
-                "': load_from_checkpoint() loads a part of a checkpoint, and load_weights() with {nn::strip(\"", prefix,
-                "\")} removes the prefix");
+                  "': load_from_checkpoint() loads a part of a checkpoint, and load_weights() with {nn::strip(\"",
+                  prefix, "\")} removes the prefix");
   }
   return {};
 }
