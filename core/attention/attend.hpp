@@ -69,7 +69,7 @@ Tensor range_mask(const kernels::Visibility& v);
 /// -slopes[h] |i + Sk - Sq - j|, (1, H, Sq, Sk).
 Tensor alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys, DType dtype);
 
-/// Where the heads of h lie in `data`: the elements of h.x, or of a tensor with its shape.
+/// The heads of h as a view of `data`, which has the elements of h.x or of a tensor of the same shape.
 template <class T>
 kernels::HeadView<T> view(const Heads& h, T* data) {
   const std::int64_t S = h.x.size(h.layout == HeadLayout::first ? -2 : 1), D = h.features, F = h.x.size(-1);

@@ -36,7 +36,7 @@ struct Attention<void> : Visibility {
   double dropout = 0;  // of weights; element (b, h, i, j) has number first_weight + ((b H + h) Sq + i) Sk + j
   RandomKey key{};     // with the number decides which weights are dropped
   std::int64_t first_weight = 0;
-  // Of the function of scores: its workspace, and how many keys and elements of the batch before these are left out.
+  // The function of scores needs this workspace, and counts keys and elements of the batch from these numbers on.
   std::int64_t score_workspace = 0, skipped_keys = 0, skipped_elements = 0;
   bool batch_invariant = false;  // BatchInvariant: few queries are computed in the order of many
 

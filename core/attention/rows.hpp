@@ -127,8 +127,8 @@ void biased_scores(const Row<T>& r, W* s) {
     biased_score(r, j, lanes, factor, load<Vec<W>>(s + j)).store_unaligned(s + j);
 }
 
-// Makes scores of a row of products, which are multiplied by the scale already if `Scaled`; of results of a function of
-// scores nothing is to be made. Returns the maximum of each lane.
+// Makes scores of a row of products, which are multiplied by the scale already if `Scaled`. With a function of scores,
+// the row has its results, and is only masked. Returns the maximum of each lane.
 template <bool Scaled, class T, class W>
 Vec<W> row_scores(const Row<T>& r, W* s) {
   using V = Vec<W>;

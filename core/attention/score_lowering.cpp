@@ -25,7 +25,7 @@ ScoreLevel level_of(const PairForm& f) {
   return f.query == -f.key ? ScoreLevel::distance : ScoreLevel::pair;
 }
 
-// Of what depends on both.
+// The level of a step whose arguments have these levels.
 ScoreLevel joined(ScoreLevel a, ScoreLevel b) {
   if (a == b || b == ScoreLevel::head) return a;
   return a == ScoreLevel::head ? b : ScoreLevel::pair;

@@ -7,8 +7,8 @@
 // A function of the scores as kernels compute it: a list of steps. score_lowering.cpp makes it of an Expression.
 namespace fit::kernels {
 
-/// What the values of a step differ by, within a head. A step is computed once for each of them: for a head, for the
-/// keys or the queries of a tile, for the distances key - place of its pairs, or for the pairs of a block of rows.
+/// The level of a step says how often the kernel computes it: once for a head, for each key or query of a tile, for
+/// each distance key - place in the tile, or for each pair in a block of rows.
 enum class ScoreLevel : unsigned char { head, key, query, distance, pair };
 
 /// Queries of a tile whose pairs are computed together: their values stay in the first cache.
@@ -43,8 +43,8 @@ struct ScoreStep {
   int args[3] = {};             // earlier steps
   W number = 0;                 // of a number, and the exponent of pow
   PairForm form;
-  // Where its values and its gradient are in the workspace. Steps may share a gradient: the one that is computed from
-  // the other takes its place. -1: the gradient is that of the result.
+  // Positions of the values and of the gradient in the workspace. A gradient may overwrite the gradient from which it
+  // is computed. -1: the step has the gradient of the result.
   std::int64_t value = 0, gradient = -1;
   bool overwrites[3] = {};  // the gradient of an argument: nothing has been added to it yet
   bool reversed = false;    // gradients are given to the last argument first

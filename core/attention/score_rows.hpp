@@ -22,8 +22,9 @@ struct Stretch {
 // a / b rounded down, for b > 0.
 inline std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
-// Of one head. For each tile: take_tile(), and forward() for blocks of score_block rows, in order; with gradients,
-// backward() after each forward(), and leave_tile(). At the end leave_head().
+// Computes the function for one head. Call take_tile() for each tile, then forward() for each block of score_block
+// rows, in order. For gradients, call backward() after each forward(), leave_tile() after each tile and leave_head() at
+// the end.
 template <class W>
 class ScoreRows {
   using V = Vec<W>;
@@ -62,9 +63,9 @@ class ScoreRows {
     }
   }
 
-  // Of score_block rows of the tile from `first` on, or of those that are left: s [rows, N] are products, times the
-  // scale if `Scaled`. The result is written to `out`, which may be s. Null: it stays here, with all that backward()
-  // needs, in result(). Returns how many rows there are.
+  // Computes score_block rows of the tile from `first` on, or the rest of them, and returns their number. s [rows, N]
+  // are products, times the scale if `Scaled`. `out` gets the result and may be s. Null: result() has it, for
+  // backward().
   template <bool Scaled, class T>
   std::int64_t forward(const Attention<T>& a, std::int64_t first, W* s, W* out) {
     first_ = first, rows_ = tile_.rows - first < score_block ? tile_.rows - first : score_block;
@@ -119,7 +120,7 @@ class ScoreRows {
   }
 
  private:
-  // What is computed next: steps of this level, as `lines_` lines of `size_` numbers.
+  // Selects the steps of this level: they have `lines_` lines of `size_` numbers.
   void enter(Level level) {
     level_ = level;
     lines_ = level == Level::pair ? rows_ : 1;
@@ -512,8 +513,7 @@ class ScoreRows {
   std::int64_t place_ = 0, j0_ = 0, first_ = 0, rows_ = 0;
   Level level_ = Level::head;
   std::int64_t lines_ = 0, size_ = 0;
-  // Of the lines of this level: bit x % N of word r + x / N says that number x of line r stands for a pair that
-  // attends.
+  // Bit x % N of word r + x / N: number x of line r, at this level, belongs to a pair that attends.
   const std::uint64_t* attends_ = nullptr;
   std::uint64_t attended_[3 + 1][2] = {};  // of the tile: attends_ for a level
   bool any_ = false;                       // whether a pair of the head attends

@@ -96,7 +96,7 @@ class Packing {
       return {in_order(y), last_h, last_c};
     }
     Tensor gates = project(take(reshape(x, {B_ * T_, x.size(2)}), pack_[backwards]));
-    // The state is not rounded between the runs, whose lengths depend on the other sequences.
+    // The lengths of the runs depend on the other sequences. So the state keeps float32 from run to run.
     const DType type = promote(gates.dtype(), h.dtype());
     if (type == bfloat16) gates = gates.to(float32);
     h = index_select(h, 0, order_);

@@ -119,7 +119,7 @@ struct FrozenNorm {
     const double size = fit::sum(part * part).item();
     scale = size > 0 ? fit::sum(part * y).item() / size : 0;
   }
-  // What parts [..., C] of the input add to the output.
+  // Maps parts [..., C] of the input to their parts of the output.
   Tensor of(const Tensor& parts) const {
     return (centred ? parts - mean(parts, -1, keepdims) : parts) * weight * scale;
   }

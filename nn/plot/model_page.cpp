@@ -195,8 +195,7 @@ Tensor ids_of(const text::Vocabulary& vocabulary, const std::string& sample, con
   return ids;
 }
 
-// ---- vocabularies: the page does what these classes do (page/model/vocabulary.js)
-// ------------------------------------
+// ---- vocabularies, as page/model/vocabulary.js reads them -----------------------------------------------------------
 
 // A part of a class of characters of a regular expression, from ranges as in data/unicode.hpp.
 std::string ranges_of(const std::vector<std::int32_t>& table) {

@@ -351,7 +351,7 @@ TEST_CASE("With a function of scores, a NaN behind an empty tile stays hidden, a
       Generator g(5);
       const Tensor q = randn({B, H, T, 8}, float32, g), k = randn({B, H, T, 8}, float32, g);
       const auto o = AttentionOptions().causal(causal).score(f.make(c));
-      // Of q, k, v and what is captured; the keys from 128 on are a tile.
+      // The output, and the gradients of q, k, v and the captured tensors. The keys from 128 on are a tile.
       const auto results = [&](const Tensor& mask, std::int64_t key, double value) {
         Tensor keys = k.clone(), values = k.clone();
         keys[{range(), range(), key}] = value;

@@ -249,7 +249,7 @@ TEST_CASE("a derivative of a function is connected to what wants a gradient, and
     CHECK_FALSE(jacobian(weighted, plain).requires_grad());
     CHECK_FALSE(vjp(cube, plain, w).requires_grad());
   }
-  // What does not depend on x has no slope, and is connected to nothing.
+  // A result that does not depend on x has a zero slope and no graph.
   const auto constant = [](const Tensor&) { return ones({2}, float64); };
   CHECK(equal(jacobian(constant, x), zeros({2, 2}, float64)));
   CHECK_FALSE(jacobian(constant, x).requires_grad());

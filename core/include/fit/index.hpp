@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-/// What the brackets of x[{...}] take: numbers, ranges, lists, new axes.
+/// The indices of x[{...}]: numbers, ranges, lists, new axes.
 namespace fit {
 
 /// A slice of one axis: every `step`-th element from start up to stop (not included), as in Python. Negative bounds

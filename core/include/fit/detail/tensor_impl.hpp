@@ -17,7 +17,7 @@ struct Storage {
   SizeClass size;                         // of the cache's block, which begins with this header
   void* data = nullptr;                   // 64-byte aligned, except for a mapped file
   std::size_t mapped = 0;  // mapped bytes of a file at data (tensor/mapped.hpp); 0: data follows this header
-  // A bfloat16 copy of the elements for Autocast, valid for rounded_version (ops/autocast.hpp).
+  // A copy of the elements for products, valid for rounded_version: in bfloat16, or packed (ops/product_copy.hpp).
   std::atomic<Storage*> rounded{nullptr};
   std::uint32_t rounded_version = 0;
   std::uint32_t read_version = UINT32_MAX;  // the version that training last read without a copy
