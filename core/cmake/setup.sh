@@ -4,6 +4,7 @@
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 preset=${FIT_PRESET:-release}
 build=$top/build/$preset
+unset FIT_PRESET  # it means this tree alone: tests start builds of other trees
 me=$(realpath --relative-to="$top" "$0")
 
 usage() { sed -n '2,/^[^#]/s/^# //p' "$0"; }  # prints the leading comment of the command
