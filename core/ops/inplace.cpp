@@ -13,7 +13,7 @@ namespace {
 void count_write(detail::Storage& s) noexcept {
   // Concurrent writes are a caller's error anyway, so this needs no locked instruction.
   s.version.store(s.version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  detail::forget_rounded(s);
+  detail::forget_copy(s);
 }
 
 [[noreturn]] void fail_leaf(const char* op, const Tensor& x) {

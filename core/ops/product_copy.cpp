@@ -8,16 +8,13 @@ namespace {
 
 std::mutex copies;  // guards the stored copies, not their making
 
-// A copy itself is never read without a copy, so the field is free to hold its form.
-std::uint32_t& form_of(Storage& copy) { return copy.read_version; }
-
 }  // namespace
 
 Tensor find_product_copy(const Tensor& x, ProductForm form) {
   const Storage& s = *x.impl()->storage;
   const std::lock_guard<std::mutex> lock(copies);
-  Storage* const copy = s.rounded.load();
-  if (!copy || form_of(*copy) != form || s.rounded_version != s.version.load(std::memory_order_relaxed)) return {};
+  Storage* const copy = s.copy.load();
+  if (!copy || s.copy_form != form || s.copy_version != s.version.load(std::memory_order_relaxed)) return {};
   hold(copy->refs);
   return Tensor(new_impl(copy, x.shape(), form == bfloat16_form ? bfloat16 : x.dtype()));
 }
@@ -25,11 +22,11 @@ Tensor find_product_copy(const Tensor& x, ProductForm form) {
 void keep_product_copy(const Tensor& x, std::uint32_t version, ProductForm form, const Tensor& y) {
   Storage& s = *x.impl()->storage;
   const std::lock_guard<std::mutex> lock(copies);
-  forget_rounded(s);
-  form_of(*y.impl()->storage) = form;
+  forget_copy(s);
   hold(y.impl()->storage->refs);
-  s.rounded.store(y.impl()->storage);
-  s.rounded_version = version;
+  s.copy.store(y.impl()->storage);
+  s.copy_version = version;
+  s.copy_form = form;
 }
 
 bool first_read(const Tensor& x) {

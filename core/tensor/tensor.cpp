@@ -24,9 +24,9 @@ Storage* new_storage(std::size_t bytes) {
   return s;
 }
 
-void forget_rounded(Storage& s) noexcept {
-  if (!s.rounded.load(std::memory_order_relaxed)) return;  // an atomic exchange is expensive
-  Storage* const copy = s.rounded.exchange(nullptr, std::memory_order_acq_rel);
+void forget_copy(Storage& s) noexcept {
+  if (!s.copy.load(std::memory_order_relaxed)) return;  // an atomic exchange is expensive
+  Storage* const copy = s.copy.exchange(nullptr, std::memory_order_acq_rel);
   if (copy && drop(copy->refs)) free_storage(copy);
 }
 

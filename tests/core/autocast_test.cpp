@@ -24,7 +24,7 @@ Tensor drawn(const Shape& shape, DType dtype = float32) {
   return random_tensor(shape, domain::real, random, dtype);
 }
 
-const void* copy_of(const Tensor& x) { return x.impl()->storage->rounded.load(); }
+const void* copy_of(const Tensor& x) { return x.impl()->storage->copy.load(); }
 
 double off(const Tensor& a, const Tensor& b) {
   const Tensor wide = b.detach().to(float64);
@@ -221,7 +221,7 @@ TEST_CASE("autocast: a weight's copy is made once for each version, and goes wit
     const NoGrad no_grad;
     w.mul_(0.5);
   }
-  detail::forget_rounded(*x.impl()->storage);
+  detail::forget_copy(*x.impl()->storage);
   CHECK(memory_stats().live_blocks == base);
   {
     const Autocast on(bfloat16);
@@ -230,7 +230,7 @@ TEST_CASE("autocast: a weight's copy is made once for each version, and goes wit
     linear(x, gone);
     CHECK(copy_of(gone) != nullptr);
   }
-  detail::forget_rounded(*x.impl()->storage);
+  detail::forget_copy(*x.impl()->storage);
   CHECK(memory_stats().live_blocks == base);
 }
 

@@ -22,7 +22,7 @@ struct Layer {
   Tensor x, weight, bias;
 };
 
-const void* copy_of(const Tensor& x) { return x.impl()->storage->rounded.load(); }
+const void* copy_of(const Tensor& x) { return x.impl()->storage->copy.load(); }
 
 }  // namespace
 

@@ -17,9 +17,10 @@ struct Storage {
   SizeClass size;                         // of the cache's block, which begins with this header
   void* data = nullptr;                   // 64-byte aligned, except for a mapped file
   std::size_t mapped = 0;  // mapped bytes of a file at data (tensor/mapped.hpp); 0: data follows this header
-  // A copy of the elements for products, valid for rounded_version: in bfloat16, or packed (ops/product_copy.hpp).
-  std::atomic<Storage*> rounded{nullptr};
-  std::uint32_t rounded_version = 0;
+  // A copy of the elements for products, valid for copy_version: in bfloat16, or packed (ops/product_copy.hpp).
+  std::atomic<Storage*> copy{nullptr};
+  std::uint32_t copy_version = 0;
+  std::uint32_t copy_form = 0;              // a ProductForm
   std::uint32_t read_version = UINT32_MAX;  // the version that training last read without a copy
 };
 
@@ -52,12 +53,12 @@ inline bool drop(std::atomic<std::uint32_t>& refs) noexcept {
 inline void hold(std::atomic<std::uint32_t>& refs) noexcept { refs.fetch_add(1, std::memory_order_relaxed); }
 
 Storage* new_storage(std::size_t bytes);
-/// Frees the bfloat16 copy.
-void forget_rounded(Storage& s) noexcept;
+/// Frees the copy for products.
+void forget_copy(Storage& s) noexcept;
 /// Unmaps the file.
 void unmap(Storage& s) noexcept;
 inline void free_storage(Storage* s) noexcept {
-  if (s->rounded.load(std::memory_order_relaxed)) forget_rounded(*s);
+  if (s->copy.load(std::memory_order_relaxed)) forget_copy(*s);
   if (s->mapped) unmap(*s);
   release(s, s->size);
 }
