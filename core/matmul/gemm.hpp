@@ -125,19 +125,13 @@ void gemm_swapped(const GemmParams<T>& p, const T* a, const T* b, T* c, const Do
   });
 }
 
-// kept: all panels of op(b), or null.
+// The tiles of c. all_panels: those of op(b) if `way` is Route::packed.
 template <class T, class Done>
-void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const T* kept, T* c, const Done& done) {
-  const bool few_rows = way == Route::gemv || way == Route::gemv_in_order ||
-                        ((way == Route::unpacked || kept) && p.m <= gemv_max_m_transposed);
-  const Tiling t = few_rows ? gemv_tiling(p.m, p.n, p.k, sizeof(T)) : tiling(p.m, p.n, p.flops());
-  const bool packed = way == Route::packed;
-  const Scratch<T> scratch(packed && !kept ? panels(p.n) * panel_width * p.k : 0);
-  const T* const all_panels = kept ? kept : scratch.get();
+void gemm_tiles(const GemmParams<T>& p, const Tiling& t, Route way, const T* a, const T* b, const T* all_panels, T* c,
+                const Done& done) {
   const auto& kernels = FIT_KERNELS(gemm_table, T);
-  if (packed && !kept) pack_b_panels(p, b, scratch.get());
   parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
-    const Scratch<T> rows(packed ? gemm_packed_scratch(p) : 0);
+    const Scratch<T> rows(way == Route::packed ? gemm_packed_scratch(p) : 0);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = t.row(i), col = t.col(i);
       GemmParams<T> part = p;
@@ -146,7 +140,7 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const
       const T* const part_a = a + row * (p.transpose_a ? 1 : p.lda);
       const T* const part_b = b + col * (p.transpose_b ? p.ldb : 1);
       T* const part_c = c + row * p.ldc + col;
-      if (packed)
+      if (way == Route::packed)
         kernels.gemm_packed(part, part_a, all_panels + col * p.k, part_c, rows.get());
       else if (way == Route::gemv)
         kernels.gemv(part, part_a, part_b, part_c);
@@ -155,6 +149,35 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const
       done(row, part.m, col, part.n);
     }
   });
+}
+
+// The rows of op(b) that are packed at once, a multiple of kc. A part of a large b stays in the cache and takes little
+// memory. A part has more rows than c, so that reading and writing c once more for each part costs little.
+template <class T>
+std::int64_t packed_depth(const GemmParams<T>& p) {
+  constexpr std::int64_t elements = std::int64_t{1} << 21;
+  const std::int64_t kc = FIT_KERNELS(gemm_table, T).kc, wanted = std::max(elements / p.n, 4 * p.m);
+  return std::min(p.k, (wanted + kc - 1) / kc * kc);
+}
+
+// kept: all panels of op(b), or null.
+template <class T, class Done>
+void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const T* kept, T* c, const Done& done) {
+  const bool few_rows = way == Route::gemv || way == Route::gemv_in_order ||
+                        ((way == Route::unpacked || kept) && p.m <= gemv_max_m_transposed);
+  const Tiling t = few_rows ? gemv_tiling(p.m, p.n, p.k, sizeof(T)) : tiling(p.m, p.n, p.flops());
+  if (way != Route::packed || kept) return gemm_tiles(p, t, way, a, b, kept, c, done);
+  const std::int64_t depth = packed_depth(p);
+  const Scratch<T> packed(panels(p.n) * panel_width * depth);
+  GemmParams<T> part = p;
+  for (std::int64_t k0 = 0; k0 < p.k; k0 += depth) {
+    part.k = std::min(depth, p.k - k0);
+    part.beta = k0 > 0 ? 1 : p.beta;
+    pack_b_panels(part, b + k0 * (p.transpose_b ? 1 : p.ldb), packed.get());
+    gemm_tiles(part, t, way, a + k0 * (p.transpose_a ? p.lda : 1), b, packed.get(), c, [&](auto... tile) {
+      if (k0 + depth >= p.k) done(tile...);
+    });
+  }
 }
 
 // Whether gemm_parallel() would read panels of op(b) that are packed already, and packing would take a notable part of

@@ -450,6 +450,30 @@ TEST_CASE("products do not depend on the number of threads", "[gemm]") {
   check_threads([&] { return einsum("bqhd,bkhd->bhqk", {heads, heads}); });
 }
 
+TEST_CASE("a large matrix that is packed in parts gives the bits of one that is packed at once", "[gemm]") {
+  std::mt19937_64 random(5);
+  const auto check = [&](std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb, float beta) {
+    INFO(m << " x " << n << " x " << k << ' ' << ta << tb);
+    auto p = kernels::contiguous<float>(m, n, k, ta, tb);
+    p.alpha = 0.5F, p.beta = beta;
+    if (kernels::route(p) == kernels::Route::openblas) return;
+    REQUIRE(kernels::route(p) == kernels::Route::packed);
+    REQUIRE(kernels::packed_depth(p) < k);
+    const Tensor a = random_tensor({m, k}, domain::real, random, float32);
+    const Tensor b = random_tensor({k, n}, domain::real, random, float32);
+    Tensor parts = ones({m, n}), at_once = ones({m, n});
+    const float *const pa = a.data<float>().data(), *const pb = b.data<float>().data();
+    kernels::gemm_parallel(p, pa, pb, parts.fresh<float>());
+    kernels::gemm(p, pa, pb, at_once.fresh<float>());
+    CHECK(same_bits(parts, at_once));
+  };
+  each_isa([&] {
+    check(30, 130, 33000, false, false, 0);
+    check(150, 130, 33000, false, true, 1);
+    check(30, 130, 33000, true, false, 2);
+  });
+}
+
 TEST_CASE("old memory does not leak into a product, and NaN goes through", "[gemm]") {
   for (const std::int64_t n : {1, 3, 7, 33, 257}) {
     INFO(n);
