@@ -168,7 +168,7 @@ void bf16_widened(Bf16Loop loop, std::int64_t rows, std::int64_t cols, const Fro
   });
 }
 
-// Packs all panels of op(b) as float, like pack_b_panels().
+// Packs all panels of op(b) as float.
 template <class B>
 void pack_b_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const B* b, float* out) {
   const auto widen = bf16_kernels().operand<B>().widen;
@@ -184,15 +184,24 @@ void pack_b_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const B* b, fl
   });
 }
 
+inline void pack_b_panels(const GemmParams<BFloat16>& p, const BFloat16* b, float* out) {
+  pack_b_widened(p, Bf16Loop::threads, b, out);
+}
+
+// kept: all panels of op(b) as float, or null.
 template <class A, class B, class C>
-void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
+void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
+                       const float* kept) {
   constexpr bool narrow = std::is_same_v<C, BFloat16>;
   const GemmParams<float> f = as_floats(p);
   const bool packed = route(f) != Route::openblas;
-  const Scratch<float> wide_b(packed ? panels(p.n) * panel_width * p.k : p.n * p.k);
-  packed ? pack_b_widened(p, loop, b, wide_b.get())
-         : bf16_widened(loop, p.transpose_b ? p.n : p.k, f.ldb, b, p.ldb, wide_b.get());
-  const Tiling t = tiling(p.m, p.n, p.flops());
+  const Scratch<float> scratch(kept ? 0 : packed ? panels(p.n) * panel_width * p.k : p.n * p.k);
+  const float* const wide_b = kept ? kept : scratch.get();
+  if (!kept)
+    packed ? pack_b_widened(p, loop, b, scratch.get())
+           : bf16_widened(loop, p.transpose_b ? p.n : p.k, f.ldb, b, p.ldb, scratch.get());
+  const bool few_rows = kept && p.m <= gemv_max_m_transposed;
+  const Tiling t = few_rows ? gemv_tiling(p.m, p.n, p.k, sizeof(float)) : tiling(p.m, p.n, p.flops());
   bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
     const Scratch<float> wide_a(t.rows * p.k), sums(narrow ? t.rows * t.cols : 0), rows(gemm_packed_scratch(f));
     for (; i < end; ++i) {
@@ -210,8 +219,8 @@ void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
         part.beta = p.beta;
         part.ldc = p.ldc;
       }
-      packed ? FIT_KERNELS(gemm_table, float).gemm_packed(part, wide_a.get(), wide_b.get() + col * p.k, to, rows.get())
-             : gemm(part, wide_a.get(), wide_b.get() + col * (p.transpose_b ? p.k : 1), to);
+      packed ? FIT_KERNELS(gemm_table, float).gemm_packed(part, wide_a.get(), wide_b + col * p.k, to, rows.get())
+             : gemm(part, wide_a.get(), wide_b + col * (p.transpose_b ? p.k : 1), to);
       const auto finish = bf16_kernels().result<C>().finish;
       const float* const tile_bias = bias ? bias + col : nullptr;
       if (narrow)
@@ -258,15 +267,18 @@ void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B
 
 // For k > 0; c may be a single row.
 template <class A, class B, class C>
-void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
+void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
+                     const float* kept = nullptr) {
   if constexpr (std::is_same_v<B, BFloat16>)
     if (p.m <= gemv_max_m && !p.transpose_a && (!batch_invariant() || gemv_bf16_in_order(p)))
       return gemv_bf16(p, loop, a, b, c, bias);
-  chosen_isa >= Isa::avx512_bf16 ? gemm_bf16_native(p, loop, a, b, c, bias) : gemm_bf16_widened(p, loop, a, b, c, bias);
+  chosen_isa >= Isa::avx512_bf16 ? gemm_bf16_native(p, loop, a, b, c, bias)
+                                 : gemm_bf16_widened(p, loop, a, b, c, bias, kept);
 }
 
 template <class A, class B, class C>
-void gemm_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
+void gemm_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
+               const float* kept = nullptr) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k == 0) {
     const float nothing[panel_width] = {};
@@ -275,7 +287,7 @@ void gemm_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B
                                         bias ? bias + j : nullptr, c + j, p.ldc);
     return;
   }
-  if (p.n > 1 || p.m == 1 || p.ldc != 1 || bias) return gemm_bf16_terms(p, loop, a, b, c, bias);
+  if (p.n > 1 || p.m == 1 || p.ldc != 1 || bias) return gemm_bf16_terms(p, loop, a, b, c, bias, kept);
   gemm_bf16_terms(as_row(p), loop, b, a, c, bias);
 }
 
@@ -285,10 +297,17 @@ void gemm(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c) {
   gemm_bf16(p, Bf16Loop::here, a, b, c, nullptr);
 }
 
-// Split among threads. c = alpha op(a) op(b) + beta c + bias, rounded once; bias is [n], or null.
+// Whether gemm_parallel() would read panels of op(b) that are widened and packed already.
+inline bool takes_panels(const GemmParams<BFloat16>& p) {
+  return chosen_isa < Isa::avx512_bf16 && takes_panels(as_floats(p));  // LCOV_EXCL_BR_LINE(avx512_bf16)
+}
+
+// Split among threads. c = alpha op(a) op(b) + beta c + bias, rounded once; bias is [n], or null. kept: all panels of
+// op(b) as float if takes_panels(p), or null.
 template <class A, class B, class C>
-void gemm_parallel(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c, const float* bias = nullptr) {
-  gemm_bf16(p, Bf16Loop::threads, a, b, c, bias);
+void gemm_parallel(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c, const float* bias = nullptr,
+                   const float* kept = nullptr) {
+  gemm_bf16(p, Bf16Loop::threads, a, b, c, bias, kept);
 }
 
 }  // namespace fit::kernels

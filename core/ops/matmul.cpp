@@ -178,14 +178,15 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 
 namespace {
 
-// The weight of a product in panels, kept with it; undefined if the product does not read such.
+// The weight of a product in panels of T, or of float for BFloat16, kept with it; undefined if the product does not
+// read such.
 template <class T>
 Tensor kept_panels(const kernels::GemmParams<T>& p, const Tensor& weight) {
   if (detail::thread_state.recording || !kernels::takes_panels(p)) return {};
   const auto form = static_cast<detail::ProductForm>(p.k * 8 + static_cast<std::int64_t>(kernels::chosen_isa));
   return detail::product_copy(weight, form, [&] {
-    Tensor all = Tensor::empty({kernels::panels(p.n) * kernels::panel_width, p.k}, weight.dtype());
-    kernels::pack_b_panels(p, static_cast<const T*>(weight.raw()), all.fresh<T>());
+    Tensor all = Tensor::empty({kernels::panels(p.n) * kernels::panel_width, p.k}, acc_dtype(weight.dtype()));
+    kernels::pack_b_panels(p, static_cast<const T*>(weight.raw()), all.fresh<AccT<T>>());
     return all;
   });
 }
@@ -218,8 +219,11 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
     if constexpr (std::is_same_v<T, BFloat16>) {
       const Tensor b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
       const float* const pb = b.defined() ? b.data<float>().data() : nullptr;
+      // A float32 weight keeps its copy in bfloat16 instead, which fewer rows read, too.
+      const Tensor kept = weight.dtype() == bfloat16 ? kept_panels(p, weight) : Tensor();
+      const auto* const panels = kept.defined() ? static_cast<const float*>(kept.raw()) : nullptr;
       with_narrow(rounded(read), weight, use_of(weight, rows),
-                  [&](const auto* px, const auto* pw) { kernels::gemm_parallel(p, px, pw, y.fresh<T>(), pb); });
+                  [&](const auto* px, const auto* pw) { kernels::gemm_parallel(p, px, pw, y.fresh<T>(), pb, panels); });
     } else {
       T* const py = y.fresh<T>();
       T* const pf = fused ? of_y.fresh<T>() : nullptr;

@@ -97,17 +97,41 @@ TEST_CASE("panels of a weight are kept for a version, and go with it", "[linear]
 }
 
 TEST_CASE("a graph, few rows and many rows keep no panels", "[linear]") {
-  const auto kept = [](std::int64_t rows, bool recording) {
+  const auto kept = [](std::int64_t rows, bool recording, DType dtype = float32) {
     const detail::RecordGuard mode(recording);
-    const Layer a(rows, 300, 150, float32);
+    const Layer a(rows, 300, 150, dtype);
     linear(a.x, a.weight);
     return copy_of(a.weight) != nullptr;
   };
-  if (kernels::chosen_isa < kernels::Isa::avx2) return;
-  CHECK_FALSE(kept(16, true));
-  CHECK_FALSE(kept(4, false));
-  CHECK_FALSE(kept(1000, false));
-  CHECK(kept(8, false));
+  each_bfloat16_isa([&] {
+    if (kernels::chosen_isa < kernels::Isa::avx2) return;
+    CHECK_FALSE(kept(16, true));
+    CHECK_FALSE(kept(4, false));
+    CHECK_FALSE(kept(1000, false));
+    CHECK(kept(8, false));
+    // With instructions for bfloat16, its weights are read as they are.
+    CHECK(kept(8, false, bfloat16) == (kernels::chosen_isa < kernels::Isa::avx512_bf16));
+    CHECK_FALSE(kept(4, false, bfloat16));
+  });
+}
+
+TEST_CASE("kept panels of a bfloat16 weight change no bit", "[linear]") {
+  const auto check = [](std::int64_t rows, std::int64_t in, std::int64_t out) {
+    const Layer a(rows, in, out, bfloat16);
+    const Tensor packed_anew = [&] {
+      const detail::RecordGuard recording(true);
+      return linear(a.x, a.weight, a.bias);
+    }();
+    const NoGrad no_grad;
+    CHECK(same_bits(linear(a.x, a.weight, a.bias), packed_anew));
+    check_threads([&] { return linear(a.x, a.weight, a.bias); });
+  };
+  each_bfloat16_isa([&] {
+    for (const std::int64_t rows : {5, 16, 24, 25, 70, 128, 129}) {
+      check(rows, 300, 150);
+      check(rows, 1000, 400);
+    }
+  });
 }
 
 TEST_CASE("the instruction set may change between two uses of kept panels", "[linear]") {
