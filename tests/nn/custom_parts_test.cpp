@@ -4,6 +4,7 @@
 #include "fit/nn/attention_recorder.hpp"
 #include "fit/nn/generate.hpp"
 #include "fit/nn/gpt.hpp"
+#include "fit/nn/lens.hpp"
 #include "fit/nn/transformer.hpp"
 #include "fit/nn/weights.hpp"
 #include "fit/ops.hpp"
@@ -90,6 +91,20 @@ TEST_CASE("a GPT of blocks that are handed in decodes, records, saves and clones
     REQUIRE(recording.records().size() == 2);
     CHECK(recording.records()[0].layer == "h.0.attn");
     CHECK(recording.records()[1].layer == "h.1.attn");
+  }
+  SECTION("a lens") {
+    const nn::Lens lens(gpt);
+    const nn::LensRun run = lens.run(ids, {"h.*.attn.weights", "h.0.out"});
+    CHECK(same_bits(run.output, all));
+    CHECK(run["h.1.attn.weights"].shape() == Shape{2, 2, 8, 8});
+    CHECK(run["h.0.out"].shape() == Shape{2, 8, 8});
+    const auto without = nn::clone(gpt);  // the columns of head 1 are 0
+    Tensor columns = without->parameter("h.1.attn.out.weight");
+    const NoGrad no_grad;
+    columns.mul_((arange(8) < 4).to(float64));
+    CHECK(max_difference(lens.with("h.1.attn.z", nn::head(1), nn::zero()).run(ids, {}).output, (*without)(ids)) <
+          1e-12);
+    CHECK(max_difference((*without)(ids), all) > 1e-3);
   }
   SECTION("names, files and clones") {
     CHECK(gpt.parameter("h.0.norm.weight").shape() == Shape{8});
