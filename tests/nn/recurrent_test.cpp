@@ -6,6 +6,7 @@
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
+#include "support/variants.hpp"
 
 namespace fit::test::recurrent_test {
 using Catch::Contains;
@@ -58,12 +59,14 @@ TEST_CASE("recurrent layers agree with PyTorch, whose weights they load by name"
   for (const char* file : {FIT_GOLDEN_DIR "/training.npz", FIT_GOLDEN_DIR "/packed.npz"}) {
     INFO(file);
     const StateDict all = load_npz(file);
-    agrees<nn::LSTM>(all, "lstm_plain", {});
-    agrees<nn::GRU>(all, "gru_plain", {});
-    agrees<nn::LSTM>(all, "lstm_deep", deep);
-    agrees<nn::GRU>(all, "gru_deep", deep);
-    agrees<nn::LSTM>(all, "lstm_both", both);
-    agrees<nn::GRU>(all, "gru_both", both);
+    each_isa([&] {
+      agrees<nn::LSTM>(all, "lstm_plain", {});
+      agrees<nn::GRU>(all, "gru_plain", {});
+      agrees<nn::LSTM>(all, "lstm_deep", deep);
+      agrees<nn::GRU>(all, "gru_deep", deep);
+      agrees<nn::LSTM>(all, "lstm_both", both);
+      agrees<nn::GRU>(all, "gru_both", both);
+    });
   }
 }
 

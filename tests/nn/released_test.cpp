@@ -8,6 +8,7 @@
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
+#include "support/variants.hpp"
 
 namespace fit::test::released_test {
 using fit::test::max_difference;
@@ -15,7 +16,7 @@ using fit::test::same_bits;
 
 namespace {
 
-// Calls f(path) for the folder of each version. `path` ends with a slash.
+// Calls f(path) for the folder of each version, on every instruction set. `path` ends with a slash.
 template <class F>
 void each_version(const F& f) {
   int versions = 0;
@@ -23,7 +24,7 @@ void each_version(const F& f) {
     if (!folder.is_directory()) continue;
     ++versions;
     INFO(folder.path());
-    f(folder.path().string() + '/');
+    each_isa([&] { f(folder.path().string() + '/'); });
   }
   REQUIRE(versions > 0);
 }
