@@ -42,7 +42,7 @@ Bounds growing(Op op, const Bounds& x) {
   const auto f = kernels::function<double>(function_of(op)->kernel).forward;
   double low = 0, high = 0;
   f(&low, &x.low, 1, 0), f(&high, &x.high, 1, 0);
-  if (std::isnan(low) || std::isnan(high)) return anything;
+  if (std::isnan(low)) return anything;  // below the first number that has a value
   return {low - 1e-5 * std::abs(low), high + 1e-5 * std::abs(high), x.nan};
 }
 
@@ -60,7 +60,6 @@ Bounds bounds_of(const LinearForm& f, const PairBounds& p) {
 
 // The elements of an int64 or boolean table in a box.
 Bounds bounds_of_elements(const Tensor& table, const std::vector<Interval>& box) {
-  if (table.dtype() == boolean && table.numel() == 0) return {0, 1, false};
   Bounds all{infinity, -infinity, false};
   const auto visit = [&](const auto* data) {
     const auto walk = [&](const auto& self, int axis, std::int64_t offset) -> void {
@@ -85,7 +84,6 @@ Bounds bounds_of_elements(const Tensor& table, const std::vector<Interval>& box)
 Bounds bounds_of_lookup(const Tensor& table, const std::vector<Bounds>& indices) {
   if (is_floating(table.dtype())) return anything;
   std::vector<Interval> box;
-  std::int64_t volume = 1;
   for (int axis = 0; axis < table.rank(); ++axis) {
     const Bounds& b = indices[static_cast<std::size_t>(axis)];
     const double end = static_cast<double>(table.size(axis));
@@ -93,9 +91,8 @@ Bounds bounds_of_lookup(const Tensor& table, const std::vector<Bounds>& indices)
                          static_cast<std::int64_t>(std::clamp(b.high + 1, 0., end))};
     if (along.first >= along.end) return anything;
     box.push_back(along);
-    volume *= along.end - along.first;
   }
-  return volume == 0 ? anything : bounds_of_elements(table, box);
+  return bounds_of_elements(table, box);
 }
 
 Bounds bounds_of_step(const Step& s, const std::vector<Bounds>& known, const std::vector<Tensor>& tables,
@@ -224,7 +221,7 @@ void Expression::check_ranges(const char* op, const PairBounds& pairs, DType dty
   const double limit = dtype == float64 ? 0x1p52 : 0x1p24;
   for (std::size_t n = 0; n < steps.size(); ++n) {
     const Step& s = steps[n];
-    if (s.kind == SymbolKind::integer && all[n].low < all[n].high + 1) {
+    if (s.kind == SymbolKind::integer) {
       const double worst = std::max(std::abs(all[n].low), std::abs(all[n].high));
       if (worst > limit && std::isfinite(worst))
         check::fail(op, "in ", text(), ", an integer reaches ", digits(worst), ": integers must be within ",

@@ -113,7 +113,7 @@ struct Groups {
   Groups(const Letters& a, const Letters& b, const Letters& out) {
     batch = filter(out, [&](char c) { return a.has(c) && b.has(c); });
     m = filter(out, [&](char c) { return a.has(c) && !b.has(c); });
-    n = filter(out, [&](char c) { return !a.has(c) && b.has(c); });
+    n = filter(out, [&](char c) { return !a.has(c); });
     k = filter(a, [&](char c) { return b.has(c) && !out.has(c); });
   }
 };
@@ -246,7 +246,6 @@ Letters read(const std::string& formula, const std::string& part, int dots) {
     if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')))
       bad(formula, std::string("the character '") + c + "' is no letter");
     if (out.has(c)) bad(formula, std::string("the letter '") + c + "' stands twice in the result");
-    if (out.count == Shape::max_rank) bad(formula, "more axes than a tensor can have");
     out.push(c);
   }
   return out;
@@ -409,7 +408,7 @@ Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
       const bool last = i + 1 == operands.size();
       Letters out;
       if (last) {
-        out = filter(f.out, [&](char c) { return ly.has(c) || lx.has(c); });
+        out = f.out;
       } else {
         int kept = 0;
         for (const char c : ly) kept += later(c);

@@ -177,6 +177,61 @@ TEST_CASE("events tell the gradients of inputs that have one", "[edges]") {
   CHECK(watch.defined == std::vector<bool>{true, false});
 }
 
+TEST_CASE("an observer that computes within an event does not see itself, and others do", "[edges]") {
+  struct Counts final : Observer {
+    explicit Counts(bool computes) : computes(computes) {}
+    void op_recorded(const OpEvent&) override {
+      ++seen;
+      if (computes) ones({2}) + 1;
+    }
+    const bool computes;
+    int seen = 0;
+  } plain(false), busy(true);
+  {
+    const Observe outer(plain);
+    {
+      const Observe inner(busy), again(busy);
+      exp(ones({2}));
+    }
+    exp(ones({2}));
+  }
+  CHECK(busy.seen >= 1);
+  CHECK(plain.seen >= 2 + busy.seen);
+}
+
+TEST_CASE("several observers that throw in a 'left' event: the first exception arrives", "[edges]") {
+  struct Throws final : Observer {
+    explicit Throws(std::string text) : text(std::move(text)) {}
+    void node_left(const NodeEvent& e) override {
+      failed = e.failed;
+      throw Error(text);
+    }
+    const std::string text;
+    bool failed = false;
+  } first("first"), second("second");
+  Tensor x = ones({2}).requires_grad_();
+  const Tensor y = sum(x * x);
+  const Observe one(first), two(second);
+  CHECK_THROWS_WITH(y.backward(), "second");  // the newest observer is told first
+  CHECK(first.failed);
+}
+
+TEST_CASE("an observer that throws in an 'entered' event: the node is left, and its exception arrives", "[edges]") {
+  struct Watch final : Observer {
+    void node_entered(const NodeEvent&) override { throw Error("entered"); }
+    void node_left(const NodeEvent& e) override {
+      failed = e.failed;
+      throw Error("left");
+    }
+    bool failed = false;
+  } watch;
+  Tensor x = ones({2}).requires_grad_();
+  const Tensor y = sum(x * x);
+  const Observe watching(watch);
+  CHECK_THROWS_WITH(y.backward(), "entered");
+  CHECK(watch.failed);
+}
+
 TEST_CASE("an observer asks attention for the weights of one element of the batch", "[edges]") {
   struct Watch final : Observer {
     void attention_computed(const AttentionEvent& e) override {

@@ -8,6 +8,7 @@
 #include "support/catch.hpp"
 #include "support/refusals.hpp"
 #include "support/tensors.hpp"
+#include "tensor/dispatch.hpp"
 
 // Each condition on an argument is violated alone.
 namespace fit::test::op_refusals_test {
@@ -192,6 +193,62 @@ TEST_CASE("operations on shapes refuse axes and sizes that are not there", "[ref
          Tensor y = m.clone().requires_grad_() * 2;
          y.set_grad(m);
        }},
+  });
+}
+
+TEST_CASE("convolutions refuse options and weights that don't fit", "[refusals]") {
+  const Tensor x = ones({1, 4, 8}), w = ones({6, 2, 3});
+  const auto with = [=](const ConvOptions& o) { return [=] { return conv1d(x, w, {}, o); }; };
+  const auto of = [=](const Shape& weight, std::int64_t groups) {
+    return [=] { return conv1d(x, ones(weight), {}, ConvOptions().groups(groups)); };
+  };
+  CHECK(conv1d(x, w, {}, ConvOptions().groups(2)).shape() == Shape{1, 6, 6});
+  check_refused({
+      {"stride 0, padding 0, dilation 1, groups 2", with(ConvOptions().groups(2).stride(0))},
+      {"dilation 0, groups 2", with(ConvOptions().groups(2).dilation(0))},
+      {"padding -1, dilation 1, groups 2", with(ConvOptions().groups(2).padding(-1))},
+      {"dilation 1, groups 0", with(ConvOptions().groups(0))},
+      {"padding 1073741825", with(ConvOptions().groups(2).padding((1 << 30) + 1))},
+      {"x has shape [1, 4, 8], weight [6, 2, 3], groups is 1", with({})},
+      {"x has shape [4, 8], weight [6, 2, 3]",
+       [=] {
+         return conv1d(ones({4, 8}), w);
+       }},
+      {"x has shape [1, 4, 8], weight [6, 2], groups is 2", of({6, 2}, 2)},
+      {"x has shape [1, 4, 8], weight [5, 2, 3], groups is 2", of({5, 2, 3}, 2)},
+      {"x has shape [1, 4, 8], weight [6, 2, 0], groups is 2", of({6, 2, 0}, 2)},
+  });
+}
+
+TEST_CASE("masks and parts of attention refuse shapes that don't fit", "[refusals]") {
+  const auto part = [](const Shape& output, const Shape& lse) { return AttentionResult{ones(output), {}, ones(lse)}; };
+  const auto merged = [=](const Shape& output, const Shape& lse) {
+    return [=] { return merge_attention({part(output, lse)}); };
+  };
+  CHECK(merge_attention({part({2, 3, 4}, {2, 2, 3})}).output.shape() == Shape{2, 3, 4});
+  check_refused({
+      {"output is [2, 3, 4], lse is [2, 3, 1, 1]", merged({2, 3, 4}, {2, 3, 1, 1})},
+      {"output is [2, 3, 4], lse is [2, 2, 5]", merged({2, 3, 4}, {2, 2, 5})},
+      {"output is [2, 3, 4], lse is [2, 0, 3]", merged({2, 3, 4}, {2, 0, 3})},
+      {"output is [2, 3, 4], lse is [2, 3, 3]", merged({2, 3, 4}, {2, 3, 3})},
+      {"offsets is [2, 1]",
+       [] {
+         return document_mask_from_offsets(zeros({2, 1}, int64));
+       }},
+      {"lengths is [2, 1]",
+       [] {
+         return document_mask_from_lengths(ones({2, 1}, int64));
+       }},
+  });
+}
+
+TEST_CASE("types that kernels don't compute in are refused, should a check of arguments be missing", "[refusals]") {
+  const auto nothing = [](auto) {};
+  check_refused({
+      {"int8 holds weights and is not computed with", [=] { dispatch(int8, nothing); }},
+      {"int8 holds weights and is not computed with", [=] { dispatch_compute(int8, nothing); }},
+      {"bfloat16 was not converted to float32", [=] { dispatch_compute(bfloat16, nothing); }},
+      {"bfloat16 was not converted to float32", [=] { dispatch_compute_floating(bfloat16, nothing); }},
   });
 }
 

@@ -6,6 +6,8 @@
 #include "support/catch.hpp"
 
 // What a tensor looks like in print, to the character.
+extern "C" const char* fit_show(const fit::Tensor& x);  // for debuggers
+
 namespace fit::test::print_test {
 
 TEST_CASE("print: brackets, columns, blank lines between matrices", "[print]") {
@@ -57,6 +59,11 @@ TEST_CASE("print: empty and undefined", "[print]") {
   CHECK(zeros({0}).str() == "[], shape [0]");
   CHECK(zeros({2, 0, 3}, int64).str() == "[], shape [2, 0, 3], int64");
   CHECK(Tensor().str() == "undefined");
+}
+
+TEST_CASE("print: what a debugger shows", "[print]") {
+  CHECK(std::string(fit_show(tensor({{1., 2.}}))) == "[[1., 2.]], shape [1, 2]");
+  CHECK(std::string(fit_show(Tensor())) == "undefined");
 }
 
 TEST_CASE("print: long rows are broken, many elements left out", "[print]") {

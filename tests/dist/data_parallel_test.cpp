@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "dist/agree.hpp"
 #include "dist/training.hpp"
 
 // Several ranks train as one: by a loop of one's own.
@@ -188,6 +189,36 @@ TEST_CASE("models that differ are named before anything is trained", "[dist]") {
   CHECK_THROWS_WITH(dist::DataParallel(deep), Contains("rank 1 has weight") && Contains("float64"));
   nn::Linear bare(2, 2, w.rank() != 1);
   CHECK_THROWS_WITH(dist::DataParallel(bare), Contains("rank 0 has bias") && Contains("rank 1 has nothing more"));
+}
+
+TEST_CASE("states that differ are named on all ranks", "[dist]") {
+  dist::World& w = dist::world();
+  if (w.size() == 1) return;
+  const int last = w.size() - 1;
+  const std::string who = "rank " + std::to_string(last) + " has ";
+  const Tensor x = ones({2}), none = zeros({0});
+  // The last rank has the second state.
+  const auto differ = [&](const StateDict& all, const StateDict& other, const std::string& same, const char* agree) {
+    const StateDict& mine = w.rank() == last ? other : all;
+    CHECK_THROWS_WITH(dist::check_same("op", mine, "the cure", w),
+                      Contains(who + "another " + same + " than rank 0: the cure"));
+    if (agree)
+      CHECK_THROWS_WITH(dist::check_agree("op", "states", mine, w), Contains(who + agree));
+    else
+      CHECK_NOTHROW(dist::check_agree("op", "states", mine, w));
+  };
+  differ({{"a", x}}, {{"b", x}}, "b", "b [2] float32");
+  differ({{"a", x}}, {{"a", ones({3})}}, "a", "a [3] float32");
+  differ({{"a", x}}, {{"a", ones({2}, float64)}}, "a", "a [2] float64");
+  differ({{"a", x}}, {{"a", x + 1}}, "a", nullptr);
+  differ({{"none", none}}, {{"none", none}, {"b", x}}, "b", "b [2] float32");
+  differ({{"none", none}, {"b", x}}, {{"none", none}}, "b", "nothing more");
+  const StateDict undefined{{"a", Tensor()}}, defined{{"a", x}};
+  CHECK_THROWS_WITH(dist::check_agree("op", "states", w.rank() == last ? undefined : defined, w),
+                    Contains(who + "a undefined"));
+  const StateDict values{{"none", Tensor()}, {"rank", full({2}, w.rank() + 5.)}};
+  dist::broadcast_values("op", values, w);
+  CHECK(equal(values[1].second, full({2}, 5)));
 }
 
 TEST_CASE("what can't be done in parallel", "[dist]") {

@@ -1,9 +1,14 @@
 // What is on the page. How it looks and behaves is tested in a browser: tests/checks/browser.
 #include "fit/lesson.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 #include "fit/ops.hpp"
 #include "plot/lesson/mathml.hpp"
@@ -12,6 +17,7 @@
 #include "plot/lesson/source.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/pseudo_terminal.hpp"
 
 namespace fit::test::lesson_test {
 using namespace fit::plot;
@@ -248,6 +254,61 @@ TEST_CASE("an exception that leaves a lesson is told on the page so far") {
     lesson.error("[matmul] sizes <b>");
   }
   place(test::get(folder.file("page.html")), "<pre class=\"error\" role=\"alert\">[matmul] sizes &lt;b&gt;\n</pre>");
+}
+
+TEST_CASE("an exception that nobody catches is told on the page so far, and ends the program") {
+  const test::Directory folder;
+  struct Other {};
+  for (const auto& [end, said] :
+       {std::pair<std::function<void()>, const char*>([] { throw Error("[matmul] sizes"); }, "[matmul] sizes"),
+        {[] { throw Other(); }, "An exception that is no std::exception ended the program."},
+        {[] { std::terminate(); }, "The program was ended."}}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::signal(SIGABRT, SIG_DFL);
+      if (!std::freopen("/dev/null", "w", stderr) || !std::freopen("/dev/null", "w", stdout)) _exit(2);
+      const auto run = [&, f = end]() noexcept {
+        Lesson lesson(folder.file("page.html"), given(three_cells));
+        lesson.cell(first_line);
+        f();
+      };
+      run();
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
+    place(test::get(folder.file("page.html")), said);
+  }
+}
+
+TEST_CASE("a claim has a colour on a terminal; a page shows heads and questions") {
+  const test::Directory folder;
+  std::FILE* const file = std::tmpfile();
+  {
+    const PseudoTerminal colored;  // no check inside: its message would be lost
+    const Environment known("TERM", "xterm"), allowed("NO_COLOR", nullptr);
+    std::FILE* const before = std::exchange(stdout, file);
+    {
+      Lesson lesson(folder.file("page.html"), given(three_cells));
+      lesson.cell(first_line);
+      lesson.claim("it holds", true), lesson.claim("it fails", false);
+      AttentionRecording recording;
+      recording.title = "Heads of <one>";
+      recording.add("layer", softmax(ones({2, 3, 3}), -1), {});
+      lesson.heads(recording);
+      lesson.ask("Why **so**?", "Because.");
+    }
+    stdout = before;
+  }
+  std::rewind(file);
+  std::string said(1000, ' ');
+  said.resize(std::fread(&said[0], 1, said.size(), file));
+  std::fclose(file);
+  CHECK_THAT(said, Contains("\x1b[32m  [ok]     \x1b[0mit holds") && Contains("\x1b[31m  [FAILED] \x1b[0mit fails"));
+  const std::string html = test::get(folder.file("page.html"));
+  place(html, "<section class=\"recording\"><h4>Heads of &lt;one&gt;</h4>");
+  place(html, "<div class=\"question\"><div class=\"prose\"><p>Why <strong>so</strong>?</p>");
 }
 
 TEST_CASE("a lesson that can't be is an error") {

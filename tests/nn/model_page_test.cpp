@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fit/nn/norm.hpp"
+#include "fit/nn/position.hpp"
 #include "fit/nn/quantize.hpp"
 #include "fit/ops.hpp"
 #include "fit/random.hpp"
@@ -115,6 +116,31 @@ TEST_CASE("snapshots are in the page, and half the space does not depend on the 
   CHECK(data_of(html)["snapshots"] == json({{{"step", 0}}, {{"step", 30}}}));
   gpt.to(float64);
   CHECK(data_of(page(gpt))["config"]["tensors"] == data_of(html)["config"]["tensors"]);
+}
+
+TEST_CASE("a page holds what every kind of model computes with") {
+  const auto config = [](const nn::GPTOptions& o) { return data_of(page(nn::GPT(o)))["config"]; };
+  for (const auto& [layout, name] :
+       {std::pair(RotaryLayout::half_split, "half_split"), std::pair(RotaryLayout::interleaved, "interleaved")}) {
+    const json rotary = config(small().positions(nn::Positions::rotary).rotary_layout(layout))["rotary"];
+    CHECK(rotary["layout"] == name);
+    CHECK(rotary["angles"].size() == 2);
+    CHECK(std::abs(rotary["angles"][0].get<double>() - 1) < 1e-12);
+    CHECK(std::abs(rotary["lengths"][1].get<double>() - 1) < 1e-12);
+  }
+  CHECK(config(small().positions(nn::Positions::alibi))["alibi"] == json(nn::alibi_slopes(2).to_vector<double>()));
+  CHECK(config(small().norm(nn::Norm::rms))["norm"] == "rms");
+  CHECK(config(small().windows({3, 0}))["windows"] == json({3, 0}));
+  const auto holds_head = [&](bool tied) {
+    const json tensors = config(small().tie_weights(tied))["tensors"];
+    for (const json& tensor : tensors)
+      if (tensor["name"] == "head.weight") return true;
+    return false;
+  };
+  CHECK_FALSE(holds_head(true));
+  CHECK(holds_head(false));
+  // Two samples are checked when the page opens.
+  CHECK(data_of(plot::model_page(nn::GPT(small()), letters, {"a", "b", "c"}, {}))["checks"].size() == 2);
 }
 
 TEST_CASE("texts in a page can't become elements of it") {

@@ -3,10 +3,15 @@
 #include <iostream>
 #include <sstream>
 
+#include "fit/attention_page.hpp"
 #include "fit/graph_to_dot.hpp"
+#include "fit/lbfgs.hpp"
 #include "fit/lookup.hpp"
+#include "fit/muon.hpp"
 #include "fit/nn/activation.hpp"
+#include "fit/nn/attention.hpp"
 #include "fit/nn/attention_recorder.hpp"
+#include "fit/nn/bert.hpp"
 #include "fit/nn/containers.hpp"
 #include "fit/nn/feed_forward.hpp"
 #include "fit/nn/generate.hpp"
@@ -16,11 +21,15 @@
 #include "fit/nn/loss.hpp"
 #include "fit/nn/norm.hpp"
 #include "fit/nn/position.hpp"
+#include "fit/nn/recurrent.hpp"
+#include "fit/nn/transformer.hpp"
 #include "fit/nn/weights.hpp"
 #include "fit/ops.hpp"
+#include "fit/readers.hpp"
 #include "fit/summary.hpp"
 #include "fit/text.hpp"
 #include "fit/trainer.hpp"
+#include "fit/training_page.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/refusals.hpp"
@@ -213,6 +222,9 @@ TEST_CASE("means of a run have the shape of what they replace", "[edges]") {
   other.eval();
   const nn::LogitAttribution parts = nn::logit_attribution(other, ids[{range(0, 1)}], 2);
   CHECK(std::abs(parts.sum() - parts.logit) < 1e-4);
+  other.ln_f = std::make_shared<nn::Identity>();
+  CHECK_THROWS_WITH(nn::logit_attribution(other, ids[{range(0, 1)}], 2),
+                    Contains("a norm is a Identity: it must be a LayerNorm or an RMSNorm"));
 }
 
 TEST_CASE("every activation has a name and its formula", "[edges]") {
@@ -236,6 +248,139 @@ TEST_CASE("every activation has a name and its formula", "[edges]") {
                                                               : square(relu(h));
     CHECK(same_bits(f(x).detach(), f.proj(post).detach()));
   }
+}
+
+TEST_CASE("members are listed behind this->, and a forgotten buffer is told", "[edges]") {
+  struct Plain final : nn::Layer {
+    FIT_FIELDS_ONLY(this->weight, this->steps)
+    nn::Parameter weight{ones({2})};
+    nn::Buffer steps{zeros({1})};
+  } plain;
+  CHECK(plain.state_dict()[0].first == "weight");
+  struct Forgetful final : nn::Layer {
+    FIT_FIELDS_ONLY(weight)
+    nn::Parameter weight{ones({2})};
+    nn::Buffer steps{zeros({1})};
+  } forgetful;
+  CHECK_THROWS_WITH(forgetful.state_dict(), Contains("holds a Buffer after 'weight' that FIT_FIELDS does not name"));
+}
+
+TEST_CASE("a copy() with other members is refused by clone()", "[edges]") {
+  struct Grows final : nn::Layer {
+    explicit Grows(int kind) : kind(kind) {}
+    void fields(nn::Fields& f) override { f.of(*this, kind == 0 ? "weight, linear" : "other, linear")(weight, linear); }
+    std::shared_ptr<nn::Layer> copy() const override { return std::make_shared<Grows>(kind == 0 ? 1 : 0); }
+    int kind;
+    nn::Parameter weight{ones({2})};
+    nn::Linear linear{1, 1};
+  };
+  CHECK_THROWS_WITH(Grows(0).clone(), Contains("gives a layer with other members: make it with the same arguments"));
+}
+
+TEST_CASE("layers of one's own that define no part of decoding say so", "[edges]") {
+  struct Mean final : nn::AttentionLayer {
+    Tensor forward(const Tensor& query, const Tensor&, const Tensor& value, const AttentionMasks&) const override {
+      return broadcast_to(mean(value, 1, keepdims) * scale.value(), query.shape());
+    }
+    AttentionResult forward_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
+                                         const AttentionMasks& masks) const override {
+      return {forward(query, key, value, masks), full({1, 1, query.size(1), key.size(1)}, 1.)};
+    }
+    FIT_FIELDS_ONLY(scale)
+    nn::Parameter scale{ones({1})};
+  } attention;
+  struct Plain final : nn::DecoderLayer {
+    Tensor forward(const Tensor& x, const Tensor& memory, const nn::DecoderMasks&,
+                   nn::TransformerWeights*) const override {
+      return x + mean(memory, 1, keepdims) * scale.value();
+    }
+    FIT_FIELDS_ONLY(scale)
+    nn::Parameter scale{ones({1})};
+  } decoder;
+  const Tensor x = randn({1, 3, 4}), memory = randn({1, 5, 4});
+  CHECK(max_difference(attention(x, memory, memory), broadcast_to(mean(memory, 1, keepdims), x.shape())) == 0);
+  CHECK(attention(x, memory, memory, nn::return_attention).weights.shape() == Shape{1, 1, 3, 5});
+  CHECK(same_bits(attention.project_memory(memory).values, memory));
+  CHECK(same_bits(attention.forward_projected(x, attention.project_memory(memory)), attention(x, memory, memory)));
+  CHECK(same_bits(decoder.project_memory(memory).keys, memory));
+  nn::KVCache cache({attention.cache_shape(), decoder.cache_shape()}, 1, 3);
+  CHECK_THROWS_WITH(attention.forward_next(x, cache[0], 0),
+                    "[Mean] it has no forward_next(): decoding with a cache needs it");
+  CHECK_THROWS_WITH(decoder.forward_next(x, cache[1], 0, decoder.project_memory(memory), {}),
+                    "[Plain] it has no forward_next(): decoding with a cache needs it");
+}
+
+TEST_CASE("attention of one and of two sequences returns its weights", "[edges]") {
+  const nn::SelfAttention self(8, 2, 0.0);
+  const nn::CrossAttention cross(8, 2, 0.0);
+  const nn::CausalSelfAttention causal(8, 2, 0.0);
+  const Tensor x = randn({1, 3, 8}), y = randn({1, 4, 8}), mask = tensor({{true, true, false}});
+  CHECK(same_bits(self(x, nn::return_attention).output, self(x)));
+  CHECK(values(self(x, mask, nn::return_attention).weights[{0, 0, range(), 2}]) == std::vector<double>{0, 0, 0});
+  CHECK(cross(x, y, nn::return_attention).weights.shape() == Shape{1, 2, 3, 4});
+  CHECK(same_bits(cross(y, x, mask, nn::return_attention).output, cross(y, x, mask)));
+  CHECK(causal(x, nn::return_attention).weights[{0, 0, 0, 1}].item() == 0);
+  CHECK(causal(x, mask, nn::return_attention).weights[{0, 0, 2, 2}].item() == 0);
+}
+
+TEST_CASE("layers and optimisers tell what they were made with", "[edges]") {
+  const nn::LSTM lstm(3, 4, nn::RecurrentOptions().num_layers(2));
+  CHECK(lstm.input_size() == 3);
+  CHECK(lstm.hidden_size() == 4);
+  CHECK(lstm.options().num_layers() == 2);
+  CHECK(nn::Embedding(5, 2, 3).padding_idx() == 3);
+  const nn::BERT bert(nn::BERTOptions().vocab_size(5).max_length(4).num_layers(1).d_model(8).num_heads(2));
+  CHECK(bert.options().max_length() == 4);
+  Tensor w = ones({2, 2}).requires_grad_();
+  const optim::LBFGS lbfgs({w}, optim::LBFGSOptions().history_size(7));
+  CHECK(lbfgs.options().history_size() == 7);
+  CHECK(optim::Muon({w}, 0.5).lr() == 0.5);
+  nn::CrossEntropyLoss weighted(nn::CrossEntropyOptions().weight(tensor({1., 3.})));
+  CHECK(values(weighted.state_dict().at(0).second) == std::vector<double>{1, 3});
+  CHECK(nn::MSELoss().state_dict().empty());
+}
+
+TEST_CASE("tables may have empty lines and any end of a line", "[edges]") {
+  const Directory d;
+  put(d.file("rows.csv"), "a,b\r\n\r\n1,2\r\n\n3,4");
+  const Tensor rows = data::read_csv(d.file("rows.csv")).numbers();
+  CHECK(equal(rows, tensor({{1., 2.}, {3., 4.}})));
+}
+
+TEST_CASE("a recorder takes attention over fewer keys than queries for cross-attention", "[edges]") {
+  const nn::MultiHeadAttention attention(4, 2);
+  nn::AttentionRecorder recorder(attention, nn::AttentionRecorderOptions().calls(2));
+  const Tensor x = randn({1, 3, 4}), few = randn({1, 2, 4});
+  attention(x, few, few);
+  attention(x, x, x);
+  attention(x, x, x);  // a third call in one step is left out
+  REQUIRE(recorder.recording().records().size() == 2);
+  CHECK(recorder.recording().records()[0].kind == AttentionKind::cross);
+  CHECK(recorder.recording().records()[1].kind == AttentionKind::self);
+}
+
+TEST_CASE("a page of a training without a path writes nothing, and refuses rows without a finite step", "[edges]") {
+  plot::TrainingPage page("");
+  CHECK_THROWS_WITH(page.add({{"loss", 1}}), Contains("a row has no \"step\""));
+  CHECK_THROWS_WITH(page.add({{"step", nan}}), Contains("a row has no \"step\""));
+}
+
+TEST_CASE("a page of heads with sums that are not 1, zeros, and numbers that are not finite", "[edges]") {
+  const auto page = [](const Tensor& weights, const AttentionRecordOptions& o = {}) {
+    AttentionRecording recording;
+    recording.add("a", weights, o);
+    return plot::attention_page(recording);
+  };
+  const Tensor half = full({1, 3, 3}, 1. / 3);
+  Tensor broken = half.clone(), empty = half.clone();
+  broken[{0, 1, 1}] = nan, empty[{0, 1}] = 0;
+  for (const Tensor& w : {half, half * 2, broken, empty, zeros({1, 3, 3}), full({1, 3, 3}, inf)})
+    CHECK_THAT(page(w, AttentionRecordOptions().queries({"a", "b", "a"})), Contains("<html"));
+  // A mask that hides nothing, a window alone, and blocks of many tokens.
+  CHECK_THAT(page(half, AttentionRecordOptions().mask(ones({3, 3}, boolean))), Contains("<html"));
+  CHECK_THAT(page(half, AttentionRecordOptions().window(1)), Contains("<html"));
+  CHECK_THAT(page(full({1, 700, 700}, 1. / 350), AttentionRecordOptions().causal(true).window(200)),
+             Contains("blocks of"));
 }
 
 TEST_CASE("a summary of layers without parameters, of small and of large ones", "[edges]") {

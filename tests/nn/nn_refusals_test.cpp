@@ -10,6 +10,7 @@
 #include "fit/nn/attention.hpp"
 #include "fit/nn/bert.hpp"
 #include "fit/nn/containers.hpp"
+#include "fit/nn/convolution.hpp"
 #include "fit/nn/feed_forward.hpp"
 #include "fit/nn/generate.hpp"
 #include "fit/nn/gpt.hpp"
@@ -211,6 +212,18 @@ TEST_CASE("layers refuse sizes and parts that don't fit", "[refusals]") {
          nn::parametrize(linear.weight, nn::Lambda([](const Tensor& x) { return transpose(x); }));
        }},
       {"[LowRank] alpha is inf: it must be finite", [] { return nn::LowRank(2, 3, 1, inf); }},
+      {"groups is 3: it must divide in_channels 4 and out_channels 6",
+       [] { return nn::Conv1d(4, 6, 3, ConvOptions().groups(3)); }},
+      {"groups is 4: it must divide in_channels 4 and out_channels 6",
+       [] { return nn::Conv1d(4, 6, 3, ConvOptions().groups(4)); }},
+      {"groups is 3: it must divide channels = 4", [] { return nn::GroupNorm(3, 4); }},
+      {"[BatchNorm] momentum is -0.5", [] { return nn::BatchNorm(2, 1e-5, -0.5); }},
+      {"[BatchNorm] momentum is 1.5", [] { return nn::BatchNorm(2, 1e-5, 1.5); }},
+      {"[BatchNorm] x has shape [1, 2]: a batch needs more than one number",
+       [] {
+         return nn::BatchNorm(2)(ones({1, 2}));
+       }},
+      {"there is no such nonlinearity", [] { return nn::init::gain(static_cast<nn::init::Nonlinearity>(99)); }},
       {"std is 0, low -2, high 2", [] { return nn::init::trunc_normal_(ones({2}), 0, 0); }},
       {"low 2, high -2: std must be above 0", [] { return nn::init::trunc_normal_(ones({2}), 0, 1, 2, -2); }},
   });

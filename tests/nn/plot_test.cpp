@@ -216,6 +216,28 @@ TEST_CASE("streams to a terminal have colours, unless the environment forbids th
   CHECK_FALSE(plot::has_colors(text, plot::Colors::never));
 }
 
+TEST_CASE("a heat map is as narrow as the terminal that it is printed to") {
+  const Environment columns("COLUMNS", nullptr);
+  const auto widest = [](std::ostream& out) {
+    std::ostringstream said;
+    std::streambuf* const before = out.rdbuf(said.rdbuf());
+    plot::print_heatmap(out, ones({2, 32}), plot::Options().colorbar(false), plot::Colors::never);
+    out.rdbuf(before);
+    std::istringstream lines(said.str());
+    std::size_t width = 0;
+    for (std::string line; std::getline(lines, line);) width = std::max(width, line.size());
+    return width;
+  };
+  std::size_t width[3];
+  {
+    const PseudoTerminal terminal;  // of 40 columns; no check inside: its message would be lost
+    width[0] = widest(std::cout), width[1] = widest(std::cerr), width[2] = widest(std::clog);
+  }
+  for (const std::size_t w : width) CHECK((w > 20 && w <= 40));
+  std::ostringstream other;
+  CHECK(widest(other) > 60);
+}
+
 TEST_CASE("a coloured heat map shows masked cells, its values and its colour bar, and drops values that don't fit") {
   const Tensor m = tensor({{0.25, 0.5}, {1., std::nan("")}}), mask = tensor({{true, true}, {false, true}});
   const auto options = plot::Options().mask(mask);

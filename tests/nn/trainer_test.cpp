@@ -272,6 +272,32 @@ TEST_CASE("trainer: the norm of the gradients is told without clipping, too", "[
   CHECK(column(s.trainer.metrics(), "grad_norm").size() == 3);  // of steps 3, 6 and 7
 }
 
+TEST_CASE("trainer: histograms, tokens of one's own, and many parameters without a gradient", "[trainer]") {
+  const Directory d;
+  Trained t(quiet(4, d.path.string()).histograms_every(3));
+  t.trainer.tokens([](const data::Batch&) { return 7; });
+  t.trainer.run();
+  CHECK_THAT(get(d.file("training.html")),
+             Contains("\"weights\":{\"counts\"") && Contains("\"gradients\":{\"counts\""));
+  struct Idle final : nn::UnaryLayer {
+    Tensor forward(const Tensor& x) const override { return used(x); }
+    FIT_FIELDS_ONLY(used, idle)
+    nn::Linear used{2, 1};
+    nn::Sequential idle{nn::Linear(2, 1), nn::Linear(2, 1), nn::Linear(2, 1)};
+  } model;
+  optim::SGD sgd(model.named_parameters(), 0.1);
+  data::DataLoader loader(data::TensorDataset({ones({4, 2})}), data::LoaderOptions().batch_size(2));
+  std::ostringstream said;
+  std::streambuf* const before = std::cerr.rdbuf(said.rdbuf());
+  Trainer trainer(
+      model, sgd, loader, [&](const data::Batch& b) { return sum(model(b[0])); },
+      TrainerOptions().steps(1).display(Display::lines));
+  const TrainerResult result = trainer.run();
+  std::cerr.rdbuf(before);
+  CHECK(result.without_gradient.size() == 6);
+  CHECK_THAT(said.str(), Contains("idle.0.weight, idle.0.bias, idle.1.weight, idle.1.bias, idle.2.weight and 1 more"));
+}
+
 TEST_CASE("trainer: a page follows the training, and shows what its heads do", "[trainer]") {
   const Directory d;
   std::vector<std::int64_t> looked;
