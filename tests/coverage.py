@@ -11,7 +11,8 @@ counted are
   the comment says why. LCOV_EXCL_LINE(avx512_bf16), with any flag of /proc/cpuinfo, counts where the processor has it;
 - blocks behind `#if` with __AVX512 where the processor lacks AVX-512;
 - constexpr functions that never run: the compiler ran them;
-- the missing default of a switch: the compiler warns where an enumerator is missing.
+- the missing default of a switch: the compiler warns where an enumerator is missing;
+- the conditions of `if constexpr`, which the compiler decides.
 
 `tests/long coverage` calls this.
 """
@@ -46,7 +47,7 @@ def excluded(source, flags):
         within = ("START" in marks or within) and "STOP" not in marks
         if within or any(foreign) or "LINE" in marks:
             lines.add(number)
-        if "BR_LINE" in marks or re.match(r"\s*switch \(", text):
+        if "BR_LINE" in marks or re.match(r"\s*switch \(|.*\bif constexpr \(", text):
             branches.add(number)
     return lines, branches | lines
 

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -19,10 +20,14 @@
 
 // allocation_faults [TASK [NUMBER]]   lets each allocation of a task fail in turn: afterwards the task's state is as it
 // was before or as it is after the task, nothing is left behind, no signal is blocked, and the task can be done again
-// with the result that it always has. Memory comes from operator new, aligned_alloc and posix_memalign, which are
-// replaced here.
+// with the result that it always has. With FIT_FAULTS_EVERY=n, each n-th allocation fails. Memory comes from operator
+// new, aligned_alloc and posix_memalign, which are replaced here.
 namespace {
 
+const long every = [] {
+  const char* const asked = std::getenv("FIT_FAULTS_EVERY");
+  return asked ? std::max(std::atol(asked), 1l) : 1;
+}();
 std::atomic<long> until_failure{-1};  // -1: none fails
 std::atomic<long> requests{0}, living{0};
 std::atomic<bool> last_failed{false};
@@ -359,7 +364,7 @@ long try_each(const Task& task, long only) {
     done = t.state();
   }
   long k = std::max(only, 0l), thrown = 0;
-  for (;; ++k) {
+  for (;; k += every) {
     under_test = task.name + ", allocation " + std::to_string(k);
     std::string what;
     Counts base;
