@@ -56,6 +56,13 @@ function isLight([r, g, b]) {
 
 function packed([r, g, b]) { return (255 << 24) | (b << 16) | (g << 8) | r; }
 
+// The colours of the palette as pixels.
+const pixelPalettes = new Map();
+function pixelColors() {
+  if (!pixelPalettes.has(palette())) pixelPalettes.set(palette(), Int32Array.from(palette(), packed));
+  return pixelPalettes.get(palette());
+}
+
 function newCanvas(width, height) {
   const canvas = document.createElement("canvas");
   canvas.width = width;
@@ -63,8 +70,10 @@ function newCanvas(width, height) {
   return canvas;
 }
 
+const raster = newCanvas(1, 1);
+
 // A head as an image of one pixel for a cell, or of at most `limit` pixels a side. Where several cells share a pixel,
-// the largest shows: a single bright cell among 256 must not vanish.
+// the largest shows: a single bright cell among 256 must not vanish. The image holds until the next call.
 function rasterize(head, state, limit = Infinity) {
   const { rows, cols, codes, rowLargest, hidden } = head;
   const width = Math.min(cols, limit), height = Math.min(rows, limit);
@@ -82,11 +91,11 @@ function rasterize(head, state, limit = Infinity) {
       if (v > best[pixel]) best[pixel] = v;
     }
   }
-  const colors = palette().map(packed), last = colors.length - 1;
+  const colors = pixelColors(), last = colors.length - 1;
   const concealed = packed(rgbOf(theme.hidden));
-  const canvas = newCanvas(width, height);
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(width, height);
+  raster.width = width;
+  raster.height = height;
+  const context = raster.getContext("2d"), image = context.createImageData(width, height);
   const pixels = new Int32Array(image.data.buffer);
   for (let i = 0; i < pixels.length; ++i) {
     let v = best[i];
@@ -94,12 +103,12 @@ function rasterize(head, state, limit = Infinity) {
     pixels[i] = v < 0 ? concealed : colors[Math.min(last, Math.round(v * last))];
   }
   context.putImageData(image, 0, 0);
-  return canvas;
+  return raster;
 }
 
 // The scale's colours as a strip, the largest on top.
 function barImage() {
-  const colors = palette().map(packed).reverse();
+  const colors = pixelColors().slice().reverse();
   const canvas = newCanvas(1, colors.length);
   const context = canvas.getContext("2d");
   const image = context.createImageData(1, colors.length);

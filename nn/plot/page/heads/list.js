@@ -10,6 +10,11 @@ class HeadList {
     // One canvas behind all buttons: a browser that has to put a hundred together is slow to follow the pointer.
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("aria-hidden", "true");
+    // What holds the rows clips the canvas, which so never makes the list larger.
+    this.rows = document.createElement("div");
+    this.rows.className = "rows";
+    this.rows.setAttribute("role", "presentation");
+    element.append(this.rows);
     element.addEventListener("click", (event) => {
       const button = event.target.closest(".head");
       if (button) this.choose(Number(button.dataset.layer), Number(button.dataset.head));
@@ -41,27 +46,20 @@ class HeadList {
     const key = order.join(" ") + (state.sort === null);
     if (key !== this.shown) this.build(order, state);
     this.shown = key;
-    const ratio = window.devicePixelRatio || 1;
-    const { layers } = this.source, measure = state.sort === null ? null : MEASURES[state.sort];
+    const ratio = window.devicePixelRatio || 1, { layers } = this.source, measure = state.sort === null ? null : MEASURES[state.sort];
     for (const [layer, head] of order) {
       const { button, place, caption, value } = this.buttons.get(layer + "/" + head), it = heads[layer][head];
       const role = it ? roleOf(it.measures) : "", number = it && measure ? measureText(measure, it.measures[state.sort]) : "";
       // Layer and head stay in every order; under them the measure of the order, or what the head does.
-      caption.textContent = (state.sort === null ? "" : this.short[layer] + " · ") + (head + 1);
-      value.textContent = measure ? number : role;
+      // A text that is written again, even the same one, costs a layout.
+      const shown = [(state.sort === null ? "" : this.short[layer] + " · ") + (head + 1), measure ? number : role];
+      [caption, value].forEach((element, i) => { if (element.textContent !== shown[i]) element.textContent = shown[i]; });
       button.title = [`${layers[layer]}, head ${head + 1}`, ...(number ? [`${measure.name} ${number}`] : []), ...(role ? [role] : [])].join("\n");
       button.setAttribute("aria-label", `${layers[layer]}, head ${head + 1}` + (it ? "" : ", not recorded at this step") +
         (number ? `, ${measure.name} ${number}` : "") + (role ? `, ${role}` : ""));
       if (it) place.style.aspectRatio = Math.max(0.25, Math.min(4, it.cols / it.rows));
     }
-    this.canvas.width = this.canvas.height = 0; // so that it does not count in the size of the list
-    const width = this.element.clientWidth, height = this.element.scrollHeight;
-    this.canvas.width = width * ratio;
-    this.canvas.height = height * ratio;
-    this.canvas.style.width = width + "px";
-    this.canvas.style.height = height + "px";
-    const painter = new CanvasPainter(this.canvas.getContext("2d"));
-    painter.context.scale(ratio, ratio);
+    const painter = sized(this.canvas, this.rows.clientWidth, this.rows.clientHeight);
     for (const [layer, head] of order) {
       const { place } = this.buttons.get(layer + "/" + head), it = heads[layer][head];
       const { offsetLeft: x, offsetTop: y, clientWidth: w, clientHeight: h } = place;
@@ -73,7 +71,7 @@ class HeadList {
 
   build(order, state) {
     this.buttons.clear();
-    this.element.replaceChildren(this.canvas);
+    this.rows.replaceChildren(this.canvas);
     this.element.style.setProperty("--columns", Math.max(4, ...this.source.layers.map((_, layer) => this.count(layer))));
     this.element.classList.toggle("sorted", state.sort !== null);
     let row = null, of = -1;
@@ -84,12 +82,12 @@ class HeadList {
           name.className = "layer-name";
           name.setAttribute("role", "presentation");
           name.textContent = this.source.layers[layer];
-          this.element.append(name);
+          this.rows.append(name);
         }
         row = document.createElement("div");
         row.className = "row";
         row.setAttribute("role", "presentation");
-        this.element.append(row);
+        this.rows.append(row);
         of = layer;
       }
       const button = document.createElement("button");

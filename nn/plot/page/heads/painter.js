@@ -2,10 +2,14 @@
 
 const FONT = '"Helvetica Neue", Helvetica, Arial, "DejaVu Sans", sans-serif';
 
-const ruler = newCanvas(1, 1).getContext("2d");
+const ruler = newCanvas(1, 1).getContext("2d"), widths = new Map(); // font and text -> width
 function textWidth(text, size = 11, bold = false) {
-  ruler.font = `${bold ? "600 " : ""}${size}px ${FONT}`;
-  return ruler.measureText(text).width;
+  const font = `${bold ? "600 " : ""}${size}px ${FONT}`, known = widths.get(font + text);
+  if (known !== undefined) return known;
+  ruler.font = font;
+  if (widths.size > 10000) widths.clear();
+  widths.set(font + text, ruler.measureText(text).width);
+  return widths.get(font + text);
 }
 
 // What a text covers, seen from its place.
@@ -23,11 +27,10 @@ const HATCHES = {
   blind: [[0, 8, 8, 0], [0, 0, 8, 8]],
 };
 
+const patterns = new Map(); // kind and colour of a hatching -> its pattern
+
 class CanvasPainter {
-  constructor(context) {
-    this.context = context;
-    this.patterns = new Map();
-  }
+  constructor(context) { this.context = context; }
 
   rect(x, y, w, h, fill) {
     this.context.fillStyle = fill;
@@ -96,7 +99,8 @@ class CanvasPainter {
 
   hatch(x, y, w, h, kind, color) {
     if (!HATCHES[kind]) return;
-    if (!this.patterns.has(kind)) {
+    const key = kind + color;
+    if (!patterns.has(key)) {
       const tile = newCanvas(16, 16);
       const context = tile.getContext("2d");
       context.scale(2, 2);
@@ -112,9 +116,9 @@ class CanvasPainter {
         }
       const pattern = this.context.createPattern(tile, "repeat");
       pattern.setTransform(new DOMMatrix().scale(0.5));
-      this.patterns.set(kind, pattern);
+      patterns.set(key, pattern);
     }
-    this.rect(x, y, w, h, this.patterns.get(kind));
+    this.rect(x, y, w, h, patterns.get(key));
   }
 }
 

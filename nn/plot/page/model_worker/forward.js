@@ -1,26 +1,25 @@
 // The forward pass of a GPT, as nn/models/gpt.cpp computes it. A tensor is a Float32Array in row-major order: T positions,
 // C features of the model, H heads and K key heads of D features. A weight is { shape, values }.
 
-// x [T, In] times w [Out, In] transposed, plus bias [Out]: [T, Out]. Three rows times four columns at a time read each
-// number less often. Numbers are converted to double once.
+// x [T, In] times w [Out, In] transposed, plus bias [Out]: [T, Out]. Blocks of three rows and three columns read each
+// number less often, and their nine sums fit into registers. Numbers are converted to double once.
 function linear(input, T, w, bias) {
   const [Out, In] = w.shape, m = w.values, x = new Float64Array(input), y = new Float32Array(T * Out);
-  const blockRows = T - (T % 3), blockCols = blockRows > 0 ? Out - (Out % 4) : 0, four = new Float64Array(4 * In);
-  for (let o = 0; o < blockCols; o += 4) {
-    four.set(m.subarray(o * In, (o + 4) * In));
+  const blockRows = T - (T % 3), blockCols = blockRows > 0 ? Out - (Out % 3) : 0, three = new Float64Array(3 * In);
+  for (let o = 0; o < blockCols; o += 3) {
+    three.set(m.subarray(o * In, (o + 3) * In));
     for (let t = 0; t < blockRows; t += 3) {
       const x0 = t * In, x1 = x0 + In, x2 = x1 + In, y0 = t * Out + o, y1 = y0 + Out, y2 = y1 + Out;
-      let a0 = 0, a1 = 0, a2 = 0, b0 = 0, b1 = 0, b2 = 0, c0 = 0, c1 = 0, c2 = 0, d0 = 0, d1 = 0, d2 = 0;
+      let a0 = 0, a1 = 0, a2 = 0, b0 = 0, b1 = 0, b2 = 0, c0 = 0, c1 = 0, c2 = 0;
       for (let i = 0; i < In; ++i) {
-        const a = four[i], b = four[In + i], c = four[2 * In + i], d = four[3 * In + i], p = x[x0 + i], q = x[x1 + i], r = x[x2 + i];
+        const a = three[i], b = three[In + i], c = three[2 * In + i], p = x[x0 + i], q = x[x1 + i], r = x[x2 + i];
         a0 += a * p, a1 += a * q, a2 += a * r;
         b0 += b * p, b1 += b * q, b2 += b * r;
         c0 += c * p, c1 += c * q, c2 += c * r;
-        d0 += d * p, d1 += d * q, d2 += d * r;
       }
-      y[y0] = a0, y[y0 + 1] = b0, y[y0 + 2] = c0, y[y0 + 3] = d0;
-      y[y1] = a1, y[y1 + 1] = b1, y[y1 + 2] = c1, y[y1 + 3] = d1;
-      y[y2] = a2, y[y2 + 1] = b2, y[y2 + 2] = c2, y[y2 + 3] = d2;
+      y[y0] = a0, y[y0 + 1] = b0, y[y0 + 2] = c0;
+      y[y1] = a1, y[y1 + 1] = b1, y[y1 + 2] = c1;
+      y[y2] = a2, y[y2 + 1] = b2, y[y2 + 2] = c2;
     }
   }
   for (let t = 0; t < T; ++t)
@@ -29,7 +28,7 @@ function linear(input, T, w, bias) {
       for (let i = 0; i < In; ++i) sum += m[o * In + i] * x[t * In + i];
       y[t * Out + o] = sum;
     }
-  if (bias) for (let i = 0; i < y.length; ++i) y[i] += bias.values[i % Out];
+  if (bias) for (let t = 0; t < T; ++t) for (let o = 0; o < Out; ++o) y[t * Out + o] += bias.values[o];
   return y;
 }
 
@@ -83,8 +82,8 @@ function rotate(joint, rows, first, F, heads, D, { layout, angles, lengths }) {
 // Only the queries from `begin` on are computed.
 function attend(joint, T, config, window, begin) {
   const { num_heads: H, num_kv_heads: K, head_size: D, attention_logit_cap: cap } = config, F = (H + 2 * K) * D;
-  const scale = 1 / Math.sqrt(D);
-  const z = new Float32Array(T * H * D), scores = new Float64Array(T), weights = [];
+  const scale = 1 / Math.sqrt(D), x = new Float64Array(joint);
+  const z = new Float32Array(T * H * D), scores = new Float64Array(T), weights = [], sums = new Float64Array(D);
   for (let h = 0; h < H; ++h) {
     const q = h * D, k = (H + Math.floor((h * K) / H)) * D, v = k + K * D, slope = config.alibi?.[h] ?? 0;
     const of = (weights[h] = new Float32Array(T * T));
@@ -93,16 +92,18 @@ function attend(joint, T, config, window, begin) {
       let largest = -Infinity, sum = 0;
       for (let j = first; j <= i; ++j) {
         let dot = 0;
-        for (let d = 0, a = i * F + q, b = j * F + k; d < D; ++d) dot += joint[a + d] * joint[b + d];
+        for (let d = 0, a = i * F + q, b = j * F + k; d < D; ++d) dot += x[a + d] * x[b + d];
         scores[j] = dot * scale - slope * (i - j);
         if (cap > 0) scores[j] = cap * Math.tanh(scores[j] / cap);
         if (scores[j] > largest) largest = scores[j];
       }
       for (let j = first; j <= i; ++j) sum += scores[j] = Math.exp(scores[j] - largest);
+      sums.fill(0);
       for (let j = first; j <= i; ++j) {
         const w = (of[i * T + j] = scores[j] / sum);
-        for (let d = 0, a = (i * H + h) * D, b = j * F + v; d < D; ++d) z[a + d] += w * joint[b + d];
+        for (let d = 0, b = j * F + v; d < D; ++d) sums[d] += w * x[b + d];
       }
+      z.set(sums, (i * H + h) * D);
     }
   }
   return { weights, z };
