@@ -6,6 +6,7 @@
 
 #include "attention/attend.hpp"
 #include "fit/ops.hpp"
+#include "layers/token_scores.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -140,7 +141,7 @@ std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   struct Sums {
     HeadMeasures of{};
-    std::int64_t rows = 0, with_previous = 0, compared = 0;
+    std::int64_t rows = 0, compared = 0;
   };
   std::vector<Sums> sums(static_cast<std::size_t>(H));
   std::vector<double> total(static_cast<std::size_t>(Sk));  // over the heads, of one query
@@ -169,7 +170,6 @@ std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
       }
       s.of.first += p[0];
       if (self) s.of.self += p[at];
-      if (self && at > 0) s.of.previous += p[at - 1], ++s.with_previous;
       if (counted.size() < 2) continue;
       ++s.compared;
       const double others = static_cast<double>(counted.size() - 1);
@@ -178,12 +178,16 @@ std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
     }
   }
   const auto mean = [](double sum, std::int64_t n) { return n > 0 ? sum / static_cast<double>(n) : none; };
+  std::vector<TokenScores> scores(sums.size(), {none, none, none});
+  if (self) scores = token_scores(record.weights.unsqueeze(0), {});
   std::vector<HeadMeasures> measures;
   measures.reserve(sums.size());
-  for (const Sums& s : sums)
+  for (std::size_t h = 0; h < sums.size(); ++h) {
+    const Sums& s = sums[h];
     measures.push_back({mean(s.of.entropy, s.rows), self ? mean(s.of.distance, s.rows) : none,
-                        self ? mean(s.of.self, s.rows) : none, self ? mean(s.of.previous, s.with_previous) : none,
-                        mean(s.of.first, s.rows), mean(s.of.agreement, s.compared)});
+                        self ? mean(s.of.self, s.rows) : none, scores[h].previous, mean(s.of.first, s.rows),
+                        mean(s.of.agreement, s.compared)});
+  }
   return measures;
 }
 

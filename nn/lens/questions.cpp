@@ -7,6 +7,7 @@
 #include "fit/nn/gpt.hpp"
 #include "fit/nn/lens.hpp"
 #include "fit/ops.hpp"
+#include "layers/token_scores.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -183,39 +184,16 @@ HeadScores head_scores(const LensRun& run, const Tensor& ids) {
   std::vector<std::vector<double>> previous, duplicate, induction;
   for (const std::string& name : kept(op, run, "*.weights")) {
     const Tensor weights = run[name].to(float32);
-    const std::int64_t B = weights.size(0), H = weights.size(1), T = weights.size(2);
+    const std::int64_t B = weights.size(0), T = weights.size(2);
     if (ids.shape() != Shape{B, T} || weights.size(3) != T)
       check::fail(op, "ids has shape ", ids.shape(), ", '", name, "' ", weights.shape(),
                   ": they must be [B, T] and [B, H, T, T]");
-    const std::int64_t* const token = ids.data<std::int64_t>().data();
-    const float* w = weights.data<float>().data();
-    struct Mean {
-      double sum = 0;
-      std::int64_t queries = 0;
-      double value() const { return queries > 0 ? sum / static_cast<double>(queries) : none; }
-    };
-    std::vector<Mean> before(H), same(H), behind(H);
-    const auto add = [](Mean& mean, double weight) { mean.sum += weight, ++mean.queries; };
-    for (std::int64_t b = 0; b < B; ++b)
-      for (std::int64_t h = 0; h < H; ++h)
-        for (std::int64_t i = 0; i < T; ++i, w += T) {
-          const auto head = static_cast<std::size_t>(h);
-          double on_same = 0, on_behind = 0;
-          bool any_same = false, any_behind = false;
-          for (std::int64_t j = 0; j < i; ++j) {
-            if (token[b * T + j] != token[b * T + i]) continue;
-            any_same = true, on_same += w[j];
-            if (j + 1 < i) any_behind = true, on_behind += w[j + 1];
-          }
-          if (i > 0) add(before[head], w[i - 1]);
-          if (any_same) add(same[head], on_same);
-          if (any_behind) add(behind[head], on_behind);
-        }
-    const auto append = [](std::vector<std::vector<double>>& rows, const std::vector<Mean>& means) {
-      rows.emplace_back();
-      for (const Mean& m : means) rows.back().push_back(m.value());
-    };
-    append(previous, before), append(duplicate, same), append(induction, behind);
+    for (auto* const rows : {&previous, &duplicate, &induction}) rows->emplace_back();
+    for (const TokenScores& head : token_scores(weights, ids.to_vector<std::int64_t>())) {
+      previous.back().push_back(head.previous);
+      duplicate.back().push_back(head.duplicate);
+      induction.back().push_back(head.induction);
+    }
   }
   return {matrix_of(previous), matrix_of(duplicate), matrix_of(induction)};
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fit/error.hpp"
+#include "layers/token_scores.hpp"
 #include "plot/encode.hpp"
 #include "plot/masked_pairs.hpp"
 #include "plot/page/assets.hpp"
@@ -114,35 +115,14 @@ bool has_nan(const Sheet& s) {
   return std::any_of(s.weights.begin(), s.weights.end(), [](float w) { return !std::isfinite(w); });
 }
 
-struct RepetitionScores {
-  double duplicate = NAN, induction = NAN;
-};
-
-// What each head of self-attention with names gives to earlier tokens with the query's name, and to the tokens right
-// after them (Olsson et al. 2022): means over the queries that have one. NaN if there are none.
-std::vector<RepetitionScores> repetition_scores(const AttentionRecord& r) {
-  const std::int64_t H = r.weights.size(0), Sq = r.weights.size(1), Sk = r.weights.size(2);
-  std::vector<RepetitionScores> scores(static_cast<std::size_t>(H));
-  if (r.kind != AttentionKind::self || r.keys.empty()) return scores;
-  const float* const weights = r.weights.data<float>().data();
-  for (std::int64_t h = 0; h < H; ++h) {
-    double duplicate = 0, induction = 0;
-    std::int64_t count = 0;
-    for (std::int64_t i = 0; i < Sq; ++i) {
-      const std::int64_t at = i + Sk - Sq;
-      const float* const row = weights + (h * Sq + i) * Sk;
-      if (!std::isfinite(row[0])) continue;
-      bool repeated = false;
-      for (std::int64_t j = 0; j < at; ++j)
-        if (r.keys[static_cast<std::size_t>(j)] == r.keys[static_cast<std::size_t>(at)])
-          repeated = true, duplicate += row[j], induction += row[j + 1];
-      count += repeated;
-    }
-    if (count > 0)
-      scores[static_cast<std::size_t>(h)] = {duplicate / static_cast<double>(count),
-                                             induction / static_cast<double>(count)};
-  }
-  return scores;
+// Equal numbers for equal names.
+std::vector<std::int64_t> numbers_of(const std::vector<std::string>& names) {
+  std::map<std::string, std::int64_t> known;
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(names.size());
+  for (const std::string& name : names)
+    numbers.push_back(known.emplace(name, static_cast<std::int64_t>(known.size())).first->second);
+  return numbers;
 }
 
 json number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
@@ -171,11 +151,11 @@ class Page {
     for (const HeadMeasures& m : head_measures(r))
       entry["measures"].push_back({number(m.entropy), number(m.distance), number(m.self), number(m.previous),
                                    number(m.first), number(m.agreement)});
-    const auto scores = repetition_scores(r);
-    for (std::size_t h = 0; h < scores.size(); ++h) {
-      entry["measures"][h].push_back(number(scores[h].duplicate));
-      entry["measures"][h].push_back(number(scores[h].induction));
-    }
+    std::vector<TokenScores> scores(static_cast<std::size_t>(s.heads), {NAN, NAN, NAN});
+    if (r.kind == AttentionKind::self) scores = token_scores(r.weights.unsqueeze(0), numbers_of(r.keys));
+    for (std::size_t h = 0; h < scores.size(); ++h)
+      for (const double score : {scores[h].duplicate, scores[h].induction})
+        entry["measures"][h].push_back(number(score));
     std::vector<std::string> notes;
     if (s.row_block > 1 || s.col_block > 1)
       notes.push_back(std::to_string(r.weights.size(1)) + " queries and " + std::to_string(r.weights.size(2)) +

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "fit/attention.hpp"
+#include "fit/nn/gpt.hpp"
+#include "fit/nn/lens.hpp"
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 
@@ -225,6 +227,39 @@ TEST_CASE("duplicate and induction scores count what earlier equal tokens get, a
   CHECK(scores(names, 2) == json{0.5, 0.0});
   CHECK(scores({}, 0) == json{nullptr, nullptr});
   CHECK(scores(AttentionRecordOptions().queries({"a", "b", "c", "d", "e"}), 0) == json{nullptr, nullptr});
+}
+
+TEST_CASE("the page of heads, head_measures() and head_scores() have one definition of each score") {
+  manual_seed(4);
+  const std::int64_t T = 9;
+  nn::GPT gpt(nn::GPTOptions().vocab_size(4).context_length(T).num_layers(1).num_heads(3).d_model(12));
+  gpt.eval();
+  const Tensor ids = randint(0, 4, {1, T});
+  const nn::LensRun run = nn::Lens(gpt).run(ids, {"*.weights"});
+  const nn::HeadScores scores = head_scores(run, ids);
+  std::vector<std::string> names;
+  for (const std::int64_t id : ids.data<std::int64_t>()) names.push_back(std::to_string(id));
+  const Tensor weights = run["h.0.attn.weights"][0];
+  const AttentionRecording recording = recorded(weights, AttentionRecordOptions().causal().queries(names));
+  const std::vector<HeadMeasures> measures = head_measures(recording.records()[0]);
+  const json page = data_of(plot::attention_page(recording))["entries"][0]["measures"];
+  for (std::int64_t h = 0; h < 3; ++h) {
+    // The weight on the tokens right after earlier occurrences of the query's token.
+    double induction = 0;
+    int queries = 0;
+    for (std::int64_t i = 0; i < T; ++i) {
+      bool repeated = false;
+      for (std::int64_t j = 0; j < i; ++j)
+        if (ids[{0, i}].item() == ids[{0, j}].item()) repeated = true, induction += weights[{h, i, j + 1}].item();
+      queries += repeated;
+    }
+    const auto head = static_cast<std::size_t>(h);
+    CHECK(scores.induction[{0, h}].item() == Approx(induction / queries));
+    CHECK(page[head][7].get<double>() == Approx(scores.induction[{0, h}].item()));
+    CHECK(page[head][6].get<double>() == Approx(scores.duplicate[{0, h}].item()));
+    CHECK(page[head][3].get<double>() == Approx(scores.previous[{0, h}].item()));
+    CHECK(measures[head].previous == Approx(scores.previous[{0, h}].item()));
+  }
 }
 
 }  // namespace fit::test::attention_page_test

@@ -470,6 +470,10 @@ TEST_CASE("head_scores know the three patterns", "[lens]") {
   CHECK(allclose(scores.previous[0], tensor({1., 0., 0., 1. / 7})));
   CHECK(allclose(scores.duplicate[0], tensor({0., 0.5, 0., 1.25 / 7})));  // the last query has two duplicates
   CHECK(allclose(scores.induction[1], tensor({0., 0., 0.75, 1.25 / 7})));
+  // Behind a token's earlier occurrence stands the token itself, if it is repeated at once.
+  const nn::HeadScores repeated = head_scores(run, tensor({{1, 2, 3, 4, 4, 5, 6}}));
+  CHECK(allclose(repeated.duplicate[0], tensor({1., 0., 0., 1. / 7})));
+  CHECK(allclose(repeated.induction[0], tensor({0., 0., 0., 1. / 7})));
   const Tensor distinct = tensor({{1, 2, 3, 4, 5, 6, 7}});
   CHECK(std::isnan(head_scores(run, distinct).induction[{0, 0}].item()));
   CHECK_THROWS_WITH(head_scores(run, some_ids()), Contains("[head_scores] ids has shape [2, 7]"));

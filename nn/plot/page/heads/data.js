@@ -16,8 +16,8 @@ const MEASURES = [
   { name: "On the previous", unit: "", digits: 3, about: "weight on the position before", role: "previous token", threshold: 0.5 },
   { name: "On the first", unit: "", digits: 3, about: "weight on the first key", role: "first token", threshold: 0.5 },
   { name: "Agreement", unit: "", digits: 3, about: "weight that is where the layer's other heads have theirs, too" },
-  { name: "Duplicate", unit: "", digits: 3, about: "weight on earlier tokens that equal the query's token", role: "duplicate", threshold: 0.4 },
-  { name: "Induction", unit: "", digits: 3, about: "weight on tokens that followed an earlier token equal to the query's", role: "induction", threshold: 0.4 },
+  { name: "Duplicate", unit: "", digits: 3, about: "weight on earlier occurrences of the query's token", role: "duplicate", threshold: 0.4 },
+  { name: "Induction", unit: "", digits: 3, about: "weight on the tokens right after earlier occurrences of the query's token", role: "induction", threshold: 0.4 },
 ];
 
 // "previous token 0.90" for measures of a head in which one passes its threshold, else "".

@@ -14,9 +14,10 @@ class LiveSource {
 
   // What the worker computed for these tokens.
   take(ids, { weights, moved }) {
-    const T = ids.length, names = ids.map(shownId);
+    const T = ids.length, names = ids.map(shownId), masks = new Map();
+    for (const window of config.windows) if (!masks.has(window)) masks.set(window, hiddenPairs(T, window));
     this.heads = this.layers.map((_, layer) => {
-      const hidden = hiddenPairs(T, config.windows[layer]), measures = headMeasures(weights[layer], ids);
+      const hidden = masks.get(config.windows[layer]), measures = headMeasures(weights[layer], ids);
       return weights[layer].map((w, index) =>
         Head.of({ index, weights: w, rows: T, cols: T, queries: names, keys: names, hidden, measures: [...measures[index], moved[layer][index]] }));
     });
@@ -31,15 +32,16 @@ function hiddenPairs(T, window) {
   return hidden;
 }
 
-// As head_measures() and the page of a recording have them, in the order of MEASURES.
+// As head_measures() and head_scores() compute them, in the order of MEASURES.
 function headMeasures(heads, ids) {
-  const T = ids.length, mean = (sum, count) => (count > 0 ? sum / count : null);
+  const T = ids.length, mean = (sum, count) => (count > 0 ? sum / count : null), all = new Float64Array(T * T);
+  for (const w of heads) for (let i = 0; i < all.length; ++i) all[i] += w[i];
   return heads.map((w) => {
     let entropy = 0, distance = 0, self = 0, previous = 0, first = 0, agreement = 0, duplicate = 0, induction = 0, repeated = 0;
     for (let q = 0; q < T; ++q) {
       let copies = 0;
       for (let k = 0; k <= q; ++k) {
-        const v = w[q * T + k], others = heads.reduce((sum, other) => sum + other[q * T + k], 0) - v;
+        const v = w[q * T + k], others = all[q * T + k] - v;
         if (v > 0) entropy -= v * Math.log(v);
         distance += v * (q - k);
         agreement += Math.min(v, others / Math.max(1, heads.length - 1));
