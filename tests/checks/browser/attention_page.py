@@ -1,6 +1,7 @@
 """attention_page.py PROGRAM DIR: opens the pages that PROGRAM (attention_pages.cpp) writes into DIR in a browser, and uses
 them as a reader would. Screenshots are left in DIR."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -293,6 +294,8 @@ def over_time(open_page):
     check("each measure is a curve", len(curves) == 8 and {"Duplicate", "Induction"} <= set(curves), list(curves))
     first, last = re.search(r": ([\d.]+) at first, ([\d.]+) at last", curves["On the previous"]).groups()
     check("it rises when the head forms", float(first) < 0.2 and float(last) > 0.9, curves["On the previous"])
+    own_numbers(page)
+    choose(page, 0, 0)
     box = page.js("""(() => { const c = [...document.querySelectorAll('.measure-curve')].find(c => c.querySelector('span').textContent === 'On the previous');
       const b = c.querySelector('svg').getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()""")
     page.click(box[0] + box[2] / 4, box[1] + box[3] / 2)
@@ -305,6 +308,35 @@ def over_time(open_page):
       return [...all.values()].map((v) => [...v]); })()""")
     check("what a mask hides is hatched in grey", len(colors) > 1 and all(max(v) - min(v) < 24 for v in colors), colors[:5])
     page.close()
+
+
+def own_numbers(page):
+    """Every head has its own curves, numbers and roles: those that C++ wrote into the page."""
+    data = json.loads(page.js("document.querySelector('script.data').textContent"))
+    written = {(entry["layer"], entry["frame"]): entry["measures"] for entry in data["entries"]}
+    roles = {2: ("self", 0.5), 3: ("previous token", 0.5), 4: ("first token", 0.5), 6: ("duplicate", 0.4), 7: ("induction", 0.4)}
+    names = ["Entropy", "Mean distance", "On itself", "On the previous", "On the first", "Agreement", "Duplicate", "Induction"]
+    for layer, head in ((1, 2), (2, 5)):
+        choose(page, layer, head)
+        for frame in range(5):
+            page.js(f"(() => {{ const s = document.querySelector('.heads-view .frame'); s.value = {frame}; s.dispatchEvent(new Event('input')); }})()")
+            page.wait(f"document.querySelector('.heads-view .frame-label').textContent.includes('{frame + 1} of 5')")
+            page.settle()
+            shown = page.js("[...document.querySelectorAll('.measure-curve')].map(c => [c.querySelector('span').textContent, parseFloat(c.querySelector('b').textContent)])")
+            expected = written[layer, frame][head]
+            check(f"layer {layer}, head {head + 1}, step {frame}: the numbers under the curves", [name for name, _ in shown] == names and
+                  all(abs(v - e) < (0.0051 if i == 0 else 0.051 if i == 1 else 0.00051) for i, ((_, v), e) in enumerate(zip(shown, expected))), shown, expected)
+        # A share is drawn from 0, at 31, to 1, at 3.
+        drawn = page.js("""[...document.querySelectorAll('.measure-curve')].map(c => c.querySelector('path').getAttribute('d').slice(1).split(/[ML]/).map(p => Number(p.split(' ')[1])))""")
+        right = [[31 - 28 * written[layer, frame][head][i] for frame in range(5)] for i in range(2, 8)]
+        check(f"layer {layer}, head {head + 1}: the curves", all(len(d) == 5 and max(abs(a - b) for a, b in zip(d, r)) < 0.006 for d, r in zip(drawn[2:], right)), drawn, right)
+    said = page.js("[...document.querySelectorAll('.head')].map(h => [Number(h.dataset.layer), Number(h.dataset.head), h.querySelector('.value').textContent])")
+    expected = []
+    for layer, head, _ in said:
+        passed = [(written[layer, 4][head][i], role) for i, (role, least) in roles.items() if written[layer, 4][head][i] >= least]
+        expected.append([layer, head, "%s %.2f" % max(passed)[::-1] if passed else ""])
+    check("a head is named by a measure above its threshold, and by no other", said == expected and any(e[2] for e in expected) and
+          not all(e[2] for e in expected), [s for s, e in zip(said, expected) if s != e])
 
 
 def sorted_names(page):

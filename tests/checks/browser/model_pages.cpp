@@ -26,6 +26,14 @@ void fill(nn::GPT& gpt) {
 
 json list(const Tensor& logits) { return logits.to_vector<float>(); }
 
+// Of each head the weight that went to other keys, mean over the queries.
+json moved(const nn::LensRun& before, const nn::LensRun& after) {
+  json all = json::array();
+  for (const std::string& name : after.names())
+    all.push_back(list(sum(abs(after[name] - before[name]), {0, 2, 3}) / (2.0 * after[name].size(2))));
+  return all;
+}
+
 // The logits as they are, and with parts off, by nn::Lens.
 json expected(const nn::GPT& gpt, const text::CharVocabulary& vocabulary) {
   const NoGrad no_grad;
@@ -33,20 +41,32 @@ json expected(const nn::GPT& gpt, const text::CharVocabulary& vocabulary) {
   json all{{"ids", ids.to_vector<std::int64_t>()}, {"second", others.to_vector<std::int64_t>()}};
   all["logits"] = list(gpt(ids));
   const nn::Lens lens(gpt);
-  const std::vector<std::string> parts{"*.attn.z", "*.mlp.out"};
+  const std::vector<std::string> parts{"*.attn.z", "*.mlp.out", "*.attn.weights"};
   const nn::LensRun own = lens.run(ids, parts), other = lens.run(others, parts);
   for (const auto& [how, value] : {std::pair<std::string, nn::LensEdit>("zero", nn::zero()),
                                    {"mean", nn::mean_of(own)},
                                    {"other", nn::from(other)}}) {
-    const Tensor head = lens.with("h.0.attn.z", nn::head(1), value).run(ids, {}).output;
-    const Tensor mlp = lens.with("h.1.mlp.out", value).run(ids, {}).output;
-    all["edits"].push_back({{"how", how}, {"part", "0.1"}, {"logits", list(head)}});
-    all["edits"].push_back({{"how", how}, {"part", "1.mlp"}, {"logits", list(mlp)}});
+    for (const auto& [part, edited] :
+         {std::pair<std::string, nn::Lens>("0.1", lens.with("h.0.attn.z", nn::head(1), value)),
+          {"1.mlp", lens.with("h.1.mlp.out", value)}}) {
+      const nn::LensRun run = edited.run(ids, {"*.attn.weights"});
+      all["edits"].push_back({{"how", how}, {"part", part}, {"logits", list(run.output)}, {"moved", moved(own, run)}});
+    }
   }
-  // What "Which matter?" shows for the heads.
-  const Tensor targets = ids[{range(), range(1, ids.size(1))}];
-  const auto loss = [&] { return nn::cross_entropy(gpt(ids)[{range(), range(0, ids.size(1) - 1)}], targets); };
+  // What "Which matter?" shows.
+  const std::int64_t T = ids.size(1);
+  const Tensor targets = ids[{range(), range(1, T)}];
+  const auto loss = [&] { return nn::cross_entropy(gpt(ids)[{range(), range(0, T - 1)}], targets); };
   all["matter"] = nn::ablate_heads(lens, loss).to_vector<float>();
+  for (std::int64_t layer = 0; layer < gpt.options().num_layers(); ++layer) {
+    const std::string mlp = "h." + std::to_string(layer) + ".mlp.out";
+    const Tensor without = lens.with(mlp, nn::zero()).run(loss, {}).output;
+    all["matter_mlp"].push_back(without.item() - loss().item());
+  }
+  const auto each = nn::CrossEntropyOptions().reduction(nn::Reduction::none);
+  all["losses"] = list(nn::cross_entropy(gpt(ids)[0][{range(0, T - 1)}], targets[0], each));
+  const nn::HeadScores scores = head_scores(own, ids);
+  all["scores"] = {list(scores.previous), list(scores.duplicate), list(scores.induction)};
   return all;
 }
 
@@ -139,8 +159,18 @@ void training(const std::string& folder, const text::CharVocabulary& vocabulary)
   nn::GPT gpt(small().dropout(0.1));
   optim::AdamW optimizer(gpt.named_parameters(), 4e-3);
   std::vector<plot::ModelSnapshot> snapshots;
+  const Tensor abc = vocabulary.encode("\nabcdefgh").unsqueeze(0);
+  json truth;  // of this text at each snapshot: its loss, and the probability of the best next token
+  const auto note = [&](int step) {
+    const NoGrad no_grad;
+    snapshots.push_back(plot::model_snapshot(gpt, step));
+    gpt.eval();
+    truth["losses"].push_back(gpt.loss(abc[{range(), range(0, 8)}], abc[{range(), range(1, 9)}]).item());
+    truth["next"].push_back(max(softmax(gpt(abc)[{0, -1}], -1)).item());
+    gpt.train();
+  };
   for (int step = 0; step <= 80; ++step) {
-    if (step % 20 == 0) snapshots.push_back(plot::model_snapshot(gpt, step));
+    if (step % 20 == 0) note(step);
     const Tensor starts = randint(0, 26, {16, 1}), ids = 2 + (starts + arange(24)) % 26;
     const Tensor loss = gpt.loss(ids[{range(), range(0, 23)}], ids[{range(), range(1, 24)}]);
     optimizer.zero_grad();
@@ -149,6 +179,7 @@ void training(const std::string& folder, const text::CharVocabulary& vocabulary)
   }
   const auto o = plot::ModelPageOptions().title("</title><script>alert(1)</script>").prefix("\n").snapshots(snapshots);
   plot::write_model_page(folder + "/training.html", gpt, vocabulary, {"abcdefghij", "klmnopqrst uvwxyz"}, o);
+  std::ofstream(folder + "/training.json") << truth;
 }
 
 // A million parameters, float16.
