@@ -158,6 +158,38 @@ TEST_CASE("a score may depend on each condition") {
   }
 }
 
+TEST_CASE("a score may depend on places alone") {
+  Generator g(3);
+  const auto leaf = [&](const Shape& shape) { return randn(shape, float64, g).requires_grad_(); };
+  const Tensor q = randn({B, H, T, 8}, float64, g), v = randn({B, H, T, 8}, float64, g);
+  const Tensor of_head = leaf({H}), of_key = leaf({T}), of_query = leaf({T}), of_distance = leaf({2 * T}),
+               one = leaf({});
+  const Tensor keys = reshape(arange(T), {1, T}), queries = reshape(arange(T), {T, 1});
+  struct Case {
+    std::function<Symbol(Score, At)> score;
+    Tensor table, by_hand;  // the scores
+  };
+  const std::vector<Case> cases{
+      {[&](Score, At at) { return of_head[at.head]; }, of_head, reshape(of_head, {H, 1, 1})},
+      {[&](Score, At at) { return of_key[at.key]; }, of_key, reshape(of_key, {1, T})},
+      {[&](Score, At at) { return of_query[at.query]; }, of_query, reshape(of_query, {T, 1})},
+      {[&](Score, At at) { return of_distance[at.key - at.query + T]; }, of_distance,
+       take(of_distance, keys - queries + T)},
+      {[&](Score, At at) { return of_key[at.key] / 1.7e308; }, of_key, reshape(of_key, {1, T}) / 1.7e308},
+      {[&](Score, At at) { return of_key[at.key] / (at.head + 2 * at.batch + 1); }, of_key,
+       reshape(of_key, {1, T}) / (reshape(arange(H), {H, 1, 1}) + reshape(2 * arange(B), {B, 1, 1, 1}) + 1)},
+      {[&](Score, At) { return Symbol(one); }, one, one},
+  };
+  for (const Case& c : cases) {
+    const Tensor y = scaled_dot_product_attention(q, q, v, AttentionOptions().causal().score(c.score));
+    const Tensor scores = broadcast_to(c.by_hand, {B, H, T, T});
+    const Tensor by_hand = matmul(softmax(masked_fill(scores, keys > queries, -INFINITY), -1), v);
+    INFO(ScoreFunction(c.score).str());
+    CHECK(max_difference(y.detach(), by_hand.detach()) < 1e-12);
+    CHECK(max_difference(grad(sum(y * v), c.table), grad(sum(by_hand * v), c.table)) < 1e-10);
+  }
+}
+
 TEST_CASE("what is no expression is refused", "[refusals]") {
   const auto mask = [](const std::function<Symbol(At)>& f) { return [f] { return AttentionMask(f), void(); }; };
   const Tensor table = zeros({T, T}), integers = arange(T);
