@@ -3,6 +3,7 @@
 #include <atomic>
 #include <optional>
 
+#include "fit/attention.hpp"
 #include "fit/hooks.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
