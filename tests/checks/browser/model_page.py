@@ -5,6 +5,7 @@ import json
 import math
 
 import browser
+from attention_page import cell, choose, tip
 from browser import check
 
 # The page's worker once more, for questions of the test.
@@ -38,7 +39,7 @@ def type_text(page, text, field="text"):
                     t.dispatchEvent(new Event('input')); }})()""")
 
 
-def choose(page, select, value):
+def select_value(page, select, value):
     after(page, f"""(() => {{ const s = document.getElementById('{select}'); s.value = {json.dumps(value)};
                     s.dispatchEvent(new Event('change')); }})()""")
 
@@ -95,6 +96,18 @@ def shown_numbers(page, name, truth):
     switch(page, "0.1")
 
 
+def masked_pairs(page):
+    """Of the model whose queries attend to seven keys."""
+    page.js("document.querySelector('.heads-view .stage').scrollIntoView({ block: 'center', behavior: 'instant' })")
+    choose(page, 0, 0)
+    said = []
+    for q, k in ((10, 3), (10, 4), (3, 5)):
+        page.move(*cell(page, q, k))
+        said.append(tip(page).rsplit(": ", 1)[1])
+    check("pairs outside the window and later keys say so", said[0] == "outside the window" and float(said[1]) > 0 and said[2] == "comes later", said)
+    page.move(5, 5)
+
+
 def kind(open_page, folder, name):
     page = open_page(name)
     truth = json.loads((folder / (name + ".json")).read_text())
@@ -124,6 +137,8 @@ def kind(open_page, folder, name):
     edit = truth["edits"][0]
     check(f"{name}: edits, too", distance(logits([edit["part"]], edit["how"]), edit["logits"]) < 1e-4)
     shown_numbers(page, name, truth)
+    if name == "kind_none":
+        masked_pairs(page)
     page.js("document.getElementById('matter').click()")
     page.wait("document.querySelector('#parts [data-value]') !== null")
     parts = page.js("[...document.querySelectorAll('#parts button')].map(b => [b.dataset.part.endsWith('mlp'), Number(b.dataset.value)])")
@@ -241,12 +256,12 @@ def switching(page):
         "[...document.querySelectorAll('#parts [data-part^=\"1.\"] span:last-child')].map(s => s.textContent)")))
     check("in words, too", "→" in of(page, "#effect") and "Loss of this text" in of(page, "#effect"), of(page, "#effect"))
     off = bars(page)
-    choose(page, "how", "mean")
+    select_value(page, "how", "mean")
     check("the mean is another thing than zero", bars(page) != off)
     check("without a second text there is no third choice", page.js("document.querySelector('#how [value=other]').disabled"))
     type_text(page, "tuvwxyza", "second")
     check("the second text has its own prediction", bars(page, "second-bars")[0][0] == "b", bars(page, "second-bars"))
-    choose(page, "how", "other")
+    select_value(page, "how", "other")
     patched = bars(page)
     check("a part takes its value from the second text", patched != plain and patched != off)
     type_text(page, "tuv", "second")
