@@ -1,6 +1,7 @@
 #include "plot/masked_pairs.hpp"
 
 #include "attention/attend.hpp"
+#include "fit/ops.hpp"
 
 namespace fit::plot {
 
