@@ -135,11 +135,11 @@ Vec<W> row_scores(const Row<T>& r, W* s) {
   if constexpr (!Scaled)
     if (r.a.score) return row_scores<true>(r, s);
   const V factor(Scaled ? W(1) : static_cast<W>(r.a.scale));
-  if (r.a.score && !r.full()) return masked_scores(r, s, [](std::int64_t, const V& x) { return x; });
-  if (!r.a.score && (!r.full() || r.biased())) {
+  if (r.biased() && !r.a.score) {
     const V lanes = lane_numbers<W>();
     return masked_scores(r, s, [&](std::int64_t j, const V& x) { return biased_score(r, j, lanes, factor, x); });
   }
+  if (!r.full()) return masked_scores(r, s, [&](std::int64_t, const V& x) { return x * factor; });
   V max(-std::numeric_limits<W>::infinity());
   for (std::int64_t j = 0; j < r.width; j += V::size) {
     V x = load<V>(s + j);

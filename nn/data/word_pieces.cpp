@@ -10,7 +10,7 @@
 namespace fit::text {
 namespace {
 
-constexpr const char* op = "WordPieces";
+constexpr const char* word_pieces_op = "WordPieces";
 constexpr std::size_t longest_word = 100;  // characters
 
 std::string utf8_of(const std::u32string& word, std::size_t begin, std::size_t end) {
@@ -23,9 +23,9 @@ std::string utf8_of(const std::u32string& word, std::size_t begin, std::size_t e
 
 WordPieces::WordPieces(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    if (pieces_[i].empty()) check::fail(op, "piece ", i, " is empty");
+    if (pieces_[i].empty()) check::fail(word_pieces_op, "piece ", i, " is empty");
     if (!ids_.emplace(pieces_[i], static_cast<std::int64_t>(i)).second)
-      check::fail(op, "the piece '", pieces_[i], "' is there twice");
+      check::fail(word_pieces_op, "the piece '", pieces_[i], "' is there twice");
   }
   pad_ = id("[PAD]"), unknown_ = id("[UNK]"), begin_ = id("[CLS]"), end_ = id("[SEP]");
   mask_ = ids_.count("[MASK]") ? id("[MASK]") : -1;
@@ -41,12 +41,12 @@ WordPieces WordPieces::load(const std::string& path) {
 
 std::int64_t WordPieces::id(const std::string& piece) const {
   const auto found = ids_.find(piece);
-  if (found == ids_.end()) check::fail(op, "there is no piece '", piece, "' among the ", pieces_.size());
+  if (found == ids_.end()) check::fail(word_pieces_op, "there is no piece '", piece, "' among the ", pieces_.size());
   return found->second;
 }
 
 const std::string& WordPieces::token(std::int64_t id) const {
-  if (id < 0 || id >= size()) check::fail(op, "there is no token ", id, ": there are ", size());
+  if (id < 0 || id >= size()) check::fail(word_pieces_op, "there is no token ", id, ": there are ", size());
   return pieces_[static_cast<std::size_t>(id)];
 }
 
@@ -71,7 +71,7 @@ void WordPieces::add_word(std::vector<std::int64_t>& ids, const std::u32string& 
 
 void WordPieces::add_words(std::vector<std::int64_t>& ids, const std::string& text) const {
   unicode::Points clean;
-  for (const char32_t c : unicode::points_of(op, text)) unicode::append_for_bert(clean, c);
+  for (const char32_t c : unicode::points_of(word_pieces_op, text)) unicode::append_for_bert(clean, c);
   std::u32string word;
   const auto finish = [&] {
     if (!word.empty()) add_word(ids, word);
@@ -88,7 +88,8 @@ void WordPieces::add_words(std::vector<std::int64_t>& ids, const std::string& te
 
 std::vector<std::int64_t> WordPieces::ids_of(const std::string& text, std::int64_t max_length) const {
   if (max_length < 0 || max_length == 1)
-    check::fail(op, "max_length is ", max_length, ": it must be 0 (all) or at least 2, for [CLS] and [SEP]");
+    check::fail(word_pieces_op, "max_length is ", max_length,
+                ": it must be 0 (all) or at least 2, for [CLS] and [SEP]");
   std::vector<std::int64_t> ids{begin_};
   // The name of a special token in a text is that token, as in the reference.
   std::size_t at = 0;
@@ -115,7 +116,7 @@ Tensor WordPieces::encode(const std::string& text, std::int64_t max_length) cons
 }
 
 Batch WordPieces::encode(const std::vector<std::string>& texts, std::int64_t max_length) const {
-  if (texts.empty()) check::fail(op, "there are no texts: give at least one");
+  if (texts.empty()) check::fail(word_pieces_op, "there are no texts: give at least one");
   std::vector<std::vector<std::int64_t>> rows;
   std::size_t longest = 0;
   for (const std::string& text : texts) {
@@ -134,7 +135,7 @@ Batch WordPieces::encode(const std::vector<std::string>& texts, std::int64_t max
 }
 
 std::string WordPieces::decode(const Tensor& ids) const {
-  check::dtype(op, "ids", ids, DType::int64);
+  check::dtype(word_pieces_op, "ids", ids, DType::int64);
   std::string text;
   for (const std::int64_t id : ids.to_vector<std::int64_t>()) {
     const std::string& piece = token(id);

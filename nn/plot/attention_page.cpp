@@ -19,7 +19,7 @@ namespace fit::plot {
 namespace {
 
 using nlohmann::json;
-constexpr const char* op = "plot::attention_page";
+constexpr const char* attention_page_op = "plot::attention_page";
 constexpr std::int64_t longest_token = 200;  // code points
 
 // One record as the page stores it: rows and columns are merged into blocks up to a limit.
@@ -220,7 +220,7 @@ class Page {
     const std::size_t number = number_of(blocks_, base64(deflated(bytes)));
     if (blocks_.list.size() > before) bytes_ += blocks_.list.back().size();
     if (bytes_ > options_.max_bytes())
-      check::fail(op, "the page would have more than max_bytes = ", options_.max_bytes(),
+      check::fail(attention_page_op, "the page would have more than max_bytes = ", options_.max_bytes(),
                   " bytes: record fewer steps, or shorter sequences");
     return number;
   }
@@ -235,8 +235,9 @@ class Page {
 }  // namespace
 
 std::string heads_html(const AttentionRecording& recording, const AttentionPageOptions& options) {
-  if (recording.records().empty()) check::fail(op, "the recording is empty: there is nothing to show");
-  if (options.max_tokens() < 1) check::fail(op, "max_tokens is ", options.max_tokens(), ": it must be positive");
+  if (recording.records().empty()) check::fail(attention_page_op, "the recording is empty: there is nothing to show");
+  if (options.max_tokens() < 1)
+    check::fail(attention_page_op, "max_tokens is ", options.max_tokens(), ": it must be positive");
   Page page(options);
   page.number_frames(recording);
   for (const AttentionRecord& r : recording.records()) page.add(r);

@@ -13,14 +13,14 @@ namespace fit::plot {
 namespace {
 
 using nlohmann::json;
-constexpr const char* op = "plot::comparison_page";
+constexpr const char* comparison_page_op = "plot::comparison_page";
 
 // name -> [[step, value], …], without what is not finite.
 std::map<std::string, json> series_of(const ComparedRun& run) {
   std::map<std::string, json> series;
   for (const TrainingRow& row : run.rows) {
     const auto step = row.find("step");
-    if (step == row.end()) check::fail(op, "a row of '", run.name, "' has no step");
+    if (step == row.end()) check::fail(comparison_page_op, "a row of '", run.name, "' has no step");
     for (const auto& [name, value] : row)
       if (name != "step" && std::isfinite(value)) series[name].push_back({step->second, value});
   }
@@ -36,7 +36,8 @@ std::string comparison_page(const ComparedRun& a, const ComparedRun& b, const st
     if (second.count(name)) data["charts"].push_back({{"name", printable(name)}, {"runs", {points, second[name]}}});
   const bool heads = !a.heads.records().empty() && !b.heads.records().empty();
   if (data["charts"].empty() && !heads)
-    check::fail(op, "'", a.name, "' and '", b.name, "' have no number in common, and not both have heads");
+    check::fail(comparison_page_op, "'", a.name, "' and '", b.name,
+                "' have no number in common, and not both have heads");
 
   std::string views;
   for (const ComparedRun* const run : {&a, &b})

@@ -11,11 +11,12 @@
 namespace fit::plot {
 namespace {
 
-constexpr const char* op = "plot::embedding_map";
+constexpr const char* embedding_map_op = "plot::embedding_map";
 
 void check_count(const char* name, std::size_t given, std::int64_t rows) {
   if (given != 0 && static_cast<std::int64_t>(given) != rows)
-    check::fail(op, given, ' ', name, " were given for ", rows, " rows: there must be one for each, or none");
+    check::fail(embedding_map_op, given, ' ', name, " were given for ", rows,
+                " rows: there must be one for each, or none");
 }
 
 // The right singular vectors of x that belong to its `count` largest singular values, row by row, and the squares of
@@ -103,14 +104,15 @@ std::string percent(double share) { return fixed(100 * share, share < 0.0995 ? 1
 }  // namespace
 
 Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& options) {
-  check::defined(op, "embeddings", embeddings);
+  check::defined(embedding_map_op, "embeddings", embeddings);
   if (embeddings.rank() != 2 || embeddings.size(1) < 2)
-    check::fail(op, "embeddings is ", embeddings.shape(), ": it must be (N, D), a row for each token, D at least 2");
+    check::fail(embedding_map_op, "embeddings is ", embeddings.shape(),
+                ": it must be (N, D), a row for each token, D at least 2");
   const std::int64_t rows = embeddings.size(0), D = embeddings.size(1);
   check_count("tokens", options.tokens().size(), rows);
   check_count("groups", options.groups().size(), rows);
   for (const std::int64_t g : options.groups())
-    if (g < 0) check::fail(op, "groups has ", g, ": groups are numbered from 0");
+    if (g < 0) check::fail(embedding_map_op, "groups has ", g, ": groups are numbered from 0");
 
   const NoGrad no_grad;
   const std::vector<double> values = embeddings.to(float64).to_vector<double>();
@@ -123,7 +125,9 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
     finite.insert(finite.end(), begin, end);
   }
   const auto n = static_cast<std::int64_t>(kept.size());
-  if (n < 2) check::fail(op, "embeddings is ", embeddings.shape(), " with ", n, " finite rows: it needs two at least");
+  if (n < 2)
+    check::fail(embedding_map_op, "embeddings is ", embeddings.shape(), " with ", n,
+                " finite rows: it needs two at least");
   const Tensor x = tensor(finite, {n, D});
   const Tensor centered = x - mean(x, 0, keepdims);
   const PrincipalAxes principal = principal_axes(centered, 2);
@@ -149,8 +153,8 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
   };
   frame.xlabel = label(0), frame.ylabel = label(1);
   for (const Point p : scores) frame.x.include(p.x), frame.y.include(p.y);
-  frame.x.finish(op, "x", 0.08, 7);
-  frame.y.finish(op, "y", 0.08, 6);
+  frame.x.finish(embedding_map_op, "x", 0.08, 7);
+  frame.y.finish(embedding_map_op, "y", 0.08, 6);
   if (n < rows)
     frame.notes.push_back(std::to_string(rows - n) + " of " + std::to_string(rows) +
                           " rows are not finite, and left out.");

@@ -17,7 +17,7 @@ namespace {
 using plot::Masked;
 using plot::MaskedPairs;
 
-constexpr const char* op = "explain";
+constexpr const char* explain_op = "explain";
 constexpr std::int64_t most_cells = 40, most_cases = 4;
 
 // Formats sorted numbers: "3", "0 and 2", "1, 2 and 5". Runs of three or more become a range: "0 … 7".
@@ -180,8 +180,8 @@ std::string inverted(const Tensor& mask) {  // boolean [B, H, 1|Sq, Sk]
 
 std::string explain(const AttentionOptions& options, std::int64_t queries, std::int64_t keys) {
   if (queries < 1 || keys < 1)
-    check::fail(op, queries, " queries and ", keys, " keys: there must be at least one of each");
-  if (options.window() < 0) check::fail(op, "window is ", options.window(), ": it must not be negative");
+    check::fail(explain_op, queries, " queries and ", keys, " keys: there must be at least one of each");
+  if (options.window() < 0) check::fail(explain_op, "window is ", options.window(), ": it must not be negative");
   const NoGrad no_grad;
   std::ostringstream out;
   out << "Attention of " << counted(queries, "query", "queries") << " to " << counted(keys, "key", "keys");
@@ -196,12 +196,12 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
   if (options.mask().defined()) {
     const Shape &s = options.mask().shape(), four = detail::mask_axes(s);
     if (four.rank() != 4 || four[0] == 0 || four[1] == 0 || (four[2] != 1 && four[2] != queries) || four[3] != keys)
-      check::fail(op, "the mask is ", s, " for ", queries, " queries and ", keys,
+      check::fail(explain_op, "the mask is ", s, " for ", queries, " queries and ", keys,
                   " keys: it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
     const Tensor numbers = options.mask().detach().to(float64);
     for (const double v : numbers.data<double>())
       if (v != 0 && v != 1)
-        check::fail(op, "the mask has the value ", v,
+        check::fail(explain_op, "the mask has the value ", v,
                     ": it must hold 1 (attend) and 0 (ignore); what is to be added to the scores is a bias");
     mask = reshape(numbers, four) != 0;
   }
@@ -209,7 +209,8 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
   const auto checked = [&](const detail::SymbolNodes& node) {
     const detail::Expression e(node, keys - queries);
     const std::int64_t B = e.extent(detail::SymbolOp::batch), H = e.extent(detail::SymbolOp::head);
-    detail::check_ranges(op, e, B, H, detail::visibility({}, options.causal(), options.window(), queries, keys));
+    detail::check_ranges(explain_op, e, B, H,
+                         detail::visibility({}, options.causal(), options.window(), queries, keys));
     return std::pair(B, H);
   };
   if (options.score().defined()) checked(options.score().node());
@@ -254,9 +255,10 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
 }
 
 std::string explain(const Tensor& mask) {
-  check::defined(op, "mask", mask);
+  check::defined(explain_op, "mask", mask);
   if (mask.rank() < 2 || mask.rank() > 4 || mask.numel() == 0)
-    check::fail(op, "the mask is ", mask.shape(), ": it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
+    check::fail(explain_op, "the mask is ", mask.shape(),
+                ": it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
   return explain(AttentionOptions().mask(mask), mask.size(-2) == 1 ? mask.size(-1) : mask.size(-2), mask.size(-1));
 }
 

@@ -15,7 +15,7 @@ namespace fit {
 namespace {
 
 using detail::Node;
-constexpr const char* op = "graph_to_dot";
+constexpr const char* graph_to_dot_op = "graph_to_dot";
 
 // The parts of a layer's name: {"h", "0", "attn"}.
 using Layers = std::vector<std::string>;
@@ -70,7 +70,8 @@ class Graph {
       }
     nodes_ = detail::nodes_behind(loss_);
     for (const Node* n : nodes_)
-      if (n->released) check::fail(op, "backward() has freed the graph: draw it before, or keep it by retain_graph");
+      if (n->released)
+        check::fail(graph_to_dot_op, "backward() has freed the graph: draw it before, or keep it by retain_graph");
     for (std::size_t i = 0; i < nodes_.size(); ++i) number_[nodes_[i]] = i;
     find_layers();
   }
@@ -293,11 +294,12 @@ class Graph {
 
 std::string draw(const Tensor& loss, const StateDict& names, const GraphToDotOptions& options,
                  std::map<std::string, std::string> classes) {
-  check::defined(op, "the loss", loss);
-  if (options.max_nodes() < 1) check::fail(op, "max_nodes is ", options.max_nodes(), ": it must be positive");
+  check::defined(graph_to_dot_op, "the loss", loss);
+  if (options.max_nodes() < 1)
+    check::fail(graph_to_dot_op, "max_nodes is ", options.max_nodes(), ": it must be positive");
   if (!loss.impl()->node)
-    check::fail(op, "the loss of shape ", loss.shape(), " has no graph: nothing that it comes from wants a gradient, ",
-                "or it was computed under NoGrad");
+    check::fail(graph_to_dot_op, "the loss of shape ", loss.shape(),
+                " has no graph: nothing that it comes from wants a gradient, ", "or it was computed under NoGrad");
   return Graph(loss, names, std::move(classes)).dot(static_cast<std::size_t>(options.max_nodes()));
 }
 

@@ -8,7 +8,7 @@
 namespace fit::plot {
 namespace {
 
-constexpr const char* op = "plot::histogram";
+constexpr const char* histogram_op = "plot::histogram";
 constexpr std::int64_t most_bins = 1000, most_chosen = 100;
 constexpr std::size_t most_series = 7;
 
@@ -61,16 +61,16 @@ void draw_series(Frame& frame, const Bins& bins, std::size_t series, double floo
 }  // namespace
 
 Figure histogram(const StateDict& values, const HistogramOptions& options) {
-  if (values.empty()) check::fail(op, "no values were given: there must be one at least");
+  if (values.empty()) check::fail(histogram_op, "no values were given: there must be one at least");
   if (options.bins() && (*options.bins() < 1 || *options.bins() > most_bins))
-    check::fail(op, "bins is ", *options.bins(), ": it must be in 1 … ", most_bins);
+    check::fail(histogram_op, "bins is ", *options.bins(), ": it must be in 1 … ", most_bins);
   const NoGrad no_grad;
   std::vector<std::vector<double>> series;
   Frame frame;
   std::int64_t not_finite = 0, outside = 0;
   const bool together = values.size() > most_series;
   for (const auto& [name, tensor] : values) {
-    check::defined(op, "the values", tensor);
+    check::defined(histogram_op, "the values", tensor);
     if (series.empty() || !together) series.emplace_back();
     for (const double v : tensor.to(float64).to_vector<double>())
       std::isfinite(v) ? series.back().push_back(v) : void(++not_finite);
@@ -80,7 +80,8 @@ Figure histogram(const StateDict& values, const HistogramOptions& options) {
 
   std::vector<double> all;
   for (const auto& s : series) all.insert(all.end(), s.begin(), s.end());
-  if (all.empty()) check::fail(op, "there is no finite value among ", not_finite, ": there must be one at least");
+  if (all.empty())
+    check::fail(histogram_op, "there is no finite value among ", not_finite, ": there must be one at least");
   const auto [min, max] = std::minmax_element(all.begin(), all.end());
   double low = options.low().value_or(*min), high = options.high().value_or(*max);
   const bool whole = !options.low() && !options.high() && !options.bins() && std::abs(low) < 1e9 &&
@@ -93,7 +94,8 @@ Figure histogram(const StateDict& values, const HistogramOptions& options) {
   Bins bins{low, high, options.bins() ? *options.bins() : bins_of(all, low, high, whole), {}};
   if (whole && bins.count == static_cast<std::int64_t>(high - low) + 1) bins.low -= 0.5, bins.high += 0.5;
   if (!(bins.low < bins.high) || !std::isfinite(bins.high - bins.low))
-    check::fail(op, "the bins go from ", bins.low, " to ", bins.high, ": low must be less than high, and both finite");
+    check::fail(histogram_op, "the bins go from ", bins.low, " to ", bins.high,
+                ": low must be less than high, and both finite");
   double largest = 0;
   for (const auto& s : series) {
     bins.of.emplace_back(static_cast<std::size_t>(bins.count), 0.0);
@@ -114,11 +116,11 @@ Figure histogram(const StateDict& values, const HistogramOptions& options) {
   frame.theme = options.theme();
   for (std::size_t i = 0; i < frame.legend.size(); ++i) frame.legend[i].color = series_color(frame.look(), i);
   frame.x.include(bins.low), frame.x.include(bins.high);
-  frame.x.finish(op, "x", 0.02, 7);
+  frame.x.finish(histogram_op, "x", 0.02, 7);
   const double floor = options.log_y() ? 0.5 : 0;
   frame.y.log = options.log_y();
   frame.y.include(floor), frame.y.include(std::max(1.0, largest) * (options.log_y() ? 1.5 : 1.05));
-  frame.y.finish(op, "y", 0, 6);
+  frame.y.finish(histogram_op, "y", 0, 6);
   frame.begin();
   const double opacity = series.size() == 1 ? 0.65 : 0.3;
   for (std::size_t i = 0; i < series.size(); ++i) draw_series(frame, bins, i, floor, opacity);

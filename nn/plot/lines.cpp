@@ -7,15 +7,15 @@
 namespace fit::plot {
 namespace {
 
-constexpr const char* op = "plot::lines";
+constexpr const char* lines_op = "plot::lines";
 
 double x_of(const Curve& c, std::size_t i) { return c.x.empty() ? static_cast<double>(i) : c.x[i]; }
 
 void check_curves(const std::vector<Curve>& curves) {
-  if (curves.empty()) check::fail(op, "no curve was given: there must be one at least");
+  if (curves.empty()) check::fail(lines_op, "no curve was given: there must be one at least");
   for (const Curve& c : curves)
     if (!c.x.empty() && c.x.size() != c.y.size())
-      check::fail(op, "curve '", c.label, "' has ", c.x.size(), " x and ", c.y.size(),
+      check::fail(lines_op, "curve '", c.label, "' has ", c.x.size(), " x and ", c.y.size(),
                   " y: there must be as many of both, or no x");
 }
 
@@ -81,8 +81,8 @@ Figure lines(const std::vector<Curve>& curves, const LineOptions& options) {
       if (x.shows(x_of(c, k)) && y.shows(c.y[k])) x.include(x_of(c, k)), y.include(c.y[k]);
     if (!c.label.empty()) frame.legend.push_back({c.label, series_color(frame.look(), i)});
   }
-  x.finish(op, "x", 0, 7);
-  y.finish(op, "y", 0.05, 6);
+  x.finish(lines_op, "x", 0, 7);
+  y.finish(lines_op, "y", 0.05, 6);
   frame.begin();
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const Rgb color = series_color(frame.look(), i);

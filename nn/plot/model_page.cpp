@@ -25,7 +25,7 @@ namespace fit::plot {
 namespace {
 
 using nlohmann::json;
-constexpr const char* op = "plot::model_page";
+constexpr const char* model_page_op = "plot::model_page";
 constexpr std::int64_t max_parameters = 8'000'000;
 constexpr std::int64_t checked_tokens = 24;  // of a sample, by the badge
 constexpr std::size_t checked_samples = 2;
@@ -74,38 +74,39 @@ void load(nn::GPT& twin, const StateDict& weights, bool wide) {
   StateDict rounded;
   for (const auto& [name, x] : weights) {
     if (!is_floating(x.dtype()))
-      check::fail(op, "'", name, "' is ", x.dtype(), ": the weights of a page must be floating");
+      check::fail(model_page_op, "'", name, "' is ", x.dtype(), ": the weights of a page must be floating");
     const Tensor values = x.detach().to(float32).clone();
     for (const float v : values.data<float>())
       if (!std::isfinite(v) || (!wide && std::abs(v) >= 65520))
-        check::fail(op, "'", name, "' has the value ", v,
+        check::fail(model_page_op, "'", name, "' has the value ", v,
                     std::isfinite(v) ? ": float16 ends at 65504; use float32()" : ": weights must be finite");
     rounded.emplace_back(name, stored(x, wide));
   }
   try {
     twin.load_state_dict(rounded);
   } catch (const Error& e) {
-    check::fail(op, "the weights are not those of nn::GPT(model.options()): ", e.what());
+    check::fail(model_page_op, "the weights are not those of nn::GPT(model.options()): ", e.what());
   }
 }
 
 // Refuses a model that is not what its options describe. The message names the first part that differs.
 void check_supported(const nn::GPT& model, nn::GPT& twin) {
   if (model.num_parameters() > max_parameters)
-    check::fail(op, "the model has ", model.num_parameters(), " parameters: a page holds at most ", max_parameters);
+    check::fail(model_page_op, "the model has ", model.num_parameters(), " parameters: a page holds at most ",
+                max_parameters);
   std::map<std::string, const nn::Layer*> known;
   for (const auto& [name, layer] : twin.named_layers()) known[name] = layer;
   for (const auto& [name, layer] : model.named_layers()) {
     const auto at = known.find(name);
     if (at == known.end() || at->second->name() != layer->name() || at->second->describe() != layer->describe())
       check::fail(
-          op, "'", name, "' is a ", layer->name(), '(', layer->describe(),
+          model_page_op, "'", name, "' is a ", layer->name(), '(', layer->describe(),
           "): the page computes only what nn::GPT(model.options()) has",
           at == known.end() ? std::string() : ", a " + at->second->name() + '(' + at->second->describe() + ") there");
     known.erase(at);
   }
   if (!known.empty())
-    check::fail(op, "the model has no layer '", known.begin()->first, "', as its options describe it");
+    check::fail(model_page_op, "the model has no layer '", known.begin()->first, "', as its options describe it");
   load(twin, model.state_dict(), true);
   // Windows and angles have no names: the twin's logits show them.
   const std::int64_t T = std::min<std::int64_t>(model.options().context_length(), 1024);
@@ -115,8 +116,8 @@ void check_supported(const nn::GPT& model, nn::GPT& twin) {
   plain->eval();
   const Tensor theirs = logits_of(twin, ids), own = logits_of(*plain, ids);
   if (!equal(own, theirs))
-    check::fail(op, "the logits of the model and of nn::GPT(model.options()) differ by ", max(abs(own - theirs)).item(),
-                ": its blocks must be those of its options");
+    check::fail(model_page_op, "the logits of the model and of nn::GPT(model.options()) differ by ",
+                max(abs(own - theirs)).item(), ": its blocks must be those of its options");
 }
 
 // The tensors of the page: a tied head is the embedding.
@@ -191,7 +192,8 @@ Tensor ids_of(const text::Vocabulary& vocabulary, const std::string& sample, con
               std::int64_t longest) {
   const Tensor ids = vocabulary.encode(prefix + sample);
   if (ids.numel() == 0 || ids.numel() > longest)
-    check::fail(op, "the sample '", shorten(sample, 40), "' has ", ids.numel(), " tokens: it must have 1 … ", longest);
+    check::fail(model_page_op, "the sample '", shorten(sample, 40), "' has ", ids.numel(), " tokens: it must have 1 … ",
+                longest);
   return ids;
 }
 
@@ -252,10 +254,11 @@ void add_vocabulary(json& data, const text::Vocabulary& vocabulary, std::int64_t
   else if (const auto* const gpt2 = dynamic_cast<const text::GPT2Vocabulary*>(&vocabulary))
     data["pairs"] = pairs_of(*gpt2);
   else if (!dynamic_cast<const text::CharVocabulary*>(&vocabulary))
-    check::fail(op, "the vocabulary is a ", class_name(typeid(vocabulary)), ": the page reads text with a ",
+    check::fail(model_page_op, "the vocabulary is a ", class_name(typeid(vocabulary)), ": the page reads text with a ",
                 "text::CharVocabulary, text::BytePairVocabulary or text::GPT2Vocabulary");
   if (vocabulary.size() != size)
-    check::fail(op, "the vocabulary has ", vocabulary.size(), " tokens, the model ", size, ": they must be equal");
+    check::fail(model_page_op, "the vocabulary has ", vocabulary.size(), " tokens, the model ", size,
+                ": they must be equal");
   for (std::int64_t id = 0; id < size; ++id) {
     const std::string& token = vocabulary.token(id);
     data["tokens"].push_back(data.contains("pairs") ? characters_of(token) : token);
@@ -277,7 +280,7 @@ std::string model_page(const nn::GPT& model, const text::Vocabulary& vocabulary,
   nn::GPT twin = twin_of(model.options());
   twin.eval();
   check_supported(model, twin);
-  if (samples.empty()) check::fail(op, "there are no samples: give one text or more");
+  if (samples.empty()) check::fail(model_page_op, "there are no samples: give one text or more");
 
   json data{{"config", config_of(twin, wide)}, {"prefix", options.prefix()}, {"samples", samples}};
   add_vocabulary(data, vocabulary, model.options().vocab_size());
@@ -287,8 +290,8 @@ std::string model_page(const nn::GPT& model, const text::Vocabulary& vocabulary,
   std::string blocks;
   for (std::size_t i = 0; i < snapshots.size(); ++i) {
     if (i > 0 && snapshots[i].step <= snapshots[i - 1].step)
-      check::fail(op, "a snapshot of step ", snapshots[i].step, " follows one of step ", snapshots[i - 1].step,
-                  ": steps must rise");
+      check::fail(model_page_op, "a snapshot of step ", snapshots[i].step, " follows one of step ",
+                  snapshots[i - 1].step, ": steps must rise");
     load(twin, snapshots[i].weights, wide);
     blocks += "<script type=\"text/plain\" class=\"block\">" + base64(deflated(packed(tensors_of(twin), wide))) +
               "</script>\n";

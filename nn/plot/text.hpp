@@ -12,6 +12,9 @@ std::string coordinate(double v);         // at most two decimals, without trail
 // token may be part of a letter), characters that XML forbids, and characters that reverse the text direction.
 std::string printable(const std::string& text);
 std::string escape_xml(const std::string& text);
+inline bool begins_with(const std::string& text, const std::string& start) {
+  return text.compare(0, start.size(), start) == 0;
+}
 std::int64_t code_points(const std::string& utf8);
 // Truncates text to `limit` code points; "…" marks the cut.
 std::string shorten(const std::string& utf8, std::int64_t limit);

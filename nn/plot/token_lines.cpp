@@ -10,7 +10,7 @@
 namespace fit::plot {
 namespace {
 
-constexpr const char* op = "plot::token_lines";
+constexpr const char* token_lines_op = "plot::token_lines";
 constexpr double row_height = 22, field_width = 280, gap = 8, most_width = 6;
 constexpr std::int64_t most_tokens = 128;
 constexpr std::size_t most_lines = 2000;
@@ -22,13 +22,13 @@ struct Link {
 
 // As (H, Sq, Sk).
 Tensor of_heads(const Tensor& weights) {
-  check::floating(op, "weights", weights);
+  check::floating(token_lines_op, "weights", weights);
   const int rank = weights.rank();
   if (rank < 2 || rank > 4 || weights.numel() == 0)
-    check::fail(op, "weights is ", weights.shape(),
+    check::fail(token_lines_op, "weights is ", weights.shape(),
                 ": it must be (Sq, Sk), (H, Sq, Sk) or (B, H, Sq, Sk), no axis of size 0");
   if (std::max(weights.size(-2), weights.size(-1)) > most_tokens)
-    check::fail(op, "weights is ", weights.shape(), ": at most ", most_tokens,
+    check::fail(token_lines_op, "weights is ", weights.shape(), ": at most ", most_tokens,
                 " tokens on a side can be drawn as lines; give a part of them, or draw a heatmap()");
   return (rank == 2 ? Tensor(weights[{newaxis}]) : rank == 4 ? Tensor(weights[0]) : weights).to(float64);
 }
@@ -45,9 +45,10 @@ Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
   const NoGrad no_grad;
   const Tensor w = of_heads(weights);
   const std::int64_t H = w.size(0), Sq = w.size(1), Sk = w.size(2);
-  const auto queries = labels_of(op, "query", options.queries(), Sq), keys = labels_of(op, "key", options.keys(), Sk);
+  const auto queries = labels_of(token_lines_op, "query", options.queries(), Sq),
+             keys = labels_of(token_lines_op, "key", options.keys(), Sk);
   if (!(options.least() >= 0 && options.least() < 1))
-    check::fail(op, "least is ", options.least(), ": it must be in 0 … 1, without 1");
+    check::fail(token_lines_op, "least is ", options.least(), ": it must be in 0 … 1, without 1");
 
   std::vector<Link> links;
   std::vector<bool> broken(static_cast<std::size_t>(Sq), false);
@@ -56,7 +57,8 @@ Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
     const Link link{at / (Sq * Sk), at / Sk % Sq, at % Sk, values[i]};
-    if (link.weight < 0) check::fail(op, "weights has the value ", link.weight, ": attention weights are not negative");
+    if (link.weight < 0)
+      check::fail(token_lines_op, "weights has the value ", link.weight, ": attention weights are not negative");
     if (std::isfinite(link.weight))
       largest = std::max(largest, link.weight);
     else

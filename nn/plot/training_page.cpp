@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
-constexpr const char* op = "plot::TrainingPage";
+constexpr const char* training_page_op = "plot::TrainingPage";
 constexpr std::size_t most_points = 2000;
 constexpr double share_of_time = 0.01;  // fraction of the time that writing may take
 
@@ -109,10 +109,10 @@ struct Magnitudes {
 
 // Replaces the file atomically: a reader sees the old file or the new one.
 void replace(const std::string& path, const std::string& text) {
-  write_text(op, path + ".new", text);
+  write_text(training_page_op, path + ".new", text);
   std::error_code error;
   std::filesystem::rename(path + ".new", path, error);
-  if (error) throw FileError(std::string("[") + op + "] cannot write '" + path + "': " + error.message());
+  if (error) throw FileError(std::string("[") + training_page_op + "] cannot write '" + path + "': " + error.message());
 }
 
 }  // namespace
@@ -121,10 +121,10 @@ struct TrainingPage::State {
   explicit State(const std::string& path, const TrainingPageOptions& o) : stem(path), options(o) {
     const std::size_t end = path.size() - std::min<std::size_t>(5, path.size());
     if (!path.empty() && path.compare(end, 5, ".html") != 0)
-      check::fail(op, "the path is '", path, "': it must end with .html");
-    if (options.steps() < 0) check::fail(op, "steps is ", options.steps(), ": it can't be negative");
+      check::fail(training_page_op, "the path is '", path, "': it must end with .html");
+    if (options.steps() < 0) check::fail(training_page_op, "steps is ", options.steps(), ": it can't be negative");
     if (!(options.seconds_between() >= 0))
-      check::fail(op, "seconds_between is ", options.seconds_between(), ": it must not be negative");
+      check::fail(training_page_op, "seconds_between is ", options.seconds_between(), ": it must not be negative");
     stem.erase(end);
     for (const TrainingRow& row : options.before()) take(row);
     options.before({});
@@ -139,7 +139,7 @@ struct TrainingPage::State {
   double take(const TrainingRow& row) {
     const auto at = row.find("step");
     if (at == row.end() || !std::isfinite(at->second))
-      check::fail(op, "a row has no \"step\": it says where it belongs");
+      check::fail(training_page_op, "a row has no \"step\": it says where it belongs");
     for (const auto& [name, value] : row)
       if (name != "step" && name != "tokens" && std::isfinite(value)) all[name].add(at->second, value);
     return at->second - std::exchange(step, at->second);

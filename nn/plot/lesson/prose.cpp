@@ -17,8 +17,6 @@ std::string trimmed(const std::string& s) {
   return begin == std::string::npos ? "" : s.substr(begin, end - begin + 1);
 }
 
-bool begins_with(const std::string& s, const std::string& start) { return s.compare(0, start.size(), start) == 0; }
-
 // Addresses of the web, of places on the page and of files beside it; no script.
 bool is_harmless(const std::string& address) {
   const std::size_t colon = address.find(':');

@@ -4,6 +4,7 @@
 #include <regex>
 #include <sstream>
 
+#include "plot/text.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::plot {
@@ -14,7 +15,6 @@ constexpr char not_shown[] = "// not shown";
 std::string after_spaces(const std::string& line) {
   return line.substr(std::min(line.size(), line.find_first_not_of(" \t")));
 }
-bool begins_with(const std::string& s, const std::string& start) { return s.compare(0, start.size(), start) == 0; }
 
 bool is_prose(const std::string& line) {
   const std::string s = after_spaces(line);
