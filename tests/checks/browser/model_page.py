@@ -311,7 +311,7 @@ def keyboard(page):
           .every(e => e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.textContent.trim() || e.labels?.length)"""))
 
 
-def large(open_page):
+def large(b, open_page):
     # The best of some: other programs may run beside this one.
     opened = float("inf")
     for last in [False] * 4 + [True]:
@@ -325,7 +325,8 @@ def large(open_page):
     check("the text has 64 tokens", page.js("document.querySelectorAll('#tokens span').length") == 64)
 
     def keys(typed):
-        return page.js(f"""(async () => {{
+        before = b.processor_time()
+        times = page.js(f"""(async () => {{
           const text = document.getElementById('text'), times = [];
           for (let i = 0; i < 9; ++i) {{
             const before = document.documentElement.dataset.computed, start = performance.now();
@@ -336,13 +337,15 @@ def large(open_page):
           }}
           return times.sort((a, b) => a - b);
         }})()""")
+        return times, (b.processor_time() - before) / len(times)
 
-    end, begin = keys("text.value.slice(0, -1) + 'abcdefghi'[i]"), keys("'bcdefghij'[i] + text.value.slice(1)")
+    (end, end_work), (begin, begin_work) = keys("text.value.slice(0, -1) + 'abcdefghi'[i]"), keys("'bcdefghij'[i] + text.value.slice(1)")
     print(f"       a million parameters: open in {opened:.0f} ms; a key at the end of 64 tokens takes {end[0]:.0f} ms (median {end[4]:.0f}), "
-          f"at the beginning {begin[0]:.0f} ms (median {begin[4]:.0f})")
-    check("a key at the end of 64 tokens takes less than 100 ms", end[0] < 100, end)
-    # All tokens are computed anew. Other programs may run beside this one.
-    check("and one at the beginning less than 100 ms", begin[0] < 100, begin)
+          f"at the beginning {begin[0]:.0f} ms (median {begin[4]:.0f}); of processor time {end_work:.0f} and {begin_work:.0f} ms")
+    # Beside other programs a page waits for a processor: then the processor time counts, of all threads.
+    check("a key at the end of 64 tokens takes less than 100 ms", min(end[0], end_work) < 100, end, end_work)
+    # All tokens are computed anew.
+    check("and one at the beginning less than 100 ms", min(begin[0], begin_work) < 100, begin, begin_work)
     check("a million parameters: no error, no request", not page.problems(), page.problems())
     page.close()
 
@@ -366,7 +369,7 @@ def test(b, program, folder):
     keyboard(page)
     check("no error, no request", not page.problems(), page.problems())
     page.close()
-    large(open_page)
+    large(b, open_page)
     for width, dark, name in browser.looks():
         page = open_page("training", width=width, dark=dark)
         switch(page, "0.1")
