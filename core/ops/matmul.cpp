@@ -178,8 +178,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 
 namespace {
 
-// The weight of a product in panels of T, or of float for BFloat16, kept with it; undefined if the product does not
-// read such.
+// The copy of a weight in panels of T, or of float for BFloat16. The weight keeps it. Undefined if the product reads no
+// panels.
 template <class T>
 Tensor kept_panels(const kernels::GemmParams<T>& p, const Tensor& weight) {
   if (detail::thread_state.recording || !kernels::takes_panels(p)) return {};
@@ -219,7 +219,7 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
     if constexpr (std::is_same_v<T, BFloat16>) {
       const Tensor b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
       const float* const pb = b.defined() ? b.data<float>().data() : nullptr;
-      // A float32 weight keeps its copy in bfloat16 instead, which fewer rows read, too.
+      // A float32 weight keeps a copy in bfloat16 instead, which products of fewer rows read, too.
       const Tensor kept = weight.dtype() == bfloat16 ? kept_panels(p, weight) : Tensor();
       const auto* const panels = kept.defined() ? static_cast<const float*>(kept.raw()) : nullptr;
       with_narrow(rounded(read), weight, use_of(weight, rows),

@@ -26,7 +26,7 @@ void fill(nn::GPT& gpt) {
 
 json list(const Tensor& logits) { return logits.to_vector<float>(); }
 
-// Of each head the weight that went to other keys, mean over the queries.
+// The weight that each head moves to other keys: the mean over the queries.
 json moved(const nn::LensRun& before, const nn::LensRun& after) {
   json all = json::array();
   for (const std::string& name : after.names())
@@ -53,7 +53,7 @@ json expected(const nn::GPT& gpt, const text::CharVocabulary& vocabulary) {
       all["edits"].push_back({{"how", how}, {"part", part}, {"logits", list(run.output)}, {"moved", moved(own, run)}});
     }
   }
-  // What "Which matter?" shows.
+  // The numbers that the button "Which matter?" shows.
   const std::int64_t T = ids.size(1);
   const Tensor targets = ids[{range(), range(1, T)}];
   const auto loss = [&] { return nn::cross_entropy(gpt(ids)[{range(), range(0, T - 1)}], targets); };

@@ -10,7 +10,7 @@ class HeadList {
     // One canvas behind all buttons: a browser that has to put a hundred together is slow to follow the pointer.
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("aria-hidden", "true");
-    // What holds the rows clips the canvas, which so never makes the list larger.
+    // This element holds the rows and clips the canvas, so the canvas never makes the list larger.
     this.rows = document.createElement("div");
     this.rows.className = "rows";
     this.rows.setAttribute("role", "presentation");
