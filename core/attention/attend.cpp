@@ -42,10 +42,10 @@ std::optional<LoweredScore<W>> lower_score(const std::optional<Expression>& e, s
   return lowered;
 }
 
-// The call in the form of the kernels, without the first `skipped` keys.
+// The call in the form of the kernels, without the first `skipped` keys. bias, alibi and sink may be undefined.
 template <class T>
 kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const Heads& k, const Heads& v,
-                            const AttentionMasks& masks, const TilePlan& plan,
+                            const Tensor& bias, const Tensor& alibi, const Tensor& sink, const TilePlan& plan,
                             const std::optional<LoweredScore<AccT<T>>>& score, std::int64_t skipped = 0) {
   using W = AccT<T>;
   const auto data = [](const Tensor& x) { return x.defined() ? x.raw() : nullptr; };
@@ -53,9 +53,9 @@ kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const
   static_cast<kernels::Attention<>&>(call) = a;
   call.q = view<T>(q), call.k = view<T>(k), call.v = view<T>(v);
   call.table = plan.table();
-  call.bias = view_scores(static_cast<const W*>(data(masks.bias())), masks.bias());
-  call.alibi = static_cast<const W*>(data(masks.alibi()));
-  call.sink = static_cast<const W*>(data(masks.sink()));
+  call.bias = view_scores(static_cast<const W*>(data(bias)), bias);
+  call.alibi = static_cast<const W*>(data(alibi));
+  call.sink = static_cast<const W*>(data(sink));
   if (score) call.score = score->program(), call.score_workspace = call.score->workspace;
   if (skipped == 0) return call;
   call.skipped_keys = skipped;
@@ -163,9 +163,7 @@ struct Adjoint {
     };
     return {at(places[0], a.H, a.D), at(places[1], a.kv_heads, a.D), at(places[2], a.kv_heads, a.Dv)};
   }
-  AttentionMasks terms(Backward& b, const Tensor& bias, const Tensor& sink) const {
-    return AttentionMasks().bias(bias).alibi(b.saved(1)).sink(sink);
-  }
+  static Tensor alibi(Backward& b) { return b.saved(1); }
   static TilePlan plan(Backward& b) { return {b.saved(2), b.saved(3)}; }
   std::optional<Expression> score(Backward& b, std::vector<Tensor> its_tables) const {
     std::optional<Expression> e;
@@ -184,7 +182,7 @@ struct Adjoint {
   void by_operations(Backward& b) const {
     give_by_decomposition(b, [&](const std::vector<Tensor>& x) -> std::vector<Tensor> {
       const auto [q, k, v] = heads(x.data());
-      AttentionMasks masks = terms(b, x[bias], x[sink]);
+      AttentionMasks masks = AttentionMasks().bias(x[bias]).alibi(alibi(b)).sink(x[sink]);
       if (const TilePlan pairs = plan(b); pairs.defined()) masks.mask(pairs.mask(a.Sq, a.Sk));
       return outputs(decomposed_attention(q, k, v, a, masks, score(b, {x.begin() + tables, x.end()})));
     });
@@ -234,7 +232,7 @@ struct Adjoint {
         to.dtables = dtables.fresh<W>();
       }
       const auto call =
-          lower<T>(a, operands[0], operands[1], operands[2], terms(b, x[bias], x[sink]), plan(b), lowered);
+          lower<T>(a, operands[0], operands[1], operands[2], x[bias], alibi(b), x[sink], plan(b), lowered);
       kernels::attention_backward<T>(call, view<T>(out), stats_in(a, stats.data<W>().data()),
                                      view<T>(contexts(operands[0], a, dout)), to, check,
                                      dlse.defined() ? dlse.data<W>().data() : nullptr);
@@ -339,7 +337,8 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     using T = decltype(zero);
     using W = AccT<T>;
     const auto lowered = lower_score<W>(score);
-    const kernels::Attention<T> call = lower<T>(a, q, k, v, masks, plan, lowered, skipped);
+    const kernels::Attention<T> call =
+        lower<T>(a, q, k, v, masks.bias(), masks.alibi(), masks.sink(), plan, lowered, skipped);
     const kernels::SoftmaxStats<W> rows = stats_in(a, stats.fresh<W>());
     adjoint.check = !kernels::attention_forward<T>(call, view(contexts(q, a, output), output.fresh<T>()), rows);
     const auto weights_from = [call, rows](std::int64_t first, std::int64_t count) {
@@ -357,9 +356,13 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   if (cache) return {offered(output.to(result)), weights, lse};
   const Tensor code = score ? score->code() : Tensor();
   const Keep kept = keep::inputs | keep::output | keep::saved(stats, masks.alibi(), plan.tiles, plan.bits, code);
+  const std::initializer_list<Inputs::Ref> operands_and_terms{inputs[0], inputs[1], inputs[2], masks.bias(),
+                                                              masks.sink()};
+  const std::vector<Tensor> no_tables;
+  const Inputs all(operands_and_terms, score ? score->tables : no_tables);
+  if (!options.weights() && !options.lse())
+    return {offered(record("attention", all, std::move(output), kept, adjoint)), {}, {}};
   std::vector<Tensor> results = adjoint.outputs({std::move(output), std::move(weights), std::move(lse)});
-  std::vector<Tensor> all{inputs[0], inputs[1], inputs[2], masks.bias(), masks.sink()};
-  if (score) all.insert(all.end(), score->tables.begin(), score->tables.end());
   record("attention", all, results, kept, adjoint);
   return {offered(results[0]), options.weights() ? results[1] : Tensor(), options.lse() ? results.back() : Tensor()};
 }

@@ -205,9 +205,11 @@ struct Softmax {
 
   // A sink is the first score.
   Softmax(W* buffer, std::int64_t rows, const W* sink) : m(buffer), l(buffer + query_block) {
-    for (std::int64_t i = 0; i < rows; ++i) m[i] = sink ? *sink : -std::numeric_limits<W>::infinity();
+    const W first = sink ? *sink : -std::numeric_limits<W>::infinity();
+    for (std::int64_t i = 0; i < rows; ++i) m[i] = first;
     for (std::int64_t i = 0; i < rows * static_cast<std::int64_t>(V::size); ++i) l[i] = 0;
-    for (std::int64_t i = 0; i < rows; ++i) *lanes(i) = m[i] == -std::numeric_limits<W>::infinity() ? W(0) : W(1);
+    if (first == -std::numeric_limits<W>::infinity()) return;
+    for (std::int64_t i = 0; i < rows; ++i) *lanes(i) = 1;
   }
   W* lanes(std::int64_t i) const { return l + i * static_cast<std::int64_t>(V::size); }
 
@@ -239,11 +241,14 @@ struct Softmax {
 template <bool Scaled, class T, class W, class More>
 void row_weights(const Row<T>& r, const SoftmaxStats<const W>& stats, W* s, W* w, const More& more) {
   using V = Vec<W>;
-  const bool scores = r.a.score || (Scaled && !r.biased());
-  if (!scores || !r.full()) row_scores<Scaled>(r, s);
-  const V m(stats.m[r.index()]), inv_l(stats.inv_l[r.index()]);
+  // Products that are scores already need a mask only.
+  const bool scores = r.a.score || (Scaled && !r.biased()), masks = scores && !r.full();
+  if (!scores) row_scores<Scaled>(r, s);
+  const V m(stats.m[r.index()]), inv_l(stats.inv_l[r.index()]), masked(-std::numeric_limits<W>::infinity());
   for (std::int64_t j = 0; j < r.width; j += V::size) {
-    const V weight = exp_of(load<V>(s + j) - m) * inv_l;
+    V x = load<V>(s + j);
+    if (masks) x = r.select(j, x, masked);
+    const V weight = exp_of(x - m) * inv_l;
     weight.store_unaligned(w + j);
     more(j, weight);
   }

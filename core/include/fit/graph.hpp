@@ -125,7 +125,7 @@ Keep saved(const T&... t) {
 
 namespace detail {
 
-/// The inputs of an operation, without copying handles: {x, y} or a vector.
+/// The inputs of an operation, without copying handles: {x, y}, a vector, or both, one after the other.
 class Inputs {
  public:
   struct Ref {
@@ -136,14 +136,19 @@ class Inputs {
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Winit-list-lifetime"  // the object and the list live for one call only
 #endif
-  Inputs(std::initializer_list<Ref> list) : refs_(list.begin()), size_(static_cast<int>(list.size())) {}
+  Inputs(std::initializer_list<Ref> list) : refs_(list.begin()), count_(static_cast<int>(list.size())), size_(count_) {}
 #pragma GCC diagnostic pop
   Inputs(const std::vector<Tensor>& list) : tensors_(list.data()), size_(static_cast<int>(list.size())) {}
+  Inputs(std::initializer_list<Ref> list, const std::vector<Tensor>& more) : Inputs(list) {
+    tensors_ = more.data();
+    size_ += static_cast<int>(more.size());
+  }
   int size() const { return size_; }
-  const Tensor& operator[](int i) const { return refs_ ? *refs_[i].tensor : tensors_[i]; }
+  const Tensor& operator[](int i) const { return i < count_ ? *refs_[i].tensor : tensors_[i - count_]; }
 
  private:
   const Ref* refs_ = nullptr;
+  int count_ = 0;  // of refs_; tensors_ follow
   const Tensor* tensors_ = nullptr;
   int size_;
 };
