@@ -13,8 +13,8 @@
 //
 // Read the files of this folder in this order:
 //   reference.hpp      the formula in loops
-//   decomposition.cpp  the formula in operations
-//   visibility.hpp     which query attends to which key; plan.hpp: which tiles are empty or full
+//   decomposition.cpp  the formula in operations; masked_matmul.hpp: products that leave masked pairs out
+//   visibility.hpp     which query attends to which key; masks.cpp: masks; plan.hpp: which tiles are empty or full
 //   attend.cpp         the operation and its adjoint; arguments.cpp: its checks; event.cpp: its observers
 //   kernel.hpp         the kernel's interface; kernel.cpp and tasks.hpp cut a call into tasks
 //   tiles.simd.cpp     the tiles of a task; rows.hpp: the rows of a tile; tiles.hpp: the products of a tile

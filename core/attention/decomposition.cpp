@@ -3,11 +3,11 @@
 
 #include "attention/attend.hpp"
 #include "attention/event.hpp"
+#include "attention/masked_matmul.hpp"
 #include "fit/autocast.hpp"
 #include "fit/named_values.hpp"
 #include "fit/ops.hpp"
 #include "ops/dropout.hpp"
-#include "ops/masked_products.hpp"
 #include "ops/precision.hpp"
 
 namespace fit::detail {
@@ -44,7 +44,7 @@ Tensor dropout_factors(const kernels::Attention<>& a, const Tensor& weights) {
 Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks,
                  const std::optional<Expression>& score, const Tensor& attends) {
   const Tensor Q = shared_heads(q, a.H), K = shared_heads(k, a.H);
-  Tensor scores = masked_product(ProductRole::scores, Q, K, attends, q.layout, k.layout) * a.scale;
+  Tensor scores = masked_matmul(ProductRole::scores, Q, K, attends, q.layout, k.layout) * a.scale;
   if (masks.bias().defined()) scores = scores + masks.bias();
   if (masks.alibi().defined()) scores = scores + alibi_bias(masks.alibi(), a.Sq, a.Sk, scores.dtype());
   if (!score) return scores;
@@ -74,7 +74,7 @@ AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const ke
   if (edits) weights = cleared(edits->weights(weights)), edits->tell(weights), observed("scores", scores.detach());
   // A product, not a choice: a NaN shows even if it is dropped.
   const Tensor dropped = a.dropout > 0 ? weights * dropout_factors(a, weights) : weights;
-  Tensor output = masked_product(ProductRole::queries, dropped, V, attends, q.layout, k.layout);
+  Tensor output = masked_matmul(ProductRole::queries, dropped, V, attends, q.layout, k.layout);
   if (edits) output = edits->output(output, q.layout);
   const Tensor lse = logits.size(-1) > 0 ? logsumexp(logits, {-1}) : full({a.B, a.H, a.Sq}, -INFINITY, logits.dtype());
   return {reshape(output, output_shape(q, a)), reshape(weights, weights_shape(q, a)), reshape(lse, lse_shape(q, a))};

@@ -40,7 +40,6 @@ folder_of() {
     *fit/*) echo "${folder[${header%.hpp}]:-unknown}" ;;
     kernels/simd/*) echo kernels/simd ;;
     attention/@(visibility|reference|kernel|tasks|rows|tiles|arena|score_@(program|rows)|linear_@(kernel|pairs|reference)).*) echo attention/kernel ;;  # they know no tensor
-    ops/@(attention_masks|masked_products).*) echo attention ;;  # operations beside attention
     *) echo "${1%%/*}" ;;
   esac
 }

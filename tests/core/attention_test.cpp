@@ -1,6 +1,6 @@
 #include "fit/attention.hpp"
 
-#include "ops/masked_products.hpp"
+#include "attention/masked_matmul.hpp"
 #include "support/attention_problem.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -350,13 +350,13 @@ TEST_CASE("pair by pair, the products over visible pairs are matrix products") {
     CHECK(max_difference(out, expected) < 1e-14);
   };
   expect({Q, K}, matmul(x5, Transpose::no, y5, Transpose::yes) * visible.to(float64), [&](double* out) {
-    kernels::masked_product(pairs, 0, 0, D, of_scores(out, K), read(x, of_queries), read(y, of_keys));
+    kernels::masked_matmul(pairs, 0, 0, D, of_scores(out, K), read(x, of_queries), read(y, of_keys));
   });
   expect({Q, D}, matmul(s, y5), [&](double* out) {
-    kernels::masked_product(pairs, 0, 0, D, of_queries(out, D), read(s, of_scores), read(y, of_keys));
+    kernels::masked_matmul(pairs, 0, 0, D, of_queries(out, D), read(s, of_scores), read(y, of_keys));
   });
   expect({K, D}, matmul(s, Transpose::yes, x5, Transpose::no), [&](double* out) {
-    kernels::masked_product(pairs, 0, 0, D, of_keys(out, D), read(s, of_scores), read(x, of_queries));
+    kernels::masked_matmul(pairs, 0, 0, D, of_keys(out, D), read(s, of_scores), read(x, of_queries));
   });
 }
 

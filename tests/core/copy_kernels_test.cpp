@@ -2,15 +2,15 @@
 #include <type_traits>
 #include <utility>
 
+#include "attention/masked_matmul.hpp"
 #include "kernels/copy.hpp"
 #include "kernels/gather.hpp"
-#include "ops/masked_products.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
 #include "support/variants.hpp"
 
-// Kernels that move elements or skip them, each against plain loops: copy.hpp, gather.hpp, masked_products.hpp. Moves
+// Kernels that move elements or skip them, each against plain loops: copy.hpp, gather.hpp, masked_matmul.hpp. Moves
 // are exact, and sums are added in the order of the list, so that they have the bits of plain loops.
 namespace fit::test::copy_kernels_test {
 namespace {
@@ -296,7 +296,7 @@ void check_visible(std::int64_t queries, std::int64_t keys, std::int64_t feature
       for (std::int64_t d = 0; d < features; ++d) y(k, d) = std::numeric_limits<T>::quiet_NaN();
   }
   s.clear(), to_queries.clear(), to_keys.clear();
-  kernels::masked_product(pairs, 0, 0, features, s.template scores<T>(), x.queries(), y.keys());
+  kernels::masked_matmul(pairs, 0, 0, features, s.template scores<T>(), x.queries(), y.keys());
   check_sums("masked_qk", s, [&](std::int64_t q, std::int64_t k) {
     Terms terms;
     if (visible(q, k))
@@ -306,8 +306,8 @@ void check_visible(std::int64_t queries, std::int64_t keys, std::int64_t feature
   for (std::int64_t q = 0; q < queries; ++q)
     for (std::int64_t k = 0; k < keys; ++k)
       if (!visible(q, k)) s(q, k) = std::numeric_limits<T>::quiet_NaN();
-  kernels::masked_product(pairs, 0, 0, features, to_queries.template queries<T>(), s.scores(), y.keys());
-  kernels::masked_product(pairs, 0, 0, features, to_keys.template keys<T>(), s.scores(), x.queries());
+  kernels::masked_matmul(pairs, 0, 0, features, to_queries.template queries<T>(), s.scores(), y.keys());
+  kernels::masked_matmul(pairs, 0, 0, features, to_keys.template keys<T>(), s.scores(), x.queries());
   check_sums("masked_pv", to_queries, [&](std::int64_t q, std::int64_t d) {
     Terms terms;
     for (std::int64_t k = 0; k < keys; ++k)

@@ -1,4 +1,4 @@
-#include "ops/masked_products.hpp"
+#include "attention/masked_matmul.hpp"
 
 #include <algorithm>
 #include <string>
@@ -53,12 +53,12 @@ void repair_heads(const Product& p, Tensor& out, const Tensor& a, const Tensor& 
       const auto to = p.head<T>(p.out, out, n, h);
       const std::int64_t rows = p.out == 2 ? Sk : Sq, stride = p.out == 2 ? to.key : to.query;
       for (std::int64_t r = 0; r < rows; ++r) std::fill_n(to.data + r * stride, p.out == 0 ? Sk : D, T{0});
-      kernels::masked_product(pairs, n, h, D, to, x, z);
+      kernels::masked_matmul(pairs, n, h, D, to, x, z);
     }
   });
 }
 
-Tensor masked_product(const Product& p, const Tensor& a, const Tensor& b, const Tensor& attends) {
+Tensor masked_matmul(const Product& p, const Tensor& a, const Tensor& b, const Tensor& attends) {
   constexpr const char* names[] = {"masked_qk", "masked_pv", "masked_pt_q"};
   if (!attends.defined()) return einsum(p.formula(), {a, b});
   Tensor out;
@@ -72,8 +72,8 @@ Tensor masked_product(const Product& p, const Tensor& a, const Tensor& b, const 
     const auto give = [&](int i, int role, int other_role, const Tensor& other) {
       Product q = p;
       q.out = role;
-      g.give(i, p.out < other_role ? masked_product(q, g.dy(), other, g.saved(0))
-                                   : masked_product(q, other, g.dy(), g.saved(0)));
+      g.give(i, p.out < other_role ? masked_matmul(q, g.dy(), other, g.saved(0))
+                                   : masked_matmul(q, other, g.dy(), g.saved(0)));
     };
     if (g.wants(0)) give(0, p.a(), p.b(), g.x(1));
     if (g.wants(1)) give(1, p.b(), p.a(), g.x(0));
@@ -82,10 +82,10 @@ Tensor masked_product(const Product& p, const Tensor& a, const Tensor& b, const 
 
 }  // namespace
 
-Tensor masked_product(ProductRole out, const Tensor& a, const Tensor& b, const Tensor& attends, HeadLayout x_layout,
-                      HeadLayout y_layout) {
+Tensor masked_matmul(ProductRole out, const Tensor& a, const Tensor& b, const Tensor& attends, HeadLayout x_layout,
+                     HeadLayout y_layout) {
   const bool x_first = x_layout == HeadLayout::first, y_first = y_layout == HeadLayout::first;
-  return masked_product({static_cast<int>(out), {true, x_first, y_first}}, a, b, attends);
+  return masked_matmul({static_cast<int>(out), {true, x_first, y_first}}, a, b, attends);
 }
 
 }  // namespace fit::detail

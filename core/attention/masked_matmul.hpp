@@ -18,8 +18,8 @@ enum class ProductRole { scores, queries, keys };
 ///   s = x y',  x = s y,  y = s' x
 /// s must be 0 for masked pairs; the result s is not to be read there. These are plain products, but a head with a NaN
 /// or an infinity is computed pair by pair.
-Tensor masked_product(ProductRole out, const Tensor& a, const Tensor& b, const Tensor& attends, HeadLayout x_layout,
-                      HeadLayout y_layout);
+Tensor masked_matmul(ProductRole out, const Tensor& a, const Tensor& b, const Tensor& attends, HeadLayout x_layout,
+                     HeadLayout y_layout);
 
 }  // namespace detail
 
@@ -36,8 +36,8 @@ struct ProductView {
 /// out += a b, added up over all `features` of the pairs of a head that attend. Rounded by operation, with 1 chain of
 /// additions (kernels/simd/isa.hpp).
 template <class T>
-void masked_product(const Visibility& v, std::int64_t b, std::int64_t h, std::int64_t features, ProductView<T> out,
-                    ProductView<const T> x, ProductView<const T> y) {
+void masked_matmul(const Visibility& v, std::int64_t b, std::int64_t h, std::int64_t features, ProductView<T> out,
+                   ProductView<const T> x, ProductView<const T> y) {
   for (std::int64_t i = 0; i < v.Sq; ++i)
     for (std::int64_t j = 0; j < v.Sk; ++j) {
       if (!v.attends(b, h, i, j)) continue;
