@@ -250,7 +250,7 @@ std::string attention_page(const AttentionRecording& recording, const AttentionP
                       {{"{{head}}", page::head(title, std::string(page::heads_css) + page::attention_css)},
                        {"{{heading}}", title},
                        {"{{heads}}", heads},
-                       {"{{script}}", page::shared_js + page::heads_script() + page::attention_js}});
+                       {"{{script}}", page::heads_script() + page::attention_js}});
 }
 
 void write_attention_page(const std::string& path, const AttentionRecording& recording,

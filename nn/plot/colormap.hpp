@@ -20,6 +20,13 @@ inline constexpr int palette_size = 255;  // an indexed PNG has 256 colours; the
 
 const std::array<Rgb, palette_size>& palette(Colormap map);
 
+inline constexpr Colormap weights_map = Colormap::blues;
+
+// The map that replaces this one on a dark ground.
+inline Colormap in_dark(Colormap map) {
+  return map == Colormap::blues ? Colormap::night : map == Colormap::rdbu ? Colormap::dusk : map;
+}
+
 inline bool diverges(Colormap map) { return map == Colormap::rdbu || map == Colormap::dusk; }
 
 // Whether dark text reads better than white text on this colour.

@@ -50,7 +50,7 @@ std::string comparison_page(const ComparedRun& a, const ComparedRun& b, const st
                        {"{{heading}}", escaped},
                        {"{{heads}}", views},
                        {"{{data}}", page::script_json(data.dump(-1, ' ', true, json::error_handler_t::replace))},
-                       {"{{script}}", page::shared_js + page::heads_script() + page::comparison_js}});
+                       {"{{script}}", page::heads_script() + page::comparison_js}});
 }
 
 void write_comparison_page(const std::string& path, const ComparedRun& a, const ComparedRun& b,

@@ -119,7 +119,17 @@ struct Panel {
     if (matrix.is_masked(r, c) && matrix.at(r, c) == 0) return;
     drawing.text(left + (cell.w - gap) / 2, top + (cell.h - gap) / 2 + tick_size * 0.36, matrix.text(r, c),
                  {tick_size, Anchor::middle, is_light(color(r, c)) ? rgb(0x1f2328) : rgb(0xffffff), false, 0,
-                  matrix.is_masked(r, c) ? "" : "on-cell"});
+                  matrix.is_masked(r, c)   ? ""
+                  : turns(matrix.at(r, c)) ? "on-cell turns"
+                                           : "on-cell"});
+  }
+
+  // Whether the number on a cell takes the other ink when a page turns the figure dark.
+  bool turns(double v) const {
+    const int i = scale.index(v);
+    if (i == palette_size) return is_light(scale.not_finite);
+    const auto light = [&](Colormap map) { return is_light(palette(map)[static_cast<std::size_t>(i)]); };
+    return light(scale.map) != light(in_dark(scale.map));
   }
 
   // Slanted lines over all masked cells, 8 apart. Cells side by side share their lines.
@@ -326,7 +336,7 @@ Figure heads(const Tensor& weights, const Options& options) {
     matrices.back().whole = false;
   }
   Options shared = options;
-  if (!shared.vmin() && !diverges(shared.colormap().value_or(Colormap::blues))) shared.vmin(0);
+  if (!shared.vmin() && !diverges(shared.colormap().value_or(weights_map))) shared.vmin(0);
   return grid(op, matrices, shown.size(1), shown.size(2), shared, true);
 }
 

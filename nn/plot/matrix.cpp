@@ -102,9 +102,8 @@ Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {
       if (const double v = m.values[i]; std::isfinite(v) && (m.masked.empty() || !m.masked[i]))
         low = std::min(low, v), high = std::max(high, v);
   if (low > high) low = 0, high = 1;
-  Colormap map = options.colormap().value_or(Colormap::blues);
-  if (options.theme() == Theme::dark && map == Colormap::blues) map = Colormap::night;
-  if (options.theme() == Theme::dark && map == Colormap::rdbu) map = Colormap::dusk;
+  const Colormap given = options.colormap().value_or(weights_map);
+  const Colormap map = options.theme() == Theme::dark ? in_dark(given) : given;
   if (diverges(map)) {
     high = std::max(std::abs(low), std::abs(high));
     if (options.vmin()) high = std::abs(*options.vmin());

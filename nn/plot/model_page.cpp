@@ -321,7 +321,7 @@ std::string model_page(const nn::GPT& model, const text::Vocabulary& vocabulary,
        {"{{data}}", page::script_json(data.dump(-1, ' ', true, json::error_handler_t::replace))},
        {"{{blocks}}", blocks},
        {"{{worker}}", std::string(page::packed_js) + page::model_worker_js},
-       {"{{script}}", page::shared_js + page::heads_script() + page::model_js}});
+       {"{{script}}", page::heads_script() + page::model_js}});
 }
 
 void write_model_page(const std::string& path, const nn::GPT& model, const text::Vocabulary& vocabulary,

@@ -171,7 +171,7 @@ struct TrainingPage::State {
                                               {"{{source}}", escape_xml(name(".js"))},
                                               {"{{heads}}", escape_xml(name("_heads.html"))},
                                               {"{{data}}", numbers},
-                                              {"{{script}}", std::string(page::shared_js) + page::training_js}});
+                                              {"{{script}}", page::shared_script() + page::training_js}});
   }
 
   void write_heads() {

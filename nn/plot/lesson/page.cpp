@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iomanip>
+#include <map>
 #include <sstream>
 
 #include "fit/ops.hpp"
@@ -34,31 +35,36 @@ std::string without_tags(const std::string& html) {
   return text;
 }
 
-// Converts terminal colours ("38;2;r;g;b" …) to a style. Ignores other codes.
-std::string style_of(const std::string& codes) {
+// Converts a terminal's colour ("38;2;r;g;b" …) to a property of a style and its value. Ignores other codes.
+std::pair<std::string, std::string> style_of(const std::string& codes) {
   std::vector<long> n;
   std::istringstream in(codes);
   for (std::string code; std::getline(in, code, ';');) n.push_back(std::strtol(code.c_str(), nullptr, 10));
-  if (n.size() != 5 || n[1] != 2 || (n[0] != 38 && n[0] != 48)) return "";
+  if (n.size() != 5 || n[1] != 2 || (n[0] != 38 && n[0] != 48)) return {};
   const auto channel = [&](std::size_t i) { return static_cast<std::uint8_t>(std::clamp(n[i], 0L, 255L)); };
-  return (n[0] == 38 ? "color:" : "background:") + Rgb{channel(2), channel(3), channel(4)}.hex() + ';';
+  return {n[0] == 38 ? "color" : "background", Rgb{channel(2), channel(3), channel(4)}.hex()};
 }
 
 std::string line_html(const std::string& whole) {
   const std::size_t end_of_text = whole.find_last_not_of('\r') + 1;
   const std::size_t again = whole.substr(0, end_of_text).rfind('\r') + 1;  // 0 without a carriage return
   const std::string line = whole.substr(again, end_of_text - again);
-  std::string html, style;
+  std::string html;
+  std::map<std::string, std::string> style;
   for (std::size_t at = 0; at < line.size();) {
     const std::size_t escape = std::min(line.size(), line.find("\x1b[", at));
     if (escape > at) {
       const std::string text = escape_xml(line.substr(at, escape - at));
-      html += style.empty() ? text : "<span style=\"" + style + "\">" + text + "</span>";
+      std::string declarations;
+      for (const auto& [property, value] : style) declarations += property + ':' + value + ';';
+      html += style.empty() ? text : "<span style=\"" + declarations + "\">" + text + "</span>";
     }
     if (escape == line.size()) break;
     const std::size_t end = std::min(line.size() - 1, line.find_first_not_of("0123456789;", escape + 2));
     const std::string codes = line.substr(escape + 2, end - escape - 2);
-    if (line[end] == 'm') style = style_of(codes).empty() ? "" : style + style_of(codes);
+    const auto [property, value] = style_of(codes);
+    if (line[end] == 'm' && property.empty()) style.clear();
+    if (line[end] == 'm' && !property.empty()) style[property] = value;
     at = end + 1;
   }
   return html;
@@ -212,7 +218,7 @@ std::string lesson_html(const std::string& title, const std::vector<Heading>& he
   // The view of heads is a part of pages that show some.
   const bool heads = body.find("class=\"heads-view\"") != std::string::npos;
   const std::string style = std::string(heads ? page::heads_css : "") + page::lesson_css;
-  const std::string script = page::shared_js + (heads ? page::heads_script() : std::string()) + page::lesson_js;
+  const std::string script = (heads ? page::heads_script() : page::shared_script()) + page::lesson_js;
   return page::filled(page::lesson_html, {{"{{head}}", page::head(name, style)},
                                           {"{{summary}}", summary_html(cells)},
                                           {"{{contents}}", contents_html(headings)},

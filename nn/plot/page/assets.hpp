@@ -31,7 +31,10 @@ extern const char* const training_html;
 extern const char* const training_css;
 extern const char* const training_js;
 
-// The script of pages that show heads: the views, what they unpack blocks with, and the colours of weights.
+// The script of all pages: the theme, and the colours of C++'s figures (shared/colors.js).
+std::string shared_script();
+
+// The script of pages that show heads: that of all pages, the views, and what they unpack blocks with.
 std::string heads_script();
 
 // Text of JSON for a script element: without '<' it can neither close nor open one.

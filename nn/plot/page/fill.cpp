@@ -1,4 +1,6 @@
-#include "plot/colormap.hpp"
+#include <array>
+
+#include "plot/drawing.hpp"
 #include "plot/page/assets.hpp"
 
 namespace fit::plot::page {
@@ -24,15 +26,23 @@ std::string script_json(const std::string& json) {
   return text;
 }
 
-std::string heads_script() {
-  std::string js = "const PALETTES = {";  // {blues: [[r, g, b], …], night: …}
-  for (const auto& [name, map] : {std::pair("blues", Colormap::blues), std::pair("night", Colormap::night)}) {
-    js += std::string(name) + ":[";
-    for (const Rgb c : palette(map))
-      js += '[' + std::to_string(c.r) + ',' + std::to_string(c.g) + ',' + std::to_string(c.b) + "],";
-    js += "],";
-  }
-  return js + "};\n" + packed_js + heads_js;
+std::string shared_script() {
+  const auto quoted = [](Rgb c) { return '"' + c.hex() + '"'; };
+  std::string weights, pairs;  // "#f7fbff", …   and   ["#f7fbff", "#0d1420"], …
+  const auto add = [&](const auto& light, const auto& dark) {
+    for (std::size_t i = 0; i < light.size(); ++i) pairs += '[' + quoted(light[i]) + ',' + quoted(dark[i]) + "],";
+  };
+  for (const Rgb c : palette(weights_map)) weights += quoted(c) + ',';
+  for (const Colormap map : {weights_map, Colormap::rdbu}) add(palette(map), palette(in_dark(map)));
+  const auto inks = [](const Look& look) {
+    return std::array{look.ink, look.soft_ink, look.grid, look.not_finite, look.stroke, look.masked, look.hatch};
+  };
+  const Look &light = look_of(Theme::light), &dark = look_of(Theme::dark);
+  add(inks(light), inks(dark));
+  add(light.series, dark.series);
+  return "const LIGHT_WEIGHTS = [" + weights + "];\nconst DARK_COLORS = new Map([" + pairs + "]);\n" + shared_js;
 }
+
+std::string heads_script() { return shared_script() + packed_js + heads_js; }
 
 }  // namespace fit::plot::page

@@ -2,6 +2,7 @@
 DIR in a browser, and reads them. Screenshots are left in DIR."""
 
 import pathlib
+import re
 import subprocess
 import time
 
@@ -74,7 +75,7 @@ def formulas_stand(page):
 
 
 def figures(page):
-    check("three figures, and one for each case", page.js("document.querySelectorAll('figure svg').length") == 6)
+    check("four figures, and one for each case", page.js("document.querySelectorAll('figure svg').length") == 7)
     check("a caption", texts(page, "figcaption") == ["A caption & more"])
     for row, column in [(0, 1), (2, 3), (3, 4)]:
         said = hover(page, *middle(page, f"document.querySelectorAll('figure')[0].querySelectorAll('.cell')[{row * 5 + column}]"))
@@ -147,7 +148,7 @@ def answers(page):
     check("until it is paused", "Play" in texts(page, ".product .play")[0])
     page.move(*middle(page, "document.querySelector('math [data-name]')"))
     check("a symbol marks its name in the code", page.js("[...document.querySelectorAll('.code .named')].map(e => e.textContent)")[:1] == ["scores"])
-    check("and the figures that are drawn from it", page.js("[...document.querySelectorAll('figure')].map((f, i) => f.matches('.named') ? i : -1).filter(i => i >= 0)") == [3, 4, 5])
+    check("and the figures that are drawn from it", page.js("[...document.querySelectorAll('figure')].map((f, i) => f.matches('.named') ? i : -1).filter(i => i >= 0)") == [4, 5, 6])
     page.move(5, 5)
     check("while it is pointed at", page.js("document.querySelectorAll('.named').length") == 0)
 
@@ -163,6 +164,46 @@ def heads(page):
     check("the button reaches the heads", page.js(picture) != before)
     page.js("document.getElementById('theme').click()")
     check("nothing of the matrix is cut off", page.js("(() => { const s = document.querySelector('.heads-view .stage'); return s.scrollWidth <= s.clientWidth; })()"))
+
+
+def colors(b, folder):
+    """A weight has one colour: in a figure, in a map of a terminal, in the pixels of an image, and on a page of heads."""
+    one = {}
+    for dark in (False, True):
+        page = browser.Page(b, folder / "heads.html", dark=dark)
+        page.js("(() => { const s = document.querySelector('.heads-view .scale'); s.value = 'one'; s.dispatchEvent(new Event('change')); })()")
+        page.settle()
+        heads = page.js("""(() => { const d = document.querySelector('.heads-view .stage').dataset, c = document.querySelector('.heads-view .picture'), r = c.width / c.clientWidth;
+          return [0, 1, 2].flatMap(q => [0, 1, 2].map(k => 'rgb(' + [...c.getContext('2d').getImageData((Number(d.left) + (k + 0.1) * Number(d.cellWidth)) * r,
+            (Number(d.top) + (q + 0.1) * Number(d.cellHeight)) * r, 1, 1).data.slice(0, 3)].join(', ') + ')')); })()""")
+        page.close()
+        page = browser.Page(b, folder / "lesson.html", dark=dark)
+        figure = "document.querySelectorAll('figure')[3]"
+        theme = "dark" if dark else "light"
+        cells = page.js(f"[...{figure}.querySelectorAll('.cell')].map(c => getComputedStyle(c).fill)")
+        check(f"{theme}: a lesson and the page of heads have one colour for a weight", cells == heads and len(set(cells)) == 6, cells, heads)
+        terminal = page.js("[...[...document.querySelectorAll('.printed')].find(p => p.querySelectorAll('span').length > 9).querySelectorAll('span')].slice(0, 9).map(s => getComputedStyle(s).backgroundColor)")
+        check(f"{theme}: so has what was printed", terminal == heads, terminal, heads)
+        ends = page.js("""(async () => { const { width, height, colors } = await (async (picture) => {
+            await picture.decode();
+            const c = new OffscreenCanvas(picture.naturalWidth, picture.naturalHeight), x = c.getContext('2d');
+            x.drawImage(picture, 0, 0);
+            return { width: c.width, height: c.height, colors: x.getImageData(0, 0, c.width, c.height).data };
+          })(Object.assign(new Image(), { src: document.querySelectorAll('figure')[1].querySelector('image').getAttribute('href') }));
+          return [0, width - 1].map(x => 'rgb(' + [...colors.slice(4 * x, 4 * x + 3)].join(', ') + ')'); })()""")
+        check(f"{theme}: and an image", ends == [heads[1], heads[0]], ends, heads)
+        check(f"{theme}: numbers stand out from their cells", page.js(f"""(() => {{
+          const light = (color) => color.match(/\\d+/g).slice(0, 3).reduce((sum, v) => sum + Number(v), 0) / 3;
+          const cells = [...{figure}.querySelectorAll('.cell')], numbers = [...{figure}.querySelectorAll('.on-cell')];
+          return numbers.length === 9 && cells.every((cell, i) => Math.abs(light(getComputedStyle(cell).fill) - light(getComputedStyle(numbers[i]).fill)) > 70); }})()"""))
+        one[dark] = heads
+        page.close()
+    check("large weights are dark on a light page, and light on a dark one", brightness(one[False][0]) < 80 < 200 < brightness(one[True][0]) and
+          brightness(one[True][1]) < 40 < 240 < brightness(one[False][1]), one)
+
+
+def brightness(color):
+    return sum(map(int, re.findall(r"\d+", color)[:3])) / 3
 
 
 def printed(b, path):
@@ -238,6 +279,7 @@ def test(b, program, folder, *examples):
     page.close()
 
     reloads(b, folder)
+    colors(b, folder)
     printed(b, folder / "lesson.html")
     page = browser.Page(b, folder / "thrown.html")
     check("what was thrown is told", texts(page, ".error") == ["something <b>went</b> wrong\n"], texts(page, ".error"))

@@ -23,10 +23,20 @@ Tensor values() {
 }
 // not shown
 
+Tensor weights() { return tensor({{1., 0., 0.}, {0.625, 0.375, 0.}, {0.6, 0.2, 0.2}}); }
+
+// The weights that the lesson draws, on a page of heads.
+void write_heads(const std::string& path) {
+  AttentionRecording recording;
+  recording.add("layer", weights().reshape({1, 3, 3}));
+  plot::write_attention_page(path, recording);
+}
+
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const bool throws = argc > 2 && std::strcmp(argv[2], "throw") == 0;
   Lesson lesson(std::string(argv[1]) + (throws ? "/thrown.html" : "/lesson.html"));
+  write_heads(std::string(argv[1]) + "/heads.html");
 
   /// ## What it prints
   lesson.cell();
@@ -55,6 +65,9 @@ int main(int argc, char** argv) {
 
   /// ## Heads
   lesson.cell();
+  const auto to_one = plot::Options().vmin(0).vmax(1);
+  lesson.figure(plot::heatmap(weights(), to_one));
+  plot::print_heatmap(std::cout, weights(), to_one, plot::Colors::always);
   AttentionRecording recording;
   recording.title = "\"quoted\" & </iframe>";
   recording.add("layer", softmax(randn({3, 6, 6})));

@@ -1,16 +1,12 @@
 // From weights to colours.
 
-const theme = { dark: false, ink: "", soft: "", line: "", panel: "", accent: "", link: "", hidden: "", hatch: "", blind: "" };
+const theme = { ink: "", soft: "", line: "", panel: "", accent: "", link: "", hidden: "", hatch: "", blind: "" };
 
 // The style sheet alone says what the colours of the page are; the pictures follow it.
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
-  theme.dark = isDark();
-  for (const name of Object.keys(theme)) if (name !== "dark") theme[name] = style.getPropertyValue("--" + name).trim();
+  for (const name of Object.keys(theme)) theme[name] = style.getPropertyValue("--" + name).trim();
 }
-
-// One colour map for weights: white to blue, on a dark page nearly black to light blue. C++ gives its colours.
-function palette() { return PALETTES[theme.dark ? "night" : "blues"]; }
 
 const LOG_FLOOR = 1e-3; // the logarithmic scale's lowest value
 
@@ -44,30 +40,12 @@ function ticksOf(head, scale) {
   return ticks;
 }
 
-function rgbOf(css) {
-  const n = parseInt(css.slice(1), 16);
-  return [(n >> 16) & 255, (n >> 8) & 255, n & 255];
-}
-
-function isLight([r, g, b]) {
-  const linear = (v) => ((v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  return 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b) > 0.408;
-}
-
-function packed([r, g, b]) { return (255 << 24) | (b << 16) | (g << 8) | r; }
-
-// The colours of the palette as pixels.
-const pixelPalettes = new Map();
+// The colours of weights as pixels.
+const pixelMaps = new Map();
 function pixelColors() {
-  if (!pixelPalettes.has(palette())) pixelPalettes.set(palette(), Int32Array.from(palette(), packed));
-  return pixelPalettes.get(palette());
-}
-
-function newCanvas(width, height) {
-  const canvas = document.createElement("canvas");
-  canvas.width = width;
-  canvas.height = height;
-  return canvas;
+  const colors = weightColors();
+  if (!pixelMaps.has(colors)) pixelMaps.set(colors, Int32Array.from(colors, pixelOf));
+  return pixelMaps.get(colors);
 }
 
 const raster = newCanvas(1, 1);
@@ -92,7 +70,7 @@ function rasterize(head, state, limit = Infinity) {
     }
   }
   const colors = pixelColors(), last = colors.length - 1;
-  const concealed = packed(rgbOf(theme.hidden));
+  const concealed = pixelOf(theme.hidden);
   raster.width = width;
   raster.height = height;
   const context = raster.getContext("2d"), image = context.createImageData(width, height);

@@ -79,13 +79,13 @@ const matrixView = {
   },
 
   paintValues(painter, l, state) {
-    const colors = palette();
+    const colors = weightColors();
     for (let q = 0; q < l.head.rows; ++q)
       for (let k = 0; k < l.head.cols; ++k) {
         if (l.head.reason(q, k) || l.head.blind(q) || !l.head.finite(q)) continue;
         const background = colors[Math.round(position(l.head, q, k, state.scale) * (colors.length - 1))];
         painter.text(l.left + (k + 0.5) * l.cw, l.top + (q + 0.5) * l.ch, l.head.value(q, k).toFixed(2),
-          { anchor: "middle", color: isLight(background) ? "#1f2328" : "#ffffff" });
+          { anchor: "middle", color: inkOn(background) });
       }
   },
 

@@ -48,25 +48,25 @@ function showCell(cell) {
 // A map of many cells is an image, one pixel a cell. Its colours are those of the bar beside it, the image that is one
 // pixel wide; a description says the values at the bar's ends.
 const pixels = new Map();
-function pixelsOf(image) {
-  if (!pixels.has(image)) {
-    pixels.set(image, (async () => {
+function pixelsOf(href) {
+  if (!pixels.has(href)) {
+    pixels.set(href, (async () => {
       const picture = new Image();
-      picture.src = image.getAttribute("href");
+      picture.src = href;
       await picture.decode();
-      const canvas = new OffscreenCanvas(picture.naturalWidth, picture.naturalHeight), context = canvas.getContext("2d");
+      const canvas = newCanvas(picture.naturalWidth, picture.naturalHeight), context = canvas.getContext("2d");
       context.drawImage(picture, 0, 0);
-      return { width: canvas.width, height: canvas.height, colors: new Uint32Array(context.getImageData(0, 0, canvas.width, canvas.height).data.buffer) };
+      return { width: canvas.width, height: canvas.height, colors: new Int32Array(context.getImageData(0, 0, canvas.width, canvas.height).data.buffer) };
     })());
   }
-  return pixels.get(image);
+  return pixels.get(href);
 }
 
 async function sayPixel(image, event) {
   const part = image.parentNode, bar = [...part.querySelectorAll(":scope > image")].at(-1);
   const ends = part.querySelector(":scope > desc")?.textContent.match(/from (\S+) to (\S+)/);
   if (!ends || bar === image) return null;
-  const [map, scale] = await Promise.all([pixelsOf(image), pixelsOf(bar)]);
+  const [map, scale] = await Promise.all([image, bar].map((one) => pixelsOf(one.getAttribute("href"))));
   const box = image.getBoundingClientRect();
   const column = Math.min(map.width - 1, Math.floor(((event.clientX - box.left) / box.width) * map.width));
   const row = Math.min(map.height - 1, Math.floor(((event.clientY - box.top) / box.height) * map.height));

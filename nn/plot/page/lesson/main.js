@@ -13,6 +13,7 @@ function followReading() {
 for (const code of document.querySelectorAll(".code code")) colorCode(code);
 document.querySelectorAll(".code").forEach(addCopyButton);
 followTheme();
+await prepareColors();
 for (const root of document.querySelectorAll(".heads-view")) await new HeadsView(root).show();
 followPointer();
 prepareAnswers();
