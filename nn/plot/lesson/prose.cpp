@@ -93,7 +93,7 @@ std::string list_html(const Lines& lines, std::size_t& at) {
 }
 
 std::string table_html(const Lines& lines, std::size_t& at) {
-  std::string html = "<table>\n";
+  std::string html = "<table class=\"scrolls\">\n";
   for (bool first = true; at < lines.size() && begins_with(lines[at], "|"); ++at) {
     if (lines[at].find_first_not_of("|-: ") == std::string::npos) continue;
     std::istringstream cells(lines[at].substr(1));

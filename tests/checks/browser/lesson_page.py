@@ -241,11 +241,18 @@ def reloads(b, folder):
     page.close()
 
 
+scrolled = set()  # what goes on beyond its width on some page
+
+
 def looks(page, dark, what):
     check(f"{what}: labels can be read", page.js("""[...document.querySelectorAll('figure text')].every(t =>
           t.getBoundingClientRect().height === 0 || Number(t.getAttribute('font-size')) * t.ownerSVGElement.getBoundingClientRect().width / t.ownerSVGElement.viewBox.baseVal.width >= 9)"""))
-    check(f"{what}: what goes on has a shadow", page.js("""[...document.querySelectorAll('pre, .formula, figure')].every(e =>
-          e.scrollWidth <= e.clientWidth + 1 || e.classList.contains('scrolls') || e.className)"""))
+    wide = page.js("""[...document.querySelectorAll('main *')].filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1 &&
+      !e.closest('svg, math, .unseen') && getComputedStyle(e).overflowX !== 'visible')
+      .map(e => [`${e.localName}.${e.className}`, getComputedStyle(e)]).map(([name, { overflowX, backgroundImage }]) =>
+        [name, overflowX === 'auto' && backgroundImage.split('radial-gradient').length === 3])""")
+    check(f"{what}: what goes on can be scrolled, and has a shadow on both sides", all(shadow for _, shadow in wide), [name for name, shadow in wide if not shadow])
+    scrolled.update(name for name, _ in wide)
     check(f"{what}: dark or light", page.js("document.documentElement.dataset.theme") == ("dark" if dark else "light"))
     check(f"{what}: words stand out from the ground", page.js("""(() => {
       const light = (color) => color.match(/\\d+/g).slice(0, 3).reduce((sum, v) => sum + Number(v), 0) / 3;
@@ -305,6 +312,7 @@ def test(b, program, folder, *examples):
                       document.querySelectorAll('.claim').length >= 6 && document.querySelectorAll('figure svg').length >= 2 &&
                       document.querySelectorAll('.cell > .code-box').length >= 5 && document.querySelectorAll('.printed').length >= 1"""))
             browser.look(page, what, folder / f"{path.stem}_{name}.png")
+    check("code and figures go on, on some page", {"pre.code scrolls", "figure.scrolls"} <= scrolled, scrolled)
 
 
 if __name__ == "__main__":

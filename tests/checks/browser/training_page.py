@@ -126,6 +126,26 @@ def distributions(page, what):
     page.js("document.activeElement.blur()")
 
 
+def printed(b, path, width):
+    """The handlers of a print see the page of the screen. Paper then shows what they have drawn."""
+    page = browser.Page(b, path, width=width, dark=True, beside=BESIDE)
+    page.js("window.dispatchEvent(new Event('beforeprint'))")
+    page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    page.settle()
+    what = f"printed from {width} px"
+    cut = page.js("""(paper => [...document.querySelectorAll('.chart svg')].flatMap(s => { const box = s.getBoundingClientRect();
+      return [...s.querySelectorAll('text, .share, .grid')].map(e => e.getBoundingClientRect())
+        .filter(e => e.left < box.left - 1 || e.right > box.right + 1 || e.top < box.top - 1 || e.bottom > box.bottom + 1 || e.right > paper.right).map(e => [e.left, e.right, box.left, box.right]); }))(document.body.getBoundingClientRect())""")
+    check(f"{what}: it fits on the paper", page.js("document.body.getBoundingClientRect().width") <= 703)  # A4 without its margins
+    check(f"{what}: no axis is cut", not cut and page.js("document.querySelectorAll('.chart svg text').length") > 20, cut[:3])
+    empty = page.js("""[...document.querySelectorAll('.chart svg')].map(s => s.getBoundingClientRect().right -
+      Math.max(...[...s.querySelectorAll('.grid, .share')].map(e => e.getBoundingClientRect().right))).filter(v => !(v < 14))""")
+    check(f"{what}: the axes are as wide as the paper's columns", not empty, empty)
+    ink = page.js("getComputedStyle(document.querySelector('.chart text')).fill")
+    check(f"{what}: the ink is dark", sum(int(v) for v in ink[4:-1].split(",")[:3]) < 300, ink)
+    page.close()
+
+
 def endings(page):
     """What the page says of a training that was stopped, and of one that says nothing any more."""
     page.js("showStatus({ ...shown, state: 'stopped', step: 12 })")
@@ -172,6 +192,8 @@ def test(b, program, folder):
           page.problems(), drawn(page, "loss"))
     page.close()
     check("the Trainer's page was written", training.process.wait(60) == 0)
+    for width in (390, 800, 1400):
+        printed(b, folder / "trained" / "training.html", width)
     for page_name in ("training", "trained/training"):
         for width, dark, name in browser.looks():
             page = browser.Page(b, folder / (page_name + ".html"), width=width, dark=dark, beside=BESIDE)

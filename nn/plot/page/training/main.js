@@ -106,8 +106,9 @@ window.addEventListener("message", ({ source, data }) => {
 });
 document.getElementById("smoothing").addEventListener("input", (event) => setSmoothing(Number(event.target.value)));
 document.getElementById("all").addEventListener("click", () => showSteps(null, null));
-document.addEventListener("theme", () => charts.forEach((chart) => chart.draw()));
-window.addEventListener("resize", () => [...charts.values(), ...histograms].forEach((chart) => chart.draw()));
+const redraw = () => [...charts.values(), ...histograms].forEach((chart) => chart.draw());
+document.addEventListener("theme", redraw);
+window.addEventListener("resize", redraw);
 const inside = document.getElementById("data").textContent;
 if (inside) show(JSON.parse(inside));
 else load();
