@@ -314,8 +314,24 @@ def own_numbers(page):
     """Every head has its own curves, numbers and roles: those that C++ wrote into the page."""
     data = json.loads(page.js("document.querySelector('script.data').textContent"))
     written = {(entry["layer"], entry["frame"]): entry["measures"] for entry in data["entries"]}
-    roles = {2: ("self", 0.5), 3: ("previous token", 0.5), 4: ("first token", 0.5), 6: ("duplicate", 0.4), 7: ("induction", 0.4)}
-    names = ["Entropy", "Mean distance", "On itself", "On the previous", "On the first", "Agreement", "Duplicate", "Induction"]
+    script = page.js("document.querySelector('script[type=module]').textContent")
+
+    def inside(expression):
+        return page.js(f"(() => {{ {script}\nreturn {expression}; }})()")
+
+    measures = inside("MEASURES.map(m => [m.name, m.role ?? null, m.threshold ?? null])")
+    names = [name for name, _, _ in measures]
+    roles = {i: (role, least) for i, (_, role, least) in enumerate(measures) if role}
+    check("five measures name a head", [role for role, _ in roles.values()] == ["self", "previous token", "first token", "duplicate", "induction"] and
+          all(0.3 < least < 0.7 for _, least in roles.values()), roles)
+    for i, (role, least) in roles.items():
+        for j in roles:
+            given = [0] * len(names)
+            given[i], given[j] = 0.95, max(given[j], roles[j][1] + 0.01)
+            said = inside(f"roleOf({json.dumps([0.95 if k == i else v for k, v in enumerate(given)])})")
+            check(f"of {role} and {roles[j][0]} the larger one names the head", said == f"{role} 0.95", said)
+        said = inside(f"[{least}, {least - 0.01}].map(v => roleOf({json.dumps([0] * len(names))}.with({i}, v)))")
+        check(f"{role} begins at its threshold", said == [f"{role} {least:.2f}", ""], said)
     for layer, head in ((1, 2), (2, 5)):
         choose(page, layer, head)
         for frame in range(5):

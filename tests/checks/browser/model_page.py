@@ -9,9 +9,9 @@ from attention_page import cell, choose, tip
 from browser import check
 
 # The page's worker once more, for questions of the test.
-WORKER = """(() => {
+WORKER = """((more) => {
   const config = JSON.parse(document.getElementById('data').textContent).config;
-  const worker = new Worker(URL.createObjectURL(new Blob([document.getElementById('worker').textContent], { type: 'text/javascript' })));
+  const worker = new Worker(URL.createObjectURL(new Blob([document.getElementById('worker').textContent + more], { type: 'text/javascript' })));
   let count = 0;
   window.askModel = (task, given) => new Promise((done, failed) => {
     const mine = ++count;
@@ -19,7 +19,19 @@ WORKER = """(() => {
     worker.postMessage({ id: mine, task, given });
   });
   return askModel('start', { config, packed: [...document.querySelectorAll('script.block')].map(b => b.textContent) }).then(() => true);
-})()"""
+})"""
+
+# Counts the rows that the worker has multiplied by a weight.
+COUNTING = """
+let rows = 0;
+const counted = linear;
+linear = (x, T, ...more) => (rows += T, counted(x, T, ...more));
+tasks.rows = () => { const all = rows; rows = 0; return all; };
+"""
+
+
+def start_worker(page, more=""):
+    page.js(f"{WORKER}({json.dumps(more)})")
 
 
 def of(page, element, what="textContent"):
@@ -112,7 +124,7 @@ def kind(open_page, folder, name):
     page = open_page(name)
     truth = json.loads((folder / (name + ".json")).read_text())
     page.wait("document.documentElement.dataset.checked === 'true'")
-    page.js(WORKER)
+    start_worker(page)
 
     def run(off, how):
         return page.js(f"""askModel('run', {{ snapshot: 0, ids: {truth['ids']}, off: new Set({json.dumps(off)}), how: '{how}', second: {truth['second']} }})
@@ -130,10 +142,16 @@ def kind(open_page, folder, name):
         check(f"{name}: {edit['part']} with {edit['how']} is nn::Lens's to 1e-4", distance(got, edit["logits"]) < 1e-4, distance(got, edit["logits"]))
         check(f"{name}: {edit['part']} with {edit['how']} changes something", distance(got, truth["logits"]) > 1e-3)
         check(f"{name}: and moves weights as there", distance(moved, sum(edit["moved"], [])) < 1e-4, moved, edit["moved"])
-    page.js(WORKER)
-    begin = truth["ids"][:15] + truth["second"][15:]
-    page.js(f"askModel('run', {{ snapshot: 0, ids: {begin}, off: new Set(), how: 'zero', second: null }}).then(() => true)")
-    check(f"{name}: logits behind a known beginning are the same", distance(logits([], "zero"), truth["logits"]) < 1e-4)
+    start_worker(page, COUNTING)
+    ids, begin = truth["ids"], truth["ids"][:15] + truth["second"][15:]
+    known = next(i for i, (a, b) in enumerate(zip(ids, begin)) if a != b)
+
+    def rows(ids):
+        return page.js(f"askModel('run', {{ snapshot: 0, ids: {ids}, off: new Set(), how: 'zero', second: null }}).then(() => askModel('rows'))")
+
+    whole, rest = rows(begin), rows(ids)
+    check(f"{name}: tokens of a known beginning are not computed again", rest * len(ids) == whole * (len(ids) - known) and known >= 15, whole, rest, known)
+    check(f"{name}: logits behind it are the same", distance(logits([], "zero"), truth["logits"]) < 1e-4)
     edit = truth["edits"][0]
     check(f"{name}: edits, too", distance(logits([edit["part"]], edit["how"]), edit["logits"]) < 1e-4)
     shown_numbers(page, name, truth)
@@ -270,12 +288,23 @@ def switching(page):
     check("all on again: as before", distance([v for _, v in bars(page)], [v for _, v in plain]) < 1e-9)
 
 
+def loss_points(page):
+    return page.js("document.querySelector('#losses path').getAttribute('d').split(/[ML]/).length - 1")
+
+
 def slider(page, folder):
     type_text(page, "abcdefgh")
     page.wait("document.querySelector('#losses svg') !== null")
     check("the loss of the text over the steps is a curve", "at first" in page.js("document.querySelector('#losses svg').getAttribute('aria-label')"))
     first = page.js("document.querySelector('#losses svg').getAttribute('aria-label')").split(": ")[1].split(" at first, ")
     check("it falls", float(first[0]) > 2 * float(first[1].split()[0]), first)
+    for text in ("abcabc", "hgfedcba"):
+        type_text(page, text)
+        check("another text has no curve yet", page.js("document.getElementById('losses').childElementCount") == 0)
+    page.wait("document.querySelector('#losses svg') !== null")
+    check("and then its own", of(page, "#losses b") == of(page, "#loss").split()[2] and loss_points(page) == 5, of(page, "#losses b"), of(page, "#loss"))
+    type_text(page, "abcdefgh")
+    page.wait("document.querySelector('#losses svg') !== null")
     truth, stages = json.loads((folder / "training.json").read_text()), []
     for i in range(5):
         after(page, f"""(() => {{ const s = document.getElementById('snapshot'); s.value = {i}; s.dispatchEvent(new Event('input')); }})()""")
@@ -286,7 +315,7 @@ def slider(page, folder):
         check("and its loss of the text", abs(loss - truth["losses"][i]) < 0.01, loss, truth["losses"][i])
         stages.append(page.js("document.querySelector('.heads-view .picture').toDataURL()"))
     check("the heads move as well", len(set(stages)) == 5)
-    check("the curve has a point for each step", page.js("document.querySelector('#losses path').getAttribute('d').split(/[ML]/).length - 1") == 5)
+    check("the curve has a point for each step", loss_points(page) == 5)
 
 
 def keyboard(page):
