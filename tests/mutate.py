@@ -74,7 +74,7 @@ AREAS = [  # in this order they are run
     ("other kernels", r"core/kernels/"),
 ]
 Mutant = collections.namedtuple("Mutant", "id key path line what begin end before after")
-CATCH = "tests/support/main.cpp"
+CATCH = "tests/session/run_tests.cpp"
 OPEN = ["survives", "not reached"]
 NOT_PLANTED, RESULTS = COPY / "not_planted.json", COPY / "results.tsv"
 

@@ -2,12 +2,12 @@
 // that are errors.
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "fit/ops.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
+#include "support/text.hpp"
 
 namespace fit::test::interface_test {
 namespace {
@@ -138,21 +138,21 @@ TEST_CASE("Members and functions are one list", "[interface]") {
                                         "gumbel_softmax",
                                         "segment_softmax",
                                         "lstsq"};
-  const auto names = [](const char* path, const char* begin, const char* end, const std::regex& pattern) {
+  const auto names = [](const char* path, const char* begin, const char* end, const std::string& pattern) {
     std::ifstream header(path);
     REQUIRE(header);
     std::set<std::string> all;
     std::string line;
     while (std::getline(header, line) && line.find(begin) == std::string::npos) continue;
     while (std::getline(header, line) && line.find(end) == std::string::npos)
-      if (std::smatch found; std::regex_search(line, found, pattern)) all.insert(found[1]);
+      for (const std::string& name : matches(line, pattern)) all.insert(name);
     return all;
   };
   const std::string type = "(?:Tensor|bool|std::vector<Tensor>|std::pair<Tensor, Tensor>)";
-  const std::set<std::string> functions = names(FIT_OPS_HEADER, "namespace fit", "}  // namespace fit",
-                                                std::regex("^" + type + " (\\w+)\\(const Tensor& \\w+[,)]"));
+  const std::set<std::string> functions =
+      names(FIT_OPS_HEADER, "namespace fit", "}  // namespace fit", "^" + type + " (\\w+)\\(const Tensor& \\w+[,)]");
   const std::set<std::string> members = names(FIT_TENSOR_HEADER, "---- operations as members", "---- for the library",
-                                              std::regex("^  " + type + " (\\w+)\\(.*(?:const;|,)$"));
+                                              "^  " + type + " (\\w+)\\(.*(?:const;|,)$");
   CHECK(functions.size() > 80);
   CHECK(members.size() > 50);
   for (const std::string& name : functions)

@@ -5,13 +5,13 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "fit/attention.hpp"
 #include "fit/memory.hpp"
 #include "fit/parallel.hpp"
 #include "support/catch.hpp"
+#include "support/text.hpp"
 #include "support/variants.hpp"
 
 // What every operation must do, checked for each row of the table.
@@ -535,10 +535,10 @@ TEST_CASE("every op of the catalogue has a row", "[ops][catalogue]") {
   for (const char* path : {FIT_OPS_HEADER, FIT_ATTENTION_HEADER, FIT_RECURRENT_HEADER, FIT_LINEAR_ATTENTION_HEADER}) {
     std::ifstream header(path);
     REQUIRE(header);
-    const std::regex declaration(
-        R"(^(?:Tensor|std::vector<Tensor>|std::pair<Tensor, Tensor>|AttentionResult|LinearAttentionResult|MaskAndBias|AttentionView|Unique|Svd) (\w+?)(?:_with_weights)?\()");
+    const std::string declaration =
+        R"(^(?:Tensor|std::vector<Tensor>|std::pair<Tensor, Tensor>|AttentionResult|LinearAttentionResult|MaskAndBias|AttentionView|Unique|Svd) (\w+?)(?:_with_weights)?\()";
     for (std::string line; std::getline(header, line);)
-      if (std::smatch found; std::regex_search(line, found, declaration)) declared.insert(found[1]);
+      for (const std::string& name : matches(line, declaration)) declared.insert(name);
   }
   std::set<std::string> names;
   for (const OpRow& row : op_rows()) {

@@ -1,9 +1,8 @@
-#define CATCH_CONFIG_RUNNER
 #include "fit/mpi.hpp"
 #include "support/catch.hpp"
 
 // All ranks run the same tests in the same order.
 int main(int argc, char** argv) {
   const fit::dist::Mpi mpi;
-  return Catch::Session().run(argc, argv);
+  return fit::test::run_tests(argc, argv);
 }

@@ -1,5 +1,4 @@
 #include <fstream>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -7,6 +6,7 @@
 #include "nn/small_model.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/text.hpp"
 
 // The promise of checkpoints: what is saved can be loaded. Layers are in layer_table_test.cpp.
 namespace fit::test::checkpoint_promise_test {
@@ -82,12 +82,8 @@ std::set<std::string> classes_of_schedules() {
   std::ifstream in(std::string(FIT_NN_HEADERS) + "/../schedule.hpp");
   std::stringstream text;
   text << in.rdbuf();
-  const std::string all = text.str();
-  static const std::regex declared(R"(class (\w+) final : public Schedule|class (ReduceLROnPlateau))");
-  std::set<std::string> names;
-  for (std::sregex_iterator i(all.begin(), all.end(), declared), end; i != end; ++i)
-    names.insert((*i)[1].matched ? (*i)[1] : (*i)[2]);
-  return names;
+  const auto names = matches(text.str(), R"(class (\w+) final : public Schedule|class (ReduceLROnPlateau))");
+  return {names.begin(), names.end()};
 }
 
 }  // namespace

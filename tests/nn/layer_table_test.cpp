@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <set>
 
 #include "fit/checkpoint.hpp"
@@ -16,6 +15,7 @@
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
+#include "support/text.hpp"
 
 namespace fit::test {
 namespace {
@@ -251,8 +251,7 @@ TEST_CASE("every layer of the headers has a row", "[layers]") {
   for (const auto& entry : std::filesystem::directory_iterator(FIT_NN_HEADERS)) {
     std::ifstream file(entry.path());
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const std::regex layer(R"((?:class|struct) (\w+) final : public)");
-    for (std::sregex_iterator it(text.begin(), text.end(), layer), end; it != end; ++it) declared.insert((*it)[1]);
+    for (const std::string& name : matches(text, R"((?:class|struct) (\w+) final : public)")) declared.insert(name);
   }
   REQUIRE(declared.count("Linear") == 1);
   for (const std::string& name : declared) {

@@ -5,7 +5,6 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <regex>
 #include <set>
 #include <string>
 
@@ -14,6 +13,7 @@
 #include "nn/layer_table.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
+#include "support/text.hpp"
 
 using namespace fit;
 using Catch::Contains;
@@ -416,9 +416,8 @@ TEST_CASE("derivatives of the losses") {
   // ... of all of them
   std::ifstream header(FIT_NN_HEADERS "/loss.hpp");
   const std::string text{std::istreambuf_iterator<char>(header), {}};
-  const std::regex declaration(R"(\nTensor (\w+)\()");
-  std::set<std::string> declared;
-  for (std::sregex_iterator it(text.begin(), text.end(), declaration), end; it != end; ++it) declared.insert((*it)[1]);
+  const auto names = test::matches(text, R"(\nTensor (\w+)\()");
+  const std::set<std::string> declared(names.begin(), names.end());
   REQUIRE(declared.count("cross_entropy") == 1);
   CHECK(declared == checked);
 }
