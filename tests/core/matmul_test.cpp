@@ -16,7 +16,7 @@ Tensor draw(const Shape& shape, std::uint64_t seed, DType dtype) {
 // The sum over all letters that are not in `out`, by walking over every combination of indices.
 Tensor plain_einsum(const std::vector<std::string>& letters, const std::vector<Tensor>& operands,
                     const std::string& out) {
-  std::map<char, std::int64_t> size, at;
+  std::map<char, std::int64_t> size;
   for (std::size_t i = 0; i < operands.size(); ++i)
     for (std::size_t a = 0; a < letters[i].size(); ++a) size[letters[i][a]] = operands[i].shape()[static_cast<int>(a)];
   std::vector<std::int64_t> sizes;
@@ -24,23 +24,37 @@ Tensor plain_einsum(const std::vector<std::string>& letters, const std::vector<T
   Tensor y = zeros(sizes, float64);
   std::vector<std::vector<double>> numbers;
   for (const Tensor& x : operands) numbers.push_back(values(x));
-  const auto offset = [&](const std::string& axes) {
+  // A step of a letter moves each operand, and the output, which is the last, by so many elements.
+  struct Letter {
+    std::int64_t size;
+    std::vector<std::int64_t> steps;
+  };
+  std::vector<Letter> all;
+  std::int64_t combinations = 1;
+  for (const auto& [letter, n] : size) {
+    all.push_back({n, {}});
+    for (std::size_t i = 0; i <= operands.size(); ++i) {
+      std::int64_t step = 0, below = 1;
+      const std::string& axes = i < operands.size() ? letters[i] : out;
+      for (auto axis = axes.rbegin(); axis != axes.rend(); below *= size[*axis++])
+        if (*axis == letter) step += below;
+      all.back().steps.push_back(step);
+    }
+    combinations *= n;
+  }
+  double* const sums = y.fresh<double>();
+  const auto offset = [&](std::int64_t combination, std::size_t i) {
     std::int64_t o = 0;
-    for (const char c : axes) o = o * size[c] + at[c];
+    for (const Letter& letter : all) {
+      o += combination % letter.size * letter.steps[i];
+      combination /= letter.size;
+    }
     return o;
   };
-  std::int64_t combinations = 1;
-  for (const auto& [letter, n] : size) combinations *= n;
   for (std::int64_t k = 0; k < combinations; ++k) {
-    std::int64_t rest = k;
-    for (const auto& [letter, n] : size) {
-      at[letter] = rest % n;
-      rest /= n;
-    }
     double product = 1;
-    for (std::size_t i = 0; i < operands.size(); ++i)
-      product *= numbers[i][static_cast<std::size_t>(offset(letters[i]))];
-    y.fresh<double>()[offset(out)] += product;
+    for (std::size_t i = 0; i < operands.size(); ++i) product *= numbers[i].data()[offset(k, i)];
+    sums[offset(k, operands.size())] += product;
   }
   return y;
 }
