@@ -1,5 +1,5 @@
 """attention_page.py PROGRAM DIR: opens the pages that PROGRAM (attention_pages.cpp) writes into DIR in a browser, and uses
-them as a reader would. Screenshots are left in DIR."""
+them as a reader would."""
 
 import json
 import re
@@ -470,9 +470,9 @@ def test(b, program, folder):
     printed(open_page)
     touched(open_page)
     remembered(b, folder)
-    for width, dark, name in browser.looks():
-        for kind in ("training", "model"):
-            page = open_page(kind, width=width, dark=dark)
+    for kind in ("training", "model"):
+        for page, dark, name in browser.looks(lambda **how: open_page(kind, **how)):
+            page.js("document.querySelector('.heads-view .as-matrix').click()")
             if kind == "model":
                 choose(page, 1, 1)
                 page.click(*cell(page, 20, 9))

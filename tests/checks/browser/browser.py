@@ -1,4 +1,5 @@
-"""Debian's headless chromium, steered over a pipe (the DevTools protocol), with Python's standard library alone."""
+"""Debian's headless chromium, steered over a pipe (the DevTools protocol), with Python's standard library alone.
+With FIT_PICTURES=1 in the environment, tests leave pictures of the pages beside them."""
 
 import base64
 import fcntl
@@ -29,20 +30,25 @@ def verdict():
     return 1 if FAILED else 0
 
 
-def looks():
-    """The widths and themes in which pages are looked at: width, dark, and a name for both."""
-    for width in (390, 800, 1400):
-        for dark in (False, True):
-            yield width, dark, f"{width}_{'dark' if dark else 'light'}"
+def looks(open_page):
+    """A page in the widths and themes in which pages are looked at: the page, dark, and a name for both. It is opened once
+    in each theme, narrow when it is light and wide when it is dark."""
+    widths = (390, 800, 1400)
+    for dark in (False, True):
+        page = open_page(width=widths[-1 if dark else 0], dark=dark)
+        for width in reversed(widths) if dark else widths:
+            page.resize(width, 1000)
+            page.settle()
+            yield page, dark, f"{width}_{'dark' if dark else 'light'}"
+        page.close()
 
 
-def look(page, what, picture, most=20000):
-    """The last look at a page: a screenshot; nothing is cut off, and nothing went wrong."""
+def look(page, what, picture):
+    """The end of a look at a page: nothing is cut off, nothing went wrong, and a picture if FIT_PICTURES is set."""
     check(f"{what}: nothing is cut off", page.js("document.documentElement.scrollWidth <= innerWidth"),
           page.js("document.documentElement.scrollWidth"))
-    page.screenshot(picture, most)
+    page.screenshot(picture)
     check(f"{what}: no dialog, no error, no request", not page.problems(), page.problems())
-    page.close()
 
 
 def written(program, folder, **how):
@@ -167,9 +173,10 @@ class Browser:
 class Page:
     """A page that is opened from the disk. What it asks for and complains of is kept; it may ask for the files that
     lie beside it and are named `beside`. Unless it remembers, it knows nothing of the pages
-    before it. A page of a `site` may ask for the files of that folder."""
+    before it. A page of a `site` may ask for the files of that folder. Its timers run `hurry` times as
+    fast as elsewhere."""
 
-    def __init__(self, browser, path, width=1600, height=1000, dark=False, beside=(), remembers=False, site=None):
+    def __init__(self, browser, path, width=1600, height=1000, dark=False, beside=(), remembers=False, site=None, hurry=1):
         self.browser = browser
         self.beside = tuple(pathlib.Path(path).resolve().with_name(name).as_uri() for name in beside)
         self.url = pathlib.Path(path).resolve().as_uri()
@@ -185,6 +192,12 @@ class Page:
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         if not remembers:
             self.call("Page.addScriptToEvaluateOnNewDocument", source="localStorage.clear()")
+        if hurry != 1:
+            self.call("Page.addScriptToEvaluateOnNewDocument",
+                      source=f"""for (const name of ['setTimeout', 'setInterval']) {{
+                        const wait = window[name];
+                        window[name] = (act, ms, ...given) => wait(act, ms / {hurry}, ...given);
+                      }}""")
         browser.events.clear()
         self.call("Page.navigate", url=self.url)
         self.wait("document.readyState === 'complete'" if site else "document.documentElement?.dataset.ready === 'true'")
@@ -218,7 +231,7 @@ class Page:
 
     def settle(self):
         """Lets the page draw what it has to."""
-        self.js("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.js("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
 
     def mouse(self, kind, x, y, **more):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
@@ -246,13 +259,15 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key)
         self.settle()
 
-    def screenshot(self, path, most=20000):
+    def screenshot(self, path):
+        if not os.environ.get("FIT_PICTURES"):
+            return
         path = pathlib.Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         self.js("document.activeElement && document.activeElement.blur()")
-        height = min(most, self.js("document.documentElement.scrollHeight"))
+        height = min(20000, self.js("document.documentElement.scrollHeight"))
         width = self.js("innerWidth")
-        picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
+        picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, optimizeForSpeed=True,
                             clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})["data"]
         path.write_bytes(base64.b64decode(picture))
 

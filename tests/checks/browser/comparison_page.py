@@ -1,5 +1,4 @@
-"""comparison_page.py PROGRAM DIR: opens the page that PROGRAM (comparison_pages.cpp) writes into DIR in a browser.
-Screenshots are left in DIR."""
+"""comparison_page.py PROGRAM DIR: opens the page that PROGRAM (comparison_pages.cpp) writes into DIR in a browser."""
 
 import json
 import re
@@ -56,8 +55,9 @@ def pairs(page, truth):
 
 def test(b, program, folder):
     folder = browser.written(program, folder)
-    for width, dark, name in browser.looks():
-        page = browser.Page(b, folder / "comparison.html", width=width, dark=dark)
+    for page, _, name in browser.looks(lambda **how: browser.Page(b, folder / "comparison.html", **how)):
+        page.js("document.querySelector('#charts svg').dispatchEvent(new Event('pointerleave')), document.querySelector('#pairs button').click()")
+        page.settle()
         curves(page)
         pairs(page, json.loads((folder / "comparison.json").read_text()))
         check("names are text", page.js("document.title") == "With & without" and page.js("document.querySelectorAll('dropout').length") == 0)

@@ -1,6 +1,8 @@
 """lesson_page.py PROGRAM DIR [EXAMPLE...]: opens the pages that PROGRAM (lesson_pages.cpp) and the examples write below
-DIR in a browser, and reads them. Screenshots are left in DIR."""
+DIR in a browser, and reads them."""
 
+import concurrent.futures
+import functools
 import pathlib
 import re
 import subprocess
@@ -229,9 +231,9 @@ def reloads(b, folder):
     watched = folder / "watched.html"
     watched.write_text(text)
     subprocess.run([reload_page, watched], check=True)
-    page = browser.Page(b, watched, beside=["watched.html.js"])
+    page = browser.Page(b, watched, beside=["watched.html.js"], hurry=10)
     page.js("window.same = true")
-    time.sleep(1.5)
+    time.sleep(0.5)  # five questions
     check("a page that is watched stays as long as nothing is built", page.js("window.same === true"))
     watched.write_text(text.replace("What it prints", "What it prints now"))
     subprocess.run([reload_page, watched], check=True)
@@ -268,10 +270,11 @@ def test(b, program, folder, *examples):
     thrown = subprocess.run([program, folder, "throw"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     check("an exception that nobody catches ends the program", thrown.returncode != 0)
     pages = [folder / "lesson.html"]
-    for example in examples:
-        subprocess.run([example, "--quick", "--out", folder], check=True, stdout=subprocess.DEVNULL)
-        name = pathlib.Path(example).name
-        pages.append(folder / name / (name + ".html"))
+    # The examples run while the first page is read.
+    run = functools.partial(subprocess.run, check=True, stdout=subprocess.DEVNULL)
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    runs = [pool.submit(run, [example, "--quick", "--out", folder]) for example in examples]
+    pages += [folder / name / (name + ".html") for name in (pathlib.Path(example).name for example in examples)]
     page = browser.Page(b, pages[0])
     page.wait("document.readyState === 'complete'")
     contents(page)
@@ -297,11 +300,11 @@ def test(b, program, folder, *examples):
     check("thrown: no dialog, no error, no request", not page.problems(), page.problems())
     page.close()
 
+    for done in runs:
+        done.result()
     for path in pages:
-        for width, dark, name in browser.looks():
-            page = browser.Page(b, path, width=width, dark=dark)
+        for page, dark, name in browser.looks(lambda **how: browser.Page(b, path, **how)):
             what = f"{path.stem}, {name}"
-            page.wait("document.readyState === 'complete'")
             looks(page, dark, what)
             formulas(page, what)
             if path == pages[0]:

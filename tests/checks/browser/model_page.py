@@ -1,5 +1,5 @@
 """model_page.py PROGRAM DIR: opens the pages that PROGRAM (model_pages.cpp) writes into DIR in a browser, and uses them as
-a reader would. Screenshots are left in DIR."""
+a reader would."""
 
 import json
 import math
@@ -93,7 +93,7 @@ def shown_numbers(page, name, truth):
     measures = page.js(f"""(async () => {{ const all = [];
       for (const head of document.querySelectorAll('.heads-view .head')) {{
         head.click();
-        await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+        await new Promise(done => setTimeout(done));
         const values = new Map([...document.querySelectorAll('.heads-view .measures dt')].map(d => [d.textContent, Number(d.nextElementSibling.textContent)]));
         all.push({json.dumps(names)}.map(name => values.get(name)));
       }}
@@ -208,6 +208,7 @@ def pairs(open_page, folder, name):
           page.js(shown))
     check(f"{name}: and its text", page.js("document.getElementById('text').value").startswith(text))
     browser.look(page, f"{name}: pairs", folder / f"pairs_{name}.png")
+    page.close()
 
 
 def bars(page, field="bars"):
@@ -399,13 +400,17 @@ def test(b, program, folder):
     check("no error, no request", not page.problems(), page.problems())
     page.close()
     large(b, open_page)
-    for width, dark, name in browser.looks():
-        page = open_page("training", width=width, dark=dark)
+
+    def asked(**how):
+        page = open_page("training", hurry=10, **how)
         switch(page, "0.1")
         page.js("document.getElementById('matter').click()")
         page.wait("document.querySelector('#parts [data-value]') !== null")
         page.wait("document.querySelector('#losses svg') !== null")
         type_text(page, "bcdefghijk", "second")
+        return page
+
+    for page, _, name in browser.looks(asked):
         browser.look(page, name, folder / f"training_{name}.png")
 
 

@@ -1,5 +1,5 @@
 """site_page.py DIR: opens the documents' site that docs/reference/build.sh has built in DIR, and reads it in light and
-dark, on a phone and in a wide window. Screenshots are left in DIR."""
+dark, on a phone and in a wide window."""
 
 import pathlib
 import sys
@@ -27,12 +27,11 @@ def test(b, folder):
         print("skipped: the site was not built")
         sys.exit(77)
     for file in ("index", "md_docs_attention", "md_docs_gallery", "structfit_1_1plot_1_1Options", "namespacefit"):
-        for width, dark, name in browser.looks():
-            page = browser.Page(b, html / (file + ".html"), width=width, dark=dark, site=html)
+        for page, dark, name in browser.looks(lambda **how: browser.Page(b, html / (file + ".html"), site=html, **how)):
             what = f"{file}, {name}"
             ground, ink = light(page, "body", "backgroundColor"), light(page, "body", "color")
             check(f"{what}: its theme", (ground < 60 < 180 < ink) if dark else (ground > 200 > 80 > ink), ground, ink)
-            browser.look(page, what, folder / f"{file}_{name}.png", most=3000)
+            browser.look(page, what, folder / f"{file}_{name}.png")
     page = browser.Page(b, html / "index.html", site=html)
     guides = page.js("[...document.querySelectorAll('#guides a')].map(a => a.textContent)")
     check("guides stand in the order of the README", guides[:4] == ["Overview", "A tour", "Training a transformer of your own", "Attention"], guides[:6])

@@ -1,5 +1,4 @@
-"""training_page.py PROGRAM DIR: follows the training that PROGRAM (training_pages.cpp) writes into DIR in a browser.
-Screenshots are left in DIR."""
+"""training_page.py PROGRAM DIR: follows the training that PROGRAM (training_pages.cpp) writes into DIR in a browser."""
 
 import pathlib
 import subprocess
@@ -115,7 +114,8 @@ def distributions(page, what):
     check(f"{what}: weights and gradients have histograms", len(shown) == 2 and min(shown) >= 6, shown)
     first = "document.querySelector('[data-histogram=weights] svg').innerHTML"
     before = page.js(first)
-    page.js("(() => { const m = document.getElementById('parameter'); m.selectedIndex = 2; m.dispatchEvent(new Event('change')); })()")
+    choose = "(i => { const m = document.getElementById('parameter'); m.selectedIndex = i; m.dispatchEvent(new Event('change')); })"
+    page.js(choose + "(2)")
     check(f"{what}: of every parameter", page.js("document.getElementById('parameter').options.length > 5") and page.js(first) != before)
     page.js("document.querySelector('[data-histogram=gradients] svg').focus()")
     page.key("ArrowLeft")
@@ -124,6 +124,7 @@ def distributions(page, what):
     said = float(words.split(": ")[1].split(" ")[0])
     check(f"{what}: arrow keys say a share", words.startswith("step ") and " % from 1e" in words and abs(said - share) <= max(0.5, share / 20), words, share)
     page.js("document.activeElement.blur()")
+    page.js(choose + "(0)")
 
 
 def printed(b, path, width):
@@ -172,7 +173,7 @@ def test(b, program, folder):
     folder.mkdir(parents=True, exist_ok=True)
     training = Training(program, folder)
     training.tell("row")
-    page = browser.Page(b, folder / "training.html", beside=BESIDE)
+    page = browser.Page(b, folder / "training.html", beside=BESIDE, hurry=20)
     check("a page that is opened has the first point", page.js("shown.step") == 1)
     follows(page, training)
     hovering(page)
@@ -186,8 +187,8 @@ def test(b, program, folder):
     check("followed: no dialog, no error, no request but for the files beside it", not page.problems(), page.problems())
     page.close()
 
-    page = browser.Page(b, folder / "training.html", beside=("training_heads.html",))
-    time.sleep(1.5)  # a page that still asked would have
+    page = browser.Page(b, folder / "training.html", beside=("training_heads.html",), hurry=20)
+    time.sleep(0.3)  # a page that still asked would have, several times
     check("the page of a training that is done needs no numbers beside it", not page.problems() and drawn(page, "loss") == 22,
           page.problems(), drawn(page, "loss"))
     page.close()
@@ -195,9 +196,7 @@ def test(b, program, folder):
     for width in (390, 800, 1400):
         printed(b, folder / "trained" / "training.html", width)
     for page_name in ("training", "trained/training"):
-        for width, dark, name in browser.looks():
-            page = browser.Page(b, folder / (page_name + ".html"), width=width, dark=dark, beside=BESIDE)
-            page.wait("document.readyState === 'complete'")
+        for page, dark, name in browser.looks(lambda **how: browser.Page(b, folder / (page_name + ".html"), beside=BESIDE, **how)):
             what = f"{page_name}, {name}"
             check(f"{what}: its theme", page.js("document.documentElement.dataset.theme") == ("dark" if dark else "light"))
             if page_name != "training":
