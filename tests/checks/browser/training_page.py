@@ -168,6 +168,16 @@ def heads(page, training):
     check("and the newer ones", True)
 
 
+def heads_shown(page, what):
+    """The frame says how high its page of heads is, once that is drawn. A browser draws what is in the window."""
+    page.js("document.getElementById('heads').scrollIntoView({ behavior: 'instant' })")
+    page.wait("document.querySelector('#heads iframe').style.height !== ''", 10)
+    height = page.js("document.querySelector('#heads iframe').clientHeight")
+    check(f"{what}: heads are shown", height > 400, height)
+    page.js("scrollTo(0, 0)")
+    page.settle()
+
+
 def test(b, program, folder):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -204,6 +214,7 @@ def test(b, program, folder):
                 check(f"{what}: what a Trainer knows", titles[:3] == ["Loss", "Learning rate", "Gradient norm"] and drawn(page, "loss") == 12 and
                       page.js("Object.keys(shown.histograms).length > 5") and page.js("shown.series.validation.x.length === 3 && shown.series.grad_norm.x.length === 12 && shown.heads > 0"), titles)
                 distributions(page, what)
+                heads_shown(page, what)
             browser.look(page, what, folder / f"{page_name.replace('/', '_')}_{name}.png")
 
 

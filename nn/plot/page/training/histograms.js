@@ -37,7 +37,7 @@ class Histogram {
     for (let i = 0; i < x.length; ++i)
       for (let k = this.low; k <= this.high; ++k)
         if (counts[i][k] > 0)
-          parts.push(svgElement("rect", { class: "share", x: MARGIN.left + i * step, y: this.top(k), width: step + 0.5, height: cell + 0.5, "fill-opacity": Math.sqrt(this.share(i, k)).toFixed(3) }));
+          parts.push(svgElement("rect", { class: "share", x: MARGIN.left + i * step, y: this.top(k), width: step, height: cell, "fill-opacity": Math.sqrt(this.share(i, k)).toFixed(3) }));
     for (let k = this.low; k <= this.high; ++k)
       if (k === 0 || (k % 4 === 1 || (k % 2 === 1 && cell > 14)) && (k > 1 || this.low > 0 || cell > 24)) // 0 and the lowest power apart
         parts.push(svgElement("text", { x: MARGIN.left - 7, y: this.top(k) + cell + (k ? 4 : -cell / 2 + 4), "text-anchor": "end" }, k === 0 ? "0" : power(k)));
