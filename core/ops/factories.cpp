@@ -50,6 +50,8 @@ struct NestedReader {
   }
 };
 
+Nested::Nested(std::initializer_list<Nested> rows) : rows_(rows), list_(true) {}
+
 Tensor tensor(const Nested& values) { return tensor(values, NestedReader::type_of(values)); }
 
 Tensor tensor(const Nested& values, DType dtype) {

@@ -1,5 +1,6 @@
 // maximum, minimum, where, masked_fill, clamp, clamp_min, clamp_max, nan_to_num.
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "ops/elementwise.hpp"

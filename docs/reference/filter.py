@@ -117,7 +117,7 @@ def header(lines):
         statement.append(len(out))
         out.append(line)
         end = re.sub(r"\s*//.*$", "", line).rstrip()
-        if not (end.endswith((";", "{", "}", ":")) or bare.startswith("FIT_FIELDS") and end.endswith(")")):
+        if not (end.endswith((";", "{", "}", ":")) or bare.startswith("FIT_FIELDS") and end.endswith((")", "DECLARED"))):
             continue
         first = statement[0]
         whole = " ".join(out[i].strip() for i in statement)

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <memory>
+#include <unordered_map>
 
 #include "data/unicode.hpp"
 #include "fit/readers.hpp"
@@ -74,6 +76,8 @@ std::size_t end_of_word(const unicode::Points& text, std::size_t at) {
 
 }  // namespace
 
+struct GPT2Vocabulary::Ranks : std::unordered_map<std::uint64_t, std::size_t> {};
+
 GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::string& merges_txt) {
   GPT2Vocabulary v;
   io::InputFile file(op, vocab_json);
@@ -101,6 +105,7 @@ GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::st
     v.bytes_.push_back(found->second);
   }
 
+  const auto ranks = std::make_shared<Ranks>();
   std::int64_t number = 0;
   for (const std::string& line : data::read_lines(merges_txt)) {
     ++number;
@@ -115,8 +120,9 @@ GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::st
     };
     const std::string a = line.substr(0, blank), b = blank == std::string::npos ? "" : line.substr(blank + 1);
     const Merge merge{id(a), id(b), id(a + b)};
-    if (v.ranks_.emplace(key_of(merge.first, merge.second), v.merges_.size()).second) v.merges_.push_back(merge);
+    if (ranks->emplace(key_of(merge.first, merge.second), v.merges_.size()).second) v.merges_.push_back(merge);
   }
+  v.ranks_ = ranks;
   return v;
 }
 
@@ -131,7 +137,7 @@ void GPT2Vocabulary::add_word(std::vector<std::int64_t>& ids, const std::string&
   while (parts.size() > 1) {
     std::size_t rank = merges_.size();
     for (std::size_t i = 0; i + 1 < parts.size(); ++i)
-      if (const auto found = ranks_.find(key_of(parts[i], parts[i + 1])); found != ranks_.end())
+      if (const auto found = ranks_->find(key_of(parts[i], parts[i + 1])); found != ranks_->end())
         rank = std::min(rank, found->second);
     if (rank == merges_.size()) break;
     const Merge& merge = merges_[rank];

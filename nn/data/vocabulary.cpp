@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
+#include <unordered_map>
 
 #include "common/utf8.hpp"
 #include "fit/text.hpp"
@@ -81,18 +83,22 @@ std::string Vocabulary::decode(const std::vector<std::int64_t>& ids) const {
 
 // ---- CharVocabulary -----------------------------------------------------------------------------------------------
 
+struct CharVocabulary::Ids : std::unordered_map<std::string, std::int64_t> {};
+
 CharVocabulary::CharVocabulary(const std::string& text) {
   std::set<std::string> all;  // UTF-8 strings sort by code point
   each_character(text, [&](const std::string& c, std::size_t) { all.insert(c); });
   tokens_.assign(all.begin(), all.end());
-  for (std::size_t i = 0; i < tokens_.size(); ++i) ids_[tokens_[i]] = static_cast<std::int64_t>(i);
+  const auto ids = std::make_shared<Ids>();
+  for (std::size_t i = 0; i < tokens_.size(); ++i) (*ids)[tokens_[i]] = static_cast<std::int64_t>(i);
+  ids_ = ids;
 }
 
 Tensor CharVocabulary::encode(const std::string& text) const {
   std::vector<std::int64_t> ids;
   each_character(text, [&](const std::string& c, std::size_t at) {
-    const auto found = ids_.find(c);
-    if (found == ids_.end())
+    const auto found = ids_->find(c);
+    if (found == ids_->end())
       check::fail("CharVocabulary", "'", c, "' at byte ", at, " is not one of the ", size(), " characters known");
     ids.push_back(found->second);
   });
@@ -239,17 +245,21 @@ BytePairVocabulary BytePairVocabulary::train(const std::string& text, std::int64
   return BytePairVocabulary(merges);
 }
 
+struct BytePairVocabulary::Joined : std::unordered_map<std::uint64_t, std::int64_t> {};
+
 BytePairVocabulary::BytePairVocabulary(const Merges& merges) : merges_(merges) {
+  const auto joined = std::make_shared<Joined>();
   for (int byte = 0; byte < 256; ++byte) tokens_.emplace_back(1, static_cast<char>(byte));
   for (const auto& [a, b] : merges) {
     if (a < 0 || b < 0 || a >= size() || b >= size())
       check::fail("BytePairVocabulary", "token ", size(), " joins ", a, " and ", b, ": both must come before it");
-    if (!joined_.emplace(key_of(a, b), size()).second)
+    if (!joined->emplace(key_of(a, b), size()).second)
       check::fail("BytePairVocabulary", "token ", size(), " joins ", a, " and ", b, ", as one before it does");
     if (token(a).size() + token(b).size() > longest_token)
       check::fail("BytePairVocabulary", "token ", size(), " is longer than ", longest_token, " bytes");
     tokens_.push_back(token(a) + token(b));
   }
+  joined_ = joined;
 }
 
 Tensor BytePairVocabulary::encode(const std::string& text) const {
@@ -260,12 +270,12 @@ Tensor BytePairVocabulary::encode(const std::string& text) const {
     if (first) {
       Ids ids = bytes_of(word);
       for (;;) {  // merges the pair that was learned first
-        auto best = joined_.end();
+        auto best = joined_->end();
         for (std::size_t i = 0; i + 1 < ids.size(); ++i)
-          if (const auto found = joined_.find(key_of(ids[i], ids[i + 1]));
-              found != joined_.end() && (best == joined_.end() || found->second < best->second))
+          if (const auto found = joined_->find(key_of(ids[i], ids[i + 1]));
+              found != joined_->end() && (best == joined_->end() || found->second < best->second))
             best = found;
-        if (best == joined_.end()) break;
+        if (best == joined_->end()) break;
         join(ids, merges_[static_cast<std::size_t>(best->second - 256)], best->second);
       }
       at->second = std::move(ids);

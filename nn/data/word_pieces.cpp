@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <memory>
+#include <unordered_map>
 #include <utility>
 
 #include "data/unicode.hpp"
@@ -21,14 +23,18 @@ std::string utf8_of(const std::u32string& word, std::size_t begin, std::size_t e
 
 }  // namespace
 
+struct WordPieces::Ids : std::unordered_map<std::string, std::int64_t> {};
+
 WordPieces::WordPieces(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {
+  const auto ids = std::make_shared<Ids>();
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     if (pieces_[i].empty()) check::fail(word_pieces_op, "piece ", i, " is empty");
-    if (!ids_.emplace(pieces_[i], static_cast<std::int64_t>(i)).second)
+    if (!ids->emplace(pieces_[i], static_cast<std::int64_t>(i)).second)
       check::fail(word_pieces_op, "the piece '", pieces_[i], "' is there twice");
   }
+  ids_ = ids;
   pad_ = id("[PAD]"), unknown_ = id("[UNK]"), begin_ = id("[CLS]"), end_ = id("[SEP]");
-  mask_ = ids_.count("[MASK]") ? id("[MASK]") : -1;
+  mask_ = ids_->count("[MASK]") ? id("[MASK]") : -1;
 }
 
 WordPieces WordPieces::load(const std::string& path) {
@@ -40,8 +46,8 @@ WordPieces WordPieces::load(const std::string& path) {
 }
 
 std::int64_t WordPieces::id(const std::string& piece) const {
-  const auto found = ids_.find(piece);
-  if (found == ids_.end()) check::fail(word_pieces_op, "there is no piece '", piece, "' among the ", pieces_.size());
+  const auto found = ids_->find(piece);
+  if (found == ids_->end()) check::fail(word_pieces_op, "there is no piece '", piece, "' among the ", pieces_.size());
   return found->second;
 }
 
@@ -55,8 +61,8 @@ void WordPieces::add_word(std::vector<std::int64_t>& ids, const std::u32string& 
   for (std::size_t begin = 0; begin < word.size();) {
     std::size_t end = word.size() > longest_word ? begin : word.size();
     for (; end > begin; --end) {
-      const auto found = ids_.find((begin > 0 ? "##" : "") + utf8_of(word, begin, end));
-      if (found == ids_.end()) continue;
+      const auto found = ids_->find((begin > 0 ? "##" : "") + utf8_of(word, begin, end));
+      if (found == ids_->end()) continue;
       ids.push_back(found->second);
       break;
     }
@@ -102,7 +108,7 @@ std::vector<std::int64_t> WordPieces::ids_of(const std::string& text, std::int64
       if (const std::size_t found = text.find(name, at); found < next) next = found, special = &name;
     }
     add_words(ids, text.substr(at, next - at));
-    if (special) ids.push_back(ids_.at(*special));
+    if (special) ids.push_back(ids_->at(*special));
     at = next + (special ? special->size() : 0);
   }
   if (max_length > 0) ids.resize(std::min(ids.size(), static_cast<std::size_t>(max_length - 1)));

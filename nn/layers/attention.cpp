@@ -35,6 +35,8 @@ Tensor AttentionLayer::forward_next(const Tensor&, KVCache::Layer&, std::int64_t
 
 // ---- ScaledDotProductAttention ------------------------------------------------------------------------------------
 
+void ScaledDotProductAttention::fields(Fields& f) { f.self(*this); }
+
 ScaledDotProductAttention::ScaledDotProductAttention(double dropout, double temperature, std::optional<double> scale)
     : dropout_(dropout), temperature_(temperature), scale_(scale) {
   check_numbers("ScaledDotProductAttention", dropout, temperature, scale);
@@ -103,6 +105,8 @@ void check_inputs(const MultiHeadAttention& m, const Tensor& query, const Tensor
 }
 
 }  // namespace
+
+FIT_FIELDS_OF(MultiHeadAttention, w_q, w_k, w_v, w_o, bias_k, bias_v, attention)
 
 MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_heads, double dropout, bool bias)
     : MultiHeadAttention(d_model, num_heads, MultiHeadAttentionOptions().dropout(dropout).bias(bias)) {}
@@ -232,6 +236,48 @@ std::string MultiHeadAttention::describe() const {
   if (options_.add_bias_kv()) s << ", add_bias_kv=true";
   if (options_.add_zero_attn()) s << ", add_zero_attn=true";
   return s.str();
+}
+
+// ---- layers around one MultiHeadAttention --------------------------------------------------------------------------
+
+FIT_FIELDS_OF(SelfAttention, multihead_attn)
+
+FIT_FIELDS_OF(CrossAttention, multihead_attn)
+
+FIT_FIELDS_OF(CausalSelfAttention, multihead_attn)
+
+Tensor SelfAttention::forward(const Tensor& x, const AttentionMasks& masks) const {
+  return within(*this, [&] { return multihead_attn.forward(x, x, x, masks); });
+}
+
+AttentionResult SelfAttention::forward_with_weights(const Tensor& x, const AttentionMasks& masks) const {
+  return within(*this, [&] { return multihead_attn.forward_with_weights(x, x, x, masks); });
+}
+
+Tensor CrossAttention::forward(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks) const {
+  return within(*this, [&] { return multihead_attn.forward(query, key_value, key_value, masks); });
+}
+
+AttentionResult CrossAttention::forward_with_weights(const Tensor& query, const Tensor& key_value,
+                                                     const AttentionMasks& masks) const {
+  return within(*this, [&] { return multihead_attn.forward_with_weights(query, key_value, key_value, masks); });
+}
+
+namespace {
+AttentionMasks causal(AttentionMasks masks) { return masks.causal(true); }
+}  // namespace
+
+Tensor CausalSelfAttention::forward(const Tensor& x, const AttentionMasks& masks) const {
+  return within(*this, [&] { return multihead_attn.forward(x, x, x, causal(masks)); });
+}
+
+AttentionResult CausalSelfAttention::forward_with_weights(const Tensor& x, const AttentionMasks& masks) const {
+  return within(*this, [&] { return multihead_attn.forward_with_weights(x, x, x, causal(masks)); });
+}
+
+Tensor CausalSelfAttention::forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
+                                         const AttentionMasks& masks) const {
+  return within(*this, [&] { return multihead_attn.forward_next(x, kept, length, masks); });
 }
 
 }  // namespace fit::nn

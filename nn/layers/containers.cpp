@@ -8,6 +8,8 @@ void detail::fail_position(const Layer& list, std::size_t i, std::size_t size) {
   check::fail(list.name().c_str(), "there is no layer ", i, ": it has ", size);
 }
 
+void Sequential::fields(Fields& f) { f.self(*this), list(f); }
+
 Tensor Sequential::forward(const Tensor& x) const {
   Tensor y = x;
   for (const UnaryLayer& layer : *this) y = layer(y);

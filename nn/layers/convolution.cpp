@@ -32,10 +32,14 @@ std::string described(const Tensor& weight, const ConvOptions& o) {
 
 }  // namespace
 
+FIT_FIELDS_OF(Conv1d, weight, bias)
+
 Conv1d::Conv1d(std::int64_t in, std::int64_t out, std::int64_t size, const ConvOptions& options) : options_(options) {
   start("Conv1d", weight, bias, in, out, size, 1, options);
 }
 std::string Conv1d::describe() const { return described(weight.original(), options_); }
+
+FIT_FIELDS_OF(Conv2d, weight, bias)
 
 Conv2d::Conv2d(std::int64_t in, std::int64_t out, std::int64_t size, const ConvOptions& options) : options_(options) {
   start("Conv2d", weight, bias, in, out, size, 2, options);

@@ -6,6 +6,8 @@
 
 namespace fit::nn {
 
+void Dropout::fields(Fields& f) { f.self(*this); }
+
 Dropout::Dropout(double p, Generator& generator) : p_(p), generator_(&generator) {
   if (!(p >= 0 && p <= 1)) check::fail("Dropout", "p is ", p, ": it must be a probability, 0 … 1");
 }

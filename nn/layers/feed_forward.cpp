@@ -45,6 +45,8 @@ kernels::Function function_of(Activation a) {
 }
 }  // namespace
 
+FIT_FIELDS_OF(FeedForward, fc, gate, proj, inner_dropout, dropout)
+
 FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedForwardOptions& o)
     : d_model_(positive("FeedForward", "d_model", d_model)),
       hidden_(positive("FeedForward", "hidden", hidden)),

@@ -1,5 +1,7 @@
 #include "layers/layer_names.hpp"
 
+#include <unordered_map>
+
 #include "fit/nn/attention.hpp"
 
 namespace fit::nn {

@@ -12,6 +12,8 @@
 
 namespace fit::nn {
 
+FIT_FIELDS_OF(Linear, weight, bias)
+
 Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bias) {
   check_size("Linear", "in_features", in_features);
   check_size("Linear", "out_features", out_features);
@@ -42,6 +44,8 @@ Tensor apply_to_linear(kernels::Function f, const Linear& layer, const Tensor& x
 std::string Linear::describe() const {
   return joined("in_features=", in_features(), ", out_features=", out_features(), ", bias=", has_bias());
 }
+
+FIT_FIELDS_OF(Embedding, weight)
 
 Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::int64_t padding_idx)
     : padding_idx_(padding_idx) {

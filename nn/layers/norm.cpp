@@ -18,6 +18,8 @@ Parameter ones_of(const char* layer, std::int64_t size, double eps) {
 
 }  // namespace
 
+FIT_FIELDS_OF(LayerNorm, weight, bias)
+
 LayerNorm::LayerNorm(std::int64_t size, double eps) : weight(ones_of("LayerNorm", size, eps)), eps_(eps) {
   bias = Parameter(zeros({size}));
 }
@@ -37,6 +39,8 @@ std::string LayerNorm::describe() const {
   return joined(weight.original().numel(), ", eps=", eps_, ", bias=", bias.original().defined());
 }
 
+FIT_FIELDS_OF(RMSNorm, weight)
+
 RMSNorm::RMSNorm(std::int64_t size, double eps) : weight(ones_of("RMSNorm", size, eps)), eps_(eps) {}
 
 Tensor RMSNorm::forward(const Tensor& x) const {
@@ -46,6 +50,8 @@ Tensor RMSNorm::forward(const Tensor& x) const {
 }
 
 std::string RMSNorm::describe() const { return joined(weight.original().numel(), ", eps=", eps_); }
+
+FIT_FIELDS_OF(GroupNorm, weight, bias)
 
 GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, double eps) : groups_(groups), eps_(eps) {
   positive("GroupNorm", "groups", groups);
@@ -60,6 +66,8 @@ Tensor GroupNorm::forward(const Tensor& x) const { return group_norm(x, groups_,
 std::string GroupNorm::describe() const {
   return joined("groups=", groups_, ", channels=", weight.original().numel(), ", eps=", eps_);
 }
+
+FIT_FIELDS_OF(BatchNorm, weight, bias, running_mean, running_var)
 
 BatchNorm::BatchNorm(std::int64_t channels, double eps, double momentum) : eps_(eps), momentum_(momentum) {
   positive("BatchNorm", "channels", channels);

@@ -85,6 +85,8 @@ void remove_parametrization(Parameter& p) {
   p = baked;
 }
 
+FIT_FIELDS_OF(LowRank, A, B)
+
 LowRank::LowRank(std::int64_t out_features, std::int64_t in_features, std::int64_t rank, double alpha) : alpha_(alpha) {
   positive("LowRank", "out_features", out_features);
   positive("LowRank", "in_features", in_features);

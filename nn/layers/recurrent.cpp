@@ -177,6 +177,8 @@ std::string Recurrent::describe() const {
                 ", bidirectional=", options_.bidirectional());
 }
 
+void LSTM::fields(Fields& f) { f.self(*this), list(f); }
+
 LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
     : Recurrent("LSTM", 4, input_size, hidden_size, options) {}
 
@@ -185,6 +187,8 @@ Recurrent::Steps LSTM::steps(const Tensor& of_x, const Tensor& weight, const Ten
   const auto [all, last] = lstm_steps(of_x, weight, bias, h, c);
   return {all, last};
 }
+
+void GRU::fields(Fields& f) { f.self(*this), list(f); }
 
 GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
     : Recurrent("GRU", 3, input_size, hidden_size, options) {}

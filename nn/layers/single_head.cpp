@@ -21,6 +21,8 @@ Tensor uniform(const char* op, std::int64_t d_in, std::int64_t d_out) {
 
 // ---- BareSingleHeadAttention --------------------------------------------------------------------------------------
 
+FIT_FIELDS_OF(BareSingleHeadAttention, W_query, W_key, W_value)
+
 BareSingleHeadAttention::BareSingleHeadAttention(std::int64_t d_in, std::int64_t d_out)
     : W_query(uniform("BareSingleHeadAttention", d_in, d_out)),
       W_key(uniform("BareSingleHeadAttention", d_in, d_out)),
@@ -46,6 +48,8 @@ std::string BareSingleHeadAttention::describe() const {
 
 // ---- SingleHeadAttention ------------------------------------------------------------------------------------------
 
+FIT_FIELDS_OF(SingleHeadAttention, W_query, W_key, W_value)
+
 SingleHeadAttention::SingleHeadAttention(std::int64_t d_in, std::int64_t d_out, const SingleHeadAttentionOptions& o)
     : W_query(positive(single, "d_in", d_in), positive(single, "d_out", d_out), o.qkv_bias()),
       W_key(d_in, d_out, o.qkv_bias()),
@@ -60,6 +64,8 @@ AttentionResult SingleHeadAttention::forward_with_weights(const Tensor& x) const
 }
 
 // ---- CausalAttention ----------------------------------------------------------------------------------------------
+
+FIT_FIELDS_OF(CausalAttention, W_query, W_key, W_value, mask, attention)
 
 CausalAttention::CausalAttention(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length, double dropout)
     : CausalAttention(d_in, d_out, context_length, CausalAttentionOptions().dropout(dropout)) {}
@@ -91,6 +97,8 @@ AttentionResult CausalAttention::forward_with_weights(const Tensor& x) const {
 std::string CausalAttention::describe() const { return "context_length=" + std::to_string(mask.size(0)); }
 
 // ---- MultiHeadAttentionWrapper ------------------------------------------------------------------------------------
+
+FIT_FIELDS_OF(MultiHeadAttentionWrapper, heads)
 
 MultiHeadAttentionWrapper::MultiHeadAttentionWrapper(std::int64_t d_in, std::int64_t d_out, std::int64_t context_length,
                                                      double dropout, std::int64_t num_heads)

@@ -30,6 +30,8 @@ Embedding table(std::int64_t size, std::int64_t d_model) {
 
 }  // namespace
 
+FIT_FIELDS_OF(BERT, word, position, segment, norm, dropout, encoder)
+
 BERT::BERT(const BERTOptions& o)
     : options_(checked(o)),
       word(table(o.vocab_size(), o.d_model())),

@@ -97,6 +97,8 @@ bool ends_with(const std::string& s, const std::string& end) {
 
 // ---- GPTAttention -------------------------------------------------------------------------------------------------
 
+FIT_FIELDS_OF(GPTAttention, qkv, q_norm, k_norm, value_embedding, attention, gate, proj, dropout)
+
 GPTAttention::GPTAttention(const GPTOptions& given, const Tensor& rotary)
     : options_(completed(given)),
       rotary_(table_of(options_, rotary)),
@@ -167,6 +169,8 @@ std::string GPTAttention::describe() const {
 
 // ---- GPTBlock -----------------------------------------------------------------------------------------------------
 
+FIT_FIELDS_OF(GPTBlock, ln_1, attn, post_ln_1, ln_2, mlp, post_ln_2)
+
 // Braces fix the order in which initial values are drawn.
 GPTBlock::GPTBlock(const GPTOptions& o, const Tensor& rotary)
     : GPTBlock{norm_at(NormPlace::before, o), GPTAttention(o, rotary), norm_at(NormPlace::before, o),
@@ -227,6 +231,8 @@ void check_no_distances(const GPTOptions& o) {
 }
 
 }  // namespace
+
+FIT_FIELDS_OF(GPT, wte, wpe, dropout, h, ln_f, head)
 
 GPT::GPT(const GPTOptions& o, ModuleList<SequenceLayer> blocks, const init::Skip&)
     : options_(completed(o)),

@@ -34,6 +34,8 @@ void start(const Layer& layer) {
 
 }  // namespace
 
+FIT_FIELDS_OF(Transformer, source_embedding, target_embedding, encoder, decoder, head, dropout)
+
 Transformer::Transformer(const TransformerOptions& o, const init::Skip&)
     : options_(checked(o)),
       positions_(sinusoidal_positions(o.max_length(), o.d_model())),

@@ -56,6 +56,8 @@ Tensor EncoderLayer::forward_unpadded(const Tensor& x, const Unpadding& padding)
   return padding.remove((*this)(padding.restore(x), padding.mask()));
 }
 
+FIT_FIELDS_OF(TransformerEncoderLayer, self_attn, norm1, mlp, norm2, dropout)
+
 // Braces fix the order in which initial values are drawn.
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& o)
     : TransformerEncoderLayer{attention_of(o), norm_of(o), feed_forward(o), norm_of(o), o} {}
@@ -94,6 +96,8 @@ Tensor DecoderLayer::forward_next(const Tensor&, KVCache::Layer&, std::int64_t, 
                                   const Tensor&) const {
   check::fail(name().c_str(), "it has no forward_next(): decoding with a cache needs it");
 }
+
+FIT_FIELDS_OF(TransformerDecoderLayer, self_attn, norm1, cross_attn, norm2, mlp, norm3, dropout)
 
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& o)
     : TransformerDecoderLayer{attention_of(o), norm_of(o), attention_of(o), norm_of(o), feed_forward(o),
@@ -154,9 +158,14 @@ bool has_dropout(const Layer& layer) {
 
 }  // namespace
 
+FIT_FIELDS_OF(TransformerEncoder, layers, norm)
+
 TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& o, std::int64_t num_layers) {
   fill<TransformerEncoderLayer>(layers, norm, o, num_layers, "TransformerEncoder");
 }
+
+TransformerEncoder::TransformerEncoder(ModuleList<EncoderLayer> stack, std::shared_ptr<UnaryLayer> last)
+    : layers(std::move(stack)), norm(std::move(last)) {}
 
 Tensor TransformerEncoder::forward(const Tensor& x, const AttentionMasks& masks, TransformerWeights* weights) const {
   return within(*this, [&] {
@@ -186,9 +195,14 @@ Tensor TransformerEncoder::forward_unpadded(const Tensor& x, const Tensor& mask)
   });
 }
 
+FIT_FIELDS_OF(TransformerDecoder, layers, norm)
+
 TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& o, std::int64_t num_layers) {
   fill<TransformerDecoderLayer>(layers, norm, o, num_layers, "TransformerDecoder");
 }
+
+TransformerDecoder::TransformerDecoder(ModuleList<DecoderLayer> stack, std::shared_ptr<UnaryLayer> last)
+    : layers(std::move(stack)), norm(std::move(last)) {}
 
 Tensor TransformerDecoder::forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                    TransformerWeights* weights) const {

@@ -1,6 +1,7 @@
 #include "fit/explain.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <sstream>
 #include <utility>

@@ -1,9 +1,9 @@
 #include "training/buckets.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
+#include "common/clock.hpp"
 #include "fit/graph.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/elementwise.hpp"
@@ -143,7 +143,7 @@ void DataParallel::Buckets::poll() {
 }
 
 void DataParallel::Buckets::finish() {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = steady_seconds();
   traffic_.sent_early += static_cast<std::int64_t>(sent_);
   send(true);
   for (; added_ < sent_; ++added_) {
@@ -154,7 +154,7 @@ void DataParallel::Buckets::finish() {
     if (b.transfer) b.transfer->wait();
     b.transfer.reset();
   }
-  traffic_.seconds_waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  traffic_.seconds_waited += steady_seconds() - start;
   ++traffic_.steps;
   sent_ = added_ = 0;
   arrived_.assign(arrived_.size(), false);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "common/clock.hpp"
 #include "fit/trainer.hpp"
 
 namespace fit {
@@ -43,9 +44,12 @@ ProgressBar::ProgressBar(std::int64_t steps, std::int64_t done, Display display,
       display_(chosen(display, out)),
       out_(out),
       between_(display_ == Display::bar ? 0.1 : seconds_between),
-      drawn_(-between_) {}
+      drawn_(-between_),
+      start_(steady_seconds()) {}
 
 ProgressBar::~ProgressBar() { finish(); }
+
+double ProgressBar::seconds() const { return steady_seconds() - start_; }
 
 void ProgressBar::update(std::int64_t step, double loss, std::int64_t tokens) {
   step_ = step;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "common/clock.hpp"
 #include "common/rollback.hpp"
 #include "dist/agree.hpp"
 #include "fit/autocast.hpp"
@@ -144,6 +145,8 @@ void Trainer::train(ProgressBar& bar, TrainerResult& result) {
 }
 
 // Starts a new training, or resumes the saved one.
+void Trainer::log(const std::string& name, double value) { row_[name] = value; }
+
 void Trainer::begin() {
   if (options_.patience() > 0 && !validate_)
     check::fail("Trainer", "patience is ", options_.patience(),
@@ -156,7 +159,7 @@ void Trainer::begin() {
   }
   restore();
   check_folder();
-  saved_ = std::chrono::steady_clock::now();
+  saved_ = steady_seconds();
   note_place();
   if (writes()) {
     metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);

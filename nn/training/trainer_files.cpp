@@ -2,6 +2,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "common/clock.hpp"
 #include "dist/agree.hpp"
 #include "fit/dist.hpp"
 #include "fit/graph.hpp"
@@ -92,13 +93,12 @@ void Trainer::save_last() {
   save(last_name);
   last_is_ours_ = true;
   saved_step_ = checkpoint_.step;
-  saved_ = std::chrono::steady_clock::now();
+  saved_ = steady_seconds();
   save_due_ = false;
 }
 
 bool Trainer::save_due() const {
-  const std::chrono::duration<double, std::ratio<60>> minutes = std::chrono::steady_clock::now() - saved_;
-  return options_.save_minutes() > 0 && minutes.count() >= options_.save_minutes();
+  return options_.save_minutes() > 0 && steady_seconds() - saved_ >= 60 * options_.save_minutes();
 }
 
 void Trainer::note_place() {

@@ -1,5 +1,6 @@
 #include "support/op_table.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>

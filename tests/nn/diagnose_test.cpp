@@ -1,5 +1,6 @@
 #include "fit/diagnose.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

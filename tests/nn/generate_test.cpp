@@ -1,5 +1,6 @@
 #include "fit/nn/generate.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 

@@ -1,6 +1,8 @@
 // Models with int8 weights.
 #include "fit/nn/quantize.hpp"
 
+#include <algorithm>
+
 #include "fit/fit.hpp"
 #include "nn/small_model.hpp"
 #include "support/catch.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-#include <functional>
 
+#include "fit/detail/function.hpp"
 #include "fit/tensor.hpp"
 
 namespace fit {

@@ -2,7 +2,6 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 namespace fit {
 
@@ -13,24 +12,17 @@ class Error : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
   /// The message. If the error comes from a nested layer, the message ends with its path: "[matmul] …, in
   /// encoder.layers.2.mlp.fc".
-  const char* what() const noexcept override {
-    return place_ && !place_->path.empty() ? place_->message.c_str() : std::invalid_argument::what();
-  }
+  const char* what() const noexcept override;
 
   /// The path of the layer that threw, such as "encoder.layers.2.mlp.fc"; empty if no layer has set it.
-  std::string where() const { return place_ ? place_->path : std::string(); }
+  std::string where() const;
   /// The layer where the path begins. Use it for comparison only: the layer may not exist any more.
-  const void* seen_from() const noexcept { return place_ ? place_->from : nullptr; }
+  const void* seen_from() const noexcept;
   /// Sets the path, which begins at `from`; it replaces an earlier path.
-  void set_where(const std::string& path, const void* from) {
-    place_ = std::make_shared<const Place>(Place{path, std::invalid_argument::what() + (", in " + path), from});
-  }
+  void set_where(const std::string& path, const void* from);
 
  private:
-  struct Place {
-    std::string path, message;
-    const void* from;
-  };
+  struct Place;
   std::shared_ptr<const Place> place_;  // shared: an exception is copied without throwing
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-#include <functional>
 #include <optional>
 
+#include "fit/detail/function.hpp"
 #include "fit/option.hpp"
 #include "fit/tensor.hpp"
 

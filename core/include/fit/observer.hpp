@@ -1,11 +1,11 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "fit/detail/function.hpp"
 #include "fit/graph.hpp"
 #include "fit/tensor.hpp"
 

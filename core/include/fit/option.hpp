@@ -18,13 +18,10 @@
 /// floating number for an integer, a number for a bool, a bool for a number, and a non-number for any of them.
 
 /// FIT_OPTION(Type, name) = default;  declares an option of a struct: its setters, its getter and its member, name_.
-#define FIT_OPTION(Type, name)                                                                     \
- public:                                                                                           \
-  template <class Other, ::std::enable_if_t<!::fit::detail::option_takes<Type, Other>(), int> = 0> \
-  void name(Other) = delete; /* an option of this type does not take such a value */               \
-  [[nodiscard]] auto name() const& noexcept->::fit::detail::OptionRead<Type> { return name##_; }   \
-  FIT_OPTION_SETTERS_(Type, name)                                                                  \
- protected:                                                                                        \
+#define FIT_OPTION(Type, name)      \
+ public:                            \
+  FIT_OPTION_FUNCTIONS_(Type, name) \
+ protected:                         \
   Type name##_
 
 /// FIT_INHERITED_OPTIONS(Base, a, b, …): for a struct derived from Base. Setters of these options of Base then return

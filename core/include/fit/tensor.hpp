@@ -514,7 +514,7 @@ class Nested {
  public:
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
   Nested(T v) : dtype_(Scalar(v).dtype()), value_{Scalar(v)} {}
-  Nested(std::initializer_list<Nested> rows) : rows_(rows), list_(true) {}
+  Nested(std::initializer_list<Nested> rows);
 
  private:
   friend Tensor tensor(const Nested& values);

@@ -1,11 +1,11 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fit/detail/function.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/random.hpp"
 #include "fit/state_dict.hpp"

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/detail/function.hpp"
 #include "fit/dist.hpp"
 #include "fit/option.hpp"
 #include "fit/random.hpp"

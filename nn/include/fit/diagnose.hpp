@@ -1,11 +1,11 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "fit/detail/function.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/option.hpp"
 

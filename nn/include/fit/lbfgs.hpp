@@ -1,8 +1,8 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <vector>
 
+#include "fit/detail/function.hpp"
 #include "fit/optim.hpp"
 #include "fit/option.hpp"
 #include "fit/state_dict.hpp"

@@ -1,12 +1,12 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "fit/attention_recording.hpp"
+#include "fit/detail/function.hpp"
 #include "fit/option.hpp"
 #include "fit/plot.hpp"
 

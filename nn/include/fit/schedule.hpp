@@ -1,11 +1,11 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fit/detail/function.hpp"
 #include "fit/optim.hpp"
 #include "fit/option.hpp"
 #include "fit/state_dict.hpp"

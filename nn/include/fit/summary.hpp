@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "fit/attention.hpp"
+#include "fit/detail/function.hpp"
 #include "fit/nn/layer.hpp"
 
 /// A summary of a model's layers, and of the costs of one call.

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -44,7 +44,8 @@ class CharVocabulary final : public Vocabulary {
 
  private:
   std::vector<std::string> tokens_;
-  std::unordered_map<std::string, std::int64_t> ids_;
+  struct Ids;
+  std::shared_ptr<const Ids> ids_;  // by token
 };
 
 /// Byte-pair encoding (Sennrich et al. 2016, on bytes). The tokens 0 … 255 are the bytes. Each further token joins two
@@ -74,7 +75,8 @@ class BytePairVocabulary final : public Vocabulary {
  private:
   Merges merges_;
   std::vector<std::string> tokens_;
-  std::unordered_map<std::uint64_t, std::int64_t> joined_;  // pair -> token
+  struct Joined;
+  std::shared_ptr<const Joined> joined_;  // pair -> token
 };
 
 /// Windows of `length` tokens of a long text. The example at each multiple i of `stride` is

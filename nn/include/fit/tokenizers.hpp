@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -52,7 +52,8 @@ class WordPieces {
   void add_word(std::vector<std::int64_t>& ids, const std::u32string& word) const;
 
   std::vector<std::string> pieces_;
-  std::unordered_map<std::string, std::int64_t> ids_;
+  struct Ids;
+  std::shared_ptr<const Ids> ids_;                   // by piece
   std::int64_t pad_, unknown_, begin_, end_, mask_;  // mask_: -1 if there is no [MASK]
 };
 
@@ -89,7 +90,8 @@ class GPT2Vocabulary final : public Vocabulary {
   std::vector<std::string> tokens_;  // as bytes
   std::vector<std::int64_t> bytes_;
   std::vector<Merge> merges_;
-  std::unordered_map<std::uint64_t, std::size_t> ranks_;  // two neighbours -> place in merges_
+  struct Ranks;
+  std::shared_ptr<const Ranks> ranks_;  // two neighbours -> place in merges_
   std::int64_t end_of_text_ = -1;
 };
 

@@ -1,7 +1,5 @@
 #pragma once
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <iosfwd>
 #include <limits>
 #include <map>
@@ -15,6 +13,7 @@
 #include "fit/checkpoint.hpp"
 #include "fit/data.hpp"
 #include "fit/data_parallel.hpp"
+#include "fit/detail/function.hpp"
 #include "fit/dist.hpp"
 #include "fit/optim.hpp"
 #include "fit/option.hpp"
@@ -55,16 +54,14 @@ class ProgressBar {
   double rate() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double seconds() const;
   std::string line() const;
   void draw();
 
   std::int64_t steps_, first_, step_;
   Display display_;
   std::ostream& out_;
-  double between_, drawn_;  // seconds
-  Clock::time_point start_ = Clock::now();
+  double between_, drawn_, start_;  // seconds
   double loss_ = std::numeric_limits<double>::quiet_NaN();
   std::int64_t tokens_ = 0;
   bool open_ = false, stale_ = false;  // the line is not ended; the drawn state is not the last one
@@ -216,7 +213,7 @@ class Trainer {
   /// The checkpoint, to add parts and strings.
   Checkpoint& checkpoint() { return checkpoint_; }
   /// Adds a number to the metrics of the current step. Call it in the loss, the validation or after_step().
-  void log(const std::string& name, double value) { row_[name] = value; }
+  void log(const std::string& name, double value);
   /// The logged numbers of all steps.
   const MetricsLog& metrics() const { return metrics_; }
 
@@ -279,7 +276,7 @@ class Trainer {
   bool restored_ = false;
   bool last_is_ours_ = false;  // out/last.safetensors is of this training
   bool save_due_ = false;      // save_minutes have passed
-  std::chrono::steady_clock::time_point saved_;
+  double saved_ = 0;           // seconds of the clock
   /// The loader and the generator after the last complete step.
   struct Place {
     StateDict loader;

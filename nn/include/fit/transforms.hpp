@@ -1,11 +1,11 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fit/data.hpp"
+#include "fit/detail/function.hpp"
 #include "fit/ops.hpp"
 
 /// Changes of examples while they are loaded, with the names of torchvision.transforms. Images are [..., C, H, W],

@@ -50,26 +50,30 @@ auto call_on_temporary(Options& options, T& value) {
 
 }  // namespace fit::detail
 
-// The setters. The type of `this` makes them return the derived struct where it repeats them.
-#define FIT_OPTION_SETTERS_(Type, name)                                               \
-  auto name(Type value)&->decltype(*this) {                                           \
-    name##_ = ::std::move(value);                                                     \
-    return *this;                                                                     \
-  }                                                                                   \
-  [[nodiscard]] auto name(Type value)&&->::std::remove_reference_t<decltype(*this)> { \
-    name##_ = ::std::move(value);                                                     \
-    return ::std::move(*this);                                                        \
-  }                                                                                   \
-  template <int = 0> /* compiled where it is called */                                \
-  [[nodiscard]] auto name()&& {                                                       \
-    return ::fit::detail::call_on_temporary(*this, name##_);                          \
+// The functions of an option. The type of `this` makes setters return the derived struct where it repeats them.
+// Templates are compiled where they are called.
+#define FIT_OPTION_FUNCTIONS_(Type, name)                                                          \
+  template <class Other, ::std::enable_if_t<!::fit::detail::option_takes<Type, Other>(), int> = 0> \
+  void name(Other) = delete; /* an option of this type does not take such a value */               \
+  [[nodiscard]] auto name() const& noexcept->::fit::detail::OptionRead<Type> { return name##_; }   \
+  template <int = 0>                                                                               \
+  auto name(Type value)&->decltype(*this) {                                                        \
+    name##_ = static_cast<Type&&>(value);                                                          \
+    return *this;                                                                                  \
+  }                                                                                                \
+  template <int = 0>                                                                               \
+  [[nodiscard]] auto name(Type value)&&->::std::remove_reference_t<decltype(*this)> {              \
+    name##_ = static_cast<Type&&>(value);                                                          \
+    return ::std::move(*this);                                                                     \
+  }                                                                                                \
+  template <int = 0>                                                                               \
+  [[nodiscard]] auto name()&& {                                                                    \
+    return ::fit::detail::call_on_temporary(*this, name##_);                                       \
   }
 
 // FIT_OPTION_PICK_(names…, FIT_OPTION_12_, …, FIT_OPTION_1_, 0) is the macro for the number of names.
 #define FIT_OPTION_PICK_(a, b, c, d, e, f, g, h, i, j, k, l, pick, ...) pick
-#define FIT_OPTION_1_(Base, name) \
-  using Base::name;               \
-  FIT_OPTION_SETTERS_(decltype(name##_), name)
+#define FIT_OPTION_1_(Base, name) FIT_OPTION_FUNCTIONS_(decltype(name##_), name)
 #define FIT_OPTION_2_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_1_(Base, __VA_ARGS__)
 #define FIT_OPTION_3_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_2_(Base, __VA_ARGS__)
 #define FIT_OPTION_4_(Base, name, ...) FIT_OPTION_1_(Base, name) FIT_OPTION_3_(Base, __VA_ARGS__)

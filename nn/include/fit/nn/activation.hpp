@@ -1,8 +1,8 @@
 #pragma once
-#include <functional>
 #include <memory>
 #include <string>
 
+#include "fit/detail/function.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/ops.hpp"
 
@@ -33,7 +33,7 @@ class LogSigmoid final : public detail::Plain<LogSigmoid, fit::log_sigmoid> {};
 class Identity final : public UnaryLayer {
  public:
   Tensor forward(const Tensor& x) const override;
-  FIT_FIELDS()
+  FIT_FIELDS_DECLARED
 };
 
 /// Merges axes first … last into one. By default the first axis (the batch) stays.
@@ -41,7 +41,7 @@ class Flatten final : public UnaryLayer {
  public:
   explicit Flatten(int first = 1, int last = -1) : first_(first), last_(last) {}
   Tensor forward(const Tensor& x) const override { return flatten(x, first_, last_); }
-  FIT_FIELDS()
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
  private:
@@ -55,7 +55,7 @@ class Lambda final : public UnaryLayer {
   /// Throws Error for an empty function.
   explicit Lambda(std::function<Tensor(const Tensor&)> f);
   Tensor forward(const Tensor& x) const override;
-  FIT_FIELDS()
+  FIT_FIELDS_DECLARED
 
  private:
   std::function<Tensor(const Tensor&)> f_;
@@ -66,7 +66,7 @@ class ELU final : public UnaryLayer {
  public:
   explicit ELU(double alpha = 1) : alpha_(alpha) {}
   Tensor forward(const Tensor& x) const override { return elu(x, alpha_); }
-  FIT_FIELDS()
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
  private:
@@ -78,7 +78,7 @@ class LeakyReLU final : public UnaryLayer {
  public:
   explicit LeakyReLU(double negative_slope = 0.01) : negative_slope_(negative_slope) {}
   Tensor forward(const Tensor& x) const override { return leaky_relu(x, negative_slope_); }
-  FIT_FIELDS()
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
  private:
@@ -90,7 +90,7 @@ class GELU final : public UnaryLayer {
  public:
   explicit GELU(Gelu form = Gelu::exact) : form_(form) {}
   Tensor forward(const Tensor& x) const override { return gelu(x, form_); }
-  FIT_FIELDS()
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
  private:
@@ -102,7 +102,7 @@ class Softmax final : public UnaryLayer {
  public:
   explicit Softmax(int axis = -1) : axis_(axis) {}
   Tensor forward(const Tensor& x) const override { return softmax(x, axis_); }
-  FIT_FIELDS()
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
  private:
@@ -114,7 +114,7 @@ class LogSoftmax final : public UnaryLayer {
  public:
   explicit LogSoftmax(int axis = -1) : axis_(axis) {}
   Tensor forward(const Tensor& x) const override { return log_softmax(x, axis_); }
-  FIT_FIELDS()
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
  private:

@@ -104,7 +104,7 @@ class ScaledDotProductAttention final : public AttentionLayer {
   /// The probability in training.
   double dropout() const { return dropout_; }
 
-  FIT_FIELDS_ONLY()
+  void fields(Fields& f) override;
   std::string describe() const override;
 
  private:
@@ -168,7 +168,7 @@ class MultiHeadAttention final : public AttentionLayer {
   /// What it was made with.
   const MultiHeadAttentionOptions& options() const { return options_; }
 
-  FIT_FIELDS_ONLY(w_q, w_k, w_v, w_o, bias_k, bias_v, attention)
+  void fields(Fields& f) override;
   std::string describe() const override;
 
   Linear w_q, w_k, w_v, w_o;            // the projections of query, key, value and the heads' outputs
@@ -183,7 +183,6 @@ class MultiHeadAttention final : public AttentionLayer {
 namespace detail {
 
 /// What the layers around one MultiHeadAttention have in common.
-template <class Self>
 class AroundMultiHead : public Layer {
  public:
   explicit AroundMultiHead(std::int64_t d_model, std::int64_t num_heads = 8, double dropout = 0.1)
@@ -191,48 +190,39 @@ class AroundMultiHead : public Layer {
   AroundMultiHead(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options)
       : multihead_attn(d_model, num_heads, options) {}
 
-  void fields(Fields& f) override { f.of(static_cast<Self&>(*this), "multihead_attn")(multihead_attn); }
-
   MultiHeadAttention multihead_attn;
 };
 
 }  // namespace detail
 
 /// Attention of a sequence to itself, by default with a dropout of 0.1 in training: query, key and value are x.
-class SelfAttention final : public detail::AroundMultiHead<SelfAttention> {
+class SelfAttention final : public detail::AroundMultiHead {
  public:
   using AroundMultiHead::AroundMultiHead;
   explicit SelfAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   /// x (B, S, d_model) -> (B, S, d_model).
-  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const {
-    return within(*this, [&] { return multihead_attn.forward(x, x, x, masks); });
-  }
-  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const {
-    return within(*this, [&] { return multihead_attn.forward_with_weights(x, x, x, masks); });
-  }
+  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const;
+  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const;
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   AttentionResult operator()(const Tensor& x, const AttentionMasks& masks, ReturnAttention) const {
     return forward_with_weights(x, masks);
   }
   AttentionResult operator()(const Tensor& x, ReturnAttention) const { return forward_with_weights(x); }
+  void fields(Fields& f) override;
 };
 
 /// Attention of one sequence to another, of any length, by default with a dropout of 0.1 in training: queries from a
 /// decoder, keys and values from an encoder.
-class CrossAttention final : public detail::AroundMultiHead<CrossAttention> {
+class CrossAttention final : public detail::AroundMultiHead {
  public:
   using AroundMultiHead::AroundMultiHead;
   explicit CrossAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   /// query (B, Sq, d_model), key_value (B, Sk, d_model) -> (B, Sq, d_model).
-  Tensor forward(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const {
-    return within(*this, [&] { return multihead_attn.forward(query, key_value, key_value, masks); });
-  }
+  Tensor forward(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const;
   AttentionResult forward_with_weights(const Tensor& query, const Tensor& key_value,
-                                       const AttentionMasks& masks = {}) const {
-    return within(*this, [&] { return multihead_attn.forward_with_weights(query, key_value, key_value, masks); });
-  }
+                                       const AttentionMasks& masks = {}) const;
   Tensor operator()(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const {
     return forward(query, key_value, masks);
   }
@@ -243,36 +233,29 @@ class CrossAttention final : public detail::AroundMultiHead<CrossAttention> {
   AttentionResult operator()(const Tensor& query, const Tensor& key_value, ReturnAttention) const {
     return forward_with_weights(query, key_value);
   }
+  void fields(Fields& f) override;
 };
 
 /// Self-attention to a position itself and those before it, by default with a dropout of 0.1 in training. A mask, say
 /// of padding, combines with that.
-class CausalSelfAttention final : public detail::AroundMultiHead<CausalSelfAttention> {
+class CausalSelfAttention final : public detail::AroundMultiHead {
  public:
   using AroundMultiHead::AroundMultiHead;
   explicit CausalSelfAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   /// x (B, S, d_model) -> (B, S, d_model).
-  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const {
-    return within(*this, [&] { return multihead_attn.forward(x, x, x, causal(masks)); });
-  }
-  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const {
-    return within(*this, [&] { return multihead_attn.forward_with_weights(x, x, x, causal(masks)); });
-  }
+  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const;
+  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const;
   /// See MultiHeadAttention::forward_next().
   Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
-                      const AttentionMasks& masks = {}) const {
-    return within(*this, [&] { return multihead_attn.forward_next(x, kept, length, masks); });
-  }
+                      const AttentionMasks& masks = {}) const;
   /// forward() and forward_with_weights().
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   AttentionResult operator()(const Tensor& x, const AttentionMasks& masks, ReturnAttention) const {
     return forward_with_weights(x, masks);
   }
   AttentionResult operator()(const Tensor& x, ReturnAttention) const { return forward_with_weights(x); }
-
- private:
-  static AttentionMasks causal(AttentionMasks masks) { return masks.causal(true); }
+  void fields(Fields& f) override;
 };
 
 }  // namespace fit::nn

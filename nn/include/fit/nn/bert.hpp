@@ -37,7 +37,7 @@ class BERT final : public Layer {
 
   /// The options of the constructor.
   const BERTOptions& options() const { return options_; }
-  FIT_FIELDS(word, position, segment, norm, dropout, encoder)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Embedding word, position, segment;  // [vocab_size, d_model], [max_length, d_model], [num_segments, d_model]

@@ -105,7 +105,7 @@ class Sequential final : public detail::LayerList<UnaryLayer, UnaryLayer> {
     (add(std::forward<Layers>(layers)), ...);
   }
   Tensor forward(const Tensor& x) const override;
-  void fields(Fields& f) override { f.self(*this), list(f); }
+  void fields(Fields& f) override;
 };
 
 /// A list of layers as one member of a layer:

@@ -14,7 +14,7 @@ class Conv1d final : public UnaryLayer {
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
          const ConvOptions& options = {});
   Tensor forward(const Tensor& x) const override { return conv1d(x, weight.value(), bias.value(), options_); }
-  FIT_FIELDS(weight, bias)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Parameter weight, bias;  // [O, C / groups, K], [O]
@@ -29,7 +29,7 @@ class Conv2d final : public UnaryLayer {
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
          const ConvOptions& options = {});
   Tensor forward(const Tensor& x) const override { return conv2d(x, weight.value(), bias.value(), options_); }
-  FIT_FIELDS(weight, bias)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Parameter weight, bias;  // [O, C / groups, K, K], [O]

@@ -14,7 +14,7 @@ class Dropout final : public UnaryLayer {
   /// `generator` must outlive the layer.
   explicit Dropout(double p = 0.5, Generator& generator = default_generator());
   Tensor forward(const Tensor& x) const override;
-  FIT_FIELDS()
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
   /// The probability of a 0.
   double p() const { return p_; }

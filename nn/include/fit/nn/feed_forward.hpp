@@ -39,7 +39,7 @@ class FeedForward final : public UnaryLayer {
   FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedForwardOptions& options = {});
   explicit FeedForward(...) = delete;  // give (d_model, hidden, FeedForwardOptions()…)
   Tensor forward(const Tensor& x) const override;
-  FIT_FIELDS(fc, gate, proj, inner_dropout, dropout)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Linear fc;                   // [hidden, d_model]

@@ -1,10 +1,10 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
+#include "fit/detail/function.hpp"
 #include "fit/nn/layer.hpp"
 
 /// Hooks: functions that run at each call of a layer. They see its input or output, and can replace it.

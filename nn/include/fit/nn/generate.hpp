@@ -1,9 +1,9 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
+#include "fit/detail/function.hpp"
 #include "fit/option.hpp"
 #include "fit/random.hpp"
 #include "fit/tensor.hpp"

@@ -89,7 +89,7 @@ class GPTAttention final : public SequenceLayer {
   using SequenceLayer::forward;
   Tensor forward(const Tensor& x, const SequenceContext& context) const override;
   KVCache::LayerShape cache_shape() const override;
-  FIT_FIELDS(qkv, q_norm, k_norm, value_embedding, attention, gate, proj, dropout)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Linear qkv;  // [(num_heads + 2 num_kv_heads) D, d_model]: rows for queries, then keys, then values
@@ -121,7 +121,7 @@ class GPTBlock final : public SequenceLayer {
   using SequenceLayer::forward;
   Tensor forward(const Tensor& x, const SequenceContext& context) const override;
   KVCache::LayerShape cache_shape() const override { return attn->cache_shape(); }
-  FIT_FIELDS(ln_1, attn, post_ln_1, ln_2, mlp, post_ln_2)
+  FIT_FIELDS_DECLARED
 
   std::shared_ptr<UnaryLayer> ln_1;
   std::shared_ptr<SequenceLayer> attn;
@@ -175,7 +175,7 @@ class GPT final : public Layer {
 
   /// The options, with num_kv_heads and hidden filled in.
   const GPTOptions& options() const { return options_; }
-  FIT_FIELDS(wte, wpe, dropout, h, ln_f, head)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Embedding wte;                 // [vocab_size, d_model]

@@ -1,7 +1,6 @@
 #pragma once
 #include <atomic>
 #include <cstddef>
-#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/detail/function.hpp"
 #include "fit/nn/fields.hpp"
 #include "fit/nn/parameter.hpp"
 #include "fit/observer.hpp"
@@ -234,7 +234,7 @@ Tensor* output_of(std::tuple<Tensor, B...>& r, int) {
 }
 
 /// f(inputs) as an observed call.
-template <class F, class Result = std::invoke_result_t<const F&, const Tensor*>>
+template <class F, class Result = decltype(std::declval<const F&>()(std::declval<const Tensor*>()))>
 Result observed(const Layer& layer, std::vector<Tensor> inputs, const F& f) {
   ObservedCall call(layer, std::move(inputs));
   if constexpr (std::is_void_v<Result>) {
@@ -425,6 +425,15 @@ class UnaryLayer : public Layer {
 /// then has the call operator (UnaryLayer), or none is needed.
 #define FIT_FIELDS_ONLY(...) \
   void fields(::fit::nn::Fields& fields_of_) override { fields_of_.of(*this, #__VA_ARGS__)(__VA_ARGS__); }
+
+/// FIT_FIELDS in two parts, for a class in a header that many files include: FIT_FIELDS_DECLARED in the class, and
+/// FIT_FIELDS_OF(Net, hidden, out) in its source. The files compile faster, as the list is compiled once. Without
+/// members, write `void Net::fields(nn::Fields& f) { f.self(*this); }` in the source.
+#define FIT_FIELDS_DECLARED                            \
+  void fields(::fit::nn::Fields& fields_of_) override; \
+  FIT_CALL
+#define FIT_FIELDS_OF(Class, ...) \
+  void Class::fields(::fit::nn::Fields& fields_of_) { fields_of_.of(*this, #__VA_ARGS__)(__VA_ARGS__); }
 
 /// The call operator without the list: for a class that writes fields() by hand.
 // clang-format off

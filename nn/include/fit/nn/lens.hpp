@@ -1,12 +1,12 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "fit/detail/function.hpp"
 #include "fit/nn/layer.hpp"
 #include "fit/option.hpp"
 

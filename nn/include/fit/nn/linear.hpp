@@ -19,7 +19,7 @@ class Linear final : public UnaryLayer {
   explicit Linear(const Parameter& weight, const Parameter& bias = {});
   explicit Linear(...) = delete;  // give (in_features, out_features, bias = true), or (weight, bias)
   Tensor forward(const Tensor& x) const override;
-  FIT_FIELDS(weight, bias)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   /// The sizes of the weight, and whether there is a bias.
@@ -37,7 +37,7 @@ class Embedding final : public UnaryLayer {
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::int64_t padding_idx = -1);
   explicit Embedding(...) = delete;  // give (num_embeddings, embedding_dim, padding_idx = -1)
   Tensor forward(const Tensor& ids) const override;
-  FIT_FIELDS(weight)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
   /// The id whose row gets no gradient; -1: none.
   std::int64_t padding_idx() const { return padding_idx_; }

@@ -22,7 +22,7 @@ class LayerNorm final : public UnaryLayer {
   LayerNorm(std::int64_t size, const LayerNormOptions& options);
   explicit LayerNorm(...) = delete;  // give (size, eps = 1e-5), or (size, LayerNormOptions()…)
   Tensor forward(const Tensor& x) const override;
-  FIT_FIELDS(weight, bias)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Parameter weight, bias;  // [C], [C] or undefined
@@ -37,7 +37,7 @@ class RMSNorm final : public UnaryLayer {
   explicit RMSNorm(std::int64_t size, double eps = 1e-6);
   explicit RMSNorm(...) = delete;  // give (size, eps = 1e-6)
   Tensor forward(const Tensor& x) const override;
-  FIT_FIELDS(weight)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Parameter weight;  // [C]
@@ -51,7 +51,7 @@ class GroupNorm final : public UnaryLayer {
  public:
   GroupNorm(std::int64_t groups, std::int64_t channels, double eps = 1e-5);
   Tensor forward(const Tensor& x) const override;
-  FIT_FIELDS(weight, bias)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Parameter weight, bias;  // [C]
@@ -68,7 +68,7 @@ class BatchNorm final : public UnaryLayer {
  public:
   explicit BatchNorm(std::int64_t channels, double eps = 1e-5, double momentum = 0.1);
   Tensor forward(const Tensor& x) const override;
-  FIT_FIELDS(weight, bias, running_mean, running_var)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Parameter weight, bias;            // [C]

@@ -39,7 +39,7 @@ class LowRank final : public UnaryLayer {
   /// Throws Error for a rank below 1.
   LowRank(std::int64_t out_features, std::int64_t in_features, std::int64_t rank, double alpha = 1);
   Tensor forward(const Tensor& x) const override;
-  FIT_FIELDS(A, B)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
   double alpha() const { return alpha_; }
 

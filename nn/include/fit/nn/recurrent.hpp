@@ -89,7 +89,7 @@ class LSTM final : public Recurrent {
   /// Throws Error for sizes or a number of layers that are not positive, and a dropout outside 0 … 1.
   LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
   explicit LSTM(...) = delete;  // give (input_size, hidden_size, RecurrentOptions()…)
-  void fields(Fields& f) override { f.self(*this), list(f); }
+  void fields(Fields& f) override;
 
  protected:
   Steps steps(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
@@ -102,7 +102,7 @@ class GRU final : public Recurrent {
  public:
   GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
   explicit GRU(...) = delete;  // give (input_size, hidden_size, RecurrentOptions()…)
-  void fields(Fields& f) override { f.self(*this), list(f); }
+  void fields(Fields& f) override;
 
  protected:
   Steps steps(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,

@@ -23,7 +23,7 @@ class BareSingleHeadAttention final : public UnaryLayer {
   Tensor forward(const Tensor& x) const override;
   /// Also returns the weights of the head.
   AttentionResult forward_with_weights(const Tensor& x) const;
-  FIT_FIELDS(W_query, W_key, W_value)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Parameter W_query, W_key, W_value;  ///< [d_in, d_out]
@@ -42,7 +42,7 @@ class SingleHeadAttention final : public UnaryLayer {
   Tensor forward(const Tensor& x) const override;
   /// Also returns the weights of the head.
   AttentionResult forward_with_weights(const Tensor& x) const;
-  FIT_FIELDS(W_query, W_key, W_value)
+  FIT_FIELDS_DECLARED
 
   Linear W_query, W_key, W_value;
 };
@@ -63,7 +63,7 @@ class CausalAttention final : public UnaryLayer {
   /// Throws Error if x is longer than context_length.
   Tensor forward(const Tensor& x) const override;
   AttentionResult forward_with_weights(const Tensor& x) const;
-  FIT_FIELDS(W_query, W_key, W_value, mask, attention)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Linear W_query, W_key, W_value;
@@ -85,7 +85,7 @@ class MultiHeadAttentionWrapper final : public UnaryLayer {
   Tensor forward(const Tensor& x) const override;
   /// The weights are those of each head: (H, S, S) or (B, H, S, S).
   AttentionResult forward_with_weights(const Tensor& x) const;
-  FIT_FIELDS(heads)
+  FIT_FIELDS_DECLARED
 
   ModuleList<CausalAttention> heads;
 };

@@ -73,7 +73,7 @@ class TransformerEncoderLayer final : public EncoderLayer {
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const override;
   AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const override;
   Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const override;
-  FIT_FIELDS(self_attn, norm1, mlp, norm2, dropout)
+  FIT_FIELDS_DECLARED
 
   std::shared_ptr<AttentionLayer> self_attn;
   std::shared_ptr<UnaryLayer> norm1, mlp, norm2;
@@ -148,7 +148,7 @@ class TransformerDecoderLayer final : public DecoderLayer {
   Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length, const KVCache::Layer& memory,
                       const Tensor& memory_mask) const override;
   KVCache::LayerShape cache_shape() const override { return self_attn->cache_shape(); }
-  FIT_FIELDS(self_attn, norm1, cross_attn, norm2, mlp, norm3, dropout)
+  FIT_FIELDS_DECLARED
 
   std::shared_ptr<AttentionLayer> self_attn;
   std::shared_ptr<UnaryLayer> norm1;
@@ -166,14 +166,13 @@ class TransformerEncoder final : public Layer {
  public:
   TransformerEncoder(const TransformerLayerOptions& options, std::int64_t num_layers);
   /// A stack of these layers, and a norm unless it is null.
-  explicit TransformerEncoder(ModuleList<EncoderLayer> stack, std::shared_ptr<UnaryLayer> last = {})
-      : layers(std::move(stack)), norm(std::move(last)) {}
+  explicit TransformerEncoder(ModuleList<EncoderLayer> stack, std::shared_ptr<UnaryLayer> last = {});
   /// Calls all layers with the same masks. Appends the weights of each layer to `weights` unless it is null.
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}, TransformerWeights* weights = nullptr) const;
   /// The same for a padding mask, as create_padding_mask() makes it. The output is 0 at padding. Without dropout, only
   /// attention computes with padding: the other layers skip it. A mask without padding goes to forward().
   Tensor forward_unpadded(const Tensor& x, const Tensor& mask) const;
-  FIT_FIELDS(layers, norm)
+  FIT_FIELDS_DECLARED
 
   ModuleList<EncoderLayer> layers;
   std::shared_ptr<UnaryLayer> norm;  // or null
@@ -184,8 +183,7 @@ class TransformerDecoder final : public Layer {
  public:
   TransformerDecoder(const TransformerLayerOptions& options, std::int64_t num_layers);
   /// A stack of these layers, and a norm unless it is null.
-  explicit TransformerDecoder(ModuleList<DecoderLayer> stack, std::shared_ptr<UnaryLayer> last = {})
-      : layers(std::move(stack)), norm(std::move(last)) {}
+  explicit TransformerDecoder(ModuleList<DecoderLayer> stack, std::shared_ptr<UnaryLayer> last = {});
   /// x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model). Appends the weights to `weights` unless it is null.
   Tensor forward(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
                  TransformerWeights* weights = nullptr) const;
@@ -194,7 +192,7 @@ class TransformerDecoder final : public Layer {
   /// The outputs for the next positions. They equal causal forward() of the full sequence, except for rounding. Builds
   /// no graph. An Error leaves the cache unchanged.
   Tensor forward_next(const Tensor& x, DecoderCache& cache) const;
-  FIT_FIELDS(layers, norm)
+  FIT_FIELDS_DECLARED
 
   ModuleList<DecoderLayer> layers;
   std::shared_ptr<UnaryLayer> norm;  // or null
@@ -241,7 +239,7 @@ class Transformer final : public Layer {
 
   /// The options of the constructor.
   const TransformerOptions& options() const { return options_; }
-  FIT_FIELDS(source_embedding, target_embedding, encoder, decoder, head, dropout)
+  FIT_FIELDS_DECLARED
   std::string describe() const override;
 
   Embedding source_embedding, target_embedding;
