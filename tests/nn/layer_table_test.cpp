@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 
+#include "fit/autocast.hpp"
 #include "fit/checkpoint.hpp"
 #include "fit/gradcheck.hpp"
 #include "fit/nn/linear.hpp"
