@@ -432,6 +432,7 @@ class UnaryLayer : public Layer {
 #define FIT_FIELDS_DECLARED                            \
   void fields(::fit::nn::Fields& fields_of_) override; \
   FIT_CALL
+/// The second part of FIT_FIELDS_DECLARED: lists the members of `Class`, in its source.
 #define FIT_FIELDS_OF(Class, ...) \
   void Class::fields(::fit::nn::Fields& fields_of_) { fields_of_.of(*this, #__VA_ARGS__)(__VA_ARGS__); }
 
