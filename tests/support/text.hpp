@@ -12,8 +12,8 @@ inline std::int64_t count(const std::string& text, const std::string& part) {
   return n;
 }
 
-/// Of each match of a regular expression in a text: the first group that takes part. Only one file compiles <regex>,
-/// which takes seconds.
+/// Finds all matches of a regular expression in a text, and returns the first group of each that takes part. Only one
+/// file compiles <regex>, which takes seconds.
 std::vector<std::string> matches(const std::string& text, const std::string& pattern);
 
 }  // namespace fit::test

@@ -1,5 +1,5 @@
-// C++ writes figures, and the colours of a terminal, for a light page. On a dark page each colour gives way to the one
-// at the same place of the dark theme (shared/colors.js).
+// C++ writes figures, and the colours of a terminal, for a light page. A dark page replaces each colour by the one at the
+// same place of the dark theme (shared/colors.js).
 const painted = []; // a function of "dark" for each attribute that has such a colour
 
 function rememberColors() {
@@ -38,7 +38,7 @@ async function rememberImages() {
   }
 }
 
-// Paper does not wait: what a figure needs in the dark is there before the page is ready.
+// Printing does not wait for images: the dark ones are made before the page is ready.
 async function prepareColors() {
   rememberColors();
   await rememberImages();
