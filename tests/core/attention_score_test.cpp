@@ -147,10 +147,14 @@ TEST_CASE("A function of scores is printed as it is written") {
   CHECK(f.str() == "30 * tanh(s / 30) + table[2, 9][head][key - query + 4]");
 }
 
-TEST_CASE("A function of scores in the kernel equals its decomposition, float64") { compare(float64, 1e-12, 1e-12); }
+TEST_CASE("A function of scores in the kernel equals its decomposition, float64", "[heavy]") {
+  compare(float64, 1e-12, 1e-12);
+}
 TEST_CASE("A function of scores in the kernel equals its decomposition, float32") { compare(float32, 1e-4, 1e-4); }
 // The output and the weights are rounded to bfloat16, and with them every term of the sums of gradients.
-TEST_CASE("A function of scores in the kernel equals its decomposition, bfloat16") { compare(bfloat16, 0.03, 0.1); }
+TEST_CASE("A function of scores in the kernel equals its decomposition, bfloat16", "[heavy]") {
+  compare(bfloat16, 0.03, 0.1);
+}
 TEST_CASE("A function of scores in the kernel equals its decomposition, grouped heads") {
   compare(float64, 1e-12, 1e-12, 2);
 }

@@ -29,7 +29,7 @@ AttentionOptions causal() { return AttentionOptions().causal(); }
 
 }  // namespace
 
-TEST_CASE("attention agrees with plain loops: masks x causal x bias x dropout x weights x sizes x types") {
+TEST_CASE("attention agrees with plain loops: masks x causal x bias x dropout x weights x sizes x types", "[heavy]") {
   const AttentionSizes sizes[] = {{2, 3, 5, 5, 4, 4},  {1, 1, 1, 1, 1, 1},  {2, 2, 7, 3, 5, 3},
                                   {3, 1, 3, 7, 33, 2}, {1, 4, 1, 33, 7, 7}, {2, 2, 3, 3, 3, 3}};
   unsigned seed = 0;

@@ -148,7 +148,7 @@ TEST_CASE("what doesn't depend is 0, and what doesn't fit is told", "[functional
   CHECK_THROWS_WITH(hvp(sum(x), {x, other}, {x}), Contains("1 vectors for 2 inputs"));
 }
 
-TEST_CASE("derivatives of functions nest, to third order and more", "[functional]") {
+TEST_CASE("derivatives of functions nest, to third order and more", "[functional][heavy]") {
   const Tensor x = tensor({0.5, -0.3, 1.2}, float64), v = tensor({1., 2., -0.5}, float64), I = eye(3, 3, float64);
   const auto quartic = [](const Tensor& z) { return z * z * z * z; };
   const auto total = [&](const Tensor& z) { return sum(quartic(z)); };

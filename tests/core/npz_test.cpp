@@ -110,7 +110,7 @@ TEST_CASE("npz: what is saved is read back, bit by bit", "[npz]") {
   CHECK_THROWS_WITH(save_npz(d.file("z"), {{longest + 'n', odd}}), Contains("has 4097 bytes"));
 }
 
-TEST_CASE("npz: no more than 4 GB are saved", "[npz]") {
+TEST_CASE("npz: no more than 4 GB are saved", "[npz][heavy]") {
   // Nothing is read of the tensor, nor written: there is no such folder.
   const auto refused = [](std::int64_t bytes, const std::string& message) {
     CHECK_THROWS_WITH(save_npz("no/where.npz", {{"abc", Tensor::empty({bytes}, boolean)}}), Contains(message));

@@ -128,7 +128,7 @@ TEST_CASE("reductions agree with plain loops for every set of axes, on every ins
       }
 }
 
-TEST_CASE("reductions of much to little: the same bits with any number of threads", "[reduce]") {
+TEST_CASE("reductions of much to little: the same bits with any number of threads", "[reduce][heavy]") {
   std::mt19937_64 random(4);
   for (const Shape& shape : std::vector<Shape>{{300001}, {5, 70001}, {70001, 5}, {300, 7, 301}}) {
     const Tensor x = random_tensor(shape, Domain{0.99, 1.01}, random, float32);
