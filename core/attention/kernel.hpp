@@ -43,14 +43,18 @@ struct Attention<void> : Visibility {
   [[gnu::always_inline]] std::int64_t group() const { return H / kv_heads; }  // query heads that share one of k and v
 };
 
-template <class T>
-struct Attention : Attention<void> {
-  using W = AccT<T>;
-  HeadView<const T> q, k, v;               // [B, H, Sq, D], [B, kv_heads, Sk, D], [B, kv_heads, Sk, Dv]
+/// A call without q, k and v: what the rows of scores depend on.
+template <class W>
+struct AttentionScores : Attention<void> {
   HeadView<const W> bias;                  // [B, H, Sq, Sk]; data null: none
   const W* alibi = nullptr;                // [H]: a slope for each head, or null
   const W* sink = nullptr;                 // [H]: a score for each head that has no value, or null
   const ScoreProgram<W>* score = nullptr;  // a function of the scores, or null
+};
+
+template <class T>
+struct Attention : AttentionScores<AccT<T>> {
+  HeadView<const T> q, k, v;  // [B, H, Sq, D], [B, kv_heads, Sk, D], [B, kv_heads, Sk, Dv]
 };
 
 /// Two numbers of each row's softmax, [B, H, Sq] each: weight = exp(score - m) inv_l, where m is a score near the

@@ -45,24 +45,32 @@ typename V::batch_bool_type mask_of_bits(std::uint64_t bits) {
 }
 
 // Queries i0 … i0 + rows - 1 of head h with the keys j0 … j0 + count - 1. Rows of scores are computed up to `width`
-// keys: whole vectors.
+// keys: whole vectors. The products of q and k are to be multiplied by `factor`: the scale, or 1 if they are scaled.
 struct TilePlace {
   std::int64_t b, h, i0, rows, j0, count, width;
+  double factor;
 };
 
 // Query i of a call, in a tile. Below, j counts keys from j0, up to `width`.
-template <class T>
+template <class W>
 struct Row {
-  using W = AccT<T>;
   using V = Vec<W>;
-  const Attention<T>& a;
+  const AttentionScores<W>& a;
   std::int64_t b, h, i, j0, count, width;
   std::int64_t to;        // no key from here on is read
   std::uint64_t attends;  // bit j: the query attends to key j
+  W factor;
 
   // The query with number `row` of the tile.
-  Row(const Attention<T>& a, const TilePlace& t, std::int64_t row)
-      : a(a), b(t.b), h(t.h), i(t.i0 + row), j0(t.j0), count(t.count), width(t.width) {
+  FIT_ONE_COPY Row(const AttentionScores<W>& a, const TilePlace& t, std::int64_t row)
+      : a(a),
+        b(t.b),
+        h(t.h),
+        i(t.i0 + row),
+        j0(t.j0),
+        count(t.count),
+        width(t.width),
+        factor(static_cast<W>(t.factor)) {
     const std::int64_t end = a.range(i).end - j0;
     to = end < count ? end : count;
     attends = a.row(b, h, i, j0) & Visibility::bits_below(count);
@@ -86,11 +94,11 @@ struct Row {
 };
 
 // Products x, times `factor`, of the keys from j on, with the bias and alibi.
-template <class T, class W>
-[[gnu::always_inline]] inline Vec<W> biased_score(const Row<T>& r, std::int64_t j, const Vec<W>& lanes,
+template <class W>
+[[gnu::always_inline]] inline Vec<W> biased_score(const Row<W>& r, std::int64_t j, const Vec<W>& lanes,
                                                   const Vec<W>& factor, Vec<W> x) {
   using V = Vec<W>;
-  const Attention<T>& a = r.a;
+  const AttentionScores<W>& a = r.a;
   x = x * factor;
   if (a.bias.data) {
     const W* const bias = a.bias.at(r.b, r.h, r.i) + r.j0 + j;
@@ -105,8 +113,8 @@ template <class T, class W>
 }
 
 // s = score(j, s) for the keys of a row, -inf where the query does not attend. Returns the maximum of each lane.
-template <class T, class W, class Score>
-Vec<W> masked_scores(const Row<T>& r, W* s, const Score& score) {
+template <class W, class Score>
+Vec<W> masked_scores(const Row<W>& r, W* s, const Score& score) {
   using V = Vec<W>;
   const V masked(-std::numeric_limits<W>::infinity());
   V max = masked;
@@ -118,23 +126,21 @@ Vec<W> masked_scores(const Row<T>& r, W* s, const Score& score) {
   return max;
 }
 
-// Makes of a row of products what a function of scores takes: adds the bias and alibi, and multiplies by the scale
-// unless `Scaled`.
-template <bool Scaled, class T, class W>
-void biased_scores(const Row<T>& r, W* s) {
-  const Vec<W> factor(Scaled ? W(1) : static_cast<W>(r.a.scale)), lanes = lane_numbers<W>();
+// Makes of a row of products what a function of scores takes: multiplies by the factor, and adds the bias and alibi.
+template <class W>
+FIT_ONE_COPY void biased_scores(const Row<W>& r, W* s) {
+  const Vec<W> factor(r.factor), lanes = lane_numbers<W>();
   for (std::int64_t j = 0; j < r.width; j += Vec<W>::size)
     biased_score(r, j, lanes, factor, load<Vec<W>>(s + j)).store_unaligned(s + j);
 }
 
-// Makes scores of a row of products, which are multiplied by the scale already if `Scaled`. With a function of scores,
-// the row has its results, and is only masked. Returns the maximum of each lane.
-template <bool Scaled, class T, class W>
-Vec<W> row_scores(const Row<T>& r, W* s) {
+// Makes scores of a row of products. With a function of scores, the row has its results, and is only masked. Returns
+// the maximum of each lane.
+template <class W>
+FIT_ONE_COPY Vec<W> row_scores(const Row<W>& r, W* s) {
   using V = Vec<W>;
-  if constexpr (!Scaled)
-    if (r.a.score) return row_scores<true>(r, s);
-  const V factor(Scaled ? W(1) : static_cast<W>(r.a.scale));
+  const bool scaled = r.a.score || r.factor == W(1);
+  const V factor(scaled ? W(1) : r.factor);
   if (r.biased() && !r.a.score) {
     const V lanes = lane_numbers<W>();
     return masked_scores(r, s, [&](std::int64_t j, const V& x) { return biased_score(r, j, lanes, factor, x); });
@@ -143,7 +149,7 @@ Vec<W> row_scores(const Row<T>& r, W* s) {
   V max(-std::numeric_limits<W>::infinity());
   for (std::int64_t j = 0; j < r.width; j += V::size) {
     V x = load<V>(s + j);
-    if constexpr (!Scaled) {
+    if (!scaled) {
       x = x * factor;
       x.store_unaligned(s + j);
     }
@@ -161,8 +167,8 @@ V exp_of(const V& x) {
 }
 
 // The factors of dropout for a row of weights: 0 or 1 / (1 - p); 0 from `count` to `width`.
-template <class T, class W>
-void drop_factors(const Row<T>& r, W* factors) {
+template <class W>
+FIT_ONE_COPY void drop_factors(const Row<W>& r, W* factors) {
   alignas(64) std::uint32_t words[N];
   random<W>().words(words, r.a.key, r.a.first_weight + r.index() * r.a.Sk + r.j0, r.count);
   const std::uint32_t limit = drop_limit(r.a.dropout);
@@ -178,8 +184,8 @@ void multiply_row(W* x, const W* factors, std::int64_t width) {
 }
 
 // Applies dropout to a row of weights.
-template <class T, class W>
-void drop(const Row<T>& r, W* weights) {
+template <class W>
+void drop(const Row<W>& r, W* weights) {
   if (r.a.dropout == 0) return;
   alignas(64) W factors[N];
   drop_factors(r, factors);
@@ -187,8 +193,8 @@ void drop(const Row<T>& r, W* weights) {
 }
 
 // Writes 0 over x where the query does not attend.
-template <class T, class W>
-void clear_masked(const Row<T>& r, W* x) {
+template <class W>
+FIT_ONE_COPY void clear_masked(const Row<W>& r, W* x) {
   using V = Vec<W>;
   const V zero(W(0));
   for (std::int64_t j = 0; j < r.width; j += V::size) r.select(j, load<V>(x + j), zero).store_unaligned(x + j);
@@ -214,7 +220,7 @@ struct Softmax {
   W* lanes(std::int64_t i) const { return l + i * static_cast<std::int64_t>(V::size); }
 
   // Makes exponentials of row i of scores s with the maximum `max`. o [cols] is the row's context so far.
-  void add(std::int64_t i, const V& max, std::int64_t width, W* s, W* o, std::int64_t cols) const {
+  FIT_ONE_COPY void add(std::int64_t i, const V& max, std::int64_t width, W* s, W* o, std::int64_t cols) const {
     V sum = load<V>(lanes(i));
     if (xsimd::any(max > V(m[i] + slack))) {
       const W high = max_lanes(max);
@@ -237,20 +243,21 @@ struct Softmax {
 };
 
 // Makes weights w of a row of products s, which may be w. Masked ones are exactly 0: e^-inf, unless the row has no
-// softmax. Calls more(j, weights) for each vector, before it is stored and masked weights are cleared.
-template <bool Scaled, class T, class W, class More>
-void row_weights(const Row<T>& r, const SoftmaxStats<const W>& stats, W* s, W* w, const More& more) {
+// softmax. dw, if it is not null, are gradients of the weights, and become those of the scores: dS = P (dP - delta).
+template <class W>
+FIT_ONE_COPY void row_weights(const Row<W>& r, const SoftmaxStats<const W>& stats, W* s, W* w, W* dw = nullptr,
+                              W delta = 0) {
   using V = Vec<W>;
   // Products that are scores already need a mask only.
-  const bool scores = r.a.score || (Scaled && !r.biased()), masks = scores && !r.full();
-  if (!scores) row_scores<Scaled>(r, s);
+  const bool scores = r.a.score || (r.factor == W(1) && !r.biased()), masks = scores && !r.full();
+  if (!scores) row_scores(r, s);
   const V m(stats.m[r.index()]), inv_l(stats.inv_l[r.index()]), masked(-std::numeric_limits<W>::infinity());
   for (std::int64_t j = 0; j < r.width; j += V::size) {
     V x = load<V>(s + j);
     if (masks) x = r.select(j, x, masked);
     const V weight = exp_of(x - m) * inv_l;
     weight.store_unaligned(w + j);
-    more(j, weight);
+    if (dw) (weight * (load<V>(dw + j) - V(delta))).store_unaligned(dw + j);
   }
   if (std::isnan(stats.inv_l[r.index()])) clear_masked(r, w);
 }

@@ -41,8 +41,7 @@ class ScoreRows {
   };
 
  public:
-  template <class T>
-  ScoreRows(const Attention<T>& a, std::int64_t b, std::int64_t h, Arena<W>& arena)
+  FIT_ONE_COPY ScoreRows(const AttentionScores<W>& a, std::int64_t b, std::int64_t h, Arena<W>& arena)
       : program_(a.score), b_(b + a.skipped_elements), h_(h) {
     if (!program_) return;
     workspace_ = arena.take(program_->workspace);
@@ -52,8 +51,7 @@ class ScoreRows {
   }
   explicit operator bool() const { return program_; }
 
-  template <class T>
-  void take_tile(const Attention<T>& a, const TilePlace& tile) {
+  FIT_ONE_COPY void take_tile(const AttentionScores<W>& a, const TilePlace& tile) {
     tile_ = tile, place_ = a.place(tile.i0) + a.skipped_keys, j0_ = tile.j0 + a.skipped_keys;
     for (auto& bits : attended_) bits[0] = bits[1] = 0;
     for (const Level level : levels_of_tile) {
@@ -64,13 +62,11 @@ class ScoreRows {
   }
 
   // Computes score_block rows of the tile from `first` on, or the rest of them, and returns their number. s [rows, N]
-  // are products, times the scale if `Scaled`. `out` gets the result and may be s. Null: result() has it, for
-  // backward().
-  template <bool Scaled, class T>
-  std::int64_t forward(const Attention<T>& a, std::int64_t first, W* s, W* out) {
+  // are products. `out` gets the result and may be s. Null: result() has it, for backward().
+  FIT_ONE_COPY std::int64_t forward(const AttentionScores<W>& a, std::int64_t first, W* s, W* out) {
     first_ = first, rows_ = tile_.rows - first < score_block ? tile_.rows - first : score_block;
-    if (!Scaled || a.bias.data || a.alibi)
-      for (std::int64_t r = 0; r < rows_; ++r) biased_scores<Scaled>(Row<T>(a, tile_, first + r), s + r * N);
+    if (tile_.factor != 1 || a.bias.data || a.alibi)
+      for (std::int64_t r = 0; r < rows_; ++r) biased_scores(Row<W>(a, tile_, first + r), s + r * N);
     scores_ = s, out_ = out;
     enter(Level::pair);
     compute();
@@ -80,7 +76,7 @@ class ScoreRows {
 
   // From the gradient ds of the result makes that of the scores, and adds to those of the tables. attends: of each row,
   // bit j says that the query attends to key j.
-  void backward(const std::uint64_t* attends, W* ds, W* tables) {
+  FIT_ONE_COPY void backward(const std::uint64_t* attends, W* ds, W* tables) {
     attends_ = attends, ds_ = ds;
     note_attended();
     pass_down([&](const Step& s) {
@@ -94,14 +90,14 @@ class ScoreRows {
         attended(r, j, g ? load<V>(g + r * N + j) : V(W(0))).store_unaligned(ds + r * N + j);
     }
   }
-  void leave_tile(W* tables) {
+  FIT_ONE_COPY void leave_tile(W* tables) {
     for (const Level level : levels_of_tile) {
       enter(level);
       attends_ = attended_[static_cast<int>(level)];
       pass_down([&](const Step& s) { scatter(s, 0, size_, tables); });
     }
   }
-  void leave_head(W* tables) {
+  FIT_ONE_COPY void leave_head(W* tables) {
     if (!any_) return;
     enter(Level::head);
     for (int k = 0; k < program_->count; ++k) {  // the sums of lanes go to the first
@@ -401,7 +397,7 @@ class ScoreRows {
   }
 
   // The values of the argument, for all pairs.
-  void spread(const Step& s, const View& y) const {
+  FIT_ONE_COPY void spread(const Step& s, const View& y) const {
     const View x = values(s.args[0]);
     if (program_->steps[s.args[0]].level != Level::query)
       return map(
@@ -409,7 +405,7 @@ class ScoreRows {
     for (std::int64_t r = 0; r < lines_; ++r)
       for (std::int64_t j = 0; j < size_; j += V::size) V(x.first[first_ + r]).store_unaligned(y.at(r) + j);
   }
-  void spread_gradient(const Step& s, const View& dy) const {
+  FIT_ONE_COPY void spread_gradient(const Step& s, const View& dy) const {
     const Step& to = program_->steps[s.args[0]];
     if (to.level != Level::query)
       return give(
@@ -421,13 +417,13 @@ class ScoreRows {
     }
   }
 
-  void fill_linear(const PairForm& f, const Line& at, W* y) const {
+  FIT_ONE_COPY void fill_linear(const PairForm& f, const Line& at, W* y) const {
     const std::int64_t start = f.at(b_, h_, at.place, at.key), step = f.query * at.by_place + f.key * at.by_key;
     for (std::int64_t x = 0; x < size_; ++x) y[x] = static_cast<W>(start + step * x);
   }
 
   // For indices that are forms.
-  Stretch stretch(const Step& s, const Line& at) const {
+  FIT_ONE_COPY Stretch stretch(const Step& s, const Line& at) const {
     Stretch all{0, 0, 0, size_};
     for (int axis = 0; axis < s.axes; ++axis) {
       const ScoreIndex& index = s.index[axis];
@@ -449,7 +445,7 @@ class ScoreRows {
   }
 
   // The element of each number of a line, or -1.
-  void elements(const Step& s, std::int64_t r, std::int64_t* at) const {
+  FIT_ONE_COPY void elements(const Step& s, std::int64_t r, std::int64_t* at) const {
     for (std::int64_t x = 0; x < size_; ++x) at[x] = 0;
     for (int axis = 0; axis < s.axes; ++axis) {
       const ScoreIndex& index = s.index[axis];
@@ -475,7 +471,7 @@ class ScoreRows {
     }
   }
 
-  void gather(const Step& s, std::int64_t r, W* y) const {
+  FIT_ONE_COPY void gather(const Step& s, std::int64_t r, W* y) const {
     if (!s.linear_indices) {
       alignas(64) std::int64_t at[2 * N];
       elements(s, r, at);
@@ -489,7 +485,7 @@ class ScoreRows {
   }
 
   // Adds the first n numbers of the gradient of a line to that of the table.
-  void scatter(const Step& s, std::int64_t r, std::int64_t n, W* tables) const {
+  FIT_ONE_COPY void scatter(const Step& s, std::int64_t r, std::int64_t n, W* tables) const {
     const W* const g = gradients(s).at(r);
     W* const to = tables + s.table_gradient;
     const auto attends = [&](std::int64_t x) { return attends_[r + x / N] >> x % N & 1; };

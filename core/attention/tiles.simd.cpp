@@ -8,33 +8,37 @@
 namespace fit::kernels {
 namespace {
 
-// c [m, n] += op(a) b as macro_kernel<TransA>, but a row of b that is not finite is multiplied only for the rows of c
-// that attend to it: attends(row of c, row of b). a is 0 for all other rows of c, and finite or NaN for these: weights
-// are, and a key or query that is not finite has scores that are not, so their gradients are 0 or NaN.
-template <bool TransA, class T, class W, class Attends>
-void attended_product(std::int64_t m, std::int64_t n, std::int64_t k, const W* a, const T* b, std::int64_t ldb, W* c,
-                      std::int64_t ldc, const Attends& attends, Arena<W> arena) {
+// c += s x [rows, n], or c += s' x [count, n] if `transposed`, for the weights or gradients s of a tile. A row of x
+// that is not finite is multiplied only for the rows of c that attend to it. s is 0 for all other rows of c, and finite
+// or NaN for these: weights are, and a key or query that is not finite has scores that are not, so their gradients are
+// 0 or NaN.
+template <class T, class W>
+FIT_ONE_COPY void attended_product(const Visibility& a, const TilePlace& t, bool transposed, const W* s, const T* x,
+                                   std::int64_t ldx, std::int64_t n, W* c, std::int64_t ldc, Arena<W> arena) {
+  const std::int64_t m = transposed ? t.count : t.rows, k = transposed ? t.rows : t.count;
   W* const finite = arena.take(query_block * n);
   for (std::int64_t p = 0; p < k; ++p) {
-    const T* const from = b + p * ldb;
+    const T* const from = x + p * ldx;
     W* const to = finite + p * n;
     if (sum_lanes(copy_scaled(from, W(1), n, to)) == W(0)) continue;
     for (std::int64_t j = 0; j < n; ++j) to[j] = 0;
     for (std::int64_t i = 0; i < m; ++i) {
-      if (!attends(i, p)) continue;
-      const W weight = a[TransA ? p * N + i : i * N + p];
+      const std::int64_t query = transposed ? p : i, key = transposed ? i : p;
+      if (!a.attends(t.b, t.h, t.i0 + query, t.j0 + key)) continue;
+      const W weight = s[query * N + key];
       for (std::int64_t j = 0; j < n; ++j) c[i * ldc + j] += weight * static_cast<W>(from[j]);
     }
   }
-  macro_kernel<TransA>(m, n, k, W(1), a, N, finite, n, c, ldc, true);
+  transposed ? macro_kernel<true>(m, n, k, W(1), s, N, finite, n, c, ldc, true)
+             : macro_kernel<false>(m, n, k, W(1), s, N, finite, n, c, ldc, true);
 }
 
 // The keys from j0 on that a block of queries reads: up to the last key of the last query.
 inline std::int64_t keys_from(std::int64_t j0, std::int64_t end) { return end - j0 < N ? end - j0 : N; }
 
 // Multiplies a block of queries by the keys of `range`, tile by tile, without empty tiles. Calls each_row(i, row, its
-// products in s) for the queries, and then each_tile(first key, number of keys). With a function of scores, its results
-// are given instead of products.
+// products in s) for the queries, and then each_tile(its place). With a function of scores, its results are given
+// instead of products.
 template <class T, class W, class Tiles, class EachRow, class EachTile>
 void over_keys(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock& q, const Interval& range, Tiles& tiles,
                W* s, const EachRow& each_row, const EachTile& each_tile) {
@@ -44,14 +48,13 @@ void over_keys(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock& q, 
     const std::int64_t count = keys_from(j0, range.end);
     tiles.take_keys(j0, count);
     tiles.scores(count, s);
-    const TilePlace tile{q.batch, q.head, q.first, q.rows, j0, count, Tiles::width(count)};
+    const TilePlace tile{q.batch, q.head, q.first, q.rows, j0, count, Tiles::width(count), Tiles::scaled ? 1 : a.scale};
     if (score) {
       score.take_tile(a, tile);
-      for (std::int64_t i = 0; i < q.rows; i += score_block)
-        score.template forward<Tiles::scaled>(a, i, s + i * N, s + i * N);
+      for (std::int64_t i = 0; i < q.rows; i += score_block) score.forward(a, i, s + i * N, s + i * N);
     }
-    for (std::int64_t i = 0; i < q.rows; ++i) each_row(i, Row<T>(a, tile, i), s + i * N);
-    each_tile(j0, count);
+    for (std::int64_t i = 0; i < q.rows; ++i) each_row(i, Row<W>(a, tile, i), s + i * N);
+    each_tile(tile);
   }
 }
 
@@ -62,16 +65,12 @@ void exact_contexts(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock
   for (std::int64_t c = 0; c < q.rows * a.Dv; ++c) o[c] = 0;
   over_keys(
       a, score, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
-      [&](std::int64_t, const Row<T>& row, W* x) {
-        row_weights<Tiles::scaled>(row, stats, x, x, [](std::int64_t, const Vec<W>&) {});
+      [&](std::int64_t, const Row<W>& row, W* x) {
+        row_weights(row, stats, x, x);
         drop(row, x);
       },
-      [&](std::int64_t j0, std::int64_t count) {
-        const auto attends = [&](std::int64_t i, std::int64_t j) {
-          return a.attends(q.batch, q.head, q.first + i, j0 + j);
-        };
-        attended_product<false>(q.rows, a.Dv, count, s, a.v.at(q.batch, q.head / a.group(), j0), a.v.row, o, a.Dv,
-                                attends, arena);
+      [&](const TilePlace& t) {
+        attended_product(a, t, false, s, a.v.at(t.b, t.h / a.group(), t.j0), a.v.row, a.Dv, o, a.Dv, arena);
       });
   for (std::int64_t i = 0; i < q.rows; ++i) copy_scaled(o + i * a.Dv, W(1), a.Dv, out.at(q.batch, q.head, q.first + i));
 }
@@ -91,12 +90,12 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
 
   over_keys(
       a, score, q, range, tiles, s,
-      [&](std::int64_t i, const Row<T>& row, W* x) {
-        softmax.add(i, row_scores<Tiles::scaled>(row, x), row.width, x, o + i * o_row, any ? a.Dv : 0);
+      [&](std::int64_t i, const Row<W>& row, W* x) {
+        softmax.add(i, row_scores(row, x), row.width, x, o + i * o_row, any ? a.Dv : 0);
         drop(row, x);
       },
-      [&](std::int64_t, std::int64_t count) {
-        tiles.contexts(count, s, o, o_row, any);
+      [&](const TilePlace& t) {
+        tiles.contexts(t.count, s, o, o_row, any);
         any = true;
       });
   for (std::int64_t c = 0; !any && c < q.rows * o_row; ++c) o[c] = 0;
@@ -130,11 +129,11 @@ void weights(const Attention<T>& a, const QueryBlock& q, const W* keys, const So
   for (std::int64_t c = 0; c < q.rows * a.Sk; ++c) w[first + c] = 0;
   over_keys(
       a, score, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
-      [&](std::int64_t, const Row<T>& row, W* x) {
-        row_weights<Tiles::scaled>(row, stats, x, x, [](std::int64_t, const Vec<W>&) {});
+      [&](std::int64_t, const Row<W>& row, W* x) {
+        row_weights(row, stats, x, x);
         for (std::int64_t j = 0; j < row.count; ++j) w[row.index() * a.Sk + row.j0 + j] = x[j];
       },
-      [](std::int64_t, std::int64_t) {});
+      [](const TilePlace&) {});
 }
 
 // One head of queries over one block of keys: adds to dk, dv, dq (of queries 0 …), dbias and dtables.
@@ -160,31 +159,25 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
     if (a.skips(b, h, i0, j0)) continue;
     const std::int64_t rows = end - i0 < step ? end - i0 : step;
     const std::int64_t limit = a.range(i0 + rows - 1).end - j0, count = limit < all ? limit : all;
-    const std::int64_t width = Tiles::width(count);
+    const TilePlace tile{b, h, i0, rows, j0, count, Tiles::width(count), Tiles::scaled ? 1 : a.scale};
     tiles.take_queries(i0, rows);
     tiles.scores(count, scores);
     tiles.dweights(count, ds);
-    const TilePlace tile{b, h, i0, rows, j0, count, width};
     if (score) score.take_tile(a, tile);
     for (std::int64_t first = 0; first < rows;) {
-      const std::int64_t some =
-          score ? score.template forward<Tiles::scaled>(a, first, scores + first * N, nullptr) : rows;
+      const std::int64_t some = score ? score.forward(a, first, scores + first * N, nullptr) : rows;
       std::uint64_t attends[score_block];
       for (std::int64_t i = first; i < first + some; ++i) {
-        const Row<T> r(a, tile, i);
+        const Row<W> r(a, tile, i);
         W* const weight = p + i * N;
         W* const dscore = ds + i * N;
         alignas(64) W factors[N];
         if (a.dropout > 0) {
           drop_factors(r, factors);
-          multiply_row(dscore, factors, width);
+          multiply_row(dscore, factors, r.width);
         }
-        const V sum(delta[r.index()]);
-        W* const from = score ? score.result(i - first) : weight;
-        row_weights<Tiles::scaled>(r, stats, from, weight, [&](std::int64_t j, const V& w) {  // dS = P (dP - delta)
-          (w * (load<V>(dscore + j) - sum)).store_unaligned(dscore + j);
-        });
-        if (a.dropout > 0) multiply_row(weight, factors, width);
+        row_weights(r, stats, score ? score.result(i - first) : weight, weight, dscore, delta[r.index()]);
+        if (a.dropout > 0) multiply_row(weight, factors, r.width);
         if (score) attends[i - first] = r.attends;
       }
       if (score) score.backward(attends, ds + first * N, dtables);
@@ -192,7 +185,7 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
     }
     if (score) score.leave_tile(dtables);
     for (std::int64_t i = 0; i < rows && (check || dbias.data); ++i) {
-      const Row<T> r(a, tile, i);
+      const Row<W> r(a, tile, i);
       W* const dscore = ds + i * N;
       if (check) clear_masked(r, dscore);
       if (!dbias.data) continue;
@@ -205,11 +198,9 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
       tiles.gradients(count, p, ds, dq_at, dk, dv);
       continue;
     }
-    const auto attends = [&](std::int64_t i, std::int64_t j) { return a.attends(b, h, i0 + i, j0 + j); };
-    const auto attended_by = [&](std::int64_t j, std::int64_t i) { return attends(i, j); };
-    attended_product<true>(count, a.Dv, rows, p, dout.at(b, h, i0), dout.row, dv, v_row, attended_by, arena);
-    attended_product<true>(count, a.D, rows, ds, a.q.at(b, h, i0), a.q.row, dk, k_row, attended_by, arena);
-    attended_product<false>(rows, a.D, count, ds, a.k.at(b, kv, j0), a.k.row, dq_at, k_row, attends, arena);
+    attended_product(a, tile, true, p, dout.at(b, h, i0), dout.row, a.Dv, dv, v_row, arena);
+    attended_product(a, tile, true, ds, a.q.at(b, h, i0), a.q.row, a.D, dk, k_row, arena);
+    attended_product(a, tile, false, ds, a.k.at(b, kv, j0), a.k.row, a.D, dq_at, k_row, arena);
   }
   if (score) score.leave_head(dtables);
 }

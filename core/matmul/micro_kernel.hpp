@@ -26,13 +26,37 @@ constexpr std::int64_t slice_width() {
   return nr_vectors * static_cast<std::int64_t>(Vec<T>::size);
 }
 
+// load_part() and store_part(), element by element. The compiler fuses alpha times the sum with the addition of c or
+// not, depending on this code: another form would change results.
+template <class V, class T>
+inline V load_elements(const T* p, std::int64_t n) {
+#if defined(__AVX512F__)
+  return load_part<V>(p, n);
+#else
+  alignas(64) T buffer[V::size];
+  V(T(0)).store_aligned(buffer);
+  for (std::int64_t i = 0; i < n; ++i) buffer[i] = p[i];
+  return V::load_aligned(buffer);
+#endif
+}
+template <class V, class T>
+inline void store_elements(const V& v, T* p, std::int64_t n) {
+#if defined(__AVX512F__)
+  store_part(v, p, n);
+#else
+  alignas(64) T buffer[V::size];
+  v.store_aligned(buffer);
+  for (std::int64_t i = 0; i < n; ++i) p[i] = buffer[i];
+#endif
+}
+
 template <class T, int MR, int NV, bool TransA, bool Full>
 inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
                          std::int64_t ldc, bool accumulate, std::int64_t tail) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
   const auto get = [tail](const T* at, int j) {
-    return Full || j + 1 < NV ? load<V>(at + j * W) : load_part<V>(at + j * W, tail);
+    return Full || j + 1 < NV ? load<V>(at + j * W) : load_elements<V>(at + j * W, tail);
   };
   V sum[MR][NV];
   FIT_UNROLL for (int i = 0; i < MR; ++i) FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = V(T(0));
@@ -51,7 +75,7 @@ inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t lda, 
     if (Full || j + 1 < NV)
       value.store_unaligned(c + i * ldc + j * W);
     else
-      store_part(value, c + i * ldc + j * W, tail);
+      store_elements(value, c + i * ldc + j * W, tail);
   }
 }
 

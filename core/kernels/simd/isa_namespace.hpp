@@ -13,3 +13,11 @@
 #else
 #define FIT_UNROLL _Pragma("GCC unroll 16")
 #endif
+
+// For a function of a row or a matrix, where a call costs little. Copies of the function for each caller or each
+// constant argument would make programs larger.
+#if defined(__clang__)
+#define FIT_ONE_COPY [[gnu::noinline]]
+#else
+#define FIT_ONE_COPY [[gnu::noinline, gnu::noclone]]
+#endif

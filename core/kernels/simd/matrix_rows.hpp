@@ -8,7 +8,7 @@ inline namespace FIT_ISA_NAMESPACE {
 
 // to = factor x. Returns a vector whose lanes add up to 0, or to NaN if a number is not finite.
 template <class X, class Y, class W = AccT<X>>
-Vec<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
+FIT_ONE_COPY Vec<W> copy_scaled(const X* x, W factor, std::int64_t n, Y* to) {
   using V = Vec<W>;
   const V f(factor), zero(W(0));  // x times 0 is 0 or NaN
   V sum(W(0));
@@ -31,8 +31,8 @@ bool copy_finite(std::int64_t rows, std::int64_t cols, W factor, const W* x, std
 
 // dots[r] = sum over c of x[r, c] y[r, c]
 template <class T, class W = AccT<T>>
-void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, const T* y, std::int64_t y_row,
-              W* dots) {
+FIT_ONE_COPY void row_dots(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t x_row, const T* y,
+                           std::int64_t y_row, W* dots) {
   using V = Vec<W>;
   for (std::int64_t r = 0; r < rows; ++r, x += x_row, y += y_row) {
     V sum(W(0));

@@ -43,7 +43,7 @@ inline V load_part(const BFloat16* p, std::int64_t n, BFloat16 = {}) {
   return float_of((FloatBits)_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 #else
   BFloat16 buffer[V::size] = {};
-  for (std::int64_t i = 0; i < n; ++i) buffer[i] = p[i];
+  copy_part<V::size>(p, n, buffer);
   return load<V>(buffer);
 #endif
 }
@@ -61,7 +61,7 @@ inline void store_part(const V& v, BFloat16* p, std::int64_t n) {
 #else
   BFloat16 buffer[V::size];
   store(v, buffer);
-  for (std::int64_t i = 0; i < n; ++i) p[i] = buffer[i];
+  copy_part<V::size>(buffer, n, p);
 #endif
 }
 

@@ -44,6 +44,16 @@ inline void store(const V& v, T* p) {
   v.store_unaligned(p);
 }
 
+// Copies n < size elements, size a power of two, in parts of size / 2 … 1: a loop over elements has more branches.
+template <std::size_t size, class T>
+inline void copy_part(const T* from, std::int64_t n, T* to) {
+  FIT_UNROLL for (std::size_t part = size / 2; part > 0; part /= 2) {
+    if (!(n & part)) continue;
+    __builtin_memcpy(to, from, part * sizeof(T));
+    from += part, to += part;
+  }
+}
+
 // Loads the first n < V::size elements of p; the other lanes are `fill`. Does not read beyond them.
 template <class V, class T>
 inline V load_part(const T* p, std::int64_t n, T fill = T(0)) {
@@ -52,10 +62,19 @@ inline V load_part(const T* p, std::int64_t n, T fill = T(0)) {
     return V(_mm512_mask_loadu_ps(V(fill), static_cast<__mmask16>((1u << n) - 1), p));
   else
     return V(_mm512_mask_loadu_pd(V(fill), static_cast<__mmask8>((1u << n) - 1), p));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) {
+    const __m256i lanes =
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    return V(_mm256_blendv_ps(V(fill), _mm256_maskload_ps(p, lanes), _mm256_castsi256_ps(lanes)));
+  } else {
+    const __m256i lanes = _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+    return V(_mm256_blendv_pd(V(fill), _mm256_maskload_pd(p, lanes), _mm256_castsi256_pd(lanes)));
+  }
 #else
   alignas(64) T buffer[V::size];
   V(fill).store_aligned(buffer);
-  for (std::int64_t i = 0; i < n; ++i) buffer[i] = p[i];
+  copy_part<V::size>(p, n, buffer);
   return V::load_aligned(buffer);
 #endif
 }
@@ -102,7 +121,7 @@ inline void store_part(const V& v, T* p, std::int64_t n) {
 #else
   alignas(64) T buffer[V::size];
   v.store_aligned(buffer);
-  for (std::int64_t i = 0; i < n; ++i) p[i] = buffer[i];
+  copy_part<V::size>(buffer, n, p);
 #endif
 }
 

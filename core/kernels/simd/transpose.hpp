@@ -76,7 +76,8 @@ inline void transpose_blocks(std::int64_t rows, std::int64_t cols, const T* x, s
 
 // out[c out_ld + r] = x[r ld + c] for r < rows and c < cols.
 template <class T>
-void transpose(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out, std::int64_t out_ld) {
+FIT_ONE_COPY void transpose(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, T* out,
+                            std::int64_t out_ld) {
   constexpr int vector = vector_bytes / sizeof(T), line = 64 / sizeof(T);
   constexpr int block = vector < 16 ? vector : 16;
   constexpr int part = line < 16 ? line : 16;  // columns at once: the cache lines written stay in the cache
