@@ -62,7 +62,7 @@ struct Row {
   W factor;
 
   // The query with number `row` of the tile.
-  FIT_ONE_COPY Row(const AttentionScores<W>& a, const TilePlace& t, std::int64_t row)
+  Row(const AttentionScores<W>& a, const TilePlace& t, std::int64_t row)
       : a(a),
         b(t.b),
         h(t.h),
@@ -137,7 +137,7 @@ FIT_ONE_COPY void biased_scores(const Row<W>& r, W* s) {
 // Makes scores of a row of products. With a function of scores, the row has its results, and is only masked. Returns
 // the maximum of each lane.
 template <class W>
-FIT_ONE_COPY Vec<W> row_scores(const Row<W>& r, W* s) {
+Vec<W> row_scores(const Row<W>& r, W* s) {
   using V = Vec<W>;
   const bool scaled = r.a.score || r.factor == W(1);
   const V factor(scaled ? W(1) : r.factor);
