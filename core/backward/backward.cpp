@@ -1,5 +1,6 @@
 // backward() and grad(): the traversal from outputs to leaves, and the Backward object of adjoints.
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "backward/leaf_gradients.hpp"
@@ -193,7 +194,7 @@ void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, 
           std::vector<Capture>* captures, const char* op) {
   const RecordGuard mode(flags & create_graph);
   Run run(flags & (retain_graph | create_graph), captures);
-  if (!captures && (hook_count > 0 || thread_state.observed)) run.leaves().begin(outputs);
+  if (!captures && (hook_count.load() > 0 || thread_state.observed)) run.leaves().begin(outputs);
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const Tensor& y = outputs[k];
     if (!y.requires_grad()) check::fail(op, "the tensor of shape ", y.shape(), ' ', why_cut(*y.impl()));

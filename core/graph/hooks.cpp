@@ -6,7 +6,7 @@
 namespace fit {
 namespace detail {
 
-std::atomic<std::int64_t> hook_count{0};
+Atomic<std::int64_t> hook_count{0};
 
 void free_hooks(Hooks* hooks) noexcept { delete hooks; }
 

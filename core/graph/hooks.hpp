@@ -1,5 +1,4 @@
 #pragma once
-#include <atomic>
 
 #include "fit/hooks.hpp"
 #include "graph/node.hpp"
@@ -31,7 +30,7 @@ struct Hooks {
 Hooks& hooks_of(Node& n);
 
 /// The number of observers of all leaves in this process.
-extern std::atomic<std::int64_t> hook_count;
+extern Atomic<std::int64_t> hook_count;
 
 /// Notifies the observers of a leaf and of the thread that the leaf's grad() is complete.
 void notify_accumulated(Node& leaf);

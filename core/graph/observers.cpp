@@ -2,6 +2,7 @@
 #include "graph/observers.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "fit/named_values.hpp"
@@ -77,7 +78,7 @@ Attachment ObserverList::add(std::shared_ptr<Observer> observer, std::uint32_t p
   const std::uint64_t id = ++last;
   entries_.push_back({id, part, std::move(observer)});
   size_.store(entries_.size(), std::memory_order_release);
-  if (total_) ++*total_;
+  if (total_) total_->fetch_add(1);
   hold(refs);
   return Attachment(this, id);
 }
@@ -90,7 +91,7 @@ void ObserverList::remove(std::uint64_t id) noexcept {
   last_use = std::move(at->observer);
   entries_.erase(at);
   size_.store(entries_.size(), std::memory_order_release);
-  if (total_) --*total_;
+  if (total_) total_->fetch_sub(1);
 }
 
 void ObserverList::clear() noexcept {
@@ -98,7 +99,7 @@ void ObserverList::clear() noexcept {
   const std::lock_guard lock(mutex_);
   last_use.swap(entries_);
   size_.store(0, std::memory_order_release);
-  if (total_) *total_ -= static_cast<std::int64_t>(last_use.size());
+  if (total_) total_->fetch_sub(static_cast<std::int64_t>(last_use.size()));
 }
 
 std::vector<ObserverList::Entry> ObserverList::entries() const {
@@ -111,7 +112,7 @@ bool ObserverList::has(std::uint64_t id) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.id == id; });
 }
 
-Attachment Attached::add(std::shared_ptr<Observer> observer, std::uint32_t part, std::atomic<std::int64_t>* total) {
+Attachment Attached::add(std::shared_ptr<Observer> observer, std::uint32_t part, Atomic<std::int64_t>* total) {
   ObserverList* all = list();
   if (!all) {
     ObserverList* const made = new ObserverList(total);

@@ -429,6 +429,8 @@ void write_file(const std::string& path, const StateDict& tensors, const std::ma
 
 }  // namespace
 
+void save_safetensors(const std::string& path, const StateDict& tensors) { save_safetensors(path, tensors, {}); }
+
 void save_safetensors(const std::string& path, const StateDict& tensors,
                       const std::map<std::string, std::string>& metadata, FloatsAs floats) {
   write_file(path, tensors, metadata, floats, {});

@@ -10,6 +10,10 @@
 #include "tensor/check.hpp"
 
 namespace fit {
+
+Index::Index(std::vector<std::int64_t> l) : kind(Kind::list), list(std::move(l)) {}
+Index::Index(std::initializer_list<std::int64_t> l) : kind(Kind::list), list(l) {}
+
 namespace {
 
 using kernels::Strides;

@@ -13,6 +13,10 @@
 #include "tensor/dispatch.hpp"
 
 namespace fit {
+
+Axes::Axes(std::initializer_list<int> axes) : axes_(axes), all_(false) {}
+Axes::Axes(std::vector<int> axes) : axes_(std::move(axes)), all_(false) {}
+
 namespace {
 
 /// Calls finish(i, total) for each sum of x: in double for floating types, otherwise in int64.

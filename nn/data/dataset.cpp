@@ -38,6 +38,8 @@ Example TensorDataset::get(std::int64_t i) const {
   return e;
 }
 
+ListDataset::ListDataset(std::vector<Example> examples) : examples_(std::move(examples)) {}
+
 Example ListDataset::get(std::int64_t i) const {
   check_number("ListDataset", i, size());
   return examples_[static_cast<std::size_t>(i)];

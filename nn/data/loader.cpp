@@ -222,6 +222,16 @@ std::vector<std::int64_t> DataLoader::order_of(std::uint64_t seed, std::int64_t 
   return order;
 }
 
+DataLoader::Iterator::Iterator(DataLoader* loader, std::shared_ptr<Loop> loop)
+    : loader_(loader), loop_(std::move(loop)) {
+  ++*this;
+}
+
+DataLoader::Iterator& DataLoader::Iterator::operator++() {
+  if (!loader_->next(batch_)) loop_.reset();
+  return *this;
+}
+
 DataLoader::Iterator DataLoader::begin() {
   if (!running_.expired())
     check::fail("DataLoader",

@@ -24,6 +24,16 @@ void check_numbers(const char* op, double dropout, double temperature, const std
 
 // ---- AttentionLayer ------------------------------------------------------------------------------------------------
 
+Tensor AttentionLayer::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                                  const AttentionMasks& masks) const {
+  return within(*this, {query, key, value}, [&] { return forward(query, key, value, masks); });
+}
+
+AttentionResult AttentionLayer::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                                           const AttentionMasks& masks, ReturnAttention) const {
+  return within(*this, {query, key, value}, [&] { return forward_with_weights(query, key, value, masks); });
+}
+
 Tensor AttentionLayer::forward_unpadded(const Tensor& x, const Unpadding& padding) const {
   const Tensor all = padding.restore(x);
   return padding.remove((*this)(all, all, all, padding.mask()));

@@ -80,7 +80,7 @@ ObservedCall::ObservedCall(const Layer& layer, std::vector<Tensor> inputs)
     : call_{layer, innermost_call(), std::move(inputs), {}, false} {
   const ObserverLink* const outer = enclosing(fit::detail::thread_state.observed, layer);
   if (outer && thread_observers(outer).empty()) return;
-  link_.emplace(&call_, layer.attached_.list());
+  link_ = std::make_unique<ObserverLink>(&call_, layer.attached_.list());
   try {
     tell(*link_, [&](Observer& o) { o.layer_entered(call_); });
   } catch (...) {

@@ -33,6 +33,14 @@ Recurrent::Recurrent(const char* name, std::int64_t gates, std::int64_t input_si
   }
 }
 
+RecurrentResult Recurrent::operator()(const Tensor& x, const RecurrentState& state) const {
+  return within(*this, [&] { return run(x, state, {}); });
+}
+
+RecurrentResult Recurrent::operator()(const Tensor& x, const RecurrentState& state, const Tensor& lengths) const {
+  return within(*this, [&] { return run(x, state, lengths); });
+}
+
 void Recurrent::list(Fields& f) {
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const std::string of = "_l" + std::to_string(i / directions()) + (i % directions() == 0 ? "" : "_reverse");

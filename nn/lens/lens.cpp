@@ -78,6 +78,9 @@ Tensor edited(const Lens::Edit& edit, const std::string& name, const Tensor& x) 
 
 }  // namespace
 
+Where head(std::int64_t i) { return Where().heads({i}); }
+Where position(std::int64_t i) { return Where().positions({i}); }
+
 LensEdit zero() {
   return [](const Tensor& x) { return zeros_like(x); };
 }

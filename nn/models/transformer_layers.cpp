@@ -48,6 +48,10 @@ Tensor attend(const AttentionLayer& attention, const Tensor& query, const Tensor
 
 // ---- TransformerEncoderLayer --------------------------------------------------------------------------------------
 
+Tensor EncoderLayer::operator()(const Tensor& x, const AttentionMasks& masks) const {
+  return within(*this, {x}, [&] { return forward(x, masks); });
+}
+
 AttentionResult EncoderLayer::forward_with_weights(const Tensor& x, const AttentionMasks& masks) const {
   return {(*this)(x, masks), {}};
 }
@@ -91,6 +95,10 @@ AttentionResult TransformerEncoderLayer::forward_with_weights(const Tensor& x, c
 }
 
 // ---- TransformerDecoderLayer --------------------------------------------------------------------------------------
+
+Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks) const {
+  return within(*this, {x, memory}, [&] { return forward(x, memory, masks); });
+}
 
 Tensor DecoderLayer::forward_next(const Tensor&, KVCache::Layer&, std::int64_t, const KVCache::Layer&,
                                   const Tensor&) const {

@@ -51,6 +51,8 @@ ExponentialMovingAverage::Applied::~Applied() {
   average_.applied_ = false;
 }
 
+StateDict ExponentialMovingAverage::state_dict() const { return averages_; }
+
 void ExponentialMovingAverage::load_state_dict(const StateDict& state) {
   nn::load_values("load_state_dict", average_op, averages_, state);
 }

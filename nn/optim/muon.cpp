@@ -56,6 +56,8 @@ AdamWOptions adamw_of(const MuonOptions& o) {
 Muon::Muon(const Parameters& parameters, const MuonOptions& options)
     : Muon(std::vector<Group<MuonOptions>>{{parameters, options}}) {}
 
+Muon::Muon(const Parameters& parameters, double lr) : Muon(parameters, MuonOptions().lr(lr)) {}
+
 Muon::Muon(const std::vector<Group<MuonOptions>>& groups) : GroupedOptimizer(checked_groups(groups)) {}
 
 template <>

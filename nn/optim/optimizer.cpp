@@ -38,6 +38,10 @@ void check_trainable(const char* op, const std::string& name, const Tensor& p) {
     check::fail(op, "the parameter ", name, " is the result of ", p.grad_fn(), ": only a leaf can be trained");
 }
 
+Parameters::Parameters(StateDict named) : named_(std::move(named)) {}
+
+Parameters::Parameters(std::initializer_list<Tensor> list) : Parameters(std::vector<Tensor>(list)) {}
+
 Parameters::Parameters(const std::vector<Tensor>& list) {
   for (const Tensor& p : list) named_.emplace_back(std::string(), p);
 }
@@ -103,6 +107,23 @@ std::optional<Shape> Optimizer::state_shape(const Tensor& parameter, int) const 
 
 bool Optimizer::takes_step(const Slot& slot) const {
   return (!only_ || slot.parameter.impl() == only_) && has_step(slot.parameter);
+}
+
+Optimizer::Optimizer(const char* op) : op_(op) {}
+
+Optimizer::~Optimizer() = default;
+
+void Optimizer::each_with_gradient(const void* f, void (*call)(const void* f, Slot& slot, std::size_t group)) {
+  std::vector<StateSpec> specs;
+  for (std::size_t group = 0; group < slots_.size(); ++group) {
+    specs.push_back(state_spec(group));
+    for (const Slot& slot : slots_[group]) check_step(slot, specs.back());
+  }
+  std::vector<Tensor> made = new_states(specs);
+  auto next = made.begin();
+  for (std::size_t group = 0; group < slots_.size(); ++group)
+    for (Slot& slot : slots_[group])
+      if (begin_step(slot, specs[group], next)) call(f, slot, group);
 }
 
 void Optimizer::step(ErrorIfNonfinite nonfinite) {

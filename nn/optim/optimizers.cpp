@@ -202,6 +202,11 @@ SGD::SGD(const Parameters& parameters, double lr, double momentum)
     : SGD(parameters, SGDOptions().lr(lr).momentum(momentum)) {}
 
 template <class Options>
+struct GroupedOptimizer<Options>::Groups {
+  std::vector<Options> options;
+};
+
+template <class Options>
 GroupedOptimizer<Options>::GroupedOptimizer(const Parameters& parameters, const Options& options)
     : GroupedOptimizer(std::vector<Group<Options>>{{parameters, options}}) {}
 
@@ -211,7 +216,7 @@ GroupedOptimizer<Options>::GroupedOptimizer(const Parameters& parameters, double
 
 template <class Options>
 GroupedOptimizer<Options>::GroupedOptimizer(const std::vector<Group<Options>>& groups)
-    : Optimizer(Definition<Options>::name) {
+    : Optimizer(Definition<Options>::name), groups_(std::make_unique<Groups>()) {
   for (const Group<Options>& g : groups) add_param_group(g);
   for (const Group<Options>& g : groups)
     for (const auto& [name, p] : g.parameters.named())
@@ -220,23 +225,38 @@ GroupedOptimizer<Options>::GroupedOptimizer(const std::vector<Group<Options>>& g
 }
 
 template <class Options>
+GroupedOptimizer<Options>::~GroupedOptimizer() = default;
+
+template <class Options>
 void GroupedOptimizer<Options>::add_param_group(const Group<Options>& group) {
   checked_spec(group.options);
-  options_.reserve(options_.size() + 1);  // so that nothing fails after add()
+  std::vector<Options>& all = groups_->options;
+  all.reserve(all.size() + 1);  // so that nothing fails after add()
   add(group.parameters);
-  options_.push_back(group.options);
+  all.push_back(group.options);
 }
 
 template <class Options>
 Options& GroupedOptimizer<Options>::options(std::size_t group) {
-  if (group >= options_.size())
-    check::fail(Definition<Options>::name, "there is no group ", group, ": there are ", options_.size());
-  return options_[group];
+  std::vector<Options>& all = groups_->options;
+  if (group >= all.size())
+    check::fail(Definition<Options>::name, "there is no group ", group, ": there are ", all.size());
+  return all[group];
 }
 
 template <class Options>
 const Options& GroupedOptimizer<Options>::options(std::size_t group) const {
   return const_cast<GroupedOptimizer&>(*this).options(group);
+}
+
+template <class Options>
+double GroupedOptimizer<Options>::lr(std::size_t group) const {
+  return options(group).lr();
+}
+
+template <class Options>
+void GroupedOptimizer<Options>::set_lr(std::size_t group, double lr) {
+  options(group).lr(lr);
 }
 
 template <class Options>

@@ -5,6 +5,17 @@
 #include "fit/nn/linear.hpp"
 #include "fit/optim.hpp"
 
+namespace fit {
+
+std::vector<std::string> detail::patterns_of(const std::vector<std::pair<std::string, double>>& rates) {
+  std::vector<std::string> patterns;
+  patterns.reserve(rates.size());
+  for (const auto& [pattern, lr] : rates) patterns.push_back(pattern);
+  return patterns;
+}
+
+}  // namespace fit
+
 namespace fit::optim {
 namespace {
 

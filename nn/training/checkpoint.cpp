@@ -159,6 +159,8 @@ Tensor words_of(const Generator& g) {
 
 }  // namespace
 
+Checkpoint::Checkpoint() { add("generator", default_generator()); }
+
 Checkpoint& Checkpoint::add(const std::string& name, std::function<StateDict()> save,
                             std::function<void(const StateDict&)> load, std::function<void(const StateDict&)> check) {
   if (name.empty() || name.find('.') != std::string::npos)

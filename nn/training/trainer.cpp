@@ -165,7 +165,7 @@ void Trainer::begin() {
     metrics_ = MetricsLog(path("metrics.jsonl"), checkpoint_.step > 0 ? checkpoint_.step : -1);
     std::vector<plot::TrainingRow> before;
     for (const MetricsLog::Row& row : metrics_.rows()) before.push_back(for_page(row, 0));
-    page_.emplace(
+    page_ = std::make_unique<plot::TrainingPage>(
         path("training.html"),
         plot::TrainingPageOptions().title(options_.title()).steps(options_.steps()).before(std::move(before)));
     if (look_) look();

@@ -236,7 +236,7 @@ TEST_CASE("several threads may compute with the same parameters", "[threads]") {
     });
   for (auto& t : threads) t.join();
   for (const Tensor& r : results) CHECK(same_bits(r, expected));
-  CHECK(w.impl()->refs == 1);
+  CHECK(w.impl()->refs.load() == 1);
 }
 
 TEST_CASE("several threads may each train a model of their own", "[threads]") {

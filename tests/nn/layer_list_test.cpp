@@ -1,5 +1,6 @@
 // The list of a layer's members: what it takes, and what is found that it leaves out.
 #include <array>
+#include <atomic>
 #include <map>
 #include <optional>
 #include <thread>

@@ -1,6 +1,7 @@
 // Parameters that are computed from others.
 #include "fit/nn/parametrize.hpp"
 
+#include <atomic>
 #include <thread>
 
 #include "fit/fit.hpp"

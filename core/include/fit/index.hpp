@@ -31,8 +31,8 @@ class Index {
   template <class T, class = std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>>
   Index(T i) : kind(Kind::number), number(static_cast<std::int64_t>(i)) {}
   Index(Range r) : kind(Kind::range), span(r) {}
-  Index(std::vector<std::int64_t> l) : kind(Kind::list), list(std::move(l)) {}
-  Index(std::initializer_list<std::int64_t> l) : kind(Kind::list), list(l) {}
+  Index(std::vector<std::int64_t> l);
+  Index(std::initializer_list<std::int64_t> l);
   explicit Index(Kind k) : kind(k) {}
 
   Kind kind;

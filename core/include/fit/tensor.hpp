@@ -71,9 +71,9 @@ class Axes {
   Axes() = default;
   template <class T, class = std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>>
   Axes(T axis) : Axes({static_cast<int>(axis)}) {}
-  Axes(std::initializer_list<int> axes) : axes_(axes), all_(false) {}
+  Axes(std::initializer_list<int> axes);
   Axes(std::initializer_list<bool>) = delete;
-  Axes(std::vector<int> axes) : axes_(std::move(axes)), all_(false) {}
+  Axes(std::vector<int> axes);
   bool all() const { return all_; }
   const std::vector<int>& list() const { return axes_; }
 

@@ -1,5 +1,5 @@
 #pragma once
-#include <memory>
+#include "fit/detail/owned.hpp"
 
 /// Finds the origin of a NaN.
 namespace fit {
@@ -23,7 +23,7 @@ class DetectAnomaly {
 
  private:
   class Finder;
-  std::unique_ptr<Finder> finder_;
+  detail::Owned<Finder> finder_;
 };
 
 }  // namespace fit

@@ -30,7 +30,7 @@ class Checkpoint {
   /// The version of the written format. All versions up to it can be read. Version 2 adds a checksum of all data.
   static constexpr int version = 2;
 
-  Checkpoint() { add("generator", default_generator()); }
+  Checkpoint();
 
   /// Adds a part, which must outlive the checkpoint. Throws Error for a name that is empty, holds a '.', or is in use.
   template <class Part>

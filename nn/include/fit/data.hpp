@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fit/detail/function.hpp"
+#include "fit/detail/owned.hpp"
 #include "fit/dist.hpp"
 #include "fit/option.hpp"
 #include "fit/random.hpp"
@@ -76,7 +77,7 @@ class TensorDataset final : public Dataset {
 /// Examples in memory, of any lengths.
 class ListDataset final : public Dataset {
  public:
-  explicit ListDataset(std::vector<Example> examples) : examples_(std::move(examples)) {}
+  explicit ListDataset(std::vector<Example> examples);
   std::int64_t size() const override { return static_cast<std::int64_t>(examples_.size()); }
   Example get(std::int64_t i) const override;
 
@@ -192,15 +193,12 @@ class DataLoader {
   class Iterator {
    public:
     /// Starts at the first batch.
-    Iterator(DataLoader* loader, std::shared_ptr<Loop> loop) : loader_(loader), loop_(std::move(loop)) { ++*this; }
+    Iterator(DataLoader* loader, std::shared_ptr<Loop> loop);
     /// The current batch.
     const Batch& operator*() const { return batch_; }
     const Batch* operator->() const { return &batch_; }
     /// Moves to the next batch.
-    Iterator& operator++() {
-      if (!loader_->next(batch_)) loop_.reset();
-      return *this;
-    }
+    Iterator& operator++();
     /// Whether there is a current batch.
     bool operator!=(End) const { return loop_ != nullptr; }
 
@@ -252,7 +250,7 @@ class DataLoader {
   bool resumed_ = false;
   std::weak_ptr<Loop> running_;
   std::vector<std::int64_t> order_;
-  std::unique_ptr<Workers> workers_;
+  detail::Owned<Workers> workers_;
 };
 
 }  // namespace fit::data

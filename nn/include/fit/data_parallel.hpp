@@ -1,10 +1,10 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
+#include "fit/detail/owned.hpp"
 #include "fit/dist.hpp"
 #include "fit/hooks.hpp"
 #include "fit/nn/layer.hpp"
@@ -112,7 +112,7 @@ class DataParallel {
   World& world_;
   Rows rows_;
   bool quiet_ = false;
-  std::unique_ptr<Buckets> buckets_;
+  detail::Owned<Buckets> buckets_;
   std::vector<const void*> parameters_;  // its parameters: no other DataParallel may sum their gradients
   std::vector<GradHook> hooks_;
 };

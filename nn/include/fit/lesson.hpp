@@ -1,12 +1,12 @@
 #pragma once
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "fit/attention_recording.hpp"
 #include "fit/detail/function.hpp"
+#include "fit/detail/owned.hpp"
 #include "fit/option.hpp"
 #include "fit/plot.hpp"
 
@@ -91,7 +91,7 @@ class Lesson {
  private:
   void print_headings(const std::string& prose);
 
-  std::unique_ptr<State> state_;
+  detail::Owned<State> state_;
 };
 
 }  // namespace fit

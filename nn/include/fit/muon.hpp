@@ -41,7 +41,7 @@ struct MuonOptions {
 class Muon final : public GroupedOptimizer<MuonOptions> {
  public:
   explicit Muon(const Parameters& parameters, const MuonOptions& options = {});
-  Muon(const Parameters& parameters, double lr) : Muon(parameters, MuonOptions().lr(lr)) {}
+  Muon(const Parameters& parameters, double lr);
   explicit Muon(const std::vector<Group<MuonOptions>>& groups);
 };
 

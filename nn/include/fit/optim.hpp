@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fit/detail/function.hpp"
+#include "fit/detail/owned.hpp"
 #include "fit/option.hpp"
 #include "fit/state_dict.hpp"
 #include "fit/tensor.hpp"
@@ -33,6 +34,10 @@ class Layer;
 namespace fit::dist {
 class World;
 }
+namespace fit::detail {
+/// The patterns of learning rates for parameter names.
+std::vector<std::string> patterns_of(const std::vector<std::pair<std::string, double>>& rates);
+}  // namespace fit::detail
 namespace fit::optim {
 
 /// The parameters to train: net.parameters(), net.named_parameters(), or {w, b}. A parameter without a name gets its
@@ -40,8 +45,8 @@ namespace fit::optim {
 class Parameters {
  public:
   Parameters(const std::vector<Tensor>& list);
-  Parameters(std::initializer_list<Tensor> list) : Parameters(std::vector<Tensor>(list)) {}
-  Parameters(StateDict named) : named_(std::move(named)) {}
+  Parameters(std::initializer_list<Tensor> list);
+  Parameters(StateDict named);
   Parameters(const nn::Layer&) = delete;  // give layer.named_parameters()
   /// The parameters by name.
   const StateDict& named() const { return named_; }
@@ -73,7 +78,7 @@ struct StateSpec {
 /// parameter may have any floating type. A trained one must be float32 or float64: bfloat16 would lose small steps.
 class Optimizer {
  public:
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
@@ -138,7 +143,7 @@ class Optimizer {
   };
 
   /// `op` is the name in errors.
-  explicit Optimizer(const char* op) : op_(op) {}
+  explicit Optimizer(const char* op);
   /// Adds a group. Throws Error for a parameter that is not a floating leaf, or that was added before.
   void add(const Parameters& parameters);
   /// The states that a group's options need. Throws Error for invalid options.
@@ -155,17 +160,10 @@ class Optimizer {
   /// checks and allocations come first, and f must not throw: so a step is complete or does nothing.
   template <class F>
   void each_with_gradient(const F& f) {
-    std::vector<StateSpec> specs;
-    for (std::size_t group = 0; group < slots_.size(); ++group) {
-      specs.push_back(state_spec(group));
-      for (const Slot& slot : slots_[group]) check_step(slot, specs.back());
-    }
-    std::vector<Tensor> made = new_states(specs);
-    auto next = made.begin();
-    for (std::size_t group = 0; group < slots_.size(); ++group)
-      for (Slot& slot : slots_[group])
-        if (begin_step(slot, specs[group], next)) f(slot, group);
+    each_with_gradient(
+        &f, [](const void* body, Slot& slot, std::size_t group) { (*static_cast<const F*>(body))(slot, group); });
   }
+  void each_with_gradient(const void* f, void (*call)(const void* f, Slot& slot, std::size_t group));
   /// A new value of a parameter or a state.
   struct Change {
     Tensor to, value;
@@ -210,6 +208,7 @@ class GroupedOptimizer : public Optimizer {
   explicit GroupedOptimizer(const Parameters& parameters, const Options& options = {});
   GroupedOptimizer(const Parameters& parameters, double lr);
   explicit GroupedOptimizer(const std::vector<Group<Options>>& groups);
+  ~GroupedOptimizer() override;
 
   /// Applies the class's formula to each parameter with a gradient.
   void step() override;
@@ -221,9 +220,9 @@ class GroupedOptimizer : public Optimizer {
   Options& options(std::size_t group = 0);
   const Options& options(std::size_t group = 0) const;
   /// See Optimizer.
-  double lr(std::size_t group = 0) const override { return options(group).lr(); }
+  double lr(std::size_t group = 0) const override;
   /// See Optimizer.
-  void set_lr(std::size_t group, double lr) override { options(group).lr(lr); }
+  void set_lr(std::size_t group, double lr) override;
   using Optimizer::set_lr;
 
  protected:
@@ -239,7 +238,8 @@ class GroupedOptimizer : public Optimizer {
   void set_options(std::size_t group, const std::vector<Option>& list) override;
 
  private:
-  std::vector<Options> options_;
+  struct Groups;  // in the source, as each class would compile a std::vector of its own
+  detail::Owned<Groups> groups_;
 };
 
 /// The options of SGD: see its formula.
@@ -483,13 +483,9 @@ std::vector<std::vector<StateDict>> split_by_name(const std::vector<StateDict>& 
 template <class Options>
 std::vector<Group<Options>> with_rates(const std::vector<Group<Options>>& groups,
                                        const std::vector<std::pair<std::string, double>>& rates) {
-  std::vector<std::string> patterns;
-  patterns.reserve(rates.size());
-  for (const auto& [pattern, lr] : rates) patterns.push_back(pattern);
   std::vector<StateDict> named;
-  named.reserve(groups.size());
   for (const Group<Options>& group : groups) named.push_back(group.parameters.named());
-  const auto parts = split_by_name(named, patterns);
+  const auto parts = split_by_name(named, fit::detail::patterns_of(rates));
   std::vector<Group<Options>> divided;
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (std::size_t i = 0; i < parts[g].size(); ++i) {
@@ -534,7 +530,7 @@ class ExponentialMovingAverage {
   [[nodiscard]] Applied apply() { return Applied(*this); }
 
   /// The averages under the parameters' names, as live handles.
-  StateDict state_dict() const { return averages_; }
+  StateDict state_dict() const;
   /// Loads the averages. Throws one Error that lists every name that does not fit, and then changes nothing.
   void load_state_dict(const StateDict& state);
 

@@ -4,7 +4,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "fit/data.hpp"
 #include "fit/data_parallel.hpp"
 #include "fit/detail/function.hpp"
+#include "fit/detail/owned.hpp"
 #include "fit/dist.hpp"
 #include "fit/optim.hpp"
 #include "fit/option.hpp"
@@ -119,7 +119,7 @@ class InterruptGuard {
 
  private:
   struct Handlers;
-  std::unique_ptr<Handlers> handlers_;  // the previous ones
+  detail::Owned<Handlers> handlers_;  // the previous ones
 };
 
 // ---- the loop -----------------------------------------------------------------------------------------------------
@@ -271,8 +271,8 @@ class Trainer {
   std::int64_t validate_every_ = 0, look_every_ = 0;
   data::DataLoader* validation_loader_ = nullptr;
   dist::World& world_;
-  std::unique_ptr<dist::DataParallel> parallel_;  // null in a world of one
-  bool interrupted_ = false;                      // any of the ranks
+  detail::Owned<dist::DataParallel> parallel_;  // null in a world of one
+  bool interrupted_ = false;                    // any of the ranks
   bool restored_ = false;
   bool last_is_ours_ = false;  // out/last.safetensors is of this training
   bool save_due_ = false;      // save_minutes have passed
@@ -289,7 +289,7 @@ class Trainer {
   MetricsLog metrics_;
   MetricsLog::Row row_;  // of the current step
   EarlyStopping early_;
-  std::optional<plot::TrainingPage> page_;  // during run()
+  detail::Owned<plot::TrainingPage> page_;  // during run()
   AttentionRecording recording_;
 };
 

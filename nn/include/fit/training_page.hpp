@@ -1,11 +1,11 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "fit/attention_recording.hpp"
+#include "fit/detail/owned.hpp"
 #include "fit/option.hpp"
 #include "fit/plot.hpp"
 #include "fit/state_dict.hpp"
@@ -66,7 +66,7 @@ class TrainingPage {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  detail::Owned<State> state_;
 };
 
 }  // namespace fit::plot

@@ -28,16 +28,31 @@ constexpr bool option_takes() {
   return std::is_floating_point_v<To> || std::is_integral_v<From>;
 }
 
+template <class T, class U>
+using IfRefused = std::enable_if_t<!option_takes<T, U>(), int>;
+
 /// The result of a getter: a number by value, other types by reference.
 template <class T>
-using OptionRead = std::conditional_t<std::is_scalar_v<T>, T, const T&>;
+using OptionRead = std::conditional_t<std::is_class_v<T>, const T&, T>;
 
 #pragma GCC diagnostic push
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false positive of GCC 12 for a moved empty std::optional
 #endif
+/// `name(value)`: sets an option.
+template <int, class Options, class T>
+Options& set_option(Options& options, T& option, T& value) {
+  option = static_cast<T&&>(value);
+  return options;
+}
+/// The same of a temporary.
+template <int, class Options, class T>
+Options moved_option(Options& options, T& option, T& value) {
+  option = static_cast<T&&>(value);
+  return std::move(options);
+}
 /// `name()` of a temporary: sets a switch to true, reads another option.
-template <class Options, class T>
+template <int, class Options, class T>
 auto call_on_temporary(Options& options, T& value) {
   if constexpr (std::is_same_v<typename OptionValue<T>::Type, bool>) {
     value = true;
@@ -51,24 +66,23 @@ auto call_on_temporary(Options& options, T& value) {
 }  // namespace fit::detail
 
 // The functions of an option. The type of `this` makes setters return the derived struct where it repeats them.
-// Templates are compiled where they are called.
-#define FIT_OPTION_FUNCTIONS_(Type, name)                                                          \
-  template <class Other, ::std::enable_if_t<!::fit::detail::option_takes<Type, Other>(), int> = 0> \
-  void name(Other) = delete; /* an option of this type does not take such a value */               \
-  [[nodiscard]] auto name() const& noexcept->::fit::detail::OptionRead<Type> { return name##_; }   \
-  template <int = 0>                                                                               \
-  auto name(Type value)&->decltype(*this) {                                                        \
-    name##_ = static_cast<Type&&>(value);                                                          \
-    return *this;                                                                                  \
-  }                                                                                                \
-  template <int = 0>                                                                               \
-  [[nodiscard]] auto name(Type value)&&->::std::remove_reference_t<decltype(*this)> {              \
-    name##_ = static_cast<Type&&>(value);                                                          \
-    return ::std::move(*this);                                                                     \
-  }                                                                                                \
-  template <int = 0>                                                                               \
-  [[nodiscard]] auto name()&& {                                                                    \
-    return ::fit::detail::call_on_temporary(*this, name##_);                                       \
+// Templates are compiled where they are called: their bodies depend on fit_i, so that a compiler resolves nothing
+// before.
+#define FIT_OPTION_FUNCTIONS_(Type, name)                                                        \
+  template <class Other, ::fit::detail::IfRefused<Type, Other> = 0>                              \
+  void name(Other) = delete; /* an option of this type does not take such a value */             \
+  [[nodiscard]] auto name() const& noexcept->::fit::detail::OptionRead<Type> { return name##_; } \
+  template <int fit_i = 0>                                                                       \
+  auto name(Type value)&->decltype(*this) {                                                      \
+    return ::fit::detail::set_option<fit_i>(*this, name##_, value);                              \
+  }                                                                                              \
+  template <int fit_i = 0>                                                                       \
+  [[nodiscard]] auto name(Type value)&& {                                                        \
+    return ::fit::detail::moved_option<fit_i>(*this, name##_, value);                            \
+  }                                                                                              \
+  template <int fit_i = 0>                                                                       \
+  [[nodiscard]] auto name()&& {                                                                  \
+    return ::fit::detail::call_on_temporary<fit_i>(*this, name##_);                              \
   }
 
 // FIT_OPTION_PICK_(names…, FIT_OPTION_12_, …, FIT_OPTION_1_, 0) is the macro for the number of names.

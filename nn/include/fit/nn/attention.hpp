@@ -71,13 +71,9 @@ class AttentionLayer : public Layer {
   }
   /// These are calls of this layer: forward(), and with weights forward_with_weights().
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                    const AttentionMasks& masks = {}) const {
-    return within(*this, {query, key, value}, [&] { return forward(query, key, value, masks); });
-  }
+                    const AttentionMasks& masks = {}) const;
   AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMasks& masks,
-                             ReturnAttention) const {
-    return within(*this, {query, key, value}, [&] { return forward_with_weights(query, key, value, masks); });
-  }  ///< output and weights
+                             ReturnAttention) const;  ///< output and weights
   AttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value, ReturnAttention) const {
     return (*this)(query, key, value, {}, return_attention);
   }  ///< output and weights

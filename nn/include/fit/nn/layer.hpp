@@ -1,9 +1,7 @@
 #pragma once
-#include <atomic>
 #include <cstddef>
 #include <iosfwd>
 #include <memory>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -11,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "fit/detail/atomic.hpp"
 #include "fit/detail/function.hpp"
+#include "fit/detail/owned.hpp"
 #include "fit/nn/fields.hpp"
 #include "fit/nn/parameter.hpp"
 #include "fit/observer.hpp"
@@ -180,7 +180,7 @@ class Layer : public detail::Member {
   void take(const Layer& from, Copies& copies);
 
   bool training_ = true, moved_from_ = false;
-  mutable std::atomic<const std::type_info*> checked_{nullptr};  // the class for which the list was checked
+  mutable fit::detail::Atomic<const std::type_info*> checked_{nullptr};  // the class for which the list was checked
   mutable fit::detail::Attached attached_;
 };
 
@@ -210,7 +210,7 @@ class ObservedCall {
 
  private:
   LayerCall call_;
-  std::optional<fit::detail::ObserverLink> link_;  // none in a nested call of the layer
+  fit::detail::Owned<fit::detail::ObserverLink> link_;  // none in a nested call of the layer
   bool done_ = false;
 };
 
@@ -411,7 +411,7 @@ decltype(auto) within(const Layer& layer, const F& f) {
 class UnaryLayer : public Layer {
  public:
   virtual Tensor forward(const Tensor& x) const = 0;
-  Tensor operator()(const Tensor& x) const { return detail::call_layer(*this, x); }
+  Tensor operator()(const Tensor& x) const;
 };
 
 /// Lists the members of a layer, once, in the public part of the class: FIT_FIELDS(hidden, out), or FIT_FIELDS() if

@@ -42,8 +42,8 @@ struct Where {
   FIT_OPTION(std::vector<std::int64_t>, features);   ///< The axis -1; the keys, of scores and weights.
   FIT_OPTION(std::vector<std::int64_t>, elements);   ///< The batch: the axis 0 of a value with three or four axes.
 };
-inline Where head(std::int64_t i) { return Where().heads({i}); }          ///< one head
-inline Where position(std::int64_t i) { return Where().positions({i}); }  ///< one position
+Where head(std::int64_t i);      ///< one head
+Where position(std::int64_t i);  ///< one position
 
 /// The values that a run has kept.
 class LensRun {

@@ -217,11 +217,10 @@ struct BCELoss final : WeightedLossOf<BCELoss, BCEOptions, binary_cross_entropy>
 /// binary_cross_entropy_with_logits() as a layer.
 struct BCEWithLogitsLoss final
     : WeightedLossOf<BCEWithLogitsLoss, BCEWithLogitsOptions, binary_cross_entropy_with_logits> {
-  explicit BCEWithLogitsLoss(const BCEWithLogitsOptions& options = {})
-      : WeightedLossOf(options), pos_weight(options.pos_weight()) {}
+  explicit BCEWithLogitsLoss(const BCEWithLogitsOptions& options = {});
   /// The options with the present weights.
-  BCEWithLogitsOptions options() const override { return WeightedLossOf::options().pos_weight(pos_weight); }
-  FIT_FIELDS(weight, pos_weight)
+  BCEWithLogitsOptions options() const override;
+  FIT_FIELDS_DECLARED
 
   Buffer pos_weight;
 };

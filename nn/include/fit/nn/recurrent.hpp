@@ -38,15 +38,11 @@ class Recurrent : public UnaryLayer {
   Tensor forward(const Tensor& x) const override { return run(x, {}, {}).output; }
   using UnaryLayer::operator();
   /// The same from a given state. Also returns the state after the last step.
-  RecurrentResult operator()(const Tensor& x, const RecurrentState& state) const {
-    return within(*this, [&] { return run(x, state, {}); });
-  }
+  RecurrentResult operator()(const Tensor& x, const RecurrentState& state) const;
   /// The same for sequences of unequal lengths: int64 [B], each 1 … T (PyTorch: pack_padded_sequence). Row b has
   /// lengths[b] steps. The padding behind is not read, and the outputs there are 0. The state is the one after the last
   /// step of each row; the backward direction begins at that step. An undefined tensor means T for all rows.
-  RecurrentResult operator()(const Tensor& x, const RecurrentState& state, const Tensor& lengths) const {
-    return within(*this, [&] { return run(x, state, lengths); });
-  }
+  RecurrentResult operator()(const Tensor& x, const RecurrentState& state, const Tensor& lengths) const;
   std::string describe() const override;
   /// The number of features of x, and of h.
   std::int64_t input_size() const { return input_size_; }

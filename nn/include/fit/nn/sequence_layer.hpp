@@ -20,9 +20,7 @@ struct SequenceContext {
   /// The number of positions before x.
   std::int64_t length() const { return cache ? cache->length : 0; }
   /// These options, made causal, with the masks and the cache.
-  AttentionOptions options(AttentionOptions options = {}) const {
-    return options.causal(true).mask(mask).attends(attends).cache(cache);
-  }
+  AttentionOptions options(AttentionOptions options = {}) const;
 };
 
 /// A layer of a decoder-only model: x (B, T, C) -> (B, T, C). A position depends on itself and the positions before it.
@@ -45,9 +43,7 @@ class SequenceLayer : public UnaryLayer {
 
   /// Without a context.
   Tensor forward(const Tensor& x) const override { return forward(x, SequenceContext()); }
-  Tensor operator()(const Tensor& x, const SequenceContext& context = {}) const {
-    return detail::call_layer(*this, x, context);
-  }
+  Tensor operator()(const Tensor& x, const SequenceContext& context = {}) const;
 };
 
 }  // namespace fit::nn

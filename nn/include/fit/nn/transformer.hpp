@@ -48,9 +48,7 @@ class EncoderLayer : public Layer {
   virtual AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const;
   /// The same for sequences without their padding: x [N, C] -> [N, C]. By default forward() with padding.
   virtual Tensor forward_unpadded(const Tensor& x, const Unpadding& padding) const;
-  Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const {
-    return within(*this, {x}, [&] { return forward(x, masks); });
-  }
+  Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const;
 };
 
 /// Self-attention and feed-forward, by default with a dropout of 0.1 in training: x (B, S, d_model) -> (B, S, d_model).
@@ -117,9 +115,7 @@ class DecoderLayer : public Layer {
                               const Tensor& memory_mask) const;
   /// The shapes that forward_next() caches for each position; empty by default.
   virtual KVCache::LayerShape cache_shape() const { return {}; }
-  Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {}) const {
-    return within(*this, {x, memory}, [&] { return forward(x, memory, masks); });
-  }
+  Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {}) const;
 };
 
 /// Self-attention, attention to the memory and feed-forward, by default with a dropout of 0.1 in training. The memory
