@@ -32,7 +32,8 @@ int main() {
 END
 
 build_fit() {
-  g++ -O2 -std=c++17 -I"$top/core/include" -I"$top/nn/include" fit.cpp -o fit "$tree/libfit.a" -lopenblas -lz -pthread
+  g++ -O2 -std=c++17 -I"$top/core/include" -I"$top/nn/include" fit.cpp -o fit "$tree/libfit.a" \
+    -lopenblas -lz -pthread -Wl,--gc-sections  # as pkg-config says
 }
 build_libtorch() {
   g++ -O2 -std=c++17 -isystem "$torch/include" -isystem "$torch/include/torch/csrc/api/include" libtorch.cpp -o libtorch \
