@@ -2,6 +2,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "data/moved.hpp"
 #include "data/unicode.hpp"
 #include "fit/readers.hpp"
 #include "fit/tokenizers.hpp"
@@ -132,6 +133,7 @@ const std::string& GPT2Vocabulary::token(std::int64_t id) const {
 }
 
 void GPT2Vocabulary::add_word(std::vector<std::int64_t>& ids, const std::string& word) const {
+  check_not_moved(op, ranks_);
   std::vector<std::int64_t> parts;
   for (const char c : word) parts.push_back(bytes_[static_cast<unsigned char>(c)]);
   while (parts.size() > 1) {

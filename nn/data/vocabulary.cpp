@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "common/utf8.hpp"
+#include "data/moved.hpp"
 #include "fit/text.hpp"
 #include "io/atomic_file.hpp"
 #include "io/json.hpp"
@@ -95,6 +96,7 @@ CharVocabulary::CharVocabulary(const std::string& text) {
 }
 
 Tensor CharVocabulary::encode(const std::string& text) const {
+  check_not_moved("CharVocabulary", ids_);
   std::vector<std::int64_t> ids;
   each_character(text, [&](const std::string& c, std::size_t at) {
     const auto found = ids_->find(c);
@@ -263,6 +265,7 @@ BytePairVocabulary::BytePairVocabulary(const Merges& merges) : merges_(merges) {
 }
 
 Tensor BytePairVocabulary::encode(const std::string& text) const {
+  check_not_moved("BytePairVocabulary", joined_);
   std::unordered_map<std::string, Ids> known;
   Ids all;
   each_word(text, [&](const std::string& word) {

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "data/moved.hpp"
 #include "data/unicode.hpp"
 #include "fit/ops.hpp"
 #include "fit/readers.hpp"
@@ -46,6 +47,7 @@ WordPieces WordPieces::load(const std::string& path) {
 }
 
 std::int64_t WordPieces::id(const std::string& piece) const {
+  check_not_moved(word_pieces_op, ids_);
   const auto found = ids_->find(piece);
   if (found == ids_->end()) check::fail(word_pieces_op, "there is no piece '", piece, "' among the ", pieces_.size());
   return found->second;
@@ -93,6 +95,7 @@ void WordPieces::add_words(std::vector<std::int64_t>& ids, const std::string& te
 }
 
 std::vector<std::int64_t> WordPieces::ids_of(const std::string& text, std::int64_t max_length) const {
+  check_not_moved(word_pieces_op, ids_);
   if (max_length < 0 || max_length == 1)
     check::fail(word_pieces_op, "max_length is ", max_length,
                 ": it must be 0 (all) or at least 2, for [CLS] and [SEP]");

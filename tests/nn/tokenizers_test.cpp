@@ -186,4 +186,16 @@ TEST_CASE("GPT-2's files: what does not fit is refused", "[tokenizers]") {
   CHECK(text::GPT2Vocabulary::load(put(d.file("v"), good), put(d.file("m"), "")).encode("the").numel() == 3);
 }
 
+TEST_CASE("tokenizers: a vocabulary that was moved from says so", "[text]") {
+  const auto check_moved = [](auto vocabulary) {
+    const auto taken = std::move(vocabulary);
+    CHECK(taken.encode("the").numel() > 0);
+    CHECK_THROWS_WITH(vocabulary.encode("the"), Catch::Matchers::Contains("this vocabulary was moved from"));
+  };
+  check_moved(text::CharVocabulary("the"));
+  check_moved(text::BytePairVocabulary::train("the", 256));
+  check_moved(small_gpt2());
+  check_moved(small_pieces());
+}
+
 }  // namespace fit::test::tokenizers_test
