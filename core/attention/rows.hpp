@@ -194,7 +194,7 @@ void drop(const Row<W>& r, W* weights) {
 
 // Writes 0 over x where the query does not attend.
 template <class W>
-FIT_ONE_COPY void clear_masked(const Row<W>& r, W* x) {
+void clear_masked(const Row<W>& r, W* x) {
   using V = Vec<W>;
   const V zero(W(0));
   for (std::int64_t j = 0; j < r.width; j += V::size) r.select(j, load<V>(x + j), zero).store_unaligned(x + j);
@@ -220,7 +220,7 @@ struct Softmax {
   W* lanes(std::int64_t i) const { return l + i * static_cast<std::int64_t>(V::size); }
 
   // Makes exponentials of row i of scores s with the maximum `max`. o [cols] is the row's context so far.
-  FIT_ONE_COPY void add(std::int64_t i, const V& max, std::int64_t width, W* s, W* o, std::int64_t cols) const {
+  void add(std::int64_t i, const V& max, std::int64_t width, W* s, W* o, std::int64_t cols) const {
     V sum = load<V>(lanes(i));
     if (xsimd::any(max > V(m[i] + slack))) {
       const W high = max_lanes(max);
@@ -245,8 +245,7 @@ struct Softmax {
 // Makes weights w of a row of products s, which may be w. Masked ones are exactly 0: e^-inf, unless the row has no
 // softmax. dw, if it is not null, are gradients of the weights, and become those of the scores: dS = P (dP - delta).
 template <class W>
-FIT_ONE_COPY void row_weights(const Row<W>& r, const SoftmaxStats<const W>& stats, W* s, W* w, W* dw = nullptr,
-                              W delta = 0) {
+void row_weights(const Row<W>& r, const SoftmaxStats<const W>& stats, W* s, W* w, W* dw = nullptr, W delta = 0) {
   using V = Vec<W>;
   // Products that are scores already need a mask only.
   const bool scores = r.a.score || (r.factor == W(1) && !r.biased()), masks = scores && !r.full();
