@@ -133,7 +133,6 @@ const std::string& GPT2Vocabulary::token(std::int64_t id) const {
 }
 
 void GPT2Vocabulary::add_word(std::vector<std::int64_t>& ids, const std::string& word) const {
-  check_not_moved(op, ranks_);
   std::vector<std::int64_t> parts;
   for (const char c : word) parts.push_back(bytes_[static_cast<unsigned char>(c)]);
   while (parts.size() > 1) {
@@ -165,6 +164,7 @@ void GPT2Vocabulary::add_words(std::vector<std::int64_t>& ids, const std::string
 }
 
 Tensor GPT2Vocabulary::encode(const std::string& text) const {
+  check_not_moved(op, ranks_);
   std::vector<std::int64_t> ids;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = end_of_text_ < 0 ? std::string::npos : text.find(whole_token, at);

@@ -80,7 +80,6 @@ Tensor focal_loss(const Tensor& logits, const Tensor& target, const FocalOptions
 
 // ---- as layers, printed ---------------------------------------------------------------------------------------------
 
-std::string describe(const BCEOptions& o) { return weight_of("weight", o.weight()) + describe(o.reduction()); }
 BCEWithLogitsLoss::BCEWithLogitsLoss(const BCEWithLogitsOptions& options)
     : WeightedLossOf(options), pos_weight(options.pos_weight()) {}
 
@@ -88,6 +87,7 @@ BCEWithLogitsOptions BCEWithLogitsLoss::options() const { return WeightedLossOf:
 
 FIT_FIELDS_OF(BCEWithLogitsLoss, weight, pos_weight)
 
+std::string describe(const BCEOptions& o) { return weight_of("weight", o.weight()) + describe(o.reduction()); }
 std::string describe(const BCEWithLogitsOptions& o) {
   return weight_of("weight", o.weight()) + weight_of("pos_weight", o.pos_weight()) + describe(o.reduction());
 }

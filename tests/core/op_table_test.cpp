@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "backward/gradients.hpp"
 #include "fit/attention.hpp"
 #include "fit/memory.hpp"
 #include "fit/parallel.hpp"
@@ -19,6 +20,7 @@
 namespace fit::test {
 namespace {
 
+using detail::gradients;
 using Values = std::vector<Tensor>;
 
 using Family = std::vector<OpRow> (*)();
@@ -76,20 +78,6 @@ struct Problem {
   const TensorFunction& f;
   Values in, leaves, seeds;
 };
-
-// grad() where outputs may be constants and inputs may have no effect.
-Values gradients(const Values& outputs, const Values& inputs, const Values& cotangents, GraphFlags flags = {}) {
-  Values y, v;
-  for (std::size_t k = 0; k < outputs.size(); ++k)
-    if (outputs[k].requires_grad()) {
-      y.push_back(outputs[k]);
-      v.push_back(cotangents[k]);
-    }
-  Values g = y.empty() ? Values(inputs.size()) : grad(y, inputs, v, flags | allow_unused);
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!g[i].defined()) g[i] = zeros(inputs[i].shape(), float64);
-  return g;
-}
 
 // The gradients of the inputs in `subset`, if those in `wanted` want gradients, with fixed cotangents. For rows of the
 // second order, also the gradients of these: by the same inputs and by the cotangents.

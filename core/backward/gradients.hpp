@@ -1,0 +1,12 @@
+#pragma once
+#include <vector>
+
+#include "fit/graph.hpp"
+
+namespace fit::detail {
+
+/// grad() where outputs may be constants and inputs may have no effect: their gradients are float64 zeros.
+std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                              const std::vector<Tensor>& seeds, GraphFlags flags = {});
+
+}  // namespace fit::detail
