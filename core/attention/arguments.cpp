@@ -121,7 +121,7 @@ void check_score(const char* op, const Expression& e, const kernels::Attention<>
     check::fail(op, "score captures ", e.tables.size(), " tensors: at most ", max_tables, " are possible");
   for (const Tensor& t : e.tables)
     if (t.rank() > max_axes)
-      check::fail(op, "in ", e.text(), ", the table ", t.shape(), " has ", t.rank(), " axes: at most ", max_axes,
+      check::fail(op, "in ", e.text, ", the table ", t.shape(), " has ", t.rank(), " axes: at most ", max_axes,
                   " are possible");
   check_ranges(op, e, a.B, a.H, a, dtype);
 }

@@ -35,11 +35,9 @@ TilePlan plan_pairs(const kernels::Attention<>& a, const AttentionMasks& masks) 
 // wanted: the tables that get gradients. Empty: none.
 template <class W>
 std::optional<LoweredScore<W>> lower_score(const std::optional<Expression>& e, std::vector<bool> wanted = {}) {
-  std::optional<LoweredScore<W>> lowered;
-  if (!e) return lowered;
+  if (!e) return {};
   wanted.resize(e->tables.size());
-  lowered.emplace(*e, wanted);
-  return lowered;
+  return std::get<decltype(lowered_score<W>)*>(e->methods->lower)(*e, wanted);
 }
 
 // The call in the form of the kernels, without the first `skipped` keys. bias, alibi and sink may be undefined.
@@ -155,6 +153,7 @@ struct Adjoint {
   bool weights;  // whether they are an output
   bool lse;      // whether it is an output
   bool check;    // see kernels::attention_backward
+  const ExpressionMethods* score_methods;
 
   // q, k and v, as parts of the inputs x; or their gradients, as parts of the gradients x.
   std::array<Heads, 3> heads(const Tensor* x) const {
@@ -167,7 +166,7 @@ struct Adjoint {
   static TilePlan plan(Backward& b) { return {b.saved(2), b.saved(3)}; }
   std::optional<Expression> score(Backward& b, std::vector<Tensor> its_tables) const {
     std::optional<Expression> e;
-    if (b.has_saved(4)) e.emplace(b.saved(4), std::move(its_tables), a.Sk - a.Sq);
+    if (b.has_saved(4)) e.emplace(*score_methods, b.saved(4), std::move(its_tables), a.Sk - a.Sq);
     return e;
   }
 
@@ -278,7 +277,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
       x = x.to(autocast_dtype());
   }
 
-  Adjoint adjoint{{}, {}, options.weights(), options.lse(), false};
+  Adjoint adjoint{{}, {}, options.weights(), options.lse(), false, nullptr};
   kernels::Attention<>& a = adjoint.a;
   a = check_operands(op, q, k, v, cache);
   a.batch_invariant = batch_invariant();
@@ -355,6 +354,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   }
   if (cache) return {offered(output.to(result)), weights, lse};
   const Tensor code = score ? score->code() : Tensor();
+  adjoint.score_methods = score ? score->methods : nullptr;
   const Keep kept = keep::inputs | keep::output | keep::saved(stats, masks.alibi(), plan.tiles, plan.bits, code);
   const std::initializer_list<Inputs::Ref> operands_and_terms{inputs[0], inputs[1], inputs[2], masks.bias(),
                                                               masks.sink()};

@@ -49,8 +49,9 @@ Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, 
   if (masks.alibi().defined()) scores = scores + alibi_bias(masks.alibi(), a.Sq, a.Sk, scores.dtype());
   if (!score) return scores;
   const Tensor masked = attends.defined() ? logical_not(attends) : Tensor();
-  return broadcast_to(score->evaluate(scores, score->tables, masked, scores.shape()).to(scores.dtype()),
-                      scores.shape());
+  return broadcast_to(
+      score->methods->evaluate(*score, scores, score->tables, masked, scores.shape()).to(scores.dtype()),
+      scores.shape());
 }
 
 AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,

@@ -113,8 +113,13 @@ const SymbolFunction* function_of(SymbolOp op) {
 }
 
 Expression::Expression(const SymbolNodes& root, std::int64_t first_key_or_0)
-    : first_key(first_key_or_0), text_(written(*root)) {
-  Builder(*this).step(*root);
+    : methods(root->methods), first_key(first_key_or_0) {
+  methods->read(*this, *root);
+}
+
+void read_calls(Expression& e, const SymbolNode& root) {
+  e.text = written(root);
+  Builder(e).step(root);
 }
 
 Tensor Expression::code() const {
@@ -129,8 +134,9 @@ Tensor Expression::code() const {
   return code;
 }
 
-Expression::Expression(const Tensor& code, std::vector<Tensor> its_tables, std::int64_t first_key_or_0)
-    : tables(std::move(its_tables)), first_key(first_key_or_0) {
+Expression::Expression(const ExpressionMethods& its_methods, const Tensor& code, std::vector<Tensor> its_tables,
+                       std::int64_t first_key_or_0)
+    : methods(&its_methods), tables(std::move(its_tables)), first_key(first_key_or_0) {
   const auto data = code.data<double>();
   for (std::int64_t at = 0; at < data.size();) {
     const auto next = [&] { return static_cast<int>(data[at++]); };
@@ -156,10 +162,11 @@ std::int64_t Expression::extent(SymbolOp leaf) const {
   return least == std::numeric_limits<std::int64_t>::max() ? 1 : least;
 }
 
-void Expression::row(double batch, double head, double query, double key, std::int64_t n, double* out) const {
+void compute_row(const Expression& e, double batch, double head, double query, double key, std::int64_t n,
+                 double* out) {
   constexpr std::int64_t N = kernels::tile_size;
   thread_local std::vector<double> values;
-  values.resize(steps.size() * N);
+  values.resize(e.steps.size() * N);
   const auto at = [&](int step) { return values.data() + static_cast<std::int64_t>(step) * N; };
   const auto compute = [&](const Step& s, double* y) {
     const auto arg = [&](std::size_t i) { return at(s.args[i]); };
@@ -178,7 +185,7 @@ void Expression::row(double batch, double head, double query, double key, std::i
         std::fill_n(y, n, s.number);
         return;
       case Op::lookup: {
-        const Tensor& table = tables[static_cast<std::size_t>(s.table)];
+        const Tensor& table = e.tables[static_cast<std::size_t>(s.table)];
         dispatch(table.dtype(), [&](auto zero) {
           const auto* const data = table.data<decltype(zero)>().data();
           for (std::int64_t j = 0; j < n; ++j) {
@@ -235,12 +242,12 @@ void Expression::row(double batch, double head, double query, double key, std::i
         return;  // places are forms; a mask reads no score
     }
   };
-  for (std::size_t k = 0; k < steps.size(); ++k) compute(steps[k], at(static_cast<int>(k)));
-  std::copy_n(at(static_cast<int>(steps.size()) - 1), n, out);
+  for (std::size_t k = 0; k < e.steps.size(); ++k) compute(e.steps[k], at(static_cast<int>(k)));
+  std::copy_n(at(static_cast<int>(e.steps.size()) - 1), n, out);
 }
 
-Tensor Expression::evaluate(const Tensor& scores, const std::vector<Tensor>& values, const Tensor& masked,
-                            const Shape& pairs) const {
+Tensor compute_by_operations(const Expression& e, const Tensor& scores, const std::vector<Tensor>& values,
+                             const Tensor& masked, const Shape& pairs) {
   const DType dtype = scores.defined() ? scores.dtype() : float64;
   std::vector<Tensor> all;
   const auto places = [](std::int64_t n, std::int64_t first, const Shape& shape) {
@@ -269,7 +276,7 @@ Tensor Expression::evaluate(const Tensor& scores, const std::vector<Tensor>& val
       case Op::head:
         return places(pairs[1], 0, {1, pairs[1], 1, 1});
       case Op::query:
-        return places(pairs[2], first_key, {1, 1, pairs[2], 1});
+        return places(pairs[2], e.first_key, {1, 1, pairs[2], 1});
       case Op::row:
         return places(pairs[2], 0, {1, 1, pairs[2], 1});
       case Op::key:
@@ -327,7 +334,7 @@ Tensor Expression::evaluate(const Tensor& scores, const std::vector<Tensor>& val
         return {};
     }
   };
-  for (const Step& s : steps) all.push_back(cleared(s, value(s)));
+  for (const Step& s : e.steps) all.push_back(cleared(s, value(s)));
   return all.back();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "attention/visibility.hpp"
@@ -9,7 +10,8 @@
 
 // Expressions of masks and scores (fit/score.hpp): the calls that a lambda recorded, as a list of steps without
 // repetition. bounds() bounds each step over some pairs. row() computes the steps for the keys of a tile, evaluate() by
-// operations. kernels compute those of scores (score_lowering.hpp).
+// operations. Kernels compute those of scores (score_lowering.hpp). A mask and a score function point to these
+// functions (ExpressionMethods): a program that makes neither does not contain them.
 namespace fit::kernels {
 enum class Function;
 }
@@ -26,6 +28,8 @@ struct SymbolFunction {
 /// Null for other operations.
 const SymbolFunction* function_of(SymbolOp op);
 
+struct ExpressionMethods;
+
 /// A call of Symbol's functions.
 struct SymbolNode {
   SymbolOp op;
@@ -33,6 +37,7 @@ struct SymbolNode {
   double number = 0;                                         // of op number, and the exponent of pow
   Tensor table = {};                                         // of a lookup; undefined otherwise
   std::vector<std::shared_ptr<const SymbolNode>> args = {};  // of a lookup: an index for each axis
+  const ExpressionMethods* methods = nullptr;                // of a whole mask or score function
 };
 using SymbolNodes = std::shared_ptr<const SymbolNode>;
 
@@ -61,8 +66,7 @@ struct LinearForm {
   bool is_constant() const { return batch == 0 && head == 0 && query == 0 && key == 0; }
 };
 
-class Expression {
- public:
+struct Expression {
   struct Step {
     SymbolOp op;
     SymbolKind kind;
@@ -72,39 +76,52 @@ class Expression {
     std::optional<LinearForm> form;  // of an integer that is one
   };
 
-  /// first_key: query i stands at i + first_key, which is Sk - Sq.
+  /// Of a mask or a score function. first_key: query i stands at i + first_key, which is Sk - Sq.
   Expression(const SymbolNodes& root, std::int64_t first_key);
   /// From its steps as numbers, which a node of the graph saves, and its tables.
-  Expression(const Tensor& code, std::vector<Tensor> tables, std::int64_t first_key);
+  Expression(const ExpressionMethods& methods, const Tensor& code, std::vector<Tensor> tables, std::int64_t first_key);
   Tensor code() const;
 
+  const ExpressionMethods* methods;
   std::vector<Step> steps;     // the last is the result
   std::vector<Tensor> tables;  // each once
   std::int64_t first_key;
+  std::string text;
 
   /// Whether a step reads the batch, the head, ….
   bool reads(SymbolOp leaf) const;
   /// The least size of the axes of tables whose index is this leaf; 1 if there is none.
   std::int64_t extent(SymbolOp leaf) const;
-  const std::string& text() const { return text_; }
+};
 
-  /// Bounds of all steps over some pairs. Conditions are 0 … 1.
-  std::vector<Bounds> bounds(const PairBounds& pairs) const;
-  /// Throws Error in the name of `op` if an index leaves its table, or if an integer is too large to be exact: more
-  /// than 2^52, or 2^24 for float32.
-  void check_ranges(const char* op, const PairBounds& pairs, DType dtype) const;
+/// The steps of the calls. Equal calls are one step.
+void read_calls(Expression& e, const SymbolNode& root);
+/// Bounds of all steps over some pairs. Conditions are 0 … 1.
+std::vector<Bounds> bounds_of_steps(const Expression& e, const PairBounds& pairs);
+/// Throws Error in the name of `op` if an index leaves its table, or if an integer is too large to be exact: more than
+/// 2^52, or 2^24 for float32.
+void check_steps(const Expression& e, const char* op, const PairBounds& pairs, DType dtype);
+/// The result of an expression without scores for n <= 64 keys from `key` on. Steps of indices that leave their table
+/// (for pairs that causality or the window masks) are 0.
+void compute_row(const Expression& e, double batch, double head, double query, double key, std::int64_t n, double* out);
+/// The result for all pairs by operations; it broadcasts to `pairs`, (B, H, Sq, Sk). scores: for the op `score`;
+/// values: instead of the tables. masked: pairs that don't attend, or undefined.
+Tensor compute_by_operations(const Expression& e, const Tensor& scores, const std::vector<Tensor>& values,
+                             const Tensor& masked, const Shape& pairs);
+/// The steps as kernels take them; see score_lowering.hpp.
+template <class W>
+class LoweredScore;
+template <class W>
+LoweredScore<W> lowered_score(const Expression& e, const std::vector<bool>& wanted);
 
-  /// The result of an expression without scores for n <= 64 keys from `key` on. Steps of indices that leave their table
-  /// (for pairs that causality or the window masks) are 0.
-  void row(double batch, double head, double query, double key, std::int64_t n, double* out) const;
-
-  /// The result for all pairs by operations; it broadcasts to `pairs`, (B, H, Sq, Sk). scores: for the op `score`;
-  /// values: instead of the tables. masked: pairs that don't attend, or undefined.
-  Tensor evaluate(const Tensor& scores, const std::vector<Tensor>& values, const Tensor& masked,
-                  const Shape& pairs) const;
-
- private:
-  std::string text_;
+/// The functions above, as attention calls them.
+struct ExpressionMethods {
+  decltype(read_calls)* read;
+  decltype(bounds_of_steps)* bounds;
+  decltype(check_steps)* check;
+  decltype(compute_by_operations)* evaluate;
+  decltype(compute_row)* row;                                                           // of a mask
+  std::tuple<decltype(lowered_score<float>)*, decltype(lowered_score<double>)*> lower;  // of a score function
 };
 
 }  // namespace fit::detail

@@ -208,32 +208,32 @@ PairBounds::PairBounds(const kernels::Visibility& v, Bounds b, Bounds h, Interva
 
 bool PairBounds::empty() const { return query.low > query.high || key.low > key.high || ahead.low > ahead.high; }
 
-std::vector<Bounds> Expression::bounds(const PairBounds& pairs) const {
+std::vector<Bounds> bounds_of_steps(const Expression& e, const PairBounds& pairs) {
   std::vector<Bounds> all;
-  all.reserve(steps.size());
-  for (const Step& s : steps) all.push_back(bounds_of_step(s, all, tables, pairs));
+  all.reserve(e.steps.size());
+  for (const Step& s : e.steps) all.push_back(bounds_of_step(s, all, e.tables, pairs));
   return all;
 }
 
-void Expression::check_ranges(const char* op, const PairBounds& pairs, DType dtype) const {
+void check_steps(const Expression& e, const char* op, const PairBounds& pairs, DType dtype) {
   if (pairs.empty()) return;
-  const std::vector<Bounds> all = bounds(pairs);
+  const std::vector<Bounds> all = bounds_of_steps(e, pairs);
   const double limit = dtype == float64 ? 0x1p52 : 0x1p24;
-  for (std::size_t n = 0; n < steps.size(); ++n) {
-    const Step& s = steps[n];
+  for (std::size_t n = 0; n < e.steps.size(); ++n) {
+    const Step& s = e.steps[n];
     if (s.kind == SymbolKind::integer) {
       const double worst = std::max(std::abs(all[n].low), std::abs(all[n].high));
       if (worst > limit && std::isfinite(worst))
-        check::fail(op, "in ", text(), ", an integer reaches ", digits(worst), ": integers must be within ",
+        check::fail(op, "in ", e.text, ", an integer reaches ", digits(worst), ": integers must be within ",
                     dtype == float64 ? "2^52" : "2^24 for float32", " to be exact");
     }
     if (s.op != SymbolOp::lookup) continue;
-    const Tensor& table = tables[static_cast<std::size_t>(s.table)];
+    const Tensor& table = e.tables[static_cast<std::size_t>(s.table)];
     for (std::size_t axis = 0; axis < s.args.size(); ++axis) {
       const Bounds& index = all[static_cast<std::size_t>(s.args[axis])];
       const std::int64_t size = table.size(static_cast<int>(axis));
       if (index.low >= 0 && index.high < static_cast<double>(size) && !index.nan) continue;
-      check::fail(op, "in ", text(), ", index ", axis, " of the table ", table.shape(),
+      check::fail(op, "in ", e.text, ", index ", axis, " of the table ", table.shape(),
                   index.nan ? " may be NaN" : " reaches " + digits(index.low < 0 ? index.low : index.high),
                   ": it must be in 0 … ", size - 1, " for all pairs that causality and the window allow");
     }

@@ -71,7 +71,7 @@ struct Question {
   template <class Answer>
   void ask(Interval keys, const Answer& answer) const {
     const PairBounds pairs(v, whole(b, b), whole(h, h), queries, keys);
-    const Bounds value = pairs.empty() ? Bounds{} : e.bounds(pairs).back();
+    const Bounds value = pairs.empty() ? Bounds{} : e.methods->bounds(e, pairs).back();
     const std::int64_t tiles = (keys.end - keys.first + tile_size - 1) / tile_size;
     if (value.single() || tiles == 1)
       return answer(keys, !value.single() ? TileState::partial : value.low == 0 ? TileState::empty : TileState::full);
@@ -82,8 +82,8 @@ struct Question {
   // The answers of query i for n <= 64 keys from j0 on.
   std::uint64_t row(std::int64_t i, std::int64_t j0, std::int64_t n) const {
     double values[tile_size];
-    e.row(static_cast<double>(b), static_cast<double>(h), static_cast<double>(v.place(i)), static_cast<double>(j0), n,
-          values);
+    e.methods->row(e, static_cast<double>(b), static_cast<double>(h), static_cast<double>(v.place(i)),
+                   static_cast<double>(j0), n, values);
     std::uint64_t bits = 0;
     for (std::int64_t j = 0; j < n; ++j) bits |= std::uint64_t{values[j] != 0} << j;
     return bits;
@@ -95,7 +95,7 @@ struct Question {
 void check_ranges(const char* op, const Expression& e, std::int64_t B, std::int64_t H, const Visibility& v,
                   DType dtype) {
   if (B * H * v.Sq * v.Sk > 0)
-    e.check_ranges(op, PairBounds(v, whole(0, B - 1), whole(0, H - 1), {0, v.Sq}, {0, v.Sk}), dtype);
+    e.methods->check(e, op, PairBounds(v, whole(0, B - 1), whole(0, H - 1), {0, v.Sq}, {0, v.Sk}), dtype);
 }
 
 TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const Expression* attends) {

@@ -44,13 +44,6 @@ typename V::batch_bool_type mask_of_bits(std::uint64_t bits) {
 #endif
 }
 
-// Queries i0 … i0 + rows - 1 of head h with the keys j0 … j0 + count - 1. Rows of scores are computed up to `width`
-// keys: whole vectors. The products of q and k are to be multiplied by `factor`: the scale, or 1 if they are scaled.
-struct TilePlace {
-  std::int64_t b, h, i0, rows, j0, count, width;
-  double factor;
-};
-
 // Query i of a call, in a tile. Below, j counts keys from j0, up to `width`.
 template <class W>
 struct Row {

@@ -162,6 +162,7 @@ LoweredScore<W>::LoweredScore(const Expression& e, const std::vector<bool>& want
   if (steps_.back().level != ScoreLevel::pair) append_spread(static_cast<int>(steps_.size()) - 1);
   place_numbers();
   program_.steps = steps_.data(), program_.count = static_cast<int>(steps_.size());
+  program_.kernels = &FIT_KERNELS(kernels::score_kernels, W);
 }
 
 template <class W>
@@ -216,7 +217,11 @@ void LoweredScore<W>::place_numbers() {
   }
 }
 
-template class LoweredScore<float>;
-template class LoweredScore<double>;
+template <class W>
+LoweredScore<W> lowered_score(const Expression& e, const std::vector<bool>& wanted) {
+  return LoweredScore<W>(e, wanted);
+}
+template LoweredScore<float> lowered_score(const Expression& e, const std::vector<bool>& wanted);
+template LoweredScore<double> lowered_score(const Expression& e, const std::vector<bool>& wanted);
 
 }  // namespace fit::detail

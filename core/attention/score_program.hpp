@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <new>
 
 #include "attention/visibility.hpp"
 #include "fit/detail/symbol_op.hpp"
@@ -61,7 +62,47 @@ struct ScoreStep {
 };
 
 template <class W>
+struct AttentionScores;
+struct TilePlace;
+
+/// What the kernels of a program keep for a head.
+struct ScoreState {
+  alignas(8) unsigned char bytes[320];
+  template <class Head>
+  Head& as() {
+    return *std::launder(reinterpret_cast<Head*>(bytes));
+  }
+};
+
+/// Rows of a tile that were computed together. Row r of the result is at result + r tile_size.
+template <class W>
+struct ScoreBlock {
+  std::int64_t rows;
+  W* result;
+};
+
+/// The kernels that compute a program. Attention calls those to which the program points. Call enter_head() for each
+/// head, take_tile() for each tile, then forward() for each block of score_block rows, in order. For gradients, call
+/// backward() after each forward(), leave_tile() after each tile and leave_head() at the end.
+template <class W>
+struct ScoreKernels {
+  void (*enter_head)(ScoreState& s, const AttentionScores<W>& a, std::int64_t b, std::int64_t h, W* workspace);
+  void (*take_tile)(ScoreState& s, const AttentionScores<W>& a, const TilePlace& tile);
+  // Computes score_block rows of the tile from `first` on, or the rest of them. x [rows, tile_size] are products. `out`
+  // gets the result and may be x. Null: the result stays where backward() reads it.
+  ScoreBlock<W> (*forward)(ScoreState& s, const AttentionScores<W>& a, std::int64_t first, W* x, W* out);
+  // From the gradient ds of the result makes that of the scores, and adds to those of the tables. attends: of each row,
+  // bit j says that the query attends to key j.
+  void (*backward)(ScoreState& s, const std::uint64_t* attends, W* ds, W* tables);
+  void (*leave_tile)(ScoreState& s, W* tables);
+  void (*leave_head)(ScoreState& s, W* tables);
+};
+template <class IsaTag, class W>
+const ScoreKernels<W>& score_kernels();
+
+template <class W>
 struct ScoreProgram {
+  const ScoreKernels<W>* kernels;
   const ScoreStep<W>* steps;  // the last is the result, and is of level pair
   int count;
   int score;               // the step that is the score, or -1

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "attention/expression.hpp"
+#include "attention/score_lowering.hpp"
 #include "tensor/check.hpp"
 
 namespace fit {
@@ -165,6 +166,23 @@ Node looked_up(const Tensor& table, std::vector<Node> indices) {
       SymbolNode{Op::lookup, kind_of_elements(table), 0, table, std::move(indices)});
 }
 
+constexpr detail::ExpressionMethods mask_methods{detail::read_calls,  detail::bounds_of_steps,
+                                                 detail::check_steps, detail::compute_by_operations,
+                                                 detail::compute_row, {}};
+constexpr detail::ExpressionMethods score_methods{detail::read_calls,
+                                                  detail::bounds_of_steps,
+                                                  detail::check_steps,
+                                                  detail::compute_by_operations,
+                                                  nullptr,
+                                                  {detail::lowered_score<float>, detail::lowered_score<double>}};
+
+// A whole mask or score function.
+Node whole(const Node& result, const detail::ExpressionMethods& methods) {
+  SymbolNode n = *complete(result);
+  n.methods = &methods;
+  return std::make_shared<const SymbolNode>(std::move(n));
+}
+
 }  // namespace
 
 Symbol::Symbol(SymbolKind kind, double value, std::int64_t integer_value)
@@ -216,12 +234,12 @@ Symbol Symbol::power(const Symbol& x, double e) { return Symbol(made(Op::pow, {x
 
 At::At() : batch(Op::batch), head(Op::head), query(Op::query), key(Op::key), row(Op::row) {}
 
-ScoreFunction::ScoreFunction(const Symbol& s) : node_(complete(s.node_)) {
+ScoreFunction::ScoreFunction(const Symbol& s) : node_(whole(s.node_, score_methods)) {
   if (node_->kind == SymbolKind::condition)
     check::fail(op_name, s.str(), " is a condition: a score is a number; where(condition, a, b) makes one");
 }
 
-AttentionMask::AttentionMask(const Symbol& s) : node_(complete(s.node_)) {
+AttentionMask::AttentionMask(const Symbol& s) : node_(whole(s.node_, mask_methods)) {
   if (node_->kind != SymbolKind::condition)
     check::fail("attends", s.str(), " is ", name_of(node_->kind),
                 ": a mask is a condition, such as at.query >= at.key");

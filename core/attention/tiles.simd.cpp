@@ -165,7 +165,8 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
     tiles.dweights(count, ds);
     if (score) score.take_tile(a, tile);
     for (std::int64_t first = 0; first < rows;) {
-      const std::int64_t some = score ? score.forward(a, first, scores + first * N, nullptr) : rows;
+      const auto [some, results] =
+          score ? score.forward(a, first, scores + first * N, nullptr) : ScoreBlock<W>{rows, p};
       std::uint64_t attends[score_block];
       for (std::int64_t i = first; i < first + some; ++i) {
         const Row<W> r(a, tile, i);
@@ -176,7 +177,7 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
           drop_factors(r, factors);
           multiply_row(dscore, factors, r.width);
         }
-        row_weights(r, stats, score ? score.result(i - first) : weight, weight, dscore, delta[r.index()]);
+        row_weights(r, stats, results + (i - first) * N, weight, dscore, delta[r.index()]);
         if (a.dropout > 0) multiply_row(weight, factors, r.width);
         if (score) attends[i - first] = r.attends;
       }

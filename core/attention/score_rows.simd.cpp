@@ -1,0 +1,531 @@
+#include "attention/score_rows.hpp"
+
+#include <type_traits>
+
+#include "attention/rows.hpp"
+#include "kernels/simd/pow.hpp"
+
+namespace fit::kernels {
+namespace {
+
+// Pairs in a line: number x is the query at place + by_place x, with the key + by_key x.
+struct Line {
+  std::int64_t place, key, by_place, by_key;
+};
+
+// Elements of a table for the numbers of a line: first + step x for from <= x < to. Others have none: causality or the
+// window masks them.
+struct Stretch {
+  std::int64_t first = 0, step = 0, from = 0, to = 0;
+};
+
+// a / b rounded down, for b > 0.
+inline std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
+// See ScoreKernels.
+template <class W>
+class HeadScores {
+  using V = Vec<W>;
+  using Op = detail::SymbolOp;
+  using Step = ScoreStep<W>;
+  using Level = ScoreLevel;
+  static constexpr Level levels_of_tile[] = {Level::key, Level::query, Level::distance};
+
+  // Rows of numbers in memory.
+  struct View {
+    W* first;
+    std::int64_t row;
+    W* at(std::int64_t r) const { return first + r * row; }
+  };
+
+ public:
+  HeadScores(const AttentionScores<W>& a, std::int64_t b, std::int64_t h, W* workspace)
+      : program_(a.score), b_(b + a.skipped_elements), h_(h), workspace_(workspace) {
+    enter(Level::head);
+    compute();
+    clear_gradients();
+  }
+
+  void take_tile(const AttentionScores<W>& a, const TilePlace& tile) {
+    tile_ = tile, place_ = a.place(tile.i0) + a.skipped_keys, j0_ = tile.j0 + a.skipped_keys;
+    for (auto& bits : attended_) bits[0] = bits[1] = 0;
+    for (const Level level : levels_of_tile) {
+      enter(level);
+      compute();
+      clear_gradients();
+    }
+  }
+
+  ScoreBlock<W> forward(const AttentionScores<W>& a, std::int64_t first, W* s, W* out) {
+    first_ = first, rows_ = tile_.rows - first < score_block ? tile_.rows - first : score_block;
+    if (tile_.factor != 1 || a.bias.data || a.alibi)
+      for (std::int64_t r = 0; r < rows_; ++r) biased_scores(Row<W>(a, tile_, first + r), s + r * N);
+    scores_ = s, out_ = out;
+    enter(Level::pair);
+    compute();
+    return {rows_, value(program_->count - 1)};
+  }
+
+  void backward(const std::uint64_t* attends, W* ds, W* tables) {
+    attends_ = attends, ds_ = ds;
+    note_attended();
+    pass_down([&](const Step& s) {
+      for (std::int64_t r = 0; r < rows_; ++r) scatter(s, r, tile_.width, tables);
+    });
+    const int k = program_->score;
+    const W* const g = k < 0 || !program_->steps[k].differentiable ? nullptr : gradients(program_->steps[k]).first;
+    for (std::int64_t r = 0; r < rows_; ++r) {  // 0 times infinity is NaN: masked pairs have no gradient
+      if (full(r) && g == ds) continue;
+      for (std::int64_t j = 0; j < tile_.width; j += V::size)
+        attended(r, j, g ? load<V>(g + r * N + j) : V(W(0))).store_unaligned(ds + r * N + j);
+    }
+  }
+  void leave_tile(W* tables) {
+    for (const Level level : levels_of_tile) {
+      enter(level);
+      attends_ = attended_[static_cast<int>(level)];
+      pass_down([&](const Step& s) { scatter(s, 0, size_, tables); });
+    }
+  }
+  void leave_head(W* tables) {
+    if (!any_) return;
+    enter(Level::head);
+    for (int k = 0; k < program_->count; ++k) {  // the sums of lanes go to the first
+      const Step& s = program_->steps[k];
+      if (s.level != Level::head || !s.differentiable) continue;
+      W* const g = gradients(s).first;
+      V sum(W(0));
+      for (std::int64_t x = 0; x < size_; x += V::size) sum = sum + load<V>(g + x);
+      const W all = sum_lanes(sum);
+      V(W(0)).store_unaligned(g);
+      g[0] = all;
+    }
+    const std::uint64_t one = 1;
+    size_ = V::size, attends_ = &one;
+    pass_down([&](const Step& s) { scatter(s, 0, 1, tables); });
+  }
+
+ private:
+  // Selects the steps of this level: they have `lines_` lines of `size_` numbers.
+  void enter(Level level) {
+    level_ = level;
+    lines_ = level == Level::pair ? rows_ : 1;
+    size_ = level == Level::head       ? 2 * N
+            : level == Level::query    ? filled_to(V::size, tile_.rows)
+            : level == Level::distance ? filled_to(V::size, tile_.width + tile_.rows - 1)
+                                       : tile_.width;
+  }
+  Line line(std::int64_t r) const {
+    switch (level_) {
+      case Level::head:
+        return {0, 0, 0, 0};
+      case Level::key:
+        return {0, j0_, 0, 1};
+      case Level::query:
+        return {place_, 0, 1, 0};
+      case Level::distance:  // the last query is the farthest behind the first key
+        return {0, j0_ - place_ - (tile_.rows - 1), 0, 1};
+      default:
+        return {place_ + first_ + r, j0_, 0, 1};
+    }
+  }
+  // The numbers of a step, as the lines of this level read them.
+  View view(const Step& s, W* at) const {
+    if (level_ != Level::pair) return {at, 0};
+    if (s.level == Level::pair) return {at, N};
+    if (s.level == Level::distance) return {at + tile_.rows - 1 - first_, -1};
+    return {at, 0};
+  }
+  W* value(int k) const {
+    if (k == program_->score) return scores_;
+    return out_ && k == program_->count - 1 ? out_ : workspace_ + program_->steps[k].value;
+  }
+  View values(int k) const { return view(program_->steps[k], value(k)); }
+  View gradients(const Step& s) const { return view(s, s.gradient < 0 ? ds_ : workspace_ + s.gradient); }
+
+  // Whether all pairs of a row attend.
+  bool full(std::int64_t r) const {
+    return level_ == Level::pair && (~attends_[r] & Visibility::bits_below(tile_.width)) == 0;
+  }
+  // Number x of line r, or 0 if no pair that it stands for attends.
+  V attended(std::int64_t r, std::int64_t j, const V& x) const {
+    return xsimd::select(mask_of_bits<V>(attends_[r + j / N] >> j % N), x, V(W(0)));
+  }
+  // The keys, queries and distances of the tile with a pair that attends.
+  void note_attended() {
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      const std::uint64_t bits = attends_[r];
+      const std::int64_t i = first_ + r, shift = tile_.rows - 1 - i;
+      attended_[static_cast<int>(Level::key)][0] |= bits;
+      attended_[static_cast<int>(Level::query)][0] |= std::uint64_t{bits != 0} << i;
+      std::uint64_t* const distances = attended_[static_cast<int>(Level::distance)];
+      distances[0] |= bits << shift;
+      distances[1] |= shift > 0 ? bits >> (N - shift) : 0;
+      any_ = any_ || bits != 0;
+    }
+  }
+
+  void compute() const {
+    for (int k = 0; k < program_->count; ++k)
+      if (program_->steps[k].level == level_ && k != program_->score) compute(k);
+  }
+  void clear_gradients() const {
+    for (int k = 0; k < program_->count; ++k) {
+      const Step& s = program_->steps[k];
+      if (s.level != level_ || !s.differentiable) continue;
+      W* const g = gradients(s).first;
+      for (std::int64_t x = 0; x < size_; x += V::size) V(W(0)).store_unaligned(g + x);
+    }
+  }
+  // The steps of the level, from the last on, give gradients to their arguments; lookups call each().
+  template <class Lookup>
+  void pass_down(const Lookup& each) const {
+    for (int k = program_->count - 1; k >= 0; --k) {
+      const Step& s = program_->steps[k];
+      if (s.level != level_ || !s.differentiable || k == program_->score) continue;
+      if (s.op == Op::lookup)
+        each(s);
+      else
+        pass(k);
+    }
+  }
+
+  // y = f(x...), line by line.
+  template <class F, class... X>
+  void map(const View& y, const F& f, const X&... x) const {
+    for (std::int64_t r = 0; r < lines_; ++r) {
+      W* const to = y.at(r);
+      for (std::int64_t j = 0; j < size_; j += V::size) f(load<V>(x.at(r) + j)...).store_unaligned(to + j);
+    }
+  }
+  // The gradient of argument i of a step: f(x...).
+  template <class F, class... X>
+  void give(const Step& s, int i, const F& f, const X&... x) const {
+    const Step& to = program_->steps[s.args[i]];
+    if (!to.differentiable) return;
+    const View y = gradients(to);
+    if (s.overwrites[i]) return map(y, f, x...);
+    const auto add = [&](const V& old, const auto&... v) { return old + f(v...); };
+    if (level_ == to.level) return map(y, add, y, x...);
+    for (std::int64_t r = 0; r < lines_; ++r) {  // 0 times infinity is NaN: pairs that do not attend are left out
+      W* const sum = y.at(r);
+      if (full(r))
+        for (std::int64_t j = 0; j < size_; j += V::size)
+          add(load<V>(sum + j), load<V>(x.at(r) + j)...).store_unaligned(sum + j);
+      else
+        for (std::int64_t j = 0; j < size_; j += V::size)
+          (load<V>(sum + j) + attended(r, j, f(load<V>(x.at(r) + j)...))).store_unaligned(sum + j);
+    }
+  }
+  // Calls each(offset, n) for the runs of numbers of a step of this level.
+  template <class Each>
+  void each_run(const Each& each) const {
+    if (size_ == N) return each(std::int64_t{0}, lines_ * N);
+    for (std::int64_t r = 0; r < lines_; ++r) each(r * N, size_);
+  }
+  template <class Bool>
+  static V truth(const Bool& b) {
+    return xsimd::select(b, V(W(1)), V(W(0)));
+  }
+
+  void compute(int k) const {
+    const Step& s = program_->steps[k];
+    const View y = values(k), a = values(s.args[0]), b = values(s.args[1]), c = values(s.args[2]);
+    const V zero(W(0));
+    if (s.spread) return spread(s, y);
+    if (s.linear) {
+      for (std::int64_t r = 0; r < lines_; ++r) fill_linear(s.form, line(r), y.at(r));
+      return;
+    }
+    if (s.forward)
+      return each_run([&](std::int64_t at, std::int64_t n) { s.forward(y.first + at, a.first + at, n, 0); });
+    switch (s.op) {
+      case Op::number:
+        return map(y, [n = V(s.number)] { return n; });
+      case Op::lookup:
+        for (std::int64_t r = 0; r < lines_; ++r) gather(s, r, y.at(r));
+        return;
+      case Op::negative:
+        return map(
+            y, [](const V& x) { return -x; }, a);
+      case Op::square:
+        return map(
+            y, [](const V& x) { return x * x; }, a);
+      case Op::pow:
+        return map(
+            y, [e = V(s.number)](const V& x) { return math::pow(x, e); }, a);
+      case Op::add:
+        return map(
+            y, [](const V& p, const V& q) { return p + q; }, a, b);
+      case Op::subtract:
+        return map(
+            y, [](const V& p, const V& q) { return p - q; }, a, b);
+      case Op::multiply:
+        return map(
+            y, [](const V& p, const V& q) { return p * q; }, a, b);
+      case Op::divide:
+        if (s.integer)
+          return map(
+              y, [](const V& p, const V& q) { return xsimd::floor(p / q); }, a, b);
+        return map(
+            y, [](const V& p, const V& q) { return p / q; }, a, b);
+      case Op::remainder:
+        return map(
+            y, [](const V& p, const V& q) { return p - q * xsimd::floor(p / q); }, a, b);
+      case Op::minimum:
+        return map(
+            y, [](const V& p, const V& q) { return xsimd::select((p < q) | (p != p), p, q); }, a, b);
+      case Op::maximum:
+        return map(
+            y, [](const V& p, const V& q) { return xsimd::select((p > q) | (p != p), p, q); }, a, b);
+      case Op::less:
+        return map(
+            y, [](const V& p, const V& q) { return truth(p < q); }, a, b);
+      case Op::less_equal:
+        return map(
+            y, [](const V& p, const V& q) { return truth(p <= q); }, a, b);
+      case Op::equal:
+        return map(
+            y, [](const V& p, const V& q) { return truth(p == q); }, a, b);
+      case Op::not_equal:
+        return map(
+            y, [](const V& p, const V& q) { return truth(p != q); }, a, b);
+      case Op::logical_and:
+        return map(
+            y, [](const V& p, const V& q) { return p * q; }, a, b);
+      case Op::logical_or:
+        return map(
+            y, [](const V& p, const V& q) { return xsimd::max(p, q); }, a, b);
+      case Op::logical_not:
+        return map(
+            y, [](const V& p) { return V(W(1)) - p; }, a);
+      case Op::where:
+        return map(
+            y, [&](const V& o, const V& p, const V& q) { return xsimd::select(o != zero, p, q); }, a, b, c);
+      default:  // places are linear
+        return;
+    }
+  }
+
+  // Adds the gradients of the arguments of step k, from its own.
+  void pass(int k) const {
+    const Step& s = program_->steps[k];
+    const View dy = gradients(s), y = values(k), a = values(s.args[0]), b = values(s.args[1]);
+    const V zero(W(0)), half(W(0.5));
+    if (s.spread) return spread_gradient(s, dy);
+    if (s.backward) {
+      const Step& to = program_->steps[s.args[0]];
+      const View from = s.from_output ? y : a, dx = gradients(to);
+      each_run([&](std::int64_t at, std::int64_t n) {
+        if (s.overwrites[0]) return s.backward(dx.first + at, dy.first + at, from.first + at, n, 0);
+        alignas(64) W d[score_block * N];
+        s.backward(d, dy.first + at, from.first + at, n, 0);
+        for (std::int64_t x = 0; x < n; x += V::size)
+          (load<V>(dx.first + at + x) + load<V>(d + x)).store_unaligned(dx.first + at + x);
+      });
+      return;
+    }
+    const auto both = [&](const auto& p, const auto& q) {
+      if (s.reversed) return q(), p();
+      p(), q();
+    };
+    switch (s.op) {
+      case Op::negative:
+        return give(
+            s, 0, [](const V& d) { return -d; }, dy);
+      case Op::square:
+        return give(
+            s, 0, [](const V& d, const V& x) { return (d + d) * x; }, dy, a);
+      case Op::pow:
+        return give(
+            s, 0,
+            [e = s.number](const V& d, const V& x) {
+              return e == W(0) ? V(W(0)) : d * V(e) * math::pow(x, V(e - W(1)));
+            },
+            dy, a);
+      case Op::add:
+      case Op::subtract: {
+        const auto same = [](const V& d) { return d; };
+        const auto opposite = [](const V& d) { return -d; };
+        return both([&] { give(s, 0, same, dy); },
+                    [&] { s.op == Op::add ? give(s, 1, same, dy) : give(s, 1, opposite, dy); });
+      }
+      case Op::multiply: {
+        const auto times = [](const V& d, const V& x) { return d * x; };
+        return both([&] { give(s, 0, times, dy, b); }, [&] { give(s, 1, times, dy, a); });
+      }
+      case Op::divide:
+        return both(
+            [&] {
+              give(
+                  s, 0, [](const V& d, const V& x) { return d / x; }, dy, b);
+            },
+            [&] {
+              give(
+                  s, 1, [](const V& d, const V& x, const V& z) { return -d * z / x; }, dy, b, y);
+            });
+      case Op::minimum:
+      case Op::maximum: {  // equal arguments share the gradient
+        const auto part = [&](const V& d, const V& mine, const V& other, const V& z) {
+          return xsimd::select(mine == other, half * d, xsimd::select((mine == z) | (mine != mine), d, zero));
+        };
+        return both([&] { give(s, 0, part, dy, a, b, y); }, [&] { give(s, 1, part, dy, b, a, y); });
+      }
+      case Op::where:  // the condition has no gradient
+        return both(
+            [&] {
+              give(
+                  s, 1, [&](const V& d, const V& o) { return xsimd::select(o != zero, d, zero); }, dy, a);
+            },
+            [&] {
+              give(
+                  s, 2, [&](const V& d, const V& o) { return xsimd::select(o != zero, zero, d); }, dy, a);
+            });
+      default:
+        return;
+    }
+  }
+
+  // The values of the argument, for all pairs.
+  FIT_ONE_COPY void spread(const Step& s, const View& y) const {
+    const View x = values(s.args[0]);
+    if (program_->steps[s.args[0]].level != Level::query)
+      return map(
+          y, [](const V& v) { return v; }, x);
+    for (std::int64_t r = 0; r < lines_; ++r)
+      for (std::int64_t j = 0; j < size_; j += V::size) V(x.first[first_ + r]).store_unaligned(y.at(r) + j);
+  }
+  FIT_ONE_COPY void spread_gradient(const Step& s, const View& dy) const {
+    const Step& to = program_->steps[s.args[0]];
+    if (to.level != Level::query)
+      return give(
+          s, 0, [](const V& d) { return d; }, dy);
+    for (std::int64_t r = 0; r < lines_; ++r) {
+      V sum(W(0));
+      for (std::int64_t j = 0; j < size_; j += V::size) sum = sum + attended(r, j, load<V>(dy.at(r) + j));
+      gradients(to).first[first_ + r] += sum_lanes(sum);
+    }
+  }
+
+  FIT_ONE_COPY void fill_linear(const PairForm& f, const Line& at, W* y) const {
+    const std::int64_t start = f.at(b_, h_, at.place, at.key), step = f.query * at.by_place + f.key * at.by_key;
+    for (std::int64_t x = 0; x < size_; ++x) y[x] = static_cast<W>(start + step * x);
+  }
+
+  // For indices that are forms.
+  FIT_ONE_COPY Stretch stretch(const Step& s, const Line& at) const {
+    Stretch all{0, 0, 0, size_};
+    for (int axis = 0; axis < s.axes; ++axis) {
+      const ScoreIndex& index = s.index[axis];
+      const PairForm& f = index.form;
+      const std::int64_t start = f.at(b_, h_, at.place, at.key), step = f.query * at.by_place + f.key * at.by_key;
+      std::int64_t from = 0, to = size_;
+      if (step == 0) {
+        if (start < 0 || start >= index.size) to = 0;
+      } else {  // the numbers with 0 <= start + step x < size, along the axis from the end if it runs backwards
+        const std::int64_t x = step > 0 ? start : index.size - 1 - start, by = step > 0 ? step : -step;
+        from = -floor_div(x, by), to = floor_div(index.size - 1 - x, by) + 1;
+      }
+      all.from = from > all.from ? from : all.from;
+      all.to = to < all.to ? to : all.to;
+      all.first += start * index.stride, all.step += step * index.stride;
+    }
+    if (all.to < all.from) all.from = all.to = 0;
+    return all;
+  }
+
+  // The element of each number of a line, or -1.
+  FIT_ONE_COPY void elements(const Step& s, std::int64_t r, std::int64_t* at) const {
+    for (std::int64_t x = 0; x < size_; ++x) at[x] = 0;
+    for (int axis = 0; axis < s.axes; ++axis) {
+      const ScoreIndex& index = s.index[axis];
+      const auto add = [&](std::int64_t x, bool inside, std::int64_t i) {
+        at[x] = inside && at[x] >= 0 ? at[x] + i * index.stride : -1;
+      };
+      if (index.linear) {
+        const Line of = line(r);
+        const PairForm& f = index.form;
+        const std::int64_t start = f.at(b_, h_, of.place, of.key), step = f.query * of.by_place + f.key * of.by_key;
+        for (std::int64_t x = 0; x < size_; ++x) {
+          const std::int64_t i = start + step * x;
+          add(x, i >= 0 && i < index.size, i);
+        }
+        continue;
+      }
+      const W* const i = values(index.step).at(r);
+      const W size = static_cast<W>(index.size);
+      for (std::int64_t x = 0; x < size_; ++x) {
+        const bool inside = i[x] >= W(0) && i[x] < size;
+        add(x, inside, static_cast<std::int64_t>(inside ? i[x] : W(0)));
+      }
+    }
+  }
+
+  FIT_ONE_COPY void gather(const Step& s, std::int64_t r, W* y) const {
+    if (!s.linear_indices) {
+      alignas(64) std::int64_t at[2 * N];
+      elements(s, r, at);
+      for (std::int64_t x = 0; x < size_; ++x) y[x] = at[x] >= 0 ? s.table[at[x]] : W(0);
+      return;
+    }
+    const Stretch t = stretch(s, line(r));
+    for (std::int64_t x = 0; x < t.from; ++x) y[x] = W(0);
+    for (std::int64_t x = t.to; x < size_; ++x) y[x] = W(0);
+    for (std::int64_t x = t.from; x < t.to; ++x) y[x] = s.table[t.first + t.step * x];
+  }
+
+  // Adds the first n numbers of the gradient of a line to that of the table.
+  FIT_ONE_COPY void scatter(const Step& s, std::int64_t r, std::int64_t n, W* tables) const {
+    const W* const g = gradients(s).at(r);
+    W* const to = tables + s.table_gradient;
+    const auto attends = [&](std::int64_t x) { return attends_[r + x / N] >> x % N & 1; };
+    if (!s.linear_indices) {
+      alignas(64) std::int64_t at[2 * N];
+      elements(s, r, at);
+      for (std::int64_t x = 0; x < n; ++x)
+        if (at[x] >= 0 && attends(x)) to[at[x]] += g[x];
+      return;
+    }
+    const Stretch t = stretch(s, line(r));
+    for (std::int64_t x = t.from; x < t.to && x < n; ++x)
+      if (attends(x)) to[t.first + t.step * x] += g[x];
+  }
+
+  const ScoreProgram<W>* program_;
+  std::int64_t b_, h_;
+  W *workspace_, *scores_ = nullptr, *out_ = nullptr, *ds_ = nullptr;
+  // The tile, the block of rows in it, and what is computed.
+  TilePlace tile_{};
+  std::int64_t place_ = 0, j0_ = 0, first_ = 0, rows_ = 0;
+  Level level_ = Level::head;
+  std::int64_t lines_ = 0, size_ = 0;
+  // Bit x % N of word r + x / N: number x of line r, at this level, belongs to a pair that attends.
+  const std::uint64_t* attends_ = nullptr;
+  std::uint64_t attended_[3 + 1][2] = {};  // of the tile: attends_ for a level
+  bool any_ = false;                       // whether a pair of the head attends
+};
+
+}  // namespace
+
+template <class IsaTag, class W>
+const ScoreKernels<W>& score_kernels() {
+  using Head = HeadScores<W>;
+  static_assert(sizeof(Head) <= sizeof(ScoreState) && std::is_trivially_destructible_v<Head>);
+  static constexpr ScoreKernels<W> kernels{
+      [](ScoreState& s, const AttentionScores<W>& a, std::int64_t b, std::int64_t h, W* workspace) {
+        new (s.bytes) Head(a, b, h, workspace);
+      },
+      [](ScoreState& s, const AttentionScores<W>& a, const TilePlace& tile) { s.as<Head>().take_tile(a, tile); },
+      [](ScoreState& s, const AttentionScores<W>& a, std::int64_t first, W* x, W* out) {
+        return s.as<Head>().forward(a, first, x, out);
+      },
+      [](ScoreState& s, const std::uint64_t* attends, W* ds, W* tables) { s.as<Head>().backward(attends, ds, tables); },
+      [](ScoreState& s, W* tables) { s.as<Head>().leave_tile(tables); },
+      [](ScoreState& s, W* tables) { s.as<Head>().leave_head(tables); }};
+  return kernels;
+}
+
+template const ScoreKernels<float>& score_kernels<FIT_ISA, float>();
+template const ScoreKernels<double>& score_kernels<FIT_ISA, double>();
+
+}  // namespace fit::kernels
