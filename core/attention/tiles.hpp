@@ -68,8 +68,8 @@ class VectorTiles {
   void scores(std::int64_t count, W* s) const {
     const W scale = static_cast<W>(a_.scale);
     if (!few_queries(a_))
-      return macro_kernel<false>(rows_, width(count), a_.D, scale, q_.data, q_.ld, keys_ + j0_ * a_.D, key_block, s,
-                                 key_block, false);
+      return macro_kernel(false, rows_, width(count), a_.D, scale, q_.data, q_.ld, keys_ + j0_ * a_.D, key_block, s,
+                          key_block, false);
     for (std::int64_t i = 0; i < rows_; ++i, s += key_block) {
       row_dots(count, a_.D, a_.q.at(b_, h_, i0_ + i), std::int64_t{0}, a_.k.at(b_, kv_, j0_), a_.k.row, s);
       for (std::int64_t j = 0; j < width(count); ++j) s[j] = j < count ? s[j] * scale : W(0);
@@ -78,18 +78,18 @@ class VectorTiles {
   // o = p v, or o += p v
   void contexts(std::int64_t count, const W* p, W* o, std::int64_t o_row, bool add) const {
     const Rows v = converted(count, a_.Dv, a_.v.at(b_, kv_, j0_), a_.v.row, kv_buffer_);
-    macro_kernel<false>(rows_, a_.Dv, count, W(1), p, key_block, v.data, v.ld, o, o_row, add);
+    macro_kernel(false, rows_, a_.Dv, count, W(1), p, key_block, v.data, v.ld, o, o_row, add);
   }
   // dp = dout v'
   void dweights(std::int64_t count, W* dp) const {
-    macro_kernel<false>(rows_, width(count), a_.Dv, W(1), d_.data, d_.ld, values_in(a_, keys_) + j0_ * a_.Dv, key_block,
-                        dp, key_block, false);
+    macro_kernel(false, rows_, width(count), a_.Dv, W(1), d_.data, d_.ld, values_in(a_, keys_) + j0_ * a_.Dv, key_block,
+                 dp, key_block, false);
   }
   // dv += p' dout, dk += ds' q, dq += ds k
   void gradients(std::int64_t count, const W* p, const W* ds, W* dq, W* dk, W* dv) const {
-    macro_kernel<true>(count, a_.Dv, rows_, W(1), p, key_block, d_.data, d_.ld, dv, a_.Dv, true);
-    macro_kernel<true>(count, a_.D, rows_, W(1), ds, key_block, q_.data, q_.ld, dk, a_.D, true);
-    macro_kernel<false>(rows_, a_.D, count, W(1), ds, key_block, k_.data, k_.ld, dq, a_.D, true);
+    macro_kernel(true, count, a_.Dv, rows_, W(1), p, key_block, d_.data, d_.ld, dv, a_.Dv, true);
+    macro_kernel(true, count, a_.D, rows_, W(1), ds, key_block, q_.data, q_.ld, dk, a_.D, true);
+    macro_kernel(false, rows_, a_.D, count, W(1), ds, key_block, k_.data, k_.ld, dq, a_.D, true);
   }
 
  private:

@@ -11,8 +11,7 @@ namespace {
 template <class T>
 void gemm_block(const GemmParams<T>& p, const T* a, const T* b, std::int64_t ldb, std::int64_t slice_step, T* c,
                 bool accumulate) {
-  p.transpose_a ? macro_kernel<true>(p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate, slice_step)
-                : macro_kernel<false>(p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate, slice_step);
+  macro_kernel(p.transpose_a, p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate, slice_step);
 }
 
 // Copies the rows of x; out_ld is the row stride of the copy.
