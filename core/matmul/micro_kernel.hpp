@@ -16,9 +16,11 @@ inline namespace FIT_ISA_NAMESPACE {
 #if defined(__AVX512F__)
 constexpr int nr_vectors = 4;
 constexpr int mr(int vectors) { return vectors == 1 ? 16 : vectors <= 3 ? 8 : 6; }
+constexpr bool parts_are_slow = false;  // whether parts of vectors are slower to read and write than whole ones
 #else
 constexpr int nr_vectors = 2;
 constexpr int mr(int vectors) { return vectors == 1 ? 8 : 6; }
+constexpr bool parts_are_slow = true;
 #endif
 
 // The columns of the largest block of c.
@@ -96,10 +98,10 @@ FIT_ONE_COPY void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n,
   for (std::int64_t j = 0; j < n; j += slice_width<T>(), b += slice_step) {
     const std::int64_t left = n - j, all = (left + W - 1) / W, vectors = all < nr_vectors ? all : nr_vectors;
     const std::int64_t tail = left - (vectors - 1) * W;
-    if (tail >= W)
+    if (parts_are_slow && tail >= W)
       micro_kernels_of<true>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, W);
     else
-      micro_kernels_of<false>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, tail);
+      micro_kernels_of<false>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, tail < W ? tail : W);
   }
 }
 
