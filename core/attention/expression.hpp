@@ -13,7 +13,7 @@
 // operations. Kernels compute those of scores (score_lowering.hpp). A mask and a score function point to these
 // functions (ExpressionMethods): a program that makes neither does not contain them.
 namespace fit::kernels {
-enum class Function;
+struct Function;
 }
 
 namespace fit::detail {
@@ -22,7 +22,7 @@ namespace fit::detail {
 struct SymbolFunction {
   SymbolOp op;
   const char* name;
-  kernels::Function kernel;
+  const kernels::Function& kernel;
   Tensor (*operation)(const Tensor&);
 };
 /// Null for other operations.

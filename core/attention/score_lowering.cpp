@@ -139,7 +139,7 @@ LoweredScore<W>::LoweredScore(const Expression& e, const std::vector<bool>& want
     if (const SymbolFunction* const f = function_of(from.op); f && !s.linear) {
       s.forward = kernels::function<W>(f->kernel).forward;
       s.backward = kernels::function<W>(f->kernel).backward;
-      s.from_output = kernels::functions_from_output[static_cast<int>(f->kernel)];
+      s.from_output = f->kernel.from_output;
     }
     if (from.op == SymbolOp::divide && !s.linear && !s.integer)
       if (const auto n = constant(e.steps[static_cast<std::size_t>(from.args[1])]); n && std::isnormal(W(1 / *n))) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/simd/isa.hpp"
 #include "kernels/simd/math.hpp"
@@ -291,6 +292,10 @@ struct GeluTanh : FromInput {
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels::functions
 
+namespace fit {
+class Tensor;
+}
+
 namespace fit::kernels {
 
 // Functions with the signature `Tensor name(const Tensor& x)`; with a parameter or other types; step functions.
@@ -325,18 +330,6 @@ namespace fit::kernels {
 #define FIT_FUNCTIONS(X) FIT_SIMPLE_FUNCTIONS(X) FIT_OTHER_FUNCTIONS(X) FIT_STEP_FUNCTIONS(X)
 // clang-format on
 
-enum class Function {
-#define X(name, Formula) name,
-  FIT_FUNCTIONS(X)
-#undef X
-};
-
-constexpr bool functions_from_output[] = {
-#define X(name, Formula) functions::Formula::from_output,
-    FIT_FUNCTIONS(X)
-#undef X
-};
-
 template <class T>
 struct FunctionKernels {
   // y[i] = f(x[i], p). y may be x.
@@ -345,12 +338,36 @@ struct FunctionKernels {
   void (*backward)(T* dx, const T* dy, const T* v, std::int64_t n, T p);
 };
 
-template <class IsaTag, class T>
-const FunctionKernels<T>* function_table();
+namespace function_kernels {
+#define X(name, Formula)           \
+  template <class IsaTag, class T> \
+  const FunctionKernels<T>& name();
+FIT_FUNCTIONS(X)
+#undef X
+}  // namespace function_kernels
 
+/// All that belongs to a function, defined in ops/functions.cpp. Operations take a Function, not a number of it: a
+/// program that calls exp() does not contain the kernels of erf().
+struct Function {
+  const char *name, *backward_name;
+  bool from_output;  // whether df() takes y
+  bool float32;      // whether Autocast computes it in float32
+  const FunctionKernels<float>& (*float_kernels)();
+  const FunctionKernels<double>& (*double_kernels)();
+  Tensor (*ddf)(const Tensor& v, double p);
+
+#define X(name, Formula) static const Function name;
+  FIT_FUNCTIONS(X)
+#undef X
+};
+
+/// The kernels of f on this processor.
 template <class T>
-const FunctionKernels<T>& function(Function f) {
-  return FIT_KERNELS(function_table, T)[static_cast<int>(f)];
+const FunctionKernels<T>& function(const Function& f) {
+  if constexpr (std::is_same_v<T, float>)
+    return f.float_kernels();
+  else
+    return f.double_kernels();
 }
 
 }  // namespace fit::kernels

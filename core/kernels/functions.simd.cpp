@@ -21,15 +21,15 @@ void backward(T* dx, const T* dy, const T* v, std::int64_t n, T p) {
 
 }  // namespace
 
-template <class IsaTag, class T>
-const FunctionKernels<T>* function_table() {
-#define X(name, Formula) {forward<functions::Formula, T>, backward<functions::Formula, T>},
-  static constexpr FunctionKernels<T> table[] = {FIT_FUNCTIONS(X)};
+#define X(name, Formula)                                                                                       \
+  template <class IsaTag, class T>                                                                             \
+  const FunctionKernels<T>& function_kernels::name() {                                                         \
+    static constexpr FunctionKernels<T> both{forward<functions::Formula, T>, backward<functions::Formula, T>}; \
+    return both;                                                                                               \
+  }                                                                                                            \
+  template const FunctionKernels<float>& function_kernels::name<FIT_ISA, float>();                             \
+  template const FunctionKernels<double>& function_kernels::name<FIT_ISA, double>();
+FIT_FUNCTIONS(X)
 #undef X
-  return table;
-}
-
-template const FunctionKernels<float>* function_table<FIT_ISA, float>();
-template const FunctionKernels<double>* function_table<FIT_ISA, double>();
 
 }  // namespace fit::kernels

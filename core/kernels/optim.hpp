@@ -11,8 +11,8 @@
 // number in run_plain(), which uses simple loops. V is a vector in the kernels (optim.simd.cpp), which read and write
 // each array once. Constants are computed in double and used in the elements' type. Rounded by operation.
 //
-// To add an optimiser, add a struct here and its name to OptimizerSteps. Its options are in fit/optim.hpp, their checks
-// in nn/optim/optimizers.cpp.
+// To add an optimiser, add a struct here and its name to FIT_OPTIMIZER_STEPS. Its options are in fit/optim.hpp, their
+// checks in nn/optim/optimizers.cpp.
 namespace fit::kernels {
 
 template <class V, class = void>
@@ -327,10 +327,17 @@ struct AverageStep {
   }
 };
 
-template <class... Steps>
-struct StepTypes {};
-using OptimizerSteps = StepTypes<SgdStep, AdamStep, NAdamStep, RAdamStep, AdamaxStep, RmspropStep, AdagradStep,
-                                 LionStep, AdadeltaStep, AverageStep>;
+#define FIT_OPTIMIZER_STEPS(X) \
+  X(SgdStep)                   \
+  X(AdamStep)                  \
+  X(NAdamStep)                 \
+  X(RAdamStep)                 \
+  X(AdamaxStep)                \
+  X(RmspropStep)               \
+  X(AdagradStep)               \
+  X(LionStep)                  \
+  X(AdadeltaStep)              \
+  X(AverageStep)
 
 // ---- running the steps --------------------------------------------------------------------------------------------
 
@@ -368,28 +375,26 @@ void run_plain(const Step& step, const StepArrays<T>& on, std::int64_t n) {
   with_states(step, run, typename Step::Forms());
 }
 
-// The vectorised kernel.
+/// The vectorised kernel of a step. Each is asked for by itself: a program contains the optimisers that it uses.
 template <class T, class Step>
-struct StepKernel {
-  void (*run)(const Step& step, const StepArrays<T>& on, std::int64_t n);
-};
+using StepKernel = void (*)(const Step& step, const StepArrays<T>& on, std::int64_t n);
+template <class IsaTag, class T, class Step>
+StepKernel<T, Step> step_kernel_of();
 
-template <class T, class Types>
-struct StepKernels;
-template <class T, class... Steps>
-struct StepKernels<T, StepTypes<Steps...>> : StepKernel<T, Steps>... {
-  // Sum of squares in double, with 16 chains of additions, in an order that depends on n only.
-  double (*squares)(const T* x, std::int64_t n);
-};
+template <class T, class Step>
+StepKernel<T, Step> step_kernel() {
+  return FIT_KERNELS(step_kernel_of, T, Step);
+}
+
+/// The sum of squares in double, with 16 chains of additions, in an order that depends on n only.
 template <class T>
-using Optim = StepKernels<T, OptimizerSteps>;
-
+using SumOfSquares = double (*)(const T* x, std::int64_t n);
 template <class IsaTag, class T>
-const Optim<T>& optim_table();
+SumOfSquares<T> sum_of_squares_of();
 
 template <class T>
-const Optim<T>& optim() {
-  return FIT_KERNELS(optim_table, T);
+SumOfSquares<T> sum_of_squares() {
+  return FIT_KERNELS(sum_of_squares_of, T);
 }
 
 }  // namespace fit::kernels

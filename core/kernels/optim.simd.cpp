@@ -38,20 +38,24 @@ double squares(const T* x, std::int64_t n) {
   return total;
 }
 
-template <class T, class... Steps>
-constexpr StepKernels<T, StepTypes<Steps...>> table_of(StepTypes<Steps...>) {
-  return {{run<T, Steps>}..., squares<T>};
-}
-
 }  // namespace
 
-template <class IsaTag, class T>
-const Optim<T>& optim_table() {
-  static constexpr Optim<T> table = table_of<T>(OptimizerSteps());
-  return table;
+template <class IsaTag, class T, class Step>
+StepKernel<T, Step> step_kernel_of() {
+  return run<T, Step>;
 }
 
-template const Optim<float>& optim_table<FIT_ISA, float>();
-template const Optim<double>& optim_table<FIT_ISA, double>();
+#define X(Step)                                                            \
+  template StepKernel<float, Step> step_kernel_of<FIT_ISA, float, Step>(); \
+  template StepKernel<double, Step> step_kernel_of<FIT_ISA, double, Step>();
+FIT_OPTIMIZER_STEPS(X)
+#undef X
+
+template <class IsaTag, class T>
+SumOfSquares<T> sum_of_squares_of() {
+  return squares<T>;
+}
+template SumOfSquares<float> sum_of_squares_of<FIT_ISA, float>();
+template SumOfSquares<double> sum_of_squares_of<FIT_ISA, double>();
 
 }  // namespace fit::kernels

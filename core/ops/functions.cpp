@@ -4,6 +4,7 @@
 // operation itself; its derivative uses f''(v; p), composed of operations.
 #include "kernels/functions.hpp"
 
+#include <string_view>
 #include <utility>
 
 #include "ops/elementwise.hpp"
@@ -12,29 +13,40 @@
 #include "tensor/dispatch.hpp"
 
 namespace fit {
+namespace kernels {
+namespace {
+
+// Autocast uses float32 for logarithms, exponentials and functions with poles.
+constexpr bool float32_in_autocast(std::string_view name) {
+  for (const char* one :
+       {"exp", "expm1", "log", "log1p", "log2", "log_sigmoid", "softplus", "rsqrt", "tan", "asin", "acos"})
+    if (name == one) return true;
+  return false;
+}
+
+}  // namespace
+
+#define X(name, Formula)                                                                              \
+  constexpr Function Function::name{                                                                  \
+      #name,                                                                                          \
+      #name "_backward",                                                                              \
+      functions::Formula::from_output,                                                                \
+      float32_in_autocast(#name),                                                                     \
+      []() -> const FunctionKernels<float>& { return FIT_KERNELS(function_kernels::name, float); },   \
+      []() -> const FunctionKernels<double>& { return FIT_KERNELS(function_kernels::name, double); }, \
+      [](const Tensor& v, double p) -> Tensor { return functions::Formula::ddf(v, p); }};
+FIT_FUNCTIONS(X)
+#undef X
+
+}  // namespace kernels
 
 using detail::apply;
 using kernels::Function;
 
 namespace {
 
-struct Rule {
-  const char *name, *backward_name;
-  bool from_output;  // whether v is y
-  Tensor (*ddf)(const Tensor& v, double p);
-};
-
-constexpr Rule rules[] = {
-#define X(name, Formula)                                               \
-  {#name, #name "_backward", kernels::functions::Formula::from_output, \
-   [](const Tensor& v, double p) { return kernels::functions::Formula::ddf(v, p); }},
-    FIT_FUNCTIONS(X)
-#undef X
-};
-const Rule& rule_of(Function f) { return rules[static_cast<int>(f)]; }
-
-Tensor forward(Function f, const Tensor& x, double p = 0) {
-  check::defined(rule_of(f).name, "x", x);
+Tensor forward(const Function& f, const Tensor& x, double p = 0) {
+  check::defined(f.name, "x", x);
   const Tensor from = as_floating(x);
   Tensor y = Tensor::empty(x.shape(), from.dtype());
   dispatch_floating(y.dtype(), [&](auto zero) {
@@ -47,49 +59,28 @@ Tensor forward(Function f, const Tensor& x, double p = 0) {
   return y;
 }
 
-// Autocast uses float32 for logarithms, exponentials and functions with poles.
-Precision precision_of(Function f) {
-  switch (f) {
-    case Function::exp:
-    case Function::expm1:
-    case Function::log:
-    case Function::log1p:
-    case Function::log2:
-    case Function::log_sigmoid:
-    case Function::softplus:
-    case Function::rsqrt:
-    case Function::tan:
-    case Function::asin:
-    case Function::acos:
-      return Precision::native_or_float32;
-    default:
-      return Precision::native;
-  }
-}
-
 // A step function, which leaves integers unchanged.
-Tensor step(Function f, const Tensor& x) {
-  check::defined(rule_of(f).name, "x", x);
+Tensor step(const Function& f, const Tensor& x) {
+  check::defined(f.name, "x", x);
   if (!is_floating(x.dtype())) return x.clone();
-  return record(rule_of(f).name, {x}, forward(f, x), keep::nothing,
+  return record(f.name, {x}, forward(f, x), keep::nothing,
                 [](Backward& b) { b.give(0, zeros(b.shape(0), b.dtype(0))); });
 }
 
 }  // namespace
 
-Tensor detail::record_function(Function f, const Tensor& x, Tensor y, double p) {
-  const Rule& rule = rule_of(f);
-  return record(rule.name, {x}, std::move(y), rule.from_output ? keep::output : keep::inputs,
-                [f, p](Backward& b) { b.give(0, derivative(f, b.dy(), rule_of(f).from_output ? b.y() : b.x(0), p)); });
+Tensor detail::record_function(const Function& f, const Tensor& x, Tensor y, double p) {
+  return record(f.name, {x}, std::move(y), f.from_output ? keep::output : keep::inputs,
+                [f = &f, p](Backward& b) { b.give(0, derivative(*f, b.dy(), f->from_output ? b.y() : b.x(0), p)); });
 }
 
-Tensor detail::apply(Function f, const Tensor& x, double p) {
-  check::defined(rule_of(f).name, "x", x);
-  return with_precision(precision_of(f), {x},
+Tensor detail::apply(const Function& f, const Tensor& x, double p) {
+  check::defined(f.name, "x", x);
+  return with_precision(f.float32 ? Precision::native_or_float32 : Precision::native, {x},
                         [&](const Tensor& x) { return record_function(f, x, forward(f, x, p), p); });
 }
 
-Tensor detail::derivative(Function f, const Tensor& dy, const Tensor& v, double p) {
+Tensor detail::derivative(const Function& f, const Tensor& dy, const Tensor& v, double p) {
   Tensor dx = Tensor::empty(dy.shape(), dy.dtype());
   dispatch_floating(dx.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -98,11 +89,11 @@ Tensor detail::derivative(Function f, const Tensor& dy, const Tensor& v, double 
       kernels::function<W>(f).backward(z, g, a, n, static_cast<W>(p));
     });
   });
-  return record(rule_of(f).backward_name, {dy, v}, std::move(dx), keep::inputs, [f, p](Backward& b) {
+  return record(f.backward_name, {dy, v}, std::move(dx), keep::inputs, [f = &f, p](Backward& b) {
     const Tensor v = b.x(1);
-    if (b.wants(0)) b.give(0, derivative(f, b.dy(), v, p));
+    if (b.wants(0)) b.give(0, derivative(*f, b.dy(), v, p));
     if (!b.wants(1)) return;
-    const Tensor ddf = rule_of(f).ddf(v, p);
+    const Tensor ddf = f->ddf(v, p);
     b.give(1, ddf.defined() ? b.dy() * b.x(0) * ddf : zeros_like(v));
   });
 }

@@ -6,17 +6,17 @@
 namespace fit::detail {
 
 /// f(x; p)
-Tensor apply(kernels::Function f, const Tensor& x, double p = 0);
+Tensor apply(const kernels::Function& f, const Tensor& x, double p = 0);
 
 /// Records y, which is f(x; p) computed elsewhere, as apply() does. For types in which f computes natively.
-Tensor record_function(kernels::Function f, const Tensor& x, Tensor y, double p = 0);
+Tensor record_function(const kernels::Function& f, const Tensor& x, Tensor y, double p = 0);
 
 /// f(linear(x, weight, bias)), as two operations of the graph. In float32 and float64, f is computed while a tile of
 /// the product is in the cache. Without a graph, the result of linear() is not stored.
-Tensor apply_to_linear(kernels::Function f, const Tensor& x, const Weight& weight, const Tensor& bias);
+Tensor apply_to_linear(const kernels::Function& f, const Tensor& x, const Weight& weight, const Tensor& bias);
 
 /// dy f'(v; p), as an operation. v is x, or y = f(x; p); kernels/functions.hpp says which.
-Tensor derivative(kernels::Function f, const Tensor& dy, const Tensor& v, double p = 0);
+Tensor derivative(const kernels::Function& f, const Tensor& dy, const Tensor& v, double p = 0);
 
 /// sum_to() with a result of floating type t: from bfloat16 to float32 without rounding in between.
 Tensor sum_to(const Tensor& x, const Shape& shape, DType t);

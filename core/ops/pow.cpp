@@ -37,9 +37,9 @@ template <class T>
 bool run_fast_path(Tensor& y, const Tensor& x, double e) {
   using kernels::Function;
   const auto& kernel = kernels::elementwise<T>();
-  const auto run_function = [&](Function f) {
+  const auto run_function = [&](const Function& f) {
     run_unary<T, T>(y, x,
-                    [f](T* out, const T* in, std::int64_t n) { kernels::function<T>(f).forward(out, in, n, T(0)); });
+                    [&f](T* out, const T* in, std::int64_t n) { kernels::function<T>(f).forward(out, in, n, T(0)); });
   };
   if (e == 2 || e == 3)
     run_binary<T, T, T>(y, x, x, kernel.mul);

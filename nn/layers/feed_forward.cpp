@@ -30,7 +30,7 @@ namespace {
 bool gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu; }
 
 // The function of a projection.
-kernels::Function function_of(Activation a) {
+const kernels::Function& function_of(Activation a) {
   switch (a) {
     case Activation::gelu:
     case Activation::geglu:

@@ -33,7 +33,7 @@ Tensor Linear::forward(const Tensor& x) const {
   return linear(x, weight.operand(), bias.value());
 }
 
-Tensor apply_to_linear(kernels::Function f, const Linear& layer, const Tensor& x) {
+Tensor apply_to_linear(const kernels::Function& f, const Linear& layer, const Tensor& x) {
   if (fit::detail::thread_state.observed || layer.hooked()) return fit::detail::apply(f, observed("pre", layer(x)));
   return within(layer, [&] {
     check_last("Linear", x, "in_features", layer.in_features(), "weight", layer.weight.original());

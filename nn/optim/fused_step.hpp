@@ -82,7 +82,7 @@ class FusedStep {
           static_cast<T*>(parameter) + from, static_cast<const T*>(gradient) + from, {}, static_cast<T>(sign)};
       for (int k = 0; k < StateSpec::max_states; ++k)
         if (state[k]) on.state[k] = static_cast<T*>(state[k]) + from;
-      static_cast<const kernels::StepKernel<T, Step>&>(kernels::optim<T>()).run(step, on, to - from);
+      kernels::step_kernel<T, Step>()(step, on, to - from);
     }
   };
 

@@ -207,11 +207,10 @@ std::vector<Row<T>> function_kernel_rows() {
       return R::of(f(v.value), slope_units * std::numeric_limits<T>::epsilon() * size, slope_units);
     };
     // What the derivative is computed from: any number, or any that the function gives.
-    const Draw v = kernels::functions_from_output[static_cast<int>(row.kernel)]
-                       ? Draw([any, f = row.value](std::mt19937_64& random) {
-                           return static_cast<double>(static_cast<T>(f(static_cast<T>(any(random)))));
-                         })
-                       : any;
+    const Draw v = row.kernel.from_output ? Draw([any, f = row.value](std::mt19937_64& random) {
+      return static_cast<double>(static_cast<T>(f(static_cast<T>(any(random)))));
+    })
+                                          : any;
     rows.push_back({name,
                     {any, any},
                     [=](T* const* a, std::int64_t n) { k.forward(a[0], a[1], n, p); },
@@ -280,7 +279,7 @@ Row<T> step_row(const Step& step) {
           [=](T* const* a, std::int64_t n) {
             kernels::StepArrays<T> on{a[0], a[1], {}};
             each_state([&](int k, int given) { on.state[k] = a[given]; });
-            static_cast<const kernels::StepKernel<T, Step>&>(kernels::optim<T>()).run(step, on, n);
+            kernels::step_kernel<T, Step>()(step, on, n);
           },
           [=](Rounded<T>* a) {
             Rounded<T> s[3];
@@ -292,8 +291,8 @@ Row<T> step_row(const Step& step) {
 }
 
 // Every step of the list, with its switches on and off, in its first step and in later ones.
-template <class T, class... Steps>
-std::vector<Row<T>> step_rows(kernels::StepTypes<Steps...>) {
+template <class T>
+std::vector<Row<T>> step_rows() {
   std::vector<Row<T>> rows;
   for (const int switches : {0, 1, 2, 3})
     for (const std::int64_t t : {1, 100}) {
@@ -311,7 +310,9 @@ std::vector<Row<T>> step_rows(kernels::StepTypes<Steps...>) {
         else
           rows.push_back(step_row<T>(Step(o, count))), rows.push_back(step_row<T>(Step(plain, count)));
       };
-      (add(static_cast<Steps*>(nullptr)), ...);
+#define X(Step) add(static_cast<kernels::Step*>(nullptr));
+      FIT_OPTIMIZER_STEPS(X)
+#undef X
     }
   return rows;
 }
@@ -349,8 +350,8 @@ TEST_CASE("unary functions and their derivatives are within their bounds of the 
 
 TEST_CASE("steps of optimisers are within the rounding of their reference", "[kernels]") {
   each_isa([] {
-    check(step_rows<float>(kernels::OptimizerSteps()));
-    check(step_rows<double>(kernels::OptimizerSteps()));
+    check(step_rows<float>());
+    check(step_rows<double>());
   });
 }
 

@@ -31,13 +31,13 @@ TEST_CASE("a function of linear()'s result has the bits and the gradients of two
     INFO(rows << " x " << in << " x " << out);
     Layer a(rows, in, out, dtype);
     const Tensor seed = randn({rows, out}, dtype);
-    for (const Function f : {Function::relu, Function::gelu, Function::gelu_tanh, Function::silu}) {
+    for (const Function* const f : {&Function::relu, &Function::gelu, &Function::gelu_tanh, &Function::silu}) {
       const auto run = [&](bool fused) {
         std::vector<Tensor> results;
         for (Tensor* const t : {&a.x, &a.weight, &a.bias}) t->requires_grad_(), t->zero_grad();
         const auto forward = [&] {
-          return fused ? detail::apply_to_linear(f, a.x, a.weight, a.bias)
-                       : detail::apply(f, linear(a.x, a.weight, a.bias));
+          return fused ? detail::apply_to_linear(*f, a.x, a.weight, a.bias)
+                       : detail::apply(*f, linear(a.x, a.weight, a.bias));
         };
         const Tensor y = forward();
         y.backward(seed);

@@ -110,7 +110,7 @@ void check_squares() {
     for (std::int64_t i = 0; i < n; ++i) numbers.emplace_back(static_cast<double>(x[i]));
     Worst worst;
     const InChains chains(16);
-    worst.add(n, kernels::optim<T>().squares(x.data(), n),
+    worst.add(n, kernels::sum_of_squares<T>()(x.data(), n),
               kernels::reference::squares(Wide(0.0), numbers.data(), n, Wide(0.0)));
     INFO("squares of " << n << ", " << worst);
     CHECK(worst.within_bounds());

@@ -14,7 +14,7 @@ struct FunctionRow {
 
   const char* name;  // in docs/accuracy.md
   const char* op;
-  kernels::Function kernel;
+  const kernels::Function& kernel;
   Tensor (*f)(const Tensor& x);
   Domain domain;            // without kinks, for gradients by finite differences
   Plain value, derivative;  // the derivative has the kernel's argument: x, or the value of the function

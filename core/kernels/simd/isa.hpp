@@ -36,18 +36,19 @@ extern Isa chosen_isa;
 /// 30 in eight). It changes no result. Tests set it.
 extern int memory_streams;
 
-/// The table of a kernel family for this processor. `table` is a function template <class IsaTag, class T>.
+/// The table of a kernel family for this processor. `table` is a function template <class IsaTag, …>. The other
+/// arguments are those of the template after the first.
 #if defined(FIT_ONLY_ISA)
-#define FIT_KERNELS(table, T) (table<::fit::kernels::FIT_ONLY_ISA_TAG, T>())
+#define FIT_KERNELS(table, ...) (table<::fit::kernels::FIT_ONLY_ISA_TAG, __VA_ARGS__>())
 #elif defined(__x86_64__)
-#define FIT_KERNELS(table, T)                                                                         \
-  (::fit::kernels::chosen_isa >= ::fit::kernels::Isa::avx512 ? table<::fit::kernels::isa_avx512, T>() \
-   : ::fit::kernels::chosen_isa == ::fit::kernels::Isa::avx2 ? table<::fit::kernels::isa_avx2, T>()   \
-                                                             : table<::fit::kernels::isa_base, T>())
+#define FIT_KERNELS(table, ...)                                                                                 \
+  (::fit::kernels::chosen_isa >= ::fit::kernels::Isa::avx512 ? table<::fit::kernels::isa_avx512, __VA_ARGS__>() \
+   : ::fit::kernels::chosen_isa == ::fit::kernels::Isa::avx2 ? table<::fit::kernels::isa_avx2, __VA_ARGS__>()   \
+                                                             : table<::fit::kernels::isa_base, __VA_ARGS__>())
 #elif defined(__aarch64__)
-#define FIT_KERNELS(table, T) (table<::fit::kernels::isa_neon, T>())
+#define FIT_KERNELS(table, ...) (table<::fit::kernels::isa_neon, __VA_ARGS__>())
 #else
-#define FIT_KERNELS(table, T) (table<::fit::kernels::isa_base, T>())
+#define FIT_KERNELS(table, ...) (table<::fit::kernels::isa_base, __VA_ARGS__>())
 #endif
 
 }  // namespace fit::kernels
