@@ -6,6 +6,7 @@
 #include "attention/attend.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
+#include "ops/contract.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit::detail {
@@ -18,13 +19,11 @@ struct Product {
 
   int a() const { return out == 0 ? 1 : 0; }
   int b() const { return out == 2 ? 1 : 2; }
-  std::string formula() const {
-    const auto axes = [&](int role) -> std::string {
-      if (role == 0) return "bhqk";
-      return role == 1 ? first[1] ? "bhqd" : "bqhd" : first[2] ? "bhkd" : "bkhd";
-    };
-    return axes(a()) + ',' + axes(b()) + "->" + axes(out);
+  std::string axes(int role) const {
+    if (role == 0) return "bhqk";
+    return role == 1 ? first[1] ? "bhqd" : "bqhd" : first[2] ? "bhkd" : "bkhd";
   }
+  Tensor of(const Tensor& x, const Tensor& z) const { return contract(x, axes(a()), z, axes(b()), axes(out)); }
   // Head h of element n of a tensor with this role.
   template <class T>
   kernels::ProductView<T> head(int role, const Tensor& x, std::int64_t n, std::int64_t h) const {
@@ -60,11 +59,11 @@ void repair_heads(const Product& p, Tensor& out, const Tensor& a, const Tensor& 
 
 Tensor masked_matmul(const Product& p, const Tensor& a, const Tensor& b, const Tensor& attends) {
   constexpr const char* names[] = {"masked_qk", "masked_pv", "masked_pt_q"};
-  if (!attends.defined()) return einsum(p.formula(), {a, b});
+  if (!attends.defined()) return p.of(a, b);
   Tensor out;
   {
     const NoGrad no_grad;
-    out = einsum(p.formula(), {a, b});
+    out = p.of(a, b);
     dispatch_compute_floating(out.dtype(), [&](auto zero) { repair_heads<decltype(zero)>(p, out, a, b, attends); });
   }
   return record(names[p.out], {a, b}, std::move(out), keep::inputs | keep::saved(attends), [p](Backward& g) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
+#include <utility>
 
 #include "fit/parallel.hpp"
 
@@ -16,7 +16,7 @@ void copy_run(W* y, std::int64_t sy, const W* x, std::int64_t sx, std::int64_t n
   if (sy == 1 && sx == 1)
     std::memcpy(y, x, static_cast<std::size_t>(n) * sizeof(W));
   else if (sy == 1 && sx == 0)
-    std::fill_n(y, n, *x);
+    std::fill_n(y, n, W(*x));  // a copy: y may alias x
   else
     FIT_KERNELS(copy_table, W).strided(y, sy, x, sx, n);
 }
@@ -46,14 +46,17 @@ void copy_transposed(const StridedLoop<2>& plan, int a, W* y, const W* x) {
   });
 }
 
-// Calls f with n as a compile-time constant if n is at most 16: then a copy is a few moves, without a call.
-template <int N = 1, class F>
-bool with_few(std::int64_t n, const F& f) {
-  if (n == N) return f(std::integral_constant<int, N>{}), true;
-  if constexpr (N < 16)
-    return with_few<N + 1>(n, f);
-  else
-    return false;
+// Copies `rows` rows of N words: a row is a few moves, without a call.
+template <class W, std::size_t N>
+void copy_short_rows(W* y, std::int64_t step_y, const W* x, std::int64_t step_x, std::int64_t rows) {
+  for (; rows > 0; --rows, y += step_y, x += step_x) std::memcpy(y, x, N * sizeof(W));
+}
+
+// The function for rows of n words; null if they are not short.
+template <class W, std::size_t... N>
+auto short_rows_of(std::int64_t n, std::index_sequence<N...>) {
+  static constexpr decltype(&copy_short_rows<W, 1>) by_size[] = {copy_short_rows<W, N + 1>...};
+  return n <= static_cast<std::int64_t>(sizeof...(N)) ? by_size[n - 1] : nullptr;
 }
 
 template <class W>
@@ -67,13 +70,17 @@ void copy_words(const StridedLoop<2>& plan, W* y, const W* x) {
   if (rows == 1)
     return parallel_for(inner, grain,
                         [&](std::int64_t i, std::int64_t end) { copy_run(y + sy * i, sy, x + sx * i, sx, end - i); });
+  const auto copy_short = sy == 1 && sx == 1 ? short_rows_of<W>(inner, std::make_index_sequence<16>()) : nullptr;
+  StridedLoop<2> blocks = plan;  // of rows: `size` neighbours along the last axis but one
+  --blocks.rank;
+  const std::int64_t size = blocks.inner(), step_y = blocks.inner_stride(0), step_x = blocks.inner_stride(1);
   parallel_for(rows, std::max<std::int64_t>(1, grain / inner), [&](std::int64_t begin, std::int64_t end) {
-    const bool few = sy == 1 && sx == 1 && with_few(inner, [&](auto n) {
-                       plan.each_row(begin, end, [&](std::int64_t, const std::int64_t* at) {
-                         std::memcpy(y + at[0], x + at[1], n * sizeof(W));
-                       });
-                     });
-    if (few) return;
+    if (copy_short)
+      return blocks.each_row(begin / size, (end + size - 1) / size, [&](std::int64_t block, const std::int64_t* at) {
+        const std::int64_t from = std::max(begin - block * size, std::int64_t{0}),
+                           to = std::min(end - block * size, size);
+        copy_short(y + at[0] + step_y * from, step_y, x + at[1] + step_x * from, step_x, to - from);
+      });
     plan.each_row(begin, end,
                   [&](std::int64_t, const std::int64_t* at) { copy_run(y + at[0], sy, x + at[1], sx, inner); });
   });

@@ -3,6 +3,8 @@
 
 namespace fit {
 
+class Tensor;
+
 /// Whether NumPy's rule broadcasts `from` to exactly `to`.
 inline bool broadcasts_to(const Shape& from, const Shape& to) {
   if (from.rank() > to.rank()) return false;
@@ -10,6 +12,11 @@ inline bool broadcasts_to(const Shape& from, const Shape& to) {
     if (from[-i] != 1 && from[-i] != to[-i]) return false;
   return true;
 }
+
+namespace detail {
+/// y = x, repeated along the axes in which x has size 1. Both have one type.
+void write_repeated(Tensor& y, const Tensor& x);
+}  // namespace detail
 
 // Loops over K operands that broadcast to one shape. Operands are contiguous, so each has stride 0 or 1 along the
 // innermost joined axis.

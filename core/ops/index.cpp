@@ -258,11 +258,12 @@ namespace {
 void expect_integers(const Tensor& x, const Tensor& v) {
   if (is_floating(x.dtype()) || x.dtype() == boolean || !is_floating(v.dtype())) return;
   const NoGrad no_grad;
-  const Tensor lost = v.to(x.dtype()).to(v.dtype()) != v;
-  if (any(lost).item<bool>())
-    check::fail(put_name, "the tensor is ", x.dtype(), ", the value ", v.dtype(), " with ",
-                v.flatten().masked_select(lost.flatten())[0].item(),
-                ": convert the value with .to(), or the tensor with .to(float32)");
+  const Tensor kept = v.to(x.dtype()).to(float64), given = v.to(float64);
+  const auto a = kept.data<double>(), b = given.data<double>();
+  for (std::int64_t i = 0; i < b.size(); ++i)
+    if (a[i] != b[i])
+      check::fail(put_name, "the tensor is ", x.dtype(), ", the value ", v.dtype(), " with ", b[i],
+                  ": convert the value with .to(), or the tensor with .to(float32)");
 }
 
 void put_in_place(Tensor& x, const Place& p, const Tensor& v) {

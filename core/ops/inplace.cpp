@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/node.hpp"
+#include "kernels/copy.hpp"
 #include "ops/arithmetic.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -174,11 +175,10 @@ Tensor& Tensor::copy_(const Tensor& o) {
     return *this;
   }
   before_write("copy_");
-  dispatch_stored(dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    run_binary<T, T, T>(*this, *this, from,
-                        [](T* z, const T*, const T* y, std::int64_t n, int, int sy) { copy_run(z, y, n, sy); });
-  });
+  if (from.shape() != shape())
+    detail::write_repeated(*this, from);
+  else if (from.raw() != raw())
+    kernels::copy(fresh<char>(), from.raw(), numel() * static_cast<std::int64_t>(size_of(dtype())));
   return *this;
 }
 

@@ -57,9 +57,82 @@ kernels::Int8Weights weights_of(const Int8Matrix& m, const Tensor& scales) {
   return w;
 }
 
+Tensor dequantized(const Int8Matrix& w) {
+  Tensor y = Tensor::empty(w.values().shape(), w.scale().dtype());
+  const std::int64_t n = y.shape()[0], k = y.shape()[1];
+  if (w.scale().dtype() == float64) {
+    const std::int64_t size = w.group_size(), groups = w.scale().shape()[1];
+    const auto values = w.values().data<std::int8_t>();
+    const auto scales = w.scale().data<double>();
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j < k; ++j)
+        y.fresh<double>()[i * k + j] = values[i * k + j] * scales[i * groups + j / size];
+    return y;
+  }
+  const Tensor scales = to_dtype_no_grad(w.scale(), float32);
+  const kernels::Int8Weights from = weights_of(w, scales);
+  y.dtype() == float32 ? kernels::unpack_int8_parallel(n, k, from, y.fresh<float>())
+                       : kernels::unpack_int8_parallel(n, k, from, y.fresh<BFloat16>());
+  return y;
+}
+
+Tensor int8_linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
+  constexpr const char* op = "linear";
+  check::floating(op, "x", x);
+  const DType t = product_dtype(x.dtype(), w.scale().dtype());
+  if (t == float64) return linear(x, dequantized(w), bias);
+  const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 operands are read as bfloat16
+  if (!cast) check::same_dtype(op, "x", x, "the scale of the int8 weight", w.scale());
+  const std::int64_t n = w.values().shape()[0], k = w.values().shape()[1];
+  if (x.rank() < 1 || x.shape().back() != k)
+    check::fail(op, "x is ", x.shape(), ", weight is ", w.values().shape(),
+                ": x must be [..., in] and weight [out, in]");
+  if (bias.defined()) {
+    if (!cast) check::same_dtype(op, "x", x, "bias", bias);
+    check::shape(op, "bias", bias, {n});
+  }
+  const Tensor read = t == bfloat16 ? lowered(x) : x;
+  Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, n), t);
+  std::int64_t rows = 1;
+  for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
+  const Tensor scales = to_dtype_no_grad(w.scale(), float32),
+               b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
+  const float* const pb = b.defined() ? b.data<float>().data() : nullptr;
+  const kernels::Int8Weights weights = weights_of(w, scales);
+  detail::count_product(rows, n, k);
+  if (t == bfloat16)
+    kernels::gemm_int8_parallel(rows, n, k, rounded(read).data<BFloat16>().data(), k, weights, y.fresh<BFloat16>(), n,
+                                pb);
+  else
+    kernels::gemm_int8_parallel(rows, n, k, x.data<float>().data(), k, weights, y.fresh<float>(), n, pb);
+  // dx = dy W, db = the sum of dy over its rows
+  return record(op, {read, bias}, std::move(y), keep::saved(w.values(), w.scale()), [](Backward& g) {
+    if (g.wants(0)) g.give(0, matmul(g.dy(), dequantized({g.saved(0), g.saved(1)})));
+    if (g.wants(1)) g.give(1, g.take_dy());
+  });
+}
+
+Tensor int8_embedding(const Int8Matrix& table, const Tensor& ids) {
+  const std::int64_t k = table.values().shape()[1];
+  const NoGrad no_grad;
+  const Tensor scale = embedding(table.scale(), ids);  // checks the ids, too
+  Tensor values = Tensor::empty({ids.numel(), k}, int8);
+  kernels::gather_rows(values.fresh<char>(), table.values().raw(), ids.data<std::int64_t>().data(), ids.numel(),
+                       kernels::AxisView(table.values().shape(), 0), size_of(int8), -1);
+  const Tensor rows = dequantized({values, reshape(scale, {ids.numel(), table.scale().shape()[1]})});
+  return reshape(rows, ids.shape().inserted(ids.rank(), k));
+}
+
 }  // namespace
 
+struct detail::Int8Functions {
+  decltype(dequantized)* dequantize;
+  decltype(int8_linear)* linear;
+  decltype(int8_embedding)* embedding;
+};
+
 Int8Matrix::Int8Matrix(Tensor values, Tensor scale) {
+  static constexpr detail::Int8Functions functions{dequantized, int8_linear, int8_embedding};
   constexpr const char* op = "Int8Matrix";
   check::stored(op, "values", values);
   check::floating(op, "scale", scale);
@@ -73,7 +146,12 @@ Int8Matrix::Int8Matrix(Tensor values, Tensor scale) {
     check::fail(op, "scale of shape ", scale.shape(), " wants a gradient: int8 weights are not trained; detach() it");
   values_ = std::move(values);
   scale_ = std::move(scale);
+  functions_ = &functions;
 }
+
+Tensor dequantize(const Int8Matrix& w) { return w.functions_->dequantize(w); }
+Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) { return w.functions_->linear(x, w, bias); }
+Tensor embedding(const Int8Matrix& table, const Tensor& ids) { return table.functions_->embedding(table, ids); }
 
 std::int64_t Int8Matrix::group_size() const { return size_of_groups(values_.shape()[1], scale_.shape()[1]); }
 
@@ -106,72 +184,6 @@ Int8Matrix quantize(const Tensor& w, std::int64_t group_size) {
                   ": all must be finite");
   });
   return {std::move(values), std::move(scale)};
-}
-
-Tensor dequantize(const Int8Matrix& w) {
-  Tensor y = Tensor::empty(w.values().shape(), w.scale().dtype());
-  const std::int64_t n = y.shape()[0], k = y.shape()[1];
-  if (w.scale().dtype() == float64) {
-    const std::int64_t size = w.group_size(), groups = w.scale().shape()[1];
-    const auto values = w.values().data<std::int8_t>();
-    const auto scales = w.scale().data<double>();
-    for (std::int64_t i = 0; i < n; ++i)
-      for (std::int64_t j = 0; j < k; ++j)
-        y.fresh<double>()[i * k + j] = values[i * k + j] * scales[i * groups + j / size];
-    return y;
-  }
-  const Tensor scales = to_dtype_no_grad(w.scale(), float32);
-  const kernels::Int8Weights from = weights_of(w, scales);
-  y.dtype() == float32 ? kernels::unpack_int8_parallel(n, k, from, y.fresh<float>())
-                       : kernels::unpack_int8_parallel(n, k, from, y.fresh<BFloat16>());
-  return y;
-}
-
-Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias) {
-  constexpr const char* op = "linear";
-  check::floating(op, "x", x);
-  const DType t = product_dtype(x.dtype(), w.scale().dtype());
-  if (t == float64) return linear(x, dequantize(w), bias);
-  const bool cast = autocast_dtype() == bfloat16 && t == bfloat16;  // then float32 operands are read as bfloat16
-  if (!cast) check::same_dtype(op, "x", x, "the scale of the int8 weight", w.scale());
-  const std::int64_t n = w.values().shape()[0], k = w.values().shape()[1];
-  if (x.rank() < 1 || x.shape().back() != k)
-    check::fail(op, "x is ", x.shape(), ", weight is ", w.values().shape(),
-                ": x must be [..., in] and weight [out, in]");
-  if (bias.defined()) {
-    if (!cast) check::same_dtype(op, "x", x, "bias", bias);
-    check::shape(op, "bias", bias, {n});
-  }
-  const Tensor read = t == bfloat16 ? lowered(x) : x;
-  Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, n), t);
-  std::int64_t rows = 1;
-  for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
-  const Tensor scales = to_dtype_no_grad(w.scale(), float32),
-               b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
-  const float* const pb = b.defined() ? b.data<float>().data() : nullptr;
-  const kernels::Int8Weights weights = weights_of(w, scales);
-  detail::count_product(rows, n, k);
-  if (t == bfloat16)
-    kernels::gemm_int8_parallel(rows, n, k, rounded(read).data<BFloat16>().data(), k, weights, y.fresh<BFloat16>(), n,
-                                pb);
-  else
-    kernels::gemm_int8_parallel(rows, n, k, x.data<float>().data(), k, weights, y.fresh<float>(), n, pb);
-  // dx = dy W, db = the sum of dy over its rows
-  return record(op, {read, bias}, std::move(y), keep::saved(w.values(), w.scale()), [](Backward& g) {
-    if (g.wants(0)) g.give(0, matmul(g.dy(), dequantize({g.saved(0), g.saved(1)})));
-    if (g.wants(1)) g.give(1, g.take_dy());
-  });
-}
-
-Tensor embedding(const Int8Matrix& table, const Tensor& ids) {
-  const std::int64_t k = table.values().shape()[1];
-  const NoGrad no_grad;
-  const Tensor scale = embedding(table.scale(), ids);  // checks the ids, too
-  Tensor values = Tensor::empty({ids.numel(), k}, int8);
-  kernels::gather_rows(values.fresh<char>(), table.values().raw(), ids.data<std::int64_t>().data(), ids.numel(),
-                       kernels::AxisView(table.values().shape(), 0), size_of(int8), -1);
-  const Tensor rows = dequantize({values, reshape(scale, {ids.numel(), table.scale().shape()[1]})});
-  return reshape(rows, ids.shape().inserted(ids.rank(), k));
 }
 
 Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {

@@ -141,17 +141,22 @@ Tensor permute(const Tensor& x, const std::vector<int>& axes) {
   return permuted("permute", x, order);
 }
 
+void detail::write_repeated(Tensor& y, const Tensor& x) {
+  const Shape& shape = y.shape();
+  const int lead = shape.rank() - x.rank();
+  const Strides full = kernels::row_major(x.shape());
+  Strides sx{};
+  for (int a = 0; a < x.rank(); ++a) sx[lead + a] = x.shape()[a] == 1 ? 0 : full[a];
+  kernels::copy(shape, size_of(x.dtype()), y.fresh<char>(), kernels::row_major(shape), x.raw(), sx);
+}
+
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   check::defined("broadcast_to", "x", x);
   if (!broadcasts_to(x.shape(), shape))
     check::fail("broadcast_to", "x has shape ", x.shape(), ": it does not broadcast to ", shape,
                 "; counted from the right, each size must be equal or 1");
-  const int lead = shape.rank() - x.rank();
-  const Strides full = kernels::row_major(x.shape());
-  Strides sx{};
-  for (int a = 0; a < x.rank(); ++a) sx[lead + a] = x.shape()[a] == 1 ? 0 : full[a];
   Tensor y = Tensor::empty(shape, x.dtype());
-  kernels::copy(shape, size_of(x.dtype()), y.fresh<char>(), kernels::row_major(shape), x.raw(), sx);
+  detail::write_repeated(y, x);
   // dx = dy; give() sums it over the repeated axes
   return record("broadcast_to", {x}, std::move(y), keep::nothing, [](Backward& b) { b.give(0, b.take_dy()); });
 }

@@ -14,15 +14,22 @@ class Parametrized final : public Layer {
  public:
   Parametrized(Parameter p, std::shared_ptr<UnaryLayer> by) : original(std::move(p)), parametrization(std::move(by)) {}
   explicit Parametrized(const Int8Matrix& w, std::shared_ptr<UnaryLayer> by = nullptr)
-      : int8(w.values()), scale(w.scale()), parametrization(std::move(by)) {}
+      : int8(w.values()),
+        scale(w.scale()),
+        parametrization(std::move(by)),
+        int8_matrix([](const Tensor& values, const Tensor& scale) { return Int8Matrix(values, scale); }) {}
   FIT_FIELDS(original, int8, scale, parametrization)
 
   bool quantized() const { return int8.defined(); }
-  Int8Matrix matrix() const { return {int8, scale}; }
+  Int8Matrix matrix() const { return int8_matrix(int8, scale); }
 
   Parameter original;
   Buffer int8, scale;
   std::shared_ptr<UnaryLayer> parametrization;
+
+ private:
+  // A pointer, set by a quantised weight: a program without any contains no functions of an Int8Matrix.
+  Int8Matrix (*int8_matrix)(const Tensor& values, const Tensor& scale) = nullptr;
 };
 
 /// Access to the Parametrized of a Parameter; null if the Parameter is an ordinary tensor.

@@ -8,6 +8,10 @@
 /// (fit/nn/quantize.hpp) converts those of a model.
 namespace fit {
 
+namespace detail {
+struct Int8Functions;
+}
+
 /// A matrix [n, k] of int8 numbers, and a scale for each group of neighbours in a row. Element (i, j) means values[i,
 /// j] * scale[i, j / group_size()], in the scale's type. It requires no gradient.
 class Int8Matrix {
@@ -22,7 +26,11 @@ class Int8Matrix {
   const Tensor& scale() const { return scale_; }    ///< [n, groups], floating
 
  private:
-  Tensor values_, scale_;  // private: their shapes must agree
+  friend Tensor dequantize(const Int8Matrix& w);
+  friend Tensor linear(const Tensor& x, const Int8Matrix& w, const Tensor& bias);
+  friend Tensor embedding(const Int8Matrix& table, const Tensor& ids);
+  Tensor values_, scale_;                   // private: their shapes must agree
+  const detail::Int8Functions* functions_;  // for a Weight: a program that makes no Int8Matrix does not contain them
 };
 
 /// Quantizes w [n, k], floating. A group is 32, 64 or 128 neighbours in a row, or a full row if group_size is 0. Each
