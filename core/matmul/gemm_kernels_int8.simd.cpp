@@ -33,10 +33,10 @@ V load_int8(const std::int8_t* p, std::int64_t n) {
 }
 
 // Computes M rows of c and R columns: rows of w from `row` on, `step` apart. Neighbouring vectors have separate sums,
-// so that the additions are independent. The kernel prefetches: each byte needs so much work that the processor itself
-// does not prefetch far enough.
+// so that the additions are independent. The kernel prefetches each line of the cache: each byte needs so much work
+// that the processor itself does not prefetch far enough.
 constexpr int chains = 2;
-constexpr std::int64_t ahead = 1024;  // bytes
+constexpr std::int64_t line = 64, ahead = 1024;  // bytes
 template <int M, int R>
 void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row, std::int64_t step, float* c,
           std::int64_t ldc) {
@@ -63,10 +63,15 @@ void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row
     };
     std::int64_t l = g * w.group;
     const std::int64_t end = l + w.group < k ? l + w.group : k;
-    for (; l + chains * W <= end; l += chains * W) {
+    const auto prefetch = [&] {
       FIT_UNROLL for (int r = 0; r < R; ++r) __builtin_prefetch(from + r * step * w.ld + l + ahead);
-      FIT_UNROLL for (int j = 0; j < chains; ++j) add_whole(j, l + j * W);
+    };
+    for (; l + line <= end; l += line) {
+      prefetch();
+      FIT_UNROLL for (int v = 0; v < line / W; ++v) add_whole(v % chains, l + v * W);
     }
+    if (l < end) prefetch();
+    for (; l + chains * W <= end; l += chains * W) FIT_UNROLL for (int j = 0; j < chains; ++j) add_whole(j, l + j * W);
     for (; l + W <= end; l += W) add_whole(0, l);
     if (l < end)
       add(
