@@ -16,11 +16,9 @@ inline namespace FIT_ISA_NAMESPACE {
 #if defined(__AVX512F__)
 constexpr int nr_vectors = 4;
 constexpr int mr(int vectors) { return vectors == 1 ? 16 : vectors <= 3 ? 8 : 6; }
-constexpr bool parts_are_slow = false;  // whether parts of vectors are slower to read and write than whole ones
 #else
 constexpr int nr_vectors = 2;
 constexpr int mr(int vectors) { return vectors == 1 ? 8 : 6; }
-constexpr bool parts_are_slow = true;
 #endif
 
 // The columns of the largest block of c.
@@ -61,8 +59,14 @@ inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, 
 template <class T, int MR, int NV, bool Full>
 void micro_kernels(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t row, std::int64_t col, const T* b,
                    std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail) {
-  for (; m >= MR; m -= MR, a += MR * row, c += MR * ldc)
+  constexpr std::int64_t line = 64 / sizeof(T);
+  for (; m >= MR; m -= MR, a += MR * row, c += MR * ldc) {
+    // The next rows, if a is a part of longer rows: there the processor itself begins late. Harmless past the last row.
+    if (NV == nr_vectors && col == 1 && row > k)
+      for (int i = MR; i < 2 * MR; ++i)
+        for (std::int64_t p = 0; p < k; p += line) __builtin_prefetch(a + i * row + p, 0, 2);
     micro_kernel<T, MR, NV, Full>(k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+  }
   constexpr int fewer = MR == 6 ? 4 : MR / 2;
   if constexpr (fewer > 0)
     if (m > 0) micro_kernels<T, fewer, NV, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
@@ -98,10 +102,11 @@ FIT_ONE_COPY void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n,
   for (std::int64_t j = 0; j < n; j += slice_width<T>(), b += slice_step) {
     const std::int64_t left = n - j, all = (left + W - 1) / W, vectors = all < nr_vectors ? all : nr_vectors;
     const std::int64_t tail = left - (vectors - 1) * W;
-    if (parts_are_slow && tail >= W)
+    // Parts of vectors take longer to read: with AVX-512, a mask occupies a port that the sums need.
+    if (tail >= W)
       micro_kernels_of<true>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, W);
     else
-      micro_kernels_of<false>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, tail < W ? tail : W);
+      micro_kernels_of<false>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, tail);
   }
 }
 

@@ -54,8 +54,7 @@ inline void copy_part(const T* from, std::int64_t n, T* to) {
   }
 }
 
-// Loads the first n < V::size elements of p, with AVX-512 n <= V::size; the other lanes are `fill`. Does not read
-// beyond them. store_part() takes the same n.
+// Loads the first n < V::size elements of p; the other lanes are `fill`. Does not read beyond them.
 template <class V, class T>
 inline V load_part(const T* p, std::int64_t n, T fill = T(0)) {
 #if defined(__AVX512F__)
