@@ -180,13 +180,19 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const
   }
 }
 
-// Whether gemm_parallel() would read panels of op(b) that are packed already, and packing would take a notable part of
-// its time.
+// Whether gemm_parallel() would read panels of op(b) that are packed already: those that pack_panels() writes.
 template <class T>
 bool takes_panels(const GemmParams<T>& p) {
-  constexpr std::int64_t max_m = 128;
   const Route way = route(p);
-  return p.m > gemv_max_m && p.m <= max_m && (way == Route::gemv || way == Route::packed || way == Route::swapped);
+  return p.m > gemv_max_m && (way == Route::gemv || way == Route::packed || way == Route::swapped);
+}
+template <class T>
+std::int64_t panels_bytes(const GemmParams<T>& p) {
+  return panels(p.n) * panel_width * p.k * static_cast<std::int64_t>(sizeof(T));
+}
+template <class T>
+void pack_panels(const GemmParams<T>& p, const T* b, void* out) {
+  pack_b_panels(p, b, static_cast<T*>(out));
 }
 
 // Splits the matmul among threads. Calls done(row, rows, col, cols) after each tile, while it is in the cache. kept:

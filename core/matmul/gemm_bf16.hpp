@@ -10,6 +10,9 @@
 // they are packed. Processors without instructions for BFloat16 widen a and b while packing, and multiply floats.
 namespace fit::kernels {
 
+// Whether the processor has instructions for products of BFloat16.
+inline bool multiplies_bf16() { return chosen_isa >= Isa::avx512_bf16; }
+
 // LCOV_EXCL_START(avx512_bf16): other processors widen to float.
 // A part of a packed operand: `count` rows of op(a) or columns of op(b) from `first`, with elements k0 … k0 + k - 1.
 struct Bf16Part {
@@ -54,14 +57,16 @@ class Bf16PackedA {
   bool transposed_, lie_;
 };
 
-// The columns of op(b) in panels.
+// The columns of op(b) in panels. kept: all of them, if they are packed already, or null.
 template <class B>
 class Bf16PackedB {
  public:
-  Bf16PackedB(const GemmParams<BFloat16>& p, const B* b) : size(p.n), b_(b), ld_(p.ldb), transposed_(p.transpose_b) {}
+  Bf16PackedB(const GemmParams<BFloat16>& p, const B* b, const BFloat16* kept)
+      : size(p.n), b_(b), kept_(kept), kept_step_(step(p.k)), ld_(p.ldb), transposed_(p.transpose_b) {}
 
-  std::int64_t packed_size(std::int64_t cols, std::int64_t k) const { return panels(cols) * step(k); }
+  std::int64_t packed_size(std::int64_t cols, std::int64_t k) const { return kept_ ? 0 : panels(cols) * step(k); }
   void pack(const Bf16Part& part, BFloat16* out) const {
+    if (kept_) return;
     for (std::int64_t j = 0; j < part.count; j += panel_width) {
       const std::int64_t col = part.first + j;
       const B* const from = b_ + (transposed_ ? col * ld_ + part.k0 : part.k0 * ld_ + col);
@@ -70,8 +75,9 @@ class Bf16PackedB {
     }
   }
   void use(const Bf16Part& part, const BFloat16* packed, std::int64_t k0, Bf16Block& block) const {
-    block.panels = packed + (k0 - part.k0) * panel_width;
-    block.panel_step = step(part.k);
+    block.panels = kept_ ? kept_ + part.first / panel_width * kept_step_ + k0 * panel_width
+                         : packed + (k0 - part.k0) * panel_width;
+    block.panel_step = kept_ ? kept_step_ : step(part.k);
   }
 
   std::int64_t size;
@@ -80,7 +86,8 @@ class Bf16PackedB {
   static std::int64_t step(std::int64_t k) { return panel_width * bf16_filled(k); }
 
   const B* b_;
-  std::int64_t ld_;
+  const BFloat16* kept_;
+  std::int64_t kept_step_, ld_;
   bool transposed_;
 };
 
@@ -91,6 +98,16 @@ void bf16_loop(Bf16Loop loop, std::int64_t n, std::int64_t grain, const Body& bo
   loop == Bf16Loop::threads ? parallel_for(n, grain, dynamic_schedule, body) : body(std::int64_t{0}, n);
 }
 
+// Packs all rows or columns of an operand.
+template <class Operand>
+void pack_bf16(const Operand& x, Bf16Loop loop, std::int64_t k, BFloat16* out) {
+  if (x.packed_size(x.size, k) == 0) return;
+  bf16_loop(loop, panels(x.size), (1 << 15) / (panel_width * k) + 1, [&](std::int64_t i, std::int64_t end) {
+    const std::int64_t first = i * panel_width, last = std::min(end * panel_width, x.size);
+    x.pack({first, last - first, 0, k}, out + x.packed_size(first, k));
+  });
+}
+
 // Calls multiply(block, first) for the parts of a product. The smaller operand is shared: it is packed once for all
 // tasks. The other operand is split: each task packs its own part, which then is in the task's cache.
 template <class Cut, class Shared, class Multiply>
@@ -98,14 +115,12 @@ void gemm_bf16_tasks(const GemmParams<BFloat16>& p, Bf16Loop loop, const Cut& cu
                      const Multiply& multiply) {
   const Bf16Part all{0, shared.size, 0, p.k};
   const Scratch<BFloat16> packed(shared.packed_size(shared.size, p.k));
-  bf16_loop(loop, panels(shared.size), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
-    const std::int64_t first = i * panel_width, last = std::min(end * panel_width, shared.size);
-    shared.pack({first, last - first, 0, p.k}, packed.get() + shared.packed_size(first, p.k));
-  });
+  pack_bf16(shared, loop, p.k, packed.get());
   // A task takes at least about five microseconds. More than 256 rows or columns would not reuse the shared operand
   // more.
   const auto wanted = static_cast<std::int64_t>(std::clamp(p.flops() / (5 * parallel_flops), 1.0, 16.0));
-  const std::int64_t step = std::min<std::int64_t>(panels((cut.size + wanted - 1) / wanted) * panel_width, 256);
+  const std::int64_t width = std::max<std::int64_t>((cut.size + wanted * panel_width / 2) / (wanted * panel_width), 1);
+  const std::int64_t step = std::min<std::int64_t>(width * panel_width, 256);
   const std::int64_t count = std::min(step, cut.size), kc = std::min(p.k, bf16_kc);
   bf16_loop(loop, (cut.size + step - 1) / step, 1, [&](std::int64_t task, std::int64_t end) {
     const Scratch<BFloat16> own(cut.packed_size(count, kc));
@@ -127,18 +142,19 @@ void gemm_bf16_tasks(const GemmParams<BFloat16>& p, Bf16Loop loop, const Cut& cu
   });
 }
 
-// With the processor's instructions for BFloat16.
+// With the processor's instructions for BFloat16. kept: all panels of op(b), or null.
 template <class A, class B, class C>
-void gemm_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias) {
+void gemm_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Bf16Then& then,
+                      const BFloat16* kept) {
   const Bf16PackedA<A> rows(p, a);
-  const Bf16PackedB<B> cols(p, b);
+  const Bf16PackedB<B> cols(p, b, kept);
   const bool nontemporal = std::is_same_v<C, float> && p.beta == 0 && p.ldc == p.n && stores_nontemporal(c, p.m, p.n);
   const auto multiply = [&](Bf16Block& block, std::int64_t row, std::int64_t m, std::int64_t col, std::int64_t n) {
     block.m = m;
     block.n = n;
     block.alpha = p.alpha;
     block.beta = p.beta;
-    block.bias = bias ? bias + col : nullptr;
+    block.then = then.at(col);
     block.ldc = p.ldc;
     block.nontemporal = nontemporal;
     bf16_kernels().result<C>().gemm_block(block, c + row * p.ldc + col);
@@ -184,13 +200,9 @@ void pack_b_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const B* b, fl
   });
 }
 
-inline void pack_b_panels(const GemmParams<BFloat16>& p, const BFloat16* b, float* out) {
-  pack_b_widened(p, Bf16Loop::threads, b, out);
-}
-
 // kept: all panels of op(b) as float, or null.
 template <class A, class B, class C>
-void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
+void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Bf16Then& then,
                        const float* kept) {
   constexpr bool narrow = std::is_same_v<C, BFloat16>;
   const GemmParams<float> f = as_floats(p);
@@ -222,24 +234,23 @@ void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
       packed ? FIT_KERNELS(gemm_table, float).gemm_packed(part, wide_a.get(), wide_b + col * p.k, to, rows.get())
              : gemm(part, wide_a.get(), wide_b + col * (p.transpose_b ? p.k : 1), to);
       const auto finish = bf16_kernels().result<C>().finish;
-      const float* const tile_bias = bias ? bias + col : nullptr;
       if (narrow)
-        finish(part.m, part.n, p.alpha, to, part.ldc, p.beta, tile_bias, tile, p.ldc);
-      else if (bias)
-        finish(part.m, part.n, 1, to, part.ldc, 0, tile_bias, tile, p.ldc);
+        finish(part.m, part.n, p.alpha, to, part.ldc, p.beta, then.at(col), tile, p.ldc);
+      else if (then.bias || then.f)
+        finish(part.m, part.n, 1, to, part.ldc, 0, then.at(col), tile, p.ldc);
     }
   });
 }
 
 // Whether gemv_bf16() adds in the order of many rows, as BatchInvariant asks.
 inline bool gemv_bf16_in_order(const GemmParams<BFloat16>& p) {
-  return chosen_isa < Isa::avx512_bf16 &&  // LCOV_EXCL_BR_LINE(avx512_bf16)
-         p.transpose_b && p.alpha == 1 && p.beta == 0;
+  return !multiplies_bf16() && p.transpose_b && p.alpha == 1 && p.beta == 0;
 }
 
 // For few rows: reads b once, without packing.
 template <class A, class C>
-void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c, const float* bias) {
+void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
+               const Bf16Then& then) {
   const auto native = p.transpose_b ? bf16_kernels().gemv_native : nullptr;
   const auto widened = batch_invariant() ? bf16_kernels().gemv_in_order : bf16_kernels().gemv;
   GemmParams<float> f = as_floats(p);
@@ -259,55 +270,63 @@ void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B
       float* const part_sums = sums.get() + col;
       const auto part = [cols](auto product) { return product.n = cols, product; };
       native ? native(part(narrow), rows.get(), part_b, part_sums) : widened(part(f), wide.get(), part_b, part_sums);
-      bf16_kernels().result<C>().finish(p.m, cols, p.alpha, part_sums, p.n, p.beta, bias ? bias + col : nullptr,
-                                        c + col, p.ldc);
+      bf16_kernels().result<C>().finish(p.m, cols, p.alpha, part_sums, p.n, p.beta, then.at(col), c + col, p.ldc);
     }
   });
 }
 
-// For k > 0; c may be a single row.
+// For k > 0; c may be a single row. kept: null, or all panels of op(b) as pack_panels() wrote them.
 template <class A, class B, class C>
-void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
-                     const float* kept = nullptr) {
+void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Bf16Then& then,
+                     const void* kept = nullptr) {
   if constexpr (std::is_same_v<B, BFloat16>)
     if (p.m <= gemv_max_m && !p.transpose_a && (!batch_invariant() || gemv_bf16_in_order(p)))
-      return gemv_bf16(p, loop, a, b, c, bias);
-  chosen_isa >= Isa::avx512_bf16 ? gemm_bf16_native(p, loop, a, b, c, bias)
-                                 : gemm_bf16_widened(p, loop, a, b, c, bias, kept);
+      return gemv_bf16(p, loop, a, b, c, then);
+  multiplies_bf16() ? gemm_bf16_native(p, loop, a, b, c, then, static_cast<const BFloat16*>(kept))
+                    : gemm_bf16_widened(p, loop, a, b, c, then, static_cast<const float*>(kept));
 }
 
 template <class A, class B, class C>
-void gemm_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const float* bias,
-               const float* kept = nullptr) {
+void gemm_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Bf16Then& then,
+               const void* kept = nullptr) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k == 0) {
     const float nothing[panel_width] = {};
     for (std::int64_t j = 0; j < p.n; j += panel_width)
-      bf16_kernels().result<C>().finish(p.m, std::min(panel_width, p.n - j), 1, nothing, 0, p.beta,
-                                        bias ? bias + j : nullptr, c + j, p.ldc);
+      bf16_kernels().result<C>().finish(p.m, std::min(panel_width, p.n - j), 1, nothing, 0, p.beta, then.at(j), c + j,
+                                        p.ldc);
     return;
   }
-  if (p.n > 1 || p.m == 1 || p.ldc != 1 || bias) return gemm_bf16_terms(p, loop, a, b, c, bias, kept);
-  gemm_bf16_terms(as_row(p), loop, b, a, c, bias);
+  if (p.n > 1 || p.m == 1 || p.ldc != 1 || then.bias) return gemm_bf16_terms(p, loop, a, b, c, then, kept);
+  gemm_bf16_terms(as_row(p), loop, b, a, c, then);
 }
 
 // On the calling thread.
 template <class A, class B, class C>
 void gemm(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c) {
-  gemm_bf16(p, Bf16Loop::here, a, b, c, nullptr);
+  gemm_bf16(p, Bf16Loop::here, a, b, c, {});
 }
 
-// Whether gemm_parallel() would read panels of op(b) that are widened and packed already.
+// Like those of gemm.hpp. The panels have elements of BFloat16 with the processor's instructions, otherwise of float.
 inline bool takes_panels(const GemmParams<BFloat16>& p) {
-  return chosen_isa < Isa::avx512_bf16 && takes_panels(as_floats(p));  // LCOV_EXCL_BR_LINE(avx512_bf16)
+  return multiplies_bf16() ? p.m > gemv_max_m && p.n > 1  // LCOV_EXCL_BR_LINE(avx512_bf16)
+                           : takes_panels(as_floats(p));
+}
+inline std::int64_t panels_bytes(const GemmParams<BFloat16>& p) {
+  return multiplies_bf16() ? 2 * Bf16PackedB<BFloat16>(p, nullptr, nullptr).packed_size(p.n, p.k)
+                           : panels_bytes(as_floats(p));
+}
+inline void pack_panels(const GemmParams<BFloat16>& p, const BFloat16* b, void* out) {
+  multiplies_bf16()
+      ? pack_bf16(Bf16PackedB<BFloat16>(p, b, nullptr), Bf16Loop::threads, p.k, static_cast<BFloat16*>(out))
+      : pack_b_widened(p, Bf16Loop::threads, b, static_cast<float*>(out));
 }
 
-// Split among threads. c = alpha op(a) op(b) + beta c + bias, rounded once; bias is [n], or null. kept: all panels of
-// op(b) as float if takes_panels(p), or null.
+// Split among threads. c = then(alpha op(a) op(b) + beta c). kept: null, or all panels of op(b) if takes_panels(p).
 template <class A, class B, class C>
-void gemm_parallel(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c, const float* bias = nullptr,
-                   const float* kept = nullptr) {
-  gemm_bf16(p, Bf16Loop::threads, a, b, c, bias, kept);
+void gemm_parallel(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c, const Bf16Then& then = {},
+                   const void* kept = nullptr) {
+  gemm_bf16(p, Bf16Loop::threads, a, b, c, then, kept);
 }
 
 }  // namespace fit::kernels

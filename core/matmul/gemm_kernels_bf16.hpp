@@ -22,9 +22,20 @@ constexpr std::int64_t bf16_step = 32;
 constexpr std::int64_t bf16_filled(std::int64_t k) { return (k + bf16_step - 1) / bf16_step * bf16_step; }
 
 // Elements of k in one part: parts of a and b then fit the L2 cache.
-constexpr std::int64_t bf16_kc = 1024;
+constexpr std::int64_t bf16_kc = 512;
 
-// c [m, n] = alpha (sums + a b) + beta c + bias, of one part of k.
+// What follows a product: the result is f(x + bias), where x + bias is rounded to BFloat16 and then f of it.
+struct Bf16Then {
+  using F = void (*)(float* y, const float* x, std::int64_t n, float parameter);
+  Bf16Then(const float* bias = nullptr, F f = nullptr) : bias(bias), f(f) {}
+  // For the columns from `col` on.
+  Bf16Then at(std::int64_t col) const { return {bias ? bias + col : nullptr, f}; }
+
+  const float* bias;  // [n], or null
+  F f;                // a function of the elements, or null
+};
+
+// c [m, n] = then(alpha (sums + a b) + beta c), of one part of k.
 struct Bf16Block {
   Bf16Block() {}
   std::int64_t m = 0, n = 0, k = 0;  // k: padded
@@ -38,7 +49,7 @@ struct Bf16Block {
   bool first = true, last = true;
   bool nontemporal = false;  // writes a float c without the caches: stores_nontemporal()
   float alpha = 1, beta = 0;
-  const float* bias = nullptr;  // [n], or null
+  Bf16Then then;
   std::int64_t ldc = 0;
 };
 
@@ -64,9 +75,9 @@ template <class To>
 struct Bf16Result {
   // Computes a block with the processor's instructions for BFloat16; null if there are none.
   void (*gemm_block)(const Bf16Block& block, To* c);
-  // to = alpha x + beta to + bias, rounded once; `to` is not read if beta = 0. bias [cols] may be null.
+  // to = then(alpha x + beta to); `to` is not read if beta = 0.
   void (*finish)(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
-                 const float* bias, To* to, std::int64_t to_ld);
+                 const Bf16Then& then, To* to, std::int64_t to_ld);
 };
 
 struct Bf16Kernels {

@@ -12,28 +12,51 @@ namespace {
 
 using V = Vec<float>;
 
+V to_bf16_precision(const V& x) { return float_of(round_bf16(x) & 0xffff0000u); }
+
 template <class From>
 void widen(std::int64_t rows, std::int64_t cols, const From* x, std::int64_t ld, float* out, std::int64_t out_ld) {
   for (std::int64_t r = 0; r < rows; ++r)
     for_each_vector<V>(cols, [&](std::int64_t j, auto access, int) {
       V y = access.template load<V>(x + r * ld + j, From(0));
-      if constexpr (std::is_same_v<From, float>) y = float_of(round_bf16(y) & 0xffff0000u);
+      if constexpr (std::is_same_v<From, float>) y = to_bf16_precision(y);
       access.store(y, out + r * out_ld + j);
     });
 }
 
 template <class Access, class To>
 void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
-            const float* bias, To* to, std::int64_t to_ld) {
+            const Bf16Then& then, To* to, std::int64_t to_ld) {
   const V factor(alpha), old_factor(beta);
-  for (std::int64_t r = 0; r < rows; ++r)
-    for_each_vector<V, 1, Access>(cols, [&](std::int64_t j, auto access, int) {
-      To* const at = to + r * to_ld + j;
-      V y = factor * access.template load<V>(x + r * ld + j, 0.0F);
-      if (beta != 0) y = y + old_factor * access.template load<V>(at, To(0));
-      if (bias) y = y + access.template load<V>(bias + j, 0.0F);
-      access.store(y, at);
-    });
+  const auto value = [&](std::int64_t r, std::int64_t j, auto access) {
+    V y = factor * access.template load<V>(x + r * ld + j, 0.0F);
+    if (beta != 0) y = y + old_factor * access.template load<V>(to + r * to_ld + j, To(0));
+    if (then.bias) y = y + access.template load<V>(then.bias + j, 0.0F);
+    return y;
+  };
+  if (!then.f) {
+    for (std::int64_t r = 0; r < rows; ++r)
+      for_each_vector<V, 1, Access>(
+          cols, [&](std::int64_t j, auto access, int) { access.store(value(r, j, access), to + r * to_ld + j); });
+    return;
+  }
+  // Some rows of a panel at a time, so that f computes long runs in the L1 cache.
+  constexpr std::int64_t together = 16;
+  alignas(64) float buffer[together * panel_width];
+  for (std::int64_t r = 0; r < rows; r += together)
+    for (std::int64_t j = 0; j < cols; j += panel_width) {
+      const std::int64_t count = rows - r < together ? rows - r : together;
+      const std::int64_t width = cols - j < panel_width ? cols - j : panel_width;
+      for (std::int64_t i = 0; i < count; ++i)
+        for_each_vector<V>(width, [&](std::int64_t l, auto access, int) {
+          access.store(to_bf16_precision(value(r + i, j + l, access)), buffer + i * width + l);
+        });
+      then.f(buffer, buffer, count * width, 0);
+      for (std::int64_t i = 0; i < count; ++i)
+        for_each_vector<V, 1, Access>(width, [&](std::int64_t l, auto access, int) {
+          access.store(access.template load<V>(buffer + i * width + l, 0.0F), to + (r + i) * to_ld + j + l);
+        });
+    }
 }
 
 #if defined(__AVX512F__)
@@ -57,8 +80,7 @@ void gemm_block(const Bf16Block& block, To* c) {
                         !block.first);
       if (!block.last) return;
       const auto write = [&](auto by) {
-        by(rows, cols, block.alpha, sums, panel_width, block.beta, block.bias ? block.bias + j : nullptr,
-           c + i * block.ldc + j, block.ldc);
+        by(rows, cols, block.alpha, sums, panel_width, block.beta, block.then.at(j), c + i * block.ldc + j, block.ldc);
       };
       if constexpr (std::is_same_v<To, float>)
         if (block.nontemporal) return write(finish<NonTemporal, To>);

@@ -178,15 +178,17 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 
 namespace {
 
-// The copy of a weight in panels of T, or of float for BFloat16. The weight keeps it. Undefined if the product reads no
-// panels.
+// The copy of a weight in panels, which the weight keeps. Undefined if the product reads no panels. With many rows,
+// packing takes little of the time, and the copy is made for a weight that is read more than once.
 template <class T>
 Tensor kept_panels(const kernels::GemmParams<T>& p, const Tensor& weight) {
+  constexpr std::int64_t many = 128;
   if (detail::thread_state.recording || !kernels::takes_panels(p)) return {};
+  if (p.m > many && detail::first_read(weight)) return {};
   const auto form = static_cast<detail::ProductForm>(p.k * 8 + static_cast<std::int64_t>(kernels::chosen_isa));
   return detail::product_copy(weight, form, [&] {
-    Tensor all = Tensor::empty({kernels::panels(p.n) * kernels::panel_width, p.k}, acc_dtype(weight.dtype()));
-    kernels::pack_b_panels(p, static_cast<const T*>(weight.raw()), all.fresh<AccT<T>>());
+    Tensor all = Tensor::empty({kernels::panels_bytes(p)}, int8);
+    kernels::pack_panels(p, static_cast<const T*>(weight.raw()), all.fresh<std::int8_t>());
     return all;
   });
 }
@@ -208,7 +210,9 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
   }
   const Tensor read = t == bfloat16 ? lowered(x) : x;
   Tensor y = Tensor::empty(x.shape().with(x.rank() - 1, out), t), of_y;
-  const bool fused = f && t != bfloat16, keeps_y = !fused || detail::wants_record({read, weight, bias});
+  const bool records = detail::wants_record({read, weight, bias});
+  // In bfloat16, f replaces the result of the product.
+  const bool fused = f && (t != bfloat16 || (!records && !f->float32)), keeps_y = !fused || records;
   if (fused) of_y = keeps_y ? Tensor::empty(y.shape(), t) : y;
   dispatch_floating(t, [&](auto zero) {
     using T = decltype(zero);
@@ -218,12 +222,14 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
     detail::count_product(rows, out, in);
     if constexpr (std::is_same_v<T, BFloat16>) {
       const Tensor b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
-      const float* const pb = b.defined() ? b.data<float>().data() : nullptr;
+      const kernels::Bf16Then then(b.defined() ? b.data<float>().data() : nullptr,
+                                   fused ? kernels::function<float>(*f).forward : nullptr);
       // A float32 weight keeps a copy in bfloat16 instead, which products of fewer rows read, too.
       const Tensor kept = weight.dtype() == bfloat16 ? kept_panels(p, weight) : Tensor();
-      const auto* const panels = kept.defined() ? static_cast<const float*>(kept.raw()) : nullptr;
-      with_narrow(rounded(read), weight, use_of(weight, rows),
-                  [&](const auto* px, const auto* pw) { kernels::gemm_parallel(p, px, pw, y.fresh<T>(), pb, panels); });
+      const void* const panels = kept.defined() ? kept.raw() : nullptr;
+      with_narrow(rounded(read), weight, use_of(weight, rows), [&](const auto* px, const auto* pw) {
+        kernels::gemm_parallel(p, px, pw, y.fresh<T>(), then, panels);
+      });
     } else {
       T* const py = y.fresh<T>();
       T* const pf = fused ? of_y.fresh<T>() : nullptr;
