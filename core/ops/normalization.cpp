@@ -1,8 +1,12 @@
 // layer_norm and rms_norm.
+#include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
+#include "base/scratch.hpp"
 #include "fit/parallel.hpp"
+#include "kernels/convert.hpp"
 #include "kernels/rows_norm.hpp"
 #include "ops/precision.hpp"
 #include "ops/reduction.hpp"
@@ -14,7 +18,8 @@ namespace {
 
 enum class Norm { layer, rms };
 
-constexpr std::int64_t work = 1 << 14;  // minimum of elements for a thread
+constexpr std::int64_t work = 1 << 14;    // minimum of elements for a thread
+constexpr std::int64_t cached = 1 << 12;  // elements that stay in the L1 cache
 
 std::int64_t row_count(const Tensor& x) { return x.numel() / std::max<std::int64_t>(x.shape().back(), 1); }
 
@@ -27,22 +32,39 @@ const T* pointer(const Tensor& t) {
   return t.defined() ? t.data<T>().data() : nullptr;
 }
 
+// Rows of bfloat16 are converted, normalised and rounded in the cache; weight and bias are float32 then.
 Forward forward(Norm kind, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   const std::int64_t n = x.shape().back(), rows = row_count(x);
   Forward f{Tensor::empty(x.shape(), x.dtype()), kind == Norm::layer ? Tensor::empty({rows}, float64) : Tensor(),
             Tensor::empty({rows}, float64)};
   if (x.numel() == 0) return f;
-  dispatch_compute_floating(x.dtype(), [&](auto zero) {
+  dispatch_floating(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const auto& kernels = kernels::norm_rows<T>();
+    using W = AccT<T>;
+    const auto& kernels = kernels::norm_rows<W>();
     const auto kernel = kind == Norm::layer ? kernels.layer : kernels.rms;
     T* const y = f.y.fresh<T>();
+    const T* const from = x.data<T>().data();
     double* const mean = f.mean.defined() ? f.mean.fresh<double>() : nullptr;
     double* const rstd = f.rstd.fresh<double>();
     const bool nontemporal = kernels::stores_nontemporal(y, rows, n);
+    const auto normalise = [&](W* to, const W* rows_of_x, std::int64_t r, std::int64_t count, bool past_caches) {
+      kernel(to, mean ? mean + r : nullptr, rstd + r, rows_of_x, pointer<W>(weight), pointer<W>(bias), count, n, eps,
+             past_caches);
+    };
     parallel_for(rows, std::max<std::int64_t>(1, work / n), [&](std::int64_t r, std::int64_t end) {
-      kernel(y + r * n, mean ? mean + r : nullptr, rstd + r, x.data<T>().data() + r * n, pointer<T>(weight),
-             pointer<T>(bias), end - r, n, eps, nontemporal);
+      if constexpr (std::is_same_v<T, BFloat16>) {
+        const std::int64_t together = std::max<std::int64_t>(1, cached / n);
+        const kernels::Scratch<float> block(together * n);
+        for (; r < end; r += together) {
+          const std::int64_t count = std::min(together, end - r);
+          kernels::widen(block.get(), from + r * n, count * n);
+          normalise(block.get(), block.get(), r, count, false);
+          kernels::round(y + r * n, block.get(), count * n);
+        }
+      } else {
+        normalise(y + r * n, from + r * n, r, end - r, nontemporal);
+      }
     });
   });
   return f;
@@ -125,6 +147,8 @@ Tensor norm_rows(const char* op, Norm kind, const Tensor& x, const Tensor& weigh
   consider("bias", bias);
   if (!(eps >= 0)) check::fail(op, "eps is ", eps, ": it can't be negative");
   constexpr Precision p = Precision::float32;
+  if (t == bfloat16 && result_dtype(p, t) == bfloat16 && !detail::wants_record({x, weight, bias}))
+    return forward(kind, x, to_float32(weight), to_float32(bias), eps).y;
   t = compute_dtype(p, t);
   return with_precision(p, {x, weight, bias}, [&](const Tensor& x, const Tensor& weight, const Tensor& bias) {
     return normalised(op, kind, x.to(t), weight.defined() ? weight.to(t) : weight, bias.defined() ? bias.to(t) : bias,

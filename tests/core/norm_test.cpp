@@ -143,4 +143,22 @@ TEST_CASE("norms: mixed types promote, what is not finite stays in its row", "[n
   });
 }
 
+TEST_CASE("without a graph, norms of bfloat16 have the bits of the float32 ones, rounded once", "[norm][bfloat16]") {
+  each_isa([] {
+    for (const std::int64_t n : {1, 7, 33, 1000, 5000})
+      for (const bool weighted : {true, false}) {
+        INFO("rows of " << n << (weighted ? " with weights" : ""));
+        const Tensor x = randn({2, 9, n}, bfloat16);
+        const Tensor weight = weighted ? randn({n}, bfloat16) : Tensor(),
+                     bias = weighted ? randn({n}, bfloat16) : weight;
+        const auto wide = [](const Tensor& t) { return t.defined() ? t.to(float32) : t; };
+        const Tensor layer = layer_norm(wide(x), wide(weight), wide(bias)), rms = rms_norm(wide(x), wide(weight));
+        CHECK(same_bits(layer_norm(x, weight, bias), layer.to(bfloat16)));
+        CHECK(same_bits(rms_norm(x, weight), rms.to(bfloat16)));
+        const Tensor leaf = x.clone().requires_grad_();
+        CHECK(same_bits(layer_norm(leaf, weight, bias).detach(), layer.to(bfloat16)));
+      }
+  });
+}
+
 }  // namespace fit::test::norm_test
