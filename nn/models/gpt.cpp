@@ -11,6 +11,7 @@
 #include "fit/ops.hpp"
 #include "layers/project_heads.hpp"
 #include "layers/sizes.hpp"
+#include "ops/autocast.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -355,7 +356,8 @@ Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length, std::optional<DType> dtype) const {
   const NoGrad no_grad;
   const DType own = wte(zeros({1}, int64)).dtype();  // not the type of int8 weights
-  return KVCache(cache_shapes(), batch, max_length == 0 ? options_.context_length() : max_length, dtype.value_or(own));
+  return KVCache(cache_shapes(), batch, max_length == 0 ? options_.context_length() : max_length,
+                 dtype.value_or(product_dtype(own, own)));
 }
 
 Tensor GPT::loss(const Tensor& ids, const Tensor& targets, std::int64_t ignore_index) const {

@@ -4,6 +4,7 @@
 #include "fit/nn/transformer.hpp"
 #include "fit/ops.hpp"
 #include "layers/project_heads.hpp"
+#include "ops/autocast.hpp"
 #include "tensor/check.hpp"
 
 namespace fit::nn {
@@ -240,7 +241,8 @@ DecoderCache TransformerDecoder::make_cache(const Tensor& memory, const Tensor& 
                                             std::int64_t max_length) const {
   check_input("TransformerDecoder", "memory", memory);
   const NoGrad no_grad;
-  DecoderCache cache{KVCache(cache_shapes(), memory.size(0), max_length, memory.dtype()), {}, memory_mask, {}};
+  const DType dtype = product_dtype(memory.dtype(), memory.dtype());
+  DecoderCache cache{KVCache(cache_shapes(), memory.size(0), max_length, dtype), {}, memory_mask, {}};
   for (std::int64_t b = 0; b < memory.size(0); ++b) cache.items.push_back(b);
   for (const DecoderLayer& layer : layers) cache.memory.push_back(layer.project_memory(memory));
   return cache;

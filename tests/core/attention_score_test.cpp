@@ -1,3 +1,4 @@
+#include <cmath>
 #include <functional>
 
 #include "fit/gradcheck.hpp"
@@ -109,7 +110,7 @@ std::vector<Tensor> gradients(const Tensor& y, const Captured& c, std::vector<Te
   return grad(std::vector<Tensor>{y}, operands, {randn(y.shape(), float64, g).to(y.dtype())}, allow_unused);
 }
 
-void check_near(const std::string& name, const Tensor& x, const Tensor& y, double tolerance) {
+void check_near(const std::string& name, const Tensor& x, const Tensor& y, double tolerance, double noise = 0) {
   INFO(name);
   if (!x.defined() && !y.defined()) return;
   const auto values = [](const Tensor& t, const Tensor& like) {  // no gradient is one of zeros
@@ -117,8 +118,8 @@ void check_near(const std::string& name, const Tensor& x, const Tensor& y, doubl
   };
   const Tensor a = values(x, y), b = values(y, x);
   const double size = 1 + max(abs(b)).item();
-  const double error = max(abs(a - b)).item() / size;
-  CHECK(error <= tolerance);
+  const double error = max(abs(a - b)).item();
+  CHECK(error <= tolerance * size + noise);
 }
 
 void compare(DType dtype, double tolerance, double gradient_tolerance, std::int64_t kv_heads = H) {
@@ -134,8 +135,11 @@ void compare(DType dtype, double tolerance, double gradient_tolerance, std::int6
       const std::string name = std::string(f.name) + ", " + s.name;
       check_near(name, y, z, tolerance);
       const auto dy = gradients(y, c, {q, k, v}), dz = gradients(z, c, {q, k, v});
+      // The kernel takes sum(dy y) of each query from the rounded output. Gradients of what was captured add up these
+      // errors of all queries, which have any sign.
+      const double noise = dtype == bfloat16 ? std::sqrt(B * H * T) / 512 : 0;
       for (std::size_t i = 0; i < dy.size(); ++i)
-        check_near(name + ", gradient " + std::to_string(i), dy[i], dz[i], gradient_tolerance);
+        check_near(name + ", gradient " + std::to_string(i), dy[i], dz[i], gradient_tolerance, i < 3 ? 0 : noise);
     }
 }
 

@@ -92,7 +92,9 @@ std::vector<ToolRow> training_rows() {
               }),
       ToolRow("lbfgs.hpp", "LBFGS",
               [](ToolSubject& s) {
-                optim::LBFGS optimizer(s.model.named_parameters());
+                // Without a line search, gradients from bfloat16 products may lead a step astray.
+                optim::LBFGS optimizer(s.model.named_parameters(),
+                                       optim::LBFGSOptions().line_search_fn(optim::LineSearch::strong_wolfe));
                 const double before = s.loss().item();
                 optimizer.step([&] {
                   optimizer.zero_grad();

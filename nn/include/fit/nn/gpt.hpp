@@ -167,7 +167,7 @@ class GPT final : public Layer {
   /// The logits of the last position only: [B, vocab_size].
   Tensor forward_last(const Tensor& ids, KVCache& cache) const;
   /// An empty cache for `batch` sequences of up to max_length tokens (context_length if 0). The default dtype is the
-  /// model's. bfloat16 needs half the memory of float32.
+  /// model's; under Autocast(bfloat16) it is bfloat16, in which attention computes. bfloat16 needs half the memory.
   KVCache make_cache(std::int64_t batch, std::int64_t max_length = 0, std::optional<DType> dtype = {}) const;
 
   /// The mean cross entropy for targets [B, T]. Targets equal to ignore_index do not count.
