@@ -6,7 +6,7 @@ command -v gdb >/dev/null || { echo "gdb is missing: skipped"; exit 77; }
 commands=(-ex "break stop" -ex run -ex up)
 for name in x ids half none mask weight shape net layer net.hidden "fit_show(x)"; do commands+=(-ex "print $name"); done
 
-expected=$(
+all=$(
   cat <<'END'
 float32 [2, 2] {1, 2.5, 3, 4}
 int64 [9] {0, 1, 2, 3, 4, 5, …}
@@ -22,10 +22,15 @@ Linear = {weight = float32 [3, 2], requires grad {0, 1, 2, 3, 4, 5}, bias = unde
 END
 )
 check() { # check WHAT GDB-OPTION...
-  local what=$1 said
+  local what=$1 said expected=$all
   shift
-  said=$(gdb -nx -batch "$@" "${commands[@]}" "$program" 2>&1) || { echo "$said"; exit 1; }
+  said=$(gdb -nx -batch "$@" "${commands[@]}" "$program" 2>&1) || true
   if grep -q 'ptrace: Operation not permitted' <<<"$said"; then echo "gdb may trace no program here: skipped"; exit 77; fi
+  # gdb 13 calls no function on processors with AMX, whatever the program: their state is larger than its buffer.
+  if grep -q "Couldn't write extended state status" <<<"$said"; then
+    echo "this gdb calls no function on this processor: fit_show(x) is not tested"
+    expected=$(head -n -1 <<<"$all")
+  fi
   diff <(echo "$expected") <(sed -n 's/^\$[0-9]* = //p' <<<"$said" | sed 's/@0x[0-9a-f]*/@/; s/^0x[0-9a-f]* //') || { echo "$what: $said"; exit 1; }
 }
 program=$1
