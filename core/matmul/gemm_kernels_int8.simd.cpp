@@ -36,7 +36,7 @@ V load_int8(const std::int8_t* p, std::int64_t n) {
 // so that the additions are independent. The kernel prefetches each line of the cache: each byte needs so much work
 // that the processor itself does not prefetch far enough.
 constexpr int chains = 2;
-constexpr std::int64_t line = 64, ahead = 1024;  // bytes
+constexpr std::int64_t line = 64;  // bytes
 template <int M, int R>
 void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row, std::int64_t step, float* c,
           std::int64_t ldc) {
@@ -64,7 +64,7 @@ void dots(std::int64_t k, const float* x, const Int8Weights& w, std::int64_t row
     std::int64_t l = g * w.group;
     const std::int64_t end = l + w.group < k ? l + w.group : k;
     const auto prefetch = [&] {
-      FIT_UNROLL for (int r = 0; r < R; ++r) __builtin_prefetch(from + r * step * w.ld + l + ahead);
+      FIT_UNROLL for (int r = 0; r < R; ++r) __builtin_prefetch(from + r * step * w.ld + l + prefetch_bytes);
     };
     for (; l + line <= end; l += line) {
       prefetch();

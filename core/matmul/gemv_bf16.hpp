@@ -24,8 +24,10 @@ FIT_TARGET_AVX512_BF16 void gemv_bf16_block(const GemmParams<BFloat16>& p, std::
     }
   };
   std::int64_t k = 0;
-  for (; k + bf16_step <= p.k; k += bf16_step)
+  for (; k + bf16_step <= p.k; k += bf16_step) {
+    FIT_UNROLL for (int r = 0; r < R; ++r) __builtin_prefetch(b + r * step * p.ldb + k + prefetch_bytes / 2);
     add(k, [](const BFloat16* at) FIT_TARGET_AVX512_BF16 { return _mm512_loadu_si512(at); });
+  }
   if (const __mmask32 lanes = (__mmask32{1} << (p.k - k)) - 1)
     add(k, [lanes](const BFloat16* at) FIT_TARGET_AVX512_BF16 { return _mm512_maskz_loadu_epi16(lanes, at); });
   store_dots<M, R>(sum, [&](int i, int r, float dot) { sums[i * p.ldc + r * step] = dot; });
