@@ -21,10 +21,11 @@ namespace fit::kernels {
 constexpr std::int64_t bf16_step = 32;
 constexpr std::int64_t bf16_filled(std::int64_t k) { return (k + bf16_step - 1) / bf16_step * bf16_step; }
 
-// Elements of k in one part: parts of a and b then fit the L2 cache.
+// Elements of k in one part: a block of rows of a then fits the L1 cache, and the panels fit the L2 cache.
 constexpr std::int64_t bf16_kc = 512;
 
-// What follows a product: the result is f(x + bias), where x + bias is rounded to BFloat16 and then f of it.
+// The epilogue of a matmul: adds the bias and rounds to BFloat16. If there is an f, it applies f to the rounded sum and
+// rounds again.
 struct Bf16Then {
   using F = void (*)(float* y, const float* x, std::int64_t n, float parameter);
   Bf16Then(const float* bias = nullptr, F f = nullptr) : bias(bias), f(f) {}

@@ -61,7 +61,8 @@ void micro_kernels(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int
                    std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail) {
   constexpr std::int64_t line = 64 / sizeof(T);
   for (; m >= MR; m -= MR, a += MR * row, c += MR * ldc) {
-    // The next rows, if a is a part of longer rows: there the processor itself begins late. Harmless past the last row.
+    // Prefetches the next rows if a is a part of longer rows: the processor itself starts too late then. Prefetching
+    // past the last row is harmless.
     if (NV == nr_vectors && col == 1 && row > k)
       for (int i = MR; i < 2 * MR; ++i)
         for (std::int64_t p = 0; p < k; p += line) __builtin_prefetch(a + i * row + p, 0, 2);

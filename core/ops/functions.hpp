@@ -12,7 +12,7 @@ Tensor apply(const kernels::Function& f, const Tensor& x, double p = 0);
 Tensor record_function(const kernels::Function& f, const Tensor& x, Tensor y, double p = 0);
 
 /// f(linear(x, weight, bias)), as two operations of the graph. f is computed while a tile of the product is in the
-/// cache; in bfloat16 only without a graph. Then the result of linear() is not stored.
+/// cache; in bfloat16 only without a graph. Without a graph, the result of linear() is not stored.
 Tensor apply_to_linear(const kernels::Function& f, const Tensor& x, const Weight& weight, const Tensor& bias);
 
 /// dy f'(v; p), as an operation. v is x, or y = f(x; p); kernels/functions.hpp says which.

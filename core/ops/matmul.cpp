@@ -179,7 +179,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 namespace {
 
 // The copy of a weight in panels, which the weight keeps. Undefined if the product reads no panels. With many rows,
-// packing takes little of the time, and the copy is made for a weight that is read more than once.
+// packing takes a small part of the time, so the copy is made only when a version of the weight is read again.
 template <class T>
 Tensor kept_panels(const kernels::GemmParams<T>& p, const Tensor& weight) {
   constexpr std::int64_t many = 128;
