@@ -40,11 +40,11 @@ std::optional<LoweredScore<W>> lower_score(const std::optional<Expression>& e, s
   return std::get<decltype(lowered_score<W>)*>(e->methods->lower)(*e, wanted);
 }
 
-// The call in the form of the kernels, without the first `skipped` keys. bias, alibi and sink may be undefined.
+// The call in the form of the kernels. bias, alibi and sink may be undefined.
 template <class T>
 kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const Heads& k, const Heads& v,
                             const Tensor& bias, const Tensor& alibi, const Tensor& sink, const TilePlan& plan,
-                            const std::optional<LoweredScore<AccT<T>>>& score, std::int64_t skipped = 0) {
+                            const std::optional<LoweredScore<AccT<T>>>& score) {
   using W = AccT<T>;
   const auto data = [](const Tensor& x) { return x.defined() ? x.raw() : nullptr; };
   kernels::Attention<T> call;
@@ -55,12 +55,6 @@ kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const
   call.alibi = static_cast<const W*>(data(alibi));
   call.sink = static_cast<const W*>(data(sink));
   if (score) call.score = score->program(), call.score_workspace = call.score->workspace;
-  if (skipped == 0) return call;
-  call.skipped_keys = skipped;
-  if (plan.defined()) call.table.tiles.data += skipped / kernels::tile_size;
-  call.k.data += skipped * call.k.row;
-  call.v.data += skipped * call.v.row;
-  if (call.bias.data) call.bias.data += skipped;
   return call;
 }
 
@@ -68,25 +62,6 @@ kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const
 template <class T>
 kernels::SoftmaxStats<T> stats_in(const kernels::Attention<>& a, T* data) {
   return {data, data + a.B * a.H * a.Sq};
-}
-
-// The weights [count, H, Sq, skipped_keys + Sk] of some elements of the batch.
-template <class T>
-Tensor weights_of(kernels::Attention<T> a, const kernels::SoftmaxStats<const AccT<T>>& stats, std::int64_t first,
-                  std::int64_t count) {
-  const NoGrad no_grad;
-  constexpr DType dtype = dtype_of<AccT<T>>();
-  a.B = count;
-  a.skipped_elements = first;
-  a.q.data = a.q.at(first, 0, 0);
-  a.k.data = a.k.at(first, 0, 0);
-  a.v.data = a.v.at(first, 0, 0);
-  if (a.table.tiles.data) a.table.tiles.data = a.table.tiles.at(first, 0, 0);
-  if (a.bias.data) a.bias.data = a.bias.at(first, 0, 0);
-  const std::int64_t rows = first * a.H * a.Sq;
-  Tensor weights = Tensor::empty({count, a.H, a.Sq, a.Sk}, dtype);
-  kernels::attention_weights<T>(a, {stats.m + rows, stats.inv_l + rows}, weights.fresh<AccT<T>>());
-  return a.skipped_keys > 0 ? cat({zeros({count, a.H, a.Sq, a.skipped_keys}, dtype), weights}, -1) : weights;
 }
 
 // m - log(inv_l) of each row; -inf in a fully masked one.
@@ -291,29 +266,19 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   const DType dtype = cache ? cache->keys.dtype() : q.x.dtype(), result = q.x.dtype();
   const DType wide = acc_dtype(dtype);  // the type of scores
   const AttentionMasks masks = check_options(op, a, wide, options);
-  const kernels::Attention<> all_keys = a;
-  std::int64_t skipped = 0;
-  if (cache) {
-    // The kernel skips the blocks of keys that no window reaches. A single query needs no causality. It needs no window
-    // if the window begins at the first key that is not skipped.
-    const std::int64_t first = a.range(0).first;
-    skipped = first / kernels::key_block * kernels::key_block;
-    a.Sk -= skipped;
-    if (a.Sq == 1) a.causal = false, a.window = skipped == first ? 0 : a.window;
-    q.x = q.x.to(dtype);
-  }
+  if (cache) q.x = q.x.to(dtype);
   const auto offered = [&](Tensor y) { return thread_state.observed ? observed_heads("z", contexts(q, a, y)).x : y; };
   Tensor output = Tensor::empty(output_shape(q, a), dtype), weights, lse;
-  const std::optional<Expression> score = score_expression(masks, all_keys);
+  const std::optional<Expression> score = score_expression(masks, a);
   for (const std::int64_t size : {a.B, a.H, a.Sq, a.Sk, a.D, a.Dv})
     if (size == 0)
       return cache ? AttentionResult{output.to(result), {}} : decomposed_attention(q, k, v, a, masks, score);
   if (thread_state.observed) notify_flops(2 * a.B * a.H * a.pairs() * (a.D + a.Dv));
 
-  const TilePlan plan = plan_pairs(all_keys, masks);
+  const TilePlan plan = plan_pairs(a, masks);
   // The mask that observers get.
   const auto pairs_mask = [&] {
-    return masks.attends().defined() && attention_observed() ? plan.mask(a.Sq, all_keys.Sk) : masks.mask();
+    return masks.attends().defined() && attention_observed() ? plan.mask(a.Sq, a.Sk) : masks.mask();
   };
   Tensor stats = Tensor::empty({2, a.B, a.H, a.Sq}, wide);
   if (cache) {
@@ -325,28 +290,29 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     v = {cache->values, HeadLayout::first, a.kv_heads, a.Dv, 0};
   }
   if (thread_state.observed)
-    if (const AttentionEdits edits(all_keys, pairs_mask()); edits.wanted()) {
-      if (cache) k = filled(k, all_keys.Sk), v = filled(v, all_keys.Sk);
-      const AttentionResult edited = decomposed_attention(q, k, v, all_keys, masks, score, &edits);
+    if (const AttentionEdits edits(a, pairs_mask()); edits.wanted()) {
+      if (cache) k = filled(k, a.Sk), v = filled(v, a.Sk);
+      const AttentionResult edited = decomposed_attention(q, k, v, a, masks, score, &edits);
       return {offered(edited.output.to(result)), edited.weights, edited.lse};
     }
   if (fit::value_wanted("scores"))
-    observed("scores", attention_scores(q, cache ? filled(k, all_keys.Sk) : k, all_keys, masks, score));
+    observed("scores", attention_scores(q, cache ? filled(k, a.Sk) : k, a, masks, score));
   dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
     using W = AccT<T>;
     const auto lowered = lower_score<W>(score);
-    const kernels::Attention<T> call =
-        lower<T>(a, q, k, v, masks.bias(), masks.alibi(), masks.sink(), plan, lowered, skipped);
+    const kernels::Attention<T> call = lower<T>(a, q, k, v, masks.bias(), masks.alibi(), masks.sink(), plan, lowered);
     const kernels::SoftmaxStats<W> rows = stats_in(a, stats.fresh<W>());
     adjoint.check = !kernels::attention_forward<T>(call, view(contexts(q, a, output), output.fresh<T>()), rows);
     const auto weights_from = [call, rows](std::int64_t first, std::int64_t count) {
-      return weights_of<T>(call, {rows.m, rows.inv_l}, first, count);
+      Tensor w = Tensor::empty({count, call.H, call.Sq, call.Sk}, dtype_of<W>());
+      kernels::attention_weights<T>(call, {rows.m, rows.inv_l}, {first, first + count}, w.fresh<W>());
+      return w;
     };
     if (options.lse()) lse = lse_of(rows, lse_shape(q, a));
-    if (options.weights()) weights = weights_from(0, a.B).alias(weights_shape(q, all_keys));
+    if (options.weights()) weights = weights_from(0, a.B).alias(weights_shape(q, a));
     if (thread_state.observed)
-      notify_attention({a.B, a.H, a.Sq, all_keys.Sk, pairs_mask(), a.causal, a.window, innermost_call()}, weights_from);
+      notify_attention({a.B, a.H, a.Sq, a.Sk, pairs_mask(), a.causal, a.window, innermost_call()}, weights_from);
   });
   if (options.weights() && dtype == bfloat16 && autocast_dtype() != bfloat16) {
     const NoGrad no_grad;

@@ -14,21 +14,23 @@ namespace {
 
 // About how many operations the forward pass takes for one head.
 double flops_of_head(const Attention<>& a) {
-  const double pairs = static_cast<double>(a.Sq) * static_cast<double>(a.Sk) * (a.causal && a.Sq == a.Sk ? 0.5 : 1.0);
-  return 2.0 * static_cast<double>(a.D + a.Dv) * pairs;
+  const Interval keys = a.keys_of({0, a.Sq});
+  const double all = static_cast<double>(a.Sq) * static_cast<double>(keys.end - keys.first);
+  return 2.0 * static_cast<double>(a.D + a.Dv) * all * (a.causal && a.Sq == a.Sk ? 0.5 : 1.0);
 }
 
 // How many heads, or parts of heads, are worth a thread.
 std::int64_t grain_of(double flops) { return static_cast<std::int64_t>(2e5 / (flops + 1)) + 1; }
 
-// Packs the keys and values of all heads.
+// Packs the keys and values of all heads of some elements.
 template <class T>
-void pack_all_keys(const Attention<T>& a, AttentionPass pass, AccT<T>* out) {
+void pack_all_keys(const Attention<T>& a, const Interval& elements, AttentionPass pass, AccT<T>* out) {
   const auto& table = attention_table(a);
-  const std::int64_t size = table.keys_size(a, pass);
+  const std::int64_t size = table.keys_size(a, pass), heads = (elements.end - elements.first) * a.kv_heads;
   if (size == 0) return;
-  parallel_for(a.B * a.kv_heads, grain_of(8.0 * static_cast<double>(size)), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) table.pack_keys(a, i / a.kv_heads, i % a.kv_heads, pass, out + i * size);
+  parallel_for(heads, grain_of(8.0 * static_cast<double>(size)), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      table.pack_keys(a, elements.first + i / a.kv_heads, i % a.kv_heads, pass, out + i * size);
   });
 }
 
@@ -49,28 +51,29 @@ class Session {
   Scratch<AccT<T>> workspace_;
 };
 
-// Calls each(block, keys, workspace) for all blocks of queries. keys: packed, of their head. Blocks do not depend on
-// each other, so neither way of packing changes a bit.
+// Calls each(block, keys, workspace) for all blocks of queries of some elements. keys: packed, of their head. Blocks do
+// not depend on each other, so neither way of packing changes a bit.
 template <class T, class Each>
-void over_queries(const Attention<T>& a, const Each& each) {
+void over_queries(const Attention<T>& a, const Interval& elements, const Each& each) {
   using W = AccT<T>;
   constexpr AttentionPass pass = AttentionPass::forward;
   const auto& table = attention_table(a);
-  const std::int64_t heads = a.B * a.kv_heads, size = query_step(a), per_query_head = (a.Sq + size - 1) / size;
-  const std::int64_t per_head = per_query_head * a.group(), keys_size = table.keys_size(a, pass);
+  const std::int64_t heads = (elements.end - elements.first) * a.kv_heads, size = query_step(a);
+  const std::int64_t per_query_head = (a.Sq + size - 1) / size, per_head = per_query_head * a.group();
+  const std::int64_t keys_size = table.keys_size(a, pass);
   // With few queries, reading the keys and values takes most of the time.
   const double flops = (few_queries(a) ? 8 : 1) * flops_of_head(a);
   // With many heads, a thread packs one head at a time, and uses its keys while they are in the cache.
   const bool one_at_a_time = heads >= std::int64_t{4} * num_threads();
   const Scratch<W> all(one_at_a_time ? 0 : heads * keys_size);
-  if (!one_at_a_time) pack_all_keys(a, pass, all.get());
+  if (!one_at_a_time) pack_all_keys(a, elements, pass, all.get());
   const std::int64_t grain = one_at_a_time ? grain_of(flops * static_cast<double>(a.group())) * per_head
                                            : grain_of(flops / static_cast<double>(per_query_head));
   parallel_for(heads * per_head, grain, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
     const Scratch<W> own(one_at_a_time ? keys_size : 0);
     const Session<T> session(a);
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t head = i / per_head, b = head / a.kv_heads, h = i / per_query_head % a.H;
+      const std::int64_t head = i / per_head, b = elements.first + head / a.kv_heads, h = i / per_query_head % a.H;
       if (one_at_a_time && keys_size > 0 && i % per_head == 0)
         table.pack_keys(a, b, head % a.kv_heads, pass, own.get());
       // Late blocks come first: in causal attention they cost more than early ones.
@@ -170,7 +173,7 @@ struct BackwardPass {
   void by_blocks() {
     const std::int64_t all_dq = query_heads * dq_size;
     const Scratch<W> keys(heads * keys_size), queries(query_heads * queries_size), sums(tasks.dq_sums * all_dq);
-    pack_all_keys(a, pass, keys.get());
+    pack_all_keys(a, {0, a.B}, pass, keys.get());
     parallel_for(query_heads, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         prepare(i / a.H, i % a.H, queries.get() + i * queries_size);
@@ -243,18 +246,21 @@ bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const Soft
   using W = AccT<T>;
   const auto& table = attention_table(a);
   std::atomic<bool> finite{true};
-  over_queries(a, [&](const QueryBlock& q, const W* keys, W* workspace) {
+  over_queries(a, {0, a.B}, [&](const QueryBlock& q, const W* keys, W* workspace) {
     if (!table.forward(a, q, keys, out, stats, workspace)) finite = false;
   });
   return finite;
 }
 
 template <class T>
-void attention_weights(const Attention<T>& a, const SoftmaxStats<const AccT<T>>& stats, AccT<T>* w) {
+void attention_weights(const Attention<T>& a, const SoftmaxStats<const AccT<T>>& stats, const Interval& elements,
+                       AccT<T>* w) {
   using W = AccT<T>;
   const auto& table = attention_table(a);
-  over_queries(
-      a, [&](const QueryBlock& q, const W* keys, W* workspace) { table.weights(a, q, keys, stats, w, workspace); });
+  over_queries(a, elements, [&](const QueryBlock& q, const W* keys, W* workspace) {
+    const std::int64_t row = ((q.batch - elements.first) * a.H + q.head) * a.Sq + q.first;
+    table.weights(a, q, keys, stats, w + row * a.Sk, workspace);
+  });
 }
 
 template <class T>
@@ -265,11 +271,12 @@ void attention_backward(const Attention<T>& a, const HeadView<const T>& out, con
     BackwardPass<T>{a, out, stats, dout, dlse, d, true}.run();
 }
 
-#define FIT_ATTENTION(T)                                                                                     \
-  template bool attention_forward<T>(const Attention<T>&, const HeadView<T>&, const SoftmaxStats<AccT<T>>&); \
-  template void attention_weights<T>(const Attention<T>&, const SoftmaxStats<const AccT<T>>&, AccT<T>*);     \
-  template void attention_backward<T>(const Attention<T>&, const HeadView<const T>&,                         \
-                                      const SoftmaxStats<const AccT<T>>&, const HeadView<const T>&,          \
+#define FIT_ATTENTION(T)                                                                                       \
+  template bool attention_forward<T>(const Attention<T>&, const HeadView<T>&, const SoftmaxStats<AccT<T>>&);   \
+  template void attention_weights<T>(const Attention<T>&, const SoftmaxStats<const AccT<T>>&, const Interval&, \
+                                     AccT<T>*);                                                                \
+  template void attention_backward<T>(const Attention<T>&, const HeadView<const T>&,                           \
+                                      const SoftmaxStats<const AccT<T>>&, const HeadView<const T>&,            \
                                       const AttentionGradients<T>&, bool, const AccT<T>*);
 FIT_ATTENTION(BFloat16)
 FIT_ATTENTION(float)

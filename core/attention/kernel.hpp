@@ -36,9 +36,8 @@ struct Attention<void> : Visibility {
   double dropout = 0;  // of weights; element (b, h, i, j) has number first_weight + ((b H + h) Sq + i) Sk + j
   RandomKey key{};     // with the number decides which weights are dropped
   std::int64_t first_weight = 0;
-  // The function of scores needs this workspace, and counts keys and elements of the batch from these numbers on.
-  std::int64_t score_workspace = 0, skipped_keys = 0, skipped_elements = 0;
-  bool batch_invariant = false;  // BatchInvariant: few queries are computed in the order of many
+  std::int64_t score_workspace = 0;  // of the function of scores
+  bool batch_invariant = false;      // BatchInvariant: few queries are computed in the order of many
 
   [[gnu::always_inline]] std::int64_t group() const { return H / kv_heads; }  // query heads that share one of k and v
 };
@@ -72,9 +71,11 @@ struct SoftmaxStats {
 template <class T>
 bool attention_forward(const Attention<T>& a, const HeadView<T>& out, const SoftmaxStats<AccT<T>>& stats);
 
-/// w [B, H, Sq, Sk] contiguous: the weights of attention_forward, before dropout.
+/// The weights of attention_forward, before dropout, for some elements of the batch: w [elements, H, Sq, Sk]
+/// contiguous.
 template <class T>
-void attention_weights(const Attention<T>& a, const SoftmaxStats<const AccT<T>>& stats, AccT<T>* w);
+void attention_weights(const Attention<T>& a, const SoftmaxStats<const AccT<T>>& stats, const Interval& elements,
+                       AccT<T>* w);
 
 /// The gradients, all overwritten. dbias has the layout of the bias; its data may be null.
 template <class T>
@@ -133,7 +134,8 @@ struct AttentionTable {
   // Called before and after forward, weights and backward on each thread.
   void (*begin)();
   void (*end)();
-  // Packs a head of keys and values. Forward and weights do not pack keys when there are few queries.
+  // Packs a head of keys and values, without blocks of keys that causality and the window mask for all queries. Forward
+  // and weights do not pack keys when there are few queries.
   std::int64_t (*keys_size)(const Attention<>& a, AttentionPass pass);
   void (*pack_keys)(const Attention<T>& a, std::int64_t b, std::int64_t kv, AttentionPass pass, W* out);
   // For backward: packs a head of queries and of gradients of the contexts.
@@ -142,6 +144,7 @@ struct AttentionTable {
   // out and stats of a block of queries. keys: packed, of their head. Returns whether out was finite at once.
   bool (*forward)(const Attention<T>& a, const QueryBlock& q, const W* keys, const HeadView<T>& out,
                   const SoftmaxStats<W>& stats, W* workspace);
+  // w [rows, Sk]: the weights of a block of queries.
   void (*weights)(const Attention<T>& a, const QueryBlock& q, const W* keys, const SoftmaxStats<const W>& stats, W* w,
                   W* workspace);
   // dots[r] = sum over c of x[r, c] y[r, c]

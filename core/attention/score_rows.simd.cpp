@@ -40,14 +40,14 @@ class HeadScores {
 
  public:
   HeadScores(const AttentionScores<W>& a, std::int64_t b, std::int64_t h, W* workspace)
-      : program_(a.score), b_(b + a.skipped_elements), h_(h), workspace_(workspace) {
+      : program_(a.score), b_(b), h_(h), workspace_(workspace) {
     enter(Level::head);
     compute();
     clear_gradients();
   }
 
   void take_tile(const AttentionScores<W>& a, const TilePlace& tile) {
-    tile_ = tile, place_ = a.place(tile.i0) + a.skipped_keys, j0_ = tile.j0 + a.skipped_keys;
+    tile_ = tile, place_ = a.place(tile.i0), j0_ = tile.j0;
     for (auto& bits : attended_) bits[0] = bits[1] = 0;
     for (const Level level : levels_of_tile) {
       enter(level);

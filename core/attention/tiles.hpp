@@ -21,6 +21,9 @@
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
 
+// The first key of the first block that a query may attend to.
+inline std::int64_t first_block(const Visibility& a) { return a.range(0).first / key_block * key_block; }
+
 template <class Operand>
 class VectorTiles {
  public:
@@ -37,8 +40,8 @@ class VectorTiles {
     return filled_to(key_block, a.Sk) * (keys_features(a) + (pass == AttentionPass::backward ? a.Dv : 0));
   }
   static void pack_keys(const Attention<T>& a, std::int64_t b, std::int64_t kv, AttentionPass pass, W* out) {
-    if (!few_queries(a)) pack(a.Sk, a.D, a.k.at(b, kv, 0), a.k.row, out);
-    if (pass == AttentionPass::backward) pack(a.Sk, a.Dv, a.v.at(b, kv, 0), a.v.row, values_in(a, out));
+    if (!few_queries(a)) pack(a, a.D, a.k.at(b, kv, 0), a.k.row, out);
+    if (pass == AttentionPass::backward) pack(a, a.Dv, a.v.at(b, kv, 0), a.v.row, values_in(a, out));
   }
   static std::int64_t queries_size(const Attention<>&) { return 0; }
   static void pack_queries(const Attention<T>&, const HeadView<const T>&, std::int64_t, std::int64_t, W*) {}
@@ -114,19 +117,20 @@ class VectorTiles {
       return {buffer, cols};
     }
   }
-  // Transposes x [rows, cols] (stride ld) block by block. Zeros fill the last vector.
-  static void pack(std::int64_t rows, std::int64_t cols, const T* x, std::int64_t ld, W* out) {
+  // Transposes x [Sk, cols] (stride ld) block by block. Zeros fill the last vector.
+  static void pack(const Attention<>& a, std::int64_t cols, const T* x, std::int64_t ld, W* out) {
     constexpr std::int64_t part = 64;  // features that are converted at a time
     alignas(64) W buffer[std::is_same_v<T, W> ? 1 : key_block * part];
-    for (std::int64_t j0 = 0; j0 < rows; j0 += key_block, out += cols * key_block) {
-      const std::int64_t count = rows - j0 < key_block ? rows - j0 : key_block;
+    for (std::int64_t j0 = first_block(a); j0 < a.Sk; j0 += key_block) {
+      const std::int64_t count = a.Sk - j0 < key_block ? a.Sk - j0 : key_block;
+      W* const block = out + j0 * cols;
       for (std::int64_t c = 0; c < cols; c += part) {
         const std::int64_t n = cols - c < part ? cols - c : part;
         const Rows y = converted(count, n, x + j0 * ld + c, ld, buffer);
-        transpose(count, n, y.data, y.ld, out + c * key_block, key_block);
+        transpose(count, n, y.data, y.ld, block + c * key_block, key_block);
       }
       for (std::int64_t c = 0; c < cols; ++c)
-        for (std::int64_t j = count; j < width(count); ++j) out[c * key_block + j] = W(0);
+        for (std::int64_t j = count; j < width(count); ++j) block[c * key_block + j] = W(0);
     }
   }
 
@@ -256,15 +260,16 @@ class Bf16Tiles {
 
   static void pack_columns(const Attention<T>& a, std::int64_t features, const BFloat16* x, std::int64_t ld,
                            BFloat16* out) {
-    for (std::int64_t j0 = 0; j0 < a.Sk; j0 += key_block)
+    for (std::int64_t j0 = first_block(a); j0 < a.Sk; j0 += key_block)
       pack_b_bf16(true, a.Sk - j0 < key_block ? a.Sk - j0 : key_block, features, x + j0 * ld, ld,
                   out + j0 * bf16_filled(features));
   }
   static void pack_rows(const Attention<T>& a, std::int64_t features, const BFloat16* x, std::int64_t ld,
                         BFloat16* out) {
+    const std::int64_t first = first_block(a);
     for (std::int64_t c = 0; c < features; c += panel_width)
-      pack_b_bf16(false, features - c < panel_width ? features - c : panel_width, a.Sk, x + c, ld,
-                  out + c * padded_keys(a));
+      pack_b_bf16(false, features - c < panel_width ? features - c : panel_width, a.Sk - first, x + first * ld + c, ld,
+                  out + c * padded_keys(a) + first * panel_width);
   }
 
   // sums (+)= the tile times `features` columns of packed rows.

@@ -124,13 +124,12 @@ void weights(const Attention<T>& a, const QueryBlock& q, const W* keys, const So
   W* const s = arena.take(query_block * N);
   ScoreRows<W> score(a, q.batch, q.head, arena);
   Tiles tiles(a, q.batch, q.head, keys, nullptr, nullptr, arena);
-  const std::int64_t first = ((q.batch * a.H + q.head) * a.Sq + q.first) * a.Sk;
-  for (std::int64_t c = 0; c < q.rows * a.Sk; ++c) w[first + c] = 0;
+  for (std::int64_t c = 0; c < q.rows * a.Sk; ++c) w[c] = 0;
   over_keys(
       a, score, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
-      [&](std::int64_t, const Row<W>& row, W* x) {
+      [&](std::int64_t i, const Row<W>& row, W* x) {
         row_weights(row, stats, x, x);
-        for (std::int64_t j = 0; j < row.count; ++j) w[row.index() * a.Sk + row.j0 + j] = x[j];
+        for (std::int64_t j = 0; j < row.count; ++j) w[i * a.Sk + row.j0 + j] = x[j];
       },
       [](const TilePlace&) {});
 }

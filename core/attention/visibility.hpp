@@ -13,7 +13,7 @@ struct HeadView {
   T* at(std::int64_t b, std::int64_t h, std::int64_t s) const { return data + b * batch + h * head + s * row; }
 };
 
-/// Keys or queries first … end - 1.
+/// Keys, queries or elements of the batch first … end - 1.
 struct Interval {
   std::int64_t first = 0, end = 0;
 };

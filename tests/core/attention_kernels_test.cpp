@@ -177,7 +177,7 @@ void check_call(const AttentionForm& f, bool check) {
   GuardedBuffer<W<T>> m(f.B * f.H * f.Sq), inv_l(f.B * f.H * f.Sq), w(f.B * f.H * f.Sq * f.Sk, 3);
   const kernels::SoftmaxStats<const W<T>> stats{m.data(), inv_l.data()};
   CHECK(kernels::attention_forward<T>(c.a, out.heads, {m.data(), inv_l.data()}));
-  kernels::attention_weights<T>(c.a, stats, w.data());
+  kernels::attention_weights<T>(c.a, stats, {0, f.B}, w.data());
   CHECK((out.guards_intact() && m.guards_intact() && inv_l.guards_intact() && w.guards_intact()));
 
   // The sum is one of e^(score - m), where m may have changed on the way: four units in all.
@@ -360,7 +360,7 @@ std::vector<double> results_after(int byte, Call<T>& c, bool check) {
   d_out.draw(random);
   fill_cache(byte);
   std::vector<double> all{double(kernels::attention_forward<T>(c.a, out.heads, {m.heads.data, inv_l.heads.data}))};
-  kernels::attention_weights<T>(c.a, {m.heads.data, inv_l.heads.data}, w.heads.data);
+  kernels::attention_weights<T>(c.a, {m.heads.data, inv_l.heads.data}, {0, f.B}, w.heads.data);
   fill_cache(byte);
   kernels::attention_backward<T>(c.a, out.read(), {m.heads.data, inv_l.heads.data}, d_out.read(),
                                  {dq.heads, dk.heads, dv.heads, {}}, check);

@@ -18,7 +18,7 @@ std::vector<T> exponentials(const std::vector<T>& x) {
   a.Sk = static_cast<std::int64_t>(x.size());
   a.q = {&one, 1, 1, 1};
   a.k = {x.data(), a.Sk, a.Sk, 1};
-  kernels::attention_weights<T>(a, {&m, &inv_l}, w.data());
+  kernels::attention_weights<T>(a, {&m, &inv_l}, {0, 1}, w.data());
   return w;
 }
 
