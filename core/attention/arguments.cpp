@@ -195,7 +195,7 @@ kernels::Attention<> check_operands(const char* op, Heads& q, Heads& k, Heads& v
   return a;
 }
 
-AttentionMasks check_options(const char* op, kernels::Attention<>& a, DType dtype, const AttentionOptions& o) {
+Terms check_options(const char* op, kernels::Attention<>& a, DType dtype, const AttentionOptions& o) {
   if (!(o.dropout() >= 0 && o.dropout() <= 1)) check::fail(op, "dropout is ", o.dropout(), ": it must be in 0 … 1");
   if (o.window() < 0) check::fail(op, "window is ", o.window(), ": it must not be negative");
   a.scale = scale_of(op, a.D, dtype, o);
@@ -203,40 +203,38 @@ AttentionMasks check_options(const char* op, kernels::Attention<>& a, DType dtyp
   a.window = o.window() < (a.causal ? a.Sk : std::max(a.Sq, a.Sk)) ? o.window() : 0;
 
   const Shape scores{a.B, a.H, a.Sq, a.Sk};
-  AttentionMasks masks;
-  if (o.mask().defined()) masks.mask(four_axes(op, "mask", to_boolean(op, o.mask()), scores));
+  Terms terms;
+  if (o.mask().defined()) terms.mask = four_axes(op, "mask", to_boolean(op, o.mask()), scores);
   if (o.attends().defined()) {
-    kernels::Visibility v = a;
-    check_ranges(op, Expression(o.attends().node(), a.Sk - a.Sq), a.B, a.H, v);
-    masks.attends(o.attends());
+    terms.attends.emplace(o.attends().node(), a.Sk - a.Sq);
+    check_ranges(op, *terms.attends, a.B, a.H, a);
   }
   if (o.score().defined()) {
-    masks.score(o.score());
-    check_score(op, *score_expression(masks, a), a, dtype);
+    terms.score.emplace(o.score().node(), a.Sk - a.Sq);
+    check_score(op, *terms.score, a, dtype);
   }
   if (o.bias().defined()) {
     if (!is_floating(o.bias().dtype()))
       check::fail(op, "bias is ", o.bias().dtype(), ": it must be bfloat16, float32 or float64; a mask holds 0 and 1");
-    masks.bias(four_axes(op, "bias", o.bias(), scores).to(dtype));
+    terms.bias = four_axes(op, "bias", o.bias(), scores).to(dtype);
   }
-  if (o.alibi().defined()) {
-    check::floating(op, "alibi", o.alibi());
-    check::shape(op, "alibi", o.alibi(), {a.H});
-    if (o.alibi().requires_grad())
-      check::fail(op, "alibi wants a gradient: slopes are constants; what is to be learned is a bias");
-    masks.alibi(o.alibi().to(dtype));
-  }
-  if (o.sink().defined()) {
-    check::floating(op, "sink", o.sink());
-    check::shape(op, "sink", o.sink(), {a.H});
-    masks.sink(o.sink().to(dtype));
-  }
-  if (o.dropout() == 0 || o.cache()) return masks;
+  // A number for each head.
+  const auto by_head = [&](const char* name, const Tensor& x) {
+    if (!x.defined()) return x;
+    check::floating(op, name, x);
+    check::shape(op, name, x, {a.H});
+    return x.to(dtype);
+  };
+  terms.alibi = by_head("alibi", o.alibi());
+  if (o.alibi().defined() && o.alibi().requires_grad())
+    check::fail(op, "alibi wants a gradient: slopes are constants; what is to be learned is a bias");
+  terms.sink = by_head("sink", o.sink());
+  if (o.dropout() == 0 || o.cache()) return terms;
   Generator& g = o.generator() ? *o.generator() : default_generator();
   a.dropout = o.dropout();
   a.key = {g.seed(), g.next_call()};
   a.first_weight = batch_rows.first_element(scores);
-  return masks;
+  return terms;
 }
 
 }  // namespace detail

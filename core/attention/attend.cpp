@@ -21,17 +21,6 @@ namespace fit {
 namespace detail {
 namespace {
 
-// The pairs that a mask and an expression allow.
-TilePlan plan_pairs(const kernels::Attention<>& a, const AttentionMasks& masks) {
-  const Tensor& mask = masks.mask();
-  if (!mask.defined() && !masks.attends().defined()) return {};
-  kernels::Visibility v = a;
-  if (mask.defined()) v.mask = view_scores(mask.data<bool>().data(), mask);
-  if (!masks.attends().defined()) return plan_tiles(v, a.B, a.H);
-  const Expression attends(masks.attends().node(), a.Sk - a.Sq);
-  return plan_tiles(v, a.B, a.H, &attends);
-}
-
 // wanted: the tables that get gradients. Empty: none.
 template <class W>
 std::optional<LoweredScore<W>> lower_score(const std::optional<Expression>& e, std::vector<bool> wanted = {}) {
@@ -40,20 +29,18 @@ std::optional<LoweredScore<W>> lower_score(const std::optional<Expression>& e, s
   return std::get<decltype(lowered_score<W>)*>(e->methods->lower)(*e, wanted);
 }
 
-// The call in the form of the kernels. bias, alibi and sink may be undefined.
+// The call in the form of the kernels.
 template <class T>
-kernels::Attention<T> lower(const kernels::Attention<>& a, const Heads& q, const Heads& k, const Heads& v,
-                            const Tensor& bias, const Tensor& alibi, const Tensor& sink, const TilePlan& plan,
-                            const std::optional<LoweredScore<AccT<T>>>& score) {
+kernels::Attention<T> lower(const kernels::Attention<>& a, const std::array<Heads, 3>& operands, const Terms& terms,
+                            const TilePlan& plan, const std::optional<LoweredScore<AccT<T>>>& score) {
   using W = AccT<T>;
-  const auto data = [](const Tensor& x) { return x.defined() ? x.raw() : nullptr; };
+  const auto data = [](const Tensor& x) { return static_cast<const W*>(x.defined() ? x.raw() : nullptr); };
   kernels::Attention<T> call;
   static_cast<kernels::Attention<>&>(call) = a;
-  call.q = view<T>(q), call.k = view<T>(k), call.v = view<T>(v);
+  call.q = view<T>(operands[0]), call.k = view<T>(operands[1]), call.v = view<T>(operands[2]);
   call.table = plan.table();
-  call.bias = view_scores(static_cast<const W*>(data(bias)), bias);
-  call.alibi = static_cast<const W*>(data(alibi));
-  call.sink = static_cast<const W*>(data(sink));
+  call.bias = view_scores(data(terms.bias), terms.bias);
+  call.alibi = data(terms.alibi), call.sink = data(terms.sink);
   if (score) call.score = score->program(), call.score_workspace = call.score->workspace;
   return call;
 }
@@ -137,12 +124,13 @@ struct Adjoint {
     };
     return {at(places[0], a.H, a.D), at(places[1], a.kv_heads, a.D), at(places[2], a.kv_heads, a.Dv)};
   }
-  static Tensor alibi(Backward& b) { return b.saved(1); }
   static TilePlan plan(Backward& b) { return {b.saved(2), b.saved(3)}; }
-  std::optional<Expression> score(Backward& b, std::vector<Tensor> its_tables) const {
-    std::optional<Expression> e;
-    if (b.has_saved(4)) e.emplace(*score_methods, b.saved(4), std::move(its_tables), a.Sk - a.Sq);
-    return e;
+  // The terms without masks, from the inputs x and the saved values.
+  Terms terms(Backward& b, const std::vector<Tensor>& x) const {
+    Terms t{{}, x[bias], b.saved(1), x[sink], {}, {}};
+    if (b.has_saved(4))
+      t.score.emplace(*score_methods, b.saved(4), std::vector<Tensor>(x.begin() + tables, x.end()), a.Sk - a.Sq);
+    return t;
   }
 
   void operator()(Backward& b) const {
@@ -156,9 +144,9 @@ struct Adjoint {
   void by_operations(Backward& b) const {
     give_by_decomposition(b, [&](const std::vector<Tensor>& x) -> std::vector<Tensor> {
       const auto [q, k, v] = heads(x.data());
-      AttentionMasks masks = AttentionMasks().bias(x[bias]).alibi(alibi(b)).sink(x[sink]);
-      if (const TilePlan pairs = plan(b); pairs.defined()) masks.mask(pairs.mask(a.Sq, a.Sk));
-      return outputs(decomposed_attention(q, k, v, a, masks, score(b, {x.begin() + tables, x.end()})));
+      Terms t = terms(b, x);
+      if (const TilePlan pairs = plan(b); pairs.defined()) t.mask = pairs.mask(a.Sq, a.Sk);
+      return outputs(decomposed_attention(q, k, v, a, t));
     });
   }
 
@@ -171,9 +159,11 @@ struct Adjoint {
   }
 
   void in_tiles(Backward& b) const {
-    const Tensor x[5] = {b.x(0), b.x(1), b.x(2), b.x(bias), b.x(sink)};
-    Tensor dx[5];
-    const std::array<Heads, 3> operands = heads(x);
+    std::vector<Tensor> x;
+    for (int i = 0; i < b.inputs(); ++i) x.push_back(b.x(i));
+    const Terms t = terms(b, x);
+    Tensor dx[tables];
+    const std::array<Heads, 3> operands = heads(x.data());
     for (std::size_t i = 0; i < 3; ++i) {
       if (!x[i].defined()) continue;
       std::int64_t covered = 0;
@@ -184,10 +174,8 @@ struct Adjoint {
     }
     if (b.wants(bias)) dx[bias] = Tensor::empty(x[bias].shape(), x[bias].dtype());
     if (b.wants(sink)) dx[sink] = Tensor::empty(x[sink].shape(), x[sink].dtype());
-    std::vector<Tensor> its_tables;
-    std::vector<bool> wanted;
-    for (int i = tables; i < b.inputs(); ++i) its_tables.push_back(b.x(i)), wanted.push_back(b.wants(i));
-    const std::optional<Expression> function = score(b, its_tables);
+    std::vector<bool> wanted;  // of the tables
+    for (int i = tables; i < b.inputs(); ++i) wanted.push_back(b.wants(i));
     const int lse_at = weights ? 2 : 1;
     const Tensor stats = b.saved(0), dout = b.dy(0), dlse = lse && b.has_dy(lse_at) ? b.dy(lse_at) : Tensor();
     const Heads out = contexts(operands[0], a, b.y(0));
@@ -199,25 +187,22 @@ struct Adjoint {
       kernels::AttentionGradients<T> to{gradient(d[0]), gradient(d[1]), gradient(d[2]), {}};
       if (b.wants(bias)) to.dbias = view_scores(dx[bias].fresh<W>(), dx[bias]);
       if (b.wants(sink)) to.dsink = dx[sink].fresh<W>();
-      const auto lowered = lower_score<W>(function, wanted);
+      const auto lowered = lower_score<W>(t.score, wanted);
       Tensor dtables;
       if (lowered) {
         dtables = Tensor::empty({lowered->program()->gradients}, dtype_of<W>());
         to.dtables = dtables.fresh<W>();
       }
-      const auto call =
-          lower<T>(a, operands[0], operands[1], operands[2], x[bias], alibi(b), x[sink], plan(b), lowered);
-      kernels::attention_backward<T>(call, view<T>(out), stats_in(a, stats.data<W>().data()),
-                                     view<T>(contexts(operands[0], a, dout)), to, check,
-                                     dlse.defined() ? dlse.data<W>().data() : nullptr);
-      for (std::size_t t = 0; t < its_tables.size(); ++t) {
-        const std::int64_t first = wanted[t] ? lowered->gradient(t) : -1;
-        if (first < 0) continue;
-        const Tensor part = slice(dtables, 0, first, first + its_tables[t].numel());
-        b.give(tables + static_cast<int>(t), reshape(part, its_tables[t].shape()));
+      kernels::attention_backward<T>(lower<T>(a, operands, t, plan(b), lowered), view<T>(out),
+                                     stats_in(a, stats.data<W>().data()), view<T>(contexts(operands[0], a, dout)), to,
+                                     check, dlse.defined() ? dlse.data<W>().data() : nullptr);
+      for (int i = tables; i < b.inputs(); ++i) {
+        const std::size_t table = static_cast<std::size_t>(i - tables);
+        const std::int64_t first = wanted[table] ? lowered->gradient(table) : -1;
+        if (first >= 0) b.give(i, reshape(slice(dtables, 0, first, first + b.x(i).numel()), b.x(i).shape()));
       }
     });
-    for (int i = 0; i < 5; ++i)
+    for (int i = 0; i < tables; ++i)
       if (dx[i].defined()) b.give(i, std::move(dx[i]));
   }
 };
@@ -265,21 +250,17 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   }
   const DType dtype = cache ? cache->keys.dtype() : q.x.dtype(), result = q.x.dtype();
   const DType wide = acc_dtype(dtype);  // the type of scores
-  const AttentionMasks masks = check_options(op, a, wide, options);
+  const Terms terms = check_options(op, a, wide, options);
   if (cache) q.x = q.x.to(dtype);
   const auto offered = [&](Tensor y) { return thread_state.observed ? observed_heads("z", contexts(q, a, y)).x : y; };
   Tensor output = Tensor::empty(output_shape(q, a), dtype), weights, lse;
-  const std::optional<Expression> score = score_expression(masks, a);
   for (const std::int64_t size : {a.B, a.H, a.Sq, a.Sk, a.D, a.Dv})
-    if (size == 0)
-      return cache ? AttentionResult{output.to(result), {}} : decomposed_attention(q, k, v, a, masks, score);
+    if (size == 0) return cache ? AttentionResult{output.to(result), {}} : decomposed_attention(q, k, v, a, terms);
   if (thread_state.observed) notify_flops(2 * a.B * a.H * a.pairs() * (a.D + a.Dv));
 
-  const TilePlan plan = plan_pairs(a, masks);
+  const TilePlan plan = plan_tiles(visibility(terms.mask, a.causal, a.window, a.Sq, a.Sk), a.B, a.H, terms.attends);
   // The mask that observers get.
-  const auto pairs_mask = [&] {
-    return masks.attends().defined() && attention_observed() ? plan.mask(a.Sq, a.Sk) : masks.mask();
-  };
+  const auto pairs_mask = [&] { return terms.attends && attention_observed() ? plan.mask(a.Sq, a.Sk) : terms.mask; };
   Tensor stats = Tensor::empty({2, a.B, a.H, a.Sq}, wide);
   if (cache) {
     cache->keys.before_write(op);
@@ -292,16 +273,15 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   if (thread_state.observed)
     if (const AttentionEdits edits(a, pairs_mask()); edits.wanted()) {
       if (cache) k = filled(k, a.Sk), v = filled(v, a.Sk);
-      const AttentionResult edited = decomposed_attention(q, k, v, a, masks, score, &edits);
+      const AttentionResult edited = decomposed_attention(q, k, v, a, terms, &edits);
       return {offered(edited.output.to(result)), edited.weights, edited.lse};
     }
-  if (fit::value_wanted("scores"))
-    observed("scores", attention_scores(q, cache ? filled(k, a.Sk) : k, a, masks, score));
+  if (fit::value_wanted("scores")) observed("scores", attention_scores(q, cache ? filled(k, a.Sk) : k, a, terms));
   dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
     using W = AccT<T>;
-    const auto lowered = lower_score<W>(score);
-    const kernels::Attention<T> call = lower<T>(a, q, k, v, masks.bias(), masks.alibi(), masks.sink(), plan, lowered);
+    const auto lowered = lower_score<W>(terms.score);
+    const kernels::Attention<T> call = lower<T>(a, operands, terms, plan, lowered);
     const kernels::SoftmaxStats<W> rows = stats_in(a, stats.fresh<W>());
     adjoint.check = !kernels::attention_forward<T>(call, view(contexts(q, a, output), output.fresh<T>()), rows);
     const auto weights_from = [call, rows](std::int64_t first, std::int64_t count) {
@@ -319,13 +299,12 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     weights = to_bfloat16(weights);
   }
   if (cache) return {offered(output.to(result)), weights, lse};
-  const Tensor code = score ? score->code() : Tensor();
-  adjoint.score_methods = score ? score->methods : nullptr;
-  const Keep kept = keep::inputs | keep::output | keep::saved(stats, masks.alibi(), plan.tiles, plan.bits, code);
-  const std::initializer_list<Inputs::Ref> operands_and_terms{inputs[0], inputs[1], inputs[2], masks.bias(),
-                                                              masks.sink()};
+  const Tensor code = terms.score ? terms.score->code() : Tensor();
+  adjoint.score_methods = terms.score ? terms.score->methods : nullptr;
+  const Keep kept = keep::inputs | keep::output | keep::saved(stats, terms.alibi, plan.tiles, plan.bits, code);
+  const std::initializer_list<Inputs::Ref> operands_and_terms{inputs[0], inputs[1], inputs[2], terms.bias, terms.sink};
   const std::vector<Tensor> no_tables;
-  const Inputs all(operands_and_terms, score ? score->tables : no_tables);
+  const Inputs all(operands_and_terms, terms.score ? terms.score->tables : no_tables);
   if (!options.weights() && !options.lse())
     return {offered(record("attention", all, std::move(output), kept, adjoint)), {}, {}};
   std::vector<Tensor> results = adjoint.outputs({std::move(output), std::move(weights), std::move(lse)});

@@ -29,30 +29,32 @@ AttentionResult attend(const char* op, const Heads& q, const Heads& k, const Hea
 /// includes the keys of the cache. Throws Error in the name of `op`.
 kernels::Attention<> check_operands(const char* op, Heads& q, Heads& k, Heads& v, const AttentionCache* cache);
 
+/// The tensors and expressions of AttentionMasks, checked. Each may be absent.
+struct Terms {
+  Tensor mask;               // boolean (B|1, H|1, 1|Sq, Sk)
+  Tensor bias, alibi, sink;  // in the type of the scores; the bias (B|1, H|1, 1|Sq, Sk)
+  std::optional<Expression> attends, score;
+};
+
 /// Checks the options, and writes their numbers to `a`. With dropout, draws the key of the call from the generator.
-/// Returns the tensors: a boolean mask and a bias with four axes, slopes and sinks. `dtype` is the type of the scores.
-AttentionMasks check_options(const char* op, kernels::Attention<>& a, DType dtype, const AttentionOptions& options);
+/// `dtype` is the type of the scores.
+Terms check_options(const char* op, kernels::Attention<>& a, DType dtype, const AttentionOptions& options);
 
 /// (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk) as four axes. Returns the shape of a scalar for another rank.
 Shape mask_axes(const Shape& s);
 
 class AttentionEdits;
 
-/// The function of the scores of a call; nothing if masks.score() is undefined.
-std::optional<Expression> score_expression(const AttentionMasks& masks, const kernels::Attention<>& a);
-
 /// x with four axes, as the heads lie: [B, heads, S, features] or [B, S, heads, features].
 Tensor split_heads(const Heads& h);
 
-/// Attention by operations: the definition, which is differentiated again for second derivatives. score: the function
-/// of the scores, if there is one; masks.score() is not read. edits: the observers that change the call, or null.
+/// Attention by operations: the definition, which is differentiated again for second derivatives. edits: the observers
+/// that change the call, or null.
 AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                                     const AttentionMasks& masks, const std::optional<Expression>& score,
-                                     const AttentionEdits* edits = nullptr);
+                                     const Terms& terms, const AttentionEdits* edits = nullptr);
 
 /// The scores, [B, H, Sq, Sk], -inf for masked pairs, without a graph.
-Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks,
-                        const std::optional<Expression>& score);
+Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const Terms& terms);
 
 /// The shapes of the results.
 Shape output_shape(const Heads& q, const kernels::Attention<>& a);
@@ -62,7 +64,7 @@ Shape lse_shape(const Heads& q, const kernels::Attention<>& a);
 
 /// The pairs that an expression allows, boolean (B|1, H|1, Sq, Sk). Pairs that causality or the window masks may have
 /// any value.
-Tensor evaluate_mask(const AttentionMask& attends, std::int64_t B, std::int64_t H, std::int64_t Sq, std::int64_t Sk);
+Tensor evaluate_mask(const Expression& attends, std::int64_t B, std::int64_t H, std::int64_t Sq, std::int64_t Sk);
 /// The pairs that causality and the window allow, boolean (1, 1, Sq, Sk).
 Tensor range_mask(const kernels::Visibility& v);
 

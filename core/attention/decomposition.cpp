@@ -24,10 +24,10 @@ Tensor shared_heads(const Heads& h, std::int64_t count) {
 }
 
 // The pairs that attend; undefined if all do.
-Tensor attending_pairs(const kernels::Attention<>& a, const AttentionMasks& masks) {
-  Tensor mask = masks.mask();
-  if (masks.attends().defined()) {
-    const Tensor left = evaluate_mask(masks.attends(), a.B, a.H, a.Sq, a.Sk);
+Tensor attending_pairs(const kernels::Attention<>& a, const Terms& terms) {
+  Tensor mask = terms.mask;
+  if (terms.attends) {
+    const Tensor left = evaluate_mask(*terms.attends, a.B, a.H, a.Sq, a.Sk);
     mask = mask.defined() ? logical_and(mask, left) : left;
   }
   if (!a.causal && a.window == 0) return mask;
@@ -41,37 +41,36 @@ Tensor dropout_factors(const kernels::Attention<>& a, const Tensor& weights) {
 }
 
 // The scores [B, H, Sq, Sk]. Those of masked pairs are arbitrary.
-Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks,
-                 const std::optional<Expression>& score, const Tensor& attends) {
+Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, const Terms& terms,
+                 const Tensor& attends) {
   const Tensor Q = shared_heads(q, a.H), K = shared_heads(k, a.H);
   Tensor scores = masked_matmul(ProductRole::scores, Q, K, attends, q.layout, k.layout) * a.scale;
-  if (masks.bias().defined()) scores = scores + masks.bias();
-  if (masks.alibi().defined()) scores = scores + alibi_bias(masks.alibi(), a.Sq, a.Sk, scores.dtype());
-  if (!score) return scores;
+  if (terms.bias.defined()) scores = scores + terms.bias;
+  if (terms.alibi.defined()) scores = scores + alibi_bias(terms.alibi, a.Sq, a.Sk, scores.dtype());
+  if (!terms.score) return scores;
+  const Expression& f = *terms.score;
   const Tensor masked = attends.defined() ? logical_not(attends) : Tensor();
-  return broadcast_to(
-      score->methods->evaluate(*score, scores, score->tables, masked, scores.shape()).to(scores.dtype()),
-      scores.shape());
+  return broadcast_to(f.methods->evaluate(f, scores, f.tables, masked, scores.shape()).to(scores.dtype()),
+                      scores.shape());
 }
 
 AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                        const AttentionMasks& masks, const std::optional<Expression>& score,
-                        const AttentionEdits* edits) {
+                        const Terms& terms, const AttentionEdits* edits) {
   const Autocast off(float32);  // nothing here is rounded
   const Tensor V = shared_heads(v, a.H);
-  const Tensor attends = attending_pairs(a, masks);  // (B|1, H|1, 1|Sq, Sk)
+  const Tensor attends = attending_pairs(a, terms);  // (B|1, H|1, 1|Sq, Sk)
 
-  Tensor scores = scores_of(q, k, a, masks, score, attends);
+  Tensor scores = scores_of(q, k, a, terms, attends);
   if (edits) scores = edits->scores(scores);
   const Tensor masked = attends.defined() ? logical_not(attends) : Tensor();
   if (masked.defined()) scores = masked_fill(scores, masked, -INFINITY);
   // The softmax of a fully masked row is NaN. The second fill makes it 0, and lets no gradient into the row.
   const auto cleared = [&](const Tensor& w) { return masked.defined() ? masked_fill(w, masked, 0) : w; };
   Tensor logits = scores;
-  if (masks.sink().defined())  // one more column, without a value
-    logits = cat({logits, broadcast_to(reshape(masks.sink(), {1, a.H, 1, 1}), {a.B, a.H, a.Sq, 1})}, -1);
+  if (terms.sink.defined())  // one more column, without a value
+    logits = cat({logits, broadcast_to(reshape(terms.sink, {1, a.H, 1, 1}), {a.B, a.H, a.Sq, 1})}, -1);
   Tensor weights = softmax(logits);
-  weights = cleared(masks.sink().defined() ? slice(weights, -1, 0, a.Sk) : weights);
+  weights = cleared(terms.sink.defined() ? slice(weights, -1, 0, a.Sk) : weights);
   if (edits) weights = cleared(edits->weights(weights)), edits->tell(weights), observed("scores", scores.detach());
   // A product, not a choice: a NaN shows even if it is dropped.
   const Tensor dropped = a.dropout > 0 ? weights * dropout_factors(a, weights) : weights;
@@ -91,17 +90,11 @@ Tensor split_heads(const Heads& h) {
   return reshape(h.layout == HeadLayout::part ? slice(h.x, 2, h.offset, end) : h.x, {s[0], s[1], h.heads, h.features});
 }
 
-std::optional<Expression> score_expression(const AttentionMasks& masks, const kernels::Attention<>& a) {
-  if (!masks.score().defined()) return {};
-  return Expression(masks.score().node(), a.Sk - a.Sq);
-}
-
-Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const AttentionMasks& masks,
-                        const std::optional<Expression>& score) {
+Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const Terms& terms) {
   const NoGrad no_grad;
   const Autocast off(float32);
-  const Tensor attends = attending_pairs(a, masks);
-  const Tensor scores = scores_of(q, k, a, masks, score, attends);
+  const Tensor attends = attending_pairs(a, terms);
+  const Tensor scores = scores_of(q, k, a, terms, attends);
   return attends.defined() ? masked_fill(scores, logical_not(attends), -INFINITY) : scores;
 }
 
@@ -122,9 +115,8 @@ Tensor alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys,
 }
 
 AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                                     const AttentionMasks& masks, const std::optional<Expression>& score,
-                                     const AttentionEdits* edits) {
-  const AttentionResult r = compute(q, k, v, a, masks, score, edits);
+                                     const Terms& terms, const AttentionEdits* edits) {
+  const AttentionResult r = compute(q, k, v, a, terms, edits);
   const auto rounded = [](const Tensor& w) { return autocast_dtype() == bfloat16 ? w : to_bfloat16(w); };
   return is_bfloat16(q.x) ? AttentionResult{r.output.to(bfloat16), rounded(r.weights), r.lse} : r;
 }

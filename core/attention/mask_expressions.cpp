@@ -107,10 +107,8 @@ AttentionMask block_mask(const Tensor& blocks, std::int64_t block_size) {
   };
 }
 
-Tensor detail::evaluate_mask(const AttentionMask& attends, std::int64_t B, std::int64_t H, std::int64_t Sq,
-                             std::int64_t Sk) {
+Tensor detail::evaluate_mask(const Expression& e, std::int64_t B, std::int64_t H, std::int64_t Sq, std::int64_t Sk) {
   const NoGrad no_grad;
-  const Expression e(attends.node(), Sk - Sq);
   const Shape pairs{B, H, Sq, Sk}, shape{e.reads(SymbolOp::batch) ? B : 1, e.reads(SymbolOp::head) ? H : 1, Sq, Sk};
   if (pairs.numel() == 0) return Tensor::empty(shape, boolean);
   return broadcast_to(e.methods->evaluate(e, {}, e.tables, {}, pairs), shape);
@@ -121,8 +119,9 @@ Tensor to_tensor(const AttentionMask& mask, std::int64_t B, std::int64_t H, std:
   if (!mask.defined()) check::fail(op, "mask is undefined");
   for (const std::int64_t size : {B, H, Sq, Sk})
     if (size < 0) check::fail(op, "sizes are ", B, ", ", H, ", ", Sq, ", ", Sk, ": none may be negative");
-  detail::check_ranges(op, detail::Expression(mask.node(), Sk - Sq), B, H, detail::visibility({}, false, 0, Sq, Sk));
-  return detail::evaluate_mask(mask, B, H, Sq, Sk);
+  const detail::Expression e(mask.node(), Sk - Sq);
+  detail::check_ranges(op, e, B, H, detail::visibility({}, false, 0, Sq, Sk));
+  return detail::evaluate_mask(e, B, H, Sq, Sk);
 }
 
 }  // namespace fit

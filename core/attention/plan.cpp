@@ -98,7 +98,8 @@ void check_ranges(const char* op, const Expression& e, std::int64_t B, std::int6
     e.methods->check(e, op, PairBounds(v, whole(0, B - 1), whole(0, H - 1), {0, v.Sq}, {0, v.Sk}), dtype);
 }
 
-TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const Expression* attends) {
+TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const std::optional<Expression>& attends) {
+  if (!v.mask.data && !attends) return {};
   const auto reads = [&](SymbolOp leaf) { return attends && attends->reads(leaf); };
   const std::int64_t columns = (v.Sk + tile_size - 1) / tile_size;
   const bool one_row = v.mask.row == 0 && !reads(SymbolOp::query) && !reads(SymbolOp::row);  // serves all queries

@@ -11,7 +11,7 @@ struct TilePlan {
   Tensor tiles;  // int64 [B|1, H|1, blocks of queries|1, blocks of keys]: see TileTable
   Tensor bits;   // int64 [tiles, queries of a tile]
 
-  /// Undefined tensors if there is no mask.
+  /// Whether a mask or an expression restricts the pairs. Otherwise both tensors are undefined.
   bool defined() const { return tiles.defined(); }
   kernels::TileTable table() const;
   /// The pairs as a mask, boolean (B|1, H|1, 1|Sq, Sk).
@@ -21,7 +21,8 @@ struct TilePlan {
 /// The pairs that v.mask and `attends` allow, for H heads of B elements of the batch. Either may be absent. Tiles in
 /// which causality and the window allow no pair are empty. An expression is first bounded over many tiles at once. It
 /// is computed pair by pair only in tiles where the bounds give no single answer.
-TilePlan plan_tiles(const kernels::Visibility& v, std::int64_t B, std::int64_t H, const Expression* attends = nullptr);
+TilePlan plan_tiles(const kernels::Visibility& v, std::int64_t B, std::int64_t H,
+                    const std::optional<Expression>& attends = {});
 
 /// Throws Error in the name of `op` if an index of the expression leaves its table for a pair of the call, or if an
 /// integer is not exact in `dtype`.

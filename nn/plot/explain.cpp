@@ -207,17 +207,17 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
     mask = reshape(numbers, four) != 0;
   }
   // The batch and heads that an expression needs.
-  const auto checked = [&](const detail::SymbolNodes& node) {
-    const detail::Expression e(node, keys - queries);
+  const auto checked = [&](const detail::Expression& e) {
     const std::int64_t B = e.extent(detail::SymbolOp::batch), H = e.extent(detail::SymbolOp::head);
     detail::check_ranges(explain_op, e, B, H,
                          detail::visibility({}, options.causal(), options.window(), queries, keys));
     return std::pair(B, H);
   };
-  if (options.score().defined()) checked(options.score().node());
+  if (options.score().defined()) checked({options.score().node(), keys - queries});
   if (options.attends().defined()) {
-    const auto [B, H] = checked(options.attends().node());
-    mask = combine_masks(mask, detail::evaluate_mask(options.attends(), B, H, queries, keys));
+    const detail::Expression attends(options.attends().node(), keys - queries);
+    const auto [B, H] = checked(attends);
+    mask = combine_masks(mask, detail::evaluate_mask(attends, B, H, queries, keys));
   }
 
   // Sequences and heads with equal masks form one case.

@@ -79,8 +79,8 @@ Workload self_attention() {
             const nn::MultiHeadAttention& m = exact->multihead_attn;
             Heads q = heads_last(m.w_q(z), H), k = heads_last(m.w_k(z)), v = heads_last(m.w_v(z));
             auto call = detail::check_operands("bench", q, k, v, nullptr);
-            const AttentionMasks masks = detail::check_options("bench", call, float64, {});
-            const Tensor w = m.w_o(detail::decomposed_attention(q, k, v, call, masks, {}).output);
+            const detail::Terms terms = detail::check_options("bench", call, float64, {});
+            const Tensor w = m.w_o(detail::decomposed_attention(q, k, v, call, terms).output);
             expect_close("self-attention", y.detach(), w.detach(), 1e-4);
             y.backward(g);
             w.backward(g.to(float64));

@@ -82,9 +82,8 @@ Workload attention(const char* name, std::int64_t B, std::int64_t H, std::int64_
             const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], options);
             Heads eq = heads_first(exact[0]), ek = heads_first(exact[1]), ev = heads_first(exact[2]);
             auto call = detail::check_operands("bench", eq, ek, ev, nullptr);
-            const AttentionMasks masks = detail::check_options("bench", call, exact[0].dtype(), options);
-            const Tensor z =
-                detail::decomposed_attention(eq, ek, ev, call, masks, detail::score_expression(masks, call)).output;
+            const detail::Terms terms = detail::check_options("bench", call, exact[0].dtype(), options);
+            const Tensor z = detail::decomposed_attention(eq, ek, ev, call, terms).output;
             expect_close("attention", y.detach(), z.detach(), tolerance);
             if (!backward) return;
             y.backward(g);

@@ -176,7 +176,7 @@ TEST_CASE("an expression that leaves no pair gives zeros, and passes no gradient
 TEST_CASE("an expression is asked for whole tiles, and takes no memory of the scores' size", "[attention]") {
   const auto plan = [](const AttentionMask& mask, std::int64_t T, bool causal) {
     const detail::Expression e(mask.node(), 0);
-    return detail::plan_tiles(detail::visibility({}, causal, 0, T, T), 1, 1, &e);
+    return detail::plan_tiles(detail::visibility({}, causal, 0, T, T), 1, 1, e);
   };
   const auto count = [](const detail::TilePlan& p, std::int64_t state) {
     return sum((p.tiles == state).to(int64)).item<std::int64_t>();

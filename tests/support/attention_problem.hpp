@@ -57,8 +57,7 @@ inline Tensor unmerge(const Tensor& x, std::int64_t heads) {
 inline AttentionResult decomposed(Heads q, Heads k, Heads v, const AttentionOptions& o) {
   constexpr const char* op = "decomposition";
   kernels::Attention<> a = detail::check_operands(op, q, k, v, nullptr);
-  const AttentionMasks masks = detail::check_options(op, a, q.x.dtype(), o);
-  return detail::decomposed_attention(q, k, v, a, masks, detail::score_expression(masks, a));
+  return detail::decomposed_attention(q, k, v, a, detail::check_options(op, a, q.x.dtype(), o));
 }
 
 /// Outputs and gradients. Without ask_weights, the cotangent of the weights is not used.
