@@ -90,13 +90,6 @@ std::size_t input_of(const std::array<const Heads*, 3>& operands, std::size_t i)
   return i;
 }
 
-// The first `length` positions of a cache.
-Heads filled(const Heads& cached, std::int64_t length) {
-  Heads h = cached;
-  h.x = slice(h.x, 2, 0, length);
-  return h;
-}
-
 // The adjoint of a call. The node has
 //   inputs: the tensors of q, k and v (undefined where input_of() names another one), the bias and the sink (which may
 //     be undefined), the tables of the function of scores;
@@ -259,8 +252,11 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   if (thread_state.observed) notify_flops(2 * a.B * a.H * a.pairs() * (a.D + a.Dv));
 
   const TilePlan plan = plan_tiles(visibility(terms.mask, a.causal, a.window, a.Sq, a.Sk), a.B, a.H, terms.attends);
-  // The mask that observers get.
-  const auto pairs_mask = [&] { return terms.attends && attention_observed() ? plan.mask(a.Sq, a.Sk) : terms.mask; };
+  std::optional<AttentionInfo> info;  // for observers
+  if (thread_state.observed && attention_observed()) {
+    const Tensor mask = terms.attends ? plan.mask(a.Sq, a.Sk) : terms.mask;
+    info = {a.B, a.H, a.Sq, a.Sk, mask, a.causal, a.window, innermost_call()};
+  }
   Tensor stats = Tensor::empty({2, a.B, a.H, a.Sq}, wide);
   if (cache) {
     cache->keys.before_write(op);
@@ -270,13 +266,12 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     k = {cache->keys, HeadLayout::first, a.kv_heads, a.D, 0};
     v = {cache->values, HeadLayout::first, a.kv_heads, a.Dv, 0};
   }
-  if (thread_state.observed)
-    if (const AttentionEdits edits(a, pairs_mask()); edits.wanted()) {
-      if (cache) k = filled(k, a.Sk), v = filled(v, a.Sk);
+  if (info)
+    if (const AttentionEdits edits(*info); edits.wanted()) {
       const AttentionResult edited = decomposed_attention(q, k, v, a, terms, &edits);
       return {offered(edited.output.to(result)), edited.weights, edited.lse};
     }
-  if (fit::value_wanted("scores")) observed("scores", attention_scores(q, cache ? filled(k, a.Sk) : k, a, terms));
+  if (fit::value_wanted("scores")) observed("scores", attention_scores(q, k, a, terms));
   dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
     using W = AccT<T>;
@@ -291,8 +286,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     };
     if (options.lse()) lse = lse_of(rows, lse_shape(q, a));
     if (options.weights()) weights = weights_from(0, a.B).alias(weights_shape(q, a));
-    if (thread_state.observed)
-      notify_attention({a.B, a.H, a.Sq, a.Sk, pairs_mask(), a.causal, a.window, innermost_call()}, weights_from);
+    if (info) notify_attention(*info, weights_from);
   });
   if (options.weights() && dtype == bfloat16 && autocast_dtype() != bfloat16) {
     const NoGrad no_grad;
@@ -305,11 +299,9 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   const std::initializer_list<Inputs::Ref> operands_and_terms{inputs[0], inputs[1], inputs[2], terms.bias, terms.sink};
   const std::vector<Tensor> no_tables;
   const Inputs all(operands_and_terms, terms.score ? terms.score->tables : no_tables);
-  if (!options.weights() && !options.lse())
-    return {offered(record("attention", all, std::move(output), kept, adjoint)), {}, {}};
-  std::vector<Tensor> results = adjoint.outputs({std::move(output), std::move(weights), std::move(lse)});
-  record("attention", all, results, kept, adjoint);
-  return {offered(results[0]), options.weights() ? results[1] : Tensor(), options.lse() ? results.back() : Tensor()};
+  std::vector<Tensor> outputs = adjoint.outputs({output, weights, lse});
+  record("attention", all, outputs, kept, adjoint);
+  return {offered(output), weights, lse};
 }
 
 }  // namespace detail

@@ -48,8 +48,8 @@ class AttentionEdits;
 /// x with four axes, as the heads lie: [B, heads, S, features] or [B, S, heads, features].
 Tensor split_heads(const Heads& h);
 
-/// Attention by operations: the definition, which is differentiated again for second derivatives. edits: the observers
-/// that change the call, or null.
+/// Attention by operations: the definition, which is differentiated again for second derivatives. k and v may have more
+/// positions than a.Sk, as in a cache. edits: the observers that change the call, or null.
 AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
                                      const Terms& terms, const AttentionEdits* edits = nullptr);
 

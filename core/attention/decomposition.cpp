@@ -13,11 +13,12 @@
 namespace fit::detail {
 namespace {
 
-// The heads of split_heads(), in float32 or float64. Each head is repeated for the query heads that share it: `count`
-// in all.
-Tensor shared_heads(const Heads& h, std::int64_t count) {
-  const int axis = h.layout == HeadLayout::first ? 1 : 2;
-  const Tensor four = to_float32(split_heads(h));
+// The first `length` positions of split_heads(), in float32 or float64. Each head is repeated for the query heads that
+// share it: `count` in all.
+Tensor shared_heads(const Heads& h, std::int64_t length, std::int64_t count) {
+  const int axis = h.layout == HeadLayout::first ? 1 : 2, positions = 3 - axis;
+  const Tensor all = split_heads(h);
+  const Tensor four = to_float32(all.size(positions) > length ? slice(all, positions, 0, length) : all);
   if (h.heads == count) return four;
   const Shape groups = four.shape().inserted(axis + 1, count / h.heads);
   return reshape(broadcast_to(unsqueeze(four, axis + 1), groups), four.shape().with(axis, count));
@@ -25,13 +26,9 @@ Tensor shared_heads(const Heads& h, std::int64_t count) {
 
 // The pairs that attend; undefined if all do.
 Tensor attending_pairs(const kernels::Attention<>& a, const Terms& terms) {
-  Tensor mask = terms.mask;
-  if (terms.attends) {
-    const Tensor left = evaluate_mask(*terms.attends, a.B, a.H, a.Sq, a.Sk);
-    mask = mask.defined() ? logical_and(mask, left) : left;
-  }
-  if (!a.causal && a.window == 0) return mask;
-  return mask.defined() ? logical_and(mask, range_mask(a)) : range_mask(a);
+  const Tensor attends = terms.attends ? evaluate_mask(*terms.attends, a.B, a.H, a.Sq, a.Sk) : Tensor();
+  const Tensor allowed = combine_masks(terms.mask, attends);
+  return a.causal || a.window > 0 ? combine_masks(allowed, range_mask(a)) : allowed;
 }
 
 // The factors of dropout.
@@ -43,7 +40,7 @@ Tensor dropout_factors(const kernels::Attention<>& a, const Tensor& weights) {
 // The scores [B, H, Sq, Sk]. Those of masked pairs are arbitrary.
 Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, const Terms& terms,
                  const Tensor& attends) {
-  const Tensor Q = shared_heads(q, a.H), K = shared_heads(k, a.H);
+  const Tensor Q = shared_heads(q, a.Sq, a.H), K = shared_heads(k, a.Sk, a.H);
   Tensor scores = masked_matmul(ProductRole::scores, Q, K, attends, q.layout, k.layout) * a.scale;
   if (terms.bias.defined()) scores = scores + terms.bias;
   if (terms.alibi.defined()) scores = scores + alibi_bias(terms.alibi, a.Sq, a.Sk, scores.dtype());
@@ -54,10 +51,13 @@ Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, 
                       scores.shape());
 }
 
-AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                        const Terms& terms, const AttentionEdits* edits) {
+}  // namespace
+
+AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
+                                     const Terms& terms, const AttentionEdits* edits) {
+  const bool rounds_weights = is_bfloat16(q.x) && autocast_dtype() != bfloat16;
   const Autocast off(float32);  // nothing here is rounded
-  const Tensor V = shared_heads(v, a.H);
+  const Tensor V = shared_heads(v, a.Sk, a.H);
   const Tensor attends = attending_pairs(a, terms);  // (B|1, H|1, 1|Sq, Sk)
 
   Tensor scores = scores_of(q, k, a, terms, attends);
@@ -77,10 +77,10 @@ AttentionResult compute(const Heads& q, const Heads& k, const Heads& v, const ke
   Tensor output = masked_matmul(ProductRole::queries, dropped, V, attends, q.layout, k.layout);
   if (edits) output = edits->output(output, q.layout);
   const Tensor lse = logits.size(-1) > 0 ? logsumexp(logits, {-1}) : full({a.B, a.H, a.Sq}, -INFINITY, logits.dtype());
-  return {reshape(output, output_shape(q, a)), reshape(weights, weights_shape(q, a)), reshape(lse, lse_shape(q, a))};
+  output = reshape(output, output_shape(q, a)).to(q.x.dtype());
+  weights = reshape(weights, weights_shape(q, a));
+  return {output, rounds_weights ? to_bfloat16(weights) : weights, reshape(lse, lse_shape(q, a))};
 }
-
-}  // namespace
 
 Tensor split_heads(const Heads& h) {
   const Shape& s = h.x.shape();
@@ -112,13 +112,6 @@ Tensor alibi_bias(const Tensor& slopes, std::int64_t queries, std::int64_t keys,
   const Tensor i = reshape(arange(queries).to(float64) + static_cast<double>(keys - queries), {queries, 1});
   const Tensor distance = abs(i - arange(keys).to(float64));  // [Sq, Sk]
   return (reshape(slopes.to(float64), {1, slopes.numel(), 1, 1}) * neg(distance)).to(dtype);
-}
-
-AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                                     const Terms& terms, const AttentionEdits* edits) {
-  const AttentionResult r = compute(q, k, v, a, terms, edits);
-  const auto rounded = [](const Tensor& w) { return autocast_dtype() == bfloat16 ? w : to_bfloat16(w); };
-  return is_bfloat16(q.x) ? AttentionResult{r.output.to(bfloat16), rounded(r.weights), r.lse} : r;
 }
 
 }  // namespace fit::detail

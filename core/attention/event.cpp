@@ -29,9 +29,6 @@ void notify_attention(const AttentionInfo& info, AttentionEvent::Weights weights
   notify_both(attached_here(), [&](Observer& o) { o.attention_computed(event); });
 }
 
-AttentionEdits::AttentionEdits(const kernels::Attention<>& c, const Tensor& mask)
-    : info_{c.B, c.H, c.Sq, c.Sk, mask, c.causal, c.window, innermost_call()} {}
-
 bool AttentionEdits::wanted() const {
   bool any = false;
   notify_both(attached_here(), [&](const Observer& o) { any = any || o.edits_attention(info_); });

@@ -5,7 +5,7 @@
 // Tells observers of attention, and lets them change it.
 namespace fit::detail {
 
-/// Whether an observer would be told of a call here.
+/// Whether there are observers to tell of a call here.
 bool attention_observed();
 
 /// Tells the observers of a call; weights(first, count) computes the weights of elements of the batch.
@@ -18,7 +18,7 @@ Heads observed_heads(const char* name, const Heads& h);
 /// The observers that change a call of attention.
 class AttentionEdits {
  public:
-  AttentionEdits(const kernels::Attention<>& call, const Tensor& mask);
+  explicit AttentionEdits(const AttentionInfo& info) : info_(info) {}
   /// Whether there are any.
   bool wanted() const;
   /// Each returns x, or the tensor that the observers put there instead.
