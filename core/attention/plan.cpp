@@ -15,7 +15,6 @@ namespace {
 
 using kernels::Interval;
 using kernels::tile_size;
-using kernels::TileState;
 using kernels::TileTable;
 using kernels::Visibility;
 
@@ -59,6 +58,9 @@ std::uint64_t packed(const bool* x, std::int64_t n) {
 Bounds whole(std::int64_t first, std::int64_t last) {
   return {static_cast<double>(first), static_cast<double>(last), false};
 }
+
+// What an expression says about the pairs of a tile: none attends, some do, or all do.
+enum class TileState { empty, partial, full };
 
 // An expression for the queries of a row of tiles, of one head of one element.
 struct Question {

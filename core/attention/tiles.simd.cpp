@@ -103,8 +103,7 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
   for (std::int64_t i = 0; i < q.rows; ++i) {
     W m = softmax.m[i], inv_l = 1 / sum_lanes(load<Vec<W>>(softmax.lanes(i)));
     if (!std::isfinite(m + inv_l)) {
-      const Interval query{q.first + i, q.first + i + 1};
-      const bool fully_masked = std::isinf(inv_l) && a.tile(q.batch, q.head, query, {0, a.Sk}) == TileState::empty;
+      const bool fully_masked = std::isinf(inv_l) && a.fully_masked(q.batch, q.head, q.first + i);
       m = 0;
       inv_l = fully_masked ? W(0) : std::numeric_limits<W>::quiet_NaN();
     }
