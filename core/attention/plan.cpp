@@ -59,9 +59,6 @@ Bounds whole(std::int64_t first, std::int64_t last) {
   return {static_cast<double>(first), static_cast<double>(last), false};
 }
 
-// What an expression says about the pairs of a tile: none attends, some do, or all do.
-enum class TileState { empty, partial, full };
-
 // An expression for the queries of a row of tiles, of one head of one element.
 struct Question {
   const Expression& e;
@@ -69,14 +66,14 @@ struct Question {
   std::int64_t b, h;
   Interval queries;
 
-  // Calls answer(keys, state) for parts of the keys. Without a single answer, it asks again for each half of the tiles.
+  // Calls answer(keys, bounds of the expression) for parts of the keys. Without a single answer, it asks again for each
+  // half of the tiles.
   template <class Answer>
   void ask(Interval keys, const Answer& answer) const {
     const PairBounds pairs(v, whole(b, b), whole(h, h), queries, keys);
     const Bounds value = pairs.empty() ? Bounds{} : e.methods->bounds(e, pairs).back();
     const std::int64_t tiles = (keys.end - keys.first + tile_size - 1) / tile_size;
-    if (value.single() || tiles == 1)
-      return answer(keys, !value.single() ? TileState::partial : value.low == 0 ? TileState::empty : TileState::full);
+    if (value.single() || tiles == 1) return answer(keys, value);
     const std::int64_t middle = keys.first + tiles / 2 * tile_size;
     ask({keys.first, middle}, answer);
     ask({middle, keys.end}, answer);
@@ -116,15 +113,15 @@ TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const s
     const std::int64_t b = r / (heads * rows), h = r / rows % heads, i0 = r % rows * tile_size;
     const std::int64_t count = one_row ? 1 : std::min(tile_size, v.Sq - i0);
     const Interval range = one_row ? Interval{0, v.Sk} : v.keys_of({i0, i0 + count});
-    // The tile of key j0, for the answer of the expression.
-    const auto tile_of = [&](std::int64_t j0, TileState answer) {
+    // The tile of key j0. by_pairs: the expression is computed pair by pair.
+    const auto tile_of = [&](std::int64_t j0, bool by_pairs) {
       const std::int64_t n = std::min(tile_size, v.Sk - j0);
       const std::uint64_t all = Visibility::bits_below(n);
       TileBits bits{};
       std::uint64_t any = 0, every = all;
       for (std::int64_t i = 0; i < count; ++i) {
         std::uint64_t row = v.mask.data ? packed(v.mask.at(b, h, i0 + i) + j0, n) : all;
-        if (answer == TileState::partial) row &= Question{*attends, v, b, h, {}}.row(i0 + i, j0, n);
+        if (by_pairs) row &= Question{*attends, v, b, h, {}}.row(i0 + i, j0, n);
         bits[static_cast<std::size_t>(i)] = row;
         any |= row, every &= row;
       }
@@ -133,18 +130,18 @@ TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const s
              : every == all ? TileTable::full
                             : partial[static_cast<std::size_t>(r)].number(bits);
     };
-    const auto fill = [&](Interval keys, TileState answer) {
-      if (answer == TileState::empty) return;
+    const auto fill = [&](Interval keys, const Bounds& answer) {
+      if (answer.single() && answer.low == 0) return;
       for (std::int64_t j0 = keys.first; j0 < keys.end; j0 += tile_size)
         tiles[r * columns + j0 / tile_size] =
-            answer == TileState::full && !v.mask.data ? TileTable::full : tile_of(j0, answer);
+            answer.single() && !v.mask.data ? TileTable::full : tile_of(j0, !answer.single());
     };
     const Interval keys{range.first / tile_size * tile_size, range.end};
     if (keys.first >= keys.end) return;
     if (attends)
       Question{*attends, v, b, h, {i0, one_row ? v.Sq : i0 + count}}.ask(keys, fill);
     else
-      fill(keys, TileState::full);
+      fill(keys, whole(1, 1));
   };
   const std::int64_t grain = 1 + (std::int64_t{1} << 16) / (tile_size * v.Sk + 1);
   parallel_for(elements * heads * rows, grain, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
