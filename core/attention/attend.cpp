@@ -51,10 +51,10 @@ kernels::SoftmaxStats<T> stats_in(const kernels::Attention<>& a, T* data) {
   return {data, data + a.B * a.H * a.Sq};
 }
 
-// m - log(inv_l) of each row; -inf in a fully masked one.
+// m - log(inv_l) of each row; -inf in a fully masked one. weights: the shape of the weights.
 template <class W>
-Tensor lse_of(const kernels::SoftmaxStats<W>& stats, const Shape& shape) {
-  Tensor lse = Tensor::empty(shape, dtype_of<W>());
+Tensor lse_of(const kernels::SoftmaxStats<W>& stats, const Shape& weights) {
+  Tensor lse = Tensor::empty(weights.erased(weights.rank() - 1), dtype_of<W>());
   W* const to = lse.fresh<W>();
   for (std::int64_t i = 0; i < lse.numel(); ++i)
     to[i] = stats.inv_l[i] == 0 ? -std::numeric_limits<W>::infinity() : stats.m[i] - std::log(stats.inv_l[i]);
@@ -210,11 +210,6 @@ Shape weights_shape(const Heads& q, const kernels::Attention<>& a) {
   return q.layout == HeadLayout::first ? q.x.shape().with(q.x.rank() - 1, a.Sk) : Shape{a.B, a.H, a.Sq, a.Sk};
 }
 
-Shape lse_shape(const Heads& q, const kernels::Attention<>& a) {
-  const Shape s = weights_shape(q, a);
-  return s.erased(s.rank() - 1);
-}
-
 AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_k, const Heads& given_v,
                        const AttentionOptions& options) {
   const AttentionCache* const cache = options.cache();
@@ -266,11 +261,10 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
     k = {cache->keys, HeadLayout::first, a.kv_heads, a.D, 0};
     v = {cache->values, HeadLayout::first, a.kv_heads, a.Dv, 0};
   }
-  if (info)
-    if (const AttentionEdits edits(*info); edits.wanted()) {
-      const AttentionResult edited = decomposed_attention(q, k, v, a, terms, &edits);
-      return {offered(edited.output.to(result)), edited.weights, edited.lse};
-    }
+  if (info && edits_attention(*info)) {
+    const AttentionResult edited = decomposed_attention(q, k, v, a, terms, &*info);
+    return {offered(edited.output.to(result)), edited.weights, edited.lse};
+  }
   if (fit::value_wanted("scores")) observed("scores", attention_scores(q, k, a, terms));
   dispatch_floating(dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -284,7 +278,7 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
       kernels::attention_weights<T>(call, {rows.m, rows.inv_l}, {first, first + count}, w.fresh<W>());
       return w;
     };
-    if (options.lse()) lse = lse_of(rows, lse_shape(q, a));
+    if (options.lse()) lse = lse_of(rows, weights_shape(q, a));
     if (options.weights()) weights = weights_from(0, a.B).alias(weights_shape(q, a));
     if (info) notify_attention(*info, weights_from);
   });

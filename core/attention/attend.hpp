@@ -5,6 +5,7 @@
 #include "attention/expression.hpp"
 #include "attention/kernel.hpp"
 #include "fit/attention.hpp"
+#include "fit/observer.hpp"
 
 // Attention:
 //   scores[i, j] = scale q[i] k[j] + bias[i, j] - alibi |place(i) - j|
@@ -43,24 +44,20 @@ Terms check_options(const char* op, kernels::Attention<>& a, DType dtype, const 
 /// (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk) as four axes. Returns the shape of a scalar for another rank.
 Shape mask_axes(const Shape& s);
 
-class AttentionEdits;
-
 /// x with four axes, as the heads lie: [B, heads, S, features] or [B, S, heads, features].
 Tensor split_heads(const Heads& h);
 
 /// Attention by operations: the definition, which is differentiated again for second derivatives. k and v may have more
-/// positions than a.Sk, as in a cache. edits: the observers that change the call, or null.
+/// positions than a.Sk, as in a cache. edits: the call, if observers change it, or null.
 AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                                     const Terms& terms, const AttentionEdits* edits = nullptr);
+                                     const Terms& terms, const AttentionInfo* edits = nullptr);
 
 /// The scores, [B, H, Sq, Sk], -inf for masked pairs, without a graph.
 Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const Terms& terms);
 
-/// The shapes of the results.
+/// The shapes of the results. That of lse has no last axis.
 Shape output_shape(const Heads& q, const kernels::Attention<>& a);
 Shape weights_shape(const Heads& q, const kernels::Attention<>& a);
-/// The shape of lse, without the last axis of the weights.
-Shape lse_shape(const Heads& q, const kernels::Attention<>& a);
 
 /// The pairs that an expression allows, boolean (B|1, H|1, Sq, Sk). Pairs that causality or the window masks may have
 /// any value.

@@ -31,12 +31,6 @@ Tensor attending_pairs(const kernels::Attention<>& a, const Terms& terms) {
   return a.causal || a.window > 0 ? combine_masks(allowed, range_mask(a)) : allowed;
 }
 
-// The factors of dropout.
-Tensor dropout_factors(const kernels::Attention<>& a, const Tensor& weights) {
-  const NoGrad no_grad;
-  return dropout_at(ones_like(weights), a.dropout, a.key.seed, a.key.call, a.first_weight);
-}
-
 // The scores [B, H, Sq, Sk]. Those of masked pairs are arbitrary.
 Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, const Terms& terms,
                  const Tensor& attends) {
@@ -54,14 +48,14 @@ Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, 
 }  // namespace
 
 AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads& v, const kernels::Attention<>& a,
-                                     const Terms& terms, const AttentionEdits* edits) {
+                                     const Terms& terms, const AttentionInfo* edits) {
   const bool rounds_weights = is_bfloat16(q.x) && autocast_dtype() != bfloat16;
   const Autocast off(float32);  // nothing here is rounded
   const Tensor V = shared_heads(v, a.Sk, a.H);
   const Tensor attends = attending_pairs(a, terms);  // (B|1, H|1, 1|Sq, Sk)
 
   Tensor scores = scores_of(q, k, a, terms, attends);
-  if (edits) scores = edits->scores(scores);
+  if (edits) scores = edited_attention(*edits, "the scores", &Observer::edit_scores, scores);
   const Tensor masked = attends.defined() ? logical_not(attends) : Tensor();
   if (masked.defined()) scores = masked_fill(scores, masked, -INFINITY);
   // The softmax of a fully masked row is NaN. The second fill makes it 0, and lets no gradient into the row.
@@ -71,15 +65,26 @@ AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads
     logits = cat({logits, broadcast_to(reshape(terms.sink, {1, a.H, 1, 1}), {a.B, a.H, a.Sq, 1})}, -1);
   Tensor weights = softmax(logits);
   weights = cleared(terms.sink.defined() ? slice(weights, -1, 0, a.Sk) : weights);
-  if (edits) weights = cleared(edits->weights(weights)), edits->tell(weights), observed("scores", scores.detach());
-  // A product, not a choice: a NaN shows even if it is dropped.
-  const Tensor dropped = a.dropout > 0 ? weights * dropout_factors(a, weights) : weights;
+  if (edits) {
+    weights = cleared(edited_attention(*edits, "the weights", &Observer::edit_weights, weights));
+    notify_attention(*edits, [shown = weights.detach()](std::int64_t first, std::int64_t count) {
+      return slice(shown, 0, first, first + count);
+    });
+    observed("scores", scores.detach());
+  }
+  Tensor dropped = weights;
+  if (a.dropout > 0)  // a product, not a choice: a NaN shows even if it is dropped
+    dropped = weights * dropout_at(ones_like(weights), a.dropout, a.key.seed, a.key.call, a.first_weight);
   Tensor output = masked_matmul(ProductRole::queries, dropped, V, attends, q.layout, k.layout);
-  if (edits) output = edits->output(output, q.layout);
+  if (edits) {
+    const auto swapped = [&](const Tensor& y) { return q.layout == HeadLayout::first ? y : transpose(y, 1, 2); };
+    output = swapped(edited_attention(*edits, "the output", &Observer::edit_output, swapped(output)));
+  }
   const Tensor lse = logits.size(-1) > 0 ? logsumexp(logits, {-1}) : full({a.B, a.H, a.Sq}, -INFINITY, logits.dtype());
   output = reshape(output, output_shape(q, a)).to(q.x.dtype());
   weights = reshape(weights, weights_shape(q, a));
-  return {output, rounds_weights ? to_bfloat16(weights) : weights, reshape(lse, lse_shape(q, a))};
+  const Tensor shaped_lse = reshape(lse, weights.shape().erased(weights.rank() - 1));
+  return {output, rounds_weights ? to_bfloat16(weights) : weights, shaped_lse};
 }
 
 Tensor split_heads(const Heads& h) {

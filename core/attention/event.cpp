@@ -29,30 +29,19 @@ void notify_attention(const AttentionInfo& info, AttentionEvent::Weights weights
   notify_both(attached_here(), [&](Observer& o) { o.attention_computed(event); });
 }
 
-bool AttentionEdits::wanted() const {
+bool edits_attention(const AttentionInfo& info) {
   bool any = false;
-  notify_both(attached_here(), [&](const Observer& o) { any = any || o.edits_attention(info_); });
+  notify_both(attached_here(), [&](const Observer& o) { any = any || o.edits_attention(info); });
   return any;
 }
 
-Tensor AttentionEdits::edited(const char* name, Edit edit, Tensor x) const {
-  constexpr const char* op = "attention";
+Tensor edited_attention(const AttentionInfo& info, const char* name,
+                        void (Observer::*edit)(const AttentionInfo&, Tensor&), Tensor x) {
   notify_both(attached_here(), [&](Observer& o) {
-    if (o.edits_attention(info_))
-      x = detail::edited(op, name, std::move(x), [&](Tensor& now) { (o.*edit)(info_, now); });
+    if (o.edits_attention(info))
+      x = edited("attention", name, std::move(x), [&](Tensor& now) { (o.*edit)(info, now); });
   });
   return x;
-}
-
-Tensor AttentionEdits::output(const Tensor& x, HeadLayout heads) const {
-  const auto edit = [&](const Tensor& y) { return edited("the output", &Observer::edit_output, y); };
-  return heads == HeadLayout::first ? edit(x) : transpose(edit(transpose(x, 1, 2)), 1, 2);
-}
-
-void AttentionEdits::tell(const Tensor& weights) const {
-  notify_attention(info_, [shown = weights.detach()](std::int64_t first, std::int64_t count) {
-    return slice(shown, 0, first, first + count);
-  });
 }
 
 Heads observed_heads(const char* name, const Heads& h) {

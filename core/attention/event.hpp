@@ -15,24 +15,11 @@ void notify_attention(const AttentionInfo& info, AttentionEvent::Weights weights
 /// they replace it.
 Heads observed_heads(const char* name, const Heads& h);
 
-/// The observers that change a call of attention.
-class AttentionEdits {
- public:
-  explicit AttentionEdits(const AttentionInfo& info) : info_(info) {}
-  /// Whether there are any.
-  bool wanted() const;
-  /// Each returns x, or the tensor that the observers put there instead.
-  Tensor scores(const Tensor& x) const { return edited("the scores", &Observer::edit_scores, x); }
-  Tensor weights(const Tensor& x) const { return edited("the weights", &Observer::edit_weights, x); }
-  /// x [B, H, Sq, Dv], or [B, Sq, H, Dv] with heads last.
-  Tensor output(const Tensor& x, HeadLayout heads) const;
-  /// Tells all observers of the weights.
-  void tell(const Tensor& weights) const;
+/// Whether an observer changes a call.
+bool edits_attention(const AttentionInfo& info);
 
- private:
-  using Edit = void (Observer::*)(const AttentionInfo&, Tensor&);
-  Tensor edited(const char* name, Edit edit, Tensor x) const;
-  AttentionInfo info_;
-};
+/// x, or the tensor that the observers of a call put there instead. edit: Observer::edit_scores, ….
+Tensor edited_attention(const AttentionInfo& info, const char* name,
+                        void (Observer::*edit)(const AttentionInfo&, Tensor&), Tensor x);
 
 }  // namespace fit::detail
