@@ -258,7 +258,7 @@ void attention_weights(const Attention<T>& a, const SoftmaxStats<const AccT<T>>&
   using W = AccT<T>;
   const auto& table = attention_table(a);
   over_queries(a, elements, [&](const QueryBlock& q, const W* keys, W* workspace) {
-    const std::int64_t row = ((q.batch - elements.first) * a.H + q.head) * a.Sq + q.first;
+    const std::int64_t row = ((q.b - elements.first) * a.H + q.h) * a.Sq + q.i0;
     table.weights(a, q, keys, stats, w + row * a.Sk, workspace);
   });
 }

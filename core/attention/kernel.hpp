@@ -105,16 +105,16 @@ constexpr std::int64_t key_block = tile_size, query_block = tile_size;
 /// n rounded up to a multiple of `step`.
 constexpr std::int64_t filled_to(std::int64_t step, std::int64_t n) { return (n + step - 1) / step * step; }
 
-/// Queries i0 … i0 + rows - 1 of head h with the keys j0 … j0 + count - 1. Rows of scores are computed up to `width`
-/// keys: whole vectors. The products of q and k are to be multiplied by `factor`: the scale, or 1 if they are scaled.
-struct TilePlace {
-  std::int64_t b, h, i0, rows, j0, count, width;
-  double factor;
+/// Queries i0 … i0 + rows - 1 of head h, at most query_block.
+struct QueryBlock {
+  std::int64_t b, h, i0, rows;
 };
 
-/// Queries first … first + rows - 1 of one head, at most query_block.
-struct QueryBlock {
-  std::int64_t batch, head, first, rows;
+/// Some queries with the keys j0 … j0 + count - 1. Rows of scores are computed up to `width` keys: full vectors. The
+/// products of q and k are to be multiplied by `factor`: the scale, or 1 if they are scaled.
+struct TilePlace : QueryBlock {
+  std::int64_t j0, count, width;
+  double factor;
 };
 
 /// Keys first_key … last_key of one head of k and v, with the queries of all heads that share it: a part of the

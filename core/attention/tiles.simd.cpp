@@ -35,19 +35,20 @@ FIT_ONE_COPY void attended_product(const Visibility& a, const TilePlace& t, bool
 // The keys from j0 on that a block of queries reads: up to the last key of the last query.
 inline std::int64_t keys_from(std::int64_t j0, std::int64_t end) { return end - j0 < N ? end - j0 : N; }
 
-// Multiplies a block of queries by the keys of `range`, tile by tile, without empty tiles. Calls each_row(i, row, its
-// products in s) for the queries, and then each_tile(its place). With a function of scores, its results are given
-// instead of products.
+// Multiplies a block of queries by its keys, tile by tile, without empty tiles. Calls each_row(i, row, its products in
+// s) for the queries, and then each_tile(its place). With a function of scores, its results are given instead of
+// products.
 template <class T, class W, class Tiles, class EachRow, class EachTile>
-void over_keys(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock& q, const Interval& range, Tiles& tiles,
-               W* s, const EachRow& each_row, const EachTile& each_tile) {
-  tiles.take_queries(q.first, q.rows);
+void over_keys(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock& q, Tiles& tiles, W* s,
+               const EachRow& each_row, const EachTile& each_tile) {
+  const Interval range = a.keys_of({q.i0, q.i0 + q.rows});
+  tiles.take_queries(q.i0, q.rows);
   for (std::int64_t j0 = range.first / N * N; j0 < range.end; j0 += N) {
-    if (a.skips(q.batch, q.head, q.first, j0)) continue;
+    if (a.skips(q.b, q.h, q.i0, j0)) continue;
     const std::int64_t count = keys_from(j0, range.end);
     tiles.take_keys(j0, count);
     tiles.scores(count, s);
-    const TilePlace tile{q.batch, q.head, q.first, q.rows, j0, count, Tiles::width(count), Tiles::scaled ? 1 : a.scale};
+    const TilePlace tile{q, j0, count, Tiles::width(count), Tiles::scaled ? 1 : a.scale};
     if (score) {
       score.take_tile(a, tile);
       for (std::int64_t i = 0; i < q.rows; i += score_block) score.forward(a, i, s + i * N, s + i * N);
@@ -63,7 +64,7 @@ void exact_contexts(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock
                     const HeadView<T>& out, const SoftmaxStats<const W>& stats, W* s, W* o, const Arena<W>& arena) {
   for (std::int64_t c = 0; c < q.rows * a.Dv; ++c) o[c] = 0;
   over_keys(
-      a, score, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
+      a, score, q, tiles, s,
       [&](std::int64_t, const Row<W>& row, W* x) {
         row_weights(row, stats, x, x);
         drop(row, x);
@@ -71,7 +72,7 @@ void exact_contexts(const Attention<T>& a, ScoreRows<W>& score, const QueryBlock
       [&](const TilePlace& t) {
         attended_product(a, t, false, s, a.v.at(t.b, t.h / a.group(), t.j0), a.v.row, a.Dv, o, a.Dv, arena);
       });
-  for (std::int64_t i = 0; i < q.rows; ++i) copy_scaled(o + i * a.Dv, W(1), a.Dv, out.at(q.batch, q.head, q.first + i));
+  for (std::int64_t i = 0; i < q.rows; ++i) copy_scaled(o + i * a.Dv, W(1), a.Dv, out.at(q.b, q.h, q.i0 + i));
 }
 
 template <class Tiles, class T = typename Tiles::T, class W = typename Tiles::W>
@@ -81,14 +82,13 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
   const std::int64_t o_row = filled_to(Tiles::step, a.Dv);
   W* const s = arena.take(query_block * N);
   W* const o = arena.take(query_block * o_row);
-  const Softmax<W> softmax(arena.take(query_block * N), q.rows, a.sink ? a.sink + q.head : nullptr);
-  ScoreRows<W> score(a, q.batch, q.head, arena);
-  Tiles tiles(a, q.batch, q.head, keys, nullptr, nullptr, arena);
-  const Interval range = a.keys_of({q.first, q.first + q.rows});
+  const Softmax<W> softmax(arena.take(query_block * N), q.rows, a.sink ? a.sink + q.h : nullptr);
+  ScoreRows<W> score(a, q.b, q.h, arena);
+  Tiles tiles(a, q.b, q.h, keys, nullptr, nullptr, arena);
   bool any = false;  // whether o holds contexts
 
   over_keys(
-      a, score, q, range, tiles, s,
+      a, score, q, tiles, s,
       [&](std::int64_t i, const Row<W>& row, W* x) {
         softmax.add(i, row_scores(row, x), row.width, x, o + i * o_row, any ? a.Dv : 0);
         drop(row, x);
@@ -98,16 +98,16 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
         any = true;
       });
   for (std::int64_t c = 0; !any && c < q.rows * o_row; ++c) o[c] = 0;
-  const std::int64_t row = (q.batch * a.H + q.head) * a.Sq + q.first;
+  const std::int64_t row = (q.b * a.H + q.h) * a.Sq + q.i0;
   Vec<W> zero(W(0));
   for (std::int64_t i = 0; i < q.rows; ++i) {
     W m = softmax.m[i], inv_l = 1 / sum_lanes(load<Vec<W>>(softmax.lanes(i)));
     if (!std::isfinite(m + inv_l)) {
-      const bool fully_masked = std::isinf(inv_l) && a.fully_masked(q.batch, q.head, q.first + i);
+      const bool fully_masked = std::isinf(inv_l) && a.fully_masked(q.b, q.h, q.i0 + i);
       m = 0;
       inv_l = fully_masked ? W(0) : std::numeric_limits<W>::quiet_NaN();
     }
-    zero = zero + copy_scaled(o + i * o_row, inv_l, a.Dv, out.at(q.batch, q.head, q.first + i));
+    zero = zero + copy_scaled(o + i * o_row, inv_l, a.Dv, out.at(q.b, q.h, q.i0 + i));
     stats.m[row + i] = m;
     stats.inv_l[row + i] = inv_l;
   }
@@ -121,11 +121,11 @@ void weights(const Attention<T>& a, const QueryBlock& q, const W* keys, const So
              W* workspace) {
   Arena<W> arena(workspace);
   W* const s = arena.take(query_block * N);
-  ScoreRows<W> score(a, q.batch, q.head, arena);
-  Tiles tiles(a, q.batch, q.head, keys, nullptr, nullptr, arena);
+  ScoreRows<W> score(a, q.b, q.h, arena);
+  Tiles tiles(a, q.b, q.h, keys, nullptr, nullptr, arena);
   for (std::int64_t c = 0; c < q.rows * a.Sk; ++c) w[c] = 0;
   over_keys(
-      a, score, q, a.keys_of({q.first, q.first + q.rows}), tiles, s,
+      a, score, q, tiles, s,
       [&](std::int64_t i, const Row<W>& row, W* x) {
         row_weights(row, stats, x, x);
         for (std::int64_t j = 0; j < row.count; ++j) w[i * a.Sk + row.j0 + j] = x[j];
@@ -156,7 +156,7 @@ void backward_head(const Attention<T>& a, std::int64_t b, std::int64_t h, std::i
     if (a.skips(b, h, i0, j0)) continue;
     const std::int64_t rows = end - i0 < step ? end - i0 : step;
     const std::int64_t limit = a.range(i0 + rows - 1).end - j0, count = limit < all ? limit : all;
-    const TilePlace tile{b, h, i0, rows, j0, count, Tiles::width(count), Tiles::scaled ? 1 : a.scale};
+    const TilePlace tile{{b, h, i0, rows}, j0, count, Tiles::width(count), Tiles::scaled ? 1 : a.scale};
     tiles.take_queries(i0, rows);
     tiles.scores(count, scores);
     tiles.dweights(count, ds);
