@@ -41,7 +41,7 @@ kernels::Attention<T> lower(const kernels::Attention<>& a, const std::array<Head
   call.table = plan.table();
   call.bias = view_scores(data(terms.bias), terms.bias);
   call.alibi = data(terms.alibi), call.sink = data(terms.sink);
-  if (score) call.score = score->program(), call.score_workspace = call.score->workspace;
+  if (score) call.score = score->program();
   return call;
 }
 
@@ -138,7 +138,7 @@ struct Adjoint {
     give_by_decomposition(b, [&](const std::vector<Tensor>& x) -> std::vector<Tensor> {
       const auto [q, k, v] = heads(x.data());
       Terms t = terms(b, x);
-      if (const TilePlan pairs = plan(b); pairs.defined()) t.mask = pairs.mask(a.Sq, a.Sk);
+      t.mask = plan(b).mask(a.Sq, a.Sk);
       return outputs(decomposed_attention(q, k, v, a, t));
     });
   }

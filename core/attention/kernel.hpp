@@ -36,8 +36,7 @@ struct Attention<void> : Visibility {
   double dropout = 0;  // of weights; element (b, h, i, j) has number first_weight + ((b H + h) Sq + i) Sk + j
   RandomKey key{};     // with the number decides which weights are dropped
   std::int64_t first_weight = 0;
-  std::int64_t score_workspace = 0;  // of the function of scores
-  bool batch_invariant = false;      // BatchInvariant: few queries are computed in the order of many
+  bool batch_invariant = false;  // BatchInvariant: few queries are computed in the order of many
 
   [[gnu::always_inline]] std::int64_t group() const { return H / kv_heads; }  // query heads that share one of k and v
 };
@@ -163,8 +162,10 @@ struct AttentionTable {
 
 /// The size of the workspace of forward, weights and backward: five tiles, six blocks of features, and that of a
 /// function of scores.
-inline std::int64_t attention_workspace(const Attention<>& a) {
-  return query_block * (5 * key_block + 6 * filled_to(64, a.D > a.Dv ? a.D : a.Dv)) + a.score_workspace;
+template <class W>
+std::int64_t attention_workspace(const AttentionScores<W>& a) {
+  const std::int64_t features = filled_to(64, a.D > a.Dv ? a.D : a.Dv);
+  return query_block * (5 * key_block + 6 * features) + (a.score ? a.score->workspace : 0);
 }
 
 /// The rows of a block of queries. For short causal heads, small blocks compute fewer pairs above the diagonal.

@@ -163,6 +163,7 @@ TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const s
 }
 
 Tensor TilePlan::mask(std::int64_t Sq, std::int64_t Sk) const {
+  if (!tiles.defined()) return {};
   const Shape& s = tiles.shape();
   const kernels::TileTable rows = table();
   const std::int64_t queries = s[2] == 1 && Sq > tile_size ? 1 : Sq;
@@ -176,7 +177,7 @@ Tensor TilePlan::mask(std::int64_t Sq, std::int64_t Sk) const {
 }
 
 TileTable TilePlan::table() const {
-  if (!defined()) return {};
+  if (!tiles.defined()) return {};
   return {view_scores(tiles.data<std::int64_t>().data(), tiles),
           reinterpret_cast<const std::uint64_t*>(bits.data<std::int64_t>().data())};
 }

@@ -5,16 +5,15 @@
 
 namespace fit::detail {
 
-/// The TileTable of a call, in two tensors. It is made once, before the first pass. Equal tiles share their bits: a
-/// regular pattern takes memory for a few tiles alone.
+/// The TileTable of a call, in two tensors, which are undefined if neither a mask nor an expression restricts the
+/// pairs. It is made once, before the first pass. Equal tiles share their bits: a regular pattern takes memory for a
+/// few tiles alone.
 struct TilePlan {
   Tensor tiles;  // int64 [B|1, H|1, blocks of queries|1, blocks of keys]: see TileTable
   Tensor bits;   // int64 [tiles, queries of a tile]
 
-  /// Whether a mask or an expression restricts the pairs. Otherwise both tensors are undefined.
-  bool defined() const { return tiles.defined(); }
   kernels::TileTable table() const;
-  /// The pairs as a mask, boolean (B|1, H|1, 1|Sq, Sk).
+  /// The pairs as a mask, boolean (B|1, H|1, 1|Sq, Sk); undefined without a table.
   Tensor mask(std::int64_t Sq, std::int64_t Sk) const;
 };
 
