@@ -36,19 +36,13 @@ void pack_all_keys(const Attention<T>& a, const Interval& elements, AttentionPas
 
 // A thread between begin() and end(), with its workspace.
 template <class T>
-class Session {
- public:
-  explicit Session(const Attention<T>& a) : table_(attention_table(a)), workspace_(attention_workspace(a)) {
-    table_.begin();
+struct Session {
+  const AttentionTable<T>& table;
+  const Scratch<AccT<T>> workspace;
+  explicit Session(const Attention<T>& a) : table(attention_table(a)), workspace(attention_workspace(a)) {
+    table.begin();
   }
-  ~Session() { table_.end(); }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  AccT<T>* workspace() const { return workspace_.get(); }
-
- private:
-  const AttentionTable<T>& table_;
-  Scratch<AccT<T>> workspace_;
+  ~Session() { table.end(); }
 };
 
 // Calls each(block, keys, workspace) for all blocks of queries of some elements. keys: packed, of their head. Blocks do
@@ -79,7 +73,7 @@ void over_queries(const Attention<T>& a, const Interval& elements, const Each& e
       // Late blocks come first: in causal attention they cost more than early ones.
       const std::int64_t first = (per_query_head - 1 - i % per_query_head) * size;
       each({b, h, first, std::min(size, a.Sq - first)}, one_at_a_time ? own.get() : all.get() + head * keys_size,
-           session.workspace());
+           session.workspace.get());
     }
   });
 }
@@ -161,7 +155,7 @@ struct BackwardPass {
         table.pack_keys(a, t.batch, t.head, pass, keys.get());
         for (std::int64_t g = 0; g < group; ++g) prepare(t.batch, h0 + g, queries.get() + g * queries_size);
         std::fill_n(dq.get(), group * dq_size, W(0));
-        compute(t, keys.get(), queries.get(), dq.get(), session.workspace());
+        compute(t, keys.get(), queries.get(), dq.get(), session.workspace.get());
         for (std::int64_t g = 0; g < group; ++g)
           note(table.copy_finite(a.Sq, a.D, static_cast<W>(a.scale), dq.get() + g * dq_size, dq_row,
                                  d.dq.at(t.batch, h0 + g, 0), d.dq.row));
@@ -186,7 +180,7 @@ struct BackwardPass {
       each_task(begin, end, [&](const BackwardTask& t) {
         const std::int64_t head = t.batch * a.kv_heads + t.head;
         compute(t, keys.get() + head * keys_size, queries.get() + head * group * queries_size,
-                sums.get() + tasks.dq_sum(t.slot) * all_dq + head * group * dq_size, session.workspace());
+                sums.get() + tasks.dq_sum(t.slot) * all_dq + head * group * dq_size, session.workspace.get());
       });
     });
     const std::int64_t grain = grain_of(static_cast<double>(a.D * (tasks.dq_sums + 1)));
