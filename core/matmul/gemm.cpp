@@ -24,6 +24,7 @@ Route route(const GemmParams<T>& p) {
   if (small) return Route::unpacked;
   if (chosen_isa < Isa::avx2 || openblas_wanted()) return Route::openblas;
   if (p.m <= gemv_max_m_transposed && p.transpose_b && !p.transpose_a) return Route::gemv;
+  if (prefers_limbs(p)) return Route::limbs;
   return swaps ? Route::swapped : Route::packed;
 }
 
@@ -51,7 +52,8 @@ void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
       return kernels.gemm_unpacked(p, a, b, c, scratch.get());
     }
     case Route::packed:
-    case Route::swapped: {
+    case Route::swapped:
+    case Route::limbs: {
       const Scratch<T> packed(panels(p.n) * panel_width * p.k), rows(gemm_packed_scratch(p));
       for (std::int64_t i = 0; i < panels(p.n); ++i) kernels.pack_b(p, b, i, packed.get() + i * panel_width * p.k);
       return kernels.gemm_packed(p, a, packed.get(), c, rows.get());

@@ -5,12 +5,14 @@
 #include "base/scratch.hpp"
 #include "fit/parallel.hpp"
 #include "matmul/gemm_kernels.hpp"
+#include "matmul/gemm_limbs.hpp"
 
 // Matmul on the CPU: c = alpha op(a) op(b) + beta c. The terms are those of the BLIS papers (Van Zee, van de Geijn
 // 2015). The levels, from top to bottom:
 //
 // - op (core/ops/matmul.cpp, einsum.cpp, int8.cpp): checks shapes, records the gradient, calls gemm_parallel().
-// - gemm (gemm.hpp, gemm_bf16.hpp, gemm_int8.hpp): chooses a route(), splits c into tiles for the threads.
+// - gemm (gemm.hpp, gemm_limbs.hpp, gemm_bf16.hpp, gemm_int8.hpp): chooses a route(), splits c into tiles for the
+//   threads.
 // - kernels (gemm_kernels*.hpp, .simd.cpp): compute one tile; each instruction set has a table of them.
 // - pack (gemm_kernels.simd.cpp, pack_bf16.hpp): copies b into panels of 64 columns, in reading order.
 // - gemv (gemv.hpp, gemv_bf16.hpp): 1 … 4 rows (1 … 24 for b'); reads b once, without packing.
@@ -19,7 +21,8 @@
 //
 // float, double: gemv for few rows, unpacked for small matrices, otherwise packed. Without AVX2, OpenBLAS
 // (openblas.hpp) computes all but small matrices. bfloat16: native on avx512_bf16 and amx; otherwise packing widens it
-// to float. int8 weights: gemv reads them directly; for more rows, blocks of weights are widened first.
+// to float. Large products of float on amx go by limbs (gemm_limbs.hpp): each float is split into three bfloat16. int8
+// weights: gemv reads them directly; for more rows, blocks of weights are widened first.
 //
 // In the mode BatchInvariant neither gemv nor OpenBLAS is used. The other kernels add up an element of c in an order
 // that depends on k alone: float and double in chains along blocks of kc, one block after another. For few rows,
@@ -37,6 +40,7 @@ enum class Route {
   packed,         // b is packed into panels
   swapped,  // packed, for c = alpha a b' with b larger than a and c (weights and a small batch): c' = alpha b a' reads
             // b directly; a is packed and c transposed instead
+  limbs,    // split into BFloat16, with AMX: as exact as floats, and faster
   openblas,
 };
 template <class T>
@@ -67,9 +71,6 @@ GemmParams<T> as_row(const GemmParams<T>& p) {
   row.beta = p.beta;
   return row;
 }
-
-// Minimum of work for a thread.
-constexpr double parallel_flops = 4e5;
 
 // The tiles of c. They depend on its shape only, so that results don't depend on the number of threads. Consecutive
 // tiles read the same columns of b.
@@ -180,31 +181,58 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const
   }
 }
 
+// Route::limbs. A large b is split in parts of k: its limbs then stay in the cache and take little memory.
+template <class T, class Done>
+void gemm_by_limbs(const GemmParams<T>& p, const T* a, const T* b, T* c, const void* kept, const Done& done) {
+  if constexpr (std::is_same_v<T, float>) {
+    constexpr std::int64_t elements = std::int64_t{1} << 21, least = 4096;
+    const std::int64_t wanted = std::max(elements / std::min(p.m, p.n), least) / bf16_kc * bf16_kc;
+    const std::int64_t depth = std::min(p.k, wanted);
+    const auto* const panels = static_cast<const BFloat16*>(kept);
+    GemmParams<T> part = p;
+    for (std::int64_t k0 = 0; k0 < p.k; k0 += depth) {
+      part.k = std::min(depth, p.k - k0);
+      part.beta = k0 > 0 ? 1 : p.beta;
+      gemm_limbs(part, a + k0 * (p.transpose_a ? p.lda : 1), b + k0 * (p.transpose_b ? 1 : p.ldb), c,
+                 panels ? panels + k0 * panel_width : nullptr, p.k, gemm<T>, [&](auto... tile) {
+                   if (k0 + depth >= p.k) done(tile...);
+                 });
+    }
+  }
+}
+
 // Whether gemm_parallel() would read panels of op(b) that are packed already: those that pack_panels() writes.
 template <class T>
 bool takes_panels(const GemmParams<T>& p) {
   const Route way = route(p);
-  return p.m > gemv_max_m && (way == Route::gemv || way == Route::packed || way == Route::swapped);
+  return p.m > gemv_max_m &&
+         (way == Route::gemv || way == Route::packed || way == Route::swapped || way == Route::limbs);
 }
 template <class T>
 std::int64_t panels_bytes(const GemmParams<T>& p) {
+  if (route(p) == Route::limbs) return 2 * LimbsB(p, nullptr, nullptr).packed_size(p.n, p.k);
   return panels(p.n) * panel_width * p.k * static_cast<std::int64_t>(sizeof(T));
 }
 template <class T>
 void pack_panels(const GemmParams<T>& p, const T* b, void* out) {
+  if constexpr (std::is_same_v<T, float>)
+    if (route(p) == Route::limbs)
+      return pack_bf16(LimbsB(p, b, nullptr), Bf16Loop::threads, p.k, static_cast<BFloat16*>(out));
   pack_b_panels(p, b, static_cast<T*>(out));
 }
 
 // Splits the matmul among threads. Calls done(row, rows, col, cols) after each tile, while it is in the cache. kept:
 // all panels of op(b) if takes_panels(p), or null.
 template <class T, class Done, class = IfWide<T>>
-void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const Done& done, const T* kept = nullptr) {
-  if (kept) return gemm_tiled(p, Route::packed, a, b, kept, c, done);
+void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const Done& done, const void* kept = nullptr) {
   const Route way = route(p);
+  const auto* const floats = static_cast<const T*>(kept);
+  if (way == Route::limbs) return gemm_by_limbs(p, a, b, c, kept, done);
+  if (kept) return gemm_tiled(p, Route::packed, a, b, floats, c, done);
   if (way == Route::swapped) return gemm_swapped(p, a, b, c, done);
-  if (way != Route::column) return gemm_tiled(p, way, a, b, kept, c, done);
+  if (way != Route::column) return gemm_tiled(p, way, a, b, floats, c, done);
   const GemmParams<T> row = as_row(p);
-  gemm_tiled(row, route(row), b, a, kept, c,
+  gemm_tiled(row, route(row), b, a, floats, c,
              [&](std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) { done(j, n, i, m); });
 }
 

@@ -62,38 +62,56 @@ void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, s
 #if defined(__AVX512F__)
 constexpr std::int64_t panels_in_l2 = 1 << 18;  // elements
 
-// Computes c in blocks of Way::rows, then the remaining rows. A block of rows stays in the L1 cache, and is multiplied
-// by as many panels as fit the L2 cache; so c is written in long runs.
+bool any_nan(std::int64_t rows, std::int64_t cols, const float* x, std::int64_t ld) {
+  __mmask16 any{0};
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t j = 0; j < cols; j += 16) {
+      const __m512 part = _mm512_maskz_loadu_ps(lanes16(cols - j), x + r * ld + j);
+      any |= _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
+    }
+  return any != 0;
+}
+
+// Computes c in blocks of Way::rows by panel_width. A block of rows stays in the L1 cache, and is multiplied by as many
+// panels as fit the L2 cache; so c is written in long runs.
 template <class Way, class To>
 void gemm_block(const Bf16Block& block, To* c) {
   alignas(64) float buffer[Way::rows * panel_width];
-  static_assert(panels_in_l2 / bf16_kc >= panel_width);
-  const std::int64_t together = panels_in_l2 / block.k / panel_width * panel_width;
-  const auto blocks = [&](std::int64_t from, std::int64_t to, std::int64_t rows) {
-    if (from == to) return;
-    Way::begin(rows);
-    const auto one = [&](std::int64_t i, std::int64_t j) {
-      const BFloat16* const panel = block.panels + j / panel_width * block.panel_step;
-      const std::int64_t cols = block.n - j < panel_width ? block.n - j : panel_width;
-      float* const sums = block.sums ? block.sums + j * block.m + i * panel_width : buffer;
-      Way::macro_kernel(rows, cols, block.k, block.a + i * block.lda, block.lda, panel, sums, panel_width,
-                        !block.first);
-      if (!block.last) return;
-      const auto write = [&](auto by) {
-        by(rows, cols, block.alpha, sums, panel_width, block.beta, block.then.at(j), c + i * block.ldc + j, block.ldc);
-      };
-      if constexpr (std::is_same_v<To, float>)
-        if (block.nontemporal) return write(finish<NonTemporal, To>);
-      write(finish<Full, To>);
+  static_assert(panels_in_l2 / (Way::limbs * bf16_kc) >= panel_width);
+  const std::int64_t together = panels_in_l2 / (Way::limbs * block.k * panel_width);
+  const std::int64_t row_blocks = (block.m + Way::rows - 1) / Way::rows;
+  std::int64_t configured = 0;
+  const auto one = [&](std::int64_t i, std::int64_t j) {
+    const std::int64_t row = i * Way::rows, rows = block.m - row < Way::rows ? block.m - row : Way::rows;
+    const std::int64_t col = j * panel_width, cols = block.n - col < panel_width ? block.n - col : panel_width;
+    if (rows != configured) Way::begin(rows);
+    configured = rows;
+    const BFloat16* const panel = block.panels + j * block.panel_step;
+    const BFloat16* const a = block.a + row * block.lda;
+    float* const sums = block.sums ? block.sums + col * block.m + row * panel_width : buffer;
+    // Sums of limbs begin at 0 for each part: the small products are then added to small sums.
+    const bool apart = Way::limbs > 1 && !block.first;
+    Way::macro_kernel(rows, cols, block.k, a, block.lda, panel, apart ? buffer : sums, panel_width,
+                      !apart && !block.first, block.panel_step / Way::limbs);
+    if (apart) finish<Full, float>(rows, cols, 1, buffer, panel_width, 1, {}, sums, panel_width);
+    if (!block.last) return;
+    const auto write = [&](auto by) {
+      by(rows, cols, block.alpha, sums, panel_width, block.beta, block.then.at(col), c + row * block.ldc + col,
+         block.ldc);
     };
-    for (std::int64_t first = 0; first < block.n; first += together)
-      for (std::int64_t i = from; i < to; i += rows)
-        for (std::int64_t j = first; j < block.n && j < first + together; j += panel_width) one(i, j);
-    Way::end();
+    if constexpr (Way::limbs > 1) {
+      const bool valid = !any_nan(rows, cols, sums, panel_width);
+      if (valid) write(finish<Full, To>);
+      return block.done.call(block.done.self, valid, row, rows, col, cols);
+    }
+    if constexpr (std::is_same_v<To, float>)
+      if (block.nontemporal) return write(finish<NonTemporal, To>);
+    write(finish<Full, To>);
   };
-  const std::int64_t full = block.m / Way::rows * Way::rows;
-  blocks(0, full, Way::rows);
-  blocks(full, block.m, block.m - full);
+  for (std::int64_t first = 0; first < panels(block.n); first += together)
+    for (std::int64_t i = 0; i < row_blocks; ++i)
+      for (std::int64_t j = first; j < panels(block.n) && j < first + together; ++j) one(i, j);
+  Way::end();
   if (block.nontemporal) fence_nontemporal_stores();
 }
 
@@ -107,6 +125,11 @@ constexpr Bf16Kernels native() {
           gemv_in_order<float, BFloat16>,
           gemv_bf16_native};
 }
+constexpr Bf16Kernels with_limbs(Bf16Kernels kernels) {
+  kernels.limbs = {pack_a_bf16<float, float_limbs>, pack_b_bf16<float, float_limbs>, nullptr};
+  kernels.gemm_limbs = gemm_block<Amx<float_limbs>, float>;
+  return kernels;
+}
 #endif
 
 }  // namespace
@@ -114,7 +137,7 @@ constexpr Bf16Kernels native() {
 template <class IsaTag, class T>
 const Bf16Kernels& bf16_table() {
 #if defined(__AVX512F__)
-  static constexpr Bf16Kernels amx = native<Amx>(), avx512_bf16 = native<Avx512Bf16>();
+  static constexpr Bf16Kernels amx = with_limbs(native<Amx<1>>()), avx512_bf16 = native<Avx512Bf16>();
   if (chosen_isa == Isa::amx) return amx;
   if (chosen_isa == Isa::avx512_bf16) return avx512_bf16;
 #endif
