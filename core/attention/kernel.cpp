@@ -209,7 +209,7 @@ struct BackwardPass {
     const auto infinite = [](T x) { return !std::isfinite(static_cast<W>(x)); };
     for (std::int64_t i = 0; i < a.Sq; ++i) {
       if (std::isfinite(to[i]) || std::none_of(dout.at(b, h, i), dout.at(b, h, i) + a.Dv, infinite)) continue;
-      const bool fully_masked = d.dsink && a.fully_masked(b, h, i);
+      const bool fully_masked = d.dsink && a.tile(b, h, {i, i + 1}, {0, a.Sk}) == TileState::empty;
       to[i] = fully_masked ? W(0) : std::numeric_limits<W>::quiet_NaN();
     }
     for (std::int64_t i = 0; dlse && i < a.Sq; ++i) to[i] -= dlse[first + i];

@@ -103,7 +103,8 @@ bool forward(const Attention<T>& a, const QueryBlock& q, const W* keys, const He
   for (std::int64_t i = 0; i < q.rows; ++i) {
     W m = softmax.m[i], inv_l = 1 / sum_lanes(load<Vec<W>>(softmax.lanes(i)));
     if (!std::isfinite(m + inv_l)) {
-      const bool fully_masked = std::isinf(inv_l) && a.fully_masked(q.b, q.h, q.i0 + i);
+      const Interval query{q.i0 + i, q.i0 + i + 1};
+      const bool fully_masked = std::isinf(inv_l) && a.tile(q.b, q.h, query, {0, a.Sk}) == TileState::empty;
       m = 0;
       inv_l = fully_masked ? W(0) : std::numeric_limits<W>::quiet_NaN();
     }

@@ -18,6 +18,9 @@ struct Interval {
   std::int64_t first = 0, end = 0;
 };
 
+/// The part of a tile (some queries, some keys) whose pairs attend.
+enum class TileState { empty, partial, full };
+
 /// Queries and keys of a tile.
 constexpr std::int64_t tile_size = 64;
 
@@ -96,8 +99,8 @@ struct Visibility {
   bool restricts() const { return causal || window > 0 || mask.data || table.tiles.data; }
   /// How many pairs causality and the window allow, for one head.
   std::int64_t pairs() const;
-  /// Whether query i attends to no key. Reads the table, not the mask.
-  bool fully_masked(std::int64_t b, std::int64_t h, std::int64_t i) const;
+  /// Reads the mask, if there is one, at most once for each pair of the tile.
+  TileState tile(std::int64_t b, std::int64_t h, Interval queries, Interval keys) const;
 
   /// The lowest n bits; none for n < 0, all for n > 63.
   [[gnu::always_inline]] static std::uint64_t bits_below(std::int64_t n) {

@@ -11,6 +11,7 @@ namespace fit::test::visibility_test {
 namespace {
 
 using kernels::Interval;
+using kernels::TileState;
 using kernels::Visibility;
 
 // j <= i + Sk - Sq if causal, and |i + Sk - Sq - j| < window
@@ -113,17 +114,26 @@ TEST_CASE("the keys of some queries, and the queries of some keys, hold every pa
   });
 }
 
-TEST_CASE("a query is fully masked if it attends to no key", "[attention]") {
+TEST_CASE("the state of a tile says whether none, some or all of its pairs attend", "[attention]") {
   const auto check = [](const Visibility& v, const auto& mask) {
-    if (v.mask.data && !v.table.tiles.data) return;  // kernels read the table alone
-    for (std::int64_t b = 0; b < 2; ++b)
-      for (std::int64_t h = 0; h < 2; ++h)
-        for (std::int64_t i = 0; i < v.Sq; ++i) {
-          bool any = false;
-          for (std::int64_t j = 0; j < v.Sk; ++j) any = any || (in_range(v, i, j) && mask(b, h, i, j));
-          INFO("query " << i << ", head " << b << ", " << h);
-          CHECK(v.fully_masked(b, h, i) != any);
-        }
+    for (std::int64_t i0 = 0; i0 < v.Sq; i0 += 2)
+      for (std::int64_t j0 = 0; j0 < v.Sk; j0 += 3)
+        for (std::int64_t size = 1; size <= 4; ++size)
+          for (std::int64_t head = 0; head < 4; ++head) {
+            const std::int64_t b = head / 2, h = head % 2;
+            const Interval queries{i0, std::min(v.Sq, i0 + size)}, keys{j0, std::min(v.Sk, j0 + size)};
+            std::int64_t count = 0, all = 0;
+            for (std::int64_t i = queries.first; i < queries.end; ++i)
+              for (std::int64_t j = keys.first; j < keys.end; ++j, ++all)
+                count += in_range(v, i, j) && mask(b, h, i, j);
+            const TileState expected = count == 0     ? TileState::empty
+                                       : count == all ? TileState::full
+                                                      : TileState::partial;
+            INFO("tile " << i0 << ", " << j0 << " of size " << size << ", head " << b << ", " << h);
+            if (v.tile(b, h, queries, keys) != expected) FAIL("it has " << count << " of " << all << " pairs");
+          }
+    CHECK(v.tile(0, 0, {0, 0}, {0, v.Sk}) == TileState::empty);
+    CHECK(v.tile(0, 0, {0, v.Sq}, {1, 1}) == TileState::empty);
   };
   each_range([&](const Visibility& v) {
     check(v, [](auto...) { return true; });
@@ -146,15 +156,11 @@ TEST_CASE("a table of tiles has the mask's pairs, knows empty and full tiles, an
     Visibility p = v;
     p.table = plan.table();
     std::int64_t most = -1;
-    for (std::int64_t i = 0; i < T; ++i) {
-      bool any = false;
+    for (std::int64_t i = 0; i < T; ++i)
       for (std::int64_t j = 0; j < T; ++j) {
         const bool attends = v.attends(0, 0, i, j);
-        any = any || attends;
         if (p.attends(2, 1, i, j) != attends || (p.row(2, 1, i, j) >> j % 64 & 1) != attends) FAIL(i << ", " << j);
       }
-      if (p.fully_masked(2, 1, i) == any) FAIL(i);
-    }
     for (std::int64_t i = 0; i < blocks; ++i)
       for (std::int64_t j = 0; j < blocks; ++j) {
         most = std::max(most, p.table.tile(2, 1, 64 * i, 64 * j));
