@@ -118,11 +118,10 @@ struct Adjoint {
     return {at(places[0], a.H, a.D), at(places[1], a.kv_heads, a.D), at(places[2], a.kv_heads, a.Dv)};
   }
   static TilePlan plan(Backward& b) { return {b.saved(2), b.saved(3)}; }
-  // The terms without masks, from the inputs x and the saved values.
-  Terms terms(Backward& b, const std::vector<Tensor>& x) const {
+  // The terms without masks, from the inputs x, the tables of the score, and the saved values.
+  Terms terms(Backward& b, const Tensor* x, std::vector<Tensor> its_tables) const {
     Terms t{{}, x[bias], b.saved(1), x[sink], {}, {}};
-    if (b.has_saved(4))
-      t.score.emplace(*score_methods, b.saved(4), std::vector<Tensor>(x.begin() + tables, x.end()), a.Sk - a.Sq);
+    if (b.has_saved(4)) t.score.emplace(*score_methods, b.saved(4), std::move(its_tables), a.Sk - a.Sq);
     return t;
   }
 
@@ -137,7 +136,7 @@ struct Adjoint {
   void by_operations(Backward& b) const {
     give_by_decomposition(b, [&](const std::vector<Tensor>& x) -> std::vector<Tensor> {
       const auto [q, k, v] = heads(x.data());
-      Terms t = terms(b, x);
+      Terms t = terms(b, x.data(), {x.begin() + tables, x.end()});
       t.mask = plan(b).mask(a.Sq, a.Sk);
       return outputs(decomposed_attention(q, k, v, a, t));
     });
@@ -152,11 +151,13 @@ struct Adjoint {
   }
 
   void in_tiles(Backward& b) const {
-    std::vector<Tensor> x;
-    for (int i = 0; i < b.inputs(); ++i) x.push_back(b.x(i));
-    const Terms t = terms(b, x);
+    const Tensor x[tables] = {b.x(0), b.x(1), b.x(2), b.x(bias), b.x(sink)};
+    std::vector<Tensor> its_tables;
+    std::vector<bool> wanted;  // of the tables
+    for (int i = tables; i < b.inputs(); ++i) its_tables.push_back(b.x(i)), wanted.push_back(b.wants(i));
+    const Terms t = terms(b, x, std::move(its_tables));
     Tensor dx[tables];
-    const std::array<Heads, 3> operands = heads(x.data());
+    const std::array<Heads, 3> operands = heads(x);
     for (std::size_t i = 0; i < 3; ++i) {
       if (!x[i].defined()) continue;
       std::int64_t covered = 0;
@@ -167,8 +168,6 @@ struct Adjoint {
     }
     if (b.wants(bias)) dx[bias] = Tensor::empty(x[bias].shape(), x[bias].dtype());
     if (b.wants(sink)) dx[sink] = Tensor::empty(x[sink].shape(), x[sink].dtype());
-    std::vector<bool> wanted;  // of the tables
-    for (int i = tables; i < b.inputs(); ++i) wanted.push_back(b.wants(i));
     const int lse_at = weights ? 2 : 1;
     const Tensor stats = b.saved(0), dout = b.dy(0), dlse = lse && b.has_dy(lse_at) ? b.dy(lse_at) : Tensor();
     const Heads out = contexts(operands[0], a, b.y(0));
@@ -293,6 +292,8 @@ AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_
   const std::initializer_list<Inputs::Ref> operands_and_terms{inputs[0], inputs[1], inputs[2], terms.bias, terms.sink};
   const std::vector<Tensor> no_tables;
   const Inputs all(operands_and_terms, terms.score ? terms.score->tables : no_tables);
+  if (!options.weights() && !options.lse())
+    return {offered(record("attention", all, std::move(output), kept, adjoint)), {}, {}};
   std::vector<Tensor> outputs = adjoint.outputs({output, weights, lse});
   record("attention", all, outputs, kept, adjoint);
   return {offered(output), weights, lse};
