@@ -95,7 +95,7 @@ void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a,
       const auto finish = bf16_kernels().result<C>().finish;
       if (narrow)
         finish(part.m, part.n, p.alpha, to, part.ldc, p.beta, then.at(col), tile, p.ldc);
-      else if (then.bias || then.f)
+      else if (then.bias)
         finish(part.m, part.n, 1, to, part.ldc, 0, then.at(col), tile, p.ldc);
     }
   });

@@ -24,16 +24,15 @@ constexpr std::int64_t bf16_filled(std::int64_t k) { return (k + bf16_step - 1) 
 // Elements of k in one part: a block of rows of a then fits the L1 cache, and the panels fit the L2 cache.
 constexpr std::int64_t bf16_kc = 512;
 
-// The epilogue of a matmul: adds the bias and rounds to BFloat16. If there is an f, it applies f to the rounded sum and
-// rounds again.
+// The epilogue of a matmul: adds the bias and rounds to BFloat16. If there are values, the result is values[bits of the
+// rounded sum]: a function of the elements, computed once for all 65536 BFloat16.
 struct Bf16Then {
-  using F = void (*)(float* y, const float* x, std::int64_t n, float parameter);
-  Bf16Then(const float* bias = nullptr, F f = nullptr) : bias(bias), f(f) {}
+  Bf16Then(const float* bias = nullptr, const BFloat16* values = nullptr) : bias(bias), values(values) {}
   // For the columns from `col` on.
-  Bf16Then at(std::int64_t col) const { return {bias ? bias + col : nullptr, f}; }
+  Bf16Then at(std::int64_t col) const { return {bias ? bias + col : nullptr, values}; }
 
-  const float* bias;  // [n], or null
-  F f;                // a function of the elements, or null
+  const float* bias;       // [n], or null
+  const BFloat16* values;  // [65536], or null; only if the result is BFloat16
 };
 
 // A float is the sum of three BFloat16, its limbs (Henry, Tang, Heinecke 2019, arXiv:1904.06376). With AMX, the six

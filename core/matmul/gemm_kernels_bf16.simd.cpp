@@ -28,35 +28,17 @@ template <class Access, class To>
 void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
             const Bf16Then& then, To* to, std::int64_t to_ld) {
   const V factor(alpha), old_factor(beta);
-  const auto value = [&](std::int64_t r, std::int64_t j, auto access) {
-    V y = factor * access.template load<V>(x + r * ld + j, 0.0F);
-    if (beta != 0) y = y + old_factor * access.template load<V>(to + r * to_ld + j, To(0));
-    if (then.bias) y = y + access.template load<V>(then.bias + j, 0.0F);
-    return y;
-  };
-  if (!then.f) {
-    for (std::int64_t r = 0; r < rows; ++r)
-      for_each_vector<V, 1, Access>(
-          cols, [&](std::int64_t j, auto access, int) { access.store(value(r, j, access), to + r * to_ld + j); });
-    return;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    To* const row = to + r * to_ld;
+    for_each_vector<V, 1, Access>(cols, [&](std::int64_t j, auto access, int) {
+      V y = factor * access.template load<V>(x + r * ld + j, 0.0F);
+      if (beta != 0) y = y + old_factor * access.template load<V>(row + j, To(0));
+      if (then.bias) y = y + access.template load<V>(then.bias + j, 0.0F);
+      access.store(y, row + j);
+    });
+    if constexpr (std::is_same_v<To, BFloat16>)
+      for (std::int64_t j = 0; then.values && j < cols; ++j) row[j] = then.values[row[j].bits];
   }
-  // Some rows of a panel at a time, so that f computes long runs in the L1 cache.
-  constexpr std::int64_t together = 16;
-  alignas(64) float buffer[together * panel_width];
-  for (std::int64_t r = 0; r < rows; r += together)
-    for (std::int64_t j = 0; j < cols; j += panel_width) {
-      const std::int64_t count = rows - r < together ? rows - r : together;
-      const std::int64_t width = cols - j < panel_width ? cols - j : panel_width;
-      for (std::int64_t i = 0; i < count; ++i)
-        for_each_vector<V>(width, [&](std::int64_t l, auto access, int) {
-          access.store(to_bf16_precision(value(r + i, j + l, access)), buffer + i * width + l);
-        });
-      then.f(buffer, buffer, count * width, 0);
-      for (std::int64_t i = 0; i < count; ++i)
-        for_each_vector<V, 1, Access>(width, [&](std::int64_t l, auto access, int) {
-          access.store(access.template load<V>(buffer + i * width + l, 0.0F), to + (r + i) * to_ld + j + l);
-        });
-    }
 }
 
 #if defined(__AVX512F__)

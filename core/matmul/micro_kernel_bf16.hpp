@@ -104,9 +104,16 @@ struct Amx {
         const LimbPair pair = pairs[i], before = i > 0 ? pairs[i - 1] : LimbPair{-1, -1};
         const BFloat16* const left = b + pair.b * b_limb + p * panel_width;
         const BFloat16* const upper = a + pair.a * (lda / limbs) + p;
-        if (pair.b != before.b) _tile_loadd(6, left, pairs_line);
+        // Without limbs, b is read once for a block of rows, and must leave the rows in the L1 cache.
+        if (limbs == 1)
+          _tile_stream_loadd(6, left, pairs_line);
+        else if (pair.b != before.b)
+          _tile_loadd(6, left, pairs_line);
         if (pair.a != before.a) _tile_loadd(4, upper, a_line);
-        if (pair.b != before.b) _tile_loadd(7, left + 32, pairs_line);
+        if (limbs == 1)
+          _tile_stream_loadd(7, left + 32, pairs_line);
+        else if (pair.b != before.b)
+          _tile_loadd(7, left + 32, pairs_line);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
         if constexpr (Both) {

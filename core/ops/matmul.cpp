@@ -1,6 +1,9 @@
 // All forms of matmul; linear; outer.
+#include <map>
+#include <mutex>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "fit/ops.hpp"
 #include "matmul/gemm_bf16.hpp"
@@ -194,6 +197,25 @@ Tensor kept_panels(const kernels::GemmParams<T>& p, const Tensor& weight) {
   });
 }
 
+// f of each BFloat16, rounded: a table of 128 kB for each function and instruction set, made at the first use.
+const BFloat16* bf16_values(void (*f)(float* y, const float* x, std::int64_t n, float parameter)) {
+  static std::mutex one_at_a_time;
+  static std::map<decltype(f), std::vector<BFloat16>> tables;
+  const std::lock_guard<std::mutex> lock(one_at_a_time);
+  std::vector<BFloat16>& table = tables[f];
+  if (table.empty()) {
+    std::vector<float> all(std::size_t{1} << 16);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      BFloat16 x;
+      x.bits = static_cast<std::uint16_t>(i);
+      all[i] = x;
+    }
+    f(all.data(), all.data(), static_cast<std::int64_t>(all.size()), 0);
+    for (const float y : all) table.emplace_back(y);
+  }
+  return table.data();
+}
+
 // linear(), and f of it: two operations, computed in one pass. f may be null.
 Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check::floating("linear", "x", x);
@@ -224,7 +246,7 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
     if constexpr (std::is_same_v<T, BFloat16>) {
       const Tensor b = bias.defined() ? to_dtype_no_grad(bias, float32) : bias;
       const kernels::Bf16Then then(b.defined() ? b.data<float>().data() : nullptr,
-                                   fused ? kernels::function<float>(*f).forward : nullptr);
+                                   fused ? bf16_values(kernels::function<float>(*f).forward) : nullptr);
       // A float32 weight keeps a copy in bfloat16 instead, which products of fewer rows read, too.
       const Tensor kept = weight.dtype() == bfloat16 ? kept_panels(p, weight) : Tensor();
       const void* const panels = kept.defined() ? kept.raw() : nullptr;
