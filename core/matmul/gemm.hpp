@@ -181,24 +181,13 @@ void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const
   }
 }
 
-// Route::limbs. A large b is split in parts of k: its limbs then stay in the cache and take little memory.
-template <class T, class Done>
-void gemm_by_limbs(const GemmParams<T>& p, const T* a, const T* b, T* c, const void* kept, const Done& done) {
-  if constexpr (std::is_same_v<T, float>) {
-    constexpr std::int64_t elements = std::int64_t{1} << 21, least = 4096;
-    const std::int64_t wanted = std::max(elements / std::min(p.m, p.n), least) / bf16_kc * bf16_kc;
-    const std::int64_t depth = std::min(p.k, wanted);
-    const auto* const panels = static_cast<const BFloat16*>(kept);
-    GemmParams<T> part = p;
-    for (std::int64_t k0 = 0; k0 < p.k; k0 += depth) {
-      part.k = std::min(depth, p.k - k0);
-      part.beta = k0 > 0 ? 1 : p.beta;
-      gemm_limbs(part, a + k0 * (p.transpose_a ? p.lda : 1), b + k0 * (p.transpose_b ? 1 : p.ldb), c,
-                 panels ? panels + k0 * panel_width : nullptr, p.k, gemm<T>, [&](auto... tile) {
-                   if (k0 + depth >= p.k) done(tile...);
-                 });
-    }
-  }
+// Whether the product goes by limbs, and reads panels of limbs.
+template <class T>
+bool by_limbs(const GemmParams<T>& p) {
+  if constexpr (std::is_same_v<T, float>)
+    return route(p) == Route::limbs;
+  else
+    return false;
 }
 
 // Whether gemm_parallel() would read panels of op(b) that are packed already: those that pack_panels() writes.
@@ -210,14 +199,13 @@ bool takes_panels(const GemmParams<T>& p) {
 }
 template <class T>
 std::int64_t panels_bytes(const GemmParams<T>& p) {
-  if (route(p) == Route::limbs) return 2 * LimbsB(p, nullptr, nullptr).packed_size(p.n, p.k);
+  if (by_limbs(p)) return 2 * LimbsB(p, nullptr, nullptr).packed_size(p.n, p.k);
   return panels(p.n) * panel_width * p.k * static_cast<std::int64_t>(sizeof(T));
 }
 template <class T>
 void pack_panels(const GemmParams<T>& p, const T* b, void* out) {
   if constexpr (std::is_same_v<T, float>)
-    if (route(p) == Route::limbs)
-      return pack_bf16(LimbsB(p, b, nullptr), Bf16Loop::threads, p.k, static_cast<BFloat16*>(out));
+    if (by_limbs(p)) return pack_bf16(LimbsB(p, b, nullptr), Bf16Loop::threads, p.k, static_cast<BFloat16*>(out));
   pack_b_panels(p, b, static_cast<T*>(out));
 }
 
@@ -227,7 +215,8 @@ template <class T, class Done, class = IfWide<T>>
 void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const Done& done, const void* kept = nullptr) {
   const Route way = route(p);
   const auto* const floats = static_cast<const T*>(kept);
-  if (way == Route::limbs) return gemm_by_limbs(p, a, b, c, kept, done);
+  if constexpr (std::is_same_v<T, float>)
+    if (way == Route::limbs) return gemm_limbs(p, a, b, c, static_cast<const BFloat16*>(kept), gemm<float>, done);
   if (kept) return gemm_tiled(p, Route::packed, a, b, floats, c, done);
   if (way == Route::swapped) return gemm_swapped(p, a, b, c, done);
   if (way != Route::column) return gemm_tiled(p, way, a, b, floats, c, done);

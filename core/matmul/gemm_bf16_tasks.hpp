@@ -5,8 +5,8 @@
 #include "fit/parallel.hpp"
 #include "matmul/gemm_kernels_bf16.hpp"
 
-// Splits a product of the processor's instructions for BFloat16 into tasks, each of which packs its part of one
-// operand. Limbs: 1 for operands that are rounded to BFloat16, float_limbs for floats.
+// Divides a matmul among threads, for the processor's instructions for BFloat16. Each task packs its part of one
+// operand. limbs: 1 for operands that are rounded to BFloat16, float_limbs for floats.
 namespace fit::kernels {
 
 // Minimum of work for a thread.
@@ -63,7 +63,7 @@ class Bf16PackedB {
  public:
   template <class P>
   Bf16PackedB(const GemmParams<P>& p, const B* b, const BFloat16* kept) : Bf16PackedB(p, b, kept, p.k) {}
-  // The kept panels have `kept_k` rows, of which this operand has some.
+  // This operand is some rows of a longer one. The panels of the longer one, of kept_k rows, are kept.
   template <class P>
   Bf16PackedB(const GemmParams<P>& p, const B* b, const BFloat16* kept, std::int64_t kept_k)
       : size(p.n), b_(b), kept_(kept), kept_step_(step(kept_k)), ld_(p.ldb), transposed_(p.transpose_b) {}

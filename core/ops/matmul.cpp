@@ -188,7 +188,7 @@ Tensor kept_panels(const kernels::GemmParams<T>& p, const Tensor& weight) {
   constexpr std::int64_t many = 128;
   if (detail::thread_state.recording || !kernels::takes_panels(p)) return {};
   if (p.m > many && detail::first_read(weight)) return {};
-  const auto form = static_cast<detail::ProductForm>((p.k * 2 + kernels::prefers_limbs(p)) * 8 +
+  const auto form = static_cast<detail::ProductForm>((p.k * 2 + kernels::by_limbs(p)) * 8 +
                                                      static_cast<std::int64_t>(kernels::chosen_isa));
   return detail::product_copy(weight, form, [&] {
     Tensor all = Tensor::empty({kernels::panels_bytes(p)}, int8);
@@ -203,7 +203,7 @@ const BFloat16* bf16_values(void (*f)(float* y, const float* x, std::int64_t n, 
   static std::map<decltype(f), std::vector<BFloat16>> tables;
   const std::lock_guard<std::mutex> lock(one_at_a_time);
   std::vector<BFloat16>& table = tables[f];
-  if (table.empty()) {
+  if (table.empty()) {  // filled when it is complete: memory can run out before
     std::vector<float> all(std::size_t{1} << 16);
     for (std::size_t i = 0; i < all.size(); ++i) {
       BFloat16 x;
@@ -211,7 +211,9 @@ const BFloat16* bf16_values(void (*f)(float* y, const float* x, std::int64_t n, 
       all[i] = x;
     }
     f(all.data(), all.data(), static_cast<std::int64_t>(all.size()), 0);
-    for (const float y : all) table.emplace_back(y);
+    std::vector<BFloat16> values;
+    for (const float y : all) values.emplace_back(y);
+    table = std::move(values);
   }
   return table.data();
 }
