@@ -5,7 +5,7 @@
 #include "kernels/simd/matrix_rows.hpp"
 #include "kernels/simd/transform.hpp"
 #include "kernels/simd/transpose.hpp"
-#include "matmul/micro_kernel.hpp"
+#include "matmul/macro_kernel.hpp"
 
 // The factors of a chunk, and products of its pairs of steps. The letters are those of linear_kernel.hpp. For
 // *.simd.cpp files.

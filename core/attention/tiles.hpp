@@ -2,7 +2,7 @@
 #include "attention/arena.hpp"
 #include "attention/rows.hpp"
 #include "kernels/simd/transpose.hpp"
-#include "matmul/micro_kernel.hpp"
+#include "matmul/macro_kernel.hpp"
 #if defined(__AVX512F__)
 #include "matmul/micro_kernel_bf16.hpp"
 #include "matmul/pack_bf16.hpp"

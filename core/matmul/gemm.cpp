@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/scratch.hpp"
 #include "fit/batch_invariant.hpp"
+#include "matmul/gemm_limbs.hpp"
 #include "matmul/openblas.hpp"
 
 namespace fit::kernels {
@@ -27,9 +29,6 @@ Route route(const GemmParams<T>& p) {
   if (prefers_limbs(p)) return Route::limbs;
   return swaps ? Route::swapped : Route::packed;
 }
-
-template Route route(const GemmParams<float>&);
-template Route route(const GemmParams<double>&);
 
 template <class T, class>
 void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
@@ -63,9 +62,6 @@ void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c) {
   }
 }
 
-template void gemm(const GemmParams<float>&, const float*, const float*, float*);
-template void gemm(const GemmParams<double>&, const double*, const double*, double*);
-
 Tiling tiling(std::int64_t m, std::int64_t n, double flops) {
   // A tile takes some tens of microseconds. More than 32 tiles would not balance the load better.
   const auto wanted = static_cast<std::int64_t>(std::clamp(flops / (10 * parallel_flops), 1.0, 32.0));
@@ -85,5 +81,149 @@ Tiling tiling(std::int64_t m, std::int64_t n, double flops) {
   t.col_tiles = (n + t.cols - 1) / t.cols;
   return t;
 }
+
+template <class T>
+void pack_b_panels(const GemmParams<T>& p, const T* b, T* out) {
+  const auto& kernels = FIT_KERNELS(gemm_table, T);
+  parallel_for(panels(p.n), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
+    for (; i < end; ++i) kernels.pack_b(p, b, i, out + i * panel_width * p.k);
+  });
+}
+
+namespace {
+
+// Route::swapped: computes tiles of c' and transposes them into c.
+template <class T>
+void gemm_swapped(const GemmParams<T>& p, const T* a, const T* b, T* c, TileDone done) {
+  GemmParams<T> swapped;  // c' = alpha b a'
+  swapped.m = p.n;
+  swapped.n = p.m;
+  swapped.k = p.k;
+  swapped.transpose_b = true;
+  swapped.lda = p.ldb;
+  swapped.ldb = p.lda;
+  swapped.ldc = p.m;
+  swapped.alpha = p.alpha;
+  const Scratch<T> packed(panels(p.m) * panel_width * p.k);
+  pack_b_panels(swapped, a, packed.get());
+  const auto& kernels = FIT_KERNELS(gemm_table, T);
+  constexpr std::int64_t rows = 96;  // of b, in a tile
+  parallel_for((p.n + rows - 1) / rows, 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
+    const Scratch<T> tile(rows * p.m);
+    for (; i < end; ++i) {
+      GemmParams<T> part = swapped;
+      part.m = p.n - i * rows < rows ? p.n - i * rows : rows;
+      kernels.gemm_packed(part, b + i * rows * p.ldb, packed.get(), tile.get(), static_cast<T*>(nullptr));
+      kernels.transpose(part.m, p.m, tile.get(), p.m, c + i * rows, p.ldc);
+      done(std::int64_t{0}, p.m, i * rows, part.m);
+    }
+  });
+}
+
+// The tiles of c. all_panels: those of op(b) if `way` is Route::packed.
+template <class T>
+void gemm_tiles(const GemmParams<T>& p, const Tiling& t, Route way, const T* a, const T* b, const T* all_panels, T* c,
+                TileDone done) {
+  const auto& kernels = FIT_KERNELS(gemm_table, T);
+  parallel_for(t.count(), 1, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
+    const Scratch<T> rows(way == Route::packed ? gemm_packed_scratch(p) : 0);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = t.row(i), col = t.col(i);
+      GemmParams<T> part = p;
+      part.m = p.m - row < t.rows ? p.m - row : t.rows;
+      part.n = p.n - col < t.cols ? p.n - col : t.cols;
+      const T* const part_a = a + row * (p.transpose_a ? 1 : p.lda);
+      const T* const part_b = b + col * (p.transpose_b ? p.ldb : 1);
+      T* const part_c = c + row * p.ldc + col;
+      if (way == Route::packed)
+        kernels.gemm_packed(part, part_a, all_panels + col * p.k, part_c, rows.get());
+      else if (way == Route::gemv)
+        kernels.gemv(part, part_a, part_b, part_c);
+      else
+        gemm(part, part_a, part_b, part_c);
+      done(row, part.m, col, part.n);
+    }
+  });
+}
+
+}  // namespace
+
+template <class T>
+std::int64_t packed_depth(const GemmParams<T>& p) {
+  constexpr std::int64_t elements = std::int64_t{1} << 21;
+  const std::int64_t kc = FIT_KERNELS(gemm_table, T).kc, wanted = std::max(elements / p.n, 4 * p.m);
+  return std::min(p.k, (wanted + kc - 1) / kc * kc);
+}
+
+namespace {
+
+// kept: all panels of op(b), or null.
+template <class T>
+void gemm_tiled(const GemmParams<T>& p, Route way, const T* a, const T* b, const T* kept, T* c, TileDone done) {
+  const bool few_rows = way == Route::gemv || way == Route::gemv_in_order ||
+                        ((way == Route::unpacked || kept) && p.m <= gemv_max_m_transposed);
+  const Tiling t = few_rows ? gemv_tiling(p.m, p.n, p.k, sizeof(T)) : tiling(p.m, p.n, p.flops());
+  if (way != Route::packed || kept) return gemm_tiles(p, t, way, a, b, kept, c, done);
+  const std::int64_t depth = packed_depth(p);
+  const Scratch<T> packed(panels(p.n) * panel_width * depth);
+  GemmParams<T> part = p;
+  for (std::int64_t k0 = 0; k0 < p.k; k0 += depth) {
+    part.k = std::min(depth, p.k - k0);
+    part.beta = k0 > 0 ? 1 : p.beta;
+    pack_b_panels(part, b + k0 * (p.transpose_b ? 1 : p.ldb), packed.get());
+    gemm_tiles(part, t, way, a + k0 * (p.transpose_a ? p.lda : 1), b, packed.get(), c, [&](auto... tile) {
+      if (k0 + depth >= p.k) done(tile...);
+    });
+  }
+}
+
+}  // namespace
+
+template <class T, class>
+bool takes_panels(const GemmParams<T>& p) {
+  const Route way = route(p);
+  return p.m > gemv_max_m &&
+         (way == Route::gemv || way == Route::packed || way == Route::swapped || way == Route::limbs);
+}
+
+template <class T, class>
+std::int64_t panels_bytes(const GemmParams<T>& p) {
+  if (by_limbs(p)) return 2 * LimbsB(p, nullptr, nullptr).packed_size(p.n, p.k);
+  return panels(p.n) * panel_width * p.k * static_cast<std::int64_t>(sizeof(T));
+}
+
+template <class T, class>
+void pack_panels(const GemmParams<T>& p, const T* b, void* out) {
+  if constexpr (std::is_same_v<T, float>)
+    if (by_limbs(p)) return pack_bf16(LimbsB(p, b, nullptr), Bf16Loop::threads, p.k, static_cast<BFloat16*>(out));
+  pack_b_panels(p, b, static_cast<T*>(out));
+}
+
+template <class T, class>
+void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, TileDone done, const void* kept) {
+  const Route way = route(p);
+  const auto* const floats = static_cast<const T*>(kept);
+  if constexpr (std::is_same_v<T, float>)
+    if (way == Route::limbs) return gemm_limbs(p, a, b, c, static_cast<const BFloat16*>(kept), done);
+  if (kept) return gemm_tiled(p, Route::packed, a, b, floats, c, done);
+  if (way == Route::swapped) return gemm_swapped(p, a, b, c, done);
+  if (way != Route::column) return gemm_tiled(p, way, a, b, floats, c, done);
+  const GemmParams<T> row = as_row(p);
+  gemm_tiled(row, route(row), b, a, floats, c,
+             [&](std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) { done(j, n, i, m); });
+}
+
+#define FIT_GEMM(T)                                                 \
+  template Route route(const GemmParams<T>&);                       \
+  template void gemm(const GemmParams<T>&, const T*, const T*, T*); \
+  template void pack_b_panels(const GemmParams<T>&, const T*, T*);  \
+  template std::int64_t packed_depth(const GemmParams<T>&);         \
+  template bool takes_panels(const GemmParams<T>&);                 \
+  template std::int64_t panels_bytes(const GemmParams<T>&);         \
+  template void pack_panels(const GemmParams<T>&, const T*, void*); \
+  template void gemm_parallel(const GemmParams<T>&, const T*, const T*, T*, TileDone, const void*);
+FIT_GEMM(float)
+FIT_GEMM(double)
+#undef FIT_GEMM
 
 }  // namespace fit::kernels

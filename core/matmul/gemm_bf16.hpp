@@ -1,10 +1,5 @@
 #pragma once
-#include <algorithm>
-
-#include "fit/batch_invariant.hpp"
-#include "kernels/simd/nontemporal.hpp"
-#include "matmul/gemm.hpp"
-#include "matmul/gemm_kernels_bf16.hpp"
+#include "matmul/gemm_bf16_tasks.hpp"
 
 // Matmul of BFloat16, split among threads. a, b and c may each be float or BFloat16; float operands are rounded while
 // they are packed. Processors without instructions for BFloat16 widen a and b while packing, and multiply floats.
@@ -13,152 +8,10 @@ namespace fit::kernels {
 // Whether the processor has instructions for products of BFloat16.
 inline bool multiplies_bf16() { return chosen_isa >= Isa::avx512_bf16; }
 
-// LCOV_EXCL_START(avx512_bf16): other processors widen to float.
-// With the processor's instructions for BFloat16. kept: all panels of op(b), or null.
-template <class A, class B, class C>
-void gemm_bf16_native(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Bf16Then& then,
-                      const BFloat16* kept) {
-  const Bf16PackedA<A> rows(p, a);
-  const Bf16PackedB<B> cols(p, b, kept);
-  const bool nontemporal = std::is_same_v<C, float> && p.beta == 0 && p.ldc == p.n && stores_nontemporal(c, p.m, p.n);
-  gemm_bf16_parts(p, loop, rows, cols, [&](Bf16Block& block, std::int64_t row, std::int64_t col) {
-    block.then = then.at(col);
-    block.nontemporal = nontemporal;
-    bf16_kernels().result<C>().gemm_block(block, c + row * p.ldc + col);
-  });
-}
-
-// LCOV_EXCL_STOP
-
-// The float product of the same shape, but with alpha 1, beta 0 and contiguous operands.
-inline GemmParams<float> as_floats(const GemmParams<BFloat16>& p) {
-  return contiguous<float>(p.m, p.n, p.k, p.transpose_a, p.transpose_b);
-}
-
-// Widens x [rows, cols].
-template <class From>
-void bf16_widened(Bf16Loop loop, std::int64_t rows, std::int64_t cols, const From* x, std::int64_t ld, float* out) {
-  bf16_loop(loop, rows, (1 << 15) / cols + 1, [&](std::int64_t i, std::int64_t end) {
-    bf16_kernels().operand<From>().widen(end - i, cols, x + i * ld, ld, out + i * cols, cols);
-  });
-}
-
-// Packs all panels of op(b) as float.
-template <class B>
-void pack_b_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const B* b, float* out) {
-  const auto widen = bf16_kernels().operand<B>().widen;
-  bf16_loop(loop, panels(p.n), (1 << 15) / (panel_width * p.k) + 1, [&](std::int64_t i, std::int64_t end) {
-    const Scratch<float> columns(panel_width * p.k);
-    for (; i < end; ++i) {
-      const std::int64_t col = i * panel_width, cols = std::min(panel_width, p.n - col);
-      const GemmParams<float> f = contiguous<float>(p.m, cols, p.k, false, p.transpose_b);
-      p.transpose_b ? widen(cols, p.k, b + col * p.ldb, p.ldb, columns.get(), f.ldb)
-                    : widen(p.k, cols, b + col, p.ldb, columns.get(), f.ldb);
-      FIT_KERNELS(gemm_table, float).pack_b(f, columns.get(), 0, out + col * p.k);
-    }
-  });
-}
-
-// kept: all panels of op(b) as float, or null.
-template <class A, class B, class C>
-void gemm_bf16_widened(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Bf16Then& then,
-                       const float* kept) {
-  constexpr bool narrow = std::is_same_v<C, BFloat16>;
-  const GemmParams<float> f = as_floats(p);
-  const bool packed = route(f) != Route::openblas;
-  const Scratch<float> scratch(kept ? 0 : packed ? panels(p.n) * panel_width * p.k : p.n * p.k);
-  const float* const wide_b = kept ? kept : scratch.get();
-  if (!kept)
-    packed ? pack_b_widened(p, loop, b, scratch.get())
-           : bf16_widened(loop, p.transpose_b ? p.n : p.k, f.ldb, b, p.ldb, scratch.get());
-  const bool few_rows = kept && p.m <= gemv_max_m_transposed;
-  const Tiling t = few_rows ? gemv_tiling(p.m, p.n, p.k, sizeof(float)) : tiling(p.m, p.n, p.flops());
-  bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
-    const Scratch<float> wide_a(t.rows * p.k), sums(narrow ? t.rows * t.cols : 0), rows(gemm_packed_scratch(f));
-    for (; i < end; ++i) {
-      const std::int64_t row = t.row(i), col = t.col(i);
-      GemmParams<float> part = contiguous<float>(std::min(t.rows, p.m - row), std::min(t.cols, p.n - col), p.k,
-                                                 p.transpose_a, p.transpose_b);
-      part.ldb = f.ldb;
-      bf16_widened(Bf16Loop::here, p.transpose_a ? p.k : part.m, part.lda, a + row * (p.transpose_a ? 1 : p.lda), p.lda,
-                   wide_a.get());
-      C* const tile = c + row * p.ldc + col;
-      float* to = sums.get();
-      if constexpr (!narrow) {
-        to = tile;
-        part.alpha = p.alpha;
-        part.beta = p.beta;
-        part.ldc = p.ldc;
-      }
-      packed ? FIT_KERNELS(gemm_table, float).gemm_packed(part, wide_a.get(), wide_b + col * p.k, to, rows.get())
-             : gemm(part, wide_a.get(), wide_b + col * (p.transpose_b ? p.k : 1), to);
-      const auto finish = bf16_kernels().result<C>().finish;
-      if (narrow)
-        finish(part.m, part.n, p.alpha, to, part.ldc, p.beta, then.at(col), tile, p.ldc);
-      else if (then.bias)
-        finish(part.m, part.n, 1, to, part.ldc, 0, then.at(col), tile, p.ldc);
-    }
-  });
-}
-
-// Whether gemv_bf16() adds in the order of many rows, as BatchInvariant asks.
-inline bool gemv_bf16_in_order(const GemmParams<BFloat16>& p) {
-  return !multiplies_bf16() && p.transpose_b && p.alpha == 1 && p.beta == 0;
-}
-
-// For few rows: reads b once, without packing.
-template <class A, class C>
-void gemv_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const BFloat16* b, C* c,
-               const Bf16Then& then) {
-  const auto native = p.transpose_b ? bf16_kernels().gemv_native : nullptr;
-  const auto widened = batch_invariant() ? bf16_kernels().gemv_in_order : bf16_kernels().gemv;
-  GemmParams<float> f = as_floats(p);
-  f.ldb = p.ldb;
-  GemmParams<BFloat16> narrow = p;
-  narrow.lda = bf16_filled(p.k);
-  narrow.ldc = p.n;
-  const Scratch<float> wide(native ? 0 : p.m * p.k), sums(p.m * p.n);
-  const Scratch<BFloat16> rows(native ? p.m * narrow.lda : 0);
-  native ? bf16_kernels().operand<A>().pack_a(false, p.m, p.k, a, p.lda, rows.get(), narrow.lda)
-         : bf16_widened(Bf16Loop::here, p.m, p.k, a, p.lda, wide.get());
-  const Tiling t = gemv_tiling(p.m, p.n, p.k, sizeof(BFloat16));
-  bf16_loop(loop, t.count(), 1, [&](std::int64_t i, std::int64_t end) {
-    for (; i < end; ++i) {
-      const std::int64_t col = i * t.cols, cols = std::min(t.cols, p.n - col);
-      const BFloat16* const part_b = b + col * (p.transpose_b ? p.ldb : 1);
-      float* const part_sums = sums.get() + col;
-      const auto part = [cols](auto product) { return product.n = cols, product; };
-      native ? native(part(narrow), rows.get(), part_b, part_sums) : widened(part(f), wide.get(), part_b, part_sums);
-      bf16_kernels().result<C>().finish(p.m, cols, p.alpha, part_sums, p.n, p.beta, then.at(col), c + col, p.ldc);
-    }
-  });
-}
-
-// For k > 0; c may be a single row. kept: null, or all panels of op(b) as pack_panels() wrote them.
-template <class A, class B, class C>
-void gemm_bf16_terms(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Bf16Then& then,
-                     const void* kept = nullptr) {
-  if constexpr (std::is_same_v<B, BFloat16>)
-    if (p.m <= gemv_max_m && !p.transpose_a && (!batch_invariant() || gemv_bf16_in_order(p)))
-      return gemv_bf16(p, loop, a, b, c, then);
-  multiplies_bf16() ? gemm_bf16_native(p, loop, a, b, c, then, static_cast<const BFloat16*>(kept))
-                    : gemm_bf16_widened(p, loop, a, b, c, then, static_cast<const float*>(kept));
-}
-
+// c = then(alpha op(a) op(b) + beta c). kept: null, or all panels of op(b) if takes_panels(p).
 template <class A, class B, class C>
 void gemm_bf16(const GemmParams<BFloat16>& p, Bf16Loop loop, const A* a, const B* b, C* c, const Bf16Then& then,
-               const void* kept = nullptr) {
-  if (p.m == 0 || p.n == 0) return;
-  if (p.k == 0) {
-    const float nothing[panel_width] = {};
-    for (std::int64_t j = 0; j < p.n; j += panel_width)
-      bf16_kernels().result<C>().finish(p.m, std::min(panel_width, p.n - j), 1, nothing, 0, p.beta, then.at(j), c + j,
-                                        p.ldc);
-    return;
-  }
-  if (p.n > 1 || p.m == 1 || p.ldc != 1 || then.bias) return gemm_bf16_terms(p, loop, a, b, c, then, kept);
-  gemm_bf16_terms(as_row(p), loop, b, a, c, then);
-}
+               const void* kept = nullptr);
 
 // On the calling thread.
 template <class A, class B, class C>
@@ -166,26 +19,16 @@ void gemm(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c) {
   gemm_bf16(p, Bf16Loop::here, a, b, c, {});
 }
 
-// Like those of gemm.hpp. The panels have elements of BFloat16 with the processor's instructions, otherwise of float.
-inline bool takes_panels(const GemmParams<BFloat16>& p) {
-  return multiplies_bf16() ? p.m > gemv_max_m && p.n > 1  // LCOV_EXCL_BR_LINE(avx512_bf16)
-                           : takes_panels(as_floats(p));
-}
-inline std::int64_t panels_bytes(const GemmParams<BFloat16>& p) {
-  return multiplies_bf16() ? 2 * Bf16PackedB<BFloat16>(p, nullptr, nullptr).packed_size(p.n, p.k)
-                           : panels_bytes(as_floats(p));
-}
-inline void pack_panels(const GemmParams<BFloat16>& p, const BFloat16* b, void* out) {
-  multiplies_bf16()
-      ? pack_bf16(Bf16PackedB<BFloat16>(p, b, nullptr), Bf16Loop::threads, p.k, static_cast<BFloat16*>(out))
-      : pack_b_widened(p, Bf16Loop::threads, b, static_cast<float*>(out));
-}
-
-// Split among threads. c = then(alpha op(a) op(b) + beta c). kept: null, or all panels of op(b) if takes_panels(p).
+// Split among threads.
 template <class A, class B, class C>
 void gemm_parallel(const GemmParams<BFloat16>& p, const A* a, const B* b, C* c, const Bf16Then& then = {},
                    const void* kept = nullptr) {
   gemm_bf16(p, Bf16Loop::threads, a, b, c, then, kept);
 }
+
+// Like those of gemm.hpp. The panels have elements of BFloat16 with the processor's instructions, otherwise of float.
+bool takes_panels(const GemmParams<BFloat16>& p);
+std::int64_t panels_bytes(const GemmParams<BFloat16>& p);
+void pack_panels(const GemmParams<BFloat16>& p, const BFloat16* b, void* out);
 
 }  // namespace fit::kernels

@@ -2,15 +2,12 @@
 #include <algorithm>
 
 #include "base/scratch.hpp"
-#include "fit/parallel.hpp"
+#include "matmul/gemm.hpp"
 #include "matmul/gemm_kernels_bf16.hpp"
 
 // Divides a matmul among threads, for the processor's instructions for BFloat16. Each task packs its part of one
 // operand. limbs: 1 for operands that are rounded to BFloat16, float_limbs for floats.
 namespace fit::kernels {
-
-// Minimum of work for a thread.
-constexpr double parallel_flops = 4e5;
 
 // LCOV_EXCL_START(avx512_bf16): other processors widen to float.
 // A part of a packed operand: `count` rows of op(a) or columns of op(b) from `first`, with elements k0 … k0 + k - 1.
@@ -114,9 +111,9 @@ void pack_bf16(const Operand& x, Bf16Loop loop, std::int64_t k, BFloat16* out) {
 
 // Calls multiply(block, first) for the parts of a product. The smaller operand is shared: it is packed once for all
 // tasks. The other operand is split: each task packs its own part, which then is in the task's cache.
-template <class P, class Cut, class Shared, class Multiply>
+template <class P, class Cut, class Shared>
 void gemm_bf16_tasks(const GemmParams<P>& p, Bf16Loop loop, const Cut& cut, const Shared& shared,
-                     const Multiply& multiply) {
+                     FunctionRef<void(Bf16Block& block, std::int64_t first, std::int64_t count)> multiply) {
   const Bf16Part all{0, shared.size, 0, p.k};
   const Scratch<BFloat16> packed(shared.packed_size(shared.size, p.k));
   pack_bf16(shared, loop, p.k, packed.get());
@@ -148,9 +145,9 @@ void gemm_bf16_tasks(const GemmParams<P>& p, Bf16Loop loop, const Cut& cut, cons
 
 // Calls multiply(block, row, col) for the parts of a product of packed operands. row and col: where the block of c
 // begins.
-template <class P, class Rows, class Cols, class Multiply>
+template <class P, class Rows, class Cols>
 void gemm_bf16_parts(const GemmParams<P>& p, Bf16Loop loop, const Rows& rows, const Cols& cols,
-                     const Multiply& multiply) {
+                     FunctionRef<void(Bf16Block& block, std::int64_t row, std::int64_t col)> multiply) {
   const auto part = [&](Bf16Block& block, std::int64_t row, std::int64_t m, std::int64_t col, std::int64_t n) {
     block.m = m;
     block.n = n;

@@ -1,6 +1,8 @@
 #pragma once
 #include <algorithm>
 
+#include "base/scratch.hpp"
+#include "fit/batch_invariant.hpp"
 #include "matmul/gemm_bf16.hpp"
 #include "matmul/gemm_kernels_int8.hpp"
 

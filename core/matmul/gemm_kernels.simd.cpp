@@ -3,7 +3,7 @@
 #include "kernels/simd/for_each_vector.hpp"
 #include "kernels/simd/transpose.hpp"
 #include "matmul/gemv_in_order.hpp"
-#include "matmul/micro_kernel.hpp"
+#include "matmul/macro_kernel.hpp"
 
 namespace fit::kernels {
 namespace {

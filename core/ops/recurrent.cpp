@@ -1,5 +1,6 @@
 #include "fit/recurrent.hpp"
 
+#include "base/scratch.hpp"
 #include "fit/autocast.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/recurrent.hpp"

@@ -99,7 +99,7 @@ void check_types(std::int64_t m, std::int64_t n, std::int64_t k, const ProductFo
   check<BFloat16, BFloat16, BFloat16>(m, n, k, f);
   check<float, BFloat16, BFloat16>(m, n, k, f);
   check<BFloat16, float, float>(m, n, k, f);
-  check<float, float, float>(m, n, k, f);
+  check<float, BFloat16, float>(m, n, k, f);
 }
 
 // Small whole numbers: their sums are exact, in whatever order and however the product is cut.

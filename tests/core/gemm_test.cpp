@@ -7,6 +7,7 @@
 #include "fit/graph.hpp"
 #include "fit/int8.hpp"
 #include "fit/ops.hpp"
+#include "matmul/gemm_limbs.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/rounding.hpp"
@@ -40,7 +41,7 @@ void each_gemm_isa(const Body& body) {
 template <class T>
 void by_limbs(const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) {
   if constexpr (std::is_same_v<T, float>)
-    kernels::gemm_limbs(p, a, b, c, nullptr, kernels::gemm<float>, [](auto...) {});
+    kernels::gemm_limbs(p, a, b, c, nullptr, kernels::no_more);
   else
     FAIL("only floats have limbs");
 }
@@ -244,7 +245,7 @@ void check_batch(std::int64_t count, std::int64_t m, std::int64_t n, std::int64_
   GuardedBuffer<T> a = drawn<T>(count * m * k, 1, between(-2, 2), random),
                    b = drawn<T>(count * k * n, 3, between(-2, 2), random);
   GuardedBuffer<T> c(count * m * n, 5);
-  kernels::gemm_batched<T>(p, count, [&](std::int64_t i, const T*& x, const T*& y, T*& z) {
+  kernels::gemm_batched<T, T, T>(p, count, [&](std::int64_t i, const T*& x, const T*& y, T*& z) {
     x = a.data() + i * m * k;
     y = b.data() + (count - 1 - i) * k * n;
     z = c.data() + i * m * n;

@@ -1,31 +1,19 @@
-#pragma once
-#include "kernels/simd/simd.hpp"
+#include "matmul/macro_kernel.hpp"
 
-// The micro-kernel, and the macro-kernel that calls it on matrices in the cache. For *.simd.cpp files only.
-//
-//   c [m, n] = alpha op(a) b  (+ c if accumulate)
-//
-// b and c are row-major with contiguous n. a is [m, k], or [k, m] if transpose_a. Its elements are broadcast one at a
-// time, so both layouts have the same speed and the same code: op(a)[i, p] is a[i row + p col]. The micro-kernel keeps
-// MR rows by NV vectors of c in registers.
+// The micro-kernel, and the macro-kernel that calls it. The elements of a are broadcast one at a time, so both layouts
+// have the same speed and the same code: op(a)[i, p] is a[i row + p col]. The micro-kernel keeps MR rows by NV vectors
+// of c in registers.
 namespace fit::kernels {
 inline namespace FIT_ISA_NAMESPACE {
+namespace {
 
-// The size of the micro-kernel: its maximum width in vectors, and the number of rows for rows of `vectors`. The block
-// of c, a row of b and one element of a must fit the registers. Enough independent sums hide the latency.
+// The number of rows for rows of `vectors`. The block of c, a row of b and one element of a must fit the registers.
+// Enough independent sums hide the latency.
 #if defined(__AVX512F__)
-constexpr int nr_vectors = 4;
 constexpr int mr(int vectors) { return vectors == 1 ? 16 : vectors <= 3 ? 8 : 6; }
 #else
-constexpr int nr_vectors = 2;
 constexpr int mr(int vectors) { return vectors == 1 ? 8 : 6; }
 #endif
-
-// The columns of the largest block of c.
-template <class T>
-constexpr std::int64_t slice_width() {
-  return nr_vectors * static_cast<std::int64_t>(Vec<T>::size);
-}
 
 template <class T, int MR, int NV, bool Full>
 inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, std::int64_t col, const T* b,
@@ -93,11 +81,12 @@ void micro_kernels_of(std::int64_t vectors, std::int64_t m, std::int64_t k, T al
   }
 }
 
-// Slices of b begin slice_step apart: slice_width() if its rows are complete.
+}  // namespace
+
 template <class T>
-FIT_ONE_COPY void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
-                               std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
-                               std::int64_t slice_step = slice_width<T>()) {
+void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
+                  std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
+                  std::int64_t slice_step) {
   constexpr std::int64_t W = Vec<T>::size;
   const std::int64_t row = transpose_a ? 1 : lda, col = transpose_a ? lda : 1;
   for (std::int64_t j = 0; j < n; j += slice_width<T>(), b += slice_step) {
@@ -110,6 +99,13 @@ FIT_ONE_COPY void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n,
       micro_kernels_of<false>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, tail);
   }
 }
+
+#define FIT_MACRO_KERNEL(T)                                                                                       \
+  template void macro_kernel(bool, std::int64_t, std::int64_t, std::int64_t, T, const T*, std::int64_t, const T*, \
+                             std::int64_t, T*, std::int64_t, bool, std::int64_t);
+FIT_MACRO_KERNEL(float)
+FIT_MACRO_KERNEL(double)
+#undef FIT_MACRO_KERNEL
 
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels
