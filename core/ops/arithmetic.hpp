@@ -41,7 +41,8 @@ void with_kernel(DType t, const Run& run) {
   else if (t == DType::bfloat16)
     return run(Op::template kernel<float>(), BFloat16{});
   if constexpr (!std::is_same_v<Op, Div>)
-    run(each_pair<std::int64_t, std::int64_t, std::int64_t>(Op::integers), std::int64_t{});
+    run(each_pair<std::int64_t, std::int64_t, std::int64_t>([](auto a, auto b) { return Op::integers(a, b); }),
+        std::int64_t{});
 }
 
 /// Whether the kernel for a result of type z reads operands of type t without a conversion.

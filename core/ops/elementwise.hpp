@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/function_ref.hpp"
 #include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 #include "kernels/convert.hpp"
 #include "kernels/elementwise.hpp"
-#include "ops/broadcast.hpp"
 #include "tensor/check.hpp"
 #include "tensor/convert.hpp"
 
@@ -43,25 +43,11 @@ T number_as(const char* op, Scalar s) {
 }
 
 /// Calls body(z, at, stride, n) for runs that together cover `out`. A run is n consecutive elements from index z.
-/// Operand k begins at at[k] and advances by stride[k], 0 or 1. The operands' shapes broadcast to `out`.
-template <int K, class Body>
-void each_run(const Shape& out, const Shape* const (&operands)[K], const Body& body,
-              std::int64_t grain = elementwise_grain) {
-  const std::int64_t count = out.numel();
-  if (count == 0) return;
-  const Broadcast<K> plan(out, operands);
-  const std::int64_t inner = plan.inner();
-  int stride[K];
-  for (int k = 0; k < K; ++k) stride[k] = static_cast<int>(plan.inner_stride(k));
-  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    plan.each_row(begin / inner, (end + inner - 1) / inner, [&](std::int64_t row, const std::int64_t* row_at) {
-      const std::int64_t first = std::max(begin, row * inner), last = std::min(end, (row + 1) * inner);
-      std::int64_t at[K];
-      for (int k = 0; k < K; ++k) at[k] = row_at[k] + stride[k] * (first - row * inner);
-      body(first, at, stride, last - first);
-    });
-  });
-}
+/// Operand k begins at at[k] and advances by stride[k], 0 or 1. The operands' shapes broadcast to `out`. K is 2 or 3.
+template <int K>
+void each_run(const Shape& out, const Shape* const (&operands)[K],
+              FunctionRef<void(std::int64_t z, const std::int64_t* at, const int* stride, std::int64_t n)> body,
+              std::int64_t grain = elementwise_grain);
 
 // ---- bfloat16: kernels work on float. Runs are converted to float, computed and rounded, block by block -------------
 
@@ -140,53 +126,10 @@ void copy_run(T* z, const T* x, std::int64_t n, int stride) {
     std::fill_n(z, n, *x);
 }
 
-constexpr std::int64_t short_row = 64;  // elements: shorter rows are not worth a call
-
-/// Copies short rows of an operand into one contiguous buffer: rows of `size` elements, `step` (0 or 1) apart. The rows
-/// begin `stride` apart.
-template <class T>
-class JoinedRows {
- public:
-  static constexpr std::int64_t capacity = 16 * short_row;  // elements at a time
-
-  template <int K>
-  JoinedRows(const StridedLoop<K>& walk, int k)
-      : size_(walk.inner()), step_(static_cast<int>(walk.inner_stride(k))), stride_(walk.stride[walk.rank - 2][k]) {}
-
-  const T* operator()(const T* x, std::int64_t count) {
-    if (step_ == 1 && stride_ == size_) return x;
-    if (stride_ == 0 && x == last_ && count <= count_) return rows_;
-    for (std::int64_t r = 0; r < count; ++r) copy_run(rows_ + r * size_, x + r * stride_, size_, step_);
-    last_ = x;
-    count_ = count;
-    return rows_;
-  }
-
- private:
-  const std::int64_t size_;
-  const int step_;
-  const std::int64_t stride_;
-  const T* last_ = nullptr;
-  std::int64_t count_ = 0;
-  T rows_[capacity];
-};
-
-/// run_binary for operands that broadcast along short rows.
-template <class Z, class X, class Y, class F>
-void run_short_rows(const Broadcast<2>& walk, Z* z, const X* x, const Y* y, const F& f, std::int64_t grain) {
-  const std::int64_t size = walk.inner(), axis = walk.size[walk.rank - 2];
-  parallel_for(walk.rows(), grain / size + 1, [&](std::int64_t row, std::int64_t end) {
-    JoinedRows<X> rows_of_x(walk, 0);
-    JoinedRows<Y> rows_of_y(walk, 1);
-    while (row < end) {
-      std::int64_t index[Shape::max_rank], at[2];
-      walk.locate(row, index, at);
-      const std::int64_t n = std::min({end - row, axis - index[walk.rank - 2], JoinedRows<X>::capacity / size});
-      f(z + row * size, rows_of_x(x + at[0], n), rows_of_y(y + at[1], n), n * size, 1, 1);
-      row += n;
-    }
-  });
-}
+/// z = f(a, b) for elements of the tensors' own types. f computes one contiguous run.
+void run_binary_raw(Tensor& z, const Tensor& a, const Tensor& b,
+                    FunctionRef<void(void* z, const void* x, const void* y, std::int64_t n, int sx, int sy)> f,
+                    std::int64_t grain);
 
 /// z = f(a, b). f(z, x, y, n, sx, sy) computes one contiguous run (see kernels::Binary; any element types, with float
 /// instead of BFloat16).
@@ -194,21 +137,14 @@ template <class Z, class X, class Y, class F>
 void run_binary(Tensor& z, const Tensor& a, const Tensor& b, const F& function,
                 std::int64_t grain = elementwise_grain) {
   const auto f = by_blocks<Z, X, Y>(function);
-  Z* const pz = z.fresh<Z>();
-  const X* const px = static_cast<const X*>(a.raw());
-  const Y* const py = static_cast<const Y*>(b.raw());
-  if (a.shape() == b.shape()) {
-    parallel_for(z.numel(), grain, [&](std::int64_t i, std::int64_t end) { f(pz + i, px + i, py + i, end - i, 1, 1); });
+  if (a.shape() == b.shape() && z.numel() <= grain) {  // the fast way for small tensors
+    if (z.numel() > 0) f(z.fresh<Z>(), static_cast<const X*>(a.raw()), static_cast<const Y*>(b.raw()), z.numel(), 1, 1);
     return;
   }
-  if (z.numel() > JoinedRows<X>::capacity) {
-    const Broadcast<2> walk(z.shape(), {&a.shape(), &b.shape()});
-    if (walk.rank > 1 && walk.inner() < short_row) return run_short_rows(walk, pz, px, py, f, grain);
-  }
-  each_run<2>(
-      z.shape(), {&a.shape(), &b.shape()},
-      [&](std::int64_t i, const std::int64_t* at, const int* stride, std::int64_t n) {
-        f(pz + i, px + at[0], py + at[1], n, stride[0], stride[1]);
+  run_binary_raw(
+      z, a, b,
+      [&f](void* z, const void* x, const void* y, std::int64_t n, int sx, int sy) {
+        f(static_cast<Z*>(z), static_cast<const X*>(x), static_cast<const Y*>(y), n, sx, sy);
       },
       grain);
 }

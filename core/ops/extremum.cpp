@@ -112,7 +112,7 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, KeepDims keep,
         fold_floating<T>(r, x, Which::template start<double>, Which::template kernel<T>(), nullptr, Which::order,
                          finish);
       else
-        r.fold(x.data<T>().data(), Which::template start<T>, plain_fold<T, T>(Which::order), Which::order, finish);
+        fold_plain<T>(r, x.data<T>().data(), Which::template start<T>, Which::order, Which::order, finish);
     });
     const Shape kept = r.shape(keepdims);
     if (ties == Ties::first && axes.list().size() == 1 && x.rank() > 0)

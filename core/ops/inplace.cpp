@@ -6,6 +6,7 @@
 #include "graph/node.hpp"
 #include "kernels/copy.hpp"
 #include "ops/arithmetic.hpp"
+#include "ops/broadcast.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {

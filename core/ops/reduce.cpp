@@ -25,7 +25,7 @@ void each_sum(const Reduction& r, const Tensor& x, const Finish& finish) {
   if constexpr (is_floating_element<T>)
     fold_floating<T>(r, x, 0.0, kernels::reduce<AccT<T>>().sum, nullptr, std::plus<>(), finish);
   else
-    r.fold(x.data<T>().data(), std::int64_t{0}, plain_fold<T, std::int64_t>(std::plus<>()), std::plus<>(), finish);
+    fold_plain<std::int64_t>(r, x.data<T>().data(), std::int64_t{0}, std::plus<>(), std::plus<>(), finish);
 }
 
 // The result type of a sum or a product of T.
@@ -141,8 +141,9 @@ Tensor any_or_all(const char* op, const Tensor& x, const Axes& axes, KeepDims ke
   const auto join = [all](bool a, bool b) { return all ? a && b : a || b; };
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    r.fold(x.data<T>().data(), all, plain_fold<T, bool>([join](bool acc, T v) { return join(acc, v != T(0)); }), join,
-           [out](std::int64_t i, bool v) { out[i] = v; });
+    fold_plain<bool>(
+        r, x.data<T>().data(), all, [join](bool acc, T v) { return join(acc, v != T(0)); }, join,
+        [out](std::int64_t i, bool v) { out[i] = v; });
   });
   return y;
 }
@@ -253,8 +254,8 @@ Tensor prod(const Tensor& x, const Axes& axes, KeepDims keep) {
       if constexpr (std::is_floating_point_v<T>)
         fold_floating<T>(r, x, 1.0, kernels::reduce<T>().prod, nullptr, std::multiplies<>(), finish);
       else
-        r.fold(x.data<T>().data(), std::int64_t{1}, plain_fold<T, std::int64_t>(std::multiplies<>()),
-               std::multiplies<>(), finish);
+        fold_plain<std::int64_t>(r, x.data<T>().data(), std::int64_t{1}, std::multiplies<>(), std::multiplies<>(),
+                                 finish);
     });
     return record("prod", {x}, std::move(y), keep::inputs, [kept = r.shape(keepdims)](Backward& b) {
       b.give(0, products_of_others(b.x(0), kept) * reshape(b.dy(), kept));

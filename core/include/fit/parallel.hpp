@@ -26,13 +26,14 @@ void run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule schedule,
 /// is rethrown here, after all tasks have ended. If a thread can't be started, the others do its work.
 template <class Body>
 void parallel_for(std::int64_t n, std::int64_t grain, ParallelSchedule schedule, const Body& body) {
-  if (n <= grain) {
-    if (n > 0) body(std::int64_t{0}, n);
-    return;
-  }
-  detail::run_parallel(n, grain, schedule, &body, [](const void* f, std::int64_t begin, std::int64_t end) {
+  // Not inlined below, so that the program has one copy of the body.
+  constexpr auto call = [](const void* f, std::int64_t begin, std::int64_t end) __attribute__((noinline)) {
     (*static_cast<const Body*>(f))(begin, end);
-  });
+  };
+  if (n > grain)
+    detail::run_parallel(n, grain, schedule, &body, call);
+  else if (n > 0)
+    call(&body, 0, n);
 }
 template <class Body>
 void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
