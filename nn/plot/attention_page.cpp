@@ -174,11 +174,9 @@ class Page {
   }
 
   std::string html() const {
-    json data{{"layers", layers_.list}, {"entries", entries_}, {"frames", json::array()}};
+    json data{{"layers", layers_.list}, {"tokens", tokens_.list}, {"entries", entries_}, {"frames", json::array()}};
     for (const auto& frame : frames_) data["frames"].push_back({frame.first.first, frame.first.second});
-    for (const auto& list : tokens_.list) data["tokens"].push_back(json::parse(list));
-    std::string scripts = "<script type=\"application/json\" class=\"data\">" +
-                          page::script_json(data.dump(-1, ' ', true, json::error_handler_t::replace)) + "</script>\n";
+    std::string scripts = "<script type=\"application/json\" class=\"data\">" + page::script_json(data) + "</script>\n";
     for (const std::string& bytes : blocks_.list)
       scripts += "<script type=\"text/plain\" class=\"block\">" + bytes + "</script>\n";
     return page::filled(page::heads_html, {{"{{data}}", scripts}});
@@ -186,11 +184,13 @@ class Page {
 
  private:
   // Distinct values in the order of their first use.
+  template <class Value>
   struct Pool {
-    std::vector<std::string> list;
-    std::map<std::string, std::size_t> number;
+    std::vector<Value> list;
+    std::map<Value, std::size_t> number;
   };
-  static std::size_t number_of(Pool& pool, const std::string& value) {
+  template <class Value>
+  static std::size_t number_of(Pool<Value>& pool, const Value& value) {
     const auto [at, is_new] = pool.number.emplace(value, pool.list.size());
     if (is_new) pool.list.push_back(value);
     return at->second;
@@ -201,8 +201,7 @@ class Page {
   }
 
   // The names of `size` tokens in blocks as a JSON list. A token without a name is named by its position.
-  static std::string labels(const std::vector<std::string>& names, std::int64_t size, std::int64_t block,
-                            std::int64_t first) {
+  static json labels(const std::vector<std::string>& names, std::int64_t size, std::int64_t block, std::int64_t first) {
     const auto name = [&](std::int64_t i) {
       return names.empty() ? std::to_string(first + i)
                            : shorten(printable(names[static_cast<std::size_t>(i)]), longest_token);
@@ -212,7 +211,7 @@ class Page {
       const std::int64_t last = std::min(size, i + block) - 1;
       list.push_back(i == last ? name(i) : shorten(name(i), 12) + " … " + shorten(name(last), 12));
     }
-    return list.dump(-1, ' ', true, json::error_handler_t::replace);
+    return list;
   }
 
   std::size_t block(const std::string& bytes) {
@@ -226,7 +225,8 @@ class Page {
   }
 
   const AttentionPageOptions& options_;
-  Pool layers_, tokens_, blocks_;
+  Pool<std::string> layers_, blocks_;
+  Pool<json> tokens_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> frames_;  // by step and call
   json entries_ = json::array();
   std::size_t bytes_ = 0;

@@ -49,7 +49,7 @@ std::string comparison_page(const ComparedRun& a, const ComparedRun& b, const st
                       {{"{{head}}", page::head(escaped, std::string(page::heads_css) + page::comparison_css)},
                        {"{{heading}}", escaped},
                        {"{{heads}}", views},
-                       {"{{data}}", page::script_json(data.dump(-1, ' ', true, json::error_handler_t::replace))},
+                       {"{{data}}", page::script_json(data)},
                        {"{{script}}", page::heads_script() + page::comparison_js}});
 }
 

@@ -318,7 +318,7 @@ std::string model_page(const nn::GPT& model, const text::Vocabulary& vocabulary,
       {{"{{head}}", page::head(title, std::string(page::heads_css) + page::model_css, " blob:; worker-src blob:")},
        {"{{heading}}", title},
        {"{{heads}}", page::filled(page::heads_html, {{"{{data}}", ""}})},
-       {"{{data}}", page::script_json(data.dump(-1, ' ', true, json::error_handler_t::replace))},
+       {"{{data}}", page::script_json(data)},
        {"{{blocks}}", blocks},
        {"{{worker}}", std::string(page::packed_js) + page::model_worker_js},
        {"{{script}}", page::heads_script() + page::model_js}});

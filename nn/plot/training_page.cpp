@@ -162,7 +162,7 @@ struct TrainingPage::State {
     for (const auto& [parameter, kinds] : magnitudes)
       for (const auto& [kind, values] : kinds) d["histograms"][printable(parameter)][kind] = values.columns();
     for (const auto& [series, values] : all) d["series"][printable(series)] = values.columns();
-    return page::script_json(d.dump(-1, ' ', true, json::error_handler_t::replace));
+    return page::script_json(d);
   }
   std::string script() const { return "show(" + data() + ");\n"; }
   std::string html(const std::string& numbers) const {

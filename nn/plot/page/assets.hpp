@@ -1,4 +1,5 @@
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,8 +38,8 @@ std::string shared_script();
 // The script of pages that show heads: that of all pages, the views, and what they unpack blocks with.
 std::string heads_script();
 
-// Text of JSON for a script element: without '<' it can neither close nor open one.
-std::string script_json(const std::string& json);
+// JSON for a script element: without '<' it can neither close nor open one. What is not UTF-8 is replaced.
+std::string script_json(const nlohmann::json& json);
 
 // Replaces each "{{name}}" of a template. The values are in the template's order, and are not searched themselves.
 using Parts = std::vector<std::pair<std::string, std::string>>;

@@ -1,4 +1,5 @@
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "plot/drawing.hpp"
 #include "plot/page/assets.hpp"
@@ -20,9 +21,10 @@ std::string head(const std::string& title, const std::string& css, const std::st
   return filled(shared_html, {{"{{sources}}", sources}, {"{{title}}", title}, {"{{style}}", shared_css + css}});
 }
 
-std::string script_json(const std::string& json) {
+std::string script_json(const nlohmann::json& json) {
   std::string text;
-  for (const char c : json) text += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  for (const char c : json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace))
+    text += c == '<' ? std::string("\\u003c") : std::string(1, c);
   return text;
 }
 
