@@ -200,17 +200,23 @@ void pack_panels(const GemmParams<T>& p, const T* b, void* out) {
 }
 
 template <class T, class>
-void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, TileDone done, const void* kept) {
+void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const T* bias, TileDone done,
+                   const void* kept) {
   const Route way = route(p);
   const auto* const floats = static_cast<const T*>(kept);
   if constexpr (std::is_same_v<T, float>)
-    if (way == Route::limbs) return gemm_limbs(p, a, b, c, static_cast<const BFloat16*>(kept), done);
-  if (kept) return gemm_tiled(p, Route::packed, a, b, floats, c, done);
-  if (way == Route::swapped) return gemm_swapped(p, a, b, c, done);
-  if (way != Route::column) return gemm_tiled(p, way, a, b, floats, c, done);
+    if (way == Route::limbs) return gemm_limbs(p, a, b, c, static_cast<const BFloat16*>(kept), bias, done);
+  const auto add_row = FIT_KERNELS(gemm_table, T).add_row;
+  const auto biased = [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+    if (bias) add_row(rows, cols, bias + col, c + row * p.ldc + col, p.ldc);
+    done(row, rows, col, cols);
+  };
+  if (kept) return gemm_tiled(p, Route::packed, a, b, floats, c, biased);
+  if (way == Route::swapped) return gemm_swapped(p, a, b, c, biased);
+  if (way != Route::column) return gemm_tiled(p, way, a, b, floats, c, biased);
   const GemmParams<T> row = as_row(p);
   gemm_tiled(row, route(row), b, a, floats, c,
-             [&](std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) { done(j, n, i, m); });
+             [&](std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) { biased(j, n, i, m); });
 }
 
 #define FIT_GEMM(T)                                                 \
@@ -221,7 +227,7 @@ void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, TileDon
   template bool takes_panels(const GemmParams<T>&);                 \
   template std::int64_t panels_bytes(const GemmParams<T>&);         \
   template void pack_panels(const GemmParams<T>&, const T*, void*); \
-  template void gemm_parallel(const GemmParams<T>&, const T*, const T*, T*, TileDone, const void*);
+  template void gemm_parallel(const GemmParams<T>&, const T*, const T*, T*, const T*, TileDone, const void*);
 FIT_GEMM(float)
 FIT_GEMM(double)
 #undef FIT_GEMM

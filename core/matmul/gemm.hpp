@@ -119,11 +119,11 @@ std::int64_t panels_bytes(const GemmParams<T>& p);
 template <class T, class = IfWide<T>>
 void pack_panels(const GemmParams<T>& p, const T* b, void* out);
 
-// Splits the matmul among threads. Calls done(row, rows, col, cols) after each tile, while it is in the cache. kept:
-// all panels of op(b) if takes_panels(p), or null.
+// Splits the matmul among threads. Adds bias [n] to each row, or nothing if it is null. Calls done(row, rows, col,
+// cols) after each tile, while it is in the cache. kept: all panels of op(b) if takes_panels(p), or null.
 template <class T, class = IfWide<T>>
-void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, TileDone done = no_more,
-                   const void* kept = nullptr);
+void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const T* bias = nullptr,
+                   TileDone done = no_more, const void* kept = nullptr);
 
 // `count` matmuls of equal shape; pointers(i, a, b, c) sets the pointers of matmul i: const A*, const B* and C*.
 template <class A, class B, class C, class P>

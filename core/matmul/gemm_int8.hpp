@@ -90,15 +90,7 @@ void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X*
   for (std::int64_t col = 0; col < n; col += block_cols) {
     p.n = std::min(block_cols, n - col);
     unpack_int8_parallel(p.n, k, rows_from(w, k, col), unpacked.get());
-    const float* const b = bias ? bias + col : nullptr;
-    if constexpr (std::is_same_v<X, BFloat16>)
-      gemm_parallel(p, x, static_cast<const X*>(unpacked.get()), c + col, b);
-    else
-      gemm_parallel(p, x, static_cast<const X*>(unpacked.get()), c + col,
-                    [&](std::int64_t row, std::int64_t rows, std::int64_t j, std::int64_t cols) {
-                      C* const at = c + row * ldc + col + j;
-                      if (b) bf16_kernels().result<C>().finish(rows, cols, 1, at, ldc, 0, b + j, at, ldc);
-                    });
+    gemm_parallel(p, x, static_cast<const X*>(unpacked.get()), c + col, bias ? bias + col : nullptr);
   }
 }
 

@@ -17,9 +17,10 @@ bool prefers_limbs(const GemmParams<T>& p) {
 // LCOV_EXCL_START(avx512_bf16): other processors multiply floats.
 using LimbsB = Bf16PackedB<float, float_limbs>;
 
-// c = alpha op(a) op(b) + beta c. Blocks of c without limbs are computed in floats. kept: all panels of op(b), or null.
+// c = alpha op(a) op(b) + beta c + bias. Blocks of c without limbs are computed in floats. kept: all panels of op(b),
+// or null. bias: [n], or null.
 void gemm_limbs(const GemmParams<float>& p, const float* a, const float* b, float* c, const BFloat16* kept,
-                TileDone done);
+                const float* bias, TileDone done);
 // LCOV_EXCL_STOP
 
 }  // namespace fit::kernels

@@ -260,13 +260,11 @@ Tensor linear_then(const kernels::Function* f, const Tensor& x, const Tensor& we
       T* const pf = fused ? of_y.fresh<T>() : nullptr;
       const T* const pb = bias.defined() ? static_cast<const T*>(bias.raw()) : nullptr;
       const Tensor kept = kept_panels(p, weight);
-      const auto add_row = FIT_KERNELS(kernels::gemm_table, T).add_row;
       const auto apply = fused ? kernels::function<T>(*f).forward : nullptr;
       kernels::gemm_parallel(
-          p, static_cast<const T*>(x.raw()), static_cast<const T*>(weight.raw()), py,
+          p, static_cast<const T*>(x.raw()), static_cast<const T*>(weight.raw()), py, pb,
           [&](std::int64_t row, std::int64_t count, std::int64_t col, std::int64_t cols) {
             const std::int64_t first = row * out + col;
-            if (pb) add_row(count, cols, pb + col, py + first, out);
             for (std::int64_t i = first; apply && i < first + count * out; i += out) apply(pf + i, py + i, cols, T(0));
           },
           kept.defined() ? kept.raw() : nullptr);

@@ -41,7 +41,7 @@ void each_gemm_isa(const Body& body) {
 template <class T>
 void by_limbs(const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) {
   if constexpr (std::is_same_v<T, float>)
-    kernels::gemm_limbs(p, a, b, c, nullptr, kernels::no_more);
+    kernels::gemm_limbs(p, a, b, c, nullptr, nullptr, kernels::no_more);
   else
     FAIL("only floats have limbs");
 }
@@ -53,11 +53,13 @@ const Way<T> ways[] = {
      [](const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) {
        std::mutex one;
        std::vector<int> done(static_cast<std::size_t>(p.m * p.n));
-       kernels::gemm_parallel(p, a, b, c, [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) {
-         const std::lock_guard<std::mutex> lock(one);
-         for (std::int64_t r = i; r < i + rows; ++r)
-           for (std::int64_t s = j; s < j + cols; ++s) ++done[static_cast<std::size_t>(r * p.n + s)];
-       });
+       kernels::gemm_parallel(p, a, b, c, static_cast<const T*>(nullptr),
+                              [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t cols) {
+                                const std::lock_guard<std::mutex> lock(one);
+                                for (std::int64_t r = i; r < i + rows; ++r)
+                                  for (std::int64_t s = j; s < j + cols; ++s)
+                                    ++done[static_cast<std::size_t>(r * p.n + s)];
+                              });
        CHECK(done == std::vector<int>(done.size(), 1));  // each tile is named once
      }},
     {"packed", [](const kernels::GemmParams<T>& p) { return p.k > 0; },
@@ -583,17 +585,24 @@ TEST_CASE("panels of limbs that are kept give the bits of a product that packs t
       const auto p = kernels::contiguous<float>(s[0], s[1], s[2], false, true);
       REQUIRE(kernels::takes_panels(p));
       const Tensor a = random_tensor({p.m, p.k}, domain::real, random, float32),
-                   b = random_tensor({p.n, p.k}, domain::real, random, float32);
+                   b = random_tensor({p.n, p.k}, domain::real, random, float32),
+                   row = random_tensor({p.n}, domain::real, random, float32);
       const float *const pa = a.data<float>().data(), *const pb = b.data<float>().data();
+      const float* const bias = row.data<float>().data();
       std::vector<std::int8_t> panels(static_cast<std::size_t>(kernels::panels_bytes(p)));
       kernels::pack_panels(p, pb, panels.data());
       Tensor packed = zeros({p.m, p.n}), kept = zeros({p.m, p.n});
       const auto done = [](auto...) {};
-      kernels::gemm_parallel(p, pa, pb, packed.fresh<float>(), done);
-      kernels::gemm_parallel(p, pa, static_cast<const float*>(nullptr), kept.fresh<float>(), done, panels.data());
+      kernels::gemm_parallel(p, pa, pb, packed.fresh<float>(), bias, done);
+      kernels::gemm_parallel(p, pa, static_cast<const float*>(nullptr), kept.fresh<float>(), bias, done, panels.data());
       CHECK(same_bits(packed, kept));
-      CHECK(max_difference(kept.to(float64), matmul(a.to(float64), Transpose::no, b.to(float64), Transpose::yes)) <
-            1e-3);
+      const Tensor exact = linear(a.to(float64), b.to(float64), row.to(float64));
+      CHECK(max_difference(kept.to(float64), exact) < 1e-3);
+      // The rows beside one that is not finite are computed in floats.
+      Tensor infinite = a.clone();
+      infinite.fresh<float>()[0] = INFINITY;
+      kernels::gemm_parallel(p, infinite.data<float>().data(), pb, kept.fresh<float>(), bias, done, panels.data());
+      CHECK(max_difference(slice(kept, 0, 1, p.m).to(float64), slice(exact, 0, 1, p.m)) < 1e-3);
     }
   });
 }
