@@ -13,7 +13,7 @@ enum class Limit {
   gemm,       // the rate of a large matrix product
   gemm_bf16,  // of one of bfloat16
   memory,     // of y += a x over large arrays
-  read,       // of a sum over a large array
+  read,       // of reading an array of the same size
 };
 
 struct Workload {
@@ -25,6 +25,7 @@ struct Workload {
   std::function<std::function<void()>()> make;
   // Compares the result with the reference; throws if it is wrong. Runs in a process of its own.
   std::function<void()> check;
+  double pass = 0;  // Limit::read: the bytes that are read again and again, of which caches hold a part
 };
 
 enum class Weights { float32, bfloat16, int8, int8_group32 };

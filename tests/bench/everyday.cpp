@@ -118,7 +118,8 @@ Workload read_file(const char* name, bool used) {
           },
           [=] {
             if (sum_of(*file(20000)) != 1e6) throw Error("the file's sum is wrong");
-          }};
+          },
+          200e6};
 }
 
 // 30 weights of a million elements each: 28 bytes are moved for each element.

@@ -225,7 +225,10 @@ Workload decode(Weights weights, std::int64_t B, std::int64_t tokens) {
   constexpr std::int64_t C = 768, vocab = 50257, layers = 12;
   const auto options = gpt_options(layers, 12, C, vocab, tokens + 1);
   const double parameters = static_cast<double>(12 * layers * C * C + vocab * C);
-  const int bytes = weights == Weights::float32 ? 4 : weights == Weights::bfloat16 ? 2 : 1;
+  const double bytes = weights == Weights::float32        ? 4
+                       : weights == Weights::bfloat16     ? 2
+                       : weights == Weights::int8_group32 ? 1 + 4.0 / 32  // one scale for 32 weights
+                                                          : 1;
   return {"decode_l12h12c768_" + (B > 1 ? "b" + std::to_string(B) + "_" : "") + std::to_string(tokens) + "tokens" +
               suffix(weights),
           Limit::read,
@@ -251,7 +254,8 @@ Workload decode(Weights weights, std::int64_t B, std::int64_t tokens) {
             std::vector<Tensor> logits;
             for (std::int64_t t = 0; t < 33; ++t) logits.push_back(model(slice(ids, 1, t, t + 1), cache));
             expect_close("decoding", cat(logits, 1), model(ids), weights == Weights::bfloat16 ? 0.05 : 1e-4);
-          }};
+          },
+          bytes* parameters};
 }
 
 // The logits after the last of 512 tokens.
