@@ -56,9 +56,9 @@ using IfWide = std::enable_if_t<std::is_floating_point_v<T>>;
 template <class T, class = IfWide<T>>
 void gemm(const GemmParams<T>& p, const T* a, const T* b, T* c);
 
-// What a caller does with a tile of c when it is complete.
+// A function that is called for each complete tile of c.
 using TileDone = FunctionRef<void(std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols)>;
-inline constexpr auto no_more = [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {};
+inline constexpr auto no_callback = [](std::int64_t, std::int64_t, std::int64_t, std::int64_t) {};
 
 // The matmul of Route::column with a and b swapped.
 template <class T>
@@ -123,7 +123,7 @@ void pack_panels(const GemmParams<T>& p, const T* b, void* out);
 // cols) after each tile, while it is in the cache. kept: all panels of op(b) if takes_panels(p), or null.
 template <class T, class = IfWide<T>>
 void gemm_parallel(const GemmParams<T>& p, const T* a, const T* b, T* c, const T* bias = nullptr,
-                   TileDone done = no_more, const void* kept = nullptr);
+                   TileDone done = no_callback, const void* kept = nullptr);
 
 // `count` matmuls of equal shape; pointers(i, a, b, c) sets the pointers of matmul i: const A*, const B* and C*.
 template <class A, class B, class C, class P>

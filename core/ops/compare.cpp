@@ -9,61 +9,47 @@
 namespace fit {
 namespace {
 
-// The same function of pairs for runs, without a kernel. As a pointer: run_binary() is compiled once for all functions.
-template <class T, class F>
-void compare_runs(bool* z, const T* x, const T* y, std::int64_t n, int sx, int sy) {
-  each_pair<bool, T, T>(F())(z, x, y, n, sx, sy);
+// The function that compares runs of T: a kernel for floating types, otherwise f.
+template <class T, class Kernel, class F>
+auto comparing(const Kernel& kernel, const F& f) {
+  if constexpr (is_floating_element<T>)
+    return kernel(kernels::elementwise<AccT<T>>());
+  else
+    return each_pair<bool, T, T>(f);
 }
 
-// A comparison of each type.
-struct Comparison {
-  const char* op;
-  kernels::Comparison<float> kernels::Elementwise<float>::*of_float;
-  kernels::Comparison<double> kernels::Elementwise<double>::*of_double;
-  kernels::Comparison<std::int64_t> of_int64;
-  kernels::Comparison<bool> of_boolean;
-
-  template <class T>
-  auto on() const {
-    if constexpr (std::is_same_v<T, double>)
-      return kernels::elementwise<double>().*of_double;
-    else if constexpr (is_floating_element<T>)
-      return kernels::elementwise<float>().*of_float;
-    else if constexpr (std::is_same_v<T, bool>)
-      return of_boolean;
-    else
-      return of_int64;
-  }
-};
-
-Tensor compare(const Comparison& c, const Tensor& a, const Tensor& b) {
-  check::defined(c.op, "a", a, "b", b);
+template <class Kernel, class F>
+Tensor compare(const char* op, const Tensor& a, const Tensor& b, const Kernel& kernel, const F& f) {
+  check::defined(op, "a", a, "b", b);
   const DType t = promote(a.dtype(), b.dtype());
   const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
-  Tensor z = Tensor::empty(check::broadcast(c.op, a.shape(), b.shape()), boolean);
+  Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
   dispatch(t, [&](auto zero) {
     using T = decltype(zero);
-    run_binary<bool, T, T>(z, x, y, c.on<T>());
+    run_binary<bool, T, T>(z, x, y, comparing<T>(kernel, f));
   });
   return z;
 }
 
-Tensor compare(const Comparison& c, const Tensor& a, Scalar b) {
-  check::defined(c.op, "a", a);
-  if (a.dtype() == boolean) return compare(c, to_dtype_no_grad(a, int64), b);  // otherwise 2 would become true
+template <class Kernel, class F>
+Tensor compare(const char* op, const Tensor& a, Scalar b, const Kernel& kernel, const F& f) {
+  check::defined(op, "a", a);
+  if (a.dtype() == boolean)
+    return compare(op, to_dtype_no_grad(a, int64), b, kernel, f);  // otherwise 2 would become true
   Tensor z = Tensor::empty(a.shape(), boolean);
   dispatch(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    run_with_number<bool, T>(z, a, number_as<AccT<T>>(c.op, b), false, c.on<T>());
+    run_with_number<bool, T>(z, a, number_as<AccT<T>>(op, b), false, comparing<T>(kernel, f));
   });
   return z;
 }
 
-Tensor combine(const char* op, const Tensor& a, const Tensor& b, kernels::Comparison<bool> f) {
+template <class F>
+Tensor combine(const char* op, const Tensor& a, const Tensor& b, const F& f) {
   check::defined(op, "a", a, "b", b);
   const Tensor x = to_dtype_no_grad(a, boolean), y = to_dtype_no_grad(b, boolean);
   Tensor z = Tensor::empty(check::broadcast(op, a.shape(), b.shape()), boolean);
-  run_binary<bool, bool, bool>(z, x, y, f);
+  run_binary<bool, bool, bool>(z, x, y, each_pair<bool, bool, bool>(f));
   return z;
 }
 
@@ -80,13 +66,15 @@ Tensor test(const char* op, const Tensor& x, const F& f) {
 
 }  // namespace
 
-#define FIT_COMPARISON(name, Functor)                                                                             \
-  namespace {                                                                                                     \
-  constexpr Comparison name##_of{#name, &kernels::Elementwise<float>::name, &kernels::Elementwise<double>::name,  \
-                                 compare_runs<std::int64_t, std::Functor<>>, compare_runs<bool, std::Functor<>>}; \
-  }                                                                                                               \
-  Tensor name(const Tensor& a, const Tensor& b) { return compare(name##_of, a, b); }                              \
-  Tensor name(const Tensor& a, Scalar b) { return compare(name##_of, a, b); }
+#define FIT_COMPARISON(name, Functor)                                         \
+  Tensor name(const Tensor& a, const Tensor& b) {                             \
+    return compare(                                                           \
+        #name, a, b, [](const auto& k) { return k.name; }, std::Functor<>()); \
+  }                                                                           \
+  Tensor name(const Tensor& a, Scalar b) {                                    \
+    return compare(                                                           \
+        #name, a, b, [](const auto& k) { return k.name; }, std::Functor<>()); \
+  }
 FIT_COMPARISON(eq, equal_to)
 FIT_COMPARISON(ne, not_equal_to)
 FIT_COMPARISON(lt, less)
@@ -96,7 +84,7 @@ FIT_COMPARISON(ge, greater_equal)
 #undef FIT_COMPARISON
 
 #define FIT_LOGIC(name, Functor) \
-  Tensor name(const Tensor& a, const Tensor& b) { return combine(#name, a, b, compare_runs<bool, std::Functor<>>); }
+  Tensor name(const Tensor& a, const Tensor& b) { return combine(#name, a, b, std::Functor<>()); }
 FIT_LOGIC(logical_and, bit_and)
 FIT_LOGIC(logical_or, bit_or)
 FIT_LOGIC(logical_xor, bit_xor)

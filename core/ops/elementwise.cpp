@@ -1,6 +1,7 @@
 // The loops of elementwise operations over broadcast operands. Compiled once for all operations and types.
 #include "ops/elementwise.hpp"
 
+#include "kernels/copy.hpp"
 #include "ops/broadcast.hpp"
 
 namespace fit {
@@ -10,15 +11,6 @@ constexpr std::int64_t short_row = 64;  // elements: shorter rows are not worth 
 
 const char* advanced(const void* x, std::int64_t bytes) { return static_cast<const char*>(x) + bytes; }
 char* advanced(void* x, std::int64_t bytes) { return static_cast<char*>(x) + bytes; }
-
-// Calls f with a number of the size of an element.
-template <class F>
-void with_size(std::int64_t bytes, const F& f) {
-  bytes == 8   ? f(std::uint64_t{})
-  : bytes == 4 ? f(std::uint32_t{})
-  : bytes == 2 ? f(std::uint16_t{})
-               : f(std::uint8_t{});
-}
 
 // Copies short rows of an operand into one contiguous buffer: rows of `size` elements, `step` (0 or 1) apart. The rows
 // begin `stride` apart.
@@ -35,8 +27,8 @@ class JoinedRows {
   const void* operator()(const void* x, std::int64_t count) {
     if (step_ == 1 && stride_ == size_) return x;
     if (stride_ == 0 && x == last_ && count <= count_) return rows_;
-    with_size(bytes_, [&](auto zero) {
-      using T = decltype(zero);
+    kernels::with_word(bytes_, [&](auto word) {
+      using T = decltype(word);
       const auto* const from = static_cast<const T*>(x);
       auto* const to = reinterpret_cast<T*>(rows_);
       for (std::int64_t r = 0; r < count; ++r) copy_run(to + r * size_, from + r * stride_, size_, step_);

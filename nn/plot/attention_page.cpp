@@ -200,13 +200,14 @@ class Page {
     return r.kind == AttentionKind::self ? r.weights.size(2) - r.weights.size(1) : 0;
   }
 
-  // The names of `size` tokens in blocks as a JSON list. A token without a name is named by its position.
-  static json labels(const std::vector<std::string>& names, std::int64_t size, std::int64_t block, std::int64_t first) {
+  // The names of `size` tokens in blocks. A token without a name is named by its position.
+  static std::vector<std::string> labels(const std::vector<std::string>& names, std::int64_t size, std::int64_t block,
+                                         std::int64_t first) {
     const auto name = [&](std::int64_t i) {
       return names.empty() ? std::to_string(first + i)
                            : shorten(printable(names[static_cast<std::size_t>(i)]), longest_token);
     };
-    json list = json::array();
+    std::vector<std::string> list;
     for (std::int64_t i = 0; i < size; i += block) {
       const std::int64_t last = std::min(size, i + block) - 1;
       list.push_back(i == last ? name(i) : shorten(name(i), 12) + " … " + shorten(name(last), 12));
@@ -226,7 +227,7 @@ class Page {
 
   const AttentionPageOptions& options_;
   Pool<std::string> layers_, blocks_;
-  Pool<json> tokens_;
+  Pool<std::vector<std::string>> tokens_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> frames_;  // by step and call
   json entries_ = json::array();
   std::size_t bytes_ = 0;

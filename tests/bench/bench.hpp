@@ -25,7 +25,7 @@ struct Workload {
   std::function<std::function<void()>()> make;
   // Compares the result with the reference; throws if it is wrong. Runs in a process of its own.
   std::function<void()> check;
-  double pass = 0;  // Limit::read: the bytes that are read again and again, of which caches hold a part
+  double bytes_per_pass = 0;  // for Limit::read: a pass reads this many bytes, and caches may hold a part of them
 };
 
 enum class Weights { float32, bfloat16, int8, int8_group32 };

@@ -136,7 +136,7 @@ double limit_of(const Workload& w, const Limits& l) {
   return w.limit == Limit::gemm        ? l.gemm
          : w.limit == Limit::gemm_bf16 ? l.gemm_bf16
          : w.limit == Limit::memory    ? l.memory
-         : w.limit == Limit::read      ? in_child<double>([&] { return read_rate(w.pass); })
+         : w.limit == Limit::read      ? in_child<double>([&] { return read_rate(w.bytes_per_pass); })
                                        : INFINITY;
 }
 

@@ -41,7 +41,7 @@ void each_gemm_isa(const Body& body) {
 template <class T>
 void by_limbs(const kernels::GemmParams<T>& p, const T* a, const T* b, T* c) {
   if constexpr (std::is_same_v<T, float>)
-    kernels::gemm_limbs(p, a, b, c, nullptr, nullptr, kernels::no_more);
+    kernels::gemm_limbs(p, a, b, c, nullptr, nullptr, kernels::no_callback);
   else
     FAIL("only floats have limbs");
 }
