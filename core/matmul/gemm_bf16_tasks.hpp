@@ -126,14 +126,23 @@ void gemm_bf16_tasks(const GemmParams<P>& p, Bf16Loop loop, const Cut& cut, cons
   bf16_loop(loop, (cut.size + step - 1) / step, 1, [&](std::int64_t task, std::int64_t end) {
     const Scratch<BFloat16> own(cut.packed_size(count, kc));
     const Scratch<float> sums(p.k > kc ? panels(count) * panel_width * panels(shared.size) * panel_width : 0);
+    // Points a block to its operands.
+    const auto use = [&](std::int64_t first, std::int64_t k0, Bf16Block& block) {
+      const Bf16Part part{first, std::min(step, cut.size - first), k0, std::min(kc, p.k - k0)};
+      cut.use(part, own.get(), k0, block);
+      shared.use(all, packed.get(), k0, block);
+      return part;
+    };
     for (; task < end; ++task)
       for (std::int64_t k0 = 0; k0 < p.k; k0 += kc) {
-        const std::int64_t first = task * step;
-        const Bf16Part part{first, std::min(step, cut.size - first), k0, std::min(kc, p.k - k0)};
+        Bf16Block block, next;
+        const Bf16Part part = use(task * step, k0, block);
         cut.pack(part, own.get());
-        Bf16Block block;
-        cut.use(part, own.get(), k0, block);
-        shared.use(all, packed.get(), k0, block);
+        const std::int64_t next_k0 = k0 + kc < p.k ? k0 + kc : 0, next_first = (task + (next_k0 == 0)) * step;
+        if (next_first < cut.size) {
+          use(next_first, next_k0, next);
+          block.next = next.panels;
+        }
         block.k = bf16_filled(part.k);
         block.sums = p.k > kc ? sums.get() : nullptr;
         block.first = k0 == 0;

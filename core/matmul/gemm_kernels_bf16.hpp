@@ -55,6 +55,7 @@ struct Bf16Block {
   std::int64_t lda = 0;
   const BFloat16* panels = nullptr;  // of b
   std::int64_t panel_step = 0;       // distance between panels
+  const BFloat16* next = nullptr;    // the panels that this thread is likely to multiply by after these, or null
   // Sums of the earlier parts of k, [panels(n), m, panel_width]; null if there is only one part. The first part does
   // not read them. All parts except the last write them instead of c.
   float* sums = nullptr;

@@ -42,7 +42,8 @@ void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, s
 }
 
 #if defined(__AVX512F__)
-constexpr std::int64_t panels_in_l2 = 1 << 18;  // elements
+constexpr std::int64_t panels_in_l2 = 1 << 16;  // elements
+constexpr std::int64_t most_ahead = 4;          // rows of a tile: with more, products wait for them
 
 bool any_nan(std::int64_t rows, std::int64_t cols, const float* x, std::int64_t ld) {
   __mmask16 any{0};
@@ -54,13 +55,13 @@ bool any_nan(std::int64_t rows, std::int64_t cols, const float* x, std::int64_t 
   return any != 0;
 }
 
-// Computes c in blocks of Way::rows by panel_width. A block of rows stays in the L1 cache, and is multiplied by as many
-// panels as fit the L2 cache; so c is written in long runs.
+// Computes c in blocks of Way::rows by panel_width. A block of rows stays in the L1 cache while it is multiplied by a
+// few panels, which stay in the L2 cache. Meanwhile each block of rows fetches its share of the panels that come next.
 template <class Way, class To>
 void gemm_block(const Bf16Block& block, To* c) {
   alignas(64) float buffer[Way::rows * panel_width];
-  static_assert(panels_in_l2 / (Way::limbs * bf16_kc) >= panel_width);
-  const std::int64_t together = panels_in_l2 / (Way::limbs * block.k * panel_width);
+  const std::int64_t count = panels(block.n), few = panels_in_l2 / (Way::limbs * block.k * panel_width);
+  const std::int64_t together = few < 1 ? 1 : few < count ? few : count;
   const std::int64_t row_blocks = (block.m + Way::rows - 1) / Way::rows;
   std::int64_t configured = 0;
   const auto one = [&](std::int64_t i, std::int64_t j) {
@@ -71,10 +72,15 @@ void gemm_block(const Bf16Block& block, To* c) {
     const BFloat16* const panel = block.panels + j * block.panel_step;
     const BFloat16* const a = block.a + row * block.lda;
     float* const sums = block.sums ? block.sums + col * block.m + row * panel_width : buffer;
+    const BFloat16* const next = j + together < count ? panel + together * block.panel_step
+                                 : block.next         ? block.next + (j + together - count) * block.panel_step
+                                                      : panel;
+    const std::int64_t from = 16 * i / row_blocks, share = 16 * (i + 1) / row_blocks - from;
+    const Ahead ahead{next - panel, from, next == panel ? from : from + (share < most_ahead ? share : most_ahead)};
     // Sums of limbs begin at 0 for each part: the small products are then added to small sums.
     const bool apart = Way::limbs > 1 && !block.first;
     Way::macro_kernel(rows, cols, block.k, a, block.lda, panel, apart ? buffer : sums, panel_width,
-                      !apart && !block.first, block.panel_step / Way::limbs);
+                      !apart && !block.first, block.panel_step / Way::limbs, ahead);
     if (apart) finish<Full, float>(rows, cols, 1, buffer, panel_width, 1, {}, sums, panel_width);
     if (!block.last) return;
     const auto write = [&](auto by) {
@@ -90,9 +96,9 @@ void gemm_block(const Bf16Block& block, To* c) {
       if (block.nontemporal) return write(finish<NonTemporal, To>);
     write(finish<Full, To>);
   };
-  for (std::int64_t first = 0; first < panels(block.n); first += together)
+  for (std::int64_t first = 0; first < count; first += together)
     for (std::int64_t i = 0; i < row_blocks; ++i)
-      for (std::int64_t j = first; j < panels(block.n) && j < first + together; ++j) one(i, j);
+      for (std::int64_t j = first; j < count && j < first + together; ++j) one(i, j);
   Way::end();
   if (block.nontemporal) fence_nontemporal_stores();
 }

@@ -15,6 +15,13 @@ inline namespace FIT_ISA_NAMESPACE {
 // before and end() after all macro-kernels. m equals `rows`; after begin(Way::rows) it may be any number, and then Amx
 // reads and writes rows up to a multiple of 16. Limb l of a begins l lda / limbs after its first, that of b l b_limb.
 
+// Brings a later panel into the L2 cache while Amx computes: of each tile that it reads, rows first … last - 1 of the
+// tile `distance` elements further on. The processor does not see by itself which tiles come next. Between the
+// instructions that multiply, fetching costs nothing.
+struct Ahead {
+  std::int64_t distance = 0, first = 0, last = 0;
+};
+
 // vdpbf16ps adds the products of two pairs to a float, one after another.
 struct Avx512Bf16 {
   static constexpr int limbs = 1;
@@ -57,7 +64,8 @@ struct Avx512Bf16 {
   }
 
   static void macro_kernel(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a, std::int64_t lda,
-                           const BFloat16* b, float* sums, std::int64_t ld, bool add, std::int64_t = 0) {
+                           const BFloat16* b, float* sums, std::int64_t ld, bool add, std::int64_t = 0,
+                           const Ahead& = {}) {
     cols <= panel_width / 2 ? columns<2>(m, k, a, lda, b, sums, ld, add) : columns<4>(m, k, a, lda, b, sums, ld, add);
   }
 };
@@ -93,10 +101,15 @@ struct Amx {
   }
   FIT_TARGET_AMX static void end() { _tile_release(); }
 
+  static void fetch(const BFloat16* tile, const Ahead& ahead) {
+    for (std::int64_t r = ahead.first; r < ahead.last; ++r)
+      _mm_prefetch(reinterpret_cast<const char*>(tile + ahead.distance + r * panel_width * 2), _MM_HINT_T1);
+  }
+
   // Adds the products of these pairs of limbs to the tiles of sums.
   template <bool Both, const auto& pairs>
   FIT_TARGET_AMX static void products(std::int64_t k, const BFloat16* a, std::int64_t lda, const BFloat16* b,
-                                      std::int64_t b_limb) {
+                                      std::int64_t b_limb, const Ahead& ahead) {
     constexpr int count = sizeof pairs / sizeof pairs[0];
     constexpr std::int64_t pairs_line = panel_width * 2 * sizeof(BFloat16);
     const std::int64_t a_line = lda * static_cast<std::int64_t>(sizeof(BFloat16));
@@ -115,7 +128,9 @@ struct Amx {
         else if (pair.b != before.b)
           _tile_loadd(7, left + 32, pairs_line);
         _tile_dpbf16ps(0, 4, 6);
+        if (pair.b != before.b) fetch(left, ahead);
         _tile_dpbf16ps(1, 4, 7);
+        if (pair.b != before.b) fetch(left + 32, ahead);
         if constexpr (Both) {
           if (pair.a != before.a) _tile_loadd(5, upper + 16 * lda, a_line);
           _tile_dpbf16ps(2, 5, 6);
@@ -127,7 +142,7 @@ struct Amx {
   // 32 columns; Both: more than 16 rows.
   template <bool Both>
   FIT_TARGET_AMX static void columns(std::int64_t k, const BFloat16* a, std::int64_t lda, const BFloat16* b,
-                                     std::int64_t b_limb, float* sums, std::int64_t ld, bool add) {
+                                     std::int64_t b_limb, float* sums, std::int64_t ld, bool add, const Ahead& ahead) {
     const std::int64_t line = ld * static_cast<std::int64_t>(sizeof(float));
     float* const lower = sums + 16 * ld;
     if (add) {
@@ -143,8 +158,8 @@ struct Amx {
       _tile_zero(2);
       _tile_zero(3);
     }
-    if constexpr (limbs > 1) products<Both, small_pairs>(k, a, lda, b, b_limb);
-    products<Both, large_pair>(k, a, lda, b, b_limb);
+    if constexpr (limbs > 1) products<Both, small_pairs>(k, a, lda, b, b_limb, ahead);
+    products<Both, large_pair>(k, a, lda, b, b_limb, limbs > 1 ? Ahead{} : ahead);
     _tile_stored(0, sums, line);
     _tile_stored(1, sums + 16, line);
     if constexpr (Both) {
@@ -155,12 +170,12 @@ struct Amx {
 
   FIT_TARGET_AMX static void macro_kernel(std::int64_t m, std::int64_t cols, std::int64_t k, const BFloat16* a,
                                           std::int64_t lda, const BFloat16* b, float* sums, std::int64_t ld, bool add,
-                                          std::int64_t b_limb = 0) {
+                                          std::int64_t b_limb = 0, const Ahead& ahead = {}) {
     __asm__ volatile("" ::: "memory");  // the compiler does not know that tiles read memory
     for (std::int64_t i = 0; i < m; i += rows)
       for (std::int64_t j = 0; j < cols; j += 32)
-        m - i > 16 ? columns<true>(k, a + i * lda, lda, b + 2 * j, b_limb, sums + i * ld + j, ld, add)
-                   : columns<false>(k, a + i * lda, lda, b + 2 * j, b_limb, sums + i * ld + j, ld, add);
+        m - i > 16 ? columns<true>(k, a + i * lda, lda, b + 2 * j, b_limb, sums + i * ld + j, ld, add, ahead)
+                   : columns<false>(k, a + i * lda, lda, b + 2 * j, b_limb, sums + i * ld + j, ld, add, ahead);
   }
 };
 

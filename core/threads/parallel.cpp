@@ -83,8 +83,12 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule s
     inside = true;
     try {
       if (schedule == dynamic_schedule) {
-        for (std::int64_t g; (g = next.fetch_add(1, std::memory_order_relaxed)) < grains;)
+        // Neighbouring grains often read the same memory. So if the threads take turns, each gets a run of them.
+        for (std::int64_t turn; (turn = next.fetch_add(1, std::memory_order_relaxed)) < grains;) {
+          const std::int64_t run = turn % count;
+          const std::int64_t g = grains / count * run + std::min(run, grains % count) + turn / count;
           call(body, g * grain, std::min(n, (g + 1) * grain));
+        }
       } else {
         // Each thread gets full grains: thread t takes those from t * grains / count to (t + 1) * grains / count.
         const std::int64_t begin = grains * t / count * grain, end = std::min(n, grains * (t + 1) / count * grain);
