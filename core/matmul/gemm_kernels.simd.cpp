@@ -10,8 +10,8 @@ namespace {
 
 template <class T>
 void gemm_block(const GemmParams<T>& p, const T* a, const T* b, std::int64_t ldb, std::int64_t slice_step, T* c,
-                bool accumulate) {
-  macro_kernel(p.transpose_a, p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate, slice_step);
+                bool accumulate, const T* next = nullptr) {
+  macro_kernel(p.transpose_a, p.m, p.n, p.k, p.alpha, a, p.lda, b, ldb, c, p.ldc, accumulate, slice_step, next);
 }
 
 // Copies the rows of x; out_ld is the row stride of the copy.
@@ -57,8 +57,13 @@ void gemm_packed(const GemmParams<T>& p, const T* a, const T* packed, T* c, T* s
       }
       for (std::int64_t j0 = 0; j0 < p.n; j0 += panel_width) {
         part.n = p.n - j0 < panel_width ? p.n - j0 : panel_width;
-        gemm_block(part, part_a, packed + j0 * p.k + k0 * panel_width, slice_width<T>(), part.k * slice_width<T>(),
-                   c + i0 * p.ldc + j0, add || k0 > 0);
+        // With few rows, reading b takes long. What comes next: a panel of this tile, its next rows, or the next tile.
+        const T* const at = packed + j0 * p.k + k0 * panel_width;
+        const T* const next = j0 + panel_width < p.n ? at + panel_width * p.k
+                              : k0 + kc < p.k        ? packed + (k0 + kc) * panel_width
+                                                     : packed + (j0 + panel_width) * p.k;
+        gemm_block(part, part_a, at, slice_width<T>(), part.k * slice_width<T>(), c + i0 * p.ldc + j0, add || k0 > 0,
+                   p.m <= 64 ? next : nullptr);
       }
     }
 }

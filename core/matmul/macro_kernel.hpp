@@ -18,14 +18,22 @@ constexpr std::int64_t slice_width() {
   return nr_vectors * static_cast<std::int64_t>(Vec<T>::size);
 }
 
+// Brings a later part of b into the L2 cache meanwhile: of each row or tile that a kernel reads, cache lines first …
+// last - 1 of the one `distance` elements further on. The processor itself starts too late. Between instructions that
+// multiply, fetching costs nothing, unless it is more than memory can give.
+struct Ahead {
+  std::int64_t distance = 0, first = 0, last = 0;
+};
+
 //   c [m, n] = alpha op(a) b  (+ c if accumulate)
 //
 // b and c are row-major with contiguous n. a is [m, k], or [k, m] if transpose_a. Slices of b begin slice_step apart:
-// slice_width() if its rows are complete. For float and double.
+// slice_width() if its rows are complete. next: what is multiplied after b, in the same layout, or null. For float and
+// double.
 template <class T>
 void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
                   std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
-                  std::int64_t slice_step = slice_width<T>());
+                  std::int64_t slice_step = slice_width<T>(), const T* next = nullptr);
 
 }  // namespace FIT_ISA_NAMESPACE
 }  // namespace fit::kernels

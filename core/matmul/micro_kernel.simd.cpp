@@ -15,9 +15,13 @@ constexpr int mr(int vectors) { return vectors == 1 ? 16 : vectors <= 3 ? 8 : 6;
 constexpr int mr(int vectors) { return vectors == 1 ? 8 : 6; }
 #endif
 
-template <class T, int MR, int NV, bool Full>
+template <class T>
+constexpr std::int64_t line = 64 / sizeof(T);  // elements of a cache line
+
+template <bool Fetches, class T, int MR, int NV, bool Full>
 inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, std::int64_t col, const T* b,
-                         std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail) {
+                         std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail,
+                         const Ahead& ahead) {
   using V = Vec<T>;
   constexpr std::int64_t W = V::size;
   const auto get = [tail](const T* at, int j) {
@@ -28,6 +32,8 @@ inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, 
   for (std::int64_t p = 0; p < k; ++p) {
     V y[NV];
     FIT_UNROLL for (int j = 0; j < NV; ++j) y[j] = get(b + p * ldb, j);
+    for (std::int64_t l = ahead.first; Fetches && l < ahead.last; ++l)
+      __builtin_prefetch(b + p * ldb + ahead.distance + l * line<T>, 0, 2);
     FIT_UNROLL for (int i = 0; i < MR; ++i) {
       const V x(a[i * row + p * col]);
       FIT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = sum[i][j] + x * y[j];
@@ -43,38 +49,47 @@ inline void micro_kernel(std::int64_t k, T alpha, const T* a, std::int64_t row, 
   }
 }
 
-// Computes all rows of c by micro-kernels of MR rows, and the rest by smaller ones.
+// Computes all rows of c by micro-kernels of MR rows, and the rest by smaller ones. Each fetches its share of the rows
+// of b that are `distance` elements further on; 0: of none. `done` rows were computed before.
 template <class T, int MR, int NV, bool Full>
 void micro_kernels(std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t row, std::int64_t col, const T* b,
-                   std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail) {
-  constexpr std::int64_t line = 64 / sizeof(T);
-  for (; m >= MR; m -= MR, a += MR * row, c += MR * ldc) {
+                   std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate, std::int64_t tail, std::int64_t distance,
+                   std::int64_t done = 0) {
+  const std::int64_t all = done + m;
+  for (; m >= MR; m -= MR, done += MR, a += MR * row, c += MR * ldc) {
     // Prefetches the next rows if a is a part of longer rows: the processor itself starts too late then. Prefetching
     // past the last row is harmless.
     if (NV == nr_vectors && col == 1 && row > k)
       for (int i = MR; i < 2 * MR; ++i)
-        for (std::int64_t p = 0; p < k; p += line) __builtin_prefetch(a + i * row + p, 0, 2);
-    micro_kernel<T, MR, NV, Full>(k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+        for (std::int64_t p = 0; p < k; p += line<T>) __builtin_prefetch(a + i * row + p, 0, 2);
+    if constexpr (sizeof(Vec<T>) == 64 && NV == nr_vectors)
+      if (distance != 0) {
+        const Ahead ahead{distance, NV * done / all, NV * (done + MR) / all};
+        micro_kernel<true, T, MR, NV, Full>(k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, ahead);
+        continue;
+      }
+    micro_kernel<false, T, MR, NV, Full>(k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, {});
   }
   constexpr int fewer = MR == 6 ? 4 : MR / 2;
   if constexpr (fewer > 0)
-    if (m > 0) micro_kernels<T, fewer, NV, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+    if (m > 0)
+      micro_kernels<T, fewer, NV, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance, done);
 }
 
 template <bool Full, class T>
 void micro_kernels_of(std::int64_t vectors, std::int64_t m, std::int64_t k, T alpha, const T* a, std::int64_t row,
                       std::int64_t col, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
-                      std::int64_t tail) {
+                      std::int64_t tail, std::int64_t distance) {
   switch (vectors) {
     case 1:
-      return micro_kernels<T, mr(1), 1, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+      return micro_kernels<T, mr(1), 1, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance);
     case 2:
-      return micro_kernels<T, mr(2), 2, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+      return micro_kernels<T, mr(2), 2, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance);
 #if defined(__AVX512F__)
     case 3:
-      return micro_kernels<T, mr(3), 3, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+      return micro_kernels<T, mr(3), 3, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance);
     case 4:
-      return micro_kernels<T, mr(4), 4, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail);
+      return micro_kernels<T, mr(4), 4, Full>(m, k, alpha, a, row, col, b, ldb, c, ldc, accumulate, tail, distance);
 #endif
     default:
       return;
@@ -86,23 +101,24 @@ void micro_kernels_of(std::int64_t vectors, std::int64_t m, std::int64_t k, T al
 template <class T>
 void macro_kernel(bool transpose_a, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
                   std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate,
-                  std::int64_t slice_step) {
+                  std::int64_t slice_step, const T* next) {
   constexpr std::int64_t W = Vec<T>::size;
+  const std::int64_t distance = next ? next - b : 0;
   const std::int64_t row = transpose_a ? 1 : lda, col = transpose_a ? lda : 1;
   for (std::int64_t j = 0; j < n; j += slice_width<T>(), b += slice_step) {
     const std::int64_t left = n - j, all = (left + W - 1) / W, vectors = all < nr_vectors ? all : nr_vectors;
     const std::int64_t tail = left - (vectors - 1) * W;
     // Parts of vectors take longer to read: with AVX-512, a mask occupies a port that the sums need.
     if (tail >= W)
-      micro_kernels_of<true>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, W);
+      micro_kernels_of<true>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, W, distance);
     else
-      micro_kernels_of<false>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, tail);
+      micro_kernels_of<false>(vectors, m, k, alpha, a, row, col, b, ldb, c + j, ldc, accumulate, tail, distance);
   }
 }
 
 #define FIT_MACRO_KERNEL(T)                                                                                       \
   template void macro_kernel(bool, std::int64_t, std::int64_t, std::int64_t, T, const T*, std::int64_t, const T*, \
-                             std::int64_t, T*, std::int64_t, bool, std::int64_t);
+                             std::int64_t, T*, std::int64_t, bool, std::int64_t, const T*);
 FIT_MACRO_KERNEL(float)
 FIT_MACRO_KERNEL(double)
 #undef FIT_MACRO_KERNEL

@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "matmul/gemv.hpp"
+#include "matmul/macro_kernel.hpp"
 #include "matmul/pack_bf16.hpp"
 
 // Micro-kernels of bfloat16 with the processor's instructions. For the same files as pack_bf16.hpp.
@@ -14,13 +15,6 @@ inline namespace FIT_ISA_NAMESPACE {
 // multiple of 32, are undefined. Way::rows is the best number of rows for the L1 cache. The caller calls begin(rows)
 // before and end() after all macro-kernels. m equals `rows`; after begin(Way::rows) it may be any number, and then Amx
 // reads and writes rows up to a multiple of 16. Limb l of a begins l lda / limbs after its first, that of b l b_limb.
-
-// Brings a later panel into the L2 cache while Amx computes: of each tile that it reads, rows first … last - 1 of the
-// tile `distance` elements further on. The processor does not see by itself which tiles come next. Between the
-// instructions that multiply, fetching costs nothing.
-struct Ahead {
-  std::int64_t distance = 0, first = 0, last = 0;
-};
 
 // vdpbf16ps adds the products of two pairs to a float, one after another.
 struct Avx512Bf16 {
