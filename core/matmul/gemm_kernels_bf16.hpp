@@ -32,7 +32,7 @@ struct Bf16Then {
   Bf16Then at(std::int64_t col) const { return {bias ? bias + col : nullptr, values}; }
 
   const float* bias;       // [n], or null
-  const BFloat16* values;  // [65536], or null; only if the result is BFloat16
+  const BFloat16* values;  // [65536 and one more, which may be read], or null; only if the result is BFloat16
 };
 
 // A float is the sum of three BFloat16, its limbs (Henry, Tang, Heinecke 2019, arXiv:1904.06376). With AMX, the six

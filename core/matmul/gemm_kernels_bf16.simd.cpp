@@ -24,6 +24,19 @@ void widen(std::int64_t rows, std::int64_t cols, const From* x, std::int64_t ld,
     });
 }
 
+// x = values[bits of x]. A gather reads words: each value with the next.
+void look_up(std::int64_t n, const BFloat16* values, BFloat16* x) {
+  std::int64_t j = 0;
+#if defined(__AVX512F__)
+  for (; j + 16 <= n; j += 16) {
+    auto* const at = reinterpret_cast<__m256i*>(x + j);
+    const __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(at));
+    _mm256_storeu_si256(at, _mm512_cvtepi32_epi16(_mm512_i32gather_epi32(bits, values, sizeof(BFloat16))));
+  }
+#endif
+  for (; j < n; ++j) x[j] = values[x[j].bits];
+}
+
 template <class Access, class To>
 void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, std::int64_t ld, float beta,
             const Bf16Then& then, To* to, std::int64_t to_ld) {
@@ -37,7 +50,7 @@ void finish(std::int64_t rows, std::int64_t cols, float alpha, const float* x, s
       access.store(y, row + j);
     });
     if constexpr (std::is_same_v<To, BFloat16>)
-      for (std::int64_t j = 0; then.values && j < cols; ++j) row[j] = then.values[row[j].bits];
+      if (then.values) look_up(cols, then.values, row);
   }
 }
 
