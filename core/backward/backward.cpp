@@ -149,13 +149,10 @@ void Run::one(Node& n) {
   std::uint64_t wanted = 0;  // bit i: input i; the inputs from 63 on share a bit
   for (int i = 0; i < n.input_count; ++i) wanted |= std::uint64_t{b.wants(i)} << std::min(i, 63);
   thread_state.autocast = n.autocast;
-  if (wanted && thread_state.observed) {
-    ObservedNode seen(n);
+  if (wanted && thread_state.observed)
+    run_observed(n, b);
+  else if (wanted)
     n.adjoint(b, n.closure);
-    seen.left();
-  } else if (wanted) {
-    n.adjoint(b, n.closure);
-  }
   b.expect_given(wanted);
   thread_state.autocast = autocast_;
   leaves_.passed(n);

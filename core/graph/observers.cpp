@@ -166,33 +166,16 @@ void notify_flops(std::int64_t count) {
   notify_thread([&](Observer& o) { o.flops_counted(count); });
 }
 
-ObservedNode::ObservedNode(const Node& n) : event_(n) {
-  try {
-    notify_thread([&](Observer& o) { o.node_entered(event_); });
-  } catch (...) {
-    event_.failed = true;
-    try {
-      left();
-    } catch (...) {  // the first exception is rethrown
-    }
-    throw;
-  }
-}
-
-void ObservedNode::left() {
-  done_ = true;
-  EachOne each(event_.failed);
-  notify_thread([&](Observer& o) { each([&] { o.node_left(event_); }); });
+void run_observed(Node& n, Backward& b) {
+  NodeEvent event(n);
+  const ObserverLink adjoint;
+  EachOne each(event.failed);
+  each([&] {
+    notify_thread([&](Observer& o) { o.node_entered(event); });
+    n.adjoint(b, n.closure);
+  });
+  notify_thread([&](Observer& o) { each([&] { o.node_left(event); }); });
   each.rethrow();
-}
-
-ObservedNode::~ObservedNode() {
-  if (done_) return;
-  event_.failed = true;
-  try {
-    left();
-  } catch (...) {  // the adjoint's exception continues
-  }
 }
 
 }  // namespace detail

@@ -112,21 +112,8 @@ class EachOne {
   std::exception_ptr first_;
 };
 
-/// Sends the events of a node while its adjoint runs.
-class ObservedNode {
- public:
-  explicit ObservedNode(const Node& n);
-  ~ObservedNode();
-  ObservedNode(const ObservedNode&) = delete;
-  ObservedNode& operator=(const ObservedNode&) = delete;
-  /// The adjoint has ended.
-  void left();
-
- private:
-  NodeEvent event_;
-  ObserverLink adjoint_;
-  bool done_ = false;
-};
+/// Runs the adjoint of a node, and sends the events before and after it.
+void run_observed(Node& n, Backward& b);
 
 void notify_flops(std::int64_t count);
 

@@ -77,20 +77,11 @@ void tell(const ObserverLink& link, const F& f) {
 }  // namespace
 
 ObservedCall::ObservedCall(const Layer& layer, std::vector<Tensor> inputs)
-    : call_{layer, innermost_call(), std::move(inputs), {}, false} {
+    : ObservedCall(LayerCall{layer, innermost_call(), std::move(inputs), {}, false}) {
   const ObserverLink* const outer = enclosing(fit::detail::thread_state.observed, layer);
   if (outer && thread_observers(outer).empty()) return;
   link_ = std::make_unique<ObserverLink>(&call_, layer.attached_.list());
-  try {
-    tell(*link_, [&](Observer& o) { o.layer_entered(call_); });
-  } catch (...) {
-    call_.failed = true;
-    try {
-      left(nullptr);
-    } catch (...) {  // the first exception is rethrown
-    }
-    throw;
-  }
+  tell(*link_, [&](Observer& o) { o.layer_entered(call_); });
 }
 
 void ObservedCall::left(Tensor* output) {
@@ -108,7 +99,7 @@ ObservedCall::~ObservedCall() {
   call_.failed = true;
   try {
     left(nullptr);
-  } catch (...) {  // the exception of the call propagates
+  } catch (...) {  // the exception of the call, or of layer_entered(), propagates
   }
 }
 

@@ -209,6 +209,9 @@ class ObservedCall {
   void left(Tensor* output);
 
  private:
+  // The public constructor delegates: its exception then calls the destructor, which notifies the observers.
+  explicit ObservedCall(LayerCall call) : call_(std::move(call)) {}
+
   LayerCall call_;
   fit::detail::Owned<fit::detail::ObserverLink> link_;  // none in a nested call of the layer
   bool done_ = false;
