@@ -14,21 +14,8 @@ std::string listing(const std::int64_t* sizes, int rank) {
 }  // namespace
 
 const char* name_of(DType t) {
-  switch (t) {
-    case DType::boolean:
-      return "boolean";
-    case DType::int8:
-      return "int8";
-    case DType::int64:
-      return "int64";
-    case DType::bfloat16:
-      return "bfloat16";
-    case DType::float32:
-      return "float32";
-    case DType::float64:
-      return "float64";
-  }
-  return "?";
+  static constexpr const char* names[] = {"boolean", "int8", "int64", "bfloat16", "float32", "float64"};
+  return names[static_cast<int>(t)];  // in the order of DType
 }
 
 std::ostream& operator<<(std::ostream& out, DType t) { return out << name_of(t); }

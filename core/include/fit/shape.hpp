@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <iosfwd>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "fit/bfloat16.hpp"
@@ -41,30 +42,15 @@ std::ostream& operator<<(std::ostream& out, DType t);
 
 /// DType of a C++ type: dtype_of<float>() is float32. For bool, std::int8_t, std::int64_t, BFloat16, float and double.
 template <class T>
-constexpr DType dtype_of();
-template <>
-constexpr DType dtype_of<bool>() {
-  return DType::boolean;
-}
-template <>
-constexpr DType dtype_of<std::int8_t>() {
-  return DType::int8;
-}
-template <>
-constexpr DType dtype_of<std::int64_t>() {
-  return DType::int64;
-}
-template <>
-constexpr DType dtype_of<BFloat16>() {
-  return DType::bfloat16;
-}
-template <>
-constexpr DType dtype_of<float>() {
-  return DType::float32;
-}
-template <>
-constexpr DType dtype_of<double>() {
-  return DType::float64;
+constexpr DType dtype_of() {
+  constexpr DType t = std::is_same_v<T, bool>           ? boolean
+                      : std::is_same_v<T, std::int8_t>  ? int8
+                      : std::is_same_v<T, std::int64_t> ? int64
+                      : std::is_same_v<T, BFloat16>     ? bfloat16
+                      : std::is_same_v<T, float>        ? float32
+                                                        : float64;
+  static_assert(t != float64 || std::is_same_v<T, double>, "no tensor has elements of this type");
+  return t;
 }
 
 /// The sizes of a tensor's axes, at most max_rank, stored inline. A scalar has an empty Shape. Throws Error for a
