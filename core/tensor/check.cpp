@@ -2,6 +2,14 @@
 
 #include <algorithm>
 
+#include "tensor/dispatch.hpp"
+
+void fit::fail_dispatch(DType t) {
+  if (t == int8) check::fail("dtype", "int8 holds weights and is not computed with: convert it with .to(float32)");
+  if (t == bfloat16) check::fail("dispatch", "bfloat16 was not converted to float32: a fault of this library");
+  check::fail("dispatch", t, " is none of the types of this kernel: a fault of this library");
+}
+
 namespace fit::check {
 
 void fail_parts(const char* op, std::initializer_list<Part> parts) {

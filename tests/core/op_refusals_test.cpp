@@ -249,6 +249,8 @@ TEST_CASE("types that kernels don't compute in are refused, should a check of ar
       {"int8 holds weights and is not computed with", [=] { dispatch_compute(int8, nothing); }},
       {"bfloat16 was not converted to float32", [=] { dispatch_compute(bfloat16, nothing); }},
       {"bfloat16 was not converted to float32", [=] { dispatch_compute_floating(bfloat16, nothing); }},
+      {"int8 holds weights and is not computed with", [=] { dispatch_compute_floating(int8, nothing); }},
+      {"int64 is none of the types of this kernel", [=] { dispatch_floating(int64, nothing); }},
   });
 }
 
