@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backward/gradients.hpp"
 #include "fit/ops.hpp"
 #include "graph/node.hpp"
 #include "tensor/check.hpp"
@@ -26,19 +27,10 @@ void check_inputs(const char* op, const std::vector<Tensor>& inputs) {
   }
 }
 
-// grad() that retains the graph and gives zeros for unused inputs.
+// The gradients of one output, which retain the graph.
 std::vector<Tensor> gradients(const Tensor& y, const std::vector<Tensor>& inputs, const Tensor& seed,
                               GraphFlags flags) {
-  if (!y.requires_grad()) {
-    std::vector<Tensor> none;
-    none.reserve(inputs.size());
-    for (const Tensor& x : inputs) none.push_back(zeros_like(x));
-    return none;
-  }
-  std::vector<Tensor> g = grad({y}, inputs, {seed}, flags | retain_graph | allow_unused);
-  for (std::size_t i = 0; i < g.size(); ++i)
-    if (!g[i].defined()) g[i] = zeros_like(inputs[i]);
-  return g;
+  return detail::gradients({y}, inputs, {seed}, flags | retain_graph);
 }
 
 void check_one(const char* op, const Tensor& y) {
@@ -71,6 +63,20 @@ Tensor dots(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 }
 
 }  // namespace
+
+std::vector<Tensor> detail::gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                                      const std::vector<Tensor>& seeds, GraphFlags flags) {
+  std::vector<Tensor> y, v;
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    if (outputs[k].requires_grad()) {
+      y.push_back(outputs[k]);
+      v.push_back(seeds[k]);
+    }
+  std::vector<Tensor> g = y.empty() ? std::vector<Tensor>(inputs.size()) : grad(y, inputs, v, flags | allow_unused);
+  for (std::size_t i = 0; i < g.size(); ++i)
+    if (!g[i].defined()) g[i] = zeros_like(inputs[i]);
+  return g;
+}
 
 Tensor detail::leaf_variable(const Tensor& x) { return x.detach().requires_grad_(); }
 

@@ -14,24 +14,9 @@
 namespace fit {
 
 namespace {
+
 using detail::gradients;
 using Values = std::vector<Tensor>;
-}  // namespace
-
-Values detail::gradients(const Values& outputs, const Values& inputs, const Values& seeds, GraphFlags flags) {
-  Values y, v;
-  for (std::size_t k = 0; k < outputs.size(); ++k)
-    if (outputs[k].requires_grad()) {
-      y.push_back(outputs[k]);
-      v.push_back(seeds[k]);
-    }
-  Values g = y.empty() ? Values(inputs.size()) : grad(y, inputs, v, flags | allow_unused);
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!g[i].defined()) g[i] = zeros(inputs[i].shape(), float64);
-  return g;
-}
-
-namespace {
 
 // Uniform in [-1, 1), at least 0.1 away from 0: a cotangent near 0 would hide an error.
 Tensor random_cotangent(const Shape& shape, std::mt19937_64& random) {

@@ -5,7 +5,7 @@
 
 namespace fit::detail {
 
-/// grad() where outputs may be constants and inputs may have no effect: their gradients are float64 zeros.
+/// grad() where outputs may be constants and inputs may have no effect: their gradients are zeros.
 std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                               const std::vector<Tensor>& seeds, GraphFlags flags = {});
 
