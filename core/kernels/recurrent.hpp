@@ -8,21 +8,14 @@
 // which the tests compare the kernels. Rounded by operation; sigmoid and tanh as in simd/math.hpp.
 namespace fit::kernels {
 
-// Rows of features, `row` elements apart. A null pointer means absent.
+// Rows of features, `row` elements apart. Gates are side by side in each row, `gate` elements apart. A null pointer
+// means absent.
 template <class T>
 struct Rows {
   T* at = nullptr;
-  std::int64_t row = 0;
-
-  Rows block(std::int64_t i, std::int64_t j) const { return at ? Rows{at + i * row + j, row} : *this; }
-};
-// Gates side by side in each row, `gate` elements apart.
-template <class T>
-struct Gates {
-  T* at = nullptr;
   std::int64_t row = 0, gate = 0;
 
-  Gates block(std::int64_t i, std::int64_t j) const { return at ? Gates{at + i * row + j, row, gate} : *this; }
+  Rows block(std::int64_t i, std::int64_t j) const { return at ? Rows{at + i * row + j, row, gate} : *this; }
 };
 
 // One forward step. `kept` stores values for the backward pass: i, f, g, o (LSTM), or r, z, n and the h part of n
@@ -30,8 +23,8 @@ struct Gates {
 template <class T>
 struct StepForward {
   std::int64_t rows = 0, cols = 0;
-  Gates<const T> of_x, of_h;
-  Gates<T> kept;
+  Rows<const T> of_x, of_h;
+  Rows<T> kept;
   Rows<const T> last_h, last_c;
   Rows<T> h, c;  // c may be last_c
 };
@@ -40,14 +33,14 @@ struct StepForward {
 template <class T>
 struct StepBackward {
   std::int64_t rows = 0, cols = 0;
-  Gates<const T> kept;
+  Rows<const T> kept;
   Rows<const T> last;          // the LSTM's c, the GRU's h
   Rows<const T> c;             // after the step: LSTM
   Rows<const T> dh, of_gates;  // gradients of the output, directly and through the next step's gates; may be null
   // Gradient of the LSTM's c, or of the GRU's h without its gates. On entry: after the step. On return: before the
   // step.
   Rows<T> carry;
-  Gates<T> dx, dh_gates;  // gradients of the x part and the h part of the gates; the LSTM has only dx
+  Rows<T> dx, dh_gates;  // gradients of the x part and the h part of the gates; the LSTM has only dx
 };
 
 template <class T>

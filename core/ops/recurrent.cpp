@@ -157,9 +157,9 @@ std::vector<Tensor> forward(Cell cell, const Operands& in, Kept* kept) {
         }
         kernels::StepForward<T> f;
         f.rows = rows, f.cols = cols;
-        f.of_x = kernels::Gates<const T>{in[0].data<T>().data() + t * GH, s.T * GH, s.H}.block(i, j);
+        f.of_x = kernels::Rows<const T>{in[0].data<T>().data() + t * GH, s.T * GH, s.H}.block(i, j);
         f.of_h = {of_h.get(), width, panel_width};
-        if (all_gates) f.kept = kernels::Gates<T>{all_gates + t * 4 * s.H, s.T * 4 * s.H, s.H}.block(i, j);
+        if (all_gates) f.kept = kernels::Rows<T>{all_gates + t * 4 * s.H, s.T * 4 * s.H, s.H}.block(i, j);
         f.last_h = last.block(i, j);
         f.h = step(py).block(i, j);
         if (lstm) {
@@ -199,7 +199,7 @@ void give_fused(Backward& b, Cell cell) {
               const auto step = [&](const T* all) {
                 return kernels::Rows<const T>{all + t * s.H, s.T * s.H}.block(i, j);
               };
-              const auto gates_at = [&](T* all) { return kernels::Gates<T>{all + t * GH, s.T * GH, s.H}.block(i, j); };
+              const auto gates_at = [&](T* all) { return kernels::Rows<T>{all + t * GH, s.T * GH, s.H}.block(i, j); };
               kernels::StepBackward<T> k;
               k.rows = rows, k.cols = cols;
               if (t + 1 < s.T) {
@@ -207,7 +207,7 @@ void give_fused(Backward& b, Cell cell) {
                                 next.get(), panel_width, false);
                 k.of_gates = {next.get(), panel_width};
               }
-              k.kept = kernels::Gates<const T>{gates.data<T>().data() + t * 4 * s.H, s.T * 4 * s.H, s.H}.block(i, j);
+              k.kept = kernels::Rows<const T>{gates.data<T>().data() + t * 4 * s.H, s.T * 4 * s.H, s.H}.block(i, j);
               k.last = t == 0 ? kernels::Rows<const T>{first, s.H}.block(i, j)
                               : kernels::Rows<const T>{states + (t - 1) * s.H, s.T * s.H}.block(i, j);
               if (lstm) k.c = step(states);
