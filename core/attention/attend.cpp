@@ -212,7 +212,7 @@ Shape weights_shape(const Heads& q, const kernels::Attention<>& a) {
 AttentionResult attend(const char* op, const Heads& given_q, const Heads& given_k, const Heads& given_v,
                        const AttentionOptions& options) {
   const AttentionCache* const cache = options.cache();
-  const RecordGuard recording(thread_state.recording && !cache);
+  const Scoped recording(thread_state.recording, thread_state.recording && !cache);
   std::array<Heads, 3> operands{given_q, given_k, given_v};
   Heads &q = operands[0], &k = operands[1], &v = operands[2];
   for (std::size_t i = 0; i < 3; ++i) {

@@ -23,27 +23,18 @@ using detail::Node;
 class Tape final : public detail::DrawTape {
  public:
   enum class Mode { write, read };
-  // A guard: while it lives, this thread draws through the tape, which writes the keys or repeats them from the start.
-  class Running {
-   public:
-    Running(Tape& tape, Mode mode) : before_(std::exchange(detail::draw_tape, &tape)) {
-      tape.mode_ = mode;
-      tape.outer_ = before_;
-      tape.at_ = 0;
-    }
-    ~Running() { detail::draw_tape = before_; }
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
-
-   private:
-    DrawTape* before_;
-  };
+  // The tape, which then writes the keys, or repeats them from the start.
+  DrawTape* start(Mode mode) {
+    mode_ = mode;
+    outer_ = detail::draw_tape;
+    at_ = 0;
+    return this;
+  }
 
   std::uint64_t next_call(Generator& g) override {
     if (mode_ == Mode::write) {
-      DrawTape* const self = std::exchange(detail::draw_tape, outer_);  // the outer tape may be in read mode
+      const detail::Scoped drawing(detail::draw_tape, outer_);  // the outer tape may be in read mode
       draws_.push_back({&g, g.seed(), g.next_call()});
-      detail::draw_tape = self;
       return draws_.back().call;
     }
     if (at_ == draws_.size() || draws_[at_].generator != &g || draws_[at_].seed != g.seed())
@@ -119,11 +110,8 @@ struct Checkpoint {
   std::vector<Used> used;       // x, and the leaves among them
 
   Tensor compute(Tape::Mode mode) {
-    const Tape::Running running(tape, mode);
-    struct Before {
-      BatchRows rows;
-      ~Before() { batch_rows = rows; }
-    } const before{std::exchange(batch_rows, rows)};
+    const detail::Scoped drawing(detail::draw_tape, tape.start(mode));
+    const detail::Scoped first_rows(batch_rows, rows);
     return f(x);
   }
 

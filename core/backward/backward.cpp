@@ -47,7 +47,6 @@ class Run {
     for (Node* n : heap_) finish(n);  // nonempty only after an exception
     heap_.clear();
     heap_.swap(spare);
-    thread_state.autocast = autocast_;  // restores it if an adjoint threw
     current = outer_;
   }
   Run(const Run&) = delete;
@@ -100,8 +99,7 @@ class Run {
   bool retain_;
   std::vector<Capture>* captures_;
   Run* outer_;
-  const DType autocast_ = thread_state.autocast;  // between nodes; each node has its own
-  std::uint8_t depth_;                            // 1 for the outermost
+  std::uint8_t depth_;  // 1 for the outermost
   LeafGradients leaves_;
   static thread_local std::vector<Node*> spare;  // its capacity is reused
 };
@@ -148,13 +146,11 @@ void Run::one(Node& n) {
   Backward b(n);
   std::uint64_t wanted = 0;  // bit i: input i; the inputs from 63 on share a bit
   for (int i = 0; i < n.input_count; ++i) wanted |= std::uint64_t{b.wants(i)} << std::min(i, 63);
-  thread_state.autocast = n.autocast;
-  if (wanted && thread_state.observed)
-    run_observed(n, b);
-  else if (wanted)
-    n.adjoint(b, n.closure);
+  if (wanted) {
+    const Scoped precision(thread_state.autocast, n.autocast);
+    thread_state.observed ? run_observed(n, b) : n.adjoint(b, n.closure);
+  }
   b.expect_given(wanted);
-  thread_state.autocast = autocast_;
   leaves_.passed(n);
   if (!retain_) {
     n.released = true;
@@ -189,7 +185,7 @@ std::string why_cut(const TensorImpl& y) {
 // Seeds the outputs and traverses the graph.
 void walk(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, GraphFlags flags,
           std::vector<Capture>* captures, const char* op) {
-  const RecordGuard mode(flags & create_graph);
+  const Scoped mode(thread_state.recording, flags & create_graph);
   Run run(flags & (retain_graph | create_graph), captures);
   if (!captures && (hook_count.load() > 0 || thread_state.observed)) run.leaves().begin(outputs);
   for (std::size_t k = 0; k < outputs.size(); ++k) {

@@ -4,7 +4,7 @@
 
 namespace fit {
 
-Autocast::Autocast(DType dtype) : before_(detail::thread_state.autocast) {
+Autocast::Autocast(DType dtype) : Scoped(detail::thread_state.autocast) {
   if (dtype != bfloat16 && dtype != float32)
     check::fail("Autocast", "the type is ", dtype, ": it must be bfloat16, or float32 to switch it off");
   detail::thread_state.autocast = dtype;

@@ -11,9 +11,8 @@
 #include <fstream>
 #include <mutex>
 #include <string>
-#include <utility>
 
-#include "fit/batch_invariant.hpp"
+#include "fit/detail/scoped.hpp"
 #include "fit/detail/thread_state.hpp"
 #include "fit/error.hpp"
 #include "threads/thread_pool.hpp"
@@ -53,8 +52,6 @@ std::atomic<int>& threads() {
   return n;
 }
 
-thread_local bool inside = false;
-
 }  // namespace
 
 int num_threads() { return threads().load(std::memory_order_relaxed); }
@@ -64,23 +61,20 @@ void set_num_threads(int n) {
   threads().store(n, std::memory_order_relaxed);
 }
 
-void detail::stay_on_this_thread() { inside = true; }
-
 void detail::run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule schedule, const void* body,
                           RangeBody call) {
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t grains = (n + grain - 1) / grain;
-  const int max_threads = static_cast<int>(std::min<std::int64_t>(grains, inside ? 1 : num_threads()));
+  const int max_threads =
+      static_cast<int>(std::min<std::int64_t>(grains, thread_state.inside_parallel ? 1 : num_threads()));
   if (max_threads <= 1) return call(body, 0, n);
   std::mutex mutex;
   std::exception_ptr first;
   std::atomic<std::int64_t> next{0};
-  const detail::ThreadState state = detail::thread_state;
-  const bool invariant = batch_invariant();
+  ThreadState state = thread_state;
+  state.inside_parallel = true;
   run_on_threads(max_threads, [&](int t, int count) {
-    const detail::ThreadState before = std::exchange(detail::thread_state, state);
-    const BatchInvariantGuard mode(invariant);
-    inside = true;
+    const Scoped own(thread_state, state);
     try {
       if (schedule == dynamic_schedule) {
         // Neighbouring grains often read the same memory. So if the threads take turns, each gets a run of them.
@@ -98,8 +92,6 @@ void detail::run_parallel(std::int64_t n, std::int64_t grain, ParallelSchedule s
       const std::lock_guard<std::mutex> lock(mutex);
       if (!first) first = std::current_exception();
     }
-    inside = false;
-    detail::thread_state = before;
   });
   if (first) std::rethrow_exception(first);
 }

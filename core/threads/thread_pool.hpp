@@ -11,7 +11,4 @@ void run_on_threads(int count, const Task& task) {
   run_on_threads(count, &task, [](const void* f, int t, int n) { (*static_cast<const Task*>(f))(t, n); });
 }
 
-/// Makes parallel_for() sequential on this thread, as inside another parallel_for().
-void stay_on_this_thread();
-
 }  // namespace fit::detail

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
-#include <utility>
 
+#include "fit/detail/scoped.hpp"
 #include "fit/random.hpp"
 
 namespace fit {
@@ -10,20 +10,17 @@ namespace fit {
 /// the draws since the guard was made. So they are the same on any thread, and no generator's count moves on.
 class KeyedDraws final : public detail::DrawTape {
  public:
-  KeyedDraws(std::uint64_t key, std::uint64_t a, std::uint64_t b) : outer_(std::exchange(detail::draw_tape, this)) {
+  KeyedDraws(std::uint64_t key, std::uint64_t a, std::uint64_t b) {
     const detail::Philox words = detail::philox(key, a, b);
     // The upper half of the call numbers: generators count from 0.
     next_ = (std::uint64_t{words.word[0]} << 32 | words.word[1]) | std::uint64_t{1} << 63;
   }
-  ~KeyedDraws() { detail::draw_tape = outer_; }
-  KeyedDraws(const KeyedDraws&) = delete;
-  KeyedDraws& operator=(const KeyedDraws&) = delete;
 
   /// The next key, for any generator.
   std::uint64_t next_call(Generator&) override { return next_++; }
 
  private:
-  DrawTape* outer_;
+  const detail::Scoped<DrawTape*> drawing_{detail::draw_tape, this};
   std::uint64_t next_;
 };
 

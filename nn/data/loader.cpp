@@ -11,10 +11,10 @@
 #include "common/load.hpp"
 #include "common/rollback.hpp"
 #include "fit/data.hpp"
+#include "fit/detail/thread_state.hpp"
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "tensor/check.hpp"
-#include "threads/thread_pool.hpp"
 
 namespace fit::data {
 
@@ -117,7 +117,7 @@ class DataLoader::Workers {
   }
 
   void run() {
-    fit::detail::stay_on_this_thread();  // the thread pool serves the training
+    fit::detail::thread_state.inside_parallel = true;  // the thread pool serves the training
     const auto more = [this] { return filled_ < end_ && filled_ < first_ + static_cast<std::int64_t>(slots_.size()); };
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {

@@ -41,8 +41,7 @@ void World::abort(const std::string& reason) {
 
 World& world() { return current ? *current : alone(); }
 
-WorldScope::WorldScope(World& world) : before_(current) { current = &world; }
-WorldScope::~WorldScope() { current = before_; }
+WorldScope::WorldScope(World& world) : Scoped(current, &world) {}
 
 void end_all(const std::exception& error) {
   World& w = world();

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <unordered_map>
-#include <utility>
 
 #include "fit/nn/init.hpp"
 #include "fit/nn/layer.hpp"
@@ -12,17 +11,6 @@ namespace {
 
 // Whether clone() runs on this thread. Only clone() may copy layers.
 thread_local bool cloning = false;
-
-class Cloning {
- public:
-  Cloning() = default;
-  ~Cloning() { cloning = before_; }
-  Cloning(const Cloning&) = delete;
-  Cloning& operator=(const Cloning&) = delete;
-
- private:
-  bool before_ = std::exchange(cloning, true);
-};
 
 }  // namespace
 
@@ -92,7 +80,7 @@ std::shared_ptr<Layer> Layer::clone(Copies& copies) const {
   ListOf::checked(*this);
   std::shared_ptr<Layer> made;
   {
-    const Cloning guard;
+    const fit::detail::Scoped allowed(cloning, true);
     const init::Skip values;
     made = copy();
   }

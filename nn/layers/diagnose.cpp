@@ -9,8 +9,8 @@
 #include <unordered_set>
 
 #include "attention/attend.hpp"
+#include "fit/random.hpp"
 #include "graph/node.hpp"
-#include "layers/keep_generator.hpp"
 #include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
@@ -242,7 +242,7 @@ const char* name_of(Issue a) {
 Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, const DiagnoseOptions& options) {
   constexpr const char* op = "diagnose";
   if (!loss) check::fail(op, "the loss is empty: it must be a function");
-  const detail::KeepGenerator keep;
+  const fit::detail::Scoped keep(default_generator());
   const EnableGrad on;
   Diagnosis all;
   StateDict trained;

@@ -54,8 +54,7 @@ double inverse_erf(double y) {
 
 }  // namespace
 
-Skip::Skip() : before_(std::exchange(skipping, true)) {}
-Skip::~Skip() { skipping = before_; }
+Skip::Skip() : Scoped(skipping, true) {}
 
 double gain(Nonlinearity nonlinearity, double negative_slope) {
   switch (nonlinearity) {

@@ -7,8 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "fit/random.hpp"
 #include "graph/node.hpp"
-#include "layers/keep_generator.hpp"
 #include "layers/list.hpp"
 #include "tensor/check.hpp"
 
@@ -173,7 +173,7 @@ ModelSummary detail::summary_of_call(const Layer& model, const std::function<Ten
   list(model, "", 0, all, layers);
   count_parameters(model, all);
 
-  const detail::KeepGenerator keep;
+  const fit::detail::Scoped keep(default_generator());
   const EnableGrad on;
   Calls calls;
   const Tensor result = within(model, call);

@@ -265,7 +265,8 @@ std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
     texts.draws.emplace_back(generator);
     together[batch_invariant() ? prompts[row].size() : 0].push_back(static_cast<std::int64_t>(row));
   }
-  const fit::detail::BatchInvariantGuard mode(batch_invariant() || o.assistant_model());
+  bool& invariant = fit::detail::thread_state.batch_invariant;
+  const fit::detail::Scoped mode(invariant, invariant || o.assistant_model());
   for (const auto& [size, rows] : together)
     if (!o.assistant_model()) continue_rows(texts, rows);
   for (std::size_t row = 0; row < prompts.size() && o.assistant_model(); ++row) continue_with_assistant(texts, row);

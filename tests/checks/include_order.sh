@@ -7,7 +7,7 @@ order=(base threads kernels/simd matmul kernels attention/kernel tensor graph op
   common dist layers loss distributions models lens weights optim data plot metrics training all)  # nn/
 declare -A rank folder=()  # the folder that a public header belongs to
 belongs() { for header in "${@:2}"; do folder[$header]=$1; done; }
-belongs base detail/atomic detail/function detail/owned detail/symbol_op error version bfloat16 shape memory option detail/option
+belongs base detail/atomic detail/function detail/owned detail/scoped detail/symbol_op error version bfloat16 shape memory option detail/option
 belongs threads batch_invariant parallel detail/thread_state
 belongs tensor index tensor state_dict lookup detail/tensor_impl
 belongs graph graph autocast hooks named_values observer

@@ -101,7 +101,7 @@ TEST_CASE("panels of a weight are kept for a version, and go with it", "[linear]
 
 TEST_CASE("a graph and few rows keep no panels; many rows keep them from the second use on", "[linear]") {
   const auto kept = [](std::int64_t rows, bool recording, DType dtype = float32, int uses = 1) {
-    const detail::RecordGuard mode(recording);
+    const detail::Scoped mode(detail::thread_state.recording, recording);
     const Layer a(rows, 300, 150, dtype);
     for (int i = 0; i < uses; ++i) linear(a.x, a.weight);
     return copy_of(a.weight) != nullptr;
@@ -124,7 +124,7 @@ TEST_CASE("kept panels of a bfloat16 weight change no bit", "[linear]") {
   const auto check = [](std::int64_t rows, std::int64_t in, std::int64_t out) {
     const Layer a(rows, in, out, bfloat16);
     const Tensor packed_anew = [&] {
-      const detail::RecordGuard recording(true);
+      const EnableGrad recording;
       return linear(a.x, a.weight, a.bias);
     }();
     const NoGrad no_grad;

@@ -130,7 +130,7 @@ TEST_CASE("parallel_for finds what was written before it, and what it wrote is t
 TEST_CASE("parallel_for carries recording over, and back", "[threads]") {
   const Threads limit(2);
   for (const bool on : {true, false}) {
-    const detail::RecordGuard mode(on);
+    const detail::Scoped mode(detail::thread_state.recording, on);
     std::atomic<int> other{0};
     parallel_for(8, 1, [&](std::int64_t, std::int64_t) {
       if (grad_enabled() != on) ++other;

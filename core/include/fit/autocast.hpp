@@ -1,6 +1,5 @@
 #pragma once
-#include <utility>
-
+#include "fit/detail/scoped.hpp"
 #include "fit/detail/thread_state.hpp"
 #include "fit/shape.hpp"
 
@@ -24,16 +23,10 @@ namespace fit {
 /// round parameters while they read them. Where it is cheaper, they use a bfloat16 copy, made once for each version.
 /// The graph keeps bfloat16 for backward() where the operands are bfloat16. backward() uses the precision of the
 /// forward pass, with or without a guard.
-class Autocast {
+class Autocast : public detail::Scoped<DType> {
  public:
   /// dtype is bfloat16; or float32, which switches off an outer guard. Throws Error for another type.
   explicit Autocast(DType dtype);
-  ~Autocast() { detail::thread_state.autocast = before_; }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  DType before_;
 };
 
 /// The type in which this thread computes matrix products of float32: bfloat16 under Autocast, otherwise float32.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "fit/detail/scoped.hpp"
 #include "fit/detail/thread_state.hpp"
 #include "fit/memory.hpp"
 #include "fit/tensor.hpp"
@@ -29,32 +30,20 @@ bool grad_enabled();
 namespace detail {
 template <class T>
 using IsTensor = std::enable_if_t<std::is_base_of_v<Tensor, T>>;
-
-/// Switches recording on or off while it lives.
-class RecordGuard {
- public:
-  explicit RecordGuard(bool on) : before_(std::exchange(thread_state.recording, on)) {}
-  ~RecordGuard() { thread_state.recording = before_; }
-  RecordGuard(const RecordGuard&) = delete;
-  RecordGuard& operator=(const RecordGuard&) = delete;
-
- private:
-  bool before_;
-};
 }  // namespace detail
 
 /// A guard: while it lives, this thread records nothing.
 ///
 ///     { NoGrad no_grad;  w.sub_(0.1 * w.grad()); }
-class NoGrad : public detail::RecordGuard {
+class NoGrad : public detail::Scoped<bool> {
  public:
-  NoGrad() : RecordGuard(false) {}
+  NoGrad() : Scoped(detail::thread_state.recording, false) {}
 };
 
 /// A guard: switches recording on again within a NoGrad.
-class EnableGrad : public detail::RecordGuard {
+class EnableGrad : public detail::Scoped<bool> {
  public:
-  EnableGrad() : RecordGuard(true) {}
+  EnableGrad() : Scoped(detail::thread_state.recording, true) {}
 };
 
 /// d(sum of outputs * grad_outputs) / d(each input). It changes no tensor's grad(). An input may be any tensor from

@@ -1,10 +1,10 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "fit/detail/owned.hpp"
+#include "fit/detail/scoped.hpp"
 #include "fit/dist.hpp"
 #include "fit/hooks.hpp"
 #include "fit/nn/layer.hpp"
@@ -85,16 +85,9 @@ class DataParallel {
   ///
   ///     { const auto quiet = parallel.no_sync();  parallel.backward(loss(part[0]) / 2); }
   ///     parallel.backward(loss(part[1]) / 2);
-  class NoSync {
+  class NoSync : public detail::Scoped<bool> {
    public:
-    explicit NoSync(DataParallel& parallel) : flag_(parallel.quiet_), before_(std::exchange(flag_, true)) {}
-    ~NoSync() { flag_ = before_; }
-    NoSync(const NoSync&) = delete;
-    NoSync& operator=(const NoSync&) = delete;
-
-   private:
-    bool& flag_;
-    bool before_;
+    explicit NoSync(DataParallel& parallel) : Scoped(parallel.quiet_, true) {}
   };
   /// backward() sends nothing while the result lives.
   [[nodiscard]] NoSync no_sync() { return NoSync(*this); }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "fit/detail/scoped.hpp"
 #include "fit/error.hpp"
 #include "fit/state_dict.hpp"
 
@@ -67,15 +68,9 @@ class World {
 World& world();
 
 /// Sets world() during its lifetime. Only one may exist at a time.
-class WorldScope {
+class WorldScope : public detail::Scoped<World*> {
  public:
   explicit WorldScope(World& world);
-  ~WorldScope();
-  WorldScope(const WorldScope&) = delete;
-  WorldScope& operator=(const WorldScope&) = delete;
-
- private:
-  World* before_;
 };
 
 /// An Error that every rank throws with the same message. It is printed once.

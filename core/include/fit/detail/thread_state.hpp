@@ -10,6 +10,8 @@ struct ThreadState {
   bool recording = true;             // whether operations are recorded, see fit/graph.hpp
   DType autocast = float32;          // type for matrix products of float32, see fit/autocast.hpp
   ObserverLink* observed = nullptr;  // null unless the thread is observed, see fit/observer.hpp
+  bool batch_invariant = false;      // see fit/batch_invariant.hpp
+  bool inside_parallel = false;      // parallel_for() is sequential: in its tasks, and on threads of their own
 };
 // Default visibility: programs compiled with hidden visibility share the variable with the library.
 [[gnu::visibility("default")]] inline thread_local ThreadState thread_state;

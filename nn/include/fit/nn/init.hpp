@@ -1,4 +1,5 @@
 #pragma once
+#include "fit/detail/scoped.hpp"
 #include "fit/random.hpp"
 #include "fit/tensor.hpp"
 
@@ -13,15 +14,9 @@ namespace fit::nn::init {
 ///
 ///     const auto gpt = [&] { const nn::init::Skip guard; return std::make_shared<nn::GPT>(options); }();
 ///     gpt->load_state_dict(state);
-class Skip {
+class Skip : public fit::detail::Scoped<bool> {
  public:
   Skip();
-  ~Skip();
-  Skip(const Skip&) = delete;
-  Skip& operator=(const Skip&) = delete;
-
- private:
-  bool before_;
 };
 
 /// Whether fan_in or fan_out is used.
