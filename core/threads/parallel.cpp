@@ -1,7 +1,5 @@
 #include "fit/parallel.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <climits>
@@ -41,8 +39,7 @@ int cores_of_quota() {
 int initial_threads() {
   if (const char* asked = std::getenv("OMP_NUM_THREADS"))
     if (const long n = std::strtol(asked, nullptr, 10); n > 0) return static_cast<int>(std::min(n, long{INT_MAX}));
-  cpu_set_t set;
-  int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;  // LCOV_EXCL_BR_LINE: it does not fail
+  int n = detail::cores();
   if (const int quota = cores_of_quota(); quota > 0) n = std::min(n, quota);  // LCOV_EXCL_BR_LINE: see there
   return std::max(n, 1);
 }

@@ -56,11 +56,6 @@ class Event {
   std::atomic<int> asleep_{0};
 };
 
-int cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;  // LCOV_EXCL_BR_LINE: it does not fail
-}
-
 // Blocks all signals on this thread and the threads that it starts: signals belong to the program's own threads.
 class BlockSignals {
  public:
@@ -77,18 +72,19 @@ class BlockSignals {
   sigset_t before_;
 };
 
+using Task = FunctionRef<void(int, int)>;
+
 class ThreadPool {
  public:
-  void run(int count, const void* task, void (*call)(const void*, int, int)) {
+  void run(int count, const Task& task) {
     const std::unique_lock<std::mutex> mine(busy_, std::try_to_lock);
-    if (!mine) return call(task, 0, 1);
+    if (!mine) return task(0, 1);
     count = ensure_threads(std::min(count, max_threads));
-    task_ = task;
-    call_ = call;
+    task_ = &task;
     pending_ = count - 1;
     round_ = (round_ / (max_threads + 1) + 1) * (max_threads + 1) + static_cast<std::uint64_t>(count);
     start_.signal();
-    call(task, 0, count);
+    task(0, count);
     end_.wait(count <= cores_, [this] { return pending_ == 0; });
   }
 
@@ -112,7 +108,7 @@ class ThreadPool {
       seen = round_;
       const int count = static_cast<int>(seen % (max_threads + 1));
       if (t >= count) continue;
-      call_(task_, t, count);
+      (*task_)(t, count);
       if (--pending_ == 0) end_.signal();
     }
   }
@@ -121,8 +117,7 @@ class ThreadPool {
   const int cores_ = cores();
   std::mutex busy_;
   int threads_ = 0;  // without the caller
-  const void* task_ = nullptr;
-  void (*call_)(const void*, int, int) = nullptr;
+  const Task* task_ = nullptr;
   std::atomic<int> pending_{0};
   std::atomic<std::uint64_t> round_{0};  // round number and thread count in one word, so that both are read together
   Event start_, end_;
@@ -144,9 +139,14 @@ ThreadPool* the_pool() {
 
 }  // namespace
 
-void run_on_threads(int count, const void* task, void (*call)(const void*, int, int)) {
+int cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;  // LCOV_EXCL_BR_LINE: it does not fail
+}
+
+void run_on_threads(int count, Task task) {
   ThreadPool* const p = the_pool();
-  p ? p->run(count, task, call) : call(task, 0, 1);
+  p ? p->run(count, task) : task(0, 1);
 }
 
 }  // namespace fit::detail
