@@ -15,19 +15,14 @@ template <class W>
 struct GatherKernels {
   /// y[i] = x[ids[i]] for i < n.
   void (*line)(W* y, const W* x, const std::int64_t* ids, std::int64_t n);
+  /// Whether n ids are all in low … last.
+  bool (*within)(const std::int64_t* ids, std::int64_t n, std::int64_t low, std::int64_t last);
 };
 template <class IsaTag, class W>
 const GatherKernels<W>& gather_table();
 
-struct IdKernels {
-  bool (*within)(const std::int64_t* ids, std::int64_t n, std::int64_t low, std::int64_t last);
-};
-template <class IsaTag, class T>
-const IdKernels& id_table();
-
-/// Whether n ids are all in low … last.
 inline bool all_within(const std::int64_t* ids, std::int64_t n, std::int64_t low, std::int64_t last) {
-  return FIT_KERNELS(id_table, std::int64_t).within(ids, n, low, last);
+  return FIT_KERNELS(gather_table, Word8).within(ids, n, low, last);
 }
 
 /// y[o, i, :] = x[o, ids[i], :] for i < count, or 0 where ids[i] is `skip`. x is [a.outer, a.n, a.inner], y [a.outer,

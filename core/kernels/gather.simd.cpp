@@ -29,12 +29,7 @@ void gather_line(W* y, const W* x, const std::int64_t* ids, std::int64_t n) {
 
 template <class IsaTag, class W>
 const GatherKernels<W>& gather_table() {
-  static constexpr GatherKernels<W> table{gather_line<W>};
-  return table;
-}
-template <class IsaTag, class T>
-const IdKernels& id_table() {
-  static constexpr IdKernels table{within};
+  static constexpr GatherKernels<W> table{gather_line<W>, within};
   return table;
 }
 
@@ -42,6 +37,5 @@ template const GatherKernels<Byte>& gather_table<FIT_ISA, Byte>();
 template const GatherKernels<Word2>& gather_table<FIT_ISA, Word2>();
 template const GatherKernels<Word4>& gather_table<FIT_ISA, Word4>();
 template const GatherKernels<Word8>& gather_table<FIT_ISA, Word8>();
-template const IdKernels& id_table<FIT_ISA, std::int64_t>();
 
 }  // namespace fit::kernels
