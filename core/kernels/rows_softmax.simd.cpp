@@ -14,16 +14,11 @@ constexpr std::int64_t side_by_side = 256;  // slices at once: their sums fit in
 template <class T>
 constexpr T lowest = -std::numeric_limits<T>::infinity();
 
-struct Larger {
-  template <class T>
-  std::enable_if_t<std::is_arithmetic_v<T>, T> operator()(T a, T b) const {
-    return b > a ? b : a;
-  }
-  template <class T, class A>
-  xsimd::batch<T, A> operator()(const xsimd::batch<T, A>& a, const xsimd::batch<T, A>& b) const {
-    return xsimd::select(b > a, b, a);
-  }
-};
+// a if b is NaN.
+template <class V>
+V larger(const V& a, const V& b) {
+  return xsimd::select(b > a, b, a);
+}
 
 // Ignores NaN, which returns through e^(NaN - max).
 template <class T>
@@ -32,7 +27,7 @@ T row_max(const T* x, std::int64_t n) {
   Accumulators<V> m(lowest<T>);
   for_each_vector<V, 4>(n, [&](std::int64_t i, auto a, int j) {
     const V v = a.template load<V>(x + i, lowest<T>);
-    m.at[j] = Larger()(m.at[j], v);
+    m.at[j] = larger(m.at[j], v);
   });
   return m.max();
 }
@@ -100,7 +95,7 @@ void softmax_across(T* y, const T* x, std::int64_t slices, std::int64_t n, std::
     T* const to = y + first;
     const T* const from = x + first;
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
-      Larger()(load<V>(max + i), a.template load<V>(from + at, T(0))).store_unaligned(max + i);
+      larger(load<V>(max + i), a.template load<V>(from + at, T(0))).store_unaligned(max + i);
     });
     across_slices<V>(count, n, stride, [&](std::int64_t i, auto a, std::int64_t at) {
       const V e = math::exp_normal(a.template load<V>(from + at, T(0)) - load<V>(max + i));
