@@ -64,15 +64,9 @@ inline constexpr auto no_callback = [](std::int64_t, std::int64_t, std::int64_t,
 template <class T>
 GemmParams<T> as_row(const GemmParams<T>& p) {
   const bool together = p.transpose_b || p.ldb == 1;  // whether the elements of b are contiguous
-  GemmParams<T> row;
-  row.m = 1;
-  row.n = p.m;
-  row.k = p.k;
-  row.transpose_a = !together;
-  row.transpose_b = !p.transpose_a;
-  row.lda = together ? p.k : p.ldb;
+  GemmParams<T> row = contiguous<T>(1, p.m, p.k, !together, !p.transpose_a);
+  if (!together) row.lda = p.ldb;
   row.ldb = p.lda;
-  row.ldc = p.m;
   row.alpha = p.alpha;
   row.beta = p.beta;
   return row;

@@ -45,29 +45,6 @@ void gemv_int8(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::
   });
 }
 
-// For few rows in BatchInvariant: like more rows, but each task widens and multiplies its own columns.
-template <class X, class C>
-void gemm_int8_by_panels(GemmParams<X> p, const X* x, const Int8Weights& w, C* c, const float* bias) {
-  const std::int64_t n = p.n;
-  parallel_for(panels(n), (1 << 15) / (panel_width * p.k) + 1, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
-    const Scratch<X> unpacked(panel_width * p.k);
-    GemmParams<X> part = p;
-    for (; i < end; ++i) {
-      const std::int64_t col = i * panel_width;
-      const float* const b = bias ? bias + col : nullptr;
-      part.n = std::min(panel_width, n - col);
-      if constexpr (std::is_same_v<X, BFloat16>) {
-        int8_kernels().to_bf16(part.n, p.k, rows_from(w, p.k, col), unpacked.get());
-        gemm_bf16(part, Bf16Loop::here, x, static_cast<const X*>(unpacked.get()), c + col, b);
-      } else {
-        int8_kernels().to_float(part.n, p.k, rows_from(w, p.k, col), unpacked.get());
-        gemm(part, x, unpacked.get(), c + col);
-        if (b) bf16_kernels().result<C>().finish(p.m, part.n, 1, c + col, p.ldc, 0, b, c + col, p.ldc);
-      }
-    }
-  });
-}
-
 /// c [m, n] = x w' + bias, for x [m, k]; ldx and ldc are the row strides of x and c; bias is [n], or null. For few
 /// rows, the kernel reads int8 weights. For more rows, blocks of weights are first converted to float, or to BFloat16
 /// if x is BFloat16.
@@ -75,23 +52,28 @@ template <class X, class C>
 void gemm_int8_parallel(std::int64_t m, std::int64_t n, std::int64_t k, const X* x, std::int64_t ldx,
                         const Int8Weights& w, C* c, std::int64_t ldc, const float* bias) {
   if (m == 0 || n == 0) return;
-  if (m <= gemv_max_m && k > 0 && !batch_invariant()) return gemv_int8(m, n, k, x, ldx, w, c, ldc, bias);
-  GemmParams<X> p;
-  p.m = m;
-  p.n = n;
-  p.k = p.ldb = k;
-  p.transpose_b = true;
+  const bool few_rows = m <= gemv_max_m && k > 0;
+  if (few_rows && !batch_invariant()) return gemv_int8(m, n, k, x, ldx, w, c, ldc, bias);
+  GemmParams<X> p = contiguous<X>(m, n, k, false, true);
   p.lda = ldx;
   p.ldc = ldc;
-  if (m <= gemv_max_m && k > 0) return gemm_int8_by_panels(p, x, w, c, bias);
+  const auto columns = [&](std::int64_t col, std::int64_t count, X* unpacked) {
+    GemmParams<X> part = p;
+    part.n = std::min(count, n - col);
+    unpack_int8_parallel(part.n, k, rows_from(w, k, col), unpacked);
+    gemm_parallel(part, x, static_cast<const X*>(unpacked), c + col, bias ? bias + col : nullptr);
+  };
+  if (few_rows) {  // in BatchInvariant: each task converts and multiplies its own columns
+    const std::int64_t grain = (1 << 15) / (panel_width * k) + 1;
+    return parallel_for(panels(n), grain, dynamic_schedule, [&](std::int64_t i, std::int64_t end) {
+      const Scratch<X> unpacked(panel_width * k);
+      for (; i < end; ++i) columns(i * panel_width, panel_width, unpacked.get());
+    });
+  }
   constexpr std::int64_t block_elements = 1 << 20;  // fits the cache
   const std::int64_t block_cols = std::max(block_elements / (k + 1) / panel_width, std::int64_t{1}) * panel_width;
   const Scratch<X> unpacked(std::min(block_cols, n) * k);
-  for (std::int64_t col = 0; col < n; col += block_cols) {
-    p.n = std::min(block_cols, n - col);
-    unpack_int8_parallel(p.n, k, rows_from(w, k, col), unpacked.get());
-    gemm_parallel(p, x, static_cast<const X*>(unpacked.get()), c + col, bias ? bias + col : nullptr);
-  }
+  for (std::int64_t col = 0; col < n; col += block_cols) columns(col, block_cols, unpacked.get());
 }
 
 }  // namespace fit::kernels
