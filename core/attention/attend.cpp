@@ -1,6 +1,5 @@
 #include "attention/attend.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -11,6 +10,7 @@
 #include "fit/batch_invariant.hpp"
 #include "fit/named_values.hpp"
 #include "fit/ops.hpp"
+#include "kernels/copy.hpp"
 #include "ops/composed.hpp"
 #include "ops/flop_counter.hpp"
 #include "ops/precision.hpp"
@@ -61,20 +61,13 @@ Tensor lse_of(const kernels::SoftmaxStats<W>& stats, const Shape& weights) {
   return lse;
 }
 
-// Writes keys or values behind the first `length` positions of the cache, in the type of the cache.
+// Writes keys or values, heads last, behind the first `length` positions of the cache, in the type of the cache.
 void append(const Heads& from, Tensor& cache, std::int64_t length) {
-  Heads same = from;
-  same.x = from.x.to(cache.dtype());
-  const Heads to{cache, HeadLayout::first, from.heads, from.features, 0};
-  dispatch_floating(cache.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const auto in = view<T>(same);
-    const auto out = view(to, cache.fresh<T>());
-    for (std::int64_t b = 0; b < same.x.size(0); ++b)
-      for (std::int64_t h = 0; h < from.heads; ++h)
-        for (std::int64_t s = 0; s < same.x.size(1); ++s)
-          std::copy_n(in.at(b, h, s), from.features, out.at(b, h, length + s));
-  });
+  const Tensor x = from.x.to(cache.dtype());
+  const std::int64_t S = x.size(1), F = x.size(2), Tmax = cache.size(2), D = from.features, size = size_of(x.dtype());
+  kernels::copy({x.size(0), from.heads, S, D}, size, cache.fresh<char>() + length * D * size,
+                {from.heads * Tmax * D, Tmax * D, D, 1}, static_cast<const char*>(x.raw()) + from.offset * size,
+                {S * F, D, F, 1});
 }
 
 // The heads of the output y.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 #include "attention/attend.hpp"
@@ -20,14 +20,6 @@ using kernels::Visibility;
 
 using TileBits = std::array<std::uint64_t, tile_size>;
 
-struct Hash {
-  std::size_t operator()(const TileBits& bits) const {
-    std::uint64_t h = 0;
-    for (const std::uint64_t row : bits) h = (h ^ row) * 0x9e3779b97f4a7c15u, h ^= h >> 32;
-    return static_cast<std::size_t>(h);
-  }
-};
-
 // Gives different tiles different numbers, from 0 on.
 class Numbering {
  public:
@@ -39,7 +31,7 @@ class Numbering {
   std::vector<TileBits> all;
 
  private:
-  std::unordered_map<TileBits, std::int64_t, Hash> numbers_;
+  std::map<TileBits, std::int64_t> numbers_;
 };
 
 // n <= 64 bools as bits.
