@@ -44,7 +44,7 @@ Terms check_options(const char* op, kernels::Attention<>& a, DType dtype, const 
 /// (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk) as four axes. Returns the shape of a scalar for another rank.
 Shape mask_axes(const Shape& s);
 
-/// x with four axes, as the heads lie: [B, heads, S, features] or [B, S, heads, features].
+/// x as [B, heads, S, features].
 Tensor split_heads(const Heads& h);
 
 /// Attention by operations: the definition, which is differentiated again for second derivatives. k and v may have more

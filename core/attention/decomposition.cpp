@@ -16,12 +16,11 @@ namespace {
 // The first `length` positions of split_heads(), in float32 or float64. Each head is repeated for the query heads that
 // share it: `count` in all.
 Tensor shared_heads(const Heads& h, std::int64_t length, std::int64_t count) {
-  const int axis = h.layout == HeadLayout::first ? 1 : 2, positions = 3 - axis;
   const Tensor all = split_heads(h);
-  const Tensor four = to_float32(all.size(positions) > length ? slice(all, positions, 0, length) : all);
+  const Tensor four = to_float32(all.size(2) > length ? slice(all, 2, 0, length) : all);
   if (h.heads == count) return four;
-  const Shape groups = four.shape().inserted(axis + 1, count / h.heads);
-  return reshape(broadcast_to(unsqueeze(four, axis + 1), groups), four.shape().with(axis, count));
+  const Shape groups = four.shape().inserted(2, count / h.heads);
+  return reshape(broadcast_to(unsqueeze(four, 2), groups), four.shape().with(1, count));
 }
 
 // The pairs that attend; undefined if all do.
@@ -35,7 +34,7 @@ Tensor attending_pairs(const kernels::Attention<>& a, const Terms& terms) {
 Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, const Terms& terms,
                  const Tensor& attends) {
   const Tensor Q = shared_heads(q, a.Sq, a.H), K = shared_heads(k, a.Sk, a.H);
-  Tensor scores = masked_matmul(ProductRole::scores, Q, K, attends, q.layout, k.layout) * a.scale;
+  Tensor scores = masked_matmul(ProductRole::scores, Q, K, attends) * a.scale;
   if (terms.bias.defined()) scores = scores + terms.bias;
   if (terms.alibi.defined()) scores = scores + alibi_bias(terms.alibi, a.Sq, a.Sk, scores.dtype());
   if (!terms.score) return scores;
@@ -75,11 +74,9 @@ AttentionResult decomposed_attention(const Heads& q, const Heads& k, const Heads
   Tensor dropped = weights;
   if (a.dropout > 0)  // a product, not a choice: a NaN shows even if it is dropped
     dropped = weights * dropout_at(ones_like(weights), a.dropout, a.key.seed, a.key.call, a.first_weight);
-  Tensor output = masked_matmul(ProductRole::queries, dropped, V, attends, q.layout, k.layout);
-  if (edits) {
-    const auto swapped = [&](const Tensor& y) { return q.layout == HeadLayout::first ? y : transpose(y, 1, 2); };
-    output = swapped(edited_attention(*edits, "the output", &Observer::edit_output, swapped(output)));
-  }
+  Tensor output = masked_matmul(ProductRole::queries, dropped, V, attends);
+  if (edits) output = edited_attention(*edits, "the output", &Observer::edit_output, output);
+  if (q.layout != HeadLayout::first) output = transpose(output, 1, 2);
   const Tensor lse = logits.size(-1) > 0 ? logsumexp(logits, {-1}) : full({a.B, a.H, a.Sq}, -INFINITY, logits.dtype());
   output = reshape(output, output_shape(q, a)).to(q.x.dtype());
   weights = reshape(weights, weights_shape(q, a));
@@ -92,7 +89,8 @@ Tensor split_heads(const Heads& h) {
   if (h.layout == HeadLayout::first)
     return reshape(h.x, {s.rank() > 2 ? s[0] : 1, h.heads, s[s.rank() - 2], h.features});
   const std::int64_t end = h.offset + h.heads * h.features;
-  return reshape(h.layout == HeadLayout::part ? slice(h.x, 2, h.offset, end) : h.x, {s[0], s[1], h.heads, h.features});
+  const Tensor last = h.layout == HeadLayout::part ? slice(h.x, 2, h.offset, end) : h.x;
+  return transpose(reshape(last, {s[0], s[1], h.heads, h.features}), 1, 2);
 }
 
 Tensor attention_scores(const Heads& q, const Heads& k, const kernels::Attention<>& a, const Terms& terms) {

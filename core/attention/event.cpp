@@ -47,11 +47,9 @@ Tensor edited_attention(const AttentionInfo& info, const char* name,
 Heads observed_heads(const char* name, const Heads& h) {
   if (!fit::value_wanted(name)) return h;
   const Shape& s = h.x.shape();
-  const bool first = h.layout == HeadLayout::first;
-  const Tensor x = first ? split_heads(h) : transpose(split_heads(h), 1, 2);
-  const Tensor y = observed(name, x);  // [B, heads, S, features]
+  const Tensor x = split_heads(h), y = observed(name, x);
   if (y.impl() == x.impl()) return h;
-  if (first) return {reshape(y, s), HeadLayout::first, h.heads, h.features, 0};
+  if (h.layout == HeadLayout::first) return {reshape(y, s), HeadLayout::first, h.heads, h.features, 0};
   return {reshape(transpose(y, 1, 2), {s[0], s[1], h.heads * h.features}), HeadLayout::last, h.heads, h.features, 0};
 }
 

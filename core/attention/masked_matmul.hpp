@@ -3,14 +3,14 @@
 #include <limits>
 
 #include "attention/visibility.hpp"
-#include "fit/attention.hpp"
+#include "fit/tensor.hpp"
 
 // The products of attention over the pairs of query and key that attend. A masked pair is left out, not multiplied by
 // 0: 0 * NaN is NaN.
 namespace fit {
 namespace detail {
 
-/// The three tensors of a product: s (B, H, Sq, Sk), x with the heads of the queries, y with those of the keys.
+/// The three tensors of a product: s [B, H, Sq, Sk], x [B, H, Sq, D] and y [B, H, Sk, D].
 enum class ProductRole { scores, queries, keys };
 
 /// The tensor of role `out` from the two others, in the order of the roles, over the pairs in `attends`: boolean (B|1,
@@ -18,8 +18,7 @@ enum class ProductRole { scores, queries, keys };
 ///   s = x y',  x = s y,  y = s' x
 /// s must be 0 for masked pairs; the result s is not to be read there. These are plain products, but a head with a NaN
 /// or an infinity is computed pair by pair.
-Tensor masked_matmul(ProductRole out, const Tensor& a, const Tensor& b, const Tensor& attends, HeadLayout x_layout,
-                     HeadLayout y_layout);
+Tensor masked_matmul(ProductRole out, const Tensor& a, const Tensor& b, const Tensor& attends);
 
 }  // namespace detail
 
@@ -47,12 +46,11 @@ void masked_matmul(const Visibility& v, std::int64_t b, std::int64_t h, std::int
     }
 }
 
-/// Whether [rows, columns] numbers, rows `stride` elements apart, are all finite.
+/// Whether n numbers are all finite.
 template <class T>
-bool all_finite(const T* x, std::int64_t stride, std::int64_t rows, std::int64_t columns) {
+bool all_finite(const T* x, std::int64_t n) {
   int bad = 0;  // a NaN fails every comparison
-  for (std::int64_t i = 0; i < rows && !bad; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) bad |= !(std::abs(x[i * stride + j]) <= std::numeric_limits<T>::max());
+  for (std::int64_t i = 0; i < n; ++i) bad |= !(std::abs(x[i]) <= std::numeric_limits<T>::max());
   return !bad;
 }
 

@@ -8,7 +8,6 @@
 #include "fit/ops.hpp"
 #include "matmul/gemm_bf16.hpp"
 #include "ops/autocast.hpp"
-#include "ops/contract.hpp"
 #include "ops/flop_counter.hpp"
 #include "ops/precision.hpp"
 #include "tensor/check.hpp"
@@ -220,12 +219,6 @@ Tensor contract(const Tensor& given_a, const Letters& la, const Tensor& given_b,
   });
 }
 
-Letters letters_of(const std::string& axes) {
-  Letters l;
-  for (const char c : axes) l.push(c);
-  return l;
-}
-
 struct Formula {
   std::vector<Letters> operands;
   Letters out;
@@ -378,12 +371,6 @@ bool several_steps(const Formula& f) {
 }
 
 }  // namespace
-
-Tensor detail::contract(const Tensor& a, const std::string& a_axes, const Tensor& b, const std::string& b_axes,
-                        const std::string& axes) {
-  return fit::contract(a, letters_of(a_axes), b, letters_of(b_axes), letters_of(axes),
-                       product_dtype(a.dtype(), b.dtype()));
-}
 
 Tensor einsum(const std::string& formula, const std::vector<Tensor>& given) {
   if (given.empty()) check::fail("einsum", "\"", formula, "\": no operands were given");
