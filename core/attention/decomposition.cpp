@@ -40,7 +40,7 @@ Tensor scores_of(const Heads& q, const Heads& k, const kernels::Attention<>& a, 
   if (!terms.score) return scores;
   const Expression& f = *terms.score;
   const Tensor masked = attends.defined() ? logical_not(attends) : Tensor();
-  return broadcast_to(f.methods->evaluate(f, scores, f.tables, masked, scores.shape()).to(scores.dtype()),
+  return broadcast_to(f.methods->evaluate(f, scores, f.tables, masked, scores.shape(), {}).to(scores.dtype()),
                       scores.shape());
 }
 

@@ -1,8 +1,7 @@
-// The list of steps of a lambda: how it is made, computed row by row, and computed by operations.
+// The list of steps of a lambda: how it is made, and computed by operations.
 #include "attention/expression.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -10,7 +9,6 @@
 
 #include "fit/ops.hpp"
 #include "kernels/functions.hpp"
-#include "tensor/dispatch.hpp"
 
 namespace fit::detail {
 namespace {
@@ -162,92 +160,8 @@ std::int64_t Expression::extent(SymbolOp leaf) const {
   return least == std::numeric_limits<std::int64_t>::max() ? 1 : least;
 }
 
-void compute_row(const Expression& e, double batch, double head, double query, double key, std::int64_t n,
-                 double* out) {
-  constexpr std::int64_t N = kernels::tile_size;
-  thread_local std::vector<double> values;
-  values.resize(e.steps.size() * N);
-  const auto at = [&](int step) { return values.data() + static_cast<std::int64_t>(step) * N; };
-  const auto compute = [&](const Step& s, double* y) {
-    const auto arg = [&](std::size_t i) { return at(s.args[i]); };
-    const auto unary = [&](const auto& f) { std::transform(arg(0), arg(0) + n, y, f); };
-    const auto binary = [&](const auto& f) { std::transform(arg(0), arg(0) + n, arg(1), y, f); };
-    if (s.form) {
-      const LinearForm& f = *s.form;
-      const double start = f.constant + f.batch * batch + f.head * head + f.query * query + f.key * key;
-      for (std::int64_t j = 0; j < n; ++j) y[j] = start + f.key * static_cast<double>(j);
-      return;
-    }
-    if (const SymbolFunction* const f = function_of(s.op))
-      return kernels::function<double>(f->kernel).forward(y, arg(0), n, 0);
-    switch (s.op) {
-      case Op::number:
-        std::fill_n(y, n, s.number);
-        return;
-      case Op::lookup: {
-        const Tensor& table = e.tables[static_cast<std::size_t>(s.table)];
-        dispatch(table.dtype(), [&](auto zero) {
-          const auto* const data = table.data<decltype(zero)>().data();
-          for (std::int64_t j = 0; j < n; ++j) {
-            std::int64_t flat = 0;
-            bool inside = true;
-            for (std::size_t axis = 0; axis < s.args.size(); ++axis) {
-              const double index = arg(axis)[j], size = static_cast<double>(table.size(static_cast<int>(axis)));
-              inside = inside && index >= 0 && index < size;
-              flat = flat * table.size(static_cast<int>(axis)) + (inside ? static_cast<std::int64_t>(index) : 0);
-            }
-            y[j] = inside ? static_cast<double>(data[flat]) : 0;
-          }
-        });
-        return;
-      }
-      case Op::negative:
-        return unary([](double a) { return -a; });
-      case Op::logical_not:
-        return unary([](double a) { return 1 - a; });
-      case Op::square:
-        return unary([](double a) { return a * a; });
-      case Op::pow:
-        return unary([&](double a) { return std::pow(a, s.number); });
-      case Op::add:
-        return binary([](double a, double b) { return a + b; });
-      case Op::subtract:
-        return binary([](double a, double b) { return a - b; });
-      case Op::multiply:
-        return binary([](double a, double b) { return a * b; });
-      case Op::divide:
-        return binary([&](double a, double b) { return s.kind == SymbolKind::integer ? std::floor(a / b) : a / b; });
-      case Op::remainder:
-        return binary([](double a, double b) { return a - b * std::floor(a / b); });
-      case Op::minimum:
-        return binary([](double a, double b) { return a < b || std::isnan(a) ? a : b; });
-      case Op::maximum:
-        return binary([](double a, double b) { return a > b || std::isnan(a) ? a : b; });
-      case Op::less:
-        return binary([](double a, double b) { return a < b; });
-      case Op::less_equal:
-        return binary([](double a, double b) { return a <= b; });
-      case Op::equal:
-        return binary([](double a, double b) { return a == b; });
-      case Op::not_equal:
-        return binary([](double a, double b) { return a != b; });
-      case Op::logical_and:
-        return binary([](double a, double b) { return a * b; });
-      case Op::logical_or:
-        return binary([](double a, double b) { return std::max(a, b); });
-      case Op::where:
-        for (std::int64_t j = 0; j < n; ++j) y[j] = arg(0)[j] != 0 ? arg(1)[j] : arg(2)[j];
-        return;
-      default:
-        return;  // places are forms; a mask reads no score
-    }
-  };
-  for (std::size_t k = 0; k < e.steps.size(); ++k) compute(e.steps[k], at(static_cast<int>(k)));
-  std::copy_n(at(static_cast<int>(e.steps.size()) - 1), n, out);
-}
-
 Tensor compute_by_operations(const Expression& e, const Tensor& scores, const std::vector<Tensor>& values,
-                             const Tensor& masked, const Shape& pairs) {
+                             const Tensor& masked, const Shape& pairs, const PairOrigin& origin) {
   const DType dtype = scores.defined() ? scores.dtype() : float64;
   std::vector<Tensor> all;
   const auto places = [](std::int64_t n, std::int64_t first, const Shape& shape) {
@@ -272,15 +186,15 @@ Tensor compute_by_operations(const Expression& e, const Tensor& scores, const st
       case Op::score:
         return scores;
       case Op::batch:
-        return places(pairs[0], 0, {pairs[0], 1, 1, 1});
+        return places(pairs[0], origin.batch, {pairs[0], 1, 1, 1});
       case Op::head:
-        return places(pairs[1], 0, {1, pairs[1], 1, 1});
+        return places(pairs[1], origin.head, {1, pairs[1], 1, 1});
       case Op::query:
-        return places(pairs[2], e.first_key, {1, 1, pairs[2], 1});
+        return places(pairs[2], origin.query + e.first_key, {1, 1, pairs[2], 1});
       case Op::row:
-        return places(pairs[2], 0, {1, 1, pairs[2], 1});
+        return places(pairs[2], origin.query, {1, 1, pairs[2], 1});
       case Op::key:
-        return places(pairs[3], 0, {1, 1, 1, pairs[3]});
+        return places(pairs[3], origin.key, {1, 1, 1, pairs[3]});
       case Op::lookup: {
         const Tensor& table = values[static_cast<std::size_t>(s.table)];
         Tensor flat = full({}, 0, float64);

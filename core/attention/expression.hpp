@@ -9,9 +9,9 @@
 #include "fit/tensor.hpp"
 
 // Expressions of masks and scores (fit/score.hpp): the calls that a lambda recorded, as a list of steps without
-// repetition. bounds() bounds each step over some pairs. row() computes the steps for the keys of a tile, evaluate() by
-// operations. Kernels compute those of scores (score_lowering.hpp). A mask and a score function point to these
-// functions (ExpressionMethods): a program that makes neither does not contain them.
+// repetition. bounds() bounds each step over some pairs, evaluate() computes the steps by operations. Kernels compute
+// those of scores (score_lowering.hpp). A mask and a score function point to these functions (ExpressionMethods): a
+// program that makes neither does not contain them.
 namespace fit::kernels {
 struct Function;
 }
@@ -101,13 +101,15 @@ std::vector<Bounds> bounds_of_steps(const Expression& e, const PairBounds& pairs
 /// Throws Error in the name of `op` if an index leaves its table, or if an integer is too large to be exact: more than
 /// 2^52, or 2^24 for float32.
 void check_steps(const Expression& e, const char* op, const PairBounds& pairs, DType dtype);
-/// The result of an expression without scores for n <= 64 keys from `key` on. Steps of indices that leave their table
-/// (for pairs that causality or the window masks) are 0.
-void compute_row(const Expression& e, double batch, double head, double query, double key, std::int64_t n, double* out);
-/// The result for all pairs by operations; it broadcasts to `pairs`, (B, H, Sq, Sk). scores: for the op `score`;
-/// values: instead of the tables. masked: pairs that don't attend, or undefined.
+/// The first of some pairs: its element, its head, the numbers of its query and of its key.
+struct PairOrigin {
+  std::int64_t batch = 0, head = 0, query = 0, key = 0;
+};
+/// The result for the pairs from `origin` on by operations; it broadcasts to `pairs`, (elements, heads, queries, keys).
+/// scores: for the op `score`; values: instead of the tables. masked: pairs that don't attend, or undefined. An index
+/// that leaves its table (for a pair that does not attend) gives the nearest element.
 Tensor compute_by_operations(const Expression& e, const Tensor& scores, const std::vector<Tensor>& values,
-                             const Tensor& masked, const Shape& pairs);
+                             const Tensor& masked, const Shape& pairs, const PairOrigin& origin);
 /// The steps as kernels take them; see score_lowering.hpp.
 template <class W>
 class LoweredScore;
@@ -120,7 +122,6 @@ struct ExpressionMethods {
   decltype(bounds_of_steps)* bounds;
   decltype(check_steps)* check;
   decltype(compute_by_operations)* evaluate;
-  decltype(compute_row)* row;                                                           // of a mask
   std::tuple<decltype(lowered_score<float>)*, decltype(lowered_score<double>)*> lower;  // of a score function
 };
 

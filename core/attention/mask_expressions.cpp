@@ -111,7 +111,7 @@ Tensor detail::evaluate_mask(const Expression& e, std::int64_t B, std::int64_t H
   const NoGrad no_grad;
   const Shape pairs{B, H, Sq, Sk}, shape{e.reads(SymbolOp::batch) ? B : 1, e.reads(SymbolOp::head) ? H : 1, Sq, Sk};
   if (pairs.numel() == 0) return Tensor::empty(shape, boolean);
-  return broadcast_to(e.methods->evaluate(e, {}, e.tables, {}, pairs), shape);
+  return broadcast_to(e.methods->evaluate(e, {}, e.tables, {}, pairs, {}), shape);
 }
 
 Tensor to_tensor(const AttentionMask& mask, std::int64_t B, std::int64_t H, std::int64_t Sq, std::int64_t Sk) {

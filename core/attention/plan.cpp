@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "attention/attend.hpp"
+#include "fit/detail/thread_state.hpp"
+#include "fit/ops.hpp"
 #include "fit/parallel.hpp"
 
 namespace fit::detail {
@@ -70,15 +72,18 @@ struct Question {
     ask({keys.first, middle}, answer);
     ask({middle, keys.end}, answer);
   }
-  // The answers of query i for n <= 64 keys from j0 on.
-  std::uint64_t row(std::int64_t i, std::int64_t j0, std::int64_t n) const {
-    double values[tile_size];
-    e.methods->row(e, static_cast<double>(b), static_cast<double>(h), static_cast<double>(v.place(i)),
-                   static_cast<double>(j0), n, values);
-    std::uint64_t bits = 0;
-    for (std::int64_t j = 0; j < n; ++j) bits |= std::uint64_t{values[j] != 0} << j;
-    return bits;
-  }
+};
+
+// Whether an expression allows the pairs from `origin` on, boolean, of the shape `pairs`.
+Tensor answers_of(const Expression& e, const Shape& pairs, const PairOrigin& origin) {
+  return broadcast_to(e.methods->evaluate(e, {}, e.tables, {}, pairs, origin), pairs);
+}
+
+// While it lives, operations of this thread are not recorded, and observers do not see them.
+struct Unseen {
+  const ThreadState before = thread_state;
+  Unseen() { thread_state.recording = false, thread_state.observed = nullptr; }
+  ~Unseen() { thread_state = before; }
 };
 
 }  // namespace
@@ -105,15 +110,16 @@ TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const s
     const std::int64_t b = r / (heads * rows), h = r / rows % heads, i0 = r % rows * tile_size;
     const std::int64_t count = one_row ? 1 : std::min(tile_size, v.Sq - i0);
     const Interval range = one_row ? Interval{0, v.Sk} : v.keys_of({i0, i0 + count});
-    // The tile of key j0. by_pairs: the expression is computed pair by pair.
+    // The tile of key j0. by_pairs: the expression is computed for each pair.
     const auto tile_of = [&](std::int64_t j0, bool by_pairs) {
       const std::int64_t n = std::min(tile_size, v.Sk - j0);
       const std::uint64_t all = Visibility::bits_below(n);
+      const Tensor answers = by_pairs ? answers_of(*attends, {1, 1, count, n}, {b, h, i0, j0}) : Tensor();
       TileBits bits{};
       std::uint64_t any = 0, every = all;
       for (std::int64_t i = 0; i < count; ++i) {
         std::uint64_t row = v.mask.data ? packed(v.mask.at(b, h, i0 + i) + j0, n) : all;
-        if (by_pairs) row &= Question{*attends, v, b, h, {}}.row(i0 + i, j0, n);
+        if (by_pairs) row &= packed(answers.data<bool>().data() + i * n, n);
         bits[static_cast<std::size_t>(i)] = row;
         any |= row, every &= row;
       }
@@ -136,6 +142,7 @@ TilePlan plan_tiles(const Visibility& v, std::int64_t B, std::int64_t H, const s
       fill(keys, whole(1, 1));
   };
   const std::int64_t grain = 1 + (std::int64_t{1} << 16) / (tile_size * v.Sk + 1);
+  const Unseen unseen;
   parallel_for(elements * heads * rows, grain, dynamic_schedule, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) plan_row(r);
   });

@@ -166,14 +166,12 @@ Node looked_up(const Tensor& table, std::vector<Node> indices) {
       SymbolNode{Op::lookup, kind_of_elements(table), 0, table, std::move(indices)});
 }
 
-constexpr detail::ExpressionMethods mask_methods{detail::read_calls,  detail::bounds_of_steps,
-                                                 detail::check_steps, detail::compute_by_operations,
-                                                 detail::compute_row, {}};
+constexpr detail::ExpressionMethods mask_methods{
+    detail::read_calls, detail::bounds_of_steps, detail::check_steps, detail::compute_by_operations, {}};
 constexpr detail::ExpressionMethods score_methods{detail::read_calls,
                                                   detail::bounds_of_steps,
                                                   detail::check_steps,
                                                   detail::compute_by_operations,
-                                                  nullptr,
                                                   {detail::lowered_score<float>, detail::lowered_score<double>}};
 
 // A whole mask or score function.

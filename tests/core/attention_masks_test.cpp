@@ -208,6 +208,18 @@ TEST_CASE("an expression is asked for whole tiles, and takes no memory of the sc
   CHECK(longer < 2048 * 2048);  // a mask
 }
 
+TEST_CASE("an observer of attention with an expression sees no operation of its tiles", "[attention]") {
+  struct Names final : Observer {
+    void op_recorded(const OpEvent& e) override { ops.emplace_back(e.op); }
+    std::vector<std::string> ops;
+  } names;
+  const Tensor q = randn({1, 2, 70, 8}).requires_grad_();
+  const auto o = AttentionOptions().attends([](At at) { return at.key % 3 == 1 || at.query % 7 == 2; });
+  const Observe watching(names);
+  scaled_dot_product_attention(q, q, q, o);
+  CHECK(names.ops == std::vector<std::string>{"attention"});
+}
+
 TEST_CASE("errors of masks as expressions", "[attention]") {
   using Catch::Contains;
   const auto refused = [](const std::function<AttentionMask()>& make, const char* rule) {
