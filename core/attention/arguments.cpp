@@ -134,6 +134,10 @@ Shape mask_axes(const Shape& s) {
   return s.rank() == 4 ? s : Shape{};
 }
 
+Tensor boolean_mask(const char* op, const Tensor& mask, const Shape& scores) {
+  return four_axes(op, "mask", to_boolean(op, mask), scores);
+}
+
 kernels::Attention<> check_operands(const char* op, Heads& q, Heads& k, Heads& v, const AttentionCache* cache) {
   check::defined(op, "q", q.x, "k", k.x, "v", v.x);
   check::floating(op, "q", q.x);
@@ -204,7 +208,7 @@ Terms check_options(const char* op, kernels::Attention<>& a, DType dtype, const 
 
   const Shape scores{a.B, a.H, a.Sq, a.Sk};
   Terms terms;
-  if (o.mask().defined()) terms.mask = four_axes(op, "mask", to_boolean(op, o.mask()), scores);
+  if (o.mask().defined()) terms.mask = boolean_mask(op, o.mask(), scores);
   if (o.attends().defined()) {
     terms.attends.emplace(o.attends().node(), a.Sk - a.Sq);
     check_ranges(op, *terms.attends, a.B, a.H, a);

@@ -33,19 +33,11 @@ Tensor element_of(const Tensor& weights, std::int64_t element) {
 // One element's mask as boolean [H|1, 1|Sq, Sk].
 Tensor mask_of(const Tensor& mask, std::int64_t element, const Shape& weights) {
   if (!mask.defined()) return {};
-  const Shape &s = mask.shape(), four = detail::mask_axes(s);
-  const bool fits = four.rank() == 4 && (four[0] == 1 || element < four[0]) &&
-                    (four[1] == 1 || four[1] == weights[0]) && (four[2] == 1 || four[2] == weights[1]) &&
-                    four[3] == weights[2];
-  if (!fits)
-    check::fail(recording_op, "mask is ", s, ", the weights of an element are ", weights,
-                ": the mask must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
-  const Tensor shaped = reshape(mask.detach(), four);
-  const Tensor kept = Tensor(shaped[four[0] == 1 ? 0 : element]).to(float32);
-  for (const float v : kept.data<float>())
-    if (v != 0 && v != 1)
-      check::fail(recording_op, "mask has the value ", v, ": it must hold 1 (attend) and 0 (ignore)");
-  return kept != 0;
+  // Its first axis is 1, or the batch, which has this element.
+  const Shape four = detail::mask_axes(mask.shape()), scores = weights.inserted(0, element + 1);
+  const bool batch = four.rank() == 4 && four[0] > element;
+  const Tensor all = detail::boolean_mask(recording_op, mask.detach(), batch ? scores.with(0, four[0]) : scores);
+  return all[all.size(0) == 1 ? 0 : element];
 }
 
 // Uses the query names for the keys of self-attention, and checks the number of names.

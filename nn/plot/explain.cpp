@@ -195,16 +195,9 @@ std::string explain(const AttentionOptions& options, std::int64_t queries, std::
 
   Tensor mask;  // boolean [B|1, H|1, 1|Sq, Sk]
   if (options.mask().defined()) {
-    const Shape &s = options.mask().shape(), four = detail::mask_axes(s);
-    if (four.rank() != 4 || four[0] == 0 || four[1] == 0 || (four[2] != 1 && four[2] != queries) || four[3] != keys)
-      check::fail(explain_op, "the mask is ", s, " for ", queries, " queries and ", keys,
-                  " keys: it must be (1|Sq, Sk), (B|1, 1|Sq, Sk) or (B|1, H|1, 1|Sq, Sk)");
-    const Tensor numbers = options.mask().detach().to(float64);
-    for (const double v : numbers.data<double>())
-      if (v != 0 && v != 1)
-        check::fail(explain_op, "the mask has the value ", v,
-                    ": it must hold 1 (attend) and 0 (ignore); what is to be added to the scores is a bias");
-    mask = reshape(numbers, four) != 0;
+    const Shape four = detail::mask_axes(options.mask().shape());
+    const auto some = [&](int axis) { return four.rank() == 4 ? std::max(four[axis], std::int64_t{1}) : 1; };
+    mask = detail::boolean_mask(explain_op, options.mask().detach(), {some(0), some(1), queries, keys});
   }
   // The batch and heads that an expression needs.
   const auto checked = [&](const detail::Expression& e) {
