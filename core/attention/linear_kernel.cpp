@@ -42,8 +42,8 @@ void linear_attention_forward(const LinearAttention<T>& a, T* out, T* state, con
         std::fill_n(before(0), size, T(0));
       for (std::int64_t i = 0; i < a.chunks(); ++i) {
         const auto compute = [&](const LinearChunk& c, const T* S0) {
-          return table.forward(a, c, S0, before(i + 1), out + c.first * a.Dv,
-                               kept.errors ? kept.errors + c.first * a.Dv : nullptr, workspace.get());
+          return table.forward[a.by_feature](a, c, S0, before(i + 1), out + c.first * a.Dv,
+                                             kept.errors ? kept.errors + c.first * a.Dv : nullptr, workspace.get());
         };
         const LinearChunk c = chunk_at(a, head, i);
         if (compute(c, before(i)) || c.n == 1) continue;
@@ -70,8 +70,8 @@ void linear_attention_backward(const LinearAttention<T>& a, const LinearKept<con
         const T* const S0 = kept.states + (head * a.chunks() + i) * size;
         const LinearChunk c = chunk_at(a, head, i);
         const auto errors = [&](std::int64_t t) { return kept.errors ? kept.errors + t * a.Dv : nullptr; };
-        const bool finite =
-            table.backward(a, c, S0, errors(c.first), dout + c.first * a.Dv, dS, next.get(), d, workspace.get());
+        const bool finite = table.backward[a.by_feature](a, c, S0, errors(c.first), dout + c.first * a.Dv, dS,
+                                                         next.get(), d, workspace.get());
         if (finite || c.n == 1) {
           std::copy_n(next.get(), size, dS);
           continue;
@@ -81,10 +81,11 @@ void linear_attention_backward(const LinearAttention<T>& a, const LinearKept<con
         std::copy_n(S0, size, states.get());
         const auto state = [&](std::int64_t t) { return states.get() + t * size; };
         for (std::int64_t t = 0; t + 1 < c.n; ++t)
-          table.forward(a, {c.first + t, 1}, state(t), state(t + 1), outputs.get(), nullptr, workspace.get());
+          table.forward[a.by_feature](a, {c.first + t, 1}, state(t), state(t + 1), outputs.get(), nullptr,
+                                      workspace.get());
         for (std::int64_t t = c.n - 1; t >= 0; --t)
-          table.backward(a, {c.first + t, 1}, state(t), errors(c.first + t), dout + (c.first + t) * a.Dv, dS, dS, d,
-                         workspace.get());
+          table.backward[a.by_feature](a, {c.first + t, 1}, state(t), errors(c.first + t), dout + (c.first + t) * a.Dv,
+                                       dS, dS, d, workspace.get());
       }
     }
   });

@@ -71,12 +71,12 @@ struct LinearTable {
   std::int64_t (*backward_workspace)(const LinearAttention<T>& a);
   /// Steps of a chunk: from the state S0 to S1, which may be S0. errors [n, Dv] may be null. Returns whether all is
   /// finite. A NaN then may have reached earlier steps of the chunk: the caller computes it again in chunks of one
-  /// step.
-  bool (*forward)(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, T* S1, T* out, T* errors,
-                  T* workspace);
+  /// step. [1]: the decay is by feature.
+  bool (*forward[2])(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, T* S1, T* out, T* errors,
+                     T* workspace);
   /// The adjoint: from the gradient of S1 to that of S0, which may be the same. Returns the same.
-  bool (*backward)(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, const T* errors, const T* dout,
-                   const T* dS1, T* dS0, const LinearGradients<T>& d, T* workspace);
+  bool (*backward[2])(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, const T* errors, const T* dout,
+                      const T* dS1, T* dS0, const LinearGradients<T>& d, T* workspace);
 };
 template <class IsaTag, class T>
 const LinearTable<T>& linear_table();

@@ -180,25 +180,14 @@ bool backward(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, co
   return all_finite(n * D, dq) && all_finite(n * D, dk) && all_finite(n * Dv, dv) && all_finite(D * Dv, dS0);
 }
 
-template <class T>
-bool choose_forward(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, T* S1, T* out, T* errors,
-                    T* workspace) {
-  return a.by_feature ? forward<T, true>(a, c, S0, S1, out, errors, workspace)
-                      : forward<T, false>(a, c, S0, S1, out, errors, workspace);
-}
-template <class T>
-bool choose_backward(const LinearAttention<T>& a, const LinearChunk& c, const T* S0, const T* errors, const T* dout,
-                     const T* dS1, T* dS0, const LinearGradients<T>& d, T* workspace) {
-  return a.by_feature ? backward<T, true>(a, c, S0, errors, dout, dS1, dS0, d, workspace)
-                      : backward<T, false>(a, c, S0, errors, dout, dS1, dS0, d, workspace);
-}
-
 }  // namespace
 
 template <class IsaTag, class T>
 const LinearTable<T>& linear_table() {
-  static constexpr LinearTable<T> table{forward_workspace<T>, backward_workspace<T>, choose_forward<T>,
-                                        choose_backward<T>};
+  static constexpr LinearTable<T> table{forward_workspace<T>,
+                                        backward_workspace<T>,
+                                        {forward<T, false>, forward<T, true>},
+                                        {backward<T, false>, backward<T, true>}};
   return table;
 }
 
