@@ -9,36 +9,21 @@
 namespace fit {
 namespace {
 
-// An operand of a choice: a tensor, or one number.
-struct Source {
-  Source(const Tensor& t) : tensor(&t) {}
-  Source(Scalar s) : number(s) {}
-  const Shape& shape() const {
-    static const Shape scalar;
-    return tensor ? tensor->shape() : scalar;
-  }
-  template <class T>
-  const T* begin(const T& as_number) const {
-    return tensor ? static_cast<const T*>(tensor->raw()) : &as_number;
-  }
-  template <class T>
-  T number_in(const char* op) const {
-    return tensor ? T{} : number_as<T>(op, number);
-  }
+// A number as an operand of type t.
+Tensor number_of(const char* op, Scalar s, DType t) {
+  if (!is_floating(t)) s.to_integer(op);
+  return full({}, s, t);
+}
 
-  const Tensor* tensor = nullptr;
-  Scalar number = 0;
-};
-
-// condition ? a : b in type t; tensors a and b have type t.
-Tensor choose(const char* op, const Tensor& condition, const Source& a, const Source& b, DType t) {
-  Tensor z = Tensor::empty(check::broadcast(op, check::broadcast(op, condition.shape(), a.shape()), b.shape()), t);
-  dispatch(t, [&](auto zero) {
+// condition ? a : b, of one type.
+Tensor choose(const char* op, const Tensor& condition, const Tensor& a, const Tensor& b) {
+  Tensor z =
+      Tensor::empty(check::broadcast(op, check::broadcast(op, condition.shape(), a.shape()), b.shape()), a.dtype());
+  dispatch(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T number_a = a.number_in<T>(op), number_b = b.number_in<T>(op);
     T* const pz = z.fresh<T>();
     const bool* const pc = condition.data<bool>().data();
-    const T *const pa = a.begin(number_a), *const pb = b.begin(number_b);
+    const T *const pa = a.data<T>().data(), *const pb = b.data<T>().data();
     each_run<3>(z.shape(), {&condition.shape(), &a.shape(), &b.shape()},
                 [&](std::int64_t i, const std::int64_t* at, const int* stride, std::int64_t n) {
                   T* const out = pz + i;
@@ -101,7 +86,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   check::dtype("where", "the condition", condition, boolean);
   check::defined("where", "a", a, "b", b);
   const DType t = promote(a.dtype(), b.dtype());
-  Tensor z = choose("where", condition, to_dtype_no_grad(a, t), to_dtype_no_grad(b, t), t);
+  Tensor z = choose("where", condition, to_dtype_no_grad(a, t), to_dtype_no_grad(b, t));
   return record("where", {condition, a, b}, std::move(z), keep::input(0), [](Backward& g) {
     if (g.wants(1)) g.give(1, where(g.x(0), g.dy(), 0));
     if (g.wants(2)) g.give(2, where(g.x(0), 0, g.dy()));
@@ -111,15 +96,15 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
   check::dtype("where", "the condition", condition, boolean);
   check::defined("where", "a", a);
-  return record("where", {condition, a}, choose("where", condition, a, b, a.dtype()), keep::input(0),
-                [](Backward& g) { g.give(1, where(g.x(0), g.dy(), 0)); });
+  return record("where", {condition, a}, choose("where", condition, a, number_of("where", b, a.dtype())),
+                keep::input(0), [](Backward& g) { g.give(1, where(g.x(0), g.dy(), 0)); });
 }
 
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
   check::dtype("where", "the condition", condition, boolean);
   check::defined("where", "b", b);
-  return record("where", {condition, b}, choose("where", condition, a, b, b.dtype()), keep::input(0),
-                [](Backward& g) { g.give(1, where(g.x(0), 0, g.dy())); });
+  return record("where", {condition, b}, choose("where", condition, number_of("where", a, b.dtype()), b),
+                keep::input(0), [](Backward& g) { g.give(1, where(g.x(0), 0, g.dy())); });
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
@@ -128,7 +113,8 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
   if (check::broadcast("masked_fill", x.shape(), mask.shape()) != x.shape())
     check::fail("masked_fill", "the mask has shape ", mask.shape(), ", x ", x.shape(),
                 ": the mask must broadcast to the shape of x");
-  return record("masked_fill", {x, mask}, choose("masked_fill", mask, value, x, x.dtype()), keep::input(1),
+  const Tensor number = number_of("masked_fill", value, x.dtype());
+  return record("masked_fill", {x, mask}, choose("masked_fill", mask, number, x), keep::input(1),
                 [](Backward& g) { g.give(0, masked_fill(g.dy(), g.x(1), 0)); });
 }
 
