@@ -38,9 +38,16 @@ Tensor choose(const char* op, const Tensor& condition, const Tensor& a, const Te
   return z;
 }
 
-// maximum or minimum: `kernel` selects the function for floating types; `prefer(a, b)` is true if the result is a.
+// The gradient of one operand of maximum or minimum: dz where it is chosen, dz / 2 on a tie, otherwise 0.
+Tensor share(const Tensor& dz, const Tensor& lost, const Tensor& tied) {
+  return where(lost, 0, where(tied, mul(dz, 0.5), dz));
+}
+
+// maximum or minimum: `kernel` selects the function for floating types; `prefer(a, b)` is true if the result is a;
+// lost(a, b) says where a is not chosen.
 template <class Kernel, class Prefer>
-Tensor extremum(const char* op, const Tensor& a, const Tensor& b, const Kernel& kernel, const Prefer& prefer) {
+Tensor extremum(const char* op, const Tensor& a, const Tensor& b, const Kernel& kernel, const Prefer& prefer,
+                Tensor (*lost)(const Tensor&, const Tensor&)) {
   check::defined(op, "a", a, "b", b);
   const DType t = promote(a.dtype(), b.dtype());
   const Tensor x = to_dtype_no_grad(a, t), y = to_dtype_no_grad(b, t);
@@ -52,34 +59,23 @@ Tensor extremum(const char* op, const Tensor& a, const Tensor& b, const Kernel& 
     else
       run_binary<T, T, T>(z, x, y, each_pair<T, T, T>([prefer](T v, T w) { return prefer(v, w) ? v : w; }));
   });
-  return z;
-}
-
-// The gradient of one operand of maximum or minimum: dz where it is chosen, dz / 2 on a tie, otherwise 0.
-Tensor share(const Tensor& dz, const Tensor& lost, const Tensor& tied) {
-  return where(lost, 0, where(tied, mul(dz, 0.5), dz));
+  return record(op, {a, b}, std::move(z), keep::inputs, [lost](Backward& g) {
+    const Tensor a = g.x(0), b = g.x(1), tied = eq(a, b);
+    if (g.wants(0)) g.give(0, share(g.dy(), lost(a, b), tied));
+    if (g.wants(1)) g.give(1, share(g.dy(), lost(b, a), tied));
+  });
 }
 
 }  // namespace
 
 Tensor maximum(const Tensor& a, const Tensor& b) {
-  Tensor z = extremum(
-      "maximum", a, b, [](const auto& k) { return k.maximum; }, std::greater<>());
-  return record("maximum", {a, b}, std::move(z), keep::inputs, [](Backward& g) {
-    const Tensor a = g.x(0), b = g.x(1), tied = eq(a, b);
-    if (g.wants(0)) g.give(0, share(g.dy(), lt(a, b), tied));
-    if (g.wants(1)) g.give(1, share(g.dy(), lt(b, a), tied));
-  });
+  return extremum(
+      "maximum", a, b, [](const auto& k) { return k.maximum; }, std::greater<>(), lt);
 }
 
 Tensor minimum(const Tensor& a, const Tensor& b) {
-  Tensor z = extremum(
-      "minimum", a, b, [](const auto& k) { return k.minimum; }, std::less<>());
-  return record("minimum", {a, b}, std::move(z), keep::inputs, [](Backward& g) {
-    const Tensor a = g.x(0), b = g.x(1), tied = eq(a, b);
-    if (g.wants(0)) g.give(0, share(g.dy(), gt(a, b), tied));
-    if (g.wants(1)) g.give(1, share(g.dy(), gt(b, a), tied));
-  });
+  return extremum(
+      "minimum", a, b, [](const auto& k) { return k.minimum; }, std::less<>(), gt);
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
