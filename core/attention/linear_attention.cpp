@@ -87,8 +87,7 @@ LinearAttentionResult recurrence(const Operands& in, double scale) {
     const std::vector<Tensor> y = decomposed(in, scale);
     return {y[0], y[1]};
   }
-  bool recorded = false;
-  for (const Tensor& x : in) recorded = recorded || (grad_enabled() && x.defined() && x.requires_grad());
+  const bool recorded = detail::wants_record(in);
   Tensor out = Tensor::empty(in[V].shape(), q.dtype()), states, errors;
   Tensor state = Tensor::empty({q.size(0), q.size(1), q.size(3), in[V].size(3)}, q.dtype());
   dispatch_compute_floating(q.dtype(), [&](auto zero) {

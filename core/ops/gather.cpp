@@ -187,7 +187,7 @@ Tensor embedding(const Tensor& table, const Tensor& ids, std::int64_t padding_id
 
 namespace {
 
-// Checks shared by gather and scatter_add, except those of the ids' values. Returns the axis as a number >= 0.
+// Checks shared by gather and scatters, except those of the ids' values. Returns the axis as a number >= 0.
 int expect_along(const char* op, const Tensor& x, int axis, const Tensor& ids) {
   axis = check::axis(op, x, axis);
   check::defined(op, "ids", ids);
@@ -202,9 +202,11 @@ int expect_along(const char* op, const Tensor& x, int axis, const Tensor& ids) {
 
 }  // namespace
 
-int expect_ids_along(const char* op, const Tensor& x, int axis, const Tensor& ids) {
+int expect_scatter(const char* op, const Tensor& x, int axis, const Tensor& ids, const Tensor& src) {
   axis = expect_along(op, x, axis, ids);
   expect_ids(op, ids, 0, x.shape()[axis], "the axis");
+  check::shape(op, "src", src, ids.shape());
+  check::same_dtype(op, "x", x, "src", src);
   return axis;
 }
 
@@ -234,9 +236,7 @@ Tensor take_along(const Tensor& x, int axis, const Tensor& ids) {
 
 // Composed of operations: x with 0 at the written elements, plus src.
 Tensor scatter(const Tensor& x, int axis, const Tensor& ids, const Tensor& src) {
-  axis = expect_ids_along("scatter", x, axis, ids);
-  check::shape("scatter", "src", src, ids.shape());
-  check::same_dtype("scatter", "x", x, "src", src);
+  axis = expect_scatter("scatter", x, axis, ids, src);
   if (x.dtype() == DType::boolean) return scatter(x.to(int64), axis, ids, src.to(int64)).to(boolean);
   const Tensor written = scatter_add(zeros(x.shape(), int64), axis, ids, ones_like(ids));
   if (any(written > 1).item<bool>())
@@ -246,9 +246,7 @@ Tensor scatter(const Tensor& x, int axis, const Tensor& ids, const Tensor& src) 
 }
 
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& src) {
-  axis = expect_ids_along("scatter_add", x, axis, ids);
-  check::shape("scatter_add", "src", src, ids.shape());
-  check::same_dtype("scatter_add", "x", x, "src", src);
+  axis = expect_scatter("scatter_add", x, axis, ids, src);
   if (x.dtype() == DType::boolean) check::fail("scatter_add", "x is boolean: it must be a type of numbers");
   return with_precision(Precision::rounded, {x, src}, [&](const Tensor& x, const Tensor& src) {
     Tensor y = x.detach().clone();

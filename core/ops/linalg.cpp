@@ -37,12 +37,6 @@ void expect_system(const char* op, const char* shapes, const Tensor& a, const Te
   expect_matrices(op, "b", b);
 }
 
-// LAPACK may loop forever on NaN and infinity.
-void expect_finite(const char* op, const char* name, const Tensor& x) {
-  if (!all(isfinite(x)).item<bool>())
-    check::fail(op, name, " ", x.shape(), " holds NaN or infinity: a matrix must be finite");
-}
-
 [[noreturn]] void fail_singular(const char* op, const char* name, const Tensor& x, std::int64_t k) {
   check::fail(op, name, " ", x.shape(), " has a singular matrix (number ", k, "): it has no inverse");
 }
@@ -57,6 +51,11 @@ void expect_finite(const char* op, const char* name, const Tensor& x) {
 class Stack {
  public:
   explicit Stack(const Tensor& x) : all_(x.detach().to(float64)) {}
+  // Of operand `name`. LAPACK may loop forever on NaN and infinity.
+  Stack(const char* op, const char* name, const Tensor& x) : Stack(x) {
+    if (!all(isfinite(x)).item<bool>())
+      check::fail(op, name, " ", x.shape(), " holds NaN or infinity: a matrix must be finite");
+  }
   explicit Stack(const Shape& shape) : all_(zeros(shape, float64)) {}
   // The number of matrices; 0 if a matrix has no elements.
   std::int64_t count() const { return all_.numel() == 0 ? 0 : all_.numel() / (rows() * cols()); }
@@ -114,8 +113,7 @@ Tensor solve(const Tensor& a, const Tensor& b) {
   expect_square("solve", "a", a);
   expect_system("solve", "[..., N, N] and [..., N, K]", a, b);
   return exactly({a, b}, [](const Tensor& a, const Tensor& b) {
-    expect_finite("solve", "a", a);
-    const Stack left(a), right(b);
+    const Stack left("solve", "a", a), right(b);
     Stack x(b.shape());
     for (std::int64_t k = 0; k < x.count(); ++k)
       if (!lapack::solve(left[k], right[k], x[k])) fail_singular("solve", "a", a, k);
@@ -132,9 +130,7 @@ Tensor lstsq(const Tensor& a, const Tensor& b) {
   expect_matrices("lstsq", "a", a);
   expect_system("lstsq", "[..., M, N] and [..., M, K]", a, b);
   return exactly({a, b}, [](const Tensor& a, const Tensor& b) {
-    expect_finite("lstsq", "a", a);
-    expect_finite("lstsq", "b", b);
-    const Stack left(a), right(b);
+    const Stack left("lstsq", "a", a), right("lstsq", "b", b);
     Stack x(with_matrices(b, a.shape()[-1], b.shape()[-1]));
     for (std::int64_t k = 0; k < std::min(left.count(), x.count()); ++k)
       if (!lapack::lstsq(left[k], right[k], x[k])) fail_values("lstsq", a, k);  // LCOV_EXCL_BR_LINE: see there
@@ -157,8 +153,7 @@ Tensor lstsq(const Tensor& a, const Tensor& b) {
 Tensor inv(const Tensor& x) {
   expect_square("inv", "x", x);
   return exactly({x}, [](const Tensor& x) {
-    expect_finite("inv", "x", x);
-    const Stack in(x);
+    const Stack in("inv", "x", x);
     Stack y(x.shape());
     for (std::int64_t k = 0; k < y.count(); ++k)
       if (!lapack::inv(in[k], y[k])) fail_singular("inv", "x", x, k);
@@ -172,8 +167,7 @@ Tensor inv(const Tensor& x) {
 Tensor det(const Tensor& x) {
   expect_square("det", "x", x);
   return exactly({x}, [](const Tensor& x) {
-    expect_finite("det", "x", x);
-    const Stack in(x);
+    const Stack in("det", "x", x);
     Tensor y = ones(x.shape().erased(x.rank() - 1).erased(x.rank() - 2), float64);  // 1 for an empty matrix
     for (std::int64_t k = 0; k < in.count(); ++k) y.fresh<double>()[k] = lapack::det(in[k]);
     return record("det", {x}, y.to(x.dtype()), keep::inputs | keep::output, [](Backward& g) {
@@ -188,8 +182,7 @@ Tensor det(const Tensor& x) {
 Tensor cholesky(const Tensor& x) {
   expect_square("cholesky", "x", x);
   return exactly({x}, [](const Tensor& x) {
-    expect_finite("cholesky", "x", x);
-    const Stack in(x);
+    const Stack in("cholesky", "x", x);
     Stack y(x.shape());
     for (std::int64_t k = 0; k < y.count(); ++k)
       if (const int minor = lapack::cholesky(in[k], y[k]); minor != 0)
@@ -207,8 +200,7 @@ Tensor cholesky(const Tensor& x) {
 std::pair<Tensor, Tensor> eigh(const Tensor& x) {
   expect_square("eigh", "x", x);
   const std::vector<Tensor> all = exactly({x}, [](const Tensor& x) {
-    expect_finite("eigh", "x", x);
-    const Stack in(x);
+    const Stack in("eigh", "x", x);
     Stack vectors(x.shape());
     Tensor values = zeros(with_values(x, x.shape()[-1]), float64);
     for (std::int64_t k = 0; k < in.count(); ++k)
@@ -232,9 +224,8 @@ std::pair<Tensor, Tensor> eigh(const Tensor& x) {
 Svd svd(const Tensor& x) {
   expect_matrices("svd", "x", x);
   const std::vector<Tensor> all = exactly({x}, [](const Tensor& x) {
-    expect_finite("svd", "x", x);
     const std::int64_t m = x.shape()[-2], n = x.shape()[-1], values = std::min(m, n);
-    const Stack in(x);
+    const Stack in("svd", "x", x);
     Stack u(with_matrices(x, m, values)), vt(with_matrices(x, values, n));
     Tensor s = zeros(with_values(x, values), float64);
     for (std::int64_t k = 0; k < in.count(); ++k)
@@ -268,9 +259,8 @@ Svd svd(const Tensor& x) {
 std::pair<Tensor, Tensor> qr(const Tensor& x) {
   expect_matrices("qr", "x", x);
   const std::vector<Tensor> all = exactly({x}, [](const Tensor& x) {
-    expect_finite("qr", "x", x);
     const std::int64_t m = x.shape()[-2], n = x.shape()[-1], inner = std::min(m, n);
-    const Stack in(x);
+    const Stack in("qr", "x", x);
     Stack q(with_matrices(x, m, inner)), r(with_matrices(x, inner, n));
     for (std::int64_t k = 0; k < in.count(); ++k) lapack::qr(in[k], q[k], r[k]);
     std::vector<Tensor> y{q.as(x.dtype()), r.as(x.dtype())};

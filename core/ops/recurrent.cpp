@@ -255,12 +255,9 @@ std::vector<Tensor> steps(Cell cell, const Operands& in) {
   if (cell == Cell::lstm) check::shape(op, "c", in[4], h.shape());
   type = compute_dtype(Precision::rounded, type);
   return with_precision(Precision::rounded, in, [&](Operands in) {
-    bool recorded = false;
-    for (Tensor& t : in) {
+    for (Tensor& t : in)
       if (t.defined()) t = t.to(type);
-      recorded = recorded || (grad_enabled() && t.defined() && t.requires_grad());
-    }
-
+    const bool recorded = detail::wants_record(in);
     Kept kept;
     std::vector<Tensor> y;
     {

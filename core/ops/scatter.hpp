@@ -16,8 +16,9 @@ void give_sparse(Backward& b, const Add& add, const Op& op) {
   add(t.grad);
 }
 
-/// Checks x, the axis and ids of x's rank, which name elements along the axis. Returns the axis as a number >= 0.
-int expect_ids_along(const char* op, const Tensor& x, int axis, const Tensor& ids);
+/// Checks x, the axis, ids of x's rank, which name elements along the axis, and src of the ids' shape. Returns the axis
+/// as a number >= 0.
+int expect_scatter(const char* op, const Tensor& x, int axis, const Tensor& ids, const Tensor& src);
 
 /// sum[o, ids[o, i, k], k] += src[o, i, k] along an axis. The ids have been checked.
 inline void scatter_into(Tensor& sum, int axis, const Tensor& ids, const Tensor& src) {

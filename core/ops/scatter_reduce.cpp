@@ -45,9 +45,7 @@ Tensor extreme_of(const Tensor& x, int axis, const Tensor& ids, const Tensor& sr
 Tensor scatter_reduce(const Tensor& x, int axis, const Tensor& ids, const Tensor& src, Reduce reduce,
                       IncludeSelf include_self) {
   constexpr const char* op = "scatter_reduce";
-  axis = expect_ids_along(op, x, axis, ids);
-  check::shape(op, "src", src, ids.shape());
-  check::same_dtype(op, "x", x, "src", src);
+  axis = expect_scatter(op, x, axis, ids, src);
   if (x.dtype() == boolean) check::fail(op, "x is boolean: it must be a type of numbers");
   if (reduce == Reduce::mean) check::floating(op, "x", x);
   const Tensor counts = scatter_add(zeros(x.shape(), int64), axis, ids, ones_like(ids));
