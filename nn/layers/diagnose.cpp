@@ -219,24 +219,11 @@ std::string of_no_gradient(const Status& status, const std::string& name, const 
 }  // namespace
 
 const char* name_of(Issue a) {
-  switch (a) {
-    case Issue::no_gradient:
-      return "no gradient";
-    case Issue::zero:
-      return "zero gradient";
-    case Issue::vanishing:
-      return "vanishing gradient";
-    case Issue::exploding:
-      return "exploding gradient";
-    case Issue::not_finite:
-      return "gradient that is not finite";
-    case Issue::dead_units:
-      return "dead units";
-    case Issue::untrained:
-      return "not trained";
-    default:
-      return "saturated softmax";
-  }
+  // In the order of Issue.
+  static constexpr const char* names[] = {
+      "no gradient", "zero gradient",     "vanishing gradient", "exploding gradient", "gradient that is not finite",
+      "dead units",  "saturated softmax", "not trained"};
+  return names[static_cast<int>(a)];
 }
 
 Diagnosis diagnose(const Layer& model, const std::function<Tensor()>& loss, const DiagnoseOptions& options) {

@@ -9,41 +9,27 @@
 
 namespace fit::nn {
 
-const char* name_of(Activation a) {
-  switch (a) {
-    case Activation::relu:
-      return "relu";
-    case Activation::gelu:
-      return "gelu";
-    case Activation::gelu_tanh:
-      return "gelu_tanh";
-    case Activation::swiglu:
-      return "swiglu";
-    case Activation::geglu:
-      return "geglu";
-    default:
-      return "squared_relu";
-  }
-}
-
 namespace {
-bool gated(Activation a) { return a == Activation::swiglu || a == Activation::geglu; }
 
-// The function of a projection.
-const kernels::Function& function_of(Activation a) {
-  switch (a) {
-    case Activation::gelu:
-    case Activation::geglu:
-      return kernels::Function::gelu;
-    case Activation::gelu_tanh:
-      return kernels::Function::gelu_tanh;
-    case Activation::swiglu:
-      return kernels::Function::silu;
-    default:
-      return kernels::Function::relu;
-  }
+struct Kind {
+  const char* name;
+  const kernels::Function& function;  // of a projection
+  bool gated = false;
+};
+
+const Kind& kind_of(Activation a) {
+  using F = kernels::Function;
+  // In the order of Activation.
+  static const Kind kinds[] = {
+      {"relu", F::relu},         {"gelu", F::gelu},        {"gelu_tanh", F::gelu_tanh},
+      {"swiglu", F::silu, true}, {"geglu", F::gelu, true}, {"squared_relu", F::relu},
+  };
+  return kinds[static_cast<int>(a)];
 }
+
 }  // namespace
+
+const char* name_of(Activation a) { return kind_of(a).name; }
 
 FIT_FIELDS_OF(FeedForward, fc, gate, proj, inner_dropout, dropout)
 
@@ -52,14 +38,15 @@ FeedForward::FeedForward(std::int64_t d_model, std::int64_t hidden, const FeedFo
       hidden_(positive("FeedForward", "hidden", hidden)),
       options_(o),
       fc(d_model, hidden, o.bias()),
-      gate(gated(o.activation()) ? std::optional<Linear>(std::in_place, d_model, hidden, o.bias()) : std::nullopt),
+      gate(kind_of(o.activation()).gated ? std::optional<Linear>(std::in_place, d_model, hidden, o.bias())
+                                         : std::nullopt),
       proj(hidden, d_model, o.bias()),
       inner_dropout(o.inner_dropout()),
       dropout(o.dropout()) {}
 
 Tensor FeedForward::forward(const Tensor& x) const {
   const Tensor h = gate ? fc(x) : Tensor(),
-               y = apply_to_linear(function_of(options_.activation()), gate ? *gate : fc, x);
+               y = apply_to_linear(kind_of(options_.activation()).function, gate ? *gate : fc, x);
   const Tensor post = gate ? y * h : options_.activation() == Activation::squared_relu ? square(y) : y;
   return dropout(proj(inner_dropout(observed("post", post))));
 }

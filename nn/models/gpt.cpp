@@ -17,18 +17,9 @@
 namespace fit::nn {
 
 const char* name_of(Positions p) {
-  switch (p) {
-    case Positions::none:
-      return "none";
-    case Positions::learned:
-      return "learned";
-    case Positions::sinusoidal:
-      return "sinusoidal";
-    case Positions::rotary:
-      return "rotary";
-    default:
-      return "alibi";
-  }
+  // In the order of Positions.
+  static constexpr const char* names[] = {"none", "learned", "sinusoidal", "rotary", "alibi"};
+  return names[static_cast<int>(p)];
 }
 
 namespace {
