@@ -29,24 +29,14 @@ Tensor Lambda::forward(const Tensor& x) const {
   return f_(x);
 }
 
-void ELU::fields(Fields& f) { f.self(*this); }
+std::string ELU::describe() const { return joined("alpha=", option_); }
 
-std::string ELU::describe() const { return joined("alpha=", alpha_); }
+std::string LeakyReLU::describe() const { return joined("negative_slope=", option_); }
 
-void LeakyReLU::fields(Fields& f) { f.self(*this); }
+std::string GELU::describe() const { return option_ == Gelu::tanh ? "form=tanh" : "form=exact"; }
 
-std::string LeakyReLU::describe() const { return joined("negative_slope=", negative_slope_); }
+std::string Softmax::describe() const { return joined("axis=", option_); }
 
-void GELU::fields(Fields& f) { f.self(*this); }
-
-std::string GELU::describe() const { return form_ == Gelu::tanh ? "form=tanh" : "form=exact"; }
-
-void Softmax::fields(Fields& f) { f.self(*this); }
-
-std::string Softmax::describe() const { return joined("axis=", axis_); }
-
-void LogSoftmax::fields(Fields& f) { f.self(*this); }
-
-std::string LogSoftmax::describe() const { return joined("axis=", axis_); }
+std::string LogSoftmax::describe() const { return joined("axis=", option_); }
 
 }  // namespace fit::nn

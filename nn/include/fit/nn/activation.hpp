@@ -19,6 +19,18 @@ class Plain : public UnaryLayer {
   void fields(Fields& list) override { list.self(static_cast<Self&>(*this)); }
 };
 
+/// A layer that calls one unary function with an option.
+template <class Self, class Option, Tensor (*f)(const Tensor&, Option)>
+class WithOption : public UnaryLayer {
+ public:
+  explicit WithOption(Option option) : option_(option) {}
+  Tensor forward(const Tensor& x) const override { return f(x, option_); }
+  void fields(Fields& list) override { list.self(static_cast<Self&>(*this)); }
+
+ protected:
+  Option option_;
+};
+
 }  // namespace detail
 
 class ReLU final : public detail::Plain<ReLU, fit::relu> {};
@@ -62,63 +74,38 @@ class Lambda final : public UnaryLayer {
 };
 
 /// x where x > 0, else alpha (e^x - 1).
-class ELU final : public UnaryLayer {
+class ELU final : public detail::WithOption<ELU, double, fit::elu> {
  public:
-  explicit ELU(double alpha = 1) : alpha_(alpha) {}
-  Tensor forward(const Tensor& x) const override { return elu(x, alpha_); }
-  FIT_FIELDS_DECLARED
+  explicit ELU(double alpha = 1) : WithOption(alpha) {}
   std::string describe() const override;
-
- private:
-  double alpha_;
 };
 
 /// x where x > 0, else negative_slope x.
-class LeakyReLU final : public UnaryLayer {
+class LeakyReLU final : public detail::WithOption<LeakyReLU, double, fit::leaky_relu> {
  public:
-  explicit LeakyReLU(double negative_slope = 0.01) : negative_slope_(negative_slope) {}
-  Tensor forward(const Tensor& x) const override { return leaky_relu(x, negative_slope_); }
-  FIT_FIELDS_DECLARED
+  explicit LeakyReLU(double negative_slope = 0.01) : WithOption(negative_slope) {}
   std::string describe() const override;
-
- private:
-  double negative_slope_;
 };
 
 /// x Phi(x), where Phi is the normal distribution function: exact, or with the tanh approximation.
-class GELU final : public UnaryLayer {
+class GELU final : public detail::WithOption<GELU, Gelu, fit::gelu> {
  public:
-  explicit GELU(Gelu form = Gelu::exact) : form_(form) {}
-  Tensor forward(const Tensor& x) const override { return gelu(x, form_); }
-  FIT_FIELDS_DECLARED
+  explicit GELU(Gelu form = Gelu::exact) : WithOption(form) {}
   std::string describe() const override;
-
- private:
-  Gelu form_;
 };
 
 /// e^x_i / sum_j e^x_j along an axis.
-class Softmax final : public UnaryLayer {
+class Softmax final : public detail::WithOption<Softmax, int, fit::softmax> {
  public:
-  explicit Softmax(int axis = -1) : axis_(axis) {}
-  Tensor forward(const Tensor& x) const override { return softmax(x, axis_); }
-  FIT_FIELDS_DECLARED
+  explicit Softmax(int axis = -1) : WithOption(axis) {}
   std::string describe() const override;
-
- private:
-  int axis_;
 };
 
 /// The logarithm of Softmax, without overflow.
-class LogSoftmax final : public UnaryLayer {
+class LogSoftmax final : public detail::WithOption<LogSoftmax, int, fit::log_softmax> {
  public:
-  explicit LogSoftmax(int axis = -1) : axis_(axis) {}
-  Tensor forward(const Tensor& x) const override { return log_softmax(x, axis_); }
-  FIT_FIELDS_DECLARED
+  explicit LogSoftmax(int axis = -1) : WithOption(axis) {}
   std::string describe() const override;
-
- private:
-  int axis_;
 };
 
 }  // namespace fit::nn
