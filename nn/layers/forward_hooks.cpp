@@ -9,12 +9,12 @@ namespace {
 
 class OnCall final : public Observer {
  public:
-  OnCall(detail::OnForward f, bool before) : f_(std::move(f)), before_(before) {}
+  OnCall(detail::OnForward f, detail::When when) : f_(std::move(f)), when_(when) {}
   void layer_entered(LayerCall& call) override {
-    if (before_ && !call.inputs.empty()) apply(call, call.inputs[0]);
+    if (when_ == detail::When::before && !call.inputs.empty()) apply(call, call.inputs[0]);
   }
   void layer_left(LayerCall& call) override {
-    if (!before_ && call.output.defined()) apply(call, call.output);
+    if (when_ == detail::When::after && call.output.defined()) apply(call, call.output);
   }
 
  private:
@@ -22,7 +22,7 @@ class OnCall final : public Observer {
     if (Tensor other = f_(call.layer, x); other.defined()) x = std::move(other);
   }
   detail::OnForward f_;
-  bool before_;
+  detail::When when_;
 };
 
 void check_calls(const char* op, const Layer& layer) {
@@ -30,12 +30,6 @@ void check_calls(const char* op, const Layer& layer) {
     check::fail(op, layer.name(),
                 " has a call operator of its own, which no hook sees: name it forward, and FIT_FIELDS ",
                 "makes the call operator");
-}
-
-ForwardHook add(const char* op, const Layer& layer, detail::OnForward f, bool before) {
-  if (!f) check::fail(op, "the hook is empty: it must be a function");
-  check_calls(op, layer);
-  return attach(layer, std::make_shared<OnCall>(std::move(f), before));
 }
 
 }  // namespace
@@ -51,11 +45,10 @@ namespace detail {
 
 using fit::detail::ObserverLink;
 
-ForwardHook add_forward_hook(Layer& layer, OnForward f) {
-  return add("register_forward_hook", layer, std::move(f), false);
-}
-ForwardHook add_forward_pre_hook(Layer& layer, OnForward f) {
-  return add("register_forward_pre_hook", layer, std::move(f), true);
+ForwardHook add_hook(const char* op, const Layer& layer, OnForward f, When when) {
+  if (!f) check::fail(op, "the hook is empty: it must be a function");
+  check_calls(op, layer);
+  return attach(layer, std::make_shared<OnCall>(std::move(f), when));
 }
 
 // ---- observed calls -----------------------------------------------------------------------------------------------

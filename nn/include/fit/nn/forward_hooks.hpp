@@ -20,8 +20,8 @@ using ForwardHook = Attachment;
 
 namespace detail {
 using OnForward = std::function<Tensor(const Layer&, const Tensor&)>;
-ForwardHook add_forward_hook(Layer& layer, OnForward f);
-ForwardHook add_forward_pre_hook(Layer& layer, OnForward f);
+enum class When { before, after };
+ForwardHook add_hook(const char* op, const Layer& layer, OnForward f, When when);
 
 template <class F>
 OnForward on_forward(F f) {
@@ -51,14 +51,14 @@ OnForward on_forward(F f) {
 ///     });
 template <class F>
 [[nodiscard]] ForwardHook register_forward_hook(Layer& layer, F f) {
-  return detail::add_forward_hook(layer, detail::on_forward(std::move(f)));
+  return detail::add_hook("register_forward_hook", layer, detail::on_forward(std::move(f)), detail::When::after);
 }
 
 /// Calls f(layer, input) before each call layer(input, …), with the same rules. `input` is the first argument that is a
 /// Tensor. The result of f replaces it.
 template <class F>
 [[nodiscard]] ForwardHook register_forward_pre_hook(Layer& layer, F f) {
-  return detail::add_forward_pre_hook(layer, detail::on_forward(std::move(f)));
+  return detail::add_hook("register_forward_pre_hook", layer, detail::on_forward(std::move(f)), detail::When::before);
 }
 
 }  // namespace fit::nn
