@@ -13,9 +13,9 @@
 
 namespace fit::nn {
 
-Recurrent::Recurrent(const char* name, std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size,
-                     const RecurrentOptions& options)
-    : name_(name), input_size_(input_size), hidden_size_(hidden_size), options_(options) {
+Recurrent::Recurrent(const char* name, std::int64_t gates, Steps steps, std::int64_t input_size,
+                     std::int64_t hidden_size, const RecurrentOptions& options)
+    : name_(name), steps_(steps), input_size_(input_size), hidden_size_(hidden_size), options_(options) {
   positive(name, "input_size", input_size);
   positive(name, "hidden_size", hidden_size);
   positive(name, "num_layers", options.num_layers());
@@ -31,10 +31,6 @@ Recurrent::Recurrent(const char* name, std::int64_t gates, std::int64_t input_si
     if (options.bias()) w.bias_ih = drawn({gates * hidden_size}), w.bias_hh = drawn({gates * hidden_size});
     weights_.push_back(std::move(w));
   }
-}
-
-RecurrentResult Recurrent::operator()(const Tensor& x, const RecurrentState& state) const {
-  return within(*this, [&] { return run(x, state, {}); });
 }
 
 RecurrentResult Recurrent::operator()(const Tensor& x, const RecurrentState& state, const Tensor& lengths) const {
@@ -166,8 +162,8 @@ RecurrentResult Recurrent::run(const Tensor& x, const RecurrentState& state, con
       const Weights& w = weights_[k];
       const auto of_x = [&](const Tensor& t) { return linear(t, w.weight_ih.value(), w.bias_ih.value()); };
       const auto run_of = [&](const Tensor& gates, const Tensor& h, const Tensor& c) {
-        const Steps all = steps(gates, w.weight_hh.value(), w.bias_hh.value(), h, c);
-        return std::array<Tensor, 3>{all.h, squeeze(slice(all.h, 1, -1, all.h.size(1)), 1), all.c};
+        const auto [all, end] = steps_(gates, w.weight_hh.value(), w.bias_hh.value(), h, c);
+        return std::array<Tensor, 3>{all, squeeze(slice(all, 1, -1, all.size(1)), 1), end};
       };
       const auto [y, after_h, after_c] = packing.each_run(k > i, input, h[k], c[k], of_x, run_of);
       last_h.push_back(after_h);
@@ -188,22 +184,18 @@ std::string Recurrent::describe() const {
 void LSTM::fields(Fields& f) { f.self(*this), list(f); }
 
 LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
-    : Recurrent("LSTM", 4, input_size, hidden_size, options) {}
-
-Recurrent::Steps LSTM::steps(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
-                             const Tensor& c) const {
-  const auto [all, last] = lstm_steps(of_x, weight, bias, h, c);
-  return {all, last};
-}
+    : Recurrent("LSTM", 4, lstm_steps, input_size, hidden_size, options) {}
 
 void GRU::fields(Fields& f) { f.self(*this), list(f); }
 
-GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
-    : Recurrent("GRU", 3, input_size, hidden_size, options) {}
-
-Recurrent::Steps GRU::steps(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
-                            const Tensor& c) const {
+namespace {
+std::pair<Tensor, Tensor> steps_of_gru(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
+                                       const Tensor& c) {
   return {gru_steps(of_x, weight, bias, h), c};
 }
+}  // namespace
+
+GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
+    : Recurrent("GRU", 3, steps_of_gru, input_size, hidden_size, options) {}
 
 }  // namespace fit::nn

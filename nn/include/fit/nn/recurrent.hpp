@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fit/nn/layer.hpp"
@@ -38,11 +39,11 @@ class Recurrent : public UnaryLayer {
   Tensor forward(const Tensor& x) const override { return run(x, {}, {}).output; }
   using UnaryLayer::operator();
   /// The same from a given state. Also returns the state after the last step.
-  RecurrentResult operator()(const Tensor& x, const RecurrentState& state) const;
-  /// The same for sequences of unequal lengths: int64 [B], each 1 … T (PyTorch: pack_padded_sequence). Row b has
+  ///
+  /// `lengths` is for sequences of unequal lengths: int64 [B], each 1 … T (PyTorch: pack_padded_sequence). Row b has
   /// lengths[b] steps. The padding behind is not read, and the outputs there are 0. The state is the one after the last
   /// step of each row; the backward direction begins at that step. An undefined tensor means T for all rows.
-  RecurrentResult operator()(const Tensor& x, const RecurrentState& state, const Tensor& lengths) const;
+  RecurrentResult operator()(const Tensor& x, const RecurrentState& state, const Tensor& lengths = {}) const;
   std::string describe() const override;
   /// The number of features of x, and of h.
   std::int64_t input_size() const { return input_size_; }
@@ -55,16 +56,12 @@ class Recurrent : public UnaryLayer {
   struct Weights {
     Parameter weight_ih, weight_hh, bias_ih, bias_hh;
   };
-  /// h of all steps, [B, T, H], and the last c, [B, H].
-  struct Steps {
-    Tensor h, c;
-  };
-  Recurrent(const char* name, std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size,
-            const RecurrentOptions& options);
   /// Runs all steps. of_x [B, T, gates H] is the input's part of the gates. weight and bias are weight_hh and bias_hh.
-  /// h and c are the initial state.
-  virtual Steps steps(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
-                      const Tensor& c) const = 0;
+  /// h and c are the initial state. Returns h of all steps, [B, T, H], and the last c, [B, H].
+  using Steps = std::pair<Tensor, Tensor> (*)(const Tensor& of_x, const Tensor& weight, const Tensor& bias,
+                                              const Tensor& h, const Tensor& c);
+  Recurrent(const char* name, std::int64_t gates, Steps steps, std::int64_t input_size, std::int64_t hidden_size,
+            const RecurrentOptions& options);
   void list(Fields& f);
 
  private:
@@ -73,6 +70,7 @@ class Recurrent : public UnaryLayer {
   std::size_t directions() const { return options_.bidirectional() ? 2 : 1; }
 
   const char* name_;
+  Steps steps_;
   std::int64_t input_size_, hidden_size_;
   RecurrentOptions options_;
   std::vector<Weights> weights_;  // in the order of the state
@@ -86,10 +84,6 @@ class LSTM final : public Recurrent {
   LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
   explicit LSTM(...) = delete;  // give (input_size, hidden_size, RecurrentOptions()…)
   void fields(Fields& f) override;
-
- protected:
-  Steps steps(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
-              const Tensor& c) const override;
 };
 
 /// Cho et al. 2014, in PyTorch's form: r, z = sigmoid of the gates (in the order r, z, n); n = tanh(x's + r h's),
@@ -99,10 +93,6 @@ class GRU final : public Recurrent {
   GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
   explicit GRU(...) = delete;  // give (input_size, hidden_size, RecurrentOptions()…)
   void fields(Fields& f) override;
-
- protected:
-  Steps steps(const Tensor& of_x, const Tensor& weight, const Tensor& bias, const Tensor& h,
-              const Tensor& c) const override;
 };
 
 }  // namespace fit::nn
