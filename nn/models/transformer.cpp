@@ -25,11 +25,10 @@ const TransformerOptions& checked(const TransformerOptions& o) {
 
 // Initialises every Linear of the layer and its sublayers.
 void start(const Layer& layer) {
-  if (const auto* linear = dynamic_cast<const Linear*>(&layer)) {
+  for (const auto& [name, linear] : layer.named_layers<Linear>()) {
     init::xavier_uniform_(linear->weight);
     if (linear->bias.defined()) init::zeros_(linear->bias);
   }
-  for (const auto& [name, child] : layer.children()) start(*child);
 }
 
 }  // namespace
