@@ -258,12 +258,6 @@ void GPT::start(const ModuleList<SequenceLayer>& blocks) {
   if (!options_.tie_weights()) start_linear(head, std);
 }
 
-std::vector<KVCache::LayerShape> GPT::cache_shapes() const {
-  std::vector<KVCache::LayerShape> shapes;
-  for (const SequenceLayer& block : h) shapes.push_back(block.cache_shape());
-  return shapes;
-}
-
 Tensor GPT::embedded(const Tensor& ids, const KVCache* cache, const Tensor& positions) const {
   check::defined("GPT", "ids", ids);
   const std::int64_t before = cache ? cache->length() : 0, context = options_.context_length();
@@ -273,7 +267,7 @@ Tensor GPT::embedded(const Tensor& ids, const KVCache* cache, const Tensor& posi
   if (positions.defined()) check_positions(options_, ids, positions);
   Tensor x = wte(ids);
   if (cache) {
-    cache->check_fits("GPT", cache_shapes(), ids.size(0), x.dtype());
+    cache->check_fits("GPT", detail::cache_shapes(h), ids.size(0), x.dtype());
     cache->check_capacity(ids.size(1));
   }
   const std::int64_t T = ids.size(1);
@@ -347,7 +341,7 @@ Tensor GPT::forward_last(const Tensor& ids, KVCache& cache) const {
 KVCache GPT::make_cache(std::int64_t batch, std::int64_t max_length, std::optional<DType> dtype) const {
   const NoGrad no_grad;
   const DType own = wte(zeros({1}, int64)).dtype();  // not the type of int8 weights
-  return KVCache(cache_shapes(), batch, max_length == 0 ? options_.context_length() : max_length,
+  return KVCache(detail::cache_shapes(h), batch, max_length == 0 ? options_.context_length() : max_length,
                  dtype.value_or(product_dtype(own, own)));
 }
 

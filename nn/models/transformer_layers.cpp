@@ -231,18 +231,12 @@ void check_input(const char* op, const char* name, const Tensor& x) {
 
 }  // namespace
 
-std::vector<KVCache::LayerShape> TransformerDecoder::cache_shapes() const {
-  std::vector<KVCache::LayerShape> shapes;
-  for (const DecoderLayer& layer : layers) shapes.push_back(layer.cache_shape());
-  return shapes;
-}
-
 DecoderCache TransformerDecoder::make_cache(const Tensor& memory, const Tensor& memory_mask,
                                             std::int64_t max_length) const {
   check_input("TransformerDecoder", "memory", memory);
   const NoGrad no_grad;
   const DType dtype = product_dtype(memory.dtype(), memory.dtype());
-  DecoderCache cache{KVCache(cache_shapes(), memory.size(0), max_length, dtype), {}, memory_mask, {}};
+  DecoderCache cache{KVCache(detail::cache_shapes(layers), memory.size(0), max_length, dtype), {}, memory_mask, {}};
   for (std::int64_t b = 0; b < memory.size(0); ++b) cache.items.push_back(b);
   for (const DecoderLayer& layer : layers) cache.memory.push_back(layer.project_memory(memory));
   return cache;
@@ -252,7 +246,7 @@ Tensor TransformerDecoder::forward_next(const Tensor& x, DecoderCache& cache) co
   constexpr const char* op = "TransformerDecoder";
   const NoGrad no_grad;
   check_input(op, "x", x);
-  cache.self.check_fits(op, cache_shapes(), x.size(0), x.dtype());
+  cache.self.check_fits(op, detail::cache_shapes(layers), x.size(0), x.dtype());
   if (cache.memory.size() != layers.size())
     check::fail(op, "the cache has a memory for ", cache.memory.size(), " layers, the model ", layers.size(),
                 ": they must agree");

@@ -195,7 +195,6 @@ class GPT final : public Layer {
   // The input of the head; the caller calls cache.advance().
   Tensor hidden(const Tensor& ids, KVCache* cache, const Tensor& positions = {},
                 const AttentionMasks& masks = {}) const;
-  std::vector<KVCache::LayerShape> cache_shapes() const;
 };
 
 }  // namespace fit::nn

@@ -75,6 +75,18 @@ class KVCache {
   std::vector<Layer> layers_;  // [batch, kv_heads, max_length, head_size | value_size]
 };
 
+namespace detail {
+
+/// The shapes that these layers cache.
+template <class Layers>
+std::vector<KVCache::LayerShape> cache_shapes(const Layers& layers) {
+  std::vector<KVCache::LayerShape> shapes;
+  for (const auto& layer : layers) shapes.push_back(layer.cache_shape());
+  return shapes;
+}
+
+}  // namespace detail
+
 /// A tree of proposed tokens, which a model reads in one call (Miao et al. 2024, SpecInfer):
 ///
 ///     const nn::TokenTree tree({-1, 0, 0, 1}, cache.length());  // two continuations of token 0; token 3 follows 1

@@ -192,9 +192,6 @@ class TransformerDecoder final : public Layer {
 
   ModuleList<DecoderLayer> layers;
   std::shared_ptr<UnaryLayer> norm;  // or null
-
- private:
-  std::vector<KVCache::LayerShape> cache_shapes() const;
 };
 
 /// The options of Transformer. Set every size whose default is 0, unless its comment says otherwise.
