@@ -33,12 +33,6 @@ std::string filled(const std::string& pattern, const Letters& letters) {
 
 // ---- steps --------------------------------------------------------------------------------------------------------
 
-Shape with_rows(const Shape& shape, std::int64_t rows) {
-  std::vector<std::int64_t> sizes(shape.begin(), shape.end());
-  sizes[0] = rows;
-  return Shape(sizes);
-}
-
 template <class Change>
 void each_match(Tensors& all, const std::string& from, const std::string& to, const Change& change) {
   for (io::Stored& x : all)
@@ -76,7 +70,7 @@ void take_apart(Tensors& all, const std::string& from, const std::vector<std::st
     for (std::size_t i = 0; i < to.size(); ++i) {
       const std::int64_t begin = at, size = sizes.empty() ? rows / n : sizes[i];
       at += size;
-      result.push_back({filled(to[i], *letters), with_rows(x.shape, size), x.dtype,
+      result.push_back({filled(to[i], *letters), x.shape.with(0, size), x.dtype,
                         [read = x.read, begin, at] { return slice(read(), 0, begin, at); }, x.file_dtype});
     }
   }
@@ -103,7 +97,7 @@ void put_together(Tensors& all, const std::vector<std::string>& from, const std:
       const io::Stored& part = all[found->second];
       const io::Stored& first = parts.empty() ? part : parts[0];
       const bool fits = part.shape.rank() > 0 && part.shape.rank() == first.shape.rank() && part.dtype == first.dtype &&
-                        with_rows(part.shape, 0) == with_rows(first.shape, 0) &&
+                        part.shape.with(0, 0) == first.shape.with(0, 0) &&
                         part.shape[0] == (sizes.empty() ? first.shape[0] : sizes[k]);
       if (!fits)
         check::fail(op, name, " has shape ", part.shape, ' ', part.dtype_name(), ", ", first.name, ' ', first.shape,
@@ -112,7 +106,7 @@ void put_together(Tensors& all, const std::vector<std::string>& from, const std:
       gone[found->second] = true;
       parts.push_back(part);
     }
-    const Shape shape = with_rows(parts[0].shape, rows);
+    const Shape shape = parts[0].shape.with(0, rows);
     const DType dtype = parts[0].dtype;
     const char* const file_dtype = parts[0].file_dtype;
     gone[i] = false;  // the joined tensor takes the position of its first part
@@ -228,17 +222,14 @@ Tensors mapped_to_ours(Tensors theirs, const NameMap& map) {
   return theirs;
 }
 
-Tensors mapped_to_theirs(Tensors ours, const NameMap& map) {
-  for (auto rule = map.rbegin(); rule != map.rend(); ++rule) step(ours, *rule, false);
-  return ours;
-}
-
 StateDict to_ours(const StateDict& theirs, const NameMap& map) {
   return read_all(mapped_to_ours(io::stored(theirs), map));
 }
 
 StateDict to_theirs(const StateDict& ours, const NameMap& map) {
-  return read_all(mapped_to_theirs(io::stored(ours), map));
+  Tensors all = io::stored(ours);
+  for (auto rule = map.rbegin(); rule != map.rend(); ++rule) step(all, *rule, false);
+  return read_all(all);
 }
 
 }  // namespace fit::nn

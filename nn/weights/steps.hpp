@@ -6,8 +6,7 @@
 
 namespace fit::nn {
 
-/// The steps of a name map, from foreign names to ours or back. Tensors are read on demand.
+/// The steps of a name map, from foreign names to ours. Tensors are read on demand.
 std::vector<io::Stored> mapped_to_ours(std::vector<io::Stored> theirs, const NameMap& map);
-std::vector<io::Stored> mapped_to_theirs(std::vector<io::Stored> ours, const NameMap& map);
 
 }  // namespace fit::nn
