@@ -58,24 +58,12 @@ NameMap torch_names(const Layer& layer) {
 }
 
 NameMap gpt2_names() {
-  return {
-      rename("transformer.wte.weight", "wte.weight"),
-      rename("transformer.wpe.weight", "wpe.weight"),
-      rename("transformer.h.*", "h.*"),
-      rename("transformer.ln_f.*", "ln_f.*"),
-      rename("lm_head.weight", "head.weight"),
-      drop("h.*.attn.bias"),  // the causal mask
-      drop("h.*.attn.masked_bias"),
-      // Hugging Face's Conv1D holds its matrices as [in, out]
-      transpose("h.*.attn.c_attn.weight", "h.*.attn.qkv.weight"),
-      rename("h.*.attn.c_attn.bias", "h.*.attn.qkv.bias"),
-      transpose("h.*.attn.c_proj.weight", "h.*.attn.proj.weight"),
-      rename("h.*.attn.c_proj.bias", "h.*.attn.proj.bias"),
-      transpose("h.*.mlp.c_fc.weight", "h.*.mlp.fc.weight"),
-      rename("h.*.mlp.c_fc.bias", "h.*.mlp.fc.bias"),
-      transpose("h.*.mlp.c_proj.weight", "h.*.mlp.proj.weight"),
-      rename("h.*.mlp.c_proj.bias", "h.*.mlp.proj.bias"),
-  };
+  NameMap map = nanogpt_names();
+  map.push_back(drop("h.*.attn.masked_bias"));
+  // Hugging Face's Conv1D holds its matrices as [in, out]
+  for (const char* matrix : {"h.*.attn.qkv.weight", "h.*.attn.proj.weight", "h.*.mlp.fc.weight", "h.*.mlp.proj.weight"})
+    map.push_back(transpose(matrix, matrix));
+  return map;
 }
 
 NameMap llama_names(const GPT& gpt) {
