@@ -41,11 +41,6 @@ Tensor limited(const Tensor& probs) {
   return clamp(probs, eps, 1 - eps);
 }
 
-void expect_probabilities(const char* op, const Tensor& probs) {
-  check::floating(op, "probs", probs);
-  expect(op, probs >= 0 && probs <= 1, "probs has numbers outside 0 … 1: they are probabilities");
-}
-
 // Whether the last axis has classes.
 void expect_classes(const char* name, const Tensor& x) {
   check::floating("Categorical", name, x);
@@ -105,7 +100,8 @@ Tensor kl_divergence(const Uniform& p, const Uniform& q) {
 // ---- Bernoulli ----------------------------------------------------------------------------------------------------
 
 Bernoulli::Bernoulli(const Tensor& probs) : probs_(probs) {
-  expect_probabilities("Bernoulli", probs);
+  check::floating("Bernoulli", "probs", probs);
+  expect("Bernoulli", probs >= 0 && probs <= 1, "probs has numbers outside 0 … 1: they are probabilities");
   const Tensor p = limited(probs);
   logits_ = log(p) - log1p(-p);
 }

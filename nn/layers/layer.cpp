@@ -114,10 +114,8 @@ std::vector<std::pair<std::string, Layer*>> Layer::children() {
 }
 
 std::vector<std::pair<std::string, const Layer*>> Layer::children() const {
-  std::vector<std::pair<std::string, const Layer*>> all;
-  for (const Field& field : ListOf::checked(*this))
-    if (field.layer) all.emplace_back(field.name, field.layer);
-  return all;
+  const auto all = const_cast<Layer&>(*this).children();
+  return {all.begin(), all.end()};
 }
 
 std::vector<std::pair<std::string, Layer*>> Layer::all_layers() const {

@@ -20,9 +20,7 @@ Parameter ones_of(const char* layer, std::int64_t size, double eps) {
 
 FIT_FIELDS_OF(LayerNorm, weight, bias)
 
-LayerNorm::LayerNorm(std::int64_t size, double eps) : weight(ones_of("LayerNorm", size, eps)), eps_(eps) {
-  bias = Parameter(zeros({size}));
-}
+LayerNorm::LayerNorm(std::int64_t size, double eps) : LayerNorm(size, LayerNormOptions().eps(eps)) {}
 
 LayerNorm::LayerNorm(std::int64_t size, const LayerNormOptions& o)
     : weight(ones_of("LayerNorm", size, o.eps())), eps_(o.eps()) {

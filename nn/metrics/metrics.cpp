@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "fit/graph.hpp"
 #include "fit/nn/loss.hpp"
@@ -116,11 +117,7 @@ void ConfusionMatrix::add(const Tensor& predicted, const Tensor& targets, std::i
 
 Tensor ConfusionMatrix::counts() const { return tensor(counts_, {classes_, classes_}); }
 
-std::int64_t ConfusionMatrix::total() const {
-  std::int64_t n = 0;
-  for (const std::int64_t count : counts_) n += count;
-  return n;
-}
+std::int64_t ConfusionMatrix::total() const { return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0}); }
 
 ConfusionMatrix::Class ConfusionMatrix::of(std::int64_t c) const {
   if (c < 0 || c >= classes_)

@@ -314,8 +314,6 @@ Tensor GPT::forward(const Tensor& ids, const Tensor& documents, const Tensor& po
   return within(*this, [&] { return logits(hidden(ids, nullptr, positions, document_mask(documents))); });
 }
 
-Tensor GPT::forward(const Tensor& ids, KVCache& cache) const { return forward(ids, cache, {}); }
-
 Tensor GPT::forward(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask) const {
   const NoGrad no_grad;
   return within(*this, [&] {

@@ -86,12 +86,9 @@ Tensor TransformerEncoderLayer::forward_unpadded(const Tensor& x, const Unpaddin
 
 AttentionResult TransformerEncoderLayer::forward_with_weights(const Tensor& x, const AttentionMasks& masks) const {
   return within(*this, [&] {
-    AttentionResult r;
-    const Tensor y = around(x, [&](const Tensor& z) {
-      r = (*self_attn)(z, z, z, masks, return_attention);
-      return r.output;
-    });
-    return AttentionResult{y, r.weights};
+    std::vector<Tensor> weights;
+    const Tensor y = around(x, [&](const Tensor& z) { return attend(*self_attn, z, z, masks, &weights); });
+    return AttentionResult{y, weights[0]};
   });
 }
 

@@ -158,12 +158,12 @@ class GPT final : public Layer {
   /// The logits of the positions after those in the cache. The cache grows by T positions. The result equals forward()
   /// of the full sequence, except for rounding. ids [B, T] is a prompt, a part of one, or one token per row. Builds no
   /// graph. Throws Error past the context length or the cache's max_length; the cache is then unchanged.
-  Tensor forward(const Tensor& ids, KVCache& cache) const;
-  /// The same with positions of one's own, int64 [T] or [B, T] (undefined: as above), and with a mask, (1|T, keys),
-  /// (B|1, 1|T, keys) or (B|1, heads|1, 1|T, keys), where keys are those in the cache and T more. It combines with
-  /// causality, by the order in the cache. For trees of proposed tokens: see TokenTree. Only the positions must be
-  /// below context_length then. Throws Error for positions with ALiBi or a window, which count keys.
-  Tensor forward(const Tensor& ids, KVCache& cache, const Tensor& positions, const Tensor& mask = {}) const;
+  ///
+  /// `positions` of one's own are int64 [T] or [B, T] (undefined: as above). A mask is (1|T, keys), (B|1, 1|T, keys) or
+  /// (B|1, heads|1, 1|T, keys), where keys are those in the cache and T more. It combines with causality, by the order
+  /// in the cache. For trees of proposed tokens: see TokenTree. Only the positions must be below context_length then.
+  /// Throws Error for positions with ALiBi or a window, which count keys.
+  Tensor forward(const Tensor& ids, KVCache& cache, const Tensor& positions = {}, const Tensor& mask = {}) const;
   /// The logits of the last position only: [B, vocab_size].
   Tensor forward_last(const Tensor& ids, KVCache& cache) const;
   /// An empty cache for `batch` sequences of up to max_length tokens (context_length if 0). The default dtype is the
