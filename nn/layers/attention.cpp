@@ -139,7 +139,8 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t d_model, std::int64_t num_he
 // Appends keys and values to k and v (B, Sk, F), to which every query attends. Returns the masks of all keys.
 AttentionMasks MultiHeadAttention::append_keys(Tensor& k, Tensor& v, const AttentionMasks& given,
                                                std::int64_t queries) const {
-  AttentionMasks masks = with_causal(given);
+  AttentionMasks masks = given;
+  masks.causal(given.causal() || options_.causal());
   const std::int64_t more = options_.add_bias_kv() + options_.add_zero_attn(), keys = k.size(1);
   if (more == 0) return masks;
   if (masks.alibi().defined())
@@ -167,12 +168,6 @@ AttentionMasks MultiHeadAttention::append_keys(Tensor& k, Tensor& v, const Atten
   masks.mask(extended(masks.mask(), 1));
   masks.bias(extended(masks.bias(), 0));
   return masks;
-}
-
-AttentionMasks MultiHeadAttention::with_causal(const AttentionMasks& masks) const {
-  AttentionMasks all = masks;
-  all.causal(masks.causal() || options_.causal());
-  return all;
 }
 
 Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -231,9 +226,10 @@ KVCache::Layer MultiHeadAttention::project_memory(const Tensor& memory) const { 
 Tensor MultiHeadAttention::forward_projected(const Tensor& query, const KVCache::Layer& memory,
                                              const AttentionMasks& masks) const {
   return within(*this, {query, memory.keys}, [&] {
-    const Heads q = heads_last(w_q(query), num_heads_);
-    const AttentionOptions o = attention.options(masks);
-    const Tensor z = attention.attend(q, heads_last(memory.keys), heads_last(memory.values), o).output;
+    const Tensor q = w_q(query);
+    Tensor k = memory.keys, v = memory.values;
+    const AttentionOptions o = attention.options(append_keys(k, v, masks, q.size(1)));
+    const Tensor z = attention.attend(heads_last(q, num_heads_), heads_last(k), heads_last(v), o).output;
     return project_heads(w_o, z, num_heads_);
   });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "fit/lookup.hpp"
 #include "fit/memory.hpp"
@@ -278,6 +279,29 @@ TEST_CASE("decoding with a cache gives what the whole gives", "[transformer][cac
     CHECK(max_difference(cat({a, flip(cat({b, c}, 1), 0)}, 1), whole) < 1e-12);
     CHECK_FALSE(b.requires_grad());
     CHECK_THROWS_WITH(model.decode(zeros({2, 4}, int64), cache), Catch::Contains("at most max_length, 8"));
+  }
+}
+
+TEST_CASE("attention to a memory is the same with a cache, whatever its options", "[transformer][cache]") {
+  const auto options = [] { return nn::MultiHeadAttentionOptions().dropout(0); };
+  for (const auto& cross : {options().add_bias_kv(true), options().add_zero_attn(true), options().causal(true),
+                            options().causal(true).add_bias_kv(true).add_zero_attn(true)}) {
+    manual_seed(3);
+    nn::ModuleList<nn::DecoderLayer> layers;
+    layers.add(nn::TransformerDecoderLayer(
+        nn::MultiHeadAttention(12, 4, options()), nn::LayerNorm(12), nn::MultiHeadAttention(12, 4, cross),
+        nn::LayerNorm(12), nn::FeedForward(12, 20), nn::LayerNorm(12), nn::TransformerLayerOptions().dropout(0)));
+    nn::TransformerDecoder decoder(std::move(layers));
+    decoder.to(float64);
+    const Tensor x = randn({2, 4, 12}, float64), memory = randn({2, 5, 12}, float64);
+    const Tensor mask = create_padding_mask(tensor({{1, 2, 3, 4, 0}, {1, 2, 3, 4, 5}}));
+    nn::DecoderCache cache = decoder.make_cache(memory, mask, 4);
+    for (const auto& [begin, end] : {std::pair(0, 2), std::pair(2, 3), std::pair(3, 4)}) {
+      // Causality is aligned with the last query: so the whole ends where the part ends.
+      const Tensor whole = decoder(slice(x, 1, 0, end), memory, nn::DecoderMasks().memory(mask));
+      const Tensor part = decoder.forward_next(slice(x, 1, begin, end), cache);
+      CHECK(max_difference(part, slice(whole, 1, begin, end)) < 1e-12);
+    }
   }
 }
 

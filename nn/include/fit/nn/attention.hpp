@@ -172,7 +172,6 @@ class MultiHeadAttention final : public AttentionLayer {
   ScaledDotProductAttention attention;  // of each head
 
  private:
-  AttentionMasks with_causal(const AttentionMasks& masks) const;
   AttentionMasks append_keys(Tensor& k, Tensor& v, const AttentionMasks& masks, std::int64_t queries) const;
 };
 
