@@ -252,33 +252,14 @@ FIT_FIELDS_OF(CrossAttention, multihead_attn)
 
 FIT_FIELDS_OF(CausalSelfAttention, multihead_attn)
 
-Tensor SelfAttention::forward(const Tensor& x, const AttentionMasks& masks) const {
-  return within(*this, [&] { return multihead_attn.forward(x, x, x, masks); });
-}
-
-AttentionResult SelfAttention::forward_with_weights(const Tensor& x, const AttentionMasks& masks) const {
-  return within(*this, [&] { return multihead_attn.forward_with_weights(x, x, x, masks); });
-}
-
-Tensor CrossAttention::forward(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks) const {
+Tensor detail::AroundMultiHead::attended(const Tensor& query, const Tensor& key_value,
+                                         const AttentionMasks& masks) const {
   return within(*this, [&] { return multihead_attn.forward(query, key_value, key_value, masks); });
 }
 
-AttentionResult CrossAttention::forward_with_weights(const Tensor& query, const Tensor& key_value,
-                                                     const AttentionMasks& masks) const {
+AttentionResult detail::AroundMultiHead::attended_with_weights(const Tensor& query, const Tensor& key_value,
+                                                               const AttentionMasks& masks) const {
   return within(*this, [&] { return multihead_attn.forward_with_weights(query, key_value, key_value, masks); });
-}
-
-namespace {
-AttentionMasks causal(AttentionMasks masks) { return masks.causal(true); }
-}  // namespace
-
-Tensor CausalSelfAttention::forward(const Tensor& x, const AttentionMasks& masks) const {
-  return within(*this, [&] { return multihead_attn.forward(x, x, x, causal(masks)); });
-}
-
-AttentionResult CausalSelfAttention::forward_with_weights(const Tensor& x, const AttentionMasks& masks) const {
-  return within(*this, [&] { return multihead_attn.forward_with_weights(x, x, x, causal(masks)); });
 }
 
 Tensor CausalSelfAttention::forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,

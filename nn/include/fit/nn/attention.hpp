@@ -185,6 +185,11 @@ class AroundMultiHead : public Layer {
   AroundMultiHead(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options)
       : multihead_attn(d_model, num_heads, options) {}
 
+
+ protected:
+  Tensor attended(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks) const;
+  AttentionResult attended_with_weights(const Tensor& query, const Tensor& key_value,
+                                        const AttentionMasks& masks) const;
   MultiHeadAttention multihead_attn;
 };
 
@@ -197,8 +202,10 @@ class SelfAttention final : public detail::AroundMultiHead {
   explicit SelfAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   /// x (B, S, d_model) -> (B, S, d_model).
-  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const;
-  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const;
+  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const { return attended(x, x, masks); }
+  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const {
+    return attended_with_weights(x, x, masks);
+  }
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}) const { return forward(x, masks); }
   AttentionResult operator()(const Tensor& x, const AttentionMasks& masks, ReturnAttention) const {
     return forward_with_weights(x, masks);
@@ -215,9 +222,13 @@ class CrossAttention final : public detail::AroundMultiHead {
   explicit CrossAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   /// query (B, Sq, d_model), key_value (B, Sk, d_model) -> (B, Sq, d_model).
-  Tensor forward(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const;
+  Tensor forward(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const {
+    return attended(query, key_value, masks);
+  }
   AttentionResult forward_with_weights(const Tensor& query, const Tensor& key_value,
-                                       const AttentionMasks& masks = {}) const;
+                                       const AttentionMasks& masks = {}) const {
+    return attended_with_weights(query, key_value, masks);
+  }
   Tensor operator()(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks = {}) const {
     return forward(query, key_value, masks);
   }
@@ -239,8 +250,12 @@ class CausalSelfAttention final : public detail::AroundMultiHead {
   explicit CausalSelfAttention(...) = delete;  // give (d_model, num_heads, dropout), or options at the end
 
   /// x (B, S, d_model) -> (B, S, d_model).
-  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const;
-  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const;
+  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const {
+    return attended(x, x, AttentionMasks(masks).causal(true));
+  }
+  AttentionResult forward_with_weights(const Tensor& x, const AttentionMasks& masks = {}) const {
+    return attended_with_weights(x, x, AttentionMasks(masks).causal(true));
+  }
   /// See MultiHeadAttention::forward_next().
   Tensor forward_next(const Tensor& x, KVCache::Layer& kept, std::int64_t length,
                       const AttentionMasks& masks = {}) const;
