@@ -4,7 +4,6 @@
 #include <cmath>
 #include <ostream>
 
-#include "tensor/check.hpp"
 #include "tensor/dispatch.hpp"
 
 namespace fit {

@@ -5,7 +5,6 @@
 #include "fit/ops.hpp"
 #include "layers/linear_function.hpp"
 #include "layers/sizes.hpp"
-#include "tensor/check.hpp"
 
 namespace fit::nn {
 

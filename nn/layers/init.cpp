@@ -7,7 +7,6 @@
 #include "fit/graph.hpp"
 #include "fit/ops.hpp"
 #include "tensor/check.hpp"
-#include "tensor/dispatch.hpp"
 
 namespace fit::nn::init {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "common/class_name.hpp"
 #include "common/load.hpp"
-#include "fit/attention.hpp"
 #include "fit/memory.hpp"
 #include "layers/list.hpp"
 #include "tensor/check.hpp"

@@ -1,6 +1,5 @@
 #include "fit/nn/per_sample_grad.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include "common/keyed_draws.hpp"

@@ -3,7 +3,6 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "fit/nn/attention.hpp"
 #include "fit/nn/attention_recorder.hpp"

@@ -1,6 +1,5 @@
 #include "fit/nn/single_head.hpp"
 
-#include <sstream>
 #include <vector>
 
 #include "fit/ops.hpp"

@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "fit/nn/attention.hpp"
 #include "fit/ops.hpp"

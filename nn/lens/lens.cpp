@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <set>
 #include <unordered_map>
 
 #include "common/pattern.hpp"

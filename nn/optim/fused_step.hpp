@@ -3,7 +3,6 @@
 #include <cmath>
 #include <vector>
 
-#include "fit/graph.hpp"
 #include "fit/optim.hpp"
 #include "fit/parallel.hpp"
 #include "fit/tensor.hpp"

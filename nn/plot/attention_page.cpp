@@ -6,7 +6,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "fit/error.hpp"
 #include "layers/token_scores.hpp"
 #include "plot/encode.hpp"
 #include "plot/masked_pairs.hpp"

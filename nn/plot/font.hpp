@@ -1,7 +1,5 @@
 #pragma once
-#include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace fit::plot {

@@ -1,5 +1,4 @@
 // The Trainer's files, and its error messages.
-#include <cmath>
 #include <filesystem>
 
 #include "common/clock.hpp"

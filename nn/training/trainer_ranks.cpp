@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "dist/agree.hpp"
-#include "fit/graph.hpp"
 #include "fit/trainer.hpp"
 #include "tensor/check.hpp"
 

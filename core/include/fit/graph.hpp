@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <initializer_list>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>

@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 /// The indices of x[{...}]: numbers, ranges, lists, new axes.

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <type_traits>
 
 /// parallel_for() is the only way in which fit uses several cores. OpenBLAS uses one thread for each call.
 namespace fit {

@@ -1,8 +1,6 @@
 #pragma once
 #include <map>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "fit/lookup.hpp"
 #include "fit/state_dict.hpp"

@@ -3,7 +3,6 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>

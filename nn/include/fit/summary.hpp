@@ -6,7 +6,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "fit/attention.hpp"
 #include "fit/detail/function.hpp"
 #include "fit/nn/layer.hpp"
 

@@ -5,7 +5,6 @@
 
 #include "plot/lesson/mathml.hpp"
 #include "plot/text.hpp"
-#include "tensor/check.hpp"
 
 namespace fit::plot {
 namespace {

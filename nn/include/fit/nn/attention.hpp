@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -185,12 +184,12 @@ class AroundMultiHead : public Layer {
   AroundMultiHead(std::int64_t d_model, std::int64_t num_heads, const MultiHeadAttentionOptions& options)
       : multihead_attn(d_model, num_heads, options) {}
 
+  MultiHeadAttention multihead_attn;
 
  protected:
   Tensor attended(const Tensor& query, const Tensor& key_value, const AttentionMasks& masks) const;
   AttentionResult attended_with_weights(const Tensor& query, const Tensor& key_value,
                                         const AttentionMasks& masks) const;
-  MultiHeadAttention multihead_attn;
 };
 
 }  // namespace detail
