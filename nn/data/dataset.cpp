@@ -42,7 +42,7 @@ ListDataset::ListDataset(std::vector<Example> examples) : examples_(std::move(ex
 
 Example ListDataset::get(std::int64_t i) const {
   check_number("ListDataset", i, size());
-  return examples_[static_cast<std::size_t>(i)];
+  return examples_[i];
 }
 
 Subset::Subset(SharedDataset dataset, std::vector<std::int64_t> ids)
@@ -52,7 +52,7 @@ Subset::Subset(SharedDataset dataset, std::vector<std::int64_t> ids)
 
 Example Subset::get(std::int64_t i) const {
   check_number("Subset", i, size());
-  return dataset_->get(ids_[static_cast<std::size_t>(i)]);
+  return dataset_->get(ids_[i]);
 }
 
 std::vector<Subset> random_split(const SharedDataset& dataset, const std::vector<std::int64_t>& sizes, Generator& g) {

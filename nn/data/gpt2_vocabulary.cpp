@@ -129,7 +129,7 @@ GPT2Vocabulary GPT2Vocabulary::load(const std::string& vocab_json, const std::st
 
 const std::string& GPT2Vocabulary::token(std::int64_t id) const {
   if (id < 0 || id >= size()) check::fail(op, "there is no token ", id, ": there are ", size());
-  return tokens_[static_cast<std::size_t>(id)];
+  return tokens_[id];
 }
 
 void GPT2Vocabulary::add_word(std::vector<std::int64_t>& ids, const std::string& word) const {

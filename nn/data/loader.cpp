@@ -139,7 +139,7 @@ class DataLoader::Workers {
       lock.unlock();
       Example example = loader_.example(index, first + i);
       lock.lock();
-      s.examples[static_cast<std::size_t>(i)] = std::move(example);
+      s.examples[i] = std::move(example);
     } catch (...) {
       lock.lock();
       if (!s.error || i < s.failed_at) s.error = std::current_exception(), s.failed_at = i;
@@ -308,7 +308,7 @@ DataLoader::Span DataLoader::examples_of(std::int64_t index) const {
 
 Example DataLoader::example(std::int64_t index, std::int64_t i) const {
   const NoGrad no_grad;
-  const std::int64_t place = index * options_.batch_size() + i, id = order_[static_cast<std::size_t>(place)];
+  const std::int64_t place = index * options_.batch_size() + i, id = order_[place];
   const KeyedDraws draws(seed_, static_cast<std::uint64_t>(epoch_), static_cast<std::uint64_t>(place));
   const auto name = [id] { return "example " + std::to_string(id) + " of the dataset"; };
   try {
@@ -350,7 +350,7 @@ DataLoader::Place DataLoader::place_of(const StateDict& state) const {
   constexpr const char* op = "load_state_dict";
   auto mine = state_dict();
   nn::load_values(op, "DataLoader", mine, state);
-  const auto number = [&](int i) { return mine[static_cast<std::size_t>(i)].second.item<std::int64_t>(); };
+  const auto number = [&](int i) { return mine[i].second.item<std::int64_t>(); };
   if (number(3) != options_.batch_size() || number(4) != dataset_->size())
     check::fail(op, "the position is one in ", number(4), " examples by batches of ", number(3),
                 ", this DataLoader has ", dataset_->size(), " by batches of ", options_.batch_size(),

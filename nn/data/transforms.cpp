@@ -25,7 +25,7 @@ Tensor cropped(const char* op, Tensor x, const std::vector<std::int64_t>& sizes,
   const Shape given = x.shape();
   for (int i = 0; i < axes; ++i) {
     const int axis = x.rank() - axes + i;
-    const std::int64_t size = sizes[static_cast<std::size_t>(i)], rest = axis < 0 ? -1 : x.shape()[axis] - size;
+    const std::int64_t size = sizes[i], rest = axis < 0 ? -1 : x.shape()[axis] - size;
     if (rest < 0) check::fail(op, "x has shape ", given, ": its last axes must have at least the sizes ", Shape(sizes));
     const std::int64_t begin = start(rest);
     x = slice(x, axis, begin, begin + size);

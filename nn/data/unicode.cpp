@@ -23,7 +23,7 @@ class Set {
   }
   bool holds(char32_t c) const {
     const auto range = std::upper_bound(ends_.begin(), ends_.end(), c) - ends_.begin();
-    return range < static_cast<std::ptrdiff_t>(ends_.size()) && c >= begins_[static_cast<std::size_t>(range)];
+    return range < static_cast<std::ptrdiff_t>(ends_.size()) && c >= begins_[range];
   }
 
  private:

@@ -16,7 +16,7 @@ namespace {
 const std::string& checked_token(const char* op, const std::vector<std::string>& tokens, std::int64_t id) {
   if (id < 0 || id >= static_cast<std::int64_t>(tokens.size()))
     check::fail(op, "there is no token ", id, ": there are ", tokens.size());
-  return tokens[static_cast<std::size_t>(id)];
+  return tokens[id];
 }
 
 Tensor ids_tensor(const std::vector<std::int64_t>& ids) { return tensor(ids, {static_cast<std::int64_t>(ids.size())}); }
@@ -206,9 +206,7 @@ class PairCounts {
   }
   bool more() const { return !order_.empty() && order_.begin()->first <= -2; }
   Pair best() const { return order_.begin()->second; }
-  std::size_t length(Pair p) const {
-    return lengths_[static_cast<std::size_t>(p.first)] + lengths_[static_cast<std::size_t>(p.second)];
-  }
+  std::size_t length(Pair p) const { return lengths_[p.first] + lengths_[p.second]; }
   std::set<std::size_t> take_words(Pair pair) { return std::move(words_[pair]); }
 
  private:
@@ -278,7 +276,7 @@ Tensor BytePairVocabulary::encode(const std::string& text) const {
               found != joined_->end() && (best == joined_->end() || found->second < best->second))
             best = found;
         if (best == joined_->end()) break;
-        join(ids, merges_[static_cast<std::size_t>(best->second - 256)], best->second);
+        join(ids, merges_[best->second - 256], best->second);
       }
       at->second = std::move(ids);
     }

@@ -55,7 +55,7 @@ std::int64_t WordPieces::id(const std::string& piece) const {
 
 const std::string& WordPieces::token(std::int64_t id) const {
   if (id < 0 || id >= size()) check::fail(word_pieces_op, "there is no token ", id, ": there are ", size());
-  return pieces_[static_cast<std::size_t>(id)];
+  return pieces_[id];
 }
 
 void WordPieces::add_word(std::vector<std::int64_t>& ids, const std::u32string& word) const {
@@ -107,7 +107,7 @@ std::vector<std::int64_t> WordPieces::ids_of(const std::string& text, std::int64
     const std::string* special = nullptr;
     for (const std::int64_t token : {pad_, unknown_, begin_, end_, mask_}) {
       if (token < 0) continue;
-      const std::string& name = pieces_[static_cast<std::size_t>(token)];
+      const std::string& name = pieces_[token];
       if (const std::size_t found = text.find(name, at); found < next) next = found, special = &name;
     }
     add_words(ids, text.substr(at, next - at));

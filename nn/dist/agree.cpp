@@ -19,10 +19,10 @@ std::vector<std::string> lines_of(const std::string& text) {
 // The lowest rank on which `differs` is true, or -1.
 int first_rank(bool differs, World& w) {
   std::vector<double> who(static_cast<std::size_t>(w.size()));
-  who[static_cast<std::size_t>(w.rank())] = differs;
+  who[w.rank()] = differs;
   who = sum(who, w);
   for (int r = 0; r < w.size(); ++r)
-    if (who[static_cast<std::size_t>(r)] != 0) return r;
+    if (who[r] != 0) return r;
   return -1;
 }
 

@@ -150,10 +150,10 @@ std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
       if (counts(h)) counted.push_back(h);
     std::fill(total.begin(), total.end(), 0.0);
     for (const std::int64_t h : counted)
-      for (std::int64_t j = 0; j < Sk; ++j) total[static_cast<std::size_t>(j)] += row(h)[j];
+      for (std::int64_t j = 0; j < Sk; ++j) total[j] += row(h)[j];
     for (const std::int64_t h : counted) {
       const float* const p = row(h);
-      Sums& s = sums[static_cast<std::size_t>(h)];
+      Sums& s = sums[h];
       ++s.rows;
       for (std::int64_t j = 0; j < Sk; ++j) {
         const double w = p[j];
@@ -165,8 +165,7 @@ std::vector<HeadMeasures> head_measures(const AttentionRecord& record) {
       if (counted.size() < 2) continue;
       ++s.compared;
       const double others = static_cast<double>(counted.size() - 1);
-      for (std::int64_t j = 0; j < Sk; ++j)
-        s.of.agreement += std::min<double>(p[j], (total[static_cast<std::size_t>(j)] - p[j]) / others);
+      for (std::int64_t j = 0; j < Sk; ++j) s.of.agreement += std::min<double>(p[j], (total[j] - p[j]) / others);
     }
   }
   const auto mean = [](double sum, std::int64_t n) { return n > 0 ? sum / static_cast<double>(n) : none; };

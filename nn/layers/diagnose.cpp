@@ -152,12 +152,12 @@ class Diagnoser final : public Observer {
     dispatch_floating(y.dtype(), [&](auto zero) {
       const auto v = y.data<decltype(zero)>();
       for (std::int64_t i = 0; i < v.size(); ++i)
-        if (v[i] != zero) alive[static_cast<std::size_t>(i / inner % units)] = true;
+        if (v[i] != zero) alive[i / inner % units] = true;
     });
     ActivationCount& counted = at("relu");
     counted.count += units;
     for (const bool one : alive) counted.silent += !one;
-    inputs[static_cast<std::size_t>(&counted - activations.data())] = y.numel() / units;
+    inputs[&counted - activations.data()] = y.numel() / units;
   }
 
   // x are the scores of y. A row counts if two or more scores are not masked, by -inf or a large negative number. The

@@ -91,7 +91,7 @@ void KVCache::select(const std::vector<std::int64_t>& rows) {
   for (const std::int64_t row : rows)
     if (row < 0 || row >= batch_) check::fail(kv_cache_op, "row ", row, " of ", batch_, ": there is none such");
   bool same = count == batch_;
-  for (std::int64_t i = 0; same && i < count; ++i) same = rows[static_cast<std::size_t>(i)] == i;
+  for (std::int64_t i = 0; same && i < count; ++i) same = rows[i] == i;
   if (same) return;
   const NoGrad no_grad;
   const Tensor ids = tensor(rows, {count});
@@ -99,8 +99,7 @@ void KVCache::select(const std::vector<std::int64_t>& rows) {
   for (const Layer& layer : layers_)
     layers.push_back({index_select(layer.keys, 0, ids), index_select(layer.values, 0, ids)});
   std::vector<std::int64_t> padding;
-  for (std::size_t i = 0; !padding_.empty() && i < rows.size(); ++i)
-    padding.push_back(padding_[static_cast<std::size_t>(rows[i])]);
+  for (std::size_t i = 0; !padding_.empty() && i < rows.size(); ++i) padding.push_back(padding_[rows[i]]);
   layers_ = std::move(layers);
   padding_ = std::move(padding);
   batch_ = count;
@@ -121,7 +120,7 @@ Tensor KVCache::positions(std::int64_t count) const {
   Tensor at = Tensor::empty(padding_.empty() ? Shape{count} : Shape{batch_, count}, int64);
   std::int64_t* to = at.fresh<std::int64_t>();
   for (std::int64_t i = 0; i < at.numel(); ++i) {
-    const std::int64_t hidden = padding_.empty() ? 0 : padding_[static_cast<std::size_t>(i / count)];
+    const std::int64_t hidden = padding_.empty() ? 0 : padding_[i / count];
     to[i] = std::max<std::int64_t>(0, length_ + i % count - hidden);
   }
   return at;
@@ -147,7 +146,7 @@ TokenTree::TokenTree(const std::vector<std::int64_t>& parents, std::int64_t leng
   auto* const at = positions.fresh<std::int64_t>();
   bool* const attends = mask.fresh<bool>();
   for (std::int64_t i = 0; i < T; ++i) {
-    const std::int64_t parent = parents[static_cast<std::size_t>(i)];
+    const std::int64_t parent = parents[i];
     if (parent < -1 || parent >= i)
       check::fail("TokenTree", "the parent of token ", i, " is ", parent, ": it must be in -1 … ", i - 1);
     bool* const row = attends + i * (length + T);

@@ -64,25 +64,24 @@ class Packing {
       if (n < 1 || n > T_)
         check::fail(op, "a length is ", n, ", x has shape ", x.shape(), ": lengths must be in 1 … ", T_);
     std::vector<std::int64_t> order(sizes.size()), back(sizes.size());
-    const auto size = [&](std::int64_t row) { return sizes[static_cast<std::size_t>(row)]; };
+    const auto size = [&](std::int64_t row) { return sizes[row]; };
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return size(a) > size(b); });
-    for (std::size_t i = 0; i < order.size(); ++i)
-      back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    for (std::size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<std::int64_t>(i);
     const std::int64_t N = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
     std::vector<std::int64_t> pack[2], unpack[2];
     for (auto& to : unpack) to.assign(static_cast<std::size_t>(B_ * T_), N);
     for (std::int64_t rows = B_, step = 0; rows > 0;) {
-      const std::int64_t end = size(order[static_cast<std::size_t>(rows - 1)]);
+      const std::int64_t end = size(order[rows - 1]);
       runs_.push_back({rows, end - step});
       for (std::int64_t r = 0; r < rows; ++r)
-        for (std::int64_t t = step, row = order[static_cast<std::size_t>(r)]; t < end; ++t)
+        for (std::int64_t t = step, row = order[r]; t < end; ++t)
           for (const int backwards : {0, 1}) {
             const std::int64_t from = row * T_ + (backwards ? size(row) - 1 - t : t);
-            unpack[backwards][static_cast<std::size_t>(from)] = static_cast<std::int64_t>(pack[backwards].size());
+            unpack[backwards][from] = static_cast<std::int64_t>(pack[backwards].size());
             pack[backwards].push_back(from);
           }
-      for (step = end; rows > 0 && size(order[static_cast<std::size_t>(rows - 1)]) == end;) --rows;
+      for (step = end; rows > 0 && size(order[rows - 1]) == end;) --rows;
     }
     order_ = tensor(order, {B_});
     back_ = tensor(back, {B_});

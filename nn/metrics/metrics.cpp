@@ -122,10 +122,10 @@ std::int64_t ConfusionMatrix::total() const { return std::accumulate(counts_.beg
 ConfusionMatrix::Class ConfusionMatrix::of(std::int64_t c) const {
   if (c < 0 || c >= classes_)
     check::fail("ConfusionMatrix", "there is no class ", c, ": it must be in 0 … ", classes_ - 1);
-  Class all{0, 0, static_cast<double>(counts_[static_cast<std::size_t>(c * classes_ + c)])};
+  Class all{0, 0, static_cast<double>(counts_[c * classes_ + c])};
   for (std::int64_t i = 0; i < classes_; ++i) {
-    all.right += static_cast<double>(counts_[static_cast<std::size_t>(c * classes_ + i)]);
-    all.predicted += static_cast<double>(counts_[static_cast<std::size_t>(i * classes_ + c)]);
+    all.right += static_cast<double>(counts_[c * classes_ + i]);
+    all.predicted += static_cast<double>(counts_[i * classes_ + c]);
   }
   return all;
 }

@@ -93,7 +93,7 @@ void grow(Item& item, const Tensor& log_probabilities, std::int64_t row, const B
   });
   std::vector<Live> next;
   for (auto c = candidates.begin(); c != kept && static_cast<std::int64_t>(next.size()) < o.num_beams(); ++c) {
-    Live grown{item.live[static_cast<std::size_t>(c->from)].tokens, c->log_probability};
+    Live grown{item.live[c->from].tokens, c->log_probability};
     grown.tokens.push_back(c->token);
     if (c->token == o.end() || static_cast<std::int64_t>(grown.tokens.size()) == o.max_length()) {
       end(item, std::move(grown), o);
@@ -115,7 +115,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const BeamStep& step, std::int6
   Tokens tokens;
   std::vector<std::int64_t> parents;
   for (std::int64_t b = 0; b < batch; ++b) {
-    items[static_cast<std::size_t>(b)].live.emplace_back();
+    items[b].live.emplace_back();
     tokens.push_back(o.begin());
     parents.push_back(b);
   }

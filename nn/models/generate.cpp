@@ -107,12 +107,12 @@ struct Window {
     std::vector<std::int64_t> sizes;
     sizes.reserve(rows.size());
     for (const std::int64_t row : rows)
-      sizes.push_back(std::min(context, static_cast<std::int64_t>(sequences[static_cast<std::size_t>(row)].size())));
+      sizes.push_back(std::min(context, static_cast<std::int64_t>(sequences[row].size())));
     const std::int64_t longest = *std::max_element(sizes.begin(), sizes.end());
     Window w{zeros({count, longest}, int64), gpt.make_cache(count, longest + std::min(more, context - longest), dtype)};
     std::vector<std::int64_t> padding;
     for (std::int64_t i = 0; i < count; ++i) {
-      const Tokens& all = sequences[static_cast<std::size_t>(rows[i])];
+      const Tokens& all = sequences[rows[i]];
       padding.push_back(longest - sizes[i]);
       std::copy(all.end() - sizes[i], all.end(), w.ids.fresh<std::int64_t>() + i * longest + padding.back());
     }
@@ -211,7 +211,7 @@ void continue_with_assistant(Texts& texts, std::size_t row) {
     const Tensor logits = model.read(proposed);
     for (std::int64_t i = 0, at = known; i <= proposals && goes_on; ++i, ++at) {
       goes_on = texts.append(row, logits[i - proposals - 1]);
-      if (i < proposals && sequence.back() != proposed[static_cast<std::size_t>(at)]) break;
+      if (i < proposals && sequence.back() != proposed[at]) break;
     }
     model.forget(static_cast<std::int64_t>(sequence.size()) - 1);
     assistant.forget(static_cast<std::int64_t>(sequence.size()) - 1);

@@ -267,7 +267,7 @@ void DecoderCache::select(const std::vector<std::int64_t>& rows) {
   for (const std::int64_t row : rows) {
     if (row < 0 || row >= static_cast<std::int64_t>(items.size()))
       check::fail("DecoderCache", "row ", row, " of ", items.size(), ": there is none such");
-    chosen_items.push_back(items[static_cast<std::size_t>(row)]);
+    chosen_items.push_back(items[row]);
   }
   // Computes everything before it replaces anything.
   std::vector<KVCache::Layer> chosen_memory = memory;

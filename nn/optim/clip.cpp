@@ -31,8 +31,7 @@ double sum_of_squares(const Tensor& x) {
     const T* data = static_cast<const T*>(x.raw());
     parallel_for(blocks, 2, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t b = begin; b < end; ++b)
-        sums[static_cast<std::size_t>(b)] =
-            kernels::sum_of_squares<T>()(data + b * block, std::min(block, n - b * block));
+        sums[b] = kernels::sum_of_squares<T>()(data + b * block, std::min(block, n - b * block));
     });
   });
   double total = 0;

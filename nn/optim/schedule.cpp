@@ -154,7 +154,7 @@ SequentialLR::SequentialLR(Optimizer& optimizer, List schedules, std::vector<std
 void SequentialLR::step() {
   const Rollback together([this, before = snapshot()] { restore(before); });
   const auto reached = std::upper_bound(milestones_.begin(), milestones_.end(), position() + 1);
-  Schedule& current = *inner()[static_cast<std::size_t>(reached - milestones_.begin())];
+  Schedule& current = *inner()[reached - milestones_.begin()];
   if (reached != milestones_.begin() && reached[-1] == position() + 1)
     current.restart();
   else

@@ -71,11 +71,11 @@ Sheet sheet_of(const AttentionRecord& r, std::int64_t most) {
     bool all = true;
     for (std::int64_t i = row * s.row_block; all && i < std::min(Sq, (row + 1) * s.row_block); ++i)
       for (std::int64_t j = col * s.col_block; all && j < std::min(Sk, (col + 1) * s.col_block); ++j) {
-        const std::uint8_t pair = pairs[static_cast<std::size_t>((h * Sq + i) * Sk + j)];
+        const std::uint8_t pair = pairs[(h * Sq + i) * Sk + j];
         if (why == attends) why = pair;
         all = pair != attends;
       }
-    s.masked[static_cast<std::size_t>(block)] = all ? why : std::uint8_t{attends};
+    s.masked[block] = all ? why : std::uint8_t{attends};
   }
   return s;
 }
@@ -203,8 +203,7 @@ class Page {
   static std::vector<std::string> labels(const std::vector<std::string>& names, std::int64_t size, std::int64_t block,
                                          std::int64_t first) {
     const auto name = [&](std::int64_t i) {
-      return names.empty() ? std::to_string(first + i)
-                           : shorten(printable(names[static_cast<std::size_t>(i)]), longest_token);
+      return names.empty() ? std::to_string(first + i) : shorten(printable(names[i]), longest_token);
     };
     std::vector<std::string> list;
     for (std::int64_t i = 0; i < size; i += block) {

@@ -19,7 +19,7 @@ Palette interpolate(const std::vector<std::uint32_t>& anchors) {
       const double a = anchors[low] >> shift & 0xff, b = anchors[low + 1] >> shift & 0xff;
       return static_cast<std::uint8_t>(std::lround(a + (b - a) * t));
     };
-    p[static_cast<std::size_t>(i)] = {channel(16), channel(8), channel(0)};
+    p[i] = {channel(16), channel(8), channel(0)};
   }
   return p;
 }

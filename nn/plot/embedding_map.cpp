@@ -139,8 +139,7 @@ Figure embedding_map(const Tensor& embeddings, const EmbeddingMapOptions& option
   for (std::int64_t r = 0; r < n; ++r) {
     double at[2] = {0, 0};
     for (std::size_t k = 0; k < principal.axes.size(); ++k)
-      for (std::int64_t c = 0; c < D; ++c)
-        at[k] += rows_of[static_cast<std::size_t>(r * D + c)] * principal.axes[k][static_cast<std::size_t>(c)];
+      for (std::int64_t c = 0; c < D; ++c) at[k] += rows_of[r * D + c] * principal.axes[k][c];
     scores.push_back({at[0], at[1]});
   }
 

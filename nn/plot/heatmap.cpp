@@ -68,8 +68,7 @@ ColumnLabels column_labels(const std::vector<std::string>& labels, double step) 
   l.height = widest_label(labels, l.stride) * slope + tick_size * 0.7;
   if (l.angle == -45)
     for (std::int64_t i = 0; i < n; i += l.stride)
-      l.left = std::max(l.left, text_width(labels[static_cast<std::size_t>(i)], tick_size) * slope -
-                                    (static_cast<double>(i) + 0.5) * step);
+      l.left = std::max(l.left, text_width(labels[i], tick_size) * slope - (static_cast<double>(i) + 0.5) * step);
   return l;
 }
 
@@ -109,7 +108,7 @@ struct Panel {
   }
 
   void draw_cell(Drawing& drawing, std::int64_t r, std::int64_t c, double left, double top, double gap) const {
-    const std::string names = y[static_cast<std::size_t>(r)] + " → " + x[static_cast<std::size_t>(c)];
+    const std::string names = y[r] + " → " + x[c];
     drawing.add(Box{left, top, cell.w - gap, cell.h - gap, color(r, c), 1, "cell", names + ": " + matrix.text(r, c)});
     if (!std::isfinite(matrix.at(r, c)) && !matrix.is_masked(r, c))
       drawing.line(left, top + cell.h - gap, left + cell.w - gap, top, look.stroke);
@@ -128,7 +127,7 @@ struct Panel {
   bool turns(double v) const {
     const int i = scale.index(v);
     if (i == palette_size) return is_light(scale.not_finite);
-    const auto light = [&](Colormap map) { return is_light(palette(map)[static_cast<std::size_t>(i)]); };
+    const auto light = [&](Colormap map) { return is_light(palette(map)[i]); };
     return light(scale.map) != light(in_dark(scale.map));
   }
 
@@ -178,14 +177,14 @@ struct Panel {
 
   void draw_row_labels(Drawing& drawing, double left, double top) const {
     for (std::int64_t r = 0; r < matrix.rows; r += row_stride())
-      drawing.text(left - tick_gap, top + (static_cast<double>(r) + 0.5) * cell.h + tick_size * 0.36,
-                   y[static_cast<std::size_t>(r)], {tick_size, Anchor::end, look.soft_ink});
+      drawing.text(left - tick_gap, top + (static_cast<double>(r) + 0.5) * cell.h + tick_size * 0.36, y[r],
+                   {tick_size, Anchor::end, look.soft_ink});
   }
 
   void draw_column_labels(Drawing& drawing, double left, double bottom, const ColumnLabels& labels) const {
     for (std::int64_t c = 0; c < matrix.cols; c += labels.stride) {
       const double middle = left + (static_cast<double>(c) + 0.5) * cell.w;
-      const auto& s = x[static_cast<std::size_t>(c)];
+      const auto& s = x[c];
       if (labels.angle == 0)
         drawing.text(middle, bottom + tick_gap + tick_size * 0.8, s, {tick_size, Anchor::middle, look.soft_ink});
       else
@@ -294,7 +293,7 @@ Figure grid(const char* op, const std::vector<Matrix>& matrices, std::int64_t al
     const std::int64_t row = i / columns, column = i % columns;
     const double px = left + static_cast<double>(column) * (w + gap);
     const double py = top + static_cast<double>(row) * (h + head_height + gap) + head_height;
-    const Panel panel{matrices[static_cast<std::size_t>(i)], scale, x, y, cell, values, look};
+    const Panel panel{matrices[i], scale, x, y, cell, values, look};
     panel.draw_cells(drawing, px, py);
     if (name_heads) drawing.text(px + w / 2, py - 8, head_title(i), {label_size, Anchor::middle, look.ink});
     if (column == 0) panel.draw_row_labels(drawing, px, py);

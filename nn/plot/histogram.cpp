@@ -45,7 +45,7 @@ void draw_series(Frame& frame, const Bins& bins, std::size_t series, double floo
   const double base = frame.at_y(floor);
   outline.steps.push_back({Step::Kind::move, frame.at_x(bins.low), base});
   for (std::int64_t i = 0; i < bins.count; ++i) {
-    const double n = bins.of[series][static_cast<std::size_t>(i)];
+    const double n = bins.of[series][i];
     const double left = frame.at_x(bins.edge(i)), right = frame.at_x(bins.edge(i + 1));
     const double top = n > floor ? frame.at_y(n) : base;
     if (n > floor)
@@ -106,7 +106,7 @@ Figure histogram(const StateDict& values, const HistogramOptions& options) {
       }
       const double at = (v - bins.low) / (bins.high - bins.low) * static_cast<double>(bins.count);
       const auto i = std::min<std::int64_t>(bins.count - 1, static_cast<std::int64_t>(at));
-      largest = std::max(largest, ++bins.of.back()[static_cast<std::size_t>(i)]);
+      largest = std::max(largest, ++bins.of.back()[i]);
     }
   }
   if (not_finite > 0) frame.notes.push_back(plural(not_finite, "not finite, and left out"));

@@ -19,14 +19,14 @@ MaskedPairs masked_pairs(const Tensor& mask, bool causal, std::int64_t window, s
     std::vector<bool> padding(static_cast<std::size_t>(keys), mask.defined());  // keys that the mask leaves to no query
     for (std::int64_t i = 0; mask.defined() && i < mask.size(1); ++i)
       for (std::int64_t j = 0; j < keys; ++j)
-        if (v.mask.at(0, h, i)[j]) padding[static_cast<std::size_t>(j)] = false;
+        if (v.mask.at(0, h, i)[j]) padding[j] = false;
     for (std::int64_t i = 0; i < queries; ++i)
       for (std::int64_t j = 0; j < keys; ++j, ++at) {
         if (v.attends(0, h, i, j)) continue;
         if (causal && j >= v.range(i).end)
           pairs.why[at] = future;
         else if (v.mask.data && !v.mask.at(0, h, i)[j])
-          pairs.why[at] = padding[static_cast<std::size_t>(j)] ? padded : masked;
+          pairs.why[at] = padding[j] ? padded : masked;
         else
           pairs.why[at] = outside_window;
       }

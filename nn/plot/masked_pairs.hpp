@@ -20,7 +20,7 @@ struct MaskedPairs {
   std::int64_t heads = 1, rows = 0, cols = 0;
   std::vector<std::uint8_t> why;
   Masked at(std::int64_t h, std::int64_t q, std::int64_t k) const {
-    return static_cast<Masked>(why[static_cast<std::size_t>((h * rows + q) * cols + k)]);
+    return static_cast<Masked>(why[(h * rows + q) * cols + k]);
   }
 };
 

@@ -75,7 +75,7 @@ std::vector<std::string> labels_of(const char* op, const char* name, const std::
     check::fail(op, given.size(), ' ', name, " labels were given for ", size, ": there must be one for each, or none");
   std::vector<std::string> labels;
   for (std::int64_t i = 0; i < size; i += block)
-    labels.push_back(given.empty() ? std::to_string(i) : shorten(printable(given[static_cast<std::size_t>(i)]), 20));
+    labels.push_back(given.empty() ? std::to_string(i) : shorten(printable(given[i]), 20));
   return labels;
 }
 
@@ -92,7 +92,7 @@ int Scale::index(double v) const {
 
 Rgb Scale::color(double v) const {
   const int i = index(v);
-  return i == palette_size ? not_finite : palette(map)[static_cast<std::size_t>(i)];
+  return i == palette_size ? not_finite : palette(map)[i];
 }
 
 Scale scale_of(const std::vector<Matrix>& matrices, const Options& options) {

@@ -14,11 +14,9 @@ struct Matrix {
   std::vector<bool> masked;                   // empty if no cell is
   bool whole;                                 // all values are integers: printed without decimals
   std::int64_t row_block = 1, col_block = 1;  // rows and columns averaged into one value
-  double at(std::int64_t r, std::int64_t c) const { return values[static_cast<std::size_t>(r * cols + c)]; }
+  double at(std::int64_t r, std::int64_t c) const { return values[r * cols + c]; }
   // Whether the cell is masked, by the mask or by a score of -inf.
-  bool is_masked(std::int64_t r, std::int64_t c) const {
-    return !masked.empty() && masked[static_cast<std::size_t>(r * cols + c)];
-  }
+  bool is_masked(std::int64_t r, std::int64_t c) const { return !masked.empty() && masked[r * cols + c]; }
   std::string text(std::int64_t r, std::int64_t c) const;
 };
 

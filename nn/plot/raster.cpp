@@ -190,7 +190,7 @@ class Raster {
     for (int y = p.top; y < p.bottom; ++y)
       for (int x = p.left; x < p.right; ++x) {
         const std::int64_t pixel = source(y, p.top, p.bottom, i.height) * i.width + source(x, p.left, p.right, i.width);
-        blend(x, y, i.colors[i.indices[static_cast<std::size_t>(pixel)]], 1);
+        blend(x, y, i.colors[i.indices[pixel]], 1);
       }
   }
   void operator()(const GroupBegin& g) {

@@ -120,7 +120,7 @@ void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& optio
 
   if (!options.title().empty()) out << spaces(margin) << shorten(printable(options.title()), longest_title) << '\n';
   for (std::int64_t r = 0; r < m.rows; ++r) {
-    out << right_aligned(y[static_cast<std::size_t>(r)], margin - 1) << ' ';
+    out << right_aligned(y[r], margin - 1) << ' ';
     for (std::int64_t c = 0; c < m.cols; ++c) {
       const std::string text = values && !m.is_masked(r, c) ? m.text(r, c) : "";
       if (colored) {
@@ -138,7 +138,7 @@ void print_heatmap(std::ostream& out, const Tensor& matrix, const Options& optio
   if (!options.colorbar()) return;
   out << spaces(margin) << fixed(scale.low, 3) << ' ';
   if (colored) {
-    for (int i = 0; i < palette_size; i += 8) out << background(palette(scale.map)[static_cast<std::size_t>(i)]) << ' ';
+    for (int i = 0; i < palette_size; i += 8) out << background(palette(scale.map)[i]) << ' ';
     out << plain;
   } else {
     out << '[' << shades << ']';

@@ -62,7 +62,7 @@ Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
     if (std::isfinite(link.weight))
       largest = std::max(largest, link.weight);
     else
-      broken[static_cast<std::size_t>(link.query)] = true;
+      broken[link.query] = true;
     if (link.weight > 0 && std::isfinite(link.weight)) links.push_back(link);
   }
   const auto weak = [&](const Link& l) { return l.weight < options.least() * largest; };
@@ -110,18 +110,17 @@ Figure token_lines(const Tensor& weights, const TokenLinesOptions& options) {
               0.6 + (most_width - 0.6) * strength,
               0.12 + 0.73 * strength,
               "link"};
-    line.title = queries[static_cast<std::size_t>(l.query)] + " → " + keys[static_cast<std::size_t>(l.key)] + ": " +
-                 fixed(l.weight, 3) + (H > 1 ? ", head " + std::to_string(l.head + 1) : "");
+    line.title = queries[l.query] + " → " + keys[l.key] + ": " + fixed(l.weight, 3) +
+                 (H > 1 ? ", head " + std::to_string(l.head + 1) : "");
     drawing.add(std::move(line));
   }
   drawing.text(left - gap, top - 10, query_label, {label_size, Anchor::end, look.ink, true});
   drawing.text(right + gap, top - 10, key_label, {label_size, Anchor::start, look.ink, true});
   for (std::int64_t i = 0; i < Sq; ++i)
-    drawing.text(left - gap, y_of(i, Sq) + label_size * 0.36, queries[static_cast<std::size_t>(i)],
-                 {label_size, Anchor::end, broken[static_cast<std::size_t>(i)] ? look.stroke : look.ink});
+    drawing.text(left - gap, y_of(i, Sq) + label_size * 0.36, queries[i],
+                 {label_size, Anchor::end, broken[i] ? look.stroke : look.ink});
   for (std::int64_t i = 0; i < Sk; ++i)
-    drawing.text(right + gap, y_of(i, Sk) + label_size * 0.36, keys[static_cast<std::size_t>(i)],
-                 {label_size, Anchor::start, look.ink});
+    drawing.text(right + gap, y_of(i, Sk) + label_size * 0.36, keys[i], {label_size, Anchor::start, look.ink});
   if (H > 1) {
     const std::int64_t named = std::min<std::int64_t>(H, 7);
     const double step = 62;

@@ -162,7 +162,7 @@ std::string names_at(const std::string& text, int line) {
   for (std::string each; std::getline(in, each);) lines.push_back(each);
   const auto count = static_cast<int>(lines.size());
   if (line < 1 || line > count) return "";
-  const auto at = [&](int number) { return after_spaces(lines[static_cast<std::size_t>(number - 1)]); };
+  const auto at = [&](int number) { return after_spaces(lines[number - 1]); };
   const auto ends = [&](int number) {
     const std::string s = at(number);
     return s.empty() || s.back() == ';' || s.back() == '{' || s.back() == '}' || begins_with(s, "//");
