@@ -22,7 +22,10 @@ Schedule::Schedule(const char* op, Optimizer& optimizer, List inner)
   }
 }
 
-double Schedule::next(std::int64_t, double lr, double) const { return lr; }
+void Schedule::start(std::function<double(const At&)> formula) {
+  formula_ = std::move(formula);
+  step();
+}
 
 template <class Self, class F>
 void Schedule::each(Self& self, const F& f, const std::string& prefix) {
@@ -50,7 +53,7 @@ void Schedule::step() {
   if (position_ >= 0 && !optimizer_.has_stepped()) warn_before_optimizer(op_);
   std::vector<double> rates;
   for (std::size_t g = 0; g < base_.size(); ++g) {
-    const double lr = next_of(g, position_ + 1, optimizer_.lr(g), base_[g]);
+    const double lr = formula_({g, position_ + 1, optimizer_.lr(g), base_[g]});
     rates.push_back(lr < 0 ? 0 : lr);
   }
   for (std::size_t g = 0; g < base_.size(); ++g) optimizer_.set_lr(g, rates[g]);

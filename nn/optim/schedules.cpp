@@ -35,167 +35,137 @@ double factor_of(const char* op, const LRLambda& lambda, std::int64_t t) {
 
 }  // namespace
 
-StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma)
-    : Schedule("StepLR", optimizer), step_size_(step_size), gamma_(gamma) {
+StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma) : Schedule("StepLR", optimizer) {
   check_positive("StepLR", "step_size", step_size);
   check_finite("StepLR", "gamma", gamma);
-  step();
-}
-
-double StepLR::next(std::int64_t t, double lr, double) const {
-  return t == 0 || t % step_size_ != 0 ? lr : lr * gamma_;
+  start([=](const At& a) { return a.t == 0 || a.t % step_size != 0 ? a.lr : a.lr * gamma; });
 }
 
 MultiStepLR::MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma)
-    : Schedule("MultiStepLR", optimizer), milestones_(std::move(milestones)), gamma_(gamma) {
+    : Schedule("MultiStepLR", optimizer) {
   check_finite("MultiStepLR", "gamma", gamma);
-  step();
+  start([milestones = std::move(milestones), gamma](const At& a) {
+    const auto times = std::count(milestones.begin(), milestones.end(), a.t);
+    return times == 0 ? a.lr : a.lr * std::pow(gamma, static_cast<double>(times));
+  });
 }
 
-double MultiStepLR::next(std::int64_t t, double lr, double) const {
-  const auto times = std::count(milestones_.begin(), milestones_.end(), t);
-  return times == 0 ? lr : lr * std::pow(gamma_, static_cast<double>(times));
-}
-
-ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma) : Schedule("ExponentialLR", optimizer), gamma_(gamma) {
+ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma) : Schedule("ExponentialLR", optimizer) {
   check_finite("ExponentialLR", "gamma", gamma);
-  step();
+  start([=](const At& a) { return a.t == 0 ? a.lr : a.lr * gamma; });
 }
-
-double ExponentialLR::next(std::int64_t t, double lr, double) const { return t == 0 ? lr : lr * gamma_; }
 
 LinearLR::LinearLR(Optimizer& optimizer, double start_factor, double end_factor, std::int64_t total_iters)
-    : Schedule("LinearLR", optimizer), start_(start_factor), end_(end_factor), total_(total_iters) {
+    : Schedule("LinearLR", optimizer) {
   constexpr const char* op = "LinearLR";
-  if (!(start_ > 0 && start_ <= 1)) check::fail(op, "start_factor is ", start_, ": it must be above 0 and at most 1");
-  if (!(end_ >= 0 && end_ <= 1)) check::fail(op, "end_factor is ", end_, ": it must be in 0 … 1");
-  check_positive(op, "total_iters", total_);
-  step();
-}
-
-double LinearLR::next(std::int64_t t, double lr, double) const {
-  if (t == 0) return lr * start_;
-  if (t > total_) return lr;
-  const double rise = end_ - start_;
-  return lr * (1 + rise / (static_cast<double>(total_) * start_ + static_cast<double>(t - 1) * rise));
+  if (!(start_factor > 0 && start_factor <= 1))
+    check::fail(op, "start_factor is ", start_factor, ": it must be above 0 and at most 1");
+  if (!(end_factor >= 0 && end_factor <= 1)) check::fail(op, "end_factor is ", end_factor, ": it must be in 0 … 1");
+  check_positive(op, "total_iters", total_iters);
+  start([=](const At& a) {
+    if (a.t == 0) return a.lr * start_factor;
+    if (a.t > total_iters) return a.lr;
+    const double rise = end_factor - start_factor;
+    return a.lr * (1 + rise / (static_cast<double>(total_iters) * start_factor + static_cast<double>(a.t - 1) * rise));
+  });
 }
 
 ConstantLR::ConstantLR(Optimizer& optimizer, double factor, std::int64_t total_iters)
-    : Schedule("ConstantLR", optimizer), factor_(factor), total_(total_iters) {
+    : Schedule("ConstantLR", optimizer) {
   if (!(factor > 0 && factor <= 1))
     check::fail("ConstantLR", "factor is ", factor, ": it must be above 0 and at most 1");
   check_positive("ConstantLR", "total_iters", total_iters);
-  step();
-}
-
-double ConstantLR::next(std::int64_t t, double lr, double) const {
-  if (t == 0) return lr * factor_;
-  return t == total_ ? lr * (1 / factor_) : lr;
+  start([=](const At& a) {
+    if (a.t == 0) return a.lr * factor;
+    return a.t == total_iters ? a.lr * (1 / factor) : a.lr;
+  });
 }
 
 PolynomialLR::PolynomialLR(Optimizer& optimizer, std::int64_t total_iters, double power)
-    : Schedule("PolynomialLR", optimizer), total_(total_iters), power_(power) {
+    : Schedule("PolynomialLR", optimizer) {
   check_positive("PolynomialLR", "total_iters", total_iters);
   check_not_negative("PolynomialLR", "power", power);
-  step();
-}
-
-double PolynomialLR::next(std::int64_t t, double lr, double) const {
-  if (t == 0 || t > total_) return lr;
-  const auto left = [&](std::int64_t at) { return 1 - static_cast<double>(at) / static_cast<double>(total_); };
-  return lr * std::pow(left(t) / left(t - 1), power_);
+  start([=](const At& a) {
+    if (a.t == 0 || a.t > total_iters) return a.lr;
+    const auto left = [&](std::int64_t t) { return 1 - static_cast<double>(t) / static_cast<double>(total_iters); };
+    return a.lr * std::pow(left(a.t) / left(a.t - 1), power);
+  });
 }
 
 LambdaLR::LambdaLR(Optimizer& optimizer, const LRLambda& lr_lambda)
     : LambdaLR(optimizer, std::vector<LRLambda>(optimizer.groups(), lr_lambda)) {}
 
-LambdaLR::LambdaLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas)
-    : Schedule("LambdaLR", optimizer), lambdas_(std::move(lr_lambdas)) {
-  check_lambdas("LambdaLR", lambdas_, optimizer);
-  step();
-}
-
-double LambdaLR::next_of(std::size_t group, std::int64_t t, double, double base) const {
-  return base * factor_of("LambdaLR", lambdas_[group], t);
+LambdaLR::LambdaLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas) : Schedule("LambdaLR", optimizer) {
+  check_lambdas("LambdaLR", lr_lambdas, optimizer);
+  start(
+      [lambdas = std::move(lr_lambdas)](const At& a) { return a.base * factor_of("LambdaLR", lambdas[a.group], a.t); });
 }
 
 MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, const LRLambda& lr_lambda)
     : MultiplicativeLR(optimizer, std::vector<LRLambda>(optimizer.groups(), lr_lambda)) {}
 
 MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas)
-    : Schedule("MultiplicativeLR", optimizer), lambdas_(std::move(lr_lambdas)) {
-  check_lambdas("MultiplicativeLR", lambdas_, optimizer);
-  step();
-}
-
-double MultiplicativeLR::next_of(std::size_t group, std::int64_t t, double lr, double) const {
-  return t == 0 ? lr : lr * factor_of("MultiplicativeLR", lambdas_[group], t);
+    : Schedule("MultiplicativeLR", optimizer) {
+  check_lambdas("MultiplicativeLR", lr_lambdas, optimizer);
+  start([lambdas = std::move(lr_lambdas)](const At& a) {
+    return a.t == 0 ? a.lr : a.lr * factor_of("MultiplicativeLR", lambdas[a.group], a.t);
+  });
 }
 
 CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, std::int64_t T_max, double eta_min)
-    : Schedule("CosineAnnealingLR", optimizer), period_(T_max), low_(eta_min) {
+    : Schedule("CosineAnnealingLR", optimizer) {
   check_positive("CosineAnnealingLR", "T_max", T_max);
   check_not_negative("CosineAnnealingLR", "eta_min", eta_min);
-  step();
-}
-
-double CosineAnnealingLR::next(std::int64_t t, double lr, double base) const {
-  if (t == 0) return lr;
-  const auto wave = [&](std::int64_t at) {
-    return 1 + std::cos(pi * static_cast<double>(at) / static_cast<double>(period_));
-  };
-  if ((t - 1 - period_) % (2 * period_) == 0)  // after the lowest point, the ratio below is 0 / 0
-    return lr + (base - low_) * (1 - std::cos(pi / static_cast<double>(period_))) / 2;
-  return wave(t) / wave(t - 1) * (lr - low_) + low_;
+  start([=](const At& a) {
+    if (a.t == 0) return a.lr;
+    const auto wave = [&](std::int64_t t) {
+      return 1 + std::cos(pi * static_cast<double>(t) / static_cast<double>(T_max));
+    };
+    if ((a.t - 1 - T_max) % (2 * T_max) == 0)  // after the lowest point, the ratio below is 0 / 0
+      return a.lr + (a.base - eta_min) * (1 - std::cos(pi / static_cast<double>(T_max))) / 2;
+    return wave(a.t) / wave(a.t - 1) * (a.lr - eta_min) + eta_min;
+  });
 }
 
 WarmupStableDecayLR::WarmupStableDecayLR(Optimizer& optimizer, std::int64_t steps, std::int64_t warmup,
                                          std::int64_t decay, double min_factor)
-    : Schedule("WarmupStableDecayLR", optimizer),
-      steps_(steps),
-      warmup_(warmup),
-      decay_(decay),
-      min_factor_(min_factor) {
+    : Schedule("WarmupStableDecayLR", optimizer) {
   constexpr const char* op = "WarmupStableDecayLR";
   check_positive(op, "steps", steps);
   if (warmup < 0 || decay < 0 || warmup > steps - decay)
     check::fail(op, "warmup is ", warmup, ", decay ", decay, ", steps ", steps,
                 ": neither may be negative, and together they must be at most steps");
   if (!(min_factor >= 0 && min_factor <= 1)) check::fail(op, "min_factor is ", min_factor, ": it must be in 0 … 1");
-  step();
-}
-
-double WarmupStableDecayLR::next(std::int64_t t, double, double base) const {
-  if (t < warmup_) return base * static_cast<double>(t + 1) / static_cast<double>(warmup_);
-  if (t < steps_ - decay_ || decay_ == 0) return base;
-  const double left = static_cast<double>(std::max<std::int64_t>(0, steps_ - t)) / static_cast<double>(decay_);
-  return base * (left + (1 - left) * min_factor_);
+  start([=](const At& a) {
+    if (a.t < warmup) return a.base * static_cast<double>(a.t + 1) / static_cast<double>(warmup);
+    if (a.t < steps - decay || decay == 0) return a.base;
+    const double left = static_cast<double>(std::max<std::int64_t>(0, steps - a.t)) / static_cast<double>(decay);
+    return a.base * (left + (1 - left) * min_factor);
+  });
 }
 
 CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer, std::int64_t T_0, std::int64_t T_mult,
                                                          double eta_min)
-    : Schedule("CosineAnnealingWarmRestarts", optimizer), first_(T_0), factor_(T_mult), low_(eta_min) {
+    : Schedule("CosineAnnealingWarmRestarts", optimizer) {
   constexpr const char* op = "CosineAnnealingWarmRestarts";
   check_positive(op, "T_0", T_0);
   check_positive(op, "T_mult", T_mult);
   check_not_negative(op, "eta_min", eta_min);
-  step();
-}
-
-double CosineAnnealingWarmRestarts::next(std::int64_t t, double, double base) const {
-  std::int64_t period = first_;
-  if (factor_ == 1)
-    t %= period;
-  else
-    while (t >= period) {
-      t -= period;
-      if (__builtin_mul_overflow(period, factor_, &period)) period = INT64_MAX;
-    }
-  return low_ + (base - low_) * (1 + std::cos(pi * static_cast<double>(t) / static_cast<double>(period))) / 2;
+  start([=](const At& a) {
+    std::int64_t t = a.t, period = T_0;
+    if (T_mult == 1)
+      t %= period;
+    else
+      while (t >= period) {
+        t -= period;
+        if (__builtin_mul_overflow(period, T_mult, &period)) period = INT64_MAX;
+      }
+    return eta_min + (a.base - eta_min) * (1 + std::cos(pi * static_cast<double>(t) / static_cast<double>(period))) / 2;
+  });
 }
 
 OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_steps, const OneCycleOptions& options)
-    : Schedule("OneCycleLR", optimizer), max_(max_lr), total_(total_steps), options_(options) {
+    : Schedule("OneCycleLR", optimizer), total_(total_steps), options_(options) {
   constexpr const char* op = "OneCycleLR";
   check_not_negative(op, "max_lr", max_lr);
   check_positive(op, "total_steps", total_steps);
@@ -207,7 +177,11 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, std::int64_t total_s
   check_share(op, "base_momentum", options.base_momentum());
   check_share(op, "max_momentum", options.max_momentum());
   if (options.cycle_momentum()) check_momentum();
-  step();
+  start([=](const At& a) {
+    if (a.t > total_) check::fail(op, "step ", a.t, " is past total_steps, ", total_);
+    const double first = max_lr / options_.div_factor();
+    return at(a.t, first, max_lr, first / options_.final_div_factor());
+  });
 }
 
 double OneCycleLR::at(std::int64_t t, double start, double peak, double end) const {
@@ -224,28 +198,19 @@ double OneCycleLR::at(std::int64_t t, double start, double peak, double end) con
   return now <= down ? between(peak, start, top, down) : between(start, end, down, steps - 1);
 }
 
-double OneCycleLR::next(std::int64_t t, double, double) const {
-  if (t > total_) check::fail("OneCycleLR", "step ", t, " is past total_steps, ", total_);
-  const double first = max_ / options_.div_factor();
-  return at(t, first, max_, first / options_.final_div_factor());
-}
-
 void OneCycleLR::step() {
   Schedule::step();
   const OneCycleOptions& o = options_;
   if (o.cycle_momentum()) set_momentum(at(position(), o.max_momentum(), o.base_momentum(), o.max_momentum()));
 }
 
-NoamLR::NoamLR(Optimizer& optimizer, std::int64_t d_model, std::int64_t warmup_steps)
-    : Schedule("NoamLR", optimizer), scale_(1 / std::sqrt(static_cast<double>(d_model))), warmup_(warmup_steps) {
+NoamLR::NoamLR(Optimizer& optimizer, std::int64_t d_model, std::int64_t warmup_steps) : Schedule("NoamLR", optimizer) {
   check_positive("NoamLR", "d_model", d_model);
   check_positive("NoamLR", "warmup_steps", warmup_steps);
-  step();
-}
-
-double NoamLR::next(std::int64_t t, double, double base) const {
-  const double s = static_cast<double>(t + 1);
-  return base * scale_ * std::min(1 / std::sqrt(s), s * std::pow(static_cast<double>(warmup_), -1.5));
+  start([=, scale = 1 / std::sqrt(static_cast<double>(d_model))](const At& a) {
+    const double s = static_cast<double>(a.t + 1);
+    return a.base * scale * std::min(1 / std::sqrt(s), s * std::pow(static_cast<double>(warmup_steps), -1.5));
+  });
 }
 
 }  // namespace fit::optim

@@ -43,12 +43,15 @@ class Schedule {
   /// Inner schedules.
   using List = std::vector<std::shared_ptr<Schedule>>;
   Schedule(const char* op, Optimizer& optimizer, List inner = {});
-  /// The rate of a group at position t, from its rate `lr` at t - 1. A constructor calls step() last, for position 0.
-  virtual double next(std::int64_t t, double lr, double base) const;
-  /// The same if the formula depends on the group.
-  virtual double next_of(std::size_t /*group*/, std::int64_t t, double lr, double base) const {
-    return next(t, lr, base);
-  }
+  /// What the rate of a group may depend on.
+  struct At {
+    std::size_t group;
+    std::int64_t t;   ///< the position
+    double lr, base;  ///< the group's rate at t - 1, and its base rate
+  };
+  /// Sets the formula of the rate, and moves to position 0. A constructor calls it last; a schedule without a formula
+  /// overrides step().
+  void start(std::function<double(const At&)> formula);
   /// The inner schedules.
   const List& inner() const { return inner_; }
   /// Sets the base rates and moves to position 0.
@@ -78,6 +81,7 @@ class Schedule {
 
   const char* op_;
   Optimizer& optimizer_;
+  std::function<double(const At&)> formula_;
   std::vector<double> base_;
   std::int64_t position_ = -1;
   List inner_;
@@ -87,32 +91,18 @@ class Schedule {
 class StepLR final : public Schedule {
  public:
   explicit StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma = 0.1);
-
- private:
-  double next(std::int64_t t, double lr, double base) const override;
-  std::int64_t step_size_;
-  double gamma_;
 };
 
 /// Multiplies the rate by gamma at each milestone.
 class MultiStepLR final : public Schedule {
  public:
   MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma = 0.1);
-
- private:
-  double next(std::int64_t t, double lr, double base) const override;
-  std::vector<std::int64_t> milestones_;
-  double gamma_;
 };
 
 /// Multiplies the rate by gamma in each step.
 class ExponentialLR final : public Schedule {
  public:
   ExponentialLR(Optimizer& optimizer, double gamma);
-
- private:
-  double next(std::int64_t t, double lr, double base) const override;
-  double gamma_;
 };
 
 /// Linear warm-up: from start_factor to end_factor times the rate within total_iters steps.
@@ -120,33 +110,18 @@ class LinearLR final : public Schedule {
  public:
   explicit LinearLR(Optimizer& optimizer, double start_factor = 1. / 3, double end_factor = 1,
                     std::int64_t total_iters = 5);
-
- private:
-  double next(std::int64_t t, double lr, double base) const override;
-  double start_, end_;
-  std::int64_t total_;
 };
 
 /// factor times the rate for the first total_iters steps.
 class ConstantLR final : public Schedule {
  public:
   explicit ConstantLR(Optimizer& optimizer, double factor = 1. / 3, std::int64_t total_iters = 5);
-
- private:
-  double next(std::int64_t t, double lr, double base) const override;
-  double factor_;
-  std::int64_t total_;
 };
 
 /// base (1 - t / total_iters)^power, then 0.
 class PolynomialLR final : public Schedule {
  public:
   explicit PolynomialLR(Optimizer& optimizer, std::int64_t total_iters = 5, double power = 1);
-
- private:
-  double next(std::int64_t t, double lr, double base) const override;
-  std::int64_t total_;
-  double power_;
 };
 
 /// The factor of a rate at position t.
@@ -157,10 +132,6 @@ class LambdaLR final : public Schedule {
  public:
   LambdaLR(Optimizer& optimizer, const LRLambda& lr_lambda);
   LambdaLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas);
-
- private:
-  double next_of(std::size_t group, std::int64_t t, double lr, double base) const override;
-  std::vector<LRLambda> lambdas_;
 };
 
 /// Multiplies the rate by lr_lambda(t) in each step.
@@ -168,10 +139,6 @@ class MultiplicativeLR final : public Schedule {
  public:
   MultiplicativeLR(Optimizer& optimizer, const LRLambda& lr_lambda);
   MultiplicativeLR(Optimizer& optimizer, std::vector<LRLambda> lr_lambdas);
-
- private:
-  double next_of(std::size_t group, std::int64_t t, double lr, double base) const override;
-  std::vector<LRLambda> lambdas_;
 };
 
 /// Loshchilov & Hutter 2017, without restarts: eta_min + (base - eta_min) (1 + cos(pi t / T_max)) / 2. The rate rises
@@ -179,11 +146,6 @@ class MultiplicativeLR final : public Schedule {
 class CosineAnnealingLR final : public Schedule {
  public:
   explicit CosineAnnealingLR(Optimizer& optimizer, std::int64_t T_max, double eta_min = 0);
-
- private:
-  double next(std::int64_t t, double lr, double base) const override;
-  std::int64_t period_;
-  double low_;
 };
 
 /// The same with restarts: from base to eta_min in T_0 steps, then again in T_0 T_mult, T_0 T_mult^2 … steps.
@@ -191,11 +153,6 @@ class CosineAnnealingWarmRestarts final : public Schedule {
  public:
   explicit CosineAnnealingWarmRestarts(Optimizer& optimizer, std::int64_t T_0, std::int64_t T_mult = 1,
                                        double eta_min = 0);
-
- private:
-  double next(std::int64_t t, double lr, double base) const override;
-  std::int64_t first_, factor_;
-  double low_;
 };
 
 /// Warm-up, a constant rate, and a decay (warmup-stable-decay, Hu et al. 2024, MiniCPM), over `steps` steps in all. At
@@ -206,11 +163,6 @@ class WarmupStableDecayLR final : public Schedule {
  public:
   WarmupStableDecayLR(Optimizer& optimizer, std::int64_t steps, std::int64_t warmup, std::int64_t decay,
                       double min_factor = 0);
-
- private:
-  double next(std::int64_t t, double lr, double base) const override;
-  std::int64_t steps_, warmup_, decay_;
-  double min_factor_;
 };
 
 /// Along a half cosine wave, or linear.
@@ -239,9 +191,7 @@ class OneCycleLR final : public Schedule {
   void step() override;
 
  private:
-  double next(std::int64_t t, double lr, double base) const override;
   double at(std::int64_t t, double start, double peak, double end) const;
-  double max_;
   std::int64_t total_;
   OneCycleOptions options_;
 };
@@ -250,11 +200,6 @@ class OneCycleLR final : public Schedule {
 class NoamLR final : public Schedule {
  public:
   NoamLR(Optimizer& optimizer, std::int64_t d_model, std::int64_t warmup_steps);
-
- private:
-  double next(std::int64_t t, double lr, double base) const override;
-  double scale_;
-  std::int64_t warmup_;
 };
 
 /// Runs schedules one after the other. At each milestone, the next schedule starts at its position 0.
