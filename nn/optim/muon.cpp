@@ -12,24 +12,17 @@
 #include "fit/ops.hpp"
 #include "optim/fused_step.hpp"
 #include "optim/grad_norm.hpp"
+#include "optim/named.hpp"
 
 namespace fit::optim {
-namespace {
-
-constexpr const char* muon_op = "Muon";
 
 void check_matrix(const std::string& name, const Tensor& p) {
   if (p.defined() && p.rank() != 2)
-    check::fail(muon_op, "the parameter ", name, " has shape ", p.shape(),
+    check::fail("Muon", "the parameter ", name, " has shape ", p.shape(),
                 ": only a matrix can be orthogonalised; put it into a group with adamw, as muon_groups() does");
 }
 
-const std::vector<Group<MuonOptions>>& checked_groups(const std::vector<Group<MuonOptions>>& groups) {
-  for (const Group<MuonOptions>& g : groups)
-    for (const auto& [name, p] : g.parameters.named())
-      if (!g.options.adamw()) check_matrix(name, p);
-  return groups;
-}
+namespace {
 
 // A matrix with the singular vectors of u, and singular values near 1.
 Tensor orthogonalized(const Tensor& u, const MuonOptions& o) {
@@ -52,13 +45,6 @@ AdamWOptions adamw_of(const MuonOptions& o) {
 }
 
 }  // namespace
-
-Muon::Muon(const Parameters& parameters, const MuonOptions& options)
-    : Muon(std::vector<Group<MuonOptions>>{{parameters, options}}) {}
-
-Muon::Muon(const Parameters& parameters, double lr) : Muon(parameters, MuonOptions().lr(lr)) {}
-
-Muon::Muon(const std::vector<Group<MuonOptions>>& groups) : GroupedOptimizer(checked_groups(groups)) {}
 
 template <>
 void GroupedOptimizer<MuonOptions>::step() {

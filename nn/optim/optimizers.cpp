@@ -46,6 +46,7 @@ struct DefinitionBase {
   using O = Options;
   static constexpr const char* scalar = nullptr;  // of StepCount: its name in files
   static void check_together(const O&) {}
+  static void check_parameter(const O&, const std::string& /*name*/, const Tensor&) {}
   static Step step(const O& o, const kernels::StepCount& count) { return Step(o, count); }
 };
 
@@ -159,6 +160,9 @@ struct Definition<MuonOptions> : DefinitionBase<MuonOptions, MuonStates> {
   static void check_together(const O& o) {
     if (o.ns_steps() > 99) check::fail(name, "ns_steps is ", o.ns_steps(), ": it must be in 0 … 99");
   }
+  static void check_parameter(const O& o, const std::string& parameter, const Tensor& p) {
+    if (!o.adamw()) check_matrix(parameter, p);
+  }
 };
 
 #undef ADAM_OPTIONS
@@ -217,6 +221,8 @@ GroupedOptimizer<Options>::GroupedOptimizer(const Parameters& parameters, double
 template <class Options>
 GroupedOptimizer<Options>::GroupedOptimizer(const std::vector<Group<Options>>& groups)
     : Optimizer(Definition<Options>::name), groups_(std::make_unique<Groups>()) {
+  for (const Group<Options>& g : groups)
+    for (const auto& [name, p] : g.parameters.named()) Definition<Options>::check_parameter(g.options, name, p);
   for (const Group<Options>& g : groups) add_param_group(g);
   for (const Group<Options>& g : groups)
     for (const auto& [name, p] : g.parameters.named())

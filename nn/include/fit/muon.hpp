@@ -37,12 +37,7 @@ struct MuonOptions {
 ///
 /// Throws Error for a parameter that is no matrix in a group without adamw. Names, defaults and values are PyTorch's,
 /// except that the iteration is not in bfloat16.
-class Muon final : public GroupedOptimizer<MuonOptions> {
- public:
-  explicit Muon(const Parameters& parameters, const MuonOptions& options = {});
-  Muon(const Parameters& parameters, double lr);
-  explicit Muon(const std::vector<Group<MuonOptions>>& groups);
-};
+using Muon = GroupedOptimizer<MuonOptions>;
 
 /// The matrices of a net's Linear layers with `muon`, all else with `adamw`. A matrix that an embedding shares counts
 /// as an embedding. So do the matrices that match a pattern of `others`; a pattern may match nothing.

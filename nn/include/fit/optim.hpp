@@ -274,10 +274,7 @@ struct AdamOptions {
 /// Kingma & Ba 2015; AMSGrad: Reddi et al. 2018. In step t, with g += weight_decay p first:
 /// m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w = amsgrad ? max(w, v) : v
 /// p -= lr / (1 - beta1^t) m / (sqrt(w / (1 - beta2^t)) + eps)
-class Adam final : public GroupedOptimizer<AdamOptions> {
- public:
-  using GroupedOptimizer::GroupedOptimizer;
-};
+using Adam = GroupedOptimizer<AdamOptions>;
 
 /// The options of AdamW: see its formula.
 struct AdamWOptions {
@@ -292,10 +289,7 @@ struct AdamWOptions {
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter 2019): p *= 1 - lr weight_decay instead of
 /// g += weight_decay p.
-class AdamW final : public GroupedOptimizer<AdamWOptions> {
- public:
-  using GroupedOptimizer::GroupedOptimizer;
-};
+using AdamW = GroupedOptimizer<AdamWOptions>;
 
 /// The options of NAdam: see its formula.
 struct NAdamOptions {
@@ -312,10 +306,7 @@ struct NAdamOptions {
 /// Adam with Nesterov's momentum (Dozat 2016). m and v as Adam's, mu(t) = beta1 (1 - 0.96^(t momentum_decay) / 2):
 /// p -= lr ((1 - mu(t)) / (1 - mu(1) … mu(t)) g + mu(t + 1) / (1 - mu(1) … mu(t + 1)) m)
 ///      / (sqrt(v / (1 - beta2^t)) + eps)
-class NAdam final : public GroupedOptimizer<NAdamOptions> {
- public:
-  using GroupedOptimizer::GroupedOptimizer;
-};
+using NAdam = GroupedOptimizer<NAdamOptions>;
 
 /// The options of RAdam: see its formula.
 struct RAdamOptions {
@@ -332,10 +323,7 @@ struct RAdamOptions {
 /// If r > 5, the variance of v is small enough for
 /// p -= lr m / (1 - beta1^t) sqrt(1 - beta2^t) / (sqrt(v) + eps) sqrt((r - 4) (r - 2) R / ((R - 4) (R - 2) r)).
 /// Otherwise (in the first steps) p -= lr m / (1 - beta1^t).
-class RAdam final : public GroupedOptimizer<RAdamOptions> {
- public:
-  using GroupedOptimizer::GroupedOptimizer;
-};
+using RAdam = GroupedOptimizer<RAdamOptions>;
 
 /// The options of Adamax: see its formula.
 struct AdamaxOptions {
@@ -349,10 +337,7 @@ struct AdamaxOptions {
 
 /// Adam with the infinity norm (Kingma & Ba 2015). m as Adam's; u = max(beta2 u, |g| + eps);
 /// p -= lr / (1 - beta1^t) m / u
-class Adamax final : public GroupedOptimizer<AdamaxOptions> {
- public:
-  using GroupedOptimizer::GroupedOptimizer;
-};
+using Adamax = GroupedOptimizer<AdamaxOptions>;
 
 /// The options of RMSprop: see its formula.
 struct RMSpropOptions {
@@ -367,10 +352,7 @@ struct RMSpropOptions {
 
 /// Hinton 2012; centred: Graves 2013. With g += weight_decay p first: v = alpha v + (1 - alpha) g^2;
 /// a = centered ? alpha a + (1 - alpha) g : 0;  d = g / (sqrt(v - a^2) + eps);  b = momentum b + d;  p -= lr b
-class RMSprop final : public GroupedOptimizer<RMSpropOptions> {
- public:
-  using GroupedOptimizer::GroupedOptimizer;
-};
+using RMSprop = GroupedOptimizer<RMSpropOptions>;
 
 /// The options of Adagrad: see its formula.
 struct AdagradOptions {
@@ -384,10 +366,7 @@ struct AdagradOptions {
 
 /// Duchi et al. 2011. With g += weight_decay p first: s += g^2, starting at initial_accumulator_value;
 /// p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)
-class Adagrad final : public GroupedOptimizer<AdagradOptions> {
- public:
-  using GroupedOptimizer::GroupedOptimizer;
-};
+using Adagrad = GroupedOptimizer<AdagradOptions>;
 
 /// The options of Lion: see its formula.
 struct LionOptions {
@@ -400,10 +379,7 @@ struct LionOptions {
 
 /// Chen et al. 2023: p -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay p);  m = beta2 m + (1 - beta2) g.
 /// Use a learning rate 3 to 10 times smaller than AdamW's, and a weight decay larger by the same factor.
-class Lion final : public GroupedOptimizer<LionOptions> {
- public:
-  using GroupedOptimizer::GroupedOptimizer;
-};
+using Lion = GroupedOptimizer<LionOptions>;
 
 /// The options of Adadelta: see its formula.
 struct AdadeltaOptions {
@@ -416,10 +392,7 @@ struct AdadeltaOptions {
 
 /// Zeiler 2012. With g += weight_decay p first: v = rho v + (1 - rho) g^2;  d = sqrt(u + eps) / sqrt(v + eps) g;
 /// u = rho u + (1 - rho) d^2;  p -= lr d
-class Adadelta final : public GroupedOptimizer<AdadeltaOptions> {
- public:
-  using GroupedOptimizer::GroupedOptimizer;
-};
+using Adadelta = GroupedOptimizer<AdadeltaOptions>;
 
 /// The options of Adafactor: see its formula.
 struct AdafactorOptions {
@@ -439,10 +412,7 @@ struct AdafactorOptions {
 /// p *= 1 - lr weight_decay;  u = g / sqrt(max(v, eps1^2));
 /// p -= min(lr, 1 / sqrt(t)) max(eps2, rms(p)) u / max(1, rms(u) / d), where rms(p) is of p before the decay.
 /// It does not support shard(): its state is small.
-class Adafactor final : public GroupedOptimizer<AdafactorOptions> {
- public:
-  using GroupedOptimizer::GroupedOptimizer;
-};
+using Adafactor = GroupedOptimizer<AdafactorOptions>;
 
 /// All optimisers except LBFGS (fit/lbfgs.hpp). The tests iterate over them.
 using AllOptimizers = std::tuple<SGD, Adam, AdamW, NAdam, RAdam, Adamax, RMSprop, Adagrad, Lion, Adadelta, Adafactor>;
